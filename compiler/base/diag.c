@@ -1,0 +1,168 @@
+/* diag.c - collects files, prints messages with the source line and a caret; see diag.h. */
+#include "compiler/base/diag.h"
+
+#include <string.h>
+
+typedef struct File {
+    const char *path, *text;
+    size_t size;
+} File;
+
+struct Diag {
+    Arena *arena;
+    FILE *out;
+    bool color;
+    int errors;
+    bool muted; /* the last error was over the limit: so are its notes */
+    VEC(File) files;
+};
+
+Diag *diag_new(Arena *a, FILE *out, bool color)
+{
+    Diag *d = NEW(a, Diag);
+    d->arena = a;
+    d->out = out;
+    d->color = color;
+    return d;
+}
+
+uint32_t diag_add_file(Diag *d, const char *path, const char *text, size_t size)
+{
+    vec_push(d->arena, &d->files, (File){path, text, size});
+    return (uint32_t)d->files.n;
+}
+
+const char *diag_path(const Diag *d, uint32_t file)
+{
+    return file ? d->files.data[file - 1].path : "mgc";
+}
+
+const char *diag_text(const Diag *d, uint32_t file, size_t *size)
+{
+    *size = file ? d->files.data[file - 1].size : 0;
+    return file ? d->files.data[file - 1].text : "";
+}
+
+void diag_locate(const Diag *d, Span s, int *line, int *column)
+{
+    *line = *column = 0;
+    if (!s.file)
+        return;
+    const File *f = &d->files.data[s.file - 1];
+    size_t end = s.begin < f->size ? s.begin : f->size, start = 0;
+    *line = 1;
+    for (size_t i = 0; i < end; i++)
+        if (f->text[i] == '\n') {
+            ++*line;
+            start = i + 1;
+        }
+    *column = (int)(end - start) + 1;
+}
+
+/* The source line and a caret under the span's part of it. Long lines are cut around the caret and
+ * bytes a terminal would act on are shown as '?'. */
+static void print_source(Diag *d, Span s, int line, int column)
+{
+    enum { WIDEST = 160, BEFORE = 80 };
+    const File *f = &d->files.data[s.file - 1];
+    size_t start = (s.begin < f->size ? s.begin : f->size) - (size_t)(column - 1), end = start;
+    while (end < f->size && f->text[end] != '\n')
+        end++;
+    size_t caret = start + (size_t)(column - 1);
+    size_t from = caret - start > BEFORE ? caret - BEFORE : start;
+    size_t to = end - from > WIDEST ? from + WIDEST : end;
+    fprintf(d->out, "%5d | %s", line, from > start ? "..." : "");
+    for (size_t i = from; i < to; i++) {
+        unsigned char c = (unsigned char)f->text[i];
+        fputc(c == '\t' ? ' ' : c < 32 || c == 127 ? '?' : c, d->out);
+    }
+    fprintf(d->out, "%s\n      | %*s", to < end ? "..." : "",
+            (int)(caret - from) + (from > start ? 3 : 0), "");
+    size_t length = s.end > s.begin ? s.end - s.begin : 1;
+    if (length > to - caret)
+        length = to > caret ? to - caret : 1;
+    fputs(d->color ? "\033[1;32m^" : "^", d->out);
+    for (size_t i = 1; i < length; i++)
+        fputc('~', d->out);
+    fputs(d->color ? "\033[0m\n" : "\n", d->out);
+}
+
+static void message(Diag *d, Span s, const char *kind, const char *paint, int code, const char *fmt,
+                    va_list ap)
+{
+    int line, column;
+    diag_locate(d, s, &line, &column);
+    if (s.file)
+        fprintf(d->out, "%s:%d:%d: ", diag_path(d, s.file), line, column);
+    else
+        fputs("mgc: ", d->out);
+    fprintf(d->out, "%s%s", d->color ? paint : "", kind);
+    if (code)
+        fprintf(d->out, "[MG%04d]", code);
+    fprintf(d->out, "%s: ", d->color ? "\033[0m" : "");
+    vfprintf(d->out, fmt, ap);
+    fputc('\n', d->out);
+    if (s.file)
+        print_source(d, s, line, column);
+}
+
+void diag_error(Diag *d, Span s, int code, const char *fmt, ...)
+{
+    d->muted = d->errors++ >= DIAG_ERROR_LIMIT;
+    if (d->muted) {
+        if (d->errors == DIAG_ERROR_LIMIT + 1)
+            fprintf(d->out, "mgc: more than %d errors: the rest is not shown\n", DIAG_ERROR_LIMIT);
+        return;
+    }
+    va_list ap;
+    va_start(ap, fmt);
+    message(d, s, "error", "\033[1;31m", code, fmt, ap);
+    va_end(ap);
+}
+
+void diag_warning(Diag *d, Span s, int code, const char *fmt, ...)
+{
+    d->muted = false;
+    va_list ap;
+    va_start(ap, fmt);
+    message(d, s, "warning", "\033[1;35m", code, fmt, ap);
+    va_end(ap);
+}
+
+void diag_note(Diag *d, Span s, const char *fmt, ...)
+{
+    if (d->muted)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    if (s.file)
+        message(d, s, "note", "\033[1;36m", 0, fmt, ap);
+    else {
+        fputs("note: ", d->out);
+        vfprintf(d->out, fmt, ap);
+        fputc('\n', d->out);
+    }
+    va_end(ap);
+}
+
+void diag_help(Diag *d, const char *fmt, ...)
+{
+    if (d->muted)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    fputs(d->color ? "\033[1mhelp\033[0m: " : "help: ", d->out);
+    vfprintf(d->out, fmt, ap);
+    fputc('\n', d->out);
+    va_end(ap);
+}
+
+int diag_errors(const Diag *d)
+{
+    return d->errors;
+}
+
+bool diag_enough(const Diag *d)
+{
+    return d->errors > DIAG_ERROR_LIMIT;
+}

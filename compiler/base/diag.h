@@ -1,0 +1,51 @@
+/* diag.h - what a person reads when something is wrong.
+ *
+ *   file:line:col: error[MG0207]: message with both numbers
+ *      31 |   kv_heads -> tp
+ *         |   ^~~~~~~~
+ *   file:line:col: note: where the other number comes from
+ *   help: a legal alternative
+ *
+ * One error per cause: call diag_error once, then diag_note and diag_help for the same cause.
+ * Messages are lower case, without a period, names in single quotes. Every code has a row in
+ * compiler/errors.def, which is what `mgc explain CODE` prints. */
+#ifndef MGC_DIAG_H
+#define MGC_DIAG_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "compiler/base/arena.h"
+
+/* A place in a source file, in bytes. file 0 means "no place" (a command-line flag, say). */
+typedef struct Span {
+    uint32_t file, begin, end;
+} Span;
+
+typedef struct Diag Diag;
+
+enum { DIAG_ERROR_LIMIT = 20 }; /* errors printed before giving up on the rest */
+
+Diag *diag_new(Arena *a, FILE *out, bool color);
+
+/* Registers a text (not copied; NUL after its last byte) and returns its file number, from 1. */
+uint32_t diag_add_file(Diag *d, const char *path, const char *text, size_t size);
+const char *diag_path(const Diag *d, uint32_t file);
+const char *diag_text(const Diag *d, uint32_t file, size_t *size);
+/* 1-based line and column (in bytes) of the start of a span; 0,0 without a file. */
+void diag_locate(const Diag *d, Span s, int *line, int *column);
+
+/* code is the number of an MG code: 207 prints as MG0207. */
+void diag_error(Diag *d, Span s, int code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void diag_warning(Diag *d, Span s, int code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Both belong to the error or warning before them and are dropped with it. */
+void diag_note(Diag *d, Span s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void diag_help(Diag *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+int diag_errors(const Diag *d);
+/* True once so many errors were printed that going on is of no use. */
+bool diag_enough(const Diag *d);
+
+#endif
