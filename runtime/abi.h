@@ -1,0 +1,262 @@
+/* abi.h - the whole contract between the emitted program, its kernels and the runtime.
+ *
+ * The emitted C defines `mg_main` (data) and mg_step, mg_eval, mg_sample (code). The runtime owns
+ * the process: it reads mg_main, allocates one arena and one scratch block per thread, fills the
+ * inputs, and calls those functions. Nothing is allocated while they run.
+ *
+ * Every tensor lives in the arena at an offset fixed at compile time. Matrices are row-major.
+ * This header is plain C, includes nothing of mgc, and is versioned: the runtime refuses a program
+ * made for another MG_ABI. */
+#ifndef MG_ABI_H
+#define MG_ABI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MG_ABI      1
+#define MG_RANK_MAX 8 /* dims of a tensor */
+
+typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
+
+static inline int64_t mg_dtype_bytes(mg_dtype t)
+{
+    return t == MG_F64 || t == MG_I64                   ? 8
+           : t == MG_BF16 || t == MG_F16                ? 2
+           : t == MG_BOOL                               ? 1
+                                                        : 4;
+}
+
+/* ---- what a program says of itself ------------------------------------------------------- */
+
+typedef enum mg_role { MG_PARAM = 1, MG_STATE } mg_role;
+typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
+
+/* A persistent tensor: a parameter, or a slot of optimizer state that is shaped like one.
+ *
+ * The first `stacked` stored dims are those of the `repeat`s around the declaration: the tensor
+ * stands for one external tensor per index of them, and `name` has one "{}" for each. The other
+ * stored dims, taken in the order `order`, and merged in groups of merge[0], merge[1], ... give the
+ * external shape (that of the safetensors file). A stored dim can be padded: size >= valid; the
+ * padding holds zeros, never leaves the program, and never changes. */
+typedef struct mg_tensor {
+    const char *name; /* external name of the parameter, "model.layers.{}.mlp.up_proj.weight" */
+    const char *slot; /* "" for a parameter; "exp_avg", "exp_avg_sq", "momentum" for state */
+    const char *where; /* "llama.mg:23" */
+    mg_dtype dtype;
+    mg_role role;
+    int64_t offset; /* bytes into the arena; dense, row-major over size[] */
+    uint8_t rank, stacked, external_rank;
+    int64_t size[MG_RANK_MAX], valid[MG_RANK_MAX]; /* per stored dim */
+    uint8_t order[MG_RANK_MAX]; /* rank - stacked entries: stored dim at each external place */
+    uint8_t merge[MG_RANK_MAX]; /* external_rank entries, summing to rank - stacked */
+    /* Initial value: const a; normal(mean a, std b); uniform in [a, b). Element e (row-major in the
+     * external shape) of the external tensor called n draws from Philox keyed by (seed, n), at
+     * counter e: no layout changes it. State starts at zero. */
+    mg_init_kind init;
+    double a, b;
+} mg_tensor;
+
+/* One action of the schedule, for traces, progress and the search for a non-finite value. */
+typedef struct mg_action {
+    const char *name;  /* "layers.attend.q" */
+    const char *kind;  /* "kernel", "product", "attention", ... */
+    const char *where; /* "llama.mg:23" */
+    double predicted_us, flops, bytes;
+    /* The floating-point outputs of a generated kernel: which pointer, how many elements. */
+    uint8_t nout;
+    struct {
+        uint8_t arg;
+        mg_dtype dtype;
+        int64_t elements;
+    } out[6];
+} mg_action;
+
+typedef enum mg_lr_kind { MG_LR_CONSTANT = 1, MG_LR_LINEAR, MG_LR_COSINE } mg_lr_kind;
+
+/* Learning rate at step n (from 0) of `steps`: warm-up peak * (n + 1) / warmup while n < warmup;
+ * then with r = (n - warmup) / max(1, steps - warmup), capped at 1: peak, or linear / cosine from
+ * peak to floor. */
+typedef struct mg_lr {
+    mg_lr_kind kind;
+    double peak, floor;
+    int64_t warmup, steps;
+} mg_lr;
+
+/* One entry of the program (step, eval, sample): where its inputs and outputs lie in the arena, in
+ * bytes, or -1 where it has none. */
+typedef struct mg_entry {
+    bool present;
+    int64_t tokens;  /* i32[batch, window] */
+    int64_t batch;   /* sequences it takes at once */
+    int64_t window;  /* tokens of a sequence: seq + 1, or seq for sample */
+    int64_t lr;      /* f64 */
+    int64_t step;    /* i64, from 0: the same step draws the same dropout */
+    int64_t seed;    /* i64 */
+    int64_t pos;     /* i32: sample only: the position whose next token is wanted */
+    int64_t loss;    /* f64: mean over all targets */
+    int64_t norm;    /* f64: of all gradients, before clipping */
+    int64_t logits;  /* f32[batch, vocab] (f64 where the program is): sample only */
+    double predicted_ms, flops;
+} mg_entry;
+
+typedef struct mg_program {
+    uint32_t abi;
+    const char *name, *source, *compiler, *layout; /* "llama", "llama.mg", "mgc 0.1.0", "default" */
+    uint64_t fingerprint;     /* of the model: tensors, shapes, optimizer; guards checkpoints */
+    const char *cpu_features; /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
+    mg_dtype compute;         /* MG_F32 or MG_F64 */
+    int64_t arena_bytes;      /* everything */
+    int64_t persistent_bytes; /* parameters and state: the first bytes of the arena */
+    int64_t scratch_bytes;    /* per thread, beside the arena */
+    int64_t batch, seq, vocab; /* a step: sequences, targets of each; valid token ids < vocab */
+    const mg_tensor *tensors;
+    int ntensors;
+    const mg_action *actions;
+    int nactions;
+    mg_lr lr;
+    const char *optimizer; /* "adamw" */
+    mg_entry step, eval, sample;
+    const char *config; /* the train block and layout as one line, for the log */
+} mg_program;
+
+typedef struct mg_run mg_run; /* the runtime's own; emitted code only hands it on */
+
+extern const mg_program mg_main;
+void mg_step(mg_run *r);
+void mg_eval(mg_run *r);
+void mg_sample(mg_run *r);
+
+/* ---- what emitted code calls --------------------------------------------------------------
+ * `action` is the index in mg_main.actions. Pointers may not overlap unless said. */
+
+char *mg_arena(mg_run *r);
+
+/* A generated kernel: work units [begin, end) of it, on the pointers p[0..]. Units are independent
+ * and each gives the same bits whatever range it is called in. */
+typedef void mg_kernel(void *const *p, int64_t begin, int64_t end);
+/* Runs all units on the pool, at least `grain` of them per thread. */
+void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain, void *const *p);
+
+void mg_zero(mg_run *r, int action, void *p, int64_t bytes);
+void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
+
+/* False (and remembered by the runtime) if *loss or *norm is not finite: the step then returns
+ * before it changes a parameter. */
+bool mg_guard(mg_run *r, int action, const double *loss, const double *norm);
+
+/* C = alpha op(A) op(B) + beta C, row-major; `batch` such products, sa, sb, sc elements apart.
+ * op(A) is m x k: A is m x k with leading dimension lda, or with ta k x m. beta is 0 or 1, and
+ * with 0 C is not read. */
+typedef struct mg_gemm_desc {
+    mg_dtype dtype;
+    bool ta, tb;
+    uint8_t variant; /* 0: the library's best, split over the pool by the larger of m and n */
+    int64_t m, n, k, lda, ldb, ldc;
+    double alpha, beta;
+    int64_t batch, sa, sb, sc;
+} mg_gemm_desc;
+void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c);
+
+/* Attention: for each batch b, kv head h, group g and query s over keys t:
+ *   o[b,s,h,g,:] = sum_t softmax_t(scale * q[b,s,h,g,:] . k[b,t,h,:]) v[b,t,h,:]
+ *   lse[b,s,h,g] = log sum_t exp(scale * q . k), t <= s if causal.
+ * The score matrix is never stored. head (q, k) and vhead (v, o) are contiguous; all other strides
+ * are in elements. Gradients take the strides of their tensors; they are overwritten. */
+typedef struct mg_attention_desc {
+    mg_dtype dtype;
+    bool causal;
+    double scale;
+    int64_t batch, kv, group, queries, keys, head, vhead;
+    int64_t q[4];   /* strides of batch, query, kv, group; also of dq */
+    int64_t k[3];   /* strides of batch, key, kv; also of dk */
+    int64_t v[3];   /* also of dv */
+    int64_t o[4];   /* also of do */
+    int64_t lse[4]; /* strides of batch, query, kv, group */
+} mg_attention_desc;
+void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
+                  const void *v, void *o, void *lse);
+void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                       const void *k, const void *v, const void *o, const void *lse,
+                       const void *dout, void *dq, void *dk, void *dv);
+int64_t mg_attention_scratch(const mg_attention_desc *d); /* bytes per thread, both directions */
+
+/* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
+ *   lse[r] = log sum_{c < valid} exp z[r,c];  loss[r] = lse[r] - z[r, target[r]]
+ *   dz[r,c] = dloss[r * dloss_stride] * (exp(z[r,c] - lse[r]) - [c == target[r]]), 0 beyond valid.
+ * dz may be z. */
+typedef struct mg_xent_desc {
+    mg_dtype dtype;
+    int64_t rows, vocab, valid;
+    int64_t dloss_stride;                  /* 0: one number for all rows */
+    int64_t target_inner, target_outer;    /* row r's target: t[(r / inner) * outer + r % inner] */
+} mg_xent_desc;
+void mg_xent(mg_run *r, int action, const mg_xent_desc *d, const void *z, const int32_t *target,
+             void *loss, void *lse);
+void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
+                  const int32_t *target, const void *lse, const void *dloss, void *dz);
+
+/* The head: z = x w, cross-entropy, and both gradients, `chunk` rows at a time, so that no more
+ * than chunk rows of logits exist. x[rows, hidden] and w[hidden, vocab] (w_by_vocab: w[vocab,
+ * hidden]) are dense. dx is overwritten; dw is overwritten, or added to if dw_accumulate.
+ * dx == NULL: the loss alone (dw and dloss are then unused). work: mg_head_work(d) bytes. */
+typedef struct mg_head_desc {
+    mg_xent_desc xent;
+    int64_t hidden, chunk;
+    bool w_by_vocab, dw_accumulate;
+} mg_head_desc;
+void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,
+             const int32_t *target, const void *dloss, void *loss, void *dx, void *dw, void *work);
+static inline int64_t mg_head_work(const mg_head_desc *d)
+{
+    return d->chunk * d->xent.vocab * mg_dtype_bytes(d->xent.dtype) + 64 * ((d->chunk + 7) / 8);
+}
+
+/* y[i, o, j] = table[o, index[i], j]; index entries are below n (checked when data is read).
+ * index i is at ix[(i / inner_index) * outer_index + i % inner_index]. */
+typedef struct mg_gather_desc {
+    mg_dtype dtype;
+    int64_t indices, outer, n, inner;
+    int64_t index_inner, index_outer;
+    bool accumulate; /* scatter only: add to what is there */
+} mg_gather_desc;
+void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
+               const int32_t *index, void *y);
+/* dtable[o, n, j] (+)= sum over i with index[i] == n of dy[i, o, j], in the order of i. */
+void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
+                    const int32_t *index, void *dtable);
+
+/* out[e] = uniform in [0, 1), from Philox4x32-10 keyed by (seed, key), at counter
+ * (slot * elements + e, step): no layout changes it. */
+typedef struct mg_random_desc {
+    mg_dtype dtype;
+    uint64_t key;
+    int64_t elements;
+} mg_random_desc;
+void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
+               const int64_t *step, const int32_t *slot, void *out);
+
+/* ---- what hand-written kernels call ------------------------------------------------------- */
+
+/* fn(ctx, begin, end, scratch) over [0, units) on the pool; scratch is the thread's own
+ * mg_main.scratch_bytes (plus what the runtime adds), 64-byte aligned. Not reentrant. */
+typedef void mg_task(void *ctx, int64_t begin, int64_t end, void *scratch);
+void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx);
+int mg_threads(const mg_run *r);
+/* Around each call: time for traces; outputs looked at when a non-finite value is sought. */
+void mg_begin(mg_run *r, int action);
+void mg_end(mg_run *r, int action);
+void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t);
+
+/* ---- what the runtime calls in kernels ---------------------------------------------------- */
+
+/* Loads the matrix library for this processor, single-threaded (the pool splits products itself).
+ * Returns NULL, or why it could not. */
+const char *mg_blas_open(void);
+const char *mg_blas_name(void); /* "OpenBLAS 0.3.21 SkylakeX" */
+
+/* Philox4x32-10 (Salmon et al., SC 2011): four words for a counter under a key. */
+void mg_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+uint64_t mg_key(const char *name); /* FNV-1a of an external name: the tensor's key */
+
+#endif
