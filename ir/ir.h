@@ -1,8 +1,7 @@
 /* ir.h - the program between the parser and the plan: tensors with named dims, in SSA form.
  *
  * A Module holds functions (@train, @eval, @sample). A function is one Region: arguments,
- * instructions in order, results. `repeat` and `fused` instructions own a region of their own,
- * which may use values of the regions around it. A value is a number into Module.values; it is
+ * instructions in order, results. `repeat` and `fused` instructions own a region of their own. A value is a number into Module.values; it is
  * defined once, by an instruction or as a region's argument. ir/README.md is the reference of the
  * text form, of every op, and of the numbered invariants that ir_verify checks. */
 #ifndef MGC_IR_H
@@ -129,8 +128,8 @@ struct Ins {
  *   body arguments: the carried values, then the slices (d dropped), then one i32 scalar, the index;
  *   body results: the next carried values, then values to stack (d is put first in the type).
  *   Results: the carried values after the last round, then the stacked ones.
- * fused: no operands of its own: the body uses outer values directly; its operands list those it
- *   reads, in order, as arguments of the body; results are the body's results. */
+ *   The body may also use values of the regions around it.
+ * fused: one kernel. Operands are the body's arguments, one to one; the body uses nothing else. */
 struct Region {
     VEC(Value) args;
     VEC(Ins *) ins;
