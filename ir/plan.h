@@ -170,7 +170,7 @@ bool plan_place(Plan *p);
 int plan_check(const Plan *p, FILE *out);
 /* passes/show.c */
 void plan_print(const Plan *p, FILE *out);      /* --plan */
-void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md *//
+void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
 void plan_print_schedule(const Plan *p, FILE *out);
 
 /* codegen/nest.c: fills units and grain of a kernel (also called by schedule for its costs). */
