@@ -80,7 +80,8 @@ static LLVMValueRef load(Gen *g, DType t, LLVMValueRef from)
 {
     LLVMValueRef x = LLVMBuildLoad2(g->l->b, llvm_memory_type(g->l, t), from, "");
     LLVMSetAlignment(x, (unsigned)dtype_bytes(t));
-    return t == DT_bool ? LLVMBuildICmp(g->l->b, LLVMIntNE, x, LLVMConstInt(g->l->i8, 0, 0), "") : x;
+    return t == DT_bool ? LLVMBuildICmp(g->l->b, LLVMIntNE, x, LLVMConstInt(g->l->i8, 0, 0), "")
+                        : x;
 }
 
 static void store(Gen *g, DType t, LLVMValueRef x, LLVMValueRef to)
@@ -165,7 +166,8 @@ static void nest_loops(Gen *g, int at, int end, int which, const Env *e, const B
     for (int half = 0; half <= (l->rotated ? 1 : 0); half++) {
         int64_t n = l->dim.size, lo = l->rotated ? half * (n / 2) : 0;
         int64_t hi = l->rotated ? lo + n / 2 : n;
-        LoopCode c = loop_begin(g, shared ? last->from : int64(g, lo), shared ? last->to : int64(g, hi));
+        LoopCode c =
+            loop_begin(g, shared ? last->from : int64(g, lo), shared ? last->to : int64(g, hi));
         Env inner = *e;
         env_loop(g, &inner, g->nest.nouter + at, c.index, l->rotated ? (int8_t)half : -1);
         nest_loops(g, at + 1, end, which, &inner, last, leaf, ctx);
@@ -299,8 +301,9 @@ static void unit_map(Gen *g, const Env *e, LLVMValueRef block)
         int64_t size = g->nest.inner[g->nest.ninner - 1].dim.size;
         b.from = LLVMBuildNSWMul(g->l->b, block, int64(g, g->nest.block), "");
         b.to = LLVMBuildNSWAdd(g->l->b, b.from, int64(g, g->nest.block), "");
-        b.to = LLVMBuildSelect(g->l->b, LLVMBuildICmp(g->l->b, LLVMIntSLT, b.to, int64(g, size), ""),
-                               b.to, int64(g, size), "");
+        b.to =
+            LLVMBuildSelect(g->l->b, LLVMBuildICmp(g->l->b, LLVMIntSLT, b.to, int64(g, size), ""),
+                            b.to, int64(g, size), "");
         last = &b;
     }
     nest_loops(g, 0, g->nest.ninner, -1, e, last, map_leaf, NULL);
@@ -453,7 +456,8 @@ static void unit_row(Gen *g, const Env *e)
 
 /* ---- col ------------------------------------------------------------------------------------- */
 
-/* Where the sums of this unit are accumulated: the results, or this chunk's row of the workspaces. */
+/* Where the sums of this unit are accumulated: the results, or this chunk's row of the workspaces.
+ */
 typedef struct Columns {
     LLVMValueRef base[MAX_OPERANDS];
     Operand to[MAX_OPERANDS];
@@ -552,7 +556,8 @@ static void columns_start(Gen *g, Columns *c, LLVMValueRef chunk)
     }
 }
 
-/* Unit u of n sums [u * total / n, (u + 1) * total / n) of the leading, flattened, reduced loops. */
+/* Unit u of n sums [u * total / n, (u + 1) * total / n) of the leading, flattened, reduced loops.
+ */
 static void unit_partial(Gen *g, const Env *e, LLVMValueRef u)
 {
     LLVMBuilderRef b = g->l->b;
@@ -613,8 +618,8 @@ static void combine_leaf(Gen *g, const Env *e, void *ctx)
         if (!chunk) {
             x = reduction_start(g, sum, t);
         } else {
-            LLVMValueRef row = address(g, g->pointer[k], t,
-                                       LLVMBuildNSWMul(g->l->b, chunk, int64(g, stride), ""));
+            LLVMValueRef row =
+                address(g, g->pointer[k], t, LLVMBuildNSWMul(g->l->b, chunk, int64(g, stride), ""));
             x = reduction_step(g, sum, t, load(g, t, at), load(g, t, element(g, row, &dense, e)));
         }
         store(g, t, x, at);
@@ -628,8 +633,9 @@ static void unit_combine(Gen *g, const Env *e, LLVMValueRef block)
         int64_t size = g->nest.inner[g->nest.ninner - 1].dim.size;
         b.from = LLVMBuildNSWMul(g->l->b, block, int64(g, g->nest.block), "");
         b.to = LLVMBuildNSWAdd(g->l->b, b.from, int64(g, g->nest.block), "");
-        b.to = LLVMBuildSelect(g->l->b, LLVMBuildICmp(g->l->b, LLVMIntSLT, b.to, int64(g, size), ""),
-                               b.to, int64(g, size), "");
+        b.to =
+            LLVMBuildSelect(g->l->b, LLVMBuildICmp(g->l->b, LLVMIntSLT, b.to, int64(g, size), ""),
+                            b.to, int64(g, size), "");
         last = &b;
     }
     LLVMValueRef none = NULL;
@@ -683,9 +689,9 @@ static void function_marks(LlvmModule *l, LLVMValueRef f)
     unsigned kind = LLVMGetEnumAttributeKindForName("nounwind", 8);
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                             LLVMCreateEnumAttribute(l->c, kind, 0));
-    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateStringAttribute(l->c, width, sizeof width - 1, bits,
-                                                      (unsigned)strlen(bits)));
+    LLVMAddAttributeAtIndex(
+        f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+        LLVMCreateStringAttribute(l->c, width, sizeof width - 1, bits, (unsigned)strlen(bits)));
 }
 
 /* The function that holds the loops: one pointer for each operand that has memory of its own. */
@@ -729,8 +735,8 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
     int pointers = body_function(&g, name);
 
     LLVMTypeRef in[3] = {l->ptr, l->i64, l->i64};
-    LLVMValueRef f = LLVMAddFunction(
-        l->mod, name, LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, 3, 0));
+    LLVMValueRef f =
+        LLVMAddFunction(l->mod, name, LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, 3, 0));
     function_marks(l, f);
     LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->c, f, "entry"));
     LLVMValueRef args[MAX_OPERANDS + 2];
@@ -738,8 +744,7 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
         if (i >= k->nin && k->alias[i] >= 0)
             continue;
         LLVMValueRef index = LLVMConstInt(l->i64, (uint64_t)i, 0);
-        LLVMValueRef slot =
-            LLVMBuildInBoundsGEP2(l->b, l->ptr, LLVMGetParam(f, 0), &index, 1, "");
+        LLVMValueRef slot = LLVMBuildInBoundsGEP2(l->b, l->ptr, LLVMGetParam(f, 0), &index, 1, "");
         args[at++] = LLVMBuildLoad2(l->b, l->ptr, slot, "");
     }
     args[pointers] = LLVMGetParam(f, 1);

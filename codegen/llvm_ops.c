@@ -86,8 +86,7 @@ static const char *declare_variants(LlvmModule *l, const char *name, LLVMTypeRef
             continue;
         int lanes = widths[i].bits / (wide ? 64 : 32);
         const char *args = nargs == 2 ? "vv" : "v";
-        char *mangled =
-            arena_printf(l->arena, "_ZGV%cN%d%s_%s", widths[i].isa, lanes, args, name);
+        char *mangled = arena_printf(l->arena, "_ZGV%cN%d%s_%s", widths[i].isa, lanes, args, name);
         if (!LLVMGetNamedFunction(l->mod, mangled)) {
             LLVMTypeRef v = LLVMVectorType(t, (unsigned)lanes), in[2] = {v, v};
             LLVMValueRef f =
@@ -118,9 +117,9 @@ static LLVMValueRef libm(LlvmModule *l, const char *base, DType t, int nargs, LL
     if (l->vector_bits) {
         static const char key[] = "vector-function-abi-variant";
         const char *list = declare_variants(l, name, type, wide, nargs);
-        LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                                 LLVMCreateStringAttribute(l->c, key, sizeof key - 1, list,
-                                                           (unsigned)strlen(list)));
+        LLVMAddCallSiteAttribute(
+            call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+            LLVMCreateStringAttribute(l->c, key, sizeof key - 1, list, (unsigned)strlen(list)));
     }
     return call;
 }
@@ -223,7 +222,8 @@ LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
     if (to == DT_bool)
         return compare(l, OP_ne, from, x, number(l, from, 0));
     if (dtype_is_float(from))
-        return dtype_is_float(to) ? LLVMBuildFPCast(b, x, type, "") : LLVMBuildFPToSI(b, x, type, "");
+        return dtype_is_float(to) ? LLVMBuildFPCast(b, x, type, "")
+                                  : LLVMBuildFPToSI(b, x, type, "");
     if (from == DT_bool)
         return dtype_is_float(to) ? LLVMBuildUIToFP(b, x, type, "") : LLVMBuildZExt(b, x, type, "");
     return dtype_is_float(to) ? LLVMBuildSIToFP(b, x, type, "")
