@@ -3,7 +3,7 @@
  *
  * Element g = slot * elements + e of a random tensor is word g % 4 of
  *   counter = {low, high half of g / 4; low, high half of step}
- *   key     = {low, high half of (tensor's key xor seed * 0x9e3779b97f4a7c15)}
+ *   key     = {low, high half of (seed xor the tensor's key)}
  * and its value is the word's top 24 bits times 2^-24, in f64 as in f32, so that a model draws the
  * same numbers in either. */
 #include "kernels/isa.h"
@@ -95,7 +95,7 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
                const int64_t *step, const int32_t *slot, void *out)
 {
     const int f64 = mgk_real(d->dtype, "mg_random");
-    const uint64_t key = d->key ^ (uint64_t)*seed * 0x9e3779b97f4a7c15u;
+    const uint64_t key = d->key ^ (uint64_t)*seed;
     Draw w = {.key = {(uint32_t)key, (uint32_t)(key >> 32)},
               .step = (uint64_t)*step,
               .first = (uint64_t)(slot ? *slot : 0) * (uint64_t)d->elements,
