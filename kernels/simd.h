@@ -21,6 +21,8 @@
 #define vmax     NAME(vmax)
 #define vsum     NAME(vsum)
 #define vtop     NAME(vtop)
+#define vround   NAME(vround)
+#define vpower   NAME(vpower)
 #define vexp2    NAME(vexp2)
 #define vexp     NAME(vexp)
 #define vpoly    NAME(vpoly)
@@ -136,45 +138,56 @@ MGK_INLINE V vpoly(V f)
     return p;
 }
 
-/* 2^x for x up to 127 (f32) or 1023 (f64); a NaN stays one. The base and v3 give zero below -126
- * (-1022), v4 also gives the subnormal results. Within 1.2 ulp. */
-MGK_INLINE V vexp2(V x)
+/* p 2^n for a whole n, or 0 where x < least: there n may be anything. A subnormal result would cost
+ * a hundred times a normal one, and masked scores, -inf, are common. */
+MGK_INLINE V vpower(V p, V n, V x, T least)
 {
 #if VBYTES == 64 && MGK_F64
-    x = vmax(vall(-1100), x);
-    V n = (V)_mm512_roundscale_pd((__m512d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    return (V)_mm512_scalef_pd((__m512d)vpoly(x - n), (__m512d)n);
+    __mmask8 live = _mm512_cmp_pd_mask((__m512d)x, (__m512d)vall(least), _CMP_NLT_UQ);
+    return (V)_mm512_maskz_scalef_pd(live, (__m512d)p, (__m512d)n);
 #elif VBYTES == 64
-    x = vmax(vall(-200), x);
-    V n = (V)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    return (V)_mm512_scalef_ps((__m512)vpoly(x - n), (__m512)n);
+    __mmask16 live = _mm512_cmp_ps_mask((__m512)x, (__m512)vall(least), _CMP_NLT_UQ);
+    return (V)_mm512_maskz_scalef_ps(live, (__m512)p, (__m512)n);
 #else
-    /* Adding 1.5 2^(mantissa bits) rounds to an integer and leaves it in the low bits. */
-    const T least = MGK_F64 ? -1022 : -126, shifter = MGK_F64 ? 0x1.8p52 : 0x1.8p23;
+    /* Adding 1.5 2^(mantissa bits) leaves the integer in the low bits. */
+    const T shifter = MGK_F64 ? 0x1.8p52 : 0x1.8p23;
+    VU power = ((VU)(n + shifter) + (MGK_F64 ? 1023 : 127)) << (MGK_F64 ? 52 : 23);
     VI dead = x < least;
-    V t = vmax(vall(least), x) + shifter;
-    V f = vmax(vall(least), x) - (t - shifter);
-    VU power = ((VU)t + (MGK_F64 ? 1023 : 127)) << (MGK_F64 ? 52 : 23);
-    V y = vpoly(f) * (V)power;
-    return (V)((VI)y & ~dead);
+    return (V)((VI)(p * (V)power) & ~dead);
 #endif
 }
 
-/* e^x, x as for vexp2 times ln 2: the reduction by a split ln 2 (Cody and Waite) keeps the error
- * within 2 ulp over the whole range. */
+/* The nearest whole number, for |x| < 2^22 (2^51). */
+MGK_INLINE V vround(V x)
+{
+#if VBYTES == 64 && MGK_F64
+    return (V)_mm512_roundscale_pd((__m512d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif VBYTES == 64
+    return (V)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    const T shifter = MGK_F64 ? 0x1.8p52 : 0x1.8p23;
+    return (x + shifter) - shifter;
+#endif
+}
+
+/* 2^x for x up to 127 (f32) or 1023 (f64), within 1.2 ulp; zero below -126 (-1022), where results
+ * would be subnormal. A NaN stays one. */
+MGK_INLINE V vexp2(V x)
+{
+    const V n = vround(x);
+    return vpower(vpoly(x - n), n, x, MGK_F64 ? -1022 : -126);
+}
+
+/* e^x for x up to 88 (709), within 1.5 ulp; zero below -87 (-708). The reduction by a split ln 2
+ * (Cody and Waite) keeps the error so over the whole range. */
 MGK_INLINE V vexp(V x)
 {
     const T log2e = (T)0x1.71547652b82fep+0;
     const T ln2_high = MGK_F64 ? (T)0x1.62e42fee00000p-1 : (T)0x1.62e400p-1;
     const T ln2_low = MGK_F64 ? (T)0x1.a39ef35793c76p-33 : (T)0x1.7f7d1cp-20;
-    const T least = MGK_F64 ? -708 : -87, shifter = MGK_F64 ? 0x1.8p52 : 0x1.8p23;
-    VI dead = x < least;
-    x = vmax(vall(least), x);
-    V t = x * log2e + shifter, n = t - shifter;
-    V f = ((x - n * ln2_high) - n * ln2_low) * log2e;
-    VU power = ((VU)t + (MGK_F64 ? 1023 : 127)) << (MGK_F64 ? 52 : 23);
-    V y = vpoly(f) * (V)power;
-    return (V)((VI)y & ~dead);
+    const V n = vround(x * log2e);
+    const V f = ((x - n * ln2_high) - n * ln2_low) * log2e;
+    return vpower(vpoly(f), n, x, MGK_F64 ? -708 : -87);
 }
 
 /* Transposes VL rows of VL. Each of log2 VL rounds interleaves row i with row i + VL / 2: it
