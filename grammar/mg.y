@@ -20,6 +20,8 @@
 %param {Parse *p}
 
 %code {
+#include <string.h>
+
 #define YYLLOC_DEFAULT(to, rhs, n)                                                                 \
     do {                                                                                           \
         (to).file = YYRHSLOC(rhs, (n) ? 1 : 0).file;                                               \
@@ -281,15 +283,16 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parse *p)
     if (expression)
         names[named++] = "an expression";
     for (int i = 0; i < YYNTOKENS; i++) {
+        const char *name = legal[i] ? yysymbol_name((yysymbol_kind_t)i) : "";
+        bool sign = name[0] == '\'';
         bool starts = i == YYSYMBOL_NUMBER || i == YYSYMBOL_WORD || i == YYSYMBOL_QUANTITY ||
-                      i == YYSYMBOL_IDENT || i == YYSYMBOL_40_ || i == YYSYMBOL_45_;
-        bool continues = i == YYSYMBOL_43_ || i == YYSYMBOL_42_ || i == YYSYMBOL_47_ ||
-                         i == YYSYMBOL_64_ || i == YYSYMBOL_60_ || i == YYSYMBOL_62_ ||
-                         (i >= YYSYMBOL_LE && i <= YYSYMBOL_NE) || i == YYSYMBOL_45_;
+                      i == YYSYMBOL_IDENT || (sign && strchr("(-", name[1]));
+        bool continues = (i >= YYSYMBOL_LE && i <= YYSYMBOL_NE) ||
+                         (sign && strchr("+-*/@<>[", name[1]));
         if (!legal[i] || i == YYSYMBOL_RESUME || (expression && starts) || continues)
             continue;
         if (named < MANY)
-            names[named] = yysymbol_name((yysymbol_kind_t)i);
+            names[named] = name;
         named++;
     }
     parse_unexpected(p, names, named <= MANY ? named : 0, over);
