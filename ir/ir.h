@@ -173,7 +173,13 @@ typedef enum ArgRole {
     ARG_seed,             /* i64[] */
     ARG_pos               /* i32[]: sample: the last position */
 } ArgRole;
-typedef enum ResultRole { RES_loss /* f64[] */, RES_norm /* f64[] */, RES_logits, RES_update } ResultRole;
+typedef enum ResultRole {
+    RES_loss, /* f64[] */
+    RES_norm, /* f64[] */
+    RES_logits,
+    RES_grad, /* between differentiate and update: the gradient of parameter .tensor, of its type */
+    RES_update
+} ResultRole;
 
 typedef struct FnArg {
     ArgRole role;
@@ -181,7 +187,7 @@ typedef struct FnArg {
 } FnArg;
 typedef struct FnResult {
     ResultRole role;
-    uint32_t tensor; /* RES_update: the tensor whose new value this is */
+    uint32_t tensor; /* RES_update: the tensor whose new value this is; RES_grad: the parameter */
 } FnResult;
 
 typedef struct Fn {
