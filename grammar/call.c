@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const Val poison = {VAL_POISON};
+static const Val poison = {.kind = VAL_POISON};
 
 static void sort_args(Elab *e, const Node *n, Args *a)
 {

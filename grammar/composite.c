@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const Val poison = {VAL_POISON};
+static const Val poison = {.kind = VAL_POISON};
 
 /* What a parameter of the block is bound to. */
 static const Sym *bound(Elab *e, const char *name)

@@ -151,7 +151,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
         return false;
     token_windows(e, input, batch);
     s->val = tensor_val(e->tokens);
-    Val none = {VAL_POISON};
+    Val none = {.kind = VAL_POISON};
     statements(e, &model->more, &none);
     bool ok = !e->stopped && (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model));
     warn_unused_params(e, &f, 0);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const Val poison = {VAL_POISON};
+static const Val poison = {.kind = VAL_POISON};
 
 Val tensor_val(Value v)
 {
@@ -299,7 +299,7 @@ static Val subscript(Elab *e, const Node *n)
     Val x = expr(e, n->a);
     for (size_t i = 0; i < n->list.n; i++) {
         const Node *sub = n->list.data[i];
-        Val index = sub->kind == N_RENAME ? (Val){VAL_NUMBER} : expr(e, sub);
+        Val index = sub->kind == N_RENAME ? (Val){.kind = VAL_NUMBER} : expr(e, sub);
         if (x.kind == VAL_POISON || index.kind == VAL_POISON)
             return poison;
         if (x.kind == VAL_NUMBER)

@@ -107,7 +107,7 @@ bool force(Elab *e, Sym *s)
     bool ok = global_number(e, given, &n);
     s->busy = false;
     s->ready = true;
-    s->val = ok ? (Val){.kind = VAL_NUMBER, .number = n} : (Val){VAL_POISON};
+    s->val = ok ? (Val){.kind = VAL_NUMBER, .number = n} : (Val){.kind = VAL_POISON};
     int64_t size;
     if (s->kind == SYM_CONST || !ok || !dim_size(e, s, given->span, n, &size))
         return s->kind == SYM_CONST && ok;

@@ -64,14 +64,14 @@ Val fail(Elab *e, Span at, int code, const char *fmt, ...)
     Span shown = in_source(e, at);
     e->quiet = reported(e, shown, code);
     if (e->quiet)
-        return (Val){VAL_POISON};
+        return (Val){.kind = VAL_POISON};
     va_list ap;
     va_start(ap, fmt);
     diag_error(e->diag, shown, code, "%s", arena_vprintf(e->arena, fmt, ap));
     va_end(ap);
     if (e->frame && e->frame->prelude)
         diag_note(e->diag, at, "in the definition of '%s'", text(e, e->frame->block->name));
-    return (Val){VAL_POISON};
+    return (Val){.kind = VAL_POISON};
 }
 
 void note(Elab *e, Span at, const char *fmt, ...)

@@ -218,7 +218,7 @@ static void repeat(Elab *e, const Node *n)
     e->b.region = loop.region;
     e->b.path = name_intern(e->names, f->path);
     e->loop = &loop;
-    Val none = {VAL_POISON};
+    Val none = {.kind = VAL_POISON};
     statements(e, &n->more, &none);
     outer.span = n->at;
     if (ok)

@@ -1,11 +1,13 @@
 /* front.c - mgc-front: the front end alone, for golden tests.
  *
- *   mgc-front ast|fmt|roundtrip|ir F.mg [-D NAME=VALUE] [--layout NAME] [--inline]
+ *   mgc-front ast|fmt|roundtrip|check|ir F.mg [-D NAME=VALUE] [--layout NAME] [--layouts FILE]
+ *             [--device NAME] [--inline]
  *
  * ast        the syntax tree
  * fmt        the canonical text
  * roundtrip  checks that formatting is idempotent and keeps the tree and every comment
- * ir         the logical program, verified
+ * check      whether it elaborates, and to what the verifier accepts
+ * ir         the logical program
  * Exit codes as mgc's: 0 done, 1 errors in the source, 2 usage, 70 a broken promise of ours. */
 #include "grammar/grammar.h"
 
@@ -71,8 +73,73 @@ static int roundtrip(Front *f, const Ast *ast)
 
 static int usage(void)
 {
-    fputs("usage: mgc-front ast|fmt|roundtrip F.mg\n", stderr);
+    fputs("usage: mgc-front ast|fmt|roundtrip|check|ir F.mg [-D NAME=VALUE] [--layout NAME]\n"
+          "                 [--layouts FILE] [--device NAME] [--inline]\n",
+          stderr);
     return 2;
+}
+
+/* Settings that the printed program does not show. */
+static void print_settings(const Module *m)
+{
+    const Train *t = &m->train;
+    const Layout *l = &m->layout;
+    printf("# model %s: batch %lld, seq %lld, vocab %lld\n", name_str(m->names, m->name),
+           (long long)m->batch.size, (long long)m->seq.size, (long long)m->vocab);
+    printf("# optimizer %s betas %g %g eps %g decay %g rank %d momentum %g clip %g\n",
+           t->optimizer == OPT_adamw ? "adamw" : "sgd", t->beta1, t->beta2, t->eps, t->decay,
+           t->decay_rank, t->momentum, t->clip);
+    printf("# lr %d peak %g floor %g warmup %lld steps %lld, %s\n", (int)t->schedule, t->peak,
+           t->floor, (long long)t->warmup, (long long)t->steps, dtype_name(t->compute));
+    printf("# layout %s device %s microbatch %lld recompute %d peak %g\n",
+           name_str(m->names, l->name), name_str(m->names, l->device), (long long)l->microbatch,
+           (int)l->recompute, l->assert_peak);
+}
+
+static int elaborate(Front *f, const Ast *ast, const ElaborateOptions *o, bool print)
+{
+    Module *m = mg_elaborate(f->arena, f->names, f->diag, ast, o);
+    if (!m)
+        return 1;
+    if (ir_verify(m, stderr))
+        return 70;
+    if (print) {
+        print_settings(m);
+        ir_print(m, stdout);
+    }
+    return 0;
+}
+
+static const char *after(int argc, char **argv, int *i)
+{
+    if (*i + 1 == argc)
+        exit(usage());
+    return argv[++*i];
+}
+
+static ElaborateOptions read_options(Front *f, int argc, char **argv)
+{
+    ElaborateOptions o = {0};
+    const char **define = NEW_ARRAY(f->arena, const char *, argc);
+    for (int i = 3; i < argc; i++) {
+        size_t size;
+        if (strcmp(argv[i], "-D") == 0) {
+            define[o.ndefine++] = after(argc, argv, &i);
+        } else if (strcmp(argv[i], "--layout") == 0) {
+            o.layout = after(argc, argv, &i);
+        } else if (strcmp(argv[i], "--layouts") == 0) {
+            const char *path = after(argc, argv, &i), *text = read_all(f->arena, path, &size);
+            o.layouts = parse_text(f, path, text, size);
+        } else if (strcmp(argv[i], "--device") == 0) {
+            o.device = after(argc, argv, &i);
+        } else if (strcmp(argv[i], "--inline") == 0) {
+            o.inline_composites = true;
+        } else {
+            exit(usage());
+        }
+    }
+    o.define = define;
+    return o;
 }
 
 int main(int argc, char **argv)
@@ -85,6 +152,7 @@ int main(int argc, char **argv)
     size_t size;
     const char *text = read_all(f.arena, argv[2], &size);
     Ast *ast = parse_text(&f, argv[2], text, size);
+    ElaborateOptions options = read_options(&f, argc, argv);
     int status = 0;
     if (strcmp(argv[1], "ast") == 0)
         ast_dump(ast, stdout);
@@ -92,6 +160,8 @@ int main(int argc, char **argv)
         mg_fmt(ast, stdout);
     else if (strcmp(argv[1], "roundtrip") == 0)
         status = roundtrip(&f, ast);
+    else if (strcmp(argv[1], "ir") == 0 || strcmp(argv[1], "check") == 0)
+        status = elaborate(&f, ast, &options, argv[1][0] == 'i');
     else
         status = usage();
     arena_free(f.arena);
