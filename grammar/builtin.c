@@ -216,6 +216,8 @@ static Val builtin_rotate(Elab *e, const Call *c)
     if (!tensor_arg(e, c, &x) || !has_all(e, c, x))
         return poison;
     Dim d = c->over.dim[0];
+    if (!check_padding(e, c->node->at, &c->over))
+        return poison;
     if (c->over.n != 1 || d.size % 2) {
         fail(e, c->over_node->list.data[0]->at, 252, "'%s' is %lld, which has no halves",
              text(e, d.name), (long long)d.size);

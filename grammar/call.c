@@ -122,6 +122,8 @@ static bool refuse_count(Elab *e, const Node *block, const Node *call, NodeKind 
 static bool too_much(Elab *e, const Node *block, const Args *a)
 {
     size_t values = 0;
+    if (a->call->list.n > PARAMETERS_MAX)
+        return refuse_count(e, block, a->call, N_TENSOR, a->call->list.n);
     for (size_t i = 0; i < a->positional.n; i++) {
         const Node *arg = a->positional.data[i];
         values += !(arg->kind == N_NAME && find_parameter(block, N_FLAG, arg->name));
@@ -321,9 +323,8 @@ static bool escapes(Elab *e, Val v, const Node *block)
 static void leave(Elab *e, Frame *f)
 {
     warn_unused_params(e, f, 0);
-    for (size_t i = 0; i < e->dims.n; i++)
-        if (e->dims.data[i].frame == f)
-            e->dims.data[i].frame = NULL;
+    for (size_t i = 0; i < f->dims.n; i++)
+        dim_info(e, f->dims.data[i])->frame = NULL;
     e->frame = f->caller;
 }
 
@@ -345,6 +346,8 @@ static Val run_block(Elab *e, const Node *block, const Node *n, Given *given, bo
     const char *word = prelude ? "" : n->text ? path_word(e, n->text) : text(e, block->name);
     f.path = path_join(e, f.caller->path, word);
     f.external = path_join(e, f.caller->external, n->text ? n->text : "");
+    if (strlen(f.path) > PATH_MAX_BYTES || strlen(f.external) > PATH_MAX_BYTES)
+        return fail(e, n->at, 256, "the path to this call is longer than %d bytes", PATH_MAX_BYTES);
     Builder outer = e->b;
     e->frame = &f;
     if (!prelude) {

@@ -14,9 +14,13 @@
 
 enum {
     NEST_MAX = 900,      /* expressions inside expressions, through calls */
-    WORK_MAX = 4000000,  /* nodes visited for one function */
+    WORK_MAX = 1000000,  /* nodes visited for one function */
     VALUES_MAX = 400000, /* results of operations, in all functions */
     PARAMS_MAX = 65536,
+    LOCAL_DIMS_MAX = 1000, /* of one name and different sizes */
+    PATH_MAX_BYTES = 512,
+    PARAMETERS_MAX = 64, /* of a block */
+    AXES_MAX = 16,
     WARNINGS_MAX = 20,
 };
 
@@ -48,7 +52,7 @@ typedef struct DimInfo {
     int64_t size, valid;
     Span span;
     const void *frame; /* the block instance that made it; NULL for a global one, or one gone */
-    bool local, padded;
+    bool local;
 } DimInfo;
 
 typedef enum SymKind { SYM_DIM, SYM_CONST, SYM_VALUE, SYM_PARAM, SYM_BLOCK } SymKind;
@@ -73,6 +77,7 @@ typedef struct Frame {
     struct Loop *loop; /* around the call */
     Map syms;
     VEC(Sym *) order;
+    VEC(Name) dims;              /* declared here */
     const char *path, *external; /* "layers.self_attn", "model.layers.{}.self_attn"; "" */
 } Frame;
 

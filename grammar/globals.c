@@ -120,6 +120,11 @@ bool force(Elab *e, Sym *s)
 static void declare_block(Elab *e, const Node *n)
 {
     const Sym *old = map_find(&e->blocks, n->name);
+    if (n->list.n > PARAMETERS_MAX) {
+        fail(e, n->at, 255, "block '%s' has %zu parameters; %d are the most", text(e, n->name),
+             n->list.n, PARAMETERS_MAX);
+        return;
+    }
     if (is_builtin(text(e, n->name))) {
         fail(e, n->at, 202, "'%s' is a function of the language", text(e, n->name));
         help(e, "choose another name");

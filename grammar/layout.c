@@ -60,7 +60,7 @@ static const Node *parent_of(Elab *e, const Node *n)
 
 static void add_axes(Elab *e, const Node *setting, NodeList *axes)
 {
-    for (size_t i = 0; i < setting->list.n; i++) {
+    for (size_t i = 0; i < setting->list.n && !diag_enough(e->diag); i++) {
         Node *axis = setting->list.data[i];
         if (axis->kind != N_BIND) {
             fail(e, axis->span, 302, "a mesh is a list of axes: mesh dp = 1, tp = 1");
@@ -76,6 +76,10 @@ static void add_axes(Elab *e, const Node *setting, NodeList *axes)
             axes->data[k] = axis;
         else
             vec_push(e->arena, axes, axis);
+        if (axes->n > AXES_MAX) {
+            fail(e, axis->at, 302, "a mesh of more than %d axes", AXES_MAX);
+            return;
+        }
     }
 }
 
@@ -122,7 +126,7 @@ static bool gather(Elab *e, const Node *n, Spec *s, int depth)
     const Node *parent = n->a ? parent_of(e, n) : NULL;
     if (n->a && (!parent || !gather(e, parent, s, depth + 1)))
         return false;
-    for (size_t i = 0; i < n->more.n; i++) {
+    for (size_t i = 0; i < n->more.n && !diag_enough(e->diag); i++) {
         if (n->more.data[i]->kind == N_RULE) {
             vec_push(e->arena, &s->rules, n->more.data[i]);
             continue;

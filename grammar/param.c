@@ -142,10 +142,13 @@ static bool stored_type(Elab *e, const Node *n, const DimList *own, Tensor *t)
 
 Name unique_path(Elab *e, const char *path)
 {
-    Name name = name_intern(e->names, path);
-    for (int i = 2; map_find(&e->paths, name); i++)
-        name = name_intern(e->names, arena_printf(e->arena, "%s_%d", path, i));
-    map_put(e->arena, &e->paths, name, e);
+    Name wanted = name_intern(e->names, path), name = wanted;
+    uintptr_t given = (uintptr_t)map_find(&e->paths, wanted); /* how often */
+    for (uintptr_t i = given + 1; map_find(&e->paths, name); i++) {
+        name = name_intern(e->names, arena_printf(e->arena, "%s_%zu", path, (size_t)i));
+        map_put(e->arena, &e->paths, wanted, (void *)i);
+    }
+    map_put(e->arena, &e->paths, name, (void *)(uintptr_t)1);
     return name;
 }
 

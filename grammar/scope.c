@@ -59,6 +59,20 @@ static Span in_source(const Elab *e, Span at)
     return at;
 }
 
+/* What an error does not show by itself: the definition behind a call of the prelude; the call that
+ * brought operands of these types into a block. */
+static void call_notes(Elab *e, Span at, int code)
+{
+    enum { TYPES_FROM = 211, TYPES_TO = 221 };
+    const Frame *f = e->frame;
+    if (f && f->prelude)
+        diag_note(e->diag, at, "in the definition of '%s'", text(e, f->block->name));
+    while (f && f->prelude)
+        f = f->caller;
+    if (f && f->block && f->block->kind == N_BLOCK && code >= TYPES_FROM && code <= TYPES_TO)
+        diag_note(e->diag, f->call, "in this call of '%s'", text(e, f->block->name));
+}
+
 Val fail(Elab *e, Span at, int code, const char *fmt, ...)
 {
     Span shown = in_source(e, at);
@@ -69,8 +83,7 @@ Val fail(Elab *e, Span at, int code, const char *fmt, ...)
     va_start(ap, fmt);
     diag_error(e->diag, shown, code, "%s", arena_vprintf(e->arena, fmt, ap));
     va_end(ap);
-    if (e->frame && e->frame->prelude)
-        diag_note(e->diag, at, "in the definition of '%s'", text(e, e->frame->block->name));
+    call_notes(e, at, code);
     return (Val){.kind = VAL_POISON};
 }
 
@@ -94,15 +107,18 @@ void help(Elab *e, const char *fmt, ...)
 
 void suggest(Elab *e, const char *word, const char *const *candidates, size_t n)
 {
-    const char *near = n ? name_nearest(word, candidates, n) : NULL;
+    enum { LOOKED_AT = 10000 };
+    bool look = n && !e->quiet;
+    const char *near = look ? name_nearest(word, candidates, n < LOOKED_AT ? n : LOOKED_AT) : NULL;
     if (near)
         help(e, "did you mean '%s'?", near);
 }
 
 void warn(Elab *e, Span at, int code, const char *fmt, ...)
 {
-    if (reported(e, at, code) || e->warnings++ >= WARNINGS_MAX)
+    if (e->warnings >= WARNINGS_MAX || reported(e, at, code))
         return;
+    e->warnings++;
     va_list ap;
     va_start(ap, fmt);
     diag_warning(e->diag, at, code, "%s", arena_vprintf(e->arena, fmt, ap));
@@ -258,6 +274,11 @@ Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local)
     Name name = wanted;
     DimInfo *have = dim_info(e, name);
     for (int i = 2; have && (!local || !have->local || have->frame || have->size != size); i++) {
+        if (i > LOCAL_DIMS_MAX) {
+            e->stopped = true;
+            fail(e, at, 230, "more than %d dims '%s'", LOCAL_DIMS_MAX, text(e, wanted));
+            break;
+        }
         name = name_intern(e->names, arena_printf(e->arena, "%s_%d", text(e, wanted), i));
         have = dim_info(e, name);
     }
@@ -266,7 +287,9 @@ Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local)
         have = &e->dims.data[e->dims.n - 1];
         map_put(e->arena, &e->dim_of, name, (void *)(uintptr_t)e->dims.n);
     }
-    *have = (DimInfo){name, size, size, at, local ? e->frame : NULL, local, false};
+    *have = (DimInfo){name, size, size, at, local ? e->frame : NULL, local};
+    if (local)
+        vec_push(e->arena, &e->frame->dims, name);
     return (Dim){name, size};
 }
 

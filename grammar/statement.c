@@ -185,6 +185,11 @@ static bool check_repeat(Elab *e, const Node *n, Dim d, const CarriedList *carri
             fail(e, n->at, 237, "a repeat over '%s' inside another", text(e, d.name));
             return false;
         }
+    const DimInfo *info = dim_info(e, d.name);
+    if (info->size != info->valid) {
+        fail(e, n->at, 237, "'%s' is padded: it cannot be repeated over", text(e, d.name));
+        return false;
+    }
     if (d.name == e->module->batch.name || d.size > INT32_MAX) {
         fail(e, n->at, 237,
              d.size > INT32_MAX ? "a repeat of more than 2^31 - 1 rounds"
@@ -214,7 +219,10 @@ static void repeat(Elab *e, const Node *n)
     f->path = path_join(e, path, text(e, n->name));
     const char *word = n->text ? n->text : arena_printf(e->arena, "%s.{}", text(e, n->name));
     f->external = path_join(e, external, word);
-    bool ok = open_loop(e, n, &carried, &loop);
+    bool long_path = strlen(f->path) > PATH_MAX_BYTES || strlen(f->external) > PATH_MAX_BYTES;
+    if (long_path)
+        fail(e, n->at, 256, "the path to this repeat is longer than %d bytes", PATH_MAX_BYTES);
+    bool ok = open_loop(e, n, &carried, &loop) && !long_path;
     e->b.region = loop.region;
     e->b.path = name_intern(e->names, f->path);
     e->loop = &loop;
