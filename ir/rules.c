@@ -32,7 +32,8 @@ static bool is_dtype(const Type *t, DType want)
 static const char *add_dims(Rule *r, Type *out, const Type *t, const DimList *without)
 {
     for (int i = 0; i < t->rank; i++) {
-        if (type_find(out, t->dims[i].name) >= 0 || (without && dims_have(without, t->dims[i].name)))
+        if (type_find(out, t->dims[i].name) >= 0 ||
+            (without && dims_have(without, t->dims[i].name)))
             continue;
         if (out->rank == MAX_RANK)
             WRONG(r, "the result would have more than %d dims", MAX_RANK);
@@ -217,8 +218,7 @@ static const char *type_gather(Rule *r)
     for (int i = 0; i < index->rank; i++) {
         int j = type_find(table, index->dims[i].name);
         if (j >= 0 && table->dims[j].name != r->attrs->dim.name)
-            WRONG(r, "dim '%s' is in the table and in the index",
-                  dim_name(r, index->dims[i].name));
+            WRONG(r, "dim '%s' is in the table and in the index", dim_name(r, index->dims[i].name));
     }
     r->out[0] = (Type){.dtype = table->dtype};
     const char *wrong = add_dims(r, &r->out[0], index, NULL);
