@@ -30,8 +30,8 @@ typedef struct VjpText {
     int gradient[3]; /* the line that defines ga, gb, gc; -1: no derivative */
 } VjpText;
 
-/* Reads the text of a pointwise op's row. NULL, or (in `a`) what is wrong with it. */
-const char *vjp_read(Op op, VjpText *out, Arena *a);
+/* Reads a rule of a pointwise op (op_info[op].vjp). NULL, or (in `a`) what is wrong with it. */
+const char *vjp_read(Op op, const char *text, VjpText *out, Arena *a);
 
 /* One application of a rule. The caller fills all but `grad` and `error`. */
 typedef struct Vjp {
