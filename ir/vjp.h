@@ -14,7 +14,13 @@ enum { VJP_OPERANDS = 8, VJP_LINES = 12 };
 
 /* One rule text, read: each line is an op on operands a b c (0..2), the result r, its cotangent g,
  * earlier lines, or numbers. */
-typedef enum VjpTermKind { VJP_operand, VJP_result, VJP_cotangent, VJP_line, VJP_number } VjpTermKind;
+typedef enum VjpTermKind {
+    VJP_operand,
+    VJP_result,
+    VJP_cotangent,
+    VJP_line,
+    VJP_number
+} VjpTermKind;
 typedef struct VjpTerm {
     VjpTermKind kind;
     int index;

@@ -83,16 +83,19 @@ static void narrow(Drop *d, Ins *i)
     Region *body = i->body;
     size_t carried = (size_t)i->attrs.carried, stay = 0, in = 0, out = 0;
     Value index = body->args.data[i->nin];
+    bool *stays = NEW_ARRAY(d->a, bool, carried);
+    for (size_t k = 0; k < carried; k++)
+        stays[k] = carried_stays(d, i, k);
     for (size_t k = 0; k < i->nin; k++) {
         Value arg = body->args.data[k];
-        if (k < carried ? !carried_stays(d, i, k) : !d->live[arg])
+        if (k < carried ? !stays[k] : !d->live[arg])
             continue;
         stay += k < carried;
         i->in[in] = i->in[k];
         body->args.data[in++] = arg;
     }
     for (size_t k = 0; k < i->nout; k++) {
-        if (k < carried ? !carried_stays(d, i, k) : !d->live[i->out[k]])
+        if (k < carried ? !stays[k] : !d->live[i->out[k]])
             continue;
         i->out[out] = i->out[k];
         body->results.data[out++] = body->results.data[k];

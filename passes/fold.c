@@ -149,8 +149,7 @@ static Value fold_mul(Fold *f, Ins *i)
     for (int k = 0; k < 2; k++) {
         if (is_number(f, i->in[k], 1))
             return becomes(f, i, i->in[1 - k]);
-        if (is_number(f, i->in[k], -1) &&
-            type_of(f->m, i->in[1 - k])->rank == out_type(f, i)->rank)
+        if (is_number(f, i->in[k], -1) && type_of(f->m, i->in[1 - k])->rank == out_type(f, i)->rank)
             return turns(f, i, OP_neg, 1, i->in[1 - k], 0);
     }
     return 0;

@@ -1,7 +1,8 @@
 /* simplify.c - folds, shares, hoists and drops until nothing changes.
  *
  * Every part makes the program smaller or moves something to a place it does not leave again, so
- * this ends; the bound is there for the day when two parts undo each other, and is then reported. */
+ * this ends; the bound is there for the day when two parts undo each other, and is then reported.
+ */
 #include "passes/simplify.h"
 #include "passes/accumulate.h"
 #include "passes/passes.h"

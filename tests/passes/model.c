@@ -120,7 +120,8 @@ int draw_int(uint64_t *state, int n)
 
 Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double high)
 {
-    static const double scalars[] = {[ARG_lr] = 0.01, [ARG_step] = 3, [ARG_seed] = 42, [ARG_pos] = 1};
+    static const double scalars[] = {
+        [ARG_lr] = 0.01, [ARG_step] = 3, [ARG_seed] = 42, [ARG_pos] = 1};
     Tensor64 *args = NEW_ARRAY(t->a, Tensor64, fn->args.n);
     for (size_t i = 0; i < fn->args.n; i++) {
         ArgRole role = fn->args.data[i].role;
@@ -207,7 +208,8 @@ double gradient_error(Model *t, const Fn *fn, Tensor64 *args, int samples, uint6
                fn->args.data[p].tensor != fn->results.data[r].tensor)
             p++;
         int64_t n = type_elements(&args[p].type);
-        double size = 1e-6; /* a gradient that is zero everywhere is compared as it is */
+        /* The loss is rounded: differences see no gradient far below it. */
+        double size = 1e-5 * fmax(1, fabs(results[0].data[0]));
         for (int64_t k = 0; k < n; k++)
             size = fmax(size, fabs(results[r].data[k]));
         for (int64_t k = 0; k < (samples ? samples : n); k++) {

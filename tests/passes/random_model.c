@@ -78,7 +78,8 @@ static Value weight(Draw *d, Loop *l, Type t)
     return slice(d, l, param(d, s, 1));
 }
 
-/* ---- blocks: x -> x --------------------------------------------------------------------------- */
+/* ---- blocks: x -> x ---------------------------------------------------------------------------
+ */
 
 static Value norm(Draw *d, Loop *l, Value x)
 {
@@ -113,7 +114,8 @@ static Value rope(Draw *d, Value x, Dim head)
 
 static Value attend(Draw *d, Loop *l, Value x)
 {
-    Dim kv = dim_of(d->t, "kv", 2), group = dim_of(d->t, "group", 2), head = dim_of(d->t, "head", 2);
+    Dim kv = dim_of(d->t, "kv", 2), group = dim_of(d->t, "group", 2),
+        head = dim_of(d->t, "head", 2);
     Value y = norm(d, l, x);
     Value q = dot1(d, y, weight(d, l, TYPE(d->f, d->hid, kv, group, head)), d->hid);
     Value k = dot1(d, y, weight(d, l, TYPE(d->f, d->hid, kv, head)), d->hid);
@@ -158,7 +160,8 @@ static Value picked(Draw *d, Loop *l, Value x)
 static Value with_shared(Draw *d, Value shared, Value x)
 {
     Dim other = dim_of(d->t, "hid2", d->hid.size);
-    Value y = op1(d, OP_tanh, dot1(d, x, rename_dim(d, shared, dim_of(d->t, "out", 4), other), d->hid));
+    Value y =
+        op1(d, OP_tanh, dot1(d, x, rename_dim(d, shared, dim_of(d->t, "out", 4), other), d->hid));
     return op2(d, OP_add, x, rename_dim(d, y, other, d->hid));
 }
 
@@ -233,7 +236,8 @@ static Value block(Draw *d, Context *c, Value x)
     }
 }
 
-/* ---- the program ------------------------------------------------------------------------------ */
+/* ---- the program ------------------------------------------------------------------------------
+ */
 
 static Value embedded(Draw *d, Value tokens, Value table)
 {
@@ -283,7 +287,8 @@ void random_model(Model *t, uint64_t seed)
     loss = build2(d.b, OP_add, loss, build_cast(d.b, c.sum, DT_f64));
     if (draw_int(&d.rng, 2)) { /* a term that does not depend on the batch */
         Value all = sum_all(d.b, op2(&d, OP_mul, shared, shared));
-        loss = build2(d.b, OP_add, loss, build_cast(d.b, op2(&d, OP_mul, all, num(&d, 0.3)), DT_f64));
+        loss =
+            build2(d.b, OP_add, loss, build_cast(d.b, op2(&d, OP_mul, all, num(&d, 0.3)), DT_f64));
     }
     add_loss(t, loss);
 }

@@ -86,7 +86,8 @@ static void check_both(const char *what, CaseFn *f)
 static Value pointwise_case(Model *t, Op op, int variant)
 {
     Dim i = I(t), j = J(t);
-    Type shapes[2][3] = {{TYPE(F, i, j), TYPE(F, j), SCALAR(F)}, {TYPE(F, j), TYPE(F, j, i), TYPE(F, i)}};
+    Type shapes[2][3] = {{TYPE(F, i, j), TYPE(F, j), SCALAR(F)},
+                         {TYPE(F, j), TYPE(F, j, i), TYPE(F, i)}};
     Value in[3];
     for (int k = 0; k < op_info[op].least; k++) {
         char name[2] = {(char)('a' + k), 0};
@@ -128,8 +129,8 @@ static void pointwise(void **state)
 static void wrong_texts(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"ga = mull g a", "ga = neg b", "ga = neg g g",
-                                        "ga neg g",      "ga = sum g", "ga = neg",
+    static const char *const wrong[] = {"ga = mull g a", "ga = neg b",   "ga = neg g g",
+                                        "ga neg g",      "ga = sum g",   "ga = neg",
                                         "t = neg u",     "ga = mul g 1x"};
     Arena *a = arena_new();
     VjpText text;
@@ -250,8 +251,8 @@ static Value case_cross_entropy(Model *t)
 static Value case_head_loss(Model *t)
 {
     Attrs a = {.over = {1, {K(t)}}, .dim = J(t), .valid = 3};
-    Value in[] = {add_param(t, "x", TYPE(F, I(t), K(t)), 0), add_param(t, "w", TYPE(F, J(t), K(t)), 0),
-                  index_of(t, I(t), 3)};
+    Value in[] = {add_param(t, "x", TYPE(F, I(t), K(t)), 0),
+                  add_param(t, "w", TYPE(F, J(t), K(t)), 0), index_of(t, I(t), 3)};
     return build(&t->b, OP_head_loss, &a, 3, in);
 }
 
@@ -314,7 +315,8 @@ static Value plain_attention(Model *t, const Value *in)
     Builder *b = &t->b;
     Dim s = dim_of(t, "seq", 3), keys = dim_of(t, "keys", 3);
     Attrs to_keys = {.dim = s, .to = keys};
-    Value k = build(b, OP_rename, &to_keys, 1, &in[1]), v = build(b, OP_rename, &to_keys, 1, &in[2]);
+    Value k = build(b, OP_rename, &to_keys, 1, &in[1]),
+          v = build(b, OP_rename, &to_keys, 1, &in[2]);
     DimList head = {1, {I(t)}}, over = {1, {keys}};
     Value z = build2(b, OP_mul, build_dot(b, in[0], k, &head), build_const(b, F, 0.7));
     Value future = build2(b, OP_gt, build_iota(b, DT_i32, keys), build_iota(b, DT_i32, s));
