@@ -77,9 +77,11 @@ typedef struct Loop {
  * partial sums the workspace. */
 typedef enum KernelPhase {
     PHASE_whole,   /* map, row; col whose outer dims are kept: one kernel does it all */
-    PHASE_partial, /* col: `chunks` units, unit c sums its share of the outermost reduced dim(s)
-                      into partial[c, kept dims], the last operand */
-    PHASE_combine  /* col: partial[chunks, kept] (its input) summed in order of chunk */
+    PHASE_partial, /* col: `chunks` units, unit c sums its share of the outermost reduced dim(s).
+                      Operands: the nin inputs, then per result a workspace partial[c, kept dims]
+                      (dense, in the order of the result's dims, of the result's dtype) */
+    PHASE_combine  /* col: partial[chunks, kept] summed in order of chunk. Operands: the nout
+                      workspaces, then the nout results */
 } KernelPhase;
 
 typedef struct Kernel {
