@@ -65,7 +65,7 @@ static void use_table(void *ctx, Value *use)
 {
     const Hoist *h = ctx;
     Value v = *use;
-    if (h->m->values.data[v].home != h->top && h->m->values.data[v].def && map_get(&h->map, v) != v)
+    if (is_table(h, v)) /* not what it is made from: a kernel makes its own positions */
         *use = map_get(&h->map, v);
 }
 

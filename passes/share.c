@@ -5,9 +5,11 @@
  *   - a forward with a backward instruction, unless it is a scalar or depends on nothing: the
  *     backward one is there so that the value need not live from one part to the other;
  *   - constants and positions of different regions: a kernel makes its own;
+ *   - tensors filled with a constant: sums start from them, each in its own storage;
  *   - what has a region or an effect. */
 #include "passes/gradient.h"
 #include "passes/simplify.h"
+#include "passes/walk.h"
 
 #include <string.h>
 
@@ -91,6 +93,9 @@ static bool same_computation(const Share *s, const Ins *a, const Ins *b)
 
 static bool may_share(const Share *s, const Ins *a, const Ins *b)
 {
+    double fill;
+    if (a->op == OP_copy && value_is_const(s->m, a->out[0], &fill))
+        return false;
     if ((a->op == OP_const || a->op == OP_iota) && a->home != b->home)
         return false;
     return a->backward == b->backward || s->leaf[b->out[0]] || !type_of(s->m, b->out[0])->rank;
