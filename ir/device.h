@@ -10,8 +10,8 @@ typedef enum Target { TARGET_host, TARGET_cuda } Target;
 typedef struct Device {
     const char *name;
     Target target;
-    int64_t memory;       /* bytes a rank may plan for */
-    double flops_f32;     /* peak of matrix products, FLOP/s */
+    int64_t memory;   /* bytes a rank may plan for */
+    double flops_f32; /* peak of matrix products, FLOP/s */
     double flops_f64;
     double product_share; /* share of the peak that products reach */
     double bandwidth;     /* bytes/s of streaming kernels */

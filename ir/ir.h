@@ -1,9 +1,10 @@
 /* ir.h - the program between the parser and the plan: tensors with named dims, in SSA form.
  *
  * A Module holds functions (@train, @eval, @sample). A function is one Region: arguments,
- * instructions in order, results. `repeat` and `fused` instructions own a region of their own. A value is a number into Module.values; it is
- * defined once, by an instruction or as a region's argument. ir/README.md is the reference of the
- * text form, of every op, and of the numbered invariants that ir_verify checks. */
+ * instructions in order, results. `repeat` and `fused` instructions own a region of their own. A
+ * value is a number into Module.values; it is defined once, by an instruction or as a region's
+ * argument. ir/README.md is the reference of the text form, of every op, and of the numbered
+ * invariants that ir_verify checks. */
 #ifndef MGC_IR_H
 #define MGC_IR_H
 
@@ -49,10 +50,10 @@ typedef struct DimList {
     Dim dim[MAX_RANK];
 } DimList;
 
-bool type_equal(const Type *a, const Type *b);      /* order of dims included */
-bool type_same_dims(const Type *a, const Type *b);  /* as sets, sizes included */
-int type_find(const Type *t, Name dim);             /* index of a dim, or -1 */
-int64_t type_elements(const Type *t);               /* checked: the builder refuses 2^62 and more */
+bool type_equal(const Type *a, const Type *b);     /* order of dims included */
+bool type_same_dims(const Type *a, const Type *b); /* as sets, sizes included */
+int type_find(const Type *t, Name dim);            /* index of a dim, or -1 */
+int64_t type_elements(const Type *t);              /* checked: the builder refuses 2^62 and more */
 int64_t type_bytes(const Type *t);
 bool dims_have(const DimList *l, Name dim);
 
@@ -78,12 +79,12 @@ typedef enum AttrId {
 } AttrId;
 
 typedef struct Attrs {
-#define TYPE_OF_DIMS DimList
-#define TYPE_OF_DIM  Dim
-#define TYPE_OF_INT  int64_t
-#define TYPE_OF_REAL double
-#define TYPE_OF_FLAG bool
-#define TYPE_OF_NAME Name
+#define TYPE_OF_DIMS     DimList
+#define TYPE_OF_DIM      Dim
+#define TYPE_OF_INT      int64_t
+#define TYPE_OF_REAL     double
+#define TYPE_OF_FLAG     bool
+#define TYPE_OF_NAME     Name
 #define ATTR(name, kind) TYPE_OF_##kind name;
 #include "ir/attrs.def"
 } Attrs;
@@ -92,8 +93,8 @@ typedef struct OpInfo {
     const char *name;
     int least, most, results; /* 250: any number */
     unsigned flags;
-    unsigned attrs; /* bit per AttrId */
-    double flops;   /* pointwise: per element */
+    unsigned attrs;  /* bit per AttrId */
+    double flops;    /* pointwise: per element */
     const char *vjp; /* pointwise: text; else NULL */
 } OpInfo;
 
@@ -116,17 +117,17 @@ struct Ins {
     uint32_t nin, nout;
     Value *in, *out;
     Attrs attrs;
-    Region *body; /* repeat, fused */
-    Region *home; /* the region it stands in */
-    Span span;    /* where in the source it comes from */
-    Name path;    /* which block instance: "layers.self_attn" */
-    Name block;   /* the block's name in the source: "attend"; 0 at the top */
+    Region *body;  /* repeat, fused */
+    Region *home;  /* the region it stands in */
+    Span span;     /* where in the source it comes from */
+    Name path;     /* which block instance: "layers.self_attn" */
+    Name block;    /* the block's name in the source: "attend"; 0 at the top */
     bool backward; /* made by the differentiator */
 };
 
 /* repeat over dim d of n: operands are `carried` initial values, then stacked values (each has d);
- *   body arguments: the carried values, then the slices (d dropped), then one i32 scalar, the index;
- *   body results: the next carried values, then values to stack (d is put first in the type).
+ *   body arguments: the carried values, then the slices (d dropped), then one i32 scalar, the
+ * index; body results: the next carried values, then values to stack (d is put first in the type).
  *   Results: the carried values after the last round, then the stacked ones.
  *   The body may also use values of the regions around it.
  * fused: one kernel. Operands are the body's arguments, one to one; the body uses nothing else. */
@@ -151,27 +152,29 @@ typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
 
 /* A tensor that outlives a step: a parameter, or a slot of optimizer state of the same shape. */
 typedef struct Tensor {
-    Name name;     /* path, unique: "layers.self_attn.wq"; state: "exp_avg.layers.self_attn.wq" */
-    Name external; /* "model.layers.{}.self_attn.q_proj.weight" (of the parameter, also for state) */
-    Name slot;     /* 0 for a parameter, else "exp_avg", ... */
-    Type type;     /* as stored: the dims of the repeats around it first */
-    int stacked;   /* how many of those */
-    int64_t valid[MAX_RANK]; /* per stored dim: size without padding */
+    Name name; /* path, unique: "layers.self_attn.wq"; state: "exp_avg.layers.self_attn.wq" */
+    Name
+        external; /* "model.layers.{}.self_attn.q_proj.weight" (of the parameter, also for state) */
+    Name slot;    /* 0 for a parameter, else "exp_avg", ... */
+    Type type;    /* as stored: the dims of the repeats around it first */
+    int stacked;  /* how many of those */
+    int64_t valid[MAX_RANK];                  /* per stored dim: size without padding */
     uint8_t order[MAX_RANK], merge[MAX_RANK]; /* external form, as in runtime/abi.h */
     int external_rank;
     Init init;
-    double a, b; /* const a; normal(mean a, std b); uniform [a, b) */
+    double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
     Span span;
 } Tensor;
 
 typedef enum ArgRole {
-    ARG_param, ARG_state, /* .tensor says which */
-    ARG_tokens,           /* i32[batch, window] */
-    ARG_lr,               /* f64[] */
-    ARG_step,             /* i64[], from 0 */
-    ARG_seed,             /* i64[] */
-    ARG_pos               /* i32[]: sample: the last position */
+    ARG_param,
+    ARG_state,  /* .tensor says which */
+    ARG_tokens, /* i32[batch, window] */
+    ARG_lr,     /* f64[] */
+    ARG_step,   /* i64[], from 0 */
+    ARG_seed,   /* i64[] */
+    ARG_pos     /* i32[]: sample: the last position */
 } ArgRole;
 typedef enum ResultRole {
     RES_loss, /* f64[] */
@@ -227,10 +230,10 @@ struct Module {
     Arena *arena;
     Names *names;
     Diag *diag;
-    Name name;          /* the model's */
-    const char *source; /* path as given */
-    Dim batch, seq;     /* the dims of the token input; seq counts targets */
-    int64_t vocab;      /* valid token ids are below it */
+    Name name;             /* the model's */
+    const char *source;    /* path as given */
+    Dim batch, seq;        /* the dims of the token input; seq counts targets */
+    int64_t vocab;         /* valid token ids are below it */
     VEC(ValueInfo) values; /* [0] is unused */
     VEC(Tensor) tensors;
     VEC(Fn *) fns;
@@ -273,8 +276,8 @@ Ins *build_typed(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in
 Value build1(Builder *b, Op op, Value x);
 Value build2(Builder *b, Op op, Value x, Value y);
 Value build_const(Builder *b, DType t, double value);
-Value build_cast(Builder *b, Value x, DType t);                 /* x itself if it has that type */
-Value build_sum(Builder *b, Value x, const DimList *over);      /* x itself if over is empty */
+Value build_cast(Builder *b, Value x, DType t);            /* x itself if it has that type */
+Value build_sum(Builder *b, Value x, const DimList *over); /* x itself if over is empty */
 Value build_dot(Builder *b, Value x, Value y, const DimList *over);
 Value build_iota(Builder *b, DType t, Dim d);
 Value build_as(Builder *b, Value x, Type t); /* copy to the dims and order of t (broadcasting) */

@@ -66,9 +66,9 @@ typedef struct Operand {
 } Operand;
 
 typedef struct Loop {
-    Dim dim;      /* name and number of rounds */
-    bool reverse; /* the index runs from size - 1 to 0 */
-    int parent;   /* index of the loop around it, or -1 */
+    Dim dim;        /* name and number of rounds */
+    bool reverse;   /* the index runs from size - 1 to 0 */
+    int parent;     /* index of the loop around it, or -1 */
     int begin, end; /* its ACT_loop and ACT_end */
 } Loop;
 
@@ -77,9 +77,11 @@ typedef struct Loop {
  * partial sums the workspace. */
 typedef enum KernelPhase {
     PHASE_whole,   /* map, row; col whose outer dims are kept: one kernel does it all */
-    PHASE_partial, /* col: `chunks` units, unit c sums its share of the outermost reduced dim(s) into
-                      partial[c, kept dims], the last operand */
-    PHASE_combine  /* col: partial[chunks, kept] (its input) summed in order of chunk */
+    PHASE_partial, /* col: `chunks` units, unit c sums its share of the outermost reduced dim(s).
+                      Operands: the nin inputs, then per result a workspace partial[c, kept dims]
+                      (dense, in the order of the result's dims, of the result's dtype) */
+    PHASE_combine  /* col: partial[chunks, kept] summed in order of chunk. Operands: the nout
+                      workspaces, then the nout results */
 } KernelPhase;
 
 typedef struct Kernel {
@@ -87,23 +89,29 @@ typedef struct Kernel {
     const Ins *ins; /* the fused instruction it was made from */
     KernelPhase phase;
     int64_t chunks;
-    int nin, nout;                   /* of the fused instruction */
-    Operand operand[MAX_OPERANDS];   /* types and strides; places are those of the first user */
+    int nin, nout;                 /* of the fused instruction */
+    Operand operand[MAX_OPERANDS]; /* types and strides; places are those of the first user */
     int noperands;
-    int8_t alias[MAX_OPERANDS];      /* output j (index among operands) is input alias[j], or -1 */
-    int64_t units, grain;            /* as for mg_launch; set by codegen's nest analysis */
+    int8_t alias[MAX_OPERANDS]; /* output j (index among operands) is input alias[j], or -1 */
+    int64_t units, grain;       /* as for mg_launch; set by codegen's nest analysis */
 } Kernel;
 
 typedef enum ActionKind {
-    ACT_loop, ACT_end,
+    ACT_loop,
+    ACT_end,
     ACT_kernel,
     ACT_gemm,
-    ACT_attention, ACT_attention_grad,
-    ACT_xent, ACT_xent_grad,
-    ACT_head, ACT_head_loss,
-    ACT_gather, ACT_scatter_add,
+    ACT_attention,
+    ACT_attention_grad,
+    ACT_xent,
+    ACT_xent_grad,
+    ACT_head,
+    ACT_head_loss,
+    ACT_gather,
+    ACT_scatter_add,
     ACT_random,
-    ACT_copy, ACT_zero,
+    ACT_copy,
+    ACT_zero,
     ACT_guard,
     ACT_count
 } ActionKind;
@@ -130,7 +138,7 @@ typedef struct Action {
     uint8_t stream;
     uint32_t wait[MAX_STREAMS]; /* per other stream: 1 + index of the action to wait for, 0: none */
     double seconds, flops, bytes_moved; /* predicted, one execution */
-    Name name;       /* "layers.attend.q" */
+    Name name;                          /* "layers.attend.q" */
     Span span;
     Name path, block;
     bool backward;
@@ -143,7 +151,7 @@ typedef struct Program {
     /* Where the runtime finds inputs and results: buffer numbers, or -1 (see mg_entry). */
     int tokens, lr, step, seed, pos, loss, norm, logits;
     int64_t batch, window;
-    double seconds, flops; /* predicted, loops multiplied out */
+    double seconds, flops;    /* predicted, loops multiplied out */
     int64_t peak, live_bound; /* transient bytes: as placed, and the largest live set */
     int peak_action;
 } Program;
@@ -153,15 +161,16 @@ typedef struct Plan {
     const Device *device;
     VEC(Buffer) buffers;
     VEC(Kernel) kernels;
-    VEC(int) tensor_buffer; /* per Module.tensors: its buffer */
+    VEC(int) tensor_buffer;         /* per Module.tensors: its buffer */
     Program *train, *eval, *sample; /* sample is NULL if the model has none */
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
-    int64_t scratch_bytes; /* per thread, beside the arena */
+    int64_t scratch_bytes;     /* per thread, beside the arena */
     int64_t memory[OWN_count]; /* bytes by owner at the peak */
     uint32_t nactions;
 } Plan;
 
-/* passes/schedule.c: fused module -> actions and buffers without offsets. NULL: infeasible, told. */
+/* passes/schedule.c: fused module -> actions and buffers without offsets. NULL: infeasible, told.
+ */
 Plan *plan_schedule(Module *m, const Device *device, Arena *a);
 /* passes/place.c: sets every offset, arena_bytes, peaks. False: does not fit, told with the live
  * tensors at the peak (exit 3). */
@@ -181,6 +190,8 @@ void kernel_nest(const Module *m, Kernel *k);
  * program needs, in arena. */
 typedef enum KernelOutput { KERNEL_object, KERNEL_assembly, KERNEL_llvm_ir } KernelOutput;
 bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
+/* The features kernels need on this machine, without making any ("" off x86-64). */
+const char *codegen_host_features(Arena *a);
 /* codegen/emit_c.c: the emitted program. */
 void codegen_emit_c(const Plan *p, const char *features, FILE *out);
 
