@@ -55,7 +55,7 @@ bool rewrites_to(const Rewrite *r, const char *head, const char *end, const char
     char *body = body_text(&t, last);
     bool same = !strcmp(body, r->after);
     if (!same)
-        print_error("%s\nwanted:\n%s\ngot:\n%s", r->what, r->after, body);
+        fprintf(stderr, "%s\nwanted:\n%s\ngot:\n%s", r->what, r->after, body);
     free(body);
     model_close(&t);
     return same;
