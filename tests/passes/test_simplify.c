@@ -44,6 +44,8 @@ static const Rewrite rewrites[] = {
      "%m: f32[] = const {value=-1}\n%a: " X " = mul %x, %m\n%b: " X " = neg %a\n"
      "%c: " X " = neg %b\n%d: " X " = add %b, %c\n%e: " X " = sub %d, %c\ngive %e\n",
      "%d: " X " = sub %x, %x\n%e: " X " = add %d, %x\ngive %e\n"},
+    {"a sum of negatives", "%a: " X " = neg %x\n%b: f32[i=4] = sum %a {over=[j=3]}\ngive %b\n",
+     "%sum: f32[i=4] = sum %x {over=[j=3]}\n%b: f32[i=4] = neg %sum\ngive %b\n"},
     {"a broadcast that nothing else makes stays a copy",
      "%z: f32[] = const {value=0}\n%zz: " X " = copy %z\n%a: " X " = add %y, %zz\ngive %a\n",
      "%a: " X " = copy %y\ngive %a\n"},
