@@ -20,10 +20,10 @@ const Small small_models[] = {
      {"layers=2", "hidden=6", "heads=2", "head=4", "ffn=8", "vocab=11", "seq=4", "batch=4"}},
     {"llama_mini.mg",
      0,
-     {"layers=3", "hidden=4", "kv_heads=2", "head=2", "ffn=5", "vocab=7", "seq=3", "batch=2"}},
+     {"layers=3", "hidden=4", "kv_heads=2", "head=2", "ffn=5", "vocab=7", "seq=3", "batch=16"}},
     {"llama_mini.mg",
      1,
-     {"layers=1", "hidden=4", "kv_heads=2", "head=4", "ffn=5", "vocab=7", "seq=6", "batch=4"}},
+     {"layers=1", "hidden=4", "kv_heads=2", "head=4", "ffn=5", "vocab=7", "seq=6", "batch=16"}},
     {"llama7b.mg",
      2,
      {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=3",
@@ -76,10 +76,11 @@ void open_model(Model *t, const Small *s, DType compute)
     run_logical(t, compute);
 }
 
-void open_random(Model *t, uint64_t seed, DType compute)
+void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute)
 {
     model_open(t);
     random_model(t, seed);
+    t->m->layout.microbatch = microbatch;
     run_logical(t, compute);
 }
 
@@ -112,8 +113,9 @@ Run interpret(Model *t, const char *name, uint64_t seed)
 
 const Program *program_of(const Plan *p, const Fn *fn)
 {
-    return p->train && p->train->fn == fn ? p->train : p->eval && p->eval->fn == fn ? p->eval
-                                                                                     : p->sample;
+    return p->train && p->train->fn == fn ? p->train
+           : p->eval && p->eval->fn == fn ? p->eval
+                                          : p->sample;
 }
 
 static int argument_buffer(const Plan *p, const Program *prog, FnArg a)

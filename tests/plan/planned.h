@@ -1,4 +1,5 @@
-/* planned.h - a program from the logical pipeline to a placed plan, for the tests of the planner. */
+/* planned.h - a program from the logical pipeline to a placed plan, for the tests of the planner.
+ */
 #ifndef MGC_TESTS_PLANNED_H
 #define MGC_TESTS_PLANNED_H
 
@@ -19,14 +20,15 @@ extern const Device test_device;
 
 /* Elaborates a shipped model (f64 unless told otherwise) and runs the passes up to simplify. */
 void open_model(Model *t, const Small *s, DType compute);
-/* A random program likewise. */
-void open_random(Model *t, uint64_t seed, DType compute);
+/* A random program of 4 sequences likewise. */
+void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute);
 /* The passes that change the module between simplify and the plan. */
 void lower_physical(Model *t);
 /* Plan with offsets; fails the test if there is none. */
 Plan *plan_for(Model *t, const Device *d);
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------
+ */
 
 /* What a function is given, and what it gives. */
 typedef struct Run {

@@ -28,10 +28,9 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
             for (int64_t j = 0; j < d->n; j++) {
                 double sum = 0;
                 for (int64_t k = 0; k < d->k; k++)
-                    sum += get(d->dtype, p[0],
-                               b * d->sa + (d->ta ? k * d->lda + i : i * d->lda + k)) *
-                           get(d->dtype, p[1],
-                               b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j));
+                    sum +=
+                        get(d->dtype, p[0], b * d->sa + (d->ta ? k * d->lda + i : i * d->lda + k)) *
+                        get(d->dtype, p[1], b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j));
                 int64_t at = b * d->sc + i * d->ldc + j;
                 double c = d->beta != 0 ? get(d->dtype, p[2], at) : 0;
                 put(d->dtype, p[2], at, d->alpha * sum + c);
@@ -90,8 +89,8 @@ static void attend(const mg_attention_desc *d, const Query *x, void *const *p)
     for (int64_t i = 0; i < d->vhead; i++) {
         double o = 0;
         for (int64_t t = 0; t < x->keys; t++)
-            o += exp(score(d, x, t, p[0], p[1]) - lse) *
-                 get(d->dtype, p[2], x->v + t * d->v[1] + i);
+            o +=
+                exp(score(d, x, t, p[0], p[1]) - lse) * get(d->dtype, p[2], x->v + t * d->v[1] + i);
         put(d->dtype, p[3], x->o + i, o);
     }
 }
@@ -210,8 +209,8 @@ void run_head(const mg_head_desc *d, void *const *p, bool gradients)
         for (int64_t c = 0; c < xd->vocab; c++) {
             z[c] = 0;
             for (int64_t h = 0; h < d->hidden; h++)
-                z[c] += get(xd->dtype, p[0], r * d->hidden + h) *
-                        get(xd->dtype, p[1], c * wc + h * wh);
+                z[c] +=
+                    get(xd->dtype, p[0], r * d->hidden + h) * get(xd->dtype, p[1], c * wc + h * wh);
         }
         double lse = row_lse(xd, z);
         put(xd->dtype, p[gradients ? 4 : 3], r, lse - z[target]);
@@ -220,8 +219,7 @@ void run_head(const mg_head_desc *d, void *const *p, bool gradients)
             for (int64_t c = 0; c < xd->vocab; c++) {
                 double g = row_gradient(xd, z[c], lse, dloss, c, target);
                 dx += g * get(xd->dtype, p[1], c * wc + h * wh);
-                add(xd->dtype, p[6], c * wc + h * wh,
-                    g * get(xd->dtype, p[0], r * d->hidden + h));
+                add(xd->dtype, p[6], c * wc + h * wh, g * get(xd->dtype, p[0], r * d->hidden + h));
             }
             put(xd->dtype, p[5], r * d->hidden + h, dx);
         }
@@ -261,8 +259,8 @@ void run_scatter_add(const mg_gather_desc *d, void *const *p)
 /* p: seed step slot out */
 void run_random(const mg_random_desc *d, void *const *p)
 {
-    uint64_t seed = (uint64_t) * (int64_t *)p[0], step = (uint64_t) * (int64_t *)p[1];
-    uint64_t slot = (uint64_t) * (int32_t *)p[2];
+    uint64_t seed = (uint64_t)*(int64_t *)p[0], step = (uint64_t)*(int64_t *)p[1];
+    uint64_t slot = (uint64_t)*(int32_t *)p[2];
     for (int64_t e = 0; e < d->elements; e++)
         put(d->dtype, p[3], e,
             ir_random(seed, step, d->key, slot * (uint64_t)d->elements + (uint64_t)e));
