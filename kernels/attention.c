@@ -8,16 +8,6 @@
 static mg_task *const forward[][2] = MGK_TABLE(attention_forward);
 static mg_task *const backward[][2] = MGK_TABLE(attention_backward);
 
-/* The widest vectors are assumed, so that the number suits any processor. */
-int64_t mg_attention_scratch(const mg_attention_desc *d)
-{
-    const int64_t bytes = mg_dtype_bytes(d->dtype), lanes = 64 / bytes;
-    const int64_t rows = MGK_TILE_VECS * lanes, blocks = 16; /* 64-byte roundings: one a block */
-    const int64_t wide = mgk_round_up(d->head, lanes), vwide = mgk_round_up(d->vhead, lanes);
-    int64_t tile = rows * (3 * wide + 2 * vwide + 2 * MGK_BLOCK_KEYS + 3);
-    return (tile + d->keys * (wide + vwide)) * bytes + blocks * 64;
-}
-
 /* Rows of one (batch, kv head) in a tile at the level in use. */
 static int64_t tile_rows(mg_dtype t)
 {

@@ -179,7 +179,17 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv);
-int64_t mg_attention_scratch(const mg_attention_desc *d); /* bytes per thread, both directions */
+/* Bytes of scratch per thread, for both directions: a tile of 4 vectors of rows (the widest vectors
+ * assumed) meets 64 keys at once. */
+static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
+{
+    const int64_t bytes = mg_dtype_bytes(d->dtype), lanes = 64 / bytes;
+    const int64_t rows = 4 * lanes, keys = 64, blocks = 16; /* roundings to 64 bytes, one a block */
+    const int64_t wide = (d->head + lanes - 1) / lanes * lanes;
+    const int64_t vwide = (d->vhead + lanes - 1) / lanes * lanes;
+    const int64_t tile = rows * (3 * wide + 2 * vwide + 2 * keys + 3);
+    return (tile + d->keys * (wide + vwide)) * bytes + blocks * 64;
+}
 
 /* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
  *   lse[r] = log sum_{c < valid} exp z[r,c];  loss[r] = lse[r] - z[r, target[r]]
