@@ -25,6 +25,8 @@ struct rt_log {
     double time[TIMES]; /* step times: the last TIMES of them, as a ring */
     int64_t times;
     double first_loss, last_loss, val_loss;
+    uint8_t record[5 * 256]; /* events not yet written: at most five a step */
+    size_t nrecord;
 };
 
 static void failed(rt_log *l, const char *file)
@@ -49,27 +51,31 @@ static void append(rt_log *l, int fd, const char *file, const void *p, size_t n)
         failed(l, file);
 }
 
+/* Records are gathered, so that a step costs one write. */
 static void event(rt_log *l, int64_t step, const char *tag, double x)
 {
-    uint8_t record[256];
-    append(l, l->events, "events.out.tfevents", record,
-           rt_tf_scalar(record, rt_wall_time(), step, tag, (float)x));
+    l->nrecord += rt_tf_scalar(l->record + l->nrecord, rt_wall_time(), step, tag, (float)x);
+}
+
+static void flush_events(rt_log *l)
+{
+    append(l, l->events, "events.out.tfevents", l->record, l->nrecord);
+    l->nrecord = 0;
 }
 
 /* A file for each process, under TensorBoard's kind of name. */
 static void open_events(rt_log *l)
 {
     char host[256] = "localhost";
-    uint8_t record[64];
     gethostname(host, sizeof host - 1);
     char *path = rt_printf("%s/events.out.tfevents.%010lld.%s.%d.0", l->run->options->out,
                            (long long)rt_wall_time(), host, (int)getpid());
     l->events = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->events < 0)
         failed(l, "events.out.tfevents");
-    append(l, l->events, "events.out.tfevents", record, rt_tf_header(record, rt_wall_time()));
-    append(l, l->events, "events.out.tfevents", record,
-           rt_tf_start(record, rt_wall_time(), l->run->state.step + 1));
+    l->nrecord = rt_tf_header(l->record, rt_wall_time());
+    l->nrecord += rt_tf_start(l->record + l->nrecord, rt_wall_time(), l->run->state.step + 1);
+    flush_events(l);
     free(path);
 }
 
@@ -150,16 +156,20 @@ static void progress(rt_log *l, const rt_step_report *s)
     fflush(stdout);
 }
 
+void rt_log_observe(rt_log *l, double loss, double step_ms)
+{
+    l->time[l->times++ % TIMES] = step_ms;
+    if (isnan(l->first_loss))
+        l->first_loss = loss;
+    l->last_loss = loss;
+}
+
 void rt_log_step(rt_log *l, const rt_step_report *s)
 {
     char *line,
         *norm = isnan(s->norm) ? rt_printf("null") : rt_printf("%s", rt_double_text(s->norm).text);
     double rate = tokens_per_s(l, s->step_ms);
     l->mean_ms = l->mean_ms > 0 ? 0.9 * l->mean_ms + 0.1 * s->step_ms : s->step_ms;
-    l->time[l->times++ % TIMES] = s->step_ms;
-    if (isnan(l->first_loss))
-        l->first_loss = s->loss;
-    l->last_loss = s->loss;
     rt_points_add(&l->history.loss, s->step, s->loss);
     line =
         rt_printf("{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
@@ -172,6 +182,7 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
         event(l, s->step, "train/grad_norm", s->norm);
     event(l, s->step, "train/lr", s->lr);
     event(l, s->step, "train/tokens_per_s", rate);
+    flush_events(l);
     progress(l, s);
     free(line);
     free(norm);
@@ -185,6 +196,7 @@ void rt_log_eval(rt_log *l, int64_t step, double val_loss, double seconds)
                   finite ? rt_double_text(val_loss).text : "null", seconds, rt_wall_time());
     append(l, l->metrics, "metrics.jsonl", line, strlen(line));
     event(l, step, "val/loss", val_loss);
+    flush_events(l);
     if (finite)
         rt_points_add(&l->history.val, step, val_loss);
     l->val_loss = val_loss;

@@ -174,7 +174,13 @@ static void release(mg_run *r)
 int main(int argc, char **argv)
 {
     rt_options options;
-    mg_run r = {.program = &mg_main, .options = &options, .lr = mg_main.lr, .saved_step = -1};
+    mg_run r = {.program = &mg_main,
+                .step = mg_step,
+                .eval = mg_eval,
+                .sample = mg_sample,
+                .options = &options,
+                .lr = mg_main.lr,
+                .saved_step = -1};
     rt_exit code;
     check_abi(r.program);
     rt_options_parse(&options, r.program, argc, argv);

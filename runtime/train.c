@@ -45,14 +45,16 @@ static void run_step(mg_run *r, window *w)
     fill_batch(r);
     int64_t launched = rt_now_ns();
     r->watch = traced ? RT_WATCH_TIME : 0;
-    mg_step(r);
+    r->step(r);
     r->watch = 0;
     int64_t end = rt_now_ns();
     if (traced)
         rt_trace_step(r->trace, step, launched, end);
     if (r->guard.tripped || !isfinite(*(double *)(r->arena + r->program->step.loss)))
         end_non_finite(r);
-    w->ms += (double)(end - begin) / 1e6;
+    double ms = (double)(end - begin) / 1e6;
+    rt_log_observe(r->log, *(double *)(r->arena + r->program->step.loss), ms);
+    w->ms += ms;
     w->steps++;
     r->state.step = step;
     r->state.sequences += r->program->step.batch;

@@ -1,4 +1,6 @@
 /* fake_kernels.c - what the runtime needs of kernels/, for a build without that folder. */
+#include <string.h>
+
 #include "runtime/abi.h"
 
 const char *mg_blas_open(void)
@@ -33,4 +35,11 @@ void mg_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]
     }
     for (int j = 0; j < 4; j++)
         out[j] = c[j];
+}
+
+void mg_zero(mg_run *r, int action, void *p, int64_t bytes)
+{
+    mg_begin(r, action);
+    memset(p, 0, (size_t)bytes);
+    mg_end(r, action);
 }
