@@ -227,7 +227,9 @@ void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *
                     const int32_t *index, void *dtable);
 
 /* out[e] = uniform in [0, 1), from Philox4x32-10 keyed by (seed, key), at counter
- * (slot * elements + e, step): no layout changes it. */
+ * (slot * elements + e, step): no layout changes it. With g = slot * elements + e it is the top 24
+ * bits of word g % 4 of counter {g / 4, step} under the key seed ^ key, 64 bits each, low half
+ * first. */
 typedef struct mg_random_desc {
     mg_dtype dtype;
     uint64_t key;

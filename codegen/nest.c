@@ -1,0 +1,249 @@
+/* nest.c - chooses the loops of a kernel; see nest.h. */
+#include "codegen/nest.h"
+
+#include <string.h>
+
+enum {
+    BLOCK = 4096,         /* elements of a unit when one long loop is cut */
+    INNER = 256,          /* a unit should have at least so many */
+    GRAIN_BYTES = 1 << 17 /* what a thread should have to do before it is worth waking: ~10 us */
+};
+
+NestLoop *nest_loop(Nest *n, int i)
+{
+    return i < n->nouter ? &n->outer[i] : &n->inner[i - n->nouter];
+}
+
+int nest_dim(const Nest *n, Name d)
+{
+    for (int i = 0; i < n->ndims; i++)
+        if (n->dim[i].name == d)
+            return i;
+    return -1;
+}
+
+int operand_dim(const Operand *o, Name d)
+{
+    return type_find(&o->type, d);
+}
+
+static void add_dim(Nest *n, Dim d)
+{
+    if (nest_dim(n, d.name) < 0 && n->ndims < NEST_DIMS)
+        n->dim[n->ndims++] = d;
+}
+
+static void add_type(Nest *n, const Type *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        add_dim(n, t->dims[i]);
+}
+
+/* Dims whose index itself matters somewhere in the body: never merged. */
+static bool sensitive(const Region *body, Name d)
+{
+    for (size_t i = 0; i < body->ins.n; i++) {
+        const Ins *ins = body->ins.data[i];
+        const Attrs *a = &ins->attrs;
+        if ((ins->op == OP_iota || ins->op == OP_rotate || ins->op == OP_rename ||
+             ins->op == OP_pick) &&
+            (a->dim.name == d || a->to.name == d))
+            return true;
+        if (ins->op == OP_window && a->along.name == d)
+            return true;
+    }
+    return false;
+}
+
+static bool rotated(const Region *body, Name d)
+{
+    for (size_t i = 0; i < body->ins.n; i++)
+        if (body->ins.data[i]->op == OP_rotate && body->ins.data[i]->attrs.dim.name == d)
+            return true;
+    return false;
+}
+
+/* The dims the reductions of a body run over. */
+static DimList reduced_dims(const Region *body)
+{
+    DimList l = {0};
+    for (size_t i = 0; i < body->ins.n; i++) {
+        const Ins *ins = body->ins.data[i];
+        if (ins->op == OP_sum || ins->op == OP_rmax)
+            for (int k = 0; k < ins->attrs.over.n && l.n < MAX_RANK; k++)
+                if (!dims_have(&l, ins->attrs.over.dim[k].name))
+                    l.dim[l.n++] = ins->attrs.over.dim[k];
+    }
+    return l;
+}
+
+/* The operand whose memory order the loops follow: the one with most elements; of two alike, a
+ * result, whose stores should be contiguous. */
+static const Operand *leader(const Kernel *k)
+{
+    const Operand *best = NULL;
+    int64_t most = -1;
+    for (int i = 0; i < k->noperands; i++) {
+        int64_t n = type_elements(&k->operand[i].type);
+        if (n > most || (n == most && i >= k->nin)) {
+            most = n;
+            best = &k->operand[i];
+        }
+    }
+    return best;
+}
+
+/* Order of the iterated dims: those the leader lacks first, then the leader's by falling stride; in
+ * row kernels the reduced dims last, in partial sums first. */
+static void order_dims(Nest *n, const Operand *lead, const DimList *reduced, bool partial)
+{
+    for (int i = 1; i < n->ndims; i++)
+        for (int j = i; j > 0; j--) {
+            Dim a = n->dim[j - 1], b = n->dim[j];
+            int ia = lead ? operand_dim(lead, a.name) : -1,
+                ib = lead ? operand_dim(lead, b.name) : -1;
+            int64_t sa = ia < 0 ? INT64_MAX : lead->stride[ia];
+            int64_t sb = ib < 0 ? INT64_MAX : lead->stride[ib];
+            bool grouped = n->kind == NEST_row || partial;
+            bool ra = grouped && dims_have(reduced, a.name);
+            bool rb = grouped && dims_have(reduced, b.name);
+            if (ra != rb ? rb != partial : sa >= sb)
+                break;
+            n->dim[j - 1] = b;
+            n->dim[j] = a;
+        }
+}
+
+/* May dim a (outer) and dim b (next inner) be walked by one loop? */
+static bool mergeable(const Kernel *k, const Region *body, Dim a, Dim b)
+{
+    if (sensitive(body, a.name) || sensitive(body, b.name))
+        return false;
+    for (int i = 0; i < k->noperands; i++) {
+        const Operand *o = &k->operand[i];
+        int ia = operand_dim(o, a.name), ib = operand_dim(o, b.name);
+        if (ia < 0 && ib < 0)
+            continue;
+        if (ia < 0 || ib < 0 || o->stride[ia] != o->stride[ib] * b.size)
+            return false;
+    }
+    return true;
+}
+
+static void make_loops(Nest *n, const Kernel *k, const Region *body, const DimList *reduced,
+                       NestLoop *loops, int *count)
+{
+    for (int i = 0; i < n->ndims; i++) {
+        bool red = n->kind != NEST_map && dims_have(reduced, n->dim[i].name);
+        NestLoop l = {n->dim[i], red, rotated(body, n->dim[i].name)};
+        NestLoop *last = *count ? &loops[*count - 1] : NULL;
+        if (last && last->reduced == red && mergeable(k, body, n->dim[i - 1], n->dim[i])) {
+            n->loop[i - 1] = -1;
+            last->dim = (Dim){n->dim[i].name, last->dim.size * n->dim[i].size};
+            n->loop[i] = (int8_t)(*count - 1);
+        } else {
+            n->loop[i] = (int8_t)*count;
+            loops[(*count)++] = l;
+        }
+    }
+}
+
+/* How many of the loops are outer: as many as leave a unit enough to do, all before the first that
+ * must be inner. */
+static int outer_loops(const Nest *n, const Kernel *k, const NestLoop *loops, int count)
+{
+    int64_t inner = 1;
+    int outer = 0;
+    switch (n->kind) {
+    case NEST_row:
+    case NEST_col:
+        if (n->kind == NEST_col && k->phase == PHASE_partial)
+            return 0;
+        while (outer < count && !loops[outer].reduced && !loops[outer].rotated)
+            outer++;
+        if (n->kind == NEST_col && outer == count)
+            outer = count - 1 > 0 ? count - 1 : 0;
+        return outer;
+    default:
+        outer = count;
+        while (outer > 0 && (outer == count || inner < INNER))
+            inner *= loops[--outer].dim.size;
+        for (int i = 0; i < outer; i++)
+            if (loops[i].rotated)
+                outer = i;
+        return outer;
+    }
+}
+
+static void count_units(Nest *n, const Kernel *k)
+{
+    n->units = 1;
+    if (k->phase == PHASE_partial) {
+        n->units = k->chunks;
+        while (n->nlead < n->ninner && n->inner[n->nlead].reduced)
+            n->nlead++;
+        /* Something must be left for the innermost loop; one loop alone is walked in its share. */
+        if (n->nlead == n->ninner && n->nlead > 1)
+            n->nlead--;
+        return;
+    }
+    for (int i = 0; i < n->nouter; i++)
+        n->units *= n->outer[i].dim.size;
+    NestLoop *last = n->ninner ? &n->inner[n->ninner - 1] : NULL;
+    if ((n->kind == NEST_map || n->kind == NEST_combine) && n->ninner == 1 && !last->rotated &&
+        last->dim.size > 2 * BLOCK) {
+        n->block = BLOCK;
+        n->blocks = (last->dim.size + BLOCK - 1) / BLOCK;
+        n->units *= n->blocks;
+    }
+}
+
+Nest nest_of(const Module *m, const Kernel *k)
+{
+    Nest n = {0};
+    const Region *body = k->ins->body;
+    const char *kind = name_str(m->names, k->ins->attrs.kind);
+    DimList reduced = reduced_dims(body);
+    n.kind = k->phase == PHASE_combine  ? NEST_combine
+             : strcmp(kind, "row") == 0 ? NEST_row
+             : strcmp(kind, "col") == 0 ? NEST_col
+                                        : NEST_map;
+    for (size_t i = 0; i < body->results.n; i++)
+        add_type(&n, type_of(m, body->results.data[i]));
+    if (n.kind != NEST_map && n.kind != NEST_combine)
+        for (int i = 0; i < reduced.n; i++)
+            add_dim(&n, reduced.dim[i]);
+    Kernel partial = *k; /* a combine steps through its results, the partials likewise */
+    if (n.kind == NEST_combine) {
+        partial.noperands = 0;
+        for (int i = k->noperands - k->nout; i < k->noperands; i++)
+            partial.operand[partial.noperands++] = k->operand[i];
+        partial.nin = 0;
+        reduced.n = 0;
+    } else if (k->phase == PHASE_partial) {
+        partial.noperands = k->nin; /* the workspaces are dense in the results' order: see below */
+        for (int i = k->nin; i < k->noperands; i++)
+            partial.operand[partial.noperands++] = k->operand[i];
+    }
+    order_dims(&n, leader(&partial), &reduced, k->phase == PHASE_partial);
+    NestLoop loops[NEST_DIMS];
+    int count = 0;
+    make_loops(&n, &partial, body, &reduced, loops, &count);
+    n.nouter = outer_loops(&n, k, loops, count);
+    n.ninner = count - n.nouter;
+    memcpy(n.outer, loops, (size_t)n.nouter * sizeof *loops);
+    memcpy(n.inner, loops + n.nouter, (size_t)n.ninner * sizeof *loops);
+    count_units(&n, k);
+    return n;
+}
+
+void kernel_nest(const Module *m, Kernel *k)
+{
+    Nest n = nest_of(m, k);
+    double bytes = 0;
+    for (int i = 0; i < k->noperands; i++)
+        bytes += (double)type_bytes(&k->operand[i].type);
+    k->units = n.units;
+    double per_unit = bytes / (double)n.units;
+    k->grain = per_unit >= GRAIN_BYTES ? 1 : (int64_t)((double)GRAIN_BYTES / (per_unit + 1)) + 1;
+}

@@ -1,0 +1,42 @@
+/* nest.h - the loops of a generated kernel: private to codegen/.
+ *
+ * A fused body is evaluated at every index of its dims. Dims that all operands step through alike
+ * are merged into one loop; loops follow the memory order of the largest operand. The outer loops,
+ * flattened, are the kernel's work units; the inner ones are what a unit runs. */
+#ifndef MGC_NEST_H
+#define MGC_NEST_H
+
+#include "ir/plan.h"
+
+enum { NEST_DIMS = 12 };
+
+typedef enum NestKind { NEST_map, NEST_row, NEST_col, NEST_combine } NestKind;
+
+typedef struct NestLoop {
+    Dim dim;      /* the innermost of the dims merged here; size: of them all */
+    bool reduced; /* row, col: one of the dims that are summed */
+    bool rotated; /* split in two halves, so that rotated indices stay affine */
+} NestLoop;
+
+typedef struct Nest {
+    NestKind kind;
+    int nouter, ninner;
+    NestLoop outer[NEST_DIMS], inner[NEST_DIMS];
+    /* map, combine: the last inner loop is cut into `blocks` pieces of `block`, the last unit index
+     * choosing one. 0: not cut. col, partial: nlead loops of `inner`, all reduced, are flattened
+     * and shared out to the units. */
+    int64_t block, blocks;
+    int nlead;
+    int ndims; /* every iterated dim, and the loop that walks it: -1 where a merged neighbour does
+                */
+    Dim dim[NEST_DIMS];
+    int8_t loop[NEST_DIMS]; /* index: outer loops first, then inner */
+    int64_t units;
+} Nest;
+
+Nest nest_of(const Module *m, const Kernel *k);
+NestLoop *nest_loop(Nest *n, int i); /* outer loops first */
+int nest_dim(const Nest *n, Name d); /* index in dim[], or -1 */
+int operand_dim(const Operand *o, Name d);
+
+#endif

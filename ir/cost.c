@@ -1,0 +1,98 @@
+/* cost.c - arithmetic and memory traffic of an instruction, from its types alone. */
+#include "ir/ir.h"
+
+static double elements(const Module *m, Value v)
+{
+    return (double)type_elements(type_of(m, v));
+}
+
+/* Each operand read once, each result written once. */
+static double traffic(const Module *m, const Ins *i)
+{
+    double bytes = 0;
+    for (uint32_t k = 0; k < i->nin; k++)
+        bytes += (double)type_bytes(type_of(m, i->in[k]));
+    for (uint32_t k = 0; k < i->nout; k++)
+        bytes += (double)type_bytes(type_of(m, i->out[k]));
+    return bytes;
+}
+
+static double over_size(const Module *m, Value v, const DimList *over)
+{
+    double n = 1;
+    for (int i = 0; i < over->n; i++) {
+        int at = type_find(type_of(m, v), over->dim[i].name);
+        n *= at < 0 ? 1 : (double)type_of(m, v)->dims[at].size;
+    }
+    return n;
+}
+
+static double dim_size(const Module *m, Value v, Name d)
+{
+    int at = type_find(type_of(m, v), d);
+    return at < 0 ? 1 : (double)type_of(m, v)->dims[at].size;
+}
+
+static Cost sum_of_body(const Module *m, const Region *r)
+{
+    Cost c = {0};
+    for (size_t i = 0; i < r->ins.n; i++) {
+        Cost one = ir_cost(m, r->ins.data[i]);
+        c.flops += one.flops;
+        c.bytes += one.bytes;
+    }
+    return c;
+}
+
+/* Multiplications and additions counted apart (a product of m, n, k costs 2mnk); a causal mask
+ * halves attention; its backward has five products where the forward has two. */
+Cost ir_cost(const Module *m, const Ins *i)
+{
+    Cost c = {.bytes = traffic(m, i)};
+    if (op_is(i->op, POINTWISE)) {
+        c.flops = op_info[i->op].flops * elements(m, i->out[0]);
+        return c;
+    }
+    switch (i->op) {
+    case OP_dot:
+        c.flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over);
+        break;
+    case OP_sum:
+    case OP_rmax:
+    case OP_scatter_add:
+        c.flops = elements(m, i->in[0]);
+        break;
+    case OP_random:
+        c.flops = 10 * elements(m, i->out[0]);
+        break;
+    case OP_attention:
+    case OP_attention_grad:
+        c.flops = (i->op == OP_attention ? 4 : 10) * elements(m, i->in[0]) *
+                  dim_size(m, i->in[1], i->attrs.along.name) * (i->attrs.causal ? 0.5 : 1);
+        break;
+    case OP_cross_entropy:
+    case OP_cross_entropy_grad:
+        c.flops = 12 * elements(m, i->in[0]);
+        break;
+    case OP_head:
+    case OP_head_loss: {
+        double rows = elements(m, i->in[2]), classes = dim_size(m, i->in[1], i->attrs.dim.name);
+        double hidden = over_size(m, i->in[0], &i->attrs.over);
+        c.flops = rows * classes * ((i->op == OP_head ? 6 : 2) * hidden + 24);
+        c.bytes += rows * classes * (double)dtype_bytes(type_of(m, i->in[0])->dtype);
+        break;
+    }
+    case OP_repeat: {
+        Cost body = sum_of_body(m, i->body);
+        c.flops = body.flops * (double)i->attrs.dim.size;
+        c.bytes = body.bytes * (double)i->attrs.dim.size;
+        break;
+    }
+    case OP_fused:
+        c.flops = sum_of_body(m, i->body).flops;
+        break;
+    default:
+        break;
+    }
+    return c;
+}

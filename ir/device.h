@@ -1,0 +1,22 @@
+/* device.h - what the planner knows of a device. The numbers come from a data file
+ * (compiler/devices/NAME.json, read by compiler/device.c); nothing here is measured. */
+#ifndef MGC_DEVICE_H
+#define MGC_DEVICE_H
+
+#include <stdint.h>
+
+typedef enum Target { TARGET_host, TARGET_cuda } Target;
+
+typedef struct Device {
+    const char *name;
+    Target target;
+    int64_t memory;   /* bytes a rank may plan for */
+    double flops_f32; /* peak of matrix products, FLOP/s */
+    double flops_f64;
+    double product_share; /* share of the peak that products reach */
+    double bandwidth;     /* bytes/s of streaming kernels */
+    double launch;        /* seconds an action costs at least */
+    int threads;          /* host: threads the numbers above are for, and scratch is counted for */
+} Device;
+
+#endif

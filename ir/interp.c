@@ -1,0 +1,393 @@
+/* interp.c - the reference interpreter: the meaning of the IR, in double precision.
+ *
+ * Nothing here is clever: an instruction is a loop over the indices of its dims. Its results are
+ * what every pass, the plan and the emitted program are compared with. */
+#include "ir/interp.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- walking indices ------------------------------------------------------------------------ */
+
+int64_t type_stride(const Type *t, int i)
+{
+    int64_t s = 1;
+    for (int k = i + 1; k < t->rank; k++)
+        s *= t->dims[k].size;
+    return s;
+}
+
+Walk walk_start(void)
+{
+    return (Walk){0};
+}
+
+void walk_dim(Walk *w, Dim d)
+{
+    for (int i = 0; i < w->n; i++)
+        if (w->dim[i].name == d.name)
+            return;
+    w->dim[w->n++] = d;
+}
+
+void walk_dims(Walk *w, const Type *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        walk_dim(w, t->dims[i]);
+}
+
+void walk_tensor(Walk *w, const Type *t)
+{
+    for (int i = 0; i < w->n; i++) {
+        int at = type_find(t, w->dim[i].name);
+        w->stride[w->tensors][i] = at < 0 ? 0 : type_stride(t, at);
+    }
+    w->tensors++;
+}
+
+bool walk_next(Walk *w)
+{
+    for (int i = w->n - 1; i >= 0; i--) {
+        bool more = ++w->index[i] < w->dim[i].size;
+        int64_t move = more ? 1 : 1 - w->dim[i].size;
+        for (int t = 0; t < w->tensors; t++)
+            w->at[t] += move * w->stride[t][i];
+        if (more)
+            return true;
+        w->index[i] = 0;
+    }
+    return false;
+}
+
+int64_t walk_index(const Walk *w, Name d)
+{
+    for (int i = 0; i < w->n; i++)
+        if (w->dim[i].name == d)
+            return w->index[i];
+    return 0;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static double *set_value(Interp *in, Value v, const double *data)
+{
+    Tensor64 *t = &in->value[v];
+    t->type = *type_of(in->m, v);
+    size_t n = (size_t)type_elements(&t->type);
+    free(t->data);
+    t->data = calloc(n ? n : 1, sizeof(double));
+    if (!t->data) {
+        fputs("mgc: out of memory in the interpreter\n", stderr);
+        exit(70);
+    }
+    if (data)
+        memcpy(t->data, data, n * sizeof(double));
+    return t->data;
+}
+
+double *interp_out(Interp *in, const Ins *i, uint32_t k)
+{
+    return set_value(in, i->out[k], NULL);
+}
+
+const double *interp_in(const Interp *in, const Ins *i, uint32_t k)
+{
+    return in->value[i->in[k]].data;
+}
+
+static const Type *in_type(const Interp *in, const Ins *i, uint32_t k)
+{
+    return type_of(in->m, i->in[k]);
+}
+
+static const Type *out_type(const Interp *in, const Ins *i)
+{
+    return type_of(in->m, i->out[0]);
+}
+
+/* ---- ops ------------------------------------------------------------------------------------ */
+
+static void interp_pointwise(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *x[3] = {0};
+    Walk w = walk_start();
+    walk_dims(&w, out_type(in, i));
+    walk_tensor(&w, out_type(in, i));
+    for (uint32_t k = 0; k < i->nin; k++) {
+        x[k] = interp_in(in, i, k);
+        walk_tensor(&w, in_type(in, i, k));
+    }
+    do
+        y[w.at[0]] =
+            op_evaluate(i->op, x[0][w.at[1]], x[1] ? x[1][w.at[2]] : 0, x[2] ? x[2][w.at[3]] : 0);
+    while (walk_next(&w));
+}
+
+static void interp_const(Interp *in, const Ins *i)
+{
+    interp_out(in, i, 0)[0] = i->attrs.value;
+}
+
+static void interp_iota(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    for (int64_t k = 0; k < i->attrs.dim.size; k++)
+        y[k] = (double)k;
+}
+
+static double to_dtype(double x, DType t)
+{
+    switch (t) {
+    case DT_f32:
+        return (double)(float)x;
+    case DT_bool:
+        return x != 0;
+    case DT_i32:
+    case DT_i64:
+        return trunc(x);
+    default:
+        return x;
+    }
+}
+
+static void interp_cast(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *x = interp_in(in, i, 0);
+    DType t = out_type(in, i)->dtype;
+    bool exact = dtype_is_float(t) && !in->round;
+    Walk w = walk_start();
+    walk_dims(&w, out_type(in, i));
+    walk_tensor(&w, out_type(in, i));
+    walk_tensor(&w, in_type(in, i, 0));
+    do
+        y[w.at[0]] = exact ? x[w.at[1]] : to_dtype(x[w.at[1]], t);
+    while (walk_next(&w));
+}
+
+/* Same elements under other names: `t` is the operand's type with its dims called as the result's.
+ */
+static void copy_as(Interp *in, const Ins *i, const Type *t, int64_t from)
+{
+    double *y = interp_out(in, i, 0);
+    const double *x = interp_in(in, i, 0) + from;
+    Walk w = walk_start();
+    walk_dims(&w, out_type(in, i));
+    walk_tensor(&w, out_type(in, i));
+    walk_tensor(&w, t);
+    do
+        y[w.at[0]] = x[w.at[1]];
+    while (walk_next(&w));
+}
+
+static void interp_rename(Interp *in, const Ins *i)
+{
+    Type t = *in_type(in, i, 0);
+    t.dims[type_find(&t, i->attrs.dim.name)].name = i->attrs.to.name;
+    copy_as(in, i, &t, 0);
+}
+
+static void interp_pick(Interp *in, const Ins *i)
+{
+    const Type *t = in_type(in, i, 0);
+    copy_as(in, i, t, i->attrs.at * type_stride(t, type_find(t, i->attrs.dim.name)));
+}
+
+static void interp_window(Interp *in, const Ins *i)
+{
+    const Type *t = in_type(in, i, 0);
+    copy_as(in, i, t, i->attrs.at * type_stride(t, type_find(t, i->attrs.along.name)));
+}
+
+static void interp_rotate(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *x = interp_in(in, i, 0);
+    const Type *t = in_type(in, i, 0);
+    int d = type_find(t, i->attrs.dim.name);
+    int64_t half = t->dims[d].size / 2, stride = type_stride(t, d);
+    Walk w = walk_start();
+    walk_dims(&w, out_type(in, i));
+    walk_tensor(&w, out_type(in, i));
+    walk_tensor(&w, t);
+    do {
+        bool low = walk_index(&w, i->attrs.dim.name) < half;
+        y[w.at[0]] = low ? -x[w.at[1] + half * stride] : x[w.at[1] - half * stride];
+    } while (walk_next(&w));
+}
+
+static void interp_sum(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *x = interp_in(in, i, 0);
+    Walk w = walk_start();
+    walk_dims(&w, in_type(in, i, 0));
+    walk_tensor(&w, out_type(in, i));
+    walk_tensor(&w, in_type(in, i, 0));
+    do
+        y[w.at[0]] += x[w.at[1]];
+    while (walk_next(&w));
+}
+
+static void interp_rmax(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *x = interp_in(in, i, 0);
+    for (int64_t k = type_elements(out_type(in, i)) - 1; k >= 0; k--)
+        y[k] = -INFINITY;
+    Walk w = walk_start();
+    walk_dims(&w, in_type(in, i, 0));
+    walk_tensor(&w, out_type(in, i));
+    walk_tensor(&w, in_type(in, i, 0));
+    do
+        if (!(x[w.at[1]] <= y[w.at[0]])) /* a NaN wins */
+            y[w.at[0]] = x[w.at[1]];
+    while (walk_next(&w));
+}
+
+/* The result's dims outside, the summed ones inside, each as a list of offsets: a product of two
+ * matrices costs no more than its multiplications. */
+static void interp_dot(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *a = interp_in(in, i, 0), *b = interp_in(in, i, 1);
+    const double *c = i->nin > 2 ? interp_in(in, i, 2) : NULL;
+    Walk k = walk_start();
+    int64_t depth = 1;
+    for (int d = 0; d < i->attrs.over.n; d++) {
+        const Type *t = in_type(in, i, 0);
+        Dim dim = t->dims[type_find(t, i->attrs.over.dim[d].name)];
+        walk_dim(&k, dim);
+        depth *= dim.size;
+    }
+    walk_tensor(&k, in_type(in, i, 0));
+    walk_tensor(&k, in_type(in, i, 1));
+    int64_t *ka = malloc((size_t)depth * 2 * sizeof *ka), *kb = ka + depth;
+    for (int64_t n = 0; ka && n < depth; n++, walk_next(&k)) {
+        ka[n] = k.at[0];
+        kb[n] = k.at[1];
+    }
+    Walk w = walk_start();
+    walk_dims(&w, out_type(in, i));
+    walk_tensor(&w, out_type(in, i));
+    walk_tensor(&w, in_type(in, i, 0));
+    walk_tensor(&w, in_type(in, i, 1));
+    if (c)
+        walk_tensor(&w, in_type(in, i, 2));
+    do {
+        double sum = c ? c[w.at[3]] : 0;
+        const double *pa = a + w.at[1], *pb = b + w.at[2];
+        for (int64_t n = 0; ka && n < depth; n++)
+            sum += pa[ka[n]] * pb[kb[n]];
+        y[w.at[0]] = sum;
+    } while (walk_next(&w));
+    free(ka);
+}
+
+/* ---- control -------------------------------------------------------------------------------- */
+
+static void run_region(Interp *in, const Region *r);
+
+static void interp_repeat(Interp *in, const Ins *i)
+{
+    const Region *b = i->body;
+    int64_t n = i->attrs.dim.size, carried = i->attrs.carried;
+    double **stack = calloc(i->nout + 1u, sizeof *stack);
+    for (uint32_t k = (uint32_t)carried; k < i->nout; k++)
+        stack[k] = interp_out(in, i, k);
+    for (uint32_t k = 0; k < carried; k++)
+        set_value(in, b->args.data[k], interp_in(in, i, k));
+    for (int64_t step = 0; step < n; step++) {
+        int64_t at = i->attrs.reverse ? n - 1 - step : step;
+        for (uint32_t k = (uint32_t)carried; k < i->nin; k++)
+            set_value(in, b->args.data[k],
+                      interp_in(in, i, k) + at * type_elements(type_of(in->m, b->args.data[k])));
+        double index = (double)at;
+        set_value(in, b->args.data[i->nin], &index);
+        run_region(in, b);
+        for (uint32_t k = (uint32_t)carried; k < i->nout; k++) {
+            Value res = b->results.data[k];
+            int64_t size = type_elements(type_of(in->m, res));
+            memcpy(stack[k] + at * size, in->value[res].data, (size_t)size * sizeof(double));
+        }
+        /* All next values first: one may be another's argument. */
+        double **next = calloc((size_t)carried + 1, sizeof *next);
+        for (int64_t k = 0; k < carried; k++) {
+            size_t bytes = (size_t)type_elements(type_of(in->m, b->args.data[k])) * sizeof(double);
+            next[k] = malloc(bytes + 1);
+            memcpy(next[k], in->value[b->results.data[k]].data, bytes);
+        }
+        for (int64_t k = 0; k < carried; k++) {
+            set_value(in, b->args.data[k], next[k]);
+            free(next[k]);
+        }
+        free(next);
+    }
+    for (int64_t k = 0; k < carried; k++)
+        set_value(in, i->out[k], in->value[b->args.data[k]].data);
+    free(stack);
+}
+
+static void interp_fused(Interp *in, const Ins *i)
+{
+    for (uint32_t k = 0; k < i->nin; k++)
+        set_value(in, i->body->args.data[k], interp_in(in, i, k));
+    run_region(in, i->body);
+    for (uint32_t k = 0; k < i->nout; k++)
+        set_value(in, i->out[k], in->value[i->body->results.data[k]].data);
+}
+
+static void interp_guard(Interp *in, const Ins *i)
+{
+    (void)in, (void)i; /* whoever runs a step looks at loss and norm */
+}
+
+static InterpFn *const table[OP_count] = {
+#define OP(name, ...) [OP_##name] = interp_##name,
+#include "ir/ops.def"
+};
+
+static void round_results(Interp *in, const Ins *i)
+{
+    for (uint32_t k = 0; k < i->nout; k++) {
+        Tensor64 *t = &in->value[i->out[k]];
+        if (t->type.dtype != DT_f32)
+            continue;
+        for (int64_t n = type_elements(&t->type) - 1; n >= 0; n--)
+            t->data[n] = (double)(float)t->data[n];
+    }
+}
+
+static void run_region(Interp *in, const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if (op_is(i->op, POINTWISE))
+            interp_pointwise(in, i);
+        else
+            table[i->op](in, i);
+        if (in->round)
+            round_results(in, i);
+    }
+}
+
+void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
+                  bool round)
+{
+    Interp in = {.m = m, .round = round, .value = calloc(m->values.n, sizeof *in.value)};
+    for (size_t i = 0; i < fn->body->args.n; i++)
+        set_value(&in, fn->body->args.data[i], args[i].data);
+    run_region(&in, fn->body);
+    for (size_t i = 0; i < fn->body->results.n; i++) {
+        const Tensor64 *t = &in.value[fn->body->results.data[i]];
+        results[i].type = t->type;
+        results[i].data = NEW_ARRAY(a, double, type_elements(&t->type));
+        memcpy(results[i].data, t->data, (size_t)type_elements(&t->type) * sizeof(double));
+    }
+    for (size_t v = 0; v < m->values.n; v++)
+        free(in.value[v].data);
+    free(in.value);
+}

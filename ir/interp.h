@@ -1,0 +1,38 @@
+/* interp.h - what the two halves of the reference interpreter share; private to ir/. */
+#ifndef MGC_INTERP_H
+#define MGC_INTERP_H
+
+#include "ir/ir.h"
+
+typedef struct Interp {
+    const Module *m;
+    Tensor64 *value; /* per value; data is malloc'ed and owned here */
+    bool round;
+} Interp;
+
+/* Indices over some dims in row-major order, with the offset into up to four tensors: a tensor
+ * without one of the dims stands still along it. */
+enum { WALK_TENSORS = 4, WALK_DIMS = 3 * MAX_RANK };
+typedef struct Walk {
+    int n, tensors;
+    Dim dim[WALK_DIMS];
+    int64_t stride[WALK_TENSORS][WALK_DIMS], index[WALK_DIMS], at[WALK_TENSORS];
+} Walk;
+
+Walk walk_start(void);
+void walk_dim(Walk *w, Dim d);             /* adds a dim unless it is there */
+void walk_dims(Walk *w, const Type *t);    /* adds all of a type's */
+void walk_tensor(Walk *w, const Type *t);  /* after all dims: a tensor whose offset to follow */
+bool walk_next(Walk *w);                   /* to the next index; false after the last */
+int64_t walk_index(const Walk *w, Name d); /* current index along d; 0 if it is not walked */
+int64_t type_stride(const Type *t, int i); /* elements between neighbours along dim i */
+
+/* The (freshly zeroed) data of an instruction's k-th result; the data of its k-th operand. */
+double *interp_out(Interp *in, const Ins *i, uint32_t k);
+const double *interp_in(const Interp *in, const Ins *i, uint32_t k);
+
+typedef void InterpFn(Interp *in, const Ins *i);
+InterpFn interp_random, interp_gather, interp_scatter_add, interp_attention, interp_attention_grad,
+    interp_cross_entropy, interp_cross_entropy_grad, interp_head, interp_head_loss;
+
+#endif

@@ -1,0 +1,417 @@
+/* interp_ops.c - the reference meaning of the ops that kernels/ implements. */
+#include "ir/interp.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const Type *in_type(const Interp *in, const Ins *i, uint32_t k)
+{
+    return type_of(in->m, i->in[k]);
+}
+
+static const Type *out_type(const Interp *in, const Ins *i, uint32_t k)
+{
+    return type_of(in->m, i->out[k]);
+}
+
+/* ---- random --------------------------------------------------------------------------------- */
+
+/* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011). */
+static void philox(uint32_t c[4], uint32_t k0, uint32_t k1)
+{
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c[1] ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c[3] ^ k1;
+        c[0] = n0;
+        c[1] = (uint32_t)p1;
+        c[2] = n2;
+        c[3] = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+
+/* Element e is word e % 4 of counter (e / 4, step), 24 bits of it, under the key seed ^ key. */
+double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element)
+{
+    uint64_t k = seed ^ key, block = element / 4;
+    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)step,
+                     (uint32_t)(step >> 32)};
+    philox(c, (uint32_t)k, (uint32_t)(k >> 32));
+    return (double)(c[element % 4] >> 8) * 0x1p-24;
+}
+
+/* FNV-1a, as mg_key in kernels/. */
+static uint64_t key_of(const char *s)
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211u;
+    return h;
+}
+
+void interp_random(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    uint64_t n = (uint64_t)type_elements(out_type(in, i, 0));
+    uint64_t seed = (uint64_t)(int64_t)interp_in(in, i, 0)[0];
+    uint64_t step = (uint64_t)(int64_t)interp_in(in, i, 1)[0];
+    uint64_t slot = (uint64_t)(int64_t)interp_in(in, i, 2)[0];
+    uint64_t key = key_of(name_str(in->m->names, i->attrs.key));
+    for (uint64_t e = 0; e < n; e++)
+        y[e] = ir_random(seed, step, key, slot * n + e);
+}
+
+/* ---- gather --------------------------------------------------------------------------------- */
+
+void interp_gather(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *table = interp_in(in, i, 0), *index = interp_in(in, i, 1);
+    Type rest = *in_type(in, i, 0);
+    int d = type_find(&rest, i->attrs.dim.name);
+    int64_t stride = type_stride(&rest, d), n = rest.dims[d].size;
+    rest.dims[d].name = 0; /* walked by the index, not by name */
+    Walk w = walk_start();
+    walk_dims(&w, out_type(in, i, 0));
+    walk_tensor(&w, out_type(in, i, 0));
+    walk_tensor(&w, &rest);
+    walk_tensor(&w, in_type(in, i, 1));
+    do {
+        int64_t at = (int64_t)index[w.at[2]];
+        y[w.at[0]] = at >= 0 && at < n ? table[w.at[1] + at * stride] : NAN;
+    } while (walk_next(&w));
+}
+
+void interp_scatter_add(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *g = interp_in(in, i, 0), *index = interp_in(in, i, 1);
+    if (i->nin > 2) {
+        const double *c = interp_in(in, i, 2);
+        Walk w = walk_start();
+        walk_dims(&w, out_type(in, i, 0));
+        walk_tensor(&w, out_type(in, i, 0));
+        walk_tensor(&w, in_type(in, i, 2));
+        do
+            y[w.at[0]] = c[w.at[1]];
+        while (walk_next(&w));
+    }
+    Type rest = *out_type(in, i, 0);
+    int d = type_find(&rest, i->attrs.dim.name);
+    int64_t stride = type_stride(&rest, d), n = rest.dims[d].size;
+    rest.dims[d].name = 0;
+    Walk w = walk_start();
+    walk_dims(&w, in_type(in, i, 0));
+    walk_tensor(&w, in_type(in, i, 0));
+    walk_tensor(&w, &rest);
+    walk_tensor(&w, in_type(in, i, 1));
+    do {
+        int64_t at = (int64_t)index[w.at[2]];
+        if (at >= 0 && at < n)
+            y[w.at[1] + at * stride] += g[w.at[0]];
+    } while (walk_next(&w));
+}
+
+/* ---- attention ------------------------------------------------------------------------------ */
+
+/* One query: every index of q but the head dims and the keys. */
+typedef struct Attention {
+    Interp *in;
+    const Ins *i;
+    const Type *q, *k, *lse;
+    int64_t keys, heads;    /* number of keys; elements of a head */
+    int64_t kstride;        /* between keys in k */
+    int64_t *qhead, *khead; /* offsets of a head's elements */
+} Attention;
+
+static Attention attention_start(Interp *in, const Ins *i, const Type *lse)
+{
+    Attention a = {.in = in, .i = i, .q = in_type(in, i, 0), .k = in_type(in, i, 1), .lse = lse};
+    int at = type_find(a.k, i->attrs.along.name);
+    a.keys = a.k->dims[at].size;
+    a.kstride = type_stride(a.k, at);
+    Walk w = walk_start();
+    a.heads = 1;
+    for (int d = 0; d < i->attrs.over.n; d++) {
+        Dim dim = a.q->dims[type_find(a.q, i->attrs.over.dim[d].name)];
+        walk_dim(&w, dim);
+        a.heads *= dim.size;
+    }
+    walk_tensor(&w, a.q);
+    walk_tensor(&w, a.k);
+    a.qhead = malloc((size_t)a.heads * 2 * sizeof *a.qhead);
+    a.khead = a.qhead + a.heads;
+    for (int64_t h = 0; h < a.heads; h++, walk_next(&w)) {
+        a.qhead[h] = w.at[0];
+        a.khead[h] = w.at[1];
+    }
+    return a;
+}
+
+/* Walks queries: tensors are q (and o), k (at key 0), lse. */
+static Walk attention_walk(const Attention *a)
+{
+    Type k0 = *a->k;
+    k0.dims[type_find(&k0, a->i->attrs.along.name)].name = 0;
+    Walk w = walk_start();
+    walk_dims(&w, a->lse);
+    walk_tensor(&w, a->q);
+    walk_tensor(&w, &k0);
+    walk_tensor(&w, a->lse);
+    return w;
+}
+
+static double score(const Attention *a, const double *q, const double *k)
+{
+    double s = 0;
+    for (int64_t h = 0; h < a->heads; h++)
+        s += q[a->qhead[h]] * k[a->khead[h]];
+    return s * a->i->attrs.scale;
+}
+
+static int64_t visible(const Attention *a, const Walk *w)
+{
+    int64_t s = walk_index(w, a->i->attrs.along.name);
+    return a->i->attrs.causal && s + 1 < a->keys ? s + 1 : a->keys;
+}
+
+void interp_attention(Interp *in, const Ins *i)
+{
+    Attention a = attention_start(in, i, out_type(in, i, 1));
+    double *o = interp_out(in, i, 0), *lse = interp_out(in, i, 1);
+    const double *q = interp_in(in, i, 0), *k = interp_in(in, i, 1), *v = interp_in(in, i, 2);
+    /* o has q's dims and v has k's, perhaps in another order: offsets of their own. */
+    const Type *ot = out_type(in, i, 0), *vt = in_type(in, i, 2);
+    Walk w = attention_walk(&a);
+    double *s = malloc((size_t)a.keys * sizeof *s);
+    do {
+        int64_t n = visible(&a, &w);
+        double top = -INFINITY, sum = 0;
+        for (int64_t t = 0; t < n; t++) {
+            s[t] = score(&a, q + w.at[0], k + w.at[1] + t * a.kstride);
+            top = s[t] > top || isnan(s[t]) ? s[t] : top;
+        }
+        for (int64_t t = 0; t < n; t++)
+            sum += s[t] = exp(s[t] - top);
+        lse[w.at[2]] = top + log(sum);
+        Walk h = walk_start();
+        for (int d = 0; d < i->attrs.over.n; d++)
+            walk_dim(&h, ot->dims[type_find(ot, i->attrs.over.dim[d].name)]);
+        walk_tensor(&h, ot);
+        walk_tensor(&h, vt);
+        int64_t o0 = 0, v0 = 0;
+        for (int d = 0; d < w.n; d++) {
+            int at = type_find(ot, w.dim[d].name);
+            o0 += at < 0 ? 0 : w.index[d] * type_stride(ot, at);
+            at = w.dim[d].name == i->attrs.along.name ? -1 : type_find(vt, w.dim[d].name);
+            v0 += at < 0 ? 0 : w.index[d] * type_stride(vt, at);
+        }
+        int64_t vstride = type_stride(vt, type_find(vt, i->attrs.along.name));
+        do {
+            double y = 0;
+            for (int64_t t = 0; t < n; t++)
+                y += s[t] / sum * v[v0 + t * vstride + h.at[1]];
+            o[o0 + h.at[0]] = y;
+        } while (walk_next(&h));
+    } while (walk_next(&w));
+    free(s);
+    free(a.qhead);
+}
+
+/* A copy of an operand in the dims and order of `t`, so that one set of offsets serves. */
+static double *in_order(const Interp *in, const Ins *i, uint32_t k, const Type *t)
+{
+    const double *x = interp_in(in, i, k);
+    double *y = malloc((size_t)type_elements(t) * sizeof *y);
+    Walk w = walk_start();
+    walk_dims(&w, t);
+    walk_tensor(&w, t);
+    walk_tensor(&w, in_type(in, i, k));
+    do
+        y[w.at[0]] = x[w.at[1]];
+    while (walk_next(&w));
+    return y;
+}
+
+static void put_in_order(Interp *in, const Ins *i, uint32_t k, const double *x, const Type *t)
+{
+    double *y = interp_out(in, i, k);
+    Walk w = walk_start();
+    walk_dims(&w, t);
+    walk_tensor(&w, t);
+    walk_tensor(&w, out_type(in, i, k));
+    do
+        y[w.at[1]] = x[w.at[0]];
+    while (walk_next(&w));
+}
+
+/* D = do . o; P = exp(s - lse); dv += P do; dS = P (do . v - D); dq += dS k; dk += dS q. */
+void interp_attention_grad(Interp *in, const Ins *i)
+{
+    Attention a = attention_start(in, i, in_type(in, i, 4));
+    double *v = in_order(in, i, 2, a.k), *o = in_order(in, i, 3, a.q), *g = in_order(in, i, 5, a.q);
+    const double *q = interp_in(in, i, 0), *k = interp_in(in, i, 1), *lse = interp_in(in, i, 4);
+    size_t nq = (size_t)type_elements(a.q), nk = (size_t)type_elements(a.k);
+    double *dq = calloc(nq, sizeof *dq), *dk = calloc(nk, sizeof *dk), *dv = calloc(nk, sizeof *dv);
+    Walk w = attention_walk(&a);
+    do {
+        double delta = 0;
+        for (int64_t h = 0; h < a.heads; h++)
+            delta += g[w.at[0] + a.qhead[h]] * o[w.at[0] + a.qhead[h]];
+        for (int64_t t = 0, n = visible(&a, &w); t < n; t++) {
+            int64_t kt = w.at[1] + t * a.kstride;
+            double p = exp(score(&a, q + w.at[0], k + kt) - lse[w.at[2]]), gv = 0;
+            for (int64_t h = 0; h < a.heads; h++)
+                gv += g[w.at[0] + a.qhead[h]] * v[kt + a.khead[h]];
+            double ds = p * (gv - delta) * i->attrs.scale;
+            for (int64_t h = 0; h < a.heads; h++) {
+                int64_t qh = w.at[0] + a.qhead[h], kh = kt + a.khead[h];
+                dv[kh] += p * g[qh];
+                dq[qh] += ds * k[kh];
+                dk[kh] += ds * q[qh];
+            }
+        }
+    } while (walk_next(&w));
+    put_in_order(in, i, 0, dq, a.q);
+    put_in_order(in, i, 1, dk, a.k);
+    put_in_order(in, i, 2, dv, a.k);
+    free(v), free(o), free(g), free(dq), free(dk), free(dv), free(a.qhead);
+}
+
+/* ---- cross-entropy -------------------------------------------------------------------------- */
+
+/* log sum exp over the first n of strided z. */
+static double log_sum_exp(const double *z, int64_t n, int64_t stride)
+{
+    double top = -INFINITY, sum = 0;
+    for (int64_t c = 0; c < n; c++)
+        if (!(z[c * stride] <= top))
+            top = z[c * stride];
+    for (int64_t c = 0; c < n; c++)
+        sum += exp(z[c * stride] - top);
+    return top + log(sum);
+}
+
+typedef struct Classes {
+    int64_t n, valid, stride;
+    Walk w; /* targets, logits at class 0, then what the caller adds */
+} Classes;
+
+static Classes classes_start(Interp *in, const Ins *i)
+{
+    const Type *z = in_type(in, i, 0), *t = in_type(in, i, 1);
+    int d = type_find(z, i->attrs.over.dim[0].name);
+    Classes c = {.n = z->dims[d].size, .valid = i->attrs.valid, .stride = type_stride(z, d)};
+    Type z0 = *z;
+    z0.dims[d].name = 0;
+    c.w = walk_start();
+    walk_dims(&c.w, t);
+    walk_tensor(&c.w, t);
+    walk_tensor(&c.w, &z0);
+    return c;
+}
+
+void interp_cross_entropy(Interp *in, const Ins *i)
+{
+    Classes c = classes_start(in, i);
+    const double *z = interp_in(in, i, 0), *target = interp_in(in, i, 1);
+    double *loss = interp_out(in, i, 0), *lse = interp_out(in, i, 1);
+    walk_tensor(&c.w, out_type(in, i, 0));
+    walk_tensor(&c.w, out_type(in, i, 1));
+    do {
+        const double *row = z + c.w.at[1];
+        double l = log_sum_exp(row, c.valid, c.stride);
+        lse[c.w.at[3]] = l;
+        loss[c.w.at[2]] = l - row[(int64_t)target[c.w.at[0]] * c.stride];
+    } while (walk_next(&c.w));
+}
+
+void interp_cross_entropy_grad(Interp *in, const Ins *i)
+{
+    Classes c = classes_start(in, i);
+    const double *z = interp_in(in, i, 0), *target = interp_in(in, i, 1);
+    const double *lse = interp_in(in, i, 2), *g = interp_in(in, i, 3);
+    const Type *zt = in_type(in, i, 0), *ot = out_type(in, i, 0);
+    double *dz = malloc((size_t)type_elements(zt) * sizeof *dz);
+    walk_tensor(&c.w, in_type(in, i, 2));
+    walk_tensor(&c.w, in_type(in, i, 3));
+    do {
+        int64_t at = c.w.at[1], t = (int64_t)target[c.w.at[0]];
+        for (int64_t k = 0; k < c.n; k++) {
+            double p = k < c.valid ? exp(z[at + k * c.stride] - lse[c.w.at[2]]) : 0;
+            dz[at + k * c.stride] = g[c.w.at[3]] * (p - (k == t));
+        }
+    } while (walk_next(&c.w));
+    double *y = interp_out(in, i, 0);
+    Walk w = walk_start();
+    walk_dims(&w, zt);
+    walk_tensor(&w, zt);
+    walk_tensor(&w, ot);
+    do
+        y[w.at[1]] = dz[w.at[0]];
+    while (walk_next(&w));
+    free(dz);
+}
+
+/* ---- head ----------------------------------------------------------------------------------- */
+
+/* The product and the cross-entropy of a row at a time; with gradients if dx is not NULL. */
+static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
+{
+    const Type *xt = in_type(in, i, 0), *wt = in_type(in, i, 1), *tt = in_type(in, i, 2);
+    const double *x = interp_in(in, i, 0), *wm = interp_in(in, i, 1), *t = interp_in(in, i, 2);
+    int d = type_find(wt, i->attrs.dim.name);
+    int64_t classes = wt->dims[d].size, cstride = type_stride(wt, d), valid = i->attrs.valid;
+    Type none = {0};
+    const Type *gt = dx ? in_type(in, i, 3) : &none;
+    const double *g = dx ? interp_in(in, i, 3) : NULL;
+    double *z = malloc((size_t)classes * sizeof *z);
+    Walk row = walk_start();
+    walk_dims(&row, tt);
+    walk_tensor(&row, tt);
+    walk_tensor(&row, xt);
+    walk_tensor(&row, out_type(in, i, 0));
+    walk_tensor(&row, gt);
+    do {
+        Walk h = walk_start();
+        for (int k = 0; k < i->attrs.over.n; k++)
+            walk_dim(&h, xt->dims[type_find(xt, i->attrs.over.dim[k].name)]);
+        walk_tensor(&h, xt);
+        walk_tensor(&h, wt);
+        for (int64_t c = 0; c < classes; c++)
+            z[c] = 0;
+        do
+            for (int64_t c = 0; c < classes; c++)
+                z[c] += x[row.at[1] + h.at[0]] * wm[h.at[1] + c * cstride];
+        while (walk_next(&h));
+        int64_t target = (int64_t)t[row.at[0]];
+        double lse = log_sum_exp(z, valid, 1);
+        loss[row.at[2]] = lse - z[target];
+        if (!dx)
+            continue;
+        for (int64_t c = 0; c < classes; c++)
+            z[c] = g[row.at[3]] * ((c < valid ? exp(z[c] - lse) : 0) - (c == target));
+        do /* h starts again after its last index */
+            for (int64_t c = 0; c < classes; c++) {
+                dx[row.at[1] + h.at[0]] += z[c] * wm[h.at[1] + c * cstride];
+                dw[h.at[1] + c * cstride] += z[c] * x[row.at[1] + h.at[0]];
+            }
+        while (walk_next(&h));
+    } while (walk_next(&row));
+    free(z);
+}
+
+void interp_head(Interp *in, const Ins *i)
+{
+    double *loss = interp_out(in, i, 0), *dx = interp_out(in, i, 1), *dw = interp_out(in, i, 2);
+    if (i->nin > 4)
+        for (int64_t k = type_elements(out_type(in, i, 2)) - 1; k >= 0; k--)
+            dw[k] = interp_in(in, i, 4)[k];
+    head(in, i, loss, dx, dw);
+}
+
+void interp_head_loss(Interp *in, const Ins *i)
+{
+    head(in, i, interp_out(in, i, 0), NULL, NULL);
+}

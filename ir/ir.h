@@ -1,0 +1,339 @@
+/* ir.h - the program between the parser and the plan: tensors with named dims, in SSA form.
+ *
+ * A Module holds functions (@train, @eval, @sample). A function is one Region: arguments,
+ * instructions in order, results. `repeat` and `fused` instructions own a region of their own. A
+ * value is a number into Module.values; it is defined once, by an instruction or as a region's
+ * argument. ir/README.md is the reference of the text form, of every op, and of the numbered
+ * invariants that ir_verify checks. */
+#ifndef MGC_IR_H
+#define MGC_IR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compiler/base/arena.h"
+#include "compiler/base/diag.h"
+#include "compiler/base/names.h"
+
+/* ---- types -------------------------------------------------------------------------------- */
+
+enum { MAX_RANK = 8 };
+
+typedef enum DType {
+    DT_none,
+#define DTYPE(name, ctype, bytes, floating) DT_##name,
+#include "ir/dtypes.def"
+    DT_count
+} DType;
+
+const char *dtype_name(DType t);
+int64_t dtype_bytes(DType t);
+bool dtype_is_float(DType t);
+
+typedef struct Dim {
+    Name name;
+    int64_t size;
+} Dim;
+
+/* Dims in storage order, outermost first; a name occurs once. `indexes`, for integers: the dim
+ * whose elements they number (0 if none): token(vocab). */
+typedef struct Type {
+    DType dtype;
+    int rank;
+    Dim dims[MAX_RANK];
+    Name indexes;
+} Type;
+
+typedef struct DimList {
+    int n;
+    Dim dim[MAX_RANK];
+} DimList;
+
+bool type_equal(const Type *a, const Type *b);     /* order of dims included */
+bool type_same_dims(const Type *a, const Type *b); /* as sets, sizes included */
+int type_find(const Type *t, Name dim);            /* index of a dim, or -1 */
+int64_t type_elements(const Type *t);              /* checked: the builder refuses 2^62 and more */
+int64_t type_bytes(const Type *t);
+bool dims_have(const DimList *l, Name dim);
+
+/* ---- instructions ------------------------------------------------------------------------- */
+
+typedef enum Op {
+    OP_none,
+#define PW1(name, ...)  OP_##name,
+#define PW2(name, ...)  OP_##name,
+#define CMP2(name, ...) OP_##name,
+#define PW3(name, ...)  OP_##name,
+#define OP(name, ...)   OP_##name,
+#include "ir/ops.def"
+    OP_count
+} Op;
+
+enum { CHEAP = 1, FUSE = 2, VIEW = 4, CALL = 8, EFFECT = 16, INTEGER = 32, POINTWISE = 64 };
+
+typedef enum AttrId {
+#define ATTR(name, kind) ATTR_##name,
+#include "ir/attrs.def"
+    ATTR_count
+} AttrId;
+
+typedef struct Attrs {
+#define TYPE_OF_DIMS     DimList
+#define TYPE_OF_DIM      Dim
+#define TYPE_OF_INT      int64_t
+#define TYPE_OF_REAL     double
+#define TYPE_OF_FLAG     bool
+#define TYPE_OF_NAME     Name
+#define ATTR(name, kind) TYPE_OF_##kind name;
+#include "ir/attrs.def"
+} Attrs;
+
+typedef struct OpInfo {
+    const char *name;
+    int least, most, results; /* 250: any number */
+    unsigned flags;
+    unsigned attrs;  /* bit per AttrId */
+    double flops;    /* pointwise: per element */
+    const char *vjp; /* pointwise: text; else NULL */
+} OpInfo;
+
+extern const OpInfo op_info[OP_count];
+Op op_find(const char *name); /* OP_none if there is none */
+static inline bool op_is(Op op, unsigned flag)
+{
+    return (op_info[op].flags & flag) != 0;
+}
+/* The value of a pointwise op on doubles (comparisons give 0 or 1). */
+double op_evaluate(Op op, double a, double b, double c);
+
+typedef uint32_t Value; /* index into Module.values; 0 is none */
+typedef struct Ins Ins;
+typedef struct Region Region;
+typedef struct Module Module;
+
+struct Ins {
+    Op op;
+    uint32_t nin, nout;
+    Value *in, *out;
+    Attrs attrs;
+    Region *body;  /* repeat, fused */
+    Region *home;  /* the region it stands in */
+    Span span;     /* where in the source it comes from */
+    Name path;     /* which block instance: "layers.self_attn" */
+    Name block;    /* the block's name in the source: "attend"; 0 at the top */
+    bool backward; /* made by the differentiator */
+};
+
+/* repeat over dim d of n: operands are `carried` initial values, then stacked values (each has d);
+ *   body arguments: the carried values, then the slices (d dropped), then one i32 scalar, the
+ * index; body results: the next carried values, then values to stack (d is put first in the type).
+ *   Results: the carried values after the last round, then the stacked ones.
+ *   The body may also use values of the regions around it.
+ * fused: one kernel. Operands are the body's arguments, one to one; the body uses nothing else. */
+struct Region {
+    VEC(Value) args;
+    VEC(Ins *) ins;
+    VEC(Value) results;
+    Ins *owner; /* NULL for a function's */
+    Region *parent;
+};
+
+typedef struct ValueInfo {
+    Type type;
+    Name name; /* a hint; printed names are made unique */
+    Ins *def;  /* NULL for a region's argument */
+    Region *home;
+} ValueInfo;
+
+/* ---- module ------------------------------------------------------------------------------- */
+
+typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
+
+/* A tensor that outlives a step: a parameter, or a slot of optimizer state of the same shape. */
+typedef struct Tensor {
+    Name name; /* path, unique: "layers.self_attn.wq"; state: "exp_avg.layers.self_attn.wq" */
+    Name
+        external; /* "model.layers.{}.self_attn.q_proj.weight" (of the parameter, also for state) */
+    Name slot;    /* 0 for a parameter, else "exp_avg", ... */
+    Type type;    /* as stored: the dims of the repeats around it first */
+    int stacked;  /* how many of those */
+    int64_t valid[MAX_RANK];                  /* per stored dim: size without padding */
+    uint8_t order[MAX_RANK], merge[MAX_RANK]; /* external form, as in runtime/abi.h */
+    int external_rank;
+    Init init;
+    double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
+    uint32_t parameter; /* state: index of its parameter; parameter: its own */
+    Span span;
+} Tensor;
+
+typedef enum ArgRole {
+    ARG_param,
+    ARG_state,  /* .tensor says which */
+    ARG_tokens, /* i32[batch, window] */
+    ARG_lr,     /* f64[] */
+    ARG_step,   /* i64[], from 0 */
+    ARG_seed,   /* i64[] */
+    ARG_pos     /* i32[]: sample: the last position */
+} ArgRole;
+typedef enum ResultRole {
+    RES_loss, /* f64[] */
+    RES_norm, /* f64[] */
+    RES_logits,
+    RES_grad, /* between differentiate and update: the gradient of parameter .tensor, of its type */
+    RES_update
+} ResultRole;
+
+typedef struct FnArg {
+    ArgRole role;
+    uint32_t tensor;
+} FnArg;
+typedef struct FnResult {
+    ResultRole role;
+    uint32_t tensor; /* RES_update: the tensor whose new value this is; RES_grad: the parameter */
+} FnResult;
+
+typedef struct Fn {
+    Name name; /* "train", "eval", "sample" */
+    Region *body;
+    VEC(FnArg) args;       /* parallel to body->args */
+    VEC(FnResult) results; /* parallel to body->results */
+} Fn;
+
+typedef enum Optimizer { OPT_adamw, OPT_sgd } Optimizer;
+typedef enum Schedule { LR_constant, LR_linear, LR_cosine } Schedule;
+
+/* The train block, checked. decay applies to tensors whose external rank is at least decay_rank. */
+typedef struct Train {
+    Optimizer optimizer;
+    double beta1, beta2, eps, decay, momentum;
+    int decay_rank;
+    double clip; /* 0: none */
+    Schedule schedule;
+    double peak, floor;
+    int64_t warmup, steps;
+    DType compute; /* f32 or f64 */
+} Train;
+
+typedef enum Recompute { RECOMPUTE_auto, RECOMPUTE_none } Recompute;
+
+/* The layout that was chosen, checked: one rank for now. */
+typedef struct Layout {
+    Name name, device; /* "default", "cpu" */
+    int64_t microbatch;
+    Recompute recompute;
+    double assert_peak; /* bytes; 0: none */
+    Span assert_span;
+} Layout;
+
+struct Module {
+    Arena *arena;
+    Names *names;
+    Diag *diag;
+    Name name;             /* the model's */
+    const char *source;    /* path as given */
+    Dim batch, seq;        /* the dims of the token input; seq counts targets */
+    int64_t vocab;         /* valid token ids are below it */
+    VEC(ValueInfo) values; /* [0] is unused */
+    VEC(Tensor) tensors;
+    VEC(Fn *) fns;
+    Train train;
+    Layout layout;
+};
+
+Module *module_new(Arena *a, Names *names, Diag *d);
+Fn *module_fn(const Module *m, const char *name); /* NULL if absent */
+
+static inline const Type *type_of(const Module *m, Value v)
+{
+    return &m->values.data[v].type;
+}
+
+/* ---- building ----------------------------------------------------------------------------- */
+
+/* Where new instructions go (the end of `region`) and what they are marked with. */
+typedef struct Builder {
+    Module *m;
+    Region *region;
+    Span span;
+    Name path, block;
+    bool backward;
+} Builder;
+
+Region *region_new(Module *m, Region *parent);
+Value region_arg(Module *m, Region *r, Type t, Name hint);
+Value value_new(Module *m, Region *home, Type t, Name hint);
+
+/* An instruction with `nin` operands; result types come from the op's rule. Returns the first
+ * result (further ones: build_ins(...)->out). An operand that breaks the rule is an internal
+ * error: callers that take input from people check first, with type_check. */
+Value build(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in);
+Ins *build_ins(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in);
+/* With the result types given: another order of dims, more dims (copy), another dtype (cast). */
+Ins *build_typed(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in, int nout,
+                 const Type *types, Region *body);
+
+Value build1(Builder *b, Op op, Value x);
+Value build2(Builder *b, Op op, Value x, Value y);
+Value build_const(Builder *b, DType t, double value);
+Value build_cast(Builder *b, Value x, DType t);            /* x itself if it has that type */
+Value build_sum(Builder *b, Value x, const DimList *over); /* x itself if over is empty */
+Value build_dot(Builder *b, Value x, Value y, const DimList *over);
+Value build_iota(Builder *b, DType t, Dim d);
+Value build_as(Builder *b, Value x, Type t); /* copy to the dims and order of t (broadcasting) */
+
+/* What the op's rule says of these operands: fills the result types and returns NULL, or a message
+ * (in m->arena) saying what is wrong with them. */
+const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Value *in, int nout,
+                       Type *out);
+
+/* ---- text, checking, meaning -------------------------------------------------------------- */
+
+/* Prints so that ir_parse gives the same module back: print(parse(print(m))) == print(m). */
+void ir_print(const Module *m, FILE *out);
+void ir_print_ins(const Module *m, const Ins *i, FILE *out); /* one line, for messages */
+/* Reads a text; errors go to m->diag (codes 04xx). NULL on error. */
+Module *ir_parse(Arena *a, Names *names, Diag *d, uint32_t file);
+
+/* Checks every invariant of ir/README.md; returns the number broken, each reported on `out` with
+ * the instruction. A broken invariant is a bug of mgc, not of the source. */
+int ir_verify(const Module *m, FILE *out);
+
+/* A tensor of the interpreter: elements in double, row-major over type's dims. */
+typedef struct Tensor64 {
+    Type type;
+    double *data;
+} Tensor64;
+/* Runs a function. args: one per argument; results (allocated in `a`): one per result. f32 values
+ * are rounded to float after every instruction if `round` is set, else kept in double. */
+void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
+                  bool round);
+/* The same numbers as kernels/ draws (mg_random_desc), for op random. */
+double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
+
+/* Arithmetic and memory traffic of one execution of an instruction (repeat: of all its rounds). */
+typedef struct Cost {
+    double flops, bytes;
+} Cost;
+Cost ir_cost(const Module *m, const Ins *i);
+
+/* ---- walking and changing ----------------------------------------------------------------- */
+
+/* Uses of every value in a function (instruction operands, body results included), by value. */
+typedef struct Uses {
+    uint32_t *count;
+} Uses;
+Uses ir_uses(const Module *m, const Region *r, Arena *a);
+/* Replaces each use of v[i] inside r and the regions in it by map[v] where map[v] is not 0. */
+void ir_replace(Region *r, const Value *map);
+/* Copies an instruction (and its regions) to the builder's end; operands through map, results
+ * entered into map. map has one slot per value and grows: pass the address of the array. */
+typedef struct ValueMap {
+    Value *data;
+    size_t n;
+} ValueMap;
+Value map_get(const ValueMap *map, Value v); /* v itself where nothing was entered */
+void map_set(Module *m, ValueMap *map, Value from, Value to);
+Ins *ir_clone(Builder *b, const Ins *i, ValueMap *map);
+
+#endif

@@ -1,0 +1,117 @@
+/* module.c - modules, types, regions, values: the containers of the IR. */
+#include "ir/ir.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int bytes;
+    bool floating;
+} dtypes[DT_count] = {
+#define DTYPE(name, ctype, bytes, floating) [DT_##name] = {#name, bytes, floating},
+#include "ir/dtypes.def"
+};
+
+const char *dtype_name(DType t)
+{
+    return t > DT_none && t < DT_count ? dtypes[t].name : "?";
+}
+
+int64_t dtype_bytes(DType t)
+{
+    return dtypes[t].bytes;
+}
+
+bool dtype_is_float(DType t)
+{
+    return dtypes[t].floating;
+}
+
+int type_find(const Type *t, Name dim)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (t->dims[i].name == dim)
+            return i;
+    return -1;
+}
+
+bool type_equal(const Type *a, const Type *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank)
+        return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dims[i].name != b->dims[i].name || a->dims[i].size != b->dims[i].size)
+            return false;
+    return true;
+}
+
+bool type_same_dims(const Type *a, const Type *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (int i = 0; i < a->rank; i++) {
+        int j = type_find(b, a->dims[i].name);
+        if (j < 0 || b->dims[j].size != a->dims[i].size)
+            return false;
+    }
+    return true;
+}
+
+int64_t type_elements(const Type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->dims[i].size;
+    return n;
+}
+
+int64_t type_bytes(const Type *t)
+{
+    return type_elements(t) * dtype_bytes(t->dtype);
+}
+
+bool dims_have(const DimList *l, Name dim)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->dim[i].name == dim)
+            return true;
+    return false;
+}
+
+Module *module_new(Arena *a, Names *names, Diag *d)
+{
+    Module *m = NEW(a, Module);
+    m->arena = a;
+    m->names = names;
+    m->diag = d;
+    vec_push(a, &m->values, (ValueInfo){0});
+    return m;
+}
+
+Fn *module_fn(const Module *m, const char *name)
+{
+    for (size_t i = 0; i < m->fns.n; i++)
+        if (strcmp(name_str(m->names, m->fns.data[i]->name), name) == 0)
+            return m->fns.data[i];
+    return NULL;
+}
+
+Region *region_new(Module *m, Region *parent)
+{
+    Region *r = NEW(m->arena, Region);
+    r->parent = parent;
+    return r;
+}
+
+Value value_new(Module *m, Region *home, Type t, Name hint)
+{
+    vec_push(m->arena, &m->values, (ValueInfo){.type = t, .name = hint, .home = home});
+    return (Value)(m->values.n - 1);
+}
+
+Value region_arg(Module *m, Region *r, Type t, Name hint)
+{
+    Value v = value_new(m, r, t, hint);
+    vec_push(m->arena, &r->args, v);
+    return v;
+}

@@ -1,0 +1,198 @@
+/* plan.h - the program as it will run: actions in order, on bytes of one arena.
+ *
+ * The plan is the only thing that check, --plan, --schedule, --trace and the emitters read, and no
+ * emitter decides anything. It is made by passes/schedule.c (actions, buffers) and passes/place.c
+ * (offsets), and proved by passes/check.c.
+ *
+ * Invariants
+ *   P1  an operand's bytes lie inside its buffer for every index of the loops around the action
+ *   P2  a buffer is placed inside the arena; buffers alive at the same time do not overlap, but
+ *       where one action's output takes over an input in place (Kernel.alias)
+ *   P3  each read sees the bytes the program's meaning says (the value's last write)
+ *   P4  nothing writes a parameter or state before the guard
+ *   P5  loop begin and end are balanced; an action's loops are those around it                  */
+#ifndef MGC_PLAN_H
+#define MGC_PLAN_H
+
+#include "ir/device.h"
+#include "ir/ir.h"
+#include "runtime/abi.h"
+
+enum { MAX_NEST = 3, MAX_OPERANDS = 24, MAX_STREAMS = 8 };
+
+typedef enum Owner {
+    OWN_params,
+    OWN_grads,
+    OWN_optimizer,
+    OWN_activations,
+    OWN_comm,
+    OWN_workspace,
+    OWN_io, /* tokens, scalars, loss, logits */
+    OWN_count
+} Owner;
+
+/* Bytes that are allocated as one: an array of equal slots where loops stack values in it. */
+typedef struct Buffer {
+    Name name;
+    Owner owner;
+    int64_t bytes, offset; /* multiples of 64; offset -1 until placed */
+    bool persistent;       /* parameters, state, inputs: alive in all programs, placed first */
+    int program;           /* index in Plan.programs of a transient buffer */
+    int first, last;       /* alive during these actions of its program, inclusive; a value that
+                              crosses a loop's rounds is alive in the whole loop */
+    Value value;           /* what it was made for, 0: workspace */
+    Span span;
+} Buffer;
+
+/* A byte address: offset + sum of stride * index of the loop, inside a buffer. */
+typedef struct Place {
+    uint32_t buffer;
+    int64_t offset;
+    int nloops;
+    struct {
+        uint32_t loop;
+        int64_t stride;
+    } loop[MAX_NEST];
+} Place;
+
+/* What an action reads or writes: a strided tensor at a place. stride is in elements, per dim of
+ * the type; dense row-major unless it is a view. */
+typedef struct Operand {
+    Place at;
+    Type type;
+    int64_t stride[MAX_RANK];
+    bool read, write;
+    Value value; /* the IR value held there; 0 for workspace */
+} Operand;
+
+typedef struct Loop {
+    Dim dim;        /* name and number of rounds */
+    bool reverse;   /* the index runs from size - 1 to 0 */
+    int parent;     /* index of the loop around it, or -1 */
+    int begin, end; /* its ACT_loop and ACT_end */
+} Loop;
+
+/* A generated kernel. Several actions share one if their fused bodies, types, strides and aliases
+ * are equal. Its pointers are the operands of the action, in order: inputs, outputs, and for
+ * partial sums the workspace. */
+typedef enum KernelPhase {
+    PHASE_whole,   /* map, row; col whose outer dims are kept: one kernel does it all */
+    PHASE_partial, /* col: `chunks` units, unit c sums its share of the outermost reduced dim(s).
+                      Operands: the nin inputs, then per result a workspace partial[c, kept dims]
+                      (dense, in the order of the result's dims, of the result's dtype) */
+    PHASE_combine  /* col: partial[chunks, kept] summed in order of chunk. Operands: the nout
+                      workspaces, then the nout results */
+} KernelPhase;
+
+typedef struct Kernel {
+    Name name;      /* unique C identifier: "k_norm_2" */
+    const Ins *ins; /* the fused instruction it was made from */
+    KernelPhase phase;
+    int64_t chunks;
+    int nin, nout;                 /* of the fused instruction */
+    Operand operand[MAX_OPERANDS]; /* types and strides; places are those of the first user */
+    int noperands;
+    int8_t alias[MAX_OPERANDS]; /* output j (index among operands) is input alias[j], or -1 */
+    int64_t units, grain;       /* as for mg_launch; set by codegen's nest analysis */
+} Kernel;
+
+typedef enum ActionKind {
+    ACT_loop,
+    ACT_end,
+    ACT_kernel,
+    ACT_gemm,
+    ACT_attention,
+    ACT_attention_grad,
+    ACT_xent,
+    ACT_xent_grad,
+    ACT_head,
+    ACT_head_loss,
+    ACT_gather,
+    ACT_scatter_add,
+    ACT_random,
+    ACT_copy,
+    ACT_zero,
+    ACT_guard,
+    ACT_count
+} ActionKind;
+
+typedef struct Action {
+    ActionKind kind;
+    uint32_t id;     /* index in mg_main.actions (loops have none: UINT32_MAX) */
+    uint32_t loop;   /* ACT_loop, ACT_end: index in Program.loops */
+    uint32_t kernel; /* ACT_kernel: index in Plan.kernels */
+    int around;      /* innermost loop around it, or -1 */
+    union {
+        mg_gemm_desc gemm;
+        mg_attention_desc attention;
+        mg_xent_desc xent;
+        mg_head_desc head;
+        mg_gather_desc gather;
+        mg_random_desc random;
+        int64_t bytes; /* copy, zero */
+    };
+    /* In the order of the runtime's arguments (abi.h): gemm a b c; attention q k v o lse; ...
+     * head: x w target dloss loss dx dw work; head_loss: x w target loss work. */
+    int noperands;
+    Operand *operand;
+    uint8_t stream;
+    uint32_t wait[MAX_STREAMS]; /* per other stream: 1 + index of the action to wait for, 0: none */
+    double seconds, flops, bytes_moved; /* predicted, one execution */
+    Name name;                          /* "layers.attend.q" */
+    Span span;
+    Name path, block;
+    bool backward;
+} Action;
+
+typedef struct Program {
+    const Fn *fn;
+    VEC(Action) actions;
+    VEC(Loop) loops;
+    /* Where the runtime finds inputs and results: buffer numbers, or -1 (see mg_entry). */
+    int tokens, lr, step, seed, pos, loss, norm, logits;
+    int64_t batch, window;
+    double seconds, flops;    /* predicted, loops multiplied out */
+    int64_t peak, live_bound; /* transient bytes: as placed, and the largest live set */
+    int peak_action;
+} Program;
+
+typedef struct Plan {
+    Module *module;
+    const Device *device;
+    VEC(Buffer) buffers;
+    VEC(Kernel) kernels;
+    VEC(int) tensor_buffer;         /* per Module.tensors: its buffer */
+    Program *train, *eval, *sample; /* sample is NULL if the model has none */
+    int64_t arena_bytes, persistent_bytes, live_bound_bytes;
+    int64_t scratch_bytes;     /* per thread, beside the arena */
+    int64_t memory[OWN_count]; /* bytes by owner at the peak */
+    uint32_t nactions;
+} Plan;
+
+/* passes/schedule.c: fused module -> actions and buffers without offsets. NULL: infeasible, told.
+ */
+Plan *plan_schedule(Module *m, const Device *device, Arena *a);
+/* passes/place.c: sets every offset, arena_bytes, peaks. False: does not fit, told with the live
+ * tensors at the peak (exit 3). */
+bool plan_place(Plan *p);
+/* passes/check.c: written apart from the two above. Number of broken invariants, each told. */
+int plan_check(const Plan *p, FILE *out);
+/* passes/show.c */
+void plan_print(const Plan *p, FILE *out);      /* --plan */
+void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
+void plan_print_schedule(const Plan *p, FILE *out);
+
+/* codegen/nest.c: fills units and grain of a kernel (also called by schedule for its costs). */
+void kernel_nest(const Module *m, Kernel *k);
+
+/* codegen/llvm.c: all kernels of the plan into one object file (or assembly, or IR text) for the
+ * host processor or the named one. False on failure, told on m->diag. features: set to what the
+ * program needs, in arena. */
+typedef enum KernelOutput { KERNEL_object, KERNEL_assembly, KERNEL_llvm_ir } KernelOutput;
+bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
+/* The features kernels need on this machine, without making any ("" off x86-64). */
+const char *codegen_host_features(Arena *a);
+/* codegen/emit_c.c: the emitted program. */
+void codegen_emit_c(const Plan *p, const char *features, FILE *out);
+
+#endif

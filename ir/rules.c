@@ -1,0 +1,397 @@
+/* rules.c - what each op says of its operands' types, and the types of its results.
+ *
+ * A rule sees the operand types and fills the result types; it returns NULL or a message that a
+ * person can read (in the module's arena). Sizes of equal dims must agree in every op, so that is
+ * checked once, before the op's own rule. */
+#include "ir/ir.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Rule {
+    Module *m;
+    const Attrs *attrs;
+    int nin;
+    const Type *in[8];
+    Type *out;
+} Rule;
+
+#define WRONG(r, ...) return arena_printf((r)->m->arena, __VA_ARGS__)
+
+static const char *dim_name(const Rule *r, Name n)
+{
+    return name_str(r->m->names, n);
+}
+
+static bool is_dtype(const Type *t, DType want)
+{
+    return t->dtype == want;
+}
+
+/* Appends the dims of t that are not in `out` and not in `without`. */
+static const char *add_dims(Rule *r, Type *out, const Type *t, const DimList *without)
+{
+    for (int i = 0; i < t->rank; i++) {
+        if (type_find(out, t->dims[i].name) >= 0 ||
+            (without && dims_have(without, t->dims[i].name)))
+            continue;
+        if (out->rank == MAX_RANK)
+            WRONG(r, "the result would have more than %d dims", MAX_RANK);
+        out->dims[out->rank++] = t->dims[i];
+    }
+    return NULL;
+}
+
+static const char *all_have(Rule *r, const Type *t, const DimList *l, const char *side)
+{
+    for (int i = 0; i < l->n; i++)
+        if (type_find(t, l->dim[i].name) < 0)
+            WRONG(r, "%s has no dim '%s'", side, dim_name(r, l->dim[i].name));
+    return NULL;
+}
+
+static const char *pointwise(Rule *r, Op op)
+{
+    bool select = op == OP_select;
+    r->out[0] = (Type){.dtype = r->in[select]->dtype};
+    for (int i = 0; i < r->nin; i++) {
+        DType want = select && i == 0 ? DT_bool : r->out[0].dtype;
+        if (r->in[i]->dtype != want)
+            WRONG(r, "operand %d is %s where %s is wanted", i + 1, dtype_name(r->in[i]->dtype),
+                  dtype_name(want));
+        const char *wrong = add_dims(r, &r->out[0], r->in[i], NULL);
+        if (wrong)
+            return wrong;
+    }
+    r->out[0].indexes = r->in[0]->indexes;
+    return NULL;
+}
+
+static const char *compare(Rule *r, Op op)
+{
+    const char *wrong = pointwise(r, op);
+    r->out[0].dtype = DT_bool;
+    r->out[0].indexes = 0;
+    return wrong;
+}
+
+static const char *type_const(Rule *r)
+{
+    r->out[0] = (Type){.dtype = DT_f32};
+    return NULL;
+}
+
+static const char *type_iota(Rule *r)
+{
+    r->out[0] = (Type){.dtype = DT_f32, .rank = 1, .dims = {r->attrs->dim}};
+    return NULL;
+}
+
+static const char *type_random(Rule *r)
+{
+    static const DType want[3] = {DT_i64, DT_i64, DT_i32};
+    for (int i = 0; i < 3; i++)
+        if (r->in[i]->dtype != want[i] || r->in[i]->rank)
+            WRONG(r, "operand %d must be a %s scalar", i + 1, dtype_name(want[i]));
+    r->out[0] = (Type){.dtype = DT_f32};
+    return NULL;
+}
+
+static const char *type_cast(Rule *r)
+{
+    r->out[0] = *r->in[0];
+    return NULL;
+}
+
+static const char *type_rename(Rule *r)
+{
+    const Type *t = r->in[0];
+    int i = type_find(t, r->attrs->dim.name);
+    if (i < 0)
+        WRONG(r, "there is no dim '%s' to rename", dim_name(r, r->attrs->dim.name));
+    if (type_find(t, r->attrs->to.name) >= 0)
+        WRONG(r, "there is a dim '%s' already", dim_name(r, r->attrs->to.name));
+    if (t->dims[i].size != r->attrs->to.size)
+        WRONG(r, "dim '%s' is %lld and '%s' is %lld", dim_name(r, r->attrs->dim.name),
+              (long long)t->dims[i].size, dim_name(r, r->attrs->to.name),
+              (long long)r->attrs->to.size);
+    r->out[0] = *t;
+    r->out[0].dims[i] = r->attrs->to;
+    return NULL;
+}
+
+static void drop_dim(Type *t, int i)
+{
+    memmove(&t->dims[i], &t->dims[i + 1], (size_t)(t->rank - i - 1) * sizeof t->dims[0]);
+    t->dims[--t->rank] = (Dim){0};
+}
+
+static const char *type_pick(Rule *r)
+{
+    int i = type_find(r->in[0], r->attrs->dim.name);
+    if (i < 0)
+        WRONG(r, "there is no dim '%s' to pick from", dim_name(r, r->attrs->dim.name));
+    if (r->attrs->at < 0 || r->attrs->at >= r->in[0]->dims[i].size)
+        WRONG(r, "index %lld is outside dim '%s' of %lld", (long long)r->attrs->at,
+              dim_name(r, r->attrs->dim.name), (long long)r->in[0]->dims[i].size);
+    r->out[0] = *r->in[0];
+    drop_dim(&r->out[0], i);
+    return NULL;
+}
+
+static const char *type_window(Rule *r)
+{
+    Dim d = r->attrs->along;
+    int i = type_find(r->in[0], d.name);
+    if (i < 0)
+        WRONG(r, "there is no dim '%s' to cut a window from", dim_name(r, d.name));
+    if (r->attrs->at < 0 || r->attrs->at > r->in[0]->dims[i].size - d.size)
+        WRONG(r, "a window of %lld from %lld is outside dim '%s' of %lld", (long long)d.size,
+              (long long)r->attrs->at, dim_name(r, d.name), (long long)r->in[0]->dims[i].size);
+    r->out[0] = *r->in[0];
+    r->out[0].dims[i].size = d.size;
+    return NULL;
+}
+
+static const char *type_rotate(Rule *r)
+{
+    int i = type_find(r->in[0], r->attrs->dim.name);
+    if (i < 0)
+        WRONG(r, "there is no dim '%s' to rotate", dim_name(r, r->attrs->dim.name));
+    if (r->in[0]->dims[i].size % 2)
+        WRONG(r, "dim '%s' of %lld cannot be split in halves", dim_name(r, r->attrs->dim.name),
+              (long long)r->in[0]->dims[i].size);
+    r->out[0] = *r->in[0];
+    return NULL;
+}
+
+static const char *type_sum(Rule *r)
+{
+    const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the operand");
+    if (wrong)
+        return wrong;
+    r->out[0] = (Type){.dtype = r->in[0]->dtype};
+    return add_dims(r, &r->out[0], r->in[0], &r->attrs->over);
+}
+
+static const char *type_rmax(Rule *r)
+{
+    return type_sum(r);
+}
+
+/* The third operand of dot and scatter_add: what is added to. */
+static const char *added(Rule *r, int nth)
+{
+    if (r->nin <= nth)
+        return NULL;
+    if (r->in[nth]->dtype != r->out[0].dtype || !type_same_dims(r->in[nth], &r->out[0]))
+        WRONG(r, "what is added to has not the result's type");
+    return NULL;
+}
+
+static const char *type_dot(Rule *r)
+{
+    const DimList *over = &r->attrs->over;
+    const char *wrong = all_have(r, r->in[0], over, "the left side");
+    if (!wrong)
+        wrong = all_have(r, r->in[1], over, "the right side");
+    if (wrong)
+        return wrong;
+    if (r->in[0]->dtype != r->in[1]->dtype)
+        WRONG(r, "the left side is %s and the right side %s", dtype_name(r->in[0]->dtype),
+              dtype_name(r->in[1]->dtype));
+    r->out[0] = (Type){.dtype = r->in[0]->dtype};
+    wrong = add_dims(r, &r->out[0], r->in[0], over);
+    if (!wrong)
+        wrong = add_dims(r, &r->out[0], r->in[1], over);
+    return wrong ? wrong : added(r, 2);
+}
+
+static const char *type_gather(Rule *r)
+{
+    const Type *table = r->in[0], *index = r->in[1];
+    if (!is_dtype(index, DT_i32))
+        WRONG(r, "the index is %s where i32 is wanted", dtype_name(index->dtype));
+    if (type_find(table, r->attrs->dim.name) < 0)
+        WRONG(r, "the table has no dim '%s'", dim_name(r, r->attrs->dim.name));
+    DimList without = {.n = 1, .dim = {r->attrs->dim}};
+    for (int i = 0; i < index->rank; i++) {
+        int j = type_find(table, index->dims[i].name);
+        if (j >= 0 && table->dims[j].name != r->attrs->dim.name)
+            WRONG(r, "dim '%s' is in the table and in the index", dim_name(r, index->dims[i].name));
+    }
+    r->out[0] = (Type){.dtype = table->dtype};
+    const char *wrong = add_dims(r, &r->out[0], index, NULL);
+    return wrong ? wrong : add_dims(r, &r->out[0], table, &without);
+}
+
+static const char *type_scatter_add(Rule *r)
+{
+    const Type *g = r->in[0], *index = r->in[1];
+    if (!is_dtype(index, DT_i32))
+        WRONG(r, "the index is %s where i32 is wanted", dtype_name(index->dtype));
+    DimList without = {0};
+    for (int i = 0; i < index->rank; i++) {
+        if (type_find(g, index->dims[i].name) < 0)
+            WRONG(r, "what is added has no dim '%s' of the index",
+                  dim_name(r, index->dims[i].name));
+        without.dim[without.n++] = index->dims[i];
+    }
+    r->out[0] = (Type){.dtype = g->dtype, .rank = 1, .dims = {r->attrs->dim}};
+    const char *wrong = add_dims(r, &r->out[0], g, &without);
+    return wrong ? wrong : added(r, 2);
+}
+
+static const char *type_attention(Rule *r)
+{
+    const Type *q = r->in[0], *k = r->in[1], *v = r->in[2];
+    Name along = r->attrs->along.name;
+    const char *wrong = all_have(r, q, &r->attrs->over, "the query");
+    if (wrong)
+        return wrong;
+    if (!type_same_dims(k, v) || k->dtype != v->dtype || q->dtype != k->dtype)
+        WRONG(r, "keys and values differ in type");
+    if (type_find(q, along) < 0 || type_find(k, along) < 0)
+        WRONG(r, "query and keys must have dim '%s'", dim_name(r, along));
+    wrong = all_have(r, k, &r->attrs->over, "the keys");
+    for (int i = 0; !wrong && i < k->rank; i++)
+        if (type_find(q, k->dims[i].name) < 0)
+            WRONG(r, "the query has no dim '%s' of the keys", dim_name(r, k->dims[i].name));
+    r->out[0] = *q;
+    r->out[1] = (Type){.dtype = q->dtype};
+    return wrong ? wrong : add_dims(r, &r->out[1], q, &r->attrs->over);
+}
+
+static const char *type_attention_grad(Rule *r)
+{
+    Type two[2];
+    Type *out = r->out;
+    r->out = two;
+    const char *wrong = type_attention(r);
+    r->out = out;
+    if (wrong)
+        return wrong;
+    if (!type_same_dims(r->in[3], &two[0]) || !type_same_dims(r->in[5], &two[0]) ||
+        !type_same_dims(r->in[4], &two[1]))
+        WRONG(r, "o, lse and do must have the types attention gives");
+    for (int i = 0; i < 3; i++)
+        out[i] = *r->in[i];
+    return NULL;
+}
+
+static const char *targets_fit(Rule *r, const Type *logits, const Type *targets)
+{
+    if (!is_dtype(targets, DT_i32))
+        WRONG(r, "the targets are %s where i32 is wanted", dtype_name(targets->dtype));
+    r->out[0] = (Type){.dtype = logits->dtype};
+    const char *wrong = add_dims(r, &r->out[0], logits, &r->attrs->over);
+    if (!wrong && !type_same_dims(&r->out[0], targets))
+        WRONG(r, "the targets must have the dims of the scores, less the classes");
+    return wrong;
+}
+
+static const char *type_cross_entropy(Rule *r)
+{
+    const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the scores");
+    if (!wrong)
+        wrong = targets_fit(r, r->in[0], r->in[1]);
+    r->out[1] = r->out[0];
+    return wrong;
+}
+
+static const char *type_cross_entropy_grad(Rule *r)
+{
+    const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the scores");
+    if (!wrong)
+        wrong = targets_fit(r, r->in[0], r->in[1]);
+    r->out[0] = *r->in[0];
+    return wrong;
+}
+
+static const char *type_head_loss(Rule *r)
+{
+    const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the left side");
+    if (!wrong)
+        wrong = all_have(r, r->in[1], &r->attrs->over, "the right side");
+    if (!wrong && type_find(r->in[1], r->attrs->dim.name) < 0)
+        WRONG(r, "the right side has no dim '%s'", dim_name(r, r->attrs->dim.name));
+    return wrong ? wrong : targets_fit(r, r->in[0], r->in[2]);
+}
+
+static const char *type_head(Rule *r)
+{
+    const char *wrong = type_head_loss(r);
+    r->out[1] = *r->in[0];
+    r->out[2] = *r->in[1];
+    if (!wrong && r->nin == 5 && !type_equal(r->in[4], r->in[1]))
+        WRONG(r, "what is added to has not the weight's type");
+    return wrong;
+}
+
+static const char *type_repeat(Rule *r)
+{
+    WRONG(r, "the types of a repeat are those of its body");
+}
+
+static const char *type_fused(Rule *r)
+{
+    WRONG(r, "the types of a fused kernel are those of its body");
+}
+
+static const char *type_guard(Rule *r)
+{
+    for (int i = 0; i < 2; i++)
+        if (r->in[i]->dtype != DT_f64 || r->in[i]->rank)
+            WRONG(r, "operand %d must be an f64 scalar", i + 1);
+    return NULL;
+}
+
+typedef const char *RuleFn(Rule *);
+static RuleFn *const rules[OP_count] = {
+#define OP(name, ...) [OP_##name] = type_##name,
+#include "ir/ops.def"
+};
+
+static const char *sizes_agree(Rule *r, Op op)
+{
+    for (int i = 0; i < r->nin; i++)
+        for (int j = 0; j < i; j++)
+            for (int k = 0; k < r->in[i]->rank; k++) {
+                Dim d = r->in[i]->dims[k];
+                int at = type_find(r->in[j], d.name);
+                if (at >= 0 && r->in[j]->dims[at].size != d.size && op != OP_gather)
+                    WRONG(r, "dim '%s' is %lld here and %lld there", dim_name(r, d.name),
+                          (long long)r->in[j]->dims[at].size, (long long)d.size);
+            }
+    return NULL;
+}
+
+static const char *small_enough(Rule *r, const Type *t)
+{
+    int64_t n = dtype_bytes(t->dtype);
+    for (int i = 0; i < t->rank; i++)
+        if (__builtin_mul_overflow(n, t->dims[i].size, &n) || n >= (int64_t)1 << 62)
+            WRONG(r, "the tensor would have 2^62 bytes or more");
+    return NULL;
+}
+
+const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Value *in, int nout,
+                       Type *out)
+{
+    const OpInfo *info = &op_info[op];
+    Rule r = {.m = m, .attrs = attrs, .nin = nin, .out = out};
+    if (nin < info->least || nin > info->most || nin > 8 || nout < info->results)
+        WRONG(&r, "%s takes %d operands, not %d", info->name, info->least, nin);
+    for (int i = 0; i < nin; i++)
+        r.in[i] = type_of(m, in[i]);
+    const char *wrong = sizes_agree(&r, op);
+    if (wrong)
+        return wrong;
+    if (op >= OP_lt && op <= OP_ne)
+        wrong = compare(&r, op);
+    else
+        wrong = op_is(op, POINTWISE) ? pointwise(&r, op) : rules[op](&r);
+    for (int i = 0; !wrong && i < info->results; i++)
+        wrong = small_enough(&r, &out[i]);
+    return wrong;
+}

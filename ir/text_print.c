@@ -1,0 +1,400 @@
+/* text_print.c - a module as text. text_parse.c reads it back: print(parse(print(m))) == print(m).
+ *
+ * The form is described in ir/README.md. Value names are made unique per function, in order of
+ * definition, so that a change to one instruction does not rename the others. */
+#include "ir/ir.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Printer {
+    const Module *m;
+    FILE *out;
+    Arena *tmp;
+    Names *used;    /* names given in this function */
+    uint32_t *next; /* per used name: the next suffix to try */
+    size_t nnext;
+    const char **label; /* per value, NULL until named */
+} Printer;
+
+static bool plain(const char *s)
+{
+    if (!isalpha((unsigned char)*s) && *s != '_')
+        return false;
+    for (; *s; s++)
+        if (!isalnum((unsigned char)*s) && *s != '_' && *s != '.')
+            return false;
+    return true;
+}
+
+static void print_string(FILE *out, const char *s)
+{
+    fputc('"', out);
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\' || c < 32 || c == 127)
+            fprintf(out, "\\x%02x", c);
+        else
+            fputc(c, out);
+    }
+    fputc('"', out);
+}
+
+static void print_name(FILE *out, const char *s)
+{
+    if (plain(s))
+        fputs(s, out);
+    else
+        print_string(out, s);
+}
+
+/* The shortest decimal that reads back as the same double. */
+static void print_real(FILE *out, double x)
+{
+    char s[40];
+    if (isnan(x) || isinf(x)) {
+        fputs(isnan(x) ? "nan" : x < 0 ? "-inf" : "inf", out);
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, x);
+        if (strtod(s, NULL) == x)
+            break;
+    }
+    fputs(s, out);
+}
+
+static void print_dim(const Module *m, Dim d, FILE *out)
+{
+    print_name(out, name_str(m->names, d.name));
+    fprintf(out, "=%lld", (long long)d.size);
+}
+
+static void print_type(const Module *m, const Type *t, FILE *out)
+{
+    fprintf(out, "%s[", dtype_name(t->dtype));
+    for (int i = 0; i < t->rank; i++) {
+        if (i)
+            fputs(", ", out);
+        print_dim(m, t->dims[i], out);
+    }
+    fputc(']', out);
+    if (t->indexes) {
+        fputs("(", out);
+        print_name(out, name_str(m->names, t->indexes));
+        fputs(")", out);
+    }
+}
+
+/* ---- names of values ----------------------------------------------------------------------- */
+
+static bool name_is_free(Printer *p, const char *s, Name *n)
+{
+    uint32_t before = name_count(p->used);
+    *n = name_intern(p->used, s);
+    if (*n >= p->nnext) {
+        size_t grown = (size_t)*n * 2 + 16;
+        uint32_t *next = NEW_ARRAY(p->tmp, uint32_t, grown);
+        if (p->nnext)
+            memcpy(next, p->next, p->nnext * sizeof *next);
+        p->next = next;
+        p->nnext = grown;
+    }
+    return *n > before;
+}
+
+static void give_label(Printer *p, Value v, const char *otherwise)
+{
+    const ValueInfo *info = &p->m->values.data[v];
+    const char *base = info->name ? name_str(p->m->names, info->name) : otherwise;
+    Name n;
+    if (name_is_free(p, base, &n)) {
+        p->label[v] = name_str(p->used, n);
+        return;
+    }
+    for (;;) {
+        Name with;
+        const char *s = arena_printf(p->tmp, "%s.%u", base, ++p->next[n]);
+        if (name_is_free(p, s, &with)) {
+            p->label[v] = name_str(p->used, with);
+            return;
+        }
+    }
+}
+
+static void name_region(Printer *p, const Region *r, const char *arg)
+{
+    for (size_t i = 0; i < r->args.n; i++)
+        give_label(p, r->args.data[i], arg);
+    for (size_t i = 0; i < r->ins.n; i++) {
+        const Ins *ins = r->ins.data[i];
+        if (ins->body)
+            name_region(p, ins->body, "a");
+        for (uint32_t k = 0; k < ins->nout; k++)
+            give_label(p, ins->out[k], op_info[ins->op].name);
+    }
+}
+
+static void print_value(const Printer *p, Value v)
+{
+    fputc('%', p->out);
+    print_name(p->out, v < p->m->values.n && p->label[v] ? p->label[v] : "?");
+}
+
+/* ---- instructions -------------------------------------------------------------------------- */
+
+static void print_attr_DIMS(const Module *m, const DimList *l, FILE *out)
+{
+    fputs("=[", out);
+    for (int i = 0; i < l->n; i++) {
+        if (i)
+            fputs(", ", out);
+        print_dim(m, l->dim[i], out);
+    }
+    fputc(']', out);
+}
+
+static void print_attr_DIM(const Module *m, const Dim *d, FILE *out)
+{
+    fputc('=', out);
+    print_dim(m, *d, out);
+}
+
+static void print_attr_INT(const Module *m, const int64_t *v, FILE *out)
+{
+    (void)m;
+    fprintf(out, "=%lld", (long long)*v);
+}
+
+static void print_attr_REAL(const Module *m, const double *v, FILE *out)
+{
+    (void)m;
+    fputc('=', out);
+    print_real(out, *v);
+}
+
+static void print_attr_FLAG(const Module *m, const bool *v, FILE *out)
+{
+    (void)m;
+    fputs(*v ? "=yes" : "=no", out);
+}
+
+static void print_attr_NAME(const Module *m, const Name *v, FILE *out)
+{
+    fputc('=', out);
+    print_string(out, name_str(m->names, *v));
+}
+
+static void print_attrs(const Module *m, const Ins *i, FILE *out)
+{
+    unsigned have = op_info[i->op].attrs;
+    const char *comma = "";
+    if (!have)
+        return;
+    fputs(" {", out);
+#define ATTR(name, kind)                                                                           \
+    if (have & 1u << ATTR_##name) {                                                                \
+        fprintf(out, "%s" #name, comma);                                                           \
+        print_attr_##kind(m, &i->attrs.name, out);                                                 \
+        comma = ", ";                                                                              \
+    }
+#include "ir/attrs.def"
+    fputc('}', out);
+}
+
+static void print_region(Printer *p, const Region *r, int depth);
+
+static void print_ins(Printer *p, const Ins *i, int depth)
+{
+    FILE *out = p->out;
+    fprintf(out, "%*s", depth * 2, "");
+    for (uint32_t k = 0; k < i->nout; k++) {
+        if (k)
+            fputs(", ", out);
+        print_value(p, i->out[k]);
+        fputs(": ", out);
+        print_type(p->m, type_of(p->m, i->out[k]), out);
+    }
+    fprintf(out, "%s%s", i->nout ? " = " : "", op_info[i->op].name);
+    for (uint32_t k = 0; k < i->nin; k++) {
+        fputs(k ? ", " : " ", out);
+        print_value(p, i->in[k]);
+    }
+    print_attrs(p->m, i, out);
+    if (i->span.file) {
+        int line, column;
+        diag_locate(p->m->diag, i->span, &line, &column);
+        fprintf(out, " @%d:%d", line, column);
+    }
+    if (i->path) {
+        fputs(" in ", out);
+        print_string(out, name_str(p->m->names, i->path));
+    }
+    if (i->block) {
+        fputs(" of ", out);
+        print_string(out, name_str(p->m->names, i->block));
+    }
+    if (i->backward)
+        fputs(" backward", out);
+    if (i->body) {
+        fputs(" {\n", out);
+        print_region(p, i->body, depth + 1);
+        fprintf(out, "%*s}", depth * 2, "");
+    }
+    fputc('\n', out);
+}
+
+static void print_region(Printer *p, const Region *r, int depth)
+{
+    for (size_t i = 0; i < r->args.n; i++) {
+        fprintf(p->out, "%*sarg ", depth * 2, "");
+        print_value(p, r->args.data[i]);
+        fputs(": ", p->out);
+        print_type(p->m, type_of(p->m, r->args.data[i]), p->out);
+        fputc('\n', p->out);
+    }
+    for (size_t i = 0; i < r->ins.n; i++)
+        print_ins(p, r->ins.data[i], depth);
+    fprintf(p->out, "%*sgive", depth * 2, "");
+    for (size_t i = 0; i < r->results.n; i++) {
+        fputs(i ? ", " : " ", p->out);
+        print_value(p, r->results.data[i]);
+    }
+    fputc('\n', p->out);
+}
+
+/* ---- the module ---------------------------------------------------------------------------- */
+
+static const char *const arg_roles[] = {"param", "state", "tokens", "lr", "step", "seed", "pos"};
+static const char *const result_roles[] = {"loss", "norm", "logits", "grad", "update"};
+
+static void print_fn(Printer *p, const Fn *f)
+{
+    fprintf(p->out, "\nfn @%s {\n", name_str(p->m->names, f->name));
+    for (size_t i = 0; i < f->args.n; i++) {
+        fprintf(p->out, "  role %s", arg_roles[f->args.data[i].role]);
+        if (f->args.data[i].role <= ARG_state) {
+            fputc(' ', p->out);
+            print_string(p->out,
+                         name_str(p->m->names, p->m->tensors.data[f->args.data[i].tensor].name));
+        }
+        fputc('\n', p->out);
+    }
+    print_region(p, f->body, 1);
+    for (size_t i = 0; i < f->results.n; i++) {
+        fprintf(p->out, "  result %s", result_roles[f->results.data[i].role]);
+        if (f->results.data[i].role >= RES_grad) {
+            fputc(' ', p->out);
+            print_string(p->out,
+                         name_str(p->m->names, p->m->tensors.data[f->results.data[i].tensor].name));
+        }
+        fputc('\n', p->out);
+    }
+    fputs("}\n", p->out);
+}
+
+static void print_tensor(const Module *m, const Tensor *t, FILE *out)
+{
+    static const char *const inits[] = {"const", "normal", "uniform"};
+    fputs("tensor ", out);
+    print_string(out, name_str(m->names, t->name));
+    fputc(' ', out);
+    print_type(m, &t->type, out);
+    fputs(" external ", out);
+    print_string(out, name_str(m->names, t->external));
+    fputs(" slot ", out);
+    print_string(out, name_str(m->names, t->slot));
+    fprintf(out, " of %u stacked %d valid [", t->parameter, t->stacked);
+    for (int i = 0; i < t->type.rank; i++)
+        fprintf(out, "%s%lld", i ? ", " : "", (long long)t->valid[i]);
+    fputs("] order [", out);
+    for (int i = 0; i < t->type.rank - t->stacked; i++)
+        fprintf(out, "%s%d", i ? ", " : "", t->order[i]);
+    fputs("] merge [", out);
+    for (int i = 0; i < t->external_rank; i++)
+        fprintf(out, "%s%d", i ? ", " : "", t->merge[i]);
+    fprintf(out, "] init %s ", inits[t->init]);
+    print_real(out, t->a);
+    fputc(' ', out);
+    print_real(out, t->b);
+    if (t->span.file) {
+        int line, column;
+        diag_locate(m->diag, t->span, &line, &column);
+        fprintf(out, " @%d:%d", line, column);
+    }
+    fputc('\n', out);
+}
+
+static void print_header(const Module *m, FILE *out)
+{
+    static const char *const optimizers[] = {"adamw", "sgd"};
+    static const char *const schedules[] = {"constant", "linear", "cosine"};
+    const Train *t = &m->train;
+    const struct {
+        const char *name;
+        double value;
+    } reals[] = {{"beta1", t->beta1}, {"beta2", t->beta2},       {"eps", t->eps},
+                 {"decay", t->decay}, {"momentum", t->momentum}, {"clip", t->clip},
+                 {"peak", t->peak},   {"floor", t->floor}};
+    fputs("mgir 1\nmodel ", out);
+    print_string(out, name_str(m->names, m->name));
+    fputs(" source ", out);
+    print_string(out, m->source ? m->source : "");
+    fputs("\nbatch ", out);
+    print_dim(m, m->batch, out);
+    fputs(" seq ", out);
+    print_dim(m, m->seq, out);
+    fprintf(out, " vocab %lld\ntrain %s", (long long)m->vocab, optimizers[t->optimizer]);
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        fprintf(out, " %s ", reals[i].name);
+        print_real(out, reals[i].value);
+    }
+    fprintf(out, " decay_rank %d lr %s warmup %lld steps %lld compute %s\nlayout ", t->decay_rank,
+            schedules[t->schedule], (long long)t->warmup, (long long)t->steps,
+            dtype_name(t->compute));
+    print_string(out, name_str(m->names, m->layout.name));
+    fputs(" device ", out);
+    print_string(out, name_str(m->names, m->layout.device));
+    fprintf(out, " microbatch %lld recompute %s assert_peak ", (long long)m->layout.microbatch,
+            m->layout.recompute == RECOMPUTE_auto ? "auto" : "none");
+    print_real(out, m->layout.assert_peak);
+    if (m->layout.assert_span.file) {
+        int line, column;
+        diag_locate(m->diag, m->layout.assert_span, &line, &column);
+        fprintf(out, " @%d:%d", line, column);
+    }
+    fputc('\n', out);
+}
+
+void ir_print(const Module *m, FILE *out)
+{
+    print_header(m, out);
+    for (size_t i = 0; i < m->tensors.n; i++)
+        print_tensor(m, &m->tensors.data[i], out);
+    for (size_t i = 0; i < m->fns.n; i++) {
+        Arena *tmp = arena_new();
+        Printer p = {.m = m, .out = out, .tmp = tmp, .used = names_new(tmp)};
+        p.label = NEW_ARRAY(tmp, const char *, m->values.n);
+        name_region(&p, m->fns.data[i]->body, "arg");
+        print_fn(&p, m->fns.data[i]);
+        arena_free(tmp);
+    }
+}
+
+void ir_print_ins(const Module *m, const Ins *i, FILE *out)
+{
+    Arena *tmp = arena_new();
+    Printer p = {.m = m, .out = out, .tmp = tmp, .used = names_new(tmp)};
+    p.label = NEW_ARRAY(tmp, const char *, m->values.n);
+    for (uint32_t k = 0; k < i->nin; k++)
+        if (i->in[k] < m->values.n && !p.label[i->in[k]])
+            give_label(&p, i->in[k], "v");
+    if (i->body)
+        name_region(&p, i->body, "a");
+    for (uint32_t k = 0; k < i->nout; k++)
+        give_label(&p, i->out[k], op_info[i->op].name);
+    print_ins(&p, i, 1);
+    arena_free(tmp);
+}

@@ -1,0 +1,284 @@
+/* vjp.c - the derivatives of the ops that are not pointwise; see vjp.h.
+ *
+ * The table at the end is made from ops.def: an op without a rule does not link. */
+#include "ir/vjp.h"
+#include "ir/vjp_rules.h"
+
+typedef void VjpRule(Vjp *v);
+
+Type type_within(const Type *t, const Type *have)
+{
+    Type r = {.dtype = t->dtype};
+    for (int i = 0; i < t->rank; i++)
+        if (type_find(have, t->dims[i].name) >= 0)
+            r.dims[r.rank++] = t->dims[i];
+    return r;
+}
+
+Value build_like(Builder *b, Op op, int nin, const Value *in, const Type *like)
+{
+    Type given, t;
+    const char *error = type_check(b->m, op, NULL, nin, in, 1, &given);
+    if (error) /* an internal error, which `build` reports */
+        return build(b, op, NULL, nin, in);
+    t = type_within(like, &given);
+    t.dtype = given.dtype;
+    for (int i = 0; i < given.rank; i++)
+        if (type_find(&t, given.dims[i].name) < 0)
+            t.dims[t.rank++] = given.dims[i];
+    return build_typed(b, op, NULL, nin, in, 1, &t, NULL)->out[0];
+}
+
+/* ---- helpers ------------------------------------------------------------------------------ */
+
+static Type operand_type(const Vjp *v, int i)
+{
+    return *type_of(v->b->m, v->ins->in[i]);
+}
+
+static Type result_type(const Vjp *v, int i)
+{
+    return *type_of(v->b->m, v->ins->out[i]);
+}
+
+static bool has(const Vjp *v, Value x, Name dim)
+{
+    return type_find(type_of(v->b->m, x), dim) >= 0;
+}
+
+static Value operand(const Vjp *v, int i)
+{
+    return v->need(v->ctx, v->ins->in[i]);
+}
+
+static Value result(const Vjp *v, int i)
+{
+    return v->need(v->ctx, v->ins->out[i]);
+}
+
+/* The cotangent of result i with all its dims: what kernels read. */
+static Value whole_cotangent(const Vjp *v, int i)
+{
+    return build_as(v->b, v->ct[i], result_type(v, i));
+}
+
+static Value typed(const Vjp *v, Op op, const Attrs *a, int nin, const Value *in, Type t)
+{
+    return build_typed(v->b, op, a, nin, in, 1, &t, NULL)->out[0];
+}
+
+static Value zero_like(const Vjp *v, Value x)
+{
+    return build_const(v->b, type_of(v->b->m, x)->dtype, 0);
+}
+
+/* ---- leaves, casts, indices --------------------------------------------------------------- */
+
+static void vjp_none(Vjp *v)
+{
+    v->error = "it has no derivative";
+}
+#define vjp_const              vjp_none
+#define vjp_iota               vjp_none
+#define vjp_random             vjp_none
+#define vjp_guard              vjp_none
+#define vjp_fused              vjp_none /* kernels are made after differentiation */
+#define vjp_head               vjp_none
+#define vjp_repeat             vjp_none /* the pass itself */
+#define vjp_attention_grad     vjp_none
+#define vjp_cross_entropy_grad vjp_none
+
+static void vjp_cast(Vjp *v)
+{
+    v->grad[0] = build_cast(v->b, v->ct[0], operand_type(v, 0).dtype);
+}
+
+static void vjp_rename(Vjp *v)
+{
+    Attrs back = {.dim = v->ins->attrs.to, .to = v->ins->attrs.dim};
+    v->grad[0] = v->ct[0];
+    if (has(v, v->ct[0], back.dim.name))
+        v->grad[0] = build(v->b, OP_rename, &back, 1, v->grad);
+}
+
+/* The place `at` gets the cotangent, the others zero. */
+static void vjp_pick(Vjp *v)
+{
+    Type like = operand_type(v, 0);
+    Value i = build_iota(v->b, DT_i32, v->ins->attrs.dim);
+    Value here = build2(v->b, OP_eq, i, build_const(v->b, DT_i32, (double)v->ins->attrs.at));
+    Value in[] = {here, v->ct[0], zero_like(v, v->ct[0])};
+    v->grad[0] = build_like(v->b, OP_select, 3, in, &like);
+}
+
+/* Along the dim: at <= i < at + n gets g[i - at], the rest zero. Where g has the dim it is read
+ * through a clamped index; the mask then drops what was clamped. */
+static void vjp_window(Vjp *v)
+{
+    Builder *b = v->b;
+    Type like = operand_type(v, 0), small = result_type(v, 0);
+    Dim n = small.dims[type_find(&small, v->ins->attrs.along.name)];
+    Dim all = like.dims[type_find(&like, n.name)];
+    Value at = build_const(b, DT_i32, (double)v->ins->attrs.at), zero = build_const(b, DT_i32, 0);
+    Value last = build_const(b, DT_i32, (double)(n.size - 1));
+    Value i = build2(b, OP_sub, build_iota(b, DT_i32, all), at);
+    Value g = v->ct[0];
+    if (has(v, g, n.name)) {
+        Attrs dim = {.dim = n};
+        Value in[] = {g, build2(b, OP_min, build2(b, OP_max, i, zero), last)};
+        g = build(b, OP_gather, &dim, 2, in);
+    }
+    Value none = zero_like(v, g);
+    Value low[] = {build2(b, OP_ge, i, zero), g, none};
+    Value high[] = {build2(b, OP_le, i, last), build_like(b, OP_select, 3, low, &like), none};
+    v->grad[0] = build_like(b, OP_select, 3, high, &like);
+}
+
+/* rotate is a quarter turn of the pairs (i, i + n/2): its transpose turns back. */
+static void vjp_rotate(Vjp *v)
+{
+    Value g = v->ct[0];
+    if (!has(v, g, v->ins->attrs.dim.name))
+        g = whole_cotangent(v, 0);
+    v->grad[0] = build1(v->b, OP_neg, build(v->b, OP_rotate, &v->ins->attrs, 1, &g));
+}
+
+/* ---- reductions and products -------------------------------------------------------------- */
+
+static void vjp_sum(Vjp *v)
+{
+    v->grad[0] = v->ct[0];
+}
+
+/* Elements that tie for the maximum share its cotangent equally. */
+static void vjp_rmax(Vjp *v)
+{
+    Builder *b = v->b;
+    Type like = operand_type(v, 0);
+    Value in[] = {operand(v, 0), result(v, 0)};
+    Value top = build_like(b, OP_eq, 2, in, &like);
+    Value one[] = {top, build_const(b, like.dtype, 1), build_const(b, like.dtype, 0)};
+    Value ties = build_sum(b, build_like(b, OP_select, 3, one, &like), &v->ins->attrs.over);
+    Value share[] = {v->ct[0], ties};
+    Value part[] = {top, build_like(b, OP_div, 2, share, &like), one[2]};
+    v->grad[0] = build_like(b, OP_select, 3, part, &like);
+}
+
+/* The cotangent of one factor: g times the other factor, summed over the dims that only the other
+ * has. Those of them that g lacks are summed off the other factor alone. */
+static Value factor(Vjp *v, int mine, int others)
+{
+    Type t = operand_type(v, mine), u = operand_type(v, others);
+    Attrs a = {0};
+    DimList alone = {0};
+    for (int i = 0; i < u.rank; i++) {
+        if (type_find(&t, u.dims[i].name) >= 0)
+            continue;
+        DimList *l = has(v, v->ct[0], u.dims[i].name) ? &a.over : &alone;
+        l->dim[l->n++] = u.dims[i];
+    }
+    Value in[] = {v->ct[0], build_sum(v->b, operand(v, others), &alone)};
+    if (!a.over.n)
+        return build_like(v->b, OP_mul, 2, in, &t);
+    Type r = {.dtype = t.dtype};
+    for (int i = 0; i < t.rank; i++)
+        if (has(v, in[0], t.dims[i].name) || has(v, in[1], t.dims[i].name))
+            r.dims[r.rank++] = t.dims[i];
+    return typed(v, OP_dot, &a, 2, in, r);
+}
+
+static void vjp_dot(Vjp *v)
+{
+    if (v->want[0])
+        v->grad[0] = factor(v, 0, 1);
+    if (v->want[1])
+        v->grad[1] = factor(v, 1, 0);
+    if (v->ins->nin > 2 && v->want[2])
+        v->grad[2] = v->ct[0];
+}
+
+/* ---- index arithmetic --------------------------------------------------------------------- */
+
+static void vjp_gather(Vjp *v)
+{
+    Value in[] = {whole_cotangent(v, 0), operand(v, 1)};
+    v->grad[0] = typed(v, OP_scatter_add, &v->ins->attrs, 2, in, operand_type(v, 0));
+}
+
+static void vjp_scatter_add(Vjp *v)
+{
+    Value in[] = {v->ct[0], operand(v, 1)};
+    if (v->want[0])
+        v->grad[0] = has(v, v->ct[0], v->ins->attrs.dim.name)
+                         ? build(v->b, OP_gather, &v->ins->attrs, 2, in)
+                         : v->ct[0];
+    if (v->ins->nin > 2 && v->want[2])
+        v->grad[2] = v->ct[0];
+}
+
+/* ---- composites --------------------------------------------------------------------------- */
+
+static void vjp_attention(Vjp *v)
+{
+    if (v->ct[1]) {
+        v->error = "the log of attention's normaliser has no derivative";
+        return;
+    }
+    Value in[] = {operand(v, 0), operand(v, 1), operand(v, 2),
+                  result(v, 0),  result(v, 1),  whole_cotangent(v, 0)};
+    Type t[] = {operand_type(v, 0), operand_type(v, 1), operand_type(v, 2)};
+    Ins *g = build_typed(v->b, OP_attention_grad, &v->ins->attrs, 6, in, 3, t, NULL);
+    for (int i = 0; i < 3; i++)
+        v->grad[i] = g->out[i];
+}
+
+/* A cotangent per target: one number for all, or all of them. */
+static Value target_cotangent(const Vjp *v)
+{
+    return type_of(v->b->m, v->ct[0])->rank ? whole_cotangent(v, 0) : v->ct[0];
+}
+
+static void vjp_cross_entropy(Vjp *v)
+{
+    if (v->ct[1]) {
+        v->error = "the log of cross_entropy's normaliser has no derivative";
+        return;
+    }
+    Value in[] = {operand(v, 0), operand(v, 1), result(v, 1), target_cotangent(v)};
+    v->grad[0] = typed(v, OP_cross_entropy_grad, &v->ins->attrs, 4, in, operand_type(v, 0));
+}
+
+static void vjp_head_loss(Vjp *v)
+{
+    Value in[] = {operand(v, 0), operand(v, 1), operand(v, 2), target_cotangent(v)};
+    Type t[] = {result_type(v, 0), operand_type(v, 0), operand_type(v, 1)};
+    Ins *g = build_typed(v->b, OP_head, &v->ins->attrs, 4, in, 3, t, NULL);
+    v->grad[0] = g->out[1];
+    v->grad[1] = g->out[2];
+}
+
+/* ---- the table ---------------------------------------------------------------------------- */
+
+static VjpRule *const rule[OP_count] = {
+#define PW1(name, ...)  [OP_##name] = vjp_pointwise,
+#define PW2(name, ...)  [OP_##name] = vjp_pointwise,
+#define CMP2(name, ...) [OP_##name] = vjp_pointwise,
+#define PW3(name, ...)  [OP_##name] = vjp_pointwise,
+#define OP(name, ...)   [OP_##name] = vjp_##name,
+#include "ir/ops.def"
+};
+
+static bool any_gradient(const Vjp *v)
+{
+    for (uint32_t i = 0; i < v->ins->nin; i++)
+        if (v->want[i])
+            return true;
+    return false;
+}
+
+void vjp(Vjp *v)
+{
+    v->error = NULL;
+    if (any_gradient(v))
+        rule[v->ins->op](v);
+}

@@ -1,0 +1,62 @@
+/* vjp.h - the derivative of one instruction: cotangents of its results to those of its operands.
+ *
+ * A cotangent of a value has the value's dtype and some of its dims, in the value's order; along a
+ * dim that it lacks it is the same everywhere. So the derivative of `sum` costs nothing, and a mean
+ * over a million targets sends back one number. Whoever needs all dims expands it (build_as).
+ *
+ * Pointwise rules are the IR text in ops.def; the others are functions vjp_NAME in vjp.c. */
+#ifndef MGC_VJP_H
+#define MGC_VJP_H
+
+#include "ir/ir.h"
+
+enum { VJP_OPERANDS = 8, VJP_LINES = 12 };
+
+/* One rule text, read: each line is an op on operands a b c (0..2), the result r, its cotangent g,
+ * earlier lines, or numbers. */
+typedef enum VjpTermKind {
+    VJP_operand,
+    VJP_result,
+    VJP_cotangent,
+    VJP_line,
+    VJP_number
+} VjpTermKind;
+typedef struct VjpTerm {
+    VjpTermKind kind;
+    int index;
+    double number;
+} VjpTerm;
+typedef struct VjpText {
+    int lines;
+    struct {
+        Op op;
+        int nin;
+        VjpTerm in[3];
+    } line[VJP_LINES];
+    int gradient[3]; /* the line that defines ga, gb, gc; -1: no derivative */
+} VjpText;
+
+/* Reads a rule of a pointwise op (op_info[op].vjp). NULL, or (in `a`) what is wrong with it. */
+const char *vjp_read(Op op, const char *text, VjpText *out, Arena *a);
+
+/* One application of a rule. The caller fills all but `grad` and `error`. */
+typedef struct Vjp {
+    Builder *b;       /* where the derivative is written */
+    const Ins *ins;   /* what is differentiated: not a repeat or a fused kernel */
+    const Value *ct;  /* per result: its cotangent, or 0 */
+    const bool *want; /* per operand */
+    Value *grad;      /* per operand: set to its cotangent; left alone where there is none */
+    /* What stands for an operand or result of the instruction where the builder is. Only asked for
+     * what the rule reads, so that nothing else has to be kept. */
+    Value (*need)(void *ctx, Value v);
+    void *ctx;
+    const char *error; /* why there is no derivative, if there is none */
+} Vjp;
+void vjp(Vjp *v);
+
+/* A pointwise instruction whose result has its dims in the order of `like`. */
+Value build_like(Builder *b, Op op, int nin, const Value *in, const Type *like);
+/* `have`'s dims that `t` has, in t's order, with t's dtype. */
+Type type_within(const Type *t, const Type *have);
+
+#endif

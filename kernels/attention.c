@@ -1,0 +1,69 @@
+/* attention.c - attention and its gradients: which body, how many units, how much scratch. */
+#include "kernels/attention.h"
+#include "kernels/output.h"
+
+#define MGK_BODY "kernels/attention_body.h"
+#include "kernels/each_isa.h"
+
+static mg_task *const forward[][2] = MGK_TABLE(attention_forward);
+static mg_task *const backward[][2] = MGK_TABLE(attention_backward);
+
+/* The widest vectors are assumed, so that the number suits any processor. */
+int64_t mg_attention_scratch(const mg_attention_desc *d)
+{
+    const int64_t bytes = mg_dtype_bytes(d->dtype), lanes = 64 / bytes;
+    const int64_t rows = MGK_TILE_VECS * lanes, blocks = 16; /* 64-byte roundings: one a block */
+    const int64_t wide = mgk_round_up(d->head, lanes), vwide = mgk_round_up(d->vhead, lanes);
+    int64_t tile = rows * (3 * wide + 2 * vwide + 2 * MGK_BLOCK_KEYS + 3);
+    return (tile + d->keys * (wide + vwide)) * bytes + blocks * 64;
+}
+
+/* Rows of one (batch, kv head) in a tile at the level in use. */
+static int64_t tile_rows(mg_dtype t)
+{
+    static const int64_t bytes[] = {[MGK_BASE] = 16, [MGK_V3] = 32, [MGK_V4] = 64};
+    return MGK_TILE_VECS * bytes[mgk_isa()] / mg_dtype_bytes(t);
+}
+
+void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
+                  const void *v, void *o, void *lse)
+{
+    const int real = mgk_real(d->dtype, "mg_attention");
+    mgk_attention x = {.d = d, .q = q, .k = k, .v = v, .o = o, .lse = lse};
+    const int64_t rows = tile_rows(d->dtype);
+    const int64_t units = d->batch * d->kv * ((d->queries * d->group + rows - 1) / rows);
+    mg_begin(r, action);
+    mg_parallel(r, units, 1, forward[mgk_isa()][real], &x);
+    mg_end(r, action);
+    const int64_t out[] = {d->batch, d->queries, d->kv, d->group, d->vhead};
+    mgk_output(r, action, o, d->dtype, 5, out, (int64_t[]){d->o[0], d->o[1], d->o[2], d->o[3], 1});
+    mgk_output(r, action, lse, d->dtype, 4, out, d->lse);
+}
+
+void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                       const void *k, const void *v, const void *o, const void *lse,
+                       const void *dout, void *dq, void *dk, void *dv)
+{
+    const int real = mgk_real(d->dtype, "mg_attention_grad");
+    /* The bodies only read o and lse here; forward writes them through the same fields. */
+    mgk_attention x = {.d = d,
+                       .q = q,
+                       .k = k,
+                       .v = v,
+                       .dout = dout,
+                       .dq = dq,
+                       .dk = dk,
+                       .dv = dv,
+                       .o = (void *)o,
+                       .lse = (void *)lse};
+    mg_begin(r, action);
+    mg_parallel(r, d->batch * d->kv, 1, backward[mgk_isa()][real], &x);
+    mg_end(r, action);
+    mgk_output(r, action, dq, d->dtype, 5,
+               (int64_t[]){d->batch, d->queries, d->kv, d->group, d->head},
+               (int64_t[]){d->q[0], d->q[1], d->q[2], d->q[3], 1});
+    mgk_output(r, action, dk, d->dtype, 4, (int64_t[]){d->batch, d->keys, d->kv, d->head},
+               (int64_t[]){d->k[0], d->k[1], d->k[2], 1});
+    mgk_output(r, action, dv, d->dtype, 4, (int64_t[]){d->batch, d->keys, d->kv, d->vhead},
+               (int64_t[]){d->v[0], d->v[1], d->v[2], 1});
+}

@@ -1,0 +1,63 @@
+/* each_isa.h - includes the file MGK_BODY once for each type and vector unit; no include guard.
+ *
+ * A body is written on the types and functions of simd.h and sees
+ *   T        float or double
+ *   VBYTES   bytes of a vector: 64, 32 or 16
+ *   NAME(f)  f with the type and the level appended, so that all copies live in one object file
+ * The copies for better units are compiled by pragma: no file needs a flag of its own, and the
+ * object runs on any processor, since only MGK_TABLE()[mgk_isa()] is ever called. */
+#include "kernels/isa.h"
+
+#include <math.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define NAME_JOINED(f, type, level)   f##_##type##_##level
+#define NAME_EXPANDED(f, type, level) NAME_JOINED(f, type, level)
+#define NAME(f)                       NAME_EXPANDED(f, MGK_TYPE, MGK_LEVEL)
+
+#define MGK_LEVEL base
+#define VBYTES    16
+#include "kernels/each_type.h"
+#undef MGK_LEVEL
+#undef VBYTES
+
+#if defined(__x86_64__)
+
+#define MGK_LEVEL v3
+#define VBYTES    32
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("arch=x86-64-v3"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+#endif
+#include "kernels/each_type.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#undef MGK_LEVEL
+#undef VBYTES
+
+#define MGK_LEVEL v4
+#define VBYTES    64
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("arch=x86-64-v4"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4,prefer-vector-width=512")
+#endif
+#include "kernels/each_type.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#undef MGK_LEVEL
+#undef VBYTES
+
+#endif

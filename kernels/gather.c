@@ -1,0 +1,118 @@
+/* gather.c - rows of a table by index, and the sum of rows back into it. Both move each number
+ * once: their limit is memory. */
+#include "kernels/isa.h"
+
+#include <string.h>
+
+typedef struct Rows {
+    const mg_gather_desc *d;
+    const char *from;
+    const int32_t *index;
+    char *to;
+    int64_t strips, width, ranges; /* scatter: see scatter_shape */
+} Rows;
+
+static int64_t index_of(const Rows *w, int64_t i)
+{
+    const mg_gather_desc *d = w->d;
+    return w->index[i / d->index_inner * d->index_outer + i % d->index_inner];
+}
+
+/* At least so many units to a thread that it moves 32 KB. */
+static int64_t grain(int64_t unit_bytes)
+{
+    return unit_bytes >= 32768 ? 1 : 32768 / (unit_bytes + 1) + 1;
+}
+
+static void gather(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const Rows *w = ctx;
+    const mg_gather_desc *d = w->d;
+    const int64_t bytes = d->inner * mg_dtype_bytes(d->dtype);
+    for (int64_t i = begin; i < end; i++)
+        for (int64_t o = 0; o < d->outer; o++)
+            memcpy(w->to + (i * d->outer + o) * bytes,
+                   w->from + (o * d->n + index_of(w, i)) * bytes, (size_t)bytes);
+}
+
+void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
+               const int32_t *index, void *y)
+{
+    Rows w = {.d = d, .from = table, .index = index, .to = y};
+    mg_begin(r, action);
+    mg_parallel(r, d->indices, grain(d->outer * d->inner * mg_dtype_bytes(d->dtype)), gather, &w);
+    mg_end(r, action);
+    if (d->dtype == MG_F32 || d->dtype == MG_F64)
+        mg_output(r, action, y, d->indices * d->outer * d->inner, d->dtype);
+}
+
+static void add(char *to, const char *from, int64_t count, bool f64)
+{
+    if (f64)
+        for (int64_t j = 0; j < count; j++)
+            ((double *)to)[j] += ((const double *)from)[j];
+    else
+        for (int64_t j = 0; j < count; j++)
+            ((float *)to)[j] += ((const float *)from)[j];
+}
+
+/* Columns of the table are cut into strips, so that all threads have the same work however often an
+ * index occurs; where a row is too short for that, its rows are cut into ranges too, and a thread
+ * passes over the indices of others. Each sum has one owner, who adds in the order of i: the bits
+ * are the same for any cut. */
+static void scatter_shape(Rows *w, int64_t threads)
+{
+    const int64_t line = 64 / mg_dtype_bytes(w->d->dtype); /* a strip is whole cache lines */
+    int64_t lines = (w->d->inner + line - 1) / line, cuts = lines < threads ? lines : threads;
+    w->width = (lines + cuts - 1) / cuts * line;
+    w->strips = (w->d->inner + w->width - 1) / w->width;
+    int64_t units = w->strips * w->d->outer;
+    w->ranges = units < threads ? (threads + units - 1) / units : 1;
+}
+
+/* Unit (range, outer, strip). */
+static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const Rows *w = ctx;
+    const mg_gather_desc *d = w->d;
+    const int64_t bytes = mg_dtype_bytes(d->dtype);
+    for (int64_t u = begin; u < end; u++) {
+        int64_t j = u % w->strips * w->width, o = u / w->strips % d->outer;
+        int64_t range = u / w->strips / d->outer;
+        int64_t low = d->n * range / w->ranges, high = d->n * (range + 1) / w->ranges;
+        int64_t count = d->inner - j < w->width ? d->inner - j : w->width;
+        for (int64_t i = 0; i < d->indices; i++) {
+            int64_t n = index_of(w, i);
+            if (n >= low && n < high)
+                add(w->to + ((o * d->n + n) * d->inner + j) * bytes,
+                    w->from + ((i * d->outer + o) * d->inner + j) * bytes, count,
+                    d->dtype == MG_F64);
+        }
+    }
+}
+
+static void clear(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const Rows *w = ctx;
+    const int64_t bytes = w->d->inner * mg_dtype_bytes(w->d->dtype);
+    memset(w->to + begin * bytes, 0, (size_t)((end - begin) * bytes));
+}
+
+void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
+                    const int32_t *index, void *dtable)
+{
+    mgk_real(d->dtype, "mg_scatter_add");
+    Rows w = {.d = d, .from = dy, .index = index, .to = dtable};
+    mg_begin(r, action);
+    if (!d->accumulate)
+        mg_parallel(r, d->outer * d->n, grain(d->inner * mg_dtype_bytes(d->dtype)), clear, &w);
+    if (d->indices * d->inner * d->outer > 0) {
+        scatter_shape(&w, mg_threads(r));
+        mg_parallel(r, w.ranges * d->outer * w.strips, 1, scatter, &w);
+    }
+    mg_end(r, action);
+    mg_output(r, action, dtable, d->outer * d->n * d->inner, d->dtype);
+}

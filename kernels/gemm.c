@@ -1,0 +1,180 @@
+/* gemm.c - matrix products: the library's, on parts of the result, one part a thread.
+ *
+ * The split depends on the shape and the number of threads alone, and each part is computed by one
+ * call, so a product gives the same bits whenever it is run on as many threads. */
+#include "kernels/gemm.h"
+#include "kernels/blas.h"
+#include "kernels/isa.h"
+#include "kernels/output.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum {
+    SMALL = 1 << 20, /* floating-point operations below which a part is not worth a thread */
+    STEP = 32,       /* parts are multiples of this: whole micro-kernels of any OpenBLAS core */
+};
+
+typedef struct Job {
+    const mg_gemm_desc *d;
+    const mgk_blas *blas;
+    const char *a, *b;
+    char *c;
+    int64_t rows, cols;    /* parts of m and of n */
+    int64_t height, width; /* of a part */
+} Job;
+
+static int64_t round_up(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows [i, i + m) and columns [j, j + n) of one product. */
+static void part(const Job *w, int64_t batch, int64_t i, int64_t m, int64_t j, int64_t n)
+{
+    const mg_gemm_desc *d = w->d;
+    const int64_t bytes = mg_dtype_bytes(d->dtype);
+    const char *a = w->a + (batch * d->sa + (d->ta ? i : i * d->lda)) * bytes;
+    const char *b = w->b + (batch * d->sb + (d->tb ? j * d->ldb : j)) * bytes;
+    char *c = w->c + (batch * d->sc + i * d->ldc + j) * bytes;
+    const int ta = d->ta ? MGK_TRANS : MGK_NO_TRANS, tb = d->tb ? MGK_TRANS : MGK_NO_TRANS;
+    const int lda = (int)d->lda, ldb = (int)d->ldb, ldc = (int)d->ldc, k = (int)d->k;
+    if (d->dtype == MG_F64)
+        w->blas->dgemm(MGK_ROW_MAJOR, ta, tb, (int)m, (int)n, k, d->alpha, (const double *)a, lda,
+                       (const double *)b, ldb, d->beta, (double *)c, ldc);
+    else
+        w->blas->sgemm(MGK_ROW_MAJOR, ta, tb, (int)m, (int)n, k, (float)d->alpha, (const float *)a,
+                       lda, (const float *)b, ldb, (float)d->beta, (float *)c, ldc);
+}
+
+static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const Job *w = ctx;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t j = u % w->cols * w->width, i = u / w->cols % w->rows * w->height;
+        if (i < w->d->m && j < w->d->n)
+            part(w, u / w->cols / w->rows, i, smaller(w->height, w->d->m - i), j,
+                 smaller(w->width, w->d->n - j));
+    }
+}
+
+/* A part of height x width reads (height + width) k numbers for height x width x k multiplications:
+ * the grid of `want` parts that reads least. Where one dim is much the larger it is the one cut. */
+static void choose_grid(Job *w, int64_t want)
+{
+    const int64_t m = w->d->m, n = w->d->n;
+    int64_t best = INT64_MAX;
+    w->rows = w->cols = 1;
+    for (int64_t rows = 1; rows <= want; rows++) {
+        if (want % rows)
+            continue;
+        int64_t height = round_up((m + rows - 1) / rows, STEP);
+        int64_t width = round_up((n + want / rows - 1) / (want / rows), STEP);
+        /* What is read, and before it, the largest part: it decides when all are done. */
+        int64_t cost = smaller(height, m) * smaller(width, n) * 64 + height + width;
+        if (cost < best) {
+            best = cost;
+            w->rows = rows;
+            w->cols = want / rows;
+        }
+    }
+    w->height = round_up((m + w->rows - 1) / w->rows, STEP);
+    w->width = round_up((n + w->cols - 1) / w->cols, STEP);
+}
+
+/* C = 0 or C: what is left of a product with nothing to sum. */
+static void clear(const mg_gemm_desc *d, char *c)
+{
+    const int64_t bytes = mg_dtype_bytes(d->dtype);
+    if (d->beta == 0)
+        for (int64_t batch = 0; batch < d->batch; batch++)
+            for (int64_t i = 0; i < d->m; i++)
+                memset(c + (batch * d->sc + i * d->ldc) * bytes, 0, (size_t)(d->n * bytes));
+}
+
+/* One row or one column of C as matrix times vector: nothing is packed. y = A x + beta y, where A
+ * is stored rows x cols. */
+static void vector(const Job *w, int64_t batch)
+{
+    const mg_gemm_desc *d = w->d;
+    const int64_t bytes = mg_dtype_bytes(d->dtype);
+    const char *a = w->a + batch * d->sa * bytes, *b = w->b + batch * d->sb * bytes;
+    char *c = w->c + batch * d->sc * bytes;
+    const bool column = d->n == 1;
+    const char *matrix = column ? a : b, *x = column ? b : a;
+    const int64_t ld = column ? d->lda : d->ldb, length = column ? d->m : d->n;
+    const bool trans = column ? d->ta : !d->tb; /* of the matrix as it is stored */
+    const int rows = (int)(trans ? d->k : length), cols = (int)(trans ? length : d->k);
+    const int incx = column ? (d->tb ? 1 : (int)d->ldb) : (d->ta ? (int)d->lda : 1);
+    const int incy = column ? (int)d->ldc : 1, t = trans ? MGK_TRANS : MGK_NO_TRANS;
+    /* With beta 0 the library may scale what is there, which a NaN outlives. */
+    if (d->beta == 0)
+        for (int64_t i = 0; i < length; i++)
+            memset(c + i * incy * bytes, 0, (size_t)bytes);
+    if (d->dtype == MG_F64)
+        w->blas->dgemv(MGK_ROW_MAJOR, t, rows, cols, d->alpha, (const double *)matrix, (int)ld,
+                       (const double *)x, incx, 1, (double *)c, incy);
+    else
+        w->blas->sgemv(MGK_ROW_MAJOR, t, rows, cols, (float)d->alpha, (const float *)matrix,
+                       (int)ld, (const float *)x, incx, 1, (float *)c, incy);
+}
+
+static void vectors(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    for (int64_t batch = begin; batch < end; batch++)
+        vector(ctx, batch);
+}
+
+static void check(const mg_gemm_desc *d)
+{
+    mgk_real(d->dtype, "mg_gemm");
+    if (d->variant != 0)
+        mgk_fatal("mg_gemm", "only variant 0 is built");
+    if (d->beta != 0 && d->beta != 1)
+        mgk_fatal("mg_gemm", "beta has to be 0 or 1");
+    const int64_t sizes[] = {d->m, d->n, d->k, d->lda, d->ldb, d->ldc};
+    for (int i = 0; i < 6; i++)
+        if (sizes[i] > INT_MAX)
+            mgk_fatal("mg_gemm", "a size or leading dimension exceeds the library's 2^31 - 1");
+}
+
+void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c)
+{
+    check(d);
+    if (d->m == 0 || d->n == 0)
+        return;
+    if (d->k == 0) {
+        clear(d, c);
+        return;
+    }
+    Job w = {.d = d, .blas = mgk_blas_get(), .a = a, .b = b, .c = c};
+    const int64_t threads = mg_threads(r);
+    const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
+    double worth = flops * (double)d->batch / SMALL;
+    int64_t want = worth < 1 ? 1 : worth < (double)threads ? (int64_t)worth : threads;
+    const bool thin = d->m == 1 || d->n == 1;
+    /* Whole products where there are enough of them, else parts of each. */
+    choose_grid(&w, thin || d->batch >= want ? 1 : (want + d->batch - 1) / d->batch);
+    const int64_t units = d->batch * w.rows * w.cols;
+    mg_task *task = thin ? vectors : parts;
+    if (want == 1)
+        task(&w, 0, units, NULL);
+    else
+        mg_parallel(r, units, 1, task, &w);
+}
+
+void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c)
+{
+    mg_begin(r, action);
+    mgk_gemm(r, d, a, b, c);
+    mg_end(r, action);
+    mgk_output(r, action, c, d->dtype, 3, (int64_t[]){d->batch, d->m, d->n},
+               (int64_t[]){d->sc, d->ldc, 1});
+}

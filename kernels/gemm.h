@@ -1,0 +1,10 @@
+/* gemm.h - products as a part of other kernels. */
+#ifndef MGK_GEMM_H
+#define MGK_GEMM_H
+
+#include "runtime/abi.h"
+
+/* mg_gemm without the report to the runtime. */
+void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c);
+
+#endif

@@ -1,0 +1,118 @@
+/* head.c - the last product and its cross-entropy, forward and backward, a chunk of rows at a time:
+ * no more than a chunk of logits ever exists, and they become their own gradients in place. */
+#include "kernels/gemm.h"
+#include "kernels/isa.h"
+#include "kernels/xent.h"
+
+typedef struct Head {
+    mg_run *run;
+    const mg_head_desc *d;
+    const char *w;
+    char *z; /* chunk x vocab: logits, then their gradients */
+} Head;
+
+/* z = x w. */
+static void logits(const Head *h, int64_t rows, const char *x)
+{
+    const mg_head_desc *d = h->d;
+    const int64_t vocab = d->xent.vocab;
+    mgk_gemm(h->run,
+             &(mg_gemm_desc){.dtype = d->xent.dtype,
+                             .tb = d->w_by_vocab,
+                             .m = rows,
+                             .n = vocab,
+                             .k = d->hidden,
+                             .lda = d->hidden,
+                             .ldb = d->w_by_vocab ? d->hidden : vocab,
+                             .ldc = vocab,
+                             .alpha = 1,
+                             .batch = 1},
+             x, h->w, h->z);
+}
+
+/* dx = dz w^T. */
+static void grad_x(const Head *h, int64_t rows, char *dx)
+{
+    const mg_head_desc *d = h->d;
+    const int64_t vocab = d->xent.vocab;
+    mgk_gemm(h->run,
+             &(mg_gemm_desc){.dtype = d->xent.dtype,
+                             .tb = !d->w_by_vocab,
+                             .m = rows,
+                             .n = d->hidden,
+                             .k = vocab,
+                             .lda = vocab,
+                             .ldb = d->w_by_vocab ? d->hidden : vocab,
+                             .ldc = d->hidden,
+                             .alpha = 1,
+                             .batch = 1},
+             h->z, h->w, dx);
+}
+
+/* dw (+)= x^T dz, or with w_by_vocab dz^T x. */
+static void grad_w(const Head *h, int64_t rows, const char *x, bool add, char *dw)
+{
+    const mg_head_desc *d = h->d;
+    const int64_t vocab = d->xent.vocab, hidden = d->hidden;
+    mg_gemm_desc g = {.dtype = d->xent.dtype,
+                      .ta = true,
+                      .m = hidden,
+                      .n = vocab,
+                      .k = rows,
+                      .lda = hidden,
+                      .ldb = vocab,
+                      .ldc = vocab,
+                      .alpha = 1,
+                      .beta = add,
+                      .batch = 1};
+    if (d->w_by_vocab) {
+        g.m = g.lda = vocab;
+        g.n = g.ldb = g.ldc = hidden;
+    }
+    mgk_gemm(h->run, &g, d->w_by_vocab ? h->z : x, d->w_by_vocab ? x : h->z, dw);
+}
+
+static void chunks(const Head *h, const char *x, const int32_t *target, const void *dloss,
+                   char *loss, char *dx, char *dw)
+{
+    const mg_head_desc *d = h->d;
+    const int64_t bytes = mg_dtype_bytes(d->xent.dtype), all = d->xent.rows;
+    for (int64_t row = 0; row < all; row += d->chunk) {
+        int64_t rows = all - row < d->chunk ? all - row : d->chunk;
+        const char *xs = x + row * d->hidden * bytes;
+        logits(h, rows, xs);
+        mgk_xent_rows(h->run,
+                      &(mgk_xent){.d = &d->xent,
+                                  .z = h->z,
+                                  .target = target,
+                                  .row0 = row,
+                                  .dloss = dloss,
+                                  .loss = loss + row * bytes,
+                                  .dz = h->z},
+                      dx ? MGK_XENT_BOTH : MGK_XENT_LOSS, rows);
+        if (!dx)
+            continue;
+        grad_x(h, rows, dx + row * d->hidden * bytes);
+        grad_w(h, rows, xs, row > 0 || d->dw_accumulate, dw);
+    }
+    if (all == 0 && dx)
+        grad_w(h, 0, x, d->dw_accumulate, dw);
+}
+
+void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,
+             const int32_t *target, const void *dloss, void *loss, void *dx, void *dw, void *work)
+{
+    const mg_dtype t = d->xent.dtype;
+    mgk_real(t, "mg_head");
+    if (d->chunk < 1)
+        mgk_fatal("mg_head", "a chunk has to be a row or more");
+    Head h = {.run = r, .d = d, .w = w, .z = work};
+    mg_begin(r, action);
+    chunks(&h, x, target, dloss, loss, dx, dw);
+    mg_end(r, action);
+    mg_output(r, action, loss, d->xent.rows, t);
+    if (dx) {
+        mg_output(r, action, dx, d->xent.rows * d->hidden, t);
+        mg_output(r, action, dw, d->hidden * d->xent.vocab, t);
+    }
+}

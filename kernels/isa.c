@@ -1,0 +1,29 @@
+/* isa.c - see isa.h. */
+#include "kernels/isa.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+__attribute__((weak)) mgk_level mgk_isa(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("x86-64-v4"))
+        return MGK_V4;
+    if (__builtin_cpu_supports("x86-64-v3"))
+        return MGK_V3;
+#endif
+    return MGK_BASE;
+}
+
+_Noreturn void mgk_fatal(const char *kernel, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", kernel, why);
+    exit(1);
+}
+
+int mgk_real(mg_dtype t, const char *kernel)
+{
+    if (t != MG_F32 && t != MG_F64)
+        mgk_fatal(kernel, "on the cpu only f32 and f64 are built");
+    return t == MG_F64;
+}

@@ -1,0 +1,42 @@
+/* xent.c - cross-entropy and its gradient over rows of logits. */
+#include "kernels/xent.h"
+
+#define MGK_BODY "kernels/xent_body.h"
+#include "kernels/each_isa.h"
+
+static mg_task *const loss_tasks[][2] = MGK_TABLE(xent_loss);
+static mg_task *const grad_tasks[][2] = MGK_TABLE(xent_grad);
+static mg_task *const both_tasks[][2] = MGK_TABLE(xent_both);
+
+void mgk_xent_rows(mg_run *r, const mgk_xent *x, mgk_xent_pass pass, int64_t rows)
+{
+    const int real = mgk_real(x->d->dtype, "mg_xent");
+    const mgk_level level = mgk_isa();
+    mg_task *task = pass == MGK_XENT_LOSS   ? loss_tasks[level][real]
+                    : pass == MGK_XENT_GRAD ? grad_tasks[level][real]
+                                            : both_tasks[level][real];
+    /* A row or more, and at least some ten thousand logits, to a thread. */
+    mg_parallel(r, rows, 1 + 16384 / (x->d->vocab + 1), task, (void *)x);
+}
+
+void mg_xent(mg_run *r, int action, const mg_xent_desc *d, const void *z, const int32_t *target,
+             void *loss, void *lse)
+{
+    mgk_xent x = {.d = d, .z = z, .target = target, .loss = loss, .lse = lse};
+    mg_begin(r, action);
+    mgk_xent_rows(r, &x, MGK_XENT_LOSS, d->rows);
+    mg_end(r, action);
+    mg_output(r, action, loss, d->rows, d->dtype);
+    mg_output(r, action, lse, d->rows, d->dtype);
+}
+
+void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
+                  const int32_t *target, const void *lse, const void *dloss, void *dz)
+{
+    /* lse is only read in this pass; the other one writes it through the same field. */
+    mgk_xent x = {.d = d, .z = z, .target = target, .lse = (void *)lse, .dloss = dloss, .dz = dz};
+    mg_begin(r, action);
+    mgk_xent_rows(r, &x, MGK_XENT_GRAD, d->rows);
+    mg_end(r, action);
+    mg_output(r, action, dz, d->rows * d->vocab, d->dtype);
+}

@@ -1,0 +1,393 @@
+/* differentiate.c - reverse mode on the IR: @train computes the loss, then every gradient.
+ *
+ *   before:  @train(params, tokens) -> loss
+ *   after:   @train(params, tokens) -> loss, d loss / d parameter in the order of the parameters
+ *
+ * A Scope is one region and the region its derivative is written to: for the function both are its
+ * body; for a `repeat` the second is the body of a loop that runs the other way:
+ *
+ *   forward   repeat d (carried c0, slices s)        -> c, stacked t   + stacked residuals
+ *   backward  repeat d reverse (carried dc, acc;     slices residuals, s, dt)
+ *                                                    -> dc0, acc, stacked ds
+ *
+ * acc are the cotangents of outer values that the body uses, added up over the rounds. What the
+ * backward body asks for of the forward one is computed again from what is there if it is cheap
+ * (layout: recompute auto) and stacked by the forward loop if not. */
+#include "ir/vjp.h"
+#include "passes/gradient.h"
+#include "passes/passes.h"
+#include "passes/walk.h"
+
+#include <string.h>
+
+typedef struct Diff {
+    Job *job;
+    Module *m;
+    Arena *tmp;
+    bool recompute;
+    const bool *varied, *leaf; /* per forward value */
+    Value *ct;                 /* per forward value: its cotangent in the scope of its home, or 0 */
+    bool failed;
+} Diff;
+
+typedef struct Captured {
+    Value outer, ct;
+} Captured;
+
+typedef struct Scope {
+    Diff *d;
+    struct Scope *parent;
+    Region *forward;
+    Ins *loop; /* the forward loop; NULL: the function */
+    Builder b;
+    ValueMap here; /* forward values as they are in the backward region */
+    VEC(Captured) captured;
+    /* The backward loop's, as they come up. */
+    VEC(Value) carried_in, carried_arg, slice_in, slice_arg;
+    Value index;
+} Scope;
+
+static void mark_as(Builder *b, const Ins *i)
+{
+    b->span = i->span;
+    b->path = i->path;
+    b->block = i->block;
+}
+
+static Region *home_of(const Diff *d, Value v)
+{
+    return d->m->values.data[v].home;
+}
+
+/* ---- cotangents ---------------------------------------------------------------------------- */
+
+static Value *cotangent_slot(Scope *s, Value v)
+{
+    if (home_of(s->d, v) == s->forward)
+        return &s->d->ct[v];
+    for (size_t i = 0; i < s->captured.n; i++)
+        if (s->captured.data[i].outer == v)
+            return &s->captured.data[i].ct;
+    vec_push(s->d->tmp, &s->captured, (Captured){v, 0});
+    return &s->captured.data[s->captured.n - 1].ct;
+}
+
+/* Adds a part to v's cotangent in this scope. */
+static void add_cotangent(Scope *s, Value v, Value part)
+{
+    if (!part || !s->d->varied[v])
+        return;
+    Type t = *type_of(s->d->m, v);
+    Type mine = type_within(&t, type_of(s->d->m, part));
+    part = build_as(&s->b, part, mine);
+    Value *slot = cotangent_slot(s, v);
+    Value in[] = {*slot, part};
+    *slot = *slot ? build_like(&s->b, OP_add, 2, in, &t) : part;
+}
+
+static Value zeros(Builder *b, Type t)
+{
+    return build_filled(b, t, 0);
+}
+
+/* ---- what the backward part reads of the forward part --------------------------------------- */
+
+static Value need(void *ctx, Value v);
+
+static Value slice_of(Scope *s, Value stacked)
+{
+    Type t = *type_of(s->d->m, stacked);
+    Value arg = value_new(s->d->m, s->b.region, type_without(&t, s->loop->attrs.dim.name),
+                          s->d->m->values.data[stacked].name);
+    vec_push(s->d->tmp, &s->slice_in, stacked);
+    vec_push(s->d->tmp, &s->slice_arg, arg);
+    return arg;
+}
+
+/* The forward loop stacks v; the backward loop takes it as a slice. */
+static Value stacked(Scope *s, Value v)
+{
+    Diff *d = s->d;
+    if (type_of(d->m, v)->rank == MAX_RANK) {
+        const Ins *i = d->m->values.data[v].def;
+        diag_error(d->m->diag, i ? i->span : s->loop->span, 520,
+                   "the backward pass has to keep a value of %d dims for each round of a repeat",
+                   MAX_RANK);
+        diag_help(d->m->diag, "a tensor has at most %d dims: merge some of them", MAX_RANK);
+        d->failed = true;
+        return v;
+    }
+    return slice_of(s, need(s->parent, repeat_stack(d->m, s->loop, v)));
+}
+
+static Value argument_here(Scope *s, Value v)
+{
+    const Ins *loop = s->loop;
+    size_t k = 0;
+    while (loop->body->args.data[k] != v)
+        k++;
+    if (k == loop->nin)
+        return s->index;
+    if (k < (size_t)loop->attrs.carried)
+        return stacked(s, v);
+    return slice_of(s, need(s->parent, loop->in[k]));
+}
+
+static Value clone_here(Scope *s, const Ins *i, Value v)
+{
+    for (uint32_t k = 0; k < i->nin; k++)
+        map_set(s->d->m, &s->here, i->in[k], need(s, i->in[k]));
+    Builder b = s->b;
+    mark_as(&b, i);
+    ir_clone(&b, i, &s->here)->backward = true;
+    return map_get(&s->here, v);
+}
+
+/* The value that stands for forward value v in the backward region. */
+static Value need(void *ctx, Value v)
+{
+    Scope *s = ctx;
+    Diff *d = s->d;
+    if (home_of(d, v) != s->forward)
+        return need(s->parent, v);
+    if (!s->loop)
+        return v;
+    Value known = map_get(&s->here, v);
+    if (known != v)
+        return known;
+    const Ins *i = d->m->values.data[v].def;
+    Value r;
+    if (!i)
+        r = argument_here(s, v);
+    else if (!i->body && (d->leaf[v] || (d->recompute && op_is(i->op, CHEAP | POINTWISE))))
+        r = clone_here(s, i, v);
+    else
+        r = stacked(s, v);
+    map_set(d->m, &s->here, v, r);
+    return r;
+}
+
+/* ---- one instruction ------------------------------------------------------------------------ */
+
+static void backward_loop(Scope *p, Ins *loop);
+
+static void backward_rule(Scope *s, const Ins *i)
+{
+    Diff *d = s->d;
+    Value ct[VJP_OPERANDS], grad[VJP_OPERANDS] = {0};
+    bool want[VJP_OPERANDS];
+    for (uint32_t k = 0; k < i->nout; k++)
+        ct[k] = d->ct[i->out[k]];
+    for (uint32_t k = 0; k < i->nin; k++)
+        want[k] = d->varied[i->in[k]];
+    Vjp v = {.b = &s->b, .ins = i, .ct = ct, .want = want, .grad = grad, .need = need, .ctx = s};
+    vjp(&v);
+    if (v.error) {
+        diag_error(d->m->diag, i->span, 521, "'%s' cannot be differentiated: %s",
+                   op_info[i->op].name, v.error);
+        d->failed = true;
+        return;
+    }
+    for (uint32_t k = 0; k < i->nin; k++)
+        add_cotangent(s, i->in[k], grad[k]);
+}
+
+static void backward_region(Scope *s)
+{
+    for (size_t n = s->forward->ins.n; n-- > 0 && !s->d->failed;) {
+        Ins *i = s->forward->ins.data[n];
+        bool any = false;
+        for (uint32_t k = 0; k < i->nout; k++)
+            any |= s->d->ct[i->out[k]] != 0;
+        if (!any)
+            continue;
+        mark_as(&s->b, i);
+        if (i->op == OP_repeat)
+            backward_loop(s, i);
+        else
+            backward_rule(s, i);
+    }
+}
+
+/* ---- loops ---------------------------------------------------------------------------------- */
+
+static Value carry(Scope *s, Value init)
+{
+    Value arg = value_new(s->d->m, s->b.region, *type_of(s->d->m, init), 0);
+    vec_push(s->d->tmp, &s->carried_in, init);
+    vec_push(s->d->tmp, &s->carried_arg, arg);
+    return arg;
+}
+
+/* The cotangents that come into the body: of the carried values round the backward loop, of the
+ * stacked ones slice by slice. */
+static void seed_body(Scope *s, const bool *active)
+{
+    Diff *d = s->d;
+    const Ins *loop = s->loop;
+    Name dim = loop->attrs.dim.name;
+    for (uint32_t k = 0; k < loop->nout; k++) {
+        Value g = d->ct[loop->out[k]], result = loop->body->results.data[k];
+        Type t = *type_of(d->m, loop->out[k]);
+        if ((int64_t)k < loop->attrs.carried) {
+            if (active[k])
+                add_cotangent(
+                    s, result,
+                    carry(s, g ? build_as(&s->parent->b, g, t) : zeros(&s->parent->b, t)));
+        } else if (g && type_find(type_of(d->m, g), dim) < 0) {
+            add_cotangent(s, result, g);
+        } else if (g) {
+            Type inner = type_without(type_of(d->m, g), dim);
+            add_cotangent(
+                s, result,
+                slice_of(s, build_as(&s->parent->b, g, type_stacked(&inner, loop->attrs.dim))));
+        }
+    }
+}
+
+typedef struct Ends {
+    VEC(Value) results; /* of the backward body */
+    VEC(Value) targets; /* per result: the value in the parent scope it is the cotangent of */
+} Ends;
+
+static Value whole(Scope *s, Value g, Value like)
+{
+    Type t = *type_of(s->d->m, like);
+    t.indexes = 0;
+    return g ? build_as(&s->b, g, t) : zeros(&s->b, t);
+}
+
+/* The results of the backward body: cotangents of carried values, sums for captured ones, stacked
+ * cotangents of slices. */
+static void end_body(Scope *s, const bool *active, Ends *e)
+{
+    Diff *d = s->d;
+    const Ins *loop = s->loop;
+    const Value *arg = loop->body->args.data;
+    size_t carried = (size_t)loop->attrs.carried;
+    for (size_t k = 0; k < carried; k++)
+        if (active[k]) {
+            vec_push(d->tmp, &e->results, whole(s, d->ct[arg[k]], arg[k]));
+            vec_push(d->tmp, &e->targets, loop->in[k]);
+        }
+    for (size_t k = 0; k < s->captured.n; k++) {
+        Captured *c = &s->captured.data[k];
+        /* What the parent has of it already is where the sum starts. */
+        Value *before = cotangent_slot(s->parent, c->outer);
+        Type t = *type_of(d->m, c->outer);
+        Value init = *before ? build_as(&s->parent->b, *before, t) : zeros(&s->parent->b, t);
+        *before = 0;
+        Value in[] = {carry(s, init), c->ct};
+        vec_push(d->tmp, &e->results, build_like(&s->b, OP_add, 2, in, &t));
+        vec_push(d->tmp, &e->targets, c->outer);
+    }
+    for (size_t k = carried; k < loop->nin; k++)
+        if (d->varied[loop->in[k]] && d->ct[arg[k]]) {
+            vec_push(d->tmp, &e->results, whole(s, d->ct[arg[k]], arg[k]));
+            vec_push(d->tmp, &e->targets, loop->in[k]);
+        }
+}
+
+static void emit_loop(Scope *s, const Ends *e)
+{
+    Module *m = s->d->m;
+    Region *body = s->b.region;
+    Value *in = NEW_ARRAY(s->d->tmp, Value, s->carried_in.n + s->slice_in.n + 1);
+    Type *types = NEW_ARRAY(s->d->tmp, Type, e->results.n + 1);
+    size_t n = 0;
+    for (size_t k = 0; k < s->carried_in.n; k++) {
+        in[n++] = s->carried_in.data[k];
+        vec_push(m->arena, &body->args, s->carried_arg.data[k]);
+    }
+    for (size_t k = 0; k < s->slice_in.n; k++) {
+        in[n++] = s->slice_in.data[k];
+        vec_push(m->arena, &body->args, s->slice_arg.data[k]);
+    }
+    vec_push(m->arena, &body->args, s->index);
+    Attrs a = {.dim = s->loop->attrs.dim,
+               .carried = (int64_t)s->carried_in.n,
+               .reverse = !s->loop->attrs.reverse};
+    for (size_t k = 0; k < e->results.n; k++) {
+        vec_push(m->arena, &body->results, e->results.data[k]);
+        Type t = *type_of(m, e->results.data[k]);
+        types[k] = k < s->carried_in.n ? t : type_stacked(&t, a.dim);
+    }
+    Scope *p = s->parent;
+    Ins *back = build_typed(&p->b, OP_repeat, &a, (int)n, in, (int)e->results.n, types, body);
+    for (size_t k = 0; k < e->results.n; k++)
+        add_cotangent(p, e->targets.data[k], back->out[k]);
+}
+
+static void backward_loop(Scope *p, Ins *loop)
+{
+    Diff *d = p->d;
+    bool *known = NEW_ARRAY(d->tmp, bool, loop->nout);
+    bool *active = NEW_ARRAY(d->tmp, bool, loop->attrs.carried + 1);
+    for (uint32_t k = 0; k < loop->nout; k++)
+        known[k] = d->ct[loop->out[k]] != 0;
+    activity_carried(d->m, loop, d->varied, known, active, d->tmp);
+
+    Scope s = {.d = d, .parent = p, .forward = loop->body, .loop = loop, .b = p->b};
+    s.b.region = region_new(d->m, p->b.region);
+    Type index = *type_of(d->m, loop->body->args.data[loop->nin]);
+    s.index = value_new(d->m, s.b.region, index,
+                        d->m->values.data[loop->body->args.data[loop->nin]].name);
+    seed_body(&s, active);
+    backward_region(&s);
+    Ends e = {0};
+    mark_as(&s.b, loop);
+    mark_as(&p->b, loop);
+    if (!d->failed)
+        end_body(&s, active, &e);
+    if (!d->failed)
+        emit_loop(&s, &e);
+}
+
+/* ---- the pass ------------------------------------------------------------------------------- */
+
+static PassStatus add_results(Scope *s, Fn *fn)
+{
+    Diff *d = s->d;
+    for (size_t i = 0; i < fn->args.n; i++) {
+        if (fn->args.data[i].role != ARG_param)
+            continue;
+        Value arg = fn->body->args.data[i], g = d->ct[arg];
+        uint32_t tensor = fn->args.data[i].tensor;
+        if (!g)
+            return pass_bug(d->job, NULL, "parameter '%s' does not reach the loss",
+                            name_str(d->m->names, d->m->tensors.data[tensor].name));
+        vec_push(d->m->arena, &fn->body->results, whole(s, g, arg));
+        vec_push(d->m->arena, &fn->results, (FnResult){RES_grad, tensor});
+    }
+    return PASS_ok;
+}
+
+PassStatus pass_differentiate(Job *j)
+{
+    Module *m = j->m;
+    Fn *fn = module_fn(m, "train");
+    if (!fn)
+        return PASS_ok; /* a program that only evaluates */
+    if (fn->results.n != 1 || fn->results.data[0].role != RES_loss)
+        return pass_bug(j, NULL, "@train is to have one result, the loss");
+    Diff d = {.job = j,
+              .m = m,
+              .tmp = j->tmp,
+              .recompute = m->layout.recompute == RECOMPUTE_auto,
+              .varied = activity_varied(m, fn, j->tmp),
+              .leaf = activity_leaf(m, fn->body, j->tmp),
+              .ct = NEW_ARRAY(j->tmp, Value, m->values.n)};
+    Scope s = {.d = &d, .forward = fn->body};
+    s.b = (Builder){.m = m, .region = fn->body, .backward = true};
+    Value loss = fn->body->results.data[0];
+    size_t split = fn->body->ins.n;
+    if (d.varied[loss])
+        d.ct[loss] = build_const(&s.b, type_of(m, loss)->dtype, 1);
+    backward_region(&s);
+    if (d.failed)
+        return PASS_error;
+    PassStatus status = add_results(&s, fn);
+    if (status == PASS_ok && d.recompute)
+        keep_less(m, fn->body, split, j->tmp);
+    return status;
+}

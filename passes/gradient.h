@@ -1,0 +1,24 @@
+/* gradient.h - the differentiator's two halves: which values matter, and what is kept for them.
+ * Private to differentiate.c, activity.c and keep.c. */
+#ifndef MGC_PASSES_GRADIENT_H
+#define MGC_PASSES_GRADIENT_H
+
+#include "ir/ir.h"
+
+/* For each value: is it a float that depends on a parameter in a way that has a derivative? Only
+ * such values have cotangents. */
+bool *activity_varied(const Module *m, const Fn *fn, Arena *a);
+
+/* Which carried values of a loop carry a cotangent: they are varied, and lead to a result of the
+ * body that has one. known[i]: result i of the loop has a cotangent. Fills active[0..carried). */
+void activity_carried(const Module *m, const Ins *loop, const bool *varied, const bool *known,
+                      bool *active, Arena *a);
+
+/* Depends on nothing but constants and positions: computed again rather than kept, wherever. */
+bool *activity_leaf(const Module *m, const Region *r, Arena *a);
+
+/* Computes large cheap values again in the backward part of a function (from instruction `split`
+ * on) where that keeps nothing alive that would not be alive without. */
+void keep_less(Module *m, Region *r, size_t split, Arena *a);
+
+#endif

@@ -1,0 +1,178 @@
+/* microbatch.c - loss and gradients are added up over rounds of a loop.
+ *
+ *   before:  @train(params, tokens[batch, window]) -> loss, gradients
+ *   after:   @train(params, tokens[micro, batch, window]):
+ *              repeat micro (carried loss, gradients from 0; slices tokens)
+ *                the program before, with the dim batch of the size of a microbatch
+ *              -> loss, gradients
+ *
+ * The tokens are the same bytes in the same order. The loss is a mean over the whole batch in every
+ * round already: the front end divides by the number of all targets (parts.c checks that nothing
+ * else of the whole batch is needed). A gradient that an inner loop stacks or adds up is added to
+ * in that loop, so that its storage can be the accumulator's. */
+#include "passes/accumulate.h"
+#include "passes/parts.h"
+#include "passes/passes.h"
+#include "passes/walk.h"
+
+#include <string.h>
+
+/* ---- the batch becomes a microbatch ---------------------------------------------------------- */
+
+static void resize_dim(const Rounds *r, Dim *d)
+{
+    if (d->name == r->batch)
+        d->size = r->size;
+}
+
+static void resize_value(const Rounds *r, Value v)
+{
+    Type *t = &r->m->values.data[v].type;
+    for (int i = 0; i < t->rank; i++)
+        resize_dim(r, &t->dims[i]);
+}
+
+static void resize_region(const Rounds *r, Region *body);
+
+static void resize_attrs(const Rounds *r, Attrs *a)
+{
+    resize_dim(r, &a->dim);
+    resize_dim(r, &a->along);
+    resize_dim(r, &a->to);
+    for (int i = 0; i < a->over.n; i++)
+        resize_dim(r, &a->over.dim[i]);
+}
+
+static void resize_region(const Rounds *r, Region *body)
+{
+    for (size_t k = 0; k < body->args.n; k++)
+        resize_value(r, body->args.data[k]);
+    for (size_t n = 0; n < body->ins.n; n++) {
+        Ins *i = body->ins.data[n];
+        resize_attrs(r, &i->attrs);
+        for (uint32_t k = 0; k < i->nout; k++)
+            resize_value(r, i->out[k]);
+        if (i->body)
+            resize_region(r, i->body);
+    }
+}
+
+/* A name for the loop's dim that the program does not use. */
+static Name round_name(const Module *m)
+{
+    const char *s = "micro";
+    Name n = name_intern(m->names, s);
+    for (size_t v = 1; v < m->values.n; v++)
+        if (type_find(&m->values.data[v].type, n) >= 0) {
+            s = arena_printf(m->arena, "%s_", s);
+            n = name_intern(m->names, s);
+            v = 0;
+        }
+    return n;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+/* The function's arguments move to the new outer region. All but the tokens keep their value
+ * numbers; what was the tokens is the slice of one round. */
+static Value move_args(Module *m, Fn *fn, Region *top, Region *body, Dim micro, Value *slice)
+{
+    Value tokens = 0;
+    for (size_t i = 0; i < fn->args.n; i++) {
+        Value v = body->args.data[i];
+        if (fn->args.data[i].role == ARG_tokens) {
+            *slice = v;
+            tokens = region_arg(m, top, type_stacked(type_of(m, v), micro), m->values.data[v].name);
+            continue;
+        }
+        m->values.data[v].home = top;
+        vec_push(m->arena, &top->args, v);
+    }
+    return tokens;
+}
+
+/* What round after round adds up starts at 0; each result of the body becomes the sum so far. */
+static void add_up(Module *m, Region *body, const Value *acc, Arena *tmp)
+{
+    Uses uses = ir_uses(m, body, tmp);
+    Builder b = {.m = m, .region = body, .backward = true};
+    for (size_t k = 0; k < body->results.n; k++) {
+        Value v = body->results.data[k];
+        /* Counts of values made since are not in `uses`; none of those is a result. */
+        if (accumulate_into(m, body, &uses, v, acc[k]))
+            continue;
+        Type t = *type_of(m, v);
+        Value in[] = {acc[k], v};
+        body->results.data[k] = build_typed(&b, OP_add, NULL, 2, in, 1, &t, NULL)->out[0];
+    }
+}
+
+static void wrap(Rounds *r, Fn *fn, Dim micro, Arena *tmp)
+{
+    Module *m = r->m;
+    Region *body = fn->body, *top = region_new(m, NULL);
+    size_t n = body->results.n;
+    Value slice = 0, tokens = move_args(m, fn, top, body, micro, &slice);
+    Value *in = NEW_ARRAY(tmp, Value, n + 1), *acc = NEW_ARRAY(tmp, Value, n);
+    Type *types = NEW_ARRAY(tmp, Type, n);
+    Builder b = {.m = m, .region = top, .backward = true};
+    body->args.n = 0;
+    for (size_t k = 0; k < n; k++) {
+        types[k] = *type_of(m, body->results.data[k]);
+        in[k] = build_filled(&b, types[k], 0);
+        acc[k] = region_arg(m, body, types[k], 0);
+    }
+    in[n] = tokens;
+    vec_push(m->arena, &body->args, slice);
+    vec_push(m->arena, &body->args, r->index);
+    body->parent = top;
+    add_up(m, body, acc, tmp);
+    Attrs a = {.dim = micro, .carried = (int64_t)n};
+    Ins *loop = build_typed(&b, OP_repeat, &a, (int)n + 1, in, (int)n, types, body);
+    loop->backward = false; /* the whole of the step: forward and backward */
+    for (size_t k = 0; k < n; k++)
+        vec_push(m->arena, &top->results, loop->out[k]);
+    fn->body = top;
+}
+
+/* Only the tokens come by batch. */
+static PassStatus check_args(const Job *j, const Fn *fn)
+{
+    const Module *m = j->m;
+    for (size_t i = 0; i < fn->args.n; i++) {
+        FnArg a = fn->args.data[i];
+        if (a.role == ARG_tokens ||
+            type_find(type_of(m, fn->body->args.data[i]), m->batch.name) < 0)
+            continue;
+        const Tensor *t = &m->tensors.data[a.tensor];
+        diag_error(m->diag, t->span, 522, "parameter '%s' has the dim '%s', which microbatch cuts",
+                   name_str(m->names, t->name), name_str(m->names, m->batch.name));
+        diag_help(m->diag, "use microbatch = %lld, the whole batch", (long long)m->batch.size);
+        return PASS_error;
+    }
+    return PASS_ok;
+}
+
+PassStatus pass_microbatch(Job *j)
+{
+    Module *m = j->m;
+    Fn *fn = module_fn(m, "train");
+    int64_t size = m->layout.microbatch;
+    if (!fn || size == m->batch.size)
+        return PASS_ok;
+    if (size < 1 || m->batch.size % size)
+        return pass_bug(j, NULL, "microbatch %lld does not divide the batch of %lld",
+                        (long long)size, (long long)m->batch.size);
+    PassStatus status = check_args(j, fn);
+    if (status != PASS_ok)
+        return status;
+    Dim micro = {round_name(m), m->batch.size / size};
+    Rounds r = {.m = m, .batch = m->batch.name, .size = size, .rounds = micro.size};
+    resize_region(&r, fn->body);
+    if (!parts_find(&r, fn->body, j->tmp))
+        return PASS_error;
+    r.index = value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
+    parts_adjust(&r, fn->body);
+    wrap(&r, fn, micro, j->tmp);
+    return PASS_ok;
+}

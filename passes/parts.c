@@ -1,0 +1,256 @@
+/* parts.c - what a round over one microbatch computes of the whole batch.
+ *
+ * In a round, every value is one of three things:
+ *   own   it has the batch dim: the rows of the whole-batch value that this microbatch is about
+ *   same  it does not depend on the batch: equal to the whole-batch value in every round
+ *   part  it was summed over the batch: the whole-batch value is the sum over the rounds
+ * Sums, products with what is the same, and casts of parts are parts; anything else done to a part
+ * would mix rows that are not there (a mean over the batch inside the model), and is refused. */
+#include "passes/parts.h"
+#include "passes/walk.h"
+
+static bool has_batch(const Rounds *r, Value v)
+{
+    return type_find(type_of(r->m, v), r->batch) >= 0;
+}
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+/* Operands that are added to the result as they are: a part there makes the others parts too. */
+static bool adds(const Ins *i, uint32_t k)
+{
+    switch (i->op) {
+    case OP_add:
+    case OP_sub:
+        return true;
+    case OP_select:
+        return k > 0;
+    case OP_dot:
+    case OP_scatter_add:
+        return k == 2;
+    default:
+        return false;
+    }
+}
+
+/* Is the op linear in a part at operand k, given that no other operand but added ones is a part? */
+static bool linear(const Rounds *r, const Ins *i, uint32_t k)
+{
+    if (adds(i, k))
+        return true;
+    switch (i->op) {
+    case OP_neg:
+    case OP_copy:
+    case OP_sum:
+    case OP_rename:
+    case OP_pick:
+    case OP_window:
+    case OP_rotate:
+        return true;
+    case OP_cast:
+        return dtype_is_float(type_of(r->m, i->out[0])->dtype);
+    case OP_mul:
+    case OP_dot:
+        return !r->part[i->in[1 - k]] && !has_batch(r, i->in[1 - k]);
+    case OP_div:
+    case OP_gather:
+    case OP_scatter_add:
+        return k == 0 && !r->part[i->in[1]] && !has_batch(r, i->in[1]);
+    default:
+        return false;
+    }
+}
+
+/* Ops that sum over dims: over the batch they make parts. */
+static bool sums(Op op)
+{
+    return op == OP_sum || op == OP_dot || op == OP_scatter_add || op == OP_attention_grad ||
+           op == OP_cross_entropy_grad || op == OP_head;
+}
+
+static bool refuse(const Rounds *r, const Ins *i, const char *what)
+{
+    diag_error(r->m->diag, i->span, 522, "%s cannot be computed one microbatch at a time ('%s')",
+               what, op_info[i->op].name);
+    diag_help(r->m->diag, "use microbatch = %lld, the whole batch",
+              (long long)(r->size * r->rounds));
+    return false;
+}
+
+/* Ops that look along a dim and would see one microbatch of it. */
+static bool along_batch(const Rounds *r, const Ins *i)
+{
+    const Attrs *a = &i->attrs;
+    if (a->along.name == r->batch || a->to.name == r->batch)
+        return true;
+    if (a->dim.name == r->batch && i->op != OP_iota)
+        return true;
+    return dims_have(&a->over, r->batch) && !sums(i->op);
+}
+
+static bool find_ins(Rounds *r, const Ins *i)
+{
+    bool own = false, part = false;
+    if (along_batch(r, i))
+        return refuse(r, i, "what looks along the batch");
+    if (i->op == OP_random && has_batch(r, i->out[0]) &&
+        type_of(r->m, i->out[0])->dims[0].name != r->batch)
+        return refuse(r, i, "random numbers whose outermost dim is not the batch");
+    for (uint32_t k = 0; k < i->nin; k++) {
+        own |= has_batch(r, i->in[k]);
+        part |= r->part[i->in[k]];
+        if (r->part[i->in[k]] && !linear(r, i, k))
+            return refuse(r, i, "a number that depends on the sum over the batch");
+    }
+    for (uint32_t k = 0; k < i->nout; k++) {
+        bool mixed = has_batch(r, i->out[k]);
+        if (mixed && part)
+            return refuse(r, i, "a row of the batch that depends on the sum over the batch");
+        if (!mixed && own && !sums(i->op))
+            return refuse(r, i, "one row of the batch");
+        r->part[i->out[k]] = !mixed && (own || part);
+    }
+    return true;
+}
+
+static bool find_region(Rounds *r, const Region *body);
+
+static bool find_repeat(Rounds *r, const Ins *i)
+{
+    const Region *body = i->body;
+    size_t carried = (size_t)i->attrs.carried;
+    if (i->attrs.dim.name == r->batch)
+        return refuse(r, i, "a repeat over the batch");
+    for (uint32_t k = 0; k < i->nin; k++)
+        r->part[body->args.data[k]] |= r->part[i->in[k]];
+    for (bool changed = true; changed;) {
+        if (!find_region(r, body))
+            return false;
+        changed = false;
+        for (size_t k = 0; k < carried; k++) {
+            bool *arg = &r->part[body->args.data[k]], more = r->part[body->results.data[k]];
+            changed |= more && !*arg;
+            *arg |= more;
+        }
+    }
+    for (uint32_t k = 0; k < i->nout; k++)
+        r->part[i->out[k]] = r->part[k < carried ? body->args.data[k] : body->results.data[k]];
+    return true;
+}
+
+static bool find_region(Rounds *r, const Region *body)
+{
+    for (size_t n = 0; n < body->ins.n; n++) {
+        const Ins *i = body->ins.data[n];
+        if (i->op == OP_repeat ? !find_repeat(r, i) : !find_ins(r, i))
+            return false;
+    }
+    return true;
+}
+
+bool parts_find(Rounds *r, Region *body, Arena *a)
+{
+    r->part = NEW_ARRAY(a, bool, r->m->values.n);
+    return find_region(r, body);
+}
+
+/* ---- adjusting ----------------------------------------------------------------------------- */
+
+typedef struct Adjust {
+    Rounds *r;
+    ValueMap map;
+    size_t known; /* values that were classified */
+} Adjust;
+
+static bool is_part(const Adjust *a, Value v)
+{
+    return v >= a->known || a->r->part[v];
+}
+
+/* A value that is the same in all rounds, as the part of it that one round contributes. */
+static Value share(const Adjust *a, Builder *b, Value v)
+{
+    double known;
+    if (is_part(a, v) || (value_is_const(b->m, v, &known) && known == 0))
+        return v;
+    Value rounds = build_const(b, type_of(b->m, v)->dtype, (double)a->r->rounds);
+    return build2(b, OP_div, v, rounds);
+}
+
+/* a number of rows before those of this round, as dtype t */
+static Value rows_before(const Adjust *a, Builder *b, DType t, Value rows)
+{
+    return build2(b, OP_mul, build_cast(b, a->r->index, t), rows);
+}
+
+static void adjust_iota(Adjust *a, Builder *b, Ins *i)
+{
+    Value v = i->out[0];
+    DType t = type_of(b->m, v)->dtype;
+    Value before = rows_before(a, b, t, build_const(b, t, (double)a->r->size));
+    map_set(b->m, &a->map, v, build2(b, OP_add, v, before));
+}
+
+/* Element e of a tensor drawn at slot s is number s * elements + e of the stream: with 1/rounds of
+ * the elements, slot s becomes s * rounds + round. */
+static void adjust_random(Adjust *a, Builder *b, Ins *i)
+{
+    Value rounds = build_const(b, DT_i32, (double)a->r->rounds);
+    i->in[2] = build2(b, OP_add, build2(b, OP_mul, i->in[2], rounds), a->r->index);
+}
+
+static void adjust_region(Adjust *a, Region *body);
+
+static void adjust_ins(Adjust *a, Region *home, Ins *i)
+{
+    const Rounds *r = a->r;
+    Builder b = builder_at(r->m, home, i);
+    for (uint32_t k = 0; k < i->nin; k++)
+        i->in[k] = map_get(&a->map, i->in[k]);
+    if (i->op == OP_random && has_batch(r, i->out[0]))
+        adjust_random(a, &b, i);
+    bool part = i->nout && r->part[i->out[0]];
+    if (i->op == OP_repeat) {
+        for (int64_t k = 0; k < i->attrs.carried; k++)
+            if (r->part[i->body->args.data[k]])
+                i->in[k] = share(a, &b, i->in[k]);
+        adjust_region(a, i->body);
+        b.region = i->body;
+        for (size_t k = 0; k < i->body->results.n; k++)
+            if (r->part[i->out[k]])
+                i->body->results.data[k] = share(a, &b, i->body->results.data[k]);
+    } else if (part && (i->op == OP_dot || i->op == OP_scatter_add) && i->nin == 3) {
+        bool product = is_part(a, i->in[0]) || is_part(a, i->in[1]) || has_batch(r, i->in[0]) ||
+                       has_batch(r, i->in[1]);
+        uint32_t k = product ? 2 : 0;
+        i->in[k] = share(a, &b, i->in[k]);
+    } else if (part) {
+        for (uint32_t k = 0; k < i->nin; k++)
+            if (adds(i, k))
+                i->in[k] = share(a, &b, i->in[k]);
+    }
+    vec_push(r->m->arena, &home->ins, i);
+    if (i->op == OP_iota && i->attrs.dim.name == r->batch)
+        adjust_iota(a, &b, i);
+}
+
+static void adjust_region(Adjust *a, Region *body)
+{
+    Ins **old = body->ins.data;
+    size_t n = body->ins.n;
+    body->ins.data = NULL;
+    body->ins.n = body->ins.cap = 0;
+    for (size_t k = 0; k < n; k++)
+        adjust_ins(a, body, old[k]);
+    for (size_t k = 0; k < body->results.n; k++)
+        body->results.data[k] = map_get(&a->map, body->results.data[k]);
+}
+
+void parts_adjust(Rounds *r, Region *body)
+{
+    Adjust a = {.r = r, .known = r->m->values.n};
+    adjust_region(&a, body);
+    Builder b = {.m = r->m, .region = body, .backward = true};
+    for (size_t k = 0; k < body->results.n; k++)
+        body->results.data[k] = share(&a, &b, body->results.data[k]);
+}

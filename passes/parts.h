@@ -1,0 +1,27 @@
+/* parts.h - what a round over one microbatch computes of the whole batch; private to microbatch.c
+ * and parts.c. */
+#ifndef MGC_PASSES_PARTS_H
+#define MGC_PASSES_PARTS_H
+
+#include "ir/ir.h"
+
+/* The rounds: `rounds` of them, each over dim `batch` (already of the size of a microbatch);
+ * `index` is the number of the round. */
+typedef struct Rounds {
+    Module *m;
+    Name batch;
+    int64_t size, rounds;
+    Value index;
+    bool *part; /* per value: a sum over this microbatch, which adds up to the value over rounds */
+} Rounds;
+
+/* Finds the parts in a region; false after reporting a value that cannot be put together from
+ * microbatches. */
+bool parts_find(Rounds *r, Region *body, Arena *a);
+
+/* Makes what one round computes add up: a number that is the same in all rounds is divided by their
+ * number where it is added to a part; positions and random numbers along the batch are those of
+ * the whole batch. The region's own results are all made parts. */
+void parts_adjust(Rounds *r, Region *body);
+
+#endif

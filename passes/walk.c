@@ -1,0 +1,95 @@
+/* walk.c - walking and small builders shared by the passes; see walk.h. */
+#include "passes/walk.h"
+
+#include <string.h>
+
+void each_use(Ins *i, UseFn *f, void *ctx)
+{
+    for (uint32_t k = 0; k < i->nin; k++)
+        f(ctx, &i->in[k]);
+    if (!i->body)
+        return;
+    for (size_t k = 0; k < i->body->ins.n; k++)
+        each_use(i->body->ins.data[k], f, ctx);
+    for (size_t k = 0; k < i->body->results.n; k++)
+        f(ctx, &i->body->results.data[k]);
+}
+
+void each_ins(Region *r, InsFn *f, void *ctx)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        Ins *i = r->ins.data[k];
+        f(ctx, i);
+        if (i->body)
+            each_ins(i->body, f, ctx);
+    }
+}
+
+bool region_inside(const Region *r, const Region *outer)
+{
+    while (r && r != outer)
+        r = r->parent;
+    return r == outer;
+}
+
+Builder builder_at(Module *m, Region *r, const Ins *i)
+{
+    return (Builder){.m = m,
+                     .region = r,
+                     .span = i->span,
+                     .path = i->path,
+                     .block = i->block,
+                     .backward = i->backward};
+}
+
+Value build_filled(Builder *b, Type t, double value)
+{
+    t.indexes = 0;
+    return build_as(b, build_const(b, t.dtype, value), t);
+}
+
+Type type_without(const Type *t, Name d)
+{
+    Type r = {.dtype = t->dtype, .indexes = t->indexes};
+    for (int i = 0; i < t->rank; i++)
+        if (t->dims[i].name != d)
+            r.dims[r.rank++] = t->dims[i];
+    return r;
+}
+
+Type type_stacked(const Type *t, Dim d)
+{
+    Type r = *t;
+    memmove(r.dims + 1, r.dims, sizeof *r.dims * (size_t)r.rank);
+    r.dims[0] = d;
+    r.rank++;
+    return r;
+}
+
+Value repeat_stack(Module *m, Ins *loop, Value v)
+{
+    for (size_t i = (size_t)loop->attrs.carried; i < loop->body->results.n; i++)
+        if (loop->body->results.data[i] == v)
+            return loop->out[i];
+    Type t = *type_of(m, v);
+    Value stacked =
+        value_new(m, loop->home, type_stacked(&t, loop->attrs.dim), m->values.data[v].name);
+    m->values.data[stacked].def = loop;
+    Value *out = NEW_ARRAY(m->arena, Value, loop->nout + 1);
+    memcpy(out, loop->out, sizeof *out * loop->nout);
+    out[loop->nout++] = stacked;
+    loop->out = out;
+    vec_push(m->arena, &loop->body->results, v);
+    return stacked;
+}
+
+bool value_is_const(const Module *m, Value v, double *value)
+{
+    const Ins *i = m->values.data[v].def;
+    while (i && i->op == OP_copy)
+        i = m->values.data[i->in[0]].def;
+    if (!i || i->op != OP_const)
+        return false;
+    *value = i->attrs.value;
+    return true;
+}

@@ -1,0 +1,34 @@
+/* walk.h - what several passes do with instructions; private to passes/. */
+#ifndef MGC_PASSES_WALK_H
+#define MGC_PASSES_WALK_H
+
+#include "ir/ir.h"
+
+/* Every use of a value by an instruction: its operands, then those inside its region and that
+ * region's results. The use may be overwritten. */
+typedef void UseFn(void *ctx, Value *use);
+void each_use(Ins *i, UseFn *f, void *ctx);
+
+/* Every instruction of a region and of the regions in it, outer before inner. */
+typedef void InsFn(void *ctx, Ins *i);
+void each_ins(Region *r, InsFn *f, void *ctx);
+
+/* True if r is `outer` or lies in it. */
+bool region_inside(const Region *r, const Region *outer);
+
+/* Where new instructions for `i` go and what they are marked with: the end of `r`. */
+Builder builder_at(Module *m, Region *r, const Ins *i);
+
+/* A tensor of t's type filled with one number. */
+Value build_filled(Builder *b, Type t, double value);
+
+/* One more result of a loop's body is stacked: returns the loop's new result. */
+Value repeat_stack(Module *m, Ins *loop, Value v);
+/* t without its dim d; t with d put first. */
+Type type_without(const Type *t, Name d);
+Type type_stacked(const Type *t, Dim d);
+
+/* What has one owner: the value of a scalar or broadcast constant. */
+bool value_is_const(const Module *m, Value v, double *value);
+
+#endif

@@ -1,0 +1,375 @@
+/* test_attention.c - attention and its gradients against plain loops in double, on random shapes
+ * and strides, at every level the processor has; against finite differences; and bit by bit between
+ * numbers of threads. */
+#include "kernels/attention.h"
+#include "tests/kernels/cm.h"
+#include "tests/kernels/pool.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor in some order of its dims, with gaps: `n` outer dims, the last one contiguous. */
+typedef struct Place {
+    int n;
+    int64_t size[4], stride[4], last, all;
+} Place;
+
+typedef struct Case {
+    mg_attention_desc d;
+    Place q, k, v, o, lse;
+    Buffer bq, bk, bv, bo, blse, bdo, bdq, bdk, bdv;
+} Case;
+
+static Place place(uint64_t *seed, int n, const int64_t size[], int64_t last)
+{
+    Place p = {.n = n, .last = last};
+    int order[4] = {0, 1, 2, 3};
+    for (int i = n - 1; i > 0; i--) {
+        int j = (int)in_range(seed, 0, i), swap = order[i];
+        order[i] = order[j];
+        order[j] = swap;
+    }
+    int64_t stride = last + in_range(seed, 0, 2) * in_range(seed, 0, 1);
+    for (int i = n - 1; i >= 0; i--) {
+        p.size[order[i]] = size[order[i]];
+        p.stride[order[i]] = stride;
+        stride *= size[order[i]];
+    }
+    p.all = stride;
+    return p;
+}
+
+/* Index of element c of outer position (i, j, k, l). */
+static int64_t of(const Place *p, int64_t i, int64_t j, int64_t k, int64_t l, int64_t c)
+{
+    return i * p->stride[0] + j * p->stride[1] + k * p->stride[2] +
+           (p->n == 4 ? l * p->stride[3] : 0) + c;
+}
+
+static Case make(uint64_t *seed, mg_attention_desc d)
+{
+    Case x = {.d = d};
+    const int64_t rows[] = {d.batch, d.queries, d.kv, d.group}, keys[] = {d.batch, d.keys, d.kv};
+    x.q = place(seed, 4, rows, d.head);
+    x.k = place(seed, 3, keys, d.head);
+    x.v = place(seed, 3, keys, d.vhead);
+    x.o = place(seed, 4, rows, d.vhead);
+    x.lse = place(seed, 4, rows, 1);
+    memcpy(x.d.q, x.q.stride, sizeof x.d.q);
+    memcpy(x.d.k, x.k.stride, sizeof x.d.k);
+    memcpy(x.d.v, x.v.stride, sizeof x.d.v);
+    memcpy(x.d.o, x.o.stride, sizeof x.d.o);
+    memcpy(x.d.lse, x.lse.stride, sizeof x.d.lse);
+    x.bq = buffer_random(d.dtype, x.q.all, seed);
+    x.bk = buffer_random(d.dtype, x.k.all, seed);
+    x.bv = buffer_random(d.dtype, x.v.all, seed);
+    x.bdo = buffer_random(d.dtype, x.o.all, seed);
+    x.bo = buffer_new(d.dtype, x.o.all);
+    x.blse = buffer_new(d.dtype, x.lse.all);
+    x.bdq = buffer_new(d.dtype, x.q.all);
+    x.bdk = buffer_new(d.dtype, x.k.all);
+    x.bdv = buffer_new(d.dtype, x.v.all);
+    return x;
+}
+
+static void drop(Case *x)
+{
+    Buffer *all[] = {&x->bq, &x->bk, &x->bv, &x->bo, &x->blse, &x->bdo, &x->bdq, &x->bdk, &x->bdv};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        buffer_free(all[i]);
+}
+
+static mg_run runner(const Case *x, int threads)
+{
+    return (mg_run){
+        .threads = threads, .scratch = mg_attention_scratch(&x->d), .cuts = (uint64_t)threads};
+}
+
+static void run_forward(Case *x, int threads)
+{
+    mg_run r = runner(x, threads);
+    mg_attention(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p);
+    const int64_t rows = x->d.batch * x->d.queries * x->d.kv * x->d.group;
+    assert_int_equal(r.outputs, rows * (x->d.vhead + 1));
+    assert_int_equal(r.calls, 1);
+}
+
+static void run_backward(Case *x, int threads)
+{
+    mg_run r = runner(x, threads);
+    const mg_attention_desc *d = &x->d;
+    mg_attention_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p, x->bdq.p,
+                      x->bdk.p, x->bdv.p);
+    assert_int_equal(r.outputs,
+                     d->batch * d->kv *
+                         (d->queries * d->group * d->head + d->keys * (d->head + d->vhead)));
+}
+
+/* ---- the plain loops ---------------------------------------------------------------------- */
+
+typedef struct Truth {
+    double *o, *lse, *dq, *dk, *dv; /* placed as the tensors are */
+} Truth;
+
+/* Row (b, s, h, g): probabilities into p. Returns lse. */
+static double row_probs(const Case *x, int64_t b, int64_t s, int64_t h, int64_t g, double *p)
+{
+    const mg_attention_desc *d = &x->d;
+    double top = -INFINITY, sum = 0;
+    for (int64_t t = 0; t < d->keys; t++) {
+        double z = 0;
+        for (int64_t c = 0; c < d->head; c++)
+            z += at(&x->bq, of(&x->q, b, s, h, g, c)) * at(&x->bk, of(&x->k, b, t, h, 0, c));
+        p[t] = d->causal && t > s ? -INFINITY : z * d->scale;
+        top = p[t] > top ? p[t] : top;
+    }
+    for (int64_t t = 0; t < d->keys; t++)
+        sum += exp(p[t] - top);
+    for (int64_t t = 0; t < d->keys; t++)
+        p[t] = exp(p[t] - top) / sum;
+    return top + log(sum);
+}
+
+static void row_truth(const Case *x, Truth *y, int64_t b, int64_t s, int64_t h, int64_t g,
+                      double *p)
+{
+    const mg_attention_desc *d = &x->d;
+    y->lse[of(&x->lse, b, s, h, g, 0)] = row_probs(x, b, s, h, g, p);
+    double dot = 0;
+    for (int64_t c = 0; c < d->vhead; c++) {
+        double o = 0;
+        for (int64_t t = 0; t < d->keys; t++)
+            o += p[t] * at(&x->bv, of(&x->v, b, t, h, 0, c));
+        y->o[of(&x->o, b, s, h, g, c)] = o;
+        dot += o * at(&x->bdo, of(&x->o, b, s, h, g, c));
+    }
+    for (int64_t t = 0; t < d->keys; t++) {
+        double dp = 0;
+        for (int64_t c = 0; c < d->vhead; c++) {
+            double dout = at(&x->bdo, of(&x->o, b, s, h, g, c));
+            dp += dout * at(&x->bv, of(&x->v, b, t, h, 0, c));
+            y->dv[of(&x->v, b, t, h, 0, c)] += p[t] * dout;
+        }
+        double ds = d->scale * p[t] * (dp - dot);
+        for (int64_t c = 0; c < d->head; c++) {
+            int64_t q = of(&x->q, b, s, h, g, c), k = of(&x->k, b, t, h, 0, c);
+            y->dq[q] += ds * at(&x->bk, k);
+            y->dk[k] += ds * at(&x->bq, q);
+        }
+    }
+}
+
+static Truth truth(const Case *x)
+{
+    const mg_attention_desc *d = &x->d;
+    Truth y = {.o = calloc((size_t)x->o.all, 8),
+               .lse = calloc((size_t)x->lse.all, 8),
+               .dq = calloc((size_t)x->q.all, 8),
+               .dk = calloc((size_t)x->k.all, 8),
+               .dv = calloc((size_t)x->v.all, 8)};
+    double *p = calloc((size_t)d->keys, 8);
+    for (int64_t b = 0; b < d->batch; b++)
+        for (int64_t h = 0; h < d->kv; h++)
+            for (int64_t s = 0; s < d->queries; s++)
+                for (int64_t g = 0; g < d->group; g++)
+                    row_truth(x, &y, b, s, h, g, p);
+    free(p);
+    return y;
+}
+
+static void truth_free(Truth *y)
+{
+    free(y->o);
+    free(y->lse);
+    free(y->dq);
+    free(y->dk);
+    free(y->dv);
+}
+
+/* ---- comparing ---------------------------------------------------------------------------- */
+
+/* All elements of the tensor are near the truth, relative to its largest; all gaps untouched. */
+static void compare(const char *what, const Buffer *b, const Place *p, const double *want,
+                    double tolerance)
+{
+    bool *inside = calloc((size_t)p->all, 1);
+    double largest = 1, worst = 0;
+    const int64_t last = p->n == 4 ? p->size[3] : 1;
+    for (int64_t i = 0; i < p->size[0]; i++)
+        for (int64_t j = 0; j < p->size[1]; j++)
+            for (int64_t k = 0; k < p->size[2]; k++)
+                for (int64_t l = 0; l < last; l++)
+                    for (int64_t c = 0; c < p->last; c++) {
+                        int64_t e = of(p, i, j, k, l, c);
+                        inside[e] = true;
+                        largest = fmax(largest, fabs(want[e]));
+                        double off = fabs(at(b, e) - want[e]);
+                        worst = off <= worst ? worst : off;
+                    }
+    if (!(worst <= tolerance * largest))
+        fail_msg("%s: off by %g, allowed %g", what, worst, tolerance * largest);
+    for (int64_t e = 0; e < p->all; e++)
+        if (!inside[e] && !untouched(b, e))
+            fail_msg("%s: wrote between its elements", what);
+    free(inside);
+}
+
+static mg_attention_desc random_shape(uint64_t *seed, mg_dtype t)
+{
+    static const int64_t heads[] = {1, 2, 3, 7, 8, 16, 24, 32, 33, 64, 80, 128, 256};
+    mg_attention_desc d = {.dtype = t, .causal = in_range(seed, 0, 1)};
+    d.batch = in_range(seed, 1, 2);
+    d.kv = in_range(seed, 1, 3);
+    d.group = in_range(seed, 1, 5);
+    d.queries = in_range(seed, 1, in_range(seed, 0, 1) ? 150 : 20);
+    d.keys = d.causal && in_range(seed, 0, 2) ? d.queries : in_range(seed, 1, 150);
+    d.head = heads[in_range(seed, 0, 12)];
+    d.vhead = in_range(seed, 0, 1) ? d.head : heads[in_range(seed, 0, 12)];
+    d.scale = 1 / sqrt((double)d.head);
+    return d;
+}
+
+/* In f32 a sum of n terms of order one is off by at most n 2^-24; here n is up to 256 + 150, gone
+ * through twice: 5e-5. It is met with a factor of ten to spare. */
+static double tolerance(mg_dtype t)
+{
+    return t == MG_F64 ? 1e-12 : 5e-5;
+}
+
+static void against_loops(mgk_level level, mg_dtype t)
+{
+    uint64_t seed = 17 + (uint64_t)level;
+    pool_level(level);
+    for (int i = 0; i < 30; i++) {
+        Case x = make(&seed, random_shape(&seed, t));
+        Truth y = truth(&x);
+        run_forward(&x, 1 + i % 3);
+        compare("o", &x.bo, &x.o, y.o, tolerance(t));
+        compare("lse", &x.blse, &x.lse, y.lse, tolerance(t));
+        run_backward(&x, 1 + (i + 1) % 3);
+        compare("dq", &x.bdq, &x.q, y.dq, tolerance(t));
+        compare("dk", &x.bdk, &x.k, y.dk, tolerance(t));
+        compare("dv", &x.bdv, &x.v, y.dv, tolerance(t));
+        truth_free(&y);
+        drop(&x);
+    }
+}
+
+static void test_loops(void **state)
+{
+    (void)state;
+    for (int level = MGK_BASE; level <= (int)pool_best(); level++) {
+        against_loops((mgk_level)level, MG_F32);
+        against_loops((mgk_level)level, MG_F64);
+    }
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    uint64_t seed = 3;
+    pool_level(pool_best());
+    for (int i = 0; i < 6; i++) {
+        Case x = make(&seed, random_shape(&seed, i % 2 ? MG_F32 : MG_F64));
+        run_forward(&x, 1);
+        run_backward(&x, 1);
+        for (int threads = 2; threads <= 3; threads++) {
+            Case y = x;
+            Buffer *fresh[] = {&y.bo, &y.blse, &y.bdq, &y.bdk, &y.bdv};
+            const Buffer *old[] = {&x.bo, &x.blse, &x.bdq, &x.bdk, &x.bdv};
+            for (int j = 0; j < 5; j++)
+                *fresh[j] = buffer_new(old[j]->t, old[j]->n);
+            run_forward(&y, threads);
+            run_backward(&y, threads);
+            for (int j = 0; j < 5; j++) {
+                assert_true(same_bits(fresh[j], old[j]));
+                buffer_free(fresh[j]);
+            }
+        }
+        drop(&x);
+    }
+}
+
+/* sum over o of o * dout, which the gradients are of. */
+static double loss(Case *x)
+{
+    double sum = 0;
+    run_forward(x, 1);
+    for (int64_t b = 0; b < x->d.batch; b++)
+        for (int64_t s = 0; s < x->d.queries; s++)
+            for (int64_t h = 0; h < x->d.kv; h++)
+                for (int64_t g = 0; g < x->d.group; g++)
+                    for (int64_t c = 0; c < x->d.vhead; c++) {
+                        int64_t e = of(&x->o, b, s, h, g, c);
+                        sum += at(&x->bo, e) * at(&x->bdo, e);
+                    }
+    return sum;
+}
+
+/* Central differences of step 1e-5: off by its square, and by rounding over it, 1e-10 each. */
+static void differences(Case *x, Buffer *in, const Buffer *grad, uint64_t *seed)
+{
+    for (int i = 0; i < 12; i++) {
+        int64_t e = in_range(seed, 0, in->n - 1);
+        if (untouched(grad, e))
+            continue; /* a gap */
+        const double was = at(in, e), h = 1e-5;
+        put(in, e, was + h);
+        double up = loss(x);
+        put(in, e, was - h);
+        double slope = (up - loss(x)) / (2 * h);
+        put(in, e, was);
+        assert_true(fabs(slope - at(grad, e)) < 1e-8);
+    }
+}
+
+static void test_differences(void **state)
+{
+    (void)state;
+    uint64_t seed = 5;
+    pool_level(pool_best());
+    for (int i = 0; i < 6; i++) {
+        mg_attention_desc d = {.dtype = MG_F64, .causal = i % 2, .batch = 1, .kv = 2, .group = 2};
+        d.queries = in_range(&seed, 5, 40);
+        d.keys = d.causal ? d.queries : in_range(&seed, 5, 80);
+        d.head = in_range(&seed, 1, 20);
+        d.vhead = in_range(&seed, 1, 20);
+        d.scale = 0.7;
+        Case x = make(&seed, d);
+        run_forward(&x, 1);
+        run_backward(&x, 1);
+        differences(&x, &x.bq, &x.bdq, &seed);
+        differences(&x, &x.bk, &x.bdk, &seed);
+        differences(&x, &x.bv, &x.bdv, &seed);
+        drop(&x);
+    }
+}
+
+/* Scores of some hundreds: the maximum has to be taken out before the exponential. */
+static void test_large_scores(void **state)
+{
+    (void)state;
+    uint64_t seed = 7;
+    pool_level(pool_best());
+    mg_attention_desc d = {MG_F64, true, 40, 1, 2, 2, 70, 70, 32, 32, {0}, {0}, {0}, {0}, {0}};
+    Case x = make(&seed, d);
+    Truth y = truth(&x);
+    run_forward(&x, 2);
+    run_backward(&x, 2);
+    compare("o", &x.bo, &x.o, y.o, 1e-11);
+    compare("dk", &x.bdk, &x.k, y.dk, 1e-11);
+    truth_free(&y);
+    drop(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_large_scores),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
