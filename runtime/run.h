@@ -265,6 +265,8 @@ bool rt_checkpoint_save(mg_run *r);
 rt_words rt_checkpoint_name(int64_t step);
 /* Steps of the checkpoints in OUT/ckpt, newest first; -1 ends it. To be freed. */
 int64_t *rt_checkpoint_list(const char *out);
+/* Removes all but the --keep newest. */
+void rt_checkpoint_prune(const mg_run *r);
 void rt_checkpoint_clean(const char *out); /* removes what an interrupted save left */
 bool rt_remove_tree(const char *path);
 

@@ -28,8 +28,38 @@ typedef struct memory {                       /* the arena */
 
 #define AT(field) (int64_t)offsetof(memory, field)
 
+/* What a test can make wrong. */
+#ifndef FAKE_ABI
+#define FAKE_ABI MG_ABI
+#endif
+#ifndef FAKE_FEATURES
+#define FAKE_FEATURES ""
+#endif
+#ifndef FAKE_FINGERPRINT
+#define FAKE_FINGERPRINT 0x0123456789abcdefu
+#endif
+#ifndef FAKE_ARENA
+#define FAKE_ARENA (int64_t)sizeof(memory)
+#endif
+#ifndef FAKE_VOCAB
+#define FAKE_VOCAB V
+#endif
+#ifndef FAKE_NAME
+#define FAKE_NAME "table.weight"
+#endif
+#ifdef FAKE_SPLIT /* the bias is a matrix outside */
+#define BIAS_RANK  2
+#define BIAS_MERGE 1, 1
+#else
+#define BIAS_RANK  1
+#define BIAS_MERGE 2
+#endif
+#ifndef FAKE_HIGH
+#define FAKE_HIGH 0.1
+#endif
+
 static const mg_tensor tensors[] = {
-    {.name = "table.weight",
+    {.name = FAKE_NAME,
      .slot = "",
      .where = "fake.mg:3",
      .dtype = MG_F32,
@@ -52,15 +82,15 @@ static const mg_tensor tensors[] = {
      .offset = AT(bias),
      .rank = 3,
      .stacked = 1,
-     .external_rank = 1,
+     .external_rank = BIAS_RANK,
      .size = {LAYERS, A, B},
      .valid = {LAYERS, A, B},
      .order = {1, 2},
-     .merge = {2},
+     .merge = {BIAS_MERGE},
      .init = MG_INIT_UNIFORM,
      .a = -0.1,
-     .b = 0.1},
-    {.name = "table.weight",
+     .b = FAKE_HIGH},
+    {.name = FAKE_NAME,
      .slot = "momentum",
      .where = "fake.mg:3",
      .dtype = MG_F32,
@@ -81,11 +111,11 @@ static const mg_tensor tensors[] = {
      .offset = AT(bias_m),
      .rank = 3,
      .stacked = 1,
-     .external_rank = 1,
+     .external_rank = BIAS_RANK,
      .size = {LAYERS, A, B},
      .valid = {LAYERS, A, B},
      .order = {1, 2},
-     .merge = {2},
+     .merge = {BIAS_MERGE},
      .init = MG_INIT_CONST},
 };
 
@@ -114,16 +144,6 @@ static const mg_action actions[] = {
     {.name = "guard", .kind = "guard", .where = "fake.mg:9"},
 };
 
-#ifndef FAKE_ABI
-#define FAKE_ABI MG_ABI
-#endif
-#ifndef FAKE_FEATURES
-#define FAKE_FEATURES ""
-#endif
-#ifndef FAKE_FINGERPRINT
-#define FAKE_FINGERPRINT 0x0123456789abcdefu
-#endif
-
 const mg_program mg_main = {
     .abi = FAKE_ABI,
     .name = "fake",
@@ -133,12 +153,12 @@ const mg_program mg_main = {
     .fingerprint = FAKE_FINGERPRINT,
     .cpu_features = FAKE_FEATURES,
     .compute = MG_F32,
-    .arena_bytes = sizeof(memory),
+    .arena_bytes = FAKE_ARENA,
     .persistent_bytes = AT(table_g),
     .scratch_bytes = 1000,
     .batch = BATCH,
     .seq = SEQ,
-    .vocab = V,
+    .vocab = FAKE_VOCAB,
     .tensors = tensors,
     .ntensors = 4,
     .actions = actions,
@@ -203,8 +223,9 @@ void mg_step(mg_run *r)
 {
     memory *m = (memory *)mg_arena(r);
     const char *slow = getenv("MGC_FAKE_US");
-    if (slow)
-        nanosleep(&(struct timespec){0, atol(slow) * 1000}, NULL);
+    struct timespec left = {0, slow ? atol(slow) * 1000 : 0};
+    while (nanosleep(&left, &left)) /* a signal does not shorten a step */
+        continue;
     forward(r, m);
     mg_zero(r, 2, m->table_g, sizeof m->table_g + sizeof m->bias_g);
     for (int i = 0; i < ROWS; i++)
