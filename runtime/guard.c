@@ -96,6 +96,7 @@ void rt_find_non_finite(mg_run *r, int64_t step)
         r->check = (rt_check){.calls = rt_alloc((size_t)r->program->nactions, sizeof(int64_t))};
         r->guard.tripped = false;
         r->watch |= RT_WATCH_VALUES;
+        rt_fill_batch(r);
         r->step(r);
         r->watch &= ~(unsigned)RT_WATCH_VALUES;
         free(r->check.calls);

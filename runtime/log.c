@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { REDRAW_NS = 100000000, TIMES = 1024 };
@@ -136,6 +138,15 @@ static rt_words loss_text(double loss)
     return w;
 }
 
+/* A redrawn line must not wrap. */
+static int columns(const rt_log *l)
+{
+    struct winsize w;
+    if (l->live && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1)
+        return w.ws_col - 1;
+    return INT_MAX;
+}
+
 static void progress(rt_log *l, const rt_step_report *s)
 {
     int64_t total = l->run->lr.steps, now = rt_now_ns();
@@ -143,17 +154,22 @@ static void progress(rt_log *l, const rt_step_report *s)
     if (l->live && !last && now - l->drawn_ns < REDRAW_NS)
         return;
     l->drawn_ns = now;
-    const char *bold = l->color ? "\033[1m" : "", *plain = l->color ? "\033[0m" : "";
-    printf("%sstep %" PRId64 "/%" PRId64 "  loss %s%s%s", l->live ? "\r" : "", s->step, total, bold,
-           loss_text(s->loss).text, plain);
-    if (!isnan(s->norm))
-        printf("  gnorm %.3g", s->norm);
-    printf("  lr %.1e  %s  %s tok/s  eta %s", s->lr, rt_ms_text(s->step_ms).text,
-           rt_count_text(tokens_per_s(l, s->step_ms)).text,
-           rt_duration_text((double)(total - s->step) * l->mean_ms / 1e3).text);
+    char *head = rt_printf("step %" PRId64 "/%" PRId64 "  loss ", s->step, total);
+    char *norm = isnan(s->norm) ? rt_printf("%s", "") : rt_printf("  gnorm %.3g", s->norm);
+    char *tail =
+        rt_printf("%s  lr %.1e  %s  %s tok/s  eta %s", norm, s->lr, rt_ms_text(s->step_ms).text,
+                  rt_count_text(tokens_per_s(l, s->step_ms)).text,
+                  rt_duration_text((double)(total - s->step) * l->mean_ms / 1e3).text);
+    rt_words loss = loss_text(s->loss);
+    int room = columns(l) - (int)strlen(head) - (int)strlen(loss.text);
+    printf("%s%s%s%s%s%.*s", l->live ? "\r" : "", head, l->color ? "\033[1m" : "", loss.text,
+           l->color ? "\033[0m" : "", room > 0 ? room : 0, tail);
     l->drawn = l->live && !last;
     fputs(l->live ? l->drawn ? "\033[K" : "\033[K\n" : "\n", stdout);
     fflush(stdout);
+    free(head);
+    free(norm);
+    free(tail);
 }
 
 void rt_log_observe(rt_log *l, double loss, double step_ms)

@@ -283,6 +283,7 @@ void rt_resume_set_aside(const mg_run *r, int64_t step);
 
 void rt_open_data(mg_run *r); /* --data, --val, --val-fraction */
 rt_exit rt_train(mg_run *r);
+void rt_fill_batch(mg_run *r); /* every input of the next step; the step may overwrite them */
 void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, seed */
 double rt_eval(mg_run *r, const rt_data *d, int64_t max_batches);
 void rt_sample(mg_run *r);
