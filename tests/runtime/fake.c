@@ -1,5 +1,5 @@
 /* fake.c - a program as the compiler might emit it, small enough to check by hand: a bigram model
- * with two biases, SGD with momentum, in float32.
+ * with two biases, SGD with momentum, in float32 (FAKE_F64: float64).
  *
  *   z = table[token] + bias[0] + bias[1];  loss = mean cross-entropy of the next byte
  *
@@ -16,14 +16,22 @@
 
 enum { V = 256, PAD = 264, LAYERS = 2, A = 4, B = V / A, SEQ = 16, BATCH = 4, ROWS = BATCH * SEQ };
 
-typedef struct memory {                       /* the arena */
-    float table[V][PAD], bias[LAYERS][V];     /* parameters */
-    float table_m[V][PAD], bias_m[LAYERS][V]; /* momentum */
-    float table_g[V][PAD], bias_g[V];
+#ifdef FAKE_F64
+typedef double real;
+#define REAL MG_F64
+#else
+typedef float real;
+#define REAL MG_F32
+#endif
+
+typedef struct memory {                      /* the arena */
+    real table[V][PAD], bias[LAYERS][V];     /* parameters */
+    real table_m[V][PAD], bias_m[LAYERS][V]; /* momentum */
+    real table_g[V][PAD], bias_g[V];
     int32_t tokens[BATCH][SEQ + 1], window[SEQ], pos;
     double lr, loss, norm, row_loss[ROWS];
     int64_t step, seed;
-    float z[ROWS][V], logits[V];
+    real z[ROWS][V], logits[V];
 } memory;
 
 #define AT(field) (int64_t)offsetof(memory, field)
@@ -62,7 +70,7 @@ static const mg_tensor tensors[] = {
     {.name = FAKE_NAME,
      .slot = "",
      .where = "fake.mg:3",
-     .dtype = MG_F32,
+     .dtype = REAL,
      .role = MG_PARAM,
      .offset = AT(table),
      .rank = 2,
@@ -77,7 +85,7 @@ static const mg_tensor tensors[] = {
     {.name = "layers.{}.bias",
      .slot = "",
      .where = "fake.mg:4",
-     .dtype = MG_F32,
+     .dtype = REAL,
      .role = MG_PARAM,
      .offset = AT(bias),
      .rank = 3,
@@ -93,7 +101,7 @@ static const mg_tensor tensors[] = {
     {.name = FAKE_NAME,
      .slot = "momentum",
      .where = "fake.mg:3",
-     .dtype = MG_F32,
+     .dtype = REAL,
      .role = MG_STATE,
      .offset = AT(table_m),
      .rank = 2,
@@ -106,7 +114,7 @@ static const mg_tensor tensors[] = {
     {.name = "layers.{}.bias",
      .slot = "momentum",
      .where = "fake.mg:4",
-     .dtype = MG_F32,
+     .dtype = REAL,
      .role = MG_STATE,
      .offset = AT(bias_m),
      .rank = 3,
@@ -127,7 +135,7 @@ static const mg_action actions[] = {
      .flops = 3.0 * ROWS * V,
      .bytes = 4.0 * ROWS * V,
      .nout = 1,
-     .out = {{1, MG_F32, (int64_t)ROWS *V}}},
+     .out = {{1, REAL, (int64_t)ROWS *V}}},
     {.name = "loss",
      .kind = "kernel",
      .where = "fake.mg:7",
@@ -152,7 +160,7 @@ const mg_program mg_main = {
     .layout = "default",
     .fingerprint = FAKE_FINGERPRINT,
     .cpu_features = FAKE_FEATURES,
-    .compute = MG_F32,
+    .compute = REAL,
     .arena_bytes = FAKE_ARENA,
     .persistent_bytes = AT(table_g),
     .scratch_bytes = 1000,
@@ -175,7 +183,7 @@ const mg_program mg_main = {
 static void logits_kernel(void *const *p, int64_t begin, int64_t end)
 {
     memory *m = p[0];
-    float(*z)[V] = p[1];
+    real(*z)[V] = p[1];
     for (int64_t r = begin; r < end; r++)
         for (int c = 0; c < V; c++)
             z[r][c] = m->table[m->tokens[r / SEQ][r % SEQ]][c] + m->bias[0][c] + m->bias[1][c];
@@ -188,7 +196,7 @@ static void logits_kernel(void *const *p, int64_t begin, int64_t end)
 static void loss_kernel(void *const *p, int64_t begin, int64_t end)
 {
     memory *m = p[0];
-    float(*z)[V] = p[1];
+    real(*z)[V] = p[1];
     double *loss = p[3];
     for (int64_t r = begin; r < end; r++) {
         int target = m->tokens[r / SEQ][r % SEQ + 1];
@@ -197,7 +205,7 @@ static void loss_kernel(void *const *p, int64_t begin, int64_t end)
             sum += exp((double)z[r][c]);
         loss[r] = log(sum) - (double)z[r][target];
         for (int c = 0; c < V; c++)
-            z[r][c] = (float)((exp((double)z[r][c]) / sum - (c == target)) / ROWS);
+            z[r][c] = (real)((exp((double)z[r][c]) / sum - (c == target)) / ROWS);
     }
 }
 
@@ -211,11 +219,11 @@ static void forward(mg_run *r, memory *m)
         m->loss += m->row_loss[i] / ROWS;
 }
 
-static void descend(float *w, float *v, const float *g, int n, double lr)
+static void descend(real *w, real *v, const real *g, int n, double lr)
 {
     for (int i = 0; i < n; i++) {
-        v[i] = 0.9f * v[i] + g[i];
-        w[i] -= (float)lr * v[i];
+        v[i] = (real)0.9 * v[i] + g[i];
+        w[i] -= (real)lr * v[i];
     }
 }
 
