@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-    BLOCK = 4096,      /* elements of a unit when one long loop is cut */
-    INNER = 256,       /* a unit should have at least so many */
+    BLOCK = 4096,         /* elements of a unit when one long loop is cut */
+    INNER = 256,          /* a unit should have at least so many */
     GRAIN_BYTES = 1 << 17 /* what a thread should have to do before it is worth waking: ~10 us */
 };
 
@@ -46,7 +46,8 @@ static bool sensitive(const Region *body, Name d)
         const Ins *ins = body->ins.data[i];
         const Attrs *a = &ins->attrs;
         if ((ins->op == OP_iota || ins->op == OP_rotate || ins->op == OP_rename ||
-             ins->op == OP_pick) && (a->dim.name == d || a->to.name == d))
+             ins->op == OP_pick) &&
+            (a->dim.name == d || a->to.name == d))
             return true;
         if (ins->op == OP_window && a->along.name == d)
             return true;
@@ -99,7 +100,8 @@ static void order_dims(Nest *n, const Operand *lead, const DimList *reduced, boo
     for (int i = 1; i < n->ndims; i++)
         for (int j = i; j > 0; j--) {
             Dim a = n->dim[j - 1], b = n->dim[j];
-            int ia = lead ? operand_dim(lead, a.name) : -1, ib = lead ? operand_dim(lead, b.name) : -1;
+            int ia = lead ? operand_dim(lead, a.name) : -1,
+                ib = lead ? operand_dim(lead, b.name) : -1;
             int64_t sa = ia < 0 ? INT64_MAX : lead->stride[ia];
             int64_t sb = ib < 0 ? INT64_MAX : lead->stride[ib];
             bool grouped = n->kind == NEST_row || partial;
@@ -202,10 +204,10 @@ Nest nest_of(const Module *m, const Kernel *k)
     const Region *body = k->ins->body;
     const char *kind = name_str(m->names, k->ins->attrs.kind);
     DimList reduced = reduced_dims(body);
-    n.kind = k->phase == PHASE_combine     ? NEST_combine
-             : strcmp(kind, "row") == 0    ? NEST_row
-             : strcmp(kind, "col") == 0    ? NEST_col
-                                           : NEST_map;
+    n.kind = k->phase == PHASE_combine  ? NEST_combine
+             : strcmp(kind, "row") == 0 ? NEST_row
+             : strcmp(kind, "col") == 0 ? NEST_col
+                                        : NEST_map;
     for (size_t i = 0; i < body->results.n; i++)
         add_type(&n, type_of(m, body->results.data[i]));
     if (n.kind != NEST_map && n.kind != NEST_combine)

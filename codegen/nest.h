@@ -23,11 +23,12 @@ typedef struct Nest {
     int nouter, ninner;
     NestLoop outer[NEST_DIMS], inner[NEST_DIMS];
     /* map, combine: the last inner loop is cut into `blocks` pieces of `block`, the last unit index
-     * choosing one. 0: not cut. col, partial: nlead loops of `inner`, all reduced, are flattened and
-     * shared out to the units. */
+     * choosing one. 0: not cut. col, partial: nlead loops of `inner`, all reduced, are flattened
+     * and shared out to the units. */
     int64_t block, blocks;
     int nlead;
-    int ndims; /* every iterated dim, and the loop that walks it: -1 where a merged neighbour does */
+    int ndims; /* every iterated dim, and the loop that walks it: -1 where a merged neighbour does
+                */
     Dim dim[NEST_DIMS];
     int8_t loop[NEST_DIMS]; /* index: outer loops first, then inner */
     int64_t units;
@@ -35,7 +36,7 @@ typedef struct Nest {
 
 Nest nest_of(const Module *m, const Kernel *k);
 NestLoop *nest_loop(Nest *n, int i); /* outer loops first */
-int nest_dim(const Nest *n, Name d);  /* index in dim[], or -1 */
+int nest_dim(const Nest *n, Name d); /* index in dim[], or -1 */
 int operand_dim(const Operand *o, Name d);
 
 #endif

@@ -190,6 +190,8 @@ void kernel_nest(const Module *m, Kernel *k);
  * program needs, in arena. */
 typedef enum KernelOutput { KERNEL_object, KERNEL_assembly, KERNEL_llvm_ir } KernelOutput;
 bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
+/* The features kernels need on this machine, without making any ("" off x86-64). */
+const char *codegen_host_features(Arena *a);
 /* codegen/emit_c.c: the emitted program. */
 void codegen_emit_c(const Plan *p, const char *features, FILE *out);
 

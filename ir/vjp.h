@@ -14,7 +14,13 @@ enum { VJP_OPERANDS = 8, VJP_LINES = 12 };
 
 /* One rule text, read: each line is an op on operands a b c (0..2), the result r, its cotangent g,
  * earlier lines, or numbers. */
-typedef enum VjpTermKind { VJP_operand, VJP_result, VJP_cotangent, VJP_line, VJP_number } VjpTermKind;
+typedef enum VjpTermKind {
+    VJP_operand,
+    VJP_result,
+    VJP_cotangent,
+    VJP_line,
+    VJP_number
+} VjpTermKind;
 typedef struct VjpTerm {
     VjpTermKind kind;
     int index;
@@ -30,8 +36,8 @@ typedef struct VjpText {
     int gradient[3]; /* the line that defines ga, gb, gc; -1: no derivative */
 } VjpText;
 
-/* Reads the text of a pointwise op's row. NULL, or (in `a`) what is wrong with it. */
-const char *vjp_read(Op op, VjpText *out, Arena *a);
+/* Reads a rule of a pointwise op (op_info[op].vjp). NULL, or (in `a`) what is wrong with it. */
+const char *vjp_read(Op op, const char *text, VjpText *out, Arena *a);
 
 /* One application of a rule. The caller fills all but `grad` and `error`. */
 typedef struct Vjp {

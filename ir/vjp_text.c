@@ -75,10 +75,10 @@ static const char *read_line(Reader *r)
     return NULL;
 }
 
-const char *vjp_read(Op op, VjpText *out, Arena *a)
+const char *vjp_read(Op op, const char *text, VjpText *out, Arena *a)
 {
     *out = (VjpText){.gradient = {-1, -1, -1}};
-    Reader r = {.at = op_info[op].vjp, .op = op, .out = out, .arena = a};
+    Reader r = {.at = text, .op = op, .out = out, .arena = a};
     while (*r.at) {
         const char *error = read_line(&r);
         if (error)
@@ -153,7 +153,7 @@ void vjp_pointwise(Vjp *v)
 {
     VjpText text;
     Module *m = v->b->m;
-    v->error = vjp_read(v->ins->op, &text, m->arena);
+    v->error = vjp_read(v->ins->op, op_info[v->ins->op].vjp, &text, m->arena);
     if (v->error)
         return;
     Writer w = {.v = v, .text = &text};

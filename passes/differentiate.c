@@ -231,15 +231,16 @@ static void seed_body(Scope *s, const bool *active)
         Type t = *type_of(d->m, loop->out[k]);
         if ((int64_t)k < loop->attrs.carried) {
             if (active[k])
-                add_cotangent(s, result,
-                              carry(s, g ? build_as(&s->parent->b, g, t) : zeros(&s->parent->b, t)));
+                add_cotangent(
+                    s, result,
+                    carry(s, g ? build_as(&s->parent->b, g, t) : zeros(&s->parent->b, t)));
         } else if (g && type_find(type_of(d->m, g), dim) < 0) {
             add_cotangent(s, result, g);
         } else if (g) {
             Type inner = type_without(type_of(d->m, g), dim);
-            add_cotangent(s, result,
-                          slice_of(s, build_as(&s->parent->b, g,
-                                               type_stacked(&inner, loop->attrs.dim))));
+            add_cotangent(
+                s, result,
+                slice_of(s, build_as(&s->parent->b, g, type_stacked(&inner, loop->attrs.dim))));
         }
     }
 }

@@ -141,7 +141,8 @@ static PassStatus check_args(const Job *j, const Fn *fn)
     const Module *m = j->m;
     for (size_t i = 0; i < fn->args.n; i++) {
         FnArg a = fn->args.data[i];
-        if (a.role == ARG_tokens || type_find(type_of(m, fn->body->args.data[i]), m->batch.name) < 0)
+        if (a.role == ARG_tokens ||
+            type_find(type_of(m, fn->body->args.data[i]), m->batch.name) < 0)
             continue;
         const Tensor *t = &m->tensors.data[a.tensor];
         diag_error(m->diag, t->span, 522, "parameter '%s' has the dim '%s', which microbatch cuts",

@@ -220,8 +220,8 @@ static void adjust_ins(Adjust *a, Region *home, Ins *i)
             if (r->part[i->out[k]])
                 i->body->results.data[k] = share(a, &b, i->body->results.data[k]);
     } else if (part && (i->op == OP_dot || i->op == OP_scatter_add) && i->nin == 3) {
-        bool product = is_part(a, i->in[0]) || is_part(a, i->in[1]) ||
-                       has_batch(r, i->in[0]) || has_batch(r, i->in[1]);
+        bool product = is_part(a, i->in[0]) || is_part(a, i->in[1]) || has_batch(r, i->in[0]) ||
+                       has_batch(r, i->in[1]);
         uint32_t k = product ? 2 : 0;
         i->in[k] = share(a, &b, i->in[k]);
     } else if (part) {

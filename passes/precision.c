@@ -49,7 +49,8 @@ PassStatus pass_precision(Job *j)
         for (size_t f = 0; f < m->fns.n; f++)
             drop_casts(m, m->fns.data[f]->body, &map);
     } else if (m->train.compute != DT_f32) {
-        return pass_bug(j, NULL, "precision %s is refused before this", dtype_name(m->train.compute));
+        return pass_bug(j, NULL, "precision %s is refused before this",
+                        dtype_name(m->train.compute));
     }
     for (size_t v = 1; v < m->values.n; v++) {
         DType t = m->values.data[v].type.dtype;

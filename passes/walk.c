@@ -72,8 +72,8 @@ Value repeat_stack(Module *m, Ins *loop, Value v)
         if (loop->body->results.data[i] == v)
             return loop->out[i];
     Type t = *type_of(m, v);
-    Value stacked = value_new(m, loop->home, type_stacked(&t, loop->attrs.dim),
-                              m->values.data[v].name);
+    Value stacked =
+        value_new(m, loop->home, type_stacked(&t, loop->attrs.dim), m->values.data[v].name);
     m->values.data[stacked].def = loop;
     Value *out = NEW_ARRAY(m->arena, Value, loop->nout + 1);
     memcpy(out, loop->out, sizeof *out * loop->nout);

@@ -1,0 +1,41 @@
+/* emit.h - what the writers of the emitted C share; private to codegen/. */
+#ifndef MGC_EMIT_H
+#define MGC_EMIT_H
+
+#include "ir/plan.h"
+
+/* C identifiers: every name from a source is prefixed and reduced to letters, digits and '_', so it
+ * can neither be a keyword nor break out; two different things never get one identifier. */
+typedef struct CNames {
+    Arena *a;
+    Names *used;
+} CNames;
+
+CNames cnames_new(Arena *a);
+/* A fresh identifier: prefix, then s made safe, then _2, _3, ... if that is taken. */
+const char *cname(CNames *n, const char *prefix, const char *s);
+
+/* A C string literal, quotes included; and text fit for the inside of a comment. */
+void emit_string(FILE *out, const char *s);
+void emit_comment_text(FILE *out, const char *s, size_t n);
+
+const char *emit_dtype(DType t); /* "MG_F32" */
+
+typedef struct Emitter {
+    const Plan *p;
+    const Module *m;
+    Arena *a;
+    FILE *out;
+    CNames names;
+    const char **buffer; /* per buffer: its macro */
+    const char **desc;   /* per action id: the constant that describes it, or NULL */
+    const char *features;
+} Emitter;
+
+/* codegen/emit_tables.c */
+void emit_tensors(Emitter *e);
+void emit_actions(Emitter *e);
+void emit_descriptors(Emitter *e);
+void emit_program(Emitter *e);
+
+#endif

@@ -1,0 +1,451 @@
+/* emit_tables.c - the constant data of the emitted program: tensors, actions, descriptors, mg_main.
+ */
+#include "codegen/emit.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *where(const Emitter *e, Span s)
+{
+    int line, column;
+    if (!s.file)
+        return "";
+    diag_locate(e->m->diag, s, &line, &column);
+    return arena_printf(e->a, "%s:%d", diag_path(e->m->diag, s.file), line);
+}
+
+static const char *str(const Emitter *e, Name n)
+{
+    return name_str(e->m->names, n);
+}
+
+static void real(const Emitter *e, double x)
+{
+    if (isfinite(x))
+        fprintf(e->out, "%.17g", x);
+    else
+        fputs(isnan(x) ? "(0.0 / 0.0)" : x < 0 ? "(-1.0 / 0.0)" : "(1.0 / 0.0)", e->out);
+}
+
+static void sizes(const Emitter *e, const int64_t *v, int n)
+{
+    fputc('{', e->out);
+    for (int i = 0; i < n; i++)
+        fprintf(e->out, "%s%lld", i ? ", " : "", (long long)v[i]);
+    if (!n)
+        fputc('0', e->out);
+    fputc('}', e->out);
+}
+
+static void bytes(const Emitter *e, const uint8_t *v, int n)
+{
+    int64_t wide[MAX_RANK];
+    for (int i = 0; i < n; i++)
+        wide[i] = v[i];
+    sizes(e, wide, n);
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+static void emit_tensor(Emitter *e, size_t i)
+{
+    static const char *const inits[] = {"MG_INIT_CONST", "MG_INIT_NORMAL", "MG_INIT_UNIFORM"};
+    const Tensor *t = &e->m->tensors.data[i];
+    FILE *out = e->out;
+    int64_t stored[MAX_RANK];
+    for (int k = 0; k < t->type.rank; k++)
+        stored[k] = t->type.dims[k].size;
+    fputs("    {", out);
+    emit_string(out, str(e, t->external));
+    fputs(", ", out);
+    emit_string(out, str(e, t->slot));
+    fputs(", ", out);
+    emit_string(out, where(e, t->span));
+    fprintf(out, ", %s, %s, %s, %d, %d, %d,\n     ", emit_dtype(t->type.dtype),
+            t->slot ? "MG_STATE" : "MG_PARAM", e->buffer[e->p->tensor_buffer.data[i]], t->type.rank,
+            t->stacked, t->external_rank);
+    sizes(e, stored, t->type.rank);
+    fputs(", ", out);
+    sizes(e, t->valid, t->type.rank);
+    fputs(", ", out);
+    bytes(e, t->order, t->type.rank - t->stacked);
+    fputs(", ", out);
+    bytes(e, t->merge, t->external_rank);
+    fprintf(out, ", %s, ", inits[t->init]);
+    real(e, t->a);
+    fputs(", ", out);
+    real(e, t->b);
+    fputs("},\n", out);
+}
+
+void emit_tensors(Emitter *e)
+{
+    fputs("/* name, slot, source, dtype, role, offset, rank, stacked, external rank,\n"
+          " * stored sizes, valid sizes, external order, merged, initial value */\n"
+          "static const mg_tensor tensors[] = {\n",
+          e->out);
+    for (size_t i = 0; i < e->m->tensors.n; i++)
+        emit_tensor(e, i);
+    if (!e->m->tensors.n)
+        fputs("    {0},\n", e->out);
+    fputs("};\n\n", e->out);
+}
+
+/* ---- actions --------------------------------------------------------------------------------- */
+
+static const char *const kinds[ACT_count] = {
+    [ACT_loop] = "loop",           [ACT_end] = "end",
+    [ACT_kernel] = "kernel",       [ACT_gemm] = "product",
+    [ACT_attention] = "attention", [ACT_attention_grad] = "attention gradient",
+    [ACT_xent] = "cross-entropy",  [ACT_xent_grad] = "cross-entropy gradient",
+    [ACT_head] = "head",           [ACT_head_loss] = "head",
+    [ACT_gather] = "gather",       [ACT_scatter_add] = "scatter",
+    [ACT_random] = "random",       [ACT_copy] = "copy",
+    [ACT_zero] = "zero",           [ACT_guard] = "guard"};
+
+static int float_outputs(const Action *a, int *out)
+{
+    int n = 0;
+    for (int i = 0; i < a->noperands && a->kind == ACT_kernel && n < 6; i++)
+        if (a->operand[i].write && dtype_is_float(a->operand[i].type.dtype))
+            out[n++] = i;
+    return n;
+}
+
+static void emit_action(Emitter *e, const Action *a)
+{
+    FILE *out = e->out;
+    int written[6], n = float_outputs(a, written);
+    fputs("    {", out);
+    emit_string(out, str(e, a->name));
+    fputs(", ", out);
+    emit_string(out, kinds[a->kind]);
+    fputs(", ", out);
+    emit_string(out, where(e, a->span));
+    fprintf(out, ", %.4g, %.6g, %.6g, %d, {", a->seconds * 1e6, a->flops, a->bytes_moved, n);
+    for (int i = 0; i < n; i++) {
+        const Type *t = &a->operand[written[i]].type;
+        fprintf(out, "%s{%d, %s, %lld}", i ? ", " : "", written[i], emit_dtype(t->dtype),
+                (long long)type_elements(t));
+    }
+    fputs(n ? "}},\n" : "{0}}},\n", out);
+}
+
+void emit_actions(Emitter *e)
+{
+    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
+    const Action **by_id = NEW_ARRAY(e->a, const Action *, e->p->nactions + 1);
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++)
+            if (programs[k]->actions.data[i].id < e->p->nactions)
+                by_id[programs[k]->actions.data[i].id] = &programs[k]->actions.data[i];
+    fputs("/* name, kind, source, predicted us, FLOPs, bytes, floating outputs of a kernel */\n"
+          "static const mg_action actions[] = {\n",
+          e->out);
+    for (uint32_t i = 0; i < e->p->nactions; i++)
+        if (by_id[i])
+            emit_action(e, by_id[i]);
+    if (!e->p->nactions)
+        fputs("    {0},\n", e->out);
+    fputs("};\n\n", e->out);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static void flag(const Emitter *e, const char *name, bool x)
+{
+    if (x)
+        fprintf(e->out, ", .%s = true", name);
+}
+
+static void num(const Emitter *e, const char *name, int64_t x)
+{
+    if (x)
+        fprintf(e->out, ", .%s = %lld", name, (long long)x);
+}
+
+static void list(const Emitter *e, const char *name, const int64_t *v, int n)
+{
+    fprintf(e->out, ", .%s = ", name);
+    sizes(e, v, n);
+}
+
+static const char *desc_dtype(mg_dtype t)
+{
+    static const char *const names[] = {"0",      "MG_F32", "MG_F64", "MG_BF16",
+                                        "MG_F16", "MG_I32", "MG_I64", "MG_BOOL"};
+    return names[t];
+}
+
+static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    flag(e, "ta", d->ta);
+    flag(e, "tb", d->tb);
+    num(e, "variant", d->variant);
+    num(e, "m", d->m);
+    num(e, "n", d->n);
+    num(e, "k", d->k);
+    num(e, "lda", d->lda);
+    num(e, "ldb", d->ldb);
+    num(e, "ldc", d->ldc);
+    fputs(", .alpha = ", e->out);
+    real(e, d->alpha);
+    fputs(", .beta = ", e->out);
+    real(e, d->beta);
+    num(e, "batch", d->batch);
+    num(e, "sa", d->sa);
+    num(e, "sb", d->sb);
+    num(e, "sc", d->sc);
+}
+
+static void desc_attention(const Emitter *e, const mg_attention_desc *d)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    flag(e, "causal", d->causal);
+    fputs(", .scale = ", e->out);
+    real(e, d->scale);
+    num(e, "batch", d->batch);
+    num(e, "kv", d->kv);
+    num(e, "group", d->group);
+    num(e, "queries", d->queries);
+    num(e, "keys", d->keys);
+    num(e, "head", d->head);
+    num(e, "vhead", d->vhead);
+    fputs(",\n    ", e->out);
+    fputs(".q = ", e->out);
+    sizes(e, d->q, 4);
+    list(e, "k", d->k, 3);
+    list(e, "v", d->v, 3);
+    list(e, "o", d->o, 4);
+    list(e, "lse", d->lse, 4);
+}
+
+static void desc_xent(const Emitter *e, const mg_xent_desc *d)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    num(e, "rows", d->rows);
+    num(e, "vocab", d->vocab);
+    num(e, "valid", d->valid);
+    num(e, "dloss_stride", d->dloss_stride);
+    num(e, "target_inner", d->target_inner);
+    num(e, "target_outer", d->target_outer);
+}
+
+static void desc_head(const Emitter *e, const mg_head_desc *d)
+{
+    fputs(".xent = {", e->out);
+    desc_xent(e, &d->xent);
+    fputs("}", e->out);
+    num(e, "hidden", d->hidden);
+    num(e, "chunk", d->chunk);
+    flag(e, "w_by_vocab", d->w_by_vocab);
+    flag(e, "dw_accumulate", d->dw_accumulate);
+}
+
+static void desc_gather(const Emitter *e, const mg_gather_desc *d)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    num(e, "indices", d->indices);
+    num(e, "outer", d->outer);
+    num(e, "n", d->n);
+    num(e, "inner", d->inner);
+    num(e, "index_inner", d->index_inner);
+    num(e, "index_outer", d->index_outer);
+    flag(e, "accumulate", d->accumulate);
+}
+
+static void desc_random(const Emitter *e, const mg_random_desc *d)
+{
+    fprintf(e->out, ".dtype = %s, .key = %lluu, .elements = %lld", desc_dtype(d->dtype),
+            (unsigned long long)d->key, (long long)d->elements);
+}
+
+static const char *desc_type(ActionKind k)
+{
+    switch (k) {
+    case ACT_gemm:
+        return "mg_gemm_desc";
+    case ACT_attention:
+    case ACT_attention_grad:
+        return "mg_attention_desc";
+    case ACT_xent:
+    case ACT_xent_grad:
+        return "mg_xent_desc";
+    case ACT_head:
+    case ACT_head_loss:
+        return "mg_head_desc";
+    case ACT_gather:
+    case ACT_scatter_add:
+        return "mg_gather_desc";
+    case ACT_random:
+        return "mg_random_desc";
+    default:
+        return NULL;
+    }
+}
+
+static void desc_body(const Emitter *e, const Action *a)
+{
+    switch (a->kind) {
+    case ACT_gemm:
+        desc_gemm(e, &a->gemm);
+        break;
+    case ACT_attention:
+    case ACT_attention_grad:
+        desc_attention(e, &a->attention);
+        break;
+    case ACT_xent:
+    case ACT_xent_grad:
+        desc_xent(e, &a->xent);
+        break;
+    case ACT_head:
+    case ACT_head_loss:
+        desc_head(e, &a->head);
+        break;
+    case ACT_gather:
+    case ACT_scatter_add:
+        desc_gather(e, &a->gather);
+        break;
+    default:
+        desc_random(e, &a->random);
+        break;
+    }
+}
+
+void emit_descriptors(Emitter *e)
+{
+    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
+    fputs("/* What products and library kernels are asked to do. */\n", e->out);
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
+            const Action *a = &programs[k]->actions.data[i];
+            const char *type = desc_type(a->kind);
+            if (!type)
+                continue;
+            e->desc[a->id] = cname(&e->names, "d_", str(e, a->name));
+            fprintf(e->out, "static const %s %s = {", type, e->desc[a->id]);
+            desc_body(e, a);
+            fputs("};\n", e->out);
+        }
+    fputs("\n", e->out);
+}
+
+/* ---- mg_main --------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, const void *data, size_t n)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ p[i]) * 1099511628211u; /* FNV-1a */
+    return h;
+}
+
+/* What a checkpoint depends on: external names, shapes and types of all tensors, the optimizer. */
+static uint64_t fingerprint(const Emitter *e)
+{
+    uint64_t h = 14695981039346656037u;
+    for (size_t i = 0; i < e->m->tensors.n; i++) {
+        const Tensor *t = &e->m->tensors.data[i];
+        const char *name = str(e, t->external), *slot = str(e, t->slot);
+        h = mix(h, name, strlen(name) + 1);
+        h = mix(h, slot, strlen(slot) + 1);
+        h = mix(h, &t->type.dtype, sizeof t->type.dtype);
+        h = mix(h, t->valid, (size_t)t->type.rank * sizeof *t->valid);
+        h = mix(h, t->order, (size_t)(t->type.rank - t->stacked));
+        h = mix(h, t->merge, (size_t)t->external_rank);
+    }
+    return mix(h, &e->m->train.optimizer, sizeof e->m->train.optimizer);
+}
+
+static void entry_offset(const Emitter *e, const char *name, int buffer)
+{
+    fprintf(e->out, ", .%s = ", name);
+    if (buffer < 0)
+        fputs("-1", e->out);
+    else
+        fputs(e->buffer[buffer], e->out);
+}
+
+static void emit_entry(const Emitter *e, const char *name, const Program *p)
+{
+    if (!p) {
+        fprintf(e->out, "    .%s = {.present = false},\n", name);
+        return;
+    }
+    fprintf(e->out, "    .%s = {.present = true", name);
+    entry_offset(e, "tokens", p->tokens);
+    num(e, "batch", p->batch);
+    num(e, "window", p->window);
+    entry_offset(e, "lr", p->lr);
+    entry_offset(e, "step", p->step);
+    entry_offset(e, "seed", p->seed);
+    entry_offset(e, "pos", p->pos);
+    entry_offset(e, "loss", p->loss);
+    entry_offset(e, "norm", p->norm);
+    entry_offset(e, "logits", p->logits);
+    fprintf(e->out, ",\n        .predicted_ms = %.6g, .flops = %.9g},\n", p->seconds * 1e3,
+            p->flops);
+}
+
+static const char *config_line(const Emitter *e)
+{
+    const Train *t = &e->m->train;
+    static const char *const schedules[] = {"constant", "linear", "cosine"};
+    const char *opt =
+        t->optimizer == OPT_adamw
+            ? arena_printf(e->a, "adamw(betas = (%g, %g), eps = %g, decay = %g where rank >= %d)",
+                           t->beta1, t->beta2, t->eps, t->decay, t->decay_rank)
+            : arena_printf(e->a, "sgd(momentum = %g, decay = %g where rank >= %d)", t->momentum,
+                           t->decay, t->decay_rank);
+    return arena_printf(e->a,
+                        "%s, lr %s(peak = %g, warmup = %lld, steps = %lld, floor = %g), "
+                        "clip %g, %s, microbatch %lld",
+                        opt, schedules[t->schedule], t->peak, (long long)t->warmup,
+                        (long long)t->steps, t->floor, t->clip, dtype_name(t->compute),
+                        (long long)e->m->layout.microbatch);
+}
+
+static void named(const Emitter *e, const char *field, const char *text)
+{
+    fprintf(e->out, "    .%s = ", field);
+    emit_string(e->out, text);
+    fputs(",\n", e->out);
+}
+
+void emit_program(Emitter *e)
+{
+    static const char *const lr[] = {"MG_LR_CONSTANT", "MG_LR_LINEAR", "MG_LR_COSINE"};
+    const Plan *p = e->p;
+    const Train *t = &e->m->train;
+    FILE *out = e->out;
+    fputs("const mg_program mg_main = {\n    .abi = MG_ABI,\n", out);
+    named(e, "name", str(e, e->m->name));
+    named(e, "source", e->m->source);
+    named(e, "compiler", "mgc " MGC_VERSION);
+    named(e, "layout", str(e, e->m->layout.name));
+    fprintf(out, "    .fingerprint = 0x%016llxu,\n", (unsigned long long)fingerprint(e));
+    named(e, "cpu_features", e->features);
+    fprintf(out, "    .compute = %s,\n", emit_dtype(t->compute));
+    fprintf(out,
+            "    .arena_bytes = %lld,\n    .persistent_bytes = %lld,\n"
+            "    .scratch_bytes = %lld,\n",
+            (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->scratch_bytes);
+    fprintf(out, "    .batch = %lld,\n    .seq = %lld,\n    .vocab = %lld,\n",
+            (long long)e->m->batch.size, (long long)e->m->seq.size, (long long)e->m->vocab);
+    fprintf(out,
+            "    .tensors = tensors,\n    .ntensors = %zu,\n    .actions = actions,\n"
+            "    .nactions = %u,\n",
+            e->m->tensors.n, p->nactions);
+    fprintf(out, "    .lr = {%s, ", lr[t->schedule]);
+    real(e, t->peak);
+    fputs(", ", out);
+    real(e, t->floor);
+    fprintf(out, ", %lld, %lld},\n", (long long)t->warmup, (long long)t->steps);
+    named(e, "optimizer", t->optimizer == OPT_adamw ? "adamw" : "sgd");
+    emit_entry(e, "step", p->train);
+    emit_entry(e, "eval", p->eval);
+    emit_entry(e, "sample", p->sample);
+    named(e, "config", config_line(e));
+    fputs("};\n", out);
+}

@@ -1,0 +1,85 @@
+/* link.c - the executable: kernels and emitted C in a private directory, then the C compiler. */
+#include "codegen/link.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Runs a program found in PATH and waits. Returns its exit status, or -1 with errno. */
+static int run(const char *const *argv)
+{
+    pid_t pid;
+    int status, wrong = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
+    if (wrong) {
+        errno = wrong;
+        return -1;
+    }
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static bool compile(const Plan *p, const char *dir, const char *lib_dir, const char *to)
+{
+    Arena *a = p->module->arena;
+    const char *cc = getenv("MGC_CC");
+    cc = cc && *cc ? cc : "cc";
+    const char *argv[] = {cc,
+                          "-std=c17",
+                          "-O1",
+                          "-Wall",
+                          "-Wextra",
+                          "-Werror",
+                          arena_printf(a, "-I%s/include", lib_dir),
+                          arena_printf(a, "%s/program.c", dir),
+                          arena_printf(a, "%s/kernels.o", dir),
+                          arena_printf(a, "%s/libmgrt.a", lib_dir),
+                          "-lm",
+                          "-lpthread",
+                          "-ldl",
+                          "-o",
+                          to,
+                          NULL};
+    int status = run(argv);
+    if (status < 0)
+        diag_error(p->module->diag, (Span){0}, 522, "cannot run the C compiler '%s': %s", cc,
+                   strerror(errno));
+    else if (status)
+        diag_error(p->module->diag, (Span){0}, 522, "the C compiler '%s' failed with status %d", cc,
+                   status);
+    if (status)
+        diag_help(p->module->diag, "set MGC_CC to a C compiler that works");
+    return status == 0;
+}
+
+bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *out)
+{
+    Module *m = p->module;
+    const char *dir = temp_dir(m->arena, NULL), *features = "";
+    if (!dir) {
+        diag_error(m->diag, (Span){0}, 523, "cannot make a temporary directory: %s",
+                   strerror(errno));
+        return false;
+    }
+    const char *beside = arena_printf(m->arena, "%s.%ld.tmp", out, (long)getpid());
+    bool ok = kernels(p, KERNEL_object, arena_printf(m->arena, "%s/kernels.o", dir), &features);
+    if (ok && !emit_to_file(p, features, arena_printf(m->arena, "%s/program.c", dir))) {
+        diag_error(m->diag, (Span){0}, 523, "cannot write in '%s': %s", dir, strerror(errno));
+        ok = false;
+    }
+    ok = ok && compile(p, dir, lib_dir, beside);
+    if (ok && rename(beside, out)) {
+        diag_error(m->diag, (Span){0}, 523, "cannot write '%s': %s", out, strerror(errno));
+        ok = false;
+    }
+    if (!ok)
+        unlink(beside);
+    remove_dir(dir);
+    return ok;
+}

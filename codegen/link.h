@@ -1,0 +1,27 @@
+/* link.h - from a plan to files: the executable, or a source tree that makes it. */
+#ifndef MGC_LINK_H
+#define MGC_LINK_H
+
+#include "ir/plan.h"
+
+/* codegen_kernels, passed in so that only who makes kernels loads LLVM. */
+typedef bool KernelsFn(const Plan *p, KernelOutput form, const char *path, const char **features);
+
+/* Writes the executable `out`: kernels, emitted C, the runtime of lib_dir (libmgrt.a and
+ * include/abi.h), put together by $MGC_CC or cc in a private directory, then renamed into place.
+ * False: told on the module's diag, and no file is left. */
+bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *out);
+
+/* Writes the directory `dir` (which must not exist): program.c, kernels.s, abi.h, libmgrt.a and a
+ * Makefile that needs a C compiler only. False: told, and nothing is left. */
+bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir);
+
+/* codegen/files.c: a fresh private directory (in $TMPDIR, or beside `beside`), its removal, and
+ * copies. Paths are in `a`. NULL or false: errno says why. */
+const char *temp_dir(Arena *a, const char *beside);
+void remove_dir(const char *dir); /* the plain files in it, and itself */
+bool copy_file(const char *from, const char *to);
+/* Emits the program's C to a file. */
+bool emit_to_file(const Plan *p, const char *features, const char *path);
+
+#endif

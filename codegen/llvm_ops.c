@@ -1,0 +1,231 @@
+/* llvm_ops.c - pointwise ops as LLVM instructions.
+ *
+ * Products and sums may be contracted to fused multiply-adds; nothing else is relaxed, so that
+ * infinities and NaNs stay what they are and can be found. The functions of libm are called by
+ * name with glibc's vector variants (libmvec, at most 4 ulp) announced at the call, which the loop
+ * vectoriser then widens; what is left of a loop calls the scalar function. */
+#include "codegen/llvm_gen.h"
+
+#include <math.h>
+#include <string.h>
+
+LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
+{
+    switch (t) {
+    case DT_f64:
+        return l->f64;
+    case DT_i32:
+        return l->i32;
+    case DT_i64:
+        return l->i64;
+    case DT_bool:
+        return l->i1;
+    default:
+        return l->f32;
+    }
+}
+
+LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t)
+{
+    return t == DT_bool ? l->i8 : llvm_register_type(l, t);
+}
+
+static LLVMValueRef contract(LLVMValueRef v)
+{
+    if (LLVMCanValueUseFastMathFlags(v))
+        LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
+    return v;
+}
+
+LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef v = LLVMBuildFAdd(l->b, a, b, "");
+    if (LLVMCanValueUseFastMathFlags(v))
+        LLVMSetFastMathFlags(v, LLVMFastMathAllowContract | LLVMFastMathAllowReassoc);
+    return v;
+}
+
+static LLVMValueRef intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,
+                              LLVMValueRef *args)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->mod, id, &t, 1);
+    return LLVMBuildCall2(l->b, LLVMIntrinsicGetType(l->c, id, &t, 1), f, args, (unsigned)n, "");
+}
+
+LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef args[2] = {a, b};
+    return intrinsic(l, "llvm.maximum", llvm_register_type(l, t), 2, args);
+}
+
+/* ---- libm ----------------------------------------------------------------------------------- */
+
+static void mark_pure(LlvmModule *l, LLVMValueRef f)
+{
+    static const char *const marks[] = {"nounwind", "willreturn", "memory"};
+    for (int i = 0; i < 3; i++) {
+        unsigned kind = LLVMGetEnumAttributeKindForName(marks[i], strlen(marks[i]));
+        LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                                LLVMCreateEnumAttribute(l->c, kind, 0));
+    }
+}
+
+/* Declares the variants of a function for each vector width there is, and describes them in the
+ * form of the attribute "vector-function-abi-variant" (names: Intel's vector function ABI). */
+static const char *declare_variants(LlvmModule *l, const char *name, LLVMTypeRef t, bool wide,
+                                    int nargs)
+{
+    static const struct {
+        int bits;
+        char isa;
+    } widths[] = {{512, 'e'}, {256, 'd'}, {128, 'b'}};
+    char *list = arena_strdup(l->arena, "");
+    for (int i = 0; i < 3; i++) {
+        if (widths[i].bits > l->vector_bits)
+            continue;
+        int lanes = widths[i].bits / (wide ? 64 : 32);
+        const char *args = nargs == 2 ? "vv" : "v";
+        char *mangled = arena_printf(l->arena, "_ZGV%cN%d%s_%s", widths[i].isa, lanes, args, name);
+        if (!LLVMGetNamedFunction(l->mod, mangled)) {
+            LLVMTypeRef v = LLVMVectorType(t, (unsigned)lanes), in[2] = {v, v};
+            LLVMValueRef f =
+                LLVMAddFunction(l->mod, mangled, LLVMFunctionType(v, in, (unsigned)nargs, 0));
+            mark_pure(l, f);
+            vec_push(l->arena, &l->variants, f);
+        }
+        list = arena_printf(l->arena, "%s%s_ZGV_LLVM_N%d%s_%s(%s)", list, *list ? "," : "", lanes,
+                            args, name, mangled);
+    }
+    return list;
+}
+
+static LLVMValueRef libm(LlvmModule *l, const char *base, DType t, int nargs, LLVMValueRef a,
+                         LLVMValueRef b)
+{
+    bool wide = t == DT_f64;
+    LLVMTypeRef type = llvm_register_type(l, t), in[2] = {type, type};
+    const char *name = wide ? base : arena_printf(l->arena, "%sf", base);
+    LLVMTypeRef ft = LLVMFunctionType(type, in, (unsigned)nargs, 0);
+    LLVMValueRef f = LLVMGetNamedFunction(l->mod, name);
+    if (!f) {
+        f = LLVMAddFunction(l->mod, name, ft);
+        mark_pure(l, f);
+    }
+    LLVMValueRef args[2] = {a, b};
+    LLVMValueRef call = LLVMBuildCall2(l->b, ft, f, args, (unsigned)nargs, "");
+    if (l->vector_bits) {
+        static const char key[] = "vector-function-abi-variant";
+        const char *list = declare_variants(l, name, type, wide, nargs);
+        LLVMAddCallSiteAttribute(
+            call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+            LLVMCreateStringAttribute(l->c, key, sizeof key - 1, list, (unsigned)strlen(list)));
+    }
+    return call;
+}
+
+void llvm_keep_variants(LlvmModule *l)
+{
+    if (!l->variants.n)
+        return;
+    LLVMValueRef list = LLVMConstArray2(l->ptr, l->variants.data, l->variants.n);
+    LLVMValueRef used = LLVMAddGlobal(l->mod, LLVMTypeOf(list), "llvm.compiler.used");
+    LLVMSetInitializer(used, list);
+    LLVMSetLinkage(used, LLVMAppendingLinkage);
+    LLVMSetSection(used, "llvm.metadata");
+}
+
+/* ---- ops ------------------------------------------------------------------------------------ */
+
+static LLVMValueRef number(const LlvmModule *l, DType t, double x)
+{
+    return dtype_is_float(t) ? LLVMConstReal(llvm_register_type(l, t), x)
+                             : LLVMConstInt(llvm_register_type(l, t), (uint64_t)(int64_t)x, 1);
+}
+
+static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
+{
+    LLVMTypeRef type = llvm_register_type(l, t);
+    LLVMBuilderRef b = l->b;
+    bool real = dtype_is_float(t);
+    switch (op) {
+    case OP_copy:
+        return a;
+    case OP_neg:
+        return real ? LLVMBuildFNeg(b, a, "") : LLVMBuildNeg(b, a, "");
+    case OP_abs:
+        if (real)
+            return intrinsic(l, "llvm.fabs", type, 1, &a);
+        return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntSLT, a, number(l, t, 0), ""),
+                               LLVMBuildNeg(b, a, ""), a, "");
+    case OP_sqrt:
+        return intrinsic(l, "llvm.sqrt", type, 1, &a);
+    case OP_rsqrt:
+        return LLVMBuildFDiv(b, number(l, t, 1), intrinsic(l, "llvm.sqrt", type, 1, &a), "");
+    case OP_sigmoid: /* exp(-a) may overflow to infinity: 1 / inf is the right 0 */
+        a = libm(l, "exp", t, 1, LLVMBuildFNeg(b, a, ""), NULL);
+        return LLVMBuildFDiv(b, number(l, t, 1), LLVMBuildFAdd(b, number(l, t, 1), a, ""), "");
+    default:
+        return libm(l, op_info[op].name, t, 1, a, NULL); /* exp log tanh erf sin cos */
+    }
+}
+
+static LLVMValueRef compare(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b)
+{
+    static const LLVMRealPredicate real[] = {LLVMRealOLT, LLVMRealOLE, LLVMRealOGT,
+                                             LLVMRealOGE, LLVMRealOEQ, LLVMRealUNE};
+    static const LLVMIntPredicate whole[] = {LLVMIntSLT, LLVMIntSLE, LLVMIntSGT,
+                                             LLVMIntSGE, LLVMIntEQ,  LLVMIntNE};
+    int at = (int)op - OP_lt;
+    return dtype_is_float(t) ? LLVMBuildFCmp(l->b, real[at], a, b, "")
+                             : LLVMBuildICmp(l->b, whole[at], a, b, "");
+}
+
+static LLVMValueRef binary(LlvmModule *l, Op op, DType t, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMBuilderRef b = l->b;
+    bool real = dtype_is_float(t);
+    switch (op) {
+    case OP_add:
+        return real ? contract(LLVMBuildFAdd(b, x, y, "")) : LLVMBuildAdd(b, x, y, "");
+    case OP_sub:
+        return real ? contract(LLVMBuildFSub(b, x, y, "")) : LLVMBuildSub(b, x, y, "");
+    case OP_mul:
+        return real ? contract(LLVMBuildFMul(b, x, y, "")) : LLVMBuildMul(b, x, y, "");
+    case OP_div:
+        return real ? LLVMBuildFDiv(b, x, y, "") : LLVMBuildSDiv(b, x, y, "");
+    case OP_max: /* as op_evaluate: a >= b ? a : b, so that a NaN in b shows */
+        return LLVMBuildSelect(b, compare(l, OP_ge, t, x, y), x, y, "");
+    case OP_min:
+        return LLVMBuildSelect(b, compare(l, OP_le, t, x, y), x, y, "");
+    default:
+        return libm(l, "pow", t, 2, x, y);
+    }
+}
+
+LLVMValueRef llvm_pointwise(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b,
+                            LLVMValueRef c)
+{
+    if (op == OP_select)
+        return LLVMBuildSelect(l->b, a, b, c, "");
+    if (op >= OP_lt && op <= OP_ne)
+        return compare(l, op, t, a, b);
+    return op_info[op].least == 1 ? unary(l, op, t, a) : binary(l, op, t, a, b);
+}
+
+LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
+{
+    LLVMTypeRef type = llvm_register_type(l, to);
+    LLVMBuilderRef b = l->b;
+    if (from == to)
+        return x;
+    if (to == DT_bool)
+        return compare(l, OP_ne, from, x, number(l, from, 0));
+    if (dtype_is_float(from))
+        return dtype_is_float(to) ? LLVMBuildFPCast(b, x, type, "")
+                                  : LLVMBuildFPToSI(b, x, type, "");
+    if (from == DT_bool)
+        return dtype_is_float(to) ? LLVMBuildUIToFP(b, x, type, "") : LLVMBuildZExt(b, x, type, "");
+    return dtype_is_float(to) ? LLVMBuildSIToFP(b, x, type, "")
+                              : LLVMBuildIntCast2(b, x, type, 1, "");
+}

@@ -1,0 +1,377 @@
+/* builtin.c - the functions of builtin.def. Each sees its arguments counted and of the right kinds.
+ */
+#include "grammar/elab.h"
+
+#include <string.h>
+
+static const Val poison = {.kind = VAL_POISON};
+
+typedef struct Call {
+    const Node *node;
+    const Node *arg[3];
+    int nargs;
+    bool over_given;
+    DimList over; /* or along */
+    const Node *over_node;
+    const Node *option;
+} Call;
+
+typedef Val BuiltinFn(Elab *e, const Call *c);
+
+/* A value that must be a tensor: numbers have no dims. */
+static bool tensor_arg(Elab *e, const Call *c, Value *x)
+{
+    Val v = expr(e, c->arg[0]);
+    if (v.kind == VAL_NUMBER)
+        fail(e, c->arg[0]->span, 214, "'%s' of a number, which has no dims",
+             text(e, c->node->name));
+    *x = v.value;
+    return v.kind == VAL_TENSOR;
+}
+
+static bool has_all(Elab *e, const Call *c, Value x)
+{
+    const Type *t = type_of(e->module, x);
+    for (int i = 0; i < c->over.n; i++)
+        if (type_find(t, c->over.dim[i].name) < 0) {
+            fail(e, c->over_node->list.data[0]->at, 215, "'%s': the value has no dim '%s'",
+                 text(e, c->node->name), text(e, c->over.dim[i].name));
+            note(e, c->arg[0]->span, "its dims are %s", type_text(e, x));
+            return false;
+        }
+    return true;
+}
+
+/* ---- reductions --------------------------------------------------------------------------- */
+
+static bool reduction(Elab *e, const Call *c, Value *x, Attrs *attrs)
+{
+    if (!tensor_arg(e, c, x) || !has_all(e, c, *x))
+        return false;
+    const Type *t = type_of(e->module, *x);
+    if (!dtype_is_float(t->dtype)) {
+        fail(e, c->arg[0]->span, 211, "'%s' of %s", text(e, c->node->name),
+             t->dtype == DT_bool ? "conditions" : "indices");
+        return false;
+    }
+    attrs->over = c->over;
+    for (int i = 0; !c->over_given && i < t->rank; i++)
+        attrs->over.dim[attrs->over.n++] = t->dims[i];
+    return check_padding(e, c->node->at, &attrs->over);
+}
+
+static Val builtin_sum(Elab *e, const Call *c)
+{
+    Attrs attrs = {0};
+    Value x;
+    if (!reduction(e, c, &x, &attrs))
+        return poison;
+    return attrs.over.n ? make(e, c->node->at, OP_sum, &attrs, 1, &x) : tensor_val(x);
+}
+
+static Val builtin_mean(Elab *e, const Call *c)
+{
+    Attrs attrs = {0};
+    Value x;
+    if (!reduction(e, c, &x, &attrs))
+        return poison;
+    if (!attrs.over.n)
+        return tensor_val(x);
+    Val sum = make(e, c->node->at, OP_sum, &attrs, 1, &x);
+    Number share = number_real(1 / dims_number(e, &attrs.over).d);
+    return apply2(e, c->node->at, OP_mul, sum, (Val){.kind = VAL_NUMBER, .number = share});
+}
+
+static Val builtin_max(Elab *e, const Call *c)
+{
+    if (c->nargs == 2 && !c->over_given)
+        return apply2(e, c->node->at, OP_max, expr(e, c->arg[0]), expr(e, c->arg[1]));
+    if (c->nargs == 2 || !c->over_given) {
+        fail(e, c->node->at, 241, "max takes two values, or one and `over`");
+        return poison;
+    }
+    Attrs attrs = {0};
+    Value x;
+    return reduction(e, c, &x, &attrs) ? make(e, c->node->at, OP_rmax, &attrs, 1, &x) : poison;
+}
+
+static Val builtin_min(Elab *e, const Call *c)
+{
+    return apply2(e, c->node->at, OP_min, expr(e, c->arg[0]), expr(e, c->arg[1]));
+}
+
+static Val builtin_pow(Elab *e, const Call *c)
+{
+    return apply2(e, c->node->at, OP_pow, expr(e, c->arg[0]), expr(e, c->arg[1]));
+}
+
+/* ---- choices and indices ------------------------------------------------------------------ */
+
+/* A condition known at compile time chooses there: the other side is not computed. */
+static Val builtin_select(Elab *e, const Call *c)
+{
+    Val cond = expr(e, c->arg[0]);
+    if (cond.kind == VAL_NUMBER)
+        return expr(e, c->arg[cond.number.d != 0 ? 1 : 2]);
+    Val a = expr(e, c->arg[1]), b = expr(e, c->arg[2]);
+    if (cond.kind == VAL_POISON || a.kind == VAL_POISON || b.kind == VAL_POISON)
+        return poison;
+    if (type_of(e->module, cond.value)->dtype != DT_bool) {
+        fail(e, c->arg[0]->span, 250, "the condition of select must be a comparison");
+        return poison;
+    }
+    bool wide = (a.kind == VAL_TENSOR && type_of(e->module, a.value)->dtype == DT_f64) ||
+                (b.kind == VAL_TENSOR && type_of(e->module, b.value)->dtype == DT_f64);
+    DType t = wide ? DT_f64 : e->compute;
+    Val *sides[2] = {&a, &b};
+    for (int i = 0; i < 2; i++) {
+        Value v = as_tensor(e, *sides[i], t);
+        if (!dtype_is_float(type_of(e->module, v)->dtype))
+            return fail(e, c->arg[1 + i]->span, 211, "select of indices or conditions");
+        *sides[i] = tensor_val(build_cast(&e->b, v, t));
+    }
+    Type all = *type_of(e->module, cond.value);
+    for (int i = 0; i < 2; i++) {
+        const Type *more = type_of(e->module, sides[i]->value);
+        for (int k = 0; k < more->rank; k++)
+            if (type_find(&all, more->dims[k].name) < 0 && all.rank < MAX_RANK)
+                all.dims[all.rank++] = more->dims[k];
+    }
+    return fits(e, c->node->at, &all)
+               ? make(e, c->node->at, OP_select, NULL, 3, (Value[]){cond.value, a.value, b.value})
+               : poison;
+}
+
+static bool dim_arg(Elab *e, const Call *c, Dim *d)
+{
+    const Node *n = node_bare(c->arg[0]);
+    if (n->kind != N_NAME) {
+        fail(e, n->span, 204, "'%s' takes a dim", text(e, c->node->name));
+        return false;
+    }
+    if (e->constant) {
+        fail(e, c->node->at, 223, "'%s' is a tensor; a number is wanted here",
+             text(e, c->node->name));
+        return false;
+    }
+    return resolve_dim(e, n, d);
+}
+
+static Val builtin_index(Elab *e, const Call *c)
+{
+    Dim d;
+    return dim_arg(e, c, &d) ? tensor_val(build_iota(&e->b, e->compute, d)) : poison;
+}
+
+/* Which elements of a dim are not padding: a condition, or 1 where none is. */
+static Val builtin_valid(Elab *e, const Call *c)
+{
+    Dim d;
+    if (!dim_arg(e, c, &d))
+        return poison;
+    const DimInfo *info = dim_info(e, d.name);
+    if (info->size == info->valid)
+        return (Val){.kind = VAL_NUMBER, .number = number_int(1)};
+    Value index = build_iota(&e->b, e->compute, d);
+    Value end = build_const(&e->b, e->compute, (double)info->valid);
+    return make(e, c->node->at, OP_lt, NULL, 2, (Value[]){index, end});
+}
+
+static Val pick_at(Elab *e, const Call *c, Value x, int64_t at)
+{
+    Dim d = c->over.dim[0];
+    int64_t n = dim_info(e, d.name)->valid;
+    if (at < 0 || at >= n)
+        return fail(e, (c->option ? c->option : c->node)->span, 251,
+                    "index %lld of dim '%s', which has %lld", (long long)at, text(e, d.name),
+                    (long long)n);
+    Attrs attrs = {.dim = d, .at = at};
+    return make(e, c->node->at, OP_pick, &attrs, 1, &x);
+}
+
+static Val builtin_pick(Elab *e, const Call *c)
+{
+    Value x;
+    int64_t at;
+    if (!c->option) {
+        fail(e, c->node->at, 243, "'pick' needs `at = ...`");
+        return poison;
+    }
+    if (!tensor_arg(e, c, &x) || !has_all(e, c, x) || !integer_of(e, c->option->a, &at))
+        return poison;
+    return pick_at(e, c, x, at);
+}
+
+static Val builtin_last(Elab *e, const Call *c)
+{
+    Value x;
+    if (!tensor_arg(e, c, &x) || !has_all(e, c, x))
+        return poison;
+    return pick_at(e, c, x, dim_info(e, c->over.dim[0].name)->valid - 1);
+}
+
+static Val builtin_rotate(Elab *e, const Call *c)
+{
+    Value x;
+    if (!tensor_arg(e, c, &x) || !has_all(e, c, x))
+        return poison;
+    Dim d = c->over.dim[0];
+    if (!check_padding(e, c->node->at, &c->over))
+        return poison;
+    if (c->over.n != 1 || d.size % 2) {
+        fail(e, c->over_node->list.data[0]->at, 252, "'%s' is %lld, which has no halves",
+             text(e, d.name), (long long)d.size);
+        return poison;
+    }
+    Attrs attrs = {.dim = d};
+    return make(e, c->node->at, OP_rotate, &attrs, 1, &x);
+}
+
+/* ---- dropout and next --------------------------------------------------------------------- */
+
+/* Elements are kept with probability 1 - p and scaled by 1 / (1 - p). */
+static Val drop(Elab *e, const Call *c, Value x, double p)
+{
+    Type t = *type_of(e->module, x);
+    if (!dtype_is_float(t.dtype))
+        return fail(e, c->arg[0]->span, 211, "dropout of indices or conditions");
+    if (!e->step) {
+        Type scalar = {.dtype = DT_i64};
+        e->step = fn_arg(e, ARG_step, 0, scalar, "step");
+        e->seed = fn_arg(e, ARG_seed, 0, scalar, "seed");
+    }
+    Attrs attrs = {0};
+    attrs.key = unique_path(e, path_join(e, e->frame->path, "dropout"));
+    Value in[3] = {e->seed, e->step, loop_index(e)};
+    Value random = build_typed(&e->b, OP_random, &attrs, 3, in, 1, &t, NULL)->out[0];
+    Value keep = build2(&e->b, OP_ge, random, build_const(&e->b, t.dtype, p));
+    Value scaled = build2(&e->b, OP_mul, x, build_const(&e->b, t.dtype, 1 / (1 - p)));
+    Value zero = build_const(&e->b, t.dtype, 0);
+    return tensor_val(
+        build_as(&e->b, build(&e->b, OP_select, NULL, 3, (Value[]){keep, scaled, zero}), t));
+}
+
+static Val builtin_dropout(Elab *e, const Call *c)
+{
+    Value x;
+    double p;
+    if (!c->option) {
+        fail(e, c->node->at, 243, "'dropout' needs `p = ...`");
+        return poison;
+    }
+    if (!tensor_arg(e, c, &x) || !real_of(e, c->option->a, &p))
+        return poison;
+    if (!(p >= 0 && p < 1)) {
+        fail(e, c->option->a->span, 253,
+             "p = %g; the share that is dropped is at least 0 and below 1", p);
+        return poison;
+    }
+    return p == 0 || e->mode != MODE_TRAIN ? tensor_val(x) : drop(e, c, x, p);
+}
+
+static Val builtin_next(Elab *e, const Call *c)
+{
+    Val v = expr(e, c->arg[0]);
+    if (v.kind == VAL_POISON)
+        return poison;
+    if (v.kind != VAL_TENSOR || v.value != e->tokens) {
+        fail(e, c->arg[0]->span, 254, "next takes the token input of the model itself");
+        return poison;
+    }
+    /* While sampling nobody knows what comes next. */
+    return e->mode == MODE_SAMPLE ? poison : tensor_val(e->next);
+}
+
+/* ---- the table ---------------------------------------------------------------------------- */
+
+typedef struct Builtin {
+    const char *name;
+    Op op; /* UNARY */
+    int least, most, along, over;
+    const char *option, *usage;
+    BuiltinFn *fn;
+} Builtin;
+
+static const Builtin builtins[] = {
+#define UNARY(op) {#op, OP_##op, 1, 1, 0, 0, NULL, #op "(x)", NULL},
+#define BUILTIN(name, least, most, along, over, option, usage)                                     \
+    {#name, OP_none, least, most, along, over, option, usage, builtin_##name},
+#include "grammar/builtin.def"
+};
+enum { NBUILTINS = sizeof builtins / sizeof *builtins };
+
+static const char *const names[] = {
+#define UNARY(op)          #op,
+#define BUILTIN(name, ...) #name,
+#include "grammar/builtin.def"
+};
+
+const char *const *builtin_names(size_t *n)
+{
+    *n = NBUILTINS;
+    return names;
+}
+
+static const Builtin *find(const char *name)
+{
+    for (int i = 0; i < NBUILTINS; i++)
+        if (strcmp(builtins[i].name, name) == 0)
+            return &builtins[i];
+    return NULL;
+}
+
+bool is_builtin(const char *name)
+{
+    return find(name);
+}
+
+static Val misused(Elab *e, const Builtin *b, Span at, const char *what)
+{
+    fail(e, at, 241, "'%s' %s", b->name, what);
+    help(e, "its use is %s", b->usage);
+    return poison;
+}
+
+/* Sorts the arguments into *c; what is wrong with them, or NULL. */
+static const char *arrange(Elab *e, const Builtin *b, const Args *a, Call *c, Span *at)
+{
+    *at = a->call->at;
+    c->node = a->call;
+    c->nargs = (int)a->positional.n;
+    if (a->call->text)
+        return "has no parameters that `as` could name";
+    if (a->positional.n < (size_t)b->least || a->positional.n > (size_t)b->most)
+        return arena_printf(e->arena, "takes %d value%s; %zu are given", b->least,
+                            b->least == 1 ? "" : "s", a->positional.n);
+    for (size_t i = 0; i < a->positional.n; i++)
+        c->arg[i] = a->positional.data[i];
+    for (size_t i = 0; i < a->named.n; i++) {
+        *at = a->named.data[i]->at;
+        if (!b->option || strcmp(b->option, text(e, a->named.data[i]->name)) != 0 || c->option)
+            return arena_printf(e->arena, "has no argument '%s'", text(e, a->named.data[i]->name));
+        c->option = a->named.data[i];
+    }
+    *at = a->call->at;
+    if (a->along.n > (b->along ? 1 : 0) || a->over.n > (b->over ? 1 : 0))
+        return a->along.n > (b->along ? 1 : 0) ? "takes no `along` here" : "takes no `over` here";
+    if ((b->along == 2 && !a->along.n) || (b->over == 2 && !a->over.n))
+        return b->along == 2 ? "needs `along d`" : "needs `over d`";
+    c->over_given = a->along.n || a->over.n;
+    c->over_node = a->along.n ? a->along.data[0] : a->over.n ? a->over.data[0] : NULL;
+    return NULL;
+}
+
+Val call_builtin(Elab *e, const Args *a)
+{
+    const Builtin *b = find(text(e, a->call->name));
+    Call c = {0};
+    Span at;
+    const char *wrong = arrange(e, b, a, &c, &at);
+    if (wrong)
+        return misused(e, b, at, wrong);
+    if (c.over_node && !resolve_dims(e, &c.over_node->list, &c.over))
+        return poison;
+    if (b->along && c.over.n != 1)
+        return misused(e, b, c.over_node->at, "takes one dim");
+    return b->fn ? b->fn(e, &c) : apply1(e, a->call->at, b->op, expr(e, c.arg[0]));
+}

@@ -1,0 +1,92 @@
+/* composite.c - blocks of the prelude that are also ops: the op where it takes the operands, else
+ * (the caller does it) the definition. */
+#include "grammar/elab.h"
+
+#include <string.h>
+
+static const Val poison = {.kind = VAL_POISON};
+
+/* What a parameter of the block is bound to. */
+static const Sym *bound(Elab *e, const char *name)
+{
+    return find_local(e->frame, name_intern(e->names, name));
+}
+
+static Val bound_tensor(Elab *e, const char *name)
+{
+    const Sym *s = bound(e, name);
+    return s && s->val.kind == VAL_TENSOR ? s->val : poison;
+}
+
+static Val attention(Elab *e, const Node *n, bool *done)
+{
+    Val q = bound_tensor(e, "q"), k = bound_tensor(e, "k"), v = bound_tensor(e, "v");
+    Attrs attrs = {.along = bound(e, "pos")->dims.dim[0],
+                   .over = bound(e, "d")->dims,
+                   .causal = bound(e, "causal")->val.number.d != 0,
+                   .scale = bound(e, "scale")->val.number.d};
+    if (q.kind == VAL_POISON || k.kind == VAL_POISON || v.kind == VAL_POISON || attrs.over.n != 1)
+        return poison;
+    Value in[3] = {q.value, k.value, v.value};
+    Type out[2];
+    if (type_check(e->module, OP_attention, &attrs, 3, in, 2, out))
+        return poison;
+    DimList reads = {.n = 2, .dim = {attrs.along, attrs.over.dim[0]}};
+    *done = true;
+    return check_padding(e, n->at, &reads) ? make(e, n->at, OP_attention, &attrs, 3, in) : poison;
+}
+
+/* Is this next(tokens), or its last element along seq? */
+static bool is_next(const Elab *e, Value v, Dim *picked)
+{
+    const Ins *def = e->module->values.data[v].def;
+    if (def && def->op == OP_pick && def->attrs.at == def->attrs.dim.size - 1) {
+        *picked = def->attrs.dim;
+        v = def->in[0];
+    }
+    return v == e->next;
+}
+
+/* The mean over the targets, in double: it is the loss a run prints. */
+static Val mean(Elab *e, Span at, Val per_target)
+{
+    const Type *t = type_of(e->module, per_target.value);
+    DimList all = {.n = t->rank};
+    memcpy(all.dim, t->dims, sizeof all.dim);
+    Value wide = build_cast(&e->b, per_target.value, DT_f64);
+    Value sum = build_sum(&e->b, wide, &all);
+    Number share = number_real(1 / dims_number(e, &all).d);
+    return apply2(e, at, OP_mul, tensor_val(sum), (Val){.kind = VAL_NUMBER, .number = share});
+}
+
+static Val cross_entropy(Elab *e, const Node *n, bool *done)
+{
+    Val logits = bound_tensor(e, "logits"), targets = bound_tensor(e, "targets");
+    if (logits.kind == VAL_POISON || targets.kind == VAL_POISON)
+        return poison;
+    Dim classes = bound(e, "c")->dims.dim[0], picked = {0};
+    if (e->mode == MODE_TRAIN && !e->sampled && e->b.region == e->fn->body &&
+        is_next(e, targets.value, &picked))
+        e->sampled = n;
+    if (e->options->inline_composites)
+        return poison;
+    Attrs attrs = {.over = {1, {classes}}, .valid = dim_info(e, classes.name)->valid};
+    Value in[2] = {logits.value, targets.value};
+    Type out[2];
+    if (type_check(e->module, OP_cross_entropy, &attrs, 2, in, 2, out))
+        return poison;
+    *done = true;
+    Val loss = make(e, n->at, OP_cross_entropy, &attrs, 2, in);
+    return loss.kind == VAL_TENSOR ? mean(e, n->at, loss) : poison;
+}
+
+Val call_composite(Elab *e, const Node *n, bool *done)
+{
+    Op op = op_find(text(e, n->name));
+    *done = false;
+    if (op == OP_cross_entropy)
+        return cross_entropy(e, n, done);
+    if (op == OP_attention && !e->options->inline_composites)
+        return attention(e, n, done);
+    return poison;
+}

@@ -1,0 +1,19 @@
+/* config.h - what train.c and layout.c share: settings are names with values that look like calls.
+ */
+#ifndef MGC_CONFIG_H
+#define MGC_CONFIG_H
+
+#include "grammar/elab.h"
+
+/* The one value of a setting; NULL after an error. */
+const Node *config_value(Elab *e, const Node *setting);
+/* Which of `names` (NULL at the end) a NAME or CALL has; -1 after an error that lists them. */
+int config_choice(Elab *e, const Node *value, const char *what, const char *const *names, int code);
+/* Arguments of a CALL by name into slots (NULL: not given); one without a name takes the next slot.
+ * Only an argument named `conditional` may have a `where`. */
+bool config_args(Elab *e, const Node *value, const char *const *names, const Node **slots,
+                 const char *conditional, int code);
+bool config_real(Elab *e, const Node *n, double *d); /* outside of blocks */
+bool config_integer(Elab *e, const Node *n, int64_t least, int64_t *i, int code);
+
+#endif

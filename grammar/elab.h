@@ -1,0 +1,222 @@
+/* elab.h - what the files of the elaboration share. One Elab is passed to all of them.
+ *
+ *   globals.c    dims and constants, -D                scope.c     names, frames, messages
+ *   layout.c     layout blocks                         train.c     the train block
+ *   elaborate.c  functions of the module, the model    statement.c statements, repeat
+ *   param.c      parameters                            expr.c      expressions
+ *   call.c       arguments, calls of blocks            builtin.c   functions; composite.c: ops with
+ * a sample.c     the row of logits that is asked for               definition in prelude.mg     */
+#ifndef MGC_ELAB_H
+#define MGC_ELAB_H
+
+#include "grammar/eval.h"
+#include "grammar/grammar.h"
+
+enum {
+    NEST_MAX = 900,      /* expressions inside expressions, through calls */
+    WORK_MAX = 1000000,  /* nodes visited for one function */
+    VALUES_MAX = 400000, /* results of operations, in all functions */
+    PARAMS_MAX = 65536,
+    LOCAL_DIMS_MAX = 1000, /* of one name and different sizes */
+    PATH_MAX_BYTES = 512,
+    PARAMETERS_MAX = 64, /* of a block */
+    AXES_MAX = 16,
+    WARNINGS_MAX = 20,
+};
+
+/* ---- a table from names (or any small number but 0) to pointers ---------------------------- */
+
+typedef struct Map {
+    uint32_t *keys;
+    void **values;
+    size_t n, slots;
+} Map;
+
+void *map_find(const Map *m, uint32_t key);
+void map_put(Arena *a, Map *m, uint32_t key, void *value); /* replaces */
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+typedef enum ValKind { VAL_POISON, VAL_NUMBER, VAL_TENSOR } ValKind;
+
+/* What an expression gives. POISON: an error was reported; whatever uses it stays silent. */
+typedef struct Val {
+    ValKind kind;
+    Number number;
+    Value value;
+} Val;
+
+/* A dim as tensors know it. valid < size where the layout pads it. */
+typedef struct DimInfo {
+    Name name;
+    int64_t size, valid;
+    Span span;
+    const void *frame; /* the block instance that made it; NULL for a global one, or one gone */
+    bool local;
+} DimInfo;
+
+typedef enum SymKind { SYM_DIM, SYM_CONST, SYM_VALUE, SYM_PARAM, SYM_BLOCK } SymKind;
+
+typedef struct Sym {
+    SymKind kind;
+    Name name;
+    Span span;
+    const Node *node; /* a global's expression, a block */
+    bool used;
+    bool ready, busy; /* a global: evaluated, being evaluated */
+    bool gone;        /* assigned inside a repeat that has ended */
+    DimList dims;     /* SYM_DIM: one, or those an `over` parameter stands for */
+    Val val;
+} Sym;
+
+typedef struct Frame {
+    struct Frame *caller;
+    const Node *block; /* BLOCK or MODEL; NULL: global expressions */
+    Span call;
+    bool prelude;
+    struct Loop *loop; /* around the call */
+    Map syms;
+    VEC(Sym *) order;
+    VEC(Name) dims;              /* declared here */
+    const char *path, *external; /* "layers.self_attn", "model.layers.{}.self_attn"; "" */
+} Frame;
+
+/* A repeat whose body is being built. */
+typedef struct Loop {
+    struct Loop *outer;
+    Dim dim;
+    Region *region;
+    VEC(Value) carried, stacked, slices; /* arguments; operands of the repeat; their slices */
+    Value index;                         /* i32 */
+} Loop;
+
+typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_SAMPLE } Mode;
+
+typedef struct Override {
+    Name name; /* 0: another one of that name came later */
+    const Node *node;
+    Span span;
+    bool used;
+} Override;
+
+typedef struct Elab {
+    Arena *arena;
+    Names *names;
+    Diag *diag;
+    const Ast *ast, *prelude;
+    const ElaborateOptions *options;
+    Module *module;
+    Builder b;
+    VEC(Override) overrides;
+    /* names */
+    Map globals, blocks, builtin_blocks; /* Sym by Name */
+    VEC(Sym *) global_order, block_order;
+    VEC(DimInfo) dims;
+    Map dim_of; /* index in dims + 1, by Name */
+    Frame *frame;
+    /* the function being built */
+    Mode mode;
+    Fn *fn;
+    Loop *loop;
+    DType compute;
+    Value tokens, next; /* the windows at 0 and at 1 */
+    Value tokens_arg, step, seed, pos;
+    Value logits;        /* sample: of the first cross-entropy over next(...) */
+    const Node *sampled; /* that call */
+    bool reads_next;     /* somewhere in the source */
+    uint32_t nparams;    /* declared so far in this function */
+    Map externals;       /* tensor index + 1, by external name */
+    Map paths;           /* how often a path was given out, by Name */
+    bool constant;       /* only numbers are allowed */
+    bool stopped;        /* a limit was passed: everything is poison */
+    int nest;
+    int64_t work;
+    /* messages */
+    VEC(uint64_t) reported;
+    bool quiet; /* the last error was a repetition */
+    int warnings;
+} Elab;
+
+/* ---- scope.c ------------------------------------------------------------------------------ */
+
+/* Reports at `at`; inside a block of the prelude at the call of it, with a note. A second error of
+ * the same code at the same place is dropped, with the notes that follow. Returns poison. */
+Val fail(Elab *e, Span at, int code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void note(Elab *e, Span at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void help(Elab *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "did you mean 'x'?" if a candidate is near. */
+void suggest(Elab *e, const char *word, const char *const *candidates, size_t n);
+void warn(Elab *e, Span at, int code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+const char *text(const Elab *e, Name n);
+const char *dims_text(Elab *e, const DimList *l); /* "batch, seq" */
+const char *type_text(Elab *e, Value v);          /* "[batch, seq, hidden]" */
+const char *file_text(Elab *e, Span s);           /* the source at a span */
+
+Sym *lookup(Elab *e, Name name);                /* visible here, or NULL; marks it used */
+Sym *lookup_or_fail(Elab *e, const Node *name); /* NULL after an error */
+/* A new symbol of the frame (or a global); NULL after an error if the name is taken. */
+Sym *declare(Elab *e, SymKind kind, Name name, Span at);
+Sym *find_local(const Frame *f, Name name);
+
+DimInfo *dim_info(Elab *e, Name dim);
+Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local);
+/* Dims of a list of NAMEs, `over` parameters expanded; false after an error. */
+bool resolve_dims(Elab *e, const NodeList *names, DimList *out);
+bool resolve_dim(Elab *e, const Node *name, Dim *out);
+/* The number a dim is in arithmetic: its size without padding. */
+Number dims_number(Elab *e, const DimList *l);
+
+/* ---- the rest ----------------------------------------------------------------------------- */
+
+void declare_globals(Elab *e);
+void read_overrides(Elab *e);
+const Node *take_override(Elab *e, Name name); /* its value, or NULL */
+void check_overrides(Elab *e, const NodeList *axes);
+bool global_number(Elab *e, const Node *n, Number *result);
+bool force(Elab *e, Sym *s); /* evaluates a global; false after an error */
+void warn_unused(Elab *e);
+void warn_unused_params(Elab *e, const Frame *f, size_t from);
+
+void read_train(Elab *e);
+void read_layout(Elab *e);
+
+/* Statements up to the end; *result is what `return` gave, poison without one. */
+void statements(Elab *e, const NodeList *list, Val *result);
+void param(Elab *e, const Node *n);
+
+Val expr(Elab *e, const Node *n);
+Val apply1(Elab *e, Span at, Op op, Val x);
+Val apply2(Elab *e, Span at, Op op, Val x, Val y);
+bool check_padding(Elab *e, Span at, const DimList *over); /* none of them is padded */
+Val number_expr(Elab *e, const Node *n);                   /* a number, or poison after an error */
+bool real_of(Elab *e, const Node *n, double *d);           /* the same, as a double */
+bool integer_of(Elab *e, const Node *n, int64_t *i);       /* the same, an integer */
+Val tensor_val(Value v);
+Value as_tensor(Elab *e, Val v, DType t); /* numbers become constants */
+/* Checks rank and element count of what would have these dims; reports at `at`. */
+bool fits(Elab *e, Span at, const Type *t);
+/* build after type_check: an operand no earlier check refused is reported, not a crash. */
+Val make(Elab *e, Span at, Op op, const Attrs *attrs, int nin, const Value *in);
+
+/* Arguments as written, sorted by kind; the same kind in the order of the text. */
+typedef struct Args {
+    const Node *call;
+    VEC(const Node *) positional, along, over, named;
+} Args;
+Val call(Elab *e, const Node *n);
+bool is_builtin(const char *name);
+const char *const *builtin_names(size_t *n);
+Val call_builtin(Elab *e, const Args *a);
+/* The op that a block of the prelude defines, on what is bound in the block's frame (the current
+ * one). *done is false if there is no such op or it does not take these operands. */
+Val call_composite(Elab *e, const Node *call, bool *done);
+
+const char *path_join(Elab *e, const char *path, const char *word);
+Name unique_path(Elab *e, const char *path); /* with _2, _3, ... if it was given out before */
+Value loop_index(Elab *e); /* i32: which round of all the repeats around it; 0 outside of them */
+Value fn_arg(Elab *e, ArgRole role, uint32_t tensor, Type t, const char *hint);
+/* What v is at index pos of dim along, computed for that index alone as far back as it can be. */
+Value at_position(Elab *e, Value v, Dim along, Value pos);
+void sweep(Elab *e, Region *r); /* drops instructions without use */
+
+#endif

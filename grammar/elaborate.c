@@ -1,0 +1,272 @@
+/* elaborate.c - a syntax tree becomes a module: the model is elaborated once for each function,
+ * with the sizes of that function. Train: the batch of a step. Eval: what is computed at once,
+ * without dropout. Sample: one sequence, without dropout, up to the logits of the loss. */
+#include "grammar/elab.h"
+#include "grammar/prelude.h"
+
+#include <string.h>
+
+static const char *const mode_names[] = {"train", "eval", "sample"};
+
+/* ---- functions ---------------------------------------------------------------------------- */
+
+Value fn_arg(Elab *e, ArgRole role, uint32_t tensor, Type t, const char *hint)
+{
+    FnArg arg = {role, tensor};
+    vec_push(e->module->arena, &e->fn->args, arg);
+    return region_arg(e->module, e->fn->body, t, name_intern(e->names, hint));
+}
+
+/* Parameters come first, in the order of their declaration, then the inputs. */
+static void order_args(Elab *e)
+{
+    Fn *f = e->fn;
+    size_t n = f->args.n, to = 0;
+    FnArg *args = NEW_ARRAY(e->module->arena, FnArg, n);
+    Value *values = NEW_ARRAY(e->module->arena, Value, n);
+    for (int params = 1; params >= 0; params--)
+        for (size_t i = 0; i < n; i++)
+            if ((f->args.data[i].role == ARG_param) == params) {
+                args[to] = f->args.data[i];
+                values[to++] = f->body->args.data[i];
+            }
+    if (n) {
+        memcpy(f->args.data, args, n * sizeof *args);
+        memcpy(f->body->args.data, values, n * sizeof *values);
+    }
+}
+
+static void add_result(Elab *e, ResultRole role, Value v)
+{
+    FnResult result = {.role = role};
+    vec_push(e->module->arena, &e->fn->results, result);
+    vec_push(e->module->arena, &e->fn->body->results, v);
+}
+
+static void set_size(Elab *e, Dim d, int64_t size)
+{
+    DimInfo *info = dim_info(e, d.name);
+    info->size = info->valid = size;
+    Sym *s = map_find(&e->globals, d.name);
+    s->dims.dim[0].size = size;
+    s->val.number = number_int(size);
+}
+
+/* The token argument and the window at 0, and at 1 where the source asks for the next tokens. */
+static void token_windows(Elab *e, const Node *input, int64_t batch)
+{
+    Module *m = e->module;
+    bool longer = e->reads_next && e->mode != MODE_SAMPLE;
+    Dim vocab;
+    resolve_dim(e, input->a, &vocab);
+    Type t = {.dtype = DT_i32,
+              .rank = 2,
+              .dims = {{m->batch.name, batch}, {m->seq.name, m->seq.size + longer}},
+              .indexes = vocab.name};
+    const char *name = text(e, input->name);
+    Value arg = fn_arg(e, ARG_tokens, 0, t, name);
+    e->tokens = arg;
+    e->next = 0;
+    for (int at = 0; longer && at < 2; at++) {
+        Attrs attrs = {.along = m->seq, .at = at};
+        Type window = t;
+        window.dims[1] = m->seq;
+        Value v = build_typed(&e->b, OP_window, &attrs, 1, &arg, 1, &window, NULL)->out[0];
+        m->values.data[v].name =
+            at ? name_intern(e->names, arena_printf(e->arena, "next_%s", name)) : input->name;
+        *(at ? &e->next : &e->tokens) = v;
+    }
+}
+
+/* ---- results ------------------------------------------------------------------------------ */
+
+static bool loss_result(Elab *e, const Node *model)
+{
+    Sym *s = find_local(e->frame, name_intern(e->names, "loss"));
+    if (!s || s->kind != SYM_VALUE || s->gone) {
+        fail(e, model->at, 270, "model '%s' assigns no loss", text(e, model->name));
+        help(e, "loss = cross_entropy(logits, next(tokens))");
+        return false;
+    }
+    if (s->val.kind == VAL_POISON)
+        return false;
+    if (s->val.kind == VAL_NUMBER) {
+        fail(e, s->span, 271, "the loss is the number %s: it depends on no parameter",
+             number_text(e->arena, s->val.number));
+        return false;
+    }
+    const Type *t = type_of(e->module, s->val.value);
+    if (t->rank || !dtype_is_float(t->dtype)) {
+        fail(e, s->span, 271, "the loss must be one number; this is %s",
+             type_text(e, s->val.value));
+        help(e, "loss = mean(...)");
+        return false;
+    }
+    add_result(e, RES_loss, build_cast(&e->b, s->val.value, DT_f64));
+    return true;
+}
+
+/* False if the logits are not those of one sequence: the model then has no sample function. */
+static bool logits_result(Elab *e)
+{
+    if (!e->logits)
+        return false;
+    Module *m = e->module;
+    Value v = e->logits;
+    Dim batch = {m->batch.name, 1};
+    if (type_find(type_of(m, v), m->seq.name) >= 0) {
+        Type scalar = {.dtype = DT_i32, .indexes = m->seq.name};
+        v = at_position(e, v, m->seq, fn_arg(e, ARG_pos, 0, scalar, "pos"));
+    }
+    Type t = *type_of(m, v);
+    if (t.rank != 2 || type_find(&t, batch.name) < 0)
+        return false;
+    if (t.dims[0].name != batch.name)
+        t = (Type){.dtype = t.dtype, .rank = 2, .dims = {batch, t.dims[0]}};
+    add_result(e, RES_logits, build_as(&e->b, build_cast(&e->b, v, e->compute), t));
+    return true;
+}
+
+/* ---- the model ---------------------------------------------------------------------------- */
+
+static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
+{
+    Module *m = e->module;
+    Frame f = {.block = model, .path = "", .external = ""};
+    e->mode = mode;
+    e->fn = NEW(m->arena, Fn);
+    e->fn->name = name_intern(e->names, mode_names[mode]);
+    e->fn->body = region_new(m, NULL);
+    e->b = (Builder){.m = m, .region = e->fn->body, .span = model->at};
+    e->step = e->seed = e->logits = 0;
+    e->nparams = 0;
+    e->work = 0;
+    e->paths = (Map){0};
+    e->loop = NULL;
+    set_size(e, m->batch, batch);
+    e->frame = &f;
+    const Node *input = model->list.data[0];
+    Sym *s = declare(e, SYM_VALUE, input->name, input->at);
+    if (!s)
+        return false;
+    token_windows(e, input, batch);
+    s->val = tensor_val(e->tokens);
+    Val none = {.kind = VAL_POISON};
+    statements(e, &model->more, &none);
+    bool ok = !e->stopped && (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model));
+    warn_unused_params(e, &f, 0);
+    e->frame = NULL;
+    if (!ok)
+        return false;
+    sweep(e, e->fn->body);
+    order_args(e);
+    vec_push(m->arena, &m->fns, e->fn);
+    return true;
+}
+
+static bool check_input(Elab *e, const Node *model)
+{
+    const Node *in = model->list.n == 1 ? model->list.data[0] : NULL;
+    if (!in || in->kind != N_TENSOR || !in->a || in->list.n != 2 ||
+        strcmp(in->text, "token") != 0) {
+        fail(e, in ? in->span : model->at, 272, "a model has one input: its tokens");
+        help(e, "model %s(tokens[batch, seq] : token(vocab))", text(e, model->name));
+        return false;
+    }
+    Module *m = e->module;
+    Dim vocab;
+    bool ok = resolve_dim(e, in->list.data[0], &m->batch);
+    ok &= resolve_dim(e, in->list.data[1], &m->seq);
+    ok &= resolve_dim(e, in->a, &vocab);
+    if (!ok)
+        return false;
+    const Node *names[3] = {in->list.data[0], in->list.data[1], in->a};
+    const Dim dims[3] = {m->batch, m->seq, vocab};
+    for (int i = 0; i < 3; i++) {
+        if (dims[i].size >= INT32_MAX)
+            return fail(e, names[i]->at, 273, "'%s' is %lld; here 2^31 - 2 is the most",
+                        text(e, dims[i].name), (long long)dims[i].size),
+                   false;
+        for (int k = 0; k < i; k++)
+            if (dims[k].name == dims[i].name)
+                return fail(e, names[i]->at, 205, "dim '%s' is listed twice",
+                            text(e, dims[i].name)),
+                       false;
+    }
+    m->vocab = dim_info(e, vocab.name)->valid;
+    return true;
+}
+
+static const Node *find_model(Elab *e)
+{
+    const Node *model = NULL;
+    for (size_t i = 0; i < e->ast->items.n; i++) {
+        const Node *n = e->ast->items.data[i];
+        if (n->kind != N_MODEL)
+            continue;
+        if (model) {
+            fail(e, n->at, 274, "a second model");
+            note(e, model->at, "the first one");
+            return NULL;
+        }
+        model = n;
+    }
+    if (!model) {
+        fail(e, (Span){e->ast->file, 0, 0}, 274, "there is no model");
+        help(e, "model name(tokens[batch, seq] : token(vocab)) { ... loss = ... }");
+    }
+    return model;
+}
+
+static bool calls_next(const Elab *e, const Node *n)
+{
+    bool found = n->kind == N_CALL && strcmp(text(e, n->name), "next") == 0;
+    found = found || (n->a && calls_next(e, n->a)) || (n->b && calls_next(e, n->b));
+    for (size_t i = 0; !found && i < n->list.n; i++)
+        found = calls_next(e, n->list.data[i]);
+    for (size_t i = 0; !found && i < n->more.n; i++)
+        found = calls_next(e, n->more.data[i]);
+    return found;
+}
+
+static void elaborate_functions(Elab *e, const Node *model)
+{
+    Module *m = e->module;
+    for (size_t i = 0; i < e->ast->items.n; i++)
+        e->reads_next |= calls_next(e, e->ast->items.data[i]);
+    if (!elaborate_mode(e, model, MODE_TRAIN, m->batch.size) || diag_errors(e->diag))
+        return;
+    warn_unused(e);
+    elaborate_mode(e, model, MODE_EVAL, m->layout.microbatch);
+    if (e->sampled)
+        elaborate_mode(e, model, MODE_SAMPLE, 1);
+    set_size(e, m->batch, m->batch.size);
+}
+
+static const Ast *read_prelude(Elab *e)
+{
+    uint32_t file = diag_add_file(e->diag, "prelude.mg", prelude_text, strlen(prelude_text));
+    return mg_parse(e->arena, e->names, e->diag, file);
+}
+
+Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o)
+{
+    int errors = diag_errors(d);
+    Elab *e = NEW(a, Elab);
+    *e = (Elab){.arena = a, .names = names, .diag = d, .ast = ast, .options = o};
+    Module *m = e->module = module_new(a, names, d);
+    e->b.m = m;
+    m->source = ast->path;
+    e->prelude = read_prelude(e);
+    declare_globals(e);
+    const Node *model = find_model(e);
+    read_train(e);
+    e->compute = m->train.compute;
+    bool input = model && check_input(e, model);
+    read_layout(e);
+    if (diag_errors(d) == errors && input) {
+        m->name = model->name;
+        elaborate_functions(e, model);
+    }
+    return diag_errors(d) == errors ? m : NULL;
+}

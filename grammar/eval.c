@@ -1,0 +1,105 @@
+/* eval.c - arithmetic on compile-time numbers, checked; see eval.h. */
+#include "grammar/eval.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t size_limit = INT64_C(1) << 62;
+
+Number number_int(int64_t i)
+{
+    return (Number){true, i, (double)i};
+}
+
+Number number_real(double d)
+{
+    return (Number){false, 0, d};
+}
+
+Number number_literal(const char *text, double value)
+{
+    if (text[strspn(text, "0123456789")])
+        return number_real(value);
+    errno = 0;
+    int64_t i = strtoll(text, NULL, 10);
+    return errno ? number_real(value) : number_int(i);
+}
+
+bool number_integer(Number n, int64_t *i)
+{
+    const double exact = 9007199254740992.0; /* 2^53: below it a double has no gaps */
+    *i = n.exact ? n.i : fabs(n.d) <= exact ? (int64_t)n.d : 0;
+    return n.exact || (fabs(n.d) <= exact && n.d == floor(n.d));
+}
+
+const char *number_text(Arena *a, Number n)
+{
+    return n.exact ? arena_printf(a, "%lld", (long long)n.i) : arena_printf(a, "%g", n.d);
+}
+
+static const char *finish(double d, Number *r)
+{
+    *r = number_real(d);
+    return isnan(d) ? "is not a number" : isinf(d) ? "overflows" : NULL;
+}
+
+const char *number_negate(Number a, Number *r)
+{
+    if (!a.exact)
+        return finish(-a.d, r);
+    int64_t i;
+    if (__builtin_sub_overflow((int64_t)0, a.i, &i))
+        return "overflows";
+    *r = number_int(i);
+    return NULL;
+}
+
+static const char *integers(BinaryOp op, int64_t a, int64_t b, Number *r)
+{
+    int64_t i = 0;
+    bool over = op == B_ADD   ? __builtin_add_overflow(a, b, &i)
+                : op == B_SUB ? __builtin_sub_overflow(a, b, &i)
+                              : __builtin_mul_overflow(a, b, &i);
+    *r = number_int(i);
+    return over ? "overflows" : NULL;
+}
+
+const char *number_binary(BinaryOp op, Number a, Number b, Number *r)
+{
+    static const Op of[] = {OP_add, OP_sub, OP_mul, OP_div, OP_lt,
+                            OP_le,  OP_gt,  OP_ge,  OP_eq,  OP_ne};
+    if (op == B_DIV && b.d == 0)
+        return "divides by zero";
+    if (a.exact && b.exact && op <= B_MUL)
+        return integers(op, a.i, b.i, r);
+    if (a.exact && b.exact && op == B_DIV && b.i != -1 && a.i % b.i == 0) {
+        *r = number_int(a.i / b.i);
+        return NULL;
+    }
+    if (op >= B_LT) {
+        *r = number_int(op_evaluate(of[op], a.d, b.d, 0) != 0);
+        return NULL;
+    }
+    return finish(op_evaluate(of[op], a.d, b.d, 0), r);
+}
+
+const char *number_op(Op op, Number a, Number b, Number *r)
+{
+    if (op == OP_max || op == OP_min) {
+        *r = (op == OP_max) == (a.d >= b.d) ? a : b;
+        return NULL;
+    }
+    return finish(op_evaluate(op, a.d, b.d, 0), r);
+}
+
+bool size_multiply(int64_t a, int64_t b, int64_t *r)
+{
+    return !__builtin_mul_overflow(a, b, r) && *r <= size_limit;
+}
+
+bool size_add(int64_t a, int64_t b, int64_t *r)
+{
+    return !__builtin_add_overflow(a, b, r) && *r <= size_limit;
+}

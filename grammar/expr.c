@@ -1,0 +1,402 @@
+/* expr.c - expressions: numbers are folded, tensors become instructions. */
+#include "grammar/elab.h"
+
+#include <string.h>
+
+static const Val poison = {.kind = VAL_POISON};
+
+Val tensor_val(Value v)
+{
+    return (Val){.kind = VAL_TENSOR, .value = v};
+}
+
+static Val number_val(Number n)
+{
+    return (Val){.kind = VAL_NUMBER, .number = n};
+}
+
+Value as_tensor(Elab *e, Val v, DType t)
+{
+    return v.kind == VAL_TENSOR ? v.value : build_const(&e->b, t, v.number.d);
+}
+
+bool fits(Elab *e, Span at, const Type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        if (!size_multiply(n, t->dims[i].size, &n) || n > INT64_C(1) << 59) {
+            fail(e, at, 220, "a tensor of more than 2^59 elements");
+            for (int k = 0; k < t->rank; k++)
+                help(e, "'%s' is %lld", text(e, t->dims[k].name), (long long)t->dims[k].size);
+            return false;
+        }
+    return true;
+}
+
+Val make(Elab *e, Span at, Op op, const Attrs *attrs, int nin, const Value *in)
+{
+    Attrs none = {0};
+    Type out[8];
+    const char *wrong = type_check(e->module, op, attrs ? attrs : &none, nin, in, 8, out);
+    if (wrong)
+        return fail(e, at, 219, "%s: %s", op_info[op].name, wrong);
+    Ins *i = build_typed(&e->b, op, attrs, nin, in, op_info[op].results, out, NULL);
+    return tensor_val(i->out[0]);
+}
+
+/* ---- operands of one type ----------------------------------------------------------------- */
+
+/* Joins the dims of `more` to t; false after an error about rank or size. */
+static bool join_dims(Elab *e, Span at, Type *t, const Type *more)
+{
+    for (int i = 0; i < more->rank; i++) {
+        if (type_find(t, more->dims[i].name) >= 0)
+            continue;
+        if (t->rank == MAX_RANK) {
+            fail(e, at, 206, "the result would have more than %d dims", MAX_RANK);
+            return false;
+        }
+        t->dims[t->rank++] = more->dims[i];
+    }
+    return fits(e, at, t);
+}
+
+/* Both floating, of one dtype: numbers become constants, f32 beside f64 is cast. */
+static bool unify(Elab *e, Span at, Val x, Val y, Value out[2])
+{
+    DType dx = x.kind == VAL_TENSOR ? type_of(e->module, x.value)->dtype : DT_none;
+    DType dy = y.kind == VAL_TENSOR ? type_of(e->module, y.value)->dtype : DT_none;
+    DType wide = dx == DT_f64 || dy == DT_f64 ? DT_f64 : e->compute;
+    const Val *odd = dx && !dtype_is_float(dx) ? &x : dy && !dtype_is_float(dy) ? &y : NULL;
+    if (odd) {
+        const Type *t = type_of(e->module, odd->value);
+        if (t->dtype == DT_bool)
+            fail(e, at, 211, "arithmetic on the result of a comparison");
+        else
+            fail(e, at, 211, "arithmetic on indices of '%s'", text(e, t->indexes));
+        help(e, t->dtype == DT_bool ? "write `select(condition, 1, 0)`"
+                                    : "look them up in a table: `table[indices]`");
+        return false;
+    }
+    out[0] = build_cast(&e->b, as_tensor(e, x, wide), wide);
+    out[1] = build_cast(&e->b, as_tensor(e, y, wide), wide);
+    return true;
+}
+
+/* For comparisons: indices may be compared with each other or with numbers. */
+static bool unify_indices(Elab *e, Val *x, Val *y)
+{
+    Val *both[2] = {x, y};
+    bool index[2];
+    for (int i = 0; i < 2; i++)
+        index[i] =
+            both[i]->kind == VAL_TENSOR && type_of(e->module, both[i]->value)->dtype == DT_i32;
+    for (int i = 0; i < 2; i++)
+        if (index[i] && !index[!i])
+            both[i]->value = build_cast(&e->b, both[i]->value, e->compute);
+    return index[0] && index[1];
+}
+
+static Val pointwise(Elab *e, Span at, Op op, Val x, Val y)
+{
+    Value in[2] = {x.value, y.value};
+    bool compare = op >= OP_lt && op <= OP_ne;
+    if (!(compare && unify_indices(e, &x, &y)) && !unify(e, at, x, y, in))
+        return poison;
+    Type t = *type_of(e->module, in[0]);
+    if (!join_dims(e, at, &t, type_of(e->module, in[1])))
+        return poison;
+    return make(e, at, op, NULL, 2, in);
+}
+
+Val apply2(Elab *e, Span at, Op op, Val x, Val y)
+{
+    if (x.kind == VAL_POISON || y.kind == VAL_POISON)
+        return poison;
+    if (x.kind == VAL_TENSOR || y.kind == VAL_TENSOR)
+        return pointwise(e, at, op, x, y);
+    Number r;
+    const char *wrong = number_op(op, x.number, y.number, &r);
+    return wrong ? fail(e, at, 212, "%s of %s and %s %s", op_info[op].name,
+                        number_text(e->arena, x.number), number_text(e->arena, y.number), wrong)
+                 : number_val(r);
+}
+
+Val apply1(Elab *e, Span at, Op op, Val x)
+{
+    if (x.kind == VAL_POISON)
+        return poison;
+    if (x.kind == VAL_TENSOR) {
+        Value one[2];
+        return unify(e, at, x, x, one) ? make(e, at, op, NULL, 1, one) : poison;
+    }
+    Number r;
+    const char *wrong = number_op(op, x.number, number_int(0), &r);
+    return wrong ? fail(e, at, 212, "%s of %s %s", op_info[op].name,
+                        number_text(e->arena, x.number), wrong)
+                 : number_val(r);
+}
+
+/* ---- the kinds of expressions ------------------------------------------------------------- */
+
+static Val binary(Elab *e, const Node *n)
+{
+    static const Op of[] = {OP_add, OP_sub, OP_mul, OP_div, OP_lt,
+                            OP_le,  OP_gt,  OP_ge,  OP_eq,  OP_ne};
+    Val x = expr(e, n->a), y = expr(e, n->b);
+    if (x.kind == VAL_POISON || y.kind == VAL_POISON)
+        return poison;
+    if (x.kind == VAL_TENSOR || y.kind == VAL_TENSOR)
+        return pointwise(e, n->at, of[n->op], x, y);
+    Number r;
+    const char *wrong = number_binary(n->op, x.number, y.number, &r);
+    return wrong ? fail(e, n->at, 212, "%s %s %s %s", number_text(e->arena, x.number),
+                        binary_text(n->op), number_text(e->arena, y.number), wrong)
+                 : number_val(r);
+}
+
+static Val negate(Elab *e, const Node *n)
+{
+    Val x = expr(e, n->a);
+    if (x.kind != VAL_NUMBER)
+        return apply1(e, n->at, OP_neg, x);
+    Number r;
+    const char *wrong = number_negate(x.number, &r);
+    return wrong ? fail(e, n->at, 212, "-(%s) %s", number_text(e->arena, x.number), wrong)
+                 : number_val(r);
+}
+
+/* Both sides must have what is summed: says which lacks it, and what could be summed. */
+static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList *over)
+{
+    const Type *tx = type_of(e->module, x), *ty = type_of(e->module, y);
+    for (int i = 0; i < over->n; i++) {
+        bool left = type_find(tx, over->dim[i].name) >= 0;
+        bool right = type_find(ty, over->dim[i].name) >= 0;
+        if (left && right)
+            continue;
+        const Node *at = n->list.data[(size_t)i < n->list.n ? (size_t)i : n->list.n - 1];
+        fail(e, at->at, 213, "'%s' cannot be summed: %s no such dim", text(e, over->dim[i].name),
+             left    ? "the right side has"
+             : right ? "the left side has"
+                     : "neither side has");
+        note(e, n->a->span, "left:  %s", type_text(e, x));
+        note(e, n->b->span, "right: %s", type_text(e, y));
+        DimList shared = {0};
+        for (int k = 0; k < tx->rank; k++)
+            if (type_find(ty, tx->dims[k].name) >= 0)
+                shared.dim[shared.n++] = tx->dims[k];
+        if (shared.n)
+            help(e, "they share %s: `over %s%s%s`", dims_text(e, &shared), shared.n > 1 ? "(" : "",
+                 dims_text(e, &shared), shared.n > 1 ? ")" : "");
+        else
+            help(e, "they share no dim; `k[a -> b]` renames one");
+        return false;
+    }
+    return true;
+}
+
+bool check_padding(Elab *e, Span at, const DimList *over)
+{
+    for (int i = 0; i < over->n; i++) {
+        const DimInfo *d = dim_info(e, over->dim[i].name);
+        if (d->size == d->valid)
+            continue;
+        fail(e, at, 221, "'%s' is padded from %lld to %lld and summed or compared here",
+             text(e, d->name), (long long)d->valid, (long long)d->size);
+        help(e, "only cross_entropy masks padding: pad no dim that is reduced elsewhere");
+        return false;
+    }
+    return true;
+}
+
+static Val dot(Elab *e, const Node *n)
+{
+    Val x = expr(e, n->a), y = expr(e, n->b);
+    DimList over;
+    if (!resolve_dims(e, &n->list, &over) || x.kind == VAL_POISON || y.kind == VAL_POISON)
+        return poison;
+    if (x.kind == VAL_NUMBER || y.kind == VAL_NUMBER) {
+        fail(e, (x.kind == VAL_NUMBER ? n->a : n->b)->span, 214,
+             "'@' on a number, which has no dims");
+        help(e, "write `*`");
+        return poison;
+    }
+    Value in[2];
+    if (!check_summed(e, n, x.value, y.value, &over) || !check_padding(e, n->at, &over) ||
+        !unify(e, n->at, x, y, in))
+        return poison;
+    Type t = {0};
+    for (int side = 0; side < 2; side++) {
+        Type part = {0};
+        const Type *have = type_of(e->module, in[side]);
+        for (int i = 0; i < have->rank; i++)
+            if (!dims_have(&over, have->dims[i].name))
+                part.dims[part.rank++] = have->dims[i];
+        if (!join_dims(e, n->at, &t, &part))
+            return poison;
+    }
+    Attrs attrs = {.over = over};
+    return make(e, n->at, OP_dot, &attrs, 2, in);
+}
+
+static Val rename_dim(Elab *e, const Node *n, Val x)
+{
+    Attrs attrs = {0};
+    if (!resolve_dim(e, n->a, &attrs.dim) || !resolve_dim(e, n->b, &attrs.to))
+        return poison;
+    const Type *t = type_of(e->module, x.value);
+    if (type_find(t, attrs.dim.name) < 0) {
+        fail(e, n->a->at, 215, "there is no dim '%s' to rename", text(e, attrs.dim.name));
+        help(e, "the dims are %s", type_text(e, x.value));
+        return poison;
+    }
+    if (attrs.dim.size != attrs.to.size) {
+        fail(e, n->at, 216, "'%s' is %lld and '%s' is %lld", text(e, attrs.dim.name),
+             (long long)attrs.dim.size, text(e, attrs.to.name), (long long)attrs.to.size);
+        note(e, dim_info(e, attrs.to.name)->span, "'%s' is declared here", text(e, attrs.to.name));
+        help(e, "`dim t = %s` makes a dim of that size", text(e, attrs.dim.name));
+        return poison;
+    }
+    if (type_find(t, attrs.to.name) >= 0)
+        return fail(e, n->b->at, 217, "there is a dim '%s' already: the dims are %s",
+                    text(e, attrs.to.name), type_text(e, x.value));
+    return make(e, n->at, OP_rename, &attrs, 1, &x.value);
+}
+
+static Val gather(Elab *e, const Node *n, const Node *sub, Val x, Val index)
+{
+    const Type *table = type_of(e->module, x.value);
+    const Type *ti = index.kind == VAL_TENSOR ? type_of(e->module, index.value) : NULL;
+    if (!ti || ti->dtype != DT_i32 || !ti->indexes) {
+        fail(e, sub->span, 218, "an index must be of a dim, as `tokens : token(vocab)` is");
+        if (!ti)
+            help(e, "`pick(x, along d, at = %s)` takes one element along a dim",
+                 number_text(e->arena, index.number));
+        return poison;
+    }
+    int at = type_find(table, ti->indexes);
+    if (at < 0) {
+        fail(e, sub->span, 218, "this indexes '%s', which the table %s does not have",
+             text(e, ti->indexes), type_text(e, x.value));
+        return poison;
+    }
+    for (int i = 0; i < ti->rank; i++)
+        if (ti->dims[i].name != ti->indexes && type_find(table, ti->dims[i].name) >= 0)
+            return fail(e, sub->span, 218, "dim '%s' is in the table and in the index",
+                        text(e, ti->dims[i].name));
+    Type t = *ti, rest = *table;
+    memmove(&rest.dims[at], &rest.dims[at + 1], (size_t)(rest.rank - at - 1) * sizeof(Dim));
+    rest.rank--;
+    if (!join_dims(e, n->at, &t, &rest))
+        return poison;
+    Attrs attrs = {.dim = table->dims[at]};
+    return make(e, n->at, OP_gather, &attrs, 2, (Value[]){x.value, index.value});
+}
+
+static Val subscript(Elab *e, const Node *n)
+{
+    Val x = expr(e, n->a);
+    for (size_t i = 0; i < n->list.n; i++) {
+        const Node *sub = n->list.data[i];
+        Val index = sub->kind == N_RENAME ? (Val){.kind = VAL_NUMBER} : expr(e, sub);
+        if (x.kind == VAL_POISON || index.kind == VAL_POISON)
+            return poison;
+        if (x.kind == VAL_NUMBER)
+            return fail(e, n->a->span, 214, "'[' on a number, which has no dims");
+        x = sub->kind == N_RENAME ? rename_dim(e, sub, x) : gather(e, n, sub, x, index);
+    }
+    return x;
+}
+
+static Val name(Elab *e, const Node *n)
+{
+    Sym *s = lookup_or_fail(e, n);
+    if (!s || !force(e, s))
+        return poison;
+    if (s->kind == SYM_DIM)
+        return number_val(dims_number(e, &s->dims));
+    return s->val;
+}
+
+static Val dispatch(Elab *e, const Node *n)
+{
+    switch (n->kind) {
+    case N_NUMBER:
+        return number_val(number_literal(n->text, n->number));
+    case N_NAME:
+        return name(e, n);
+    case N_PAREN:
+        return expr(e, n->a);
+    case N_NEG:
+        return negate(e, n);
+    case N_BINARY:
+        return binary(e, n);
+    case N_DOT:
+        return dot(e, n);
+    case N_INDEX:
+        return subscript(e, n);
+    case N_CALL:
+        return call(e, n);
+    case N_QUANTITY:
+        return fail(e, n->span, 222, "a number with a unit has no place here");
+    case N_WORD:
+        return fail(e, n->span, 222, "'%s' is neither a number nor a name", n->text);
+    default:
+        return fail(e, n->span, 222, "a list has no place here");
+    }
+}
+
+Val expr(Elab *e, const Node *n)
+{
+    if (diag_enough(e->diag))
+        return poison;
+    if (e->stopped)
+        return poison;
+    if (++e->work > WORK_MAX || (e->module && e->module->values.n > VALUES_MAX)) {
+        e->stopped = true;
+        return fail(e, n->at, 230, "the program is too large: more than %d operations",
+                    e->work > WORK_MAX ? WORK_MAX : VALUES_MAX);
+    }
+    if (e->nest >= NEST_MAX)
+        return fail(e, n->span, 231, "nested too deeply, through calls; %d levels are the most",
+                    NEST_MAX);
+    e->nest++;
+    Span span = e->b.span;
+    if (!e->frame || !e->frame->prelude)
+        e->b.span = n->at;
+    Val v = dispatch(e, n);
+    e->b.span = span;
+    e->nest--;
+    return v;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+Val number_expr(Elab *e, const Node *n)
+{
+    Val v = expr(e, n);
+    if (v.kind != VAL_TENSOR)
+        return v;
+    fail(e, n->span, 223, "this must be a number known at compile time; it is a tensor %s",
+         type_text(e, v.value));
+    return poison;
+}
+
+bool real_of(Elab *e, const Node *n, double *d)
+{
+    Val v = number_expr(e, n);
+    *d = v.number.d;
+    return v.kind == VAL_NUMBER;
+}
+
+bool integer_of(Elab *e, const Node *n, int64_t *i)
+{
+    Val v = number_expr(e, n);
+    if (v.kind != VAL_NUMBER)
+        return false;
+    if (number_integer(v.number, i))
+        return true;
+    fail(e, n->span, 224, "this must be an integer; it is %s", number_text(e->arena, v.number));
+    return false;
+}

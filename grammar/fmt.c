@@ -1,0 +1,454 @@
+/* fmt.c - the canonical text of a syntax tree.
+ *
+ * The tree becomes lines of cells; cells of neighbouring lines of one kind (parameters, settings,
+ * rules) are aligned, and so are comments at the ends of neighbouring lines. A comment keeps its
+ * place: at the end of its line, or on lines of its own before what follows it; one inside a
+ * statement moves before the statement. Single blank lines are kept. */
+#include "grammar/grammar.h"
+
+#include <string.h>
+
+enum { INDENT = 4, CELLS = 3 };
+
+typedef enum LineKind { L_PLAIN, L_COMMENT, L_PARAM, L_SETTING, L_RULE } LineKind;
+
+typedef struct Line {
+    LineKind kind;
+    int indent, cells;
+    bool blank; /* an empty line before it */
+    const char *cell[CELLS];
+    const char *comment; /* at its end, or NULL */
+} Line;
+
+typedef struct Fmt {
+    const Ast *ast;
+    Arena *arena;
+    VEC(char) text; /* the cell being written */
+    VEC(Line) lines;
+    size_t comment;  /* the first not yet placed */
+    uint32_t passed; /* the source up to here has been dealt with */
+    int indent;
+    bool parted; /* the next line has an empty line before it */
+} Fmt;
+
+/* ---- expressions -------------------------------------------------------------------------- */
+
+static void put(Fmt *f, const char *s)
+{
+    for (; *s; s++)
+        vec_push(f->arena, &f->text, *s);
+}
+
+static void put_name(Fmt *f, Name n)
+{
+    put(f, name_str(f->ast->names, n));
+}
+
+static const char *take(Fmt *f)
+{
+    const char *s = arena_strndup(f->arena, f->text.data ? f->text.data : "", f->text.n);
+    f->text.n = 0;
+    return s;
+}
+
+static void put_node(Fmt *f, const Node *n);
+
+static void put_list(Fmt *f, const NodeList *l, const char *separator)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        put(f, i ? separator : "");
+        put_node(f, l->data[i]);
+    }
+}
+
+static void put_enclosed(Fmt *f, const char *open, const NodeList *l, const char *separator,
+                         const char *close)
+{
+    put(f, open);
+    put_list(f, l, separator);
+    put(f, close);
+}
+
+/* One dim, or several in parentheses. */
+static void put_dims(Fmt *f, const char *word, const NodeList *l)
+{
+    put(f, word);
+    if (l->n == 1)
+        put_node(f, l->data[0]);
+    else
+        put_enclosed(f, "(", l, ", ", ")");
+}
+
+static void put_path(Fmt *f, const char *path)
+{
+    if (!path)
+        return;
+    put(f, " as \"");
+    put(f, path);
+    put(f, "\"");
+}
+
+static void put_pair(Fmt *f, const Node *a, const char *between, const Node *b)
+{
+    put_node(f, a);
+    put(f, between);
+    put_node(f, b);
+}
+
+static void put_assigned(Fmt *f, const Node *n)
+{
+    put_name(f, n->name);
+    put(f, " = ");
+    put_node(f, n->a);
+    if (n->b) {
+        put(f, " where ");
+        put_node(f, n->b);
+    }
+}
+
+/* A parameter of a block or model. */
+static void put_parameter(Fmt *f, const Node *n)
+{
+    put(f, n->kind == N_ALONG ? "along " : n->kind == N_OVER ? "over " : "");
+    put_name(f, n->name);
+    if (n->kind == N_TENSOR && n->flag)
+        put_enclosed(f, "[", &n->list, ", ", "]");
+    if (n->kind == N_TENSOR && n->a) {
+        put(f, " : ");
+        put(f, n->text);
+        put(f, "(");
+        put_node(f, n->a);
+        put(f, ")");
+    }
+    if (n->kind == N_OPTION) {
+        put(f, n->a ? " = " : " =");
+        if (n->a)
+            put_node(f, n->a);
+    }
+}
+
+static void put_call(Fmt *f, const Node *n)
+{
+    put_name(f, n->name);
+    put_enclosed(f, "(", &n->list, ", ", ")");
+    put_path(f, n->text);
+}
+
+static void put_leaf(Fmt *f, const Node *n)
+{
+    if (n->kind == N_NAME)
+        put_name(f, n->name);
+    else
+        put(f, n->text);
+    if (n->unit) {
+        put(f, *n->unit == '%' ? "" : " ");
+        put(f, n->unit);
+    }
+}
+
+static void put_node(Fmt *f, const Node *n)
+{
+    switch (n->kind) {
+    case N_PAREN:
+        put(f, "(");
+        put_node(f, n->a);
+        put(f, ")");
+        break;
+    case N_TUPLE:
+    case N_GROUP:
+        put_enclosed(f, "(", &n->list, n->kind == N_TUPLE ? ", " : " ", ")");
+        break;
+    case N_NEG:
+        put(f, "-");
+        put_node(f, n->a);
+        break;
+    case N_BINARY:
+        put_pair(f, n->a, arena_printf(f->arena, " %s ", binary_text(n->op)), n->b);
+        break;
+    case N_DOT:
+        put_pair(f, n->a, " @ ", n->b);
+        put_dims(f, " over ", &n->list);
+        break;
+    case N_CALL:
+        put_call(f, n);
+        break;
+    case N_INDEX:
+        put_node(f, n->a);
+        put_enclosed(f, "[", &n->list, ", ", "]");
+        break;
+    case N_RENAME:
+        put_pair(f, n->a, " -> ", n->b);
+        break;
+    case N_TIMES:
+        put_pair(f, n->a, " x ", n->b);
+        break;
+    case N_PAD:
+        put_pair(f, n->a, " to ", n->b);
+        break;
+    case N_BIND:
+    case N_NAMED:
+        put_assigned(f, n);
+        break;
+    case N_ALONG:
+        put_dims(f, "along ", &n->list);
+        break;
+    case N_OVER:
+        put_dims(f, "over ", &n->list);
+        break;
+    case N_AXIS:
+        put_name(f, n->name);
+        if (n->list.n)
+            put_enclosed(f, " (", &n->list, ", ", ")");
+        break;
+    default:
+        put_leaf(f, n);
+    }
+}
+
+/* ---- lines -------------------------------------------------------------------------------- */
+
+static int newlines(const Fmt *f, uint32_t from, uint32_t to)
+{
+    int n = 0;
+    for (uint32_t i = from; i < to; i++)
+        n += f->ast->text[i] == '\n';
+    return n;
+}
+
+static Line *add_line(Fmt *f, LineKind kind, uint32_t begin)
+{
+    Line line = {.kind = kind, .indent = f->indent};
+    line.blank = f->lines.n && (f->parted || newlines(f, f->passed, begin) > 1);
+    f->parted = false;
+    vec_push(f->arena, &f->lines, line);
+    return &f->lines.data[f->lines.n - 1];
+}
+
+/* The comments before byte `end` get lines of their own. */
+static void place_comments(Fmt *f, uint32_t end)
+{
+    for (; f->comment < f->ast->comments.n; f->comment++) {
+        const Comment *c = &f->ast->comments.data[f->comment];
+        if (c->span.begin >= end)
+            return;
+        Line *line = add_line(f, L_COMMENT, c->span.begin);
+        line->cell[line->cells++] = c->text;
+        if (c->span.end > f->passed)
+            f->passed = c->span.end;
+    }
+}
+
+/* What ends at byte `end` has been written as the last line: a comment behind it joins it. */
+static void end_line(Fmt *f, uint32_t end)
+{
+    if (end > f->passed)
+        f->passed = end;
+    if (f->comment == f->ast->comments.n)
+        return;
+    const Comment *c = &f->ast->comments.data[f->comment];
+    if (c->span.begin < end || newlines(f, end, c->span.begin))
+        return;
+    f->lines.data[f->lines.n - 1].comment = c->text;
+    f->passed = c->span.end;
+    f->comment++;
+}
+
+static void add_cell(Line *line, const char *text)
+{
+    line->cell[line->cells++] = text;
+}
+
+static void add_statement(Fmt *f, const Node *n);
+
+static void add_body(Fmt *f, const Node *n)
+{
+    Line *line = add_line(f, L_PLAIN, n->span.begin);
+    put(f, " {");
+    add_cell(line, take(f));
+    end_line(f, n->body);
+    f->passed = f->passed > n->body ? f->passed : n->body;
+    f->indent++;
+    size_t opened = f->lines.n;
+    for (size_t i = 0; i < n->more.n; i++)
+        add_statement(f, n->more.data[i]);
+    place_comments(f, n->span.end - 1);
+    if (f->lines.n > opened)
+        f->lines.data[opened].blank = false;
+    f->indent--;
+    f->passed = n->span.end;
+    f->parted = false;
+    add_cell(add_line(f, L_PLAIN, n->span.end), "}");
+    end_line(f, n->span.end);
+}
+
+static void add_param(Fmt *f, const Node *n)
+{
+    Line *line = add_line(f, L_PARAM, n->span.begin);
+    put_name(f, n->name);
+    add_cell(line, take(f));
+    put_enclosed(f, ": param[", &n->list, ", ", "]");
+    add_cell(line, take(f));
+    put(f, n->a ? "= " : "~ ");
+    put_node(f, n->a ? n->a : n->b);
+    put_path(f, n->text);
+    if (n->more.n)
+        put_enclosed(f, " [", &n->more, ", ", "]");
+    add_cell(line, take(f));
+}
+
+static void add_entry(Fmt *f, const Node *n)
+{
+    Line *line = add_line(f, n->kind == N_RULE ? L_RULE : L_SETTING, n->span.begin);
+    if (n->kind == N_RULE) {
+        put_list(f, &n->list, ", ");
+        add_cell(line, take(f));
+        put(f, "-> ");
+        put_list(f, &n->more, ", ");
+    } else {
+        put_name(f, n->name);
+        add_cell(line, take(f));
+        put_list(f, &n->list, ", ");
+    }
+    add_cell(line, take(f));
+}
+
+static void add_plain(Fmt *f, const Node *n)
+{
+    if (n->kind == N_DIMS || n->kind == N_CONSTS) {
+        put(f, n->kind == N_DIMS ? "dim " : "const ");
+        put_list(f, &n->list, ", ");
+    } else if (n->kind == N_RETURN) {
+        put(f, "return ");
+        put_node(f, n->a);
+    } else {
+        put_assigned(f, n);
+    }
+    add_cell(add_line(f, L_PLAIN, n->span.begin), take(f));
+}
+
+static void add_statement(Fmt *f, const Node *n)
+{
+    place_comments(f, n->body ? n->body : n->span.end);
+    if (n->kind == N_REPEAT) {
+        put(f, "repeat ");
+        put_name(f, n->name);
+        put_path(f, n->text);
+        add_body(f, n);
+        return;
+    }
+    if (n->kind == N_PARAM)
+        add_param(f, n);
+    else if (n->kind == N_SETTING || n->kind == N_RULE)
+        add_entry(f, n);
+    else
+        add_plain(f, n);
+    end_line(f, n->span.end);
+}
+
+/* ---- items -------------------------------------------------------------------------------- */
+
+static void put_head(Fmt *f, const Node *n)
+{
+    put(f, node_kind_name(n->kind));
+    if (n->name) {
+        put(f, " ");
+        put_name(f, n->name);
+    }
+    if (n->kind == N_LAYOUT && n->a) {
+        put(f, " : ");
+        put_node(f, n->a);
+    }
+    if (n->kind != N_BLOCK && n->kind != N_MODEL)
+        return;
+    put(f, "(");
+    for (size_t i = 0; i < n->list.n; i++) {
+        put(f, i ? ", " : "");
+        put_parameter(f, n->list.data[i]);
+    }
+    put(f, ")");
+}
+
+static void add_item(Fmt *f, const Node *n, bool first)
+{
+    f->parted = !first && n->body;
+    if (!n->body) {
+        add_statement(f, n);
+        return;
+    }
+    place_comments(f, n->body);
+    put_head(f, n);
+    add_body(f, n);
+    f->parted = true;
+}
+
+/* ---- columns ------------------------------------------------------------------------------ */
+
+static int width_of(const char *s)
+{
+    int n = 0;
+    for (; *s; s++)
+        n += (*s & 0xc0) != 0x80; /* UTF-8: comments only */
+    return n;
+}
+
+/* Pads all but the last cell of lines [from, to) to common widths. */
+static void align_cells(Fmt *f, size_t from, size_t to)
+{
+    for (int c = 0; c + 1 < CELLS; c++) {
+        int width = 0;
+        for (size_t i = from; i < to; i++)
+            if (c + 1 < f->lines.data[i].cells && width_of(f->lines.data[i].cell[c]) > width)
+                width = width_of(f->lines.data[i].cell[c]);
+        for (size_t i = from; i < to; i++)
+            if (c + 1 < f->lines.data[i].cells)
+                f->lines.data[i].cell[c] =
+                    arena_printf(f->arena, "%-*s ", width, f->lines.data[i].cell[c]);
+    }
+}
+
+static int line_width(const Line *line)
+{
+    int n = line->indent * INDENT;
+    for (int i = 0; i < line->cells; i++)
+        n += width_of(line->cell[i]);
+    return n;
+}
+
+static void print_lines(Fmt *f, FILE *out)
+{
+    int column = 0; /* of the comments in this run of lines */
+    for (size_t i = 0; i < f->lines.n; i++) {
+        const Line *line = &f->lines.data[i];
+        if (i == 0 || line->blank) {
+            column = 0;
+            for (size_t j = i; j < f->lines.n && (j == i || !f->lines.data[j].blank); j++)
+                if (f->lines.data[j].comment && line_width(&f->lines.data[j]) > column)
+                    column = line_width(&f->lines.data[j]);
+        }
+        fprintf(out, "%s%*s", line->blank ? "\n" : "", line->indent * INDENT, "");
+        for (int c = 0; c < line->cells; c++)
+            fputs(line->cell[c], out);
+        if (line->comment)
+            fprintf(out, "%*s%s", column - line_width(line) + 2, "", line->comment);
+        fputc('\n', out);
+    }
+}
+
+void mg_fmt(const Ast *ast, FILE *out)
+{
+    Arena *arena = arena_new();
+    Fmt f = {.ast = ast, .arena = arena};
+    for (size_t i = 0; i < ast->items.n; i++)
+        add_item(&f, ast->items.data[i], i == 0);
+    place_comments(&f, UINT32_MAX);
+    for (size_t i = 0, j; i < f.lines.n; i = j) {
+        const Line *line = &f.lines.data[i];
+        for (j = i + 1; j < f.lines.n && f.lines.data[j].kind == line->kind &&
+                        f.lines.data[j].indent == line->indent && !f.lines.data[j].blank;
+             j++)
+            continue;
+        align_cells(&f, i, j);
+    }
+    print_lines(&f, out);
+    arena_free(arena);
+}

@@ -1,0 +1,29 @@
+/* grammar.h - .mg text to syntax tree, syntax tree to text, syntax tree to logical program. */
+#ifndef MGC_GRAMMAR_H
+#define MGC_GRAMMAR_H
+
+#include "grammar/ast.h"
+#include "ir/ir.h"
+
+/* Reads a registered file (diag_add_file). Errors go to d (codes 01xx); NULL if there were any. The
+ * tree lives in `a` and points into the file's text. */
+Ast *mg_parse(Arena *a, Names *names, Diag *d, uint32_t file);
+
+/* Prints the canonical text: comments kept, one statement a line, columns aligned. Formatting the
+ * result gives it again, and it parses to an equal tree. */
+void mg_fmt(const Ast *ast, FILE *out);
+
+typedef struct ElaborateOptions {
+    const char *const *define; /* "NAME=VALUE", from -D, in order; the last of a name wins */
+    size_t ndefine;
+    const char *layout;     /* name of the layout, NULL for the default one */
+    const Ast *layouts;     /* more layouts, from --layout FILE; NULL for none */
+    const char *device;     /* instead of the layout's; NULL for none */
+    bool inline_composites; /* attention and cross_entropy by their definitions, for tests */
+} ElaborateOptions;
+
+/* The logical program: functions train, eval and, where the loss is a cross-entropy over next(...),
+ * sample; the train block and the layout, checked. NULL after errors (codes 02xx and 03xx). */
+Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o);
+
+#endif

@@ -1,0 +1,464 @@
+/* layout.c - layout blocks: all of a file are checked, the chosen one is applied.
+ *
+ * A layout that extends another starts from its settings, mesh and rules: a setting replaces, an
+ * axis replaces one of that name, a rule is added. One rank is built so far: a chosen layout that
+ * needs more is refused, the others are only read. */
+#include "grammar/config.h"
+
+#include <string.h>
+
+typedef struct Spec {
+    const Node *node; /* the layout itself */
+    bool chosen;
+    NodeList axes; /* BINDs */
+    NodeList rules;
+    NodeList pads; /* PADs */
+    NodeList asserts;
+    const Node *device, *microbatch, *recompute; /* values */
+} Spec;
+
+/* ---- finding ------------------------------------------------------------------------------ */
+
+static const char *layout_name(const Elab *e, const Node *n)
+{
+    return n->name ? text(e, n->name) : "default";
+}
+
+static const Node *find_layout(const Elab *e, const Ast *ast, const char *name)
+{
+    for (size_t i = 0; ast && i < ast->items.n; i++)
+        if (ast->items.data[i]->kind == N_LAYOUT &&
+            strcmp(layout_name(e, ast->items.data[i]), name) == 0)
+            return ast->items.data[i];
+    return NULL;
+}
+
+static void suggest_layout(Elab *e, const char *name)
+{
+    VEC(const char *) near = {0};
+    const Ast *files[2] = {e->options->layouts, e->ast};
+    for (int f = 0; f < 2; f++)
+        for (size_t i = 0; files[f] && i < files[f]->items.n; i++)
+            if (files[f]->items.data[i]->kind == N_LAYOUT)
+                vec_push(e->arena, &near, layout_name(e, files[f]->items.data[i]));
+    suggest(e, name, near.data, near.n);
+}
+
+static const Node *parent_of(Elab *e, const Node *n)
+{
+    const char *name = text(e, n->a->name);
+    const Node *parent = find_layout(e, e->options->layouts, name);
+    parent = parent ? parent : find_layout(e, e->ast, name);
+    if (parent)
+        return parent;
+    fail(e, n->a->at, 320, "there is no layout '%s'", name);
+    suggest_layout(e, name);
+    return NULL;
+}
+
+/* ---- gathering ---------------------------------------------------------------------------- */
+
+static void add_axes(Elab *e, const Node *setting, NodeList *axes)
+{
+    for (size_t i = 0; i < setting->list.n && !diag_enough(e->diag); i++) {
+        Node *axis = setting->list.data[i];
+        if (axis->kind != N_BIND) {
+            fail(e, axis->span, 302, "a mesh is a list of axes: mesh dp = 1, tp = 1");
+            continue;
+        }
+        for (size_t k = 0; k < i; k++)
+            if (setting->list.data[k]->name == axis->name)
+                fail(e, axis->at, 302, "axis '%s' is listed twice", text(e, axis->name));
+        size_t k = 0;
+        while (k < axes->n && axes->data[k]->name != axis->name)
+            k++;
+        if (k < axes->n)
+            axes->data[k] = axis;
+        else
+            vec_push(e->arena, axes, axis);
+        if (axes->n > AXES_MAX) {
+            fail(e, axis->at, 302, "a mesh of more than %d axes", AXES_MAX);
+            return;
+        }
+    }
+}
+
+static void add_setting(Elab *e, const Node *n, Spec *s)
+{
+    static const char *const names[] = {"device", "mesh", "microbatch", "recompute",
+                                        "assert", "pad",  NULL};
+    int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at}, "setting",
+                              names, 301);
+    const Node *value = which == 0 || which == 2 || which == 3 ? config_value(e, n) : NULL;
+    if (which == 0)
+        s->device = value;
+    else if (which == 1)
+        add_axes(e, n, &s->axes);
+    else if (which == 2)
+        s->microbatch = value;
+    else if (which == 3)
+        s->recompute = value;
+    for (size_t i = 0; which > 3 && i < n->list.n; i++)
+        vec_push(e->arena, which == 4 ? &s->asserts : &s->pads, n->list.data[i]);
+}
+
+static void set_twice(Elab *e, const Node *layout, size_t i)
+{
+    const Node *n = layout->more.data[i];
+    const char *name = text(e, n->name);
+    if (strcmp(name, "assert") == 0 || strcmp(name, "pad") == 0)
+        return;
+    for (size_t k = 0; k < i; k++)
+        if (layout->more.data[k]->kind == N_SETTING && layout->more.data[k]->name == n->name) {
+            fail(e, n->at, 302, "'%s' is set twice", name);
+            note(e, layout->more.data[k]->at, "here first");
+        }
+}
+
+static bool gather(Elab *e, const Node *n, Spec *s, int depth)
+{
+    enum { DEEPEST = 16 };
+    if (depth > DEEPEST) {
+        fail(e, n->at, 321, "layout '%s' extends itself, or more than %d others", layout_name(e, n),
+             DEEPEST);
+        return false;
+    }
+    const Node *parent = n->a ? parent_of(e, n) : NULL;
+    if (n->a && (!parent || !gather(e, parent, s, depth + 1)))
+        return false;
+    for (size_t i = 0; i < n->more.n && !diag_enough(e->diag); i++) {
+        if (n->more.data[i]->kind == N_RULE) {
+            vec_push(e->arena, &s->rules, n->more.data[i]);
+            continue;
+        }
+        set_twice(e, n, i);
+        add_setting(e, n->more.data[i], s);
+    }
+    return true;
+}
+
+/* ---- mesh and rules ----------------------------------------------------------------------- */
+
+static void check_axes(Elab *e, const Spec *s)
+{
+    for (size_t i = 0; i < s->axes.n; i++) {
+        const Node *axis = s->axes.data[i];
+        const Node *given = take_override(e, axis->name);
+        const Sym *same = map_find(&e->globals, axis->name);
+        int64_t size;
+        if (same) {
+            fail(e, axis->at, 202, "'%s' is the name of a %s already", text(e, axis->name),
+                 same->kind == SYM_DIM ? "dim" : "constant");
+            note(e, same->span, "declared here");
+            help(e, "dims, axes, constants, parameters and values share one namespace");
+            continue;
+        }
+        if (!config_integer(e, given ? given : axis->a, 1, &size, 303) || !s->chosen || size == 1)
+            continue;
+        fail(e, given ? given->span : axis->span, 310,
+             "axis '%s' is %lld: more than one rank is not built yet", text(e, axis->name),
+             (long long)size);
+        help(e, "%s = 1", text(e, axis->name));
+    }
+}
+
+static bool has_axis(const Spec *s, Name name)
+{
+    for (size_t i = 0; i < s->axes.n; i++)
+        if (s->axes.data[i]->name == name)
+            return true;
+    return false;
+}
+
+static const char *const classes[] = {"state", "grads", "params", NULL};
+
+static int class_of(const Elab *e, Name name)
+{
+    for (int i = 0; classes[i]; i++)
+        if (strcmp(classes[i], text(e, name)) == 0)
+            return i;
+    return -1;
+}
+
+static void check_rule_dim(Elab *e, const Node *n)
+{
+    const Sym *s = map_find(&e->globals, n->name);
+    if (class_of(e, n->name) >= 0 || (s && s->kind == SYM_DIM))
+        return;
+    fail(e, n->at, 322, "a rule for '%s', which is neither a dim nor a class of tensors",
+         text(e, n->name));
+    VEC(const char *) near = {0};
+    for (size_t i = 0; i < e->global_order.n; i++)
+        if (e->global_order.data[i]->kind == SYM_DIM)
+            vec_push(e->arena, &near, text(e, e->global_order.data[i]->name));
+    for (int i = 0; i < 3; i++)
+        vec_push(e->arena, &near, classes[i]);
+    suggest(e, text(e, n->name), near.data, near.n);
+}
+
+static void check_axis(Elab *e, const Spec *s, const Node *rule, size_t nth)
+{
+    static const char *const options[] = {"zigzag", "schedule", NULL};
+    static const char *const schedules[] = {"1f1b", "gpipe", NULL};
+    const Node *n = rule->more.data[nth];
+    if (!has_axis(s, n->name)) {
+        VEC(const char *) near = {0};
+        for (size_t i = 0; i < s->axes.n; i++)
+            vec_push(e->arena, &near, text(e, s->axes.data[i]->name));
+        fail(e, n->at, 323, "the mesh has no axis '%s'", text(e, n->name));
+        suggest(e, text(e, n->name), near.data, near.n);
+    }
+    for (size_t i = 0; i < nth; i++)
+        if (rule->more.data[i]->name == n->name)
+            fail(e, n->at, 323, "axis '%s' is named twice by one rule", text(e, n->name));
+    for (size_t i = 0; i < n->list.n; i++) {
+        const Node *o = n->list.data[i];
+        int which = config_choice(
+            e, o->kind == N_NAMED ? &(Node){.kind = N_NAME, .name = o->name, .at = o->at} : o,
+            "option of a rule", options, 324);
+        if (which >= 0 && (which == 1) != (o->kind == N_NAMED))
+            fail(e, o->at, 324, which ? "schedule = 1f1b" : "'zigzag' takes no value");
+        else if (which == 1)
+            config_choice(e, o->a, "schedule", schedules, 324);
+    }
+}
+
+/* state, then grads, then params: each class is split on an axis only with those before it. */
+static void check_classes(Elab *e, const Spec *s)
+{
+    for (size_t a = 0; a < s->axes.n; a++) {
+        const Node *seen[3] = {NULL};
+        for (size_t r = 0; r < s->rules.n; r++) {
+            const Node *rule = s->rules.data[r];
+            bool here = false;
+            for (size_t i = 0; i < rule->more.n; i++)
+                here |= rule->more.data[i]->name == s->axes.data[a]->name;
+            for (size_t i = 0; here && i < rule->list.n; i++)
+                if (class_of(e, rule->list.data[i]->name) >= 0)
+                    seen[class_of(e, rule->list.data[i]->name)] = rule->list.data[i];
+        }
+        for (int c = 2; c > 0; c--)
+            if (seen[c] && !seen[c - 1]) {
+                fail(e, seen[c]->at, 325, "'%s' is split on '%s' and '%s' is not", classes[c],
+                     text(e, s->axes.data[a]->name), classes[c - 1]);
+                help(e, "%s%s -> %s", c == 2 ? "state, grads, " : "state, ", classes[c],
+                     text(e, s->axes.data[a]->name));
+                break;
+            }
+    }
+}
+
+static void check_rules(Elab *e, const Spec *s)
+{
+    for (size_t r = 0; r < s->rules.n; r++) {
+        const Node *rule = s->rules.data[r];
+        for (size_t i = 0; i < rule->list.n; i++)
+            check_rule_dim(e, rule->list.data[i]);
+        for (size_t i = 0; i < rule->more.n; i++)
+            check_axis(e, s, rule, i);
+    }
+    check_classes(e, s);
+}
+
+/* ---- settings ----------------------------------------------------------------------------- */
+
+static void device(Elab *e, const Spec *s, Layout *l)
+{
+    static const char *const known[] = {"cpu", "a100", "h100", "h200", NULL};
+    const Node *n = s->device;
+    int64_t count = 1;
+    if (n && n->kind == N_TIMES) {
+        config_integer(e, n->b, 1, &count, 303);
+        n = n->a;
+    }
+    int which = n ? config_choice(e, n, "device", known, 307) : 0;
+    Span at = n ? n->span : s->node->at;
+    const char *name = which < 0 ? "cpu" : known[which];
+    if (s->chosen && e->options->device) {
+        name = e->options->device;
+        at = (Span){0};
+        which = 0;
+    }
+    l->device = name_intern(e->names, name);
+    if (!s->chosen || which < 0)
+        return;
+    if (strcmp(name, "cpu") != 0) {
+        fail(e, at, 311, "device %s is not built yet", name);
+        help(e, "device cpu");
+    } else if (count > 1 && !e->options->device) {
+        fail(e, s->device->span, 310, "%lld devices: more than one rank is not built yet",
+             (long long)count);
+        help(e, "device cpu");
+    }
+}
+
+static void microbatch(Elab *e, const Spec *s, Layout *l)
+{
+    int64_t batch = e->module->batch.size;
+    l->microbatch = batch;
+    if (!s->microbatch || !config_integer(e, s->microbatch, 1, &l->microbatch, 303) || !s->chosen ||
+        !batch || batch % l->microbatch == 0)
+        return;
+    int64_t legal = l->microbatch < batch ? l->microbatch : batch;
+    while (batch % legal)
+        legal--;
+    fail(e, s->microbatch->span, 326, "microbatch %lld does not divide '%s', which is %lld",
+         (long long)l->microbatch, text(e, e->module->batch.name), (long long)batch);
+    note(e, dim_info(e, e->module->batch.name)->span, "'%s' is declared here",
+         text(e, e->module->batch.name));
+    help(e, "microbatch %lld", (long long)legal);
+}
+
+static double unit_bytes(const char *unit)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"B", 1},
+                 {"kB", 1e3},
+                 {"KB", 1e3},
+                 {"MB", 1e6},
+                 {"GB", 1e9},
+                 {"TB", 1e12},
+                 {"KiB", 1024.0},
+                 {"MiB", 1048576.0},
+                 {"GiB", 1073741824.0},
+                 {"TiB", 1099511627776.0}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(units[i].name, unit) == 0)
+            return units[i].bytes;
+    return 0;
+}
+
+static void assertion(Elab *e, const Spec *s, const Node *n, Layout *l)
+{
+    static const char *const names[] = {"peak", "exposed_comm", "step", NULL};
+    static const char *const examples[] = {"peak < 76 GB", "exposed_comm < 10%", "step < 500 ms"};
+    if (n->kind != N_BINARY || (n->op != B_LT && n->op != B_LE)) {
+        fail(e, n->span, 327, "an assertion bounds a quantity from above");
+        help(e, "assert peak < 76 GB");
+        return;
+    }
+    int which = config_choice(e, n->a, "quantity", names, 327);
+    if (which < 0)
+        return;
+    bool fraction = n->b->kind == N_QUANTITY && strcmp(n->b->unit, "%") == 0;
+    bool size = n->b->kind == N_QUANTITY && unit_bytes(n->b->unit) > 0;
+    bool time = n->b->kind == N_QUANTITY && !fraction && !size;
+    if (which == 0 ? !size : which == 1 ? !fraction : !time) {
+        fail(e, n->b->span, 328, "'%s' is bounded by a %s", names[which],
+             which == 0   ? "number of bytes"
+             : which == 1 ? "percentage"
+                          : "time");
+        help(e, "assert %s", examples[which]);
+    } else if (which == 0) {
+        l->assert_peak = n->b->number * unit_bytes(n->b->unit);
+        l->assert_span = n->span;
+    } else if (which == 2 && s->chosen) {
+        fail(e, n->span, 329, "asserting the time of a step is not built yet");
+        help(e, "assert peak and exposed_comm");
+    }
+    /* exposed_comm: one rank communicates nothing, so it holds. */
+}
+
+static void pad(Elab *e, const Spec *s, const Node *n)
+{
+    const Node *name = n->kind == N_PAD ? node_bare(n->a) : NULL;
+    if (!name || name->kind != N_NAME) {
+        fail(e, n->span, 330, "pad takes a dim and its size");
+        help(e, "pad vocab to 50304");
+        return;
+    }
+    Dim d;
+    int64_t size;
+    if (!resolve_dim(e, name, &d) || !config_integer(e, n->b, 1, &size, 303))
+        return;
+    DimInfo *info = dim_info(e, d.name);
+    if (size < info->valid || size > INT32_MAX) {
+        fail(e, n->b->span, 330, "'%s' is %lld and cannot be padded to %lld", text(e, d.name),
+             (long long)info->valid, (long long)size);
+        return;
+    }
+    if (d.name == e->module->batch.name || d.name == e->module->seq.name) {
+        fail(e, name->at, 330, "'%s' is a dim of the input, which is not padded", text(e, d.name));
+        return;
+    }
+    if (!s->chosen)
+        return;
+    info->size = size;
+    Sym *sym = map_find(&e->globals, name->name);
+    sym->dims.dim[0].size = size;
+}
+
+static void recompute(Elab *e, const Spec *s, Layout *l)
+{
+    static const char *const names[] = {"auto", "none", NULL};
+    int which = s->recompute ? config_choice(e, s->recompute, "way to recompute", names, 307) : 0;
+    l->recompute = which == 1 ? RECOMPUTE_none : RECOMPUTE_auto;
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
+{
+    Spec s = {.node = n, .chosen = chosen};
+    Layout l = {.name = name_intern(e->names, layout_name(e, n))};
+    if (!gather(e, n, &s, 0))
+        return;
+    check_axes(e, &s);
+    check_rules(e, &s);
+    device(e, &s, &l);
+    microbatch(e, &s, &l);
+    recompute(e, &s, &l);
+    for (size_t i = 0; i < s.asserts.n; i++)
+        assertion(e, &s, s.asserts.data[i], &l);
+    for (size_t i = 0; i < s.pads.n; i++)
+        pad(e, &s, s.pads.data[i]);
+    if (!chosen)
+        return;
+    e->module->layout = l;
+    *axes = s.axes;
+}
+
+static void check_others(Elab *e, const Ast *ast, const Node *chosen)
+{
+    NodeList axes;
+    for (size_t i = 0; ast && i < ast->items.n; i++) {
+        const Node *n = ast->items.data[i];
+        if (n->kind != N_LAYOUT)
+            continue;
+        const Node *first = find_layout(e, ast, layout_name(e, n));
+        if (first != n) {
+            fail(e, n->at, 320, "a second layout '%s'", layout_name(e, n));
+            note(e, first->at, "the first one");
+        } else if (n != chosen) {
+            check_layout(e, n, false, &axes);
+        }
+    }
+}
+
+static const Node *choose(Elab *e)
+{
+    const char *name = e->options->layout;
+    const Node *n = find_layout(e, e->options->layouts, name ? name : "default");
+    for (size_t i = 0; !name && !n && e->options->layouts && i < e->options->layouts->items.n; i++)
+        if (e->options->layouts->items.data[i]->kind == N_LAYOUT)
+            n = e->options->layouts->items.data[i];
+    n = n ? n : find_layout(e, e->ast, name ? name : "default");
+    if (!n && name) {
+        fail(e, (Span){0}, 320, "there is no layout '%s'", name);
+        suggest_layout(e, name);
+    }
+    return n;
+}
+
+void read_layout(Elab *e)
+{
+    static const Node plain = {.kind = N_LAYOUT};
+    const Node *chosen = choose(e);
+    NodeList axes = {0};
+    check_layout(e, chosen ? chosen : &plain, true, &axes);
+    check_others(e, e->options->layouts, chosen);
+    check_others(e, e->ast, chosen);
+    check_overrides(e, &axes);
+}

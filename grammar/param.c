@@ -1,0 +1,224 @@
+/* param.c - parameters: tensors that outlive a step, their names, initial values, external form.
+ *
+ * A parameter inside repeats is stored once, with the dims of the repeats in front; each repeat
+ * hands its body the slice of its round. */
+#include "grammar/elab.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- initial values ----------------------------------------------------------------------- */
+
+static bool distribution(Elab *e, const Node *n, Tensor *t)
+{
+    static const char *const names[] = {"normal", "uniform"};
+    const char *name = text(e, n->name);
+    double v[2];
+    bool uniform = strcmp(name, "uniform") == 0;
+    if (!uniform && strcmp(name, "normal") != 0) {
+        fail(e, n->at, 260, "there is no distribution '%s'", name);
+        suggest(e, name, names, 2);
+        help(e, "write `~ normal(std)` or `~ uniform(a, b)`");
+        return false;
+    }
+    if (n->list.n != (uniform ? 2u : 1u)) {
+        fail(e, n->at, 260,
+             uniform ? "uniform takes its bounds: uniform(a, b)"
+                     : "normal takes its standard deviation: normal(std)");
+        return false;
+    }
+    for (size_t i = 0; i < n->list.n; i++)
+        if (!real_of(e, n->list.data[i], &v[i]))
+            return false;
+    if (uniform ? v[0] > v[1] : v[0] < 0) {
+        fail(e, n->list.data[0]->span, 260,
+             uniform ? "the lower bound %g is above the upper" : "a standard deviation of %g",
+             v[0]);
+        return false;
+    }
+    t->init = uniform ? INIT_uniform : INIT_normal;
+    t->a = uniform ? v[0] : 0;
+    t->b = uniform ? v[1] : v[0];
+    return true;
+}
+
+static bool initial(Elab *e, const Node *n, Tensor *t)
+{
+    if (n->b)
+        return distribution(e, n->b, t);
+    t->init = INIT_const;
+    return real_of(e, n->a, &t->a);
+}
+
+/* ---- external form ------------------------------------------------------------------------ */
+
+static bool external_dim(Elab *e, const Node *name, const DimList *own, Tensor *t, int *count)
+{
+    Dim d;
+    if (!resolve_dim(e, name, &d))
+        return false;
+    int at = type_find(&t->type, d.name);
+    if (at < t->stacked) {
+        fail(e, name->at, 261, "'%s' is not a dim of this parameter", text(e, d.name));
+        note(e, name->at, "its dims are [%s]", dims_text(e, own));
+        return false;
+    }
+    for (int i = 0; i < *count; i++)
+        if (t->order[i] == at) {
+            fail(e, name->at, 261, "'%s' stands twice in the external order", text(e, d.name));
+            return false;
+        }
+    t->order[(*count)++] = (uint8_t)at;
+    return true;
+}
+
+static bool external_order(Elab *e, const Node *n, const DimList *own, Tensor *t)
+{
+    int count = 0;
+    for (size_t i = 0; i < n->more.n; i++) {
+        const Node *g = n->more.data[i];
+        bool group = g->kind == N_GROUP;
+        int before = count;
+        for (size_t k = 0; k < (group ? g->list.n : 1); k++)
+            if (!external_dim(e, group ? g->list.data[k] : g, own, t, &count))
+                return false;
+        t->merge[t->external_rank++] = (uint8_t)(count - before);
+    }
+    for (int i = 0; !n->more.n && i < own->n; i++) {
+        t->order[i] = (uint8_t)(t->stacked + i);
+        t->merge[t->external_rank++] = 1;
+        count++;
+    }
+    if (count == own->n)
+        return true;
+    for (int i = 0; i < own->n; i++) {
+        bool there = false;
+        for (int k = 0; k < count; k++)
+            there |= t->order[k] == t->stacked + i;
+        if (!there) {
+            fail(e, n->at, 261, "the external order of '%s' leaves out '%s'", text(e, n->name),
+                 text(e, own->dim[i].name));
+            return false;
+        }
+    }
+    return false;
+}
+
+/* ---- the tensor --------------------------------------------------------------------------- */
+
+static bool stored_type(Elab *e, const Node *n, const DimList *own, Tensor *t)
+{
+    DimList loops = {0};
+    for (const Loop *l = e->loop; l; l = l->outer) {
+        if (dims_have(own, l->dim.name)) {
+            fail(e, n->at, 262, "dim '%s' is the repeat around '%s'", text(e, l->dim.name),
+                 text(e, n->name));
+            help(e, "each round has a '%s' of its own: leave the dim out", text(e, n->name));
+            return false;
+        }
+        if (loops.n + own->n == MAX_RANK) {
+            fail(e, n->at, 206, "'%s' has more than %d dims, those of the repeats counted",
+                 text(e, n->name), MAX_RANK);
+            return false;
+        }
+        memmove(&loops.dim[1], &loops.dim[0], (size_t)loops.n * sizeof(Dim));
+        loops.dim[0] = l->dim;
+        loops.n++;
+    }
+    t->stacked = loops.n;
+    t->type = (Type){.dtype = e->compute, .rank = loops.n + own->n};
+    memcpy(t->type.dims, loops.dim, (size_t)loops.n * sizeof(Dim));
+    memcpy(t->type.dims + loops.n, own->dim, (size_t)own->n * sizeof(Dim));
+    for (int i = 0; i < t->type.rank; i++) {
+        const DimInfo *d = dim_info(e, t->type.dims[i].name);
+        t->valid[i] = d->valid;
+        if (d->name == e->module->batch.name) {
+            fail(e, n->at, 263, "a parameter cannot have the batch dim '%s'", text(e, d->name));
+            return false;
+        }
+    }
+    return fits(e, n->at, &t->type);
+}
+
+Name unique_path(Elab *e, const char *path)
+{
+    Name wanted = name_intern(e->names, path), name = wanted;
+    uintptr_t given = (uintptr_t)map_find(&e->paths, wanted); /* how often */
+    for (uintptr_t i = given + 1; map_find(&e->paths, name); i++) {
+        name = name_intern(e->names, arena_printf(e->arena, "%s_%zu", path, (size_t)i));
+        map_put(e->arena, &e->paths, wanted, (void *)i);
+    }
+    map_put(e->arena, &e->paths, name, (void *)(uintptr_t)1);
+    return name;
+}
+
+static bool claim_external(Elab *e, const Node *n, Tensor *t)
+{
+    const char *own = n->text ? n->text : text(e, n->name);
+    if (strstr(own, "{}")) {
+        fail(e, n->at, 236, "{} is for the name of a repeat, not of a parameter");
+        return false;
+    }
+    t->external = name_intern(e->names, path_join(e, e->frame->external, own));
+    size_t other = (size_t)(uintptr_t)map_find(&e->externals, t->external);
+    if (other) {
+        fail(e, n->at, 264, "external name '%s' is used twice", text(e, t->external));
+        note(e, e->module->tensors.data[other - 1].span, "by this parameter too");
+        if (e->frame->block->kind == N_BLOCK) {
+            note(e, e->frame->call, "in this call of '%s'", text(e, e->frame->block->name));
+            help(e, "give the call a name: %s(...) as \"...\"", text(e, e->frame->block->name));
+        }
+        return false;
+    }
+    map_put(e->arena, &e->externals, t->external, (void *)(uintptr_t)(e->module->tensors.n + 1));
+    return true;
+}
+
+/* In the first function a new tensor; in the others the one the same declaration made there. */
+static bool tensor_of(Elab *e, const Node *n, uint32_t *index)
+{
+    *index = e->nparams++;
+    if (e->mode != MODE_TRAIN)
+        return *index < e->module->tensors.n;
+    DimList own;
+    Tensor t = {.span = n->at, .parameter = *index};
+    if (!resolve_dims(e, &n->list, &own) || !stored_type(e, n, &own, &t) || !initial(e, n, &t) ||
+        !external_order(e, n, &own, &t) || !claim_external(e, n, &t))
+        return false;
+    if (*index >= PARAMS_MAX) {
+        e->stopped = true;
+        fail(e, n->at, 265, "more than %d parameters", PARAMS_MAX);
+        return false;
+    }
+    t.name = unique_path(e, path_join(e, e->frame->path, text(e, n->name)));
+    vec_push(e->module->arena, &e->module->tensors, t);
+    return true;
+}
+
+/* Hands v down through the repeats around this place: each gives its body one slice. */
+static Value slice(Elab *e, Loop *l, Value v, Name hint)
+{
+    if (!l)
+        return v;
+    v = slice(e, l->outer, v, hint);
+    Type t = *type_of(e->module, v);
+    memmove(&t.dims[0], &t.dims[1], (size_t)(t.rank - 1) * sizeof(Dim));
+    t.dims[--t.rank] = (Dim){0};
+    vec_push(e->arena, &l->stacked, v);
+    Value s = region_arg(e->module, l->region, t, hint);
+    vec_push(e->arena, &l->slices, s);
+    return s;
+}
+
+void param(Elab *e, const Node *n)
+{
+    uint32_t index;
+    bool ok = tensor_of(e, n, &index);
+    Sym *s = declare(e, SYM_PARAM, n->name, n->at);
+    if (!s || !ok)
+        return;
+    Type t = e->module->tensors.data[index].type;
+    Value v = fn_arg(e, ARG_param, index, t, text(e, n->name));
+    s->val = tensor_val(slice(e, e->loop, v, n->name));
+    s->ready = true;
+}

@@ -1,0 +1,274 @@
+/* parse.c - around lexer and parser: the token source, recovery after errors, messages, nodes. */
+#include "grammar/parse.h"
+#include "grammar/grammar.h"
+#include "grammar/mg.tab.h"
+
+#define YYSTYPE Semantic /* as mg.lex.h knows them */
+#define YYLTYPE Span
+#include "grammar/mg.lex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_MAX = 64 << 20 };
+
+void parse_fatal(const char *message)
+{
+    fprintf(stderr, "mgc: %s\n", message);
+    exit(70);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------- */
+
+void parse_comment(Parse *p, Span at, const char *text, size_t n)
+{
+    while (n > 1 && (text[n - 1] == ' ' || text[n - 1] == '\t'))
+        n--;
+    Comment c = {at, arena_strndup(p->ast->arena, text, n)};
+    vec_push(p->ast->arena, &p->ast->comments, c);
+}
+
+/* The text of a string: what may go into file names, messages and emitted C as it is. */
+const char *parse_string(Parse *p, Span at, const char *text, size_t n)
+{
+    if (n > PARSE_STRING_MAX) {
+        diag_error(p->diag, at, 102, "a string of %zu bytes; %d is the most", n, PARSE_STRING_MAX);
+        return "_";
+    }
+    for (size_t i = 0; i < n; i++)
+        if (text[i] < 32 || text[i] > 126 || text[i] == '\\') {
+            Span byte = {at.file, at.begin + 1 + (uint32_t)i, at.begin + 2 + (uint32_t)i};
+            diag_error(p->diag, byte, 103, "a string holds printable ASCII without '\\'");
+            return "_";
+        }
+    return arena_strndup(p->ast->arena, text, n);
+}
+
+static Token lex(Parse *p)
+{
+    Token t = {0};
+    t.kind = mgl_lex(&t.value, &t.span, p->scanner);
+    if (!t.kind) /* the newline that was added is not of the file */
+        t.span = (Span){p->ast->file, p->offset - 1, p->offset - 1};
+    t.first = p->line_start;
+    p->line_start = false;
+    return t;
+}
+
+static Token next(Parse *p)
+{
+    return p->queue.n ? p->queue.data[--p->queue.n] : lex(p);
+}
+
+static void hand_back(Parse *p, Token t)
+{
+    vec_push(p->ast->arena, &p->queue, t);
+}
+
+/* Does an item begin here? `dim` begins one only at the start of a line's text. */
+static bool begins_item(const Parse *p, const Token *t)
+{
+    bool margin = !t->span.begin || p->ast->text[t->span.begin - 1] == '\n';
+    return t->first && (t->kind == BLOCK || t->kind == MODEL || t->kind == TRAIN ||
+                        t->kind == LAYOUT || (margin && (t->kind == DIM || t->kind == CONST)));
+}
+
+static bool begins_statement(Parse *p, const Token *t)
+{
+    if (!t->first)
+        return false;
+    if (t->kind == REPEAT || t->kind == RETURN || t->kind == DIM)
+        return true;
+    if (t->kind != IDENT || p->item == TRAIN || p->item == LAYOUT)
+        return t->kind == IDENT;
+    Token after = next(p);
+    hand_back(p, after);
+    return after.kind == '=' || after.kind == ':';
+}
+
+/* After an error at p->last: skips to where something new begins, closes the braces that must have
+ * been forgotten, and puts RESUME before it. */
+static void find_resumption(Parse *p)
+{
+    int skipped = 0; /* braces opened by what is skipped */
+    Token t = p->last, resume = {.kind = RESUME}, close = {.kind = '}'};
+    p->braces -= t.kind == '{' ? 1 : t.kind == '}' ? -1 : 0;
+    for (;; t = next(p)) {
+        bool item = t.kind == 0 || begins_item(p, &t);
+        if (item || (skipped == 0 && p->braces > 0 && (t.kind == '}' || begins_statement(p, &t)))) {
+            hand_back(p, t);
+            close.span = resume.span = t.span;
+            for (int i = 0; item && i < p->braces; i++)
+                hand_back(p, close);
+            hand_back(p, resume);
+            return;
+        }
+        skipped += t.kind == '{' ? 1 : t.kind == '}' && skipped ? -1 : 0;
+    }
+}
+
+int parse_token(Semantic *value, Span *span, Parse *p)
+{
+    if (p->recover) {
+        p->recover = false;
+        if (!diag_enough(p->diag))
+            find_resumption(p);
+    }
+    Token t = diag_enough(p->diag) ? (Token){.span = p->last.span} : next(p);
+    if (t.kind == '{' && p->braces == 0)
+        p->opened = t.span;
+    p->braces += t.kind == '{' ? 1 : t.kind == '}' ? -1 : 0;
+    if (begins_item(p, &t) && p->braces == 0)
+        p->item = t.kind;
+    p->last = t;
+    *value = t.value;
+    *span = t.span;
+    return t.kind;
+}
+
+/* ---- messages ----------------------------------------------------------------------------- */
+
+static bool is_keyword(int kind)
+{
+    return kind >= DIM && kind <= TO;
+}
+
+/* "'x', a name or 'y'" of the symbols that would have been legal. */
+static const char *any_of(Parse *p, const char *const *expected, int n)
+{
+    const char *text = "";
+    for (int i = 0; i < n; i++) {
+        const char *e = expected[i];
+        bool bare = e[0] == '\'' || strchr(e, ' ');
+        text = arena_printf(p->ast->arena, "%s%s%s%s%s", text,
+                            i == 0       ? ""
+                            : i == n - 1 ? " or "
+                                         : ", ",
+                            bare ? "" : "'", e, bare ? "" : "'");
+    }
+    return text;
+}
+
+void parse_unexpected(Parse *p, const char *const *expected, int n, bool wants_over)
+{
+    const Token *t = &p->last;
+    bool name = false;
+    for (int i = 0; i < n; i++)
+        name |= strcmp(expected[i], "a name") == 0;
+    size_t length = t->span.end - t->span.begin;
+    const char *found =
+        t->kind == 0 ? "the end of the file"
+                     : arena_printf(p->ast->arena, "'%.*s%s'", (int)(length > 40 ? 40 : length),
+                                    p->ast->text + t->span.begin, length > 40 ? "..." : "");
+    p->recover = true;
+    if (p->braces > 0 && (t->kind == 0 || begins_item(p, t))) {
+        diag_error(p->diag, t->span, 105, "expected '}' before %s", found);
+        diag_note(p->diag, p->opened, "to close this one");
+        return;
+    }
+    if (wants_over) {
+        diag_error(p->diag, t->span, 106, "expected 'over' and the dims that '@' sums, found %s",
+                   found);
+        diag_help(p->diag, "write `a @ b over d`, or `over (d, e)` for several");
+        return;
+    }
+    if (n)
+        diag_error(p->diag, t->span, 105, "expected %s, found %s", any_of(p, expected, n), found);
+    else
+        diag_error(p->diag, t->span, 105, "%s cannot stand here", found);
+    if (name && is_keyword(t->kind))
+        diag_help(p->diag, "%s is a reserved word: choose another name", found);
+}
+
+static void too_deep(Parse *p, Span at)
+{
+    if (!p->deep)
+        diag_error(p->diag, at, 107, "nested too deeply; %d levels are the most", AST_DEPTH_MAX);
+    p->deep = true;
+}
+
+void parse_exhausted(Parse *p, const char *message)
+{
+    (void)message;
+    too_deep(p, p->last.span);
+}
+
+/* ---- nodes -------------------------------------------------------------------------------- */
+
+static void deepen(Node *n, const Node *child)
+{
+    if (child && child->depth >= n->depth)
+        n->depth = child->depth + 1;
+}
+
+Node *node_make(Parse *p, const Node *given)
+{
+    Node *n = NEW(p->ast->arena, Node);
+    *n = *given;
+    n->depth = 1;
+    if (!n->at.file)
+        n->at = n->span;
+    deepen(n, n->a);
+    deepen(n, n->b);
+    for (size_t i = 0; i < n->list.n; i++)
+        deepen(n, n->list.data[i]);
+    for (size_t i = 0; i < n->more.n; i++)
+        deepen(n, n->more.data[i]);
+    if (n->depth > AST_DEPTH_MAX)
+        too_deep(p, n->at);
+    return n;
+}
+
+NodeList *list_new(Parse *p, Node *first)
+{
+    NodeList *l = NEW(p->ast->arena, NodeList);
+    return first ? list_add(p, l, first) : l;
+}
+
+NodeList *list_add(Parse *p, NodeList *l, Node *n)
+{
+    vec_push(p->ast->arena, l, n);
+    return l;
+}
+
+/* ---- entry -------------------------------------------------------------------------------- */
+
+static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, int start)
+{
+    size_t size;
+    Parse *p = NEW(a, Parse);
+    p->ast = NEW(a, Ast);
+    *p->ast = (Ast){.arena = a, .names = names, .file = file, .path = diag_path(d, file)};
+    p->ast->text = diag_text(d, file, &size);
+    p->diag = d;
+    p->line_start = true;
+    if (size > FILE_MAX) {
+        diag_error(d, (Span){file, 0, 0}, 108, "a file of %zu bytes; %d is the most", size,
+                   FILE_MAX);
+        return NULL;
+    }
+    /* Its own copy: the last line gets its end, and the lexer wants two NULs after the text. */
+    char *copy = arena_alloc(a, size + 3);
+    memcpy(copy, p->ast->text, size);
+    copy[size] = '\n';
+    int errors = diag_errors(d);
+    hand_back(p, (Token){.kind = start, .span = {file, 0, 0}});
+    if (mgl_lex_init_extra(p, &p->scanner))
+        parse_fatal("out of memory");
+    mgl__scan_buffer(copy, size + 3, p->scanner);
+    int failed = mgy_parse(p);
+    mgl_lex_destroy(p->scanner);
+    return failed || diag_errors(d) > errors ? NULL : p;
+}
+
+Ast *mg_parse(Arena *a, Names *names, Diag *d, uint32_t file)
+{
+    Parse *p = run(a, names, d, file, START_FILE);
+    return p ? p->ast : NULL;
+}
+
+const Node *parse_expression(Arena *a, Names *names, Diag *d, uint32_t file)
+{
+    Parse *p = run(a, names, d, file, START_EXPRESSION);
+    return p ? p->expression : NULL;
+}

@@ -1,0 +1,7 @@
+/* prelude.h - the text of prelude.mg, made into an array when mgc is built. */
+#ifndef MGC_PRELUDE_H
+#define MGC_PRELUDE_H
+
+extern const char prelude_text[];
+
+#endif

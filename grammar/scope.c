@@ -1,0 +1,360 @@
+/* scope.c - names and what they stand for, frames of block instances, dims, messages. */
+#include "grammar/elab.h"
+
+#include <string.h>
+
+/* ---- maps --------------------------------------------------------------------------------- */
+
+static size_t map_slot(const Map *m, uint32_t key)
+{
+    size_t i = (key * 2654435769u) & (m->slots - 1);
+    while (m->keys[i] && m->keys[i] != key)
+        i = (i + 1) & (m->slots - 1);
+    return i;
+}
+
+void *map_find(const Map *m, uint32_t key)
+{
+    return m->slots ? m->values[map_slot(m, key)] : NULL;
+}
+
+void map_put(Arena *a, Map *m, uint32_t key, void *value)
+{
+    if (m->n * 2 >= m->slots) {
+        Map old = *m;
+        m->slots = old.slots ? old.slots * 2 : 16;
+        m->keys = NEW_ARRAY(a, uint32_t, m->slots);
+        m->values = NEW_ARRAY(a, void *, m->slots);
+        for (size_t i = 0; i < old.slots; i++)
+            if (old.keys[i]) {
+                size_t to = map_slot(m, old.keys[i]);
+                m->keys[to] = old.keys[i];
+                m->values[to] = old.values[i];
+            }
+    }
+    size_t i = map_slot(m, key);
+    m->n += !m->keys[i];
+    m->keys[i] = key;
+    m->values[i] = value;
+}
+
+/* ---- messages ----------------------------------------------------------------------------- */
+
+static bool reported(Elab *e, Span at, int code)
+{
+    uint64_t key = (uint64_t)at.file << 52 ^ (uint64_t)code << 34 ^ at.begin;
+    for (size_t i = 0; i < e->reported.n; i++)
+        if (e->reported.data[i] == key)
+            return true;
+    if (!diag_enough(e->diag))
+        vec_push(e->arena, &e->reported, key);
+    return false;
+}
+
+/* Where a person wrote what is going on: the call of the outermost block of the prelude. */
+static Span in_source(const Elab *e, Span at)
+{
+    for (const Frame *f = e->frame; f && f->prelude; f = f->caller)
+        at = f->call;
+    return at;
+}
+
+/* What an error does not show by itself: the definition behind a call of the prelude; the call that
+ * brought operands of these types into a block. */
+static void call_notes(Elab *e, Span at, int code)
+{
+    enum { TYPES_FROM = 211, TYPES_TO = 221 };
+    const Frame *f = e->frame;
+    if (f && f->prelude)
+        diag_note(e->diag, at, "in the definition of '%s'", text(e, f->block->name));
+    while (f && f->prelude)
+        f = f->caller;
+    if (f && f->block && f->block->kind == N_BLOCK && code >= TYPES_FROM && code <= TYPES_TO)
+        diag_note(e->diag, f->call, "in this call of '%s'", text(e, f->block->name));
+}
+
+Val fail(Elab *e, Span at, int code, const char *fmt, ...)
+{
+    Span shown = in_source(e, at);
+    e->quiet = reported(e, shown, code);
+    if (e->quiet)
+        return (Val){.kind = VAL_POISON};
+    va_list ap;
+    va_start(ap, fmt);
+    diag_error(e->diag, shown, code, "%s", arena_vprintf(e->arena, fmt, ap));
+    va_end(ap);
+    call_notes(e, at, code);
+    return (Val){.kind = VAL_POISON};
+}
+
+void note(Elab *e, Span at, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (!e->quiet)
+        diag_note(e->diag, at, "%s", arena_vprintf(e->arena, fmt, ap));
+    va_end(ap);
+}
+
+void help(Elab *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (!e->quiet)
+        diag_help(e->diag, "%s", arena_vprintf(e->arena, fmt, ap));
+    va_end(ap);
+}
+
+void suggest(Elab *e, const char *word, const char *const *candidates, size_t n)
+{
+    enum { LOOKED_AT = 10000 };
+    bool look = n && !e->quiet;
+    const char *near = look ? name_nearest(word, candidates, n < LOOKED_AT ? n : LOOKED_AT) : NULL;
+    if (near)
+        help(e, "did you mean '%s'?", near);
+}
+
+void warn(Elab *e, Span at, int code, const char *fmt, ...)
+{
+    if (e->warnings >= WARNINGS_MAX || reported(e, at, code))
+        return;
+    e->warnings++;
+    va_list ap;
+    va_start(ap, fmt);
+    diag_warning(e->diag, at, code, "%s", arena_vprintf(e->arena, fmt, ap));
+    va_end(ap);
+    if (e->warnings == WARNINGS_MAX)
+        diag_note(e->diag, (Span){0}, "further warnings are not shown");
+}
+
+const char *text(const Elab *e, Name n)
+{
+    return name_str(e->names, n);
+}
+
+const char *dims_text(Elab *e, const DimList *l)
+{
+    const char *s = "";
+    for (int i = 0; i < l->n; i++)
+        s = arena_printf(e->arena, "%s%s%s", s, i ? ", " : "", text(e, l->dim[i].name));
+    return s;
+}
+
+const char *type_text(Elab *e, Value v)
+{
+    const Type *t = type_of(e->module, v);
+    DimList l = {.n = t->rank};
+    memcpy(l.dim, t->dims, sizeof l.dim);
+    return arena_printf(e->arena, "[%s]", dims_text(e, &l));
+}
+
+const char *file_text(Elab *e, Span s)
+{
+    size_t size;
+    const char *all = diag_text(e->diag, s.file, &size);
+    size_t n = s.end - s.begin;
+    bool cut = n > 60;
+    return arena_printf(e->arena, "%.*s%s", (int)(cut ? 57 : n), all + s.begin, cut ? "..." : "");
+}
+
+/* ---- symbols ------------------------------------------------------------------------------ */
+
+Sym *find_local(const Frame *f, Name name)
+{
+    return f ? map_find(&f->syms, name) : NULL;
+}
+
+Sym *lookup(Elab *e, Name name)
+{
+    Sym *s = find_local(e->frame, name);
+    if (!s && !(e->frame && e->frame->prelude))
+        s = map_find(&e->globals, name);
+    if (s && s->gone)
+        return NULL;
+    if (s)
+        s->used = true;
+    return s;
+}
+
+/* Names that could have been meant. */
+static void suggest_symbol(Elab *e, Name name, SymKind kind, bool any)
+{
+    VEC(const char *) near = {0};
+    for (size_t i = 0; e->frame && i < e->frame->order.n; i++) {
+        const Sym *s = e->frame->order.data[i];
+        if (!s->gone && (any || s->kind == kind))
+            vec_push(e->arena, &near, text(e, s->name));
+    }
+    for (size_t i = 0; i < e->global_order.n; i++)
+        if (any || e->global_order.data[i]->kind == kind)
+            vec_push(e->arena, &near, text(e, e->global_order.data[i]->name));
+    suggest(e, text(e, name), near.data, near.n);
+}
+
+Sym *lookup_or_fail(Elab *e, const Node *n)
+{
+    Sym *s = lookup(e, n->name);
+    if (s)
+        return s;
+    const Sym *gone = find_local(e->frame, n->name);
+    fail(e, n->at, 201, "unknown name '%s'", text(e, n->name));
+    if (e->quiet)
+        return NULL;
+    if (gone) {
+        note(e, gone->span, "it belongs to one round of this repeat");
+        help(e, "assign '%s' before the repeat, so that it is carried from round to round",
+             text(e, n->name));
+    } else if (map_find(&e->blocks, n->name)) {
+        help(e, "'%s' is a block: write `%s(...)`", text(e, n->name), text(e, n->name));
+    } else {
+        suggest_symbol(e, n->name, SYM_VALUE, true);
+    }
+    return NULL;
+}
+
+static const char *kind_text(SymKind k)
+{
+    static const char *const names[] = {"dim", "constant", "value", "parameter", "block"};
+    return names[k];
+}
+
+Sym *declare(Elab *e, SymKind kind, Name name, Span at)
+{
+    bool inside = e->frame && e->frame->block;
+    Sym *old = inside ? find_local(e->frame, name) : NULL;
+    if (old && old->gone) {
+        Name n = old->name;
+        *old = (Sym){.kind = kind, .name = n, .span = at};
+        vec_push(e->arena, &e->frame->order, old);
+        return old;
+    }
+    if (!old && !(inside && e->frame->prelude))
+        old = map_find(&e->globals, name);
+    if (old) {
+        fail(e, at, 202, "'%s' is the name of a %s already", text(e, name), kind_text(old->kind));
+        if (old->span.file)
+            note(e, old->span, "declared here");
+        help(e, "dims, axes, constants, parameters and values share one namespace: choose another");
+        return NULL;
+    }
+    Sym *s = NEW(e->arena, Sym);
+    *s = (Sym){.kind = kind, .name = name, .span = at};
+    if (inside) {
+        map_put(e->arena, &e->frame->syms, name, s);
+        vec_push(e->arena, &e->frame->order, s);
+    } else {
+        map_put(e->arena, &e->globals, name, s);
+        vec_push(e->arena, &e->global_order, s);
+    }
+    return s;
+}
+
+void warn_unused_params(Elab *e, const Frame *f, size_t from)
+{
+    if (e->mode != MODE_TRAIN || diag_errors(e->diag))
+        return;
+    for (size_t i = from; i < f->order.n; i++) {
+        const Sym *s = f->order.data[i];
+        if (s->kind == SYM_PARAM && !s->used && !s->gone)
+            warn(e, s->span, 291, "parameter '%s' is not used", text(e, s->name));
+    }
+}
+
+/* ---- dims --------------------------------------------------------------------------------- */
+
+DimInfo *dim_info(Elab *e, Name dim)
+{
+    size_t i = (size_t)(uintptr_t)map_find(&e->dim_of, dim);
+    return i ? &e->dims.data[i - 1] : NULL;
+}
+
+/* A local dim may take up the name of one of the same size whose block has ended. */
+Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local)
+{
+    Name name = wanted;
+    DimInfo *have = dim_info(e, name);
+    for (int i = 2; have && (!local || !have->local || have->frame || have->size != size); i++) {
+        if (i > LOCAL_DIMS_MAX) {
+            e->stopped = true;
+            fail(e, at, 230, "more than %d dims '%s'", LOCAL_DIMS_MAX, text(e, wanted));
+            break;
+        }
+        name = name_intern(e->names, arena_printf(e->arena, "%s_%d", text(e, wanted), i));
+        have = dim_info(e, name);
+    }
+    if (!have) {
+        vec_push(e->arena, &e->dims, (DimInfo){0});
+        have = &e->dims.data[e->dims.n - 1];
+        map_put(e->arena, &e->dim_of, name, (void *)(uintptr_t)e->dims.n);
+    }
+    *have = (DimInfo){name, size, size, at, local ? e->frame : NULL, local};
+    if (local)
+        vec_push(e->arena, &e->frame->dims, name);
+    return (Dim){name, size};
+}
+
+static bool append_dims(Elab *e, const Node *n, const DimList *more, DimList *out)
+{
+    for (int i = 0; i < more->n; i++) {
+        if (dims_have(out, more->dim[i].name)) {
+            fail(e, n->at, 205, "dim '%s' is listed twice", text(e, more->dim[i].name));
+            return false;
+        }
+        if (out->n == MAX_RANK) {
+            fail(e, n->at, 206, "more than %d dims", MAX_RANK);
+            return false;
+        }
+        out->dim[out->n++] = more->dim[i];
+    }
+    return true;
+}
+
+static bool resolve_into(Elab *e, const Node *n, DimList *out)
+{
+    Sym *s = lookup(e, n->name);
+    if (!s) {
+        fail(e, n->at, 203, "unknown dim '%s'", text(e, n->name));
+        suggest_symbol(e, n->name, SYM_DIM, false);
+        return false;
+    }
+    if (s->kind != SYM_DIM) {
+        fail(e, n->at, 204, "'%s' is a %s, not a dim", text(e, n->name), kind_text(s->kind));
+        if (s->span.file)
+            note(e, s->span, "declared here");
+        return false;
+    }
+    return force(e, s) && append_dims(e, n, &s->dims, out);
+}
+
+bool resolve_dims(Elab *e, const NodeList *names, DimList *out)
+{
+    *out = (DimList){0};
+    bool ok = true;
+    for (size_t i = 0; i < names->n; i++)
+        ok &= resolve_into(e, names->data[i], out);
+    return ok;
+}
+
+bool resolve_dim(Elab *e, const Node *name, Dim *out)
+{
+    DimList l = {0};
+    if (!resolve_into(e, name, &l))
+        return false;
+    if (l.n != 1) {
+        fail(e, name->at, 207, "'%s' stands for %d dims (%s) where one is wanted",
+             text(e, name->name), l.n, dims_text(e, &l));
+        return false;
+    }
+    *out = l.dim[0];
+    return true;
+}
+
+Number dims_number(Elab *e, const DimList *l)
+{
+    Number n = number_int(1);
+    for (int i = 0; i < l->n; i++) {
+        int64_t product, size = dim_info(e, l->dim[i].name)->valid;
+        n = size_multiply(n.i, size, &product) ? number_int(product) : number_int(INT64_MAX);
+    }
+    return n;
+}

@@ -1,0 +1,288 @@
+/* statement.c - statements in order; `repeat` becomes one region whatever the depth. */
+#include "grammar/elab.h"
+
+#include <string.h>
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+/* Names what an assignment computed, for dumps and for the emitted program. */
+static void name_value(Elab *e, Val v, Name name)
+{
+    if (v.kind != VAL_TENSOR || (e->frame->prelude && e->frame->block))
+        return;
+    ValueInfo *info = &e->module->values.data[v.value];
+    if (!info->name)
+        info->name = name;
+}
+
+static void assign(Elab *e, const Node *n)
+{
+    Val v = expr(e, n->a);
+    Sym *s = find_local(e->frame, n->name);
+    if (s && s->kind == SYM_PARAM && !s->gone) {
+        fail(e, n->at, 233, "parameter '%s' cannot be assigned", text(e, n->name));
+        note(e, s->span, "declared here");
+        return;
+    }
+    if (!s || s->kind != SYM_VALUE || s->gone)
+        s = declare(e, SYM_VALUE, n->name, n->at);
+    if (!s)
+        return;
+    s->val = v;
+    s->ready = true;
+    name_value(e, v, n->name);
+}
+
+static void local_dims(Elab *e, const Node *n)
+{
+    for (size_t i = 0; i < n->list.n; i++) {
+        const Node *b = n->list.data[i];
+        int64_t size;
+        if (!integer_of(e, b->a, &size))
+            continue;
+        if (size < 1) {
+            fail(e, b->a->span, 209, "dim '%s' would be %lld; a dim is from 1 to 2^62",
+                 text(e, b->name), (long long)size);
+            continue;
+        }
+        Sym *s = declare(e, SYM_DIM, b->name, b->at);
+        if (!s)
+            continue;
+        const Node *same = node_bare(b->a);
+        const Sym *as = same->kind == N_NAME ? lookup(e, same->name) : NULL;
+        Dim d = new_dim(e, b->name, size, b->at, true);
+        if (as && as->kind == SYM_DIM && as->dims.n == 1) { /* padding and all */
+            DimInfo *info = dim_info(e, d.name);
+            info->valid = dim_info(e, as->dims.dim[0].name)->valid;
+            info->size = d.size = as->dims.dim[0].size;
+        }
+        s->dims = (DimList){1, {d}};
+        s->ready = true;
+    }
+}
+
+/* ---- repeat ------------------------------------------------------------------------------- */
+
+typedef struct Carried {
+    Sym *sym;
+    Value initial;
+} Carried;
+
+typedef VEC(Carried) CarriedList;
+
+/* Names that have a value before the loop and get another in it, in the order of the text. */
+static void find_carried(Elab *e, const NodeList *body, CarriedList *out)
+{
+    for (size_t i = 0; i < body->n; i++) {
+        const Node *n = body->data[i];
+        if (n->kind == N_REPEAT)
+            find_carried(e, &n->more, out);
+        Sym *s = n->kind == N_ASSIGN ? find_local(e->frame, n->name) : NULL;
+        if (!s || s->kind != SYM_VALUE || s->gone)
+            continue;
+        bool known = false;
+        for (size_t k = 0; k < out->n; k++)
+            known |= out->data[k].sym == s;
+        if (!known)
+            vec_push(e->arena, out, (Carried){s, 0});
+    }
+}
+
+static bool open_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop)
+{
+    bool ok = true;
+    loop->region = region_new(e->module, e->b.region);
+    for (size_t i = 0; i < carried->n; i++) {
+        Carried *c = &carried->data[i];
+        if (c->sym->val.kind == VAL_POISON) {
+            ok = false;
+            continue;
+        }
+        c->initial = as_tensor(e, c->sym->val, e->compute);
+        Type t = *type_of(e->module, c->initial);
+        if (t.indexes) {
+            fail(e, n->at, 234, "indices '%s' cannot change from round to round",
+                 text(e, c->sym->name));
+            return false;
+        }
+        Value arg = region_arg(e->module, loop->region, t, c->sym->name);
+        vec_push(e->arena, &loop->carried, arg);
+        c->sym->val = tensor_val(arg);
+    }
+    loop->index = region_arg(e->module, loop->region, (Type){.dtype = DT_i32}, loop->dim.name);
+    return ok;
+}
+
+/* The value a round hands on must be of the type it received. */
+static bool close_round(Elab *e, const Node *n, const Carried *c, Value arg, Value *next)
+{
+    if (c->sym->val.kind == VAL_POISON)
+        return false;
+    const Type *want = type_of(e->module, arg);
+    Value v = as_tensor(e, c->sym->val, want->dtype);
+    const Type *have = type_of(e->module, v);
+    if (!type_same_dims(want, have) || !dtype_is_float(have->dtype)) {
+        fail(e, n->at, 235, "'%s' is %s before this repeat and %s after a round",
+             text(e, c->sym->name), type_text(e, arg), type_text(e, v));
+        help(e, "what a repeat carries keeps its dims");
+        return false;
+    }
+    Type t = *want;
+    *next = build_as(&e->b, build_cast(&e->b, v, t.dtype), t);
+    return true;
+}
+
+/* Names that were new in the body are not known after it. */
+static void forget(Elab *e, const Node *n, size_t before)
+{
+    Frame *f = e->frame;
+    warn_unused_params(e, f, before);
+    for (size_t i = before; i < f->order.n; i++) {
+        f->order.data[i]->gone = true;
+        f->order.data[i]->span = n->at;
+    }
+}
+
+static void finish_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop, Builder *outer)
+{
+    VEC(Value) in = {0}, args = {0};
+    VEC(Type) types = {0};
+    for (size_t i = 0; i < carried->n; i++) {
+        Value next;
+        if (!close_round(e, n, &carried->data[i], loop->carried.data[i], &next))
+            return;
+        vec_push(e->arena, &loop->region->results, next);
+        vec_push(e->arena, &in, carried->data[i].initial);
+        vec_push(e->arena, &args, loop->carried.data[i]);
+        vec_push(e->arena, &types, *type_of(e->module, loop->carried.data[i]));
+    }
+    for (size_t i = 0; i < loop->slices.n; i++) {
+        vec_push(e->arena, &in, loop->stacked.data[i]);
+        vec_push(e->arena, &args, loop->slices.data[i]);
+    }
+    vec_push(e->arena, &args, loop->index);
+    for (size_t i = 0; i < args.n; i++)
+        loop->region->args.data[i] = args.data[i];
+    Attrs attrs = {.dim = loop->dim, .carried = (int64_t)carried->n};
+    Ins *i = build_typed(outer, OP_repeat, &attrs, (int)in.n, in.data, (int)types.n, types.data,
+                         loop->region);
+    for (size_t k = 0; k < carried->n; k++) {
+        carried->data[k].sym->val = tensor_val(i->out[k]);
+        name_value(e, tensor_val(i->out[k]), carried->data[k].sym->name);
+    }
+}
+
+static bool check_repeat(Elab *e, const Node *n, Dim d, const CarriedList *carried)
+{
+    const char *hole = n->text ? strstr(n->text, "{}") : NULL;
+    if (n->text && (!hole || strstr(hole + 2, "{}"))) {
+        fail(e, n->span, 236, "the name of a repeat holds one {}, for the number of the round");
+        help(e, "as \"%s.{}\"", text(e, n->name));
+        return false;
+    }
+    for (const Loop *l = e->loop; l; l = l->outer)
+        if (l->dim.name == d.name) {
+            fail(e, n->at, 237, "a repeat over '%s' inside another", text(e, d.name));
+            return false;
+        }
+    const DimInfo *info = dim_info(e, d.name);
+    if (info->size != info->valid) {
+        fail(e, n->at, 237, "'%s' is padded: it cannot be repeated over", text(e, d.name));
+        return false;
+    }
+    if (d.name == e->module->batch.name || d.size > INT32_MAX) {
+        fail(e, n->at, 237,
+             d.size > INT32_MAX ? "a repeat of more than 2^31 - 1 rounds"
+                                : "a repeat over the batch");
+        return false;
+    }
+    if (!carried->n) {
+        fail(e, n->at, 238, "this repeat changes no value that was assigned before it");
+        help(e, "assign it before: x = ...  repeat %s { x = f(x) }", text(e, n->name));
+        return false;
+    }
+    return true;
+}
+
+static void repeat(Elab *e, const Node *n)
+{
+    Node name = {.kind = N_NAME, .name = n->name, .at = n->at, .span = n->at};
+    Loop loop = {.outer = e->loop};
+    CarriedList carried = {0};
+    find_carried(e, &n->more, &carried);
+    if (!resolve_dim(e, &name, &loop.dim) || !check_repeat(e, n, loop.dim, &carried))
+        return;
+    Frame *f = e->frame;
+    const char *path = f->path, *external = f->external;
+    Builder outer = e->b;
+    size_t before = f->order.n;
+    f->path = path_join(e, path, text(e, n->name));
+    const char *word = n->text ? n->text : arena_printf(e->arena, "%s.{}", text(e, n->name));
+    f->external = path_join(e, external, word);
+    bool long_path = strlen(f->path) > PATH_MAX_BYTES || strlen(f->external) > PATH_MAX_BYTES;
+    if (long_path)
+        fail(e, n->at, 256, "the path to this repeat is longer than %d bytes", PATH_MAX_BYTES);
+    bool ok = open_loop(e, n, &carried, &loop) && !long_path;
+    e->b.region = loop.region;
+    e->b.path = name_intern(e->names, f->path);
+    e->loop = &loop;
+    Val none = {.kind = VAL_POISON};
+    statements(e, &n->more, &none);
+    outer.span = n->at;
+    if (ok)
+        finish_loop(e, n, &carried, &loop, &outer);
+    forget(e, n, before);
+    e->loop = loop.outer;
+    e->b = outer;
+    f->path = path;
+    f->external = external;
+}
+
+Value loop_index(Elab *e)
+{
+    if (!e->loop)
+        return build_const(&e->b, DT_i32, 0);
+    Value index = e->loop->index;
+    double rounds = (double)e->loop->dim.size;
+    for (const Loop *l = e->loop->outer; l; l = l->outer) {
+        Value scale = build_const(&e->b, DT_i32, rounds);
+        index = build2(&e->b, OP_add, index, build2(&e->b, OP_mul, l->index, scale));
+        rounds *= (double)l->dim.size;
+    }
+    return index;
+}
+
+/* ---- statements --------------------------------------------------------------------------- */
+
+static void statement(Elab *e, const Node *n, Val *result, bool last)
+{
+    bool block = e->frame->block->kind == N_BLOCK;
+    if (n->kind == N_ASSIGN) {
+        assign(e, n);
+    } else if (n->kind == N_PARAM) {
+        param(e, n);
+    } else if (n->kind == N_REPEAT) {
+        repeat(e, n);
+    } else if (n->kind == N_DIMS) {
+        local_dims(e, n);
+    } else if (!block || e->loop != e->frame->loop) {
+        fail(e, n->at, 239, block ? "return inside of a repeat" : "a model returns nothing");
+        if (!block)
+            help(e, "assign the loss: loss = ...");
+    } else if (!last) {
+        fail(e, n->at, 239, "statements after return");
+    } else {
+        *result = expr(e, n->a);
+    }
+}
+
+void statements(Elab *e, const NodeList *list, Val *result)
+{
+    for (size_t i = 0; i < list->n && !diag_enough(e->diag) && !e->stopped; i++) {
+        Span span = e->b.span;
+        if (!e->frame->prelude)
+            e->b.span = list->data[i]->at;
+        statement(e, list->data[i], result, i + 1 == list->n);
+        e->b.span = span;
+    }
+}

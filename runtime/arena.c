@@ -1,0 +1,98 @@
+/* arena.c - the one block of memory a program computes in, and whether the machine has it. */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+enum { HUGE_PAGE = 2 << 20, PAGE = 4096 };
+/* What the runtime takes besides: buffers of data, checkpoints and logs, stacks in use. */
+#define OTHER_BYTES ((int64_t)16 << 20)
+
+/* The number after `key` in a file of "key number" lines, or the file's number if key is "". */
+static int64_t read_number(const char *path, const char *key)
+{
+    char line[256];
+    int64_t n = -1;
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return -1;
+    while (n < 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0)
+            if (sscanf(line + strlen(key), "%" SCNd64, &n) != 1)
+                n = -1;
+    fclose(f);
+    return n;
+}
+
+static void least(rt_memory *m, int64_t available, const char *limit)
+{
+    if (available < 0)
+        available = 0;
+    if (m->available < 0 || available < m->available) {
+        m->available = available;
+        m->limit = limit;
+    }
+}
+
+static void limit_by_cgroup(rt_memory *m, const char *max, const char *used)
+{
+    int64_t a = read_number(max, ""), b = read_number(used, "");
+    if (a > 0 && a < INT64_MAX / 2 && b >= 0)
+        least(m, a - b, "the memory limit of this container");
+}
+
+rt_memory rt_memory_plan(const mg_program *p, int threads)
+{
+    rt_memory m = {.arena = p->arena_bytes,
+                   .scratch = p->scratch_bytes * threads,
+                   .other = OTHER_BYTES,
+                   .available = -1,
+                   .limit = "unknown"};
+    m.total = m.arena + m.scratch + m.other;
+    int64_t kib = read_number("/proc/meminfo", "MemAvailable:");
+    if (kib >= 0)
+        least(&m, kib * 1024, "MemAvailable of /proc/meminfo");
+    limit_by_cgroup(&m, "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current");
+    limit_by_cgroup(&m, "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                    "/sys/fs/cgroup/memory/memory.usage_in_bytes");
+    struct rlimit r;
+    int64_t pages = read_number("/proc/self/statm", "");
+    if (getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur != RLIM_INFINITY && pages >= 0)
+        least(&m, (int64_t)r.rlim_cur - pages * PAGE, "the address space limit (ulimit -v)");
+    return m;
+}
+
+static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    for (int64_t i = begin; i < end; i++)
+        ((volatile char *)ctx)[i * PAGE] = 0;
+}
+
+void rt_arena_map(mg_run *r)
+{
+    rt_memory m = rt_memory_plan(r->program, r->threads);
+    if (m.available >= 0 && m.total > m.available)
+        rt_die(RT_FAILED,
+               "this program needs %" PRId64 " bytes (%s: arena %s, scratch %s), but only %" PRId64
+               " bytes (%s) are available: %s",
+               m.total, rt_bytes_text((double)m.total).text, rt_bytes_text((double)m.arena).text,
+               rt_bytes_text((double)m.scratch).text, m.available,
+               rt_bytes_text((double)m.available).text, m.limit);
+    /* Mapped with room to begin on a huge page; the rest of the room is never touched. */
+    size_t size = ((size_t)r->program->arena_bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
+    char *base = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        rt_die(RT_FAILED, "the arena of %" PRId64 " bytes could not be mapped: %s", m.arena,
+               strerror(errno));
+    r->arena = (char *)(((uintptr_t)base + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    madvise(r->arena, size, MADV_HUGEPAGE); /* where the system has none, small pages serve */
+    int64_t pages = (r->program->arena_bytes + PAGE - 1) / PAGE;
+    rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
+    rt_pool_scratch(r->pool, r->program->scratch_bytes);
+}

@@ -1,0 +1,206 @@
+/* catalog.c - from the tensors of a program to those of a checkpoint, and back.
+ *
+ * mg_tensor says how a stored tensor (stacked over layers, its dims in the order that suits the
+ * kernels, padded) relates to external tensors (one a layer, the order and shape that others
+ * expect). Here that is turned into a list of external tensors with strides, by which any range of
+ * external elements can be read or written. `order` holds indices of stored dims. */
+#include "runtime/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* NULL, or what is wrong with the entry. */
+static const char *contradiction(const mg_tensor *t)
+{
+    unsigned seen = 0;
+    int places = t->rank - t->stacked, merged = 0;
+    if (t->rank > MG_RANK_MAX || t->stacked > t->rank || t->external_rank > MG_RANK_MAX)
+        return "a rank over MG_RANK_MAX";
+    if (t->dtype != MG_F32 && t->dtype != MG_F64)
+        return "a dtype other than f32 and f64";
+    for (int i = 0; i < t->rank; i++)
+        if (t->size[i] < 1 || t->valid[i] < 1 || t->valid[i] > t->size[i])
+            return "a size that is not 1 <= valid <= size";
+    for (int i = 0; i < places; i++) {
+        if (t->order[i] < t->stacked || t->order[i] >= t->rank || (seen >> t->order[i] & 1))
+            return "an order that is not a permutation of the dims after the stacked ones";
+        seen |= 1u << t->order[i];
+    }
+    for (int i = 0; i < t->external_rank; i++)
+        merged += t->merge[i];
+    if (merged != places)
+        return "merges that do not sum to the number of dims";
+    int holes = 0;
+    for (const char *s = t->name; (s = strstr(s, "{}")); s += 2)
+        holes++;
+    return holes == t->stacked ? NULL : "a name without one {} a stacked dim";
+}
+
+static char *fill_name(const char *pattern, const int64_t *index)
+{
+    size_t cap = strlen(pattern) + 24 * MG_RANK_MAX + 1;
+    char *name = rt_alloc(cap, 1), *to = name;
+    for (const char *s = pattern; *s;)
+        if (s[0] == '{' && s[1] == '}') {
+            to += sprintf(to, "%lld", (long long)*index++);
+            s += 2;
+        } else
+            *to++ = *s++;
+    *to = 0;
+    return name;
+}
+
+static rt_external describe(const mg_tensor *t, const int64_t *index)
+{
+    int64_t stride[MG_RANK_MAX];
+    rt_external x = {.tensor = t, .rank = t->external_rank, .elements = 1};
+    int64_t behind = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        stride[i] = behind;
+        behind *= t->size[i];
+    }
+    for (int i = 0; i < t->stacked; i++)
+        x.offset += index[i] * stride[i];
+    x.ndims = t->rank - t->stacked;
+    for (int i = 0; i < x.ndims; i++) {
+        x.dim[i] = t->valid[t->order[i]];
+        x.stride[i] = stride[t->order[i]];
+        x.elements *= x.dim[i];
+    }
+    for (int i = 0, k = 0; i < x.rank; i++) {
+        x.shape[i] = 1;
+        for (int n = 0; n < t->merge[i]; n++)
+            x.shape[i] *= x.dim[k++];
+    }
+    x.base = fill_name(t->name, index);
+    x.name = *t->slot ? rt_printf("%s.%s", t->slot, x.base) : rt_printf("%s", x.base);
+    return x;
+}
+
+/* Neighbouring dims that lie behind each other in memory are one: longer runs, fewer carries. */
+static void coalesce(rt_external *x)
+{
+    int n = 0;
+    for (int i = 0; i < x->ndims; i++) {
+        if (n && x->stride[n - 1] == x->stride[i] * x->dim[i]) {
+            x->dim[n - 1] *= x->dim[i];
+            x->stride[n - 1] = x->stride[i];
+        } else {
+            x->dim[n] = x->dim[i];
+            x->stride[n++] = x->stride[i];
+        }
+    }
+    if (!n) { /* a scalar */
+        x->dim[n] = 1;
+        x->stride[n++] = 1;
+    }
+    x->ndims = n;
+}
+
+static void add(rt_catalog *c, const mg_tensor *t)
+{
+    int64_t index[MG_RANK_MAX] = {0}, count = 1;
+    for (int i = 0; i < t->stacked; i++)
+        count *= t->valid[i];
+    c->item = rt_grow(c->item, (size_t)(c->n + count), sizeof *c->item);
+    for (int64_t k = 0; k < count; k++) {
+        int64_t rest = k;
+        for (int i = t->stacked - 1; i >= 0; i--) {
+            index[i] = rest % t->valid[i];
+            rest /= t->valid[i];
+        }
+        rt_external x = describe(t, index);
+        coalesce(&x);
+        c->item[c->n++] = x;
+        c->bytes += x.elements * mg_dtype_bytes(t->dtype);
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const rt_external *)a)->name, ((const rt_external *)b)->name);
+}
+
+rt_catalog rt_catalog_new(const mg_program *p, mg_role role)
+{
+    rt_catalog c = {0};
+    for (int i = 0; i < p->ntensors; i++) {
+        const mg_tensor *t = &p->tensors[i];
+        const char *wrong = contradiction(t);
+        if (wrong)
+            rt_die(RT_MISFIT, "%s: tensor %s has %s: this program was not made by its compiler",
+                   t->where, t->name, wrong);
+        if (t->role == role)
+            add(&c, t);
+    }
+    if (c.n)
+        qsort(c.item, (size_t)c.n, sizeof *c.item, by_name);
+    for (int i = 1; i < c.n; i++)
+        if (strcmp(c.item[i - 1].name, c.item[i].name) == 0)
+            rt_die(RT_MISFIT, "two tensors are called %s (%s and %s)", c.item[i].name,
+                   c.item[i - 1].tensor->where, c.item[i].tensor->where);
+    return c;
+}
+
+void rt_catalog_free(rt_catalog *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        free(c->item[i].name);
+        free(c->item[i].base);
+    }
+    free(c->item);
+    *c = (rt_catalog){0};
+}
+
+/* `n` elements `stride` apart, to or from a dense row. */
+static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_t size, bool get)
+{
+    if (stride == 1) {
+        memcpy(get ? dense : stored, get ? stored : dense, (size_t)n * size);
+    } else if (size == 4) {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(get ? dense + i * 4 : stored + i * stride * 4,
+                   get ? stored + i * stride * 4 : dense + i * 4, 4);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(get ? dense + i * 8 : stored + i * stride * 8,
+                   get ? stored + i * stride * 8 : dense + i * 8, 8);
+    }
+}
+
+static void move(const rt_external *x, char *arena, int64_t begin, int64_t n, char *dense, bool get)
+{
+    size_t size = (size_t)mg_dtype_bytes(x->tensor->dtype);
+    char *stored = arena + x->tensor->offset + x->offset * (int64_t)size;
+    int64_t index[MG_RANK_MAX], rest = begin;
+    int last = x->ndims - 1;
+    for (int i = last; i >= 0; i--) {
+        index[i] = rest % x->dim[i];
+        rest /= x->dim[i];
+    }
+    while (n > 0) {
+        int64_t at = 0, run = x->dim[last] - index[last];
+        if (run > n)
+            run = n;
+        for (int i = 0; i <= last; i++)
+            at += index[i] * x->stride[i];
+        move_run(stored + at * (int64_t)size, x->stride[last], dense, run, size, get);
+        dense += run * (int64_t)size;
+        n -= run;
+        index[last] += run;
+        for (int i = last; i > 0 && index[i] == x->dim[i]; i--) {
+            index[i] = 0;
+            index[i - 1]++;
+        }
+    }
+}
+
+void rt_external_get(const rt_external *x, const char *arena, int64_t begin, int64_t n, void *out)
+{
+    move(x, (char *)arena, begin, n, out, true);
+}
+
+void rt_external_put(const rt_external *x, char *arena, int64_t begin, int64_t n, const void *in)
+{
+    move(x, arena, begin, n, (char *)in, false);
+}

@@ -1,0 +1,51 @@
+/* cpu.c - does this processor have what the kernels were compiled for? Names are LLVM's. */
+#include "runtime/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* 1: has it, 0: lacks it, -1: a name that cannot be asked for. What __builtin_cpu_supports says
+ * includes whether the system saves the registers. */
+static int has(const char *name, size_t n)
+{
+#ifdef __x86_64__
+#define FEATURE(x)                                                                                 \
+    if (strlen(x) == n && memcmp(name, x, n) == 0)                                                 \
+        return __builtin_cpu_supports(x) != 0;
+#include "runtime/cpu.def"
+#undef FEATURE
+#endif
+    (void)name, (void)n;
+    return -1;
+}
+
+static char *list(const char *features, int wanted)
+{
+    char *out = rt_alloc(2 * strlen(features) + 1, 1), *o = out;
+    for (const char *s = features; *s;) {
+        size_t n = strcspn(s, ",");
+        if (n > 1 && s[0] == '+' && has(s + 1, n - 1) == wanted) {
+            o = stpcpy(o, o == out ? "" : ", ");
+            memcpy(o, s + 1, n - 1);
+            o += n - 1;
+        }
+        s += n;
+        s += *s == ',';
+    }
+    *o = 0;
+    if (o == out) {
+        free(out);
+        return NULL;
+    }
+    return out;
+}
+
+char *rt_cpu_lacks(const char *features)
+{
+    return list(features, 0);
+}
+
+char *rt_cpu_unknown(const char *features)
+{
+    return list(features, -1);
+}

@@ -1,0 +1,112 @@
+/* guard.c - where did the first NaN come from?
+ *
+ * mg_guard returned false, so the step ended before it changed a parameter. Running it again on the
+ * same inputs gives the same values, and this time every output is looked at as it is made. */
+#include "runtime/run.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 4096 };
+
+/* The first element of p[0..n) that is not finite, or -1. Whole blocks are tried first by a sum of
+ * x - x, which is 0 unless something is not finite: a loop that the compiler can vectorise. */
+static int64_t first_non_finite(const void *p, int64_t n, mg_dtype t, double *value)
+{
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        int64_t end = at + BLOCK < n ? at + BLOCK : n;
+        const float *f = p;
+        const double *d = p;
+        float sf = 0;
+        double sd = 0;
+        if (t == MG_F32)
+            for (int64_t i = at; i < end; i++)
+                sf += f[i] - f[i];
+        else
+            for (int64_t i = at; i < end; i++)
+                sd += d[i] - d[i];
+        if (sf == 0 && sd == 0)
+            continue;
+        for (int64_t i = at; i < end; i++) {
+            *value = t == MG_F32 ? (double)f[i] : d[i];
+            if (!isfinite(*value))
+                return i;
+        }
+    }
+    return -1;
+}
+
+void rt_check_output(mg_run *r, int action, int output, const void *p, int64_t n, mg_dtype t)
+{
+    rt_check *c = &r->check;
+    double value = 0;
+    if (c->found || (t != MG_F32 && t != MG_F64))
+        return;
+    int64_t at = first_non_finite(p, n, t, &value);
+    if (at < 0)
+        return;
+    c->found = true;
+    c->action = action;
+    c->output = output;
+    c->call = c->calls[action];
+    c->element = at;
+    c->elements = n;
+    c->value = value;
+}
+
+/* A parameter or state that is already not finite, named; true if there is one. */
+static bool report_tensors(const mg_run *r)
+{
+    for (int i = 0; i < r->program->ntensors; i++) {
+        const mg_tensor *t = &r->program->tensors[i];
+        int64_t n = 1;
+        double value = 0;
+        for (int k = 0; k < t->rank; k++)
+            n *= t->size[k];
+        int64_t at = first_non_finite(r->arena + t->offset, n, t->dtype, &value);
+        if (at < 0)
+            continue;
+        rt_note("  before the step %s%s%s (%s) already held %g at stored element %" PRId64
+                " of %" PRId64,
+                t->slot, *t->slot ? " of " : "", t->name, t->where, value, at, n);
+        return true;
+    }
+    return false;
+}
+
+static void report_action(const mg_run *r)
+{
+    const rt_check *c = &r->check;
+    const mg_action *a = &r->program->actions[c->action];
+    rt_note("  the first is in the result of action %d, %s (%s, %s), run %" PRId64
+            " of it in this step, output %d: element %" PRId64 " of %" PRId64 " is %g",
+            c->action, a->name, a->kind, a->where, c->call, c->output, c->element, c->elements,
+            c->value);
+}
+
+void rt_find_non_finite(mg_run *r, int64_t step)
+{
+    rt_guard first = r->guard;
+    rt_note("error: step %" PRId64 " gave a loss of %g and a gradient norm of %g", step, first.loss,
+            first.norm);
+    if (!report_tensors(r)) {
+        r->check = (rt_check){.calls = rt_alloc((size_t)r->program->nactions, sizeof(int64_t))};
+        r->guard.tripped = false;
+        r->watch |= RT_WATCH_VALUES;
+        mg_step(r);
+        r->watch &= ~(unsigned)RT_WATCH_VALUES;
+        free(r->check.calls);
+        r->check.calls = NULL;
+        if (r->check.found)
+            report_action(r);
+        else if (!r->guard.tripped)
+            rt_note(
+                "  the same step run again was finite: suspect this machine's memory or processor");
+        else
+            rt_note("  no action's result shows it: it arises in the loss or the norm itself");
+    }
+    rt_note("  learning rate of this step: %.3g; no parameter was changed and nothing was saved",
+            rt_lr(&r->lr, step - 1));
+}

@@ -1,0 +1,251 @@
+/* info.c - --info: the block for a bug report; --dry-run: would this start? */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static void cpu_name(char *name, size_t size)
+{
+    char line[512];
+    snprintf(name, size, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "model name", 10) == 0 && strchr(line, ':')) {
+            snprintf(name, size, "%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
+                     strchr(line, ':') + 2);
+            break;
+        }
+    if (f)
+        fclose(f);
+}
+
+static void row(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void row(const char *name, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    printf("| %s | ", name);
+    vprintf(fmt, ap);
+    puts(" |");
+    va_end(ap);
+}
+
+void rt_info(const mg_run *r)
+{
+    const mg_program *p = r->program;
+    rt_memory m = rt_memory_plan(p, r->threads);
+    struct utsname u;
+    char cpu[256];
+    int64_t parameters = 0;
+    const char *blas = mg_blas_open();
+    for (int i = 0; i < r->params.n; i++)
+        parameters += r->params.item[i].elements;
+    cpu_name(cpu, sizeof cpu);
+    uname(&u);
+    puts("| | |\n|---|---|");
+    row("program", "%s from %s", p->name, p->source);
+    row("compiler", "%s, ABI %u (runtime: %d)", p->compiler, p->abi, MG_ABI);
+    row("layout", "%s", p->layout);
+    row("settings", "%s", p->config);
+    row("fingerprint", "%016" PRIx64, p->fingerprint);
+    row("parameters", "%" PRId64 " in %d tensors, %s", parameters, r->params.n,
+        p->compute == MG_F64 ? "f64" : "f32");
+    row("optimizer", "%s, %s of state", p->optimizer, rt_bytes_text((double)r->slots.bytes).text);
+    row("step",
+        "%" PRId64 " x %" PRId64 " tokens, vocabulary %" PRId64 ", %d actions, %s, predicted %s",
+        p->batch, p->seq, p->vocab, p->nactions, rt_rate_text(p->step.flops, "FLOP").text,
+        rt_ms_text(p->step.predicted_ms).text);
+    row("entries", "step%s%s", p->eval.present ? ", eval" : "",
+        p->sample.present ? ", sample" : "");
+    row("memory",
+        "arena %" PRId64 " bytes (%s), of them persistent %" PRId64 "; scratch %" PRId64 " x %d",
+        m.arena, rt_bytes_text((double)m.arena).text, p->persistent_bytes, p->scratch_bytes,
+        r->threads);
+    row("available", "%" PRId64 " bytes (%s): %s", m.available,
+        rt_bytes_text((double)m.available).text, m.limit);
+    row("matrix library", "%s", blas ? blas : mg_blas_name());
+    row("processor", "%s, %d threads", cpu, r->threads);
+    char *lacks = rt_cpu_lacks(p->cpu_features);
+    row("processor lacks", "%s", lacks ? lacks : "nothing that is needed");
+    row("system", "%s %s %s", u.sysname, u.release, u.machine);
+    free(lacks);
+}
+
+/* ---- --dry-run ---------------------------------------------------------------------------- */
+
+static void line(const char *mark, const char *fmt, va_list ap)
+{
+    printf("[%s] ", mark);
+    vprintf(fmt, ap);
+    putchar('\n');
+    fflush(stdout); /* before what a failing check prints itself */
+}
+
+__attribute__((format(printf, 1, 2))) static void ok(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    line("ok", fmt, ap);
+    va_end(ap);
+}
+
+__attribute__((format(printf, 1, 2))) static void warn(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    line("warn", fmt, ap);
+    va_end(ap);
+}
+
+/* The first failure decides the exit code; the checks after it are still made. */
+__attribute__((format(printf, 3, 4))) static void fail(rt_exit *code, rt_exit reason,
+                                                       const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    line("FAIL", fmt, ap);
+    va_end(ap);
+    if (*code == RT_DONE)
+        *code = reason;
+}
+
+static void check_machine(const mg_run *r, rt_exit *code)
+{
+    const mg_program *p = r->program;
+    ok("ABI %u, made by %s", p->abi, p->compiler);
+    char *lacks = rt_cpu_lacks(p->cpu_features), *unknown = rt_cpu_unknown(p->cpu_features);
+    if (lacks)
+        fail(code, RT_MISFIT, "this processor lacks %s", lacks);
+    else
+        ok("this processor has what the kernels need");
+    if (unknown)
+        warn("features that cannot be asked for: %s", unknown);
+    free(lacks);
+    free(unknown);
+    const char *blas = mg_blas_open();
+    if (blas)
+        fail(code, RT_MISFIT, "matrix library: %s", blas);
+    else
+        ok("matrix library: %s", mg_blas_name());
+    int cores = rt_default_threads();
+    if (r->threads > cores)
+        warn("%d threads on %d cores", r->threads, cores);
+    else
+        ok("%d threads on %d cores", r->threads, cores);
+}
+
+static void check_memory(const mg_run *r, rt_exit *code)
+{
+    rt_memory m = rt_memory_plan(r->program, r->threads);
+    rt_words planned = rt_bytes_text((double)m.total), there = rt_bytes_text((double)m.available);
+    if (m.available >= 0 && m.total > m.available)
+        fail(code, RT_FAILED,
+             "memory: %" PRId64 " bytes (%s) are planned, %" PRId64 " (%s) available: %s", m.total,
+             planned.text, m.available, there.text, m.limit);
+    else
+        ok("memory: %" PRId64 " bytes (%s) planned of %" PRId64 " (%s) available", m.total,
+           planned.text, m.available, there.text);
+}
+
+/* OUT or, where it does not exist yet, the nearest directory above it. */
+static char *existing_part(const char *out)
+{
+    char *path = rt_printf("%s", out);
+    struct stat s;
+    while (stat(path, &s)) {
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path) {
+            free(path);
+            return rt_printf("%s", out[0] == '/' ? "/" : ".");
+        }
+        *slash = 0;
+    }
+    return path;
+}
+
+static void check_out(const mg_run *r, rt_exit *code)
+{
+    char *path = existing_part(r->options->out);
+    struct statvfs v;
+    struct stat s;
+    if (stat(path, &s) || !S_ISDIR(s.st_mode))
+        fail(code, RT_IO, "--out %s: %s is not a directory", r->options->out, path);
+    else if (access(path, W_OK | X_OK))
+        fail(code, RT_IO, "--out %s: %s cannot be written: %s", r->options->out, path,
+             strerror(errno));
+    else if (statvfs(path, &v))
+        fail(code, RT_IO, "--out %s: %s", r->options->out, strerror(errno));
+    else {
+        int64_t room = (int64_t)v.f_bavail * (int64_t)v.f_frsize;
+        int64_t count = r->options->keep ? r->options->keep + 1 : 1;
+        int64_t need = rt_checkpoint_bytes(r) * count;
+        rt_words has = rt_bytes_text((double)room), wants = rt_bytes_text((double)need);
+        if (need > room)
+            warn("--out %s: %s free; %" PRId64 " checkpoints take %s", r->options->out, has.text,
+                 count, wants.text);
+        else
+            ok("--out %s: %s free; %" PRId64 " checkpoints take %s", r->options->out, has.text,
+               count, wants.text);
+    }
+    free(path);
+}
+
+static void check_resume(const mg_run *r, rt_exit *code)
+{
+    rt_state s;
+    if (!r->options->resume)
+        return;
+    if (strcmp(r->options->resume, "auto")) {
+        char *why = rt_checkpoint_verify(r, r->options->resume, &s);
+        if (why)
+            fail(code, RT_BAD_DATA, "%s", why);
+        else
+            ok("%s: step %" PRId64 ", whole", r->options->resume, s.step);
+        free(why);
+        return;
+    }
+    int64_t *step = rt_checkpoint_list(r->options->out);
+    bool found = false;
+    for (int i = 0; step[i] >= 0 && !found; i++) {
+        char *dir = rt_printf("%s/ckpt/%s", r->options->out, rt_checkpoint_name(step[i]).text);
+        char *why = rt_checkpoint_verify(r, dir, &s);
+        found = !why;
+        if (why)
+            warn("%s", why);
+        else
+            ok("%s: step %" PRId64 ", whole", dir, s.step);
+        free(why);
+        free(dir);
+    }
+    if (!found && step[0] >= 0)
+        fail(code, RT_BAD_DATA, "no checkpoint in %s/ckpt can be used", r->options->out);
+    else if (!found)
+        ok("no checkpoint in %s/ckpt: the run starts afresh", r->options->out);
+    free(step);
+}
+
+rt_exit rt_dry_run(mg_run *r)
+{
+    rt_exit code = RT_DONE;
+    check_machine(r, &code);
+    check_memory(r, &code);
+    check_out(r, &code);
+    check_resume(r, &code);
+    /* Last, because bad data ends the program with its own message. */
+    if (!r->options->data.n) {
+        warn("data: no --data given");
+        return code;
+    }
+    rt_open_data(r);
+    ok("data: %" PRId64 " tokens in %d files, %" PRId64 " windows of %" PRId64, r->data->tokens,
+       r->data->nfiles, r->data->windows, r->data->seq + 1);
+    if (r->val)
+        ok("evaluation: %" PRId64 " tokens, %" PRId64 " windows", r->val->tokens, r->val->windows);
+    return code;
+}

@@ -1,0 +1,257 @@
+/* log.c - what a run says: the progress line, metrics.jsonl, TensorBoard events, the loss curve.
+ *
+ * A line of metrics.jsonl is one write() at the end of the file: a kill tears the last line at
+ * most. A log that cannot be written is warned of once and never stops the training. */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { REDRAW_NS = 100000000, TIMES = 1024 };
+
+struct rt_log {
+    mg_run *run;
+    int metrics, events; /* descriptors, or -1 */
+    bool live, color;    /* redraw one line; use colours */
+    bool warned, drawn;  /* drawn: the terminal's line is not finished */
+    int64_t drawn_ns, resumed, start_ns;
+    double mean_ms; /* of a step, for the time that is left */
+    rt_history history;
+    double time[TIMES]; /* step times: the last TIMES of them, as a ring */
+    int64_t times;
+    double first_loss, last_loss, val_loss;
+};
+
+static void failed(rt_log *l, const char *file)
+{
+    if (!l->warned)
+        rt_warn("%s/%s cannot be written: %s; the run goes on without it", l->run->options->out,
+                file, strerror(errno));
+    l->warned = true;
+}
+
+static void append(rt_log *l, int fd, const char *file, const void *p, size_t n)
+{
+    ssize_t done;
+    if (fd < 0)
+        return;
+    do
+        done = write(fd, p, n);
+    while (done < 0 && errno == EINTR);
+    if (done >= 0 && done < (ssize_t)n)
+        errno = ENOSPC;
+    if (done < (ssize_t)n)
+        failed(l, file);
+}
+
+static void event(rt_log *l, int64_t step, const char *tag, double x)
+{
+    uint8_t record[256];
+    append(l, l->events, "events.out.tfevents", record,
+           rt_tf_scalar(record, rt_wall_time(), step, tag, (float)x));
+}
+
+/* A file for each process, under TensorBoard's kind of name. */
+static void open_events(rt_log *l)
+{
+    char host[256] = "localhost";
+    uint8_t record[64];
+    gethostname(host, sizeof host - 1);
+    char *path = rt_printf("%s/events.out.tfevents.%010lld.%s.%d.0", l->run->options->out,
+                           (long long)rt_wall_time(), host, (int)getpid());
+    l->events = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->events < 0)
+        failed(l, "events.out.tfevents");
+    append(l, l->events, "events.out.tfevents", record, rt_tf_header(record, rt_wall_time()));
+    append(l, l->events, "events.out.tfevents", record,
+           rt_tf_start(record, rt_wall_time(), l->run->state.step + 1));
+    free(path);
+}
+
+rt_log *rt_log_open(mg_run *r, int64_t resumed_step)
+{
+    rt_log *l = rt_alloc(1, sizeof *l);
+    const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
+    char *path = rt_printf("%s/metrics.jsonl", r->options->out);
+    l->run = r;
+    l->live = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb");
+    l->color = l->live && !(plain && *plain);
+    l->resumed = r->state.step;
+    l->start_ns = rt_now_ns();
+    l->first_loss = l->last_loss = l->val_loss = NAN;
+    if (!rt_history_read(&l->history, path, resumed_step))
+        failed(l, "metrics.jsonl");
+    l->metrics = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->metrics < 0)
+        failed(l, "metrics.jsonl");
+    open_events(l);
+    free(path);
+    return l;
+}
+
+static void finish_line(rt_log *l)
+{
+    if (l->drawn)
+        putchar('\n');
+    l->drawn = false;
+}
+
+void rt_log_line(rt_log *l, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    finish_line(l);
+    vprintf(fmt, ap);
+    putchar('\n');
+    fflush(stdout);
+    va_end(ap);
+}
+
+static int64_t tokens_per_step(const rt_log *l)
+{
+    return l->run->program->batch * l->run->program->seq;
+}
+
+static double tokens_per_s(const rt_log *l, double step_ms)
+{
+    return step_ms > 0 ? (double)tokens_per_step(l) / step_ms * 1e3 : 0;
+}
+
+/* "9.1235", or with an exponent where four places would show nothing. */
+static rt_words loss_text(double loss)
+{
+    rt_words w;
+    snprintf(w.text, sizeof w.text, fabs(loss) < 0.01 && loss != 0 ? "%.3e" : "%.4f", loss);
+    return w;
+}
+
+static void progress(rt_log *l, const rt_step_report *s)
+{
+    int64_t total = l->run->lr.steps, now = rt_now_ns();
+    bool last = s->step == total;
+    if (l->live && !last && now - l->drawn_ns < REDRAW_NS)
+        return;
+    l->drawn_ns = now;
+    const char *bold = l->color ? "\033[1m" : "", *plain = l->color ? "\033[0m" : "";
+    printf("%sstep %" PRId64 "/%" PRId64 "  loss %s%s%s", l->live ? "\r" : "", s->step, total, bold,
+           loss_text(s->loss).text, plain);
+    if (!isnan(s->norm))
+        printf("  gnorm %.3g", s->norm);
+    printf("  lr %.1e  %s  %s tok/s  eta %s", s->lr, rt_ms_text(s->step_ms).text,
+           rt_count_text(tokens_per_s(l, s->step_ms)).text,
+           rt_duration_text((double)(total - s->step) * l->mean_ms / 1e3).text);
+    l->drawn = l->live && !last;
+    fputs(l->live ? l->drawn ? "\033[K" : "\033[K\n" : "\n", stdout);
+    fflush(stdout);
+}
+
+void rt_log_step(rt_log *l, const rt_step_report *s)
+{
+    char *line,
+        *norm = isnan(s->norm) ? rt_printf("null") : rt_printf("%s", rt_double_text(s->norm).text);
+    double rate = tokens_per_s(l, s->step_ms);
+    l->mean_ms = l->mean_ms > 0 ? 0.9 * l->mean_ms + 0.1 * s->step_ms : s->step_ms;
+    l->time[l->times++ % TIMES] = s->step_ms;
+    if (isnan(l->first_loss))
+        l->first_loss = s->loss;
+    l->last_loss = s->loss;
+    rt_points_add(&l->history.loss, s->step, s->loss);
+    line =
+        rt_printf("{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
+                  "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f}\n",
+                  s->step, rt_double_text(s->loss).text, norm, rt_double_text(s->lr).text,
+                  s->step_ms, rate, l->run->state.sequences * l->run->program->seq, rt_wall_time());
+    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    event(l, s->step, "train/loss", s->loss);
+    if (!isnan(s->norm))
+        event(l, s->step, "train/grad_norm", s->norm);
+    event(l, s->step, "train/lr", s->lr);
+    event(l, s->step, "train/tokens_per_s", rate);
+    progress(l, s);
+    free(line);
+    free(norm);
+}
+
+void rt_log_eval(rt_log *l, int64_t step, double val_loss, double seconds)
+{
+    bool finite = isfinite(val_loss);
+    char *line =
+        rt_printf("{\"step\":%" PRId64 ",\"val_loss\":%s,\"eval_s\":%.4f,\"time\":%.3f}\n", step,
+                  finite ? rt_double_text(val_loss).text : "null", seconds, rt_wall_time());
+    append(l, l->metrics, "metrics.jsonl", line, strlen(line));
+    event(l, step, "val/loss", val_loss);
+    if (finite)
+        rt_points_add(&l->history.val, step, val_loss);
+    l->val_loss = val_loss;
+    rt_log_line(l, "step %" PRId64 "/%" PRId64 "  val loss %s%s%s  %s", step, l->run->lr.steps,
+                l->color ? "\033[1m" : "", loss_text(val_loss).text, l->color ? "\033[0m" : "",
+                rt_ms_text(seconds * 1e3).text);
+    free(line);
+}
+
+void rt_log_draw(rt_log *l)
+{
+    const mg_program *p = l->run->program;
+    char *path = rt_printf("%s/loss.svg", l->run->options->out);
+    char *subtitle =
+        rt_printf("layout %s, %s, %" PRId64 " x %" PRId64 " tokens a step, seed %" PRId64,
+                  p->layout, p->optimizer, p->batch, p->seq, l->run->state.seed);
+    const char *why = l->history.loss.n ? rt_svg_write(path, &l->history, p->name, subtitle) : NULL;
+    if (why)
+        rt_warn("%s: %s", path, why);
+    free(subtitle);
+    free(path);
+}
+
+void rt_log_sync(rt_log *l)
+{
+    if (l->metrics >= 0 && fsync(l->metrics))
+        failed(l, "metrics.jsonl");
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Predicted beside measured: the median, because the first steps warm caches. */
+static void print_summary(rt_log *l)
+{
+    const mg_run *r = l->run;
+    int64_t done = r->state.step - l->resumed, n = l->times < TIMES ? l->times : TIMES;
+    qsort(l->time, (size_t)n, sizeof *l->time, by_value);
+    double ms = l->time[n / 2], predicted = r->program->step.predicted_ms;
+    rt_log_line(l, "%" PRId64 " steps in %s, loss %s -> %s%s%s, %s tok/s", done,
+                rt_duration_text((double)(rt_now_ns() - l->start_ns) / 1e9).text,
+                loss_text(l->first_loss).text, loss_text(l->last_loss).text,
+                isnan(l->val_loss) ? "" : ", val ",
+                isnan(l->val_loss) ? "" : loss_text(l->val_loss).text,
+                rt_count_text(tokens_per_s(l, ms)).text);
+    char *ratio =
+        predicted > 0 ? rt_printf(" (%+.0f%%)", 100 * (ms / predicted - 1)) : rt_printf("%s", "");
+    rt_log_line(l, "step time: predicted %s, measured %s%s, the median of %" PRId64 "; %s",
+                rt_ms_text(predicted).text, rt_ms_text(ms).text, ratio, n,
+                rt_rate_text(ms > 0 ? r->program->step.flops / ms * 1e3 : 0, "FLOP/s").text);
+    free(ratio);
+}
+
+void rt_log_close(rt_log *l)
+{
+    if (!l)
+        return;
+    if (l->times)
+        print_summary(l);
+    finish_line(l);
+    if (l->metrics >= 0)
+        close(l->metrics);
+    if (l->events >= 0)
+        close(l->events);
+    rt_history_free(&l->history);
+    free(l);
+}

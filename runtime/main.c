@@ -1,0 +1,197 @@
+/* main.c - from the command line to the exit code. */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void check_abi(const mg_program *p)
+{
+    if (p->abi != MG_ABI)
+        rt_die(RT_MISFIT,
+               "this program was made for ABI %u; its runtime has ABI %d: compile it again", p->abi,
+               MG_ABI);
+}
+
+static void check_machine(const mg_program *p)
+{
+    char *lacks = rt_cpu_lacks(p->cpu_features);
+    if (lacks)
+        rt_die(RT_MISFIT,
+               "this processor lacks %s, which %s was compiled for; compile it on this machine",
+               lacks, p->name);
+    const char *why = mg_blas_open();
+    if (why)
+        rt_die(RT_MISFIT, "matrix library: %s", why);
+}
+
+void rt_open_data(mg_run *r)
+{
+    const mg_program *p = r->program;
+    r->data = rt_data_open(&r->options->data, "data", p->seq, p->vocab);
+    if (r->options->val.n) {
+        r->val = rt_data_open(&r->options->val, "val", p->seq, p->vocab);
+        rt_data_in_order(r->val);
+    } else if (r->options->val_fraction > 0) {
+        r->val = rt_data_hold_out(r->data, r->options->val_fraction);
+    }
+}
+
+static void make_directories(const char *path)
+{
+    char *copy = rt_printf("%s", path);
+    for (char *s = copy + 1; *s; s++)
+        if (*s == '/') {
+            *s = 0;
+            mkdir(copy, 0777);
+            *s = '/';
+        }
+    if (mkdir(copy, 0777) && errno != EEXIST)
+        rt_die(RT_IO, "--out %s: %s", path, strerror(errno));
+    free(copy);
+}
+
+/* One writer a directory. The lock ends with the process, however it ends. */
+static void claim_out(mg_run *r)
+{
+    make_directories(r->options->out);
+    char *path = rt_printf("%s/.lock", r->options->out);
+    r->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (r->lock < 0)
+        rt_die(RT_IO, "%s: %s", path, strerror(errno));
+    if (flock(r->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        rt_die(RT_FAILED, "another program is writing to %s; choose another --out",
+               r->options->out);
+    free(path);
+}
+
+/* What the command line says, else what the resumed run was told, else the program's own. */
+static void settle_state(mg_run *r, bool resumed)
+{
+    const rt_options *o = r->options;
+    if (resumed && o->seed != RT_UNSET && o->seed != r->state.seed)
+        rt_die(RT_USAGE,
+               "--seed %" PRId64 ": the resumed run began with seed %" PRId64 " and keeps it",
+               o->seed, r->state.seed);
+    if (!resumed)
+        r->state =
+            (rt_state){.seed = o->seed == RT_UNSET ? 0 : o->seed, .lr = NAN, .steps = RT_UNSET};
+    if (!isnan(o->lr))
+        r->state.lr = o->lr;
+    if (o->steps != RT_UNSET)
+        r->state.steps = o->steps;
+    if (!isnan(r->state.lr))
+        r->lr.peak = r->state.lr;
+    if (r->state.steps != RT_UNSET)
+        r->lr.steps = r->state.steps;
+    if (r->lr.kind != MG_LR_CONSTANT && r->lr.peak < r->lr.floor)
+        rt_die(RT_USAGE, "--lr %g is below the schedule's floor of %g", r->lr.peak, r->lr.floor);
+    r->saved_step = resumed ? r->state.step : -1;
+}
+
+static void settle_data(mg_run *r, bool resumed)
+{
+    if (!r->data)
+        return;
+    if (resumed && r->state.data_windows &&
+        (r->state.data_tokens != r->data->tokens || r->state.data_windows != r->data->windows))
+        rt_warn("the data has %" PRId64 " tokens; the resumed run read %" PRId64
+                ": it goes on, in another order than it would have",
+                r->data->tokens, r->state.data_tokens);
+    r->state.data_tokens = r->data->tokens;
+    r->state.data_windows = r->data->windows;
+}
+
+static void fill_arena(mg_run *r, const char *checkpoint)
+{
+    r->pool = rt_pool_new(r->threads, r->options->pin);
+    rt_arena_map(r);
+    if (checkpoint)
+        rt_resume_load(r, checkpoint);
+    else
+        rt_init(r);
+}
+
+static rt_exit train(mg_run *r)
+{
+    claim_out(r);
+    rt_checkpoint_clean(r->options->out);
+    char *checkpoint = r->options->resume ? rt_resume_find(r, &r->state) : NULL;
+    settle_state(r, checkpoint);
+    if (!r->data && r->state.step < r->lr.steps)
+        rt_die(RT_USAGE, "--data is needed to train: --data 'corpus/*.txt'");
+    settle_data(r, checkpoint);
+    rt_signals_catch();
+    fill_arena(r, checkpoint); /* whatever can fail without leaving a trace has now failed */
+    rt_resume_set_aside(r, checkpoint ? r->state.step : -1);
+    r->log = rt_log_open(r, checkpoint ? r->state.step : -1);
+    if (checkpoint)
+        rt_log_line(r->log, "resumed from %s", checkpoint);
+    else if (r->options->resume)
+        rt_log_line(r->log, "no checkpoint in %s/ckpt: starting afresh", r->options->out);
+    if (r->state.step >= r->lr.steps)
+        rt_log_line(r->log, "%" PRId64 " of %" PRId64 " steps are done", r->state.step,
+                    r->lr.steps);
+    rt_exit code = rt_train(r);
+    rt_log_close(r->log);
+    if (code == RT_DONE && r->options->sample != RT_UNSET)
+        rt_sample(r);
+    free(checkpoint);
+    return code;
+}
+
+/* Reads a checkpoint and writes to standard output alone. */
+static rt_exit sample(mg_run *r)
+{
+    char *checkpoint = r->options->resume ? rt_resume_find(r, &r->state) : NULL;
+    if (r->options->resume && !checkpoint)
+        rt_die(RT_BAD_DATA, "--resume: there is no checkpoint in %s/ckpt", r->options->out);
+    settle_state(r, checkpoint);
+    rt_signals_catch();
+    fill_arena(r, checkpoint);
+    rt_sample(r);
+    free(checkpoint);
+    return rt_signal_stop() ? RT_STOPPED : RT_DONE;
+}
+
+static void release(mg_run *r)
+{
+    rt_pool_free(r->pool);
+    rt_data_close(r->data);
+    rt_data_close(r->val);
+    rt_catalog_free(&r->params);
+    rt_catalog_free(&r->slots);
+    free(r->options->data.item);
+    free(r->options->val.item);
+}
+
+int main(int argc, char **argv)
+{
+    rt_options options;
+    mg_run r = {.program = &mg_main, .options = &options, .lr = mg_main.lr, .saved_step = -1};
+    rt_exit code;
+    check_abi(r.program);
+    rt_options_parse(&options, r.program, argc, argv);
+    r.threads = options.threads == RT_UNSET ? rt_default_threads() : (int)options.threads;
+    r.params = rt_catalog_new(r.program, MG_PARAM);
+    r.slots = rt_catalog_new(r.program, MG_STATE);
+    if (options.info) {
+        rt_info(&r);
+        code = RT_DONE;
+    } else if (options.dry_run) {
+        code = rt_dry_run(&r);
+    } else {
+        check_machine(r.program);
+        if (options.data.n)
+            rt_open_data(&r);
+        code = options.sample != RT_UNSET && !options.data.n ? sample(&r) : train(&r);
+    }
+    release(&r);
+    return (int)code;
+}

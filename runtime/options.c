@@ -1,0 +1,260 @@
+/* options.c - the command line: one table (options.def) is parsed, checked and printed. */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum kind { TEXT, LIST, MAYBE, COUNT, REAL, SPAN, FLAG, REFUSED } kind;
+
+typedef struct option {
+    kind kind;
+    const char *group, *name, *argument, *help;
+    size_t field; /* offset in rt_options */
+    double least;
+} option;
+
+static const option table[] = {
+#define AT(field)                                   offsetof(rt_options, field)
+#define OPTION_TEXT(field, group, name, arg, help)  {TEXT, group, name, arg, help, AT(field), 0},
+#define OPTION_LIST(field, group, name, arg, help)  {LIST, group, name, arg, help, AT(field), 0},
+#define OPTION_MAYBE(field, group, name, arg, help) {MAYBE, group, name, arg, help, AT(field), 0},
+#define OPTION_COUNT(field, group, name, arg, help, least)                                         \
+    {COUNT, group, name, arg, help, AT(field), least},
+#define OPTION_REAL(field, group, name, arg, help, least)                                          \
+    {REAL, group, name, arg, help, AT(field), least},
+#define OPTION_SPAN(field, group, name, arg, help) {SPAN, group, name, arg, help, AT(field), 0},
+#define OPTION_FLAG(field, group, name, arg, help) {FLAG, group, name, arg, help, AT(field), 0},
+#define OPTION_REFUSED(name, why)                  {REFUSED, "", name, "", why, 0, 0},
+#include "runtime/options.def"
+#undef AT
+};
+enum { OPTIONS = sizeof table / sizeof table[0] };
+
+/* Edits that turn a into b: insertions, deletions, replacements (Levenshtein). */
+static int distance(const char *a, size_t na, const char *b)
+{
+    int row[64];
+    size_t nb = strlen(b);
+    if (na >= 64 || nb >= 63)
+        return 99;
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= na; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+        }
+    }
+    return row[nb];
+}
+
+static _Noreturn void unknown(const char *word, size_t length)
+{
+    const char *near = NULL;
+    int best = 3;
+    for (int i = 0; i < OPTIONS; i++) {
+        int d = distance(word, length, table[i].name);
+        if (length >= 3 && strncmp(table[i].name, word, length) == 0)
+            d = 1;
+        if (d < best) {
+            best = d;
+            near = table[i].name;
+        }
+    }
+    if (near)
+        rt_die(RT_USAGE, "unknown option --%.*s: did you mean --%s?", (int)length, word, near);
+    rt_die(RT_USAGE, "unknown option --%.*s; --help lists them", (int)length, word);
+}
+
+static int64_t whole_number(const option *o, const char *text, char stop)
+{
+    char *end;
+    errno = 0;
+    int64_t n = strtoll(text, &end, 10);
+    bool digits = *text >= '0' && *text <= '9';
+    if (errno || end == text || *end != stop || (!digits && *text != '-'))
+        rt_die(RT_USAGE, "--%s takes %s, not '%s'", o->name,
+               o->kind == SPAN ? "two step numbers, A:B" : "a whole number", text);
+    return n;
+}
+
+static void set(rt_options *options, const option *o, const char *text)
+{
+    void *field = (char *)options + o->field;
+    switch (o->kind) {
+    case TEXT:
+    case MAYBE:
+        *(const char **)field = text;
+        break;
+    case LIST: {
+        rt_list *l = field;
+        l->item = rt_grow(l->item, (size_t)l->n + 1, sizeof *l->item);
+        l->item[l->n++] = text;
+        break;
+    }
+    case COUNT: {
+        int64_t n = whole_number(o, text, 0);
+        if ((double)n < o->least)
+            rt_die(RT_USAGE, "--%s is %" PRId64 "; the least is %.0f", o->name, n, o->least);
+        *(int64_t *)field = n;
+        break;
+    }
+    case REAL: {
+        char *end;
+        double x = strtod(text, &end);
+        if (end == text || *end || !isfinite(x) || x < o->least)
+            rt_die(RT_USAGE, "--%s takes a number of at least %g, not '%s'", o->name, o->least,
+                   text);
+        *(double *)field = x;
+        break;
+    }
+    case SPAN: {
+        rt_span s = {true, whole_number(o, text, ':'), 0};
+        s.to = whole_number(o, strchr(text, ':') + 1, 0);
+        if (s.from < 1 || s.to < s.from)
+            rt_die(RT_USAGE, "--%s %s: steps count from 1, and A is not after B", o->name, text);
+        *(rt_span *)field = s;
+        break;
+    }
+    case FLAG:
+        *(bool *)field = true;
+        break;
+    case REFUSED:
+        rt_die(RT_USAGE, "--%s: %s", o->name, o->help);
+    }
+}
+
+static void print_help(const mg_program *p)
+{
+    const char *me = program_invocation_short_name;
+    printf("usage: %s --data GLOB [options]\n\n", me);
+    printf("  %s --data 'corpus/*.txt' --steps 1000          train\n", me);
+    printf("  %s --data 'corpus/*.txt' --resume              go on after an interruption\n", me);
+    printf("  %s --resume --sample 500 --prompt 'In the '    generate\n", me);
+    const char *group = "";
+    for (int i = 0; i < OPTIONS; i++) {
+        const option *o = &table[i];
+        if (o->kind == REFUSED)
+            continue;
+        if (strcmp(group, o->group))
+            printf("\n%s\n", group = o->group);
+        char left[40];
+        if (o->kind == MAYBE)
+            snprintf(left, sizeof left, "--%s[=%s]", o->name, o->argument);
+        else
+            snprintf(left, sizeof left, "--%s%s%s", o->name, *o->argument ? " " : "", o->argument);
+        printf("  %-21s %s\n", left, o->help);
+    }
+    printf("\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 74 input/output,\n"
+           "      75 stopped by a signal after saving, 78 not the machine compiled for\n");
+    printf("\n%s from %s, layout %s, %s, fingerprint %016" PRIx64 "\n", p->name, p->source,
+           p->layout, p->compiler, p->fingerprint);
+}
+
+static void defaults(rt_options *o)
+{
+    *o = (rt_options){0};
+    for (int i = 0; i < OPTIONS; i++) {
+        void *field = (char *)o + table[i].field;
+        if (table[i].kind == COUNT)
+            *(int64_t *)field = RT_UNSET;
+        else if (table[i].kind == REAL)
+            *(double *)field = NAN;
+    }
+}
+
+/* One argument, and the next where it is the value; returns how many were taken. */
+static int take(rt_options *options, char **argv)
+{
+    const char *word = argv[0];
+    if (strcmp(word, "-h") == 0)
+        word = "--help";
+    if (strncmp(word, "--", 2) != 0 || !word[2])
+        rt_die(RT_USAGE, "unexpected argument '%s'%s", word,
+               word[0] == '-'
+                   ? "; --help lists the options"
+                   : " (quote a pattern, so that the shell leaves it alone: --data 'dir/*.txt')");
+    const char *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word - 2) : strlen(word + 2);
+    const option *o = NULL;
+    for (int i = 0; i < OPTIONS; i++)
+        if (strlen(table[i].name) == length && strncmp(table[i].name, word + 2, length) == 0)
+            o = &table[i];
+    if (!o)
+        unknown(word + 2, length);
+    if (o->kind == REFUSED || o->kind == FLAG) {
+        if (o->kind == FLAG && equals)
+            rt_die(RT_USAGE, "--%s takes no value", o->name);
+        set(options, o, "");
+        return 1;
+    }
+    if (o->kind == MAYBE) {
+        if (!equals && argv[1] && argv[1][0] != '-')
+            rt_die(RT_USAGE, "--%s takes its value after '=': --%s=%s", o->name, o->name, argv[1]);
+        set(options, o, equals ? equals + 1 : "auto");
+        return 1;
+    }
+    const char *value = equals ? equals + 1 : argv[1];
+    if (!value)
+        rt_die(RT_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->argument);
+    if (!*value && o->field != offsetof(rt_options, prompt))
+        rt_die(RT_USAGE, "--%s needs a value that is not empty", o->name);
+    set(options, o, value);
+    return equals ? 1 : 2;
+}
+
+/* What depends on more than one option. */
+static void settle(rt_options *o, const mg_program *p)
+{
+    if (!o->out)
+        o->out = "run";
+    if (o->keep == RT_UNSET)
+        o->keep = 3;
+    if (o->save_every == RT_UNSET)
+        o->save_every = 1000;
+    if (o->log_every == RT_UNSET)
+        o->log_every = 1;
+    if (isnan(o->temperature))
+        o->temperature = 1;
+    if (o->resume && !*o->resume)
+        rt_die(RT_USAGE, "--resume= needs auto or a directory");
+    if (!isnan(o->val_fraction) && o->val_fraction > 0.5)
+        rt_die(RT_USAGE, "--val-fraction is %g; the most is 0.5", o->val_fraction);
+    if (!isnan(o->val_fraction) && o->val_fraction > 0 && o->val.n)
+        rt_die(RT_USAGE, "--val and --val-fraction: one of them");
+    if ((o->prompt || o->temperature != 1) && o->sample == RT_UNSET)
+        rt_die(RT_USAGE, "--prompt and --temperature need --sample N");
+    if (o->sample != RT_UNSET && !p->sample.present)
+        rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
+    if (o->threads > 1024)
+        rt_die(RT_USAGE, "--threads is %" PRId64 "; the most is 1024", o->threads);
+    bool evaluates = o->val.n || o->val_fraction > 0;
+    if (!evaluates && (o->eval_every != RT_UNSET || o->eval_batches != RT_UNSET))
+        rt_die(RT_USAGE, "--eval-every and --eval-batches need --val or --val-fraction");
+    if (evaluates && !p->eval.present)
+        rt_die(RT_USAGE, "--val: %s was compiled without an evaluation program", p->name);
+}
+
+void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv)
+{
+    defaults(o);
+    for (int i = 1; i < argc;)
+        i += take(o, argv + i);
+    if (o->help) {
+        print_help(p);
+        exit(RT_DONE);
+    }
+    if (o->version) {
+        printf("%s (%s), layout %s, made by %s, ABI %u, fingerprint %016" PRIx64 "\n", p->name,
+               p->source, p->layout, p->compiler, p->abi, p->fingerprint);
+        exit(RT_DONE);
+    }
+    settle(o, p);
+}

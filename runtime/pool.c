@@ -1,0 +1,284 @@
+/* pool.c - one pool of threads for everything that runs in parallel.
+ *
+ * The caller is thread 0. A job is cut into contiguous ranges, one a thread, so the same job on the
+ * same number of threads touches the same memory from the same thread. Launches come every few
+ * microseconds inside a step, so a thread that ran out of work spins for SPIN_NS before it sleeps;
+ * between runs (data, checkpoints) it sleeps and costs nothing.
+ *
+ * A job is announced by one 64-bit ticket: generation << 16 | participants. A worker with a higher
+ * number than that never looks at the job, which is then safe to replace when the participants are
+ * done. Sleepers are counted before they look at the ticket a last time and the ticket is written
+ * before the count is read, both sequentially consistent: no wake-up is lost. */
+#include "runtime/run.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SPIN_NS = 50000, SPIN_CHECK = 32, SCRATCH_ALIGN = 4096 };
+
+typedef struct worker {
+    rt_pool *pool;
+    pthread_t thread;
+    int number; /* from 1 */
+    char *scratch;
+} worker;
+
+struct rt_pool {
+    int threads;
+    int64_t scratch_bytes;
+    char *scratch; /* of thread 0 */
+    worker *workers;
+    mg_task *fn;
+    void *ctx;
+    int64_t units;
+    _Alignas(64) _Atomic uint64_t ticket;
+    _Alignas(64) _Atomic int remaining;
+    _Alignas(64) _Atomic int sleepers;
+    _Atomic int caller_sleeps;
+    pthread_mutex_t lock;
+    pthread_cond_t wake, done;
+    bool quit;
+};
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Range number `i` of `n` of [0, units). */
+static inline int64_t cut(int64_t units, int i, int n)
+{
+    return (int64_t)((__int128)units * i / n);
+}
+
+/* Waits for a ticket other than `seen`: spins, then sleeps. */
+static uint64_t next_ticket(rt_pool *p, uint64_t seen)
+{
+    uint64_t t;
+    int64_t until = 0;
+    for (int i = 0;; i++) {
+        t = atomic_load_explicit(&p->ticket, memory_order_acquire);
+        if (t != seen)
+            return t;
+        relax();
+        if (i % SPIN_CHECK == 0) {
+            int64_t now = rt_now_ns();
+            if (!until)
+                until = now + SPIN_NS;
+            else if (now > until)
+                break;
+        }
+    }
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->sleepers, 1);
+    while ((t = atomic_load(&p->ticket)) == seen)
+        pthread_cond_wait(&p->wake, &p->lock);
+    atomic_fetch_sub(&p->sleepers, 1);
+    pthread_mutex_unlock(&p->lock);
+    return t;
+}
+
+static void finish_part(rt_pool *p)
+{
+    if (atomic_fetch_sub(&p->remaining, 1) == 1 && atomic_load(&p->caller_sleeps)) {
+        pthread_mutex_lock(&p->lock);
+        pthread_cond_signal(&p->done);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    rt_pool *p = w->pool;
+    uint64_t seen = 0;
+    for (;;) {
+        seen = next_ticket(p, seen);
+        int n = (int)(seen & 0xFFFF);
+        if (w->number >= n)
+            continue;
+        if (p->quit)
+            return NULL;
+        int64_t begin = cut(p->units, w->number, n), end = cut(p->units, w->number + 1, n);
+        p->fn(p->ctx, begin, end, w->scratch);
+        finish_part(p);
+    }
+}
+
+static void announce(rt_pool *p, int n)
+{
+    uint64_t t = atomic_load_explicit(&p->ticket, memory_order_relaxed);
+    atomic_store_explicit(&p->remaining, n - 1, memory_order_relaxed);
+    atomic_store(&p->ticket, ((t >> 16) + 1) << 16 | (uint64_t)n);
+    if (atomic_load(&p->sleepers)) {
+        pthread_mutex_lock(&p->lock);
+        pthread_cond_broadcast(&p->wake);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+static void wait_for_all(rt_pool *p)
+{
+    int64_t until = 0;
+    for (int i = 0;; i++) {
+        if (atomic_load_explicit(&p->remaining, memory_order_acquire) == 0)
+            return;
+        relax();
+        if (i % SPIN_CHECK == 0) {
+            int64_t now = rt_now_ns();
+            if (!until)
+                until = now + SPIN_NS;
+            else if (now > until)
+                break;
+        }
+    }
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->caller_sleeps, 1);
+    while (atomic_load(&p->remaining))
+        pthread_cond_wait(&p->done, &p->lock);
+    atomic_store(&p->caller_sleeps, 0);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ctx)
+{
+    if (units <= 0)
+        return;
+    int64_t parts = units / (grain > 1 ? grain : 1);
+    int n = parts < 1 ? 1 : parts < p->threads ? (int)parts : p->threads;
+    if (n == 1) {
+        fn(ctx, 0, units, p->scratch);
+        return;
+    }
+    p->fn = fn;
+    p->ctx = ctx;
+    p->units = units;
+    announce(p, n);
+    fn(ctx, 0, cut(units, 1, n), p->scratch);
+    wait_for_all(p);
+}
+
+static void touch_scratch(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)begin, (void)end;
+    memset(scratch, 0, (size_t)*(int64_t *)ctx);
+}
+
+void rt_pool_scratch(rt_pool *p, int64_t bytes)
+{
+    size_t size = (size_t)(bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    if (!size)
+        size = SCRATCH_ALIGN;
+    for (int i = 0; i < p->threads; i++) {
+        char **place = i ? &p->workers[i - 1].scratch : &p->scratch;
+        free(*place);
+        *place = aligned_alloc(SCRATCH_ALIGN, size);
+        if (!*place)
+            rt_die(RT_FAILED, "no memory for %zu bytes of scratch for thread %d", size, i);
+    }
+    int64_t n = (int64_t)size;
+    rt_pool_run(p, p->threads, 1, touch_scratch, &n);
+}
+
+static bool allowed(cpu_set_t *set)
+{
+    CPU_ZERO(set);
+    return sched_getaffinity(0, sizeof *set, set) == 0;
+}
+
+/* The CPU quota of the container, in whole processors (cgroup v2, then v1), or 0. */
+static int cpu_quota(void)
+{
+    double quota = 0, period = 0;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
+    if (f) {
+        if (fscanf(f, "%lf %lf", &quota, &period) != 2)
+            quota = 0;
+        fclose(f);
+    } else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r"))) {
+        if (fscanf(f, "%lf", &quota) != 1)
+            quota = 0;
+        fclose(f);
+        period = 100000;
+    }
+    return quota > 0 && period > 0 ? (int)(quota / period + 0.5) : 0;
+}
+
+int rt_default_threads(void)
+{
+    cpu_set_t set;
+    int n = allowed(&set) ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int quota = cpu_quota();
+    if (quota && quota < n)
+        n = quota;
+    return n < 1 ? 1 : n > 1024 ? 1024 : n;
+}
+
+/* Thread i on the i-th processor this process may use. */
+static void pin_threads(rt_pool *p)
+{
+    cpu_set_t set, one;
+    if (!allowed(&set))
+        rt_die(RT_FAILED, "--pin: the processors of this process cannot be listed");
+    if (CPU_COUNT(&set) < p->threads)
+        rt_die(RT_USAGE, "--pin: %d threads, but %d processors", p->threads, CPU_COUNT(&set));
+    int cpu = -1;
+    for (int i = 0; i < p->threads; i++) {
+        do
+            cpu++;
+        while (!CPU_ISSET(cpu, &set));
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        pthread_t t = i ? p->workers[i - 1].thread : pthread_self();
+        if (pthread_setaffinity_np(t, sizeof one, &one))
+            rt_warn("--pin: thread %d could not be kept on processor %d", i, cpu);
+    }
+}
+
+rt_pool *rt_pool_new(int threads, bool pin)
+{
+    rt_pool *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
+    if (!p)
+        rt_die(RT_FAILED, "no memory for the thread pool");
+    memset(p, 0, sizeof *p);
+    p->threads = threads;
+    p->workers = rt_alloc((size_t)threads, sizeof *p->workers);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->done, NULL);
+    for (int i = 1; i < threads; i++) {
+        worker *w = &p->workers[i - 1];
+        *w = (worker){.pool = p, .number = i};
+        int e = pthread_create(&w->thread, NULL, work, w);
+        if (e)
+            rt_die(RT_FAILED, "thread %d of %d could not be started: %s", i, threads, strerror(e));
+    }
+    if (pin)
+        pin_threads(p);
+    return p;
+}
+
+void rt_pool_free(rt_pool *p)
+{
+    if (!p)
+        return;
+    p->quit = true;
+    announce(p, p->threads);
+    for (int i = 1; i < p->threads; i++) {
+        pthread_join(p->workers[i - 1].thread, NULL);
+        free(p->workers[i - 1].scratch);
+    }
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->wake);
+    pthread_cond_destroy(&p->done);
+    free(p->scratch);
+    free(p->workers);
+    free(p);
+}

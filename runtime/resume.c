@@ -1,0 +1,452 @@
+/* resume.c - reading a checkpoint, of which nothing is believed until it is checked. */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/checkpoint.h"
+#include "runtime/json.h"
+#include "runtime/safetensors.h"
+
+typedef struct file_seal { /* what state.json says of a file */
+    int64_t bytes;
+    uint32_t crc;
+    bool given;
+} file_seal;
+
+typedef struct manifest {
+    rt_state state;
+    int64_t format;
+    uint64_t fingerprint;
+    file_seal model, slots;
+    unsigned seen;
+} manifest;
+
+static bool read_at(int fd, void *to, size_t n, int64_t at)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t got = pread(fd, (char *)to + done, n - done, at + (int64_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* ---- state.json --------------------------------------------------------------------------- */
+
+static bool hex(rt_json *j, int digits, uint64_t *v)
+{
+    if (!rt_json_string(j))
+        return false;
+    if (j->length != (size_t)digits || strspn(j->text, "0123456789abcdef") != j->length)
+        return rt_json_fail(j, "expected a hexadecimal number");
+    *v = strtoull(j->text, NULL, 16);
+    return true;
+}
+
+static bool parse_seal(rt_json *j, file_seal *s)
+{
+    bool bytes = false, crc = false;
+    uint64_t v = 0;
+    if (s->given)
+        return rt_json_fail(j, "a file comes twice");
+    if (!rt_json_enter(j, '{'))
+        return false;
+    while (rt_json_key(j)) {
+        if (strcmp(j->text, "bytes") == 0 && !bytes)
+            bytes = rt_json_int(j, &s->bytes);
+        else if (strcmp(j->text, "crc32c") == 0 && !crc)
+            crc = hex(j, 8, &v);
+        else
+            return rt_json_fail(j, "a key that is unknown or comes twice");
+    }
+    s->crc = (uint32_t)v;
+    s->given = bytes && crc;
+    return !j->error && (s->given || rt_json_fail(j, "a file without bytes and crc32c"));
+}
+
+static bool parse_files(rt_json *j, manifest *m)
+{
+    if (!rt_json_enter(j, '{'))
+        return false;
+    while (rt_json_key(j)) {
+        file_seal *s = strcmp(j->text, RT_MODEL_FILE) == 0   ? &m->model
+                       : strcmp(j->text, RT_SLOTS_FILE) == 0 ? &m->slots
+                                                             : NULL;
+        if (!s)
+            return rt_json_fail(j, "an unknown file");
+        if (!parse_seal(j, s))
+            return false;
+    }
+    return !j->error;
+}
+
+static bool parse_lr(rt_json *j, double *lr)
+{
+    *lr = NAN;
+    return rt_json_null(j) || rt_json_number(j, lr);
+}
+
+static bool parse_steps(rt_json *j, int64_t *steps)
+{
+    *steps = RT_UNSET;
+    return rt_json_null(j) || rt_json_int(j, steps);
+}
+
+static bool parse_field(rt_json *j, manifest *m, int field)
+{
+    rt_state *s = &m->state;
+    uint64_t ignored;
+    switch (field) {
+    case 0:
+        return rt_json_int(j, &m->format);
+    case 1:
+    case 2:
+        return rt_json_string(j);
+    case 3:
+        return hex(j, 16, &m->fingerprint);
+    case 4:
+        return rt_json_int(j, &s->step);
+    case 5:
+        return rt_json_int(j, &s->sequences);
+    case 6:
+        return rt_json_int(j, &s->seed);
+    case 7:
+        return parse_lr(j, &s->lr);
+    case 8:
+        return parse_steps(j, &s->steps);
+    case 9:
+        return rt_json_int(j, &s->data_tokens);
+    case 10:
+        return rt_json_int(j, &s->data_windows);
+    case 11:
+        return parse_files(j, m);
+    default:
+        return hex(j, 8, &ignored);
+    }
+}
+
+static bool parse_manifest(rt_json *j, manifest *m)
+{
+    static const char *const key[] = {
+        "format", "program", "compiler",    "fingerprint",  "step",  "sequences", "seed",
+        "lr",     "steps",   "data_tokens", "data_windows", "files", "crc32c"};
+    enum { KEYS = sizeof key / sizeof key[0] };
+    if (!rt_json_enter(j, '{'))
+        return false;
+    while (rt_json_key(j)) {
+        int k = 0;
+        while (k < KEYS && strcmp(key[k], j->text))
+            k++;
+        if (k == KEYS || (m->seen >> k & 1))
+            return rt_json_fail(j, "a key that is unknown or comes twice");
+        m->seen |= 1u << k;
+        if (!parse_field(j, m, k))
+            return false;
+    }
+    if (m->seen != (1u << KEYS) - 1)
+        return rt_json_fail(j, "a key is missing");
+    if (m->state.step < 0 || m->state.sequences < 0 || !m->model.given || !m->slots.given)
+        return rt_json_fail(j, "a value is out of range");
+    return rt_json_end(j);
+}
+
+static char *read_manifest(const char *dir, manifest *m)
+{
+    enum { LARGEST = 1 << 16 };
+    char *path = rt_printf("%s/" RT_STATE_FILE, dir), *text = rt_alloc(LARGEST + 1, 1), *why = NULL;
+    char seal[RT_SEAL_BYTES + 1];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, LARGEST);
+    if (n < 0)
+        why = rt_printf("%s: %s", path, strerror(errno));
+    if (!why && n > RT_SEAL_BYTES)
+        snprintf(seal, sizeof seal, RT_SEAL, rt_crc32c(0, text, (size_t)n - RT_SEAL_BYTES));
+    if (!why && (n <= RT_SEAL_BYTES || memcmp(text + n - RT_SEAL_BYTES, seal, RT_SEAL_BYTES)))
+        why = rt_printf("%s is damaged: its checksum is wrong or missing", path);
+    if (!why) {
+        rt_json j;
+        rt_json_begin(&j, text, (size_t)n);
+        if (!parse_manifest(&j, m))
+            why = rt_printf("%s: %s (byte %td)", path, j.error, j.at - j.begin);
+        else if (m->format != RT_CKPT_FORMAT)
+            why = rt_printf("%s: format %" PRId64 "; this program reads %d", path, m->format,
+                            RT_CKPT_FORMAT);
+        rt_json_free(&j);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    free(text);
+    return why;
+}
+
+/* ---- the tensor files --------------------------------------------------------------------- */
+
+static char *check_seal(const char *path, int fd, const file_seal *s)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return rt_printf("%s: %s", path, strerror(errno));
+    if (st.st_size != s->bytes)
+        return rt_printf("%s has %" PRId64 " bytes; it was written with %" PRId64, path,
+                         (int64_t)st.st_size, s->bytes);
+    char *buffer = rt_alloc(RT_CHUNK, 1);
+    uint32_t crc = 0;
+    bool good = true;
+    for (int64_t at = 0; good && at < s->bytes; at += RT_CHUNK) {
+        size_t n = (size_t)(s->bytes - at < RT_CHUNK ? s->bytes - at : RT_CHUNK);
+        good = read_at(fd, buffer, n, at);
+        crc = rt_crc32c(crc, buffer, n);
+    }
+    free(buffer);
+    if (!good)
+        return rt_printf("%s cannot be read: %s", path, strerror(errno));
+    if (crc != s->crc)
+        return rt_printf("%s is damaged: its CRC-32C is %08" PRIx32
+                         "; it was written with %08" PRIx32,
+                         path, crc, s->crc);
+    return NULL;
+}
+
+static char *read_header(const char *path, int fd, rt_st *st)
+{
+    struct stat s;
+    uint8_t first[8];
+    char error[ST_ERROR];
+    if (fstat(fd, &s) || s.st_size < 8 || !read_at(fd, first, 8, 0))
+        return rt_printf("%s is no safetensors file: it is shorter than 8 bytes", path);
+    uint64_t n = rt_st_header_size(first, (uint64_t)s.st_size, error);
+    if (!n)
+        return rt_printf("%s: %s", path, error);
+    char *json = rt_alloc(n, 1), *why = NULL;
+    if (!read_at(fd, json, n, 8))
+        why = rt_printf("%s cannot be read: %s", path, strerror(errno));
+    else if (!rt_st_parse(st, json, n, (uint64_t)s.st_size, error))
+        why = rt_printf("%s: %s", path, error);
+    free(json);
+    return why;
+}
+
+static void print_shape(FILE *f, const char *dtype, int rank, const int64_t *shape)
+{
+    fprintf(f, "%s[", dtype);
+    for (int i = 0; i < rank; i++)
+        fprintf(f, "%s%" PRId64, i ? ", " : "", shape[i]);
+    fputc(']', f);
+}
+
+static bool agrees(const rt_external *x, const rt_st_tensor *t)
+{
+    return x->rank == t->rank && strcmp(t->dtype, rt_dtype_name(x->tensor->dtype)) == 0 &&
+           memcmp(x->shape, t->shape, (size_t)x->rank * sizeof *x->shape) == 0;
+}
+
+/* One line for every tensor that is missing, unexpected or of another shape. */
+static void print_differences(FILE *f, const rt_catalog *c, const rt_st *st, const char *file)
+{
+    for (int i = 0; i < c->n; i++) {
+        const rt_external *x = &c->item[i];
+        const rt_st_tensor *t = rt_st_find(st, x->name);
+        if (t && agrees(x, t))
+            continue;
+        fprintf(f, "\n  %s: %s %s: this program has ", file, x->name, t ? "differs" : "is missing");
+        print_shape(f, rt_dtype_name(x->tensor->dtype), x->rank, x->shape);
+        fprintf(f, " (%s)", x->tensor->where);
+        if (t) {
+            fputs(", the checkpoint ", f);
+            print_shape(f, t->dtype, t->rank, t->shape);
+        }
+    }
+    for (size_t i = 0; i < st->n; i++) {
+        rt_external key = {.name = st->tensor[i].name};
+        int low = 0, high = c->n;
+        while (low < high) {
+            int middle = (low + high) / 2;
+            if (strcmp(c->item[middle].name, key.name) < 0)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low == c->n || strcmp(c->item[low].name, key.name))
+            fprintf(f, "\n  %s: %s is not in this program", file, key.name);
+    }
+}
+
+static char *check_file(const char *dir, const char *file, const file_seal *seal,
+                        const rt_catalog *c, FILE *differences)
+{
+    char *path = rt_printf("%s/%s", dir, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    rt_st st = {0};
+    char *why = fd < 0 ? rt_printf("%s: %s", path, strerror(errno)) : check_seal(path, fd, seal);
+    if (!why)
+        why = read_header(path, fd, &st);
+    if (!why)
+        print_differences(differences, c, &st, file);
+    rt_st_free(&st);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return why;
+}
+
+char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state)
+{
+    manifest m = {0};
+    char *list = NULL, *why = read_manifest(dir, &m);
+    size_t size;
+    FILE *f = open_memstream(&list, &size);
+    if (!f)
+        rt_die(RT_FAILED, "no memory to check %s", dir);
+    if (!why)
+        why = check_file(dir, RT_MODEL_FILE, &m.model, &r->params, f);
+    if (!why)
+        why = check_file(dir, RT_SLOTS_FILE, &m.slots, &r->slots, f);
+    fclose(f);
+    if (!why && m.fingerprint != r->program->fingerprint)
+        why = rt_printf("%s is of another model or optimizer: fingerprint %016" PRIx64
+                        ", this program's is %016" PRIx64 "%s",
+                        dir, m.fingerprint, r->program->fingerprint, list);
+    else if (!why && *list)
+        why = rt_printf("%s does not fit this program:%s", dir, list);
+    free(list);
+    *state = m.state;
+    return why;
+}
+
+/* ---- finding and loading ------------------------------------------------------------------ */
+
+char *rt_resume_find(const mg_run *r, rt_state *state)
+{
+    if (strcmp(r->options->resume, "auto")) {
+        char *why = rt_checkpoint_verify(r, r->options->resume, state);
+        if (why)
+            rt_die(RT_BAD_DATA, "--resume=%s: %s", r->options->resume, why);
+        return rt_printf("%s", r->options->resume);
+    }
+    int64_t *step = rt_checkpoint_list(r->options->out);
+    int tried = 0;
+    char *dir = NULL;
+    for (; step[tried] >= 0 && !dir; tried++) {
+        dir = rt_printf("%s/ckpt/%s", r->options->out, rt_checkpoint_name(step[tried]).text);
+        char *why = rt_checkpoint_verify(r, dir, state);
+        if (!why)
+            continue;
+        rt_warn("passed over: %s", why);
+        free(why);
+        free(dir);
+        dir = NULL;
+    }
+    free(step);
+    if (!dir && tried)
+        rt_die(RT_BAD_DATA,
+               "--resume: none of the %d checkpoints in %s/ckpt can be used; without --resume "
+               "the run starts afresh and they are set aside",
+               tried, r->options->out);
+    return dir;
+}
+
+typedef struct scattering {
+    const rt_external *x;
+    char *arena;
+    int64_t begin;
+    const char *in;
+} scattering;
+
+static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const scattering *s = ctx;
+    int64_t size = mg_dtype_bytes(s->x->tensor->dtype);
+    (void)scratch;
+    rt_external_put(s->x, s->arena, s->begin + begin, end - begin, s->in + begin * size);
+}
+
+static void load_file(mg_run *r, const char *dir, const char *file, const rt_catalog *c)
+{
+    char *path = rt_printf("%s/%s", dir, file), *buffer = rt_alloc(RT_CHUNK, 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    rt_st st = {0};
+    char *why = fd < 0 ? rt_printf("%s: %s", path, strerror(errno)) : read_header(path, fd, &st);
+    if (why)
+        rt_die(RT_BAD_DATA, "%s", why);
+    for (int i = 0; i < c->n; i++) {
+        const rt_external *x = &c->item[i];
+        const rt_st_tensor *t = rt_st_find(&st, x->name);
+        int64_t size = mg_dtype_bytes(x->tensor->dtype), chunk = RT_CHUNK / size;
+        if (!t || !agrees(x, t))
+            rt_die(RT_BAD_DATA, "%s: %s changed while it was read", path, x->name);
+        for (int64_t at = 0; at < x->elements; at += chunk) {
+            int64_t n = x->elements - at < chunk ? x->elements - at : chunk;
+            if (!read_at(fd, buffer, (size_t)(n * size), (int64_t)(st.data + t->begin) + at * size))
+                rt_die(RT_IO, "%s cannot be read: %s", path, strerror(errno));
+            scattering s = {x, r->arena, at, buffer};
+            rt_pool_run(r->pool, n, 16384, scatter, &s);
+        }
+    }
+    rt_st_free(&st);
+    close(fd);
+    free(buffer);
+    free(path);
+}
+
+void rt_resume_load(mg_run *r, const char *dir)
+{
+    load_file(r, dir, RT_MODEL_FILE, &r->params);
+    load_file(r, dir, RT_SLOTS_FILE, &r->slots);
+}
+
+/* A fresh OUT/previous-N, the first N that is free. */
+static char *make_previous(const char *out)
+{
+    for (int n = 1;; n++) {
+        char *path = rt_printf("%s/previous-%d", out, n), *ckpt = rt_printf("%s/ckpt", path);
+        bool made = mkdir(path, 0777) == 0;
+        if (!made && errno != EEXIST)
+            rt_die(RT_IO, "%s: %s", path, strerror(errno));
+        if (made && mkdir(ckpt, 0777))
+            rt_die(RT_IO, "%s: %s", ckpt, strerror(errno));
+        free(ckpt);
+        if (made)
+            return path;
+        free(path);
+    }
+}
+
+void rt_resume_set_aside(const mg_run *r, int64_t after)
+{
+    static const char *const log[] = {"metrics.jsonl", "loss.svg", "trace.json"};
+    const char *out = r->options->out;
+    int64_t *step = rt_checkpoint_list(out);
+    char *previous = step[0] > after ? make_previous(out) : NULL;
+    for (int i = 0; previous && step[i] > after; i++) {
+        char *from = rt_printf("%s/ckpt/%s", out, rt_checkpoint_name(step[i]).text);
+        char *to = rt_printf("%s/ckpt/%s", previous, rt_checkpoint_name(step[i]).text);
+        if (rename(from, to))
+            rt_die(RT_IO, "%s cannot be moved to %s: %s", from, to, strerror(errno));
+        free(from);
+        free(to);
+    }
+    for (int i = 0; previous && after < 0 && i < 3; i++) {
+        char *from = rt_printf("%s/%s", out, log[i]), *to = rt_printf("%s/%s", previous, log[i]);
+        if (rename(from, to) && errno != ENOENT)
+            rt_die(RT_IO, "%s cannot be moved to %s: %s", from, to, strerror(errno));
+        free(from);
+        free(to);
+    }
+    if (previous && after < 0)
+        rt_note("%s held a run of %" PRId64 " steps: moved to %s", out, step[0], previous);
+    else if (previous)
+        rt_note("checkpoints after step %" PRId64 " moved to %s", after, previous);
+    free(previous);
+    free(step);
+}

@@ -1,0 +1,314 @@
+/* run.h - the runtime's own header: the state of a run and what each file of this folder offers.
+ *
+ * The emitted program sees abi.h alone. Everything here begins with rt_, because it is linked into
+ * the same program as generated code. Only signals.c holds a mutable global (a signal handler has
+ * no argument); the rest of the state of the process is one mg_run, owned by main(). */
+#ifndef MG_RUN_H
+#define MG_RUN_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "runtime/abi.h"
+
+/* ---- how a program ends (text.c) ---------------------------------------------------------- */
+
+typedef enum rt_exit {
+    RT_DONE = 0,
+    RT_FAILED = 1,    /* a run-time failure: non-finite loss, no memory */
+    RT_USAGE = 2,     /* the command line */
+    RT_BAD_DATA = 65, /* data or a checkpoint is not what it should be */
+    RT_IO = 74,       /* the system could not read or write */
+    RT_STOPPED = 75,  /* stopped by a signal, after saving: run again with --resume */
+    RT_MISFIT = 78,   /* this machine or library is not the one compiled for */
+} rt_exit;
+
+/* "train: error: ..." on stderr, then exit(code). */
+_Noreturn void rt_die(rt_exit code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void rt_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void rt_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Memory that cannot be had ends the program. rt_alloc gives zeroes. */
+void *rt_alloc(size_t n, size_t size);
+void *rt_grow(void *p, size_t n, size_t size);
+char *rt_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+typedef struct rt_words {
+    char text[32];
+} rt_words;
+rt_words rt_bytes_text(double bytes);                       /* "1.50 GiB" */
+rt_words rt_count_text(double n);                           /* "1.27M" */
+rt_words rt_rate_text(double per_second, const char *unit); /* "6.46 GFLOP/s" */
+rt_words rt_duration_text(double seconds);                  /* "1:07:22" */
+rt_words rt_ms_text(double ms);                             /* "412 ms" */
+rt_words rt_double_text(double x); /* shortest decimal that reads back as x */
+/* `text` as the inside of a JSON string; bytes that are not UTF-8 become U+FFFD. To be freed. */
+char *rt_json_escape(const char *text);
+int64_t rt_now_ns(void);   /* monotonic */
+double rt_wall_time(void); /* seconds since 1970 */
+
+/* ---- options.c ---------------------------------------------------------------------------- */
+
+typedef struct rt_list {
+    const char **item;
+    int n;
+} rt_list;
+typedef struct rt_span {
+    bool given;
+    int64_t from, to;
+} rt_span;
+
+/* One field a row of options.def. A number that was not given is RT_UNSET. */
+#define RT_UNSET INT64_MIN
+typedef struct rt_options {
+#define OPTION_TEXT(field, ...)  const char *field;
+#define OPTION_LIST(field, ...)  rt_list field;
+#define OPTION_MAYBE(field, ...) const char *field;
+#define OPTION_COUNT(field, ...) int64_t field;
+#define OPTION_REAL(field, ...)  double field; /* NAN: not given */
+#define OPTION_SPAN(field, ...)  rt_span field;
+#define OPTION_FLAG(field, ...)  bool field;
+#define OPTION_REFUSED(name, ...)
+#include "runtime/options.def"
+} rt_options;
+
+/* Reads the command line; ends the program on a bad one (2), --help and --version (0). */
+void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv);
+
+/* ---- pool.c ------------------------------------------------------------------------------- */
+
+typedef struct rt_pool rt_pool;
+int rt_default_threads(void); /* cores this process may run on, within its CPU quota */
+rt_pool *rt_pool_new(int threads, bool pin);
+void rt_pool_free(rt_pool *p);
+/* Gives every thread `bytes` of zeroed scratch (64-byte aligned; touched by its own thread). */
+void rt_pool_scratch(rt_pool *p, int64_t bytes);
+void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ctx);
+
+/* ---- arena.c ------------------------------------------------------------------------------ */
+
+typedef struct rt_memory {
+    int64_t arena, scratch, other, total; /* bytes: planned */
+    int64_t available;                    /* bytes: MemAvailable, cgroup and rlimit, the least */
+    const char *limit;                    /* which of them is the least */
+} rt_memory;
+rt_memory rt_memory_plan(const mg_program *p, int threads);
+/* Maps, aligns and touches the arena with the pool; ends the program if it does not fit. */
+void rt_arena_map(mg_run *r);
+
+/* ---- crc32c.c, shuffle.c ------------------------------------------------------------------ */
+
+uint32_t rt_crc32c(uint32_t crc, const void *p, size_t n); /* start and chain with crc = 0 */
+uint64_t rt_mix64(uint64_t x);
+/* Where i of [0, n) goes in the pseudo-random permutation named `key`. */
+uint64_t rt_permute(uint64_t key, uint64_t n, uint64_t i);
+
+/* ---- data.c ------------------------------------------------------------------------------- */
+
+typedef struct rt_segment {
+    int file;                /* index in rt_data.file */
+    int64_t first, tokens;   /* first token, number of tokens */
+    int64_t windows, before; /* windows of it, and of the segments before it */
+} rt_segment;
+typedef struct rt_file {
+    char *path;
+    int fd;
+    int width;             /* bytes a token: 1 or 2 */
+    int64_t start, tokens; /* byte offset of the first token; tokens in the file */
+} rt_file;
+typedef struct rt_data {
+    int64_t seq; /* targets of a window; a window is seq + 1 tokens */
+    rt_file *file;
+    rt_segment *segment;
+    int nfiles, nsegments;
+    int64_t tokens, windows;
+} rt_data;
+
+/* Opens and checks the files of `patterns` (globs); every failure ends the program with 65. */
+rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab);
+/* Moves the last `fraction` of the tokens into a set of their own. */
+rt_data *rt_data_hold_out(rt_data *d, double fraction);
+/* Fixed order for evaluation: seq apart, from the start of each segment. */
+void rt_data_in_order(rt_data *d);
+/* Window number `index` of the endless shuffled sequence named `seed`, or of the fixed order. */
+void rt_data_window(const rt_data *d, uint64_t seed, int64_t index, int32_t *out);
+void rt_data_window_in_order(const rt_data *d, int64_t index, int32_t *out);
+void rt_data_close(rt_data *d);
+
+/* ---- catalog.c ---------------------------------------------------------------------------- */
+
+/* One tensor as the outside knows it: a slice of a stored tensor, its dims reordered. */
+typedef struct rt_external {
+    const mg_tensor *tensor;
+    char *name;     /* "model.layers.3.mlp.up_proj.weight"; "exp_avg." before it for a slot */
+    char *base;     /* the same without the slot */
+    int64_t offset; /* elements from the start of the stored tensor */
+    int rank;
+    int64_t shape[MG_RANK_MAX];
+    int64_t elements;
+    int ndims; /* the dims behind the shape, before merging: sizes and strides in elements */
+    int64_t dim[MG_RANK_MAX], stride[MG_RANK_MAX];
+} rt_external;
+typedef struct rt_catalog {
+    rt_external *item; /* sorted by name */
+    int n;
+    int64_t bytes;
+} rt_catalog;
+
+/* Ends the program (78) on a table that contradicts itself. */
+rt_catalog rt_catalog_new(const mg_program *p, mg_role role);
+void rt_catalog_free(rt_catalog *c);
+/* Elements [begin, begin + n) in external order, out of and into the arena. */
+void rt_external_get(const rt_external *x, const char *arena, int64_t begin, int64_t n, void *out);
+void rt_external_put(const rt_external *x, char *arena, int64_t begin, int64_t n, const void *in);
+
+/* ---- init.c, lr.c ------------------------------------------------------------------------- */
+
+void rt_init(mg_run *r);
+double rt_lr(const mg_lr *lr, int64_t step);
+
+/* ---- guard.c, trace.c --------------------------------------------------------------------- */
+
+typedef struct rt_guard {
+    bool tripped;
+    int action;
+    double loss, norm;
+} rt_guard;
+typedef struct rt_check { /* the first non-finite value seen while looking for one */
+    bool found;
+    int action;
+    int output;   /* which of its outputs, from 0 */
+    int64_t call; /* which run of the action in this step, from 1 */
+    int64_t element, elements;
+    double value;
+    int64_t *calls; /* per action, in this step */
+} rt_check;
+/* Runs the step again, looking at the outputs of every action, and says what it found. */
+void rt_find_non_finite(mg_run *r, int64_t step);
+void rt_check_output(mg_run *r, int action, int output, const void *p, int64_t n, mg_dtype t);
+
+typedef struct rt_trace rt_trace;
+rt_trace *rt_trace_new(const mg_program *p);
+void rt_trace_begin(rt_trace *t, int action);
+void rt_trace_end(rt_trace *t, int action);
+void rt_trace_step(rt_trace *t, int64_t step, int64_t begin_ns, int64_t end_ns);
+/* Writes OUT/trace.json and prints the costliest actions, predicted beside measured. */
+void rt_trace_write(const rt_trace *t, const char *path);
+void rt_trace_free(rt_trace *t);
+
+/* ---- signals.c ---------------------------------------------------------------------------- */
+
+void rt_signals_catch(void);
+int rt_signal_stop(void);  /* the signal that asks to save and stop, or 0 */
+bool rt_signal_save(void); /* true once after SIGUSR1: save and go on */
+
+/* ---- log.c, history.c, tfevents.c, svg.c -------------------------------------------------- */
+
+typedef struct rt_point {
+    int64_t step;
+    double value;
+} rt_point;
+typedef struct rt_points {
+    rt_point *item;
+    size_t n, cap;
+} rt_points;
+typedef struct rt_history {
+    rt_points loss, val;
+} rt_history;
+void rt_points_add(rt_points *p, int64_t step, double value);
+/* Reads metrics.jsonl up to and including `step`; cuts the rest of the file and a torn last line
+ * away. False with errno if the file could not be rewritten. */
+bool rt_history_read(rt_history *h, const char *path, int64_t step);
+void rt_history_free(rt_history *h);
+
+typedef struct rt_tfevents rt_tfevents;
+size_t rt_tf_header(uint8_t out[64], double wall_time);
+size_t rt_tf_scalar(uint8_t out[256], double wall_time, int64_t step, const char *tag, float x);
+size_t rt_tf_start(uint8_t out[64], double wall_time, int64_t step);
+
+/* Draws the loss; NULL, or why it could not. */
+const char *rt_svg_write(const char *path, const rt_history *h, const char *title,
+                         const char *subtitle);
+
+typedef struct rt_log rt_log;
+rt_log *rt_log_open(mg_run *r, int64_t resumed_step);
+typedef struct rt_step_report {
+    int64_t step; /* steps done */
+    double loss, norm, lr, step_ms;
+} rt_step_report;
+void rt_log_step(rt_log *l, const rt_step_report *s);
+void rt_log_eval(rt_log *l, int64_t step, double val_loss, double seconds);
+void rt_log_line(rt_log *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void rt_log_draw(rt_log *l); /* loss.svg */
+void rt_log_sync(rt_log *l);
+void rt_log_close(rt_log *l); /* prints the summary */
+
+/* ---- checkpoint.c, resume.c --------------------------------------------------------------- */
+
+typedef struct rt_state { /* what a run is besides its tensors */
+    int64_t step;         /* steps done */
+    int64_t sequences;    /* sequences read */
+    int64_t seed;
+    double lr;     /* the peak given by --lr, or NAN */
+    int64_t steps; /* given by --steps, or RT_UNSET */
+    int64_t data_tokens, data_windows;
+} rt_state;
+
+int64_t rt_checkpoint_bytes(const mg_run *r);
+/* True if the state is now on disk; else a warning was printed and nothing was lost. */
+bool rt_checkpoint_save(mg_run *r);
+/* The name of a step's checkpoint under OUT/ckpt. */
+rt_words rt_checkpoint_name(int64_t step);
+/* Steps of the checkpoints in OUT/ckpt, newest first; -1 ends it. To be freed. */
+int64_t *rt_checkpoint_list(const char *out);
+void rt_checkpoint_clean(const char *out); /* removes what an interrupted save left */
+bool rt_remove_tree(const char *path);
+
+/* NULL if `dir` is a whole checkpoint of this program, else why not (to be freed). */
+char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state);
+/* Finds what --resume asks for; NULL if it may start afresh. Ends the program with 65. */
+char *rt_resume_find(const mg_run *r, rt_state *state);
+/* Fills parameters and state; ends the program with 65. */
+void rt_resume_load(mg_run *r, const char *dir);
+/* Moves the checkpoints after `step` (and with step < 0 the log) to OUT/previous-N. */
+void rt_resume_set_aside(const mg_run *r, int64_t step);
+
+/* ---- train.c, eval.c, sample.c, info.c ---------------------------------------------------- */
+
+void rt_open_data(mg_run *r); /* --data, --val, --val-fraction */
+rt_exit rt_train(mg_run *r);
+void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, seed */
+double rt_eval(mg_run *r, const rt_data *d, int64_t max_batches);
+void rt_sample(mg_run *r);
+void rt_info(const mg_run *r);
+rt_exit rt_dry_run(mg_run *r);
+/* NULL, or the features this processor lacks ("avx512f, amx-bf16"; to be freed). */
+char *rt_cpu_lacks(const char *features);
+/* The same of those that cannot be asked for. */
+char *rt_cpu_unknown(const char *features);
+
+/* ---- the run ------------------------------------------------------------------------------ */
+
+enum { RT_WATCH_TIME = 1, RT_WATCH_VALUES = 2 };
+
+struct mg_run {
+    const mg_program *program;
+    const rt_options *options;
+    mg_lr lr; /* the program's, with the peak and steps of the command line */
+    int threads;
+    rt_pool *pool;
+    char *arena;
+    unsigned watch; /* RT_WATCH_*: 0 while nobody looks */
+    rt_guard guard;
+    rt_check check;
+    rt_trace *trace;
+    rt_log *log;
+    rt_data *data, *val;
+    rt_state state;
+    rt_catalog params, slots;
+    int64_t saved_step; /* of the newest checkpoint known good, or -1 */
+    int lock;           /* OUT/.lock: one writer a directory */
+};
+
+#endif

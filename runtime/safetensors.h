@@ -1,0 +1,50 @@
+/* safetensors.h - the header of a safetensors file: read strictly, written canonically.
+ *
+ *   u64 little-endian N | N bytes of JSON, beginning with '{' | data, offsets relative to its start
+ *
+ * The reader is the only way to an rt_st: what it returns has no duplicate or empty names, dtypes
+ * it knows, shapes that do not overflow, and offsets that tile the data exactly to the file's end.
+ */
+#ifndef MG_SAFETENSORS_H
+#define MG_SAFETENSORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ST_RANK_MAX = 8,
+    ST_NAME_MAX = 1024,
+    ST_HEADER_MAX = 100000000, /* bytes; the limit of the reference reader */
+    ST_TENSORS_MAX = 1000000,
+    ST_ERROR = 256,
+};
+
+typedef struct rt_st_tensor {
+    char *name;
+    char dtype[12]; /* "F32" */
+    int rank;
+    int64_t shape[ST_RANK_MAX];
+    uint64_t begin, end; /* bytes in the data */
+} rt_st_tensor;
+
+typedef struct rt_st {
+    rt_st_tensor *tensor; /* sorted by name */
+    size_t n;
+    uint64_t data; /* file offset of the data */
+} rt_st;
+
+/* The N of the first eight bytes, checked against the file's size; 0 and `error` if it is bad. */
+uint64_t rt_st_header_size(const uint8_t first[8], uint64_t file_size, char error[ST_ERROR]);
+/* Parses the N bytes of JSON of a file of `file_size` bytes. False and `error` if anything is not
+ * as it should be; `st` then holds nothing. */
+bool rt_st_parse(rt_st *st, const void *json, uint64_t n, uint64_t file_size, char error[ST_ERROR]);
+void rt_st_free(rt_st *st);
+const rt_st_tensor *rt_st_find(const rt_st *st, const char *name);
+
+/* The eight bytes and the JSON for tensors laid out in the order given, padded with spaces to a
+ * multiple of eight; *size is set. Offsets follow from shapes. To be freed. */
+char *rt_st_header(const rt_st_tensor *tensor, size_t n, size_t *size);
+int rt_st_bits(const char *dtype); /* of an element, or 0 for a name that is no dtype */
+
+#endif

@@ -1,0 +1,199 @@
+/* text.c - words for people: messages, sizes, durations; and memory that is there or ends it. */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void say(const char *kind, const char *fmt, va_list ap)
+{
+    fflush(stdout);
+    fprintf(stderr, "%s: %s", program_invocation_short_name, kind);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+}
+
+void rt_die(rt_exit code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say("error: ", fmt, ap);
+    va_end(ap);
+    exit((int)code);
+}
+
+void rt_warn(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say("warning: ", fmt, ap);
+    va_end(ap);
+}
+
+void rt_note(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say("", fmt, ap);
+    va_end(ap);
+}
+
+void *rt_alloc(size_t n, size_t size)
+{
+    void *p = calloc(n ? n : 1, size ? size : 1);
+    if (!p)
+        rt_die(RT_FAILED, "no memory for %zu x %zu bytes", n, size);
+    return p;
+}
+
+void *rt_grow(void *p, size_t n, size_t size)
+{
+    void *q = reallocarray(p, n ? n : 1, size);
+    if (!q)
+        rt_die(RT_FAILED, "no memory for %zu x %zu bytes", n, size);
+    return q;
+}
+
+char *rt_printf(const char *fmt, ...)
+{
+    char *text;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0)
+        rt_die(RT_FAILED, "no memory for a message");
+    va_end(ap);
+    return text;
+}
+
+rt_words rt_bytes_text(double bytes)
+{
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    rt_words w;
+    int u = 0;
+    while (bytes >= 1024 && u < 5) {
+        bytes /= 1024;
+        u++;
+    }
+    snprintf(w.text, sizeof w.text, u ? "%.2f %s" : "%.0f %s", bytes, unit[u]);
+    return w;
+}
+
+rt_words rt_count_text(double n)
+{
+    static const char unit[] = " kMGTP";
+    rt_words w;
+    int u = 0;
+    while (n >= 999.5 && unit[u + 1]) {
+        n /= 1000;
+        u++;
+    }
+    if (u == 0)
+        snprintf(w.text, sizeof w.text, "%.0f", n);
+    else
+        snprintf(w.text, sizeof w.text, "%.*f%c", n < 10 ? 2 : n < 100 ? 1 : 0, n, unit[u]);
+    return w;
+}
+
+/* "6.46 GFLOP/s" */
+rt_words rt_rate_text(double per_second, const char *unit)
+{
+    rt_words n = rt_count_text(per_second), w;
+    size_t digits = strspn(n.text, "0123456789.");
+    snprintf(w.text, sizeof w.text, "%.*s %s%s", (int)digits, n.text, n.text + digits, unit);
+    return w;
+}
+
+rt_words rt_duration_text(double seconds)
+{
+    rt_words w;
+    if (!(seconds >= 0) || seconds > 1e15) {
+        snprintf(w.text, sizeof w.text, "-");
+        return w;
+    }
+    int64_t s = (int64_t)(seconds + 0.5), h = s / 3600, m = s / 60 % 60;
+    s %= 60;
+    if (h)
+        snprintf(w.text, sizeof w.text, "%" PRId64 ":%02" PRId64 ":%02" PRId64, h, m, s);
+    else
+        snprintf(w.text, sizeof w.text, "%" PRId64 ":%02" PRId64, m, s);
+    return w;
+}
+
+rt_words rt_ms_text(double ms)
+{
+    rt_words w;
+    if (ms >= 10000)
+        snprintf(w.text, sizeof w.text, "%.2f s", ms / 1000);
+    else
+        snprintf(w.text, sizeof w.text, "%.*f ms", ms < 1 ? 3 : ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
+    return w;
+}
+
+rt_words rt_double_text(double x)
+{
+    rt_words w;
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(w.text, sizeof w.text, "%.*g", digits, x);
+        if (strtod(w.text, NULL) == x)
+            break;
+    }
+    return w;
+}
+
+/* The length of the well-formed UTF-8 sequence at s (Unicode 15, table 3-7), or 0. */
+static int utf8_length(const unsigned char *s)
+{
+    int n = s[0] < 0x80   ? 1
+            : s[0] < 0xC2 ? 0
+            : s[0] < 0xE0 ? 2
+            : s[0] < 0xF0 ? 3
+            : s[0] < 0xF5 ? 4
+                          : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
+        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
+        return 0;
+    return n;
+}
+
+char *rt_json_escape(const char *text)
+{
+    char *out = rt_alloc(6 * strlen(text) + 1, 1), *o = out;
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        int n = utf8_length(s);
+        if (n == 0) {
+            o = stpcpy(o, "\xEF\xBF\xBD");
+            s++;
+        } else if (*s == '"' || *s == '\\') {
+            *o++ = '\\';
+            *o++ = (char)*s++;
+        } else if (*s < 0x20 || *s == 0x7F) {
+            o += sprintf(o, "\\u%04x", *s++);
+        } else {
+            memcpy(o, s, (size_t)n);
+            o += n;
+            s += n;
+        }
+    }
+    *o = 0;
+    return out;
+}
+
+int64_t rt_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+double rt_wall_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

@@ -1,0 +1,151 @@
+/* train.c - the loop: a batch in, a step, a line out; saves, evaluations and signals in between. */
+#include "runtime/run.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct window { /* steps since the last report */
+    double ms;
+    int64_t steps;
+} window;
+
+static void fill_batch(mg_run *r)
+{
+    const mg_entry *e = &r->program->step;
+    int32_t *tokens = (int32_t *)(r->arena + e->tokens);
+    for (int64_t b = 0; b < e->batch; b++)
+        rt_data_window(r->data, (uint64_t)r->state.seed, r->state.sequences + b,
+                       tokens + b * e->window);
+    rt_fill_scalars(r, e, r->state.step);
+}
+
+/* The step returned without changing a parameter, or gave a loss that no guard saw. */
+static _Noreturn void end_non_finite(mg_run *r)
+{
+    int64_t step = r->state.step + 1;
+    rt_log_line(r->log, "step %" PRId64 "/%" PRId64 "  stopped", step, r->lr.steps);
+    if (!r->guard.tripped)
+        rt_die(RT_FAILED,
+               "step %" PRId64 " gave a loss of %g after the parameters were updated; the newest "
+               "checkpoint is step %" PRId64,
+               step, *(double *)(r->arena + r->program->step.loss), r->saved_step);
+    rt_find_non_finite(r, step);
+    if (r->saved_step >= 0)
+        rt_die(RT_FAILED, "the newest checkpoint is %s/ckpt/%s; a lower --lr may pass this point",
+               r->options->out, rt_checkpoint_name(r->saved_step).text);
+    rt_die(RT_FAILED, "there is no checkpoint yet; a lower --lr may pass this point");
+}
+
+static void run_step(mg_run *r, window *w)
+{
+    const rt_span *t = &r->options->trace;
+    int64_t step = r->state.step + 1, begin = rt_now_ns();
+    bool traced = t->given && step >= t->from && step <= t->to;
+    fill_batch(r);
+    int64_t launched = rt_now_ns();
+    r->watch = traced ? RT_WATCH_TIME : 0;
+    mg_step(r);
+    r->watch = 0;
+    int64_t end = rt_now_ns();
+    if (traced)
+        rt_trace_step(r->trace, step, launched, end);
+    if (r->guard.tripped || !isfinite(*(double *)(r->arena + r->program->step.loss)))
+        end_non_finite(r);
+    w->ms += (double)(end - begin) / 1e6;
+    w->steps++;
+    r->state.step = step;
+    r->state.sequences += r->program->step.batch;
+}
+
+static void report(mg_run *r, window *w)
+{
+    const mg_entry *e = &r->program->step;
+    int64_t step = r->state.step;
+    if (step % r->options->log_every && step != r->lr.steps)
+        return;
+    rt_log_step(r->log, &(rt_step_report){step, *(double *)(r->arena + e->loss),
+                                          e->norm >= 0 ? *(double *)(r->arena + e->norm) : NAN,
+                                          rt_lr(&r->lr, step - 1), w->ms / (double)w->steps});
+    *w = (window){0};
+}
+
+static int64_t eval_every(const mg_run *r)
+{
+    int64_t n = r->options->eval_every;
+    if (n == RT_UNSET)
+        n = r->lr.steps / 10 > 0 ? r->lr.steps / 10 : 1;
+    return n;
+}
+
+static void evaluate(mg_run *r)
+{
+    int64_t every = eval_every(r), step = r->state.step;
+    if (!r->val || ((!every || step % every) && step != r->lr.steps))
+        return;
+    int64_t begin = rt_now_ns();
+    double loss = rt_eval(r, r->val, r->options->eval_batches);
+    rt_log_eval(r->log, step, loss, (double)(rt_now_ns() - begin) / 1e9);
+    rt_log_draw(r->log);
+}
+
+static bool save(mg_run *r)
+{
+    if (r->saved_step == r->state.step)
+        return true;
+    rt_log_sync(r->log);
+    int64_t begin = rt_now_ns();
+    bool good = rt_checkpoint_save(r);
+    if (good)
+        rt_log_line(r->log, "saved %s/ckpt/%s  %s  %s", r->options->out,
+                    rt_checkpoint_name(r->state.step).text,
+                    rt_bytes_text((double)rt_checkpoint_bytes(r)).text,
+                    rt_ms_text((double)(rt_now_ns() - begin) / 1e6).text);
+    return good;
+}
+
+static void write_trace(mg_run *r)
+{
+    if (!r->trace)
+        return;
+    char *path = rt_printf("%s/trace.json", r->options->out);
+    rt_trace_write(r->trace, path);
+    rt_trace_free(r->trace);
+    r->trace = NULL;
+}
+
+static rt_exit stop(mg_run *r, int signal)
+{
+    rt_log_line(r->log, "%s after step %" PRId64 ": saving", strsignal(signal), r->state.step);
+    bool good = save(r);
+    write_trace(r);
+    rt_log_draw(r->log);
+    if (good)
+        rt_note("stopped after step %" PRId64 " of %" PRId64 "; --resume goes on from there",
+                r->state.step, r->lr.steps);
+    return good ? RT_STOPPED : RT_IO;
+}
+
+rt_exit rt_train(mg_run *r)
+{
+    window w = {0};
+    if (r->options->trace.given)
+        r->trace = rt_trace_new(r->program);
+    while (r->state.step < r->lr.steps) {
+        if (rt_signal_stop())
+            return stop(r, rt_signal_stop());
+        run_step(r, &w);
+        report(r, &w);
+        if (r->trace && r->state.step == r->options->trace.to)
+            write_trace(r);
+        evaluate(r);
+        bool asked = rt_signal_save(),
+             due = r->options->save_every && r->state.step % r->options->save_every == 0;
+        if (asked || due)
+            save(r);
+    }
+    write_trace(r);
+    bool good = save(r);
+    rt_log_draw(r->log);
+    return good ? RT_DONE : RT_IO;
+}

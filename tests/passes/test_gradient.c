@@ -1,0 +1,101 @@
+/* Random programs: the gradients against differences of the loss, and every way of computing them
+ * (kept or computed again, whole or in microbatches, simplified or not) against every other. */
+#include "tests/passes/model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PROGRAMS = 60 };
+
+static Recompute policy(int k)
+{
+    return k ? RECOMPUTE_none : RECOMPUTE_auto;
+}
+
+/* Everything the program computes, and what it computed before it was differentiated. */
+static void gradients(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= PROGRAMS; seed++) {
+        Model t;
+        model_open(&t);
+        random_model(&t, seed);
+        assert_int_equal(ir_verify(t.m, stderr), 0);
+        Tensor64 *args = inputs_for(&t, t.fn, seed, -0.7, 0.7);
+        Tensor64 *before = run_fn(&t, t.fn, args);
+        must_pass(&t, pass_differentiate);
+        assert_true(difference(before, run_fn(&t, t.fn, args)) == 0);
+        double error = gradient_error(&t, t.fn, args, 3, seed);
+        if (error > 1e-6)
+            ir_print(t.m, stderr);
+        if (error > 1e-6)
+            fail_msg("program %d: gradient is off by %.1e", (int)seed, error);
+        model_close(&t);
+    }
+}
+
+typedef struct Run {
+    Model t;
+    Tensor64 *out;
+} Run;
+
+static void open_run(Run *r, uint64_t seed, Recompute recompute, int64_t microbatch, bool simplify)
+{
+    model_open(&r->t);
+    random_model(&r->t, seed);
+    r->t.m->layout.recompute = recompute;
+    r->t.m->layout.microbatch = microbatch;
+    must_pass(&r->t, pass_differentiate);
+    must_pass(&r->t, pass_microbatch);
+    if (simplify)
+        must_pass(&r->t, pass_simplify);
+    r->out = run_fn(&r->t, r->t.fn, inputs_for(&r->t, r->t.fn, seed, -0.7, 0.7));
+}
+
+static double worst(const Run *a, const Run *b)
+{
+    double worst = 0;
+    assert_int_equal(a->t.fn->results.n, b->t.fn->results.n);
+    for (size_t i = 0; i < a->t.fn->results.n; i++) {
+        assert_int_equal(a->t.fn->results.data[i].tensor, b->t.fn->results.data[i].tensor);
+        double d = difference(&a->out[i], &b->out[i]);
+        worst = d > worst ? d : worst;
+    }
+    return worst;
+}
+
+static void ways_agree(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= PROGRAMS; seed++) {
+        Run base, other;
+        open_run(&base, seed, RECOMPUTE_none, 4, false);
+        for (int k = 0; k < 12; k++) {
+            int64_t micro = 4 >> k / 4;
+            bool simplify = k & 1;
+            open_run(&other, seed, policy(k >> 1 & 1), micro, simplify);
+            double d = worst(&base, &other);
+            /* computed again in the same order: the same bits */
+            bool exact = micro == 4 && !simplify;
+            if (exact ? d != 0 : d > 1e-12) {
+                ir_print(other.t.m, stderr);
+                fail_msg("program %d, %s, microbatch %d%s: off by %.1e", (int)seed,
+                         policy(k >> 1 & 1) == RECOMPUTE_auto ? "auto" : "none", (int)micro,
+                         simplify ? ", simplified" : "", d);
+            }
+            model_close(&other.t);
+        }
+        model_close(&base.t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients), cmocka_unit_test(ways_agree)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+/* The update: five steps in the interpreter against the formulas written out as loops over plain
+ * arrays, on the gradients that differentiate gives. */
+#include "tests/passes/model.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { STEPS = 5 };
+
+typedef struct Rules {
+    Train train;
+    uint64_t seed;
+    int64_t microbatch;
+} Rules;
+
+static void open_model(Model *t, const Rules *r)
+{
+    model_open(t);
+    random_model(t, r->seed);
+    t->m->train = r->train;
+    t->m->layout.microbatch = r->microbatch;
+    must_pass(t, pass_precision);
+    must_pass(t, pass_differentiate);
+}
+
+/* ---- by hand --------------------------------------------------------------------------------- */
+
+typedef struct Hand {
+    Model t; /* loss and gradients */
+    Tensor64 *args;
+    double *m[64], *v[64]; /* per argument; sgd: m is the momentum buffer */
+    double loss, norm;
+} Hand;
+
+static double rate(int step)
+{
+    return 0.02 / (1 + step);
+}
+
+static void adamw_by_hand(const Train *tr, int step, double *p, double *m, double *v,
+                          const double *g, int64_t n, bool decay)
+{
+    double c1 = 1 - pow(tr->beta1, step + 1), c2 = 1 - pow(tr->beta2, step + 1);
+    for (int64_t i = 0; i < n; i++) {
+        m[i] = tr->beta1 * m[i] + (1 - tr->beta1) * g[i];
+        v[i] = tr->beta2 * v[i] + (1 - tr->beta2) * g[i] * g[i];
+        if (decay)
+            p[i] -= rate(step) * tr->decay * p[i];
+        p[i] -= rate(step) / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + tr->eps);
+    }
+}
+
+static void sgd_by_hand(const Train *tr, int step, double *p, double *m, const double *grad,
+                        int64_t n, bool decay)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double g = grad[i] + (decay ? tr->decay * p[i] : 0);
+        m[i] = step ? tr->momentum * m[i] + g : g; /* the first step has no buffer yet */
+        p[i] -= rate(step) * (tr->momentum != 0 ? m[i] : g);
+    }
+}
+
+static void step_by_hand(Hand *h, int step)
+{
+    const Train *tr = &h->t.m->train;
+    const Fn *fn = h->t.fn;
+    Tensor64 *out = run_fn(&h->t, fn, h->args);
+    double squares = 0;
+    for (size_t r = 1; r < fn->results.n; r++)
+        for (int64_t k = 0; k < type_elements(&out[r].type); k++)
+            squares += out[r].data[k] * out[r].data[k];
+    h->loss = out[0].data[0];
+    h->norm = sqrt(squares);
+    double clip = tr->clip > 0 ? fmin(1, tr->clip / (h->norm + 1e-6)) : 1;
+    for (size_t a = 0, r = 1; a < fn->args.n; a++) {
+        if (fn->args.data[a].role != ARG_param)
+            continue;
+        const Tensor *tensor = &h->t.m->tensors.data[fn->args.data[a].tensor];
+        int64_t n = type_elements(&tensor->type);
+        bool decay = tensor->external_rank >= tr->decay_rank;
+        double *g = out[r++].data;
+        if (!h->m[a]) {
+            h->m[a] = NEW_ARRAY(h->t.a, double, n);
+            h->v[a] = NEW_ARRAY(h->t.a, double, n);
+        }
+        for (int64_t k = 0; k < n; k++)
+            g[k] *= clip;
+        if (tr->optimizer == OPT_adamw)
+            adamw_by_hand(tr, step, h->args[a].data, h->m[a], h->v[a], g, n, decay);
+        else
+            sgd_by_hand(tr, step, h->args[a].data, h->m[a], g, n, decay);
+    }
+}
+
+/* ---- by the program -------------------------------------------------------------------------- */
+
+static void step_by_program(Model *t, Tensor64 *args, int step, double *loss, double *norm)
+{
+    const Fn *fn = t->fn;
+    for (size_t a = 0; a < fn->args.n; a++) {
+        if (fn->args.data[a].role == ARG_lr)
+            args[a].data[0] = rate(step);
+        if (fn->args.data[a].role == ARG_step)
+            args[a].data[0] = step;
+    }
+    Tensor64 *out = run_fn(t, fn, args);
+    for (size_t r = 0; r < fn->results.n; r++) {
+        FnResult result = fn->results.data[r];
+        if (result.role == RES_loss)
+            *loss = out[r].data[0];
+        if (result.role == RES_norm)
+            *norm = out[r].data[0];
+        for (size_t a = 0; a < fn->args.n; a++)
+            if (result.role == RES_update && fn->args.data[a].role <= ARG_state &&
+                fn->args.data[a].tensor == result.tensor)
+                args[a] = out[r];
+    }
+}
+
+static void compare(Rules r, bool simplify)
+{
+    Hand h = {0};
+    Model t;
+    open_model(&h.t, &r);
+    open_model(&t, &r);
+    must_pass(&t, pass_microbatch);
+    must_pass(&t, pass_update);
+    if (simplify)
+        must_pass(&t, pass_simplify);
+    h.args = inputs_for(&h.t, h.t.fn, 7, -0.7, 0.7);
+    Tensor64 *args = inputs_for(&t, t.fn, 7, -0.7, 0.7);
+    for (int step = 0; step < STEPS; step++) {
+        double loss = 0, norm = 0;
+        for (size_t a = 0; a < h.t.fn->args.n; a++)
+            if (h.t.fn->args.data[a].role == ARG_step)
+                h.args[a].data[0] = step;
+        step_by_hand(&h, step);
+        step_by_program(&t, args, step, &loss, &norm);
+        assert_true(fabs(loss - h.loss) <= 1e-11 * fabs(h.loss));
+        assert_true(fabs(norm - h.norm) <= 1e-11 * h.norm);
+        for (size_t a = 0; a < h.t.fn->args.n; a++)
+            if (h.t.fn->args.data[a].role == ARG_param)
+                assert_true(difference(&h.args[a], &args[a]) < 1e-10);
+    }
+    model_close(&h.t);
+    model_close(&t);
+}
+
+static const Train ADAMW = {.optimizer = OPT_adamw,
+                            .beta1 = 0.9,
+                            .beta2 = 0.95,
+                            .eps = 1e-3, /* large enough that tiny gradients compare */
+                            .decay = 0.1,
+                            .decay_rank = 2,
+                            .clip = 0.5,
+                            .compute = DT_f32};
+
+static void adamw(void **state)
+{
+    (void)state;
+    Rules r = {.train = ADAMW, .microbatch = 4};
+    for (r.seed = 1; r.seed <= 6; r.seed++)
+        compare(r, r.seed & 1);
+    r.microbatch = 2;
+    compare(r, true);
+    r.train.clip = 0;
+    r.train.compute = DT_f64;
+    r.train.beta1 = 0; /* its logarithm must not be taken */
+    compare(r, true);
+}
+
+static void sgd(void **state)
+{
+    (void)state;
+    Rules r = {.train = ADAMW, .microbatch = 4};
+    r.train.optimizer = OPT_sgd;
+    r.train.momentum = 0.8;
+    for (r.seed = 1; r.seed <= 3; r.seed++)
+        compare(r, r.seed & 1);
+    r.train.momentum = 0;
+    compare(r, true);
+}
+
+/* ---- shape of the result --------------------------------------------------------------------- */
+
+static int roles(const Fn *fn, ArgRole role)
+{
+    int n = 0;
+    for (size_t a = 0; a < fn->args.n; a++)
+        n += fn->args.data[a].role == role;
+    return n;
+}
+
+static void state_tensors(void **state)
+{
+    (void)state;
+    Rules r = {.train = ADAMW, .microbatch = 4, .seed = 3};
+    Model t;
+    open_model(&t, &r);
+    size_t params = t.m->tensors.n;
+    must_pass(&t, pass_microbatch);
+    must_pass(&t, pass_update);
+    assert_int_equal(t.m->tensors.n, 3 * params);
+    assert_int_equal(roles(t.fn, ARG_state), (int)(2 * params));
+    assert_int_equal(roles(t.fn, ARG_lr), 1);
+    assert_int_equal(roles(t.fn, ARG_step), 1);
+    assert_int_equal(t.fn->results.n, 2 + 3 * params);
+    assert_int_equal(t.fn->results.data[1].role, RES_norm);
+    const Tensor *m = &t.m->tensors.data[params], *p = &t.m->tensors.data[m->parameter];
+    const char *name = name_str(t.m->names, m->name);
+    assert_string_equal(name_str(t.m->names, m->slot), "exp_avg");
+    assert_true(!strncmp(name, "exp_avg.", 8) && !strcmp(name + 8, name_str(t.m->names, p->name)));
+    assert_int_equal(m->external, p->external);
+    assert_true(type_equal(&m->type, &p->type));
+    model_close(&t);
+}
+
+/* The guard stands before everything that makes a new value. */
+static void guard_first(void **state)
+{
+    (void)state;
+    Rules r = {.train = ADAMW, .microbatch = 4, .seed = 2};
+    Model t;
+    open_model(&t, &r);
+    must_pass(&t, pass_microbatch);
+    must_pass(&t, pass_update);
+    must_pass(&t, pass_simplify);
+    bool seen = false;
+    const Region *body = t.fn->body;
+    for (size_t n = 0; n < body->ins.n; n++) {
+        const Ins *i = body->ins.data[n];
+        seen |= i->op == OP_guard;
+        for (size_t k = 2; k < body->results.n; k++)
+            for (uint32_t o = 0; o < i->nout; o++)
+                assert_true(i->out[o] != body->results.data[k] || seen);
+    }
+    assert_true(seen);
+    model_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(adamw), cmocka_unit_test(sgd),
+                                       cmocka_unit_test(state_tensors),
+                                       cmocka_unit_test(guard_first)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
