@@ -2,7 +2,7 @@
  *
  * A row, a (query, group) pair, is a lane: scores lie as st[key][row], so that every maximum, sum
  * and exponential over keys is an operation between vectors, and each product broadcasts elements
- * of keys or values as they lie in the tensor (panel.h): nothing but queries and outputs is ever
+ * of keys or values as they lie in a row (panel.h): nothing but queries and outputs is ever
  * transposed.
  *
  * Forward is the online softmax of Milakov and Gimelshein (2018) over blocks of keys, as in

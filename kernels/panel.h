@@ -3,8 +3,8 @@
  *
  *   C[i, lanes] = C[i, lanes] * keep[lanes] + sum over p of A[i * ai + p * ak] * B[p, lanes]
  *
- * A's elements are broadcast straight from where they lie, whichever way it is stored; rows of B
- * and C are whole vectors of scratch. So neither keys nor values are ever copied or transposed. */
+ * A's elements are broadcast from where they lie, whichever way it is stored: keys and values need
+ * no transposing. Rows of B and C are whole vectors of scratch. */
 
 /* Rows and vectors of a register tile. */
 #define PANEL_ROWS (VBYTES == 64 ? 8 : 6)
