@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Ast *ast = mg_parse(arena, names, diag, diag_add_file(diag, "fuzz.mg", text, size));
     if (ast) {
         check_format(arena, names, diag, ast);
-        for (int inlined = 0; inlined < 2; inlined++) {
+        for (int inlined = 0; inlined < 2 && !diag_errors(diag); inlined++) {
             ElaborateOptions o = {.inline_composites = inlined};
             Module *m = mg_elaborate(arena, names, diag, ast, &o);
             if (m && ir_verify(m, stderr))
