@@ -211,9 +211,13 @@ static void backward_region(Scope *s)
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
-static Value carry(Scope *s, Value init)
+/* A value that the backward loop carries: a cotangent of `of`, and called so. */
+static Value carry(Scope *s, Value init, Value of)
 {
-    Value arg = value_new(s->d->m, s->b.region, *type_of(s->d->m, init), 0);
+    Module *m = s->d->m;
+    const char *name = name_str(m->names, m->values.data[of].name);
+    Name hint = *name ? name_intern(m->names, arena_printf(m->arena, "d%s", name)) : 0;
+    Value arg = value_new(m, s->b.region, *type_of(m, init), hint);
     vec_push(s->d->tmp, &s->carried_in, init);
     vec_push(s->d->tmp, &s->carried_arg, arg);
     return arg;
@@ -230,10 +234,10 @@ static void seed_body(Scope *s, const bool *active)
         Value g = d->ct[loop->out[k]], result = loop->body->results.data[k];
         Type t = *type_of(d->m, loop->out[k]);
         if ((int64_t)k < loop->attrs.carried) {
-            if (active[k])
-                add_cotangent(
-                    s, result,
-                    carry(s, g ? build_as(&s->parent->b, g, t) : zeros(&s->parent->b, t)));
+            if (!active[k])
+                continue;
+            Value init = g ? build_as(&s->parent->b, g, t) : zeros(&s->parent->b, t);
+            add_cotangent(s, result, carry(s, init, loop->body->args.data[k]));
         } else if (g && type_find(type_of(d->m, g), dim) < 0) {
             add_cotangent(s, result, g);
         } else if (g) {
@@ -277,7 +281,7 @@ static void end_body(Scope *s, const bool *active, Ends *e)
         Type t = *type_of(d->m, c->outer);
         Value init = *before ? build_as(&s->parent->b, *before, t) : zeros(&s->parent->b, t);
         *before = 0;
-        Value in[] = {carry(s, init), c->ct};
+        Value in[] = {carry(s, init, c->outer), c->ct};
         vec_push(d->tmp, &e->results, build_like(&s->b, OP_add, 2, in, &t));
         vec_push(d->tmp, &e->targets, c->outer);
     }

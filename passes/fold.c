@@ -155,6 +155,19 @@ static Value fold_mul(Fold *f, Ins *i)
     return 0;
 }
 
+/* The sum of the negative is the negative of the sum, which has fewer elements. */
+static Value fold_sum(Fold *f, Ins *i)
+{
+    const Ins *x = def_by(f, i->in[0], OP_neg);
+    if (!x)
+        return 0;
+    Builder b = builder_at(f->m, f->region, i);
+    Type t = *out_type(f, i);
+    Ins *sum = build_typed(&b, OP_sum, &i->attrs, 1, x->in, 1, &t, NULL);
+    i->attrs = (Attrs){0};
+    return turns(f, i, OP_neg, 1, sum->out[0], 0);
+}
+
 static Value fold_identity(Fold *f, Ins *i)
 {
     double c;
@@ -172,6 +185,8 @@ static Value fold_identity(Fold *f, Ins *i)
         return def_by(f, i->in[0], OP_neg) ? becomes(f, i, def(f, i->in[0])->in[0]) : 0;
     case OP_select:
         return value_is_const(f->m, i->in[0], &c) ? becomes(f, i, i->in[c != 0 ? 1 : 2]) : 0;
+    case OP_sum:
+        return fold_sum(f, i);
     case OP_cast:
         return fold_cast(f, i);
     case OP_copy:

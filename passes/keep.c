@@ -24,6 +24,16 @@ static void note_read(void *ctx, Value *use)
     ((Keep *)ctx)->read[*use] = true;
 }
 
+/* The program is still on the whole batch: what counts is what one microbatch has. */
+static bool is_large(const Module *m, Value v)
+{
+    const Type *t = type_of(m, v);
+    int64_t n = type_elements(t);
+    if (type_find(t, m->batch.name) >= 0)
+        n = n / m->batch.size * m->layout.microbatch;
+    return n > LARGE;
+}
+
 static void decide(Keep *k, size_t split, Arena *a)
 {
     const Module *m = k->m;
@@ -36,7 +46,7 @@ static void decide(Keep *k, size_t split, Arena *a)
         for (uint32_t x = 0; x < i->nin; x++)
             can &= there[i->in[x]];
         for (uint32_t x = 0; x < i->nout; x++) {
-            bool large = type_elements(type_of(m, i->out[x])) > LARGE;
+            bool large = is_large(m, i->out[x]);
             k->again[i->out[x]] = can && large;
             there[i->out[x]] = can || !large || k->read[i->out[x]];
         }

@@ -1,0 +1,110 @@
+/* fuse.h - fusion: private to fuse*.c.
+ *
+ * Within one region the pointwise and reducing instructions are grouped into clusters, each of
+ * which becomes one `fused` instruction, one kernel. A cluster is a set of positions in the region;
+ * an instruction has one cluster that owns it, and others may compute it once more. Constants and
+ * iota belong to whoever uses them.
+ *
+ * What a cluster may be is said in one place, shape_of (fuse_shape.c); who is merged with whom in
+ * fuse_merge.c; fuse_emit.c writes the result. */
+#ifndef MGC_PASSES_FUSE_H
+#define MGC_PASSES_FUSE_H
+
+#include "ir/ir.h"
+
+typedef enum Kind { KIND_none, KIND_map, KIND_row, KIND_col } Kind;
+
+enum {
+    FUSE_OPERANDS = 20,    /* inputs and outputs of a kernel */
+    FUSE_BROADCAST = 2,    /* flops a value may cost that is computed again per broadcast element */
+    FUSE_AGAIN = 8,        /* flops a value may cost that two kernels compute each for itself */
+    FUSE_ROTATED = 16,     /* flops a value may cost that is also evaluated at a rotated index */
+    FUSE_ROW_ALONE = 4096, /* elements of a row kernel that has only one row */
+    FUSE_SMALL = 16        /* a value this much smaller than another costs nothing beside it */
+};
+
+/* A set of instructions as one kernel would see it. */
+typedef struct Shape {
+    Kind kind; /* KIND_none: no kernel can be this; `why` says why */
+    const char *why;
+    DimList space;   /* all dims iterated */
+    DimList reduced; /* row: R; col: Q */
+    double bytes;    /* read and written */
+    int nin, nout;
+    Value in[FUSE_OPERANDS], out[FUSE_OPERANDS];
+} Shape;
+
+typedef struct Cluster {
+    int n;
+    int *member; /* positions, ascending */
+    bool *extra; /* owned by another cluster: computed again here */
+    bool gone;   /* merged into another, or of no use */
+    int mark;    /* of the last walk that came by */
+    Shape shape;
+} Cluster;
+
+typedef struct Users {
+    int n;
+    int *at; /* positions of the instructions that use a value; region results: ins.n */
+} Users;
+
+typedef VEC(Cluster *) Holders;
+
+typedef struct Fuse {
+    Module *m;
+    Region *r;
+    Arena *tmp;
+    FILE *why;               /* decisions are told here; NULL: nowhere */
+    int n;                   /* instructions */
+    int guard;               /* position of the guard, or -1: nothing moves across it */
+    int *at;                 /* per value: position of its definition in r, or -1 */
+    Users *users;            /* per position, over all its results */
+    Cluster **owner;         /* per position: the cluster that owns it; NULL: stands alone */
+    Holders *holders;        /* per position: every cluster that computes it, gone ones included */
+    int *mark;               /* per position that stands alone: of the last walk that came by */
+    int walk;                /* number of the last walk */
+    VEC(Cluster *) clusters; /* in order of creation, gone ones included */
+} Fuse;
+
+/* fuse.c */
+bool fusible(const Ins *i);
+bool fuse_leaf(const Ins *i); /* const, iota: free wherever it is used */
+void fuse_tell(const Fuse *f, const Cluster *a, const Cluster *b, const char *verdict,
+               const char *why);
+bool cluster_has(const Cluster *c, int at);
+/* a's and b's members as one set. */
+Cluster *cluster_union(const Fuse *f, const Cluster *a, const Cluster *b);
+Cluster *cluster_with(const Fuse *f, const Cluster *a, int at, bool extra);
+
+/* Puts c in the place of a and b (NULL: none). */
+void cluster_replace(Fuse *f, Cluster *c, Cluster *a, Cluster *b);
+/* Values that c computes for others; a and b are taken as replaced by it. */
+bool cluster_gives(const Fuse *f, const Cluster *c, const Cluster *a, const Cluster *b, int at);
+/* Drops clusters that give nothing, until all do. */
+void fuse_prune(Fuse *f);
+
+/* fuse_shape.c: fills c->shape; a and b as for cluster_gives */
+void shape_of(const Fuse *f, Cluster *c, const Cluster *a, const Cluster *b);
+double value_elements(const Fuse *f, Value v);
+bool dims_equal(const DimList *a, const DimList *b); /* as sets */
+double dims_elements(const DimList *l);
+
+/* fuse_merge.c */
+void fuse_columns(Fuse *f);
+void fuse_chains(Fuse *f);
+void fuse_siblings(Fuse *f);
+/* fuse_spare.c: values computed again by their users rather than stored */
+void fuse_spare(Fuse *f);
+/* Does any path lead from a to b through a third? */
+bool fuse_path_between(Fuse *f, const Cluster *a, const Cluster *b);
+
+/* fuse_emit.c: writes the region anew */
+void fuse_emit(Fuse *f);
+/* fuse_split.c: reductions that fit no kernel are split or transposed; views that leave a region or
+ * enter a loop are copied */
+void fuse_prepare(Module *m, Region *r, Arena *tmp);
+
+/* fuse.c: all functions of a module; decisions to `why` if it is not NULL */
+void fuse_module(Module *m, Arena *tmp, FILE *why);
+
+#endif

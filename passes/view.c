@@ -1,0 +1,135 @@
+/* view.c - strides through views and slices; last uses; see view.h. */
+#include "passes/view.h"
+
+void strides_dense(const Type *t, int64_t *stride)
+{
+    int64_t s = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        stride[i] = s;
+        s *= t->dims[i].size;
+    }
+}
+
+bool strides_are_dense(const Type *t, const int64_t *stride)
+{
+    int64_t s = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        if (t->dims[i].size != 1 && stride[i] != s)
+            return false;
+        s *= t->dims[i].size;
+    }
+    return true;
+}
+
+int arg_index(const Module *m, Value v)
+{
+    const ValueInfo *info = &m->values.data[v];
+    if (info->def || !info->home)
+        return -1;
+    for (size_t i = 0; i < info->home->args.n; i++)
+        if (info->home->args.data[i] == v)
+            return (int)i;
+    return -1;
+}
+
+const Ins *slice_loop(const Module *m, Value v, Value *stacked)
+{
+    int k = arg_index(m, v);
+    const Ins *loop = k < 0 ? NULL : m->values.data[v].home->owner;
+    if (!loop || loop->op != OP_repeat || k < loop->attrs.carried || k >= (int)loop->nin)
+        return NULL;
+    *stacked = loop->in[k];
+    return loop;
+}
+
+/* The strides of `inner` under the names of t; `from` in it is called `to` in t. */
+static void strides_by_name(const Type *t, const Type *inner, const int64_t *stride, Name to,
+                            Name from, int64_t *out)
+{
+    for (int i = 0; i < t->rank; i++) {
+        int k = type_find(inner, t->dims[i].name == to ? from : t->dims[i].name);
+        out[i] = stride[k];
+    }
+}
+
+View view_of(const Module *m, Value v)
+{
+    const Type *t = type_of(m, v);
+    const Ins *def = m->values.data[v].def;
+    View r = {.root = v};
+    Value stacked;
+    if (def && op_is(def->op, VIEW)) {
+        View inner = view_of(m, def->in[0]);
+        const Type *it = type_of(m, def->in[0]);
+        const Attrs *a = &def->attrs;
+        r.root = inner.root;
+        r.offset = inner.offset;
+        Name to = def->op == OP_rename ? a->to.name : 0;
+        strides_by_name(t, it, inner.stride, to, a->dim.name, r.stride);
+        if (def->op == OP_pick)
+            r.offset += a->at * inner.stride[type_find(it, a->dim.name)];
+        else if (def->op == OP_window)
+            r.offset += a->at * inner.stride[type_find(it, a->along.name)];
+    } else if (slice_loop(m, v, &stacked)) {
+        View outer = view_of(m, stacked);
+        strides_by_name(t, type_of(m, stacked), outer.stride, 0, 0, r.stride);
+    } else {
+        strides_dense(t, r.stride);
+    }
+    return r;
+}
+
+Type type_drop(const Type *t, Name d)
+{
+    Type r = {.dtype = t->dtype, .indexes = t->indexes};
+    for (int i = 0; i < t->rank; i++)
+        if (t->dims[i].name != d)
+            r.dims[r.rank++] = t->dims[i];
+    return r;
+}
+
+Type type_push(const Type *t, Dim d)
+{
+    Type r = *t;
+    for (int i = t->rank; i > 0; i--)
+        r.dims[i] = t->dims[i - 1];
+    r.dims[0] = d;
+    r.rank++;
+    return r;
+}
+
+static void use_at(const Module *m, int *last, Value v, int at)
+{
+    for (;;) {
+        if (last[v] < at)
+            last[v] = at;
+        const Ins *def = m->values.data[v].def;
+        if (!def || !op_is(def->op, VIEW))
+            return;
+        v = def->in[0];
+    }
+}
+
+static void use_inside(const Module *m, int *last, const Ins *i, int at)
+{
+    for (uint32_t k = 0; k < i->nin; k++)
+        use_at(m, last, i->in[k], at);
+    if (!i->body || i->op == OP_fused)
+        return;
+    for (size_t k = 0; k < i->body->ins.n; k++)
+        use_inside(m, last, i->body->ins.data[k], at);
+    for (size_t k = 0; k < i->body->results.n; k++)
+        use_at(m, last, i->body->results.data[k], at);
+}
+
+int *last_uses(const Module *m, const Region *r, Arena *a)
+{
+    int *last = NEW_ARRAY(a, int, m->values.n);
+    for (size_t i = 0; i < m->values.n; i++)
+        last[i] = -1;
+    for (size_t i = 0; i < r->ins.n; i++)
+        use_inside(m, last, r->ins.data[i], (int)i);
+    for (size_t i = 0; i < r->results.n; i++)
+        use_at(m, last, r->results.data[i], (int)r->ins.n);
+    return last;
+}

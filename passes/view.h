@@ -1,0 +1,38 @@
+/* view.h - where the elements of a value lie: what product, fusion and scheduler agree on.
+ *
+ * A value is stored dense in the order of its dims, but for two kinds: the result of a VIEW op is
+ * read in place of its operand, and a slice that a loop hands its body is read in place of the
+ * stacked value. Both are strides into something else. */
+#ifndef MGC_PASSES_VIEW_H
+#define MGC_PASSES_VIEW_H
+
+#include "ir/ir.h"
+
+/* Elements of a value, counted in elements of `root` from its first one. */
+typedef struct View {
+    Value root; /* not the result of a VIEW op; the value itself if it is none */
+    int64_t offset;
+    int64_t stride[MAX_RANK]; /* per dim of the value's type */
+} View;
+
+View view_of(const Module *m, Value v);
+void strides_dense(const Type *t, int64_t *stride);
+/* Dense row-major, dims of one element apart. */
+bool strides_are_dense(const Type *t, const int64_t *stride);
+
+/* Which argument of its region a value is: -1 if it is none. */
+int arg_index(const Module *m, Value v);
+/* The loop whose body takes v as a slice of its operand; NULL if it is none. */
+const Ins *slice_loop(const Module *m, Value v, Value *stacked);
+
+/* Types by name: t without dim d; with dim d put first; the dims of `of` that t has, in of's order.
+ */
+Type type_drop(const Type *t, Name d);
+Type type_push(const Type *t, Dim d);
+
+/* Last position in region r (index into r->ins) at which each value is used there, an instruction
+ * counting for its whole body, and a view for what it views. The results of r are used at
+ * r->ins.n. -1: not used. Slots for all values of the module, in `a`. */
+int *last_uses(const Module *m, const Region *r, Arena *a);
+
+#endif

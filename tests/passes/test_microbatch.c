@@ -1,0 +1,254 @@
+/* microbatch: the loop it makes, and what it refuses. That it changes no number is the business of
+ * test_gradient; here, what random programs do not have: positions along the batch. */
+#include "tests/passes/model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct Small {
+    Model t;
+    Dim batch, seq, hid, vocab;
+    Value tokens, table, x; /* x[batch, seq, hid] */
+} Small;
+
+static void open_small(Small *s, int64_t microbatch)
+{
+    Model *t = &s->t;
+    model_open(t);
+    s->batch = t->m->batch = dim_of(t, "batch", 6);
+    s->seq = t->m->seq = dim_of(t, "seq", 3);
+    s->hid = dim_of(t, "hid", 2);
+    s->vocab = dim_of(t, "vocab", 5);
+    t->m->vocab = 5;
+    t->m->layout.microbatch = microbatch;
+    s->tokens = add_arg(t, ARG_tokens, TYPE(DT_i32, s->batch, s->seq), "tokens");
+    s->table = add_param(t, "table", TYPE(DT_f32, s->vocab, s->hid), 0);
+    Attrs a = {.dim = s->vocab};
+    s->x = build(&t->b, OP_gather, &a, 2, (Value[]){s->table, s->tokens});
+}
+
+/* The loss is the sum of y's squares. */
+static void close_loss(Small *s, Value y)
+{
+    Builder *b = &s->t.b;
+    add_loss(&s->t, build_cast(b, sum_all(b, build2(b, OP_mul, y, y)), DT_f64));
+    must_pass(&s->t, pass_differentiate);
+}
+
+static const Ins *only_repeat(const Region *r)
+{
+    const Ins *found = NULL;
+    for (size_t n = 0; n < r->ins.n; n++)
+        if (r->ins.data[n]->op == OP_repeat) {
+            assert_null(found);
+            found = r->ins.data[n];
+        }
+    assert_non_null(found);
+    return found;
+}
+
+static void shape(void **state)
+{
+    (void)state;
+    Small s;
+    open_small(&s, 2);
+    close_loss(&s, s.x);
+    must_pass(&s.t, pass_microbatch);
+    const Ins *loop = only_repeat(s.t.fn->body);
+    const Names *names = s.t.m->names;
+    assert_string_equal(name_str(names, loop->attrs.dim.name), "micro");
+    assert_int_equal(loop->attrs.dim.size, 3);
+    assert_int_equal(loop->attrs.carried, 2);
+    const Type *tokens = type_of(s.t.m, s.t.fn->body->args.data[0]);
+    assert_int_equal(tokens->rank, 3);
+    assert_int_equal(tokens->dims[0].size, 3);
+    assert_int_equal(tokens->dims[1].name, s.batch.name);
+    assert_int_equal(tokens->dims[1].size, 2);
+    assert_int_equal(s.t.m->batch.size, 6);
+    for (size_t v = 1; v < s.t.m->values.n; v++) {
+        const Type *t = &s.t.m->values.data[v].type;
+        int at = type_find(t, s.batch.name);
+        assert_true(at < 0 || t->dims[at].size == 2);
+    }
+    model_close(&s.t);
+}
+
+static void whole_batch(void **state)
+{
+    (void)state;
+    Small s;
+    open_small(&s, 6);
+    close_loss(&s, s.x);
+    size_t before = s.t.fn->body->ins.n;
+    must_pass(&s.t, pass_microbatch);
+    assert_int_equal(s.t.fn->body->ins.n, before);
+    assert_int_equal(type_of(s.t.m, s.t.fn->body->args.data[0])->rank, 2);
+    model_close(&s.t);
+}
+
+static void name_taken(void **state)
+{
+    (void)state;
+    Small s;
+    open_small(&s, 3);
+    Value p = add_param(&s.t, "p", TYPE(DT_f32, dim_of(&s.t, "micro", 2)), 0);
+    close_loss(&s, build2(&s.t.b, OP_mul, s.x, p));
+    must_pass(&s.t, pass_microbatch);
+    const Ins *loop = only_repeat(s.t.fn->body);
+    assert_string_equal(name_str(s.t.m->names, loop->attrs.dim.name), "micro_");
+    model_close(&s.t);
+}
+
+/* Values that stand for one row are those of the row's place in the whole batch. */
+static Value by_position(Small *s)
+{
+    Builder *b = &s->t.b;
+    Value i = build_iota(b, DT_f32, s->batch), k = build_iota(b, DT_i32, s->batch);
+    Value odd = build2(b, OP_gt, k, build_const(b, DT_i32, 3));
+    Value y = build2(b, OP_mul, s->x, build1(b, OP_cos, i));
+    return build(b, OP_select, NULL, 3, (Value[]){odd, y, build1(b, OP_neg, s->x)});
+}
+
+/* A cotangent without the batch dim, an operand that is the same in all rounds. */
+static Value flat(Small *s)
+{
+    Builder *b = &s->t.b;
+    Value p = add_param(&s->t, "p", TYPE(DT_f32, s->hid), 0);
+    DimList rows = {2, {s->batch, s->seq}};
+    Value sum = build_sum(b, build2(b, OP_add, s->x, p), &rows);
+    add_loss(&s->t,
+             build_cast(b, sum_all(b, build2(b, OP_mul, sum, build_const(b, DT_f32, 3))), DT_f64));
+    return 0;
+}
+
+static Tensor64 *run_small(Small *s, int64_t microbatch, Value (*f)(Small *))
+{
+    open_small(s, microbatch);
+    Value y = f(s);
+    if (y)
+        close_loss(s, y);
+    else
+        must_pass(&s->t, pass_differentiate);
+    must_pass(&s->t, pass_microbatch);
+    must_pass(&s->t, pass_simplify);
+    return run_fn(&s->t, s->t.fn, inputs_for(&s->t, s->t.fn, 3, -1, 1));
+}
+
+static void same_numbers(void **state)
+{
+    (void)state;
+    static Value (*const programs[])(Small *) = {by_position, flat};
+    for (size_t p = 0; p < 2; p++)
+        for (int64_t micro = 1; micro < 4; micro++) {
+            Small a, b;
+            Tensor64 *x = run_small(&a, 6, programs[p]), *y = run_small(&b, micro, programs[p]);
+            for (size_t r = 0; r < a.t.fn->results.n; r++)
+                assert_true(difference(&x[r], &y[r]) < 1e-12);
+            model_close(&a.t);
+            model_close(&b.t);
+        }
+}
+
+/* Gradients that an inner loop stacks are added to inside it: no addition of whole stacks. */
+static void in_place(void **state)
+{
+    (void)state;
+    int stacked = 0;
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        Model t;
+        model_open(&t);
+        random_model(&t, seed);
+        t.m->layout.microbatch = 1;
+        must_pass(&t, pass_differentiate);
+        must_pass(&t, pass_microbatch);
+        const Ins *loop = only_repeat(t.fn->body);
+        Name layers = name_intern(t.m->names, "layers");
+        for (size_t n = 0; n < loop->body->ins.n; n++) {
+            const Ins *i = loop->body->ins.data[n];
+            bool stack = i->nout && type_find(type_of(t.m, i->out[0]), layers) >= 0;
+            assert_true(i->op != OP_add || !stack);
+        }
+        for (size_t r = 0; r < loop->body->results.n; r++)
+            stacked += type_find(type_of(t.m, loop->body->results.data[r]), layers) >= 0;
+        model_close(&t);
+    }
+    assert_true(stacked > 20);
+}
+
+/* ---- refused --------------------------------------------------------------------------------- */
+
+static Value batch_norm(Small *s)
+{
+    DimList rows = {1, {s->batch}};
+    Value mean = build_sum(&s->t.b, s->x, &rows);
+    return build2(&s->t.b, OP_sub, s->x, mean);
+}
+
+static Value squared_sum(Small *s)
+{
+    DimList rows = {1, {s->batch}};
+    return build_sum(&s->t.b, s->x, &rows); /* the loss squares it */
+}
+
+static Value best_row(Small *s)
+{
+    Attrs a = {.over = {1, {s->batch}}};
+    return build(&s->t.b, OP_rmax, &a, 1, &s->x);
+}
+
+static Value first_row(Small *s)
+{
+    Attrs a = {.dim = s->batch};
+    return build(&s->t.b, OP_pick, &a, 1, &s->x);
+}
+
+static Value renamed(Small *s)
+{
+    Attrs a = {.dim = s->batch, .to = dim_of(&s->t, "rows", 6)};
+    return build(&s->t.b, OP_rename, &a, 1, &s->x);
+}
+
+static Value batch_param(Small *s)
+{
+    return build2(&s->t.b, OP_mul, s->x, add_param(&s->t, "p", TYPE(DT_f32, s->batch), 0));
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const struct {
+        Value (*program)(Small *);
+        const char *message;
+    } cases[] = {
+        {batch_norm, "a row of the batch that depends on the sum over the batch"},
+        {squared_sum, "a number that depends on the sum over the batch"},
+        {best_row, "what looks along the batch"},
+        {first_row, "what looks along the batch"},
+        {renamed, "what looks along the batch"},
+        {batch_param, "parameter 'p' has the dim 'batch'"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        Small s;
+        open_small(&s, 2);
+        close_loss(&s, cases[c].program(&s));
+        assert_int_equal(try_pass(&s.t, pass_microbatch), PASS_error);
+        const char *said = model_messages(&s.t);
+        if (!strstr(said, cases[c].message) || !strstr(said, "MG0522") ||
+            !strstr(said, "use microbatch = 6"))
+            fail_msg("wanted '%s', got: %s", cases[c].message, said);
+        model_close(&s.t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shape),      cmocka_unit_test(whole_batch),
+                                       cmocka_unit_test(name_taken), cmocka_unit_test(same_numbers),
+                                       cmocka_unit_test(in_place),   cmocka_unit_test(refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
