@@ -68,6 +68,50 @@ Cluster *cluster_with(const Fuse *f, const Cluster *a, int at, bool extra)
     return cluster_union(f, a, &one);
 }
 
+void cluster_replace(Fuse *f, Cluster *c, Cluster *a, Cluster *b)
+{
+    if (a)
+        a->gone = true;
+    if (b)
+        b->gone = true;
+    for (int i = 0; i < c->n; i++) {
+        vec_push(f->tmp, &f->holders[c->member[i]], c);
+        if (!c->extra[i])
+            f->owner[c->member[i]] = c;
+    }
+    vec_push(f->tmp, &f->clusters, c);
+}
+
+bool cluster_gives(const Fuse *f, const Cluster *c, const Cluster *a, const Cluster *b, int at)
+{
+    for (int k = 0; k < f->users[at].n; k++) {
+        int u = f->users[at].at[k];
+        if (u == f->n || !f->owner[u])
+            return true;
+        for (size_t h = 0; h < f->holders[u].n; h++) {
+            const Cluster *x = f->holders[u].data[h];
+            if (!x->gone && x != a && x != b && x != c && !cluster_has(x, at))
+                return true;
+        }
+    }
+    return false;
+}
+
+void fuse_prune(Fuse *f)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t i = 0; i < f->clusters.n; i++) {
+            Cluster *c = f->clusters.data[i];
+            if (c->gone)
+                continue;
+            shape_of(f, c, NULL, NULL);
+            if (c->shape.nout == 0)
+                c->gone = changed = true;
+        }
+    }
+}
+
 /* ---- who uses what -------------------------------------------------------------------------- */
 
 static void note_use(Fuse *f, Value v, int at)
@@ -115,6 +159,8 @@ static void index_region(Fuse *f)
     f->at = NEW_ARRAY(f->tmp, int, f->m->values.n);
     f->users = NEW_ARRAY(f->tmp, Users, f->n);
     f->owner = NEW_ARRAY(f->tmp, Cluster *, f->n);
+    f->holders = arena_array(f->tmp, (size_t)f->n, sizeof *f->holders);
+    f->mark = NEW_ARRAY(f->tmp, int, f->n);
     for (size_t i = 0; i < f->m->values.n; i++)
         f->at[i] = -1;
     for (int i = 0; i < f->n; i++) {
@@ -143,35 +189,29 @@ static bool leaf_is_read(const Fuse *f, int at)
     return false;
 }
 
-static void singletons(Fuse *f)
+static void each_alone(Fuse *f)
 {
     for (int i = 0; i < f->n; i++) {
         const Ins *ins = f->r->ins.data[i];
         if (!fusible(ins) && !(fuse_leaf(ins) && leaf_is_read(f, i)))
             continue;
-        Cluster *c = NEW(f->tmp, Cluster);
-        c->n = 1;
-        c->member = NEW_ARRAY(f->tmp, int, 1);
-        c->member[0] = i;
-        c->extra = NEW_ARRAY(f->tmp, bool, 1);
-        f->owner[i] = c;
-        vec_push(f->tmp, &f->clusters, c);
+        Cluster none = {0};
+        cluster_replace(f, cluster_with(f, &none, i, false), NULL, NULL);
     }
-    for (size_t i = 0; i < f->clusters.n; i++)
-        shape_of(f, f->clusters.data[i]);
+    fuse_prune(f);
 }
 
 static void fuse_region(Module *m, Region *r, Arena *tmp, FILE *why)
 {
-    fuse_head(m, r, tmp, why);
     fuse_prepare(m, r, tmp);
     Fuse f = {.m = m, .r = r, .tmp = tmp, .why = why};
     index_region(&f);
-    singletons(&f);
+    each_alone(&f);
     fuse_columns(&f);
     fuse_chains(&f);
     fuse_siblings(&f);
     fuse_spare(&f);
+    fuse_prune(&f);
     fuse_emit(&f);
     for (size_t i = 0; i < r->ins.n; i++)
         if (r->ins.data[i]->op == OP_repeat)

@@ -25,19 +25,21 @@ enum {
 
 /* A set of instructions as one kernel would see it. */
 typedef struct Shape {
-    Kind kind;        /* KIND_none: no kernel can be this; `why` says why */
+    Kind kind; /* KIND_none: no kernel can be this; `why` says why */
     const char *why;
-    DimList space;    /* all dims iterated */
-    DimList reduced;  /* row: R; col: Q */
-    double bytes;     /* read and written */
+    DimList space;   /* all dims iterated */
+    DimList reduced; /* row: R; col: Q */
+    double bytes;    /* read and written */
     int nin, nout;
     Value in[FUSE_OPERANDS], out[FUSE_OPERANDS];
 } Shape;
 
 typedef struct Cluster {
     int n;
-    int *member;  /* positions, ascending */
-    bool *extra;  /* owned by another cluster: computed again here */
+    int *member; /* positions, ascending */
+    bool *extra; /* owned by another cluster: computed again here */
+    bool gone;   /* merged into another, or of no use */
+    int mark;    /* of the last walk that came by */
     Shape shape;
 } Cluster;
 
@@ -46,17 +48,22 @@ typedef struct Users {
     int *at; /* positions of the instructions that use a value; region results: ins.n */
 } Users;
 
+typedef VEC(Cluster *) Holders;
+
 typedef struct Fuse {
     Module *m;
     Region *r;
     Arena *tmp;
-    FILE *why;   /* decisions are told here; NULL: nowhere */
-    int n;       /* instructions */
-    int guard;   /* position of the guard, or -1: nothing moves across it */
-    int *at;     /* per value: position of its definition in r, or -1 */
-    Users *users; /* per position, over all its results */
-    Cluster **owner; /* per position: the cluster that owns it; NULL: stands alone */
-    VEC(Cluster *) clusters; /* in order of creation; merged ones have n = 0 */
+    FILE *why;               /* decisions are told here; NULL: nowhere */
+    int n;                   /* instructions */
+    int guard;               /* position of the guard, or -1: nothing moves across it */
+    int *at;                 /* per value: position of its definition in r, or -1 */
+    Users *users;            /* per position, over all its results */
+    Cluster **owner;         /* per position: the cluster that owns it; NULL: stands alone */
+    Holders *holders;        /* per position: every cluster that computes it, gone ones included */
+    int *mark;               /* per position that stands alone: of the last walk that came by */
+    int walk;                /* number of the last walk */
+    VEC(Cluster *) clusters; /* in order of creation, gone ones included */
 } Fuse;
 
 /* fuse.c */
@@ -69,10 +76,17 @@ bool cluster_has(const Cluster *c, int at);
 Cluster *cluster_union(const Fuse *f, const Cluster *a, const Cluster *b);
 Cluster *cluster_with(const Fuse *f, const Cluster *a, int at, bool extra);
 
-/* fuse_shape.c */
-void shape_of(const Fuse *f, Cluster *c);
-bool dims_equal(const DimList *a, const DimList *b);
-void dims_add(DimList *l, Dim d); /* sets n to MAX_RANK + 1 when there is no room */
+/* Puts c in the place of a and b (NULL: none). */
+void cluster_replace(Fuse *f, Cluster *c, Cluster *a, Cluster *b);
+/* Values that c computes for others; a and b are taken as replaced by it. */
+bool cluster_gives(const Fuse *f, const Cluster *c, const Cluster *a, const Cluster *b, int at);
+/* Drops clusters that give nothing, until all do. */
+void fuse_prune(Fuse *f);
+
+/* fuse_shape.c: fills c->shape; a and b as for cluster_gives */
+void shape_of(const Fuse *f, Cluster *c, const Cluster *a, const Cluster *b);
+double value_elements(const Fuse *f, Value v);
+bool dims_equal(const DimList *a, const DimList *b); /* as sets */
 double dims_elements(const DimList *l);
 
 /* fuse_merge.c */
@@ -82,15 +96,13 @@ void fuse_siblings(Fuse *f);
 /* fuse_spare.c: values computed again by their users rather than stored */
 void fuse_spare(Fuse *f);
 /* Does any path lead from a to b through a third? */
-bool fuse_path_between(const Fuse *f, const Cluster *a, const Cluster *b);
+bool fuse_path_between(Fuse *f, const Cluster *a, const Cluster *b);
 
 /* fuse_emit.c: writes the region anew */
 void fuse_emit(Fuse *f);
 /* fuse_split.c: reductions that fit no kernel are split or transposed; views that leave a region or
  * enter a loop are copied */
 void fuse_prepare(Module *m, Region *r, Arena *tmp);
-/* fuse_head.c: product, cross-entropy and their gradients as one call */
-void fuse_head(Module *m, Region *r, Arena *tmp, FILE *why);
 
 /* fuse.c: all functions of a module; decisions to `why` if it is not NULL */
 void fuse_module(Module *m, Arena *tmp, FILE *why);

@@ -25,4 +25,8 @@ typedef struct Product {
 bool product_match(const Strided *a, const Strided *b, const Strided *c, Product *p);
 mg_dtype abi_dtype(DType t);
 
+/* calls.c: appends a library call to b's region, after the copies its operands need. Results that
+ * come in another order are copied back, and entered into map. */
+void fit_call(Builder *b, Ins *i, ValueMap *map);
+
 #endif

@@ -91,8 +91,8 @@ static void accumulate(Products *p, Ins *add, int at)
 /* ---- matching ------------------------------------------------------------------------------- */
 
 typedef struct Choice {
-    bool copy[3];  /* a, b, result */
-    Type type[3];  /* as the product takes them */
+    bool copy[3]; /* a, b, result */
+    Type type[3]; /* as the product takes them */
     double bytes;
 } Choice;
 
@@ -177,7 +177,8 @@ static Choice choose(const Products *p, const Ins *dot)
 static bool in_place(const Products *p, const Ins *dot)
 {
     return dot->nin == 3 && type_equal(type_of(p->m, dot->in[2]), type_of(p->m, dot->out[0])) &&
-           !op_is(p->m->values.data[dot->in[2]].def ? p->m->values.data[dot->in[2]].def->op : OP_none,
+           !op_is(p->m->values.data[dot->in[2]].def ? p->m->values.data[dot->in[2]].def->op
+                                                    : OP_none,
                   VIEW);
 }
 
@@ -194,7 +195,8 @@ static void place_dot(Products *p, Ins *dot)
     for (int w = 0; w < 2; w++)
         if (c.copy[w])
             in[w] = build_as(&p->b, in[w], c.type[w]);
-    Value r = build_typed(&p->b, OP_dot, &dot->attrs, keep ? 3 : 2, in, 1, &c.type[2], NULL)->out[0];
+    Value r =
+        build_typed(&p->b, OP_dot, &dot->attrs, keep ? 3 : 2, in, 1, &c.type[2], NULL)->out[0];
     p->m->values.data[r].name = p->m->values.data[dot->out[0]].name;
     r = build_as(&p->b, r, want);
     if (in[2] && !keep) {
@@ -208,8 +210,8 @@ static void place_dot(Products *p, Ins *dot)
 
 static void products_in(Module *m, Region *r, Arena *tmp)
 {
-    Products p = {.m = m, .tmp = tmp, .region = r, .last = last_uses(m, r, tmp),
-                  .uses = ir_uses(m, r, tmp)};
+    Products p = {
+        .m = m, .tmp = tmp, .region = r, .last = last_uses(m, r, tmp), .uses = ir_uses(m, r, tmp)};
     for (size_t i = 0; i < r->ins.n; i++)
         if (r->ins.data[i]->op == OP_add)
             accumulate(&p, r->ins.data[i], (int)i);
@@ -225,7 +227,7 @@ static void products_in(Module *m, Region *r, Arena *tmp)
         if (ins->op == OP_dot)
             place_dot(&p, ins);
         else
-            vec_push(m->arena, &r->ins, ins);
+            fit_call(&p.b, ins, &p.map);
         if (ins->op == OP_repeat)
             products_in(m, ins->body, tmp);
     }

@@ -56,8 +56,8 @@ static void repeated(Text *t, const char *s, int times)
         put(t, s);
 }
 
-/* Reads the text and frees it; true if it made a program. */
-static bool answer(const char *name, Text *t)
+/* Reads the text and frees it; true if it made a program. `code`, if any, must be printed. */
+static bool answer_with(const char *name, Text *t, const char *code)
 {
     Arena *arena = arena_new();
     char *printed;
@@ -80,11 +80,24 @@ static bool answer(const char *name, Text *t)
                  diag_errors(diag), m ? "accepted" : "refused");
     if (getenv("MGC_SHOW"))
         printf("%-24s %.2f s %d errors\n%.400s\n", name, seconds, diag_errors(diag), printed);
+    if (code && !strstr(printed, code))
+        fail_msg("%s: no %s in:\n%.1000s", name, code, printed);
     free(printed);
     free(t->data);
     *t = (Text){0};
     arena_free(arena);
     return m;
+}
+
+static bool answer(const char *name, Text *t)
+{
+    return answer_with(name, t, NULL);
+}
+
+static void refused_with(const char *name, Text *t, const char *code)
+{
+    if (answer_with(name, t, code))
+        fail_msg("%s: accepted", name);
 }
 
 static void refused(const char *name, Text *t)
@@ -100,6 +113,17 @@ static const char tail[] = "\nloss = cross_entropy(x @ table over hidden, next(t
                            "train { optimizer sgd() lr 0.1 }\n";
 
 /* ---- depth -------------------------------------------------------------------------------- */
+
+static void deep_parentheses(void **state)
+{
+    (void)state;
+    Text t = {0};
+    put(&t, "const a = ");
+    repeated(&t, "(", 100000);
+    put(&t, "1");
+    repeated(&t, ")", 100000);
+    refused_with("parentheses", &t, "MG0107");
+}
 
 static void deep(void **state)
 {
@@ -136,7 +160,21 @@ static void deep_calls(void **state)
     put(&t, head);
     put(&t, "x = f1999(x)\n");
     put(&t, tail);
-    refused("a chain of calls", &t);
+    refused_with("a chain of calls", &t, "MG0256");
+
+    put(&t, dims);
+    put(&t, "block f0(x) {\nreturn x\n}\n");
+    for (int i = 1; i < 20; i++) {
+        putf(&t, "block f%d(x) {\nreturn ", i);
+        repeated(&t, "(", 100);
+        putf(&t, "f%d(x)", i - 1);
+        repeated(&t, ")", 100);
+        put(&t, "\n}\n");
+    }
+    put(&t, head);
+    put(&t, "x = f19(x)\n");
+    put(&t, tail);
+    refused_with("deep expressions in calls", &t, "MG0231");
 
     put(&t, dims);
     put(&t, "block f0(x) {\nreturn x\n}\n");
@@ -145,7 +183,7 @@ static void deep_calls(void **state)
     put(&t, head);
     put(&t, "x = f99(x)\n");
     put(&t, tail);
-    refused("a tree of calls", &t);
+    refused_with("a tree of calls", &t, "MG0230");
 
     put(&t, dims);
     put(&t, "block f0(x) {\nreturn exp(x) + sin(x)\n}\n");
@@ -154,14 +192,14 @@ static void deep_calls(void **state)
     put(&t, head);
     put(&t, "x = f99(x)\n");
     put(&t, tail);
-    refused("a tree of operations", &t);
+    refused_with("a tree of operations", &t, "MG0230");
 
     put(&t, dims);
     put(&t, "block f(x) {\nreturn g(x)\n}\nblock g(x) {\nreturn f(x)\n}\n");
     put(&t, head);
     put(&t, "x = f(x)\n");
     put(&t, tail);
-    refused("recursion", &t);
+    refused_with("recursion", &t, "MG0232");
 }
 
 static void deep_definitions(void **state)
@@ -174,7 +212,7 @@ static void deep_definitions(void **state)
     refused("dims of dims", &t);
     for (int i = 0; i < 10000; i++)
         putf(&t, "layout l%d : l%d { device cpu }\n", i, i + 1);
-    refused("layouts of layouts", &t);
+    refused_with("layouts of layouts", &t, "MG0320");
 }
 
 /* ---- size --------------------------------------------------------------------------------- */
@@ -188,7 +226,7 @@ static void many(void **state)
     for (int i = 0; i < 1000000; i++)
         putf(&t, "p%d : param[hidden] = 0\n", i);
     put(&t, tail);
-    refused("a million parameters", &t);
+    refused_with("a million parameters", &t, "MG0265");
 
     put(&t, dims);
     put(&t, head);
@@ -226,7 +264,7 @@ static void many(void **state)
     for (int i = 1; i < 100000; i++)
         putf(&t, "\nhidden -> a%d", i);
     put(&t, "\n}\n");
-    refused("many axes", &t);
+    refused_with("many axes", &t, "MG0302");
 }
 
 static void long_lines(void **state)
@@ -264,6 +302,9 @@ static void long_lines(void **state)
         add(&t, "dim\0a", 5);
     refused("zero bytes", &t);
     refused("nothing", &t);
+    for (int i = 0; i < 7; i++)
+        repeated(&t, "# 0123456789abcdef0123456789abcd\n", TEN_MB / 32);
+    refused_with("seventy megabytes", &t, "MG0108");
 }
 
 /* ---- noise -------------------------------------------------------------------------------- */
@@ -351,6 +392,7 @@ static void mutated_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deep_parentheses),
         cmocka_unit_test(deep),
         cmocka_unit_test(deep_calls),
         cmocka_unit_test(deep_definitions),

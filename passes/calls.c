@@ -1,0 +1,163 @@
+/* calls.c - operands of library calls in the order of dims and the density their descriptors can
+ * say (runtime/abi.h); what lies otherwise is copied. Part of the pass `products`.
+ *
+ *   attention            heads innermost; its gradients lie like what they belong to, so there
+ *                        q, k, v are dense, and do is ordered like o
+ *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
+ *                        of the rows
+ *   gather, scatter_add  tables dense; what is added is ordered index first, then the table's dims
+ */
+#include "passes/product.h"
+#include "passes/view.h"
+
+static void as(Builder *b, Value *v, const Type *t)
+{
+    Type want = *t;
+    want.dtype = type_of(b->m, *v)->dtype;
+    *v = build_as(b, *v, want);
+}
+
+/* A view becomes a tensor of its own. */
+static void dense(Builder *b, Value *v)
+{
+    const Ins *def = b->m->values.data[*v].def;
+    View w = view_of(b->m, *v);
+    Type t = *type_of(b->m, *v);
+    if (strides_are_dense(&t, w.stride) && !(def && op_is(def->op, VIEW)))
+        return;
+    *v = build_typed(b, OP_copy, NULL, 1, v, 1, &t, NULL)->out[0];
+}
+
+/* t with the dims of `last` at the end. */
+static Type ending_in(const Type *t, const DimList *last)
+{
+    Type r = *t;
+    r.rank = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < t->rank; i++)
+            if (dims_have(last, t->dims[i].name) == (pass == 1))
+                r.dims[r.rank++] = t->dims[i];
+    return r;
+}
+
+static Type less(const Type *t, const DimList *gone)
+{
+    Type r = *t;
+    r.rank = 0;
+    for (int i = 0; i < t->rank; i++)
+        if (!dims_have(gone, t->dims[i].name))
+            r.dims[r.rank++] = t->dims[i];
+    return r;
+}
+
+/* The heads have to be contiguous. */
+static void heads_last(Builder *b, Value *v, const DimList *over)
+{
+    Type t = ending_in(type_of(b->m, *v), over);
+    View w = view_of(b->m, *v);
+    as(b, v, &t);
+    if (type_of(b->m, *v)->rank && w.root != *v && w.stride[t.rank - 1] != 1 &&
+        t.dims[t.rank - 1].size != 1)
+        dense(b, v);
+}
+
+static void fit_attention(Builder *b, Ins *i)
+{
+    for (int k = 0; k < 3; k++) {
+        heads_last(b, &i->in[k], &i->attrs.over);
+        if (i->op == OP_attention_grad)
+            dense(b, &i->in[k]);
+    }
+    if (i->op == OP_attention)
+        return;
+    Type o = *type_of(b->m, i->in[0]);
+    Type lse = less(&o, &i->attrs.over);
+    as(b, &i->in[3], &o);
+    as(b, &i->in[4], &lse);
+    as(b, &i->in[5], &o);
+    for (int k = 3; k < 6; k++)
+        dense(b, &i->in[k]);
+}
+
+static void fit_cross_entropy(Builder *b, Ins *i)
+{
+    Type logits = ending_in(type_of(b->m, i->in[0]), &i->attrs.over);
+    Type rows = less(&logits, &i->attrs.over);
+    as(b, &i->in[0], &logits);
+    dense(b, &i->in[0]);
+    as(b, &i->in[1], &rows);
+    for (uint32_t k = 2; k < i->nin; k++)
+        if (type_of(b->m, i->in[k])->rank)
+            as(b, &i->in[k], &rows);
+}
+
+static void fit_head(Builder *b, Ins *i)
+{
+    Type rows = less(type_of(b->m, i->in[0]), &i->attrs.over);
+    dense(b, &i->in[0]);
+    dense(b, &i->in[1]);
+    as(b, &i->in[2], &rows);
+    if (i->nin > 3 && type_of(b->m, i->in[3])->rank)
+        as(b, &i->in[3], &rows);
+}
+
+static void fit_scatter(Builder *b, Ins *i)
+{
+    Type table = *type_of(b->m, i->out[0]), want = *type_of(b->m, i->in[1]);
+    for (int k = 0; k < table.rank; k++)
+        if (table.dims[k].name != i->attrs.dim.name)
+            want.dims[want.rank++] = table.dims[k];
+    want.indexes = 0;
+    as(b, &i->in[0], &want);
+    dense(b, &i->in[0]);
+}
+
+/* Results of a call keep the order of dims of its rule, which is that of its operands: where they
+ * were reordered a copy brings them back. */
+static void restore(Builder *b, Ins *i, ValueMap *map)
+{
+    Type rule[8];
+    if (type_check(b->m, i->op, &i->attrs, (int)i->nin, i->in, 8, rule))
+        return;
+    for (uint32_t k = 0; k < i->nout; k++) {
+        Type was = *type_of(b->m, i->out[k]);
+        if (type_equal(&rule[k], &was) || i->op == OP_scatter_add || i->op == OP_gather)
+            continue;
+        rule[k].dtype = was.dtype;
+        Value v = value_new(b->m, b->region, rule[k], b->m->values.data[i->out[k]].name);
+        b->m->values.data[v].def = i;
+        Value old = i->out[k];
+        i->out[k] = v;
+        map_set(b->m, map, old, build_as(b, v, was));
+    }
+}
+
+void fit_call(Builder *b, Ins *i, ValueMap *map)
+{
+    Module *m = b->m;
+    switch (i->op) {
+    case OP_attention:
+    case OP_attention_grad:
+        fit_attention(b, i);
+        break;
+    case OP_cross_entropy:
+    case OP_cross_entropy_grad:
+        fit_cross_entropy(b, i);
+        break;
+    case OP_head:
+    case OP_head_loss:
+        fit_head(b, i);
+        break;
+    case OP_gather:
+        dense(b, &i->in[0]);
+        break;
+    case OP_scatter_add:
+        fit_scatter(b, i);
+        break;
+    default:
+        break;
+    }
+    vec_push(m->arena, &b->region->ins, i);
+    if (op_is(i->op, CALL) && i->op != OP_random)
+        restore(b, i, map);
+}

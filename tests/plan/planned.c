@@ -1,0 +1,191 @@
+/* planned.c - see planned.h. */
+#include "tests/plan/planned.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "grammar/grammar.h"
+#include "tests/plan/run_plan.h"
+
+const Small small_models[] = {
+    {"mlp.mg", 64, {"seq=3", "embed=4", "hidden=5", "vocab=7"}},
+    {"gpt2_124m.mg",
+     1,
+     {"layers=2", "hidden=6", "heads=2", "head=4", "ffn=8", "vocab=11", "seq=4", "batch=4"}},
+    {"llama_mini.mg",
+     0,
+     {"layers=3", "hidden=4", "kv_heads=2", "head=2", "ffn=5", "vocab=7", "seq=3", "batch=16"}},
+    {"llama_mini.mg",
+     1,
+     {"layers=1", "hidden=4", "kv_heads=2", "head=4", "ffn=5", "vocab=7", "seq=6", "batch=16"}},
+    {"llama7b.mg",
+     2,
+     {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=3",
+      "batch=4"}},
+};
+const int small_model_count = sizeof small_models / sizeof *small_models;
+
+const Device test_device = {.name = "test",
+                            .memory = 1 << 30,
+                            .flops_f32 = 1e11,
+                            .flops_f64 = 5e10,
+                            .product_share = 0.8,
+                            .bandwidth = 1e10,
+                            .launch = 1e-6,
+                            .threads = 2};
+
+static void run_logical(Model *t, DType compute)
+{
+    t->m->train.compute = compute;
+    t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
+    must_pass(t, pass_precision);
+    must_pass(t, pass_differentiate);
+    must_pass(t, pass_microbatch);
+    must_pass(t, pass_update);
+    must_pass(t, pass_simplify);
+}
+
+void open_model(Model *t, const Small *s, DType compute)
+{
+    model_open(t);
+    const char *path = arena_printf(t->a, "%s/%s", MODELS_DIR, s->file);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("cannot read %s", path);
+    char *text = arena_alloc(t->a, 1 << 16);
+    size_t size = fread(text, 1, (1 << 16) - 1, f);
+    fclose(f);
+    uint32_t file = diag_add_file(t->m->diag, path, text, size);
+    ElaborateOptions o = {.define = s->define};
+    while (o.ndefine < 10 && s->define[o.ndefine])
+        o.ndefine++;
+    Diag *d = t->m->diag;
+    Names *names = names_new(t->a);
+    Ast *ast = mg_parse(t->a, names, d, file);
+    t->m = ast ? mg_elaborate(t->a, names, d, ast, &o) : NULL;
+    if (!t->m)
+        fail_msg("%s", model_messages(t));
+    t->fn = module_fn(t->m, "train");
+    t->m->layout.microbatch = s->microbatch ? s->microbatch : t->m->batch.size;
+    run_logical(t, compute);
+}
+
+void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute)
+{
+    model_open(t);
+    random_model(t, seed);
+    t->m->layout.microbatch = microbatch;
+    run_logical(t, compute);
+}
+
+void lower_physical(Model *t)
+{
+    must_pass(t, pass_head);
+    must_pass(t, pass_products);
+    must_pass(t, pass_fuse);
+}
+
+Plan *plan_for(Model *t, const Device *d)
+{
+    Plan *p = plan_schedule(t->m, d, t->a);
+    if (!p || !plan_place(p))
+        fail_msg("no plan: %s", model_messages(t));
+    return p;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+Run interpret(Model *t, const char *name, uint64_t seed)
+{
+    Run r = {.fn = module_fn(t->m, name)};
+    if (!r.fn)
+        return r;
+    r.args = inputs_for(t, r.fn, seed, -1, 1);
+    r.results = run_fn(t, r.fn, r.args);
+    return r;
+}
+
+const Program *program_of(const Plan *p, const Fn *fn)
+{
+    return p->train && p->train->fn == fn ? p->train
+           : p->eval && p->eval->fn == fn ? p->eval
+                                          : p->sample;
+}
+
+static int argument_buffer(const Plan *p, const Program *prog, FnArg a)
+{
+    switch (a.role) {
+    case ARG_tokens:
+        return prog->tokens;
+    case ARG_lr:
+        return prog->lr;
+    case ARG_step:
+        return prog->step;
+    case ARG_seed:
+        return prog->seed;
+    case ARG_pos:
+        return prog->pos;
+    default:
+        return p->tensor_buffer.data[a.tensor];
+    }
+}
+
+static int result_buffer(const Plan *p, const Program *prog, FnResult r)
+{
+    return r.role == RES_loss     ? prog->loss
+           : r.role == RES_norm   ? prog->norm
+           : r.role == RES_logits ? prog->logits
+                                  : p->tensor_buffer.data[r.tensor];
+}
+
+unsigned char *arena_of_nan(const Plan *p)
+{
+    unsigned char *arena = aligned_alloc(64, (size_t)p->arena_bytes);
+    memset(arena, 0xff, (size_t)p->arena_bytes);
+    return arena;
+}
+
+bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena, Tensor64 *results)
+{
+    const Fn *fn = like->fn;
+    const Program *prog = program_of(p, fn);
+    for (size_t i = 0; i < fn->args.n; i++) {
+        const Type *type = &like->args[i].type;
+        int b = argument_buffer(p, prog, fn->args.data[i]);
+        assert_true(b >= 0);
+        unsigned char *to = arena + p->buffers.data[b].offset;
+        for (int64_t e = 0; e < type_elements(type); e++)
+            number_put(to, type->dtype, e, like->args[i].data[e]);
+    }
+    if (!run_plan(p, prog, arena))
+        return false;
+    for (size_t i = 0; i < fn->results.n; i++) {
+        const Type *type = type_of(t->m, fn->body->results.data[i]);
+        const unsigned char *from =
+            arena + p->buffers.data[result_buffer(p, prog, fn->results.data[i])].offset;
+        results[i].type = *type;
+        results[i].data = NEW_ARRAY(t->a, double, type_elements(type));
+        for (int64_t e = 0; e < type_elements(type); e++)
+            results[i].data[e] = number_at(from, type->dtype, e);
+    }
+    return true;
+}
+
+double worst_difference(const Fn *fn, const Tensor64 *x, const Tensor64 *y, size_t *which)
+{
+    double worst = 0;
+    for (size_t i = 0; i < fn->results.n; i++) {
+        double d = difference(&x[i], &y[i]);
+        if (!(d <= worst)) {
+            worst = isnan(d) ? INFINITY : d;
+            *which = i;
+        }
+    }
+    return worst;
+}

@@ -1,0 +1,50 @@
+/* planned.h - a program from the logical pipeline to a placed plan, for the tests of the planner.
+ */
+#ifndef MGC_TESTS_PLANNED_H
+#define MGC_TESTS_PLANNED_H
+
+#include "ir/plan.h"
+#include "tests/passes/model.h"
+
+/* A shipped model made small. */
+typedef struct Small {
+    const char *file;
+    int64_t microbatch; /* 0: all at once */
+    const char *define[10];
+} Small;
+
+extern const Small small_models[];
+extern const int small_model_count;
+
+extern const Device test_device;
+
+/* Elaborates a shipped model (f64 unless told otherwise) and runs the passes up to simplify. */
+void open_model(Model *t, const Small *s, DType compute);
+/* A random program of 4 sequences likewise. */
+void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute);
+/* The passes that change the module between simplify and the plan. */
+void lower_physical(Model *t);
+/* Plan with offsets; fails the test if there is none. */
+Plan *plan_for(Model *t, const Device *d);
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
+
+/* What a function is given, and what it gives. */
+typedef struct Run {
+    const Fn *fn;
+    Tensor64 *args, *results;
+} Run;
+
+/* The interpreter's run of a function of t; `args` NULL: drawn from the seed. */
+Run interpret(Model *t, const char *fn, uint64_t seed);
+/* The same through the plan, in an arena that starts as NaN: writes the arguments, runs, reads the
+ * results. False: ended by the guard. */
+bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena, Tensor64 *results);
+/* The greatest difference of two runs' results, and which it is. */
+double worst_difference(const Fn *fn, const Tensor64 *x, const Tensor64 *y, size_t *which);
+
+unsigned char *arena_of_nan(const Plan *p); /* to be freed */
+const Program *program_of(const Plan *p, const Fn *fn);
+
+#endif

@@ -1,0 +1,267 @@
+/* run_calls.c - what each library call of runtime/abi.h means, in loops; see run_plan.h. */
+#include "tests/plan/run_calls.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/plan/run_plan.h"
+
+static DType type_of_code(mg_dtype t)
+{
+    return t == MG_F64 ? DT_f64 : DT_f32;
+}
+
+static double get(mg_dtype t, const void *p, int64_t i)
+{
+    return number_at(p, type_of_code(t), i);
+}
+
+static void put(mg_dtype t, void *p, int64_t i, double x)
+{
+    number_put(p, type_of_code(t), i, x);
+}
+
+void run_gemm(const mg_gemm_desc *d, void *const *p)
+{
+    for (int64_t b = 0; b < d->batch; b++)
+        for (int64_t i = 0; i < d->m; i++)
+            for (int64_t j = 0; j < d->n; j++) {
+                double sum = 0;
+                for (int64_t k = 0; k < d->k; k++)
+                    sum +=
+                        get(d->dtype, p[0], b * d->sa + (d->ta ? k * d->lda + i : i * d->lda + k)) *
+                        get(d->dtype, p[1], b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j));
+                int64_t at = b * d->sc + i * d->ldc + j;
+                double c = d->beta != 0 ? get(d->dtype, p[2], at) : 0;
+                put(d->dtype, p[2], at, d->alpha * sum + c);
+            }
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* One query: offsets into the tensors, and how many keys it sees. */
+typedef struct Query {
+    int64_t q, k, v, o, lse, keys;
+} Query;
+
+static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t g, int64_t s)
+{
+    return (Query){.q = b * d->q[0] + s * d->q[1] + h * d->q[2] + g * d->q[3],
+                   .k = b * d->k[0] + h * d->k[2],
+                   .v = b * d->v[0] + h * d->v[2],
+                   .o = b * d->o[0] + s * d->o[1] + h * d->o[2] + g * d->o[3],
+                   .lse = b * d->lse[0] + s * d->lse[1] + h * d->lse[2] + g * d->lse[3],
+                   .keys = d->causal && s + 1 < d->keys ? s + 1 : d->keys};
+}
+
+static double score(const mg_attention_desc *d, const Query *x, int64_t t, const void *q,
+                    const void *k)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < d->head; i++)
+        sum += get(d->dtype, q, x->q + i) * get(d->dtype, k, x->k + t * d->k[1] + i);
+    return d->scale * sum;
+}
+
+typedef void QueryFn(const mg_attention_desc *d, const Query *x, void *const *p);
+
+static void each_query(const mg_attention_desc *d, void *const *p, QueryFn *f)
+{
+    for (int64_t b = 0; b < d->batch; b++)
+        for (int64_t h = 0; h < d->kv; h++)
+            for (int64_t g = 0; g < d->group; g++)
+                for (int64_t s = 0; s < d->queries; s++) {
+                    Query x = query_at(d, b, h, g, s);
+                    f(d, &x, p);
+                }
+}
+
+/* p: q k v o lse */
+static void attend(const mg_attention_desc *d, const Query *x, void *const *p)
+{
+    double most = -INFINITY, sum = 0;
+    for (int64_t t = 0; t < x->keys; t++)
+        most = fmax(most, score(d, x, t, p[0], p[1]));
+    for (int64_t t = 0; t < x->keys; t++)
+        sum += exp(score(d, x, t, p[0], p[1]) - most);
+    double lse = most + log(sum);
+    put(d->dtype, p[4], x->lse, lse);
+    for (int64_t i = 0; i < d->vhead; i++) {
+        double o = 0;
+        for (int64_t t = 0; t < x->keys; t++)
+            o +=
+                exp(score(d, x, t, p[0], p[1]) - lse) * get(d->dtype, p[2], x->v + t * d->v[1] + i);
+        put(d->dtype, p[3], x->o + i, o);
+    }
+}
+
+static void add(mg_dtype t, void *p, int64_t i, double x)
+{
+    put(t, p, i, get(t, p, i) + x);
+}
+
+/* p: q k v o lse do dq dk dv */
+static void attend_back(const mg_attention_desc *d, const Query *x, void *const *p)
+{
+    double delta = 0;
+    for (int64_t i = 0; i < d->vhead; i++)
+        delta += get(d->dtype, p[3], x->o + i) * get(d->dtype, p[5], x->o + i);
+    for (int64_t t = 0; t < x->keys; t++) {
+        double w = exp(score(d, x, t, p[0], p[1]) - get(d->dtype, p[4], x->lse)), dp = 0;
+        int64_t k = x->k + t * d->k[1], v = x->v + t * d->v[1];
+        for (int64_t i = 0; i < d->vhead; i++) {
+            double g = get(d->dtype, p[5], x->o + i);
+            dp += g * get(d->dtype, p[2], v + i);
+            add(d->dtype, p[8], v + i, w * g);
+        }
+        double ds = d->scale * w * (dp - delta);
+        for (int64_t i = 0; i < d->head; i++) {
+            add(d->dtype, p[6], x->q + i, ds * get(d->dtype, p[1], k + i));
+            add(d->dtype, p[7], k + i, ds * get(d->dtype, p[0], x->q + i));
+        }
+    }
+}
+
+void run_attention(const mg_attention_desc *d, void *const *p)
+{
+    each_query(d, p, attend);
+}
+
+/* Gradients are overwritten: they start from zero. */
+static void clear(const mg_attention_desc *d, const Query *x, void *const *p)
+{
+    for (int64_t i = 0; i < d->head; i++)
+        put(d->dtype, p[6], x->q + i, 0);
+    for (int64_t t = 0; t < d->keys; t++) {
+        for (int64_t i = 0; i < d->head; i++)
+            put(d->dtype, p[7], x->k + t * d->k[1] + i, 0);
+        for (int64_t i = 0; i < d->vhead; i++)
+            put(d->dtype, p[8], x->v + t * d->v[1] + i, 0);
+    }
+}
+
+void run_attention_grad(const mg_attention_desc *d, void *const *p)
+{
+    each_query(d, p, clear);
+    each_query(d, p, attend_back);
+}
+
+/* ---- cross-entropy --------------------------------------------------------------------------- */
+
+static int32_t target_of(const mg_xent_desc *d, const int32_t *t, int64_t row)
+{
+    return t[row / d->target_inner * d->target_outer + row % d->target_inner];
+}
+
+static double row_lse(const mg_xent_desc *d, const double *z)
+{
+    double most = -INFINITY, sum = 0;
+    for (int64_t c = 0; c < d->valid; c++)
+        most = fmax(most, z[c]);
+    for (int64_t c = 0; c < d->valid; c++)
+        sum += exp(z[c] - most);
+    return most + log(sum);
+}
+
+static double row_gradient(const mg_xent_desc *d, double z, double lse, double dloss, int64_t c,
+                           int32_t target)
+{
+    return c >= d->valid ? 0 : dloss * (exp(z - lse) - (c == target));
+}
+
+/* p: z target loss lse */
+void run_xent(const mg_xent_desc *d, void *const *p)
+{
+    double *z = malloc((size_t)d->vocab * sizeof *z);
+    for (int64_t r = 0; r < d->rows; r++) {
+        for (int64_t c = 0; c < d->vocab; c++)
+            z[c] = get(d->dtype, p[0], r * d->vocab + c);
+        double lse = row_lse(d, z);
+        put(d->dtype, p[3], r, lse);
+        put(d->dtype, p[2], r, lse - z[target_of(d, p[1], r)]);
+    }
+    free(z);
+}
+
+/* p: z target lse dloss dz */
+void run_xent_grad(const mg_xent_desc *d, void *const *p)
+{
+    for (int64_t r = 0; r < d->rows; r++)
+        for (int64_t c = 0; c < d->vocab; c++) {
+            double z = get(d->dtype, p[0], r * d->vocab + c), lse = get(d->dtype, p[2], r);
+            double dloss = get(d->dtype, p[3], r * d->dloss_stride);
+            put(d->dtype, p[4], r * d->vocab + c,
+                row_gradient(d, z, lse, dloss, c, target_of(d, p[1], r)));
+        }
+}
+
+/* p: x w target dloss loss dx dw work; without gradients: x w target loss work */
+void run_head(const mg_head_desc *d, void *const *p, bool gradients)
+{
+    const mg_xent_desc *xd = &d->xent;
+    int64_t wc = d->w_by_vocab ? d->hidden : 1, wh = d->w_by_vocab ? 1 : xd->vocab;
+    double *z = malloc((size_t)xd->vocab * sizeof *z);
+    if (gradients && !d->dw_accumulate)
+        for (int64_t i = 0; i < xd->vocab * d->hidden; i++)
+            put(xd->dtype, p[6], i, 0);
+    for (int64_t r = 0; r < xd->rows; r++) {
+        int32_t target = target_of(xd, p[2], r);
+        for (int64_t c = 0; c < xd->vocab; c++) {
+            z[c] = 0;
+            for (int64_t h = 0; h < d->hidden; h++)
+                z[c] +=
+                    get(xd->dtype, p[0], r * d->hidden + h) * get(xd->dtype, p[1], c * wc + h * wh);
+        }
+        double lse = row_lse(xd, z);
+        put(xd->dtype, p[gradients ? 4 : 3], r, lse - z[target]);
+        for (int64_t h = 0; gradients && h < d->hidden; h++) {
+            double dx = 0, dloss = get(xd->dtype, p[3], r * xd->dloss_stride);
+            for (int64_t c = 0; c < xd->vocab; c++) {
+                double g = row_gradient(xd, z[c], lse, dloss, c, target);
+                dx += g * get(xd->dtype, p[1], c * wc + h * wh);
+                add(xd->dtype, p[6], c * wc + h * wh, g * get(xd->dtype, p[0], r * d->hidden + h));
+            }
+            put(xd->dtype, p[5], r * d->hidden + h, dx);
+        }
+    }
+    free(z);
+}
+
+/* ---- gather, random -------------------------------------------------------------------------- */
+
+static int64_t index_of(const mg_gather_desc *d, const int32_t *index, int64_t i)
+{
+    return index[i / d->index_inner * d->index_outer + i % d->index_inner];
+}
+
+/* p: table index y */
+void run_gather(const mg_gather_desc *d, void *const *p)
+{
+    for (int64_t i = 0; i < d->indices; i++)
+        for (int64_t o = 0; o < d->outer; o++)
+            for (int64_t j = 0; j < d->inner; j++)
+                put(d->dtype, p[2], (i * d->outer + o) * d->inner + j,
+                    get(d->dtype, p[0], (o * d->n + index_of(d, p[1], i)) * d->inner + j));
+}
+
+/* p: dy index dtable */
+void run_scatter_add(const mg_gather_desc *d, void *const *p)
+{
+    for (int64_t e = 0; !d->accumulate && e < d->outer * d->n * d->inner; e++)
+        put(d->dtype, p[2], e, 0);
+    for (int64_t i = 0; i < d->indices; i++)
+        for (int64_t o = 0; o < d->outer; o++)
+            for (int64_t j = 0; j < d->inner; j++)
+                add(d->dtype, p[2], (o * d->n + index_of(d, p[1], i)) * d->inner + j,
+                    get(d->dtype, p[0], (i * d->outer + o) * d->inner + j));
+}
+
+/* p: seed step slot out */
+void run_random(const mg_random_desc *d, void *const *p)
+{
+    uint64_t seed = (uint64_t)*(int64_t *)p[0], step = (uint64_t)*(int64_t *)p[1];
+    uint64_t slot = (uint64_t)*(int32_t *)p[2];
+    for (int64_t e = 0; e < d->elements; e++)
+        put(d->dtype, p[3], e,
+            ir_random(seed, step, d->key, slot * (uint64_t)d->elements + (uint64_t)e));
+}

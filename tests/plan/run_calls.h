@@ -1,0 +1,17 @@
+/* run_calls.h - library calls on memory, from the descriptors of runtime/abi.h; see run_plan.h. */
+#ifndef MGC_TESTS_RUN_CALLS_H
+#define MGC_TESTS_RUN_CALLS_H
+
+#include "ir/plan.h"
+
+void run_gemm(const mg_gemm_desc *d, void *const *p);
+void run_attention(const mg_attention_desc *d, void *const *p);
+void run_attention_grad(const mg_attention_desc *d, void *const *p);
+void run_xent(const mg_xent_desc *d, void *const *p);
+void run_xent_grad(const mg_xent_desc *d, void *const *p);
+void run_head(const mg_head_desc *d, void *const *p, bool gradients);
+void run_gather(const mg_gather_desc *d, void *const *p);
+void run_scatter_add(const mg_gather_desc *d, void *const *p);
+void run_random(const mg_random_desc *d, void *const *p);
+
+#endif

@@ -1,0 +1,222 @@
+/* run_plan.c - walks the actions of a plan; see run_plan.h. */
+#include "tests/plan/run_plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/plan/run_calls.h"
+
+double number_at(const void *p, DType t, int64_t i)
+{
+    switch (t) {
+    case DT_f64:
+        return ((const double *)p)[i];
+    case DT_i32:
+        return ((const int32_t *)p)[i];
+    case DT_i64:
+        return (double)((const int64_t *)p)[i];
+    case DT_bool:
+        return ((const uint8_t *)p)[i];
+    default:
+        return ((const float *)p)[i];
+    }
+}
+
+void number_put(void *p, DType t, int64_t i, double x)
+{
+    switch (t) {
+    case DT_f64:
+        ((double *)p)[i] = x;
+        break;
+    case DT_i32:
+        ((int32_t *)p)[i] = (int32_t)x;
+        break;
+    case DT_i64:
+        ((int64_t *)p)[i] = (int64_t)x;
+        break;
+    case DT_bool:
+        ((uint8_t *)p)[i] = x != 0;
+        break;
+    default:
+        ((float *)p)[i] = (float)x;
+    }
+}
+
+typedef struct Runner {
+    const Plan *p;
+    const Program *prog;
+    unsigned char *arena;
+    int64_t *round; /* per loop: its index now */
+} Runner;
+
+static void *address(const Runner *r, const Place *at)
+{
+    int64_t offset = r->p->buffers.data[at->buffer].offset + at->offset;
+    for (int i = 0; i < at->nloops; i++)
+        offset += at->loop[i].stride * r->round[at->loop[i].loop];
+    return r->arena + offset;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+/* Element e (row-major over type's dims) of a strided operand. */
+static int64_t strided_element(const Operand *o, int64_t e)
+{
+    int64_t at = 0;
+    for (int i = o->type.rank - 1; i >= 0; i--) {
+        at += e % o->type.dims[i].size * o->stride[i];
+        e /= o->type.dims[i].size;
+    }
+    return at;
+}
+
+static Tensor64 load(const Runner *r, const Operand *o, const Type *as, Arena *a)
+{
+    Tensor64 t = {.type = *as};
+    int64_t n = type_elements(as);
+    const void *from = address(r, &o->at);
+    t.data = NEW_ARRAY(a, double, n);
+    for (int64_t e = 0; e < n; e++)
+        t.data[e] = number_at(from, o->type.dtype, strided_element(o, e));
+    return t;
+}
+
+static void store(const Runner *r, const Operand *o, const double *x)
+{
+    void *to = address(r, &o->at);
+    int64_t n = type_elements(&o->type);
+    for (int64_t e = 0; e < n; e++)
+        number_put(to, o->type.dtype, strided_element(o, e), x[e]);
+}
+
+/* Sums partial[chunks, kept] over the chunks. */
+static void combine(const Runner *r, const Action *act, const Kernel *k, Arena *a)
+{
+    int n = (int)k->ins->nout;
+    for (int j = 0; j < n; j++) {
+        const Operand *from = &act->operand[j], *to = &act->operand[n + j];
+        Tensor64 part = load(r, from, &from->type, a);
+        int64_t kept = type_elements(&to->type);
+        double *sum = NEW_ARRAY(a, double, kept);
+        for (int64_t c = 0; c < k->chunks; c++)
+            for (int64_t e = 0; e < kept; e++)
+                sum[e] += part.data[c * kept + e];
+        store(r, to, sum);
+    }
+}
+
+/* How a sum is shared out to its chunks is the kernel's affair; here the first gets it all. */
+static void store_partial(const Runner *r, const Operand *o, const Tensor64 *x, Arena *a)
+{
+    double *part = NEW_ARRAY(a, double, type_elements(&o->type));
+    memcpy(part, x->data, (size_t)type_elements(&x->type) * sizeof *part);
+    store(r, o, part);
+}
+
+static void run_kernel(const Runner *r, const Action *act)
+{
+    const Kernel *k = &r->p->kernels.data[act->kernel];
+    const Region *body = k->ins->body;
+    Arena *a = arena_new();
+    if (k->phase == PHASE_combine) {
+        combine(r, act, k, a);
+        arena_free(a);
+        return;
+    }
+    Fn fn = {.body = k->ins->body};
+    Tensor64 *in = NEW_ARRAY(a, Tensor64, body->args.n);
+    Tensor64 *out = NEW_ARRAY(a, Tensor64, body->results.n);
+    for (size_t i = 0; i < body->args.n; i++)
+        in[i] = load(r, &act->operand[i], type_of(r->p->module, body->args.data[i]), a);
+    ir_interpret(r->p->module, &fn, in, out, a, false);
+    for (size_t i = 0; i < body->results.n; i++) {
+        const Operand *o = &act->operand[body->args.n + i];
+        if (k->phase == PHASE_partial)
+            store_partial(r, o, &out[i], a);
+        else
+            store(r, o, out[i].data);
+    }
+    arena_free(a);
+}
+
+/* ---- actions --------------------------------------------------------------------------------- */
+
+static bool run_action(const Runner *r, const Action *act)
+{
+    void *p[MAX_OPERANDS];
+    for (int i = 0; i < act->noperands; i++)
+        p[i] = address(r, &act->operand[i].at);
+    switch (act->kind) {
+    case ACT_kernel:
+        run_kernel(r, act);
+        return true;
+    case ACT_gemm:
+        run_gemm(&act->gemm, p);
+        return true;
+    case ACT_attention:
+        run_attention(&act->attention, p);
+        return true;
+    case ACT_attention_grad:
+        run_attention_grad(&act->attention, p);
+        return true;
+    case ACT_xent:
+        run_xent(&act->xent, p);
+        return true;
+    case ACT_xent_grad:
+        run_xent_grad(&act->xent, p);
+        return true;
+    case ACT_head:
+    case ACT_head_loss:
+        run_head(&act->head, p, act->kind == ACT_head);
+        return true;
+    case ACT_gather:
+        run_gather(&act->gather, p);
+        return true;
+    case ACT_scatter_add:
+        run_scatter_add(&act->gather, p);
+        return true;
+    case ACT_random:
+        run_random(&act->random, p);
+        return true;
+    case ACT_copy: /* to, from: the order of mg_copy is (to, from), of the operands (from, to) */
+        memcpy(p[1], p[0], (size_t)act->bytes);
+        return true;
+    case ACT_zero:
+        memset(p[0], 0, (size_t)act->bytes);
+        return true;
+    case ACT_guard:
+        return isfinite(*(double *)p[0]) && isfinite(*(double *)p[1]);
+    default:
+        abort();
+    }
+}
+
+static bool run_range(Runner *r, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        const Action *act = &r->prog->actions.data[i];
+        if (act->kind != ACT_loop) {
+            if (!run_action(r, act))
+                return false;
+            continue;
+        }
+        const Loop *l = &r->prog->loops.data[act->loop];
+        for (int64_t n = 0; n < l->dim.size; n++) {
+            r->round[act->loop] = l->reverse ? l->dim.size - 1 - n : n;
+            if (!run_range(r, i + 1, l->end))
+                return false;
+        }
+        i = l->end;
+    }
+    return true;
+}
+
+bool run_plan(const Plan *p, const Program *prog, unsigned char *arena)
+{
+    Runner r = {.p = p, .prog = prog, .arena = arena};
+    r.round = calloc(prog->loops.n + 1, sizeof *r.round);
+    bool done = run_range(&r, 0, (int)prog->actions.n);
+    free(r.round);
+    return done;
+}

@@ -1,0 +1,19 @@
+/* run_plan.h - the meaning of a plan: its actions, on a byte arena, in the order of the plan.
+ *
+ * Numbers lie where and as the plan says (f32 as float, f64 as double), everything is computed in
+ * double. What a kernel computes is asked of the reference interpreter; what a library call
+ * computes is written down here from the words of runtime/abi.h. Slow, and independent of codegen,
+ * kernels and runtime: what differs from the module's interpretation is the planner's mistake. */
+#ifndef MGC_TESTS_RUN_PLAN_H
+#define MGC_TESTS_RUN_PLAN_H
+
+#include "ir/plan.h"
+
+/* A number in memory. */
+double number_at(const void *p, DType t, int64_t i);
+void number_put(void *p, DType t, int64_t i, double x);
+
+/* Runs all actions of a program. False: the guard ended it. */
+bool run_plan(const Plan *p, const Program *prog, unsigned char *arena);
+
+#endif

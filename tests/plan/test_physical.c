@@ -1,0 +1,90 @@
+/* The physical passes and the planner change no number: the module after simplify, in the
+ * interpreter, against the module after products and fusion, and against the plan's actions run on
+ * a byte arena. On the shipped models and on random programs, in float64 and in float32. */
+#include "tests/plan/planned.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static const char *const functions[] = {"train", "eval", "sample"};
+
+/* Everything that the functions of a program gave before and after. */
+static void compare(Model *t, const char *what, int number, double tolerance)
+{
+    Run before[3], after[3];
+    for (int f = 0; f < 3; f++)
+        before[f] = interpret(t, functions[f], 7);
+    lower_physical(t);
+    for (int f = 0; f < 3; f++) {
+        size_t which = 0;
+        after[f] = interpret(t, functions[f], 7);
+        double d = after[f].fn
+                       ? worst_difference(after[f].fn, before[f].results, after[f].results, &which)
+                       : 0;
+        if (d > tolerance)
+            fail_msg("%s %d, @%s: fused, result %zu is off by %.1e", what, number, functions[f],
+                     which, d);
+    }
+    if (getenv("DUMP"))
+        ir_print(t->m, stderr);
+    Plan *p = plan_for(t, &test_device);
+    assert_int_equal(plan_check(p, stderr), 0);
+    unsigned char *arena = arena_of_nan(p);
+    for (int f = 0; f < 3; f++) {
+        size_t which = 0;
+        if (!after[f].fn)
+            continue;
+        Tensor64 *planned = NEW_ARRAY(t->a, Tensor64, after[f].fn->results.n);
+        assert_true(run_planned(t, p, &after[f], arena, planned));
+        double d = worst_difference(after[f].fn, before[f].results, planned, &which);
+        if (d > tolerance)
+            fail_msg("%s %d, @%s: planned, result %zu is off by %.1e", what, number, functions[f],
+                     which, d);
+    }
+    free(arena);
+}
+
+static void shipped(void **state)
+{
+    (void)state;
+    for (int k = 0; k < small_model_count; k++) {
+        Model t;
+        open_model(&t, &small_models[k], DT_f64);
+        compare(&t, small_models[k].file, k, 1e-10);
+        model_close(&t);
+    }
+}
+
+/* In float32 each number is rounded when it reaches memory, which the interpreter does not do. */
+static void shipped_f32(void **state)
+{
+    (void)state;
+    for (int k = 0; k < small_model_count; k++) {
+        Model t;
+        open_model(&t, &small_models[k], DT_f32);
+        compare(&t, small_models[k].file, k, 2e-4);
+        model_close(&t);
+    }
+}
+
+static void random_programs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++)
+        for (int micro = 2; micro <= 4; micro += 2) {
+            Model t;
+            open_random(&t, seed, micro, DT_f64);
+            compare(&t, "random program", (int)seed, 1e-9);
+            model_close(&t);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shipped), cmocka_unit_test(shipped_f32),
+                                       cmocka_unit_test(random_programs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
