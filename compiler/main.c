@@ -2,6 +2,7 @@
  */
 #include "compiler/session.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -19,10 +20,18 @@ static Exit run(Session *s)
     return o->command ? command_run(s) : compile(s);
 }
 
+/* What finds mgc itself to be wrong says so and aborts: that is an exit code like the others. */
+static void aborted(int signal)
+{
+    (void)signal;
+    _exit(EXIT_internal);
+}
+
 int main(int argc, char **argv)
 {
     Arena *a = arena_new();
     Options o;
+    signal(SIGABRT, aborted);
     Exit status = EXIT_usage;
     if (options_parse(&o, argc, argv, a, stderr)) {
         bool color = isatty(STDERR_FILENO) && !getenv("NO_COLOR");

@@ -196,6 +196,7 @@ NAMES = {"float32": "F32", "float64": "F64", "uint8": "U8"}
 
 def write_safetensors(path, tensors):
     header, at = {"__metadata__": {"format": "pt"}}, 0
+    tensors = dict(sorted(tensors.items(), key=lambda item: -item[1].itemsize))  # keeps alignment
     for name, a in tensors.items():
         header[name] = {"dtype": NAMES[str(a.dtype)], "shape": list(a.shape),
                         "data_offsets": [at, at + a.nbytes]}
