@@ -258,6 +258,8 @@ Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const Elab
     e->b.m = m;
     m->source = ast->path;
     e->prelude = read_prelude(e);
+    if (!e->prelude) /* the limit of errors was passed before */
+        return NULL;
     declare_globals(e);
     const Node *model = find_model(e);
     read_train(e);

@@ -27,6 +27,7 @@ typedef struct Fmt {
     VEC(Line) lines;
     size_t comment;  /* the first not yet placed */
     uint32_t passed; /* the source up to here has been dealt with */
+    uint32_t limit;  /* a comment behind it is not for the lines being written */
     int indent;
     bool parted; /* the next line has an empty line before it */
 } Fmt;
@@ -246,7 +247,7 @@ static void end_line(Fmt *f, uint32_t end)
     if (f->comment == f->ast->comments.n)
         return;
     const Comment *c = &f->ast->comments.data[f->comment];
-    if (c->span.begin < end || newlines(f, end, c->span.begin))
+    if (c->span.begin < end || c->span.begin >= f->limit || newlines(f, end, c->span.begin))
         return;
     f->lines.data[f->lines.n - 1].comment = c->text;
     f->passed = c->span.end;
@@ -268,6 +269,8 @@ static void add_body(Fmt *f, const Node *n)
     end_line(f, n->body);
     f->passed = f->passed > n->body ? f->passed : n->body;
     f->indent++;
+    uint32_t limit = f->limit;
+    f->limit = n->span.end - 1;
     size_t opened = f->lines.n;
     for (size_t i = 0; i < n->more.n; i++)
         add_statement(f, n->more.data[i]);
@@ -275,6 +278,7 @@ static void add_body(Fmt *f, const Node *n)
     if (f->lines.n > opened)
         f->lines.data[opened].blank = false;
     f->indent--;
+    f->limit = limit;
     f->passed = n->span.end;
     f->parted = false;
     add_cell(add_line(f, L_PLAIN, n->span.end), "}");
@@ -370,7 +374,7 @@ static void put_head(Fmt *f, const Node *n)
 
 static void add_item(Fmt *f, const Node *n, bool first)
 {
-    f->parted = !first && n->body;
+    f->parted |= !first && n->body;
     if (!n->body) {
         add_statement(f, n);
         return;
@@ -437,7 +441,7 @@ static void print_lines(Fmt *f, FILE *out)
 void mg_fmt(const Ast *ast, FILE *out)
 {
     Arena *arena = arena_new();
-    Fmt f = {.ast = ast, .arena = arena};
+    Fmt f = {.ast = ast, .arena = arena, .limit = UINT32_MAX};
     for (size_t i = 0; i < ast->items.n; i++)
         add_item(&f, ast->items.data[i], i == 0);
     place_comments(&f, UINT32_MAX);

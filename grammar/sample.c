@@ -101,6 +101,8 @@ static void drop(const Module *m, Region *r, uint32_t *uses)
         if (ins->body)
             count(m, ins->body, -1, uses);
     }
+    if (!r->ins.n)
+        return;
     memmove(r->ins.data, r->ins.data + kept, (r->ins.n - kept) * sizeof *r->ins.data);
     r->ins.n -= kept;
 }

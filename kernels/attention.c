@@ -8,21 +8,11 @@
 static mg_task *const forward[][2] = MGK_TABLE(attention_forward);
 static mg_task *const backward[][2] = MGK_TABLE(attention_backward);
 
-/* The widest vectors are assumed, so that the number suits any processor. */
-int64_t mg_attention_scratch(const mg_attention_desc *d)
-{
-    const int64_t bytes = mg_dtype_bytes(d->dtype), lanes = 64 / bytes;
-    const int64_t rows = MGK_TILE_VECS * lanes, blocks = 16; /* 64-byte roundings: one a block */
-    const int64_t wide = mgk_round_up(d->head, lanes), vwide = mgk_round_up(d->vhead, lanes);
-    int64_t tile = rows * (3 * wide + 2 * vwide + 2 * MGK_BLOCK_KEYS + 3);
-    return (tile + d->keys * (wide + vwide)) * bytes + blocks * 64;
-}
-
-/* Rows of one (batch, kv head) in a tile at the level in use. */
-static int64_t tile_rows(mg_dtype t)
+/* Rows of one (batch, kv head) in a unit of the forward pass, at the level in use. */
+static int64_t unit_rows(mg_dtype t)
 {
     static const int64_t bytes[] = {[MGK_BASE] = 16, [MGK_V3] = 32, [MGK_V4] = 64};
-    return MGK_TILE_VECS * bytes[mgk_isa()] / mg_dtype_bytes(t);
+    return MGK_STRIPS * MGK_STRIP_VECS * bytes[mgk_isa()] / mg_dtype_bytes(t);
 }
 
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
@@ -30,7 +20,7 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
 {
     const int real = mgk_real(d->dtype, "mg_attention");
     mgk_attention x = {.d = d, .q = q, .k = k, .v = v, .o = o, .lse = lse};
-    const int64_t rows = tile_rows(d->dtype);
+    const int64_t rows = unit_rows(d->dtype);
     const int64_t units = d->batch * d->kv * ((d->queries * d->group + rows - 1) / rows);
     mg_begin(r, action);
     mg_parallel(r, units, 1, forward[mgk_isa()][real], &x);
@@ -38,6 +28,14 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
     const int64_t out[] = {d->batch, d->queries, d->kv, d->group, d->vhead};
     mgk_output(r, action, o, d->dtype, 5, out, (int64_t[]){d->o[0], d->o[1], d->o[2], d->o[3], 1});
     mgk_output(r, action, lse, d->dtype, 4, out, d->lse);
+}
+
+/* One sweep, five products, for each (batch, kv head); or cut ones, seven products, if that is done
+ * sooner. The bits are the same. */
+static int64_t backward_parts(const mg_attention_desc *d, int64_t threads)
+{
+    const int64_t heads = d->batch * d->kv, turns = (heads + threads - 1) / threads;
+    return 5 * turns * threads <= 7 * heads ? 1 : (4 * threads + heads - 1) / heads;
 }
 
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
@@ -56,8 +54,9 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        .dv = dv,
                        .o = (void *)o,
                        .lse = (void *)lse};
+    x.parts = backward_parts(d, mg_threads(r));
     mg_begin(r, action);
-    mg_parallel(r, d->batch * d->kv, 1, backward[mgk_isa()][real], &x);
+    mg_parallel(r, d->batch * d->kv * x.parts, 1, backward[mgk_isa()][real], &x);
     mg_end(r, action);
     mgk_output(r, action, dq, d->dtype, 5,
                (int64_t[]){d->batch, d->queries, d->kv, d->group, d->head},

@@ -1,12 +1,14 @@
-/* attention.h - what the bodies of attention share: sizes of a block and of a thread's scratch. */
+/* attention.h - what the bodies of attention share: sizes of blocks, and one call. */
 #ifndef MGK_ATTENTION_H
 #define MGK_ATTENTION_H
 
 #include "runtime/abi.h"
 
-/* Rows of a tile are the (query, group) pairs of one kv head, one a lane: TILE_VECS vectors of them
- * meet BLOCK_KEYS keys at once. */
-#define MGK_TILE_VECS  4
+/* Rows are the (query, group) pairs of one (batch, kv head), one a lane. MGK_STRIP_VECS vectors of
+ * them make a strip, the width of the products; MGK_STRIPS strips share a copy of
+ * MGK_BLOCK_KEYS keys. */
+#define MGK_STRIP_VECS 2
+#define MGK_STRIPS     4
 #define MGK_BLOCK_KEYS 64
 
 /* What a product of panel.h finds in its result. */
@@ -21,6 +23,7 @@ typedef struct mgk_attention {
     const mg_attention_desc *d;
     const void *q, *k, *v, *dout;
     void *o, *lse, *dq, *dk, *dv;
+    int64_t parts; /* backward: into how many units a (batch, kv head) is cut */
 } mgk_attention;
 
 static inline int64_t mgk_round_up(int64_t n, int64_t multiple)

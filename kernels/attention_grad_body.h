@@ -1,153 +1,181 @@
-/* attention_grad_body.h - the backward pass; continues attention_body.h, on its tiles.
+/* attention_grad_body.h - the backward pass; continues attention_body.h, on its strips.
  *
  * With P the probabilities, D[row] = sum over c of dout[row, c] o[row, c]:
  *   dS = P (dout v^T - D);  dq = scale dS k;  dk = scale dS^T q;  dv = P^T dout
- * One unit is a whole (batch, kv head): its tiles and blocks are walked in order and every sum has
- * one owner, so the bits do not depend on the number of threads. */
+ * P is computed again from lse.
+ *
+ * A sweep walks strips of rows and, for each, blocks of keys, in order. One sweep over all of a
+ * (batch, kv head) gives all three gradients by five products. Where there are fewer of those than
+ * threads, each is cut into parts: one sweep for dq of a part of the rows, one for dk and dv of a
+ * part of the keys, by seven products. Every sum is formed in the same order either way, so the
+ * bits depend neither on the number of threads nor on the cut. */
 
 #define Backward       NAME(Backward)
+#define BackwardStrip  NAME(BackwardStrip)
 #define backward_open  NAME(backward_open)
+#define backward_strip NAME(backward_strip)
 #define backward_tile  NAME(backward_tile)
 #define backward_probs NAME(backward_probs)
 #define backward_block NAME(backward_block)
-#define backward_close NAME(backward_close)
-#define pack_rows      NAME(pack_rows)
-#define put_rows       NAME(put_rows)
+#define backward_sweep NAME(backward_sweep)
+#define backward_unit  NAME(backward_unit)
+#define part_begin     NAME(part_begin)
 #define row_dots       NAME(row_dots)
+#define put_rows       NAME(put_rows)
+
+typedef struct BackwardStrip {
+    Strip s;
+    T *qt, *doutt; /* [head], [vhead] of lanes: queries times scale log2 e; dout */
+    T *qr, *doutr; /* [lane][wide], [lane][vwide]: the same as rows, zeros past head; no factor */
+    T *dqt;        /* [head] of lanes */
+    T *lse, *dot;  /* lanes: lse log2 e; D */
+} BackwardStrip;
 
 typedef struct Backward {
-    Tile tile;
-    const T *k, *v;
-    int64_t wide, vwide;   /* head and vhead rounded up to whole vectors */
-    T *qt, *doutt;         /* [head], [vhead] of W lanes: queries times scale log2 e; dout */
-    T *qr, *doutr;         /* [W][wide], [W][vwide]: rows, zeros past head */
-    T *st, *ds;            /* [BLOCK_KEYS] of W lanes: scores, then probabilities; dP, then dS */
-    T *dqt;                /* [head] of W lanes */
-    T *dk, *dv;            /* [keys][wide], [keys][vwide]: sums over all tiles */
-    T *lse, *dot, *factor; /* W lanes each: lse log2 e; D; the scale */
+    const mgk_attention *x;
+    const mg_attention_desc *d;
+    int64_t b, h, wide, vwide; /* head and vhead rounded up to whole vectors */
+    bool want_q, want_kv;      /* dq; dk and dv */
+    int64_t key0, keys;        /* of the sweep, whole blocks but for the last */
+    T *k, *v;                  /* [BLOCK_KEYS][head], [BLOCK_KEYS][vhead] */
+    T *st, *ds;                /* [BLOCK_KEYS] of lanes: scores, then P; dP, then dS */
+    T *dk, *dv;                /* [keys][wide], [keys][vwide]: sums over the rows so far */
+    T *factor;                 /* lanes: the scale */
+    BackwardStrip strip[MGK_STRIPS];
 } Backward;
 
-static void backward_open(Backward *w, const mgk_attention *x, int64_t unit, char *scratch)
+/* Lays the scratch out; the fields that say what the sweep is of are set. */
+static void backward_open(Backward *w, char *scratch)
 {
-    const mg_attention_desc *d = x->d;
-    int64_t b = unit / d->kv, h = unit % d->kv;
-    w->k = (const T *)x->k + b * d->k[0] + h * d->k[2];
-    w->v = (const T *)x->v + b * d->v[0] + h * d->v[2];
+    const mg_attention_desc *d = w->d;
     w->wide = mgk_round_up(d->head, VL);
     w->vwide = mgk_round_up(d->vhead, VL);
-    w->qt = carve(&scratch, d->head * W);
-    w->doutt = carve(&scratch, d->vhead * W);
-    w->qr = carve(&scratch, w->wide * W);
-    w->doutr = carve(&scratch, w->vwide * W);
-    w->st = carve(&scratch, MGK_BLOCK_KEYS * W);
-    w->ds = carve(&scratch, MGK_BLOCK_KEYS * W);
-    w->dqt = carve(&scratch, d->head * W);
-    w->lse = carve(&scratch, W);
-    w->dot = carve(&scratch, W);
-    w->factor = carve(&scratch, W);
-    w->dk = carve(&scratch, d->keys * w->wide);
-    w->dv = carve(&scratch, d->keys * w->vwide);
-    memset(w->dk, 0, (size_t)(d->keys * w->wide) * sizeof(T));
-    memset(w->dv, 0, (size_t)(d->keys * w->vwide) * sizeof(T));
-    for (int64_t i = 0; i < W; i++)
+    w->k = carve(&scratch, MGK_BLOCK_KEYS * d->head);
+    w->v = carve(&scratch, MGK_BLOCK_KEYS * d->vhead);
+    w->st = carve(&scratch, MGK_BLOCK_KEYS * LANES);
+    w->ds = carve(&scratch, MGK_BLOCK_KEYS * LANES);
+    w->factor = carve(&scratch, LANES);
+    for (int i = 0; i < MGK_STRIPS; i++) {
+        BackwardStrip *p = &w->strip[i];
+        p->qt = carve(&scratch, d->head * LANES);
+        p->doutt = carve(&scratch, d->vhead * LANES);
+        p->qr = carve(&scratch, w->wide * LANES);
+        p->doutr = carve(&scratch, w->vwide * LANES);
+        p->dqt = carve(&scratch, d->head * LANES);
+        p->lse = carve(&scratch, LANES);
+        p->dot = carve(&scratch, LANES);
+    }
+    w->dk = carve(&scratch, w->keys * w->wide);
+    w->dv = carve(&scratch, w->keys * w->vwide);
+    if (w->want_kv) {
+        memset(w->dk, 0, (size_t)(w->keys * w->wide) * sizeof(T));
+        memset(w->dv, 0, (size_t)(w->keys * w->vwide) * sizeof(T));
+    }
+    for (int64_t i = 0; i < LANES; i++)
         w->factor[i] = (T)d->scale;
 }
 
-/* to[lane][c] = row(lane)[c] for c < size, zeros up to `wide` and in lanes past the tile's rows. */
-static void pack_rows(const Tile *t, const T *from, const int64_t stride[4], int64_t size,
-                      int64_t wide, T *to)
+/* D and lse; both zero in lanes past the strip's rows, where dout is zero too. */
+static void row_dots(Backward *w, BackwardStrip *p)
 {
-    from += t->b * stride[0] + t->h * stride[2];
-    for (int64_t i = 0; i < W; i++, to += wide) {
-        if (i >= t->rows) {
-            memset(to, 0, (size_t)wide * sizeof(T));
+    const mg_attention_desc *d = w->d;
+    for (int64_t i = 0; i < LANES; i++) {
+        p->lse[i] = p->dot[i] = 0;
+        if (i >= p->s.rows)
             continue;
-        }
-        memcpy(to, from + t->query[i] * stride[1] + t->group[i] * stride[3],
-               (size_t)size * sizeof(T));
-        memset(to + size, 0, (size_t)(wide - size) * sizeof(T));
-    }
-}
-
-/* The tile's D and lse; both zero in lanes past its rows, where dout is zero too. */
-static void row_dots(Backward *w, const mgk_attention *x)
-{
-    const mg_attention_desc *d = x->d;
-    const Tile *t = &w->tile;
-    const T *o = (const T *)x->o + t->b * d->o[0] + t->h * d->o[2];
-    const T *lse = (const T *)x->lse + t->b * d->lse[0] + t->h * d->lse[2];
-    for (int64_t i = 0; i < W; i++) {
-        w->lse[i] = w->dot[i] = 0;
-        if (i >= t->rows)
-            continue;
-        const T *row = o + t->query[i] * d->o[1] + t->group[i] * d->o[3];
-        const T *dout = w->doutr + i * w->vwide;
+        const T *o = (const T *)w->x->o + strip_row(&p->s, i, d->o);
+        const T *dout = p->doutr + i * w->vwide;
         V sum = vall(0);
         int64_t c = 0;
         for (; c + VL <= d->vhead; c += VL)
-            sum += vload(row + c) * vload(dout + c);
+            sum += vload(o + c) * vload(dout + c);
         if (c < d->vhead)
-            sum += vload_n(row + c, d->vhead - c, 0) * vload(dout + c);
-        w->dot[i] = (T)vsum(sum);
-        w->lse[i] = lse[t->query[i] * d->lse[1] + t->group[i] * d->lse[3]] * LOG2E;
+            sum += vload_n(o + c, d->vhead - c, 0) * vload(dout + c);
+        p->dot[i] = (T)vsum(sum);
+        p->lse[i] = ((const T *)w->x->lse)[strip_row(&p->s, i, d->lse)] * LOG2E;
     }
 }
 
-static void backward_tile(Backward *w, const mgk_attention *x, int64_t unit, int64_t tile)
+static void backward_strip(Backward *w, BackwardStrip *p, int64_t row0)
 {
-    const mg_attention_desc *d = x->d;
-    tile_open(&w->tile, d, unit / d->kv, unit % d->kv, tile);
-    pack_lanes(&w->tile, x->q, d->q, d->head, (T)(d->scale * (double)LOG2E), w->qt);
-    pack_lanes(&w->tile, x->dout, d->o, d->vhead, 1, w->doutt);
-    pack_rows(&w->tile, x->q, d->q, d->head, w->wide, w->qr);
-    pack_rows(&w->tile, x->dout, d->o, d->vhead, w->vwide, w->doutr);
-    row_dots(w, x);
+    const mg_attention_desc *d = w->d;
+    strip_open(&p->s, d, w->b, w->h, row0);
+    pack_lanes(&p->s, w->x->q, d->q, d->head, (T)(d->scale * (double)LOG2E), p->qt);
+    pack_lanes(&p->s, w->x->dout, d->o, d->vhead, 1, p->doutt);
+    pack_rows(&p->s, w->x->q, d->q, d->head, w->wide, p->qr);
+    pack_rows(&p->s, w->x->dout, d->o, d->vhead, w->vwide, p->doutr);
+    row_dots(w, p);
 }
 
 /* st: scores to probabilities; ds: dP to dS. */
-static void backward_probs(Backward *w, int64_t lane0, int64_t keys)
+static void backward_probs(Backward *w, const BackwardStrip *p, int64_t keys)
 {
-    for (int64_t lane = lane0; lane < W; lane += VL) {
-        const V lse = vload(w->lse + lane), dot = vload(w->dot + lane);
+    for (int64_t lane = 0; lane < LANES; lane += VL) {
+        const V lse = vload(p->lse + lane), dot = vload(p->dot + lane);
         T *s = w->st + lane, *ds = w->ds + lane;
-        for (int64_t t = 0; t < keys; t++) {
-            V p = vexp2(vload(s + t * W) - lse);
-            vstore(s + t * W, p);
-            vstore(ds + t * W, p * (vload(ds + t * W) - dot));
+        for (int64_t t = 0; t < keys * LANES; t += LANES) {
+            V e = vexp2(vload(s + t) - lse);
+            vstore(s + t, e);
+            vstore(ds + t, e * (vload(ds + t) - dot));
         }
     }
 }
 
-static void backward_block(Backward *w, int64_t t0, int64_t keys)
+static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
 {
-    const mg_attention_desc *d = w->tile.d;
-    const int64_t lane0 = tile_first(&w->tile, t0), vecs = (W - lane0) / VL;
-    const T *k = w->k + t0 * d->k[1], *v = w->v + t0 * d->v[1];
-    Panel p = {.start = MGK_ZERO, .m = keys, .vecs = vecs, .ldb = W, .ldc = W};
-    p.k = d->head, p.a = k, p.stride = d->k[1], p.b = w->qt + lane0, p.c = w->st + lane0;
-    panel_down(&p);
-    p.k = d->vhead, p.a = v, p.stride = d->v[1], p.b = w->doutt + lane0, p.c = w->ds + lane0;
-    panel_down(&p);
-    mask_block(&w->tile, w->st, lane0, t0, keys, -(T)INFINITY);
-    backward_probs(w, lane0, keys);
-
-    p.start = t0 ? MGK_ADD : MGK_ZERO;
-    p.m = d->head, p.k = keys, p.a = k, p.stride = d->k[1];
-    p.b = w->ds + lane0, p.c = w->dqt + lane0;
-    panel_across(&p);
-
-    p.start = MGK_ADD;
-    p.m = keys, p.k = w->tile.rows - lane0, p.stride = W;
-    p.a = w->ds + lane0, p.vecs = w->wide / VL;
-    p.b = w->qr + lane0 * w->wide, p.ldb = w->wide, p.c = w->dk + t0 * w->wide, p.ldc = w->wide;
-    panel_down(&p);
-    p.a = w->st + lane0, p.vecs = w->vwide / VL;
-    p.b = w->doutr + lane0 * w->vwide, p.ldb = w->vwide;
-    p.c = w->dv + t0 * w->vwide, p.ldc = w->vwide;
-    panel_down(&p);
+    const mg_attention_desc *d = w->d;
+    /* S^T = k q^T and dP^T = v dout^T. */
+    Panel y = {.start = MGK_ZERO, .m = keys, .vecs = MGK_STRIP_VECS, .ldb = LANES, .ldc = LANES};
+    y.k = y.stride = d->head, y.a = w->k, y.b = p->qt, y.c = w->st;
+    panel_down(&y);
+    y.k = y.stride = d->vhead, y.a = w->v, y.b = p->doutt, y.c = w->ds;
+    panel_down(&y);
+    strip_mask(&p->s, t0, keys, w->st);
+    backward_probs(w, p, keys);
+    if (w->want_q) { /* dq^T += k^T dS^T */
+        y.start = t0 ? MGK_ADD : MGK_ZERO;
+        y.m = y.stride = d->head, y.k = keys, y.a = w->k, y.b = w->ds, y.c = p->dqt;
+        panel_across(&y);
+    }
+    if (w->want_kv) { /* dk += dS^T q and dv += P^T dout */
+        y.start = MGK_ADD;
+        y.m = keys, y.k = p->s.rows, y.stride = LANES;
+        y.a = w->ds, y.b = p->qr, y.c = w->dk + (t0 - w->key0) * w->wide;
+        y.ldb = y.ldc = w->wide, y.vecs = w->wide / VL;
+        panel_down(&y);
+        y.a = w->st, y.b = p->doutr, y.c = w->dv + (t0 - w->key0) * w->vwide;
+        y.ldb = y.ldc = w->vwide, y.vecs = w->vwide / VL;
+        panel_down(&y);
+    }
 }
 
-/* rows of `to`, `stride` apart, = factor times rows of `from`, `wide` apart. */
+/* The sweep's keys for the strips of rows [row0, row1), at most a tile; writes their dq. */
+static void backward_tile(Backward *w, int64_t row0, int64_t row1)
+{
+    const mg_attention_desc *d = w->d;
+    const T *k = (const T *)w->x->k + w->b * d->k[0] + w->h * d->k[2];
+    const T *v = (const T *)w->x->v + w->b * d->v[0] + w->h * d->v[2];
+    if (d->causal && (row1 - 1) / d->group < w->key0)
+        return;
+    int strips = 0;
+    for (; row0 < row1; row0 += LANES)
+        backward_strip(w, &w->strip[strips++], row0);
+    const int64_t end = w->key0 + strip_keys(&w->strip[strips - 1].s, w->key0, w->keys);
+    for (int64_t t0 = w->key0; t0 < end; t0 += MGK_BLOCK_KEYS) {
+        const int64_t block = end - t0 < MGK_BLOCK_KEYS ? end - t0 : MGK_BLOCK_KEYS;
+        copy_block(w->k, k + t0 * d->k[1], d->k[1], block, d->head);
+        copy_block(w->v, v + t0 * d->v[1], d->v[1], block, d->vhead);
+        for (int i = 0; i < strips; i++) {
+            int64_t keys = strip_keys(&w->strip[i].s, t0, block);
+            if (keys > 0)
+                backward_block(w, &w->strip[i], t0, keys);
+        }
+    }
+    for (int i = 0; i < strips && w->want_q; i++)
+        unpack_lanes(&w->strip[i].s, w->strip[i].dqt, w->factor, d->head, w->x->dq, d->q);
+}
+
+/* Rows of `to`, `stride` apart, = factor times rows of `from`, `wide` apart. */
 static void put_rows(const T *from, int64_t wide, int64_t rows, int64_t size, T factor, T *to,
                      int64_t stride)
 {
@@ -156,32 +184,54 @@ static void put_rows(const T *from, int64_t wide, int64_t rows, int64_t size, T 
             to[c] = from[c] * factor;
 }
 
-static void backward_close(Backward *w, const mgk_attention *x, int64_t unit)
+/* Rows [row, end) against the sweep's keys; writes what is wanted. */
+static void backward_sweep(Backward w, int64_t row, int64_t end, char *scratch)
 {
-    const mg_attention_desc *d = x->d;
-    int64_t b = unit / d->kv, h = unit % d->kv;
-    put_rows(w->dk, w->wide, d->keys, d->head, (T)d->scale, (T *)x->dk + b * d->k[0] + h * d->k[2],
-             d->k[1]);
-    put_rows(w->dv, w->vwide, d->keys, d->vhead, 1, (T *)x->dv + b * d->v[0] + h * d->v[2],
-             d->v[1]);
+    const mg_attention_desc *d = w.d;
+    backward_open(&w, scratch);
+    for (const int64_t tile = MGK_STRIPS * LANES; row < end; row += tile)
+        backward_tile(&w, row, end - row < tile ? end : row + tile);
+    if (!w.want_kv)
+        return;
+    put_rows(w.dk, w.wide, w.keys, d->head, (T)d->scale,
+             (T *)w.x->dk + w.b * d->k[0] + w.h * d->k[2] + w.key0 * d->k[1], d->k[1]);
+    put_rows(w.dv, w.vwide, w.keys, d->vhead, 1,
+             (T *)w.x->dv + w.b * d->v[0] + w.h * d->v[2] + w.key0 * d->v[1], d->v[1]);
 }
 
-/* A unit is one (batch, kv head), the last the faster. */
+/* Where part `part` of x->parts begins, in whole steps. */
+static int64_t part_begin(int64_t part, int64_t parts, int64_t size, int64_t step)
+{
+    const int64_t steps = (size + step - 1) / step, begin = steps * part / parts * step;
+    return begin < size ? begin : size;
+}
+
+/* With causal a part of the rows is the heavier the later it is, a part of the keys the lighter:
+ * the two of one number make units of like weight. */
+static void backward_unit(const mgk_attention *x, int64_t b, int64_t h, int64_t part, char *scratch)
+{
+    const mg_attention_desc *d = x->d;
+    const int64_t rows = d->queries * d->group, tile = MGK_STRIPS * LANES, parts = x->parts;
+    Backward w = {.x = x, .d = d, .b = b, .h = h, .want_q = true, .keys = d->keys};
+    if (parts == 1) {
+        w.want_kv = true;
+        backward_sweep(w, 0, rows, scratch);
+        return;
+    }
+    backward_sweep(w, part_begin(part, parts, rows, tile), part_begin(part + 1, parts, rows, tile),
+                   scratch);
+    w.want_q = false;
+    w.want_kv = true;
+    w.key0 = part_begin(part, parts, d->keys, MGK_BLOCK_KEYS);
+    w.keys = part_begin(part + 1, parts, d->keys, MGK_BLOCK_KEYS) - w.key0;
+    if (w.keys > 0)
+        backward_sweep(w, 0, rows, scratch);
+}
+
+/* A unit is one part of one (batch, kv head), the last the fastest. */
 static void NAME(attention_backward)(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const mgk_attention *x = ctx;
-    const mg_attention_desc *d = x->d;
-    const int64_t tiles = (d->queries * d->group + W - 1) / W;
-    Backward w;
-    for (int64_t unit = begin; unit < end; unit++) {
-        backward_open(&w, x, unit, scratch);
-        for (int64_t tile = 0; tile < tiles; tile++) {
-            backward_tile(&w, x, unit, tile);
-            int64_t seen = d->causal && w.tile.last + 1 < d->keys ? w.tile.last + 1 : d->keys;
-            for (int64_t t0 = 0; t0 < seen; t0 += MGK_BLOCK_KEYS)
-                backward_block(&w, t0, seen - t0 < MGK_BLOCK_KEYS ? seen - t0 : MGK_BLOCK_KEYS);
-            unpack_lanes(&w.tile, w.dqt, w.factor, d->head, x->dq, d->q);
-        }
-        backward_close(&w, x, unit);
-    }
+    for (int64_t u = begin; u < end; u++)
+        backward_unit(x, u / x->parts / x->d->kv, u / x->parts % x->d->kv, u % x->parts, scratch);
 }

@@ -44,14 +44,14 @@ static bool find(void *library, const char *symbol, void *to)
     return p != NULL;
 }
 
+/* "OpenBLAS 0.3.21 Cooperlake": the first two words of its configuration, and the core in use. */
 static void describe(void *library)
 {
     char *(*config)(void) = NULL, *(*core)(void) = NULL;
-    char version[64] = "OpenBLAS";
+    char product[24] = "OpenBLAS", version[24] = "";
     if (find(library, "openblas_get_config", &config))
-        sscanf(config(), "%40[^ ] %20[^ ]", version, version + strlen("OpenBLAS ")),
-            version[strlen("OpenBLAS")] = ' ';
-    snprintf(name, sizeof name, "%s %s", version,
+        sscanf(config(), "%23s %23s", product, version);
+    snprintf(name, sizeof name, "%s %s %s", product, version,
              find(library, "openblas_get_corename", &core) ? core() : "");
 }
 

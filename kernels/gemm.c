@@ -52,18 +52,6 @@ static void part(const Job *w, int64_t batch, int64_t i, int64_t m, int64_t j, i
                        lda, (const float *)b, ldb, (float)d->beta, (float *)c, ldc);
 }
 
-static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
-{
-    (void)scratch;
-    const Job *w = ctx;
-    for (int64_t u = begin; u < end; u++) {
-        int64_t j = u % w->cols * w->width, i = u / w->cols % w->rows * w->height;
-        if (i < w->d->m && j < w->d->n)
-            part(w, u / w->cols / w->rows, i, smaller(w->height, w->d->m - i), j,
-                 smaller(w->width, w->d->n - j));
-    }
-}
-
 /* A part of height x width reads (height + width) k numbers for height x width x k multiplications:
  * the grid of `want` parts that reads least. Where one dim is much the larger it is the one cut. */
 static void choose_grid(Job *w, int64_t want)
@@ -98,21 +86,22 @@ static void clear(const mg_gemm_desc *d, char *c)
                 memset(c + (batch * d->sc + i * d->ldc) * bytes, 0, (size_t)(d->n * bytes));
 }
 
-/* One row or one column of C as matrix times vector: nothing is packed. y = A x + beta y, where A
- * is stored rows x cols. */
-static void vector(const Job *w, int64_t batch)
+/* Elements [from, from + length) of a C of one row or one column, as matrix times vector: nothing
+ * is packed. The matrix is op(A) for a column and op(B)^T for a row. */
+static void vector(const Job *w, int64_t batch, int64_t from, int64_t length)
 {
     const mg_gemm_desc *d = w->d;
     const int64_t bytes = mg_dtype_bytes(d->dtype);
-    const char *a = w->a + batch * d->sa * bytes, *b = w->b + batch * d->sb * bytes;
-    char *c = w->c + batch * d->sc * bytes;
     const bool column = d->n == 1;
-    const char *matrix = column ? a : b, *x = column ? b : a;
-    const int64_t ld = column ? d->lda : d->ldb, length = column ? d->m : d->n;
-    const bool trans = column ? d->ta : !d->tb; /* of the matrix as it is stored */
+    const char *matrix = column ? w->a + batch * d->sa * bytes : w->b + batch * d->sb * bytes;
+    const char *x = column ? w->b + batch * d->sb * bytes : w->a + batch * d->sa * bytes;
+    const int64_t ld = column ? d->lda : d->ldb;
+    const bool trans = column ? d->ta : !d->tb; /* stored k x length */
     const int rows = (int)(trans ? d->k : length), cols = (int)(trans ? length : d->k);
     const int incx = column ? (d->tb ? 1 : (int)d->ldb) : (d->ta ? (int)d->lda : 1);
     const int incy = column ? (int)d->ldc : 1, t = trans ? MGK_TRANS : MGK_NO_TRANS;
+    char *c = w->c + (batch * d->sc + from * incy) * bytes;
+    matrix += from * (trans ? 1 : ld) * bytes;
     /* With beta 0 the library may scale what is there, which a NaN outlives. */
     if (d->beta == 0)
         for (int64_t i = 0; i < length; i++)
@@ -125,11 +114,20 @@ static void vector(const Job *w, int64_t batch)
                        (int)ld, (const float *)x, incx, 1, (float *)c, incy);
 }
 
-static void vectors(void *ctx, int64_t begin, int64_t end, void *scratch)
+static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
-    for (int64_t batch = begin; batch < end; batch++)
-        vector(ctx, batch);
+    const Job *w = ctx;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t j = u % w->cols * w->width, i = u / w->cols % w->rows * w->height;
+        int64_t m = smaller(w->height, w->d->m - i), n = smaller(w->width, w->d->n - j);
+        if (m <= 0 || n <= 0)
+            continue;
+        if (w->d->m == 1 || w->d->n == 1)
+            vector(w, u / w->cols / w->rows, i + j, m * n);
+        else
+            part(w, u / w->cols / w->rows, i, m, j, n);
+    }
 }
 
 static void check(const mg_gemm_desc *d)
@@ -159,15 +157,13 @@ void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, vo
     const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
     double worth = flops * (double)d->batch / SMALL;
     int64_t want = worth < 1 ? 1 : worth < (double)threads ? (int64_t)worth : threads;
-    const bool thin = d->m == 1 || d->n == 1;
     /* Whole products where there are enough of them, else parts of each. */
-    choose_grid(&w, thin || d->batch >= want ? 1 : (want + d->batch - 1) / d->batch);
+    choose_grid(&w, d->batch >= want ? 1 : (want + d->batch - 1) / d->batch);
     const int64_t units = d->batch * w.rows * w.cols;
-    mg_task *task = thin ? vectors : parts;
     if (want == 1)
-        task(&w, 0, units, NULL);
+        parts(&w, 0, units, NULL);
     else
-        mg_parallel(r, units, 1, task, &w);
+        mg_parallel(r, units, 1, parts, &w);
 }
 
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c)

@@ -3,13 +3,12 @@
  *
  *   C[i, lanes] = C[i, lanes] * keep[lanes] + sum over p of A[i * ai + p * ak] * B[p, lanes]
  *
- * A's elements are broadcast straight from where they lie, whichever way it is stored; rows of B
- * and C are whole vectors of scratch. So neither keys nor values are ever copied or transposed. */
+ * A's elements are broadcast from where they lie, whichever way it is stored: keys and values need
+ * no transposing. Rows of B and C are whole vectors of scratch. */
 
-#define PANEL_ROWS (VBYTES == 64 ? 8 : 6) /* rows x vectors of accumulators: what registers hold   \
-                                           */
-#define PANEL_VECS  2
-#define PANEL_LANES (PANEL_VECS * VL)
+/* Rows and vectors of a register tile. */
+#define PANEL_ROWS (VBYTES == 64 ? 8 : 6)
+#define PANEL_VECS 2
 
 #define panel_tile   NAME(panel_tile)
 #define panel_rest   NAME(panel_rest)
@@ -34,12 +33,12 @@ typedef struct Panel {
 MGK_INLINE void panel_tile(const Panel *w, int rows, int vecs, int64_t i0, int64_t j0, int64_t ai,
                            int64_t ak)
 {
-    V acc[8][2];
+    V acc[PANEL_ROWS][PANEL_VECS];
     const T *a = w->a + i0 * ai, *b = w->b + j0;
     T *c = w->c + i0 * w->ldc + j0;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int j = 0; j < vecs; j++) {
             acc[i][j] = w->start == MGK_ZERO ? vall(0) : vload(c + i * w->ldc + j * VL);
             if (w->start == MGK_SCALE)
@@ -48,21 +47,21 @@ MGK_INLINE void panel_tile(const Panel *w, int rows, int vecs, int64_t i0, int64
     }
     const int64_t k = w->k, ldb = w->ldb;
     for (int64_t p = 0; p < k; p++) {
-        V bv[2];
-#pragma GCC unroll 2
+        V bv[PANEL_VECS];
+#pragma GCC unroll 4
         for (int j = 0; j < vecs; j++)
             bv[j] = vload(b + p * ldb + j * VL);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             V av = vall(a[i * ai + p * ak]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int j = 0; j < vecs; j++)
                 acc[i][j] += av * bv[j];
         }
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int j = 0; j < vecs; j++)
             vstore(c + i * w->ldc + j * VL, acc[i][j]);
     }

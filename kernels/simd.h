@@ -96,21 +96,28 @@ MGK_INLINE V vmax(V a, V b)
 #endif
 }
 
-/* Over the lanes, in order: in double, so that a sum of partial sums adds no error of its own. */
-MGK_INLINE double vsum(V v)
+/* Over the lanes, by halves. */
+MGK_INLINE T vsum(V v)
 {
-    double s = 0;
-    for (int i = 0; i < VL; i++)
-        s += v[i];
-    return s;
+    T a[VL];
+    vstore(a, v);
+#pragma GCC unroll 4
+    for (int half = VL / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            a[i] += a[i + half];
+    return a[0];
 }
 
+/* The largest lane; which, if any is not a number, is not said. */
 MGK_INLINE T vtop(V v)
 {
-    T m = v[0];
-    for (int i = 1; i < VL; i++)
-        m = v[i] > m ? v[i] : m;
-    return m;
+    T a[VL];
+    vstore(a, v);
+#pragma GCC unroll 4
+    for (int half = VL / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            a[i] = a[i] > a[i + half] ? a[i] : a[i + half];
+    return a[0];
 }
 
 /* 2^f for |f| <= 1/2 as 1 + f q(f), q interpolating (2^f - 1) / f at Chebyshev points. Relative

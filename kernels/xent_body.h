@@ -42,7 +42,7 @@ MGK_INLINE double row_sum(const T *z, int64_t n, T top, T *e)
         if (e)
             vstore_n(e + c, p, left);
     }
-    return vsum(sum[0]) + vsum(sum[1]) + vsum(sum[2]) + vsum(sum[3]);
+    return (double)vsum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 /* to[c] = exp(z[c] - lse) * factor. */

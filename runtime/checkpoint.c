@@ -218,21 +218,23 @@ static bool save_into(mg_run *r, int root, const char *path, const char **file)
     return good;
 }
 
-/* Removes all but the newest, each first renamed so that a kill never leaves half of one. */
-static void remove_older(const mg_run *r, int root, const char *path)
+/* Each is first renamed, so that a kill never leaves half of one. */
+void rt_checkpoint_prune(const mg_run *r)
 {
+    char *path = rt_printf("%s/ckpt", r->options->out);
     int64_t *step = rt_checkpoint_list(r->options->out);
     for (int i = 0; r->options->keep && step[i] >= 0; i++) {
         if (i < r->options->keep || step[i] >= r->state.step)
             continue;
-        rt_words name = rt_checkpoint_name(step[i]);
-        char *old = rt_printf(".old-%s", name.text), *old_path = rt_printf("%s/%s", path, old);
-        if (renameat(root, name.text, root, old) || !rt_remove_tree(old_path))
-            rt_warn("%s/%s could not be removed: %s", path, name.text, strerror(errno));
-        free(old);
-        free(old_path);
+        char *from = rt_printf("%s/%s", path, rt_checkpoint_name(step[i]).text);
+        char *to = rt_printf("%s/.old-%s", path, rt_checkpoint_name(step[i]).text);
+        if (rename(from, to) || !rt_remove_tree(to))
+            rt_warn("%s could not be removed: %s", from, strerror(errno));
+        free(from);
+        free(to);
     }
     free(step);
+    free(path);
 }
 
 bool rt_checkpoint_save(mg_run *r)
@@ -245,7 +247,7 @@ bool rt_checkpoint_save(mg_run *r)
     good = good && save_into(r, root, path, &file);
     if (good) {
         r->saved_step = r->state.step;
-        remove_older(r, root, path);
+        rt_checkpoint_prune(r);
     } else {
         int e = errno;
         rt_words kept = rt_checkpoint_name(r->saved_step);

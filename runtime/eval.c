@@ -19,7 +19,7 @@ static double batch_loss(mg_run *r, const rt_data *d, int64_t first, int64_t n)
     for (int64_t b = 0; b < e->batch; b++)
         rt_data_window_in_order(d, first + (b < n ? b : n - 1), tokens + b * e->window);
     rt_fill_scalars(r, e, r->state.step);
-    mg_eval(r);
+    r->eval(r);
     return *(const double *)(r->arena + e->loss);
 }
 

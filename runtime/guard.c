@@ -38,10 +38,11 @@ static int64_t first_non_finite(const void *p, int64_t n, mg_dtype t, double *va
     return -1;
 }
 
-void rt_check_output(mg_run *r, int action, int output, const void *p, int64_t n, mg_dtype t)
+void rt_check_output(mg_run *r, int action, const void *p, int64_t n, mg_dtype t)
 {
     rt_check *c = &r->check;
     double value = 0;
+    c->outputs++;
     if (c->found || (t != MG_F32 && t != MG_F64))
         return;
     int64_t at = first_non_finite(p, n, t, &value);
@@ -49,7 +50,7 @@ void rt_check_output(mg_run *r, int action, int output, const void *p, int64_t n
         return;
     c->found = true;
     c->action = action;
-    c->output = output;
+    c->output = c->outputs;
     c->call = c->calls[action];
     c->element = at;
     c->elements = n;
@@ -95,7 +96,8 @@ void rt_find_non_finite(mg_run *r, int64_t step)
         r->check = (rt_check){.calls = rt_alloc((size_t)r->program->nactions, sizeof(int64_t))};
         r->guard.tripped = false;
         r->watch |= RT_WATCH_VALUES;
-        mg_step(r);
+        rt_fill_batch(r);
+        r->step(r);
         r->watch &= ~(unsigned)RT_WATCH_VALUES;
         free(r->check.calls);
         r->check.calls = NULL;

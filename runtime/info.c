@@ -2,6 +2,7 @@
 #include "runtime/run.h"
 
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ void rt_info(const mg_run *r)
     row("processor", "%s, %d threads", cpu, r->threads);
     char *lacks = rt_cpu_lacks(p->cpu_features);
     row("processor lacks", "%s", lacks ? lacks : "nothing that is needed");
-    row("system", "%s %s %s", u.sysname, u.release, u.machine);
+    row("system", "%s %s %s, glibc %s", u.sysname, u.release, u.machine, gnu_get_libc_version());
     free(lacks);
 }
 

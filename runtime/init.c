@@ -1,7 +1,7 @@
 /* init.c - initial values, the same under every layout and any number of threads.
  *
  * Element e of the external tensor called n takes the block of Philox4x32-10 with
- *     key = mg_key(n) ^ rt_mix64(seed), counter = { low(e), high(e), 0, 0 }
+ *     key = mg_key(n) ^ seed, counter = { low(e), high(e), 0, 0 }
  * and of its four words the first two:
  *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)   (Box, Muller
  * 1958) uniform  low + (high - low) * w0 / 2^32 in double, rounded once to the tensor's dtype. */
@@ -61,7 +61,7 @@ void rt_init(mg_run *r)
 {
     for (int i = 0; i < r->params.n; i++) {
         const rt_external *x = &r->params.item[i];
-        uint64_t key = mg_key(x->name) ^ rt_mix64((uint64_t)r->state.seed);
+        uint64_t key = mg_key(x->name) ^ (uint64_t)r->state.seed;
         filling f = {x, r->arena, {(uint32_t)key, (uint32_t)(key >> 32)}};
         rt_pool_run(r->pool, x->elements, 4096, fill, &f);
     }

@@ -3,7 +3,6 @@
 #include "runtime/run.h"
 
 #include <math.h>
-#include <string.h>
 
 char *mg_arena(mg_run *r)
 {
@@ -22,8 +21,10 @@ void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx
 
 void mg_begin(mg_run *r, int action)
 {
-    if (r->watch & RT_WATCH_VALUES)
+    if (r->watch & RT_WATCH_VALUES) {
         r->check.calls[action]++;
+        r->check.outputs = 0;
+    }
     if (r->watch & RT_WATCH_TIME)
         rt_trace_begin(r->trace, action);
 }
@@ -37,7 +38,7 @@ void mg_end(mg_run *r, int action)
 void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t)
 {
     if (r->watch & RT_WATCH_VALUES)
-        rt_check_output(r, action, 0, p, elements, t);
+        rt_check_output(r, action, p, elements, t);
 }
 
 typedef struct launch {
@@ -61,7 +62,7 @@ void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain
     if (r->watch & RT_WATCH_VALUES) {
         const mg_action *a = &r->program->actions[action];
         for (int i = 0; i < a->nout; i++)
-            rt_check_output(r, action, i, p[a->out[i].arg], a->out[i].elements, a->out[i].dtype);
+            rt_check_output(r, action, p[a->out[i].arg], a->out[i].elements, a->out[i].dtype);
     }
 }
 
@@ -72,42 +73,4 @@ bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
         return true;
     r->guard = (rt_guard){true, action, *loss, n};
     return false;
-}
-
-/* ---- the two operations that are memory alone --------------------------------------------- */
-
-typedef struct moving {
-    char *to;
-    const char *from;
-} moving;
-
-static void zero_part(void *ctx, int64_t begin, int64_t end, void *scratch)
-{
-    (void)scratch;
-    memset(((moving *)ctx)->to + begin, 0, (size_t)(end - begin));
-}
-
-static void copy_part(void *ctx, int64_t begin, int64_t end, void *scratch)
-{
-    const moving *m = ctx;
-    (void)scratch;
-    memcpy(m->to + begin, m->from + begin, (size_t)(end - begin));
-}
-
-enum { MOVE_GRAIN = 256 << 10 }; /* bytes below which a second thread does not pay */
-
-__attribute__((weak)) void mg_zero(mg_run *r, int action, void *p, int64_t bytes)
-{
-    moving m = {p, NULL};
-    mg_begin(r, action);
-    rt_pool_run(r->pool, bytes, MOVE_GRAIN, zero_part, &m);
-    mg_end(r, action);
-}
-
-__attribute__((weak)) void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes)
-{
-    moving m = {to, from};
-    mg_begin(r, action);
-    rt_pool_run(r->pool, bytes, MOVE_GRAIN, copy_part, &m);
-    mg_end(r, action);
 }

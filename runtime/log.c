@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { REDRAW_NS = 100000000, TIMES = 1024 };
@@ -25,6 +27,8 @@ struct rt_log {
     double time[TIMES]; /* step times: the last TIMES of them, as a ring */
     int64_t times;
     double first_loss, last_loss, val_loss;
+    uint8_t record[5 * 256]; /* events not yet written: at most five a step */
+    size_t nrecord;
 };
 
 static void failed(rt_log *l, const char *file)
@@ -49,27 +53,31 @@ static void append(rt_log *l, int fd, const char *file, const void *p, size_t n)
         failed(l, file);
 }
 
+/* Records are gathered, so that a step costs one write. */
 static void event(rt_log *l, int64_t step, const char *tag, double x)
 {
-    uint8_t record[256];
-    append(l, l->events, "events.out.tfevents", record,
-           rt_tf_scalar(record, rt_wall_time(), step, tag, (float)x));
+    l->nrecord += rt_tf_scalar(l->record + l->nrecord, rt_wall_time(), step, tag, (float)x);
+}
+
+static void flush_events(rt_log *l)
+{
+    append(l, l->events, "events.out.tfevents", l->record, l->nrecord);
+    l->nrecord = 0;
 }
 
 /* A file for each process, under TensorBoard's kind of name. */
 static void open_events(rt_log *l)
 {
     char host[256] = "localhost";
-    uint8_t record[64];
     gethostname(host, sizeof host - 1);
     char *path = rt_printf("%s/events.out.tfevents.%010lld.%s.%d.0", l->run->options->out,
                            (long long)rt_wall_time(), host, (int)getpid());
     l->events = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->events < 0)
         failed(l, "events.out.tfevents");
-    append(l, l->events, "events.out.tfevents", record, rt_tf_header(record, rt_wall_time()));
-    append(l, l->events, "events.out.tfevents", record,
-           rt_tf_start(record, rt_wall_time(), l->run->state.step + 1));
+    l->nrecord = rt_tf_header(l->record, rt_wall_time());
+    l->nrecord += rt_tf_start(l->record + l->nrecord, rt_wall_time(), l->run->state.step + 1);
+    flush_events(l);
     free(path);
 }
 
@@ -130,6 +138,15 @@ static rt_words loss_text(double loss)
     return w;
 }
 
+/* A redrawn line must not wrap. */
+static int columns(const rt_log *l)
+{
+    struct winsize w;
+    if (l->live && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1)
+        return w.ws_col - 1;
+    return INT_MAX;
+}
+
 static void progress(rt_log *l, const rt_step_report *s)
 {
     int64_t total = l->run->lr.steps, now = rt_now_ns();
@@ -137,17 +154,30 @@ static void progress(rt_log *l, const rt_step_report *s)
     if (l->live && !last && now - l->drawn_ns < REDRAW_NS)
         return;
     l->drawn_ns = now;
-    const char *bold = l->color ? "\033[1m" : "", *plain = l->color ? "\033[0m" : "";
-    printf("%sstep %" PRId64 "/%" PRId64 "  loss %s%s%s", l->live ? "\r" : "", s->step, total, bold,
-           loss_text(s->loss).text, plain);
-    if (!isnan(s->norm))
-        printf("  gnorm %.3g", s->norm);
-    printf("  lr %.1e  %s  %s tok/s  eta %s", s->lr, rt_ms_text(s->step_ms).text,
-           rt_count_text(tokens_per_s(l, s->step_ms)).text,
-           rt_duration_text((double)(total - s->step) * l->mean_ms / 1e3).text);
+    char *head = rt_printf("step %" PRId64 "/%" PRId64 "  loss ", s->step, total);
+    char *norm = isnan(s->norm) ? rt_printf("%s", "") : rt_printf("  gnorm %.3g", s->norm);
+    char *tail =
+        rt_printf("%s  lr %.1e  %s  %s tok/s  eta %s", norm, s->lr, rt_ms_text(s->step_ms).text,
+                  rt_count_text(tokens_per_s(l, s->step_ms)).text,
+                  rt_duration_text((double)(total - s->step) * l->mean_ms / 1e3).text);
+    rt_words loss = loss_text(s->loss);
+    int room = columns(l) - (int)strlen(head) - (int)strlen(loss.text);
+    printf("%s%s%s%s%s%.*s", l->live ? "\r" : "", head, l->color ? "\033[1m" : "", loss.text,
+           l->color ? "\033[0m" : "", room > 0 ? room : 0, tail);
     l->drawn = l->live && !last;
     fputs(l->live ? l->drawn ? "\033[K" : "\033[K\n" : "\n", stdout);
     fflush(stdout);
+    free(head);
+    free(norm);
+    free(tail);
+}
+
+void rt_log_observe(rt_log *l, double loss, double step_ms)
+{
+    l->time[l->times++ % TIMES] = step_ms;
+    if (isnan(l->first_loss))
+        l->first_loss = loss;
+    l->last_loss = loss;
 }
 
 void rt_log_step(rt_log *l, const rt_step_report *s)
@@ -156,10 +186,6 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
         *norm = isnan(s->norm) ? rt_printf("null") : rt_printf("%s", rt_double_text(s->norm).text);
     double rate = tokens_per_s(l, s->step_ms);
     l->mean_ms = l->mean_ms > 0 ? 0.9 * l->mean_ms + 0.1 * s->step_ms : s->step_ms;
-    l->time[l->times++ % TIMES] = s->step_ms;
-    if (isnan(l->first_loss))
-        l->first_loss = s->loss;
-    l->last_loss = s->loss;
     rt_points_add(&l->history.loss, s->step, s->loss);
     line =
         rt_printf("{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
@@ -172,6 +198,7 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
         event(l, s->step, "train/grad_norm", s->norm);
     event(l, s->step, "train/lr", s->lr);
     event(l, s->step, "train/tokens_per_s", rate);
+    flush_events(l);
     progress(l, s);
     free(line);
     free(norm);
@@ -185,6 +212,7 @@ void rt_log_eval(rt_log *l, int64_t step, double val_loss, double seconds)
                   finite ? rt_double_text(val_loss).text : "null", seconds, rt_wall_time());
     append(l, l->metrics, "metrics.jsonl", line, strlen(line));
     event(l, step, "val/loss", val_loss);
+    flush_events(l);
     if (finite)
         rt_points_add(&l->history.val, step, val_loss);
     l->val_loss = val_loss;

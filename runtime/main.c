@@ -118,23 +118,32 @@ static void fill_arena(mg_run *r, const char *checkpoint)
         rt_init(r);
 }
 
+static void settle(mg_run *r, bool resumed)
+{
+    settle_state(r, resumed);
+    if (!r->data && r->state.step < r->lr.steps)
+        rt_die(RT_USAGE, "--data is needed to train: --data 'corpus/*.txt'");
+    settle_data(r, resumed);
+}
+
 static rt_exit train(mg_run *r)
 {
+    if (!r->options->resume)
+        settle(r, false); /* a wrong command line makes no directory */
     claim_out(r);
     rt_checkpoint_clean(r->options->out);
     char *checkpoint = r->options->resume ? rt_resume_find(r, &r->state) : NULL;
-    settle_state(r, checkpoint);
-    if (!r->data && r->state.step < r->lr.steps)
-        rt_die(RT_USAGE, "--data is needed to train: --data 'corpus/*.txt'");
-    settle_data(r, checkpoint);
+    settle(r, checkpoint);
     rt_signals_catch();
     fill_arena(r, checkpoint); /* whatever can fail without leaving a trace has now failed */
     rt_resume_set_aside(r, checkpoint ? r->state.step : -1);
     r->log = rt_log_open(r, checkpoint ? r->state.step : -1);
-    if (checkpoint)
+    if (checkpoint) {
         rt_log_line(r->log, "resumed from %s", checkpoint);
-    else if (r->options->resume)
+        rt_checkpoint_prune(r); /* a kill may have come between a save and this */
+    } else if (r->options->resume) {
         rt_log_line(r->log, "no checkpoint in %s/ckpt: starting afresh", r->options->out);
+    }
     if (r->state.step >= r->lr.steps)
         rt_log_line(r->log, "%" PRId64 " of %" PRId64 " steps are done", r->state.step,
                     r->lr.steps);
@@ -174,7 +183,13 @@ static void release(mg_run *r)
 int main(int argc, char **argv)
 {
     rt_options options;
-    mg_run r = {.program = &mg_main, .options = &options, .lr = mg_main.lr, .saved_step = -1};
+    mg_run r = {.program = &mg_main,
+                .step = mg_step,
+                .eval = mg_eval,
+                .sample = mg_sample,
+                .options = &options,
+                .lr = mg_main.lr,
+                .saved_step = -1};
     rt_exit code;
     check_abi(r.program);
     rt_options_parse(&options, r.program, argc, argv);

@@ -2,8 +2,9 @@
  *
  * The caller is thread 0. A job is cut into contiguous ranges, one a thread, so the same job on the
  * same number of threads touches the same memory from the same thread. Launches come every few
- * microseconds inside a step, so a thread that ran out of work spins for SPIN_NS before it sleeps;
- * between runs (data, checkpoints) it sleeps and costs nothing.
+ * microseconds inside a step, so a thread that ran out of work spins for SPIN_NS before it sleeps
+ * (not where threads share a processor); between runs (data, checkpoints) it sleeps and costs
+ * nothing.
  *
  * A job is announced by one 64-bit ticket: generation << 16 | participants. A worker with a higher
  * number than that never looks at the job, which is then safe to replace when the participants are
@@ -28,7 +29,7 @@ typedef struct worker {
 
 struct rt_pool {
     int threads;
-    int64_t scratch_bytes;
+    int64_t spin_ns;
     char *scratch; /* of thread 0 */
     worker *workers;
     mg_task *fn;
@@ -71,7 +72,7 @@ static uint64_t next_ticket(rt_pool *p, uint64_t seen)
         if (i % SPIN_CHECK == 0) {
             int64_t now = rt_now_ns();
             if (!until)
-                until = now + SPIN_NS;
+                until = now + p->spin_ns;
             else if (now > until)
                 break;
         }
@@ -134,7 +135,7 @@ static void wait_for_all(rt_pool *p)
         if (i % SPIN_CHECK == 0) {
             int64_t now = rt_now_ns();
             if (!until)
-                until = now + SPIN_NS;
+                until = now + p->spin_ns;
             else if (now > until)
                 break;
         }
@@ -249,6 +250,7 @@ rt_pool *rt_pool_new(int threads, bool pin)
         rt_die(RT_FAILED, "no memory for the thread pool");
     memset(p, 0, sizeof *p);
     p->threads = threads;
+    p->spin_ns = threads <= rt_default_threads() ? SPIN_NS : 0;
     p->workers = rt_alloc((size_t)threads, sizeof *p->workers);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);

@@ -102,45 +102,71 @@ static bool parse_steps(rt_json *j, int64_t *steps)
     return rt_json_null(j) || rt_json_int(j, steps);
 }
 
+enum {
+    FORMAT,
+    PROGRAM,
+    COMPILER,
+    FINGERPRINT,
+    STEP,
+    SEQUENCES,
+    SEED,
+    LR,
+    STEPS,
+    DATA_TOKENS,
+    DATA_WINDOWS,
+    FILES,
+    SEAL,
+    KEYS
+};
+static const char *const key[KEYS] = {[FORMAT] = "format",
+                                      [PROGRAM] = "program",
+                                      [COMPILER] = "compiler",
+                                      [FINGERPRINT] = "fingerprint",
+                                      [STEP] = "step",
+                                      [SEQUENCES] = "sequences",
+                                      [SEED] = "seed",
+                                      [LR] = "lr",
+                                      [STEPS] = "steps",
+                                      [DATA_TOKENS] = "data_tokens",
+                                      [DATA_WINDOWS] = "data_windows",
+                                      [FILES] = "files",
+                                      [SEAL] = "crc32c"};
+
 static bool parse_field(rt_json *j, manifest *m, int field)
 {
     rt_state *s = &m->state;
     uint64_t ignored;
     switch (field) {
-    case 0:
+    case FORMAT:
         return rt_json_int(j, &m->format);
-    case 1:
-    case 2:
+    case PROGRAM:
+    case COMPILER:
         return rt_json_string(j);
-    case 3:
+    case FINGERPRINT:
         return hex(j, 16, &m->fingerprint);
-    case 4:
+    case STEP:
         return rt_json_int(j, &s->step);
-    case 5:
+    case SEQUENCES:
         return rt_json_int(j, &s->sequences);
-    case 6:
+    case SEED:
         return rt_json_int(j, &s->seed);
-    case 7:
+    case LR:
         return parse_lr(j, &s->lr);
-    case 8:
+    case STEPS:
         return parse_steps(j, &s->steps);
-    case 9:
+    case DATA_TOKENS:
         return rt_json_int(j, &s->data_tokens);
-    case 10:
+    case DATA_WINDOWS:
         return rt_json_int(j, &s->data_windows);
-    case 11:
+    case FILES:
         return parse_files(j, m);
-    default:
+    default: /* SEAL: checked before the text was parsed */
         return hex(j, 8, &ignored);
     }
 }
 
 static bool parse_manifest(rt_json *j, manifest *m)
 {
-    static const char *const key[] = {
-        "format", "program", "compiler",    "fingerprint",  "step",  "sequences", "seed",
-        "lr",     "steps",   "data_tokens", "data_windows", "files", "crc32c"};
-    enum { KEYS = sizeof key / sizeof key[0] };
     if (!rt_json_enter(j, '{'))
         return false;
     while (rt_json_key(j)) {

@@ -178,7 +178,8 @@ typedef struct rt_guard {
 typedef struct rt_check { /* the first non-finite value seen while looking for one */
     bool found;
     int action;
-    int output;   /* which of its outputs, from 0 */
+    int output;   /* which of its outputs, from 1 */
+    int outputs;  /* outputs of the running action seen so far */
     int64_t call; /* which run of the action in this step, from 1 */
     int64_t element, elements;
     double value;
@@ -186,7 +187,7 @@ typedef struct rt_check { /* the first non-finite value seen while looking for o
 } rt_check;
 /* Runs the step again, looking at the outputs of every action, and says what it found. */
 void rt_find_non_finite(mg_run *r, int64_t step);
-void rt_check_output(mg_run *r, int action, int output, const void *p, int64_t n, mg_dtype t);
+void rt_check_output(mg_run *r, int action, const void *p, int64_t n, mg_dtype t);
 
 typedef struct rt_trace rt_trace;
 rt_trace *rt_trace_new(const mg_program *p);
@@ -232,6 +233,8 @@ const char *rt_svg_write(const char *path, const rt_history *h, const char *titl
                          const char *subtitle);
 
 typedef struct rt_log rt_log;
+/* Every step, logged or not. */
+void rt_log_observe(rt_log *l, double loss, double step_ms);
 rt_log *rt_log_open(mg_run *r, int64_t resumed_step);
 typedef struct rt_step_report {
     int64_t step; /* steps done */
@@ -262,6 +265,8 @@ bool rt_checkpoint_save(mg_run *r);
 rt_words rt_checkpoint_name(int64_t step);
 /* Steps of the checkpoints in OUT/ckpt, newest first; -1 ends it. To be freed. */
 int64_t *rt_checkpoint_list(const char *out);
+/* Removes all but the --keep newest. */
+void rt_checkpoint_prune(const mg_run *r);
 void rt_checkpoint_clean(const char *out); /* removes what an interrupted save left */
 bool rt_remove_tree(const char *path);
 
@@ -278,6 +283,7 @@ void rt_resume_set_aside(const mg_run *r, int64_t step);
 
 void rt_open_data(mg_run *r); /* --data, --val, --val-fraction */
 rt_exit rt_train(mg_run *r);
+void rt_fill_batch(mg_run *r); /* every input of the next step; the step may overwrite them */
 void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, seed */
 double rt_eval(mg_run *r, const rt_data *d, int64_t max_batches);
 void rt_sample(mg_run *r);
@@ -293,7 +299,8 @@ char *rt_cpu_unknown(const char *features);
 enum { RT_WATCH_TIME = 1, RT_WATCH_VALUES = 2 };
 
 struct mg_run {
-    const mg_program *program;
+    const mg_program *program; /* mg_main and its code: main.c alone names them */
+    void (*step)(mg_run *), (*eval)(mg_run *), (*sample)(mg_run *);
     const rt_options *options;
     mg_lr lr; /* the program's, with the peak and steps of the command line */
     int threads;

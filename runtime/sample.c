@@ -60,7 +60,7 @@ static void forward(mg_run *r, const context *c)
     }
     *(int32_t *)(r->arena + e->pos) = (int32_t)(n - 1);
     rt_fill_scalars(r, e, r->state.step);
-    mg_sample(r);
+    r->sample(r);
 }
 
 static double logit(const mg_run *r, int64_t i)
@@ -82,7 +82,7 @@ static int32_t choose(const mg_run *r, int64_t index)
         return (int32_t)best;
     for (int64_t i = 0; i < n; i++)
         sum += exp((logit(r, i) - logit(r, best)) / t);
-    uint64_t key = mg_key("sample") ^ rt_mix64((uint64_t)r->state.seed);
+    uint64_t key = mg_key("sample") ^ (uint64_t)r->state.seed;
     uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)}, w[4];
     mg_philox((uint32_t[4]){(uint32_t)index, (uint32_t)((uint64_t)index >> 32), 0, 0}, k, w);
     double u = ((double)w[0] + (double)w[1] * 0x1p-32) * 0x1p-32 * sum;

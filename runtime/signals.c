@@ -26,7 +26,7 @@ static void on_save(int number)
     save_signal = number;
 }
 
-static void catch (int number, void (*handler)(int))
+static void handle(int number, void (*handler)(int))
 {
     struct sigaction now = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
     sigemptyset(&now.sa_mask);
@@ -38,11 +38,12 @@ static void catch (int number, void (*handler)(int))
 
 void rt_signals_catch(void)
 {
-    catch (SIGTERM, on_stop);
-    catch (SIGINT, on_stop);
-    catch (SIGHUP, on_stop);
-    catch (SIGUSR1, on_save);
-    catch (SIGPIPE, SIG_IGN); /* a closed pipe on stdout must not end a training run */
+    handle(SIGTERM, on_stop);
+    handle(SIGINT, on_stop);
+    handle(SIGHUP, on_stop);
+    handle(SIGUSR1, on_save);
+    handle(SIGXFSZ, SIG_IGN); /* a file over the limit is a failed save, with a message */
+    handle(SIGPIPE, SIG_IGN); /* a closed pipe on stdout must not end a training run */
 }
 
 int rt_signal_stop(void)

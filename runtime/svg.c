@@ -85,11 +85,11 @@ static void choose_range(chart *c)
         c->x1 = fmax(c->x1, (double)v->item[v->n - 1].step);
 }
 
-/* An exponential moving average without a start-up bias, over about a fiftieth of the run. */
+/* An exponential moving average without a start-up bias, over about a thirtieth of the run. */
 static void smooth(chart *c)
 {
     const rt_points *l = &c->h->loss;
-    double keep = l->n > 100 ? 1 - 50.0 / (double)l->n : 0.5, sum = 0, weight = 0;
+    double keep = l->n > 100 ? 1 - 30.0 / (double)l->n : 0.5, sum = 0, weight = 0;
     c->smooth = rt_alloc(l->n, sizeof *c->smooth);
     for (size_t i = 0; i < l->n; i++) {
         sum = keep * sum + (1 - keep) * l->item[i].value;

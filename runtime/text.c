@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static void say(const char *kind, const char *fmt, va_list ap)
 {
@@ -22,7 +23,8 @@ void rt_die(rt_exit code, const char *fmt, ...)
     va_start(ap, fmt);
     say("error: ", fmt, ap);
     va_end(ap);
-    exit((int)code);
+    fflush(NULL);
+    _exit((int)code); /* other threads may be at work: nothing is torn down under them */
 }
 
 void rt_warn(const char *fmt, ...)

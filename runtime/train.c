@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct window { /* steps since the last report */
@@ -10,7 +11,7 @@ typedef struct window { /* steps since the last report */
     int64_t steps;
 } window;
 
-static void fill_batch(mg_run *r)
+void rt_fill_batch(mg_run *r)
 {
     const mg_entry *e = &r->program->step;
     int32_t *tokens = (int32_t *)(r->arena + e->tokens);
@@ -42,17 +43,19 @@ static void run_step(mg_run *r, window *w)
     const rt_span *t = &r->options->trace;
     int64_t step = r->state.step + 1, begin = rt_now_ns();
     bool traced = t->given && step >= t->from && step <= t->to;
-    fill_batch(r);
+    rt_fill_batch(r);
     int64_t launched = rt_now_ns();
     r->watch = traced ? RT_WATCH_TIME : 0;
-    mg_step(r);
+    r->step(r);
     r->watch = 0;
     int64_t end = rt_now_ns();
     if (traced)
         rt_trace_step(r->trace, step, launched, end);
     if (r->guard.tripped || !isfinite(*(double *)(r->arena + r->program->step.loss)))
         end_non_finite(r);
-    w->ms += (double)(end - begin) / 1e6;
+    double ms = (double)(end - begin) / 1e6;
+    rt_log_observe(r->log, *(double *)(r->arena + r->program->step.loss), ms);
+    w->ms += ms;
     w->steps++;
     r->state.step = step;
     r->state.sequences += r->program->step.batch;
@@ -110,6 +113,7 @@ static void write_trace(mg_run *r)
         return;
     char *path = rt_printf("%s/trace.json", r->options->out);
     rt_trace_write(r->trace, path);
+    free(path);
     rt_trace_free(r->trace);
     r->trace = NULL;
 }

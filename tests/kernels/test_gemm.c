@@ -102,14 +102,15 @@ static void test_split(void **state)
 {
     (void)state;
     uint64_t seed = 12;
-    static const int64_t shapes[][4] = {
-        {600, 40, 64, 1}, {40, 600, 64, 1}, {300, 300, 50, 1}, {130, 70, 90, 2}, {64, 64, 64, 9}};
-    for (int i = 0; i < 5; i++)
+    static const int64_t shapes[][4] = {{600, 40, 64, 1},  {40, 600, 64, 1}, {300, 300, 50, 1},
+                                        {130, 70, 90, 2},  {64, 64, 64, 9},  {1, 6000, 900, 1},
+                                        {6000, 1, 900, 1}, {1, 6000, 900, 2}};
+    for (int i = 0; i < 8; i++)
         for (int threads = 1; threads <= 7; threads++) {
             const int64_t *s = shapes[i];
             mg_gemm_desc d = {.dtype = MG_F32, .m = s[0], .n = s[1], .k = s[2], .batch = s[3]};
-            d.lda = d.k, d.ldb = d.ldc = d.n, d.alpha = 1;
-            d.sa = d.m * d.k, d.sb = d.k * d.n, d.sc = d.m * d.n;
+            d.lda = d.k, d.ldb = d.n, d.ldc = d.n + 2, d.alpha = 1;
+            d.sa = d.m * d.k, d.sb = d.k * d.n, d.sc = d.m * d.ldc;
             Case x = make(&seed, d);
             run(&x, threads);
             check(&x);

@@ -1,5 +1,5 @@
 /* fake.c - a program as the compiler might emit it, small enough to check by hand: a bigram model
- * with two biases, SGD with momentum, in float32.
+ * with two biases, SGD with momentum, in float32 (FAKE_F64: float64).
  *
  *   z = table[token] + bias[0] + bias[1];  loss = mean cross-entropy of the next byte
  *
@@ -16,23 +16,61 @@
 
 enum { V = 256, PAD = 264, LAYERS = 2, A = 4, B = V / A, SEQ = 16, BATCH = 4, ROWS = BATCH * SEQ };
 
-typedef struct memory {                       /* the arena */
-    float table[V][PAD], bias[LAYERS][V];     /* parameters */
-    float table_m[V][PAD], bias_m[LAYERS][V]; /* momentum */
-    float table_g[V][PAD], bias_g[V];
+#ifdef FAKE_F64
+typedef double real;
+#define REAL MG_F64
+#else
+typedef float real;
+#define REAL MG_F32
+#endif
+
+typedef struct memory {                      /* the arena */
+    real table[V][PAD], bias[LAYERS][V];     /* parameters */
+    real table_m[V][PAD], bias_m[LAYERS][V]; /* momentum */
+    real table_g[V][PAD], bias_g[V];
     int32_t tokens[BATCH][SEQ + 1], window[SEQ], pos;
     double lr, loss, norm, row_loss[ROWS];
     int64_t step, seed;
-    float z[ROWS][V], logits[V];
+    real z[ROWS][V], logits[V];
 } memory;
 
 #define AT(field) (int64_t)offsetof(memory, field)
 
+/* What a test can make wrong. */
+#ifndef FAKE_ABI
+#define FAKE_ABI MG_ABI
+#endif
+#ifndef FAKE_FEATURES
+#define FAKE_FEATURES ""
+#endif
+#ifndef FAKE_FINGERPRINT
+#define FAKE_FINGERPRINT 0x0123456789abcdefu
+#endif
+#ifndef FAKE_ARENA
+#define FAKE_ARENA (int64_t)sizeof(memory)
+#endif
+#ifndef FAKE_VOCAB
+#define FAKE_VOCAB V
+#endif
+#ifndef FAKE_NAME
+#define FAKE_NAME "table.weight"
+#endif
+#ifdef FAKE_SPLIT /* the bias is a matrix outside */
+#define BIAS_RANK  2
+#define BIAS_MERGE 1, 1
+#else
+#define BIAS_RANK  1
+#define BIAS_MERGE 2
+#endif
+#ifndef FAKE_HIGH
+#define FAKE_HIGH 0.1
+#endif
+
 static const mg_tensor tensors[] = {
-    {.name = "table.weight",
+    {.name = FAKE_NAME,
      .slot = "",
      .where = "fake.mg:3",
-     .dtype = MG_F32,
+     .dtype = REAL,
      .role = MG_PARAM,
      .offset = AT(table),
      .rank = 2,
@@ -47,23 +85,23 @@ static const mg_tensor tensors[] = {
     {.name = "layers.{}.bias",
      .slot = "",
      .where = "fake.mg:4",
-     .dtype = MG_F32,
+     .dtype = REAL,
      .role = MG_PARAM,
      .offset = AT(bias),
      .rank = 3,
      .stacked = 1,
-     .external_rank = 1,
+     .external_rank = BIAS_RANK,
      .size = {LAYERS, A, B},
      .valid = {LAYERS, A, B},
      .order = {1, 2},
-     .merge = {2},
+     .merge = {BIAS_MERGE},
      .init = MG_INIT_UNIFORM,
      .a = -0.1,
-     .b = 0.1},
-    {.name = "table.weight",
+     .b = FAKE_HIGH},
+    {.name = FAKE_NAME,
      .slot = "momentum",
      .where = "fake.mg:3",
-     .dtype = MG_F32,
+     .dtype = REAL,
      .role = MG_STATE,
      .offset = AT(table_m),
      .rank = 2,
@@ -76,16 +114,16 @@ static const mg_tensor tensors[] = {
     {.name = "layers.{}.bias",
      .slot = "momentum",
      .where = "fake.mg:4",
-     .dtype = MG_F32,
+     .dtype = REAL,
      .role = MG_STATE,
      .offset = AT(bias_m),
      .rank = 3,
      .stacked = 1,
-     .external_rank = 1,
+     .external_rank = BIAS_RANK,
      .size = {LAYERS, A, B},
      .valid = {LAYERS, A, B},
      .order = {1, 2},
-     .merge = {2},
+     .merge = {BIAS_MERGE},
      .init = MG_INIT_CONST},
 };
 
@@ -97,7 +135,7 @@ static const mg_action actions[] = {
      .flops = 3.0 * ROWS * V,
      .bytes = 4.0 * ROWS * V,
      .nout = 1,
-     .out = {{1, MG_F32, (int64_t)ROWS *V}}},
+     .out = {{1, REAL, (int64_t)ROWS *V}}},
     {.name = "loss",
      .kind = "kernel",
      .where = "fake.mg:7",
@@ -114,16 +152,6 @@ static const mg_action actions[] = {
     {.name = "guard", .kind = "guard", .where = "fake.mg:9"},
 };
 
-#ifndef FAKE_ABI
-#define FAKE_ABI MG_ABI
-#endif
-#ifndef FAKE_FEATURES
-#define FAKE_FEATURES ""
-#endif
-#ifndef FAKE_FINGERPRINT
-#define FAKE_FINGERPRINT 0x0123456789abcdefu
-#endif
-
 const mg_program mg_main = {
     .abi = FAKE_ABI,
     .name = "fake",
@@ -132,13 +160,13 @@ const mg_program mg_main = {
     .layout = "default",
     .fingerprint = FAKE_FINGERPRINT,
     .cpu_features = FAKE_FEATURES,
-    .compute = MG_F32,
-    .arena_bytes = sizeof(memory),
+    .compute = REAL,
+    .arena_bytes = FAKE_ARENA,
     .persistent_bytes = AT(table_g),
     .scratch_bytes = 1000,
     .batch = BATCH,
     .seq = SEQ,
-    .vocab = V,
+    .vocab = FAKE_VOCAB,
     .tensors = tensors,
     .ntensors = 4,
     .actions = actions,
@@ -155,7 +183,7 @@ const mg_program mg_main = {
 static void logits_kernel(void *const *p, int64_t begin, int64_t end)
 {
     memory *m = p[0];
-    float(*z)[V] = p[1];
+    real(*z)[V] = p[1];
     for (int64_t r = begin; r < end; r++)
         for (int c = 0; c < V; c++)
             z[r][c] = m->table[m->tokens[r / SEQ][r % SEQ]][c] + m->bias[0][c] + m->bias[1][c];
@@ -168,7 +196,7 @@ static void logits_kernel(void *const *p, int64_t begin, int64_t end)
 static void loss_kernel(void *const *p, int64_t begin, int64_t end)
 {
     memory *m = p[0];
-    float(*z)[V] = p[1];
+    real(*z)[V] = p[1];
     double *loss = p[3];
     for (int64_t r = begin; r < end; r++) {
         int target = m->tokens[r / SEQ][r % SEQ + 1];
@@ -177,7 +205,7 @@ static void loss_kernel(void *const *p, int64_t begin, int64_t end)
             sum += exp((double)z[r][c]);
         loss[r] = log(sum) - (double)z[r][target];
         for (int c = 0; c < V; c++)
-            z[r][c] = (float)((exp((double)z[r][c]) / sum - (c == target)) / ROWS);
+            z[r][c] = (real)((exp((double)z[r][c]) / sum - (c == target)) / ROWS);
     }
 }
 
@@ -191,11 +219,11 @@ static void forward(mg_run *r, memory *m)
         m->loss += m->row_loss[i] / ROWS;
 }
 
-static void descend(float *w, float *v, const float *g, int n, double lr)
+static void descend(real *w, real *v, const real *g, int n, double lr)
 {
     for (int i = 0; i < n; i++) {
-        v[i] = 0.9f * v[i] + g[i];
-        w[i] -= (float)lr * v[i];
+        v[i] = (real)0.9 * v[i] + g[i];
+        w[i] -= (real)lr * v[i];
     }
 }
 
@@ -203,8 +231,9 @@ void mg_step(mg_run *r)
 {
     memory *m = (memory *)mg_arena(r);
     const char *slow = getenv("MGC_FAKE_US");
-    if (slow)
-        nanosleep(&(struct timespec){0, atol(slow) * 1000}, NULL);
+    struct timespec left = {0, slow ? atol(slow) * 1000 : 0};
+    while (nanosleep(&left, &left)) /* a signal does not shorten a step */
+        continue;
     forward(r, m);
     mg_zero(r, 2, m->table_g, sizeof m->table_g + sizeof m->bias_g);
     for (int i = 0; i < ROWS; i++)

@@ -1,0 +1,171 @@
+/* device.c - a device description (JSON) as a Device; docs/devices.md describes the fields. */
+#include "compiler/session.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count } FieldKind;
+
+/* What a description holds; all of it is required. */
+typedef struct Description {
+    const char *name, *target;
+    double memory, threads; /* or "host": what this machine has */
+    double flops_f32, flops_f64, product_share;
+    double thread_bandwidth, bandwidth;
+    double launch;
+} Description;
+
+typedef struct Field {
+    const char *key;
+    FieldKind kind;
+    size_t at;
+    double least, most;
+} Field;
+
+#define FIELD(key, kind, member, least, most)                                                      \
+    {key, FIELD_##kind, offsetof(Description, member), least, most}
+static const Field fields[] = {
+    FIELD("name", text, name, 0, 0),
+    FIELD("target", text, target, 0, 0),
+    FIELD("memory", bytes, memory, 1 << 20, 0x1p60),
+    FIELD("threads", count, threads, 1, 4096),
+    FIELD("flops_f32_per_thread", real, flops_f32, 1e6, 1e18),
+    FIELD("flops_f64_per_thread", real, flops_f64, 1e6, 1e18),
+    FIELD("product_share", real, product_share, 0.01, 1),
+    FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
+    FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
+    FIELD("launch_seconds", real, launch, 0, 1),
+};
+enum { NFIELDS = sizeof fields / sizeof *fields };
+
+static double host_amount(FieldKind kind)
+{
+    cpu_set_t set;
+    if (kind == FIELD_bytes)
+        return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* NULL, or what is wrong with the value. */
+static const char *read_field(Arena *a, const Field *f, const json_t *v, Description *d)
+{
+    void *to = (char *)d + f->at;
+    if (f->kind == FIELD_text) {
+        if (!json_is_string(v))
+            return "is a text";
+        *(const char **)to = arena_strdup(a, json_string_value(v));
+        return NULL;
+    }
+    bool host = f->kind == FIELD_bytes || f->kind == FIELD_count;
+    if (host && json_is_string(v) && !strcmp(json_string_value(v), "host")) {
+        *(double *)to = host_amount(f->kind);
+        return NULL;
+    }
+    if (!json_is_number(v) || (host && !json_is_integer(v)))
+        return host ? "is a whole number, or \"host\"" : "is a number";
+    double x = json_number_value(v);
+    if (!(x >= f->least && x <= f->most))
+        return arena_printf(a, "lies between %g and %g", f->least, f->most);
+    *(double *)to = x;
+    return NULL;
+}
+
+static const char *read_all(Arena *a, json_t *root, Description *d)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(root))
+        return "a description is one object";
+    json_object_foreach(root, key, value)
+    {
+        size_t i = 0;
+        while (i < NFIELDS && strcmp(fields[i].key, key))
+            i++;
+        if (i == NFIELDS)
+            return arena_printf(a, "unknown key '%s'", key);
+        const char *wrong = read_field(a, &fields[i], value, d);
+        if (wrong)
+            return arena_printf(a, "'%s' %s", key, wrong);
+    }
+    for (size_t i = 0; i < NFIELDS; i++)
+        if (!json_object_get(root, fields[i].key))
+            return arena_printf(a, "'%s' is missing", fields[i].key);
+    if (strcmp(d->target, "host"))
+        return arena_printf(a, "this build has no target '%s', only \"host\"", d->target);
+    return NULL;
+}
+
+static Device device_from(const Description *d)
+{
+    double stream = d->threads * d->thread_bandwidth;
+    return (Device){.name = d->name,
+                    .target = TARGET_host,
+                    .memory = (int64_t)d->memory,
+                    .flops_f32 = d->threads * d->flops_f32,
+                    .flops_f64 = d->threads * d->flops_f64,
+                    .product_share = d->product_share,
+                    .bandwidth = fmin(stream, d->bandwidth),
+                    .launch = d->launch,
+                    .threads = (int)d->threads};
+}
+
+/* The names of the descriptions in a folder, for the message about a wrong one. */
+static const char *known_devices(Arena *a, const char *dir)
+{
+    struct dirent **entry;
+    const char *all = "";
+    int n = scandir(dir, &entry, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(entry[i]->d_name);
+        if (length > 5 && !strcmp(entry[i]->d_name + length - 5, ".json"))
+            all = arena_printf(a, "%s%s%.*s", all, *all ? ", " : "", (int)length - 5,
+                               entry[i]->d_name);
+        free(entry[i]);
+    }
+    if (n >= 0)
+        free(entry);
+    return all;
+}
+
+static bool is_file(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 5 && !strcmp(name + n - 5, ".json");
+}
+
+Exit device_load(Session *s, const char *name, Device *d)
+{
+    const char *dir = arena_printf(s->arena, "%s/devices", home_dir(s->arena));
+    bool simple = !strchr(name, '/') && name[0] != '.';
+    const char *path = is_file(name) ? name : arena_printf(s->arena, "%s/%s.json", dir, name);
+    if (!is_file(name) && (!simple || access(path, R_OK))) {
+        diag_error(s->diag, (Span){0}, 552, "unknown device '%s'", name);
+        const char *known = known_devices(s->arena, dir);
+        if (*known)
+            diag_help(s->diag, "known devices: %s; or a description of your own, in a .json file",
+                      known);
+        else
+            diag_help(s->diag, "no descriptions were found in '%s'", dir);
+        return EXIT_usage;
+    }
+    json_error_t error;
+    Description description;
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (!root) {
+        diag_error(s->diag, (Span){0}, 553, "%s:%d: %s", path, error.line, error.text);
+        return EXIT_usage;
+    }
+    const char *wrong = read_all(s->arena, root, &description);
+    json_decref(root);
+    if (wrong) {
+        diag_error(s->diag, (Span){0}, 553, "%s: %s", path, wrong);
+        return EXIT_usage;
+    }
+    *d = device_from(&description);
+    return EXIT_done;
+}

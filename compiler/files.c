@@ -1,0 +1,83 @@
+/* files.c - inputs read whole, outputs written whole or not at all; see session.h. */
+#include "compiler/session.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SOURCE_LIMIT = 64 << 20 }; /* bytes; a span counts in 32 bits */
+
+static char *read_open(Arena *a, FILE *in, size_t *size)
+{
+    struct stat st;
+    if (fstat(fileno(in), &st))
+        return NULL;
+    errno = S_ISDIR(st.st_mode) ? EISDIR : S_ISREG(st.st_mode) ? 0 : EINVAL;
+    if (!errno && st.st_size > SOURCE_LIMIT)
+        errno = EFBIG;
+    if (errno)
+        return NULL;
+    char *text = arena_alloc(a, (size_t)st.st_size + 1);
+    *size = fread(text, 1, (size_t)st.st_size, in);
+    return ferror(in) ? NULL : text;
+}
+
+uint32_t read_source(Session *s, const char *path)
+{
+    size_t size = 0;
+    FILE *in = fopen(path, "rbe");
+    char *text = in ? read_open(s->arena, in, &size) : NULL;
+    int error = errno;
+    if (in)
+        fclose(in);
+    if (text)
+        return diag_add_file(s->diag, path, text, size);
+    diag_error(s->diag, (Span){0}, 550, "cannot read '%s': %s", path, strerror(error));
+    return 0;
+}
+
+Exit output_replaceable(Session *s, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) || S_ISREG(st.st_mode))
+        return EXIT_done;
+    diag_error(s->diag, (Span){0}, 551, "'%s' is no plain file: it is not replaced", path);
+    return EXIT_usage;
+}
+
+Exit output_open(Session *s, Output *out, const char *path)
+{
+    struct stat st;
+    *out = (Output){.path = path ? path : "standard output"};
+    if (!path || !strcmp(path, "-"))
+        out->file = stdout;
+    else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        out->file = fopen(path, "we"); /* a pipe, a device: nothing to leave whole */
+    else {
+        out->temp = arena_printf(s->arena, "%s.%ld.tmp", path, (long)getpid());
+        out->file = fopen(out->temp, "wxe");
+        if (out->file && stat(path, &st) == 0)
+            (void)!fchmod(fileno(out->file), st.st_mode & 0777); /* that of what it replaces */
+    }
+    if (out->file)
+        return EXIT_done;
+    diag_error(s->diag, (Span){0}, 543, "cannot write '%s': %s", path, strerror(errno));
+    return EXIT_tool;
+}
+
+Exit output_close(Session *s, Output *out, bool keep)
+{
+    errno = 0;
+    bool good = fflush(out->file) == 0 && !ferror(out->file);
+    if (out->file != stdout)
+        good = fclose(out->file) == 0 && good;
+    if (out->temp && keep && good)
+        good = rename(out->temp, out->path) == 0;
+    int error = errno;
+    if (out->temp && (!keep || !good))
+        unlink(out->temp);
+    if (!good && keep)
+        diag_error(s->diag, (Span){0}, 543, "cannot write '%s': %s", out->path, strerror(error));
+    return good || !keep ? EXIT_done : EXIT_tool;
+}

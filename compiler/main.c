@@ -1,0 +1,47 @@
+/* main.c - mgc: reads the command line, does one thing, and is the only one who ends the process.
+ */
+#include "compiler/session.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static Exit run(Session *s)
+{
+    const Options *o = s->o;
+    if (o->help) {
+        options_help(stdout);
+        return EXIT_done;
+    }
+    if (o->version) {
+        puts("mgc " MGC_VERSION);
+        return EXIT_done;
+    }
+    return o->command ? command_run(s) : compile(s);
+}
+
+/* What finds mgc itself to be wrong says so and aborts: that is an exit code like the others. */
+static void aborted(int signal)
+{
+    (void)signal;
+    _exit(EXIT_internal);
+}
+
+int main(int argc, char **argv)
+{
+    Arena *a = arena_new();
+    Options o;
+    signal(SIGABRT, aborted);
+    Exit status = EXIT_usage;
+    if (options_parse(&o, argc, argv, a, stderr)) {
+        bool color = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
+        Session s = {a, names_new(a), diag_new(a, stderr, color), &o};
+        status = run(&s);
+    }
+    if (fflush(stdout) || ferror(stdout)) {
+        perror("mgc: standard output");
+        status = status ? status : EXIT_tool;
+    }
+    arena_free(a);
+    exit(status);
+}

@@ -1,0 +1,38 @@
+/* options.h - the command line as a structure; options.def is the table. */
+#ifndef MGC_OPTIONS_H
+#define MGC_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "compiler/base/arena.h"
+
+/* Exit codes, which scripts rely on. */
+typedef enum Exit {
+    EXIT_done = 0,
+    EXIT_source = 1,     /* errors in the source */
+    EXIT_usage = 2,      /* the command line */
+    EXIT_infeasible = 3, /* does not fit, or has no legal schedule */
+    EXIT_tool = 4,       /* a compiler, a library or the file system failed */
+    EXIT_internal = 70   /* mgc is wrong */
+} Exit;
+
+typedef VEC(const char *) Words;
+
+/* Absent: NULL, false, empty. An option of kind MAYBE without a value is "". */
+typedef struct Options {
+#define OPTION_TEXT(field, ...)   const char *field;
+#define OPTION_LIST(field, ...)   Words field;
+#define OPTION_CHOICE(field, ...) const char *field;
+#define OPTION_MAYBE(field, ...)  const char *field;
+#define OPTION_FLAG(field, ...)   bool field;
+#include "compiler/options.def"
+    const char *command; /* "explain", "fmt", "env"; NULL: compile */
+    Words words;         /* what is no option, without the command */
+} Options;
+
+/* Reads argv. False: told on err what is wrong (EXIT_usage). */
+bool options_parse(Options *o, int argc, char **argv, Arena *a, FILE *err);
+void options_help(FILE *out);
+
+#endif

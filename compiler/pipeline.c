@@ -1,0 +1,265 @@
+/* pipeline.c - from an input to what the options ask for: front end, passes, plan, outputs. */
+#include "compiler/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codegen/link.h"
+#include "compiler/write.h"
+#include "passes/passes.h"
+
+/* ---- what is asked for --------------------------------------------------------------------- */
+
+static bool asks(const Options *o, const char *pass)
+{
+    for (size_t i = 0; i < o->print_after.n; i++)
+        if (!strcmp(o->print_after.data[i], pass) || !strcmp(o->print_after.data[i], "all"))
+            return true;
+    return false;
+}
+
+static bool known_pass(const char *name)
+{
+    return !strcmp(name, "all") || !strcmp(name, "lower") || pass_find(name) >= 0;
+}
+
+static Exit usage(Session *s, const char *text, const char *help)
+{
+    diag_error(s->diag, (Span){0}, 0, "%s", text);
+    diag_help(s->diag, "%s", help);
+    return EXIT_usage;
+}
+
+static Exit unknown_pass(Session *s, const char *name)
+{
+    const char *names[PASS_count + 2] = {"all", "lower"}, *list = "all, lower";
+    for (int i = 0; i < PASS_count; i++) {
+        names[i + 2] = pass_info[i].name;
+        list = arena_printf(s->arena, "%s, %s", list, pass_info[i].name);
+    }
+    const char *near = name_nearest(name, names, PASS_count + 2);
+    return usage(s, arena_printf(s->arena, "no pass is called '%s'", name),
+                 near ? arena_printf(s->arena, "did you mean '%s'?", near) : list);
+}
+
+/* Combinations that mean nothing are refused, not guessed at. */
+static Exit check_options(Session *s)
+{
+    const Options *o = s->o;
+    if (!o->from && o->words.n != 1)
+        return o->words.n
+                   ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")
+                   : usage(s, "no model is given", "mgc F.mg -o train; mgc --help says more");
+    if (o->from && (o->words.n || o->define.n || o->layout))
+        return usage(s, "--from continues from a text: model, -D and --layout are in it already",
+                     "mgc --from=FILE.mgir -o train");
+    if (o->emit && !strcmp(o->emit, "cuda"))
+        return usage(s, "--emit=cuda: this build has no CUDA target yet", "--emit=c, on the host");
+    if (o->emit && !strcmp(o->emit, "source") && !o->out)
+        return usage(s, "--emit=source writes a directory", "-o DIR");
+    if (o->check && (o->emit || o->out))
+        return usage(s, "--check makes no code: there is nothing for -o or --emit to write",
+                     "leave out one of them");
+    for (size_t i = 0; i < o->print_after.n; i++)
+        if (!known_pass(o->print_after.data[i]))
+            return unknown_pass(s, o->print_after.data[i]);
+    if (o->out || o->emit || o->check || o->plan || o->schedule || o->trace || o->print_after.n)
+        return EXIT_done;
+    return usage(s, "nothing to do",
+                 "-o FILE makes the program; --check makes sure it could be made");
+}
+
+/* The last pass that anyone wants to see, or NULL if all of them and the plan are needed. */
+static const char *last_pass(const Options *o)
+{
+    int last = -1;
+    if (o->out || o->emit || o->check || o->plan || o->schedule || o->trace)
+        return NULL;
+    for (size_t i = 0; i < o->print_after.n; i++) {
+        if (!strcmp(o->print_after.data[i], "all"))
+            return NULL;
+        int p = pass_find(o->print_after.data[i]);
+        last = p > last ? p : last;
+    }
+    return last < 0 ? "lower" : pass_info[last].name;
+}
+
+/* ---- front --------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && !strcmp(s + n - k, end);
+}
+
+/* An input that cannot be read is the command line's fault, what is in it the source's. */
+static Exit parse(Session *s, const char *path, Ast **ast)
+{
+    uint32_t file = read_source(s, path);
+    if (!file)
+        return EXIT_usage;
+    *ast = mg_parse(s->arena, s->names, s->diag, file);
+    return *ast ? EXIT_done : EXIT_source;
+}
+
+Exit compile_front(Session *s, const char *path, Compiled *c)
+{
+    const Options *o = s->o;
+    ElaborateOptions e = {.define = o->define.data, .ndefine = o->define.n};
+    Ast *ast, *layouts = NULL;
+    Exit wrong = parse(s, path, &ast);
+    if (!wrong && o->layout && (ends_with(o->layout, ".mg") || strchr(o->layout, '/')))
+        wrong = parse(s, o->layout, &layouts);
+    else
+        e.layout = o->layout;
+    if (!wrong && o->device)
+        wrong = device_load(s, o->device, &c->device);
+    if (wrong)
+        return wrong;
+    e.layouts = layouts;
+    e.device = o->device ? "cpu" : NULL; /* every description that loads is one of the host */
+    c->module = mg_elaborate(s->arena, s->names, s->diag, ast, &e);
+    if (!c->module || diag_errors(s->diag))
+        return EXIT_source;
+    if (!o->device)
+        return device_load(s, name_str(s->names, c->module->layout.device), &c->device);
+    c->module->layout.device = name_intern(s->names, c->device.name);
+    return EXIT_done;
+}
+
+/* The first line of a dump, "# after PASS", says where to go on. */
+static const char *pass_of_dump(Session *s, uint32_t file)
+{
+    size_t size;
+    const char *text = diag_text(s->diag, file, &size), *mark = "# after ";
+    size_t skip = strlen(mark), n = 0;
+    if (strncmp(text, mark, skip))
+        return "lower";
+    while (text[skip + n] && text[skip + n] != '\n' && text[skip + n] != '\r')
+        n++;
+    return arena_strndup(s->arena, text + skip, n);
+}
+
+static Exit read_dump(Session *s, const char *path, Compiled *c, const char **after)
+{
+    uint32_t file = read_source(s, path);
+    if (!file)
+        return EXIT_usage;
+    *after = pass_of_dump(s, file);
+    if (!known_pass(*after) || !strcmp(*after, "all")) {
+        diag_error(s->diag, (Span){file, 0, 1}, 555, "no pass is called '%s'", *after);
+        return EXIT_source;
+    }
+    c->module = ir_parse(s->arena, s->names, s->diag, file);
+    if (!c->module || diag_errors(s->diag))
+        return EXIT_source;
+    if (ir_verify(c->module, stderr)) {
+        diag_error(s->diag, (Span){file, 0, 1}, 556, "this text is no program");
+        return EXIT_source;
+    }
+    for (size_t i = 0; i < s->o->print_after.n; i++) {
+        const char *pass = s->o->print_after.data[i];
+        if (strcmp(pass, "all") && pass_find(pass) <= pass_find(*after))
+            return usage(s,
+                         arena_printf(s->arena, "'%s' has been through '%s' already", path, pass),
+                         "name a later pass");
+    }
+    const char *device = s->o->device;
+    Exit wrong =
+        device_load(s, device ? device : name_str(s->names, c->module->layout.device), &c->device);
+    if (!wrong)
+        c->module->layout.device = name_intern(s->names, c->device.name);
+    return wrong;
+}
+
+/* ---- middle -------------------------------------------------------------------------------- */
+
+static void show(void *ctx, const char *pass, const Job *j)
+{
+    const Session *s = ctx;
+    if (!asks(s->o, pass))
+        return;
+    printf("# after %s\n", pass);
+    ir_print(j->m, stdout);
+}
+
+/* What mgc was working on when it found itself to be wrong, for a report. */
+static void leave_dump(const Session *s, const Module *m)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *path = arena_printf(s->arena, "%s/mgc-XXXXXX.mgir", tmp && *tmp ? tmp : "/tmp");
+    int fd = mkstemps(path, 5);
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!out)
+        return;
+    ir_print(m, out);
+    fclose(out);
+    fprintf(stderr,
+            "mgc: this is an error in mgc, not in the source; the program as it was then is "
+            "in '%s'\n",
+            path);
+}
+
+static Exit run_passes(Session *s, Compiled *c, const char *after, const char *until)
+{
+    int first = after ? pass_find(after) + 1 : 0; /* "lower" is not in the table: it gives 0 */
+    int last = until ? pass_find(until) : PASS_count - 1;
+    if (first > last)
+        return EXIT_done;
+    Job job = {.m = c->module, .log = stderr};
+    PassRange range = {pass_info[first].name, pass_info[last].name, show, s};
+    PassStatus status = passes_run(&job, &range);
+    c->module = job.m;
+    if (status == PASS_broken)
+        leave_dump(s, job.m);
+    return (Exit)status;
+}
+
+static Exit make_plan(Session *s, Compiled *c)
+{
+    if (!plan_schedule)
+        return usage(s, "this build of mgc has no planner", "--print-after shows the program");
+    Plan *p = plan_schedule(c->module, &c->device, s->arena);
+    if (!p || !plan_place(p))
+        return EXIT_infeasible;
+    c->plan = p;
+    int broken = plan_check(p, stderr);
+    if (!broken)
+        return EXIT_done;
+    fprintf(stderr, "mgc: internal error: the plan breaks %d invariants\n", broken);
+    leave_dump(s, c->module);
+    return EXIT_internal;
+}
+
+Exit compile_middle(Session *s, Compiled *c, const char *after, const char *until)
+{
+    if (!after || !strcmp(after, "lower")) {
+        int broken = ir_verify(c->module, stderr);
+        if (broken) {
+            leave_dump(s, c->module);
+            return EXIT_internal;
+        }
+        show(s, "lower", &(Job){.m = c->module});
+    }
+    Exit wrong = run_passes(s, c, after, until);
+    return wrong || until ? wrong : make_plan(s, c);
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+Exit compile(Session *s)
+{
+    const Options *o = s->o;
+    Compiled c = {0};
+    const char *after = NULL;
+    Exit wrong = check_options(s);
+    if (!wrong && o->out)
+        wrong = output_replaceable(s, o->out);
+    if (!wrong)
+        wrong =
+            o->from ? read_dump(s, o->from, &c, &after) : compile_front(s, o->words.data[0], &c);
+    if (!wrong)
+        wrong = compile_middle(s, &c, after, last_pass(o));
+    return wrong || !c.plan ? wrong : write_outputs(s, &c);
+}

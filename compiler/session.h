@@ -1,0 +1,83 @@
+/* session.h - what one run of mgc works with, and the pieces of the driver. main() owns it all. */
+#ifndef MGC_SESSION_H
+#define MGC_SESSION_H
+
+#include "compiler/options.h"
+#include "grammar/grammar.h"
+#include "ir/plan.h"
+
+/* A build without the planner's files still checks, formats and prints programs. */
+#pragma weak plan_schedule
+#pragma weak plan_place
+#pragma weak plan_check
+#pragma weak plan_print
+#pragma weak plan_print_json
+#pragma weak plan_print_schedule
+
+typedef struct Session {
+    Arena *arena; /* lives as long as the process works */
+    Names *names;
+    Diag *diag;
+    const Options *o;
+} Session;
+
+/* pipeline.c: a model or an IR text, through the passes, to what the options ask for. */
+Exit compile(Session *s);
+
+/* What an input has become. The plan is NULL where the range of passes ends before it. */
+typedef struct Compiled {
+    Module *module;
+    Device device;
+    Plan *plan;
+} Compiled;
+
+/* Reads and elaborates the input named by the options (module, device). */
+Exit compile_front(Session *s, const char *path, Compiled *c);
+/* The passes after `from` (NULL: all of them) up to `until` (NULL: all, and the plan). */
+Exit compile_middle(Session *s, Compiled *c, const char *from, const char *until);
+
+/* explain.c */
+Exit explain_code(Session *s, const char *code);
+Exit explain_name(Session *s, const char *path, const char *name);
+
+/* commands.c */
+Exit command_run(Session *s);
+
+/* trace.c: the predicted timeline of one training step, as Chrome's trace JSON. */
+void trace_print(const Plan *p, FILE *out);
+
+/* summary.c: the one line after a compile. */
+void print_summary(const Session *s, const Compiled *c, FILE *out);
+/* "1.5 GiB", "812 ms", into a buffer of the arena. */
+const char *text_bytes(Arena *a, double bytes);
+const char *text_seconds(Arena *a, double seconds);
+
+/* home.c: where runtime and device descriptions lie: $MGC_HOME, or lib/mgc beside the folder that
+ * the executable really stands in. */
+const char *home_dir(Arena *a);
+
+/* device.c: reads a description by name, or the file itself if it ends in ".json". */
+Exit device_load(Session *s, const char *name, Device *d);
+
+/* llvm.c: the part that makes kernels, loaded when it is first needed. */
+bool llvm_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
+bool llvm_features(const Plan *p, const char **features);
+bool llvm_version(Arena *a, const char **version, const char **why_not);
+
+/* ---- files.c ------------------------------------------------------------------------------- */
+
+/* Reads a regular file whole and registers it; 0 after telling why it cannot. */
+uint32_t read_source(Session *s, const char *path);
+
+/* A text output that is there as a whole or not at all. path NULL or "-": standard output. */
+typedef struct Output {
+    FILE *file;
+    const char *path, *temp; /* temp is NULL where bytes go straight to their place */
+} Output;
+Exit output_open(Session *s, Output *out, const char *path);
+/* Keep it, or (on false) leave nothing behind. */
+Exit output_close(Session *s, Output *out, bool keep);
+/* Whether a file of that name may be replaced: there is none, or a regular one. */
+Exit output_replaceable(Session *s, const char *path);
+
+#endif

@@ -1,0 +1,91 @@
+/* write.c - the outputs of a compile: texts, the program as C or LLVM, the executable. */
+#include "compiler/write.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "codegen/link.h"
+
+static Exit emit_c(Session *s, const Plan *p)
+{
+    Output out;
+    const char *features = "";
+    if (!llvm_features(p, &features))
+        return EXIT_tool;
+    Exit wrong = output_open(s, &out, s->o->out);
+    if (wrong)
+        return wrong;
+    codegen_emit_c(p, features, out.file);
+    return output_close(s, &out, true);
+}
+
+/* LLVM writes to a file by name: a private one, then a copy to where it is wanted. */
+static Exit emit_llvm(Session *s, const Plan *p)
+{
+    Output out;
+    const char *features, *dir = temp_dir(s->arena, NULL);
+    if (!dir) {
+        diag_error(s->diag, (Span){0}, 543, "cannot make a temporary directory: %s",
+                   strerror(errno));
+        return EXIT_tool;
+    }
+    const char *path = arena_printf(s->arena, "%s/kernels.ll", dir);
+    Exit wrong = llvm_kernels(p, KERNEL_llvm_ir, path, &features) ? EXIT_done : EXIT_tool;
+    if (!wrong)
+        wrong = output_open(s, &out, s->o->out);
+    if (!wrong) {
+        FILE *in = fopen(path, "re");
+        for (int c; in && (c = getc(in)) != EOF;)
+            putc(c, out.file);
+        bool whole = in && !ferror(in);
+        wrong = output_close(s, &out, whole);
+        if (!whole) {
+            diag_error(s->diag, (Span){0}, 550, "cannot read '%s'", path);
+            wrong = EXIT_tool;
+        }
+        if (in)
+            fclose(in);
+    }
+    remove_dir(dir);
+    return wrong;
+}
+
+static Exit write_code(Session *s, const Plan *p)
+{
+    const Options *o = s->o;
+    const char *home = home_dir(s->arena);
+    if (!o->emit && !o->out)
+        return EXIT_done;
+    if (!o->emit)
+        return codegen_build(p, llvm_kernels, home, o->out) ? EXIT_done : EXIT_tool;
+    if (!strcmp(o->emit, "source"))
+        return codegen_source(p, llvm_kernels, home, o->out) ? EXIT_done : EXIT_tool;
+    return !strcmp(o->emit, "c") ? emit_c(s, p) : emit_llvm(s, p);
+}
+
+static Exit write_trace(Session *s, const Plan *p)
+{
+    Output out;
+    Exit wrong = s->o->trace ? output_open(s, &out, s->o->trace) : EXIT_done;
+    if (wrong || !s->o->trace)
+        return wrong;
+    trace_print(p, out.file);
+    return output_close(s, &out, true);
+}
+
+Exit write_outputs(Session *s, const Compiled *c)
+{
+    const Options *o = s->o;
+    if (o->plan)
+        (*o->plan ? plan_print_json : plan_print)(c->plan, stdout);
+    if (o->schedule)
+        plan_print_schedule(c->plan, stdout);
+    Exit wrong = write_trace(s, c->plan);
+    if (!wrong)
+        wrong = write_code(s, c->plan);
+    /* Where standard output carries a text, the line would be in its way. */
+    bool text = o->plan || o->schedule || o->print_after.n || (o->emit && !o->out);
+    if (!wrong && !text)
+        print_summary(s, c, stdout);
+    return wrong;
+}

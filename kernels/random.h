@@ -1,0 +1,17 @@
+/* random.h - what random.c and its body share. */
+#ifndef MGK_RANDOM_H
+#define MGK_RANDOM_H
+
+#include "kernels/isa.h"
+
+enum { MGK_WIDE = 16 }; /* counters encrypted side by side */
+
+typedef struct mgk_draw {
+    uint32_t key[2];
+    uint64_t step;
+    uint64_t first; /* global index of out[0] */
+    int64_t elements;
+    void *out;
+} mgk_draw;
+
+#endif

@@ -1,0 +1,134 @@
+/* strip.h - rows of attention as lanes: which (query, group) each is, and the way between tensors
+ * and scratch; continues attention_body.h, so no include guard. */
+
+#define LANES (MGK_STRIP_VECS * VL)
+
+#define Strip        NAME(Strip)
+#define strip_open   NAME(strip_open)
+#define strip_keys   NAME(strip_keys)
+#define strip_row    NAME(strip_row)
+#define strip_mask   NAME(strip_mask)
+#define pack_lanes   NAME(pack_lanes)
+#define unpack_lanes NAME(unpack_lanes)
+#define pack_rows    NAME(pack_rows)
+#define carve        NAME(carve)
+#define copy_block   NAME(copy_block)
+
+/* Rows [row0, row0 + rows) of (batch b, kv head h); row = query * group + g. */
+typedef struct Strip {
+    const mg_attention_desc *d;
+    int64_t b, h, rows;             /* rows <= LANES */
+    int64_t query[LANES], g[LANES]; /* of a lane; lanes past `rows` repeat the last one */
+    VI position[MGK_STRIP_VECS];    /* query of a lane, for the mask */
+} Strip;
+
+static void strip_open(Strip *s, const mg_attention_desc *d, int64_t b, int64_t h, int64_t row0)
+{
+    const int64_t all = d->queries * d->group;
+    int64_t query = row0 / d->group, g = row0 % d->group;
+    s->d = d;
+    s->b = b;
+    s->h = h;
+    s->rows = all - row0 < LANES ? all - row0 : LANES;
+    for (int64_t i = 0; i < LANES; i++) {
+        s->query[i] = query;
+        s->g[i] = g;
+        ((Int *)s->position)[i] = (Int)query;
+        if (i + 1 < s->rows && ++g == d->group) {
+            g = 0;
+            query++;
+        }
+    }
+}
+
+/* How many of the `keys` keys from t0 on any row of the strip sees. */
+MGK_INLINE int64_t strip_keys(const Strip *s, int64_t t0, int64_t keys)
+{
+    const int64_t seen = s->query[LANES - 1] + 1 - t0;
+    return !s->d->causal || seen > keys ? keys : seen;
+}
+
+/* Element 0 of a lane's row in a tensor with strides of (batch, query, kv, group). */
+MGK_INLINE int64_t strip_row(const Strip *s, int64_t lane, const int64_t stride[4])
+{
+    return s->b * stride[0] + s->query[lane] * stride[1] + s->h * stride[2] +
+           s->g[lane] * stride[3];
+}
+
+/* st[t][lane] = -inf where key t0 + t lies after the lane's query. */
+static void strip_mask(const Strip *s, int64_t t0, int64_t keys, T *st)
+{
+    if (!s->d->causal)
+        return;
+    for (int64_t t = s->query[0] + 1 > t0 ? s->query[0] + 1 - t0 : 0; t < keys; t++)
+        for (int j = 0; j < MGK_STRIP_VECS; j++) {
+            T *at = st + t * LANES + j * VL;
+            VI seen = s->position[j] >= (VI){0} + (Int)(t0 + t);
+            vstore(at, vwhere(seen, vload(at), vall(-(T)INFINITY)));
+        }
+}
+
+/* to[c][lane] = factor * row(lane)[c] for c < size; zeros in lanes past the strip's rows. */
+static void pack_lanes(const Strip *s, const T *from, const int64_t stride[4], int64_t size,
+                       T factor, T *to)
+{
+    for (int64_t lane = 0; lane < LANES; lane += VL)
+        for (int64_t c = 0; c < size; c += VL) {
+            V a[VL];
+            for (int64_t i = 0; i < VL; i++) {
+                const T *row = from + strip_row(s, lane + i, stride) + c;
+                a[i] = lane + i >= s->rows ? vall(0)
+                       : c + VL > size     ? vload_n(row, size - c, 0)
+                                           : vload(row);
+            }
+            vflip(a);
+            for (int64_t i = 0; i < VL && c + i < size; i++)
+                vstore(to + (c + i) * LANES + lane, a[i] * factor);
+        }
+}
+
+/* The inverse, into the tensor: row(lane)[c] = from[c][lane] * factor[lane]. */
+static void unpack_lanes(const Strip *s, const T *from, const T *factor, int64_t size, T *to,
+                         const int64_t stride[4])
+{
+    for (int64_t lane = 0; lane < s->rows; lane += VL)
+        for (int64_t c = 0; c < size; c += VL) {
+            V a[VL];
+            for (int64_t i = 0; i < VL; i++)
+                a[i] = c + i < size ? vload(from + (c + i) * LANES + lane) * vload(factor + lane)
+                                    : vall(0);
+            vflip(a);
+            for (int64_t i = 0; i < VL && lane + i < s->rows; i++) {
+                T *row = to + strip_row(s, lane + i, stride) + c;
+                if (c + VL > size)
+                    vstore_n(row, a[i], size - c);
+                else
+                    vstore(row, a[i]);
+            }
+        }
+}
+
+/* to[lane][c] = row(lane)[c] for c < size, zeros up to `wide` and in lanes past the rows. */
+static void pack_rows(const Strip *s, const T *from, const int64_t stride[4], int64_t size,
+                      int64_t wide, T *to)
+{
+    memset(to, 0, (size_t)(LANES * wide) * sizeof(T));
+    for (int64_t i = 0; i < s->rows; i++)
+        memcpy(to + i * wide, from + strip_row(s, i, stride), (size_t)size * sizeof(T));
+}
+
+/* The next `count` numbers of a scratch block, on a 64-byte boundary. */
+MGK_INLINE T *carve(char **scratch, int64_t count)
+{
+    T *p = (T *)*scratch;
+    *scratch += mgk_round_up(count * (int64_t)sizeof(T), 64);
+    return p;
+}
+
+/* Rows of keys or values side by side. In the tensor they lie a power of two apart as a rule, where
+ * they would evict one another from the first-level cache. */
+static void copy_block(T *to, const T *from, int64_t stride, int64_t rows, int64_t size)
+{
+    for (int64_t i = 0; i < rows; i++, from += stride, to += size)
+        memcpy(to, from, (size_t)size * sizeof(T));
+}

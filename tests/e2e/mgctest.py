@@ -1,0 +1,106 @@
+"""What the end-to-end tests share: mgc, programs, scratch folders. The standard library only."""
+
+import json
+import os
+import resource
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = os.environ.get("MGC_SOURCE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
+BUILD = os.environ.get("MGC_BUILD", os.path.join(SOURCE, "build"))
+MGC = os.path.join(BUILD, "mgc")
+MODELS = os.path.join(SOURCE, "models")
+
+# A model of one product on bytes: it compiles in no time.
+TINY = """dim hidden = 16, vocab = 256, seq = 8, batch = 4
+
+model tiny(tokens[batch, seq] : token(vocab)) {
+    embed : param[vocab, hidden] ~ normal(0.1) as "embed.weight"
+    head  : param[hidden, vocab] ~ normal(0.1) as "head.weight"
+    x = tanh(embed[tokens])
+    loss = cross_entropy(x @ head over hidden, next(tokens))
+}
+
+train {
+    optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
+    lr        cosine(peak = 1e-2, warmup = 5, steps = 50, floor = 1e-3)
+    clip      1.0
+    precision f32
+}
+
+layout {
+    device     cpu
+    mesh       pp = 1, dp = 1, cp = 1, tp = 1
+    microbatch 4
+    recompute  auto
+}
+"""
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+
+
+def model(name):
+    return os.path.join(MODELS, name)
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own, which is the working folder of what it runs."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="mgc-test-")
+        self.addCleanup(self.folder.cleanup)
+        self.dir = self.folder.name
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "wb" if isinstance(text, bytes) else "w") as f:
+            f.write(text)
+        return self.path(name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as f:
+            return f.read()
+
+    def run_program(self, *argv, timeout=120, env=None, preexec=None):
+        return subprocess.run([str(a) for a in argv], cwd=self.dir, capture_output=True, timeout=timeout,
+                              env={**os.environ, **(env or {})}, preexec_fn=preexec, check=False)
+
+    def mgc(self, *argv, **more):
+        """Runs mgc under a limit of memory; it must end by itself, whatever it is given."""
+        r = self.run_program(MGC, *argv, preexec=limit_memory, **more)
+        self.assertGreaterEqual(r.returncode, 0, f"mgc died of a signal: {r.stderr[-2000:]}")
+        r.out, r.err = r.stdout.decode(errors="replace"), r.stderr.decode(errors="replace")
+        return r
+
+    def compiles(self, *argv, **more):
+        r = self.mgc(*argv, **more)
+        self.assertEqual(r.returncode, 0, r.err[-4000:])
+        return r
+
+    def trains(self, *argv, code=0, **more):
+        r = self.run_program(*argv, **more)
+        r.out, r.err = r.stdout.decode(errors="replace"), r.stderr.decode(errors="replace")
+        self.assertEqual(r.returncode, code, r.err[-4000:] + r.out[-1000:])
+        return r
+
+    def metrics(self, run):
+        with open(os.path.join(self.dir, run, "metrics.jsonl"), encoding="utf-8") as f:
+            return [json.loads(line) for line in f]
+
+    def text(self, size, seed=1):
+        """A file of English-looking bytes, the same for the same seed."""
+        import random
+        r = random.Random(seed)
+        words = ["".join(r.choice("etaoinshrdlu") for _ in range(r.randint(1, 8))) for _ in range(200)]
+        out = []
+        while sum(len(w) + 1 for w in out) < size:
+            out += r.choices(words, k=50)
+        return self.write(f"text{seed}.txt", " ".join(out)[:size])
+
+
+main = unittest.main

@@ -1,0 +1,75 @@
+"""Installed somewhere else, mgc finds what it comes with, from any folder and by any link."""
+
+import os
+import shutil
+
+import mgctest
+from mgctest import TINY
+
+
+class Install(mgctest.Case):
+    def setUp(self):
+        super().setUp()
+        r = self.run_program("cmake", "--install", mgctest.BUILD, "--prefix", self.path("far/away"))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.write("m.mg", TINY)
+        self.mgc_path = self.path("far/away/bin/mgc")
+
+    def build_and_train(self, mgc, out, **more):
+        r = self.run_program(mgc, "m.mg", "-o", out, **more)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.trains("./" + out, "--data", self.text(4000), "--steps", 2)
+
+    def test_layout(self):
+        files = {os.path.relpath(os.path.join(d, f), self.path("far/away"))
+                 for d, _, names in os.walk(self.path("far/away")) for f in names}
+        self.assertEqual(files, {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h",
+                                 "lib/mgc/devices/cpu.json", "lib/mgc/devices/cpu2t.json"})
+
+    def test_moved(self):
+        """The whole prefix can move, and nothing of the build tree is needed."""
+        shutil.move(self.path("far"), self.path("further"))
+        self.build_and_train(self.path("further/away/bin/mgc"), "train")
+
+    def test_through_a_link(self):
+        os.symlink(self.mgc_path, self.path("compiler"))
+        self.build_and_train("./compiler", "train")
+
+    def test_by_home(self):
+        shutil.copy(self.mgc_path, self.path("alone"))
+        r = self.run_program("./alone", "m.mg", "-o", "train")
+        self.assertEqual(r.returncode, 2)  # it finds no device
+        self.assertIn(b"no descriptions were found", r.stderr)
+        self.build_and_train("./alone", "train", env={"MGC_HOME": self.path("far/away/lib/mgc")})
+
+    def test_missing_runtime(self):
+        os.remove(self.path("far/away/lib/mgc/libmgrt.a"))
+        r = self.run_program(self.mgc_path, "m.mg", "-o", "train")
+        self.assertEqual(r.returncode, 4)
+        self.assertFalse(os.path.exists(self.path("train")))
+
+    def test_missing_kernels(self):
+        os.remove(self.path("far/away/lib/mgc/libmgc_llvm.so"))
+        r = self.run_program(self.mgc_path, "m.mg", "--check")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        r = self.run_program(self.mgc_path, "m.mg", "-o", "train")
+        self.assertEqual(r.returncode, 4)
+        self.assertIn(b"MG0554", r.stderr)
+
+    def test_missing_compiler(self):
+        r = self.run_program(self.mgc_path, "m.mg", "-o", "train", env={"MGC_CC": "no-such-cc"})
+        self.assertEqual(r.returncode, 4)
+        self.assertIn(b"no-such-cc", r.stderr)
+        r = self.run_program(self.mgc_path, "m.mg", "-o", "train", env={"MGC_CC": "false"})
+        self.assertEqual(r.returncode, 4)
+        self.assertEqual(sorted(os.listdir(self.dir)), ["far", "m.mg"])
+
+    def test_an_old_output_stays_where_the_new_one_fails(self):
+        self.write("train", "precious")
+        r = self.run_program(self.mgc_path, "m.mg", "-o", "train", env={"MGC_CC": "false"})
+        self.assertEqual(r.returncode, 4)
+        self.assertEqual(self.read("train"), b"precious")
+
+
+if __name__ == "__main__":
+    mgctest.main()

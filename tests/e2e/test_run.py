@@ -1,0 +1,115 @@
+"""From a shipped model to a trained one: the summary, the log, the checkpoint, the sample."""
+
+import json
+import os
+import re
+
+import mgctest
+from mgctest import TINY, model
+
+
+class Run(mgctest.Case):
+    def test_summary(self):
+        r = self.compiles(model("mlp.mg"), "-o", "train")
+        self.assertEqual(len(r.out.splitlines()), 1)
+        self.assertRegex(r.out, r"^mlp: 1 rank, layout default on cpu; peak .+ of .+; step .+ predicted; MFU \d+%; "
+                                r"no communication$")
+        self.assertEqual(os.listdir(self.dir), ["train"])
+        self.assertEqual(self.compiles(model("mlp.mg"), "--check").out, r.out)
+
+    def test_loss_falls(self):
+        """A model on a text with structure learns it: the loss goes well below that of guessing."""
+        self.compiles(model("mlp.mg"), "-o", "train")
+        data = self.text(60_000)
+        self.trains("./train", "--data", data, "--val-fraction", "0.1", "--steps", 120, "--out", "run")
+        rows = self.metrics("run")
+        steps = [m for m in rows if "grad_norm" in m]
+        self.assertEqual([m["step"] for m in steps], list(range(1, 121)))
+        for key in ("loss", "grad_norm", "lr", "step_ms", "tokens_per_s"):
+            self.assertTrue(all(isinstance(m[key], (int, float)) for m in steps), key)
+        self.assertAlmostEqual(steps[0]["loss"], 5.545, delta=0.15)  # ln 256
+        self.assertLess(steps[-1]["loss"], 2.9)  # the entropy of single letters is above
+        self.assertIn(b"<svg", self.read("run/loss.svg"))
+        kept = sorted(os.listdir(self.path("run/ckpt")))
+        self.assertEqual(kept[-1], "step-00000120")
+        r = self.trains("./train", "--resume", "--out", "run", "--sample", 200, "--prompt", "the ")
+        self.assertGreater(len(r.out), 200)
+
+    def test_one_thread_or_two(self):
+        """How many threads work changes no bit, nor does which run it is."""
+        self.compiles(model("llama_mini.mg"), "-D", "layers=2", "-o", "train")
+        data, losses = self.text(20_000), []
+        for run, threads in (("a", 1), ("b", 2), ("c", 2)):
+            self.trains("./train", "--data", data, "--steps", 4, "--threads", threads, "--out", run)
+            losses.append([(m["loss"], m["grad_norm"]) for m in self.metrics(run) if "grad_norm" in m])
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(losses[1], losses[2])
+
+    def test_microbatch_is_no_mathematics(self):
+        """Two rounds of two sequences are one of four, up to the order of sums."""
+        data, losses = self.text(20_000), []
+        for n in (4, 2, 1):
+            f = self.write("m.mg", TINY.replace("microbatch 4", f"microbatch {n}"))
+            self.compiles(f, "-o", "train")
+            self.trains("./train", "--data", data, "--steps", 10, "--out", f"run{n}")
+            losses.append([m["loss"] for m in self.metrics(f"run{n}") if "grad_norm" in m])
+        for other in losses[1:]:
+            for a, b in zip(losses[0], other):
+                self.assertAlmostEqual(a, b, delta=2e-5 * a)
+
+    def test_layout_from_a_file_and_by_name(self):
+        extra = TINY + "\nlayout small : default {\n    microbatch 2\n}\n"
+        f = self.write("m.mg", extra)
+        self.assertIn("microbatch 2", self.compiles(f, "--layout=small", "--print-after=lower").out)
+        self.assertIn("microbatch 4", self.compiles(f, "--print-after=lower").out)
+        self.write("l.mg", "layout mine : default {\n    microbatch 1\n}\n")
+        self.assertIn("microbatch 1", self.compiles(f, "--layout=l.mg", "--print-after=lower").out)
+        self.assertEqual(self.mgc(f, "--layout=large", "--check").returncode, 1)
+
+    def test_does_not_fit(self):
+        """Too much memory is an error that names who holds it; exit 3, and no program."""
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpu2t.json"), encoding="utf-8") as d:
+            small = {**json.load(d), "name": "small", "memory": 4 << 20, "threads": 2}
+        self.write("small.json", json.dumps(small))
+        r = self.mgc(model("llama_mini.mg"), "--device=small.json", "-o", "train")
+        self.assertEqual(r.returncode, 3, r.err)
+        self.assertRegex(r.err, r"MG05\d\d")
+        self.assertIn("llama_mini.mg:", r.err)
+        self.assertEqual(os.listdir(self.dir), ["small.json"])
+
+    def test_plan_json(self):
+        p = json.loads(self.compiles(model("llama_mini.mg"), "--plan=json", "--device=cpu2t").out)
+        for key in ("ranks", "mesh", "params", "flops_per_step", "arena_bytes", "live_bound_bytes", "memory",
+                    "capacity_bytes", "step_ms", "mfu", "bubble", "exposed_comm_ms", "collectives"):
+            self.assertIn(key, p)
+        for owner in ("params", "grads", "optimizer", "activations", "comm", "workspace"):
+            self.assertIn(owner, p["memory"])
+        c = dict(layers=4, hidden=160, heads=10, kv=5, head=16, ffn=432, vocab=256)
+        layer = c["hidden"] * c["head"] * (2 * c["heads"] + 2 * c["kv"]) + 3 * c["hidden"] * c["ffn"] + 2 * c["hidden"]
+        params = c["layers"] * layer + 2 * c["vocab"] * c["hidden"] + c["hidden"]
+        self.assertEqual(p["params"], params)
+        self.assertEqual(p["memory"]["params"] // 4 * 4, p["memory"]["params"])
+        self.assertGreaterEqual(p["memory"]["params"], 4 * params)
+        self.assertLess(p["memory"]["params"], 4 * params + 64 * 16)
+        self.assertGreaterEqual(p["arena_bytes"], p["live_bound_bytes"])
+        self.assertEqual((p["ranks"], p["collectives"], p["exposed_comm_ms"]), (1, [], 0))
+        self.assertGreater(p["flops_per_step"], 6 * (params - 256 * 160) * 16 * 128)
+        self.assertTrue(0 < p["mfu"] <= 1)
+
+    def test_trace(self):
+        self.compiles(model("mlp.mg"), "--trace", "t.json", "--check")
+        events = json.loads(self.read("t.json"))["traceEvents"]
+        self.assertGreater(len(events), 10)
+        end = max(e["ts"] + e["dur"] for e in events)
+        plan = json.loads(self.compiles(model("mlp.mg"), "--plan=json").out)
+        self.assertAlmostEqual(end / 1e3, plan["step_ms"], delta=0.01 * plan["step_ms"])
+
+    def test_emitted_llvm(self):
+        r = self.compiles(model("mlp.mg"), "--emit=llvm")
+        self.assertTrue(re.search(r"(?m)^define .*@k_", r.out))
+        self.compiles(model("mlp.mg"), "--emit=llvm", "-o", "k.ll")
+        self.assertEqual(self.read("k.ll").decode(), r.out)
+
+
+if __name__ == "__main__":
+    mgctest.main()

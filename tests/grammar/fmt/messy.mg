@@ -1,0 +1,39 @@
+# RUN: %front fmt %s | diff - %S/messy.expected
+# RUN: %front fmt %S/messy.expected | diff - %S/messy.expected
+# RUN: %front roundtrip %s
+dim a=3,b   =  4*a      # sizes  
+
+
+# a block
+block f ( x[a] ,y , along s,over d, eps=, theta=-1e-4,causal){ # opens
+# inside
+w:param[a,b]~normal(0.02/sqrt(2*a)) as "w.weight"[(b   a)]
+bias : param[b] = -(1) as "b"
+gain : param[] = 1 / 2
+
+# after a gap
+
+x=x@w over(a) @ w over ( a,b ) # trailing
+  return f(((x+1)*y)[x->y,x], # moves up
+   along (s,t),over(d),k=2 where r<=1) as "p" # close
+}
+block g(t:token(a), u [b]:token(a)) { return t } const c=1,
+d=2
+model m(t[a,b]:token(a)){ dim q=a
+repeat a as "l.{}"{repeat b{x=x
+
+}
+
+# last
+} }
+train{optimizer adamw(betas=(0.9,5e-1)) clip 1}
+layout{ device h100 x 8
+mesh tp=1,dp=2
+a,b->tp,dp(zigzag,k=1f1b)
+state->dp
+pad a to 5,b to 6
+assert peak<76   GB,e<=10 %,s<5 ms
+recompute auto
+microbatch 1} # end
+layout n:default{}
+# the end

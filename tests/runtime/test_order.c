@@ -1,0 +1,189 @@
+/* The order of the data, and the learning rate: pure functions, checked against their definitions.
+ */
+#include "unit.h"
+
+#include <unistd.h>
+
+static void permutes(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n <= 5000; n += n < 300 ? 1 : 997) {
+        char *seen = calloc(n, 1);
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t to = rt_permute(7, n, i);
+            assert_true(to < n);
+            assert_int_equal(seen[to]++, 0);
+        }
+        free(seen);
+    }
+    /* Far apart numbers of a huge range stay in it, and do not meet. */
+    uint64_t n = ((uint64_t)1 << 40) + 12345;
+    assert_true(rt_permute(1, n, 0) < n && rt_permute(1, n, n - 1) < n);
+    assert_true(rt_permute(1, n, 0) != rt_permute(1, n, n - 1));
+}
+
+static void permutations_differ(void **state)
+{
+    (void)state;
+    int same = 0, fixed = 0, next = 0;
+    for (uint64_t i = 0; i < 1000; i++) {
+        same += rt_permute(1, 1000, i) == rt_permute(2, 1000, i);
+        fixed += rt_permute(1, 1000, i) == i;
+        next += rt_permute(1, 1000, i) + 1 == rt_permute(1, 1000, (i + 1) % 1000);
+    }
+    assert_true(same < 12 && fixed < 12 && next < 12); /* one each is what chance gives */
+}
+
+enum { SEQ = 8 };
+
+static rt_data *open_bytes(const unsigned char *bytes, const size_t *n, int files, char **path)
+{
+    const char *item[4];
+    for (int i = 0; i < files; i++) {
+        item[i] = path[i] = unit_file(bytes, n[i]);
+        bytes += n[i];
+    }
+    return rt_data_open(&(rt_list){item, files}, "data", SEQ, 256);
+}
+
+static void forget(char **path, int files)
+{
+    for (int i = 0; i < files; i++) {
+        unlink(path[i]);
+        free(path[i]);
+    }
+}
+
+/* Two files whose bytes say where they lie: every window is SEQ + 1 neighbours of one file; an
+ * epoch has no window twice; the same index gives the same window; another seed another order. */
+static void windows(void **state)
+{
+    (void)state;
+    unsigned char bytes[200];
+    size_t n[] = {120, 80};
+    char *path[2];
+    for (int i = 0; i < 200; i++)
+        bytes[i] = (unsigned char)i;
+    rt_data *d = open_bytes(bytes, n, 2, path);
+    assert_int_equal(d->windows, 120 / SEQ - 1 + 80 / SEQ - 1);
+    int moved = 0, touched[200] = {0};
+    for (int epoch = 0; epoch < 60; epoch++) {
+        bool started[200] = {false};
+        for (int64_t i = 0; i < d->windows; i++) {
+            int32_t w[SEQ + 1], again[SEQ + 1], other[SEQ + 1];
+            rt_data_window(d, 5, epoch * d->windows + i, w);
+            rt_data_window(d, 5, epoch * d->windows + i, again);
+            rt_data_window(d, 6, epoch * d->windows + i, other);
+            assert_memory_equal(w, again, sizeof w);
+            moved += memcmp(w, other, sizeof w) != 0;
+            for (int k = 0; k <= SEQ; k++) {
+                assert_int_equal(w[k], w[0] + k);
+                touched[w[k]]++;
+            }
+            assert_true(w[SEQ] < 120 || w[0] >= 120);
+            assert_false(started[w[0]]);
+            started[w[0]] = true;
+        }
+    }
+    assert_true(moved > 50 * (int)d->windows);
+    for (int i = 0; i < 200; i++)
+        assert_true(touched[i] > 0);
+    rt_data_close(d);
+    forget(path, 2);
+}
+
+static void windows_in_order(void **state)
+{
+    (void)state;
+    unsigned char bytes[100];
+    size_t n[] = {SEQ + 1, 42, 49};
+    char *path[3];
+    for (int i = 0; i < 100; i++)
+        bytes[i] = (unsigned char)i;
+    rt_data *d = open_bytes(bytes, n, 3, path);
+    rt_data_in_order(d);
+    assert_int_equal(d->windows, 1 + 41 / SEQ + 48 / SEQ);
+    static const int start[] = {0, 9, 17, 25, 33, 41, 51, 59, 67, 75, 83, 91};
+    for (int64_t i = 0; i < d->windows; i++) {
+        int32_t w[SEQ + 1];
+        rt_data_window_in_order(d, i, w);
+        assert_int_equal(w[0], start[i]);
+        assert_int_equal(w[SEQ], start[i] + SEQ);
+    }
+    rt_data_close(d);
+    forget(path, 3);
+}
+
+static void holds_out_the_end(void **state)
+{
+    (void)state;
+    unsigned char bytes[200];
+    size_t n[] = {120, 80};
+    char *path[2];
+    for (int i = 0; i < 200; i++)
+        bytes[i] = (unsigned char)i;
+    rt_data *d = open_bytes(bytes, n, 2, path), *v = rt_data_hold_out(d, 0.45);
+    assert_int_equal(v->tokens, 90); /* ten of the first file, and all of the second */
+    assert_int_equal(v->nsegments, 2);
+    assert_int_equal(v->windows, 1 + 79 / SEQ);
+    assert_int_equal(d->tokens, 110);
+    assert_int_equal(d->nsegments, 1);
+    rt_data_close(d);
+    rt_data_close(v);
+    forget(path, 2);
+}
+
+static void holds_out_a_tail(void **state)
+{
+    (void)state;
+    unsigned char bytes[200];
+    size_t n[] = {200};
+    char *path[1];
+    for (int i = 0; i < 200; i++)
+        bytes[i] = (unsigned char)i;
+    rt_data *d = open_bytes(bytes, n, 1, path), *v = rt_data_hold_out(d, 0.25);
+    assert_int_equal(d->tokens, 150);
+    assert_int_equal(v->tokens, 50);
+    int32_t w[SEQ + 1];
+    for (int64_t i = 0; i < 10 * d->windows; i++) {
+        rt_data_window(d, 1, i, w);
+        assert_true(w[SEQ] < 150);
+    }
+    for (int64_t i = 0; i < v->windows; i++) {
+        rt_data_window_in_order(v, i, w);
+        assert_int_equal(w[0], 150 + i * SEQ);
+    }
+    rt_data_close(d);
+    rt_data_close(v);
+    forget(path, 1);
+}
+
+static void learning_rates(void **state)
+{
+    (void)state;
+    mg_lr c = {MG_LR_COSINE, 3e-4, 3e-5, 10, 110};
+    assert_true(fabs(rt_lr(&c, 0) - 3e-5) < 1e-18 && rt_lr(&c, 9) == 3e-4);
+    assert_true(fabs(rt_lr(&c, 10) - 3e-4) < 1e-18);
+    assert_true(fabs(rt_lr(&c, 4) - 1.5e-4) < 1e-18);
+    assert_true(fabs(rt_lr(&c, 60) - 1.65e-4) < 1e-16);
+    assert_true(fabs(rt_lr(&c, 35) - (3e-5 + 2.7e-4 * (2 + sqrt(2)) / 4)) < 1e-16);
+    assert_true(fabs(rt_lr(&c, 110) - 3e-5) < 1e-18 && rt_lr(&c, 500) == rt_lr(&c, 110));
+    mg_lr l = {MG_LR_LINEAR, 1, 0.5, 0, 4};
+    assert_true(rt_lr(&l, 0) == 1 && rt_lr(&l, 1) == 0.875 && rt_lr(&l, 4) == 0.5 &&
+                rt_lr(&l, 9) == 0.5);
+    mg_lr k = {MG_LR_CONSTANT, 0.25, 0, 2, 10};
+    assert_true(rt_lr(&k, 0) == 0.125 && rt_lr(&k, 1) == 0.25 && rt_lr(&k, 7) == 0.25);
+    mg_lr s = {MG_LR_COSINE, 1, 0, 5, 5}; /* all warm-up */
+    assert_true(rt_lr(&s, 4) == 1 && rt_lr(&s, 5) == 1 && rt_lr(&s, 6) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(permutes),          cmocka_unit_test(permutations_differ),
+        cmocka_unit_test(windows),           cmocka_unit_test(windows_in_order),
+        cmocka_unit_test(holds_out_the_end), cmocka_unit_test(holds_out_a_tail),
+        cmocka_unit_test(learning_rates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+/* The pool gives every unit to exactly one thread, in ranges of at least a grain, whoever sleeps.
+ */
+#include "unit.h"
+
+#include <unistd.h>
+
+enum { UNITS = 1000 };
+
+typedef struct seen {
+    atomic_int unit[UNITS];
+    atomic_int ranges;
+    int64_t grain, units;
+    atomic_int bad;
+} seen;
+
+static void mark(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    seen *s = ctx;
+    atomic_fetch_add(&s->ranges, 1);
+    if (end - begin < s->grain && end - begin < s->units)
+        atomic_fetch_add(&s->bad, 1);
+    if ((uintptr_t)scratch % 64)
+        atomic_fetch_add(&s->bad, 1);
+    *(int64_t *)scratch = begin; /* no two threads have the same scratch */
+    for (int64_t i = begin; i < end; i++)
+        atomic_fetch_add(&s->unit[i], 1);
+    if (*(int64_t *)scratch != begin)
+        atomic_fetch_add(&s->bad, 1);
+}
+
+static void covers(void **state)
+{
+    (void)state;
+    static seen s;
+    static const int threads[] = {1, 2, 3, 8};
+    for (int k = 0; k < 4; k++) {
+        rt_pool *p = rt_pool_new(threads[k], false);
+        uint64_t seed = 3;
+        rt_pool_scratch(p, 100);
+        for (int round = 0; round < 2000; round++) {
+            int64_t units = (int64_t)(unit_random(&seed) % UNITS),
+                    grain = (int64_t)(unit_random(&seed) % 50);
+            memset(&s, 0, sizeof s);
+            s.grain = grain;
+            s.units = units;
+            if (round % 100 == 0)
+                usleep(300); /* the workers fall asleep */
+            rt_pool_run(p, units, grain, mark, &s);
+            int64_t most = grain > 1 ? units / grain : units;
+            most = most < 1 ? 1 : most < threads[k] ? most : threads[k];
+            assert_int_equal(s.ranges, units ? most : 0);
+            assert_int_equal(s.bad, 0);
+            for (int64_t i = 0; i < UNITS; i++)
+                assert_int_equal(s.unit[i], i < units);
+        }
+        rt_pool_free(p);
+    }
+}
+
+static void slow_first(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    if (begin == 0)
+        usleep(500); /* longer than the others spin for it */
+    atomic_fetch_add((atomic_int *)ctx, (int)(end - begin));
+}
+
+static void slow_last(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    if (end == 4)
+        usleep(500); /* the caller sleeps */
+    atomic_fetch_add((atomic_int *)ctx, (int)(end - begin));
+}
+
+static void waits(void **state)
+{
+    (void)state;
+    rt_pool *p = rt_pool_new(4, false);
+    for (int i = 0; i < 100; i++) {
+        atomic_int done = 0;
+        rt_pool_run(p, 4, 1, i % 2 ? slow_first : slow_last, &done);
+        assert_int_equal(done, 4);
+    }
+    rt_pool_free(p);
+}
+
+static void pins(void **state)
+{
+    (void)state;
+    int n = rt_default_threads();
+    assert_true(n >= 1);
+    atomic_int done = 0;
+    rt_pool *p = rt_pool_new(n, true);
+    rt_pool_run(p, 4, 1, slow_last, &done);
+    assert_int_equal(done, 4);
+    rt_pool_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(covers), cmocka_unit_test(waits),
+                                       cmocka_unit_test(pins)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
