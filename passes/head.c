@@ -72,6 +72,23 @@ static Value other_operand(const Ins *dot, Value v)
     return dot->in[0] == v ? dot->in[1] : dot->in[1] == v ? dot->in[0] : 0;
 }
 
+/* Are two values the same computation? The backward part may compute again what the forward part
+ * did not keep; the head needs it only once. */
+static bool same_value(const Module *m, Value a, Value b, int depth)
+{
+    const Ins *x = m->values.data[a].def, *y = m->values.data[b].def;
+    if (a == b)
+        return true;
+    if (!x || !y || depth == 0 || x->op != y->op || x->body || x->nin != y->nin ||
+        !op_is(x->op, CHEAP | POINTWISE | FUSE) || x->home != y->home ||
+        !attrs_equal(x->op, &x->attrs, &y->attrs) || !type_equal(type_of(m, a), type_of(m, b)))
+        return false;
+    for (uint32_t k = 0; k < x->nin; k++)
+        if (!same_value(m, x->in[k], y->in[k], depth - 1))
+            return false;
+    return true;
+}
+
 /* The two products that take dlogits. */
 static bool match_gradients(Head *h)
 {
@@ -86,7 +103,7 @@ static bool match_gradients(Head *h)
         Value other = other_operand(ins, h->grad->out[0]);
         if (other == h->w && ins->nin == 2)
             h->dx = ins;
-        else if (other == h->x)
+        else if (other && same_value(h->m, other, h->x, 12))
             h->dw = ins;
     }
     return h->dx && h->dw && type_equal(type_of(h->m, h->dx->out[0]), type_of(h->m, h->x)) &&
