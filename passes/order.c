@@ -75,7 +75,9 @@ void order_region(Module *m, Region *r, Arena *tmp)
     for (int i = 0; i <= o.n; i++)
         if (i == o.n || op_is(r->ins.data[i]->op, EFFECT)) {
             order_part(&o, from, i, out, &n);
-            from = i;
+            if (i < o.n)
+                order_part(&o, i, i + 1, out, &n);
+            from = i + 1;
         }
     for (int i = 0; i < n && n == o.n; i++)
         r->ins.data[i] = out[i];
