@@ -1,6 +1,7 @@
 /* fuse_emit.c - writes a region anew: each cluster as one `fused` instruction, in an order in which
  * everything comes after what it reads, and otherwise as before. */
 #include "passes/fuse.h"
+#include "passes/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,24 @@ static void enter(Emit *e, Value v, Value as)
     vec_push(e->f->tmp, &e->entered, v);
 }
 
+/* An instruction of the body that computes what `def` would there: the program may compute a value
+ * once for the loss and once for its gradient. 0 if there is none. */
+static Value computed_already(const Emit *e, const Builder *b, const Ins *def)
+{
+    const Module *m = e->f->m;
+    for (size_t k = 0; k < b->region->ins.n; k++) {
+        const Ins *i = b->region->ins.data[k];
+        bool same = i->op == def->op && i->nin == def->nin &&
+                    attrs_equal(i->op, &i->attrs, &def->attrs) &&
+                    type_equal(type_of(m, i->out[0]), type_of(m, def->out[0]));
+        for (uint32_t n = 0; same && n < def->nin; n++)
+            same = i->in[n] == map_get(&e->inner, def->in[n]);
+        if (same)
+            return i->out[0];
+    }
+    return 0;
+}
+
 /* Makes v known in the body: as an operand, or computed there. */
 static void provide(Emit *e, const Cluster *c, Builder *b, Value v)
 {
@@ -38,8 +57,35 @@ static void provide(Emit *e, const Cluster *c, Builder *b, Value v)
     }
     for (uint32_t k = 0; k < def->nin; k++)
         provide(e, c, b, def->in[k]);
+    Value known = computed_already(e, b, def);
+    if (known) {
+        enter(e, v, known);
+        return;
+    }
     ir_clone(b, def, &e->inner);
     vec_push(f->tmp, &e->entered, v);
+}
+
+/* What a kernel's result is called where the program has no name for it: after its last op. */
+static Name result_name(const Fuse *f, Value v)
+{
+    const ValueInfo *info = &f->m->values.data[v];
+    return info->name ? info->name : name_intern(f->m->names, op_info[info->def->op].name);
+}
+
+/* The body's results, each once: which of them stands for each of the shape's. */
+static int body_results(Emit *e, const Shape *s, Region *body, int which[FUSE_OPERANDS])
+{
+    for (int k = 0; k < s->nout; k++) {
+        Value v = map_get(&e->inner, s->out[k]);
+        size_t at = 0;
+        while (at < body->results.n && body->results.data[at] != v)
+            at++;
+        which[k] = (int)at;
+        if (at == body->results.n)
+            vec_push(e->f->m->arena, &body->results, v);
+    }
+    return (int)body->results.n;
 }
 
 /* The kernel is named, placed and blamed after the last of its results. */
@@ -58,11 +104,10 @@ static void emit_cluster(Emit *e, const Cluster *c)
     Region *body = region_new(f->m, f->r);
     Builder inner = builder_like(f, body, last), outer = builder_like(f, f->r, last);
     Type types[FUSE_OPERANDS];
+    int which[FUSE_OPERANDS];
     e->entered.n = 0;
-    for (int k = 0; k < s->nout; k++) {
+    for (int k = 0; k < s->nout; k++)
         provide(e, c, &inner, s->out[k]);
-        types[k] = *type_of(f->m, s->out[k]);
-    }
     Value in[FUSE_OPERANDS];
     int nin = 0;
     for (int k = 0; k < s->nin; k++) /* what a trimmed body does not read is no operand */
@@ -71,13 +116,15 @@ static void emit_cluster(Emit *e, const Cluster *c)
     body->args.n = 0;
     for (int k = 0; k < nin; k++)
         vec_push(f->m->arena, &body->args, map_get(&e->inner, in[k]));
-    for (int k = 0; k < s->nout; k++)
-        vec_push(f->m->arena, &body->results, map_get(&e->inner, s->out[k]));
+    int nout = body_results(e, s, body, which);
+    for (int k = 0; k < nout; k++)
+        types[k] = *type_of(f->m, body->results.data[k]);
     Attrs a = {.kind = name_intern(f->m->names, kinds[s->kind])};
-    Ins *fused = build_typed(&outer, OP_fused, &a, nin, in, s->nout, types, body);
-    for (int k = 0; k < s->nout; k++) {
-        f->m->values.data[fused->out[k]].name = f->m->values.data[s->out[k]].name;
-        e->replaced[s->out[k]] = fused->out[k];
+    Ins *fused = build_typed(&outer, OP_fused, &a, nin, in, nout, types, body);
+    for (int k = s->nout - 1; k >= 0; k--) {
+        Value v = fused->out[which[k]];
+        f->m->values.data[v].name = result_name(f, s->out[k]);
+        e->replaced[s->out[k]] = v;
     }
     for (size_t k = 0; k < e->entered.n; k++)
         map_set(f->m, &e->inner, e->entered.data[k], 0);

@@ -16,12 +16,21 @@
 
 /* ---- dims ----------------------------------------------------------------------------------- */
 
+/* With its size: a window is a dim of the same name and another size. */
+static bool has(const DimList *l, Dim d)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->dim[i].name == d.name && l->dim[i].size == d.size)
+            return true;
+    return false;
+}
+
 bool dims_equal(const DimList *a, const DimList *b)
 {
     if (a->n != b->n)
         return false;
     for (int i = 0; i < a->n; i++)
-        if (!dims_have(b, a->dim[i].name))
+        if (!has(b, a->dim[i]))
             return false;
     return true;
 }
@@ -41,13 +50,13 @@ static DimList dims_of(const Type *t)
     return l;
 }
 
-/* False if there is no room. */
+/* False if there is no room, or a dim would have two sizes. */
 static bool dims_join(DimList *l, const DimList *more)
 {
     for (int i = 0; i < more->n; i++) {
-        if (dims_have(l, more->dim[i].name))
+        if (has(l, more->dim[i]))
             continue;
-        if (l->n == MAX_RANK)
+        if (l->n == MAX_RANK || dims_have(l, more->dim[i].name))
             return false;
         l->dim[l->n++] = more->dim[i];
     }
@@ -112,7 +121,7 @@ static const char *collect_ins(Look *l, const Ins *i)
     for (uint32_t k = 0; k < i->nin; k++) {
         DimList d = dims_of(type_of(m, i->in[k]));
         if (!dims_join(&l->s->space, &d))
-            return "it would iterate more dims than a tensor can have";
+            return "it would iterate more dims than a tensor can have, or one dim in two sizes";
         if (!add_input(l, i->in[k]))
             return "it would take too many operands";
         const Ins *def = m->values.data[i->in[k]].def;
@@ -122,7 +131,7 @@ static const char *collect_ins(Look *l, const Ins *i)
     }
     DimList d = dims_of(type_of(m, i->out[0]));
     if (!dims_join(&l->s->space, &d))
-        return "it would iterate more dims than a tensor can have";
+        return "it would iterate more dims than a tensor can have, or one dim in two sizes";
     l->rotates |= i->op == OP_rotate;
     if (!reduction(i))
         return NULL;

@@ -14,8 +14,6 @@
 #include "passes/passes.h"
 #include "passes/walk.h"
 
-#include <string.h>
-
 typedef struct Head {
     Module *m;
     Region *r;
@@ -69,25 +67,26 @@ static bool match_logits(Head *h, Ins *xent)
            !is_view(h->m, h->w) && dense_rows(type_of(h->m, h->x), &h->logits->attrs.over);
 }
 
-/* Is b computed just as a is? The backward pass makes cheap values again rather than keep them. */
-static bool same_value(const Module *m, Value a, Value b, int depth)
-{
-    const Ins *p = m->values.data[a].def, *q = m->values.data[b].def;
-    if (a == b)
-        return true;
-    if (!p || !q || depth == 0 || p->op != q->op || p->nin != q->nin || !op_is(p->op, CHEAP) ||
-        !type_equal(type_of(m, a), type_of(m, b)) ||
-        memcmp(&p->attrs, &q->attrs, sizeof p->attrs) != 0)
-        return false;
-    for (uint32_t k = 0; k < p->nin; k++)
-        if (!same_value(m, p->in[k], q->in[k], depth - 1))
-            return false;
-    return true;
-}
-
 static Value other_operand(const Ins *dot, Value v)
 {
     return dot->in[0] == v ? dot->in[1] : dot->in[1] == v ? dot->in[0] : 0;
+}
+
+/* Are two values the same computation? The backward part may compute again what the forward part
+ * did not keep; the head needs it only once. */
+static bool same_value(const Module *m, Value a, Value b, int depth)
+{
+    const Ins *x = m->values.data[a].def, *y = m->values.data[b].def;
+    if (a == b)
+        return true;
+    if (!x || !y || depth == 0 || x->op != y->op || x->body || x->nin != y->nin ||
+        !op_is(x->op, CHEAP | POINTWISE | FUSE) || x->home != y->home ||
+        !attrs_equal(x->op, &x->attrs, &y->attrs) || !type_equal(type_of(m, a), type_of(m, b)))
+        return false;
+    for (uint32_t k = 0; k < x->nin; k++)
+        if (!same_value(m, x->in[k], y->in[k], depth - 1))
+            return false;
+    return true;
 }
 
 /* The two products that take dlogits. */
@@ -104,7 +103,7 @@ static bool match_gradients(Head *h)
         Value other = other_operand(ins, h->grad->out[0]);
         if (other == h->w && ins->nin == 2)
             h->dx = ins;
-        else if (other && same_value(h->m, h->x, other, 8))
+        else if (other && same_value(h->m, other, h->x, 12))
             h->dw = ins;
     }
     return h->dx && h->dw && type_equal(type_of(h->m, h->dx->out[0]), type_of(h->m, h->x)) &&

@@ -1,17 +1,18 @@
 /* order.c - a region's instructions in the order in which they will run.
  *
- * A stable topological order that runs pointwise and reducing instructions as soon as their operands
- * are there, before products and other kernels: so that what can share a kernel stands together, and
- * nothing that uses it stands between. Nothing crosses an instruction with an effect. */
+ * A stable topological order that runs pointwise and reducing instructions as soon as their
+ * operands are there, before products and other kernels: so that what can share a kernel stands
+ * together, and nothing that uses it stands between. Nothing crosses an instruction with an effect.
+ */
 #include "passes/order.h"
 #include "passes/walk.h"
 
 typedef struct Order {
     Region *r;
     int n;
-    int *def;      /* per value: index of its instruction here, or -1 */
-    int *waiting;  /* per instruction: operands not yet computed */
-    VEC(int) *users; /* per instruction */
+    int *def;         /* per value: index of its instruction here, or -1 */
+    int *waiting;     /* per instruction: operands not yet computed */
+    VEC(int) * users; /* per instruction */
     int user;
     Arena *tmp;
 } Order;
@@ -76,7 +77,7 @@ void order_region(Module *m, Region *r, Arena *tmp)
         if (i == o.n || op_is(r->ins.data[i]->op, EFFECT)) {
             order_part(&o, from, i, out, &n);
             if (i < o.n)
-                order_part(&o, i, i + 1, out, &n);
+                out[n++] = r->ins.data[i];
             from = i + 1;
         }
     for (int i = 0; i < n && n == o.n; i++)

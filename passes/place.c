@@ -1,9 +1,9 @@
 /* place.c - offsets in the arena: persistent buffers first, then what each program needs between.
  *
- * The programs (step, eval, sample) never run at once, so their transient parts overlap. Within one,
- * buffers alive at the same time may not: offline packing, the best of several greedy orders, each
- * putting a buffer at the lowest place free of its contemporaries (first fit) or in the tightest gap
- * (best fit). The largest live set is a lower bound; both are in the plan. */
+ * The programs (step, eval, sample) never run at once, so their transient parts overlap. Within
+ * one, buffers alive at the same time may not: offline packing, the best of several greedy orders,
+ * each putting a buffer at the lowest place free of its contemporaries (first fit) or in the
+ * tightest gap (best fit). The largest live set is a lower bound; both are in the plan. */
 #include "ir/plan.h"
 
 #include <math.h>
@@ -218,7 +218,8 @@ static bool fits(Plan *p, const Program *prog, int number)
         diag_help(m->diag, "activations grow with `microbatch`, now %lld: a smaller one needs less",
                   (long long)m->layout.microbatch);
     else
-        diag_help(m->diag, "make `%s` shorter or the model smaller, or name a device with more memory",
+        diag_help(m->diag,
+                  "make `%s` shorter or the model smaller, or name a device with more memory",
                   name_str(m->names, m->seq.name));
     return false;
 }

@@ -38,16 +38,18 @@ static bool free_dot(const Products *p, Value v, const Type *t)
            type_equal(type_of(p->m, v), t);
 }
 
-/* May the result of `add` at position `at` take over c's storage? Values made by fused kernels
- * are better added by the kernel that makes them. */
+/* May the result of `add` at position `at` take over c's storage? A pointwise value that is only
+ * added here is better added by the kernel that makes it: it then needs no storage. */
 static bool may_take(const Products *p, Value c, const Ins *add, int at)
 {
     const ValueInfo *info = &p->m->values.data[c];
     if (info->home != p->region || p->last[c] != at ||
         !type_equal(type_of(p->m, c), type_of(p->m, add->out[0])))
         return false;
+    if (info->def && op_is(info->def->op, POINTWISE | FUSE))
+        return p->uses.count[c] > 1;
     if (info->def)
-        return !op_is(info->def->op, POINTWISE | FUSE | VIEW);
+        return !op_is(info->def->op, VIEW);
     Value stacked;
     if (!p->region->owner)
         return false; /* an input of the program */

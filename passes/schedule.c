@@ -1,8 +1,8 @@
 /* schedule.c - the plan's actions, from the fused module: order is the region's, places are those
  * schedule_store.c decided, costs come from the device description.
  *
- * A repeat becomes ACT_loop, its body once, ACT_end. Slices of stacked values and views are strides;
- * they cost nothing. */
+ * A repeat becomes ACT_loop, its body once, ACT_end. Slices of stacked values and views are
+ * strides; they cost nothing. */
 #include "passes/schedule.h"
 #include "passes/view.h"
 
@@ -82,7 +82,8 @@ void price(Sched *s, Action *a, double flops, double bytes)
 void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at)
 {
     Operand op[2] = {operand_of(s, v, true, false), operand_of(s, v, false, true)};
-    if (!strides_are_dense(&op[0].type, op[0].stride) || !strides_are_dense(&op[0].type, to->stride))
+    if (!strides_are_dense(&op[0].type, op[0].stride) ||
+        !strides_are_dense(&op[0].type, to->stride))
         sched_bug(s, at, "a view would have to be copied");
     op[1].at = to->at;
     memcpy(op[1].stride, to->stride, sizeof op[1].stride);
@@ -170,7 +171,8 @@ static void emit_ins(Sched *s, const Ins *i, int home)
         call_random(s, i);
         break;
     case OP_guard: {
-        Operand op[2] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false)};
+        Operand op[2] = {operand_of(s, i->in[0], true, false),
+                         operand_of(s, i->in[1], true, false)};
         price(s, action_new(s, ACT_guard, i, 2, op), 0, 16);
         break;
     }
@@ -204,8 +206,8 @@ static void enter_loop(Sched *s, LoopPlan *lp)
         if (j < (int)i->attrs.carried)
             continue;
         Value arg = b->args.data[j];
-        lp->target[k] = (Want){.set = true, .to = s->loc[arg], .free_from = last[arg],
-                               .occupant = arg};
+        lp->target[k] =
+            (Want){.set = true, .to = s->loc[arg], .free_from = last[arg], .occupant = arg};
     }
 }
 
@@ -222,6 +224,8 @@ static void emit_loop(Sched *s, const Ins *i)
     s->prog->loops.data[lp->index].end = (int)s->prog->actions.n - 1;
     for (uint32_t k = 0; k < i->nout; k++)
         s->loc[i->out[k]] = lp->share[k] >= 0 ? locate(s, i->in[lp->share[k]]) : lp->out[k];
+    for (size_t k = 0; k < lp->after.n; k++)
+        emit_copy(s, lp->after.data[k].from, &lp->after.data[k].to, i);
 }
 
 /* The moves at the end of a region mean one parallel assignment. Those that read what another
@@ -274,17 +278,22 @@ static int io_buffer(Sched *s, const char *name, Value v)
 static void place_args(Sched *s, const Fn *f, const char *prefix)
 {
     Program *p = s->prog;
-    int *slot[] = {[ARG_tokens] = &p->tokens, [ARG_lr] = &p->lr, [ARG_step] = &p->step,
-                   [ARG_seed] = &p->seed, [ARG_pos] = &p->pos};
-    static const char *const names[] = {[ARG_tokens] = "tokens", [ARG_lr] = "lr",
-                                        [ARG_step] = "step", [ARG_seed] = "seed",
+    int *slot[] = {[ARG_tokens] = &p->tokens,
+                   [ARG_lr] = &p->lr,
+                   [ARG_step] = &p->step,
+                   [ARG_seed] = &p->seed,
+                   [ARG_pos] = &p->pos};
+    static const char *const names[] = {[ARG_tokens] = "tokens",
+                                        [ARG_lr] = "lr",
+                                        [ARG_step] = "step",
+                                        [ARG_seed] = "seed",
                                         [ARG_pos] = "pos"};
     for (size_t k = 0; k < f->args.n; k++) {
         Value v = f->body->args.data[k];
         FnArg a = f->args.data[k];
-        int b = a.role <= ARG_state ? s->p->tensor_buffer.data[a.tensor]
-                                    : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix,
-                                                                names[a.role]), v);
+        int b = a.role <= ARG_state
+                    ? s->p->tensor_buffer.data[a.tensor]
+                    : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, names[a.role]), v);
         if (a.role > ARG_state)
             *slot[a.role] = b;
         if (a.role == ARG_tokens) {
@@ -309,16 +318,16 @@ static void want_results(Sched *s, const Fn *f, const char *prefix, Want *target
             sched_bug(s, NULL, "a gradient that nothing uses");
         target[k] = (Want){.set = true, .free_from = -1};
         if (r.role == RES_update) {
-            target[k].to = loc_dense((uint32_t)s->p->tensor_buffer.data[r.tensor],
-                                     type_of(s->m, v));
+            target[k].to =
+                loc_dense((uint32_t)s->p->tensor_buffer.data[r.tensor], type_of(s->m, v));
             for (size_t i = 0; i < f->args.n; i++)
                 if (f->args.data[i].role <= ARG_state && f->args.data[i].tensor == r.tensor)
                     target[k].occupant = f->body->args.data[i];
             if (target[k].occupant)
                 target[k].free_from = last[target[k].occupant];
         } else {
-            *slot[r.role] = io_buffer(
-                s, arena_printf(s->m->arena, "%s.%s", prefix, names[r.role]), v);
+            *slot[r.role] =
+                io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, names[r.role]), v);
             target[k].to = loc_dense((uint32_t)*slot[r.role], type_of(s->m, v));
         }
     }
@@ -370,8 +379,15 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     if (!f)
         return NULL;
     Program *p = NEW(s->m->arena, Program);
-    *p = (Program){.fn = f, .tokens = -1, .lr = -1, .step = -1, .seed = -1, .pos = -1, .loss = -1,
-                   .norm = -1, .logits = -1};
+    *p = (Program){.fn = f,
+                   .tokens = -1,
+                   .lr = -1,
+                   .step = -1,
+                   .seed = -1,
+                   .pos = -1,
+                   .loss = -1,
+                   .norm = -1,
+                   .logits = -1};
     s->prog = p;
     s->program = number;
     s->loops.n = 0;
@@ -394,8 +410,8 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     s.want = NEW_ARRAY(s.tmp, Want, m->values.n);
     for (size_t i = 0; i < m->tensors.n; i++) {
         const Tensor *t = &m->tensors.data[i];
-        uint32_t b = buffer_new(&s, name_str(m->names, t->name), t->slot ? OWN_optimizer : OWN_params,
-                                type_bytes(&t->type), -1, 0);
+        uint32_t b = buffer_new(&s, name_str(m->names, t->name),
+                                t->slot ? OWN_optimizer : OWN_params, type_bytes(&t->type), -1, 0);
         p->buffers.data[b].persistent = true;
         p->buffers.data[b].span = t->span;
         vec_push(m->arena, &p->tensor_buffer, (int)b);

@@ -1,9 +1,10 @@
 /* schedule.h - from fused IR to actions on buffers: private to schedule*.c.
  *
  * Where a value lives (its Loc) is decided before the instructions of its region are written, from
- * the end backwards: what must end up in a fixed place (a parameter's new value, a stacked slot, the
- * next value of a carried one) is computed there at once if nothing still needs what is there, and
- * copied at the end of the region if something does. All other values get buffers of their own. */
+ * the end backwards: what must end up in a fixed place (a parameter's new value, a stacked slot,
+ * the next value of a carried one) is computed there at once if nothing still needs what is there,
+ * and copied at the end of the region if something does. All other values get buffers of their own.
+ */
 #ifndef MGC_PASSES_SCHEDULE_H
 #define MGC_PASSES_SCHEDULE_H
 
@@ -35,13 +36,14 @@ typedef struct Move {
 /* Storage of one repeat, decided before its region is written. */
 typedef struct LoopPlan {
     const Ins *ins;
-    int index;      /* of its Loop in the program */
-    Want *target;  /* per body result: where it should go */
-    Loc *arg;      /* per carried argument: where it lives inside; unknown: where its start value is */
-    Loc *out;      /* per result: where it is afterwards; unknown: `share` or the start value */
-    int *share;    /* per result: the operand whose storage it takes over, or -1 */
-    bool *copy_in; /* per carried value: the start value has to be copied to its place */
-    Loc *start;    /* where */
+    int index;    /* of its Loop in the program */
+    Want *target; /* per body result: where it should go */
+    Loc *arg;   /* per carried argument: where it lives inside; unknown: where its start value is */
+    Loc *out;   /* per result: where it is afterwards; unknown: `share` or the start value */
+    int *share; /* per result: the operand whose storage it takes over, or -1 */
+    bool *copy_in;   /* per carried value: the start value has to be copied to its place */
+    Loc *start;      /* where */
+    VEC(Move) after; /* results that are wanted elsewhere than the loop leaves them */
 } LoopPlan;
 
 typedef struct Sched {
@@ -52,9 +54,9 @@ typedef struct Sched {
     int program;
     Loc *loc;
     Want *want;
-    VEC(int) home;       /* per buffer: the loop whose rounds it is new in; -1: the program's */
+    VEC(int) home;         /* per buffer: the loop whose rounds it is new in; -1: the program's */
     VEC(LoopPlan *) loops; /* decided, not yet written */
-    VEC(Name) shapes;    /* per kernel: its text, see schedule_kernel.c */
+    VEC(Name) shapes;      /* per kernel: its text, see schedule_kernel.c */
     bool failed;
 } Sched;
 

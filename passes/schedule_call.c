@@ -146,8 +146,8 @@ void call_attention(Sched *s, const Ins *i)
         op[n++] = operand_of(s, i->in[k], true, false);
     for (uint32_t k = 0; k < i->nout; k++)
         op[n++] = operand_of(s, i->out[k], false, true);
-    mg_attention_desc d = {.dtype = abi_dtype(op[0].type.dtype), .causal = i->attrs.causal,
-                           .scale = i->attrs.scale};
+    mg_attention_desc d = {
+        .dtype = abi_dtype(op[0].type.dtype), .causal = i->attrs.causal, .scale = i->attrs.scale};
     if (!match_attention(i, op, &d))
         sched_bug(s, i, "attention over operands that do not step evenly");
     if (grad)
@@ -198,7 +198,9 @@ void call_gather(Sched *s, const Ins *i)
     const Operand *table = scatter ? &op[2] : &op[0];
     require_dense(s, i, &op[0]);
     require_dense(s, i, &op[2]);
-    mg_gather_desc d = {.dtype = abi_dtype(table->type.dtype), .outer = 1, .inner = 1,
+    mg_gather_desc d = {.dtype = abi_dtype(table->type.dtype),
+                        .outer = 1,
+                        .inner = 1,
                         .accumulate = scatter && i->nin == 3};
     int at = type_find(&table->type, i->attrs.dim.name);
     for (int k = 0; k < at; k++)

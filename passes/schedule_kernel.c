@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    MANY_UNITS = 16,       /* a kernel with so many units needs no partial sums */
+    MANY_UNITS = 16,        /* a kernel with so many units needs no partial sums */
     CHUNK_ELEMENTS = 16384, /* what a chunk of a partial sum should read */
     MOST_CHUNKS = 32
 };
@@ -145,7 +145,8 @@ static Kernel kernel_of(Sched *s, const Ins *i)
     memset(k.alias, -1, sizeof k.alias);
     for (int o = k.nin; o < k.noperands; o++)
         for (int n = 0; n < k.nin; n++) {
-            Loc a = {.known = true, .at = k.operand[o].at}, b = {.known = true, .at = k.operand[n].at};
+            Loc a = {.known = true, .at = k.operand[o].at},
+                b = {.known = true, .at = k.operand[n].at};
             memcpy(a.stride, k.operand[o].stride, sizeof a.stride);
             memcpy(b.stride, k.operand[n].stride, sizeof b.stride);
             if (loc_equal(&a, &b, k.operand[o].type.rank))
@@ -197,7 +198,8 @@ static void call_partial(Sched *s, const Kernel *whole, int64_t chunks, double f
     memset(sum.alias, -1, sizeof sum.alias);
     for (int o = 0; o < whole->nout; o++) {
         const Operand *to = &whole->operand[whole->nin + o];
-        Operand w = {.type = type_push(&to->type, (Dim){name_intern(s->m->names, "chunk"), chunks})};
+        Operand w = {.type =
+                         type_push(&to->type, (Dim){name_intern(s->m->names, "chunk"), chunks})};
         w.at.buffer = buffer_new(s, "partial", OWN_workspace, type_bytes(&w.type), home, 0);
         strides_dense(&w.type, w.stride);
         w.write = true;

@@ -13,8 +13,13 @@ static int64_t round64(int64_t n)
 
 uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v)
 {
-    Buffer b = {.name = name_intern(s->m->names, name), .owner = owner, .value = v, .offset = -1,
-                .program = s->program, .first = -1, .last = -1};
+    Buffer b = {.name = name_intern(s->m->names, name),
+                .owner = owner,
+                .value = v,
+                .offset = -1,
+                .program = s->program,
+                .first = -1,
+                .last = -1};
     b.bytes = round64(bytes > 0 ? bytes : 1);
     if (v && s->m->values.data[v].def)
         b.span = s->m->values.data[v].def->span;
@@ -147,8 +152,8 @@ bool takes_over(const Module *m, const Ins *d, Value v, Value occupant)
     if (d->op == OP_fused)
         return kernel_takes_over(m, d, v, occupant);
     bool adds = (d->op == OP_dot || d->op == OP_scatter_add) ? at == 2
-                : d->op == OP_head                          ? at == 4 && v == d->out[2]
-                                                            : false;
+                : d->op == OP_head                           ? at == 4 && v == d->out[2]
+                                                             : false;
     return adds && type_equal(type_of(m, v), type_of(m, occupant));
 }
 
@@ -226,6 +231,22 @@ typedef struct LoopMaker {
     bool *settled; /* per result */
 } LoopMaker;
 
+/* Result k cannot be computed where it is wanted: it is copied there, at once if that place is
+ * free, for what follows may count on it. */
+static void copy_out(LoopMaker *l, uint32_t k)
+{
+    Sched *s = l->p->s;
+    Value out = l->i->out[k];
+    const Want *w = &s->want[out];
+    if (!w->set)
+        return;
+    Move m = {out, w->to};
+    if (w->free_from < l->at)
+        vec_push(s->tmp, &l->lp->after, m);
+    else
+        vec_push(s->tmp, l->p->moves, m);
+}
+
 /* The slice operand whose storage stacked result k can take over, or -1: the body adds to the slice
  * in place, and nobody reads the stack afterwards. */
 static int shared_operand(LoopMaker *l, uint32_t k)
@@ -244,8 +265,8 @@ static int shared_operand(LoopMaker *l, uint32_t k)
         if (l->body_last[arg] != (int)pos || l->p->last[xs] != l->at ||
             !type_equal(type_of(m, xs), type_of(m, l->i->out[k])))
             continue;
-        bool writable = owns_storage(l->p, xs) ||
-                        (arg_index(m, xs) >= 0 && l->p->r->owner && m->values.data[xs].home == l->p->r);
+        bool writable = owns_storage(l->p, xs) || (arg_index(m, xs) >= 0 && l->p->r->owner &&
+                                                   m->values.data[xs].home == l->p->r);
         bool inside = d->op == OP_repeat ? true : takes_over(m, d, res, arg);
         if (writable && inside)
             return (int)j;
@@ -268,9 +289,9 @@ static void plan_shared(LoopMaker *l, uint32_t k, int j)
     l->lp->share[k] = j;
     if (w->set && s->loc[xs].known) { /* an argument: is it what is wanted? */
         if (!loc_equal(&s->loc[xs], &w->to, type_of(s->m, out)->rank))
-            vec_push(s->tmp, l->p->moves, (Move){out, w->to});
+            copy_out(l, k);
     } else if (w->set && !ask(l->p, xs, w)) {
-        vec_push(s->tmp, l->p->moves, (Move){out, w->to});
+        copy_out(l, k);
     }
     w->set = false;
 }
@@ -288,12 +309,12 @@ static void plan_stacked(LoopMaker *l, uint32_t k)
     }
     const Want *w = free_want(l, k);
     l->lp->out[k] = w ? w->to : loc_new(s, out, l->p->home);
-    if (!w && s->want[out].set)
-        vec_push(s->tmp, l->p->moves, (Move){out, s->want[out].to});
+    if (!w)
+        copy_out(l, k);
     s->want[out].set = false;
     Loc in = loc_inner(&l->lp->out[k], t->rank - 1);
-    l->lp->target[k] = (Want){.set = true, .to = loc_slot(&in, l->index, type_bytes(rt), 0),
-                              .free_from = -1};
+    l->lp->target[k] =
+        (Want){.set = true, .to = loc_slot(&in, l->index, type_bytes(rt), 0), .free_from = -1};
 }
 
 /* A carried value that is stacked as it enters each round lives in the stack itself, which has one
@@ -305,13 +326,13 @@ static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
     const Type *t = type_of(s->m, l->i->out[k]);
     Value out = l->i->out[stacked];
     int64_t bytes = type_bytes(t), n = l->i->attrs.dim.size;
-    uint32_t buf = buffer_new(s, value_name(s, out), OWN_activations, bytes * (n + 1), l->p->home,
-                              out);
+    uint32_t buf =
+        buffer_new(s, value_name(s, out), OWN_activations, bytes * (n + 1), l->p->home, out);
     Loc base = loc_dense(buf, t);
     LoopPlan *lp = l->lp;
     lp->arg[k] = loc_slot(&base, l->index, bytes, rev ? 1 : 0);
-    lp->target[k] = (Want){.set = true, .to = loc_slot(&base, l->index, bytes, rev ? 0 : 1),
-                           .free_from = -1};
+    lp->target[k] =
+        (Want){.set = true, .to = loc_slot(&base, l->index, bytes, rev ? 0 : 1), .free_from = -1};
     lp->start[k] = base;
     lp->start[k].at.offset = rev ? bytes * n : 0;
     lp->out[k] = base;
@@ -322,11 +343,39 @@ static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
     Want w = {.to = lp->start[k], .free_from = -1};
     lp->copy_in[k] = !ask(l->p, l->i->in[k], &w);
     for (int i = 0; i < 2; i++) {
-        Value v = l->i->out[i ? stacked : k];
-        if (s->want[v].set)
-            vec_push(s->tmp, l->p->moves, (Move){v, s->want[v].to});
-        s->want[v].set = false;
+        copy_out(l, i ? stacked : k);
+        s->want[l->i->out[i ? stacked : k]].set = false;
     }
+}
+
+/* Does anything in a region, or in the regions in it, read v, itself or through a view? */
+static bool region_reads(const Module *m, const Region *r, Value v)
+{
+    for (size_t n = 0; n < r->ins.n; n++) {
+        const Ins *i = r->ins.data[n];
+        for (uint32_t k = 0; k < i->nin; k++)
+            if (view_of(m, i->in[k]).root == v)
+                return true;
+        if (i->op == OP_repeat && region_reads(m, i->body, v))
+            return true;
+    }
+    for (size_t k = 0; k < r->results.n; k++)
+        if (view_of(m, r->results.data[k]).root == v)
+            return true;
+    return false;
+}
+
+/* Is carried value k's start value of no use but to start it? */
+static bool only_starts(const LoopMaker *l, uint32_t k)
+{
+    const Module *m = l->p->s->m;
+    Value init = l->i->in[k];
+    if (l->p->last[init] != l->at || region_reads(m, l->i->body, init))
+        return false;
+    for (uint32_t n = 0; n < l->i->nin; n++)
+        if (n != k && view_of(m, l->i->in[n]).root == init)
+            return false;
+    return true;
 }
 
 static void plan_carried(LoopMaker *l, uint32_t k)
@@ -337,8 +386,7 @@ static void plan_carried(LoopMaker *l, uint32_t k)
     LoopPlan *lp = l->lp;
     if (next == arg) { /* never changes: it is the start value */
         lp->share[k] = (int)k;
-        if (s->want[out].set)
-            vec_push(s->tmp, l->p->moves, (Move){out, s->want[out].to});
+        copy_out(l, k);
         s->want[out].set = false;
         return;
     }
@@ -350,14 +398,14 @@ static void plan_carried(LoopMaker *l, uint32_t k)
     const Want *w = free_want(l, k);
     bool early = w && owns_storage(l->p, init) && l->p->def[init] <= w->free_from;
     Loc place = w && !early ? w->to : loc_new(s, out, l->p->home);
-    if (s->want[out].set && !(w && !early))
-        vec_push(s->tmp, l->p->moves, (Move){out, s->want[out].to});
+    if (!(w && !early))
+        copy_out(l, k);
     Want in = {.to = place, .free_from = w && !early ? w->free_from : -1};
     s->want[out].set = false;
-    lp->copy_in[k] = l->p->last[init] != l->at || !ask(l->p, init, &in);
+    lp->copy_in[k] = !only_starts(l, k) || !ask(l->p, init, &in);
     lp->start[k] = lp->arg[k] = lp->out[k] = place;
-    lp->target[k] = (Want){.set = true, .to = place, .free_from = l->body_last[arg],
-                           .occupant = arg};
+    lp->target[k] =
+        (Want){.set = true, .to = place, .free_from = l->body_last[arg], .occupant = arg};
 }
 
 static void plan_loop(Planner *p, const Ins *i, int at)

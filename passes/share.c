@@ -71,7 +71,7 @@ static bool same_NAME(Name a, Name b)
     return a == b;
 }
 
-static bool same_attrs(Op op, const Attrs *a, const Attrs *b)
+bool attrs_equal(Op op, const Attrs *a, const Attrs *b)
 {
 #define ATTR(name, kind)                                                                           \
     if (op_info[op].attrs >> ATTR_##name & 1 && !same_##kind(a->name, b->name))                    \
@@ -83,7 +83,7 @@ static bool same_attrs(Op op, const Attrs *a, const Attrs *b)
 static bool same_computation(const Share *s, const Ins *a, const Ins *b)
 {
     if (a->op != b->op || a->nin != b->nin || a->nout != b->nout ||
-        memcmp(a->in, b->in, a->nin * sizeof *a->in) || !same_attrs(a->op, &a->attrs, &b->attrs))
+        memcmp(a->in, b->in, a->nin * sizeof *a->in) || !attrs_equal(a->op, &a->attrs, &b->attrs))
         return false;
     for (uint32_t k = 0; k < a->nout; k++)
         if (!type_equal(type_of(s->m, a->out[k]), type_of(s->m, b->out[k])))

@@ -28,6 +28,9 @@ Value repeat_stack(Module *m, Ins *loop, Value v);
 Type type_without(const Type *t, Name d);
 Type type_stacked(const Type *t, Dim d);
 
+/* Are the attributes that op has equal? (share.c) */
+bool attrs_equal(Op op, const Attrs *a, const Attrs *b);
+
 /* What has one owner: the value of a scalar or broadcast constant. */
 bool value_is_const(const Module *m, Value v, double *value);
 
