@@ -48,10 +48,10 @@ static bool compile(const Plan *p, const char *dir, const char *lib_dir, const c
                           NULL};
     int status = run(argv);
     if (status < 0)
-        diag_error(p->module->diag, (Span){0}, 522, "cannot run the C compiler '%s': %s", cc,
+        diag_error(p->module->diag, (Span){0}, 542, "cannot run the C compiler '%s': %s", cc,
                    strerror(errno));
     else if (status)
-        diag_error(p->module->diag, (Span){0}, 522, "the C compiler '%s' failed with status %d", cc,
+        diag_error(p->module->diag, (Span){0}, 542, "the C compiler '%s' failed with status %d", cc,
                    status);
     if (status)
         diag_help(p->module->diag, "set MGC_CC to a C compiler that works");
@@ -63,19 +63,19 @@ bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const
     Module *m = p->module;
     const char *dir = temp_dir(m->arena, NULL), *features = "";
     if (!dir) {
-        diag_error(m->diag, (Span){0}, 523, "cannot make a temporary directory: %s",
+        diag_error(m->diag, (Span){0}, 543, "cannot make a temporary directory: %s",
                    strerror(errno));
         return false;
     }
     const char *beside = arena_printf(m->arena, "%s.%ld.tmp", out, (long)getpid());
     bool ok = kernels(p, KERNEL_object, arena_printf(m->arena, "%s/kernels.o", dir), &features);
     if (ok && !emit_to_file(p, features, arena_printf(m->arena, "%s/program.c", dir))) {
-        diag_error(m->diag, (Span){0}, 523, "cannot write in '%s': %s", dir, strerror(errno));
+        diag_error(m->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
         ok = false;
     }
     ok = ok && compile(p, dir, lib_dir, beside);
     if (ok && rename(beside, out)) {
-        diag_error(m->diag, (Span){0}, 523, "cannot write '%s': %s", out, strerror(errno));
+        diag_error(m->diag, (Span){0}, 543, "cannot write '%s': %s", out, strerror(errno));
         ok = false;
     }
     if (!ok)

@@ -136,7 +136,7 @@ bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const c
     char *no_target = NULL, *invalid = NULL;
     LLVMTargetMachineRef tm = target_machine(&level, &no_target);
     if (!tm) {
-        diag_error(m->diag, (Span){0}, 520, "LLVM has no code generator for this machine: %s",
+        diag_error(m->diag, (Span){0}, 540, "LLVM has no code generator for this machine: %s",
                    no_target ? no_target : "unknown target");
         LLVMDisposeMessage(no_target);
         return false;
@@ -155,7 +155,7 @@ bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const c
     if (!wrong)
         wrong = write_out(&l, tm, form, path);
     if (wrong)
-        diag_error(m->diag, (Span){0}, 521, "kernels: %s", wrong);
+        diag_error(m->diag, (Span){0}, 541, "kernels: %s", wrong);
     LLVMDisposeBuilder(l.b);
     LLVMDisposeModule(l.mod);
     LLVMContextDispose(l.c);

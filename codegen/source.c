@@ -34,7 +34,7 @@ static bool fill(const Plan *p, KernelsFn *kernels, const char *lib_dir, const c
         copy_file(arena_printf(a, "%s/libmgrt.a", lib_dir), arena_printf(a, "%s/libmgrt.a", dir)) &&
         write_makefile(p, arena_printf(a, "%s/Makefile", dir)))
         return true;
-    diag_error(p->module->diag, (Span){0}, 523, "cannot write in '%s': %s", dir, strerror(errno));
+    diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
     return false;
 }
 
@@ -43,19 +43,19 @@ bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, cons
     Module *m = p->module;
     struct stat st;
     if (lstat(dir, &st) == 0) {
-        diag_error(m->diag, (Span){0}, 524, "'%s' exists", dir);
+        diag_error(m->diag, (Span){0}, 544, "'%s' exists", dir);
         diag_help(m->diag, "name a directory that does not exist: nothing is overwritten");
         return false;
     }
     const char *temp = temp_dir(m->arena, dir);
     if (!temp) {
-        diag_error(m->diag, (Span){0}, 523, "cannot make a directory beside '%s': %s", dir,
+        diag_error(m->diag, (Span){0}, 543, "cannot make a directory beside '%s': %s", dir,
                    strerror(errno));
         return false;
     }
     bool ok = fill(p, kernels, lib_dir, temp) && chmod(temp, 0755) == 0;
     if (ok && rename(temp, dir)) {
-        diag_error(m->diag, (Span){0}, 523, "cannot write '%s': %s", dir, strerror(errno));
+        diag_error(m->diag, (Span){0}, 543, "cannot write '%s': %s", dir, strerror(errno));
         ok = false;
     }
     if (!ok)

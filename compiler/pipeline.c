@@ -218,8 +218,6 @@ static Exit run_passes(Session *s, Compiled *c, const char *after, const char *u
 
 static Exit make_plan(Session *s, Compiled *c)
 {
-    if (!plan_schedule)
-        return usage(s, "this build of mgc has no planner", "--print-after shows the program");
     Plan *p = plan_schedule(c->module, &c->device, s->arena);
     if (!p || !plan_place(p))
         return EXIT_infeasible;

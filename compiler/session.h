@@ -6,13 +6,6 @@
 #include "grammar/grammar.h"
 #include "ir/plan.h"
 
-/* A build without the planner's files still checks, formats and prints programs. */
-#pragma weak plan_schedule
-#pragma weak plan_place
-#pragma weak plan_check
-#pragma weak plan_print
-#pragma weak plan_print_json
-#pragma weak plan_print_schedule
 
 typedef struct Session {
     Arena *arena; /* lives as long as the process works */

@@ -302,7 +302,14 @@ static void microbatch(Elab *e, const Spec *s, Layout *l)
     if (!s->microbatch || !config_integer(e, s->microbatch, 1, &l->microbatch, 303) || !s->chosen ||
         !batch || batch % l->microbatch == 0)
         return;
-    int64_t legal = l->microbatch < batch ? l->microbatch : batch;
+    if (l->microbatch > batch) {
+        warn(e, s->microbatch->span, 331,
+             "microbatch %lld is more than '%s': all %lld are computed at once",
+             (long long)l->microbatch, text(e, e->module->batch.name), (long long)batch);
+        l->microbatch = batch;
+        return;
+    }
+    int64_t legal = l->microbatch;
     while (batch % legal)
         legal--;
     fail(e, s->microbatch->span, 326, "microbatch %lld does not divide '%s', which is %lld",

@@ -55,14 +55,23 @@ static Token lex(Parse *p)
     return t;
 }
 
-static Token next(Parse *p)
-{
-    return p->queue.n ? p->queue.data[--p->queue.n] : lex(p);
-}
-
 static void hand_back(Parse *p, Token t)
 {
     vec_push(p->ast->arena, &p->queue, t);
+}
+
+/* The name x before a number is the sign of `h100 x 8`: nothing else could stand so. */
+static Token next(Parse *p)
+{
+    if (p->queue.n)
+        return p->queue.data[--p->queue.n];
+    Token t = lex(p);
+    if (t.kind == IDENT && t.value.name == p->x) {
+        Token after = lex(p);
+        hand_back(p, after);
+        t.kind = after.kind == NUMBER ? TIMES : IDENT;
+    }
+    return t;
 }
 
 /* Does an item begin here? `dim` begins one only at the start of a line's text. */
@@ -241,6 +250,7 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
     *p->ast = (Ast){.arena = a, .names = names, .file = file, .path = diag_path(d, file)};
     p->ast->text = diag_text(d, file, &size);
     p->diag = d;
+    p->x = name_intern(names, "x");
     p->line_start = true;
     if (size > FILE_MAX) {
         diag_error(d, (Span){file, 0, 0}, 108, "a file of %zu bytes; %d is the most", size,

@@ -33,9 +33,10 @@ typedef struct Parse {
     Ast *ast;
     Diag *diag;
     void *scanner;
-    uint32_t offset;  /* of the lexer, in bytes */
-    bool line_start;  /* a newline was passed since the last token */
-    int item;         /* the keyword of the item being read */
+    uint32_t offset; /* of the lexer, in bytes */
+    bool line_start; /* a newline was passed since the last token */
+    int item;        /* the keyword of the item being read */
+    Name x;
     int braces;       /* open before the next token */
     Span opened;      /* the outermost of them */
     Token last;       /* the token the parser looks at */

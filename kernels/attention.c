@@ -8,17 +8,6 @@
 static mg_task *const forward[][2] = MGK_TABLE(attention_forward);
 static mg_task *const backward[][2] = MGK_TABLE(attention_backward);
 
-/* The widest vectors are assumed, so that the number suits any processor. */
-int64_t mg_attention_scratch(const mg_attention_desc *d)
-{
-    const int64_t bytes = mg_dtype_bytes(d->dtype), vector = 64 / bytes;
-    const int64_t lanes = MGK_STRIP_VECS * vector, arrays = 7 + 7 * MGK_STRIPS;
-    const int64_t wide = mgk_round_up(d->head, vector), vwide = mgk_round_up(d->vhead, vector);
-    const int64_t block = MGK_BLOCK_KEYS * (wide + vwide + 2 * lanes) + lanes;
-    const int64_t strip = lanes * (3 * wide + 2 * vwide + 2);
-    return (block + MGK_STRIPS * strip + d->keys * (wide + vwide)) * bytes + arrays * 64;
-}
-
 /* Rows of one (batch, kv head) in a unit of the forward pass, at the level in use. */
 static int64_t unit_rows(mg_dtype t)
 {

@@ -2,9 +2,9 @@
 # on a laptop. The architecture is that of llama7b.mg, line by line: RMS norms before each half of
 # a layer, rotary positions, grouped queries (two query heads share a kv head), a gated unit.
 #
-#   mgc llama_mini.mg -o train && ./train --data book.txt --steps 2000
+#   mgc llama_mini.mg -o train && ./train --data book.txt --steps 400
 dim layers = 4, hidden = 160, kv_heads = 5, group = 2, head = 16, ffn = 432
-dim vocab = 256, seq = 128, batch = 16
+dim vocab = 256, seq = 128, batch = 32
 
 block norm(x[hidden]) {
     gain : param[hidden] = 1 as "weight"
@@ -42,7 +42,7 @@ model llama(tokens[batch, seq] : token(vocab)) {
 
 train {
     optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
-    lr        cosine(peak = 1e-3, warmup = 100, steps = 2000, floor = 1e-4)
+    lr        cosine(peak = 3e-3, warmup = 40, steps = 400, floor = 3e-4)
     clip      1.0
     precision f32
 }
@@ -54,6 +54,6 @@ layout {           # the default: one rank
     kv_heads, ffn, vocab -> tp
     seq                  -> cp (zigzag), tp
     layers               -> pp (schedule = 1f1b)
-    microbatch 16  # sequences computed at once; the rest accumulates
+    microbatch 32  # sequences computed at once; the rest accumulates
     recompute  auto
 }

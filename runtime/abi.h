@@ -179,7 +179,19 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv);
-int64_t mg_attention_scratch(const mg_attention_desc *d); /* bytes per thread, both directions */
+/* Bytes of scratch per thread, for both directions: blocks of 64 keys meet 4 strips of rows, each
+ * 2 vectors of the widest kind wide. */
+static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
+{
+    enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2 };
+    const int64_t bytes = mg_dtype_bytes(d->dtype), vector = 64 / bytes;
+    const int64_t lanes = STRIP_VECTORS * vector, arrays = 7 + 7 * STRIPS;
+    const int64_t wide = (d->head + vector - 1) / vector * vector;
+    const int64_t vwide = (d->vhead + vector - 1) / vector * vector;
+    const int64_t block = KEYS * (wide + vwide + 2 * lanes) + lanes;
+    const int64_t strip = lanes * (3 * wide + 2 * vwide + 2);
+    return (block + STRIPS * strip + d->keys * (wide + vwide)) * bytes + arrays * 64;
+}
 
 /* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
  *   lse[r] = log sum_{c < valid} exp z[r,c];  loss[r] = lse[r] - z[r, target[r]]

@@ -1,0 +1,40 @@
+/* check_run.h - the state of a symbolic execution: private to check.c, check_run.c, check_bytes.c.
+ */
+#ifndef MGC_PASSES_CHECK_RUN_H
+#define MGC_PASSES_CHECK_RUN_H
+
+#include "passes/check.h"
+
+enum { CHECK_TOLD = 20 }; /* broken invariants that are described, a program */
+
+typedef struct Check {
+    const Plan *p;
+    const Module *m;
+    const Program *prog; /* NULL: what is common to all */
+    int program;
+    FILE *out;
+    Arena *tmp;
+    int broken;
+    int at;               /* action that runs, or -1 */
+    const Ins **loop_ins; /* per loop of the program */
+    bool *shortened;
+    int64_t *round;
+    Meaning meaning;
+    Memory *memory;
+    bool guarded; /* the guard has run */
+} Check;
+
+/* Invariant p does not hold, at the action that runs. */
+void broken(Check *c, int p, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+const char *value_name(const Check *c, Value v);
+
+/* check_run.c */
+void give_arguments(Check *c);
+void run_action(Check *c, const Action *a);
+void check_results(Check *c);
+
+/* check_bytes.c: buffers in the arena, lifetimes, peaks */
+void check_bytes(Check *c);
+void check_peak(Check *c);
+
+#endif

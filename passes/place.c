@@ -1,0 +1,256 @@
+/* place.c - offsets in the arena: persistent buffers first, then what each program needs between.
+ *
+ * The programs (step, eval, sample) never run at once, so their transient parts overlap. Within one,
+ * buffers alive at the same time may not: offline packing, the best of several greedy orders, each
+ * putting a buffer at the lowest place free of its contemporaries (first fit) or in the tightest gap
+ * (best fit). The largest live set is a lower bound; both are in the plan. */
+#include "ir/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Item {
+    uint32_t buffer;
+    int64_t bytes, offset;
+    int first, last;
+} Item;
+
+typedef struct Packing {
+    Item *item;
+    size_t n;
+} Packing;
+
+static int64_t align64(int64_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+static int by_size(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : (a->buffer > b->buffer) * 2 - 1;
+}
+
+static int by_area(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    double p = (double)a->bytes * (a->last - a->first + 1);
+    double q = (double)b->bytes * (b->last - b->first + 1);
+    return p != q ? (p < q ? 1 : -1) : by_size(x, y);
+}
+
+static int by_length(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    int p = a->last - a->first, q = b->last - b->first;
+    return p != q ? (p < q ? 1 : -1) : by_size(x, y);
+}
+
+static int by_start(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    return a->first != b->first ? (a->first > b->first ? 1 : -1) : by_size(x, y);
+}
+
+static int by_offset(const void *x, const void *y)
+{
+    const Item *a = *(Item *const *)x, *b = *(Item *const *)y;
+    return a->offset != b->offset ? (a->offset > b->offset ? 1 : -1) : 0;
+}
+
+static bool together(const Item *a, const Item *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* Places items in the order given; returns the end of the highest. */
+static int64_t pack(Packing *p, bool best_fit, Item **live)
+{
+    int64_t top = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        Item *it = &p->item[i];
+        size_t n = 0;
+        for (size_t k = 0; k < i; k++)
+            if (together(it, &p->item[k]))
+                live[n++] = &p->item[k];
+        qsort(live, n, sizeof *live, by_offset);
+        int64_t at = 0, found = -1, tightest = INT64_MAX;
+        for (size_t k = 0; k < n; k++) {
+            int64_t gap = live[k]->offset - at;
+            if (gap >= it->bytes && gap < tightest && (best_fit || found < 0)) {
+                tightest = gap;
+                found = at;
+            }
+            if (live[k]->offset + live[k]->bytes > at)
+                at = live[k]->offset + live[k]->bytes;
+        }
+        it->offset = found >= 0 ? found : at;
+        if (it->offset + it->bytes > top)
+            top = it->offset + it->bytes;
+    }
+    return top;
+}
+
+static int64_t best_packing(Packing *p, Arena *a)
+{
+    typedef int Order(const void *, const void *);
+    Order *const orders[] = {by_size, by_area, by_length, by_start};
+    Item *best = NEW_ARRAY(a, Item, p->n + 1);
+    Item **live = NEW_ARRAY(a, Item *, p->n + 1);
+    int64_t top = -1;
+    for (size_t o = 0; o < sizeof orders / sizeof *orders; o++)
+        for (int fit = 0; fit < 2; fit++) {
+            qsort(p->item, p->n, sizeof *p->item, orders[o]);
+            int64_t t = pack(p, fit == 1, live);
+            if (top < 0 || t < top) {
+                top = t;
+                memcpy(best, p->item, p->n * sizeof *best);
+            }
+        }
+    memcpy(p->item, best, p->n * sizeof *best);
+    return top;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Bytes alive during each action; returns the action with most. */
+static int busiest(const Packing *p, int actions, Arena *a, int64_t *most)
+{
+    int64_t *delta = NEW_ARRAY(a, int64_t, actions + 2);
+    for (size_t i = 0; i < p->n; i++) {
+        delta[p->item[i].first] += p->item[i].bytes;
+        delta[p->item[i].last + 1] -= p->item[i].bytes;
+    }
+    int at = 0;
+    int64_t live = 0;
+    *most = 0;
+    for (int i = 0; i < actions; i++) {
+        live += delta[i];
+        if (live > *most) {
+            *most = live;
+            at = i;
+        }
+    }
+    return at;
+}
+
+static void place_program(Plan *p, Program *prog, int number, Arena *a)
+{
+    Packing k = {.item = NEW_ARRAY(a, Item, p->buffers.n + 1)};
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        const Buffer *b = &p->buffers.data[i];
+        if (!b->persistent && b->program == number && b->first >= 0)
+            k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last};
+    }
+    prog->peak = best_packing(&k, a);
+    prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
+    for (size_t i = 0; i < k.n; i++)
+        p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + k.item[i].offset;
+}
+
+/* Bytes by owner: what is persistent, and what is alive at the peak of the fullest program. */
+static void count_owners(Plan *p, const Program *fullest, int number)
+{
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        const Buffer *b = &p->buffers.data[i];
+        bool at_peak = b->program == number && b->first >= 0 && b->first <= fullest->peak_action &&
+                       b->last >= fullest->peak_action;
+        if (b->persistent || at_peak)
+            p->memory[b->owner] += b->bytes;
+    }
+}
+
+/* ---- too much -------------------------------------------------------------------------------- */
+
+static int larger(const void *x, const void *y)
+{
+    const Buffer *a = *(Buffer *const *)x, *b = *(Buffer *const *)y;
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : 0;
+}
+
+static double gib(double bytes)
+{
+    return bytes / (1 << 30);
+}
+
+/* The buffers alive at the peak, largest first, under their source lines. */
+static void tell_live(Plan *p, const Program *prog, int number)
+{
+    enum { SHOWN = 8 };
+    Module *m = p->module;
+    VEC(Buffer *) live = {0};
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        Buffer *b = &p->buffers.data[i];
+        if (b->persistent || (b->program == number && b->first >= 0 &&
+                              b->first <= prog->peak_action && b->last >= prog->peak_action))
+            vec_push(m->arena, &live, b);
+    }
+    qsort(live.data, live.n, sizeof *live.data, larger);
+    for (size_t i = 0; i < live.n && i < SHOWN; i++)
+        diag_note(m->diag, live.data[i]->span, "%s: %lld bytes (%.3g GiB)",
+                  name_str(m->names, live.data[i]->name), (long long)live.data[i]->bytes,
+                  gib((double)live.data[i]->bytes));
+    if (live.n > SHOWN)
+        diag_note(m->diag, (Span){0}, "and %zu smaller ones", live.n - SHOWN);
+}
+
+static bool fits(Plan *p, const Program *prog, int number)
+{
+    Module *m = p->module;
+    int64_t scratch = p->scratch_bytes * p->device->threads, all = p->arena_bytes + scratch;
+    double limit = m->layout.assert_peak;
+    bool asserted = limit > 0 && (double)all > limit;
+    if (all <= p->device->memory && !asserted)
+        return true;
+    Span where = asserted ? m->layout.assert_span : (Span){0};
+    diag_error(m->diag, where, asserted ? 551 : 550,
+               asserted ? "the plan needs %lld bytes (%.3g GiB) where the layout asserts less than "
+                          "%lld (%.3g GiB)"
+                        : "the plan needs %lld bytes (%.3g GiB) and the device has %lld (%.3g GiB)",
+               (long long)all, gib((double)all),
+               (long long)(asserted ? limit : (double)p->device->memory),
+               gib(asserted ? limit : (double)p->device->memory));
+    tell_live(p, prog, number);
+    if (m->layout.microbatch > 1)
+        diag_help(m->diag, "activations grow with `microbatch`, now %lld: a smaller one needs less",
+                  (long long)m->layout.microbatch);
+    else
+        diag_help(m->diag, "make `%s` shorter or the model smaller, or name a device with more memory",
+                  name_str(m->names, m->seq.name));
+    return false;
+}
+
+bool plan_place(Plan *p)
+{
+    Program *programs[] = {p->train, p->eval, p->sample}, *fullest = NULL;
+    Arena *tmp = arena_new();
+    int number = 0;
+    int64_t at = 0;
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        Buffer *b = &p->buffers.data[i];
+        if (!b->persistent)
+            continue;
+        b->offset = at;
+        at = align64(at + b->bytes);
+    }
+    p->persistent_bytes = at;
+    for (int k = 0; k < 3; k++) {
+        if (!programs[k])
+            continue;
+        place_program(p, programs[k], k, tmp);
+        if (!fullest || programs[k]->peak > fullest->peak) {
+            fullest = programs[k];
+            number = k;
+        }
+        if (p->live_bound_bytes < at + programs[k]->live_bound)
+            p->live_bound_bytes = at + programs[k]->live_bound;
+    }
+    p->arena_bytes = at + (fullest ? fullest->peak : 0);
+    if (fullest)
+        count_owners(p, fullest, number);
+    arena_free(tmp);
+    return !fullest || fits(p, fullest, number);
+}

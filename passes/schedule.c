@@ -1,0 +1,408 @@
+/* schedule.c - the plan's actions, from the fused module: order is the region's, places are those
+ * schedule_store.c decided, costs come from the device description.
+ *
+ * A repeat becomes ACT_loop, its body once, ACT_end. Slices of stacked values and views are strides;
+ * they cost nothing. */
+#include "passes/schedule.h"
+#include "passes/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what)
+{
+    fprintf(stderr, "mgc: internal error: schedule: %s\n", what);
+    if (i)
+        ir_print_ins(s->m, i, stderr);
+    exit(70);
+}
+
+/* ---- actions --------------------------------------------------------------------------------- */
+
+static const char *action_name(const Sched *s, const Ins *i, const Operand *op, int noperands)
+{
+    if (!i)
+        return "move";
+    const char *path = name_str(s->m->names, i->path), *base = op_info[i->op].name;
+    for (int k = 0; k < noperands; k++)
+        if (op[k].write && op[k].value && s->m->values.data[op[k].value].name) {
+            base = name_str(s->m->names, s->m->values.data[op[k].value].name);
+            break;
+        }
+    return *path ? arena_printf(s->m->arena, "%s.%s", path, base) : base;
+}
+
+static int current_loop(const Sched *s)
+{
+    int depth = 0;
+    for (size_t i = s->prog->actions.n; i-- > 0;) {
+        const Action *a = &s->prog->actions.data[i];
+        if (a->kind == ACT_end)
+            depth++;
+        else if (a->kind == ACT_loop && depth-- == 0)
+            return (int)a->loop;
+    }
+    return -1;
+}
+
+Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op)
+{
+    Action a = {.kind = kind, .id = UINT32_MAX, .around = current_loop(s), .noperands = noperands};
+    if (noperands > MAX_OPERANDS)
+        sched_bug(s, i, "too many operands");
+    a.operand = NEW_ARRAY(s->m->arena, Operand, noperands);
+    if (noperands)
+        memcpy(a.operand, op, (size_t)noperands * sizeof *op);
+    if (kind != ACT_loop && kind != ACT_end)
+        a.id = s->p->nactions++;
+    a.name = name_intern(s->m->names, action_name(s, i, op, noperands));
+    if (i) {
+        a.span = i->span;
+        a.path = i->path;
+        a.block = i->block;
+        a.backward = i->backward;
+    }
+    vec_push(s->m->arena, &s->prog->actions, a);
+    return &s->prog->actions.data[s->prog->actions.n - 1];
+}
+
+/* The roofline: products run at a share of the peak, everything else at the memory's bandwidth. */
+void price(Sched *s, Action *a, double flops, double bytes)
+{
+    const Device *d = s->p->device;
+    double peak = s->m->train.compute == DT_f64 ? d->flops_f64 : d->flops_f32;
+    double compute = flops / (peak * d->product_share), memory = bytes / d->bandwidth;
+    a->flops = flops;
+    a->bytes_moved = bytes;
+    a->seconds = compute > memory ? compute : memory;
+    if (a->seconds < d->launch)
+        a->seconds = d->launch;
+}
+
+void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at)
+{
+    Operand op[2] = {operand_of(s, v, true, false), operand_of(s, v, false, true)};
+    if (!strides_are_dense(&op[0].type, op[0].stride) || !strides_are_dense(&op[0].type, to->stride))
+        sched_bug(s, at, "a view would have to be copied");
+    op[1].at = to->at;
+    memcpy(op[1].stride, to->stride, sizeof op[1].stride);
+    int64_t bytes = type_bytes(&op[0].type);
+    Action *a = action_new(s, ACT_copy, at ? at : s->m->values.data[v].def, 2, op);
+    a->bytes = bytes;
+    price(s, a, 0, 2 * (double)bytes);
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+static void schedule_region(Sched *s, Region *r, const Want *target, int home);
+
+/* Gives every result of i that is not placed yet what it wants, or a buffer of its own. */
+static void place_results(Sched *s, const Ins *i, int home)
+{
+    for (uint32_t k = 0; k < i->nout; k++) {
+        Value v = i->out[k];
+        if (!s->loc[v].known)
+            s->loc[v] = s->want[v].set ? s->want[v].to : loc_new(s, v, home);
+    }
+}
+
+static bool used_after(const Sched *s, const Ins *i, Value v)
+{
+    const Region *r = i->home;
+    const int *last = last_uses(s->m, r, s->tmp);
+    size_t at = 0;
+    while (r->ins.data[at] != i)
+        at++;
+    return last[v] > (int)at;
+}
+
+/* An accumulating instruction works where its result is: what it adds to has to be there. */
+static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
+{
+    Loc at = locate(s, c);
+    const Type *t = type_of(s->m, v);
+    const Buffer *b = &s->p->buffers.data[at.at.buffer];
+    if (s->want[v].set) {
+        s->loc[v] = s->want[v].to;
+    } else if (!b->persistent && !used_after(s, i, c) && s->m->values.data[c].home == i->home &&
+               type_equal(t, type_of(s->m, c)) && strides_are_dense(t, at.stride)) {
+        s->loc[v] = at;
+    } else {
+        s->loc[v] = loc_new(s, v, home);
+    }
+    if (!loc_equal(&s->loc[v], &at, t->rank))
+        emit_copy(s, c, &s->loc[v], i);
+}
+
+static void emit_ins(Sched *s, const Ins *i, int home)
+{
+    bool adds = (i->op == OP_dot || i->op == OP_scatter_add) && i->nin == 3;
+    if (adds)
+        place_added(s, i, i->out[0], i->in[2], home);
+    if (i->op == OP_head && i->nin == 5)
+        place_added(s, i, i->out[2], i->in[4], home);
+    if (!op_is(i->op, VIEW))
+        place_results(s, i, home);
+    switch (i->op) {
+    case OP_fused:
+        call_kernel(s, i, home);
+        break;
+    case OP_dot:
+        call_dot(s, i);
+        break;
+    case OP_attention:
+    case OP_attention_grad:
+        call_attention(s, i);
+        break;
+    case OP_cross_entropy:
+    case OP_cross_entropy_grad:
+        call_cross_entropy(s, i);
+        break;
+    case OP_head:
+    case OP_head_loss:
+        call_head(s, i, home);
+        break;
+    case OP_gather:
+    case OP_scatter_add:
+        call_gather(s, i);
+        break;
+    case OP_random:
+        call_random(s, i);
+        break;
+    case OP_guard: {
+        Operand op[2] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false)};
+        price(s, action_new(s, ACT_guard, i, 2, op), 0, 16);
+        break;
+    }
+    default:
+        if (!op_is(i->op, VIEW))
+            sched_bug(s, i, "an instruction that is no kernel is left");
+    }
+}
+
+/* Where a loop's operands are inside it, and where its body's results go. */
+static void enter_loop(Sched *s, LoopPlan *lp)
+{
+    const Ins *i = lp->ins;
+    Region *b = i->body;
+    for (uint32_t k = 0; k < i->nin; k++) {
+        Value arg = b->args.data[k];
+        if (k < i->attrs.carried) {
+            if (lp->copy_in[k])
+                emit_copy(s, i->in[k], &lp->start[k], i);
+            s->loc[arg] = lp->arg[k].known ? lp->arg[k] : locate(s, i->in[k]);
+            continue;
+        }
+        Loc from = locate(s, i->in[k]);
+        const Type *t = type_of(s->m, i->in[k]);
+        Loc in = loc_inner(&from, t->rank - 1);
+        s->loc[arg] = loc_slot(&in, lp->index, from.stride[0] * dtype_bytes(t->dtype), 0);
+    }
+    const int *last = last_uses(s->m, b, s->tmp);
+    for (uint32_t k = 0; k < i->nout; k++) {
+        int j = lp->share[k];
+        if (j < (int)i->attrs.carried)
+            continue;
+        Value arg = b->args.data[j];
+        lp->target[k] = (Want){.set = true, .to = s->loc[arg], .free_from = last[arg],
+                               .occupant = arg};
+    }
+}
+
+static void emit_loop(Sched *s, const Ins *i)
+{
+    LoopPlan *lp = loop_plan(s, i);
+    enter_loop(s, lp);
+    action_new(s, ACT_loop, NULL, 0, NULL)->loop = (uint32_t)lp->index;
+    s->prog->loops.data[lp->index].begin = (int)s->prog->actions.n - 1;
+    schedule_region(s, i->body, lp->target, lp->index);
+    Action *end = action_new(s, ACT_end, NULL, 0, NULL);
+    end->loop = (uint32_t)lp->index;
+    end->around = s->prog->actions.data[s->prog->loops.data[lp->index].begin].around;
+    s->prog->loops.data[lp->index].end = (int)s->prog->actions.n - 1;
+    for (uint32_t k = 0; k < i->nout; k++)
+        s->loc[i->out[k]] = lp->share[k] >= 0 ? locate(s, i->in[lp->share[k]]) : lp->out[k];
+}
+
+/* The moves at the end of a region mean one parallel assignment. Those that read what another
+ * overwrites go first; a circle of them cannot be ordered, and no pass makes one. */
+static void emit_moves(Sched *s, const Moves *moves)
+{
+    bool *done = NEW_ARRAY(s->tmp, bool, moves->n + 1);
+    for (size_t left = moves->n; left > 0;) {
+        size_t pick = moves->n;
+        for (size_t i = 0; i < moves->n && pick == moves->n; i++) {
+            bool free = !done[i];
+            for (size_t k = 0; k < moves->n && free; k++)
+                free = k == i || done[k] ||
+                       locate(s, moves->data[k].from).at.buffer != moves->data[i].to.at.buffer;
+            if (free)
+                pick = i;
+        }
+        if (pick == moves->n)
+            sched_bug(s, NULL, "values change places in a circle at the end of a round");
+        const Move *mv = &moves->data[pick];
+        Loc from = locate(s, mv->from);
+        done[pick] = true;
+        left--;
+        if (!loc_equal(&from, &mv->to, type_of(s->m, mv->from)->rank))
+            emit_copy(s, mv->from, &mv->to, NULL);
+    }
+}
+
+static void schedule_region(Sched *s, Region *r, const Want *target, int home)
+{
+    Moves moves = {0};
+    plan_region(s, r, target, home, &moves);
+    for (size_t k = 0; k < r->ins.n; k++)
+        if (r->ins.data[k]->op == OP_repeat)
+            emit_loop(s, r->ins.data[k]);
+        else
+            emit_ins(s, r->ins.data[k], home);
+    emit_moves(s, &moves);
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static int io_buffer(Sched *s, const char *name, Value v)
+{
+    uint32_t b = buffer_new(s, name, OWN_io, type_bytes(type_of(s->m, v)), -1, v);
+    s->p->buffers.data[b].persistent = true;
+    return (int)b;
+}
+
+static void place_args(Sched *s, const Fn *f, const char *prefix)
+{
+    Program *p = s->prog;
+    int *slot[] = {[ARG_tokens] = &p->tokens, [ARG_lr] = &p->lr, [ARG_step] = &p->step,
+                   [ARG_seed] = &p->seed, [ARG_pos] = &p->pos};
+    static const char *const names[] = {[ARG_tokens] = "tokens", [ARG_lr] = "lr",
+                                        [ARG_step] = "step", [ARG_seed] = "seed",
+                                        [ARG_pos] = "pos"};
+    for (size_t k = 0; k < f->args.n; k++) {
+        Value v = f->body->args.data[k];
+        FnArg a = f->args.data[k];
+        int b = a.role <= ARG_state ? s->p->tensor_buffer.data[a.tensor]
+                                    : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix,
+                                                                names[a.role]), v);
+        if (a.role > ARG_state)
+            *slot[a.role] = b;
+        if (a.role == ARG_tokens) {
+            const Type *t = type_of(s->m, v);
+            p->window = t->dims[t->rank - 1].size;
+            p->batch = type_elements(t) / p->window;
+        }
+        s->loc[v] = loc_dense((uint32_t)b, type_of(s->m, v));
+    }
+}
+
+static void want_results(Sched *s, const Fn *f, const char *prefix, Want *target)
+{
+    Program *p = s->prog;
+    int *slot[] = {[RES_loss] = &p->loss, [RES_norm] = &p->norm, [RES_logits] = &p->logits};
+    static const char *const names[] = {"loss", "norm", "logits"};
+    const int *last = last_uses(s->m, f->body, s->tmp);
+    for (size_t k = 0; k < f->results.n; k++) {
+        Value v = f->body->results.data[k];
+        FnResult r = f->results.data[k];
+        if (r.role == RES_grad)
+            sched_bug(s, NULL, "a gradient that nothing uses");
+        target[k] = (Want){.set = true, .free_from = -1};
+        if (r.role == RES_update) {
+            target[k].to = loc_dense((uint32_t)s->p->tensor_buffer.data[r.tensor],
+                                     type_of(s->m, v));
+            for (size_t i = 0; i < f->args.n; i++)
+                if (f->args.data[i].role <= ARG_state && f->args.data[i].tensor == r.tensor)
+                    target[k].occupant = f->body->args.data[i];
+            if (target[k].occupant)
+                target[k].free_from = last[target[k].occupant];
+        } else {
+            *slot[r.role] = io_buffer(
+                s, arena_printf(s->m->arena, "%s.%s", prefix, names[r.role]), v);
+            target[k].to = loc_dense((uint32_t)*slot[r.role], type_of(s->m, v));
+        }
+    }
+}
+
+/* The innermost loop around an action that is inside `home`'s body, or is the home's own level: -1.
+ * A buffer new in each round of `home` that a deeper loop touches is alive in all of that loop. */
+static int loop_under(const Program *p, int around, int home)
+{
+    int under = -1;
+    for (int l = around; l >= 0 && l != home; l = p->loops.data[l].parent)
+        under = l;
+    return under;
+}
+
+static void set_lifetimes(Sched *s)
+{
+    Program *p = s->prog;
+    for (size_t i = 0; i < p->actions.n; i++) {
+        const Action *a = &p->actions.data[i];
+        for (int k = 0; k < a->noperands; k++) {
+            Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
+            int l = loop_under(p, a->around, s->home.data[a->operand[k].at.buffer]);
+            int first = l < 0 ? (int)i : p->loops.data[l].begin;
+            int last = l < 0 ? (int)i : p->loops.data[l].end;
+            b->first = b->first < 0 || first < b->first ? first : b->first;
+            b->last = last > b->last ? last : b->last;
+        }
+    }
+}
+
+static void total(Program *p)
+{
+    double times = 1;
+    for (size_t i = 0; i < p->actions.n; i++) {
+        const Action *a = &p->actions.data[i];
+        if (a->kind == ACT_loop)
+            times *= (double)p->loops.data[a->loop].dim.size;
+        else if (a->kind == ACT_end)
+            times /= (double)p->loops.data[a->loop].dim.size;
+        p->seconds += a->seconds * times;
+        p->flops += a->flops * times;
+    }
+}
+
+static Program *schedule_fn(Sched *s, const char *name, int number)
+{
+    const Fn *f = module_fn(s->m, name);
+    if (!f)
+        return NULL;
+    Program *p = NEW(s->m->arena, Program);
+    *p = (Program){.fn = f, .tokens = -1, .lr = -1, .step = -1, .seed = -1, .pos = -1, .loss = -1,
+                   .norm = -1, .logits = -1};
+    s->prog = p;
+    s->program = number;
+    s->loops.n = 0;
+    memset(s->want, 0, s->m->values.n * sizeof *s->want);
+    Want *target = NEW_ARRAY(s->tmp, Want, f->results.n + 1);
+    place_args(s, f, name);
+    want_results(s, f, name, target);
+    schedule_region(s, f->body, target, -1);
+    set_lifetimes(s);
+    total(p);
+    return p;
+}
+
+Plan *plan_schedule(Module *m, const Device *device, Arena *a)
+{
+    Plan *p = NEW(a, Plan);
+    *p = (Plan){.module = m, .device = device};
+    Sched s = {.p = p, .m = m, .tmp = arena_new()};
+    s.loc = NEW_ARRAY(s.tmp, Loc, m->values.n);
+    s.want = NEW_ARRAY(s.tmp, Want, m->values.n);
+    for (size_t i = 0; i < m->tensors.n; i++) {
+        const Tensor *t = &m->tensors.data[i];
+        uint32_t b = buffer_new(&s, name_str(m->names, t->name), t->slot ? OWN_optimizer : OWN_params,
+                                type_bytes(&t->type), -1, 0);
+        p->buffers.data[b].persistent = true;
+        p->buffers.data[b].span = t->span;
+        vec_push(m->arena, &p->tensor_buffer, (int)b);
+    }
+    p->train = schedule_fn(&s, "train", 0);
+    p->eval = schedule_fn(&s, "eval", 1);
+    p->sample = schedule_fn(&s, "sample", 2);
+    arena_free(s.tmp);
+    return p;
+}

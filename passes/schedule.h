@@ -1,0 +1,99 @@
+/* schedule.h - from fused IR to actions on buffers: private to schedule*.c.
+ *
+ * Where a value lives (its Loc) is decided before the instructions of its region are written, from
+ * the end backwards: what must end up in a fixed place (a parameter's new value, a stacked slot, the
+ * next value of a carried one) is computed there at once if nothing still needs what is there, and
+ * copied at the end of the region if something does. All other values get buffers of their own. */
+#ifndef MGC_PASSES_SCHEDULE_H
+#define MGC_PASSES_SCHEDULE_H
+
+#include "ir/plan.h"
+
+/* Where a value's elements are: strides in elements per dim of its type. */
+typedef struct Loc {
+    bool known;
+    Place at;
+    int64_t stride[MAX_RANK];
+} Loc;
+
+/* A place a value should be computed in. `free_from`: the last position (in its region) at which
+ * what is there is still read; an instruction at just that position may take it over if it reads
+ * `occupant` in place. */
+typedef struct Want {
+    bool set;
+    Loc to;
+    int free_from;
+    Value occupant;
+} Want;
+
+/* A value that could not be computed where it is wanted. */
+typedef struct Move {
+    Value from;
+    Loc to;
+} Move;
+
+/* Storage of one repeat, decided before its region is written. */
+typedef struct LoopPlan {
+    const Ins *ins;
+    int index;      /* of its Loop in the program */
+    Want *target;  /* per body result: where it should go */
+    Loc *arg;      /* per carried argument: where it lives inside; unknown: where its start value is */
+    Loc *out;      /* per result: where it is afterwards; unknown: `share` or the start value */
+    int *share;    /* per result: the operand whose storage it takes over, or -1 */
+    bool *copy_in; /* per carried value: the start value has to be copied to its place */
+    Loc *start;    /* where */
+} LoopPlan;
+
+typedef struct Sched {
+    Plan *p;
+    Module *m;
+    Arena *tmp;
+    Program *prog;
+    int program;
+    Loc *loc;
+    Want *want;
+    VEC(int) home;       /* per buffer: the loop whose rounds it is new in; -1: the program's */
+    VEC(LoopPlan *) loops; /* decided, not yet written */
+    VEC(Name) shapes;    /* per kernel: its text, see schedule_kernel.c */
+    bool failed;
+} Sched;
+
+/* schedule.c */
+_Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what);
+
+/* schedule_store.c: storage */
+uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v);
+Loc loc_dense(uint32_t buffer, const Type *t);
+Loc loc_new(Sched *s, Value v, int home);
+bool loc_equal(const Loc *a, const Loc *b, int rank);
+Loc locate(Sched *s, Value v); /* views resolved */
+Operand operand_of(Sched *s, Value v, bool read, bool write);
+/* Decides wants and loops of a region whose results should go to target[] (may be NULL); what
+ * cannot is appended to moves. home: index of the loop the region is the body of, or -1. */
+typedef VEC(Move) Moves;
+void plan_region(Sched *s, Region *r, const Want *target, int home, Moves *moves);
+LoopPlan *loop_plan(Sched *s, const Ins *i);
+/* Place of round `index + first` of a stacked location whose slots are `bytes` apart. */
+Loc loc_slot(const Loc *base, int loop, int64_t bytes, int64_t first);
+/* A stacked location of `rank` inner dims, seen without its outermost dim. */
+Loc loc_inner(const Loc *l, int rank);
+/* May `d`, which computes v, overwrite what it reads as `occupant`? */
+bool takes_over(const Module *m, const Ins *d, Value v, Value occupant);
+
+/* schedule_call.c: descriptors of library calls, action by action */
+void call_dot(Sched *s, const Ins *i);
+void call_attention(Sched *s, const Ins *i);
+void call_cross_entropy(Sched *s, const Ins *i);
+void call_head(Sched *s, const Ins *i, int home);
+void call_gather(Sched *s, const Ins *i);
+void call_random(Sched *s, const Ins *i);
+
+/* schedule_kernel.c */
+void call_kernel(Sched *s, const Ins *i, int home);
+
+/* schedule.c: appends an action for i (NULL: none) and prices it. */
+Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op);
+void price(Sched *s, Action *a, double flops, double bytes);
+void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at);
+
+#endif

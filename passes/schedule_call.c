@@ -1,0 +1,320 @@
+/* schedule_call.c - instructions that are one call of the runtime's library: their descriptors. */
+#include "passes/product.h"
+#include "passes/schedule.h"
+#include "passes/view.h"
+
+#include <string.h>
+
+enum {
+    HEAD_WORK = 16 << 20, /* bytes of logits that exist at once: they should stay in the cache */
+    HEAD_ROWS = 32        /* but no fewer rows: each chunk reads the whole weight */
+};
+
+static void priced(Sched *s, Action *a, const Ins *i)
+{
+    Cost c = ir_cost(s->m, i);
+    price(s, a, c.flops, c.bytes);
+}
+
+static Strided strided(Sched *s, Value v)
+{
+    Loc l = locate(s, v);
+    Strided r = {.type = type_of(s->m, v)};
+    memcpy(r.stride, l.stride, sizeof r.stride);
+    return r;
+}
+
+void call_dot(Sched *s, const Ins *i)
+{
+    Strided a = strided(s, i->in[0]), b = strided(s, i->in[1]), c = strided(s, i->out[0]);
+    Product p;
+    if (!product_match(&a, &b, &c, &p))
+        sched_bug(s, i, "a contraction that is no product");
+    p.desc.beta = i->nin == 3 ? 1 : 0;
+    Value first = i->in[p.swap], second = i->in[!p.swap];
+    Operand op[3] = {operand_of(s, first, true, false), operand_of(s, second, true, false),
+                     operand_of(s, i->out[0], i->nin == 3, true)};
+    Action *act = action_new(s, ACT_gemm, i, 3, op);
+    act->gemm = p.desc;
+    priced(s, act, i);
+}
+
+/* ---- groups of dims with one stride ---------------------------------------------------------- */
+
+typedef struct Group {
+    int n;
+    Dim dim[MAX_RANK];
+} Group;
+
+/* Elements of a group, and its stride in a value if it steps through it evenly. */
+static bool group_stride(const Type *t, const int64_t *stride, const Group *g, int64_t *out)
+{
+    int64_t expect = 0;
+    *out = 0;
+    for (int i = g->n - 1; i >= 0; i--) {
+        int at = type_find(t, g->dim[i].name);
+        if (at < 0)
+            return false;
+        if (i == g->n - 1)
+            *out = stride[at];
+        else if (stride[at] != expect && g->dim[i].size > 1)
+            return false;
+        expect = stride[at] * g->dim[i].size;
+    }
+    return true;
+}
+
+static int64_t group_size(const Group *g)
+{
+    int64_t n = 1;
+    for (int i = 0; i < g->n; i++)
+        n *= g->dim[i].size;
+    return n;
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+static int64_t stride_of(const Operand *o, Name d)
+{
+    int at = type_find(&o->type, d);
+    return at < 0 ? 0 : o->stride[at];
+}
+
+/* Strides of batch, along, kv and group in an operand; group may be absent (keys). */
+static bool attention_strides(const Operand *o, const Group g[3], Name along, int64_t out[4])
+{
+    out[1] = stride_of(o, along);
+    return group_stride(&o->type, o->stride, &g[0], &out[0]) &&
+           group_stride(&o->type, o->stride, &g[1], &out[2]) &&
+           (!g[2].n || group_stride(&o->type, o->stride, &g[2], &out[3]));
+}
+
+static bool describe_attention(const Ins *i, const Operand *q, const Operand *k, const Operand *v,
+                               const Operand *o, const Operand *lse, const Group g[3],
+                               mg_attention_desc *d)
+{
+    Name along = i->attrs.along.name;
+    Group keys[3] = {g[0], g[1], {0}};
+    int64_t ks[4], vs[4];
+    if (!attention_strides(q, g, along, d->q) || !attention_strides(k, keys, along, ks) ||
+        !attention_strides(v, keys, along, vs) || !attention_strides(o, g, along, d->o) ||
+        !attention_strides(lse, g, along, d->lse))
+        return false;
+    memcpy(d->k, ks, sizeof d->k);
+    memcpy(d->v, vs, sizeof d->v);
+    d->batch = group_size(&g[0]);
+    d->kv = group_size(&g[1]);
+    d->group = group_size(&g[2]);
+    d->queries = q->type.dims[type_find(&q->type, along)].size;
+    d->keys = k->type.dims[type_find(&k->type, along)].size;
+    d->head = d->vhead = i->attrs.over.dim[0].size;
+    int h = type_find(&q->type, i->attrs.over.dim[0].name);
+    d->head = d->vhead = q->type.dims[h].size;
+    return q->stride[h] == 1 && stride_of(k, i->attrs.over.dim[0].name) == 1 &&
+           stride_of(v, i->attrs.over.dim[0].name) == 1 && i->attrs.over.n == 1;
+}
+
+/* Dims of q: shared with the keys (in two runs: batch, then kv heads), or its own (group). */
+static bool match_attention(const Ins *i, const Operand op[5], mg_attention_desc *d)
+{
+    const Type *q = &op[0].type, *k = &op[1].type;
+    Group shared = {0}, group = {0};
+    for (int n = 0; n < q->rank; n++) {
+        Dim dim = q->dims[n];
+        if (dim.name == i->attrs.along.name || dims_have(&i->attrs.over, dim.name))
+            continue;
+        Group *g = type_find(k, dim.name) >= 0 ? &shared : &group;
+        g->dim[g->n++] = dim;
+    }
+    for (int cut = shared.n > 0; cut <= shared.n; cut++) {
+        Group g[3] = {shared, {0}, group};
+        g[0].n = cut;
+        g[1].n = shared.n - cut;
+        memcpy(g[1].dim, shared.dim + cut, (size_t)g[1].n * sizeof g[1].dim[0]);
+        if (describe_attention(i, &op[0], &op[1], &op[2], &op[3], &op[4], g, d))
+            return true;
+    }
+    return false;
+}
+
+void call_attention(Sched *s, const Ins *i)
+{
+    bool grad = i->op == OP_attention_grad;
+    Operand op[9];
+    int n = 0;
+    for (uint32_t k = 0; k < i->nin; k++)
+        op[n++] = operand_of(s, i->in[k], true, false);
+    for (uint32_t k = 0; k < i->nout; k++)
+        op[n++] = operand_of(s, i->out[k], false, true);
+    mg_attention_desc d = {.dtype = abi_dtype(op[0].type.dtype), .causal = i->attrs.causal,
+                           .scale = i->attrs.scale};
+    if (!match_attention(i, op, &d))
+        sched_bug(s, i, "attention over operands that do not step evenly");
+    if (grad)
+        for (int k = 0; k < 4; k++) { /* do as o; dq, dk, dv as q, k, v */
+            const Operand *a = &op[k == 0 ? 3 : k - 1], *b = &op[k == 0 ? 5 : k + 5];
+            for (int x = 0; x < a->type.rank; x++)
+                if (stride_of(b, a->type.dims[x].name) != a->stride[x])
+                    sched_bug(s, i, "gradients of attention that lie unlike their operands");
+        }
+    Action *a = action_new(s, grad ? ACT_attention_grad : ACT_attention, i, n, op);
+    a->attention = d;
+    int64_t scratch = mg_attention_scratch(&d);
+    if (scratch > s->p->scratch_bytes)
+        s->p->scratch_bytes = scratch;
+    priced(s, a, i);
+}
+
+/* ---- indices --------------------------------------------------------------------------------- */
+
+/* A value of indices as rows of `inner` that are `outer` apart: what gather and targets take. */
+static void index_steps(Sched *s, const Ins *i, const Operand *o, int64_t *inner, int64_t *outer)
+{
+    int64_t run = 1;
+    int k = o->type.rank - 1;
+    while (k >= 0 && (o->stride[k] == run || o->type.dims[k].size == 1))
+        run *= o->type.dims[k--].size;
+    *inner = run;
+    *outer = run;
+    if (k < 0)
+        return;
+    Group rest = {.n = k + 1};
+    memcpy(rest.dim, o->type.dims, (size_t)rest.n * sizeof rest.dim[0]);
+    if (!group_stride(&o->type, o->stride, &rest, outer))
+        sched_bug(s, i, "indices that do not step evenly");
+}
+
+static void require_dense(const Sched *s, const Ins *i, const Operand *o)
+{
+    if (!strides_are_dense(&o->type, o->stride))
+        sched_bug(s, i, "an operand has to be dense");
+}
+
+void call_gather(Sched *s, const Ins *i)
+{
+    bool scatter = i->op == OP_scatter_add;
+    Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
+                     operand_of(s, i->out[0], scatter && i->nin == 3, true)};
+    const Operand *table = scatter ? &op[2] : &op[0];
+    require_dense(s, i, &op[0]);
+    require_dense(s, i, &op[2]);
+    mg_gather_desc d = {.dtype = abi_dtype(table->type.dtype), .outer = 1, .inner = 1,
+                        .accumulate = scatter && i->nin == 3};
+    int at = type_find(&table->type, i->attrs.dim.name);
+    for (int k = 0; k < at; k++)
+        d.outer *= table->type.dims[k].size;
+    for (int k = at + 1; k < table->type.rank; k++)
+        d.inner *= table->type.dims[k].size;
+    d.n = table->type.dims[at].size;
+    d.indices = type_elements(&op[1].type);
+    index_steps(s, i, &op[1], &d.index_inner, &d.index_outer);
+    Action *a = action_new(s, scatter ? ACT_scatter_add : ACT_gather, i, 3, op);
+    a->gather = d;
+    priced(s, a, i);
+}
+
+static mg_xent_desc describe_xent(Sched *s, const Ins *i, const Type *classes, Name dim,
+                                  const Operand *target)
+{
+    mg_xent_desc d = {.dtype = abi_dtype(classes->dtype), .valid = i->attrs.valid};
+    d.rows = type_elements(&target->type);
+    d.vocab = classes->dims[type_find(classes, dim)].size;
+    index_steps(s, i, target, &d.target_inner, &d.target_outer);
+    return d;
+}
+
+static int64_t dloss_stride(Sched *s, const Ins *i, const Operand *dloss, int64_t rows)
+{
+    int64_t n = type_elements(&dloss->type);
+    if (n != 1 && n != rows)
+        sched_bug(s, i, "the loss's cotangent has neither one number nor one a row");
+    return n == 1 ? 0 : 1;
+}
+
+void call_cross_entropy(Sched *s, const Ins *i)
+{
+    bool grad = i->op == OP_cross_entropy_grad;
+    Operand op[5];
+    int n = 0;
+    for (uint32_t k = 0; k < i->nin; k++)
+        op[n++] = operand_of(s, i->in[k], true, false);
+    for (uint32_t k = 0; k < i->nout; k++)
+        op[n++] = operand_of(s, i->out[k], false, true);
+    Name classes = i->attrs.over.dim[0].name;
+    require_dense(s, i, &op[0]);
+    if (op[0].type.dims[op[0].type.rank - 1].name != classes)
+        sched_bug(s, i, "the classes are not the innermost dim");
+    mg_xent_desc d = describe_xent(s, i, &op[0].type, classes, &op[1]);
+    if (grad)
+        d.dloss_stride = dloss_stride(s, i, &op[3], d.rows);
+    Action *a = action_new(s, grad ? ACT_xent_grad : ACT_xent, i, n, op);
+    a->xent = d;
+    priced(s, a, i);
+}
+
+/* The smallest number of chunks whose logits fit the work space, in rows that divide evenly. */
+static int64_t chunk_rows(int64_t rows, int64_t row_bytes)
+{
+    int64_t most = HEAD_WORK / row_bytes;
+    if (most < HEAD_ROWS)
+        most = HEAD_ROWS;
+    int64_t chunks = (rows + most - 1) / most;
+    return (rows + chunks - 1) / chunks;
+}
+
+static Operand work_space(Sched *s, const char *name, int64_t bytes, int home)
+{
+    Type t = {.dtype = DT_bool, .rank = 1, .dims = {{name_intern(s->m->names, "byte"), bytes}}};
+    Operand o = {.type = t, .read = true, .write = true};
+    o.at.buffer = buffer_new(s, name, OWN_workspace, bytes, home, 0);
+    o.stride[0] = 1;
+    return o;
+}
+
+void call_head(Sched *s, const Ins *i, int home)
+{
+    bool grad = i->op == OP_head;
+    Operand op[8];
+    int n = 0;
+    for (uint32_t k = 0; k < (grad ? 4u : 3u); k++)
+        op[n++] = operand_of(s, i->in[k], true, false);
+    for (uint32_t k = 0; k < i->nout; k++)
+        op[n++] = operand_of(s, i->out[k], k == 2 && i->nin == 5, true);
+    for (int k = 0; k < n; k++)
+        if (k != 2)
+            require_dense(s, i, &op[k]);
+    const Type *w = &op[1].type;
+    mg_head_desc d = {.xent = describe_xent(s, i, w, i->attrs.dim.name, &op[2]),
+                      .w_by_vocab = w->dims[0].name == i->attrs.dim.name,
+                      .dw_accumulate = i->nin == 5};
+    d.hidden = type_elements(w) / d.xent.vocab;
+    if (grad)
+        d.xent.dloss_stride = dloss_stride(s, i, &op[3], d.xent.rows);
+    d.chunk = chunk_rows(d.xent.rows, d.xent.vocab * mg_dtype_bytes(d.xent.dtype));
+    op[n++] = work_space(s, "logits", mg_head_work(&d), home);
+    Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
+    a->head = d;
+    priced(s, a, i);
+}
+
+/* FNV-1a, as mg_key of the runtime. */
+static uint64_t key_of(const char *s)
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211u;
+    return h;
+}
+
+void call_random(Sched *s, const Ins *i)
+{
+    Operand op[4];
+    for (int k = 0; k < 3; k++)
+        op[k] = operand_of(s, i->in[k], true, false);
+    op[3] = operand_of(s, i->out[0], false, true);
+    Action *a = action_new(s, ACT_random, i, 4, op);
+    a->random = (mg_random_desc){.dtype = abi_dtype(op[3].type.dtype),
+                                 .key = key_of(name_str(s->m->names, i->attrs.key)),
+                                 .elements = type_elements(&op[3].type)};
+    priced(s, a, i);
+}

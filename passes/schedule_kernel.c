@@ -1,0 +1,227 @@
+/* schedule_kernel.c - fused instructions: kernels, shared where they are equal, and how column sums
+ * are cut for many threads. */
+#include "passes/schedule.h"
+#include "passes/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MANY_UNITS = 16,       /* a kernel with so many units needs no partial sums */
+    CHUNK_ELEMENTS = 16384, /* what a chunk of a partial sum should read */
+    MOST_CHUNKS = 32
+};
+
+/* ---- equal kernels --------------------------------------------------------------------------- */
+
+/* A kernel as text in which dims and values are numbers in order of appearance: two kernels with
+ * one text compute the same from the same strides, wherever they come from. */
+typedef struct Shape {
+    const Sched *s;
+    FILE *out;
+    Name dim[64];
+    int ndims;
+    uint32_t *number; /* per value */
+    uint32_t next;
+} Shape;
+
+static void shape_dim(Shape *h, Dim d)
+{
+    int k = 0;
+    while (k < h->ndims && h->dim[k] != d.name)
+        k++;
+    if (k == h->ndims && k < 64)
+        h->dim[h->ndims++] = d.name;
+    fprintf(h->out, "d%d=%lld,", k, (long long)d.size);
+}
+
+static void shape_type(Shape *h, const Type *t)
+{
+    fprintf(h->out, "%s[", dtype_name(t->dtype));
+    for (int i = 0; i < t->rank; i++)
+        shape_dim(h, t->dims[i]);
+    fputc(']', h->out);
+}
+
+static void shape_attrs(Shape *h, const Ins *i)
+{
+    unsigned have = op_info[i->op].attrs;
+    const Attrs *a = &i->attrs;
+    if (have & 1u << ATTR_over)
+        for (int k = 0; k < a->over.n; k++)
+            shape_dim(h, a->over.dim[k]);
+    if (have & 1u << ATTR_dim)
+        shape_dim(h, a->dim);
+    if (have & 1u << ATTR_to)
+        shape_dim(h, a->to);
+    if (have & 1u << ATTR_along)
+        shape_dim(h, a->along);
+    fprintf(h->out, "{%lld,%a}", (long long)a->at, a->value);
+}
+
+static void shape_body(Shape *h, const Region *b)
+{
+    const Module *m = h->s->m;
+    for (size_t k = 0; k < b->args.n; k++)
+        h->number[b->args.data[k]] = h->next++;
+    for (size_t k = 0; k < b->ins.n; k++) {
+        const Ins *i = b->ins.data[k];
+        fprintf(h->out, "\n%s", op_info[i->op].name);
+        for (uint32_t n = 0; n < i->nin; n++)
+            fprintf(h->out, " %u", h->number[i->in[n]]);
+        shape_attrs(h, i);
+        shape_type(h, type_of(m, i->out[0]));
+        h->number[i->out[0]] = h->next++;
+    }
+    for (size_t k = 0; k < b->results.n; k++)
+        fprintf(h->out, " =%u", h->number[b->results.data[k]]);
+}
+
+static const char *shape_of(Sched *s, const Kernel *k)
+{
+    char *text;
+    size_t size;
+    Shape h = {.s = s, .out = open_memstream(&text, &size)};
+    h.number = NEW_ARRAY(s->tmp, uint32_t, s->m->values.n);
+    fprintf(h.out, "%s %d %lld", name_str(s->m->names, k->ins->attrs.kind), k->phase,
+            (long long)k->chunks);
+    for (int i = 0; i < k->noperands; i++) {
+        fprintf(h.out, "\n%d ", k->alias[i]);
+        shape_type(&h, &k->operand[i].type);
+        for (int n = 0; n < k->operand[i].type.rank; n++)
+            fprintf(h.out, "*%lld", (long long)k->operand[i].stride[n]);
+    }
+    shape_body(&h, k->ins->body);
+    fclose(h.out);
+    const char *kept = arena_strdup(s->m->arena, text);
+    free(text);
+    return kept;
+}
+
+static const char *kernel_name(const Sched *s, const Ins *i)
+{
+    const char *name = name_str(s->m->names, s->m->values.data[i->out[0]].name);
+    char *safe = arena_printf(s->m->arena, "k_%.40s", *name ? name : "fused");
+    for (char *c = safe; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
+            *c = '_';
+    return safe;
+}
+
+/* The kernel equal to k, added if there is none. */
+static uint32_t kernel_number(Sched *s, Kernel *k)
+{
+    Name shape = name_intern(s->m->names, shape_of(s, k));
+    for (size_t i = 0; i < s->p->kernels.n; i++)
+        if (s->shapes.data[i] == shape)
+            return (uint32_t)i;
+    kernel_nest(s->m, k);
+    const char *base = kernel_name(s, k->ins), *name = base;
+    for (int n = 2;; n++) {
+        bool taken = false;
+        for (size_t i = 0; i < s->p->kernels.n; i++)
+            taken |= strcmp(name_str(s->m->names, s->p->kernels.data[i].name), name) == 0;
+        if (!taken)
+            break;
+        name = arena_printf(s->m->arena, "%s_%d", base, n);
+    }
+    k->name = name_intern(s->m->names, name);
+    vec_push(s->m->arena, &s->p->kernels, *k);
+    vec_push(s->tmp, &s->shapes, shape);
+    return (uint32_t)s->p->kernels.n - 1;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static Kernel kernel_of(Sched *s, const Ins *i)
+{
+    Kernel k = {.ins = i, .nin = (int)i->nin, .nout = (int)i->nout};
+    if (i->nin + i->nout > MAX_OPERANDS)
+        sched_bug(s, i, "a kernel with too many operands");
+    for (uint32_t n = 0; n < i->nin; n++)
+        k.operand[k.noperands++] = operand_of(s, i->in[n], true, false);
+    for (uint32_t n = 0; n < i->nout; n++)
+        k.operand[k.noperands++] = operand_of(s, i->out[n], false, true);
+    memset(k.alias, -1, sizeof k.alias);
+    for (int o = k.nin; o < k.noperands; o++)
+        for (int n = 0; n < k.nin; n++) {
+            Loc a = {.known = true, .at = k.operand[o].at}, b = {.known = true, .at = k.operand[n].at};
+            memcpy(a.stride, k.operand[o].stride, sizeof a.stride);
+            memcpy(b.stride, k.operand[n].stride, sizeof b.stride);
+            if (loc_equal(&a, &b, k.operand[o].type.rank))
+                k.alias[o] = (int8_t)n;
+        }
+    return k;
+}
+
+static double moved(const Kernel *k)
+{
+    double bytes = 0;
+    for (int n = 0; n < k->noperands; n++)
+        bytes += (double)type_bytes(&k->operand[n].type);
+    return bytes;
+}
+
+static void launch(Sched *s, Kernel *k, double flops)
+{
+    uint32_t number = kernel_number(s, k);
+    Action *a = action_new(s, ACT_kernel, k->ins, k->noperands, k->operand);
+    a->kernel = number;
+    price(s, a, flops, moved(k));
+}
+
+/* How many chunks a column sum is cut into: by its size alone, so that no thread count shows. */
+static int64_t chunks_of(Sched *s, const Kernel *k)
+{
+    Kernel whole = *k;
+    int64_t most = 0, kept = type_elements(&k->operand[k->nin].type);
+    kernel_nest(s->m, &whole);
+    for (int n = 0; n < k->nin; n++) {
+        int64_t e = type_elements(&k->operand[n].type);
+        most = e > most ? e : most;
+    }
+    int64_t reduced = kept ? most / kept : 1, chunks = most / CHUNK_ELEMENTS;
+    if (whole.units >= MANY_UNITS || chunks < 2 || reduced < 2)
+        return 1;
+    chunks = chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
+    return chunks > reduced ? reduced : chunks;
+}
+
+static void call_partial(Sched *s, const Kernel *whole, int64_t chunks, double flops, int home)
+{
+    Kernel part = *whole, sum = *whole;
+    part.phase = PHASE_partial;
+    sum.phase = PHASE_combine;
+    part.chunks = sum.chunks = chunks;
+    memset(part.alias, -1, sizeof part.alias);
+    memset(sum.alias, -1, sizeof sum.alias);
+    for (int o = 0; o < whole->nout; o++) {
+        const Operand *to = &whole->operand[whole->nin + o];
+        Operand w = {.type = type_push(&to->type, (Dim){name_intern(s->m->names, "chunk"), chunks})};
+        w.at.buffer = buffer_new(s, "partial", OWN_workspace, type_bytes(&w.type), home, 0);
+        strides_dense(&w.type, w.stride);
+        w.write = true;
+        part.operand[whole->nin + o] = w;
+        w.write = false;
+        w.read = true;
+        sum.operand[o] = w;
+        sum.operand[whole->nout + o] = *to;
+    }
+    sum.nin = whole->nout;
+    sum.noperands = 2 * whole->nout;
+    launch(s, &part, flops);
+    launch(s, &sum, moved(&sum) / 4);
+}
+
+void call_kernel(Sched *s, const Ins *i, int home)
+{
+    Kernel k = kernel_of(s, i);
+    double flops = ir_cost(s->m, i).flops;
+    int64_t chunks = 1;
+    if (strcmp(name_str(s->m->names, i->attrs.kind), "col") == 0)
+        chunks = chunks_of(s, &k);
+    if (chunks > 1)
+        call_partial(s, &k, chunks, flops, home);
+    else
+        launch(s, &k, flops);
+}

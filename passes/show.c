@@ -1,0 +1,175 @@
+/* show.c - the plan for people (--plan), for programs (--plan=json), and the schedule as text. */
+#include "ir/plan.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const owners[OWN_count] = {
+    [OWN_params] = "params",           [OWN_grads] = "grads", [OWN_optimizer] = "optimizer",
+    [OWN_activations] = "activations", [OWN_comm] = "comm",   [OWN_workspace] = "workspace",
+    [OWN_io] = "io"};
+
+static const char *const kinds[ACT_count] = {
+    [ACT_loop] = "loop",           [ACT_end] = "end",
+    [ACT_kernel] = "kernel",       [ACT_gemm] = "product",
+    [ACT_attention] = "attention", [ACT_attention_grad] = "attention_grad",
+    [ACT_xent] = "cross_entropy",  [ACT_xent_grad] = "cross_entropy_grad",
+    [ACT_head] = "head",           [ACT_head_loss] = "head_loss",
+    [ACT_gather] = "gather",       [ACT_scatter_add] = "scatter_add",
+    [ACT_random] = "random",       [ACT_copy] = "copy",
+    [ACT_zero] = "zero",           [ACT_guard] = "guard"};
+
+static int64_t parameters(const Plan *p)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < p->module->tensors.n; i++) {
+        const Tensor *t = &p->module->tensors.data[i];
+        int64_t e = 1;
+        for (int k = 0; k < t->type.rank; k++)
+            e *= t->valid[k];
+        n += t->slot ? 0 : e;
+    }
+    return n;
+}
+
+/* Share of the device's peak that the step's arithmetic makes of its predicted time. */
+static double mfu(const Plan *p)
+{
+    double peak = p->module->train.compute == DT_f64 ? p->device->flops_f64 : p->device->flops_f32;
+    return p->train->seconds > 0 ? p->train->flops / p->train->seconds / peak : 0;
+}
+
+/* Seconds of a step by kind of action, loops multiplied out. */
+static void seconds_by_kind(const Program *p, double out[ACT_count])
+{
+    double times = 1;
+    for (size_t i = 0; i < p->actions.n; i++) {
+        const Action *a = &p->actions.data[i];
+        if (a->kind == ACT_loop)
+            times *= (double)p->loops.data[a->loop].dim.size;
+        else if (a->kind == ACT_end)
+            times /= (double)p->loops.data[a->loop].dim.size;
+        out[a->kind] += a->seconds * times;
+    }
+}
+
+static const char *human(char *s, size_t n, double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int u = 0;
+    while (bytes >= 1024 && u < 4) {
+        bytes /= 1024;
+        u++;
+    }
+    snprintf(s, n, "%.4g %s", bytes, units[u]);
+    return s;
+}
+
+void plan_print(const Plan *p, FILE *out)
+{
+    char a[32], b[32];
+    const Module *m = p->module;
+    double by_kind[ACT_count] = {0};
+    int64_t all = p->arena_bytes + p->scratch_bytes * p->device->threads;
+    fprintf(out, "model        %s, layout %s, device %s, 1 rank\n", name_str(m->names, m->name),
+            name_str(m->names, m->layout.name), p->device->name);
+    fprintf(out, "parameters   %lld\n", (long long)parameters(p));
+    fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
+            (long long)m->batch.size, (long long)m->seq.size, (long long)m->layout.microbatch,
+            p->train->flops * 1e-9);
+    fprintf(out, "predicted    %.4g ms, %.3g tokens/s, MFU %.1f%%\n", p->train->seconds * 1e3,
+            (double)m->batch.size * (double)m->seq.size / p->train->seconds, 100 * mfu(p));
+    fprintf(out, "memory       %s of %s (arena %lld bytes, %d threads x %lld scratch)\n",
+            human(a, sizeof a, (double)all), human(b, sizeof b, (double)p->device->memory),
+            (long long)p->arena_bytes, p->device->threads, (long long)p->scratch_bytes);
+    for (int i = 0; i < OWN_count; i++)
+        if (p->memory[i])
+            fprintf(out, "  %-12s %s\n", owners[i], human(a, sizeof a, (double)p->memory[i]));
+    fprintf(out, "  live bound   %s, arena over it %.2f%%\n",
+            human(a, sizeof a, (double)p->live_bound_bytes),
+            100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1));
+    seconds_by_kind(p->train, by_kind);
+    fputs("step time by kind\n", out);
+    for (int i = 0; i < ACT_count; i++)
+        if (by_kind[i] > 0)
+            fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", kinds[i], by_kind[i] * 1e3,
+                    100 * by_kind[i] / p->train->seconds);
+    fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
+            p->nactions);
+}
+
+void plan_print_json(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    json_t *memory = json_object(), *mesh = json_object();
+    static const char *const axes[] = {"pp", "dp", "cp", "tp"};
+    for (int i = 0; i < OWN_count; i++)
+        json_object_set_new(memory, owners[i], json_integer(p->memory[i]));
+    for (int i = 0; i < 4; i++)
+        json_object_set_new(mesh, axes[i], json_integer(1));
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:f, s:f, s:[]}",
+        "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name), "device",
+        p->device->name, "ranks", 1, "mesh", mesh, "params", (json_int_t)parameters(p),
+        "flops_per_step", p->train->flops, "arena_bytes", (json_int_t)p->arena_bytes,
+        "live_bound_bytes", (json_int_t)p->live_bound_bytes, "scratch_bytes",
+        (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory, "capacity_bytes",
+        (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu", mfu(p), "bubble",
+        0.0, "exposed_comm_ms", 0.0, "collectives");
+    json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+    fputc('\n', out);
+    json_decref(o);
+}
+
+/* ---- schedule -------------------------------------------------------------------------------- */
+
+static void print_place(const Plan *p, const Program *prog, const Operand *o, FILE *out)
+{
+    const Buffer *b = &p->buffers.data[o->at.buffer];
+    fprintf(out, " %s%s", o->write ? (o->read ? "+" : "=") : "",
+            name_str(p->module->names, b->name));
+    if (o->at.offset)
+        fprintf(out, "+%lld", (long long)o->at.offset);
+    for (int i = 0; i < o->at.nloops; i++)
+        fprintf(out, "[%s*%lld]",
+                name_str(p->module->names, prog->loops.data[o->at.loop[i].loop].dim.name),
+                (long long)o->at.loop[i].stride);
+}
+
+static void print_program(const Plan *p, const Program *prog, const char *name, FILE *out)
+{
+    const Names *names = p->module->names;
+    int depth = 1;
+    fprintf(out, "%s: %.4g ms predicted, peak %lld of transient bytes (bound %lld)\n", name,
+            prog->seconds * 1e3, (long long)prog->peak, (long long)prog->live_bound);
+    for (size_t i = 0; i < prog->actions.n; i++) {
+        const Action *a = &prog->actions.data[i];
+        int line = 0, column;
+        if (a->kind == ACT_loop) {
+            const Loop *l = &prog->loops.data[a->loop];
+            fprintf(out, "%*sloop %s x %lld%s\n", depth++ * 2, "", name_str(names, l->dim.name),
+                    (long long)l->dim.size, l->reverse ? " reverse" : "");
+            continue;
+        }
+        if (a->kind == ACT_end) {
+            fprintf(out, "%*send\n", --depth * 2, "");
+            continue;
+        }
+        diag_locate(p->module->diag, a->span, &line, &column);
+        fprintf(out, "%*s%3u s%d %-14s %-34s %9.2f us %4d |", depth * 2, "", a->id, a->stream,
+                kinds[a->kind], name_str(names, a->name), a->seconds * 1e6, line);
+        for (int k = 0; k < a->noperands; k++)
+            print_place(p, prog, &a->operand[k], out);
+        fputc('\n', out);
+    }
+}
+
+void plan_print_schedule(const Plan *p, FILE *out)
+{
+    print_program(p, p->train, "step", out);
+    if (p->eval)
+        print_program(p, p->eval, "eval", out);
+    if (p->sample)
+        print_program(p, p->sample, "sample", out);
+}
