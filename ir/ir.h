@@ -141,7 +141,7 @@ struct Region {
 
 typedef struct ValueInfo {
     Type type;
-    Name name; /* a hint; printed names are made unique */
+    Name name; /* a hint, never 0; printed names are made unique by ".N" */
     Ins *def;  /* NULL for a region's argument */
     Region *home;
 } ValueInfo;

@@ -111,7 +111,7 @@ Value value_new(Module *m, Region *home, Type t, Name hint)
 
 Value region_arg(Module *m, Region *r, Type t, Name hint)
 {
-    Value v = value_new(m, r, t, hint);
+    Value v = value_new(m, r, t, hint ? hint : name_intern(m->names, "a"));
     vec_push(m->arena, &r->args, v);
     return v;
 }

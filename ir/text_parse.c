@@ -4,6 +4,7 @@
  * and each error names its place. Instructions are built as they are read, so an operand must be
  * defined above its use; types are checked by ir_verify afterwards, not here. */
 #include "ir/ir.h"
+#include "ir/text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -384,6 +385,8 @@ static void read_attrs(Reader *r, Op op, Attrs *attrs)
 
 /* ---- instructions --------------------------------------------------------------------------- */
 
+/* The value's hint is the name without the number that made it unique: so what later passes name
+ * after it comes out the same as without the text between. */
 static void define(Reader *r, const char *name, Span s, Value v)
 {
     Name n = name_intern(r->m->names, name);
@@ -392,7 +395,7 @@ static void define(Reader *r, const char *name, Span s, Value v)
     if (r->by_name.data[n])
         wrong(r, s, 406, "'%%%s' is defined twice", name);
     r->by_name.data[n] = v;
-    r->m->values.data[v].name = n;
+    r->m->values.data[v].name = name_intern_n(r->m->names, name, label_stem(name, strlen(name)));
 }
 
 static Value read_value(Reader *r)

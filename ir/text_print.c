@@ -3,6 +3,7 @@
  * The form is described in ir/README.md. Value names are made unique per function, in order of
  * definition, so that a change to one instruction does not rename the others. */
 #include "ir/ir.h"
+#include "ir/text.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -90,6 +91,14 @@ static void print_type(const Module *m, const Type *t, FILE *out)
 
 /* ---- names of values ----------------------------------------------------------------------- */
 
+size_t label_stem(const char *s, size_t n)
+{
+    size_t digits = n;
+    while (digits > 0 && isdigit((unsigned char)s[digits - 1]))
+        digits--;
+    return digits < n && digits > 1 && s[digits - 1] == '.' ? digits - 1 : n;
+}
+
 static bool name_is_free(Printer *p, const char *s, Name *n)
 {
     uint32_t before = name_count(p->used);
@@ -105,10 +114,19 @@ static bool name_is_free(Printer *p, const char *s, Name *n)
     return *n > before;
 }
 
+/* The hint, without a number that the parser would take for one of ours: labels end in ".N" where a
+ * name comes again, and reading one gives the hint back. */
+static const char *label_base(Printer *p, Value v, const char *otherwise)
+{
+    Name hint = p->m->values.data[v].name;
+    const char *s = hint ? name_str(p->m->names, hint) : otherwise;
+    size_t n = label_stem(s, strlen(s));
+    return s[n] ? arena_strndup(p->tmp, s, n) : s;
+}
+
 static void give_label(Printer *p, Value v, const char *otherwise)
 {
-    const ValueInfo *info = &p->m->values.data[v];
-    const char *base = info->name ? name_str(p->m->names, info->name) : otherwise;
+    const char *base = label_base(p, v, otherwise);
     Name n;
     if (name_is_free(p, base, &n)) {
         p->label[v] = name_str(p->used, n);

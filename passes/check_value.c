@@ -66,20 +66,38 @@ static int64_t viewed_element(const Module *m, const Ins *view, int64_t e)
     return at;
 }
 
+/* Elements of a view that follow each other in its operand too: those of the dims inside the one
+ * that is picked from or cut. */
+static int64_t viewed_run(const Module *m, const Ins *view)
+{
+    const Type *t = type_of(m, view->out[0]), *u = type_of(m, view->in[0]);
+    int from = view->op == OP_pick     ? type_find(u, view->attrs.dim.name)
+               : view->op == OP_window ? type_find(u, view->attrs.along.name)
+                                       : 0;
+    int64_t n = 1;
+    for (int i = from; i < t->rank; i++)
+        n *= t->dims[i].size;
+    return n;
+}
+
 static void meaning_of_view(const Meaning *w, const Ins *view, Rounds r, int64_t first, int64_t n,
                             RunFn *run, void *ctx)
 {
-    int64_t start = viewed_element(w->m, view, first), length = 1;
-    for (int64_t i = 1; i <= n; i++) {
-        int64_t at = i < n ? viewed_element(w->m, view, first + i) : -1;
-        if (at == start + length) {
-            length++;
-            continue;
+    int64_t inner = viewed_run(w->m, view), start = 0, length = 0;
+    while (n > 0) {
+        int64_t at = viewed_element(w->m, view, first), some = inner - first % inner;
+        some = some < n ? some : n;
+        if (length && at != start + length) {
+            meaning_of(w, view->in[0], r, start, length, run, ctx);
+            length = 0;
         }
-        meaning_of(w, view->in[0], r, start, length, run, ctx);
-        start = at;
-        length = 1;
+        start = length ? start : at;
+        length += some;
+        first += some;
+        n -= some;
     }
+    if (length)
+        meaning_of(w, view->in[0], r, start, length, run, ctx);
 }
 
 static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Rounds r,

@@ -35,11 +35,11 @@ Loc loc_dense(uint32_t buffer, const Type *t)
     return l;
 }
 
-/* Gradients are told from activations by their type: that of a parameter, in the backward pass. */
+/* Gradients are told from activations by their type: that of a parameter. */
 static Owner owner_of(const Sched *s, Value v)
 {
     const ValueInfo *info = &s->m->values.data[v];
-    for (size_t i = 0; info->def && info->def->backward && i < s->m->tensors.n; i++)
+    for (size_t i = 0; i < s->m->tensors.n; i++)
         if (type_equal(&info->type, &s->m->tensors.data[i].type))
             return OWN_grads;
     return OWN_activations;
