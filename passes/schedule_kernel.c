@@ -171,11 +171,15 @@ static void launch(Sched *s, Kernel *k, double flops)
     price(s, a, flops, moved(k));
 }
 
-/* How many chunks a column sum is cut into: by its size alone, so that no thread count shows. */
+/* How many chunks a column sum is cut into: by its size alone, so that no thread count shows. Sums
+ * of everything (a gradient's norm) always are, so that the program of a deep model is that of a
+ * shallow one. */
 static int64_t chunks_of(Sched *s, const Kernel *k)
 {
     Kernel whole = *k;
     int64_t most = 0, kept = type_elements(&k->operand[k->nin].type);
+    if (k->operand[k->nin].type.rank == 0)
+        return MOST_CHUNKS;
     kernel_nest(s->m, &whole);
     for (int n = 0; n < k->nin; n++) {
         int64_t e = type_elements(&k->operand[n].type);

@@ -20,7 +20,7 @@ class Depth(mgctest.Case):
         return min(times)
 
     def test_emitted_source(self):
-        few, many = (self.compiles(model("llama_mini.mg"), "-D", f"layers={n}", "--emit=c").out for n in LAYERS)
+        few, many = (self.compiles(model("llama7b.mg"), "--device=cpu2t", "-D", f"layers={n}", "--emit=c").out for n in LAYERS)
         self.assertEqual(len(few.splitlines()), len(many.splitlines()))
         self.assertLess(len(many), 1.01 * len(few))
         # Beside numbers, the two programs are one.
@@ -28,7 +28,7 @@ class Depth(mgctest.Case):
         self.assertEqual(len(plain[0].splitlines()), len(plain[1].splitlines()))
 
     def test_dumps(self):
-        few, many = (self.compiles(model("llama_mini.mg"), "-D", f"layers={n}", "--print-after=all").out
+        few, many = (self.compiles(model("llama7b.mg"), "--device=cpu2t", "-D", f"layers={n}", "--print-after=all").out
                      for n in LAYERS)
         self.assertEqual(len(few.splitlines()), len(many.splitlines()))
 
