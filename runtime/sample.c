@@ -48,17 +48,16 @@ static void read_prompt(context *c, const mg_program *p, const char *prompt)
         push(c, 0);
 }
 
-/* Puts the end of the context into the window; the logits are then in the arena. A program without
- * a position predicts what follows the whole window: a short context stands at its end. */
+/* Puts the end of the context into the window; the logits are then in the arena. A program that is
+ * not told a position looks at the end of the window. */
 static void forward(mg_run *r, const context *c)
 {
     const mg_entry *e = &r->program->sample;
-    int64_t n = c->n < e->window ? c->n : e->window;
+    int64_t n = c->n < e->window ? c->n : e->window, from = e->pos < 0 ? e->window - n : 0;
     for (int64_t b = 0; b < e->batch; b++) {
         int32_t *tokens = (int32_t *)(r->arena + e->tokens) + b * e->window;
         memset(tokens, 0, (size_t)e->window * sizeof *tokens);
-        memcpy(tokens + (e->pos < 0 ? e->window - n : 0), c->token + c->n - n,
-               (size_t)n * sizeof *tokens);
+        memcpy(tokens + from, c->token + c->n - n, (size_t)n * sizeof *tokens);
     }
     if (e->pos >= 0)
         *(int32_t *)(r->arena + e->pos) = (int32_t)(n - 1);
