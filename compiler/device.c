@@ -144,7 +144,7 @@ Exit device_load(Session *s, const char *name, Device *d)
     bool simple = !strchr(name, '/') && name[0] != '.';
     const char *path = is_file(name) ? name : arena_printf(s->arena, "%s/%s.json", dir, name);
     if (!is_file(name) && (!simple || access(path, R_OK))) {
-        diag_error(s->diag, (Span){0}, 552, "unknown device '%s'", name);
+        diag_error(s->diag, (Span){0}, 562, "unknown device '%s'", name);
         const char *known = known_devices(s->arena, dir);
         if (*known)
             diag_help(s->diag, "known devices: %s; or a description of your own, in a .json file",
@@ -157,13 +157,13 @@ Exit device_load(Session *s, const char *name, Device *d)
     Description description;
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (!root) {
-        diag_error(s->diag, (Span){0}, 553, "%s:%d: %s", path, error.line, error.text);
+        diag_error(s->diag, (Span){0}, 563, "%s:%d: %s", path, error.line, error.text);
         return EXIT_usage;
     }
     const char *wrong = read_all(s->arena, root, &description);
     json_decref(root);
     if (wrong) {
-        diag_error(s->diag, (Span){0}, 553, "%s: %s", path, wrong);
+        diag_error(s->diag, (Span){0}, 563, "%s: %s", path, wrong);
         return EXIT_usage;
     }
     *d = device_from(&description);

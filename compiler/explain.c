@@ -286,7 +286,7 @@ Exit explain_name(Session *s, const char *path, const char *name)
     search_plan(&q, c.plan);
     if (q.found)
         return EXIT_done;
-    diag_error(s->diag, (Span){0}, 557, "nothing in '%s' is called '%s'", path, name);
+    diag_error(s->diag, (Span){0}, 567, "nothing in '%s' is called '%s'", path, name);
     diag_help(s->diag, "names are those of the source, like 'wq' or 'layers.self_attn.wq'");
     return EXIT_usage;
 }

@@ -33,7 +33,7 @@ uint32_t read_source(Session *s, const char *path)
         fclose(in);
     if (text)
         return diag_add_file(s->diag, path, text, size);
-    diag_error(s->diag, (Span){0}, 550, "cannot read '%s': %s", path, strerror(error));
+    diag_error(s->diag, (Span){0}, 560, "cannot read '%s': %s", path, strerror(error));
     return 0;
 }
 
@@ -42,7 +42,17 @@ Exit output_replaceable(Session *s, const char *path)
     struct stat st;
     if (stat(path, &st) || S_ISREG(st.st_mode))
         return EXIT_done;
-    diag_error(s->diag, (Span){0}, 551, "'%s' is no plain file: it is not replaced", path);
+    diag_error(s->diag, (Span){0}, 561, "'%s' is no plain file: it is not replaced", path);
+    return EXIT_usage;
+}
+
+Exit output_fresh(Session *s, const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st))
+        return EXIT_done;
+    diag_error(s->diag, (Span){0}, 544, "'%s' exists", path);
+    diag_help(s->diag, "name a directory that does not exist: nothing is overwritten");
     return EXIT_usage;
 }
 

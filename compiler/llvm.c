@@ -25,7 +25,7 @@ static const LlvmModuleTable *load_for(const Plan *p)
     const char *why_not = NULL;
     const LlvmModuleTable *t = load(p->module->arena, &why_not);
     if (!t)
-        diag_error(p->module->diag, (Span){0}, 554, "kernels cannot be made: %s", why_not);
+        diag_error(p->module->diag, (Span){0}, 564, "kernels cannot be made: %s", why_not);
     return t;
 }
 

@@ -148,14 +148,14 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
         return EXIT_usage;
     *after = pass_of_dump(s, file);
     if (!known_pass(*after) || !strcmp(*after, "all")) {
-        diag_error(s->diag, (Span){file, 0, 1}, 555, "no pass is called '%s'", *after);
+        diag_error(s->diag, (Span){file, 0, 1}, 565, "no pass is called '%s'", *after);
         return EXIT_source;
     }
     c->module = ir_parse(s->arena, s->names, s->diag, file);
     if (!c->module || diag_errors(s->diag))
         return EXIT_source;
     if (ir_verify(c->module, stderr)) {
-        diag_error(s->diag, (Span){file, 0, 1}, 556, "this text is no program");
+        diag_error(s->diag, (Span){file, 0, 1}, 566, "this text is no program");
         return EXIT_source;
     }
     for (size_t i = 0; i < s->o->print_after.n; i++) {
@@ -238,7 +238,8 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
             leave_dump(s, c->module);
             return EXIT_internal;
         }
-        show(s, "lower", &(Job){.m = c->module});
+        if (!after)
+            show(s, "lower", &(Job){.m = c->module});
     }
     Exit wrong = run_passes(s, c, after, until);
     return wrong || until ? wrong : make_plan(s, c);
@@ -253,7 +254,8 @@ Exit compile(Session *s)
     const char *after = NULL;
     Exit wrong = check_options(s);
     if (!wrong && o->out)
-        wrong = output_replaceable(s, o->out);
+        wrong = o->emit && !strcmp(o->emit, "source") ? output_fresh(s, o->out)
+                                                      : output_replaceable(s, o->out);
     if (!wrong)
         wrong =
             o->from ? read_dump(s, o->from, &c, &after) : compile_front(s, o->words.data[0], &c);

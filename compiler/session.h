@@ -6,7 +6,6 @@
 #include "grammar/grammar.h"
 #include "ir/plan.h"
 
-
 typedef struct Session {
     Arena *arena; /* lives as long as the process works */
     Names *names;
@@ -72,5 +71,7 @@ Exit output_open(Session *s, Output *out, const char *path);
 Exit output_close(Session *s, Output *out, bool keep);
 /* Whether a file of that name may be replaced: there is none, or a regular one. */
 Exit output_replaceable(Session *s, const char *path);
+/* Whether there is nothing of that name. */
+Exit output_fresh(Session *s, const char *path);
 
 #endif

@@ -40,7 +40,7 @@ static Exit emit_llvm(Session *s, const Plan *p)
         bool whole = in && !ferror(in);
         wrong = output_close(s, &out, whole);
         if (!whole) {
-            diag_error(s->diag, (Span){0}, 550, "cannot read '%s'", path);
+            diag_error(s->diag, (Span){0}, 560, "cannot read '%s'", path);
             wrong = EXIT_tool;
         }
         if (in)

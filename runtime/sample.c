@@ -48,16 +48,16 @@ static void read_prompt(context *c, const mg_program *p, const char *prompt)
         push(c, 0);
 }
 
-/* Puts the end of the context into the window; the logits are then in the arena. A model that takes
- * no position has one window, at whose end it predicts: there a short context stands last. */
+/* Puts the end of the context into the window; the logits are then in the arena. A program that is
+ * not told a position looks at the end of the window. */
 static void forward(mg_run *r, const context *c)
 {
     const mg_entry *e = &r->program->sample;
-    int64_t n = c->n < e->window ? c->n : e->window, at = e->pos >= 0 ? 0 : e->window - n;
+    int64_t n = c->n < e->window ? c->n : e->window, from = e->pos < 0 ? e->window - n : 0;
     for (int64_t b = 0; b < e->batch; b++) {
         int32_t *tokens = (int32_t *)(r->arena + e->tokens) + b * e->window;
         memset(tokens, 0, (size_t)e->window * sizeof *tokens);
-        memcpy(tokens + at, c->token + c->n - n, (size_t)n * sizeof *tokens);
+        memcpy(tokens + from, c->token + c->n - n, (size_t)n * sizeof *tokens);
     }
     if (e->pos >= 0)
         *(int32_t *)(r->arena + e->pos) = (int32_t)(n - 1);

@@ -54,7 +54,7 @@ class Install(mgctest.Case):
         self.assertEqual(r.returncode, 0, r.stderr)
         r = self.run_program(self.mgc_path, "m.mg", "-o", "train")
         self.assertEqual(r.returncode, 4)
-        self.assertIn(b"MG0554", r.stderr)
+        self.assertIn(b"MG0564", r.stderr)
 
     def test_missing_compiler(self):
         r = self.run_program(self.mgc_path, "m.mg", "-o", "train", env={"MGC_CC": "no-such-cc"})
