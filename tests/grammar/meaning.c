@@ -377,7 +377,7 @@ static void llama_is_the_llama(void **state)
         want += ref_sequence(b) / (B * S);
     const char *define[NSMALL + 1];
     memcpy(define, small, sizeof small);
-    char *layoutless = strstr(text, "microbatch 16");
+    char *layoutless = strstr(text, "microbatch 32");
     memcpy(layoutless, "microbatch 1 ", 13);
     for (int inlined = 0; inlined < 2; inlined++) {
         World w = elaborate(text, NSMALL, define, inlined, NULL);
