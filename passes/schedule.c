@@ -228,9 +228,18 @@ static void emit_loop(Sched *s, const Ins *i)
         emit_copy(s, lp->after.data[k].from, &lp->after.data[k].to, i);
 }
 
+/* Copies v aside: from here on it is in a buffer of its own. */
+static void set_aside(Sched *s, Value v, int home)
+{
+    Value root = view_of(s->m, v).root;
+    Loc to = loc_new(s, root, home);
+    emit_copy(s, root, &to, NULL);
+    s->loc[root] = to;
+}
+
 /* The moves at the end of a region mean one parallel assignment. Those that read what another
- * overwrites go first; a circle of them cannot be ordered, and no pass makes one. */
-static void emit_moves(Sched *s, const Moves *moves)
+ * overwrites go first; where values change places in a circle one of them is set aside. */
+static void emit_moves(Sched *s, const Moves *moves, int home)
 {
     bool *done = NEW_ARRAY(s->tmp, bool, moves->n + 1);
     for (size_t left = moves->n; left > 0;) {
@@ -243,8 +252,14 @@ static void emit_moves(Sched *s, const Moves *moves)
             if (free)
                 pick = i;
         }
-        if (pick == moves->n)
-            sched_bug(s, NULL, "values change places in a circle at the end of a round");
+        for (size_t i = 0; i < moves->n && pick == moves->n; i++)
+            if (!done[i])
+                pick = i;
+        /* Whoever still reads what this one overwrites reads a copy of it. */
+        for (size_t k = 0; k < moves->n; k++)
+            if (k != pick && !done[k] &&
+                locate(s, moves->data[k].from).at.buffer == moves->data[pick].to.at.buffer)
+                set_aside(s, moves->data[k].from, home);
         const Move *mv = &moves->data[pick];
         Loc from = locate(s, mv->from);
         done[pick] = true;
@@ -263,7 +278,7 @@ static void schedule_region(Sched *s, Region *r, const Want *target, int home)
             emit_loop(s, r->ins.data[k]);
         else
             emit_ins(s, r->ins.data[k], home);
-    emit_moves(s, &moves);
+    emit_moves(s, &moves, home);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
