@@ -11,7 +11,8 @@ static void name_value(Elab *e, Val v, Name name)
     if (v.kind != VAL_TENSOR || (e->frame->prelude && e->frame->block))
         return;
     ValueInfo *info = &e->module->values.data[v.value];
-    const char *built = info->def ? op_info[info->def->op].name : ""; /* what the builder calls it */
+    const char *built =
+        info->def ? op_info[info->def->op].name : ""; /* what the builder calls it */
     if (!strcmp(name_str(e->names, info->name), built))
         info->name = name;
 }

@@ -388,6 +388,25 @@ static void total(Program *p)
     }
 }
 
+/* Gradients are called after their parameter: what its update reads that has its type. */
+static void name_gradients(Sched *s, const Fn *f)
+{
+    for (size_t k = 0; k < f->results.n; k++) {
+        const FnResult r = f->results.data[k];
+        const Ins *def = s->m->values.data[f->body->results.data[k]].def;
+        if (r.role != RES_update || s->m->tensors.data[r.tensor].slot || !def)
+            continue;
+        for (uint32_t n = 0; n < def->nin; n++) {
+            const Loc *l = &s->loc[def->in[n]];
+            if (!l->known || s->p->buffers.data[l->at.buffer].owner != OWN_grads ||
+                !type_equal(type_of(s->m, def->in[n]), &s->m->tensors.data[r.tensor].type))
+                continue;
+            s->p->buffers.data[l->at.buffer].name = s->m->tensors.data[r.tensor].name;
+            s->p->buffers.data[l->at.buffer].span = s->m->tensors.data[r.tensor].span;
+        }
+    }
+}
+
 static Program *schedule_fn(Sched *s, const char *name, int number)
 {
     const Fn *f = module_fn(s->m, name);
@@ -411,6 +430,7 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     place_args(s, f, name);
     want_results(s, f, name, target);
     schedule_region(s, f->body, target, -1);
+    name_gradients(s, f);
     set_lifetimes(s);
     total(p);
     return p;

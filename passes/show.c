@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const owners[OWN_count] = {
-    [OWN_params] = "params",           [OWN_grads] = "grads", [OWN_optimizer] = "optimizer",
-    [OWN_activations] = "activations", [OWN_comm] = "comm",   [OWN_workspace] = "workspace",
-    [OWN_io] = "io"};
+static const char *const owners[OWN_count] = {[OWN_params] = "params",
+                                              [OWN_grads] = "grads",
+                                              [OWN_optimizer] = "optimizer",
+                                              [OWN_activations] = "activations",
+                                              [OWN_comm] = "comm",
+                                              [OWN_workspace] = "workspace",
+                                              [OWN_io] = "io"};
 
 static const char *const kinds[ACT_count] = {
     [ACT_loop] = "loop",           [ACT_end] = "end",
@@ -110,8 +113,8 @@ void plan_print_json(const Plan *p, FILE *out)
         json_object_set_new(mesh, axes[i], json_integer(1));
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:f, s:f, s:[]}",
-        "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name), "device",
-        p->device->name, "ranks", 1, "mesh", mesh, "params", (json_int_t)parameters(p),
+        "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name),
+        "device", p->device->name, "ranks", 1, "mesh", mesh, "params", (json_int_t)parameters(p),
         "flops_per_step", p->train->flops, "arena_bytes", (json_int_t)p->arena_bytes,
         "live_bound_bytes", (json_int_t)p->live_bound_bytes, "scratch_bytes",
         (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory, "capacity_bytes",

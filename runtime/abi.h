@@ -21,10 +21,7 @@ typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_
 
 static inline int64_t mg_dtype_bytes(mg_dtype t)
 {
-    return t == MG_F64 || t == MG_I64                   ? 8
-           : t == MG_BF16 || t == MG_F16                ? 2
-           : t == MG_BOOL                               ? 1
-                                                        : 4;
+    return t == MG_F64 || t == MG_I64 ? 8 : t == MG_BF16 || t == MG_F16 ? 2 : t == MG_BOOL ? 1 : 4;
 }
 
 /* ---- what a program says of itself ------------------------------------------------------- */
@@ -40,8 +37,8 @@ typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM }
  * external shape (that of the safetensors file). A stored dim can be padded: size >= valid; the
  * padding holds zeros, never leaves the program, and never changes. */
 typedef struct mg_tensor {
-    const char *name; /* external name of the parameter, "model.layers.{}.mlp.up_proj.weight" */
-    const char *slot; /* "" for a parameter; "exp_avg", "exp_avg_sq", "momentum" for state */
+    const char *name;  /* external name of the parameter, "model.layers.{}.mlp.up_proj.weight" */
+    const char *slot;  /* "" for a parameter; "exp_avg", "exp_avg_sq", "momentum" for state */
     const char *where; /* "llama.mg:23" */
     mg_dtype dtype;
     mg_role role;
@@ -87,28 +84,28 @@ typedef struct mg_lr {
  * bytes, or -1 where it has none. */
 typedef struct mg_entry {
     bool present;
-    int64_t tokens;  /* i32[batch, window] */
-    int64_t batch;   /* sequences it takes at once */
-    int64_t window;  /* tokens of a sequence: seq + 1, or seq for sample */
-    int64_t lr;      /* f64 */
-    int64_t step;    /* i64, from 0: the same step draws the same dropout */
-    int64_t seed;    /* i64 */
-    int64_t pos;     /* i32: sample only: the position whose next token is wanted */
-    int64_t loss;    /* f64: mean over all targets */
-    int64_t norm;    /* f64: of all gradients, before clipping */
-    int64_t logits;  /* f32[batch, vocab] (f64 where the program is): sample only */
+    int64_t tokens; /* i32[batch, window] */
+    int64_t batch;  /* sequences it takes at once */
+    int64_t window; /* tokens of a sequence: seq + 1, or seq for sample */
+    int64_t lr;     /* f64 */
+    int64_t step;   /* i64, from 0: the same step draws the same dropout */
+    int64_t seed;   /* i64 */
+    int64_t pos;    /* i32: sample only: the position whose next token is wanted */
+    int64_t loss;   /* f64: mean over all targets */
+    int64_t norm;   /* f64: of all gradients, before clipping */
+    int64_t logits; /* f32[batch, vocab] (f64 where the program is): sample only */
     double predicted_ms, flops;
 } mg_entry;
 
 typedef struct mg_program {
     uint32_t abi;
     const char *name, *source, *compiler, *layout; /* "llama", "llama.mg", "mgc 0.1.0", "default" */
-    uint64_t fingerprint;     /* of the model: tensors, shapes, optimizer; guards checkpoints */
-    const char *cpu_features; /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
-    mg_dtype compute;         /* MG_F32 or MG_F64 */
-    int64_t arena_bytes;      /* everything */
-    int64_t persistent_bytes; /* parameters and state: the first bytes of the arena */
-    int64_t scratch_bytes;    /* per thread, beside the arena */
+    uint64_t fingerprint;      /* of the model: tensors, shapes, optimizer; guards checkpoints */
+    const char *cpu_features;  /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
+    mg_dtype compute;          /* MG_F32 or MG_F64 */
+    int64_t arena_bytes;       /* everything */
+    int64_t persistent_bytes;  /* parameters and state: the first bytes of the arena */
+    int64_t scratch_bytes;     /* per thread, beside the arena */
     int64_t batch, seq, vocab; /* a step: sequences, targets of each; valid token ids < vocab */
     const mg_tensor *tensors;
     int ntensors;
@@ -200,8 +197,8 @@ static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
 typedef struct mg_xent_desc {
     mg_dtype dtype;
     int64_t rows, vocab, valid;
-    int64_t dloss_stride;                  /* 0: one number for all rows */
-    int64_t target_inner, target_outer;    /* row r's target: t[(r / inner) * outer + r % inner] */
+    int64_t dloss_stride;               /* 0: one number for all rows */
+    int64_t target_inner, target_outer; /* row r's target: t[(r / inner) * outer + r % inner] */
 } mg_xent_desc;
 void mg_xent(mg_run *r, int action, const mg_xent_desc *d, const void *z, const int32_t *target,
              void *loss, void *lse);

@@ -37,8 +37,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 #define vec_push(arena, v, ...)                                                                    \
     do {                                                                                           \
         if ((v)->n == (v)->cap)                                                                    \
-            (v)->data =                                                                            \
-                arena_grow((arena), (v)->data, (v)->n, &(v)->cap, sizeof(*(v)->data));             \
+            (v)->data = arena_grow((arena), (v)->data, (v)->n, &(v)->cap, sizeof(*(v)->data));     \
         (v)->data[(v)->n++] = (__VA_ARGS__);                                                       \
     } while (0)
 void *arena_grow(Arena *a, void *data, size_t n, size_t *cap, size_t item);

@@ -22,11 +22,11 @@ from check import MGC, read_safetensors
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "../..")
 MASK = (1 << 64) - 1
-PEAK, FLOOR, WARMUP = 1e-3, 1e-4, 100  # as the train block of llama_mini.mg
+PEAK, FLOOR, WARMUP = 3e-3, 3e-4, 40  # as the train block of llama_mini.mg
 
 
 class Mini(generate.Llama):
-    layers, hidden, kv, group, head, ffn, vocab, seq, batch = 4, 160, 5, 2, 16, 432, 256, 128, 16
+    layers, hidden, kv, group, head, ffn, vocab, seq, batch = 4, 160, 5, 2, 16, 432, 256, 128, 32
 
 
 # ---- the order of windows ----------------------------------------------------------------------

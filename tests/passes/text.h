@@ -13,7 +13,8 @@ void read_text(Model *t, const char *head, const char *body, const char *end);
 /* The first function's lines without indentation, from after its argument `last` to its results;
  * to be freed. */
 char *body_text(const Model *t, const char *last);
-/* Runs passes (up to a NULL) on `before`; true if that gives `after`; says otherwise what it gave. */
+/* Runs passes (up to a NULL) on `before`; true if that gives `after`; says otherwise what it gave.
+ */
 bool rewrites_to(const Rewrite *r, const char *head, const char *end, const char *last,
                  PassRun *const *passes);
 
