@@ -1,6 +1,7 @@
 /* fuse.c - drives fusion region by region; clusters as sets; see fuse.h. */
 #include "passes/fuse.h"
 #include "passes/passes.h"
+#include "passes/view.h"
 
 #include <string.h>
 
@@ -204,7 +205,7 @@ static void each_alone(Fuse *f)
 static void fuse_region(Module *m, Region *r, Arena *tmp, FILE *why)
 {
     fuse_prepare(m, r, tmp);
-    Fuse f = {.m = m, .r = r, .tmp = tmp, .why = why};
+    Fuse f = {.m = m, .r = r, .tmp = tmp, .why = why, .depth = depth_dims(m)};
     index_region(&f);
     each_alone(&f);
     fuse_columns(&f);

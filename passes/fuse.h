@@ -55,6 +55,7 @@ typedef struct Fuse {
     Region *r;
     Arena *tmp;
     FILE *why;               /* decisions are told here; NULL: nowhere */
+    DimList depth;           /* dims of repeats: sizes are compared without them */
     int n;                   /* instructions */
     int guard;               /* position of the guard, or -1: nothing moves across it */
     int *at;                 /* per value: position of its definition in r, or -1 */
@@ -85,7 +86,7 @@ void fuse_prune(Fuse *f);
 
 /* fuse_shape.c: fills c->shape; a and b as for cluster_gives */
 void shape_of(const Fuse *f, Cluster *c, const Cluster *a, const Cluster *b);
-double value_elements(const Fuse *f, Value v);
+double value_elements(const Fuse *f, Value v);       /* a round of the loops it is stacked for */
 bool dims_equal(const DimList *a, const DimList *b); /* as sets */
 double dims_elements(const DimList *l);
 

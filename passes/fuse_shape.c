@@ -80,7 +80,14 @@ static bool dims_within(const DimList *a, const DimList *b)
 
 double value_elements(const Fuse *f, Value v)
 {
-    return (double)type_elements(type_of(f->m, v));
+    return (double)elements_a_round(type_of(f->m, v), &f->depth);
+}
+
+/* Is a reduction over these dims too long for one thread? */
+static bool long_row(const Fuse *f, const DimList *reduced)
+{
+    DimList a_round = dims_less(reduced, &f->depth);
+    return dims_elements(&a_round) > FUSE_ROW_ALONE;
 }
 
 /* ---- collecting ----------------------------------------------------------------------------- */
@@ -259,7 +266,7 @@ static const char *check_map(Look *l)
 static const char *check_row(Look *l)
 {
     DimList rows = dims_less(&l->s->space, &l->s->reduced);
-    if (rows.n == 0 && dims_elements(&l->s->reduced) > FUSE_ROW_ALONE)
+    if (rows.n == 0 && long_row(l->f, &l->s->reduced))
         return "a row that is all there is would be walked by one thread";
     for (int k = 0; k < l->c->n; k++) {
         const Ins *i = l->f->r->ins.data[l->c->member[k]];
@@ -298,7 +305,7 @@ static bool wants_col(const Look *l)
     DimList kept = dims_less(&l->s->space, &l->s->reduced);
     if (!l->sums_only || l->s->nout == 0)
         return false;
-    return kept.n == 0 ? dims_elements(&l->s->reduced) > FUSE_ROW_ALONE : !columns_are_innermost(l);
+    return kept.n == 0 ? long_row(l->f, &l->s->reduced) : !columns_are_innermost(l);
 }
 
 void shape_of(const Fuse *f, Cluster *c, const Cluster *a, const Cluster *b)

@@ -171,18 +171,22 @@ static void launch(Sched *s, Kernel *k, double flops)
     price(s, a, flops, moved(k));
 }
 
-/* How many chunks a column sum is cut into: by its size alone, so that no thread count shows. */
+/* How many chunks a column sum is cut into: by its size alone, so that no thread count shows; and
+ * whether at all, by its size without the depth of the model. */
 static int64_t chunks_of(Sched *s, const Kernel *k)
 {
     Kernel whole = *k;
-    int64_t most = 0, kept = type_elements(&k->operand[k->nin].type);
+    DimList depth = depth_dims(s->m);
+    int64_t most = 0, a_round = 0, kept = type_elements(&k->operand[k->nin].type);
     kernel_nest(s->m, &whole);
     for (int n = 0; n < k->nin; n++) {
         int64_t e = type_elements(&k->operand[n].type);
+        int64_t r = elements_a_round(&k->operand[n].type, &depth);
         most = e > most ? e : most;
+        a_round = r > a_round ? r : a_round;
     }
     int64_t reduced = kept ? most / kept : 1, chunks = most / CHUNK_ELEMENTS;
-    if (whole.units >= MANY_UNITS || chunks < 2 || reduced < 2)
+    if (whole.units >= MANY_UNITS || a_round < 2 * CHUNK_ELEMENTS || reduced < 2)
         return 1;
     chunks = chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
     return chunks > reduced ? reduced : chunks;

@@ -98,6 +98,34 @@ Type type_push(const Type *t, Dim d)
     return r;
 }
 
+static void add_depth(const Region *r, DimList *l)
+{
+    for (size_t i = 0; i < r->ins.n; i++) {
+        const Ins *ins = r->ins.data[i];
+        if (ins->op != OP_repeat)
+            continue;
+        if (!dims_have(l, ins->attrs.dim.name) && l->n < MAX_RANK)
+            l->dim[l->n++] = ins->attrs.dim;
+        add_depth(ins->body, l);
+    }
+}
+
+DimList depth_dims(const Module *m)
+{
+    DimList l = {0};
+    for (size_t i = 0; i < m->fns.n; i++)
+        add_depth(m->fns.data[i]->body, &l);
+    return l;
+}
+
+int64_t elements_a_round(const Type *t, const DimList *depth)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= dims_have(depth, t->dims[i].name) ? 1 : t->dims[i].size;
+    return n;
+}
+
 static void use_at(const Module *m, int *last, Value v, int at)
 {
     for (;;) {

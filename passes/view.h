@@ -30,6 +30,11 @@ const Ins *slice_loop(const Module *m, Value v, Value *stacked);
 Type type_drop(const Type *t, Name d);
 Type type_push(const Type *t, Dim d);
 
+/* The dims that repeats run over. Decisions are made by sizes without them: a deeper model is the
+ * same program with other numbers. */
+DimList depth_dims(const Module *m);
+int64_t elements_a_round(const Type *t, const DimList *depth);
+
 /* Last position in region r (index into r->ins) at which each value is used there, an instruction
  * counting for its whole body, and a view for what it views. The results of r are used at
  * r->ins.n. -1: not used. Slots for all values of the module, in `a`. */

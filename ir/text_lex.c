@@ -1,0 +1,263 @@
+/* text_lex.c - tokens of the IR's text, and the places in the source that it names.
+ *
+ * The input may be anything: strings and names are bounded by the text's own length, and every
+ * mistake has its place. */
+#include "ir/text_reader.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn void text_wrong(Reader *r, Span s, int code, const char *fmt, const char *what)
+{
+    diag_error(r->m->diag, s, code, fmt, what);
+    longjmp(r->fail, 1);
+}
+
+/* ---- tokens -------------------------------------------------------------------------------- */
+
+static bool word_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '.';
+}
+
+static const char *read_string(Reader *r)
+{
+    const char *from = ++r->at;
+    const char *close = memchr(from, '"', (size_t)(r->end - from));
+    size_t room = (size_t)((close ? close : r->end) - from);
+    char *s = arena_alloc(r->a, (room < 4096 ? room : 4096) + 1);
+    size_t n = 0;
+    while (r->at < r->end && *r->at != '"') {
+        char c = *r->at++;
+        if (n == 4096 || c == '\n' || c == '\0')
+            break;
+        if (c == '\\') {
+            unsigned x;
+            char hex[3] = {0};
+            if (r->end - r->at < 3 || *r->at != 'x')
+                break;
+            memcpy(hex, r->at + 1, 2);
+            if (!isxdigit((unsigned char)hex[0]) || !isxdigit((unsigned char)hex[1]))
+                break;
+            x = (unsigned)strtoul(hex, NULL, 16);
+            if (!x)
+                break;
+            c = (char)x;
+            r->at += 3;
+        }
+        s[n++] = c;
+    }
+    if (r->at >= r->end || *r->at != '"')
+        text_wrong(r, (Span){r->file, (uint32_t)(from - r->start) - 1, (uint32_t)(from - r->start)},
+                   401, "this string is not closed, too long, or has a bad escape%s", "");
+    r->at++;
+    return s;
+}
+
+static void read_number(Reader *r)
+{
+    char s[48];
+    size_t n = 0;
+    const char *p = r->at;
+    while (p < r->end && n < sizeof s - 1 &&
+           (isalnum((unsigned char)*p) || *p == '.' || *p == '-' || *p == '+'))
+        s[n++] = *p++;
+    s[n] = 0;
+    char *stop;
+    r->t.real = strtod(s, &stop);
+    size_t used = (size_t)(stop - s);
+    errno = 0;
+    char *istop;
+    long long whole = strtoll(s, &istop, 10);
+    r->t.integral = istop == stop && errno == 0;
+    r->t.integer = whole;
+    if (!used)
+        text_wrong(r, r->t.span, 401, "'%s' is not a number", s);
+    r->at += used;
+    r->t.kind = TOK_number;
+}
+
+void text_next(Reader *r)
+{
+    while (r->at < r->end &&
+           (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' || *r->at == '\r' || *r->at == '#')) {
+        if (*r->at == '#')
+            while (r->at < r->end && *r->at != '\n')
+                r->at++;
+        else
+            r->at++;
+    }
+    uint32_t from = (uint32_t)(r->at - r->start);
+    r->t = (Token){.span = {r->file, from, from + 1}};
+    if (r->at == r->end)
+        return;
+    char c = *r->at;
+    if (c == '%') {
+        r->at++;
+        r->t.kind = TOK_value;
+        if (r->at < r->end && *r->at == '"')
+            r->t.text = read_string(r);
+        else {
+            const char *s = r->at;
+            while (r->at < r->end && word_char(*r->at))
+                r->at++;
+            r->t.text = arena_strndup(r->a, s, (size_t)(r->at - s));
+        }
+    } else if (c == '"') {
+        r->t.kind = TOK_string;
+        r->t.text = read_string(r);
+    } else if (isdigit((unsigned char)c) || c == '-') {
+        read_number(r);
+    } else if (isalpha((unsigned char)c) || c == '_') {
+        const char *s = r->at;
+        while (r->at < r->end && word_char(*r->at))
+            r->at++;
+        r->t.kind = TOK_word;
+        r->t.text = arena_strndup(r->a, s, (size_t)(r->at - s));
+    } else {
+        r->t.kind = TOK_mark;
+        r->t.text = arena_strndup(r->a, r->at++, 1);
+    }
+    r->t.span.end = (uint32_t)(r->at - r->start);
+}
+
+bool text_is_word(const Reader *r, const char *w)
+{
+    return r->t.kind == TOK_word && strcmp(r->t.text, w) == 0;
+}
+
+bool text_is_mark(const Reader *r, char c)
+{
+    return r->t.kind == TOK_mark && r->t.text[0] == c;
+}
+
+bool text_take_mark(Reader *r, char c)
+{
+    if (!text_is_mark(r, c))
+        return false;
+    text_next(r);
+    return true;
+}
+
+void text_want_mark(Reader *r, char c)
+{
+    char s[2] = {c, 0};
+    if (!text_take_mark(r, c))
+        text_wrong(r, r->t.span, 402, "'%s' is expected here", s);
+}
+
+bool text_take_word(Reader *r, const char *w)
+{
+    if (!text_is_word(r, w))
+        return false;
+    text_next(r);
+    return true;
+}
+
+void text_want_word(Reader *r, const char *w)
+{
+    if (!text_take_word(r, w))
+        text_wrong(r, r->t.span, 402, "'%s' is expected here", w);
+}
+
+/* A name: a word or a string. */
+const char *text_want_text(Reader *r)
+{
+    if (r->t.kind != TOK_word && r->t.kind != TOK_string)
+        text_wrong(r, r->t.span, 402, "%s is expected here", "a name");
+    const char *s = r->t.text;
+    text_next(r);
+    return s;
+}
+
+Name text_want_name(Reader *r)
+{
+    const char *s = text_want_text(r);
+    return *s ? name_intern(r->m->names, s) : 0;
+}
+
+double text_want_real(Reader *r)
+{
+    double x = r->t.real;
+    if (text_is_word(r, "nan") || text_is_word(r, "inf"))
+        x = strtod(r->t.text, NULL);
+    else if (r->t.kind != TOK_number)
+        text_wrong(r, r->t.span, 402, "%s is expected here", "a number");
+    text_next(r);
+    return x;
+}
+
+int64_t text_want_int(Reader *r, int64_t low, int64_t high)
+{
+    if (r->t.kind != TOK_number || !r->t.integral || r->t.integer < low || r->t.integer > high)
+        text_wrong(r, r->t.span, 403, "%s is expected here", "a whole number in range");
+    int64_t n = r->t.integer;
+    text_next(r);
+    return n;
+}
+
+int text_want_choice(Reader *r, const char *const *choices, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (text_take_word(r, choices[i]))
+            return i;
+    text_wrong(r, r->t.span, 404, "unknown word '%s'", r->t.kind == TOK_word ? r->t.text : "");
+}
+
+/* ---- places in the source ------------------------------------------------------------------- */
+
+/* The source the dump was made from, if it can be read; else a blank page on which every place up
+ * to the largest line and column exists. */
+static void open_source(Reader *r)
+{
+    enum { LINES = 20000, COLUMNS = 200, LARGEST = 64 << 20 };
+    const char *path = r->m->source ? r->m->source : "";
+    FILE *f = *path ? fopen(path, "rb") : NULL;
+    char *text = NULL;
+    size_t size = 0;
+    if (f && fseek(f, 0, SEEK_END) == 0) {
+        long n = ftell(f);
+        rewind(f);
+        if (n > 0 && n < LARGEST) {
+            text = arena_alloc(r->a, (size_t)n + 1);
+            size = fread(text, 1, (size_t)n, f);
+        }
+    }
+    if (f)
+        fclose(f);
+    if (!text) {
+        size = (size_t)LINES * COLUMNS;
+        text = arena_alloc(r->a, size + 1);
+        memset(text, ' ', size);
+        for (int i = 1; i <= LINES; i++)
+            text[i * COLUMNS - 1] = '\n';
+    }
+    r->source = diag_add_file(r->m->diag, path, text, size);
+    vec_push(r->a, &r->line_start, 0);
+    for (size_t i = 0; i < size; i++)
+        if (text[i] == '\n')
+            vec_push(r->a, &r->line_start, (uint32_t)i + 1);
+    vec_push(r->a, &r->line_start, (uint32_t)size + 1);
+}
+
+/* [ '@' line ':' column ] */
+Span text_read_place(Reader *r)
+{
+    Span none = {0};
+    if (!text_take_mark(r, '@'))
+        return none;
+    Span here = r->t.span;
+    int64_t line = text_want_int(r, 1, INT32_MAX);
+    text_want_mark(r, ':');
+    int64_t column = text_want_int(r, 1, INT32_MAX);
+    if (!r->source)
+        open_source(r);
+    if ((size_t)line >= r->line_start.n ||
+        column > r->line_start.data[line] - r->line_start.data[line - 1])
+        text_wrong(r, here, 405, "there is no such place in '%s'",
+                   r->m->source ? r->m->source : "");
+    uint32_t at = r->line_start.data[line - 1] + (uint32_t)column - 1;
+    return (Span){r->source, at, at + 1};
+}
