@@ -1,5 +1,5 @@
-/* random_graph.c - see random_graph.h. Values stay within a few units, so that differences are those
- * of the program and not of cancellation. */
+/* random_graph.c - see random_graph.h. Values stay within a few units, so that differences are
+ * those of the program and not of cancellation. */
 #include "tests/plan/random_graph.h"
 
 #include <setjmp.h>

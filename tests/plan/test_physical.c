@@ -85,7 +85,7 @@ static void random_programs(void **state)
 static void random_graphs(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 400; seed++) {
+    for (uint64_t seed = 1; seed <= 1000; seed++) {
         Model t;
         model_open(&t);
         random_graph(&t, seed);
