@@ -449,7 +449,9 @@ static void run_call(Check *c, const Action *a, const Ins *i)
     if (!operands_are(c, a, &w))
         return;
     const Kernel *k = a->kind == ACT_kernel ? &c->p->kernels.data[a->kernel] : NULL;
-    const char *wrong = k ? kernel_wrong(c->m, k, i) : call_wrong(c->m, a, i);
+    bool *described = &c->described[a - c->prog->actions.data];
+    const char *wrong = *described ? NULL : k ? kernel_wrong(c->m, k, i) : call_wrong(c->m, a, i);
+    *described = true;
     if (wrong) {
         broken(c, 3, "%s%s", k ? "" : "the descriptor gets wrong: ", wrong);
         return;

@@ -18,6 +18,7 @@ typedef struct Check {
     int at;               /* action that runs, or -1 */
     const Ins **loop_ins; /* per loop of the program */
     bool *shortened;
+    bool *described; /* per action: its descriptor was checked, which no round changes */
     int64_t *round;
     Meaning meaning;
     Memory *memory;

@@ -57,6 +57,44 @@ static void seconds_by_kind(const Program *p, double out[ACT_count])
     }
 }
 
+/* The actions that take most of a step, loops multiplied out. */
+static void print_biggest(const Plan *p, FILE *out)
+{
+    enum { BIGGEST = 8 };
+    const Program *prog = p->train;
+    struct {
+        const Action *a;
+        double seconds, times;
+    } top[BIGGEST] = {0};
+    double times = 1;
+    for (size_t i = 0; i < prog->actions.n; i++) {
+        const Action *a = &prog->actions.data[i];
+        if (a->kind == ACT_loop)
+            times *= (double)prog->loops.data[a->loop].dim.size;
+        else if (a->kind == ACT_end)
+            times /= (double)prog->loops.data[a->loop].dim.size;
+        int k = BIGGEST;
+        while (k > 0 && a->seconds * times > top[k - 1].seconds) {
+            if (k < BIGGEST)
+                top[k] = top[k - 1];
+            k--;
+        }
+        if (k < BIGGEST) {
+            top[k].a = a;
+            top[k].seconds = a->seconds * times;
+            top[k].times = times;
+        }
+    }
+    fputs("biggest actions\n", out);
+    for (int k = 0; k < BIGGEST && top[k].a; k++) {
+        int line = 0, column;
+        diag_locate(p->module->diag, top[k].a->span, &line, &column);
+        fprintf(out, "  %-34s %-18s line %-4d %5.0f x %9.2f us %5.1f%%\n",
+                name_str(p->module->names, top[k].a->name), kinds[top[k].a->kind], line,
+                top[k].times, top[k].a->seconds * 1e6, 100 * top[k].seconds / prog->seconds);
+    }
+}
+
 static const char *human(char *s, size_t n, double bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -98,6 +136,7 @@ void plan_print(const Plan *p, FILE *out)
         if (by_kind[i] > 0)
             fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", kinds[i], by_kind[i] * 1e3,
                     100 * by_kind[i] / p->train->seconds);
+    print_biggest(p, out);
     fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
             p->nactions);
 }

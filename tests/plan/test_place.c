@@ -1,0 +1,133 @@
+/* Placement: how near the packing comes to what must be alive at once, and what is said when it
+ * does not fit. */
+#include "tests/plan/planned.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const Small models[] = {
+    {"llama_mini.mg", 16, {"layers=4"}},
+    {"llama_mini.mg", 4, {"layers=12"}},
+    {"gpt2_124m.mg", 4, {"layers=12", "batch=8"}},
+    {"llama7b.mg", 1, {"layers=32", "batch=4"}},
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+static Device device_with(int64_t memory)
+{
+    Device d = test_device;
+    d.memory = memory;
+    return d;
+}
+
+static Plan *schedule(Model *t, const Small *s, const Device *d)
+{
+    open_model(t, s, DT_f32);
+    lower_physical(t);
+    return plan_schedule(t->m, d, t->a);
+}
+
+/* Within a hundredth of the largest live set, which nothing can beat. */
+static void near_the_bound(void **state)
+{
+    (void)state;
+    Device d = device_with((int64_t)1 << 50);
+    for (int k = 0; k < MODELS; k++) {
+        Model t;
+        Plan *p = schedule(&t, &models[k], &d);
+        assert_true(plan_place(p));
+        const Program *all[] = {p->train, p->eval, p->sample};
+        for (int n = 0; n < 3; n++) {
+            if (!all[n])
+                continue;
+            assert_true(all[n]->peak >= all[n]->live_bound);
+            if ((double)all[n]->peak > 1.01 * (double)all[n]->live_bound)
+                fail_msg("%s, program %d: %lld bytes for %lld", models[k].file, n,
+                         (long long)all[n]->peak, (long long)all[n]->live_bound);
+        }
+        assert_int_equal(plan_check(p, stderr), 0);
+        model_close(&t);
+    }
+}
+
+/* What is in the plan by owner is all of it. */
+static void owners(void **state)
+{
+    (void)state;
+    Device d = device_with((int64_t)1 << 50);
+    Model t;
+    Plan *p = schedule(&t, &models[0], &d);
+    assert_true(plan_place(p));
+    int64_t sum = 0, params = 0;
+    for (int o = 0; o < OWN_count; o++)
+        sum += p->memory[o];
+    for (size_t i = 0; i < t.m->tensors.n; i++)
+        if (!t.m->tensors.data[i].slot)
+            params += (type_bytes(&t.m->tensors.data[i].type) + 63) / 64 * 64;
+    assert_int_equal(p->memory[OWN_params], params);
+    assert_int_equal(p->memory[OWN_optimizer], 2 * params);
+    assert_int_equal(sum, p->live_bound_bytes);
+    assert_true(p->memory[OWN_grads] >= params / 2 && p->memory[OWN_grads] <= params);
+    model_close(&t);
+}
+
+/* Too little memory is told with both numbers, what is alive, and what would help. */
+static void too_little(void **state)
+{
+    (void)state;
+    Device much = device_with((int64_t)1 << 50);
+    Model t;
+    Plan *p = schedule(&t, &models[0], &much);
+    assert_true(plan_place(p));
+    int64_t need = p->arena_bytes + p->scratch_bytes * much.threads;
+    model_close(&t);
+
+    Device exact = device_with(need), less = device_with(need - 1);
+    assert_true(plan_place(schedule(&t, &models[0], &exact)));
+    model_close(&t);
+    assert_false(plan_place(schedule(&t, &models[0], &less)));
+    const char *said = model_messages(&t);
+    char numbers[96];
+    snprintf(numbers, sizeof numbers, "needs %lld bytes", (long long)need);
+    assert_non_null(strstr(said, "error[MG0550]"));
+    assert_non_null(strstr(said, numbers));
+    snprintf(numbers, sizeof numbers, "the device has %lld", (long long)need - 1);
+    assert_non_null(strstr(said, numbers));
+    assert_non_null(strstr(said, "llama_mini.mg:")); /* a live tensor's line */
+    assert_non_null(strstr(said, "help: `microbatch 8` needs about"));
+    model_close(&t);
+}
+
+/* The remedy is true: the smaller microbatch needs about what was said, and so does fit. */
+static void remedy(void **state)
+{
+    (void)state;
+    Device much = device_with((int64_t)1 << 50);
+    Model t;
+    Small s = models[0];
+    s.microbatch = 8;
+    Plan *p = schedule(&t, &s, &much);
+    assert_true(plan_place(p));
+    double need = (double)(p->arena_bytes + p->scratch_bytes * much.threads);
+    model_close(&t);
+
+    Device little = device_with((int64_t)(1.1 * need));
+    assert_false(plan_place(schedule(&t, &models[0], &little)));
+    const char *help = strstr(model_messages(&t), "`microbatch 8` needs about ");
+    assert_non_null(help);
+    double said = atof(help + strlen("`microbatch 8` needs about ")) * (1 << 30);
+    assert_true(said > 0.9 * need && said < 1.1 * need);
+    model_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(near_the_bound), cmocka_unit_test(owners),
+                                       cmocka_unit_test(too_little), cmocka_unit_test(remedy)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
