@@ -5,6 +5,7 @@
  * after it. Nothing is decided here: order, places and kernels are the plan's. */
 #include "codegen/emit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* One program being written: its functions are collected first, its body then calls them. */
@@ -82,15 +83,34 @@ static void quote(Writer *w, const Action *a, int depth)
     fputs(" */\n", e->out);
 }
 
+/* The pointers of a kernel, as many a line as fit. */
 static void call_kernel(const Writer *w, const Action *a, int depth)
 {
+    enum { WIDTH = 100 };
     const Kernel *k = &w->e->p->kernels.data[a->kernel];
     FILE *out = w->e->out;
+    int indent = depth * 4 + 10, column = indent + 10;
     fprintf(out, "mg_launch(r, %u, %s, %lld, %lld,\n%*s(void *[]){", a->id, str(w->e, k->name),
-            (long long)k->units, (long long)k->grain, depth * 4 + 10, "");
+            (long long)k->units, (long long)k->grain, indent, "");
     for (int i = 0; i < a->noperands; i++) {
-        fputs(i ? ", " : "", out);
-        place(w, &a->operand[i]);
+        char *text;
+        size_t n;
+        Writer quiet = *w;
+        Emitter e = *w->e;
+        quiet.e = &e;
+        e.out = open_memstream(&text, &n);
+        place(&quiet, &a->operand[i]);
+        fclose(e.out);
+        if (i && column + (int)n + 2 > WIDTH) {
+            fprintf(out, ",\n%*s", indent + 10, "");
+            column = indent + 10;
+        } else if (i) {
+            fputs(", ", out);
+            column += 2;
+        }
+        fputs(text, out);
+        column += (int)n;
+        free(text);
     }
     fputs("});\n", out);
 }
@@ -211,17 +231,18 @@ static bool starts_group(const Action *a)
     return a->kind != ACT_loop && a->kind != ACT_end && a->kind != ACT_guard;
 }
 
-static bool same_group(const Action *a, const Action *b)
+/* What follows the guard is the update, one function whatever parameter it is for. */
+static bool same_group(const Writer *w, const Action *a, const Action *b)
 {
-    return starts_group(b) && a->path == b->path && a->backward == b->backward &&
-           a->around == b->around;
+    return starts_group(b) && a->around == b->around &&
+           (w->guarded || (a->path == b->path && a->backward == b->backward));
 }
 
 static const char *group_name(Writer *w, const Action *a)
 {
-    const char *path = str(w->e, a->path);
-    const char *what = *path            ? (a->backward ? "backward" : "forward")
-                       : w->guarded     ? "update"
+    const char *path = w->guarded ? "" : str(w->e, a->path);
+    const char *what = w->guarded       ? "update"
+                       : *path          ? (a->backward ? "backward" : "forward")
                        : a->around >= 0 ? str(w->e, w->p->loops.data[a->around].dim.name)
                        : a->backward    ? "gradients"
                                         : "main";
@@ -279,7 +300,7 @@ static void find_groups(Writer *w)
             continue;
         }
         size_t end = i + 1;
-        while (end < n && same_group(&act[i], &act[end]))
+        while (end < n && same_group(w, &act[i], &act[end]))
             end++;
         if (end - i > 1) {
             w->function[i] = group_name(w, &act[i]);
@@ -339,8 +360,11 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
     }
     Writer w = {.e = e, .p = p, .entry = entry};
     w.loop = NEW_ARRAY(e->a, const char *, p->loops.n + 1);
-    for (size_t i = 0; i < p->loops.n; i++)
-        w.loop[i] = cname(&e->names, "i_", str(e, p->loops.data[i].dim.name));
+    for (size_t i = 0; i < p->actions.n; i++) {
+        const Action *a = &p->actions.data[i];
+        if (a->kind == ACT_loop)
+            w.loop[a->loop] = cname(&e->names, "i_", str(e, p->loops.data[a->loop].dim.name));
+    }
     find_groups(&w);
     fprintf(e->out,
             "/* %s: predicted %.3g ms, %.4g GFLOP. */\nvoid mg_%s(mg_run *r)\n{\n"

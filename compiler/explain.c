@@ -198,6 +198,13 @@ static const char *const action_names[ACT_count] = {
     [ACT_zero] = "zero",           [ACT_guard] = "guard",
 };
 
+static const char *const owner_names[OWN_count] = {
+    [OWN_params] = "a parameter",        [OWN_grads] = "a gradient",
+    [OWN_optimizer] = "optimizer state", [OWN_activations] = "an activation",
+    [OWN_comm] = "communication",        [OWN_workspace] = "workspace",
+    [OWN_io] = "input or result",
+};
+
 static void print_access(const Search *q, const Plan *p, const Program *program, uint32_t buffer)
 {
     for (size_t i = 0; i < program->actions.n; i++) {
@@ -226,7 +233,7 @@ static void print_buffer(const Search *q, const Plan *p, uint32_t b)
 {
     const Buffer *buffer = &p->buffers.data[b];
     const Program *programs[] = {p->train, p->eval, p->sample};
-    printf("buffer %s\n", name_str(q->m->names, buffer->name));
+    printf("buffer %s, %s\n", name_str(q->m->names, buffer->name), owner_names[buffer->owner]);
     row("bytes",
         arena_printf(q->s->arena, "%lld at offset %lld of the arena%s", (long long)buffer->bytes,
                      (long long)buffer->offset, buffer->persistent ? ", always" : ""));

@@ -31,11 +31,12 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
     const Device *d = p->device;
     double peak_flops = c->module->train.compute == DT_f64 ? d->flops_f64 : d->flops_f32;
     double seconds = p->train->seconds;
+    int64_t peak = p->arena_bytes + p->scratch_bytes * d->threads;
     fprintf(out,
             "%s: 1 rank, layout %s on %s; peak %s of %s; step %s predicted; MFU %.0f%%; no "
             "communication\n",
             name_str(s->names, c->module->name), name_str(s->names, c->module->layout.name),
-            d->name, text_bytes(s->arena, (double)p->arena_bytes),
-            text_bytes(s->arena, (double)d->memory), text_seconds(s->arena, seconds),
+            d->name, text_bytes(s->arena, (double)peak), text_bytes(s->arena, (double)d->memory),
+            text_seconds(s->arena, seconds),
             seconds > 0 ? 100 * p->train->flops / (seconds * peak_flops) : 0.0);
 }

@@ -349,7 +349,8 @@ static void backward_loop(Scope *p, Ins *loop)
 
 /* ---- the pass ------------------------------------------------------------------------------- */
 
-static PassStatus add_results(Scope *s, Fn *fn)
+/* The gradient of a parameter that the loss does not depend on is zero. */
+static void add_results(Scope *s, Fn *fn)
 {
     Diff *d = s->d;
     for (size_t i = 0; i < fn->args.n; i++) {
@@ -358,12 +359,10 @@ static PassStatus add_results(Scope *s, Fn *fn)
         Value arg = fn->body->args.data[i], g = d->ct[arg];
         uint32_t tensor = fn->args.data[i].tensor;
         if (!g)
-            return pass_bug(d->job, NULL, "parameter '%s' does not reach the loss",
-                            name_str(d->m->names, d->m->tensors.data[tensor].name));
+            g = build_const(&s->b, type_of(d->m, arg)->dtype, 0);
         vec_push(d->m->arena, &fn->body->results, whole(s, g, arg));
         vec_push(d->m->arena, &fn->results, (FnResult){RES_grad, tensor});
     }
-    return PASS_ok;
 }
 
 PassStatus pass_differentiate(Job *j)
@@ -390,8 +389,8 @@ PassStatus pass_differentiate(Job *j)
     backward_region(&s);
     if (d.failed)
         return PASS_error;
-    PassStatus status = add_results(&s, fn);
-    if (status == PASS_ok && d.recompute)
+    add_results(&s, fn);
+    if (d.recompute)
         keep_less(m, fn->body, split, j->tmp);
-    return status;
+    return PASS_ok;
 }

@@ -3,6 +3,7 @@
  *   sum over (a, c) of x[a, b, c]   ->  sum over a of (sum over c of x)
  *   rmax over a of x[a, b]          ->  rmax over a of copy x[b, a]
  *   a view that leaves the region, or starts a carried value: a copy, for it has to be dense
+ *   what a loop carries unchanged:  the start value, inside and after it
  *   the index of a loop, where its body reads it: a slice of 0, 1, ... in memory, for a kernel
  * reads memory only */
 #include "passes/fuse.h"
@@ -121,22 +122,52 @@ static void index_from_memory(Split *s, Ins *loop)
     region_arg(m, body, (Type){.dtype = DT_i32}, m->values.data[index].name);
 }
 
+/* Two names for one place would hide from the planner who still needs it. */
+static void drop_unchanged(Split *s, Ins *loop)
+{
+    Region *body = loop->body;
+    uint32_t kept = 0, carried = (uint32_t)loop->attrs.carried;
+    for (uint32_t k = 0; k < loop->nin || k < loop->nout || k < body->args.n; k++) {
+        if (k < carried && body->results.data[k] == body->args.data[k]) {
+            Value start = loop->in[k], known = start < s->old_values ? s->replaced[start] : 0;
+            s->replaced[loop->out[k]] = s->replaced[body->args.data[k]] = known ? known : start;
+            loop->attrs.carried--;
+            continue;
+        }
+        if (k < loop->nin)
+            loop->in[kept] = loop->in[k];
+        if (k < loop->nout) {
+            loop->out[kept] = loop->out[k];
+            body->results.data[kept] = body->results.data[k];
+        }
+        if (k < body->args.n)
+            body->args.data[kept] = body->args.data[k];
+        kept++;
+    }
+    uint32_t gone = carried - (uint32_t)loop->attrs.carried;
+    loop->nin -= gone;
+    loop->nout -= gone;
+    body->args.n -= gone;
+    body->results.n -= gone;
+}
+
 static void split_ins(Split *s, Ins *i)
 {
     s->b = (Builder){s->m, s->r, i->span, i->path, i->block, i->backward};
     if (split_sum(s, i) || turn_max(s, i))
         return;
-    if (i->op == OP_repeat)
+    if (i->op == OP_repeat) {
+        drop_unchanged(s, i);
         for (int64_t k = 0; k < i->attrs.carried; k++)
             i->in[k] = dense(s, i->in[k]);
-    if (i->op == OP_repeat)
         index_from_memory(s, i);
+    }
     vec_push(s->m->arena, &s->r->ins, i);
 }
 
 void fuse_prepare(Module *m, Region *r, Arena *tmp)
 {
-    Split s = {.m = m, .r = r, .old_values = m->values.n};
+    Split s = {.m = m, .r = r, .b = {.m = m, .region = r}, .old_values = m->values.n};
     s.replaced = NEW_ARRAY(tmp, Value, m->values.n);
     Ins **old = r->ins.data;
     size_t n = r->ins.n;

@@ -33,13 +33,13 @@ static void count_flops(void *ctx, Ins *i)
     h->flops[i->out[0]] = flops;
 }
 
-/* v, computed at the top. */
+/* v, computed before everything else at the top: where it is computed there already, perhaps later,
+ * `share` keeps the first. */
 static Value at_top(Hoist *h, Value v)
 {
-    const ValueInfo *info = &h->m->values.data[v];
-    if (info->home == h->top || map_get(&h->map, v) != v)
+    if (map_get(&h->map, v) != v)
         return map_get(&h->map, v);
-    const Ins *i = info->def;
+    const Ins *i = h->m->values.data[v].def;
     for (uint32_t k = 0; k < i->nin; k++)
         at_top(h, i->in[k]);
     Builder b = {.m = h->m, .region = h->top};

@@ -228,9 +228,18 @@ static void emit_loop(Sched *s, const Ins *i)
         emit_copy(s, lp->after.data[k].from, &lp->after.data[k].to, i);
 }
 
+/* Copies v aside: from here on it is in a buffer of its own. */
+static void set_aside(Sched *s, Value v, int home)
+{
+    Value root = view_of(s->m, v).root;
+    Loc to = loc_new(s, root, home);
+    emit_copy(s, root, &to, NULL);
+    s->loc[root] = to;
+}
+
 /* The moves at the end of a region mean one parallel assignment. Those that read what another
- * overwrites go first; a circle of them cannot be ordered, and no pass makes one. */
-static void emit_moves(Sched *s, const Moves *moves)
+ * overwrites go first; where values change places in a circle one of them is set aside. */
+static void emit_moves(Sched *s, const Moves *moves, int home)
 {
     bool *done = NEW_ARRAY(s->tmp, bool, moves->n + 1);
     for (size_t left = moves->n; left > 0;) {
@@ -243,8 +252,14 @@ static void emit_moves(Sched *s, const Moves *moves)
             if (free)
                 pick = i;
         }
-        if (pick == moves->n)
-            sched_bug(s, NULL, "values change places in a circle at the end of a round");
+        for (size_t i = 0; i < moves->n && pick == moves->n; i++)
+            if (!done[i])
+                pick = i;
+        /* Whoever still reads what this one overwrites reads a copy of it. */
+        for (size_t k = 0; k < moves->n; k++)
+            if (k != pick && !done[k] &&
+                locate(s, moves->data[k].from).at.buffer == moves->data[pick].to.at.buffer)
+                set_aside(s, moves->data[k].from, home);
         const Move *mv = &moves->data[pick];
         Loc from = locate(s, mv->from);
         done[pick] = true;
@@ -263,7 +278,7 @@ static void schedule_region(Sched *s, Region *r, const Want *target, int home)
             emit_loop(s, r->ins.data[k]);
         else
             emit_ins(s, r->ins.data[k], home);
-    emit_moves(s, &moves);
+    emit_moves(s, &moves, home);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -373,6 +388,25 @@ static void total(Program *p)
     }
 }
 
+/* Gradients are called after their parameter: what its update reads that has its type. */
+static void name_gradients(Sched *s, const Fn *f)
+{
+    for (size_t k = 0; k < f->results.n; k++) {
+        const FnResult r = f->results.data[k];
+        const Ins *def = s->m->values.data[f->body->results.data[k]].def;
+        if (r.role != RES_update || s->m->tensors.data[r.tensor].slot || !def)
+            continue;
+        for (uint32_t n = 0; n < def->nin; n++) {
+            const Loc *l = &s->loc[def->in[n]];
+            if (!l->known || s->p->buffers.data[l->at.buffer].owner != OWN_grads ||
+                !type_equal(type_of(s->m, def->in[n]), &s->m->tensors.data[r.tensor].type))
+                continue;
+            s->p->buffers.data[l->at.buffer].name = s->m->tensors.data[r.tensor].name;
+            s->p->buffers.data[l->at.buffer].span = s->m->tensors.data[r.tensor].span;
+        }
+    }
+}
+
 static Program *schedule_fn(Sched *s, const char *name, int number)
 {
     const Fn *f = module_fn(s->m, name);
@@ -396,6 +430,7 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     place_args(s, f, name);
     want_results(s, f, name, target);
     schedule_region(s, f->body, target, -1);
+    name_gradients(s, f);
     set_lifetimes(s);
     total(p);
     return p;

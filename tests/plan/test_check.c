@@ -2,6 +2,7 @@
  * same numbers, and it lets hardly anything pass. */
 #include "tests/plan/mutate.h"
 #include "tests/plan/planned.h"
+#include "tests/plan/random_graph.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -112,9 +113,22 @@ static void random_programs(void **state)
     }
 }
 
+static void random_graphs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        Trial x = {0};
+        model_open(&x.t);
+        random_graph(&x.t, seed);
+        start(&x);
+        mutations(&x, "random graph", seed, 100);
+        model_close(&x.t);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shipped),
-                                       cmocka_unit_test(random_programs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shipped), cmocka_unit_test(random_programs),
+                                       cmocka_unit_test(random_graphs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * interpreter, against the module after products and fusion, and against the plan's actions run on
  * a byte arena. On the shipped models and on random programs, in float64 and in float32. */
 #include "tests/plan/planned.h"
+#include "tests/plan/random_graph.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,8 +29,6 @@ static void compare(Model *t, const char *what, int number, double tolerance)
             fail_msg("%s %d, @%s: fused, result %zu is off by %.1e", what, number, functions[f],
                      which, d);
     }
-    if (getenv("DUMP"))
-        ir_print(t->m, stderr);
     Plan *p = plan_for(t, &test_device);
     assert_int_equal(plan_check(p, stderr), 0);
     unsigned char *arena = arena_of_nan(p);
@@ -82,9 +81,25 @@ static void random_programs(void **state)
         }
 }
 
+/* Not through the logical passes, but for what simplify makes of them on odd seeds. */
+static void random_graphs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 1000; seed++) {
+        Model t;
+        model_open(&t);
+        random_graph(&t, seed);
+        if (seed % 2)
+            must_pass(&t, pass_simplify);
+        compare(&t, "random graph", (int)seed, 1e-10);
+        model_close(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped), cmocka_unit_test(shipped_f32),
-                                       cmocka_unit_test(random_programs)};
+                                       cmocka_unit_test(random_programs),
+                                       cmocka_unit_test(random_graphs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
