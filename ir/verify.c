@@ -388,9 +388,22 @@ static void check_names(Verifier *v)
     }
 }
 
+/* I10: the program computes in f32 or f64; microbatches of one size make up the batch. */
+static void check_header(Verifier *v)
+{
+    const Module *m = v->m;
+    int64_t part = m->layout.microbatch;
+    if (m->train.compute != DT_f32 && m->train.compute != DT_f64)
+        broken(v, NULL, 10, "the program computes in %s", dtype_name(m->train.compute));
+    if (part < 1 || m->batch.size < 1 || m->batch.size % part)
+        broken(v, NULL, 10, "microbatches of %lld for a batch of %lld", (long long)part,
+               (long long)m->batch.size);
+}
+
 int ir_verify(const Module *m, FILE *out)
 {
     Verifier v = {.m = m, .out = out, .fn = "module", .tmp = arena_new()};
+    check_header(&v);
     check_names(&v);
     for (size_t i = 0; i < m->tensors.n; i++)
         check_tensor(&v, (uint32_t)i);
