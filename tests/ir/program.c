@@ -103,7 +103,7 @@ Module *must_read(World *w, const char *const *args, const char *body, int resul
     const char *text = program_text(w->a, args, body, results);
     Module *m = world_read(w, text);
     if (!m || world_verify(w, m))
-        fail_msg("%s\n%s", text, world_messages(w));
+        fail_msg("%s\n%s", world_messages(w), text);
     return m;
 }
 
@@ -130,11 +130,10 @@ static void read_numbers(double *to, int64_t n, const char *text)
         fail_msg("'%s' has more than %lld numbers", text, (long long)n);
 }
 
-Tensor64 *run_program(World *w, const Module *m, const char *const *data, bool round)
+Tensor64 *program_args(World *w, const Module *m, const char *const *data)
 {
     const Fn *f = m->fns.data[0];
     Tensor64 *args = NEW_ARRAY(w->a, Tensor64, f->args.n);
-    Tensor64 *results = NEW_ARRAY(w->a, Tensor64, f->results.n);
     for (size_t i = 0; i < f->args.n; i++) {
         args[i].type = *type_of(m, f->body->args.data[i]);
         int64_t n = type_elements(&args[i].type);
@@ -144,6 +143,14 @@ Tensor64 *run_program(World *w, const Module *m, const char *const *data, bool r
         else
             fill(args[i].data, n, args[i].type.dtype, i);
     }
+    return args;
+}
+
+Tensor64 *run_program(World *w, const Module *m, const char *const *data, bool round)
+{
+    const Fn *f = m->fns.data[0];
+    const Tensor64 *args = program_args(w, m, data);
+    Tensor64 *results = NEW_ARRAY(w->a, Tensor64, f->results.n);
     ir_interpret(m, f, args, results, w->a, round);
     return results;
 }

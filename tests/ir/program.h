@@ -42,8 +42,9 @@ int world_verify(World *w, const Module *m);
 
 /* Reads and verifies a program, failing the test if it does not hold. */
 Module *must_read(World *w, const char *const *args, const char *body, int results);
-/* Runs @f on numbers as text ("1 2 3" per argument), or if data is NULL on numbers drawn from [-1,
- * 1) by argument and element (indices from 0, 1, 2). */
+/* Arguments for @f: numbers as text ("1 2 3" for each), or if data is NULL drawn from [-1, 1) by
+ * argument and element (integers from 0, 1, 2). */
+Tensor64 *program_args(World *w, const Module *m, const char *const *data);
 Tensor64 *run_program(World *w, const Module *m, const char *const *data, bool round);
 
 /* Fails unless the two agree to `tolerance` times the greatest element of the first. */
