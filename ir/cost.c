@@ -6,14 +6,27 @@ static double elements(const Module *m, Value v)
     return (double)type_elements(type_of(m, v));
 }
 
-/* Each operand read once, each result written once. */
+static double bytes_of(const Module *m, Value v)
+{
+    return (double)type_bytes(type_of(m, v));
+}
+
+/* Each operand read once, each result written once; of a table only the rows that are looked up, of
+ * a view's operand only what the result has. Where rows are added to, they are read and written. */
 static double traffic(const Module *m, const Ins *i)
 {
     double bytes = 0;
+    if (i->op == OP_pick || i->op == OP_window)
+        return 2 * bytes_of(m, i->out[0]);
+    if (i->op == OP_gather)
+        return 2 * bytes_of(m, i->out[0]) + bytes_of(m, i->in[1]);
+    if (i->op == OP_scatter_add) /* without what is added to, the result is zeroed first */
+        return 3 * bytes_of(m, i->in[0]) + bytes_of(m, i->in[1]) +
+               (i->nin == 3 ? 0 : bytes_of(m, i->out[0]));
     for (uint32_t k = 0; k < i->nin; k++)
-        bytes += (double)type_bytes(type_of(m, i->in[k]));
+        bytes += bytes_of(m, i->in[k]);
     for (uint32_t k = 0; k < i->nout; k++)
-        bytes += (double)type_bytes(type_of(m, i->out[k]));
+        bytes += bytes_of(m, i->out[k]);
     return bytes;
 }
 
@@ -78,7 +91,7 @@ Cost ir_cost(const Module *m, const Ins *i)
     case OP_head_loss: {
         double rows = elements(m, i->in[2]), classes = dim_size(m, i->in[1], i->attrs.dim.name);
         double hidden = over_size(m, i->in[0], &i->attrs.over);
-        c.flops = rows * classes * ((i->op == OP_head ? 6 : 2) * hidden + 24);
+        c.flops = rows * classes * (i->op == OP_head ? 6 * hidden + 24 : 2 * hidden + 12);
         c.bytes += rows * classes * (double)dtype_bytes(type_of(m, i->in[0])->dtype);
         break;
     }

@@ -266,7 +266,7 @@ static void interp_rmax(Interp *in, const Ins *i)
     walk_tensor(&w, out_type(in, i));
     walk_tensor(&w, in_type(in, i, 0));
     do
-        if (!(x[w.at[1]] <= y[w.at[0]])) /* a NaN wins */
+        if (!(x[w.at[1]] <= y[w.at[0]]) && !isnan(y[w.at[0]])) /* a NaN wins, and stays */
             y[w.at[0]] = x[w.at[1]];
     while (walk_next(&w));
 }

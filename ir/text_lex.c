@@ -26,36 +26,40 @@ static bool word_char(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '.';
 }
 
+/* The byte that \xNN stands for, r->at being after the backslash; 0 if it is no such escape. */
+static char read_escape(Reader *r)
+{
+    char hex[3] = {0};
+    if (r->end - r->at < 3 || *r->at != 'x')
+        return 0;
+    memcpy(hex, r->at + 1, 2);
+    if (!isxdigit((unsigned char)hex[0]) || !isxdigit((unsigned char)hex[1]))
+        return 0;
+    r->at += 3;
+    return (char)strtoul(hex, NULL, 16);
+}
+
 static const char *read_string(Reader *r)
 {
+    enum { LONGEST = 4096 };
     const char *from = ++r->at;
     const char *close = memchr(from, '"', (size_t)(r->end - from));
-    size_t room = (size_t)((close ? close : r->end) - from);
-    char *s = arena_alloc(r->a, (room < 4096 ? room : 4096) + 1);
-    size_t n = 0;
-    while (r->at < r->end && *r->at != '"') {
+    size_t room = (size_t)((close ? close : r->end) - from), n = 0;
+    char *s = arena_alloc(r->a, (room < LONGEST ? room : LONGEST) + 1);
+    bool good = close != NULL;
+    while (good && n < LONGEST && r->at < close) {
         char c = *r->at++;
-        if (n == 4096 || c == '\n' || c == '\0')
-            break;
-        if (c == '\\') {
-            unsigned x;
-            char hex[3] = {0};
-            if (r->end - r->at < 3 || *r->at != 'x')
-                break;
-            memcpy(hex, r->at + 1, 2);
-            if (!isxdigit((unsigned char)hex[0]) || !isxdigit((unsigned char)hex[1]))
-                break;
-            x = (unsigned)strtoul(hex, NULL, 16);
-            if (!x)
-                break;
-            c = (char)x;
-            r->at += 3;
-        }
+        good = c != '\n';
+        if (c == '\\')
+            c = read_escape(r);
+        good &= c != '\0';
         s[n++] = c;
     }
-    if (r->at >= r->end || *r->at != '"')
-        text_wrong(r, (Span){r->file, (uint32_t)(from - r->start) - 1, (uint32_t)(from - r->start)},
-                   401, "this string is not closed, too long, or has a bad escape%s", "");
+    if (!good || r->at != close) {
+        uint32_t quote = (uint32_t)(from - r->start) - 1;
+        text_wrong(r, (Span){r->file, quote, quote + 1}, 401,
+                   "this string is not closed, too long, or has a bad escape%s", "");
+    }
     r->at++;
     return s;
 }

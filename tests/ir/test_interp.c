@@ -1,0 +1,327 @@
+/* test_interp.c - the interpreter against numbers worked out by hand: a case for every op, more
+ * where order of dims, broadcasting or ends matter. An op without a case fails the test. */
+#include "tests/ir/program.h"
+
+#include <math.h>
+
+typedef struct Case {
+    Op op;
+    const char *args[MAX_ARGS], *data[MAX_ARGS];
+    const char *body;
+    const char *want[MAX_RESULTS];
+} Case;
+
+#define A6 {"a: f64[i=2, j=3]"}, {"1 2 3 4 5 6"}
+#define UNARY(op, in, out)                                                                         \
+    {                                                                                              \
+        OP_##op, {"a: f64[i=2]"}, {in}, "%r: f64[i=2] = " #op " %a\ngive %r",                      \
+        {                                                                                          \
+            out                                                                                    \
+        }                                                                                          \
+    }
+#define BINARY(op, x, y, out)                                                                      \
+    {                                                                                              \
+        OP_##op, {"a: f64[i=3]", "b: f64[i=3]"}, {x, y}, "%r: f64[i=3] = " #op " %a, %b\ngive %r", \
+        {                                                                                          \
+            out                                                                                    \
+        }                                                                                          \
+    }
+#define COMPARE(op, out)                                                                           \
+    {                                                                                              \
+        OP_##op, {"a: f64[i=4]", "b: f64[i=4]"}, {"1 2 3 nan", "2 2 2 2"},                         \
+            "%c: bool[i=4] = " #op " %a, %b\n%r: f64[i=4] = cast %c\ngive %r",                     \
+        {                                                                                          \
+            out                                                                                    \
+        }                                                                                          \
+    }
+
+static const Case pointwise[] = {
+    {OP_copy, A6, "%r: f64[j=3, k=2, i=2] = copy %a\ngive %r", {"1 4 1 4 2 5 2 5 3 6 3 6"}},
+    UNARY(neg, "1 -2", "-1 2"),
+    UNARY(abs, "1 -2", "1 2"),
+    UNARY(exp, "0 1", "1 2.718281828459045"),
+    UNARY(log, "1 2", "0 0.6931471805599453"),
+    UNARY(sqrt, "4 2", "2 1.4142135623730951"),
+    UNARY(rsqrt, "4 2", "0.5 0.7071067811865476"),
+    UNARY(tanh, "0 1", "0 0.7615941559557649"),
+    UNARY(erf, "0 0.5", "0 0.5204998778130465"),
+    UNARY(sigmoid, "0 1", "0.5 0.7310585786300049"),
+    UNARY(sin, "0 1", "0 0.8414709848078965"),
+    UNARY(cos, "0 1", "1 0.5403023058681398"),
+    BINARY(add, "1 2 3", "10 20 30", "11 22 33"),
+    BINARY(sub, "1 2 3", "10 20 30", "-9 -18 -27"),
+    BINARY(mul, "1 2 3", "10 20 30", "10 40 90"),
+    BINARY(div, "1 2 3", "10 20 2", "0.1 0.1 1.5"),
+    BINARY(max, "1 5 3", "2 4 3", "2 5 3"),
+    BINARY(min, "1 5 3", "2 4 3", "1 4 3"),
+    BINARY(max, "1 nan nan", "nan 2 nan", "nan 2 nan"), /* the comparison fails: b */
+    BINARY(pow, "2 9 2", "10 0.5 -1", "1024 3 0.5"),
+    COMPARE(lt, "1 0 0 0"),
+    COMPARE(le, "1 1 0 0"),
+    COMPARE(gt, "0 0 1 0"),
+    COMPARE(ge, "0 1 1 0"),
+    COMPARE(eq, "0 1 0 0"),
+    COMPARE(ne, "1 0 1 1"),
+    {OP_select,
+     {"a: bool[i=2]", "b: f64[j=2]", "c: f64[]"},
+     {"1 0", "3 4", "9"},
+     "%r: f64[i=2, j=2] = select %a, %b, %c\ngive %r",
+     {"3 4 9 9"}},
+    /* dims of both, then in the order that is asked for; a dim of both in another order */
+    {OP_add,
+     {"a: f64[i=2]", "b: f64[j=3]"},
+     {"1 2", "10 20 30"},
+     "%r: f64[i=2, j=3] = add %a, %b\n%s: f64[j=3, i=2] = add %a, %b\ngive %r, %s",
+     {"11 21 31 12 22 32", "11 12 21 22 31 32"}},
+    {OP_sub,
+     {"a: f64[i=2, j=2]", "b: f64[j=2, i=2]"},
+     {"1 2 3 4", "10 20 30 40"},
+     "%r: f64[i=2, j=2] = sub %a, %b\ngive %r",
+     {"-9 -28 -17 -36"}},
+};
+
+static const Case others[] = {
+    {OP_const, {0}, {0}, "%r: f64[] = const {value=2.5}\ngive %r", {"2.5"}},
+    {OP_iota, {0}, {0}, "%r: f64[i=4] = iota {dim=i=4}\ngive %r", {"0 1 2 3"}},
+    {OP_cast,
+     {"a: f64[i=4]"},
+     {"1.9 -1.9 0 0.5"},
+     "%n: i32[i=4] = cast %a\n%r: f64[i=4] = cast %n\n%b: bool[i=4] = cast %a\n"
+     "%s: f64[i=4] = cast %b\ngive %r, %s",
+     {"1 -1 0 0", "1 1 0 1"}},
+    {OP_rename,
+     A6,
+     "%r: f64[k=2, j=3] = rename %a {dim=i=2, to=k=2}\n"
+     "%s: f64[j=3, k=2] = rename %a {dim=i=2, to=k=2}\ngive %r, %s",
+     {"1 2 3 4 5 6", "1 4 2 5 3 6"}},
+    {OP_pick,
+     A6,
+     "%r: f64[i=2] = pick %a {dim=j=3, at=2}\n%s: f64[j=3] = pick %a {dim=i=2, at=1}\ngive %r, %s",
+     {"3 6", "4 5 6"}},
+    {OP_window,
+     A6,
+     "%r: f64[i=2, j=2] = window %a {along=j=2, at=1}\n"
+     "%s: f64[j=3, i=1] = window %a {along=i=1, at=1}\ngive %r, %s",
+     {"2 3 5 6", "4 5 6"}},
+    {OP_rotate,
+     {"a: f64[i=4, j=2]"},
+     {"1 2 3 4 5 6 7 8"},
+     "%r: f64[i=4, j=2] = rotate %a {dim=i=4}\n%s: f64[i=4, j=2] = rotate %a {dim=j=2}\ngive %r, "
+     "%s",
+     {"-5 -6 -7 -8 1 2 3 4", "-2 1 -4 3 -6 5 -8 7"}},
+    {OP_sum,
+     A6,
+     "%r: f64[i=2] = sum %a {over=[j=3]}\n%s: f64[] = sum %a {over=[j=3, i=2]}\ngive %r, %s",
+     {"6 15", "21"}},
+    {OP_sum, A6, "%r: f64[j=3, i=2] = sum %a {over=[]}\ngive %r", {"1 4 2 5 3 6"}},
+    {OP_rmax,
+     {"a: f64[i=2, j=3]"},
+     {"-1 -2 -3 1 nan 7"},
+     "%r: f64[i=2] = rmax %a {over=[j=3]}\ngive %r",
+     {"-1 nan"}},
+    {OP_dot,
+     {"a: f64[i=2, k=2]", "b: f64[k=2, j=2]", "c: f64[j=2, i=2]"},
+     {"1 2 3 4", "5 6 7 8", "100 200 300 400"},
+     "%r: f64[i=2, j=2] = dot %a, %b {over=[k=2]}\n"
+     "%s: f64[i=2, j=2] = dot %a, %b, %c {over=[k=2]}\n"
+     "%t: f64[i=2, k=2, j=2] = dot %a, %b {over=[]}\ngive %r, %s, %t",
+     {"19 22 43 50", "119 322 243 450", "5 6 14 16 15 18 28 32"}},
+    {OP_dot, /* n goes along; two dims are summed */
+     {"a: f64[n=2, k=2, l=2]", "b: f64[l=2, n=2, k=2]"},
+     {"1 2 3 4 5 6 7 8", "1 0 0 1 0 1 1 0"},
+     "%r: f64[n=2] = dot %a, %b {over=[k=2, l=2]}\ngive %r",
+     {"5 13"}},
+    {OP_gather,
+     {"a: f64[h=2, v=3]", "i: i32[s=4]"},
+     {"1 2 3 4 5 6", "2 0 2 5"},
+     "%r: f64[s=4, h=2] = gather %a, %i {dim=v=3}\ngive %r",
+     {"3 6 1 4 3 6 nan nan"}},
+    {OP_scatter_add,
+     {"g: f64[s=4, h=2]", "i: i32[s=4]", "c: f64[h=2, v=3]"},
+     {"1 2 3 4 5 6 7 8", "2 0 2 9", "10 20 30 40 50 60"},
+     "%r: f64[v=3, h=2] = scatter_add %g, %i {dim=v=3}\n"
+     "%t: f64[v=3, h=2] = scatter_add %g, %i, %c {dim=v=3}\ngive %r, %t",
+     {"3 4 0 0 6 8", "13 44 20 50 36 68"}},
+    {OP_attention, /* no query prefers a key: means of the values seen, lse = log(keys seen) */
+     {"q: f64[s=2, h=1]", "k: f64[s=2, h=1]", "v: f64[s=2, h=1]"},
+     {"0 0", "3 5", "10 20"},
+     "%o: f64[s=2, h=1], %l: f64[s=2] = attention %q, %k, %v "
+     "{over=[h=1], along=s=2, scale=1, causal=no}\n"
+     "%p: f64[s=2, h=1], %m: f64[s=2] = attention %q, %k, %v "
+     "{over=[h=1], along=s=2, scale=1, causal=yes}\ngive %o, %l, %p, %m",
+     {"15 15", "0.6931471805599453 0.6931471805599453", "10 15", "0 0.6931471805599453"}},
+    {OP_attention_grad, /* two keys of equal weight: P = 1/2, dS = P (do v - D) */
+     {"q: f64[s=2, h=1]", "k: f64[s=2, h=1]", "v: f64[s=2, h=1]", "o: f64[s=2, h=1]", "l: f64[s=2]",
+      "d: f64[s=2, h=1]"},
+     {"0 0", "3 5", "10 20", "15 15", "0.6931471805599453 0.6931471805599453", "1 2"},
+     "%x: f64[s=2, h=1], %y: f64[s=2, h=1], %z: f64[s=2, h=1] = attention_grad %q, %k, %v, %o, %l, "
+     "%d {over=[h=1], along=s=2, scale=1, causal=no}\ngive %x, %y, %z",
+     {"5 10", "0 0", "1.5 1.5"}},
+    {OP_cross_entropy, /* the third class is padding */
+     {"z: f64[c=3, t=3]", "y: i32[t=3]"},
+     {"0 1 7 0 1 7 0 5 7", "1 0 2"},
+     "%l: f64[t=3], %e: f64[t=3] = cross_entropy %z, %y {over=[c=3], valid=2}\ngive %l, %e",
+     {"0.6931471805599453 0.6931471805599453 nan",
+      "0.6931471805599453 1.6931471805599454 7.693147180559945"}},
+    {OP_cross_entropy_grad,
+     {"z: f64[t=2, c=3]", "y: i32[t=2]", "e: f64[t=2]", "d: f64[t=2]"},
+     {"0 0 9 1 1 9", "1 0", "0.6931471805599453 1.6931471805599454", "2 4"},
+     "%r: f64[c=3, t=2] = cross_entropy_grad %z, %y, %e, %d {over=[c=3], valid=2}\ngive %r",
+     {"1 -2 -1 2 0 0"}},
+    {OP_head, /* x . w is 3 for both classes: P = 1/2 */
+     {"x: f64[t=1, h=2]", "w: f64[c=2, h=2]", "y: i32[t=1]", "d: f64[]", "c: f64[h=2, c=2]"},
+     {"1 1", "1 2 2 1", "1", "1", "1 10 100 1000"},
+     "%l: f64[t=1], %x1: f64[t=1, h=2], %w1: f64[c=2, h=2] = head %x, %w, %y, %d "
+     "{over=[h=2], dim=c=2, valid=2}\n"
+     "%m: f64[t=1], %x2: f64[h=2, t=1], %w2: f64[h=2, c=2] = head %x, %w, %y, %d, %c "
+     "{over=[h=2], dim=c=2, valid=2}\ngive %l, %x1, %w1, %w2",
+     {"0.6931471805599453", "-0.5 0.5", "0.5 0.5 -0.5 -0.5", "1.5 9.5 100.5 999.5"}},
+    {OP_head_loss,
+     {"x: f64[t=1, h=2]", "w: f64[c=2, h=2]", "y: i32[t=1]"},
+     {"1 1", "1 2 2 1", "1"},
+     "%l: f64[t=1] = head_loss %x, %w, %y {over=[h=2], dim=c=2, valid=2}\n"
+     "%m: f64[t=1] = head_loss %x, %w, %y {over=[h=2], dim=c=2, valid=1}\ngive %l, %m",
+     {"0.6931471805599453", "nan"}},
+    {OP_fused,
+     A6,
+     "%r: f64[i=2, j=3], %s: f64[i=2] = fused %a {kind=\"row\"} {\n  arg %b: f64[i=2, j=3]\n"
+     "  %c: f64[i=2] = sum %b {over=[j=3]}\n  %d: f64[i=2, j=3] = sub %b, %c\n  give %d, %c\n}\n"
+     "give %r, %s",
+     {"-5 -4 -3 -11 -10 -9", "6 15"}},
+    {OP_guard,
+     {"a: f64[]"},
+     {"nan"},
+     "guard %a, %a\n%r: f64[] = copy %a\ngive %r", /* the interpreter goes on */
+     {"nan"}},
+};
+
+#define ROUNDS(reverse)                                                                            \
+    "%last: f64[], %all: f64[l=3] = repeat %a, %x {dim=l=3, carried=1, reverse=" reverse "} {\n"   \
+    "  arg %acc: f64[]\n  arg %xi: f64[]\n  arg %i: i32[]\n  %f: f64[] = cast %i\n"                \
+    "  %b: f64[] = add %acc, %acc\n  %c: f64[] = add %b, %xi\n  %d: f64[] = add %c, %f\n"          \
+    "  give %d, %d\n}\ngive %last, %all"
+
+static const Case loops[] = {
+    /* acc = 2 acc + x + index */
+    {OP_repeat, {"a: f64[]", "x: f64[l=3]"}, {"10", "1 2 3"}, ROUNDS("no"), {"95", "21 45 95"}},
+    {OP_repeat, {"a: f64[]", "x: f64[l=3]"}, {"10", "1 2 3"}, ROUNDS("yes"), {"107", "107 53 25"}},
+    /* next values are taken together: a, b = b, a + b, and one of the outside */
+    {OP_repeat,
+     {"a: f64[]", "b: f64[]", "o: f64[]"},
+     {"0", "1", "100"},
+     "%p: f64[], %q: f64[] = repeat %a, %b {dim=l=6, carried=2, reverse=no} {\n"
+     "  arg %x: f64[]\n  arg %y: f64[]\n  arg %i: i32[]\n  %z: f64[] = add %x, %y\n"
+     "  %w: f64[] = add %z, %o\n  give %y, %w\n}\ngive %p, %q",
+     {"1208", "2013"}},
+    /* a loop in a loop; nothing is carried */
+    {OP_repeat,
+     {"x: f64[l=2, n=2, i=2]"},
+     {"1 2 3 4 5 6 7 8"},
+     "%r: f64[l=2, n=2] = repeat %x {dim=l=2, carried=0, reverse=no} {\n"
+     "  arg %y: f64[n=2, i=2]\n  arg %i: i32[]\n"
+     "  %s: f64[n=2] = repeat %y {dim=n=2, carried=0, reverse=yes} {\n"
+     "    arg %z: f64[i=2]\n    arg %k: i32[]\n    %t: f64[] = sum %z {over=[i=2]}\n"
+     "    %u: f64[] = cast %i\n    %v: f64[] = mul %t, %u\n    give %v\n  }\n  give %s\n}\ngive %r",
+     {"0 0 11 15"}},
+};
+
+static bool covered[OP_count];
+
+static void run_case(const Case *c)
+{
+    World w;
+    world_open(&w);
+    int results = 0;
+    while (results < MAX_RESULTS && c->want[results])
+        results++;
+    Module *m = must_read(&w, c->args, c->body, results);
+    Tensor64 *r = run_program(&w, m, c->data, false);
+    for (int k = 0; k < results; k++)
+        assert_numbers(&r[k], c->want[k], op_info[c->op].name);
+    covered[c->op] = true;
+    world_close(&w);
+}
+
+static void by_hand(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof pointwise / sizeof *pointwise; i++)
+        run_case(&pointwise[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        run_case(&others[i]);
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
+        run_case(&loops[i]);
+}
+
+static uint64_t fnv(const char *s)
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211u;
+    return h;
+}
+
+/* The first words of Random123's vector for counter 0 under key 0; then the op by its definition:
+ * element e of slot s is number s * elements + e of the key seed ^ name. */
+static void random_numbers(void **state)
+{
+    (void)state;
+    static const uint32_t words[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+    for (uint64_t e = 0; e < 4; e++) {
+        assert_true(ir_random(0, 0, 0, e) == (words[e] >> 8) * 0x1p-24);
+        assert_true(ir_random(fnv("x"), 0, fnv("x"), e) == (words[e] >> 8) * 0x1p-24);
+    }
+    World w;
+    world_open(&w);
+    Module *m =
+        must_read(&w, (const char *[]){"a: i64[]", "b: i64[]", "c: i32[]", NULL},
+                  "%r: f64[i=2, j=3] = random %a, %b, %c {key=\"layers.drop\"}\ngive %r", 1);
+    Tensor64 *r = run_program(&w, m, (const char *[]){"42", "7", "3"}, false);
+    for (uint64_t e = 0; e < 6; e++)
+        assert_true(r[0].data[e] == ir_random(42, 7, fnv("layers.drop"), 3 * 6 + e));
+    covered[OP_random] = true;
+    world_close(&w);
+}
+
+static void none_missing(void **state)
+{
+    (void)state;
+    for (int op = OP_none + 1; op < OP_count; op++)
+        if (!covered[op])
+            fail_msg("%s has no case", op_info[op].name);
+}
+
+/* round: results are of their dtype, ties to even; without it they are exact. */
+static void rounding(void **state)
+{
+    (void)state;
+    World w;
+    world_open(&w);
+    const char *args[] = {"a: f64[i=6]", NULL};
+    const char *data[] = {"1.00390625 1.01171875 1e39 65519.9 65520 1e-45"};
+    Module *m = must_read(&w, args,
+                          "%s: f32[i=6] = cast %a\n%h: f16[i=6] = cast %a\n"
+                          "%b: bf16[i=6] = cast %a\n%d: f32[i=6] = mul %s, %s\ngive %s, %h, %b, %d",
+                          4);
+    Tensor64 *r = run_program(&w, m, data, false);
+    for (int k = 0; k < 3; k++)
+        assert_numbers(&r[k], data[0], "exact");
+    r = run_program(&w, m, data, true);
+    assert_numbers(&r[0], "1.00390625 1.01171875 inf 65519.8984375 65520 1.4012984643248171e-45",
+                   "f32");
+    assert_numbers(&r[1], "1.00390625 1.01171875 inf 65504 inf 0", "f16");
+    assert_numbers(&r[2], "1 1.015625 inf 65536 65536 0", "bf16");
+    assert_true(r[3].data[3] == (double)(65519.8984375f * 65519.8984375f));
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(random_numbers),
+        cmocka_unit_test(none_missing),
+        cmocka_unit_test(rounding),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

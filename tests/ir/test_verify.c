@@ -1,0 +1,566 @@
+/* test_verify.c - what the verifier refuses: one program or more for every invariant and for every
+ * type rule, each broken in one place, with the message that says where. */
+#include "tests/ir/program.h"
+
+#include <math.h>
+
+enum { INVARIANTS = 10 };
+static bool seen[INVARIANTS + 1];
+
+/* The messages name the invariant and have this in them. */
+static void assert_says(World *w, int broken, int invariant, const char *says)
+{
+    char number[32];
+    snprintf(number, sizeof number, "invariant I%d broken", invariant);
+    const char *text = world_messages(w);
+    if (!broken || !strstr(text, number) || !strstr(text, says))
+        fail_msg("wanted I%d and '%s', got %d broken:\n%s", invariant, says, broken, text);
+    seen[invariant] = true;
+}
+
+/* ---- as text --------------------------------------------------------------------------------- */
+
+typedef struct Bad {
+    int invariant;
+    const char *args[MAX_ARGS + 1], *body, *says;
+} Bad;
+
+#define A  {"a: f64[i=2, j=3]"}
+#define AB {"a: f64[i=2, j=3]", "b: f64[j=3, k=2]"}
+#define REPEAT(in, attrs, args, give)                                                              \
+    "%r: f64[i=2] = repeat " in " {dim=" attrs "} {\n" args "arg %n: i32[]\ngive " give            \
+    "\n}\ngive "                                                                                   \
+    "%a"
+#define FUSED(out, in, kind, args, body)                                                           \
+    out " = fused " in " {kind=\"" kind "\"} {\n" args body "}\ngive %a"
+
+static const Bad scopes[] = {
+    {1, {0}, "%r: f64[i=0] = iota {dim=i=0}\ngive %r", "dim 'i' of size 0"},
+    {1, A, "%r: f64[i=2, j=3, j=3] = copy %a\ngive %r", "dim 'j' twice in a type"},
+    {1,
+     {"a: f64[]"},
+     "%r: f64[i=1073741824, j=1073741824] = copy %a\ngive %a",
+     "too many elements"},
+    {2,
+     {"a: f64[i=2]"},
+     "%r: f64[i=2] = repeat %a {dim=l=2, carried=1, reverse=no} {\narg %x: f64[i=2]\n"
+     "arg %n: i32[]\n%y: f64[i=2] = neg %x\ngive %y\n}\n%z: f64[i=2] = neg %y\ngive %z",
+     "used where it is not defined"},
+    {2, A,
+     FUSED("%r: f64[i=2, j=3]", "%a", "map", "arg %x: f64[i=2, j=3]\n",
+           "%y: f64[i=2, j=3] = add %x, %a\ngive %y\n"),
+     "used where it is not defined"},
+    {2, A, FUSED("%r: f64[i=2, j=3]", "%a", "map", "arg %x: f64[i=2, j=3]\n", "give %a\n"),
+     "used where it is not defined"},
+};
+
+static const Bad loops[] = {
+    {5,
+     {"a: f64[i=2]"},
+     REPEAT("%a", "l=2, carried=2, reverse=no", "arg %x: f64[i=2]\n", "%x"),
+     "do not match in number"},
+    {5,
+     {"a: f64[i=2]"},
+     REPEAT("%a", "l=2, carried=1, reverse=no", "", "%a"),
+     "do not match in number"},
+    {5,
+     {"a: f64[i=2]"},
+     REPEAT("%a", "l=2, carried=1, reverse=no", "arg %x: f64[i=3]\n", "%a"),
+     "operand 0 does not fit"},
+    {5,
+     {"a: f64[i=2, l=2]", "b: f64[i=2]"}, /* sliced dims come first */
+     REPEAT("%b, %a", "l=2, carried=1, reverse=no", "arg %y: f64[i=2]\narg %x: f64[i=2]\n", "%y"),
+     "operand 1 does not fit"},
+    {5,
+     {"a: f64[l=3, i=2]", "b: f64[i=2]"},
+     REPEAT("%b, %a", "l=2, carried=1, reverse=no", "arg %y: f64[i=2]\narg %x: f64[i=2]\n", "%y"),
+     "operand 1 does not fit"},
+    {5,
+     {"a: f64[i=2]"},
+     "%r: f64[i=2] = repeat %a {dim=l=2, carried=1, reverse=no} {\narg %x: f64[i=2]\narg %n: "
+     "i64[]\ngive %x\n}\ngive %a",
+     "not the i32 index"},
+    {5,
+     {"a: f64[i=2]"},
+     REPEAT("%a", "l=2, carried=0, reverse=no", "arg %x: f64[i=2]\n", "%x"),
+     "operand 0 does not fit"},
+    {5,
+     {"a: f64[l=2, i=2]"}, /* what is stacked has the dim of the loop */
+     REPEAT("%a", "l=2, carried=0, reverse=no", "arg %x: f64[i=2]\n", "%x"),
+     "result 0 does not fit"},
+    {6, A, FUSED("%r: f64[i=2, j=3]", "%a, %a", "map", "arg %x: f64[i=2, j=3]\n", "give %x\n"),
+     "do not match the body's in number"},
+    {6, A, FUSED("%r: f64[i=2, j=3]", "%a", "map", "arg %x: f64[j=3, i=2]\n", "give %x\n"),
+     "operand 0 does not fit"},
+    {6, A, FUSED("%r: f64[j=3, i=2]", "%a", "map", "arg %x: f64[i=2, j=3]\n", "give %x\n"),
+     "result 0 does not fit"},
+    {6, AB,
+     FUSED("%r: f64[i=2, k=2]", "%a, %b", "row", "arg %x: f64[i=2, j=3]\narg %y: f64[j=3, k=2]\n",
+           "%z: f64[i=2, k=2] = dot %x, %y {over=[j=3]}\ngive %z\n"),
+     "dot cannot be in a kernel"},
+    {6, A, FUSED("%r: f64[i=2, j=3]", "%a", "diagonal", "arg %x: f64[i=2, j=3]\n", "give %x\n"),
+     "no kernel is of the kind 'diagonal'"},
+};
+
+#define GIVE "\ngive %a"
+static const Bad rules[] = {
+    {4, {"a: f64[i=2]", "b: f64[i=3]"}, "%r: f64[i=2] = add %a, %b" GIVE, "is 2 here and 3 there"},
+    {4, {"a: f64[i=2]", "b: f32[i=2]"}, "%r: f64[i=2] = add %a, %b" GIVE, "operand 2 is f32"},
+    {4, {"a: f64[i=2]"}, "%r: f32[i=2] = neg %a" GIVE, "the result is f32, by the rule f64"},
+    {4, A, "%r: f64[i=2] = neg %a" GIVE, "has not the dims of the rule"},
+    {4, A, "%r: f64[i=2, j=3, k=2] = neg %a" GIVE, "has not the dims of the rule"},
+    {4, A, "%r: f64[i=2] = copy %a" GIVE, "has not the dims of the rule"},
+    {4, {"a: f64[i=2]"}, "%r: f64[i=2] = lt %a, %a" GIVE, "the result is f64, by the rule bool"},
+    {4, {"a: f64[i=2]"}, "%r: f64[i=2] = select %a, %a, %a" GIVE, "operand 1 is f64"},
+    {4, {"a: i32[i=2]"}, "%r: i32[i=2] = exp %a" GIVE, "exp of i32 has no meaning"},
+    {4, {"a: i32[i=2]"}, "%r: i32[i=2] = div %a, %a" GIVE, "div of i32 has no meaning"},
+    {4, {"a: bool[i=2]"}, "%r: bool[i=2] = add %a, %a" GIVE, "add of bool has no meaning"},
+    {4, {"a: bool[i=2]"}, "%r: bool[i=2] = lt %a, %a" GIVE, "lt of bool has no meaning"},
+    {4,
+     {"a: f64[a=1, b=1, c=1, d=1, e=1]", "b: f64[f=1, g=1, h=1, i=1]"},
+     "%r: f64[a=1, b=1, c=1, d=1, e=1, f=1, g=1, h=1] = add %a, %b" GIVE,
+     "more than 8 dims"},
+    {4, {"a: f64[]"}, "%r: i32[] = const {value=1.5}" GIVE, "1.5 is no i32"},
+    {4, {"a: f64[]"}, "%r: i32[] = const {value=2147483648}" GIVE, "is no i32"},
+    {4, {"a: f64[]"}, "%r: bool[] = const {value=2}" GIVE, "2 is no bool"},
+    {4, {"a: f64[]"}, "%r: i64[] = const {value=nan}" GIVE, "nan is no i64"},
+    {4, {"a: f64[]"}, "%r: f64[i=2] = const {value=2}" GIVE, "has not the dims of the rule"},
+    {4, {"a: f64[]"}, "%r: bool[i=2] = iota {dim=i=2}" GIVE, "the result is bool"},
+    {4, {"a: f64[]"}, "%r: f64[i=3] = iota {dim=i=2}" GIVE, "has not the dims of the rule"},
+    {4,
+     {"a: i64[]", "b: i32[]"},
+     "%r: f64[i=2] = random %a, %b, %b {key=\"k\"}" GIVE,
+     "operand 2 must be a i64 scalar"},
+    {4,
+     {"a: i64[]", "b: i32[]"},
+     "%r: i32[i=2] = random %a, %a, %b {key=\"k\"}" GIVE,
+     "the result is i32"},
+    {4, A, "%r: f32[i=2] = cast %a" GIVE, "has not the dims of the rule"},
+    {4, A, "%r: f64[k=2, j=3] = rename %a {dim=n=2, to=k=2}" GIVE, "has no dim 'n'"},
+    {4, A, "%r: f64[j=2, j=3] = rename %a {dim=i=2, to=j=2}" GIVE, "there is a dim 'j' already"},
+    {4, A, "%r: f64[k=3, j=3] = rename %a {dim=i=2, to=k=3}" GIVE, "dim 'i' is 2 and 'k' is 3"},
+    {4, A, "%r: f64[i=2] = pick %a {dim=j=3, at=3}" GIVE, "index 3 is outside dim 'j' of 3"},
+    {4, A, "%r: f64[i=2] = pick %a {dim=j=4, at=0}" GIVE, "dim 'j' of 3, the attribute says 4"},
+    {4, A, "%r: f64[i=2, j=2] = window %a {along=j=2, at=2}" GIVE,
+     "a window of 2 from 2 is outside"},
+    {4, A, "%r: f64[i=2, j=2] = window %a {along=k=2, at=0}" GIVE, "no dim 'k' to cut"},
+    {4, A, "%r: f64[i=2, j=3] = rotate %a {dim=j=3}" GIVE, "cannot be split in halves"},
+    {4, {"a: i32[i=2]"}, "%r: i32[i=2] = rotate %a {dim=i=2}" GIVE, "i32 where a float is wanted"},
+    {4, A, "%r: f64[i=2] = sum %a {over=[k=3]}" GIVE, "the operand has no dim 'k'"},
+    {4, A, "%r: f64[i=2] = sum %a {over=[j=3, j=3]}" GIVE, "dim 'j' is listed twice"},
+    {4, {"a: i32[i=2]"}, "%r: i32[] = sum %a {over=[i=2]}" GIVE, "i32 where a float is wanted"},
+    {4, A, "%r: f64[i=2] = rmax %a {over=[j=2]}" GIVE, "the attribute says 2"},
+    {4, AB, "%r: f64[j=3, k=2] = dot %a, %b {over=[i=2]}" GIVE, "the right side has no dim 'i'"},
+    {4, AB, "%r: f64[i=2, j=3] = dot %a, %b {over=[k=2]}" GIVE, "the left side has no dim 'k'"},
+    {4,
+     {"a: f64[i=2]", "b: f32[i=2]"},
+     "%r: f64[] = dot %a, %b {over=[i=2]}" GIVE,
+     "the left side is f64 and the right side f32"},
+    {4, AB, "%r: f64[i=2, k=2] = dot %a, %b, %a {over=[j=3]}" GIVE, "what is added to"},
+    {4,
+     {"a: f64[v=3, h=2]", "i: f64[s=2]"},
+     "%r: f64[s=2, h=2] = gather %a, %i {dim=v=3}" GIVE,
+     "the index is f64"},
+    {4,
+     {"a: f64[v=3, h=2]", "i: i32[h=2]"},
+     "%r: f64[h=2] = gather %a, %i {dim=v=3}" GIVE,
+     "in the table and in the index"},
+    {4,
+     {"a: i32[v=3, h=2]", "i: i32[s=2]"},
+     "%r: i32[s=2, h=2] = gather %a, %i {dim=v=3}" GIVE,
+     "the table is i32"},
+    {4,
+     {"a: f64[s=2, h=2]", "i: i32[t=2]"},
+     "%r: f64[v=3, s=2, h=2] = scatter_add %a, %i {dim=v=3}" GIVE,
+     "has no dim 't' of the index"},
+    {4,
+     {"a: f64[s=2, v=3]", "i: i32[s=2]"},
+     "%r: f64[v=3] = scatter_add %a, %i {dim=v=3}" GIVE,
+     "dim 'v' is there already"},
+    {4,
+     {"a: f64[s=2, h=2]", "i: i32[s=2]"},
+     "%r: f64[v=3, h=2] = scatter_add %a, %i, %a {dim=v=3}" GIVE,
+     "what is added to"},
+};
+
+#define QKV {"a: f64[s=2, g=2, h=4]", "k: f64[s=2, h=4]", "v: f64[s=2, h=3]", "l: f64[s=2, g=2]"}
+#define TARGETS                                                                                    \
+    {"a: f64[t=2, c=3]", "y: i32[t=2]", "e: f64[t=2]", "w: f64[c=3, h=2]", "x: f64[t=2, h=2]"}
+#define ATTEND(op, out, in, attrs) out " = " op " " in " {" attrs ", scale=1, causal=no}" GIVE
+#define TWO                        "%o: f64[s=2, g=2, h=4], %m: f64[s=2, g=2]"
+#define THREE                      "%o: f64[s=2, g=2, h=4], %m: f64[s=2, h=4], %n: f64[s=2, h=4]"
+#define HEAD                       "%o: f64[t=2], %m: f64[t=2, h=2], %n: f64[c=3, h=2] = head %x, %w, %y, "
+
+static const Bad composites[] = {
+    {4, QKV, ATTEND("attention", TWO, "%a, %k, %v", "over=[h=4], along=s=2"),
+     "is 4 here and 3 there"},
+    {4, QKV, ATTEND("attention", TWO, "%a, %k, %k", "over=[h=4], along=g=2"),
+     "the keys has no dim 'g'"},
+    {4, QKV, ATTEND("attention", TWO, "%a, %k, %k", "over=[h=4, s=2], along=s=2"),
+     "cannot be the head's too"},
+    {4, QKV, ATTEND("attention", TWO, "%k, %a, %a", "over=[h=4], along=s=2"),
+     "the query has no dim 'g' of the keys"},
+    {4, QKV, ATTEND("attention", TWO, "%a, %k, %k", "over=[h=4], along=s=3"),
+     "the attribute says 3"},
+    {4, QKV, ATTEND("attention_grad", THREE, "%a, %k, %k, %l, %l, %a", "over=[h=4], along=s=2"),
+     "o must have the dims"},
+    {4, QKV, ATTEND("attention_grad", THREE, "%a, %k, %k, %a, %a, %a", "over=[h=4], along=s=2"),
+     "lse must have the dims"},
+    {4, QKV, ATTEND("attention_grad", THREE, "%a, %k, %k, %a, %l, %l", "over=[h=4], along=s=2"),
+     "do must have the dims"},
+    {4, TARGETS, "%l: f64[], %m: f64[] = cross_entropy %a, %y {over=[t=2, c=3], valid=3}" GIVE,
+     "the classes are one dim, not 2"},
+    {4, TARGETS, "%l: f64[t=2], %m: f64[t=2] = cross_entropy %a, %e {over=[c=3], valid=3}" GIVE,
+     "the targets are f64"},
+    {4, TARGETS, "%l: f64[c=3], %m: f64[c=3] = cross_entropy %a, %y {over=[t=2], valid=2}" GIVE,
+     "the targets must have the dims of the scores"},
+    {4, TARGETS, "%l: f64[t=2], %m: f64[t=2] = cross_entropy %a, %y {over=[c=3], valid=4}" GIVE,
+     "4 of 3 classes cannot be valid"},
+    {4, TARGETS, "%l: f64[t=2], %m: f64[t=2] = cross_entropy %a, %y {over=[c=3], valid=0}" GIVE,
+     "0 of 3 classes cannot be valid"},
+    {4, TARGETS, "%l: f64[t=2, c=3] = cross_entropy_grad %a, %y, %a, %e {over=[c=3], valid=3}" GIVE,
+     "lse must have the dims"},
+    {4, TARGETS, "%l: f64[t=2, c=3] = cross_entropy_grad %a, %y, %e, %a {over=[c=3], valid=3}" GIVE,
+     "dloss must have the dims"},
+    {4, TARGETS, "%l: f64[t=2] = head_loss %x, %a, %y {over=[h=2], dim=c=3, valid=3}" GIVE,
+     "the right side has no dim 'h'"},
+    {4, TARGETS, "%l: f64[t=2] = head_loss %x, %w, %y {over=[h=2], dim=t=2, valid=2}" GIVE,
+     "the right side has no dim 't'"},
+    {4, TARGETS, "%l: f64[t=2] = head_loss %x, %w, %y {over=[], dim=c=3, valid=3}" GIVE,
+     "with the summed dims and the classes"},
+    {4, TARGETS, HEAD "%a {over=[h=2], dim=c=3, valid=3}" GIVE, "dloss must have the dims"},
+    {4, TARGETS, HEAD "%e, %x {over=[h=2], dim=c=3, valid=3}" GIVE, "what is added to must have"},
+    {4, {"a: f64[]", "b: f64[i=2]"}, "guard %a, %b" GIVE, "operand 2 must be an f64 scalar"},
+};
+
+static bool ruled[OP_count]; /* ops of which some use was refused */
+
+static void refuse(const Bad *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        World w;
+        world_open(&w);
+        Module *m = world_read(&w, program_text(w.a, all[i].args, all[i].body, 1));
+        if (!m)
+            fail_msg("not read: %s\n%s", all[i].body, world_messages(&w));
+        int broken = world_verify(&w, m);
+        assert_says(&w, broken, all[i].invariant, all[i].says);
+        ruled[m->fns.data[0]->body->ins.data[0]->op] = true;
+        world_close(&w);
+    }
+}
+
+static void bad_texts(void **state)
+{
+    (void)state;
+    refuse(scopes, sizeof scopes / sizeof *scopes);
+    refuse(loops, sizeof loops / sizeof *loops);
+    refuse(rules, sizeof rules / sizeof *rules);
+    refuse(composites, sizeof composites / sizeof *composites);
+    for (Op op = OP_none + 1; op < OP_count; op++)
+        if (!op_is(op, POINTWISE) && !ruled[op])
+            fail_msg("nothing is refused to %s", op_info[op].name);
+}
+
+/* ---- as structures --------------------------------------------------------------------------- */
+
+/* @f: %a is given; %b = neg %a; a loop with %x, %n and %c = neg %x in it. */
+static const char *const args[] = {"a: f64[i=2]", "p: f32[j=2, k=3]", NULL};
+static const char body[] =
+    "%b: f64[i=2] = neg %a\n"
+    "%r: f64[i=2] = repeat %b {dim=l=2, carried=1, reverse=no} {\n"
+    "  arg %x: f64[i=2]\n  arg %n: i32[]\n  %c: f64[i=2] = neg %x\n  give %c\n}\n"
+    "%s: f64[] = sum %r {over=[i=2]}\ngive %s";
+
+static Fn *fn(Module *m)
+{
+    return m->fns.data[0];
+}
+static Ins *ins(Module *m, size_t i)
+{
+    return fn(m)->body->ins.data[i];
+}
+static ValueInfo *value(Module *m, Value v)
+{
+    return &m->values.data[v];
+}
+
+static void no_dtype(Module *m)
+{
+    value(m, ins(m, 0)->out[0])->type.dtype = DT_none;
+}
+static void rank_nine(Module *m)
+{
+    value(m, ins(m, 0)->out[0])->type.rank = 9;
+}
+static void operand_of_nothing(Module *m)
+{
+    ins(m, 0)->in[0] = 0;
+}
+static void operand_beyond(Module *m)
+{
+    ins(m, 0)->in[0] = (Value)m->values.n;
+}
+static void used_above(Module *m)
+{
+    ins(m, 0)->in[0] = ins(m, 1)->out[0];
+}
+static void result_of_nothing(Module *m)
+{
+    fn(m)->body->results.data[0] = 0;
+}
+static void same_result(Module *m)
+{
+    ins(m, 1)->out[0] = ins(m, 0)->out[0];
+}
+static void result_beyond(Module *m)
+{
+    ins(m, 0)->out[0] = 1u << 30;
+}
+static void wrong_home(Module *m)
+{
+    ins(m, 0)->home = ins(m, 1)->body;
+}
+static void value_home(Module *m)
+{
+    value(m, ins(m, 0)->out[0])->home = ins(m, 1)->body;
+}
+static void value_def(Module *m)
+{
+    value(m, ins(m, 0)->out[0])->def = ins(m, 1);
+}
+static void arg_twice(Module *m)
+{
+    fn(m)->body->args.data[1] = fn(m)->body->args.data[0];
+}
+static void wrong_owner(Module *m)
+{
+    ins(m, 1)->body->owner = ins(m, 0);
+}
+static void wrong_parent(Module *m)
+{
+    ins(m, 1)->body->parent = NULL;
+}
+static void more_results(Module *m)
+{
+    ins(m, 0)->nout = 0;
+}
+static void no_body(Module *m)
+{
+    ins(m, 1)->body = NULL;
+}
+static void body_of_neg(Module *m)
+{
+    ins(m, 0)->body = ins(m, 1)->body;
+}
+static void no_round(Module *m)
+{
+    ins(m, 1)->attrs.dim.size = 0;
+}
+static void fewer_roles(Module *m)
+{
+    fn(m)->args.n--;
+}
+static void other_tensor(Module *m)
+{
+    fn(m)->args.data[0].tensor = 1;
+}
+static void no_tensor(Module *m)
+{
+    fn(m)->args.data[0].tensor = 2;
+}
+static void tensor_twice(Module *m)
+{
+    m->tensors.data[1].type = m->tensors.data[0].type;
+    memcpy(m->tensors.data[1].valid, m->tensors.data[0].valid, sizeof m->tensors.data[0].valid);
+    m->tensors.data[1].external_rank = 1;
+    value(m, fn(m)->body->args.data[1])->type = m->tensors.data[0].type;
+    fn(m)->args.data[1].tensor = 0;
+}
+static void parameter_as_state(Module *m)
+{
+    fn(m)->args.data[0].role = ARG_state;
+}
+static void tensor_as_step(Module *m)
+{
+    fn(m)->args.data[0].role = ARG_step;
+}
+static void tensor_as_tokens(Module *m)
+{
+    fn(m)->args.data[0].role = ARG_tokens;
+}
+static void update_of_scalar(Module *m)
+{
+    fn(m)->results.data[0] = (FnResult){.role = RES_update};
+}
+static void update_of_nothing(Module *m)
+{
+    fn(m)->results.data[0] = (FnResult){.role = RES_grad, .tensor = 9};
+}
+static void update_twice(Module *m)
+{
+    fn(m)->results.data[0] = (FnResult){.role = RES_update};
+    fn(m)->body->results.data[0] = fn(m)->body->args.data[0];
+    vec_push(m->arena, &fn(m)->results, fn(m)->results.data[0]);
+    vec_push(m->arena, &fn(m)->body->results, fn(m)->body->results.data[0]);
+}
+static void short_order(Module *m)
+{
+    m->tensors.data[1].order[1] = 0;
+}
+static void long_merge(Module *m)
+{
+    m->tensors.data[1].merge[1] = 2;
+}
+static void no_merge(Module *m)
+{
+    m->tensors.data[1].external_rank = 3;
+    m->tensors.data[1].merge[2] = 0;
+}
+static void all_stacked(Module *m)
+{
+    m->tensors.data[1].stacked = 3;
+}
+static void more_valid(Module *m)
+{
+    m->tensors.data[1].valid[1] = 4;
+}
+static void nobodys(Module *m)
+{
+    m->tensors.data[1].parameter = 7;
+}
+static void anothers(Module *m)
+{
+    m->tensors.data[1].parameter = 0;
+}
+static void state_of_state(Module *m)
+{
+    m->tensors.data[1].slot = m->tensors.data[1].name;
+}
+static void tensor_name(Module *m)
+{
+    m->tensors.data[1].name = m->tensors.data[0].name;
+}
+static void fn_name(Module *m)
+{
+    vec_push(m->arena, &m->fns, fn(m));
+}
+static void nameless(Module *m)
+{
+    fn(m)->name = 0;
+}
+static void computes_whole(Module *m)
+{
+    m->train.compute = DT_i32;
+}
+static void no_microbatch(Module *m)
+{
+    m->layout.microbatch = 0;
+}
+static void odd_microbatch(Module *m)
+{
+    m->batch.size = 3;
+}
+
+static const struct {
+    int invariant;
+    void (*damage)(Module *m);
+    const char *says;
+} damages[] = {
+    {1, no_dtype, "a type without dtype"},
+    {1, rank_nine, "a bad rank"},
+    {2, operand_of_nothing, "value 0 is used where it is not defined"},
+    {2, operand_beyond, "is used where it is not defined"},
+    {2, used_above, "is used where it is not defined"},
+    {2, result_of_nothing, "value 0 is used where it is not defined"},
+    {3, same_result, "is defined twice"},
+    {3, result_beyond, "value 1073741824 does not exist"},
+    {3, wrong_home, "the instruction does not know its region"},
+    {3, value_home, "does not know where it is defined"},
+    {3, value_def, "does not know where it is defined"},
+    {3, arg_twice, "is defined twice"},
+    {3, wrong_owner, "a region does not know what it belongs to"},
+    {3, wrong_parent, "a region does not know what it belongs to"},
+    {4, more_results, "1 operands, 0 results"},
+    {5, no_body, "none where there is one"},
+    {5, body_of_neg, "a region where there is none"},
+    {5, no_round, "do not match in number"},
+    {7, fewer_roles, "not one role for each"},
+    {7, other_tensor, "argument 0 has not the type of its role"},
+    {7, no_tensor, "argument 0 has not the type of its role"},
+    {7, tensor_twice, "argument 1 is a tensor that came before"},
+    {7, parameter_as_state, "argument 0 has not the type of its role"},
+    {7, tensor_as_step, "argument 0 has not the type of its role"},
+    {7, tensor_as_tokens, "argument 0 has not the type of its role"},
+    {7, update_of_scalar, "result 0 has not the type of its role"},
+    {7, update_of_nothing, "result 0 has not the type of its role"},
+    {7, update_twice, "result 1 is of a tensor that came before"},
+    {8, short_order, "'p' has no external form"},
+    {8, long_merge, "'p' has no external form"},
+    {8, no_merge, "'p' has no external form"},
+    {8, all_stacked, "'p' has no external form"},
+    {8, more_valid, "'p': 4 of 3 valid"},
+    {8, nobodys, "'p' has no parameter"},
+    {8, anothers, "'p' has no parameter"},
+    {8, state_of_state, "'p' has no parameter"},
+    {9, tensor_name, "tensor 1 is called 'a', as another"},
+    {9, fn_name, "function 1 is called 'f', as another"},
+    {9, nameless, "function 0 is called ''"},
+    {10, computes_whole, "the program computes in i32"},
+    {10, no_microbatch, "microbatches of 0 for a batch of 2"},
+    {10, odd_microbatch, "microbatches of 2 for a batch of 3"},
+};
+
+static void bad_structures(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        World w;
+        world_open(&w);
+        Module *m = must_read(&w, args, body, 1);
+        damages[i].damage(m);
+        int broken = world_verify(&w, m);
+        assert_says(&w, broken, damages[i].invariant, damages[i].says);
+        assert_int_equal(ir_verify(m, NULL), broken);
+        world_close(&w);
+    }
+}
+
+static void none_missing(void **state)
+{
+    (void)state;
+    for (int i = 1; i <= INVARIANTS; i++)
+        if (!seen[i])
+            fail_msg("no test breaks I%d", i);
+}
+
+/* A loop's values are its own: another loop may define a value of that number again only after. */
+static void scopes_end(void **state)
+{
+    (void)state;
+    World w;
+    world_open(&w);
+    static const char loop[] = " = repeat %a {dim=l=2, carried=1, reverse=no} {\n";
+    char text[1024];
+    snprintf(text, sizeof text,
+             "%%r: f64[i=2]%sarg %%x: f64[i=2]\narg %%n: i32[]\n%%c: f64[i=2] = add %%x, %%a\ngive "
+             "%%c\n}\n%%s: f64[i=2]%sarg %%y: f64[i=2]\narg %%m: i32[]\n%%d: f64[i=2] = add %%y, "
+             "%%r\ngive %%d\n}\ngive %%s",
+             loop, loop);
+    Module *m = must_read(&w, (const char *[]){"a: f64[i=2]", NULL}, text, 1);
+    ins(m, 1)->body->ins.data[0]->in[1] = ins(m, 0)->body->args.data[0];
+    int broken = world_verify(&w, m);
+    assert_says(&w, broken, 2, "used where it is not defined");
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_texts),
+        cmocka_unit_test(bad_structures),
+        cmocka_unit_test(none_missing),
+        cmocka_unit_test(scopes_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
