@@ -282,12 +282,16 @@ static void refused(void **state)
         const char *message;
     } cases[] = {
         {batch_norm, "a row of the batch that depends on the sum over the batch"},
-        {squared_sum, "a number that depends on the sum over the batch"},
+        {squared_sum,
+         "depends on the sum over the batch cannot be computed one microbatch at a time "
+         "('mul')"},
         {best_row, "what looks along the batch"},
         {first_row, "what looks along the batch"},
         {renamed, "what looks along the batch"},
-        {largest, "a number that depends on the sum over the batch"},
-        {divisor, "a number that depends on the sum over the batch"},
+        {largest, "depends on the sum over the batch cannot be computed one microbatch at a time "
+                  "('max')"},
+        {divisor, "depends on the sum over the batch cannot be computed one microbatch at a time "
+                  "('div')"},
         {scanned, "a repeat over the batch"},
         {batch_param, "parameter 'p' has the dim 'batch'"},
     };
