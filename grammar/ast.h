@@ -57,8 +57,9 @@ const char *binary_text(BinaryOp op); /* "+" */
 /* The node inside any parentheses. */
 const Node *node_bare(const Node *n);
 
-/* Reads a registered text that is one expression (the value of a -D); NULL after errors. */
-const Node *parse_expression(Arena *a, Names *names, Diag *d, uint32_t file);
+/* Reads a registered text that is one expression after `skip` bytes (the value of a -D); NULL after
+ * errors. */
+const Node *parse_expression(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip);
 
 /* Equal up to spans. */
 bool node_equal(const Node *a, const Node *b);

@@ -113,8 +113,11 @@ static bool refuse_count(Elab *e, const Node *block, const Node *call, NodeKind 
     if (given <= (size_t)most)
         return false;
     const char *what = kind == N_TENSOR ? "value" : kind == N_ALONG ? "`along`" : "`over`";
-    fail(e, call->at, 241, "'%s' takes %d %s%s; %zu are given", text(e, block->name), most, what,
-         most == 1 ? "" : "s", given);
+    if (most == 0)
+        fail(e, call->at, 241, "'%s' takes no %s", text(e, block->name), what);
+    else
+        fail(e, call->at, 241, "'%s' takes %d %s%s; %zu are given", text(e, block->name), most,
+             what, most == 1 ? "" : "s", given);
     declared_here(e, block);
     return true;
 }

@@ -21,6 +21,7 @@ enum {
     PATH_MAX_BYTES = 512,
     PARAMETERS_MAX = 64, /* of a block */
     AXES_MAX = 16,
+    LAYOUTS_MAX = 256, /* of a file */
     WARNINGS_MAX = 20,
 };
 
@@ -128,6 +129,7 @@ typedef struct Elab {
     Map externals;       /* tensor index + 1, by external name */
     Map paths;           /* how often a path was given out, by Name */
     bool constant;       /* only numbers are allowed */
+    bool circle;         /* layouts extend each other, which was said */
     bool stopped;        /* a limit was passed: everything is poison */
     int nest;
     int64_t work;

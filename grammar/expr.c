@@ -25,9 +25,11 @@ bool fits(Elab *e, Span at, const Type *t)
     int64_t n = 1;
     for (int i = 0; i < t->rank; i++)
         if (!size_multiply(n, t->dims[i].size, &n) || n > INT64_C(1) << 59) {
-            fail(e, at, 220, "a tensor of more than 2^59 elements");
+            const char *dims = "";
             for (int k = 0; k < t->rank; k++)
-                help(e, "'%s' is %lld", text(e, t->dims[k].name), (long long)t->dims[k].size);
+                dims = arena_printf(e->arena, "%s%s%s=%lld", dims, k ? ", " : "",
+                                    text(e, t->dims[k].name), (long long)t->dims[k].size);
+            fail(e, at, 220, "a tensor of more than 2^59 elements: [%s]", dims);
             return false;
         }
     return true;
@@ -255,8 +257,9 @@ static Val rename_dim(Elab *e, const Node *n, Val x)
         return poison;
     }
     if (attrs.dim.size != attrs.to.size) {
-        fail(e, n->at, 216, "'%s' is %lld and '%s' is %lld", text(e, attrs.dim.name),
-             (long long)attrs.dim.size, text(e, attrs.to.name), (long long)attrs.to.size);
+        fail(e, n->at, 216, "'%s', which is %lld, cannot become '%s', which is %lld",
+             text(e, attrs.dim.name), (long long)attrs.dim.size, text(e, attrs.to.name),
+             (long long)attrs.to.size);
         note(e, dim_info(e, attrs.to.name)->span, "'%s' is declared here", text(e, attrs.to.name));
         help(e, "`dim t = %s` makes a dim of that size", text(e, attrs.dim.name));
         return poison;

@@ -23,17 +23,16 @@ bool global_number(Elab *e, const Node *n, Number *result)
 static void read_override(Elab *e, const char *definition)
 {
     const char *equals = strchr(definition, '=');
-    const char *path = arena_printf(e->arena, "-D %s", definition);
+
     size_t length = strlen(definition);
-    uint32_t file = diag_add_file(e->diag, path, definition, length);
+    uint32_t file = diag_add_file(e->diag, "-D", definition, length);
     Span all = {file, 0, (uint32_t)length};
     if (!equals || equals == definition) {
         fail(e, all, 305, "-D takes NAME=VALUE");
         return;
     }
-    const char *value = equals + 1;
-    uint32_t value_file = diag_add_file(e->diag, path, value, strlen(value));
-    const Node *n = parse_expression(e->arena, e->names, e->diag, value_file);
+    size_t skip = (size_t)(equals + 1 - definition);
+    const Node *n = parse_expression(e->arena, e->names, e->diag, file, skip);
     if (!n)
         return;
     Name name = name_intern_n(e->names, definition, (size_t)(equals - definition));

@@ -119,8 +119,10 @@ static bool gather(Elab *e, const Node *n, Spec *s, int depth)
 {
     enum { DEEPEST = 16 };
     if (depth > DEEPEST) {
-        fail(e, n->at, 321, "layout '%s' extends itself, or more than %d others", layout_name(e, n),
-             DEEPEST);
+        if (!e->circle)
+            fail(e, n->at, 321, "layout '%s' extends itself, or more than %d others",
+                 layout_name(e, n), DEEPEST);
+        e->circle = true;
         return false;
     }
     const Node *parent = n->a ? parent_of(e, n) : NULL;
@@ -217,7 +219,8 @@ static void check_axis(Elab *e, const Spec *s, const Node *rule, size_t nth)
             e, o->kind == N_NAMED ? &(Node){.kind = N_NAME, .name = o->name, .at = o->at} : o,
             "option of a rule", options, 324);
         if (which >= 0 && (which == 1) != (o->kind == N_NAMED))
-            fail(e, o->at, 324, which ? "schedule = 1f1b" : "'zigzag' takes no value");
+            fail(e, o->at, 324,
+                 which ? "'schedule' needs a value: schedule = 1f1b" : "'zigzag' takes no value");
         else if (which == 1)
             config_choice(e, o->a, "schedule", schedules, 324);
     }
@@ -452,9 +455,22 @@ static const Node *choose(Elab *e)
     return n;
 }
 
+static bool too_many(Elab *e, const Ast *ast)
+{
+    int n = 0;
+    for (size_t i = 0; ast && i < ast->items.n; i++)
+        if (ast->items.data[i]->kind == N_LAYOUT && ++n > LAYOUTS_MAX) {
+            fail(e, ast->items.data[i]->at, 320, "more than %d layouts", LAYOUTS_MAX);
+            return true;
+        }
+    return false;
+}
+
 void read_layout(Elab *e)
 {
     static const Node plain = {.kind = N_LAYOUT};
+    if (too_many(e, e->ast) || too_many(e, e->options->layouts))
+        return;
     const Node *chosen = choose(e);
     NodeList axes = {0};
     check_layout(e, chosen ? chosen : &plain, true, &axes);

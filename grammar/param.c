@@ -60,7 +60,7 @@ static bool external_dim(Elab *e, const Node *name, const DimList *own, Tensor *
     int at = type_find(&t->type, d.name);
     if (at < t->stacked) {
         fail(e, name->at, 261, "'%s' is not a dim of this parameter", text(e, d.name));
-        note(e, name->at, "its dims are [%s]", dims_text(e, own));
+        help(e, "its dims are [%s]", dims_text(e, own));
         return false;
     }
     for (int i = 0; i < *count; i++)
@@ -163,7 +163,9 @@ static bool claim_external(Elab *e, const Node *n, Tensor *t)
     size_t other = (size_t)(uintptr_t)map_find(&e->externals, t->external);
     if (other) {
         fail(e, n->at, 264, "external name '%s' is used twice", text(e, t->external));
-        note(e, e->module->tensors.data[other - 1].span, "by this parameter too");
+        Span first = e->module->tensors.data[other - 1].span;
+        if (first.file != n->at.file || first.begin != n->at.begin)
+            note(e, first, "by this parameter too");
         if (e->frame->block->kind == N_BLOCK) {
             note(e, e->frame->call, "in this call of '%s'", text(e, e->frame->block->name));
             help(e, "give the call a name: %s(...) as \"...\"", text(e, e->frame->block->name));
@@ -177,9 +179,11 @@ static bool claim_external(Elab *e, const Node *n, Tensor *t)
 /* In the first function a new tensor; in the others the one the same declaration made there. */
 static bool tensor_of(Elab *e, const Node *n, uint32_t *index)
 {
-    *index = e->nparams++;
-    if (e->mode != MODE_TRAIN)
+    if (e->mode != MODE_TRAIN) {
+        *index = e->nparams++;
         return *index < e->module->tensors.n;
+    }
+    *index = (uint32_t)e->module->tensors.n;
     DimList own;
     Tensor t = {.span = n->at, .parameter = *index};
     if (!resolve_dims(e, &n->list, &own) || !stored_type(e, n, &own, &t) || !initial(e, n, &t) ||

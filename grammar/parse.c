@@ -233,7 +233,7 @@ NodeList *list_add(Parse *p, NodeList *l, Node *n)
 
 /* ---- entry -------------------------------------------------------------------------------- */
 
-static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, int start)
+static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, int start)
 {
     size_t size;
     Parse *p = NEW(a, Parse);
@@ -251,6 +251,7 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, int start)
     char *copy = arena_alloc(a, size + 3);
     memcpy(copy, p->ast->text, size);
     copy[size] = '\n';
+    memset(copy, ' ', skip);
     int errors = diag_errors(d);
     hand_back(p, (Token){.kind = start, .span = {file, 0, 0}});
     if (mgl_lex_init_extra(p, &p->scanner))
@@ -263,12 +264,12 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, int start)
 
 Ast *mg_parse(Arena *a, Names *names, Diag *d, uint32_t file)
 {
-    Parse *p = run(a, names, d, file, START_FILE);
+    Parse *p = run(a, names, d, file, 0, START_FILE);
     return p ? p->ast : NULL;
 }
 
-const Node *parse_expression(Arena *a, Names *names, Diag *d, uint32_t file)
+const Node *parse_expression(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip)
 {
-    Parse *p = run(a, names, d, file, START_EXPRESSION);
+    Parse *p = run(a, names, d, file, skip, START_EXPRESSION);
     return p ? p->expression : NULL;
 }

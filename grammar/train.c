@@ -12,10 +12,9 @@ static bool bounded(Elab *e, const Node *n, const char *what, double low, double
         return false;
     if ((low < 0 ? *d > 0 : *d >= low) && *d < high)
         return true;
-    fail(e, n->kind == N_NAMED ? n->a->span : n->span, 303, "%s is %g; it must be %s %g", what, *d,
-         low < 0 ? "above" : "at least", low < 0 ? 0 : low);
-    if (high < 1e300)
-        help(e, "and below %g", high);
+    const char *below = high < 1e300 ? arena_printf(e->arena, " and below %g", high) : "";
+    fail(e, n->kind == N_NAMED ? n->a->span : n->span, 303, "%s is %g; it must be %s %g%s", what,
+         *d, low < 0 ? "above" : "at least", low < 0 ? 0 : low, below);
     return false;
 }
 
@@ -156,6 +155,7 @@ static void settings(Elab *e, const Node *train, Train *t)
 {
     static const char *const names[] = {"optimizer", "lr", "clip", "precision", NULL};
     const Node *seen[4] = {NULL};
+    bool unknown = false;
     for (size_t i = 0; i < train->more.n; i++) {
         const Node *n = train->more.data[i];
         if (n->kind == N_RULE) {
@@ -165,8 +165,10 @@ static void settings(Elab *e, const Node *train, Train *t)
         }
         int which = config_choice(e, &(Node){.kind = N_NAME, .name = n->name, .at = n->at},
                                   "setting", names, 301);
-        if (which < 0)
+        if (which < 0) {
+            unknown = true; /* what is missing may be what was misspelt */
             continue;
+        }
         if (seen[which]) {
             fail(e, n->at, 302, "'%s' is set twice", names[which]);
             note(e, seen[which]->at, "here first");
@@ -176,7 +178,7 @@ static void settings(Elab *e, const Node *train, Train *t)
         setting(e, n, which, t);
     }
     for (int i = 0; i < 2; i++)
-        if (!seen[i]) {
+        if (!seen[i] && !unknown) {
             fail(e, train->at, 312, "the train block sets no %s",
                  i ? "learning rate" : "optimizer");
             help(e, i ? "lr cosine(peak = 3e-4, warmup = 100, steps = 1000, floor = 3e-5)"

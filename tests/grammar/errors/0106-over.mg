@@ -1,0 +1,13 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 2, seq = 4, vocab = 8, hidden = 3
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02)
+    x = table[tokens]
+    y = x @ table
+    z = 3
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer sgd()  lr 0.1 }
+# CHECK: 0106-over.mg:7:5: error[MG0106]: expected 'over' and the dims that '@' sums, found 'z'
+# CHECK: help: write `a @ b over d`, or `over (d, e)` for several
+# CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,11 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+const a = 1 / (2 - 2)
+dim batch = 2, seq = 4, vocab = 8, hidden = 3
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02)
+    x = table[tokens]
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer sgd()  lr 0.1 }
+# CHECK: 0212-zero.mg:2:13: error[MG0212]: 1 / 0 divides by zero
+# CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,12 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 2, seq = 4, vocab = 8, hidden = 3
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02)
+    x = table[tokens]
+    y = exp(x, x)
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer sgd()  lr 0.1 }
+# CHECK: 0241-builtin.mg:6:9: error[MG0241]: 'exp' takes 1 value; 2 are given
+# CHECK: help: its use is exp(x)
+# CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,12 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 2, seq = 4, vocab = 8, hidden = 3
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02)
+    x = table[tokens]
+    w : param[hidden, seq] = 0 as "w" [hidden, vocab]
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer sgd()  lr 0.1 }
+# CHECK: 0261-order.mg:6:48: error[MG0261]: 'vocab' is not a dim of this parameter
+# CHECK: help: its dims are [hidden, seq]
+# CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,10 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 2, seq = 4, vocab = 8, hidden = 3
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02)
+    x = table[tokens]
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer adamw(betas = (0.9, 1.5))  lr 0.1 }
+# CHECK: 0303-range.mg:8:39: error[MG0303]: the second beta is 1.5; it must be at least 0 and below 1
+# CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,12 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 2, seq = 4, vocab = 8, hidden = 3
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02)
+    x = table[tokens]
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer adam()  lr 0.1 }
+# CHECK: 0307-optimizer.mg:8:19: error[MG0307]: there is no optimizer 'adam'
+# CHECK: help: did you mean 'adamw'?
+# CHECK: help: there is: adamw, sgd
+# CHECK-NOT: {{error|warning}}[MG

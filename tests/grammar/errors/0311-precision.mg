@@ -1,0 +1,11 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 2, seq = 4, vocab = 8, hidden = 3
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02)
+    x = table[tokens]
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer sgd()  lr 0.1  precision bf16 (master = f32, reduce = f32) }
+# CHECK: 0311-precision.mg:8:44: error[MG0311]: precision bf16 is not built for this target
+# CHECK: help: precision f32
+# CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,13 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 2, seq = 4, vocab = 8, hidden = 3
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02)
+    x = table[tokens]
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer sgd()  lr 0.1 }
+train { optimizer sgd()  lr 0.1 }
+
+# CHECK: 0313-two-trains.mg:9:1: error[MG0313]: a second train block
+# CHECK: 0313-two-trains.mg:8:1: note: the first one
+# CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,364 @@
+/* hostile.c - programs that nobody means well with: each is answered, with errors or without,
+ * within seconds, and what is printed stays short. */
+#include "grammar/grammar.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#ifdef __SANITIZE_ADDRESS__
+enum { SECONDS = 60 };
+#else
+enum { SECONDS = 5 };
+#endif
+enum { PRINTED_MAX = 64 << 10 };
+
+typedef struct Text {
+    char *data;
+    size_t n, cap;
+} Text;
+
+static void add(Text *t, const char *s, size_t n)
+{
+    if (t->n + n + 1 > t->cap) {
+        t->cap = (t->n + n + 1) * 2;
+        t->data = realloc(t->data, t->cap);
+        assert_non_null(t->data);
+    }
+    memcpy(t->data + t->n, s, n);
+    t->n += n;
+    t->data[t->n] = 0;
+}
+
+static void put(Text *t, const char *s)
+{
+    add(t, s, strlen(s));
+}
+
+__attribute__((format(printf, 2, 3))) static void putf(Text *t, const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    put(t, line);
+}
+
+static void repeated(Text *t, const char *s, int times)
+{
+    for (int i = 0; i < times; i++)
+        put(t, s);
+}
+
+/* Reads the text and frees it; true if it made a program. */
+static bool answer(const char *name, Text *t)
+{
+    Arena *arena = arena_new();
+    char *printed;
+    size_t size;
+    FILE *out = open_memstream(&printed, &size);
+    Names *names = names_new(arena);
+    Diag *diag = diag_new(arena, out, false);
+    struct timespec from, to;
+    put(t, ""); /* an empty text is a text */
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    Ast *ast = mg_parse(arena, names, diag, diag_add_file(diag, "hostile.mg", t->data, t->n));
+    ElaborateOptions o = {0};
+    Module *m = ast ? mg_elaborate(arena, names, diag, ast, &o) : NULL;
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    fclose(out);
+    double seconds = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    if (seconds > SECONDS || size > PRINTED_MAX || (!m && !diag_errors(diag)) ||
+        (m && diag_errors(diag)))
+        fail_msg("%s: %.1f s, %zu bytes printed, %d errors, %s", name, seconds, size,
+                 diag_errors(diag), m ? "accepted" : "refused");
+    if (getenv("MGC_SHOW"))
+        printf("%-24s %.2f s %d errors\n%.400s\n", name, seconds, diag_errors(diag), printed);
+    free(printed);
+    free(t->data);
+    *t = (Text){0};
+    arena_free(arena);
+    return m;
+}
+
+static void refused(const char *name, Text *t)
+{
+    if (answer(name, t))
+        fail_msg("%s: accepted", name);
+}
+
+static const char dims[] = "dim batch = 2, seq = 4, vocab = 8, hidden = 2, deep = 2\n";
+static const char head[] = "model m(tokens[batch, seq] : token(vocab)) {\n"
+                           "table : param[vocab, hidden] = 0\nx = table[tokens]\n";
+static const char tail[] = "\nloss = cross_entropy(x @ table over hidden, next(tokens))\n}\n"
+                           "train { optimizer sgd() lr 0.1 }\n";
+
+/* ---- depth -------------------------------------------------------------------------------- */
+
+static void deep(void **state)
+{
+    (void)state;
+    static const char *const open[] = {
+        "(",  "-", "f(", "x[", "{", "repeat deep { ", "[", "1 + ", "x @ ", "block f(x) { ",
+        "\"", "@", "->"};
+    Text t = {0};
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+        put(&t, "const a = ");
+        repeated(&t, open[i], 100000);
+        refused(open[i], &t);
+        put(&t, dims);
+        put(&t, head);
+        put(&t, "y = ");
+        repeated(&t, open[i], 100000);
+        put(&t, tail);
+        refused(open[i], &t);
+        put(&t, dims);
+        put(&t, head);
+        repeated(&t, open[i], 100000);
+        refused(open[i], &t);
+    }
+}
+
+static void deep_calls(void **state)
+{
+    (void)state;
+    Text t = {0};
+    put(&t, dims);
+    put(&t, "block f0(x) {\nreturn x\n}\n");
+    for (int i = 1; i < 2000; i++)
+        putf(&t, "block f%d(x) {\nreturn f%d(x)\n}\n", i, i - 1);
+    put(&t, head);
+    put(&t, "x = f1999(x)\n");
+    put(&t, tail);
+    refused("a chain of calls", &t);
+
+    put(&t, dims);
+    put(&t, "block f0(x) {\nreturn x\n}\n");
+    for (int i = 1; i < 100; i++)
+        putf(&t, "block f%d(x) {\nreturn f%d(f%d(x))\n}\n", i, i - 1, i - 1);
+    put(&t, head);
+    put(&t, "x = f99(x)\n");
+    put(&t, tail);
+    refused("a tree of calls", &t);
+
+    put(&t, dims);
+    put(&t, "block f0(x) {\nreturn exp(x) + sin(x)\n}\n");
+    for (int i = 1; i < 100; i++)
+        putf(&t, "block f%d(x) {\nreturn f%d(f%d(x))\n}\n", i, i - 1, i - 1);
+    put(&t, head);
+    put(&t, "x = f99(x)\n");
+    put(&t, tail);
+    refused("a tree of operations", &t);
+
+    put(&t, dims);
+    put(&t, "block f(x) {\nreturn g(x)\n}\nblock g(x) {\nreturn f(x)\n}\n");
+    put(&t, head);
+    put(&t, "x = f(x)\n");
+    put(&t, tail);
+    refused("recursion", &t);
+}
+
+static void deep_definitions(void **state)
+{
+    (void)state;
+    Text t = {0};
+    for (int i = 0; i < 100000; i++)
+        putf(&t, "dim a%d = a%d\n", i, i + 1);
+    put(&t, "dim a100000 = 1\n");
+    refused("dims of dims", &t);
+    for (int i = 0; i < 10000; i++)
+        putf(&t, "layout l%d : l%d { device cpu }\n", i, i + 1);
+    refused("layouts of layouts", &t);
+}
+
+/* ---- size --------------------------------------------------------------------------------- */
+
+static void many(void **state)
+{
+    (void)state;
+    Text t = {0};
+    put(&t, dims);
+    put(&t, head);
+    for (int i = 0; i < 1000000; i++)
+        putf(&t, "p%d : param[hidden] = 0\n", i);
+    put(&t, tail);
+    refused("a million parameters", &t);
+
+    put(&t, dims);
+    put(&t, head);
+    for (int i = 0; i < 20000; i++)
+        putf(&t, "p%d : param[hidden] = 0\nx = x + p%d\n", i, i);
+    put(&t, tail);
+    assert_true(answer("20000 parameters", &t));
+
+    put(&t, dims);
+    for (int i = 0; i < 1000000; i++)
+        putf(&t, "dim d%d = %d\n", i, i + 1);
+    put(&t, head);
+    put(&t, tail);
+    answer("a million dims", &t);
+
+    put(&t, dims);
+    put(&t, head);
+    for (int i = 0; i < 300000; i++)
+        put(&t, "x = dropout(x, p = 0.5)\n");
+    put(&t, tail);
+    refused("much dropout", &t);
+
+    put(&t, "train {\n");
+    for (int i = 0; i < 300000; i++)
+        putf(&t, "s%d 1\n", i);
+    put(&t, "}\n");
+    refused("many settings", &t);
+
+    put(&t, dims);
+    put(&t, head);
+    put(&t, tail);
+    put(&t, "layout {\nmesh a0 = 1");
+    for (int i = 1; i < 100000; i++)
+        putf(&t, ", a%d = 1", i);
+    for (int i = 1; i < 100000; i++)
+        putf(&t, "\nhidden -> a%d", i);
+    put(&t, "\n}\n");
+    refused("many axes", &t);
+}
+
+static void long_lines(void **state)
+{
+    (void)state;
+    enum { TEN_MB = 10 << 20 };
+    static const struct {
+        const char *before, *unit;
+    } cases[] = {{"dim ", "a"},
+                 {"const a = ", "1"},
+                 {"# ", "c"},
+                 {"\"", "s"},
+                 {"const a = 1", " + 1"},
+                 {"dim a = 1", ", b = 2"},
+                 {"block f(a", ", a"},
+                 {"const a = f(1", ", 1"},
+                 {"", " "},
+                 {"", "\t"},
+                 {"", "$"},
+                 {"", "\x01"},
+                 {"", "\xff"},
+                 {"layout { a", ", a"},
+                 {"layout { ", "a -> b "},
+                 {"train { ", "a 1 "},
+                 {"", "}"},
+                 {"", "a "}};
+    Text t = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put(&t, cases[i].before);
+        repeated(&t, cases[i].unit, TEN_MB / (int)strlen(cases[i].unit));
+        refused(cases[i].unit, &t);
+    }
+    add(&t, "", 1);
+    for (int i = 0; i < 1000000; i++)
+        add(&t, "dim\0a", 5);
+    refused("zero bytes", &t);
+    refused("nothing", &t);
+}
+
+/* ---- noise -------------------------------------------------------------------------------- */
+
+static uint64_t random64(uint64_t *s)
+{
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    *s ^= *s << 17;
+    return *s;
+}
+
+static void random_bytes(void **state)
+{
+    (void)state;
+    uint64_t seed = 88172645463325252u;
+    Text t = {0};
+    for (int i = 0; i < 300; i++) {
+        size_t n = random64(&seed) % 3000;
+        for (size_t k = 0; k < n; k++) {
+            char c = (char)random64(&seed);
+            add(&t, &c, 1);
+        }
+        put(&t, "$");
+        refused("random bytes", &t);
+    }
+    for (size_t k = 0; k < 1 << 20; k++) {
+        uint64_t word = random64(&seed);
+        add(&t, (const char *)&word, 8);
+    }
+    refused("eight random megabytes", &t);
+}
+
+static void random_tokens(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "dim", "const", "block", "model",  "train",   "layout", "param", "repeat", "return",
+        "as",  "over",  "along", "where",  "to",      "x 3",    "->",    "<=",     "==",
+        "(",   ")",     "[",     "]",      "{",       "}",      ",",     ":",      "=",
+        "+",   "-",     "*",     "/",      "@",       "~",      "<",     ">",      "\n",
+        "x",   "y",     "f",     "hidden", "seq",     "tokens", "batch", "vocab",  "loss",
+        "1",   "2.5",   "1f1b",  "3 GB",   "\"s{}\"", "normal", "exp",   "next",   "cross_entropy",
+        "\n",  "\n",    "table", "deep",   "1e3",     "rope",   "sum",   "select", "# c\n"};
+    uint64_t seed = 1234567;
+    Text t = {0};
+    for (int i = 0; i < 3000; i++) {
+        put(&t, dims);
+        put(&t, head);
+        size_t n = random64(&seed) % 40;
+        for (size_t k = 0; k < n; k++)
+            putf(&t, "%s ", words[random64(&seed) % (sizeof words / sizeof *words)]);
+        put(&t, tail);
+        answer("random tokens", &t);
+    }
+}
+
+/* One byte of a real model changed, dropped or doubled. */
+static void mutated_models(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama_mini.mg", "gpt2_124m.mg", "mlp.mg", "llama7b.mg"};
+    static const char bytes[] = "()[]{}=:,+-*/@~<>\"#a1 \n";
+    uint64_t seed = 424242;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        char path[512], text[1 << 14];
+        snprintf(path, sizeof path, "%s/models/%s", MGC_SOURCE, models[m]);
+        FILE *in = fopen(path, "rb");
+        assert_non_null(in);
+        size_t n = fread(text, 1, sizeof text, in);
+        fclose(in);
+        for (int i = 0; i < 1000; i++) {
+            size_t at = random64(&seed) % n;
+            Text t = {0};
+            add(&t, text, at);
+            char c = bytes[random64(&seed) % (sizeof bytes - 1)];
+            if (i % 3 != 1)
+                add(&t, &c, 1);
+            add(&t, text + at + (i % 3 != 2), n - at - (i % 3 != 2));
+            answer(models[m], &t);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deep),
+        cmocka_unit_test(deep_calls),
+        cmocka_unit_test(deep_definitions),
+        cmocka_unit_test(many),
+        cmocka_unit_test(long_lines),
+        cmocka_unit_test(random_bytes),
+        cmocka_unit_test(random_tokens),
+        cmocka_unit_test(mutated_models),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
