@@ -2,8 +2,6 @@
 #include "passes/gradient.h"
 #include "passes/walk.h"
 
-#include <string.h>
-
 /* ---- forward: what depends on a parameter ------------------------------------------------- */
 
 static void varied_region(const Module *m, const Region *r, bool *varied);

@@ -18,8 +18,6 @@
 #include "passes/passes.h"
 #include "passes/walk.h"
 
-#include <string.h>
-
 typedef struct Diff {
     Job *job;
     Module *m;

@@ -15,8 +15,6 @@
 #include "passes/passes.h"
 #include "passes/walk.h"
 
-#include <string.h>
-
 /* ---- the batch becomes a microbatch ---------------------------------------------------------- */
 
 static void resize_dim(const Rounds *r, Dim *d)

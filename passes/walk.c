@@ -25,13 +25,6 @@ void each_ins(Region *r, InsFn *f, void *ctx)
     }
 }
 
-bool region_inside(const Region *r, const Region *outer)
-{
-    while (r && r != outer)
-        r = r->parent;
-    return r == outer;
-}
-
 Builder builder_at(Module *m, Region *r, const Ins *i)
 {
     return (Builder){.m = m,

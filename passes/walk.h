@@ -13,9 +13,6 @@ void each_use(Ins *i, UseFn *f, void *ctx);
 typedef void InsFn(void *ctx, Ins *i);
 void each_ins(Region *r, InsFn *f, void *ctx);
 
-/* True if r is `outer` or lies in it. */
-bool region_inside(const Region *r, const Region *outer);
-
 /* Where new instructions for `i` go and what they are marked with: the end of `r`. */
 Builder builder_at(Module *m, Region *r, const Ins *i);
 
@@ -31,7 +28,7 @@ Type type_stacked(const Type *t, Dim d);
 /* Are the attributes that op has equal? (share.c) */
 bool attrs_equal(Op op, const Attrs *a, const Attrs *b);
 
-/* What has one owner: the value of a scalar or broadcast constant. */
+/* Is v a constant, or one broadcast? */
 bool value_is_const(const Module *m, Value v, double *value);
 
 #endif

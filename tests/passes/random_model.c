@@ -159,9 +159,12 @@ static Value picked(Draw *d, Loop *l, Value x)
 /* A product with a weight that all rounds share. */
 static Value with_shared(Draw *d, Value shared, Value x)
 {
-    Dim other = dim_of(d->t, "hid2", d->hid.size);
-    Value y =
-        op1(d, OP_tanh, dot1(d, x, rename_dim(d, shared, dim_of(d->t, "out", 4), other), d->hid));
+    Dim out = dim_of(d->t, "out", d->hid.size), other = dim_of(d->t, "hid2", d->hid.size);
+    if (draw_int(&d->rng, 2)) /* seen through another name */
+        shared = rename_dim(d, shared, out, other);
+    else
+        other = out;
+    Value y = op1(d, OP_tanh, dot1(d, x, shared, d->hid));
     return op2(d, OP_add, x, rename_dim(d, y, other, d->hid));
 }
 

@@ -39,6 +39,56 @@ static void gradients(void **state)
     }
 }
 
+/* Three values that change places in a loop, so that a cotangent takes three rounds to come to the
+ * third, and a stacked result of which every slice counts differently. */
+static void changing_places(void **state)
+{
+    (void)state;
+    Model t;
+    model_open(&t);
+    Dim i = dim_of(&t, "i", 3), l = dim_of(&t, "l", 4);
+    Type row = TYPE(DT_f64, i), stack = TYPE(DT_f64, l, i);
+    Value in[3], arg[3];
+    Builder body = {.m = t.m, .region = region_new(t.m, t.fn->body)};
+    for (int k = 0; k < 3; k++) {
+        in[k] = add_param(&t, (const char *[]){"a", "b", "c"}[k], row, 0);
+        arg[k] = region_arg(t.m, body.region, row, 0);
+    }
+    region_arg(t.m, body.region, SCALAR(DT_i32), 0);
+    Value results[] = {arg[1], arg[2], build1(&body, OP_sin, arg[0]),
+                       build2(&body, OP_mul, arg[0], arg[1])};
+    for (int k = 0; k < 4; k++)
+        vec_push(t.a, &body.region->results, results[k]);
+    Attrs attrs = {.dim = l, .carried = 3};
+    Ins *loop =
+        build_typed(&t.b, OP_repeat, &attrs, 3, in, 4, (Type[]){row, row, row, stack}, body.region);
+    Value last = weighed(&t, loop->out[0], add_param(&t, "w", row, 0));
+    Value each = weighed(&t, loop->out[3], add_param(&t, "v", stack, 0));
+    add_loss(&t, build2(&t.b, OP_add, last, each));
+    assert_int_equal(ir_verify(t.m, stderr), 0);
+    must_pass(&t, pass_differentiate);
+    assert_true(gradient_error(&t, t.fn, inputs_for(&t, t.fn, 1, -1, 1), 0, 1) < 1e-6);
+    model_close(&t);
+
+    model_open(&t); /* only the last value of the first counts: all three matter */
+    body = (Builder){.m = t.m, .region = region_new(t.m, t.fn->body)};
+    for (int k = 0; k < 3; k++) {
+        in[k] = add_param(&t, (const char *[]){"a", "b", "c"}[k], SCALAR(DT_f64), 0);
+        arg[k] = region_arg(t.m, body.region, SCALAR(DT_f64), 0);
+    }
+    region_arg(t.m, body.region, SCALAR(DT_i32), 0);
+    for (int k = 0; k < 3; k++)
+        vec_push(t.a, &body.region->results,
+                 k < 2 ? build2(&body, OP_mul, arg[k], arg[k + 1]) : arg[k]);
+    attrs.dim = dim_of(&t, "l", 4);
+    Type s = SCALAR(DT_f64);
+    loop = build_typed(&t.b, OP_repeat, &attrs, 3, in, 3, (Type[]){s, s, s}, body.region);
+    add_loss(&t, loop->out[0]);
+    must_pass(&t, pass_differentiate);
+    assert_true(gradient_error(&t, t.fn, inputs_for(&t, t.fn, 1, 0.5, 1), 0, 1) < 1e-6);
+    model_close(&t);
+}
+
 typedef struct Run {
     Model t;
     Tensor64 *out;
@@ -96,6 +146,8 @@ static void ways_agree(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients), cmocka_unit_test(ways_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients),
+                                       cmocka_unit_test(changing_places),
+                                       cmocka_unit_test(ways_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,32 @@ static Value flat(Small *s)
     return 0;
 }
 
+/* Parts that are divided, chosen, looked up, and added to by a product. */
+static Value parts(Small *s)
+{
+    Builder *b = &s->t.b;
+    Value c = add_param(&s->t, "c", TYPE(DT_f32, s->hid), 0);
+    Dim other = dim_of(&s->t, "other", 2);
+    Attrs to_other = {.dim = s->hid, .to = other}, dot = {.over = {2, {s->batch, s->seq}}};
+    Value square = add_param(&s->t, "square", TYPE(DT_f32, s->hid, other), 0);
+    Value sums[] = {s->x, build(b, OP_rename, &to_other, 1, &s->x), square};
+    Value x = build(b, OP_dot, &dot, 3, sums); /* [hid, other]: x x^T + square */
+    x = build2(b, OP_div, x, build2(b, OP_add, c, build_const(b, DT_f32, 3)));
+    Value first = build2(b, OP_eq, build_iota(b, DT_i32, s->hid), build_const(b, DT_i32, 0));
+    x = build(b, OP_select, NULL, 3, (Value[]){first, x, c});
+    Attrs table = {.dim = other};
+    Value index = build_iota(b, DT_i32, dim_of(&s->t, "n", 2));
+    x = build(b, OP_gather, &table, 2, (Value[]){x, index});
+    Value flat = build_sum(b, s->x, &dot.over);
+    Value product[] = {c, square, build(b, OP_rename, &to_other, 1, &flat)};
+    DimList hid = {1, {s->hid}};
+    dot.over = hid;
+    Value y = build(b, OP_dot, &dot, 3, product); /* a product that is the same in all rounds */
+    Value loss = build2(b, OP_sub, sum_all(b, x), sum_all(b, y));
+    add_loss(&s->t, build_cast(b, loss, DT_f64));
+    return 0;
+}
+
 static Tensor64 *run_small(Small *s, int64_t microbatch, Value (*f)(Small *))
 {
     open_small(s, microbatch);
@@ -142,8 +168,8 @@ static Tensor64 *run_small(Small *s, int64_t microbatch, Value (*f)(Small *))
 static void same_numbers(void **state)
 {
     (void)state;
-    static Value (*const programs[])(Small *) = {by_position, flat};
-    for (size_t p = 0; p < 2; p++)
+    static Value (*const programs[])(Small *) = {by_position, flat, parts};
+    for (size_t p = 0; p < 3; p++)
         for (int64_t micro = 1; micro < 4; micro++) {
             Small a, b;
             Tensor64 *x = run_small(&a, 6, programs[p]), *y = run_small(&b, micro, programs[p]);
@@ -213,6 +239,36 @@ static Value renamed(Small *s)
     return build(&s->t.b, OP_rename, &a, 1, &s->x);
 }
 
+static Value sum_of(Small *s)
+{
+    return build_sum(&s->t.b, s->x, &(DimList){2, {s->batch, s->seq}});
+}
+
+static Value largest(Small *s)
+{
+    Value x = sum_of(s);
+    return build2(&s->t.b, OP_max, x, build_const(&s->t.b, DT_f32, 0));
+}
+
+static Value divisor(Small *s)
+{
+    return build2(&s->t.b, OP_div, build_const(&s->t.b, DT_f32, 1), sum_of(s));
+}
+
+static Value scanned(Small *s)
+{
+    Module *m = s->t.m;
+    Builder in = {.m = m, .region = region_new(m, s->t.fn->body)};
+    Type row = TYPE(DT_f32, s->seq, s->hid);
+    Value acc = region_arg(m, in.region, row, 0), x = region_arg(m, in.region, row, 0);
+    region_arg(m, in.region, SCALAR(DT_i32), 0);
+    vec_push(s->t.a, &in.region->results, build2(&in, OP_add, acc, x));
+    Value init = build_as(&s->t.b, build_const(&s->t.b, DT_f32, 0), row);
+    Attrs a = {.dim = s->batch, .carried = 1};
+    return build_typed(&s->t.b, OP_repeat, &a, 2, (Value[]){init, s->x}, 1, &row, in.region)
+        ->out[0];
+}
+
 static Value batch_param(Small *s)
 {
     return build2(&s->t.b, OP_mul, s->x, add_param(&s->t, "p", TYPE(DT_f32, s->batch), 0));
@@ -226,10 +282,17 @@ static void refused(void **state)
         const char *message;
     } cases[] = {
         {batch_norm, "a row of the batch that depends on the sum over the batch"},
-        {squared_sum, "a number that depends on the sum over the batch"},
+        {squared_sum,
+         "depends on the sum over the batch cannot be computed one microbatch at a time "
+         "('mul')"},
         {best_row, "what looks along the batch"},
         {first_row, "what looks along the batch"},
         {renamed, "what looks along the batch"},
+        {largest, "depends on the sum over the batch cannot be computed one microbatch at a time "
+                  "('max')"},
+        {divisor, "depends on the sum over the batch cannot be computed one microbatch at a time "
+                  "('div')"},
+        {scanned, "a repeat over the batch"},
         {batch_param, "parameter 'p' has the dim 'batch'"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

@@ -99,6 +99,46 @@ static const Rewrite rewrites[] = {
      "%b: f32[j=3] = add %a, %p backward\n%c: f32[j=3] = add %y, %b\ngive %c\n",
      "%p: f32[j=3] = dot %x, %x {over=[i=4]} backward\n%a: f32[j=3] = exp %y backward\n"
      "%b: f32[j=3] = add %a, %p backward\n%c: f32[j=3] = add %y, %b\ngive %c\n"},
+    {"nor if the product is wanted by itself",
+     "%a: f32[j=3] = exp %y backward\n%p: f32[j=3] = dot %x, %x {over=[i=4]} backward\n"
+     "%b: f32[j=3] = add %a, %p backward\n%c: f32[j=3] = mul %b, %p\ngive %c\n",
+     "%a: f32[j=3] = exp %y backward\n%p: f32[j=3] = dot %x, %x {over=[i=4]} backward\n"
+     "%b: f32[j=3] = add %a, %p backward\n%c: f32[j=3] = mul %b, %p\ngive %c\n"},
+    {"nor if what it is added to lives on",
+     "%a: f32[j=3] = exp %y backward\n%p: f32[j=3] = dot %x, %x {over=[i=4]} backward\n"
+     "%b: f32[j=3] = add %a, %p backward\n%c: f32[j=3] = mul %b, %a\ngive %c\n",
+     "%a: f32[j=3] = exp %y backward\n%p: f32[j=3] = dot %x, %x {over=[i=4]} backward\n"
+     "%b: f32[j=3] = add %a, %p backward\n%c: f32[j=3] = mul %b, %a\ngive %c\n"},
+    {"the sum of a loop starts from what it is added to",
+     "%e: " X " = exp %x backward\n%z: f32[] = const {value=0}\n%f: " X " = copy %z backward\n"
+     "%r: " X " = repeat %f, %w {dim=l=2, carried=1, reverse=yes} backward {\n"
+     "arg %a: " X "\narg %s: " X "\narg %n: i32[]\n"
+     "%o: " X " = add %a, %s backward\ngive %o\n}\n"
+     "%b: " X " = add %e, %r backward\ngive %b\n",
+     "%e: " X " = exp %x backward\n"
+     "%r: " X " = repeat %e, %w {dim=l=2, carried=1, reverse=yes} backward {\n"
+     "arg %a: " X "\narg %s: " X "\narg %n: i32[]\n"
+     "%o: " X " = add %a, %s backward\ngive %o\n}\ngive %r\n"},
+    {"but not if the loop looks at the sum",
+     "%e: " X " = exp %x backward\n%z: f32[] = const {value=0}\n%f: " X " = copy %z backward\n"
+     "%r: " X " = repeat %f, %w {dim=l=2, carried=1, reverse=yes} backward {\n"
+     "arg %a: " X "\narg %s: " X "\narg %n: i32[]\n%t: " X " = mul %s, %a backward\n"
+     "%o: " X " = add %a, %t backward\ngive %o\n}\n"
+     "%b: " X " = add %e, %r backward\ngive %b\n",
+     "%e: " X " = exp %x backward\n%z: f32[] = const {value=0}\n%f: " X " = copy %z backward\n"
+     "%r: " X " = repeat %f, %w {dim=l=2, carried=1, reverse=yes} backward {\n"
+     "arg %a: " X "\narg %s: " X "\narg %n: i32[]\n%t: " X " = mul %s, %a backward\n"
+     "%o: " X " = add %a, %t backward\ngive %o\n}\n"
+     "%b: " X " = add %e, %r backward\ngive %b\n"},
+    {"what a loop stacks is added to slice by slice",
+     "%e: f32[l=2, i=4, j=3] = exp %w backward\n"
+     "%r: f32[l=2, i=4, j=3] = repeat %w {dim=l=2, carried=0, reverse=yes} backward {\n"
+     "arg %s: " X "\narg %n: i32[]\n%o: " X " = sin %s backward\ngive %o\n}\n"
+     "%b: f32[l=2, i=4, j=3] = add %r, %e backward\ngive %b\n",
+     "%e: f32[l=2, i=4, j=3] = exp %w backward\n"
+     "%r: f32[l=2, i=4, j=3] = repeat %w, %e {dim=l=2, carried=0, reverse=yes} backward {\n"
+     "arg %s: " X "\narg %e.1: " X "\narg %n: i32[]\n%o: " X " = sin %s backward\n"
+     "%add: " X " = add %e.1, %o backward\ngive %add\n}\ngive %r\n"},
     {"fills are not shared",
      "%z: f32[] = const {value=0}\n%a: f32[j=3] = copy %z\n%b: f32[j=3] = copy %z\ngive %a, %b\n",
 
