@@ -71,17 +71,23 @@ int64_t walk_index(const Walk *w, Name d)
 
 /* ---- values --------------------------------------------------------------------------------- */
 
+void *interp_alloc(int64_t n, size_t size)
+{
+    void *p = calloc((size_t)n + 1, size);
+    if (!p) {
+        fputs("mgc: out of memory in the interpreter\n", stderr);
+        exit(70);
+    }
+    return p;
+}
+
 static double *set_value(Interp *in, Value v, const double *data)
 {
     Tensor64 *t = &in->value[v];
     t->type = *type_of(in->m, v);
     size_t n = (size_t)type_elements(&t->type);
     free(t->data);
-    t->data = calloc(n ? n : 1, sizeof(double));
-    if (!t->data) {
-        fputs("mgc: out of memory in the interpreter\n", stderr);
-        exit(70);
-    }
+    t->data = interp_alloc((int64_t)n, sizeof(double));
     if (data)
         memcpy(t->data, data, n * sizeof(double));
     return t->data;
@@ -138,11 +144,28 @@ static void interp_iota(Interp *in, const Ins *i)
         y[k] = (double)k;
 }
 
+/* The nearest number with so many bits, of which the lowest is never below 2^least; ties to even.
+ * top: the largest finite one. */
+static double narrow(double x, int bits, int least, double top)
+{
+    int exponent;
+    if (!isfinite(x) || x == 0)
+        return x;
+    frexp(x, &exponent); /* |x| is in [2^(exponent - 1), 2^exponent) */
+    int unit = exponent - bits < least ? least : exponent - bits;
+    double y = ldexp(nearbyint(ldexp(x, -unit)), unit);
+    return fabs(y) > top ? copysign(INFINITY, x) : y;
+}
+
 static double to_dtype(double x, DType t)
 {
     switch (t) {
     case DT_f32:
         return (double)(float)x;
+    case DT_bf16:
+        return narrow(x, 8, -133, 0x1.fep127);
+    case DT_f16:
+        return narrow(x, 11, -24, 65504);
     case DT_bool:
         return x != 0;
     case DT_i32:
@@ -265,8 +288,8 @@ static void interp_dot(Interp *in, const Ins *i)
     }
     walk_tensor(&k, in_type(in, i, 0));
     walk_tensor(&k, in_type(in, i, 1));
-    int64_t *ka = malloc((size_t)depth * 2 * sizeof *ka), *kb = ka + depth;
-    for (int64_t n = 0; ka && n < depth; n++, walk_next(&k)) {
+    int64_t *ka = interp_alloc(depth * 2, sizeof *ka), *kb = ka + depth;
+    for (int64_t n = 0; n < depth; n++, walk_next(&k)) {
         ka[n] = k.at[0];
         kb[n] = k.at[1];
     }
@@ -280,7 +303,7 @@ static void interp_dot(Interp *in, const Ins *i)
     do {
         double sum = c ? c[w.at[3]] : 0;
         const double *pa = a + w.at[1], *pb = b + w.at[2];
-        for (int64_t n = 0; ka && n < depth; n++)
+        for (int64_t n = 0; n < depth; n++)
             sum += pa[ka[n]] * pb[kb[n]];
         y[w.at[0]] = sum;
     } while (walk_next(&w));
@@ -291,42 +314,51 @@ static void interp_dot(Interp *in, const Ins *i)
 
 static void run_region(Interp *in, const Region *r);
 
+/* The body's next values become the arguments of the next round: all are copied first, since one
+ * may be another's argument. */
+static void carry(Interp *in, const Ins *i)
+{
+    const Region *b = i->body;
+    int64_t carried = i->attrs.carried;
+    double **next = interp_alloc(carried, sizeof *next);
+    for (int64_t k = 0; k < carried; k++) {
+        int64_t n = type_elements(type_of(in->m, b->args.data[k]));
+        next[k] = interp_alloc(n, sizeof(double));
+        memcpy(next[k], in->value[b->results.data[k]].data, (size_t)n * sizeof(double));
+    }
+    for (int64_t k = 0; k < carried; k++) {
+        set_value(in, b->args.data[k], next[k]);
+        free(next[k]);
+    }
+    free(next);
+}
+
 static void interp_repeat(Interp *in, const Ins *i)
 {
     const Region *b = i->body;
-    int64_t n = i->attrs.dim.size, carried = i->attrs.carried;
-    double **stack = calloc(i->nout + 1u, sizeof *stack);
-    for (uint32_t k = (uint32_t)carried; k < i->nout; k++)
+    int64_t n = i->attrs.dim.size;
+    uint32_t carried = (uint32_t)i->attrs.carried;
+    double **stack = interp_alloc(i->nout, sizeof *stack);
+    for (uint32_t k = carried; k < i->nout; k++)
         stack[k] = interp_out(in, i, k);
     for (uint32_t k = 0; k < carried; k++)
         set_value(in, b->args.data[k], interp_in(in, i, k));
     for (int64_t step = 0; step < n; step++) {
         int64_t at = i->attrs.reverse ? n - 1 - step : step;
-        for (uint32_t k = (uint32_t)carried; k < i->nin; k++)
+        for (uint32_t k = carried; k < i->nin; k++)
             set_value(in, b->args.data[k],
                       interp_in(in, i, k) + at * type_elements(type_of(in->m, b->args.data[k])));
         double index = (double)at;
         set_value(in, b->args.data[i->nin], &index);
         run_region(in, b);
-        for (uint32_t k = (uint32_t)carried; k < i->nout; k++) {
+        for (uint32_t k = carried; k < i->nout; k++) {
             Value res = b->results.data[k];
             int64_t size = type_elements(type_of(in->m, res));
             memcpy(stack[k] + at * size, in->value[res].data, (size_t)size * sizeof(double));
         }
-        /* All next values first: one may be another's argument. */
-        double **next = calloc((size_t)carried + 1, sizeof *next);
-        for (int64_t k = 0; k < carried; k++) {
-            size_t bytes = (size_t)type_elements(type_of(in->m, b->args.data[k])) * sizeof(double);
-            next[k] = malloc(bytes + 1);
-            memcpy(next[k], in->value[b->results.data[k]].data, bytes);
-        }
-        for (int64_t k = 0; k < carried; k++) {
-            set_value(in, b->args.data[k], next[k]);
-            free(next[k]);
-        }
-        free(next);
+        carry(in, i);
     }
-    for (int64_t k = 0; k < carried; k++)
+    for (uint32_t k = 0; k < carried; k++)
         set_value(in, i->out[k], in->value[b->args.data[k]].data);
     free(stack);
 }
@@ -354,10 +386,10 @@ static void round_results(Interp *in, const Ins *i)
 {
     for (uint32_t k = 0; k < i->nout; k++) {
         Tensor64 *t = &in->value[i->out[k]];
-        if (t->type.dtype != DT_f32)
+        if (!dtype_is_float(t->type.dtype))
             continue;
         for (int64_t n = type_elements(&t->type) - 1; n >= 0; n--)
-            t->data[n] = (double)(float)t->data[n];
+            t->data[n] = to_dtype(t->data[n], t->type.dtype);
     }
 }
 
@@ -377,7 +409,8 @@ static void run_region(Interp *in, const Region *r)
 void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
                   bool round)
 {
-    Interp in = {.m = m, .round = round, .value = calloc(m->values.n, sizeof *in.value)};
+    Interp in = {.m = m, .round = round};
+    in.value = interp_alloc((int64_t)m->values.n, sizeof *in.value);
     for (size_t i = 0; i < fn->body->args.n; i++)
         set_value(&in, fn->body->args.data[i], args[i].data);
     run_region(&in, fn->body);

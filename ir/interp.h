@@ -27,6 +27,9 @@ bool walk_next(Walk *w);                   /* to the next index; false after the
 int64_t walk_index(const Walk *w, Name d); /* current index along d; 0 if it is not walked */
 int64_t type_stride(const Type *t, int i); /* elements between neighbours along dim i */
 
+/* Zeroed memory, to be freed; without any left the process ends. */
+void *interp_alloc(int64_t n, size_t size);
+
 /* The (freshly zeroed) data of an instruction's k-th result; the data of its k-th operand. */
 double *interp_out(Interp *in, const Ins *i, uint32_t k);
 const double *interp_in(const Interp *in, const Ins *i, uint32_t k);

@@ -140,7 +140,7 @@ static Attention attention_start(Interp *in, const Ins *i, const Type *lse)
     }
     walk_tensor(&w, a.q);
     walk_tensor(&w, a.k);
-    a.qhead = malloc((size_t)a.heads * 2 * sizeof *a.qhead);
+    a.qhead = interp_alloc(a.heads * 2, sizeof *a.qhead);
     a.khead = a.qhead + a.heads;
     for (int64_t h = 0; h < a.heads; h++, walk_next(&w)) {
         a.qhead[h] = w.at[0];
@@ -184,7 +184,7 @@ void interp_attention(Interp *in, const Ins *i)
     /* o has q's dims and v has k's, perhaps in another order: offsets of their own. */
     const Type *ot = out_type(in, i, 0), *vt = in_type(in, i, 2);
     Walk w = attention_walk(&a);
-    double *s = malloc((size_t)a.keys * sizeof *s);
+    double *s = interp_alloc(a.keys, sizeof *s);
     do {
         int64_t n = visible(&a, &w);
         double top = -INFINITY, sum = 0;
@@ -223,7 +223,7 @@ void interp_attention(Interp *in, const Ins *i)
 static double *in_order(const Interp *in, const Ins *i, uint32_t k, const Type *t)
 {
     const double *x = interp_in(in, i, k);
-    double *y = malloc((size_t)type_elements(t) * sizeof *y);
+    double *y = interp_alloc(type_elements(t), sizeof *y);
     Walk w = walk_start();
     walk_dims(&w, t);
     walk_tensor(&w, t);
@@ -252,8 +252,9 @@ void interp_attention_grad(Interp *in, const Ins *i)
     Attention a = attention_start(in, i, in_type(in, i, 4));
     double *v = in_order(in, i, 2, a.k), *o = in_order(in, i, 3, a.q), *g = in_order(in, i, 5, a.q);
     const double *q = interp_in(in, i, 0), *k = interp_in(in, i, 1), *lse = interp_in(in, i, 4);
-    size_t nq = (size_t)type_elements(a.q), nk = (size_t)type_elements(a.k);
-    double *dq = calloc(nq, sizeof *dq), *dk = calloc(nk, sizeof *dk), *dv = calloc(nk, sizeof *dv);
+    double *dq = interp_alloc(type_elements(a.q), sizeof *dq);
+    double *dk = interp_alloc(type_elements(a.k), sizeof *dk);
+    double *dv = interp_alloc(type_elements(a.k), sizeof *dv);
     Walk w = attention_walk(&a);
     do {
         double delta = 0;
@@ -293,6 +294,12 @@ static double log_sum_exp(const double *z, int64_t n, int64_t stride)
     return top + log(sum);
 }
 
+/* A target that is none of the valid classes has no loss: NaN, as gather without such an index. */
+static bool is_class(int64_t target, int64_t valid)
+{
+    return target >= 0 && target < valid;
+}
+
 typedef struct Classes {
     int64_t n, valid, stride;
     Walk w; /* targets, logits at class 0, then what the caller adds */
@@ -323,7 +330,8 @@ void interp_cross_entropy(Interp *in, const Ins *i)
         const double *row = z + c.w.at[1];
         double l = log_sum_exp(row, c.valid, c.stride);
         lse[c.w.at[3]] = l;
-        loss[c.w.at[2]] = l - row[(int64_t)target[c.w.at[0]] * c.stride];
+        int64_t t = (int64_t)target[c.w.at[0]];
+        loss[c.w.at[2]] = is_class(t, c.valid) ? l - row[t * c.stride] : NAN;
     } while (walk_next(&c.w));
 }
 
@@ -332,31 +340,25 @@ void interp_cross_entropy_grad(Interp *in, const Ins *i)
     Classes c = classes_start(in, i);
     const double *z = interp_in(in, i, 0), *target = interp_in(in, i, 1);
     const double *lse = interp_in(in, i, 2), *g = interp_in(in, i, 3);
-    const Type *zt = in_type(in, i, 0), *ot = out_type(in, i, 0);
-    double *dz = malloc((size_t)type_elements(zt) * sizeof *dz);
+    const Type *zt = in_type(in, i, 0);
+    double *dz = interp_alloc(type_elements(zt), sizeof *dz);
     walk_tensor(&c.w, in_type(in, i, 2));
     walk_tensor(&c.w, in_type(in, i, 3));
     do {
         int64_t at = c.w.at[1], t = (int64_t)target[c.w.at[0]];
         for (int64_t k = 0; k < c.n; k++) {
             double p = k < c.valid ? exp(z[at + k * c.stride] - lse[c.w.at[2]]) : 0;
-            dz[at + k * c.stride] = g[c.w.at[3]] * (p - (k == t));
+            dz[at + k * c.stride] = is_class(t, c.valid) ? g[c.w.at[3]] * (p - (k == t)) : NAN;
         }
     } while (walk_next(&c.w));
-    double *y = interp_out(in, i, 0);
-    Walk w = walk_start();
-    walk_dims(&w, zt);
-    walk_tensor(&w, zt);
-    walk_tensor(&w, ot);
-    do
-        y[w.at[1]] = dz[w.at[0]];
-    while (walk_next(&w));
+    put_in_order(in, i, 0, dz, zt);
     free(dz);
 }
 
 /* ---- head ----------------------------------------------------------------------------------- */
 
-/* The product and the cross-entropy of a row at a time; with gradients if dx is not NULL. */
+/* The product and the cross-entropy of a row at a time; if dx is not NULL, with gradients, which
+ * are added to dx and dw, laid out as x and w. */
 static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
 {
     const Type *xt = in_type(in, i, 0), *wt = in_type(in, i, 1), *tt = in_type(in, i, 2);
@@ -366,7 +368,7 @@ static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
     Type none = {0};
     const Type *gt = dx ? in_type(in, i, 3) : &none;
     const double *g = dx ? interp_in(in, i, 3) : NULL;
-    double *z = malloc((size_t)classes * sizeof *z);
+    double *z = interp_alloc(classes, sizeof *z);
     Walk row = walk_start();
     walk_dims(&row, tt);
     walk_tensor(&row, tt);
@@ -387,11 +389,12 @@ static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
         while (walk_next(&h));
         int64_t target = (int64_t)t[row.at[0]];
         double lse = log_sum_exp(z, valid, 1);
-        loss[row.at[2]] = lse - z[target];
+        bool known = is_class(target, valid);
+        loss[row.at[2]] = known ? lse - z[target] : NAN;
         if (!dx)
             continue;
         for (int64_t c = 0; c < classes; c++)
-            z[c] = g[row.at[3]] * ((c < valid ? exp(z[c] - lse) : 0) - (c == target));
+            z[c] = known ? g[row.at[3]] * ((c < valid ? exp(z[c] - lse) : 0) - (c == target)) : NAN;
         do /* h starts again after its last index */
             for (int64_t c = 0; c < classes; c++) {
                 dx[row.at[1] + h.at[0]] += z[c] * wm[h.at[1] + c * cstride];
@@ -404,11 +407,13 @@ static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
 
 void interp_head(Interp *in, const Ins *i)
 {
-    double *loss = interp_out(in, i, 0), *dx = interp_out(in, i, 1), *dw = interp_out(in, i, 2);
-    if (i->nin > 4)
-        for (int64_t k = type_elements(out_type(in, i, 2)) - 1; k >= 0; k--)
-            dw[k] = interp_in(in, i, 4)[k];
-    head(in, i, loss, dx, dw);
+    const Type *x = in_type(in, i, 0), *w = in_type(in, i, 1);
+    double *dx = interp_alloc(type_elements(x), sizeof *dx);
+    double *dw = i->nin > 4 ? in_order(in, i, 4, w) : interp_alloc(type_elements(w), sizeof *dw);
+    head(in, i, interp_out(in, i, 0), dx, dw);
+    put_in_order(in, i, 1, dx, x);
+    put_in_order(in, i, 2, dw, w);
+    free(dx), free(dw);
 }
 
 void interp_head_loss(Interp *in, const Ins *i)

@@ -2,7 +2,8 @@
  *
  * A rule sees the operand types and fills the result types; it returns NULL or a message that a
  * person can read (in the module's arena). Sizes of equal dims must agree in every op, so that is
- * checked once, before the op's own rule. */
+ * checked once, before the op's own rule. A dim that an attribute names has the operand's size, so
+ * that whoever reads an attribute need not look at the operand. */
 #include "ir/ir.h"
 
 #include <stdio.h>
@@ -42,18 +43,79 @@ static const char *add_dims(Rule *r, Type *out, const Type *t, const DimList *wi
     return NULL;
 }
 
+/* t has d, of that size. */
+static const char *has_dim(Rule *r, const Type *t, Dim d, const char *side)
+{
+    int at = type_find(t, d.name);
+    if (at < 0)
+        WRONG(r, "%s has no dim '%s'", side, dim_name(r, d.name));
+    if (t->dims[at].size != d.size)
+        WRONG(r, "%s has dim '%s' of %lld, the attribute says %lld", side, dim_name(r, d.name),
+              (long long)t->dims[at].size, (long long)d.size);
+    return NULL;
+}
+
+/* t has the dims of the list, each of which is listed once. */
 static const char *all_have(Rule *r, const Type *t, const DimList *l, const char *side)
 {
-    for (int i = 0; i < l->n; i++)
-        if (type_find(t, l->dim[i].name) < 0)
-            WRONG(r, "%s has no dim '%s'", side, dim_name(r, l->dim[i].name));
+    const char *wrong = NULL;
+    for (int i = 0; i < l->n && !wrong; i++) {
+        for (int k = 0; k < i; k++)
+            if (l->dim[k].name == l->dim[i].name)
+                WRONG(r, "dim '%s' is listed twice", dim_name(r, l->dim[i].name));
+        wrong = has_dim(r, t, l->dim[i], side);
+    }
+    return wrong;
+}
+
+static const char *is_float(Rule *r, const Type *t, const char *side)
+{
+    if (!dtype_is_float(t->dtype))
+        WRONG(r, "%s is %s where a float is wanted", side, dtype_name(t->dtype));
     return NULL;
+}
+
+/* Operand nth has the dims of t, in any order, and this dtype. */
+static const char *has_type(Rule *r, int nth, const Type *t, DType dtype, const char *what)
+{
+    if (r->in[nth]->dtype != dtype || !type_same_dims(r->in[nth], t))
+        WRONG(r, "%s must have the dims of its counterpart, and be %s", what, dtype_name(dtype));
+    return NULL;
+}
+
+/* What an op computes on numbers that are not floats: a comparison for equality and a choice on
+ * anything, exact arithmetic on integers. */
+static bool takes(Op op, DType t)
+{
+    switch (op) {
+    case OP_copy:
+    case OP_select:
+    case OP_eq:
+    case OP_ne:
+        return true;
+    case OP_neg:
+    case OP_abs:
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
+    case OP_max:
+    case OP_min:
+    case OP_lt:
+    case OP_le:
+    case OP_gt:
+    case OP_ge:
+        return t != DT_bool;
+    default:
+        return dtype_is_float(t);
+    }
 }
 
 static const char *pointwise(Rule *r, Op op)
 {
     bool select = op == OP_select;
     r->out[0] = (Type){.dtype = r->in[select]->dtype};
+    if (!takes(op, r->out[0].dtype))
+        WRONG(r, "%s of %s has no meaning", op_info[op].name, dtype_name(r->out[0].dtype));
     for (int i = 0; i < r->nin; i++) {
         DType want = select && i == 0 ? DT_bool : r->out[0].dtype;
         if (r->in[i]->dtype != want)
@@ -63,7 +125,7 @@ static const char *pointwise(Rule *r, Op op)
         if (wrong)
             return wrong;
     }
-    r->out[0].indexes = r->in[0]->indexes;
+    r->out[0].indexes = r->in[select]->indexes;
     return NULL;
 }
 
@@ -106,9 +168,10 @@ static const char *type_cast(Rule *r)
 static const char *type_rename(Rule *r)
 {
     const Type *t = r->in[0];
+    const char *wrong = has_dim(r, t, r->attrs->dim, "the operand");
+    if (wrong)
+        return wrong;
     int i = type_find(t, r->attrs->dim.name);
-    if (i < 0)
-        WRONG(r, "there is no dim '%s' to rename", dim_name(r, r->attrs->dim.name));
     if (type_find(t, r->attrs->to.name) >= 0)
         WRONG(r, "there is a dim '%s' already", dim_name(r, r->attrs->to.name));
     if (t->dims[i].size != r->attrs->to.size)
@@ -128,9 +191,10 @@ static void drop_dim(Type *t, int i)
 
 static const char *type_pick(Rule *r)
 {
+    const char *wrong = has_dim(r, r->in[0], r->attrs->dim, "the operand");
+    if (wrong)
+        return wrong;
     int i = type_find(r->in[0], r->attrs->dim.name);
-    if (i < 0)
-        WRONG(r, "there is no dim '%s' to pick from", dim_name(r, r->attrs->dim.name));
     if (r->attrs->at < 0 || r->attrs->at >= r->in[0]->dims[i].size)
         WRONG(r, "index %lld is outside dim '%s' of %lld", (long long)r->attrs->at,
               dim_name(r, r->attrs->dim.name), (long long)r->in[0]->dims[i].size);
@@ -155,12 +219,14 @@ static const char *type_window(Rule *r)
 
 static const char *type_rotate(Rule *r)
 {
-    int i = type_find(r->in[0], r->attrs->dim.name);
-    if (i < 0)
-        WRONG(r, "there is no dim '%s' to rotate", dim_name(r, r->attrs->dim.name));
-    if (r->in[0]->dims[i].size % 2)
+    const char *wrong = has_dim(r, r->in[0], r->attrs->dim, "the operand");
+    if (!wrong)
+        wrong = is_float(r, r->in[0], "the operand");
+    if (wrong)
+        return wrong;
+    if (r->attrs->dim.size % 2)
         WRONG(r, "dim '%s' of %lld cannot be split in halves", dim_name(r, r->attrs->dim.name),
-              (long long)r->in[0]->dims[i].size);
+              (long long)r->attrs->dim.size);
     r->out[0] = *r->in[0];
     return NULL;
 }
@@ -168,6 +234,8 @@ static const char *type_rotate(Rule *r)
 static const char *type_sum(Rule *r)
 {
     const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the operand");
+    if (!wrong)
+        wrong = is_float(r, r->in[0], "the operand");
     if (wrong)
         return wrong;
     r->out[0] = (Type){.dtype = r->in[0]->dtype};
@@ -195,6 +263,8 @@ static const char *type_dot(Rule *r)
     const char *wrong = all_have(r, r->in[0], over, "the left side");
     if (!wrong)
         wrong = all_have(r, r->in[1], over, "the right side");
+    if (!wrong)
+        wrong = is_float(r, r->in[0], "the left side");
     if (wrong)
         return wrong;
     if (r->in[0]->dtype != r->in[1]->dtype)
@@ -212,8 +282,11 @@ static const char *type_gather(Rule *r)
     const Type *table = r->in[0], *index = r->in[1];
     if (!is_dtype(index, DT_i32))
         WRONG(r, "the index is %s where i32 is wanted", dtype_name(index->dtype));
-    if (type_find(table, r->attrs->dim.name) < 0)
-        WRONG(r, "the table has no dim '%s'", dim_name(r, r->attrs->dim.name));
+    const char *wrong = has_dim(r, table, r->attrs->dim, "the table");
+    if (!wrong)
+        wrong = is_float(r, table, "the table");
+    if (wrong)
+        return wrong;
     DimList without = {.n = 1, .dim = {r->attrs->dim}};
     for (int i = 0; i < index->rank; i++) {
         int j = type_find(table, index->dims[i].name);
@@ -221,7 +294,7 @@ static const char *type_gather(Rule *r)
             WRONG(r, "dim '%s' is in the table and in the index", dim_name(r, index->dims[i].name));
     }
     r->out[0] = (Type){.dtype = table->dtype};
-    const char *wrong = add_dims(r, &r->out[0], index, NULL);
+    wrong = add_dims(r, &r->out[0], index, NULL);
     return wrong ? wrong : add_dims(r, &r->out[0], table, &without);
 }
 
@@ -230,6 +303,9 @@ static const char *type_scatter_add(Rule *r)
     const Type *g = r->in[0], *index = r->in[1];
     if (!is_dtype(index, DT_i32))
         WRONG(r, "the index is %s where i32 is wanted", dtype_name(index->dtype));
+    const char *wrong = is_float(r, g, "what is added");
+    if (wrong)
+        return wrong;
     DimList without = {0};
     for (int i = 0; i < index->rank; i++) {
         if (type_find(g, index->dims[i].name) < 0)
@@ -238,28 +314,37 @@ static const char *type_scatter_add(Rule *r)
         without.dim[without.n++] = index->dims[i];
     }
     r->out[0] = (Type){.dtype = g->dtype, .rank = 1, .dims = {r->attrs->dim}};
-    const char *wrong = add_dims(r, &r->out[0], g, &without);
+    if (type_find(g, r->attrs->dim.name) >= 0 && !dims_have(&without, r->attrs->dim.name))
+        WRONG(r, "dim '%s' is there already", dim_name(r, r->attrs->dim.name));
+    wrong = add_dims(r, &r->out[0], g, &without);
     return wrong ? wrong : added(r, 2);
 }
 
 static const char *type_attention(Rule *r)
 {
     const Type *q = r->in[0], *k = r->in[1], *v = r->in[2];
-    Name along = r->attrs->along.name;
+    Dim along = r->attrs->along;
     const char *wrong = all_have(r, q, &r->attrs->over, "the query");
+    if (!wrong)
+        wrong = has_dim(r, q, along, "the query");
+    if (!wrong)
+        wrong = has_dim(r, k, along, "the keys");
+    if (!wrong)
+        wrong = all_have(r, k, &r->attrs->over, "the keys");
+    if (!wrong)
+        wrong = is_float(r, q, "the query");
     if (wrong)
         return wrong;
+    if (dims_have(&r->attrs->over, along.name))
+        WRONG(r, "dim '%s' cannot be the head's too", dim_name(r, along.name));
     if (!type_same_dims(k, v) || k->dtype != v->dtype || q->dtype != k->dtype)
         WRONG(r, "keys and values differ in type");
-    if (type_find(q, along) < 0 || type_find(k, along) < 0)
-        WRONG(r, "query and keys must have dim '%s'", dim_name(r, along));
-    wrong = all_have(r, k, &r->attrs->over, "the keys");
-    for (int i = 0; !wrong && i < k->rank; i++)
+    for (int i = 0; i < k->rank; i++)
         if (type_find(q, k->dims[i].name) < 0)
             WRONG(r, "the query has no dim '%s' of the keys", dim_name(r, k->dims[i].name));
     r->out[0] = *q;
     r->out[1] = (Type){.dtype = q->dtype};
-    return wrong ? wrong : add_dims(r, &r->out[1], q, &r->attrs->over);
+    return add_dims(r, &r->out[1], q, &r->attrs->over);
 }
 
 static const char *type_attention_grad(Rule *r)
@@ -269,62 +354,102 @@ static const char *type_attention_grad(Rule *r)
     r->out = two;
     const char *wrong = type_attention(r);
     r->out = out;
-    if (wrong)
-        return wrong;
-    if (!type_same_dims(r->in[3], &two[0]) || !type_same_dims(r->in[5], &two[0]) ||
-        !type_same_dims(r->in[4], &two[1]))
-        WRONG(r, "o, lse and do must have the types attention gives");
+    if (!wrong)
+        wrong = has_type(r, 3, &two[0], two[0].dtype, "o");
+    if (!wrong)
+        wrong = has_type(r, 4, &two[1], two[1].dtype, "lse");
+    if (!wrong)
+        wrong = has_type(r, 5, &two[0], two[0].dtype, "do");
     for (int i = 0; i < 3; i++)
         out[i] = *r->in[i];
-    return NULL;
+    return wrong;
 }
 
-static const char *targets_fit(Rule *r, const Type *logits, const Type *targets)
+/* The types of a loss for each target: the scores' dims but the classes, of which some are valid.
+ * out[0] becomes that. */
+static const char *targets_fit(Rule *r, const Type *rows, const DimList *over, Dim classes,
+                               const Type *targets)
 {
+    const char *wrong = is_float(r, rows, "the operand");
+    if (wrong)
+        return wrong;
     if (!is_dtype(targets, DT_i32))
         WRONG(r, "the targets are %s where i32 is wanted", dtype_name(targets->dtype));
-    r->out[0] = (Type){.dtype = logits->dtype};
-    const char *wrong = add_dims(r, &r->out[0], logits, &r->attrs->over);
+    if (r->attrs->valid < 1 || r->attrs->valid > classes.size)
+        WRONG(r, "%lld of %lld classes cannot be valid", (long long)r->attrs->valid,
+              (long long)classes.size);
+    r->out[0] = (Type){.dtype = rows->dtype};
+    wrong = add_dims(r, &r->out[0], rows, over);
     if (!wrong && !type_same_dims(&r->out[0], targets))
         WRONG(r, "the targets must have the dims of the scores, less the classes");
     return wrong;
 }
 
+/* The cotangent of a loss for each target: one number for each, or one for all. */
+static const char *dloss_fits(Rule *r, int nth, const Type *loss)
+{
+    if (r->in[nth]->rank == 0 && r->in[nth]->dtype == loss->dtype)
+        return NULL;
+    return has_type(r, nth, loss, loss->dtype, "dloss");
+}
+
 static const char *type_cross_entropy(Rule *r)
 {
-    const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the scores");
-    if (!wrong)
-        wrong = targets_fit(r, r->in[0], r->in[1]);
+    const DimList *over = &r->attrs->over;
+    const char *wrong = all_have(r, r->in[0], over, "the scores");
+    if (wrong)
+        return wrong;
+    if (over->n != 1)
+        WRONG(r, "the classes are one dim, not %d", over->n);
+    wrong = targets_fit(r, r->in[0], over, over->dim[0], r->in[1]);
     r->out[1] = r->out[0];
     return wrong;
 }
 
 static const char *type_cross_entropy_grad(Rule *r)
 {
-    const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the scores");
+    Type two[2] = {{0}};
+    Type *out = r->out;
+    r->out = two;
+    const char *wrong = type_cross_entropy(r);
+    r->out = out;
     if (!wrong)
-        wrong = targets_fit(r, r->in[0], r->in[1]);
-    r->out[0] = *r->in[0];
+        wrong = has_type(r, 2, &two[1], two[1].dtype, "lse");
+    if (!wrong)
+        wrong = dloss_fits(r, 3, &two[0]);
+    out[0] = *r->in[0];
     return wrong;
 }
 
 static const char *type_head_loss(Rule *r)
 {
-    const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the left side");
+    const Type *x = r->in[0], *w = r->in[1];
+    const DimList *over = &r->attrs->over;
+    Dim classes = r->attrs->dim;
+    const char *wrong = all_have(r, x, over, "the left side");
     if (!wrong)
-        wrong = all_have(r, r->in[1], &r->attrs->over, "the right side");
-    if (!wrong && type_find(r->in[1], r->attrs->dim.name) < 0)
-        WRONG(r, "the right side has no dim '%s'", dim_name(r, r->attrs->dim.name));
-    return wrong ? wrong : targets_fit(r, r->in[0], r->in[2]);
+        wrong = all_have(r, w, over, "the right side");
+    if (!wrong)
+        wrong = has_dim(r, w, classes, "the right side");
+    if (wrong)
+        return wrong;
+    if (w->rank != over->n + 1 || dims_have(over, classes.name) || w->dtype != x->dtype)
+        WRONG(r, "the right side must be %s, with the summed dims and the classes",
+              dtype_name(x->dtype));
+    if (type_find(x, classes.name) >= 0)
+        WRONG(r, "the left side has the classes '%s' already", dim_name(r, classes.name));
+    return targets_fit(r, x, over, classes, r->in[2]);
 }
 
 static const char *type_head(Rule *r)
 {
     const char *wrong = type_head_loss(r);
+    if (!wrong)
+        wrong = dloss_fits(r, 3, &r->out[0]);
     r->out[1] = *r->in[0];
     r->out[2] = *r->in[1];
-    if (!wrong && r->nin == 5 && !type_equal(r->in[4], r->in[1]))
-        WRONG(r, "what is added to has not the weight's type");
+    if (!wrong && r->nin == 5)
+        wrong = has_type(r, 4, r->in[1], r->in[1]->dtype, "what is added to");
     return wrong;
 }
 
@@ -381,7 +506,7 @@ const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Valu
     const OpInfo *info = &op_info[op];
     Rule r = {.m = m, .attrs = attrs, .nin = nin, .out = out};
     if (nin < info->least || nin > info->most || nin > 8 || nout < info->results)
-        WRONG(&r, "%s takes %d operands, not %d", info->name, info->least, nin);
+        WRONG(&r, "%s does not take %d operands for %d results", info->name, nin, nout);
     for (int i = 0; i < nin; i++)
         r.in[i] = type_of(m, in[i]);
     const char *wrong = sizes_agree(&r, op);

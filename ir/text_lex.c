@@ -6,8 +6,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+enum { LARGEST_SOURCE = 64 << 20 };
 
 _Noreturn void text_wrong(Reader *r, Span s, int code, const char *fmt, const char *what)
 {
@@ -56,27 +60,42 @@ static const char *read_string(Reader *r)
     return s;
 }
 
+/* A number ends where no word can go on; "inf" and "nan" have to be said, not reached. */
 static void read_number(Reader *r)
 {
     char s[48];
     size_t n = 0;
     const char *p = r->at;
     while (p < r->end && n < sizeof s - 1 &&
-           (isalnum((unsigned char)*p) || *p == '.' || *p == '-' || *p == '+'))
+           (word_char(*p) || (*p == '-' || (*p == '+' && n)))) /* 1e+06 */
         s[n++] = *p++;
     s[n] = 0;
-    char *stop;
+    char *stop, *whole;
     r->t.real = strtod(s, &stop);
-    size_t used = (size_t)(stop - s);
-    errno = 0;
-    char *istop;
-    long long whole = strtoll(s, &istop, 10);
-    r->t.integral = istop == stop && errno == 0;
-    r->t.integer = whole;
-    if (!used)
+    bool finite = isfinite(r->t.real) || strcmp(s, "-inf") == 0;
+    if (stop == s || *stop || !finite || (p < r->end && word_char(*p)))
         text_wrong(r, r->t.span, 401, "'%s' is not a number", s);
-    r->at += used;
+    errno = 0;
+    r->t.integer = strtoll(s, &whole, 10);
+    r->t.integral = whole == stop && errno == 0;
+    r->at += n;
     r->t.kind = TOK_number;
+}
+
+/* %word or %"any text" */
+static void read_value_name(Reader *r)
+{
+    const char *from = ++r->at;
+    r->t.kind = TOK_value;
+    if (r->at < r->end && *r->at == '"')
+        r->t.text = read_string(r);
+    else {
+        while (r->at < r->end && word_char(*r->at))
+            r->at++;
+        r->t.text = arena_strndup(r->a, from, (size_t)(r->at - from));
+    }
+    if (!*r->t.text)
+        text_wrong(r, r->t.span, 401, "a value has a name%s", "");
 }
 
 void text_next(Reader *r)
@@ -95,16 +114,7 @@ void text_next(Reader *r)
         return;
     char c = *r->at;
     if (c == '%') {
-        r->at++;
-        r->t.kind = TOK_value;
-        if (r->at < r->end && *r->at == '"')
-            r->t.text = read_string(r);
-        else {
-            const char *s = r->at;
-            while (r->at < r->end && word_char(*r->at))
-                r->at++;
-            r->t.text = arena_strndup(r->a, s, (size_t)(r->at - s));
-        }
+        read_value_name(r);
     } else if (c == '"') {
         r->t.kind = TOK_string;
         r->t.text = read_string(r);
@@ -208,32 +218,60 @@ int text_want_choice(Reader *r, const char *const *choices, int n)
 
 /* ---- places in the source ------------------------------------------------------------------- */
 
-/* The source the dump was made from, if it can be read; else a blank page on which every place up
- * to the largest line and column exists. */
+/* The text of a file, or NULL where there is none. Nothing that could block or never end is read.
+ */
+static char *read_file(Arena *a, const char *path, size_t *size)
+{
+    struct stat st;
+    if (!*path || stat(path, &st) || !S_ISREG(st.st_mode) || st.st_size < 1 ||
+        st.st_size > LARGEST_SOURCE)
+        return NULL;
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    char *text = arena_alloc(a, (size_t)st.st_size + 1);
+    *size = fread(text, 1, (size_t)st.st_size, f);
+    fclose(f);
+    return *size ? text : NULL;
+}
+
+/* What stands in for a source that is not there: blanks, each line as long as the largest column
+ * the text names on it, so that every place can be told apart and is printed again as it was. */
+static char *blank_page(const Reader *r, size_t *size)
+{
+    VEC(uint32_t) width = {0};
+    *size = 0;
+    for (const char *p = r->start; (p = memchr(p, '@', (size_t)(r->end - p))) != NULL;) {
+        char *colon;
+        unsigned long line = strtoul(++p, &colon, 10);
+        unsigned long column = *colon == ':' ? strtoul(colon + 1, NULL, 10) : 0;
+        if (line < 1 || line > LARGEST_SOURCE / 16 || column < 1 || column > LARGEST_SOURCE)
+            continue;
+        while (width.n < line && ++*size)
+            vec_push(r->a, &width, 0);
+        uint32_t *w = &width.data[line - 1];
+        if (column <= *w || *size + column - *w > LARGEST_SOURCE)
+            continue;
+        *size += column - *w;
+        *w = (uint32_t)column;
+    }
+    char *text = arena_alloc(r->a, *size + 1), *to = text;
+    for (size_t i = 0; i < width.n; i++) {
+        memset(to, ' ', width.data[i]);
+        to += width.data[i];
+        *to++ = '\n';
+    }
+    return text;
+}
+
+/* The source the dump was made from, if it can be read. */
 static void open_source(Reader *r)
 {
-    enum { LINES = 20000, COLUMNS = 200, LARGEST = 64 << 20 };
+    size_t size;
     const char *path = r->m->source ? r->m->source : "";
-    FILE *f = *path ? fopen(path, "rb") : NULL;
-    char *text = NULL;
-    size_t size = 0;
-    if (f && fseek(f, 0, SEEK_END) == 0) {
-        long n = ftell(f);
-        rewind(f);
-        if (n > 0 && n < LARGEST) {
-            text = arena_alloc(r->a, (size_t)n + 1);
-            size = fread(text, 1, (size_t)n, f);
-        }
-    }
-    if (f)
-        fclose(f);
-    if (!text) {
-        size = (size_t)LINES * COLUMNS;
-        text = arena_alloc(r->a, size + 1);
-        memset(text, ' ', size);
-        for (int i = 1; i <= LINES; i++)
-            text[i * COLUMNS - 1] = '\n';
-    }
+    char *text = read_file(r->a, path, &size);
+    if (!text)
+        text = blank_page(r, &size);
     r->source = diag_add_file(r->m->diag, path, text, size);
     vec_push(r->a, &r->line_start, 0);
     for (size_t i = 0; i < size; i++)

@@ -110,10 +110,10 @@ static void define(Reader *r, const char *name, Span s, Value v)
 {
     Name n = name_intern(r->m->names, name);
     while (r->by_name.n <= n)
-        vec_push(r->a, &r->by_name, 0);
-    if (r->by_name.data[n])
+        vec_push(r->a, &r->by_name, (Label){0});
+    if (r->by_name.data[n].fn == r->fn)
         text_wrong(r, s, 406, "'%%%s' is defined twice", name);
-    r->by_name.data[n] = v;
+    r->by_name.data[n] = (Label){v, r->fn};
     r->m->values.data[v].name = name_intern_n(r->m->names, name, label_stem(name, strlen(name)));
 }
 
@@ -122,10 +122,10 @@ static Value read_value(Reader *r)
     if (r->t.kind != TOK_value)
         text_wrong(r, r->t.span, 402, "%s is expected here", "a value");
     Name n = name_intern(r->m->names, r->t.text);
-    if (n >= r->by_name.n || !r->by_name.data[n])
+    if (n >= r->by_name.n || r->by_name.data[n].fn != r->fn)
         text_wrong(r, r->t.span, 407, "'%%%s' is not defined above", r->t.text);
     text_next(r);
-    return r->by_name.data[n];
+    return r->by_name.data[n].value;
 }
 
 static void read_region(Reader *r, Region *region, int depth);
@@ -247,7 +247,7 @@ static void read_fn(Reader *r)
     Fn *f = NEW(r->a, Fn);
     text_want_mark(r, '@');
     f->name = text_want_name(r);
-    r->by_name.n = 0;
+    r->fn++;
     text_want_mark(r, '{');
     while (text_take_word(r, "role")) {
         FnArg a = {.role = (ArgRole)text_want_choice(r, arg_roles, 7)};

@@ -76,7 +76,7 @@ static void print_dim(const Module *m, Dim d, FILE *out)
 static void print_type(const Module *m, const Type *t, FILE *out)
 {
     fprintf(out, "%s[", dtype_name(t->dtype));
-    for (int i = 0; i < t->rank; i++) {
+    for (int i = 0; i < t->rank && i < MAX_RANK; i++) { /* messages show types that are none */
         if (i)
             fputs(", ", out);
         print_dim(m, t->dims[i], out);
@@ -114,13 +114,15 @@ static bool name_is_free(Printer *p, const char *s, Name *n)
     return *n > before;
 }
 
-/* The hint, without a number that the parser would take for one of ours: labels end in ".N" where a
+/* The hint, without the numbers that the parser would take for ours: labels end in ".N" where a
  * name comes again, and reading one gives the hint back. */
 static const char *label_base(Printer *p, Value v, const char *otherwise)
 {
     Name hint = p->m->values.data[v].name;
     const char *s = hint ? name_str(p->m->names, hint) : otherwise;
-    size_t n = label_stem(s, strlen(s));
+    size_t n = strlen(s), stem;
+    while ((stem = label_stem(s, n)) < n)
+        n = stem;
     return s[n] ? arena_strndup(p->tmp, s, n) : s;
 }
 
@@ -222,18 +224,27 @@ static void print_attrs(const Module *m, const Ins *i, FILE *out)
     fputc('}', out);
 }
 
-static void print_region(Printer *p, const Region *r, int depth);
+static void print_region(const Printer *p, const Region *r, int depth);
 
-static void print_ins(Printer *p, const Ins *i, int depth)
+static void print_place(const Module *m, Span s, FILE *out)
+{
+    int line, column;
+    if (!s.file)
+        return;
+    diag_locate(m->diag, s, &line, &column);
+    fprintf(out, " @%d:%d", line, column);
+}
+
+/* All of an instruction but its region and the end of the line. */
+static void print_head(const Printer *p, const Ins *i)
 {
     FILE *out = p->out;
-    fprintf(out, "%*s", depth * 2, "");
     for (uint32_t k = 0; k < i->nout; k++) {
         if (k)
             fputs(", ", out);
         print_value(p, i->out[k]);
         fputs(": ", out);
-        print_type(p->m, type_of(p->m, i->out[k]), out);
+        print_type(p->m, type_of(p->m, i->out[k] < p->m->values.n ? i->out[k] : 0), out);
     }
     fprintf(out, "%s%s", i->nout ? " = " : "", op_info[i->op].name);
     for (uint32_t k = 0; k < i->nin; k++) {
@@ -241,11 +252,7 @@ static void print_ins(Printer *p, const Ins *i, int depth)
         print_value(p, i->in[k]);
     }
     print_attrs(p->m, i, out);
-    if (i->span.file) {
-        int line, column;
-        diag_locate(p->m->diag, i->span, &line, &column);
-        fprintf(out, " @%d:%d", line, column);
-    }
+    print_place(p->m, i->span, out);
     if (i->path) {
         fputs(" in ", out);
         print_string(out, name_str(p->m->names, i->path));
@@ -256,15 +263,21 @@ static void print_ins(Printer *p, const Ins *i, int depth)
     }
     if (i->backward)
         fputs(" backward", out);
-    if (i->body) {
-        fputs(" {\n", out);
-        print_region(p, i->body, depth + 1);
-        fprintf(out, "%*s}", depth * 2, "");
-    }
-    fputc('\n', out);
 }
 
-static void print_region(Printer *p, const Region *r, int depth)
+static void print_ins(const Printer *p, const Ins *i, int depth)
+{
+    fprintf(p->out, "%*s", depth * 2, "");
+    print_head(p, i);
+    if (i->body) {
+        fputs(" {\n", p->out);
+        print_region(p, i->body, depth + 1);
+        fprintf(p->out, "%*s}", depth * 2, "");
+    }
+    fputc('\n', p->out);
+}
+
+static void print_region(const Printer *p, const Region *r, int depth)
 {
     for (size_t i = 0; i < r->args.n; i++) {
         fprintf(p->out, "%*sarg ", depth * 2, "");
@@ -290,7 +303,9 @@ static const char *const result_roles[] = {"loss", "norm", "logits", "grad", "up
 
 static void print_fn(Printer *p, const Fn *f)
 {
-    fprintf(p->out, "\nfn @%s {\n", name_str(p->m->names, f->name));
+    fputs("\nfn @", p->out);
+    print_name(p->out, name_str(p->m->names, f->name));
+    fputs(" {\n", p->out);
     for (size_t i = 0; i < f->args.n; i++) {
         fprintf(p->out, "  role %s", arg_roles[f->args.data[i].role]);
         if (f->args.data[i].role <= ARG_state) {
@@ -337,11 +352,7 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     print_real(out, t->a);
     fputc(' ', out);
     print_real(out, t->b);
-    if (t->span.file) {
-        int line, column;
-        diag_locate(m->diag, t->span, &line, &column);
-        fprintf(out, " @%d:%d", line, column);
-    }
+    print_place(m, t->span, out);
     fputc('\n', out);
 }
 
@@ -378,11 +389,7 @@ static void print_header(const Module *m, FILE *out)
     fprintf(out, " microbatch %lld recompute %s assert_peak ", (long long)m->layout.microbatch,
             m->layout.recompute == RECOMPUTE_auto ? "auto" : "none");
     print_real(out, m->layout.assert_peak);
-    if (m->layout.assert_span.file) {
-        int line, column;
-        diag_locate(m->diag, m->layout.assert_span, &line, &column);
-        fprintf(out, " @%d:%d", line, column);
-    }
+    print_place(m, m->layout.assert_span, out);
     fputc('\n', out);
 }
 
@@ -401,6 +408,7 @@ void ir_print(const Module *m, FILE *out)
     }
 }
 
+/* What a broken instruction refers to may not exist: such a value is printed as %?. */
 void ir_print_ins(const Module *m, const Ins *i, FILE *out)
 {
     Arena *tmp = arena_new();
@@ -409,10 +417,11 @@ void ir_print_ins(const Module *m, const Ins *i, FILE *out)
     for (uint32_t k = 0; k < i->nin; k++)
         if (i->in[k] < m->values.n && !p.label[i->in[k]])
             give_label(&p, i->in[k], "v");
-    if (i->body)
-        name_region(&p, i->body, "a");
     for (uint32_t k = 0; k < i->nout; k++)
-        give_label(&p, i->out[k], op_info[i->op].name);
-    print_ins(&p, i, 1);
+        if (i->out[k] < m->values.n)
+            give_label(&p, i->out[k], op_info[i->op].name);
+    fputs("  ", out);
+    print_head(&p, i);
+    fputs(i->body ? " { ... }\n" : "\n", out);
     arena_free(tmp);
 }

@@ -21,13 +21,19 @@ typedef struct Token {
     Span span;
 } Token;
 
+typedef struct Label {
+    Value value;
+    uint32_t fn; /* in which function; a label of another one is free */
+} Label;
+
 typedef struct Reader {
     Module *m;
     Arena *a;
     const char *start, *at, *end;
     uint32_t file;
     Token t;                  /* the next token */
-    VEC(Value) by_name;       /* value of each name, valid in the function being read */
+    VEC(Label) by_name;       /* per name: the value last called so */
+    uint32_t fn;              /* functions before the one being read, and 1 */
     uint32_t source;          /* file that @line:column speaks of, 0 until needed */
     VEC(uint32_t) line_start; /* its lines */
     jmp_buf fail;

@@ -4,14 +4,18 @@
  * that one run shows all there are. */
 #include "ir/ir.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
 typedef struct Verifier {
     const Module *m;
     FILE *out;
+    Arena *tmp;
     const char *fn;
-    bool *seen; /* per value: its definition was passed and is in scope */
+    /* A function and each fused kernel is an island, numbered from 1: nothing from outside is seen.
+     * `seen`, per value: the island in which its definition was passed and is in scope, or 0. */
+    uint32_t *seen, island, islands;
     int broken;
 } Verifier;
 
@@ -60,18 +64,23 @@ static void check_type(Verifier *v, const Ins *i, const Type *t)
  * sees its own values only. */
 static void check_use(Verifier *v, const Ins *i, Value x)
 {
-    if (x == 0 || x >= v->m->values.n || !v->seen[x])
+    if (x == 0 || x >= v->m->values.n || v->seen[x] != v->island)
         broken(v, i, 2, "value %u is used where it is not defined", x);
 }
 
+/* I3: a value has one definition, and instructions, regions and values know where they stand. */
 static void define(Verifier *v, const Ins *i, Value x, const Ins *def, const Region *home)
 {
+    if (x == 0 || x >= v->m->values.n) {
+        broken(v, i, 3, "value %u does not exist", x);
+        return;
+    }
     const ValueInfo *info = &v->m->values.data[x];
     if (v->seen[x])
         broken(v, i, 3, "value %u is defined twice", x);
     if (info->def != def || info->home != home)
         broken(v, i, 3, "value %u does not know where it is defined", x);
-    v->seen[x] = true;
+    v->seen[x] = v->island;
     check_type(v, i, &info->type);
 }
 
@@ -85,13 +94,37 @@ static bool superset(const Type *big, const Type *small)
     return true;
 }
 
+/* The dtypes that const, iota, random and cast may choose for their result. */
+static bool may_choose(Op op, DType t)
+{
+    switch (op) {
+    case OP_const:
+    case OP_cast:
+        return true;
+    case OP_iota:
+        return dtype_is_float(t) || t == DT_i32;
+    default:
+        return op == OP_random && dtype_is_float(t);
+    }
+}
+
+static bool holds(DType t, double x)
+{
+    if (dtype_is_float(t))
+        return true;
+    double most = t == DT_bool ? 1 : t == DT_i32 ? INT32_MAX : 0x1p53;
+    return x == trunc(x) && x <= most && x >= (t == DT_bool ? 0 : -most - (t == DT_i32));
+}
+
 /* I4: result types are those of the op's rule, up to the order of dims; `copy` may add dims. const,
- * iota, random and cast choose their dtype, random its dims. */
+ * iota, random and cast choose their dtype, random its dims; a constant is a number of its dtype.
+ */
 static void check_types(Verifier *v, const Ins *i)
 {
-    Type want[8];
-    if (i->nin > 8 || i->nout > 8) {
-        broken(v, i, 4, "too many operands");
+    Type want[8] = {0};
+    int results = op_info[i->op].results;
+    if (i->nin > 8 || i->nout != (uint32_t)results) {
+        broken(v, i, 4, "%u operands, %u results", i->nin, i->nout);
         return;
     }
     const char *wrong = type_check((Module *)v->m, i->op, &i->attrs, (int)i->nin, i->in, 8, want);
@@ -101,15 +134,15 @@ static void check_types(Verifier *v, const Ins *i)
     }
     for (uint32_t k = 0; k < i->nout; k++) {
         const Type *t = type_of(v->m, i->out[k]);
-        bool any_dtype =
-            i->op == OP_const || i->op == OP_iota || i->op == OP_random || i->op == OP_cast;
-        if (!any_dtype && t->dtype != want[k].dtype)
+        if (t->dtype != want[k].dtype && !may_choose(i->op, t->dtype))
             broken(v, i, 4, "the result is %s, by the rule %s", dtype_name(t->dtype),
                    dtype_name(want[k].dtype));
         if (i->op == OP_copy ? !superset(t, &want[k])
                              : i->op != OP_random && !type_same_dims(t, &want[k]))
             broken(v, i, 4, "the result has not the dims of the rule");
     }
+    if (i->op == OP_const && !holds(type_of(v->m, i->out[0])->dtype, i->attrs.value))
+        broken(v, i, 4, "%g is no %s", i->attrs.value, dtype_name(type_of(v->m, i->out[0])->dtype));
 }
 
 static void check_region(Verifier *v, const Region *r, const Ins *owner, const Region *parent);
@@ -155,7 +188,7 @@ static void check_repeat(Verifier *v, const Ins *i)
     }
 }
 
-/* I6: a fused body is isolated, holds FUSE ops only, and fits operands and results. */
+/* I6: a fused body holds FUSE ops only, fits operands and results, and is of a kind there is. */
 static void check_fused(Verifier *v, const Ins *i)
 {
     const Region *b = i->body;
@@ -172,39 +205,54 @@ static void check_fused(Verifier *v, const Ins *i)
     for (size_t k = 0; k < b->ins.n; k++)
         if (!op_is(b->ins.data[k]->op, FUSE))
             broken(v, i, 6, "fused: %s cannot be in a kernel", op_info[b->ins.data[k]->op].name);
+    const char *kind = str(v, i->attrs.kind);
+    if (strcmp(kind, "map") && strcmp(kind, "row") && strcmp(kind, "col"))
+        broken(v, i, 6, "fused: no kernel is of the kind '%s'", kind);
+}
+
+static void check_body(Verifier *v, const Ins *i, const Region *home)
+{
+    int before = v->broken;
+    uint32_t island = v->island;
+    if (i->op == OP_fused)
+        v->island = ++v->islands;
+    check_region(v, i->body, i, home);
+    v->island = island;
+    if (v->broken == before)
+        i->op == OP_repeat ? check_repeat(v, i) : check_fused(v, i);
 }
 
 static void check_ins(Verifier *v, const Ins *i, const Region *home)
 {
-    for (uint32_t k = 0; k < i->nin; k++)
+    bool body = i->op == OP_repeat || i->op == OP_fused, exist = true;
+    for (uint32_t k = 0; k < i->nin; k++) {
         check_use(v, i, i->in[k]);
-    if (i->home != home)
-        broken(v, i, 3, "the instruction does not know its region");
-    bool body = i->op == OP_repeat || i->op == OP_fused;
-    if (body != (i->body != NULL)) {
-        broken(v, i, 5, "a region where there is none, or none where there is one");
-        return;
-    }
-    int before = v->broken;
-    for (uint32_t k = 0; k < i->nin; k++)
-        if (i->in[k] == 0 || i->in[k] >= v->m->values.n)
-            return;
-    if (body) {
-        bool *seen = v->seen;
-        size_t n = v->m->values.n;
-        bool *inner = NEW_ARRAY(v->m->arena, bool, n);
-        if (i->op == OP_repeat)
-            memcpy(inner, seen, n);
-        v->seen = inner;
-        check_region(v, i->body, i, home);
-        v->seen = seen;
-        if (v->broken == before)
-            i->op == OP_repeat ? check_repeat(v, i) : check_fused(v, i);
-    } else {
-        check_types(v, i);
+        exist &= i->in[k] != 0 && i->in[k] < v->m->values.n;
     }
     for (uint32_t k = 0; k < i->nout; k++)
+        exist &= i->out[k] != 0 && i->out[k] < v->m->values.n;
+    if (i->home != home)
+        broken(v, i, 3, "the instruction does not know its region");
+    if (body != (i->body != NULL))
+        broken(v, i, 5, "a region where there is none, or none where there is one");
+    else if (body && exist)
+        check_body(v, i, home);
+    else if (exist)
+        check_types(v, i);
+    for (uint32_t k = 0; k < i->nout; k++)
         define(v, i, i->out[k], i, home);
+}
+
+/* Whatever a region defines is out of scope after it. */
+static void forget(Verifier *v, const Region *r)
+{
+    for (size_t k = 0; k < r->args.n; k++)
+        if (r->args.data[k] < v->m->values.n)
+            v->seen[r->args.data[k]] = 0;
+    for (size_t k = 0; k < r->ins.n; k++)
+        for (uint32_t o = 0; o < r->ins.data[k]->nout; o++)
+            if (r->ins.data[k]->out[o] < v->m->values.n)
+                v->seen[r->ins.data[k]->out[o]] = 0;
 }
 
 static void check_region(Verifier *v, const Region *r, const Ins *owner, const Region *parent)
@@ -217,6 +265,7 @@ static void check_region(Verifier *v, const Region *r, const Ins *owner, const R
         check_ins(v, r->ins.data[k], r);
     for (size_t k = 0; k < r->results.n; k++)
         check_use(v, owner, r->results.data[k]);
+    forget(v, r);
 }
 
 static bool scalar(const Type *t, DType want)
@@ -224,76 +273,149 @@ static bool scalar(const Type *t, DType want)
     return t->rank == 0 && t->dtype == want;
 }
 
-/* I7: roles fit: a parameter or state argument, an update and a gradient have the tensor's type;
- * the scalars theirs. */
-static void check_roles(Verifier *v, const Fn *f)
+static bool arg_fits(const Module *m, FnArg a, const Type *t)
 {
     static const DType scalars[] = {
         [ARG_lr] = DT_f64, [ARG_step] = DT_i64, [ARG_seed] = DT_i64, [ARG_pos] = DT_i32};
+    if (a.role == ARG_tokens)
+        return t->dtype == DT_i32;
+    if (a.role > ARG_state)
+        return scalar(t, scalars[a.role]);
+    return a.tensor < m->tensors.n && type_equal(t, &m->tensors.data[a.tensor].type) &&
+           (m->tensors.data[a.tensor].slot != 0) == (a.role == ARG_state);
+}
+
+static bool result_fits(const Module *m, FnResult r, const Type *t)
+{
+    if (r.role <= RES_norm)
+        return scalar(t, DT_f64);
+    if (r.role == RES_logits)
+        return dtype_is_float(t->dtype);
+    return r.tensor < m->tensors.n && type_equal(t, &m->tensors.data[r.tensor].type) &&
+           !(r.role == RES_grad && m->tensors.data[r.tensor].slot);
+}
+
+/* I7: roles fit: a parameter or state argument, an update and a gradient have the tensor's type and
+ * come once; the scalars have theirs. */
+static void check_roles(Verifier *v, const Fn *f)
+{
+    size_t n = v->m->tensors.n;
     if (f->args.n != f->body->args.n || f->results.n != f->body->results.n) {
         broken(v, NULL, 7, "not one role for each argument and result");
         return;
     }
+    bool *given = NEW_ARRAY(v->tmp, bool, n), *taken = NEW_ARRAY(v->tmp, bool, n * 2);
     for (size_t k = 0; k < f->args.n; k++) {
-        const Type *t = type_of(v->m, f->body->args.data[k]);
-        ArgRole role = f->args.data[k].role;
-        bool ok = role <= ARG_state
-                      ? f->args.data[k].tensor < v->m->tensors.n &&
-                            type_equal(t, &v->m->tensors.data[f->args.data[k].tensor].type)
-                  : role == ARG_tokens ? t->dtype == DT_i32
-                                       : scalar(t, scalars[role]);
-        if (!ok)
+        FnArg a = f->args.data[k];
+        Value x = f->body->args.data[k];
+        if (x == 0 || x >= v->m->values.n)
+            continue; /* I3 */
+        if (!arg_fits(v->m, a, type_of(v->m, x)))
             broken(v, NULL, 7, "argument %zu has not the type of its role", k);
+        else if (a.role <= ARG_state && given[a.tensor])
+            broken(v, NULL, 7, "argument %zu is a tensor that came before", k);
+        else if (a.role <= ARG_state)
+            given[a.tensor] = true;
     }
     for (size_t k = 0; k < f->results.n; k++) {
+        FnResult r = f->results.data[k];
         Value x = f->body->results.data[k];
         if (x == 0 || x >= v->m->values.n)
-            continue;
-        const Type *t = type_of(v->m, x);
-        FnResult res = f->results.data[k];
-        bool ok = res.role <= RES_norm ? scalar(t, DT_f64)
-                  : res.role == RES_logits
-                      ? dtype_is_float(t->dtype)
-                      : res.tensor < v->m->tensors.n &&
-                            type_equal(t, &v->m->tensors.data[res.tensor].type);
-        if (!ok)
+            continue; /* I2 */
+        size_t at = r.tensor * 2 + (r.role == RES_grad);
+        if (!result_fits(v->m, r, type_of(v->m, x)))
             broken(v, NULL, 7, "result %zu has not the type of its role", k);
+        else if (r.role >= RES_grad && taken[at])
+            broken(v, NULL, 7, "result %zu is of a tensor that came before", k);
+        else if (r.role >= RES_grad)
+            taken[at] = true;
     }
 }
 
-/* I8: a tensor's external form is a permutation of its dims that are not stacked, merged in groups
- * that cover it; padding only adds. */
-static void check_tensor(Verifier *v, const Tensor *t)
+static bool external_form(const Tensor *t)
 {
+    int rank = t->type.rank - t->stacked, merged = 0;
     unsigned seen = 0;
-    int merged = 0;
-    check_type(v, NULL, &t->type);
-    for (int k = 0; k < t->type.rank - t->stacked; k++)
-        seen |= 1u << t->order[k];
-    for (int k = 0; k < t->external_rank; k++)
+    if (t->stacked < 0 || rank < 0 || t->external_rank < 0 || t->external_rank > MAX_RANK)
+        return false;
+    for (int k = 0; k < rank; k++)
+        seen |= t->order[k] < MAX_RANK ? 1u << t->order[k] : 0;
+    for (int k = 0; k < t->external_rank; k++) {
         merged += t->merge[k];
-    if (seen != ((1u << t->type.rank) - 1) - ((1u << t->stacked) - 1) ||
-        merged != t->type.rank - t->stacked || t->parameter >= v->m->tensors.n)
+        if (!t->merge[k])
+            return false;
+    }
+    return seen == ((1u << t->type.rank) - 1) - ((1u << t->stacked) - 1) && merged == rank;
+}
+
+/* I8: a tensor's external form is a permutation of its dims that are not stacked, merged in groups
+ * that cover it; padding only adds. A parameter is its own, a state that of a parameter of its
+ * dims. */
+static void check_tensor(Verifier *v, uint32_t at)
+{
+    const Tensor *t = &v->m->tensors.data[at];
+    int before = v->broken;
+    check_type(v, NULL, &t->type);
+    if (v->broken > before)
+        return;
+    if (!external_form(t))
         broken(v, NULL, 8, "tensor '%s' has no external form", str(v, t->name));
     for (int k = 0; k < t->type.rank; k++)
         if (t->valid[k] < 1 || t->valid[k] > t->type.dims[k].size)
             broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
                    (long long)t->valid[k], (long long)t->type.dims[k].size);
+    const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
+    if (!p || p->slot || (!t->slot && p != t) || !type_same_dims(&p->type, &t->type))
+        broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));
+}
+
+/* I9: functions and tensors have names, each its own. */
+static void check_names(Verifier *v)
+{
+    size_t n = name_count(v->m->names) + 1;
+    bool *tensor = NEW_ARRAY(v->tmp, bool, n), *fn = NEW_ARRAY(v->tmp, bool, n);
+    for (size_t i = 0; i < v->m->tensors.n; i++) {
+        Name name = v->m->tensors.data[i].name;
+        if (!name || tensor[name])
+            broken(v, NULL, 9, "tensor %zu is called '%s', as another", i, str(v, name));
+        tensor[name] = true;
+    }
+    for (size_t i = 0; i < v->m->fns.n; i++) {
+        Name name = v->m->fns.data[i]->name;
+        if (!name || fn[name])
+            broken(v, NULL, 9, "function %zu is called '%s', as another", i, str(v, name));
+        fn[name] = true;
+    }
+}
+
+/* I10: the program computes in f32 or f64; microbatches of one size make up the batch. */
+static void check_header(Verifier *v)
+{
+    const Module *m = v->m;
+    int64_t part = m->layout.microbatch;
+    if (m->train.compute != DT_f32 && m->train.compute != DT_f64)
+        broken(v, NULL, 10, "the program computes in %s", dtype_name(m->train.compute));
+    if (part < 1 || m->batch.size < 1 || m->batch.size % part)
+        broken(v, NULL, 10, "microbatches of %lld for a batch of %lld", (long long)part,
+               (long long)m->batch.size);
 }
 
 int ir_verify(const Module *m, FILE *out)
 {
-    Verifier v = {.m = m, .out = out, .fn = "module"};
+    Verifier v = {.m = m, .out = out, .fn = "module", .tmp = arena_new()};
+    check_header(&v);
+    check_names(&v);
     for (size_t i = 0; i < m->tensors.n; i++)
-        check_tensor(&v, &m->tensors.data[i]);
-    if (v.broken)
-        return v.broken;
-    for (size_t i = 0; i < m->fns.n; i++) {
+        check_tensor(&v, (uint32_t)i);
+    v.seen = NEW_ARRAY(v.tmp, uint32_t, m->values.n);
+    size_t nfns = v.broken ? 0 : m->fns.n; /* roles speak of tensors */
+    for (size_t i = 0; i < nfns; i++) {
         const Fn *f = m->fns.data[i];
         v.fn = str(&v, f->name);
-        v.seen = NEW_ARRAY(m->arena, bool, m->values.n);
+        v.island = ++v.islands;
         check_region(&v, f->body, NULL, NULL);
         check_roles(&v, f);
     }
+    arena_free(v.tmp);
     return v.broken;
 }

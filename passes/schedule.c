@@ -19,19 +19,6 @@ _Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what)
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-static const char *action_name(const Sched *s, const Ins *i, const Operand *op, int noperands)
-{
-    if (!i)
-        return "move";
-    const char *path = name_str(s->m->names, i->path), *base = op_info[i->op].name;
-    for (int k = 0; k < noperands; k++)
-        if (op[k].write && op[k].value && s->m->values.data[op[k].value].name) {
-            base = name_str(s->m->names, s->m->values.data[op[k].value].name);
-            break;
-        }
-    return *path ? arena_printf(s->m->arena, "%s.%s", path, base) : base;
-}
-
 static int current_loop(const Sched *s)
 {
     int depth = 0;
@@ -55,7 +42,8 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
         memcpy(a.operand, op, (size_t)noperands * sizeof *op);
     if (kind != ACT_loop && kind != ACT_end)
         a.id = s->p->nactions++;
-    a.name = name_intern(s->m->names, action_name(s, i, op, noperands));
+    if (a.id != UINT32_MAX)
+        a.name = action_name(s, i, op, noperands);
     if (i) {
         a.span = i->span;
         a.path = i->path;

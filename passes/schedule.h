@@ -63,6 +63,9 @@ typedef struct Sched {
 /* schedule.c */
 _Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what);
 
+/* schedule_name.c: unique in its program */
+Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands);
+
 /* schedule_store.c: storage */
 uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v);
 Loc loc_dense(uint32_t buffer, const Type *t);

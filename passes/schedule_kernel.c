@@ -219,8 +219,33 @@ static void call_partial(Sched *s, const Kernel *whole, int64_t chunks, double f
     launch(s, &sum, moved(&sum) / 4);
 }
 
+/* Nothing but zeros: no kernel is made for that. */
+static bool is_zero(const Sched *s, const Ins *i)
+{
+    if (i->nin || i->nout != 1 || type_elements(type_of(s->m, i->out[0])) == 1)
+        return false;
+    for (size_t k = 0; k < i->body->ins.n; k++) {
+        const Ins *b = i->body->ins.data[k];
+        if (b->op != OP_copy && b->op != OP_cast && (b->op != OP_const || b->attrs.value != 0))
+            return false;
+    }
+    return true;
+}
+
+static void call_zero(Sched *s, const Ins *i)
+{
+    Operand op = operand_of(s, i->out[0], false, true);
+    Action *a = action_new(s, ACT_zero, i, 1, &op);
+    a->bytes = type_bytes(&op.type);
+    price(s, a, 0, (double)a->bytes);
+}
+
 void call_kernel(Sched *s, const Ins *i, int home)
 {
+    if (is_zero(s, i)) {
+        call_zero(s, i);
+        return;
+    }
     Kernel k = kernel_of(s, i);
     double flops = ir_cost(s->m, i).flops;
     int64_t chunks = 1;

@@ -59,7 +59,11 @@ static const char *value_name(const Sched *s, Value v)
 Loc loc_new(Sched *s, Value v, int home)
 {
     const Type *t = type_of(s->m, v);
-    return loc_dense(buffer_new(s, value_name(s, v), owner_of(s, v), type_bytes(t), home, v), t);
+    Owner owner = owner_of(s, v);
+    const char *name = value_name(s, v);
+    if (owner == OWN_grads) /* it may be called like its parameter */
+        name = arena_printf(s->m->arena, "grad.%s", name);
+    return loc_dense(buffer_new(s, name, owner, type_bytes(t), home, v), t);
 }
 
 static bool place_equal(const Place *a, const Place *b)

@@ -10,18 +10,17 @@
 
 #include <cmocka.h>
 
-#define TENSOR(name, dims, rank, order, merge)                                                     \
-    "tensor \"" name "\" f32[" dims "] external \"" name                                           \
-    "\" slot \"\" of 0 stacked 0 valid [" rank "] order [" order "] merge [" merge                 \
-    "] init const 0 0\n"
+#define TENSOR(name, at, dims, rank, order, merge)                                                 \
+    "tensor \"" name "\" f32[" dims "] external \"" name "\" slot \"\" of " at                     \
+    " stacked 0 valid [" rank "] order [" order "] merge [" merge "] init const 0 0\n"
 
 static const char head[] =
     "mgir 1\nmodel \"\" source \"\"\nbatch b=2 seq s=2 vocab 7\n"
     "train adamw beta1 0.9 beta2 0.95 eps 1e-08 decay 0.1 momentum 0.9 clip 1 peak 0 floor 0 "
     "decay_rank 2 lr constant warmup 0 steps 0 compute f32\n"
     "layout \"\" device \"\" microbatch 2 recompute auto assert_peak 0\n" TENSOR(
-        "x", "i=4, j=3", "4, 3", "0, 1", "1, 1") TENSOR("y", "j=3", "3", "0", "1")
-        TENSOR("w", "l=2, i=4, j=3", "2, 4, 3", "0, 1, 2",
+        "x", "0", "i=4, j=3", "4, 3", "0, 1", "1, 1") TENSOR("y", "1", "j=3", "3", "0", "1")
+        TENSOR("w", "2", "l=2, i=4, j=3", "2, 4, 3", "0, 1, 2",
                "1, 1, 1") "fn @sample {\n"
                           "role param \"x\"\nrole param \"y\"\nrole param \"w\"\n"
                           "arg %x: f32[i=4, j=3]\narg %y: f32[j=3]\narg %w: f32[l=2, i=4, j=3]\n";

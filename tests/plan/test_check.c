@@ -126,9 +126,152 @@ static void random_graphs(void **state)
     }
 }
 
+/* ---- mistakes that change no number here, but would elsewhere ------------------------------- */
+
+typedef bool Lie(Plan *p); /* false: nothing to lie about */
+
+static bool about_peak(Plan *p)
+{
+    p->train->peak -= 64;
+    return true;
+}
+
+static bool about_bound(Plan *p)
+{
+    p->eval->live_bound += 64;
+    return true;
+}
+
+static bool about_arena(Plan *p)
+{
+    p->arena_bytes -= 64;
+    return true;
+}
+
+static bool about_persistent(Plan *p)
+{
+    p->persistent_bytes -= 64;
+    return true;
+}
+
+/* Emitted kernels are told which pointers are one. */
+static bool about_alias(Plan *p)
+{
+    for (size_t k = 0; k < p->kernels.n; k++)
+        for (int o = 0; o < p->kernels.data[k].noperands; o++)
+            if (p->kernels.data[k].alias[o] >= 0) {
+                p->kernels.data[k].alias[o] = -1;
+                return true;
+            }
+    return false;
+}
+
+static bool about_stream(Plan *p)
+{
+    p->train->actions.data[p->train->actions.n - 1].stream = 1;
+    return true;
+}
+
+static bool about_loop_around(Plan *p)
+{
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        if (p->train->actions.data[i].around >= 0) {
+            p->train->actions.data[i].around = -1;
+            return true;
+        }
+    return false;
+}
+
+static int guard_of(const Program *p)
+{
+    for (size_t i = 0; i < p->actions.n; i++)
+        if (p->actions.data[i].kind == ACT_guard)
+            return (int)i;
+    return -1;
+}
+
+/* The guard looks at one number twice. */
+static bool about_guard(Plan *p)
+{
+    Action *g = &p->train->actions.data[guard_of(p->train)];
+    g->operand[1] = g->operand[0];
+    return true;
+}
+
+/* An update runs before the guard. */
+static bool about_order(Plan *p)
+{
+    int g = guard_of(p->train), last = (int)p->train->actions.n - 1;
+    Action guard = p->train->actions.data[g];
+    for (int i = g; i < last; i++)
+        p->train->actions.data[i] = p->train->actions.data[i + 1];
+    p->train->actions.data[last] = guard;
+    for (size_t i = 0; i < p->buffers.n; i++) { /* nobody may say that it is not alive */
+        Buffer *b = &p->buffers.data[i];
+        b->first = b->persistent || b->program ? b->first : 0;
+        b->last = b->persistent || b->program ? b->last : last;
+    }
+    return true;
+}
+
+static void lies(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        Lie *lie;
+    } all[] = {{"peak", about_peak},
+               {"bound", about_bound},
+               {"arena", about_arena},
+               {"persistent", about_persistent},
+               {"alias", about_alias},
+               {"stream", about_stream},
+               {"loop", about_loop_around},
+               {"guard", about_guard},
+               {"update before guard", about_order}};
+    Trial x = {0};
+    open_model(&x.t, &small_models[3], DT_f64);
+    start(&x);
+    assert_int_equal(broken_in(x.p), 0);
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        Arena *a = arena_new();
+        Plan *bad = plan_copy(x.p, a);
+        assert_true(all[k].lie(bad));
+        if (!broken_in(bad))
+            fail_msg("not noticed: %s", all[k].what);
+        arena_free(a);
+    }
+    model_close(&x.t);
+}
+
+/* What is broken is said with the invariant, the action, the round and the values. */
+static void messages(void **state)
+{
+    (void)state;
+    Trial x = {0};
+    open_model(&x.t, &small_models[2], DT_f64);
+    start(&x);
+    Action *product = NULL;
+    for (size_t i = 0; i < x.p->train->actions.n && !product; i++)
+        if (x.p->train->actions.data[i].kind == ACT_gemm)
+            product = &x.p->train->actions.data[i];
+    assert_non_null(product);
+    product->operand[0].at = product->operand[2].at;
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    assert_true(plan_check(x.p, f) > 0);
+    fclose(f);
+    assert_non_null(strstr(text, "plan: P3 is broken in train, action "));
+    assert_non_null(strstr(text, "'layers.self_attn.wq' layers=0: reads element 0 of "));
+    free(text);
+    model_close(&x.t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped), cmocka_unit_test(random_programs),
-                                       cmocka_unit_test(random_graphs)};
+                                       cmocka_unit_test(random_graphs), cmocka_unit_test(lies),
+                                       cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

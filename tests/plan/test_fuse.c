@@ -12,10 +12,9 @@
 
 #include <cmocka.h>
 
-#define TENSOR(name, type, valid, order, merge)                                                    \
-    "tensor \"" name "\" f32[" type "] external \"" name                                           \
-    "\" slot \"\" of 0 stacked 0 valid [" valid "] order [" order "] merge [" merge                \
-    "] init const 0 0\n"
+#define TENSOR(name, at, type, valid, order, merge)                                                \
+    "tensor \"" name "\" f32[" type "] external \"" name "\" slot \"\" of " at                     \
+    " stacked 0 valid [" valid "] order [" order "] merge [" merge "] init const 0 0\n"
 #define BSH "f32[b=16, s=64, h=128]"
 #define BS  "f32[b=16, s=64]"
 
@@ -24,10 +23,10 @@ static const char head[] =
     "train adamw beta1 0.9 beta2 0.95 eps 1e-08 decay 0.1 momentum 0.9 clip 1 peak 0 floor 0 "
     "decay_rank 2 lr constant warmup 0 steps 0 compute f32\n"
     "layout \"\" device \"\" microbatch 16 recompute auto assert_peak 0\n" TENSOR(
-        "x", "b=16, s=64, h=128", "16, 64, 128", "0, 1, 2", "1, 1, 1")
-        TENSOR("y", "b=16, s=64, h=128", "16, 64, 128", "0, 1, 2", "1, 1, 1")
-            TENSOR("g", "h=128", "128", "0", "1") TENSOR("p", "s=64", "64", "0", "1")
-                TENSOR("w", "h=128, k=128", "128, 128", "0, 1",
+        "x", "0", "b=16, s=64, h=128", "16, 64, 128", "0, 1, 2", "1, 1, 1")
+        TENSOR("y", "1", "b=16, s=64, h=128", "16, 64, 128", "0, 1, 2", "1, 1, 1")
+            TENSOR("g", "2", "h=128", "128", "0", "1") TENSOR("p", "3", "s=64", "64", "0", "1")
+                TENSOR("w", "4", "h=128, k=128", "128, 128", "0, 1",
                        "1, 1") "fn @sample {\nrole param \"x\"\nrole param \"y\"\nrole param "
                                "\"g\"\nrole param \"p\"\n"
                                "role param \"w\"\n"
