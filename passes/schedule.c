@@ -81,6 +81,14 @@ void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at)
     price(s, a, 0, 2 * (double)bytes);
 }
 
+/* Copies v to where it is wanted if it is not there already. */
+static void emit_move(Sched *s, const Move *mv, const Ins *at)
+{
+    Loc from = locate(s, mv->from);
+    if (!loc_equal(&from, &mv->to, type_of(s->m, mv->from)->rank))
+        emit_copy(s, mv->from, &mv->to, at);
+}
+
 /* ---- regions --------------------------------------------------------------------------------- */
 
 static void schedule_region(Sched *s, Region *r, const Want *target, int home);
@@ -213,7 +221,7 @@ static void emit_loop(Sched *s, const Ins *i)
     for (uint32_t k = 0; k < i->nout; k++)
         s->loc[i->out[k]] = lp->share[k] >= 0 ? locate(s, i->in[lp->share[k]]) : lp->out[k];
     for (size_t k = 0; k < lp->after.n; k++)
-        emit_copy(s, lp->after.data[k].from, &lp->after.data[k].to, i);
+        emit_move(s, &lp->after.data[k], i);
 }
 
 /* Copies v aside: from here on it is in a buffer of its own. */
@@ -248,12 +256,9 @@ static void emit_moves(Sched *s, const Moves *moves, int home)
             if (k != pick && !done[k] &&
                 locate(s, moves->data[k].from).at.buffer == moves->data[pick].to.at.buffer)
                 set_aside(s, moves->data[k].from, home);
-        const Move *mv = &moves->data[pick];
-        Loc from = locate(s, mv->from);
         done[pick] = true;
         left--;
-        if (!loc_equal(&from, &mv->to, type_of(s->m, mv->from)->rank))
-            emit_copy(s, mv->from, &mv->to, NULL);
+        emit_move(s, &moves->data[pick], NULL);
     }
 }
 

@@ -19,12 +19,14 @@ typedef struct Loc {
 
 /* A place a value should be computed in. `free_from`: the last position (in its region) at which
  * what is there is still read; an instruction at just that position may take it over if it reads
- * `occupant` in place. */
+ * `occupant` in place. `start`: an accumulating instruction's result belongs there, and the value
+ * only starts it: if it cannot be computed there, the instruction copies it. */
 typedef struct Want {
     bool set;
     Loc to;
     int free_from;
     Value occupant;
+    bool start;
 } Want;
 
 /* A value that could not be computed where it is wanted. */

@@ -242,7 +242,7 @@ static void copy_out(LoopMaker *l, uint32_t k)
     Sched *s = l->p->s;
     Value out = l->i->out[k];
     const Want *w = &s->want[out];
-    if (!w->set)
+    if (!w->set || w->start)
         return;
     Move m = {out, w->to};
     if (w->free_from < l->at)
@@ -291,10 +291,10 @@ static void plan_shared(LoopMaker *l, uint32_t k, int j)
     Value xs = l->i->in[j], out = l->i->out[k];
     Want *w = &s->want[out];
     l->lp->share[k] = j;
-    if (w->set && s->loc[xs].known) { /* an argument: is it what is wanted? */
-        if (!loc_equal(&s->loc[xs], &w->to, type_of(s->m, out)->rank))
-            copy_out(l, k);
-    } else if (w->set && !ask(l->p, xs, w)) {
+    if (w->set) { /* which is no copy if it turns out to be where it is wanted */
+        Want start = *w;
+        start.start = true;
+        ask(l->p, xs, &start);
         copy_out(l, k);
     }
     w->set = false;
@@ -369,16 +369,36 @@ static bool region_reads(const Module *m, const Region *r, Value v)
     return false;
 }
 
-/* Is carried value k's start value of no use but to start it? */
-static bool only_starts(const LoopMaker *l, uint32_t k)
+/* Is the start value of carried value k of a loop, the instruction at `at`, of no use but to start
+ * it? */
+static bool only_starts(const Planner *p, const Ins *loop, int at, uint32_t k)
 {
-    const Module *m = l->p->s->m;
-    Value init = l->i->in[k];
-    if (l->p->last[init] != l->at || region_reads(m, l->i->body, init))
+    const Module *m = p->s->m;
+    Value init = loop->in[k];
+    if (p->last[init] != at || region_reads(m, loop->body, init))
         return false;
-    for (uint32_t n = 0; n < l->i->nin; n++)
-        if (n != k && view_of(m, l->i->in[n]).root == init)
+    for (uint32_t n = 0; n < loop->nin; n++)
+        if (n != k && view_of(m, loop->in[n]).root == init)
             return false;
+    return true;
+}
+
+/* Can a loop go on in the place w with carried value k, because what is there starts it? */
+static bool starts_there(const Planner *p, const Ins *loop, int at, uint32_t k, const Want *w)
+{
+    return w->occupant && w->free_from == at && loop->in[k] == w->occupant &&
+           loop->body->results.data[k] != loop->body->args.data[k] && only_starts(p, loop, at, k);
+}
+
+/* Could v have been computed in the place w? Not if it was before that place is free. */
+static bool too_early(const Planner *p, Value v, const Want *w)
+{
+    const Ins *d = p->s->m->values.data[v].def;
+    if (!owns_storage(p, v) || p->def[v] > w->free_from)
+        return false;
+    for (uint32_t k = 0; d->op == OP_repeat && k < d->attrs.carried; k++)
+        if (d->out[k] == v)
+            return !starts_there(p, d, p->def[v], k, w);
     return true;
 }
 
@@ -399,14 +419,16 @@ static void plan_carried(LoopMaker *l, uint32_t k)
             plan_chain(l, k, j);
             return;
         }
-    const Want *w = free_want(l, k);
-    bool early = w && owns_storage(l->p, init) && l->p->def[init] <= w->free_from;
-    Loc place = w && !early ? w->to : loc_new(s, out, l->p->home);
-    if (!(w && !early))
+    const Want *w = &s->want[out];
+    bool here = w->set && starts_there(l->p, l->i, l->at, k, w);
+    bool fill = here || (w->set && w->free_from < l->at && !too_early(l->p, init, w));
+    Loc place = fill ? w->to : loc_new(s, out, l->p->home);
+    if (!fill)
         copy_out(l, k);
-    Want in = {.to = place, .free_from = w && !early ? w->free_from : -1};
+    Want in = {
+        .to = place, .free_from = fill ? w->free_from : -1, .occupant = fill ? w->occupant : 0};
     s->want[out].set = false;
-    lp->copy_in[k] = !only_starts(l, k) || !ask(l->p, init, &in);
+    lp->copy_in[k] = !here && (!only_starts(l->p, l->i, l->at, k) || !ask(l->p, init, &in));
     lp->start[k] = lp->arg[k] = lp->out[k] = place;
     lp->target[k] =
         (Want){.set = true, .to = place, .free_from = l->body_last[arg], .occupant = arg};
@@ -454,6 +476,7 @@ static void pass_want_on(Planner *p, const Ins *i, int at)
     if (!c || !p->s->want[v].set || p->last[c] != at || p->s->want[v].occupant == c)
         return;
     Want w = p->s->want[v];
+    w.start = true;
     ask(p, c, &w);
 }
 

@@ -177,11 +177,24 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
     return true;
 }
 
+static double greatest(const Tensor64 *x)
+{
+    double most = 0;
+    for (int64_t i = 0; i < type_elements(&x->type); i++)
+        most = fmax(most, fabs(x->data[i]));
+    return most;
+}
+
 double worst_difference(const Fn *fn, const Tensor64 *x, const Tensor64 *y, size_t *which)
 {
-    double worst = 0;
+    double worst = 0, all = 0;
+    for (size_t i = 0; i < fn->results.n; i++)
+        all = fmax(all, greatest(&x[i]));
     for (size_t i = 0; i < fn->results.n; i++) {
+        double size = greatest(&x[i]);
         double d = difference(&x[i], &y[i]);
+        if (size > 0 && size < 1e-6 * all)
+            d *= size / (1e-6 * all);
         if (!(d <= worst)) {
             worst = isnan(d) ? INFINITY : d;
             *which = i;

@@ -41,7 +41,9 @@ Run interpret(Model *t, const char *fn, uint64_t seed);
 /* The same through the plan, in an arena that starts as NaN: writes the arguments, runs, reads the
  * results. False: ended by the guard. */
 bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena, Tensor64 *results);
-/* The greatest difference of two runs' results, and which it is. */
+/* The greatest difference of two runs' results, and which it is; relative to the result's greatest
+ * element, but never to less than a millionth of the run's: a result that terms of the run's size
+ * cancelled down to is as exact as they are. */
 double worst_difference(const Fn *fn, const Tensor64 *x, const Tensor64 *y, size_t *which);
 
 unsigned char *arena_of_nan(const Plan *p); /* to be freed */
