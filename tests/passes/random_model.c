@@ -172,7 +172,6 @@ typedef struct Context {
     Loop *loop;
     Value slot, shared;
     Value sum; /* a scalar that grows along the way and is added to the loss */
-    int depth;
 } Context;
 
 static Value block(Draw *d, Context *c, Value x);
@@ -199,7 +198,7 @@ static Value looped(Draw *d, Context *c, Value x, Dim dim, int n)
     Value carried[] = {region_arg(m, l.body, *type_of(m, x), 0),
                        region_arg(m, l.body, *type_of(m, c->sum), 0)};
     Value index = value_new(m, l.body, SCALAR(DT_i32), 0);
-    Context in = {&l, index, c->shared, carried[1], c->depth + 1};
+    Context in = {&l, index, c->shared, carried[1]};
     vec_push(a, &l.in, x);
     vec_push(a, &l.in, c->sum);
     d->b = &inner;
@@ -221,7 +220,8 @@ static Value looped(Draw *d, Context *c, Value x, Dim dim, int n)
 
 static Value block(Draw *d, Context *c, Value x)
 {
-    switch (draw_int(&d->rng, c->depth > 1 ? 6 : 7)) {
+    bool within = c->loop && c->loop->dim.name == d->inner.name; /* no loop over a dim in its own */
+    switch (draw_int(&d->rng, within ? 6 : 7)) {
     case 0:
         return mlp(d, c->loop, x);
     case 1:
@@ -282,7 +282,7 @@ void random_model(Model *t, uint64_t seed)
     Value embed = param(&d, TYPE(d.f, d.vocab, d.hid), 0);
     Value shared = param(&d, TYPE(d.f, d.hid, dim_of(t, "out", 4)), 0);
     Value x = embedded(&d, tokens, embed);
-    Context c = {NULL, build_const(d.b, DT_i32, 0), shared, num(&d, 0), 0};
+    Context c = {NULL, build_const(d.b, DT_i32, 0), shared, num(&d, 0)};
     x = looped(&d, &c, with_shared(&d, shared, x), d.layers, 1 + draw_int(&d.rng, 3));
     x = blocks(&d, &c, x, draw_int(&d.rng, 2));
     Value unembed = draw_int(&d.rng, 2) ? embed : param(&d, TYPE(d.f, d.vocab, d.hid), 0);

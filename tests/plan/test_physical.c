@@ -72,7 +72,7 @@ static void shipped_f32(void **state)
 static void random_programs(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 40; seed++)
+    for (uint64_t seed = 1; seed <= 200; seed++)
         for (int micro = 2; micro <= 4; micro += 2) {
             Model t;
             open_random(&t, seed, micro, DT_f64);
