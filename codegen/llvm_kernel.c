@@ -1,12 +1,14 @@
 /* llvm_kernel.c - one fused instruction as one LLVM function.
  *
- *   void NAME(ptr p, i64 begin, i64 end)          unpacks the pointers and calls
- *   void NAME.body(ptr noalias ..., i64, i64)     for u in [begin, end): one unit of work
+ *   void NAME(ptr p, i64 begin, i64 end)    unpacks the pointers; for u in [begin, end) calls
+ *   void NAME.unit(ptr noalias ..., i64 u)  one unit of work
  *
- * The code written here is scalar loops; LLVM's vectoriser widens them. A value of the body is
- * evaluated where it is needed, by recursion from the results: an environment says which index each
- * dim has, a memo keeps what was already computed at these indices. Reductions are evaluated in
- * loops of their own, stage by stage, and stay in registers. */
+ * The two stay apart: a unit's bits may not depend on which others its thread runs, as they would
+ * if the loop over short units were widened, its remainder rounding in other places. The code
+ * written here is scalar loops; LLVM's vectoriser widens them. A value of the body is evaluated
+ * where it is needed, by recursion from the results: an environment says which index each dim has,
+ * a memo keeps what was already computed at these indices. Reductions are evaluated in loops of
+ * their own, stage by stage, and stay in registers. */
 #include "codegen/llvm_body.h"
 
 #include <string.h>
@@ -31,11 +33,10 @@ static void unit_map(Gen *g, const Env *e, LLVMValueRef block)
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static void units(Gen *g, LLVMValueRef begin, LLVMValueRef end)
+static void unit(Gen *g, LLVMValueRef u)
 {
     LLVMBuilderRef b = g->l->b;
-    LoopCode loop = gen_loop_begin(g, begin, end);
-    LLVMValueRef rest = loop.index, block = NULL;
+    LLVMValueRef rest = u, block = NULL;
     Env e = {0};
     if (g->nest.block) {
         block = LLVMBuildSRem(b, rest, gen_int(g, g->nest.blocks), "");
@@ -47,7 +48,7 @@ static void units(Gen *g, LLVMValueRef begin, LLVMValueRef end)
         rest = i ? LLVMBuildSDiv(b, rest, size, "") : rest;
     }
     if (g->k->phase == PHASE_partial)
-        gen_unit_partial(g, &e, loop.index);
+        gen_unit_partial(g, &e, u);
     else if (g->nest.kind == NEST_combine)
         gen_unit_combine(g, &e, block);
     else if (g->nest.kind == NEST_row)
@@ -56,7 +57,6 @@ static void units(Gen *g, LLVMValueRef begin, LLVMValueRef end)
         gen_unit_col(g, &e);
     else
         unit_map(g, &e, block);
-    gen_loop_end(g, &loop);
 }
 
 static void no_alias(LlvmModule *l, LLVMValueRef f, int n)
@@ -66,23 +66,28 @@ static void no_alias(LlvmModule *l, LLVMValueRef f, int n)
         LLVMAddAttributeAtIndex(f, (unsigned)i + 1, LLVMCreateEnumAttribute(l->c, kind, 0));
 }
 
+static void mark(LlvmModule *l, LLVMValueRef f, const char *attribute)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(attribute, strlen(attribute));
+    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(l->c, kind, 0));
+}
+
 static void function_marks(LlvmModule *l, LLVMValueRef f)
 {
     static const char width[] = "prefer-vector-width";
     const char *bits = arena_printf(l->arena, "%d", l->vector_bits ? l->vector_bits : 128);
-    unsigned kind = LLVMGetEnumAttributeKindForName("nounwind", 8);
-    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateEnumAttribute(l->c, kind, 0));
+    mark(l, f, "nounwind");
     LLVMAddAttributeAtIndex(
         f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
         LLVMCreateStringAttribute(l->c, width, sizeof width - 1, bits, (unsigned)strlen(bits)));
 }
 
-/* The function that holds the loops: one pointer for each operand that has memory of its own. */
-static int body_function(Gen *g, const char *name)
+/* The function of one unit: a pointer for each operand that has memory of its own, and the unit. */
+static int unit_function(Gen *g, const char *name)
 {
     LlvmModule *l = g->l;
-    LLVMTypeRef in[MAX_OPERANDS + 2];
+    LLVMTypeRef in[MAX_OPERANDS + 1];
     int slot[MAX_OPERANDS], n = 0;
     for (int i = 0; i < g->k->noperands; i++) {
         int alias = i >= g->k->nin ? g->k->alias[i] : -1;
@@ -90,18 +95,19 @@ static int body_function(Gen *g, const char *name)
         if (alias < 0)
             in[n++] = l->ptr;
     }
-    in[n] = in[n + 1] = l->i64;
-    g->fn = LLVMAddFunction(l->mod, arena_printf(l->arena, "%s.body", name),
-                            LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, (unsigned)n + 2, 0));
+    in[n] = l->i64;
+    g->fn = LLVMAddFunction(l->mod, arena_printf(l->arena, "%s.unit", name),
+                            LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, (unsigned)n + 1, 0));
     LLVMSetLinkage(g->fn, LLVMInternalLinkage);
     function_marks(l, g->fn);
+    mark(l, g->fn, "noinline");
     no_alias(l, g->fn, n);
     for (int i = 0; i < g->k->noperands; i++)
         g->pointer[i] = LLVMGetParam(g->fn, (unsigned)slot[i]);
     LLVMPositionBuilderAtEnd(l->b, gen_new_block(g, "entry"));
     LLVMBasicBlockRef start = gen_new_block(g, "start");
     LLVMPositionBuilderAtEnd(l->b, start);
-    units(g, LLVMGetParam(g->fn, (unsigned)n), LLVMGetParam(g->fn, (unsigned)n + 1));
+    unit(g, LLVMGetParam(g->fn, (unsigned)n));
     LLVMBuildRetVoid(l->b);
     LLVMPositionBuilderAtEnd(l->b, LLVMGetEntryBasicBlock(g->fn));
     LLVMBuildBr(l->b, start);
@@ -116,23 +122,25 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
     g.memo = NEW_ARRAY(l->arena, LLVMValueRef, n);
     g.reduced = NEW_ARRAY(l->arena, LLVMValueRef, n);
     g.stage = NEW_ARRAY(l->arena, int, n);
-    int pointers = body_function(&g, name);
+    int pointers = unit_function(&g, name);
 
     LLVMTypeRef in[3] = {l->ptr, l->i64, l->i64};
-    LLVMValueRef f =
-        LLVMAddFunction(l->mod, name, LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, 3, 0));
-    function_marks(l, f);
-    LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->c, f, "entry"));
-    LLVMValueRef args[MAX_OPERANDS + 2];
+    LLVMValueRef one = g.fn;
+    g.fn = LLVMAddFunction(l->mod, name, LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, 3, 0));
+    function_marks(l, g.fn);
+    LLVMPositionBuilderAtEnd(l->b, gen_new_block(&g, "entry"));
+    LLVMValueRef args[MAX_OPERANDS + 1];
     for (int i = 0, at = 0; i < k->noperands; i++) {
         if (i >= k->nin && k->alias[i] >= 0)
             continue;
-        LLVMValueRef index = LLVMConstInt(l->i64, (uint64_t)i, 0);
-        LLVMValueRef slot = LLVMBuildInBoundsGEP2(l->b, l->ptr, LLVMGetParam(f, 0), &index, 1, "");
+        LLVMValueRef index = gen_int(&g, i);
+        LLVMValueRef slot =
+            LLVMBuildInBoundsGEP2(l->b, l->ptr, LLVMGetParam(g.fn, 0), &index, 1, "");
         args[at++] = LLVMBuildLoad2(l->b, l->ptr, slot, "");
     }
-    args[pointers] = LLVMGetParam(f, 1);
-    args[pointers + 1] = LLVMGetParam(f, 2);
-    LLVMBuildCall2(l->b, LLVMGlobalGetValueType(g.fn), g.fn, args, (unsigned)pointers + 2, "");
+    LoopCode units = gen_loop_begin(&g, LLVMGetParam(g.fn, 1), LLVMGetParam(g.fn, 2));
+    args[pointers] = units.index;
+    LLVMBuildCall2(l->b, LLVMGlobalGetValueType(one), one, args, (unsigned)pointers + 1, "");
+    gen_loop_end(&g, &units);
     LLVMBuildRetVoid(l->b);
 }

@@ -242,17 +242,27 @@ static void interp_rotate(Interp *in, const Ins *i)
     } while (walk_next(&w));
 }
 
+/* Neumaier's compensated sum: exact to the last bits however many terms there are, so that what is
+ * compared with it is judged by its own rounding. */
 static void interp_sum(Interp *in, const Ins *i)
 {
     double *y = interp_out(in, i, 0);
     const double *x = interp_in(in, i, 0);
+    int64_t n = type_elements(out_type(in, i));
+    double *lost = interp_alloc(n, sizeof *lost);
     Walk w = walk_start();
     walk_dims(&w, in_type(in, i, 0));
     walk_tensor(&w, out_type(in, i));
     walk_tensor(&w, in_type(in, i, 0));
-    do
-        y[w.at[0]] += x[w.at[1]];
-    while (walk_next(&w));
+    do {
+        double s = y[w.at[0]], term = x[w.at[1]], sum = s + term;
+        lost[w.at[0]] += fabs(s) >= fabs(term) ? s - sum + term : term - sum + s;
+        y[w.at[0]] = sum;
+    } while (walk_next(&w));
+    for (int64_t k = 0; k < n; k++)
+        if (isfinite(lost[k])) /* not where a term or the sum is infinite */
+            y[k] += lost[k];
+    free(lost);
 }
 
 static void interp_rmax(Interp *in, const Ins *i)

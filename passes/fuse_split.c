@@ -76,15 +76,17 @@ static bool turn_max(Split *s, const Ins *i)
     return true;
 }
 
-static bool is_view(const Module *m, Value v)
+/* What stands for a value of the region as it was. */
+static Value now(const Split *s, Value v)
 {
-    const Ins *def = m->values.data[v].def;
-    return def && op_is(def->op, VIEW);
+    return v < s->old_values && s->replaced[v] ? s->replaced[v] : v;
 }
 
 static Value dense(Split *s, Value v)
 {
-    if (!is_view(s->m, v))
+    v = now(s, v);
+    const Ins *def = s->m->values.data[v].def;
+    if (!def || !op_is(def->op, VIEW))
         return v;
     Type t = *type_of(s->m, v);
     return build_typed(&s->b, OP_copy, NULL, 1, &v, 1, &t, NULL)->out[0];
@@ -129,8 +131,8 @@ static void drop_unchanged(Split *s, Ins *loop)
     uint32_t kept = 0, carried = (uint32_t)loop->attrs.carried;
     for (uint32_t k = 0; k < loop->nin || k < loop->nout || k < body->args.n; k++) {
         if (k < carried && body->results.data[k] == body->args.data[k]) {
-            Value start = loop->in[k], known = start < s->old_values ? s->replaced[start] : 0;
-            s->replaced[loop->out[k]] = s->replaced[body->args.data[k]] = known ? known : start;
+            Value start = now(s, loop->in[k]);
+            s->replaced[loop->out[k]] = s->replaced[body->args.data[k]] = start;
             loop->attrs.carried--;
             continue;
         }

@@ -194,9 +194,9 @@ static void place_dot(Products *p, Ins *dot)
     }
     Type want = *type_of(p->m, dot->out[0]);
     Value in[3] = {dot->in[0], dot->in[1], dot->nin == 3 ? dot->in[2] : 0};
-    for (int w = 0; w < 2; w++)
+    for (int w = 0; w < 2; w++) /* also of a view whose type is the one wanted: it becomes dense */
         if (c.copy[w])
-            in[w] = build_as(&p->b, in[w], c.type[w]);
+            in[w] = build_typed(&p->b, OP_copy, NULL, 1, &in[w], 1, &c.type[w], NULL)->out[0];
     Value r =
         build_typed(&p->b, OP_dot, &dot->attrs, keep ? 3 : 2, in, 1, &c.type[2], NULL)->out[0];
     p->m->values.data[r].name = p->m->values.data[dot->out[0]].name;

@@ -151,7 +151,8 @@ unsigned char *arena_of_nan(const Plan *p)
     return arena;
 }
 
-bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena, Tensor64 *results)
+bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena, Tensor64 *results,
+                 KernelRun *kernel, void *ctx)
 {
     const Fn *fn = like->fn;
     const Program *prog = program_of(p, fn);
@@ -163,7 +164,7 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
         for (int64_t e = 0; e < type_elements(type); e++)
             number_put(to, type->dtype, e, like->args[i].data[e]);
     }
-    if (!run_plan(p, prog, arena))
+    if (!run_plan(p, prog, arena, kernel, ctx))
         return false;
     for (size_t i = 0; i < fn->results.n; i++) {
         const Type *type = type_of(t->m, fn->body->results.data[i]);

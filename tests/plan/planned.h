@@ -5,6 +5,7 @@
 
 #include "ir/plan.h"
 #include "tests/passes/model.h"
+#include "tests/plan/run_plan.h"
 
 /* A shipped model made small. */
 typedef struct Small {
@@ -39,8 +40,9 @@ typedef struct Run {
 /* The interpreter's run of a function of t; `args` NULL: drawn from the seed. */
 Run interpret(Model *t, const char *fn, uint64_t seed);
 /* The same through the plan, in an arena that starts as NaN: writes the arguments, runs, reads the
- * results. False: ended by the guard. */
-bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena, Tensor64 *results);
+ * results. False: ended by the guard. kernel, ctx: as for run_plan. */
+bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena, Tensor64 *results,
+                 KernelRun *kernel, void *ctx);
 /* The greatest difference of two runs' results, and which it is; relative to the result's greatest
  * element, but never to less than a millionth of the run's: a result that terms of the run's size
  * cancelled down to is as exact as they are. */

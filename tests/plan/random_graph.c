@@ -8,13 +8,14 @@
 
 #include <cmocka.h>
 
-enum { POOL = 64, DIMS = 5, INSTRUCTIONS = 14, DEPTH = 2 };
+enum { POOL = 64, DIMS = GRAPH_DIMS, INSTRUCTIONS = 14, DEPTH = 2, ELEMENTS = 1 << 18 };
 
 typedef struct Graph {
     Model *t;
     Builder *b;
     uint64_t rng;
     int names;
+    DType f;
     Dim dim[DIMS];
 } Graph;
 
@@ -41,7 +42,7 @@ static Value get(Graph *g, const Pool *p)
 
 static Type random_type(Graph *g, int most)
 {
-    Type t = {.dtype = DT_f64};
+    Type t = {.dtype = g->f};
     int rank = any(g, most + 1), from = any(g, DIMS), step = 1 + any(g, 2) * 2;
     for (int i = 0; i < rank; i++) {
         Dim d = g->dim[(from + i * step) % DIMS];
@@ -58,18 +59,21 @@ static Value param(Graph *g, Type t)
     return add_param(g->t, name, t, 0);
 }
 
-/* Dims of one name have one size, but where a window cut them: such values do not meet. */
+/* Dims of one name have one size, but where a window cut them: such values do not meet; nor do
+ * those that span too much together. */
 static bool meet(const Module *m, Value a, Value b)
 {
     const Type *x = type_of(m, a), *y = type_of(m, b);
     int together = x->rank;
+    int64_t elements = type_elements(x);
     for (int i = 0; i < y->rank; i++) {
         int k = type_find(x, y->dims[i].name);
         if (k >= 0 && x->dims[k].size != y->dims[i].size)
             return false;
         together += k < 0;
+        elements *= k < 0 ? y->dims[i].size : 1;
     }
-    return together <= 4;
+    return together <= 4 && elements <= ELEMENTS;
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -195,11 +199,18 @@ static Value look_up(Graph *g, Value table)
     return build(g->b, OP_gather, &a, 2, in);
 }
 
+/* 0, 1, ... along a dim; over a long one as parts of it. */
+static Value small_iota(Graph *g)
+{
+    Dim d = g->dim[any(g, DIMS)];
+    Value x = build_iota(g->b, g->f, d);
+    return d.size <= 6 ? x : build2(g->b, OP_mul, x, build_const(g->b, g->f, 4 / (double)d.size));
+}
+
 static Value constant(Graph *g, Value x)
 {
     Type t = *type_of(g->b->m, x);
-    return any(g, 2) ? build_as(g->b, build_const(g->b, DT_f64, 0.25 * any(g, 3)), t)
-                     : build_iota(g->b, DT_f64, g->dim[any(g, DIMS)]);
+    return any(g, 2) ? build_as(g->b, build_const(g->b, g->f, 0.25 * any(g, 3)), t) : small_iota(g);
 }
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -229,7 +240,7 @@ static Value of_type(Graph *g, const Pool *p, Type t)
         if (within)
             return build_as(g->b, p->v[i], t);
     }
-    return build_as(g->b, build_const(g->b, DT_f64, 0.5), t);
+    return build_as(g->b, build_const(g->b, g->f, 0.5), t);
 }
 
 /* Carries one or two values, takes a slice, stacks up to three. */
@@ -257,7 +268,7 @@ static void loop(Graph *g, Pool *p, int depth)
     Value index = region_arg(m, inner.region, (Type){.dtype = DT_i32}, 0);
     g->b = &inner;
     if (any(g, 2))
-        put(g, &body, build_cast(&inner, index, DT_f64));
+        put(g, &body, build_cast(&inner, index, g->f));
     instructions(g, &body, depth + 1);
     for (int k = 0; k < carried; k++)
         give[k] = of_type(g, &body, *type_of(m, in[k]));
@@ -322,11 +333,25 @@ static void instructions(Graph *g, Pool *p, int depth)
     }
 }
 
-void random_graph(Model *t, uint64_t seed)
+const int64_t graph_small[GRAPH_DIMS] = {2, 3, 4, 6, 1};
+
+void graph_sizes(uint64_t *rng, int64_t sizes[GRAPH_DIMS])
+{
+    for (int i = 0; i < GRAPH_DIMS; i++)
+        sizes[i] = 1 + draw_int(rng, 3);
+    int at = draw_int(rng, GRAPH_DIMS);
+    if (draw_int(rng, 2)) {
+        sizes[at] = 4000 + draw_int(rng, 1200);
+    } else {
+        sizes[at] = 1 + draw_int(rng, 150);
+        sizes[(at + 1) % GRAPH_DIMS] = 1 + draw_int(rng, 70);
+    }
+}
+
+void random_graph(Model *t, uint64_t seed, DType f, const int64_t sizes[GRAPH_DIMS])
 {
     static const char *const names[DIMS] = {"a", "b", "c", "d", "e"};
-    static const int64_t sizes[DIMS] = {2, 3, 4, 6, 1};
-    Graph g = {.t = t, .b = &t->b, .rng = seed * 0x9e3779b97f4a7c15u};
+    Graph g = {.t = t, .b = &t->b, .rng = seed * 0x9e3779b97f4a7c15u, .f = f};
     Pool p = {0};
     for (int i = 0; i < DIMS; i++)
         g.dim[i] = dim_of(t, names[i], sizes[i]);
@@ -335,11 +360,12 @@ void random_graph(Model *t, uint64_t seed)
     instructions(&g, &p, 0);
     Value loss = 0;
     for (int i = 0; i < p.n; i++) {
-        if (type_of(t->m, p.v[i])->dtype != DT_f64 || any(&g, 3) == 0)
+        if (type_of(t->m, p.v[i])->dtype != f || any(&g, 3) == 0)
             continue;
         Value s = build1(&t->b, OP_tanh, sum_all(&t->b, p.v[i]));
         loss = loss ? build2(&t->b, OP_add, loss, s) : s;
     }
-    add_loss(t, loss ? loss : sum_all(&t->b, p.v[0]));
-    t->m->train.compute = DT_f64;
+    loss = loss ? loss : sum_all(&t->b, p.v[0]);
+    add_loss(t, f == DT_f64 ? loss : build_cast(&t->b, loss, DT_f64));
+    t->m->train.compute = f;
 }

@@ -48,6 +48,8 @@ typedef struct Runner {
     const Program *prog;
     unsigned char *arena;
     int64_t *round; /* per loop: its index now */
+    KernelRun *kernel;
+    void *ctx;
 } Runner;
 
 static void *address(const Runner *r, const Place *at)
@@ -71,56 +73,54 @@ static int64_t strided_element(const Operand *o, int64_t e)
     return at;
 }
 
-static Tensor64 load(const Runner *r, const Operand *o, const Type *as, Arena *a)
+static Tensor64 load(const void *from, const Operand *o, const Type *as, Arena *a)
 {
     Tensor64 t = {.type = *as};
     int64_t n = type_elements(as);
-    const void *from = address(r, &o->at);
     t.data = NEW_ARRAY(a, double, n);
     for (int64_t e = 0; e < n; e++)
         t.data[e] = number_at(from, o->type.dtype, strided_element(o, e));
     return t;
 }
 
-static void store(const Runner *r, const Operand *o, const double *x)
+static void store(void *to, const Operand *o, const double *x)
 {
-    void *to = address(r, &o->at);
     int64_t n = type_elements(&o->type);
     for (int64_t e = 0; e < n; e++)
         number_put(to, o->type.dtype, strided_element(o, e), x[e]);
 }
 
 /* Sums partial[chunks, kept] over the chunks. */
-static void combine(const Runner *r, const Action *act, const Kernel *k, Arena *a)
+static void combine(const Action *act, const Kernel *k, void *const *at, Arena *a)
 {
     int n = (int)k->ins->nout;
     for (int j = 0; j < n; j++) {
         const Operand *from = &act->operand[j], *to = &act->operand[n + j];
-        Tensor64 part = load(r, from, &from->type, a);
+        Tensor64 part = load(at[j], from, &from->type, a);
         int64_t kept = type_elements(&to->type);
         double *sum = NEW_ARRAY(a, double, kept);
         for (int64_t c = 0; c < k->chunks; c++)
             for (int64_t e = 0; e < kept; e++)
                 sum[e] += part.data[c * kept + e];
-        store(r, to, sum);
+        store(at[n + j], to, sum);
     }
 }
 
 /* How a sum is shared out to its chunks is the kernel's affair; here the first gets it all. */
-static void store_partial(const Runner *r, const Operand *o, const Tensor64 *x, Arena *a)
+static void store_partial(void *to, const Operand *o, const Tensor64 *x, Arena *a)
 {
     double *part = NEW_ARRAY(a, double, type_elements(&o->type));
     memcpy(part, x->data, (size_t)type_elements(&x->type) * sizeof *part);
-    store(r, o, part);
+    store(to, o, part);
 }
 
-static void run_kernel(const Runner *r, const Action *act)
+void interpret_kernel(const Plan *p, const Action *act, void *const *at)
 {
-    const Kernel *k = &r->p->kernels.data[act->kernel];
+    const Kernel *k = &p->kernels.data[act->kernel];
     const Region *body = k->ins->body;
     Arena *a = arena_new();
     if (k->phase == PHASE_combine) {
-        combine(r, act, k, a);
+        combine(act, k, at, a);
         arena_free(a);
         return;
     }
@@ -128,14 +128,14 @@ static void run_kernel(const Runner *r, const Action *act)
     Tensor64 *in = NEW_ARRAY(a, Tensor64, body->args.n);
     Tensor64 *out = NEW_ARRAY(a, Tensor64, body->results.n);
     for (size_t i = 0; i < body->args.n; i++)
-        in[i] = load(r, &act->operand[i], type_of(r->p->module, body->args.data[i]), a);
-    ir_interpret(r->p->module, &fn, in, out, a, false);
+        in[i] = load(at[i], &act->operand[i], type_of(p->module, body->args.data[i]), a);
+    ir_interpret(p->module, &fn, in, out, a, false);
     for (size_t i = 0; i < body->results.n; i++) {
-        const Operand *o = &act->operand[body->args.n + i];
+        size_t j = body->args.n + i;
         if (k->phase == PHASE_partial)
-            store_partial(r, o, &out[i], a);
+            store_partial(at[j], &act->operand[j], &out[i], a);
         else
-            store(r, o, out[i].data);
+            store(at[j], &act->operand[j], out[i].data);
     }
     arena_free(a);
 }
@@ -149,7 +149,7 @@ static bool run_action(const Runner *r, const Action *act)
         p[i] = address(r, &act->operand[i].at);
     switch (act->kind) {
     case ACT_kernel:
-        run_kernel(r, act);
+        r->kernel(r->ctx, r->p, act, p);
         return true;
     case ACT_gemm:
         run_gemm(&act->gemm, p);
@@ -212,9 +212,18 @@ static bool run_range(Runner *r, int from, int to)
     return true;
 }
 
-bool run_plan(const Plan *p, const Program *prog, unsigned char *arena)
+static void in_interpreter(void *ctx, const Plan *p, const Action *act, void *const *at)
 {
-    Runner r = {.p = p, .prog = prog, .arena = arena};
+    (void)ctx;
+    interpret_kernel(p, act, at);
+}
+
+bool run_plan(const Plan *p, const Program *prog, unsigned char *arena, KernelRun *kernel,
+              void *ctx)
+{
+    Runner r = {.p = p, .prog = prog, .arena = arena, .kernel = kernel, .ctx = ctx};
+    if (!kernel)
+        r.kernel = in_interpreter;
     r.round = calloc(prog->loops.n + 1, sizeof *r.round);
     bool done = run_range(&r, 0, (int)prog->actions.n);
     free(r.round);

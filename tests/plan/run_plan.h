@@ -13,7 +13,15 @@
 double number_at(const void *p, DType t, int64_t i);
 void number_put(void *p, DType t, int64_t i, double x);
 
-/* Runs all actions of a program. False: the guard ended it. */
-bool run_plan(const Plan *p, const Program *prog, unsigned char *arena);
+/* Runs a kernel's action on the memory of its operands, in the interpreter. */
+void interpret_kernel(const Plan *p, const Action *act, void *const *at);
+
+/* What runs the kernels; `ctx` is handed through. */
+typedef void KernelRun(void *ctx, const Plan *p, const Action *act, void *const *at);
+
+/* Runs all actions of a program, its kernels by `kernel` (NULL: interpret_kernel). False: the guard
+ * ended it. */
+bool run_plan(const Plan *p, const Program *prog, unsigned char *arena, KernelRun *kernel,
+              void *ctx);
 
 #endif

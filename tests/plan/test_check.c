@@ -27,7 +27,7 @@ static void run_all(Trial *x, const Plan *p, Tensor64 **results)
     for (int f = 0; f < 3; f++)
         if (x->run[f].fn) {
             results[f] = NEW_ARRAY(x->t.a, Tensor64, x->run[f].fn->results.n);
-            assert_true(run_planned(&x->t, p, &x->run[f], arena, results[f]));
+            assert_true(run_planned(&x->t, p, &x->run[f], arena, results[f], NULL, NULL));
         }
     free(arena);
 }
@@ -119,7 +119,7 @@ static void random_graphs(void **state)
     for (uint64_t seed = 1; seed <= 30; seed++) {
         Trial x = {0};
         model_open(&x.t);
-        random_graph(&x.t, seed);
+        random_graph(&x.t, seed, DT_f64, graph_small);
         start(&x);
         mutations(&x, "random graph", seed, 100);
         model_close(&x.t);

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -37,7 +38,7 @@ static void compare(Model *t, const char *what, int number, double tolerance)
         if (!after[f].fn)
             continue;
         Tensor64 *planned = NEW_ARRAY(t->a, Tensor64, after[f].fn->results.n);
-        assert_true(run_planned(t, p, &after[f], arena, planned));
+        assert_true(run_planned(t, p, &after[f], arena, planned, NULL, NULL));
         double d = worst_difference(after[f].fn, before[f].results, planned, &which);
         if (d > tolerance)
             fail_msg("%s %d, @%s: planned, result %zu is off by %.1e", what, number, functions[f],
@@ -72,7 +73,7 @@ static void shipped_f32(void **state)
 static void random_programs(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 200; seed++)
+    for (uint64_t seed = 200 * sample_turn() + 1, n = 0; n < 200; seed++, n++)
         for (int micro = 2; micro <= 4; micro += 2) {
             Model t;
             open_random(&t, seed, micro, DT_f64);
@@ -85,10 +86,16 @@ static void random_programs(void **state)
 static void random_graphs(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 1000; seed++) {
+    uint64_t turn = 1000 * sample_turn();
+    for (uint64_t seed = turn + 1; seed <= turn + 1000; seed++) {
         Model t;
+        int64_t sizes[GRAPH_DIMS];
+        memcpy(sizes, graph_small, sizeof sizes);
+        uint64_t rng = seed;
+        if (seed % 10 == 0)
+            graph_sizes(&rng, sizes);
         model_open(&t);
-        random_graph(&t, seed);
+        random_graph(&t, seed, DT_f64, sizes);
         if (seed % 2)
             must_pass(&t, pass_simplify);
         compare(&t, "random graph", (int)seed, 1e-10);
