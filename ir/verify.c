@@ -222,15 +222,22 @@ static void check_body(Verifier *v, const Ins *i, const Region *home)
         i->op == OP_repeat ? check_repeat(v, i) : check_fused(v, i);
 }
 
+/* Can the value's type be looked at? (If not, that is told where the value is defined.) */
+static bool sound(const Verifier *v, Value x)
+{
+    return x != 0 && x < v->m->values.n && type_of(v->m, x)->rank >= 0 &&
+           type_of(v->m, x)->rank <= MAX_RANK;
+}
+
 static void check_ins(Verifier *v, const Ins *i, const Region *home)
 {
     bool body = i->op == OP_repeat || i->op == OP_fused, exist = true;
     for (uint32_t k = 0; k < i->nin; k++) {
         check_use(v, i, i->in[k]);
-        exist &= i->in[k] != 0 && i->in[k] < v->m->values.n;
+        exist &= sound(v, i->in[k]);
     }
     for (uint32_t k = 0; k < i->nout; k++)
-        exist &= i->out[k] != 0 && i->out[k] < v->m->values.n;
+        exist &= sound(v, i->out[k]);
     if (i->home != home)
         broken(v, i, 3, "the instruction does not know its region");
     if (body != (i->body != NULL))

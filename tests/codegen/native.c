@@ -16,8 +16,15 @@ extern char **environ;
 
 static void link_library(const char *library, const char *object)
 {
-    char *argv[] = {"cc",   "-shared", "-Wl,-z,noexecstack", "-o", (char *)(uintptr_t)library,
-                    (char *)(uintptr_t)object, "-lmvec", "-lm", NULL};
+    char *argv[] = {"cc",
+                    "-shared",
+                    "-Wl,-z,noexecstack",
+                    "-o",
+                    (char *)(uintptr_t)library,
+                    (char *)(uintptr_t)object,
+                    "-lmvec",
+                    "-lm",
+                    NULL};
     pid_t pid;
     int status = -1;
     assert_int_equal(posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ), 0);

@@ -17,8 +17,8 @@
 typedef struct Comparison {
     Native native;
     uint64_t rng;
-    double epsilon;   /* of the floats */
-    bool poison;      /* puts NaN and infinities into what the kernel reads */
+    double epsilon; /* of the floats */
+    bool poison;    /* puts NaN and infinities into what the kernel reads */
     unsigned char *arena, *before, *want;
     int64_t bytes;
     long kernels[4], elements; /* seen: map, row, col, partial sums; and their results' elements */
@@ -35,7 +35,8 @@ static int64_t element(const Operand *o, int64_t e)
 }
 
 /* All units in random pieces, the pieces in random order. */
-static void run_in_pieces(Comparison *c, const Plan *p, const Action *act, void *const *at, int most)
+static void run_in_pieces(Comparison *c, const Plan *p, const Action *act, void *const *at,
+                          int most)
 {
     int64_t units = p->kernels.data[act->kernel].units, cut[17];
     int n = most > 1 ? 1 + draw_int(&c->rng, most) : 1;

@@ -17,6 +17,11 @@ class Same(mgctest.Case):
             self.assertEqual(first, self.emit(model(name), env={"MALLOC_PERTURB_": "77", "LC_ALL": "C"}))
             self.assertGreater(len(first.splitlines()), 100)
 
+    def test_short(self):
+        for name in sorted(os.listdir(MODELS)):
+            lines = self.emit(model(name), "--device=cpu2t").splitlines()
+            self.assertLess(len(lines), 1500, name)
+
     def test_kernels_and_plan_twice(self):
         for option in ("--emit=llvm", "--plan", "--plan=json", "--schedule", "--print-after=all"):
             first, second = (self.compiles(model("llama_mini.mg"), option).out for _ in range(2))

@@ -1,0 +1,190 @@
+/* How exact the functions of generated kernels are: against libm in long double, on floats of every
+ * size, as a kernel meets them (vectors and the remainder of a loop). Prints what it measured. */
+#include "tests/codegen/native.h"
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { N = 4099, ROUNDS = 64 };
+
+typedef struct Function {
+    Op op;
+    long double (*exact)(long double);
+    double ulp; /* at most, in either precision */
+} Function;
+
+static long double rsqrt_exact(long double x)
+{
+    return 1 / sqrtl(x);
+}
+static long double sigmoid_exact(long double x)
+{
+    return 1 / (1 + expl(-x));
+}
+static long double abs_exact(long double x)
+{
+    return fabsl(x);
+}
+static long double neg_exact(long double x)
+{
+    return -x;
+}
+
+/* libmvec promises 4 ulp; sigmoid adds a sum and a quotient to its exp. */
+static const Function functions[] = {
+    {OP_exp, expl, 4},         {OP_log, logl, 4},           {OP_tanh, tanhl, 4},
+    {OP_erf, erfl, 4},         {OP_sin, sinl, 4},           {OP_cos, cosl, 4},
+    {OP_sqrt, sqrtl, 0.5},     {OP_rsqrt, rsqrt_exact, 1.5}, {OP_sigmoid, sigmoid_exact, 5},
+    {OP_abs, abs_exact, 0},    {OP_neg, neg_exact, 0},
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+/* The kernel y = op x (or op(x, z)) on n elements, added to the plan. */
+static void add_kernel(Model *t, Plan *p, Op op, DType f, int nin)
+{
+    Type type = TYPE(f, dim_of(t, "n", N));
+    Region *body = region_new(t->m, t->fn->body);
+    Builder inner = t->b;
+    Value in[2], arg[2];
+    inner.region = body;
+    for (int i = 0; i < nin; i++) {
+        in[i] = value_new(t->m, t->fn->body, type, 0);
+        arg[i] = region_arg(t->m, body, type, 0);
+    }
+    Value y = build(&inner, op, NULL, nin, arg);
+    vec_push(t->a, &body->results, y);
+    Attrs a = {.kind = name_intern(t->m->names, "map")};
+    Kernel k = {.nin = nin, .nout = 1, .noperands = nin + 1};
+    k.ins = build_typed(&t->b, OP_fused, &a, nin, in, 1, &type, body);
+    k.name = name_intern(t->m->names, arena_printf(t->a, "k%zu", p->kernels.n));
+    for (int i = 0; i <= nin; i++) {
+        k.operand[i] = (Operand){.type = type, .stride = {1}, .read = i < nin, .write = i == nin};
+        k.alias[i] = -1;
+    }
+    kernel_nest(t->m, &k);
+    vec_push(t->a, &p->kernels, k);
+}
+
+static uint64_t next(uint64_t *state)
+{
+    return (uint64_t)(draw(state, 0, 1) * 9007199254740992.0) << 11 ^
+           (uint64_t)(draw(state, 0, 1) * 9007199254740992.0);
+}
+
+/* A float of any size that is not subnormal, sign included; every fourth near one. */
+static double any_float(uint64_t *state, DType f)
+{
+    uint64_t bits = next(state);
+    if (bits % 4 == 0)
+        return f == DT_f32 ? (double)(float)draw(state, -20, 20) : draw(state, -20, 20);
+    for (;; bits = next(state)) {
+        double x;
+        float single;
+        uint32_t low = (uint32_t)(bits >> 16);
+        memcpy(&x, &bits, sizeof x);
+        memcpy(&single, &low, sizeof single);
+        x = f == DT_f32 ? (double)single : x;
+        if (isfinite(x) && fabs(x) >= (f == DT_f32 ? FLT_MIN : DBL_MIN))
+            return x;
+    }
+}
+
+/* The distance of x from the exact y, in units in the last place of y rounded to f. */
+static double ulps(double x, long double y, DType f)
+{
+    double most = f == DT_f32 ? FLT_MAX : DBL_MAX, least = f == DT_f32 ? FLT_MIN : DBL_MIN;
+    if (isnan(y) || isnan(x))
+        return isnan(y) && isnan(x) ? 0 : INFINITY;
+    if (fabsl(y) > most) /* either is fine where the exact value is about the greatest float */
+        return isinf(x) || fabs(x) > most * 0.999 ? 0 : INFINITY;
+    if (isinf(x))
+        return fabsl(y) > most * 0.999 ? 0 : INFINITY;
+    if (fabsl(y) < least) /* subnormal: flushed to zero or not */
+        return fabs(x) <= least * 1.001 ? 0 : INFINITY;
+    int exponent;
+    frexpl(y, &exponent);
+    return (double)(fabsl((long double)x - y) /
+                    ldexpl(1, exponent - (f == DT_f32 ? FLT_MANT_DIG : DBL_MANT_DIG)));
+}
+
+/* The worst error of a kernel of one or two operands over many draws. */
+static double worst(Plan *p, const Native *native, size_t k, DType f, const Function *fn,
+                    double *where)
+{
+    int nin = p->kernels.data[k].nin;
+    size_t width = (size_t)dtype_bytes(f);
+    unsigned char *memory[3];
+    double most = 0;
+    uint64_t state = 77 + k + 1000 * sample_turn();
+    for (int i = 0; i <= nin; i++)
+        memory[i] = malloc(N * width);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int64_t e = 0; e < N; e++) {
+            number_put(memory[0], f, e,
+                       nin == 2 ? fabs(any_float(&state, f)) : any_float(&state, f));
+            if (nin == 2)
+                number_put(memory[1], f, e, draw(&state, -30, 30));
+        }
+        native->kernel[k]((void **)memory, 0, p->kernels.data[k].units);
+        for (int64_t e = 0; e < N; e++) {
+            double x = number_at(memory[0], f, e), y = number_at(memory[nin], f, e);
+            long double exact =
+                nin == 2 ? powl(x, number_at(memory[1], f, e)) : fn->exact((long double)x);
+            double d = ulps(y, exact, f);
+            if (d > most || isnan(d)) {
+                most = d;
+                *where = x;
+            }
+        }
+    }
+    for (int i = 0; i <= nin; i++)
+        free(memory[i]);
+    return most;
+}
+
+static void exact_enough(void **state)
+{
+    (void)state;
+    Model t;
+    Native native;
+    model_open(&t);
+    Plan p = {.module = t.m};
+    for (int f = 0; f < 2; f++) {
+        for (int k = 0; k < FUNCTIONS; k++)
+            add_kernel(&t, &p, functions[k].op, f ? DT_f64 : DT_f32, 1);
+        add_kernel(&t, &p, OP_pow, f ? DT_f64 : DT_f32, 2);
+    }
+    native_open(&native, &t, &p);
+    print_message("%-10s %8s %8s   ulp at most, of %d\n", "", "f32", "f64", N * ROUNDS);
+    bool right = true;
+    for (int k = 0; k <= FUNCTIONS; k++) {
+        double where[2] = {0}, off[2];
+        double most = k < FUNCTIONS ? functions[k].ulp : 4;
+        for (int f = 0; f < 2; f++)
+            off[f] = worst(&p, &native, (size_t)(f * (FUNCTIONS + 1) + k), f ? DT_f64 : DT_f32,
+                           &functions[k % FUNCTIONS], &where[f]);
+        print_message("%-10s %8.2f %8.2f\n", op_info[k < FUNCTIONS ? functions[k].op : OP_pow].name,
+                      off[0], off[1]);
+        for (int f = 0; f < 2; f++)
+            if (!(off[f] <= most)) {
+                print_message("  more than %g, at %.17g\n", most, where[f]);
+                right = false;
+            }
+    }
+    native_close(&native);
+    model_close(&t);
+    assert_true(right);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(exact_enough)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,43 @@
+"""The loops of the shipped models' kernels are vector code: where a kernel calls a function of libm
+for one element, that is the remainder of a loop that calls its vector variant, and arithmetic on
+floats is packed but for remainders and scalars."""
+
+import os
+import re
+import unittest
+
+import mgctest
+from mgctest import MODELS, model
+
+SCALARS = {"exp@PLT", "pow@PLT"}  # AdamW's bias corrections, once a step
+
+
+def units(assembly):
+    """Name and text of each unit function."""
+    for m in re.finditer(r'(?ms)^"?([\w.]+)\.unit"?:(.*?)^\.Lfunc_end', assembly):
+        yield m.group(1), m.group(2)
+
+
+class Vector(mgctest.Case):
+    @unittest.skipUnless(os.uname().machine == "x86_64", "x86-64 assembly")
+    def test_loops(self):
+        for name in sorted(os.listdir(MODELS)):
+            with self.subTest(name):
+                self.compiles(model(name), "--device=cpu2t", "--emit=source", "-o", name)
+                with open(self.path(f"{name}/kernels.s")) as f:
+                    kernels = dict(units(f.read()))
+                self.assertGreater(len(kernels), 10)
+                for kernel, text in kernels.items():
+                    calls = set(re.findall(r"call\w*\s+(\S+)", text))
+                    vector = {c.split("_")[-1] for c in calls if c.startswith("_ZGV")}
+                    alone = {c for c in calls if not c.startswith(("_ZGV", "mem"))} - SCALARS
+                    self.assertLessEqual(alone, vector, kernel)
+                    packed = re.findall(r"\bv?(?:mul|add|sub|div|fn?m(?:add|sub)\d{3})p[sd]\b", text)
+                    scalar = re.findall(r"\bv?(?:mul|add|sub|div|fn?m(?:add|sub)\d{3})s[sd]\b", text)
+                    # A sum of a few partial sums is scalar, and so is what is done once a step.
+                    if not kernel.startswith("k_sum") and not calls & SCALARS:
+                        self.assertLessEqual(len(scalar), 2 * len(packed) + 1, kernel)
+
+
+if __name__ == "__main__":
+    mgctest.main()
