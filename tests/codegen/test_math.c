@@ -39,10 +39,17 @@ static long double neg_exact(long double x)
 
 /* libmvec promises 4 ulp; sigmoid adds a sum and a quotient to its exp. */
 static const Function functions[] = {
-    {OP_exp, expl, 4},         {OP_log, logl, 4},           {OP_tanh, tanhl, 4},
-    {OP_erf, erfl, 4},         {OP_sin, sinl, 4},           {OP_cos, cosl, 4},
-    {OP_sqrt, sqrtl, 0.5},     {OP_rsqrt, rsqrt_exact, 1.5}, {OP_sigmoid, sigmoid_exact, 5},
-    {OP_abs, abs_exact, 0},    {OP_neg, neg_exact, 0},
+    {OP_exp, expl, 4},
+    {OP_log, logl, 4},
+    {OP_tanh, tanhl, 4},
+    {OP_erf, erfl, 4},
+    {OP_sin, sinl, 4},
+    {OP_cos, cosl, 4},
+    {OP_sqrt, sqrtl, 0.5},
+    {OP_rsqrt, rsqrt_exact, 1.5},
+    {OP_sigmoid, sigmoid_exact, 5},
+    {OP_abs, abs_exact, 0},
+    {OP_neg, neg_exact, 0},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 static const char *const hostile[] = {
-    "",       "int",  "a.b",   "a_b",      "a b",       "9",          "\"; system(\"rm\"); //",
-    "*/ x",   "/* x", "**//",  "a\\",      "?\?/",      "%s%n",       "\n#include \"x\"",
-    "a_b_2",  "a-b",  "\x7f\x80\xff", "\t\v", "trailing\\\n", "\303\244", "_Generic",
+    "",      "int",  "a.b",          "a_b",  "a b",          "9",        "\"; system(\"rm\"); //",
+    "*/ x",  "/* x", "**//",         "a\\",  "?\?/",         "%s%n",     "\n#include \"x\"",
+    "a_b_2", "a-b",  "\x7f\x80\xff", "\t\v", "trailing\\\n", "\303\244", "_Generic",
 };
 enum { HOSTILE = sizeof hostile / sizeof *hostile };
 
@@ -60,7 +60,8 @@ static size_t meaning(const char *literal, char *to)
         } else {
             for (int k = 1; k <= 3; k++)
                 assert_true(literal[k] >= '0' && literal[k] <= '7');
-            to[n++] = (char)((literal[1] - '0') << 6 | (literal[2] - '0') << 3 | (literal[3] - '0'));
+            to[n++] =
+                (char)((literal[1] - '0') << 6 | (literal[2] - '0') << 3 | (literal[3] - '0'));
             literal += 4;
         }
     }
