@@ -46,9 +46,11 @@ static void named(Split *s, const Ins *i, Value v)
 /* A sum that runs over innermost dims and others, and keeps some: two sums. */
 static bool split_sum(Split *s, const Ins *i)
 {
+    if (i->op != OP_sum)
+        return false;
     const Type *t = type_of(s->m, i->in[0]);
     DimList inner = inner_part(t, &i->attrs.over), outer = without(&i->attrs.over, &inner);
-    if (i->op != OP_sum || !inner.n || !outer.n || i->attrs.over.n == t->rank)
+    if (!inner.n || !outer.n || i->attrs.over.n == t->rank)
         return false;
     Attrs a = {.over = inner}, b = {.over = outer};
     Value v = build(&s->b, OP_sum, &a, 1, &i->in[0]);
@@ -60,9 +62,11 @@ static bool split_sum(Split *s, const Ins *i)
 /* A maximum over dims that are not innermost: of a transposed copy. */
 static bool turn_max(Split *s, const Ins *i)
 {
+    if (i->op != OP_rmax)
+        return false;
     const Type *t = type_of(s->m, i->in[0]);
     DimList inner = inner_part(t, &i->attrs.over);
-    if (i->op != OP_rmax || inner.n == i->attrs.over.n)
+    if (inner.n == i->attrs.over.n)
         return false;
     Type turned = *t;
     turned.rank = 0;
@@ -86,9 +90,10 @@ static Value dense(Split *s, Value v)
 {
     v = now(s, v);
     const Ins *def = s->m->values.data[v].def;
-    if (!def || !op_is(def->op, VIEW))
-        return v;
     Type t = *type_of(s->m, v);
+    View w = view_of(s->m, v); /* a slice of a view lies as that does */
+    if (!(def && op_is(def->op, VIEW)) && strides_are_dense(&t, w.stride))
+        return v;
     return build_typed(&s->b, OP_copy, NULL, 1, &v, 1, &t, NULL)->out[0];
 }
 
@@ -131,7 +136,7 @@ static void drop_unchanged(Split *s, Ins *loop)
     uint32_t kept = 0, carried = (uint32_t)loop->attrs.carried;
     for (uint32_t k = 0; k < loop->nin || k < loop->nout || k < body->args.n; k++) {
         if (k < carried && body->results.data[k] == body->args.data[k]) {
-            Value start = now(s, loop->in[k]);
+            Value start = dense(s, loop->in[k]); /* as the products made sure of what they read */
             s->replaced[loop->out[k]] = s->replaced[body->args.data[k]] = start;
             loop->attrs.carried--;
             continue;

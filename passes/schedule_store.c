@@ -145,13 +145,14 @@ static bool kernel_takes_over(const Module *m, const Ins *d, Value v, Value occu
 bool takes_over(const Module *m, const Ins *d, Value v, Value occupant)
 {
     uint32_t at = d->nin;
+    Value root = view_of(m, occupant).root;
     for (uint32_t k = 0; k < d->nin; k++)
-        if (d->in[k] == occupant) {
+        if (view_of(m, d->in[k]).root == root) {
             if (at < d->nin)
-                return false; /* read twice */
+                return false; /* read twice, perhaps through a view */
             at = k;
         }
-    if (at == d->nin)
+    if (at == d->nin || d->in[at] != occupant)
         return false;
     if (d->op == OP_fused)
         return kernel_takes_over(m, d, v, occupant);
@@ -251,6 +252,45 @@ static void copy_out(LoopMaker *l, uint32_t k)
         vec_push(s->tmp, l->p->moves, m);
 }
 
+/* Does anything in a region, or in the regions in it, read v, itself or through a view? */
+static bool region_reads(const Module *m, const Region *r, Value v)
+{
+    for (size_t n = 0; n < r->ins.n; n++) {
+        const Ins *i = r->ins.data[n];
+        for (uint32_t k = 0; k < i->nin; k++)
+            if (view_of(m, i->in[k]).root == v)
+                return true;
+        if (i->op == OP_repeat && region_reads(m, i->body, v))
+            return true;
+    }
+    for (size_t k = 0; k < r->results.n; k++)
+        if (view_of(m, r->results.data[k]).root == v)
+            return true;
+    return false;
+}
+
+/* Has the loop at position `at` operand k all to itself: is it read as that operand only, and not
+ * afterwards? */
+static bool only_operand(const Planner *p, const Ins *loop, int at, uint32_t k)
+{
+    const Module *m = p->s->m;
+    Value v = loop->in[k];
+    if (p->last[v] != at || region_reads(m, loop->body, v))
+        return false;
+    for (uint32_t n = 0; n < loop->nin; n++)
+        if (n != k && view_of(m, loop->in[n]).root == v)
+            return false;
+    return true;
+}
+
+static bool shared_already(const LoopMaker *l, uint32_t j)
+{
+    for (uint32_t k = 0; k < l->i->nout; k++)
+        if (l->lp->share[k] == (int)j)
+            return true;
+    return false;
+}
+
 /* The slice operand whose storage stacked result k can take over, or -1: the body adds to the slice
  * in place, and nobody reads the stack afterwards. */
 static int shared_operand(LoopMaker *l, uint32_t k)
@@ -266,7 +306,8 @@ static int shared_operand(LoopMaker *l, uint32_t k)
         size_t pos = 0;
         while (b->ins.data[pos] != d)
             pos++;
-        if (l->body_last[arg] != (int)pos || l->p->last[xs] != l->at ||
+        if (shared_already(l, j) || l->body_last[arg] != (int)pos ||
+            !only_operand(l->p, l->i, l->at, j) ||
             !type_equal(type_of(m, xs), type_of(m, l->i->out[k])))
             continue;
         bool writable = owns_storage(l->p, xs) || (arg_index(m, xs) >= 0 && l->p->r->owner &&
@@ -352,42 +393,11 @@ static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
     }
 }
 
-/* Does anything in a region, or in the regions in it, read v, itself or through a view? */
-static bool region_reads(const Module *m, const Region *r, Value v)
-{
-    for (size_t n = 0; n < r->ins.n; n++) {
-        const Ins *i = r->ins.data[n];
-        for (uint32_t k = 0; k < i->nin; k++)
-            if (view_of(m, i->in[k]).root == v)
-                return true;
-        if (i->op == OP_repeat && region_reads(m, i->body, v))
-            return true;
-    }
-    for (size_t k = 0; k < r->results.n; k++)
-        if (view_of(m, r->results.data[k]).root == v)
-            return true;
-    return false;
-}
-
-/* Is the start value of carried value k of a loop, the instruction at `at`, of no use but to start
- * it? */
-static bool only_starts(const Planner *p, const Ins *loop, int at, uint32_t k)
-{
-    const Module *m = p->s->m;
-    Value init = loop->in[k];
-    if (p->last[init] != at || region_reads(m, loop->body, init))
-        return false;
-    for (uint32_t n = 0; n < loop->nin; n++)
-        if (n != k && view_of(m, loop->in[n]).root == init)
-            return false;
-    return true;
-}
-
 /* Can a loop go on in the place w with carried value k, because what is there starts it? */
 static bool starts_there(const Planner *p, const Ins *loop, int at, uint32_t k, const Want *w)
 {
     return w->occupant && w->free_from == at && loop->in[k] == w->occupant &&
-           loop->body->results.data[k] != loop->body->args.data[k] && only_starts(p, loop, at, k);
+           loop->body->results.data[k] != loop->body->args.data[k] && only_operand(p, loop, at, k);
 }
 
 /* Could v have been computed in the place w? Not if it was before that place is free. */
@@ -428,7 +438,7 @@ static void plan_carried(LoopMaker *l, uint32_t k)
     Want in = {
         .to = place, .free_from = fill ? w->free_from : -1, .occupant = fill ? w->occupant : 0};
     s->want[out].set = false;
-    lp->copy_in[k] = !here && (!only_starts(l->p, l->i, l->at, k) || !ask(l->p, init, &in));
+    lp->copy_in[k] = !here && (!only_operand(l->p, l->i, l->at, k) || !ask(l->p, init, &in));
     lp->start[k] = lp->arg[k] = lp->out[k] = place;
     lp->target[k] =
         (Want){.set = true, .to = place, .free_from = l->body_last[arg], .occupant = arg};
