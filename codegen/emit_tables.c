@@ -413,6 +413,19 @@ static void named(const Emitter *e, const char *field, const char *text)
     fputs(",\n", e->out);
 }
 
+/* A text of several lines, one literal each. */
+static void named_lines(const Emitter *e, const char *field, const char *text)
+{
+    fprintf(e->out, "    .%s =", field);
+    for (const char *line = text; *line;) {
+        size_t n = strcspn(line, "\n") + 1;
+        fputs("\n        ", e->out);
+        emit_string(e->out, arena_strndup(e->a, line, n));
+        line += n;
+    }
+    fputs(",\n", e->out);
+}
+
 void emit_program(Emitter *e)
 {
     static const char *const lr[] = {"MG_LR_CONSTANT", "MG_LR_LINEAR", "MG_LR_COSINE"};
@@ -447,5 +460,7 @@ void emit_program(Emitter *e)
     emit_entry(e, "eval", p->eval);
     emit_entry(e, "sample", p->sample);
     named(e, "config", config_line(e));
+    if (e->m->config)
+        named_lines(e, "config_json", e->m->config);
     fputs("};\n", out);
 }

@@ -180,6 +180,7 @@ void warn_unused(Elab *e);
 void warn_unused_params(Elab *e, const Frame *f, size_t from);
 
 void read_train(Elab *e);
+void read_config(Elab *e); /* Module.config */
 void read_layout(Elab *e);
 
 /* Statements up to the end; *result is what `return` gave, poison without one. */

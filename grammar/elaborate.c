@@ -263,6 +263,7 @@ Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const Elab
     declare_globals(e);
     const Node *model = find_model(e);
     read_train(e);
+    read_config(e);
     e->compute = m->train.compute;
     bool input = model && check_input(e, model);
     read_layout(e);

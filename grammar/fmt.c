@@ -196,6 +196,20 @@ static void put_node(Fmt *f, const Node *n)
     case N_OVER:
         put_dims(f, "over ", &n->list);
         break;
+    case N_STRING:
+        put(f, "\"");
+        put(f, n->text);
+        put(f, "\"");
+        break;
+    case N_LIST:
+        put_enclosed(f, "[", &n->list, ", ", "]");
+        break;
+    case N_OBJECT:
+        put_enclosed(f, "{", &n->list, ", ", "}");
+        break;
+    case N_ASSIGN:
+        put_assigned(f, n);
+        break;
     case N_AXIS:
         put_name(f, n->name);
         if (n->list.n)

@@ -36,6 +36,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %token YYEOF 0 "the end of the file"
 %token START_FILE START_EXPRESSION RESUME
 %token DIM "dim" CONST "const" BLOCK "block" MODEL "model" TRAIN "train" LAYOUT "layout"
+%token CONFIG "config"
 %token PARAM "param" REPEAT "repeat" RETURN "return"
 %token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x"
 %token ARROW "->" LE "<=" GE ">=" EQ "==" NE "!="
@@ -47,9 +48,9 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %left '*' '/'
 %precedence NEGATED
 
-%type <node> item binding parameter parent statement number atom entry axis pad
+%type <node> json member item binding parameter parent statement number atom entry axis pad
 %type <node> expr sum term unary dot postfix primary call argument subscript group name
-%type <list> bindings parameters parameter_list statements names some_names external groups merged
+%type <list> fields jsons members bindings parameters parameter_list statements names some_names external groups merged
 %type <list> entries values pads exprs axes arguments argument_list subscripts dims
 %type <text> path
 %type <op> compare
@@ -78,6 +79,7 @@ item: "dim" bindings            { $$ = MAKE(@$, DIMS, .list = *$2); }
     | "layout" IDENT parent '{' entries '}'
                                 { $$ = MAKE(@$, LAYOUT, .name = $2, .at = @2, .body = @4.end, .a = $3,
                                             .more = *$5); }
+    | "config" '{' fields '}'   { $$ = MAKE(@$, CONFIG, .at = @1, .body = @2.end, .more = *$3); }
     | error RESUME              { $$ = NULL; yyerrok; }
 
 parent: %empty                  { $$ = NULL; }
@@ -191,6 +193,25 @@ axes: axis                      { $$ = list_new(p, $1); }
 
 axis: IDENT                     { $$ = MAKE(@$, AXIS, .name = $1, .at = @1); }
     | IDENT '(' arguments ')'   { $$ = MAKE(@$, AXIS, .name = $1, .at = @1, .list = *$3); }
+
+/* ---- config ------------------------------------------------------------------------------- */
+
+fields: %empty                  { $$ = list_new(p, NULL); }
+      | fields member           { $$ = list_add(p, $1, $2); if (p->deep) YYABORT; }
+      | fields error RESUME     { $$ = $1; yyerrok; }
+
+member: IDENT '=' json          { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a = $3); }
+
+members: member                 { $$ = list_new(p, $1); }
+       | members ',' member     { $$ = list_add(p, $1, $3); }
+
+json: expr
+    | STRING                    { $$ = MAKE(@$, STRING, .text = $1); }
+    | '[' jsons ']'             { $$ = MAKE(@$, LIST, .list = *$2); }
+    | '{' members '}'           { $$ = MAKE(@$, OBJECT, .list = *$2); }
+
+jsons: json                     { $$ = list_new(p, $1); }
+     | jsons ',' json           { $$ = list_add(p, $1, $3); }
 
 /* ---- expressions -------------------------------------------------------------------------- */
 

@@ -78,8 +78,9 @@ static Token next(Parse *p)
 static bool begins_item(const Parse *p, const Token *t)
 {
     bool margin = !t->span.begin || p->ast->text[t->span.begin - 1] == '\n';
-    return t->first && (t->kind == BLOCK || t->kind == MODEL || t->kind == TRAIN ||
-                        t->kind == LAYOUT || (margin && (t->kind == DIM || t->kind == CONST)));
+    return t->first &&
+           (t->kind == BLOCK || t->kind == MODEL || t->kind == TRAIN || t->kind == LAYOUT ||
+            t->kind == CONFIG || (margin && (t->kind == DIM || t->kind == CONST)));
 }
 
 static bool begins_statement(Parse *p, const Token *t)

@@ -43,6 +43,18 @@ block rope(x, along pos, over d, theta = 10000) {
     return x * cos(angle) + rotate(x, over d) * sin(angle)
 }
 
+# Llama 3.1's, for contexts longer than the `original`: what turns there less than `low` times turns
+# `factor` times slower, what turns more than `high` times as ever, and between them in between.
+block rope_llama3(x, along pos, over d, theta =, factor =, low = 1, high = 4, original =) {
+    half = d / 2
+    k = index(d)
+    i = k - select(k < half, 0, half)
+    rate = exp(i * (-2 * log(theta) / d))
+    kept = max(0, min(1, (rate * (original / 6.283185307179586) - low) / (high - low)))
+    angle = index(pos) * (rate * (kept + (1 - kept) / factor))
+    return x * cos(angle) + rotate(x, over d) * sin(angle)
+}
+
 block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), causal) {
     dim t = pos
     scores = (q @ k[pos -> t] over d) * scale

@@ -239,6 +239,7 @@ struct Module {
     VEC(Fn *) fns;
     Train train;
     Layout layout;
+    const char *config; /* config.json of its checkpoints, or NULL */
 };
 
 Module *module_new(Arena *a, Names *names, Diag *d);

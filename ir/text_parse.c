@@ -378,6 +378,8 @@ static void read_module(Reader *r)
     r->m->vocab = text_want_int(r, 0, INT64_MAX);
     read_train(r);
     read_layout(r);
+    if (text_take_word(r, "config"))
+        r->m->config = text_want_text(r);
     while (text_take_word(r, "tensor"))
         read_tensor(r);
     Span here = r->t.span;

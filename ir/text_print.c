@@ -391,6 +391,11 @@ static void print_header(const Module *m, FILE *out)
     print_real(out, m->layout.assert_peak);
     print_place(m, m->layout.assert_span, out);
     fputc('\n', out);
+    if (m->config) {
+        fputs("config ", out);
+        print_string(out, m->config);
+        fputc('\n', out);
+    }
 }
 
 void ir_print(const Module *m, FILE *out)

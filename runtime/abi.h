@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      1
+#define MG_ABI      2
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -114,7 +114,8 @@ typedef struct mg_program {
     mg_lr lr;
     const char *optimizer; /* "adamw" */
     mg_entry step, eval, sample;
-    const char *config; /* the train block and layout as one line, for the log */
+    const char *config;      /* the train block and layout as one line, for the log */
+    const char *config_json; /* config.json of its checkpoints, or NULL */
 } mg_program;
 
 typedef struct mg_run mg_run; /* the runtime's own; emitted code only hands it on */

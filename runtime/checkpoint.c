@@ -1,7 +1,7 @@
 /* checkpoint.c - writing a checkpoint so that none is ever half there.
  *
- *   OUT/ckpt/.tmp-step-N/   model.safetensors, optimizer.safetensors, state.json: each written,
- *                           fsync'ed and closed; then the directory is fsync'ed
+ *   OUT/ckpt/.tmp-step-N/   model.safetensors, optimizer.safetensors, config.json, state.json: each
+ *                           written, fsync'ed and closed; then the directory is fsync'ed
  *   rename to step-N        atomic; then OUT/ckpt is fsync'ed, and only then older ones are removed
  *
  * Whatever fails before the rename leaves the newest checkpoint as it was; the run goes on with a
@@ -129,7 +129,21 @@ static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog
     return close_writer(w, good);
 }
 
-static char *state_text(const mg_run *r, const writer *model, const writer *slots)
+/* As it is in the program. */
+static bool write_config(const mg_run *r, int dir, writer *w)
+{
+    const char *text = r->program->config_json;
+    return open_writer(w, dir, RT_CONFIG_FILE) && close_writer(w, put(w, text, strlen(text)));
+}
+
+static void print_seal(FILE *f, const char *name, const writer *w)
+{
+    fprintf(f, "\"%s\":{\"bytes\":%" PRId64 ",\"crc32c\":\"%08" PRIx32 "\"}", name, w->bytes,
+            w->crc);
+}
+
+static char *state_text(const mg_run *r, const writer *model, const writer *slots,
+                        const writer *config)
 {
     const rt_state *s = &r->state;
     char *text = NULL, *program = rt_json_escape(r->program->name),
@@ -150,12 +164,15 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
         fprintf(f, "\"steps\":%" PRId64 ",\n", s->steps);
     fprintf(f, "\"data_tokens\":%" PRId64 ",\n\"data_windows\":%" PRId64 ",\n", s->data_tokens,
             s->data_windows);
-    fprintf(f,
-            "\"files\":{\"" RT_MODEL_FILE "\":{\"bytes\":%" PRId64 ",\"crc32c\":\"%08" PRIx32
-            "\"},\n",
-            model->bytes, model->crc);
-    fprintf(f, "\"" RT_SLOTS_FILE "\":{\"bytes\":%" PRId64 ",\"crc32c\":\"%08" PRIx32 "\"}}",
-            slots->bytes, slots->crc);
+    fputs("\"files\":{", f);
+    print_seal(f, RT_MODEL_FILE, model);
+    fputs(",\n", f);
+    print_seal(f, RT_SLOTS_FILE, slots);
+    if (r->program->config_json) {
+        fputs(",\n", f);
+        print_seal(f, RT_CONFIG_FILE, config);
+    }
+    fputs("}", f);
     fflush(f);
     fprintf(f, RT_SEAL, rt_crc32c(0, text, size));
     if (fclose(f))
@@ -167,12 +184,13 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
 
 static bool write_all(mg_run *r, int dir, const char **file)
 {
-    writer model, slots, state;
+    writer model, slots, config, state;
     if (!write_tensors(r, dir, *file = RT_MODEL_FILE, &r->params, &model) ||
         !write_tensors(r, dir, *file = RT_SLOTS_FILE, &r->slots, &slots) ||
+        (r->program->config_json && (*file = RT_CONFIG_FILE, !write_config(r, dir, &config))) ||
         !open_writer(&state, dir, *file = RT_STATE_FILE))
         return false;
-    char *text = state_text(r, &model, &slots);
+    char *text = state_text(r, &model, &slots, &config);
     bool good = close_writer(&state, put(&state, text, strlen(text)));
     int e = errno;
     free(text);

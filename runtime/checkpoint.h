@@ -4,10 +4,12 @@
 #define MG_CHECKPOINT_H
 
 #include "runtime/abi.h"
+#include "runtime/safetensors.h"
 
-#define RT_MODEL_FILE "model.safetensors"     /* parameters under their external names */
-#define RT_SLOTS_FILE "optimizer.safetensors" /* the same names behind "exp_avg." and so on */
-#define RT_STATE_FILE "state.json"
+#define RT_MODEL_FILE  "model.safetensors"     /* parameters under their external names */
+#define RT_SLOTS_FILE  "optimizer.safetensors" /* the same names behind "exp_avg." and so on */
+#define RT_STATE_FILE  "state.json"
+#define RT_CONFIG_FILE "config.json" /* where the program has one: for other programs */
 
 /* The last line of state.json: the CRC-32C of all before it. */
 #define RT_SEAL       ",\n\"crc32c\":\"%08x\"}\n"
@@ -19,5 +21,10 @@ enum {
 };
 
 const char *rt_dtype_name(mg_dtype t); /* as safetensors spells it */
+
+/* pread of all n bytes, or false (errno 0: the file ends before). */
+bool rt_read_at(int fd, void *to, size_t n, int64_t at);
+/* The header of an open safetensors file; NULL, or what is wrong with it (to be freed). */
+char *rt_read_header(const char *path, int fd, rt_st *st);
 
 #endif

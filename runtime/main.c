@@ -114,6 +114,8 @@ static void fill_arena(mg_run *r, const char *checkpoint)
     rt_arena_map(r);
     if (checkpoint)
         rt_resume_load(r, checkpoint);
+    else if (r->weights)
+        rt_weights_load(r, r->weights);
     else
         rt_init(r);
 }
@@ -126,14 +128,23 @@ static void settle(mg_run *r, bool resumed)
     settle_data(r, resumed);
 }
 
+/* A run that is resumed has its weights; the same command can thus be given again and again. */
+static void open_weights(mg_run *r, bool resumed)
+{
+    if (r->options->init && !resumed)
+        r->weights = rt_weights_open(r, r->options->init);
+}
+
 static rt_exit train(mg_run *r)
 {
     if (!r->options->resume)
-        settle(r, false); /* a wrong command line makes no directory */
+        settle(r, false), open_weights(r, false); /* a wrong command line makes no directory */
     claim_out(r);
     rt_checkpoint_clean(r->options->out);
     char *checkpoint = r->options->resume ? rt_resume_find(r, &r->state) : NULL;
     settle(r, checkpoint);
+    if (r->options->resume)
+        open_weights(r, checkpoint);
     rt_signals_catch();
     fill_arena(r, checkpoint); /* whatever can fail without leaving a trace has now failed */
     rt_resume_set_aside(r, checkpoint ? r->state.step : -1);
@@ -144,6 +155,8 @@ static rt_exit train(mg_run *r)
     } else if (r->options->resume) {
         rt_log_line(r->log, "no checkpoint in %s/ckpt: starting afresh", r->options->out);
     }
+    if (r->weights)
+        rt_log_line(r->log, "weights of %s: %d tensors", r->options->init, r->params.n);
     if (r->state.step >= r->lr.steps)
         rt_log_line(r->log, "%" PRId64 " of %" PRId64 " steps are done", r->state.step,
                     r->lr.steps);
@@ -162,6 +175,7 @@ static rt_exit sample(mg_run *r)
     if (r->options->resume && !checkpoint)
         rt_die(RT_BAD_DATA, "--resume: there is no checkpoint in %s/ckpt", r->options->out);
     settle_state(r, checkpoint);
+    open_weights(r, checkpoint);
     rt_signals_catch();
     fill_arena(r, checkpoint);
     rt_sample(r);
@@ -176,6 +190,7 @@ static void release(mg_run *r)
     rt_data_close(r->val);
     rt_catalog_free(&r->params);
     rt_catalog_free(&r->slots);
+    rt_weights_close(r->weights);
     free(r->options->data.item);
     free(r->options->val.item);
 }

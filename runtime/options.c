@@ -229,8 +229,8 @@ static void settle(rt_options *o, const mg_program *p)
         rt_die(RT_USAGE, "--val-fraction is %g; the most is 0.5", o->val_fraction);
     if (!isnan(o->val_fraction) && o->val_fraction > 0 && o->val.n)
         rt_die(RT_USAGE, "--val and --val-fraction: one of them");
-    if ((o->prompt || o->temperature != 1) && o->sample == RT_UNSET)
-        rt_die(RT_USAGE, "--prompt and --temperature need --sample N");
+    if ((o->prompt || o->logits || o->temperature != 1) && o->sample == RT_UNSET)
+        rt_die(RT_USAGE, "--prompt, --logits and --temperature need --sample N");
     if (o->sample != RT_UNSET && !p->sample.present)
         rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
     if (o->threads > 1024)

@@ -24,18 +24,20 @@ typedef struct manifest {
     rt_state state;
     int64_t format;
     uint64_t fingerprint;
-    file_seal model, slots;
+    file_seal model, slots, config; /* config: only if the program had one */
     unsigned seen;
 } manifest;
 
-static bool read_at(int fd, void *to, size_t n, int64_t at)
+bool rt_read_at(int fd, void *to, size_t n, int64_t at)
 {
     for (size_t done = 0; done < n;) {
         ssize_t got = pread(fd, (char *)to + done, n - done, at + (int64_t)done);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0)
+        if (got <= 0) {
+            errno = got ? errno : 0;
             return false;
+        }
         done += (size_t)got;
     }
     return true;
@@ -79,9 +81,10 @@ static bool parse_files(rt_json *j, manifest *m)
     if (!rt_json_enter(j, '{'))
         return false;
     while (rt_json_key(j)) {
-        file_seal *s = strcmp(j->text, RT_MODEL_FILE) == 0   ? &m->model
-                       : strcmp(j->text, RT_SLOTS_FILE) == 0 ? &m->slots
-                                                             : NULL;
+        file_seal *s = strcmp(j->text, RT_MODEL_FILE) == 0    ? &m->model
+                       : strcmp(j->text, RT_SLOTS_FILE) == 0  ? &m->slots
+                       : strcmp(j->text, RT_CONFIG_FILE) == 0 ? &m->config
+                                                              : NULL;
         if (!s)
             return rt_json_fail(j, "an unknown file");
         if (!parse_seal(j, s))
@@ -231,7 +234,7 @@ static char *check_seal(const char *path, int fd, const file_seal *s)
     bool good = true;
     for (int64_t at = 0; good && at < s->bytes; at += RT_CHUNK) {
         size_t n = (size_t)(s->bytes - at < RT_CHUNK ? s->bytes - at : RT_CHUNK);
-        good = read_at(fd, buffer, n, at);
+        good = rt_read_at(fd, buffer, n, at);
         crc = rt_crc32c(crc, buffer, n);
     }
     free(buffer);
@@ -244,18 +247,18 @@ static char *check_seal(const char *path, int fd, const file_seal *s)
     return NULL;
 }
 
-static char *read_header(const char *path, int fd, rt_st *st)
+char *rt_read_header(const char *path, int fd, rt_st *st)
 {
     struct stat s;
     uint8_t first[8];
     char error[ST_ERROR];
-    if (fstat(fd, &s) || s.st_size < 8 || !read_at(fd, first, 8, 0))
+    if (fstat(fd, &s) || s.st_size < 8 || !rt_read_at(fd, first, 8, 0))
         return rt_printf("%s is no safetensors file: it is shorter than 8 bytes", path);
     uint64_t n = rt_st_header_size(first, (uint64_t)s.st_size, error);
     if (!n)
         return rt_printf("%s: %s", path, error);
     char *json = rt_alloc(n, 1), *why = NULL;
-    if (!read_at(fd, json, n, 8))
+    if (!rt_read_at(fd, json, n, 8))
         why = rt_printf("%s cannot be read: %s", path, strerror(errno));
     else if (!rt_st_parse(st, json, n, (uint64_t)s.st_size, error))
         why = rt_printf("%s: %s", path, error);
@@ -316,10 +319,22 @@ static char *check_file(const char *dir, const char *file, const file_seal *seal
     rt_st st = {0};
     char *why = fd < 0 ? rt_printf("%s: %s", path, strerror(errno)) : check_seal(path, fd, seal);
     if (!why)
-        why = read_header(path, fd, &st);
+        why = rt_read_header(path, fd, &st);
     if (!why)
         print_differences(differences, c, &st, file);
     rt_st_free(&st);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return why;
+}
+
+/* Nothing here reads it, but a checkpoint is whole or it is not. */
+static char *check_config(const char *dir, const file_seal *seal)
+{
+    char *path = rt_printf("%s/" RT_CONFIG_FILE, dir);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *why = fd < 0 ? rt_printf("%s: %s", path, strerror(errno)) : check_seal(path, fd, seal);
     if (fd >= 0)
         close(fd);
     free(path);
@@ -338,6 +353,8 @@ char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state)
         why = check_file(dir, RT_MODEL_FILE, &m.model, &r->params, f);
     if (!why)
         why = check_file(dir, RT_SLOTS_FILE, &m.slots, &r->slots, f);
+    if (!why && m.config.given)
+        why = check_config(dir, &m.config);
     fclose(f);
     if (!why && m.fingerprint != r->program->fingerprint)
         why = rt_printf("%s is of another model or optimizer: fingerprint %016" PRIx64
@@ -402,7 +419,7 @@ static void load_file(mg_run *r, const char *dir, const char *file, const rt_cat
     char *path = rt_printf("%s/%s", dir, file), *buffer = rt_alloc(RT_CHUNK, 1);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     rt_st st = {0};
-    char *why = fd < 0 ? rt_printf("%s: %s", path, strerror(errno)) : read_header(path, fd, &st);
+    char *why = fd < 0 ? rt_printf("%s: %s", path, strerror(errno)) : rt_read_header(path, fd, &st);
     if (why)
         rt_die(RT_BAD_DATA, "%s", why);
     for (int i = 0; i < c->n; i++) {
@@ -413,7 +430,8 @@ static void load_file(mg_run *r, const char *dir, const char *file, const rt_cat
             rt_die(RT_BAD_DATA, "%s: %s changed while it was read", path, x->name);
         for (int64_t at = 0; at < x->elements; at += chunk) {
             int64_t n = x->elements - at < chunk ? x->elements - at : chunk;
-            if (!read_at(fd, buffer, (size_t)(n * size), (int64_t)(st.data + t->begin) + at * size))
+            if (!rt_read_at(fd, buffer, (size_t)(n * size),
+                            (int64_t)(st.data + t->begin) + at * size))
                 rt_die(RT_IO, "%s cannot be read: %s", path, strerror(errno));
             scattering s = {x, r->arena, at, buffer};
             rt_pool_run(r->pool, n, 16384, scatter, &s);

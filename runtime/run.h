@@ -279,6 +279,15 @@ void rt_resume_load(mg_run *r, const char *dir);
 /* Moves the checkpoints after `step` (and with step < 0 the log) to OUT/previous-N. */
 void rt_resume_set_aside(const mg_run *r, int64_t step);
 
+/* ---- weights.c ---------------------------------------------------------------------------- */
+
+typedef struct rt_weights rt_weights;
+/* What --init names, checked against the program; ends the program with 65 and a list of all that
+ * does not fit. */
+rt_weights *rt_weights_open(const mg_run *r, const char *path);
+void rt_weights_load(mg_run *r, rt_weights *w); /* fills the parameters */
+void rt_weights_close(rt_weights *w);
+
 /* ---- train.c, eval.c, sample.c, info.c ---------------------------------------------------- */
 
 void rt_open_data(mg_run *r); /* --data, --val, --val-fraction */
@@ -314,8 +323,9 @@ struct mg_run {
     rt_data *data, *val;
     rt_state state;
     rt_catalog params, slots;
-    int64_t saved_step; /* of the newest checkpoint known good, or -1 */
-    int lock;           /* OUT/.lock: one writer a directory */
+    rt_weights *weights; /* what the run starts from instead of initial values, or NULL */
+    int64_t saved_step;  /* of the newest checkpoint known good, or -1 */
+    int lock;            /* OUT/.lock: one writer a directory */
 };
 
 #endif

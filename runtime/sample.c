@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/safetensors.h"
+
 enum { BYTES = 256 };
 
 typedef struct context {
@@ -141,14 +143,47 @@ static void show_byte(shown *s, unsigned char c)
     }
 }
 
+/* ---- --logits ----------------------------------------------------------------------------- */
+
+typedef struct kept {
+    float *logits; /* [rows, vocab] */
+    int64_t rows;
+} kept;
+
+static void keep(const mg_run *r, kept *k)
+{
+    int64_t n = r->program->vocab;
+    k->logits = rt_grow(k->logits, (size_t)((k->rows + 1) * n), sizeof *k->logits);
+    for (int64_t i = 0; i < n; i++)
+        k->logits[k->rows * n + i] = (float)logit(r, i);
+    k->rows++;
+}
+
+static void write_kept(const mg_run *r, const kept *k, const char *path)
+{
+    size_t size, data = (size_t)(k->rows * r->program->vocab) * sizeof *k->logits;
+    rt_st_tensor t = {
+        .name = "logits", .dtype = "F32", .rank = 2, .shape = {k->rows, r->program->vocab}};
+    char *header = rt_st_header(&t, 1, &size);
+    FILE *f = fopen(path, "wb");
+    bool good = f && fwrite(header, 1, size, f) == size;
+    good = good && fwrite(k->logits, 1, data, f) == data;
+    if ((f && fclose(f)) || !good)
+        rt_die(RT_IO, "--logits %s: %s", path, strerror(errno));
+    free(header);
+}
+
 void rt_sample(mg_run *r)
 {
     context c = {0};
     shown s = {0};
+    kept logits = {0};
     bool bytes = r->program->vocab == BYTES;
     read_prompt(&c, r->program, r->options->prompt);
     for (int64_t i = 0; i < r->options->sample && !rt_signal_stop(); i++) {
         forward(r, &c);
+        if (r->options->logits)
+            keep(r, &logits);
         int32_t t = choose(r, i);
         push(&c, t);
         if (bytes)
@@ -160,5 +195,8 @@ void rt_sample(mg_run *r)
     flush_escaped(&s);
     putchar('\n');
     fflush(stdout);
+    if (r->options->logits && logits.rows)
+        write_kept(r, &logits, r->options->logits);
+    free(logits.logits);
     free(c.token);
 }

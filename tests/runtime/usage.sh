@@ -22,7 +22,6 @@ refused() {
 refused "did you mean --steps?" --stpes 3
 refused "did you mean --save-every?" --save-evry=3
 refused "unknown option --qqqqqq" --qqqqqq
-refused "this build cannot start from other weights yet" --init x
 refused "quote a pattern" --data text text
 refused "--steps needs a value" --steps
 refused "--steps takes a whole number, not 'ten'" --steps ten
@@ -44,7 +43,7 @@ refused "--data is needed" --steps 5
 refused "below the schedule's floor" --data text --lr 0.1
 
 expect 0 "$fake" --info
-for word in 'fake from fake.mg' 'mgc 0.1.0, ABI 1' 'arena' 'matrix library' 'processor' '0123456789abcdef'; do
+for word in 'fake from fake.mg' 'mgc 0.1.0, ABI 2' 'arena' 'matrix library' 'processor' '0123456789abcdef'; do
     says out "$word"
 done
 
