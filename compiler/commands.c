@@ -1,4 +1,4 @@
-/* commands.c - mgc explain, fmt and env: what is no compile. */
+/* commands.c - mgc explain, fmt, import-hf and env: what is no compile. */
 #include "compiler/session.h"
 
 #include <dlfcn.h>
@@ -121,10 +121,21 @@ static Exit command_env(Session *s)
     return EXIT_done;
 }
 
+static Exit command_import(Session *s)
+{
+    const Options *o = s->o;
+    Options rest = *o;
+    rest.out = NULL;
+    if (o->words.n != 1 || o->check || !plain(&rest, false))
+        return usage(s, "import-hf DIR [-o F.mg]");
+    return command_import_hf(s, o->words.data[0]);
+}
+
 Exit command_run(Session *s)
 {
     const char *c = s->o->command;
-    return !strcmp(c, "explain") ? command_explain(s)
-           : !strcmp(c, "fmt")   ? command_fmt(s)
-                                 : command_env(s);
+    return !strcmp(c, "explain")     ? command_explain(s)
+           : !strcmp(c, "fmt")       ? command_fmt(s)
+           : !strcmp(c, "import-hf") ? command_import(s)
+                                     : command_env(s);
 }

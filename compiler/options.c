@@ -32,7 +32,7 @@ static const struct Command {
     const char *name, *arguments, *help;
     bool refused;
 } commands[] = {
-#define COMMAND(name, arguments, help) {#name, arguments, help, false},
+#define COMMAND(name, arguments, help) {name, arguments, help, false},
 #define REFUSED_COMMAND(name, why)     {name, "", why, true},
 #include "compiler/options.def"
 };

@@ -1,0 +1,39 @@
+/* import.h - mgc import-hf: what its parts share. */
+#ifndef MGC_IMPORT_H
+#define MGC_IMPORT_H
+
+#include "compiler/session.h"
+
+#include <jansson.h>
+
+typedef enum Family {
+    FAMILY_llama,
+    FAMILY_qwen2,
+    FAMILY_qwen3,
+    FAMILY_mistral,
+    FAMILY_gpt2
+} Family;
+
+/* A model as its config.json describes it. */
+typedef struct HfModel {
+    Session *s;
+    const char *dir, *path;   /* of config.json */
+    json_t *config, *tensors; /* tensors: name -> {"shape": [...], ...} of all files; NULL: none */
+    Family family;
+    int64_t hidden, ffn, layers, heads, kv_heads, head, vocab, positions;
+    double eps, theta, std;
+    bool tied, qkv_bias, qk_norm;
+    bool scaled; /* rotary rates as in Llama 3.1 */
+    double factor, low, high, original;
+} HfModel;
+
+/* import_config.c: false after telling all that is wrong or not built. */
+bool import_config(HfModel *h);
+/* import_write.c: the .mg file. */
+void import_write(const HfModel *h, FILE *out);
+/* import_tensors.c: the headers of a directory's safetensors files, and their agreement with the
+ * parameters of a module. */
+bool import_tensors(HfModel *h);
+bool import_agree(const HfModel *h, const Module *m);
+
+#endif

@@ -1,0 +1,165 @@
+"""Models of transformers in mgc and back: hf.py [NAME...].
+
+Needs torch and transformers; not run by scripts/test. Small models of each family are made and
+saved by transformers, imported (mgc import-hf), compiled, and started from their weights (--init):
+
+  logits    of the next token after prompts of several lengths
+  gradients of every parameter for one batch, against float64
+  export    a checkpoint of step 0 holds the bytes that went in, under the same names (values, where
+            the source was bf16 or f16), and loads in transformers as it is, with the same logits
+  training  20 steps go on from there, and that checkpoint loads too, with the logits mgc has
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import torch
+import transformers as hf
+from safetensors.torch import load_file
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MGC = os.path.join(os.environ.get("MGC_BUILD", os.path.join(HERE, "../../build")), "mgc")
+LOGITS = 1e-4  # relative to the largest
+GRADIENT = {"relative": 1e-5, "of_all": 1e-7}
+
+SHAPE = {"vocab_size": 256, "hidden_size": 32, "intermediate_size": 80, "num_hidden_layers": 3,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+LLAMA31 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 32}
+MODELS = {
+    "llama": (hf.LlamaForCausalLM, hf.LlamaConfig, SHAPE, {}),
+    "llama-mha-tied": (hf.LlamaForCausalLM, hf.LlamaConfig,
+                       {**SHAPE, "num_key_value_heads": 4, "tie_word_embeddings": True}, {}),
+    "llama31-bf16-sharded": (hf.LlamaForCausalLM, hf.LlamaConfig,
+                             {**SHAPE, "rope_theta": 5e5, "rope_scaling": LLAMA31},
+                             {"dtype": torch.bfloat16, "max_shard_size": "20KB"}),
+    "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config, {**SHAPE, "tie_word_embeddings": True}, {}),
+    "qwen3-f16": (hf.Qwen3ForCausalLM, hf.Qwen3Config, {**SHAPE, "head_dim": 16}, {"dtype": torch.float16}),
+    "mistral": (hf.MistralForCausalLM, hf.MistralConfig, {**SHAPE, "sliding_window": None}, {}),
+    "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config,
+             {"vocab_size": 256, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64,
+              "bos_token_id": 0, "eos_token_id": 0}, {}),
+}
+PROMPTS = ["A", "mgc trains", "The quick brown fox jumps over the lazy dog, and then it rests...."[:64]]
+
+
+def run(folder, *argv):
+    r = subprocess.run([str(a) for a in argv], cwd=folder, capture_output=True, check=False)
+    if r.returncode:
+        sys.exit(f"{' '.join(map(str, argv))}: exit code {r.returncode}\n{r.stderr.decode()}")
+
+
+def make(name, folder):
+    cls, config, shape, more = MODELS[name]
+    torch.manual_seed(len(name))
+    model = cls(config(**shape))
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p) * 0.05)
+    model = model.to(more.get("dtype", torch.float32)).eval()
+    model.save_pretrained(folder, **({"max_shard_size": more["max_shard_size"]} if "max_shard_size" in more else {}))
+
+
+def tokens(text):
+    return torch.tensor([list(text.encode())])
+
+
+def logits_of(folder, program, *start):
+    """mgc's logits of the token after each prompt."""
+    rows = []
+    for p in PROMPTS:
+        run(folder, program, *start, "--sample", 1, "--prompt", p, "--logits", "logits.safetensors")
+        rows.append(load_file(os.path.join(folder, "logits.safetensors"))["logits"][0].double())
+    return rows
+
+
+def apart(mine, model):
+    """The largest difference of logits, relative to the largest logit."""
+    with torch.no_grad():
+        theirs = [model(tokens(p)).logits[0, -1].double() for p in PROMPTS]
+    return max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(mine, theirs))
+
+
+def gradients(folder, source, model):
+    """mgc's gradients out of the first moment after one step without clipping, beside float64's."""
+    with open(os.path.join(folder, "m.mg"), encoding="utf-8") as f:
+        text = re.sub(r" *clip .*\n", "", f.read())
+    with open(os.path.join(folder, "plain.mg"), "w", encoding="utf-8") as f:
+        f.write(text)
+    run(folder, MGC, "plain.mg", "-o", "plain")
+    generator = torch.Generator().manual_seed(3)
+    batch = torch.randint(0, 256, (8, 65), generator=generator)
+    for i, row in enumerate(batch):
+        with open(os.path.join(folder, f"{i}.window"), "wb") as f:
+            f.write(bytes(row.tolist()))
+    run(folder, "./plain", "--init", source, "--data", "*.window", "--steps", 1, "--out", "one")
+    out = model(batch[:, :-1]).logits
+    loss = torch.nn.functional.cross_entropy(out.reshape(-1, 256), batch[:, 1:].reshape(-1))
+    loss.backward()
+    mine = load_file(os.path.join(folder, "one/ckpt/step-00000001/optimizer.safetensors"))
+    theirs = {n: p.grad for n, p in model.named_parameters()}
+    whole = sum(float(g.norm()) ** 2 for g in theirs.values()) ** 0.5
+    worst = 0
+    for n, g in theirs.items():
+        d = float((mine["exp_avg." + n].double() / 0.1 - g).norm())
+        worst = max(worst, d / (GRADIENT["relative"] * float(g.norm()) + GRADIENT["of_all"] * whole))
+    with open(os.path.join(folder, "one/metrics.jsonl"), encoding="utf-8") as f:
+        first = json.loads(f.readline())["loss"]
+    return worst, abs(first - float(loss.detach()))
+
+
+def same_tensors(folder, source, checkpoint):
+    """Names and values of what went in and what came out; how many are the same bytes."""
+    was = {}
+    for f in sorted(os.listdir(source)):
+        if f.endswith(".safetensors"):
+            was.update(load_file(os.path.join(source, f)))
+    now = load_file(os.path.join(checkpoint, "model.safetensors"))
+    assert set(was) == set(now), sorted(set(was) ^ set(now))
+    return all(torch.equal(was[n].float(), now[n]) for n in was) and len(was)
+
+
+def check(name):
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "source")
+        make(name, source)
+        run(folder, MGC, "import-hf", source, "-o", "m.mg")
+        run(folder, MGC, "fmt", "--check", "m.mg")
+        run(folder, MGC, "m.mg", "-o", "m")
+        cls = MODELS[name][0]
+        exact = cls.from_pretrained(source, dtype=torch.float64, attn_implementation="eager").eval()
+        first = apart(logits_of(folder, "./m", "--init", source), exact)
+        worst, loss = gradients(folder, source, exact)
+        run(folder, "./m", "--init", source, "--data", "*.window", "--steps", 0, "--out", "zero")
+        zero = os.path.join(folder, "zero/ckpt/step-00000000")
+        count = same_tensors(folder, source, zero)
+        run(folder, "./m", "--init", source, "--data", "*.window", "--steps", 20, "--out", "run", "--lr", 1e-3)
+        last = os.path.join(folder, "run/ckpt/step-00000020")
+        back = []
+        for saved in (zero, last):
+            model = hf.AutoModelForCausalLM.from_pretrained(saved, attn_implementation="eager").eval().double()
+            assert type(model) is cls
+            back.append(apart(logits_of(folder, "./m", "--init", saved), model))
+        with open(os.path.join(folder, "run/metrics.jsonl"), encoding="utf-8") as f:
+            losses = [json.loads(line)["loss"] for line in f]
+        good = (first < LOGITS and worst < 1 and loss < 1e-5 and count and max(back) < LOGITS
+                and losses[19] < losses[0])
+        print(f"| {name} | {first:.1e} | {worst:.2f} | {count} the same | {back[0]:.1e} | {back[1]:.1e} | "
+              f"{losses[0]:.3f} to {losses[19]:.3f} |{'' if good else ' NO'}", flush=True)
+        return good
+
+
+def main():
+    hf.logging.set_verbosity_error()
+    print("| model | logits off by | gradients, of their bound | tensors after import | logits of the export |"
+          " logits after 20 steps | loss |\n|---|---|---|---|---|---|---|")
+    if not all([check(n) for n in sys.argv[1:] or MODELS]):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
