@@ -81,8 +81,7 @@ static const char *read_all(Arena *a, json_t *root, Description *d)
     json_t *value;
     if (!json_is_object(root))
         return "a description is one object";
-    json_object_foreach(root, key, value)
-    {
+    json_object_foreach(root, key, value) {
         size_t i = 0;
         while (i < NFIELDS && strcmp(fields[i].key, key))
             i++;

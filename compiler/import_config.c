@@ -101,11 +101,9 @@ static bool full_attention(HfModel *h)
 {
     size_t i;
     json_t *type, *types = json_object_get(h->config, "layer_types");
-    json_array_foreach(types, i,
-                       type) if (!json_is_string(type) ||
-                                 strcmp(json_string_value(type), "full_attention") !=
-                                     0) return bad(h, "layer_types",
-                                                   "has other layers than 'full_attention'");
+    json_array_foreach(types, i, type)
+        if (!json_is_string(type) || strcmp(json_string_value(type), "full_attention") != 0)
+            return bad(h, "layer_types", "has other layers than 'full_attention'");
     json_t *window = json_object_get(h->config, "sliding_window");
     bool used = h->family == FAMILY_mistral || flag(h, "use_sliding_window", false);
     if (used && json_is_integer(window) && json_integer_value(window) < h->positions) {

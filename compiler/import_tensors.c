@@ -43,8 +43,9 @@ static bool read_file(HfModel *h, const char *path)
     json_object_del(header, "__metadata__");
     const char *name;
     json_t *tensor;
-    json_object_foreach(header, name, tensor) if (json_object_get(h->tensors, name)) return unfit(
-        h, path, arena_printf(h->s->arena, "'%s' is in two files", name));
+    json_object_foreach(header, name, tensor)
+        if (json_object_get(h->tensors, name))
+            return unfit(h, path, arena_printf(h->s->arena, "'%s' is in two files", name));
     json_object_update(h->tensors, header);
     return true;
 }
@@ -62,8 +63,7 @@ static bool read_index(HfModel *h, const char *path)
     const char *tensor;
     if (!json_is_object(map))
         return unfit(h, path, index ? "there is no \"weight_map\"" : e.text);
-    json_object_foreach(map, tensor, v)
-    {
+    json_object_foreach(map, tensor, v) {
         const char *name = json_string_value(v);
         if (!name || !*name || *name == '.' || strchr(name, '/'))
             return unfit(h, path,
@@ -180,8 +180,10 @@ bool import_agree(const HfModel *h, const Module *m)
     for (size_t i = 0; i < m->tensors.n; i++)
         if (!m->tensors.data[i].slot)
             same &= agree_tensor(h, left, m, &m->tensors.data[i]);
-    json_object_foreach(left, name, tensor) if (!left_out(h, name) && !json_is_null(tensor)) same =
-        unfit(h, h->dir, arena_printf(h->s->arena, "%.200s is not in such a model", name));
+    json_object_foreach(left, name, tensor)
+        if (!left_out(h, name) && !json_is_null(tensor))
+            same =
+                unfit(h, h->dir, arena_printf(h->s->arena, "%.200s is not in such a model", name));
     json_decref(left);
     return same;
 }

@@ -16,9 +16,13 @@ static const char *real_text(const HfModel *h, double x)
     if (fabs(x) < 1e15 && x == floor(x))
         return arena_printf(h->s->arena, "%.0f", x);
     for (int digits = 1; digits <= 17; digits++) {
-        const char *text = arena_printf(h->s->arena, "%.*g", digits, x);
-        if (strtod(text, NULL) == x)
-            return text;
+        char *text = arena_printf(h->s->arena, "%.*g", digits, x), *e = strchr(text, 'e');
+        if (strtod(text, NULL) != x)
+            continue;
+        char *zero = e ? e + 1 + (e[1] == '-' || e[1] == '+') : NULL;
+        if (zero && *zero == '0') /* 1e-06 */
+            memmove(zero, zero + 1, strlen(zero));
+        return text;
     }
     return "0";
 }
@@ -205,12 +209,15 @@ static bool sayable(const json_t *v, int depth)
     } else if (json_is_array(v)) {
         if (depth > 8 || !json_array_size(v))
             return false;
-        json_array_foreach(v, i, item) if (!sayable(item, depth + 1)) return false;
+        json_array_foreach(v, i, item)
+            if (!sayable(item, depth + 1))
+                return false;
     } else if (json_is_object(v)) {
         if (depth > 8 || !json_object_size(v))
             return false;
-        json_object_foreach((json_t *)(uintptr_t)v, key,
-                            item) if (!sayable_name(key) || !sayable(item, depth + 1)) return false;
+        json_object_foreach((json_t *)(uintptr_t)v, key, item)
+            if (!sayable_name(key) || !sayable(item, depth + 1))
+                return false;
     }
     return true;
 }
@@ -232,8 +239,7 @@ static void write_value(const HfModel *h, FILE *out, const json_t *v)
         break;
     case JSON_ARRAY:
         fputc('[', out);
-        json_array_foreach(v, i, item)
-        {
+        json_array_foreach(v, i, item) {
             fputs(between, out);
             write_value(h, out, item);
             between = ", ";
@@ -242,8 +248,7 @@ static void write_value(const HfModel *h, FILE *out, const json_t *v)
         break;
     case JSON_OBJECT:
         fputc('{', out);
-        json_object_foreach((json_t *)(uintptr_t)v, key, item)
-        {
+        json_object_foreach((json_t *)(uintptr_t)v, key, item) {
             fprintf(out, "%s%s = ", between, key);
             if (strcmp(key, "rope_theta") == 0 && h->theta > 0)
                 fputs("theta", out);
@@ -276,8 +281,7 @@ static void write_config(const HfModel *h, FILE *out)
     const char *key;
     json_t *v;
     fputs("config {\n", out);
-    json_object_foreach(h->config, key, v)
-    {
+    json_object_foreach(h->config, key, v) {
         const char *value = json_is_null(v) ? NULL : value_from_model(h, key);
         /* layer_types lists every layer, and says nothing here: all are alike. */
         if (strcmp(key, "layer_types") == 0 || !sayable_name(key) || (!value && !sayable(v, 0)))

@@ -46,6 +46,11 @@ def model(name):
     return os.path.join(MODELS, name)
 
 
+def few(name):
+    """What makes a shipped model of 400 billion parameters fit a device of 2 TiB."""
+    return ("-D", "layers=2") if "405b" in name else ()
+
+
 class Case(unittest.TestCase):
     """A test with a folder of its own, which is the working folder of what it runs."""
 

@@ -1,0 +1,298 @@
+"""Weights of others: --init, config.json, mgc import-hf. What transformers makes of them is the
+business of tests/parity/hf.py; here files are made by hand."""
+
+import array
+import json
+import os
+import random
+import struct
+
+import mgctest
+from mgctest import TINY, few, model
+
+SHAPES = {"embed.weight": [256, 16], "head.weight": [16, 256]}
+LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16, "intermediate_size": 24,
+         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256,
+         "max_position_embeddings": 32, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
+         "tie_word_embeddings": False, "eos_token_id": [1, 2], "torch_dtype": "bfloat16"}
+
+
+def numbers(shape, seed):
+    r = random.Random(seed)
+    n = 1
+    for s in shape:
+        n *= s
+    return [struct.unpack("f", struct.pack("f", r.gauss(0, 0.1)))[0] for _ in range(n)]
+
+
+def packed(values, dtype):
+    if dtype == "F32":
+        return array.array("f", values).tobytes()
+    if dtype == "F64":
+        return array.array("d", values).tobytes()
+    if dtype == "F16":
+        return struct.pack(f"<{len(values)}e", *values)
+    return b"".join(struct.pack("<f", v)[2:] for v in values)  # bf16, cut off
+
+
+def safetensors(tensors):
+    """tensors: name -> (dtype, shape, bytes)"""
+    header, at = {"__metadata__": {"format": "pt"}}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + b"".join(t[2] for t in tensors.values())
+
+
+def read_safetensors(data):
+    (n,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + n])
+    header.pop("__metadata__", None)
+    return {k: (t["dtype"], t["shape"], data[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])
+            for k, t in header.items()}
+
+
+def llama_tensors(config):
+    h, f, v = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    kv = config["num_key_value_heads"] * h // config["num_attention_heads"]
+    shapes = {"model.embed_tokens.weight": [v, h], "model.norm.weight": [h], "lm_head.weight": [v, h]}
+    for i in range(config["num_hidden_layers"]):
+        at = f"model.layers.{i}."
+        shapes.update({at + "self_attn.q_proj.weight": [h, h], at + "self_attn.k_proj.weight": [kv, h],
+                       at + "self_attn.v_proj.weight": [kv, h], at + "self_attn.o_proj.weight": [h, h],
+                       at + "mlp.gate_proj.weight": [f, h], at + "mlp.up_proj.weight": [f, h],
+                       at + "mlp.down_proj.weight": [h, f], at + "input_layernorm.weight": [h],
+                       at + "post_attention_layernorm.weight": [h]})
+    return shapes
+
+
+class Weights(mgctest.Case):
+    def setUp(self):
+        super().setUp()
+        self.write("tiny.mg", TINY)
+        self.compiles("tiny.mg", "-o", "train")
+        self.data = self.text(5000)
+
+    def make(self, dtype="F32", shapes=None, seed=0):
+        return {n: (dtype, s, packed(numbers(s, seed + i), dtype)) for i, (n, s) in
+                enumerate((shapes or SHAPES).items())}
+
+    def exported(self, *init, out):
+        self.trains("./train", "--init", *init, "--data", self.data, "--steps", 0, "--out", out)
+        return read_safetensors(self.read(f"{out}/ckpt/step-00000000/model.safetensors"))
+
+    def refused(self, source, *words):
+        r = self.trains("./train", "--init", source, "--data", self.data, "--steps", 0, "--out", "none", code=65)
+        for word in words:
+            self.assertIn(word, r.err)
+        self.assertFalse(os.path.exists(self.path("none")))
+
+    def folder_of(self, name, **files):
+        os.mkdir(self.path(name))
+        for file, text in files.items():
+            self.write(f"{name}/{file.replace('__', '-').replace('_', '.')}", text)
+        return self.path(name)
+
+    def test_a_file(self):
+        t = self.make()
+        self.write("w.safetensors", safetensors(t))
+        self.assertEqual(self.exported("w.safetensors", out="a"), t)
+
+    def test_types(self):
+        for dtype in ("F64", "F16", "BF16"):
+            t = self.make(dtype)
+            self.write("w.safetensors", safetensors(t))
+            got = self.exported("w.safetensors", out=dtype)
+            for name, shape in SHAPES.items():
+                data = t[name][2]
+                if dtype == "F64":
+                    want = array.array("d", data)
+                elif dtype == "F16":
+                    want = struct.unpack(f"<{len(data) // 2}e", data)
+                else:
+                    want = [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0] for i in range(0, len(data), 2)]
+                self.assertEqual(got[name], ("F32", shape, array.array("f", want).tobytes()))
+
+    def test_special_halves(self):
+        """Subnormal, zero, the largest: every exponent of a half, both signs."""
+        t = self.make("F16")
+        halves = [s | e << 10 | f for s in (0, 0x8000) for e in range(31) for f in (0, 1, 511, 1023)]
+        data = struct.pack(f"<{len(halves)}H", *halves)
+        t["head.weight"] = ("F16", [16, 256], (data * 40)[:16 * 256 * 2])
+        self.write("w.safetensors", safetensors(t))
+        got = self.exported("w.safetensors", out="h")["head.weight"][2]
+        want = struct.unpack(f"<{16 * 256}e", t["head.weight"][2])
+        self.assertEqual(got, array.array("f", want).tobytes())
+
+    def test_shards(self):
+        t = self.make()
+        index = {"metadata": {"total_size": 1}, "weight_map": {"embed.weight": "a.safetensors",
+                                                               "head.weight": "b.safetensors"}}
+        self.folder_of("shards", **{"a_safetensors": safetensors({"embed.weight": t["embed.weight"]}),
+                                    "b_safetensors": safetensors({"head.weight": t["head.weight"]}),
+                                    "model_safetensors_index_json": json.dumps(index)})
+        self.assertEqual(self.exported("shards", out="s"), t)
+
+    def test_all_that_is_wrong(self):
+        t = self.make()
+        t["embed.weight"] = ("F32", [128, 32], t["embed.weight"][2])
+        t["extra"] = ("F32", [2], b"\0" * 8)
+        del t["head.weight"]
+        t["more"] = ("I64", [1], b"\0" * 8)
+        self.write("w.safetensors", safetensors(t))
+        self.refused("w.safetensors", "embed.weight is [128, 32] there; this program has [256, 16]",
+                     "head.weight is missing: [16, 256]", "extra [2] is not in this program",
+                     "more [1] is not in this program", "tiny.mg:4")
+
+    def test_type_that_is_not_read(self):
+        t = self.make()
+        t["head.weight"] = ("I32", [16, 256], t["head.weight"][2])
+        self.write("w.safetensors", safetensors(t))
+        self.refused("w.safetensors", "head.weight is of type I32")
+
+    def test_copies_and_buffers(self):
+        """A second name of the same bytes, and what older files carry along, are no surplus."""
+        t = self.make()
+        t["again.weight"] = t["head.weight"]
+        t["h.0.attn.bias"] = ("F32", [1, 1, 2, 2], b"\0" * 16)
+        t["layers.0.rotary_emb.inv_freq"] = ("F32", [2], b"\0" * 8)
+        self.write("w.safetensors", safetensors(t))
+        got = self.exported("w.safetensors", out="c")
+        self.assertEqual(got, {n: t[n] for n in SHAPES})
+        t["again.weight"] = ("F32", [16, 256], packed(numbers([16, 256], 99), "F32"))
+        self.write("w.safetensors", safetensors(t))
+        self.refused("w.safetensors", "again.weight [16, 256] is not in this program")
+
+    def test_hostile(self):
+        t = self.make()
+        whole = safetensors(t)
+        self.refused("nowhere", "No such file")
+        self.refused(self.folder_of("empty"), "holds neither model.safetensors nor")
+        self.write("short.safetensors", whole[:-1])
+        self.refused("short.safetensors", "short.safetensors")
+        self.write("huge.safetensors", struct.pack("<Q", 2 ** 63) + b"{}")
+        self.refused("huge.safetensors", "huge.safetensors")
+        self.write("deep.safetensors", struct.pack("<Q", 1_000_000) + b'{"a":' + b"[" * 999_995)
+        self.refused("deep.safetensors", "deep.safetensors")
+        for k, name in enumerate(("../w.safetensors", "/etc/passwd", "", ".hidden", "a/b")):
+            index = {"weight_map": {"embed.weight": name}}
+            path = self.folder_of(f"index{k}", model_safetensors_index_json=json.dumps(index))
+            self.refused(path, "is not the name of a file beside it")
+        for k, text in enumerate(("{", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {}, "weight_map": {}}',
+                                  '{"weight_map": {"a": 1}}', '{"a": ' + "[" * 100000)):
+            path = self.folder_of(f"json{k}", model_safetensors_index_json=text)
+            self.refused(path, "model.safetensors.index.json")
+        index = {"weight_map": {"other": "a.safetensors"}}
+        path = self.folder_of("lies", **{"a_safetensors": whole, "model_safetensors_index_json": json.dumps(index)})
+        self.refused(path, "other is not in")
+
+    def test_resumed_run_keeps_its_own(self):
+        self.write("w.safetensors", safetensors(self.make()))
+        argv = ("./train", "--init", "w.safetensors", "--data", self.data, "--out", "r", "--resume")
+        r = self.trains(*argv, "--steps", 3)
+        self.assertIn("weights of w.safetensors: 2 tensors", r.out)
+        self.write("w.safetensors", b"")  # is not looked at any more
+        r = self.trains(*argv, "--steps", 5)
+        self.assertIn("resumed from", r.out)
+        self.assertNotIn("weights of", r.out)
+
+    def test_sample_and_logits(self):
+        self.write("w.safetensors", safetensors(self.make()))
+        self.trains("./train", "--init", "w.safetensors", "--sample", 3, "--logits", "l.safetensors", "--prompt", "a")
+        dtype, shape, _ = read_safetensors(self.read("l.safetensors"))["logits"]
+        self.assertEqual((dtype, shape), ("F32", [3, 256]))
+        self.trains("./train", "--logits", "x", "--data", self.data, code=2)
+
+
+class Config(mgctest.Case):
+    def test_config_json(self):
+        self.write("tiny.mg", TINY + 'config {\n    hidden_size = hidden * 2\n    name = "x"\n    a = {b = [1, 0.5], c = null}\n}\n')
+        self.compiles("tiny.mg", "-D", "hidden=24", "-o", "train")
+        self.trains("./train", "--data", self.text(5000), "--steps", 1, "--out", "r")
+        got = json.loads(self.read("r/ckpt/step-00000001/config.json"))
+        self.assertEqual(got, {"hidden_size": 48, "name": "x", "a": {"b": [1, 0.5], "c": None}})
+        self.write("r/ckpt/step-00000001/config.json", b"{}")
+        r = self.trains("./train", "--data", self.text(5000), "--steps", 2, "--out", "r", "--resume", code=65)
+        self.assertIn("config.json", r.err)
+
+    def imports(self, config, tensors=None, code=0):
+        if not os.path.isdir(self.path("hf")):
+            os.mkdir(self.path("hf"))
+        self.write("hf/config.json", config if isinstance(config, str) else json.dumps(config))
+        if tensors is not None:
+            self.write("hf/model.safetensors",
+                       safetensors({n: ("F32", s, packed(numbers(s, 1), "F32")) for n, s in tensors.items()}))
+        r = self.mgc("import-hf", "hf", "-o", "m.mg")
+        self.assertEqual(r.returncode, code, r.err)
+        return r
+
+    def test_there_and_back(self):
+        tensors = llama_tensors(LLAMA)
+        self.imports(LLAMA, tensors)
+        self.assertEqual(self.mgc("fmt", "--check", "m.mg").returncode, 0)
+        self.compiles("m.mg", "-o", "train")
+        self.trains("./train", "--init", "hf", "--data", self.text(5000), "--steps", 0, "--out", "r")
+        self.assertEqual(read_safetensors(self.read("r/ckpt/step-00000000/model.safetensors")),
+                         read_safetensors(self.read("hf/model.safetensors")))
+        got = json.loads(self.read("r/ckpt/step-00000000/config.json"))
+        self.assertEqual(got, {**LLAMA, "torch_dtype": "float32"})
+
+    def test_disagreement(self):
+        tensors = llama_tensors(LLAMA)
+        del tensors["model.norm.weight"]
+        tensors["model.layers.1.mlp.up_proj.weight"] = [16, 24]
+        tensors["score.weight"] = [3, 16]
+        r = self.imports(LLAMA, tensors, code=1)
+        for word in ("model.norm.weight is missing: [16]", "up_proj.weight is [16,24]; config.json makes it [24, 16]",
+                     "score.weight is not in such a model"):
+            self.assertIn(word, r.err)
+        self.assertFalse(os.path.exists(self.path("m.mg")))
+
+    def test_biases_are_not_decayed(self):
+        """`where rank >= 2` counts external dims: a bias of queries, stored as three, is not decayed."""
+        self.imports({**LLAMA, "model_type": "qwen2", "tie_word_embeddings": True})
+        text = self.read("m.mg").decode()
+        results = []
+        for decay in ("0.5", "0"):
+            self.write("m.mg", text.replace("decay = 0.1", f"decay = {decay}"))
+            self.compiles("m.mg", "-o", "train")
+            self.trains("./train", "--data", self.text(5000), "--steps", 1, "--out", "r" + decay)
+            results.append(read_safetensors(self.read(f"r{decay}/ckpt/step-00000001/model.safetensors")))
+        self.assertEqual(len(results[0]), 2 * 12 + 2)
+        for name, tensor in results[0].items():
+            (self.assertEqual if len(tensor[1]) == 1 else self.assertNotEqual)(tensor, results[1][name], name)
+
+    def test_what_is_not_built(self):
+        for key, value in (("model_type", "mamba"), ("hidden_act", "relu"), ("mlp_bias", True),
+                           ("attention_bias", True), ("rope_scaling", {"rope_type": "yarn", "factor": 2}),
+                           ("num_attention_heads", 3), ("num_key_value_heads", 3), ("hidden_size", 2 ** 40),
+                           ("hidden_size", -1), ("rms_norm_eps", "x"), ("vocab_size", None),
+                           ("layer_types", ["sliding_attention"]),
+                           ("rope_scaling", {"rope_type": "llama3", "factor": 8})):
+            r = self.imports({**LLAMA, key: value}, code=1)
+            self.assertIn("MG0570", r.err)
+        for text in ("", "{", "[]", "{}", "[" * 100000, '{"a": 1, "a": 2}'):
+            self.assertIn("MG0570", self.imports(text, code=1).err)
+        self.assertFalse(os.path.exists(self.path("m.mg")))
+
+    def test_shipped(self):
+        """The shipped models are what import-hf makes of the published configs: blocks, model, config."""
+        here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hf")
+        for file in sorted(os.listdir(here)):
+            with open(os.path.join(here, file), encoding="utf-8") as f:
+                self.imports(json.load(f))
+            with open(model(file.replace(".json", ".mg")), encoding="utf-8") as f:
+                shipped = f.read()
+            for begin, end in (("const ", "train {"), ("config {", None)):
+                parts = [t[t.index("\n" + begin):t.index("\n" + end) if end else None]
+                         for t in (shipped, self.read("m.mg").decode())]
+                self.assertEqual(*parts, file)
+            self.compiles(model(file.replace(".json", ".mg")), "--check", "--device=cpu2t", *few(file))
+
+    def test_config_alone(self):
+        self.assertIn("were not checked", self.imports(LLAMA).err)
+
+
+if __name__ == "__main__":
+    mgctest.main()
