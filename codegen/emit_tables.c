@@ -367,6 +367,21 @@ static void entry_offset(const Emitter *e, const char *name, int buffer)
         fputs(e->buffer[buffer], e->out);
 }
 
+/* Where the inputs of an entry lie; elements of a sample. */
+static void emit_inputs(const Emitter *e, const Program *p)
+{
+    fprintf(e->out, ",\n        .ninputs = %zu, .inputs = {", e->m->inputs.n);
+    for (size_t i = 0; i < e->m->inputs.n; i++) {
+        const Buffer *b = &e->p->buffers.data[p->input[i]];
+        const Type *t = type_of(e->m, b->value);
+        fputs(i ? ", {" : "{", e->out);
+        emit_string(e->out, str(e, e->m->inputs.data[i].name));
+        fprintf(e->out, ", %s, %s, %lld, %lld}", emit_dtype(t->dtype), e->buffer[p->input[i]],
+                (long long)(type_elements(t) / p->batch), (long long)e->m->inputs.data[i].limit);
+    }
+    fputs("}", e->out);
+}
+
 static void emit_entry(const Emitter *e, const char *name, const Program *p)
 {
     if (!p) {
@@ -384,8 +399,10 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     entry_offset(e, "loss", p->loss);
     entry_offset(e, "norm", p->norm);
     entry_offset(e, "logits", p->logits);
-    fprintf(e->out, ",\n        .predicted_ms = %.6g, .flops = %.9g},\n", p->seconds * 1e3,
-            p->flops);
+    fprintf(e->out, ",\n        .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
+    if (e->m->inputs.n)
+        emit_inputs(e, p);
+    fputs("},\n", e->out);
 }
 
 static const char *config_line(const Emitter *e)

@@ -276,6 +276,8 @@ static Val builtin_next(Elab *e, const Call *c)
         return poison;
     if (v.kind != VAL_TENSOR || v.value != e->tokens) {
         fail(e, c->arg[0]->span, 254, "next takes the token input of the model itself");
+        if (e->module->inputs.n)
+            help(e, "a model of named inputs has none; targets are an input too");
         return poison;
     }
     /* While sampling nobody knows what comes next. */

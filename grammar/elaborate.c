@@ -78,6 +78,36 @@ static void token_windows(Elab *e, const Node *input, int64_t batch)
     }
 }
 
+static Value named_input(Elab *e, const Node *in, uint32_t number, int64_t batch)
+{
+    Dim d;
+    Type t = {.dtype = e->compute, .rank = (int)in->list.n};
+    for (int i = 0; i < t.rank; i++)
+        resolve_dim(e, in->list.data[i], &t.dims[i]);
+    t.dims[0].size = batch;
+    if (in->a && resolve_dim(e, in->a, &d)) {
+        t.dtype = DT_i32;
+        t.indexes = d.name;
+    }
+    return fn_arg(e, ARG_input, number, t, text(e, in->name));
+}
+
+static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
+{
+    e->tokens = e->next = 0;
+    for (size_t i = 0; i < model->list.n; i++) {
+        const Node *in = model->list.data[i];
+        Sym *s = declare(e, SYM_VALUE, in->name, in->at);
+        if (!s)
+            return false;
+        if (e->module->inputs.n)
+            s->val = tensor_val(named_input(e, in, (uint32_t)i, batch));
+        else
+            token_windows(e, in, batch), s->val = tensor_val(e->tokens);
+    }
+    return true;
+}
+
 /* ---- results ------------------------------------------------------------------------------ */
 
 static bool loss_result(Elab *e, const Node *model)
@@ -145,12 +175,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->loop = NULL;
     set_size(e, m->batch, batch);
     e->frame = &f;
-    const Node *input = model->list.data[0];
-    Sym *s = declare(e, SYM_VALUE, input->name, input->at);
-    if (!s)
+    if (!declare_inputs(e, model, batch))
         return false;
-    token_windows(e, input, batch);
-    s->val = tensor_val(e->tokens);
     Val none = {.kind = VAL_POISON};
     statements(e, &model->more, &none);
     bool ok = !e->stopped && (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model));
@@ -164,15 +190,69 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     return true;
 }
 
+static bool bad_input(Elab *e, const Node *model, const Node *in, const char *why)
+{
+    fail(e, in ? in->span : model->at, 272, "%s", why);
+    help(e,
+         "model %s(tokens[batch, seq] : token(vocab)), or by name from a file: %s(x[batch, "
+         "features], y[batch] : token(classes))",
+         text(e, model->name), text(e, model->name));
+    return false;
+}
+
+/* One input by name: x[batch, ...] or y[batch, ...] : token(classes). */
+static bool check_named(Elab *e, const Node *model, const Node *in)
+{
+    Module *m = e->module;
+    Input input = {.name = in->name};
+    Dim d;
+    if (in->kind != N_TENSOR || !in->flag || !in->list.n || in->list.n > MAX_RANK - 1 ||
+        (in->a && strcmp(in->text, "token") != 0))
+        return bad_input(e, model, in, "an input has dims, the batch first");
+    for (size_t i = 0; i < in->list.n; i++) {
+        if (!resolve_dim(e, in->list.data[i], &d))
+            return false;
+        for (size_t k = 0; k < i; k++)
+            if (in->list.data[k]->name == in->list.data[i]->name)
+                return fail(e, in->list.data[i]->at, 205, "dim '%s' is listed twice",
+                            text(e, d.name)),
+                       false;
+        if (i)
+            continue;
+        if (m->batch.name && m->batch.name != d.name)
+            return bad_input(e, model, in, "the first dim of all inputs is one: the batch");
+        m->batch = d;
+    }
+    if (in->a) {
+        if (!resolve_dim(e, in->a, &d))
+            return false;
+        input.limit = dim_info(e, d.name)->valid;
+        if (input.limit >= INT32_MAX)
+            return fail(e, in->a->at, 273, "'%s' is %lld; here 2^31 - 2 is the most",
+                        text(e, d.name), (long long)input.limit),
+                   false;
+    }
+    vec_push(m->arena, &m->inputs, input);
+    return true;
+}
+
+static bool check_named_inputs(Elab *e, const Node *model)
+{
+    if (!model->list.n || model->list.n > MAX_INPUTS)
+        return bad_input(e, model, NULL, "a model has between 1 and 8 inputs");
+    for (size_t i = 0; i < model->list.n; i++)
+        if (!check_named(e, model, model->list.data[i]))
+            return false;
+    e->module->seq = (Dim){0, 1};
+    return true;
+}
+
+/* The tokens of a window, or inputs by name. */
 static bool check_input(Elab *e, const Node *model)
 {
     const Node *in = model->list.n == 1 ? model->list.data[0] : NULL;
-    if (!in || in->kind != N_TENSOR || !in->a || in->list.n != 2 ||
-        strcmp(in->text, "token") != 0) {
-        fail(e, in ? in->span : model->at, 272, "a model has one input: its tokens");
-        help(e, "model %s(tokens[batch, seq] : token(vocab))", text(e, model->name));
-        return false;
-    }
+    if (!in || in->kind != N_TENSOR || !in->a || in->list.n != 2 || strcmp(in->text, "token") != 0)
+        return check_named_inputs(e, model);
     Module *m = e->module;
     Dim vocab;
     bool ok = resolve_dim(e, in->list.data[0], &m->batch);
@@ -238,7 +318,7 @@ static void elaborate_functions(Elab *e, const Node *model)
         return;
     warn_unused(e);
     elaborate_mode(e, model, MODE_EVAL, m->layout.microbatch);
-    if (e->sampled)
+    if (e->sampled && !m->inputs.n)
         elaborate_mode(e, model, MODE_SAMPLE, 1);
     set_size(e, m->batch, m->batch.size);
 }

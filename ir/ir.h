@@ -170,6 +170,7 @@ typedef struct Tensor {
 typedef enum ArgRole {
     ARG_param,
     ARG_state,  /* .tensor says which */
+    ARG_input,  /* .tensor says which of Module.inputs: [batch, ...], of the compute type or i32 */
     ARG_tokens, /* i32[batch, window] */
     ARG_lr,     /* f64[] */
     ARG_step,   /* i64[], from 0 */
@@ -186,7 +187,8 @@ typedef enum ResultRole {
 
 typedef struct FnArg {
     ArgRole role;
-    uint32_t tensor;
+    uint32_t
+        tensor; /* ARG_param, ARG_state: index in Module.tensors; ARG_input: in Module.inputs */
 } FnArg;
 typedef struct FnResult {
     ResultRole role;
@@ -215,6 +217,13 @@ typedef struct Train {
     DType compute; /* f32 or f64 */
 } Train;
 
+/* An input by name, of a model without a token window: a row of a data file's tensor a sample. */
+typedef struct Input {
+    Name name;
+    int64_t limit; /* indices are below it; 0: numbers */
+} Input;
+enum { MAX_INPUTS = 8 };
+
 typedef enum Recompute { RECOMPUTE_auto, RECOMPUTE_none } Recompute;
 
 /* The layout that was chosen, checked: one rank for now. */
@@ -232,8 +241,9 @@ struct Module {
     Diag *diag;
     Name name;             /* the model's */
     const char *source;    /* path as given */
-    Dim batch, seq;        /* the dims of the token input; seq counts targets */
+    Dim batch, seq;        /* the dims of the token input; seq counts targets (no name, 1: none) */
     int64_t vocab;         /* valid token ids are below it */
+    VEC(Input) inputs;     /* instead of tokens */
     VEC(ValueInfo) values; /* [0] is unused */
     VEC(Tensor) tensors;
     VEC(Fn *) fns;

@@ -150,6 +150,7 @@ typedef struct Program {
     VEC(Loop) loops;
     /* Where the runtime finds inputs and results: buffer numbers, or -1 (see mg_entry). */
     int tokens, lr, step, seed, pos, loss, norm, logits;
+    int input[MAX_INPUTS]; /* per Module.inputs */
     int64_t batch, window;
     double seconds, flops;    /* predicted, loops multiplied out */
     int64_t peak, live_bound; /* transient bytes: as placed, and the largest live set */

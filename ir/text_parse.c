@@ -241,8 +241,8 @@ static uint32_t read_tensor_ref(Reader *r)
 
 static void read_fn(Reader *r)
 {
-    static const char *const arg_roles[] = {"param", "state", "tokens", "lr",
-                                            "step",  "seed",  "pos"};
+    static const char *const arg_roles[] = {"param", "state", "input", "tokens",
+                                            "lr",    "step",  "seed",  "pos"};
     static const char *const result_roles[] = {"loss", "norm", "logits", "grad", "update"};
     Fn *f = NEW(r->a, Fn);
     text_want_mark(r, '@');
@@ -250,9 +250,11 @@ static void read_fn(Reader *r)
     r->fn++;
     text_want_mark(r, '{');
     while (text_take_word(r, "role")) {
-        FnArg a = {.role = (ArgRole)text_want_choice(r, arg_roles, 7)};
+        FnArg a = {.role = (ArgRole)text_want_choice(r, arg_roles, 8)};
         if (a.role <= ARG_state)
             a.tensor = read_tensor_ref(r);
+        else if (a.role == ARG_input)
+            a.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->inputs.n - 1);
         vec_push(r->a, &f->args, a);
     }
     Span at = r->t.span;
@@ -378,6 +380,12 @@ static void read_module(Reader *r)
     r->m->vocab = text_want_int(r, 0, INT64_MAX);
     read_train(r);
     read_layout(r);
+    while (text_take_word(r, "input")) {
+        Input in = {.name = text_want_name(r)};
+        text_want_word(r, "limit");
+        in.limit = text_want_int(r, 0, INT32_MAX);
+        vec_push(r->a, &r->m->inputs, in);
+    }
     if (text_take_word(r, "config"))
         r->m->config = text_want_text(r);
     while (text_take_word(r, "tensor"))

@@ -298,7 +298,8 @@ static void print_region(const Printer *p, const Region *r, int depth)
 
 /* ---- the module ---------------------------------------------------------------------------- */
 
-static const char *const arg_roles[] = {"param", "state", "tokens", "lr", "step", "seed", "pos"};
+static const char *const arg_roles[] = {"param", "state", "input", "tokens",
+                                        "lr",    "step",  "seed",  "pos"};
 static const char *const result_roles[] = {"loss", "norm", "logits", "grad", "update"};
 
 static void print_fn(Printer *p, const Fn *f)
@@ -312,6 +313,8 @@ static void print_fn(Printer *p, const Fn *f)
             fputc(' ', p->out);
             print_string(p->out,
                          name_str(p->m->names, p->m->tensors.data[f->args.data[i].tensor].name));
+        } else if (f->args.data[i].role == ARG_input) {
+            fprintf(p->out, " %u", f->args.data[i].tensor);
         }
         fputc('\n', p->out);
     }
@@ -391,6 +394,11 @@ static void print_header(const Module *m, FILE *out)
     print_real(out, m->layout.assert_peak);
     print_place(m, m->layout.assert_span, out);
     fputc('\n', out);
+    for (size_t i = 0; i < m->inputs.n; i++) {
+        fputs("input ", out);
+        print_string(out, name_str(m->names, m->inputs.data[i].name));
+        fprintf(out, " limit %lld\n", (long long)m->inputs.data[i].limit);
+    }
     if (m->config) {
         fputs("config ", out);
         print_string(out, m->config);

@@ -286,6 +286,9 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
         [ARG_lr] = DT_f64, [ARG_step] = DT_i64, [ARG_seed] = DT_i64, [ARG_pos] = DT_i32};
     if (a.role == ARG_tokens)
         return t->dtype == DT_i32;
+    if (a.role == ARG_input)
+        return a.tensor < m->inputs.n && type_find(t, m->batch.name) >= 0 &&
+               (m->inputs.data[a.tensor].limit ? t->dtype == DT_i32 : dtype_is_float(t->dtype));
     if (a.role > ARG_state)
         return scalar(t, scalars[a.role]);
     return a.tensor < m->tensors.n && type_equal(t, &m->tensors.data[a.tensor].type) &&

@@ -505,6 +505,8 @@ static int argument_buffer(const Check *c, FnArg a)
 {
     const Program *p = c->prog;
     switch (a.role) {
+    case ARG_input:
+        return a.tensor < c->m->inputs.n ? p->input[a.tensor] : -1;
     case ARG_tokens:
         return p->tokens;
     case ARG_lr:

@@ -71,22 +71,30 @@ static Name round_name(const Module *m)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* The function's arguments move to the new outer region. All but the tokens keep their value
- * numbers; what was the tokens is the slice of one round. */
-static Value move_args(Module *m, Fn *fn, Region *top, Region *body, Dim micro, Value *slice)
+/* What comes by batch: as it is given, and the slice of one round. */
+typedef struct Given {
+    int n;
+    Value whole[MAX_INPUTS], slice[MAX_INPUTS];
+} Given;
+
+/* The function's arguments move to the new outer region. All but the inputs keep their value
+ * numbers; what was an input is the slice of one round. */
+static Given move_args(Module *m, Fn *fn, Region *top, Region *body, Dim micro)
 {
-    Value tokens = 0;
+    Given g = {0};
     for (size_t i = 0; i < fn->args.n; i++) {
         Value v = body->args.data[i];
-        if (fn->args.data[i].role == ARG_tokens) {
-            *slice = v;
-            tokens = region_arg(m, top, type_stacked(type_of(m, v), micro), m->values.data[v].name);
+        ArgRole role = fn->args.data[i].role;
+        if (role == ARG_tokens || role == ARG_input) {
+            g.slice[g.n] = v;
+            g.whole[g.n++] =
+                region_arg(m, top, type_stacked(type_of(m, v), micro), m->values.data[v].name);
             continue;
         }
         m->values.data[v].home = top;
         vec_push(m->arena, &top->args, v);
     }
-    return tokens;
+    return g;
 }
 
 /* What round after round adds up starts at 0; each result of the body becomes the sum so far. */
@@ -110,8 +118,8 @@ static void wrap(Rounds *r, Fn *fn, Dim micro, Arena *tmp)
     Module *m = r->m;
     Region *body = fn->body, *top = region_new(m, NULL);
     size_t n = body->results.n;
-    Value slice = 0, tokens = move_args(m, fn, top, body, micro, &slice);
-    Value *in = NEW_ARRAY(tmp, Value, n + 1), *acc = NEW_ARRAY(tmp, Value, n);
+    Given given = move_args(m, fn, top, body, micro);
+    Value *in = NEW_ARRAY(tmp, Value, n + MAX_INPUTS), *acc = NEW_ARRAY(tmp, Value, n);
     Type *types = NEW_ARRAY(tmp, Type, n);
     Builder b = {.m = m, .region = top, .backward = true};
     body->args.n = 0;
@@ -120,26 +128,28 @@ static void wrap(Rounds *r, Fn *fn, Dim micro, Arena *tmp)
         in[k] = build_filled(&b, types[k], 0);
         acc[k] = region_arg(m, body, types[k], 0);
     }
-    in[n] = tokens;
-    vec_push(m->arena, &body->args, slice);
+    for (int k = 0; k < given.n; k++) {
+        in[n + (size_t)k] = given.whole[k];
+        vec_push(m->arena, &body->args, given.slice[k]);
+    }
     vec_push(m->arena, &body->args, r->index);
     body->parent = top;
     add_up(m, body, acc, tmp);
     Attrs a = {.dim = micro, .carried = (int64_t)n};
-    Ins *loop = build_typed(&b, OP_repeat, &a, (int)n + 1, in, (int)n, types, body);
+    Ins *loop = build_typed(&b, OP_repeat, &a, (int)n + given.n, in, (int)n, types, body);
     loop->backward = false; /* the whole of the step: forward and backward */
     for (size_t k = 0; k < n; k++)
         vec_push(m->arena, &top->results, loop->out[k]);
     fn->body = top;
 }
 
-/* Only the tokens come by batch. */
+/* Only inputs come by batch. */
 static PassStatus check_args(const Job *j, const Fn *fn)
 {
     const Module *m = j->m;
     for (size_t i = 0; i < fn->args.n; i++) {
         FnArg a = fn->args.data[i];
-        if (a.role == ARG_tokens ||
+        if (a.role == ARG_tokens || a.role == ARG_input ||
             type_find(type_of(m, fn->body->args.data[i]), m->batch.name) < 0)
             continue;
         const Tensor *t = &m->tensors.data[a.tensor];

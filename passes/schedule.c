@@ -286,11 +286,8 @@ static int io_buffer(Sched *s, const char *name, Value v)
 static void place_args(Sched *s, const Fn *f, const char *prefix)
 {
     Program *p = s->prog;
-    int *slot[] = {[ARG_tokens] = &p->tokens,
-                   [ARG_lr] = &p->lr,
-                   [ARG_step] = &p->step,
-                   [ARG_seed] = &p->seed,
-                   [ARG_pos] = &p->pos};
+    int *slot[] = {[ARG_input] = NULL,    [ARG_tokens] = &p->tokens, [ARG_lr] = &p->lr,
+                   [ARG_step] = &p->step, [ARG_seed] = &p->seed,     [ARG_pos] = &p->pos};
     static const char *const names[] = {[ARG_tokens] = "tokens",
                                         [ARG_lr] = "lr",
                                         [ARG_step] = "step",
@@ -299,11 +296,21 @@ static void place_args(Sched *s, const Fn *f, const char *prefix)
     for (size_t k = 0; k < f->args.n; k++) {
         Value v = f->body->args.data[k];
         FnArg a = f->args.data[k];
+        const char *name = a.role == ARG_input
+                               ? name_str(s->m->names, s->m->inputs.data[a.tensor].name)
+                               : names[a.role];
         int b = a.role <= ARG_state
                     ? s->p->tensor_buffer.data[a.tensor]
-                    : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, names[a.role]), v);
-        if (a.role > ARG_state)
+                    : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, name), v);
+        if (a.role == ARG_input) {
+            const Type *t = type_of(s->m, v); /* [batch, ...] or [rounds, batch, ...] */
+            p->input[a.tensor] = b;
+            p->batch = 1;
+            for (int i = 0; i <= type_find(t, s->m->batch.name); i++)
+                p->batch *= t->dims[i].size;
+        } else if (a.role > ARG_state) {
             *slot[a.role] = b;
+        }
         if (a.role == ARG_tokens) {
             const Type *t = type_of(s->m, v);
             p->window = t->dims[t->rank - 1].size;
@@ -407,6 +414,7 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
         return NULL;
     Program *p = NEW(s->m->arena, Program);
     *p = (Program){.fn = f,
+                   .input = {-1, -1, -1, -1, -1, -1, -1, -1},
                    .tokens = -1,
                    .lr = -1,
                    .step = -1,

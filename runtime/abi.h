@@ -80,6 +80,15 @@ typedef struct mg_lr {
     int64_t warmup, steps;
 } mg_lr;
 
+/* An input by name: batch rows of `elements`, dense; i32 where they are indices below `limit`. */
+typedef struct mg_input {
+    const char *name;
+    mg_dtype dtype;
+    int64_t offset; /* bytes into the arena */
+    int64_t elements, limit;
+} mg_input;
+#define MG_INPUTS_MAX 8
+
 /* One entry of the program (step, eval, sample): where its inputs and outputs lie in the arena, in
  * bytes, or -1 where it has none. */
 typedef struct mg_entry {
@@ -95,6 +104,8 @@ typedef struct mg_entry {
     int64_t norm;   /* f64: of all gradients, before clipping */
     int64_t logits; /* f32[batch, vocab] (f64 where the program is): sample only */
     double predicted_ms, flops;
+    int ninputs; /* instead of tokens */
+    mg_input inputs[MG_INPUTS_MAX];
 } mg_entry;
 
 typedef struct mg_program {

@@ -156,13 +156,19 @@ static void add_pattern(rt_data *d, const char *pattern, const char *option)
     globfree(&g);
 }
 
-rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab)
+rt_data *rt_data_find(const rt_list *patterns, const char *option)
 {
     rt_data *d = rt_alloc(1, sizeof *d);
-    d->seq = seq;
     raise_file_limit();
     for (int i = 0; i < patterns->n; i++)
         add_pattern(d, patterns->item[i], option);
+    return d;
+}
+
+rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab)
+{
+    rt_data *d = rt_data_find(patterns, option);
+    d->seq = seq;
     d->segment = rt_alloc((size_t)d->nfiles, sizeof *d->segment);
     d->nsegments = d->nfiles;
     for (int i = 0; i < d->nfiles; i++) {
@@ -175,6 +181,8 @@ rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, 
 
 rt_data *rt_data_hold_out(rt_data *d, double fraction)
 {
+    if (d->table)
+        return rt_table_hold_out(d, fraction);
     rt_data *v = rt_alloc(1, sizeof *v);
     int64_t held = (int64_t)((double)d->tokens * fraction), total = d->tokens;
     v->seq = d->seq;
@@ -213,7 +221,8 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
 
 void rt_data_in_order(rt_data *d)
 {
-    count_windows(d, true);
+    if (!d->table) /* rows are in order */
+        count_windows(d, true);
 }
 
 static const rt_segment *segment_of(const rt_data *d, int64_t window)
@@ -229,11 +238,19 @@ static const rt_segment *segment_of(const rt_data *d, int64_t window)
     return &d->segment[low];
 }
 
-void rt_data_window(const rt_data *d, uint64_t seed, int64_t index, int32_t *out)
+/* The epoch's key, and where in it the index lies. */
+static uint64_t epoch_of(const rt_data *d, uint64_t seed, int64_t index, int64_t *at)
 {
     uint64_t n = (uint64_t)d->windows;
     uint64_t epoch = rt_mix64(rt_mix64(seed) ^ (uint64_t)index / n);
-    int64_t w = (int64_t)rt_permute(epoch, n, (uint64_t)index % n);
+    *at = (int64_t)rt_permute(epoch, n, (uint64_t)index % n);
+    return epoch;
+}
+
+void rt_data_window(const rt_data *d, uint64_t seed, int64_t index, int32_t *out)
+{
+    int64_t w;
+    uint64_t epoch = epoch_of(d, seed, index, &w);
     const rt_segment *s = segment_of(d, w);
     int64_t slack = s->tokens - 1 - s->windows * d->seq;
     uint64_t phases = (uint64_t)(slack < d->seq - 1 ? slack : d->seq - 1) + 1;
@@ -247,10 +264,32 @@ void rt_data_window_in_order(const rt_data *d, int64_t index, int32_t *out)
     read_tokens(&d->file[s->file], s->first + (index - s->before) * d->seq, d->seq + 1, out);
 }
 
+void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, int64_t index,
+                    bool shuffled)
+{
+    if (d->table) {
+        if (shuffled)
+            epoch_of(d, (uint64_t)r->state.seed, index, &index);
+        rt_table_row(d, e, d->first + index, b, r->arena);
+        return;
+    }
+    int32_t *tokens = (int32_t *)(r->arena + e->tokens) + b * e->window;
+    if (shuffled)
+        rt_data_window(d, (uint64_t)r->state.seed, index, tokens);
+    else
+        rt_data_window_in_order(d, index, tokens);
+}
+
 void rt_data_close(rt_data *d)
 {
     if (!d)
         return;
+    if (d->borrowed) {
+        free(d);
+        return;
+    }
+    if (d->table)
+        rt_table_close(d);
     for (int i = 0; i < d->nfiles; i++) {
         close(d->file[i].fd);
         free(d->file[i].path);

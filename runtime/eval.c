@@ -15,9 +15,8 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
 static double batch_loss(mg_run *r, const rt_data *d, int64_t first, int64_t n)
 {
     const mg_entry *e = &r->program->eval;
-    int32_t *tokens = (int32_t *)(r->arena + e->tokens);
     for (int64_t b = 0; b < e->batch; b++)
-        rt_data_window_in_order(d, first + (b < n ? b : n - 1), tokens + b * e->window);
+        rt_data_sample(r, d, e, b, first + (b < n ? b : n - 1), false);
     rt_fill_scalars(r, e, r->state.step);
     r->eval(r);
     return *(const double *)(r->arena + e->loss);

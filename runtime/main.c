@@ -31,12 +31,18 @@ static void check_machine(const mg_program *p)
         rt_die(RT_MISFIT, "matrix library: %s", why);
 }
 
+static rt_data *open_set(const mg_program *p, const rt_list *patterns, const char *option)
+{
+    return p->step.ninputs ? rt_table_open(patterns, option, &p->step)
+                           : rt_data_open(patterns, option, p->seq, p->vocab);
+}
+
 void rt_open_data(mg_run *r)
 {
     const mg_program *p = r->program;
-    r->data = rt_data_open(&r->options->data, "data", p->seq, p->vocab);
+    r->data = open_set(p, &r->options->data, "data");
     if (r->options->val.n) {
-        r->val = rt_data_open(&r->options->val, "val", p->seq, p->vocab);
+        r->val = open_set(p, &r->options->val, "val");
         rt_data_in_order(r->val);
     } else if (r->options->val_fraction > 0) {
         r->val = rt_data_hold_out(r->data, r->options->val_fraction);

@@ -117,24 +117,41 @@ typedef struct rt_file {
     int width;             /* bytes a token: 1 or 2 */
     int64_t start, tokens; /* byte offset of the first token; tokens in the file */
 } rt_file;
+typedef struct rt_table rt_table;
 typedef struct rt_data {
     int64_t seq; /* targets of a window; a window is seq + 1 tokens */
     rt_file *file;
     rt_segment *segment;
     int nfiles, nsegments;
     int64_t tokens, windows;
+    rt_table *table; /* rows of named inputs instead (windows, tokens: rows), or NULL */
+    int64_t first;   /* row */
+    bool borrowed;   /* files and table are another's */
 } rt_data;
 
 /* Opens and checks the files of `patterns` (globs); every failure ends the program with 65. */
 rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab);
+/* The files of `patterns`, not yet opened. */
+rt_data *rt_data_find(const rt_list *patterns, const char *option);
 /* Moves the last `fraction` of the tokens into a set of their own. */
 rt_data *rt_data_hold_out(rt_data *d, double fraction);
 /* Fixed order for evaluation: seq apart, from the start of each segment. */
 void rt_data_in_order(rt_data *d);
+/* Sample number `index` of the endless shuffled sequence, or of the fixed order, becomes the
+ * entry's sample number `b`: a window of tokens, or a row of each input. */
+void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, int64_t index,
+                    bool shuffled);
 /* Window number `index` of the endless shuffled sequence named `seed`, or of the fixed order. */
 void rt_data_window(const rt_data *d, uint64_t seed, int64_t index, int32_t *out);
 void rt_data_window_in_order(const rt_data *d, int64_t index, int32_t *out);
 void rt_data_close(rt_data *d);
+
+/* ---- table.c: the same for named inputs --------------------------------------------------- */
+
+rt_data *rt_table_open(const rt_list *patterns, const char *option, const mg_entry *e);
+rt_data *rt_table_hold_out(rt_data *d, double fraction);
+void rt_table_row(const rt_data *d, const mg_entry *e, int64_t row, int64_t sample, char *arena);
+void rt_table_close(rt_data *d);
 
 /* ---- catalog.c ---------------------------------------------------------------------------- */
 

@@ -14,10 +14,8 @@ typedef struct window { /* steps since the last report */
 void rt_fill_batch(mg_run *r)
 {
     const mg_entry *e = &r->program->step;
-    int32_t *tokens = (int32_t *)(r->arena + e->tokens);
     for (int64_t b = 0; b < e->batch; b++)
-        rt_data_window(r->data, (uint64_t)r->state.seed, r->state.sequences + b,
-                       tokens + b * e->window);
+        rt_data_sample(r, r->data, e, b, r->state.sequences + b, true);
     rt_fill_scalars(r, e, r->state.step);
 }
 

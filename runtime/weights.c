@@ -15,6 +15,7 @@
 
 #include "runtime/checkpoint.h"
 #include "runtime/json.h"
+#include "runtime/number.h"
 
 #define ONE_FILE "model.safetensors"
 #define INDEX    "model.safetensors.index.json"
@@ -347,47 +348,6 @@ rt_weights *rt_weights_open(const mg_run *r, const char *path)
 
 /* ---- loading ------------------------------------------------------------------------------ */
 
-static float from_half(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
-    uint32_t bits = sign;
-    float x;
-    if (exponent == 31) {
-        bits |= 0x7f800000 | fraction << 13;
-    } else if (exponent) {
-        bits |= (exponent + 112) << 23 | fraction << 13;
-    } else if (fraction) { /* subnormal: a normal float */
-        x = (float)fraction * 0x1p-24f;
-        return sign ? -x : x;
-    }
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static double element(const char *dtype, const char *from, int64_t i)
-{
-    uint16_t half;
-    uint32_t bits;
-    float x;
-    double wide;
-    switch (dtype[0] == 'F' ? dtype[1] : dtype[0]) {
-    case '6':
-        memcpy(&wide, from + 8 * i, 8);
-        return wide;
-    case '3':
-        memcpy(&x, from + 4 * i, 4);
-        return x;
-    case '1':
-        memcpy(&half, from + 2 * i, 2);
-        return from_half(half);
-    default: /* BF16 */
-        memcpy(&half, from + 2 * i, 2);
-        bits = (uint32_t)half << 16;
-        memcpy(&x, &bits, 4);
-        return x;
-    }
-}
-
 typedef struct moving {
     const rt_external *x;
     const char *dtype;
@@ -404,7 +364,7 @@ static void convert_and_put(void *ctx, int64_t begin, int64_t end, void *scratch
     char *out = m->converted + begin * mg_dtype_bytes(to);
     (void)scratch;
     for (int64_t i = begin; i < end; i++) {
-        double v = element(m->dtype, m->in, i);
+        double v = rt_number(m->dtype, m->in, i);
         if (to == MG_F64)
             ((double *)m->converted)[i] = v;
         else
