@@ -405,22 +405,29 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     fputs("},\n", e->out);
 }
 
+/* The optimizer's numbers that are not zero, and the schedule's. */
 static const char *config_line(const Emitter *e)
 {
     const Train *t = &e->m->train;
-    static const char *const schedules[] = {"constant", "linear", "cosine"};
-    const char *opt =
-        t->optimizer == OPT_adamw
-            ? arena_printf(e->a, "adamw(betas = (%g, %g), eps = %g, decay = %g where rank >= %d)",
-                           t->beta1, t->beta2, t->eps, t->decay, t->decay_rank)
-            : arena_printf(e->a, "sgd(momentum = %g, decay = %g where rank >= %d)", t->momentum,
-                           t->decay, t->decay_rank);
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"beta1", t->beta1},       {"beta2", t->beta2}, {"eps", t->eps},
+                   {"momentum", t->momentum}, {"power", t->power}, {"threshold", t->threshold},
+                   {"nesterov", t->nesterov}};
+    const char *opt = "", *between = "";
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].value != 0) {
+            opt =
+                arena_printf(e->a, "%s%s%s = %g", opt, between, numbers[i].name, numbers[i].value);
+            between = ", ";
+        }
     return arena_printf(e->a,
-                        "%s, lr %s(peak = %g, warmup = %lld, steps = %lld, floor = %g), "
+                        "%s(%s), lr %s(peak = %g, warmup = %lld, steps = %lld, floor = %g), "
                         "clip %g, %s, microbatch %lld",
-                        opt, schedules[t->schedule], t->peak, (long long)t->warmup,
-                        (long long)t->steps, t->floor, t->clip, dtype_name(t->compute),
-                        (long long)e->m->layout.microbatch);
+                        optimizer_names[t->optimizer], opt, schedule_names[t->schedule], t->peak,
+                        (long long)t->warmup, (long long)t->steps, t->floor, t->clip,
+                        dtype_name(t->compute), (long long)e->m->layout.microbatch);
 }
 
 static void named(const Emitter *e, const char *field, const char *text)
@@ -445,7 +452,11 @@ static void named_lines(const Emitter *e, const char *field, const char *text)
 
 void emit_program(Emitter *e)
 {
-    static const char *const lr[] = {"MG_LR_CONSTANT", "MG_LR_LINEAR", "MG_LR_COSINE"};
+    static const char *const lr[LR_count] = {
+        "MG_LR_CONSTANT",     "MG_LR_LINEAR", "MG_LR_COSINE",       "MG_LR_WSD",
+        "MG_LR_INVERSE_SQRT", "MG_LR_WARMUP", "MG_LR_WARMUP_COSINE"};
+    static const char *const shapes[DESCENT_count] = {"MG_SHAPE_LINEAR", "MG_SHAPE_COSINE",
+                                                      "MG_SHAPE_SQRT"};
     const Plan *p = e->p;
     const Train *t = &e->m->train;
     FILE *out = e->out;
@@ -471,8 +482,9 @@ void emit_program(Emitter *e)
     real(e, t->peak);
     fputs(", ", out);
     real(e, t->floor);
-    fprintf(out, ", %lld, %lld},\n", (long long)t->warmup, (long long)t->steps);
-    named(e, "optimizer", t->optimizer == OPT_adamw ? "adamw" : "sgd");
+    fprintf(out, ", %lld, %lld, %lld, %s, %s},\n", (long long)t->warmup, (long long)t->steps,
+            (long long)t->last, shapes[t->descent], t->log ? "true" : "false");
+    named(e, "optimizer", optimizer_names[t->optimizer]);
     emit_entry(e, "step", p->train);
     emit_entry(e, "eval", p->eval);
     emit_entry(e, "sample", p->sample);

@@ -158,6 +158,10 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
         diag_error(s->diag, (Span){file, 0, 1}, 566, "this text is no program");
         return EXIT_source;
     }
+    if (!module_fn(c->module, "train") || !module_fn(c->module, "eval")) {
+        diag_error(s->diag, (Span){file, 0, 1}, 566, "there is no @train or no @eval");
+        return EXIT_source;
+    }
     for (size_t i = 0; i < s->o->print_after.n; i++) {
         const char *pass = s->o->print_after.data[i];
         if (strcmp(pass, "all") && pass_find(pass) <= pass_find(*after))

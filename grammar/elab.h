@@ -100,6 +100,16 @@ typedef struct Override {
     bool used;
 } Override;
 
+/* A rule of the train block about some parameters. general: of the optimizer's own `decay = ...
+ * where ...`, which may hold for none. */
+typedef enum RuleKind { RULE_decay, RULE_rate, RULE_frozen } RuleKind;
+typedef struct TrainRule {
+    RuleKind kind;
+    double value;
+    const NodeList *where; /* empty: all */
+    bool *used, general;
+} TrainRule;
+
 typedef struct Elab {
     Arena *arena;
     Names *names;
@@ -109,6 +119,8 @@ typedef struct Elab {
     Module *module;
     Builder b;
     VEC(Override) overrides;
+    VEC(TrainRule) rules; /* in order */
+    Span frozen_at;
     /* names */
     Map globals, blocks, builtin_blocks; /* Sym by Name */
     VEC(Sym *) global_order, block_order;
@@ -180,7 +192,10 @@ void warn_unused(Elab *e);
 void warn_unused_params(Elab *e, const Frame *f, size_t from);
 
 void read_train(Elab *e);
-void read_config(Elab *e); /* Module.config */
+void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where);
+void apply_rules(Elab *e, Tensor *t); /* decay, rate, frozen of a new parameter */
+void all_rules_used(Elab *e);         /* once all are declared */
+void read_config(Elab *e);            /* Module.config */
 void read_layout(Elab *e);
 
 /* Statements up to the end; *result is what `return` gave, poison without one. */

@@ -316,6 +316,7 @@ static void elaborate_functions(Elab *e, const Node *model)
         e->reads_next |= calls_next(e, e->ast->items.data[i]);
     if (!elaborate_mode(e, model, MODE_TRAIN, m->batch.size) || diag_errors(e->diag))
         return;
+    all_rules_used(e);
     warn_unused(e);
     elaborate_mode(e, model, MODE_EVAL, m->layout.microbatch);
     if (e->sampled && !m->inputs.n)

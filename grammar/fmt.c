@@ -326,6 +326,10 @@ static void add_entry(Fmt *f, const Node *n)
         put_name(f, n->name);
         add_cell(line, take(f));
         put_list(f, &n->list, ", ");
+        if (n->more.n) {
+            put(f, n->list.n ? " where " : "where ");
+            put_list(f, &n->more, ", ");
+        }
     }
     add_cell(line, take(f));
 }

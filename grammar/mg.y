@@ -48,9 +48,9 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %left '*' '/'
 %precedence NEGATED
 
-%type <node> json member item binding parameter parent statement number atom entry axis pad
+%type <node> json member selector item binding parameter parent statement number atom entry axis pad
 %type <node> expr sum term unary dot postfix primary call argument subscript group name
-%type <list> fields jsons members bindings parameters parameter_list statements names some_names external groups merged
+%type <list> selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
 %type <list> entries values pads exprs axes arguments argument_list subscripts dims
 %type <text> path
 %type <op> compare
@@ -175,6 +175,10 @@ entries: %empty                 { $$ = list_new(p, NULL); }
        | entries entry          { $$ = $2 ? list_add(p, $1, $2) : $1; if (p->deep) YYABORT; }
 
 entry: IDENT values             { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .list = *$2); }
+     | IDENT expr "where" selectors
+                                { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .list = *list_new(p, $2),
+                                            .more = *$4); }
+     | IDENT "where" selectors  { $$ = MAKE(@$, SETTING, .name = $1, .at = @1, .more = *$3); }
      | some_names "->" axes     { $$ = MAKE(@$, RULE, .at = @2, .list = *$1, .more = *$3); }
      | error RESUME             { $$ = NULL; yyerrok; }
 
@@ -182,6 +186,13 @@ values: exprs
       | bindings
       | expr "x" expr           { $$ = list_new(p, MAKE(@$, TIMES, .at = @2, .a = $1, .b = $3)); }
       | pads
+
+selectors: selector            { $$ = list_new(p, $1); }
+         | selectors ',' selector
+                                { $$ = list_add(p, $1, $3); }
+
+selector: expr
+        | STRING                { $$ = MAKE(@$, STRING, .text = $1); }
 
 pads: pad                       { $$ = list_new(p, $1); }
     | pads ',' pad              { $$ = list_add(p, $1, $3); }

@@ -195,6 +195,7 @@ static bool tensor_of(Elab *e, const Node *n, uint32_t *index)
         return false;
     }
     t.name = unique_path(e, path_join(e, e->frame->path, text(e, n->name)));
+    apply_rules(e, &t);
     vec_push(e->module->arena, &e->module->tensors, t);
     return true;
 }

@@ -1,4 +1,5 @@
-/* train.c - the train block: optimizer, learning rate, clipping, precision. */
+/* train.c - the train block: optimizer, learning rate, clipping, precision; rules.c has what holds
+ * for some parameters only. */
 #include "grammar/config.h"
 
 #include <string.h>
@@ -18,27 +19,23 @@ static bool bounded(Elab *e, const Node *n, const char *what, double low, double
     return false;
 }
 
-/* decay = 0.1 where rank >= 2 */
-static bool decay(Elab *e, const Node *n, Train *t)
+/* decay = 0.1 where rank >= 2: the first rule, for what no later one names */
+static bool decay(Elab *e, const Node *n)
 {
+    double value = 0;
     if (!n)
         return true;
-    if (!bounded(e, n, "decay", 0, 1e300, &t->decay))
+    if (!bounded(e, n, "decay", 0, 1e300, &value))
         return false;
-    const Node *c = n->kind == N_NAMED ? node_bare(n->b) : NULL;
-    if (!c)
-        return true;
-    const Node *left = c->kind == N_BINARY ? node_bare(c->a) : NULL;
-    if (!left || left->kind != N_NAME || strcmp(text(e, left->name), "rank") != 0 ||
-        (c->op != B_GE && c->op != B_GT)) {
-        fail(e, c->span, 306, "the condition of decay compares the rank of a parameter");
-        help(e, "decay = ... where rank >= 2");
+    const Node *condition = n->kind == N_NAMED ? n->b : NULL;
+    NodeList *where = NEW(e->arena, NodeList);
+    if (condition)
+        vec_push(e->arena, where, (Node *)(uintptr_t)condition);
+    size_t rules = e->rules.n;
+    add_rule(e, RULE_decay, value, where);
+    if (e->rules.n == rules)
         return false;
-    }
-    int64_t rank;
-    if (!config_integer(e, c->b, 0, &rank, 306))
-        return false;
-    t->decay_rank = rank > MAX_RANK ? MAX_RANK + 1 : (int)rank + (c->op == B_GT);
+    e->rules.data[rules].general = true;
     return true;
 }
 
@@ -56,61 +53,186 @@ static bool betas(Elab *e, const Node *n, Train *t)
            bounded(e, pair->list.data[1], "the second beta", 0, 1, &t->beta2);
 }
 
-static void optimizer(Elab *e, const Node *value, Train *t)
+static bool flag(Elab *e, const Node *n, const char *what, bool *yes)
 {
-    static const char *const names[] = {"adamw", "sgd", NULL};
-    static const char *const adamw[] = {"betas", "eps", "decay", NULL};
-    static const char *const sgd[] = {"momentum", "decay", NULL};
-    const Node *slot[3];
-    int which = config_choice(e, value, "optimizer", names, 307);
-    t->optimizer = which == 1 ? OPT_sgd : OPT_adamw;
-    if (which < 0 || !config_args(e, value, which ? sgd : adamw, slot, "decay", 308))
-        return;
-    if (which == 0)
-        (void)(betas(e, slot[0], t) && bounded(e, slot[1], "eps", -1, 1, &t->eps) &&
-               decay(e, slot[2], t));
-    else
-        (void)(bounded(e, slot[0], "momentum", 0, 1, &t->momentum) && decay(e, slot[1], t));
+    double d = 0;
+    if (!n)
+        return true;
+    if (!config_real(e, n, &d))
+        return false;
+    *yes = d == 1;
+    if (d == 0 || d == 1)
+        return true;
+    fail(e, n->kind == N_NAMED ? n->a->span : n->span, 303, "%s is 1 or 0", what);
+    return false;
 }
 
-static void check_schedule(Elab *e, const Node *value, const Node *const *slot, const Train *t)
+/* What an optimizer can be given, by name; each in the order in which values come without. */
+enum { BETAS, EPS, DECAY, MOMENTUM, NESTEROV, BETA1, POWER, THRESHOLD, SETTINGS };
+static const char *const setting_names[SETTINGS] = {"betas",    "eps",   "decay", "momentum",
+                                                    "nesterov", "beta1", "power", "threshold"};
+static const struct {
+    Train defaults;
+    int n, takes[5];
+} rules_of[OPT_count] = {
+    [OPT_adamw] = {{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, 3, {BETAS, EPS, DECAY}},
+    [OPT_adam] = {{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, 3, {BETAS, EPS, DECAY}},
+    [OPT_sgd] = {{.eps = 1e-8}, 3, {MOMENTUM, DECAY, NESTEROV}},
+    [OPT_lion] = {{.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}, 2, {BETAS, DECAY}},
+    [OPT_adafactor] = {{.eps = 1e-30, .power = 0.8, .threshold = 1},
+                       5,
+                       {BETA1, POWER, THRESHOLD, EPS, DECAY}},
+    [OPT_muon] = {{.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.95, .nesterov = true},
+                  5,
+                  {MOMENTUM, BETAS, EPS, DECAY, NESTEROV}},
+};
+
+static bool setting_of(Elab *e, int which, const Node *n, Train *t)
+{
+    switch (which) {
+    case BETAS:
+        return betas(e, n, t);
+    case EPS:
+        return bounded(e, n, "eps", -1, 1, &t->eps);
+    case DECAY:
+        return decay(e, n);
+    case MOMENTUM:
+        return bounded(e, n, "momentum", 0, 1, &t->momentum);
+    case NESTEROV:
+        return flag(e, n, "nesterov", &t->nesterov);
+    case BETA1:
+        return bounded(e, n, "beta1", 0, 1, &t->beta1);
+    case POWER:
+        return bounded(e, n, "power", -1, 10, &t->power);
+    default:
+        return bounded(e, n, "threshold", -1, 1e300, &t->threshold);
+    }
+}
+
+static void optimizer(Elab *e, const Node *value, Train *t)
+{
+    const char *names[OPT_count + 1] = {NULL}, *takes[SETTINGS + 1] = {NULL};
+    const Node *slot[SETTINGS];
+    for (int i = 0; i < OPT_count; i++)
+        names[i] = optimizer_names[i];
+    int which = config_choice(e, value, "optimizer", names, 307);
+    if (which < 0)
+        return;
+    const Train *d = &rules_of[which].defaults;
+    t->optimizer = (Optimizer)which;
+    t->beta1 = d->beta1;
+    t->beta2 = d->beta2;
+    t->eps = d->eps;
+    t->momentum = d->momentum;
+    t->power = d->power;
+    t->threshold = d->threshold;
+    t->nesterov = d->nesterov;
+    for (int i = 0; i < rules_of[which].n; i++)
+        takes[i] = setting_names[rules_of[which].takes[i]];
+    if (!config_args(e, value, takes, slot, "decay", 308))
+        return;
+    for (int i = 0; i < rules_of[which].n; i++)
+        if (!setting_of(e, rules_of[which].takes[i], slot[i], t))
+            return;
+    if (which == OPT_sgd && t->nesterov && t->momentum == 0)
+        fail(e, value->span, 303, "nesterov needs a momentum");
+}
+
+enum { PEAK, WARMUP, STEPS, FLOOR, LAST, SHAPE, LOG, TIMES };
+static const char *const time_names[TIMES] = {"peak", "warmup", "steps", "floor",
+                                              "last", "shape",  "log"};
+static const struct {
+    bool steps;   /* needs them */
+    double floor; /* of the peak, unless told */
+    int n, takes[6];
+} schedule_of[LR_count] = {
+    [LR_constant] = {false, 0, 3, {PEAK, WARMUP, STEPS}},
+    [LR_linear] = {true, 0, 4, {PEAK, WARMUP, STEPS, FLOOR}},
+    [LR_cosine] = {true, 0, 4, {PEAK, WARMUP, STEPS, FLOOR}},
+    [LR_wsd] = {true, 0, 6, {PEAK, WARMUP, STEPS, LAST, FLOOR, SHAPE}},
+    [LR_inverse_sqrt] = {false, 0, 4, {PEAK, WARMUP, STEPS, FLOOR}},
+    [LR_warmup] = {false, 0, 5, {PEAK, WARMUP, STEPS, FLOOR, LOG}},
+    [LR_warmup_cosine] = {true, 1e-4, 5, {PEAK, WARMUP, STEPS, FLOOR, LOG}},
+};
+
+static bool time_of(Elab *e, int which, const Node *n, Train *t)
+{
+    static const char *const shapes[] = {"linear", "cosine", "sqrt", NULL};
+    int shape;
+    switch (which) {
+    case PEAK:
+        return bounded(e, n, "peak", -1, 1e300, &t->peak);
+    case WARMUP:
+        return !n || config_integer(e, n, 0, &t->warmup, 303);
+    case STEPS:
+        return !n || config_integer(e, n, 1, &t->steps, 303);
+    case FLOOR:
+        return bounded(e, n, "floor", 0, 1e300, &t->floor);
+    case LAST:
+        return !n || config_integer(e, n, 0, &t->last, 303);
+    case LOG:
+        return flag(e, n, "log", &t->log);
+    default:
+        shape = n ? config_choice(e, n->kind == N_NAMED ? n->a : n, "shape", shapes, 307) : 0;
+        t->descent = shape < 0 ? DESCENT_linear : (Descent)shape;
+        return shape >= 0;
+    }
+}
+
+static void check_schedule(Elab *e, const Node *value, const Node *const *given, const Train *t)
 {
     if (t->floor > t->peak) {
-        fail(e, slot[3]->span, 309, "floor %g is above peak %g", t->floor, t->peak);
-    } else if (t->schedule != LR_constant && !slot[2]) {
+        fail(e, given[FLOOR] ? given[FLOOR]->span : value->span, 309, "floor %g is above peak %g",
+             t->floor, t->peak);
+    } else if (schedule_of[t->schedule].steps && !given[STEPS]) {
         fail(e, value->at, 309, "'%s' needs `steps = ...`", text(e, value->name));
         help(e, "the number of steps after which it has come down to its floor");
-    } else if (slot[2] && t->warmup > t->steps) {
-        fail(e, slot[1]->span, 309, "warmup %lld is longer than all %lld steps",
+    } else if (given[STEPS] && t->warmup > t->steps) {
+        fail(e, given[WARMUP]->span, 309, "warmup %lld is longer than all %lld steps",
              (long long)t->warmup, (long long)t->steps);
+    } else if (t->schedule == LR_wsd && (!given[LAST] || t->last > t->steps - t->warmup)) {
+        fail(e, given[LAST] ? given[LAST]->span : value->at, 309,
+             "'wsd' needs `last = ...`, at most the %lld steps after the warm-up",
+             (long long)(t->steps - t->warmup));
+        help(e, "the number of steps of its descent at the end");
+    } else if (t->schedule == LR_inverse_sqrt && t->warmup < 1) {
+        fail(e, value->at, 309, "'inverse_sqrt' needs a warm-up: it falls as sqrt(warmup / step)");
     }
 }
 
 static void learning_rate(Elab *e, const Node *value, Train *t)
 {
-    static const char *const names[] = {"constant", "linear", "cosine", NULL};
-    static const char *const args[] = {"peak", "warmup", "steps", "floor", NULL};
-    static const char *const constant_args[] = {"peak", "warmup", "steps", NULL};
-    const Node *slot[4] = {NULL};
+    const char *names[LR_count + 1] = {NULL}, *takes[TIMES + 1] = {NULL};
+    const Node *slot[TIMES], *given[TIMES] = {NULL};
     if (value->kind != N_CALL && value->kind != N_NAME) { /* lr 3e-4 */
         t->schedule = LR_constant;
         bounded(e, value, "the learning rate", -1, 1e300, &t->peak);
         return;
     }
+    for (int i = 0; i < LR_count; i++)
+        names[i] = schedule_names[i];
     int which = config_choice(e, value, "schedule", names, 307);
-    if (which < 0 || !config_args(e, value, which ? args : constant_args, slot, NULL, 308))
+    if (which < 0)
         return;
-    t->schedule = which == 0 ? LR_constant : which == 1 ? LR_linear : LR_cosine;
+    t->schedule = (Schedule)which;
+    for (int i = 0; i < schedule_of[which].n; i++)
+        takes[i] = time_names[schedule_of[which].takes[i]];
+    if (!config_args(e, value, takes, slot, NULL, 308))
+        return;
     if (!slot[0]) {
         fail(e, value->at, 309, "'%s' needs `peak = ...`", names[which]);
         return;
     }
-    bool ok = bounded(e, slot[0], "peak", -1, 1e300, &t->peak);
-    ok &= !slot[1] || config_integer(e, slot[1], 0, &t->warmup, 303);
-    ok &= !slot[2] || config_integer(e, slot[2], 1, &t->steps, 303);
-    ok &= bounded(e, slot[3], "floor", 0, 1e300, &t->floor);
+    bool ok = true;
+    t->log = which == LR_warmup || which == LR_warmup_cosine; /* DeepSpeed's default */
+    for (int i = 0; i < schedule_of[which].n; i++) {
+        given[schedule_of[which].takes[i]] = slot[i];
+        ok &= time_of(e, schedule_of[which].takes[i], slot[i], t);
+    }
+    if (!given[FLOOR])
+        t->floor = schedule_of[which].floor * t->peak;
     if (ok)
-        check_schedule(e, value, slot, t);
+        check_schedule(e, value, given, t);
 }
 
 static void precision(Elab *e, const Node *value, Train *t)
@@ -136,11 +258,36 @@ static void precision(Elab *e, const Node *value, Train *t)
     }
 }
 
+static void rule(Elab *e, const Node *n, RuleKind kind)
+{
+    double value = 0;
+    if (kind == RULE_frozen && n->list.n) {
+        fail(e, n->list.data[0]->span, 302, "'frozen' takes no value");
+        help(e, "frozen where \"model.embed*\"");
+        return;
+    }
+    const Node *given = kind == RULE_frozen ? NULL : config_value(e, n);
+    if (kind == RULE_frozen)
+        e->frozen_at = n->at;
+    else if (!given || !bounded(e, given, text(e, n->name), 0, 1e300, &value))
+        return;
+    if (!n->more.n) {
+        fail(e, n->at, 302, "'%s' says not for which parameters", text(e, n->name));
+        help(e, "%s %swhere \"*.bias\", vocab, rank >= 2", text(e, n->name), given ? "0.1 " : "");
+        return;
+    }
+    add_rule(e, kind, value, &n->more);
+}
+
 static void setting(Elab *e, const Node *n, int which, Train *t)
 {
     const Node *value = config_value(e, n);
     if (!value)
         return;
+    if (n->more.n) {
+        fail(e, n->more.data[0]->span, 302, "'%s' holds for all parameters", text(e, n->name));
+        return;
+    }
     if (which == 0)
         optimizer(e, value, t);
     else if (which == 1)
@@ -153,7 +300,9 @@ static void setting(Elab *e, const Node *n, int which, Train *t)
 
 static void settings(Elab *e, const Node *train, Train *t)
 {
-    static const char *const names[] = {"optimizer", "lr", "clip", "precision", NULL};
+    static const char *const names[] = {"optimizer", "lr",     "clip", "precision",
+                                        "decay",     "frozen", "rate", NULL};
+    static const RuleKind kinds[] = {RULE_decay, RULE_frozen, RULE_rate};
     const Node *seen[4] = {NULL};
     bool unknown = false;
     for (size_t i = 0; i < train->more.n; i++) {
@@ -167,6 +316,10 @@ static void settings(Elab *e, const Node *train, Train *t)
                                   "setting", names, 301);
         if (which < 0) {
             unknown = true; /* what is missing may be what was misspelt */
+            continue;
+        }
+        if (which >= 4) {
+            rule(e, n, kinds[which - 4]);
             continue;
         }
         if (seen[which]) {
@@ -190,7 +343,7 @@ static void settings(Elab *e, const Node *train, Train *t)
 void read_train(Elab *e)
 {
     Train *t = &e->module->train;
-    *t = (Train){.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .compute = DT_f32};
+    *t = (Train){.compute = DT_f32};
     const Node *train = NULL;
     for (size_t i = 0; i < e->ast->items.n; i++) {
         const Node *n = e->ast->items.data[i];

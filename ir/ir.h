@@ -164,6 +164,8 @@ typedef struct Tensor {
     Init init;
     double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
+    double decay, rate; /* weight decay; factor of the learning rate */
+    bool frozen;        /* not trained: neither gradient nor state */
     Span span;
 } Tensor;
 
@@ -202,19 +204,46 @@ typedef struct Fn {
     VEC(FnResult) results; /* parallel to body->results */
 } Fn;
 
-typedef enum Optimizer { OPT_adamw, OPT_sgd } Optimizer;
-typedef enum Schedule { LR_constant, LR_linear, LR_cosine } Schedule;
+typedef enum Optimizer {
+    OPT_adamw,
+    OPT_sgd,
+    OPT_adam,
+    OPT_lion,
+    OPT_adafactor,
+    OPT_muon,
+    OPT_count
+} Optimizer;
+extern const char *const optimizer_names[OPT_count];
 
-/* The train block, checked. decay applies to tensors whose external rank is at least decay_rank. */
+/* As mg_lr in runtime/abi.h, in its order. */
+typedef enum Schedule {
+    LR_constant,
+    LR_linear,
+    LR_cosine,
+    LR_wsd,
+    LR_inverse_sqrt,
+    LR_warmup,
+    LR_warmup_cosine,
+    LR_count
+} Schedule;
+extern const char *const schedule_names[LR_count];
+typedef enum Descent { DESCENT_linear, DESCENT_cosine, DESCENT_sqrt, DESCENT_count } Descent;
+extern const char *const descent_names[DESCENT_count];
+
+/* The train block, checked. What differs by parameter is in Tensor. */
 typedef struct Train {
     Optimizer optimizer;
-    double beta1, beta2, eps, decay, momentum;
-    int decay_rank;
+    double beta1, beta2, eps, momentum;
+    double power, threshold; /* adafactor: of the second moment's decay; the largest update */
+    bool nesterov;
     double clip; /* 0: none */
     Schedule schedule;
     double peak, floor;
     int64_t warmup, steps;
-    DType compute; /* f32 or f64 */
+    int64_t last;    /* wsd: steps of the descent */
+    Descent descent; /* wsd: of the descent */
+    bool log;        /* warmup, warmup_cosine: by the logarithm */
+    DType compute;   /* f32 or f64 */
 } Train;
 
 /* An input by name, of a model without a token window: a row of a data file's tensor a sample. */

@@ -314,35 +314,41 @@ static void read_tensor(Reader *r)
     t.init = (Init)text_want_choice(r, inits, 3);
     t.a = text_want_real(r);
     t.b = text_want_real(r);
+    text_want_word(r, "decay");
+    t.decay = text_want_real(r);
+    text_want_word(r, "rate");
+    t.rate = text_want_real(r);
+    t.frozen = text_take_word(r, "frozen");
     t.span = text_read_place(r);
     vec_push(r->a, &r->m->tensors, t);
 }
 
 static void read_train(Reader *r)
 {
-    static const char *const optimizers[] = {"adamw", "sgd"};
-    static const char *const schedules[] = {"constant", "linear", "cosine"};
     Train *t = &r->m->train;
     struct {
         const char *name;
         double *value;
-    } reals[] = {{"beta1", &t->beta1}, {"beta2", &t->beta2},       {"eps", &t->eps},
-                 {"decay", &t->decay}, {"momentum", &t->momentum}, {"clip", &t->clip},
-                 {"peak", &t->peak},   {"floor", &t->floor}};
+    } reals[] = {{"beta1", &t->beta1},       {"beta2", &t->beta2}, {"eps", &t->eps},
+                 {"momentum", &t->momentum}, {"power", &t->power}, {"threshold", &t->threshold},
+                 {"clip", &t->clip},         {"peak", &t->peak},   {"floor", &t->floor}};
     text_want_word(r, "train");
-    t->optimizer = (Optimizer)text_want_choice(r, optimizers, 2);
+    t->optimizer = (Optimizer)text_want_choice(r, optimizer_names, OPT_count);
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
         text_want_word(r, reals[i].name);
         *reals[i].value = text_want_real(r);
     }
-    text_want_word(r, "decay_rank");
-    t->decay_rank = (int)text_want_int(r, 0, MAX_RANK + 1);
+    t->nesterov = text_take_word(r, "nesterov");
     text_want_word(r, "lr");
-    t->schedule = (Schedule)text_want_choice(r, schedules, 3);
+    t->schedule = (Schedule)text_want_choice(r, schedule_names, LR_count);
     text_want_word(r, "warmup");
     t->warmup = text_want_int(r, 0, INT64_MAX);
     text_want_word(r, "steps");
     t->steps = text_want_int(r, 0, INT64_MAX);
+    text_want_word(r, "last");
+    t->last = text_want_int(r, 0, INT64_MAX);
+    t->descent = (Descent)text_want_choice(r, descent_names, DESCENT_count);
+    t->log = text_take_word(r, "log");
     text_want_word(r, "compute");
     t->compute = read_dtype(r);
 }

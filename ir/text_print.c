@@ -355,21 +355,24 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     print_real(out, t->a);
     fputc(' ', out);
     print_real(out, t->b);
+    fputs(" decay ", out);
+    print_real(out, t->decay);
+    fputs(" rate ", out);
+    print_real(out, t->rate);
+    fputs(t->frozen ? " frozen" : "", out);
     print_place(m, t->span, out);
     fputc('\n', out);
 }
 
 static void print_header(const Module *m, FILE *out)
 {
-    static const char *const optimizers[] = {"adamw", "sgd"};
-    static const char *const schedules[] = {"constant", "linear", "cosine"};
     const Train *t = &m->train;
     const struct {
         const char *name;
         double value;
-    } reals[] = {{"beta1", t->beta1}, {"beta2", t->beta2},       {"eps", t->eps},
-                 {"decay", t->decay}, {"momentum", t->momentum}, {"clip", t->clip},
-                 {"peak", t->peak},   {"floor", t->floor}};
+    } reals[] = {{"beta1", t->beta1},       {"beta2", t->beta2}, {"eps", t->eps},
+                 {"momentum", t->momentum}, {"power", t->power}, {"threshold", t->threshold},
+                 {"clip", t->clip},         {"peak", t->peak},   {"floor", t->floor}};
     fputs("mgir 1\nmodel ", out);
     print_string(out, name_str(m->names, m->name));
     fputs(" source ", out);
@@ -378,14 +381,15 @@ static void print_header(const Module *m, FILE *out)
     print_dim(m, m->batch, out);
     fputs(" seq ", out);
     print_dim(m, m->seq, out);
-    fprintf(out, " vocab %lld\ntrain %s", (long long)m->vocab, optimizers[t->optimizer]);
+    fprintf(out, " vocab %lld\ntrain %s", (long long)m->vocab, optimizer_names[t->optimizer]);
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
         fprintf(out, " %s ", reals[i].name);
         print_real(out, reals[i].value);
     }
-    fprintf(out, " decay_rank %d lr %s warmup %lld steps %lld compute %s\nlayout ", t->decay_rank,
-            schedules[t->schedule], (long long)t->warmup, (long long)t->steps,
-            dtype_name(t->compute));
+    fprintf(out, "%s lr %s warmup %lld steps %lld last %lld %s%s compute %s\nlayout ",
+            t->nesterov ? " nesterov" : "", schedule_names[t->schedule], (long long)t->warmup,
+            (long long)t->steps, (long long)t->last, descent_names[t->descent],
+            t->log ? " log" : "", dtype_name(t->compute));
     print_string(out, name_str(m->names, m->layout.name));
     fputs(" device ", out);
     print_string(out, name_str(m->names, m->layout.device));

@@ -358,9 +358,20 @@ static bool external_form(const Tensor *t)
     return seen == ((1u << t->type.rank) - 1) - ((1u << t->stacked) - 1) && merged == rank;
 }
 
+/* A state may lack dims of its parameter (a mean over them), but has no others. */
+static bool dims_within(const Type *t, const Type *of)
+{
+    for (int i = 0; i < t->rank; i++) {
+        int at = type_find(of, t->dims[i].name);
+        if (at < 0 || of->dims[at].size != t->dims[i].size)
+            return false;
+    }
+    return true;
+}
+
 /* I8: a tensor's external form is a permutation of its dims that are not stacked, merged in groups
- * that cover it; padding only adds. A parameter is its own, a state that of a parameter of its
- * dims. */
+ * that cover it; padding only adds. A parameter is its own, a state that of a parameter
+ * with its dims. */
 static void check_tensor(Verifier *v, uint32_t at)
 {
     const Tensor *t = &v->m->tensors.data[at];
@@ -375,7 +386,7 @@ static void check_tensor(Verifier *v, uint32_t at)
             broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
                    (long long)t->valid[k], (long long)t->type.dims[k].size);
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
-    if (!p || p->slot || (!t->slot && p != t) || !type_same_dims(&p->type, &t->type))
+    if (!p || p->slot || (!t->slot && p != t) || !dims_within(&t->type, &p->type))
         broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));
 }
 

@@ -51,7 +51,8 @@ bool *activity_varied(const Module *m, const Fn *fn, Arena *a)
 {
     bool *varied = NEW_ARRAY(a, bool, m->values.n);
     for (size_t i = 0; i < fn->args.n; i++)
-        varied[fn->body->args.data[i]] = fn->args.data[i].role == ARG_param;
+        varied[fn->body->args.data[i]] =
+            fn->args.data[i].role == ARG_param && !m->tensors.data[fn->args.data[i].tensor].frozen;
     varied_region(m, fn->body, varied);
     return varied;
 }

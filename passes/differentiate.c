@@ -347,12 +347,17 @@ static void backward_loop(Scope *p, Ins *loop)
 
 /* ---- the pass ------------------------------------------------------------------------------- */
 
+static bool is_frozen(const Module *m, FnArg a)
+{
+    return m->tensors.data[a.tensor].frozen;
+}
+
 /* The gradient of a parameter that the loss does not depend on is zero. */
 static void add_results(Scope *s, Fn *fn)
 {
     Diff *d = s->d;
     for (size_t i = 0; i < fn->args.n; i++) {
-        if (fn->args.data[i].role != ARG_param)
+        if (fn->args.data[i].role != ARG_param || is_frozen(d->m, fn->args.data[i]))
             continue;
         Value arg = fn->body->args.data[i], g = d->ct[arg];
         uint32_t tensor = fn->args.data[i].tensor;

@@ -86,9 +86,8 @@ static void print_settings(const Module *m)
     const Layout *l = &m->layout;
     printf("# model %s: batch %lld, seq %lld, vocab %lld\n", name_str(m->names, m->name),
            (long long)m->batch.size, (long long)m->seq.size, (long long)m->vocab);
-    printf("# optimizer %s betas %g %g eps %g decay %g rank %d momentum %g clip %g\n",
-           t->optimizer == OPT_adamw ? "adamw" : "sgd", t->beta1, t->beta2, t->eps, t->decay,
-           t->decay_rank, t->momentum, t->clip);
+    printf("# optimizer %s betas %g %g eps %g momentum %g clip %g\n", optimizer_names[t->optimizer],
+           t->beta1, t->beta2, t->eps, t->momentum, t->clip);
     printf("# lr %d peak %g floor %g warmup %lld steps %lld, %s\n", (int)t->schedule, t->peak,
            t->floor, (long long)t->warmup, (long long)t->steps, dtype_name(t->compute));
     printf("# layout %s device %s microbatch %lld recompute %d peak %g\n",

@@ -26,13 +26,13 @@ const char *world_messages(World *w)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-const char program_head[] =
-    "mgir 1\n"
-    "model m source \"nowhere/m.mg\"\n"
-    "batch b=2 seq s=2 vocab 7\n"
-    "train adamw beta1 0.9 beta2 0.95 eps 1e-08 decay 0.1 momentum 0.9 clip 1 peak 0.01 floor 0 "
-    "decay_rank 2 lr constant warmup 0 steps 0 compute f64\n"
-    "layout one device cpu microbatch 2 recompute auto assert_peak 0\n";
+const char program_head[] = "mgir 1\n"
+                            "model m source \"nowhere/m.mg\"\n"
+                            "batch b=2 seq s=2 vocab 7\n"
+                            "train adamw beta1 0.9 beta2 0.95 eps 1e-08 momentum 0.9 power 0 "
+                            "threshold 0 clip 1 peak 0.01 floor 0 "
+                            "lr constant warmup 0 steps 0 last 0 linear compute f64\n"
+                            "layout one device cpu microbatch 2 recompute auto assert_peak 0\n";
 
 /* A tensor of an argument's name and type; its external form is its own. */
 static void write_tensor(FILE *out, const char *arg, int at)
@@ -48,7 +48,7 @@ static void write_tensor(FILE *out, const char *arg, int at)
     fputs("] merge [", out);
     for (int i = 0; i < rank; i++)
         fputs(i ? ", 1" : "1", out);
-    fputs("] init const 0 0\n", out);
+    fputs("] init const 0 0 decay 0 rate 1\n", out);
 }
 
 char *program_text(Arena *a, const char *const *args, const char *body, int results)

@@ -19,9 +19,7 @@ void model_open(Model *t)
                           .beta1 = 0.9,
                           .beta2 = 0.95,
                           .eps = 1e-8,
-                          .decay = 0.1,
                           .momentum = 0.9,
-                          .decay_rank = 2,
                           .clip = 1,
                           .compute = DT_f32};
     t->m->layout = (Layout){.microbatch = 1, .recompute = RECOMPUTE_auto};
@@ -64,6 +62,8 @@ Value add_param(Model *t, const char *name, Type type, int stacked)
     Tensor p = {.name = name_intern(t->m->names, name), .type = type, .stacked = stacked};
     p.external = p.name;
     p.external_rank = type.rank - stacked;
+    p.decay = p.external_rank >= 2 ? 0.1 : 0;
+    p.rate = 1;
     p.parameter = (uint32_t)t->m->tensors.n;
     for (int i = 0; i < type.rank; i++)
         p.valid[i] = type.dims[i].size;

@@ -12,13 +12,14 @@
 
 #define HEAD(recompute)                                                                            \
     "mgir 1\nmodel \"\" source \"\"\nbatch b=2 seq s=2 vocab 7\n"                                  \
-    "train adamw beta1 0.9 beta2 0.95 eps 1e-08 decay 0.1 momentum 0.9 clip 1 peak 0 floor 0 "     \
-    "decay_rank 2 lr constant warmup 0 steps 0 compute f64\n"                                      \
+    "train adamw beta1 0.9 beta2 0.95 eps 1e-08 momentum 0.9 power 0 threshold 0 clip 1 peak 0 "   \
+    "floor 0 "                                                                                     \
+    "lr constant warmup 0 steps 0 last 0 linear compute f64\n"                                     \
     "layout \"\" device \"\" microbatch 2 recompute " recompute " assert_peak 0\n"                 \
     "tensor \"x\" f64[i=3] external \"x\" slot \"\" of 0 stacked 0 valid [3] order [0] merge [1] " \
-    "init const 0 0\n"                                                                             \
+    "init const 0 0 decay 0 rate 1\n"                                                              \
     "tensor \"w\" f64[l=4, i=3] external \"w\" slot \"\" of 1 stacked 1 valid [4, 3] order [1] "   \
-    "merge [1] init const 0 0\n"                                                                   \
+    "merge [1] init const 0 0 decay 0 rate 1\n"                                                    \
     "fn @train {\nrole param \"x\"\nrole param \"w\"\narg %x: f64[i=3]\narg %w: f64[l=4, i=3]\n"
 
 /* x = x + sin(x * w) in every layer */

@@ -12,12 +12,14 @@
 
 #define TENSOR(name, at, dims, rank, order, merge)                                                 \
     "tensor \"" name "\" f32[" dims "] external \"" name "\" slot \"\" of " at                     \
-    " stacked 0 valid [" rank "] order [" order "] merge [" merge "] init const 0 0\n"
+    " stacked 0 valid [" rank "] order [" order "] merge [" merge                                  \
+    "] init const 0 0 decay 0 rate 1\n"
 
 static const char head[] =
     "mgir 1\nmodel \"\" source \"\"\nbatch b=2 seq s=2 vocab 7\n"
-    "train adamw beta1 0.9 beta2 0.95 eps 1e-08 decay 0.1 momentum 0.9 clip 1 peak 0 floor 0 "
-    "decay_rank 2 lr constant warmup 0 steps 0 compute f32\n"
+    "train adamw beta1 0.9 beta2 0.95 eps 1e-08 momentum 0.9 power 0 threshold 0 clip 1 peak 0 "
+    "floor 0 "
+    "lr constant warmup 0 steps 0 last 0 linear compute f32\n"
     "layout \"\" device \"\" microbatch 2 recompute auto assert_peak 0\n" TENSOR(
         "x", "0", "i=4, j=3", "4, 3", "0, 1", "1, 1") TENSOR("y", "1", "j=3", "3", "0", "1")
         TENSOR("w", "2", "l=2, i=4, j=3", "2, 4, 3", "0, 1, 2",

@@ -44,25 +44,36 @@ static double rate(int step)
 }
 
 static void adamw_by_hand(const Train *tr, int step, double *p, double *m, double *v,
-                          const double *g, int64_t n, bool decay)
+                          const double *g, int64_t n, double decay)
 {
     double c1 = 1 - pow(tr->beta1, step + 1), c2 = 1 - pow(tr->beta2, step + 1);
     for (int64_t i = 0; i < n; i++) {
         m[i] = tr->beta1 * m[i] + (1 - tr->beta1) * g[i];
         v[i] = tr->beta2 * v[i] + (1 - tr->beta2) * g[i] * g[i];
-        if (decay)
-            p[i] -= rate(step) * tr->decay * p[i];
+        p[i] -= rate(step) * decay * p[i];
         p[i] -= rate(step) / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + tr->eps);
     }
 }
 
 static void sgd_by_hand(const Train *tr, int step, double *p, double *m, const double *grad,
-                        int64_t n, bool decay)
+                        int64_t n, double decay)
 {
     for (int64_t i = 0; i < n; i++) {
-        double g = grad[i] + (decay ? tr->decay * p[i] : 0);
+        double g = grad[i] + decay * p[i];
         m[i] = step ? tr->momentum * m[i] + g : g; /* the first step has no buffer yet */
-        p[i] -= rate(step) * (tr->momentum != 0 ? m[i] : g);
+        p[i] -= rate(step) * (tr->nesterov        ? g + tr->momentum * m[i]
+                              : tr->momentum != 0 ? m[i]
+                                                  : g);
+    }
+}
+
+static void lion_by_hand(const Train *tr, int step, double *p, double *m, const double *g,
+                         int64_t n, double decay)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double u = tr->beta1 * m[i] + (1 - tr->beta1) * g[i];
+        m[i] = tr->beta2 * m[i] + (1 - tr->beta2) * g[i];
+        p[i] -= rate(step) * (decay * p[i] + (u > 0) - (u < 0));
     }
 }
 
@@ -83,7 +94,7 @@ static void step_by_hand(Hand *h, int step)
             continue;
         const Tensor *tensor = &h->t.m->tensors.data[fn->args.data[a].tensor];
         int64_t n = type_elements(&tensor->type);
-        bool decay = tensor->external_rank >= tr->decay_rank;
+        double decay = tensor->decay;
         double *g = out[r++].data;
         if (!h->m[a]) {
             h->m[a] = NEW_ARRAY(h->t.a, double, n);
@@ -91,8 +102,14 @@ static void step_by_hand(Hand *h, int step)
         }
         for (int64_t k = 0; k < n; k++)
             g[k] *= clip;
+        for (int64_t k = 0; k < n && tr->optimizer == OPT_adam; k++)
+            g[k] += decay * h->args[a].data[k];
         if (tr->optimizer == OPT_adamw)
             adamw_by_hand(tr, step, h->args[a].data, h->m[a], h->v[a], g, n, decay);
+        else if (tr->optimizer == OPT_adam)
+            adamw_by_hand(tr, step, h->args[a].data, h->m[a], h->v[a], g, n, 0);
+        else if (tr->optimizer == OPT_lion)
+            lion_by_hand(tr, step, h->args[a].data, h->m[a], g, n, decay);
         else
             sgd_by_hand(tr, step, h->args[a].data, h->m[a], g, n, decay);
     }
@@ -156,8 +173,6 @@ static const Train ADAMW = {.optimizer = OPT_adamw,
                             .beta1 = 0.9,
                             .beta2 = 0.95,
                             .eps = 1e-3, /* large enough that tiny gradients compare */
-                            .decay = 0.1,
-                            .decay_rank = 2,
                             .clip = 0.5,
                             .compute = DT_f32};
 
@@ -185,6 +200,33 @@ static void sgd(void **state)
         compare(r, r.seed & 1);
     r.train.momentum = 0;
     compare(r, true);
+}
+
+static void sgd_nesterov(void **state)
+{
+    (void)state;
+    Rules r = {.train = ADAMW, .microbatch = 4, .seed = 4};
+    r.train.optimizer = OPT_sgd;
+    r.train.momentum = 0.9;
+    r.train.nesterov = true;
+    compare(r, true);
+}
+
+static void adam(void **state)
+{
+    (void)state;
+    Rules r = {.train = ADAMW, .microbatch = 4, .seed = 5};
+    r.train.optimizer = OPT_adam;
+    compare(r, true);
+}
+
+static void lion(void **state)
+{
+    (void)state;
+    Rules r = {.train = ADAMW, .microbatch = 4};
+    r.train.optimizer = OPT_lion;
+    for (r.seed = 1; r.seed <= 3; r.seed++)
+        compare(r, r.seed & 1);
 }
 
 /* ---- shape of the result --------------------------------------------------------------------- */
@@ -246,8 +288,9 @@ static void guard_first(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(adamw), cmocka_unit_test(sgd),
-                                       cmocka_unit_test(state_tensors),
-                                       cmocka_unit_test(guard_first)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adamw),      cmocka_unit_test(sgd),  cmocka_unit_test(sgd_nesterov),
+        cmocka_unit_test(adam),       cmocka_unit_test(lion), cmocka_unit_test(state_tensors),
+        cmocka_unit_test(guard_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,14 +14,16 @@
 
 #define TENSOR(name, at, type, valid, order, merge)                                                \
     "tensor \"" name "\" f32[" type "] external \"" name "\" slot \"\" of " at                     \
-    " stacked 0 valid [" valid "] order [" order "] merge [" merge "] init const 0 0\n"
+    " stacked 0 valid [" valid "] order [" order "] merge [" merge                                 \
+    "] init const 0 0 decay 0 rate 1\n"
 #define BSH "f32[b=16, s=64, h=128]"
 #define BS  "f32[b=16, s=64]"
 
 static const char head[] =
     "mgir 1\nmodel \"\" source \"\"\nbatch b=16 seq s=64 vocab 7\n"
-    "train adamw beta1 0.9 beta2 0.95 eps 1e-08 decay 0.1 momentum 0.9 clip 1 peak 0 floor 0 "
-    "decay_rank 2 lr constant warmup 0 steps 0 compute f32\n"
+    "train adamw beta1 0.9 beta2 0.95 eps 1e-08 momentum 0.9 power 0 threshold 0 clip 1 peak 0 "
+    "floor 0 "
+    "lr constant warmup 0 steps 0 last 0 linear compute f32\n"
     "layout \"\" device \"\" microbatch 16 recompute auto assert_peak 0\n" TENSOR(
         "x", "0", "b=16, s=64, h=128", "16, 64, 128", "0, 1, 2", "1, 1, 1")
         TENSOR("y", "1", "b=16, s=64, h=128", "16, 64, 128", "0, 1, 2", "1, 1, 1")

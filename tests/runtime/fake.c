@@ -171,7 +171,7 @@ const mg_program mg_main = {
     .ntensors = 4,
     .actions = actions,
     .nactions = 4,
-    .lr = {MG_LR_COSINE, 2, 0.2, 5, 60},
+    .lr = {MG_LR_COSINE, 2, 0.2, 5, 60, 0, MG_SHAPE_LINEAR, false},
     .optimizer = "sgd",
     .step = {true, AT(tokens), BATCH, SEQ + 1, AT(lr), AT(step), AT(seed), -1, AT(loss), AT(norm),
              -1, 0.5, 1e6},

@@ -161,20 +161,70 @@ static void holds_out_a_tail(void **state)
 static void learning_rates(void **state)
 {
     (void)state;
-    mg_lr c = {MG_LR_COSINE, 3e-4, 3e-5, 10, 110};
+    mg_lr c = {MG_LR_COSINE, 3e-4, 3e-5, 10, 110, 0, MG_SHAPE_LINEAR, false};
     assert_true(fabs(rt_lr(&c, 0) - 3e-5) < 1e-18 && rt_lr(&c, 9) == 3e-4);
     assert_true(fabs(rt_lr(&c, 10) - 3e-4) < 1e-18);
     assert_true(fabs(rt_lr(&c, 4) - 1.5e-4) < 1e-18);
     assert_true(fabs(rt_lr(&c, 60) - 1.65e-4) < 1e-16);
     assert_true(fabs(rt_lr(&c, 35) - (3e-5 + 2.7e-4 * (2 + sqrt(2)) / 4)) < 1e-16);
     assert_true(fabs(rt_lr(&c, 110) - 3e-5) < 1e-18 && rt_lr(&c, 500) == rt_lr(&c, 110));
-    mg_lr l = {MG_LR_LINEAR, 1, 0.5, 0, 4};
+    mg_lr l = {MG_LR_LINEAR, 1, 0.5, 0, 4, 0, MG_SHAPE_LINEAR, false};
     assert_true(rt_lr(&l, 0) == 1 && rt_lr(&l, 1) == 0.875 && rt_lr(&l, 4) == 0.5 &&
                 rt_lr(&l, 9) == 0.5);
-    mg_lr k = {MG_LR_CONSTANT, 0.25, 0, 2, 10};
+    mg_lr k = {MG_LR_CONSTANT, 0.25, 0, 2, 10, 0, MG_SHAPE_LINEAR, false};
     assert_true(rt_lr(&k, 0) == 0.125 && rt_lr(&k, 1) == 0.25 && rt_lr(&k, 7) == 0.25);
-    mg_lr s = {MG_LR_COSINE, 1, 0, 5, 5}; /* all warm-up */
+    mg_lr s = {MG_LR_COSINE, 1, 0, 5, 5, 0, MG_SHAPE_LINEAR, false}; /* all warm-up */
     assert_true(rt_lr(&s, 4) == 1 && rt_lr(&s, 5) == 1 && rt_lr(&s, 6) == 0);
+}
+
+static void follows(const mg_lr *lr, const double *want, int n, double within)
+{
+    for (int i = 0; i < n; i++)
+        if (!(fabs(rt_lr(lr, i) - want[i]) <= within))
+            fail_msg("kind %d, step %d: %.9g, not %.9g", lr->kind, i, rt_lr(lr, i), want[i]);
+}
+
+/* DeepSpeed's WarmupCosineLR and WarmupLR of 4 and 10 steps, as its schedulers print them. */
+static void deepspeed(void **state)
+{
+    (void)state;
+    static const double cosine[] = {0,      .5,      .792481, 1,     .933019, .750025,
+                                    .50005, .250075, .067081, .0001, .0001};
+    static const double rise[] = {.1, .55, .8132331, 1, 1, 1, 1};
+    static const double line[] = {.1, .325, .55, .775, 1, 1};
+    mg_lr c = {MG_LR_WARMUP_COSINE, 1, 1e-4, 4, 10, 0, MG_SHAPE_LINEAR, true};
+    mg_lr w = {MG_LR_WARMUP, 1, .1, 4, 10, 0, MG_SHAPE_LINEAR, true};
+    mg_lr l = {MG_LR_WARMUP, 1, .1, 4, 10, 0, MG_SHAPE_LINEAR, false};
+    mg_lr one = {MG_LR_WARMUP, 1, 0, 0, 10, 0, MG_SHAPE_LINEAR, true};
+    follows(&c, cosine, 11, 1e-6);
+    follows(&w, rise, 7, 1e-6);
+    follows(&l, line, 6, 1e-12);
+    assert_true(rt_lr(&one, 0) == 0 && rt_lr(&one, 1) == 1 && rt_lr(&one, 2) == 1);
+}
+
+static void stable_then_down(void **state)
+{
+    (void)state;
+    static const double line[] = {.5, 1, 1, 1, 1, 1, 1, .8, .6, .4, .2, .2};
+    static const double root[] = {.5, 1, 1, 1, 1, 1, 1, .6, .434315, .307180, .2, .2};
+    static const double wave[] = {.5, 1, 1, 1, 1, 1, 1, .882843, .6, .317157, .2, .2};
+    mg_lr w = {MG_LR_WSD, 1, .2, 2, 10, 4, MG_SHAPE_LINEAR, false};
+    follows(&w, line, 12, 1e-9);
+    w.shape = MG_SHAPE_SQRT;
+    follows(&w, root, 12, 1e-6);
+    w.shape = MG_SHAPE_COSINE;
+    follows(&w, wave, 12, 1e-6);
+    w.steps = 3; /* fewer steps than the descent: it begins at the peak */
+    assert_true(rt_lr(&w, 1) == 1 && rt_lr(&w, 2) == 1 && rt_lr(&w, 3) == w.floor);
+}
+
+static void by_the_root(void **state)
+{
+    (void)state;
+    static const double want[] = {.25, .5, .75, 1, .894427, .816497, .755929};
+    mg_lr i = {MG_LR_INVERSE_SQRT, 1, .3, 4, 0, 0, MG_SHAPE_LINEAR, false};
+    follows(&i, want, 7, 1e-6);
+    assert_true(rt_lr(&i, 1000000) == .3);
 }
 
 int main(void)
@@ -183,7 +233,8 @@ int main(void)
         cmocka_unit_test(permutes),          cmocka_unit_test(permutations_differ),
         cmocka_unit_test(windows),           cmocka_unit_test(windows_in_order),
         cmocka_unit_test(holds_out_the_end), cmocka_unit_test(holds_out_a_tail),
-        cmocka_unit_test(learning_rates),
+        cmocka_unit_test(learning_rates),    cmocka_unit_test(deepspeed),
+        cmocka_unit_test(stable_then_down),  cmocka_unit_test(by_the_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

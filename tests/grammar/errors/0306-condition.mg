@@ -6,6 +6,6 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
 train { optimizer adamw(decay = 0.1 where size >= 2)  lr 0.1 }
-# CHECK: 0306-condition.mg:8:43: error[MG0306]: the condition of decay compares the rank of a parameter
-# CHECK: help: decay = ... where rank >= 2
+# CHECK: 0306-condition.mg:8:43: error[MG0306]: this selects no parameters
+# CHECK: help: by name, dim or rank: where "*.bias", vocab, rank >= 2
 # CHECK-NOT: {{error|warning}}[MG

@@ -5,8 +5,8 @@ model m(tokens[batch, seq] : token(vocab)) {
     x = table[tokens]
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
-train { optimizer adam()  lr 0.1 }
-# CHECK: 0307-optimizer.mg:8:19: error[MG0307]: there is no optimizer 'adam'
+train { optimizer adaw()  lr 0.1 }
+# CHECK: 0307-optimizer.mg:8:19: error[MG0307]: there is no optimizer 'adaw'
 # CHECK: help: did you mean 'adamw'?
-# CHECK: help: there is: adamw, sgd
+# CHECK: help: there is: adamw, sgd, adam, lion, adafactor, muon
 # CHECK-NOT: {{error|warning}}[MG
