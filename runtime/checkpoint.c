@@ -164,6 +164,8 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
         fprintf(f, "\"steps\":%" PRId64 ",\n", s->steps);
     fprintf(f, "\"data_tokens\":%" PRId64 ",\n\"data_windows\":%" PRId64 ",\n", s->data_tokens,
             s->data_windows);
+    if (s->blend)
+        fprintf(f, "\"blend\":\"%016" PRIx64 "\",\n", s->blend);
     fputs("\"files\":{", f);
     print_seal(f, RT_MODEL_FILE, model);
     fputs(",\n", f);

@@ -1,8 +1,7 @@
-/* data.c - token files, windows, and the order in which they are read.
+/* data.c - sets of token files, their windows, and the order in which they are read.
  *
- * A file is plain bytes (where the vocabulary is 256) or llm.c's format: 256 little-endian int32,
- * the first three 20240520, 1 and the number of tokens, then uint16 tokens. Files are read with
- * pread, not mapped: one that shrinks under us is an error with a name, not a SIGBUS.
+ * A source is [WEIGHT:][u8:|u16:|u32:]GLOB. With weights each is a set of its own (blend.c),
+ * without them all files are one.
  *
  * A segment of n tokens gives c = max(1, n / seq - 1) windows of seq + 1 tokens, seq apart, from a
  * phase that each epoch draws anew; so every epoch has the same number of windows, and over the
@@ -10,108 +9,13 @@
 #include "runtime/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-enum { LLMC_MAGIC = 20240520, LLMC_HEADER = 1024, BYTE_VOCAB = 256 };
-
-static void read_fully(const rt_file *f, void *to, size_t n, int64_t at)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t got = pread(f->fd, (char *)to + done, n - done, at + (int64_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            rt_die(RT_IO, "%s: reading at byte %" PRId64 ": %s", f->path, at, strerror(errno));
-        if (got == 0)
-            rt_die(RT_BAD_DATA,
-                   "%s: ends before byte %" PRId64 ": it became shorter since the program started",
-                   f->path, at + (int64_t)n);
-        done += (size_t)got;
-    }
-}
-
-static void read_tokens(const rt_file *f, int64_t first, int64_t n, int32_t *out)
-{
-    enum { CHUNK = 4096 };
-    uint16_t wide[CHUNK];
-    uint8_t *narrow = (uint8_t *)wide;
-    for (int64_t done = 0; done < n;) {
-        int64_t k = n - done < CHUNK ? n - done : CHUNK;
-        read_fully(f, wide, (size_t)(k * f->width), f->start + (first + done) * f->width);
-        for (int64_t i = 0; i < k; i++)
-            out[done + i] = f->width == 1 ? narrow[i] : wide[i];
-        done += k;
-    }
-}
-
-/* Every token of an llm.c file is below the vocabulary, before step 0. */
-static void check_tokens(const rt_file *f, int64_t vocab)
-{
-    enum { CHUNK = 1 << 16 };
-    uint16_t *t = rt_alloc(CHUNK, sizeof *t);
-    for (int64_t at = 0; at < f->tokens; at += CHUNK) {
-        int64_t k = f->tokens - at < CHUNK ? f->tokens - at : CHUNK;
-        read_fully(f, t, (size_t)k * 2, f->start + at * 2);
-        for (int64_t i = 0; i < k; i++)
-            if (t[i] >= vocab)
-                rt_die(RT_BAD_DATA,
-                       "%s: token %" PRId64 " is %d; the vocabulary has %" PRId64 " (0 to %" PRId64
-                       ")",
-                       f->path, at + i, t[i], vocab, vocab - 1);
-    }
-    free(t);
-}
-
-static void open_llmc(rt_file *f, int64_t size, const int32_t header[3], int64_t vocab)
-{
-    if (header[1] != 1)
-        rt_die(RT_BAD_DATA, "%s: llm.c token file of version %d; only 1 is known", f->path,
-               header[1]);
-    if (size < LLMC_HEADER || header[2] < 0 || size - LLMC_HEADER != (int64_t)header[2] * 2)
-        rt_die(RT_BAD_DATA,
-               "%s: its header counts %d tokens, %" PRId64 " bytes in all; it has %" PRId64
-               " bytes",
-               f->path, header[2], LLMC_HEADER + (int64_t)header[2] * 2, size);
-    f->width = 2;
-    f->start = LLMC_HEADER;
-    f->tokens = header[2];
-    check_tokens(f, vocab);
-}
-
-static void open_file(rt_file *f, int64_t seq, int64_t vocab)
-{
-    struct stat s;
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (f->fd < 0 || fstat(f->fd, &s))
-        rt_die(RT_BAD_DATA, "%s: %s", f->path, strerror(errno));
-    if (S_ISDIR(s.st_mode))
-        rt_die(RT_BAD_DATA, "%s is a directory; name its files: --data '%s/*'", f->path, f->path);
-    if (!S_ISREG(s.st_mode))
-        rt_die(RT_BAD_DATA, "%s is not a regular file", f->path);
-    int32_t header[3] = {0};
-    if (s.st_size >= (off_t)sizeof header)
-        read_fully(f, header, sizeof header, 0);
-    if (header[0] == LLMC_MAGIC)
-        open_llmc(f, s.st_size, header, vocab);
-    else if (vocab == BYTE_VOCAB)
-        *f = (rt_file){f->path, f->fd, 1, 0, s.st_size};
-    else
-        rt_die(
-            RT_BAD_DATA,
-            "%s: plain bytes are tokens only where the vocabulary is 256, and here it is %" PRId64
-            "; otherwise a file begins with llm.c's header (magic %d)",
-            f->path, vocab, LLMC_MAGIC);
-    if (f->tokens < seq + 1)
-        rt_die(RT_BAD_DATA, "%s: has %" PRId64 " tokens; one window takes seq + 1 = %" PRId64,
-               f->path, f->tokens, seq + 1);
-}
 
 /* Windows of a segment in shuffled order; see the top. */
 static int64_t shuffled_windows(int64_t tokens, int64_t seq)
@@ -142,16 +46,57 @@ static void raise_file_limit(void)
     }
 }
 
-static void add_pattern(rt_data *d, const char *pattern, const char *option)
+/* ---- sources ------------------------------------------------------------------------------ */
+
+/* What stands before the name: a weight (0: none), and bytes a token of a raw file (0: not raw). */
+typedef struct source {
+    double weight;
+    int raw;
+    const char *pattern;
+} source;
+
+static source read_source(const char *text, const char *option)
+{
+    static const struct {
+        const char *word;
+        int bytes;
+    } raws[] = {{"u8:", 1}, {"u16:", 2}, {"u32:", 4}};
+    source s = {.pattern = text};
+    char *end;
+    double weight = strtod(text, &end);
+    if (end != text && *end == ':' && (*text == '.' || (*text >= '0' && *text <= '9'))) {
+        if (!(weight > 0) || !isfinite(weight))
+            rt_die(RT_USAGE, "--%s %s: a weight is a number above 0", option, text);
+        s.weight = weight;
+        s.pattern = end + 1;
+    }
+    for (int i = 0; i < 3; i++)
+        if (strncmp(s.pattern, raws[i].word, strlen(raws[i].word)) == 0) {
+            s.raw = raws[i].bytes;
+            s.pattern += strlen(raws[i].word);
+            break;
+        }
+    return s;
+}
+
+static bool is_index(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".idx") == 0;
+}
+
+static void add_source(rt_data *d, const source *s, const char *option)
 {
     glob_t g;
-    int e = glob(pattern, GLOB_NOCHECK, NULL, &g);
+    int e = glob(s->pattern, GLOB_NOCHECK, NULL, &g);
     if (e)
         rt_die(e == GLOB_NOSPACE ? RT_FAILED : RT_BAD_DATA, "--%s %s: cannot be expanded", option,
-               pattern);
+               s->pattern);
     for (size_t i = 0; i < g.gl_pathc; i++) {
+        if (g.gl_pathc > 1 && is_index(g.gl_pathv[i]))
+            continue; /* of the .bin beside it */
         d->file = rt_grow(d->file, (size_t)d->nfiles + 1, sizeof *d->file);
-        d->file[d->nfiles++] = (rt_file){.path = rt_printf("%s", g.gl_pathv[i])};
+        d->file[d->nfiles++] = (rt_file){.path = rt_printf("%s", g.gl_pathv[i]), .raw = s->raw};
     }
     globfree(&g);
 }
@@ -160,29 +105,94 @@ rt_data *rt_data_find(const rt_list *patterns, const char *option)
 {
     rt_data *d = rt_alloc(1, sizeof *d);
     raise_file_limit();
-    for (int i = 0; i < patterns->n; i++)
-        add_pattern(d, patterns->item[i], option);
+    for (int i = 0; i < patterns->n; i++) {
+        source s = read_source(patterns->item[i], option);
+        if (s.weight > 0 || s.raw)
+            rt_die(RT_USAGE, "--%s %s: rows of named inputs have neither weights nor a raw type",
+                   option, patterns->item[i]);
+        add_source(d, &s, option);
+    }
+    return d;
+}
+
+static void open_set(rt_data *d, int64_t seq, int64_t vocab)
+{
+    d->seq = seq;
+    d->segment = rt_alloc((size_t)d->nfiles, sizeof *d->segment);
+    d->nsegments = d->nfiles;
+    for (int i = 0; i < d->nfiles; i++) {
+        rt_tokens_open(&d->file[i], seq, vocab);
+        d->segment[i] = (rt_segment){.file = i, .tokens = d->file[i].tokens};
+    }
+    count_windows(d, false);
+}
+
+/* The sums of what the sources have. */
+static rt_data *blended(rt_blend *b, int64_t seq)
+{
+    rt_data *d = rt_alloc(1, sizeof *d), **part;
+    d->seq = seq;
+    d->blend = b;
+    for (int n = rt_blend_sources(b, &part); n > 0; n--) {
+        d->tokens += part[n - 1]->tokens;
+        d->windows += part[n - 1]->windows;
+        d->nfiles += part[n - 1]->nfiles;
+    }
     return d;
 }
 
 rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab)
 {
-    rt_data *d = rt_data_find(patterns, option);
-    d->seq = seq;
-    d->segment = rt_alloc((size_t)d->nfiles, sizeof *d->segment);
-    d->nsegments = d->nfiles;
-    for (int i = 0; i < d->nfiles; i++) {
-        open_file(&d->file[i], seq, vocab);
-        d->segment[i] = (rt_segment){.file = i, .tokens = d->file[i].tokens};
+    int n = patterns->n, weighed = 0;
+    source *s = rt_alloc((size_t)n + 1, sizeof *s);
+    double *weight = rt_alloc((size_t)n + 1, sizeof *weight);
+    rt_data **part = rt_alloc((size_t)n + 1, sizeof *part), *d = NULL;
+    raise_file_limit();
+    for (int i = 0; i < n; i++) {
+        s[i] = read_source(patterns->item[i], option);
+        weight[i] = s[i].weight;
+        weighed += s[i].weight > 0;
     }
-    count_windows(d, false);
+    if (weighed && weighed < n)
+        rt_die(RT_USAGE, "--%s: %d of %d sources have a weight; give all of them one, or none",
+               option, weighed, n);
+    for (int i = 0; i < n; i++) {
+        part[i] = weighed || !i ? rt_alloc(1, sizeof *part[i]) : part[0];
+        add_source(part[i], &s[i], option);
+    }
+    for (int i = 0; i < n && (weighed || !i); i++)
+        open_set(part[i], seq, vocab);
+    if (weighed) {
+        d = blended(rt_blend_new(part, weight, n), seq);
+    } else {
+        d = part[0];
+        free(part);
+    }
+    free(weight);
+    free(s);
     return d;
+}
+
+static rt_data *hold_out_each(rt_data *d, double fraction)
+{
+    rt_data **part;
+    int n = rt_blend_sources(d->blend, &part);
+    rt_data **held = rt_alloc((size_t)n, sizeof *held);
+    d->tokens = d->windows = 0;
+    for (int i = 0; i < n; i++) {
+        held[i] = rt_data_hold_out(part[i], fraction);
+        d->tokens += part[i]->tokens;
+        d->windows += part[i]->windows;
+    }
+    return blended(rt_blend_like(d->blend, held), d->seq);
 }
 
 rt_data *rt_data_hold_out(rt_data *d, double fraction)
 {
     if (d->table)
         return rt_table_hold_out(d, fraction);
+    if (d->blend)
+        return hold_out_each(d, fraction);
     rt_data *v = rt_alloc(1, sizeof *v);
     int64_t held = (int64_t)((double)d->tokens * fraction), total = d->tokens;
     v->seq = d->seq;
@@ -221,8 +231,16 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
 
 void rt_data_in_order(rt_data *d)
 {
-    if (!d->table) /* rows are in order */
+    rt_data **part;
+    if (d->blend) {
+        d->windows = 0;
+        for (int n = rt_blend_sources(d->blend, &part); n > 0; n--) {
+            rt_data_in_order(part[n - 1]);
+            d->windows += part[n - 1]->windows;
+        }
+    } else if (!d->table) { /* rows are in order */
         count_windows(d, true);
+    }
 }
 
 static const rt_segment *segment_of(const rt_data *d, int64_t window)
@@ -255,13 +273,13 @@ void rt_data_window(const rt_data *d, uint64_t seed, int64_t index, int32_t *out
     int64_t slack = s->tokens - 1 - s->windows * d->seq;
     uint64_t phases = (uint64_t)(slack < d->seq - 1 ? slack : d->seq - 1) + 1;
     int64_t phase = (int64_t)(rt_mix64(epoch + (uint64_t)(s - d->segment) + 1) % phases);
-    read_tokens(&d->file[s->file], s->first + phase + (w - s->before) * d->seq, d->seq + 1, out);
+    rt_tokens_read(&d->file[s->file], s->first + phase + (w - s->before) * d->seq, d->seq + 1, out);
 }
 
 void rt_data_window_in_order(const rt_data *d, int64_t index, int32_t *out)
 {
     const rt_segment *s = segment_of(d, index);
-    read_tokens(&d->file[s->file], s->first + (index - s->before) * d->seq, d->seq + 1, out);
+    rt_tokens_read(&d->file[s->file], s->first + (index - s->before) * d->seq, d->seq + 1, out);
 }
 
 void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, int64_t index,
@@ -273,11 +291,26 @@ void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, i
         rt_table_row(d, e, d->first + index, b, r->arena);
         return;
     }
+    if (d->blend)
+        d = shuffled ? rt_blend_pick(d->blend, index, &index) : rt_blend_in_order(d->blend, &index);
     int32_t *tokens = (int32_t *)(r->arena + e->tokens) + b * e->window;
     if (shuffled)
         rt_data_window(d, (uint64_t)r->state.seed, index, tokens);
     else
         rt_data_window_in_order(d, index, tokens);
+}
+
+char *rt_data_changed(const rt_data *d)
+{
+    rt_data **part;
+    char *why = NULL;
+    if (d->blend)
+        for (int n = rt_blend_sources(d->blend, &part); n > 0 && !why; n--)
+            why = rt_data_changed(part[n - 1]);
+    else
+        for (int i = 0; i < d->nfiles && !why; i++)
+            why = rt_tokens_changed(&d->file[i]);
+    return why;
 }
 
 void rt_data_close(rt_data *d)
@@ -290,6 +323,11 @@ void rt_data_close(rt_data *d)
     }
     if (d->table)
         rt_table_close(d);
+    if (d->blend) {
+        rt_blend_free(d->blend);
+        free(d);
+        return;
+    }
     for (int i = 0; i < d->nfiles; i++) {
         close(d->file[i].fd);
         free(d->file[i].path);

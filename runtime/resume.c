@@ -119,6 +119,7 @@ enum {
     DATA_WINDOWS,
     FILES,
     SEAL,
+    BLEND, /* what follows may be missing */
     KEYS
 };
 static const char *const key[KEYS] = {[FORMAT] = "format",
@@ -133,7 +134,8 @@ static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [DATA_TOKENS] = "data_tokens",
                                       [DATA_WINDOWS] = "data_windows",
                                       [FILES] = "files",
-                                      [SEAL] = "crc32c"};
+                                      [SEAL] = "crc32c",
+                                      [BLEND] = "blend"};
 
 static bool parse_field(rt_json *j, manifest *m, int field)
 {
@@ -161,6 +163,8 @@ static bool parse_field(rt_json *j, manifest *m, int field)
         return rt_json_int(j, &s->data_tokens);
     case DATA_WINDOWS:
         return rt_json_int(j, &s->data_windows);
+    case BLEND:
+        return hex(j, 16, &s->blend);
     case FILES:
         return parse_files(j, m);
     default: /* SEAL: checked before the text was parsed */
@@ -182,7 +186,7 @@ static bool parse_manifest(rt_json *j, manifest *m)
         if (!parse_field(j, m, k))
             return false;
     }
-    if (m->seen != (1u << KEYS) - 1)
+    if (~m->seen & ((1u << BLEND) - 1))
         return rt_json_fail(j, "a key is missing");
     if (m->state.step < 0 || m->state.sequences < 0 || !m->model.given || !m->slots.given)
         return rt_json_fail(j, "a value is out of range");

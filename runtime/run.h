@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "runtime/abi.h"
 
@@ -114,16 +115,22 @@ typedef struct rt_segment {
 typedef struct rt_file {
     char *path;
     int fd;
-    int width;             /* bytes a token: 1 or 2 */
+    int raw;   /* bytes a token that the user says it has, or 0 */
+    int width; /* bytes a token: 1, 2, 4 or 8 */
+    bool is_signed;
     int64_t start, tokens; /* byte offset of the first token; tokens in the file */
+    int64_t bytes;         /* of the file, when it was opened, and when it was changed last */
+    struct timespec changed;
 } rt_file;
 typedef struct rt_table rt_table;
+typedef struct rt_blend rt_blend;
 typedef struct rt_data {
     int64_t seq; /* targets of a window; a window is seq + 1 tokens */
     rt_file *file;
     rt_segment *segment;
     int nfiles, nsegments;
     int64_t tokens, windows;
+    rt_blend *blend; /* sources by weight, each a set of its own, or NULL */
     rt_table *table; /* rows of named inputs instead (windows, tokens: rows), or NULL */
     int64_t first;   /* row */
     bool borrowed;   /* files and table are another's */
@@ -133,6 +140,8 @@ typedef struct rt_data {
 rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab);
 /* The files of `patterns`, not yet opened. */
 rt_data *rt_data_find(const rt_list *patterns, const char *option);
+/* NULL, or which file changed since it was opened, and how (to be freed). */
+char *rt_data_changed(const rt_data *d);
 /* Moves the last `fraction` of the tokens into a set of their own. */
 rt_data *rt_data_hold_out(rt_data *d, double fraction);
 /* Fixed order for evaluation: seq apart, from the start of each segment. */
@@ -145,6 +154,25 @@ void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, i
 void rt_data_window(const rt_data *d, uint64_t seed, int64_t index, int32_t *out);
 void rt_data_window_in_order(const rt_data *d, int64_t index, int32_t *out);
 void rt_data_close(rt_data *d);
+
+/* ---- tokens.c ----------------------------------------------------------------------------- */
+
+/* Opens f->path in the format that it is in and checks every token; ends the program with 65. */
+void rt_tokens_open(rt_file *f, int64_t seq, int64_t vocab);
+void rt_tokens_read(const rt_file *f, int64_t first, int64_t n, int32_t *out);
+char *rt_tokens_changed(const rt_file *f); /* as rt_data_changed */
+
+/* ---- blend.c ------------------------------------------------------------------------------ */
+
+/* Takes over `source` and what is in it. */
+rt_blend *rt_blend_new(rt_data **source, const double *weight, int n);
+rt_blend *rt_blend_like(const rt_blend *b, rt_data **source);
+void rt_blend_free(rt_blend *b);
+/* Whose number *index is sequence g; in order: source after source. */
+const rt_data *rt_blend_pick(rt_blend *b, int64_t g, int64_t *index);
+const rt_data *rt_blend_in_order(const rt_blend *b, int64_t *index);
+uint64_t rt_blend_key(const rt_blend *b); /* of the shares */
+int rt_blend_sources(const rt_blend *b, rt_data ***source);
 
 /* ---- table.c: the same for named inputs --------------------------------------------------- */
 
@@ -273,6 +301,7 @@ typedef struct rt_state { /* what a run is besides its tensors */
     double lr;     /* the peak given by --lr, or NAN */
     int64_t steps; /* given by --steps, or RT_UNSET */
     int64_t data_tokens, data_windows;
+    uint64_t blend; /* of the weights of the sources; 0: none */
 } rt_state;
 
 int64_t rt_checkpoint_bytes(const mg_run *r);

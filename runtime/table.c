@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/checkpoint.h"
@@ -99,6 +100,11 @@ static void open_file(rt_data *d, rt_file *f, table_file *t)
         int64_t bytes = e->inputs[k].elements * stored_bytes(t->tensor[k]);
         d->table->row_bytes = bytes > d->table->row_bytes ? bytes : d->table->row_bytes;
     }
+    struct stat s;
+    if (fstat(f->fd, &s))
+        rt_die(RT_IO, "%s: %s", f->path, strerror(errno));
+    f->bytes = s.st_size;
+    f->changed = s.st_mtim;
     f->tokens = t->rows;
 }
 

@@ -105,6 +105,17 @@ static bool save(mg_run *r)
     return good;
 }
 
+/* What was read so far was good, so it is kept; what comes would not be what it says it is. */
+static void stop_on_changed_data(mg_run *r)
+{
+    enum { EVERY = 64 };
+    char *why = r->state.step % EVERY ? NULL : rt_data_changed(r->data);
+    if (!why)
+        return;
+    save(r);
+    rt_die(RT_BAD_DATA, "%s; stopped after step %" PRId64, why, r->state.step);
+}
+
 static void write_trace(mg_run *r)
 {
     if (!r->trace)
@@ -136,6 +147,7 @@ rt_exit rt_train(mg_run *r)
     while (r->state.step < r->lr.steps) {
         if (rt_signal_stop())
             return stop(r, rt_signal_stop());
+        stop_on_changed_data(r);
         run_step(r, &w);
         report(r, &w);
         if (r->trace && r->state.step == r->options->trace.to)

@@ -158,6 +158,45 @@ static void holds_out_a_tail(void **state)
     forget(path, 1);
 }
 
+/* Every prefix has every share to within one, and each source's numbers come one after another. */
+static void blends(void **state)
+{
+    (void)state;
+    static const double weights[][4] = {{1, 1}, {0.7, 0.3}, {5, 3, 2}, {0.01, 0.99}, {1, 2, 3, 4}};
+    static const int sizes[] = {2, 2, 3, 2, 4};
+    for (int k = 0; k < 5; k++) {
+        int n = sizes[k];
+        int64_t count[4] = {0};
+        double sum = 0;
+        rt_data **source = rt_alloc((size_t)n, sizeof *source);
+        for (int i = 0; i < n; i++) {
+            source[i] = rt_alloc(1, sizeof **source);
+            source[i]->windows = 10 * (i + 1);
+            sum += weights[k][i];
+        }
+        rt_blend *b = rt_blend_new(source, weights[k], n);
+        for (int64_t g = 0; g < 5000; g++) {
+            int64_t index;
+            const rt_data *d = rt_blend_pick(b, g, &index);
+            for (int i = 0; i < n; i++) {
+                if (d == source[i])
+                    assert_int_equal(index, count[i]++);
+                double want = weights[k][i] / sum * (double)(g + 1);
+                assert_true(fabs((double)count[i] - want) <= 1.0000001);
+            }
+        }
+        int64_t there, again; /* any number can be asked for at any time */
+        const rt_data *d = rt_blend_pick(b, 4321, &there);
+        rt_blend_pick(b, 17, &again);
+        assert_ptr_equal(d, rt_blend_pick(b, 4321, &again));
+        assert_int_equal(there, again);
+        there = 10;
+        assert_ptr_equal(rt_blend_in_order(b, &there), source[1]);
+        assert_int_equal(there, 0);
+        rt_blend_free(b);
+    }
+}
+
 static void learning_rates(void **state)
 {
     (void)state;
@@ -230,11 +269,17 @@ static void by_the_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(permutes),          cmocka_unit_test(permutations_differ),
-        cmocka_unit_test(windows),           cmocka_unit_test(windows_in_order),
-        cmocka_unit_test(holds_out_the_end), cmocka_unit_test(holds_out_a_tail),
-        cmocka_unit_test(learning_rates),    cmocka_unit_test(deepspeed),
-        cmocka_unit_test(stable_then_down),  cmocka_unit_test(by_the_root),
+        cmocka_unit_test(permutes),
+        cmocka_unit_test(permutations_differ),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(windows_in_order),
+        cmocka_unit_test(holds_out_the_end),
+        cmocka_unit_test(holds_out_a_tail),
+        cmocka_unit_test(blends),
+        cmocka_unit_test(learning_rates),
+        cmocka_unit_test(deepspeed),
+        cmocka_unit_test(stable_then_down),
+        cmocka_unit_test(by_the_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,265 @@
+/* tokens.c - files of tokens: which format one is in, and reading it.
+ *
+ *   llm.c      256 int32, the first three 20240520, 1, n: then n uint16; or 20240801, 7, n: n
+ * uint32 Megatron   X.bin beside X.idx, which begins with MMIDIDX: tokens of the type that it names
+ *   bytes      anything else where the vocabulary is 256
+ *   raw        what the user says is one: u8:, u16: or u32: before the name (nanoGPT's are u16:)
+ *
+ * Little-endian all of them. Files are read with pread, not mapped: one that shrinks under us is an
+ * error with a name, not a SIGBUS. Every token is checked against the vocabulary before step 0. */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    LLMC_MAGIC = 20240520,
+    LLMC_MAGIC_32 = 20240801,
+    LLMC_HEADER = 1024,
+    BYTE_VOCAB = 256,
+    CHUNK = 1 << 14 /* tokens at once */
+};
+
+static void read_fully(int fd, const char *path, void *to, size_t n, int64_t at)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t got = pread(fd, (char *)to + done, n - done, at + (int64_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            rt_die(RT_IO, "%s: reading at byte %" PRId64 ": %s", path, at, strerror(errno));
+        if (got == 0)
+            rt_die(RT_BAD_DATA,
+                   "%s: ends before byte %" PRId64 ": it became shorter since the program started",
+                   path, at + (int64_t)n);
+        done += (size_t)got;
+    }
+}
+
+static int64_t token_at(const rt_file *f, const char *p, int64_t i)
+{
+    uint16_t two;
+    uint32_t four;
+    int64_t eight;
+    int16_t half;
+    int32_t whole;
+    switch (f->width) {
+    case 1:
+        return (unsigned char)p[i];
+    case 2:
+        memcpy(&two, p + 2 * i, 2);
+        memcpy(&half, p + 2 * i, 2);
+        return f->is_signed ? half : two;
+    case 4:
+        memcpy(&four, p + 4 * i, 4);
+        memcpy(&whole, p + 4 * i, 4);
+        return f->is_signed ? whole : (int64_t)four;
+    default:
+        memcpy(&eight, p + 8 * i, 8);
+        return eight;
+    }
+}
+
+void rt_tokens_read(const rt_file *f, int64_t first, int64_t n, int32_t *out)
+{
+    char buffer[8 * 1024];
+    int64_t most = (int64_t)sizeof buffer / f->width;
+    for (int64_t done = 0; done < n;) {
+        int64_t k = n - done < most ? n - done : most;
+        read_fully(f->fd, f->path, buffer, (size_t)(k * f->width),
+                   f->start + (first + done) * f->width);
+        for (int64_t i = 0; i < k; i++)
+            out[done + i] = (int32_t)token_at(f, buffer, i);
+        done += k;
+    }
+}
+
+static void check_tokens(const rt_file *f, int64_t vocab)
+{
+    char *t = rt_alloc(CHUNK, 8);
+    if (f->width == 1 && vocab >= BYTE_VOCAB) {
+        free(t);
+        return;
+    }
+    for (int64_t at = 0; at < f->tokens; at += CHUNK) {
+        int64_t k = f->tokens - at < CHUNK ? f->tokens - at : CHUNK;
+        read_fully(f->fd, f->path, t, (size_t)(k * f->width), f->start + at * f->width);
+        for (int64_t i = 0; i < k; i++) {
+            int64_t token = token_at(f, t, i);
+            if (token < 0 || token >= vocab)
+                rt_die(RT_BAD_DATA,
+                       "%s: token %" PRId64 " is %" PRId64 "; the vocabulary has %" PRId64
+                       " (0 to %" PRId64 ")",
+                       f->path, at + i, token, vocab, vocab - 1);
+        }
+    }
+    free(t);
+}
+
+/* ---- formats ------------------------------------------------------------------------------ */
+
+static void open_llmc(rt_file *f, int64_t size, const int32_t header[3])
+{
+    bool wide = header[0] == LLMC_MAGIC_32;
+    int version = wide ? 7 : 1, width = wide ? 4 : 2;
+    if (header[1] != version)
+        rt_die(RT_BAD_DATA, "%s: llm.c token file of version %d; only %d is known", f->path,
+               header[1], version);
+    if (size < LLMC_HEADER || header[2] < 0 || size - LLMC_HEADER != (int64_t)header[2] * width)
+        rt_die(RT_BAD_DATA,
+               "%s: its header counts %d tokens, %" PRId64 " bytes in all; it has %" PRId64
+               " bytes",
+               f->path, header[2], LLMC_HEADER + (int64_t)header[2] * width, size);
+    f->width = width;
+    f->start = LLMC_HEADER;
+    f->tokens = header[2];
+}
+
+static bool ends_in(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+/* Lengths and offsets of the index have to tile the tokens: a window runs over them all. */
+static void check_sequences(const rt_file *f, int fd, const char *index, int64_t n, int64_t size)
+{
+    enum { AT = 34, ROWS = 4096 };
+    char *lengths = rt_alloc(ROWS, 4), *offsets = rt_alloc(ROWS, 8);
+    int64_t end = 0;
+    for (int64_t i = 0; i < n; i += ROWS) {
+        int64_t k = n - i < ROWS ? n - i : ROWS;
+        read_fully(fd, index, lengths, (size_t)k * 4, AT + i * 4);
+        read_fully(fd, index, offsets, (size_t)k * 8, AT + n * 4 + i * 8);
+        for (int64_t j = 0; j < k; j++) {
+            int32_t length;
+            int64_t offset;
+            memcpy(&length, lengths + 4 * j, 4);
+            memcpy(&offset, offsets + 8 * j, 8);
+            if (length < 0 || offset != end || length > (size - end) / f->width)
+                rt_die(RT_BAD_DATA,
+                       "%s: sequence %" PRId64 " has %d tokens at byte %" PRId64
+                       " of %s, which has %" PRId64 " bytes; the one before ends at %" PRId64,
+                       index, i + j, length, offset, f->path, size, end);
+            end += (int64_t)length * f->width;
+        }
+    }
+    if (end != size)
+        rt_die(RT_BAD_DATA, "%s: its sequences end at byte %" PRId64 " of %s, which has %" PRId64,
+               index, end, f->path, size);
+    free(lengths);
+    free(offsets);
+}
+
+/* True if there is an index beside the file, which then says what it holds. */
+static bool open_megatron(rt_file *f, int64_t size)
+{
+    static const struct {
+        int width;
+        bool is_signed;
+    } types[] = {{0}, {1, false}, {0}, {2, true}, {4, true}, {8, true}, {0}, {0}, {2, false}};
+    if (!ends_in(f->path, ".bin"))
+        return false;
+    char *index = rt_printf("%.*s.idx", (int)strlen(f->path) - 4, f->path);
+    unsigned char head[34];
+    int fd = open(index, O_RDONLY | O_CLOEXEC);
+    struct stat s;
+    if (fd < 0 && errno == ENOENT) {
+        free(index);
+        return false;
+    }
+    if (fd < 0 || fstat(fd, &s))
+        rt_die(RT_BAD_DATA, "%s: %s", index, strerror(errno));
+    if (s.st_size < (off_t)sizeof head)
+        rt_die(RT_BAD_DATA, "%s has %" PRId64 " bytes: no index of %s", index, (int64_t)s.st_size,
+               f->path);
+    read_fully(fd, index, head, sizeof head, 0);
+    uint64_t version, sequences, documents;
+    memcpy(&version, head + 9, 8);
+    memcpy(&sequences, head + 18, 8);
+    memcpy(&documents, head + 26, 8);
+    if (memcmp(head, "MMIDIDX\0", 9) != 0 || version != 1)
+        rt_die(RT_BAD_DATA, "%s: this is no index of version 1", index);
+    if (head[17] >= sizeof types / sizeof *types || !types[head[17]].width)
+        rt_die(RT_BAD_DATA, "%s: its tokens are of type %d; 1, 3, 4, 5 and 8 are known", index,
+               head[17]);
+    uint64_t most = (uint64_t)s.st_size;
+    if (sequences > most / 12 || documents > most / 8 || 34 + sequences * 12 + documents * 8 > most)
+        rt_die(RT_BAD_DATA,
+               "%s has %" PRId64 " bytes, too few for the %" PRIu64 " sequences and %" PRIu64
+               " documents that it counts",
+               index, (int64_t)s.st_size, sequences, documents);
+    f->width = types[head[17]].width;
+    f->is_signed = types[head[17]].is_signed;
+    f->tokens = size / f->width;
+    check_sequences(f, fd, index, (int64_t)sequences, size);
+    close(fd);
+    free(index);
+    return true;
+}
+
+/* What the user says: "u16:" before the name. */
+static bool open_raw(rt_file *f, int64_t size)
+{
+    if (!f->raw)
+        return false;
+    if (size % f->raw)
+        rt_die(RT_BAD_DATA, "%s has %" PRId64 " bytes, which is no number of tokens of %d", f->path,
+               size, f->raw);
+    f->width = f->raw;
+    f->tokens = size / f->raw;
+    return true;
+}
+
+void rt_tokens_open(rt_file *f, int64_t seq, int64_t vocab)
+{
+    struct stat s;
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    if (f->fd < 0 || fstat(f->fd, &s))
+        rt_die(RT_BAD_DATA, "%s: %s", f->path, strerror(errno));
+    if (S_ISDIR(s.st_mode))
+        rt_die(RT_BAD_DATA, "%s is a directory; name its files: --data '%s/*'", f->path, f->path);
+    if (!S_ISREG(s.st_mode))
+        rt_die(RT_BAD_DATA, "%s is not a regular file", f->path);
+    int32_t header[3] = {0};
+    if (s.st_size >= (off_t)sizeof header)
+        read_fully(f->fd, f->path, header, sizeof header, 0);
+    f->bytes = s.st_size;
+    f->changed = s.st_mtim;
+    if (open_raw(f, s.st_size) || open_megatron(f, s.st_size)) {
+    } else if (header[0] == LLMC_MAGIC || header[0] == LLMC_MAGIC_32) {
+        open_llmc(f, s.st_size, header);
+    } else if (vocab == BYTE_VOCAB) {
+        f->width = 1;
+        f->tokens = s.st_size;
+    } else {
+        rt_die(
+            RT_BAD_DATA,
+            "%s: plain bytes are tokens only where the vocabulary is 256, and here it is %" PRId64
+            "; otherwise a file begins with llm.c's header (magic %d), has an .idx beside it, or "
+            "is named as raw: u16:%s",
+            f->path, vocab, LLMC_MAGIC, f->path);
+    }
+    check_tokens(f, vocab);
+    if (f->tokens < seq + 1)
+        rt_die(RT_BAD_DATA, "%s: has %" PRId64 " tokens; one window takes seq + 1 = %" PRId64,
+               f->path, f->tokens, seq + 1);
+}
+
+char *rt_tokens_changed(const rt_file *f)
+{
+    struct stat s;
+    if (fstat(f->fd, &s))
+        return rt_printf("%s: %s", f->path, strerror(errno));
+    if (s.st_size != f->bytes)
+        return rt_printf("%s has %" PRId64 " bytes; it had %" PRId64 " when the program started",
+                         f->path, (int64_t)s.st_size, f->bytes);
+    if (s.st_mtim.tv_sec != f->changed.tv_sec || s.st_mtim.tv_nsec != f->changed.tv_nsec)
+        return rt_printf("%s was written to while it was read", f->path);
+    return NULL;
+}
