@@ -166,6 +166,16 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
             s->data_windows);
     if (s->blend)
         fprintf(f, "\"blend\":\"%016" PRIx64 "\",\n", s->blend);
+    if (s->spikes.seen) {
+        const rt_spikes *k = &s->spikes;
+        fprintf(f, "\"spikes\":[%" PRId64 ",%" PRId64 ",%" PRId64, k->seen, k->skipped,
+                k->in_a_row);
+        for (int i = 0; i < 2; i++)
+            fprintf(f, ",%s", rt_double_text(k->mean[i]).text);
+        for (int i = 0; i < 2; i++)
+            fprintf(f, ",%s", rt_double_text(k->variance[i]).text);
+        fputs("],\n", f);
+    }
     fputs("\"files\":{", f);
     print_seal(f, RT_MODEL_FILE, model);
     fputs(",\n", f);

@@ -21,6 +21,7 @@ void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx
 
 void mg_begin(mg_run *r, int action)
 {
+    r->action = action;
     if (r->watch & RT_WATCH_VALUES) {
         r->check.calls[action]++;
         r->check.outputs = 0;
@@ -70,7 +71,7 @@ bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
     double n = norm ? *norm : 0;
     if (isfinite(*loss) && isfinite(n))
-        return true;
+        return !rt_spike(r, *loss, n);
     r->guard = (rt_guard){true, action, *loss, n};
     return false;
 }

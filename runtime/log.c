@@ -189,9 +189,10 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
     rt_points_add(&l->history.loss, s->step, s->loss);
     line =
         rt_printf("{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
-                  "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f}\n",
+                  "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f%s}\n",
                   s->step, rt_double_text(s->loss).text, norm, rt_double_text(s->lr).text,
-                  s->step_ms, rate, l->run->state.sequences * l->run->program->seq, rt_wall_time());
+                  s->step_ms, rate, l->run->state.sequences * l->run->program->seq, rt_wall_time(),
+                  s->skipped ? ",\"skipped\":true" : "");
     append(l, l->metrics, "metrics.jsonl", line, strlen(line));
     event(l, s->step, "train/loss", s->loss);
     if (!isnan(s->norm))

@@ -156,7 +156,7 @@ static rt_exit train(mg_run *r)
     settle(r, checkpoint);
     if (r->options->resume)
         open_weights(r, checkpoint);
-    rt_signals_catch();
+    rt_signals_catch(r);
     fill_arena(r, checkpoint); /* whatever can fail without leaving a trace has now failed */
     rt_resume_set_aside(r, checkpoint ? r->state.step : -1);
     r->log = rt_log_open(r, checkpoint ? r->state.step : -1);
@@ -171,6 +171,8 @@ static rt_exit train(mg_run *r)
     if (r->state.step >= r->lr.steps)
         rt_log_line(r->log, "%" PRId64 " of %" PRId64 " steps are done", r->state.step,
                     r->lr.steps);
+    if (r->options->max_time)
+        r->deadline = r->started + (int64_t)(rt_duration(r->options->max_time) * 1e9);
     rt_exit code = rt_train(r);
     rt_log_close(r->log);
     if (code == RT_DONE && r->options->sample != RT_UNSET)
@@ -187,7 +189,7 @@ static rt_exit sample(mg_run *r)
         rt_die(RT_BAD_DATA, "--resume: there is no checkpoint in %s/ckpt", r->options->out);
     settle_state(r, checkpoint);
     open_weights(r, checkpoint);
-    rt_signals_catch();
+    rt_signals_catch(r);
     fill_arena(r, checkpoint);
     rt_sample(r);
     free(checkpoint);
@@ -215,8 +217,10 @@ int main(int argc, char **argv)
                 .sample = mg_sample,
                 .options = &options,
                 .lr = mg_main.lr,
+                .action = -1,
                 .saved_step = -1};
     rt_exit code;
+    r.started = rt_now_ns();
     check_abi(r.program);
     rt_options_parse(&options, r.program, argc, argv);
     r.threads = options.threads == RT_UNSET ? rt_default_threads() : (int)options.threads;

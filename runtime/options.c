@@ -223,6 +223,8 @@ static void settle(rt_options *o, const mg_program *p)
         o->log_every = 1;
     if (isnan(o->temperature))
         o->temperature = 1;
+    if (o->max_time && !(rt_duration(o->max_time) > 0))
+        rt_die(RT_USAGE, "--max-time %s: a time is 90, 90s, 15m, 3h20m or 1:30:00", o->max_time);
     if (o->resume && !*o->resume)
         rt_die(RT_USAGE, "--resume= needs auto or a directory");
     if (!isnan(o->val_fraction) && o->val_fraction > 0.5)

@@ -105,6 +105,23 @@ static bool parse_steps(rt_json *j, int64_t *steps)
     return rt_json_null(j) || rt_json_int(j, steps);
 }
 
+static bool parse_spikes(rt_json *j, rt_spikes *s)
+{
+    int64_t *counts[] = {&s->seen, &s->skipped, &s->in_a_row};
+    double *numbers[] = {&s->mean[0], &s->mean[1], &s->variance[0], &s->variance[1]};
+    if (!rt_json_enter(j, '['))
+        return false;
+    for (int i = 0; i < 7; i++) {
+        if (!rt_json_item(j))
+            return rt_json_fail(j, "seven numbers are expected");
+        if (!(i < 3 ? rt_json_int(j, counts[i]) : rt_json_number(j, numbers[i - 3])))
+            return false;
+    }
+    if (s->seen < 0 || s->skipped < 0 || s->in_a_row < 0)
+        return rt_json_fail(j, "a count is negative");
+    return !rt_json_item(j) && !j->error;
+}
+
 enum {
     FORMAT,
     PROGRAM,
@@ -120,6 +137,7 @@ enum {
     FILES,
     SEAL,
     BLEND, /* what follows may be missing */
+    SPIKES,
     KEYS
 };
 static const char *const key[KEYS] = {[FORMAT] = "format",
@@ -135,7 +153,8 @@ static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [DATA_WINDOWS] = "data_windows",
                                       [FILES] = "files",
                                       [SEAL] = "crc32c",
-                                      [BLEND] = "blend"};
+                                      [BLEND] = "blend",
+                                      [SPIKES] = "spikes"};
 
 static bool parse_field(rt_json *j, manifest *m, int field)
 {
@@ -163,6 +182,8 @@ static bool parse_field(rt_json *j, manifest *m, int field)
         return rt_json_int(j, &s->data_tokens);
     case DATA_WINDOWS:
         return rt_json_int(j, &s->data_windows);
+    case SPIKES:
+        return parse_spikes(j, &s->spikes);
     case BLEND:
         return hex(j, 16, &s->blend);
     case FILES:

@@ -48,6 +48,8 @@ rt_words rt_double_text(double x); /* shortest decimal that reads back as x */
 char *rt_json_escape(const char *text);
 int64_t rt_now_ns(void);   /* monotonic */
 double rt_wall_time(void); /* seconds since 1970 */
+/* "90", "15m", "3h20m", "1:30:00": seconds, or NAN. */
+double rt_duration(const char *text);
 
 /* ---- options.c ---------------------------------------------------------------------------- */
 
@@ -243,9 +245,16 @@ void rt_trace_step(rt_trace *t, int64_t step, int64_t begin_ns, int64_t end_ns);
 void rt_trace_write(const rt_trace *t, const char *path);
 void rt_trace_free(rt_trace *t);
 
+/* ---- spike.c ------------------------------------------------------------------------------ */
+
+/* Is this step to be skipped? (r->skipped is then set.) */
+bool rt_spike(mg_run *r, double loss, double norm);
+void rt_spike_observe(mg_run *r, double loss, double norm); /* of a step that was not */
+
 /* ---- signals.c ---------------------------------------------------------------------------- */
 
-void rt_signals_catch(void);
+/* `r` is what SIGUSR2 tells of. */
+void rt_signals_catch(const mg_run *r);
 int rt_signal_stop(void);  /* the signal that asks to save and stop, or 0 */
 bool rt_signal_save(void); /* true once after SIGUSR1: save and go on */
 
@@ -284,6 +293,7 @@ rt_log *rt_log_open(mg_run *r, int64_t resumed_step);
 typedef struct rt_step_report {
     int64_t step; /* steps done */
     double loss, norm, lr, step_ms;
+    bool skipped;
 } rt_step_report;
 void rt_log_step(rt_log *l, const rt_step_report *s);
 void rt_log_eval(rt_log *l, int64_t step, double val_loss, double seconds);
@@ -294,6 +304,11 @@ void rt_log_close(rt_log *l); /* prints the summary */
 
 /* ---- checkpoint.c, resume.c --------------------------------------------------------------- */
 
+typedef struct rt_spikes { /* of loss and gradient norm; see spike.c */
+    int64_t seen, skipped, in_a_row;
+    double mean[2], variance[2];
+} rt_spikes;
+
 typedef struct rt_state { /* what a run is besides its tensors */
     int64_t step;         /* steps done */
     int64_t sequences;    /* sequences read */
@@ -302,6 +317,7 @@ typedef struct rt_state { /* what a run is besides its tensors */
     int64_t steps; /* given by --steps, or RT_UNSET */
     int64_t data_tokens, data_windows;
     uint64_t blend; /* of the weights of the sources; 0: none */
+    rt_spikes spikes;
 } rt_state;
 
 int64_t rt_checkpoint_bytes(const mg_run *r);
@@ -361,7 +377,14 @@ struct mg_run {
     int threads;
     rt_pool *pool;
     char *arena;
-    unsigned watch; /* RT_WATCH_*: 0 while nobody looks */
+    unsigned watch;              /* RT_WATCH_*: 0 while nobody looks */
+    volatile int action;         /* running now, or -1: for SIGUSR2 */
+    volatile int64_t step_began; /* ns */
+    bool skipped;                /* the step was a spike */
+    int64_t started;             /* ns */
+    int64_t deadline;            /* of --max-time, ns, or 0 */
+    int64_t save_ns;             /* what the last save took */
+    double longest_ms;           /* step */
     rt_guard guard;
     rt_check check;
     rt_trace *trace;

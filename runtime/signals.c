@@ -1,14 +1,16 @@
 /* signals.c - SIGTERM, SIGHUP and the first SIGINT ask the run to save and stop; SIGUSR1 to save
- * and go on; a second SIGINT leaves at once. A handler only sets a flag, which the loop reads
- * between steps. The flags are the only mutable globals of the runtime: a handler has no argument.
- */
+ * and go on; SIGUSR2 says where the run is, also where it hangs; a second SIGINT leaves at once.
+ * The other handlers only set a flag, which the loop reads between steps. The flags, and whose run
+ * it is, are the only mutable globals of the runtime: a handler has no argument. */
 #include "runtime/run.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t stop_signal, save_signal;
+static const mg_run *volatile told_of;
 
 static void on_stop(int number)
 {
@@ -26,6 +28,65 @@ static void on_save(int number)
     save_signal = number;
 }
 
+/* Text built by hand: in a handler nothing of stdio may be used. */
+typedef struct line {
+    char text[400];
+    size_t n;
+} line;
+
+static void add_text(line *l, const char *s)
+{
+    while (*s && l->n < sizeof l->text)
+        l->text[l->n++] = *s++;
+}
+
+static void add_number(line *l, int64_t x)
+{
+    char digits[24];
+    int n = 0;
+    do
+        digits[n++] = (char)('0' + x % 10);
+    while ((x /= 10) > 0 && n < 20);
+    while (n && l->n < sizeof l->text)
+        l->text[l->n++] = digits[--n];
+}
+
+static void on_where(int number)
+{
+    const mg_run *r = told_of;
+    int saved = errno, action = r->action;
+    line l = {.n = 0};
+    struct timespec now;
+    (void)number;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t ms = ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec - r->step_began) / 1000000;
+    add_text(&l, "train: after step ");
+    add_number(&l, r->state.step);
+    add_text(&l, " of ");
+    add_number(&l, r->lr.steps);
+    if (action >= 0 && action < r->program->nactions) {
+        const mg_action *a = &r->program->actions[action];
+        add_text(&l, ", ");
+        add_number(&l, ms);
+        add_text(&l, " ms into the next, in action ");
+        add_number(&l, action);
+        add_text(&l, ", ");
+        add_text(&l, a->kind);
+        add_text(&l, " ");
+        add_text(&l, a->name);
+        add_text(&l, " (");
+        add_text(&l, a->where);
+        add_text(&l, ")");
+    } else {
+        add_text(&l, ", between steps");
+    }
+    l.n = l.n < sizeof l.text ? l.n : sizeof l.text - 1;
+    l.text[l.n++] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, l.text, l.n);
+    (void)ignored;
+    errno = saved;
+}
+
 static void handle(int number, void (*handler)(int))
 {
     struct sigaction now = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
@@ -36,8 +97,10 @@ static void handle(int number, void (*handler)(int))
     sigaction(number, &now, NULL);
 }
 
-void rt_signals_catch(void)
+void rt_signals_catch(const mg_run *r)
 {
+    told_of = r;
+    handle(SIGUSR2, on_where);
     handle(SIGTERM, on_stop);
     handle(SIGINT, on_stop);
     handle(SIGHUP, on_stop);

@@ -193,6 +193,45 @@ int64_t rt_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+double rt_duration(const char *text)
+{
+    static const struct {
+        char unit;
+        double seconds;
+    } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+    double total = 0;
+    int last = -1;
+    if (strchr(text, ':')) { /* h:mm:ss or m:ss */
+        int n = 0;
+        for (const char *s = text; *s; n++) {
+            char *end;
+            double part = *s >= '0' && *s <= '9' ? strtod(s, &end) : NAN;
+            if (!(part < (n ? 60 : 1e6)) || n > 2 || (*end && *end != ':') || (*end && !end[1]))
+                return NAN;
+            total = total * 60 + part;
+            s = *end ? end + 1 : end;
+        }
+        return total;
+    }
+    for (const char *s = text; *s;) {
+        char *end;
+        double part = *s >= '0' && *s <= '9' ? strtod(s, &end) : NAN;
+        int k = 0;
+        if (!(part < 1e9))
+            return NAN;
+        while (k < 4 && units[k].unit != *end)
+            k++;
+        if (*end && (k == 4 || k <= last))
+            return NAN;
+        if (!*end && last >= 0)
+            return NAN; /* 3h20: minutes of what? */
+        total += part * (*end ? units[k].seconds : 1);
+        last = k;
+        s = *end ? end + 1 : end;
+    }
+    return *text ? total : NAN;
+}
+
 double rt_wall_time(void)
 {
     struct timespec t;

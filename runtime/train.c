@@ -36,8 +36,16 @@ static _Noreturn void end_non_finite(mg_run *r)
     rt_die(RT_FAILED, "there is no checkpoint yet; a lower --lr may pass this point");
 }
 
+static double norm_of(const mg_run *r)
+{
+    const mg_entry *e = &r->program->step;
+    return e->norm >= 0 ? *(double *)(r->arena + e->norm) : NAN;
+}
+
 static void run_step(mg_run *r, window *w)
 {
+    r->skipped = false;
+    r->step_began = rt_now_ns();
     const rt_span *t = &r->options->trace;
     int64_t step = r->state.step + 1, begin = rt_now_ns();
     bool traced = t->given && step >= t->from && step <= t->to;
@@ -49,10 +57,15 @@ static void run_step(mg_run *r, window *w)
     int64_t end = rt_now_ns();
     if (traced)
         rt_trace_step(r->trace, step, launched, end);
-    if (r->guard.tripped || !isfinite(*(double *)(r->arena + r->program->step.loss)))
+    r->action = -1;
+    double loss = *(double *)(r->arena + r->program->step.loss);
+    if (r->guard.tripped || !isfinite(loss))
         end_non_finite(r);
+    if (!r->skipped)
+        rt_spike_observe(r, loss, norm_of(r));
     double ms = (double)(end - begin) / 1e6;
-    rt_log_observe(r->log, *(double *)(r->arena + r->program->step.loss), ms);
+    rt_log_observe(r->log, loss, ms);
+    r->longest_ms = ms > r->longest_ms ? ms : r->longest_ms;
     w->ms += ms;
     w->steps++;
     r->state.step = step;
@@ -63,11 +76,11 @@ static void report(mg_run *r, window *w)
 {
     const mg_entry *e = &r->program->step;
     int64_t step = r->state.step;
-    if (step % r->options->log_every && step != r->lr.steps)
+    if (step % r->options->log_every && step != r->lr.steps && !r->skipped)
         return;
-    rt_log_step(r->log, &(rt_step_report){step, *(double *)(r->arena + e->loss),
-                                          e->norm >= 0 ? *(double *)(r->arena + e->norm) : NAN,
-                                          rt_lr(&r->lr, step - 1), w->ms / (double)w->steps});
+    rt_log_step(r->log,
+                &(rt_step_report){step, *(double *)(r->arena + e->loss), norm_of(r),
+                                  rt_lr(&r->lr, step - 1), w->ms / (double)w->steps, r->skipped});
     *w = (window){0};
 }
 
@@ -97,6 +110,7 @@ static bool save(mg_run *r)
     rt_log_sync(r->log);
     int64_t begin = rt_now_ns();
     bool good = rt_checkpoint_save(r);
+    r->save_ns = rt_now_ns() - begin;
     if (good)
         rt_log_line(r->log, "saved %s/ckpt/%s  %s  %s", r->options->out,
                     rt_checkpoint_name(r->state.step).text,
@@ -127,9 +141,16 @@ static void write_trace(mg_run *r)
     r->trace = NULL;
 }
 
-static rt_exit stop(mg_run *r, int signal)
+/* Time for one more step, the save and as much again. */
+static bool time_is_up(const mg_run *r)
 {
-    rt_log_line(r->log, "%s after step %" PRId64 ": saving", strsignal(signal), r->state.step);
+    double step = r->longest_ms * 1e6, save = (double)r->save_ns;
+    return r->deadline && (double)rt_now_ns() + 2 * (step + save) >= (double)r->deadline;
+}
+
+static rt_exit stop(mg_run *r, const char *why)
+{
+    rt_log_line(r->log, "%s after step %" PRId64 ": saving", why, r->state.step);
     bool good = save(r);
     write_trace(r);
     rt_log_draw(r->log);
@@ -146,7 +167,9 @@ rt_exit rt_train(mg_run *r)
         r->trace = rt_trace_new(r->program);
     while (r->state.step < r->lr.steps) {
         if (rt_signal_stop())
-            return stop(r, rt_signal_stop());
+            return stop(r, strsignal(rt_signal_stop()));
+        if (time_is_up(r))
+            return stop(r, "--max-time");
         stop_on_changed_data(r);
         run_step(r, &w);
         report(r, &w);

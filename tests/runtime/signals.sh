@@ -40,6 +40,27 @@ kill -TERM $pid
 wait $pid
 [ $? -eq 75 ] || fail "SIGTERM after SIGUSR1"
 
+# SIGUSR2 tells where the run is, in the middle of a step and without disturbing it.
+start run
+kill -USR2 $pid
+sleep 0.2
+kill -0 $pid || fail "SIGUSR2 ended the run"
+grep -Eq 'after step [0-9]+ of [0-9]+, ' err || { cat err >&2; fail "SIGUSR2 said nothing"; }
+kill -TERM $pid
+wait $pid
+
+# --max-time stops in time, saves, and can be gone on from.
+rm -rf run
+env "$fake" --data text --out run --steps 100000 --max-time 1 >out 2>err </dev/null
+code=$?
+[ $code -eq 75 ] || fail "--max-time: exit $code"
+says out "max-time after step"
+ls run/ckpt/step-* >/dev/null || fail "--max-time did not save"
+for wrong in 0 x 5x 1:60 3h20 20m3h -1 1: :5; do
+    MGC_FAKE_US=0 expect 2 "$fake" --data text --max-time "$wrong"
+    says err "a time is 90"
+done
+
 # The second interrupt comes while the step of the first is not over.
 export MGC_FAKE_US=900000
 rm -rf run
