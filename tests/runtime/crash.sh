@@ -19,7 +19,13 @@ resumes() {
         cmp run/ckpt/step-00000004/$f whole/ckpt/step-00000004/$f || fail "$1: $f differs"
     done
     says_not err "passed over"
-    [ "$(ls -A run/ckpt | tr '\n' ' ')" = "step-00000003 step-00000004 " ] || fail "$1: left $(ls -A run/ckpt)"
+    left=$(ls -A run/ckpt | tr '\n' ' ')
+    case $left in
+    "step-00000003 step-00000004 ") ;;
+    "step-0000000"[12]" step-00000004 ") # step 3 could not be saved
+        grep -q 'no checkpoint of step 3' warned 2>/dev/null || fail "$1: left $left" ;;
+    *) fail "$1: left $left" ;;
+    esac
 }
 
 strace -f -o trace -P run/ckpt -e trace=write,fsync,openat,mkdirat,renameat,renameat2,unlinkat "$fake" $run --out run \
@@ -44,14 +50,20 @@ done
 
 # Failing writes, syncs and renames: a warning, nothing lost, and the run goes on. The last save
 # failing is exit 74: its result is not there.
+calls="fsync renameat2 mkdirat" when="1 2 5 8"
+if [ -n "${MGC_FULL-}" ]; then # each call there is; reading on from a checkpoint is no part of it
+    calls="write fsync fallocate mkdirat renameat2 unlinkat" when=$(seq 1 60)
+fi
 for error in ENOSPC EIO; do
-    for call in fsync renameat2 mkdirat; do
-        for k in 1 2 5 8; do
+    for call in $calls; do
+        for k in $when; do
             rm -rf run
             strace -f -o trace -e trace=$call -e inject=$call:error=$error:when=$k "$fake" $run --out run \
                 >out 2>err </dev/null
             code=$?
+            points=$((points + 1))
             [ $code -eq 0 ] || [ $code -eq 74 ] || fail "$error at $call $k: exit $code"
+            cp err warned
             [ $code -eq 0 ] || [ -d run/ckpt/step-00000003 ] || fail "$error at $call $k: step 3 is lost too"
             resumes "$error at $call $k"
         done

@@ -177,6 +177,7 @@ const mg_program mg_main = {
              -1, 0.5, 1e6},
     .eval = {true, AT(tokens), BATCH, SEQ + 1, -1, -1, -1, -1, AT(loss), -1, -1, 0.3, 5e5},
     .sample = {true, AT(window), 1, SEQ, -1, -1, -1, AT(pos), -1, -1, AT(logits), 0.1, 1e4},
+    .config_json = "{\n  \"model_type\": \"fake\"\n}\n",
     .config = "sgd lr = cosine",
 };
 
