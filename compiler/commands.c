@@ -1,5 +1,6 @@
-/* commands.c - mgc explain, fmt, import-hf and env: what is no compile. */
+/* commands.c - mgc explain, fmt, import-hf, tok and env: what is no compile. */
 #include "compiler/session.h"
+#include "compiler/tok.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@ static Exit usage(Session *s, const char *form)
 static bool plain(const Options *o, bool compiles)
 {
     bool front = o->define.n || o->layout || o->device;
-    return !o->out && !o->emit && !o->plan && !o->schedule && !o->trace && !o->print_after.n &&
-           !o->from && (compiles || !front);
+    return !o->tokenizer && !o->json_key && !o->eod && !o->out && !o->emit && !o->plan &&
+           !o->schedule && !o->trace && !o->print_after.n && !o->from && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -131,11 +132,21 @@ static Exit command_import(Session *s)
     return command_import_hf(s, o->words.data[0]);
 }
 
+static Exit command_tokenize(Session *s)
+{
+    Options rest = *s->o;
+    rest.out = rest.tokenizer = rest.json_key = rest.eod = NULL;
+    return s->o->check || !plain(&rest, false)
+               ? usage(s, "tok --tokenizer tokenizer.json -o OUT FILE...")
+               : command_tok(s);
+}
+
 Exit command_run(Session *s)
 {
     const char *c = s->o->command;
     return !strcmp(c, "explain")     ? command_explain(s)
            : !strcmp(c, "fmt")       ? command_fmt(s)
+           : !strcmp(c, "tok")       ? command_tokenize(s)
            : !strcmp(c, "import-hf") ? command_import(s)
                                      : command_env(s);
 }

@@ -1,0 +1,139 @@
+"""mgc tok against the golden tokens of Hugging Face's tokenizers (tests/tok/generate.py)."""
+
+import array
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+
+import mgctest
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tok/golden")
+TINY = {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<u>": 3}, "merges": ["a b"], "unk_token": "<u>"}}
+
+
+class Tok(mgctest.Case):
+    def tok(self, tokenizer, *files, out="out", code=0, options=()):
+        r = self.mgc("tok", "--tokenizer", tokenizer, "-o", out, *options, *files)
+        self.assertEqual(r.returncode, code, r.err)
+        return r
+
+    def tokens(self, out="out"):
+        """The ids of each document."""
+        index = self.read(out + ".idx")
+        self.assertEqual(index[:17], b"MMIDIDX\0\0" + struct.pack("<Q", 1))
+        n, ends = struct.unpack_from("<QQ", index, 18)
+        self.assertEqual((index[17], ends), (8, n + 1))
+        lengths = array.array("i", index[34:34 + 4 * n])
+        ids, at, documents = array.array("H", self.read(out + ".bin")), 0, []
+        self.assertEqual(len(ids), sum(lengths))
+        for k in lengths:
+            documents.append(list(ids[at:at + k]))
+            at += k
+        return documents
+
+    def golden(self, name):
+        with open(os.path.join(GOLDEN, name + ".ids"), encoding="ascii") as f:
+            return [[int(x) for x in line.split()] for line in f]
+
+    def test_golden(self):
+        for name in ("gpt2", "llama3", "llama2"):
+            with self.subTest(name):
+                self.tok(os.path.join(GOLDEN, name + ".json"), os.path.join(GOLDEN, "texts.jsonl"), out=name)
+                self.assertEqual(self.tokens(name), self.golden(name))
+                self.assertEqual(sorted(f for f in os.listdir(self.dir) if f.startswith(name)),
+                                 [name + ".bin", name + ".idx"])
+
+    def test_a_text_is_a_document(self):
+        with open(os.path.join(GOLDEN, "texts.jsonl"), encoding="utf-8") as f:
+            text = json.loads(f.readline())["text"]
+        self.write("a.txt", text.encode())
+        self.write("empty.txt", b"")
+        for name in ("gpt2", "llama3", "llama2"):
+            self.tok(os.path.join(GOLDEN, name + ".json"), "a.txt", "empty.txt", "a.txt", out=name)
+            first, empty, again = self.tokens(name)
+            self.assertEqual(first, self.golden(name)[0])
+            self.assertEqual(first, again)
+            self.assertLessEqual(len(empty), 1)
+
+    def test_trains_on_it(self):
+        self.tok(os.path.join(GOLDEN, "gpt2.json"), os.path.join(GOLDEN, "texts.jsonl"), options=("--eod", "<|endoftext|>"))
+        self.assertTrue(all(d[-1] == 0 for d in self.tokens()))
+        self.write("tiny.mg", mgctest.TINY)
+        self.compiles("tiny.mg", "-D", "vocab=700", "-o", "train")
+        self.trains("./train", "--data", "out.bin", "--steps", 3, "--out", "r")
+
+    def test_killed_and_again(self):
+        r = random.Random(1)
+        with open(os.path.join(GOLDEN, "texts.jsonl"), encoding="utf-8") as f:
+            lines = f.read()
+        self.write("many.jsonl", lines * 600)  # several batches
+        tokenizer = os.path.join(GOLDEN, "llama3.json")
+        self.tok(tokenizer, "many.jsonl", "many.jsonl", out="whole")
+        for _ in range(6):
+            p = subprocess.Popen([mgctest.MGC, "tok", "--tokenizer", tokenizer, "-o", "parts", "many.jsonl", "many.jsonl"],
+                                 cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(r.uniform(0.05, 0.8))
+            p.send_signal(signal.SIGKILL)
+            p.wait()
+        self.tok(tokenizer, "many.jsonl", "many.jsonl", out="parts")
+        for end in (".bin", ".idx"):
+            self.assertEqual(self.read("whole" + end), self.read("parts" + end))
+        self.assertFalse([f for f in os.listdir(self.dir) if ".part" in f])
+
+    def test_not_utf8(self):
+        """What is no UTF-8 is U+FFFD, as Python's errors='replace' has it."""
+        raw = b"a\xffb\xe2\x82c\xf0\x9f\x98\xed\xa0\x80\xc0\xafd\xf5"
+        self.write("a.txt", raw)
+        self.write("b.txt", raw.decode(errors="replace").encode())
+        self.tok(os.path.join(GOLDEN, "gpt2.json"), "a.txt", "b.txt")
+        a, b = self.tokens()
+        self.assertEqual(a, b)
+
+    def test_small_model(self):
+        self.write("t.json", json.dumps(TINY))
+        self.write("a.txt", "abbaabx" + "ab" * 100)
+        self.tok("t.json", "a.txt")
+        self.assertEqual(self.tokens(), [[2, 1, 0, 2, 3] + [2] * 100])
+
+    def test_refused(self):
+        self.write("a.txt", "ab")
+        base = json.dumps(TINY)
+        cases = [("", "MG0572"), ("{", "MG0572"), ("[]", "no JSON object"), ("[" * 100000, "MG0572"), ("{}", "model.vocab")]
+        for change, word in (({"normalizer": {"type": "BertNormalizer"}}, "'BertNormalizer' is not built"),
+                             ({"pre_tokenizer": {"type": "Whitespace"}}, "'Whitespace' is not built"),
+                             ({"post_processor": {"type": "RobertaProcessing"}}, "'RobertaProcessing' is not built"),
+                             ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated"}},
+                              "is no pattern"),
+                             ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "\\h"}, "behavior": "Isolated"}},
+                              "PCRE2 reads otherwise"),
+                             ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a"},
+                                                 "behavior": "MergedWithNext"}}, "'MergedWithNext' is not built"),
+                             ({"added_tokens": [{"id": -1, "content": "x"}]}, "without content or id"),
+                             ({"added_tokens": [{"id": 9, "content": "x", "single_word": True}]}, "single_word"),
+                             ({"model": {"type": "WordPiece", "vocab": {"a": 0}, "merges": []}}, "WordPiece"),
+                             ({"model": {"type": "BPE", "vocab": {"a": 2 ** 40}, "merges": []}}, "has no id"),
+                             ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a"]}}, "not all in the vocabulary"),
+                             ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["aa"]}}, "is no merge"),
+                             ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a"]]}}, "no pair"),
+                             ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "dropout": 0.1}}, "dropout"),
+                             ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [], "unk_token": "u"}}, "unk_token")):
+            cases.append((json.dumps({**TINY, **change}), word))
+        for text, word in cases:
+            self.write("t.json", text)
+            self.assertIn(word, self.tok("t.json", "a.txt", code=1).err)
+        self.write("t.json", base)
+        for line, word in (('{"text": 3}', "no text under the key 'text'"), ("{", "MG0574"), ("[1]", "no text under")):
+            self.write("b.jsonl", '{"text": "ab"}\n' + line + "\n")
+            self.assertIn("line at byte 15", self.tok("t.json", "b.jsonl", code=1).err)
+        self.assertIn("No such file", self.tok("t.json", "nothing", code=4).err)
+        self.tok("t.json", code=2)
+        self.assertIn("has no token", self.tok("t.json", "a.txt", options=("--eod", "x"), code=1).err)
+        self.assertEqual(self.mgc("fmt", "--eod", "x", "a.mg").returncode, 2)
+
+
+if __name__ == "__main__":
+    mgctest.main()
