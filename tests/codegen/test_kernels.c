@@ -24,16 +24,6 @@ typedef struct Comparison {
     long kernels[4], elements; /* seen: map, row, col, partial sums; and their results' elements */
 } Comparison;
 
-static int64_t element(const Operand *o, int64_t e)
-{
-    int64_t at = 0;
-    for (int i = o->type.rank - 1; i >= 0; i--) {
-        at += e % o->type.dims[i].size * o->stride[i];
-        e /= o->type.dims[i].size;
-    }
-    return at;
-}
-
 /* All units in random pieces, the pieces in random order. */
 static void run_in_pieces(Comparison *c, const Plan *p, const Action *act, void *const *at,
                           int most)
@@ -60,7 +50,7 @@ static void put_poison(Comparison *c, const Kernel *k, const Action *act, void *
         if (draw_int(&c->rng, 2) || (o->type.dtype != DT_f32 && o->type.dtype != DT_f64))
             continue;
         double u = draw(&c->rng, 0, 1) * (double)type_elements(&o->type);
-        number_put(at[i], o->type.dtype, element(o, (int64_t)u), bad[draw_int(&c->rng, 3)]);
+        number_put(at[i], o->type.dtype, strided_element(o, (int64_t)u), bad[draw_int(&c->rng, 3)]);
     }
 }
 
@@ -70,7 +60,7 @@ static double result(const Comparison *c, const Kernel *k, const Operand *o, con
 {
     const void *base = from + ((const unsigned char *)at - c->arena);
     if (k->phase != PHASE_partial)
-        return number_at(base, o->type.dtype, element(o, e));
+        return number_at(base, o->type.dtype, strided_element(o, e));
     int64_t kept = type_elements(&o->type) / k->chunks;
     double sum = 0;
     for (int64_t chunk = 0; chunk < k->chunks; chunk++)
@@ -105,9 +95,9 @@ static double sensitivity(Comparison *c, const Plan *p, const Action *act, void 
         for (int i = 0; i < act->noperands - k->nout; i++) {
             const Operand *in = &act->operand[i];
             for (int64_t e = 0; e < type_elements(&in->type); e++) {
-                double x = number_at(at[i], in->type.dtype, element(in, e));
+                double x = number_at(at[i], in->type.dtype, strided_element(in, e));
                 if (in->type.dtype == DT_f32 || in->type.dtype == DT_f64)
-                    number_put(at[i], in->type.dtype, element(in, e),
+                    number_put(at[i], in->type.dtype, strided_element(in, e),
                                x * (1 + draw(&c->rng, -2, 2) * c->epsilon));
             }
         }
@@ -149,7 +139,7 @@ static void compare_result(Comparison *c, const Plan *p, const Action *act, void
     size_t width = (size_t)dtype_bytes(o->type.dtype);
     size_t base = (size_t)((unsigned char *)at[j] - c->arena);
     for (int64_t e = 0; e < type_elements(&o->type); e++) {
-        size_t from = base + (size_t)element(o, e) * width;
+        size_t from = base + (size_t)strided_element(o, e) * width;
         memcpy(c->before + from, c->arena + from, width);
     }
 }

@@ -62,8 +62,7 @@ static void *address(const Runner *r, const Place *at)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Element e (row-major over type's dims) of a strided operand. */
-static int64_t strided_element(const Operand *o, int64_t e)
+int64_t strided_element(const Operand *o, int64_t e)
 {
     int64_t at = 0;
     for (int i = o->type.rank - 1; i >= 0; i--) {

@@ -9,6 +9,9 @@
 
 #include "ir/plan.h"
 
+/* Element e (row-major over type's dims) of a strided operand. */
+int64_t strided_element(const Operand *o, int64_t e);
+
 /* A number in memory. */
 double number_at(const void *p, DType t, int64_t i);
 void number_put(void *p, DType t, int64_t i, double x);
