@@ -252,8 +252,8 @@ static void fold_region(Fold *f, Region *r)
             fold_region(f, i->body);
         }
         f->region = r;
-        Value v = fold_constant(f, i);
-        if (!v)
+        Value v = i->nout ? fold_constant(f, i) : 0; /* a guard has no result */
+        if (!v && i->nout)
             v = fold_identity(f, i);
         if (v) {
             map_set(f->m, &f->map, i->out[0], v);
