@@ -113,15 +113,18 @@ static bool used_after(const Sched *s, const Ins *i, Value v)
     return last[v] > (int)at;
 }
 
-/* An accumulating instruction works where its result is: what it adds to has to be there. */
+/* An accumulating instruction works where its result is: what it adds to has to be there. It does
+ * not take over the place of an argument: that is where the region's results go, at a time of their
+ * own. */
 static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
 {
     Loc at = locate(s, c);
     const Type *t = type_of(s->m, v);
-    const Buffer *b = &s->p->buffers.data[at.at.buffer];
+    Value root = view_of(s->m, c).root;
+    const ValueInfo *info = &s->m->values.data[root];
     if (s->want[v].set) {
         s->loc[v] = s->want[v].to;
-    } else if (!b->persistent && !used_after(s, i, c) && s->m->values.data[c].home == i->home &&
+    } else if (info->def && info->home == i->home && !used_after(s, i, root) &&
                type_equal(t, type_of(s->m, c)) && strides_are_dense(t, at.stride)) {
         s->loc[v] = at;
     } else {

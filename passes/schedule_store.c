@@ -237,7 +237,7 @@ typedef struct LoopMaker {
 } LoopMaker;
 
 /* Result k cannot be computed where it is wanted: it is copied there, at once if that place is
- * free, for what follows may count on it. */
+ * free when the loop has ended, for what follows may count on it. */
 static void copy_out(LoopMaker *l, uint32_t k)
 {
     Sched *s = l->p->s;
@@ -246,7 +246,7 @@ static void copy_out(LoopMaker *l, uint32_t k)
     if (!w->set || w->start)
         return;
     Move m = {out, w->to};
-    if (w->free_from < l->at)
+    if (w->free_from <= l->at)
         vec_push(s->tmp, &l->lp->after, m);
     else
         vec_push(s->tmp, l->p->moves, m);
