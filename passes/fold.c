@@ -234,6 +234,7 @@ static void fold_carried(Fold *f, const Ins *i)
             continue;
         map_set(f->m, &f->map, arg, i->in[k]);
         map_set(f->m, &f->map, i->out[k], i->in[k]);
+        f->changed = true; /* a loop around this one may carry it unchanged too */
     }
 }
 

@@ -191,7 +191,7 @@ static void enter_loop(Sched *s, LoopPlan *lp)
         if (k < i->attrs.carried) {
             if (lp->copy_in[k])
                 emit_copy(s, i->in[k], &lp->start[k], i);
-            s->loc[arg] = lp->arg[k].known ? lp->arg[k] : locate(s, i->in[k]);
+            s->loc[arg] = lp->arg[k];
             continue;
         }
         Loc from = locate(s, i->in[k]);
@@ -202,7 +202,7 @@ static void enter_loop(Sched *s, LoopPlan *lp)
     const int *last = last_uses(s->m, b, s->tmp);
     for (uint32_t k = 0; k < i->nout; k++) {
         int j = lp->share[k];
-        if (j < (int)i->attrs.carried)
+        if (j < 0)
             continue;
         Value arg = b->args.data[j];
         lp->target[k] =

@@ -38,11 +38,11 @@ typedef struct Move {
 /* Storage of one repeat, decided before its region is written. */
 typedef struct LoopPlan {
     const Ins *ins;
-    int index;    /* of its Loop in the program */
-    Want *target; /* per body result: where it should go */
-    Loc *arg;   /* per carried argument: where it lives inside; unknown: where its start value is */
-    Loc *out;   /* per result: where it is afterwards; unknown: `share` or the start value */
-    int *share; /* per result: the operand whose storage it takes over, or -1 */
+    int index;       /* of its Loop in the program */
+    Want *target;    /* per body result: where it should go */
+    Loc *arg;        /* per carried argument: where it lives inside */
+    Loc *out;        /* per result: where it is afterwards; unknown: where operand `share` is */
+    int *share;      /* per stacked result: the slices whose storage it takes over, or -1 */
     bool *copy_in;   /* per carried value: the start value has to be copied to its place */
     Loc *start;      /* where */
     VEC(Move) after; /* results that are wanted elsewhere than the loop leaves them */

@@ -397,7 +397,7 @@ static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
 static bool starts_there(const Planner *p, const Ins *loop, int at, uint32_t k, const Want *w)
 {
     return w->occupant && w->free_from == at && loop->in[k] == w->occupant &&
-           loop->body->results.data[k] != loop->body->args.data[k] && only_operand(p, loop, at, k);
+           only_operand(p, loop, at, k);
 }
 
 /* Could v have been computed in the place w? Not if it was before that place is free. */
@@ -416,14 +416,8 @@ static void plan_carried(LoopMaker *l, uint32_t k)
 {
     Sched *s = l->p->s;
     const Region *b = l->i->body;
-    Value arg = b->args.data[k], next = b->results.data[k], out = l->i->out[k], init = l->i->in[k];
+    Value arg = b->args.data[k], out = l->i->out[k], init = l->i->in[k];
     LoopPlan *lp = l->lp;
-    if (next == arg) { /* never changes: it is the start value */
-        lp->share[k] = (int)k;
-        copy_out(l, k);
-        s->want[out].set = false;
-        return;
-    }
     for (uint32_t j = (uint32_t)l->i->attrs.carried; j < l->i->nout; j++)
         if (b->results.data[j] == arg && !l->settled[j]) {
             plan_chain(l, k, j);
