@@ -390,6 +390,7 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     }
     fprintf(e->out, "    .%s = {.present = true", name);
     entry_offset(e, "tokens", p->tokens);
+    entry_offset(e, "weights", p->weights);
     num(e, "batch", p->batch);
     num(e, "window", p->window);
     entry_offset(e, "lr", p->lr);
@@ -398,6 +399,7 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     entry_offset(e, "pos", p->pos);
     entry_offset(e, "loss", p->loss);
     entry_offset(e, "norm", p->norm);
+    entry_offset(e, "weight", p->weight);
     entry_offset(e, "logits", p->logits);
     fprintf(e->out, ",\n        .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
     if (e->m->inputs.n)

@@ -18,8 +18,9 @@ static Exit usage(Session *s, const char *form)
 static bool plain(const Options *o, bool compiles)
 {
     bool front = o->define.n || o->layout || o->device;
-    return !o->tokenizer && !o->json_key && !o->eod && !o->out && !o->emit && !o->plan &&
-           !o->schedule && !o->trace && !o->print_after.n && !o->from && (compiles || !front);
+    return !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod && !o->out && !o->emit &&
+           !o->plan && !o->schedule && !o->trace && !o->print_after.n && !o->from &&
+           (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -135,7 +136,7 @@ static Exit command_import(Session *s)
 static Exit command_tokenize(Session *s)
 {
     Options rest = *s->o;
-    rest.out = rest.tokenizer = rest.json_key = rest.eod = NULL;
+    rest.out = rest.tokenizer = rest.json_key = rest.json_prompt = rest.eod = NULL;
     return s->o->check || !plain(&rest, false)
                ? usage(s, "tok --tokenizer tokenizer.json -o OUT FILE...")
                : command_tok(s);

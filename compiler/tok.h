@@ -91,8 +91,9 @@ typedef struct TokWorker {
 } TokWorker;
 TokWorker *tok_worker_new(const Tokenizer *t);
 void tok_worker_free(TokWorker *w);
-/* Appends the ids of a document, template included. Bytes that are no UTF-8 become U+FFFD. */
+/* Appends the ids of a text. Bytes that are no UTF-8 become U+FFFD. */
 void tok_encode(TokWorker *w, const char *text, size_t n);
+void tok_push_all(TokWorker *w, const int32_t *id, size_t n);
 
 /* tok_bpe.c: appends the ids of a piece. */
 void tok_piece(TokWorker *w, const char *p, size_t n);

@@ -1,6 +1,8 @@
 /* tok_run.c - mgc tok: files of text, tokenized by some threads, into OUT.bin and OUT.idx.
  *
- * A document is a file, or the value of a key of a line of JSON (.jsonl). Documents are read a
+ * A document is a file, or the value of a key of a line of JSON (.jsonl), perhaps after a prompt
+ * under another key: OUT.bin.weights then says, a byte a token, which of them are targets (1) and
+ * which are only read (0). Documents are read a
  * batch at a time, encoded by all threads and written in their order; memory holds one batch. After
  * each batch OUT.part.json says how far it came: the same command goes on from there. The index is
  * Megatron's (a sequence a document), which says where documents end. */
@@ -19,9 +21,9 @@
 enum { BATCH_BYTES = 16 << 20, BATCH_DOCUMENTS = 1 << 14, THREADS_MAX = 256 };
 
 typedef struct Document {
-    char *text; /* malloc'ed */
-    size_t size;
-    size_t begin, n; /* its ids, in those of its worker */
+    char *text, *prompt; /* malloc'ed */
+    size_t size, prompt_size;
+    size_t begin, n, unweighed; /* its ids, in those of its worker; the first that are no targets */
     int worker;
 } Document;
 
@@ -41,8 +43,8 @@ typedef struct Run {
     size_t ndocs;
     atomic_size_t next;
     Progress done;
-    FILE *bin, *lengths;
-    const char *bin_part, *lengths_part, *progress_part;
+    FILE *bin, *lengths, *weights; /* NULL without prompts */
+    const char *bin_part, *lengths_part, *weights_part, *progress_part;
     uint64_t key; /* of the command: what is gone on with has to be the same */
     int64_t tokens;
 } Run;
@@ -69,7 +71,12 @@ static void *encode_some(void *ctx)
         Document *d = &r->doc[i];
         d->worker = j->number;
         d->begin = w->n;
+        tok_push_all(w, r->t->before.data, r->t->before.n);
+        if (d->prompt)
+            tok_encode(w, d->prompt, d->prompt_size);
+        d->unweighed = w->n - d->begin;
         tok_encode(w, d->text, d->size);
+        tok_push_all(w, r->t->after.data, r->t->after.n);
         if (r->eod >= 0)
             tok_push(w, r->eod);
         d->n = w->n - d->begin;
@@ -112,10 +119,22 @@ static bool write_ids(Run *r, const int32_t *id, size_t n)
     return true;
 }
 
+static bool write_weights(Run *r, const Document *d)
+{
+    for (size_t i = 0; i < d->n && r->weights; i++)
+        putc(i >= d->unweighed, r->weights);
+    return !r->weights || !ferror(r->weights);
+}
+
+static bool to_disk(FILE *f)
+{
+    return !f || (fflush(f) == 0 && fsync(fileno(f)) == 0);
+}
+
 static Exit save_progress(Run *r)
 {
     const char *temp = arena_printf(r->s->arena, "%s.tmp", r->progress_part);
-    if (fflush(r->bin) || fflush(r->lengths) || fsync(fileno(r->bin)) || fsync(fileno(r->lengths)))
+    if (!to_disk(r->bin) || !to_disk(r->lengths) || !to_disk(r->weights))
         return failed(r, r->bin_part, strerror(errno));
     FILE *f = fopen(temp, "we");
     if (!f)
@@ -136,11 +155,12 @@ static Exit write_batch(Run *r)
         Document *d = &r->doc[i];
         int32_t length = (int32_t)d->n;
         free(d->text);
-        d->text = NULL;
+        free(d->prompt);
+        d->text = d->prompt = NULL;
         if (d->n > INT32_MAX)
             return failed(r, r->bin_part, "a document of more than 2^31 tokens");
         if (!write_ids(r, r->worker[d->worker]->id + d->begin, d->n) ||
-            fwrite(&length, sizeof length, 1, r->lengths) != 1)
+            fwrite(&length, sizeof length, 1, r->lengths) != 1 || !write_weights(r, d))
             return failed(r, r->bin_part, strerror(errno));
         r->done.documents++;
         r->done.bytes += (int64_t)d->n * r->width;
@@ -182,23 +202,52 @@ static Exit read_text(Run *r, const char *path, FILE *f)
     return ferror(f) ? failed(r, path, strerror(errno)) : EXIT_done;
 }
 
-/* A line's text; NULL after telling what is wrong with it. */
-static char *line_text(Run *r, const char *path, int64_t offset, const char *line, size_t n,
-                       size_t *size)
+static const char *text_key(const Run *r)
 {
-    const char *key = r->o->json_key ? r->o->json_key : "text";
-    json_error_t e;
-    json_t *v = json_loadb(line, n, JSON_ALLOW_NUL, &e), *text = json_object_get(v, key);
-    char *copy = NULL;
-    if (!json_is_string(text))
-        diag_error(r->s->diag, (Span){0}, 574, "%s: the line at byte %" PRId64 ": %s%s%s", path,
-                   offset, v ? "no text under the key '" : e.text, v ? key : "", v ? "'" : "");
-    else if ((copy = malloc(json_string_length(text) + 1)) != NULL) {
-        *size = json_string_length(text);
-        memcpy(copy, json_string_value(text), *size);
+    return r->o->json_key ? r->o->json_key : "text";
+}
+
+/* A line being read, for messages. */
+typedef struct Line {
+    const char *path;
+    int64_t offset;
+    json_t *json;
+} Line;
+
+/* The text under a key; NULL after telling what is wrong with it. */
+static char *line_text(Run *r, const Line *l, const char *key, size_t *size)
+{
+    json_t *text = json_object_get(l->json, key);
+    if (!json_is_string(text)) {
+        diag_error(r->s->diag, (Span){0}, 574,
+                   "%s: the line at byte %" PRId64 ": no text under the key '%s'", l->path,
+                   l->offset, key);
+        return NULL;
     }
-    json_decref(v);
+    *size = json_string_length(text);
+    char *copy = malloc(*size + 1);
+    if (copy)
+        memcpy(copy, json_string_value(text), *size);
+    else
+        failed(r, l->path, "no memory for a line");
     return copy;
+}
+
+static bool read_line(Run *r, Line *l, const char *line, size_t n, Document *d)
+{
+    json_error_t e;
+    *d = (Document){0};
+    l->json = json_loadb(line, n, JSON_ALLOW_NUL, &e);
+    if (!l->json)
+        diag_error(r->s->diag, (Span){0}, 574, "%s: the line at byte %" PRId64 ": %s", l->path,
+                   l->offset, e.text);
+    bool good = l->json && (d->text = line_text(r, l, text_key(r), &d->size)) != NULL;
+    if (good && r->o->json_prompt)
+        good = (d->prompt = line_text(r, l, r->o->json_prompt, &d->prompt_size)) != NULL;
+    if (!good)
+        free(d->text);
+    json_decref(l->json);
+    return good;
 }
 
 static Exit read_lines(Run *r, const char *path, FILE *f)
@@ -209,18 +258,17 @@ static Exit read_lines(Run *r, const char *path, FILE *f)
     Exit status =
         fseeko(f, (off_t)r->done.offset, SEEK_SET) ? failed(r, path, strerror(errno)) : EXIT_done;
     while (!status && (n = getline(&line, &cap, f)) > 0) {
-        int64_t offset = r->done.offset;
-        Document d = {0};
+        Line l = {.path = path, .offset = r->done.offset};
         r->done.offset += n;
         if (strspn(line, " \t\r\n") == (size_t)n)
             continue;
-        d.text = line_text(r, path, offset, line, (size_t)n, &d.size);
-        if (!d.text) {
+        Document *d = &r->doc[r->ndocs];
+        if (!read_line(r, &l, line, (size_t)n, d)) {
             status = EXIT_source;
             break;
         }
-        r->doc[r->ndocs++] = d;
-        bytes += d.size;
+        r->ndocs++;
+        bytes += d->size + d->prompt_size;
         if (bytes >= BATCH_BYTES || r->ndocs == BATCH_DOCUMENTS) {
             status = flush_batch(r);
             bytes = 0;
@@ -242,13 +290,18 @@ static Exit read_files(Run *r)
         FILE *f = fopen(path, "rbe");
         if (!f)
             return failed(r, path, strerror(errno));
-        status = is_jsonl(path) ? read_lines(r, path, f) : read_text(r, path, f);
+        if (r->o->json_prompt && !is_jsonl(path))
+            status = failed(r, path, "is no .jsonl: it has no prompts");
+        else
+            status = is_jsonl(path) ? read_lines(r, path, f) : read_text(r, path, f);
         fclose(f);
         if (!status && r->ndocs)
             status = flush_batch(r);
     }
-    for (size_t i = 0; i < r->ndocs; i++)
+    for (size_t i = 0; i < r->ndocs; i++) {
         free(r->doc[i].text);
+        free(r->doc[i].prompt);
+    }
     return status;
 }
 
@@ -264,8 +317,9 @@ static uint64_t command_key(const Run *r)
 {
     uint64_t h = (uint64_t)(r->eod + 2) * 31 + (uint64_t)r->width;
     struct stat st;
-    const char *key = r->o->json_key ? r->o->json_key : "text";
-    h = mixed(h, key, strlen(key));
+    const char *prompt = r->o->json_prompt ? r->o->json_prompt : "";
+    h = mixed(h, text_key(r), strlen(text_key(r)));
+    h = mixed(h, prompt, strlen(prompt));
     for (size_t i = 0; i <= r->o->words.n; i++) {
         const char *path = i ? r->o->words.data[i - 1] : r->o->tokenizer;
         h = mixed(h, path, strlen(path));
@@ -288,8 +342,10 @@ static void find_progress(Run *r)
         r->done.offset = json_integer_value(json_object_get(v, "offset"));
         r->done.documents = json_integer_value(json_object_get(v, "documents"));
         r->done.bytes = json_integer_value(json_object_get(v, "bytes"));
-        struct stat b, l;
-        if (r->done.file < 0 || r->done.offset < 0 || r->done.documents < 0 || r->done.bytes < 0 ||
+        struct stat b, l, w;
+        if ((r->o->json_prompt &&
+             (stat(r->weights_part, &w) || w.st_size < r->done.bytes / r->width)) ||
+            r->done.file < 0 || r->done.offset < 0 || r->done.documents < 0 || r->done.bytes < 0 ||
             stat(r->bin_part, &b) || b.st_size < r->done.bytes || stat(r->lengths_part, &l) ||
             l.st_size < 4 * r->done.documents)
             r->done = (Progress){0};
@@ -341,12 +397,14 @@ static Exit write_index(Run *r, const char *path)
     return EXIT_done;
 }
 
-/* The index first: a .bin without one is read as something else. */
+/* The index and the weights first: a .bin without them is read as something else. */
 static Exit finish(Run *r, const char *out)
 {
     Exit status = write_index(r, arena_printf(r->s->arena, "%s.idx", out));
     if (status)
         return status;
+    if (r->weights && rename(r->weights_part, arena_printf(r->s->arena, "%s.bin.weights", out)))
+        return failed(r, out, strerror(errno));
     if (rename(r->bin_part, arena_printf(r->s->arena, "%s.bin", out)))
         return failed(r, out, strerror(errno));
     unlink(r->lengths_part);
@@ -361,12 +419,15 @@ static Exit run(Run *r, const char *out)
     Arena *a = r->s->arena;
     r->bin_part = arena_printf(a, "%s.part.bin", out);
     r->lengths_part = arena_printf(a, "%s.part.lengths", out);
+    r->weights_part = arena_printf(a, "%s.part.weights", out);
     r->progress_part = arena_printf(a, "%s.part.json", out);
     r->key = command_key(r);
     find_progress(r);
     r->bin = open_part(r->bin_part, r->done.bytes);
     r->lengths = open_part(r->lengths_part, 4 * r->done.documents);
-    if (!r->bin || !r->lengths)
+    if (r->o->json_prompt)
+        r->weights = open_part(r->weights_part, r->done.bytes / r->width);
+    if (!r->bin || !r->lengths || (r->o->json_prompt && !r->weights))
         return failed(r, r->bin_part, strerror(errno));
     if (r->done.documents)
         fprintf(stderr, "mgc: going on after %" PRId64 " documents\n", r->done.documents);
@@ -378,6 +439,7 @@ static Exit run(Run *r, const char *out)
         tok_worker_free(r->worker[i]);
     bool closed = fclose(r->bin) == 0;
     closed &= fclose(r->lengths) == 0;
+    closed &= !r->weights || fclose(r->weights) == 0;
     if (!status && !closed)
         status = failed(r, r->bin_part, strerror(errno));
     return status ? status : finish(r, out);

@@ -271,15 +271,16 @@ static void encode_plain(TokWorker *w, const char *p, size_t n, bool first)
 
 void tok_encode(TokWorker *w, const char *text, size_t n)
 {
-    const Tokenizer *t = w->t;
     size_t size = n;
     char *copy = repaired(text, n, &size);
-    for (size_t i = 0; i < t->before.n; i++)
-        tok_push(w, t->before.data[i]);
     cut_added(w, copy ? copy : text, size, false, true);
-    for (size_t i = 0; i < t->after.n; i++)
-        tok_push(w, t->after.data[i]);
     free(copy);
+}
+
+void tok_push_all(TokWorker *w, const int32_t *id, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        tok_push(w, id[i]);
 }
 
 TokWorker *tok_worker_new(const Tokenizer *t)

@@ -389,6 +389,15 @@ static Val unknown_function(Elab *e, const Node *n)
     return poison;
 }
 
+/* Blocks of the prelude may share a name if they take different numbers of values. */
+static Sym *prelude_block(Elab *e, Name name, size_t values)
+{
+    Sym *s = map_find(&e->builtin_blocks, name);
+    while (s && s->other && (size_t)count_parameters(s->node, N_TENSOR) < values)
+        s = s->other;
+    return s;
+}
+
 Val call(Elab *e, const Node *n)
 {
     Args args = {0};
@@ -398,7 +407,7 @@ Val call(Elab *e, const Node *n)
     if (is_builtin(text(e, n->name)))
         return call_builtin(e, &args);
     if (!block)
-        block = map_find(&e->builtin_blocks, n->name);
+        block = prelude_block(e, n->name, args.positional.n);
     if (!block)
         return unknown_function(e, n);
     block->used = true;

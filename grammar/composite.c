@@ -59,11 +59,48 @@ static Val mean(Elab *e, Span at, Val per_target)
     return apply2(e, at, OP_mul, tensor_val(sum), (Val){.kind = VAL_NUMBER, .number = share});
 }
 
+/* The mean weighed by target, in double too. Where nothing counts it is 0. */
+static Val weighed_mean(Elab *e, Span at, Val per_target, Val weight)
+{
+    const Type *t = type_of(e->module, per_target.value);
+    DimList all = {.n = t->rank};
+    memcpy(all.dim, t->dims, sizeof all.dim);
+    Value wide = build_cast(&e->b, weight.value, DT_f64);
+    Value sum = build_sum(
+        &e->b, build2(&e->b, OP_mul, wide, build_cast(&e->b, per_target.value, DT_f64)), &all);
+    Val least = {.kind = VAL_NUMBER, .number = number_real(1e-30)};
+    Val total = apply2(e, at, OP_max, tensor_val(build_sum(&e->b, wide, &all)), least);
+    return apply2(e, at, OP_div, tensor_val(sum), total);
+}
+
+/* A weight for each target, or none. */
+static bool check_weight(Elab *e, const Node *n, Val targets, Val weight)
+{
+    const Type *w = weight.kind == VAL_TENSOR ? type_of(e->module, weight.value) : NULL;
+    const Type *t = type_of(e->module, targets.value);
+    bool same = w && w->rank == t->rank && dtype_is_float(w->dtype);
+    for (int i = 0; same && i < t->rank; i++)
+        same = type_find(w, t->dims[i].name) >= 0;
+    if (same)
+        return true;
+    fail(e, n->at, 257, "the targets have %s, their weights %s", type_text(e, targets.value),
+         w ? type_text(e, weight.value) : "no dims, being a number");
+    help(
+        e,
+        "a weight for each target: model m(tokens[batch, seq] : token(vocab), weight[batch, seq])");
+    return false;
+}
+
 static Val cross_entropy(Elab *e, const Node *n, bool *done)
 {
     Val logits = bound_tensor(e, "logits"), targets = bound_tensor(e, "targets");
     if (logits.kind == VAL_POISON || targets.kind == VAL_POISON)
         return poison;
+    const Sym *weight = bound(e, "weight");
+    if (weight && !check_weight(e, n, targets, weight->val)) {
+        *done = true;
+        return poison;
+    }
     Dim classes = bound(e, "c")->dims.dim[0], picked = {0};
     if (e->mode == MODE_TRAIN && !e->sampled && e->b.region == e->fn->body &&
         is_next(e, targets.value, &picked))
@@ -77,7 +114,9 @@ static Val cross_entropy(Elab *e, const Node *n, bool *done)
         return poison;
     *done = true;
     Val loss = make(e, n->at, OP_cross_entropy, &attrs, 2, in);
-    return loss.kind == VAL_TENSOR ? mean(e, n->at, loss) : poison;
+    if (loss.kind != VAL_TENSOR)
+        return poison;
+    return weight ? weighed_mean(e, n->at, loss, weight->val) : mean(e, n->at, loss);
 }
 
 Val call_composite(Elab *e, const Node *n, bool *done)

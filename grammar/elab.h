@@ -62,7 +62,8 @@ typedef struct Sym {
     SymKind kind;
     Name name;
     Span span;
-    const Node *node; /* a global's expression, a block */
+    const Node *node;  /* a global's expression, a block */
+    struct Sym *other; /* a block of the prelude: the one of this name that takes more values */
     bool used;
     bool ready, busy; /* a global: evaluated, being evaluated */
     bool gone;        /* assigned inside a repeat that has ended */
@@ -133,6 +134,7 @@ typedef struct Elab {
     Loop *loop;
     DType compute;
     Value tokens, next; /* the windows at 0 and at 1 */
+    Value weight;       /* of the targets, or 0 */
     Value tokens_arg, step, seed, pos;
     Value logits;        /* sample: of the first cross-entropy over next(...) */
     const Node *sampled; /* that call */

@@ -78,6 +78,19 @@ static void token_windows(Elab *e, const Node *input, int64_t batch)
     }
 }
 
+/* The weights of what next(tokens) gives. While sampling nobody knows what comes next. */
+static Val target_weight(Elab *e, const Node *in, int64_t batch)
+{
+    const Module *m = e->module;
+    if (e->mode == MODE_SAMPLE)
+        return (Val){.kind = VAL_POISON};
+    Type t = {.dtype = e->compute,
+              .rank = 2,
+              .dims = {{m->batch.name, batch}, {m->seq.name, m->seq.size}}};
+    e->weight = fn_arg(e, ARG_weight, 0, t, text(e, in->name));
+    return tensor_val(e->weight);
+}
+
 static Value named_input(Elab *e, const Node *in, uint32_t number, int64_t batch)
 {
     Dim d;
@@ -94,7 +107,7 @@ static Value named_input(Elab *e, const Node *in, uint32_t number, int64_t batch
 
 static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
 {
-    e->tokens = e->next = 0;
+    e->tokens = e->next = e->weight = 0;
     for (size_t i = 0; i < model->list.n; i++) {
         const Node *in = model->list.data[i];
         Sym *s = declare(e, SYM_VALUE, in->name, in->at);
@@ -102,13 +115,22 @@ static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
             return false;
         if (e->module->inputs.n)
             s->val = tensor_val(named_input(e, in, (uint32_t)i, batch));
-        else
+        else if (i == 0)
             token_windows(e, in, batch), s->val = tensor_val(e->tokens);
+        else
+            s->val = target_weight(e, in, batch);
     }
     return true;
 }
 
 /* ---- results ------------------------------------------------------------------------------ */
+
+static Value weight_sum(Elab *e)
+{
+    const Type *t = type_of(e->module, e->weight);
+    DimList all = {2, {t->dims[0], t->dims[1]}};
+    return build_sum(&e->b, build_cast(&e->b, e->weight, DT_f64), &all);
+}
 
 static bool loss_result(Elab *e, const Node *model)
 {
@@ -133,6 +155,8 @@ static bool loss_result(Elab *e, const Node *model)
         return false;
     }
     add_result(e, RES_loss, build_cast(&e->b, s->val.value, DT_f64));
+    if (e->weight && e->mode == MODE_EVAL)
+        add_result(e, RES_weight, weight_sum(e));
     return true;
 }
 
@@ -194,7 +218,8 @@ static bool bad_input(Elab *e, const Node *model, const Node *in, const char *wh
 {
     fail(e, in ? in->span : model->at, 272, "%s", why);
     help(e,
-         "model %s(tokens[batch, seq] : token(vocab)), or by name from a file: %s(x[batch, "
+         "model %s(tokens[batch, seq] : token(vocab)), perhaps with weight[batch, seq], or by name "
+         "from a file: %s(x[batch, "
          "features], y[batch] : token(classes))",
          text(e, model->name), text(e, model->name));
     return false;
@@ -247,12 +272,30 @@ static bool check_named_inputs(Elab *e, const Node *model)
     return true;
 }
 
-/* The tokens of a window, or inputs by name. */
+/* weight[batch, seq] after tokens[batch, seq] : token(vocab). */
+static bool is_weight(const Node *in, const Node *tokens)
+{
+    return in->kind == N_TENSOR && !in->a && in->list.n == 2 &&
+           in->list.data[0]->name == tokens->list.data[0]->name &&
+           in->list.data[1]->name == tokens->list.data[1]->name;
+}
+
+static bool is_tokens(const Node *in)
+{
+    return in->kind == N_TENSOR && in->a && in->list.n == 2 && strcmp(in->text, "token") == 0;
+}
+
+/* The tokens of a window, perhaps with weights, or inputs by name. */
 static bool check_input(Elab *e, const Node *model)
 {
-    const Node *in = model->list.n == 1 ? model->list.data[0] : NULL;
-    if (!in || in->kind != N_TENSOR || !in->a || in->list.n != 2 || strcmp(in->text, "token") != 0)
+    const NodeList *list = &model->list;
+    const Node *in = list->n ? list->data[0] : NULL;
+    bool weighed = list->n == 2 && is_tokens(in) && is_weight(list->data[1], in);
+    if (!in || !is_tokens(in) || (list->n > 1 && !weighed))
         return check_named_inputs(e, model);
+    if (weighed && !e->reads_next)
+        return bad_input(e, model, list->data[1],
+                         "the weights are those of next(tokens), which is not used");
     Module *m = e->module;
     Dim vocab;
     bool ok = resolve_dim(e, in->list.data[0], &m->batch);
@@ -312,8 +355,6 @@ static bool calls_next(const Elab *e, const Node *n)
 static void elaborate_functions(Elab *e, const Node *model)
 {
     Module *m = e->module;
-    for (size_t i = 0; i < e->ast->items.n; i++)
-        e->reads_next |= calls_next(e, e->ast->items.data[i]);
     if (!elaborate_mode(e, model, MODE_TRAIN, m->batch.size) || diag_errors(e->diag))
         return;
     all_rules_used(e);
@@ -346,6 +387,8 @@ Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const Elab
     read_train(e);
     read_config(e);
     e->compute = m->train.compute;
+    for (size_t i = 0; i < ast->items.n; i++)
+        e->reads_next |= calls_next(e, ast->items.data[i]);
     bool input = model && check_input(e, model);
     read_layout(e);
     if (diag_errors(d) == errors && input) {

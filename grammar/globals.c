@@ -156,7 +156,11 @@ void declare_globals(Elab *e)
         const Node *n = e->prelude->items.data[i];
         Sym *s = NEW(e->arena, Sym);
         *s = (Sym){.kind = SYM_BLOCK, .name = n->name, .span = n->at, .node = n};
-        map_put(e->arena, &e->builtin_blocks, n->name, s);
+        Sym *first = map_find(&e->builtin_blocks, n->name);
+        if (first)
+            first->other = s;
+        else
+            map_put(e->arena, &e->builtin_blocks, n->name, s);
     }
     for (size_t i = 0; i < e->ast->items.n; i++) {
         const Node *n = e->ast->items.data[i];

@@ -62,10 +62,18 @@ block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), causal) {
     return softmax(visible, over t) @ v[pos -> t] over t
 }
 
-# The mean over all targets of -log softmax(logits)[target]; padded classes have no probability.
+# The mean over all targets, or the mean weighed by target, of -log softmax(logits)[target]; padded classes have no probability.
 block cross_entropy(logits, targets : token(c)) {
     masked = select(valid(c), logits, -1e30)
     top = max(masked, over c)
     lse = log(sum(exp(masked - top), over c)) + top
     return mean(lse - sum(select(index(c) == targets, logits, 0), over c))
+}
+
+block cross_entropy(logits, targets : token(c), weight) {
+    masked = select(valid(c), logits, -1e30)
+    top = max(masked, over c)
+    lse = log(sum(exp(masked - top), over c)) + top
+    each = lse - sum(select(index(c) == targets, logits, 0), over c)
+    return sum(weight * each) / max(sum(weight), 1e-30)
 }

@@ -174,18 +174,23 @@ typedef enum ArgRole {
     ARG_state,  /* .tensor says which */
     ARG_input,  /* .tensor says which of Module.inputs: [batch, ...], of the compute type or i32 */
     ARG_tokens, /* i32[batch, window] */
+    ARG_weight, /* [batch, seq], of the compute type: what the token after each position counts */
     ARG_lr,     /* f64[] */
     ARG_step,   /* i64[], from 0 */
     ARG_seed,   /* i64[] */
     ARG_pos     /* i32[]: sample: the last position */
 } ArgRole;
 typedef enum ResultRole {
-    RES_loss, /* f64[] */
-    RES_norm, /* f64[] */
+    RES_loss,   /* f64[] */
+    RES_norm,   /* f64[] */
+    RES_weight, /* f64[]: eval: the sum of ARG_weight, by which losses of batches are averaged */
     RES_logits,
     RES_grad, /* between differentiate and update: the gradient of parameter .tensor, of its type */
     RES_update
 } ResultRole;
+
+extern const char *const arg_role_names[], *const result_role_names[]; /* as in the text */
+enum { ARG_ROLES = ARG_pos + 1, RESULT_ROLES = RES_update + 1 };
 
 typedef struct FnArg {
     ArgRole role;

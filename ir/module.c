@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+const char *const arg_role_names[] = {"param", "state", "input", "tokens", "weight",
+                                      "lr",    "step",  "seed",  "pos"};
+const char *const result_role_names[] = {"loss", "norm", "weight", "logits", "grad", "update"};
+
 static const struct {
     const char *name;
     int bytes;

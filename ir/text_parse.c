@@ -241,16 +241,13 @@ static uint32_t read_tensor_ref(Reader *r)
 
 static void read_fn(Reader *r)
 {
-    static const char *const arg_roles[] = {"param", "state", "input", "tokens",
-                                            "lr",    "step",  "seed",  "pos"};
-    static const char *const result_roles[] = {"loss", "norm", "logits", "grad", "update"};
     Fn *f = NEW(r->a, Fn);
     text_want_mark(r, '@');
     f->name = text_want_name(r);
     r->fn++;
     text_want_mark(r, '{');
     while (text_take_word(r, "role")) {
-        FnArg a = {.role = (ArgRole)text_want_choice(r, arg_roles, 8)};
+        FnArg a = {.role = (ArgRole)text_want_choice(r, arg_role_names, ARG_ROLES)};
         if (a.role <= ARG_state)
             a.tensor = read_tensor_ref(r);
         else if (a.role == ARG_input)
@@ -261,7 +258,7 @@ static void read_fn(Reader *r)
     f->body = region_new(r->m, NULL);
     read_region(r, f->body, 0);
     while (text_take_word(r, "result")) {
-        FnResult res = {.role = (ResultRole)text_want_choice(r, result_roles, 5)};
+        FnResult res = {.role = (ResultRole)text_want_choice(r, result_role_names, RESULT_ROLES)};
         if (res.role >= RES_grad)
             res.tensor = read_tensor_ref(r);
         vec_push(r->a, &f->results, res);

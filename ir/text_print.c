@@ -298,17 +298,13 @@ static void print_region(const Printer *p, const Region *r, int depth)
 
 /* ---- the module ---------------------------------------------------------------------------- */
 
-static const char *const arg_roles[] = {"param", "state", "input", "tokens",
-                                        "lr",    "step",  "seed",  "pos"};
-static const char *const result_roles[] = {"loss", "norm", "logits", "grad", "update"};
-
 static void print_fn(Printer *p, const Fn *f)
 {
     fputs("\nfn @", p->out);
     print_name(p->out, name_str(p->m->names, f->name));
     fputs(" {\n", p->out);
     for (size_t i = 0; i < f->args.n; i++) {
-        fprintf(p->out, "  role %s", arg_roles[f->args.data[i].role]);
+        fprintf(p->out, "  role %s", arg_role_names[f->args.data[i].role]);
         if (f->args.data[i].role <= ARG_state) {
             fputc(' ', p->out);
             print_string(p->out,
@@ -320,7 +316,7 @@ static void print_fn(Printer *p, const Fn *f)
     }
     print_region(p, f->body, 1);
     for (size_t i = 0; i < f->results.n; i++) {
-        fprintf(p->out, "  result %s", result_roles[f->results.data[i].role]);
+        fprintf(p->out, "  result %s", result_role_names[f->results.data[i].role]);
         if (f->results.data[i].role >= RES_grad) {
             fputc(' ', p->out);
             print_string(p->out,

@@ -286,6 +286,8 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
         [ARG_lr] = DT_f64, [ARG_step] = DT_i64, [ARG_seed] = DT_i64, [ARG_pos] = DT_i32};
     if (a.role == ARG_tokens)
         return t->dtype == DT_i32;
+    if (a.role == ARG_weight)
+        return t->rank >= 2 && dtype_is_float(t->dtype);
     if (a.role == ARG_input)
         return a.tensor < m->inputs.n && type_find(t, m->batch.name) >= 0 &&
                (m->inputs.data[a.tensor].limit ? t->dtype == DT_i32 : dtype_is_float(t->dtype));
@@ -297,7 +299,7 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
 
 static bool result_fits(const Module *m, FnResult r, const Type *t)
 {
-    if (r.role <= RES_norm)
+    if (r.role < RES_logits)
         return scalar(t, DT_f64);
     if (r.role == RES_logits)
         return dtype_is_float(t->dtype);

@@ -509,6 +509,8 @@ static int argument_buffer(const Check *c, FnArg a)
         return a.tensor < c->m->inputs.n ? p->input[a.tensor] : -1;
     case ARG_tokens:
         return p->tokens;
+    case ARG_weight:
+        return p->weights;
     case ARG_lr:
         return p->lr;
     case ARG_step:
@@ -579,6 +581,7 @@ void check_results(Check *c)
         FnResult r = f->results.data[i];
         int b = r.role == RES_loss     ? c->prog->loss
                 : r.role == RES_norm   ? c->prog->norm
+                : r.role == RES_weight ? c->prog->weight
                 : r.role == RES_logits ? c->prog->logits
                                        : c->p->tensor_buffer.data[r.tensor];
         if (!fits(c, b, f->body->results.data[i], r.role != RES_logits))

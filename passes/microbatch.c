@@ -77,6 +77,11 @@ typedef struct Given {
     Value whole[MAX_INPUTS], slice[MAX_INPUTS];
 } Given;
 
+static bool by_batch(ArgRole role)
+{
+    return role == ARG_tokens || role == ARG_weight || role == ARG_input;
+}
+
 /* The function's arguments move to the new outer region. All but the inputs keep their value
  * numbers; what was an input is the slice of one round. */
 static Given move_args(Module *m, Fn *fn, Region *top, Region *body, Dim micro)
@@ -85,7 +90,7 @@ static Given move_args(Module *m, Fn *fn, Region *top, Region *body, Dim micro)
     for (size_t i = 0; i < fn->args.n; i++) {
         Value v = body->args.data[i];
         ArgRole role = fn->args.data[i].role;
-        if (role == ARG_tokens || role == ARG_input) {
+        if (by_batch(role)) {
             g.slice[g.n] = v;
             g.whole[g.n++] =
                 region_arg(m, top, type_stacked(type_of(m, v), micro), m->values.data[v].name);
@@ -134,6 +139,11 @@ static void wrap(Rounds *r, Fn *fn, Dim micro, Arena *tmp)
     }
     vec_push(m->arena, &body->args, r->index);
     body->parent = top;
+    ValueMap inputs = {0};
+    for (int k = 0; k < given.n; k++)
+        map_set(m, &inputs, given.slice[k], given.whole[k]);
+    Builder before = {.m = m, .region = top};
+    parts_whole(r, &before, body, &inputs, micro, tmp);
     add_up(m, body, acc, tmp);
     Attrs a = {.dim = micro, .carried = (int64_t)n};
     Ins *loop = build_typed(&b, OP_repeat, &a, (int)n + given.n, in, (int)n, types, body);
@@ -149,8 +159,7 @@ static PassStatus check_args(const Job *j, const Fn *fn)
     const Module *m = j->m;
     for (size_t i = 0; i < fn->args.n; i++) {
         FnArg a = fn->args.data[i];
-        if (a.role == ARG_tokens || a.role == ARG_input ||
-            type_find(type_of(m, fn->body->args.data[i]), m->batch.name) < 0)
+        if (by_batch(a.role) || type_find(type_of(m, fn->body->args.data[i]), m->batch.name) < 0)
             continue;
         const Tensor *t = &m->tensors.data[a.tensor];
         diag_error(m->diag, t->span, 522, "parameter '%s' has the dim '%s', which microbatch cuts",

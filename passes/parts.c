@@ -4,8 +4,10 @@
  *   own   it has the batch dim: the rows of the whole-batch value that this microbatch is about
  *   same  it does not depend on the batch: equal to the whole-batch value in every round
  *   part  it was summed over the batch: the whole-batch value is the sum over the rounds
- * Sums, products with what is the same, and casts of parts are parts; anything else done to a part
- * would mix rows that are not there (a mean over the batch inside the model), and is refused. */
+ * A sum over the batch of what comes from the inputs alone is none of them: it is computed before
+ * the rounds, of the whole batch, and then the same in all. Sums, products with what is the same,
+ * and casts of parts are parts; anything else done to a part would mix rows that are not there (a
+ * mean over the batch inside the model), and is refused. */
 #include "passes/parts.h"
 #include "passes/walk.h"
 
@@ -88,9 +90,28 @@ static bool along_batch(const Rounds *r, const Ins *i)
     return dims_have(&a->over, r->batch) && !sums(i->op);
 }
 
+/* Does i only rearrange and combine what comes from the inputs, each row by itself? */
+static bool from_inputs(const Rounds *r, const Ins *i)
+{
+    bool known = op_is(i->op, POINTWISE | VIEW) || i->op == OP_cast || i->op == OP_const ||
+                 i->op == OP_sum || i->op == OP_rmax;
+    known = known && i->op != OP_copy && i->home == r->top &&
+            type_of(r->m, i->out[0])->rank < MAX_RANK; /* the dim of rounds is to come */
+    for (uint32_t k = 0; k < i->nin && known; k++)
+        known = r->given[i->in[k]];
+    return known;
+}
+
 static bool find_ins(Rounds *r, const Ins *i)
 {
     bool own = false, part = false;
+    if (from_inputs(r, i)) {
+        bool over = dims_have(&i->attrs.over, r->batch);
+        r->whole[i->out[0]] = i->op == OP_sum && over;
+        r->given[i->out[0]] = !over;
+        if (r->whole[i->out[0]])
+            return true;
+    }
     if (along_batch(r, i))
         return refuse(r, i, "what looks along the batch");
     if (i->op == OP_random && has_batch(r, i->out[0]) &&
@@ -151,6 +172,12 @@ static bool find_region(Rounds *r, const Region *body)
 bool parts_find(Rounds *r, Region *body, Arena *a)
 {
     r->part = NEW_ARRAY(a, bool, r->m->values.n);
+    r->given = NEW_ARRAY(a, bool, r->m->values.n);
+    r->whole = NEW_ARRAY(a, bool, r->m->values.n);
+    r->top = body;
+    r->classified = r->m->values.n;
+    for (size_t k = 0; k < body->args.n; k++) /* of the arguments, inputs alone have the batch */
+        r->given[body->args.data[k]] = has_batch(r, body->args.data[k]);
     return find_region(r, body);
 }
 
@@ -248,9 +275,42 @@ static void adjust_region(Adjust *a, Region *body)
 
 void parts_adjust(Rounds *r, Region *body)
 {
-    Adjust a = {.r = r, .known = r->m->values.n};
+    Adjust a = {.r = r, .known = r->classified};
     adjust_region(&a, body);
     Builder b = {.m = r->m, .region = body, .backward = true};
     for (size_t k = 0; k < body->results.n; k++)
         body->results.data[k] = share(&a, &b, body->results.data[k]);
+}
+
+/* ---- the whole batch ----------------------------------------------------------------------- */
+
+static Value whole_value(const Rounds *r, Builder *b, ValueMap *map, Value v, Dim micro)
+{
+    const Ins *i = r->m->values.data[v].def;
+    if (map_get(map, v) != v)
+        return map_get(map, v);
+    Value in[3], out;
+    for (uint32_t k = 0; k < i->nin; k++)
+        in[k] = whole_value(r, b, map, i->in[k], micro);
+    Attrs attrs = i->attrs;
+    if (i->op == OP_sum && dims_have(&attrs.over, r->batch))
+        attrs.over.dim[attrs.over.n++] = micro;
+    b->span = i->span;
+    if (i->op == OP_const)
+        out = build_const(b, type_of(r->m, v)->dtype, attrs.value);
+    else if (i->op == OP_cast)
+        out = build_cast(b, in[0], type_of(r->m, v)->dtype);
+    else
+        out = build(b, i->op, &attrs, (int)i->nin, in);
+    map_set(r->m, map, v, out);
+    return out;
+}
+
+void parts_whole(const Rounds *r, Builder *b, Region *body, ValueMap *inputs, Dim micro, Arena *tmp)
+{
+    Value *replace = NEW_ARRAY(tmp, Value, r->m->values.n + 1);
+    for (size_t v = 0; v < r->classified; v++)
+        if (r->whole[v])
+            replace[v] = whole_value(r, b, inputs, (Value)v, micro);
+    ir_replace(body, replace);
 }

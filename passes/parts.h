@@ -13,11 +13,21 @@ typedef struct Rounds {
     int64_t size, rounds;
     Value index;
     bool *part; /* per value: a sum over this microbatch, which adds up to the value over rounds */
+    /* Per value at the top: computed from inputs alone; and a sum of those over the batch, which is
+     * computed of the whole batch before the rounds (what a weighed mean is divided by). */
+    bool *given, *whole;
+    const Region *top;
+    size_t classified; /* values there are when the parts are found */
 } Rounds;
 
 /* Finds the parts in a region; false after reporting a value that cannot be put together from
  * microbatches. */
 bool parts_find(Rounds *r, Region *body, Arena *a);
+
+/* Computes at b what is `whole`, and puts it into body for what one round would find. `inputs` has
+ * the whole of each argument of body that is a slice; `micro` is their dim of rounds. */
+void parts_whole(const Rounds *r, Builder *b, Region *body, ValueMap *inputs, Dim micro,
+                 Arena *tmp);
 
 /* Makes what one round computes add up: a number that is the same in all rounds is divided by their
  * number where it is added to a part; positions and random numbers along the batch are those of

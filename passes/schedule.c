@@ -289,19 +289,15 @@ static int io_buffer(Sched *s, const char *name, Value v)
 static void place_args(Sched *s, const Fn *f, const char *prefix)
 {
     Program *p = s->prog;
-    int *slot[] = {[ARG_input] = NULL,    [ARG_tokens] = &p->tokens, [ARG_lr] = &p->lr,
-                   [ARG_step] = &p->step, [ARG_seed] = &p->seed,     [ARG_pos] = &p->pos};
-    static const char *const names[] = {[ARG_tokens] = "tokens",
-                                        [ARG_lr] = "lr",
-                                        [ARG_step] = "step",
-                                        [ARG_seed] = "seed",
-                                        [ARG_pos] = "pos"};
+    int *slot[] = {[ARG_input] = NULL, [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
+                   [ARG_lr] = &p->lr,  [ARG_step] = &p->step,     [ARG_seed] = &p->seed,
+                   [ARG_pos] = &p->pos};
     for (size_t k = 0; k < f->args.n; k++) {
         Value v = f->body->args.data[k];
         FnArg a = f->args.data[k];
         const char *name = a.role == ARG_input
                                ? name_str(s->m->names, s->m->inputs.data[a.tensor].name)
-                               : names[a.role];
+                               : arg_role_names[a.role];
         int b = a.role <= ARG_state
                     ? s->p->tensor_buffer.data[a.tensor]
                     : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, name), v);
@@ -326,8 +322,10 @@ static void place_args(Sched *s, const Fn *f, const char *prefix)
 static void want_results(Sched *s, const Fn *f, const char *prefix, Want *target)
 {
     Program *p = s->prog;
-    int *slot[] = {[RES_loss] = &p->loss, [RES_norm] = &p->norm, [RES_logits] = &p->logits};
-    static const char *const names[] = {"loss", "norm", "logits"};
+    int *slot[] = {[RES_loss] = &p->loss,
+                   [RES_norm] = &p->norm,
+                   [RES_weight] = &p->weight,
+                   [RES_logits] = &p->logits};
     const int *last = last_uses(s->m, f->body, s->tmp);
     for (size_t k = 0; k < f->results.n; k++) {
         Value v = f->body->results.data[k];
@@ -344,8 +342,8 @@ static void want_results(Sched *s, const Fn *f, const char *prefix, Want *target
             if (target[k].occupant)
                 target[k].free_from = last[target[k].occupant];
         } else {
-            *slot[r.role] =
-                io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, names[r.role]), v);
+            *slot[r.role] = io_buffer(
+                s, arena_printf(s->m->arena, "%s.%s", prefix, result_role_names[r.role]), v);
             target[k].to = loc_dense((uint32_t)*slot[r.role], type_of(s->m, v));
         }
     }
@@ -425,6 +423,8 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
                    .pos = -1,
                    .loss = -1,
                    .norm = -1,
+                   .weights = -1,
+                   .weight = -1,
                    .logits = -1};
     s->prog = p;
     s->program = number;

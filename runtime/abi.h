@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      2
+#define MG_ABI      3
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -112,16 +112,18 @@ typedef struct mg_input {
  * bytes, or -1 where it has none. */
 typedef struct mg_entry {
     bool present;
-    int64_t tokens; /* i32[batch, window] */
-    int64_t batch;  /* sequences it takes at once */
-    int64_t window; /* tokens of a sequence: seq + 1, or seq for sample */
-    int64_t lr;     /* f64 */
-    int64_t step;   /* i64, from 0: the same step draws the same dropout */
-    int64_t seed;   /* i64 */
-    int64_t pos;    /* i32: sample only: the position whose next token is wanted */
-    int64_t loss;   /* f64: mean over all targets */
-    int64_t norm;   /* f64: of all gradients, before clipping */
-    int64_t logits; /* f32[batch, vocab] (f64 where the program is): sample only */
+    int64_t tokens;  /* i32[batch, window] */
+    int64_t weights; /* [batch, seq], of the compute type: of the token after each position */
+    int64_t batch;   /* sequences it takes at once */
+    int64_t window;  /* tokens of a sequence: seq + 1, or seq for sample */
+    int64_t lr;      /* f64 */
+    int64_t step;    /* i64, from 0: the same step draws the same dropout */
+    int64_t seed;    /* i64 */
+    int64_t pos;     /* i32: sample only: the position whose next token is wanted */
+    int64_t loss;    /* f64: mean over all targets */
+    int64_t weight;  /* f64: eval: what that mean was divided by, where targets have weights */
+    int64_t norm;    /* f64: of all gradients, before clipping */
+    int64_t logits;  /* f32[batch, vocab] (f64 where the program is): sample only */
     double predicted_ms, flops;
     int ninputs; /* instead of tokens */
     mg_input inputs[MG_INPUTS_MAX];

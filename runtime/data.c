@@ -79,10 +79,11 @@ static source read_source(const char *text, const char *option)
     return s;
 }
 
-static bool is_index(const char *path)
+/* What stands beside files of tokens. */
+static bool is_beside(const char *path)
 {
-    size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".idx") == 0;
+    const char *end = strrchr(path, '.');
+    return end && (strcmp(end, ".idx") == 0 || strcmp(end, ".weights") == 0);
 }
 
 static void add_source(rt_data *d, const source *s, const char *option)
@@ -93,8 +94,8 @@ static void add_source(rt_data *d, const source *s, const char *option)
         rt_die(e == GLOB_NOSPACE ? RT_FAILED : RT_BAD_DATA, "--%s %s: cannot be expanded", option,
                s->pattern);
     for (size_t i = 0; i < g.gl_pathc; i++) {
-        if (g.gl_pathc > 1 && is_index(g.gl_pathv[i]))
-            continue; /* of the .bin beside it */
+        if (g.gl_pathc > 1 && is_beside(g.gl_pathv[i]))
+            continue;
         d->file = rt_grow(d->file, (size_t)d->nfiles + 1, sizeof *d->file);
         d->file[d->nfiles++] = (rt_file){.path = rt_printf("%s", g.gl_pathv[i]), .raw = s->raw};
     }
@@ -212,6 +213,8 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
             v->file[v->nfiles] = d->file[s.file];
             v->file[v->nfiles].path = rt_printf("%s", d->file[s.file].path);
             v->file[v->nfiles].fd = fd;
+            if (v->file[v->nfiles].weights)
+                v->file[v->nfiles].weights = rt_targets_again(v->file[v->nfiles].weights);
             v->segment[v->nsegments++] = (rt_segment){
                 .file = v->nfiles++, .first = s.first + s.tokens - here, .tokens = here};
         }
@@ -265,7 +268,18 @@ static uint64_t epoch_of(const rt_data *d, uint64_t seed, int64_t index, int64_t
     return epoch;
 }
 
-void rt_data_window(const rt_data *d, uint64_t seed, int64_t index, int32_t *out)
+void rt_data_weigh(rt_data *d)
+{
+    rt_data **part;
+    if (d->blend)
+        for (int n = rt_blend_sources(d->blend, &part); n > 0; n--)
+            rt_data_weigh(part[n - 1]);
+    else
+        for (int i = 0; i < d->nfiles; i++)
+            rt_targets_open(&d->file[i]);
+}
+
+rt_place rt_data_window(const rt_data *d, uint64_t seed, int64_t index)
 {
     int64_t w;
     uint64_t epoch = epoch_of(d, seed, index, &w);
@@ -273,13 +287,13 @@ void rt_data_window(const rt_data *d, uint64_t seed, int64_t index, int32_t *out
     int64_t slack = s->tokens - 1 - s->windows * d->seq;
     uint64_t phases = (uint64_t)(slack < d->seq - 1 ? slack : d->seq - 1) + 1;
     int64_t phase = (int64_t)(rt_mix64(epoch + (uint64_t)(s - d->segment) + 1) % phases);
-    rt_tokens_read(&d->file[s->file], s->first + phase + (w - s->before) * d->seq, d->seq + 1, out);
+    return (rt_place){&d->file[s->file], s->first + phase + (w - s->before) * d->seq};
 }
 
-void rt_data_window_in_order(const rt_data *d, int64_t index, int32_t *out)
+rt_place rt_data_window_in_order(const rt_data *d, int64_t index)
 {
     const rt_segment *s = segment_of(d, index);
-    rt_tokens_read(&d->file[s->file], s->first + (index - s->before) * d->seq, d->seq + 1, out);
+    return (rt_place){&d->file[s->file], s->first + (index - s->before) * d->seq};
 }
 
 void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, int64_t index,
@@ -293,11 +307,15 @@ void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, i
     }
     if (d->blend)
         d = shuffled ? rt_blend_pick(d->blend, index, &index) : rt_blend_in_order(d->blend, &index);
-    int32_t *tokens = (int32_t *)(r->arena + e->tokens) + b * e->window;
-    if (shuffled)
-        rt_data_window(d, (uint64_t)r->state.seed, index, tokens);
-    else
-        rt_data_window_in_order(d, index, tokens);
+    rt_place p = shuffled ? rt_data_window(d, (uint64_t)r->state.seed, index)
+                          : rt_data_window_in_order(d, index);
+    rt_tokens_read(p.file, p.first, e->window, (int32_t *)(r->arena + e->tokens) + b * e->window);
+    if (e->weights < 0)
+        return;
+    int64_t targets = e->window - 1;
+    mg_dtype t = r->program->compute;
+    rt_targets_read(p.file, p.first + 1, targets, t,
+                    r->arena + e->weights + b * targets * mg_dtype_bytes(t));
 }
 
 char *rt_data_changed(const rt_data *d)
@@ -331,6 +349,7 @@ void rt_data_close(rt_data *d)
     for (int i = 0; i < d->nfiles; i++) {
         close(d->file[i].fd);
         free(d->file[i].path);
+        rt_targets_close(d->file[i].weights);
     }
     free(d->file);
     free(d->segment);

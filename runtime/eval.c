@@ -11,15 +11,23 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
         *(int64_t *)(r->arena + e->seed) = r->state.seed;
 }
 
-/* The mean loss of a batch: windows first, first + 1, ... and after `n` of them, the last again. */
-static double batch_loss(mg_run *r, const rt_data *d, int64_t first, int64_t n)
+/* A sum of losses, and of what they count. */
+typedef struct total {
+    double loss, weight;
+} total;
+
+/* Adds `times` the losses of a batch: windows first, first + 1, ... and after `n` of them, the last
+ * again. */
+static void add_batch(mg_run *r, const rt_data *d, int64_t first, int64_t n, double times, total *t)
 {
     const mg_entry *e = &r->program->eval;
     for (int64_t b = 0; b < e->batch; b++)
         rt_data_sample(r, d, e, b, first + (b < n ? b : n - 1), false);
     rt_fill_scalars(r, e, r->state.step);
     r->eval(r);
-    return *(const double *)(r->arena + e->loss);
+    double weight = e->weight >= 0 ? *(const double *)(r->arena + e->weight) : (double)e->batch;
+    t->loss += times * weight * *(const double *)(r->arena + e->loss);
+    t->weight += times * weight;
 }
 
 double rt_eval(mg_run *r, const rt_data *d, int64_t max_batches)
@@ -29,15 +37,14 @@ double rt_eval(mg_run *r, const rt_data *d, int64_t max_batches)
         full = max_batches;
         rest = 0;
     }
-    double sum = 0;
+    total t = {0};
     for (int64_t i = 0; i < full; i++)
-        sum += batch_loss(r, d, i * size, size) * (double)size;
+        add_batch(r, d, i * size, size, 1, &t);
     /* The last windows do not fill a batch: their last one fills it, and a batch of that one alone
      * says what to take off again. So every window counts once, whatever the batch. */
     if (rest) {
-        double mixed = batch_loss(r, d, full * size, rest) * (double)size;
-        double last = batch_loss(r, d, full * size + rest - 1, 1);
-        sum += mixed - last * (double)(size - rest);
+        add_batch(r, d, full * size, rest, 1, &t);
+        add_batch(r, d, full * size + rest - 1, 1, (double)(rest - size) / (double)size, &t);
     }
-    return sum / (double)(full * size + rest);
+    return t.weight > 0 ? t.loss / t.weight : 0;
 }

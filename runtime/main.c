@@ -33,8 +33,12 @@ static void check_machine(const mg_program *p)
 
 static rt_data *open_set(const mg_program *p, const rt_list *patterns, const char *option)
 {
-    return p->step.ninputs ? rt_table_open(patterns, option, &p->step)
-                           : rt_data_open(patterns, option, p->seq, p->vocab);
+    if (p->step.ninputs)
+        return rt_table_open(patterns, option, &p->step);
+    rt_data *d = rt_data_open(patterns, option, p->seq, p->vocab);
+    if (p->step.weights >= 0)
+        rt_data_weigh(d);
+    return d;
 }
 
 void rt_open_data(mg_run *r)

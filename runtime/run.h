@@ -123,6 +123,7 @@ typedef struct rt_file {
     int64_t start, tokens; /* byte offset of the first token; tokens in the file */
     int64_t bytes;         /* of the file, when it was opened, and when it was changed last */
     struct timespec changed;
+    struct rt_file *weights; /* of its tokens as targets, or NULL; owned */
 } rt_file;
 typedef struct rt_table rt_table;
 typedef struct rt_blend rt_blend;
@@ -153,8 +154,14 @@ void rt_data_in_order(rt_data *d);
 void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, int64_t index,
                     bool shuffled);
 /* Window number `index` of the endless shuffled sequence named `seed`, or of the fixed order. */
-void rt_data_window(const rt_data *d, uint64_t seed, int64_t index, int32_t *out);
-void rt_data_window_in_order(const rt_data *d, int64_t index, int32_t *out);
+typedef struct rt_place {
+    const rt_file *file;
+    int64_t first; /* token */
+} rt_place;
+rt_place rt_data_window(const rt_data *d, uint64_t seed, int64_t index);
+rt_place rt_data_window_in_order(const rt_data *d, int64_t index);
+/* Opens the weights beside all files; ends the program where they do not fit. */
+void rt_data_weigh(rt_data *d);
 void rt_data_close(rt_data *d);
 
 /* ---- tokens.c ----------------------------------------------------------------------------- */
@@ -162,7 +169,15 @@ void rt_data_close(rt_data *d);
 /* Opens f->path in the format that it is in and checks every token; ends the program with 65. */
 void rt_tokens_open(rt_file *f, int64_t seq, int64_t vocab);
 void rt_tokens_read(const rt_file *f, int64_t first, int64_t n, int32_t *out);
-char *rt_tokens_changed(const rt_file *f); /* as rt_data_changed */
+char *rt_tokens_changed(const rt_file *f);                            /* as rt_data_changed */
+void rt_file_read(const rt_file *f, void *to, int64_t n, int64_t at); /* or ends the program */
+
+/* ---- target_weights.c --------------------------------------------------------------------- */
+
+void rt_targets_open(rt_file *f);
+rt_file *rt_targets_again(const rt_file *w); /* another descriptor of them */
+void rt_targets_read(const rt_file *f, int64_t first, int64_t n, mg_dtype dtype, void *out);
+void rt_targets_close(rt_file *w); /* NULL: nothing */
 
 /* ---- blend.c ------------------------------------------------------------------------------ */
 

@@ -41,6 +41,11 @@ static void read_fully(int fd, const char *path, void *to, size_t n, int64_t at)
     }
 }
 
+void rt_file_read(const rt_file *f, void *to, int64_t n, int64_t at)
+{
+    read_fully(f->fd, f->path, to, (size_t)n, at);
+}
+
 static int64_t token_at(const rt_file *f, const char *p, int64_t i)
 {
     uint16_t two;
@@ -261,5 +266,5 @@ char *rt_tokens_changed(const rt_file *f)
                          f->path, (int64_t)s.st_size, f->bytes);
     if (s.st_mtim.tv_sec != f->changed.tv_sec || s.st_mtim.tv_nsec != f->changed.tv_nsec)
         return rt_printf("%s was written to while it was read", f->path);
-    return NULL;
+    return f->weights ? rt_tokens_changed(f->weights) : NULL;
 }

@@ -66,21 +66,46 @@ class Tok(mgctest.Case):
         self.compiles("tiny.mg", "-D", "vocab=700", "-o", "train")
         self.trains("./train", "--data", "out.bin", "--steps", 3, "--out", "r")
 
+    def test_prompts(self):
+        """A prompt and the text after it are each tokenized by itself; the prompt's tokens weigh nothing."""
+        name = os.path.join(GOLDEN, "gpt2.json")
+        ids = self.golden("gpt2")
+        with open(os.path.join(GOLDEN, "texts.jsonl"), encoding="utf-8") as f:
+            texts = [json.loads(line)["text"] for line in f][:40]
+        pairs = [(i, (i * 7 + 3) % 40) for i in range(40)]
+        self.write("chat.jsonl", "".join(json.dumps({"q": texts[i], "a": texts[k]}) + "\n" for i, k in pairs))
+        options = ("--json-key", "a", "--json-prompt", "q", "--eod", "<|endoftext|>")
+        self.tok(name, "chat.jsonl", options=options)
+        self.assertEqual(self.tokens(), [ids[i] + ids[k] + [0] for i, k in pairs])
+        weights = b"".join(bytes(len(ids[i])) + b"\1" * (len(ids[k]) + 1) for i, k in pairs)
+        self.assertEqual(self.read("out.bin.weights"), weights)
+        self.assertEqual(sorted(f for f in os.listdir(self.dir) if f.startswith("out")),
+                         ["out.bin", "out.bin.weights", "out.idx"])
+        self.write("tiny.mg", mgctest.TINY.replace(": token(vocab))", ": token(vocab), weight[batch, seq])")
+                   .replace("next(tokens))", "next(tokens), weight)"))
+        self.compiles("tiny.mg", "-D", "vocab=700", "-o", "train")
+        self.trains("./train", "--data", "out.bin", "--steps", 3, "--out", "r")
+        self.write("none.jsonl", json.dumps({"a": "x"}) + "\n")
+        self.assertIn("no text under the key 'q'", self.tok(name, "none.jsonl", options=options, code=1).err)
+        self.write("a.txt", "x")
+        self.assertIn("is no .jsonl", self.tok(name, "a.txt", options=options, code=4).err)
+
     def test_killed_and_again(self):
         r = random.Random(1)
         with open(os.path.join(GOLDEN, "texts.jsonl"), encoding="utf-8") as f:
             lines = f.read()
         self.write("many.jsonl", lines * 600)  # several batches
+        prompt = ("--json-prompt", "text")
         tokenizer = os.path.join(GOLDEN, "llama3.json")
-        self.tok(tokenizer, "many.jsonl", "many.jsonl", out="whole")
+        self.tok(tokenizer, "many.jsonl", "many.jsonl", out="whole", options=prompt)
         for _ in range(6):
-            p = subprocess.Popen([mgctest.MGC, "tok", "--tokenizer", tokenizer, "-o", "parts", "many.jsonl", "many.jsonl"],
+            p = subprocess.Popen([mgctest.MGC, "tok", "--tokenizer", tokenizer, "-o", "parts", *prompt, "many.jsonl", "many.jsonl"],
                                  cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(r.uniform(0.05, 0.8))
             p.send_signal(signal.SIGKILL)
             p.wait()
-        self.tok(tokenizer, "many.jsonl", "many.jsonl", out="parts")
-        for end in (".bin", ".idx"):
+        self.tok(tokenizer, "many.jsonl", "many.jsonl", out="parts", options=prompt)
+        for end in (".bin", ".idx", ".bin.weights"):
             self.assertEqual(self.read("whole" + end), self.read("parts" + end))
         self.assertFalse([f for f in os.listdir(self.dir) if ".part" in f])
 

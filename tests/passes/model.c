@@ -138,6 +138,7 @@ Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double h
         for (int64_t k = 0; k < n; k++)
             args[i].data[k] = role == ARG_param    ? draw(&state, low, high)
                               : role == ARG_tokens ? draw_int(&state, (int)t->m->vocab)
+                              : role == ARG_weight ? draw_int(&state, 4) * 0.5
                               : role == ARG_state  ? 0
                                                    : scalars[role];
     }

@@ -152,6 +152,21 @@ static Value parts(Small *s)
     return 0;
 }
 
+/* A mean by weights that come with the batch: its divisor is a sum over all rounds. */
+static Value mean_by_weight(Small *s)
+{
+    Builder *b = &s->t.b;
+    DimList hid = {1, {s->hid}};
+    Value w = add_arg(&s->t, ARG_weight, TYPE(DT_f32, s->batch, s->seq), "weight");
+    Value each = build_sum(b, build2(b, OP_mul, s->x, s->x), &hid);
+    Value wide = build_cast(b, build2(b, OP_mul, w, build_const(b, DT_f32, 2)), DT_f64);
+    Value least = build_const(b, DT_f64, 1e-30);
+    Value total = build2(b, OP_max, sum_all(b, wide), least);
+    Value sum = sum_all(b, build2(b, OP_mul, build_cast(b, each, DT_f64), wide));
+    add_loss(&s->t, build2(b, OP_div, sum, total));
+    return 0;
+}
+
 static Tensor64 *run_small(Small *s, int64_t microbatch, Value (*f)(Small *))
 {
     open_small(s, microbatch);
@@ -168,8 +183,8 @@ static Tensor64 *run_small(Small *s, int64_t microbatch, Value (*f)(Small *))
 static void same_numbers(void **state)
 {
     (void)state;
-    static Value (*const programs[])(Small *) = {by_position, flat, parts};
-    for (size_t p = 0; p < 3; p++)
+    static Value (*const programs[])(Small *) = {by_position, flat, parts, mean_by_weight};
+    for (size_t p = 0; p < 4; p++)
         for (int64_t micro = 1; micro < 4; micro++) {
             Small a, b;
             Tensor64 *x = run_small(&a, 6, programs[p]), *y = run_small(&b, micro, programs[p]);

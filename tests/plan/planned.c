@@ -123,6 +123,8 @@ static int argument_buffer(const Plan *p, const Program *prog, FnArg a)
     switch (a.role) {
     case ARG_tokens:
         return prog->tokens;
+    case ARG_weight:
+        return prog->weights;
     case ARG_lr:
         return prog->lr;
     case ARG_step:
@@ -140,6 +142,7 @@ static int result_buffer(const Plan *p, const Program *prog, FnResult r)
 {
     return r.role == RES_loss     ? prog->loss
            : r.role == RES_norm   ? prog->norm
+           : r.role == RES_weight ? prog->weight
            : r.role == RES_logits ? prog->logits
                                   : p->tensor_buffer.data[r.tensor];
 }
