@@ -19,6 +19,7 @@ typedef struct HfModel {
     Session *s;
     const char *dir, *path;   /* of config.json */
     json_t *config, *tensors; /* tensors: name -> {"shape": [...], ...} of all files; NULL: none */
+    json_t *owned;            /* an array of all that was made */
     Family family;
     int64_t hidden, ffn, layers, heads, kv_heads, head, vocab, positions;
     double eps, theta, std;

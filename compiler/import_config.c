@@ -174,14 +174,17 @@ bool import_config(HfModel *h)
         return false;
     const char *text = diag_text(h->s->diag, file, &size);
     h->config = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
+    json_array_append_new(h->owned, h->config);
     if (!json_is_object(h->config)) {
         diag_error(h->s->diag, (Span){0}, 570, "%s:%d:%d: %s", h->path, e.line, e.column,
                    h->config ? "no JSON object" : e.text);
         return false;
     }
+    if (!family(h))
+        return false;
     h->std = 0.02;
     h->eps = h->family == FAMILY_gpt2 ? 1e-5 : 1e-6;
-    if (!family(h) || !whole(h, "vocab_size", &h->vocab) ||
+    if (!whole(h, "vocab_size", &h->vocab) ||
         !real_of(h, h->config, "initializer_range", &h->std) ||
         !(h->family == FAMILY_gpt2 ? read_gpt2(h) : read_llama(h)))
         return false;

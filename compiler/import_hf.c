@@ -30,8 +30,10 @@ static Exit write_model(Session *s, const HfModel *h)
     fclose(f);
     char *formatted = canonical(s, arena_strdup(s->arena, text), size, &m, &length);
     free(text);
-    if (!formatted || (h->tensors && !import_agree(h, m)))
+    if (!formatted || (h->tensors && !import_agree(h, m))) {
+        free(formatted);
         return EXIT_source;
+    }
     Exit status = s->o->out ? output_replaceable(s, s->o->out) : EXIT_done;
     if (!status && !(status = output_open(s, &out, s->o->out))) {
         fwrite(formatted, 1, length, out.file);
@@ -46,10 +48,9 @@ static Exit write_model(Session *s, const HfModel *h)
 
 Exit command_import_hf(Session *s, const char *dir)
 {
-    HfModel h = {.s = s, .dir = dir};
+    HfModel h = {.s = s, .dir = dir, .owned = json_array()};
     h.path = arena_printf(s->arena, "%s/config.json", dir);
     Exit status = import_config(&h) && import_tensors(&h) ? write_model(s, &h) : EXIT_source;
-    json_decref(h.config);
-    json_decref(h.tensors);
+    json_decref(h.owned);
     return status;
 }

@@ -37,9 +37,12 @@ static bool read_file(HfModel *h, const char *path)
     char *text = arena_alloc(h->s->arena, (size_t)n);
     whole = fread(text, 1, (size_t)n, f) == n;
     fclose(f);
-    json_t *header = whole ? json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &e) : NULL;
+    if (!whole)
+        return unfit(h, path, "it cannot be read");
+    json_t *header = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &e);
+    json_array_append_new(h->owned, header);
     if (!json_is_object(header))
-        return unfit(h, path, whole ? e.text : "it cannot be read");
+        return unfit(h, path, header ? "its header is no JSON object" : e.text);
     json_object_del(header, "__metadata__");
     const char *name;
     json_t *tensor;
@@ -61,6 +64,8 @@ static bool read_index(HfModel *h, const char *path)
     json_t *index = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
     json_t *map = json_object_get(index, "weight_map"), *seen = json_object(), *v;
     const char *tensor;
+    json_array_append_new(h->owned, index);
+    json_array_append_new(h->owned, seen);
     if (!json_is_object(map))
         return unfit(h, path, index ? "there is no \"weight_map\"" : e.text);
     json_object_foreach(map, tensor, v) {
@@ -77,8 +82,6 @@ static bool read_index(HfModel *h, const char *path)
         if (!read_file(h, arena_printf(h->s->arena, "%s/%s", h->dir, name)))
             return false;
     }
-    json_decref(seen);
-    json_decref(index);
     return true;
 }
 
@@ -90,6 +93,7 @@ bool import_tensors(HfModel *h)
     if (!single && access(index, F_OK))
         return true; /* a config alone */
     h->tensors = json_object();
+    json_array_append_new(h->owned, h->tensors);
     return single ? read_file(h, one) : read_index(h, index);
 }
 

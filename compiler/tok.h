@@ -68,8 +68,10 @@ typedef struct Tokenizer {
     int32_t size;      /* ids are below it */
 } Tokenizer;
 
-/* tok_read.c: NULL after telling what is wrong, or what part of it is not built. */
+/* tok_read.c: NULL after telling what is wrong, or what part of it is not built. The arena has all
+ * of it but the compiled patterns, which tok_free frees. */
 Tokenizer *tok_read(Session *s, const char *path);
+void tok_free(Tokenizer *t);
 int32_t tok_named(const Tokenizer *t,
                   const char *content); /* an added or vocabulary token, or -1 */
 

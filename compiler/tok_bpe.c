@@ -197,7 +197,8 @@ static void remember(TokWorker *w, TokWord *word, const char *p, size_t n, size_
     word->key = arena_alloc(w->cache_arena, n + 1);
     memcpy(word->key, p, n);
     word->id = NEW_ARRAY(w->cache_arena, int32_t, word->n + 1);
-    memcpy(word->id, w->id + from, word->n * sizeof *word->id);
+    if (word->n)
+        memcpy(word->id, w->id + from, word->n * sizeof *word->id);
     w->cached_bytes += n + word->n * sizeof *word->id;
 }
 
@@ -219,8 +220,9 @@ void tok_piece(TokWorker *w, const char *p, size_t n)
     } else {
         first_symbols(w, p, n);
         size_t symbols = w->n - from;
-        w->n = from + (symbols <= SCANNED ? merge_scanned(t, w->id + from, symbols)
-                                          : merge_listed(t, w->id + from, symbols));
+        if (symbols) /* not if nothing is known, and there is no token for that */
+            w->n = from + (symbols <= SCANNED ? merge_scanned(t, w->id + from, symbols)
+                                              : merge_listed(t, w->id + from, symbols));
     }
     remember(w, word, p, n, from);
 }

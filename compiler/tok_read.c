@@ -479,6 +479,13 @@ static bool read_post(Reader *r, const json_t *n, int depth)
     return bad(r, "post_processor", arena_printf(r->t->a, "'%.40s' is not built", type));
 }
 
+void tok_free(Tokenizer *t)
+{
+    for (size_t i = 0; i < t->split.n; i++)
+        pcre2_code_free(t->split.data[i].regex);
+    t->split.n = 0;
+}
+
 Tokenizer *tok_read(Session *s, const char *path)
 {
     Reader r = {.s = s, .t = NEW(s->arena, Tokenizer), .path = path};
@@ -502,5 +509,8 @@ Tokenizer *tok_read(Session *s, const char *path)
                 read_added(&r, json_object_get(root, "added_tokens")) &&
                 read_post(&r, json_object_get(root, "post_processor"), 0);
     json_decref(root);
-    return good ? r.t : NULL;
+    if (good)
+        return r.t;
+    tok_free(r.t);
+    return NULL;
 }

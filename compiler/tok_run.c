@@ -34,7 +34,7 @@ typedef struct Progress {
 
 typedef struct Run {
     Session *s;
-    const Tokenizer *t;
+    Tokenizer *t;
     const Options *o;
     int width, threads;
     int32_t eod; /* after each document, or -1 */
@@ -464,5 +464,7 @@ Exit command_tok(Session *s)
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     r.threads = cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (int)cores;
-    return run(&r, o->out);
+    Exit status = run(&r, o->out);
+    tok_free(r.t);
+    return status;
 }

@@ -118,8 +118,8 @@ static void read_index(rt_weights *w, const char *dir, const char *path)
             good = here ? read_weight_map(&j, w, dir, path) : rt_json_skip(&j);
         map |= here;
     }
-    if (!j.error && !map)
-        rt_json_fail(&j, "there is no \"weight_map\"");
+    if (!j.error && !w->n)
+        rt_json_fail(&j, map ? "\"weight_map\" is empty" : "there is no \"weight_map\"");
     if (!j.error)
         rt_json_end(&j);
     if (j.error)
@@ -160,7 +160,7 @@ static int by_name(const void *a, const void *b)
 
 static void list_sources(rt_weights *w)
 {
-    if (!w->n) /* no index: everything in the one file */
+    if (!w->n && w->nfiles) /* no index: everything in the one file */
         for (size_t i = 0; i < w->file[0].st.n; i++)
             add_source(w, 0, &w->file[0].st.tensor[i]);
     if (w->n)

@@ -179,7 +179,7 @@ class Weights(mgctest.Case):
             index = {"weight_map": {"embed.weight": name}}
             path = self.folder_of(f"index{k}", model_safetensors_index_json=json.dumps(index))
             self.refused(path, "is not the name of a file beside it")
-        for k, text in enumerate(("{", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {}, "weight_map": {}}',
+        for k, text in enumerate(("{", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {}}', '{"weight_map": {}, "weight_map": {}}',
                                   '{"weight_map": {"a": 1}}', '{"a": ' + "[" * 100000)):
             path = self.folder_of(f"json{k}", model_safetensors_index_json=text)
             self.refused(path, "model.safetensors.index.json")

@@ -1,0 +1,75 @@
+/* fuzz_data.c - libFuzzer target: any bytes as a file of tokens, its Megatron index and the weights
+ * of its targets. What is accepted holds only tokens of the vocabulary and weights that are
+ * weights. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/run.h"
+#include "tests/fuzz/caught.h"
+
+enum { SEQ = 4 };
+
+typedef struct Input {
+    const char *pattern;
+    int64_t vocab;
+    bool weighed;
+} Input;
+
+static void check_place(rt_place p, int64_t vocab, bool weighed)
+{
+    int32_t token[SEQ + 1];
+    float weight[SEQ];
+    rt_tokens_read(p.file, p.first, SEQ + 1, token);
+    for (int i = 0; i <= SEQ; i++)
+        if (token[i] < 0 || token[i] >= vocab)
+            abort();
+    if (!weighed)
+        return;
+    rt_targets_read(p.file, p.first + 1, SEQ, MG_F32, weight);
+    for (int i = 0; i < SEQ; i++)
+        if (!(weight[i] >= 0) || !isfinite(weight[i]))
+            abort();
+}
+
+static void read_all(void *ctx)
+{
+    const Input *in = ctx;
+    const char *item[] = {in->pattern};
+    rt_data *d = rt_data_open(&(rt_list){item, 1}, "data", SEQ, in->vocab);
+    if (in->weighed)
+        rt_data_weigh(d);
+    for (int64_t i = 0; i < d->windows && i < 64; i++)
+        check_place(rt_data_window(d, 7, i), in->vocab, in->weighed);
+    rt_data *held = rt_data_hold_out(d, 0.25);
+    for (int64_t i = 0; i < held->windows && i < 64; i++)
+        check_place(rt_data_window_in_order(held, i), in->vocab, in->weighed);
+    rt_data_close(held);
+    rt_data_close(d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const int64_t vocabs[] = {256, 70000, 8, INT32_MAX};
+    static const char *const kinds[] = {"", "u8:", "u16:", "u32:"};
+    char pattern[128];
+    if (size < 1)
+        return 0;
+    unsigned how = data[0];
+    Part rest = {data + 1, size - 1};
+    Input in = {pattern, vocabs[how & 3], how & 4};
+    snprintf(pattern, sizeof pattern, "%s%s/x.bin", kinds[how >> 4 & 3], fuzz_folder());
+    if (how & 8) {
+        Part index = fuzz_part(&rest);
+        fuzz_file("x.idx", index.data, index.size);
+    } else {
+        fuzz_no_file("x.idx");
+    }
+    Part weights = in.weighed ? fuzz_part(&rest) : (Part){0};
+    fuzz_file("x.bin.weights", weights.data, weights.size);
+    fuzz_file("x.bin", rest.data, rest.size);
+    caught(read_all, &in);
+    return 0;
+}
