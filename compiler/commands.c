@@ -2,10 +2,8 @@
 #include "compiler/session.h"
 #include "compiler/tok.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 static Exit usage(Session *s, const char *form)
 {
@@ -67,60 +65,11 @@ static Exit command_fmt(Session *s)
     return status;
 }
 
-/* ---- env ----------------------------------------------------------------------------------- */
-
-static void print_blas(Arena *a)
-{
-    const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        char *(*config)(void) =
-            library ? (char *(*)(void))dlsym(library, "openblas_get_config") : 0;
-        if (!library)
-            continue;
-        printf("products    %s\n", config ? arena_strdup(a, config()) : names[i]);
-        dlclose(library);
-        return;
-    }
-    printf("products    OpenBLAS is not found; programs need it when they run (libopenblas0)\n");
-}
-
-static void print_home(Arena *a)
-{
-    static const char *const files[] = {"libmgrt.a", "include/abi.h", "devices/cpu.json"};
-    const char *home = home_dir(a);
-    printf("home        %s%s\n", home, getenv("MGC_HOME") ? " (MGC_HOME)" : "");
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        FILE *f = fopen(arena_printf(a, "%s/%s", home, files[i]), "re");
-        if (f)
-            fclose(f);
-        else
-            printf("            %s is missing there\n", files[i]);
-    }
-}
+/* ---- the rest ------------------------------------------------------------------------------ */
 
 static Exit command_env(Session *s)
 {
-    struct utsname u;
-    Device d;
-    const char *llvm = NULL, *why_not = NULL, *cc = getenv("MGC_CC");
-    if (s->o->words.n || s->o->check || !plain(s->o, false))
-        return usage(s, "env");
-    printf("mgc         %s\n", MGC_VERSION);
-    print_home(s->arena);
-    if (uname(&u) == 0)
-        printf("system      %s %s %s\n", u.sysname, u.release, u.machine);
-    if (llvm_version(s->arena, &llvm, &why_not))
-        printf("kernels     LLVM %s\n", llvm);
-    else
-        printf("kernels     none: %s\n", why_not);
-    printf("compiler    %s%s\n", cc && *cc ? cc : "cc", cc && *cc ? " (MGC_CC)" : "");
-    print_blas(s->arena);
-    if (device_load(s, "cpu", &d))
-        return EXIT_tool;
-    printf("cpu         %d threads, %s, %.0f GFLOP/s in float32 assumed\n", d.threads,
-           text_bytes(s->arena, (double)d.memory), d.flops_f32 / 1e9);
-    return EXIT_done;
+    return s->o->words.n || s->o->check || !plain(s->o, false) ? usage(s, "env") : env_print(s);
 }
 
 static Exit command_import(Session *s)

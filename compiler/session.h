@@ -32,6 +32,9 @@ Exit compile_middle(Session *s, Compiled *c, const char *from, const char *until
 Exit explain_code(Session *s, const char *code);
 Exit explain_name(Session *s, const char *path, const char *name);
 
+/* env.c: mgc and the machine, for a bug report. */
+Exit env_print(Session *s);
+
 /* import_hf.c: writes the model of a Hugging Face directory to -o or standard output. */
 Exit command_import_hf(Session *s, const char *dir);
 

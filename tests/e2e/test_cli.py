@@ -130,6 +130,11 @@ class Commands(mgctest.Case):
         self.assertIn("LLVM 19.", r.out)
         self.assertIn("lib/mgc", r.out)
         self.assertNotIn("missing", r.out)
+        for name in ("mgc", "home", "system", "kernels", "compiler", "products", "cuda", "processor", "memory", "device cpu"):
+            self.assertRegex(r.out, f"(?m)^{name} +[^ ]")
+        r = self.compiles("env", env={"OMP_NUM_THREADS": "3", "MGC_CC": "nobody"})
+        self.assertIn("OMP_NUM_THREADS=3", r.out)
+        self.assertIn("nobody (MGC_CC): does not run", r.out)
         r = self.mgc("env", env={"MGC_HOME": self.dir})
         self.assertEqual(r.returncode, 4)
         self.assertIn("libmgrt.a is missing", r.out)
