@@ -1,0 +1,93 @@
+/* device.h - what CUDA kernels share, generated ones and those of this folder.
+ *
+ * Reductions run in a fixed order: the same numbers give the same bits. A block is `B` threads, a
+ * multiple of 32; all of them take part. Compiled by nvcc, or with MG_SHIM for the processor by a
+ * C++ compiler (tests/cuda_shim). */
+#ifndef MG_CUDA_DEVICE_H
+#define MG_CUDA_DEVICE_H
+
+#ifdef MG_SHIM
+#include "cuda_shim.h"
+#else
+#pragma nv_diag_suppress 177 /* indices that no operand steps by */
+#define MG_EXPORT(kernel)
+#define MG_SHARED(type, name, n) __shared__ type name[n]
+#endif
+
+#include <math.h>
+#include <stdint.h>
+
+#define MG_ALL 0xffffffffu
+
+template <class T> struct mg_plus {
+    __device__ T operator()(T a, T b) const
+    {
+        return a + b;
+    }
+};
+/* A NaN on either side shows, in whatever order numbers meet. */
+template <class T> struct mg_greater {
+    __device__ T operator()(T a, T b) const
+    {
+        return a != a ? a : b >= a || b != b ? b : a;
+    }
+};
+
+template <class T, class F> __device__ static inline T mg_warp_reduce(T x, F f)
+{
+    for (int d = 16; d > 0; d /= 2)
+        x = f(x, __shfl_xor_sync(MG_ALL, x, d));
+    return x;
+}
+
+/* A block of 32 columns and B / 32 slices: the sum of a column's slices, for the first of them. */
+template <int B, class T, class F> __device__ static inline T mg_column_reduce(T x, F f)
+{
+    MG_SHARED(T, part, B);
+    part[threadIdx.x] = x;
+    __syncthreads();
+    if (threadIdx.x < 32)
+        for (int i = 1; i < B / 32; i++)
+            x = f(x, part[threadIdx.x + 32 * i]);
+    __syncthreads();
+    return x;
+}
+
+template <int B, class T> __device__ static inline T mg_column_sum(T x)
+{
+    return mg_column_reduce<B>(x, mg_plus<T>());
+}
+
+template <int B, class T> __device__ static inline T mg_column_max(T x)
+{
+    return mg_column_reduce<B>(x, mg_greater<T>());
+}
+
+/* Every thread gets the result. */
+template <int B, class T, class F> __device__ static inline T mg_block_reduce(T x, F f)
+{
+    MG_SHARED(T, part, B / 32);
+    x = mg_warp_reduce(x, f);
+    if (B == 32)
+        return x;
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = x;
+    __syncthreads();
+    T all = part[0];
+    for (int i = 1; i < B / 32; i++)
+        all = f(all, part[i]);
+    __syncthreads(); /* before the next one uses `part` */
+    return all;
+}
+
+template <int B, class T> __device__ static inline T mg_block_sum(T x)
+{
+    return mg_block_reduce<B>(x, mg_plus<T>());
+}
+
+template <int B, class T> __device__ static inline T mg_block_max(T x)
+{
+    return mg_block_reduce<B>(x, mg_greater<T>());
+}
+
+#endif

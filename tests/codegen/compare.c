@@ -1,0 +1,217 @@
+/* compare.c - see compare.h. */
+#include "tests/codegen/compare.h"
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void put_poison(Comparison *c, const Kernel *k, const Action *act, void *const *at)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < k->nin && k->phase != PHASE_combine; i++) {
+        const Operand *o = &act->operand[i];
+        if (draw_int(&c->rng, 2) || (o->type.dtype != DT_f32 && o->type.dtype != DT_f64))
+            continue;
+        double u = draw(&c->rng, 0, 1) * (double)type_elements(&o->type);
+        number_put(at[i], o->type.dtype, strided_element(o, (int64_t)u), bad[draw_int(&c->rng, 3)]);
+    }
+}
+
+/* Element e of result j as it is in `from`, a copy of the arena; of partial sums their total. */
+static double result(const Comparison *c, const Kernel *k, const Operand *o, const void *at,
+                     const unsigned char *from, int64_t e)
+{
+    const void *base = from + ((const unsigned char *)at - c->arena);
+    if (k->phase != PHASE_partial)
+        return number_at(base, o->type.dtype, strided_element(o, e));
+    int64_t kept = type_elements(&o->type) / k->chunks;
+    double sum = 0;
+    for (int64_t chunk = 0; chunk < k->chunks; chunk++)
+        sum += number_at(base, o->type.dtype, chunk * kept + e);
+    return sum;
+}
+
+static bool same(const Comparison *c, double x, double y, double off)
+{
+    if (!isfinite(x) || !isfinite(y))
+        return isfinite(x) == isfinite(y) && (c->poison || !(isnan(x) || isnan(y)));
+    return fabs(x - y) <= off;
+}
+
+static int64_t result_elements(const Kernel *k, const Operand *o)
+{
+    return type_elements(&o->type) / (k->phase == PHASE_partial ? k->chunks : 1);
+}
+
+/* How far result j of the interpreter moves when what the kernel reads is off by its rounding: sums
+ * of many terms and quotients of small ones move far. The arena is as it was afterwards. */
+static double sensitivity(Comparison *c, const Plan *p, const Action *act, void *const *at, int j)
+{
+    const Kernel *k = &p->kernels.data[act->kernel];
+    const Operand *o = &act->operand[j];
+    size_t bytes = (size_t)c->bytes;
+    unsigned char *kept = malloc(bytes);
+    double most = 0;
+    memcpy(kept, c->arena, bytes);
+    for (int round = 0; round < 3; round++) {
+        memcpy(c->arena, c->before, bytes);
+        for (int i = 0; i < act->noperands - k->nout; i++) {
+            const Operand *in = &act->operand[i];
+            for (int64_t e = 0; e < type_elements(&in->type); e++) {
+                double x = number_at(at[i], in->type.dtype, strided_element(in, e));
+                if (in->type.dtype == DT_f32 || in->type.dtype == DT_f64)
+                    number_put(at[i], in->type.dtype, strided_element(in, e),
+                               x * (1 + draw(&c->rng, -2, 2) * c->epsilon));
+            }
+        }
+        interpret_kernel(p, act, at);
+        for (int64_t e = 0; e < result_elements(k, o); e++) {
+            double x = result(c, k, o, at[j], c->want, e), y = result(c, k, o, at[j], c->arena, e);
+            if (isfinite(x) && isfinite(y))
+                most = fmax(most, fabs(x - y));
+        }
+    }
+    memcpy(c->arena, kept, bytes);
+    free(kept);
+    return most;
+}
+
+/* Compares result j in the arena with c->want, and marks it as seen in c->before. */
+static void compare_result(Comparison *c, const Plan *p, const Action *act, void *const *at, int j)
+{
+    const Kernel *k = &p->kernels.data[act->kernel];
+    const Operand *o = &act->operand[j];
+    int64_t n = result_elements(k, o);
+    double size = 0;
+    c->elements += (long)n;
+    for (int64_t e = 0; e < n; e++) {
+        double x = result(c, k, o, at[j], c->want, e);
+        size = isfinite(x) ? fmax(size, fabs(x)) : size;
+    }
+    /* What is wrong is wrong by far more; how exact a single operation is, test_math says. */
+    double off = 256 * c->epsilon * size;
+    for (int64_t e = 0, tolerant = 0; e < n; e++) {
+        double x = result(c, k, o, at[j], c->want, e), y = result(c, k, o, at[j], c->arena, e);
+        if (!same(c, x, y, off) && !tolerant++)
+            off += 256 * sensitivity(c, p, act, at, j);
+        if (!same(c, x, y, off))
+            fail_msg("%s, result %d, element %lld: interpreter %.17g, kernel %.17g, of %g, may be "
+                     "off by %g",
+                     name_str(p->module->names, k->name), j, (long long)e, x, y, size, off);
+    }
+    size_t width = (size_t)dtype_bytes(o->type.dtype);
+    size_t base = (size_t)((unsigned char *)at[j] - c->arena);
+    for (int64_t e = 0; e < type_elements(&o->type); e++) {
+        size_t from = base + (size_t)strided_element(o, e) * width;
+        memcpy(c->before + from, c->arena + from, width);
+    }
+}
+
+static void kernel(void *ctx, const Plan *p, const Action *act, void *const *at)
+{
+    Comparison *c = ctx;
+    const Kernel *k = &p->kernels.data[act->kernel];
+    const char *kind = name_str(p->module->names, k->ins->attrs.kind);
+    c->seen[k->phase == PHASE_partial ? 3 : *kind == 'm' ? 0 : *kind == 'r' ? 1 : 2]++;
+    size_t bytes = (size_t)c->bytes;
+    unsigned char *clean = malloc(bytes);
+    memcpy(clean, c->arena, bytes);
+    if (c->poison)
+        put_poison(c, k, act, at);
+    memcpy(c->before, c->arena, bytes);
+
+    interpret_kernel(p, act, at);
+    memcpy(c->want, c->arena, bytes);
+    memcpy(c->arena, c->before, bytes);
+    c->run(c, p, act, at, 0);
+    unsigned char *whole = malloc(bytes);
+    memcpy(whole, c->arena, bytes);
+
+    memcpy(c->arena, c->before, bytes);
+    c->run(c, p, act, at, 1);
+    if (memcmp(c->arena, whole, bytes) != 0)
+        fail_msg("%s gives other bits when it is run in another way",
+                 name_str(p->module->names, k->name));
+    free(whole);
+
+    for (int j = act->noperands - k->nout; j < act->noperands; j++)
+        compare_result(c, p, act, at, j);
+    if (memcmp(c->arena, c->before, bytes) != 0)
+        fail_msg("%s writes beside its results", name_str(p->module->names, k->name));
+    if (c->poison) { /* the rest of the program runs on clean numbers */
+        memcpy(c->arena, clean, bytes);
+        interpret_kernel(p, act, at);
+    }
+    free(clean);
+}
+
+void compare_kernels(Model *t, Comparison *c)
+{
+    static const char *const functions[] = {"train", "eval", "sample"};
+    lower_physical(t);
+    Plan *p = plan_for(t, &test_device);
+    c->open(c, t, p);
+    c->bytes = p->arena_bytes;
+    c->arena = arena_of_nan(p);
+    c->before = malloc((size_t)c->bytes);
+    c->want = malloc((size_t)c->bytes);
+    for (int f = 0; f < 3; f++) {
+        Run r = interpret(t, functions[f], 7);
+        if (r.fn)
+            run_planned(t, p, &r, c->arena, NEW_ARRAY(t->a, Tensor64, r.fn->results.n), kernel, c);
+    }
+    free(c->arena);
+    free(c->before);
+    free(c->want);
+    c->close(c);
+}
+
+static double epsilon(DType f)
+{
+    return f == DT_f64 ? DBL_EPSILON : FLT_EPSILON;
+}
+
+void compare_shipped(const Comparison *like)
+{
+    for (int k = 0; k < small_model_count; k++)
+        for (int f = 0; f < 2; f++) {
+            Model t;
+            Comparison c = *like;
+            c.rng = (uint64_t)k;
+            c.epsilon = epsilon(f ? DT_f64 : DT_f32);
+            open_model(&t, &small_models[k], f ? DT_f64 : DT_f32);
+            compare_kernels(&t, &c);
+            model_close(&t);
+        }
+}
+
+/* A comparison of floats that differ by rounding may choose otherwise, but not in float64. */
+void compare_random(const Comparison *like, DType f, bool poison, int programs)
+{
+    Comparison c = *like;
+    c.epsilon = epsilon(f);
+    c.poison = poison;
+    for (int k = 0; k < programs; k++) {
+        Model t;
+        int64_t sizes[GRAPH_DIMS];
+        uint64_t seed = 1000 * sample_turn() + (uint64_t)k + 1;
+        c.rng = seed;
+        graph_sizes(&c.rng, sizes);
+        model_open(&t);
+        random_graph(&t, seed, f, sizes);
+        if (k % 2)
+            must_pass(&t, pass_simplify);
+        compare_kernels(&t, &c);
+        model_close(&t);
+    }
+    print_message("%ld map, %ld row, %ld col, %ld partial kernels; %ld elements\n", c.seen[0],
+                  c.seen[1], c.seen[2], c.seen[3], c.elements);
+    for (int i = 0; i < 3; i++)
+        assert_true(c.seen[i] > programs);
+}

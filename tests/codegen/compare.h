@@ -1,0 +1,31 @@
+/* compare.h - generated kernels against the reference interpreter, each on the operands it meets in
+ * a plan: the same numbers up to rounding, the same bits in whatever way it is run, nothing written
+ * but the results, and a NaN or an infinity wherever the interpreter has one. */
+#ifndef MGC_TESTS_COMPARE_H
+#define MGC_TESTS_COMPARE_H
+
+#include "tests/plan/planned.h"
+#include "tests/plan/random_graph.h"
+
+typedef struct Comparison Comparison;
+struct Comparison {
+    /* How kernels are made, run (in way 0 or 1) and let go; `kernels` is theirs. */
+    void (*open)(Comparison *c, Model *t, const Plan *p);
+    void (*run)(Comparison *c, const Plan *p, const Action *act, void *const *at, int way);
+    void (*close)(Comparison *c);
+    void *kernels;
+    uint64_t rng;
+    double epsilon; /* of the floats */
+    bool poison;    /* puts NaN and infinities into what the kernel reads */
+    unsigned char *arena, *before, *want;
+    int64_t bytes;
+    long seen[4], elements; /* map, row, col, partial sums; and their results' elements */
+};
+
+/* Of all programs of a model. */
+void compare_kernels(Model *t, Comparison *c);
+/* The small models, in both float types; random graphs. `like` gives open, run, close. */
+void compare_shipped(const Comparison *like);
+void compare_random(const Comparison *like, DType f, bool poison, int programs);
+
+#endif

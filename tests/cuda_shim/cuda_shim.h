@@ -1,0 +1,95 @@
+/* cuda_shim.h - enough of CUDA's C++ to compile kernels for the processor and run them there.
+ *
+ * The threads of a block are fibers; blocks run one after another, in an order that a seed decides,
+ * and so do the warps of a block between two barriers: a kernel that forgets a barrier computes
+ * something else under some seed. Lanes of a warp meet at every shuffle. Shared memory (MG_SHARED)
+ * is allocated to the byte for each block and filled with 0xff: the address sanitizer sees what is
+ * beside it, and no block sees what another left.
+ *
+ * C++, for kernels; shim.h is the C interface that launches them. */
+#ifndef CUDA_SHIM_H
+#define CUDA_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __restrict__    __restrict
+#define __launch_bounds__(...)
+#define MG_SHARED(type, name, n)                                                                   \
+    static char shim_key_##name;                                                                   \
+    type *name = (type *)shim_shared(&shim_key_##name, sizeof(type) * (n))
+
+struct shim_uint3 {
+    unsigned x, y, z;
+};
+
+/* Of the thread that runs. */
+struct shim_thread {
+    shim_uint3 thread, block, block_dim, grid_dim;
+};
+extern "C" shim_thread *shim_self;
+#define threadIdx (shim_self->thread)
+#define blockIdx  (shim_self->block)
+#define blockDim  (shim_self->block_dim)
+#define gridDim   (shim_self->grid_dim)
+
+extern "C" void *shim_shared(const void *key, size_t bytes);
+extern "C" void shim_sync_block(int line);
+/* All lanes of `mask` come here with eight bytes each; gets those of lane `from`. */
+extern "C" uint64_t shim_exchange(unsigned mask, uint64_t mine, unsigned from, int line);
+
+#define __syncthreads() shim_sync_block(__LINE__)
+#define __syncwarp(...) ((void)shim_exchange(0xffffffffu, 0, 0, __LINE__))
+
+template <class T> static inline T shim_shuffle(unsigned mask, T x, unsigned from, int line)
+{
+    static_assert(sizeof(T) <= 8, "lanes exchange numbers");
+    uint64_t bits = 0;
+    __builtin_memcpy(&bits, &x, sizeof x);
+    bits = shim_exchange(mask, bits, from, line);
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+#define shim_lane                   (threadIdx.x % 32)
+#define __shfl_xor_sync(mask, x, d) shim_shuffle(mask, x, shim_lane ^ (unsigned)(d), __LINE__)
+#define __shfl_down_sync(mask, x, d)                                                               \
+    shim_shuffle(mask, x, shim_lane + (d) < 32 ? shim_lane + (d) : shim_lane, __LINE__)
+#define __shfl_sync(mask, x, lane) shim_shuffle(mask, x, (unsigned)(lane) % 32, __LINE__)
+
+/* ---- launching ---------------------------------------------------------------------------- */
+
+extern "C" void shim_export(const char *name, void (*call)(void **args));
+
+template <size_t... I> struct shim_indices {
+};
+template <size_t N, size_t... I> struct shim_upto : shim_upto<N - 1, N - 1, I...> {
+};
+template <size_t... I> struct shim_upto<0, I...> {
+    typedef shim_indices<I...> type;
+};
+template <class... A, size_t... I>
+static inline void shim_call(void (*f)(A...), void **args, shim_indices<I...>)
+{
+    f(*(A *)args[I]...);
+}
+template <class... A> static inline void shim_apply(void (*f)(A...), void **args)
+{
+    shim_call(f, args, typename shim_upto<sizeof...(A)>::type());
+}
+#define MG_EXPORT(kernel)                                                                          \
+    static struct shim_exporter_##kernel {                                                         \
+        static void call(void **args)                                                              \
+        {                                                                                          \
+            shim_apply(kernel, args);                                                              \
+        }                                                                                          \
+        shim_exporter_##kernel()                                                                   \
+        {                                                                                          \
+            shim_export(#kernel, call);                                                            \
+        }                                                                                          \
+    } shim_exporter_of_##kernel;
+
+#endif

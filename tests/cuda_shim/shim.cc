@@ -1,0 +1,328 @@
+/* shim.cc - the fibers behind cuda_shim.h. */
+#include "tests/cuda_shim/cuda_shim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+extern "C" {
+#include "tests/cuda_shim/shim.h"
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SHIM_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SHIM_ASAN 1
+#endif
+#endif
+#ifdef SHIM_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+enum { WARP = 32, THREADS = 1024, STACK = 128 << 10, SHARED = 64 };
+enum State { READY, AT_BLOCK, AT_WARP, DONE };
+
+struct Fiber {
+    shim_thread self; /* first: shim_self points to it */
+    void *sp;
+    char *stack;
+    State state;
+    int line; /* where it waits */
+    uint64_t value, got;
+    unsigned mask, from;
+    void *fake; /* of the address sanitizer */
+};
+
+struct Shared {
+    const void *key;
+    void *at;
+};
+
+static struct {
+    Fiber fiber[THREADS];
+    int threads;
+    Fiber *now;
+    void *sp; /* of the scheduler */
+    void *fake;
+    const void *stack;
+    size_t stack_size;
+    void (*call)(void **);
+    void **args;
+    Shared shared[SHARED];
+    int nshared;
+    uint64_t rng;
+    char wrong[200];
+} block;
+
+extern "C" {
+shim_thread *shim_self;
+}
+
+struct ShimKernel {
+    const char *name;
+    void (*call)(void **);
+    ShimKernel *next;
+};
+static ShimKernel *kernels;
+
+void shim_export(const char *name, void (*call)(void **))
+{
+    ShimKernel *k = (ShimKernel *)malloc(sizeof *k);
+    *k = ShimKernel{name, call, kernels};
+    kernels = k;
+}
+
+const ShimKernel *shim_find(const char *name)
+{
+    const ShimKernel *k = kernels;
+    while (k && strcmp(k->name, name))
+        k = k->next;
+    return k;
+}
+
+void shim_forget()
+{
+    while (kernels) {
+        ShimKernel *k = kernels;
+        kernels = k->next;
+        free(k);
+    }
+}
+
+/* ---- switching ---------------------------------------------------------------------------- */
+
+/* Saves what a call preserves on this stack, whose pointer goes to *from, and goes on where `to` was
+ * saved. */
+extern "C" void shim_switch(void **from, void *to);
+__asm__(".text\n"
+        ".globl shim_switch\n"
+        "shim_switch:\n"
+        "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n    pushq %r13\n    pushq %r14\n    pushq %r15\n"
+        "    movq %rsp, (%rdi)\n"
+        "    movq %rsi, %rsp\n"
+        "    popq %r15\n    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n"
+        "    ret\n");
+
+static void to_fiber(Fiber *f)
+{
+    block.now = f;
+    shim_self = &f->self;
+#ifdef SHIM_ASAN
+    __sanitizer_start_switch_fiber(&block.fake, f->stack, STACK);
+#endif
+    shim_switch(&block.sp, f->sp);
+#ifdef SHIM_ASAN
+    __sanitizer_finish_switch_fiber(block.fake, NULL, NULL);
+#endif
+}
+
+static void to_scheduler(Fiber *f)
+{
+#ifdef SHIM_ASAN
+    __sanitizer_start_switch_fiber(f->state == DONE ? NULL : &f->fake, block.stack, block.stack_size);
+#endif
+    shim_switch(&f->sp, block.sp);
+#ifdef SHIM_ASAN
+    __sanitizer_finish_switch_fiber(f->fake, &block.stack, &block.stack_size);
+#endif
+}
+
+static void fiber_main()
+{
+#ifdef SHIM_ASAN
+    __sanitizer_finish_switch_fiber(NULL, &block.stack, &block.stack_size);
+#endif
+    block.call(block.args);
+    block.now->state = DONE;
+    to_scheduler(block.now);
+    abort();
+}
+
+static void fiber_start(Fiber *f)
+{
+    if (!f->stack) {
+        void *p = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            abort();
+        f->stack = (char *)p;
+    }
+    void **sp = (void **)(f->stack + STACK);
+    *--sp = NULL; /* keeps the alignment of a call */
+    *--sp = (void *)fiber_main;
+    for (int i = 0; i < 6; i++)
+        *--sp = NULL;
+    f->sp = sp;
+    f->state = READY;
+    f->fake = NULL;
+}
+
+/* ---- what kernels call -------------------------------------------------------------------- */
+
+void *shim_shared(const void *key, size_t bytes)
+{
+    for (int i = 0; i < block.nshared; i++)
+        if (block.shared[i].key == key)
+            return block.shared[i].at;
+    if (block.nshared == SHARED)
+        abort();
+    void *p = malloc(bytes);
+    memset(p, 0xff, bytes);
+    block.shared[block.nshared++] = Shared{key, p};
+    return p;
+}
+
+void shim_sync_block(int line)
+{
+    Fiber *f = block.now;
+    f->state = AT_BLOCK;
+    f->line = line;
+    to_scheduler(f);
+}
+
+uint64_t shim_exchange(unsigned mask, uint64_t mine, unsigned from, int line)
+{
+    Fiber *f = block.now;
+    f->state = AT_WARP;
+    f->line = line;
+    f->value = mine;
+    f->mask = mask;
+    f->from = from;
+    to_scheduler(f);
+    return f->got;
+}
+
+/* ---- scheduling --------------------------------------------------------------------------- */
+
+static unsigned draw(unsigned n)
+{
+    block.rng ^= block.rng >> 12;
+    block.rng ^= block.rng << 25;
+    block.rng ^= block.rng >> 27;
+    return (unsigned)((block.rng * 0x2545F4914F6CDD1Du >> 33) % n);
+}
+
+/* If all lanes that should exchange wait for each other, they do. */
+static bool exchange(Fiber *warp, int lanes)
+{
+    const Fiber *first = NULL;
+    unsigned present = 0;
+    for (int i = 0; i < lanes; i++)
+        if (warp[i].state == AT_WARP) {
+            first = first ? first : &warp[i];
+            present |= 1u << i;
+        }
+    if (!first)
+        return false;
+    unsigned all = lanes == WARP ? ~0u : (1u << lanes) - 1;
+    if ((first->mask & all) & ~present)
+        return false;
+    for (int i = 0; i < lanes; i++)
+        if ((first->mask >> i & 1) && (warp[i].line != first->line || warp[i].mask != first->mask))
+            return false;
+    for (int i = 0; i < lanes; i++)
+        if (first->mask >> i & 1) {
+            unsigned from = warp[i].from;
+            warp[i].got = from < (unsigned)lanes && (first->mask >> from & 1) ? warp[from].value
+                                                                               : warp[i].value;
+        }
+    unsigned mask = first->mask;
+    for (int i = 0; i < lanes; i++)
+        if (mask >> i & 1)
+            warp[i].state = READY;
+    return true;
+}
+
+/* Runs a warp as far as it comes by itself. */
+static void run_warp(int w)
+{
+    Fiber *warp = &block.fiber[w * WARP];
+    int lanes = block.threads - w * WARP < WARP ? block.threads - w * WARP : WARP;
+    do {
+        unsigned first = draw((unsigned)lanes);
+        for (int i = 0; i < lanes; i++) {
+            Fiber *f = &warp[((unsigned)i + first) % (unsigned)lanes];
+            if (f->state == READY)
+                to_fiber(f);
+        }
+    } while (exchange(warp, lanes));
+}
+
+/* After every warp ran as far as it could: all done, or all at one barrier. */
+static bool settle(bool *done)
+{
+    int count[4] = {0}, line = -1;
+    bool same = true;
+    for (int i = 0; i < block.threads; i++) {
+        const Fiber *f = &block.fiber[i];
+        count[f->state]++;
+        if (f->state == AT_BLOCK) {
+            same &= line < 0 || line == f->line;
+            line = f->line;
+        }
+    }
+    *done = count[DONE] == block.threads;
+    if (*done)
+        return true;
+    if (count[AT_WARP])
+        snprintf(block.wrong, sizeof block.wrong,
+                 "%d lanes wait for others of their warp that are elsewhere", count[AT_WARP]);
+    else if (count[DONE])
+        snprintf(block.wrong, sizeof block.wrong,
+                 "%d threads are at the barrier of line %d, %d have ended", count[AT_BLOCK], line,
+                 count[DONE]);
+    else if (!same)
+        snprintf(block.wrong, sizeof block.wrong, "threads of a block are at different barriers");
+    for (int i = 0; i < block.threads; i++)
+        block.fiber[i].state = READY;
+    return !block.wrong[0];
+}
+
+static bool run_block(shim_uint3 at, ShimDim grid, ShimDim size)
+{
+    int warps = (block.threads + WARP - 1) / WARP, order[THREADS / WARP];
+    for (int i = 0; i < block.threads; i++) {
+        unsigned t = (unsigned)i;
+        block.fiber[i].self = shim_thread{{t % size.x, t / size.x % size.y, t / size.x / size.y},
+                                          at,
+                                          {size.x, size.y, size.z},
+                                          {grid.x, grid.y, grid.z}};
+        fiber_start(&block.fiber[i]);
+    }
+    for (bool done = false; !done;) {
+        for (int i = 0; i < warps; i++) {
+            unsigned k = draw((unsigned)i + 1);
+            order[i] = order[k];
+            order[k] = i;
+        }
+        for (int i = 0; i < warps; i++)
+            run_warp(order[i]);
+        if (!settle(&done))
+            break;
+    }
+    for (int i = 0; i < block.nshared; i++)
+        free(block.shared[i].at);
+    block.nshared = 0;
+    return !block.wrong[0];
+}
+
+const char *shim_launch(const ShimKernel *k, ShimDim grid, ShimDim size, void **args, uint64_t seed)
+{
+    uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+    block.threads = (int)(size.x * size.y * size.z);
+    block.call = k->call;
+    block.args = args;
+    block.rng = seed * 0x9e3779b97f4a7c15u + 1;
+    block.wrong[0] = 0;
+    if (block.threads < 1 || block.threads > THREADS || !blocks)
+        return "a launch of no size that there is";
+    uint64_t first = draw(1u << 30) % blocks;
+    for (uint64_t i = 0; i < blocks; i++) {
+        unsigned b = (unsigned)((i + first) % blocks);
+        shim_uint3 at = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
+        if (!run_block(at, grid, size))
+            return block.wrong;
+    }
+    return NULL;
+}

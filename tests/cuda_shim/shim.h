@@ -1,0 +1,24 @@
+/* shim.h - running kernels that were compiled against cuda_shim.h. */
+#ifndef SHIM_H
+#define SHIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ShimDim {
+    unsigned x, y, z;
+} ShimDim;
+
+/* A kernel by the name it was exported under, or NULL. */
+typedef struct ShimKernel ShimKernel;
+const ShimKernel *shim_find(const char *name);
+
+/* Forgets all kernels: their library is about to be closed. */
+void shim_forget(void);
+
+/* Runs all blocks of a grid; returns NULL, or what was wrong: a barrier that not all threads of a
+ * block reach, lanes of a warp that wait for each other in different places. */
+const char *shim_launch(const ShimKernel *k, ShimDim grid, ShimDim block, void **args,
+                        uint64_t seed);
+
+#endif
