@@ -73,6 +73,34 @@ static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
         ((volatile char *)ctx)[i * PAGE] = 0;
 }
 
+void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
+{
+    memcpy(r->arena + offset, from, (size_t)bytes);
+}
+
+void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)
+{
+    memcpy(to, r->arena + offset, (size_t)bytes);
+}
+
+double rt_get_f64(const mg_run *r, int64_t offset)
+{
+    double x;
+    rt_get(r, offset, &x, sizeof x);
+    return x;
+}
+
+char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
+{
+    (void)read;
+    return r->arena + x->tensor->offset + x->offset * mg_dtype_bytes(x->tensor->dtype);
+}
+
+void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
+{
+    (void)r, (void)x, (void)changed; /* it was the arena itself */
+}
+
 void rt_arena_map(mg_run *r)
 {
     rt_memory m = rt_memory_plan(r->program, r->threads);

@@ -168,10 +168,10 @@ static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_
     }
 }
 
-static void move(const rt_external *x, char *arena, int64_t begin, int64_t n, char *dense, bool get)
+static void move(const rt_external *x, char *stored, int64_t begin, int64_t n, char *dense,
+                 bool get)
 {
     size_t size = (size_t)mg_dtype_bytes(x->tensor->dtype);
-    char *stored = arena + x->tensor->offset + x->offset * (int64_t)size;
     int64_t index[MG_RANK_MAX], rest = begin;
     int last = x->ndims - 1;
     for (int i = last; i >= 0; i--) {
@@ -195,12 +195,12 @@ static void move(const rt_external *x, char *arena, int64_t begin, int64_t n, ch
     }
 }
 
-void rt_external_get(const rt_external *x, const char *arena, int64_t begin, int64_t n, void *out)
+void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out)
 {
-    move(x, (char *)arena, begin, n, out, true);
+    move(x, (char *)stored, begin, n, out, true);
 }
 
-void rt_external_put(const rt_external *x, char *arena, int64_t begin, int64_t n, const void *in)
+void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t n, const void *in)
 {
-    move(x, arena, begin, n, (char *)in, false);
+    move(x, stored, begin, n, (char *)in, false);
 }

@@ -64,7 +64,7 @@ static bool close_writer(writer *w, bool good)
 
 typedef struct gathering {
     const rt_external *x;
-    const char *arena;
+    const char *stored;
     int64_t begin;
     char *out;
 } gathering;
@@ -74,20 +74,22 @@ static void gather(void *ctx, int64_t begin, int64_t end, void *scratch)
     const gathering *g = ctx;
     int64_t size = mg_dtype_bytes(g->x->tensor->dtype);
     (void)scratch;
-    rt_external_get(g->x, g->arena, g->begin + begin, end - begin, g->out + begin * size);
+    rt_external_get(g->x, g->stored, g->begin + begin, end - begin, g->out + begin * size);
 }
 
 static bool put_tensor(writer *w, mg_run *r, const rt_external *x, char *buffer)
 {
     int64_t size = mg_dtype_bytes(x->tensor->dtype), chunk = RT_CHUNK / size;
-    for (int64_t at = 0; at < x->elements; at += chunk) {
+    const char *stored = rt_stored_open(r, x, true);
+    bool good = true;
+    for (int64_t at = 0; good && at < x->elements; at += chunk) {
         int64_t n = x->elements - at < chunk ? x->elements - at : chunk;
-        gathering g = {x, r->arena, at, buffer};
+        gathering g = {x, stored, at, buffer};
         rt_pool_run(r->pool, n, 16384, gather, &g);
-        if (!put(w, buffer, (size_t)(n * size)))
-            return false;
+        good = put(w, buffer, (size_t)(n * size));
     }
-    return true;
+    rt_stored_close(r, x, false);
+    return good;
 }
 
 static char *header_of(const rt_catalog *c, size_t *size)

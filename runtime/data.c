@@ -302,20 +302,22 @@ void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, i
     if (d->table) {
         if (shuffled)
             epoch_of(d, (uint64_t)r->state.seed, index, &index);
-        rt_table_row(d, e, d->first + index, b, r->arena);
+        rt_table_row(r, d, e, d->first + index, b);
         return;
     }
     if (d->blend)
         d = shuffled ? rt_blend_pick(d->blend, index, &index) : rt_blend_in_order(d->blend, &index);
     rt_place p = shuffled ? rt_data_window(d, (uint64_t)r->state.seed, index)
                           : rt_data_window_in_order(d, index);
-    rt_tokens_read(p.file, p.first, e->window, (int32_t *)(r->arena + e->tokens) + b * e->window);
-    if (e->weights < 0)
-        return;
-    int64_t targets = e->window - 1;
-    mg_dtype t = r->program->compute;
-    rt_targets_read(p.file, p.first + 1, targets, t,
-                    r->arena + e->weights + b * targets * mg_dtype_bytes(t));
+    int64_t targets = e->window - 1, width = mg_dtype_bytes(r->program->compute);
+    char *read = rt_alloc((size_t)e->window, 8);
+    rt_tokens_read(p.file, p.first, e->window, (int32_t *)read);
+    rt_put(r, e->tokens + b * e->window * 4, read, e->window * 4);
+    if (e->weights >= 0) {
+        rt_targets_read(p.file, p.first + 1, targets, r->program->compute, read);
+        rt_put(r, e->weights + b * targets * width, read, targets * width);
+    }
+    free(read);
 }
 
 char *rt_data_changed(const rt_data *d)

@@ -3,12 +3,13 @@
 
 void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
 {
+    double lr = rt_lr(&r->lr, step);
     if (e->lr >= 0)
-        *(double *)(r->arena + e->lr) = rt_lr(&r->lr, step);
+        rt_put(r, e->lr, &lr, sizeof lr);
     if (e->step >= 0)
-        *(int64_t *)(r->arena + e->step) = step;
+        rt_put(r, e->step, &step, sizeof step);
     if (e->seed >= 0)
-        *(int64_t *)(r->arena + e->seed) = r->state.seed;
+        rt_put(r, e->seed, &r->state.seed, sizeof r->state.seed);
 }
 
 /* A sum of losses, and of what they count. */
@@ -25,8 +26,8 @@ static void add_batch(mg_run *r, const rt_data *d, int64_t first, int64_t n, dou
         rt_data_sample(r, d, e, b, first + (b < n ? b : n - 1), false);
     rt_fill_scalars(r, e, r->state.step);
     r->eval(r);
-    double weight = e->weight >= 0 ? *(const double *)(r->arena + e->weight) : (double)e->batch;
-    t->loss += times * weight * *(const double *)(r->arena + e->loss);
+    double weight = e->weight >= 0 ? rt_get_f64(r, e->weight) : (double)e->batch;
+    t->loss += times * weight * rt_get_f64(r, e->loss);
     t->weight += times * weight;
 }
 

@@ -11,28 +11,21 @@
 
 enum { BLOCK = 4096 };
 
-/* The first element of p[0..n) that is not finite, or -1. Whole blocks are tried first by a sum of
- * x - x, which is 0 unless something is not finite: a loop that the compiler can vectorise. */
-static int64_t first_non_finite(const void *p, int64_t n, mg_dtype t, double *value)
+/* The first of n elements at an offset of the arena that is not finite, or -1. */
+static int64_t first_non_finite(const mg_run *r, int64_t offset, int64_t n, mg_dtype t,
+                                double *value)
 {
+    union {
+        float f[BLOCK];
+        double d[BLOCK];
+    } some;
     for (int64_t at = 0; at < n; at += BLOCK) {
-        int64_t end = at + BLOCK < n ? at + BLOCK : n;
-        const float *f = p;
-        const double *d = p;
-        float sf = 0;
-        double sd = 0;
-        if (t == MG_F32)
-            for (int64_t i = at; i < end; i++)
-                sf += f[i] - f[i];
-        else
-            for (int64_t i = at; i < end; i++)
-                sd += d[i] - d[i];
-        if (sf == 0 && sd == 0)
-            continue;
-        for (int64_t i = at; i < end; i++) {
-            *value = t == MG_F32 ? (double)f[i] : d[i];
+        int64_t k = n - at < BLOCK ? n - at : BLOCK, width = mg_dtype_bytes(t);
+        rt_get(r, offset + at * width, &some, k * width);
+        for (int64_t i = 0; i < k; i++) {
+            *value = t == MG_F32 ? (double)some.f[i] : some.d[i];
             if (!isfinite(*value))
-                return i;
+                return at + i;
         }
     }
     return -1;
@@ -45,7 +38,7 @@ void rt_check_output(mg_run *r, int action, const void *p, int64_t n, mg_dtype t
     c->outputs++;
     if (c->found || (t != MG_F32 && t != MG_F64))
         return;
-    int64_t at = first_non_finite(p, n, t, &value);
+    int64_t at = first_non_finite(r, (const char *)p - r->arena, n, t, &value);
     if (at < 0)
         return;
     c->found = true;
@@ -66,7 +59,7 @@ static bool report_tensors(const mg_run *r)
         double value = 0;
         for (int k = 0; k < t->rank; k++)
             n *= t->size[k];
-        int64_t at = first_non_finite(r->arena + t->offset, n, t->dtype, &value);
+        int64_t at = first_non_finite(r, t->offset, n, t->dtype, &value);
         if (at < 0)
             continue;
         rt_note("  before the step %s%s%s (%s) already held %g at stored element %" PRId64

@@ -11,7 +11,7 @@
 
 typedef struct filling {
     const rt_external *x;
-    char *arena;
+    char *stored;
     uint32_t key[2];
 } filling;
 
@@ -53,7 +53,7 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
             else
                 out.f32[i] = narrow(t, v);
         }
-        rt_external_put(f->x, f->arena, e, n, &out);
+        rt_external_put(f->x, f->stored, e, n, &out);
     }
 }
 
@@ -62,7 +62,8 @@ void rt_init(mg_run *r)
     for (int i = 0; i < r->params.n; i++) {
         const rt_external *x = &r->params.item[i];
         uint64_t key = mg_key(x->name) ^ (uint64_t)r->state.seed;
-        filling f = {x, r->arena, {(uint32_t)key, (uint32_t)(key >> 32)}};
+        filling f = {x, rt_stored_open(r, x, false), {(uint32_t)key, (uint32_t)(key >> 32)}};
         rt_pool_run(r->pool, x->elements, 4096, fill, &f);
+        rt_stored_close(r, x, true);
     }
 }

@@ -426,7 +426,7 @@ char *rt_resume_find(const mg_run *r, rt_state *state)
 
 typedef struct scattering {
     const rt_external *x;
-    char *arena;
+    char *stored;
     int64_t begin;
     const char *in;
 } scattering;
@@ -436,7 +436,7 @@ static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
     const scattering *s = ctx;
     int64_t size = mg_dtype_bytes(s->x->tensor->dtype);
     (void)scratch;
-    rt_external_put(s->x, s->arena, s->begin + begin, end - begin, s->in + begin * size);
+    rt_external_put(s->x, s->stored, s->begin + begin, end - begin, s->in + begin * size);
 }
 
 static void load_file(mg_run *r, const char *dir, const char *file, const rt_catalog *c)
@@ -453,14 +453,16 @@ static void load_file(mg_run *r, const char *dir, const char *file, const rt_cat
         int64_t size = mg_dtype_bytes(x->tensor->dtype), chunk = RT_CHUNK / size;
         if (!t || !agrees(x, t))
             rt_die(RT_BAD_DATA, "%s: %s changed while it was read", path, x->name);
+        char *stored = rt_stored_open(r, x, false);
         for (int64_t at = 0; at < x->elements; at += chunk) {
             int64_t n = x->elements - at < chunk ? x->elements - at : chunk;
             if (!rt_read_at(fd, buffer, (size_t)(n * size),
                             (int64_t)(st.data + t->begin) + at * size))
                 rt_die(RT_IO, "%s cannot be read: %s", path, strerror(errno));
-            scattering s = {x, r->arena, at, buffer};
+            scattering s = {x, stored, at, buffer};
             rt_pool_run(r->pool, n, 16384, scatter, &s);
         }
+        rt_stored_close(r, x, true);
     }
     rt_st_free(&st);
     close(fd);

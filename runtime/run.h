@@ -100,6 +100,17 @@ rt_memory rt_memory_plan(const mg_program *p, int threads);
 /* Maps, aligns and touches the arena with the pool; ends the program if it does not fit. */
 void rt_arena_map(mg_run *r);
 
+/* The arena may be the memory of a device: the host reads and writes it by these alone. */
+void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
+void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes);
+double rt_get_f64(const mg_run *r, int64_t offset);
+/* The stored elements of an external tensor in memory of the host, one tensor at a time: with
+ * `read` as they are; otherwise all that is not its padding is to be written. Closed, they are in
+ * the arena if they were changed. */
+struct rt_external;
+char *rt_stored_open(mg_run *r, const struct rt_external *x, bool read);
+void rt_stored_close(mg_run *r, const struct rt_external *x, bool changed);
+
 /* ---- crc32c.c, shuffle.c ------------------------------------------------------------------ */
 
 uint32_t rt_crc32c(uint32_t crc, const void *p, size_t n); /* start and chain with crc = 0 */
@@ -195,7 +206,7 @@ int rt_blend_sources(const rt_blend *b, rt_data ***source);
 
 rt_data *rt_table_open(const rt_list *patterns, const char *option, const mg_entry *e);
 rt_data *rt_table_hold_out(rt_data *d, double fraction);
-void rt_table_row(const rt_data *d, const mg_entry *e, int64_t row, int64_t sample, char *arena);
+void rt_table_row(mg_run *r, const rt_data *d, const mg_entry *e, int64_t row, int64_t sample);
 void rt_table_close(rt_data *d);
 
 /* ---- catalog.c ---------------------------------------------------------------------------- */
@@ -221,9 +232,9 @@ typedef struct rt_catalog {
 /* Ends the program (78) on a table that contradicts itself. */
 rt_catalog rt_catalog_new(const mg_program *p, mg_role role);
 void rt_catalog_free(rt_catalog *c);
-/* Elements [begin, begin + n) in external order, out of and into the arena. */
-void rt_external_get(const rt_external *x, const char *arena, int64_t begin, int64_t n, void *out);
-void rt_external_put(const rt_external *x, char *arena, int64_t begin, int64_t n, const void *in);
+/* Elements [begin, begin + n) in external order, out of and into what rt_stored_open gave. */
+void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out);
+void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t n, const void *in);
 
 /* ---- init.c, lr.c ------------------------------------------------------------------------- */
 

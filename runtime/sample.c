@@ -16,6 +16,7 @@ enum { BYTES = 256 };
 typedef struct context {
     int32_t *token;
     int64_t n, cap;
+    char *logits; /* of the next token, in the type that the program computes in */
 } context;
 
 static void push(context *c, int32_t t)
@@ -50,48 +51,53 @@ static void read_prompt(context *c, const mg_program *p, const char *prompt)
         push(c, 0);
 }
 
-/* Puts the end of the context into the window; the logits are then in the arena. A program that is
- * not told a position looks at the end of the window. */
-static void forward(mg_run *r, const context *c)
+/* Puts the end of the context into the window, and takes the logits. A program that is not told a
+ * position looks at the end of the window. */
+static void forward(mg_run *r, context *c)
 {
     const mg_entry *e = &r->program->sample;
     int64_t n = c->n < e->window ? c->n : e->window, from = e->pos < 0 ? e->window - n : 0;
-    for (int64_t b = 0; b < e->batch; b++) {
-        int32_t *tokens = (int32_t *)(r->arena + e->tokens) + b * e->window;
-        memset(tokens, 0, (size_t)e->window * sizeof *tokens);
-        memcpy(tokens + from, c->token + c->n - n, (size_t)n * sizeof *tokens);
-    }
+    int64_t bytes = r->program->vocab * mg_dtype_bytes(r->program->compute);
+    int32_t *tokens = rt_alloc((size_t)e->window, sizeof *tokens), pos = (int32_t)(n - 1);
+    memcpy(tokens + from, c->token + c->n - n, (size_t)n * sizeof *tokens);
+    for (int64_t b = 0; b < e->batch; b++)
+        rt_put(r, e->tokens + b * e->window * 4, tokens, e->window * 4);
     if (e->pos >= 0)
-        *(int32_t *)(r->arena + e->pos) = (int32_t)(n - 1);
+        rt_put(r, e->pos, &pos, sizeof pos);
     rt_fill_scalars(r, e, r->state.step);
     r->sample(r);
+    if (!c->logits)
+        c->logits = rt_alloc((size_t)bytes, 1);
+    rt_get(r, e->logits, c->logits, bytes);
+    free(tokens);
 }
 
-static double logit(const mg_run *r, int64_t i)
+static double logit(const mg_run *r, const context *c, int64_t i)
 {
-    const char *p = r->arena + r->program->sample.logits;
-    return r->program->compute == MG_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+    return r->program->compute == MG_F64 ? ((const double *)c->logits)[i]
+                                         : (double)((const float *)c->logits)[i];
 }
 
-static int32_t choose(const mg_run *r, int64_t index)
+static int32_t choose(const mg_run *r, const context *c, int64_t index)
 {
     double t = r->options->temperature, sum = 0, at = 0;
     int64_t n = r->program->vocab, best = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(logit(r, i)))
-            rt_die(RT_FAILED, "--sample: the logit of token %lld is %g", (long long)i, logit(r, i));
-        best = logit(r, i) > logit(r, best) ? i : best;
+        if (!isfinite(logit(r, c, i)))
+            rt_die(RT_FAILED, "--sample: the logit of token %lld is %g", (long long)i,
+                   logit(r, c, i));
+        best = logit(r, c, i) > logit(r, c, best) ? i : best;
     }
     if (t == 0)
         return (int32_t)best;
     for (int64_t i = 0; i < n; i++)
-        sum += exp((logit(r, i) - logit(r, best)) / t);
+        sum += exp((logit(r, c, i) - logit(r, c, best)) / t);
     uint64_t key = mg_key("sample") ^ (uint64_t)r->state.seed;
     uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)}, w[4];
     mg_philox((uint32_t[4]){(uint32_t)index, (uint32_t)((uint64_t)index >> 32), 0, 0}, k, w);
     double u = ((double)w[0] + (double)w[1] * 0x1p-32) * 0x1p-32 * sum;
     for (int64_t i = 0; i < n; i++) {
-        at += exp((logit(r, i) - logit(r, best)) / t);
+        at += exp((logit(r, c, i) - logit(r, c, best)) / t);
         if (u < at)
             return (int32_t)i;
     }
@@ -150,12 +156,12 @@ typedef struct kept {
     int64_t rows;
 } kept;
 
-static void keep(const mg_run *r, kept *k)
+static void keep(const mg_run *r, const context *c, kept *k)
 {
     int64_t n = r->program->vocab;
     k->logits = rt_grow(k->logits, (size_t)((k->rows + 1) * n), sizeof *k->logits);
     for (int64_t i = 0; i < n; i++)
-        k->logits[k->rows * n + i] = (float)logit(r, i);
+        k->logits[k->rows * n + i] = (float)logit(r, c, i);
     k->rows++;
 }
 
@@ -183,8 +189,8 @@ void rt_sample(mg_run *r)
     for (int64_t i = 0; i < r->options->sample && !rt_signal_stop(); i++) {
         forward(r, &c);
         if (r->options->logits)
-            keep(r, &logits);
-        int32_t t = choose(r, i);
+            keep(r, &c, &logits);
+        int32_t t = choose(r, &c, i);
         push(&c, t);
         if (bytes)
             show_byte(&s, (unsigned char)t);
@@ -199,4 +205,5 @@ void rt_sample(mg_run *r)
         write_kept(r, &logits, r->options->logits);
     free(logits.logits);
     free(c.token);
+    free(c.logits);
 }

@@ -143,18 +143,17 @@ rt_data *rt_table_hold_out(rt_data *d, double fraction)
     return v;
 }
 
-static void put(char *arena, const mg_input *in, int64_t sample, int64_t i, double x)
+static void put(void *to, const mg_input *in, int64_t i, double x)
 {
-    int64_t at = sample * in->elements + i;
     if (in->dtype == MG_I32)
-        ((int32_t *)(arena + in->offset))[at] = (int32_t)x;
+        ((int32_t *)to)[i] = (int32_t)x;
     else if (in->dtype == MG_F64)
-        ((double *)(arena + in->offset))[at] = x;
+        ((double *)to)[i] = x;
     else
-        ((float *)(arena + in->offset))[at] = (float)x;
+        ((float *)to)[i] = (float)x;
 }
 
-void rt_table_row(const rt_data *d, const mg_entry *e, int64_t row, int64_t sample, char *arena)
+void rt_table_row(mg_run *r, const rt_data *d, const mg_entry *e, int64_t row, int64_t sample)
 {
     int f = d->nfiles - 1;
     while (d->table->file[f].before > row)
@@ -163,14 +162,18 @@ void rt_table_row(const rt_data *d, const mg_entry *e, int64_t row, int64_t samp
     char *stored = rt_alloc((size_t)d->table->row_bytes + 1, 1);
     for (int k = 0; k < e->ninputs; k++) {
         const mg_input *in = &e->inputs[k];
+        int64_t bytes = in->elements * mg_dtype_bytes(in->dtype);
+        char *row_of = rt_alloc((size_t)bytes + 1, 1);
         read_row(&d->file[f], t, k, row - t->before, stored, e);
         for (int64_t i = 0; i < in->elements; i++) {
             double x = rt_number(t->tensor[k]->dtype, stored, i);
             if (in->limit && !(x >= 0 && x < (double)in->limit)) /* the file may have changed */
                 rt_die(RT_BAD_DATA, "%s: %s holds %.0f; the program takes 0 to %" PRId64,
                        d->file[f].path, in->name, x, in->limit - 1);
-            put(arena, in, sample, i, x);
+            put(row_of, in, i, x);
         }
+        rt_put(r, in->offset + sample * bytes, row_of, bytes);
+        free(row_of);
     }
     free(stored);
 }

@@ -28,7 +28,7 @@ static _Noreturn void end_non_finite(mg_run *r)
         rt_die(RT_FAILED,
                "step %" PRId64 " gave a loss of %g after the parameters were updated; the newest "
                "checkpoint is step %" PRId64,
-               step, *(double *)(r->arena + r->program->step.loss), r->saved_step);
+               step, rt_get_f64(r, r->program->step.loss), r->saved_step);
     rt_find_non_finite(r, step);
     if (r->saved_step >= 0)
         rt_die(RT_FAILED, "the newest checkpoint is %s/ckpt/%s; a lower --lr may pass this point",
@@ -39,7 +39,7 @@ static _Noreturn void end_non_finite(mg_run *r)
 static double norm_of(const mg_run *r)
 {
     const mg_entry *e = &r->program->step;
-    return e->norm >= 0 ? *(double *)(r->arena + e->norm) : NAN;
+    return e->norm >= 0 ? rt_get_f64(r, e->norm) : NAN;
 }
 
 static void run_step(mg_run *r, window *w)
@@ -58,7 +58,7 @@ static void run_step(mg_run *r, window *w)
     if (traced)
         rt_trace_step(r->trace, step, launched, end);
     r->action = -1;
-    double loss = *(double *)(r->arena + r->program->step.loss);
+    double loss = rt_get_f64(r, r->program->step.loss);
     if (r->guard.tripped || !isfinite(loss))
         end_non_finite(r);
     if (!r->skipped)
@@ -79,8 +79,8 @@ static void report(mg_run *r, window *w)
     if (step % r->options->log_every && step != r->lr.steps && !r->skipped)
         return;
     rt_log_step(r->log,
-                &(rt_step_report){step, *(double *)(r->arena + e->loss), norm_of(r),
-                                  rt_lr(&r->lr, step - 1), w->ms / (double)w->steps, r->skipped});
+                &(rt_step_report){step, rt_get_f64(r, e->loss), norm_of(r), rt_lr(&r->lr, step - 1),
+                                  w->ms / (double)w->steps, r->skipped});
     *w = (window){0};
 }
 

@@ -351,7 +351,7 @@ rt_weights *rt_weights_open(const mg_run *r, const char *path)
 typedef struct moving {
     const rt_external *x;
     const char *dtype;
-    char *arena;
+    char *stored;
     int64_t begin;
     const char *in;
     char *converted;
@@ -370,7 +370,7 @@ static void convert_and_put(void *ctx, int64_t begin, int64_t end, void *scratch
         else
             ((float *)m->converted)[i] = (float)v;
     }
-    rt_external_put(m->x, m->arena, m->begin + begin, end - begin, out);
+    rt_external_put(m->x, m->stored, m->begin + begin, end - begin, out);
 }
 
 void rt_weights_load(mg_run *r, rt_weights *w)
@@ -382,15 +382,17 @@ void rt_weights_load(mg_run *r, rt_weights *w)
         const source *s = &w->source[w->of[i]];
         const tensor_file *f = &w->file[s->file];
         int64_t size = rt_st_bits(s->tensor->dtype) / 8;
+        char *stored = rt_stored_open(r, x, false);
         for (int64_t at = 0; at < x->elements; at += ELEMENTS) {
             int64_t n = x->elements - at < ELEMENTS ? x->elements - at : ELEMENTS;
             int64_t from = (int64_t)(f->st.data + s->tensor->begin) + at * size;
             if (!rt_read_at(f->fd, in, (size_t)(n * size), from))
                 rt_die(RT_IO, "%s cannot be read: %s", f->path,
                        errno ? strerror(errno) : "it became shorter");
-            moving m = {x, s->tensor->dtype, r->arena, at, in, converted};
+            moving m = {x, s->tensor->dtype, stored, at, in, converted};
             rt_pool_run(r->pool, n, 16384, convert_and_put, &m);
         }
+        rt_stored_close(r, x, true);
     }
     free(in);
 }

@@ -78,7 +78,7 @@ static void read_rows(void *ctx)
     fuzz_file("rows", input.data, input.size);
     rt_data *d = rt_table_open(&(rt_list){item, 1}, "data", &program.step);
     for (int64_t i = 0; i < d->windows && i < 64; i++) {
-        rt_table_row(d, &program.step, i, i % 2, r->arena);
+        rt_table_row(r, d, &program.step, i, i % 2);
         if (((uint32_t *)(r->arena + 2048))[i % 2] >= 5)
             abort();
     }

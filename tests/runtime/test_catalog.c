@@ -75,13 +75,13 @@ static void check_tensor(const mg_tensor *t, const rt_catalog *c)
         for (int i = 0; i < x->rank; i++)
             product *= x->shape[i];
         assert_int_equal(product, count);
-        int64_t half = count / 2;
-        rt_external_get(x, arena, 0, half, out);
-        rt_external_get(x, arena, half, count - half, out + half * bytes);
+        int64_t half = count / 2, first = x->offset * bytes;
+        rt_external_get(x, arena + first, 0, half, out);
+        rt_external_get(x, arena + first, half, count - half, out + half * bytes);
         for (int64_t e = 0; e < count; e++)
             assert_true(element(out, t->dtype, e) == (double)(stored_index(t, stacked, e) + 1));
-        rt_external_put(x, back, half, count - half, out + half * bytes);
-        rt_external_put(x, back, 0, half, out);
+        rt_external_put(x, back + first, half, count - half, out + half * bytes);
+        rt_external_put(x, back + first, 0, half, out);
     }
     int64_t written = 0;
     for (int64_t i = 0; i < stored; i++) {
@@ -170,8 +170,8 @@ static void initialise(const mg_tensor *t, int threads, int64_t seed, float *out
     rt_init(&r);
     assert_int_equal(r.params.n, LAYERS);
     for (int i = 0; i < LAYERS; i++)
-        rt_external_get(&r.params.item[i], r.arena, 0, ROWS * COLUMNS,
-                        out + (int64_t)i * ROWS * COLUMNS);
+        rt_external_get(&r.params.item[i], rt_stored_open(&r, &r.params.item[i], true), 0,
+                        ROWS * COLUMNS, out + (int64_t)i * ROWS * COLUMNS);
     rt_pool_free(r.pool);
     rt_catalog_free(&r.params);
 }
