@@ -16,7 +16,8 @@ typedef struct CudaLaunch {
 CudaLaunch cuda_launch(const Module *m, const Kernel *k);
 /* How many pointers it takes; operand[i]: which operand's place the i-th is. */
 int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS]);
-/* All kernels of a plan, as one file that includes "device.h". */
-void codegen_cuda_kernels(const Plan *p, FILE *out);
+/* All kernels of a plan, as one file that includes `header`: "device.h" alone, or "library.h" with
+ * the kernels that a program needs besides. */
+void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out);
 
 #endif

@@ -461,9 +461,9 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
     arena_free(a);
 }
 
-void codegen_cuda_kernels(const Plan *p, FILE *out)
+void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
 {
-    fputs("/* Generated kernels. */\n#include \"device.h\"\n\n", out);
+    fprintf(out, "/* Generated kernels. */\n#include \"%s\"\n\n", header);
     for (size_t i = 0; i < p->kernels.n; i++)
         write_kernel(p, &p->kernels.data[i], out);
 }

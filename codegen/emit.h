@@ -30,6 +30,7 @@ typedef struct Emitter {
     const char **buffer; /* per buffer: its macro */
     const char **desc;   /* per action id: the constant that describes it, or NULL */
     const char *features;
+    bool cuda;
 } Emitter;
 
 /* codegen/emit_tables.c */

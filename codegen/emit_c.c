@@ -3,6 +3,7 @@
  * Each program (step, eval, sample) is written as a function with the loops of the plan;
  * neighbouring actions that come from one block of the source become a function of their own, named
  * after it. Nothing is decided here: order, places and kernels are the plan's. */
+#include "codegen/cuda.h"
 #include "codegen/emit.h"
 
 #include <stdlib.h>
@@ -90,8 +91,12 @@ static void call_kernel(const Writer *w, const Action *a, int depth)
     const Kernel *k = &w->e->p->kernels.data[a->kernel];
     FILE *out = w->e->out;
     int indent = depth * 4 + 10, column = indent + 10;
-    fprintf(out, "mg_launch(r, %u, %s, %lld, %lld,\n%*s(void *[]){", a->id, str(w->e, k->name),
-            (long long)k->units, (long long)k->grain, indent, "");
+    if (w->e->cuda)
+        fprintf(out, "mg_cuda_launch(r, %u, K_%s,\n%*s(void *[]){", a->id, str(w->e, k->name),
+                indent, "");
+    else
+        fprintf(out, "mg_launch(r, %u, %s, %lld, %lld,\n%*s(void *[]){", a->id, str(w->e, k->name),
+                (long long)k->units, (long long)k->grain, indent, "");
     for (int i = 0; i < a->noperands; i++) {
         char *text;
         size_t n;
@@ -398,10 +403,37 @@ static void emit_heading(const Emitter *e)
     fputs(" */\n#include \"abi.h\"\n\n", out);
 }
 
+/* How each is launched, and its number. */
+static void emit_cuda_kernels(const Emitter *e)
+{
+    const Plan *p = e->p;
+    fputs("/* Generated kernels, in kernels.cu: grid, threads of a block, pointers it takes. */\n"
+          "static const mg_cuda_kernel cuda_kernels[] = {\n",
+          e->out);
+    for (size_t i = 0; i < p->kernels.n; i++) {
+        const Kernel *k = &p->kernels.data[i];
+        CudaLaunch l = cuda_launch(e->m, k);
+        int operand[MAX_OPERANDS], n = cuda_pointers(k, operand);
+        fprintf(e->out, "    {\"%s\", %lld, %lld, %d, %d, (const uint8_t[]){", str(e, k->name),
+                (long long)l.grid_x, (long long)l.grid_y, l.block, n);
+        for (int j = 0; j < n; j++)
+            fprintf(e->out, "%s%d", j ? ", " : "", operand[j]);
+        fputs("}},\n", e->out);
+    }
+    fputs("};\nenum {\n", e->out);
+    for (size_t i = 0; i < p->kernels.n; i++)
+        fprintf(e->out, "    K_%s,\n", str(e, p->kernels.data[i].name));
+    fputs("};\nextern const unsigned char mg_cuda_image[];\n\n", e->out);
+}
+
 /* Only what is called: a kernel two plans share is declared once. */
 static void emit_kernels(const Emitter *e)
 {
     const Plan *p = e->p;
+    if (e->cuda) {
+        emit_cuda_kernels(e);
+        return;
+    }
     fputs("/* Generated kernels. */\n", e->out);
     for (size_t i = 0; i < p->kernels.n; i++)
         fprintf(e->out, "extern mg_kernel %s;\n", str(e, p->kernels.data[i].name));
@@ -443,6 +475,7 @@ void codegen_emit_c(const Plan *p, const char *features, FILE *out)
 {
     Arena *a = arena_new();
     Emitter e = {.p = p, .m = p->module, .a = a, .out = out, .features = features};
+    e.cuda = p->device->target == TARGET_cuda;
     static const char *const taken[] = {"mg_main", "mg_step", "mg_eval", "mg_sample",
                                         "tensors", "actions", "main"};
     e.names = cnames_new(a);

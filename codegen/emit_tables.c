@@ -493,5 +493,10 @@ void emit_program(Emitter *e)
     named(e, "config", config_line(e));
     if (e->m->config)
         named_lines(e, "config_json", e->m->config);
+    if (e->cuda)
+        fprintf(out,
+                "    .cuda_kernels = cuda_kernels,\n    .ncuda_kernels = %zu,\n"
+                "    .cuda_image = mg_cuda_image,\n",
+                p->kernels.n);
     fputs("};\n", out);
 }

@@ -10,8 +10,7 @@
 
 extern char **environ;
 
-/* Runs a program found in PATH and waits. Returns its exit status, or -1 with errno. */
-static int run(const char *const *argv)
+int run_program(const char *const *argv)
 {
     pid_t pid;
     int status, wrong = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
@@ -46,7 +45,7 @@ static bool compile(const Plan *p, const char *dir, const char *lib_dir, const c
                           "-o",
                           to,
                           NULL};
-    int status = run(argv);
+    int status = run_program(argv);
     if (status < 0)
         diag_error(p->module->diag, (Span){0}, 542, "cannot run the C compiler '%s': %s", cc,
                    strerror(errno));

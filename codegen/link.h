@@ -12,9 +12,16 @@ typedef bool KernelsFn(const Plan *p, KernelOutput form, const char *path, const
  * False: told on the module's diag, and no file is left. */
 bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *out);
 
+/* The same of a plan for a GPU: nvcc ($MGC_NVCC, or the one in PATH or /usr/local/cuda/bin) makes
+ * the kernels, libmgrt_cuda.a is the runtime. */
+bool codegen_build_cuda(const Plan *p, const char *lib_dir, const char *out);
+
 /* Writes the directory `dir` (which must not exist): program.c, kernels.s, abi.h, libmgrt.a and a
  * Makefile that needs a C compiler only. False: told, and nothing is left. */
 bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir);
+
+/* codegen/link.c: runs a program found in PATH and waits. Its exit status, or -1 with errno. */
+int run_program(const char *const *argv);
 
 /* codegen/files.c: a fresh private directory (in $TMPDIR, or beside `beside`), its removal, and
  * copies. Paths are in `a`. NULL or false: errno says why. */

@@ -94,8 +94,8 @@ static const char *read_all(Arena *a, json_t *root, Description *d)
     for (size_t i = 0; i < NFIELDS; i++)
         if (!json_object_get(root, fields[i].key))
             return arena_printf(a, "'%s' is missing", fields[i].key);
-    if (strcmp(d->target, "host"))
-        return arena_printf(a, "this build has no target '%s', only \"host\"", d->target);
+    if (strcmp(d->target, "host") && strcmp(d->target, "cuda"))
+        return arena_printf(a, "there is no target '%s', only \"host\" and \"cuda\"", d->target);
     return NULL;
 }
 
@@ -103,7 +103,7 @@ static Device device_from(const Description *d)
 {
     double stream = d->threads * d->thread_bandwidth;
     return (Device){.name = d->name,
-                    .target = TARGET_host,
+                    .target = strcmp(d->target, "cuda") ? TARGET_host : TARGET_cuda,
                     .memory = (int64_t)d->memory,
                     .flops_f32 = d->threads * d->flops_f32,
                     .flops_f64 = d->threads * d->flops_f64,

@@ -54,8 +54,6 @@ static Exit check_options(Session *s)
     if (o->from && (o->words.n || o->define.n || o->layout))
         return usage(s, "--from continues from a text: model, -D and --layout are in it already",
                      "mgc --from=FILE.mgir -o train");
-    if (o->emit && !strcmp(o->emit, "cuda"))
-        return usage(s, "--emit=cuda: this build has no CUDA target yet", "--emit=c, on the host");
     if (o->emit && !strcmp(o->emit, "source") && !o->out)
         return usage(s, "--emit=source writes a directory", "-o DIR");
     if (o->check && (o->emit || o->out))
@@ -118,7 +116,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     if (wrong)
         return wrong;
     e.layouts = layouts;
-    e.device = o->device ? "cpu" : NULL; /* every description that loads is one of the host */
+    e.device = o->device ? c->device.name : NULL;
     c->module = mg_elaborate(s->arena, s->names, s->diag, ast, &e);
     if (!c->module || diag_errors(s->diag))
         return EXIT_source;

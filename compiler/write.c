@@ -4,13 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "codegen/cuda.h"
 #include "codegen/link.h"
 
 static Exit emit_c(Session *s, const Plan *p)
 {
     Output out;
     const char *features = "";
-    if (!llvm_features(p, &features))
+    if (p->device->target == TARGET_host && !llvm_features(p, &features))
         return EXIT_tool;
     Exit wrong = output_open(s, &out, s->o->out);
     if (wrong)
@@ -50,12 +51,45 @@ static Exit emit_llvm(Session *s, const Plan *p)
     return wrong;
 }
 
+static Exit emit_cuda(Session *s, const Plan *p)
+{
+    Output out;
+    Exit wrong = output_open(s, &out, s->o->out);
+    if (wrong)
+        return wrong;
+    codegen_cuda_kernels(p, "library.h", out.file);
+    return output_close(s, &out, true);
+}
+
+static Exit unfit(Session *s, const Plan *p)
+{
+    diag_error(s->diag, (Span){0}, 0, "--emit=%s is not for device %s", s->o->emit,
+               p->device->name);
+    diag_help(s->diag, p->device->target == TARGET_cuda ? "--emit=c, --emit=cuda"
+                                                        : "--device h200 --emit=cuda");
+    return EXIT_usage;
+}
+
+static Exit write_cuda(Session *s, const Plan *p)
+{
+    const Options *o = s->o;
+    if (!o->emit)
+        return codegen_build_cuda(p, home_dir(s->arena), o->out) ? EXIT_done : EXIT_tool;
+    return !strcmp(o->emit, "c")      ? emit_c(s, p)
+           : !strcmp(o->emit, "cuda") ? emit_cuda(s, p)
+                                      : unfit(s, p);
+}
+
 static Exit write_code(Session *s, const Plan *p)
 {
     const Options *o = s->o;
     const char *home = home_dir(s->arena);
     if (!o->emit && !o->out)
         return EXIT_done;
+    if (p->device->target == TARGET_cuda)
+        return write_cuda(s, p);
+    if (o->emit && !strcmp(o->emit, "cuda"))
+        return unfit(s, p);
     if (!o->emit)
         return codegen_build(p, llvm_kernels, home, o->out) ? EXIT_done : EXIT_tool;
     if (!strcmp(o->emit, "source"))

@@ -160,7 +160,7 @@ void call_attention(Sched *s, const Ins *i)
     Action *a = action_new(s, grad ? ACT_attention_grad : ACT_attention, i, n, op);
     a->attention = d;
     int64_t scratch = mg_attention_scratch(&d);
-    if (scratch > s->p->scratch_bytes)
+    if (s->p->device->target == TARGET_host && scratch > s->p->scratch_bytes)
         s->p->scratch_bytes = scratch;
     priced(s, a, i);
 }

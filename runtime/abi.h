@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      3
+#define MG_ABI      4
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -129,6 +129,16 @@ typedef struct mg_entry {
     mg_input inputs[MG_INPUTS_MAX];
 } mg_entry;
 
+/* A generated kernel of a CUDA program: how it is launched, and which of the pointers of a call it
+ * takes (those that have places of their own). */
+typedef struct mg_cuda_kernel {
+    const char *name;
+    int64_t grid_x, grid_y;
+    int block;
+    int npointers;
+    const uint8_t *pointer;
+} mg_cuda_kernel;
+
 typedef struct mg_program {
     uint32_t abi;
     const char *name, *source, *compiler, *layout; /* "llama", "llama.mg", "mgc 0.1.0", "default" */
@@ -146,8 +156,11 @@ typedef struct mg_program {
     mg_lr lr;
     const char *optimizer; /* "adamw" */
     mg_entry step, eval, sample;
-    const char *config;      /* the train block and layout as one line, for the log */
-    const char *config_json; /* config.json of its checkpoints, or NULL */
+    const char *config;                 /* the train block and layout as one line, for the log */
+    const char *config_json;            /* config.json of its checkpoints, or NULL */
+    const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
+    int ncuda_kernels;
+    const void *cuda_image; /* the fat binary they are in */
 } mg_program;
 
 typedef struct mg_run mg_run; /* the runtime's own; emitted code only hands it on */
@@ -167,6 +180,9 @@ char *mg_arena(mg_run *r);
 typedef void mg_kernel(void *const *p, int64_t begin, int64_t end);
 /* Runs all units on the pool, at least `grain` of them per thread. */
 void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain, void *const *p);
+
+/* The kernel of that number in mg_main.cuda_kernels, in the stream of the run. */
+void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
 
 void mg_zero(mg_run *r, int action, void *p, int64_t bytes);
 void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);

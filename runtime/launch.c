@@ -1,45 +1,34 @@
-/* launch.c - what emitted code and kernels call while a step runs (abi.h). Nothing here allocates,
- * and where nobody watches, an action costs one test before and one after. */
+/* launch.c - the processor as the device: its threads run what emitted code calls. Nothing here
+ * allocates while a step runs. */
 #include "runtime/run.h"
 
 #include <math.h>
 
-char *mg_arena(mg_run *r)
+void rt_device_open(mg_run *r)
 {
-    return r->arena;
+    char *lacks = rt_cpu_lacks(r->program->cpu_features);
+    if (lacks)
+        rt_die(RT_MISFIT,
+               "this processor lacks %s, which %s was compiled for; compile it on this machine",
+               lacks, r->program->name);
+    const char *why = mg_blas_open();
+    if (why)
+        rt_die(RT_MISFIT, "matrix library: %s", why);
 }
 
-int mg_threads(const mg_run *r)
+void rt_device_wait(mg_run *r)
 {
-    return r->threads;
+    (void)r; /* what was called is done */
+}
+
+void rt_device_close(mg_run *r)
+{
+    (void)r;
 }
 
 void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx)
 {
     rt_pool_run(r->pool, units, grain, fn, ctx);
-}
-
-void mg_begin(mg_run *r, int action)
-{
-    r->action = action;
-    if (r->watch & RT_WATCH_VALUES) {
-        r->check.calls[action]++;
-        r->check.outputs = 0;
-    }
-    if (r->watch & RT_WATCH_TIME)
-        rt_trace_begin(r->trace, action);
-}
-
-void mg_end(mg_run *r, int action)
-{
-    if (r->watch & RT_WATCH_TIME)
-        rt_trace_end(r->trace, action);
-}
-
-void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t)
-{
-    if (r->watch & RT_WATCH_VALUES)
-        rt_check_output(r, action, p, elements, t);
 }
 
 typedef struct launch {
@@ -60,11 +49,7 @@ void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain
     mg_begin(r, action);
     rt_pool_run(r->pool, units, grain, run_kernel, &l);
     mg_end(r, action);
-    if (r->watch & RT_WATCH_VALUES) {
-        const mg_action *a = &r->program->actions[action];
-        for (int i = 0; i < a->nout; i++)
-            rt_check_output(r, action, p[a->out[i].arg], a->out[i].elements, a->out[i].dtype);
-    }
+    rt_watch_outputs(r, action, p);
 }
 
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)

@@ -19,18 +19,6 @@ static void check_abi(const mg_program *p)
                MG_ABI);
 }
 
-static void check_machine(const mg_program *p)
-{
-    char *lacks = rt_cpu_lacks(p->cpu_features);
-    if (lacks)
-        rt_die(RT_MISFIT,
-               "this processor lacks %s, which %s was compiled for; compile it on this machine",
-               lacks, p->name);
-    const char *why = mg_blas_open();
-    if (why)
-        rt_die(RT_MISFIT, "matrix library: %s", why);
-}
-
 static rt_data *open_set(const mg_program *p, const rt_list *patterns, const char *option)
 {
     if (p->step.ninputs)
@@ -202,6 +190,7 @@ static rt_exit sample(mg_run *r)
 
 static void release(mg_run *r)
 {
+    rt_device_close(r);
     rt_pool_free(r->pool);
     rt_data_close(r->data);
     rt_data_close(r->val);
@@ -236,7 +225,7 @@ int main(int argc, char **argv)
     } else if (options.dry_run) {
         code = rt_dry_run(&r);
     } else {
-        check_machine(r.program);
+        rt_device_open(&r);
         if (options.data.n)
             rt_open_data(&r);
         code = options.sample != RT_UNSET && !options.data.n ? sample(&r) : train(&r);

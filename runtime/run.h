@@ -17,12 +17,13 @@
 
 typedef enum rt_exit {
     RT_DONE = 0,
-    RT_FAILED = 1,    /* a run-time failure: non-finite loss, no memory */
-    RT_USAGE = 2,     /* the command line */
-    RT_BAD_DATA = 65, /* data or a checkpoint is not what it should be */
-    RT_IO = 74,       /* the system could not read or write */
-    RT_STOPPED = 75,  /* stopped by a signal, after saving: run again with --resume */
-    RT_MISFIT = 78,   /* this machine or library is not the one compiled for */
+    RT_FAILED = 1,     /* a run-time failure: non-finite loss, no memory */
+    RT_USAGE = 2,      /* the command line */
+    RT_BAD_DATA = 65,  /* data or a checkpoint is not what it should be */
+    RT_IO = 74,        /* the system could not read or write */
+    RT_STOPPED = 75,   /* stopped by a signal, after saving: run again with --resume */
+    RT_NO_DEVICE = 77, /* there is no GPU */
+    RT_MISFIT = 78,    /* this machine or library is not the one compiled for */
 } rt_exit;
 
 /* "train: error: ..." on stderr, then exit(code). */
@@ -89,7 +90,14 @@ void rt_pool_free(rt_pool *p);
 void rt_pool_scratch(rt_pool *p, int64_t bytes);
 void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ctx);
 
-/* ---- arena.c ------------------------------------------------------------------------------ */
+/* ---- the device: launch.c and arena.c, or the folder cuda ---------------------------------- */
+
+/* Ends the program where it cannot run here: 77 without a GPU, 78 on another processor. */
+void rt_device_open(mg_run *r);
+void rt_device_wait(mg_run *r); /* until all that was called is done */
+void rt_device_close(mg_run *r);
+/* watch.c: looks at the outputs of a generated kernel, if anyone wants to. */
+void rt_watch_outputs(mg_run *r, int action, void *const *p);
 
 typedef struct rt_memory {
     int64_t arena, scratch, other, total; /* bytes: planned */
@@ -403,6 +411,7 @@ struct mg_run {
     int threads;
     rt_pool *pool;
     char *arena;
+    struct rt_cuda *cuda;        /* the folder cuda's, or NULL */
     unsigned watch;              /* RT_WATCH_*: 0 while nobody looks */
     volatile int action;         /* running now, or -1: for SIGUSR2 */
     volatile int64_t step_began; /* ns */

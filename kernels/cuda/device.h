@@ -2,13 +2,11 @@
  *
  * Reductions run in a fixed order: the same numbers give the same bits. A block is `B` threads, a
  * multiple of 32; all of them take part. Compiled by nvcc, or with MG_SHIM for the processor by a
- * C++ compiler (tests/cuda_shim). */
+ * C++ compiler, after tests/cuda_shim/cuda_shim.h. */
 #ifndef MG_CUDA_DEVICE_H
 #define MG_CUDA_DEVICE_H
 
-#ifdef MG_SHIM
-#include "cuda_shim.h"
-#else
+#ifndef MG_SHIM              /* which is included before all else */
 #pragma nv_diag_suppress 177 /* indices that no operand steps by */
 #define MG_EXPORT(kernel)
 #define MG_SHARED(type, name, n) __shared__ type name[n]

@@ -36,7 +36,7 @@ static void open_cuda(Comparison *c, Model *t, const Plan *p)
     const char *library = arena_printf(t->a, "%s/k.so", dir);
     FILE *f = fopen(source, "w");
     assert_non_null(f);
-    codegen_cuda_kernels(p, f);
+    codegen_cuda_kernels(p, "device.h", f);
     assert_int_equal(fclose(f), 0);
     compile(source, library);
     c->kernels = dlopen(library, RTLD_NOW | RTLD_LOCAL);

@@ -62,7 +62,9 @@ template <class T> static inline T shim_shuffle(unsigned mask, T x, unsigned fro
 
 /* ---- launching ---------------------------------------------------------------------------- */
 
-extern "C" void shim_export(const char *name, void (*call)(void **args));
+/* sizes: of the arguments, as many as n. */
+extern "C" void shim_export(const char *name, void (*call)(void **args), int n,
+                            const size_t *sizes);
 
 template <size_t... I> struct shim_indices {
 };
@@ -80,6 +82,12 @@ template <class... A> static inline void shim_apply(void (*f)(A...), void **args
 {
     shim_call(f, args, typename shim_upto<sizeof...(A)>::type());
 }
+template <class... A>
+static inline void shim_export_as(const char *name, void (*call)(void **), void (*)(A...))
+{
+    static const size_t sizes[] = {sizeof(A)...};
+    shim_export(name, call, (int)sizeof...(A), sizes);
+}
 #define MG_EXPORT(kernel)                                                                          \
     static struct shim_exporter_##kernel {                                                         \
         static void call(void **args)                                                              \
@@ -88,7 +96,7 @@ template <class... A> static inline void shim_apply(void (*f)(A...), void **args
         }                                                                                          \
         shim_exporter_##kernel()                                                                   \
         {                                                                                          \
-            shim_export(#kernel, call);                                                            \
+            shim_export_as(#kernel, call, kernel);                                                 \
         }                                                                                          \
     } shim_exporter_of_##kernel;
 

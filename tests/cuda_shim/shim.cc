@@ -63,14 +63,16 @@ shim_thread *shim_self;
 struct ShimKernel {
     const char *name;
     void (*call)(void **);
+    int n; /* arguments */
+    const size_t *sizes;
     ShimKernel *next;
 };
 static ShimKernel *kernels;
 
-void shim_export(const char *name, void (*call)(void **))
+void shim_export(const char *name, void (*call)(void **), int n, const size_t *sizes)
 {
     ShimKernel *k = (ShimKernel *)malloc(sizeof *k);
-    *k = ShimKernel{name, call, kernels};
+    *k = ShimKernel{name, call, n, sizes, kernels};
     kernels = k;
 }
 
@@ -80,6 +82,21 @@ const ShimKernel *shim_find(const char *name)
     while (k && strcmp(k->name, name))
         k = k->next;
     return k;
+}
+
+const char *shim_name(const ShimKernel *k)
+{
+    return k->name;
+}
+
+int shim_arguments(const ShimKernel *k)
+{
+    return k->n;
+}
+
+unsigned long shim_argument_bytes(const ShimKernel *k, int i)
+{
+    return k->sizes[i];
 }
 
 void shim_forget()

@@ -13,6 +13,10 @@ typedef struct ShimDim {
 typedef struct ShimKernel ShimKernel;
 const ShimKernel *shim_find(const char *name);
 
+const char *shim_name(const ShimKernel *k);
+int shim_arguments(const ShimKernel *k);
+unsigned long shim_argument_bytes(const ShimKernel *k, int i);
+
 /* Forgets all kernels: their library is about to be closed. */
 void shim_forget(void);
 

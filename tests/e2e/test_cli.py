@@ -27,7 +27,7 @@ class Options(mgctest.Case):
         self.refused(f, "-o", says="needs a value")
         self.refused(f, "-o", "", says="empty value")
         self.refused(f, "--emit=cobol", says="c|llvm|source|cuda")
-        self.refused(f, "--emit=cuda", "-o", "x", says="no CUDA target")
+        self.refused(f, "--emit=cuda", "-o", "x", says="--emit=cuda is not for device cpu")
         self.refused(f, "--emit=source", says="directory")
         self.refused(f, "--check", "-o", "train", says="--check makes no code")
         self.refused(f, "--plan=xml", says="json")
@@ -63,7 +63,7 @@ class Options(mgctest.Case):
         f = self.write("m.mg", TINY)
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpu2t.json"), encoding="utf-8") as d:
             good = json.load(d)
-        self.refused(f, "--check", "--device=cpi", says="known devices: cpu, cpu2t")
+        self.refused(f, "--check", "--device=cpi", says="known devices: a100, cpu, cpu2t, h100, h200")
         self.refused(f, "--check", "--device=../cpu", says="unknown device")
         self.refused(f, "--check", "--device=none.json", says="none.json")
         for change, says in (
@@ -72,7 +72,7 @@ class Options(mgctest.Case):
             ({"memory": 1.5}, "'memory' is a whole number"),
             ({"memory": -1}, "'memory' lies between"),
             ({"product_share": 2}, "'product_share' lies between"),
-            ({"target": "cuda"}, "no target 'cuda'"),
+            ({"target": "tpu"}, "no target 'tpu'"),
             ({"threads": True}, "'threads' is a whole number"),
         ):
             self.write("d.json", json.dumps({**good, **change}))

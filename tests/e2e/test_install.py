@@ -23,8 +23,11 @@ class Install(mgctest.Case):
     def test_layout(self):
         files = {os.path.relpath(os.path.join(d, f), self.path("far/away"))
                  for d, _, names in os.walk(self.path("far/away")) for f in names}
-        self.assertEqual(files, {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h",
-                                 "lib/mgc/devices/cpu.json", "lib/mgc/devices/cpu2t.json"})
+        self.assertEqual(files - {"lib/mgc/libmgrt_cuda.a"},  # only where there is a CUDA Toolkit
+                         {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h",
+                          *(f"lib/mgc/devices/{d}.json" for d in ("a100", "cpu", "cpu2t", "h100", "h200")),
+                          *(f"lib/mgc/cuda/{f}.h" for f in ("attention", "device", "gather", "library", "random",
+                                                            "xent"))})
 
     def test_moved(self):
         """The whole prefix can move, and nothing of the build tree is needed."""

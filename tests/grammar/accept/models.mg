@@ -19,4 +19,3 @@
 # CHECK: text same, tree same, comments same
 # NODE: llama7b.mg:{{[0-9]+}}:12: error[MG0310]: axis 'dp' is 2: more than one rank is not built yet
 # NODE: llama7b.mg:{{[0-9]+}}:20: error[MG0310]: axis 'tp' is 4: more than one rank is not built yet
-# NODE: error[MG0311]: device h100 is not built yet

@@ -1,0 +1,137 @@
+/* link_cuda.c - the executable of a program for GPUs: kernels by nvcc into a fat binary, which the
+ * emitted C carries; then the C compiler, with the runtime of CUDA programs. */
+#include "codegen/cuda.h"
+#include "codegen/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *toolkit(Arena *a)
+{
+    const char *home = getenv("CUDA_HOME");
+    return home && *home ? home : arena_strdup(a, "/usr/local/cuda");
+}
+
+static const char *nvcc(Arena *a)
+{
+    const char *given = getenv("MGC_NVCC"), *usual = arena_printf(a, "%s/bin/nvcc", toolkit(a));
+    return given && *given ? given : access(usual, X_OK) == 0 ? usual : "nvcc";
+}
+
+static bool failed(const Plan *p, const char *tool, int status, const char *help)
+{
+    if (status < 0)
+        diag_error(p->module->diag, (Span){0}, 542, "cannot run '%s': %s", tool, strerror(errno));
+    else
+        diag_error(p->module->diag, (Span){0}, 542, "'%s' failed with status %d", tool, status);
+    diag_help(p->module->diag, "%s", help);
+    return false;
+}
+
+static bool write_texts(const Plan *p, const char *dir)
+{
+    Arena *a = p->module->arena;
+    FILE *f = fopen(arena_printf(a, "%s/kernels.cu", dir), "we");
+    if (!f)
+        return false;
+    codegen_cuda_kernels(p, "library.h", f);
+    bool good = !ferror(f);
+    good &= fclose(f) == 0;
+    if (!(f = fopen(arena_printf(a, "%s/image.S", dir), "we")))
+        return false;
+    fprintf(f,
+            ".section .rodata\n.balign 64\n.globl mg_cuda_image\nmg_cuda_image:\n"
+            ".incbin \"%s/kernels.fatbin\"\n.section .note.GNU-stack,\"\",@progbits\n",
+            dir);
+    good &= !ferror(f);
+    good &= fclose(f) == 0;
+    return good && emit_to_file(p, "", arena_printf(a, "%s/program.c", dir));
+}
+
+/* sm_80, sm_90, and PTX for what comes after. */
+static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
+{
+    Arena *a = p->module->arena;
+    const char *tool = nvcc(a);
+    const char *argv[] = {tool,
+                          "-fatbin",
+                          "-O3",
+                          "-std=c++17",
+                          "-t",
+                          "0",
+                          "-gencode=arch=compute_80,code=sm_80",
+                          "-gencode=arch=compute_90,code=[sm_90,compute_90]",
+                          arena_printf(a, "-I%s/cuda", lib_dir),
+                          arena_printf(a, "-I%s/include", lib_dir),
+                          arena_printf(a, "%s/kernels.cu", dir),
+                          "-o",
+                          arena_printf(a, "%s/kernels.fatbin", dir),
+                          NULL};
+    int status = run_program(argv);
+    return status == 0 ||
+           failed(p, tool, status,
+                  "set MGC_NVCC to the nvcc of a CUDA Toolkit of version 12 or later");
+}
+
+static bool link_program(const Plan *p, const char *dir, const char *lib_dir, const char *to)
+{
+    Arena *a = p->module->arena;
+    const char *cc = getenv("MGC_CC"), *lib = arena_printf(a, "%s/lib64", toolkit(a));
+    const char *runtime = arena_printf(a, "%s/libmgrt_cuda.a", lib_dir);
+    cc = cc && *cc ? cc : "cc";
+    if (access(runtime, R_OK)) {
+        diag_error(p->module->diag, (Span){0}, 542, "%s is missing", runtime);
+        diag_help(p->module->diag, "build mgc where there is a CUDA Toolkit; --emit=c and "
+                                   "--emit=cuda need none");
+        return false;
+    }
+    const char *argv[] = {cc,
+                          "-std=c17",
+                          "-O1",
+                          "-Wall",
+                          "-Wextra",
+                          "-Werror",
+                          arena_printf(a, "-I%s/include", lib_dir),
+                          arena_printf(a, "%s/program.c", dir),
+                          arena_printf(a, "%s/image.S", dir),
+                          runtime,
+                          arena_printf(a, "-L%s", lib),
+                          arena_printf(a, "-Wl,-rpath,%s", lib),
+                          "-lcublasLt",
+                          "-lcudart_static",
+                          "-lrt",
+                          "-lm",
+                          "-lpthread",
+                          "-ldl",
+                          "-o",
+                          to,
+                          NULL};
+    int status = run_program(argv);
+    return status == 0 || failed(p, cc, status, "set MGC_CC to a C compiler that works");
+}
+
+bool codegen_build_cuda(const Plan *p, const char *lib_dir, const char *out)
+{
+    Module *m = p->module;
+    const char *dir = temp_dir(m->arena, NULL);
+    if (!dir) {
+        diag_error(m->diag, (Span){0}, 543, "cannot make a temporary directory: %s",
+                   strerror(errno));
+        return false;
+    }
+    const char *beside = arena_printf(m->arena, "%s.%ld.tmp", out, (long)getpid());
+    bool ok = write_texts(p, dir);
+    if (!ok)
+        diag_error(m->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
+    ok = ok && compile_kernels(p, dir, lib_dir) && link_program(p, dir, lib_dir, beside);
+    if (ok && rename(beside, out)) {
+        diag_error(m->diag, (Span){0}, 543, "cannot write '%s': %s", out, strerror(errno));
+        ok = false;
+    }
+    if (!ok)
+        unlink(beside);
+    remove_dir(dir);
+    return ok;
+}

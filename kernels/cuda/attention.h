@@ -1,0 +1,181 @@
+/* attention.h - attention and its gradients for float and double: a warp a query, or in the
+ * gradients of keys and values a warp a key. Right first: the tensor cores have kernels of their
+ * own.
+ *
+ * A warp goes over 32 keys (queries) at a time, a lane each for the products, then spreads the head
+ * over the lanes for the sums: element d of a head is lane d % 32's. The softmax is renormalised as
+ * it goes (Milakov and Gimelshein, 2018), so no score is stored; the gradients compute it again
+ * from lse (Dao et al., FlashAttention, 2022). */
+#ifndef MG_CUDA_ATTENTION_H
+#define MG_CUDA_ATTENTION_H
+
+enum { MG_ATTENTION_WARPS = 4, MG_HEAD_MOST = 256, MG_HEAD_EACH = MG_HEAD_MOST / 32 };
+
+/* Which of [batch, kv, group, row] a warp is, rows innermost; false if there is none. */
+struct mg_place {
+    int64_t b, h, g, row;
+};
+__device__ static inline bool mg_place_of(int64_t batch, int64_t kv, int64_t group, int64_t rows,
+                                          mg_place *p)
+{
+    int64_t w = (int64_t)blockIdx.x * MG_ATTENTION_WARPS + threadIdx.x / 32;
+    p->row = w % rows;
+    p->g = w / rows % group;
+    p->h = w / rows / group % kv;
+    p->b = w / rows / group / kv;
+    return p->b < batch;
+}
+
+template <class T> __device__ static inline T mg_dot(const T *a, const T *b, int64_t n)
+{
+    T sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+__device__ static inline int64_t mg_at(const int64_t *stride, const mg_place &p, int64_t row)
+{
+    return p.b * stride[0] + row * stride[1] + p.h * stride[2] + p.g * stride[3];
+}
+__device__ static inline int64_t mg_key_at(const int64_t *stride, const mg_place &p, int64_t key)
+{
+    return p.b * stride[0] + key * stride[1] + p.h * stride[2];
+}
+
+/* acc[] of this lane += the sum over lanes of weight * row(lane)[d]. */
+template <class T>
+__device__ static inline void mg_spread(T *acc, int64_t n, T weight, const T *rows, int64_t stride,
+                                        int64_t count)
+{
+    const int lane = threadIdx.x % 32;
+    for (int64_t k = 0; k < count; k++) {
+        const T w = __shfl_sync(MG_ALL, weight, (int)k);
+        for (int i = 0; i < MG_HEAD_EACH; i++)
+            if (lane + 32 * i < n)
+                acc[i] += w * rows[k * stride + lane + 32 * i];
+    }
+}
+
+template <class T>
+__device__ static inline void mg_attend(const mg_attention_desc &d, const T *q, const T *k,
+                                        const T *v, T *o, T *lse)
+{
+    mg_place p;
+    if (!mg_place_of(d.batch, d.kv, d.group, d.queries, &p))
+        return;
+    const int lane = threadIdx.x % 32;
+    const T *mine = q + mg_at(d.q, p, p.row);
+    const int64_t keys = d.causal && p.row + 1 < d.keys ? p.row + 1 : d.keys;
+    T top = -(T)INFINITY, sum = 0, acc[MG_HEAD_EACH] = {0};
+    for (int64_t from = 0; from < keys; from += 32) {
+        const int64_t count = keys - from < 32 ? keys - from : 32;
+        T s = -(T)INFINITY;
+        if (lane < count)
+            s = (T)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, from + lane), d.head);
+        const T above = mg_greater<T>()(top, mg_warp_reduce(s, mg_greater<T>()));
+        const T keep = mg_exp(top - above), e = lane < count ? mg_exp(s - above) : (T)0;
+        sum = sum * keep + mg_warp_reduce(e, mg_plus<T>());
+        top = above;
+        for (int i = 0; i < MG_HEAD_EACH; i++)
+            acc[i] *= keep;
+        mg_spread(acc, d.vhead, e, v + mg_key_at(d.v, p, from), d.v[1], count);
+    }
+    T *to = o + mg_at(d.o, p, p.row);
+    for (int i = 0; i < MG_HEAD_EACH; i++)
+        if (lane + 32 * i < d.vhead)
+            to[lane + 32 * i] = acc[i] / sum;
+    if (lane == 0)
+        lse[mg_at(d.lse, p, p.row)] = mg_log(sum) + top;
+}
+
+/* dq = scale sum_t p_t (dp_t - D) k_t, with dp_t = do . v_t and D = do . o. */
+template <class T>
+__device__ static inline void mg_attend_dq(const mg_attention_desc &d, const T *q, const T *k,
+                                           const T *v, const T *o, const T *lse, const T *dout,
+                                           T *dq)
+{
+    mg_place p;
+    if (!mg_place_of(d.batch, d.kv, d.group, d.queries, &p))
+        return;
+    const int lane = threadIdx.x % 32;
+    const T *mine = q + mg_at(d.q, p, p.row), *g = dout + mg_at(d.o, p, p.row);
+    const T D = mg_dot(g, o + mg_at(d.o, p, p.row), d.vhead), l = lse[mg_at(d.lse, p, p.row)];
+    const int64_t keys = d.causal && p.row + 1 < d.keys ? p.row + 1 : d.keys;
+    T acc[MG_HEAD_EACH] = {0};
+    for (int64_t from = 0; from < keys; from += 32) {
+        const int64_t count = keys - from < 32 ? keys - from : 32;
+        T ds = 0;
+        if (lane < count) {
+            const T *key = k + mg_key_at(d.k, p, from + lane);
+            const T e = mg_exp((T)d.scale * mg_dot(mine, key, d.head) - l);
+            ds = e * (mg_dot(g, v + mg_key_at(d.v, p, from + lane), d.vhead) - D) * (T)d.scale;
+        }
+        mg_spread(acc, d.head, ds, k + mg_key_at(d.k, p, from), d.k[1], count);
+    }
+    T *to = dq + mg_at(d.q, p, p.row);
+    for (int i = 0; i < MG_HEAD_EACH; i++)
+        if (lane + 32 * i < d.head)
+            to[lane + 32 * i] = acc[i];
+}
+
+/* dk_t = scale sum_s p_st (dp_st - D_s) q_s and dv_t = sum_s p_st do_s, over all groups. */
+template <class T>
+__device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T *q, const T *k,
+                                            const T *v, const T *o, const T *lse, const T *dout,
+                                            T *dk, T *dv)
+{
+    mg_place p;
+    if (!mg_place_of(d.batch, d.kv, 1, d.keys, &p))
+        return;
+    const int lane = threadIdx.x % 32;
+    const T *key = k + mg_key_at(d.k, p, p.row), *value = v + mg_key_at(d.v, p, p.row);
+    T ak[MG_HEAD_EACH] = {0}, av[MG_HEAD_EACH] = {0};
+    for (p.g = 0; p.g < d.group; p.g++)
+        for (int64_t from = d.causal ? p.row : 0; from < d.queries; from += 32) {
+            const int64_t count = d.queries - from < 32 ? d.queries - from : 32;
+            T e = 0, ds = 0;
+            if (lane < count) {
+                const int64_t s = from + lane;
+                const T *g = dout + mg_at(d.o, p, s);
+                e = mg_exp((T)d.scale * mg_dot(q + mg_at(d.q, p, s), key, d.head) -
+                           lse[mg_at(d.lse, p, s)]);
+                ds = e * (T)d.scale *
+                     (mg_dot(g, value, d.vhead) - mg_dot(g, o + mg_at(d.o, p, s), d.vhead));
+            }
+            mg_spread(ak, d.head, ds, q + mg_at(d.q, p, from), d.q[1], count);
+            mg_spread(av, d.vhead, e, dout + mg_at(d.o, p, from), d.o[1], count);
+        }
+    for (int i = 0; i < MG_HEAD_EACH; i++) {
+        if (lane + 32 * i < d.head)
+            dk[mg_key_at(d.k, p, p.row) + lane + 32 * i] = ak[i];
+        if (lane + 32 * i < d.vhead)
+            dv[mg_key_at(d.v, p, p.row) + lane + 32 * i] = av[i];
+    }
+}
+
+#define MG_ATTENTION(name, T)                                                                      \
+    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS)                          \
+        mg_attention_##name(mg_attention_desc d, const T *q, const T *k, const T *v, T *o, T *lse) \
+    {                                                                                              \
+        mg_attend(d, q, k, v, o, lse);                                                             \
+    }                                                                                              \
+    MG_EXPORT(mg_attention_##name)                                                                 \
+    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS)                          \
+        mg_attention_dq_##name(mg_attention_desc d, const T *q, const T *k, const T *v,            \
+                               const T *o, const T *lse, const T *dout, T *dq)                     \
+    {                                                                                              \
+        mg_attend_dq(d, q, k, v, o, lse, dout, dq);                                                \
+    }                                                                                              \
+    MG_EXPORT(mg_attention_dq_##name)                                                              \
+    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS)                          \
+        mg_attention_dkv_##name(mg_attention_desc d, const T *q, const T *k, const T *v,           \
+                                const T *o, const T *lse, const T *dout, T *dk, T *dv)             \
+    {                                                                                              \
+        mg_attend_dkv(d, q, k, v, o, lse, dout, dk, dv);                                           \
+    }                                                                                              \
+    MG_EXPORT(mg_attention_dkv_##name)
+MG_ATTENTION(f32, float)
+MG_ATTENTION(f64, double)
+
+#endif

@@ -1,0 +1,113 @@
+/* xent.h - cross-entropy over rows of logits: a block a row. */
+#ifndef MG_CUDA_XENT_H
+#define MG_CUDA_XENT_H
+
+enum { MG_XENT_BLOCK = 256 };
+
+__device__ static inline float mg_exp(float x)
+{
+    return expf(x);
+}
+__device__ static inline double mg_exp(double x)
+{
+    return exp(x);
+}
+__device__ static inline float mg_log(float x)
+{
+    return logf(x);
+}
+__device__ static inline double mg_log(double x)
+{
+    return log(x);
+}
+
+__device__ static inline int mg_target(const mg_xent_desc &d, const int32_t *target, int64_t row)
+{
+    return target[row / d.target_inner * d.target_outer + row % d.target_inner];
+}
+
+/* log sum exp of the valid classes of a row; every thread gets it. */
+template <class T> __device__ static inline T mg_row_lse(const mg_xent_desc &d, const T *z)
+{
+    enum { B = MG_XENT_BLOCK };
+    T top = -(T)INFINITY, sum = 0;
+    for (int64_t c = threadIdx.x; c < d.valid; c += B)
+        top = mg_greater<T>()(top, z[c]);
+    top = mg_block_max<B>(top);
+    for (int64_t c = threadIdx.x; c < d.valid; c += B)
+        sum += mg_exp(z[c] - top);
+    return mg_log(mg_block_sum<B>(sum)) + top;
+}
+
+template <class T>
+__device__ static inline void mg_xent_forward(const mg_xent_desc &d, const T *z,
+                                              const int32_t *target, T *loss, T *lse)
+{
+    const int64_t row = blockIdx.x;
+    const T *mine = z + row * d.vocab, l = mg_row_lse(d, mine);
+    if (threadIdx.x == 0) {
+        loss[row] = l - mine[mg_target(d, target, row)];
+        if (lse)
+            lse[row] = l;
+    }
+}
+
+/* dz may be z: each thread reads an element before it writes it. */
+template <class T>
+__device__ static inline void mg_row_grad(const mg_xent_desc &d, const T *z, int target, T lse,
+                                          T dloss, T *dz)
+{
+    for (int64_t c = threadIdx.x; c < d.vocab; c += MG_XENT_BLOCK)
+        dz[c] = c < d.valid ? dloss * (mg_exp(z[c] - lse) - (c == target ? 1 : 0)) : (T)0;
+}
+
+template <class T>
+__device__ static inline void mg_xent_backward(const mg_xent_desc &d, const T *z,
+                                               const int32_t *target, const T *lse, const T *dloss,
+                                               T *dz)
+{
+    const int64_t row = blockIdx.x;
+    mg_row_grad(d, z + row * d.vocab, mg_target(d, target, row), lse[row],
+                dloss[row * d.dloss_stride], dz + row * d.vocab);
+}
+
+/* The head's rows [first, first + gridDim.x): loss, and if dloss is not NULL the logits become
+ * their own gradients. z holds these rows alone. */
+template <class T>
+__device__ static inline void mg_xent_both(const mg_xent_desc &d, int64_t first, T *z,
+                                           const int32_t *target, const T *dloss, T *loss)
+{
+    const int64_t row = first + blockIdx.x;
+    T *mine = z + (int64_t)blockIdx.x * d.vocab;
+    const int t = mg_target(d, target, row);
+    const T l = mg_row_lse(d, mine);
+    if (threadIdx.x == 0)
+        loss[row] = l - mine[t];
+    __syncthreads(); /* the target's logit is read before it is overwritten */
+    if (dloss)
+        mg_row_grad(d, mine, t, l, dloss[row * d.dloss_stride], mine);
+}
+
+#define MG_XENT(name, T)                                                                           \
+    extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK)                                    \
+        mg_xent_##name(mg_xent_desc d, const T *z, const int32_t *target, T *loss, T *lse)         \
+    {                                                                                              \
+        mg_xent_forward(d, z, target, loss, lse);                                                  \
+    }                                                                                              \
+    MG_EXPORT(mg_xent_##name)                                                                      \
+    extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK) mg_xent_grad_##name(               \
+        mg_xent_desc d, const T *z, const int32_t *target, const T *lse, const T *dloss, T *dz)    \
+    {                                                                                              \
+        mg_xent_backward(d, z, target, lse, dloss, dz);                                            \
+    }                                                                                              \
+    MG_EXPORT(mg_xent_grad_##name)                                                                 \
+    extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK) mg_head_rows_##name(               \
+        mg_xent_desc d, int64_t first, T *z, const int32_t *target, const T *dloss, T *loss)       \
+    {                                                                                              \
+        mg_xent_both(d, first, z, target, dloss, loss);                                            \
+    }                                                                                              \
+    MG_EXPORT(mg_head_rows_##name)
+MG_XENT(f32, float)
+MG_XENT(f64, double)
+
+#endif

@@ -1,0 +1,267 @@
+/* calls.c - what emitted code calls (abi.h), as launches in the stream. Nothing waits but the
+ * guard. */
+#include "runtime/cuda/cuda.h"
+
+#include <math.h>
+
+enum {
+    BLOCK = 256,
+    XENT_BLOCK = 256,
+    SCATTER_BLOCK = 128,
+    ATTENTION_WARPS = 4,
+    GRID_MOST = 1 << 20
+};
+
+static void launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, void **args)
+{
+    dim3 grid = {(unsigned)x, (unsigned)y, 1}, threads = {(unsigned)block, 1, 1};
+    if (x > 0 && y > 0)
+        rt_cuda_must(cudaLaunchKernel(kernel, grid, threads, args, 0, r->cuda->stream),
+                     r->program->actions[r->action].name);
+}
+
+void rt_cuda_call(mg_run *r, int fixed, int64_t x, int64_t y, int block, void **args)
+{
+    launch(r, r->cuda->fixed[fixed], x, y, block, args);
+}
+
+void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p)
+{
+    const mg_cuda_kernel *k = &r->program->cuda_kernels[kernel];
+    void *args[256];
+    mg_begin(r, action);
+    for (int i = 0; i < k->npointers; i++)
+        args[i] = (void *)&p[k->pointer[i]];
+    launch(r, r->cuda->kernel[kernel], k->grid_x, k->grid_y, k->block, args);
+    mg_end(r, action);
+    rt_watch_outputs(r, action, p);
+}
+
+static int is_f64(mg_dtype t)
+{
+    return t == MG_F64;
+}
+
+static int64_t blocks_for(int64_t elements, int block)
+{
+    int64_t n = (elements + block - 1) / block;
+    return n < GRID_MOST ? n : GRID_MOST;
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+void mg_zero(mg_run *r, int action, void *p, int64_t bytes)
+{
+    mg_begin(r, action);
+    rt_cuda_must(cudaMemsetAsync(p, 0, (size_t)bytes, r->cuda->stream), "clearing");
+    mg_end(r, action);
+}
+
+void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes)
+{
+    mg_begin(r, action);
+    rt_cuda_must(
+        cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, r->cuda->stream),
+        "copying");
+    mg_end(r, action);
+}
+
+bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
+{
+    double l = rt_get_f64(r, (const char *)loss - r->arena);
+    double n = norm ? rt_get_f64(r, (const char *)norm - r->arena) : 0;
+    if (isfinite(l) && isfinite(n))
+        return !rt_spike(r, l, n);
+    r->guard = (rt_guard){true, action, l, n};
+    return false;
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
+               const int32_t *index, void *y)
+{
+    int64_t width = mg_dtype_bytes(d->dtype), n = d->indices * d->outer * d->inner;
+    int kernel = width == 8 ? FIXED_gather_8 : width == 4 ? FIXED_gather_4 : FIXED_gather_1;
+    if (width == 2)
+        rt_die(RT_FAILED, "a gather of numbers of two bytes is not built");
+    mg_begin(r, action);
+    rt_cuda_call(r, kernel, blocks_for(n, BLOCK), 1, BLOCK,
+                 (void *[]){(void *)d, &table, &index, &y});
+    mg_end(r, action);
+    if (d->dtype == MG_F32 || d->dtype == MG_F64)
+        mg_output(r, action, y, n, d->dtype);
+}
+
+void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
+                    const int32_t *index, void *dtable)
+{
+    int64_t n = d->outer * d->n * d->inner;
+    mg_begin(r, action);
+    if (!d->accumulate)
+        rt_cuda_must(
+            cudaMemsetAsync(dtable, 0, (size_t)(n * mg_dtype_bytes(d->dtype)), r->cuda->stream),
+            "clearing a table");
+    rt_cuda_call(r, FIXED_scatter_add + is_f64(d->dtype), d->indices, d->outer, SCATTER_BLOCK,
+                 (void *[]){(void *)d, &dy, &index, &dtable});
+    mg_end(r, action);
+    mg_output(r, action, dtable, n, d->dtype);
+}
+
+void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
+               const int64_t *step, const int32_t *slot, void *out)
+{
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_random + is_f64(d->dtype), blocks_for(d->elements, BLOCK), 1, BLOCK,
+                 (void *[]){(void *)d, &seed, &step, &slot, &out});
+    mg_end(r, action);
+    mg_output(r, action, out, d->elements, d->dtype);
+}
+
+/* ---- cross-entropy ------------------------------------------------------------------------ */
+
+void mg_xent(mg_run *r, int action, const mg_xent_desc *d, const void *z, const int32_t *target,
+             void *loss, void *lse)
+{
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_xent + is_f64(d->dtype), d->rows, 1, XENT_BLOCK,
+                 (void *[]){(void *)d, &z, &target, &loss, &lse});
+    mg_end(r, action);
+    mg_output(r, action, loss, d->rows, d->dtype);
+}
+
+void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
+                  const int32_t *target, const void *lse, const void *dloss, void *dz)
+{
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_xent_grad + is_f64(d->dtype), d->rows, 1, XENT_BLOCK,
+                 (void *[]){(void *)d, &z, &target, &lse, &dloss, &dz});
+    mg_end(r, action);
+    mg_output(r, action, dz, d->rows * d->vocab, d->dtype);
+}
+
+/* ---- products ----------------------------------------------------------------------------- */
+
+void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c)
+{
+    mg_begin(r, action);
+    rt_product(r, d, a, b, c);
+    mg_end(r, action);
+    for (int64_t i = 0; i < d->batch && (r->watch & RT_WATCH_VALUES); i++)
+        for (int64_t row = 0; row < d->m; row++)
+            rt_check_output(r, action,
+                            (char *)c + (i * d->sc + row * d->ldc) * mg_dtype_bytes(d->dtype), d->n,
+                            d->dtype);
+}
+
+/* One chunk of rows of the head: logits, their losses and gradients, the gradients of x and w. */
+static void head_rows(mg_run *r, const mg_head_desc *d, int64_t row, int64_t rows, const char *x,
+                      const void *w, const int32_t *target, const void *dloss, void *loss, char *dx,
+                      void *dw, void *z)
+{
+    const mg_dtype t = d->xent.dtype;
+    const int64_t hidden = d->hidden, vocab = d->xent.vocab, ldw = d->w_by_vocab ? hidden : vocab;
+    mg_gemm_desc g = {.dtype = t,
+                      .tb = d->w_by_vocab,
+                      .m = rows,
+                      .n = vocab,
+                      .k = hidden,
+                      .lda = hidden,
+                      .ldb = ldw,
+                      .ldc = vocab,
+                      .alpha = 1,
+                      .batch = 1};
+    rt_product(r, &g, x, w, z);
+    rt_cuda_call(r, FIXED_head_rows + is_f64(t), rows, 1, XENT_BLOCK,
+                 (void *[]){(void *)&d->xent, &row, &z, &target, &dloss, &loss});
+    if (!dx)
+        return;
+    g = (mg_gemm_desc){.dtype = t,
+                       .tb = !d->w_by_vocab,
+                       .m = rows,
+                       .n = hidden,
+                       .k = vocab,
+                       .lda = vocab,
+                       .ldb = ldw,
+                       .ldc = hidden,
+                       .alpha = 1,
+                       .batch = 1};
+    rt_product(r, &g, z, w, dx);
+    bool add = row > 0 || d->dw_accumulate;
+    g = (mg_gemm_desc){.dtype = t,
+                       .ta = true,
+                       .m = hidden,
+                       .n = vocab,
+                       .k = rows,
+                       .lda = hidden,
+                       .ldb = vocab,
+                       .ldc = vocab,
+                       .alpha = 1,
+                       .beta = add,
+                       .batch = 1};
+    if (d->w_by_vocab) {
+        g.m = g.lda = vocab;
+        g.n = g.ldb = g.ldc = hidden;
+    }
+    rt_product(r, &g, d->w_by_vocab ? z : x, d->w_by_vocab ? (const void *)x : z, dw);
+}
+
+void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,
+             const int32_t *target, const void *dloss, void *loss, void *dx, void *dw, void *work)
+{
+    const int64_t row_bytes = d->hidden * mg_dtype_bytes(d->xent.dtype);
+    const void *scale = dx ? dloss : NULL;
+    mg_begin(r, action);
+    for (int64_t row = 0; row < d->xent.rows; row += d->chunk) {
+        int64_t rows = d->xent.rows - row < d->chunk ? d->xent.rows - row : d->chunk;
+        head_rows(r, d, row, rows, (const char *)x + row * row_bytes, w, target, scale, loss,
+                  dx ? (char *)dx + row * row_bytes : NULL, dw, work);
+    }
+    mg_end(r, action);
+    mg_output(r, action, loss, d->xent.rows, d->xent.dtype);
+    if (dx) {
+        mg_output(r, action, dx, d->xent.rows * d->hidden, d->xent.dtype);
+        mg_output(r, action, dw, d->hidden * d->xent.vocab, d->xent.dtype);
+    }
+}
+
+/* ---- attention ---------------------------------------------------------------------------- */
+
+static int64_t warps(int64_t n)
+{
+    return (n + ATTENTION_WARPS - 1) / ATTENTION_WARPS;
+}
+
+static void check_head(const mg_attention_desc *d)
+{
+    enum { HEAD_MOST = 256 };
+    if (d->head > HEAD_MOST || d->vhead > HEAD_MOST)
+        rt_die(RT_FAILED, "attention with a head of %lld is not built; %d is the most",
+               (long long)(d->head > d->vhead ? d->head : d->vhead), HEAD_MOST);
+}
+
+void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
+                  const void *v, void *o, void *lse)
+{
+    check_head(d);
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_attention + is_f64(d->dtype),
+                 warps(d->batch * d->kv * d->group * d->queries), 1, 32 * ATTENTION_WARPS,
+                 (void *[]){(void *)d, &q, &k, &v, &o, &lse});
+    mg_end(r, action);
+}
+
+void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                       const void *k, const void *v, const void *o, const void *lse,
+                       const void *dout, void *dq, void *dk, void *dv)
+{
+    check_head(d);
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_attention_dq + is_f64(d->dtype),
+                 warps(d->batch * d->kv * d->group * d->queries), 1, 32 * ATTENTION_WARPS,
+                 (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dq});
+    rt_cuda_call(r, FIXED_attention_dkv + is_f64(d->dtype), warps(d->batch * d->kv * d->keys), 1,
+                 32 * ATTENTION_WARPS,
+                 (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dk, &dv});
+    mg_end(r, action);
+}

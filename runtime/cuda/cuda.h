@@ -1,0 +1,52 @@
+/* cuda.h - private to runtime/cuda: one GPU as the device of a run.
+ *
+ * All that a program does on the device goes through one stream, in the order of the plan; the host
+ * waits where it reads a result. Nothing is managed memory. */
+#ifndef MG_RUNTIME_CUDA_H
+#define MG_RUNTIME_CUDA_H
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include "runtime/run.h"
+
+typedef struct rt_products
+    rt_products; /* products.c: descriptions that were met, and how to run them */
+
+typedef struct rt_cuda {
+    cudaStream_t stream;
+    cudaLibrary_t library;
+    const void **kernel; /* generated ones, by number */
+    const void **fixed;  /* of kernels/cuda/library.h, by number */
+    rt_products *products;
+    char *staging; /* pinned; of the tensor that is open */
+    int64_t staging_bytes;
+    char name[256];
+} rt_cuda;
+
+/* Ends the program with what failed unless e is success. */
+void rt_cuda_must(cudaError_t e, const char *what);
+
+/* The kernels of kernels/cuda/library.h; float and double follow each other. */
+typedef enum rt_fixed {
+    FIXED_gather_1,
+    FIXED_gather_4,
+    FIXED_gather_8,
+    FIXED_scatter_add,
+    FIXED_random = FIXED_scatter_add + 2,
+    FIXED_xent = FIXED_random + 2,
+    FIXED_xent_grad = FIXED_xent + 2,
+    FIXED_head_rows = FIXED_xent_grad + 2,
+    FIXED_attention = FIXED_head_rows + 2,
+    FIXED_attention_dq = FIXED_attention + 2,
+    FIXED_attention_dkv = FIXED_attention_dq + 2,
+    FIXED_count = FIXED_attention_dkv + 2
+} rt_fixed;
+void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
+
+/* products.c: C = alpha op(A) op(B) + beta C in the stream, as mg_gemm_desc has it. */
+rt_products *rt_products_new(void);
+void rt_products_free(rt_products *p);
+void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c);
+
+#endif

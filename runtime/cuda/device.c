@@ -1,0 +1,184 @@
+/* device.c - the GPU, its memory, and the host's way to it. */
+#include "runtime/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void rt_cuda_must(cudaError_t e, const char *what)
+{
+    if (e != cudaSuccess)
+        rt_die(RT_FAILED, "CUDA: %s: %s (%s)", what, cudaGetErrorString(e), cudaGetErrorName(e));
+}
+
+/* ---- kernels ------------------------------------------------------------------------------ */
+
+static const void *kernel_of(rt_cuda *c, const char *name)
+{
+    cudaKernel_t k;
+    rt_cuda_must(cudaLibraryGetKernel(&k, c->library, name), name);
+    return (const void *)k;
+}
+
+static void load_kernels(mg_run *r)
+{
+    static const char *const names[] = {
+        "mg_gather_1",         "mg_gather_4",          "mg_gather_8",         "mg_scatter_add_f32",
+        "mg_scatter_add_f64",  "mg_random_f32",        "mg_random_f64",       "mg_xent_f32",
+        "mg_xent_f64",         "mg_xent_grad_f32",     "mg_xent_grad_f64",    "mg_head_rows_f32",
+        "mg_head_rows_f64",    "mg_attention_f32",     "mg_attention_f64",    "mg_attention_dq_f32",
+        "mg_attention_dq_f64", "mg_attention_dkv_f32", "mg_attention_dkv_f64"};
+    _Static_assert(sizeof names / sizeof *names == FIXED_count, "one name for each");
+    const mg_program *p = r->program;
+    rt_cuda *c = r->cuda;
+    rt_cuda_must(cudaLibraryLoadData(&c->library, p->cuda_image, NULL, NULL, 0, NULL, NULL, 0),
+                 "loading the kernels");
+    c->kernel = rt_alloc((size_t)p->ncuda_kernels + 1, sizeof *c->kernel);
+    c->fixed = rt_alloc(FIXED_count, sizeof *c->fixed);
+    for (int i = 0; i < p->ncuda_kernels; i++)
+        c->kernel[i] = kernel_of(c, p->cuda_kernels[i].name);
+    for (int i = 0; i < FIXED_count; i++)
+        c->fixed[i] = kernel_of(c, names[i]);
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+/* NULL, or why there is no GPU to run on. */
+static const char *no_device(void)
+{
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e == cudaSuccess && n > 0)
+        return NULL;
+    return e == cudaErrorInsufficientDriver ? "there is no NVIDIA driver, or it is too old"
+           : e == cudaSuccess               ? "there is no GPU"
+                                            : cudaGetErrorString(e);
+}
+
+void rt_device_open(mg_run *r)
+{
+    const char *why = no_device();
+    struct cudaDeviceProp p;
+    if (why)
+        rt_die(RT_NO_DEVICE, "%s was compiled for a GPU: %s", r->program->name, why);
+    rt_cuda *c = r->cuda = rt_alloc(1, sizeof *c);
+    rt_cuda_must(cudaSetDevice(0), "choosing the first GPU");
+    rt_cuda_must(cudaGetDeviceProperties(&p, 0), "asking what it is");
+    snprintf(c->name, sizeof c->name, "%s", p.name);
+    rt_cuda_must(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "making a stream");
+    load_kernels(r);
+    c->products = rt_products_new();
+}
+
+void rt_device_wait(mg_run *r)
+{
+    rt_cuda_must(cudaStreamSynchronize(r->cuda->stream), "waiting");
+}
+
+void rt_device_close(mg_run *r)
+{
+    rt_cuda *c = r->cuda;
+    if (!c)
+        return;
+    rt_products_free(c->products);
+    if (r->arena)
+        cudaFree(r->arena);
+    if (c->staging)
+        cudaFreeHost(c->staging);
+    cudaStreamDestroy(c->stream);
+    cudaLibraryUnload(c->library);
+    free(c->kernel);
+    free(c->fixed);
+    free(c);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+rt_memory rt_memory_plan(const mg_program *p, int threads)
+{
+    (void)threads;
+    rt_memory m = {.arena = p->arena_bytes, .total = p->arena_bytes, .available = -1};
+    size_t available, total;
+    m.limit = "unknown";
+    if (!no_device() && cudaMemGetInfo(&available, &total) == cudaSuccess) {
+        m.available = (int64_t)available;
+        m.limit = "free memory of the GPU";
+    }
+    return m;
+}
+
+void rt_arena_map(mg_run *r)
+{
+    rt_memory m = rt_memory_plan(r->program, r->threads);
+    void *p;
+    if (m.available >= 0 && m.total > m.available)
+        rt_die(RT_FAILED,
+               "this program needs %" PRId64 " bytes (%s) of the memory of %s, where %" PRId64
+               " (%s) are free",
+               m.total, rt_bytes_text((double)m.total).text, r->cuda->name, m.available,
+               rt_bytes_text((double)m.available).text);
+    rt_cuda_must(cudaMalloc(&p, (size_t)m.arena), "the arena");
+    r->arena = p;
+    rt_cuda_must(cudaMemsetAsync(p, 0, (size_t)r->program->persistent_bytes, r->cuda->stream),
+                 "clearing parameters and state");
+}
+
+void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
+{
+    rt_cuda_must(cudaMemcpyAsync(r->arena + offset, from, (size_t)bytes, cudaMemcpyHostToDevice,
+                                 r->cuda->stream),
+                 "a copy to the GPU");
+}
+
+void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)
+{
+    rt_cuda_must(cudaMemcpyAsync(to, r->arena + offset, (size_t)bytes, cudaMemcpyDeviceToHost,
+                                 r->cuda->stream),
+                 "a copy from the GPU");
+    rt_cuda_must(cudaStreamSynchronize(r->cuda->stream), "a copy from the GPU");
+}
+
+double rt_get_f64(const mg_run *r, int64_t offset)
+{
+    double x;
+    rt_get(r, offset, &x, sizeof x);
+    return x;
+}
+
+/* The first stored element of an external tensor in the arena, and how far it goes. */
+static int64_t stored_bytes(const rt_external *x, int64_t *offset)
+{
+    int64_t width = mg_dtype_bytes(x->tensor->dtype), span = 1;
+    for (int i = 0; i < x->ndims; i++)
+        span += (x->dim[i] - 1) * x->stride[i];
+    *offset = x->tensor->offset + x->offset * width;
+    return span * width;
+}
+
+char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
+{
+    rt_cuda *c = r->cuda;
+    int64_t offset, bytes = stored_bytes(x, &offset);
+    void *p;
+    if (bytes > c->staging_bytes) {
+        if (c->staging)
+            cudaFreeHost(c->staging);
+        rt_cuda_must(cudaMallocHost(&p, (size_t)bytes), "memory to stage a tensor");
+        c->staging = p;
+        c->staging_bytes = bytes;
+    }
+    if (read)
+        rt_get(r, offset, c->staging, bytes);
+    else
+        memset(c->staging, 0, (size_t)bytes); /* its padding */
+    return c->staging;
+}
+
+void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
+{
+    int64_t offset, bytes = stored_bytes(x, &offset);
+    if (!changed)
+        return;
+    rt_put(r, offset, r->cuda->staging, bytes);
+    rt_device_wait(r); /* the next tensor uses the same memory */
+}

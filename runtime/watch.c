@@ -1,0 +1,47 @@
+/* watch.c - what emitted code and kernels call around each action (abi.h), whatever the device.
+ * Where nobody watches, an action costs one test before and one after. */
+#include "runtime/run.h"
+
+char *mg_arena(mg_run *r)
+{
+    return r->arena;
+}
+
+int mg_threads(const mg_run *r)
+{
+    return r->threads;
+}
+
+void mg_begin(mg_run *r, int action)
+{
+    r->action = action;
+    if (r->watch & RT_WATCH_VALUES) {
+        r->check.calls[action]++;
+        r->check.outputs = 0;
+    }
+    if (r->watch & RT_WATCH_TIME) {
+        rt_device_wait(r);
+        rt_trace_begin(r->trace, action);
+    }
+}
+
+void mg_end(mg_run *r, int action)
+{
+    if (r->watch & RT_WATCH_TIME) {
+        rt_device_wait(r);
+        rt_trace_end(r->trace, action);
+    }
+}
+
+void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t)
+{
+    if (r->watch & RT_WATCH_VALUES)
+        rt_check_output(r, action, p, elements, t);
+}
+
+void rt_watch_outputs(mg_run *r, int action, void *const *p)
+{
+    const mg_action *a = &r->program->actions[action];
+    for (int i = 0; i < a->nout && (r->watch & RT_WATCH_VALUES); i++)
+        rt_check_output(r, action, p[a->out[i].arg], a->out[i].elements, a->out[i].dtype);
+}

@@ -1,0 +1,153 @@
+/* blas.cc - cuBLASLt of the shim: columns first, summed in double. */
+#include "tests/cuda_shim/include/cublasLt.h"
+#include "tests/cuda_shim/stream.h"
+
+#include <string.h>
+
+struct ShimMatmul {
+    cublasOperation_t a, b;
+};
+struct ShimLayout {
+    cudaDataType_t type;
+    int64_t rows, columns, ld;
+    int32_t batch;
+    int64_t stride;
+};
+struct ShimPreference {
+    size_t workspace;
+};
+
+size_t cublasLtGetVersion(void)
+{
+    return 0;
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
+{
+    *h = NULL;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t)
+{
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t, cudaDataType_t)
+{
+    *d = new ShimMatmul{CUBLAS_OP_N, CUBLAS_OP_N};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)
+{
+    delete d;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
+                                              cublasLtMatmulDescAttributes_t a, const void *v,
+                                              size_t n)
+{
+    if (n != sizeof(cublasOperation_t))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(a == CUBLASLT_MATMUL_DESC_TRANSA ? &d->a : &d->b, v, n);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType_t t,
+                                          uint64_t rows, uint64_t columns, int64_t ld)
+{
+    if (ld < (int64_t)rows)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    *l = new ShimLayout{t, (int64_t)rows, (int64_t)columns, ld, 1, 0};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
+{
+    delete l;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
+                                                cublasLtMatrixLayoutAttribute_t a, const void *v,
+                                                size_t n)
+{
+    bool count = a == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
+    if (n != (count ? sizeof l->batch : sizeof l->stride))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(count ? (void *)&l->batch : &l->stride, v, n);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
+{
+    *p = new ShimPreference{0};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
+{
+    delete p;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
+                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    const void *v, size_t n)
+{
+    memcpy(&p->workspace, v, n < sizeof p->workspace ? n : sizeof p->workspace);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t *r, int *found)
+{
+    int64_t m = d->a == CUBLAS_OP_N ? a->rows : a->columns, k = d->a == CUBLAS_OP_N ? a->columns : a->rows;
+    int64_t n = d->b == CUBLAS_OP_N ? b->columns : b->rows, l = d->b == CUBLAS_OP_N ? b->rows : b->columns;
+    *found = m == c->rows && n == c->columns && k == l && a->batch == c->batch && b->batch == c->batch;
+    memset(r, 0, sizeof *r);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+template <class T>
+static void product(ShimMatmul d, ShimLayout a, ShimLayout b, ShimLayout c, double alpha, double beta,
+                    const T *pa, const T *pb, T *pc)
+{
+    const bool ta = d.a == CUBLAS_OP_T, tb = d.b == CUBLAS_OP_T;
+    const int64_t k = ta ? a.rows : a.columns;
+    for (int64_t i = 0; i < c.batch; i++, pa += a.stride, pb += b.stride, pc += c.stride)
+        for (int64_t col = 0; col < c.columns; col++)
+            for (int64_t row = 0; row < c.rows; row++) {
+                double sum = 0;
+                for (int64_t x = 0; x < k; x++)
+                    sum += (double)pa[ta ? x + row * a.ld : row + x * a.ld] *
+                           (double)pb[tb ? col + x * b.ld : x + col * b.ld];
+                T *to = &pc[row + col * c.ld];
+                *to = (T)(alpha * sum + (beta != 0 ? beta * (double)*to : 0));
+            }
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t la, const void *b,
+                              cublasLtMatrixLayout_t lb, const void *beta, const void *,
+                              cublasLtMatrixLayout_t, void *to, cublasLtMatrixLayout_t lto,
+                              const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t s)
+{
+    ShimMatmul op = *d;
+    ShimLayout A = *la, B = *lb, C = *lto;
+    bool wide = A.type == CUDA_R_64F;
+    double x = wide ? *(const double *)alpha : (double)*(const float *)alpha;
+    double y = wide ? *(const double *)beta : (double)*(const float *)beta;
+    shim_later(s, [=] {
+        if (wide)
+            product(op, A, B, C, x, y, (const double *)a, (const double *)b, (double *)to);
+        else
+            product(op, A, B, C, x, y, (const float *)a, (const float *)b, (float *)to);
+    });
+    return CUBLAS_STATUS_SUCCESS;
+}

@@ -1,0 +1,69 @@
+/* cuda_runtime_api.h - the shim's: what runtime/cuda calls of the CUDA runtime, under its names.
+ * Device memory is memory of the host, filled with 0xff when it is allocated. What is put into a
+ * stream is done when somebody waits for it, not before. */
+#ifndef SHIM_CUDA_RUNTIME_API_H
+#define SHIM_CUDA_RUNTIME_API_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cudaError {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorSymbolNotFound = 500
+} cudaError_t;
+
+enum cudaMemcpyKind {
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice
+};
+enum { cudaStreamNonBlocking = 1 };
+
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUlib_st *cudaLibrary_t;
+typedef const struct ShimKernel *cudaKernel_t;
+typedef struct dim3 {
+    unsigned x, y, z;
+} dim3;
+struct cudaDeviceProp {
+    char name[256];
+};
+enum cudaJitOption { SHIM_JIT };
+enum cudaLibraryOption { SHIM_LIBRARY };
+
+const char *cudaGetErrorString(cudaError_t e);
+const char *cudaGetErrorName(cudaError_t e);
+cudaError_t cudaGetDeviceCount(int *n);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device);
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
+cudaError_t cudaMalloc(void **p, size_t bytes);
+cudaError_t cudaFree(void *p);
+cudaError_t cudaMallocHost(void **p, size_t bytes);
+cudaError_t cudaFreeHost(void *p);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t s);
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags);
+cudaError_t cudaStreamSynchronize(cudaStream_t s);
+cudaError_t cudaStreamDestroy(cudaStream_t s);
+cudaError_t cudaLibraryLoadData(cudaLibrary_t *l, const void *image, enum cudaJitOption *jit,
+                                void **jit_values, unsigned njit, enum cudaLibraryOption *option,
+                                void **values, unsigned n);
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *k, cudaLibrary_t l, const char *name);
+cudaError_t cudaLibraryUnload(cudaLibrary_t l);
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
+                             cudaStream_t s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,118 @@
+"""Programs for GPUs, run by the shim (tests/cuda_shim): they follow the processor's losses, and what one saves
+the other goes on from. The sample of seeds turns with the commit; MGC_FULL=1 takes 20 of them."""
+
+import os
+import shutil
+import struct
+
+import mgctest
+from mgctest import TINY
+
+SHIM = os.path.join(mgctest.SOURCE, "tests/cuda_shim")
+LIBRARIES = [os.path.join(mgctest.BUILD, "shim", name) for name in ("libmgrt_shim.a", "libcuda_shim.a")]
+FULL = os.environ.get("MGC_FULL")
+TURN = int(os.environ.get("MGC_TURN", "0"))
+SEEDS = range(20) if FULL else (2 * TURN, 2 * TURN + 1)
+PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
+GPT2 = os.path.join(PARITY, "gpt2_small.mg")
+LLAMA = os.path.join(PARITY, "llama_small.mg")
+MLP = os.path.join(PARITY, "mlp_small.mg")
+
+
+class Cuda(mgctest.Case):
+    def both(self, path, *options):
+        """The programs ./cpu and ./gpu of a model."""
+        self.compiles(path, *options, "-o", "cpu")
+        self.compiles(path, *options, "--device", "h200", "--emit=c", "-o", "program.c")
+        self.compiles(path, *options, "--device", "h200", "--emit=cuda", "-o", "kernels.cu")
+        self.write("image.c", "const unsigned char mg_cuda_image[1];")
+        root = mgctest.SOURCE
+        for argv in (("c++", "-std=c++17", "-O1", "-DMG_SHIM", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-include",
+                      SHIM + "/cuda_shim.h", "-I" + root, f"-I{root}/kernels/cuda", f"-I{root}/runtime", "-x", "c++", "-c",
+                      "kernels.cu", "-o", "kernels.o"),
+                     ("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", f"-I{root}/runtime", "-c", "program.c", "image.c"),
+                     ("c++", "program.o", "image.o", "kernels.o", "-o", "gpu", *LIBRARIES, "-lm", "-lpthread", "-ldl")):
+            r = self.run_program(*argv)
+            self.assertEqual(r.returncode, 0, r.stderr.decode(errors="replace")[-4000:])
+
+    def losses(self, program, *argv, seed=1):
+        out = f"run{len(os.listdir(self.dir))}"
+        self.trains(program, "--data", "text1.txt", "--out", out, *argv, env={"SHIM_SEED": str(seed)}, timeout=600)
+        return [(l["loss"], l["grad_norm"]) for l in self.metrics(out) if "loss" in l]
+
+    def follows(self, path, *options, steps=20):
+        self.both(path, *options)
+        self.text(6000)
+        want = self.losses("./cpu", "--steps", steps)
+        got = [self.losses("./gpu", "--steps", steps, seed=seed) for seed in SEEDS]
+        self.assertEqual(len(want), steps)
+        for run in got:
+            self.assertEqual(run, got[0])  # no order of blocks and warps shows
+            for (a, n), (b, k) in zip(want, run, strict=True):
+                self.assertLess(abs(a - b), 2e-4 * abs(a))
+                self.assertLess(abs(n - k), 1e-2 * abs(n))
+
+    def test_llama(self):
+        self.follows(LLAMA)
+
+    def test_gpt2(self):
+        self.follows(GPT2)
+
+    def test_mlp(self):
+        self.follows(MLP)
+
+    def test_f64_dropout_and_microbatches(self):
+        self.write("m.mg", TINY.replace("tanh(embed[tokens])", "dropout(tanh(embed[tokens]), p = 0.1)")
+                   .replace("precision f32", "precision f64").replace("microbatch 4", "microbatch 2"))
+        self.follows("m.mg")
+
+    def test_checkpoints_are_the_same(self):
+        """What the GPU saves the processor goes on from, and the other way; both sample the same text."""
+        self.write("m.mg", TINY)
+        self.both("m.mg")
+        self.text(3000)
+        for first, second in (("./cpu", "./gpu"), ("./gpu", "./cpu")):
+            out = "run" + first[2:]
+            self.trains(first, "--data", "text1.txt", "--steps", 6, "--out", out)
+            self.trains(second, "--data", "text1.txt", "--steps", 12, "--out", out, "--resume")
+        a, b = (self.read(f"{run}/ckpt/step-00000012/model.safetensors") for run in ("runcpu", "rungpu"))
+        size, = struct.unpack_from("<Q", a)
+        self.assertEqual(a[:8 + size], b[:8 + size])
+        x, y = (struct.unpack(f"<{(len(d) - 8 - size) // 4}f", d[8 + size:]) for d in (a, b))
+        self.assertLess(max(abs(p - q) for p, q in zip(x, y, strict=True)), 1e-4)
+        texts = [self.trains(p, "--resume=runcpu/ckpt/step-00000012", "--sample", 12, "--temperature", 0).out
+                 for p in ("./cpu", "./gpu")]
+        self.assertEqual(texts[0], texts[1])
+
+    def test_tools(self):
+        self.write("m.mg", TINY)
+        self.both("m.mg")
+        self.text(3000)
+        r = self.trains("./gpu", "--data", "text1.txt", "--val-fraction", 0.2, "--steps", 3, "--trace", "2:3", "--out", "r")
+        self.assertTrue(os.path.exists(self.path("r/trace.json")))
+        self.assertIn("val", r.out)
+        self.assertIn("cuBLASLt", self.trains("./gpu", "--info").out)
+        r = self.trains("./gpu", "--data", "text1.txt", "--steps", 3, "--out", "none", env={"SHIM_NO_GPU": "1"}, code=77)
+        self.assertEqual(r.err.count("\n"), 1)
+        self.assertIn("was compiled for a GPU", r.err)
+        self.assertFalse(os.path.exists(self.path("none")))
+        self.write("hot.mg", TINY.replace("cosine(peak = 1e-2, warmup = 5, steps = 50, floor = 1e-3)", "1e38")
+                   .replace("    clip      1.0\n", "").replace("decay = 0.1 where rank >= 2", "decay = 0"))
+        self.both("hot.mg")
+        r = self.trains("./gpu", "--data", "text1.txt", "--steps", 9, "--out", "h", code=1)
+        self.assertIn("already held", r.err)
+
+    def test_links(self):
+        """With a CUDA Toolkit at hand the program is made, and says in a line that there is no GPU."""
+        nvcc = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/nvcc")
+        if not (shutil.which("nvcc") or os.path.exists(nvcc)):
+            self.skipTest("no nvcc")
+        self.write("m.mg", TINY)
+        self.compiles("m.mg", "--device", "h200", "-o", "train")
+        self.text(3000)
+        r = self.run_program("./train", "--data", "text1.txt", "--out", "r", "--steps", 2)
+        self.assertIn(r.returncode, (0, 77), r.stderr)
+
+
+if __name__ == "__main__":
+    mgctest.main()
