@@ -442,7 +442,7 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
     g.reduced = NEW_ARRAY(a, const char *, m->values.n);
     g.stage = NEW_ARRAY(a, int, m->values.n);
     g.index = small(&g) ? "int" : "int64_t";
-    fprintf(out, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", g.launch.block, name);
+    fprintf(out, "extern \"C\" __global__ void __launch_bounds__(%d, 1) %s(", g.launch.block, name);
     for (int i = 0; i < n; i++)
         fprintf(out, "%s%s%s *__restrict__ p%d", i ? ", " : "",
                 written(k, pointer[i]) ? "" : "const ",

@@ -155,20 +155,20 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T 
 }
 
 #define MG_ATTENTION(name, T)                                                                      \
-    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS)                          \
+    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
         mg_attention_##name(mg_attention_desc d, const T *q, const T *k, const T *v, T *o, T *lse) \
     {                                                                                              \
         mg_attend(d, q, k, v, o, lse);                                                             \
     }                                                                                              \
     MG_EXPORT(mg_attention_##name)                                                                 \
-    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS)                          \
+    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
         mg_attention_dq_##name(mg_attention_desc d, const T *q, const T *k, const T *v,            \
                                const T *o, const T *lse, const T *dout, T *dq)                     \
     {                                                                                              \
         mg_attend_dq(d, q, k, v, o, lse, dout, dq);                                                \
     }                                                                                              \
     MG_EXPORT(mg_attention_dq_##name)                                                              \
-    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS)                          \
+    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
         mg_attention_dkv_##name(mg_attention_desc d, const T *q, const T *k, const T *v,           \
                                 const T *o, const T *lse, const T *dout, T *dk, T *dv)             \
     {                                                                                              \

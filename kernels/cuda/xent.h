@@ -89,19 +89,19 @@ __device__ static inline void mg_xent_both(const mg_xent_desc &d, int64_t first,
 }
 
 #define MG_XENT(name, T)                                                                           \
-    extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK)                                    \
+    extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK, 1)                                 \
         mg_xent_##name(mg_xent_desc d, const T *z, const int32_t *target, T *loss, T *lse)         \
     {                                                                                              \
         mg_xent_forward(d, z, target, loss, lse);                                                  \
     }                                                                                              \
     MG_EXPORT(mg_xent_##name)                                                                      \
-    extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK) mg_xent_grad_##name(               \
+    extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK, 1) mg_xent_grad_##name(            \
         mg_xent_desc d, const T *z, const int32_t *target, const T *lse, const T *dloss, T *dz)    \
     {                                                                                              \
         mg_xent_backward(d, z, target, lse, dloss, dz);                                            \
     }                                                                                              \
     MG_EXPORT(mg_xent_grad_##name)                                                                 \
-    extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK) mg_head_rows_##name(               \
+    extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK, 1) mg_head_rows_##name(            \
         mg_xent_desc d, int64_t first, T *z, const int32_t *target, const T *dloss, T *loss)       \
     {                                                                                              \
         mg_xent_both(d, first, z, target, dloss, loss);                                            \

@@ -213,5 +213,5 @@ void compare_random(const Comparison *like, DType f, bool poison, int programs)
     print_message("%ld map, %ld row, %ld col, %ld partial kernels; %ld elements\n", c.seen[0],
                   c.seen[1], c.seen[2], c.seen[3], c.elements);
     for (int i = 0; i < 3; i++)
-        assert_true(c.seen[i] > programs);
+        assert_true(c.seen[i] > programs / 4); /* of each kind, in every sample */
 }

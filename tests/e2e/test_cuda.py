@@ -102,11 +102,20 @@ class Cuda(mgctest.Case):
         r = self.trains("./gpu", "--data", "text1.txt", "--steps", 9, "--out", "h", code=1)
         self.assertIn("already held", r.err)
 
-    def test_links(self):
-        """With a CUDA Toolkit at hand the program is made, and says in a line that there is no GPU."""
+    def needs_nvcc(self):
         nvcc = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/nvcc")
         if not (shutil.which("nvcc") or os.path.exists(nvcc)):
             self.skipTest("no nvcc")
+
+    def test_no_kernel_spills(self):
+        self.needs_nvcc()
+        script = os.path.join(mgctest.SOURCE, "scripts/gpu-registers")
+        r = self.trains(script, mgctest.model("gpt2_124m.mg"), env={"MGC": mgctest.MGC})
+        self.assertIn("0 kernels spill", r.out)
+
+    def test_links(self):
+        """With a CUDA Toolkit at hand the program is made, and says in a line that there is no GPU."""
+        self.needs_nvcc()
         self.write("m.mg", TINY)
         self.compiles("m.mg", "--device", "h200", "-o", "train")
         self.text(3000)

@@ -1,0 +1,472 @@
+/* check_kernels.c - the calls of abi.h on a GPU (or the shim) against straightforward loops in
+ * double, on fresh random inputs. Prints a line for each and 'N passed, N failed'; exits 77 where
+ * there is no GPU.
+ *
+ *   check_kernels [SEED]
+ *
+ * Built from this file, the runtime of CUDA programs and an image of kernels/cuda/library.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/run.h"
+
+extern const unsigned char mg_cuda_image[];
+
+enum { ARENA = 8 << 20 };
+
+static const mg_action action = {.name = "check", .kind = "check", .where = "here"};
+const mg_program mg_main = {.abi = MG_ABI,
+                            .name = "check_kernels",
+                            .compiler = "",
+                            .layout = "",
+                            .config = "",
+                            .optimizer = "",
+                            .cpu_features = "",
+                            .compute = MG_F32,
+                            .arena_bytes = ARENA,
+                            .persistent_bytes = ARENA,
+                            .actions = &action,
+                            .nactions = 1,
+                            .cuda_image = mg_cuda_image};
+/* The runtime's main() is not used: these only satisfy it. */
+void mg_step(mg_run *r)
+{
+    (void)r;
+}
+void mg_eval(mg_run *r)
+{
+    (void)r;
+}
+void mg_sample(mg_run *r)
+{
+    (void)r;
+}
+
+typedef struct Bench {
+    mg_run run;
+    uint64_t rng;
+    int64_t used; /* of the arena */
+    mg_dtype t;
+    int passed, failed;
+} Bench;
+
+/* ---- arrays that are on both sides --------------------------------------------------------- */
+
+typedef struct Array {
+    int64_t offset, n;
+    double *x; /* what the device has, in double */
+} Array;
+
+static double draw(Bench *b)
+{
+    b->rng ^= b->rng >> 12;
+    b->rng ^= b->rng << 25;
+    b->rng ^= b->rng >> 27;
+    return (double)(b->rng * 0x2545F4914F6CDD1Du >> 11) * 0x1p-53;
+}
+
+static int64_t draw_int(Bench *b, int64_t least, int64_t most)
+{
+    return least + (int64_t)(draw(b) * (double)(most - least + 1));
+}
+
+static void *at(Bench *b, const Array *a)
+{
+    return b->run.arena + a->offset;
+}
+
+static int64_t take(Bench *b, int64_t bytes)
+{
+    int64_t offset = b->used;
+    b->used += (bytes + 255) / 256 * 256;
+    if (b->used > ARENA)
+        rt_die(RT_FAILED, "the arena of the check is too small");
+    return offset;
+}
+
+static void upload(Bench *b, Array *a)
+{
+    float *narrow = malloc((size_t)a->n * sizeof *narrow);
+    for (int64_t i = 0; i < a->n; i++) {
+        narrow[i] = (float)a->x[i];
+        if (b->t == MG_F32)
+            a->x[i] = narrow[i];
+    }
+    if (b->t == MG_F32)
+        rt_put(&b->run, a->offset, narrow, a->n * 4);
+    else
+        rt_put(&b->run, a->offset, a->x, a->n * 8);
+    free(narrow);
+}
+
+/* n numbers in [-1, 1). */
+static Array numbers(Bench *b, int64_t n)
+{
+    Array a = {take(b, n * mg_dtype_bytes(b->t)), n, malloc((size_t)n * sizeof(double))};
+    for (int64_t i = 0; i < n; i++)
+        a.x[i] = 2 * draw(b) - 1;
+    upload(b, &a);
+    return a;
+}
+
+/* n indices below `limit`; x holds them too. */
+static Array indices(Bench *b, int64_t n, int64_t limit)
+{
+    Array a = {take(b, n * 4), n, malloc((size_t)n * sizeof(double))};
+    int32_t *ids = malloc((size_t)n * sizeof *ids);
+    for (int64_t i = 0; i < n; i++)
+        a.x[i] = ids[i] = (int32_t)draw_int(b, 0, limit - 1);
+    rt_put(&b->run, a.offset, ids, n * 4);
+    free(ids);
+    return a;
+}
+
+static double *download(Bench *b, const Array *a)
+{
+    double *x = malloc((size_t)a->n * sizeof *x);
+    if (b->t == MG_F64) {
+        rt_get(&b->run, a->offset, x, a->n * 8);
+    } else {
+        float *narrow = malloc((size_t)a->n * sizeof *narrow);
+        rt_get(&b->run, a->offset, narrow, a->n * 4);
+        for (int64_t i = 0; i < a->n; i++)
+            x[i] = narrow[i];
+        free(narrow);
+    }
+    return x;
+}
+
+/* What the device computed in a, against want: the greatest difference relative to the greatest. */
+static void compare(Bench *b, const char *what, const Array *a, const double *want, double terms)
+{
+    double *x = download(b, a), off = 0, size = 0;
+    for (int64_t i = 0; i < a->n; i++) {
+        size = fmax(size, fabs(want[i]));
+        off = isfinite(x[i]) ? fmax(off, fabs(x[i] - want[i])) : INFINITY;
+    }
+    double bound = (b->t == MG_F64 ? 0x1p-52 : 0x1p-23) * (16 + terms) * (size > 0 ? size : 1);
+    bool good = off <= bound;
+    printf("%s %-18s %s off by %.1e of %.1e, bound %.1e\n", good ? "ok  " : "FAIL", what,
+           b->t == MG_F64 ? "f64" : "f32", off, size, bound);
+    *(good ? &b->passed : &b->failed) += 1;
+    free(x);
+}
+
+static void done(Bench *b, int n, Array *const *a)
+{
+    for (int i = 0; i < n; i++)
+        free(a[i]->x);
+    b->used = 0;
+}
+
+/* ---- the calls ------------------------------------------------------------------------------ */
+
+static void check_gemm(Bench *b)
+{
+    mg_gemm_desc d = {.dtype = b->t,
+                      .ta = draw_int(b, 0, 1),
+                      .tb = draw_int(b, 0, 1),
+                      .alpha = 0.5,
+                      .beta = (double)draw_int(b, 0, 1),
+                      .batch = draw_int(b, 1, 3)};
+    d.m = draw_int(b, 1, 70), d.n = draw_int(b, 1, 70), d.k = draw_int(b, 1, 90);
+    d.lda = (d.ta ? d.m : d.k) + draw_int(b, 0, 5);
+    d.ldb = (d.tb ? d.k : d.n) + draw_int(b, 0, 5);
+    d.ldc = d.n + draw_int(b, 0, 5);
+    d.sa = d.lda * (d.ta ? d.k : d.m), d.sb = d.ldb * (d.tb ? d.n : d.k), d.sc = d.ldc * d.m;
+    Array x = numbers(b, d.sa * d.batch), y = numbers(b, d.sb * d.batch),
+          z = numbers(b, d.sc * d.batch);
+    mg_gemm(&b->run, 0, &d, at(b, &x), at(b, &y), at(b, &z));
+    for (int64_t i = 0; i < d.batch; i++)
+        for (int64_t m = 0; m < d.m; m++)
+            for (int64_t n = 0; n < d.n; n++) {
+                double sum = 0, *to = &z.x[i * d.sc + m * d.ldc + n];
+                for (int64_t k = 0; k < d.k; k++)
+                    sum += x.x[i * d.sa + (d.ta ? k * d.lda + m : m * d.lda + k)] *
+                           y.x[i * d.sb + (d.tb ? n * d.ldb + k : k * d.ldb + n)];
+                *to = d.alpha * sum + (d.beta != 0 ? *to : 0);
+            }
+    compare(b, "gemm", &z, z.x, (double)d.k);
+    done(b, 3, (Array *[]){&x, &y, &z});
+}
+
+static void check_tables(Bench *b)
+{
+    mg_gather_desc d = {.dtype = b->t,
+                        .indices = draw_int(b, 1, 300),
+                        .outer = draw_int(b, 1, 3),
+                        .n = draw_int(b, 1, 40),
+                        .inner = draw_int(b, 1, 150),
+                        .accumulate = draw_int(b, 0, 1)};
+    d.index_inner = d.index_outer = d.indices;
+    Array table = numbers(b, d.outer * d.n * d.inner),
+          y = numbers(b, d.indices * d.outer * d.inner);
+    Array ix = indices(b, d.indices, d.n), sum = numbers(b, table.n);
+    double *want = malloc((size_t)y.n * sizeof *want);
+    if (!d.accumulate)
+        memset(sum.x, 0, (size_t)sum.n * sizeof *sum.x);
+    mg_scatter_add(&b->run, 0, &d, at(b, &y), at(b, &ix), at(b, &sum));
+    mg_gather(&b->run, 0, &d, at(b, &table), at(b, &ix), at(b, &y));
+    for (int64_t i = 0; i < d.indices; i++)
+        for (int64_t o = 0; o < d.outer; o++)
+            for (int64_t j = 0; j < d.inner; j++) {
+                int64_t row = (o * d.n + (int64_t)ix.x[i]) * d.inner + j,
+                        e = (i * d.outer + o) * d.inner + j;
+                want[e] = table.x[row];
+                sum.x[row] += y.x[e];
+            }
+    compare(b, "gather", &y, want, 0);
+    compare(b, "scatter_add", &sum, sum.x, (double)d.indices);
+    free(want);
+    done(b, 4, (Array *[]){&table, &y, &ix, &sum});
+}
+
+static double lse_of(const double *z, int64_t n)
+{
+    double top = -INFINITY, sum = 0;
+    for (int64_t c = 0; c < n; c++)
+        top = fmax(top, z[c]);
+    for (int64_t c = 0; c < n; c++)
+        sum += exp(z[c] - top);
+    return log(sum) + top;
+}
+
+static void check_xent(Bench *b)
+{
+    mg_xent_desc d = {.dtype = b->t,
+                      .rows = draw_int(b, 1, 40),
+                      .vocab = draw_int(b, 2, 700),
+                      .dloss_stride = draw_int(b, 0, 1)};
+    d.valid = d.vocab - draw_int(b, 0, 1);
+    d.target_inner = d.target_outer = d.rows;
+    Array z = numbers(b, d.rows * d.vocab), g = numbers(b, d.rows), loss = numbers(b, d.rows);
+    Array lse = numbers(b, d.rows), t = indices(b, d.rows, d.valid), dz = numbers(b, z.n);
+    mg_xent(&b->run, 0, &d, at(b, &z), at(b, &t), at(b, &loss), at(b, &lse));
+    mg_xent_grad(&b->run, 0, &d, at(b, &z), at(b, &t), at(b, &lse), at(b, &g), at(b, &dz));
+    for (int64_t r = 0; r < d.rows; r++) {
+        const double *row = z.x + r * d.vocab;
+        lse.x[r] = lse_of(row, d.valid);
+        loss.x[r] = lse.x[r] - row[(int64_t)t.x[r]];
+        for (int64_t c = 0; c < d.vocab; c++)
+            dz.x[r * d.vocab + c] =
+                c < d.valid
+                    ? g.x[r * d.dloss_stride] * (exp(row[c] - lse.x[r]) - (c == (int64_t)t.x[r]))
+                    : 0;
+    }
+    compare(b, "xent", &loss, loss.x, 16);
+    compare(b, "xent lse", &lse, lse.x, 16);
+    compare(b, "xent_grad", &dz, dz.x, 16);
+    done(b, 6, (Array *[]){&z, &g, &loss, &lse, &t, &dz});
+}
+
+/* x w by rows, then as check_xent, then both products of the gradients. */
+static void head_want(const mg_head_desc *d, const Array *x, const Array *w, const Array *t,
+                      const Array *g, double *loss, double *dx, double *dw)
+{
+    const int64_t vocab = d->xent.vocab, hidden = d->hidden;
+    double *z = malloc((size_t)vocab * sizeof *z);
+    for (int64_t r = 0; r < d->xent.rows; r++) {
+        for (int64_t c = 0; c < vocab; c++) {
+            z[c] = 0;
+            for (int64_t h = 0; h < hidden; h++)
+                z[c] += x->x[r * hidden + h] * w->x[d->w_by_vocab ? c * hidden + h : h * vocab + c];
+        }
+        const double lse = lse_of(z, d->xent.valid);
+        loss[r] = lse - z[(int64_t)t->x[r]];
+        for (int64_t c = 0; c < vocab; c++) {
+            double dz =
+                c < d->xent.valid ? g->x[0] * (exp(z[c] - lse) - (c == (int64_t)t->x[r])) : 0;
+            for (int64_t h = 0; h < hidden; h++) {
+                int64_t at_w = d->w_by_vocab ? c * hidden + h : h * vocab + c;
+                dx[r * hidden + h] += dz * w->x[at_w];
+                dw[at_w] += dz * x->x[r * hidden + h];
+            }
+        }
+    }
+    free(z);
+}
+
+static void check_head(Bench *b)
+{
+    mg_head_desc d = {
+        .xent = {.dtype = b->t, .rows = draw_int(b, 1, 40), .vocab = draw_int(b, 2, 200)},
+        .hidden = draw_int(b, 1, 50),
+        .chunk = draw_int(b, 1, 20),
+        .w_by_vocab = draw_int(b, 0, 1),
+        .dw_accumulate = draw_int(b, 0, 1)};
+    d.xent.valid = d.xent.vocab;
+    d.xent.target_inner = d.xent.target_outer = d.xent.rows;
+    Array x = numbers(b, d.xent.rows * d.hidden), w = numbers(b, d.hidden * d.xent.vocab);
+    Array g = numbers(b, 1), t = indices(b, d.xent.rows, d.xent.vocab),
+          loss = numbers(b, d.xent.rows);
+    Array dx = numbers(b, x.n), dw = numbers(b, w.n),
+          work = numbers(b, d.chunk * d.xent.vocab + 64);
+    mg_head(&b->run, 0, &d, at(b, &x), at(b, &w), at(b, &t), at(b, &g), at(b, &loss), at(b, &dx),
+            at(b, &dw), at(b, &work));
+    memset(dx.x, 0, (size_t)dx.n * sizeof *dx.x);
+    if (!d.dw_accumulate)
+        memset(dw.x, 0, (size_t)dw.n * sizeof *dw.x);
+    head_want(&d, &x, &w, &t, &g, loss.x, dx.x, dw.x);
+    double terms = (double)(d.hidden + d.xent.vocab + d.xent.rows);
+    compare(b, "head loss", &loss, loss.x, terms);
+    compare(b, "head dx", &dx, dx.x, terms);
+    compare(b, "head dw", &dw, dw.x, terms);
+    done(b, 8, (Array *[]){&x, &w, &g, &t, &loss, &dx, &dw, &work});
+}
+
+/* ---- attention: dense [batch, seq, kv, group, head], or the heads before the sequence ----------
+ */
+
+static void strides(int64_t s[4], bool heads_first, int64_t rows, int64_t kv, int64_t group,
+                    int64_t head)
+{
+    s[3] = heads_first ? rows * head : head;
+    s[2] = s[3] * group;
+    s[1] = heads_first ? head : kv * group * head;
+    s[0] = rows * kv * group * head;
+}
+
+typedef struct Attention {
+    mg_attention_desc d;
+    Array q, k, v, o, lse, g, dq, dk, dv;
+} Attention;
+
+static double dot(const double *x, const double *y, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+/* One query: its output and lse, and what it adds to the gradients. */
+static void attend(Attention *a, int64_t b, int64_t h, int64_t g, int64_t s, double *p)
+{
+    const mg_attention_desc *d = &a->d;
+    const int64_t qa = b * d->q[0] + s * d->q[1] + h * d->q[2] + g * d->q[3];
+    const int64_t oa = b * d->o[0] + s * d->o[1] + h * d->o[2] + g * d->o[3];
+    const int64_t keys = d->causal && s + 1 < d->keys ? s + 1 : d->keys;
+    double D = 0;
+    for (int64_t t = 0; t < keys; t++)
+        p[t] =
+            d->scale * dot(&a->q.x[qa], &a->k.x[b * d->k[0] + t * d->k[1] + h * d->k[2]], d->head);
+    const double lse = lse_of(p, keys);
+    a->lse.x[b * d->lse[0] + s * d->lse[1] + h * d->lse[2] + g * d->lse[3]] = lse;
+    for (int64_t j = 0; j < d->vhead; j++)
+        a->o.x[oa + j] = 0;
+    for (int64_t t = 0; t < keys; t++) {
+        const int64_t va = b * d->v[0] + t * d->v[1] + h * d->v[2];
+        p[t] = exp(p[t] - lse);
+        for (int64_t j = 0; j < d->vhead; j++) {
+            a->o.x[oa + j] += p[t] * a->v.x[va + j];
+            a->dv.x[va + j] += p[t] * a->g.x[oa + j];
+        }
+    }
+    D = dot(&a->g.x[oa], &a->o.x[oa], d->vhead);
+    for (int64_t t = 0; t < keys; t++) {
+        const int64_t ka = b * d->k[0] + t * d->k[1] + h * d->k[2],
+                      va = b * d->v[0] + t * d->v[1] + h * d->v[2];
+        const double ds = d->scale * p[t] * (dot(&a->g.x[oa], &a->v.x[va], d->vhead) - D);
+        for (int64_t j = 0; j < d->head; j++) {
+            a->dq.x[qa + j] += ds * a->k.x[ka + j];
+            a->dk.x[ka + j] += ds * a->q.x[qa + j];
+        }
+    }
+}
+
+static void check_attention(Bench *b)
+{
+    static const int64_t heads[] = {8, 32, 64, 80, 128};
+    Attention a = {.d = {.dtype = b->t,
+                         .causal = draw_int(b, 0, 1),
+                         .batch = draw_int(b, 1, 2),
+                         .kv = draw_int(b, 1, 2),
+                         .group = draw_int(b, 1, 3),
+                         .queries = draw_int(b, 1, 80),
+                         .head = heads[draw_int(b, 0, 4)]}};
+    mg_attention_desc *d = &a.d;
+    bool first = draw_int(b, 0, 1);
+    int64_t one[4], l[4];
+    d->keys = d->causal ? d->queries : draw_int(b, 1, 80);
+    d->vhead = draw_int(b, 0, 1) ? d->head : heads[draw_int(b, 0, 4)];
+    d->scale = 1 / sqrt((double)d->head);
+    strides(d->q, first, d->queries, d->kv, d->group, d->head);
+    strides(d->o, first, d->queries, d->kv, d->group, d->vhead);
+    strides(l, first, d->queries, d->kv, d->group, 1);
+    memcpy(d->lse, l, sizeof l);
+    strides(one, first, d->keys, d->kv, 1, d->head);
+    memcpy(d->k, one, sizeof d->k);
+    strides(one, first, d->keys, d->kv, 1, d->vhead);
+    memcpy(d->v, one, sizeof d->v);
+    int64_t rows = d->batch * d->queries * d->kv * d->group, keys = d->batch * d->keys * d->kv;
+    a.q = numbers(b, rows * d->head), a.dq = numbers(b, rows * d->head);
+    a.o = numbers(b, rows * d->vhead), a.g = numbers(b, rows * d->vhead), a.lse = numbers(b, rows);
+    a.k = numbers(b, keys * d->head), a.dk = numbers(b, keys * d->head);
+    a.v = numbers(b, keys * d->vhead), a.dv = numbers(b, keys * d->vhead);
+    mg_attention(&b->run, 0, d, at(b, &a.q), at(b, &a.k), at(b, &a.v), at(b, &a.o), at(b, &a.lse));
+    mg_attention_grad(&b->run, 0, d, at(b, &a.q), at(b, &a.k), at(b, &a.v), at(b, &a.o),
+                      at(b, &a.lse), at(b, &a.g), at(b, &a.dq), at(b, &a.dk), at(b, &a.dv));
+    Array *zero[] = {&a.dq, &a.dk, &a.dv};
+    for (int i = 0; i < 3; i++)
+        memset(zero[i]->x, 0, (size_t)zero[i]->n * sizeof *zero[i]->x);
+    double *p = malloc((size_t)d->keys * sizeof *p);
+    for (int64_t i = 0; i < rows; i++)
+        attend(&a, i / d->queries / d->group / d->kv, i / d->queries / d->group % d->kv,
+               i / d->queries % d->group, i % d->queries, p);
+    free(p);
+    double terms = (double)(d->head + d->keys + d->queries * d->group);
+    compare(b, "attention", &a.o, a.o.x, terms);
+    compare(b, "attention lse", &a.lse, a.lse.x, terms);
+    compare(b, "attention dq", &a.dq, a.dq.x, terms);
+    compare(b, "attention dk", &a.dk, a.dk.x, terms);
+    compare(b, "attention dv", &a.dv, a.dv.x, terms);
+    done(b, 9, (Array *[]){&a.q, &a.k, &a.v, &a.o, &a.lse, &a.g, &a.dq, &a.dk, &a.dv});
+}
+
+static void check_random(Bench *b)
+{
+    mg_random_desc d = {b->t, (uint64_t)(draw(b) * 0x1p60), draw_int(b, 1, 999)};
+    int64_t seed = draw_int(b, 0, 1000), step = draw_int(b, 0, 1000);
+    int32_t slot = (int32_t)draw_int(b, 0, 9);
+    Array out = numbers(b, d.elements);
+    int64_t at_seed = take(b, 8), at_step = take(b, 8), at_slot = take(b, 4);
+    rt_put(&b->run, at_seed, &seed, 8);
+    rt_put(&b->run, at_step, &step, 8);
+    rt_put(&b->run, at_slot, &slot, 4);
+    const char *arena = b->run.arena;
+    mg_random(&b->run, 0, &d, (const int64_t *)(arena + at_seed),
+              (const int64_t *)(arena + at_step), (const int32_t *)(arena + at_slot), at(b, &out));
+    for (int64_t e = 0; e < d.elements; e++) {
+        uint64_t g = (uint64_t)slot * (uint64_t)d.elements + (uint64_t)e,
+                 key = d.key ^ (uint64_t)seed;
+        uint32_t w[4];
+        mg_philox((uint32_t[4]){(uint32_t)(g / 4), (uint32_t)(g / 4 >> 32), (uint32_t)step, 0},
+                  (uint32_t[2]){(uint32_t)key, (uint32_t)(key >> 32)}, w);
+        out.x[e] = (w[g % 4] >> 8) * 0x1p-24;
+    }
+    compare(b, "random", &out, out.x, -16); /* the same bits */
+    done(b, 1, (Array *[]){&out});
+}
+
+int main(int argc, char **argv)
+{
+    Bench b = {.run = {.program = &mg_main, .threads = 1}, .rng = 1};
+    b.rng = argc > 1 ? strtoull(argv[1], NULL, 10) * 2654435761u + 1 : 12345;
+    rt_device_open(&b.run);
+    rt_arena_map(&b.run);
+    for (int round = 0; round < 6; round++)
+        for (int wide = 0; wide < 2; wide++) {
+            b.t = wide ? MG_F64 : MG_F32;
+            check_gemm(&b);
+            check_tables(&b);
+            check_xent(&b);
+            check_head(&b);
+            check_attention(&b);
+            check_random(&b);
+        }
+    rt_device_close(&b.run);
+    printf("%d passed, %d failed\n", b.passed, b.failed);
+    return b.failed != 0;
+}
