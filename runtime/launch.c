@@ -16,6 +16,11 @@ void rt_device_open(mg_run *r)
         rt_die(RT_MISFIT, "matrix library: %s", why);
 }
 
+void rt_device_run(mg_run *r, rt_program which)
+{
+    (which == RT_STEP ? r->step : which == RT_EVAL ? r->eval : r->sample)(r);
+}
+
 void rt_device_wait(mg_run *r)
 {
     (void)r; /* what was called is done */

@@ -95,6 +95,8 @@ void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ct
 /* Ends the program where it cannot run here: 77 without a GPU, 78 on another processor. */
 void rt_device_open(mg_run *r);
 void rt_device_wait(mg_run *r); /* until all that was called is done */
+typedef enum rt_program { RT_STEP, RT_EVAL, RT_SAMPLE, RT_PROGRAMS } rt_program;
+void rt_device_run(mg_run *r, rt_program which);
 void rt_device_close(mg_run *r);
 /* watch.c: looks at the outputs of a generated kernel, if anyone wants to. */
 void rt_watch_outputs(mg_run *r, int action, void *const *p);

@@ -52,7 +52,7 @@ static void run_step(mg_run *r, window *w)
     rt_fill_batch(r);
     int64_t launched = rt_now_ns();
     r->watch = traced ? RT_WATCH_TIME : 0;
-    r->step(r);
+    rt_device_run(r, RT_STEP);
     r->watch = 0;
     int64_t end = rt_now_ns();
     if (traced)

@@ -15,6 +15,7 @@ enum {
 static void launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, void **args)
 {
     dim3 grid = {(unsigned)x, (unsigned)y, 1}, threads = {(unsigned)block, 1, 1};
+    rt_graphs_count(r->cuda->graphs);
     if (x > 0 && y > 0)
         rt_cuda_must(cudaLaunchKernel(kernel, grid, threads, args, 0, r->cuda->stream),
                      r->program->actions[r->action].name);
@@ -67,6 +68,11 @@ void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes)
 }
 
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
+{
+    return rt_graphs_guard(r, action, loss, norm);
+}
+
+bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
     double l = rt_get_f64(r, (const char *)loss - r->arena);
     double n = norm ? rt_get_f64(r, (const char *)norm - r->arena) : 0;

@@ -10,8 +10,8 @@
 
 #include "runtime/run.h"
 
-typedef struct rt_products
-    rt_products; /* products.c: descriptions that were met, and how to run them */
+typedef struct rt_products rt_products; /* products.c */
+typedef struct rt_graphs rt_graphs;     /* graph.c */
 
 typedef struct rt_cuda {
     cudaStream_t stream;
@@ -19,6 +19,7 @@ typedef struct rt_cuda {
     const void **kernel; /* generated ones, by number */
     const void **fixed;  /* of kernels/cuda/library.h, by number */
     rt_products *products;
+    rt_graphs *graphs;
     char *staging; /* pinned; of the tensor that is open */
     int64_t staging_bytes;
     char name[256];
@@ -43,6 +44,16 @@ typedef enum rt_fixed {
     FIXED_count = FIXED_attention_dkv + 2
 } rt_fixed;
 void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
+
+/* calls.c: the guard itself. */
+bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm);
+
+/* graph.c */
+rt_graphs *rt_graphs_new(void);
+void rt_graphs_free(rt_graphs *g);
+void rt_graphs_count(rt_graphs *g); /* one more launch */
+/* The guard, between two graphs if they are being captured. */
+bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *norm);
 
 /* products.c: C = alpha op(A) op(B) + beta C in the stream, as mg_gemm_desc has it. */
 rt_products *rt_products_new(void);

@@ -68,6 +68,7 @@ void rt_device_open(mg_run *r)
     rt_cuda_must(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "making a stream");
     load_kernels(r);
     c->products = rt_products_new();
+    c->graphs = rt_graphs_new();
 }
 
 void rt_device_wait(mg_run *r)
@@ -80,6 +81,7 @@ void rt_device_close(mg_run *r)
     rt_cuda *c = r->cuda;
     if (!c)
         return;
+    rt_graphs_free(c->graphs);
     rt_products_free(c->products);
     if (r->arena)
         cudaFree(r->arena);

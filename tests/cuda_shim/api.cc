@@ -14,8 +14,12 @@ extern "C" {
 #include "tests/cuda_shim/shim.h"
 }
 
+struct CUgraph_st {
+    std::vector<std::function<void()>> work;
+};
 struct CUstream_st {
     std::deque<std::function<void()>> work;
+    CUgraph_st *captured; /* what is not done but taken down */
 };
 
 static uint64_t launches;
@@ -28,7 +32,10 @@ static uint64_t seed()
 
 void shim_later(cudaStream_t s, std::function<void()> work)
 {
-    s->work.push_back(work);
+    if (s->captured)
+        s->captured->work.push_back(work);
+    else
+        s->work.push_back(work);
 }
 
 const char *cudaGetErrorString(cudaError_t e)
@@ -116,12 +123,15 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
-    *s = new CUstream_st;
+    *s = new CUstream_st();
     return cudaSuccess;
 }
 
+/* As in CUDA nobody may wait for a stream that is being captured. */
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
+    if (s->captured)
+        return cudaErrorInvalidValue;
     while (!s->work.empty()) {
         s->work.front()();
         s->work.pop_front();
@@ -133,6 +143,45 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
     delete s;
     return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
+{
+    if (s->captured)
+        return cudaErrorInvalidValue;
+    s->captured = new CUgraph_st;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
+{
+    *g = s->captured;
+    s->captured = NULL;
+    return *g ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
+{
+    *e = new CUgraph_st(*g);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s)
+{
+    for (const std::function<void()> &work : e->work)
+        shim_later(s, work);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    delete g;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
+{
+    return cudaGraphDestroy(e);
 }
 
 /* ---- kernels ------------------------------------------------------------------------------ */

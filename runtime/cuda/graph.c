@@ -1,0 +1,126 @@
+/* graph.c - a program's launches as CUDA graphs: thousands of them cost the host one call.
+ *
+ * Places in the arena are the same in every step, so what a program launches is too. A program runs
+ * as it is the first time (libraries load then what they load), is captured the second time, and
+ * from then on its graphs are launched: one up to the guard, where the host looks at loss and norm,
+ * one after it. A program of very many launches stays as it is: its kernels are long enough to hide
+ * the host. */
+#include "runtime/cuda/cuda.h"
+
+#include <stdlib.h>
+
+enum { LAUNCHES_MOST = 1 << 16, PARTS = 2 };
+
+typedef struct graph {
+    enum { FRESH, RAN, CAPTURED, PLAIN } state;
+    cudaGraphExec_t part[PARTS];
+    int parts;
+    bool guarded;
+    int action; /* the guard's, and what it looks at */
+    const double *loss, *norm;
+} graph;
+
+struct rt_graphs {
+    graph of[RT_PROGRAMS];
+    graph *capturing; /* or NULL */
+    int64_t launches; /* in the program that runs */
+};
+
+rt_graphs *rt_graphs_new(void)
+{
+    return rt_alloc(1, sizeof(rt_graphs));
+}
+
+static void forget(graph *g)
+{
+    for (int i = 0; i < g->parts; i++)
+        cudaGraphExecDestroy(g->part[i]);
+    *g = (graph){.state = RAN};
+}
+
+void rt_graphs_free(rt_graphs *g)
+{
+    for (int i = 0; i < RT_PROGRAMS; i++)
+        forget(&g->of[i]);
+    free(g);
+}
+
+void rt_graphs_count(rt_graphs *g)
+{
+    g->launches++;
+}
+
+static void begin(const rt_cuda *c)
+{
+    rt_cuda_must(cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal),
+                 "capturing a graph");
+}
+
+/* Ends the part that is being captured, and launches it. */
+static void end(const rt_cuda *c, graph *g)
+{
+    cudaGraph_t captured;
+    rt_cuda_must(cudaStreamEndCapture(c->stream, &captured), "capturing a graph");
+    rt_cuda_must(cudaGraphInstantiate(&g->part[g->parts], captured, 0), "making a graph");
+    rt_cuda_must(cudaGraphDestroy(captured), "making a graph");
+    rt_cuda_must(cudaGraphLaunch(g->part[g->parts++], c->stream), "launching a graph");
+}
+
+bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *norm)
+{
+    const rt_cuda *c = r->cuda;
+    graph *g = c->graphs->capturing;
+    if (!g)
+        return rt_cuda_guard(r, action, loss, norm);
+    end(c, g);
+    g->guarded = true;
+    g->action = action;
+    g->loss = loss;
+    g->norm = norm;
+    bool good = rt_cuda_guard(r, action, loss, norm);
+    if (good)
+        begin(c);
+    else
+        c->graphs->capturing = NULL; /* the rest was not seen */
+    return good;
+}
+
+static void capture(mg_run *r, graph *g, void (*program)(mg_run *))
+{
+    rt_graphs *all = r->cuda->graphs;
+    all->capturing = g;
+    begin(r->cuda);
+    program(r);
+    if (all->capturing) {
+        end(r->cuda, g);
+        g->state = CAPTURED;
+    } else {
+        forget(g);
+    }
+    all->capturing = NULL;
+}
+
+static void replay(mg_run *r, const graph *g)
+{
+    cudaStream_t s = r->cuda->stream;
+    rt_cuda_must(cudaGraphLaunch(g->part[0], s), "launching a graph");
+    if (g->guarded && rt_cuda_guard(r, g->action, g->loss, g->norm))
+        rt_cuda_must(cudaGraphLaunch(g->part[1], s), "launching a graph");
+}
+
+void rt_device_run(mg_run *r, rt_program which)
+{
+    void (*const program[])(mg_run *) = {r->step, r->eval, r->sample};
+    rt_graphs *all = r->cuda->graphs;
+    graph *g = &all->of[which];
+    if (r->watch || g->state == FRESH || g->state == PLAIN) {
+        all->launches = 0;
+        program[which](r);
+        if (g->state == FRESH)
+            g->state = all->launches <= LAUNCHES_MOST ? RAN : PLAIN;
+    } else if (g->state == RAN) {
+        capture(r, g, program[which]);
+    } else {
+        replay(r, g);
+    }
+}
