@@ -13,7 +13,7 @@ typedef struct CudaLaunch {
     int block;
 } CudaLaunch;
 
-CudaLaunch cuda_launch(const Module *m, const Kernel *k);
+CudaLaunch cuda_launch(const Plan *p, const Kernel *k); /* k: one of the plan's */
 /* How many pointers it takes; operand[i]: which operand's place the i-th is. */
 int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS]);
 /* All kernels of a plan, as one file that includes `header`: "device.h" alone, or "library.h" with

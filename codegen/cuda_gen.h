@@ -22,12 +22,18 @@ typedef struct CudaGen {
     CudaLaunch launch;
     FILE *out;
     Arena *a;
-    int depth;            /* of indentation, in fours */
-    int temps;            /* made so far */
-    const char *index;    /* type of indices: "int" where all offsets fit, else "int64_t" */
-    const char **memo;    /* per value: its temporary at the current indices */
-    const char **reduced; /* per value: the variable of a finished reduction */
-    int *stage;           /* per value: reductions that come before it is known */
+    int depth;         /* of indentation, in fours */
+    int temps;         /* made so far */
+    const char *index; /* type of indices: "int" where all offsets fit, else "int64_t" */
+    /* Neighbours along one loop that a thread computes together, with wide accesses where an
+     * operand has them side by side; 1: none. */
+    int lanes, lane_loop, lane;
+    bool vector[MAX_OPERANDS];      /* may operand o be accessed so? */
+    const char *wide[MAX_OPERANDS]; /* what was read of it for all lanes, or NULL */
+    bool moved;                     /* at other indices than those of the lanes */
+    const char **memo;              /* per value: its temporary at the current indices */
+    const char **reduced;           /* per value: the variable of a finished reduction */
+    int *stage;                     /* per value: reductions that come before it is known */
 } CudaGen;
 
 const char *cuda_type(DType t); /* as stored; bool is a byte */
@@ -41,6 +47,11 @@ const char *cuda_number(CudaGen *g, DType t, double x);
  */
 const char *cuda_eval(CudaGen *g, Value v, const CudaEnv *e);
 void cuda_enter(CudaEnv *e, Name d, const char *index);
+/* How many lanes a kernel has, and which operands are accessed by vectors: cuda_lanes.c. */
+void cuda_lanes(CudaGen *g, const Plan *p);
+/* The environment of a lane, from that of the first. */
+CudaEnv cuda_lane(CudaGen *g, const CudaEnv *first, int lane);
+
 /* Enters the index of a loop of the nest under every dim it stands for. */
 void cuda_env_loop(const CudaGen *g, CudaEnv *e, int loop, const char *index);
 

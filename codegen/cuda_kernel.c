@@ -17,6 +17,7 @@ enum {
     COLUMNS = 32, /* of a block that sums columns */
     ROW_EACH = 4, /* elements of a row a thread, at least */
     GRID_MOST = 1 << 20,
+    LANES_MOST = 4,
     TERMS = 64 /* added to a number that then is added: long sums stay exact */
 };
 
@@ -44,7 +45,8 @@ static int64_t extent(const Nest *n, bool of_spread)
     return e;
 }
 
-static CudaLaunch launch_of(const Nest *n, const Kernel *k)
+/* `lanes`: elements a thread computes at a time. */
+static CudaLaunch launch_of(const Nest *n, const Kernel *k, int lanes)
 {
     CudaLaunch l = {.grid_y = k->phase == PHASE_partial ? k->chunks : 1, .block = BLOCK};
     if (n->kind == NEST_row) {
@@ -55,16 +57,19 @@ static CudaLaunch launch_of(const Nest *n, const Kernel *k)
         l.grid_x = extent(n, true);
     } else {
         int each = n->kind == NEST_col ? COLUMNS : BLOCK;
+        if (n->kind == NEST_map)
+            each *= lanes;
         l.grid_x = (extent(n, true) + each - 1) / each;
     }
     l.grid_x = l.grid_x < GRID_MOST ? l.grid_x : GRID_MOST;
     return l;
 }
 
-CudaLaunch cuda_launch(const Module *m, const Kernel *k)
+CudaLaunch cuda_launch(const Plan *p, const Kernel *k)
 {
-    Nest n = nest_of(m, k);
-    return launch_of(&n, k);
+    CudaGen g = {.m = p->module, .k = k, .body = k->ins->body, .nest = nest_of(p->module, k)};
+    cuda_lanes(&g, p);
+    return launch_of(&g.nest, k, g.lanes);
 }
 
 int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS])
@@ -89,12 +94,15 @@ static void split_index(CudaGen *g, CudaEnv *e, bool of_spread, const char *of)
     for (int i = loops(&g->nest) - 1; i >= 0; i--) {
         if (spread(&g->nest, i) != of_spread)
             continue;
-        int64_t size = nest_loop(&g->nest, i)->dim.size;
+        bool lanes = g->lanes > 1 && i == g->lane_loop;
+        int64_t size = nest_loop(&g->nest, i)->dim.size / (lanes ? g->lanes : 1);
         const char *name = cuda_temp(g, "i"), *x = of;
         if (below > 1)
             x = arena_printf(g->a, "%s / %lld", x, (long long)below);
         if (i != last)
             x = arena_printf(g->a, "%s %% %lld", x, (long long)size);
+        if (lanes)
+            x = arena_printf(g->a, "%s * %d", x, g->lanes);
         cuda_line(g, "const %s %s = %s;", g->index, name, x);
         cuda_env_loop(g, e, i, name);
         below *= size;
@@ -114,13 +122,20 @@ static void close_brace(CudaGen *g)
     cuda_forget(g);
 }
 
+/* Extents in steps of a thread: of the lanes together. */
+static int64_t steps(const CudaGen *g, bool of_spread)
+{
+    bool lanes = g->lanes > 1 && spread(&g->nest, g->lane_loop) == of_spread;
+    return extent(&g->nest, of_spread) / (lanes ? g->lanes : 1);
+}
+
 /* Every spread element, by all threads in x. */
 static void begin_spread(CudaGen *g, CudaEnv *e)
 {
     cuda_line(g,
               "for (int64_t n = (int64_t)blockIdx.x * %d + threadIdx.x; n < %lld; n += "
               "(int64_t)gridDim.x * %d) {",
-              g->launch.block, (long long)extent(&g->nest, true), g->launch.block);
+              g->launch.block, (long long)steps(g, true), g->launch.block);
     open_brace(g);
     cuda_line(g, "const %s at = (%s)n;", g->index, g->index);
     split_index(g, e, true, "at");
@@ -132,16 +147,45 @@ static void store(CudaGen *g, size_t k, const char *x, const CudaEnv *e)
     cuda_line(g, "%s = %s;", cuda_element(g, o, &g->k->operand[o], e, NULL), x);
 }
 
-/* All loads before all stores: a result may take an operand's place. */
-static void store_all(CudaGen *g, const CudaEnv *e, const bool *which)
+/* Result k of all lanes: at once if they lie side by side. */
+static void store_lanes(CudaGen *g, size_t k, const char *const *x, const CudaEnv *first)
 {
-    const char *x[MAX_OPERANDS];
-    for (size_t k = 0; k < g->body->results.n; k++)
-        if (!which || which[k])
-            x[k] = cuda_eval(g, g->body->results.data[k], e);
-    for (size_t k = 0; k < g->body->results.n; k++)
-        if (!which || which[k])
-            store(g, k, x[k], e);
+    int o = g->k->nin + (int)k;
+    if (!g->vector[o]) {
+        for (int lane = 0; lane < g->lanes; lane++) {
+            CudaEnv e = cuda_lane(g, first, lane);
+            store(g, k, x[lane], &e);
+        }
+        return;
+    }
+    const Operand *to = &g->k->operand[o];
+    const char *type = arena_printf(g->a, "mg_vec<%s, %d>", cuda_type(to->type.dtype), g->lanes);
+    const char *all = "";
+    for (int lane = 0; lane < g->lanes; lane++)
+        all = arena_printf(g->a, "%s%s%s", all, lane ? ", " : "", x[lane]);
+    cuda_line(g, "*(%s *)&%s = {{%s}};", type, cuda_element(g, o, to, first, NULL), all);
+}
+
+/* All loads before all stores: a result may take an operand's place. */
+static void store_all(CudaGen *g, const CudaEnv *first, const bool *which)
+{
+    const char *x[MAX_OPERANDS][LANES_MOST];
+    memset(g->wide, 0, sizeof g->wide);
+    for (int lane = 0; lane < g->lanes; lane++) {
+        CudaEnv e = cuda_lane(g, first, lane);
+        cuda_forget(g);
+        for (size_t k = 0; k < g->body->results.n; k++)
+            if (!which || which[k])
+                x[k][lane] = cuda_eval(g, g->body->results.data[k], &e);
+    }
+    for (size_t k = 0; k < g->body->results.n; k++) {
+        if (which && !which[k])
+            continue;
+        if (g->lanes > 1)
+            store_lanes(g, k, x[k], first);
+        else
+            store(g, k, x[k][0], first);
+    }
 }
 
 static void write_map(CudaGen *g)
@@ -211,7 +255,7 @@ static void begin_row_loop(CudaGen *g, const CudaEnv *row, CudaEnv *e)
 {
     *e = *row;
     cuda_line(g, "for (%s j = threadIdx.x; j < %lld; j += %d) {", g->index,
-              (long long)extent(&g->nest, false), g->launch.block);
+              (long long)steps(g, false), g->launch.block);
     open_brace(g);
     split_index(g, e, false, "j");
 }
@@ -233,9 +277,16 @@ static void row_stage(CudaGen *g, const CudaEnv *row, int s)
     }
     CudaEnv e;
     begin_row_loop(g, row, &e);
-    for (int k = 0; k < n; k++)
-        step(g, sum[k], dtype_of(g, sum[k]->out[0]), acc[k], cuda_eval(g, sum[k]->in[0], &e));
+    memset(g->wide, 0, sizeof g->wide);
+    for (int lane = 0; lane < g->lanes; lane++) {
+        CudaEnv mine = cuda_lane(g, &e, lane);
+        cuda_forget(g);
+        for (int k = 0; k < n; k++)
+            step(g, sum[k], dtype_of(g, sum[k]->out[0]), acc[k],
+                 cuda_eval(g, sum[k]->in[0], &mine));
+    }
     close_brace(g);
+    g->lane = 0;
     for (int k = 0; k < n; k++) {
         cuda_line(g, "%s = mg_block_%s<%d>(%s);", acc[k], sum[k]->op == OP_sum ? "sum" : "max",
                   g->launch.block, acc[k]);
@@ -437,7 +488,8 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
     CudaGen g = {.m = m, .k = k, .body = k->ins->body, .nest = nest_of(m, k), .out = out, .a = a};
     int pointer[MAX_OPERANDS], n = cuda_pointers(k, pointer);
     const char *name = name_str(m->names, k->name);
-    g.launch = launch_of(&g.nest, k);
+    cuda_lanes(&g, p);
+    g.launch = launch_of(&g.nest, k, g.lanes);
     g.memo = NEW_ARRAY(a, const char *, m->values.n);
     g.reduced = NEW_ARRAY(a, const char *, m->values.n);
     g.stage = NEW_ARRAY(a, int, m->values.n);

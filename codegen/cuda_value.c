@@ -159,8 +159,11 @@ static const char *cast(CudaGen *g, DType from, DType to, const char *x)
 static const char *elsewhere(CudaGen *g, Value v, const CudaEnv *e)
 {
     const char **memo = g->memo;
+    bool moved = g->moved;
     g->memo = NEW_ARRAY(g->a, const char *, g->m->values.n);
+    g->moved = true;
     const char *x = cuda_eval(g, v, e);
+    g->moved = moved;
     g->memo = memo;
     return x;
 }
@@ -222,13 +225,27 @@ static const char *expression(CudaGen *g, const Ins *i, const CudaEnv *e)
     return op_info[i->op].least == 1 ? unary(g, i->op, of, x[0]) : binary(g, i->op, of, x[0], x[1]);
 }
 
+/* Operand k for all lanes at once: the first of them reads it. */
+static const char *load_wide(CudaGen *g, size_t k, const CudaEnv *e)
+{
+    const Operand *o = &g->k->operand[k];
+    if (!g->wide[k]) {
+        const char *type = arena_printf(g->a, "mg_vec<%s, %d>", cuda_type(o->type.dtype), g->lanes);
+        g->wide[k] = cuda_temp(g, "q");
+        cuda_line(g, "const %s %s = *(const %s *)&%s;", type, g->wide[k], type,
+                  cuda_element(g, (int)k, o, e, NULL));
+    }
+    return arena_printf(g->a, "%s.x[%d]", g->wide[k], g->lane);
+}
+
 static const char *load(CudaGen *g, Value v, const CudaEnv *e)
 {
     size_t k = 0;
     while (g->body->args.data[k] != v)
         k++;
     const Operand *o = &g->k->operand[k];
-    const char *x = cuda_element(g, (int)k, o, e, NULL);
+    bool wide = g->lanes > 1 && g->vector[k] && !g->moved && (g->wide[k] || g->lane == 0);
+    const char *x = wide ? load_wide(g, k, e) : cuda_element(g, (int)k, o, e, NULL);
     return o->type.dtype == DT_bool ? arena_printf(g->a, "%s != 0", x) : x;
 }
 

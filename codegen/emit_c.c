@@ -412,7 +412,7 @@ static void emit_cuda_kernels(const Emitter *e)
           e->out);
     for (size_t i = 0; i < p->kernels.n; i++) {
         const Kernel *k = &p->kernels.data[i];
-        CudaLaunch l = cuda_launch(e->m, k);
+        CudaLaunch l = cuda_launch(p, k);
         int operand[MAX_OPERANDS], n = cuda_pointers(k, operand);
         fprintf(e->out, "    {\"%s\", %lld, %lld, %d, %d, (const uint8_t[]){", str(e, k->name),
                 (long long)l.grid_x, (long long)l.grid_y, l.block, n);

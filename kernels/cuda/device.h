@@ -17,6 +17,11 @@
 
 #define MG_ALL 0xffffffffu
 
+/* N elements that are read and written at once: their address is a multiple of their size. */
+template <class T, int N> struct alignas(sizeof(T) * N) mg_vec {
+    T x[N];
+};
+
 template <class T> struct mg_plus {
     __device__ T operator()(T a, T b) const
     {

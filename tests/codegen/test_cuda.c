@@ -57,7 +57,7 @@ static void run_cuda(Comparison *c, const Plan *p, const Action *act, void *cons
 {
     const Kernel *k = &p->kernels.data[act->kernel];
     const char *name = name_str(p->module->names, k->name);
-    CudaLaunch l = cuda_launch(p->module, k);
+    CudaLaunch l = cuda_launch(p, k);
     int operand[MAX_OPERANDS], n = cuda_pointers(k, operand);
     void *pointer[MAX_OPERANDS], *args[MAX_OPERANDS];
     for (int i = 0; i < n; i++) {
