@@ -16,8 +16,14 @@ bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const
  * the kernels, libmgrt_cuda.a is the runtime. */
 bool codegen_build_cuda(const Plan *p, const char *lib_dir, const char *out);
 
-/* Writes the directory `dir` (which must not exist): program.c, kernels.s, abi.h, libmgrt.a and a
- * Makefile that needs a C compiler only. False: told, and nothing is left. */
+/* codegen/link_cuda.c: kernels.cu, program.c and image.S, which takes in the file `fatbin`; false:
+ * errno. The runtime's path, or NULL after telling that it is missing. */
+bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin);
+const char *cuda_runtime(const Plan *p, const char *lib_dir);
+
+/* Writes the directory `dir` (which must not exist): the emitted program and its kernels, abi.h,
+ * the runtime and a Makefile that needs a C compiler only, for a GPU the CUDA Toolkit too. False:
+ * told, and nothing is left. `kernels` is for plans of the processor. */
 bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir);
 
 /* codegen/link.c: runs a program found in PATH and waits. Its exit status, or -1 with errno. */

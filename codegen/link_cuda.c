@@ -30,7 +30,7 @@ static bool failed(const Plan *p, const char *tool, int status, const char *help
     return false;
 }
 
-static bool write_texts(const Plan *p, const char *dir)
+bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
 {
     Arena *a = p->module->arena;
     FILE *f = fopen(arena_printf(a, "%s/kernels.cu", dir), "we");
@@ -43,8 +43,8 @@ static bool write_texts(const Plan *p, const char *dir)
         return false;
     fprintf(f,
             ".section .rodata\n.balign 64\n.globl mg_cuda_image\nmg_cuda_image:\n"
-            ".incbin \"%s/kernels.fatbin\"\n.section .note.GNU-stack,\"\",@progbits\n",
-            dir);
+            ".incbin \"%s\"\n.section .note.GNU-stack,\"\",@progbits\n",
+            fatbin);
     good &= !ferror(f);
     good &= fclose(f) == 0;
     return good && emit_to_file(p, "", arena_printf(a, "%s/program.c", dir));
@@ -75,18 +75,25 @@ static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
                   "set MGC_NVCC to the nvcc of a CUDA Toolkit of version 12 or later");
 }
 
+const char *cuda_runtime(const Plan *p, const char *lib_dir)
+{
+    const char *runtime = arena_printf(p->module->arena, "%s/libmgrt_cuda.a", lib_dir);
+    if (access(runtime, R_OK) == 0)
+        return runtime;
+    diag_error(p->module->diag, (Span){0}, 542, "%s is missing", runtime);
+    diag_help(p->module->diag,
+              "build mgc where there is a CUDA Toolkit; --emit=c and --emit=cuda need none");
+    return NULL;
+}
+
 static bool link_program(const Plan *p, const char *dir, const char *lib_dir, const char *to)
 {
     Arena *a = p->module->arena;
     const char *cc = getenv("MGC_CC"), *lib = arena_printf(a, "%s/lib64", toolkit(a));
-    const char *runtime = arena_printf(a, "%s/libmgrt_cuda.a", lib_dir);
+    const char *runtime = cuda_runtime(p, lib_dir);
     cc = cc && *cc ? cc : "cc";
-    if (access(runtime, R_OK)) {
-        diag_error(p->module->diag, (Span){0}, 542, "%s is missing", runtime);
-        diag_help(p->module->diag, "build mgc where there is a CUDA Toolkit; --emit=c and "
-                                   "--emit=cuda need none");
+    if (!runtime)
         return false;
-    }
     const char *argv[] = {cc,
                           "-std=c17",
                           "-O1",
@@ -122,7 +129,7 @@ bool codegen_build_cuda(const Plan *p, const char *lib_dir, const char *out)
         return false;
     }
     const char *beside = arena_printf(m->arena, "%s.%ld.tmp", out, (long)getpid());
-    bool ok = write_texts(p, dir);
+    bool ok = cuda_write_texts(p, dir, arena_printf(m->arena, "%s/kernels.fatbin", dir));
     if (!ok)
         diag_error(m->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
     ok = ok && compile_kernels(p, dir, lib_dir) && link_program(p, dir, lib_dir, beside);

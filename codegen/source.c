@@ -6,26 +6,69 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char host_rules[] =
+    "CC ?= cc\nCFLAGS ?= -std=c17 -O1 -Wall -Wextra\n\n"
+    "train: program.c abi.h kernels.s libmgrt.a\n"
+    "\t$(CC) $(CFLAGS) -I. program.c kernels.s libmgrt.a -lm -lpthread -ldl -o $@\n\n"
+    "clean:\n\trm -f train\n.PHONY: clean\n";
+
+static const char cuda_rules[] =
+    "CC ?= cc\nCFLAGS ?= -std=c17 -O1 -Wall -Wextra\nCUDA_HOME ?= /usr/local/cuda\n"
+    "NVCC ?= $(CUDA_HOME)/bin/nvcc\n"
+    "CODE ?= -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=[sm_90,compute_90]\n"
+    "LIBS = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt -lcudart_static -lrt -lm "
+    "-lpthread -ldl\n\n"
+    "train: program.c abi.h image.S kernels.fatbin libmgrt_cuda.a\n"
+    "\t$(CC) $(CFLAGS) -I. program.c image.S libmgrt_cuda.a $(LIBS) -o $@\n\n"
+    "kernels.fatbin: kernels.cu library.h device.h abi.h\n"
+    "\t$(NVCC) -fatbin -O3 -std=c++17 -t 0 $(CODE) -I. kernels.cu -o $@\n\n"
+    "clean:\n\trm -f train kernels.fatbin\n.PHONY: clean\n";
+
 static bool write_makefile(const Plan *p, const char *path)
 {
+    bool cuda = p->device->target == TARGET_cuda;
     FILE *f = fopen(path, "we");
     if (!f)
         return false;
-    fprintf(f,
-            "# %s, compiled by mgc %s. Needs a C compiler; OpenBLAS when it runs.\n"
-            "CC ?= cc\nCFLAGS ?= -std=c17 -O1 -Wall -Wextra\n\n"
-            "train: program.c abi.h kernels.s libmgrt.a\n"
-            "\t$(CC) $(CFLAGS) -I. program.c kernels.s libmgrt.a -lm -lpthread -ldl -o $@\n\n"
-            "clean:\n\trm -f train\n.PHONY: clean\n",
-            name_str(p->module->names, p->module->name), MGC_VERSION);
+    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler; %s.\n%s",
+            name_str(p->module->names, p->module->name), MGC_VERSION,
+            cuda ? "and the CUDA Toolkit" : "OpenBLAS when it runs",
+            cuda ? cuda_rules : host_rules);
     bool ok = !ferror(f);
     return fclose(f) == 0 && ok;
+}
+
+static bool copy_into(Arena *a, const char *dir, const char *from)
+{
+    return copy_file(from, arena_printf(a, "%s/%s", dir, strrchr(from, '/') + 1));
+}
+
+static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
+{
+    static const char *const headers[] = {"device", "library", "gather",
+                                          "random", "xent",    "attention"};
+    Arena *a = p->module->arena;
+    const char *runtime = cuda_runtime(p, lib_dir);
+    if (!runtime)
+        return false;
+    errno = 0;
+    bool good = cuda_write_texts(p, dir, "kernels.fatbin") && copy_into(a, dir, runtime) &&
+                copy_into(a, dir, arena_printf(a, "%s/include/abi.h", lib_dir)) &&
+                write_makefile(p, arena_printf(a, "%s/Makefile", dir));
+    for (size_t i = 0; i < sizeof headers / sizeof *headers && good; i++)
+        good = copy_into(a, dir, arena_printf(a, "%s/cuda/%s.h", lib_dir, headers[i]));
+    if (!good)
+        diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir,
+                   strerror(errno));
+    return good;
 }
 
 static bool fill(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir)
 {
     Arena *a = p->module->arena;
     const char *features = "";
+    if (p->device->target == TARGET_cuda)
+        return fill_cuda(p, lib_dir, dir);
     if (!kernels(p, KERNEL_assembly, arena_printf(a, "%s/kernels.s", dir), &features))
         return false;
     errno = 0;

@@ -65,7 +65,7 @@ static Exit unfit(Session *s, const Plan *p)
 {
     diag_error(s->diag, (Span){0}, 0, "--emit=%s is not for device %s", s->o->emit,
                p->device->name);
-    diag_help(s->diag, p->device->target == TARGET_cuda ? "--emit=c, --emit=cuda"
+    diag_help(s->diag, p->device->target == TARGET_cuda ? "--emit=c, --emit=cuda, --emit=source"
                                                         : "--device h200 --emit=cuda");
     return EXIT_usage;
 }
@@ -75,6 +75,8 @@ static Exit write_cuda(Session *s, const Plan *p)
     const Options *o = s->o;
     if (!o->emit)
         return codegen_build_cuda(p, home_dir(s->arena), o->out) ? EXIT_done : EXIT_tool;
+    if (!strcmp(o->emit, "source"))
+        return codegen_source(p, llvm_kernels, home_dir(s->arena), o->out) ? EXIT_done : EXIT_tool;
     return !strcmp(o->emit, "c")      ? emit_c(s, p)
            : !strcmp(o->emit, "cuda") ? emit_cuda(s, p)
                                       : unfit(s, p);

@@ -13,6 +13,7 @@ LIBRARIES = [os.path.join(mgctest.BUILD, "shim", name) for name in ("libmgrt_shi
 FULL = os.environ.get("MGC_FULL")
 TURN = int(os.environ.get("MGC_TURN", "0"))
 SEEDS = range(20) if FULL else (2 * TURN, 2 * TURN + 1)
+SHIPPED = ["gpt2_124m.mg", "llama3_8b.mg", "llama3_405b.mg", "llama7b.mg", "mistral_7b.mg", "qwen2_0_5b.mg", "qwen3_0_6b.mg"]
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 GPT2 = os.path.join(PARITY, "gpt2_small.mg")
 LLAMA = os.path.join(PARITY, "llama_small.mg")
@@ -60,6 +61,15 @@ class Cuda(mgctest.Case):
 
     def test_mlp(self):
         self.follows(MLP)
+
+    def test_shipped_models(self):
+        """Two of them a run, small; all in the full run."""
+        small = ["layers=2", "hidden=32", "head=8", "ffn=48", "vocab=256", "seq=24", "batch=4"]
+        some = range(len(SHIPPED)) if FULL else {TURN % len(SHIPPED), (TURN + 3) % len(SHIPPED)}
+        for k in sorted(some):
+            with self.subTest(SHIPPED[k]):
+                heads = ["heads=4"] if "gpt2" in SHIPPED[k] else ["kv_heads=2", "group=2"]
+                self.follows(mgctest.model(SHIPPED[k]), *(a for d in small + heads for a in ("-D", d)))
 
     def test_f64_dropout_and_microbatches(self):
         self.write("m.mg", TINY.replace("tanh(embed[tokens])", "dropout(tanh(embed[tokens]), p = 0.1)")
@@ -119,8 +129,14 @@ class Cuda(mgctest.Case):
         self.write("m.mg", TINY)
         self.compiles("m.mg", "--device", "h200", "-o", "train")
         self.text(3000)
-        r = self.run_program("./train", "--data", "text1.txt", "--out", "r", "--steps", 2)
-        self.assertIn(r.returncode, (0, 77), r.stderr)
+        self.compiles("m.mg", "--device", "h200", "--emit=source", "-o", "tree")
+        self.trains("make", "-C", "tree")
+        for program in ("./train", "tree/train"):
+            r = self.run_program(program, "--data", "text1.txt", "--out", "r" + program[:1], "--steps", 2)
+            self.assertIn(r.returncode, (0, 77), r.stderr)
+        r = self.mgc("m.mg", "--device", "h200", "--emit=llvm")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("--emit=llvm is not for device h200", r.err)
 
 
 if __name__ == "__main__":
