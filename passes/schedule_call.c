@@ -5,10 +5,11 @@
 
 #include <string.h>
 
-enum {
-    HEAD_WORK = 16 << 20, /* bytes of logits that exist at once: they should stay in the cache */
-    HEAD_ROWS = 32        /* but no fewer rows: each chunk reads the whole weight */
-};
+/* Bytes of logits that exist at once, and the fewest rows: a processor keeps them in its cache, a
+ * GPU wants products large enough to be busy; each chunk reads the whole weight. */
+static const struct {
+    int64_t work, rows;
+} head_chunk[] = {[TARGET_host] = {16 << 20, 32}, [TARGET_cuda] = {256 << 20, 512}};
 
 static void priced(Sched *s, Action *a, const Ins *i)
 {
@@ -255,11 +256,11 @@ void call_cross_entropy(Sched *s, const Ins *i)
 }
 
 /* The smallest number of chunks whose logits fit the work space, in rows that divide evenly. */
-static int64_t chunk_rows(int64_t rows, int64_t row_bytes)
+static int64_t chunk_rows(Target target, int64_t rows, int64_t row_bytes)
 {
-    int64_t most = HEAD_WORK / row_bytes;
-    if (most < HEAD_ROWS)
-        most = HEAD_ROWS;
+    int64_t most = head_chunk[target].work / row_bytes;
+    if (most < head_chunk[target].rows)
+        most = head_chunk[target].rows;
     int64_t chunks = (rows + most - 1) / most;
     return (rows + chunks - 1) / chunks;
 }
@@ -292,7 +293,8 @@ void call_head(Sched *s, const Ins *i, int home)
     d.hidden = type_elements(w) / d.xent.vocab;
     if (grad)
         d.xent.dloss_stride = dloss_stride(s, i, &op[3], d.xent.rows);
-    d.chunk = chunk_rows(d.xent.rows, d.xent.vocab * mg_dtype_bytes(d.xent.dtype));
+    d.chunk =
+        chunk_rows(s->p->device->target, d.xent.rows, d.xent.vocab * mg_dtype_bytes(d.xent.dtype));
     op[n++] = work_space(s, "logits", mg_head_work(&d), home);
     Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
     a->head = d;
