@@ -496,7 +496,7 @@ void emit_program(Emitter *e)
     if (e->cuda)
         fprintf(out,
                 "    .cuda_kernels = cuda_kernels,\n    .ncuda_kernels = %zu,\n"
-                "    .cuda_image = mg_cuda_image,\n",
-                p->kernels.n);
+                "    .cuda_image = mg_cuda_image,\n    .tf32 = %s,\n",
+                p->kernels.n, t->tf32 ? "true" : "false");
     fputs("};\n", out);
 }

@@ -15,7 +15,7 @@ typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count } Fiel
 typedef struct Description {
     const char *name, *target;
     double memory, threads; /* or "host": what this machine has */
-    double flops_f32, flops_f64, product_share;
+    double flops_f32, flops_f64, flops_tf32, product_share;
     double thread_bandwidth, bandwidth;
     double launch;
 } Description;
@@ -36,6 +36,7 @@ static const Field fields[] = {
     FIELD("threads", count, threads, 1, 4096),
     FIELD("flops_f32_per_thread", real, flops_f32, 1e6, 1e18),
     FIELD("flops_f64_per_thread", real, flops_f64, 1e6, 1e18),
+    FIELD("flops_tf32_per_thread", real, flops_tf32, 1e6, 1e18),
     FIELD("product_share", real, product_share, 0.01, 1),
     FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
     FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
@@ -107,6 +108,7 @@ static Device device_from(const Description *d)
                     .memory = (int64_t)d->memory,
                     .flops_f32 = d->threads * d->flops_f32,
                     .flops_f64 = d->threads * d->flops_f64,
+                    .flops_tf32 = d->threads * d->flops_tf32,
                     .product_share = d->product_share,
                     .bandwidth = fmin(stream, d->bandwidth),
                     .launch = d->launch,

@@ -29,7 +29,7 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
 {
     const Plan *p = c->plan;
     const Device *d = p->device;
-    double peak_flops = c->module->train.compute == DT_f64 ? d->flops_f64 : d->flops_f32;
+    double rate = peak_flops(d, &c->module->train);
     double seconds = p->train->seconds;
     int64_t peak = p->arena_bytes + p->scratch_bytes * d->threads;
     fprintf(out,
@@ -38,5 +38,5 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
             name_str(s->names, c->module->name), name_str(s->names, c->module->layout.name),
             d->name, text_bytes(s->arena, (double)peak), text_bytes(s->arena, (double)d->memory),
             text_seconds(s->arena, seconds),
-            seconds > 0 ? 100 * p->train->flops / (seconds * peak_flops) : 0.0);
+            seconds > 0 ? 100 * p->train->flops / (seconds * rate) : 0.0);
 }

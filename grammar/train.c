@@ -237,22 +237,24 @@ static void learning_rate(Elab *e, const Node *value, Train *t)
 
 static void precision(Elab *e, const Node *value, Train *t)
 {
-    static const char *const names[] = {"f32", "f64", "bf16", "f16", NULL};
+    static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", NULL};
     static const char *const args[] = {"master", "reduce", NULL};
     const Node *slot[2];
     int which = config_choice(e, value, "precision", names, 307);
     if (which < 0 || !config_args(e, value, args, slot, NULL, 308))
         return;
-    if (which > 1) {
+    if (which > 2) {
         fail(e, value->at, 311, "precision %s is not built for this target", names[which]);
         help(e, "precision f32");
         return;
     }
-    t->compute = which ? DT_f64 : DT_f32;
+    t->compute = which == 1 ? DT_f64 : DT_f32;
+    t->tf32 = which == 2;
     for (int i = 0; i < 2; i++) {
         const Node *v = slot[i] ? slot[i]->kind == N_NAMED ? slot[i]->a : slot[i] : NULL;
-        int same = v ? config_choice(e, v, "precision", names, 307) : which;
-        if (same >= 0 && same != which)
+        int is = which == 2 ? 0 : which; /* only products round: all that is stored is f32 */
+        int same = v ? config_choice(e, v, "precision", names, 307) : is;
+        if (same >= 0 && same != is)
             fail(e, v->span, 311, "%s = %s beside precision %s", args[i], names[same],
                  names[which]);
     }

@@ -1,5 +1,5 @@
 /* cost.c - arithmetic and memory traffic of an instruction, from its types alone. */
-#include "ir/ir.h"
+#include "ir/plan.h"
 
 static double elements(const Module *m, Value v)
 {
@@ -59,6 +59,11 @@ static Cost sum_of_body(const Module *m, const Region *r)
 
 /* Multiplications and additions counted apart (a product of m, n, k costs 2mnk); a causal mask
  * halves attention; its backward has five products where the forward has two. */
+double peak_flops(const Device *d, const Train *t)
+{
+    return t->compute == DT_f64 ? d->flops_f64 : t->tf32 ? d->flops_tf32 : d->flops_f32;
+}
+
 Cost ir_cost(const Module *m, const Ins *i)
 {
     Cost c = {.bytes = traffic(m, i)};

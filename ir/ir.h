@@ -249,6 +249,7 @@ typedef struct Train {
     Descent descent; /* wsd: of the descent */
     bool log;        /* warmup, warmup_cosine: by the logarithm */
     DType compute;   /* f32 or f64 */
+    bool tf32;       /* f32 whose products a GPU may round to 10 bits before it multiplies */
 } Train;
 
 /* An input by name, of a model without a token window: a row of a data file's tensor a sample. */

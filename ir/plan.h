@@ -179,6 +179,9 @@ bool plan_place(Plan *p);
 /* passes/check.c: written apart from the two above. Number of broken invariants, each told. */
 int plan_check(const Plan *p, FILE *out);
 /* passes/show.c */
+/* Peak of products of a program on a device, FLOP/s. */
+double peak_flops(const Device *d, const Train *t);
+
 void plan_print(const Plan *p, FILE *out);      /* --plan */
 void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
 void plan_print_schedule(const Plan *p, FILE *out);

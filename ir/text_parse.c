@@ -348,6 +348,7 @@ static void read_train(Reader *r)
     t->log = text_take_word(r, "log");
     text_want_word(r, "compute");
     t->compute = read_dtype(r);
+    t->tf32 = text_take_word(r, "tf32");
 }
 
 static void read_layout(Reader *r)

@@ -382,10 +382,10 @@ static void print_header(const Module *m, FILE *out)
         fprintf(out, " %s ", reals[i].name);
         print_real(out, reals[i].value);
     }
-    fprintf(out, "%s lr %s warmup %lld steps %lld last %lld %s%s compute %s\nlayout ",
+    fprintf(out, "%s lr %s warmup %lld steps %lld last %lld %s%s compute %s%s\nlayout ",
             t->nesterov ? " nesterov" : "", schedule_names[t->schedule], (long long)t->warmup,
             (long long)t->steps, (long long)t->last, descent_names[t->descent],
-            t->log ? " log" : "", dtype_name(t->compute));
+            t->log ? " log" : "", dtype_name(t->compute), t->tf32 ? " tf32" : "");
     print_string(out, name_str(m->names, m->layout.name));
     fputs(" device ", out);
     print_string(out, name_str(m->names, m->layout.device));

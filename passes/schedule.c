@@ -58,7 +58,7 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
 void price(Sched *s, Action *a, double flops, double bytes)
 {
     const Device *d = s->p->device;
-    double peak = s->m->train.compute == DT_f64 ? d->flops_f64 : d->flops_f32;
+    double peak = peak_flops(d, &s->m->train);
     double compute = flops / (peak * d->product_share), memory = bytes / d->bandwidth;
     a->flops = flops;
     a->bytes_moved = bytes;

@@ -39,7 +39,7 @@ static int64_t parameters(const Plan *p)
 /* Share of the device's peak that the step's arithmetic makes of its predicted time. */
 static double mfu(const Plan *p)
 {
-    double peak = p->module->train.compute == DT_f64 ? p->device->flops_f64 : p->device->flops_f32;
+    double peak = peak_flops(p->device, &p->module->train);
     return p->train->seconds > 0 ? p->train->flops / p->train->seconds / peak : 0;
 }
 

@@ -161,6 +161,7 @@ typedef struct mg_program {
     const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
     int ncuda_kernels;
     const void *cuda_image; /* the fat binary they are in */
+    bool tf32;              /* products of f32 may round their operands to 10 bits */
 } mg_program;
 
 typedef struct mg_run mg_run; /* the runtime's own; emitted code only hands it on */

@@ -56,7 +56,7 @@ void rt_graphs_count(rt_graphs *g); /* one more launch */
 bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *norm);
 
 /* products.c: C = alpha op(A) op(B) + beta C in the stream, as mg_gemm_desc has it. */
-rt_products *rt_products_new(void);
+rt_products *rt_products_new(bool tf32);
 void rt_products_free(rt_products *p);
 void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c);
 

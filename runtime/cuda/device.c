@@ -67,7 +67,7 @@ void rt_device_open(mg_run *r)
     snprintf(c->name, sizeof c->name, "%s", p.name);
     rt_cuda_must(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "making a stream");
     load_kernels(r);
-    c->products = rt_products_new();
+    c->products = rt_products_new(r->program->tf32);
     c->graphs = rt_graphs_new();
 }
 

@@ -20,6 +20,7 @@ typedef struct product {
 struct rt_products {
     cublasLtHandle_t lt;
     void *workspace;
+    cublasComputeType_t f32; /* how products of floats are computed */
     product *item;
     int n;
 };
@@ -43,9 +44,10 @@ const char *mg_blas_name(void)
     return name;
 }
 
-rt_products *rt_products_new(void)
+rt_products *rt_products_new(bool tf32)
 {
     rt_products *p = rt_alloc(1, sizeof *p);
+    p->f32 = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     must(cublasLtCreate(&p->lt), "opening");
     rt_cuda_must(cudaMalloc(&p->workspace, WORKSPACE), "work space of products");
     return p;
@@ -122,7 +124,7 @@ static const product *find(rt_products *p, const mg_gemm_desc *d)
     *x = (product){.d = *d};
     cublasOperation_t first = d->tb ? CUBLAS_OP_T : CUBLAS_OP_N,
                       second = d->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    must(cublasLtMatmulDescCreate(&x->op, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+    must(cublasLtMatmulDescCreate(&x->op, f64 ? CUBLAS_COMPUTE_64F : p->f32,
                                   f64 ? CUDA_R_64F : CUDA_R_32F),
          "a product");
     must(cublasLtMatmulDescSetAttribute(x->op, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),

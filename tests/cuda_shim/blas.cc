@@ -6,6 +6,7 @@
 
 struct ShimMatmul {
     cublasOperation_t a, b;
+    bool tf32;
 };
 struct ShimLayout {
     cudaDataType_t type;
@@ -33,9 +34,9 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t, cudaDataType_t)
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute, cudaDataType_t)
 {
-    *d = new ShimMatmul{CUBLAS_OP_N, CUBLAS_OP_N};
+    *d = new ShimMatmul{CUBLAS_OP_N, CUBLAS_OP_N, compute == CUBLAS_COMPUTE_32F_FAST_TF32};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -114,6 +115,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* A float as the tensor cores take it: 10 bits behind the point, ties away from zero. */
+static double operand(double x, bool tf32)
+{
+    float f = (float)x;
+    uint32_t bits;
+    if (!tf32)
+        return x;
+    memcpy(&bits, &f, sizeof f);
+    bits = (bits + 0x1000) & ~0x1fffu;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
 template <class T>
 static void product(ShimMatmul d, ShimLayout a, ShimLayout b, ShimLayout c, double alpha, double beta,
                     const T *pa, const T *pb, T *pc)
@@ -125,8 +139,8 @@ static void product(ShimMatmul d, ShimLayout a, ShimLayout b, ShimLayout c, doub
             for (int64_t row = 0; row < c.rows; row++) {
                 double sum = 0;
                 for (int64_t x = 0; x < k; x++)
-                    sum += (double)pa[ta ? x + row * a.ld : row + x * a.ld] *
-                           (double)pb[tb ? col + x * b.ld : x + col * b.ld];
+                    sum += operand(pa[ta ? x + row * a.ld : row + x * a.ld], d.tf32) *
+                           operand(pb[tb ? col + x * b.ld : x + col * b.ld], d.tf32);
                 T *to = &pc[row + col * c.ld];
                 *to = (T)(alpha * sum + (beta != 0 ? beta * (double)*to : 0));
             }

@@ -41,6 +41,18 @@ class Cuda(mgctest.Case):
         self.trains(program, "--data", "text1.txt", "--out", out, *argv, env={"SHIM_SEED": str(seed)}, timeout=600)
         return [(l["loss"], l["grad_norm"]) for l in self.metrics(out) if "loss" in l]
 
+    def test_tf32(self):
+        """Operands of products have 10 bits: their roundings, 5e-4 each, move a loss by less than 2e-3."""
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read()
+        self.write("m.mg", text.replace("precision f32", "precision tf32"))
+        self.both("m.mg")
+        self.text(6000)
+        want, got = (self.losses(p, "--steps", 20) for p in ("./cpu", "./gpu"))
+        off = max(abs(a - b) / a for (a, _), (b, _) in zip(want, got, strict=True))
+        self.assertLess(off, 2e-3)
+        self.assertGreater(off, 1e-7)  # they were rounded
+
     def follows(self, path, *options, steps=20):
         self.both(path, *options)
         self.text(6000)

@@ -12,7 +12,11 @@ extern "C" {
 
 typedef enum { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7 } cublasStatus_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
-typedef enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70 } cublasComputeType_t;
+typedef enum {
+    CUBLAS_COMPUTE_32F = 68,
+    CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+    CUBLAS_COMPUTE_64F = 70
+} cublasComputeType_t;
 typedef enum { CUDA_R_32F = 0, CUDA_R_64F = 1 } cudaDataType_t;
 typedef enum {
     CUBLASLT_MATMUL_DESC_TRANSA = 3,
