@@ -57,22 +57,31 @@ static bool compile(const Plan *p, const char *dir, const char *lib_dir, const c
     return status == 0;
 }
 
+static bool host_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir,
+                       const char *to)
+{
+    Arena *a = p->module->arena;
+    const char *features = "";
+    if (!kernels(p, KERNEL_object, arena_printf(a, "%s/kernels.o", dir), &features))
+        return false;
+    if (emit_to_file(p, features, arena_printf(a, "%s/program.c", dir)))
+        return compile(p, dir, lib_dir, to);
+    diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
+    return false;
+}
+
 bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *out)
 {
     Module *m = p->module;
-    const char *dir = temp_dir(m->arena, NULL), *features = "";
+    const char *dir = temp_dir(m->arena, NULL);
     if (!dir) {
         diag_error(m->diag, (Span){0}, 543, "cannot make a temporary directory: %s",
                    strerror(errno));
         return false;
     }
     const char *beside = arena_printf(m->arena, "%s.%ld.tmp", out, (long)getpid());
-    bool ok = kernels(p, KERNEL_object, arena_printf(m->arena, "%s/kernels.o", dir), &features);
-    if (ok && !emit_to_file(p, features, arena_printf(m->arena, "%s/program.c", dir))) {
-        diag_error(m->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
-        ok = false;
-    }
-    ok = ok && compile(p, dir, lib_dir, beside);
+    bool ok = p->device->target == TARGET_cuda ? cuda_build(p, lib_dir, dir, beside)
+                                               : host_build(p, kernels, lib_dir, dir, beside);
     if (ok && rename(beside, out)) {
         diag_error(m->diag, (Span){0}, 543, "cannot write '%s': %s", out, strerror(errno));
         ok = false;

@@ -9,15 +9,14 @@ typedef bool KernelsFn(const Plan *p, KernelOutput form, const char *path, const
 
 /* Writes the executable `out`: kernels, emitted C, the runtime of lib_dir (libmgrt.a and
  * include/abi.h), put together by $MGC_CC or cc in a private directory, then renamed into place.
- * False: told on the module's diag, and no file is left. */
+ * For a GPU nvcc ($MGC_NVCC, that of $CUDA_HOME or /usr/local/cuda, or the one in PATH) makes the
+ * kernels, and libmgrt_cuda.a is the runtime. False: told on the module's diag, and no file is
+ * left. */
 bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *out);
-
-/* The same of a plan for a GPU: nvcc ($MGC_NVCC, or the one in PATH or /usr/local/cuda/bin) makes
- * the kernels, libmgrt_cuda.a is the runtime. */
-bool codegen_build_cuda(const Plan *p, const char *lib_dir, const char *out);
 
 /* codegen/link_cuda.c: kernels.cu, program.c and image.S, which takes in the file `fatbin`; false:
  * errno. The runtime's path, or NULL after telling that it is missing. */
+bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to);
 bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin);
 const char *cuda_runtime(const Plan *p, const char *lib_dir);
 

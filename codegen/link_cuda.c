@@ -119,26 +119,10 @@ static bool link_program(const Plan *p, const char *dir, const char *lib_dir, co
     return status == 0 || failed(p, cc, status, "set MGC_CC to a C compiler that works");
 }
 
-bool codegen_build_cuda(const Plan *p, const char *lib_dir, const char *out)
+bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to)
 {
-    Module *m = p->module;
-    const char *dir = temp_dir(m->arena, NULL);
-    if (!dir) {
-        diag_error(m->diag, (Span){0}, 543, "cannot make a temporary directory: %s",
-                   strerror(errno));
-        return false;
-    }
-    const char *beside = arena_printf(m->arena, "%s.%ld.tmp", out, (long)getpid());
-    bool ok = cuda_write_texts(p, dir, arena_printf(m->arena, "%s/kernels.fatbin", dir));
-    if (!ok)
-        diag_error(m->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
-    ok = ok && compile_kernels(p, dir, lib_dir) && link_program(p, dir, lib_dir, beside);
-    if (ok && rename(beside, out)) {
-        diag_error(m->diag, (Span){0}, 543, "cannot write '%s': %s", out, strerror(errno));
-        ok = false;
-    }
-    if (!ok)
-        unlink(beside);
-    remove_dir(dir);
-    return ok;
+    if (cuda_write_texts(p, dir, arena_printf(p->module->arena, "%s/kernels.fatbin", dir)))
+        return compile_kernels(p, dir, lib_dir) && link_program(p, dir, lib_dir, to);
+    diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
+    return false;
 }

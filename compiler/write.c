@@ -70,33 +70,22 @@ static Exit unfit(Session *s, const Plan *p)
     return EXIT_usage;
 }
 
-static Exit write_cuda(Session *s, const Plan *p)
-{
-    const Options *o = s->o;
-    if (!o->emit)
-        return codegen_build_cuda(p, home_dir(s->arena), o->out) ? EXIT_done : EXIT_tool;
-    if (!strcmp(o->emit, "source"))
-        return codegen_source(p, llvm_kernels, home_dir(s->arena), o->out) ? EXIT_done : EXIT_tool;
-    return !strcmp(o->emit, "c")      ? emit_c(s, p)
-           : !strcmp(o->emit, "cuda") ? emit_cuda(s, p)
-                                      : unfit(s, p);
-}
-
 static Exit write_code(Session *s, const Plan *p)
 {
     const Options *o = s->o;
     const char *home = home_dir(s->arena);
+    bool cuda = p->device->target == TARGET_cuda;
     if (!o->emit && !o->out)
         return EXIT_done;
-    if (p->device->target == TARGET_cuda)
-        return write_cuda(s, p);
-    if (o->emit && !strcmp(o->emit, "cuda"))
-        return unfit(s, p);
     if (!o->emit)
         return codegen_build(p, llvm_kernels, home, o->out) ? EXIT_done : EXIT_tool;
     if (!strcmp(o->emit, "source"))
         return codegen_source(p, llvm_kernels, home, o->out) ? EXIT_done : EXIT_tool;
-    return !strcmp(o->emit, "c") ? emit_c(s, p) : emit_llvm(s, p);
+    if (!strcmp(o->emit, "c"))
+        return emit_c(s, p);
+    if (!strcmp(o->emit, cuda ? "llvm" : "cuda"))
+        return unfit(s, p);
+    return cuda ? emit_cuda(s, p) : emit_llvm(s, p);
 }
 
 static Exit write_trace(Session *s, const Plan *p)

@@ -151,7 +151,7 @@ static void kernel(void *ctx, const Plan *p, const Action *act, void *const *at)
     free(clean);
 }
 
-void compare_kernels(Model *t, Comparison *c)
+static void compare_kernels(Model *t, Comparison *c)
 {
     static const char *const functions[] = {"train", "eval", "sample"};
     lower_physical(t);
@@ -177,7 +177,7 @@ static double epsilon(DType f)
     return f == DT_f64 ? DBL_EPSILON : FLT_EPSILON;
 }
 
-void compare_shipped(const Comparison *like)
+static void compare_shipped(const Comparison *like)
 {
     for (int k = 0; k < small_model_count; k++)
         for (int f = 0; f < 2; f++) {
@@ -192,7 +192,7 @@ void compare_shipped(const Comparison *like)
 }
 
 /* A comparison of floats that differ by rounding may choose otherwise, but not in float64. */
-void compare_random(const Comparison *like, DType f, bool poison, int programs)
+static void compare_random(const Comparison *like, DType f, bool poison, int programs)
 {
     Comparison c = *like;
     c.epsilon = epsilon(f);
@@ -214,4 +214,45 @@ void compare_random(const Comparison *like, DType f, bool poison, int programs)
                   c.seen[1], c.seen[2], c.seen[3], c.elements);
     for (int i = 0; i < 3; i++)
         assert_true(c.seen[i] > programs / 4); /* of each kind, in every sample */
+}
+
+/* ---- the tests ------------------------------------------------------------------------------- */
+
+typedef struct Tests {
+    const Comparison *like;
+    int programs;
+} Tests;
+
+static void shipped(void **state)
+{
+    const Tests *t = *state;
+    compare_shipped(t->like);
+}
+
+static void random_f64(void **state)
+{
+    const Tests *t = *state;
+    compare_random(t->like, DT_f64, false, t->programs);
+}
+
+static void random_f32(void **state)
+{
+    const Tests *t = *state;
+    compare_random(t->like, DT_f32, false, t->programs);
+}
+
+static void not_finite(void **state)
+{
+    const Tests *t = *state;
+    compare_random(t->like, DT_f64, true, t->programs / 2);
+    compare_random(t->like, DT_f32, true, t->programs / 2);
+}
+
+int compare_all(const Comparison *like, int programs)
+{
+    Tests t = {like, programs};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(shipped, &t), cmocka_unit_test_prestate(random_f64, &t),
+        cmocka_unit_test_prestate(random_f32, &t), cmocka_unit_test_prestate(not_finite, &t)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

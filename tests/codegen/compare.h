@@ -22,10 +22,9 @@ struct Comparison {
     long seen[4], elements; /* map, row, col, partial sums; and their results' elements */
 };
 
-/* Of all programs of a model. */
-void compare_kernels(Model *t, Comparison *c);
-/* The small models, in both float types; random graphs. `like` gives open, run, close. */
-void compare_shipped(const Comparison *like);
-void compare_random(const Comparison *like, DType f, bool poison, int programs);
+/* The tests of kernels that are opened, run and closed as `like` says: the small models, so many
+ * random graphs in both float types, half as many with numbers that are not finite. What main()
+ * returns. */
+int compare_all(const Comparison *like, int programs);
 
 #endif

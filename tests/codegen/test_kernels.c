@@ -39,34 +39,7 @@ static void run_in_pieces(Comparison *c, const Plan *p, const Action *act, void 
 
 static const Comparison like = {.open = open_native, .run = run_in_pieces, .close = close_native};
 
-static void shipped(void **state)
-{
-    (void)state;
-    compare_shipped(&like);
-}
-
-static void random_f64(void **state)
-{
-    (void)state;
-    compare_random(&like, DT_f64, false, PROGRAMS);
-}
-
-static void random_f32(void **state)
-{
-    (void)state;
-    compare_random(&like, DT_f32, false, PROGRAMS);
-}
-
-static void not_finite(void **state)
-{
-    (void)state;
-    compare_random(&like, DT_f64, true, PROGRAMS / 2);
-    compare_random(&like, DT_f32, true, PROGRAMS / 2);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shipped), cmocka_unit_test(random_f64),
-                                       cmocka_unit_test(random_f32), cmocka_unit_test(not_finite)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return compare_all(&like, PROGRAMS);
 }
