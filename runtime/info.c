@@ -71,6 +71,10 @@ void rt_info(const mg_run *r)
     row("available", "%" PRId64 " bytes (%s): %s", m.available,
         rt_bytes_text((double)m.available).text, m.limit);
     row("matrix library", "%s", blas ? blas : mg_blas_name());
+    char *gpu = rt_device_text();
+    if (gpu)
+        row("GPU", "%s", gpu);
+    free(gpu);
     row("processor", "%s, %d threads", cpu, r->threads);
     char *lacks = rt_cpu_lacks(p->cpu_features);
     row("processor lacks", "%s", lacks ? lacks : "nothing that is needed");

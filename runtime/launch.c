@@ -26,6 +26,11 @@ void rt_device_wait(mg_run *r)
     (void)r; /* what was called is done */
 }
 
+char *rt_device_text(void)
+{
+    return NULL;
+}
+
 void rt_device_close(mg_run *r)
 {
     (void)r;

@@ -55,6 +55,20 @@ static const char *no_device(void)
                                             : cudaGetErrorString(e);
 }
 
+char *rt_device_text(void)
+{
+    struct cudaDeviceProp p;
+    const char *why = no_device();
+    int driver = 0;
+    if (why)
+        return rt_printf("none: %s", why);
+    rt_cuda_must(cudaGetDeviceProperties(&p, 0), "asking what it is");
+    rt_cuda_must(cudaDriverGetVersion(&driver), "asking for the driver");
+    return rt_printf("%s, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d",
+                     p.name, p.major, p.minor, p.multiProcessorCount, driver / 1000,
+                     driver % 1000 / 10);
+}
+
 void rt_device_open(mg_run *r)
 {
     const char *why = no_device();

@@ -35,6 +35,7 @@ typedef struct dim3 {
 } dim3;
 struct cudaDeviceProp {
     char name[256];
+    int major, minor, multiProcessorCount;
 };
 enum cudaJitOption { SHIM_JIT };
 enum cudaLibraryOption { SHIM_LIBRARY };
@@ -43,6 +44,7 @@ const char *cudaGetErrorString(cudaError_t e);
 const char *cudaGetErrorName(cudaError_t e);
 cudaError_t cudaGetDeviceCount(int *n);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaMalloc(void **p, size_t bytes);
