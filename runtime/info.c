@@ -71,7 +71,8 @@ void rt_info(const mg_run *r)
     row("available", "%" PRId64 " bytes (%s): %s", m.available,
         rt_bytes_text((double)m.available).text, m.limit);
     row("matrix library", "%s", blas ? blas : mg_blas_name());
-    char *gpu = rt_device_text();
+    bool there;
+    char *gpu = rt_device_text(&there);
     if (gpu)
         row("GPU", "%s", gpu);
     free(gpu);
@@ -124,6 +125,13 @@ static void check_machine(const mg_run *r, rt_exit *code)
 {
     const mg_program *p = r->program;
     ok("ABI %u, made by %s", p->abi, p->compiler);
+    bool there;
+    char *gpu = rt_device_text(&there);
+    if (gpu && there)
+        ok("GPU: %s", gpu);
+    else if (gpu)
+        fail(code, RT_NO_DEVICE, "GPU: %s", gpu);
+    free(gpu);
     char *lacks = rt_cpu_lacks(p->cpu_features), *unknown = rt_cpu_unknown(p->cpu_features);
     if (lacks)
         fail(code, RT_MISFIT, "this processor lacks %s", lacks);

@@ -152,8 +152,9 @@ static void print_help(const mg_program *p)
             snprintf(left, sizeof left, "--%s%s%s", o->name, *o->argument ? " " : "", o->argument);
         printf("  %-21s %s\n", left, o->help);
     }
-    printf("\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 74 input/output,\n"
-           "      75 stopped by a signal after saving, 78 not the machine compiled for\n");
+    printf(
+        "\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 74 input/output,\n"
+        "      75 stopped by a signal after saving, 77 no GPU, 78 not the machine compiled for\n");
     printf("\n%s from %s, layout %s, %s, fingerprint %016" PRIx64 "\n", p->name, p->source,
            p->layout, p->compiler, p->fingerprint);
 }

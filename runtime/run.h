@@ -98,8 +98,8 @@ void rt_device_wait(mg_run *r); /* until all that was called is done */
 typedef enum rt_program { RT_STEP, RT_EVAL, RT_SAMPLE, RT_PROGRAMS } rt_program;
 void rt_device_run(mg_run *r, rt_program which);
 void rt_device_close(mg_run *r);
-char *
-rt_device_text(void); /* the GPU, or why there is none, to be freed; NULL: it is the processor */
+/* The GPU, or why there is none, to be freed; NULL: the device is the processor. */
+char *rt_device_text(bool *there);
 /* watch.c: looks at the outputs of a generated kernel, if anyone wants to. */
 void rt_watch_outputs(mg_run *r, int action, void *const *p);
 

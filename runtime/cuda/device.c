@@ -55,11 +55,12 @@ static const char *no_device(void)
                                             : cudaGetErrorString(e);
 }
 
-char *rt_device_text(void)
+char *rt_device_text(bool *there)
 {
     struct cudaDeviceProp p;
     const char *why = no_device();
     int driver = 0;
+    *there = !why;
     if (why)
         return rt_printf("none: %s", why);
     rt_cuda_must(cudaGetDeviceProperties(&p, 0), "asking what it is");
