@@ -169,14 +169,17 @@ static void forget_folder(void)
 
 const char *fuzz_folder(void)
 {
-    static char folder[] = "/dev/shm/mgc-fuzz-XXXXXX";
-    static bool made;
-    if (!made) {
-        made = true;
-        if (!mkdtemp(folder))
-            abort();
-        atexit(forget_folder);
+    static char folder[64];
+    static const char *const roots[] = {"/dev/shm", "/tmp"}; /* memory, where there is any */
+    for (size_t i = 0; !*folder && i < sizeof roots / sizeof *roots; i++) {
+        snprintf(folder, sizeof folder, "%s/mgc-fuzz-XXXXXX", roots[i]);
+        if (mkdtemp(folder))
+            atexit(forget_folder);
+        else
+            *folder = 0;
     }
+    if (!*folder)
+        abort();
     return folder;
 }
 
