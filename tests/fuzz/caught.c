@@ -159,26 +159,15 @@ bool caught(void fn(void *ctx), void *ctx)
     return returned;
 }
 
-static void forget_folder(void)
-{
-    char *command;
-    if (asprintf(&command, "rm -rf '%s'", fuzz_folder()) > 0 && system(command))
-        fputs("the folder stays\n", stderr);
-    free(command);
-}
-
 const char *fuzz_folder(void)
 {
-    static char folder[64];
-    static const char *const roots[] = {"/dev/shm", "/tmp"}; /* memory, where there is any */
-    for (size_t i = 0; !*folder && i < sizeof roots / sizeof *roots; i++) {
-        snprintf(folder, sizeof folder, "%s/mgc-fuzz-XXXXXX", roots[i]);
-        if (mkdtemp(folder))
-            atexit(forget_folder);
-        else
-            *folder = 0;
-    }
-    if (!*folder)
+    static char own[] = "/tmp/mgc-fuzz-XXXXXX";
+    static const char *folder;
+    if (!folder)
+        folder = getenv("FUZZ_FOLDER"); /* of scripts/fuzz, which removes it */
+    if (!folder)
+        folder = mkdtemp(own);
+    if (!folder)
         abort();
     return folder;
 }

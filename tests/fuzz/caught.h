@@ -11,7 +11,7 @@
 /* True if fn(ctx) returned, false if it refused. Frees all that it left. */
 bool caught(void fn(void *ctx), void *ctx);
 
-/* A folder of its own in memory, which stays; and a file in it. */
+/* A folder of its own, which stays; and a file in it. */
 const char *fuzz_folder(void);
 void fuzz_file(const char *name, const void *data, size_t size);
 void fuzz_no_file(const char *name);
