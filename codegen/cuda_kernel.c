@@ -17,7 +17,6 @@ enum {
     COLUMNS = 32, /* of a block that sums columns */
     ROW_EACH = 4, /* elements of a row a thread, at least */
     GRID_MOST = 1 << 20,
-    LANES_MOST = 4,
     TERMS = 64 /* added to a number that then is added: long sums stay exact */
 };
 
@@ -33,7 +32,7 @@ static bool spread(const Nest *n, int i)
 {
     return n->kind == NEST_map || n->kind == NEST_combine ? true
            : n->kind == NEST_row                          ? i < n->nouter
-                                 : !nest_loop((Nest *)(uintptr_t)n, i)->reduced;
+                                                          : !nest_loop(n, i)->reduced;
 }
 
 static int64_t extent(const Nest *n, bool of_spread)
@@ -41,7 +40,7 @@ static int64_t extent(const Nest *n, bool of_spread)
     int64_t e = 1;
     for (int i = 0; i < loops(n); i++)
         if (spread(n, i) == of_spread)
-            e *= nest_loop((Nest *)(uintptr_t)n, i)->dim.size;
+            e *= nest_loop(n, i)->dim.size;
     return e;
 }
 
@@ -198,11 +197,6 @@ static void write_map(CudaGen *g)
 
 /* ---- reductions --------------------------------------------------------------------------- */
 
-static bool is_reduction(const Ins *i)
-{
-    return i->op == OP_sum || i->op == OP_rmax;
-}
-
 static const char *start_of(CudaGen *g, const Ins *i, DType t)
 {
     return cuda_number(g, t, i->op == OP_sum ? 0 : -INFINITY);
@@ -221,36 +215,6 @@ static DType dtype_of(const CudaGen *g, Value v)
     return type_of(g->m, v)->dtype;
 }
 
-static int find_stages(CudaGen *g)
-{
-    int most = 0;
-    for (size_t i = 0; i < g->body->ins.n; i++) {
-        const Ins *ins = g->body->ins.data[i];
-        int s = 0;
-        for (uint32_t k = 0; k < ins->nin; k++)
-            s = g->stage[ins->in[k]] > s ? g->stage[ins->in[k]] : s;
-        s += is_reduction(ins);
-        for (uint32_t k = 0; k < ins->nout; k++)
-            g->stage[ins->out[k]] = s;
-        most = s > most ? s : most;
-    }
-    return most;
-}
-
-/* Does a result have one element for each of the row, not one for all of it? */
-static bool wide(const CudaGen *g, Value v)
-{
-    const Nest *n = &g->nest;
-    for (int i = 0; i < n->ndims; i++) {
-        int loop = n->loop[i];
-        for (int k = i; loop < 0 && k < n->ndims; k++)
-            loop = n->loop[k];
-        if (loop >= n->nouter && type_find(type_of(g->m, v), n->dim[i].name) >= 0)
-            return true;
-    }
-    return false;
-}
-
 static void begin_row_loop(CudaGen *g, const CudaEnv *row, CudaEnv *e)
 {
     *e = *row;
@@ -267,7 +231,7 @@ static void row_stage(CudaGen *g, const CudaEnv *row, int s)
     int n = 0;
     for (size_t i = 0; i < g->body->ins.n && n < MAX_OPERANDS; i++) {
         const Ins *ins = g->body->ins.data[i];
-        if (!is_reduction(ins) || g->stage[ins->out[0]] != s)
+        if (!nest_reduces(ins) || g->stage[ins->out[0]] != s)
             continue;
         DType t = dtype_of(g, ins->out[0]);
         sum[n] = ins;
@@ -306,11 +270,11 @@ static void write_row(CudaGen *g)
     open_brace(g);
     cuda_line(g, "const %s at = (%s)n;", g->index, g->index);
     split_index(g, &row, true, "at");
-    int stages = find_stages(g);
+    int stages = nest_stages(g->body, g->stage);
     for (int s = 1; s <= stages; s++)
         row_stage(g, &row, s);
     for (size_t k = 0; k < g->body->results.n; k++) {
-        is_wide[k] = wide(g, g->body->results.data[k]);
+        is_wide[k] = nest_wide(&g->nest, type_of(g->m, g->body->results.data[k]));
         any |= is_wide[k];
         narrow |= !is_wide[k];
         if (!is_wide[k])

@@ -65,7 +65,7 @@ void cuda_lanes(CudaGen *g, const Plan *p)
             widest = width;
     }
     int lanes = widest ? VECTOR_BYTES / widest : 1;
-    lanes = lanes > 4 ? 4 : lanes;
+    lanes = lanes > LANES_MOST ? LANES_MOST : lanes;
     int64_t size = nest_loop(&g->nest, last)->dim.size, row = 1;
     for (int i = n->nouter; i < loops; i++)
         row *= nest_loop(&g->nest, i)->dim.size;

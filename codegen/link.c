@@ -10,7 +10,8 @@
 
 extern char **environ;
 
-int run_program(const char *const *argv)
+/* Its exit status, or -1 with errno. */
+static int run_program(const char *const *argv)
 {
     pid_t pid;
     int status, wrong = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
@@ -22,6 +23,19 @@ int run_program(const char *const *argv)
         if (errno != EINTR)
             return -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+bool run_tool(const Plan *p, const char *const *argv, const char *help)
+{
+    int status = run_program(argv);
+    if (status < 0)
+        diag_error(p->module->diag, (Span){0}, 542, "cannot run '%s': %s", argv[0],
+                   strerror(errno));
+    else if (status)
+        diag_error(p->module->diag, (Span){0}, 542, "'%s' failed with status %d", argv[0], status);
+    if (status)
+        diag_help(p->module->diag, "%s", help);
+    return status == 0;
 }
 
 static bool compile(const Plan *p, const char *dir, const char *lib_dir, const char *to)
@@ -45,16 +59,7 @@ static bool compile(const Plan *p, const char *dir, const char *lib_dir, const c
                           "-o",
                           to,
                           NULL};
-    int status = run_program(argv);
-    if (status < 0)
-        diag_error(p->module->diag, (Span){0}, 542, "cannot run the C compiler '%s': %s", cc,
-                   strerror(errno));
-    else if (status)
-        diag_error(p->module->diag, (Span){0}, 542, "the C compiler '%s' failed with status %d", cc,
-                   status);
-    if (status)
-        diag_help(p->module->diag, "set MGC_CC to a C compiler that works");
-    return status == 0;
+    return run_tool(p, argv, "set MGC_CC to a C compiler that works");
 }
 
 static bool host_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir,

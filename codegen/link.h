@@ -25,8 +25,9 @@ const char *cuda_runtime(const Plan *p, const char *lib_dir);
  * told, and nothing is left. `kernels` is for plans of the processor. */
 bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir);
 
-/* codegen/link.c: runs a program found in PATH and waits. Its exit status, or -1 with errno. */
-int run_program(const char *const *argv);
+/* codegen/link.c: runs a program found in PATH and waits; false after telling that it failed, with
+ * that help. */
+bool run_tool(const Plan *p, const char *const *argv, const char *help);
 
 /* codegen/files.c: a fresh private directory (in $TMPDIR, or beside `beside`), its removal, and
  * copies. Paths are in `a`. NULL or false: errno says why. */

@@ -20,16 +20,6 @@ static const char *nvcc(Arena *a)
     return given && *given ? given : access(usual, X_OK) == 0 ? usual : "nvcc";
 }
 
-static bool failed(const Plan *p, const char *tool, int status, const char *help)
-{
-    if (status < 0)
-        diag_error(p->module->diag, (Span){0}, 542, "cannot run '%s': %s", tool, strerror(errno));
-    else
-        diag_error(p->module->diag, (Span){0}, 542, "'%s' failed with status %d", tool, status);
-    diag_help(p->module->diag, "%s", help);
-    return false;
-}
-
 bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
 {
     Arena *a = p->module->arena;
@@ -54,8 +44,7 @@ bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
 static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
 {
     Arena *a = p->module->arena;
-    const char *tool = nvcc(a);
-    const char *argv[] = {tool,
+    const char *argv[] = {nvcc(a),
                           "-fatbin",
                           "-O3",
                           "-std=c++17",
@@ -69,10 +58,7 @@ static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
                           "-o",
                           arena_printf(a, "%s/kernels.fatbin", dir),
                           NULL};
-    int status = run_program(argv);
-    return status == 0 ||
-           failed(p, tool, status,
-                  "set MGC_NVCC to the nvcc of a CUDA Toolkit of version 12 or later");
+    return run_tool(p, argv, "set MGC_NVCC to the nvcc of a CUDA Toolkit of version 12 or later");
 }
 
 const char *cuda_runtime(const Plan *p, const char *lib_dir)
@@ -115,8 +101,7 @@ static bool link_program(const Plan *p, const char *dir, const char *lib_dir, co
                           "-o",
                           to,
                           NULL};
-    int status = run_program(argv);
-    return status == 0 || failed(p, cc, status, "set MGC_CC to a C compiler that works");
+    return run_tool(p, argv, "set MGC_CC to a C compiler that works");
 }
 
 bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to)

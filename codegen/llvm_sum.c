@@ -10,11 +10,6 @@
 
 /* ---- row ------------------------------------------------------------------------------------- */
 
-static bool is_reduction(const Ins *i)
-{
-    return i->op == OP_sum || i->op == OP_rmax;
-}
-
 static LLVMValueRef reduction_start(const Gen *g, const Ins *i, DType t)
 {
     (void)g;
@@ -28,29 +23,6 @@ static LLVMValueRef reduction_step(Gen *g, const Ins *i, DType t, LLVMValueRef a
         return llvm_maximum(g->l, t, acc, x);
     return dtype_is_float(t) ? llvm_add_reassociable(g->l, acc, x)
                              : LLVMBuildAdd(g->l->b, acc, x, "");
-}
-
-static int stage_of(Gen *g, Value v)
-{
-    return g->stage[v];
-}
-
-/* stage of a value: how many loops over the row must be done before it can be computed in one. */
-static int find_stages(Gen *g)
-{
-    int most = 0;
-    for (size_t i = 0; i < g->body->ins.n; i++) {
-        const Ins *ins = g->body->ins.data[i];
-        int s = 0;
-        for (uint32_t k = 0; k < ins->nin; k++)
-            if (stage_of(g, ins->in[k]) > s)
-                s = stage_of(g, ins->in[k]);
-        s += is_reduction(ins);
-        for (uint32_t k = 0; k < ins->nout; k++)
-            g->stage[ins->out[k]] = s;
-        most = s > most ? s : most;
-    }
-    return most;
 }
 
 /* An accumulator lives in an alloca in the entry block: LLVM turns it into a register. */
@@ -86,39 +58,26 @@ static void row_leaf(Gen *g, const Env *e, void *ctx)
     }
 }
 
-static bool row_wide(const Gen *g, Value v)
-{
-    const Type *t = type_of(g->l->m, v);
-    for (int i = 0; i < g->nest.ndims; i++) {
-        int loop = g->nest.loop[i];
-        for (int k = i; loop < 0 && k < g->nest.ndims; k++)
-            loop = g->nest.loop[k];
-        if (loop >= g->nest.nouter && type_find(t, g->nest.dim[i].name) >= 0)
-            return true;
-    }
-    return false;
-}
-
 static void row_store(Gen *g, const Env *e, void *ctx)
 {
     (void)ctx;
     for (size_t k = 0; k < g->body->results.n; k++)
-        if (row_wide(g, g->body->results.data[k]))
+        if (nest_wide(&g->nest, type_of(g->l->m, g->body->results.data[k])))
             gen_eval(g, g->body->results.data[k], e);
     for (size_t k = 0; k < g->body->results.n; k++)
-        if (row_wide(g, g->body->results.data[k]))
+        if (nest_wide(&g->nest, type_of(g->l->m, g->body->results.data[k])))
             gen_store_result(g, k, e);
 }
 
 void gen_unit_row(Gen *g, const Env *e)
 {
     memset(g->reduced, 0, g->l->m->values.n * sizeof *g->reduced);
-    int stages = find_stages(g);
+    int stages = nest_stages(g->body, g->stage);
     for (int s = 1; s <= stages; s++) {
         Accumulators a = {.stage = s};
         for (size_t i = 0; i < g->body->ins.n; i++) {
             const Ins *ins = g->body->ins.data[i];
-            if (!is_reduction(ins) || g->stage[ins->out[0]] != s || a.n == MAX_OPERANDS)
+            if (!nest_reduces(ins) || g->stage[ins->out[0]] != s || a.n == MAX_OPERANDS)
                 continue;
             DType t = type_of(g->l->m, ins->out[0])->dtype;
             a.ins[a.n] = ins;
@@ -138,7 +97,7 @@ void gen_unit_row(Gen *g, const Env *e)
     bool wide = false;
     gen_forget(g);
     for (size_t k = 0; k < g->body->results.n; k++) {
-        if (row_wide(g, g->body->results.data[k]))
+        if (nest_wide(&g->nest, type_of(g->l->m, g->body->results.data[k])))
             wide = true;
         else
             narrow[k] = gen_eval(g, g->body->results.data[k], e);

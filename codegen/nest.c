@@ -9,7 +9,7 @@ enum {
     GRAIN_BYTES = 1 << 17 /* what a thread should have to do before it is worth waking: ~10 us */
 };
 
-NestLoop *nest_loop(Nest *n, int i)
+const NestLoop *nest_loop(const Nest *n, int i)
 {
     return i < n->nouter ? &n->outer[i] : &n->inner[i - n->nouter];
 }
@@ -246,4 +246,39 @@ void kernel_nest(const Module *m, Kernel *k)
     k->units = n.units;
     double per_unit = bytes / (double)n.units;
     k->grain = per_unit >= GRAIN_BYTES ? 1 : (int64_t)((double)GRAIN_BYTES / (per_unit + 1)) + 1;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+bool nest_wide(const Nest *n, const Type *t)
+{
+    for (int i = 0; i < n->ndims; i++) {
+        int loop = n->loop[i];
+        for (int k = i; loop < 0 && k < n->ndims; k++)
+            loop = n->loop[k];
+        if (loop >= n->nouter && type_find(t, n->dim[i].name) >= 0)
+            return true;
+    }
+    return false;
+}
+
+bool nest_reduces(const Ins *i)
+{
+    return i->op == OP_sum || i->op == OP_rmax;
+}
+
+int nest_stages(const Region *body, int *stage)
+{
+    int most = 0;
+    for (size_t i = 0; i < body->ins.n; i++) {
+        const Ins *ins = body->ins.data[i];
+        int s = 0;
+        for (uint32_t k = 0; k < ins->nin; k++)
+            s = stage[ins->in[k]] > s ? stage[ins->in[k]] : s;
+        s += nest_reduces(ins);
+        for (uint32_t k = 0; k < ins->nout; k++)
+            stage[ins->out[k]] = s;
+        most = s > most ? s : most;
+    }
+    return most;
 }

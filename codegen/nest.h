@@ -35,8 +35,14 @@ typedef struct Nest {
 } Nest;
 
 Nest nest_of(const Module *m, const Kernel *k);
-NestLoop *nest_loop(Nest *n, int i); /* outer loops first */
-int nest_dim(const Nest *n, Name d); /* index in dim[], or -1 */
+const NestLoop *nest_loop(const Nest *n, int i); /* outer loops first */
+int nest_dim(const Nest *n, Name d);             /* index in dim[], or -1 */
 int operand_dim(const Operand *o, Name d);
+
+/* Row kernels: does a value of this type differ along the row? */
+bool nest_wide(const Nest *n, const Type *t);
+bool nest_reduces(const Ins *i); /* sum, rmax */
+/* stage[v]: how many loops over the row must be done before v can be computed in one; the most. */
+int nest_stages(const Region *body, int *stage);
 
 #endif

@@ -1,7 +1,6 @@
 /* env.c - mgc env: what a bug report should say of mgc and of the machine, a row each. */
 #include "compiler/session.h"
 
-#include <ctype.h>
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <sched.h>

@@ -275,17 +275,14 @@ static void device(Elab *e, const Spec *s, Layout *l)
         n = n->a;
     }
     int which = n ? config_choice(e, n, "device", known, 307) : 0;
-    Span at = n ? n->span : s->node->at;
     const char *name = which < 0 ? "cpu" : known[which];
     if (s->chosen && e->options->device) {
         name = e->options->device;
-        at = (Span){0};
         which = 0;
     }
     l->device = name_intern(e->names, name);
     if (!s->chosen || which < 0)
         return;
-    (void)at;
     if (count > 1 && !e->options->device) {
         fail(e, s->device->span, 310, "%lld devices: more than one rank is not built yet",
              (long long)count);

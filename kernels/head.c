@@ -14,62 +14,23 @@ typedef struct Head {
 /* z = x w. */
 static void logits(const Head *h, int64_t rows, const char *x)
 {
-    const mg_head_desc *d = h->d;
-    const int64_t vocab = d->xent.vocab;
-    mgk_gemm(h->run,
-             &(mg_gemm_desc){.dtype = d->xent.dtype,
-                             .tb = d->w_by_vocab,
-                             .m = rows,
-                             .n = vocab,
-                             .k = d->hidden,
-                             .lda = d->hidden,
-                             .ldb = d->w_by_vocab ? d->hidden : vocab,
-                             .ldc = vocab,
-                             .alpha = 1,
-                             .batch = 1},
-             x, h->w, h->z);
+    mg_gemm_desc g = mg_head_z(h->d, rows);
+    mgk_gemm(h->run, &g, x, h->w, h->z);
 }
 
 /* dx = dz w^T. */
 static void grad_x(const Head *h, int64_t rows, char *dx)
 {
-    const mg_head_desc *d = h->d;
-    const int64_t vocab = d->xent.vocab;
-    mgk_gemm(h->run,
-             &(mg_gemm_desc){.dtype = d->xent.dtype,
-                             .tb = !d->w_by_vocab,
-                             .m = rows,
-                             .n = d->hidden,
-                             .k = vocab,
-                             .lda = vocab,
-                             .ldb = d->w_by_vocab ? d->hidden : vocab,
-                             .ldc = d->hidden,
-                             .alpha = 1,
-                             .batch = 1},
-             h->z, h->w, dx);
+    mg_gemm_desc g = mg_head_dx(h->d, rows);
+    mgk_gemm(h->run, &g, h->z, h->w, dx);
 }
 
 /* dw (+)= x^T dz, or with w_by_vocab dz^T x. */
 static void grad_w(const Head *h, int64_t rows, const char *x, bool add, char *dw)
 {
-    const mg_head_desc *d = h->d;
-    const int64_t vocab = d->xent.vocab, hidden = d->hidden;
-    mg_gemm_desc g = {.dtype = d->xent.dtype,
-                      .ta = true,
-                      .m = hidden,
-                      .n = vocab,
-                      .k = rows,
-                      .lda = hidden,
-                      .ldb = vocab,
-                      .ldc = vocab,
-                      .alpha = 1,
-                      .beta = add,
-                      .batch = 1};
-    if (d->w_by_vocab) {
-        g.m = g.lda = vocab;
-        g.n = g.ldb = g.ldc = hidden;
-    }
-    mgk_gemm(h->run, &g, d->w_by_vocab ? h->z : x, d->w_by_vocab ? x : h->z, dw);
+    mg_gemm_desc g = mg_head_dw(h->d, rows, add);
+    bool by_vocab = h->d->w_by_vocab;
+    mgk_gemm(h->run, &g, by_vocab ? h->z : x, by_vocab ? x : h->z, dw);
 }
 
 static void chunks(const Head *h, const char *x, const int32_t *target, const void *dloss,

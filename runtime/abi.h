@@ -129,6 +129,14 @@ typedef struct mg_entry {
     mg_input inputs[MG_INPUTS_MAX];
 } mg_entry;
 
+/* How runtime/cuda launches the kernels of kernels/cuda, which are written for it. */
+enum {
+    MG_XENT_BLOCK = 256,     /* threads, for a row */
+    MG_SCATTER_BLOCK = 128,  /* threads, for an index */
+    MG_ATTENTION_WARPS = 4,  /* of a block; each a query or a key */
+    MG_ATTENTION_HEAD = 256, /* the longest head */
+};
+
 /* A generated kernel of a CUDA program: how it is launched, and which of the pointers of a call it
  * takes (those that have places of their own). */
 typedef struct mg_cuda_kernel {
@@ -266,6 +274,54 @@ typedef struct mg_head_desc {
 } mg_head_desc;
 void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,
              const int32_t *target, const void *dloss, void *loss, void *dx, void *dw, void *work);
+/* Its products, `rows` rows at a time, for operands of these types: z = x w; dx = dz w'; and dw
+ * (+)= x' dz, or with w_by_vocab dz' x, added to what is there if `add`. */
+#ifndef __cplusplus
+static inline mg_gemm_desc mg_head_z(const mg_head_desc *d, int64_t rows)
+{
+    const int64_t v = d->xent.vocab, h = d->hidden;
+    return (mg_gemm_desc){.dtype = d->xent.dtype,
+                          .tb = d->w_by_vocab,
+                          .m = rows,
+                          .n = v,
+                          .k = h,
+                          .lda = h,
+                          .ldb = d->w_by_vocab ? h : v,
+                          .ldc = v,
+                          .alpha = 1,
+                          .batch = 1};
+}
+static inline mg_gemm_desc mg_head_dx(const mg_head_desc *d, int64_t rows)
+{
+    const int64_t v = d->xent.vocab, h = d->hidden;
+    return (mg_gemm_desc){.dtype = d->xent.dtype,
+                          .tb = !d->w_by_vocab,
+                          .m = rows,
+                          .n = h,
+                          .k = v,
+                          .lda = v,
+                          .ldb = d->w_by_vocab ? h : v,
+                          .ldc = h,
+                          .alpha = 1,
+                          .batch = 1};
+}
+static inline mg_gemm_desc mg_head_dw(const mg_head_desc *d, int64_t rows, bool add)
+{
+    const int64_t m = d->w_by_vocab ? d->xent.vocab : d->hidden;
+    const int64_t n = d->w_by_vocab ? d->hidden : d->xent.vocab;
+    return (mg_gemm_desc){.dtype = d->xent.dtype,
+                          .ta = true,
+                          .m = m,
+                          .n = n,
+                          .k = rows,
+                          .lda = m,
+                          .ldb = n,
+                          .ldc = n,
+                          .alpha = 1,
+                          .beta = add,
+                          .batch = 1};
+}
+#endif
 static inline int64_t mg_head_work(const mg_head_desc *d)
 {
     return d->chunk * d->xent.vocab * mg_dtype_bytes(d->xent.dtype) + 64 * ((d->chunk + 7) / 8);

@@ -9,7 +9,7 @@
 #ifndef MG_CUDA_ATTENTION_H
 #define MG_CUDA_ATTENTION_H
 
-enum { MG_ATTENTION_WARPS = 4, MG_HEAD_MOST = 256, MG_HEAD_EACH = MG_HEAD_MOST / 32 };
+enum { MG_HEAD_EACH = MG_ATTENTION_HEAD / 32 }; /* elements of a head that are a lane's */
 
 /* Which of [batch, kv, group, row] a warp is, rows innermost; false if there is none. */
 struct mg_place {

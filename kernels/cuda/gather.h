@@ -25,7 +25,7 @@ template <class T>
 __device__ static inline void mg_scatter_rows(const mg_gather_desc &d, const T *dy,
                                               const int32_t *index, T *dtable)
 {
-    enum { B = 128 };
+    enum { B = MG_SCATTER_BLOCK };
     MG_SHARED(uint8_t, same, B);
     const int64_t i = blockIdx.x, o = blockIdx.y, mine = mg_index(d, index, i);
     int earlier = 0;

@@ -2,8 +2,6 @@
 #ifndef MG_CUDA_XENT_H
 #define MG_CUDA_XENT_H
 
-enum { MG_XENT_BLOCK = 256 };
-
 __device__ static inline float mg_exp(float x)
 {
     return expf(x);

@@ -4,13 +4,7 @@
 
 #include <math.h>
 
-enum {
-    BLOCK = 256,
-    XENT_BLOCK = 256,
-    SCATTER_BLOCK = 128,
-    ATTENTION_WARPS = 4,
-    GRID_MOST = 1 << 20
-};
+enum { BLOCK = 256, GRID_MOST = 1 << 20 };
 
 static void launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, void **args)
 {
@@ -108,7 +102,7 @@ void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *
         rt_cuda_must(
             cudaMemsetAsync(dtable, 0, (size_t)(n * mg_dtype_bytes(d->dtype)), r->cuda->stream),
             "clearing a table");
-    rt_cuda_call(r, FIXED_scatter_add + is_f64(d->dtype), d->indices, d->outer, SCATTER_BLOCK,
+    rt_cuda_call(r, FIXED_scatter_add + is_f64(d->dtype), d->indices, d->outer, MG_SCATTER_BLOCK,
                  (void *[]){(void *)d, &dy, &index, &dtable});
     mg_end(r, action);
     mg_output(r, action, dtable, n, d->dtype);
@@ -130,7 +124,7 @@ void mg_xent(mg_run *r, int action, const mg_xent_desc *d, const void *z, const 
              void *loss, void *lse)
 {
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_xent + is_f64(d->dtype), d->rows, 1, XENT_BLOCK,
+    rt_cuda_call(r, FIXED_xent + is_f64(d->dtype), d->rows, 1, MG_XENT_BLOCK,
                  (void *[]){(void *)d, &z, &target, &loss, &lse});
     mg_end(r, action);
     mg_output(r, action, loss, d->rows, d->dtype);
@@ -140,7 +134,7 @@ void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
                   const int32_t *target, const void *lse, const void *dloss, void *dz)
 {
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_xent_grad + is_f64(d->dtype), d->rows, 1, XENT_BLOCK,
+    rt_cuda_call(r, FIXED_xent_grad + is_f64(d->dtype), d->rows, 1, MG_XENT_BLOCK,
                  (void *[]){(void *)d, &z, &target, &lse, &dloss, &dz});
     mg_end(r, action);
     mg_output(r, action, dz, d->rows * d->vocab, d->dtype);
@@ -165,50 +159,15 @@ static void head_rows(mg_run *r, const mg_head_desc *d, int64_t row, int64_t row
                       const void *w, const int32_t *target, const void *dloss, void *loss, char *dx,
                       void *dw, void *z)
 {
-    const mg_dtype t = d->xent.dtype;
-    const int64_t hidden = d->hidden, vocab = d->xent.vocab, ldw = d->w_by_vocab ? hidden : vocab;
-    mg_gemm_desc g = {.dtype = t,
-                      .tb = d->w_by_vocab,
-                      .m = rows,
-                      .n = vocab,
-                      .k = hidden,
-                      .lda = hidden,
-                      .ldb = ldw,
-                      .ldc = vocab,
-                      .alpha = 1,
-                      .batch = 1};
+    mg_gemm_desc g = mg_head_z(d, rows);
     rt_product(r, &g, x, w, z);
-    rt_cuda_call(r, FIXED_head_rows + is_f64(t), rows, 1, XENT_BLOCK,
+    rt_cuda_call(r, FIXED_head_rows + is_f64(d->xent.dtype), rows, 1, MG_XENT_BLOCK,
                  (void *[]){(void *)&d->xent, &row, &z, &target, &dloss, &loss});
     if (!dx)
         return;
-    g = (mg_gemm_desc){.dtype = t,
-                       .tb = !d->w_by_vocab,
-                       .m = rows,
-                       .n = hidden,
-                       .k = vocab,
-                       .lda = vocab,
-                       .ldb = ldw,
-                       .ldc = hidden,
-                       .alpha = 1,
-                       .batch = 1};
+    g = mg_head_dx(d, rows);
     rt_product(r, &g, z, w, dx);
-    bool add = row > 0 || d->dw_accumulate;
-    g = (mg_gemm_desc){.dtype = t,
-                       .ta = true,
-                       .m = hidden,
-                       .n = vocab,
-                       .k = rows,
-                       .lda = hidden,
-                       .ldb = vocab,
-                       .ldc = vocab,
-                       .alpha = 1,
-                       .beta = add,
-                       .batch = 1};
-    if (d->w_by_vocab) {
-        g.m = g.lda = vocab;
-        g.n = g.ldb = g.ldc = hidden;
-    }
+    g = mg_head_dw(d, rows, row > 0 || d->dw_accumulate);
     rt_product(r, &g, d->w_by_vocab ? z : x, d->w_by_vocab ? (const void *)x : z, dw);
 }
 
@@ -235,15 +194,14 @@ void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const 
 
 static int64_t warps(int64_t n)
 {
-    return (n + ATTENTION_WARPS - 1) / ATTENTION_WARPS;
+    return (n + MG_ATTENTION_WARPS - 1) / MG_ATTENTION_WARPS;
 }
 
 static void check_head(const mg_attention_desc *d)
 {
-    enum { HEAD_MOST = 256 };
-    if (d->head > HEAD_MOST || d->vhead > HEAD_MOST)
+    if (d->head > MG_ATTENTION_HEAD || d->vhead > MG_ATTENTION_HEAD)
         rt_die(RT_FAILED, "attention with a head of %lld is not built; %d is the most",
-               (long long)(d->head > d->vhead ? d->head : d->vhead), HEAD_MOST);
+               (long long)(d->head > d->vhead ? d->head : d->vhead), MG_ATTENTION_HEAD);
 }
 
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
@@ -252,7 +210,7 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
     check_head(d);
     mg_begin(r, action);
     rt_cuda_call(r, FIXED_attention + is_f64(d->dtype),
-                 warps(d->batch * d->kv * d->group * d->queries), 1, 32 * ATTENTION_WARPS,
+                 warps(d->batch * d->kv * d->group * d->queries), 1, 32 * MG_ATTENTION_WARPS,
                  (void *[]){(void *)d, &q, &k, &v, &o, &lse});
     mg_end(r, action);
 }
@@ -264,10 +222,10 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
     check_head(d);
     mg_begin(r, action);
     rt_cuda_call(r, FIXED_attention_dq + is_f64(d->dtype),
-                 warps(d->batch * d->kv * d->group * d->queries), 1, 32 * ATTENTION_WARPS,
+                 warps(d->batch * d->kv * d->group * d->queries), 1, 32 * MG_ATTENTION_WARPS,
                  (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dq});
     rt_cuda_call(r, FIXED_attention_dkv + is_f64(d->dtype), warps(d->batch * d->kv * d->keys), 1,
-                 32 * ATTENTION_WARPS,
+                 32 * MG_ATTENTION_WARPS,
                  (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dk, &dv});
     mg_end(r, action);
 }

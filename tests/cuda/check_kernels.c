@@ -146,6 +146,7 @@ static void compare(Bench *b, const char *what, const Array *a, const double *wa
         size = fmax(size, fabs(want[i]));
         off = isfinite(x[i]) ? fmax(off, fabs(x[i] - want[i])) : INFINITY;
     }
+    /* An ulp for each term of the longest sum, and some for exp and log. */
     double bound = (b->t == MG_F64 ? 0x1p-52 : 0x1p-23) * (16 + terms) * (size > 0 ? size : 1);
     bool good = off <= bound;
     printf("%s %-18s %s off by %.1e of %.1e, bound %.1e\n", good ? "ok  " : "FAIL", what,

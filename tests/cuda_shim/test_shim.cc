@@ -2,6 +2,8 @@
 #include "tests/cuda_shim/cuda_shim.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 extern "C" {
 #include "tests/cuda_shim/shim.h"
@@ -56,6 +58,16 @@ extern "C" __global__ void lonely(int *out)
     out[threadIdx.x] = x;
 }
 MG_EXPORT(lonely)
+
+/* One element beyond the shared memory. */
+extern "C" __global__ void overrun(int *out)
+{
+    MG_SHARED(int, x, N);
+    x[threadIdx.x + 1] = 1;
+    __syncthreads();
+    out[threadIdx.x] = x[threadIdx.x];
+}
+MG_EXPORT(overrun)
 
 extern "C" __global__ void sums(const double *in, double *out)
 {
@@ -116,6 +128,31 @@ static void shuffle_with_nobody(void **)
     assert_non_null(strstr(why, "lanes wait for others of their warp"));
 }
 
+#ifdef __SANITIZE_ADDRESS__
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
+/* The address sanitizer ends a process that writes beside its shared memory. */
+static void beside_shared_memory(void **)
+{
+    if (!SANITIZED)
+        skip();
+    pid_t child = fork();
+    if (child == 0) {
+        int out[N], *to = out;
+        void *args[] = {&to};
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(0);
+        run("overrun", args, 1);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) ? WEXITSTATUS(status) != 0 : WIFSIGNALED(status));
+}
+
 /* The same bits under every seed; a NaN shows. */
 static void reductions(void **)
 {
@@ -143,6 +180,6 @@ int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missing_barrier), cmocka_unit_test(barrier_not_for_all),
-        cmocka_unit_test(shuffle_with_nobody), cmocka_unit_test(reductions)};
+        cmocka_unit_test(shuffle_with_nobody), cmocka_unit_test(beside_shared_memory), cmocka_unit_test(reductions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ class Weighed(mgctest.Case):
         lines = self.metrics(out)
         return ([l["loss"] for l in lines if "loss" in l], [l["val_loss"] for l in lines if "val_loss" in l])
 
-    def close(self, a, b, bound=2e-6):
+    def close(self, a, b, bound=2e-6):  # losses of f32 programs that add in another order: some ulps, 6e-8 each
         for x, y in zip(a[0] + a[1], b[0] + b[1], strict=True):
             self.assertLess(abs(x - y), bound * abs(x))
 
