@@ -86,10 +86,10 @@ typedef enum mg_lr_shape { MG_SHAPE_LINEAR, MG_SHAPE_COSINE, MG_SHAPE_SQRT } mg_
  *   wsd            peak, and over the `last` steps down to the floor: with q the part of them that
  *                  is done, by 1 - q, (1 + cos(pi q)) / 2 or 1 - sqrt(q)
  *   inverse_sqrt   peak * sqrt(warmup / (n + 1)), not below the floor
- * and with W = max(2, warmup) as DeepSpeed's schedules, with warm-up by n / W, or ln(n + 1) /
- * ln(W): warmup         from floor to peak, which stays (WarmupLR) warmup_cosine  from 0 to peak,
- * then with p = (n - W + 1) / max(1, steps - W), capped at 1, by (1 + cos(pi p)) / 2 to the floor
- * (WarmupCosineLR) */
+ * and with W = max(2, warmup) as DeepSpeed's, whose warm-up goes by n / W, or ln(n + 1) / ln(W):
+ *   warmup         from floor to peak, which stays (WarmupLR)
+ *   warmup_cosine  from 0 to peak, then with p = (n - W + 1) / max(1, steps - W), capped at 1,
+ *                  by (1 + cos(pi p)) / 2 to the floor (WarmupCosineLR) */
 typedef struct mg_lr {
     mg_lr_kind kind;
     double peak, floor;

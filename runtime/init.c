@@ -3,8 +3,9 @@
  * Element e of the external tensor called n takes the block of Philox4x32-10 with
  *     key = mg_key(n) ^ seed, counter = { low(e), high(e), 0, 0 }
  * and of its four words the first two:
- *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)   (Box, Muller
- * 1958) uniform  low + (high - low) * w0 / 2^32 in double, rounded once to the tensor's dtype. */
+ *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)
+ *     uniform  low + (high - low) * w0 / 2^32
+ * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. */
 #include "runtime/run.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* tokens.c - files of tokens: which format one is in, and reading it.
  *
- *   llm.c      256 int32, the first three 20240520, 1, n: then n uint16; or 20240801, 7, n: n
- * uint32 Megatron   X.bin beside X.idx, which begins with MMIDIDX: tokens of the type that it names
+ *   llm.c      256 int32, the first three 20240520, 1, n: then n uint16;
+ *              or 20240801, 7, n: then n uint32
+ *   Megatron   X.bin beside X.idx, which begins with MMIDIDX: tokens of the type that it names
  *   bytes      anything else where the vocabulary is 256
  *   raw        what the user says is one: u8:, u16: or u32: before the name (nanoGPT's are u16:)
  *
