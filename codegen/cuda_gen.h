@@ -5,7 +5,7 @@
 #include "codegen/cuda.h"
 #include "codegen/nest.h"
 
-enum { CUDA_EXTRA = 8, LANES_MOST = 4 };
+enum { CUDA_EXTRA = 8, LANES_MOST = 8 };
 
 /* The index of every dim, as C expressions; NULL: a merged neighbour walks it. */
 typedef struct CudaEnv {

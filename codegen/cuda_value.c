@@ -13,6 +13,8 @@ const char *cuda_type(DType t)
 {
     static const char *const names[] = {[DT_f32] = "float",
                                         [DT_f64] = "double",
+                                        [DT_bf16] = "mg_bf16",
+                                        [DT_f16] = "mg_f16",
                                         [DT_i32] = "int32_t",
                                         [DT_i64] = "int64_t",
                                         [DT_bool] = "uint8_t"};
@@ -100,6 +102,8 @@ const char *cuda_number(CudaGen *g, DType t, double x)
         return x != 0 ? "true" : "false";
     if (!dtype_is_float(t))
         return arena_printf(g->a, t == DT_i64 ? "INT64_C(%lld)" : "%lld", (long long)x);
+    if (dtype_is_half(t))
+        return arena_printf(g->a, "mg_narrow<%s>(%s)", cuda_type(t), cuda_number(g, DT_f32, x));
     if (!isfinite(x))
         return arena_printf(g->a, "%s(%s)%s", x < 0 ? "-" : "", cuda_type(t),
                             isnan(x) ? "NAN" : "INFINITY");
@@ -150,8 +154,12 @@ static const char *binary(CudaGen *g, Op op, DType t, const char *x, const char 
 
 static const char *cast(CudaGen *g, DType from, DType to, const char *x)
 {
+    if (dtype_is_half(from) && from != to)
+        return cast(g, DT_f32, to, arena_printf(g->a, "mg_wide(%s)", x));
     if (to == DT_bool)
         return arena_printf(g->a, "%s != %s", x, cuda_number(g, from, 0));
+    if (dtype_is_half(to) && from != to)
+        return arena_printf(g->a, "mg_narrow<%s>((float)%s)", cuda_type(to), x);
     return from == to ? x : arena_printf(g->a, "(%s)%s", cuda_type(to), x);
 }
 

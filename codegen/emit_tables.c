@@ -179,7 +179,7 @@ static const char *desc_dtype(mg_dtype t)
 
 static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
 {
-    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    fprintf(e->out, ".dtype = %s, .out = %s", desc_dtype(d->dtype), desc_dtype(d->out));
     flag(e, "ta", d->ta);
     flag(e, "tb", d->tb);
     num(e, "variant", d->variant);
@@ -241,6 +241,7 @@ static void desc_head(const Emitter *e, const mg_head_desc *d)
     num(e, "chunk", d->chunk);
     flag(e, "w_by_vocab", d->w_by_vocab);
     flag(e, "dw_accumulate", d->dw_accumulate);
+    fprintf(e->out, ", .dw = %s", desc_dtype(d->dw));
 }
 
 static void desc_gather(const Emitter *e, const mg_gather_desc *d)
@@ -394,6 +395,7 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     num(e, "batch", p->batch);
     num(e, "window", p->window);
     entry_offset(e, "lr", p->lr);
+    entry_offset(e, "scale", p->scale);
     entry_offset(e, "step", p->step);
     entry_offset(e, "seed", p->seed);
     entry_offset(e, "pos", p->pos);
@@ -429,7 +431,8 @@ static const char *config_line(const Emitter *e)
                         "clip %g, %s, microbatch %lld",
                         optimizer_names[t->optimizer], opt, schedule_names[t->schedule], t->peak,
                         (long long)t->warmup, (long long)t->steps, t->floor, t->clip,
-                        dtype_name(t->compute), (long long)e->m->layout.microbatch);
+                        dtype_name(t->half ? t->half : t->compute),
+                        (long long)e->m->layout.microbatch);
 }
 
 static void named(const Emitter *e, const char *field, const char *text)
@@ -470,6 +473,8 @@ void emit_program(Emitter *e)
     fprintf(out, "    .fingerprint = 0x%016llxu,\n", (unsigned long long)fingerprint(e));
     named(e, "cpu_features", e->features);
     fprintf(out, "    .compute = %s,\n", emit_dtype(t->compute));
+    if (t->half)
+        fprintf(out, "    .half = %s,\n", emit_dtype(t->half));
     fprintf(out,
             "    .arena_bytes = %lld,\n    .persistent_bytes = %lld,\n"
             "    .scratch_bytes = %lld,\n",
@@ -486,6 +491,14 @@ void emit_program(Emitter *e)
     real(e, t->floor);
     fprintf(out, ", %lld, %lld, %lld, %s, %s},\n", (long long)t->warmup, (long long)t->steps,
             (long long)t->last, shapes[t->descent], t->log ? "true" : "false");
+    if (t->scale != 0) {
+        fputs("    .scale = {", out);
+        real(e, t->scale);
+        fputs(", ", out);
+        real(e, t->scale_least);
+        fprintf(out, ", %lld, %lld},\n", (long long)t->scale_window,
+                (long long)t->scale_hysteresis);
+    }
     named(e, "optimizer", optimizer_names[t->optimizer]);
     emit_entry(e, "step", p->train);
     emit_entry(e, "eval", p->eval);

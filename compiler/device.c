@@ -15,7 +15,7 @@ typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count } Fiel
 typedef struct Description {
     const char *name, *target;
     double memory, threads; /* or "host": what this machine has */
-    double flops_f32, flops_f64, flops_tf32, product_share;
+    double flops_f32, flops_f64, flops_tf32, flops_half, product_share;
     double thread_bandwidth, bandwidth;
     double launch;
 } Description;
@@ -37,6 +37,7 @@ static const Field fields[] = {
     FIELD("flops_f32_per_thread", real, flops_f32, 1e6, 1e18),
     FIELD("flops_f64_per_thread", real, flops_f64, 1e6, 1e18),
     FIELD("flops_tf32_per_thread", real, flops_tf32, 1e6, 1e18),
+    FIELD("flops_half_per_thread", real, flops_half, 1e6, 1e18),
     FIELD("product_share", real, product_share, 0.01, 1),
     FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
     FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
@@ -109,6 +110,7 @@ static Device device_from(const Description *d)
                     .flops_f32 = d->threads * d->flops_f32,
                     .flops_f64 = d->threads * d->flops_f64,
                     .flops_tf32 = d->threads * d->flops_tf32,
+                    .flops_half = d->threads * d->flops_half,
                     .product_share = d->product_share,
                     .bandwidth = fmin(stream, d->bandwidth),
                     .launch = d->launch,

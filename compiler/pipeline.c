@@ -101,6 +101,18 @@ static Exit parse(Session *s, const char *path, Ast **ast)
     return *ast ? EXIT_done : EXIT_source;
 }
 
+/* Is the device built for the program's numbers? */
+static Exit device_computes(Session *s, const Compiled *c)
+{
+    const Train *t = &c->module->train;
+    if (!t->half || c->device.target == TARGET_cuda)
+        return EXIT_done;
+    diag_error(s->diag, (Span){0}, 311, "precision %s is built for GPUs, and device %s is none",
+               dtype_name(t->half), c->device.name);
+    diag_help(s->diag, "--precision f32, or --device h100");
+    return EXIT_source;
+}
+
 Exit compile_front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
@@ -117,13 +129,16 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
         return wrong;
     e.layouts = layouts;
     e.device = o->device ? c->device.name : NULL;
+    e.precision = o->precision;
     c->module = mg_elaborate(s->arena, s->names, s->diag, ast, &e);
     if (!c->module || diag_errors(s->diag))
         return EXIT_source;
     if (!o->device)
-        return device_load(s, name_str(s->names, c->module->layout.device), &c->device);
+        wrong = device_load(s, name_str(s->names, c->module->layout.device), &c->device);
+    if (wrong)
+        return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
-    return EXIT_done;
+    return device_computes(s, c);
 }
 
 /* The first line of a dump, "# after PASS", says where to go on. */
@@ -170,9 +185,10 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
     const char *device = s->o->device;
     Exit wrong =
         device_load(s, device ? device : name_str(s->names, c->module->layout.device), &c->device);
-    if (!wrong)
-        c->module->layout.device = name_intern(s->names, c->device.name);
-    return wrong;
+    if (wrong)
+        return wrong;
+    c->module->layout.device = name_intern(s->names, c->device.name);
+    return device_computes(s, c);
 }
 
 /* ---- middle -------------------------------------------------------------------------------- */

@@ -13,6 +13,9 @@ int config_choice(Elab *e, const Node *value, const char *what, const char *cons
  * Only an argument named `conditional` may have a `where`. */
 bool config_args(Elab *e, const Node *value, const char *const *names, const Node **slots,
                  const char *conditional, int code);
+/* The setting `precision` (precision.c); and the name that the command line puts in its place. */
+void read_precision(Elab *e, const Node *value, Train *t);
+void override_precision(const char *name, Train *t);
 bool config_real(Elab *e, const Node *n, double *d); /* outside of blocks */
 bool config_integer(Elab *e, const Node *n, int64_t least, int64_t *i, int code);
 

@@ -19,6 +19,7 @@ typedef struct ElaborateOptions {
     const char *layout;     /* name of the layout, NULL for the default one */
     const Ast *layouts;     /* more layouts, from --layout FILE; NULL for none */
     const char *device;     /* instead of the layout's; NULL for none */
+    const char *precision;  /* instead of the train block's, one of its names; NULL for none */
     bool inline_composites; /* attention and cross_entropy by their definitions, for tests */
 } ElaborateOptions;
 

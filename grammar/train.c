@@ -235,31 +235,6 @@ static void learning_rate(Elab *e, const Node *value, Train *t)
         check_schedule(e, value, given, t);
 }
 
-static void precision(Elab *e, const Node *value, Train *t)
-{
-    static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", NULL};
-    static const char *const args[] = {"master", "reduce", NULL};
-    const Node *slot[2];
-    int which = config_choice(e, value, "precision", names, 307);
-    if (which < 0 || !config_args(e, value, args, slot, NULL, 308))
-        return;
-    if (which > 2) {
-        fail(e, value->at, 311, "precision %s is not built for this target", names[which]);
-        help(e, "precision f32");
-        return;
-    }
-    t->compute = which == 1 ? DT_f64 : DT_f32;
-    t->tf32 = which == 2;
-    for (int i = 0; i < 2; i++) {
-        const Node *v = slot[i] ? slot[i]->kind == N_NAMED ? slot[i]->a : slot[i] : NULL;
-        int is = which == 2 ? 0 : which; /* only products round: all that is stored is f32 */
-        int same = v ? config_choice(e, v, "precision", names, 307) : is;
-        if (same >= 0 && same != is)
-            fail(e, v->span, 311, "%s = %s beside precision %s", args[i], names[same],
-                 names[which]);
-    }
-}
-
 static void rule(Elab *e, const Node *n, RuleKind kind)
 {
     double value = 0;
@@ -297,7 +272,7 @@ static void setting(Elab *e, const Node *n, int which, Train *t)
     else if (which == 2)
         bounded(e, value, "clip", -1, 1e300, &t->clip);
     else
-        precision(e, value, t);
+        read_precision(e, value, t);
 }
 
 static void settings(Elab *e, const Node *train, Train *t)
@@ -360,6 +335,8 @@ void read_train(Elab *e)
     }
     if (train) {
         settings(e, train, t);
+        if (e->options->precision)
+            override_precision(e->options->precision, t);
         return;
     }
     fail(e, (Span){e->ast->file, 0, 0}, 313, "there is no train block");

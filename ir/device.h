@@ -12,7 +12,7 @@ typedef struct Device {
     Target target;
     int64_t memory;   /* bytes a rank may plan for */
     double flops_f32; /* peak of matrix products, FLOP/s */
-    double flops_f64, flops_tf32;
+    double flops_f64, flops_tf32, flops_half; /* half: bf16 and f16 */
     double product_share; /* share of the peak that products reach */
     double bandwidth;     /* bytes/s of streaming kernels */
     double launch;        /* seconds an action costs at least */

@@ -157,7 +157,7 @@ static double narrow(double x, int bits, int least, double top)
     return fabs(y) > top ? copysign(INFINITY, x) : y;
 }
 
-static double to_dtype(double x, DType t)
+double interp_rounded(double x, DType t)
 {
     switch (t) {
     case DT_f32:
@@ -187,7 +187,7 @@ static void interp_cast(Interp *in, const Ins *i)
     walk_tensor(&w, out_type(in, i));
     walk_tensor(&w, in_type(in, i, 0));
     do
-        y[w.at[0]] = exact ? x[w.at[1]] : to_dtype(x[w.at[1]], t);
+        y[w.at[0]] = exact ? x[w.at[1]] : interp_rounded(x[w.at[1]], t);
     while (walk_next(&w));
 }
 
@@ -399,7 +399,7 @@ static void round_results(Interp *in, const Ins *i)
         if (!dtype_is_float(t->type.dtype))
             continue;
         for (int64_t n = type_elements(&t->type) - 1; n >= 0; n--)
-            t->data[n] = to_dtype(t->data[n], t->type.dtype);
+            t->data[n] = interp_rounded(t->data[n], t->type.dtype);
     }
 }
 

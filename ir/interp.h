@@ -34,6 +34,9 @@ void *interp_alloc(int64_t n, size_t size);
 double *interp_out(Interp *in, const Ins *i, uint32_t k);
 const double *interp_in(const Interp *in, const Ins *i, uint32_t k);
 
+/* The number of dtype t nearest to x, ties to even; of integers the one towards zero. */
+double interp_rounded(double x, DType t);
+
 typedef void InterpFn(Interp *in, const Ins *i);
 InterpFn interp_random, interp_gather, interp_scatter_add, interp_attention, interp_attention_grad,
     interp_cross_entropy, interp_cross_entropy_grad, interp_head, interp_head_loss;

@@ -357,6 +357,13 @@ void interp_cross_entropy_grad(Interp *in, const Ins *i)
 
 /* ---- head ----------------------------------------------------------------------------------- */
 
+/* Halves are stored between the product and the cross-entropy. */
+static void stored(const Interp *in, double *z, int64_t n, DType t)
+{
+    for (int64_t i = 0; i < n && in->round && dtype_is_half(t); i++)
+        z[i] = interp_rounded(z[i], t);
+}
+
 /* The product and the cross-entropy of a row at a time; if dx is not NULL, with gradients, which
  * are added to dx and dw, laid out as x and w. */
 static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
@@ -387,6 +394,7 @@ static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
             for (int64_t c = 0; c < classes; c++)
                 z[c] += x[row.at[1] + h.at[0]] * wm[h.at[1] + c * cstride];
         while (walk_next(&h));
+        stored(in, z, classes, xt->dtype);
         int64_t target = (int64_t)t[row.at[0]];
         double lse = log_sum_exp(z, valid, 1);
         bool known = is_class(target, valid);
@@ -395,6 +403,7 @@ static void head(Interp *in, const Ins *i, double *loss, double *dx, double *dw)
             continue;
         for (int64_t c = 0; c < classes; c++)
             z[c] = known ? g[row.at[3]] * ((c < valid ? exp(z[c] - lse) : 0) - (c == target)) : NAN;
+        stored(in, z, classes, xt->dtype);
         do /* h starts again after its last index */
             for (int64_t c = 0; c < classes; c++) {
                 dx[row.at[1] + h.at[0]] += z[c] * wm[h.at[1] + c * cstride];

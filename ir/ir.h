@@ -30,6 +30,10 @@ typedef enum DType {
 const char *dtype_name(DType t);
 int64_t dtype_bytes(DType t);
 bool dtype_is_float(DType t);
+/* bf16, f16: for storage and as operands of products; arithmetic on them is done in f32. */
+bool dtype_is_half(DType t);
+/* What statistics of values of t are (losses, normalisers): f32 for the halves, else t. */
+DType dtype_wide(DType t);
 
 typedef struct Dim {
     Name name;
@@ -176,6 +180,7 @@ typedef enum ArgRole {
     ARG_tokens, /* i32[batch, window] */
     ARG_weight, /* [batch, seq], of the compute type: what the token after each position counts */
     ARG_lr,     /* f64[] */
+    ARG_scale,  /* f64[]: what the loss is multiplied by before it is differentiated */
     ARG_step,   /* i64[], from 0 */
     ARG_seed,   /* i64[] */
     ARG_pos     /* i32[]: sample: the last position */
@@ -250,6 +255,11 @@ typedef struct Train {
     bool log;        /* warmup, warmup_cosine: by the logarithm */
     DType compute;   /* f32 or f64 */
     bool tf32;       /* f32 whose products a GPU may round to 10 bits before it multiplies */
+    DType half;      /* compute f32: what operands of products and what is kept are rounded to;
+                        DT_none: nothing is */
+    /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */
+    double scale, scale_least;
+    int64_t scale_window, scale_hysteresis;
 } Train;
 
 /* An input by name, of a model without a token window: a row of a data file's tensor a sample. */

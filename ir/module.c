@@ -4,7 +4,7 @@
 #include <string.h>
 
 const char *const arg_role_names[] = {"param", "state", "input", "tokens", "weight",
-                                      "lr",    "step",  "seed",  "pos"};
+                                      "lr",    "scale", "step",  "seed",  "pos"};
 const char *const result_role_names[] = {"loss", "norm", "weight", "logits", "grad", "update"};
 
 static const struct {
@@ -29,6 +29,16 @@ int64_t dtype_bytes(DType t)
 bool dtype_is_float(DType t)
 {
     return dtypes[t].floating;
+}
+
+bool dtype_is_half(DType t)
+{
+    return t == DT_bf16 || t == DT_f16;
+}
+
+DType dtype_wide(DType t)
+{
+    return dtype_is_half(t) ? DT_f32 : t;
 }
 
 int type_find(const Type *t, Name dim)

@@ -149,7 +149,7 @@ typedef struct Program {
     VEC(Action) actions;
     VEC(Loop) loops;
     /* Where the runtime finds inputs and results: buffer numbers, or -1 (see mg_entry). */
-    int tokens, weights, lr, step, seed, pos, loss, norm, weight, logits;
+    int tokens, weights, lr, scale, step, seed, pos, loss, norm, weight, logits;
     int input[MAX_INPUTS]; /* per Module.inputs */
     int64_t batch, window;
     double seconds, flops;    /* predicted, loops multiplied out */

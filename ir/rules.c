@@ -75,6 +75,14 @@ static const char *is_float(Rule *r, const Type *t, const char *side)
     return NULL;
 }
 
+/* A float that is computed with: halves are cast to f32 before. */
+static const char *is_number(Rule *r, const Type *t, const char *side)
+{
+    if (dtype_is_half(t->dtype))
+        WRONG(r, "%s is %s where f32 is wanted", side, dtype_name(t->dtype));
+    return is_float(r, t, side);
+}
+
 /* Operand nth has the dims of t, in any order, and this dtype. */
 static const char *has_type(Rule *r, int nth, const Type *t, DType dtype, const char *what)
 {
@@ -84,15 +92,16 @@ static const char *has_type(Rule *r, int nth, const Type *t, DType dtype, const 
 }
 
 /* What an op computes on numbers that are not floats: a comparison for equality and a choice on
- * anything, exact arithmetic on integers. */
+ * anything, exact arithmetic on integers. Halves are stored and chosen, never computed with. */
 static bool takes(Op op, DType t)
 {
     switch (op) {
     case OP_copy:
     case OP_select:
+        return true;
     case OP_eq:
     case OP_ne:
-        return true;
+        return !dtype_is_half(t);
     case OP_neg:
     case OP_abs:
     case OP_add:
@@ -104,9 +113,9 @@ static bool takes(Op op, DType t)
     case OP_le:
     case OP_gt:
     case OP_ge:
-        return t != DT_bool;
+        return t != DT_bool && !dtype_is_half(t);
     default:
-        return dtype_is_float(t);
+        return dtype_is_float(t) && !dtype_is_half(t);
     }
 }
 
@@ -221,7 +230,7 @@ static const char *type_rotate(Rule *r)
 {
     const char *wrong = has_dim(r, r->in[0], r->attrs->dim, "the operand");
     if (!wrong)
-        wrong = is_float(r, r->in[0], "the operand");
+        wrong = is_number(r, r->in[0], "the operand");
     if (wrong)
         return wrong;
     if (r->attrs->dim.size % 2)
@@ -235,7 +244,7 @@ static const char *type_sum(Rule *r)
 {
     const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the operand");
     if (!wrong)
-        wrong = is_float(r, r->in[0], "the operand");
+        wrong = is_number(r, r->in[0], "the operand");
     if (wrong)
         return wrong;
     r->out[0] = (Type){.dtype = r->in[0]->dtype};
@@ -252,8 +261,11 @@ static const char *added(Rule *r, int nth)
 {
     if (r->nin <= nth)
         return NULL;
-    if (r->in[nth]->dtype != r->out[0].dtype || !type_same_dims(r->in[nth], &r->out[0]))
+    DType t = r->in[nth]->dtype;
+    if ((t != r->out[0].dtype && t != dtype_wide(r->out[0].dtype)) ||
+        !type_same_dims(r->in[nth], &r->out[0]))
         WRONG(r, "what is added to has not the result's type");
+    r->out[0].dtype = t; /* the sum is of the type of what it starts from */
     return NULL;
 }
 
@@ -343,7 +355,7 @@ static const char *type_attention(Rule *r)
         if (type_find(q, k->dims[i].name) < 0)
             WRONG(r, "the query has no dim '%s' of the keys", dim_name(r, k->dims[i].name));
     r->out[0] = *q;
-    r->out[1] = (Type){.dtype = q->dtype};
+    r->out[1] = (Type){.dtype = dtype_wide(q->dtype)};
     return add_dims(r, &r->out[1], q, &r->attrs->over);
 }
 
@@ -378,7 +390,7 @@ static const char *targets_fit(Rule *r, const Type *rows, const DimList *over, D
     if (r->attrs->valid < 1 || r->attrs->valid > classes.size)
         WRONG(r, "%lld of %lld classes cannot be valid", (long long)r->attrs->valid,
               (long long)classes.size);
-    r->out[0] = (Type){.dtype = rows->dtype};
+    r->out[0] = (Type){.dtype = dtype_wide(rows->dtype)};
     wrong = add_dims(r, &r->out[0], rows, over);
     if (!wrong && !type_same_dims(&r->out[0], targets))
         WRONG(r, "the targets must have the dims of the scores, less the classes");
@@ -449,7 +461,9 @@ static const char *type_head(Rule *r)
     r->out[1] = *r->in[0];
     r->out[2] = *r->in[1];
     if (!wrong && r->nin == 5)
-        wrong = has_type(r, 4, r->in[1], r->in[1]->dtype, "what is added to");
+        wrong = has_type(r, 4, r->in[1], dtype_wide(r->in[1]->dtype), "what is added to");
+    if (r->nin == 5)
+        r->out[2].dtype = r->in[4]->dtype;
     return wrong;
 }
 

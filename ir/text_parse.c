@@ -349,6 +349,17 @@ static void read_train(Reader *r)
     text_want_word(r, "compute");
     t->compute = read_dtype(r);
     t->tf32 = text_take_word(r, "tf32");
+    if (text_take_word(r, "half"))
+        t->half = read_dtype(r);
+    if (text_take_word(r, "scale")) {
+        t->scale = text_want_real(r);
+        text_want_word(r, "least");
+        t->scale_least = text_want_real(r);
+        text_want_word(r, "window");
+        t->scale_window = text_want_int(r, 1, INT64_MAX);
+        text_want_word(r, "hysteresis");
+        t->scale_hysteresis = text_want_int(r, 1, INT64_MAX);
+    }
 }
 
 static void read_layout(Reader *r)

@@ -382,10 +382,21 @@ static void print_header(const Module *m, FILE *out)
         fprintf(out, " %s ", reals[i].name);
         print_real(out, reals[i].value);
     }
-    fprintf(out, "%s lr %s warmup %lld steps %lld last %lld %s%s compute %s%s\nlayout ",
+    fprintf(out, "%s lr %s warmup %lld steps %lld last %lld %s%s compute %s%s",
             t->nesterov ? " nesterov" : "", schedule_names[t->schedule], (long long)t->warmup,
             (long long)t->steps, (long long)t->last, descent_names[t->descent],
             t->log ? " log" : "", dtype_name(t->compute), t->tf32 ? " tf32" : "");
+    if (t->half)
+        fprintf(out, " half %s", dtype_name(t->half));
+    if (t->scale != 0) {
+        fputs(" scale ", out);
+        print_real(out, t->scale);
+        fputs(" least ", out);
+        print_real(out, t->scale_least);
+        fprintf(out, " window %lld hysteresis %lld", (long long)t->scale_window,
+                (long long)t->scale_hysteresis);
+    }
+    fputs("\nlayout ", out);
     print_string(out, name_str(m->names, m->layout.name));
     fputs(" device ", out);
     print_string(out, name_str(m->names, m->layout.device));

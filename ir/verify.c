@@ -116,9 +116,17 @@ static bool holds(DType t, double x)
     return x == trunc(x) && x <= most && x >= (t == DT_bool ? 0 : -most - (t == DT_i32));
 }
 
+/* Result k of a product of halves that is wanted as it was summed: a dot's, the head's gradient of
+ * its weight. */
+static bool may_be_wide(Op op, uint32_t k, DType t, DType rule)
+{
+    return t == DT_f32 && dtype_is_half(rule) &&
+           (op == OP_dot || op == OP_scatter_add || (op == OP_head && k == 2));
+}
+
 /* I4: result types are those of the op's rule, up to the order of dims; `copy` may add dims. const,
- * iota, random and cast choose their dtype, random its dims; a constant is a number of its dtype.
- */
+ * iota, random and cast choose their dtype, random its dims; products of halves may give f32; a
+ * constant is a number of its dtype. */
 static void check_types(Verifier *v, const Ins *i)
 {
     Type want[8] = {0};
@@ -134,7 +142,8 @@ static void check_types(Verifier *v, const Ins *i)
     }
     for (uint32_t k = 0; k < i->nout; k++) {
         const Type *t = type_of(v->m, i->out[k]);
-        if (t->dtype != want[k].dtype && !may_choose(i->op, t->dtype))
+        if (t->dtype != want[k].dtype && !may_choose(i->op, t->dtype) &&
+            !may_be_wide(i->op, k, t->dtype, want[k].dtype))
             broken(v, i, 4, "the result is %s, by the rule %s", dtype_name(t->dtype),
                    dtype_name(want[k].dtype));
         if (i->op == OP_copy ? !superset(t, &want[k])
@@ -283,7 +292,7 @@ static bool scalar(const Type *t, DType want)
 static bool arg_fits(const Module *m, FnArg a, const Type *t)
 {
     static const DType scalars[] = {
-        [ARG_lr] = DT_f64, [ARG_step] = DT_i64, [ARG_seed] = DT_i64, [ARG_pos] = DT_i32};
+        [ARG_lr] = DT_f64, [ARG_scale] = DT_f64, [ARG_step] = DT_i64, [ARG_seed] = DT_i64, [ARG_pos] = DT_i32};
     if (a.role == ARG_tokens)
         return t->dtype == DT_i32;
     if (a.role == ARG_weight)
@@ -418,6 +427,9 @@ static void check_header(Verifier *v)
     int64_t part = m->layout.microbatch;
     if (m->train.compute != DT_f32 && m->train.compute != DT_f64)
         broken(v, NULL, 10, "the program computes in %s", dtype_name(m->train.compute));
+    if (m->train.half && (!dtype_is_half(m->train.half) || m->train.compute != DT_f32))
+        broken(v, NULL, 10, "the program stores %s beside %s", dtype_name(m->train.half),
+               dtype_name(m->train.compute));
     if (part < 1 || m->batch.size < 1 || m->batch.size % part)
         broken(v, NULL, 10, "microbatches of %lld for a batch of %lld", (long long)part,
                (long long)m->batch.size);

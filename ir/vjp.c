@@ -56,10 +56,17 @@ static Value result(const Vjp *v, int i)
     return v->need(v->ctx, v->ins->out[i]);
 }
 
-/* The cotangent of result i with all its dims: what kernels read. */
+/* The cotangent of result i with all its dims, of its dtype: what kernels read. */
 static Value whole_cotangent(const Vjp *v, int i)
 {
-    return build_as(v->b, v->ct[i], result_type(v, i));
+    Type t = result_type(v, i);
+    return build_as(v->b, build_cast(v->b, v->ct[i], t.dtype), t);
+}
+
+/* A value that is computed with. */
+static Value wide(const Vjp *v, Value x)
+{
+    return build_cast(v->b, x, dtype_wide(type_of(v->b->m, x)->dtype));
 }
 
 static Value typed(const Vjp *v, Op op, const Attrs *a, int nin, const Value *in, Type t)
@@ -90,7 +97,9 @@ static void vjp_none(Vjp *v)
 
 static void vjp_cast(Vjp *v)
 {
-    v->grad[0] = build_cast(v->b, v->ct[0], operand_type(v, 0).dtype);
+    DType t = operand_type(v, 0).dtype, of = result_type(v, 0).dtype;
+    /* What was rounded on the way there is not rounded on the way back, only what was widened. */
+    v->grad[0] = build_cast(v->b, v->ct[0], dtype_is_half(of) ? dtype_wide(t) : t);
 }
 
 static void vjp_rename(Vjp *v)
@@ -169,6 +178,7 @@ static void vjp_rmax(Vjp *v)
 static Value factor(Vjp *v, int mine, int others)
 {
     Type t = operand_type(v, mine), u = operand_type(v, others);
+    DType multiplied = u.dtype;
     Attrs a = {0};
     DimList alone = {0};
     for (int i = 0; i < u.rank; i++) {
@@ -177,10 +187,17 @@ static Value factor(Vjp *v, int mine, int others)
         DimList *l = has(v, v->ct[0], u.dims[i].name) ? &a.over : &alone;
         l->dim[l->n++] = u.dims[i];
     }
-    Value in[] = {v->ct[0], build_sum(v->b, operand(v, others), &alone)};
-    if (!a.over.n)
+    Value other = operand(v, others);
+    if (alone.n || !a.over.n)
+        other = build_sum(v->b, wide(v, other), &alone);
+    Value in[] = {v->ct[0], other};
+    if (!a.over.n) {
+        in[0] = wide(v, in[0]);
         return build_like(v->b, OP_mul, 2, in, &t);
-    Type r = {.dtype = t.dtype};
+    }
+    for (int i = 0; i < 2; i++)
+        in[i] = build_cast(v->b, in[i], multiplied);
+    Type r = {.dtype = v->exact && v->exact[mine] ? dtype_wide(t.dtype) : t.dtype};
     for (int i = 0; i < t.rank; i++)
         if (has(v, in[0], t.dims[i].name) || has(v, in[1], t.dims[i].name))
             r.dims[r.rank++] = t.dims[i];
@@ -201,8 +218,10 @@ static void vjp_dot(Vjp *v)
 
 static void vjp_gather(Vjp *v)
 {
-    Value in[] = {whole_cotangent(v, 0), operand(v, 1)};
-    v->grad[0] = typed(v, OP_scatter_add, &v->ins->attrs, 2, in, operand_type(v, 0));
+    Value in[] = {wide(v, whole_cotangent(v, 0)), operand(v, 1)};
+    Type t = operand_type(v, 0);
+    t.dtype = dtype_wide(t.dtype);
+    v->grad[0] = typed(v, OP_scatter_add, &v->ins->attrs, 2, in, t);
 }
 
 static void vjp_scatter_add(Vjp *v)
@@ -252,6 +271,8 @@ static void vjp_head_loss(Vjp *v)
 {
     Value in[] = {operand(v, 0), operand(v, 1), operand(v, 2), target_cotangent(v)};
     Type t[] = {result_type(v, 0), operand_type(v, 0), operand_type(v, 1)};
+    if (v->exact && v->exact[1])
+        t[2].dtype = dtype_wide(t[2].dtype);
     Ins *g = build_typed(v->b, OP_head, &v->ins->attrs, 4, in, 3, t, NULL);
     v->grad[0] = g->out[1];
     v->grad[1] = g->out[2];

@@ -2,7 +2,9 @@
  *
  * A cotangent of a value has the value's dtype and some of its dims, in the value's order; along a
  * dim that it lacks it is the same everywhere. So the derivative of `sum` costs nothing, and a mean
- * over a million targets sends back one number. Whoever needs all dims expands it (build_as).
+ * over a million targets sends back one number. Whoever needs all dims expands it (build_as). The
+ * cotangent of a half may be f32: it is rounded by whoever multiplies it, and for a parameter's
+ * rounded copy it is never rounded at all.
  *
  * Pointwise rules are the IR text in ops.def; the others are functions vjp_NAME in vjp.c. */
 #ifndef MGC_VJP_H
@@ -45,6 +47,7 @@ typedef struct Vjp {
     const Ins *ins;   /* what is differentiated: not a repeat or a fused kernel */
     const Value *ct;  /* per result: its cotangent, or 0 */
     const bool *want; /* per operand */
+    const bool *exact; /* per operand: a half whose cotangent is wanted in f32 */
     Value *grad;      /* per operand: set to its cotangent; left alone where there is none */
     /* What stands for an operand or result of the instruction where the builder is. Only asked for
      * what the rule reads, so that nothing else has to be kept. */

@@ -20,18 +20,6 @@ static void append_operand(Module *m, Ins *i, Value v)
     i->in = in;
 }
 
-/* One more slice: the body argument comes before the index. */
-static Value append_slice(Module *m, Ins *loop, Value stacked)
-{
-    Region *body = loop->body;
-    Type t = type_without(type_of(m, stacked), loop->attrs.dim.name);
-    Value index = body->args.data[--body->args.n];
-    Value arg = region_arg(m, body, t, m->values.data[stacked].name);
-    vec_push(m->arena, &body->args, index);
-    append_operand(m, loop, stacked);
-    return arg;
-}
-
 /* Result k of a loop, which it stacks: each round adds its slice of acc. */
 static bool into_stacked(Module *m, Ins *loop, uint32_t k, Value acc)
 {
@@ -40,7 +28,7 @@ static bool into_stacked(Module *m, Ins *loop, uint32_t k, Value acc)
         return false;
     Builder b = builder_at(m, loop->body, loop);
     Type t = *type_of(m, part);
-    Value in[] = {append_slice(m, loop, acc), part};
+    Value in[] = {repeat_slice(m, loop, acc), part};
     loop->body->results.data[k] = build_typed(&b, OP_add, NULL, 2, in, 1, &t, NULL)->out[0];
     return true;
 }

@@ -125,3 +125,30 @@ bool *activity_leaf(const Module *m, const Region *r, Arena *a)
     leaf_region(r, leaf);
     return leaf;
 }
+
+/* ---- copies of parameters ------------------------------------------------------------------ */
+
+static void exact_region(const Module *m, const Region *r, bool *exact)
+{
+    for (size_t n = 0; n < r->ins.n; n++) {
+        const Ins *i = r->ins.data[n];
+        if (i->op == OP_repeat) {
+            for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nin; k++)
+                exact[i->body->args.data[k]] = exact[i->in[k]];
+            exact_region(m, i->body, exact);
+        } else if (i->op == OP_cast) {
+            const ValueInfo *from = &m->values.data[i->in[0]];
+            exact[i->out[0]] = !from->def && !from->home->owner &&
+                               dtype_is_half(type_of(m, i->out[0])->dtype);
+        } else if (op_is(i->op, VIEW)) {
+            exact[i->out[0]] = exact[i->in[0]];
+        }
+    }
+}
+
+bool *activity_exact(const Module *m, const Region *r, Arena *a)
+{
+    bool *exact = NEW_ARRAY(a, bool, m->values.n);
+    exact_region(m, r, exact);
+    return exact;
+}

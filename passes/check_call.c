@@ -118,8 +118,8 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
             if (!seen)
                 take(&g[!in[2] ? SUM : !in[1] ? ROWS : !in[0] ? COLUMNS : BATCH], dim);
         }
-    if (d->dtype != code_of(o[2]->type.dtype) || o[0]->type.dtype != o[2]->type.dtype ||
-        o[1]->type.dtype != o[2]->type.dtype)
+    if (d->dtype != code_of(o[0]->type.dtype) || d->out != code_of(o[2]->type.dtype) ||
+        o[1]->type.dtype != o[0]->type.dtype)
         return "the type of its numbers";
     if (d->alpha != 1 || d->beta != (i->nin == 3 ? 1 : 0))
         return "alpha or beta";
@@ -306,8 +306,11 @@ static const char *head_wrong(const Action *a, const Ins *i)
         type_bytes(&o[a->noperands - 1].type) < mg_head_work(d))
         return "too little work space";
     if (!ordered_like(&o[grad ? 4 : 3].type, x, hidden) ||
-        (grad && (!type_equal(&o[5].type, x) || !type_equal(&o[6].type, w))))
+        (grad && (!type_equal(&o[5].type, x) || !type_same_dims(&o[6].type, w) ||
+                  !ordered_like(&o[6].type, w, 0))))
         return "the order of a result";
+    if (grad && d->dw != code_of(o[6].type.dtype))
+        return "the type of the weight's gradient";
     return xent_wrong(&d->xent, i, &o[2], grad ? &o[3] : NULL, x, hidden,
                       w->dims[type_find(w, classes)].size);
 }

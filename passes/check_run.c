@@ -513,6 +513,8 @@ static int argument_buffer(const Check *c, FnArg a)
         return p->weights;
     case ARG_lr:
         return p->lr;
+    case ARG_scale:
+        return p->scale;
     case ARG_step:
         return p->step;
     case ARG_seed:

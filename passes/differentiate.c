@@ -23,7 +23,7 @@ typedef struct Diff {
     Module *m;
     Arena *tmp;
     bool recompute;
-    const bool *varied, *leaf; /* per forward value */
+    const bool *varied, *leaf, *exact; /* per forward value */
     Value *ct;                 /* per forward value: its cotangent in the scope of its home, or 0 */
     bool failed;
 } Diff;
@@ -70,6 +70,18 @@ static Value *cotangent_slot(Scope *s, Value v)
     return &s->captured.data[s->captured.n - 1].ct;
 }
 
+/* Cotangents of halves are added in f32. */
+static Value widened(Scope *s, Value g)
+{
+    return build_cast(&s->b, g, dtype_wide(type_of(s->d->m, g)->dtype));
+}
+
+/* g as a tensor of type t. */
+static Value expanded(Builder *b, Value g, Type t)
+{
+    return build_as(b, build_cast(b, g, t.dtype), t);
+}
+
 /* Adds a part to v's cotangent in this scope. */
 static void add_cotangent(Scope *s, Value v, Value part)
 {
@@ -77,10 +89,14 @@ static void add_cotangent(Scope *s, Value v, Value part)
         return;
     Type t = *type_of(s->d->m, v);
     Type mine = type_within(&t, type_of(s->d->m, part));
+    mine.dtype = type_of(s->d->m, part)->dtype;
     part = build_as(&s->b, part, mine);
     Value *slot = cotangent_slot(s, v);
-    Value in[] = {*slot, part};
-    *slot = *slot ? build_like(&s->b, OP_add, 2, in, &t) : part;
+    if (*slot) {
+        Value in[] = {widened(s, *slot), widened(s, part)};
+        part = build_like(&s->b, OP_add, 2, in, &t);
+    }
+    *slot = part;
 }
 
 static Value zeros(Builder *b, Type t)
@@ -173,12 +189,14 @@ static void backward_rule(Scope *s, const Ins *i)
 {
     Diff *d = s->d;
     Value ct[VJP_OPERANDS], grad[VJP_OPERANDS] = {0};
-    bool want[VJP_OPERANDS];
+    bool want[VJP_OPERANDS], exact[VJP_OPERANDS];
     for (uint32_t k = 0; k < i->nout; k++)
         ct[k] = d->ct[i->out[k]];
     for (uint32_t k = 0; k < i->nin; k++)
         want[k] = d->varied[i->in[k]];
-    Vjp v = {.b = &s->b, .ins = i, .ct = ct, .want = want, .grad = grad, .need = need, .ctx = s};
+    for (uint32_t k = 0; k < i->nin; k++)
+        exact[k] = d->exact[i->in[k]];
+    Vjp v = {.b = &s->b, .ins = i, .ct = ct, .want = want, .exact = exact, .grad = grad, .need = need, .ctx = s};
     vjp(&v);
     if (v.error) {
         diag_error(d->m->diag, i->span, 521, "'%s' cannot be differentiated: %s",
@@ -234,7 +252,7 @@ static void seed_body(Scope *s, const bool *active)
         if ((int64_t)k < loop->attrs.carried) {
             if (!active[k])
                 continue;
-            Value init = g ? build_as(&s->parent->b, g, t) : zeros(&s->parent->b, t);
+            Value init = g ? expanded(&s->parent->b, g, t) : zeros(&s->parent->b, t);
             add_cotangent(s, result, carry(s, init, loop->body->args.data[k]));
         } else if (g && type_find(type_of(d->m, g), dim) < 0) {
             add_cotangent(s, result, g);
@@ -252,11 +270,18 @@ typedef struct Ends {
     VEC(Value) targets; /* per result: the value in the parent scope it is the cotangent of */
 } Ends;
 
-static Value whole(Scope *s, Value g, Value like)
+/* The cotangent of `like` with all its dims, or zeros, as `dtype`. */
+static Value whole(Scope *s, Value g, Value like, DType dtype)
 {
     Type t = *type_of(s->d->m, like);
     t.indexes = 0;
-    return g ? build_as(&s->b, g, t) : zeros(&s->b, t);
+    t.dtype = dtype;
+    return g ? expanded(&s->b, g, t) : zeros(&s->b, t);
+}
+
+static DType dtype_of(const Scope *s, Value v)
+{
+    return type_of(s->d->m, v)->dtype;
 }
 
 /* The results of the backward body: cotangents of carried values, sums for captured ones, stacked
@@ -269,7 +294,7 @@ static void end_body(Scope *s, const bool *active, Ends *e)
     size_t carried = (size_t)loop->attrs.carried;
     for (size_t k = 0; k < carried; k++)
         if (active[k]) {
-            vec_push(d->tmp, &e->results, whole(s, d->ct[arg[k]], arg[k]));
+            vec_push(d->tmp, &e->results, whole(s, d->ct[arg[k]], arg[k], dtype_of(s, arg[k])));
             vec_push(d->tmp, &e->targets, loop->in[k]);
         }
     for (size_t k = 0; k < s->captured.n; k++) {
@@ -277,15 +302,17 @@ static void end_body(Scope *s, const bool *active, Ends *e)
         /* What the parent has of it already is where the sum starts. */
         Value *before = cotangent_slot(s->parent, c->outer);
         Type t = *type_of(d->m, c->outer);
-        Value init = *before ? build_as(&s->parent->b, *before, t) : zeros(&s->parent->b, t);
+        t.dtype = dtype_wide(t.dtype);
+        Value init = *before ? expanded(&s->parent->b, *before, t) : zeros(&s->parent->b, t);
         *before = 0;
-        Value in[] = {carry(s, init, c->outer), c->ct};
+        Value in[] = {carry(s, init, c->outer), widened(s, c->ct)};
         vec_push(d->tmp, &e->results, build_like(&s->b, OP_add, 2, in, &t));
         vec_push(d->tmp, &e->targets, c->outer);
     }
     for (size_t k = carried; k < loop->nin; k++)
         if (d->varied[loop->in[k]] && d->ct[arg[k]]) {
-            vec_push(d->tmp, &e->results, whole(s, d->ct[arg[k]], arg[k]));
+            DType as = dtype_of(s, d->ct[arg[k]]);
+            vec_push(d->tmp, &e->results, whole(s, d->ct[arg[k]], arg[k], as));
             vec_push(d->tmp, &e->targets, loop->in[k]);
         }
 }
@@ -363,9 +390,16 @@ static void add_results(Scope *s, Fn *fn)
         uint32_t tensor = fn->args.data[i].tensor;
         if (!g)
             g = build_const(&s->b, type_of(d->m, arg)->dtype, 0);
-        vec_push(d->m->arena, &fn->body->results, whole(s, g, arg));
+        vec_push(d->m->arena, &fn->body->results, whole(s, g, arg, dtype_of(s, arg)));
         vec_push(d->m->arena, &fn->results, (FnResult){RES_grad, tensor});
     }
+}
+
+/* Gradients of scale times the loss: small ones do not vanish in f16. */
+static Value loss_scale(Module *m, Fn *fn)
+{
+    vec_push(m->arena, &fn->args, (FnArg){.role = ARG_scale});
+    return region_arg(m, fn->body, (Type){.dtype = DT_f64}, name_intern(m->names, "scale"));
 }
 
 PassStatus pass_differentiate(Job *j)
@@ -382,13 +416,15 @@ PassStatus pass_differentiate(Job *j)
               .recompute = m->layout.recompute == RECOMPUTE_auto,
               .varied = activity_varied(m, fn, j->tmp),
               .leaf = activity_leaf(m, fn->body, j->tmp),
+              .exact = activity_exact(m, fn->body, j->tmp),
               .ct = NEW_ARRAY(j->tmp, Value, m->values.n)};
     Scope s = {.d = &d, .forward = fn->body};
     s.b = (Builder){.m = m, .region = fn->body, .backward = true};
     Value loss = fn->body->results.data[0];
     size_t split = fn->body->ins.n;
     if (d.varied[loss])
-        d.ct[loss] = build_const(&s.b, type_of(m, loss)->dtype, 1);
+        d.ct[loss] = m->train.scale != 0 ? loss_scale(m, fn)
+                                         : build_const(&s.b, type_of(m, loss)->dtype, 1);
     backward_region(&s);
     if (d.failed)
         return PASS_error;

@@ -31,6 +31,8 @@ static bool slice(Slice *s, Value v)
     if (s->n > 0 && value_elements(s->f, v) * FUSE_SMALL <= s->size &&
         s->from->shape.kind == KIND_row)
         return true; /* one number a row: it can be stored instead */
+    if (s->n > 0 && dtype_is_half(type_of(s->f->m, v)->dtype))
+        return true; /* so can a half, in half the bytes */
     s->flops += op_info[i->op].flops;
     if (!op_is(i->op, POINTWISE | CHEAP) || i->op == OP_rotate || s->flops > FUSE_AGAIN ||
         s->n == 16)

@@ -4,6 +4,7 @@
  *   rmax over a of x[a, b]          ->  rmax over a of copy x[b, a]
  *   a view that leaves the region, or starts a carried value: a copy, for it has to be dense
  *   what a loop carries unchanged:  the start value, inside and after it
+ *   a half that is widened:         at each use again, so that the half is what is stored
  *   the index of a loop, where its body reads it: a slice of 0, 1, ... in memory, for a kernel
  * reads memory only */
 #include "passes/fuse.h"
@@ -158,9 +159,26 @@ static void drop_unchanged(Split *s, Ins *loop)
     body->results.n -= gone;
 }
 
+static void widen_again(Split *s, Ins *i)
+{
+    for (uint32_t k = 0; k < i->nin && op_is(i->op, FUSE | POINTWISE); k++) {
+        const Ins *def = s->m->values.data[i->in[k]].def;
+        if (!def || def->op != OP_cast || !dtype_is_half(type_of(s->m, def->in[0])->dtype))
+            continue;
+        Value was = i->in[k];
+        Type t = *type_of(s->m, was);
+        Value wide = build_typed(&s->b, OP_cast, NULL, 1, def->in, 1, &t, NULL)->out[0];
+        s->m->values.data[wide].name = s->m->values.data[was].name;
+        for (uint32_t x = k; x < i->nin; x++)
+            if (i->in[x] == was)
+                i->in[x] = wide;
+    }
+}
+
 static void split_ins(Split *s, Ins *i)
 {
     s->b = (Builder){s->m, s->r, i->span, i->path, i->block, i->backward};
+    widen_again(s, i);
     if (split_sum(s, i) || turn_max(s, i))
         return;
     if (i->op == OP_repeat) {

@@ -17,6 +17,9 @@ void activity_carried(const Module *m, const Ins *loop, const bool *varied, cons
 /* Depends on nothing but constants and positions: computed again rather than kept, wherever. */
 bool *activity_leaf(const Module *m, const Region *r, Arena *a);
 
+/* A parameter's rounded copy, a slice or a view of it: its cotangent is the parameter's, in f32. */
+bool *activity_exact(const Module *m, const Region *r, Arena *a);
+
 /* Computes large cheap values again in the backward part of a function (from instruction `split`
  * on) where that keeps nothing alive that would not be alive without. */
 void keep_less(Module *m, Region *r, size_t split, Arena *a);

@@ -106,8 +106,11 @@ static bool match_gradients(Head *h)
         else if (other && same_value(h->m, other, h->x, 12))
             h->dw = ins;
     }
-    return h->dx && h->dw && type_equal(type_of(h->m, h->dx->out[0]), type_of(h->m, h->x)) &&
-           type_equal(type_of(h->m, h->dw->out[0]), type_of(h->m, h->w));
+    if (!h->dx || !h->dw)
+        return false;
+    Type dw = *type_of(h->m, h->dw->out[0]), w = *type_of(h->m, h->w);
+    w.dtype = dtype_wide(w.dtype); /* whose gradient is summed in f32 */
+    return type_equal(type_of(h->m, h->dx->out[0]), type_of(h->m, h->x)) && type_equal(&dw, &w);
 }
 
 /* Does v, or anything it is computed from in this region, come from the loss? */
@@ -132,6 +135,7 @@ static void put(Head *h, Ins *at, Op op, int nin, const Value *in, Value *map)
     Region *r = h->r;
     Builder b = builder_at(h->m, r, h->logits);
     Type types[3] = {*type_of(h->m, h->xent->out[0]), *type_of(h->m, h->x), *w};
+    types[2].dtype = dtype_wide(w->dtype);
     Ins *head = build_typed(&b, op, &attrs, nin, in, op_info[op].results, types, NULL);
     map[h->xent->out[0]] = head->out[0];
     h->m->values.data[head->out[0]].name = h->m->values.data[h->logits->out[0]].name;

@@ -34,6 +34,13 @@ static bool is_large(const Module *m, Value v)
     return n > LARGE;
 }
 
+/* The rounded copy of a parameter serves all rounds and both directions. */
+static bool is_copy(const Module *m, const Ins *i)
+{
+    return i->op == OP_cast && !m->values.data[i->in[0]].def &&
+           dtype_is_half(type_of(m, i->out[0])->dtype);
+}
+
 static void decide(Keep *k, size_t split, Arena *a)
 {
     const Module *m = k->m;
@@ -42,7 +49,7 @@ static void decide(Keep *k, size_t split, Arena *a)
         there[k->r->args.data[i]] = true;
     for (size_t n = 0; n < split; n++) {
         const Ins *i = k->r->ins.data[n];
-        bool can = op_is(i->op, CHEAP | POINTWISE) && !i->body;
+        bool can = op_is(i->op, CHEAP | POINTWISE) && !i->body && !is_copy(m, i);
         for (uint32_t x = 0; x < i->nin; x++)
             can &= there[i->in[x]];
         for (uint32_t x = 0; x < i->nout; x++) {

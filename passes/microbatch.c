@@ -102,6 +102,23 @@ static Given move_args(Module *m, Fn *fn, Region *top, Region *body, Dim micro)
     return g;
 }
 
+/* Rounded copies of parameters are made once, for all rounds. */
+static void move_copies(Module *m, Region *top, Region *body)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < body->ins.n; k++) {
+        Ins *i = body->ins.data[k];
+        if (i->op != OP_cast || m->values.data[i->in[0]].home != top ||
+            m->values.data[i->in[0]].def) {
+            body->ins.data[kept++] = i;
+            continue;
+        }
+        i->home = m->values.data[i->out[0]].home = top;
+        vec_push(m->arena, &top->ins, i);
+    }
+    body->ins.n = kept;
+}
+
 /* What round after round adds up starts at 0; each result of the body becomes the sum so far. */
 static void add_up(Module *m, Region *body, const Value *acc, Arena *tmp)
 {
@@ -124,6 +141,7 @@ static void wrap(Rounds *r, Fn *fn, Dim micro, Arena *tmp)
     Region *body = fn->body, *top = region_new(m, NULL);
     size_t n = body->results.n;
     Given given = move_args(m, fn, top, body, micro);
+    move_copies(m, top, body);
     Value *in = NEW_ARRAY(tmp, Value, n + MAX_INPUTS), *acc = NEW_ARRAY(tmp, Value, n);
     Type *types = NEW_ARRAY(tmp, Type, n);
     Builder b = {.m = m, .region = top, .backward = true};

@@ -2,7 +2,9 @@
  *
  * The front end writes the program in f32, with f64 for losses and other long sums. With
  * `precision f32` that is what is computed. With `precision f64` all of it becomes f64: parameters,
- * state and every value; casts between the two disappear. */
+ * state and every value; casts between the two disappear. With bf16 and f16 what is kept and multiplied
+ * is rounded: halves.c. */
+#include "passes/halves.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
 
@@ -51,11 +53,8 @@ PassStatus pass_precision(Job *j)
     } else if (m->train.compute != DT_f32) {
         return pass_bug(j, NULL, "precision %s is refused before this",
                         dtype_name(m->train.compute));
-    }
-    for (size_t v = 1; v < m->values.n; v++) {
-        DType t = m->values.data[v].type.dtype;
-        if (t == DT_bf16 || t == DT_f16)
-            return pass_bug(j, m->values.data[v].def, "a value in %s", dtype_name(t));
+    } else if (m->train.half) {
+        halves_module(m, j->tmp);
     }
     return PASS_ok;
 }

@@ -155,7 +155,8 @@ bool product_match(const Strided *a, const Strided *b, const Strided *c, Product
     const Strided *const t[3] = {a, b, c};
     Groups g;
     memset(p, 0, sizeof *p);
-    p->desc.dtype = abi_dtype(c->type->dtype);
+    p->desc.dtype = abi_dtype(a->type->dtype);
+    p->desc.out = abi_dtype(c->type->dtype);
     if (!classify(t, &g))
         return false;
     for (int k = 0; k < GROUPS; k++)

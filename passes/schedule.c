@@ -290,8 +290,8 @@ static void place_args(Sched *s, const Fn *f, const char *prefix)
 {
     Program *p = s->prog;
     int *slot[] = {[ARG_input] = NULL, [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
-                   [ARG_lr] = &p->lr,  [ARG_step] = &p->step,     [ARG_seed] = &p->seed,
-                   [ARG_pos] = &p->pos};
+                   [ARG_lr] = &p->lr,  [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
+                   [ARG_seed] = &p->seed, [ARG_pos] = &p->pos};
     for (size_t k = 0; k < f->args.n; k++) {
         Value v = f->body->args.data[k];
         FnArg a = f->args.data[k];
@@ -418,6 +418,7 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
                    .input = {-1, -1, -1, -1, -1, -1, -1, -1},
                    .tokens = -1,
                    .lr = -1,
+                   .scale = -1,
                    .step = -1,
                    .seed = -1,
                    .pos = -1,

@@ -290,6 +290,7 @@ void call_head(Sched *s, const Ins *i, int home)
     mg_head_desc d = {.xent = describe_xent(s, i, w, i->attrs.dim.name, &op[2]),
                       .w_by_vocab = w->dims[0].name == i->attrs.dim.name,
                       .dw_accumulate = i->nin == 5};
+    d.dw = grad ? abi_dtype(op[6].type.dtype) : d.xent.dtype;
     d.hidden = type_elements(w) / d.xent.vocab;
     if (grad)
         d.xent.dloss_stride = dloss_stride(s, i, &op[3], d.xent.rows);

@@ -3,7 +3,7 @@
  *   before:  @train(params, tokens) -> loss, gradients
  *   after:   @train(params, tokens, [step,] lr, states) -> loss, norm, new params, new states
  *
- * optimizers.c has the rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64
+ * Where the loss was scaled, norm and gradients are divided by the scale. optimizers.c has the rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64
  * partial of the norm, added in the order of the model. */
 #include "passes/update.h"
 #include "passes/walk.h"
@@ -153,11 +153,16 @@ static void build_norm(Update *u, const Value *grad, const uint32_t *tensor, siz
     u->b.span = (Span){0};
     u->b.path = 0;
     u->norm = up1(u, OP_sqrt, total ? total : up_number(u, 0));
+    Value scale = u->m->train.scale != 0 ? argument(u, ARG_scale, DT_f64, "scale") : 0;
+    if (scale)
+        u->norm = up2(u, OP_div, u->norm, scale);
     if (u->m->train.clip > 0) {
         Value over = up2(u, OP_add, u->norm, up_number(u, CLIP_EPS));
         Value ratio = up2(u, OP_div, up_number(u, u->m->train.clip), over);
         u->clip = up2(u, OP_min, ratio, up_number(u, 1));
     }
+    if (scale) /* a power of two: the gradients are what they were without */
+        u->clip = up2(u, OP_div, u->clip ? u->clip : up_number(u, 1), scale);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */

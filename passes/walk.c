@@ -76,6 +76,20 @@ Value repeat_stack(Module *m, Ins *loop, Value v)
     return stacked;
 }
 
+Value repeat_slice(Module *m, Ins *loop, Value stacked)
+{
+    Region *body = loop->body;
+    Type t = type_without(type_of(m, stacked), loop->attrs.dim.name);
+    Value index = body->args.data[--body->args.n];
+    Value arg = region_arg(m, body, t, m->values.data[stacked].name);
+    vec_push(m->arena, &body->args, index);
+    Value *in = NEW_ARRAY(m->arena, Value, loop->nin + 1);
+    memcpy(in, loop->in, sizeof *in * loop->nin);
+    in[loop->nin++] = stacked;
+    loop->in = in;
+    return arg;
+}
+
 bool value_is_const(const Module *m, Value v, double *value)
 {
     const Ins *i = m->values.data[v].def;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      4
+#define MG_ABI      5
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -99,6 +99,14 @@ typedef struct mg_lr {
     bool log;
 } mg_lr;
 
+/* The scale of the loss of a program in f16 (initial 0: it has none), by DeepSpeed's rule: an
+ * overflow halves it, down to `least`, once `hysteresis` of them have been met; `window` good steps
+ * in a row double it, and fill the hysteresis up again. */
+typedef struct mg_scale {
+    double initial, least;
+    int64_t window, hysteresis;
+} mg_scale;
+
 /* An input by name: batch rows of `elements`, dense; i32 where they are indices below `limit`. */
 typedef struct mg_input {
     const char *name;
@@ -119,6 +127,7 @@ typedef struct mg_entry {
     int64_t lr;      /* f64 */
     int64_t step;    /* i64, from 0: the same step draws the same dropout */
     int64_t seed;    /* i64 */
+    int64_t scale;   /* f64: what the loss is multiplied by (mg_program.scale) */
     int64_t pos;     /* i32: sample only: the position whose next token is wanted */
     int64_t loss;    /* f64: mean over all targets */
     int64_t weight;  /* f64: eval: what that mean was divided by, where targets have weights */
@@ -152,7 +161,8 @@ typedef struct mg_program {
     const char *name, *source, *compiler, *layout; /* "llama", "llama.mg", "mgc 0.1.0", "default" */
     uint64_t fingerprint;      /* of the model: tensors, shapes, optimizer; guards checkpoints */
     const char *cpu_features;  /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
-    mg_dtype compute;          /* MG_F32 or MG_F64 */
+    mg_dtype compute;          /* MG_F32 or MG_F64: of parameters and arithmetic */
+    mg_dtype half;             /* what products read, MG_BF16 or MG_F16; 0: as compute */
     int64_t arena_bytes;       /* everything */
     int64_t persistent_bytes;  /* parameters and state: the first bytes of the arena */
     int64_t scratch_bytes;     /* per thread, beside the arena */
@@ -162,6 +172,7 @@ typedef struct mg_program {
     const mg_action *actions;
     int nactions;
     mg_lr lr;
+    mg_scale scale;
     const char *optimizer; /* "adamw" */
     mg_entry step, eval, sample;
     const char *config;                 /* the train block and layout as one line, for the log */
@@ -202,9 +213,10 @@ bool mg_guard(mg_run *r, int action, const double *loss, const double *norm);
 
 /* C = alpha op(A) op(B) + beta C, row-major; `batch` such products, sa, sb, sc elements apart.
  * op(A) is m x k: A is m x k with leading dimension lda, or with ta k x m. beta is 0 or 1, and
- * with 0 C is not read. */
+ * with 0 C is not read. Halves are summed in f32. */
 typedef struct mg_gemm_desc {
-    mg_dtype dtype;
+    mg_dtype dtype; /* of A and B */
+    mg_dtype out;   /* of C: the same, or of halves f32 */
     bool ta, tb;
     uint8_t variant; /* 0: the library's best, split over the pool by the larger of m and n */
     int64_t m, n, k, lda, ldb, ldc;
@@ -216,7 +228,7 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
 /* Attention: for each batch b, kv head h, group g and query s over keys t:
  *   o[b,s,h,g,:] = sum_t softmax_t(scale * q[b,s,h,g,:] . k[b,t,h,:]) v[b,t,h,:]
  *   lse[b,s,h,g] = log sum_t exp(scale * q . k), t <= s if causal.
- * The score matrix is never stored. head (q, k) and vhead (v, o) are contiguous; all other strides
+ * The score matrix is never stored; lse of halves is f32. head (q, k) and vhead (v, o) are contiguous; all other strides
  * are in elements. Gradients take the strides of their tensors; they are overwritten. */
 typedef struct mg_attention_desc {
     mg_dtype dtype;
@@ -251,7 +263,7 @@ static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
 /* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
  *   lse[r] = log sum_{c < valid} exp z[r,c];  loss[r] = lse[r] - z[r, target[r]]
  *   dz[r,c] = dloss[r * dloss_stride] * (exp(z[r,c] - lse[r]) - [c == target[r]]), 0 beyond valid.
- * dz may be z. */
+ * dz may be z. Of halves lse, loss and dloss are f32. */
 typedef struct mg_xent_desc {
     mg_dtype dtype;
     int64_t rows, vocab, valid;
@@ -271,6 +283,7 @@ typedef struct mg_head_desc {
     mg_xent_desc xent;
     int64_t hidden, chunk;
     bool w_by_vocab, dw_accumulate;
+    mg_dtype dw; /* of dw: that of x and w, or f32 */
 } mg_head_desc;
 void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,
              const int32_t *target, const void *dloss, void *loss, void *dx, void *dw, void *work);
@@ -281,6 +294,7 @@ static inline mg_gemm_desc mg_head_z(const mg_head_desc *d, int64_t rows)
 {
     const int64_t v = d->xent.vocab, h = d->hidden;
     return (mg_gemm_desc){.dtype = d->xent.dtype,
+                          .out = d->xent.dtype,
                           .tb = d->w_by_vocab,
                           .m = rows,
                           .n = v,
@@ -295,6 +309,7 @@ static inline mg_gemm_desc mg_head_dx(const mg_head_desc *d, int64_t rows)
 {
     const int64_t v = d->xent.vocab, h = d->hidden;
     return (mg_gemm_desc){.dtype = d->xent.dtype,
+                          .out = d->xent.dtype,
                           .tb = !d->w_by_vocab,
                           .m = rows,
                           .n = h,
@@ -310,6 +325,7 @@ static inline mg_gemm_desc mg_head_dw(const mg_head_desc *d, int64_t rows, bool 
     const int64_t m = d->w_by_vocab ? d->xent.vocab : d->hidden;
     const int64_t n = d->w_by_vocab ? d->hidden : d->xent.vocab;
     return (mg_gemm_desc){.dtype = d->xent.dtype,
+                          .out = d->dw,
                           .ta = true,
                           .m = m,
                           .n = n,

@@ -2,6 +2,7 @@
  *
  * mg_guard returned false, so the step ended before it changed a parameter. Running it again on the
  * same inputs gives the same values, and this time every output is looked at as it is made. */
+#include "runtime/number.h"
 #include "runtime/run.h"
 
 #include <inttypes.h>
@@ -15,15 +16,14 @@ enum { BLOCK = 4096 };
 static int64_t first_non_finite(const mg_run *r, int64_t offset, int64_t n, mg_dtype t,
                                 double *value)
 {
-    union {
-        float f[BLOCK];
-        double d[BLOCK];
-    } some;
+    static const char *const names[] = {
+        [MG_F32] = "F32", [MG_F64] = "F64", [MG_BF16] = "BF16", [MG_F16] = "F16"};
+    char some[BLOCK * sizeof(double)];
     for (int64_t at = 0; at < n; at += BLOCK) {
         int64_t k = n - at < BLOCK ? n - at : BLOCK, width = mg_dtype_bytes(t);
-        rt_get(r, offset + at * width, &some, k * width);
+        rt_get(r, offset + at * width, some, k * width);
         for (int64_t i = 0; i < k; i++) {
-            *value = t == MG_F32 ? (double)some.f[i] : some.d[i];
+            *value = rt_number(names[t], some, i);
             if (!isfinite(*value))
                 return at + i;
         }
@@ -36,7 +36,7 @@ void rt_check_output(mg_run *r, int action, const void *p, int64_t n, mg_dtype t
     rt_check *c = &r->check;
     double value = 0;
     c->outputs++;
-    if (c->found || (t != MG_F32 && t != MG_F64))
+    if (c->found || t < MG_F32 || t > MG_F16)
         return;
     int64_t at = first_non_finite(r, (const char *)p - r->arena, n, t, &value);
     if (at < 0)

@@ -1,6 +1,6 @@
-/* attention.h - attention and its gradients for float and double: a warp a query, or in the
- * gradients of keys and values a warp a key. Right first: the tensor cores have kernels of their
- * own.
+/* attention.h - attention and its gradients for all types and heads: a warp a query, or in the
+ * gradients of keys and values a warp a key. Halves with heads that the tensor cores take have
+ * kernels of their own (flash.h).
  *
  * A warp goes over 32 keys (queries) at a time, a lane each for the products, then spreads the head
  * over the lanes for the sums: element d of a head is lane d % 32's. The softmax is renormalised as
@@ -26,11 +26,12 @@ __device__ static inline bool mg_place_of(int64_t batch, int64_t kv, int64_t gro
     return p->b < batch;
 }
 
-template <class T> __device__ static inline T mg_dot(const T *a, const T *b, int64_t n)
+template <class T, class A = typename mg_wider<T>::type>
+__device__ static inline A mg_dot(const T *a, const T *b, int64_t n)
 {
-    T sum = 0;
+    A sum = 0;
     for (int64_t i = 0; i < n; i++)
-        sum += a[i] * b[i];
+        sum += mg_wide(a[i]) * mg_wide(b[i]);
     return sum;
 }
 
@@ -44,22 +45,22 @@ __device__ static inline int64_t mg_key_at(const int64_t *stride, const mg_place
 }
 
 /* acc[] of this lane += the sum over lanes of weight * row(lane)[d]. */
-template <class T>
-__device__ static inline void mg_spread(T *acc, int64_t n, T weight, const T *rows, int64_t stride,
+template <class T, class A>
+__device__ static inline void mg_spread(A *acc, int64_t n, A weight, const T *rows, int64_t stride,
                                         int64_t count)
 {
     const int lane = threadIdx.x % 32;
     for (int64_t k = 0; k < count; k++) {
-        const T w = __shfl_sync(MG_ALL, weight, (int)k);
+        const A w = __shfl_sync(MG_ALL, weight, (int)k);
         for (int i = 0; i < MG_HEAD_EACH; i++)
             if (lane + 32 * i < n)
-                acc[i] += w * rows[k * stride + lane + 32 * i];
+                acc[i] += w * mg_wide(rows[k * stride + lane + 32 * i]);
     }
 }
 
-template <class T>
+template <class T, class A>
 __device__ static inline void mg_attend(const mg_attention_desc &d, const T *q, const T *k,
-                                        const T *v, T *o, T *lse)
+                                        const T *v, T *o, A *lse)
 {
     mg_place p;
     if (!mg_place_of(d.batch, d.kv, d.group, d.queries, &p))
@@ -67,15 +68,15 @@ __device__ static inline void mg_attend(const mg_attention_desc &d, const T *q, 
     const int lane = threadIdx.x % 32;
     const T *mine = q + mg_at(d.q, p, p.row);
     const int64_t keys = d.causal && p.row + 1 < d.keys ? p.row + 1 : d.keys;
-    T top = -(T)INFINITY, sum = 0, acc[MG_HEAD_EACH] = {0};
+    A top = -(A)INFINITY, sum = 0, acc[MG_HEAD_EACH] = {0};
     for (int64_t from = 0; from < keys; from += 32) {
         const int64_t count = keys - from < 32 ? keys - from : 32;
-        T s = -(T)INFINITY;
+        A s = -(A)INFINITY;
         if (lane < count)
-            s = (T)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, from + lane), d.head);
-        const T above = mg_greater<T>()(top, mg_warp_reduce(s, mg_greater<T>()));
-        const T keep = mg_exp(top - above), e = lane < count ? mg_exp(s - above) : (T)0;
-        sum = sum * keep + mg_warp_reduce(e, mg_plus<T>());
+            s = (A)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, from + lane), d.head);
+        const A above = mg_greater<A>()(top, mg_warp_reduce(s, mg_greater<A>()));
+        const A keep = mg_exp(top - above), e = lane < count ? mg_exp(s - above) : (A)0;
+        sum = sum * keep + mg_warp_reduce(e, mg_plus<A>());
         top = above;
         for (int i = 0; i < MG_HEAD_EACH; i++)
             acc[i] *= keep;
@@ -84,15 +85,15 @@ __device__ static inline void mg_attend(const mg_attention_desc &d, const T *q, 
     T *to = o + mg_at(d.o, p, p.row);
     for (int i = 0; i < MG_HEAD_EACH; i++)
         if (lane + 32 * i < d.vhead)
-            to[lane + 32 * i] = acc[i] / sum;
+            to[lane + 32 * i] = mg_narrow<T>(acc[i] / sum);
     if (lane == 0)
         lse[mg_at(d.lse, p, p.row)] = mg_log(sum) + top;
 }
 
 /* dq = scale sum_t p_t (dp_t - D) k_t, with dp_t = do . v_t and D = do . o. */
-template <class T>
+template <class T, class A>
 __device__ static inline void mg_attend_dq(const mg_attention_desc &d, const T *q, const T *k,
-                                           const T *v, const T *o, const T *lse, const T *dout,
+                                           const T *v, const T *o, const A *lse, const T *dout,
                                            T *dq)
 {
     mg_place p;
@@ -100,29 +101,29 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, const T *
         return;
     const int lane = threadIdx.x % 32;
     const T *mine = q + mg_at(d.q, p, p.row), *g = dout + mg_at(d.o, p, p.row);
-    const T D = mg_dot(g, o + mg_at(d.o, p, p.row), d.vhead), l = lse[mg_at(d.lse, p, p.row)];
+    const A D = mg_dot(g, o + mg_at(d.o, p, p.row), d.vhead), l = lse[mg_at(d.lse, p, p.row)];
     const int64_t keys = d.causal && p.row + 1 < d.keys ? p.row + 1 : d.keys;
-    T acc[MG_HEAD_EACH] = {0};
+    A acc[MG_HEAD_EACH] = {0};
     for (int64_t from = 0; from < keys; from += 32) {
         const int64_t count = keys - from < 32 ? keys - from : 32;
-        T ds = 0;
+        A ds = 0;
         if (lane < count) {
             const T *key = k + mg_key_at(d.k, p, from + lane);
-            const T e = mg_exp((T)d.scale * mg_dot(mine, key, d.head) - l);
-            ds = e * (mg_dot(g, v + mg_key_at(d.v, p, from + lane), d.vhead) - D) * (T)d.scale;
+            const A e = mg_exp((A)d.scale * mg_dot(mine, key, d.head) - l);
+            ds = e * (mg_dot(g, v + mg_key_at(d.v, p, from + lane), d.vhead) - D) * (A)d.scale;
         }
         mg_spread(acc, d.head, ds, k + mg_key_at(d.k, p, from), d.k[1], count);
     }
     T *to = dq + mg_at(d.q, p, p.row);
     for (int i = 0; i < MG_HEAD_EACH; i++)
         if (lane + 32 * i < d.head)
-            to[lane + 32 * i] = acc[i];
+            to[lane + 32 * i] = mg_narrow<T>(acc[i]);
 }
 
 /* dk_t = scale sum_s p_st (dp_st - D_s) q_s and dv_t = sum_s p_st do_s, over all groups. */
-template <class T>
+template <class T, class A>
 __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T *q, const T *k,
-                                            const T *v, const T *o, const T *lse, const T *dout,
+                                            const T *v, const T *o, const A *lse, const T *dout,
                                             T *dk, T *dv)
 {
     mg_place p;
@@ -130,17 +131,17 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T 
         return;
     const int lane = threadIdx.x % 32;
     const T *key = k + mg_key_at(d.k, p, p.row), *value = v + mg_key_at(d.v, p, p.row);
-    T ak[MG_HEAD_EACH] = {0}, av[MG_HEAD_EACH] = {0};
+    A ak[MG_HEAD_EACH] = {0}, av[MG_HEAD_EACH] = {0};
     for (p.g = 0; p.g < d.group; p.g++)
         for (int64_t from = d.causal ? p.row : 0; from < d.queries; from += 32) {
             const int64_t count = d.queries - from < 32 ? d.queries - from : 32;
-            T e = 0, ds = 0;
+            A e = 0, ds = 0;
             if (lane < count) {
                 const int64_t s = from + lane;
                 const T *g = dout + mg_at(d.o, p, s);
-                e = mg_exp((T)d.scale * mg_dot(q + mg_at(d.q, p, s), key, d.head) -
+                e = mg_exp((A)d.scale * mg_dot(q + mg_at(d.q, p, s), key, d.head) -
                            lse[mg_at(d.lse, p, s)]);
-                ds = e * (T)d.scale *
+                ds = e * (A)d.scale *
                      (mg_dot(g, value, d.vhead) - mg_dot(g, o + mg_at(d.o, p, s), d.vhead));
             }
             mg_spread(ak, d.head, ds, q + mg_at(d.q, p, from), d.q[1], count);
@@ -148,34 +149,36 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T 
         }
     for (int i = 0; i < MG_HEAD_EACH; i++) {
         if (lane + 32 * i < d.head)
-            dk[mg_key_at(d.k, p, p.row) + lane + 32 * i] = ak[i];
+            dk[mg_key_at(d.k, p, p.row) + lane + 32 * i] = mg_narrow<T>(ak[i]);
         if (lane + 32 * i < d.vhead)
-            dv[mg_key_at(d.v, p, p.row) + lane + 32 * i] = av[i];
+            dv[mg_key_at(d.v, p, p.row) + lane + 32 * i] = mg_narrow<T>(av[i]);
     }
 }
 
-#define MG_ATTENTION(name, T)                                                                      \
+#define MG_ATTENTION(name, T, A)                                                                      \
     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
-        mg_attention_##name(mg_attention_desc d, const T *q, const T *k, const T *v, T *o, T *lse) \
+        mg_attention_##name(mg_attention_desc d, const T *q, const T *k, const T *v, T *o, A *lse) \
     {                                                                                              \
         mg_attend(d, q, k, v, o, lse);                                                             \
     }                                                                                              \
     MG_EXPORT(mg_attention_##name)                                                                 \
     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
         mg_attention_dq_##name(mg_attention_desc d, const T *q, const T *k, const T *v,            \
-                               const T *o, const T *lse, const T *dout, T *dq)                     \
+                               const T *o, const A *lse, const T *dout, T *dq)                     \
     {                                                                                              \
         mg_attend_dq(d, q, k, v, o, lse, dout, dq);                                                \
     }                                                                                              \
     MG_EXPORT(mg_attention_dq_##name)                                                              \
     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
         mg_attention_dkv_##name(mg_attention_desc d, const T *q, const T *k, const T *v,           \
-                                const T *o, const T *lse, const T *dout, T *dk, T *dv)             \
+                                const T *o, const A *lse, const T *dout, T *dk, T *dv)             \
     {                                                                                              \
         mg_attend_dkv(d, q, k, v, o, lse, dout, dk, dv);                                           \
     }                                                                                              \
     MG_EXPORT(mg_attention_dkv_##name)
-MG_ATTENTION(f32, float)
-MG_ATTENTION(f64, double)
+MG_ATTENTION(f32, float, float)
+MG_ATTENTION(f64, double, double)
+MG_ATTENTION(bf16, mg_bf16, float)
+MG_ATTENTION(f16, mg_f16, float)
 
 #endif

@@ -17,6 +17,75 @@
 
 #define MG_ALL 0xffffffffu
 
+/* ---- halves: stored as bits, computed with as float --------------------------------------- */
+
+struct mg_bf16 {
+    uint16_t bits;
+};
+struct mg_f16 {
+    uint16_t bits;
+};
+
+/* What numbers of a type are computed in: mg_wider<mg_bf16>::type is float. */
+template <class T> struct mg_wider {
+    typedef T type;
+};
+template <> struct mg_wider<mg_bf16> {
+    typedef float type;
+};
+template <> struct mg_wider<mg_f16> {
+    typedef float type;
+};
+
+__device__ static inline float mg_wide(float x)
+{
+    return x;
+}
+__device__ static inline double mg_wide(double x)
+{
+    return x;
+}
+__device__ static inline float mg_wide(mg_bf16 x)
+{
+    return __uint_as_float((uint32_t)x.bits << 16);
+}
+__device__ static inline float mg_wide(mg_f16 x)
+{
+#ifdef MG_SHIM
+    return shim_from_f16(x.bits);
+#else
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+#endif
+}
+
+/* Rounded to nearest, ties to even. */
+template <class T> __device__ inline T mg_narrow(typename mg_wider<T>::type x)
+{
+    return x;
+}
+template <> __device__ inline mg_bf16 mg_narrow<mg_bf16>(float x)
+{
+    mg_bf16 y;
+#ifdef MG_SHIM
+    y.bits = shim_to_bf16(x);
+#else
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+#endif
+    return y;
+}
+template <> __device__ inline mg_f16 mg_narrow<mg_f16>(float x)
+{
+    mg_f16 y;
+#ifdef MG_SHIM
+    y.bits = shim_to_f16(x);
+#else
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+#endif
+    return y;
+}
+
 /* N elements that are read and written at once: their address is a multiple of their size. */
 template <class T, int N> struct alignas(sizeof(T) * N) mg_vec {
     T x[N];

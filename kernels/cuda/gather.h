@@ -61,6 +61,7 @@ __device__ static inline void mg_scatter_rows(const mg_gather_desc &d, const T *
     }                                                                                              \
     MG_EXPORT(mg_scatter_add_##name)
 MG_GATHER(1, uint8_t)
+MG_GATHER(2, uint16_t)
 MG_GATHER(4, uint32_t)
 MG_GATHER(8, uint64_t)
 MG_SCATTER(f32, float)

@@ -1,4 +1,4 @@
-/* library.h - the kernels that no plan generates, for kernels.cu: each twice, for float and double.
+/* library.h - the kernels that no plan generates, for kernels.cu, for each type that they are needed in.
  * Their parameters are explained in abi.h; descriptors are passed by value. */
 #ifndef MG_CUDA_LIBRARY_H
 #define MG_CUDA_LIBRARY_H

@@ -25,43 +25,47 @@ __device__ static inline int mg_target(const mg_xent_desc &d, const int32_t *tar
 }
 
 /* log sum exp of the valid classes of a row; every thread gets it. */
-template <class T> __device__ static inline T mg_row_lse(const mg_xent_desc &d, const T *z)
+template <class T, class A = typename mg_wider<T>::type>
+__device__ static inline A mg_row_lse(const mg_xent_desc &d, const T *z)
 {
     enum { B = MG_XENT_BLOCK };
-    T top = -(T)INFINITY, sum = 0;
+    A top = -(A)INFINITY, sum = 0;
     for (int64_t c = threadIdx.x; c < d.valid; c += B)
-        top = mg_greater<T>()(top, z[c]);
+        top = mg_greater<A>()(top, mg_wide(z[c]));
     top = mg_block_max<B>(top);
     for (int64_t c = threadIdx.x; c < d.valid; c += B)
-        sum += mg_exp(z[c] - top);
+        sum += mg_exp(mg_wide(z[c]) - top);
     return mg_log(mg_block_sum<B>(sum)) + top;
 }
 
-template <class T>
+template <class T, class A>
 __device__ static inline void mg_xent_forward(const mg_xent_desc &d, const T *z,
-                                              const int32_t *target, T *loss, T *lse)
+                                              const int32_t *target, A *loss, A *lse)
 {
     const int64_t row = blockIdx.x;
-    const T *mine = z + row * d.vocab, l = mg_row_lse(d, mine);
+    const T *mine = z + row * d.vocab;
+    const A l = mg_row_lse(d, mine);
     if (threadIdx.x == 0) {
-        loss[row] = l - mine[mg_target(d, target, row)];
+        loss[row] = l - mg_wide(mine[mg_target(d, target, row)]);
         if (lse)
             lse[row] = l;
     }
 }
 
 /* dz may be z: each thread reads an element before it writes it. */
-template <class T>
-__device__ static inline void mg_row_grad(const mg_xent_desc &d, const T *z, int target, T lse,
-                                          T dloss, T *dz)
+template <class T, class A>
+__device__ static inline void mg_row_grad(const mg_xent_desc &d, const T *z, int target, A lse,
+                                          A dloss, T *dz)
 {
-    for (int64_t c = threadIdx.x; c < d.vocab; c += MG_XENT_BLOCK)
-        dz[c] = c < d.valid ? dloss * (mg_exp(z[c] - lse) - (c == target ? 1 : 0)) : (T)0;
+    for (int64_t c = threadIdx.x; c < d.vocab; c += MG_XENT_BLOCK) {
+        const A p = c < d.valid ? mg_exp(mg_wide(z[c]) - lse) - (c == target ? 1 : 0) : (A)0;
+        dz[c] = mg_narrow<T>(dloss * p);
+    }
 }
 
-template <class T>
+template <class T, class A>
 __device__ static inline void mg_xent_backward(const mg_xent_desc &d, const T *z,
-                                               const int32_t *target, const T *lse, const T *dloss,
+                                               const int32_t *target, const A *lse, const A *dloss,
                                                T *dz)
 {
     const int64_t row = blockIdx.x;
@@ -71,41 +75,43 @@ __device__ static inline void mg_xent_backward(const mg_xent_desc &d, const T *z
 
 /* The head's rows [first, first + gridDim.x): loss, and if dloss is not NULL the logits become
  * their own gradients. z holds these rows alone. */
-template <class T>
+template <class T, class A>
 __device__ static inline void mg_xent_both(const mg_xent_desc &d, int64_t first, T *z,
-                                           const int32_t *target, const T *dloss, T *loss)
+                                           const int32_t *target, const A *dloss, A *loss)
 {
     const int64_t row = first + blockIdx.x;
     T *mine = z + (int64_t)blockIdx.x * d.vocab;
     const int t = mg_target(d, target, row);
-    const T l = mg_row_lse(d, mine);
+    const A l = mg_row_lse(d, mine);
     if (threadIdx.x == 0)
-        loss[row] = l - mine[t];
+        loss[row] = l - mg_wide(mine[t]);
     __syncthreads(); /* the target's logit is read before it is overwritten */
     if (dloss)
         mg_row_grad(d, mine, t, l, dloss[row * d.dloss_stride], mine);
 }
 
-#define MG_XENT(name, T)                                                                           \
+#define MG_XENT(name, T, A)                                                                           \
     extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK, 1)                                 \
-        mg_xent_##name(mg_xent_desc d, const T *z, const int32_t *target, T *loss, T *lse)         \
+        mg_xent_##name(mg_xent_desc d, const T *z, const int32_t *target, A *loss, A *lse)         \
     {                                                                                              \
         mg_xent_forward(d, z, target, loss, lse);                                                  \
     }                                                                                              \
     MG_EXPORT(mg_xent_##name)                                                                      \
     extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK, 1) mg_xent_grad_##name(            \
-        mg_xent_desc d, const T *z, const int32_t *target, const T *lse, const T *dloss, T *dz)    \
+        mg_xent_desc d, const T *z, const int32_t *target, const A *lse, const A *dloss, T *dz)    \
     {                                                                                              \
         mg_xent_backward(d, z, target, lse, dloss, dz);                                            \
     }                                                                                              \
     MG_EXPORT(mg_xent_grad_##name)                                                                 \
     extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK, 1) mg_head_rows_##name(            \
-        mg_xent_desc d, int64_t first, T *z, const int32_t *target, const T *dloss, T *loss)       \
+        mg_xent_desc d, int64_t first, T *z, const int32_t *target, const A *dloss, A *loss)       \
     {                                                                                              \
         mg_xent_both(d, first, z, target, dloss, loss);                                            \
     }                                                                                              \
     MG_EXPORT(mg_head_rows_##name)
-MG_XENT(f32, float)
-MG_XENT(f64, double)
+MG_XENT(f32, float, float)
+MG_XENT(f64, double, double)
+MG_XENT(bf16, mg_bf16, float)
+MG_XENT(f16, mg_f16, float)
 
 #endif

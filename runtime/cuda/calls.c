@@ -32,9 +32,16 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p)
     rt_watch_outputs(r, action, p);
 }
 
-static int is_f64(mg_dtype t)
+/* Which of the kernels for several types. */
+static int variant(mg_dtype t)
 {
-    return t == MG_F64;
+    return t == MG_F64 ? 1 : t == MG_BF16 ? 2 : t == MG_F16 ? 3 : 0;
+}
+
+/* Of losses and normalisers of such numbers. */
+static mg_dtype statistic(mg_dtype t)
+{
+    return t == MG_F64 ? MG_F64 : MG_F32;
 }
 
 static int64_t blocks_for(int64_t elements, int block)
@@ -82,14 +89,15 @@ void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table
                const int32_t *index, void *y)
 {
     int64_t width = mg_dtype_bytes(d->dtype), n = d->indices * d->outer * d->inner;
-    int kernel = width == 8 ? FIXED_gather_8 : width == 4 ? FIXED_gather_4 : FIXED_gather_1;
-    if (width == 2)
-        rt_die(RT_FAILED, "a gather of numbers of two bytes is not built");
+    int kernel = width == 8   ? FIXED_gather_8
+                 : width == 4 ? FIXED_gather_4
+                 : width == 2 ? FIXED_gather_2
+                              : FIXED_gather_1;
     mg_begin(r, action);
     rt_cuda_call(r, kernel, blocks_for(n, BLOCK), 1, BLOCK,
                  (void *[]){(void *)d, &table, &index, &y});
     mg_end(r, action);
-    if (d->dtype == MG_F32 || d->dtype == MG_F64)
+    if (d->dtype <= MG_F16)
         mg_output(r, action, y, n, d->dtype);
 }
 
@@ -102,7 +110,7 @@ void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *
         rt_cuda_must(
             cudaMemsetAsync(dtable, 0, (size_t)(n * mg_dtype_bytes(d->dtype)), r->cuda->stream),
             "clearing a table");
-    rt_cuda_call(r, FIXED_scatter_add + is_f64(d->dtype), d->indices, d->outer, MG_SCATTER_BLOCK,
+    rt_cuda_call(r, FIXED_scatter_add + variant(d->dtype), d->indices, d->outer, MG_SCATTER_BLOCK,
                  (void *[]){(void *)d, &dy, &index, &dtable});
     mg_end(r, action);
     mg_output(r, action, dtable, n, d->dtype);
@@ -112,7 +120,7 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
                const int64_t *step, const int32_t *slot, void *out)
 {
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_random + is_f64(d->dtype), blocks_for(d->elements, BLOCK), 1, BLOCK,
+    rt_cuda_call(r, FIXED_random + variant(d->dtype), blocks_for(d->elements, BLOCK), 1, BLOCK,
                  (void *[]){(void *)d, &seed, &step, &slot, &out});
     mg_end(r, action);
     mg_output(r, action, out, d->elements, d->dtype);
@@ -124,17 +132,17 @@ void mg_xent(mg_run *r, int action, const mg_xent_desc *d, const void *z, const 
              void *loss, void *lse)
 {
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_xent + is_f64(d->dtype), d->rows, 1, MG_XENT_BLOCK,
+    rt_cuda_call(r, FIXED_xent + variant(d->dtype), d->rows, 1, MG_XENT_BLOCK,
                  (void *[]){(void *)d, &z, &target, &loss, &lse});
     mg_end(r, action);
-    mg_output(r, action, loss, d->rows, d->dtype);
+    mg_output(r, action, loss, d->rows, statistic(d->dtype));
 }
 
 void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
                   const int32_t *target, const void *lse, const void *dloss, void *dz)
 {
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_xent_grad + is_f64(d->dtype), d->rows, 1, MG_XENT_BLOCK,
+    rt_cuda_call(r, FIXED_xent_grad + variant(d->dtype), d->rows, 1, MG_XENT_BLOCK,
                  (void *[]){(void *)d, &z, &target, &lse, &dloss, &dz});
     mg_end(r, action);
     mg_output(r, action, dz, d->rows * d->vocab, d->dtype);
@@ -150,8 +158,8 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
     for (int64_t i = 0; i < d->batch && (r->watch & RT_WATCH_VALUES); i++)
         for (int64_t row = 0; row < d->m; row++)
             rt_check_output(r, action,
-                            (char *)c + (i * d->sc + row * d->ldc) * mg_dtype_bytes(d->dtype), d->n,
-                            d->dtype);
+                            (char *)c + (i * d->sc + row * d->ldc) * mg_dtype_bytes(d->out), d->n,
+                            d->out);
 }
 
 /* One chunk of rows of the head: logits, their losses and gradients, the gradients of x and w. */
@@ -161,7 +169,7 @@ static void head_rows(mg_run *r, const mg_head_desc *d, int64_t row, int64_t row
 {
     mg_gemm_desc g = mg_head_z(d, rows);
     rt_product(r, &g, x, w, z);
-    rt_cuda_call(r, FIXED_head_rows + is_f64(d->xent.dtype), rows, 1, MG_XENT_BLOCK,
+    rt_cuda_call(r, FIXED_head_rows + variant(d->xent.dtype), rows, 1, MG_XENT_BLOCK,
                  (void *[]){(void *)&d->xent, &row, &z, &target, &dloss, &loss});
     if (!dx)
         return;
@@ -183,10 +191,10 @@ void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const 
                   dx ? (char *)dx + row * row_bytes : NULL, dw, work);
     }
     mg_end(r, action);
-    mg_output(r, action, loss, d->xent.rows, d->xent.dtype);
+    mg_output(r, action, loss, d->xent.rows, statistic(d->xent.dtype));
     if (dx) {
         mg_output(r, action, dx, d->xent.rows * d->hidden, d->xent.dtype);
-        mg_output(r, action, dw, d->hidden * d->xent.vocab, d->xent.dtype);
+        mg_output(r, action, dw, d->hidden * d->xent.vocab, d->dw);
     }
 }
 
@@ -209,7 +217,7 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
 {
     check_head(d);
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_attention + is_f64(d->dtype),
+    rt_cuda_call(r, FIXED_attention + variant(d->dtype),
                  warps(d->batch * d->kv * d->group * d->queries), 1, 32 * MG_ATTENTION_WARPS,
                  (void *[]){(void *)d, &q, &k, &v, &o, &lse});
     mg_end(r, action);
@@ -221,10 +229,10 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
 {
     check_head(d);
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_attention_dq + is_f64(d->dtype),
+    rt_cuda_call(r, FIXED_attention_dq + variant(d->dtype),
                  warps(d->batch * d->kv * d->group * d->queries), 1, 32 * MG_ATTENTION_WARPS,
                  (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dq});
-    rt_cuda_call(r, FIXED_attention_dkv + is_f64(d->dtype), warps(d->batch * d->kv * d->keys), 1,
+    rt_cuda_call(r, FIXED_attention_dkv + variant(d->dtype), warps(d->batch * d->kv * d->keys), 1,
                  32 * MG_ATTENTION_WARPS,
                  (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dk, &dv});
     mg_end(r, action);

@@ -28,20 +28,22 @@ typedef struct rt_cuda {
 /* Ends the program with what failed unless e is success. */
 void rt_cuda_must(cudaError_t e, const char *what);
 
-/* The kernels of kernels/cuda/library.h; float and double follow each other. */
+/* The kernels of kernels/cuda/library.h. Those for several types follow each other: f32, f64, then
+ * with four of them bf16, f16. */
 typedef enum rt_fixed {
     FIXED_gather_1,
+    FIXED_gather_2,
     FIXED_gather_4,
     FIXED_gather_8,
     FIXED_scatter_add,
     FIXED_random = FIXED_scatter_add + 2,
     FIXED_xent = FIXED_random + 2,
-    FIXED_xent_grad = FIXED_xent + 2,
-    FIXED_head_rows = FIXED_xent_grad + 2,
-    FIXED_attention = FIXED_head_rows + 2,
-    FIXED_attention_dq = FIXED_attention + 2,
-    FIXED_attention_dkv = FIXED_attention_dq + 2,
-    FIXED_count = FIXED_attention_dkv + 2
+    FIXED_xent_grad = FIXED_xent + 4,
+    FIXED_head_rows = FIXED_xent_grad + 4,
+    FIXED_attention = FIXED_head_rows + 4,
+    FIXED_attention_dq = FIXED_attention + 4,
+    FIXED_attention_dkv = FIXED_attention_dq + 4,
+    FIXED_count = FIXED_attention_dkv + 4
 } rt_fixed;
 void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
 

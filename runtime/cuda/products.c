@@ -67,14 +67,18 @@ void rt_products_free(rt_products *p)
     free(p);
 }
 
+static cudaDataType_t type_of(mg_dtype t)
+{
+    return t == MG_F64 ? CUDA_R_64F : t == MG_BF16 ? CUDA_R_16BF : t == MG_F16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
 /* A matrix of rows x columns in memory, row by row: as columns first it is its transpose. */
-static cublasLtMatrixLayout_t layout(const mg_gemm_desc *d, int64_t rows, int64_t columns,
-                                     int64_t ld, int64_t stride)
+static cublasLtMatrixLayout_t layout(const mg_gemm_desc *d, mg_dtype t, int64_t rows,
+                                     int64_t columns, int64_t ld, int64_t stride)
 {
     cublasLtMatrixLayout_t l;
     int32_t batch = (int32_t)d->batch;
-    must(cublasLtMatrixLayoutCreate(&l, d->dtype == MG_F64 ? CUDA_R_64F : CUDA_R_32F,
-                                    (uint64_t)columns, (uint64_t)rows, ld),
+    must(cublasLtMatrixLayoutCreate(&l, type_of(t), (uint64_t)columns, (uint64_t)rows, ld),
          "a layout");
     must(cublasLtMatrixLayoutSetAttribute(l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
                                           sizeof batch),
@@ -107,7 +111,7 @@ static void choose(rt_products *p, product *x)
 
 static bool same(const mg_gemm_desc *a, const mg_gemm_desc *b)
 {
-    return a->dtype == b->dtype && a->ta == b->ta && a->tb == b->tb && a->m == b->m &&
+    return a->dtype == b->dtype && a->out == b->out && a->ta == b->ta && a->tb == b->tb && a->m == b->m &&
            a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
            a->ldc == b->ldc && a->batch == b->batch && a->sa == b->sa && a->sb == b->sb &&
            a->sc == b->sc;
@@ -124,16 +128,17 @@ static const product *find(rt_products *p, const mg_gemm_desc *d)
     *x = (product){.d = *d};
     cublasOperation_t first = d->tb ? CUBLAS_OP_T : CUBLAS_OP_N,
                       second = d->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    must(cublasLtMatmulDescCreate(&x->op, f64 ? CUBLAS_COMPUTE_64F : p->f32,
+    cublasComputeType_t compute = d->dtype == MG_F32 ? p->f32 : CUBLAS_COMPUTE_32F;
+    must(cublasLtMatmulDescCreate(&x->op, f64 ? CUBLAS_COMPUTE_64F : compute,
                                   f64 ? CUDA_R_64F : CUDA_R_32F),
          "a product");
     must(cublasLtMatmulDescSetAttribute(x->op, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
          "a transposition");
     must(cublasLtMatmulDescSetAttribute(x->op, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
          "a transposition");
-    x->a = layout(d, d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
-    x->b = layout(d, d->ta ? d->k : d->m, d->ta ? d->m : d->k, d->lda, d->sa);
-    x->c = layout(d, d->m, d->n, d->ldc, d->sc);
+    x->a = layout(d, d->dtype, d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
+    x->b = layout(d, d->dtype, d->ta ? d->k : d->m, d->ta ? d->m : d->k, d->lda, d->sa);
+    x->c = layout(d, d->out, d->m, d->n, d->ldc, d->sc);
     choose(p, x);
     return x;
 }

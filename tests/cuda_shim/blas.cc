@@ -1,8 +1,10 @@
 /* blas.cc - cuBLASLt of the shim: columns first, summed in double. */
+#include "tests/cuda_shim/cuda_shim.h"
 #include "tests/cuda_shim/include/cublasLt.h"
 #include "tests/cuda_shim/stream.h"
 
 #include <string.h>
+#include <vector>
 
 struct ShimMatmul {
     cublasOperation_t a, b;
@@ -116,34 +118,76 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 }
 
 /* A float as the tensor cores take it: 10 bits behind the point, ties away from zero. */
-static double operand(double x, bool tf32)
+static double rounded(float f)
 {
-    float f = (float)x;
-    uint32_t bits;
-    if (!tf32)
-        return x;
-    memcpy(&bits, &f, sizeof f);
-    bits = (bits + 0x1000) & ~0x1fffu;
-    memcpy(&f, &bits, sizeof f);
-    return f;
+    uint32_t bits = (shim_bits(f) + 0x1000) & ~0x1fffu;
+    return __uint_as_float(bits);
 }
 
-template <class T>
-static void product(ShimMatmul d, ShimLayout a, ShimLayout b, ShimLayout c, double alpha, double beta,
-                    const T *pa, const T *pb, T *pc)
+static double get(const void *p, int64_t i, cudaDataType_t t)
+{
+    switch (t) {
+    case CUDA_R_64F:
+        return ((const double *)p)[i];
+    case CUDA_R_16F:
+        return shim_from_f16(((const uint16_t *)p)[i]);
+    case CUDA_R_16BF:
+        return __uint_as_float((uint32_t)((const uint16_t *)p)[i] << 16);
+    default:
+        return ((const float *)p)[i];
+    }
+}
+
+static void put(void *p, int64_t i, cudaDataType_t t, double x)
+{
+    switch (t) {
+    case CUDA_R_64F:
+        ((double *)p)[i] = x;
+        break;
+    case CUDA_R_16F: /* what was summed in float is rounded once more */
+        ((uint16_t *)p)[i] = shim_to_f16((float)x);
+        break;
+    case CUDA_R_16BF:
+        ((uint16_t *)p)[i] = shim_to_bf16((float)x);
+        break;
+    default:
+        ((float *)p)[i] = (float)x;
+    }
+}
+
+/* A matrix as op(it), row by row, in double. */
+static std::vector<double> matrix(const ShimLayout &l, bool transposed, bool tf32, const void *p,
+                                  int64_t from)
+{
+    std::vector<double> m((size_t)(l.rows * l.columns));
+    for (int64_t c = 0; c < l.columns; c++)
+        for (int64_t r = 0; r < l.rows; r++) {
+            double x = get(p, from + r + c * l.ld, l.type);
+            m[(size_t)(transposed ? c * l.rows + r : r * l.columns + c)] =
+                tf32 ? rounded((float)x) : x;
+        }
+    return m;
+}
+
+static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &b,
+                    const ShimLayout &c, double alpha, double beta, const void *pa, const void *pb,
+                    void *pc)
 {
     const bool ta = d.a == CUBLAS_OP_T, tb = d.b == CUBLAS_OP_T;
     const int64_t k = ta ? a.rows : a.columns;
-    for (int64_t i = 0; i < c.batch; i++, pa += a.stride, pb += b.stride, pc += c.stride)
+    for (int64_t i = 0; i < c.batch; i++) {
+        std::vector<double> x = matrix(a, ta, d.tf32, pa, i * a.stride);
+        std::vector<double> y = matrix(b, !tb, d.tf32, pb, i * b.stride); /* column by column */
         for (int64_t col = 0; col < c.columns; col++)
             for (int64_t row = 0; row < c.rows; row++) {
+                const double *u = &x[(size_t)(row * k)], *v = &y[(size_t)(col * k)];
                 double sum = 0;
-                for (int64_t x = 0; x < k; x++)
-                    sum += operand(pa[ta ? x + row * a.ld : row + x * a.ld], d.tf32) *
-                           operand(pb[tb ? col + x * b.ld : x + col * b.ld], d.tf32);
-                T *to = &pc[row + col * c.ld];
-                *to = (T)(alpha * sum + (beta != 0 ? beta * (double)*to : 0));
+                for (int64_t n = 0; n < k; n++)
+                    sum += u[n] * v[n];
+                const int64_t at = i * c.stride + row + col * c.ld;
+                put(pc, at, c.type, alpha * sum + (beta != 0 ? beta * get(pc, at, c.type) : 0));
             }
+    }
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void *alpha,
@@ -158,10 +202,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
     double x = wide ? *(const double *)alpha : (double)*(const float *)alpha;
     double y = wide ? *(const double *)beta : (double)*(const float *)beta;
     shim_later(s, [=] {
-        if (wide)
-            product(op, A, B, C, x, y, (const double *)a, (const double *)b, (double *)to);
-        else
-            product(op, A, B, C, x, y, (const float *)a, (const float *)b, (float *)to);
+        product(op, A, B, C, x, y, a, b, to);
     });
     return CUBLAS_STATUS_SUCCESS;
 }

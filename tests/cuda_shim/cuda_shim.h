@@ -60,6 +60,46 @@ template <class T> static inline T shim_shuffle(unsigned mask, T x, unsigned fro
     shim_shuffle(mask, x, shim_lane + (d) < 32 ? shim_lane + (d) : shim_lane, __LINE__)
 #define __shfl_sync(mask, x, lane) shim_shuffle(mask, x, (unsigned)(lane) % 32, __LINE__)
 
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+static inline float __uint_as_float(uint32_t bits)
+{
+    float x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+static inline uint32_t shim_bits(float x)
+{
+    uint32_t bits;
+    __builtin_memcpy(&bits, &x, sizeof x);
+    return bits;
+}
+/* To nearest, ties to even; a NaN stays one. */
+static inline uint16_t shim_to_bf16(float x)
+{
+    uint32_t u = shim_bits(x);
+    return (uint16_t)(x != x ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+static inline uint16_t shim_to_f16(float x)
+{
+    uint32_t u = shim_bits(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+    if (a >= 0x47800000) /* 65536, infinities, NaN */
+        return (uint16_t)(sign | (a > 0x7f800000 ? 0x7fff : 0x7c00));
+    if (a < 0x38800000) { /* below 2^-14: a multiple of 2^-24, which adding 0.5 rounds to */
+        float y = __uint_as_float(a) + 0.5f;
+        return (uint16_t)(sign | (shim_bits(y) - 0x3f000000));
+    }
+    return (uint16_t)(sign | ((a + 0xfff + (a >> 13 & 1)) - 0x38000000) >> 13);
+}
+static inline float shim_from_f16(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, a = h & 0x7fff;
+    float y = a >= 0x7c00  ? __uint_as_float(0x7f800000 | (a & 0x3ff) << 13)
+              : a >= 0x400 ? __uint_as_float((a << 13) + 0x38000000)
+                           : (float)a * 0x1p-24f;
+    return __uint_as_float(shim_bits(y) | sign);
+}
+
 /* ---- launching ---------------------------------------------------------------------------- */
 
 /* sizes: of the arguments, as many as n. */

@@ -21,11 +21,12 @@ MLP = os.path.join(PARITY, "mlp_small.mg")
 
 
 class Cuda(mgctest.Case):
-    def both(self, path, *options):
-        """The programs ./cpu and ./gpu of a model."""
+    def both(self, path, *options, gpu=()):
+        """The programs ./cpu and ./gpu of a model; `gpu`: options of the second alone."""
         self.compiles(path, *options, "-o", "cpu")
-        self.compiles(path, *options, "--device", "h200", "--emit=c", "-o", "program.c")
-        self.compiles(path, *options, "--device", "h200", "--emit=cuda", "-o", "kernels.cu")
+        options += ("--device", "h200", *gpu)
+        self.compiles(path, *options, "--emit=c", "-o", "program.c")
+        self.compiles(path, *options, "--emit=cuda", "-o", "kernels.cu")
         self.write("image.c", "const unsigned char mg_cuda_image[1];")
         root = mgctest.SOURCE
         for argv in (("c++", "-std=c++17", "-O1", "-DMG_SHIM", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-include",
@@ -82,6 +83,30 @@ class Cuda(mgctest.Case):
             with self.subTest(SHIPPED[k]):
                 heads = ["heads=4"] if "gpt2" in SHIPPED[k] else ["kv_heads=2", "group=2"]
                 self.follows(mgctest.model(SHIPPED[k]), *(a for d in small + heads for a in ("-D", d)))
+
+    def halves(self, path, precision, bound):
+        """Losses against those of f32: each product's operands carry roundings of 2^-9 (bf16) or 2^-12 (f16)."""
+        self.both(path, gpu=("--precision", precision))
+        self.text(6000)
+        want = self.losses("./cpu", "--steps", 20)
+        got = [self.losses("./gpu", "--steps", 20, seed=seed) for seed in SEEDS]
+        for run in got:
+            self.assertEqual(run, got[0])
+        off = max(abs(a - b) / a for (a, _), (b, _) in zip(want, got[0], strict=True))
+        norms = max(abs(a - b) / a for (_, a), (_, b) in zip(want, got[0], strict=True))
+        print(path, precision, off, norms)
+        self.assertLess(off, bound)
+        self.assertGreater(off, 1e-7)
+
+    def test_bf16(self):
+        for path in (LLAMA, GPT2, MLP):
+            with self.subTest(path):
+                self.halves(path, "bf16", 4e-3)
+
+    def test_f16(self):
+        for path in (LLAMA, GPT2, MLP):
+            with self.subTest(path):
+                self.halves(path, "f16", 4e-3)
 
     def test_f64_dropout_and_microbatches(self):
         self.write("m.mg", TINY.replace("tanh(embed[tokens])", "dropout(tanh(embed[tokens]), p = 0.1)")

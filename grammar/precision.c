@@ -1,0 +1,99 @@
+/* precision.c - what numbers are made of: the setting `precision` of the train block.
+ *
+ *   precision bf16                                    products in bf16, all else in f32
+ *   precision f16 (scale = 65536, window = 1000)      the same in f16, with a scale of the loss
+ *
+ * `master` (parameters, optimizer) and `reduce` (sums of gradients) may be said; they are f32 with
+ * bf16, f16 and tf32, and as all the rest with f32 and f64. */
+#include "grammar/config.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { F32, F64, TF32, BF16, F16 };
+static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", NULL};
+
+/* DeepSpeed's defaults. */
+static const Train scaled = {
+    .scale = 65536, .scale_least = 1, .scale_window = 1000, .scale_hysteresis = 2};
+
+static void set(Train *t, int which)
+{
+    t->compute = which == F64 ? DT_f64 : DT_f32;
+    t->tf32 = which == TF32;
+    t->half = which == BF16 ? DT_bf16 : which == F16 ? DT_f16 : DT_none;
+    t->scale = which == F16 ? scaled.scale : 0;
+    t->scale_least = scaled.scale_least;
+    t->scale_window = scaled.scale_window;
+    t->scale_hysteresis = scaled.scale_hysteresis;
+}
+
+static const Node *value_of(const Node *n)
+{
+    return n && n->kind == N_NAMED ? n->a : n;
+}
+
+/* Powers of two alone, so that scaling rounds nothing. */
+static void power_of_two(Elab *e, const Node *n, const char *what, double *to)
+{
+    double x;
+    if (!n || !config_real(e, n, &x))
+        return;
+    if (!(x >= 1 && x <= 0x1p40) || frexp(x, &(int){0}) != 0.5) {
+        fail(e, value_of(n)->span, 303, "%s is a power of two from 1 to 2^40, not %g", what, x);
+        help(e, "%s = 65536", what);
+        return;
+    }
+    *to = x;
+}
+
+static void loss_scale(Elab *e, const Node *const *slot, Train *t)
+{
+    power_of_two(e, slot[0], "scale", &t->scale);
+    power_of_two(e, slot[1], "least", &t->scale_least);
+    if (slot[2])
+        config_integer(e, slot[2], 1, &t->scale_window, 303);
+    if (slot[3])
+        config_integer(e, slot[3], 1, &t->scale_hysteresis, 303);
+    if (t->scale_least > t->scale) {
+        fail(e, slot[1] ? slot[1]->span : slot[0]->span, 303,
+             "the scale starts at %g, below its least of %g", t->scale, t->scale_least);
+        help(e, "least = %g", t->scale);
+    }
+}
+
+void read_precision(Elab *e, const Node *value, Train *t)
+{
+    enum { MASTER, REDUCE, SCALE, ARGUMENTS = 6 };
+    static const char *const args[] = {"master", "reduce", "scale",     "least",
+                                       "window", "hysteresis", NULL};
+    const Node *slot[ARGUMENTS];
+    int which = config_choice(e, value, "precision", names, 307);
+    if (which < 0 || !config_args(e, value, args, slot, NULL, 308))
+        return;
+    set(t, which);
+    int rest = which == F64 ? F64 : F32;
+    for (int i = MASTER; i <= REDUCE; i++) {
+        const Node *v = value_of(slot[i]);
+        int is = v ? config_choice(e, v, "precision", names, 307) : rest;
+        if (is >= 0 && is != rest) {
+            fail(e, v->span, 311, "%s = %s beside precision %s", args[i], names[is], names[which]);
+            help(e, "%s = %s", args[i], names[rest]);
+        }
+    }
+    for (int i = SCALE; i < ARGUMENTS; i++)
+        if (slot[i] && which != F16) {
+            fail(e, slot[i]->span, 308, "precision %s has no scale of the loss", names[which]);
+            help(e, "precision %s", names[which]);
+            return;
+        }
+    if (which == F16)
+        loss_scale(e, slot + SCALE, t);
+}
+
+void override_precision(const char *name, Train *t)
+{
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(name, names[i]))
+            set(t, i);
+}
