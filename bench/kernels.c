@@ -286,7 +286,8 @@ static void forward_work(mg_run *r, void *ctx)
 static void backward_work(mg_run *r, void *ctx)
 {
     const Attention *a = ctx;
-    mg_attention_grad(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, a->dout, a->dq, a->dk, a->dv);
+    mg_attention_grad(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, a->dout, a->dq, a->dk, a->dv,
+                      NULL);
 }
 
 /* Tensors as the compiler lays them: [batch, seq, kv, group, head], and lse without head. */

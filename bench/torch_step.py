@@ -1,7 +1,7 @@
-"""A training step of PyTorch at its best, for comparison: torch_step.py MODEL [bf16]; one line of JSON.
+"""A training step of PyTorch at its best, for comparison: torch_step.py SIZES.json [f32]; one line of JSON.
 
-torch.compile, scaled_dot_product_attention, fused AdamW, gradients clipped at 1; float32 without TF32 unless bf16 is
-asked for. The sizes are those of models/MODEL.mg; a step is microbatches of the size given there.
+torch.compile, scaled_dot_product_attention, fused AdamW, gradients clipped at 1; bf16 by autocast with parameters in
+float32, or float32 without TF32. SIZES.json is what scripts/gpu-pack writes; a step is its batch, one sequence at once.
 """
 
 import json
@@ -13,9 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-# layers, hidden, heads, kv heads, head, ffn, vocab, seq, batch, sequences at once, kind
-MODELS = {"gpt2_124m": (12, 768, 12, 12, 64, 3072, 50257, 1024, 8, 1, "gpt2"),
-          "llama_56m": (8, 512, 8, 4, 64, 1376, 32000, 256, 8, 8, "llama")}
 WARM, STEPS = 5, 10
 
 
@@ -51,14 +48,16 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, layers, hidden, heads, kv, head, ffn, vocab, seq, kind):
+    def __init__(self, m):
         super().__init__()
+        layers, hidden, head, seq, kind = m["layers"], m["hidden"], m["head"], m["seq"], m["kind"]
+        kv, heads, ffn, vocab = m["kv_heads"], m["kv_heads"] * m["group"], m["ffn"], m["vocab"]
         self.embed = nn.Embedding(vocab, hidden)
         self.pos = nn.Parameter(torch.zeros(seq, hidden)) if kind == "gpt2" else None
         self.blocks = nn.ModuleList(Block(hidden, heads, kv, head, ffn, kind) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden) if kind == "gpt2" else nn.RMSNorm(hidden, eps=1e-5)
         self.head = nn.Linear(hidden, vocab, bias=False)
-        if kind == "gpt2":
+        if m["tied"]:
             self.head.weight = self.embed.weight
         angle = torch.outer(torch.arange(seq), 10000.0 ** (-torch.arange(0, head, 2) / head)).repeat(1, 2)
         self.register_buffer("turn", torch.stack((angle.cos(), angle.sin())) if kind != "gpt2" else None)
@@ -73,20 +72,22 @@ class Model(nn.Module):
 
 
 def main():
-    name, bf16 = sys.argv[1], "bf16" in sys.argv[2:]
-    *sizes, batch, at_once, kind = MODELS[name]
+    bf16 = "f32" not in sys.argv[2:]
+    with open(sys.argv[1], encoding="utf-8") as f:
+        m = json.load(f)
+    batch = m["batch"]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")
-    model = Model(*sizes, kind).to(device)
+    model = Model(m).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     step_of = torch.compile(model)
-    tokens = torch.randint(sizes[6], (batch, sizes[7] + 1), device=device)
+    tokens = torch.randint(m["vocab"], (batch, m["seq"] + 1), device=device)
 
     def step():
-        for part in tokens.split(at_once):
+        for part in tokens.split(1):
             with torch.autocast(device, torch.bfloat16, enabled=bf16):
-                loss = step_of(part) * (at_once / batch)
+                loss = step_of(part) / batch
             loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -99,7 +100,7 @@ def main():
         step()
         times.append((time.perf_counter() - begin) * 1e3)
     memory = torch.cuda.max_memory_allocated() if device == "cuda" else 0
-    print(json.dumps({"model": name, "by": f"torch {torch.__version__}", "precision": "bf16" if bf16 else "f32",
+    print(json.dumps({"model": m["model"], "by": f"torch {torch.__version__}", "precision": "bf16" if bf16 else "f32",
                       "step_ms": statistics.median(times[WARM:]), "peak_bytes": memory}))
 
 

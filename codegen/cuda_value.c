@@ -11,13 +11,9 @@
 
 const char *cuda_type(DType t)
 {
-    static const char *const names[] = {[DT_f32] = "float",
-                                        [DT_f64] = "double",
-                                        [DT_bf16] = "mg_bf16",
-                                        [DT_f16] = "mg_f16",
-                                        [DT_i32] = "int32_t",
-                                        [DT_i64] = "int64_t",
-                                        [DT_bool] = "uint8_t"};
+    static const char *const names[] = {
+        [DT_f32] = "float",   [DT_f64] = "double",  [DT_bf16] = "mg_bf16", [DT_f16] = "mg_f16",
+        [DT_i32] = "int32_t", [DT_i64] = "int64_t", [DT_bool] = "uint8_t"};
     return names[t];
 }
 

@@ -138,6 +138,14 @@ static void call_library(const Writer *w, const Action *a, const char *function,
     fputs(");\n", w->e->out);
 }
 
+/* On a processor it has no work space. */
+static void call_attention_grad(const Writer *w, const Action *a)
+{
+    call_described(w, a, "mg_attention_grad");
+    places(w, a, 0, a->noperands);
+    fputs(a->noperands < 10 ? ", NULL);\n" : ");\n", w->e->out);
+}
+
 static void call_head_loss(const Writer *w, const Action *a)
 {
     call_described(w, a, "mg_head");
@@ -188,7 +196,7 @@ static void emit_call(Writer *w, const Action *a, int depth)
         call_library(w, a, "mg_attention", -1);
         break;
     case ACT_attention_grad:
-        call_library(w, a, "mg_attention_grad", -1);
+        call_attention_grad(w, a);
         break;
     case ACT_xent:
         call_library(w, a, "mg_xent", 1);

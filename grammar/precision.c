@@ -65,7 +65,7 @@ static void loss_scale(Elab *e, const Node *const *slot, Train *t)
 void read_precision(Elab *e, const Node *value, Train *t)
 {
     enum { MASTER, REDUCE, SCALE, ARGUMENTS = 6 };
-    static const char *const args[] = {"master", "reduce", "scale",     "least",
+    static const char *const args[] = {"master", "reduce",     "scale", "least",
                                        "window", "hysteresis", NULL};
     const Node *slot[ARGUMENTS];
     int which = config_choice(e, value, "precision", names, 307);

@@ -61,7 +61,10 @@ static Cost sum_of_body(const Module *m, const Region *r)
  * halves attention; its backward has five products where the forward has two. */
 double peak_flops(const Device *d, const Train *t)
 {
-    return t->half ? d->flops_half : t->compute == DT_f64 ? d->flops_f64 : t->tf32 ? d->flops_tf32 : d->flops_f32;
+    return t->half                ? d->flops_half
+           : t->compute == DT_f64 ? d->flops_f64
+           : t->tf32              ? d->flops_tf32
+                                  : d->flops_f32;
 }
 
 Cost ir_cost(const Module *m, const Ins *i)

@@ -10,13 +10,13 @@ typedef enum Target { TARGET_host, TARGET_cuda } Target;
 typedef struct Device {
     const char *name;
     Target target;
-    int64_t memory;   /* bytes a rank may plan for */
-    double flops_f32; /* peak of matrix products, FLOP/s */
+    int64_t memory;                           /* bytes a rank may plan for */
+    double flops_f32;                         /* peak of matrix products, FLOP/s */
     double flops_f64, flops_tf32, flops_half; /* half: bf16 and f16 */
-    double product_share; /* share of the peak that products reach */
-    double bandwidth;     /* bytes/s of streaming kernels */
-    double launch;        /* seconds an action costs at least */
-    int threads;          /* host: threads the numbers above are for, and scratch is counted for */
+    double product_share;                     /* share of the peak that products reach */
+    double bandwidth;                         /* bytes/s of streaming kernels */
+    double launch;                            /* seconds an action costs at least */
+    int threads; /* host: threads the numbers above are for, and scratch is counted for */
 } Device;
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 const char *const arg_role_names[] = {"param", "state", "input", "tokens", "weight",
-                                      "lr",    "scale", "step",  "seed",  "pos"};
+                                      "lr",    "scale", "step",  "seed",   "pos"};
 const char *const result_role_names[] = {"loss", "norm", "weight", "logits", "grad", "update"};
 
 static const struct {

@@ -132,6 +132,7 @@ typedef struct Action {
         int64_t bytes; /* copy, zero */
     };
     /* In the order of the runtime's arguments (abi.h): gemm a b c; attention q k v o lse; ...
+     * attention_grad: q k v o lse do dq dk dv and, of halves, work;
      * head: x w target dloss loss dx dw work; head_loss: x w target loss work. */
     int noperands;
     Operand *operand;

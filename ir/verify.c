@@ -291,8 +291,11 @@ static bool scalar(const Type *t, DType want)
 
 static bool arg_fits(const Module *m, FnArg a, const Type *t)
 {
-    static const DType scalars[] = {
-        [ARG_lr] = DT_f64, [ARG_scale] = DT_f64, [ARG_step] = DT_i64, [ARG_seed] = DT_i64, [ARG_pos] = DT_i32};
+    static const DType scalars[] = {[ARG_lr] = DT_f64,
+                                    [ARG_scale] = DT_f64,
+                                    [ARG_step] = DT_i64,
+                                    [ARG_seed] = DT_i64,
+                                    [ARG_pos] = DT_i32};
     if (a.role == ARG_tokens)
         return t->dtype == DT_i32;
     if (a.role == ARG_weight)

@@ -43,12 +43,12 @@ const char *vjp_read(Op op, const char *text, VjpText *out, Arena *a);
 
 /* One application of a rule. The caller fills all but `grad` and `error`. */
 typedef struct Vjp {
-    Builder *b;       /* where the derivative is written */
-    const Ins *ins;   /* what is differentiated: not a repeat or a fused kernel */
-    const Value *ct;  /* per result: its cotangent, or 0 */
-    const bool *want; /* per operand */
+    Builder *b;        /* where the derivative is written */
+    const Ins *ins;    /* what is differentiated: not a repeat or a fused kernel */
+    const Value *ct;   /* per result: its cotangent, or 0 */
+    const bool *want;  /* per operand */
     const bool *exact; /* per operand: a half whose cotangent is wanted in f32 */
-    Value *grad;      /* per operand: set to its cotangent; left alone where there is none */
+    Value *grad;       /* per operand: set to its cotangent; left alone where there is none */
     /* What stands for an operand or result of the instruction where the builder is. Only asked for
      * what the rule reads, so that nothing else has to be kept. */
     Value (*need)(void *ctx, Value v);

@@ -40,9 +40,10 @@ static int64_t backward_parts(const mg_attention_desc *d, int64_t threads)
 
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
-                       const void *dout, void *dq, void *dk, void *dv)
+                       const void *dout, void *dq, void *dk, void *dv, void *work)
 {
     const int real = mgk_real(d->dtype, "mg_attention_grad");
+    (void)work;
     /* The bodies only read o and lse here; forward writes them through the same fields. */
     mgk_attention x = {.d = d,
                        .q = q,

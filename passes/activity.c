@@ -138,8 +138,8 @@ static void exact_region(const Module *m, const Region *r, bool *exact)
             exact_region(m, i->body, exact);
         } else if (i->op == OP_cast) {
             const ValueInfo *from = &m->values.data[i->in[0]];
-            exact[i->out[0]] = !from->def && !from->home->owner &&
-                               dtype_is_half(type_of(m, i->out[0])->dtype);
+            exact[i->out[0]] =
+                !from->def && !from->home->owner && dtype_is_half(type_of(m, i->out[0])->dtype);
         } else if (op_is(i->op, VIEW)) {
             exact[i->out[0]] = exact[i->in[0]];
         }

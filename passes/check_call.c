@@ -205,6 +205,9 @@ static const char *attention_wrong(const Action *a, const Ins *i)
     if (a->kind == ACT_attention_grad && (!lies_like(x.o, &o[5]) || !lies_like(x.q, &o[6]) ||
                                           !lies_like(x.k, &o[7]) || !lies_like(x.v, &o[8])))
         return "a gradient that lies unlike its operand";
+    if (a->kind == ACT_attention_grad && a->noperands == 10 &&
+        type_bytes(&o[9].type) < mg_attention_grad_work(d))
+        return "too little work space";
     return attention_steps(d, &x);
 }
 

@@ -241,7 +241,8 @@ static Wanted wanted_operands(const Action *a, const Ins *i)
     }
     for (uint32_t k = 0; k < i->nout; k++)
         want(&w, i->out[k], adds || (i->op == OP_head && k == 2 && i->nin == 5), true);
-    if (i->op == OP_head || i->op == OP_head_loss)
+    if (i->op == OP_head || i->op == OP_head_loss ||
+        (a->kind == ACT_attention_grad && mg_attention_grad_work(&a->attention)))
         want(&w, 0, false, true);
     return w;
 }

@@ -24,7 +24,7 @@ typedef struct Diff {
     Arena *tmp;
     bool recompute;
     const bool *varied, *leaf, *exact; /* per forward value */
-    Value *ct;                 /* per forward value: its cotangent in the scope of its home, or 0 */
+    Value *ct; /* per forward value: its cotangent in the scope of its home, or 0 */
     bool failed;
 } Diff;
 
@@ -196,7 +196,14 @@ static void backward_rule(Scope *s, const Ins *i)
         want[k] = d->varied[i->in[k]];
     for (uint32_t k = 0; k < i->nin; k++)
         exact[k] = d->exact[i->in[k]];
-    Vjp v = {.b = &s->b, .ins = i, .ct = ct, .want = want, .exact = exact, .grad = grad, .need = need, .ctx = s};
+    Vjp v = {.b = &s->b,
+             .ins = i,
+             .ct = ct,
+             .want = want,
+             .exact = exact,
+             .grad = grad,
+             .need = need,
+             .ctx = s};
     vjp(&v);
     if (v.error) {
         diag_error(d->m->diag, i->span, 521, "'%s' cannot be differentiated: %s",
@@ -423,8 +430,8 @@ PassStatus pass_differentiate(Job *j)
     Value loss = fn->body->results.data[0];
     size_t split = fn->body->ins.n;
     if (d.varied[loss])
-        d.ct[loss] = m->train.scale != 0 ? loss_scale(m, fn)
-                                         : build_const(&s.b, type_of(m, loss)->dtype, 1);
+        d.ct[loss] =
+            m->train.scale != 0 ? loss_scale(m, fn) : build_const(&s.b, type_of(m, loss)->dtype, 1);
     backward_region(&s);
     if (d.failed)
         return PASS_error;

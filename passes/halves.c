@@ -1,17 +1,17 @@
 /* halves.c - which values are bf16 or f16 (below: halves), and where they are rounded.
  *
- *   before:  %y: f32 = dot %x, %w            after:  %x2: bf16 = cast %x     (once, where %x is made)
- *            %z: f32 = mul %y, %c                    %w2: bf16 = cast %w     (once a step, at the top)
+ *   before:  %y: f32 = dot %x, %w            after:  %x2: bf16 = cast %x     (once, where %x is
+ * made) %z: f32 = mul %y, %c                    %w2: bf16 = cast %w     (once a step, at the top)
  *                                                    %y2: bf16 = dot %x2, %w2
  *                                                    %y:  f32  = cast %y2
  *                                                    %z:  f32  = mul %y, %c
  *
  * Halves are: the operands of products and of attention, and their results; logits; what a repeat
  * carries from round to round; and a sum of two such tensors (the residual stream). All arithmetic
- * is done in f32, on what was widened again: norms, activations, softmax, losses, the optimizer, and
- * every sum of a product. Parameters stay f32 (the master copy); products read a copy that is rounded
- * once a step. So a rounding is an instruction, made before differentiation: its transpose is one
- * too, and no later pass decides what is rounded. */
+ * is done in f32, on what was widened again: norms, activations, softmax, losses, the optimizer,
+ * and every sum of a product. Parameters stay f32 (the master copy); products read a copy that is
+ * rounded once a step. So a rounding is an instruction, made before differentiation: its transpose
+ * is one too, and no later pass decides what is rounded. */
 #include "passes/halves.h"
 #include "passes/view.h"
 #include "passes/walk.h"

@@ -2,8 +2,8 @@
  *
  * The front end writes the program in f32, with f64 for losses and other long sums. With
  * `precision f32` that is what is computed. With `precision f64` all of it becomes f64: parameters,
- * state and every value; casts between the two disappear. With bf16 and f16 what is kept and multiplied
- * is rounded: halves.c. */
+ * state and every value; casts between the two disappear. With bf16 and f16 what is kept and
+ * multiplied is rounded: halves.c. */
 #include "passes/halves.h"
 #include "passes/passes.h"
 #include "passes/walk.h"

@@ -152,7 +152,7 @@ static void emit_ins(Sched *s, const Ins *i, int home)
         break;
     case OP_attention:
     case OP_attention_grad:
-        call_attention(s, i);
+        call_attention(s, i, home);
         break;
     case OP_cross_entropy:
     case OP_cross_entropy_grad:
@@ -289,8 +289,8 @@ static int io_buffer(Sched *s, const char *name, Value v)
 static void place_args(Sched *s, const Fn *f, const char *prefix)
 {
     Program *p = s->prog;
-    int *slot[] = {[ARG_input] = NULL, [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
-                   [ARG_lr] = &p->lr,  [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
+    int *slot[] = {[ARG_input] = NULL,    [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
+                   [ARG_lr] = &p->lr,     [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
                    [ARG_seed] = &p->seed, [ARG_pos] = &p->pos};
     for (size_t k = 0; k < f->args.n; k++) {
         Value v = f->body->args.data[k];

@@ -89,7 +89,7 @@ bool takes_over(const Module *m, const Ins *d, Value v, Value occupant);
 
 /* schedule_call.c: descriptors of library calls, action by action */
 void call_dot(Sched *s, const Ins *i);
-void call_attention(Sched *s, const Ins *i);
+void call_attention(Sched *s, const Ins *i, int home);
 void call_cross_entropy(Sched *s, const Ins *i);
 void call_head(Sched *s, const Ins *i, int home);
 void call_gather(Sched *s, const Ins *i);

@@ -73,6 +73,15 @@ static int64_t group_size(const Group *g)
     return n;
 }
 
+static Operand work_space(Sched *s, const char *name, int64_t bytes, int home)
+{
+    Type t = {.dtype = DT_bool, .rank = 1, .dims = {{name_intern(s->m->names, "byte"), bytes}}};
+    Operand o = {.type = t, .read = true, .write = true};
+    o.at.buffer = buffer_new(s, name, OWN_workspace, bytes, home, 0);
+    o.stride[0] = 1;
+    return o;
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 static int64_t stride_of(const Operand *o, Name d)
@@ -138,10 +147,10 @@ static bool match_attention(const Ins *i, const Operand op[5], mg_attention_desc
     return false;
 }
 
-void call_attention(Sched *s, const Ins *i)
+void call_attention(Sched *s, const Ins *i, int home)
 {
     bool grad = i->op == OP_attention_grad;
-    Operand op[9];
+    Operand op[10];
     int n = 0;
     for (uint32_t k = 0; k < i->nin; k++)
         op[n++] = operand_of(s, i->in[k], true, false);
@@ -158,6 +167,8 @@ void call_attention(Sched *s, const Ins *i)
                 if (stride_of(b, a->type.dims[x].name) != a->stride[x])
                     sched_bug(s, i, "gradients of attention that lie unlike their operands");
         }
+    if (grad && mg_attention_grad_work(&d))
+        op[n++] = work_space(s, "delta", mg_attention_grad_work(&d), home);
     Action *a = action_new(s, grad ? ACT_attention_grad : ACT_attention, i, n, op);
     a->attention = d;
     int64_t scratch = mg_attention_scratch(&d);
@@ -263,15 +274,6 @@ static int64_t chunk_rows(Target target, int64_t rows, int64_t row_bytes)
         most = head_chunk[target].rows;
     int64_t chunks = (rows + most - 1) / most;
     return (rows + chunks - 1) / chunks;
-}
-
-static Operand work_space(Sched *s, const char *name, int64_t bytes, int home)
-{
-    Type t = {.dtype = DT_bool, .rank = 1, .dims = {{name_intern(s->m->names, "byte"), bytes}}};
-    Operand o = {.type = t, .read = true, .write = true};
-    o.at.buffer = buffer_new(s, name, OWN_workspace, bytes, home, 0);
-    o.stride[0] = 1;
-    return o;
 }
 
 void call_head(Sched *s, const Ins *i, int home)

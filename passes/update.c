@@ -3,8 +3,9 @@
  *   before:  @train(params, tokens) -> loss, gradients
  *   after:   @train(params, tokens, [step,] lr, states) -> loss, norm, new params, new states
  *
- * Where the loss was scaled, norm and gradients are divided by the scale. optimizers.c has the rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64
- * partial of the norm, added in the order of the model. */
+ * Where the loss was scaled, norm and gradients are divided by the scale. optimizers.c has the
+ * rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64 partial of the norm, added
+ * in the order of the model. */
 #include "passes/update.h"
 #include "passes/walk.h"
 

@@ -143,6 +143,7 @@ enum {
     MG_XENT_BLOCK = 256,     /* threads, for a row */
     MG_SCATTER_BLOCK = 128,  /* threads, for an index */
     MG_ATTENTION_WARPS = 4,  /* of a block; each a query or a key */
+    MG_FLASH_WARPS = 4,      /* of a block; each 16 queries or keys */
     MG_ATTENTION_HEAD = 256, /* the longest head */
 };
 
@@ -228,8 +229,9 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
 /* Attention: for each batch b, kv head h, group g and query s over keys t:
  *   o[b,s,h,g,:] = sum_t softmax_t(scale * q[b,s,h,g,:] . k[b,t,h,:]) v[b,t,h,:]
  *   lse[b,s,h,g] = log sum_t exp(scale * q . k), t <= s if causal.
- * The score matrix is never stored; lse of halves is f32. head (q, k) and vhead (v, o) are contiguous; all other strides
- * are in elements. Gradients take the strides of their tensors; they are overwritten. */
+ * The score matrix is never stored; lse of halves is f32. head (q, k) and vhead (v, o) are
+ * contiguous; all other strides are in elements. Gradients take the strides of their tensors; they
+ * are overwritten. */
 typedef struct mg_attention_desc {
     mg_dtype dtype;
     bool causal;
@@ -245,7 +247,15 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
                   const void *v, void *o, void *lse);
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
-                       const void *dout, void *dq, void *dk, void *dv);
+                       const void *dout, void *dq, void *dk, void *dv, void *work);
+/* Bytes of work that the gradient of attention takes (NULL where they are none): of halves one
+ * float for each query. */
+static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
+{
+    return d->dtype == MG_BF16 || d->dtype == MG_F16
+               ? d->batch * d->kv * d->group * d->queries * (int64_t)sizeof(float)
+               : 0;
+}
 /* Bytes of scratch per thread, for both directions: blocks of 64 keys meet 4 strips of rows, each
  * 2 vectors of the widest kind wide. */
 static inline int64_t mg_attention_scratch(const mg_attention_desc *d)

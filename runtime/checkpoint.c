@@ -178,6 +178,11 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
             fprintf(f, ",%s", rt_double_text(k->variance[i]).text);
         fputs("],\n", f);
     }
+    if (s->scale.value != 0) { /* also where a program in f32 goes on */
+        const rt_scale *k = &s->scale;
+        fprintf(f, "\"scale\":[%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\n",
+                rt_double_text(k->value).text, k->hysteresis, k->steps, k->last, k->overflows);
+    }
     fputs("\"files\":{", f);
     print_seal(f, RT_MODEL_FILE, model);
     fputs(",\n", f);

@@ -6,6 +6,8 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
     double lr = rt_lr(&r->lr, step);
     if (e->lr >= 0)
         rt_put(r, e->lr, &lr, sizeof lr);
+    if (e->scale >= 0)
+        rt_put(r, e->scale, &r->state.scale.value, sizeof r->state.scale.value);
     if (e->step >= 0)
         rt_put(r, e->step, &step, sizeof step);
     if (e->seed >= 0)
@@ -24,7 +26,7 @@ static void add_batch(mg_run *r, const rt_data *d, int64_t first, int64_t n, dou
     const mg_entry *e = &r->program->eval;
     for (int64_t b = 0; b < e->batch; b++)
         rt_data_sample(r, d, e, b, first + (b < n ? b : n - 1), false);
-    rt_fill_scalars(r, e, r->state.step);
+    rt_fill_scalars(r, e, rt_updates(r));
     rt_device_run(r, RT_EVAL);
     double weight = e->weight >= 0 ? rt_get_f64(r, e->weight) : (double)e->batch;
     t->loss += times * weight * rt_get_f64(r, e->loss);

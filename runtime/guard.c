@@ -12,6 +12,15 @@
 
 enum { BLOCK = 4096 };
 
+bool rt_guard_passes(mg_run *r, int action, double loss, double norm)
+{
+    if (isfinite(loss) && isfinite(norm))
+        return !rt_spike(r, loss, norm);
+    if (!rt_scale_forgives(r))
+        r->guard = (rt_guard){true, action, loss, norm};
+    return false;
+}
+
 /* The first of n elements at an offset of the arena that is not finite, or -1. */
 static int64_t first_non_finite(const mg_run *r, int64_t offset, int64_t n, mg_dtype t,
                                 double *value)

@@ -56,8 +56,8 @@ void rt_info(const mg_run *r)
     row("settings", "%s", p->config);
     row("fingerprint", "%016" PRIx64, p->fingerprint);
     row("parameters", "%" PRId64 " in %d tensors, %s", parameters, r->params.n,
-        p->half == MG_BF16  ? "f32, products in bf16"
-        : p->half == MG_F16 ? "f32, products in f16"
+        p->half == MG_BF16     ? "f32, products in bf16"
+        : p->half == MG_F16    ? "f32, products in f16"
         : p->compute == MG_F64 ? "f64"
                                : "f32");
     row("optimizer", "%s, %s of state", p->optimizer, rt_bytes_text((double)r->slots.bytes).text);

@@ -65,9 +65,5 @@ void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain
 
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
-    double n = norm ? *norm : 0;
-    if (isfinite(*loss) && isfinite(n))
-        return !rt_spike(r, *loss, n);
-    r->guard = (rt_guard){true, action, *loss, n};
-    return false;
+    return rt_guard_passes(r, action, *loss, norm ? *norm : 0);
 }

@@ -175,27 +175,42 @@ static void progress(rt_log *l, const rt_step_report *s)
 void rt_log_observe(rt_log *l, double loss, double step_ms)
 {
     l->time[l->times++ % TIMES] = step_ms;
+    if (!isfinite(loss))
+        return; /* of a step that was left out */
     if (isnan(l->first_loss))
         l->first_loss = loss;
     l->last_loss = loss;
 }
 
+/* To be freed. */
+static char *number_text(double x)
+{
+    return rt_printf("%s", isfinite(x) ? rt_double_text(x).text : "null");
+}
+
 void rt_log_step(rt_log *l, const rt_step_report *s)
 {
-    char *line,
-        *norm = isnan(s->norm) ? rt_printf("null") : rt_printf("%s", rt_double_text(s->norm).text);
+    char *line, *norm = number_text(s->norm), *loss = number_text(s->loss),
+                *scale = rt_printf("%s", "");
     double rate = tokens_per_s(l, s->step_ms);
     l->mean_ms = l->mean_ms > 0 ? 0.9 * l->mean_ms + 0.1 * s->step_ms : s->step_ms;
-    rt_points_add(&l->history.loss, s->step, s->loss);
+    if (s->scale != 0) {
+        free(scale);
+        scale = rt_printf(",\"loss_scale\":%s", rt_double_text(s->scale).text);
+    }
+    if (isfinite(s->loss))
+        rt_points_add(&l->history.loss, s->step, s->loss);
     line =
         rt_printf("{\"step\":%" PRId64 ",\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_ms\":%.4f,"
-                  "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f%s}\n",
-                  s->step, rt_double_text(s->loss).text, norm, rt_double_text(s->lr).text,
-                  s->step_ms, rate, l->run->state.sequences * l->run->program->seq, rt_wall_time(),
-                  s->skipped ? ",\"skipped\":true" : "");
+                  "\"tokens_per_s\":%.1f,\"tokens\":%" PRId64 ",\"time\":%.3f%s%s%s}\n",
+                  s->step, loss, norm, rt_double_text(s->lr).text, s->step_ms, rate,
+                  l->run->state.sequences * l->run->program->seq, rt_wall_time(), scale,
+                  s->skipped ? ",\"skipped\":true" : "", s->overflow ? ",\"overflow\":true" : "");
     append(l, l->metrics, "metrics.jsonl", line, strlen(line));
     event(l, s->step, "train/loss", s->loss);
-    if (!isnan(s->norm))
+    if (s->scale != 0)
+        event(l, s->step, "train/loss_scale", s->scale);
+    if (isfinite(s->norm))
         event(l, s->step, "train/grad_norm", s->norm);
     event(l, s->step, "train/lr", s->lr);
     event(l, s->step, "train/tokens_per_s", rate);
@@ -203,6 +218,8 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
     progress(l, s);
     free(line);
     free(norm);
+    free(loss);
+    free(scale);
 }
 
 void rt_log_eval(rt_log *l, int64_t step, double val_loss, double seconds)

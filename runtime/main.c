@@ -80,6 +80,8 @@ static void settle_state(mg_run *r, bool resumed)
     if (!resumed)
         r->state =
             (rt_state){.seed = o->seed == RT_UNSET ? 0 : o->seed, .lr = NAN, .steps = RT_UNSET};
+    if (r->state.scale.value == 0)
+        rt_scale_start(r);
     if (!isnan(o->lr))
         r->state.lr = o->lr;
     if (o->steps != RT_UNSET)

@@ -122,6 +122,23 @@ static bool parse_spikes(rt_json *j, rt_spikes *s)
     return !rt_json_item(j) && !j->error;
 }
 
+static bool parse_scale(rt_json *j, rt_scale *s)
+{
+    int64_t *counts[] = {&s->hysteresis, &s->steps, &s->last, &s->overflows};
+    if (!rt_json_enter(j, '['))
+        return false;
+    for (int i = 0; i < 5; i++) {
+        if (!rt_json_item(j))
+            return rt_json_fail(j, "five numbers are expected");
+        if (!(i ? rt_json_int(j, counts[i - 1]) : rt_json_number(j, &s->value)))
+            return false;
+    }
+    if (!(s->value >= 1 && s->value <= 0x1p100) || s->hysteresis < 1 || s->last < -1 ||
+        s->steps <= s->last || s->overflows < 0)
+        return rt_json_fail(j, "no scale of a loss");
+    return !rt_json_item(j) && !j->error;
+}
+
 enum {
     FORMAT,
     PROGRAM,
@@ -138,6 +155,7 @@ enum {
     SEAL,
     BLEND, /* what follows may be missing */
     SPIKES,
+    SCALE,
     KEYS
 };
 static const char *const key[KEYS] = {[FORMAT] = "format",
@@ -154,7 +172,8 @@ static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [FILES] = "files",
                                       [SEAL] = "crc32c",
                                       [BLEND] = "blend",
-                                      [SPIKES] = "spikes"};
+                                      [SPIKES] = "spikes",
+                                      [SCALE] = "scale"};
 
 static bool parse_field(rt_json *j, manifest *m, int field)
 {
@@ -184,6 +203,8 @@ static bool parse_field(rt_json *j, manifest *m, int field)
         return rt_json_int(j, &s->data_windows);
     case SPIKES:
         return parse_spikes(j, &s->spikes);
+    case SCALE:
+        return parse_scale(j, &s->scale);
     case BLEND:
         return hex(j, 16, &s->blend);
     case FILES:

@@ -270,6 +270,9 @@ typedef struct rt_check { /* the first non-finite value seen while looking for o
     double value;
     int64_t *calls; /* per action, in this step */
 } rt_check;
+/* What a guard decides: does the step go on? If not, it was a spike, or an overflow that is left
+ * out, or r->guard is set. */
+bool rt_guard_passes(mg_run *r, int action, double loss, double norm);
 /* Runs the step again, looking at the outputs of every action, and says what it found. */
 void rt_find_non_finite(mg_run *r, int64_t step);
 void rt_check_output(mg_run *r, int action, const void *p, int64_t n, mg_dtype t);
@@ -288,6 +291,14 @@ void rt_trace_free(rt_trace *t);
 /* Is this step to be skipped? (r->skipped is then set.) */
 bool rt_spike(mg_run *r, double loss, double norm);
 void rt_spike_observe(mg_run *r, double loss, double norm); /* of a step that was not */
+
+/* ---- scale.c ------------------------------------------------------------------------------ */
+
+void rt_scale_start(mg_run *r);
+/* A step whose gradients are not finite: is it only to be left out? (r->overflow is then set.) */
+bool rt_scale_forgives(mg_run *r);
+void rt_scale_good(mg_run *r);       /* after one whose gradients were */
+int64_t rt_updates(const mg_run *r); /* steps done that were not left out */
 
 /* ---- signals.c ---------------------------------------------------------------------------- */
 
@@ -331,7 +342,8 @@ rt_log *rt_log_open(mg_run *r, int64_t resumed_step);
 typedef struct rt_step_report {
     int64_t step; /* steps done */
     double loss, norm, lr, step_ms;
-    bool skipped;
+    double scale; /* of the loss; 0: the program has none */
+    bool skipped, overflow;
 } rt_step_report;
 void rt_log_step(rt_log *l, const rt_step_report *s);
 void rt_log_eval(rt_log *l, int64_t step, double val_loss, double seconds);
@@ -347,6 +359,13 @@ typedef struct rt_spikes { /* of loss and gradient norm; see spike.c */
     double mean[2], variance[2];
 } rt_spikes;
 
+typedef struct rt_scale { /* of the loss; see scale.c */
+    double value;
+    int64_t hysteresis;  /* overflows until it is halved, and one */
+    int64_t steps, last; /* steps counted; the number of the last that overflowed, or -1 */
+    int64_t overflows;
+} rt_scale;
+
 typedef struct rt_state { /* what a run is besides its tensors */
     int64_t step;         /* steps done */
     int64_t sequences;    /* sequences read */
@@ -356,6 +375,7 @@ typedef struct rt_state { /* what a run is besides its tensors */
     int64_t data_tokens, data_windows;
     uint64_t blend; /* of the weights of the sources; 0: none */
     rt_spikes spikes;
+    rt_scale scale;
 } rt_state;
 
 int64_t rt_checkpoint_bytes(const mg_run *r);
@@ -419,7 +439,8 @@ struct mg_run {
     unsigned watch;              /* RT_WATCH_*: 0 while nobody looks */
     volatile int action;         /* running now, or -1: for SIGUSR2 */
     volatile int64_t step_began; /* ns */
-    bool skipped;                /* the step was a spike */
+    double scale;                /* of the loss in this step */
+    bool skipped, overflow;      /* the step was a spike; its gradients were not finite */
     int64_t started;             /* ns */
     int64_t deadline;            /* of --max-time, ns, or 0 */
     int64_t save_ns;             /* what the last save took */

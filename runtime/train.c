@@ -16,7 +16,7 @@ void rt_fill_batch(mg_run *r)
     const mg_entry *e = &r->program->step;
     for (int64_t b = 0; b < e->batch; b++)
         rt_data_sample(r, r->data, e, b, r->state.sequences + b, true);
-    rt_fill_scalars(r, e, r->state.step);
+    rt_fill_scalars(r, e, rt_updates(r));
 }
 
 /* The step returned without changing a parameter, or gave a loss that no guard saw. */
@@ -44,7 +44,8 @@ static double norm_of(const mg_run *r)
 
 static void run_step(mg_run *r, window *w)
 {
-    r->skipped = false;
+    r->skipped = r->overflow = false;
+    r->scale = r->program->scale.initial != 0 ? r->state.scale.value : 0;
     r->step_began = rt_now_ns();
     const rt_span *t = &r->options->trace;
     int64_t step = r->state.step + 1, begin = rt_now_ns();
@@ -59,9 +60,11 @@ static void run_step(mg_run *r, window *w)
         rt_trace_step(r->trace, step, launched, end);
     r->action = -1;
     double loss = rt_get_f64(r, r->program->step.loss);
-    if (r->guard.tripped || !isfinite(loss))
+    if (r->guard.tripped || (!isfinite(loss) && !r->overflow))
         end_non_finite(r);
-    if (!r->skipped)
+    if (!r->overflow)
+        rt_scale_good(r);
+    if (!r->skipped && !r->overflow)
         rt_spike_observe(r, loss, norm_of(r));
     double ms = (double)(end - begin) / 1e6;
     rt_log_observe(r->log, loss, ms);
@@ -76,11 +79,19 @@ static void report(mg_run *r, window *w)
 {
     const mg_entry *e = &r->program->step;
     int64_t step = r->state.step;
-    if (step % r->options->log_every && step != r->lr.steps && !r->skipped)
+    if (step % r->options->log_every && step != r->lr.steps && !r->skipped && !r->overflow)
         return;
-    rt_log_step(r->log,
-                &(rt_step_report){step, rt_get_f64(r, e->loss), norm_of(r), rt_lr(&r->lr, step - 1),
-                                  w->ms / (double)w->steps, r->skipped});
+    rt_log_step(r->log, &(rt_step_report){.step = step,
+                                          .loss = rt_get_f64(r, e->loss),
+                                          .norm = norm_of(r),
+                                          .lr = rt_lr(&r->lr, rt_updates(r) - !r->overflow),
+                                          .step_ms = w->ms / (double)w->steps,
+                                          .scale = r->scale,
+                                          .skipped = r->skipped,
+                                          .overflow = r->overflow});
+    if (r->overflow)
+        rt_log_line(r->log, "step %" PRId64 "  overflow at scale %g: left out; the scale is %g",
+                    step, r->scale, r->state.scale.value);
     *w = (window){0};
 }
 

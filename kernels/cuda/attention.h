@@ -155,7 +155,7 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T 
     }
 }
 
-#define MG_ATTENTION(name, T, A)                                                                      \
+#define MG_ATTENTION(name, T, A)                                                                   \
     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
         mg_attention_##name(mg_attention_desc d, const T *q, const T *k, const T *v, T *o, A *lse) \
     {                                                                                              \

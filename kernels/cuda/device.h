@@ -10,6 +10,8 @@
 #pragma nv_diag_suppress 177 /* indices that no operand steps by */
 #define MG_EXPORT(kernel)
 #define MG_SHARED(type, name, n) __shared__ type name[n]
+#define MG_UNROLL                _Pragma("unroll")   /* so that arrays become registers */
+#define MG_NO_UNROLL             _Pragma("unroll 1") /* to need fewer of them */
 #endif
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* library.h - the kernels that no plan generates, for kernels.cu, for each type that they are needed in.
- * Their parameters are explained in abi.h; descriptors are passed by value. */
+/* library.h - the kernels that no plan generates, for kernels.cu, for each type that they are
+ * needed in. Their parameters are explained in abi.h; descriptors are passed by value. */
 #ifndef MG_CUDA_LIBRARY_H
 #define MG_CUDA_LIBRARY_H
 
@@ -11,5 +11,9 @@
 #include "xent.h"
 
 #include "attention.h" /* after xent.h: mg_exp */
+
+#include "mma.h"
+
+#include "flash.h"
 
 #endif

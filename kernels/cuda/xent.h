@@ -90,7 +90,7 @@ __device__ static inline void mg_xent_both(const mg_xent_desc &d, int64_t first,
         mg_row_grad(d, mine, t, l, dloss[row * d.dloss_stride], mine);
 }
 
-#define MG_XENT(name, T, A)                                                                           \
+#define MG_XENT(name, T, A)                                                                        \
     extern "C" __global__ void __launch_bounds__(MG_XENT_BLOCK, 1)                                 \
         mg_xent_##name(mg_xent_desc d, const T *z, const int32_t *target, A *loss, A *lse)         \
     {                                                                                              \

@@ -77,10 +77,7 @@ bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm
 {
     double l = rt_get_f64(r, (const char *)loss - r->arena);
     double n = norm ? rt_get_f64(r, (const char *)norm - r->arena) : 0;
-    if (isfinite(l) && isfinite(n))
-        return !rt_spike(r, l, n);
-    r->guard = (rt_guard){true, action, l, n};
-    return false;
+    return rt_guard_passes(r, action, l, n);
 }
 
 /* ---- tables ------------------------------------------------------------------------------- */
@@ -200,6 +197,8 @@ void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const 
 
 /* ---- attention ---------------------------------------------------------------------------- */
 
+enum { FLASH_ROWS = 16 * MG_FLASH_WARPS, FLASH_THREADS = 32 * MG_FLASH_WARPS };
+
 static int64_t warps(int64_t n)
 {
     return (n + MG_ATTENTION_WARPS - 1) / MG_ATTENTION_WARPS;
@@ -212,28 +211,77 @@ static void check_head(const mg_attention_desc *d)
                (long long)(d->head > d->vhead ? d->head : d->vhead), MG_ATTENTION_HEAD);
 }
 
+/* Sixteen bytes at a time: are all rows of a tensor at multiples of them? */
+static bool in_chunks(const void *p, const int64_t *stride, int n)
+{
+    bool whole = (uintptr_t)p % 16 == 0;
+    for (int i = 0; i < n; i++)
+        whole &= stride[i] % 8 == 0;
+    return whole;
+}
+
+/* Which of the kernels for the tensor cores takes it, or -1. The grid has up to 65535 heads. */
+static int flash(const mg_attention_desc *d, const void *q, const void *k, const void *v,
+                 const void *o)
+{
+    if ((d->dtype != MG_BF16 && d->dtype != MG_F16) || d->head != d->vhead ||
+        (d->head != 64 && d->head != 128) || d->batch * d->kv * d->group > 65535 ||
+        !in_chunks(q, d->q, 4) || !in_chunks(k, d->k, 3) || !in_chunks(v, d->v, 3) ||
+        !in_chunks(o, d->o, 4))
+        return -1;
+    return (d->dtype == MG_F16) * 2 + (d->head == 128);
+}
+
+static int64_t flash_blocks(int64_t rows)
+{
+    return (rows + FLASH_ROWS - 1) / FLASH_ROWS;
+}
+
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse)
 {
+    const int64_t heads = d->batch * d->kv * d->group;
+    const int kind = flash(d, q, k, v, o);
+    void *args[] = {(void *)d, &q, &k, &v, &o, &lse};
     check_head(d);
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_attention + variant(d->dtype),
-                 warps(d->batch * d->kv * d->group * d->queries), 1, 32 * MG_ATTENTION_WARPS,
-                 (void *[]){(void *)d, &q, &k, &v, &o, &lse});
+    if (kind >= 0)
+        rt_cuda_call(r, FIXED_flash + kind, flash_blocks(d->queries), heads, FLASH_THREADS, args);
+    else
+        rt_cuda_call(r, FIXED_attention + variant(d->dtype), warps(heads * d->queries), 1,
+                     32 * MG_ATTENTION_WARPS, args);
     mg_end(r, action);
+}
+
+static void flash_grad(mg_run *r, const mg_attention_desc *d, int kind, const void *q,
+                       const void *k, const void *v, const void *o, const void *lse,
+                       const void *dout, void *dq, void *dk, void *dv, void *delta)
+{
+    const int64_t heads = d->batch * d->kv * d->group, rows = heads * d->queries;
+    rt_cuda_call(r, FIXED_flash_delta + kind / 2, (rows + MG_FLASH_WARPS - 1) / MG_FLASH_WARPS, 1,
+                 FLASH_THREADS, (void *[]){(void *)d, &o, &dout, &delta});
+    rt_cuda_call(r, FIXED_flash_dq + kind, flash_blocks(d->queries), heads, FLASH_THREADS,
+                 (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dq});
+    rt_cuda_call(r, FIXED_flash_dkv + kind, flash_blocks(d->keys), d->batch * d->kv, FLASH_THREADS,
+                 (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dk, &dv});
 }
 
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
-                       const void *dout, void *dq, void *dk, void *dv)
+                       const void *dout, void *dq, void *dk, void *dv, void *work)
 {
+    const int kind = flash(d, q, k, v, o);
     check_head(d);
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_attention_dq + variant(d->dtype),
-                 warps(d->batch * d->kv * d->group * d->queries), 1, 32 * MG_ATTENTION_WARPS,
-                 (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dq});
-    rt_cuda_call(r, FIXED_attention_dkv + variant(d->dtype), warps(d->batch * d->kv * d->keys), 1,
-                 32 * MG_ATTENTION_WARPS,
-                 (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dk, &dv});
+    if (kind >= 0 && in_chunks(dout, d->o, 4)) {
+        flash_grad(r, d, kind, q, k, v, o, lse, dout, dq, dk, dv, work);
+    } else {
+        rt_cuda_call(r, FIXED_attention_dq + variant(d->dtype),
+                     warps(d->batch * d->kv * d->group * d->queries), 1, 32 * MG_ATTENTION_WARPS,
+                     (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dq});
+        rt_cuda_call(r, FIXED_attention_dkv + variant(d->dtype), warps(d->batch * d->kv * d->keys),
+                     1, 32 * MG_ATTENTION_WARPS,
+                     (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dk, &dv});
+    }
     mg_end(r, action);
 }

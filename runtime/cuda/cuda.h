@@ -43,7 +43,11 @@ typedef enum rt_fixed {
     FIXED_attention = FIXED_head_rows + 4,
     FIXED_attention_dq = FIXED_attention + 4,
     FIXED_attention_dkv = FIXED_attention_dq + 4,
-    FIXED_count = FIXED_attention_dkv + 4
+    FIXED_flash_delta = FIXED_attention_dkv + 4, /* bf16, f16 */
+    FIXED_flash = FIXED_flash_delta + 2,         /* bf16 for heads of 64 and 128, then f16 */
+    FIXED_flash_dq = FIXED_flash + 4,
+    FIXED_flash_dkv = FIXED_flash_dq + 4,
+    FIXED_count = FIXED_flash_dkv + 4
 } rt_fixed;
 void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
 

@@ -22,21 +22,18 @@ static const void *kernel_of(rt_cuda *c, const char *name)
 
 static void load_kernels(mg_run *r)
 {
-#define FOUR(name) name "_f32", name "_f64", name "_bf16", name "_f16"
-    static const char *const names[] = {"mg_gather_1",
-                                        "mg_gather_2",
-                                        "mg_gather_4",
-                                        "mg_gather_8",
-                                        "mg_scatter_add_f32",
-                                        "mg_scatter_add_f64",
-                                        "mg_random_f32",
-                                        "mg_random_f64",
-                                        FOUR("mg_xent"),
-                                        FOUR("mg_xent_grad"),
-                                        FOUR("mg_head_rows"),
-                                        FOUR("mg_attention"),
-                                        FOUR("mg_attention_dq"),
-                                        FOUR("mg_attention_dkv")};
+#define FLASH(name) name "_bf16_64", name "_bf16_128", name "_f16_64", name "_f16_128"
+#define FOUR(name)  name "_f32", name "_f64", name "_bf16", name "_f16"
+    static const char *const names[] = {"mg_gather_1",           "mg_gather_2",
+                                        "mg_gather_4",           "mg_gather_8",
+                                        "mg_scatter_add_f32",    "mg_scatter_add_f64",
+                                        "mg_random_f32",         "mg_random_f64",
+                                        FOUR("mg_xent"),         FOUR("mg_xent_grad"),
+                                        FOUR("mg_head_rows"),    FOUR("mg_attention"),
+                                        FOUR("mg_attention_dq"), FOUR("mg_attention_dkv"),
+                                        "mg_flash_delta_bf16",   "mg_flash_delta_f16",
+                                        FLASH("mg_flash"),       FLASH("mg_flash_dq"),
+                                        FLASH("mg_flash_dkv")};
     _Static_assert(sizeof names / sizeof *names == FIXED_count, "one name for each");
     const mg_program *p = r->program;
     rt_cuda *c = r->cuda;

@@ -69,7 +69,10 @@ void rt_products_free(rt_products *p)
 
 static cudaDataType_t type_of(mg_dtype t)
 {
-    return t == MG_F64 ? CUDA_R_64F : t == MG_BF16 ? CUDA_R_16BF : t == MG_F16 ? CUDA_R_16F : CUDA_R_32F;
+    return t == MG_F64    ? CUDA_R_64F
+           : t == MG_BF16 ? CUDA_R_16BF
+           : t == MG_F16  ? CUDA_R_16F
+                          : CUDA_R_32F;
 }
 
 /* A matrix of rows x columns in memory, row by row: as columns first it is its transpose. */
@@ -111,8 +114,8 @@ static void choose(rt_products *p, product *x)
 
 static bool same(const mg_gemm_desc *a, const mg_gemm_desc *b)
 {
-    return a->dtype == b->dtype && a->out == b->out && a->ta == b->ta && a->tb == b->tb && a->m == b->m &&
-           a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
+    return a->dtype == b->dtype && a->out == b->out && a->ta == b->ta && a->tb == b->tb &&
+           a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
            a->ldc == b->ldc && a->batch == b->batch && a->sa == b->sa && a->sb == b->sb &&
            a->sc == b->sc;
 }

@@ -95,11 +95,11 @@ static void compare_result(Comparison *c, const Plan *p, const Action *act, void
         size = isfinite(x) ? fmax(size, fabs(x)) : size;
     }
     /* What is wrong is wrong by far more; how exact a single operation is, test_math says. */
-    double off = 256 * c->epsilon * size;
+    double off = c->slack * c->epsilon * size;
     for (int64_t e = 0, tolerant = 0; e < n; e++) {
         double x = result(c, k, o, at[j], c->want, e), y = result(c, k, o, at[j], c->arena, e);
         if (!same(c, x, y, off) && !tolerant++)
-            off += 256 * sensitivity(c, p, act, at, j);
+            off += c->slack * sensitivity(c, p, act, at, j);
         if (!same(c, x, y, off))
             fail_msg("%s, result %d, element %lld: interpreter %.17g, kernel %.17g, of %g, may be "
                      "off by %g",
@@ -174,7 +174,7 @@ static void compare_kernels(Model *t, Comparison *c)
 
 static double epsilon(DType f)
 {
-    return f == DT_f64 ? DBL_EPSILON : FLT_EPSILON;
+    return f == DT_f64 ? DBL_EPSILON : f == DT_bf16 ? 0x1p-7 : f == DT_f16 ? 0x1p-10 : FLT_EPSILON;
 }
 
 static void compare_shipped(const Comparison *like)
@@ -185,17 +185,20 @@ static void compare_shipped(const Comparison *like)
             Comparison c = *like;
             c.rng = (uint64_t)k;
             c.epsilon = epsilon(f ? DT_f64 : DT_f32);
+            c.slack = 256;
             open_model(&t, &small_models[k], f ? DT_f64 : DT_f32);
             compare_kernels(&t, &c);
             model_close(&t);
         }
 }
 
-/* A comparison of floats that differ by rounding may choose otherwise, but not in float64. */
+/* A comparison of floats that differ by rounding may choose otherwise, but not in float64. Of
+ * halves: operands of products and what loops carry are rounded to f. */
 static void compare_random(const Comparison *like, DType f, bool poison, int programs)
 {
     Comparison c = *like;
     c.epsilon = epsilon(f);
+    c.slack = dtype_is_half(f) ? 8 : 256;
     c.poison = poison;
     for (int k = 0; k < programs; k++) {
         Model t;
@@ -204,7 +207,11 @@ static void compare_random(const Comparison *like, DType f, bool poison, int pro
         c.rng = seed;
         graph_sizes(&c.rng, sizes);
         model_open(&t);
-        random_graph(&t, seed, f, sizes);
+        random_graph(&t, seed, dtype_wide(f), sizes);
+        if (dtype_is_half(f)) {
+            t.m->train.half = f;
+            must_pass(&t, pass_precision);
+        }
         if (k % 2)
             must_pass(&t, pass_simplify);
         compare_kernels(&t, &c);
@@ -241,6 +248,15 @@ static void random_f32(void **state)
     compare_random(t->like, DT_f32, false, t->programs);
 }
 
+static void random_halves(void **state)
+{
+    const Tests *t = *state;
+    if (!t->like->halves)
+        skip();
+    compare_random(t->like, DT_bf16, false, t->programs / 2);
+    compare_random(t->like, DT_f16, false, t->programs / 2);
+}
+
 static void not_finite(void **state)
 {
     const Tests *t = *state;
@@ -253,6 +269,7 @@ int compare_all(const Comparison *like, int programs)
     Tests t = {like, programs};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(shipped, &t), cmocka_unit_test_prestate(random_f64, &t),
-        cmocka_unit_test_prestate(random_f32, &t), cmocka_unit_test_prestate(not_finite, &t)};
+        cmocka_unit_test_prestate(random_f32, &t), cmocka_unit_test_prestate(random_halves, &t),
+        cmocka_unit_test_prestate(not_finite, &t)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,16 +15,17 @@ struct Comparison {
     void (*close)(Comparison *c);
     void *kernels;
     uint64_t rng;
-    double epsilon; /* of the floats */
-    bool poison;    /* puts NaN and infinities into what the kernel reads */
+    bool halves;           /* are kernels on bf16 and f16 built? */
+    double epsilon, slack; /* of the floats; how many of them a result may be off by, of its size */
+    bool poison;           /* puts NaN and infinities into what the kernel reads */
     unsigned char *arena, *before, *want;
     int64_t bytes;
     long seen[4], elements; /* map, row, col, partial sums; and their results' elements */
 };
 
 /* The tests of kernels that are opened, run and closed as `like` says: the small models, so many
- * random graphs in both float types, half as many with numbers that are not finite. What main()
- * returns. */
+ * random graphs in both float types (half as many with halves), half as many with numbers that are
+ * not finite. What main() returns. */
 int compare_all(const Comparison *like, int programs);
 
 #endif

@@ -73,7 +73,8 @@ static void run_cuda(Comparison *c, const Plan *p, const Action *act, void *cons
         fail_msg("%s: %s", name, wrong);
 }
 
-static const Comparison like = {.open = open_cuda, .run = run_cuda, .close = close_cuda};
+static const Comparison like = {
+    .halves = true, .open = open_cuda, .run = run_cuda, .close = close_cuda};
 
 int main(void)
 {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/number.h"
 #include "runtime/run.h"
 
 extern const unsigned char mg_cuda_image[];
@@ -57,7 +58,33 @@ typedef struct Bench {
 typedef struct Array {
     int64_t offset, n;
     double *x; /* what the device has, in double */
+    mg_dtype t;
 } Array;
+
+static const char *const names[] = {
+    [MG_F32] = "F32", [MG_F64] = "F64", [MG_BF16] = "BF16", [MG_F16] = "F16"};
+
+static bool is_half(mg_dtype t)
+{
+    return t == MG_BF16 || t == MG_F16;
+}
+
+/* Of losses and normalisers, and of sums of products that are wanted as they are. */
+static mg_dtype statistic(mg_dtype t)
+{
+    return is_half(t) ? MG_F32 : t;
+}
+
+/* The nearest half, ties to even; |x| is far from the ends of the range. */
+static uint16_t half_of(double x, mg_dtype t)
+{
+    int exponent, bits = t == MG_BF16 ? 7 : 10, bias = t == MG_BF16 ? 127 : 15;
+    double f = frexp(fabs(x), &exponent) * 2; /* in [1, 2) */
+    exponent += bias - 1;
+    int64_t m = exponent > 0 ? (int64_t)exponent << bits : 0;
+    m += (int64_t)nearbyint(exponent > 0 ? ldexp(f - 1, bits) : ldexp(fabs(x), bias - 1 + bits));
+    return (uint16_t)((x < 0 ? 0x8000 : 0) | m);
+}
 
 static double draw(Bench *b)
 {
@@ -86,35 +113,47 @@ static int64_t take(Bench *b, int64_t bytes)
     return offset;
 }
 
+/* x[i] as the device has it, at p. */
+static void put_number(char *p, int64_t i, mg_dtype t, double x)
+{
+    if (t == MG_F64)
+        ((double *)p)[i] = x;
+    else if (t == MG_F32)
+        ((float *)p)[i] = (float)x;
+    else
+        ((uint16_t *)p)[i] = half_of(x, t);
+}
+
 static void upload(Bench *b, Array *a)
 {
-    float *narrow = malloc((size_t)a->n * sizeof *narrow);
+    char *bytes = malloc((size_t)(a->n * mg_dtype_bytes(a->t)));
     for (int64_t i = 0; i < a->n; i++) {
-        narrow[i] = (float)a->x[i];
-        if (b->t == MG_F32)
-            a->x[i] = narrow[i];
+        put_number(bytes, i, a->t, a->x[i]);
+        a->x[i] = rt_number(names[a->t], bytes, i);
     }
-    if (b->t == MG_F32)
-        rt_put(&b->run, a->offset, narrow, a->n * 4);
-    else
-        rt_put(&b->run, a->offset, a->x, a->n * 8);
-    free(narrow);
+    rt_put(&b->run, a->offset, bytes, a->n * mg_dtype_bytes(a->t));
+    free(bytes);
 }
 
 /* n numbers in [-1, 1). */
-static Array numbers(Bench *b, int64_t n)
+static Array numbers_of(Bench *b, int64_t n, mg_dtype t)
 {
-    Array a = {take(b, n * mg_dtype_bytes(b->t)), n, malloc((size_t)n * sizeof(double))};
+    Array a = {take(b, n * mg_dtype_bytes(t)), n, malloc((size_t)n * sizeof(double)), t};
     for (int64_t i = 0; i < n; i++)
         a.x[i] = 2 * draw(b) - 1;
     upload(b, &a);
     return a;
 }
 
+static Array numbers(Bench *b, int64_t n)
+{
+    return numbers_of(b, n, b->t);
+}
+
 /* n indices below `limit`; x holds them too. */
 static Array indices(Bench *b, int64_t n, int64_t limit)
 {
-    Array a = {take(b, n * 4), n, malloc((size_t)n * sizeof(double))};
+    Array a = {take(b, n * 4), n, malloc((size_t)n * sizeof(double)), MG_I32};
     int32_t *ids = malloc((size_t)n * sizeof *ids);
     for (int64_t i = 0; i < n; i++)
         a.x[i] = ids[i] = (int32_t)draw_int(b, 0, limit - 1);
@@ -126,31 +165,32 @@ static Array indices(Bench *b, int64_t n, int64_t limit)
 static double *download(Bench *b, const Array *a)
 {
     double *x = malloc((size_t)a->n * sizeof *x);
-    if (b->t == MG_F64) {
-        rt_get(&b->run, a->offset, x, a->n * 8);
-    } else {
-        float *narrow = malloc((size_t)a->n * sizeof *narrow);
-        rt_get(&b->run, a->offset, narrow, a->n * 4);
-        for (int64_t i = 0; i < a->n; i++)
-            x[i] = narrow[i];
-        free(narrow);
-    }
+    char *bytes = malloc((size_t)(a->n * mg_dtype_bytes(a->t)));
+    rt_get(&b->run, a->offset, bytes, a->n * mg_dtype_bytes(a->t));
+    for (int64_t i = 0; i < a->n; i++)
+        x[i] = rt_number(names[a->t], bytes, i);
+    free(bytes);
     return x;
 }
 
-/* What the device computed in a, against want: the greatest difference relative to the greatest. */
-static void compare(Bench *b, const char *what, const Array *a, const double *want, double terms)
+/* What the device computed in a, against want: the greatest difference relative to the greatest.
+ * `terms` are an ulp for each term of the longest sum, `roundings` to halves on the way there. */
+static void compare(Bench *b, const char *what, const Array *a, const double *want, double terms,
+                    double roundings)
 {
     double *x = download(b, a), off = 0, size = 0;
     for (int64_t i = 0; i < a->n; i++) {
         size = fmax(size, fabs(want[i]));
         off = isfinite(x[i]) ? fmax(off, fabs(x[i] - want[i])) : INFINITY;
     }
-    /* An ulp for each term of the longest sum, and some for exp and log. */
-    double bound = (b->t == MG_F64 ? 0x1p-52 : 0x1p-23) * (16 + terms) * (size > 0 ? size : 1);
+    double unit = statistic(a->t) == MG_F64 ? 0x1p-52 : 0x1p-23;
+    double bound = unit * (16 + terms); /* some for exp and log */
+    if (is_half(b->t))
+        bound += (b->t == MG_BF16 ? 0x1p-8 : 0x1p-11) * (roundings + is_half(a->t));
+    bound *= size > 0 ? size : 1;
     bool good = off <= bound;
-    printf("%s %-18s %s off by %.1e of %.1e, bound %.1e\n", good ? "ok  " : "FAIL", what,
-           b->t == MG_F64 ? "f64" : "f32", off, size, bound);
+    printf("%s %-18s %-4s off by %.1e of %.1e, bound %.1e\n", good ? "ok  " : "FAIL", what,
+           names[b->t], off, size, bound);
     *(good ? &b->passed : &b->failed) += 1;
     free(x);
 }
@@ -167,6 +207,7 @@ static void done(Bench *b, int n, Array *const *a)
 static void check_gemm(Bench *b)
 {
     mg_gemm_desc d = {.dtype = b->t,
+                      .out = draw_int(b, 0, 1) ? b->t : statistic(b->t),
                       .ta = draw_int(b, 0, 1),
                       .tb = draw_int(b, 0, 1),
                       .alpha = 0.5,
@@ -178,7 +219,7 @@ static void check_gemm(Bench *b)
     d.ldc = d.n + draw_int(b, 0, 5);
     d.sa = d.lda * (d.ta ? d.k : d.m), d.sb = d.ldb * (d.tb ? d.n : d.k), d.sc = d.ldc * d.m;
     Array x = numbers(b, d.sa * d.batch), y = numbers(b, d.sb * d.batch),
-          z = numbers(b, d.sc * d.batch);
+          z = numbers_of(b, d.sc * d.batch, d.out);
     mg_gemm(&b->run, 0, &d, at(b, &x), at(b, &y), at(b, &z));
     for (int64_t i = 0; i < d.batch; i++)
         for (int64_t m = 0; m < d.m; m++)
@@ -189,7 +230,7 @@ static void check_gemm(Bench *b)
                            y.x[i * d.sb + (d.tb ? n * d.ldb + k : k * d.ldb + n)];
                 *to = d.alpha * sum + (d.beta != 0 ? *to : 0);
             }
-    compare(b, "gemm", &z, z.x, (double)d.k);
+    compare(b, "gemm", &z, z.x, (double)d.k, 0);
     done(b, 3, (Array *[]){&x, &y, &z});
 }
 
@@ -205,10 +246,12 @@ static void check_tables(Bench *b)
     Array table = numbers(b, d.outer * d.n * d.inner),
           y = numbers(b, d.indices * d.outer * d.inner);
     Array ix = indices(b, d.indices, d.n), sum = numbers(b, table.n);
+    bool adds = !is_half(b->t); /* sums of halves are f32 */
     double *want = malloc((size_t)y.n * sizeof *want);
     if (!d.accumulate)
         memset(sum.x, 0, (size_t)sum.n * sizeof *sum.x);
-    mg_scatter_add(&b->run, 0, &d, at(b, &y), at(b, &ix), at(b, &sum));
+    if (adds)
+        mg_scatter_add(&b->run, 0, &d, at(b, &y), at(b, &ix), at(b, &sum));
     mg_gather(&b->run, 0, &d, at(b, &table), at(b, &ix), at(b, &y));
     for (int64_t i = 0; i < d.indices; i++)
         for (int64_t o = 0; o < d.outer; o++)
@@ -218,8 +261,9 @@ static void check_tables(Bench *b)
                 want[e] = table.x[row];
                 sum.x[row] += y.x[e];
             }
-    compare(b, "gather", &y, want, 0);
-    compare(b, "scatter_add", &sum, sum.x, (double)d.indices);
+    compare(b, "gather", &y, want, 0, 0);
+    if (adds)
+        compare(b, "scatter_add", &sum, sum.x, (double)d.indices, 0);
     free(want);
     done(b, 4, (Array *[]){&table, &y, &ix, &sum});
 }
@@ -242,8 +286,10 @@ static void check_xent(Bench *b)
                       .dloss_stride = draw_int(b, 0, 1)};
     d.valid = d.vocab - draw_int(b, 0, 1);
     d.target_inner = d.target_outer = d.rows;
-    Array z = numbers(b, d.rows * d.vocab), g = numbers(b, d.rows), loss = numbers(b, d.rows);
-    Array lse = numbers(b, d.rows), t = indices(b, d.rows, d.valid), dz = numbers(b, z.n);
+    mg_dtype wide = statistic(b->t);
+    Array z = numbers(b, d.rows * d.vocab), g = numbers_of(b, d.rows, wide),
+          loss = numbers_of(b, d.rows, wide);
+    Array lse = numbers_of(b, d.rows, wide), t = indices(b, d.rows, d.valid), dz = numbers(b, z.n);
     mg_xent(&b->run, 0, &d, at(b, &z), at(b, &t), at(b, &loss), at(b, &lse));
     mg_xent_grad(&b->run, 0, &d, at(b, &z), at(b, &t), at(b, &lse), at(b, &g), at(b, &dz));
     for (int64_t r = 0; r < d.rows; r++) {
@@ -256,9 +302,9 @@ static void check_xent(Bench *b)
                     ? g.x[r * d.dloss_stride] * (exp(row[c] - lse.x[r]) - (c == (int64_t)t.x[r]))
                     : 0;
     }
-    compare(b, "xent", &loss, loss.x, 16);
-    compare(b, "xent lse", &lse, lse.x, 16);
-    compare(b, "xent_grad", &dz, dz.x, 16);
+    compare(b, "xent", &loss, loss.x, 16, 0);
+    compare(b, "xent lse", &lse, lse.x, 16, 0);
+    compare(b, "xent_grad", &dz, dz.x, 16, 0);
     done(b, 6, (Array *[]){&z, &g, &loss, &lse, &t, &dz});
 }
 
@@ -296,13 +342,14 @@ static void check_head(Bench *b)
         .hidden = draw_int(b, 1, 50),
         .chunk = draw_int(b, 1, 20),
         .w_by_vocab = draw_int(b, 0, 1),
-        .dw_accumulate = draw_int(b, 0, 1)};
+        .dw_accumulate = draw_int(b, 0, 1),
+        .dw = draw_int(b, 0, 1) ? b->t : statistic(b->t)};
     d.xent.valid = d.xent.vocab;
     d.xent.target_inner = d.xent.target_outer = d.xent.rows;
     Array x = numbers(b, d.xent.rows * d.hidden), w = numbers(b, d.hidden * d.xent.vocab);
-    Array g = numbers(b, 1), t = indices(b, d.xent.rows, d.xent.vocab),
-          loss = numbers(b, d.xent.rows);
-    Array dx = numbers(b, x.n), dw = numbers(b, w.n),
+    Array g = numbers_of(b, 1, statistic(b->t)), t = indices(b, d.xent.rows, d.xent.vocab),
+          loss = numbers_of(b, d.xent.rows, statistic(b->t));
+    Array dx = numbers(b, x.n), dw = numbers_of(b, w.n, d.dw),
           work = numbers(b, d.chunk * d.xent.vocab + 64);
     mg_head(&b->run, 0, &d, at(b, &x), at(b, &w), at(b, &t), at(b, &g), at(b, &loss), at(b, &dx),
             at(b, &dw), at(b, &work));
@@ -311,9 +358,11 @@ static void check_head(Bench *b)
         memset(dw.x, 0, (size_t)dw.n * sizeof *dw.x);
     head_want(&d, &x, &w, &t, &g, loss.x, dx.x, dw.x);
     double terms = (double)(d.hidden + d.xent.vocab + d.xent.rows);
-    compare(b, "head loss", &loss, loss.x, terms);
-    compare(b, "head dx", &dx, dx.x, terms);
-    compare(b, "head dw", &dw, dw.x, terms);
+    /* Logits and their gradients are stored; of dw each chunk is added to what is stored. */
+    double chunks = (double)((d.xent.rows + d.chunk - 1) / d.chunk);
+    compare(b, "head loss", &loss, loss.x, terms, 4);
+    compare(b, "head dx", &dx, dx.x, terms, 8);
+    compare(b, "head dw", &dw, dw.x, terms, 8 + (is_half(d.dw) ? chunks : 0));
     done(b, 8, (Array *[]){&x, &w, &g, &t, &loss, &dx, &dw, &work});
 }
 
@@ -403,12 +452,15 @@ static void check_attention(Bench *b)
     memcpy(d->v, one, sizeof d->v);
     int64_t rows = d->batch * d->queries * d->kv * d->group, keys = d->batch * d->keys * d->kv;
     a.q = numbers(b, rows * d->head), a.dq = numbers(b, rows * d->head);
-    a.o = numbers(b, rows * d->vhead), a.g = numbers(b, rows * d->vhead), a.lse = numbers(b, rows);
+    a.o = numbers(b, rows * d->vhead), a.g = numbers(b, rows * d->vhead);
+    a.lse = numbers_of(b, rows, statistic(b->t));
+    Array work = numbers_of(b, rows, statistic(b->t));
     a.k = numbers(b, keys * d->head), a.dk = numbers(b, keys * d->head);
     a.v = numbers(b, keys * d->vhead), a.dv = numbers(b, keys * d->vhead);
     mg_attention(&b->run, 0, d, at(b, &a.q), at(b, &a.k), at(b, &a.v), at(b, &a.o), at(b, &a.lse));
     mg_attention_grad(&b->run, 0, d, at(b, &a.q), at(b, &a.k), at(b, &a.v), at(b, &a.o),
-                      at(b, &a.lse), at(b, &a.g), at(b, &a.dq), at(b, &a.dk), at(b, &a.dv));
+                      at(b, &a.lse), at(b, &a.g), at(b, &a.dq), at(b, &a.dk), at(b, &a.dv),
+                      at(b, &work));
     Array *zero[] = {&a.dq, &a.dk, &a.dv};
     for (int i = 0; i < 3; i++)
         memset(zero[i]->x, 0, (size_t)zero[i]->n * sizeof *zero[i]->x);
@@ -418,12 +470,13 @@ static void check_attention(Bench *b)
                i / d->queries % d->group, i % d->queries, p);
     free(p);
     double terms = (double)(d->head + d->keys + d->queries * d->group);
-    compare(b, "attention", &a.o, a.o.x, terms);
-    compare(b, "attention lse", &a.lse, a.lse.x, terms);
-    compare(b, "attention dq", &a.dq, a.dq.x, terms);
-    compare(b, "attention dk", &a.dk, a.dk.x, terms);
-    compare(b, "attention dv", &a.dv, a.dv.x, terms);
-    done(b, 9, (Array *[]){&a.q, &a.k, &a.v, &a.o, &a.lse, &a.g, &a.dq, &a.dk, &a.dv});
+    /* Weights are rounded, and so are their gradients, which o takes part in. */
+    compare(b, "attention", &a.o, a.o.x, terms, 1);
+    compare(b, "attention lse", &a.lse, a.lse.x, terms, 0);
+    compare(b, "attention dq", &a.dq, a.dq.x, terms, 4);
+    compare(b, "attention dk", &a.dk, a.dk.x, terms, 4);
+    compare(b, "attention dv", &a.dv, a.dv.x, terms, 2);
+    done(b, 10, (Array *[]){&a.q, &a.k, &a.v, &a.o, &a.lse, &a.g, &a.dq, &a.dk, &a.dv, &work});
 }
 
 static void check_random(Bench *b)
@@ -447,7 +500,7 @@ static void check_random(Bench *b)
                   (uint32_t[2]){(uint32_t)key, (uint32_t)(key >> 32)}, w);
         out.x[e] = (w[g % 4] >> 8) * 0x1p-24;
     }
-    compare(b, "random", &out, out.x, -16); /* the same bits */
+    compare(b, "random", &out, out.x, -16, 0); /* the same bits */
     done(b, 1, (Array *[]){&out});
 }
 
@@ -458,14 +511,14 @@ int main(int argc, char **argv)
     rt_device_open(&b.run);
     rt_arena_map(&b.run);
     for (int round = 0; round < 6; round++)
-        for (int wide = 0; wide < 2; wide++) {
-            b.t = wide ? MG_F64 : MG_F32;
+        for (b.t = MG_F32; b.t <= MG_F16; b.t++) {
             check_gemm(&b);
             check_tables(&b);
             check_xent(&b);
             check_head(&b);
             check_attention(&b);
-            check_random(&b);
+            if (!is_half(b.t))
+                check_random(&b);
         }
     rt_device_close(&b.run);
     printf("%d passed, %d failed\n", b.passed, b.failed);

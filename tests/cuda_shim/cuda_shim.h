@@ -10,6 +10,7 @@
 #ifndef CUDA_SHIM_H
 #define CUDA_SHIM_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,8 @@
 #define __forceinline__ inline
 #define __restrict__    __restrict
 #define __launch_bounds__(...)
+#define MG_UNROLL
+#define MG_NO_UNROLL
 #define MG_SHARED(type, name, n)                                                                   \
     static char shim_key_##name;                                                                   \
     type *name = (type *)shim_shared(&shim_key_##name, sizeof(type) * (n))
@@ -41,6 +44,14 @@ extern "C" void *shim_shared(const void *key, size_t bytes);
 extern "C" void shim_sync_block(int line);
 /* All lanes of `mask` come here with eight bytes each; gets those of lane `from`. */
 extern "C" uint64_t shim_exchange(unsigned mask, uint64_t mine, unsigned from, int line);
+
+/* All lanes of a warp come here; all[0..32) are what they came with. */
+extern "C" void shim_everyone(uint64_t mine, uint64_t all[32], int line);
+/* A copy to shared memory that is done when its group is waited for; from == NULL: zeros. Until
+ * then its place holds NaN. */
+extern "C" void shim_copy_later(void *to, const void *from, size_t bytes);
+extern "C" void shim_copy_commit();
+extern "C" void shim_copy_wait(int groups);
 
 #define __syncthreads() shim_sync_block(__LINE__)
 #define __syncwarp(...) ((void)shim_exchange(0xffffffffu, 0, 0, __LINE__))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <vector>
 
 extern "C" {
 #include "tests/cuda_shim/shim.h"
@@ -24,6 +25,13 @@ extern "C" {
 enum { WARP = 32, THREADS = 1024, STACK = 128 << 10, SHARED = 64 };
 enum State { READY, AT_BLOCK, AT_WARP, DONE };
 
+struct Copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+    int group;
+};
+
 struct Fiber {
     shim_thread self; /* first: shim_self points to it */
     void *sp;
@@ -31,7 +39,10 @@ struct Fiber {
     State state;
     int line; /* where it waits */
     uint64_t value, got;
+    uint64_t *all; /* where the values of all lanes go, or NULL */
     unsigned mask, from;
+    std::vector<Copy> *copies; /* not done yet */
+    int group;                 /* that the next one belongs to */
     void *fake; /* of the address sanitizer */
 };
 
@@ -173,6 +184,10 @@ static void fiber_start(Fiber *f)
     f->sp = sp;
     f->state = READY;
     f->fake = NULL;
+    f->group = 0;
+    if (!f->copies)
+        f->copies = new std::vector<Copy>;
+    f->copies->clear();
 }
 
 /* ---- what kernels call -------------------------------------------------------------------- */
@@ -204,10 +219,48 @@ uint64_t shim_exchange(unsigned mask, uint64_t mine, unsigned from, int line)
     f->state = AT_WARP;
     f->line = line;
     f->value = mine;
+    f->all = NULL;
     f->mask = mask;
     f->from = from;
     to_scheduler(f);
     return f->got;
+}
+
+void shim_everyone(uint64_t mine, uint64_t all[32], int line)
+{
+    Fiber *f = block.now;
+    f->state = AT_WARP;
+    f->line = line;
+    f->value = mine;
+    f->all = all;
+    f->mask = ~0u;
+    f->from = 0;
+    to_scheduler(f);
+}
+
+void shim_copy_later(void *to, const void *from, size_t bytes)
+{
+    memset(to, 0xff, bytes);
+    block.now->copies->push_back(Copy{to, from, bytes, block.now->group});
+}
+
+void shim_copy_commit()
+{
+    block.now->group++;
+}
+
+void shim_copy_wait(int groups)
+{
+    std::vector<Copy> &all = *block.now->copies;
+    size_t kept = 0;
+    for (const Copy &c : all)
+        if (c.group >= block.now->group - groups)
+            all[kept++] = c;
+        else if (c.from)
+            memcpy(c.to, c.from, c.bytes);
+        else
+            memset(c.to, 0, c.bytes);
+    all.resize(kept);
 }
 
 /* ---- scheduling --------------------------------------------------------------------------- */
@@ -243,6 +296,8 @@ static bool exchange(Fiber *warp, int lanes)
             unsigned from = warp[i].from;
             warp[i].got = from < (unsigned)lanes && (first->mask >> from & 1) ? warp[from].value
                                                                                : warp[i].value;
+            for (int k = 0; warp[i].all && k < lanes; k++)
+                warp[i].all[k] = warp[k].value;
         }
     unsigned mask = first->mask;
     for (int i = 0; i < lanes; i++)

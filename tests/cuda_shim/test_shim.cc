@@ -17,6 +17,7 @@ extern "C" {
 }
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/mma.h"
 
 enum { N = 64 };
 
@@ -76,6 +77,47 @@ extern "C" __global__ void sums(const double *in, double *out)
     out[N + threadIdx.x] = m;
 }
 MG_EXPORT(sums)
+
+/* A warp's product of tiles: out[16, 16] = a[16, 16] b[16, 16]', and a b; the wait may be missing. */
+template <class T, bool GOOD> static void tiles(const T *a, const T *b, float *out)
+{
+    MG_SHARED(mg_chunk, as, 16 * 64 / 8);
+    MG_SHARED(mg_chunk, bs, 16 * 64 / 8);
+    mg_tile_load<64, 16, N>(as, a, 64, 16);
+    mg_tile_load<64, 16, N>(bs, b, 64, 16);
+    mg_copy_commit();
+    if (GOOD)
+        mg_copy_wait<0>();
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        return;
+    float c[2][4], d[8][4] = {{0}};
+    mg_tile_times_transposed<T, 64, 16>(c, as, 0, bs);
+    mg_add_times<T, 64, 16>(d, c, bs);
+    const int g = (int)threadIdx.x / 4, t = (int)threadIdx.x % 4;
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 8; j++) {
+            const int row = g + i / 2 * 8, column = 8 * j + 2 * t + i % 2;
+            if (j < 2)
+                out[row * 16 + column] = c[j][i];
+            out[256 + row * 64 + column] = d[j][i];
+        }
+}
+extern "C" __global__ void tiles_good(const mg_bf16 *a, const mg_bf16 *b, float *out)
+{
+    tiles<mg_bf16, true>(a, b, out);
+}
+MG_EXPORT(tiles_good)
+extern "C" __global__ void tiles_f16(const mg_f16 *a, const mg_f16 *b, float *out)
+{
+    tiles<mg_f16, true>(a, b, out);
+}
+MG_EXPORT(tiles_f16)
+extern "C" __global__ void tiles_bad(const mg_bf16 *a, const mg_bf16 *b, float *out)
+{
+    tiles<mg_bf16, false>(a, b, out);
+}
+MG_EXPORT(tiles_bad)
 
 static const char *run(const char *name, void **args, uint64_t seed)
 {
@@ -176,10 +218,94 @@ static void reductions(void **)
     }
 }
 
+/* Small whole numbers: every product and sum is exact. */
+template <class T> static void check_tiles(const char *name)
+{
+    T a[16 * 64], b[16 * 64];
+    float out[256 + 16 * 64];
+    const T *pa = a, *pb = b;
+    float *to = out;
+    void *args[] = {&pa, &pb, &to};
+    for (int i = 0; i < 16 * 64; i++) {
+        a[i] = mg_narrow<T>((float)(i * 7 % 3 - 1));
+        b[i] = mg_narrow<T>((float)(i * 5 % 3 - 1));
+    }
+    assert_null(run(name, args, 3));
+    for (int i = 0; i < 16; i++) {
+        float c[16];
+        for (int j = 0; j < 16; j++) {
+            c[j] = 0;
+            for (int k = 0; k < 64; k++)
+                c[j] += mg_wide(a[i * 64 + k]) * mg_wide(b[j * 64 + k]);
+            assert_true(out[i * 16 + j] == c[j]);
+        }
+        for (int j = 0; j < 64; j++) {
+            float d = 0;
+            for (int k = 0; k < 16; k++)
+                d += c[k] * mg_wide(b[k * 64 + j]);
+            assert_true(out[256 + i * 64 + j] == d);
+        }
+    }
+}
+
+static void matrices(void **)
+{
+    check_tiles<mg_bf16>("tiles_good");
+    check_tiles<mg_f16>("tiles_f16");
+}
+
+/* What was not waited for is NaN, under every seed. */
+static void missing_wait(void **)
+{
+    mg_bf16 a[16 * 64] = {{0}};
+    float out[256 + 16 * 64];
+    const mg_bf16 *pa = a, *pb = a;
+    float *to = out;
+    void *args[] = {&pa, &pb, &to};
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        assert_null(run("tiles_bad", args, seed));
+        for (int i = 0; i < 256; i++)
+            assert_true(out[i] != out[i]);
+    }
+}
+
+/* All halves there and back; what lies between two goes to the even one. */
+template <class T> static void check_halves(int infinity)
+{
+    for (int bits = 0; bits < infinity; bits++) {
+        T h, next, even;
+        h.bits = (uint16_t)bits;
+        next.bits = (uint16_t)(bits + 1);
+        even.bits = (uint16_t)(bits & 1 ? bits + 1 : bits);
+        const float x = mg_wide(h), y = mg_wide(next);
+        assert_int_equal(mg_narrow<T>(x).bits, bits);
+        assert_int_equal(mg_narrow<T>(-x).bits, bits | 0x8000);
+        if (y == (float)INFINITY)
+            continue;
+        const float middle = (float)(((double)x + y) / 2);
+        assert_int_equal(mg_narrow<T>(middle).bits, even.bits);
+        assert_int_equal(mg_narrow<T>(nextafterf(middle, y)).bits, next.bits);
+        assert_int_equal(mg_narrow<T>(nextafterf(middle, x)).bits, h.bits);
+    }
+    T h = mg_narrow<T>(NAN);
+    assert_true(mg_wide(h) != mg_wide(h));
+    assert_int_equal(mg_narrow<T>(INFINITY).bits, infinity);
+    assert_int_equal(mg_narrow<T>(-3e38f * 2).bits, infinity | 0x8000);
+}
+
+static void halves(void **)
+{
+    check_halves<mg_bf16>(0x7f80);
+    check_halves<mg_f16>(0x7c00);
+    assert_int_equal(mg_narrow<mg_f16>(65519.996f).bits, 0x7bff);
+    assert_int_equal(mg_narrow<mg_f16>(65520).bits, 0x7c00);
+}
+
 int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missing_barrier), cmocka_unit_test(barrier_not_for_all),
-        cmocka_unit_test(shuffle_with_nobody), cmocka_unit_test(beside_shared_memory), cmocka_unit_test(reductions)};
+        cmocka_unit_test(shuffle_with_nobody), cmocka_unit_test(beside_shared_memory), cmocka_unit_test(reductions),
+        cmocka_unit_test(matrices), cmocka_unit_test(missing_wait), cmocka_unit_test(halves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static void run_backward(Case *x, int threads)
     mg_run r = runner(x, threads);
     const mg_attention_desc *d = &x->d;
     mg_attention_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p, x->bdq.p,
-                      x->bdk.p, x->bdv.p);
+                      x->bdk.p, x->bdv.p, NULL);
     assert_int_equal(r.outputs,
                      d->batch * d->kv *
                          (d->queries * d->group * d->head + d->keys * (d->head + d->vhead)));

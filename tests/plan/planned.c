@@ -36,6 +36,7 @@ const Device test_device = {.name = "test",
                             .flops_f32 = 1e11,
                             .flops_f64 = 5e10,
                             .flops_tf32 = 1e11,
+                            .flops_half = 1e11,
                             .product_share = 0.8,
                             .bandwidth = 1e10,
                             .launch = 1e-6,
@@ -43,7 +44,10 @@ const Device test_device = {.name = "test",
 
 static void run_logical(Model *t, DType compute)
 {
-    t->m->train.compute = compute;
+    t->m->train.compute = dtype_wide(compute);
+    if (dtype_is_half(compute))
+        t->m->train.half = compute;
+    t->m->train.scale = compute == DT_f16 ? 16 : 0;
     t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
     must_pass(t, pass_precision);
     must_pass(t, pass_differentiate);
@@ -128,6 +132,8 @@ static int argument_buffer(const Plan *p, const Program *prog, FnArg a)
         return prog->weights;
     case ARG_lr:
         return prog->lr;
+    case ARG_scale:
+        return prog->scale;
     case ARG_step:
         return prog->step;
     case ARG_seed:

@@ -8,7 +8,13 @@
 
 static DType type_of_code(mg_dtype t)
 {
-    return t == MG_F64 ? DT_f64 : DT_f32;
+    return t == MG_F64 ? DT_f64 : t == MG_BF16 ? DT_bf16 : t == MG_F16 ? DT_f16 : DT_f32;
+}
+
+/* Of losses and normalisers. */
+static mg_dtype statistic(mg_dtype t)
+{
+    return t == MG_F64 ? MG_F64 : MG_F32;
 }
 
 static double get(mg_dtype t, const void *p, int64_t i)
@@ -32,8 +38,8 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
                         get(d->dtype, p[0], b * d->sa + (d->ta ? k * d->lda + i : i * d->lda + k)) *
                         get(d->dtype, p[1], b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j));
                 int64_t at = b * d->sc + i * d->ldc + j;
-                double c = d->beta != 0 ? get(d->dtype, p[2], at) : 0;
-                put(d->dtype, p[2], at, d->alpha * sum + c);
+                double c = d->beta != 0 ? get(d->out, p[2], at) : 0;
+                put(d->out, p[2], at, d->alpha * sum + c);
             }
 }
 
@@ -85,7 +91,7 @@ static void attend(const mg_attention_desc *d, const Query *x, void *const *p)
     for (int64_t t = 0; t < x->keys; t++)
         sum += exp(score(d, x, t, p[0], p[1]) - most);
     double lse = most + log(sum);
-    put(d->dtype, p[4], x->lse, lse);
+    put(statistic(d->dtype), p[4], x->lse, lse);
     for (int64_t i = 0; i < d->vhead; i++) {
         double o = 0;
         for (int64_t t = 0; t < x->keys; t++)
@@ -107,7 +113,7 @@ static void attend_back(const mg_attention_desc *d, const Query *x, void *const 
     for (int64_t i = 0; i < d->vhead; i++)
         delta += get(d->dtype, p[3], x->o + i) * get(d->dtype, p[5], x->o + i);
     for (int64_t t = 0; t < x->keys; t++) {
-        double w = exp(score(d, x, t, p[0], p[1]) - get(d->dtype, p[4], x->lse)), dp = 0;
+        double w = exp(score(d, x, t, p[0], p[1]) - get(statistic(d->dtype), p[4], x->lse)), dp = 0;
         int64_t k = x->k + t * d->k[1], v = x->v + t * d->v[1];
         for (int64_t i = 0; i < d->vhead; i++) {
             double g = get(d->dtype, p[5], x->o + i);
@@ -177,8 +183,8 @@ void run_xent(const mg_xent_desc *d, void *const *p)
         for (int64_t c = 0; c < d->vocab; c++)
             z[c] = get(d->dtype, p[0], r * d->vocab + c);
         double lse = row_lse(d, z);
-        put(d->dtype, p[3], r, lse);
-        put(d->dtype, p[2], r, lse - z[target_of(d, p[1], r)]);
+        put(statistic(d->dtype), p[3], r, lse);
+        put(statistic(d->dtype), p[2], r, lse - z[target_of(d, p[1], r)]);
     }
     free(z);
 }
@@ -188,8 +194,9 @@ void run_xent_grad(const mg_xent_desc *d, void *const *p)
 {
     for (int64_t r = 0; r < d->rows; r++)
         for (int64_t c = 0; c < d->vocab; c++) {
-            double z = get(d->dtype, p[0], r * d->vocab + c), lse = get(d->dtype, p[2], r);
-            double dloss = get(d->dtype, p[3], r * d->dloss_stride);
+            double z = get(d->dtype, p[0], r * d->vocab + c);
+            double lse = get(statistic(d->dtype), p[2], r);
+            double dloss = get(statistic(d->dtype), p[3], r * d->dloss_stride);
             put(d->dtype, p[4], r * d->vocab + c,
                 row_gradient(d, z, lse, dloss, c, target_of(d, p[1], r)));
         }
@@ -203,7 +210,7 @@ void run_head(const mg_head_desc *d, void *const *p, bool gradients)
     double *z = malloc((size_t)xd->vocab * sizeof *z);
     if (gradients && !d->dw_accumulate)
         for (int64_t i = 0; i < xd->vocab * d->hidden; i++)
-            put(xd->dtype, p[6], i, 0);
+            put(d->dw, p[6], i, 0);
     for (int64_t r = 0; r < xd->rows; r++) {
         int32_t target = target_of(xd, p[2], r);
         for (int64_t c = 0; c < xd->vocab; c++) {
@@ -213,13 +220,13 @@ void run_head(const mg_head_desc *d, void *const *p, bool gradients)
                     get(xd->dtype, p[0], r * d->hidden + h) * get(xd->dtype, p[1], c * wc + h * wh);
         }
         double lse = row_lse(xd, z);
-        put(xd->dtype, p[gradients ? 4 : 3], r, lse - z[target]);
+        put(statistic(xd->dtype), p[gradients ? 4 : 3], r, lse - z[target]);
         for (int64_t h = 0; gradients && h < d->hidden; h++) {
-            double dx = 0, dloss = get(xd->dtype, p[3], r * xd->dloss_stride);
+            double dx = 0, dloss = get(statistic(xd->dtype), p[3], r * xd->dloss_stride);
             for (int64_t c = 0; c < xd->vocab; c++) {
                 double g = row_gradient(xd, z[c], lse, dloss, c, target);
                 dx += g * get(xd->dtype, p[1], c * wc + h * wh);
-                add(xd->dtype, p[6], c * wc + h * wh, g * get(xd->dtype, p[0], r * d->hidden + h));
+                add(d->dw, p[6], c * wc + h * wh, g * get(xd->dtype, p[0], r * d->hidden + h));
             }
             put(xd->dtype, p[5], r * d->hidden + h, dx);
         }

@@ -5,7 +5,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/interp.h"
 #include "tests/plan/run_calls.h"
+
+/* A half by its bits: `fraction` bits behind the point. */
+static double half_at(uint16_t bits, DType t)
+{
+    int fraction = t == DT_bf16 ? 7 : 10, bias = t == DT_bf16 ? 127 : 15;
+    int exponent = (bits & 0x7fff) >> fraction, top = 2 * bias + 1;
+    double f = bits & ((1 << fraction) - 1), one = 1 << fraction, x;
+    if (exponent == top)
+        x = f != 0 ? NAN : INFINITY;
+    else if (exponent == 0)
+        x = ldexp(f / one, 1 - bias);
+    else
+        x = ldexp(1 + f / one, exponent - bias);
+    return bits >> 15 ? -x : x;
+}
+
+static uint16_t half_bits(double value, DType t)
+{
+    int fraction = t == DT_bf16 ? 7 : 10, bias = t == DT_bf16 ? 127 : 15, exponent;
+    double x = interp_rounded(value, t);
+    int bits, top = (2 * bias + 1) << fraction;
+    if (!isfinite(x)) {
+        bits = isnan(x) ? top + 1 : top;
+    } else {
+        double f = frexp(fabs(x), &exponent) * 2;
+        exponent += bias - 1;
+        bits = x == 0          ? 0
+               : exponent <= 0 ? (int)ldexp(fabs(x), bias - 1 + fraction)
+                               : (exponent << fraction) + (int)ldexp(f - 1, fraction);
+    }
+    return (uint16_t)(bits | (signbit(x) ? 0x8000 : 0));
+}
 
 double number_at(const void *p, DType t, int64_t i)
 {
@@ -18,6 +51,9 @@ double number_at(const void *p, DType t, int64_t i)
         return (double)((const int64_t *)p)[i];
     case DT_bool:
         return ((const uint8_t *)p)[i];
+    case DT_bf16:
+    case DT_f16:
+        return half_at(((const uint16_t *)p)[i], t);
     default:
         return ((const float *)p)[i];
     }
@@ -37,6 +73,10 @@ void number_put(void *p, DType t, int64_t i, double x)
         break;
     case DT_bool:
         ((uint8_t *)p)[i] = x != 0;
+        break;
+    case DT_bf16:
+    case DT_f16:
+        ((uint16_t *)p)[i] = half_bits(x, t);
         break;
     default:
         ((float *)p)[i] = (float)x;

@@ -5,7 +5,7 @@ model m(tokens[batch, seq] : token(vocab)) {
     x = table[tokens]
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
-train { optimizer sgd()  lr 0.1  precision bf16 (master = f32, reduce = f32) }
-# CHECK: 0311-precision.mg:8:44: error[MG0311]: precision bf16 is not built for this target
-# CHECK: help: precision f32
+train { optimizer sgd()  lr 0.1  precision bf16 (master = bf16, reduce = f32) }
+# CHECK: 0311-precision.mg:8:59: error[MG0311]: master = bf16 beside precision bf16
+# CHECK: help: master = f32
 # CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,52 @@
+/* scale.c - the scale of the loss of a program in f16, by DeepSpeed's rule.
+ *
+ * The step multiplies the loss by the scale before it is differentiated, and divides the gradients
+ * by it before they are used. A step whose gradients are not finite changes nothing: the guard ends
+ * it, its batch is not read again, and neither the schedule of the learning rate nor the
+ * optimizer's count of steps sees it. The first `hysteresis` - 1 overflows are forgiven; each one
+ * after them halves the scale. Whenever the steps since the last overflow are one more than a
+ * multiple of `window`, the scale doubles and the hysteresis is filled up again. An overflow at the
+ * least scale is no matter of scaling: the run ends there, as any that is not finite. */
+#include "runtime/run.h"
+
+#include <inttypes.h>
+
+void rt_scale_start(mg_run *r)
+{
+    const mg_scale *rule = &r->program->scale;
+    r->state.scale = (rt_scale){.value = rule->initial, .hysteresis = rule->hysteresis, .last = -1};
+}
+
+bool rt_scale_forgives(mg_run *r)
+{
+    const mg_scale *rule = &r->program->scale;
+    rt_scale *s = &r->state.scale;
+    if (rule->initial == 0 || (s->hysteresis == 1 && s->value <= rule->least))
+        return false;
+    if (s->hysteresis > 1)
+        s->hysteresis--;
+    else
+        s->value = s->value / 2 > rule->least ? s->value / 2 : rule->least;
+    s->last = s->steps++;
+    s->overflows++;
+    r->overflow = true;
+    return true;
+}
+
+void rt_scale_good(mg_run *r)
+{
+    const mg_scale *rule = &r->program->scale;
+    rt_scale *s = &r->state.scale;
+    if (rule->initial == 0)
+        return;
+    const int64_t since = s->steps++ - s->last - 1;
+    if (since > 0 && since % rule->window == 0) {
+        s->hysteresis = rule->hysteresis;
+        s->value *= 2;
+    }
+}
+
+int64_t rt_updates(const mg_run *r)
+{
+    return r->state.step - r->state.scale.overflows;
+}
