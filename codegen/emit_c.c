@@ -20,6 +20,7 @@ typedef struct Writer {
     bool guarded;          /* past the guard */
     const char **function; /* per action: the function that starts with it, or NULL */
     size_t *length;        /* how many actions that is */
+    int *point;            /* per action: 1 + its point that others wait for, or 0 */
 } Writer;
 
 static const char *str(const Emitter *e, Name n)
@@ -180,10 +181,50 @@ static void call_memory(const Writer *w, const Action *a)
     fprintf(w->e->out, ", %lld);\n", (long long)a->bytes);
 }
 
+/* ---- streams: nothing of it where all is in one ------------------------------------------------
+ */
+
+/* The points of a program: those that something waits for, numbered in order. */
+static void find_points(Writer *w)
+{
+    const Program *p = w->p;
+    int n = 0;
+    w->point = NEW_ARRAY(w->e->a, int, p->actions.n + 1);
+    for (size_t i = 0; i < p->actions.n; i++)
+        for (int s = 0; s < MAX_STREAMS; s++)
+            if (p->actions.data[i].wait[s])
+                w->point[p->actions.data[i].wait[s] - 1] = 1;
+    for (size_t i = 0; i < p->actions.n; i++)
+        if (w->point[i])
+            w->point[i] = ++n;
+}
+
+static void emit_waits(const Writer *w, const Action *a, int depth)
+{
+    if (a->stream)
+        fprintf(w->e->out, "%*smg_stream(r, %d);\n", depth * 4, "", a->stream);
+    for (int s = 0; s < MAX_STREAMS; s++)
+        if (a->wait[s])
+            fprintf(w->e->out, "%*smg_wait(r, %d);\n", depth * 4, "", w->point[a->wait[s] - 1] - 1);
+}
+
+static void emit_record(const Writer *w, const Action *a, int depth)
+{
+    int point = w->point[a - w->p->actions.data];
+    if (point)
+        fprintf(w->e->out, "%*smg_record(r, %d);\n", depth * 4, "", point - 1);
+    if (a->stream)
+        fprintf(w->e->out, "%*smg_stream(r, 0);\n", depth * 4, "");
+}
+
+/* ---- one action --------------------------------------------------------------------------------
+ */
+
 static void emit_call(Writer *w, const Action *a, int depth)
 {
     FILE *out = w->e->out;
     quote(w, a, depth);
+    emit_waits(w, a, depth);
     fprintf(out, "%*s", depth * 4, "");
     switch (a->kind) {
     case ACT_kernel:
@@ -235,6 +276,7 @@ static void emit_call(Writer *w, const Action *a, int depth)
     case ACT_count:
         break; /* emit_body writes the loops */
     }
+    emit_record(w, a, depth);
 }
 
 /* ---- functions for blocks -------------------------------------------------------------------- */
@@ -346,9 +388,11 @@ static void emit_body(Writer *w)
     for (size_t i = 0; i < w->p->actions.n;) {
         const Action *a = &w->p->actions.data[i];
         if (a->kind == ACT_loop) {
+            emit_waits(w, a, depth);
             emit_loop(w, a->loop, depth++);
             i++;
         } else if (a->kind == ACT_end) {
+            emit_waits(w, a, depth);
             fprintf(out, "%*s}\n", --depth * 4, "");
             i++;
         } else if (w->function[i]) {
@@ -378,6 +422,7 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
         if (a->kind == ACT_loop)
             w.loop[a->loop] = cname(&e->names, "i_", str(e, p->loops.data[a->loop].dim.name));
     }
+    find_points(&w);
     find_groups(&w);
     fprintf(e->out,
             "/* %s: predicted %.3g ms, %.4g GFLOP. */\nvoid mg_%s(mg_run *r)\n{\n"

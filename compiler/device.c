@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count } FieldKind;
+typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count, FIELD_whole } FieldKind;
 
 /* What a description holds; all of it is required. */
 typedef struct Description {
@@ -17,7 +17,7 @@ typedef struct Description {
     double memory, threads; /* or "host": what this machine has */
     double flops_f32, flops_f64, flops_tf32, flops_half, product_share;
     double thread_bandwidth, bandwidth;
-    double launch;
+    double launch, streams;
 } Description;
 
 typedef struct Field {
@@ -42,6 +42,7 @@ static const Field fields[] = {
     FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
     FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
     FIELD("launch_seconds", real, launch, 0, 1),
+    FIELD("streams", whole, streams, 1, 2),
 };
 enum { NFIELDS = sizeof fields / sizeof *fields };
 
@@ -68,8 +69,10 @@ static const char *read_field(Arena *a, const Field *f, const json_t *v, Descrip
         *(double *)to = host_amount(f->kind);
         return NULL;
     }
-    if (!json_is_number(v) || (host && !json_is_integer(v)))
-        return host ? "is a whole number, or \"host\"" : "is a number";
+    if (!json_is_number(v) || ((host || f->kind == FIELD_whole) && !json_is_integer(v)))
+        return host                     ? "is a whole number, or \"host\""
+               : f->kind == FIELD_whole ? "is a whole number"
+                                        : "is a number";
     double x = json_number_value(v);
     if (!(x >= f->least && x <= f->most))
         return arena_printf(a, "lies between %g and %g", f->least, f->most);
@@ -98,6 +101,8 @@ static const char *read_all(Arena *a, json_t *root, Description *d)
             return arena_printf(a, "'%s' is missing", fields[i].key);
     if (strcmp(d->target, "host") && strcmp(d->target, "cuda"))
         return arena_printf(a, "there is no target '%s', only \"host\" and \"cuda\"", d->target);
+    if (d->streams > 1 && strcmp(d->target, "cuda"))
+        return "a host has one stream: 'streams' is 1";
     return NULL;
 }
 
@@ -114,6 +119,7 @@ static Device device_from(const Description *d)
                     .product_share = d->product_share,
                     .bandwidth = fmin(stream, d->bandwidth),
                     .launch = d->launch,
+                    .streams = (int)d->streams,
                     .threads = (int)d->threads};
 }
 

@@ -16,6 +16,7 @@ typedef struct Device {
     double product_share;                     /* share of the peak that products reach */
     double bandwidth;                         /* bytes/s of streaming kernels */
     double launch;                            /* seconds an action costs at least */
+    int streams;                              /* in which actions may run side by side */
     int threads; /* host: threads the numbers above are for, and scratch is counted for */
 } Device;
 

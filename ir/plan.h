@@ -10,7 +10,10 @@
  *       where one action's output takes over an input in place (Kernel.alias)
  *   P3  each read sees the bytes the program's meaning says (the value's last write)
  *   P4  nothing writes a parameter or state before the guard
- *   P5  loop begin and end are balanced; an action's loops are those around it                  */
+ *   P5  loop begin and end are balanced; an action's loops are those around it
+ *   P6  of two actions that touch the same bytes, one of them writing, the later one comes after
+ * the other in its stream, or waits for it; loops' begin and end, the guard and the end of a
+ *       program come after everything before them, and everything after them comes after them   */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
@@ -137,7 +140,9 @@ typedef struct Action {
     int noperands;
     Operand *operand;
     uint8_t stream;
-    uint32_t wait[MAX_STREAMS]; /* per other stream: 1 + index of the action to wait for, 0: none */
+    /* Per other stream: 1 + index of the action to wait for, 0: none. It stands between the same
+     * loops' ends and guards. */
+    uint32_t wait[MAX_STREAMS];
     double seconds, flops, bytes_moved; /* predicted, one execution */
     Name name;                          /* "layers.attend.q" */
     Span span;
@@ -177,6 +182,8 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a);
 /* passes/place.c: sets every offset, arena_bytes, peaks. False: does not fit, told with the live
  * tensors at the peak (exit 3). */
 bool plan_place(Plan *p);
+/* passes/streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
+void plan_streams(Plan *p);
 /* passes/check.c: written apart from the two above. Number of broken invariants, each told. */
 int plan_check(const Plan *p, FILE *out);
 /* passes/show.c */

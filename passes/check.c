@@ -1,6 +1,6 @@
 /* check.c - executes a plan symbolically and says what is not as the IR means it; see check.h.
  *
- * Proved of each program: P1 to P5 of ir/plan.h, that every result is where the program says, and
+ * Proved of each program: P1 to P6 of ir/plan.h, that every result is where the program says, and
  * that the claimed peaks are the real ones (check_bytes.c). */
 #include "passes/check.h"
 #include "passes/check_run.h"
@@ -189,8 +189,6 @@ static bool check_operands(Check *c)
     for (size_t i = 0; i < c->prog->actions.n; i++) {
         const Action *a = &c->prog->actions.data[i];
         c->at = (int)i;
-        if (a->stream)
-            broken(c, 3, "stream %d: only one stream can be proved", a->stream);
         if (a->noperands < 0 || a->noperands > MAX_OPERANDS)
             broken(c, 1, "%d operands", a->noperands);
         for (int k = 0; k < a->noperands && a->noperands <= MAX_OPERANDS; k++)
@@ -238,6 +236,7 @@ static void check_program(Check *c)
     c->at = -1;
     if (!check_loops(c) || !check_operands(c))
         return;
+    check_streams(c);
     choose_shortened(c);
     c->meaning = (Meaning){.m = c->m, .shortened = is_shortened, .ctx = c};
     c->memory = memory_new(c->tmp);

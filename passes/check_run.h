@@ -36,6 +36,8 @@ void check_results(Check *c);
 
 /* check_bytes.c: buffers in the arena, lifetimes, peaks */
 void check_bytes(Check *c);
+/* check_streams.c: P6. The operands are inside their buffers. */
+void check_streams(Check *c);
 void check_peak(Check *c);
 
 #endif

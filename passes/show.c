@@ -203,6 +203,9 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
                 kinds[a->kind], name_str(names, a->name), a->seconds * 1e6, line);
         for (int k = 0; k < a->noperands; k++)
             print_place(p, prog, &a->operand[k], out);
+        for (int s = 0; s < MAX_STREAMS; s++)
+            if (a->wait[s])
+                fprintf(out, " | after %u", prog->actions.data[a->wait[s] - 1].id);
         fputc('\n', out);
     }
 }

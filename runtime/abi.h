@@ -205,6 +205,15 @@ void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain
 /* The kernel of that number in mg_main.cuda_kernels, in the stream of the run. */
 void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
 
+/* Streams of a GPU: what follows goes into stream s (0 where a program begins and ends); the stream
+ * is remembered up to here as a point; what follows in it waits until a point is reached, which was
+ * recorded before in this round. */
+#define MG_STREAMS_MAX 8
+#define MG_POINTS_MAX  256
+void mg_stream(mg_run *r, int s);
+void mg_record(mg_run *r, int point);
+void mg_wait(mg_run *r, int point);
+
 void mg_zero(mg_run *r, int action, void *p, int64_t bytes);
 void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
 

@@ -1,7 +1,7 @@
 /* cuda.h - private to runtime/cuda: one GPU as the device of a run.
  *
- * All that a program does on the device goes through one stream, in the order of the plan; the host
- * waits where it reads a result. Nothing is managed memory. */
+ * What a program does on the device goes into the streams that the plan says; the host waits where
+ * it reads a result. Nothing is managed memory. */
 #ifndef MG_RUNTIME_CUDA_H
 #define MG_RUNTIME_CUDA_H
 
@@ -13,8 +13,13 @@
 typedef struct rt_products rt_products; /* products.c */
 typedef struct rt_graphs rt_graphs;     /* graph.c */
 
+enum { RT_STREAMS = MG_STREAMS_MAX, RT_POINTS = MG_POINTS_MAX };
+
 typedef struct rt_cuda {
-    cudaStream_t stream;
+    cudaStream_t stream; /* of the next launch: streams[at] */
+    int at;
+    cudaStream_t streams[RT_STREAMS]; /* NULL: not met yet */
+    cudaEvent_t point[RT_POINTS];
     cudaLibrary_t library;
     const void **kernel; /* generated ones, by number */
     const void **fixed;  /* of kernels/cuda/library.h, by number */
@@ -50,6 +55,11 @@ typedef enum rt_fixed {
     FIXED_count = FIXED_flash_dkv + 4
 } rt_fixed;
 void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
+
+/* stream.c */
+void rt_streams_open(rt_cuda *c);
+void rt_streams_wait(rt_cuda *c);
+void rt_streams_close(rt_cuda *c);
 
 /* calls.c: the guard itself. */
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm);

@@ -86,7 +86,7 @@ void rt_device_open(mg_run *r)
     rt_cuda_must(cudaSetDevice(0), "choosing the first GPU");
     rt_cuda_must(cudaGetDeviceProperties(&p, 0), "asking what it is");
     snprintf(c->name, sizeof c->name, "%s", p.name);
-    rt_cuda_must(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "making a stream");
+    rt_streams_open(c);
     load_kernels(r);
     c->products = rt_products_new(r->program->tf32);
     c->graphs = rt_graphs_new();
@@ -94,7 +94,7 @@ void rt_device_open(mg_run *r)
 
 void rt_device_wait(mg_run *r)
 {
-    rt_cuda_must(cudaStreamSynchronize(r->cuda->stream), "waiting");
+    rt_streams_wait(r->cuda);
 }
 
 void rt_device_close(mg_run *r)
@@ -108,7 +108,7 @@ void rt_device_close(mg_run *r)
         cudaFree(r->arena);
     if (c->staging)
         cudaFreeHost(c->staging);
-    cudaStreamDestroy(c->stream);
+    rt_streams_close(c);
     cudaLibraryUnload(c->library);
     free(c->kernel);
     free(c->fixed);

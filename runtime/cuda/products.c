@@ -19,8 +19,8 @@ typedef struct product {
 
 struct rt_products {
     cublasLtHandle_t lt;
-    void *workspace;
-    cublasComputeType_t f32; /* how products of floats are computed */
+    void *workspace[RT_STREAMS]; /* made when a stream has its first product */
+    cublasComputeType_t f32;     /* how products of floats are computed */
     product *item;
     int n;
 };
@@ -49,7 +49,6 @@ rt_products *rt_products_new(bool tf32)
     rt_products *p = rt_alloc(1, sizeof *p);
     p->f32 = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     must(cublasLtCreate(&p->lt), "opening");
-    rt_cuda_must(cudaMalloc(&p->workspace, WORKSPACE), "work space of products");
     return p;
 }
 
@@ -61,7 +60,8 @@ void rt_products_free(rt_products *p)
         cublasLtMatrixLayoutDestroy(p->item[i].b);
         cublasLtMatrixLayoutDestroy(p->item[i].c);
     }
-    cudaFree(p->workspace);
+    for (int s = 0; s < RT_STREAMS; s++)
+        cudaFree(p->workspace[s]);
     cublasLtDestroy(p->lt);
     free(p->item);
     free(p);
@@ -152,10 +152,13 @@ void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, 
     if (d->m < 1 || d->n < 1 || d->batch < 1)
         return;
     const product *x = find(p, d);
+    void **work = &p->workspace[r->cuda->at];
+    if (!*work)
+        rt_cuda_must(cudaMalloc(work, WORKSPACE), "work space of products");
     float alpha = (float)d->alpha, beta = (float)d->beta;
     bool f64 = d->dtype == MG_F64;
     must(cublasLtMatmul(p->lt, x->op, f64 ? (const void *)&d->alpha : &alpha, b, x->a, a, x->b,
-                        f64 ? (const void *)&d->beta : &beta, c, x->c, c, x->c, &x->algo,
-                        p->workspace, WORKSPACE, r->cuda->stream),
+                        f64 ? (const void *)&d->beta : &beta, c, x->c, c, x->c, &x->algo, *work,
+                        WORKSPACE, r->cuda->stream),
          r->program->actions[r->action].name);
 }

@@ -1,9 +1,8 @@
-/* api.cc - the CUDA runtime of the shim; see include/cuda_runtime_api.h.
+/* api.cc - the CUDA runtime of the shim but for its streams; see include/cuda_runtime_api.h.
  *
  * $SHIM_SEED decides the order of blocks and warps; $SHIM_NO_GPU makes a machine without one. */
 #include "tests/cuda_shim/stream.h"
 
-#include <deque>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,28 +13,12 @@ extern "C" {
 #include "tests/cuda_shim/shim.h"
 }
 
-struct CUgraph_st {
-    std::vector<std::function<void()>> work;
-};
-struct CUstream_st {
-    std::deque<std::function<void()>> work;
-    CUgraph_st *captured; /* what is not done but taken down */
-};
-
 static uint64_t launches;
 
-static uint64_t seed()
+uint64_t shim_seed()
 {
     const char *s = getenv("SHIM_SEED");
     return s ? strtoull(s, NULL, 10) : 1;
-}
-
-void shim_later(cudaStream_t s, std::function<void()> work)
-{
-    if (s->captured)
-        s->captured->work.push_back(work);
-    else
-        s->work.push_back(work);
 }
 
 const char *cudaGetErrorString(cudaError_t e)
@@ -128,69 +111,6 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
-{
-    *s = new CUstream_st();
-    return cudaSuccess;
-}
-
-/* As in CUDA nobody may wait for a stream that is being captured. */
-cudaError_t cudaStreamSynchronize(cudaStream_t s)
-{
-    if (s->captured)
-        return cudaErrorInvalidValue;
-    while (!s->work.empty()) {
-        s->work.front()();
-        s->work.pop_front();
-    }
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t s)
-{
-    delete s;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
-{
-    if (s->captured)
-        return cudaErrorInvalidValue;
-    s->captured = new CUgraph_st;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
-{
-    *g = s->captured;
-    s->captured = NULL;
-    return *g ? cudaSuccess : cudaErrorInvalidValue;
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
-{
-    *e = new CUgraph_st(*g);
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s)
-{
-    for (const std::function<void()> &work : e->work)
-        shim_later(s, work);
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t g)
-{
-    delete g;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
-{
-    return cudaGraphDestroy(e);
-}
-
 /* ---- kernels ------------------------------------------------------------------------------ */
 
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *l, const void *, enum cudaJitOption *, void **,
@@ -227,7 +147,7 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
             at.push_back(&x[0]);
         const char *wrong = shim_launch(k, ShimDim{grid.x, grid.y, grid.z},
                                         ShimDim{block.x, block.y, block.z}, at.data(),
-                                        seed() * 1000003 + number);
+                                        shim_seed() * 1000003 + number);
         if (wrong) {
             fprintf(stderr, "shim: %s: %s\n", shim_name(k), wrong);
             exit(99);

@@ -2,6 +2,7 @@
 the other goes on from. The sample of seeds turns with the commit; MGC_FULL=1 takes 20 of them."""
 
 import os
+import re
 import shutil
 import struct
 
@@ -31,6 +32,9 @@ class Cuda(mgctest.Case):
         self.compiles(path, *options, "--emit=c", "-o", "program.c")
         self.compiles(path, *options, "--emit=cuda", "-o", "kernels.cu")
         self.write("image.c", "const unsigned char mg_cuda_image[1];")
+        self.link()
+
+    def link(self):
         root = mgctest.SOURCE
         for argv in (("c++", "-std=c++17", "-O1", "-DMG_SHIM", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-include",
                       SHIM + "/cuda_shim.h", "-I" + root, f"-I{root}/kernels/cuda", f"-I{root}/runtime", "-x", "c++", "-c",
@@ -116,6 +120,31 @@ class Cuda(mgctest.Case):
         for path, head, precision, bound in cases if FULL else cases[TURN % 4:][:1]:
             with self.subTest(path=path, precision=precision, head=head):
                 self.halves(path, precision, bound, "-D", f"head={head}", steps=20 if FULL else 4)
+
+    def test_dropped_wait(self):
+        """Streams wait for each other: without any one of the waits some order gives other numbers, or a graph whose
+        streams do not come together. A few a run, all in the full run."""
+        self.gpu(LLAMA)
+        self.text(6000)
+        good = self.losses("./gpu", "--steps", 4)
+        text = self.read("program.c").decode()
+        step = min(text.index(mark) for mark in ("static void eval_", "void mg_eval(") if mark in text)
+        waits = [m.start() for m in re.finditer(r"\n *mg_wait\(r, \d+\);", text[:step])]
+        self.assertGreater(len(waits), 5)
+        some = range(len(waits)) if FULL else {TURN % len(waits), (7 * TURN + 3) % len(waits)}
+        for k in sorted(some):
+            end = text.index("\n", waits[k] + 1)
+            with self.subTest(text[waits[k]:end].strip(), place=k):
+                self.write("program.c", text[:waits[k]] + text[end:])
+                self.link()
+                seen = False
+                for seed in range(12):
+                    out = f"planted{k}-{seed}"
+                    r = self.run_program("./gpu", "--data", "text1.txt", "--steps", 4, "--out", out, env={"SHIM_SEED": str(seed)})
+                    seen |= r.returncode != 0 or [(l["loss"], l["grad_norm"]) for l in self.metrics(out) if "loss" in l] != good
+                    if seen:
+                        break
+                self.assertTrue(seen)
 
     def test_overflow(self):
         """Gradients that overflow are left out and the scale halved, as in a run that begins with the scale that

@@ -37,7 +37,7 @@ static void go_on(Module *m, Arena *a)
     if (s != PASS_ok)
         return;
     Plan *p = plan_schedule(job.m, &device, a);
-    if (p && plan_place(p) && plan_check(p, stderr))
+    if (p && plan_place(p) && (plan_streams(p), true) && plan_check(p, stderr))
         abort();
 }
 

@@ -370,18 +370,74 @@ static bool change_descriptor(Mutation *m)
     }
 }
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static bool meets_all(const Action *a)
+{
+    return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard;
+}
+
+static bool drop_wait(Mutation *m)
+{
+    int n = 0;
+    uint32_t *wait = NULL;
+    for (size_t i = 0; i < m->prog->actions.n; i++) {
+        Action *a = &m->prog->actions.data[i];
+        for (int s = 0; s < MAX_STREAMS; s++)
+            if (a->wait[s] && !meets_all(a) && any(m, ++n) == 0) {
+                SAY("'%s' does not wait for %u", name(m, a->name), a->wait[s] - 1);
+                wait = &a->wait[s];
+            }
+    }
+    if (wait)
+        *wait = 0;
+    return wait;
+}
+
+static bool earlier_wait(Mutation *m)
+{
+    Action *a = any_action(m);
+    for (int s = 0; a && s < MAX_STREAMS; s++)
+        if (a->wait[s] > 1) {
+            uint32_t w = a->wait[s] - 1;
+            while (w > 0 && m->prog->actions.data[w - 1].stream != s)
+                w--;
+            SAY("'%s' waits for %d, not for %u", name(m, a->name), (int)w - 1, a->wait[s] - 1);
+            a->wait[s] = w;
+            return true;
+        }
+    return false;
+}
+
+static bool other_stream(Mutation *m)
+{
+    Action *a = any_action(m);
+    if (!a || a == m->prog->actions.data || meets_all(a - 1))
+        return false;
+    SAY("'%s' runs in stream %d", name(m, a->name), 1 - a->stream);
+    a->stream = 1 - a->stream;
+    a->wait[a->stream] = 0;
+    if (a->stream && !a[-1].stream)
+        a->wait[0] = (uint32_t)(a - m->prog->actions.data);
+    return true;
+}
+
 bool plan_mutate(Plan *p, uint64_t *seed, char *what, size_t size)
 {
     static bool (*const mistakes[])(Mutation *) = {
         swap_offsets,      move_buffer,       shift_place,  change_loop_stride, other_buffer,
         drop_action,       swap_actions,      other_kernel, other_stride,       other_value,
         swap_operands,     shorter_life,      turn_loop,    shorter_loop,       change_descriptor,
-        change_descriptor, change_descriptor, drop_action};
+        change_descriptor, change_descriptor, drop_action,  drop_wait,          drop_wait,
+        earlier_wait,      other_stream};
     Mutation m = {.p = p, .seed = seed, .what = what, .size = size};
     do {
         m.program = draw_int(seed, 3);
         m.prog = m.program == 0 ? p->train : m.program == 1 ? p->eval : p->sample;
     } while (!m.prog);
     *what = 0;
-    return mistakes[draw_int(seed, sizeof mistakes / sizeof *mistakes)](&m);
+    bool made = false;
+    for (int tries = 0; tries < 4 && !made; tries++) /* not every program has a place for each */
+        made = mistakes[draw_int(seed, sizeof mistakes / sizeof *mistakes)](&m);
+    return made;
 }

@@ -40,6 +40,7 @@ const Device test_device = {.name = "test",
                             .product_share = 0.8,
                             .bandwidth = 1e10,
                             .launch = 1e-6,
+                            .streams = 2,
                             .threads = 2};
 
 static void run_logical(Model *t, DType compute)
@@ -101,6 +102,7 @@ Plan *plan_for(Model *t, const Device *d)
     Plan *p = plan_schedule(t->m, d, t->a);
     if (!p || !plan_place(p))
         fail_msg("no plan: %s", model_messages(t));
+    plan_streams(p);
     return p;
 }
 
@@ -174,7 +176,7 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
         for (int64_t e = 0; e < type_elements(type); e++)
             number_put(to, type->dtype, e, like->args[i].data[e]);
     }
-    if (!run_plan(p, prog, arena, kernel, ctx))
+    if (!run_plan(p, prog, arena, kernel, ctx, like->order))
         return false;
     for (size_t i = 0; i < fn->results.n; i++) {
         const Type *type = type_of(t->m, fn->body->results.data[i]);

@@ -35,6 +35,7 @@ Plan *plan_for(Model *t, const Device *d);
 typedef struct Run {
     const Fn *fn;
     Tensor64 *args, *results;
+    uint64_t *order; /* of actions in different streams: as run_plan has it */
 } Run;
 
 /* The interpreter's run of a function of t; `args` NULL: drawn from the seed. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/interp.h"
+#include "tests/passes/model.h"
 #include "tests/plan/run_calls.h"
 
 /* A half by its bits: `fraction` bits behind the point. */
@@ -90,6 +91,7 @@ typedef struct Runner {
     int64_t *round; /* per loop: its index now */
     KernelRun *kernel;
     void *ctx;
+    uint64_t *order;
 } Runner;
 
 static void *address(const Runner *r, const Place *at)
@@ -231,10 +233,49 @@ static bool run_action(const Runner *r, const Action *act)
     }
 }
 
+static bool meets_all(const Action *a)
+{
+    return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard;
+}
+
+/* Is all done of a stretch's actions that action i comes after? */
+static bool may_run(const Runner *r, int from, int i, const bool *done)
+{
+    const Action *act = r->prog->actions.data;
+    bool may = !done[i - from];
+    for (int k = from; k < i; k++)
+        may &= done[k - from] ||
+               (act[k].stream != act[i].stream && act[i].wait[act[k].stream] != (uint32_t)k + 1);
+    return may;
+}
+
+/* Actions [from, to) of several streams, in a random order that these allow. */
+static void run_disordered(Runner *r, int from, int to)
+{
+    bool *done = calloc((size_t)(to - from) + 1, sizeof *done);
+    for (int left = to - from; left > 0; left--) {
+        int pick = -1, ready = 0;
+        for (int i = from; i < to; i++)
+            if (may_run(r, from, i, done) && draw_int(r->order, ++ready) == 0)
+                pick = i;
+        run_action(r, &r->prog->actions.data[pick]);
+        done[pick - from] = true;
+    }
+    free(done);
+}
+
 static bool run_range(Runner *r, int from, int to)
 {
     for (int i = from; i < to; i++) {
         const Action *act = &r->prog->actions.data[i];
+        if (r->order && !meets_all(act)) {
+            int end = i + 1;
+            while (end < to && !meets_all(&r->prog->actions.data[end]))
+                end++;
+            run_disordered(r, i, end);
+            i = end - 1;
+            continue;
+        }
         if (act->kind != ACT_loop) {
             if (!run_action(r, act))
                 return false;
@@ -258,9 +299,9 @@ static void in_interpreter(void *ctx, const Plan *p, const Action *act, void *co
 }
 
 bool run_plan(const Plan *p, const Program *prog, unsigned char *arena, KernelRun *kernel,
-              void *ctx)
+              void *ctx, uint64_t *order)
 {
-    Runner r = {.p = p, .prog = prog, .arena = arena, .kernel = kernel, .ctx = ctx};
+    Runner r = {.p = p, .prog = prog, .arena = arena, .kernel = kernel, .ctx = ctx, .order = order};
     if (!kernel)
         r.kernel = in_interpreter;
     r.round = calloc(prog->loops.n + 1, sizeof *r.round);

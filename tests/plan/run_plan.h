@@ -22,9 +22,10 @@ void interpret_kernel(const Plan *p, const Action *act, void *const *at);
 /* What runs the kernels; `ctx` is handed through. */
 typedef void KernelRun(void *ctx, const Plan *p, const Action *act, void *const *at);
 
-/* Runs all actions of a program, its kernels by `kernel` (NULL: interpret_kernel). False: the guard
- * ended it. */
+/* Runs all actions of a program, its kernels by `kernel` (NULL: interpret_kernel). order: NULL for
+ * that of the program, else where a random one that the streams allow is drawn from. False: the
+ * guard ended it. */
 bool run_plan(const Plan *p, const Program *prog, unsigned char *arena, KernelRun *kernel,
-              void *ctx);
+              void *ctx, uint64_t *order);
 
 #endif

@@ -43,6 +43,13 @@ static void compare(Model *t, const char *what, int number, double tolerance)
         if (d > tolerance)
             fail_msg("%s %d, @%s: planned, result %zu is off by %.1e", what, number, functions[f],
                      which, d);
+        uint64_t order = (uint64_t)number + 1;
+        Tensor64 *beside = NEW_ARRAY(t->a, Tensor64, after[f].fn->results.n);
+        after[f].order = &order;
+        assert_true(run_planned(t, p, &after[f], arena, beside, NULL, NULL));
+        if (worst_difference(after[f].fn, planned, beside, &which) > 0)
+            fail_msg("%s %d, @%s: result %zu is another where streams run in another order", what,
+                     number, functions[f], which);
     }
     free(arena);
 }

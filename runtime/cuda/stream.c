@@ -1,0 +1,56 @@
+/* stream.c - several streams: where the next launch goes, and who waits for whom.
+ *
+ * Streams and points are made when they are met for the first time; a program's first run is not
+ * captured, so that a graph finds them all. Outside of a program everything is in stream 0, which
+ * has waited for the others then. */
+#include "runtime/cuda/cuda.h"
+
+static cudaStream_t stream(rt_cuda *c, int s)
+{
+    if (!c->streams[s])
+        rt_cuda_must(cudaStreamCreateWithFlags(&c->streams[s], cudaStreamNonBlocking),
+                     "making a stream");
+    return c->streams[s];
+}
+
+void rt_streams_open(rt_cuda *c)
+{
+    c->stream = stream(c, 0);
+}
+
+void rt_streams_wait(rt_cuda *c)
+{
+    for (int s = 0; s < RT_STREAMS; s++)
+        if (c->streams[s])
+            rt_cuda_must(cudaStreamSynchronize(c->streams[s]), "waiting");
+}
+
+void rt_streams_close(rt_cuda *c)
+{
+    for (int e = 0; e < RT_POINTS; e++)
+        if (c->point[e])
+            cudaEventDestroy(c->point[e]);
+    for (int s = 0; s < RT_STREAMS; s++)
+        if (c->streams[s])
+            cudaStreamDestroy(c->streams[s]);
+}
+
+void mg_stream(mg_run *r, int s)
+{
+    r->cuda->at = s;
+    r->cuda->stream = stream(r->cuda, s);
+}
+
+void mg_record(mg_run *r, int point)
+{
+    cudaEvent_t *e = &r->cuda->point[point];
+    if (!*e)
+        rt_cuda_must(cudaEventCreateWithFlags(e, cudaEventDisableTiming), "making an event");
+    rt_cuda_must(cudaEventRecord(*e, r->cuda->stream), "recording an event");
+}
+
+void mg_wait(mg_run *r, int point)
+{
+    rt_cuda_must(cudaStreamWaitEvent(r->cuda->stream, r->cuda->point[point], 0),
+                 "waiting for an event");
+}
