@@ -139,12 +139,12 @@ static void call_library(const Writer *w, const Action *a, const char *function,
     fputs(");\n", w->e->out);
 }
 
-/* On a processor it has no work space. */
-static void call_attention_grad(const Writer *w, const Action *a)
+/* Of `most` operands the last may be missing. */
+static void call_with_last(const Writer *w, const Action *a, const char *function, int most)
 {
-    call_described(w, a, "mg_attention_grad");
+    call_described(w, a, function);
     places(w, a, 0, a->noperands);
-    fputs(a->noperands < 10 ? ", NULL);\n" : ");\n", w->e->out);
+    fputs(a->noperands < most ? ", NULL);\n" : ");\n", w->e->out);
 }
 
 static void call_head_loss(const Writer *w, const Action *a)
@@ -231,13 +231,13 @@ static void emit_call(Writer *w, const Action *a, int depth)
         call_kernel(w, a, depth);
         break;
     case ACT_gemm:
-        call_library(w, a, "mg_gemm", -1);
+        call_with_last(w, a, "mg_gemm", 4);
         break;
     case ACT_attention:
         call_library(w, a, "mg_attention", -1);
         break;
     case ACT_attention_grad:
-        call_attention_grad(w, a);
+        call_with_last(w, a, "mg_attention_grad", 10);
         break;
     case ACT_xent:
         call_library(w, a, "mg_xent", 1);

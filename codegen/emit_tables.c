@@ -182,6 +182,8 @@ static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
     fprintf(e->out, ".dtype = %s, .out = %s", desc_dtype(d->dtype), desc_dtype(d->out));
     flag(e, "ta", d->ta);
     flag(e, "tb", d->tb);
+    if (d->epilogue != MG_PLAIN)
+        fprintf(e->out, ", .epilogue = %s", d->epilogue == MG_BIAS ? "MG_BIAS" : "MG_SUM");
     num(e, "variant", d->variant);
     num(e, "m", d->m);
     num(e, "n", d->n);

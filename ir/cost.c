@@ -76,6 +76,8 @@ Cost ir_cost(const Module *m, const Ins *i)
     }
     switch (i->op) {
     case OP_dot:
+    case OP_dot_bias:
+    case OP_dot_sum:
         c.flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over);
         break;
     case OP_sum:

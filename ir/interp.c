@@ -320,6 +320,26 @@ static void interp_dot(Interp *in, const Ins *i)
     free(ka);
 }
 
+/* A bias is added as what a product adds to is: broadcast along the dims that it lacks. */
+static void interp_dot_bias(Interp *in, const Ins *i)
+{
+    interp_dot(in, i);
+}
+
+static void interp_dot_sum(Interp *in, const Ins *i)
+{
+    interp_dot(in, i);
+    double *y = interp_out(in, i, 1);
+    const double *x = interp_in(in, i, 0);
+    Walk w = walk_start();
+    walk_dims(&w, in_type(in, i, 0));
+    walk_tensor(&w, type_of(in->m, i->out[1]));
+    walk_tensor(&w, in_type(in, i, 0));
+    do
+        y[w.at[0]] += x[w.at[1]];
+    while (walk_next(&w));
+}
+
 /* ---- control -------------------------------------------------------------------------------- */
 
 static void run_region(Interp *in, const Region *r);

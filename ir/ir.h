@@ -108,6 +108,10 @@ static inline bool op_is(Op op, unsigned flag)
 {
     return (op_info[op].flags & flag) != 0;
 }
+static inline bool op_is_product(Op op)
+{
+    return op == OP_dot || op == OP_dot_bias || op == OP_dot_sum;
+}
 /* The value of a pointwise op on doubles (comparisons give 0 or 1). */
 double op_evaluate(Op op, double a, double b, double c);
 
@@ -338,6 +342,9 @@ Value build_dot(Builder *b, Value x, Value y, const DimList *over);
 Value build_iota(Builder *b, DType t, Dim d);
 Value build_as(Builder *b, Value x, Type t); /* copy to the dims and order of t (broadcasting) */
 
+/* Which operand an instruction adds to, whose storage its result may take: its index, or -1. */
+int ins_added(const Ins *i);
+
 /* What the op's rule says of these operands: fills the result types and returns NULL, or a message
  * (in m->arena) saying what is wrong with them. */
 const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Value *in, int nout,
@@ -374,6 +381,10 @@ typedef struct Cost {
 Cost ir_cost(const Module *m, const Ins *i);
 
 /* ---- walking and changing ----------------------------------------------------------------- */
+
+/* Does i round a product of halves after its bias was added? The two are one: made, kept and
+ * differentiated as one. */
+bool ir_ends_product(const Module *m, const Ins *i);
 
 /* Uses of every value in a function (instruction operands, body results included), by value. */
 typedef struct Uses {

@@ -53,3 +53,17 @@ double op_evaluate(Op op, double a, double b, double c)
         return NAN; /* not pointwise: the callers ask op_is(op, POINTWISE) first */
     }
 }
+
+int ins_added(const Ins *i)
+{
+    switch (i->op) {
+    case OP_dot:
+    case OP_dot_sum:
+    case OP_scatter_add:
+        return i->nin == 3 ? 2 : -1;
+    case OP_head:
+        return i->nin == 5 ? 4 : -1;
+    default:
+        return -1;
+    }
+}

@@ -134,9 +134,9 @@ typedef struct Action {
         mg_random_desc random;
         int64_t bytes; /* copy, zero */
     };
-    /* In the order of the runtime's arguments (abi.h): gemm a b c; attention q k v o lse; ...
-     * attention_grad: q k v o lse do dq dk dv and, of halves, work;
-     * head: x w target dloss loss dx dw work; head_loss: x w target loss work. */
+    /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; attention q k
+     * v o lse; ... attention_grad: q k v o lse do dq dk dv and, of halves, work; head: x w target
+     * dloss loss dx dw work; head_loss: x w target loss work. */
     int noperands;
     Operand *operand;
     uint8_t stream;

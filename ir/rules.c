@@ -269,7 +269,7 @@ static const char *added(Rule *r, int nth)
     return NULL;
 }
 
-static const char *type_dot(Rule *r)
+static const char *product(Rule *r)
 {
     const DimList *over = &r->attrs->over;
     const char *wrong = all_have(r, r->in[0], over, "the left side");
@@ -284,9 +284,32 @@ static const char *type_dot(Rule *r)
               dtype_name(r->in[1]->dtype));
     r->out[0] = (Type){.dtype = r->in[0]->dtype};
     wrong = add_dims(r, &r->out[0], r->in[0], over);
-    if (!wrong)
-        wrong = add_dims(r, &r->out[0], r->in[1], over);
+    return wrong ? wrong : add_dims(r, &r->out[0], r->in[1], over);
+}
+
+static const char *type_dot(Rule *r)
+{
+    const char *wrong = product(r);
     return wrong ? wrong : added(r, 2);
+}
+
+static const char *type_dot_bias(Rule *r)
+{
+    const char *wrong = product(r);
+    const Type *bias = r->in[2];
+    for (int i = 0; i < bias->rank && !wrong; i++)
+        wrong = has_dim(r, &r->out[0], bias->dims[i], "the product");
+    if (!wrong && bias->dtype != r->in[0]->dtype)
+        WRONG(r, "the bias is %s and the left side %s", dtype_name(bias->dtype),
+              dtype_name(r->in[0]->dtype));
+    return wrong;
+}
+
+static const char *type_dot_sum(Rule *r)
+{
+    const char *wrong = type_dot(r);
+    r->out[1] = (Type){.dtype = dtype_wide(r->in[0]->dtype)};
+    return wrong ? wrong : add_dims(r, &r->out[1], r->in[0], &r->attrs->over);
 }
 
 static const char *type_gather(Rule *r)

@@ -91,6 +91,8 @@ static void vjp_none(Vjp *v)
 #define vjp_guard              vjp_none
 #define vjp_fused              vjp_none /* kernels are made after differentiation */
 #define vjp_head               vjp_none
+#define vjp_dot_bias           vjp_none
+#define vjp_dot_sum            vjp_none
 #define vjp_repeat             vjp_none /* the pass itself */
 #define vjp_attention_grad     vjp_none
 #define vjp_cross_entropy_grad vjp_none
@@ -99,7 +101,13 @@ static void vjp_cast(Vjp *v)
 {
     DType t = operand_type(v, 0).dtype, of = result_type(v, 0).dtype;
     /* What was rounded on the way there is not rounded on the way back, only what was widened. */
-    v->grad[0] = build_cast(v->b, v->ct[0], dtype_is_half(of) ? dtype_wide(t) : t);
+    if (ir_ends_product(v->b->m, v->ins))
+        v->grad[0] =
+            build_cast(v->b, v->ct[0], of); /* what the product's own derivatives multiply */
+    else
+        v->grad[0] = v->ct[0];
+    bool exact = dtype_is_half(of) || (v->exact && v->exact[0]);
+    v->grad[0] = build_cast(v->b, v->grad[0], exact ? dtype_wide(t) : t);
 }
 
 static void vjp_rename(Vjp *v)

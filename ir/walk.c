@@ -92,3 +92,17 @@ Ins *ir_clone(Builder *b, const Ins *i, ValueMap *map)
     }
     return copy;
 }
+
+bool ir_ends_product(const Module *m, const Ins *i)
+{
+    const Ins *add = i->op == OP_cast ? m->values.data[i->in[0]].def : NULL;
+    if (!add || add->op != OP_add || !dtype_is_half(type_of(m, i->out[0])->dtype))
+        return false;
+    for (int k = 0; k < 2; k++) {
+        const Ins *dot = m->values.data[add->in[k]].def;
+        if (dot && dot->op == OP_dot && dtype_is_half(type_of(m, dot->in[0])->dtype) &&
+            type_of(m, dot->out[0])->dtype == DT_f32)
+            return true;
+    }
+    return false;
+}

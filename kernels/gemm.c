@@ -135,6 +135,8 @@ static void check(const mg_gemm_desc *d)
     mgk_real(d->dtype, "mg_gemm");
     if (d->variant != 0)
         mgk_fatal("mg_gemm", "only variant 0 is built");
+    if (d->epilogue != MG_PLAIN)
+        mgk_fatal("mg_gemm", "bias and sums are built for GPUs alone");
     if (d->beta != 0 && d->beta != 1)
         mgk_fatal("mg_gemm", "beta has to be 0 or 1");
     const int64_t sizes[] = {d->m, d->n, d->k, d->lda, d->ldb, d->ldc};
@@ -166,8 +168,10 @@ void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, vo
         mg_parallel(r, units, 1, parts, &w);
 }
 
-void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c)
+void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
+             void *extra)
 {
+    (void)extra;
     mg_begin(r, action);
     mgk_gemm(r, d, a, b, c);
     mg_end(r, action);

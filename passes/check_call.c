@@ -81,11 +81,11 @@ static mg_dtype code_of(DType t)
 enum { BATCH, ROWS, COLUMNS, SUM };
 
 /* Tries each way of giving the dims of rows and columns to the batch index instead. */
-static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *const o[3])
+static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *const o[4], int n)
 {
     Index batch = {d->batch, {d->sa, d->sb, d->sc}};
     Index rows = {d->m, {d->ta ? 1 : d->lda, 0, d->ldc}};
-    Index columns = {d->n, {0, d->tb ? d->ldb : 1, 1}};
+    Index columns = {d->n, {0, d->tb ? d->ldb : 1, 1, 1}}; /* the last: bias, or sums */
     Index sum = {d->k, {d->ta ? d->lda : 1, d->tb ? 1 : d->ldb, 0}};
     int both = g[ROWS].n + g[COLUMNS].n;
     for (unsigned choice = 0; choice < 1u << both; choice++) {
@@ -95,8 +95,8 @@ static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *co
             Dim dim = of_rows ? g[ROWS].dim[i] : g[COLUMNS].dim[i - g[ROWS].n];
             take(&group[choice >> i & 1 ? BATCH : of_rows ? ROWS : COLUMNS], dim);
         }
-        if (index_is(&batch, &group[BATCH], o, 3) && index_is(&rows, &group[ROWS], o, 3) &&
-            index_is(&columns, &group[COLUMNS], o, 3) && index_is(&sum, &g[SUM], o, 3))
+        if (index_is(&batch, &group[BATCH], o, n) && index_is(&rows, &group[ROWS], o, n) &&
+            index_is(&columns, &group[COLUMNS], o, n) && index_is(&sum, &g[SUM], o, n))
             return true;
     }
     return false;
@@ -105,7 +105,8 @@ static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *co
 static const char *gemm_wrong(const Action *a, const Ins *i)
 {
     const mg_gemm_desc *d = &a->gemm;
-    const Operand *const o[3] = {&a->operand[0], &a->operand[1], &a->operand[2]};
+    const Operand *const o[4] = {&a->operand[0], &a->operand[1], &a->operand[2], &a->operand[3]};
+    const int n = i->op == OP_dot ? 3 : 4;
     Dims g[4] = {0};
     for (int t = 0; t < 3; t++)
         for (int k = 0; k < o[t]->type.rank; k++) {
@@ -121,9 +122,16 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
     if (d->dtype != code_of(o[0]->type.dtype) || d->out != code_of(o[2]->type.dtype) ||
         o[1]->type.dtype != o[0]->type.dtype)
         return "the type of its numbers";
-    if (d->alpha != 1 || d->beta != (i->nin == 3 ? 1 : 0))
+    if (d->alpha != 1 || d->beta != (ins_added(i) >= 0 ? 1 : 0))
         return "alpha or beta";
-    if (!product_is(d, g, o))
+    if (d->epilogue != (i->op == OP_dot_bias  ? MG_BIAS
+                        : i->op == OP_dot_sum ? MG_SUM
+                                              : MG_PLAIN) ||
+        (n == 4 && d->batch != 1))
+        return "what is done at its end";
+    if (i->op == OP_dot_sum && a->operand[1].value != i->in[0])
+        return "whose columns are summed";
+    if (!product_is(d, g, o, n))
         return "the sizes or strides of the product";
     /* A leading dimension below the columns would make rows overlap. */
     if (d->lda < (d->ta ? d->m : d->k) || d->ldb < (d->tb ? d->k : d->n) || d->ldc < d->n)

@@ -226,8 +226,8 @@ static Wanted wanted_operands(const Action *a, const Ins *i)
 {
     Wanted w = {0};
     uint32_t nin = i->nin;
-    bool adds = (i->op == OP_dot && nin == 3) || (i->op == OP_scatter_add && nin == 3);
-    if (i->op == OP_dot)
+    bool adds = ins_added(i) == 2;
+    if (op_is_product(i->op))
         nin = 2;
     else if (i->op == OP_scatter_add)
         nin = 2;
@@ -240,7 +240,9 @@ static Wanted wanted_operands(const Action *a, const Ins *i)
         w.v[1] = i->in[0];
     }
     for (uint32_t k = 0; k < i->nout; k++)
-        want(&w, i->out[k], adds || (i->op == OP_head && k == 2 && i->nin == 5), true);
+        want(&w, i->out[k], (adds && k == 0) || (i->op == OP_head && k == 2 && i->nin == 5), true);
+    if (i->op == OP_dot_bias)
+        want(&w, i->in[2], true, false);
     if (i->op == OP_head || i->op == OP_head_loss ||
         (a->kind == ACT_attention_grad && mg_attention_grad_work(&a->attention)))
         want(&w, 0, false, true);
@@ -250,9 +252,8 @@ static Wanted wanted_operands(const Action *a, const Ins *i)
 /* The value that has to be where an accumulating call's result will be. */
 static Value added_to(const Ins *i)
 {
-    return (i->op == OP_dot || i->op == OP_scatter_add) && i->nin == 3 ? i->in[2]
-           : i->op == OP_head && i->nin == 5                           ? i->in[4]
-                                                                       : 0;
+    int k = ins_added(i);
+    return k < 0 ? 0 : i->in[k];
 }
 
 static bool operands_are(Check *c, const Action *a, const Wanted *w)
@@ -489,7 +490,9 @@ void run_action(Check *c, const Action *a)
         run_guard(c, a);
     } else if (k && k->phase == PHASE_partial) {
         run_partial(c, a, k);
-    } else if (!i || !home_is_here(c, i) || (a->kind != ACT_zero && i->op != op_of_kind[a->kind])) {
+    } else if (!i || !home_is_here(c, i) ||
+               (a->kind != ACT_zero && i->op != op_of_kind[a->kind] &&
+                !(a->kind == ACT_gemm && op_is_product(i->op)))) {
         broken(c, 3, "it stands for no instruction of its place in the program");
     } else if (a->kind == ACT_zero) {
         run_zero(c, a, i);

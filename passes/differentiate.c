@@ -173,7 +173,8 @@ static Value need(void *ctx, Value v)
     Value r;
     if (!i)
         r = argument_here(s, v);
-    else if (!i->body && (d->leaf[v] || (d->recompute && op_is(i->op, CHEAP | POINTWISE))))
+    else if (!i->body && !ir_ends_product(d->m, i) &&
+             (d->leaf[v] || (d->recompute && op_is(i->op, CHEAP | POINTWISE))))
         r = clone_here(s, i, v);
     else
         r = stacked(s, v);

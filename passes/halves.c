@@ -6,12 +6,13 @@
  *                                                    %y:  f32  = cast %y2
  *                                                    %z:  f32  = mul %y, %c
  *
- * Halves are: the operands of products and of attention, and their results; logits; what a repeat
- * carries from round to round; and a sum of two such tensors (the residual stream). All arithmetic
- * is done in f32, on what was widened again: norms, activations, softmax, losses, the optimizer,
- * and every sum of a product. Parameters stay f32 (the master copy); products read a copy that is
- * rounded once a step. So a rounding is an instruction, made before differentiation: its transpose
- * is one too, and no later pass decides what is rounded. */
+ * Halves are: the operands of products and of attention, and their results (where a bias is added,
+ * after that; the bias is rounded too); logits; what a repeat carries from round to round; and a
+ * sum of two such tensors (the residual stream). All arithmetic is done in f32, on what was widened
+ * again: norms, activations, softmax, losses, the optimizer, and every sum of a product. Parameters
+ * stay f32 (the master copy); products read a copy that is rounded once a step. So a rounding is an
+ * instruction, made before differentiation: its transpose is one too, and no later pass decides
+ * what is rounded. */
 #include "passes/halves.h"
 #include "passes/view.h"
 #include "passes/walk.h"
@@ -23,6 +24,8 @@ typedef struct Halves {
     Uses uses;
     ValueMap wide; /* a value as it was: the f32 that stands for it */
     ValueMap half_of;
+    bool *exact; /* per value as it was: a product that a bias is added to */
+    size_t values;
 } Halves;
 
 static bool is_f32(const Halves *h, Value v)
@@ -47,8 +50,13 @@ static void pair(Halves *h, Value wide, Value half)
     map_set(h->m, &h->half_of, wide, half);
 }
 
+static bool was_half(const Halves *h, Value v)
+{
+    return map_get(&h->half_of, v) != v;
+}
+
 /* The rounded v, where v is made: so all that multiply it share it. A slice of a parameter is a
- * slice of the rounded parameter. */
+ * slice of the rounded parameter, a view of what was a half a view of that. */
 static Value narrow(Halves *h, Value v)
 {
     Module *m = h->m;
@@ -63,7 +71,7 @@ static Value narrow(Halves *h, Value v)
     if (!def && home->owner && is_parameter(m, v)) {
         slice_loop(m, v, &stacked);
         r = repeat_slice(m, home->owner, narrow(h, stacked));
-    } else if (def && is_parameter(m, v)) {
+    } else if (def && op_is(def->op, VIEW) && (is_parameter(m, v) || was_half(h, def->in[0]))) {
         Value in = narrow(h, def->in[0]);
         r = build(&b, def->op, &def->attrs, 1, &in);
     } else {
@@ -95,9 +103,36 @@ static const struct {
     [OP_cross_entropy] = {1, 0},
 };
 
-static bool was_half(const Halves *h, Value v)
+/* The instruction of `after` that has v as an operand. */
+static const Ins *user_of(Ins *const *after, size_t n, Value v)
 {
-    return map_get(&h->half_of, v) != v;
+    for (size_t k = 0; k < n; k++)
+        for (uint32_t x = 0; x < after[k]->nin; x++)
+            if (after[k]->in[x] == v)
+                return after[k];
+    return NULL;
+}
+
+/* x + bias, as values were before: a parameter with fewer dims. */
+static bool adds_bias(const Halves *h, const Ins *i, Value x)
+{
+    Value bias = i->op != OP_add ? 0 : i->in[0] == x ? i->in[1] : i->in[0];
+    return bias && bias != x && is_f32(h, bias) && is_parameter(h->m, bias) &&
+           type_of(h->m, bias)->rank < type_of(h->m, x)->rank &&
+           type_of(h->m, i->out[0])->rank == type_of(h->m, x)->rank;
+}
+
+/* A product that only a bias is added to is rounded after that. */
+static bool before_bias(const Halves *h, Ins *const *after, size_t n, const Ins *i)
+{
+    const Ins *user =
+        i->op == OP_dot && h->uses.count[i->out[0]] == 1 ? user_of(after, n, i->out[0]) : NULL;
+    return user && adds_bias(h, user, i->out[0]);
+}
+
+static bool is_exact(const Halves *h, Value v)
+{
+    return v < h->values && h->exact[v];
 }
 
 static bool whole_add(const Halves *h, const Ins *i)
@@ -112,13 +147,8 @@ static bool is_kept_sum(const Halves *h, Ins *const *after, size_t n, const Ins 
 {
     if (!whole_add(h, i) || !(was_half(h, i->in[0]) || was_half(h, i->in[1])))
         return false;
-    if (h->uses.count[i->out[0]] != 1)
-        return true;
-    for (size_t k = 0; k < n; k++)
-        for (uint32_t x = 0; x < after[k]->nin; x++)
-            if (after[k]->in[x] == i->out[0])
-                return !whole_add(h, after[k]);
-    return true;
+    const Ins *user = h->uses.count[i->out[0]] == 1 ? user_of(after, n, i->out[0]) : NULL;
+    return !user || !whole_add(h, user);
 }
 
 static void region(Halves *h, Region *r);
@@ -148,10 +178,24 @@ static void loop(Halves *h, Region *r, Ins *i)
             becomes_half(h, &b, i->out[k]);
 }
 
+/* v as it is when it was rounded. */
+static Value rounded(Halves *h, Builder *b, Value v)
+{
+    return build_cast(b, narrow(h, v), DT_f32);
+}
+
 static void instruction(Halves *h, Region *r, Ins *i, Ins *const *after, size_t n)
 {
-    for (uint32_t k = 0; k < i->nin; k++)
+    Builder b = builder_at(h->m, r, i);
+    bool biased = false;
+    for (uint32_t k = 0; k < 2 && i->op == OP_add; k++)
+        biased |= is_exact(h, i->in[k]) && adds_bias(h, i, i->in[k]);
+    for (uint32_t k = 0; k < i->nin; k++) {
+        bool exact = is_exact(h, i->in[k]);
         i->in[k] = map_get(&h->wide, i->in[k]);
+        if (biased && !exact)
+            i->in[k] = rounded(h, &b, i->in[k]);
+    }
     if (i->op == OP_repeat) {
         loop(h, r, i);
         return;
@@ -160,10 +204,13 @@ static void instruction(Halves *h, Region *r, Ins *i, Ins *const *after, size_t 
     for (uint32_t k = 0; halved && k < multiplies[i->op].operands; k++)
         i->in[k] = narrow(h, i->in[k]);
     vec_push(h->m->arena, &r->ins, i);
-    Builder b = builder_at(h->m, r, i);
+    if (halved && before_bias(h, after, n, i)) {
+        h->exact[i->out[0]] = true;
+        return;
+    }
     for (uint32_t k = 0; halved && k < multiplies[i->op].results; k++)
         becomes_half(h, &b, i->out[k]);
-    if (is_kept_sum(h, after, n, i)) {
+    if (biased || is_kept_sum(h, after, n, i)) {
         Value half = narrow(h, i->out[0]);
         Value wide = build_cast(&b, half, DT_f32);
         map_set(h->m, &h->wide, i->out[0], wide);
@@ -191,7 +238,12 @@ void halves_module(Module *m, Arena *tmp)
 {
     for (size_t f = 0; f < m->fns.n; f++) {
         Region *body = m->fns.data[f]->body;
-        Halves h = {.m = m, .half = m->train.half, .tmp = tmp, .uses = ir_uses(m, body, tmp)};
+        Halves h = {.m = m,
+                    .half = m->train.half,
+                    .tmp = tmp,
+                    .values = m->values.n,
+                    .uses = ir_uses(m, body, tmp)};
+        h.exact = NEW_ARRAY(tmp, bool, m->values.n);
         region(&h, body);
     }
 }

@@ -49,7 +49,8 @@ static void decide(Keep *k, size_t split, Arena *a)
         there[k->r->args.data[i]] = true;
     for (size_t n = 0; n < split; n++) {
         const Ins *i = k->r->ins.data[n];
-        bool can = op_is(i->op, CHEAP | POINTWISE) && !i->body && !is_copy(m, i);
+        bool can =
+            op_is(i->op, CHEAP | POINTWISE) && !i->body && !is_copy(m, i) && !ir_ends_product(m, i);
         for (uint32_t x = 0; x < i->nin; x++)
             can &= there[i->in[x]];
         for (uint32_t x = 0; x < i->nout; x++) {

@@ -136,11 +136,9 @@ static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
 
 static void emit_ins(Sched *s, const Ins *i, int home)
 {
-    bool adds = (i->op == OP_dot || i->op == OP_scatter_add) && i->nin == 3;
-    if (adds)
-        place_added(s, i, i->out[0], i->in[2], home);
-    if (i->op == OP_head && i->nin == 5)
-        place_added(s, i, i->out[2], i->in[4], home);
+    int adds = ins_added(i);
+    if (adds >= 0)
+        place_added(s, i, i->out[i->op == OP_head ? 2 : 0], i->in[adds], home);
     if (!op_is(i->op, VIEW))
         place_results(s, i, home);
     switch (i->op) {
@@ -148,6 +146,8 @@ static void emit_ins(Sched *s, const Ins *i, int home)
         call_kernel(s, i, home);
         break;
     case OP_dot:
+    case OP_dot_bias:
+    case OP_dot_sum:
         call_dot(s, i);
         break;
     case OP_attention:

@@ -31,11 +31,17 @@ void call_dot(Sched *s, const Ins *i)
     Product p;
     if (!product_match(&a, &b, &c, &p))
         sched_bug(s, i, "a contraction that is no product");
-    p.desc.beta = i->nin == 3 ? 1 : 0;
+    bool adds = ins_added(i) >= 0;
+    p.desc.beta = adds ? 1 : 0;
+    p.desc.epilogue = i->op == OP_dot_bias ? MG_BIAS : i->op == OP_dot_sum ? MG_SUM : MG_PLAIN;
     Value first = i->in[p.swap], second = i->in[!p.swap];
-    Operand op[3] = {operand_of(s, first, true, false), operand_of(s, second, true, false),
-                     operand_of(s, i->out[0], i->nin == 3, true)};
-    Action *act = action_new(s, ACT_gemm, i, 3, op);
+    Operand op[4] = {operand_of(s, first, true, false), operand_of(s, second, true, false),
+                     operand_of(s, i->out[0], adds, true)};
+    if (i->op == OP_dot_bias)
+        op[3] = operand_of(s, i->in[2], true, false);
+    if (i->op == OP_dot_sum)
+        op[3] = operand_of(s, i->out[1], false, true);
+    Action *act = action_new(s, ACT_gemm, i, p.desc.epilogue == MG_PLAIN ? 3 : 4, op);
     act->gemm = p.desc;
     priced(s, act, i);
 }

@@ -54,7 +54,7 @@ static const char *own_name(const Sched *s, const Ins *i, const Operand *op, int
         if (*name && strcmp(name, op_name) != 0)
             return name;
     }
-    return i->op == OP_dot ? product_name(s, i) : op_name;
+    return op_is_product(i->op) ? product_name(s, i) : op_name;
 }
 
 static bool taken(const Sched *s, const char *name)

@@ -156,18 +156,15 @@ bool takes_over(const Module *m, const Ins *d, Value v, Value occupant)
         return false;
     if (d->op == OP_fused)
         return kernel_takes_over(m, d, v, occupant);
-    bool adds = (d->op == OP_dot || d->op == OP_scatter_add) ? at == 2
-                : d->op == OP_head                           ? at == 4 && v == d->out[2]
-                                                             : false;
+    bool adds = ins_added(d) == (int)at && v == d->out[d->op == OP_head ? 2 : 0];
     return adds && type_equal(type_of(m, v), type_of(m, occupant));
 }
 
 /* The operand an accumulating instruction adds to, or 0. */
 static Value added_to(const Ins *i)
 {
-    if ((i->op == OP_dot || i->op == OP_scatter_add) && i->nin == 3)
-        return i->in[2];
-    return i->op == OP_head && i->nin == 5 ? i->in[4] : 0;
+    int k = ins_added(i);
+    return k < 0 ? 0 : i->in[k];
 }
 
 /* ---- regions --------------------------------------------------------------------------------- */

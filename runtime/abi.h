@@ -142,6 +142,7 @@ typedef struct mg_entry {
 enum {
     MG_XENT_BLOCK = 256,     /* threads, for a row */
     MG_SCATTER_BLOCK = 128,  /* threads, for an index */
+    MG_SUM_BLOCK = 256,      /* threads, for 32 columns */
     MG_ATTENTION_WARPS = 4,  /* of a block; each a query or a key */
     MG_FLASH_WARPS = 4,      /* of a block; each 16 queries or keys */
     MG_ATTENTION_HEAD = 256, /* the longest head */
@@ -221,6 +222,11 @@ void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
  * before it changes a parameter. */
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm);
 
+/* What a product does at its end, on a GPU: adds a bias of C's dtype and of n elements to each row,
+ * before C is rounded (beta is then 0); or gives the n sums of the columns of op(B), as C's dtype.
+ */
+typedef enum mg_epilogue { MG_PLAIN, MG_BIAS, MG_SUM } mg_epilogue;
+
 /* C = alpha op(A) op(B) + beta C, row-major; `batch` such products, sa, sb, sc elements apart.
  * op(A) is m x k: A is m x k with leading dimension lda, or with ta k x m. beta is 0 or 1, and
  * with 0 C is not read. Halves are summed in f32. */
@@ -228,12 +234,14 @@ typedef struct mg_gemm_desc {
     mg_dtype dtype; /* of A and B */
     mg_dtype out;   /* of C: the same, or of halves f32 */
     bool ta, tb;
-    uint8_t variant; /* 0: the library's best, split over the pool by the larger of m and n */
+    uint8_t epilogue; /* mg_epilogue; its vector is `extra`, else NULL */
+    uint8_t variant;  /* 0: the library's best, split over the pool by the larger of m and n */
     int64_t m, n, k, lda, ldb, ldc;
     double alpha, beta;
     int64_t batch, sa, sb, sc;
 } mg_gemm_desc;
-void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c);
+void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
+             void *extra);
 
 /* Attention: for each batch b, kv head h, group g and query s over keys t:
  *   o[b,s,h,g,:] = sum_t softmax_t(scale * q[b,s,h,g,:] . k[b,t,h,:]) v[b,t,h,:]

@@ -7,6 +7,7 @@
 #include "device.h"
 
 #include "gather.h"
+#include "rows.h"
 #include "random.h"
 #include "xent.h"
 

@@ -147,10 +147,11 @@ void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c)
+void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
+             void *extra)
 {
     mg_begin(r, action);
-    rt_product(r, d, a, b, c);
+    rt_product(r, d, a, b, c, extra);
     mg_end(r, action);
     for (int64_t i = 0; i < d->batch && (r->watch & RT_WATCH_VALUES); i++)
         for (int64_t row = 0; row < d->m; row++)
@@ -165,15 +166,15 @@ static void head_rows(mg_run *r, const mg_head_desc *d, int64_t row, int64_t row
                       void *dw, void *z)
 {
     mg_gemm_desc g = mg_head_z(d, rows);
-    rt_product(r, &g, x, w, z);
+    rt_product(r, &g, x, w, z, NULL);
     rt_cuda_call(r, FIXED_head_rows + variant(d->xent.dtype), rows, 1, MG_XENT_BLOCK,
                  (void *[]){(void *)&d->xent, &row, &z, &target, &dloss, &loss});
     if (!dx)
         return;
     g = mg_head_dx(d, rows);
-    rt_product(r, &g, z, w, dx);
+    rt_product(r, &g, z, w, dx, NULL);
     g = mg_head_dw(d, rows, row > 0 || d->dw_accumulate);
-    rt_product(r, &g, d->w_by_vocab ? z : x, d->w_by_vocab ? (const void *)x : z, dw);
+    rt_product(r, &g, d->w_by_vocab ? z : x, d->w_by_vocab ? (const void *)x : z, dw, NULL);
 }
 
 void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,

@@ -52,7 +52,9 @@ typedef enum rt_fixed {
     FIXED_flash = FIXED_flash_delta + 2,         /* bf16 for heads of 64 and 128, then f16 */
     FIXED_flash_dq = FIXED_flash + 4,
     FIXED_flash_dkv = FIXED_flash_dq + 4,
-    FIXED_count = FIXED_flash_dkv + 4
+    FIXED_fill_rows = FIXED_flash_dkv + 4, /* bf16, f16 */
+    FIXED_sum_rows = FIXED_fill_rows + 2,
+    FIXED_count = FIXED_sum_rows + 2
 } rt_fixed;
 void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
 
@@ -71,9 +73,11 @@ void rt_graphs_count(rt_graphs *g); /* one more launch */
 /* The guard, between two graphs if they are being captured. */
 bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *norm);
 
-/* products.c: C = alpha op(A) op(B) + beta C in the stream, as mg_gemm_desc has it. */
+/* products.c: C = alpha op(A) op(B) + beta C in the stream, as mg_gemm_desc has it; extra: of its
+ * epilogue. */
 rt_products *rt_products_new(bool tf32);
 void rt_products_free(rt_products *p);
-void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c);
+void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
+                void *extra);
 
 #endif

@@ -33,7 +33,9 @@ static void load_kernels(mg_run *r)
                                         FOUR("mg_attention_dq"), FOUR("mg_attention_dkv"),
                                         "mg_flash_delta_bf16",   "mg_flash_delta_f16",
                                         FLASH("mg_flash"),       FLASH("mg_flash_dq"),
-                                        FLASH("mg_flash_dkv")};
+                                        FLASH("mg_flash_dkv"),   "mg_fill_rows_bf16",
+                                        "mg_fill_rows_f16",      "mg_sum_rows_bf16",
+                                        "mg_sum_rows_f16"};
     _Static_assert(sizeof names / sizeof *names == FIXED_count, "one name for each");
     const mg_program *p = r->program;
     rt_cuda *c = r->cuda;

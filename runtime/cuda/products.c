@@ -15,6 +15,7 @@ typedef struct product {
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, c; /* of B', A' and C' */
     cublasLtMatmulAlgo_t algo;
+    bool apart; /* the library has no algorithm for its epilogue: a kernel does it */
 } product;
 
 struct rt_products {
@@ -92,35 +93,67 @@ static cublasLtMatrixLayout_t layout(const mg_gemm_desc *d, mg_dtype t, int64_t 
     return l;
 }
 
-static void choose(rt_products *p, product *x)
+static void set(product *x, cublasLtMatmulDescAttributes_t what, const void *value, size_t bytes)
+{
+    must(cublasLtMatmulDescSetAttribute(x->op, what, value, bytes), "a description");
+}
+
+/* Columns first, our B is the first factor: its sums are A's. */
+static cublasLtEpilogue_t epilogue(mg_epilogue e)
+{
+    return e == MG_BIAS  ? CUBLASLT_EPILOGUE_BIAS
+           : e == MG_SUM ? CUBLASLT_EPILOGUE_BGRADA
+                         : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* False: there is none. */
+static bool choose(rt_products *p, product *x)
 {
     cublasLtMatmulPreference_t want;
     cublasLtMatmulHeuristicResult_t best;
     size_t workspace = WORKSPACE;
     int found = 0;
+    cublasStatus_t status;
     must(cublasLtMatmulPreferenceCreate(&want), "a preference");
     must(cublasLtMatmulPreferenceSetAttribute(want, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                               &workspace, sizeof workspace),
          "the work space");
-    must(cublasLtMatmulAlgoGetHeuristic(p->lt, x->op, x->a, x->b, x->c, x->c, want, 1, &best,
-                                        &found),
-         "choosing an algorithm");
+    status = cublasLtMatmulAlgoGetHeuristic(p->lt, x->op, x->a, x->b, x->c, x->c, want, 1, &best,
+                                            &found);
     cublasLtMatmulPreferenceDestroy(want);
-    if (!found)
+    if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED)
+        must(status, "choosing an algorithm");
+    if (status == CUBLAS_STATUS_SUCCESS && found)
+        x->algo = best.algo;
+    return status == CUBLAS_STATUS_SUCCESS && found;
+}
+
+/* With its epilogue if the library can, else without. */
+static void choose_any(rt_products *p, product *x, const void *extra)
+{
+    cublasLtEpilogue_t e = epilogue(x->d.epilogue), plain = CUBLASLT_EPILOGUE_DEFAULT;
+    if (e != plain) {
+        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
+        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
+        if (choose(p, x))
+            return;
+        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE, &plain, sizeof plain);
+        x->apart = true;
+    }
+    if (!choose(p, x))
         rt_die(RT_FAILED, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
                (long long)x->d.m, (long long)x->d.n, (long long)x->d.k);
-    x->algo = best.algo;
 }
 
 static bool same(const mg_gemm_desc *a, const mg_gemm_desc *b)
 {
-    return a->dtype == b->dtype && a->out == b->out && a->ta == b->ta && a->tb == b->tb &&
-           a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
-           a->ldc == b->ldc && a->batch == b->batch && a->sa == b->sa && a->sb == b->sb &&
-           a->sc == b->sc;
+    return a->dtype == b->dtype && a->out == b->out && a->epilogue == b->epilogue &&
+           a->ta == b->ta && a->tb == b->tb && a->m == b->m && a->n == b->n && a->k == b->k &&
+           a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->batch == b->batch &&
+           a->sa == b->sa && a->sb == b->sb && a->sc == b->sc;
 }
 
-static const product *find(rt_products *p, const mg_gemm_desc *d)
+static product *find(rt_products *p, const mg_gemm_desc *d, const void *extra)
 {
     for (int i = 0; i < p->n; i++)
         if (same(&p->item[i].d, d))
@@ -135,30 +168,49 @@ static const product *find(rt_products *p, const mg_gemm_desc *d)
     must(cublasLtMatmulDescCreate(&x->op, f64 ? CUBLAS_COMPUTE_64F : compute,
                                   f64 ? CUDA_R_64F : CUDA_R_32F),
          "a product");
-    must(cublasLtMatmulDescSetAttribute(x->op, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first),
-         "a transposition");
-    must(cublasLtMatmulDescSetAttribute(x->op, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
-         "a transposition");
+    set(x, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    set(x, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     x->a = layout(d, d->dtype, d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
     x->b = layout(d, d->dtype, d->ta ? d->k : d->m, d->ta ? d->m : d->k, d->lda, d->sa);
     x->c = layout(d, d->out, d->m, d->n, d->ldc, d->sc);
-    choose(p, x);
+    choose_any(p, x, extra);
     return x;
 }
 
-void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c)
+/* The epilogue by a kernel of its own: a bias before the product, which adds to it and rounds once.
+ */
+static void do_apart(mg_run *r, const mg_gemm_desc *d, const void *b, void *c, void *extra)
+{
+    enum { BLOCK = 256, GRID_MOST = 1 << 20 };
+    const int f16 = d->dtype == MG_F16;
+    const int64_t blocks = (d->m * d->n + BLOCK - 1) / BLOCK;
+    if (d->epilogue == MG_BIAS)
+        rt_cuda_call(r, FIXED_fill_rows + f16, blocks < GRID_MOST ? blocks : GRID_MOST, 1, BLOCK,
+                     (void *[]){(void *)d, &extra, &c});
+    else
+        rt_cuda_call(r, FIXED_sum_rows + f16, (d->n + 31) / 32, 1, MG_SUM_BLOCK,
+                     (void *[]){(void *)d, &b, &extra});
+}
+
+void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
+                void *extra)
 {
     rt_products *p = r->cuda->products;
     if (d->m < 1 || d->n < 1 || d->batch < 1)
         return;
-    const product *x = find(p, d);
+    product *x = find(p, d, extra);
     void **work = &p->workspace[r->cuda->at];
     if (!*work)
         rt_cuda_must(cudaMalloc(work, WORKSPACE), "work space of products");
-    float alpha = (float)d->alpha, beta = (float)d->beta;
-    bool f64 = d->dtype == MG_F64;
-    must(cublasLtMatmul(p->lt, x->op, f64 ? (const void *)&d->alpha : &alpha, b, x->a, a, x->b,
-                        f64 ? (const void *)&d->beta : &beta, c, x->c, c, x->c, &x->algo, *work,
+    if (x->apart)
+        do_apart(r, d, b, c, extra);
+    else if (d->epilogue != MG_PLAIN)
+        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
+    const double beta = x->apart && d->epilogue == MG_BIAS ? 1 : d->beta;
+    const float alpha32 = (float)d->alpha, beta32 = (float)beta;
+    const bool f64 = d->dtype == MG_F64;
+    must(cublasLtMatmul(p->lt, x->op, f64 ? (const void *)&d->alpha : &alpha32, b, x->a, a, x->b,
+                        f64 ? (const void *)&beta : &beta32, c, x->c, c, x->c, &x->algo, *work,
                         WORKSPACE, r->cuda->stream),
          r->program->actions[r->action].name);
 }

@@ -220,7 +220,13 @@ static void check_gemm(Bench *b)
     d.sa = d.lda * (d.ta ? d.k : d.m), d.sb = d.ldb * (d.tb ? d.n : d.k), d.sc = d.ldc * d.m;
     Array x = numbers(b, d.sa * d.batch), y = numbers(b, d.sb * d.batch),
           z = numbers_of(b, d.sc * d.batch, d.out);
-    mg_gemm(&b->run, 0, &d, at(b, &x), at(b, &y), at(b, &z));
+    if (is_half(b->t) && draw_int(b, 0, 1)) {
+        d.epilogue = d.out == MG_F32 ? MG_SUM : MG_BIAS;
+        d.batch = 1;
+        d.beta = d.epilogue == MG_BIAS ? 0 : d.beta;
+    }
+    Array extra = numbers_of(b, d.n, d.out);
+    mg_gemm(&b->run, 0, &d, at(b, &x), at(b, &y), at(b, &z), at(b, &extra));
     for (int64_t i = 0; i < d.batch; i++)
         for (int64_t m = 0; m < d.m; m++)
             for (int64_t n = 0; n < d.n; n++) {
@@ -229,9 +235,17 @@ static void check_gemm(Bench *b)
                     sum += x.x[i * d.sa + (d.ta ? k * d.lda + m : m * d.lda + k)] *
                            y.x[i * d.sb + (d.tb ? n * d.ldb + k : k * d.ldb + n)];
                 *to = d.alpha * sum + (d.beta != 0 ? *to : 0);
+                *to += d.epilogue == MG_BIAS ? extra.x[n] : 0;
             }
-    compare(b, "gemm", &z, z.x, (double)d.k, 0);
-    done(b, 3, (Array *[]){&x, &y, &z});
+    for (int64_t n = 0; n < d.n && d.epilogue == MG_SUM; n++) {
+        extra.x[n] = 0;
+        for (int64_t k = 0; k < d.k; k++)
+            extra.x[n] += y.x[d.tb ? n * d.ldb + k : k * d.ldb + n];
+    }
+    compare(b, d.epilogue == MG_BIAS ? "gemm + bias" : "gemm", &z, z.x, (double)d.k, 0);
+    if (d.epilogue == MG_SUM)
+        compare(b, "gemm's sums", &extra, extra.x, (double)d.k, 0);
+    done(b, 4, (Array *[]){&x, &y, &z, &extra});
 }
 
 static void check_tables(Bench *b)

@@ -9,6 +9,8 @@
 struct ShimMatmul {
     cublasOperation_t a, b;
     bool tf32;
+    cublasLtEpilogue_t epilogue;
+    void *extra;
 };
 struct ShimLayout {
     cudaDataType_t type;
@@ -38,7 +40,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t)
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute, cudaDataType_t)
 {
-    *d = new ShimMatmul{CUBLAS_OP_N, CUBLAS_OP_N, compute == CUBLAS_COMPUTE_32F_FAST_TF32};
+    *d = new ShimMatmul{CUBLAS_OP_N, CUBLAS_OP_N, compute == CUBLAS_COMPUTE_32F_FAST_TF32,
+                        CUBLASLT_EPILOGUE_DEFAULT, NULL};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -52,9 +55,13 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                                               cublasLtMatmulDescAttributes_t a, const void *v,
                                               size_t n)
 {
-    if (n != sizeof(cublasOperation_t))
+    void *to = a == CUBLASLT_MATMUL_DESC_TRANSA     ? (void *)&d->a
+               : a == CUBLASLT_MATMUL_DESC_TRANSB   ? (void *)&d->b
+               : a == CUBLASLT_MATMUL_DESC_EPILOGUE ? (void *)&d->epilogue
+                                                    : (void *)&d->extra;
+    if (n != (to == &d->extra ? sizeof d->extra : sizeof d->a))
         return CUBLAS_STATUS_INVALID_VALUE;
-    memcpy(a == CUBLASLT_MATMUL_DESC_TRANSA ? &d->a : &d->b, v, n);
+    memcpy(to, v, n);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -114,6 +121,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     int64_t n = d->b == CUBLAS_OP_N ? b->columns : b->rows, l = d->b == CUBLAS_OP_N ? b->rows : b->columns;
     *found = m == c->rows && n == c->columns && k == l && a->batch == c->batch && b->batch == c->batch;
     memset(r, 0, sizeof *r);
+    /* Half of the shapes have no algorithm with an epilogue, as may be with the real one. */
+    if (d->epilogue != CUBLASLT_EPILOGUE_DEFAULT && (m + n + k) % 2)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -185,8 +195,17 @@ static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &
                 for (int64_t n = 0; n < k; n++)
                     sum += u[n] * v[n];
                 const int64_t at = i * c.stride + row + col * c.ld;
-                put(pc, at, c.type, alpha * sum + (beta != 0 ? beta * get(pc, at, c.type) : 0));
+                sum = alpha * sum + (beta != 0 ? beta * get(pc, at, c.type) : 0);
+                if (d.epilogue == CUBLASLT_EPILOGUE_BIAS)
+                    sum += get(d.extra, row, c.type);
+                put(pc, at, c.type, sum);
             }
+        for (int64_t row = 0; d.epilogue == CUBLASLT_EPILOGUE_BGRADA && row < c.rows; row++) {
+            double sum = 0;
+            for (int64_t n = 0; n < k; n++)
+                sum += x[(size_t)(row * k + n)];
+            put(d.extra, row, c.type, sum);
+        }
     }
 }
 

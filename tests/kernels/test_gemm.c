@@ -55,7 +55,7 @@ static void drop(Case *x)
 static void run(Case *x, int threads)
 {
     mg_run r = {.threads = threads, .scratch = 0, .cuts = (uint64_t)threads};
-    mg_gemm(&r, 0, &x->d, x->a.p, x->b.p, x->c.p);
+    mg_gemm(&r, 0, &x->d, x->a.p, x->b.p, x->c.p, NULL);
     assert_int_equal(r.outputs, x->d.batch * x->d.m * x->d.n);
 }
 
@@ -140,7 +140,7 @@ static void test_repeat(void **state)
     Buffer first = x.c;
     x.c = buffer_new(MG_F32, d.sc);
     mg_run r = {.threads = 3, .cuts = 99};
-    mg_gemm(&r, 0, &x.d, x.a.p, x.b.p, x.c.p);
+    mg_gemm(&r, 0, &x.d, x.a.p, x.b.p, x.c.p, NULL);
     assert_true(same_bits(&first, &x.c));
     buffer_free(&first);
     drop(&x);

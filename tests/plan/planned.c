@@ -93,6 +93,7 @@ void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute)
 void lower_physical(Model *t)
 {
     must_pass(t, pass_head);
+    must_pass(t, pass_epilogues);
     must_pass(t, pass_products);
     must_pass(t, pass_fuse);
 }

@@ -39,8 +39,16 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
                         get(d->dtype, p[1], b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j));
                 int64_t at = b * d->sc + i * d->ldc + j;
                 double c = d->beta != 0 ? get(d->out, p[2], at) : 0;
+                if (d->epilogue == MG_BIAS)
+                    c = get(d->dtype, p[3], j);
                 put(d->out, p[2], at, d->alpha * sum + c);
             }
+    for (int64_t j = 0; d->epilogue == MG_SUM && j < d->n; j++) {
+        double sum = 0;
+        for (int64_t k = 0; k < d->k; k++)
+            sum += get(d->dtype, p[1], d->tb ? j * d->ldb + k : k * d->ldb + j);
+        put(statistic(d->dtype), p[3], j, sum);
+    }
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */

@@ -1,0 +1,44 @@
+/* rows.h - what the ends of products do, where the library has no algorithm that does it: a bias in
+ * all rows of the result, which is then added to; the sums of a matrix's columns. */
+#ifndef MG_CUDA_ROWS_H
+#define MG_CUDA_ROWS_H
+
+/* c[i * ld + j] = bias[j]: a thread an element. */
+template <class T>
+__device__ static inline void mg_fill_rows(const mg_gemm_desc &d, const T *bias, T *c)
+{
+    const int64_t all = d.m * d.n, step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; e < all; e += step)
+        c[e / d.n * d.ldc + e % d.n] = bias[e % d.n];
+}
+
+/* sum[j] of the k rows of op(B): a block 32 columns, eight threads each; always in one order. */
+template <class T>
+__device__ static inline void mg_sum_rows(const mg_gemm_desc &d, const T *b, float *sum)
+{
+    enum { B = MG_SUM_BLOCK };
+    const int64_t j = (int64_t)blockIdx.x * 32 + threadIdx.x % 32;
+    float mine = 0;
+    for (int64_t k = threadIdx.x / 32; j < d.n && k < d.k; k += B / 32)
+        mine += mg_wide(b[d.tb ? j * d.ldb + k : k * d.ldb + j]);
+    mine = mg_column_sum<B>(mine);
+    if (threadIdx.x < 32 && j < d.n)
+        sum[j] = mine;
+}
+
+#define MG_ROWS(name, T)                                                                           \
+    extern "C" __global__ void mg_fill_rows_##name(mg_gemm_desc d, const T *bias, T *c)            \
+    {                                                                                              \
+        mg_fill_rows(d, bias, c);                                                                  \
+    }                                                                                              \
+    MG_EXPORT(mg_fill_rows_##name)                                                                 \
+    extern "C" __global__ void __launch_bounds__(MG_SUM_BLOCK, 1)                                  \
+        mg_sum_rows_##name(mg_gemm_desc d, const T *b, float *sum)                                 \
+    {                                                                                              \
+        mg_sum_rows(d, b, sum);                                                                    \
+    }                                                                                              \
+    MG_EXPORT(mg_sum_rows_##name)
+MG_ROWS(bf16, mg_bf16)
+MG_ROWS(f16, mg_f16)
+
+#endif
