@@ -218,6 +218,9 @@ int main(int argc, char **argv)
     r.started = rt_now_ns();
     check_abi(r.program);
     rt_options_parse(&options, r.program, argc, argv);
+    if (options.products && !r.program->cuda_kernels)
+        rt_die(RT_USAGE, "--products: %s runs on the processor, whose products have one algorithm",
+               r.program->name);
     r.threads = options.threads == RT_UNSET ? rt_default_threads() : (int)options.threads;
     r.params = rt_catalog_new(r.program, MG_PARAM);
     r.slots = rt_catalog_new(r.program, MG_STATE);

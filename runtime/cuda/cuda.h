@@ -73,9 +73,24 @@ void rt_graphs_count(rt_graphs *g); /* one more launch */
 /* The guard, between two graphs if they are being captured. */
 bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *norm);
 
+/* algos.c: the algorithms of products, pinned in a file. */
+typedef struct rt_algo {
+    cublasLtMatmulAlgo_t algo;
+    bool apart; /* the library has none with the product's epilogue: a kernel does that */
+} rt_algo;
+typedef struct rt_algos rt_algos;
+bool rt_same_product(const mg_gemm_desc *a, const mg_gemm_desc *b); /* but for alpha and beta */
+/* Reads the file if there is one; ends the program (65) if it was measured elsewhere. */
+rt_algos *rt_algos_open(const char *path, const char *device);
+const rt_algo *rt_algos_find(const rt_algos *a, const mg_gemm_desc *d); /* or NULL */
+void rt_algos_add(rt_algos *a, const mg_gemm_desc *d, const rt_algo *algo);
+void rt_algos_save(rt_algos *a); /* where something was added; NULL: nothing */
+void rt_algos_free(rt_algos *a);
+
 /* products.c: C = alpha op(A) op(B) + beta C in the stream, as mg_gemm_desc has it; extra: of its
  * epilogue. */
-rt_products *rt_products_new(bool tf32);
+rt_products *rt_products_new(const mg_run *r);
+void rt_products_save(rt_products *p); /* what was measured */
 void rt_products_free(rt_products *p);
 void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
                 void *extra);

@@ -90,7 +90,7 @@ void rt_device_open(mg_run *r)
     snprintf(c->name, sizeof c->name, "%s", p.name);
     rt_streams_open(c);
     load_kernels(r);
-    c->products = rt_products_new(r->program->tf32);
+    c->products = rt_products_new(r);
     c->graphs = rt_graphs_new();
 }
 

@@ -116,6 +116,7 @@ void rt_device_run(mg_run *r, rt_program which)
     if (r->watch || g->state == FRESH || g->state == PLAIN) {
         all->launches = 0;
         program[which](r);
+        rt_products_save(r->cuda->products);
         if (g->state == FRESH)
             g->state = all->launches <= LAUNCHES_MOST ? RAN : PLAIN;
     } else if (g->state == RAN) {

@@ -1,8 +1,9 @@
 /* products.c - matrix products by cuBLASLt.
  *
  * It knows columns first, so a product of row-major matrices is asked for as C' = B' A'. What a
- * description needs (layouts, the algorithm that the heuristic puts first) is made when it is met
- * for the first time and kept. */
+ * description needs (layouts, the algorithm) is made when it is met for the first time and kept.
+ * The algorithm is what the heuristic puts first; with --products what was measured to be the
+ * fastest of the first few (algos.c). */
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -14,14 +15,14 @@ typedef struct product {
     mg_gemm_desc d;
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, c; /* of B', A' and C' */
-    cublasLtMatmulAlgo_t algo;
-    bool apart; /* the library has no algorithm for its epilogue: a kernel does it */
+    rt_algo chosen;
 } product;
 
 struct rt_products {
     cublasLtHandle_t lt;
     void *workspace[RT_STREAMS]; /* made when a stream has its first product */
     cublasComputeType_t f32;     /* how products of floats are computed */
+    rt_algos *pinned;            /* or NULL */
     product *item;
     int n;
 };
@@ -45,10 +46,12 @@ const char *mg_blas_name(void)
     return name;
 }
 
-rt_products *rt_products_new(bool tf32)
+rt_products *rt_products_new(const mg_run *r)
 {
     rt_products *p = rt_alloc(1, sizeof *p);
-    p->f32 = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    if (r->options && r->options->products)
+        p->pinned = rt_algos_open(r->options->products, r->cuda->name);
+    p->f32 = r->program->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     must(cublasLtCreate(&p->lt), "opening");
     return p;
 }
@@ -64,6 +67,7 @@ void rt_products_free(rt_products *p)
     for (int s = 0; s < RT_STREAMS; s++)
         cudaFree(p->workspace[s]);
     cublasLtDestroy(p->lt);
+    rt_algos_free(p->pinned);
     free(p->item);
     free(p);
 }
@@ -106,57 +110,138 @@ static cublasLtEpilogue_t epilogue(mg_epilogue e)
                          : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* False: there is none. */
-static bool choose(rt_products *p, product *x)
+/* The algorithms that the heuristic puts first, at most `most`; 0: there is none. */
+static int candidates(const rt_products *p, const product *x, cublasLtMatmulHeuristicResult_t *best,
+                      int most)
 {
     cublasLtMatmulPreference_t want;
-    cublasLtMatmulHeuristicResult_t best;
     size_t workspace = WORKSPACE;
     int found = 0;
-    cublasStatus_t status;
     must(cublasLtMatmulPreferenceCreate(&want), "a preference");
     must(cublasLtMatmulPreferenceSetAttribute(want, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                               &workspace, sizeof workspace),
          "the work space");
-    status = cublasLtMatmulAlgoGetHeuristic(p->lt, x->op, x->a, x->b, x->c, x->c, want, 1, &best,
-                                            &found);
+    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(p->lt, x->op, x->a, x->b, x->c, x->c,
+                                                           want, most, best, &found);
     cublasLtMatmulPreferenceDestroy(want);
-    if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED)
-        must(status, "choosing an algorithm");
-    if (status == CUBLAS_STATUS_SUCCESS && found)
-        x->algo = best.algo;
-    return status == CUBLAS_STATUS_SUCCESS && found;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+        return 0;
+    must(status, "choosing an algorithm");
+    return found;
+}
+
+static void multiply(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *algo, double beta,
+                     const void *a, const void *b, void *c)
+{
+    const mg_gemm_desc *d = &x->d;
+    const float alpha32 = (float)d->alpha, beta32 = (float)beta;
+    const bool f64 = d->dtype == MG_F64;
+    rt_products *p = r->cuda->products;
+    must(cublasLtMatmul(p->lt, x->op, f64 ? (const void *)&d->alpha : &alpha32, b, x->a, a, x->b,
+                        f64 ? (const void *)&beta : &beta32, c, x->c, c, x->c, algo,
+                        p->workspace[r->cuda->at], WORKSPACE, r->cuda->stream),
+         r->program->actions[r->action].name);
+}
+
+/* ---- measuring ---------------------------------------------------------------------------- */
+
+static float time_of(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *algo, const void *a,
+                     const void *b, void *c)
+{
+    enum { TIMES = 5 };
+    cudaEvent_t begin, end;
+    float ms;
+    rt_cuda_must(cudaEventCreateWithFlags(&begin, 0), "an event");
+    rt_cuda_must(cudaEventCreateWithFlags(&end, 0), "an event");
+    multiply(r, x, algo, 0, a, b, c); /* not counted: it may load code */
+    rt_cuda_must(cudaEventRecord(begin, r->cuda->stream), "an event");
+    for (int i = 0; i < TIMES; i++)
+        multiply(r, x, algo, 0, a, b, c);
+    rt_cuda_must(cudaEventRecord(end, r->cuda->stream), "an event");
+    rt_cuda_must(cudaEventSynchronize(end), "measuring a product");
+    rt_cuda_must(cudaEventElapsedTime(&ms, begin, end), "measuring a product");
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+    return ms;
+}
+
+/* The fastest of them, measured on memory of its own: what C and the epilogue's vector hold is not
+ * touched. */
+static int fastest(mg_run *r, product *x, const cublasLtMatmulHeuristicResult_t *best, int n,
+                   const void *a, const void *b, const void *extra)
+{
+    const mg_gemm_desc *d = &x->d;
+    void *c, *vector;
+    int winner = 0;
+    float least = 0;
+    int64_t elements = (d->batch - 1) * d->sc + d->m * d->ldc;
+    rt_cuda_must(cudaMalloc(&c, (size_t)(elements * mg_dtype_bytes(d->out))),
+                 "measuring a product");
+    rt_cuda_must(cudaMalloc(&vector, (size_t)(d->n * 8)), "measuring a product");
+    if (d->epilogue == MG_SUM)
+        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+    for (int i = 0; i < n; i++) {
+        float ms = time_of(r, x, &best[i].algo, a, b, c);
+        if (i == 0 || ms < least) {
+            least = ms;
+            winner = i;
+        }
+    }
+    if (d->epilogue == MG_SUM)
+        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
+    rt_cuda_must(cudaStreamSynchronize(r->cuda->stream), "measuring a product");
+    cudaFree(c);
+    cudaFree(vector);
+    return winner;
+}
+
+/* ---- choosing ----------------------------------------------------------------------------- */
+
+static void with_epilogue(product *x, const void *extra, bool apart)
+{
+    cublasLtEpilogue_t e = apart ? CUBLASLT_EPILOGUE_DEFAULT : epilogue(x->d.epilogue);
+    set(x, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
+    if (e != CUBLASLT_EPILOGUE_DEFAULT)
+        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
+    x->chosen.apart = apart;
 }
 
 /* With its epilogue if the library can, else without. */
-static void choose_any(rt_products *p, product *x, const void *extra)
+static void choose(mg_run *r, product *x, const void *a, const void *b, const void *extra)
 {
-    cublasLtEpilogue_t e = epilogue(x->d.epilogue), plain = CUBLASLT_EPILOGUE_DEFAULT;
-    if (e != plain) {
-        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
-        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
-        if (choose(p, x))
-            return;
-        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE, &plain, sizeof plain);
-        x->apart = true;
+    enum { MEASURED = 8 };
+    rt_products *p = r->cuda->products;
+    cublasLtMatmulHeuristicResult_t best[MEASURED];
+    const rt_algo *known = p->pinned ? rt_algos_find(p->pinned, &x->d) : NULL;
+    if (known) {
+        with_epilogue(x, extra, known->apart);
+        x->chosen = *known;
+        return;
     }
-    if (!choose(p, x))
+    int most = p->pinned ? MEASURED : 1, n = 0;
+    for (int apart = 0; apart <= (x->d.epilogue != MG_PLAIN) && !n; apart++) {
+        with_epilogue(x, extra, apart);
+        n = candidates(p, x, best, most);
+    }
+    if (!n)
         rt_die(RT_FAILED, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
                (long long)x->d.m, (long long)x->d.n, (long long)x->d.k);
+    x->chosen.algo = best[n > 1 ? fastest(r, x, best, n, a, b, extra) : 0].algo;
+    if (p->pinned)
+        rt_algos_add(p->pinned, &x->d, &x->chosen);
 }
 
-static bool same(const mg_gemm_desc *a, const mg_gemm_desc *b)
+void rt_products_save(rt_products *p)
 {
-    return a->dtype == b->dtype && a->out == b->out && a->epilogue == b->epilogue &&
-           a->ta == b->ta && a->tb == b->tb && a->m == b->m && a->n == b->n && a->k == b->k &&
-           a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->batch == b->batch &&
-           a->sa == b->sa && a->sb == b->sb && a->sc == b->sc;
+    rt_algos_save(p->pinned);
 }
 
-static product *find(rt_products *p, const mg_gemm_desc *d, const void *extra)
+static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b,
+                     const void *extra)
 {
+    rt_products *p = r->cuda->products;
     for (int i = 0; i < p->n; i++)
-        if (same(&p->item[i].d, d))
+        if (rt_same_product(&p->item[i].d, d))
             return &p->item[i];
     bool f64 = d->dtype == MG_F64;
     p->item = rt_grow(p->item, (size_t)p->n + 1, sizeof *p->item);
@@ -173,7 +258,7 @@ static product *find(rt_products *p, const mg_gemm_desc *d, const void *extra)
     x->a = layout(d, d->dtype, d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
     x->b = layout(d, d->dtype, d->ta ? d->k : d->m, d->ta ? d->m : d->k, d->lda, d->sa);
     x->c = layout(d, d->out, d->m, d->n, d->ldc, d->sc);
-    choose_any(p, x, extra);
+    choose(r, x, a, b, extra);
     return x;
 }
 
@@ -198,19 +283,14 @@ void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, 
     rt_products *p = r->cuda->products;
     if (d->m < 1 || d->n < 1 || d->batch < 1)
         return;
-    product *x = find(p, d, extra);
     void **work = &p->workspace[r->cuda->at];
     if (!*work)
         rt_cuda_must(cudaMalloc(work, WORKSPACE), "work space of products");
-    if (x->apart)
+    product *x = find(r, d, a, b, extra);
+    if (x->chosen.apart)
         do_apart(r, d, b, c, extra);
     else if (d->epilogue != MG_PLAIN)
         set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
-    const double beta = x->apart && d->epilogue == MG_BIAS ? 1 : d->beta;
-    const float alpha32 = (float)d->alpha, beta32 = (float)beta;
-    const bool f64 = d->dtype == MG_F64;
-    must(cublasLtMatmul(p->lt, x->op, f64 ? (const void *)&d->alpha : &alpha32, b, x->a, a, x->b,
-                        f64 ? (const void *)&beta : &beta32, c, x->c, c, x->c, &x->algo, *work,
-                        WORKSPACE, r->cuda->stream),
-         r->program->actions[r->action].name);
+    multiply(r, x, &x->chosen.algo, x->chosen.apart && d->epilogue == MG_BIAS ? 1 : d->beta, a, b,
+             c);
 }

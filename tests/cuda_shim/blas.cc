@@ -114,13 +114,16 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulPreference_t, int most,
                                               cublasLtMatmulHeuristicResult_t *r, int *found)
 {
     int64_t m = d->a == CUBLAS_OP_N ? a->rows : a->columns, k = d->a == CUBLAS_OP_N ? a->columns : a->rows;
     int64_t n = d->b == CUBLAS_OP_N ? b->columns : b->rows, l = d->b == CUBLAS_OP_N ? b->rows : b->columns;
     *found = m == c->rows && n == c->columns && k == l && a->batch == c->batch && b->batch == c->batch;
-    memset(r, 0, sizeof *r);
+    *found = *found ? most < 3 ? most : 3 : 0;
+    memset(r, 0, (size_t)most * sizeof *r);
+    for (int i = 0; i < *found; i++)
+        r[i].algo.data[0] = (uint64_t)i + 1; /* who multiplies with none has not asked */
     /* Half of the shapes have no algorithm with an epilogue, as may be with the real one. */
     if (d->epilogue != CUBLASLT_EPILOGUE_DEFAULT && (m + n + k) % 2)
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -213,8 +216,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
                               const void *a, cublasLtMatrixLayout_t la, const void *b,
                               cublasLtMatrixLayout_t lb, const void *beta, const void *,
                               cublasLtMatrixLayout_t, void *to, cublasLtMatrixLayout_t lto,
-                              const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t s)
+                              const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t s)
 {
+    if (algo->data[0] < 1 || algo->data[0] > 3)
+        return CUBLAS_STATUS_INVALID_VALUE;
     ShimMatmul op = *d;
     ShimLayout A = *la, B = *lb, C = *lto;
     bool wide = A.type == CUDA_R_64F;

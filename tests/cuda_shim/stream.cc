@@ -178,6 +178,23 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     return cudaSuccess;
 }
 
+cudaError_t cudaEventSynchronize(cudaEvent_t e)
+{
+    if (e->captured)
+        return cudaErrorInvalidValue;
+    for (CUstream_st *s : streams)
+        if (s && !reached.count(Point{e, e->recorded}))
+            run_until_empty(s);
+    return cudaSuccess;
+}
+
+/* Any time: who measures has to live with what comes. */
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
+{
+    *ms = (float)(draw() % 1000) + 1;
+    return cudaSuccess;
+}
+
 /* A stream that waits for a point in a graph becomes part of it. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {

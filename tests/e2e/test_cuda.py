@@ -83,13 +83,17 @@ class Cuda(mgctest.Case):
         self.follows(MLP)
 
     def test_shipped_models(self):
-        """Two of them a run, small; all in the full run."""
+        """Small: one a run in f32, and one in bf16; all in both in the full run."""
         small = ["layers=2", "hidden=32", "head=8", "ffn=48", "vocab=256", "seq=24", "batch=4"]
-        some = range(len(SHIPPED)) if FULL else {TURN % len(SHIPPED), (TURN + 3) % len(SHIPPED)}
-        for k in sorted(some):
-            with self.subTest(SHIPPED[k]):
+        every = range(len(SHIPPED))
+        for k, bf16 in [(k, b) for k in every for b in (False, True)] if FULL else [(TURN % 7, False), ((TURN + 3) % 7, True)]:
+            with self.subTest(SHIPPED[k], bf16=bf16):
                 heads = ["heads=4"] if "gpt2" in SHIPPED[k] else ["kv_heads=2", "group=2"]
-                self.follows(mgctest.model(SHIPPED[k]), *(a for d in small + heads for a in ("-D", d)))
+                options = [a for d in small + heads for a in ("-D", d)]
+                if bf16:
+                    self.halves(mgctest.model(SHIPPED[k]), "bf16", 1e-3, *options)
+                else:
+                    self.follows(mgctest.model(SHIPPED[k]), *options)
 
     def halves(self, path, precision, bound, *options, steps=20):
         """Losses against those of f32: what products read and give is rounded by up to 2^-8 (bf16) or 2^-11 (f16) of
@@ -145,6 +149,26 @@ class Cuda(mgctest.Case):
                     if seen:
                         break
                 self.assertTrue(seen)
+
+    def test_products(self):
+        """--products measures once, and what it wrote is taken from then on; what it cannot mean is refused."""
+        self.gpu(GPT2, "--precision", "bf16")
+        self.compiles(GPT2, "-o", "cpu")
+        self.text(3000)
+        good = self.losses("./gpu", "--steps", 3, "--products", "algos")
+        first = self.read("algos").decode()
+        self.assertRegex(first, r"\Amgc-products 1\ndevice shim\nlibrary \d+\n(\d+ ){16}")
+        self.assertEqual(len({line.split()[16] for line in first.splitlines()[3:]}), 3)  # not always the first one
+        self.assertEqual(self.losses("./gpu", "--steps", 3, "--products", "algos", seed=5), good)
+        self.assertEqual(self.read("algos").decode(), first)
+        lines = first.splitlines(keepends=True)
+        for bad in ("", "\0\1", "".join(lines[:2]), first.replace("device shim", "device other"), first.replace("library ", "library 9"),
+                    first + "1 2 3\n", "".join(lines[:3]) + lines[3].replace(" ", " x", 1), "".join(lines[:3]) + "9" * 900 + "\n"):
+            with self.subTest(bad[:60]):
+                self.write("bad", bad)
+                self.trains("./gpu", "--data", "text1.txt", "--steps", 1, "--out", "no", "--products", "bad", code=65)
+                self.assertEqual(self.read("bad").decode(), bad)
+        self.trains("./cpu", "--data", "text1.txt", "--steps", 1, "--out", "no", "--products", "algos", code=2)
 
     def test_overflow(self):
         """Gradients that overflow are left out and the scale halved, as in a run that begins with the scale that

@@ -1,0 +1,187 @@
+/* algos.c - --products FILE: which algorithm each product takes, measured once and pinned.
+ *
+ *   mgc-products 1
+ *   device NVIDIA H200
+ *   library 130100
+ *   MG_BF16 MG_F32 0 | ta tb | m n k | lda ldb ldc | batch sa sb sc | apart | eight words of the
+ * algorithm
+ *
+ * (without the bars, numbers in decimal, the words in hexadecimal). An algorithm means something to
+ * one library on one device only, so another one refuses the file. Without the option a product
+ * takes what the library's heuristic puts first, which is the same each time too. */
+#include "runtime/cuda/cuda.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct pinned {
+    mg_gemm_desc d;
+    rt_algo algo;
+} pinned;
+
+struct rt_algos {
+    const char *path, *device;
+    pinned *item;
+    int n;
+    bool changed;
+};
+
+bool rt_same_product(const mg_gemm_desc *a, const mg_gemm_desc *b)
+{
+    return a->dtype == b->dtype && a->out == b->out && a->epilogue == b->epilogue &&
+           a->ta == b->ta && a->tb == b->tb && a->m == b->m && a->n == b->n && a->k == b->k &&
+           a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->batch == b->batch &&
+           a->sa == b->sa && a->sb == b->sb && a->sc == b->sc;
+}
+
+const rt_algo *rt_algos_find(const rt_algos *a, const mg_gemm_desc *d)
+{
+    for (int i = 0; i < a->n; i++)
+        if (rt_same_product(&a->item[i].d, d))
+            return &a->item[i].algo;
+    return NULL;
+}
+
+static void add(rt_algos *a, const mg_gemm_desc *d, const rt_algo *algo)
+{
+    a->item = rt_grow(a->item, (size_t)a->n + 1, sizeof *a->item);
+    a->item[a->n++] = (pinned){*d, *algo};
+}
+
+void rt_algos_add(rt_algos *a, const mg_gemm_desc *d, const rt_algo *algo)
+{
+    add(a, d, algo);
+    a->changed = true;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+enum { NUMBERS = 16, WORDS = 8, LINE = 1024 };
+
+static bool read_item(const char *line, pinned *p)
+{
+    int64_t x[NUMBERS];
+    char *end = (char *)(uintptr_t)line;
+    for (int i = 0; i < NUMBERS; i++) {
+        errno = 0;
+        x[i] = strtoll(line, &end, 10);
+        if (end == line || errno)
+            return false;
+        line = end;
+    }
+    for (int i = 0; i < WORDS; i++) {
+        errno = 0;
+        p->algo.algo.data[i] = strtoull(line, &end, 16);
+        if (end == line || errno)
+            return false;
+        line = end;
+    }
+    p->algo.apart = x[15] != 0;
+    p->d = (mg_gemm_desc){.dtype = (mg_dtype)x[0],
+                          .out = (mg_dtype)x[1],
+                          .epilogue = (uint8_t)x[2],
+                          .ta = x[3] != 0,
+                          .tb = x[4] != 0,
+                          .m = x[5],
+                          .n = x[6],
+                          .k = x[7],
+                          .lda = x[8],
+                          .ldb = x[9],
+                          .ldc = x[10],
+                          .batch = x[11],
+                          .sa = x[12],
+                          .sb = x[13],
+                          .sc = x[14]};
+    return strspn(line, "\n") == strlen(line);
+}
+
+/* What the first lines have to be, for this device and library. */
+static char *heading(const rt_algos *a)
+{
+    return rt_printf("mgc-products 1\ndevice %s\nlibrary %zu\n", a->device, cublasLtGetVersion());
+}
+
+static void read_all(rt_algos *a, FILE *f)
+{
+    char line[LINE], *want = heading(a), *at = want;
+    for (int number = 1; fgets(line, sizeof line, f); number++) {
+        pinned p;
+        size_t n = strlen(line);
+        if (number <= 3 && strncmp(at, line, n))
+            rt_die(RT_BAD_DATA,
+                   "--products %s, line %d: '%.*s' is not '%.*s'; it was measured elsewhere: give "
+                   "another name, and it is measured here",
+                   a->path, number, (int)strcspn(line, "\n"), line, (int)strcspn(at, "\n"), at);
+        if (number <= 3)
+            at += n;
+        else if (!read_item(line, &p))
+            rt_die(RT_BAD_DATA, "--products %s, line %d is no product and its algorithm", a->path,
+                   number);
+        else
+            add(a, &p.d, &p.algo);
+    }
+    if (*at)
+        rt_die(RT_BAD_DATA, "--products %s ends before it says what was measured", a->path);
+    free(want);
+}
+
+rt_algos *rt_algos_open(const char *path, const char *device)
+{
+    rt_algos *a = rt_alloc(1, sizeof *a);
+    a->path = path;
+    a->device = device;
+    FILE *f = fopen(path, "r");
+    if (!f && errno != ENOENT)
+        rt_die(RT_IO, "--products %s: %s", path, strerror(errno));
+    if (f) {
+        read_all(a, f);
+        fclose(f);
+    }
+    return a;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static void write_item(const pinned *p, FILE *f)
+{
+    const mg_gemm_desc *d = &p->d;
+    const int64_t x[NUMBERS] = {d->dtype, d->out, d->epilogue, d->ta,        d->tb,  d->m,
+                                d->n,     d->k,   d->lda,      d->ldb,       d->ldc, d->batch,
+                                d->sa,    d->sb,  d->sc,       p->algo.apart};
+    for (int i = 0; i < NUMBERS; i++)
+        fprintf(f, "%s%" PRId64, i ? " " : "", x[i]);
+    for (int i = 0; i < WORDS; i++)
+        fprintf(f, " %" PRIx64, p->algo.algo.data[i]);
+    fputc('\n', f);
+}
+
+void rt_algos_save(rt_algos *a)
+{
+    if (!a || !a->changed)
+        return;
+    char *tmp = rt_printf("%s.tmp", a->path), *head = heading(a);
+    FILE *f = fopen(tmp, "w");
+    if (f)
+        fputs(head, f);
+    for (int i = 0; f && i < a->n; i++)
+        write_item(&a->item[i], f);
+    bool good = f && fflush(f) == 0 && fsync(fileno(f)) == 0 && !ferror(f);
+    if (f && fclose(f))
+        good = false;
+    if (!good || rename(tmp, a->path))
+        rt_die(RT_IO, "--products %s: %s", a->path, strerror(errno));
+    free(tmp);
+    free(head);
+    a->changed = false;
+}
+
+void rt_algos_free(rt_algos *a)
+{
+    if (!a)
+        return;
+    free(a->item);
+    free(a);
+}
