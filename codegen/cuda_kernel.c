@@ -479,7 +479,12 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
 
 void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
 {
-    fprintf(out, "/* Generated kernels. */\n#include \"%s\"\n\n", header);
+    const Train *t = &p->module->train;
+    fputs("/* Generated kernels. */\n", out);
+    fprintf(out, "#define MG_WITH_%s\n", t->compute == DT_f64 ? "F64" : "F32");
+    if (t->half)
+        fprintf(out, "#define MG_WITH_%s\n", t->half == DT_bf16 ? "BF16" : "F16");
+    fprintf(out, "#include \"%s\"\n\n", header);
     for (size_t i = 0; i < p->kernels.n; i++)
         write_kernel(p, &p->kernels.data[i], out);
 }

@@ -176,9 +176,9 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T 
         mg_attend_dkv(d, q, k, v, o, lse, dout, dk, dv);                                           \
     }                                                                                              \
     MG_EXPORT(mg_attention_dkv_##name)
-MG_ATTENTION(f32, float, float)
-MG_ATTENTION(f64, double, double)
-MG_ATTENTION(bf16, mg_bf16, float)
-MG_ATTENTION(f16, mg_f16, float)
+MG_IF_F32(MG_ATTENTION(f32, float, float))
+MG_IF_F64(MG_ATTENTION(f64, double, double))
+MG_IF_BF16(MG_ATTENTION(bf16, mg_bf16, float))
+MG_IF_F16(MG_ATTENTION(f16, mg_f16, float))
 
 #endif

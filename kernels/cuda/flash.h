@@ -322,11 +322,11 @@ __device__ static inline void flash_dkv(const mg_attention_desc &d, const T *q, 
         flash_delta(d, o, dout, delta);                                                            \
     }                                                                                              \
     MG_EXPORT(mg_flash_delta_##name)
-MG_FLASH(bf16, mg_bf16, 64)
-MG_FLASH(bf16, mg_bf16, 128)
-MG_FLASH(f16, mg_f16, 64)
-MG_FLASH(f16, mg_f16, 128)
-MG_FLASH_DELTA(bf16, mg_bf16)
-MG_FLASH_DELTA(f16, mg_f16)
+MG_IF_BF16(MG_FLASH(bf16, mg_bf16, 64))
+MG_IF_BF16(MG_FLASH(bf16, mg_bf16, 128))
+MG_IF_F16(MG_FLASH(f16, mg_f16, 64))
+MG_IF_F16(MG_FLASH(f16, mg_f16, 128))
+MG_IF_BF16(MG_FLASH_DELTA(bf16, mg_bf16))
+MG_IF_F16(MG_FLASH_DELTA(f16, mg_f16))
 
 #endif

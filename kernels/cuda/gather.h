@@ -64,7 +64,7 @@ MG_GATHER(1, uint8_t)
 MG_GATHER(2, uint16_t)
 MG_GATHER(4, uint32_t)
 MG_GATHER(8, uint64_t)
-MG_SCATTER(f32, float)
-MG_SCATTER(f64, double)
+MG_IF_F32(MG_SCATTER(f32, float))
+MG_IF_F64(MG_SCATTER(f64, double))
 
 #endif

@@ -6,6 +6,34 @@
 #include "abi.h"
 #include "device.h"
 
+/* A program asks for the types that it has; who asks for none gets all. */
+#if !defined MG_WITH_F32 && !defined MG_WITH_F64 && !defined MG_WITH_BF16 && !defined MG_WITH_F16
+#define MG_WITH_F32
+#define MG_WITH_F64
+#define MG_WITH_BF16
+#define MG_WITH_F16
+#endif
+#ifdef MG_WITH_F32
+#define MG_IF_F32(...) __VA_ARGS__
+#else
+#define MG_IF_F32(...)
+#endif
+#ifdef MG_WITH_F64
+#define MG_IF_F64(...) __VA_ARGS__
+#else
+#define MG_IF_F64(...)
+#endif
+#ifdef MG_WITH_BF16
+#define MG_IF_BF16(...) __VA_ARGS__
+#else
+#define MG_IF_BF16(...)
+#endif
+#ifdef MG_WITH_F16
+#define MG_IF_F16(...) __VA_ARGS__
+#else
+#define MG_IF_F16(...)
+#endif
+
 #include "gather.h"
 #include "rows.h"
 #include "random.h"

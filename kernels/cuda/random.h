@@ -40,7 +40,7 @@ __device__ static inline void mg_draw(const mg_random_desc &d, const int64_t *se
         mg_draw(d, seed, step, slot, out);                                                         \
     }                                                                                              \
     MG_EXPORT(mg_random_##name)
-MG_RANDOM(f32, float)
-MG_RANDOM(f64, double)
+MG_IF_F32(MG_RANDOM(f32, float))
+MG_IF_F64(MG_RANDOM(f64, double))
 
 #endif

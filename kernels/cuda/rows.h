@@ -38,7 +38,7 @@ __device__ static inline void mg_sum_rows(const mg_gemm_desc &d, const T *b, flo
         mg_sum_rows(d, b, sum);                                                                    \
     }                                                                                              \
     MG_EXPORT(mg_sum_rows_##name)
-MG_ROWS(bf16, mg_bf16)
-MG_ROWS(f16, mg_f16)
+MG_IF_BF16(MG_ROWS(bf16, mg_bf16))
+MG_IF_F16(MG_ROWS(f16, mg_f16))
 
 #endif

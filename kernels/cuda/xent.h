@@ -109,9 +109,9 @@ __device__ static inline void mg_xent_both(const mg_xent_desc &d, int64_t first,
         mg_xent_both(d, first, z, target, dloss, loss);                                            \
     }                                                                                              \
     MG_EXPORT(mg_head_rows_##name)
-MG_XENT(f32, float, float)
-MG_XENT(f64, double, double)
-MG_XENT(bf16, mg_bf16, float)
-MG_XENT(f16, mg_f16, float)
+MG_IF_F32(MG_XENT(f32, float, float))
+MG_IF_F64(MG_XENT(f64, double, double))
+MG_IF_BF16(MG_XENT(bf16, mg_bf16, float))
+MG_IF_F16(MG_XENT(f16, mg_f16, float))
 
 #endif

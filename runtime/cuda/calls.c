@@ -6,18 +6,13 @@
 
 enum { BLOCK = 256, GRID_MOST = 1 << 20 };
 
-static void launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, void **args)
+void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, void **args)
 {
     dim3 grid = {(unsigned)x, (unsigned)y, 1}, threads = {(unsigned)block, 1, 1};
     rt_graphs_count(r->cuda->graphs);
     if (x > 0 && y > 0)
         rt_cuda_must(cudaLaunchKernel(kernel, grid, threads, args, 0, r->cuda->stream),
                      r->program->actions[r->action].name);
-}
-
-void rt_cuda_call(mg_run *r, int fixed, int64_t x, int64_t y, int block, void **args)
-{
-    launch(r, r->cuda->fixed[fixed], x, y, block, args);
 }
 
 void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p)
@@ -27,7 +22,7 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p)
     mg_begin(r, action);
     for (int i = 0; i < k->npointers; i++)
         args[i] = (void *)&p[k->pointer[i]];
-    launch(r, r->cuda->kernel[kernel], k->grid_x, k->grid_y, k->block, args);
+    rt_cuda_launch(r, r->cuda->kernel[kernel], k->grid_x, k->grid_y, k->block, args);
     mg_end(r, action);
     rt_watch_outputs(r, action, p);
 }

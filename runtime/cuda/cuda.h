@@ -56,6 +56,8 @@ typedef enum rt_fixed {
     FIXED_sum_rows = FIXED_fill_rows + 2,
     FIXED_count = FIXED_sum_rows + 2
 } rt_fixed;
+/* A launch in the stream of the run; of a kernel of the library (device.c). */
+void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, void **args);
 void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
 
 /* stream.c */

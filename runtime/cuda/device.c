@@ -20,7 +20,9 @@ static const void *kernel_of(rt_cuda *c, const char *name)
     return (const void *)k;
 }
 
-static void load_kernels(mg_run *r)
+/* Those of types that the program has; found when they are launched for the first time, which no
+ * graph captures. */
+static const void *fixed_kernel(rt_cuda *c, int which)
 {
 #define FLASH(name) name "_bf16_64", name "_bf16_128", name "_f16_64", name "_f16_128"
 #define FOUR(name)  name "_f32", name "_f64", name "_bf16", name "_f16"
@@ -37,6 +39,18 @@ static void load_kernels(mg_run *r)
                                         "mg_fill_rows_f16",      "mg_sum_rows_bf16",
                                         "mg_sum_rows_f16"};
     _Static_assert(sizeof names / sizeof *names == FIXED_count, "one name for each");
+    if (!c->fixed[which])
+        c->fixed[which] = kernel_of(c, names[which]);
+    return c->fixed[which];
+}
+
+void rt_cuda_call(mg_run *r, int fixed, int64_t x, int64_t y, int block, void **args)
+{
+    rt_cuda_launch(r, fixed_kernel(r->cuda, fixed), x, y, block, args);
+}
+
+static void load_kernels(mg_run *r)
+{
     const mg_program *p = r->program;
     rt_cuda *c = r->cuda;
     rt_cuda_must(cudaLibraryLoadData(&c->library, p->cuda_image, NULL, NULL, 0, NULL, NULL, 0),
@@ -45,8 +59,6 @@ static void load_kernels(mg_run *r)
     c->fixed = rt_alloc(FIXED_count, sizeof *c->fixed);
     for (int i = 0; i < p->ncuda_kernels; i++)
         c->kernel[i] = kernel_of(c, p->cuda_kernels[i].name);
-    for (int i = 0; i < FIXED_count; i++)
-        c->fixed[i] = kernel_of(c, names[i]);
 }
 
 /* ---- opening ------------------------------------------------------------------------------ */
