@@ -24,18 +24,49 @@ __device__ static inline int mg_target(const mg_xent_desc &d, const int32_t *tar
     return target[row / d.target_inner * d.target_outer + row % d.target_inner];
 }
 
-/* log sum exp of the valid classes of a row; every thread gets it. */
-template <class T, class A = typename mg_wider<T>::type>
-__device__ static inline A mg_row_lse(const mg_xent_desc &d, const T *z)
+/* W classes from c on, as they are stored; beyond the valid ones -infinity. */
+template <int W, class T, class A>
+__device__ static inline void mg_classes(const T *z, int64_t c, int64_t valid, A *x)
+{
+    const mg_vec<T, W> some = *(const mg_vec<T, W> *)&z[c];
+    for (int i = 0; i < W; i++)
+        x[i] = c + i < valid ? mg_wide(some.x[i]) : -(A)INFINITY;
+}
+
+/* log sum exp of the valid classes of a row; every thread gets it. Read once: a thread's sum is
+ * relative to the greatest that it has met. */
+template <int W, class T, class A = typename mg_wider<T>::type>
+__device__ static inline A mg_row_lse_by(const mg_xent_desc &d, const T *z)
 {
     enum { B = MG_XENT_BLOCK };
-    A top = -(A)INFINITY, sum = 0;
-    for (int64_t c = threadIdx.x; c < d.valid; c += B)
-        top = mg_greater<A>()(top, mg_wide(z[c]));
-    top = mg_block_max<B>(top);
-    for (int64_t c = threadIdx.x; c < d.valid; c += B)
-        sum += mg_exp(mg_wide(z[c]) - top);
-    return mg_log(mg_block_sum<B>(sum)) + top;
+    A top = -(A)INFINITY, sum = 0, x[W];
+    for (int64_t c = threadIdx.x * W; c < d.valid; c += B * W) {
+        mg_classes<W>(z, c, d.valid, x);
+        A above = top;
+        for (int i = 0; i < W; i++)
+            above = mg_greater<A>()(above, x[i]);
+        if (above != top)
+            sum *= mg_exp(top - above);
+        top = above;
+        for (int i = 0; i < W; i++)
+            sum += x[i] == -(A)INFINITY ? (A)0 : mg_exp(x[i] - top); /* top may be -infinity too */
+    }
+    const A all = mg_block_max<B>(top);
+    if (top != all)
+        sum *= mg_exp(top - all);
+    return mg_log(mg_block_sum<B>(sum)) + all;
+}
+
+/* Sixteen bytes at a time where rows begin at multiples of them. */
+template <class T> __device__ static inline bool mg_in_chunks(const mg_xent_desc &d, const T *z)
+{
+    return d.vocab * sizeof(T) % 16 == 0 && (uintptr_t)z % 16 == 0;
+}
+
+template <class T>
+__device__ static inline typename mg_wider<T>::type mg_row_lse(const mg_xent_desc &d, const T *z)
+{
+    return mg_in_chunks(d, z) ? mg_row_lse_by<16 / sizeof(T)>(d, z) : mg_row_lse_by<1>(d, z);
 }
 
 template <class T, class A>
@@ -52,15 +83,31 @@ __device__ static inline void mg_xent_forward(const mg_xent_desc &d, const T *z,
     }
 }
 
-/* dz may be z: each thread reads an element before it writes it. */
+template <int W, class T, class A>
+__device__ static inline void mg_row_grad_by(const mg_xent_desc &d, const T *z, int target, A lse,
+                                             A dloss, T *dz)
+{
+    for (int64_t c = threadIdx.x * W; c < d.vocab; c += MG_XENT_BLOCK * W) {
+        A x[W];
+        mg_vec<T, W> to;
+        mg_classes<W>(z, c, d.valid, x);
+        for (int i = 0; i < W; i++) {
+            const A p = c + i < d.valid ? mg_exp(x[i] - lse) - (c + i == target ? 1 : 0) : (A)0;
+            to.x[i] = mg_narrow<T>(dloss * p);
+        }
+        *(mg_vec<T, W> *)&dz[c] = to;
+    }
+}
+
+/* dz may be z: each thread reads what it then writes. */
 template <class T, class A>
 __device__ static inline void mg_row_grad(const mg_xent_desc &d, const T *z, int target, A lse,
                                           A dloss, T *dz)
 {
-    for (int64_t c = threadIdx.x; c < d.vocab; c += MG_XENT_BLOCK) {
-        const A p = c < d.valid ? mg_exp(mg_wide(z[c]) - lse) - (c == target ? 1 : 0) : (A)0;
-        dz[c] = mg_narrow<T>(dloss * p);
-    }
+    if (mg_in_chunks(d, z) && mg_in_chunks(d, dz))
+        mg_row_grad_by<16 / sizeof(T)>(d, z, target, lse, dloss, dz);
+    else
+        mg_row_grad_by<1>(d, z, target, lse, dloss, dz);
 }
 
 template <class T, class A>
