@@ -313,7 +313,10 @@ static void attention(Bench *b, const char *what, int64_t batch, int64_t seq, in
                          .k = {seq * kv * head, kv * head, head},
                          .v = {seq * kv * head, kv * head, head},
                          .o = {seq * h * head, h * head, group * head, head},
-                         .lse = {seq * h, h, group, 1}}};
+                         .lse = {seq * h, h, group, 1},
+                         .dq = {seq * h * head, h * head, group * head, head},
+                         .dk = {seq * kv * head, kv * head, head},
+                         .dv = {seq * kv * head, kv * head, head}}};
     float **wide[] = {&a.q, &a.o, &a.dout, &a.dq}, **thin[] = {&a.k, &a.v, &a.dk, &a.dv};
     for (int i = 0; i < 4; i++) {
         *wide[i] = numbers(rows * h * head, 1);

@@ -201,7 +201,7 @@ static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
     num(e, "sc", d->sc);
 }
 
-static void desc_attention(const Emitter *e, const mg_attention_desc *d)
+static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool grad)
 {
     fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
     flag(e, "causal", d->causal);
@@ -221,6 +221,11 @@ static void desc_attention(const Emitter *e, const mg_attention_desc *d)
     list(e, "v", d->v, 3);
     list(e, "o", d->o, 4);
     list(e, "lse", d->lse, 4);
+    if (!grad)
+        return;
+    list(e, "dq", d->dq, 4);
+    list(e, "dk", d->dk, 3);
+    list(e, "dv", d->dv, 3);
 }
 
 static void desc_xent(const Emitter *e, const mg_xent_desc *d)
@@ -296,7 +301,7 @@ static void desc_body(const Emitter *e, const Action *a)
         break;
     case ACT_attention:
     case ACT_attention_grad:
-        desc_attention(e, &a->attention);
+        desc_attention(e, &a->attention, a->kind == ACT_attention_grad);
         break;
     case ACT_xent:
     case ACT_xent_grad:

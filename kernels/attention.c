@@ -61,9 +61,9 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
     mg_end(r, action);
     mgk_output(r, action, dq, d->dtype, 5,
                (int64_t[]){d->batch, d->queries, d->kv, d->group, d->head},
-               (int64_t[]){d->q[0], d->q[1], d->q[2], d->q[3], 1});
+               (int64_t[]){d->dq[0], d->dq[1], d->dq[2], d->dq[3], 1});
     mgk_output(r, action, dk, d->dtype, 4, (int64_t[]){d->batch, d->keys, d->kv, d->head},
-               (int64_t[]){d->k[0], d->k[1], d->k[2], 1});
+               (int64_t[]){d->dk[0], d->dk[1], d->dk[2], 1});
     mgk_output(r, action, dv, d->dtype, 4, (int64_t[]){d->batch, d->keys, d->kv, d->vhead},
-               (int64_t[]){d->v[0], d->v[1], d->v[2], 1});
+               (int64_t[]){d->dv[0], d->dv[1], d->dv[2], 1});
 }

@@ -172,7 +172,7 @@ static void backward_tile(Backward *w, int64_t row0, int64_t row1)
         }
     }
     for (int i = 0; i < strips && w->want_q; i++)
-        unpack_lanes(&w->strip[i].s, w->strip[i].dqt, w->factor, d->head, w->x->dq, d->q);
+        unpack_lanes(&w->strip[i].s, w->strip[i].dqt, w->factor, d->head, w->x->dq, d->dq);
 }
 
 /* Rows of `to`, `stride` apart, = factor times rows of `from`, `wide` apart. */
@@ -194,9 +194,9 @@ static void backward_sweep(Backward w, int64_t row, int64_t end, char *scratch)
     if (!w.want_kv)
         return;
     put_rows(w.dk, w.wide, w.keys, d->head, (T)d->scale,
-             (T *)w.x->dk + w.b * d->k[0] + w.h * d->k[2] + w.key0 * d->k[1], d->k[1]);
+             (T *)w.x->dk + w.b * d->dk[0] + w.h * d->dk[2] + w.key0 * d->dk[1], d->dk[1]);
     put_rows(w.dv, w.vwide, w.keys, d->vhead, 1,
-             (T *)w.x->dv + w.b * d->v[0] + w.h * d->v[2] + w.key0 * d->v[1], d->v[1]);
+             (T *)w.x->dv + w.b * d->dv[0] + w.h * d->dv[2] + w.key0 * d->dv[1], d->dv[1]);
 }
 
 /* Where part `part` of x->parts begins, in whole steps. */

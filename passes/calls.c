@@ -1,8 +1,7 @@
 /* calls.c - operands of library calls in the order of dims and the density their descriptors can
  * say (runtime/abi.h); what lies otherwise is copied. Part of the pass `products`.
  *
- *   attention            heads innermost; its gradients lie like what they belong to, so there
- *                        q, k, v are dense, and do is ordered like o
+ *   attention            heads innermost; of its gradients o and do are ordered alike, and dense
  *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
  *                        of the rows
  *   gather, scatter_add  tables dense; what is added is ordered index first, then the table's dims
@@ -63,11 +62,8 @@ static void heads_last(Builder *b, Value *v, const DimList *over)
 
 static void fit_attention(Builder *b, Ins *i)
 {
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 3; k++)
         heads_last(b, &i->in[k], &i->attrs.over);
-        if (i->op == OP_attention_grad)
-            dense(b, &i->in[k]);
-    }
     if (i->op == OP_attention)
         return;
     Type o = *type_of(b->m, i->in[0]);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { TENSORS = 5 };
+enum { TENSORS = 8 };
 
 /* One index of a descriptor: how many values it takes, and its stride in each tensor. */
 typedef struct Index {
@@ -141,39 +141,46 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
+/* Of a gradient dq, dk and dv too. */
 typedef struct Attend {
-    const Operand *q, *k, *v, *o, *lse;
+    const Operand *q, *k, *v, *o, *lse, *dq, *dk, *dv;
+    bool grad;
     Dims shared, group;
     Dim along, keys, head;
 } Attend;
 
 static bool attention_indices(const mg_attention_desc *d, const Attend *x, unsigned choice)
 {
-    const Operand *const all[5] = {x->q, x->k, x->v, x->o, x->lse};
-    const Operand *const own[3] = {x->q, x->o, x->lse};
+    const Operand *const all[8] = {x->q, x->k, x->v, x->o, x->lse, x->dq, x->dk, x->dv};
+    const Operand *const own[4] = {x->q, x->o, x->lse, x->dq};
     Dims batch = {0}, kv = {0};
     for (int i = 0; i < x->shared.n; i++)
         take(choice >> i & 1 ? &kv : &batch, x->shared.dim[i]);
-    Index b = {d->batch, {d->q[0], d->k[0], d->v[0], d->o[0], d->lse[0]}};
-    Index h = {d->kv, {d->q[2], d->k[2], d->v[2], d->o[2], d->lse[2]}};
-    Index g = {d->group, {d->q[3], d->o[3], d->lse[3]}};
-    return index_is(&b, &batch, all, 5) && index_is(&h, &kv, all, 5) &&
-           index_is(&g, &x->group, own, 3);
+    Index b = {d->batch,
+               {d->q[0], d->k[0], d->v[0], d->o[0], d->lse[0], d->dq[0], d->dk[0], d->dv[0]}};
+    Index h = {d->kv,
+               {d->q[2], d->k[2], d->v[2], d->o[2], d->lse[2], d->dq[2], d->dk[2], d->dv[2]}};
+    Index g = {d->group, {d->q[3], d->o[3], d->lse[3], d->dq[3]}};
+    return index_is(&b, &batch, all, x->grad ? 8 : 5) && index_is(&h, &kv, all, x->grad ? 8 : 5) &&
+           index_is(&g, &x->group, own, x->grad ? 4 : 3);
 }
 
 static const char *attention_steps(const mg_attention_desc *d, const Attend *x)
 {
-    const Operand *const own[3] = {x->q, x->o, x->lse}, *const theirs[2] = {x->k, x->v};
-    const Operand *const heads[4] = {x->q, x->k, x->v, x->o};
+    const Operand *const own[4] = {x->q, x->o, x->lse, x->dq};
+    const Operand *const theirs[4] = {x->k, x->v, x->dk, x->dv};
+    const Operand *const heads[7] = {x->q, x->k, x->v, x->o, x->dq, x->dk, x->dv};
     Dims along = {0}, keys = {0}, head = {0};
     take(&along, x->along);
     take(&keys, x->keys);
     take(&head, x->head);
-    Index s = {d->queries, {d->q[1], d->o[1], d->lse[1]}}, t = {d->keys, {d->k[1], d->v[1]}};
-    Index e = {d->head, {1, 1, 1, 1}};
-    if (!index_is(&s, &along, own, 3) || !index_is(&t, &keys, theirs, 2))
+    Index s = {d->queries, {d->q[1], d->o[1], d->lse[1], d->dq[1]}};
+    Index t = {d->keys, {d->k[1], d->v[1], d->dk[1], d->dv[1]}};
+    Index e = {d->head, {1, 1, 1, 1, 1, 1, 1}};
+    if (!index_is(&s, &along, own, x->grad ? 4 : 3) ||
+        !index_is(&t, &keys, theirs, x->grad ? 4 : 2))
         return "queries or keys";
-    if (!index_is(&e, &head, heads, 4) || d->vhead != d->head)
+    if (!index_is(&e, &head, heads, x->grad ? 7 : 4) || d->vhead != d->head)
         return "the head";
     for (unsigned choice = 0; choice < 1u << x->shared.n; choice++)
         if (attention_indices(d, x, choice))
@@ -194,6 +201,12 @@ static const char *attention_wrong(const Action *a, const Ins *i)
     const mg_attention_desc *d = &a->attention;
     const Operand *o = a->operand;
     Attend x = {.q = &o[0], .k = &o[1], .v = &o[2], .o = &o[3], .lse = &o[4]};
+    x.grad = a->kind == ACT_attention_grad;
+    if (x.grad) {
+        x.dq = &o[6];
+        x.dk = &o[7];
+        x.dv = &o[8];
+    }
     Name along = i->attrs.along.name, head = i->attrs.over.dim[0].name;
     if (i->attrs.over.n != 1)
         return "a head of several dims";
@@ -210,11 +223,9 @@ static const char *attention_wrong(const Action *a, const Ins *i)
     if (d->dtype != code_of(x.q->type.dtype) || d->causal != i->attrs.causal ||
         d->scale != i->attrs.scale)
         return "type, mask or scale";
-    if (a->kind == ACT_attention_grad && (!lies_like(x.o, &o[5]) || !lies_like(x.q, &o[6]) ||
-                                          !lies_like(x.k, &o[7]) || !lies_like(x.v, &o[8])))
-        return "a gradient that lies unlike its operand";
-    if (a->kind == ACT_attention_grad && a->noperands == 10 &&
-        type_bytes(&o[9].type) < mg_attention_grad_work(d))
+    if (x.grad && !lies_like(x.o, &o[5]))
+        return "a cotangent that lies unlike its result";
+    if (x.grad && a->noperands == 10 && type_bytes(&o[9].type) < mg_attention_grad_work(d))
         return "too little work space";
     return attention_steps(d, &x);
 }

@@ -130,8 +130,24 @@ static bool describe_attention(const Ins *i, const Operand *q, const Operand *k,
            stride_of(v, i->attrs.over.dim[0].name) == 1 && i->attrs.over.n == 1;
 }
 
+/* The gradients lie as they do, in the same groups of dims. */
+static bool describe_gradients(const Ins *i, const Operand op[], const Group g[3],
+                               mg_attention_desc *d)
+{
+    Name along = i->attrs.along.name, head = i->attrs.over.dim[0].name;
+    Group keys[3] = {g[0], g[1], {0}};
+    int64_t dk[4], dv[4];
+    if (!attention_strides(&op[6], g, along, d->dq) ||
+        !attention_strides(&op[7], keys, along, dk) || !attention_strides(&op[8], keys, along, dv))
+        return false;
+    memcpy(d->dk, dk, sizeof d->dk);
+    memcpy(d->dv, dv, sizeof d->dv);
+    return stride_of(&op[6], head) == 1 && stride_of(&op[7], head) == 1 &&
+           stride_of(&op[8], head) == 1;
+}
+
 /* Dims of q: shared with the keys (in two runs: batch, then kv heads), or its own (group). */
-static bool match_attention(const Ins *i, const Operand op[5], mg_attention_desc *d)
+static bool match_attention(const Ins *i, const Operand op[], mg_attention_desc *d)
 {
     const Type *q = &op[0].type, *k = &op[1].type;
     Group shared = {0}, group = {0};
@@ -147,7 +163,8 @@ static bool match_attention(const Ins *i, const Operand op[5], mg_attention_desc
         g[0].n = cut;
         g[1].n = shared.n - cut;
         memcpy(g[1].dim, shared.dim + cut, (size_t)g[1].n * sizeof g[1].dim[0]);
-        if (describe_attention(i, &op[0], &op[1], &op[2], &op[3], &op[4], g, d))
+        if (describe_attention(i, &op[0], &op[1], &op[2], &op[3], &op[4], g, d) &&
+            (i->op == OP_attention || describe_gradients(i, op, g, d)))
             return true;
     }
     return false;
@@ -166,13 +183,9 @@ void call_attention(Sched *s, const Ins *i, int home)
         .dtype = abi_dtype(op[0].type.dtype), .causal = i->attrs.causal, .scale = i->attrs.scale};
     if (!match_attention(i, op, &d))
         sched_bug(s, i, "attention over operands that do not step evenly");
-    if (grad)
-        for (int k = 0; k < 4; k++) { /* do as o; dq, dk, dv as q, k, v */
-            const Operand *a = &op[k == 0 ? 3 : k - 1], *b = &op[k == 0 ? 5 : k + 5];
-            for (int x = 0; x < a->type.rank; x++)
-                if (stride_of(b, a->type.dims[x].name) != a->stride[x])
-                    sched_bug(s, i, "gradients of attention that lie unlike their operands");
-        }
+    for (int x = 0; grad && x < op[3].type.rank; x++) /* do as o */
+        if (stride_of(&op[5], op[3].type.dims[x].name) != op[3].stride[x])
+            sched_bug(s, i, "a cotangent of attention that lies unlike its result");
     if (grad && mg_attention_grad_work(&d))
         op[n++] = work_space(s, "delta", mg_attention_grad_work(&d), home);
     Action *a = action_new(s, grad ? ACT_attention_grad : ACT_attention, i, n, op);

@@ -247,18 +247,18 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
  *   o[b,s,h,g,:] = sum_t softmax_t(scale * q[b,s,h,g,:] . k[b,t,h,:]) v[b,t,h,:]
  *   lse[b,s,h,g] = log sum_t exp(scale * q . k), t <= s if causal.
  * The score matrix is never stored; lse of halves is f32. head (q, k) and vhead (v, o) are
- * contiguous; all other strides are in elements. Gradients take the strides of their tensors; they
- * are overwritten. */
+ * contiguous; all other strides are in elements. Gradients are overwritten. */
 typedef struct mg_attention_desc {
     mg_dtype dtype;
     bool causal;
     double scale;
     int64_t batch, kv, group, queries, keys, head, vhead;
-    int64_t q[4];   /* strides of batch, query, kv, group; also of dq */
-    int64_t k[3];   /* strides of batch, key, kv; also of dk */
-    int64_t v[3];   /* also of dv */
-    int64_t o[4];   /* also of do */
-    int64_t lse[4]; /* strides of batch, query, kv, group */
+    int64_t q[4]; /* strides of batch, query, kv, group */
+    int64_t k[3]; /* strides of batch, key, kv */
+    int64_t v[3];
+    int64_t o[4]; /* also of do */
+    int64_t lse[4];
+    int64_t dq[4], dk[3], dv[3]; /* of the gradients alone */
 } mg_attention_desc;
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse);

@@ -114,7 +114,7 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, const T *
         }
         mg_spread(acc, d.head, ds, k + mg_key_at(d.k, p, from), d.k[1], count);
     }
-    T *to = dq + mg_at(d.q, p, p.row);
+    T *to = dq + mg_at(d.dq, p, p.row);
     for (int i = 0; i < MG_HEAD_EACH; i++)
         if (lane + 32 * i < d.head)
             to[lane + 32 * i] = mg_narrow<T>(acc[i]);
@@ -149,9 +149,9 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T 
         }
     for (int i = 0; i < MG_HEAD_EACH; i++) {
         if (lane + 32 * i < d.head)
-            dk[mg_key_at(d.k, p, p.row) + lane + 32 * i] = mg_narrow<T>(ak[i]);
+            dk[mg_key_at(d.dk, p, p.row) + lane + 32 * i] = mg_narrow<T>(ak[i]);
         if (lane + 32 * i < d.vhead)
-            dv[mg_key_at(d.v, p, p.row) + lane + 32 * i] = mg_narrow<T>(av[i]);
+            dv[mg_key_at(d.dv, p, p.row) + lane + 32 * i] = mg_narrow<T>(av[i]);
     }
 }
 

@@ -230,8 +230,8 @@ __device__ static inline void flash_dq(const mg_attention_desc &d, const T *q, c
         }
         mg_add_times<T, D, N>(acc, s, ks);
     }
-    mg_store_rows<T, D>(dq + flash_at(d.q, p, from + 16 * warp), d.q[1], queries - from - 16 * warp,
-                        acc, (float)d.scale, (float)d.scale);
+    mg_store_rows<T, D>(dq + flash_at(d.dq, p, from + 16 * warp), d.dq[1],
+                        queries - from - 16 * warp, acc, (float)d.scale, (float)d.scale);
 }
 
 template <class T, int D>
@@ -288,9 +288,9 @@ __device__ static inline void flash_dkv(const mg_attention_desc &d, const T *q, 
             mg_add_times<T, D, N>(ak, dp, qs);
         }
     const int first = from + 16 * warp;
-    mg_store_rows<T, D>(dk + flash_key_at(d.k, p, first), d.k[1], keys - first, ak, (float)d.scale,
-                        (float)d.scale);
-    mg_store_rows<T, D>(dv + flash_key_at(d.v, p, first), d.v[1], keys - first, av, 1, 1);
+    mg_store_rows<T, D>(dk + flash_key_at(d.dk, p, first), d.dk[1], keys - first, ak,
+                        (float)d.scale, (float)d.scale);
+    mg_store_rows<T, D>(dv + flash_key_at(d.dv, p, first), d.dv[1], keys - first, av, 1, 1);
 }
 
 #define FLASH_KERNEL extern "C" __global__ void __launch_bounds__(FLASH_THREADS, 1)

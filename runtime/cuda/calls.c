@@ -269,7 +269,8 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
     const int kind = flash(d, q, k, v, o);
     check_head(d);
     mg_begin(r, action);
-    if (kind >= 0 && in_chunks(dout, d->o, 4)) {
+    if (kind >= 0 && in_chunks(dout, d->o, 4) && in_chunks(dq, d->dq, 4) &&
+        in_chunks(dk, d->dk, 3) && in_chunks(dv, d->dv, 3)) {
         flash_grad(r, d, kind, q, k, v, o, lse, dout, dq, dk, dv, work);
     } else {
         rt_cuda_call(r, FIXED_attention_dq + variant(d->dtype),

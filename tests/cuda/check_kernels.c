@@ -418,6 +418,7 @@ static void attend(Attention *a, int64_t b, int64_t h, int64_t g, int64_t s, dou
 {
     const mg_attention_desc *d = &a->d;
     const int64_t qa = b * d->q[0] + s * d->q[1] + h * d->q[2] + g * d->q[3];
+    const int64_t dqa = b * d->dq[0] + s * d->dq[1] + h * d->dq[2] + g * d->dq[3];
     const int64_t oa = b * d->o[0] + s * d->o[1] + h * d->o[2] + g * d->o[3];
     const int64_t keys = d->causal && s + 1 < d->keys ? s + 1 : d->keys;
     double D = 0;
@@ -433,7 +434,7 @@ static void attend(Attention *a, int64_t b, int64_t h, int64_t g, int64_t s, dou
         p[t] = exp(p[t] - lse);
         for (int64_t j = 0; j < d->vhead; j++) {
             a->o.x[oa + j] += p[t] * a->v.x[va + j];
-            a->dv.x[va + j] += p[t] * a->g.x[oa + j];
+            a->dv.x[b * d->dv[0] + t * d->dv[1] + h * d->dv[2] + j] += p[t] * a->g.x[oa + j];
         }
     }
     D = dot(&a->g.x[oa], &a->o.x[oa], d->vhead);
@@ -442,8 +443,8 @@ static void attend(Attention *a, int64_t b, int64_t h, int64_t g, int64_t s, dou
                       va = b * d->v[0] + t * d->v[1] + h * d->v[2];
         const double ds = d->scale * p[t] * (dot(&a->g.x[oa], &a->v.x[va], d->vhead) - D);
         for (int64_t j = 0; j < d->head; j++) {
-            a->dq.x[qa + j] += ds * a->k.x[ka + j];
-            a->dk.x[ka + j] += ds * a->q.x[qa + j];
+            a->dq.x[dqa + j] += ds * a->k.x[ka + j];
+            a->dk.x[b * d->dk[0] + t * d->dk[1] + h * d->dk[2] + j] += ds * a->q.x[qa + j];
         }
     }
 }
@@ -472,6 +473,12 @@ static void check_attention(Bench *b)
     memcpy(d->k, one, sizeof d->k);
     strides(one, first, d->keys, d->kv, 1, d->vhead);
     memcpy(d->v, one, sizeof d->v);
+    first = draw_int(b, 0, 1);
+    strides(d->dq, first, d->queries, d->kv, d->group, d->head);
+    strides(one, first, d->keys, d->kv, 1, d->head);
+    memcpy(d->dk, one, sizeof d->dk);
+    strides(one, first, d->keys, d->kv, 1, d->vhead);
+    memcpy(d->dv, one, sizeof d->dv);
     int64_t rows = d->batch * d->queries * d->kv * d->group, keys = d->batch * d->keys * d->kv;
     a.q = numbers(b, rows * d->head), a.dq = numbers(b, rows * d->head);
     a.o = numbers(b, rows * d->vhead), a.g = numbers(b, rows * d->vhead);

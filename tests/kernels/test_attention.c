@@ -17,7 +17,7 @@ typedef struct Place {
 
 typedef struct Case {
     mg_attention_desc d;
-    Place q, k, v, o, lse;
+    Place q, k, v, o, lse, dq, dk, dv;
     Buffer bq, bk, bv, bo, blse, bdo, bdq, bdk, bdv;
 } Case;
 
@@ -56,6 +56,12 @@ static Case make(uint64_t *seed, mg_attention_desc d)
     x.v = place(seed, 3, keys, d.vhead);
     x.o = place(seed, 4, rows, d.vhead);
     x.lse = place(seed, 4, rows, 1);
+    x.dq = place(seed, 4, rows, d.head);
+    x.dk = place(seed, 3, keys, d.head);
+    x.dv = place(seed, 3, keys, d.vhead);
+    memcpy(x.d.dq, x.dq.stride, sizeof x.d.dq);
+    memcpy(x.d.dk, x.dk.stride, sizeof x.d.dk);
+    memcpy(x.d.dv, x.dv.stride, sizeof x.d.dv);
     memcpy(x.d.q, x.q.stride, sizeof x.d.q);
     memcpy(x.d.k, x.k.stride, sizeof x.d.k);
     memcpy(x.d.v, x.v.stride, sizeof x.d.v);
@@ -67,9 +73,9 @@ static Case make(uint64_t *seed, mg_attention_desc d)
     x.bdo = buffer_random(d.dtype, x.o.all, seed);
     x.bo = buffer_new(d.dtype, x.o.all);
     x.blse = buffer_new(d.dtype, x.lse.all);
-    x.bdq = buffer_new(d.dtype, x.q.all);
-    x.bdk = buffer_new(d.dtype, x.k.all);
-    x.bdv = buffer_new(d.dtype, x.v.all);
+    x.bdq = buffer_new(d.dtype, x.dq.all);
+    x.bdk = buffer_new(d.dtype, x.dk.all);
+    x.bdv = buffer_new(d.dtype, x.dv.all);
     return x;
 }
 
@@ -149,13 +155,13 @@ static void row_truth(const Case *x, Truth *y, int64_t b, int64_t s, int64_t h, 
         for (int64_t c = 0; c < d->vhead; c++) {
             double dout = at(&x->bdo, of(&x->o, b, s, h, g, c));
             dp += dout * at(&x->bv, of(&x->v, b, t, h, 0, c));
-            y->dv[of(&x->v, b, t, h, 0, c)] += p[t] * dout;
+            y->dv[of(&x->dv, b, t, h, 0, c)] += p[t] * dout;
         }
         double ds = d->scale * p[t] * (dp - dot);
         for (int64_t c = 0; c < d->head; c++) {
             int64_t q = of(&x->q, b, s, h, g, c), k = of(&x->k, b, t, h, 0, c);
-            y->dq[q] += ds * at(&x->bk, k);
-            y->dk[k] += ds * at(&x->bq, q);
+            y->dq[of(&x->dq, b, s, h, g, c)] += ds * at(&x->bk, k);
+            y->dk[of(&x->dk, b, t, h, 0, c)] += ds * at(&x->bq, q);
         }
     }
 }
@@ -165,9 +171,9 @@ static Truth truth(const Case *x)
     const mg_attention_desc *d = &x->d;
     Truth y = {.o = calloc((size_t)x->o.all, 8),
                .lse = calloc((size_t)x->lse.all, 8),
-               .dq = calloc((size_t)x->q.all, 8),
-               .dk = calloc((size_t)x->k.all, 8),
-               .dv = calloc((size_t)x->v.all, 8)};
+               .dq = calloc((size_t)x->dq.all, 8),
+               .dk = calloc((size_t)x->dk.all, 8),
+               .dv = calloc((size_t)x->dv.all, 8)};
     double *p = calloc((size_t)d->keys, 8);
     for (int64_t b = 0; b < d->batch; b++)
         for (int64_t h = 0; h < d->kv; h++)
@@ -248,9 +254,9 @@ static void against_loops(mgk_level level, mg_dtype t)
         compare("o", &x.bo, &x.o, y.o, tolerance(t));
         compare("lse", &x.blse, &x.lse, y.lse, tolerance(t));
         run_backward(&x, 1 + (i + 1) % 3);
-        compare("dq", &x.bdq, &x.q, y.dq, tolerance(t));
-        compare("dk", &x.bdk, &x.k, y.dk, tolerance(t));
-        compare("dv", &x.bdv, &x.v, y.dv, tolerance(t));
+        compare("dq", &x.bdq, &x.dq, y.dq, tolerance(t));
+        compare("dk", &x.bdk, &x.dk, y.dk, tolerance(t));
+        compare("dv", &x.bdv, &x.dv, y.dv, tolerance(t));
         truth_free(&y);
         drop(&x);
     }
@@ -322,19 +328,21 @@ static double loss(Case *x)
 }
 
 /* Central differences of step 1e-5: off by its square, and by rounding over it, 1e-10 each. */
-static void differences(Case *x, Buffer *in, const Buffer *grad, uint64_t *seed)
+static void differences(Case *x, Buffer *in, const Place *p, const Buffer *grad, const Place *q,
+                        uint64_t *seed)
 {
     for (int i = 0; i < 12; i++) {
-        int64_t e = in_range(seed, 0, in->n - 1);
-        if (untouched(grad, e))
-            continue; /* a gap */
+        int64_t a[4] = {0};
+        for (int k = 0; k < p->n; k++)
+            a[k] = in_range(seed, 0, p->size[k] - 1);
+        const int64_t c = in_range(seed, 0, p->last - 1), e = of(p, a[0], a[1], a[2], a[3], c);
         const double was = at(in, e), h = 1e-5;
         put(in, e, was + h);
         double up = loss(x);
         put(in, e, was - h);
         double slope = (up - loss(x)) / (2 * h);
         put(in, e, was);
-        assert_true(fabs(slope - at(grad, e)) < 1e-8);
+        assert_true(fabs(slope - at(grad, of(q, a[0], a[1], a[2], a[3], c))) < 1e-8);
     }
 }
 
@@ -353,9 +361,9 @@ static void test_differences(void **state)
         Case x = make(&seed, d);
         run_forward(&x, 1);
         run_backward(&x, 1);
-        differences(&x, &x.bq, &x.bdq, &seed);
-        differences(&x, &x.bk, &x.bdk, &seed);
-        differences(&x, &x.bv, &x.bdv, &seed);
+        differences(&x, &x.bq, &x.q, &x.bdq, &x.dq, &seed);
+        differences(&x, &x.bk, &x.k, &x.bdk, &x.dk, &seed);
+        differences(&x, &x.bv, &x.v, &x.bdv, &x.dv, &seed);
         drop(&x);
     }
 }
@@ -385,7 +393,7 @@ static void test_large_scores(void **state)
         run_backward(&x, 2);
         compare("o", &x.bo, &x.o, y.o, tolerance[real]);
         compare("lse", &x.blse, &x.lse, y.lse, tolerance[real]);
-        compare("dk", &x.bdk, &x.k, y.dk, tolerance[real]);
+        compare("dk", &x.bdk, &x.dk, y.dk, tolerance[real]);
         truth_free(&y);
         drop(&x);
     }

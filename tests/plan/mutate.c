@@ -319,9 +319,14 @@ static bool change_attention(Mutation *m, Action *a)
     mg_attention_desc *d = &a->attention;
     if (any(m, 4) == 0)
         return flip(m, a, &d->causal, "causal");
-    PICK(&d->batch, &d->kv, &d->group, &d->queries, &d->keys, &d->head, &d->vhead, &d->q[0],
-         &d->q[1], &d->q[2], &d->q[3], &d->k[0], &d->k[1], &d->k[2], &d->v[0], &d->v[1], &d->v[2],
-         &d->o[0], &d->o[1], &d->o[2], &d->o[3], &d->lse[0], &d->lse[1], &d->lse[2], &d->lse[3]);
+    if (a->kind == ACT_attention_grad && any(m, 4) == 0)
+        PICK(&d->dq[0], &d->dq[1], &d->dq[2], &d->dq[3], &d->dk[0], &d->dk[1], &d->dk[2], &d->dv[0],
+             &d->dv[1], &d->dv[2]);
+    else
+        PICK(&d->batch, &d->kv, &d->group, &d->queries, &d->keys, &d->head, &d->vhead, &d->q[0],
+             &d->q[1], &d->q[2], &d->q[3], &d->k[0], &d->k[1], &d->k[2], &d->v[0], &d->v[1],
+             &d->v[2], &d->o[0], &d->o[1], &d->o[2], &d->o[3], &d->lse[0], &d->lse[1], &d->lse[2],
+             &d->lse[3]);
     return true;
 }
 

@@ -55,7 +55,7 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
 
 /* One query: offsets into the tensors, and how many keys it sees. */
 typedef struct Query {
-    int64_t q, k, v, o, lse, keys;
+    int64_t q, k, v, o, lse, keys, dq, dk, dv;
 } Query;
 
 static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t g, int64_t s)
@@ -65,6 +65,9 @@ static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t 
                    .v = b * d->v[0] + h * d->v[2],
                    .o = b * d->o[0] + s * d->o[1] + h * d->o[2] + g * d->o[3],
                    .lse = b * d->lse[0] + s * d->lse[1] + h * d->lse[2] + g * d->lse[3],
+                   .dq = b * d->dq[0] + s * d->dq[1] + h * d->dq[2] + g * d->dq[3],
+                   .dk = b * d->dk[0] + h * d->dk[2],
+                   .dv = b * d->dv[0] + h * d->dv[2],
                    .keys = d->causal && s + 1 < d->keys ? s + 1 : d->keys};
 }
 
@@ -126,12 +129,12 @@ static void attend_back(const mg_attention_desc *d, const Query *x, void *const 
         for (int64_t i = 0; i < d->vhead; i++) {
             double g = get(d->dtype, p[5], x->o + i);
             dp += g * get(d->dtype, p[2], v + i);
-            add(d->dtype, p[8], v + i, w * g);
+            add(d->dtype, p[8], x->dv + t * d->dv[1] + i, w * g);
         }
         double ds = d->scale * w * (dp - delta);
         for (int64_t i = 0; i < d->head; i++) {
-            add(d->dtype, p[6], x->q + i, ds * get(d->dtype, p[1], k + i));
-            add(d->dtype, p[7], k + i, ds * get(d->dtype, p[0], x->q + i));
+            add(d->dtype, p[6], x->dq + i, ds * get(d->dtype, p[1], k + i));
+            add(d->dtype, p[7], x->dk + t * d->dk[1] + i, ds * get(d->dtype, p[0], x->q + i));
         }
     }
 }
@@ -145,12 +148,12 @@ void run_attention(const mg_attention_desc *d, void *const *p)
 static void clear(const mg_attention_desc *d, const Query *x, void *const *p)
 {
     for (int64_t i = 0; i < d->head; i++)
-        put(d->dtype, p[6], x->q + i, 0);
+        put(d->dtype, p[6], x->dq + i, 0);
     for (int64_t t = 0; t < d->keys; t++) {
         for (int64_t i = 0; i < d->head; i++)
-            put(d->dtype, p[7], x->k + t * d->k[1] + i, 0);
+            put(d->dtype, p[7], x->dk + t * d->dk[1] + i, 0);
         for (int64_t i = 0; i < d->vhead; i++)
-            put(d->dtype, p[8], x->v + t * d->v[1] + i, 0);
+            put(d->dtype, p[8], x->dv + t * d->dv[1] + i, 0);
     }
 }
 
