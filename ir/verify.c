@@ -424,7 +424,21 @@ static void check_names(Verifier *v)
     }
 }
 
-/* I10: the program computes in f32 or f64; microbatches of one size make up the batch. */
+/* Values that are halves where the program has none of them would meet what knows no halves. */
+static void check_halves(Verifier *v)
+{
+    for (size_t i = 1; i < v->m->values.n; i++) {
+        DType t = v->m->values.data[i].type.dtype;
+        if (dtype_is_half(t) && t != v->m->train.half) {
+            broken(v, v->m->values.data[i].def, 10, "a value is %s, which the program does not say",
+                   dtype_name(t));
+            return;
+        }
+    }
+}
+
+/* I10: the program computes in f32 or f64, with halves of one kind or none; microbatches of one
+ * size make up the batch. */
 static void check_header(Verifier *v)
 {
     const Module *m = v->m;
@@ -443,6 +457,7 @@ int ir_verify(const Module *m, FILE *out)
 {
     Verifier v = {.m = m, .out = out, .fn = "module", .tmp = arena_new()};
     check_header(&v);
+    check_halves(&v);
     check_names(&v);
     for (size_t i = 0; i < m->tensors.n; i++)
         check_tensor(&v, (uint32_t)i);

@@ -151,6 +151,8 @@ static const Bad rules[] = {
     {4, {"a: i32[i=2]"}, "%r: i32[] = sum %a {over=[i=2]}" GIVE, "i32 where a float is wanted"},
     {4, A, "%r: f64[i=2] = rmax %a {over=[j=2]}" GIVE, "the attribute says 2"},
     {4, AB, "%r: f64[j=3, k=2] = dot %a, %b {over=[i=2]}" GIVE, "the right side has no dim 'i'"},
+    {10, AB, "%r: bf16[i=2, j=3] = cast %a" GIVE,
+     "a value is bf16, which the program does not say"},
     {4, AB, "%r: f64[i=2, k=2] = dot_bias %a, %b, %a {over=[j=3]}" GIVE,
      "the product has no dim 'j'"},
     {4, AB, "%r: f64[i=2, k=2], %s: f64[i=2] = dot_sum %a, %b, %a {over=[j=3]}" GIVE,
