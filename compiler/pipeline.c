@@ -239,6 +239,8 @@ static Exit make_plan(Session *s, Compiled *c)
     Plan *p = plan_schedule(c->module, &c->device, s->arena);
     if (!p || !plan_place(p))
         return EXIT_infeasible;
+    if (!plan_asserts(p))
+        return EXIT_infeasible;
     plan_streams(p);
     c->plan = p;
     int broken = plan_check(p, stderr);

@@ -335,7 +335,7 @@ static double unit_bytes(const char *unit)
     return 0;
 }
 
-static void assertion(Elab *e, const Spec *s, const Node *n, Layout *l)
+static void assertion(Elab *e, const Node *n, Layout *l)
 {
     static const char *const names[] = {"peak", "exposed_comm", "step", NULL};
     static const char *const examples[] = {"peak < 76 GB", "exposed_comm < 10%", "step < 500 ms"};
@@ -359,9 +359,12 @@ static void assertion(Elab *e, const Spec *s, const Node *n, Layout *l)
     } else if (which == 0) {
         l->assert_peak = n->b->number * unit_bytes(n->b->unit);
         l->assert_span = n->span;
-    } else if (which == 2 && s->chosen) {
-        fail(e, n->span, 329, "asserting the time of a step is not built yet");
-        help(e, "assert peak and exposed_comm");
+    } else if (which == 2) {
+        const char *unit = n->b->unit;
+        l->assert_step = n->b->number * (!strcmp(unit, "us")   ? 1e-6
+                                         : !strcmp(unit, "ms") ? 1e-3
+                                                               : 1);
+        l->assert_step_span = n->span;
     }
     /* exposed_comm: one rank communicates nothing, so it holds. */
 }
@@ -416,7 +419,7 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
     microbatch(e, &s, &l);
     recompute(e, &s, &l);
     for (size_t i = 0; i < s.asserts.n; i++)
-        assertion(e, &s, s.asserts.data[i], &l);
+        assertion(e, s.asserts.data[i], &l);
     for (size_t i = 0; i < s.pads.n; i++)
         pad(e, &s, s.pads.data[i]);
     if (!chosen)

@@ -280,8 +280,8 @@ typedef struct Layout {
     Name name, device; /* "default", "cpu" */
     int64_t microbatch;
     Recompute recompute;
-    double assert_peak; /* bytes; 0: none */
-    Span assert_span;
+    double assert_peak, assert_step; /* bytes, seconds; 0: none */
+    Span assert_span, assert_step_span;
 } Layout;
 
 struct Module {

@@ -184,6 +184,15 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a);
 bool plan_place(Plan *p);
 /* passes/streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
 void plan_streams(Plan *p);
+/* passes/asserts.c: false if the layout asserts a shorter step, told with what takes its time. */
+bool plan_asserts(const Plan *p);
+/* The actions that take most of a program, loops multiplied out, the first the longest; how many.
+ */
+typedef struct Costly {
+    const Action *a;
+    double times, seconds;
+} Costly;
+int plan_costliest(const Program *p, Costly *top, int most);
 /* passes/check.c: written apart from the two above. Number of broken invariants, each told. */
 int plan_check(const Plan *p, FILE *out);
 /* passes/show.c */

@@ -377,6 +377,10 @@ static void read_layout(Reader *r)
     text_want_word(r, "assert_peak");
     l->assert_peak = text_want_real(r);
     l->assert_span = text_read_place(r);
+    if (text_take_word(r, "assert_step")) {
+        l->assert_step = text_want_real(r);
+        l->assert_step_span = text_read_place(r);
+    }
 }
 
 static void read_module(Reader *r)

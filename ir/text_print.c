@@ -404,6 +404,11 @@ static void print_header(const Module *m, FILE *out)
             m->layout.recompute == RECOMPUTE_auto ? "auto" : "none");
     print_real(out, m->layout.assert_peak);
     print_place(m, m->layout.assert_span, out);
+    if (m->layout.assert_step != 0) {
+        fputs(" assert_step ", out);
+        print_real(out, m->layout.assert_step);
+        print_place(m, m->layout.assert_step_span, out);
+    }
     fputc('\n', out);
     for (size_t i = 0; i < m->inputs.n; i++) {
         fputs("input ", out);

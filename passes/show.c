@@ -61,37 +61,15 @@ static void seconds_by_kind(const Program *p, double out[ACT_count])
 static void print_biggest(const Plan *p, FILE *out)
 {
     enum { BIGGEST = 8 };
-    const Program *prog = p->train;
-    struct {
-        const Action *a;
-        double seconds, times;
-    } top[BIGGEST] = {0};
-    double times = 1;
-    for (size_t i = 0; i < prog->actions.n; i++) {
-        const Action *a = &prog->actions.data[i];
-        if (a->kind == ACT_loop)
-            times *= (double)prog->loops.data[a->loop].dim.size;
-        else if (a->kind == ACT_end)
-            times /= (double)prog->loops.data[a->loop].dim.size;
-        int k = BIGGEST;
-        while (k > 0 && a->seconds * times > top[k - 1].seconds) {
-            if (k < BIGGEST)
-                top[k] = top[k - 1];
-            k--;
-        }
-        if (k < BIGGEST) {
-            top[k].a = a;
-            top[k].seconds = a->seconds * times;
-            top[k].times = times;
-        }
-    }
+    Costly top[BIGGEST];
+    int n = plan_costliest(p->train, top, BIGGEST);
     fputs("biggest actions\n", out);
-    for (int k = 0; k < BIGGEST && top[k].a; k++) {
+    for (int k = 0; k < n; k++) {
         int line = 0, column;
         diag_locate(p->module->diag, top[k].a->span, &line, &column);
         fprintf(out, "  %-34s %-18s line %-4d %5.0f x %9.2f us %5.1f%%\n",
                 name_str(p->module->names, top[k].a->name), kinds[top[k].a->kind], line,
-                top[k].times, top[k].a->seconds * 1e6, 100 * top[k].seconds / prog->seconds);
+                top[k].times, top[k].a->seconds * 1e6, 100 * top[k].seconds / p->train->seconds);
     }
 }
 

@@ -1,0 +1,96 @@
+/* asserts.c - what a layout asserts of the plan beside its memory, which place.c sees to. */
+#include "ir/plan.h"
+
+int plan_costliest(const Program *p, Costly *top, int most)
+{
+    double times = 1;
+    int n = 0;
+    for (size_t i = 0; i < p->actions.n; i++) {
+        const Action *a = &p->actions.data[i];
+        if (a->kind == ACT_loop || a->kind == ACT_end) {
+            double rounds = (double)p->loops.data[a->loop].dim.size;
+            times = a->kind == ACT_loop ? times * rounds : times / rounds;
+            continue;
+        }
+        int k = n;
+        while (k > 0 && a->seconds * times > top[k - 1].seconds) {
+            if (k < most)
+                top[k] = top[k - 1];
+            k--;
+        }
+        if (k < most) {
+            top[k] = (Costly){a, times, a->seconds * times};
+            n += n < most;
+        }
+    }
+    return n;
+}
+
+static void tell_costliest(const Plan *p)
+{
+    enum { TOLD = 5 };
+    const Module *m = p->module;
+    Costly top[TOLD];
+    int n = plan_costliest(p->train, top, TOLD);
+    for (int k = 0; k < n; k++)
+        diag_note(m->diag, top[k].a->span, "%.4g ms, %.1f%% of the step: '%s'%s",
+                  top[k].seconds * 1e3, 100 * top[k].seconds / p->train->seconds,
+                  name_str(m->names, top[k].a->name),
+                  top[k].times > 1 ? arena_printf(m->arena, ", %.0f times", top[k].times) : "");
+}
+
+/* Seconds of one round over a microbatch; what a step does once, the optimizer, is not in them. A
+ * batch of several begins with their loop; of one, everything is taken to be in it. */
+static double round_seconds(const Program *p, int64_t rounds)
+{
+    double sum = 0, times = 1;
+    if (rounds == 1)
+        return p->seconds;
+    size_t i = 0;
+    while (p->actions.data[i].kind != ACT_loop)
+        i++;
+    uint32_t outer = p->actions.data[i].loop;
+    for (i++; p->actions.data[i].kind != ACT_end || p->actions.data[i].loop != outer; i++) {
+        const Action *a = &p->actions.data[i];
+        if (a->kind == ACT_loop)
+            times *= (double)p->loops.data[a->loop].dim.size;
+        else if (a->kind == ACT_end)
+            times /= (double)p->loops.data[a->loop].dim.size;
+        else
+            sum += a->seconds * times;
+    }
+    return sum;
+}
+
+/* The largest batch whose step is as short as is asserted, if there is one. */
+static void tell_remedy(const Plan *p, double limit)
+{
+    const Module *m = p->module;
+    int64_t micro = m->layout.microbatch, rounds = m->batch.size / micro;
+    double round = round_seconds(p->train, rounds);
+    double once = p->train->seconds - round * (double)rounds;
+    int64_t fit = rounds;
+    while (fit > 0 && once + round * (double)fit >= limit)
+        fit--;
+    if (fit > 0)
+        diag_help(m->diag, "-D %s=%lld, for %lld, would take %.4g ms",
+                  name_str(m->names, m->batch.name), (long long)(fit * micro),
+                  (long long)m->batch.size, (once + round * (double)fit) * 1e3);
+    else
+        diag_help(m->diag,
+                  "even one microbatch of %lld takes %.4g ms: assert more, or name a faster device",
+                  (long long)micro, (once + round) * 1e3);
+}
+
+bool plan_asserts(const Plan *p)
+{
+    const Layout *l = &p->module->layout;
+    if (l->assert_step == 0 || p->train->seconds < l->assert_step)
+        return true;
+    diag_error(p->module->diag, l->assert_step_span, 552,
+               "a step is predicted to take %.4g ms where the layout asserts less than %.4g ms",
+               p->train->seconds * 1e3, l->assert_step * 1e3);
+    tell_costliest(p);
+    tell_remedy(p, l->assert_step);
+    return false;
+}
