@@ -17,7 +17,7 @@ static bool plain(const Options *o, bool compiles)
 {
     bool front = o->define.n || o->layout || o->device;
     return !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod && !o->out && !o->emit &&
-           !o->plan && !o->schedule && !o->trace && !o->print_after.n && !o->from &&
+           !o->plan && !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->from &&
            (compiles || !front);
 }
 

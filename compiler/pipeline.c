@@ -62,7 +62,8 @@ static Exit check_options(Session *s)
     for (size_t i = 0; i < o->print_after.n; i++)
         if (!known_pass(o->print_after.data[i]))
             return unknown_pass(s, o->print_after.data[i]);
-    if (o->out || o->emit || o->check || o->plan || o->schedule || o->trace || o->print_after.n)
+    if (o->out || o->emit || o->check || o->plan || o->schedule || o->trace || o->memory ||
+        o->print_after.n)
         return EXIT_done;
     return usage(s, "nothing to do",
                  "-o FILE makes the program; --check makes sure it could be made");
@@ -72,7 +73,7 @@ static Exit check_options(Session *s)
 static const char *last_pass(const Options *o)
 {
     int last = -1;
-    if (o->out || o->emit || o->check || o->plan || o->schedule || o->trace)
+    if (o->out || o->emit || o->check || o->plan || o->schedule || o->trace || o->memory)
         return NULL;
     for (size_t i = 0; i < o->print_after.n; i++) {
         if (!strcmp(o->print_after.data[i], "all"))

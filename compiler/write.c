@@ -88,13 +88,15 @@ static Exit write_code(Session *s, const Plan *p)
     return cuda ? emit_cuda(s, p) : emit_llvm(s, p);
 }
 
-static Exit write_trace(Session *s, const Plan *p)
+/* A view of the plan goes to a file, if one is named. */
+static Exit write_view(Session *s, const Plan *p, const char *path,
+                       void print(const Plan *p, FILE *out))
 {
     Output out;
-    Exit wrong = s->o->trace ? output_open(s, &out, s->o->trace) : EXIT_done;
-    if (wrong || !s->o->trace)
+    Exit wrong = path ? output_open(s, &out, path) : EXIT_done;
+    if (wrong || !path)
         return wrong;
-    trace_print(p, out.file);
+    print(p, out.file);
     return output_close(s, &out, true);
 }
 
@@ -105,7 +107,9 @@ Exit write_outputs(Session *s, const Compiled *c)
         (*o->plan ? plan_print_json : plan_print)(c->plan, stdout);
     if (o->schedule)
         plan_print_schedule(c->plan, stdout);
-    Exit wrong = write_trace(s, c->plan);
+    Exit wrong = write_view(s, c->plan, o->trace, trace_print);
+    if (!wrong)
+        wrong = write_view(s, c->plan, o->memory, plan_print_memory);
     if (!wrong)
         wrong = write_code(s, c->plan);
     /* Where standard output carries a text, the line would be in its way. */

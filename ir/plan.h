@@ -202,6 +202,7 @@ double peak_flops(const Device *d, const Train *t);
 void plan_print(const Plan *p, FILE *out);      /* --plan */
 void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
 void plan_print_schedule(const Plan *p, FILE *out);
+void plan_print_memory(const Plan *p, FILE *out); /* --memory, MiniMalloc's columns */
 
 /* codegen/nest.c: fills units and grain of a kernel (also called by schedule for its costs). */
 void kernel_nest(const Module *m, Kernel *k);

@@ -142,6 +142,22 @@ void plan_print_json(const Plan *p, FILE *out)
     json_decref(o);
 }
 
+/* Of the step, program 0. Persistent buffers live throughout. A name may occur twice, so its number
+ * follows it. */
+void plan_print_memory(const Plan *p, FILE *out)
+{
+    int end = (int)p->train->actions.n;
+    fputs("id,lower,upper,size,offset\n", out);
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        const Buffer *b = &p->buffers.data[i];
+        if (!b->persistent && (b->program != 0 || b->first < 0))
+            continue;
+        fprintf(out, "%s#%zu,%d,%d,%lld,%lld\n", name_str(p->module->names, b->name), i,
+                b->persistent ? 0 : b->first, b->persistent ? end : b->last + 1,
+                (long long)b->bytes, (long long)b->offset);
+    }
+}
+
 /* ---- schedule -------------------------------------------------------------------------------- */
 
 static void print_place(const Plan *p, const Program *prog, const Operand *o, FILE *out)

@@ -63,7 +63,7 @@ class Options(mgctest.Case):
         f = self.write("m.mg", TINY)
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpu2t.json"), encoding="utf-8") as d:
             good = json.load(d)
-        self.refused(f, "--check", "--device=cpi", says="known devices: a100, cpu, cpu2t, h100, h200")
+        self.refused(f, "--check", "--device=cpi", says="known devices: a100, b200, cpu, cpu2t, h100, h200")
         self.refused(f, "--check", "--device=../cpu", says="unknown device")
         self.refused(f, "--check", "--device=none.json", says="none.json")
         for change, says in (
@@ -92,7 +92,7 @@ class Commands(mgctest.Case):
     def test_help_names_every_option(self):
         r = self.compiles("--help")
         for option in ("--output", "--emit", "--check", "--define", "--layout", "--device", "--plan",
-                       "--schedule", "--trace", "--print-after", "--from", "--version", "explain", "fmt", "env"):
+                       "--schedule", "--trace", "--memory", "--print-after", "--from", "--version", "explain", "fmt", "env"):
             self.assertIn(option, r.out)
         self.assertTrue(all(len(line) <= 110 for line in r.out.splitlines()))
         self.assertEqual(self.compiles("--version").out.split()[0], "mgc")

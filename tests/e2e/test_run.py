@@ -1,5 +1,6 @@
 """From a shipped model to a trained one: the summary, the log, the checkpoint, the sample."""
 
+import csv
 import json
 import os
 import re
@@ -103,6 +104,25 @@ class Run(mgctest.Case):
         end = max(e["ts"] + e["dur"] for e in events)
         plan = json.loads(self.compiles(model("mlp.mg"), "--plan=json").out)
         self.assertAlmostEqual(end / 1e3, plan["step_ms"], delta=0.01 * plan["step_ms"])
+
+    def test_memory(self):
+        """What a packer would be given, and what the plan made of it: nothing alive together overlaps."""
+        for name in "mlp.mg", "gpt2_124m.mg":
+            self.compiles(model(name), "--device", "cpu2t", "--memory", "m.csv", "--check")
+            rows = list(csv.DictReader(self.read("m.csv").decode().splitlines()))
+            self.assertEqual(list(rows[0]), ["id", "lower", "upper", "size", "offset"])
+            self.assertEqual(len({r["id"] for r in rows}), len(rows))
+            boxes = [tuple(int(r[k]) for k in ("lower", "upper", "offset", "size")) for r in rows]
+            for i, (lower, upper, offset, size) in enumerate(boxes):
+                self.assertTrue(0 <= lower < upper and offset >= 0 and size > 0)
+                for l, u, o, s in boxes[:i]:
+                    self.assertTrue(upper <= l or u <= lower or offset + size <= o or o + s <= offset)
+            plan = json.loads(self.compiles(model(name), "--device", "cpu2t", "--plan=json").out)
+            self.assertEqual(max(o + s for _, _, o, s in boxes), plan["arena_bytes"])
+            live = max(sum(s for l, u, _, s in boxes if l <= t < u) for t in range(max(b[1] for b in boxes)))
+            self.assertEqual(live, plan["live_bound_bytes"])
+        r = self.mgc(model("mlp.mg"), "--memory", "no/such/m.csv", "--check")
+        self.assertEqual((r.returncode, r.out), (4, ""))
 
     def test_emitted_llvm(self):
         r = self.compiles(model("mlp.mg"), "--emit=llvm")
