@@ -38,5 +38,11 @@ void emit_tensors(Emitter *e);
 void emit_actions(Emitter *e);
 void emit_descriptors(Emitter *e);
 void emit_program(Emitter *e);
+void emit_deaths(Emitter *e);
+
+/* codegen/emit_deaths.c: the number of what ends at a program's action, an action or a loop, and
+ * whether a buffer dies with it. */
+uint32_t death_event(const Plan *p, const Program *prog, size_t action);
+bool death_at(const Plan *p, const Program *prog, size_t action);
 
 #endif

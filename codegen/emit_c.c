@@ -394,6 +394,8 @@ static void emit_body(Writer *w)
         } else if (a->kind == ACT_end) {
             emit_waits(w, a, depth);
             fprintf(out, "%*s}\n", --depth * 4, "");
+            if (death_at(w->e->p, w->p, i))
+                fprintf(out, "%*smg_ended(r, %u);\n", depth * 4, "", death_event(w->e->p, w->p, i));
             i++;
         } else if (w->function[i]) {
             fprintf(out, "%*s%s(r, a", depth * 4, "", w->function[i]);
@@ -544,6 +546,7 @@ void codegen_emit_c(const Plan *p, const char *features, FILE *out)
     emit_descriptors(&e);
     emit_tensors(&e);
     emit_actions(&e);
+    emit_deaths(&e);
     emit_entry_function(&e, p->train, "step", "A training step");
     emit_entry_function(&e, p->eval, "eval", "The loss of held-out sequences");
     emit_entry_function(&e, p->sample, "sample", "The next token");

@@ -490,7 +490,8 @@ void emit_program(Emitter *e)
             (long long)e->m->batch.size, (long long)e->m->seq.size, (long long)e->m->vocab);
     fprintf(out,
             "    .tensors = tensors,\n    .ntensors = %zu,\n    .actions = actions,\n"
-            "    .nactions = %u,\n",
+            "    .nactions = %u,\n"
+            "    .deaths = deaths,\n    .ndeaths = sizeof deaths / sizeof *deaths,\n",
             e->m->tensors.n, p->nactions);
     fprintf(out, "    .lr = {%s, ", lr[t->schedule]);
     real(e, t->peak);

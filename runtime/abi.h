@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      5
+#define MG_ABI      6
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -68,6 +68,13 @@ typedef struct mg_action {
         int64_t elements;
     } out[6];
 } mg_action;
+
+/* Bytes of the arena in which nothing lives any more after `event`: the action of that number, or,
+ * from nactions on, a call of mg_ended. Inputs and results of programs never die. */
+typedef struct mg_death {
+    uint32_t event;
+    int64_t offset, bytes;
+} mg_death;
 
 typedef enum mg_lr_kind {
     MG_LR_CONSTANT = 1,
@@ -173,6 +180,8 @@ typedef struct mg_program {
     int ntensors;
     const mg_action *actions;
     int nactions;
+    const mg_death *deaths; /* by event */
+    int ndeaths;
     mg_lr lr;
     mg_scale scale;
     const char *optimizer; /* "adamw" */
@@ -214,6 +223,9 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
 void mg_stream(mg_run *r, int s);
 void mg_record(mg_run *r, int point);
 void mg_wait(mg_run *r, int point);
+
+/* A loop is through in which the bytes of that event's deaths were in use. */
+void mg_ended(mg_run *r, int event);
 
 void mg_zero(mg_run *r, int action, void *p, int64_t bytes);
 void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);

@@ -3,6 +3,7 @@
 #include "runtime/run.h"
 
 #include <math.h>
+#include <string.h>
 
 void rt_device_open(mg_run *r)
 {
@@ -19,6 +20,11 @@ void rt_device_open(mg_run *r)
 void rt_device_run(mg_run *r, rt_program which)
 {
     (which == RT_STEP ? r->step : which == RT_EVAL ? r->eval : r->sample)(r);
+}
+
+void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes)
+{
+    memset(r->arena + offset, byte, (size_t)bytes);
 }
 
 void rt_device_wait(mg_run *r)
@@ -65,5 +71,7 @@ void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain
 
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
-    return rt_guard_passes(r, action, *loss, norm ? *norm : 0);
+    bool passes = rt_guard_passes(r, action, *loss, norm ? *norm : 0);
+    mg_ended(r, action);
+    return passes;
 }

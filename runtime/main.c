@@ -123,6 +123,8 @@ static void fill_arena(mg_run *r, const char *checkpoint)
         rt_weights_load(r, r->weights);
     else
         rt_init(r);
+    if (r->options->poison)
+        rt_poison(r);
 }
 
 static void settle(mg_run *r, bool resumed)

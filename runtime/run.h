@@ -94,6 +94,8 @@ void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ct
 
 /* Ends the program where it cannot run here: 77 without a GPU, 78 on another processor. */
 void rt_device_open(mg_run *r);
+/* Bytes of the arena, in the order of what is called before and after. */
+void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes);
 void rt_device_wait(mg_run *r); /* until all that was called is done */
 typedef enum rt_program { RT_STEP, RT_EVAL, RT_SAMPLE, RT_PROGRAMS } rt_program;
 void rt_device_run(mg_run *r, rt_program which);
@@ -111,6 +113,9 @@ typedef struct rt_memory {
 rt_memory rt_memory_plan(const mg_program *p, int threads);
 /* Maps, aligns and touches the arena with the pool; ends the program if it does not fit. */
 void rt_arena_map(mg_run *r);
+/* poison.c: from now on dead bytes are NaN, those of the arena behind the persistent ones first. */
+void rt_poison(mg_run *r);
+void rt_poison_dead(mg_run *r, int event);
 
 /* The arena may be the memory of a device: the host reads and writes it by these alone. */
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
@@ -425,7 +430,7 @@ char *rt_cpu_unknown(const char *features);
 
 /* ---- the run ------------------------------------------------------------------------------ */
 
-enum { RT_WATCH_TIME = 1, RT_WATCH_VALUES = 2 };
+enum { RT_WATCH_TIME = 1, RT_WATCH_VALUES = 2, RT_WATCH_POISON = 4 };
 
 struct mg_run {
     const mg_program *program; /* mg_main and its code: main.c alone names them */

@@ -52,9 +52,9 @@ static void run_step(mg_run *r, window *w)
     bool traced = t->given && step >= t->from && step <= t->to;
     rt_fill_batch(r);
     int64_t launched = rt_now_ns();
-    r->watch = traced ? RT_WATCH_TIME : 0;
+    r->watch |= traced ? RT_WATCH_TIME : 0;
     rt_device_run(r, RT_STEP);
-    r->watch = 0;
+    r->watch &= ~(unsigned)RT_WATCH_TIME;
     int64_t end = rt_now_ns();
     if (traced)
         rt_trace_step(r->trace, step, launched, end);

@@ -31,6 +31,13 @@ void mg_end(mg_run *r, int action)
         rt_device_wait(r);
         rt_trace_end(r->trace, action);
     }
+    mg_ended(r, action);
+}
+
+void mg_ended(mg_run *r, int event)
+{
+    if (r->watch & RT_WATCH_POISON)
+        rt_poison_dead(r, event);
 }
 
 void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t)

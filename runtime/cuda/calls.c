@@ -65,7 +65,9 @@ void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes)
 
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
-    return rt_graphs_guard(r, action, loss, norm);
+    bool passes = rt_graphs_guard(r, action, loss, norm);
+    mg_ended(r, action);
+    return passes;
 }
 
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm)

@@ -106,6 +106,12 @@ void rt_device_open(mg_run *r)
     c->graphs = rt_graphs_new();
 }
 
+void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes)
+{
+    rt_cuda_must(cudaMemsetAsync(r->arena + offset, byte, (size_t)bytes, r->cuda->stream),
+                 "filling");
+}
+
 void rt_device_wait(mg_run *r)
 {
     rt_streams_wait(r->cuda);

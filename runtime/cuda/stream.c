@@ -35,8 +35,11 @@ void rt_streams_close(rt_cuda *c)
             cudaStreamDestroy(c->streams[s]);
 }
 
+/* Poisoned bytes belong to what comes next in the program's order, which is then kept. */
 void mg_stream(mg_run *r, int s)
 {
+    if (r->watch & RT_WATCH_POISON)
+        s = 0;
     r->cuda->at = s;
     r->cuda->stream = stream(r->cuda, s);
 }

@@ -73,6 +73,12 @@ class Cuda(mgctest.Case):
                 self.assertLess(abs(a - b), 2e-4 * abs(a))
                 self.assertLess(abs(n - k), 1e-2 * abs(n))  # a norm follows the path of 20 steps, whose losses do
 
+    def test_poison(self):
+        """What is dead is NaN, and no loss changes."""
+        self.gpu(LLAMA)
+        self.text(6000)
+        self.assertEqual(self.losses("./gpu", "--steps", 3, "--poison"), self.losses("./gpu", "--steps", 3))
+
     def test_llama(self):
         self.follows(LLAMA)
 

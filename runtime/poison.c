@@ -1,0 +1,32 @@
+/* poison.c - --poison: bytes that nothing lives in are NaN, so that a plan which reads them shows.
+ *
+ * The plan says after which action or loop a buffer dies (mg_program.deaths). Bytes of 255 are a
+ * NaN of every floating-point type and an index that no table has. */
+#include "runtime/run.h"
+
+enum { POISON = 0xff };
+
+void rt_poison(mg_run *r)
+{
+    const mg_program *p = r->program;
+    rt_device_fill(r, p->persistent_bytes, POISON, p->arena_bytes - p->persistent_bytes);
+    r->watch |= RT_WATCH_POISON;
+}
+
+void rt_poison_dead(mg_run *r, int event)
+{
+    const mg_program *p = r->program;
+    int low = 0, high = p->ndeaths;
+    /* The search for a non-finite value looks at outputs after the action, dead or not. */
+    if (r->watch & RT_WATCH_VALUES)
+        return;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (p->deaths[middle].event < (uint32_t)event)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < p->ndeaths && p->deaths[low].event == (uint32_t)event; low++)
+        rt_device_fill(r, p->deaths[low].offset, POISON, p->deaths[low].bytes);
+}
