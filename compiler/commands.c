@@ -15,7 +15,8 @@ static Exit usage(Session *s, const char *form)
  * front for explain mean anything. */
 static bool plain(const Options *o, bool compiles)
 {
-    bool front = o->define.n || o->layout || o->device;
+    bool front =
+        o->define.n || o->layout || o->device || o->precision || o->microbatch || o->recompute;
     return !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod && !o->out && !o->emit &&
            !o->plan && !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->from &&
            (compiles || !front);

@@ -123,21 +123,35 @@ static Device device_from(const Description *d)
                     .threads = (int)d->threads};
 }
 
-/* The names of the descriptions in a folder, for the message about a wrong one. */
-static const char *known_devices(Arena *a, const char *dir)
+static const char *devices_dir(Arena *a)
+{
+    return arena_printf(a, "%s/devices", home_dir(a));
+}
+
+const char **device_names(Arena *a, size_t *count)
 {
     struct dirent **entry;
-    const char *all = "";
-    int n = scandir(dir, &entry, NULL, alphasort);
+    int n = scandir(devices_dir(a), &entry, NULL, alphasort);
+    const char **name = NEW_ARRAY(a, const char *, n > 0 ? n : 1);
+    *count = 0;
     for (int i = 0; i < n; i++) {
         size_t length = strlen(entry[i]->d_name);
         if (length > 5 && !strcmp(entry[i]->d_name + length - 5, ".json"))
-            all = arena_printf(a, "%s%s%.*s", all, *all ? ", " : "", (int)length - 5,
-                               entry[i]->d_name);
+            name[(*count)++] = arena_strndup(a, entry[i]->d_name, length - 5);
         free(entry[i]);
     }
     if (n >= 0)
         free(entry);
+    return name;
+}
+
+/* For the message about a wrong one. */
+static const char *known_devices(Arena *a)
+{
+    size_t n;
+    const char **name = device_names(a, &n), *all = "";
+    for (size_t i = 0; i < n; i++)
+        all = arena_printf(a, "%s%s%s", all, *all ? ", " : "", name[i]);
     return all;
 }
 
@@ -149,12 +163,12 @@ static bool is_file(const char *name)
 
 Exit device_load(Session *s, const char *name, Device *d)
 {
-    const char *dir = arena_printf(s->arena, "%s/devices", home_dir(s->arena));
+    const char *dir = devices_dir(s->arena);
     bool simple = !strchr(name, '/') && name[0] != '.';
     const char *path = is_file(name) ? name : arena_printf(s->arena, "%s/%s.json", dir, name);
     if (!is_file(name) && (!simple || access(path, R_OK))) {
         diag_error(s->diag, (Span){0}, 562, "unknown device '%s'", name);
-        const char *known = known_devices(s->arena, dir);
+        const char *known = known_devices(s->arena);
         if (*known)
             diag_help(s->diag, "known devices: %s; or a description of your own, in a .json file",
                       known);

@@ -1,6 +1,7 @@
 /* pipeline.c - from an input to what the options ask for: front end, passes, plan, outputs. */
 #include "compiler/session.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,8 +52,11 @@ static Exit check_options(Session *s)
         return o->words.n
                    ? usage(s, "one model is compiled at a time", "mgc F.mg -o train")
                    : usage(s, "no model is given", "mgc F.mg -o train; mgc --help says more");
-    if (o->from && (o->words.n || o->define.n || o->layout))
-        return usage(s, "--from continues from a text: model, -D and --layout are in it already",
+    if (o->from &&
+        (o->words.n || o->define.n || o->layout || o->precision || o->microbatch || o->recompute))
+        return usage(s,
+                     "--from continues from a text: model, -D, --layout, --precision, --microbatch "
+                     "and --recompute are in it already",
                      "mgc --from=FILE.mgir -o train");
     if (o->emit && !strcmp(o->emit, "source") && !o->out)
         return usage(s, "--emit=source writes a directory", "-o DIR");
@@ -114,6 +118,20 @@ static Exit device_computes(Session *s, const Compiled *c)
     return EXIT_source;
 }
 
+static Exit read_microbatch(Session *s, int64_t *n)
+{
+    const char *text = s->o->microbatch;
+    char *end;
+    if (!text)
+        return EXIT_done;
+    errno = 0;
+    *n = strtoll(text, &end, 10);
+    if (errno || *end || end == text || *n < 1)
+        return usage(s, arena_printf(s->arena, "--microbatch '%s' is no whole number from 1", text),
+                     "--microbatch 1");
+    return EXIT_done;
+}
+
 Exit compile_front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
@@ -126,11 +144,14 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
         e.layout = o->layout;
     if (!wrong && o->device)
         wrong = device_load(s, o->device, &c->device);
+    if (!wrong)
+        wrong = read_microbatch(s, &e.microbatch);
     if (wrong)
         return wrong;
     e.layouts = layouts;
     e.device = o->device ? c->device.name : NULL;
     e.precision = o->precision;
+    e.recompute = o->recompute;
     c->module = mg_elaborate(s->arena, s->names, s->diag, ast, &e);
     if (!c->module || diag_errors(s->diag))
         return EXIT_source;
@@ -238,8 +259,12 @@ static Exit run_passes(Session *s, Compiled *c, const char *after, const char *u
 static Exit make_plan(Session *s, Compiled *c)
 {
     Plan *p = plan_schedule(c->module, &c->device, s->arena);
-    if (!p || !plan_place(p))
+    if (!p)
         return EXIT_infeasible;
+    if (!plan_place(p)) {
+        remedies_tell(s, p);
+        return EXIT_infeasible;
+    }
     if (!plan_asserts(p))
         return EXIT_infeasible;
     plan_streams(p);

@@ -56,6 +56,11 @@ const char *home_dir(Arena *a);
 
 /* device.c: reads a description by name, or the file itself if it ends in ".json". */
 Exit device_load(Session *s, const char *name, Device *d);
+/* Those with a description beside mgc, sorted. */
+const char **device_names(Arena *a, size_t *count);
+
+/* remedies.c: helps of the error that a plan does not fit: what would, its bytes and its speed. */
+void remedies_tell(Session *s, const Plan *p);
 
 /* llvm.c: the part that makes kernels, loaded when it is first needed. */
 bool llvm_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);

@@ -292,14 +292,17 @@ static void device(Elab *e, const Spec *s, Layout *l)
 
 static void microbatch(Elab *e, const Spec *s, Layout *l)
 {
-    int64_t batch = e->module->batch.size;
+    int64_t batch = e->module->batch.size, given = s->chosen ? e->options->microbatch : 0;
+    Span at = given || !s->microbatch ? (Span){0} : s->microbatch->span;
     l->microbatch = batch;
-    if (!s->microbatch || !config_integer(e, s->microbatch, 1, &l->microbatch, 303) || !s->chosen ||
-        !batch || batch % l->microbatch == 0)
+    if (s->microbatch && !config_integer(e, s->microbatch, 1, &l->microbatch, 303))
+        return;
+    if (given)
+        l->microbatch = given;
+    if (!s->chosen || !batch || batch % l->microbatch == 0)
         return;
     if (l->microbatch > batch) {
-        warn(e, s->microbatch->span, 331,
-             "microbatch %lld is more than '%s': all %lld are computed at once",
+        warn(e, at, 331, "microbatch %lld is more than '%s': all %lld are computed at once",
              (long long)l->microbatch, text(e, e->module->batch.name), (long long)batch);
         l->microbatch = batch;
         return;
@@ -307,11 +310,11 @@ static void microbatch(Elab *e, const Spec *s, Layout *l)
     int64_t legal = l->microbatch;
     while (batch % legal)
         legal--;
-    fail(e, s->microbatch->span, 326, "microbatch %lld does not divide '%s', which is %lld",
+    fail(e, at, 326, "microbatch %lld does not divide '%s', which is %lld",
          (long long)l->microbatch, text(e, e->module->batch.name), (long long)batch);
     note(e, dim_info(e, e->module->batch.name)->span, "'%s' is declared here",
          text(e, e->module->batch.name));
-    help(e, "microbatch %lld", (long long)legal);
+    help(e, "%smicrobatch %lld", given ? "--" : "", (long long)legal);
 }
 
 static double unit_bytes(const char *unit)
@@ -402,6 +405,8 @@ static void recompute(Elab *e, const Spec *s, Layout *l)
 {
     static const char *const names[] = {"auto", "none", NULL};
     int which = s->recompute ? config_choice(e, s->recompute, "way to recompute", names, 307) : 0;
+    if (s->chosen && e->options->recompute)
+        which = strcmp(e->options->recompute, names[1]) == 0;
     l->recompute = which == 1 ? RECOMPUTE_none : RECOMPUTE_auto;
 }
 

@@ -197,45 +197,6 @@ static void tell_live(Plan *p, const Program *prog, int number)
         diag_note(m->diag, (Span){0}, "and %zu smaller ones", live.n - SHOWN);
 }
 
-/* Bytes that what is alive at the peak would take if a microbatch had `to` sequences. */
-static int64_t with_microbatch(const Plan *p, const Program *prog, int number, int64_t to)
-{
-    const Module *m = p->module;
-    int64_t all = p->persistent_bytes + p->scratch_bytes * p->device->threads;
-    for (size_t i = 0; i < p->buffers.n; i++) {
-        const Buffer *b = &p->buffers.data[i];
-        if (b->persistent || b->program != number || b->first < 0 || b->first > prog->peak_action ||
-            b->last < prog->peak_action)
-            continue;
-        bool grows = b->value && type_find(type_of(m, b->value), m->batch.name) >= 0;
-        all += grows ? b->bytes / m->layout.microbatch * to : b->bytes;
-    }
-    return all;
-}
-
-/* The largest microbatch that would do, as far as the peak of this one tells. */
-static void tell_remedy(const Plan *p, const Program *prog, int number, double limit)
-{
-    const Module *m = p->module;
-    int64_t now = m->layout.microbatch, to = now - 1;
-    while (to > 1 && (now % to || (double)with_microbatch(p, prog, number, to) > limit))
-        to--;
-    int64_t least = to >= 1 ? with_microbatch(p, prog, number, to) : 0;
-    if (to >= 1 && (double)least <= limit)
-        diag_help(m->diag, "`microbatch %lld` needs about %.3g GiB", (long long)to,
-                  gib((double)least));
-    else if (to >= 1)
-        diag_help(
-            m->diag,
-            "even `microbatch 1` needs about %.3g GiB: make `%s` shorter or the model smaller, "
-            "or name a device with more memory",
-            gib((double)least), name_str(m->names, m->seq.name));
-    else
-        diag_help(m->diag,
-                  "make `%s` shorter or the model smaller, or name a device with more memory",
-                  name_str(m->names, m->seq.name));
-}
-
 static bool fits(Plan *p, const Program *prog, int number)
 {
     Module *m = p->module;
@@ -253,7 +214,6 @@ static bool fits(Plan *p, const Program *prog, int number)
                (long long)(asserted ? limit : (double)p->device->memory),
                gib(asserted ? limit : (double)p->device->memory));
     tell_live(p, prog, number);
-    tell_remedy(p, prog, number, asserted ? limit : (double)p->device->memory);
     return false;
 }
 

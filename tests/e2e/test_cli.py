@@ -92,7 +92,7 @@ class Commands(mgctest.Case):
     def test_help_names_every_option(self):
         r = self.compiles("--help")
         for option in ("--output", "--emit", "--check", "--define", "--layout", "--device", "--plan",
-                       "--schedule", "--trace", "--memory", "--print-after", "--from", "--version", "explain", "fmt", "env"):
+                       "--microbatch", "--recompute", "--schedule", "--trace", "--memory", "--print-after", "--from", "--version", "explain", "fmt", "env"):
             self.assertIn(option, r.out)
         self.assertTrue(all(len(line) <= 110 for line in r.out.splitlines()))
         self.assertEqual(self.compiles("--version").out.split()[0], "mgc")

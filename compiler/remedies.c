@@ -1,0 +1,219 @@
+/* remedies.c - what would make a model fit that does not. Each change is planned before it is
+ * offered, so that what is said of it is what it does. */
+#include "compiler/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/passes.h"
+
+/* Options of the command line; NULL: as it is. */
+typedef struct Change {
+    const char *microbatch, *recompute, *precision, *define, *device;
+} Change;
+
+typedef struct Remedy {
+    const char *what;
+    bool fits;
+    int64_t bytes;
+    double seconds, tokens; /* of a step */
+} Remedy;
+
+typedef struct Search {
+    Session *s;
+    FILE *nowhere;
+    const Plan *plan; /* the one that does not fit */
+    Remedy found[8];
+    int n;
+    Remedy last; /* of those that do not do */
+} Search;
+
+static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Remedy *r)
+{
+    Job job = {.m = m, .log = log};
+    if (passes_run(&job, &(PassRange){0}) != PASS_ok)
+        return;
+    Plan *p = plan_schedule(job.m, d, a);
+    if (!p)
+        return;
+    r->fits = plan_place(p) && plan_asserts(p);
+    r->bytes = p->arena_bytes + p->scratch_bytes * d->threads;
+    r->seconds = p->train->seconds;
+    r->tokens = (double)job.m->batch.size * (double)job.m->seq.size;
+}
+
+/* Plans the input anew with the change; what goes wrong is told to nobody. */
+static Remedy plan_with(const Search *q, const Change *c)
+{
+    Arena *a = arena_new();
+    Options o = *q->s->o;
+    Session s = {
+        .arena = a, .names = names_new(a), .diag = diag_new(a, q->nowhere, false), .o = &o};
+    Compiled made = {0};
+    Remedy r = {0};
+    if (c->microbatch)
+        o.microbatch = c->microbatch;
+    if (c->recompute)
+        o.recompute = c->recompute;
+    if (c->precision)
+        o.precision = c->precision;
+    if (c->device)
+        o.device = c->device;
+    if (c->define) {
+        o.define = (Words){0};
+        for (size_t i = 0; i < q->s->o->define.n; i++)
+            vec_push(a, &o.define, q->s->o->define.data[i]);
+        vec_push(a, &o.define, c->define);
+    }
+    if (compile_front(&s, o.words.data[0], &made) == EXIT_done)
+        plan_module(made.module, &made.device, a, q->nowhere, &r);
+    arena_free(a);
+    return r;
+}
+
+/* The change as it is written on a command line. */
+static const char *written(Arena *a, const Change *c)
+{
+    const char *const option[] = {"--microbatch ", c->microbatch, "--recompute ", c->recompute,
+                                  "--precision ",  c->precision,  "-D ",          c->define,
+                                  "--device ",     c->device};
+    const char *all = "";
+    for (size_t i = 0; i < sizeof option / sizeof *option; i += 2)
+        if (option[i + 1])
+            all = arena_printf(a, "%s%s%s%s", all, *all ? " " : "", option[i], option[i + 1]);
+    return all;
+}
+
+static bool try(Search *q, const Change *c)
+{
+    Remedy r = plan_with(q, c);
+    r.what = written(q->s->arena, c);
+    if (r.fits)
+        q->found[q->n++] = r;
+    else
+        q->last = r;
+    return r.fits;
+}
+
+/* ---- what can be changed ------------------------------------------------------------------- */
+
+/* The largest that fits, of those that divide the one there is. */
+static void smaller_microbatch(Search *q)
+{
+    int64_t now = q->plan->module->layout.microbatch;
+    if (now == 1 || !plan_with(q, &(Change){.microbatch = "1"}).fits)
+        return;
+    for (int64_t parts = 2; parts <= now; parts++) {
+        const char *n = arena_printf(q->s->arena, "%lld", (long long)(now / parts));
+        if (now % parts == 0 && try(q, &(Change){.microbatch = n}))
+            return;
+    }
+}
+
+static void shorter_sequences(Search *q)
+{
+    enum { HALVINGS = 5 };
+    Session *s = q->s;
+    const Module *m = q->plan->module;
+    int64_t seq = m->seq.size;
+    for (int i = 0; i < HALVINGS && seq % 2 == 0; i++) {
+        seq /= 2;
+        const char *define =
+            arena_printf(s->arena, "%s=%lld", name_str(s->names, m->seq.name), (long long)seq);
+        if (try(q, &(Change){.define = define}))
+            return;
+    }
+}
+
+/* The smallest GPU that has room; of a host's memory mgc knows no other. */
+static void larger_device(Search *q)
+{
+    const Device *now = q->plan->device;
+    Arena *a = q->s->arena;
+    size_t n;
+    const char **name = device_names(a, &n), *best = NULL;
+    int64_t memory = INT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        Device d;
+        Session quiet = *q->s;
+        quiet.diag = diag_new(a, q->nowhere, false);
+        if (device_load(&quiet, name[i], &d) == EXIT_done && d.target == TARGET_cuda &&
+            d.memory > now->memory && d.memory < memory &&
+            plan_with(q, &(Change){.device = name[i]}).fits) {
+            best = name[i];
+            memory = d.memory;
+        }
+    }
+    if (best)
+        try(q, &(Change){.device = best});
+}
+
+/* Halves for products, where they are built and there are none. */
+static const char *halves(const Plan *p)
+{
+    const Train *t = &p->module->train;
+    return p->device->target == TARGET_cuda && !t->half && t->compute == DT_f32 ? "bf16" : NULL;
+}
+
+static void each_alone(Search *q)
+{
+    smaller_microbatch(q);
+    if (q->plan->module->layout.recompute != RECOMPUTE_auto)
+        try(q, &(Change){.recompute = "auto"});
+    if (halves(q->plan))
+        try(q, &(Change){.precision = halves(q->plan)});
+    shorter_sequences(q);
+    if (q->plan->device->target == TARGET_cuda)
+        larger_device(q);
+}
+
+/* What takes least without another device or shorter sequences. */
+static void all_together(Search *q)
+{
+    try(q, &(Change){.microbatch = "1", .recompute = "auto", .precision = halves(q->plan)});
+}
+
+/* ---- what is said -------------------------------------------------------------------------- */
+
+static int faster(const void *x, const void *y)
+{
+    const Remedy *a = x, *b = y;
+    double p = a->seconds / a->tokens, q = b->seconds / b->tokens;
+    return p != q ? (p < q ? -1 : 1) : (a->what > b->what) - (a->what < b->what);
+}
+
+static void tell(Search *q)
+{
+    Session *s = q->s;
+    const Plan *p = q->plan;
+    qsort(q->found, (size_t)q->n, sizeof *q->found, faster);
+    for (int i = 0; i < q->n; i++) {
+        const Remedy *r = &q->found[i];
+        diag_help(s->diag, "%s: %lld bytes (%s), %s a step, %.3g tokens/s", r->what,
+                  (long long)r->bytes, text_bytes(s->arena, (double)r->bytes),
+                  text_seconds(s->arena, r->seconds), r->tokens / r->seconds);
+    }
+    if (q->n)
+        return;
+    if (q->last.bytes)
+        diag_help(s->diag, "even %s: %lld bytes (%s)", q->last.what, (long long)q->last.bytes,
+                  text_bytes(s->arena, (double)q->last.bytes));
+    diag_help(
+        s->diag,
+        "parameters and optimizer state alone take %lld bytes (%s): make the model smaller, or "
+        "name a device with more memory",
+        (long long)p->persistent_bytes, text_bytes(s->arena, (double)p->persistent_bytes));
+}
+
+void remedies_tell(Session *s, const Plan *p)
+{
+    Search q = {.s = s, .plan = p, .nowhere = fopen("/dev/null", "w")};
+    if (!q.nowhere)
+        return;
+    if (!s->o->from)
+        each_alone(&q);
+    if (!s->o->from && !q.n)
+        all_together(&q);
+    tell(&q);
+    fclose(q.nowhere);
+}
