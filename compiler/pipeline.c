@@ -148,6 +148,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
         wrong = read_microbatch(s, &e.microbatch);
     if (wrong)
         return wrong;
+    times_mark(s, "read");
     e.layouts = layouts;
     e.device = o->device ? c->device.name : NULL;
     e.precision = o->precision;
@@ -160,6 +161,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     if (wrong)
         return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
+    times_mark(s, "elaborate");
     return device_computes(s, c);
 }
 
@@ -218,6 +220,7 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
 static void show(void *ctx, const char *pass, const Job *j)
 {
     const Session *s = ctx;
+    times_mark(s, pass);
     if (!asks(s->o, pass))
         return;
     printf("# after %s\n", pass);
@@ -261,15 +264,20 @@ static Exit make_plan(Session *s, Compiled *c)
     Plan *p = plan_schedule(c->module, &c->device, s->arena);
     if (!p)
         return EXIT_infeasible;
+    times_mark(s, "schedule");
     if (!plan_place(p)) {
         remedies_tell(s, p);
+        times_mark(s, "remedies");
         return EXIT_infeasible;
     }
+    times_mark(s, "place");
     if (!plan_asserts(p))
         return EXIT_infeasible;
     plan_streams(p);
+    times_mark(s, "streams");
     c->plan = p;
     int broken = plan_check(p, stderr);
+    times_mark(s, "check");
     if (!broken)
         return EXIT_done;
     fprintf(stderr, "mgc: internal error: the plan breaks %d invariants\n", broken);
@@ -300,6 +308,8 @@ Exit compile(Session *s)
     Compiled c = {0};
     const char *after = NULL;
     Exit wrong = check_options(s);
+    if (o->time_passes)
+        times_begin(s);
     if (!wrong && o->out)
         wrong = o->emit && !strcmp(o->emit, "source") ? output_fresh(s, o->out)
                                                       : output_replaceable(s, o->out);
@@ -308,5 +318,10 @@ Exit compile(Session *s)
             o->from ? read_dump(s, o->from, &c, &after) : compile_front(s, o->words.data[0], &c);
     if (!wrong)
         wrong = compile_middle(s, &c, after, last_pass(o));
-    return wrong || !c.plan ? wrong : write_outputs(s, &c);
+    if (!wrong && c.plan) {
+        wrong = write_outputs(s, &c);
+        times_mark(s, "write");
+    }
+    times_print(s, stderr);
+    return wrong;
 }

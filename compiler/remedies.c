@@ -167,9 +167,12 @@ static void each_alone(Search *q)
         larger_device(q);
 }
 
-/* What takes least without another device or shorter sequences. */
+/* What takes least without another device or shorter sequences, unless it is so already. */
 static void all_together(Search *q)
 {
+    const Layout *l = &q->plan->module->layout;
+    if (l->microbatch == 1 && l->recompute == RECOMPUTE_auto && !halves(q->plan))
+        return;
     try(q, &(Change){.microbatch = "1", .recompute = "auto", .precision = halves(q->plan)});
 }
 

@@ -11,7 +11,14 @@ typedef struct Session {
     Names *names;
     Diag *diag;
     const Options *o;
+    struct Times *times; /* NULL where nobody asks */
 } Session;
+
+/* times.c: --time-passes. A mark ends the part of that name, which began with the mark before. */
+typedef struct Times Times;
+void times_begin(Session *s);
+void times_mark(const Session *s, const char *part);
+void times_print(const Session *s, FILE *out);
 
 /* pipeline.c: a model or an IR text, through the passes, to what the options ask for. */
 Exit compile(Session *s);

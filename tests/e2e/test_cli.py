@@ -92,10 +92,18 @@ class Commands(mgctest.Case):
     def test_help_names_every_option(self):
         r = self.compiles("--help")
         for option in ("--output", "--emit", "--check", "--define", "--layout", "--device", "--plan",
-                       "--microbatch", "--recompute", "--schedule", "--trace", "--memory", "--print-after", "--from", "--version", "explain", "fmt", "env"):
+                       "--precision", "--microbatch", "--recompute", "--time-passes", "--schedule", "--trace", "--memory",
+                       "--print-after", "--from", "--version", "explain", "fmt", "env"):
             self.assertIn(option, r.out)
         self.assertTrue(all(len(line) <= 110 for line in r.out.splitlines()))
         self.assertEqual(self.compiles("--version").out.split()[0], "mgc")
+
+    def test_time_passes(self):
+        r = self.compiles(model("mlp.mg"), "--check", "--time-passes")
+        rows = [line.split() for line in r.err.splitlines()]
+        self.assertEqual([row[0] for row in rows[:2]] + [rows[-1][0]], ["read", "elaborate", "all"])
+        self.assertTrue({"fuse", "schedule", "place", "check"} <= {row[0] for row in rows})
+        self.assertAlmostEqual(sum(float(row[1]) for row in rows[:-1]), float(rows[-1][1]), delta=0.02)
 
     def test_every_code_is_explained(self):
         with open(os.path.join(mgctest.SOURCE, "compiler/errors.def"), encoding="utf-8") as f:
