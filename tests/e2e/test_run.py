@@ -99,11 +99,24 @@ class Run(mgctest.Case):
 
     def test_trace(self):
         self.compiles(model("mlp.mg"), "--trace", "t.json", "--check")
-        events = json.loads(self.read("t.json"))["traceEvents"]
+        events = [e for e in json.loads(self.read("t.json"))["traceEvents"] if e["ph"] == "X"]
         self.assertGreater(len(events), 10)
         end = max(e["ts"] + e["dur"] for e in events)
         plan = json.loads(self.compiles(model("mlp.mg"), "--plan=json").out)
         self.assertAlmostEqual(end / 1e3, plan["step_ms"], delta=0.01 * plan["step_ms"])
+
+    def test_tracks(self):
+        """One for each stream, and nothing overlaps on one."""
+        self.compiles(model("llama_mini.mg"), "--device", "h200", "--trace", "t.json", "--check")
+        tracks = {}
+        for e in json.loads(self.read("t.json"))["traceEvents"]:
+            if e["ph"] == "X":
+                tracks.setdefault(e["tid"], []).append((e["ts"], e["ts"] + e["dur"]))
+        self.assertTrue({0, 1} <= set(tracks))
+        for slices in tracks.values():
+            slices.sort()
+            for (_, end), (begin, _) in zip(slices, slices[1:]):
+                self.assertLessEqual(end, begin + 0.002)  # written to a nanosecond
 
     def test_memory(self):
         """What a packer would be given, and what the plan made of it: nothing alive together overlaps."""
