@@ -25,7 +25,7 @@ typedef struct Search {
     const Plan *plan; /* the one that does not fit */
     Remedy found[8];
     int n;
-    Remedy last; /* of those that do not do */
+    Remedy least; /* in bytes, of those that do not do */
 } Search;
 
 static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Remedy *r)
@@ -90,8 +90,8 @@ static bool try(Search *q, const Change *c)
     r.what = written(q->s->arena, c);
     if (r.fits)
         q->found[q->n++] = r;
-    else
-        q->last = r;
+    else if (r.bytes && (!q->least.bytes || r.bytes < q->least.bytes))
+        q->least = r;
     return r.fits;
 }
 
@@ -167,13 +167,16 @@ static void each_alone(Search *q)
         larger_device(q);
 }
 
-/* What takes least without another device or shorter sequences, unless it is so already. */
+/* What changes no result but by rounding, where nothing does alone. */
 static void all_together(Search *q)
 {
     const Layout *l = &q->plan->module->layout;
-    if (l->microbatch == 1 && l->recompute == RECOMPUTE_auto && !halves(q->plan))
+    Change c = {.microbatch = "1", .recompute = "auto"};
+    if ((l->microbatch > 1 || l->recompute != RECOMPUTE_auto) && try(q, &c))
         return;
-    try(q, &(Change){.microbatch = "1", .recompute = "auto", .precision = halves(q->plan)});
+    c.precision = halves(q->plan);
+    if (c.precision)
+        try(q, &c);
 }
 
 /* ---- what is said -------------------------------------------------------------------------- */
@@ -198,9 +201,9 @@ static void tell(Search *q)
     }
     if (q->n)
         return;
-    if (q->last.bytes)
-        diag_help(s->diag, "even %s: %lld bytes (%s)", q->last.what, (long long)q->last.bytes,
-                  text_bytes(s->arena, (double)q->last.bytes));
+    if (q->least.bytes)
+        diag_help(s->diag, "even %s: %lld bytes (%s)", q->least.what, (long long)q->least.bytes,
+                  text_bytes(s->arena, (double)q->least.bytes));
     diag_help(
         s->diag,
         "parameters and optimizer state alone take %lld bytes (%s): make the model smaller, or "
