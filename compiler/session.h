@@ -2,6 +2,7 @@
 #ifndef MGC_SESSION_H
 #define MGC_SESSION_H
 
+#include "compiler/base/quantity.h"
 #include "compiler/options.h"
 #include "grammar/grammar.h"
 #include "ir/plan.h"
@@ -53,9 +54,6 @@ void trace_print(const Plan *p, FILE *out);
 
 /* summary.c: the one line after a compile. */
 void print_summary(const Session *s, const Compiled *c, FILE *out);
-/* "1.5 GiB", "812 ms", into a buffer of the arena. */
-const char *text_bytes(Arena *a, double bytes);
-const char *text_seconds(Arena *a, double seconds);
 
 /* home.c: where runtime and device descriptions lie: $MGC_HOME, or lib/mgc beside the folder that
  * the executable really stands in. */

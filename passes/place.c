@@ -6,6 +6,8 @@
  * tightest gap (best fit). The largest live set is a lower bound; both are in the plan. */
 #include "ir/plan.h"
 
+#include "compiler/base/quantity.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,11 +173,6 @@ static int larger(const void *x, const void *y)
     return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : (a > b) - (a < b);
 }
 
-static double gib(double bytes)
-{
-    return bytes / (1 << 30);
-}
-
 /* The buffers alive at the peak, largest first, under their source lines. */
 static void tell_live(Plan *p, const Program *prog, int number)
 {
@@ -190,9 +187,9 @@ static void tell_live(Plan *p, const Program *prog, int number)
     }
     qsort(live.data, live.n, sizeof *live.data, larger);
     for (size_t i = 0; i < live.n && i < SHOWN; i++)
-        diag_note(m->diag, live.data[i]->span, "%s: %lld bytes (%.3g GiB)",
+        diag_note(m->diag, live.data[i]->span, "%s: %lld bytes (%s)",
                   name_str(m->names, live.data[i]->name), (long long)live.data[i]->bytes,
-                  gib((double)live.data[i]->bytes));
+                  text_bytes(m->arena, (double)live.data[i]->bytes));
     if (live.n > SHOWN)
         diag_note(m->diag, (Span){0}, "and %zu smaller ones", live.n - SHOWN);
 }
@@ -207,12 +204,12 @@ static bool fits(Plan *p, const Program *prog, int number)
         return true;
     Span where = asserted ? m->layout.assert_span : (Span){0};
     diag_error(m->diag, where, asserted ? 551 : 550,
-               asserted ? "the plan needs %lld bytes (%.3g GiB) where the layout asserts less than "
-                          "%lld (%.3g GiB)"
-                        : "the plan needs %lld bytes (%.3g GiB) and the device has %lld (%.3g GiB)",
-               (long long)all, gib((double)all),
+               asserted ? "the plan needs %lld bytes (%s) where the layout asserts less than "
+                          "%lld (%s)"
+                        : "the plan needs %lld bytes (%s) and the device has %lld (%s)",
+               (long long)all, text_bytes(m->arena, (double)all),
                (long long)(asserted ? limit : (double)p->device->memory),
-               gib(asserted ? limit : (double)p->device->memory));
+               text_bytes(m->arena, asserted ? limit : (double)p->device->memory));
     tell_live(p, prog, number);
     return false;
 }

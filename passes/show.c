@@ -1,6 +1,8 @@
 /* show.c - the plan for people (--plan), for programs (--plan=json), and the schedule as text. */
 #include "ir/plan.h"
 
+#include "compiler/base/quantity.h"
+
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,21 +75,8 @@ static void print_biggest(const Plan *p, FILE *out)
     }
 }
 
-static const char *human(char *s, size_t n, double bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int u = 0;
-    while (bytes >= 1024 && u < 4) {
-        bytes /= 1024;
-        u++;
-    }
-    snprintf(s, n, "%.4g %s", bytes, units[u]);
-    return s;
-}
-
 void plan_print(const Plan *p, FILE *out)
 {
-    char a[32], b[32];
     const Module *m = p->module;
     double by_kind[ACT_count] = {0};
     int64_t all = p->arena_bytes + p->scratch_bytes * p->device->threads;
@@ -97,16 +86,17 @@ void plan_print(const Plan *p, FILE *out)
     fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
             (long long)m->batch.size, (long long)m->seq.size, (long long)m->layout.microbatch,
             p->train->flops * 1e-9);
-    fprintf(out, "predicted    %.4g ms, %.3g tokens/s, MFU %.1f%%\n", p->train->seconds * 1e3,
+    fprintf(out, "predicted    %s, %.3g tokens/s, MFU %.1f%%\n",
+            text_seconds(m->arena, p->train->seconds),
             (double)m->batch.size * (double)m->seq.size / p->train->seconds, 100 * mfu(p));
     fprintf(out, "memory       %s of %s (arena %lld bytes, %d threads x %lld scratch)\n",
-            human(a, sizeof a, (double)all), human(b, sizeof b, (double)p->device->memory),
+            text_bytes(m->arena, (double)all), text_bytes(m->arena, (double)p->device->memory),
             (long long)p->arena_bytes, p->device->threads, (long long)p->scratch_bytes);
     for (int i = 0; i < OWN_count; i++)
         if (p->memory[i])
-            fprintf(out, "  %-12s %s\n", owners[i], human(a, sizeof a, (double)p->memory[i]));
+            fprintf(out, "  %-12s %s\n", owners[i], text_bytes(m->arena, (double)p->memory[i]));
     fprintf(out, "  live bound   %s, arena over it %.2f%%\n",
-            human(a, sizeof a, (double)p->live_bound_bytes),
+            text_bytes(m->arena, (double)p->live_bound_bytes),
             100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1));
     seconds_by_kind(p->train, by_kind);
     fputs("step time by kind\n", out);
