@@ -97,17 +97,23 @@ static bool try(Search *q, const Change *c)
 
 /* ---- what can be changed ------------------------------------------------------------------- */
 
-/* The largest that fits, of those that divide the one there is. */
+/* The largest that fits of those that divide the one there is; after some, that of one. */
 static void smaller_microbatch(Search *q)
 {
+    enum { PARTS = 4096, TRIES = 16 };
     int64_t now = q->plan->module->layout.microbatch;
-    if (now == 1 || !plan_with(q, &(Change){.microbatch = "1"}).fits)
+    const Change one = {.microbatch = "1"};
+    if (now == 1 || !plan_with(q, &one).fits)
         return;
-    for (int64_t parts = 2; parts <= now; parts++) {
+    for (int64_t parts = 2, tries = 0; parts < now && parts <= PARTS && tries < TRIES; parts++) {
+        if (now % parts)
+            continue;
         const char *n = arena_printf(q->s->arena, "%lld", (long long)(now / parts));
-        if (now % parts == 0 && try(q, &(Change){.microbatch = n}))
+        if (try(q, &(Change){.microbatch = n}))
             return;
+        tries++;
     }
+    try(q, &one);
 }
 
 static void shorter_sequences(Search *q)
@@ -204,11 +210,11 @@ static void tell(Search *q)
     if (q->least.bytes)
         diag_help(s->diag, "even %s: %lld bytes (%s)", q->least.what, (long long)q->least.bytes,
                   text_bytes(s->arena, (double)q->least.bytes));
-    diag_help(
-        s->diag,
-        "parameters and optimizer state alone take %lld bytes (%s): make the model smaller, or "
-        "name a device with more memory",
-        (long long)p->persistent_bytes, text_bytes(s->arena, (double)p->persistent_bytes));
+    diag_help(s->diag,
+              "parameters, optimizer state and inputs alone take %lld bytes (%s): make the model "
+              "smaller, or "
+              "name a device with more memory",
+              (long long)p->persistent_bytes, text_bytes(s->arena, (double)p->persistent_bytes));
 }
 
 void remedies_tell(Session *s, const Plan *p)

@@ -74,10 +74,18 @@ class Cuda(mgctest.Case):
                 self.assertLess(abs(n - k), 1e-2 * abs(n))  # a norm follows the path of 20 steps, whose losses do
 
     def test_poison(self):
-        """What is dead is NaN, and no loss changes."""
-        self.gpu(LLAMA)
+        """What is dead is NaN, and no loss changes; but one does where a buffer dies before its last use."""
+        self.gpu(MLP)
         self.text(6000)
-        self.assertEqual(self.losses("./gpu", "--steps", 3, "--poison"), self.losses("./gpu", "--steps", 3))
+        clean = self.losses("./gpu", "--steps", 3)
+        self.assertEqual(self.losses("./gpu", "--steps", 3, "--poison"), clean)
+        text = self.read("program.c").decode()
+        death = re.search(r"mg_death deaths\[\] = \{\s*\{\d+, \w+, \d+\},\s*\{(\d+),", text)
+        self.write("program.c", text[:death.start(1)] + str(int(death[1]) - 1) + text[death.end(1):])
+        self.link()
+        self.assertEqual(self.losses("./gpu", "--steps", 3), clean)
+        r = self.run_program("./gpu", "--data", "text1.txt", "--steps", 3, "--out", "early", "--poison")
+        self.assertTrue(r.returncode or [(l["loss"], l["grad_norm"]) for l in self.metrics("early") if "loss" in l] != clean)
 
     def test_llama(self):
         self.follows(LLAMA)
