@@ -21,7 +21,7 @@ typedef struct ElaborateOptions {
     const char *device;     /* instead of the layout's; NULL for none */
     const char *precision;  /* instead of the train block's, one of its names; NULL for none */
     int64_t microbatch;     /* instead of the layout's; 0 for none */
-    const char *recompute;  /* instead of the layout's, "auto" or "none"; NULL for none */
+    const char *recompute;  /* instead of the layout's, "auto", "none" or "all"; NULL for none */
     bool inline_composites; /* attention and cross_entropy by their definitions, for tests */
 } ElaborateOptions;
 

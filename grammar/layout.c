@@ -401,13 +401,43 @@ static void pad(Elab *e, const Spec *s, const Node *n)
     sym->dims.dim[0].size = size;
 }
 
+/* `keep [q, gate]`: that there are such values is seen when there is a program (recompute.c). */
+static void kept_names(Elab *e, const Node *list, Layout *l)
+{
+    for (size_t i = 0; i < list->list.n; i++) {
+        const Node *n = list->list.data[i];
+        if (n->kind == N_NAME)
+            vec_push(e->arena, &l->keep, ((KeptName){n->name, n->span}));
+        else
+            fail(e, n->span, 307, "this is not the name of a value");
+    }
+}
+
 static void recompute(Elab *e, const Spec *s, Layout *l)
 {
-    static const char *const names[] = {"auto", "none", NULL};
-    int which = s->recompute ? config_choice(e, s->recompute, "way to recompute", names, 307) : 0;
-    if (s->chosen && e->options->recompute)
-        which = strcmp(e->options->recompute, names[1]) == 0;
-    l->recompute = which == 1 ? RECOMPUTE_none : RECOMPUTE_auto;
+    static const char *const names[] = {"auto", "none", "all", "keep", NULL};
+    const Node *value = s->recompute, *list = NULL;
+    if (value && value->kind == N_INDEX) {
+        list = value;
+        value = value->a;
+    }
+    int which = value ? config_choice(e, value, "way to recompute", names, 307) : 0;
+    if (which < 0)
+        return;
+    if ((which == RECOMPUTE_keep) != (list != NULL)) {
+        fail(e, value->span, 307, list ? "'%s' takes no names" : "'%s' takes names of values",
+             names[which]);
+        help(e, "recompute keep [q, gate]");
+        return;
+    }
+    if (list)
+        kept_names(e, list, l);
+    if (s->chosen && e->options->recompute) {
+        for (which = 0; strcmp(names[which], e->options->recompute) != 0;)
+            which++;
+        l->keep.n = 0;
+    }
+    l->recompute = (Recompute)which;
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ Ins *build_typed(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in
     i->path = b->path;
     i->block = b->block;
     i->backward = b->backward;
+    i->again = b->again;
     for (int k = 0; k < nout; k++) {
         i->out[k] = value_new(m, b->region, types[k], name_intern(m->names, op_info[op].name));
         m->values.data[i->out[k]].def = i;

@@ -16,7 +16,7 @@ static double bytes_of(const Module *m, Value v)
 static double traffic(const Module *m, const Ins *i)
 {
     double bytes = 0;
-    if (i->op == OP_pick || i->op == OP_window)
+    if (i->op == OP_pick || i->op == OP_window || i->op == OP_join)
         return 2 * bytes_of(m, i->out[0]);
     if (i->op == OP_gather)
         return 2 * bytes_of(m, i->out[0]) + bytes_of(m, i->in[1]);

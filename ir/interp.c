@@ -225,6 +225,25 @@ static void interp_window(Interp *in, const Ins *i)
     copy_as(in, i, t, i->attrs.at * type_stride(t, type_find(t, i->attrs.along.name)));
 }
 
+/* The same elements in the same order: the dims are next to each other. */
+static void copy_all(Interp *in, const Ins *i)
+{
+    memcpy(interp_out(in, i, 0), interp_in(in, i, 0),
+           (size_t)type_elements(out_type(in, i)) * sizeof(double));
+}
+#define interp_split copy_all
+#define interp_merge copy_all
+
+static void interp_join(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    for (uint32_t k = 0; k < i->nin; k++) {
+        int64_t n = type_elements(in_type(in, i, k));
+        memcpy(y, interp_in(in, i, k), (size_t)n * sizeof *y);
+        y += n;
+    }
+}
+
 static void interp_rotate(Interp *in, const Ins *i)
 {
     double *y = interp_out(in, i, 0);

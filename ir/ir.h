@@ -93,6 +93,8 @@ typedef struct Attrs {
 #include "ir/attrs.def"
 } Attrs;
 
+enum { RULE_OPERANDS = 24 }; /* that an op other than repeat and fused has at most */
+
 typedef struct OpInfo {
     const char *name;
     int least, most, results; /* 250: any number */
@@ -131,6 +133,9 @@ struct Ins {
     Name path;     /* which block instance: "layers.self_attn" */
     Name block;    /* the block's name in the source: "attend"; 0 at the top */
     bool backward; /* made by the differentiator */
+    bool again;    /* ... to compute once more what the forward part did */
+    bool keep;     /* forward, in a repeat: what the backward part reads of it is kept for it */
+    bool apart; /* dot: nothing else is summed in it, for a copy of it has to give the same bits */
 };
 
 /* repeat over dim d of n: operands are `carried` initial values, then stacked values (each has d);
@@ -273,13 +278,45 @@ typedef struct Input {
 } Input;
 enum { MAX_INPUTS = 8 };
 
-typedef enum Recompute { RECOMPUTE_auto, RECOMPUTE_none } Recompute;
+/* What the backward part of the repeats of @train keeps of their forward part: what is expensive
+ * (auto: or what was chosen for the memory there is), everything that it reads, nothing but what
+ * goes into each round, or what is named. */
+typedef enum Recompute {
+    RECOMPUTE_auto,
+    RECOMPUTE_none,
+    RECOMPUTE_all,
+    RECOMPUTE_keep,
+    RECOMPUTE_count
+} Recompute;
+extern const char *const recompute_names[RECOMPUTE_count];
+
+/* Rounds of a repeat, in the order in which they run, that are treated alike. */
+typedef struct KeepRange {
+    int64_t rounds;
+    int64_t segment; /* 1, or so many rounds keep no more than what goes into the first of them, and
+                        run again together; it divides `rounds` */
+    const bool *keep; /* per value of the module as it was before recompute.c: it is kept */
+} KeepRange;
+typedef VEC(KeepRange) KeepRanges;
+
+/* Per outermost repeat of @train, in order: its ranges, which together are all its rounds. */
+typedef struct KeepPlan {
+    VEC(KeepRanges) loops;
+} KeepPlan;
+
+/* The name of values that are kept, and where it is given. */
+typedef struct KeptName {
+    Name name;
+    Span span;
+} KeptName;
 
 /* The layout that was chosen, checked: one rank for now. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
     int64_t microbatch;
     Recompute recompute;
+    VEC(KeptName) keep;   /* RECOMPUTE_keep */
+    const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     Span assert_span, assert_step_span;
 } Layout;
@@ -317,7 +354,7 @@ typedef struct Builder {
     Region *region;
     Span span;
     Name path, block;
-    bool backward;
+    bool backward, again;
 } Builder;
 
 Region *region_new(Module *m, Region *parent);

@@ -5,6 +5,7 @@
 
 const char *const arg_role_names[] = {"param", "state", "input", "tokens", "weight",
                                       "lr",    "scale", "step",  "seed",   "pos"};
+const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
 const char *const result_role_names[] = {"loss", "norm", "weight", "logits", "grad", "update"};
 
 static const struct {

@@ -147,7 +147,7 @@ typedef struct Action {
     Name name;                          /* "layers.attend.q" */
     Span span;
     Name path, block;
-    bool backward;
+    bool backward, again; /* as of its instruction */
 } Action;
 
 typedef struct Program {
@@ -158,7 +158,9 @@ typedef struct Program {
     int tokens, weights, lr, scale, step, seed, pos, loss, norm, weight, logits;
     int input[MAX_INPUTS]; /* per Module.inputs */
     int64_t batch, window;
-    double seconds, flops;    /* predicted, loops multiplied out */
+    double seconds;           /* predicted, loops multiplied out */
+    double again;             /* of those: for what is computed once more than the model says */
+    double flops;             /* of the model: not of what is computed again */
     int64_t peak, live_bound; /* transient bytes: as placed, and the largest live set */
     int peak_action;
 } Program;

@@ -13,7 +13,7 @@ typedef struct Rule {
     Module *m;
     const Attrs *attrs;
     int nin;
-    const Type *in[8];
+    const Type *in[RULE_OPERANDS];
     Type *out;
 } Rule;
 
@@ -189,6 +189,77 @@ static const char *type_rename(Rule *r)
               (long long)r->attrs->to.size);
     r->out[0] = *t;
     r->out[0].dims[i] = r->attrs->to;
+    return NULL;
+}
+
+/* t with its dim i, of s * k elements, as two. */
+static Type split_dim(const Type *t, int i, Dim outer, Dim inner)
+{
+    Type r = *t;
+    memmove(&r.dims[i + 1], &t->dims[i], (size_t)(t->rank - i) * sizeof t->dims[0]);
+    r.dims[i] = outer;
+    r.dims[i + 1] = inner;
+    r.rank++;
+    return r;
+}
+
+static const char *type_split(Rule *r)
+{
+    Dim inner = r->attrs->dim, outer = r->attrs->to;
+    int i = type_find(r->in[0], inner.name);
+    if (i < 0)
+        WRONG(r, "there is no dim '%s' to split", dim_name(r, inner.name));
+    if (type_find(r->in[0], outer.name) >= 0)
+        WRONG(r, "there is a dim '%s' already", dim_name(r, outer.name));
+    if (r->in[0]->rank == MAX_RANK)
+        WRONG(r, "the result would have more than %d dims", MAX_RANK);
+    int64_t n = r->in[0]->dims[i].size;
+    if (outer.size < 1 || inner.size < 1 || n % outer.size || n / outer.size != inner.size)
+        WRONG(r, "dim '%s' of %lld is not %lld times %lld", dim_name(r, inner.name), (long long)n,
+              (long long)outer.size, (long long)inner.size);
+    r->out[0] = split_dim(r->in[0], i, outer, inner);
+    return NULL;
+}
+
+static const char *type_merge(Rule *r)
+{
+    Dim inner = r->attrs->dim, outer = r->attrs->to;
+    const char *wrong = has_dim(r, r->in[0], inner, "the operand");
+    if (!wrong)
+        wrong = has_dim(r, r->in[0], outer, "the operand");
+    if (wrong)
+        return wrong;
+    int i = type_find(r->in[0], outer.name), rank = r->in[0]->rank;
+    if (i + 1 == rank || r->in[0]->dims[i + 1].name != inner.name)
+        WRONG(r, "dim '%s' does not follow '%s'", dim_name(r, inner.name), dim_name(r, outer.name));
+    if (r->in[0]->dims[i].size != outer.size || r->in[0]->dims[i + 1].size != inner.size)
+        WRONG(r, "the dims are not %lld and %lld", (long long)outer.size, (long long)inner.size);
+    r->out[0] = *r->in[0];
+    memmove(&r->out[0].dims[i], &r->in[0]->dims[i + 1],
+            (size_t)(rank - i - 1) * sizeof r->out[0].dims[0]);
+    r->out[0].rank--;
+    r->out[0].dims[i].size = outer.size * inner.size;
+    return NULL;
+}
+
+static const char *type_join(Rule *r)
+{
+    Name d = r->attrs->dim.name;
+    int64_t all = 0;
+    for (int k = 0; k < r->nin; k++) {
+        Type first = *r->in[0], t = *r->in[k];
+        if (!t.rank || t.dims[0].name != d)
+            WRONG(r, "part %d has not '%s' as its outermost dim", k + 1, dim_name(r, d));
+        all += t.dims[0].size;
+        t.dims[0] = first.dims[0];
+        if (!type_equal(&t, &first))
+            WRONG(r, "part %d is of another type than the first", k + 1);
+    }
+    if (all != r->attrs->dim.size)
+        WRONG(r, "the parts are %lld long, and '%s' is %lld", (long long)all, dim_name(r, d),
+              (long long)r->attrs->dim.size);
+    r->out[0] = *r->in[0];
+    r->out[0].dims[0].size = all;
     return NULL;
 }
 
@@ -521,7 +592,8 @@ static const char *sizes_agree(Rule *r, Op op)
             for (int k = 0; k < r->in[i]->rank; k++) {
                 Dim d = r->in[i]->dims[k];
                 int at = type_find(r->in[j], d.name);
-                if (at >= 0 && r->in[j]->dims[at].size != d.size && op != OP_gather)
+                if (at >= 0 && r->in[j]->dims[at].size != d.size && op != OP_gather &&
+                    op != OP_join)
                     WRONG(r, "dim '%s' is %lld here and %lld there", dim_name(r, d.name),
                           (long long)r->in[j]->dims[at].size, (long long)d.size);
             }
@@ -542,7 +614,7 @@ const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Valu
 {
     const OpInfo *info = &op_info[op];
     Rule r = {.m = m, .attrs = attrs, .nin = nin, .out = out};
-    if (nin < info->least || nin > info->most || nin > 8 || nout < info->results)
+    if (nin < info->least || nin > info->most || nin > RULE_OPERANDS || nout < info->results)
         WRONG(&r, "%s does not take %d operands for %d results", info->name, nin, nout);
     for (int i = 0; i < nin; i++)
         r.in[i] = type_of(m, in[i]);

@@ -186,7 +186,9 @@ static void read_ins(Reader *r, Region *region, int depth)
         b.path = text_want_name(r);
     if (text_take_word(r, "of"))
         b.block = text_want_name(r);
-    b.backward = text_take_word(r, "backward");
+    b.again = text_take_word(r, "again");
+    b.backward = b.again || text_take_word(r, "backward");
+    bool keep = text_take_word(r, "keep"), apart = text_take_word(r, "apart");
     Region *body = NULL;
     if (op == OP_repeat || op == OP_fused) {
         if (depth == MAX_DEPTH)
@@ -197,6 +199,8 @@ static void read_ins(Reader *r, Region *region, int depth)
         text_want_mark(r, '}');
     }
     Ins *i = build_typed(&b, op, &attrs, nin, in, res->n, res->types.data, body);
+    i->keep = keep;
+    i->apart = apart;
     for (int k = 0; k < res->n; k++)
         define(r, res->of[k].name, res->of[k].span, i->out[k]);
 }
@@ -364,7 +368,6 @@ static void read_train(Reader *r)
 
 static void read_layout(Reader *r)
 {
-    static const char *const policies[] = {"auto", "none"};
     Layout *l = &r->m->layout;
     text_want_word(r, "layout");
     l->name = text_want_name(r);
@@ -373,7 +376,9 @@ static void read_layout(Reader *r)
     text_want_word(r, "microbatch");
     l->microbatch = text_want_int(r, 0, INT64_MAX);
     text_want_word(r, "recompute");
-    l->recompute = text_want_choice(r, policies, 2) ? RECOMPUTE_none : RECOMPUTE_auto;
+    l->recompute = (Recompute)text_want_choice(r, recompute_names, RECOMPUTE_count);
+    while (l->recompute == RECOMPUTE_keep && r->t.kind == TOK_string)
+        vec_push(r->m->arena, &l->keep, ((KeptName){.name = text_want_name(r)}));
     text_want_word(r, "assert_peak");
     l->assert_peak = text_want_real(r);
     l->assert_span = text_read_place(r);

@@ -262,7 +262,11 @@ static void print_head(const Printer *p, const Ins *i)
         print_string(out, name_str(p->m->names, i->block));
     }
     if (i->backward)
-        fputs(" backward", out);
+        fputs(i->again ? " again" : " backward", out);
+    if (i->keep)
+        fputs(" keep", out);
+    if (i->apart)
+        fputs(" apart", out);
 }
 
 static void print_ins(const Printer *p, const Ins *i, int depth)
@@ -400,8 +404,13 @@ static void print_header(const Module *m, FILE *out)
     print_string(out, name_str(m->names, m->layout.name));
     fputs(" device ", out);
     print_string(out, name_str(m->names, m->layout.device));
-    fprintf(out, " microbatch %lld recompute %s assert_peak ", (long long)m->layout.microbatch,
-            m->layout.recompute == RECOMPUTE_auto ? "auto" : "none");
+    fprintf(out, " microbatch %lld recompute %s", (long long)m->layout.microbatch,
+            recompute_names[m->layout.recompute]);
+    for (size_t i = 0; i < m->layout.keep.n; i++) {
+        fputc(' ', out);
+        print_string(out, name_str(m->names, m->layout.keep.data[i].name));
+    }
+    fputs(" assert_peak ", out);
     print_real(out, m->layout.assert_peak);
     print_place(m, m->layout.assert_span, out);
     if (m->layout.assert_step != 0) {

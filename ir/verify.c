@@ -125,14 +125,14 @@ static bool may_be_wide(Op op, uint32_t k, DType t, DType rule)
             (op == OP_head && k == 2));
 }
 
-/* I4: result types are those of the op's rule, up to the order of dims; `copy` may add dims. const,
- * iota, random and cast choose their dtype, random its dims; products of halves may give f32; a
- * constant is a number of its dtype. */
+/* I4: result types are those of the op's rule, up to the order of dims but where dims are laid next
+ * to each other; `copy` may add dims. const, iota, random and cast choose their dtype, random its
+ * dims; products of halves may give f32; a constant is a number of its dtype. */
 static void check_types(Verifier *v, const Ins *i)
 {
     Type want[8] = {0};
     int results = op_info[i->op].results;
-    if (i->nin > 8 || i->nout != (uint32_t)results) {
+    if (i->nin > RULE_OPERANDS || i->nout != (uint32_t)results) {
         broken(v, i, 4, "%u operands, %u results", i->nin, i->nout);
         return;
     }
@@ -150,6 +150,9 @@ static void check_types(Verifier *v, const Ins *i)
         if (i->op == OP_copy ? !superset(t, &want[k])
                              : i->op != OP_random && !type_same_dims(t, &want[k]))
             broken(v, i, 4, "the result has not the dims of the rule");
+        if ((i->op == OP_split || i->op == OP_merge || i->op == OP_join) &&
+            !type_equal(t, &want[k]))
+            broken(v, i, 4, "the result has not the order of dims of the rule");
     }
     if (i->op == OP_const && !holds(type_of(v->m, i->out[0])->dtype, i->attrs.value))
         broken(v, i, 4, "%g is no %s", i->attrs.value, dtype_name(type_of(v->m, i->out[0])->dtype));

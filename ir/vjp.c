@@ -118,6 +118,32 @@ static void vjp_rename(Vjp *v)
         v->grad[0] = build(v->b, OP_rename, &back, 1, v->grad);
 }
 
+static void vjp_split(Vjp *v)
+{
+    Value g = whole_cotangent(v, 0);
+    v->grad[0] = build(v->b, OP_merge, &v->ins->attrs, 1, &g);
+}
+
+static void vjp_merge(Vjp *v)
+{
+    Value g = whole_cotangent(v, 0);
+    v->grad[0] = build(v->b, OP_split, &v->ins->attrs, 1, &g);
+}
+
+static void vjp_join(Vjp *v)
+{
+    Name d = v->ins->attrs.dim.name;
+    int64_t at = 0;
+    for (uint32_t k = 0; k < v->ins->nin; k++) {
+        Dim part = operand_type(v, (int)k).dims[0];
+        Attrs a = {.along = part, .at = at};
+        v->grad[k] = v->ct[0];
+        if (has(v, v->ct[0], d))
+            v->grad[k] = build(v->b, OP_window, &a, 1, v->ct);
+        at += part.size;
+    }
+}
+
 /* The place `at` gets the cotangent, the others zero. */
 static void vjp_pick(Vjp *v)
 {
@@ -128,6 +154,23 @@ static void vjp_pick(Vjp *v)
     v->grad[0] = build_like(v->b, OP_select, 3, in, &like);
 }
 
+/* Of the outermost dim: zeros, the cotangent, zeros. */
+static void window_outermost(Vjp *v, const Type *like, Dim n)
+{
+    Builder *b = v->b;
+    Value g = whole_cotangent(v, 0), part[3];
+    int64_t size[] = {v->ins->attrs.at, n.size, like->dims[0].size - v->ins->attrs.at - n.size};
+    Attrs a = {.dim = like->dims[0]};
+    int parts = 0;
+    for (int k = 0; k < 3; k++) {
+        Type t = *type_of(b->m, g);
+        t.dims[0].size = size[k];
+        if (size[k])
+            part[parts++] = k == 1 ? g : build_as(b, build_const(b, t.dtype, 0), t);
+    }
+    v->grad[0] = build(b, OP_join, &a, parts, part);
+}
+
 /* Along the dim: at <= i < at + n gets g[i - at], the rest zero. Where g has the dim it is read
  * through a clamped index; the mask then drops what was clamped. */
 static void vjp_window(Vjp *v)
@@ -136,6 +179,10 @@ static void vjp_window(Vjp *v)
     Type like = operand_type(v, 0), small = result_type(v, 0);
     Dim n = small.dims[type_find(&small, v->ins->attrs.along.name)];
     Dim all = like.dims[type_find(&like, n.name)];
+    if (like.dims[0].name == n.name) {
+        window_outermost(v, &like, n);
+        return;
+    }
     Value at = build_const(b, DT_i32, (double)v->ins->attrs.at), zero = build_const(b, DT_i32, 0);
     Value last = build_const(b, DT_i32, (double)(n.size - 1));
     Value i = build2(b, OP_sub, build_iota(b, DT_i32, all), at);

@@ -91,6 +91,8 @@ bool accumulate_into(Module *m, const Region *r, const Uses *uses, Value g, Valu
     switch (i->op) {
     case OP_dot:
     case OP_scatter_add:
+        if (i->apart)
+            return false;
         if (i->nin == 3)
             return early && accumulate_into(m, r, uses, i->in[2], acc);
         append_operand(m, i, acc);

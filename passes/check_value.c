@@ -44,6 +44,8 @@ static int64_t previous_round(const Ins *loop, bool shortened, int64_t i)
 /* Element e of a view, in its operand: row-major indices shifted, renamed, or with one more dim. */
 static int64_t viewed_element(const Module *m, const Ins *view, int64_t e)
 {
+    if (view->op == OP_split || view->op == OP_merge)
+        return e;
     const Type *t = type_of(m, view->out[0]), *u = type_of(m, view->in[0]);
     const Attrs *a = &view->attrs;
     int64_t index[MAX_RANK], at = 0;
@@ -98,6 +100,23 @@ static void meaning_of_view(const Meaning *w, const Ins *view, Rounds r, int64_t
     }
     if (length)
         meaning_of(w, view->in[0], r, start, length, run, ctx);
+}
+
+/* The parts' elements, one part after the other. */
+static void meaning_of_join(const Meaning *w, const Ins *join, Rounds r, int64_t first, int64_t n,
+                            RunFn *run, void *ctx)
+{
+    for (uint32_t k = 0; k < join->nin && n > 0; k++) {
+        int64_t size = type_elements(type_of(w->m, join->in[k]));
+        int64_t some = n < size - first ? n : size - first;
+        if (first < size) {
+            meaning_of(w, join->in[k], r, first, some, run, ctx);
+            n -= some;
+            first = 0;
+        } else {
+            first -= size;
+        }
+    }
 }
 
 static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Rounds r,
@@ -155,6 +174,8 @@ void meaning_of(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n, R
         meaning_of_argument(w, v, r, first, n, run, ctx);
     } else if (op_is(def->op, VIEW)) {
         meaning_of_view(w, def, r, first, n, run, ctx);
+    } else if (def->op == OP_join) {
+        meaning_of_join(w, def, r, first, n, run, ctx);
     } else if (def->op == OP_repeat) {
         uint32_t k = 0;
         while (def->out[k] != v)

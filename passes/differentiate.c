@@ -11,8 +11,9 @@
  *                                                    -> dc0, acc, stacked ds
  *
  * acc are the cotangents of outer values that the body uses, added up over the rounds. What the
- * backward body asks for of the forward one is computed again from what is there if it is cheap
- * (layout: recompute auto) and stacked by the forward loop if not. */
+ * backward body asks for of the forward one is stacked by the forward loop if it is marked `keep`
+ * (recompute.c), and else computed again from what is there. A loop in a loop that is not marked
+ * runs again as a whole before it is differentiated, and that run stacks. */
 #include "ir/vjp.h"
 #include "passes/gradient.h"
 #include "passes/passes.h"
@@ -22,7 +23,6 @@ typedef struct Diff {
     Job *job;
     Module *m;
     Arena *tmp;
-    bool recompute;
     const bool *varied, *leaf, *exact; /* per forward value */
     Value *ct; /* per forward value: its cotangent in the scope of its home, or 0 */
     bool failed;
@@ -36,7 +36,9 @@ typedef struct Scope {
     Diff *d;
     struct Scope *parent;
     Region *forward;
-    Ins *loop; /* the forward loop; NULL: the function */
+    Ins *loop;  /* the forward loop; NULL: the function */
+    Ins *again; /* its copy that runs in the backward part and stacks instead of it, or NULL */
+    ValueMap copies;
     Builder b;
     ValueMap here; /* forward values as they are in the backward region */
     VEC(Captured) captured;
@@ -92,7 +94,10 @@ static void add_cotangent(Scope *s, Value v, Value part)
     mine.dtype = type_of(s->d->m, part)->dtype;
     part = build_as(&s->b, part, mine);
     Value *slot = cotangent_slot(s, v);
-    if (*slot) {
+    Value joined = *slot ? join_added(&s->b, *slot, part, s->d->tmp) : 0;
+    if (joined) {
+        part = joined;
+    } else if (*slot) {
         Value in[] = {widened(s, *slot), widened(s, part)};
         part = build_like(&s->b, OP_add, 2, in, &t);
     }
@@ -131,6 +136,8 @@ static Value stacked(Scope *s, Value v)
         d->failed = true;
         return v;
     }
+    if (s->again)
+        return slice_of(s, repeat_stack(d->m, s->again, map_get(&s->copies, v)));
     return slice_of(s, need(s->parent, repeat_stack(d->m, s->loop, v)));
 }
 
@@ -153,7 +160,8 @@ static Value clone_here(Scope *s, const Ins *i, Value v)
         map_set(s->d->m, &s->here, i->in[k], need(s, i->in[k]));
     Builder b = s->b;
     mark_as(&b, i);
-    ir_clone(&b, i, &s->here)->backward = true;
+    b.again = true;
+    ir_clone(&b, i, &s->here)->keep = false;
     return map_get(&s->here, v);
 }
 
@@ -173,8 +181,7 @@ static Value need(void *ctx, Value v)
     Value r;
     if (!i)
         r = argument_here(s, v);
-    else if (!i->body && !ir_ends_product(d->m, i) &&
-             (d->leaf[v] || (d->recompute && op_is(i->op, CHEAP | POINTWISE))))
+    else if (!i->body && (d->leaf[v] || !i->keep))
         r = clone_here(s, i, v);
     else
         r = stacked(s, v);
@@ -355,6 +362,37 @@ static void emit_loop(Scope *s, const Ends *e)
         add_cotangent(p, e->targets.data[k], back->out[k]);
 }
 
+typedef struct Outside {
+    Scope *s, *p;
+} Outside;
+
+/* A value from around the loop is the one of the backward part in its copy. */
+static void use_outside(void *ctx, Value *use)
+{
+    const Outside *o = ctx;
+    const Region *r = home_of(o->s->d, *use);
+    while (r && r != o->s->loop->body)
+        r = r->parent;
+    if (!r)
+        map_set(o->s->d->m, &o->s->copies, *use, need(o->p, *use));
+}
+
+static void keep_nothing(void *ctx, Ins *i)
+{
+    (void)ctx;
+    i->keep = false;
+}
+
+static void run_again(Scope *s, Scope *p)
+{
+    each_use(s->loop, use_outside, &(Outside){s, p});
+    Builder b = p->b;
+    mark_as(&b, s->loop);
+    b.again = true;
+    s->again = ir_clone(&b, s->loop, &s->copies);
+    each_ins(s->again->body, keep_nothing, NULL);
+}
+
 static void backward_loop(Scope *p, Ins *loop)
 {
     Diff *d = p->d;
@@ -366,6 +404,8 @@ static void backward_loop(Scope *p, Ins *loop)
 
     Scope s = {.d = d, .parent = p, .forward = loop->body, .loop = loop, .b = p->b};
     s.b.region = region_new(d->m, p->b.region);
+    if (p->loop && !loop->keep)
+        run_again(&s, p);
     Type index = *type_of(d->m, loop->body->args.data[loop->nin]);
     s.index = value_new(d->m, s.b.region, index,
                         d->m->values.data[loop->body->args.data[loop->nin]].name);
@@ -421,7 +461,6 @@ PassStatus pass_differentiate(Job *j)
     Diff d = {.job = j,
               .m = m,
               .tmp = j->tmp,
-              .recompute = m->layout.recompute == RECOMPUTE_auto,
               .varied = activity_varied(m, fn, j->tmp),
               .leaf = activity_leaf(m, fn->body, j->tmp),
               .exact = activity_exact(m, fn->body, j->tmp),
@@ -437,7 +476,8 @@ PassStatus pass_differentiate(Job *j)
     if (d.failed)
         return PASS_error;
     add_results(&s, fn);
-    if (d.recompute)
+    each_ins(fn->body, keep_nothing, NULL); /* what is kept is stacked by now */
+    if (m->layout.recompute != RECOMPUTE_none)
         keep_less(m, fn->body, split, j->tmp);
     return PASS_ok;
 }

@@ -91,7 +91,7 @@ static int body_results(Emit *e, const Shape *s, Region *body, int which[FUSE_OP
 /* The kernel is named, placed and blamed after the last of its results. */
 static Builder builder_like(Fuse *f, Region *r, const Ins *i)
 {
-    return (Builder){f->m, r, i->span, i->path, i->block, i->backward};
+    return (Builder){f->m, r, i->span, i->path, i->block, i->backward, i->again};
 }
 
 static void emit_cluster(Emit *e, const Cluster *c)

@@ -177,7 +177,7 @@ static void widen_again(Split *s, Ins *i)
 
 static void split_ins(Split *s, Ins *i)
 {
-    s->b = (Builder){s->m, s->r, i->span, i->path, i->block, i->backward};
+    s->b = (Builder){s->m, s->r, i->span, i->path, i->block, i->backward, i->again};
     widen_again(s, i);
     if (split_sum(s, i) || turn_max(s, i))
         return;

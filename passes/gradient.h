@@ -24,4 +24,8 @@ bool *activity_exact(const Module *m, const Region *r, Arena *a);
  * on) where that keeps nothing alive that would not be alive without. */
 void keep_less(Module *m, Region *r, size_t split, Arena *a);
 
+/* x + y without an addition: both are joins, and each part of the result is zero in one of them. 0
+ * if that is not so. */
+Value join_added(Builder *b, Value x, Value y, Arena *tmp);
+
 #endif

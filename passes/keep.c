@@ -70,8 +70,8 @@ static Value again(Keep *k, Value v)
     for (uint32_t x = 0; x < i->nin; x++)
         again(k, i->in[x]);
     Builder b = builder_at(k->m, k->r, i);
-    b.backward = true;
-    ir_clone(&b, i, &k->map)->backward = true;
+    b.backward = b.again = true;
+    ir_clone(&b, i, &k->map);
     return map_get(&k->map, v);
 }
 

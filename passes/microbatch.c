@@ -119,20 +119,76 @@ static void move_copies(Module *m, Region *top, Region *body)
     body->ins.n = kept;
 }
 
+typedef struct Adder {
+    Builder b;
+    Uses uses;
+    VEC(Ins *) views; /* of running sums: they are put before everything else */
+    Arena *tmp;
+} Adder;
+
+static Value view_of_sum(Adder *a, Op op, const Attrs *attrs, Value acc)
+{
+    Value v = build(&a->b, op, attrs, 1, &acc);
+    vec_push(a->tmp, &a->views, a->b.region->ins.data[--a->b.region->ins.n]);
+    return v;
+}
+
+static Value added(Adder *a, Value v, Value acc);
+
+/* What is joined is added to part by part, what is merged as it was before. 0: v is neither. */
+static Value added_by_parts(Adder *a, Value v, Value acc)
+{
+    Module *m = a->b.m;
+    Ins *i = m->values.data[v].def;
+    if (!i || i->home != a->b.region || a->uses.count[v] != 1)
+        return 0;
+    if (i->op == OP_merge) {
+        Value x = added(a, i->in[0], view_of_sum(a, OP_split, &i->attrs, acc));
+        return x == i->in[0] ? v : build(&a->b, OP_merge, &i->attrs, 1, &x);
+    }
+    if (i->op != OP_join)
+        return 0;
+    Value *part = NEW_ARRAY(a->tmp, Value, i->nin);
+    bool same = true;
+    int64_t at = 0;
+    for (uint32_t k = 0; k < i->nin; k++) {
+        Attrs w = {.along = type_of(m, i->in[k])->dims[0], .at = at};
+        part[k] = added(a, i->in[k], view_of_sum(a, OP_window, &w, acc));
+        same &= part[k] == i->in[k];
+        at += w.along.size;
+    }
+    return same ? v : build(&a->b, OP_join, &i->attrs, (int)i->nin, part);
+}
+
+/* acc + v, in place where that can be. */
+static Value added(Adder *a, Value v, Value acc)
+{
+    /* Counts of values made since are not in `uses`; none of those is asked for. */
+    if (accumulate_into(a->b.m, a->b.region, &a->uses, v, acc))
+        return v;
+    Value sum = added_by_parts(a, v, acc);
+    if (sum)
+        return sum;
+    Type t = *type_of(a->b.m, v);
+    Value in[] = {acc, v};
+    return build_typed(&a->b, OP_add, NULL, 2, in, 1, &t, NULL)->out[0];
+}
+
 /* What round after round adds up starts at 0; each result of the body becomes the sum so far. */
 static void add_up(Module *m, Region *body, const Value *acc, Arena *tmp)
 {
-    Uses uses = ir_uses(m, body, tmp);
-    Builder b = {.m = m, .region = body, .backward = true};
-    for (size_t k = 0; k < body->results.n; k++) {
-        Value v = body->results.data[k];
-        /* Counts of values made since are not in `uses`; none of those is a result. */
-        if (accumulate_into(m, body, &uses, v, acc[k]))
-            continue;
-        Type t = *type_of(m, v);
-        Value in[] = {acc[k], v};
-        body->results.data[k] = build_typed(&b, OP_add, NULL, 2, in, 1, &t, NULL)->out[0];
-    }
+    Adder a = {.b = {.m = m, .region = body, .backward = true}, .tmp = tmp};
+    a.uses = ir_uses(m, body, tmp);
+    for (size_t k = 0; k < body->results.n; k++)
+        body->results.data[k] = added(&a, body->results.data[k], acc[k]);
+    Ins **rest = body->ins.data;
+    size_t n = body->ins.n;
+    body->ins.data = NULL;
+    body->ins.n = body->ins.cap = 0;
+    for (size_t k = 0; k < a.views.n; k++)
+        vec_push(m->arena, &body->ins, a.views.data[k]);
+    for (size_t k = 0; k < n; k++)
+        vec_push(m->arena, &body->ins, rest[k]);
 }
 
 static void wrap(Rounds *r, Fn *fn, Dim micro, Arena *tmp)

@@ -24,6 +24,7 @@ static bool adds(const Ins *i, uint32_t k)
     switch (i->op) {
     case OP_add:
     case OP_sub:
+    case OP_join:
         return true;
     case OP_select:
         return k > 0;
@@ -47,6 +48,8 @@ static bool linear(const Rounds *r, const Ins *i, uint32_t k)
     case OP_rename:
     case OP_pick:
     case OP_window:
+    case OP_split:
+    case OP_merge:
     case OP_rotate:
         return true;
     case OP_cast:

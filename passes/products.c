@@ -34,8 +34,8 @@ static bool is_result(const Region *r, Value v)
 static bool free_dot(const Products *p, Value v, const Type *t)
 {
     const Ins *d = p->m->values.data[v].def;
-    return d && d->op == OP_dot && d->nin == 2 && d->home == p->region && p->uses.count[v] == 1 &&
-           type_equal(type_of(p->m, v), t);
+    return d && d->op == OP_dot && d->nin == 2 && !d->apart && d->home == p->region &&
+           p->uses.count[v] == 1 && type_equal(type_of(p->m, v), t);
 }
 
 /* May the result of `add` at position `at` take over c's storage? A pointwise value that is only
@@ -223,7 +223,7 @@ static void products_in(Module *m, Region *r, Arena *tmp)
     r->ins.n = r->ins.cap = 0;
     for (size_t i = 0; i < n; i++) {
         Ins *ins = old[i];
-        p.b = (Builder){m, r, ins->span, ins->path, ins->block, ins->backward};
+        p.b = (Builder){m, r, ins->span, ins->path, ins->block, ins->backward, ins->again};
         if (ins->op == OP_dot && ins->nin == 2 && p.uses.count[ins->out[0]] == 0)
             continue; /* now part of another */
         if (ins->op == OP_dot)

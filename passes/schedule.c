@@ -49,6 +49,7 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
         a.path = i->path;
         a.block = i->block;
         a.backward = i->backward;
+        a.again = i->again;
     }
     vec_push(s->m->arena, &s->prog->actions, a);
     return &s->prog->actions.data[s->prog->actions.n - 1];
@@ -134,6 +135,19 @@ static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
         emit_copy(s, c, &s->loc[v], i);
 }
 
+/* The parts that are not in their places yet are copied there. */
+static void emit_join(Sched *s, const Ins *i)
+{
+    Loc to = s->loc[i->out[0]];
+    for (uint32_t k = 0; k < i->nin; k++) {
+        const Type *t = type_of(s->m, i->in[k]);
+        Loc from = locate(s, i->in[k]);
+        if (!loc_equal(&from, &to, t->rank))
+            emit_copy(s, i->in[k], &to, i);
+        to.at.offset += type_bytes(t);
+    }
+}
+
 static void emit_ins(Sched *s, const Ins *i, int home)
 {
     int adds = ins_added(i);
@@ -168,6 +182,9 @@ static void emit_ins(Sched *s, const Ins *i, int home)
         break;
     case OP_random:
         call_random(s, i);
+        break;
+    case OP_join:
+        emit_join(s, i);
         break;
     case OP_guard: {
         Operand op[2] = {operand_of(s, i->in[0], true, false),
@@ -385,7 +402,8 @@ static void total(Program *p)
         else if (a->kind == ACT_end)
             times /= (double)p->loops.data[a->loop].dim.size;
         p->seconds += a->seconds * times;
-        p->flops += a->flops * times;
+        p->flops += a->again ? 0 : a->flops * times;
+        p->again += a->again ? a->seconds * times : 0;
     }
 }
 

@@ -93,11 +93,7 @@ Loc locate(Sched *s, Value v)
     Loc from = locate(s, def->in[0]), l = from;
     const Type *t = type_of(s->m, v), *ft = type_of(s->m, def->in[0]);
     const Attrs *a = &def->attrs;
-    for (int i = 0; i < t->rank; i++) {
-        Name d = t->dims[i].name;
-        int at = type_find(ft, def->op == OP_rename && d == a->to.name ? a->dim.name : d);
-        l.stride[i] = from.stride[at];
-    }
+    strides_of_view(def, t, ft, from.stride, l.stride);
     int moved = def->op == OP_pick     ? type_find(ft, a->dim.name)
                 : def->op == OP_window ? type_find(ft, a->along.name)
                                        : -1;
@@ -114,51 +110,7 @@ Operand operand_of(Sched *s, Value v, bool read, bool write)
     return o;
 }
 
-/* ---- in place -------------------------------------------------------------------------------- */
-
-/* A kernel may write result j over operand i if it reads each element of it only where it writes
- * the same one: equal types that span all the kernel iterates, and no index is moved. */
-static bool kernel_takes_over(const Module *m, const Ins *d, Value v, Value occupant)
-{
-    const Type *t = type_of(m, v);
-    const char *kind = name_str(m->names, d->attrs.kind);
-    if (strcmp(kind, "col") == 0 || !type_equal(t, type_of(m, occupant)))
-        return false;
-    for (uint32_t k = 0; k < d->nout; k++) {
-        const Type *o = type_of(m, d->out[k]);
-        for (int i = 0; i < o->rank; i++)
-            if (type_find(t, o->dims[i].name) < 0)
-                return false;
-    }
-    for (size_t k = 0; k < d->body->ins.n; k++) {
-        const Ins *i = d->body->ins.data[k];
-        if (i->op == OP_rotate || op_is(i->op, VIEW))
-            return false;
-        if (i->op == OP_sum || i->op == OP_rmax)
-            for (int n = 0; n < i->attrs.over.n; n++)
-                if (type_find(t, i->attrs.over.dim[n].name) < 0)
-                    return false;
-    }
-    return true;
-}
-
-bool takes_over(const Module *m, const Ins *d, Value v, Value occupant)
-{
-    uint32_t at = d->nin;
-    Value root = view_of(m, occupant).root;
-    for (uint32_t k = 0; k < d->nin; k++)
-        if (view_of(m, d->in[k]).root == root) {
-            if (at < d->nin)
-                return false; /* read twice, perhaps through a view */
-            at = k;
-        }
-    if (at == d->nin || d->in[at] != occupant)
-        return false;
-    if (d->op == OP_fused)
-        return kernel_takes_over(m, d, v, occupant);
-    bool adds = ins_added(d) == (int)at && v == d->out[d->op == OP_head ? 2 : 0];
-    return adds && type_equal(type_of(m, v), type_of(m, occupant));
-}
+/* ---- regions --------------------------------------------------------------------------------- */
 
 /* The operand an accumulating instruction adds to, or 0. */
 static Value added_to(const Ins *i)
@@ -166,8 +118,6 @@ static Value added_to(const Ins *i)
     int k = ins_added(i);
     return k < 0 ? 0 : i->in[k];
 }
-
-/* ---- regions --------------------------------------------------------------------------------- */
 
 typedef struct Planner {
     Sched *s;
@@ -184,15 +134,21 @@ static bool owns_storage(const Planner *p, Value v)
     return p->def[v] >= 0 && !op_is(d->op, VIEW);
 }
 
-/* Asks for v to be computed in w.to; false if it cannot be. A loop's results are asked for here and
- * settled when the loop is planned. */
+/* Asks for v to be computed in w.to; false if it cannot be. The results of a loop and of a join are
+ * asked for here and settled when it is planned. What is only seen as other dims is asked for as it
+ * is computed. */
 static bool ask(Planner *p, Value v, const Want *w)
 {
     Sched *s = p->s;
+    const Ins *d = s->m->values.data[v].def;
+    if (d && (d->op == OP_split || d->op == OP_merge)) {
+        Want inner = *w;
+        strides_dense(type_of(s->m, d->in[0]), inner.to.stride);
+        return ask(p, d->in[0], &inner);
+    }
     if (!owns_storage(p, v) || s->want[v].set)
         return false;
-    const Ins *d = s->m->values.data[v].def;
-    if (d->op != OP_repeat && p->def[v] <= w->free_from &&
+    if (d->op != OP_repeat && d->op != OP_join && p->def[v] <= w->free_from &&
         !(p->def[v] == w->free_from && takes_over(s->m, d, v, w->occupant)))
         return false;
     s->want[v] = *w;
@@ -266,18 +222,66 @@ static bool region_reads(const Module *m, const Region *r, Value v)
     return false;
 }
 
+/* Elements of a root, from the first on; the end is not among them. */
+typedef struct Part {
+    Value root;
+    int64_t from, to;
+} Part;
+
+static Part part_of(const Module *m, Value v)
+{
+    View w = view_of(m, v);
+    const Type *t = type_of(m, v);
+    Part part = {w.root, w.offset, w.offset + 1};
+    for (int i = 0; i < t->rank; i++)
+        part.to += (t->dims[i].size - 1) * w.stride[i];
+    return part;
+}
+
+static bool touches(const Module *m, Value v, const Part *part)
+{
+    Part of = part_of(m, v);
+    return of.root == part->root && of.from < part->to && part->from < of.to;
+}
+
+/* The last position in the region at which something of a part is read, -1: nowhere. */
+static int last_read(const Planner *p, const Part *part)
+{
+    const Module *m = p->s->m;
+    int last = -1;
+    for (size_t n = 0; n < p->r->ins.n; n++) {
+        const Ins *i = p->r->ins.data[n];
+        bool reads = i->op == OP_repeat && region_reads(m, i->body, part->root);
+        for (uint32_t k = 0; k < i->nin && !op_is(i->op, VIEW); k++)
+            reads |= touches(m, i->in[k], part);
+        last = reads ? (int)n : last;
+    }
+    for (size_t k = 0; k < p->r->results.n; k++)
+        if (touches(m, p->r->results.data[k], part))
+            last = (int)p->r->ins.n;
+    return last;
+}
+
 /* Has the loop at position `at` operand k all to itself: is it read as that operand only, and not
  * afterwards? */
 static bool only_operand(const Planner *p, const Ins *loop, int at, uint32_t k)
 {
     const Module *m = p->s->m;
-    Value v = loop->in[k];
-    if (p->last[v] != at || region_reads(m, loop->body, v))
+    Part part = part_of(m, loop->in[k]);
+    if (last_read(p, &part) != at || region_reads(m, loop->body, part.root))
         return false;
     for (uint32_t n = 0; n < loop->nin; n++)
-        if (n != k && view_of(m, loop->in[n]).root == v)
+        if (n != k && touches(m, loop->in[n], &part))
             return false;
     return true;
+}
+
+/* Storage that an instruction of the region may write: not the program's arguments. */
+static bool is_writable(const Planner *p, Value root)
+{
+    const Module *m = p->s->m;
+    return owns_storage(p, root) ||
+           (arg_index(m, root) >= 0 && p->r->owner && m->values.data[root].home == p->r);
 }
 
 static bool shared_already(const LoopMaker *l, uint32_t j)
@@ -307,8 +311,9 @@ static int shared_operand(LoopMaker *l, uint32_t k)
             !only_operand(l->p, l->i, l->at, j) ||
             !type_equal(type_of(m, xs), type_of(m, l->i->out[k])))
             continue;
-        bool writable = owns_storage(l->p, xs) || (arg_index(m, xs) >= 0 && l->p->r->owner &&
-                                                   m->values.data[xs].home == l->p->r);
+        View seen = view_of(m, xs);
+        bool writable =
+            is_writable(l->p, seen.root) && strides_are_dense(type_of(m, xs), seen.stride);
         bool inside = d->op == OP_repeat ? true : takes_over(m, d, res, arg);
         if (writable && inside)
             return (int)j;
@@ -470,6 +475,33 @@ LoopPlan *loop_plan(Sched *s, const Ins *i)
     sched_bug(s, i, "a loop without storage");
 }
 
+/* A join is storage that its parts are computed in. Where it takes over what is there already, each
+ * part does so as soon as nobody reads what lies there, whatever the others do. */
+static void plan_join(Planner *p, const Ins *i, int at)
+{
+    Sched *s = p->s;
+    Value out = i->out[0];
+    Want w = s->want[out];
+    bool there = w.set && w.free_from < at;
+    if (w.set && !there && !w.start)
+        vec_push(s->tmp, p->moves, (Move){out, w.to});
+    if (!there)
+        w = (Want){.to = loc_new(s, out, p->home), .free_from = -1};
+    w.set = true;
+    s->want[out] = w;
+    Part part = {.root = w.occupant};
+    for (uint32_t k = 0; k < i->nin; k++) {
+        const Type *t = type_of(s->m, i->in[k]);
+        Want one = w;
+        one.to.at.offset += part.from * dtype_bytes(t->dtype);
+        part.to = part.from + type_elements(t);
+        if (w.occupant)
+            one.free_from = last_read(p, &part);
+        ask(p, i->in[k], &one);
+        part.from = part.to;
+    }
+}
+
 /* What an accumulating instruction adds to is computed where its result is wanted. */
 static void pass_want_on(Planner *p, const Ins *i, int at)
 {
@@ -498,6 +530,8 @@ void plan_region(Sched *s, Region *r, const Want *target, int home, Moves *moves
         const Ins *ins = r->ins.data[i];
         if (ins->op == OP_repeat)
             plan_loop(&p, ins, (int)i);
+        else if (ins->op == OP_join)
+            plan_join(&p, ins, (int)i);
         else
             pass_want_on(&p, ins, (int)i);
     }

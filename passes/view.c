@@ -42,13 +42,18 @@ const Ins *slice_loop(const Module *m, Value v, Value *stacked)
     return loop;
 }
 
-/* The strides of `inner` under the names of t; `from` in it is called `to` in t. */
-static void strides_by_name(const Type *t, const Type *inner, const int64_t *stride, Name to,
-                            Name from, int64_t *out)
+void strides_of_view(const Ins *view, const Type *t, const Type *of, const int64_t *from,
+                     int64_t *stride)
 {
+    const Attrs *a = &view->attrs;
     for (int i = 0; i < t->rank; i++) {
-        int k = type_find(inner, t->dims[i].name == to ? from : t->dims[i].name);
-        out[i] = stride[k];
+        Name d = t->dims[i].name;
+        if (view->op == OP_rename && d == a->to.name)
+            d = a->dim.name;
+        if (view->op == OP_split && d == a->to.name)
+            stride[i] = from[type_find(of, a->dim.name)] * a->dim.size;
+        else
+            stride[i] = from[type_find(of, d)];
     }
 }
 
@@ -64,15 +69,15 @@ View view_of(const Module *m, Value v)
         const Attrs *a = &def->attrs;
         r.root = inner.root;
         r.offset = inner.offset;
-        Name to = def->op == OP_rename ? a->to.name : 0;
-        strides_by_name(t, it, inner.stride, to, a->dim.name, r.stride);
+        strides_of_view(def, t, it, inner.stride, r.stride);
         if (def->op == OP_pick)
             r.offset += a->at * inner.stride[type_find(it, a->dim.name)];
         else if (def->op == OP_window)
             r.offset += a->at * inner.stride[type_find(it, a->along.name)];
     } else if (slice_loop(m, v, &stacked)) {
         View outer = view_of(m, stacked);
-        strides_by_name(t, type_of(m, stacked), outer.stride, 0, 0, r.stride);
+        for (int i = 0; i < t->rank; i++)
+            r.stride[i] = outer.stride[type_find(type_of(m, stacked), t->dims[i].name)];
     } else {
         strides_dense(t, r.stride);
     }

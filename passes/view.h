@@ -16,6 +16,10 @@ typedef struct View {
 } View;
 
 View view_of(const Module *m, Value v);
+/* The strides of a VIEW instruction's result, of type t, into its operand, of type `of` and strides
+ * `from`. */
+void strides_of_view(const Ins *view, const Type *t, const Type *of, const int64_t *from,
+                     int64_t *stride);
 void strides_dense(const Type *t, int64_t *stride);
 /* Dense row-major, dims of one element apart. */
 bool strides_are_dense(const Type *t, const int64_t *stride);

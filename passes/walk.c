@@ -32,7 +32,8 @@ Builder builder_at(Module *m, Region *r, const Ins *i)
                      .span = i->span,
                      .path = i->path,
                      .block = i->block,
-                     .backward = i->backward};
+                     .backward = i->backward,
+                     .again = i->again};
 }
 
 Value build_filled(Builder *b, Type t, double value)

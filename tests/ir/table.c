@@ -37,7 +37,7 @@ int main(void)
         else if (o->least == o->most)
             sprintf(n, "%d", o->least);
         else
-            sprintf(n, "%d or %d", o->least, o->most);
+            sprintf(n, o->most > o->least + 1 ? "%d to %d" : "%d or %d", o->least, o->most);
         printf("| `%s` | %s | ", o->name, n);
         if (o->results == 250)
             printf("any |");

@@ -103,6 +103,25 @@ static const Case others[] = {
      "%r: f64[i=2, j=2] = window %a {along=j=2, at=1}\n"
      "%s: f64[j=3, i=1] = window %a {along=i=1, at=1}\ngive %r, %s",
      {"2 3 5 6", "4 5 6"}},
+    {OP_split,
+     {"a: f64[j=2, i=6]"},
+     {"1 2 3 4 5 6 7 8 9 10 11 12"},
+     "%r: f64[j=2, n=2, i=3] = split %a {dim=i=3, to=n=2}\n"
+     "%s: f64[n=1, j=2, i=6] = split %a {dim=j=2, to=n=1}\n"
+     "%t: f64[j=2, i=3] = pick %r {dim=n=2, at=1}\ngive %r, %s, %t",
+     {"1 2 3 4 5 6 7 8 9 10 11 12", "1 2 3 4 5 6 7 8 9 10 11 12", "4 5 6 10 11 12"}},
+    {OP_merge,
+     {"a: f64[j=2, n=2, i=3]"},
+     {"1 2 3 4 5 6 7 8 9 10 11 12"},
+     "%r: f64[j=2, i=6] = merge %a {dim=i=3, to=n=2}\n%s: f64[j=2] = pick %r {dim=i=6, at=3}\n"
+     "give %r, %s",
+     {"1 2 3 4 5 6 7 8 9 10 11 12", "4 10"}},
+    {OP_join,
+     {"a: f64[i=2, j=2]", "b: f64[i=1, j=2]"},
+     {"1 2 3 4", "5 6"},
+     "%r: f64[i=5, j=2] = join %a, %b, %a {dim=i=5}\n%s: f64[i=2, j=2] = join %a {dim=i=2}\n"
+     "give %r, %s",
+     {"1 2 3 4 5 6 1 2 3 4", "1 2 3 4"}},
     {OP_rotate,
      {"a: f64[i=4, j=2]"},
      {"1 2 3 4 5 6 7 8"},

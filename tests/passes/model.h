@@ -58,5 +58,7 @@ double gradient_error(Model *t, const Fn *fn, Tensor64 *args, int samples, uint6
 
 /* A program drawn from a seed: embedding, repeated layers of random blocks, loss. */
 void random_model(Model *t, uint64_t seed);
+/* random_keep.c: a Layout.plan for the repeats of @train, before it is differentiated. */
+void random_keep(Model *t, uint64_t seed);
 
 #endif

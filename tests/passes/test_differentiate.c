@@ -41,7 +41,7 @@ static const Rewrite again = {
     "%repeat: f64[i=3], %repeat.1: f64[l=4, i=3] = repeat %copy, %a.1, %w "
     "{dim=l=4, carried=1, reverse=yes} backward {\n"
     "arg %da: f64[i=3]\narg %a.2: f64[i=3]\narg %w.1: f64[i=3]\narg %n.1: i32[]\n"
-    "%p.1: f64[i=3] = mul %a.2, %w.1 backward\n%cos: f64[i=3] = cos %p.1 backward\n"
+    "%p.1: f64[i=3] = mul %a.2, %w.1 again\n%cos: f64[i=3] = cos %p.1 backward\n"
     "%mul: f64[i=3] = mul %da, %cos backward\n%mul.1: f64[i=3] = mul %mul, %w.1 backward\n"
     "%mul.2: f64[i=3] = mul %mul, %a.2 backward\n%add: f64[i=3] = add %da, %mul.1 backward\n"
     "give %add, %mul.2\n}\n"
@@ -70,7 +70,7 @@ static const Rewrite kept = {
 static void loops(void **state)
 {
     (void)state;
-    static PassRun *const passes[] = {pass_differentiate, NULL};
+    static PassRun *const passes[] = {pass_recompute, pass_differentiate, NULL};
     bool both = rewrites_to(&again, HEAD("auto"), "result loss\n", "arg %w", passes);
     both &= rewrites_to(&kept, HEAD("none"), "result loss\n", "arg %w", passes);
     assert_true(both);
@@ -97,7 +97,7 @@ static void inactive(void **state)
         "{dim=l=4, carried=1, reverse=yes} backward {\n"
         "arg %da: f64[i=3]\narg %n.1: i32[]\ngive %da, %da\n}\n"
         "give %e, %repeat, %repeat.1\n"};
-    static PassRun *const passes[] = {pass_differentiate, NULL};
+    static PassRun *const passes[] = {pass_recompute, pass_differentiate, NULL};
     assert_true(rewrites_to(&r, HEAD("auto"), "result loss\n", "arg %w", passes));
 }
 
@@ -122,6 +122,7 @@ static void large(Model *t, Op f, Recompute recompute, Tensor64 **out)
           b = add_param(t, "b", TYPE(DT_f64, k, j), 0);
     Value y = build1(&t->b, f, build_dot(&t->b, a, b, &(DimList){1, {k}}));
     add_loss(t, sum_all(&t->b, build2(&t->b, OP_mul, y, y)));
+    must_pass(t, pass_recompute);
     must_pass(t, pass_differentiate);
     *out = run_fn(t, t->fn, inputs_for(t, t->fn, 1, -1, 1));
 }

@@ -37,6 +37,7 @@ static void close_loss(Small *s, Value y)
 {
     Builder *b = &s->t.b;
     add_loss(&s->t, build_cast(b, sum_all(b, build2(b, OP_mul, y, y)), DT_f64));
+    must_pass(&s->t, pass_recompute);
     must_pass(&s->t, pass_differentiate);
 }
 
@@ -173,8 +174,10 @@ static Tensor64 *run_small(Small *s, int64_t microbatch, Value (*f)(Small *))
     Value y = f(s);
     if (y)
         close_loss(s, y);
-    else
+    else {
+        must_pass(&s->t, pass_recompute);
         must_pass(&s->t, pass_differentiate);
+    }
     must_pass(&s->t, pass_microbatch);
     must_pass(&s->t, pass_simplify);
     return run_fn(&s->t, s->t.fn, inputs_for(&s->t, s->t.fn, 3, -1, 1));
@@ -205,6 +208,7 @@ static void in_place(void **state)
         model_open(&t);
         random_model(&t, seed);
         t.m->layout.microbatch = 1;
+        must_pass(&t, pass_recompute);
         must_pass(&t, pass_differentiate);
         must_pass(&t, pass_microbatch);
         const Ins *loop = only_repeat(t.fn->body);

@@ -65,7 +65,9 @@ static void gradients(void **state)
         Model t, u;
         open_small(&t, &models[k], false);
         open_small(&u, &models[k], true);
+        must_pass(&t, pass_recompute);
         must_pass(&t, pass_differentiate);
+        must_pass(&u, pass_recompute);
         must_pass(&u, pass_differentiate);
         Tensor64 *args = inputs_for(&t, t.fn, 1, -1, 1);
         Tensor64 *x = run_fn(&t, t.fn, args);
@@ -86,6 +88,7 @@ static Tensor64 *run_step(Model *t, const Small *s, int64_t microbatch, bool sim
 {
     open_small(t, s, false);
     t->m->layout.microbatch = microbatch;
+    must_pass(t, pass_recompute);
     must_pass(t, pass_differentiate);
     must_pass(t, pass_microbatch);
     must_pass(t, pass_update);

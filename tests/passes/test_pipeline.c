@@ -46,7 +46,8 @@ static void whole(void **state)
     t.m->layout.microbatch = 2;
     Outcome o = run_range(&t, NULL, "simplify");
     assert_int_equal(o.status, PASS_ok);
-    assert_string_equal(o.seen.text, "precision differentiate microbatch update simplify ");
+    assert_string_equal(o.seen.text,
+                        "precision recompute differentiate microbatch update simplify ");
     free(o.log);
     model_close(&t);
 }

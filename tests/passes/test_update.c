@@ -26,6 +26,7 @@ static void open_model(Model *t, const Rules *r)
     t->m->train = r->train;
     t->m->layout.microbatch = r->microbatch;
     must_pass(t, pass_precision);
+    must_pass(t, pass_recompute);
     must_pass(t, pass_differentiate);
 }
 

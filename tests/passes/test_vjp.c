@@ -47,6 +47,7 @@ static void check(Model *t, const char *what, int n, const Value *x)
         loss = loss ? build2(&t->b, OP_add, loss, part) : part;
     }
     add_loss(t, loss);
+    must_pass(t, pass_recompute);
     must_pass(t, pass_differentiate);
     double error = gradient_error(t, t->fn, inputs_for(t, t->fn, 1, 0.5, 1.5), 0, 1);
     if (error > 1e-6)
@@ -61,6 +62,7 @@ static void check_flat(Model *t, const char *what, Value x)
 {
     Value s = build_cast(&t->b, sum_all(&t->b, x), F);
     add_loss(t, build2(&t->b, OP_mul, s, s));
+    must_pass(t, pass_recompute);
     must_pass(t, pass_differentiate);
     double error = gradient_error(t, t->fn, inputs_for(t, t->fn, 2, 0.5, 1.5), 0, 1);
     if (error > 1e-6)
@@ -172,6 +174,36 @@ static Value case_window(Model *t)
     return build(&t->b, OP_window, &a, 1, &x);
 }
 
+/* Cut from the outermost dim: the cotangent is joined with zeros. */
+static Value case_outer_window(Model *t)
+{
+    Attrs a = {.along = dim_of(t, "i", 2), .at = 1};
+    Value x = add_param(t, "x", TYPE(F, I(t), J(t)), 0);
+    return build(&t->b, OP_window, &a, 1, &x);
+}
+
+static Value case_split(Model *t)
+{
+    Attrs a = {.dim = dim_of(t, "k", 3), .to = dim_of(t, "n", 2)};
+    Value x = add_param(t, "x", TYPE(F, J(t), dim_of(t, "k", 6)), 0);
+    return build(&t->b, OP_split, &a, 1, &x);
+}
+
+static Value case_merge(Model *t)
+{
+    Attrs a = {.dim = dim_of(t, "k", 3), .to = dim_of(t, "n", 2)};
+    Value x = add_param(t, "x", TYPE(F, J(t), dim_of(t, "n", 2), dim_of(t, "k", 3)), 0);
+    return build(&t->b, OP_merge, &a, 1, &x);
+}
+
+static Value case_join(Model *t)
+{
+    Attrs a = {.dim = dim_of(t, "i", 5)};
+    Value in[] = {add_param(t, "x", TYPE(F, dim_of(t, "i", 2), J(t)), 0),
+                  add_param(t, "y", TYPE(F, dim_of(t, "i", 3), J(t)), 0)};
+    return build(&t->b, OP_join, &a, 2, in);
+}
+
 static Value case_rotate(Model *t)
 {
     Attrs a = {.dim = I(t)};
@@ -263,7 +295,8 @@ static CaseFn *const cases[OP_count] = {
     [OP_rmax] = case_rmax,           [OP_dot] = case_dot,
     [OP_gather] = case_gather,       [OP_scatter_add] = case_scatter_add,
     [OP_attention] = case_attention, [OP_cross_entropy] = case_cross_entropy,
-    [OP_head_loss] = case_head_loss,
+    [OP_head_loss] = case_head_loss, [OP_split] = case_split,
+    [OP_merge] = case_merge,         [OP_join] = case_join,
 };
 
 /* What is made after differentiation, has no operand, or is a loop (test_gradient). */
@@ -284,6 +317,7 @@ static void others(void **state)
             fail_msg("%s has a derivative and no test", op_info[op].name);
         check_both(op_info[op].name, cases[op]);
     }
+    check_both("window of the outermost dim", case_outer_window);
 }
 
 /* Ties share: 2 of 3 equal elements get half each. */
@@ -295,6 +329,7 @@ static void ties(void **state)
     Attrs a = {.over = {1, {J(&t)}}};
     Value x = add_param(&t, "x", TYPE(F, J(&t)), 0);
     add_loss(&t, build(&t.b, OP_rmax, &a, 1, &x));
+    must_pass(&t, pass_recompute);
     must_pass(&t, pass_differentiate);
     Tensor64 in = {TYPE(F, J(&t)), (double[]){2, 1, 2}};
     Tensor64 *out = run_fn(&t, t.fn, &in);
@@ -354,6 +389,7 @@ static void against_definition(CaseFn *composite, Value (*plain)(Model *, const 
         if (k)
             y = build_as(&t[k].b, plain(&t[k], i->in), type);
         add_loss(&t[k], weighed(&t[k], y, add_param(&t[k], "w", type, 0)));
+        must_pass(&t[k], pass_recompute);
         must_pass(&t[k], pass_differentiate);
         out[k] = run_fn(&t[k], t[k].fn, inputs_for(&t[k], t[k].fn, 5, -1, 1));
     }

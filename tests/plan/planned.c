@@ -43,7 +43,8 @@ const Device test_device = {.name = "test",
                             .streams = 2,
                             .threads = 2};
 
-static void run_logical(Model *t, DType compute)
+/* keep: not 0: what is kept is drawn. */
+static void run_logical(Model *t, DType compute, uint64_t keep)
 {
     t->m->train.compute = dtype_wide(compute);
     if (dtype_is_half(compute))
@@ -51,13 +52,16 @@ static void run_logical(Model *t, DType compute)
     t->m->train.scale = compute == DT_f16 ? 16 : 0;
     t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
     must_pass(t, pass_precision);
+    if (keep)
+        random_keep(t, keep);
+    must_pass(t, pass_recompute);
     must_pass(t, pass_differentiate);
     must_pass(t, pass_microbatch);
     must_pass(t, pass_update);
     must_pass(t, pass_simplify);
 }
 
-void open_model(Model *t, const Small *s, DType compute)
+void open_kept(Model *t, const Small *s, DType compute, uint64_t keep)
 {
     model_open(t);
     const char *path = arena_printf(t->a, "%s/%s", MODELS_DIR, s->file);
@@ -79,15 +83,20 @@ void open_model(Model *t, const Small *s, DType compute)
         fail_msg("%s", model_messages(t));
     t->fn = module_fn(t->m, "train");
     t->m->layout.microbatch = s->microbatch ? s->microbatch : t->m->batch.size;
-    run_logical(t, compute);
+    run_logical(t, compute, keep);
 }
 
-void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute)
+void open_model(Model *t, const Small *s, DType compute)
+{
+    open_kept(t, s, compute, 0);
+}
+
+void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, bool keep)
 {
     model_open(t);
     random_model(t, seed);
     t->m->layout.microbatch = microbatch;
-    run_logical(t, compute);
+    run_logical(t, compute, keep ? seed : 0);
 }
 
 void lower_physical(Model *t)

@@ -21,8 +21,10 @@ extern const Device test_device;
 
 /* Elaborates a shipped model (f64 unless told otherwise) and runs the passes up to simplify. */
 void open_model(Model *t, const Small *s, DType compute);
-/* A random program of 4 sequences likewise. */
-void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute);
+/* The same; keep: not 0: what is kept of its repeats is drawn from it. */
+void open_kept(Model *t, const Small *s, DType compute, uint64_t keep);
+/* A random program of 4 sequences likewise. keep: what it keeps of its repeats is drawn as well. */
+void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, bool keep);
 /* The passes that change the module between simplify and the plan. */
 void lower_physical(Model *t);
 /* Plan with offsets; fails the test if there is none. */

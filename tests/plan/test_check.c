@@ -110,7 +110,7 @@ static void random_programs(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         Trial x = {0};
-        open_random(&x.t, seed, 2, DT_f64);
+        open_random(&x.t, seed, 2, DT_f64, seed % 2);
         start(&x);
         mutations(&x, "random program", seed, 200);
         model_close(&x.t);

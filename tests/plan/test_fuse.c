@@ -192,8 +192,8 @@ static void optimizer(void **state)
     Value x = add_param(&t, "x", TYPE(DT_f32, i, j), 0), y = add_param(&t, "y", TYPE(DT_f32, j), 0);
     Value z = build1(&t.b, OP_tanh, build2(&t.b, OP_mul, x, y));
     add_loss(&t, build_cast(&t.b, sum_all(&t.b, z), DT_f64));
-    PassRun *const passes[] = {pass_precision, pass_differentiate, pass_microbatch, pass_update,
-                               pass_simplify,  pass_products,      pass_fuse};
+    PassRun *const passes[] = {pass_precision, pass_recompute, pass_differentiate, pass_microbatch,
+                               pass_update,    pass_simplify,  pass_products,      pass_fuse};
     for (size_t k = 0; k < sizeof passes / sizeof *passes; k++)
         must_pass(&t, passes[k]);
     bool guarded = false;

@@ -8,5 +8,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimizer sgd()  lr 0.1 }
 layout { recompute always }
 # CHECK: 0307-recompute.mg:9:20: error[MG0307]: there is no way to recompute 'always'
-# CHECK: help: there is: auto, none
+# CHECK: help: there is: auto, none, all, keep
 # CHECK-NOT: {{error|warning}}[MG
