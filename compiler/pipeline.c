@@ -66,8 +66,8 @@ static Exit check_options(Session *s)
     for (size_t i = 0; i < o->print_after.n; i++)
         if (!known_pass(o->print_after.data[i]))
             return unknown_pass(s, o->print_after.data[i]);
-    if (o->out || o->emit || o->check || o->plan || o->schedule || o->trace || o->memory ||
-        o->print_after.n)
+    if (o->out || o->emit || o->check || o->plan || o->frontier || o->schedule || o->trace ||
+        o->memory || o->print_after.n)
         return EXIT_done;
     return usage(s, "nothing to do",
                  "-o FILE makes the program; --check makes sure it could be made");
@@ -77,7 +77,8 @@ static Exit check_options(Session *s)
 static const char *last_pass(const Options *o)
 {
     int last = -1;
-    if (o->out || o->emit || o->check || o->plan || o->schedule || o->trace || o->memory)
+    if (o->out || o->emit || o->check || o->plan || o->frontier || o->schedule || o->trace ||
+        o->memory)
         return NULL;
     for (size_t i = 0; i < o->print_after.n; i++) {
         if (!strcmp(o->print_after.data[i], "all"))
@@ -285,6 +286,14 @@ static Exit make_plan(Session *s, Compiled *c)
     return EXIT_internal;
 }
 
+/* What repeats keep is chosen for the memory of the device, unless the layout says. */
+static bool chooses_what_to_keep(const Compiled *c, const char *after, const char *until)
+{
+    int pass = pass_find("recompute");
+    return (!after || pass_find(after) < pass) && (!until || pass_find(until) >= pass) &&
+           c->module->layout.recompute == RECOMPUTE_auto && module_fn(c->module, "train");
+}
+
 Exit compile_middle(Session *s, Compiled *c, const char *after, const char *until)
 {
     if (!after || !strcmp(after, "lower")) {
@@ -296,7 +305,18 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
         if (!after)
             show(s, "lower", &(Job){.m = c->module});
     }
-    Exit wrong = run_passes(s, c, after, until);
+    Exit wrong = EXIT_done;
+    if (chooses_what_to_keep(c, after, until)) {
+        wrong = run_passes(s, c, after, "precision");
+        after = "precision";
+        if (!wrong && s->o->frontier)
+            frontier_print(c->module, &c->device, stdout);
+        if (!wrong)
+            c->module->layout.plan = frontier_choose(c->module, &c->device, s->arena);
+        times_mark(s, "frontier");
+    }
+    if (!wrong)
+        wrong = run_passes(s, c, after, until);
     return wrong || until ? wrong : make_plan(s, c);
 }
 

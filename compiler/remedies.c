@@ -31,13 +31,17 @@ typedef struct Search {
 static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Remedy *r)
 {
     Job job = {.m = m, .log = log};
-    if (passes_run(&job, &(PassRange){0}) != PASS_ok)
+    if (passes_run(&job, &(PassRange){.until = "precision"}) != PASS_ok)
+        return;
+    if (m->layout.recompute == RECOMPUTE_auto)
+        m->layout.plan = frontier_choose(m, d, a);
+    if (passes_run(&job, &(PassRange){.from = "recompute"}) != PASS_ok)
         return;
     Plan *p = plan_schedule(job.m, d, a);
     if (!p)
         return;
     r->fits = plan_place(p) && plan_asserts(p);
-    r->bytes = p->arena_bytes + p->scratch_bytes * d->threads;
+    r->bytes = plan_bytes(p);
     r->seconds = p->train->seconds;
     r->tokens = (double)job.m->batch.size * (double)job.m->seq.size;
 }

@@ -7,7 +7,7 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
     const Device *d = p->device;
     double rate = peak_flops(d, &c->module->train);
     double seconds = p->train->seconds;
-    int64_t peak = p->arena_bytes + p->scratch_bytes * d->threads;
+    int64_t peak = plan_bytes(p);
     fprintf(out,
             "%s: 1 rank, layout %s on %s; peak %s of %s; step %s predicted; MFU %.0f%%; no "
             "communication\n",

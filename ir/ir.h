@@ -340,6 +340,9 @@ struct Module {
 
 Module *module_new(Arena *a, Names *names, Diag *d);
 Fn *module_fn(const Module *m, const char *name); /* NULL if absent */
+/* A copy in `a` that passes may change; values have the same numbers. It shares names, messages and
+ * what no pass changes. fn: only that function, NULL: all. */
+Module *module_copy(const Module *m, const char *fn, Diag *d, Arena *a);
 
 static inline const Type *type_of(const Module *m, Value v)
 {

@@ -184,6 +184,10 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a);
 /* passes/place.c: sets every offset, arena_bytes, peaks. False: does not fit, told with the live
  * tensors at the peak (exit 3). */
 bool plan_place(Plan *p);
+/* The same without a word on whether it fits. */
+void plan_pack(Plan *p);
+/* What a device needs to have: the arena, and scratch space for each thread. */
+int64_t plan_bytes(const Plan *p);
 /* passes/streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
 void plan_streams(Plan *p);
 /* passes/asserts.c: false if the layout asserts a shorter step, told with what takes its time. */

@@ -4,25 +4,10 @@
  * person can read (in the module's arena). Sizes of equal dims must agree in every op, so that is
  * checked once, before the op's own rule. A dim that an attribute names has the operand's size, so
  * that whoever reads an attribute need not look at the operand. */
-#include "ir/ir.h"
+#include "ir/rules.h"
 
 #include <stdio.h>
 #include <string.h>
-
-typedef struct Rule {
-    Module *m;
-    const Attrs *attrs;
-    int nin;
-    const Type *in[RULE_OPERANDS];
-    Type *out;
-} Rule;
-
-#define WRONG(r, ...) return arena_printf((r)->m->arena, __VA_ARGS__)
-
-static const char *dim_name(const Rule *r, Name n)
-{
-    return name_str(r->m->names, n);
-}
 
 static bool is_dtype(const Type *t, DType want)
 {
@@ -43,14 +28,13 @@ static const char *add_dims(Rule *r, Type *out, const Type *t, const DimList *wi
     return NULL;
 }
 
-/* t has d, of that size. */
-static const char *has_dim(Rule *r, const Type *t, Dim d, const char *side)
+const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side)
 {
     int at = type_find(t, d.name);
     if (at < 0)
-        WRONG(r, "%s has no dim '%s'", side, dim_name(r, d.name));
+        WRONG(r, "%s has no dim '%s'", side, rule_dim(r, d.name));
     if (t->dims[at].size != d.size)
-        WRONG(r, "%s has dim '%s' of %lld, the attribute says %lld", side, dim_name(r, d.name),
+        WRONG(r, "%s has dim '%s' of %lld, the attribute says %lld", side, rule_dim(r, d.name),
               (long long)t->dims[at].size, (long long)d.size);
     return NULL;
 }
@@ -62,8 +46,8 @@ static const char *all_have(Rule *r, const Type *t, const DimList *l, const char
     for (int i = 0; i < l->n && !wrong; i++) {
         for (int k = 0; k < i; k++)
             if (l->dim[k].name == l->dim[i].name)
-                WRONG(r, "dim '%s' is listed twice", dim_name(r, l->dim[i].name));
-        wrong = has_dim(r, t, l->dim[i], side);
+                WRONG(r, "dim '%s' is listed twice", rule_dim(r, l->dim[i].name));
+        wrong = rule_has_dim(r, t, l->dim[i], side);
     }
     return wrong;
 }
@@ -174,138 +158,15 @@ static const char *type_cast(Rule *r)
     return NULL;
 }
 
-static const char *type_rename(Rule *r)
-{
-    const Type *t = r->in[0];
-    const char *wrong = has_dim(r, t, r->attrs->dim, "the operand");
-    if (wrong)
-        return wrong;
-    int i = type_find(t, r->attrs->dim.name);
-    if (type_find(t, r->attrs->to.name) >= 0)
-        WRONG(r, "there is a dim '%s' already", dim_name(r, r->attrs->to.name));
-    if (t->dims[i].size != r->attrs->to.size)
-        WRONG(r, "dim '%s' is %lld and '%s' is %lld", dim_name(r, r->attrs->dim.name),
-              (long long)t->dims[i].size, dim_name(r, r->attrs->to.name),
-              (long long)r->attrs->to.size);
-    r->out[0] = *t;
-    r->out[0].dims[i] = r->attrs->to;
-    return NULL;
-}
-
-/* t with its dim i, of s * k elements, as two. */
-static Type split_dim(const Type *t, int i, Dim outer, Dim inner)
-{
-    Type r = *t;
-    memmove(&r.dims[i + 1], &t->dims[i], (size_t)(t->rank - i) * sizeof t->dims[0]);
-    r.dims[i] = outer;
-    r.dims[i + 1] = inner;
-    r.rank++;
-    return r;
-}
-
-static const char *type_split(Rule *r)
-{
-    Dim inner = r->attrs->dim, outer = r->attrs->to;
-    int i = type_find(r->in[0], inner.name);
-    if (i < 0)
-        WRONG(r, "there is no dim '%s' to split", dim_name(r, inner.name));
-    if (type_find(r->in[0], outer.name) >= 0)
-        WRONG(r, "there is a dim '%s' already", dim_name(r, outer.name));
-    if (r->in[0]->rank == MAX_RANK)
-        WRONG(r, "the result would have more than %d dims", MAX_RANK);
-    int64_t n = r->in[0]->dims[i].size;
-    if (outer.size < 1 || inner.size < 1 || n % outer.size || n / outer.size != inner.size)
-        WRONG(r, "dim '%s' of %lld is not %lld times %lld", dim_name(r, inner.name), (long long)n,
-              (long long)outer.size, (long long)inner.size);
-    r->out[0] = split_dim(r->in[0], i, outer, inner);
-    return NULL;
-}
-
-static const char *type_merge(Rule *r)
-{
-    Dim inner = r->attrs->dim, outer = r->attrs->to;
-    const char *wrong = has_dim(r, r->in[0], inner, "the operand");
-    if (!wrong)
-        wrong = has_dim(r, r->in[0], outer, "the operand");
-    if (wrong)
-        return wrong;
-    int i = type_find(r->in[0], outer.name), rank = r->in[0]->rank;
-    if (i + 1 == rank || r->in[0]->dims[i + 1].name != inner.name)
-        WRONG(r, "dim '%s' does not follow '%s'", dim_name(r, inner.name), dim_name(r, outer.name));
-    if (r->in[0]->dims[i].size != outer.size || r->in[0]->dims[i + 1].size != inner.size)
-        WRONG(r, "the dims are not %lld and %lld", (long long)outer.size, (long long)inner.size);
-    r->out[0] = *r->in[0];
-    memmove(&r->out[0].dims[i], &r->in[0]->dims[i + 1],
-            (size_t)(rank - i - 1) * sizeof r->out[0].dims[0]);
-    r->out[0].rank--;
-    r->out[0].dims[i].size = outer.size * inner.size;
-    return NULL;
-}
-
-static const char *type_join(Rule *r)
-{
-    Name d = r->attrs->dim.name;
-    int64_t all = 0;
-    for (int k = 0; k < r->nin; k++) {
-        Type first = *r->in[0], t = *r->in[k];
-        if (!t.rank || t.dims[0].name != d)
-            WRONG(r, "part %d has not '%s' as its outermost dim", k + 1, dim_name(r, d));
-        all += t.dims[0].size;
-        t.dims[0] = first.dims[0];
-        if (!type_equal(&t, &first))
-            WRONG(r, "part %d is of another type than the first", k + 1);
-    }
-    if (all != r->attrs->dim.size)
-        WRONG(r, "the parts are %lld long, and '%s' is %lld", (long long)all, dim_name(r, d),
-              (long long)r->attrs->dim.size);
-    r->out[0] = *r->in[0];
-    r->out[0].dims[0].size = all;
-    return NULL;
-}
-
-static void drop_dim(Type *t, int i)
-{
-    memmove(&t->dims[i], &t->dims[i + 1], (size_t)(t->rank - i - 1) * sizeof t->dims[0]);
-    t->dims[--t->rank] = (Dim){0};
-}
-
-static const char *type_pick(Rule *r)
-{
-    const char *wrong = has_dim(r, r->in[0], r->attrs->dim, "the operand");
-    if (wrong)
-        return wrong;
-    int i = type_find(r->in[0], r->attrs->dim.name);
-    if (r->attrs->at < 0 || r->attrs->at >= r->in[0]->dims[i].size)
-        WRONG(r, "index %lld is outside dim '%s' of %lld", (long long)r->attrs->at,
-              dim_name(r, r->attrs->dim.name), (long long)r->in[0]->dims[i].size);
-    r->out[0] = *r->in[0];
-    drop_dim(&r->out[0], i);
-    return NULL;
-}
-
-static const char *type_window(Rule *r)
-{
-    Dim d = r->attrs->along;
-    int i = type_find(r->in[0], d.name);
-    if (i < 0)
-        WRONG(r, "there is no dim '%s' to cut a window from", dim_name(r, d.name));
-    if (r->attrs->at < 0 || r->attrs->at > r->in[0]->dims[i].size - d.size)
-        WRONG(r, "a window of %lld from %lld is outside dim '%s' of %lld", (long long)d.size,
-              (long long)r->attrs->at, dim_name(r, d.name), (long long)r->in[0]->dims[i].size);
-    r->out[0] = *r->in[0];
-    r->out[0].dims[i].size = d.size;
-    return NULL;
-}
-
 static const char *type_rotate(Rule *r)
 {
-    const char *wrong = has_dim(r, r->in[0], r->attrs->dim, "the operand");
+    const char *wrong = rule_has_dim(r, r->in[0], r->attrs->dim, "the operand");
     if (!wrong)
         wrong = is_number(r, r->in[0], "the operand");
     if (wrong)
         return wrong;
     if (r->attrs->dim.size % 2)
-        WRONG(r, "dim '%s' of %lld cannot be split in halves", dim_name(r, r->attrs->dim.name),
+        WRONG(r, "dim '%s' of %lld cannot be split in halves", rule_dim(r, r->attrs->dim.name),
               (long long)r->attrs->dim.size);
     r->out[0] = *r->in[0];
     return NULL;
@@ -369,7 +230,7 @@ static const char *type_dot_bias(Rule *r)
     const char *wrong = product(r);
     const Type *bias = r->in[2];
     for (int i = 0; i < bias->rank && !wrong; i++)
-        wrong = has_dim(r, &r->out[0], bias->dims[i], "the product");
+        wrong = rule_has_dim(r, &r->out[0], bias->dims[i], "the product");
     if (!wrong && bias->dtype != r->in[0]->dtype)
         WRONG(r, "the bias is %s and the left side %s", dtype_name(bias->dtype),
               dtype_name(r->in[0]->dtype));
@@ -388,7 +249,7 @@ static const char *type_gather(Rule *r)
     const Type *table = r->in[0], *index = r->in[1];
     if (!is_dtype(index, DT_i32))
         WRONG(r, "the index is %s where i32 is wanted", dtype_name(index->dtype));
-    const char *wrong = has_dim(r, table, r->attrs->dim, "the table");
+    const char *wrong = rule_has_dim(r, table, r->attrs->dim, "the table");
     if (!wrong)
         wrong = is_float(r, table, "the table");
     if (wrong)
@@ -397,7 +258,7 @@ static const char *type_gather(Rule *r)
     for (int i = 0; i < index->rank; i++) {
         int j = type_find(table, index->dims[i].name);
         if (j >= 0 && table->dims[j].name != r->attrs->dim.name)
-            WRONG(r, "dim '%s' is in the table and in the index", dim_name(r, index->dims[i].name));
+            WRONG(r, "dim '%s' is in the table and in the index", rule_dim(r, index->dims[i].name));
     }
     r->out[0] = (Type){.dtype = table->dtype};
     wrong = add_dims(r, &r->out[0], index, NULL);
@@ -416,12 +277,12 @@ static const char *type_scatter_add(Rule *r)
     for (int i = 0; i < index->rank; i++) {
         if (type_find(g, index->dims[i].name) < 0)
             WRONG(r, "what is added has no dim '%s' of the index",
-                  dim_name(r, index->dims[i].name));
+                  rule_dim(r, index->dims[i].name));
         without.dim[without.n++] = index->dims[i];
     }
     r->out[0] = (Type){.dtype = g->dtype, .rank = 1, .dims = {r->attrs->dim}};
     if (type_find(g, r->attrs->dim.name) >= 0 && !dims_have(&without, r->attrs->dim.name))
-        WRONG(r, "dim '%s' is there already", dim_name(r, r->attrs->dim.name));
+        WRONG(r, "dim '%s' is there already", rule_dim(r, r->attrs->dim.name));
     wrong = add_dims(r, &r->out[0], g, &without);
     return wrong ? wrong : added(r, 2);
 }
@@ -432,9 +293,9 @@ static const char *type_attention(Rule *r)
     Dim along = r->attrs->along;
     const char *wrong = all_have(r, q, &r->attrs->over, "the query");
     if (!wrong)
-        wrong = has_dim(r, q, along, "the query");
+        wrong = rule_has_dim(r, q, along, "the query");
     if (!wrong)
-        wrong = has_dim(r, k, along, "the keys");
+        wrong = rule_has_dim(r, k, along, "the keys");
     if (!wrong)
         wrong = all_have(r, k, &r->attrs->over, "the keys");
     if (!wrong)
@@ -442,12 +303,12 @@ static const char *type_attention(Rule *r)
     if (wrong)
         return wrong;
     if (dims_have(&r->attrs->over, along.name))
-        WRONG(r, "dim '%s' cannot be the head's too", dim_name(r, along.name));
+        WRONG(r, "dim '%s' cannot be the head's too", rule_dim(r, along.name));
     if (!type_same_dims(k, v) || k->dtype != v->dtype || q->dtype != k->dtype)
         WRONG(r, "keys and values differ in type");
     for (int i = 0; i < k->rank; i++)
         if (type_find(q, k->dims[i].name) < 0)
-            WRONG(r, "the query has no dim '%s' of the keys", dim_name(r, k->dims[i].name));
+            WRONG(r, "the query has no dim '%s' of the keys", rule_dim(r, k->dims[i].name));
     r->out[0] = *q;
     r->out[1] = (Type){.dtype = dtype_wide(q->dtype)};
     return add_dims(r, &r->out[1], q, &r->attrs->over);
@@ -536,14 +397,14 @@ static const char *type_head_loss(Rule *r)
     if (!wrong)
         wrong = all_have(r, w, over, "the right side");
     if (!wrong)
-        wrong = has_dim(r, w, classes, "the right side");
+        wrong = rule_has_dim(r, w, classes, "the right side");
     if (wrong)
         return wrong;
     if (w->rank != over->n + 1 || dims_have(over, classes.name) || w->dtype != x->dtype)
         WRONG(r, "the right side must be %s, with the summed dims and the classes",
               dtype_name(x->dtype));
     if (type_find(x, classes.name) >= 0)
-        WRONG(r, "the left side has the classes '%s' already", dim_name(r, classes.name));
+        WRONG(r, "the left side has the classes '%s' already", rule_dim(r, classes.name));
     return targets_fit(r, x, over, classes, r->in[2]);
 }
 
@@ -594,7 +455,7 @@ static const char *sizes_agree(Rule *r, Op op)
                 int at = type_find(r->in[j], d.name);
                 if (at >= 0 && r->in[j]->dims[at].size != d.size && op != OP_gather &&
                     op != OP_join)
-                    WRONG(r, "dim '%s' is %lld here and %lld there", dim_name(r, d.name),
+                    WRONG(r, "dim '%s' is %lld here and %lld there", rule_dim(r, d.name),
                           (long long)r->in[j]->dims[at].size, (long long)d.size);
             }
     return NULL;

@@ -194,10 +194,15 @@ static void tell_live(Plan *p, const Program *prog, int number)
         diag_note(m->diag, (Span){0}, "and %zu smaller ones", live.n - SHOWN);
 }
 
+int64_t plan_bytes(const Plan *p)
+{
+    return p->arena_bytes + p->scratch_bytes * p->device->threads;
+}
+
 static bool fits(Plan *p, const Program *prog, int number)
 {
     Module *m = p->module;
-    int64_t scratch = p->scratch_bytes * p->device->threads, all = p->arena_bytes + scratch;
+    int64_t all = plan_bytes(p);
     double limit = m->layout.assert_peak;
     bool asserted = limit > 0 && (double)all > limit;
     if (all <= p->device->memory && !asserted)
@@ -214,9 +219,21 @@ static bool fits(Plan *p, const Program *prog, int number)
     return false;
 }
 
-bool plan_place(Plan *p)
+/* The program that needs most; its number. */
+static const Program *fullest_of(const Plan *p, int *number)
 {
-    Program *programs[] = {p->train, p->eval, p->sample}, *fullest = NULL;
+    const Program *programs[] = {p->train, p->eval, p->sample}, *fullest = NULL;
+    for (int k = 0; k < 3; k++)
+        if (programs[k] && (!fullest || programs[k]->peak > fullest->peak)) {
+            fullest = programs[k];
+            *number = k;
+        }
+    return fullest;
+}
+
+void plan_pack(Plan *p)
+{
+    Program *programs[] = {p->train, p->eval, p->sample};
     Arena *tmp = arena_new();
     int number = 0;
     int64_t at = 0;
@@ -232,16 +249,20 @@ bool plan_place(Plan *p)
         if (!programs[k])
             continue;
         place_program(p, programs[k], k, tmp);
-        if (!fullest || programs[k]->peak > fullest->peak) {
-            fullest = programs[k];
-            number = k;
-        }
         if (p->live_bound_bytes < at + programs[k]->live_bound)
             p->live_bound_bytes = at + programs[k]->live_bound;
     }
+    const Program *fullest = fullest_of(p, &number);
     p->arena_bytes = at + (fullest ? fullest->peak : 0);
     if (fullest)
         count_owners(p, fullest, number);
     arena_free(tmp);
+}
+
+bool plan_place(Plan *p)
+{
+    plan_pack(p);
+    int number = 0;
+    const Program *fullest = fullest_of(p, &number);
     return !fullest || fits(p, fullest, number);
 }

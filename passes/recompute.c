@@ -53,6 +53,11 @@ static bool is_named(const Module *m, const Ins *i)
     return false;
 }
 
+bool kept_by_default(const Module *m, const Ins *i)
+{
+    return !op_is(i->op, CHEAP | POINTWISE) || ir_ends_product(m, i);
+}
+
 /* A named value that is rounded before anyone reads it is kept as it is rounded. */
 static bool is_kept(const Module *m, const Ins *i)
 {
@@ -60,7 +65,7 @@ static bool is_kept(const Module *m, const Ins *i)
     case RECOMPUTE_none:
         return true;
     case RECOMPUTE_auto:
-        return !op_is(i->op, CHEAP | POINTWISE) || ir_ends_product(m, i);
+        return kept_by_default(m, i);
     case RECOMPUTE_keep:
         return is_named(m, i) || (i->op == OP_cast && m->values.data[i->in[0]].def &&
                                   dtype_is_half(type_of(m, i->out[0])->dtype) &&
@@ -154,7 +159,6 @@ static void segmented(Splitter *s, const KeepRange *range, int64_t first, const 
         number = build2(&b, OP_add, build2(&b, OP_mul, index, integer(&b, range->segment)),
                         integer(&b, first));
     Ins *copy = copy_loop(&b, loop, range->segment, inside, number);
-    mark_range(m, copy->body, range->keep);
     copy->keep = false;
     Type *types = NEW_ARRAY(m->arena, Type, loop->nout);
     for (uint32_t k = 0; k < loop->nout; k++) {
@@ -178,6 +182,8 @@ static void one_range(Splitter *s, const KeepRange *range, int64_t first, Value 
     uint32_t carried = (uint32_t)loop->attrs.carried;
     Value *here = NEW_ARRAY(s->m->arena, Value, loop->nin);
     Value *out = NEW_ARRAY(s->m->arena, Value, loop->nout + 1);
+    mark_range(s->m, loop->body,
+               range->keep); /* copies have the marks of what they are copied from */
     Attrs window = {.along = {loop->attrs.dim.name, range->rounds}, .at = first};
     for (uint32_t k = 0; k < loop->nin; k++)
         here[k] = k < carried || range->rounds == loop->attrs.dim.size
@@ -188,7 +194,6 @@ static void one_range(Splitter *s, const KeepRange *range, int64_t first, Value 
     } else {
         Ins *copy =
             copy_loop(&s->b, loop, range->rounds, here, s->counts ? integer(&s->b, first) : 0);
-        mark_range(s->m, copy->body, range->keep);
         copy->keep = true;
         memcpy(out, copy->out, loop->nout * sizeof *out);
     }

@@ -1,10 +1,101 @@
-/* recompute.h - what is known of a program before it is decided what it keeps. */
+/* recompute.h - what the backward part of repeats may keep, and what is best for a given memory.
+ *
+ *   recompute.c  the pass: marks, ranges, segments
+ *   options.c    what a repeat's rounds may keep: the options worth a price, by estimate
+ *   price.c      bytes and seconds of an option, read off a plan made with it
+ *   choose.c     the fastest ranges of rounds that fit, from prices alone
+ *
+ * compiler/frontier.c puts them together. */
 #ifndef MGC_PASSES_RECOMPUTE_H
 #define MGC_PASSES_RECOMPUTE_H
 
-#include "ir/ir.h"
+#include "ir/plan.h"
 
 /* What people call an instruction: a product after its parameter, others after their value. */
 const char *ins_called(const Module *m, const Ins *i);
+
+/* Is it kept under `recompute auto` where nothing was chosen? What is expensive is. */
+bool kept_by_default(const Module *m, const Ins *i);
+
+/* ---- options.c ------------------------------------------------------------------------------- */
+
+/* One way to treat each round of a repeat. */
+typedef struct KeepOption {
+    bool *keep;        /* per value of the module */
+    const char *names; /* of what is kept: "q k v attention gate up" */
+} KeepOption;
+
+enum { KEEP_OPTIONS = 12 };
+
+/* The options of outermost repeat number `loop` of @train, as it is before recompute.c: those that
+ * no other one beats in bytes and estimated seconds, the fewest bytes first, and at last the
+ * default. Returns how many. */
+int keep_options(const Module *m, int loop, const Device *d, Arena *a,
+                 KeepOption options[KEEP_OPTIONS]);
+
+/* The repeats of @train that ranges can be made of: the instructions, in order; how many. */
+int keep_loops(const Module *m, const Ins **loops, int most);
+
+/* ---- price.c --------------------------------------------------------------------------------- */
+
+enum { KEEP_LOOPS = 8, KEEP_RANGES = 8, KEEP_KINDS = 256 };
+
+/* Bytes of one range. forward, backward: at most, while it runs, beside what it and the ranges
+ * before it store. */
+typedef struct RangePrice {
+    int64_t stored, fixed; /* of a round of its loop (a segment where it has those); of the range */
+    int64_t forward, backward;
+} RangePrice;
+
+typedef struct KeepPrice {
+    RangePrice range[KEEP_RANGES];
+    int64_t between; /* beside all that is stored, between the last forward and backward range */
+    int64_t outside; /* before and after all of them */
+    double seconds;  /* of the step */
+} KeepPrice;
+
+/* Reads the prices off a plan whose buffers have lifetimes (plan_schedule). False: its loops are
+ * not `ranges` forward and as many backward. */
+bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price);
+
+/* ---- choose.c -------------------------------------------------------------------------------- */
+
+/* A way to treat a range of rounds, priced. Bytes that it stores are there from when the range runs
+ * forward until it has run backward. */
+typedef struct KeepKind {
+    int option;
+    int64_t segment;   /* 1: none; or rounds that run again together */
+    int64_t stored;    /* bytes of a segment */
+    int64_t fixed;     /* ... of the range, whatever its length */
+    int64_t transient; /* bytes beside all that is stored, while it runs one way or the other */
+    double seconds;    /* of a round, more than the fastest */
+} KeepKind;
+
+typedef struct KeepProblem {
+    int loops; /* that run one after the other */
+    int64_t rounds[KEEP_LOOPS];
+    int kinds[KEEP_LOOPS];
+    KeepKind *kind[KEEP_LOOPS];
+    int64_t between; /* bytes beside all that is stored, between forward and backward */
+    int64_t limit;   /* bytes */
+} KeepProblem;
+
+typedef struct KeepChoice {
+    int n; /* ranges, in the order in which they run */
+    struct {
+        int loop, kind;
+        int64_t rounds;
+    } range[KEEP_RANGES];
+    int64_t peak;   /* bytes */
+    double seconds; /* more than the fastest */
+} KeepChoice;
+
+/* The fastest of all choices of at most KEEP_RANGES ranges that fit; of equally fast ones the
+ * smallest. Within a loop the ranges stand in the order of their transients, the largest first,
+ * which no other order beats. False: none fits. */
+bool keep_choose(const KeepProblem *p, KeepChoice *c, Arena *tmp);
+
+/* Peak and seconds of a choice. */
+void keep_measure(const KeepProblem *p, KeepChoice *c);
 
 #endif

@@ -79,7 +79,7 @@ void plan_print(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
     double by_kind[ACT_count] = {0};
-    int64_t all = p->arena_bytes + p->scratch_bytes * p->device->threads;
+    int64_t all = plan_bytes(p);
     fprintf(out, "model        %s, layout %s, device %s, 1 rank\n", name_str(m->names, m->name),
             name_str(m->names, m->layout.name), p->device->name);
     fprintf(out, "parameters   %lld\n", (long long)parameters(p));

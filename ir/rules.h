@@ -1,0 +1,33 @@
+/* rules.h - one question to the rule of an op: private to rules*.c. */
+#ifndef MGC_RULES_H
+#define MGC_RULES_H
+
+#include "ir/ir.h"
+
+typedef struct Rule {
+    Module *m;
+    const Attrs *attrs;
+    int nin;
+    const Type *in[RULE_OPERANDS];
+    Type *out;
+} Rule;
+
+#define WRONG(r, ...) return arena_printf((r)->m->arena, __VA_ARGS__)
+
+static inline const char *rule_dim(const Rule *r, Name n)
+{
+    return name_str(r->m->names, n);
+}
+
+/* t, called `side`, has d, of that size. */
+const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side);
+
+/* rules_dims.c */
+const char *type_rename(Rule *r);
+const char *type_pick(Rule *r);
+const char *type_window(Rule *r);
+const char *type_split(Rule *r);
+const char *type_merge(Rule *r);
+const char *type_join(Rule *r);
+
+#endif

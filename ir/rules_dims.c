@@ -1,0 +1,125 @@
+/* rules_dims.c - the rules of ops that change which dims there are, and no element; see rules.h. */
+#include "ir/rules.h"
+
+#include <string.h>
+
+const char *type_rename(Rule *r)
+{
+    const Type *t = r->in[0];
+    const char *wrong = rule_has_dim(r, t, r->attrs->dim, "the operand");
+    if (wrong)
+        return wrong;
+    int i = type_find(t, r->attrs->dim.name);
+    if (type_find(t, r->attrs->to.name) >= 0)
+        WRONG(r, "there is a dim '%s' already", rule_dim(r, r->attrs->to.name));
+    if (t->dims[i].size != r->attrs->to.size)
+        WRONG(r, "dim '%s' is %lld and '%s' is %lld", rule_dim(r, r->attrs->dim.name),
+              (long long)t->dims[i].size, rule_dim(r, r->attrs->to.name),
+              (long long)r->attrs->to.size);
+    r->out[0] = *t;
+    r->out[0].dims[i] = r->attrs->to;
+    return NULL;
+}
+
+/* t with its dim i, of s * k elements, as two. */
+static Type split_dim(const Type *t, int i, Dim outer, Dim inner)
+{
+    Type r = *t;
+    memmove(&r.dims[i + 1], &t->dims[i], (size_t)(t->rank - i) * sizeof t->dims[0]);
+    r.dims[i] = outer;
+    r.dims[i + 1] = inner;
+    r.rank++;
+    return r;
+}
+
+const char *type_split(Rule *r)
+{
+    Dim inner = r->attrs->dim, outer = r->attrs->to;
+    int i = type_find(r->in[0], inner.name);
+    if (i < 0)
+        WRONG(r, "there is no dim '%s' to split", rule_dim(r, inner.name));
+    if (type_find(r->in[0], outer.name) >= 0)
+        WRONG(r, "there is a dim '%s' already", rule_dim(r, outer.name));
+    if (r->in[0]->rank == MAX_RANK)
+        WRONG(r, "the result would have more than %d dims", MAX_RANK);
+    int64_t n = r->in[0]->dims[i].size;
+    if (outer.size < 1 || inner.size < 1 || n % outer.size || n / outer.size != inner.size)
+        WRONG(r, "dim '%s' of %lld is not %lld times %lld", rule_dim(r, inner.name), (long long)n,
+              (long long)outer.size, (long long)inner.size);
+    r->out[0] = split_dim(r->in[0], i, outer, inner);
+    return NULL;
+}
+
+const char *type_merge(Rule *r)
+{
+    Dim inner = r->attrs->dim, outer = r->attrs->to;
+    const char *wrong = rule_has_dim(r, r->in[0], inner, "the operand");
+    if (!wrong)
+        wrong = rule_has_dim(r, r->in[0], outer, "the operand");
+    if (wrong)
+        return wrong;
+    int i = type_find(r->in[0], outer.name), rank = r->in[0]->rank;
+    if (i + 1 == rank || r->in[0]->dims[i + 1].name != inner.name)
+        WRONG(r, "dim '%s' does not follow '%s'", rule_dim(r, inner.name), rule_dim(r, outer.name));
+    r->out[0] = *r->in[0];
+    memmove(&r->out[0].dims[i], &r->in[0]->dims[i + 1],
+            (size_t)(rank - i - 1) * sizeof r->out[0].dims[0]);
+    r->out[0].rank--;
+    r->out[0].dims[i].size = outer.size * inner.size;
+    return NULL;
+}
+
+const char *type_join(Rule *r)
+{
+    Name d = r->attrs->dim.name;
+    int64_t all = 0;
+    for (int k = 0; k < r->nin; k++) {
+        Type first = *r->in[0], t = *r->in[k];
+        if (!t.rank || t.dims[0].name != d)
+            WRONG(r, "part %d has not '%s' as its outermost dim", k + 1, rule_dim(r, d));
+        all += t.dims[0].size;
+        t.dims[0] = first.dims[0];
+        if (!type_equal(&t, &first))
+            WRONG(r, "part %d is of another type than the first", k + 1);
+    }
+    if (all != r->attrs->dim.size)
+        WRONG(r, "the parts are %lld long, and '%s' is %lld", (long long)all, rule_dim(r, d),
+              (long long)r->attrs->dim.size);
+    r->out[0] = *r->in[0];
+    r->out[0].dims[0].size = all;
+    return NULL;
+}
+
+static void drop_dim(Type *t, int i)
+{
+    memmove(&t->dims[i], &t->dims[i + 1], (size_t)(t->rank - i - 1) * sizeof t->dims[0]);
+    t->dims[--t->rank] = (Dim){0};
+}
+
+const char *type_pick(Rule *r)
+{
+    const char *wrong = rule_has_dim(r, r->in[0], r->attrs->dim, "the operand");
+    if (wrong)
+        return wrong;
+    int i = type_find(r->in[0], r->attrs->dim.name);
+    if (r->attrs->at < 0 || r->attrs->at >= r->in[0]->dims[i].size)
+        WRONG(r, "index %lld is outside dim '%s' of %lld", (long long)r->attrs->at,
+              rule_dim(r, r->attrs->dim.name), (long long)r->in[0]->dims[i].size);
+    r->out[0] = *r->in[0];
+    drop_dim(&r->out[0], i);
+    return NULL;
+}
+
+const char *type_window(Rule *r)
+{
+    Dim d = r->attrs->along;
+    int i = type_find(r->in[0], d.name);
+    if (i < 0)
+        WRONG(r, "there is no dim '%s' to cut a window from", rule_dim(r, d.name));
+    if (r->attrs->at < 0 || r->attrs->at > r->in[0]->dims[i].size - d.size)
+        WRONG(r, "a window of %lld from %lld is outside dim '%s' of %lld", (long long)d.size,
+              (long long)r->attrs->at, rule_dim(r, d.name), (long long)r->in[0]->dims[i].size);
+    r->out[0] = *r->in[0];
+    r->out[0].dims[i].size = d.size;
+    return NULL;
+}
