@@ -9,6 +9,7 @@
 #include "codegen/link.h"
 #include "compiler/write.h"
 #include "passes/passes.h"
+#include "passes/recompute.h"
 
 /* ---- what is asked for --------------------------------------------------------------------- */
 

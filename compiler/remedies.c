@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "passes/passes.h"
+#include "passes/recompute.h"
 
 /* Options of the command line; NULL: as it is. */
 typedef struct Change {

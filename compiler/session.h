@@ -64,13 +64,6 @@ Exit device_load(Session *s, const char *name, Device *d);
 /* Those with a description beside mgc, sorted. */
 const char **device_names(Arena *a, size_t *count);
 
-/* frontier.c: of repeats, bytes kept against time. m: before pass recompute. */
-typedef struct Frontier Frontier;
-/* What its repeats keep so that the program fits, the fastest there is; if nothing fits, what needs
- * least. NULL: the default, which fits, or is not what makes it too large. */
-const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a);
-void frontier_print(const Module *m, const Device *d, FILE *out); /* --frontier */
-
 /* remedies.c: helps of the error that a plan does not fit: what would, its bytes and its speed. */
 void remedies_tell(Session *s, const Plan *p);
 

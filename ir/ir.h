@@ -296,12 +296,14 @@ typedef struct KeepRange {
     int64_t segment; /* 1, or so many rounds keep no more than what goes into the first of them, and
                         run again together; it divides `rounds` */
     const bool *keep; /* per value of the module as it was before recompute.c: it is kept */
+    const char *says; /* for people: what is kept; NULL: nobody asked */
 } KeepRange;
 typedef VEC(KeepRange) KeepRanges;
 
 /* Per outermost repeat of @train, in order: its ranges, which together are all its rounds. */
 typedef struct KeepPlan {
     VEC(KeepRanges) loops;
+    VEC(Name) dims; /* of those repeats, for people */
 } KeepPlan;
 
 /* The name of values that are kept, and where it is given. */

@@ -230,6 +230,7 @@ static void add_ranges(Chooser *c, List *list, int loop, int kind)
                 continue;
             s.loop = loop;
             s.stored += k->fixed;
+            s.time += r > k->segment ? picoseconds(c->p->start[loop]) : 0;
             s.rounds = 0;
             s.kind = kind;
             s.before = s.number;
@@ -324,6 +325,7 @@ static void try_pairs(Chooser *c)
                 int64_t first = n ? n / a->segment * a->stored + a->fixed : 0;
                 int64_t all = first + (rest ? rest / b->segment * b->stored + b->fixed : 0);
                 int64_t time = n * picoseconds(a->seconds) + rest * picoseconds(b->seconds);
+                time += n && rest ? picoseconds(p->start[0]) : 0;
                 if (time < c->best && all + p->between <= p->limit &&
                     (!n || first + a->transient <= p->limit) &&
                     (!rest || all + b->transient <= p->limit))
@@ -373,6 +375,8 @@ void keep_measure(const KeepProblem *p, KeepChoice *c)
         const KeepKind *k = &p->kind[c->range[i].loop][c->range[i].kind];
         stored += c->range[i].rounds / k->segment * k->stored + k->fixed;
         time += c->range[i].rounds * picoseconds(k->seconds);
+        if (i && c->range[i - 1].loop == c->range[i].loop)
+            time += picoseconds(p->start[c->range[i].loop]);
         c->peak = c->peak > stored + k->transient ? c->peak : stored + k->transient;
     }
     c->peak = c->peak > stored + p->between ? c->peak : stored + p->between;

@@ -21,6 +21,7 @@ typedef struct Unit {
     bool there; /* costs nothing to have: a table, a result of a loop inside, small and kept */
     bool read;  /* by the backward part */
     bool candidate;
+    bool instead; /* of something expensive that leads to it */
     int64_t bytes;
     double seconds;
     double
@@ -198,19 +199,25 @@ static int less_worth(const void *x, const void *y)
     return p != q ? (p < q ? -1 : 1) : (a > b) - (a < b);
 }
 
-/* Of too many candidates those with the least time for their bytes are never kept. */
-static void choose_candidates(Search *s)
+/* Of what is equally good one is left. */
+static void leave_beaten(Search *s)
 {
-    Unit **all = NEW_ARRAY(s->a, Unit *, s->body->ins.n + 1);
-    size_t n = 0;
     leave_ends(s);
     for (size_t k = 0; k < s->body->ins.n; k++) {
         Unit *u = &s->unit[k], *v = u->candidate ? better(s, u) : NULL;
         if (v) {
             v->worth += u->worth;
+            v->instead = true;
             u->candidate = false;
         }
     }
+}
+
+/* Of too many candidates those with the least time for their bytes are never kept. */
+static void choose_candidates(Search *s)
+{
+    Unit **all = NEW_ARRAY(s->a, Unit *, s->body->ins.n + 1);
+    size_t n = 0;
     for (size_t k = 0; k < s->body->ins.n; k++)
         if (s->unit[k].candidate)
             all[n++] = &s->unit[k];
@@ -326,7 +333,7 @@ static void keep_inside(const Module *m, const Region *r, bool *keep)
     for (size_t n = 0; n < r->ins.n; n++) {
         const Ins *i = r->ins.data[n];
         for (uint32_t k = 0; k < i->nout; k++)
-            keep[i->out[k]] = kept_by_default(m, i);
+            keep[i->out[k]] = !is_cheap(m, i);
         if (i->body)
             keep_inside(m, i->body, keep);
     }
@@ -335,8 +342,18 @@ static void keep_inside(const Module *m, const Region *r, bool *keep)
 /* What is kept where nothing was chosen. */
 static KeepOption default_option(const Search *s)
 {
-    KeepOption o = {.keep = NEW_ARRAY(s->a, bool, s->m->values.n), .names = "what is expensive"};
-    keep_inside(s->m, s->body, o.keep);
+    KeepOption o = {.keep = NEW_ARRAY(s->a, bool, s->m->values.n), .names = ""};
+    for (size_t n = 0; n < s->body->ins.n; n++) {
+        const Unit *u = &s->unit[n];
+        bool cheap = is_cheap(s->m, u->ins), kept = u->candidate && (!cheap || u->instead);
+        if (u->ins->body)
+            keep_inside(s->m, u->ins->body, o.keep);
+        for (uint32_t k = 0; k < u->ins->nout; k++)
+            o.keep[u->ins->out[k]] = kept || (u->there && !cheap);
+        if (kept)
+            o.names = arena_printf(s->a, "%s%s%s", o.names, *o.names ? " " : "",
+                                   ins_called(s->m, u->ins));
+    }
     return o;
 }
 
@@ -358,21 +375,44 @@ static KeepOption option_of(const Search *s, const Set *set)
     return o;
 }
 
+static Search *search_open(const Module *m, const Ins *loop, int number, const Device *d, Arena *a)
+{
+    Search *s = NEW(a, Search);
+    *s = (Search){.m = m, .body = loop->body, .a = a};
+    s->unit = NEW_ARRAY(a, Unit, loop->body->ins.n + 1);
+    s->home = NEW_ARRAY(a, int, m->values.n);
+    describe(s, d, read_values(m, number, a), activity_leaf(m, module_fn(m, "train")->body, a));
+    leave_beaten(s);
+    return s;
+}
+
+bool *keep_default(const Module *m, int loop, Arena *a)
+{
+    static const Device any = {.flops_f32 = 1,
+                               .flops_f64 = 1,
+                               .flops_tf32 = 1,
+                               .flops_half = 1,
+                               .product_share = 1,
+                               .bandwidth = 1};
+    const Ins *loops[KEEP_LOOPS];
+    if (keep_loops(m, loops, KEEP_LOOPS) <= loop)
+        return NULL;
+    return default_option(search_open(m, loops[loop], loop, &any, a)).keep;
+}
+
 int keep_options(const Module *m, int loop, const Device *d, Arena *a,
                  KeepOption options[KEEP_OPTIONS])
 {
     const Ins *loops[KEEP_LOOPS];
     if (keep_loops(m, loops, KEEP_LOOPS) <= loop)
         return 0;
-    Search s = {.m = m, .body = loops[loop]->body, .a = a};
-    s.unit = NEW_ARRAY(a, Unit, s.body->ins.n + 1);
-    s.home = NEW_ARRAY(a, int, m->values.n);
-    describe(&s, d, read_values(m, loop, a), activity_leaf(m, module_fn(m, "train")->body, a));
-    choose_candidates(&s);
-    Set *set = NEW_ARRAY(a, Set, 1u << s.n);
-    size_t n = thin(set, frontier(set, all_sets(&s, set)), KEEP_OPTIONS - 1);
+    Search *s = search_open(m, loops[loop], loop, d, a);
+    KeepOption usual = default_option(s);
+    choose_candidates(s);
+    Set *set = NEW_ARRAY(a, Set, 1u << s->n);
+    size_t n = thin(set, frontier(set, all_sets(s, set)), KEEP_OPTIONS - 1);
     for (size_t k = 0; k < n; k++)
-        options[k] = option_of(&s, &set[k]);
-    options[n++] = default_option(&s);
+        options[k] = option_of(s, &set[k]);
+    options[n++] = usual;
     return (int)n;
 }

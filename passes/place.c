@@ -3,7 +3,8 @@
  * The programs (step, eval, sample) never run at once, so their transient parts overlap. Within
  * one, buffers alive at the same time may not: offline packing, the best of several greedy orders,
  * each putting a buffer at the lowest place free of its contemporaries (first fit) or in the
- * tightest gap (best fit). The largest live set is a lower bound; both are in the plan. */
+ * tightest gap (best fit); where that does not reach the largest live set, which is a lower bound,
+ * what ends highest is placed earlier and earlier. Both numbers are in the plan. */
 #include "ir/plan.h"
 
 #include "compiler/base/quantity.h"
@@ -96,7 +97,29 @@ static int64_t pack(Packing *p, bool best_fit, Item **live)
     return top;
 }
 
-static int64_t best_packing(Packing *p, Arena *a)
+/* The item that ends highest is placed before all others, and everything anew: what is hard to
+ * place comes to the front by and by. Until the bound is reached, or for so many rounds. */
+static int64_t squeeze(Packing *p, int64_t top, int64_t bound, Item *best, Item **live)
+{
+    enum { ROUNDS = 150 };
+    for (int round = 0; round < ROUNDS && top > bound; round++) {
+        size_t high = 0;
+        for (size_t i = 0; i < p->n; i++)
+            if (p->item[i].offset + p->item[i].bytes > p->item[high].offset + p->item[high].bytes)
+                high = i;
+        Item it = p->item[high];
+        memmove(p->item + 1, p->item, high * sizeof *p->item);
+        p->item[0] = it;
+        int64_t t = pack(p, false, live);
+        if (t < top) {
+            top = t;
+            memcpy(best, p->item, p->n * sizeof *best);
+        }
+    }
+    return top;
+}
+
+static int64_t best_packing(Packing *p, int64_t bound, Arena *a)
 {
     typedef int Order(const void *, const void *);
     Order *const orders[] = {by_size, by_area, by_length, by_start};
@@ -112,6 +135,11 @@ static int64_t best_packing(Packing *p, Arena *a)
                 memcpy(best, p->item, p->n * sizeof *best);
             }
         }
+    for (size_t o = 0; o < sizeof orders / sizeof *orders && top > bound; o++) {
+        qsort(p->item, p->n, sizeof *p->item, orders[o]);
+        pack(p, false, live);
+        top = squeeze(p, top, bound, best, live);
+    }
     memcpy(p->item, best, p->n * sizeof *best);
     return top;
 }
@@ -147,8 +175,8 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
         if (!b->persistent && b->program == number && b->first >= 0)
             k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last};
     }
-    prog->peak = best_packing(&k, a);
     prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
+    prog->peak = best_packing(&k, prog->live_bound, a);
     for (size_t i = 0; i < k.n; i++)
         p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + k.item[i].offset;
 }

@@ -10,17 +10,24 @@
 
 #include <string.h>
 
-/* Loops of the program right inside the loop over microbatches, or right inside nothing, in the
- * order in which they run. -1: too many. */
-static int children(const Plan *p, int *child, int most)
+/* The loop over microbatches, -1: there is none. */
+static int micro_loop(const Plan *p)
 {
     const Program *prog = p->train;
-    bool micro = p->module->layout.microbatch < p->module->batch.size;
-    int parent = -1, n = 0;
-    for (size_t l = 0; l < prog->loops.n && micro; l++)
+    int micro = -1;
+    if (p->module->layout.microbatch == p->module->batch.size)
+        return -1;
+    for (size_t l = 0; l < prog->loops.n; l++)
         if (prog->loops.data[l].parent < 0 &&
-            (parent < 0 || prog->loops.data[l].begin < prog->loops.data[parent].begin))
-            parent = (int)l;
+            (micro < 0 || prog->loops.data[l].begin < prog->loops.data[micro].begin))
+            micro = (int)l;
+    return micro;
+}
+
+/* Loops right inside another, in the order in which they run. -1: too many. */
+static int children(const Program *prog, int parent, int *child, int most)
+{
+    int n = 0;
     for (size_t l = 0; l < prog->loops.n; l++)
         if (prog->loops.data[l].parent == parent) {
             if (n == most)
@@ -61,7 +68,7 @@ static int64_t most(const int64_t *live, int from, int to)
 bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price)
 {
     enum { CHILDREN = 64 };
-    int child[CHILDREN], n = children(p, child, CHILDREN);
+    int micro = micro_loop(p), child[CHILDREN], n = children(p->train, micro, child, CHILDREN);
     const Loop *loop = p->train->loops.data;
     if (n < 2 * ranges || ranges > KEEP_RANGES)
         return false;
@@ -71,7 +78,8 @@ bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price)
     *price = (KeepPrice){.seconds = p->train->seconds};
     for (int r = 0; r < ranges; r++) {
         const Loop *f = &loop[child[r]], *b = &loop[child[2 * ranges - 1 - r]];
-        int from = r ? loop[child[r - 1]].end + 1 : 0;
+        /* What is there in all rounds of microbatches is no range's: sums of gradients. */
+        int from = r ? loop[child[r - 1]].end + 1 : micro < 0 ? 0 : loop[micro].begin + 1;
         if (f->dim.name != b->dim.name || f->dim.size != b->dim.size || f->reverse == b->reverse)
             return false;
         RangePrice *x = &price->range[r];

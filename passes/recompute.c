@@ -53,19 +53,14 @@ static bool is_named(const Module *m, const Ins *i)
     return false;
 }
 
-bool kept_by_default(const Module *m, const Ins *i)
-{
-    return !op_is(i->op, CHEAP | POINTWISE) || ir_ends_product(m, i);
-}
-
 /* A named value that is rounded before anyone reads it is kept as it is rounded. */
 static bool is_kept(const Module *m, const Ins *i)
 {
     switch (m->layout.recompute) {
     case RECOMPUTE_none:
         return true;
-    case RECOMPUTE_auto:
-        return kept_by_default(m, i);
+    case RECOMPUTE_auto: /* of what is beyond all that is looked at */
+        return !op_is(i->op, CHEAP | POINTWISE) || ir_ends_product(m, i);
     case RECOMPUTE_keep:
         return is_named(m, i) || (i->op == OP_cast && m->values.data[i->in[0]].def &&
                                   dtype_is_half(type_of(m, i->out[0])->dtype) &&
@@ -332,12 +327,17 @@ PassStatus pass_recompute(Job *j)
     Fn *fn = module_fn(m, "train");
     if (fn && m->layout.recompute == RECOMPUTE_keep && !names_known(j, fn))
         return PASS_error;
-    for (size_t n = 0; fn && n < fn->body->ins.n; n++) {
+    bool usual = m->layout.recompute == RECOMPUTE_auto && !m->layout.plan;
+    for (size_t n = 0, loop = 0; fn && n < fn->body->ins.n; n++) {
         Ins *i = fn->body->ins.data[n];
         if (i->op != OP_repeat)
             continue;
+        const bool *keep = usual ? keep_default(m, (int)loop++, j->tmp) : NULL;
+        if (keep)
+            mark_range(m, i->body, keep);
+        else
+            each_ins(i->body, mark, m);
         each_ins(i->body, set_apart, NULL);
-        each_ins(i->body, mark, m);
         i->keep = true;
     }
     return fn && m->layout.plan ? split_loops(j, fn->body) : PASS_ok;

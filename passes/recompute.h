@@ -5,7 +5,7 @@
  *   price.c      bytes and seconds of an option, read off a plan made with it
  *   choose.c     the fastest ranges of rounds that fit, from prices alone
  *
- * compiler/frontier.c puts them together. */
+ *   frontier.c   puts them together */
 #ifndef MGC_PASSES_RECOMPUTE_H
 #define MGC_PASSES_RECOMPUTE_H
 
@@ -13,9 +13,6 @@
 
 /* What people call an instruction: a product after its parameter, others after their value. */
 const char *ins_called(const Module *m, const Ins *i);
-
-/* Is it kept under `recompute auto` where nothing was chosen? What is expensive is. */
-bool kept_by_default(const Module *m, const Ins *i);
 
 /* ---- options.c ------------------------------------------------------------------------------- */
 
@@ -32,6 +29,10 @@ enum { KEEP_OPTIONS = 12 };
  * default. Returns how many. */
 int keep_options(const Module *m, int loop, const Device *d, Arena *a,
                  KeepOption options[KEEP_OPTIONS]);
+
+/* What is kept of that repeat, by value, where nothing was chosen: what is expensive, or what
+ * follows from it for as many bytes. NULL: there is no such repeat, or it is beyond KEEP_LOOPS. */
+bool *keep_default(const Module *m, int loop, Arena *a);
 
 /* The repeats of @train that ranges can be made of: the instructions, in order; how many. */
 int keep_loops(const Module *m, const Ins **loops, int most);
@@ -76,8 +77,9 @@ typedef struct KeepProblem {
     int64_t rounds[KEEP_LOOPS];
     int kinds[KEEP_LOOPS];
     KeepKind *kind[KEEP_LOOPS];
-    int64_t between; /* bytes beside all that is stored, between forward and backward */
-    int64_t limit;   /* bytes */
+    double start[KEEP_LOOPS]; /* seconds of each range but the first */
+    int64_t between;          /* bytes beside all that is stored, between forward and backward */
+    int64_t limit;            /* bytes */
 } KeepProblem;
 
 typedef struct KeepChoice {
@@ -97,5 +99,26 @@ bool keep_choose(const KeepProblem *p, KeepChoice *c, Arena *tmp);
 
 /* Peak and seconds of a choice. */
 void keep_measure(const KeepProblem *p, KeepChoice *c);
+
+/* ---- frontier.c ------------------------------------------------------------------------------ */
+
+/* What the repeats of a module keep so that it fits its device and its layout's assertion, the
+ * fastest there is; if nothing fits, what needs least. NULL: the default, which fits, or is not
+ * what makes it too large. m is as it is before pass recompute, and is not changed; the result is
+ * in a. */
+const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a);
+/* What may be kept, and the fastest choices for some memories, as text. */
+void frontier_print(const Module *m, const Device *d, FILE *out);
+
+/* The options of all repeats, priced. NULL: there is nothing to choose. */
+typedef struct Frontier Frontier;
+Frontier *frontier_open(const Module *m, const Device *d);
+void frontier_close(Frontier *f);
+const KeepProblem *frontier_problem(const Frontier *f);
+/* A choice as what pass recompute reads, in a; and the plan of the module with it (fn: of that
+ * function alone, NULL: of all), placed, in a. NULL: the passes refuse it. */
+KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a);
+Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
+                    Arena *a);
 
 #endif

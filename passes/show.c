@@ -75,6 +75,49 @@ static void print_biggest(const Plan *p, FILE *out)
     }
 }
 
+/* What the backward part keeps, by ranges of rounds where that was chosen. */
+static void print_recompute(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    const KeepPlan *kept = m->layout.plan;
+    fprintf(out, "recompute    %s; %s a step for what is computed again\n",
+            recompute_names[m->layout.recompute],
+            p->train->again > 0 ? text_seconds(m->arena, p->train->again) : "nothing");
+    for (size_t l = 0; kept && l < kept->loops.n; l++) {
+        int64_t at = 0;
+        for (size_t r = 0; r < kept->loops.data[l].n; r++) {
+            const KeepRange *range = &kept->loops.data[l].data[r];
+            fprintf(out, "  %s %lld..%lld", name_str(m->names, kept->dims.data[l]), (long long)at,
+                    (long long)(at + range->rounds - 1));
+            if (range->segment > 1)
+                fprintf(out, ", %lld at a time", (long long)range->segment);
+            fprintf(out, " keep %s\n", range->says);
+            at += range->rounds;
+        }
+    }
+}
+
+static json_t *recompute_json(const Plan *p)
+{
+    const Module *m = p->module;
+    const KeepPlan *kept = m->layout.plan;
+    json_t *ranges = json_array();
+    for (size_t l = 0; kept && l < kept->loops.n; l++) {
+        int64_t at = 0;
+        for (size_t r = 0; r < kept->loops.data[l].n; r++) {
+            const KeepRange *range = &kept->loops.data[l].data[r];
+            json_array_append_new(
+                ranges, json_pack("{s:s, s:I, s:I, s:I, s:s}", "repeat",
+                                  name_str(m->names, kept->dims.data[l]), "first", (json_int_t)at,
+                                  "rounds", (json_int_t)range->rounds, "segment",
+                                  (json_int_t)range->segment, "keep", range->says));
+            at += range->rounds;
+        }
+    }
+    return json_pack("{s:s, s:f, s:o}", "policy", recompute_names[m->layout.recompute], "again_ms",
+                     p->train->again * 1e3, "ranges", ranges);
+}
+
 void plan_print(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -98,6 +141,7 @@ void plan_print(const Plan *p, FILE *out)
     fprintf(out, "  live bound   %s, arena over it %.2f%%\n",
             text_bytes(m->arena, (double)p->live_bound_bytes),
             100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1));
+    print_recompute(p, out);
     seconds_by_kind(p->train, by_kind);
     fputs("step time by kind\n", out);
     for (int i = 0; i < ACT_count; i++)
@@ -119,14 +163,15 @@ void plan_print_json(const Plan *p, FILE *out)
     for (int i = 0; i < 4; i++)
         json_object_set_new(mesh, axes[i], json_integer(1));
     json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:f, s:f, s:[]}",
+        "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:o, s:f, s:f, "
+        "s:[]}",
         "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name),
         "device", p->device->name, "ranks", 1, "mesh", mesh, "params", (json_int_t)parameters(p),
         "flops_per_step", p->train->flops, "arena_bytes", (json_int_t)p->arena_bytes,
         "live_bound_bytes", (json_int_t)p->live_bound_bytes, "scratch_bytes",
         (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory, "capacity_bytes",
-        (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu", mfu(p), "bubble",
-        0.0, "exposed_comm_ms", 0.0, "collectives");
+        (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu", mfu(p),
+        "recompute", recompute_json(p), "bubble", 0.0, "exposed_comm_ms", 0.0, "collectives");
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
     json_decref(o);

@@ -39,7 +39,7 @@ void random_keep(Model *t, uint64_t seed)
             for (size_t v = 0; v < t->m->values.n; v++)
                 keep[v] = draw_int(&rng, share) == 0;
             int64_t segment = may_nest(t->m, i) ? draw_divisor(&rng, rounds) : 1;
-            vec_push(t->a, &ranges, (KeepRange){rounds, segment, keep});
+            vec_push(t->a, &ranges, ((KeepRange){rounds, segment, keep, NULL}));
             left -= rounds;
         }
         vec_push(t->a, &plan->loops, ranges);

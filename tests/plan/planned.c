@@ -61,7 +61,7 @@ static void run_logical(Model *t, DType compute, uint64_t keep)
     must_pass(t, pass_simplify);
 }
 
-void open_kept(Model *t, const Small *s, DType compute, uint64_t keep)
+void open_elaborated(Model *t, const Small *s)
 {
     model_open(t);
     const char *path = arena_printf(t->a, "%s/%s", MODELS_DIR, s->file);
@@ -83,6 +83,11 @@ void open_kept(Model *t, const Small *s, DType compute, uint64_t keep)
         fail_msg("%s", model_messages(t));
     t->fn = module_fn(t->m, "train");
     t->m->layout.microbatch = s->microbatch ? s->microbatch : t->m->batch.size;
+}
+
+void open_kept(Model *t, const Small *s, DType compute, uint64_t keep)
+{
+    open_elaborated(t, s);
     run_logical(t, compute, keep);
 }
 

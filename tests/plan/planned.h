@@ -19,6 +19,8 @@ extern const int small_model_count;
 
 extern const Device test_device;
 
+/* A shipped model, before all passes. */
+void open_elaborated(Model *t, const Small *s);
 /* Elaborates a shipped model (f64 unless told otherwise) and runs the passes up to simplify. */
 void open_model(Model *t, const Small *s, DType compute);
 /* The same; keep: not 0: what is kept of its repeats is drawn from it. */

@@ -26,6 +26,7 @@ static void draw_problem(Random *r, uint64_t seed)
         r->p.rounds[l] = 1 + draw_int(&rng, r->p.loops == 1 ? ROUNDS : 3);
         r->p.kinds[l] = 1 + (int)draw_int(&rng, 5);
         r->p.kind[l] = r->kind[l];
+        r->p.start[l] = 1e-6 * (double)draw_int(&rng, 3);
         for (int k = 0; k < r->p.kinds[l]; k++) {
             KeepKind *kind = &r->kind[l][k];
             kind->segment = draw_int(&rng, 3) ? 1 : 2 + draw_int(&rng, 2);

@@ -4,13 +4,13 @@
  * segments of two, which prices it (passes/price.c); from prices alone the best ranges follow for
  * any memory (passes/choose.c). What was chosen is planned too: where that needs more than was
  * computed, the choice is made again with as much less. */
-#include "compiler/session.h"
+#include "passes/recompute.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/base/quantity.h"
 #include "passes/passes.h"
-#include "passes/recompute.h"
 
 enum { SEGMENT_MOST = 32, TRIES = 8, LINES = 12 };
 
@@ -18,7 +18,6 @@ struct Frontier {
     Arena *a;
     const Module *m; /* before pass recompute */
     const Device *d;
-    FILE *nowhere;
     int loops;
     const Ins *loop[KEEP_LOOPS];
     KeepOption option[KEEP_LOOPS][KEEP_OPTIONS];
@@ -31,17 +30,21 @@ struct Frontier {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* fn: only that function. NULL: the passes refuse the program. */
-static Plan *plan_kept(const Frontier *f, const KeepPlan *kept, const char *fn, Arena *a)
+Plan *frontier_plan(const Module *module, const Device *d, const KeepPlan *kept, const char *fn,
+                    Arena *a)
 {
-    Module *m = module_copy(f->m, fn, diag_new(a, f->nowhere, false), a);
-    m->layout.plan = kept;
-    Job job = {.m = m, .log = f->nowhere};
-    if (passes_run(&job, &(PassRange){.from = "recompute"}) != PASS_ok)
+    FILE *nowhere = fopen("/dev/null", "w");
+    if (!nowhere)
         return NULL;
-    Plan *p = plan_schedule(job.m, f->d, a);
+    Module *m = module_copy(module, fn, diag_new(a, nowhere, false), a);
+    m->layout.plan = kept;
+    Job job = {.m = m, .log = nowhere};
+    Plan *p = NULL;
+    if (passes_run(&job, &(PassRange){.from = "recompute"}) == PASS_ok)
+        p = plan_schedule(job.m, d, a);
     if (p)
         plan_pack(p);
+    fclose(nowhere);
     return p;
 }
 
@@ -55,9 +58,9 @@ static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segmen
         KeepRanges ranges = {0};
         const bool *keep = f->option[l][l == loop ? option : f->options[l] - 1].keep;
         int64_t rounds = f->loop[l]->attrs.dim.size, rest = l == loop ? rounds % segment : 0;
-        vec_push(f->a, &ranges, ((KeepRange){rounds - rest, l == loop ? segment : 1, keep}));
+        vec_push(f->a, &ranges, ((KeepRange){rounds - rest, l == loop ? segment : 1, keep, NULL}));
         if (rest)
-            vec_push(f->a, &ranges, ((KeepRange){rest, 1, keep}));
+            vec_push(f->a, &ranges, ((KeepRange){rest, 1, keep, NULL}));
         vec_push(f->a, &kept->loops, ranges);
     }
     return kept;
@@ -69,7 +72,7 @@ static bool price(const Frontier *f, const KeepPlan *kept, KeepPrice *p)
     int ranges = 0;
     for (size_t l = 0; l < kept->loops.n; l++)
         ranges += (int)kept->loops.data[l].n;
-    Plan *plan = plan_kept(f, kept, "train", tmp);
+    Plan *plan = frontier_plan(f->m, f->d, kept, "train", tmp);
     bool ok = plan && keep_price(plan, ranges, tmp, p);
     arena_free(tmp);
     return ok;
@@ -97,6 +100,15 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* What goes into the first round of a range that is not a loop's first is copied there, for each
+ * microbatch. */
+static double start_of(const Frontier *f, int64_t carried)
+{
+    double copy = 2 * (double)carried / f->d->bandwidth;
+    double times = (double)f->m->batch.size / (double)f->m->layout.microbatch;
+    return times * (copy > f->d->launch ? copy : f->d->launch);
+}
+
 static bool price_options(Frontier *f, int l, double *least)
 {
     double rounds = (double)f->problem.rounds[l];
@@ -111,6 +123,7 @@ static bool price_options(Frontier *f, int l, double *least)
                                                        .fixed = r->fixed,
                                                        .transient = larger(r->forward, r->backward),
                                                        .seconds = p.seconds / rounds};
+        f->problem.start[l] = start_of(f, r->fixed);
         f->problem.between = larger(f->problem.between, p.between);
         f->outside = larger(f->outside, p.outside);
         *least = o == 0 || p.seconds < *least ? p.seconds : *least;
@@ -145,7 +158,8 @@ static void drop_beaten(Frontier *f, int l)
     f->problem.kinds[l] = left;
 }
 
-/* Segments of two are planned; of k they keep what k - 2 rounds more of the option store. */
+/* Segments of two are planned; of k they keep what k - 2 rounds more of the option store. What goes
+ * into a segment is copied twice: to run on from, and to run again from. */
 static void price_segments(Frontier *f, int l)
 {
     int options = f->problem.kinds[l];
@@ -158,7 +172,7 @@ static void price_segments(Frontier *f, int l)
         const RangePrice *r = &p.range[l];
         double all = p.seconds - f->fastest;
         if (rounds % 2)
-            all -= plain.seconds;
+            all -= plain.seconds + f->problem.start[l];
         for (int64_t k = 2; k <= rounds && k <= SEGMENT_MOST; k++) {
             if (f->problem.kinds[l] == KEEP_KINDS)
                 return;
@@ -168,15 +182,14 @@ static void price_segments(Frontier *f, int l)
                            .stored = r->stored,
                            .fixed = r->fixed,
                            .transient = larger(r->forward, r->backward + (k - 2) * plain.stored),
-                           .seconds = all / (double)(rounds - rounds % 2)};
+                           .seconds = all / (double)(rounds - rounds % 2) +
+                                      f->problem.start[l] * (2 / (double)k - 1)};
         }
     }
 }
 
 void frontier_close(Frontier *f)
 {
-    if (f->nowhere)
-        fclose(f->nowhere);
     arena_free(f->a);
 }
 
@@ -184,10 +197,10 @@ Frontier *frontier_open(const Module *m, const Device *d)
 {
     Arena *a = arena_new();
     Frontier *f = NEW(a, Frontier);
-    *f = (Frontier){.a = a, .m = m, .d = d, .nowhere = fopen("/dev/null", "w")};
+    *f = (Frontier){.a = a, .m = m, .d = d};
     f->loops = keep_loops(m, f->loop, KEEP_LOOPS);
     f->problem.loops = f->loops;
-    bool ok = f->nowhere && f->loops > 0;
+    bool ok = f->loops > 0;
     for (int l = 0; l < f->loops && ok; l++) {
         f->problem.rounds[l] = f->loop[l]->attrs.dim.size;
         f->problem.kind[l] = f->kind[l];
@@ -245,7 +258,12 @@ static bool choose_least(Frontier *f, int64_t enough, KeepChoice *c)
     return true;
 }
 
-static KeepPlan *plan_of(const Frontier *f, const KeepChoice *c, Arena *a)
+const KeepProblem *frontier_problem(const Frontier *f)
+{
+    return &f->problem;
+}
+
+KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
 {
     KeepPlan *kept = NEW(a, KeepPlan);
     *kept = (KeepPlan){0};
@@ -257,9 +275,11 @@ static KeepPlan *plan_of(const Frontier *f, const KeepChoice *c, Arena *a)
             const KeepKind *k = &f->kind[l][c->range[r].kind];
             bool *keep = NEW_ARRAY(a, bool, f->m->values.n);
             memcpy(keep, f->option[l][k->option].keep, f->m->values.n * sizeof *keep);
-            vec_push(a, &ranges, ((KeepRange){c->range[r].rounds, k->segment, keep}));
+            const char *says = arena_printf(a, "%s", f->option[l][k->option].names);
+            vec_push(a, &ranges, ((KeepRange){c->range[r].rounds, k->segment, keep, says}));
         }
         vec_push(a, &kept->loops, ranges);
+        vec_push(a, &kept->dims, f->loop[l]->attrs.dim.name);
     }
     return kept;
 }
@@ -271,10 +291,11 @@ static int64_t budget_of(const Module *m, const Device *d)
 }
 
 /* What a plan for the whole program needs, or -1; persistent: of that, what no choice changes. */
-static int64_t bytes_with(const Frontier *f, const KeepPlan *kept, int64_t *persistent)
+static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept,
+                          int64_t *persistent)
 {
     Arena *tmp = arena_new();
-    Plan *p = plan_kept(f, kept, NULL, tmp);
+    Plan *p = frontier_plan(m, d, kept, NULL, tmp);
     int64_t bytes = p ? plan_bytes(p) : -1;
     if (p)
         *persistent = p->persistent_bytes + p->scratch_bytes * p->device->threads;
@@ -305,11 +326,7 @@ static const char *described(const Frontier *f, const KeepChoice *c)
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
 {
     int64_t budget = budget_of(m, d), persistent = 0;
-    Frontier plain = {.m = m, .d = d, .nowhere = fopen("/dev/null", "w")};
-    if (!plain.nowhere)
-        return NULL;
-    int64_t bytes = bytes_with(&plain, NULL, &persistent);
-    fclose(plain.nowhere);
+    int64_t bytes = bytes_with(m, d, NULL, &persistent);
     if (bytes <= budget || persistent >= budget)
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
     Frontier *f = frontier_open(m, d);
@@ -321,11 +338,11 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
         KeepChoice c;
         if (!choose(f, limit, &c)) {
             /* The error that follows is to show the least there is. */
-            kept = choose_least(f, INT64_MAX / 4, &c) ? plan_of(f, &c, a) : kept;
+            kept = choose_least(f, INT64_MAX / 4, &c) ? frontier_kept(f, &c, a) : kept;
             break;
         }
-        kept = plan_of(f, &c, a);
-        bytes = bytes_with(f, kept, &persistent);
+        kept = frontier_kept(f, &c, a);
+        bytes = bytes_with(m, d, kept, &persistent);
         if (bytes < 0 || bytes <= budget)
             break;
         limit = (c.peak < limit ? c.peak : limit) - (bytes - budget);
@@ -363,7 +380,7 @@ void frontier_print(const Module *m, const Device *d, FILE *out)
             frontier_close(f);
         return;
     }
-    bytes_with(f, NULL, &persistent);
+    bytes_with(m, d, NULL, &persistent);
     for (int l = 0; l < f->loops; l++)
         print_options(f, l, out);
     fprintf(out,

@@ -1,0 +1,116 @@
+"""What repeats keep: any policy and any memory give the same bits; what is asked for is what happens."""
+
+import json
+import os
+import re
+
+import mgctest
+from mgctest import model
+
+FULL = os.environ.get("MGC_FULL")
+TURN = int(os.environ.get("MGC_TURN", "0"))
+SMALL = {"layers": 10, "hidden": 64, "heads": 4, "kv_heads": 2, "head": 16, "ffn": 160, "vocab": 256, "seq": 64,
+         "batch": 4}
+
+
+def small(name):
+    """Options that make a shipped model small: those of SMALL that are dims of it."""
+    with open(model(name), encoding="utf-8") as f:
+        text = f.read()
+    return [x for d, n in SMALL.items() if re.search(rf"(?m)^dim\b.*\b{d} *=", text) for x in ("-D", f"{d}={n}")]
+
+
+class Recompute(mgctest.Case):
+    def layout(self, name, setting):
+        """The model with another way to recompute, or an assertion."""
+        with open(model(name), encoding="utf-8") as f:
+            text = f.read()
+        new = re.sub(r"(?m)^( *)recompute .*", rf"\1{setting}", text)
+        self.assertNotEqual(new, text)
+        return self.write("changed.mg", new)
+
+    def plan(self, path, *options):
+        return json.loads(self.compiles(path, *options, "--plan=json").out)
+
+    def trained(self, path, *options):
+        """The parameters after a few steps, as they are written."""
+        self.compiles(path, *options, "-o", "t")
+        self.trains("./t", "--data", "u16:w.bin", "--steps", 3, "--save-every", 0, "--out", "run")
+        return self.read("run/ckpt/step-00000003/model.safetensors")
+
+    def test_same_bits(self):
+        names = ["gpt2_124m.mg", "llama_56m.mg"]
+        self.write("w.bin", bytes(b for i in range(8192) for b in ((i * 7919 >> 3) % 256, 0)))
+        for name in names if FULL else names[TURN % 2 :][:1]:
+            given = [*small(name), "--microbatch", "2"]
+            usual = self.trained(model(name), *given)
+            for policy in "none", "all":
+                self.assertEqual(self.trained(model(name), *given, "--recompute", policy), usual, policy)
+            p = self.plan(model(name), *given)
+            most = p["arena_bytes"] + p["scratch_bytes"]
+            least = self.floor(name, given)
+            segments = ranges = False
+            for part in range(4):
+                budget = least + (most - least) * part // 4 + least // 500
+                path = self.layout(name, f"assert peak < {budget} B")
+                p = self.plan(path, *given)
+                kept = p["recompute"]["ranges"]
+                segments |= any(r["segment"] > 1 for r in kept)
+                ranges |= len(kept) > 1
+                self.assertEqual(sum(r["rounds"] for r in kept), SMALL["layers"], (name, part, least, most, budget))
+                self.assertLessEqual(p["arena_bytes"] + p["scratch_bytes"], budget)
+                self.assertEqual(self.trained(path, *given), usual, kept)
+            self.assertTrue(ranges, name)
+            self.assertEqual(segments, "llama" in name)  # what gpt2's evaluation needs is more than that saves
+
+    def floor(self, name, given):
+        """The least there is: what an assertion that nothing meets is told to take."""
+        memory = self.plan(model(name), *given)["memory"]
+        path = self.layout(name, f"assert peak < {memory['params'] + memory['optimizer'] + 200_000} B")
+        r = self.mgc(path, *given, "--check")
+        self.assertEqual(r.returncode, 3)
+        return int(re.search(r"the plan needs (\d+) bytes", r.err)[1])
+
+    def test_frontier(self):
+        out = self.compiles(model("llama_56m.mg"), "--frontier", "--check").out
+        options = re.findall(r"(?m)^ +([\d.]+) (\w+) +\S+(?: \w+)?  (.+)$", out)
+        self.assertGreaterEqual(len(options), 6)
+        rows = re.findall(r"(?m)^ +([\d.]+) MiB +([\d.]+) s +([\d.]+)%  layers 0\.\.", out)
+        peaks, slower = [float(r[0]) for r in rows], [float(r[2]) for r in rows]
+        self.assertGreaterEqual(len(rows), 8)
+        self.assertEqual(peaks, sorted(peaks))
+        self.assertEqual(slower, sorted(slower, reverse=True))
+        self.assertEqual(slower[-1], 0)
+        self.assertIn("in segments of", out)
+        r = self.compiles(model("mlp.mg"), "--frontier", "--check")
+        self.assertIn("there is no repeat", r.out)
+
+    def test_arena(self):
+        """The arena is within 1% of the largest live set, whatever is kept."""
+        for name in sorted(os.listdir(os.path.dirname(model("mlp.mg")))):
+            for policy in "auto", "none", "all":
+                r = self.mgc(model(name), "--device", "b200", "--recompute", policy, "--plan=json")
+                if r.returncode == 3:
+                    continue
+                p = json.loads(r.out)
+                self.assertLessEqual(p["arena_bytes"], 1.01 * p["live_bound_bytes"], (name, policy))
+
+    def test_named(self):
+        path = self.layout("llama_56m.mg", "recompute keep [attention, gate, up]")
+        kept = self.plan(path)
+        self.assertEqual(kept["recompute"]["policy"], "keep")
+        usual = self.plan(model("llama_56m.mg"))
+        everything = self.plan(model("llama_56m.mg"), "--recompute", "all")
+        self.assertLess(kept["arena_bytes"], usual["arena_bytes"])
+        self.assertGreater(kept["arena_bytes"], everything["arena_bytes"])
+        self.assertLess(usual["recompute"]["again_ms"], kept["recompute"]["again_ms"])
+        self.assertLess(kept["recompute"]["again_ms"], everything["recompute"]["again_ms"])
+        for setting, says in (("keep [gete]", "did you mean 'gate'?"), ("keep", "takes names of values"),
+                              ("all [gate]", "'all' takes no names"), ("keep [1 + 2]", "not the name of a value")):
+            r = self.mgc(self.layout("llama_56m.mg", f"recompute {setting}"), "--check")
+            self.assertEqual(r.returncode, 1, r.err)
+            self.assertIn(says, r.err)
+
+
+if __name__ == "__main__":
+    mgctest.main()

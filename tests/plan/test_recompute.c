@@ -1,0 +1,222 @@
+/* What repeats keep: prices against plans, the choice against every choice planned, and budgets. */
+#include "passes/passes.h"
+#include "passes/recompute.h"
+#include "tests/plan/planned.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Small, but large enough that activations are most of the memory, and calls cost by their size. */
+static const Small llama = {
+    "llama_mini.mg",
+    0,
+    {"hidden=64", "kv_heads=2", "head=16", "ffn=160", "vocab=32", "seq=64", "batch=8", "layers=4"}};
+static const Small gpt2 = {
+    "gpt2_124m.mg",
+    2,
+    {"layers=4", "hidden=64", "heads=4", "head=16", "ffn=256", "vocab=64", "seq=64", "batch=4"}};
+
+/* Kernels start at once: what little they take counts. */
+static Device device(int64_t memory)
+{
+    Device d = test_device;
+    d.memory = memory;
+    d.launch = 1e-9;
+    return d;
+}
+
+/* The module as it is before pass recompute. */
+static void open_before(Model *t, const Small *s, const char *layers)
+{
+    Small small = *s;
+    for (int k = 0; k < 10 && small.define[k]; k++)
+        if (strncmp(small.define[k], "layers=", 7) == 0)
+            small.define[k] = layers;
+    open_elaborated(t, &small);
+    t->m->train.compute = DT_f32;
+    must_pass(t, pass_precision);
+}
+
+typedef struct Planned {
+    int64_t bytes, arena; /* in all; of the arena */
+    double seconds;
+} Planned;
+
+static Planned plan_with(const Model *t, const Device *d, const KeepPlan *kept, const char *fn)
+{
+    Arena *tmp = arena_new();
+    Plan *p = frontier_plan(t->m, d, kept, fn, tmp);
+    assert_non_null(p);
+    assert_true((double)p->arena_bytes <= 1.01 * (double)p->live_bound_bytes);
+    Planned r = {plan_bytes(p), p->arena_bytes, p->train->seconds};
+    arena_free(tmp);
+    return r;
+}
+
+/* ---- every choice ---------------------------------------------------------------------------- */
+
+typedef struct Every {
+    const Model *t;
+    const Device *d;
+    const Frontier *f;
+    const KeepProblem *p;
+    KeepChoice now;
+    double fastest;
+    int64_t persistent; /* bytes */
+    int64_t carried;    /* bytes that go from a round to the next */
+    VEC(Planned) all;
+    int wrong;
+} Every;
+
+/* A price is right in time, and in bytes up to what is carried from a round to the next. */
+static void check_price(Every *e)
+{
+    Arena *tmp = arena_new();
+    Planned p = plan_with(e->t, e->d, frontier_kept(e->f, &e->now, tmp), "train");
+    keep_measure(e->p, &e->now);
+    double seconds = e->fastest + e->now.seconds;
+    int64_t bytes = e->persistent + e->now.peak;
+    if (fabs(p.seconds - seconds) > 1e-3 * seconds ||
+        llabs(p.arena - bytes) > e->carried + bytes / 100)
+        if (e->wrong++ < 5) {
+            print_error("priced %lld bytes %.6g s, planned %lld %.6g:", (long long)bytes, seconds,
+                        (long long)p.arena, p.seconds);
+            for (int r = 0; r < e->now.n; r++)
+                print_error(" %lld x kind %d by %lld;", (long long)e->now.range[r].rounds,
+                            e->now.range[r].kind,
+                            (long long)e->p->kind[0][e->now.range[r].kind].segment);
+            print_error("\n");
+        }
+    vec_push(e->t->a, &e->all, p);
+    arena_free(tmp);
+}
+
+/* Every sequence of ranges of neighbours that differ. */
+static void try_every(Every *e, int64_t left)
+{
+    int n = e->now.n;
+    if (left == 0) {
+        check_price(e);
+        return;
+    }
+    for (int k = 0; k < e->p->kinds[0] && n < KEEP_RANGES; k++) {
+        int64_t segment = e->p->kind[0][k].segment;
+        if (n && e->now.range[n - 1].kind == k)
+            continue;
+        for (int64_t rounds = segment; rounds <= left; rounds += segment) {
+            e->now.n = n + 1;
+            e->now.range[n].loop = 0;
+            e->now.range[n].kind = k;
+            e->now.range[n].rounds = rounds;
+            try_every(e, left - rounds);
+            e->now.n = n;
+        }
+    }
+}
+
+static void try_model(const Small *s, const char *layers, int64_t carried)
+{
+    Model t;
+    Device d = device(1 << 30);
+    open_before(&t, s, layers);
+    Frontier *f = frontier_open(t.m, &d);
+    assert_non_null(f);
+    Every e = {.t = &t, .d = &d, .f = f, .p = frontier_problem(f), .carried = carried};
+    assert_true(e.p->loops == 1 && e.p->kinds[0] >= 4);
+    Arena *tmp = arena_new();
+    Plan *p = frontier_plan(t.m, &d, NULL, "train", tmp);
+    e.persistent = p->persistent_bytes;
+    arena_free(tmp);
+    e.fastest = INFINITY;
+    for (int k = 0; k < e.p->kinds[0]; k++)
+        if (e.p->kind[0][k].segment == 1) {
+            KeepChoice one = {.n = 1, .range = {{0, k, e.p->rounds[0]}}};
+            Arena *a = arena_new();
+            double x = plan_with(&t, &d, frontier_kept(f, &one, a), "train").seconds;
+            e.fastest = x < e.fastest ? x : e.fastest;
+            arena_free(a);
+        }
+    try_every(&e, e.p->rounds[0]);
+    assert_int_equal(e.wrong, 0);
+    /* Whatever the budget: nothing that fits with what is carried to spare is faster. */
+    int64_t least = INT64_MAX, most = 0;
+    for (size_t k = 0; k < e.all.n; k++) {
+        least = e.all.data[k].bytes < least ? e.all.data[k].bytes : least;
+        most = e.all.data[k].bytes > most ? e.all.data[k].bytes : most;
+    }
+    Planned last = {0};
+    for (int k = 0; k <= 12; k++) {
+        Device small = device(least + (most - least) * k / 12 + 3 * carried);
+        Arena *a = arena_new();
+        Planned chosen = plan_with(&t, &small, frontier_choose(t.m, &small, a), NULL);
+        double best = INFINITY;
+        for (size_t i = 0; i < e.all.n; i++)
+            if (e.all.data[i].bytes + 3 * carried <= small.memory && e.all.data[i].seconds < best)
+                best = e.all.data[i].seconds;
+        if (chosen.bytes > small.memory || chosen.seconds > best * 1.002)
+            fail_msg("%lld bytes: chosen %lld and %g s, the best of %zu is %g s",
+                     (long long)small.memory, (long long)chosen.bytes, chosen.seconds, e.all.n,
+                     best);
+        if (chosen.bytes < last.bytes || (k && chosen.seconds > last.seconds))
+            fail_msg("%lld bytes: peak %lld and %g s, with less %lld and %g s",
+                     (long long)small.memory, (long long)chosen.bytes, chosen.seconds,
+                     (long long)last.bytes, last.seconds);
+        last = chosen;
+        arena_free(a);
+    }
+    frontier_close(f);
+    model_close(&t);
+}
+
+static bool everything(void)
+{
+    const char *full = getenv("MGC_FULL");
+    return full && *full == '1';
+}
+
+static void every_choice(void **state)
+{
+    (void)state;
+    try_model(&llama, everything() ? "layers=4" : "layers=3", 8 * 64 * 64 * 4);
+    try_model(&gpt2, everything() ? "layers=4" : "layers=3", 2 * 64 * 64 * 4);
+}
+
+/* ---- deep ------------------------------------------------------------------------------------ */
+
+/* A deeper model with less memory: the choice fits, and more memory is never slower. */
+static void deep(void **state)
+{
+    (void)state;
+    Model t;
+    open_before(&t, &llama, "layers=200");
+    Device d = device(1LL << 34);
+    Planned all = plan_with(&t, &d, NULL, NULL), last = {0};
+    for (int part = 4; part <= 10; part++) {
+        Device small = device(all.bytes * part / 10);
+        Arena *a = arena_new();
+        const KeepPlan *kept = frontier_choose(t.m, &small, a);
+        Planned p = plan_with(&t, &small, kept, NULL);
+        if (p.bytes > small.memory || p.bytes < last.bytes ||
+            (last.bytes && p.seconds > last.seconds))
+            fail_msg("%d0%%: %lld of %lld bytes, %g s", part, (long long)p.bytes,
+                     (long long)small.memory, p.seconds);
+        for (size_t l = 0; kept && l < kept->loops.n; l++)
+            assert_true(kept->loops.data[l].n <= KEEP_RANGES);
+        last = p;
+        arena_free(a);
+    }
+    assert_true(last.bytes == all.bytes);
+    model_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_choice), cmocka_unit_test(deep)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
