@@ -427,6 +427,15 @@ static bool is_frozen(const Module *m, FnArg a)
     return m->tensors.data[a.tensor].frozen;
 }
 
+/* A merge is storage as part of a join, else it would be copied. */
+static Value stored(Scope *s, Value g)
+{
+    const Module *m = s->d->m;
+    const Ins *i = m->values.data[g].def;
+    Attrs a = {.dim = type_of(m, g)->dims[0]};
+    return i && i->op == OP_merge ? build(&s->b, OP_join, &a, 1, &g) : g;
+}
+
 /* The gradient of a parameter that the loss does not depend on is zero. */
 static void add_results(Scope *s, Fn *fn)
 {
@@ -438,7 +447,7 @@ static void add_results(Scope *s, Fn *fn)
         uint32_t tensor = fn->args.data[i].tensor;
         if (!g)
             g = build_const(&s->b, type_of(d->m, arg)->dtype, 0);
-        vec_push(d->m->arena, &fn->body->results, whole(s, g, arg, dtype_of(s, arg)));
+        vec_push(d->m->arena, &fn->body->results, stored(s, whole(s, g, arg, dtype_of(s, arg))));
         vec_push(d->m->arena, &fn->results, (FnResult){RES_grad, tensor});
     }
 }
@@ -479,5 +488,6 @@ PassStatus pass_differentiate(Job *j)
     each_ins(fn->body, keep_nothing, NULL); /* what is kept is stacked by now */
     if (m->layout.recompute != RECOMPUTE_none)
         keep_less(m, fn->body, split, j->tmp);
+    join_sweep(m, fn->body, j->tmp);
     return PASS_ok;
 }

@@ -27,5 +27,7 @@ void keep_less(Module *m, Region *r, size_t split, Arena *a);
 /* x + y without an addition: both are joins, and each part of the result is zero in one of them. 0
  * if that is not so. */
 Value join_added(Builder *b, Value x, Value y, Arena *tmp);
+/* Drops the joins of a region that nothing uses: what is in one only is then used once. */
+void join_sweep(Module *m, Region *r, Arena *tmp);
 
 #endif

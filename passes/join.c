@@ -7,6 +7,8 @@
 #include "passes/gradient.h"
 #include "passes/walk.h"
 
+#include <string.h>
+
 /* The parts of a join, one after the other; a part that is zero may be used in pieces. */
 typedef struct Parts {
     Builder *b;
@@ -64,4 +66,19 @@ Value join_added(Builder *b, Value x, Value y, Arena *tmp)
         part[parts++] = none ? c : a;
     }
     return build(b, OP_join, &i->attrs, parts, part);
+}
+
+void join_sweep(Module *m, Region *r, Arena *tmp)
+{
+    Uses uses = ir_uses(m, r, tmp);
+    size_t n = r->ins.n;
+    for (size_t k = n; k-- > 0;) {
+        Ins *i = r->ins.data[k];
+        if (i->op != OP_join || uses.count[i->out[0]])
+            continue;
+        for (uint32_t x = 0; x < i->nin; x++)
+            uses.count[i->in[x]]--;
+        memmove(r->ins.data + k, r->ins.data + k + 1, (r->ins.n - k - 1) * sizeof *r->ins.data);
+        r->ins.n--;
+    }
 }

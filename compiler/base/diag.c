@@ -26,6 +26,14 @@ Diag *diag_new(Arena *a, FILE *out, bool color)
     return d;
 }
 
+Diag *diag_silent(const Diag *d, Arena *a)
+{
+    Diag *s = diag_new(a, NULL, false);
+    for (size_t i = 0; i < d->files.n; i++)
+        vec_push(a, &s->files, d->files.data[i]);
+    return s;
+}
+
 uint32_t diag_add_file(Diag *d, const char *path, const char *text, size_t size)
 {
     vec_push(d->arena, &d->files, (File){path, text, size});
@@ -108,9 +116,9 @@ static void message(Diag *d, Span s, const char *kind, const char *paint, int co
 
 void diag_error(Diag *d, Span s, int code, const char *fmt, ...)
 {
-    d->muted = d->errors++ >= DIAG_ERROR_LIMIT;
+    d->muted = d->errors++ >= DIAG_ERROR_LIMIT || !d->out;
     if (d->muted) {
-        if (d->errors == DIAG_ERROR_LIMIT + 1)
+        if (d->out && d->errors == DIAG_ERROR_LIMIT + 1)
             fprintf(d->out, "mgc: more than %d errors: the rest is not shown\n", DIAG_ERROR_LIMIT);
         return;
     }
@@ -122,7 +130,9 @@ void diag_error(Diag *d, Span s, int code, const char *fmt, ...)
 
 void diag_warning(Diag *d, Span s, int code, const char *fmt, ...)
 {
-    d->muted = false;
+    d->muted = !d->out;
+    if (d->muted)
+        return;
     va_list ap;
     va_start(ap, fmt);
     message(d, s, "warning", "\033[1;35m", code, fmt, ap);

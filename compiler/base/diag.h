@@ -27,6 +27,8 @@ typedef struct Diag Diag;
 enum { DIAG_ERROR_LIMIT = 20 }; /* errors printed before giving up on the rest */
 
 Diag *diag_new(Arena *a, FILE *out, bool color);
+/* One of the same files that counts errors and prints nothing. */
+Diag *diag_silent(const Diag *d, Arena *a);
 
 /* Registers a text (not copied; NUL after its last byte) and returns its file number, from 1. */
 uint32_t diag_add_file(Diag *d, const char *path, const char *text, size_t size);

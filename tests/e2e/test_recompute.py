@@ -9,7 +9,7 @@ from mgctest import model
 
 FULL = os.environ.get("MGC_FULL")
 TURN = int(os.environ.get("MGC_TURN", "0"))
-SMALL = {"layers": 10, "hidden": 64, "heads": 4, "kv_heads": 2, "head": 16, "ffn": 160, "vocab": 256, "seq": 64,
+SMALL = {"layers": 24, "hidden": 64, "heads": 4, "kv_heads": 2, "head": 16, "ffn": 160, "vocab": 256, "seq": 64,
          "batch": 4}
 
 
@@ -51,7 +51,7 @@ class Recompute(mgctest.Case):
             least = self.floor(name, given)
             segments = ranges = False
             for part in range(4):
-                budget = least + (most - least) * part // 4 + least // 500
+                budget = least + (most - least) * part // 4 + 1000
                 path = self.layout(name, f"assert peak < {budget} B")
                 p = self.plan(path, *given)
                 kept = p["recompute"]["ranges"]
@@ -61,7 +61,7 @@ class Recompute(mgctest.Case):
                 self.assertLessEqual(p["arena_bytes"] + p["scratch_bytes"], budget)
                 self.assertEqual(self.trained(path, *given), usual, kept)
             self.assertTrue(ranges, name)
-            self.assertEqual(segments, "llama" in name)  # what gpt2's evaluation needs is more than that saves
+            self.assertTrue(segments, name)
 
     def floor(self, name, given):
         """The least there is: what an assertion that nothing meets is told to take."""
