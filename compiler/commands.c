@@ -18,8 +18,8 @@ static bool plain(const Options *o, bool compiles)
     bool front =
         o->define.n || o->layout || o->device || o->precision || o->microbatch || o->recompute;
     return !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod && !o->out && !o->emit &&
-           !o->plan && !o->schedule && !o->trace && !o->memory && !o->print_after.n &&
-           !o->time_passes && !o->from && (compiles || !front);
+           !o->plan && !o->frontier && !o->fusion && !o->schedule && !o->trace && !o->memory &&
+           !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -92,6 +92,22 @@ static Exit command_tokenize(Session *s)
                : command_tok(s);
 }
 
+static Exit command_measured(Session *s)
+{
+    return s->o->words.n != 1 || s->o->check || !plain(s->o, false)
+               ? usage(s, "report RUN/trace.json")
+               : command_report(s, s->o->words.data[0]);
+}
+
+static Exit command_measure(Session *s)
+{
+    Options rest = *s->o;
+    rest.out = NULL;
+    return s->o->words.n || s->o->check || !plain(&rest, false)
+               ? usage(s, "calibrate [-o cpu.json]")
+               : command_calibrate(s);
+}
+
 Exit command_run(Session *s)
 {
     const char *c = s->o->command;
@@ -99,5 +115,7 @@ Exit command_run(Session *s)
            : !strcmp(c, "fmt")       ? command_fmt(s)
            : !strcmp(c, "tok")       ? command_tokenize(s)
            : !strcmp(c, "import-hf") ? command_import(s)
+           : !strcmp(c, "report")    ? command_measured(s)
+           : !strcmp(c, "calibrate") ? command_measure(s)
                                      : command_env(s);
 }

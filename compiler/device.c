@@ -16,6 +16,7 @@ typedef struct Description {
     const char *name, *target;
     double memory, threads; /* or "host": what this machine has */
     double flops_f32, flops_f64, flops_tf32, flops_half, product_share;
+    double attention_share, attention_grad_share, exponentials;
     double thread_bandwidth, bandwidth;
     double launch, streams;
 } Description;
@@ -39,6 +40,9 @@ static const Field fields[] = {
     FIELD("flops_tf32_per_thread", real, flops_tf32, 1e6, 1e18),
     FIELD("flops_half_per_thread", real, flops_half, 1e6, 1e18),
     FIELD("product_share", real, product_share, 0.01, 1),
+    FIELD("attention_share", real, attention_share, 1e-3, 1),
+    FIELD("attention_grad_share", real, attention_grad_share, 1e-3, 1),
+    FIELD("exponentials_per_thread", real, exponentials, 1e3, 1e18),
     FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
     FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
     FIELD("launch_seconds", real, launch, 0, 1),
@@ -117,6 +121,9 @@ static Device device_from(const Description *d)
                     .flops_tf32 = d->threads * d->flops_tf32,
                     .flops_half = d->threads * d->flops_half,
                     .product_share = d->product_share,
+                    .attention_share = d->attention_share,
+                    .attention_grad_share = d->attention_grad_share,
+                    .exponentials = d->threads * d->exponentials,
                     .bandwidth = fmin(stream, d->bandwidth),
                     .launch = d->launch,
                     .streams = (int)d->streams,

@@ -67,8 +67,8 @@ static Exit check_options(Session *s)
     for (size_t i = 0; i < o->print_after.n; i++)
         if (!known_pass(o->print_after.data[i]))
             return unknown_pass(s, o->print_after.data[i]);
-    if (o->out || o->emit || o->check || o->plan || o->frontier || o->schedule || o->trace ||
-        o->memory || o->print_after.n)
+    if (o->out || o->emit || o->check || o->plan || o->frontier || o->fusion || o->schedule ||
+        o->trace || o->memory || o->print_after.n)
         return EXIT_done;
     return usage(s, "nothing to do",
                  "-o FILE makes the program; --check makes sure it could be made");
@@ -78,8 +78,8 @@ static Exit check_options(Session *s)
 static const char *last_pass(const Options *o)
 {
     int last = -1;
-    if (o->out || o->emit || o->check || o->plan || o->frontier || o->schedule || o->trace ||
-        o->memory)
+    if (o->out || o->emit || o->check || o->plan || o->frontier || o->fusion || o->schedule ||
+        o->trace || o->memory)
         return NULL;
     for (size_t i = 0; i < o->print_after.n; i++) {
         if (!strcmp(o->print_after.data[i], "all"))
@@ -252,7 +252,7 @@ static Exit run_passes(Session *s, Compiled *c, const char *after, const char *u
     int last = until ? pass_find(until) : PASS_count - 1;
     if (first > last)
         return EXIT_done;
-    Job job = {.m = c->module, .log = stderr};
+    Job job = {.m = c->module, .log = stderr, .fusion = s->o->fusion ? stdout : NULL};
     PassRange range = {pass_info[first].name, pass_info[last].name, show, s};
     PassStatus status = passes_run(&job, &range);
     c->module = job.m;

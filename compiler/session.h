@@ -46,6 +46,12 @@ Exit env_print(Session *s);
 /* import_hf.c: writes the model of a Hugging Face directory to -o or standard output. */
 Exit command_import_hf(Session *s, const char *dir);
 
+/* calibrate.c: measures this machine and writes its description to -o, or standard output. */
+Exit command_calibrate(Session *s);
+
+/* report.c: what a trace of ./train measured beside what was predicted, on standard output. */
+Exit command_report(Session *s, const char *path);
+
 /* commands.c */
 Exit command_run(Session *s);
 

@@ -89,13 +89,19 @@ Cost ir_cost(const Module *m, const Ins *i)
         c.flops = 10 * elements(m, i->out[0]);
         break;
     case OP_attention:
-    case OP_attention_grad:
-        c.flops = (i->op == OP_attention ? 4 : 10) * elements(m, i->in[0]) *
-                  dim_size(m, i->in[1], i->attrs.along.name) * (i->attrs.causal ? 0.5 : 1);
+    case OP_attention_grad: {
+        double seq = dim_size(m, i->in[1], i->attrs.along.name);
+        double keys = seq * (i->attrs.causal ? 0.5 : 1);
+        c.more = i->attrs.causal ? ATTENTION_BLOCK / seq : 0;
+        double head = over_size(m, i->in[0], &i->attrs.over);
+        c.flops = (i->op == OP_attention ? 4 : 10) * elements(m, i->in[0]) * keys;
+        c.exps = (i->op == OP_attention ? 1 : 2) * elements(m, i->in[0]) / head * keys;
         break;
+    }
     case OP_cross_entropy:
     case OP_cross_entropy_grad:
         c.flops = 12 * elements(m, i->in[0]);
+        c.exps = elements(m, i->in[0]);
         break;
     case OP_head:
     case OP_head_loss: {
@@ -103,6 +109,7 @@ Cost ir_cost(const Module *m, const Ins *i)
         double hidden = over_size(m, i->in[0], &i->attrs.over);
         c.flops = rows * classes * (i->op == OP_head ? 6 * hidden + 24 : 2 * hidden + 12);
         c.bytes += rows * classes * (double)dtype_bytes(type_of(m, i->in[0])->dtype);
+        c.exps = rows * classes;
         break;
     }
     case OP_repeat: {

@@ -14,6 +14,9 @@ typedef struct Device {
     double flops_f32;                         /* peak of matrix products, FLOP/s */
     double flops_f64, flops_tf32, flops_half; /* half: bf16 and f16 */
     double product_share;                     /* share of the peak that products reach */
+    double attention_share;                   /* ... the products inside attention */
+    double attention_grad_share;              /* ... inside its gradient */
+    double exponentials;                      /* a second, of attention and cross-entropy */
     double bandwidth;                         /* bytes/s of streaming kernels */
     double launch;                            /* seconds an action costs at least */
     int streams;                              /* in which actions may run side by side */

@@ -417,8 +417,11 @@ void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 
 double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
 
 /* Arithmetic and memory traffic of one execution of an instruction (repeat: of all its rounds). */
+enum { ATTENTION_BLOCK = 64 }; /* keys that are looked at together, about */
 typedef struct Cost {
     double flops, bytes;
+    double exps; /* exponentials of attention and cross-entropy, each with what belongs to it */
+    double more; /* share of these that is computed beside: blocks that a causal mask cuts */
 } Cost;
 Cost ir_cost(const Module *m, const Ins *i);
 

@@ -221,12 +221,15 @@ static void fuse_region(Module *m, Region *r, Arena *tmp, FILE *why)
 
 void fuse_module(Module *m, Arena *tmp, FILE *why)
 {
-    for (size_t i = 0; i < m->fns.n; i++)
+    for (size_t i = 0; i < m->fns.n; i++) {
+        if (why)
+            fprintf(why, "@%s\n", name_str(m->names, m->fns.data[i]->name));
         fuse_region(m, m->fns.data[i]->body, tmp, why);
+    }
 }
 
 PassStatus pass_fuse(Job *j)
 {
-    fuse_module(j->m, j->tmp, NULL);
+    fuse_module(j->m, j->tmp, j->fusion);
     return PASS_ok;
 }

@@ -24,6 +24,7 @@ typedef struct Job {
     struct Plan *plan; /* NULL until a pass has made it */
     Arena *tmp;        /* a pass's scratch: the runner empties it after each */
     FILE *log;         /* broken invariants are described here */
+    FILE *fusion;      /* every decision to fuse, or not, and why; NULL: nobody asks */
 } Job;
 
 typedef enum PassId {

@@ -55,15 +55,28 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
     return &s->prog->actions.data[s->prog->actions.n - 1];
 }
 
-/* The roofline: products run at a share of the peak, everything else at the memory's bandwidth. */
-void price(Sched *s, Action *a, double flops, double bytes)
+/* Share of the peak of products that what an action multiplies reaches. */
+static double share_of(const Device *d, ActionKind kind)
+{
+    return kind == ACT_attention        ? d->attention_share
+           : kind == ACT_attention_grad ? d->attention_grad_share
+                                        : d->product_share;
+}
+
+/* The roofline: arithmetic at a share of the peak, traffic at the memory's bandwidth, whichever
+ * takes longer. On a host a library's call does one after the other: it packs, multiplies, writes;
+ * and what is only written is read first. */
+void price(Sched *s, Action *a, Cost c)
 {
     const Device *d = s->p->device;
-    double peak = peak_flops(d, &s->m->train);
-    double compute = flops / (peak * d->product_share), memory = bytes / d->bandwidth;
-    a->flops = flops;
-    a->bytes_moved = bytes;
+    double compute = c.flops / (peak_flops(d, &s->m->train) * share_of(d, a->kind));
+    double memory = c.bytes / d->bandwidth;
+    compute += c.exps / d->exponentials;
+    a->flops = c.flops;
+    a->bytes_moved = c.bytes;
     a->seconds = compute > memory ? compute : memory;
+    if (d->target == TARGET_host && a->kind != ACT_kernel)
+        a->seconds = compute * (1 + c.more) + memory * (a->kind == ACT_zero ? 2 : 1);
     if (a->seconds < d->launch)
         a->seconds = d->launch;
 }
@@ -79,7 +92,7 @@ void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at)
     int64_t bytes = type_bytes(&op[0].type);
     Action *a = action_new(s, ACT_copy, at ? at : s->m->values.data[v].def, 2, op);
     a->bytes = bytes;
-    price(s, a, 0, 2 * (double)bytes);
+    price(s, a, (Cost){.bytes = 2 * (double)bytes});
 }
 
 /* Copies v to where it is wanted if it is not there already. */
@@ -189,7 +202,7 @@ static void emit_ins(Sched *s, const Ins *i, int home)
     case OP_guard: {
         Operand op[2] = {operand_of(s, i->in[0], true, false),
                          operand_of(s, i->in[1], true, false)};
-        price(s, action_new(s, ACT_guard, i, 2, op), 0, 16);
+        price(s, action_new(s, ACT_guard, i, 2, op), (Cost){.bytes = 16});
         break;
     }
     default:

@@ -100,7 +100,7 @@ void call_kernel(Sched *s, const Ins *i, int home);
 
 /* schedule.c: appends an action for i (NULL: none) and prices it. */
 Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op);
-void price(Sched *s, Action *a, double flops, double bytes);
+void price(Sched *s, Action *a, Cost c);
 void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at);
 
 #endif

@@ -13,8 +13,7 @@ static const struct {
 
 static void priced(Sched *s, Action *a, const Ins *i)
 {
-    Cost c = ir_cost(s->m, i);
-    price(s, a, c.flops, c.bytes);
+    price(s, a, ir_cost(s->m, i));
 }
 
 static Strided strided(Sched *s, Value v)
@@ -320,7 +319,11 @@ void call_head(Sched *s, const Ins *i, int home)
     op[n++] = work_space(s, "logits", mg_head_work(&d), home);
     Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
     a->head = d;
-    priced(s, a, i);
+    Cost c = ir_cost(s->m, i);
+    double again = (double)((d.xent.rows + d.chunk - 1) / d.chunk - 1); /* chunks but the first */
+    c.bytes += again * (double)type_bytes(w) * (grad ? 2 : 1);
+    c.bytes += grad ? again * 2 * (double)type_bytes(&op[6].type) : 0;
+    price(s, a, c);
 }
 
 /* FNV-1a, as mg_key of the runtime. */

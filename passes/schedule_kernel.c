@@ -168,7 +168,7 @@ static void launch(Sched *s, Kernel *k, double flops)
     uint32_t number = kernel_number(s, k);
     Action *a = action_new(s, ACT_kernel, k->ins, k->noperands, k->operand);
     a->kernel = number;
-    price(s, a, flops, moved(k));
+    price(s, a, (Cost){.flops = flops, .bytes = moved(k)});
 }
 
 /* How many chunks a column sum is cut into: by its size alone, so that no thread count shows; and
@@ -237,7 +237,7 @@ static void call_zero(Sched *s, const Ins *i)
     Operand op = operand_of(s, i->out[0], false, true);
     Action *a = action_new(s, ACT_zero, i, 1, &op);
     a->bytes = type_bytes(&op.type);
-    price(s, a, 0, (double)a->bytes);
+    price(s, a, (Cost){.bytes = (double)a->bytes});
 }
 
 void call_kernel(Sched *s, const Ins *i, int home)

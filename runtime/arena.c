@@ -66,6 +66,12 @@ rt_memory rt_memory_plan(const mg_program *p, int threads)
     return m;
 }
 
+int64_t rt_memory_used(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) ? -1 : (int64_t)u.ru_maxrss * 1024;
+}
+
 static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
@@ -111,16 +117,17 @@ void rt_arena_map(mg_run *r)
                m.total, rt_bytes_text((double)m.total).text, rt_bytes_text((double)m.arena).text,
                rt_bytes_text((double)m.scratch).text, m.available,
                rt_bytes_text((double)m.available).text, m.limit);
-    /* Mapped with room to begin on a huge page; the rest of the room is never touched. */
-    size_t size = ((size_t)r->program->arena_bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
-    char *base = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
+    /* It begins on a huge page. What is mapped before and behind it may not be touched: whoever
+     * does is stopped at once. */
+    int64_t pages = (r->program->arena_bytes + PAGE - 1) / PAGE;
+    size_t size = (size_t)pages * PAGE;
+    char *base = mmap(NULL, size + 2 * (size_t)HUGE_PAGE, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED)
+    r->arena = (char *)(((uintptr_t)base + PAGE + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    if (base == MAP_FAILED || mprotect(r->arena, size, PROT_READ | PROT_WRITE))
         rt_die(RT_FAILED, "the arena of %" PRId64 " bytes could not be mapped: %s", m.arena,
                strerror(errno));
-    r->arena = (char *)(((uintptr_t)base + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     madvise(r->arena, size, MADV_HUGEPAGE); /* where the system has none, small pages serve */
-    int64_t pages = (r->program->arena_bytes + PAGE - 1) / PAGE;
     rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
     rt_pool_scratch(r->pool, r->program->scratch_bytes);
 }

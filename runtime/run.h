@@ -111,6 +111,9 @@ typedef struct rt_memory {
     const char *limit;                    /* which of them is the least */
 } rt_memory;
 rt_memory rt_memory_plan(const mg_program *p, int threads);
+/* Of a host, the most main memory the process has had at one time; of a GPU, what is in use of its
+ * memory now. Bytes, -1: unknown. */
+int64_t rt_memory_used(void);
 /* Maps, aligns and touches the arena with the pool; ends the program if it does not fit. */
 void rt_arena_map(mg_run *r);
 /* poison.c: from now on dead bytes are NaN, those of the arena behind the persistent ones first. */

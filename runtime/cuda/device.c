@@ -150,6 +150,13 @@ rt_memory rt_memory_plan(const mg_program *p, int threads)
     return m;
 }
 
+int64_t rt_memory_used(void)
+{
+    size_t available, total;
+    bool known = !no_device() && cudaMemGetInfo(&available, &total) == cudaSuccess;
+    return known ? (int64_t)(total - available) : -1;
+}
+
 void rt_arena_map(mg_run *r)
 {
     rt_memory m = rt_memory_plan(r->program, r->threads);

@@ -1,0 +1,278 @@
+/* calibrate.c - mgc calibrate: this machine's numbers, from programs that mgc makes and runs.
+ *
+ * lib/mgc/calibrate.mg is compiled large, small and in f64, and each program traces a few steps of
+ * its own. From the measured actions follow, in this order: the bandwidth, from all generated
+ * kernels, each run counting alike; the rate of products beside their traffic; exponentials and the
+ * rate of attention's products, from heads of two sizes; its gradient's. passes/schedule.c makes
+ * times of them again. */
+#include "compiler/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <jansson.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "codegen/link.h"
+
+extern char **environ;
+
+/* One way to compile the model. */
+typedef struct Size {
+    const char *name, *precision, *define[8];
+    double head, seq; /* elements of a head; positions */
+} Size;
+
+static const Size sizes[] = {
+    {"large", "f32", {NULL}, 64, 256},
+    {"small",
+     "f32",
+     {"hidden=160", "kv_heads=5", "head=16", "ffn=432", "seq=128", "batch=32", "vocab=256"},
+     16,
+     128},
+    {"double", "f64", {"batch=1"}, 64, 256},
+};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+typedef struct Calibration {
+    Session *s;
+    const char *dir;
+    int threads;
+    Report run[SIZES];
+} Calibration;
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
+static Exit broken(Session *s, const char *what)
+{
+    diag_error(s->diag, (Span){0}, 542, "%s: %s", what, strerror(errno));
+    return EXIT_tool;
+}
+
+/* Tokens that every vocabulary of the sizes has. */
+static bool write_data(const char *path)
+{
+    FILE *f = fopen(path, "wb");
+    uint32_t state = 1;
+    for (int i = 0; f && i < 200000; i++) {
+        state = state * 1664525u + 1013904223u;
+        putc((int)(state >> 24), f);
+        putc(0, f);
+    }
+    bool ok = f && !ferror(f);
+    return f && fclose(f) == 0 && ok;
+}
+
+/* The program, its output kept from the terminal. */
+static int run_quietly(const char *const *argv)
+{
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    int status;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+    int wrong = posix_spawn(&pid, argv[0], &files, NULL, (char *const *)argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (wrong) {
+        errno = wrong;
+        return -1;
+    }
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static Exit compile_size(Session *s, const Size *size, const char *program, int *threads)
+{
+    Options o = *s->o;
+    Session one = {s->arena, s->names, s->diag, &o, NULL};
+    Compiled c = {0};
+    o.precision = size->precision;
+    o.out = NULL;
+    for (int i = 0; size->define[i]; i++)
+        vec_push(s->arena, &o.define, size->define[i]);
+    Exit wrong =
+        compile_front(&one, arena_printf(s->arena, "%s/calibrate.mg", home_dir(s->arena)), &c);
+    if (!wrong)
+        wrong = compile_middle(&one, &c, NULL, NULL);
+    if (!wrong && !codegen_build(c.plan, llvm_kernels, home_dir(s->arena), program))
+        wrong = EXIT_tool;
+    *threads = c.device.threads;
+    return wrong;
+}
+
+static Exit measure(Calibration *c, int k)
+{
+    Session *s = c->s;
+    Arena *a = s->arena;
+    const char *program = arena_printf(a, "%s/%s", c->dir, sizes[k].name);
+    const char *out = arena_printf(a, "%s-run", program);
+    fprintf(stderr, "mgc calibrate: %s\n", sizes[k].name);
+    Exit wrong = compile_size(s, &sizes[k], program, &c->threads);
+    if (wrong)
+        return wrong;
+    const char *argv[] = {program,
+                          "--data",
+                          arena_printf(a, "u16:%s/tokens", c->dir),
+                          "--steps",
+                          "8",
+                          "--trace",
+                          "3:8",
+                          "--save-every",
+                          "0",
+                          "--out",
+                          out,
+                          NULL};
+    int status = run_quietly(argv);
+    if (status) {
+        diag_error(s->diag, (Span){0}, 542, "'%s' failed with status %d", program, status);
+        return EXIT_tool;
+    }
+    return report_read(s, arena_printf(a, "%s/trace.json", out), &c->run[k]);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static const ReportLine *kind_of(const Report *r, const char *kind)
+{
+    static const ReportLine none = {.measured = 1, .flops = 1, .bytes = 1};
+    for (size_t i = 0; i < r->kinds.n; i++)
+        if (!strcmp(r->kinds.data[i].kind, kind))
+            return &r->kinds.data[i];
+    return &none;
+}
+
+static double within(double x, double least, double most)
+{
+    return x >= least ? (x <= most ? x : most) : least;
+}
+
+/* The fastest product of a run, FLOP/s. */
+static double fastest(const Report *r)
+{
+    double best = 1e6;
+    for (size_t i = 0; i < r->actions.n; i++) {
+        const ReportLine *l = &r->actions.data[i];
+        if (l->name && !strcmp(l->kind, "product") && l->flops / l->measured * 1e6 > best)
+            best = l->flops / l->measured * 1e6;
+    }
+    return best;
+}
+
+/* Seconds of the shortest kernel. */
+static double shortest(const Report *r)
+{
+    double best = 1e-3;
+    for (size_t i = 0; i < r->actions.n; i++) {
+        const ReportLine *l = &r->actions.data[i];
+        if (l->name && !strcmp(l->kind, "kernel") && l->measured / l->calls * 1e-6 < best)
+            best = l->measured / l->calls * 1e-6;
+    }
+    return best;
+}
+
+typedef struct Numbers {
+    double flops, flops_f64, share, attention, gradient, exps, bandwidth, launch;
+} Numbers;
+
+/* Seconds of attention's arithmetic, without what a causal mask cuts off again. */
+static double arithmetic(const ReportLine *l, const Size *size, double bandwidth)
+{
+    return (l->measured * 1e-6 - l->bytes / bandwidth) / (1 + ATTENTION_BLOCK / size->seq);
+}
+
+static Numbers numbers_of(const Calibration *c)
+{
+    const Report *large = &c->run[0], *small = &c->run[1];
+    const ReportLine *p = kind_of(large, "product"), *q = kind_of(small, "product");
+    Numbers n = {.bandwidth = 1};
+    for (int k = 0; k < SIZES; k++) {
+        const ReportLine *l = kind_of(&c->run[k], "kernel");
+        n.bandwidth *= pow(l->bytes / l->measured * 1e6, 1.0 / SIZES);
+    }
+    n.flops = fastest(large);
+    n.flops_f64 = fastest(&c->run[2]);
+    /* Products: arithmetic and traffic, one after the other. Each run counts alike. */
+    double a = p->flops / (p->measured * 1e-6 - p->bytes / n.bandwidth);
+    double b = q->flops / (q->measured * 1e-6 - q->bytes / n.bandwidth);
+    n.share = within(sqrt(a * b) / n.flops, 0.05, 1);
+    /* Attention: seconds = (flops x + exponentials y) more + bytes / bandwidth, for heads of two
+     * sizes; more: what is computed beside, as ir_cost has it. */
+    const ReportLine *f = kind_of(large, "attention"), *g = kind_of(small, "attention");
+    double ef = f->flops / (4 * sizes[0].head), eg = g->flops / (4 * sizes[1].head);
+    double tf = arithmetic(f, &sizes[0], n.bandwidth), tg = arithmetic(g, &sizes[1], n.bandwidth);
+    double det = f->flops * eg - g->flops * ef;
+    double x = (tf * eg - tg * ef) / det, y = (f->flops * tg - g->flops * tf) / det;
+    n.attention = within(x > 0 ? 1 / x / n.flops : 1, 0.05, 1);
+    n.exps = y > 0 ? within(1 / y, 1e7, 1e15) : 1e12;
+    const ReportLine *df = kind_of(large, "attention gradient");
+    const ReportLine *dg = kind_of(small, "attention gradient");
+    double rest = arithmetic(df, &sizes[0], n.bandwidth) + arithmetic(dg, &sizes[1], n.bandwidth) -
+                  2 * (ef + eg) / n.exps;
+    n.gradient = within((df->flops + dg->flops) / (rest > 0 ? rest : 1e-9) / n.flops, 0.05, 1);
+    n.launch = within(shortest(large), 1e-7, 1e-3);
+    return n;
+}
+
+static double digits(double x)
+{
+    double scale = pow(10, floor(log10(x)) - 2);
+    return round(x / scale) * scale;
+}
+
+static Exit write_device(Session *s, const Calibration *c)
+{
+    Numbers n = numbers_of(c);
+    double t = c->threads;
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "name",
+        "cpu", "target", "host", "memory", "host", "threads", "host", "flops_f32_per_thread",
+        digits(n.flops / t), "flops_f64_per_thread", digits(n.flops_f64 / t),
+        "flops_tf32_per_thread", digits(n.flops / t), "flops_half_per_thread", digits(n.flops / t),
+        "product_share", digits(n.share), "attention_share", digits(n.attention),
+        "attention_grad_share", digits(n.gradient), "exponentials_per_thread", digits(n.exps / t),
+        "bandwidth_per_thread", digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth),
+        "launch_seconds", digits(n.launch), "streams", 1);
+    Output out;
+    Exit status = output_open(s, &out, s->o->out);
+    if (!status) {
+        json_dumpf(o, out.file, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
+        fputc('\n', out.file);
+        status = output_close(s, &out, true);
+    }
+    json_decref(o);
+    return status;
+}
+
+Exit command_calibrate(Session *s)
+{
+    Calibration c = {.s = s};
+    Exit wrong = s->o->out ? output_replaceable(s, s->o->out) : EXIT_done;
+    if (wrong)
+        return wrong;
+    const char *tmp = getenv("TMPDIR");
+    char *dir = arena_printf(s->arena, "%s/mgc-calibrate-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return broken(s, dir);
+    c.dir = dir;
+    if (!write_data(arena_printf(s->arena, "%s/tokens", dir)))
+        wrong = broken(s, dir);
+    for (int k = 0; k < SIZES && !wrong; k++)
+        wrong = measure(&c, k);
+    if (!wrong)
+        wrong = write_device(s, &c);
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return wrong;
+}
