@@ -18,7 +18,7 @@ class Calibrate(mgctest.Case):
             self.assertTrue(0.05 <= d[share] <= 1)
         # Anything from an old laptop under load to a new server: not a number out of the air.
         self.assertTrue(1e9 < d["flops_f32_per_thread"] < 1e12)
-        self.assertTrue(1.2 < d["flops_f32_per_thread"] / d["flops_f64_per_thread"] < 4)
+        self.assertTrue(0.5 < d["flops_f32_per_thread"] / d["flops_f64_per_thread"] < 8)
         self.assertTrue(1e9 < d["bandwidth"] < 1e12)
         self.assertTrue(1e7 < d["exponentials_per_thread"] < 1e12)
         p = json.loads(self.compiles(model("llama_mini.mg"), "--device", "./cpu.json", "--plan=json").out)
