@@ -97,7 +97,7 @@ static int run_quietly(const char *const *argv)
 static Exit compile_size(Session *s, const Size *size, const char *program, int *threads)
 {
     Options o = *s->o;
-    Session one = {s->arena, s->names, s->diag, &o, NULL};
+    Session one = {s->arena, s->names, s->diag, &o, NULL, NULL};
     Compiled c = {0};
     o.precision = size->precision;
     o.out = NULL;

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     Exit status = EXIT_usage;
     if (options_parse(&o, argc, argv, a, stderr)) {
         bool color = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
-        Session s = {a, names_new(a), diag_new(a, stderr, color), &o, NULL};
+        Session s = {a, names_new(a), diag_new(a, stderr, color), &o, NULL, NULL};
         status = run(&s);
     }
     if (fflush(stdout) || ferror(stdout)) {

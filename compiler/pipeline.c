@@ -67,8 +67,8 @@ static Exit check_options(Session *s)
     for (size_t i = 0; i < o->print_after.n; i++)
         if (!known_pass(o->print_after.data[i]))
             return unknown_pass(s, o->print_after.data[i]);
-    if (o->out || o->emit || o->check || o->plan || o->frontier || o->fusion || o->schedule ||
-        o->trace || o->memory || o->print_after.n)
+    if (o->out || o->emit || o->check || o->plan || o->frontier || o->fusion || o->report ||
+        o->schedule || o->trace || o->memory || o->print_after.n)
         return EXIT_done;
     return usage(s, "nothing to do",
                  "-o FILE makes the program; --check makes sure it could be made");
@@ -78,8 +78,8 @@ static Exit check_options(Session *s)
 static const char *last_pass(const Options *o)
 {
     int last = -1;
-    if (o->out || o->emit || o->check || o->plan || o->frontier || o->fusion || o->schedule ||
-        o->trace || o->memory)
+    if (o->out || o->emit || o->check || o->plan || o->frontier || o->fusion || o->report ||
+        o->schedule || o->trace || o->memory)
         return NULL;
     for (size_t i = 0; i < o->print_after.n; i++) {
         if (!strcmp(o->print_after.data[i], "all"))
@@ -223,6 +223,8 @@ static void show(void *ctx, const char *pass, const Job *j)
 {
     const Session *s = ctx;
     times_mark(s, pass);
+    if (s->page)
+        page_pass(s->page, pass, j->m);
     if (!asks(s->o, pass))
         return;
     printf("# after %s\n", pass);
@@ -252,7 +254,11 @@ static Exit run_passes(Session *s, Compiled *c, const char *after, const char *u
     int last = until ? pass_find(until) : PASS_count - 1;
     if (first > last)
         return EXIT_done;
-    Job job = {.m = c->module, .log = stderr, .fusion = s->o->fusion ? stdout : NULL};
+    Job job = {.m = c->module,
+               .log = stderr,
+               .fusion = s->o->fusion ? stdout
+                         : s->page    ? page_fusion(s->page)
+                                      : NULL};
     PassRange range = {pass_info[first].name, pass_info[last].name, show, s};
     PassStatus status = passes_run(&job, &range);
     c->module = job.m;
@@ -312,6 +318,8 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
         after = "precision";
         if (!wrong && s->o->frontier)
             frontier_print(c->module, &c->device, stdout);
+        if (!wrong && s->page)
+            page_frontier(s->page, c->module, &c->device);
         if (!wrong)
             c->module->layout.plan = frontier_choose(c->module, &c->device, s->arena);
         times_mark(s, "frontier");
@@ -331,6 +339,8 @@ Exit compile(Session *s)
     Exit wrong = check_options(s);
     if (o->time_passes)
         times_begin(s);
+    if (o->report)
+        s->page = page_new(s->arena);
     if (!wrong && o->out)
         wrong = o->emit && !strcmp(o->emit, "source") ? output_fresh(s, o->out)
                                                       : output_replaceable(s, o->out);

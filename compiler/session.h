@@ -13,6 +13,7 @@ typedef struct Session {
     Diag *diag;
     const Options *o;
     struct Times *times; /* NULL where nobody asks */
+    struct Page *page;   /* likewise */
 } Session;
 
 /* times.c: --time-passes. A mark ends the part of that name, which began with the mark before. */
@@ -55,8 +56,28 @@ Exit command_report(Session *s, const char *path);
 /* commands.c */
 Exit command_run(Session *s);
 
-/* trace.c: the predicted timeline of one training step, as Chrome's trace JSON. */
+/* trace.c: the predicted timeline of one training step, as Chrome's trace JSON; and slice by slice.
+ */
 void trace_print(const Plan *p, FILE *out);
+typedef struct TraceSlice {
+    const Action *action; /* of a loop its ACT_loop */
+    const Loop *loop;     /* NULL: an action */
+    int64_t rounds;       /* of a loop */
+    bool rest;            /* the rounds of a loop that are not shown one by one */
+    double begin, seconds;
+    int depth; /* loops around */
+} TraceSlice;
+typedef void TraceFn(void *ctx, const TraceSlice *s);
+void trace_walk(const Plan *p, TraceFn *tell, void *ctx);
+
+/* page.c: --report, one HTML page that loads nothing. What it shows is collected while compiling.
+ */
+typedef struct Page Page;
+Page *page_new(Arena *a);
+void page_pass(Page *p, const char *name, const Module *m); /* the program as it is now */
+FILE *page_fusion(Page *p);
+void page_frontier(Page *p, const Module *m, const Device *d); /* m: before pass recompute */
+Exit page_write(Session *s, const Compiled *c, const char *path);
 
 /* summary.c: the one line after a compile. */
 void print_summary(const Session *s, const Compiled *c, FILE *out);

@@ -6,12 +6,86 @@
 
 enum { ROUNDS = 4 }; /* of a loop that are shown one by one */
 
-typedef struct Tracer {
-    const Plan *p;
+/* ---- in the order of time -------------------------------------------------------------------- */
+
+typedef struct Walker {
     const Program *program;
-    FILE *out;
+    TraceFn *tell;
+    void *ctx;
     double now; /* seconds since the step began */
     int depth;  /* loops around */
+} Walker;
+
+static double seconds_of(const Program *g, size_t from, size_t to)
+{
+    double sum = 0;
+    for (size_t i = from; i < to; i++) {
+        const Action *a = &g->actions.data[i];
+        if (a->kind == ACT_loop) {
+            const Loop *l = &g->loops.data[a->loop];
+            sum += (double)l->dim.size * seconds_of(g, i + 1, (size_t)l->end);
+            i = (size_t)l->end;
+        } else
+            sum += a->seconds;
+    }
+    return sum;
+}
+
+static void walk(Walker *w, size_t from, size_t to);
+
+static void walk_loop(Walker *w, const Loop *l, const Action *a)
+{
+    double begin = w->now, round = seconds_of(w->program, (size_t)l->begin + 1, (size_t)l->end);
+    TraceSlice s = {.action = a,
+                    .loop = l,
+                    .rounds = l->dim.size,
+                    .begin = begin,
+                    .seconds = (double)l->dim.size * round,
+                    .depth = w->depth};
+    w->tell(w->ctx, &s);
+    w->depth++;
+    for (int64_t i = 0; i < l->dim.size && i < ROUNDS; i++)
+        walk(w, (size_t)l->begin + 1, (size_t)l->end);
+    w->depth--;
+    w->now = begin + s.seconds;
+    if (l->dim.size <= ROUNDS)
+        return;
+    s.rounds -= ROUNDS;
+    s.rest = true;
+    s.begin += ROUNDS * round;
+    s.seconds -= ROUNDS * round;
+    w->tell(w->ctx, &s);
+}
+
+static void walk(Walker *w, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        const Action *a = &w->program->actions.data[i];
+        if (a->kind == ACT_loop) {
+            const Loop *l = &w->program->loops.data[a->loop];
+            walk_loop(w, l, a);
+            i = (size_t)l->end;
+            continue;
+        }
+        if (a->kind == ACT_end)
+            continue;
+        TraceSlice s = {.action = a, .begin = w->now, .seconds = a->seconds, .depth = w->depth};
+        w->tell(w->ctx, &s);
+        w->now += a->seconds;
+    }
+}
+
+void trace_walk(const Plan *p, TraceFn *tell, void *ctx)
+{
+    Walker w = {.program = p->train, .tell = tell, .ctx = ctx};
+    walk(&w, 0, p->train->actions.n);
+}
+
+/* ---- as text --------------------------------------------------------------------------------- */
+
+typedef struct Tracer {
+    const Plan *p;
+    FILE *out;
     bool any;
 } Tracer;
 
@@ -33,72 +107,25 @@ static void put_string(FILE *out, const char *s)
     putc('"', out);
 }
 
-static void slice(Tracer *t, int track, const char *name, const char *kind, double begin,
-                  double seconds, double flops, double bytes, Span at)
+static void put_slice(void *ctx, const TraceSlice *s)
 {
-    int line, column;
-    diag_locate(t->p->module->diag, at, &line, &column);
+    Tracer *t = ctx;
+    const Module *m = t->p->module;
+    const Action *a = s->action;
+    const char *kind = s->loop ? "loop" : a->backward ? "backward" : "forward", *name;
+    int line, column, track = !s->loop ? a->stream : s->rest ? 0 : LOOPS + s->depth;
+    diag_locate(m->diag, a->span, &line, &column);
+    name = s->rest   ? arena_printf(m->arena, "%lld more rounds", (long long)s->rounds)
+           : s->loop ? name_str(m->names, s->loop->dim.name)
+                     : name_str(m->names, a->name);
     fprintf(
         t->out,
         "%s\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
-        t->any ? "," : "", track, begin * 1e6, seconds * 1e6, kind);
+        t->any ? "," : "", track, s->begin * 1e6, s->seconds * 1e6, kind);
     put_string(t->out, name);
-    fprintf(t->out, ",\"args\":{\"flops\":%.0f,\"bytes\":%.0f,\"line\":%d}}", flops, bytes, line);
+    fprintf(t->out, ",\"args\":{\"flops\":%.0f,\"bytes\":%.0f,\"line\":%d}}",
+            s->loop ? 0 : a->flops, s->loop ? 0 : a->bytes_moved, line);
     t->any = true;
-}
-
-static void walk(Tracer *t, size_t from, size_t to);
-
-static double seconds_of(const Program *g, size_t from, size_t to)
-{
-    double sum = 0;
-    for (size_t i = from; i < to; i++) {
-        const Action *a = &g->actions.data[i];
-        if (a->kind == ACT_loop) {
-            const Loop *l = &g->loops.data[a->loop];
-            sum += (double)l->dim.size * seconds_of(g, i + 1, (size_t)l->end);
-            i = (size_t)l->end;
-        } else
-            sum += a->seconds;
-    }
-    return sum;
-}
-
-static void walk_loop(Tracer *t, const Loop *l, const Action *a)
-{
-    const char *name = name_str(t->p->module->names, l->dim.name);
-    double begin = t->now, round = seconds_of(t->program, (size_t)l->begin + 1, (size_t)l->end);
-    slice(t, LOOPS + t->depth, name, "loop", begin, (double)l->dim.size * round, 0, 0, a->span);
-    t->depth++;
-    for (int64_t i = 0; i < l->dim.size && i < ROUNDS; i++)
-        walk(t, (size_t)l->begin + 1, (size_t)l->end);
-    t->depth--;
-    t->now = begin + (double)l->dim.size * round;
-    if (l->dim.size > ROUNDS) {
-        double shown = ROUNDS * round;
-        char text[128];
-        snprintf(text, sizeof text, "%lld more rounds", (long long)(l->dim.size - ROUNDS));
-        slice(t, 0, text, "loop", begin + shown, t->now - begin - shown, 0, 0, a->span);
-    }
-}
-
-static void walk(Tracer *t, size_t from, size_t to)
-{
-    for (size_t i = from; i < to; i++) {
-        const Action *a = &t->program->actions.data[i];
-        if (a->kind == ACT_loop) {
-            const Loop *l = &t->program->loops.data[a->loop];
-            walk_loop(t, l, a);
-            i = (size_t)l->end;
-            continue;
-        }
-        if (a->kind == ACT_end)
-            continue;
-        slice(t, a->stream, name_str(t->p->module->names, a->name),
-              a->backward ? "backward" : "forward", t->now, a->seconds, a->flops, a->bytes_moved,
-              a->span);
-        t->now += a->seconds;
-    }
 }
 
 static void name_tracks(Tracer *t)
@@ -116,9 +143,9 @@ static void name_tracks(Tracer *t)
 
 void trace_print(const Plan *p, FILE *out)
 {
-    Tracer t = {.p = p, .program = p->train, .out = out};
+    Tracer t = {.p = p, .out = out};
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", out);
     name_tracks(&t);
-    walk(&t, 0, p->train->actions.n);
+    trace_walk(p, put_slice, &t);
     fputs("\n]}\n", out);
 }

@@ -110,6 +110,8 @@ Exit write_outputs(Session *s, const Compiled *c)
     Exit wrong = write_view(s, c->plan, o->trace, trace_print);
     if (!wrong)
         wrong = write_view(s, c->plan, o->memory, plan_print_memory);
+    if (!wrong && o->report)
+        wrong = page_write(s, c, o->report);
     if (!wrong)
         wrong = write_code(s, c->plan);
     /* Where standard output carries a text, the line would be in its way. */

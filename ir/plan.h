@@ -205,6 +205,8 @@ int plan_check(const Plan *p, FILE *out);
 /* Peak of products of a program on a device, FLOP/s. */
 double peak_flops(const Device *d, const Train *t);
 
+const char *plan_kind(ActionKind k);            /* "product" */
+const char *plan_owner(Owner o);                /* "activations" */
 void plan_print(const Plan *p, FILE *out);      /* --plan */
 void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
 void plan_print_schedule(const Plan *p, FILE *out);

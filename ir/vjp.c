@@ -63,6 +63,14 @@ static Value whole_cotangent(const Vjp *v, int i)
     return build_as(v->b, build_cast(v->b, v->ct[i], t.dtype), t);
 }
 
+/* With all dims, and as exact as it is. */
+static Value all_dims(const Vjp *v, int i)
+{
+    Type t = result_type(v, i);
+    t.dtype = type_of(v->b->m, v->ct[i])->dtype;
+    return build_as(v->b, v->ct[i], t);
+}
+
 /* A value that is computed with. */
 static Value wide(const Vjp *v, Value x)
 {
@@ -120,13 +128,13 @@ static void vjp_rename(Vjp *v)
 
 static void vjp_split(Vjp *v)
 {
-    Value g = whole_cotangent(v, 0);
+    Value g = all_dims(v, 0);
     v->grad[0] = build(v->b, OP_merge, &v->ins->attrs, 1, &g);
 }
 
 static void vjp_merge(Vjp *v)
 {
-    Value g = whole_cotangent(v, 0);
+    Value g = all_dims(v, 0);
     v->grad[0] = build(v->b, OP_split, &v->ins->attrs, 1, &g);
 }
 
@@ -158,7 +166,7 @@ static void vjp_pick(Vjp *v)
 static void window_outermost(Vjp *v, const Type *like, Dim n)
 {
     Builder *b = v->b;
-    Value g = whole_cotangent(v, 0), part[3];
+    Value g = all_dims(v, 0), part[3];
     int64_t size[] = {v->ins->attrs.at, n.size, like->dims[0].size - v->ins->attrs.at - n.size};
     Attrs a = {.dim = like->dims[0]};
     int parts = 0;

@@ -126,6 +126,14 @@ static Value integer(Builder *b, int64_t n)
     return build_const(b, DT_i32, (double)n);
 }
 
+/* Another way to see a value, called as it is. */
+static Value seen(Splitter *s, Op op, const Attrs *a, Value of)
+{
+    Value v = build(&s->b, op, a, 1, &of);
+    s->m->values.data[v].name = s->m->values.data[of].name;
+    return v;
+}
+
 /* A loop over segments around a copy of the loop; its results are those of the copy. */
 static void segmented(Splitter *s, const KeepRange *range, int64_t first, const Value *in,
                       Value *out)
@@ -142,7 +150,7 @@ static void segmented(Splitter *s, const KeepRange *range, int64_t first, const 
     Value *outside = NEW_ARRAY(m->arena, Value, loop->nin);
     Value *inside = NEW_ARRAY(m->arena, Value, loop->nin);
     for (uint32_t k = 0; k < loop->nin; k++) {
-        outside[k] = k < carried ? in[k] : build(&s->b, OP_split, &halves, 1, &in[k]);
+        outside[k] = k < carried ? in[k] : seen(s, OP_split, &halves, in[k]);
         Type t = *type_of(m, outside[k]);
         inside[k] = region_arg(m, b.region, k < carried ? t : type_without(&t, halves.to.name),
                                m->values.data[in[k]].name);
@@ -183,7 +191,7 @@ static void one_range(Splitter *s, const KeepRange *range, int64_t first, Value 
     for (uint32_t k = 0; k < loop->nin; k++)
         here[k] = k < carried || range->rounds == loop->attrs.dim.size
                       ? in[k]
-                      : build(&s->b, OP_window, &window, 1, &in[k]);
+                      : seen(s, OP_window, &window, in[k]);
     if (range->segment > 1) {
         segmented(s, range, first, here, out);
     } else {

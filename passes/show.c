@@ -25,6 +25,16 @@ static const char *const kinds[ACT_count] = {
     [ACT_random] = "random",       [ACT_copy] = "copy",
     [ACT_zero] = "zero",           [ACT_guard] = "guard"};
 
+const char *plan_kind(ActionKind k)
+{
+    return kinds[k];
+}
+
+const char *plan_owner(Owner o)
+{
+    return owners[o];
+}
+
 static int64_t parameters(const Plan *p)
 {
     int64_t n = 0;

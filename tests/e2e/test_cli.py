@@ -33,7 +33,6 @@ class Options(mgctest.Case):
         self.refused(f, "--plan=xml", says="json")
         self.refused(f, "--print-after=simplfy", says="did you mean 'simplify'?")
         self.refused(f, "-o", "a", "-o", "b", says="given twice")
-        self.refused(f, "--report", "x.html", says="not built yet")
         self.refused("tok", says="the form is: mgc tok")
         self.refused("--from=x.mgir", "-D", "a=1", "--check", says="in it already")
         self.refused("nowhere.mg", "--check", says="cannot read 'nowhere.mg'")

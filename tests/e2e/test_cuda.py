@@ -1,6 +1,7 @@
 """Programs for GPUs, run by the shim (tests/cuda_shim): they follow the processor's losses, and what one saves
 the other goes on from. The sample of seeds turns with the commit; MGC_FULL=1 takes 20 of them."""
 
+import json
 import os
 import re
 import shutil
@@ -48,6 +49,26 @@ class Cuda(mgctest.Case):
         out = f"run{len(os.listdir(self.dir))}"
         self.trains(program, "--data", "text1.txt", "--out", out, *argv, env={"SHIM_SEED": str(seed)}, timeout=600)
         return [(l["loss"], l["grad_norm"]) for l in self.metrics(out) if "loss" in l]
+
+    def test_recompute(self):
+        """With less memory, in ranges of layers and segments, the same losses; in f32, or with halves."""
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read()
+        precision = ("f32", "bf16")[TURN % 2]
+        options = ("-D", "layers=12", "--precision", precision)
+        self.gpu(LLAMA, *options)
+        self.text(6000)
+        usual = self.losses("./gpu", "--steps", 4)
+        p = json.loads(self.compiles(LLAMA, *options, "--device", "h200", "--plan=json").out)
+        most, state = p["arena_bytes"], p["memory"]["params"] + p["memory"]["optimizer"]
+        self.write("less.mg", re.sub(r"(?m)^( *)recompute .*", rf"\1assert peak < {state + 50000} B", text))
+        least = int(re.search(r"the plan needs (\d+)", self.mgc("less.mg", *options, "--device", "h200", "--check").err)[1])
+        for budget in ((least + 1000, (least + most) // 2) if FULL else (least + 1000,)):
+            self.write("less.mg", re.sub(r"(?m)^( *)recompute .*", rf"\1assert peak < {budget} B", text))
+            less = json.loads(self.compiles("less.mg", *options, "--device", "h200", "--plan=json").out)
+            self.assertTrue(less["recompute"]["ranges"])
+            self.gpu("less.mg", *options)
+            self.assertEqual(self.losses("./gpu", "--steps", 4), usual)
 
     def test_tf32(self):
         """Operands of products have 10 bits: their roundings, 5e-4 each, move a loss by less than 2e-3."""

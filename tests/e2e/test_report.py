@@ -1,0 +1,137 @@
+"""mgc --report: one page that loads nothing, says what the plan says, and works by keyboard, light and dark. What a
+browser does with it is seen where there is Chromium; elsewhere those tests skip by name."""
+
+import json
+import os
+import re
+import shutil
+import unittest
+
+import mgctest
+from mgctest import model
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+# Walks through the page as a person without a mouse would, and leaves what was seen in the body's end.
+KEYS = """
+<script>
+"use strict";
+addEventListener("load", () => setTimeout(() => {
+  const seen = [], shown = () => [...document.querySelectorAll("section")].filter(s => !s.hidden).map(s => s.getAttribute("aria-label")).join();
+  const press = (target, key) => target.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+  seen.push(shown());
+  for (const key of "23456") { press(document.body, key); seen.push(shown()); }
+  press(document.querySelector("[role=tab][aria-selected=true]"), "ArrowRight");
+  seen.push(shown());
+  press(document.body, "2");
+  for (const name of ["Timeline", "Memory"]) {
+    const canvas = document.querySelector(`section[aria-label=${name}] canvas`), tell = document.querySelector(`section[aria-label=${name}] .tell`);
+    press(document.body, name === "Timeline" ? "2" : "3");
+    const whole = canvas.toDataURL();
+    press(canvas, "n");
+    const first = tell.textContent;
+    press(canvas, "n");
+    seen.push(first !== "" && tell.textContent !== first ? "steps" : "stays");
+    press(canvas, "+");
+    const near = canvas.toDataURL();
+    press(canvas, "ArrowRight");
+    seen.push(near !== whole && canvas.toDataURL() !== near ? "moves" : "still");
+  }
+  document.querySelector("section[aria-label=Program] select").selectedIndex = DIFF;
+  document.querySelector("section[aria-label=Program] select").dispatchEvent(new Event("change"));
+  seen.push(document.querySelectorAll("section[aria-label=Program] pre .add").length + " added");
+  const pre = document.createElement("pre");
+  pre.id = "seen";
+  pre.textContent = seen.join("|");
+  document.body.append(pre);
+}, 300));
+</script>
+</body>"""
+
+
+def data_of(html):
+    return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.DOTALL)[1])
+
+
+class Page(mgctest.Case):
+    def page(self, name, *options):
+        self.compiles(model(name), *options, "--report", "r.html")
+        return self.read("r.html").decode()
+
+    def test_says_what_the_plan_says(self):
+        for name, options in (("llama7b.mg", ("--device", "h200")), ("gpt2_124m.mg", ()), ("mlp.mg", ())):
+            html = self.page(name, *options)
+            self.assertLess(len(html.encode()), 5 << 20)
+            self.assertNotRegex(html.split('<script id="data"')[0] + html.rsplit("</script>", 1)[1], r"https?://|src=|@import|url\(")
+            d = data_of(html)
+            p = json.loads(self.compiles(model(name), *options, "--plan=json").out)
+            self.assertAlmostEqual(d["seconds"] * 1e3, p["step_ms"], delta=1e-4 * p["step_ms"])
+            self.assertEqual((d["arena"], d["live"]), (p["arena_bytes"], p["live_bound_bytes"]))
+            self.assertEqual(dict(d["owners"]), {k: v for k, v in p["memory"].items() if v})
+            total = sum(a["time"] for a in d["actions"])
+            self.assertAlmostEqual(total, d["seconds"], delta=1e-4 * total)
+            self.assertAlmostEqual(sum(s for _, s in d["by_kind"]), total, delta=1e-4 * total)
+            for _, _, first, last, offset, size in d["buffers"]:
+                self.assertTrue(0 <= first <= last < d["action_count"] and 0 <= offset and offset + size <= d["arena"])
+            self.assertEqual(d["passes"][0]["name"], "lower")
+            self.assertEqual(d["passes"][-1]["name"], "fuse")
+            with open(model(name), encoding="utf-8") as f:
+                self.assertEqual(d["source"], f.read())
+            # Nothing overlaps on a track, and all of it lies inside the step.
+            tracks = {}
+            for action, start, time, stream in d["slices"]:
+                self.assertTrue(0 <= action < len(d["actions"]) and start + time <= d["seconds"] * 1.0001)
+                tracks.setdefault(stream, []).append((start, start + time))
+            for slices in tracks.values():
+                slices.sort()
+                for (_, end), (start, _) in zip(slices, slices[1:], strict=False):
+                    self.assertGreaterEqual(start, end - 1e-5 * d["seconds"])
+
+    def test_no_text_ends_the_script(self):
+        with open(model("mlp.mg"), encoding="utf-8") as f:
+            text = f.read()
+        self.write("m.mg", "# </script><script>alert(1)</script> <!-- \n" + text)
+        self.compiles("m.mg", "--report", "r.html")
+        html = self.read("r.html").decode()
+        self.assertEqual(html.count("</script>"), 2)
+        self.assertIn("</script><script>alert(1)", data_of(html)["source"])
+
+    def test_refused(self):
+        self.assertNotEqual(self.mgc(model("mlp.mg"), "--report", "no/such/r.html").returncode, 0)
+        self.assertEqual(self.mgc("fmt", model("mlp.mg"), "--report", "r.html").returncode, 2)
+        self.assertEqual(os.listdir(self.dir), [])
+
+    def chromium(self, *argv):
+        r = self.run_program(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + self.path("profile"),
+                             "--virtual-time-budget=8000", *argv)
+        self.assertEqual(r.returncode, 0, r.stderr[-2000:])
+        return r.stdout.decode(errors="replace")
+
+    @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
+    def test_by_keyboard(self):
+        html = self.page("llama_mini.mg")
+        n = len(data_of(html)["passes"])
+        self.write("keys.html", html.replace("</body>", KEYS.replace("DIFF", str(n + 3))))
+        dom = self.chromium("--window-size=1000,800", "--dump-dom", "file://" + self.path("keys.html"))
+        seen = re.search(r'<pre id="seen">(.*?)</pre>', dom)
+        self.assertIsNotNone(seen, dom[-3000:])
+        self.assertRegex(seen[1], r"^Summary\|Timeline\|Memory\|Roofline\|Decisions\|Program\|Summary\|"
+                                  r"steps\|moves\|steps\|moves\|[1-9]\d* added$")
+
+    @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
+    def test_light_and_dark(self):
+        self.page("llama_mini.mg")
+        seen = set()
+        for dark in False, True:
+            for part in "timeline", "memory", "roofline", "decisions", "program":
+                scheme = ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else ["--blink-settings=preferredColorScheme=1"]
+                self.chromium(*scheme, "--hide-scrollbars", "--window-size=1200,800", "--screenshot=" + self.path("s.png"),
+                              "file://" + self.path("r.html") + "#" + part)
+                image = self.read("s.png")
+                self.assertGreater(len(image), 20000, part)  # an empty page has 5,000 bytes
+                seen.add(image)
+        self.assertEqual(len(seen), 10)
+
+
+if __name__ == "__main__":
+    mgctest.main()
