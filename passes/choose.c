@@ -186,6 +186,8 @@ static void prune(Chooser *c, List *l, int64_t rounds)
     size_t left = 0;
     for (int r = 0; r <= KEEP_RANGES; r++)
         time[r] = INT64_MAX;
+    if (!l->n)
+        return;
     qsort(l->data, l->n, sizeof *l->data, by_stored);
     for (size_t k = 0; k < l->n; k++) {
         State s = l->data[k];

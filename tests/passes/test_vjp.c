@@ -41,7 +41,7 @@ static void check(Model *t, const char *what, int n, const Value *x)
 {
     Value loss = 0;
     for (int k = 0; k < n; k++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "w%d", k);
         Value part = weighed(t, x[k], add_param(t, name, like(t, x[k]), 0));
         loss = loss ? build2(&t->b, OP_add, loss, part) : part;
