@@ -8,8 +8,8 @@
  * Dynamic programming over kinds in that order, a segment at a time; a state is how many rounds are
  * given to ranges and what that stores, takes and needed at its peak. A state is left out if
  * another with as many rounds beats it, or if even the relaxed problem from there on (one price for
- * all bytes, rounds in fractions: Lagrange's bound) is slower than the best that is known. The best
- * that is known comes from a first pass that keeps few states. */
+ * all bytes, rounds in fractions: Lagrange's bound) is slower than the best that is known: of two
+ * ranges, or from a first pass that keeps few states. */
 #include "passes/recompute.h"
 
 #include <math.h>
@@ -41,7 +41,6 @@ typedef struct Chooser {
     int64_t over; /* bytes that are needed beside all that is stored, at least */
     List states;  /* by number */
     size_t most;  /* states in a list */
-
 } Chooser;
 
 static int64_t picoseconds(double seconds)
