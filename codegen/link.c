@@ -2,6 +2,7 @@
 #include "codegen/link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,16 @@
 
 extern char **environ;
 
-/* Its exit status, or -1 with errno. */
-static int run_program(const char *const *argv)
+int run_program(const char *const *argv, bool quiet)
 {
+    posix_spawn_file_actions_t files;
     pid_t pid;
-    int status, wrong = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)argv, environ);
+    int status;
+    posix_spawn_file_actions_init(&files);
+    if (quiet)
+        posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+    int wrong = posix_spawnp(&pid, argv[0], &files, NULL, (char *const *)argv, environ);
+    posix_spawn_file_actions_destroy(&files);
     if (wrong) {
         errno = wrong;
         return -1;
@@ -27,7 +33,7 @@ static int run_program(const char *const *argv)
 
 bool run_tool(const Plan *p, const char *const *argv, const char *help)
 {
-    int status = run_program(argv);
+    int status = run_program(argv, false);
     if (status < 0)
         diag_error(p->module->diag, (Span){0}, 542, "cannot run '%s': %s", argv[0],
                    strerror(errno));

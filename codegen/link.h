@@ -25,6 +25,9 @@ const char *cuda_runtime(const Plan *p, const char *lib_dir);
  * told, and nothing is left. `kernels` is for plans of the processor. */
 bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir);
 
+/* codegen/link.c: runs a program found in PATH and waits; quiet: without its standard output. Its
+ * exit status, 128 and the signal it died of, or -1 with errno. */
+int run_program(const char *const *argv, bool quiet);
 /* codegen/link.c: runs a program found in PATH and waits; false after telling that it failed, with
  * that help. */
 bool run_tool(const Plan *p, const char *const *argv, const char *help);

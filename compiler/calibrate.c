@@ -8,19 +8,14 @@
 #include "compiler/report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <jansson.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "codegen/link.h"
-
-extern char **environ;
 
 /* One way to compile the model. */
 typedef struct Size {
@@ -74,26 +69,6 @@ static bool write_data(const char *path)
     return f && fclose(f) == 0 && ok;
 }
 
-/* The program, its output kept from the terminal. */
-static int run_quietly(const char *const *argv)
-{
-    posix_spawn_file_actions_t files;
-    pid_t pid;
-    int status;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-    int wrong = posix_spawn(&pid, argv[0], &files, NULL, (char *const *)argv, environ);
-    posix_spawn_file_actions_destroy(&files);
-    if (wrong) {
-        errno = wrong;
-        return -1;
-    }
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static Exit compile_size(Session *s, const Size *size, const char *program, int *threads)
 {
     Options o = *s->o;
@@ -135,7 +110,7 @@ static Exit measure(Calibration *c, int k)
                           "--out",
                           out,
                           NULL};
-    int status = run_quietly(argv);
+    int status = run_program(argv, true);
     if (status) {
         diag_error(s->diag, (Span){0}, 542, "'%s' failed with status %d", program, status);
         return EXIT_tool;

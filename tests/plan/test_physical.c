@@ -33,13 +33,13 @@ static double sensitivity(Model *t, const Run *r)
     return worst;
 }
 
-/* Everything that the functions of a program gave before and after: apart by no more than the
- * least, or, where `magnified` is not 0, so many times the program's sensitivity. (Of 20,000
- * programs in f16 the worst was apart by 97 times its own.) */
-static void compare(Model *t, const char *what, int number, double least, double magnified)
+/* Everything that the functions of a program gave before and after: apart by no more than least,
+ * or, where `magnified` is not 0, so many times the program's sensitivity. (Of 20,000 programs in
+ * f16 the worst was apart by 97 times its own.) How far what was planned is apart. */
+static double compare(Model *t, const char *what, int number, double least, double magnified)
 {
     Run before[3], after[3];
-    double tolerances[3];
+    double tolerances[3], worst = 0;
     for (int f = 0; f < 3; f++) {
         before[f] = interpret(t, functions[f], 7);
         tolerances[f] = least;
@@ -70,6 +70,7 @@ static void compare(Model *t, const char *what, int number, double least, double
         if (d > tolerances[f])
             fail_msg("%s %d, @%s: planned, result %zu is off by %.1e", what, number, functions[f],
                      which, d);
+        worst = fmax(worst, d);
         uint64_t order = (uint64_t)number + 1;
         Tensor64 *beside = NEW_ARRAY(t->a, Tensor64, after[f].fn->results.n);
         after[f].order = &order;
@@ -79,6 +80,7 @@ static void compare(Model *t, const char *what, int number, double least, double
                      number, functions[f], which);
     }
     free(arena);
+    return worst;
 }
 
 static void shipped(void **state)
@@ -128,15 +130,19 @@ static void random_program(uint64_t seed, bool keep)
     }
 }
 
+/* One program in a hundred magnifies roundings so much that it is apart by 0.05: of 50 no more than
+ * 5 are, and those no more than their sensitivity explains. */
 static void random_programs_f16(void **state)
 {
     (void)state;
+    int apart = 0;
     for (uint64_t seed = 50 * sample_turn() + 1, n = 0; n < 50; seed++, n++) {
         Model t;
         open_random(&t, seed, seed % 2 ? 2 : 4, DT_f16, seed % 3 == 0);
-        compare(&t, "random program in f16", (int)seed, 0.1, 128);
+        apart += compare(&t, "random program in f16", (int)seed, 0.1, 128) > 0.05;
         model_close(&t);
     }
+    assert_true(apart <= 5);
 }
 
 static void random_programs(void **state)
