@@ -293,12 +293,25 @@ static Exit make_plan(Session *s, Compiled *c)
     return EXIT_internal;
 }
 
-/* What repeats keep is chosen for the memory of the device, unless the layout says. */
-static bool chooses_what_to_keep(const Compiled *c, const char *after, const char *until)
+/* Is what repeats keep decided in this range of passes? */
+static bool decides_what_to_keep(const Compiled *c, const char *after, const char *until)
 {
     int pass = pass_find("recompute");
     return (!after || pass_find(after) < pass) && (!until || pass_find(until) >= pass) &&
-           c->module->layout.recompute == RECOMPUTE_auto && module_fn(c->module, "train");
+           module_fn(c->module, "train");
+}
+
+/* It is chosen for the memory of the device, unless the layout says. */
+static void decide_what_to_keep(Session *s, Compiled *c)
+{
+    Module *m = c->module;
+    if (s->o->frontier)
+        frontier_print(m, &c->device, stdout);
+    if (s->page)
+        page_frontier(s->page, m, &c->device);
+    if (m->layout.recompute == RECOMPUTE_auto)
+        m->layout.plan = frontier_choose(m, &c->device, s->arena);
+    times_mark(s, "frontier");
 }
 
 Exit compile_middle(Session *s, Compiled *c, const char *after, const char *until)
@@ -313,17 +326,18 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
             show(s, "lower", &(Job){.m = c->module});
     }
     Exit wrong = EXIT_done;
-    if (chooses_what_to_keep(c, after, until)) {
+    if (decides_what_to_keep(c, after, until)) {
         wrong = run_passes(s, c, after, "precision");
         after = "precision";
-        if (!wrong && s->o->frontier)
-            frontier_print(c->module, &c->device, stdout);
-        if (!wrong && s->page)
-            page_frontier(s->page, c->module, &c->device);
         if (!wrong)
-            c->module->layout.plan = frontier_choose(c->module, &c->device, s->arena);
-        times_mark(s, "frontier");
+            decide_what_to_keep(s, c);
+    } else if (s->o->frontier) {
+        return usage(s, "--frontier: the text has been through 'recompute', which decides",
+                     "go on from an earlier one");
     }
+    if (s->o->fusion && after && pass_find(after) >= pass_find("fuse"))
+        return usage(s, "--fusion: the text has been through 'fuse', which decides",
+                     "go on from an earlier one");
     if (!wrong)
         wrong = run_passes(s, c, after, until);
     return wrong || until ? wrong : make_plan(s, c);
