@@ -1,4 +1,5 @@
-/* choose.c - the fastest ranges of rounds that fit in a memory, exactly; see recompute.h.
+/* choose.c - the fastest ranges of rounds that fit in a memory: exactly for loops of up to 32
+ * rounds, and within half a percent of what recomputing takes for longer ones; see recompute.h.
  *
  * Let P be what is stored when a range runs, its own included. It needs P plus its transient bytes,
  * and all of it stays until it has run backward; so a later range with a larger transient should
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 24 };
+enum { FEW = 24, EXACT = 32 };
 
 typedef struct State {
     int64_t stored, peak, time; /* bytes, bytes, picoseconds */
@@ -37,10 +38,12 @@ typedef struct Chooser {
     double after[KEEP_LOOPS + 1];      /* ... of all rounds of the loops from this one on */
     double least_stored[KEEP_LOOPS];   /* bytes of a round, at least */
     double stored_after[KEEP_LOOPS + 1];
-    int64_t best; /* picoseconds */
-    int64_t over; /* bytes that are needed beside all that is stored, at least */
-    List states;  /* by number */
-    size_t most;  /* states in a list */
+    int64_t best;     /* picoseconds */
+    double slack;     /* ... that a choice has to be better by to be looked for */
+    int64_t over;     /* bytes that are needed beside all that is stored, at least */
+    List states;      /* by number */
+    size_t most;      /* states in a list */
+    KeepChoice known; /* as fast as `best`, if that is not INT64_MAX */
 } Chooser;
 
 static int64_t picoseconds(double seconds)
@@ -117,7 +120,7 @@ static double excess_of(const Chooser *c, int loop, const KeepKind *k)
 static bool may_serve(const Chooser *c, int loop, const KeepKind *k)
 {
     double bound = c->price * (double)(c->over - c->p->limit) + c->after[0];
-    return excess_of(c, loop, k) <= (double)c->best - bound + 0.5;
+    return excess_of(c, loop, k) <= (double)c->best - c->slack - bound + 0.5;
 }
 
 /* A round of it costs little more than the bound has for it. */
@@ -212,7 +215,7 @@ static void extend(Chooser *c, List *to, State s, const KeepKind *k, int64_t rou
     s.stored += k->stored;
     int64_t need = s.stored + k->transient;
     s.peak = s.peak > need ? s.peak : need;
-    if (may_fit(c, &s, rounds) && bound_of(c, &s, rounds) <= (double)c->best + 0.5)
+    if (may_fit(c, &s, rounds) && bound_of(c, &s, rounds) <= (double)c->best - c->slack + 0.5)
         vec_push(c->tmp, to, s);
 }
 
@@ -329,8 +332,15 @@ static void try_pairs(Chooser *c)
                 time += n && rest ? picoseconds(p->start[0]) : 0;
                 if (time < c->best && all + p->between <= p->limit &&
                     (!n || first + a->transient <= p->limit) &&
-                    (!rest || all + b->transient <= p->limit))
+                    (!rest || all + b->transient <= p->limit)) {
                     c->best = time;
+                    c->known = (KeepChoice){0};
+                    for (int r = 0; r < 2; r++)
+                        if (r ? rest : n) {
+                            c->known.range[c->known.n].kind = c->order[0][r ? k : i];
+                            c->known.range[c->known.n++].rounds = r ? rest : n;
+                        }
+                }
             }
         }
 }
@@ -357,13 +367,22 @@ bool keep_choose(const KeepProblem *p, KeepChoice *choice, Arena *tmp)
     try_pairs(c);
     if (c->best == INT64_MAX) {
         uint32_t good = search(c);
+        if (good)
+            read_ranges(c, good, &c->known);
         c->best = good ? c->states.data[good].time : INT64_MAX;
     }
+    /* Of many rounds the last thousandths of what recomputing takes are not worth the search. */
+    for (int l = 0; l < p->loops; l++)
+        if (p->rounds[l] > EXACT && c->best < INT64_MAX)
+            c->slack = 0.005 * (double)c->best;
     c->most = SIZE_MAX;
     uint32_t at = search(c);
-    if (!at)
+    if (at)
+        read_ranges(c, at, choice);
+    else if (c->best < INT64_MAX)
+        *choice = c->known;
+    else
         return false;
-    read_ranges(c, at, choice);
     keep_measure(p, choice);
     return true;
 }

@@ -92,9 +92,10 @@ typedef struct KeepChoice {
     double seconds; /* more than the fastest */
 } KeepChoice;
 
-/* The fastest of all choices of at most KEEP_RANGES ranges that fit; of equally fast ones the
- * smallest. Within a loop the ranges stand in the order of their transients, the largest first,
- * which no other order beats. False: none fits. */
+/* The fastest of all choices of at most KEEP_RANGES ranges that fit (with more than 32 rounds
+ * within 0.5% of its seconds); of equally fast ones the smallest. Within a loop the ranges stand in
+ * the order of their transients, the largest first, which no other order beats. False: none fits.
+ */
 bool keep_choose(const KeepProblem *p, KeepChoice *c, Arena *tmp);
 
 /* Peak and seconds of a choice. */
