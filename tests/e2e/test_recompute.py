@@ -82,6 +82,13 @@ class Recompute(mgctest.Case):
         self.assertEqual(slower, sorted(slower, reverse=True))
         self.assertEqual(slower[-1], 0)
         self.assertIn("in segments of", out)
+        options = ("--recompute", "none", "--frontier", "--fusion", "--check")
+        out = self.compiles(model("llama_mini.mg"), *options).out
+        self.assertIn("layers: 4 rounds", out)
+        self.assertRegex(out, r"(?m)^fuse: .*: apart: \w")
+        self.write("fused.mgir", self.compiles(model("llama_mini.mg"), "--print-after=fuse").out)
+        for option in "--frontier", "--fusion":
+            self.assertEqual(self.mgc("--from=fused.mgir", option, "--check").returncode, 2)
         r = self.compiles(model("mlp.mg"), "--frontier", "--check")
         self.assertIn("there is no repeat", r.out)
 
