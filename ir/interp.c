@@ -4,6 +4,7 @@
  * what every pass, the plan and the emitted program are compared with. */
 #include "ir/interp.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -442,6 +443,25 @@ static void round_results(Interp *in, const Ins *i)
     }
 }
 
+static double rounding_unit(DType t)
+{
+    return t == DT_f64 ? DBL_EPSILON : t == DT_f32 ? FLT_EPSILON : t == DT_bf16 ? 0x1p-7 : 0x1p-10;
+}
+
+static void shake_results(Interp *in, const Ins *i)
+{
+    for (uint32_t k = 0; k < i->nout; k++) {
+        Tensor64 *t = &in->value[i->out[k]];
+        if (!dtype_is_float(t->type.dtype))
+            continue;
+        double unit = rounding_unit(t->type.dtype);
+        for (int64_t n = type_elements(&t->type) - 1; n >= 0; n--) {
+            *in->shake = *in->shake * 6364136223846793005U + 1442695040888963407U;
+            t->data[n] *= 1 + unit * ((double)(*in->shake >> 11) * 0x1p-52 - 1);
+        }
+    }
+}
+
 static void run_region(Interp *in, const Region *r)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
@@ -452,13 +472,14 @@ static void run_region(Interp *in, const Region *r)
             table[i->op](in, i);
         if (in->round)
             round_results(in, i);
+        if (in->shake)
+            shake_results(in, i);
     }
 }
 
-void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
-                  bool round)
+static void interpret(Interp in, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a)
 {
-    Interp in = {.m = m, .round = round};
+    const Module *m = in.m;
     in.value = interp_alloc((int64_t)m->values.n, sizeof *in.value);
     for (size_t i = 0; i < fn->body->args.n; i++)
         set_value(&in, fn->body->args.data[i], args[i].data);
@@ -472,4 +493,16 @@ void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 
     for (size_t v = 0; v < m->values.n; v++)
         free(in.value[v].data);
     free(in.value);
+}
+
+void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
+                  bool round)
+{
+    interpret((Interp){.m = m, .round = round}, fn, args, results, a);
+}
+
+void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
+                         Arena *a, uint64_t *state)
+{
+    interpret((Interp){.m = m, .shake = state}, fn, args, results, a);
 }

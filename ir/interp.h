@@ -8,6 +8,7 @@ typedef struct Interp {
     const Module *m;
     Tensor64 *value; /* per value; data is malloc'ed and owned here */
     bool round;
+    uint64_t *shake; /* state of the generator that results are made inexact by; NULL: none */
 } Interp;
 
 /* Indices over some dims in row-major order, with the offset into up to four tensors: a tensor

@@ -413,6 +413,10 @@ typedef struct Tensor64 {
  * are rounded to float after every instruction if `round` is set, else kept in double. */
 void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
                   bool round);
+/* In double, but every float result of an instruction is off by up to its type's rounding, drawn
+ * from *state: how far apart two such runs are says how well rounded arithmetic can do. */
+void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
+                         Arena *a, uint64_t *state);
 /* The same numbers as kernels/ draws (mg_random_desc), for op random. */
 double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
 

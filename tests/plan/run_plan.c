@@ -157,6 +157,11 @@ static void store_partial(void *to, const Operand *o, const Tensor64 *x, Arena *
 
 void interpret_kernel(const Plan *p, const Action *act, void *const *at)
 {
+    interpret_kernel_shaken(p, act, at, NULL);
+}
+
+void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, uint64_t *state)
+{
     const Kernel *k = &p->kernels.data[act->kernel];
     const Region *body = k->ins->body;
     Arena *a = arena_new();
@@ -170,7 +175,10 @@ void interpret_kernel(const Plan *p, const Action *act, void *const *at)
     Tensor64 *out = NEW_ARRAY(a, Tensor64, body->results.n);
     for (size_t i = 0; i < body->args.n; i++)
         in[i] = load(at[i], &act->operand[i], type_of(p->module, body->args.data[i]), a);
-    ir_interpret(p->module, &fn, in, out, a, false);
+    if (state)
+        ir_interpret_shaken(p->module, &fn, in, out, a, state);
+    else
+        ir_interpret(p->module, &fn, in, out, a, false);
     for (size_t i = 0; i < body->results.n; i++) {
         size_t j = body->args.n + i;
         if (k->phase == PHASE_partial)

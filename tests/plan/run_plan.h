@@ -16,8 +16,10 @@ int64_t strided_element(const Operand *o, int64_t e);
 double number_at(const void *p, DType t, int64_t i);
 void number_put(void *p, DType t, int64_t i, double x);
 
-/* Runs a kernel's action on the memory of its operands, in the interpreter. */
+/* Runs a kernel's action on the memory of its operands, in the interpreter; shaken: with inexact
+ * results (ir_interpret_shaken) drawn from *state. */
 void interpret_kernel(const Plan *p, const Action *act, void *const *at);
+void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, uint64_t *state);
 
 /* What runs the kernels; `ctx` is handed through. */
 typedef void KernelRun(void *ctx, const Plan *p, const Action *act, void *const *at);
