@@ -253,7 +253,9 @@ static void product(Bench *b, const char *what, int64_t m, int64_t n, int64_t k,
     snprintf(name, sizeof name, "gemm %s %ldx%ldx%ld", what, (long)m, (long)n, (long)k);
     if (!wanted(b, name))
         return;
-    Product p = {.d = {.dtype = MG_F32, .ta = ta, .tb = tb, .m = m, .n = n, .k = k, .ldc = n}};
+    Product p = {
+        .d = {
+            .dtype = MG_F32, .out = MG_F32, .ta = ta, .tb = tb, .m = m, .n = n, .k = k, .ldc = n}};
     p.d.lda = ta ? m : k, p.d.ldb = tb ? k : n, p.d.alpha = 1, p.d.batch = 1;
     p.a = numbers(m * k, 1), p.b = numbers(k * n, 1), p.c = numbers(m * n, 1);
     report(b, name, best_of(b, product_work, &p), 2.0 * (double)m * (double)n * (double)k, 0);

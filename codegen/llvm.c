@@ -84,8 +84,10 @@ static LlvmModule module_begin(const Module *m, LLVMTargetMachineRef tm, const L
     l.b = LLVMCreateBuilderInContext(l.c);
     l.i1 = LLVMInt1TypeInContext(l.c);
     l.i8 = LLVMInt8TypeInContext(l.c);
+    l.i16 = LLVMInt16TypeInContext(l.c);
     l.i32 = LLVMInt32TypeInContext(l.c);
     l.i64 = LLVMInt64TypeInContext(l.c);
+    l.f16 = LLVMHalfTypeInContext(l.c);
     l.f32 = LLVMFloatTypeInContext(l.c);
     l.f64 = LLVMDoubleTypeInContext(l.c);
     l.ptr = LLVMPointerTypeInContext(l.c, 0);

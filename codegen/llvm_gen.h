@@ -11,7 +11,7 @@ typedef struct LlvmModule {
     LLVMContextRef c;
     LLVMModuleRef mod;
     LLVMBuilderRef b;
-    LLVMTypeRef i1, i8, i32, i64, f32, f64, ptr;
+    LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
     int vector_bits; /* of the processor's widest float vectors */
     /* Vector variants of libm functions that calls may be widened to, kept alive for the
      * vectoriser. */
@@ -19,7 +19,10 @@ typedef struct LlvmModule {
     Arena *arena;
 } LlvmModule;
 
-LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t);   /* as stored: bool is a byte */
+LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t); /* as stored: bool is a byte */
+/* A half between memory and register, where it is a float; narrow: of a number that is one. */
+LLVMValueRef llvm_widen(LlvmModule *l, DType half, LLVMValueRef x);
+LLVMValueRef llvm_narrow(LlvmModule *l, DType half, LLVMValueRef x);
 LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t); /* as computed: bool is a bit */
 
 /* codegen/llvm_ops.c: a pointwise op or cast on registers. */

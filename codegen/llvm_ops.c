@@ -27,7 +27,7 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
 
 LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t)
 {
-    return t == DT_bool ? l->i8 : llvm_register_type(l, t);
+    return t == DT_bool ? l->i8 : dtype_is_half(t) ? l->i16 : llvm_register_type(l, t);
 }
 
 static LLVMValueRef contract(LLVMValueRef v)
@@ -57,6 +57,58 @@ LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b
 {
     LLVMValueRef args[2] = {a, b};
     return intrinsic(l, "llvm.maximum", llvm_register_type(l, t), 2, args);
+}
+
+/* ---- halves --------------------------------------------------------------------------------- */
+
+/* In a register a half is the float of the same value; in memory it is 16 bits. f16 has
+ * instructions from x86-64-v3 on; a bf16 is the upper half of a float, and its arithmetic is done
+ * on integers, since LLVM's bfloat is not legal on most processors. */
+
+static LLVMValueRef bits32(const LlvmModule *l, uint32_t x)
+{
+    return LLVMConstInt(l->i32, x, 0);
+}
+
+/* The bits of the bf16 nearest to x, ties to even, in the upper half. */
+static LLVMValueRef bf16_bits(LlvmModule *l, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    LLVMValueRef bits = LLVMBuildBitCast(b, x, l->i32, "");
+    LLVMValueRef odd = LLVMBuildAnd(b, LLVMBuildLShr(b, bits, bits32(l, 16), ""), bits32(l, 1), "");
+    LLVMValueRef step = LLVMBuildAdd(b, odd, bits32(l, 0x7fff), "");
+    LLVMValueRef nearest = LLVMBuildAdd(b, bits, step, "");
+    LLVMValueRef quiet = LLVMBuildOr(b, bits, bits32(l, 0x400000), "");
+    LLVMValueRef nan = LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
+    return LLVMBuildSelect(b, nan, quiet, nearest, "");
+}
+
+/* A float as it is when it has been a half. */
+static LLVMValueRef rounded(LlvmModule *l, DType half, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    if (half == DT_f16)
+        return LLVMBuildFPExt(b, LLVMBuildFPTrunc(b, x, l->f16, ""), l->f32, "");
+    LLVMValueRef kept = LLVMBuildAnd(b, bf16_bits(l, x), bits32(l, 0xffff0000), "");
+    return LLVMBuildBitCast(b, kept, l->f32, "");
+}
+
+LLVMValueRef llvm_widen(LlvmModule *l, DType half, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    if (half == DT_f16)
+        return LLVMBuildFPExt(b, LLVMBuildBitCast(b, x, l->f16, ""), l->f32, "");
+    x = LLVMBuildShl(b, LLVMBuildZExt(b, x, l->i32, ""), bits32(l, 16), "");
+    return LLVMBuildBitCast(b, x, l->f32, "");
+}
+
+LLVMValueRef llvm_narrow(LlvmModule *l, DType half, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    if (half == DT_f16)
+        return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, l->f16, ""), l->i16, "");
+    x = LLVMBuildLShr(b, LLVMBuildBitCast(b, x, l->i32, ""), bits32(l, 16), "");
+    return LLVMBuildTrunc(b, x, l->i16, "");
 }
 
 /* ---- libm ----------------------------------------------------------------------------------- */
@@ -221,11 +273,13 @@ LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
         return x;
     if (to == DT_bool)
         return compare(l, OP_ne, from, x, number(l, from, 0));
-    if (dtype_is_float(from))
-        return dtype_is_float(to) ? LLVMBuildFPCast(b, x, type, "")
-                                  : LLVMBuildFPToSI(b, x, type, "");
-    if (from == DT_bool)
-        return dtype_is_float(to) ? LLVMBuildUIToFP(b, x, type, "") : LLVMBuildZExt(b, x, type, "");
-    return dtype_is_float(to) ? LLVMBuildSIToFP(b, x, type, "")
-                              : LLVMBuildIntCast2(b, x, type, 1, "");
+    if (dtype_is_float(to))
+        x = dtype_is_float(from) ? LLVMBuildFPCast(b, x, type, "")
+            : from == DT_bool    ? LLVMBuildUIToFP(b, x, type, "")
+                                 : LLVMBuildSIToFP(b, x, type, "");
+    else if (dtype_is_float(from))
+        x = LLVMBuildFPToSI(b, x, type, "");
+    else
+        x = from == DT_bool ? LLVMBuildZExt(b, x, type, "") : LLVMBuildIntCast2(b, x, type, 1, "");
+    return dtype_is_half(to) ? rounded(l, to, x) : x;
 }

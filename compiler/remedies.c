@@ -159,11 +159,11 @@ static void larger_device(Search *q)
         try(q, &(Change){.device = best});
 }
 
-/* Halves for products, where they are built and there are none. */
+/* Halves for products, where there are none. */
 static const char *halves(const Plan *p)
 {
     const Train *t = &p->module->train;
-    return p->device->target == TARGET_cuda && !t->half && t->compute == DT_f32 ? "bf16" : NULL;
+    return !t->half && t->compute == DT_f32 ? "bf16" : NULL;
 }
 
 static void each_alone(Search *q)

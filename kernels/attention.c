@@ -5,29 +5,29 @@
 #define MGK_BODY "kernels/attention_body.h"
 #include "kernels/each_isa.h"
 
-static mg_task *const forward[][2] = MGK_TABLE(attention_forward);
-static mg_task *const backward[][2] = MGK_TABLE(attention_backward);
+static mg_task *const forward[][MGK_FLOATS] = MGK_TABLE(attention_forward);
+static mg_task *const backward[][MGK_FLOATS] = MGK_TABLE(attention_backward);
 
 /* Rows of one (batch, kv head) in a unit of the forward pass, at the level in use. */
 static int64_t unit_rows(mg_dtype t)
 {
     static const int64_t bytes[] = {[MGK_BASE] = 16, [MGK_V3] = 32, [MGK_V4] = 64};
-    return MGK_STRIPS * MGK_STRIP_VECS * bytes[mgk_isa()] / mg_dtype_bytes(t);
+    return MGK_STRIPS * MGK_STRIP_VECS * bytes[mgk_isa()] / mg_dtype_bytes(mgk_wide(t));
 }
 
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse)
 {
-    const int real = mgk_real(d->dtype, "mg_attention");
+    const int type = mgk_float(d->dtype, "mg_attention");
     mgk_attention x = {.d = d, .q = q, .k = k, .v = v, .o = o, .lse = lse};
     const int64_t rows = unit_rows(d->dtype);
     const int64_t units = d->batch * d->kv * ((d->queries * d->group + rows - 1) / rows);
     mg_begin(r, action);
-    mg_parallel(r, units, 1, forward[mgk_isa()][real], &x);
+    mg_parallel(r, units, 1, forward[mgk_isa()][type], &x);
     mg_end(r, action);
     const int64_t out[] = {d->batch, d->queries, d->kv, d->group, d->vhead};
     mgk_output(r, action, o, d->dtype, 5, out, (int64_t[]){d->o[0], d->o[1], d->o[2], d->o[3], 1});
-    mgk_output(r, action, lse, d->dtype, 4, out, d->lse);
+    mgk_output(r, action, lse, mgk_wide(d->dtype), 4, out, d->lse);
 }
 
 /* One sweep, five products, for each (batch, kv head); or cut ones, seven products, if that is done
@@ -42,7 +42,7 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work)
 {
-    const int real = mgk_real(d->dtype, "mg_attention_grad");
+    const int type = mgk_float(d->dtype, "mg_attention_grad");
     (void)work;
     /* The bodies only read o and lse here; forward writes them through the same fields. */
     mgk_attention x = {.d = d,
@@ -57,7 +57,7 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        .lse = (void *)lse};
     x.parts = backward_parts(d, mg_threads(r));
     mg_begin(r, action);
-    mg_parallel(r, d->batch * d->kv * x.parts, 1, backward[mgk_isa()][real], &x);
+    mg_parallel(r, d->batch * d->kv * x.parts, 1, backward[mgk_isa()][type], &x);
     mg_end(r, action);
     mgk_output(r, action, dq, d->dtype, 5,
                (int64_t[]){d->batch, d->queries, d->kv, d->group, d->head},

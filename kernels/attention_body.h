@@ -134,8 +134,8 @@ static void forward_close(Forward *f, const ForwardStrip *p, const mgk_attention
 static void forward_unit(const mgk_attention *x, int64_t b, int64_t h, int64_t row0, char *scratch)
 {
     const mg_attention_desc *d = x->d;
-    const T *k = (const T *)x->k + b * d->k[0] + h * d->k[2];
-    const T *v = (const T *)x->v + b * d->v[0] + h * d->v[2];
+    const E *k = (const E *)x->k + b * d->k[0] + h * d->k[2];
+    const E *v = (const E *)x->v + b * d->v[0] + h * d->v[2];
     Forward f;
     forward_open(&f, x, b, h, row0, scratch);
     const int64_t seen = strip_keys(&f.strip[f.strips - 1].s, 0, d->keys);

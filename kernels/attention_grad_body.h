@@ -83,14 +83,14 @@ static void row_dots(Backward *w, BackwardStrip *p)
         p->lse[i] = p->dot[i] = 0;
         if (i >= p->s.rows)
             continue;
-        const T *o = (const T *)w->x->o + strip_row(&p->s, i, d->o);
+        const E *o = (const E *)w->x->o + strip_row(&p->s, i, d->o);
         const T *dout = p->doutr + i * w->vwide;
         V sum = vall(0);
         int64_t c = 0;
         for (; c + VL <= d->vhead; c += VL)
-            sum += vload(o + c) * vload(dout + c);
+            sum += eload(o + c) * vload(dout + c);
         if (c < d->vhead)
-            sum += vload_n(o + c, d->vhead - c, 0) * vload(dout + c);
+            sum += eload_n(o + c, d->vhead - c, 0) * vload(dout + c);
         p->dot[i] = (T)vsum(sum);
         p->lse[i] = ((const T *)w->x->lse)[strip_row(&p->s, i, d->lse)] * LOG2E;
     }
@@ -153,8 +153,8 @@ static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t ke
 static void backward_tile(Backward *w, int64_t row0, int64_t row1)
 {
     const mg_attention_desc *d = w->d;
-    const T *k = (const T *)w->x->k + w->b * d->k[0] + w->h * d->k[2];
-    const T *v = (const T *)w->x->v + w->b * d->v[0] + w->h * d->v[2];
+    const E *k = (const E *)w->x->k + w->b * d->k[0] + w->h * d->k[2];
+    const E *v = (const E *)w->x->v + w->b * d->v[0] + w->h * d->v[2];
     if (d->causal && (row1 - 1) / d->group < w->key0)
         return;
     int strips = 0;
@@ -176,12 +176,16 @@ static void backward_tile(Backward *w, int64_t row0, int64_t row1)
 }
 
 /* Rows of `to`, `stride` apart, = factor times rows of `from`, `wide` apart. */
-static void put_rows(const T *from, int64_t wide, int64_t rows, int64_t size, T factor, T *to,
+static void put_rows(const T *from, int64_t wide, int64_t rows, int64_t size, T factor, E *to,
                      int64_t stride)
 {
-    for (int64_t i = 0; i < rows; i++, from += wide, to += stride)
-        for (int64_t c = 0; c < size; c++)
-            to[c] = from[c] * factor;
+    for (int64_t i = 0; i < rows; i++, from += wide, to += stride) {
+        int64_t c = 0;
+        for (; c + VL <= size; c += VL)
+            estore(to + c, vload(from + c) * factor);
+        if (c < size)
+            estore_n(to + c, vload_n(from + c, size - c, 0) * factor, size - c);
+    }
 }
 
 /* Rows [row, end) against the sweep's keys; writes what is wanted. */
@@ -194,9 +198,9 @@ static void backward_sweep(Backward w, int64_t row, int64_t end, char *scratch)
     if (!w.want_kv)
         return;
     put_rows(w.dk, w.wide, w.keys, d->head, (T)d->scale,
-             (T *)w.x->dk + w.b * d->dk[0] + w.h * d->dk[2] + w.key0 * d->dk[1], d->dk[1]);
+             (E *)w.x->dk + w.b * d->dk[0] + w.h * d->dk[2] + w.key0 * d->dk[1], d->dk[1]);
     put_rows(w.dv, w.vwide, w.keys, d->vhead, 1,
-             (T *)w.x->dv + w.b * d->dv[0] + w.h * d->dv[2] + w.key0 * d->dv[1], d->dv[1]);
+             (E *)w.x->dv + w.b * d->dv[0] + w.h * d->dv[2] + w.key0 * d->dv[1], d->dv[1]);
 }
 
 /* Where part `part` of x->parts begins, in whole steps. */

@@ -43,7 +43,7 @@ void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table
     mg_begin(r, action);
     mg_parallel(r, d->indices, grain(d->outer * d->inner * mg_dtype_bytes(d->dtype)), gather, &w);
     mg_end(r, action);
-    if (d->dtype == MG_F32 || d->dtype == MG_F64)
+    if (d->dtype <= MG_F16)
         mg_output(r, action, y, d->indices * d->outer * d->inner, d->dtype);
 }
 

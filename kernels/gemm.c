@@ -24,6 +24,11 @@ typedef struct Job {
     int64_t height, width; /* of a part */
 } Job;
 
+static bool is_half(const mg_gemm_desc *d)
+{
+    return d->dtype == MG_BF16 || d->dtype == MG_F16;
+}
+
 static int64_t round_up(int64_t n, int64_t multiple)
 {
     return (n + multiple - 1) / multiple * multiple;
@@ -79,7 +84,7 @@ static void choose_grid(Job *w, int64_t want)
 /* C = 0 or C: what is left of a product with nothing to sum. */
 static void clear(const mg_gemm_desc *d, char *c)
 {
-    const int64_t bytes = mg_dtype_bytes(d->dtype);
+    const int64_t bytes = mg_dtype_bytes(d->out);
     if (d->beta == 0)
         for (int64_t batch = 0; batch < d->batch; batch++)
             for (int64_t i = 0; i < d->m; i++)
@@ -116,14 +121,15 @@ static void vector(const Job *w, int64_t batch, int64_t from, int64_t length)
 
 static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
-    (void)scratch;
     const Job *w = ctx;
     for (int64_t u = begin; u < end; u++) {
         int64_t j = u % w->cols * w->width, i = u / w->cols % w->rows * w->height;
         int64_t m = smaller(w->height, w->d->m - i), n = smaller(w->width, w->d->n - j);
         if (m <= 0 || n <= 0)
             continue;
-        if (w->d->m == 1 || w->d->n == 1)
+        if (is_half(w->d))
+            mgk_gemm_half(w->d, u / w->cols / w->rows, i, m, j, n, w->a, w->b, w->c, scratch);
+        else if (w->d->m == 1 || w->d->n == 1)
             vector(w, u / w->cols / w->rows, i + j, m * n);
         else
             part(w, u / w->cols / w->rows, i, m, j, n);
@@ -132,7 +138,9 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
 
 static void check(const mg_gemm_desc *d)
 {
-    mgk_real(d->dtype, "mg_gemm");
+    mgk_float(d->dtype, "mg_gemm");
+    if (d->out != d->dtype && !(is_half(d) && d->out == MG_F32))
+        mgk_fatal("mg_gemm", "the result has the operands' type, or of halves f32");
     if (d->variant != 0)
         mgk_fatal("mg_gemm", "only variant 0 is built");
     if (d->epilogue != MG_PLAIN)
@@ -162,10 +170,10 @@ void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, vo
     /* Whole products where there are enough of them, else parts of each. */
     choose_grid(&w, d->batch >= want ? 1 : (want + d->batch - 1) / d->batch);
     const int64_t units = d->batch * w.rows * w.cols;
-    if (want == 1)
+    if (want == 1 && !is_half(d))
         parts(&w, 0, units, NULL);
     else
-        mg_parallel(r, units, 1, parts, &w);
+        mg_parallel(r, units, want == 1 ? units : 1, parts, &w);
 }
 
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
@@ -175,6 +183,6 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
     mg_begin(r, action);
     mgk_gemm(r, d, a, b, c);
     mg_end(r, action);
-    mgk_output(r, action, c, d->dtype, 3, (int64_t[]){d->batch, d->m, d->n},
+    mgk_output(r, action, c, d->out, 3, (int64_t[]){d->batch, d->m, d->n},
                (int64_t[]){d->sc, d->ldc, 1});
 }

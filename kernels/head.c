@@ -38,6 +38,7 @@ static void chunks(const Head *h, const char *x, const int32_t *target, const vo
 {
     const mg_head_desc *d = h->d;
     const int64_t bytes = mg_dtype_bytes(d->xent.dtype), all = d->xent.rows;
+    const int64_t wide = mg_dtype_bytes(mgk_wide(d->xent.dtype)); /* of a loss */
     for (int64_t row = 0; row < all; row += d->chunk) {
         int64_t rows = all - row < d->chunk ? all - row : d->chunk;
         const char *xs = x + row * d->hidden * bytes;
@@ -48,7 +49,7 @@ static void chunks(const Head *h, const char *x, const int32_t *target, const vo
                                   .target = target,
                                   .row0 = row,
                                   .dloss = dloss,
-                                  .loss = loss + row * bytes,
+                                  .loss = loss + row * wide,
                                   .dz = h->z},
                       dx ? MGK_XENT_BOTH : MGK_XENT_LOSS, rows);
         if (!dx)
@@ -64,16 +65,16 @@ void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const 
              const int32_t *target, const void *dloss, void *loss, void *dx, void *dw, void *work)
 {
     const mg_dtype t = d->xent.dtype;
-    mgk_real(t, "mg_head");
+    mgk_float(t, "mg_head");
     if (d->chunk < 1)
         mgk_fatal("mg_head", "a chunk has to be a row or more");
     Head h = {.run = r, .d = d, .w = w, .z = work};
     mg_begin(r, action);
     chunks(&h, x, target, dloss, loss, dx, dw);
     mg_end(r, action);
-    mg_output(r, action, loss, d->xent.rows, t);
+    mg_output(r, action, loss, d->xent.rows, mgk_wide(t));
     if (dx) {
         mg_output(r, action, dx, d->xent.rows * d->hidden, t);
-        mg_output(r, action, dw, d->hidden * d->xent.vocab, t);
+        mg_output(r, action, dw, d->hidden * d->xent.vocab, d->dw);
     }
 }

@@ -21,6 +21,13 @@ _Noreturn void mgk_fatal(const char *kernel, const char *why)
     exit(1);
 }
 
+int mgk_float(mg_dtype t, const char *kernel)
+{
+    if (t < MG_F32 || t > MG_F16)
+        mgk_fatal(kernel, "is built for floats only");
+    return (int)t - MG_F32;
+}
+
 int mgk_real(mg_dtype t, const char *kernel)
 {
     if (t != MG_F32 && t != MG_F64)

@@ -11,7 +11,7 @@
 #define MGK_BODY "kernels/random_body.h"
 #include "kernels/each_isa.h"
 
-static mg_task *const draw[][2] = MGK_TABLE(draw);
+static mg_task *const draw[][MGK_FLOATS] = MGK_TABLE(draw);
 
 void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
                const int64_t *step, const int32_t *slot, void *out)

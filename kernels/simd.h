@@ -1,12 +1,17 @@
 /* simd.h - vectors of VL numbers of type T: the few operations the kernels need; included by
  * each_type.h once for each type and level, so no include guard.
  *
+ * What lies in memory in the program's type E is read by eload and written by estore, halves
+ * widened and rounded to nearest, ties to even; vload and vstore are for scratch.
+ *
  * Arithmetic is the compiler's own on vector types. Only maximum, rounding and scaling by a power
  * of two are spelled with intrinsics where the unit has an instruction that C cannot say. */
 
 #define VL ((int)(VBYTES / sizeof(T)))
 
 #define T        NAME(T)
+#define E        NAME(E)
+#define VE       NAME(VE)
 #define V        NAME(V)
 #define VLoose   NAME(VLoose)
 #define Int      NAME(Int)
@@ -27,6 +32,15 @@
 #define vexp     NAME(vexp)
 #define vpoly    NAME(vpoly)
 #define vflip    NAME(vflip)
+#define ewiden   NAME(ewiden)
+#define eround   NAME(eround)
+#define eload    NAME(eload)
+#define eload_n  NAME(eload_n)
+#define estore   NAME(estore)
+#define estore_n NAME(estore_n)
+#define eget     NAME(eget)
+#define eput     NAME(eput)
+#define ecopy    NAME(ecopy)
 
 #if MGK_F64
 typedef double T;
@@ -41,6 +55,13 @@ typedef uint32_t VU __attribute__((vector_size(VBYTES)));
 #endif
 typedef T V __attribute__((vector_size(VBYTES)));
 typedef T VLoose __attribute__((vector_size(VBYTES), aligned(sizeof(T)), may_alias));
+
+#if MGK_HALF
+typedef uint16_t E __attribute__((may_alias));
+typedef uint16_t VE __attribute__((vector_size(VBYTES / 2), aligned(2), may_alias));
+#else
+typedef T E;
+#endif
 
 MGK_INLINE V vload(const T *p)
 {
@@ -230,4 +251,131 @@ MGK_INLINE void vflip(V a[])
         for (int i = 0; i < VL; i++)
             a[i] = b[i];
     }
+}
+
+/* ---- elements of memory --------------------------------------------------------------------- */
+
+#if MGK_HALF == MGK_BF16
+
+/* The upper half of a float. */
+MGK_INLINE V ewiden(VE h)
+{
+    return (V)(__builtin_convertvector(h, VU) << 16);
+}
+
+/* A NaN keeps its upper bits and becomes a quiet one. */
+MGK_INLINE VE eround(V x)
+{
+    const VU bits = (VU)x, even = (bits >> 16) & 1;
+    const VU nearest = (bits + (0x7fff + even)) >> 16, quiet = (bits >> 16) | 0x40;
+    const VU nan = (VU)(x != x);
+    return __builtin_convertvector((nearest & ~nan) | (quiet & nan), VE);
+}
+
+#elif MGK_HALF == MGK_F16
+
+MGK_INLINE V ewiden(VE h)
+{
+#if VBYTES == 64
+    return (V)_mm512_cvtph_ps((__m256i)h);
+#elif VBYTES == 32
+    return (V)_mm256_cvtph_ps((__m128i)h);
+#else
+    V x;
+    for (int i = 0; i < VL; i++)
+        x[i] = mgk_from_f16(h[i]);
+    return x;
+#endif
+}
+
+MGK_INLINE VE eround(V x)
+{
+#if VBYTES == 64
+    return (VE)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif VBYTES == 32
+    return (VE)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    VE h;
+    for (int i = 0; i < VL; i++)
+        h[i] = mgk_to_f16(x[i]);
+    return h;
+#endif
+}
+
+#endif
+
+#if MGK_HALF
+
+MGK_INLINE V eload(const E *p)
+{
+    return ewiden(*(const VE *)p);
+}
+
+MGK_INLINE void estore(E *p, V v)
+{
+    *(VE *)p = eround(v);
+}
+
+MGK_INLINE V eload_n(const E *p, int64_t n, T fill)
+{
+    VE h = {0};
+    memcpy(&h, p, (size_t)n * sizeof(E));
+    V v = ewiden(h);
+    for (int64_t i = n; i < VL; i++)
+        v[i] = fill;
+    return v;
+}
+
+MGK_INLINE void estore_n(E *p, V v, int64_t n)
+{
+    const VE h = eround(v);
+    memcpy(p, &h, (size_t)n * sizeof(E));
+}
+
+#else
+
+MGK_INLINE V eload(const E *p)
+{
+    return vload(p);
+}
+
+MGK_INLINE void estore(E *p, V v)
+{
+    vstore(p, v);
+}
+
+MGK_INLINE V eload_n(const E *p, int64_t n, T fill)
+{
+    return vload_n(p, n, fill);
+}
+
+MGK_INLINE void estore_n(E *p, V v, int64_t n)
+{
+    vstore_n(p, v, n);
+}
+
+#endif
+
+MGK_INLINE T eget(const E *p)
+{
+    return eload_n(p, 1, 0)[0];
+}
+
+MGK_INLINE void eput(E *p, T x)
+{
+    estore_n(p, vall(x), 1);
+}
+
+/* n elements, as numbers. */
+MGK_INLINE void ecopy(T *to, const E *from, int64_t n)
+{
+#if MGK_HALF
+    int64_t c = 0;
+    for (; c + VL <= n; c += VL)
+        vstore(to + c, eload(from + c));
+    if (c < n)
+        vstore_n(to + c, eload_n(from + c, n - c, 0), n - c);
+#else
+    memcpy(to, from, (size_t)n * sizeof(T));
+#endif
 }

@@ -69,17 +69,17 @@ static void strip_mask(const Strip *s, int64_t t0, int64_t keys, T *st)
 }
 
 /* to[c][lane] = factor * row(lane)[c] for c < size; zeros in lanes past the strip's rows. */
-static void pack_lanes(const Strip *s, const T *from, const int64_t stride[4], int64_t size,
+static void pack_lanes(const Strip *s, const E *from, const int64_t stride[4], int64_t size,
                        T factor, T *to)
 {
     for (int64_t lane = 0; lane < LANES; lane += VL)
         for (int64_t c = 0; c < size; c += VL) {
             V a[VL];
             for (int64_t i = 0; i < VL; i++) {
-                const T *row = from + strip_row(s, lane + i, stride) + c;
+                const E *row = from + strip_row(s, lane + i, stride) + c;
                 a[i] = lane + i >= s->rows ? vall(0)
-                       : c + VL > size     ? vload_n(row, size - c, 0)
-                                           : vload(row);
+                       : c + VL > size     ? eload_n(row, size - c, 0)
+                                           : eload(row);
             }
             vflip(a);
             for (int64_t i = 0; i < VL && c + i < size; i++)
@@ -88,7 +88,7 @@ static void pack_lanes(const Strip *s, const T *from, const int64_t stride[4], i
 }
 
 /* The inverse, into the tensor: row(lane)[c] = from[c][lane] * factor[lane]. */
-static void unpack_lanes(const Strip *s, const T *from, const T *factor, int64_t size, T *to,
+static void unpack_lanes(const Strip *s, const T *from, const T *factor, int64_t size, E *to,
                          const int64_t stride[4])
 {
     for (int64_t lane = 0; lane < s->rows; lane += VL)
@@ -99,22 +99,22 @@ static void unpack_lanes(const Strip *s, const T *from, const T *factor, int64_t
                                     : vall(0);
             vflip(a);
             for (int64_t i = 0; i < VL && lane + i < s->rows; i++) {
-                T *row = to + strip_row(s, lane + i, stride) + c;
+                E *row = to + strip_row(s, lane + i, stride) + c;
                 if (c + VL > size)
-                    vstore_n(row, a[i], size - c);
+                    estore_n(row, a[i], size - c);
                 else
-                    vstore(row, a[i]);
+                    estore(row, a[i]);
             }
         }
 }
 
 /* to[lane][c] = row(lane)[c] for c < size, zeros up to `wide` and in lanes past the rows. */
-static void pack_rows(const Strip *s, const T *from, const int64_t stride[4], int64_t size,
+static void pack_rows(const Strip *s, const E *from, const int64_t stride[4], int64_t size,
                       int64_t wide, T *to)
 {
     memset(to, 0, (size_t)(LANES * wide) * sizeof(T));
     for (int64_t i = 0; i < s->rows; i++)
-        memcpy(to + i * wide, from + strip_row(s, i, stride), (size_t)size * sizeof(T));
+        ecopy(to + i * wide, from + strip_row(s, i, stride), size);
 }
 
 /* The next `count` numbers of a scratch block, on a 64-byte boundary. */
@@ -127,8 +127,8 @@ MGK_INLINE T *carve(char **scratch, int64_t count)
 
 /* Rows of keys or values side by side. In the tensor they lie a power of two apart as a rule, where
  * they would evict one another from the first-level cache. */
-static void copy_block(T *to, const T *from, int64_t stride, int64_t rows, int64_t size)
+static void copy_block(T *to, const E *from, int64_t stride, int64_t rows, int64_t size)
 {
     for (int64_t i = 0; i < rows; i++, from += stride, to += size)
-        memcpy(to, from, (size_t)size * sizeof(T));
+        ecopy(to, from, size);
 }

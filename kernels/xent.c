@@ -4,17 +4,17 @@
 #define MGK_BODY "kernels/xent_body.h"
 #include "kernels/each_isa.h"
 
-static mg_task *const loss_tasks[][2] = MGK_TABLE(xent_loss);
-static mg_task *const grad_tasks[][2] = MGK_TABLE(xent_grad);
-static mg_task *const both_tasks[][2] = MGK_TABLE(xent_both);
+static mg_task *const loss_tasks[][MGK_FLOATS] = MGK_TABLE(xent_loss);
+static mg_task *const grad_tasks[][MGK_FLOATS] = MGK_TABLE(xent_grad);
+static mg_task *const both_tasks[][MGK_FLOATS] = MGK_TABLE(xent_both);
 
 void mgk_xent_rows(mg_run *r, const mgk_xent *x, mgk_xent_pass pass, int64_t rows)
 {
-    const int real = mgk_real(x->d->dtype, "mg_xent");
+    const int type = mgk_float(x->d->dtype, "mg_xent");
     const mgk_level level = mgk_isa();
-    mg_task *task = pass == MGK_XENT_LOSS   ? loss_tasks[level][real]
-                    : pass == MGK_XENT_GRAD ? grad_tasks[level][real]
-                                            : both_tasks[level][real];
+    mg_task *task = pass == MGK_XENT_LOSS   ? loss_tasks[level][type]
+                    : pass == MGK_XENT_GRAD ? grad_tasks[level][type]
+                                            : both_tasks[level][type];
     /* A row or more, and at least some ten thousand logits, to a thread. */
     mg_parallel(r, rows, 1 + 16384 / (x->d->vocab + 1), task, (void *)x);
 }
@@ -26,8 +26,8 @@ void mg_xent(mg_run *r, int action, const mg_xent_desc *d, const void *z, const 
     mg_begin(r, action);
     mgk_xent_rows(r, &x, MGK_XENT_LOSS, d->rows);
     mg_end(r, action);
-    mg_output(r, action, loss, d->rows, d->dtype);
-    mg_output(r, action, lse, d->rows, d->dtype);
+    mg_output(r, action, loss, d->rows, mgk_wide(d->dtype));
+    mg_output(r, action, lse, d->rows, mgk_wide(d->dtype));
 }
 
 void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,

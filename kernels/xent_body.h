@@ -9,52 +9,55 @@
 #define row_target NAME(row_target)
 #define row_dloss  NAME(row_dloss)
 
-static T row_top(const T *z, int64_t n)
+static T row_top(const E *z, int64_t n)
 {
     V top[4] = {vall(-(T)INFINITY), vall(-(T)INFINITY), vall(-(T)INFINITY), vall(-(T)INFINITY)};
     int64_t c = 0;
     for (; c + 4 * VL <= n; c += 4 * VL)
         for (int i = 0; i < 4; i++)
-            top[i] = vmax(vload(z + c + i * VL), top[i]);
+            top[i] = vmax(eload(z + c + i * VL), top[i]);
     for (; c + VL <= n; c += VL)
-        top[0] = vmax(vload(z + c), top[0]);
+        top[0] = vmax(eload(z + c), top[0]);
     if (c < n)
-        top[0] = vmax(vload_n(z + c, n - c, -(T)INFINITY), top[0]);
+        top[0] = vmax(eload_n(z + c, n - c, -(T)INFINITY), top[0]);
     return vtop(vmax(vmax(top[0], top[1]), vmax(top[2], top[3])));
 }
 
 /* Sum of e[c] = exp(z[c] - top); e is written unless it is NULL, and may be z. */
-MGK_INLINE double row_sum(const T *z, int64_t n, T top, T *e)
+MGK_INLINE double row_sum(const E *z, int64_t n, T top, E *e)
 {
     V sum[4] = {vall(0), vall(0), vall(0), vall(0)};
     int64_t c = 0;
     for (; c + 4 * VL <= n; c += 4 * VL)
         for (int i = 0; i < 4; i++) {
-            V p = vexp(vload(z + c + i * VL) - top);
+            V p = vexp(eload(z + c + i * VL) - top);
             sum[i] += p;
             if (e)
-                vstore(e + c + i * VL, p);
+                estore(e + c + i * VL, p);
         }
     for (; c < n; c += VL) {
         const int64_t left = n - c < VL ? n - c : VL;
-        V p = vexp(vload_n(z + c, left, -(T)INFINITY) - top);
+        V p = vexp(eload_n(z + c, left, -(T)INFINITY) - top);
         sum[0] += p;
         if (e)
-            vstore_n(e + c, p, left);
+            estore_n(e + c, p, left);
     }
     return (double)vsum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/* to[c] = exp(z[c] - lse) * factor. */
-static void row_grad(const T *z, int64_t n, T lse, T factor, T *to)
+/* to[c] = (exp(z[c] - lse) - [c == target]) * factor for c < n; to may be z. */
+static void row_grad(const E *z, int64_t n, T lse, T factor, int64_t target, E *to)
 {
+    const T hit = vexp(vall(eget(z + target) - lse))[0] * factor - factor;
     int64_t c = 0;
     for (; c + VL <= n; c += VL)
-        vstore(to + c, vexp(vload(z + c) - lse) * factor);
+        estore(to + c, vexp(eload(z + c) - lse) * factor);
     if (c < n)
-        vstore_n(to + c, vexp(vload_n(z + c, n - c, 0) - lse) * factor, n - c);
+        estore_n(to + c, vexp(eload_n(z + c, n - c, 0) - lse) * factor, n - c);
+    eput(to + target, hit);
 }
 
+#if !MGK_HALF
 static void row_scale(T *to, int64_t n, T factor)
 {
     int64_t c = 0;
@@ -63,6 +66,7 @@ static void row_scale(T *to, int64_t n, T factor)
     for (; c < n; c++)
         to[c] *= factor;
 }
+#endif
 
 static int64_t row_target(const mgk_xent *x, int64_t row)
 {
@@ -81,10 +85,10 @@ static void NAME(xent_loss)(void *ctx, int64_t begin, int64_t end, void *scratch
     (void)scratch;
     const mgk_xent *x = ctx;
     for (int64_t row = begin; row < end; row++) {
-        const T *z = (const T *)x->z + row * x->d->vocab;
+        const E *z = (const E *)x->z + row * x->d->vocab;
         T top = row_top(z, x->d->valid);
         double lse = (double)top + log(row_sum(z, x->d->valid, top, NULL));
-        ((T *)x->loss)[row] = (T)(lse - (double)z[row_target(x, row)]);
+        ((T *)x->loss)[row] = (T)(lse - (double)eget(z + row_target(x, row)));
         if (x->lse)
             ((T *)x->lse)[row] = (T)lse;
     }
@@ -96,30 +100,35 @@ static void NAME(xent_grad)(void *ctx, int64_t begin, int64_t end, void *scratch
     const mgk_xent *x = ctx;
     const int64_t valid = x->d->valid, vocab = x->d->vocab;
     for (int64_t row = begin; row < end; row++) {
-        const T dloss = row_dloss(x, row);
-        T *dz = (T *)x->dz + row * vocab;
-        row_grad((const T *)x->z + row * vocab, valid, ((const T *)x->lse)[row], dloss, dz);
-        dz[row_target(x, row)] -= dloss;
-        memset(dz + valid, 0, (size_t)(vocab - valid) * sizeof(T));
+        E *dz = (E *)x->dz + row * vocab;
+        row_grad((const E *)x->z + row * vocab, valid, ((const T *)x->lse)[row], row_dloss(x, row),
+                 row_target(x, row), dz);
+        memset(dz + valid, 0, (size_t)(vocab - valid) * sizeof(E));
     }
 }
 
-/* The exponentials of the sum are kept and scaled: one exp an element instead of two. */
+/* The exponentials of the sum are kept and scaled: one exp an element instead of two. Those of
+ * halves are computed again, since kept ones would be rounded before they are scaled. */
 static void NAME(xent_both)(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
     const mgk_xent *x = ctx;
     const int64_t valid = x->d->valid, vocab = x->d->vocab;
     for (int64_t row = begin; row < end; row++) {
-        const T *z = (const T *)x->z + row * vocab;
-        T *dz = (T *)x->dz + row * vocab;
+        const E *z = (const E *)x->z + row * vocab;
+        E *dz = (E *)x->dz + row * vocab;
         const T top = row_top(z, valid), dloss = row_dloss(x, row);
         const int64_t target = row_target(x, row);
-        const T hit = z[target]; /* before z is overwritten */
-        const double sum = row_sum(z, valid, top, dz);
-        ((T *)x->loss)[row] = (T)((double)top + log(sum) - (double)hit);
+        const T hit = eget(z + target); /* before z is overwritten */
+        const double sum = row_sum(z, valid, top, MGK_HALF ? NULL : dz);
+        const double lse = (double)top + log(sum);
+        ((T *)x->loss)[row] = (T)(lse - (double)hit);
+#if MGK_HALF
+        row_grad(z, valid, (T)lse, dloss, target, dz);
+#else
         row_scale(dz, valid, (T)((double)dloss / sum));
         dz[target] -= dloss;
-        memset(dz + valid, 0, (size_t)(vocab - valid) * sizeof(T));
+#endif
+        memset(dz + valid, 0, (size_t)(vocab - valid) * sizeof(E));
     }
 }

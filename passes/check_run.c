@@ -222,14 +222,12 @@ static const Op op_of_kind[ACT_count] = {
     [ACT_random] = OP_random,
 };
 
-static Wanted wanted_operands(const Action *a, const Ins *i)
+static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
 {
     Wanted w = {0};
     uint32_t nin = i->nin;
     bool adds = ins_added(i) == 2;
-    if (op_is_product(i->op))
-        nin = 2;
-    else if (i->op == OP_scatter_add)
+    if (op_is_product(i->op) || i->op == OP_scatter_add)
         nin = 2;
     else if (i->op == OP_head)
         nin = 4;
@@ -244,7 +242,8 @@ static Wanted wanted_operands(const Action *a, const Ins *i)
     if (i->op == OP_dot_bias)
         want(&w, i->in[2], true, false);
     if (i->op == OP_head || i->op == OP_head_loss ||
-        (a->kind == ACT_attention_grad && mg_attention_grad_work(&a->attention)))
+        (target == TARGET_cuda && i->op == OP_attention_grad &&
+         mg_attention_grad_work(&a->attention)))
         want(&w, 0, false, true);
     return w;
 }
@@ -447,7 +446,7 @@ static void run_guard(Check *c, const Action *a)
 
 static void run_call(Check *c, const Action *a, const Ins *i)
 {
-    Wanted w = wanted_operands(a, i);
+    Wanted w = wanted_operands(c->p->device->target, a, i);
     if (!operands_are(c, a, &w))
         return;
     const Kernel *k = a->kind == ACT_kernel ? &c->p->kernels.data[a->kernel] : NULL;

@@ -24,6 +24,14 @@ static Strided strided(Sched *s, Value v)
     return r;
 }
 
+/* Space each thread of the host needs beside the arena. */
+static void needs_scratch(Sched *s, int64_t bytes)
+{
+    Plan *p = s->p;
+    if (p->device->target == TARGET_host && bytes > p->scratch_bytes)
+        p->scratch_bytes = bytes;
+}
+
 void call_dot(Sched *s, const Ins *i)
 {
     Strided a = strided(s, i->in[0]), b = strided(s, i->in[1]), c = strided(s, i->out[0]);
@@ -42,6 +50,7 @@ void call_dot(Sched *s, const Ins *i)
         op[3] = operand_of(s, i->out[1], false, true);
     Action *act = action_new(s, ACT_gemm, i, p.desc.epilogue == MG_PLAIN ? 3 : 4, op);
     act->gemm = p.desc;
+    needs_scratch(s, mg_gemm_scratch(&p.desc));
     priced(s, act, i);
 }
 
@@ -185,13 +194,11 @@ void call_attention(Sched *s, const Ins *i, int home)
     for (int x = 0; grad && x < op[3].type.rank; x++) /* do as o */
         if (stride_of(&op[5], op[3].type.dims[x].name) != op[3].stride[x])
             sched_bug(s, i, "a cotangent of attention that lies unlike its result");
-    if (grad && mg_attention_grad_work(&d))
+    if (grad && s->p->device->target == TARGET_cuda && mg_attention_grad_work(&d))
         op[n++] = work_space(s, "delta", mg_attention_grad_work(&d), home);
     Action *a = action_new(s, grad ? ACT_attention_grad : ACT_attention, i, n, op);
     a->attention = d;
-    int64_t scratch = mg_attention_scratch(&d);
-    if (s->p->device->target == TARGET_host && scratch > s->p->scratch_bytes)
-        s->p->scratch_bytes = scratch;
+    needs_scratch(s, mg_attention_scratch(&d));
     priced(s, a, i);
 }
 
@@ -319,6 +326,8 @@ void call_head(Sched *s, const Ins *i, int home)
     op[n++] = work_space(s, "logits", mg_head_work(&d), home);
     Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
     a->head = d;
+    const mg_gemm_desc logits = mg_head_z(&d, d.chunk);
+    needs_scratch(s, mg_gemm_scratch(&logits));
     Cost c = ir_cost(s->m, i);
     double again = (double)((d.xent.rows + d.chunk - 1) / d.chunk - 1); /* chunks but the first */
     c.bytes += again * (double)type_bytes(w) * (grad ? 2 : 1);

@@ -252,6 +252,14 @@ typedef struct mg_gemm_desc {
     double alpha, beta;
     int64_t batch, sa, sb, sc;
 } mg_gemm_desc;
+/* Bytes of scratch per thread: tiles of A, B and C as floats where A and B are halves. */
+#define MG_HALF_TILE 512
+static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
+{
+    return d->dtype == MG_BF16 || d->dtype == MG_F16
+               ? 3 * MG_HALF_TILE * MG_HALF_TILE * (int64_t)sizeof(float)
+               : 0;
+}
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
              void *extra);
 
@@ -277,8 +285,8 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work);
-/* Bytes of work that the gradient of attention takes (NULL where they are none): of halves one
- * float for each query. */
+/* Bytes of work that the gradient of attention takes on a GPU (NULL where they are none): of halves
+ * one float for each query. */
 static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
 {
     return d->dtype == MG_BF16 || d->dtype == MG_F16
@@ -290,7 +298,7 @@ static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
 static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
 {
     enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2 };
-    const int64_t bytes = mg_dtype_bytes(d->dtype), vector = 64 / bytes;
+    const int64_t bytes = d->dtype == MG_F64 ? 8 : 4, vector = 64 / bytes;
     const int64_t lanes = STRIP_VECTORS * vector, arrays = 7 + 7 * STRIPS;
     const int64_t wide = (d->head + vector - 1) / vector * vector;
     const int64_t vwide = (d->vhead + vector - 1) / vector * vector;

@@ -37,7 +37,8 @@ static void run_in_pieces(Comparison *c, const Plan *p, const Action *act, void 
     }
 }
 
-static const Comparison like = {.open = open_native, .run = run_in_pieces, .close = close_native};
+static const Comparison like = {
+    .open = open_native, .run = run_in_pieces, .close = close_native, .halves = true};
 
 int main(void)
 {

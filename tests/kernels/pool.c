@@ -109,11 +109,55 @@ void mg_end(mg_run *r, int action)
         fail("mg_end without mg_begin");
 }
 
+/* A half by the definition: a sign, an exponent, and `fraction` bits behind the point. */
+static double half_number(uint16_t h, mg_dtype t)
+{
+    const int fraction = t == MG_BF16 ? 7 : 10, bias = t == MG_BF16 ? 127 : 15;
+    const int power = (h & 0x7fff) >> fraction, bits = h & ((1 << fraction) - 1);
+    double x;
+    if (power == 2 * bias + 1)
+        x = bits ? NAN : INFINITY;
+    else if (power)
+        x = ldexp((1 << fraction) + bits, power - bias - fraction);
+    else
+        x = ldexp(bits, 1 - bias - fraction);
+    return h >> 15 ? -x : x;
+}
+
+static double number(const void *p, mg_dtype t, int64_t i)
+{
+    return t == MG_F64   ? ((const double *)p)[i]
+           : t == MG_F32 ? (double)((const float *)p)[i]
+                         : half_number(((const uint16_t *)p)[i], t);
+}
+
+/* The half nearest to x, by bisection of the finite ones. */
+static uint16_t nearest_half(double x, mg_dtype t)
+{
+    const double size = fabs(x);
+    uint16_t low = 0, high = t == MG_BF16 ? 0x7f80 : 0x7c00; /* infinity */
+    if (isnan(x))
+        return 0x7fff;
+    while (high - low > 1) {
+        uint16_t middle = (uint16_t)((low + high) / 2);
+        if (half_number(middle, t) <= size)
+            low = middle;
+        else
+            high = middle;
+    }
+    const double below = half_number(low, t);
+    const double above = isinf(half_number(high, t))
+                             ? 2 * below - half_number((uint16_t)(low - 1), t)
+                             : half_number(high, t);
+    const bool up = size - below > above - size || (size - below == above - size && (low & 1));
+    return (uint16_t)((up ? high : low) | (signbit(x) ? 0x8000 : 0));
+}
+
 void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t)
 {
     (void)action;
     for (int64_t i = 0; i < elements; i++)
-        if (!isfinite(t == MG_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i]))
+        if (!isfinite(number(p, t, i)))
             fail("mg_output: an output that is not finite");
     r->outputs += elements;
 }
@@ -152,7 +196,12 @@ void buffer_free(Buffer *b)
 double at(const Buffer *b, int64_t i)
 {
     assert(i >= 0 && i < b->n);
-    return b->t == MG_F64 ? ((double *)b->p)[i] : (double)((float *)b->p)[i];
+    return number(b->p, b->t, i);
+}
+
+double roundoff(mg_dtype t)
+{
+    return t == MG_F64 ? 0x1p-53 : t == MG_F32 ? 0x1p-24 : t == MG_BF16 ? 0x1p-8 : 0x1p-11;
 }
 
 void put(Buffer *b, int64_t i, double v)
@@ -160,6 +209,8 @@ void put(Buffer *b, int64_t i, double v)
     assert(i >= 0 && i < b->n);
     if (b->t == MG_F64)
         ((double *)b->p)[i] = v;
+    else if (b->t != MG_F32)
+        ((uint16_t *)b->p)[i] = nearest_half(v, b->t);
     else
         ((float *)b->p)[i] = (float)v;
 }

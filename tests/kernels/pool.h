@@ -32,6 +32,7 @@ Buffer buffer_random(mg_dtype t, int64_t n, uint64_t *seed); /* uniform in [-1, 
 void buffer_free(Buffer *b);
 double at(const Buffer *b, int64_t i);
 void put(Buffer *b, int64_t i, double v);
+double roundoff(mg_dtype t);                /* how far off a rounded 1 can be */
 bool untouched(const Buffer *b, int64_t i); /* still the NaN of buffer_new */
 bool same_bits(const Buffer *a, const Buffer *b);
 

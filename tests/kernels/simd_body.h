@@ -23,3 +23,13 @@ static int64_t NAME(flip)(const void *from, void *to)
         vstore((T *)to + i * VL, a[i]);
     return VL;
 }
+
+/* Elements to numbers (unless from is NULL) and back, n of each. */
+static void NAME(move)(const void *from, float *wide, void *to, int64_t n)
+{
+    if (from)
+        ecopy((T *)wide, from, n);
+    for (int64_t i = 0; i < n; i += VL)
+        estore_n((E *)to + i, vload_n((T *)wide + i, n - i < VL ? n - i : VL, 0),
+                 n - i < VL ? n - i : VL);
+}

@@ -50,7 +50,8 @@ static void test_gather(void **state)
     (void)state;
     uint64_t seed = 31;
     for (int c = 0; c < 60; c++) {
-        Case x = make(&seed, c % 2 ? MG_F32 : MG_F64);
+        static const mg_dtype types[] = {MG_F32, MG_F64, MG_BF16, MG_F16};
+        Case x = make(&seed, types[c % 4]);
         Buffer y = buffer_new(x.d.dtype, x.rows.n);
         mg_run r = {.threads = 1 + c % 3, .cuts = (uint64_t)c};
         mg_gather(&r, 0, &x.d, x.table.p, x.index, y.p);

@@ -11,9 +11,10 @@ typedef struct Case {
     Buffer a, b, c, old; /* old: C before */
 } Case;
 
-static mg_gemm_desc random_shape(uint64_t *seed, mg_dtype t)
+static mg_gemm_desc random_shape(uint64_t *seed, mg_dtype t, mg_dtype out)
 {
-    mg_gemm_desc d = {.dtype = t, .ta = in_range(seed, 0, 1), .tb = in_range(seed, 0, 1)};
+    mg_gemm_desc d = {
+        .dtype = t, .out = out, .ta = in_range(seed, 0, 1), .tb = in_range(seed, 0, 1)};
     const int64_t most = in_range(seed, 0, 2) ? 40 : 230;
     d.m = in_range(seed, 0, 5) ? in_range(seed, 1, most) : 1;
     d.n = in_range(seed, 0, 5) ? in_range(seed, 1, most) : 1;
@@ -35,8 +36,8 @@ static Case make(uint64_t *seed, mg_gemm_desc d)
     Case x = {.d = d};
     x.a = buffer_random(d.dtype, d.batch * d.sa + 1, seed);
     x.b = buffer_random(d.dtype, d.batch * d.sb + 1, seed);
-    x.c = buffer_new(d.dtype, d.batch * d.sc);
-    x.old = buffer_random(d.dtype, d.batch * d.sc, seed);
+    x.c = buffer_new(d.out, d.batch * d.sc);
+    x.old = buffer_random(d.out, d.batch * d.sc, seed);
     for (int64_t z = 0; z < d.batch && d.beta != 0; z++)
         for (int64_t i = 0; i < d.m; i++)
             for (int64_t j = 0; j < d.n; j++)
@@ -54,7 +55,7 @@ static void drop(Case *x)
 
 static void run(Case *x, int threads)
 {
-    mg_run r = {.threads = threads, .scratch = 0, .cuts = (uint64_t)threads};
+    mg_run r = {.threads = threads, .scratch = mg_gemm_scratch(&x->d), .cuts = (uint64_t)threads};
     mg_gemm(&r, 0, &x->d, x->a.p, x->b.p, x->c.p, NULL);
     assert_int_equal(r.outputs, x->d.batch * x->d.m * x->d.n);
 }
@@ -70,7 +71,7 @@ static double truth(const Case *x, int64_t z, int64_t i, int64_t j)
 }
 
 /* A sum of k terms below one is off by at most k (k + 1) / 2 roundings of what has been summed, in
- * practice by some k 2^-24. */
+ * practice by some k 2^-24; a result that is a half by its own rounding too. */
 static void check(const Case *x)
 {
     const mg_gemm_desc *d = &x->d;
@@ -79,7 +80,8 @@ static void check(const Case *x)
         int64_t z = e / d->sc, i = e % d->sc / d->ldc, j = e % d->sc % d->ldc;
         if (i >= d->m || j >= d->n)
             assert_true(untouched(&x->c, e));
-        else if (!(fabs(at(&x->c, e) - truth(x, z, i, j)) <= tolerance))
+        else if (!(fabs(at(&x->c, e) - truth(x, z, i, j)) <=
+                   tolerance + roundoff(d->out) * fabs(truth(x, z, i, j))))
             fail_msg("m %ld n %ld k %ld: C[%ld, %ld] is off", (long)d->m, (long)d->n, (long)d->k,
                      (long)i, (long)j);
     }
@@ -90,11 +92,28 @@ static void test_loops(void **state)
     (void)state;
     uint64_t seed = 11;
     for (int i = 0; i < 300; i++) {
-        Case x = make(&seed, random_shape(&seed, i % 2 ? MG_F32 : MG_F64));
+        const mg_dtype t = i % 2 ? MG_F32 : MG_F64;
+        Case x = make(&seed, random_shape(&seed, t, t));
         run(&x, 1 + i % 5);
         check(&x);
         drop(&x);
     }
+}
+
+/* At every level, since tiles are widened and rounded by vectors. */
+static void test_halves(void **state)
+{
+    (void)state;
+    uint64_t seed = 14;
+    for (int level = MGK_BASE; level <= (int)pool_best(); level++)
+        for (int i = 0; i < 120; i++) {
+            const mg_dtype t = i % 2 ? MG_BF16 : MG_F16;
+            pool_level((mgk_level)level);
+            Case x = make(&seed, random_shape(&seed, t, i % 3 ? t : MG_F32));
+            run(&x, 1 + i % 5);
+            check(&x);
+            drop(&x);
+        }
 }
 
 /* Shapes that every way of cutting reaches: wide, tall, batches fewer and more than threads. */
@@ -105,10 +124,12 @@ static void test_split(void **state)
     static const int64_t shapes[][4] = {{600, 40, 64, 1},  {40, 600, 64, 1}, {300, 300, 50, 1},
                                         {130, 70, 90, 2},  {64, 64, 64, 9},  {1, 6000, 900, 1},
                                         {6000, 1, 900, 1}, {1, 6000, 900, 2}};
-    for (int i = 0; i < 8; i++)
+    static const mg_dtype types[] = {MG_F32, MG_BF16};
+    for (int i = 0; i < 16; i++)
         for (int threads = 1; threads <= 7; threads++) {
-            const int64_t *s = shapes[i];
-            mg_gemm_desc d = {.dtype = MG_F32, .m = s[0], .n = s[1], .k = s[2], .batch = s[3]};
+            const int64_t *s = shapes[i / 2];
+            mg_gemm_desc d = {.dtype = types[i % 2], .out = types[i % 2], .m = s[0], .n = s[1]};
+            d.k = s[2], d.batch = s[3];
             d.lda = d.k, d.ldb = d.n, d.ldc = d.n + 2, d.alpha = 1;
             d.sa = d.m * d.k, d.sb = d.k * d.n, d.sc = d.m * d.ldc;
             Case x = make(&seed, d);
@@ -124,6 +145,7 @@ static void test_repeat(void **state)
     (void)state;
     uint64_t seed = 13;
     mg_gemm_desc d = {.dtype = MG_F32,
+                      .out = MG_F32,
                       .m = 200,
                       .n = 300,
                       .k = 150,
@@ -165,10 +187,8 @@ int main(void)
         return 1;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_repeat),
-        cmocka_unit_test(test_name),
+        cmocka_unit_test(test_loops),  cmocka_unit_test(test_halves), cmocka_unit_test(test_split),
+        cmocka_unit_test(test_repeat), cmocka_unit_test(test_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,11 @@
 
 typedef void Apply(const void *, void *, int64_t);
 typedef int64_t Flip(const void *, void *);
-static Apply *const exp2_all[][2] = MGK_TABLE(exp2_all);
-static Apply *const exp_all[][2] = MGK_TABLE(exp_all);
-static Flip *const flip[][2] = MGK_TABLE(flip);
+static Apply *const exp2_all[][MGK_FLOATS] = MGK_TABLE(exp2_all);
+static Apply *const exp_all[][MGK_FLOATS] = MGK_TABLE(exp_all);
+typedef void Move(const void *, float *, void *, int64_t);
+static Move *const move[][MGK_FLOATS] = MGK_TABLE(move);
+static Flip *const flip[][MGK_FLOATS] = MGK_TABLE(flip);
 
 enum { N = 1 << 16 };
 
@@ -93,12 +95,55 @@ static void test_flip(void **state)
         }
 }
 
+/* Every half is widened and comes back as it was; every float of a fine net, and those next to
+ * the middle between two halves, is rounded as the definition says; what is past n is not read. */
+static void test_halves(void **state)
+{
+    (void)state;
+    enum { ALL = 1 << 16 };
+    for (int level = MGK_BASE; level <= (int)pool_best(); level++)
+        for (int k = 0; k < 2; k++) {
+            const mg_dtype t = k ? MG_F16 : MG_BF16;
+            Move *run = move[level][mgk_float(t, "test")];
+            Buffer x = buffer_new(t, ALL), y = buffer_new(t, ALL), want = buffer_new(t, 1);
+            Buffer wide = buffer_new(MG_F32, ALL);
+            for (int i = 0; i < ALL; i++)
+                ((uint16_t *)x.p)[i] = (uint16_t)i;
+            run(x.p, wide.p, y.p, ALL - 3);
+            for (int64_t i = 0; i < ALL - 3; i++) {
+                const bool nan = isnan(at(&x, i));
+                assert_true(nan ? isnan(at(&wide, i)) && isnan(at(&y, i))
+                                : at(&wide, i) == at(&x, i) && at(&y, i) == at(&x, i));
+            }
+            assert_true(untouched(&y, ALL - 3) && untouched(&wide, ALL - 1));
+            uint64_t seed = 41;
+            for (int64_t i = 0; i < ALL; i++) { /* any float; near the middle of two halves */
+                uint32_t bits = (uint32_t)next_random(&seed);
+                const uint32_t keep = k ? 0xffffe000 : 0xffff0000, half = k ? 0x1000 : 0x8000;
+                if (i % 2)
+                    bits = (bits & keep) + half + (uint32_t)in_range(&seed, -1, 1);
+                if (i % 4 == 3 && k) /* what f16 can hold */
+                    bits = (bits & 0x87ffffff) | 0x38000000;
+                ((uint32_t *)wide.p)[i] = bits;
+            }
+            run(NULL, wide.p, y.p, ALL);
+            for (int64_t i = 0; i < ALL; i++) {
+                put(&want, 0, at(&wide, i));
+                assert_true(isnan(at(&want, 0)) ? isnan(at(&y, i)) : at(&y, i) == at(&want, 0));
+            }
+            Buffer *all[] = {&x, &y, &want, &wide};
+            for (int i = 0; i < 4; i++)
+                buffer_free(all[i]);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accuracy),
         cmocka_unit_test(test_edges),
         cmocka_unit_test(test_flip),
+        cmocka_unit_test(test_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,48 @@
+/* half.h - f16 (IEEE 754 binary16) where the processor has no instruction for it. */
+#ifndef MGK_HALF_H
+#define MGK_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float mgk_from_f16(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
+    uint32_t bits;
+    float x;
+    if (rest >= 0x7c00) { /* infinity, or NaN, which becomes a quiet one */
+        bits = 0x7f800000 | (rest & 0x3ff) << 13 | (rest > 0x7c00 ? 0x400000 : 0);
+    } else if (rest >= 0x400) {
+        bits = (rest << 13) + ((127 - 15) << 23);
+    } else { /* zero, or a multiple of 2^-24 */
+        x = (float)rest * 0x1p-24f;
+        memcpy(&bits, &x, sizeof bits);
+    }
+    bits |= sign;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* To nearest, ties to even; beyond 65504 and half a step: infinity. */
+static inline uint16_t mgk_to_f16(float x)
+{
+    uint32_t bits, h;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+    if (size > 0x7f800000) {
+        h = 0x7e00 | (size >> 13 & 0x1ff);
+    } else if (size >= 0x47800000) { /* 2^16 */
+        h = 0x7c00;
+    } else if (size >= 0x38800000) { /* 2^-14: what is rounded away may carry into the exponent */
+        h = (size + 0xfff + (size >> 13 & 1) - ((127 - 15) << 23)) >> 13;
+    } else { /* adding 2^-1 leaves the multiple of 2^-24 in the low bits, rounded */
+        float magnitude;
+        memcpy(&magnitude, &size, sizeof magnitude);
+        magnitude += 0.5f;
+        memcpy(&h, &magnitude, sizeof h);
+        h -= 0x3f000000;
+    }
+    return (uint16_t)(sign | h);
+}
+
+#endif
