@@ -1,10 +1,10 @@
 /* calibrate.c - mgc calibrate: this machine's numbers, from programs that mgc makes and runs.
  *
- * lib/mgc/calibrate.mg is compiled large, small and in f64, and each program traces a few steps of
- * its own. From the measured actions follow, in this order: the bandwidth, from all generated
- * kernels, each run counting alike; the rate of products beside their traffic; exponentials and the
- * rate of attention's products, from heads of two sizes; its gradient's. passes/schedule.c makes
- * times of them again. */
+ * lib/mgc/calibrate.mg is compiled large, small, in f64 and in bf16, and each program traces a few
+ * steps of its own. From the measured actions follow, in this order: the bandwidth, from all
+ * generated kernels, each run counting alike; the rate of products beside their traffic;
+ * exponentials and the rate of attention's products, from heads of two sizes; its gradient's.
+ * passes/schedule.c makes times of them again. */
 #include "compiler/report.h"
 
 #include <errno.h>
@@ -31,8 +31,9 @@ static const Size sizes[] = {
      16,
      128},
     {"double", "f64", {"batch=1"}, 64, 256},
+    {"half", "bf16", {"batch=2"}, 64, 256},
 };
-enum { SIZES = sizeof sizes / sizeof *sizes };
+enum { LARGE, SMALL, DOUBLE, HALF, SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct Calibration {
     Session *s;
@@ -159,7 +160,7 @@ static double shortest(const Report *r)
 }
 
 typedef struct Numbers {
-    double flops, flops_f64, share, attention, gradient, exps, bandwidth, launch;
+    double flops, flops_f64, flops_half, share, attention, gradient, exps, bandwidth, launch;
 } Numbers;
 
 /* Seconds of attention's arithmetic, without what a causal mask cuts off again. */
@@ -170,7 +171,7 @@ static double arithmetic(const ReportLine *l, const Size *size, double bandwidth
 
 static Numbers numbers_of(const Calibration *c)
 {
-    const Report *large = &c->run[0], *small = &c->run[1];
+    const Report *large = &c->run[LARGE], *small = &c->run[SMALL];
     const ReportLine *p = kind_of(large, "product"), *q = kind_of(small, "product");
     Numbers n = {.bandwidth = 1};
     for (int k = 0; k < SIZES; k++) {
@@ -178,11 +179,15 @@ static Numbers numbers_of(const Calibration *c)
         n.bandwidth *= pow(l->bytes / l->measured * 1e6, 1.0 / SIZES);
     }
     n.flops = fastest(large);
-    n.flops_f64 = fastest(&c->run[2]);
+    n.flops_f64 = fastest(&c->run[DOUBLE]);
     /* Products: arithmetic and traffic, one after the other. Each run counts alike. */
     double a = p->flops / (p->measured * 1e-6 - p->bytes / n.bandwidth);
     double b = q->flops / (q->measured * 1e-6 - q->bytes / n.bandwidth);
     n.share = within(sqrt(a * b) / n.flops, 0.05, 1);
+    /* Of halves: what they are widened to and rounded from counts as arithmetic. */
+    const ReportLine *h = kind_of(&c->run[HALF], "product");
+    double rest = h->measured * 1e-6 - h->bytes / n.bandwidth;
+    n.flops_half = within(h->flops / (rest > 0 ? rest : 1e-9) / n.share, 0.05 * n.flops, n.flops);
     /* Attention: seconds = (flops x + exponentials y) more + bytes / bandwidth, for heads of two
      * sizes; more: what is computed beside, as ir_cost has it. */
     const ReportLine *f = kind_of(large, "attention"), *g = kind_of(small, "attention");
@@ -194,8 +199,8 @@ static Numbers numbers_of(const Calibration *c)
     n.exps = y > 0 ? within(1 / y, 1e7, 1e15) : 1e12;
     const ReportLine *df = kind_of(large, "attention gradient");
     const ReportLine *dg = kind_of(small, "attention gradient");
-    double rest = arithmetic(df, &sizes[0], n.bandwidth) + arithmetic(dg, &sizes[1], n.bandwidth) -
-                  2 * (ef + eg) / n.exps;
+    rest = arithmetic(df, &sizes[0], n.bandwidth) + arithmetic(dg, &sizes[1], n.bandwidth) -
+           2 * (ef + eg) / n.exps;
     n.gradient = within((df->flops + dg->flops) / (rest > 0 ? rest : 1e-9) / n.flops, 0.05, 1);
     n.launch = within(shortest(large), 1e-7, 1e-3);
     return n;
@@ -215,11 +220,11 @@ static Exit write_device(Session *s, const Calibration *c)
         "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "name",
         "cpu", "target", "host", "memory", "host", "threads", "host", "flops_f32_per_thread",
         digits(n.flops / t), "flops_f64_per_thread", digits(n.flops_f64 / t),
-        "flops_tf32_per_thread", digits(n.flops / t), "flops_half_per_thread", digits(n.flops / t),
-        "product_share", digits(n.share), "attention_share", digits(n.attention),
-        "attention_grad_share", digits(n.gradient), "exponentials_per_thread", digits(n.exps / t),
-        "bandwidth_per_thread", digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth),
-        "launch_seconds", digits(n.launch), "streams", 1);
+        "flops_tf32_per_thread", digits(n.flops / t), "flops_half_per_thread",
+        digits(n.flops_half / t), "product_share", digits(n.share), "attention_share",
+        digits(n.attention), "attention_grad_share", digits(n.gradient), "exponentials_per_thread",
+        digits(n.exps / t), "bandwidth_per_thread", digits(n.bandwidth / t), "bandwidth",
+        digits(n.bandwidth), "launch_seconds", digits(n.launch), "streams", 1);
     Output out;
     Exit status = output_open(s, &out, s->o->out);
     if (!status) {
