@@ -267,10 +267,11 @@ static Exit make_plan(Session *s, Compiled *c)
         return EXIT_infeasible;
     }
     times_mark(s, "place");
+    plan_streams(p);
+    plan_timeline(p);
+    times_mark(s, "streams");
     if (!plan_asserts(p))
         return EXIT_infeasible;
-    plan_streams(p);
-    times_mark(s, "streams");
     c->plan = p;
     int broken = plan_check(p, stderr);
     times_mark(s, "check");

@@ -41,7 +41,10 @@ static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Remedy 
     Plan *p = plan_schedule(job.m, d, a);
     if (!p)
         return;
-    r->fits = plan_place(p) && plan_asserts(p);
+    r->fits = plan_place(p);
+    plan_streams(p);
+    plan_timeline(p);
+    r->fits = r->fits && plan_asserts(p);
     r->bytes = plan_bytes(p);
     r->seconds = p->train->seconds;
     r->tokens = (double)job.m->batch.size * (double)job.m->seq.size;

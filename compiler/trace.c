@@ -12,73 +12,54 @@ typedef struct Walker {
     const Program *program;
     TraceFn *tell;
     void *ctx;
-    double now; /* seconds since the step began */
-    int depth;  /* loops around */
+    int depth; /* loops around */
 } Walker;
 
-static double seconds_of(const Program *g, size_t from, size_t to)
-{
-    double sum = 0;
-    for (size_t i = from; i < to; i++) {
-        const Action *a = &g->actions.data[i];
-        if (a->kind == ACT_loop) {
-            const Loop *l = &g->loops.data[a->loop];
-            sum += (double)l->dim.size * seconds_of(g, i + 1, (size_t)l->end);
-            i = (size_t)l->end;
-        } else
-            sum += a->seconds;
-    }
-    return sum;
-}
+static void walk(Walker *w, int from, int to, double since);
 
-static void walk(Walker *w, size_t from, size_t to);
-
-static void walk_loop(Walker *w, const Loop *l, const Action *a)
+static void walk_loop(Walker *w, const Loop *l, const Action *a, double begin)
 {
-    double begin = w->now, round = seconds_of(w->program, (size_t)l->begin + 1, (size_t)l->end);
     TraceSlice s = {.action = a,
                     .loop = l,
                     .rounds = l->dim.size,
                     .begin = begin,
-                    .seconds = (double)l->dim.size * round,
+                    .seconds = (double)l->dim.size * l->seconds,
                     .depth = w->depth};
     w->tell(w->ctx, &s);
     w->depth++;
     for (int64_t i = 0; i < l->dim.size && i < ROUNDS; i++)
-        walk(w, (size_t)l->begin + 1, (size_t)l->end);
+        walk(w, l->begin + 1, l->end, begin + (double)i * l->seconds);
     w->depth--;
-    w->now = begin + s.seconds;
     if (l->dim.size <= ROUNDS)
         return;
     s.rounds -= ROUNDS;
     s.rest = true;
-    s.begin += ROUNDS * round;
-    s.seconds -= ROUNDS * round;
+    s.begin += ROUNDS * l->seconds;
+    s.seconds -= ROUNDS * l->seconds;
     w->tell(w->ctx, &s);
 }
 
-static void walk(Walker *w, size_t from, size_t to)
+/* Actions [from, to) of a round that began at `since`. */
+static void walk(Walker *w, int from, int to, double since)
 {
-    for (size_t i = from; i < to; i++) {
+    for (int i = from; i < to; i++) {
         const Action *a = &w->program->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *l = &w->program->loops.data[a->loop];
-            walk_loop(w, l, a);
-            i = (size_t)l->end;
+            walk_loop(w, l, a, since + a->begin);
+            i = l->end;
             continue;
         }
-        if (a->kind == ACT_end)
-            continue;
-        TraceSlice s = {.action = a, .begin = w->now, .seconds = a->seconds, .depth = w->depth};
+        TraceSlice s = {
+            .action = a, .begin = since + a->begin, .seconds = a->seconds, .depth = w->depth};
         w->tell(w->ctx, &s);
-        w->now += a->seconds;
     }
 }
 
 void trace_walk(const Plan *p, TraceFn *tell, void *ctx)
 {
     Walker w = {.program = p->train, .tell = tell, .ctx = ctx};
-    walk(&w, 0, p->train->actions.n);
+    walk(&w, 0, (int)p->train->actions.n, 0);
 }
 
 /* ---- as text --------------------------------------------------------------------------------- */

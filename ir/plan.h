@@ -73,6 +73,7 @@ typedef struct Loop {
     bool reverse;   /* the index runs from size - 1 to 0 */
     int parent;     /* index of the loop around it, or -1 */
     int begin, end; /* its ACT_loop and ACT_end */
+    double seconds; /* predicted, one round */
 } Loop;
 
 /* A generated kernel. Several actions share one if their fused bodies, types, strides and aliases
@@ -144,7 +145,8 @@ typedef struct Action {
      * loops' ends and guards. */
     uint32_t wait[MAX_STREAMS];
     double seconds, flops, bytes_moved; /* predicted, one execution */
-    Name name;                          /* "layers.attend.q" */
+    double begin; /* predicted, since the round of the loop around it began, or the program */
+    Name name;    /* "layers.attend.q" */
     Span span;
     Name path, block;
     bool backward, again; /* as of its instruction */
@@ -159,6 +161,7 @@ typedef struct Program {
     int input[MAX_INPUTS]; /* per Module.inputs */
     int64_t batch, window;
     double seconds;           /* predicted, loops multiplied out */
+    double busy;              /* the actions' own, of all streams */
     double again;             /* of those: for what is computed once more than the model says */
     double flops;             /* of the model: not of what is computed again */
     int64_t peak, live_bound; /* transient bytes: as placed, and the largest live set */
@@ -190,6 +193,9 @@ void plan_pack(Plan *p);
 int64_t plan_bytes(const Plan *p);
 /* passes/streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
 void plan_streams(Plan *p);
+/* passes/timeline.c: sets when each action begins, and how long each program takes. After
+ * plan_streams; before, programs take as long as all their actions one after the other. */
+void plan_timeline(Plan *p);
 /* passes/asserts.c: false if the layout asserts a shorter step, told with what takes its time. */
 bool plan_asserts(const Plan *p);
 /* The actions that take most of a program, loops multiplied out, the first the longest; how many.

@@ -43,23 +43,12 @@ static void tell_costliest(const Plan *p)
  * batch of several begins with their loop; of one, everything is taken to be in it. */
 static double round_seconds(const Program *p, int64_t rounds)
 {
-    double sum = 0, times = 1;
     if (rounds == 1)
         return p->seconds;
     size_t i = 0;
     while (p->actions.data[i].kind != ACT_loop)
         i++;
-    uint32_t outer = p->actions.data[i].loop;
-    for (i++; p->actions.data[i].kind != ACT_end || p->actions.data[i].loop != outer; i++) {
-        const Action *a = &p->actions.data[i];
-        if (a->kind == ACT_loop)
-            times *= (double)p->loops.data[a->loop].dim.size;
-        else if (a->kind == ACT_end)
-            times /= (double)p->loops.data[a->loop].dim.size;
-        else
-            sum += a->seconds * times;
-    }
-    return sum;
+    return p->loops.data[p->actions.data[i].loop].seconds;
 }
 
 /* The largest batch whose step is as short as is asserted, if there is one. */

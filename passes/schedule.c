@@ -4,6 +4,7 @@
  * A repeat becomes ACT_loop, its body once, ACT_end. Slices of stacked values and views are
  * strides; they cost nothing. */
 #include "passes/schedule.h"
+#include "passes/streams.h"
 #include "passes/view.h"
 
 #include <stdlib.h>
@@ -405,6 +406,53 @@ static void set_lifetimes(Sched *s)
     }
 }
 
+/* The most bytes of transient buffers that are alive at once. */
+static int64_t most_alive(const Sched *s)
+{
+    int64_t n = (int64_t)s->prog->actions.n, live = 0, most = 0;
+    int64_t *change = NEW_ARRAY(s->tmp, int64_t, n + 1);
+    for (size_t b = 0; b < s->p->buffers.n; b++) {
+        const Buffer *x = &s->p->buffers.data[b];
+        if (x->persistent || x->program != s->program || x->first < 0)
+            continue;
+        change[x->first] += x->bytes;
+        change[x->last + 1] -= x->bytes;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        live += change[i];
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+static void arrange(Sched *s)
+{
+    Program *g = s->prog;
+    const int n = (int)g->actions.n;
+    const int64_t most = most_alive(s);
+    bool any = false;
+    for (int from = 0, i = 0; i <= n; i++)
+        if (i == n || meets_all(&g->actions.data[i])) {
+            if (i - from > 1)
+                any |= arrange_stretch(s->p, g, s->program, from, i, most, s->tmp);
+            from = i + 1;
+        }
+    if (!any)
+        return;
+    for (size_t b = 0; b < s->p->buffers.n; b++) {
+        Buffer *x = &s->p->buffers.data[b];
+        if (!x->persistent && x->program == s->program)
+            x->first = x->last = -1;
+    }
+    set_lifetimes(s);
+    uint32_t id = UINT32_MAX;
+    for (int i = 0; i < n; i++)
+        id = g->actions.data[i].id < id ? g->actions.data[i].id : id;
+    for (int i = 0; i < n; i++) /* in the order of the program, as before */
+        if (g->actions.data[i].id != UINT32_MAX)
+            g->actions.data[i].id = id++;
+}
+
 static void total(Program *p)
 {
     double times = 1;
@@ -414,10 +462,11 @@ static void total(Program *p)
             times *= (double)p->loops.data[a->loop].dim.size;
         else if (a->kind == ACT_end)
             times /= (double)p->loops.data[a->loop].dim.size;
-        p->seconds += a->seconds * times;
+        p->busy += a->seconds * times;
         p->flops += a->again ? 0 : a->flops * times;
         p->again += a->again ? a->seconds * times : 0;
     }
+    p->seconds = p->busy;
 }
 
 /* Gradients are called after their parameter: what its update reads that has its type. */
@@ -468,6 +517,8 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     schedule_region(s, f->body, target, -1);
     name_gradients(s, f);
     set_lifetimes(s);
+    if (s->p->device->streams > 1)
+        arrange(s);
     total(p);
     return p;
 }

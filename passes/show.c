@@ -157,7 +157,7 @@ void plan_print(const Plan *p, FILE *out)
     for (int i = 0; i < ACT_count; i++)
         if (by_kind[i] > 0)
             fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", kinds[i], by_kind[i] * 1e3,
-                    100 * by_kind[i] / p->train->seconds);
+                    100 * by_kind[i] / p->train->busy);
     print_biggest(p, out);
     fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
             p->nactions);

@@ -10,19 +10,14 @@
  * the guard meet all streams.
  *
  * check_streams.c proves the result, and shares nothing with this file but ir/plan.h. */
-#include "ir/plan.h"
+#include "passes/streams.h"
 
 /* Of a product's own time: what kernels that move bytes have to take beside it. */
 static const double WORTH = 0.1;
 
-typedef struct Bytes {
-    int64_t lo, hi;
-} Bytes;
-
-/* All that an operand is in any round. */
-static Bytes bytes_of(const Plan *p, const Program *g, const Operand *o)
+Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool placed)
 {
-    Bytes b = {p->buffers.data[o->at.buffer].offset + o->at.offset, 0};
+    Bytes b = {o->at.offset + (placed ? p->buffers.data[o->at.buffer].offset : 0), 0};
     b.hi = b.lo + dtype_bytes(o->type.dtype);
     for (int i = 0; i < o->type.rank; i++)
         b.hi += (o->type.dims[i].size - 1) * o->stride[i] * dtype_bytes(o->type.dtype);
@@ -39,23 +34,26 @@ static bool conflict(const Plan *p, const Program *g, const Action *a, const Act
         for (int k = 0; k < b->noperands; k++) {
             if (!a->operand[i].write && !b->operand[k].write)
                 continue;
-            Bytes x = bytes_of(p, g, &a->operand[i]), y = bytes_of(p, g, &b->operand[k]);
+            Bytes x = operand_bytes(p, g, &a->operand[i], true);
+            Bytes y = operand_bytes(p, g, &b->operand[k], true);
             if (x.lo < y.hi && y.lo < x.hi)
                 return true;
         }
     return false;
 }
 
-static bool meets_all(const Action *a)
+bool meets_all(const Action *a)
 {
     return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard;
 }
 
 /* Two products side by side only share what one alone would have. */
-static bool moves_bytes(const Action *a)
+Resource resource_of(const Action *a)
 {
     return a->kind == ACT_kernel || a->kind == ACT_copy || a->kind == ACT_zero ||
-           a->kind == ACT_gather || a->kind == ACT_scatter_add;
+                   a->kind == ACT_gather || a->kind == ACT_scatter_add
+               ? RES_bandwidth
+               : RES_arithmetic;
 }
 
 /* Their time from the action after `at` until its bytes are touched, or all streams meet. */
@@ -64,7 +62,7 @@ static double time_beside(const Plan *p, const Program *g, size_t at, size_t end
     const Action *act = g->actions.data;
     double t = 0;
     for (size_t i = at + 1; i < end && !conflict(p, g, &act[at], &act[i]); i++)
-        t += moves_bytes(&act[i]) ? act[i].seconds : 0;
+        t += resource_of(&act[i]) == RES_bandwidth ? act[i].seconds : 0;
     return t;
 }
 

@@ -121,6 +121,7 @@ Plan *plan_for(Model *t, const Device *d)
     if (!p || !plan_place(p))
         fail_msg("no plan: %s", model_messages(t));
     plan_streams(p);
+    plan_timeline(p);
     return p;
 }
 

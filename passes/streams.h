@@ -1,0 +1,30 @@
+/* streams.h - what the order of actions (arrange.c), their streams (streams.c) and their times
+ * (timeline.c) have in common; private to passes/. check_streams.c shares nothing with it. */
+#ifndef MGC_PASSES_STREAMS_H
+#define MGC_PASSES_STREAMS_H
+
+#include "ir/plan.h"
+
+/* The bytes [lo, hi) that an operand is in any round of the loops around it: of the arena, or of
+ * its buffer while buffers have no place yet. */
+typedef struct Bytes {
+    int64_t lo, hi;
+} Bytes;
+
+Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool placed);
+
+/* Do all streams meet at it? A stretch is what stands between two such actions. */
+bool meets_all(const Action *a);
+
+/* What an action needs to itself: actions that need different ones take no longer side by side. */
+typedef enum Resource { RES_arithmetic, RES_bandwidth, RES_count } Resource;
+Resource resource_of(const Action *a);
+
+/* Puts the actions [from, end) of one stretch into the order in which they take least time in as
+ * many streams as the device has, with never more than `most` bytes of buffers alive (beside what
+ * lives through them all). Before buffers are placed; their lifetimes are those of the order there
+ * is; program: its number in Buffer.program. False: no order is faster, nothing is changed. */
+bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t most,
+                     Arena *tmp);
+
+#endif

@@ -1,0 +1,262 @@
+/* The order of actions and their times: random stretches against every order there is, and the
+ * timelines of small models against what streams and resources allow. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "passes/streams.h"
+#include "tests/plan/planned.h"
+
+/* ---- stretches ------------------------------------------------------------------------------ */
+
+enum { ACTIONS = 7, BUFFERS = 8 };
+
+typedef struct Case {
+    Arena *a;
+    Plan p;
+    Program g;
+    int64_t most; /* alive at once, in the order there is */
+} Case;
+
+/* Buffers of several sizes, of which some come from before or go on after; each action reads one or
+ * two and writes one. */
+static Case random_case(uint64_t *rng)
+{
+    Case c = {.a = arena_new()};
+    for (int b = 0; b < BUFFERS; b++)
+        vec_push(c.a, &c.p.buffers, (Buffer){.bytes = 64 * (1 + draw_int(rng, 20)), .first = -1});
+    for (int i = 0; i < ACTIONS; i++) {
+        Action act = {.kind = draw_int(rng, 2) ? ACT_gemm : ACT_kernel,
+                      .id = (uint32_t)i,
+                      .around = -1,
+                      .seconds = 1 + draw_int(rng, 9),
+                      .noperands = 2 + draw_int(rng, 2)};
+        act.operand = NEW_ARRAY(c.a, Operand, act.noperands);
+        for (int k = 0; k < act.noperands; k++)
+            act.operand[k] = (Operand){.at = {.buffer = (uint32_t)draw_int(rng, BUFFERS)},
+                                       .type = {.dtype = DT_f32},
+                                       .read = k > 0,
+                                       .write = k == 0};
+        vec_push(c.a, &c.g.actions, act);
+    }
+    for (int b = 0; b < BUFFERS; b++) {
+        Buffer *x = &c.p.buffers.data[b];
+        x->first = x->last = draw_int(rng, ACTIONS) + 1;
+        for (int i = 0; i < ACTIONS; i++)
+            for (int k = 0; k < c.g.actions.data[i].noperands; k++)
+                if (c.g.actions.data[i].operand[k].at.buffer == (uint32_t)b) {
+                    x->first = x->first < i + 1 ? x->first : i + 1;
+                    x->last = x->last > i + 1 ? x->last : i + 1;
+                }
+        x->first = draw_int(rng, 4) ? x->first : 0; /* the stretch is [1, ACTIONS + 1) */
+        x->last = draw_int(rng, 4) ? x->last : ACTIONS + 1;
+    }
+    return c;
+}
+
+static bool touches(const Action *a, uint32_t b, bool *write)
+{
+    bool any = false;
+    for (int k = 0; k < a->noperands; k++)
+        if (a->operand[k].at.buffer == b) {
+            any = true;
+            *write |= a->operand[k].write;
+        }
+    return any;
+}
+
+static bool in_conflict(const Action *x, const Action *y)
+{
+    for (uint32_t b = 0; b < BUFFERS; b++) {
+        bool write = false;
+        if (touches(x, b, &write) && touches(y, b, &write) && write)
+            return true;
+    }
+    return false;
+}
+
+/* What an order takes: time, and the most bytes alive. order[k]: the action at k. */
+static double judge(const Case *c, const Action *const *order, int64_t *most)
+{
+    double end[ACTIONS] = {0}, resource[2] = {0}, all = 0;
+    *most = 0;
+    for (int i = 0; i < ACTIONS; i++) {
+        double *free = &resource[order[i]->kind == ACT_gemm], begin = *free;
+        for (int k = 0; k < i; k++)
+            if (in_conflict(order[k], order[i]))
+                begin = fmax(begin, end[k]);
+        *free = end[i] = begin + order[i]->seconds;
+        all = fmax(all, end[i]);
+        int64_t live = 0;
+        for (uint32_t b = 0; b < BUFFERS; b++) {
+            const Buffer *x = &c->p.buffers.data[b];
+            bool before = x->first<1, after = x->last> ACTIONS, now = false, write;
+            for (int k = 0; k < ACTIONS; k++)
+                if (touches(order[k], b, &write)) {
+                    now |= k == i;
+                    before |= k < i;
+                    after |= k > i;
+                }
+            live += now || (before && after) ? x->bytes : 0;
+        }
+        *most = live > *most ? live : *most;
+    }
+    return all;
+}
+
+/* The least time of all orders that keep conflicts as they are and have no more than `most` bytes
+ * alive. */
+static double best_order(const Case *c, const Action **order, int n, bool *used, int64_t most)
+{
+    const Action *act = c->g.actions.data;
+    double best = INFINITY;
+    int64_t alive;
+    if (n == ACTIONS) {
+        double t = judge(c, order, &alive);
+        return alive <= most ? t : INFINITY;
+    }
+    for (int i = 0; i < ACTIONS; i++) {
+        bool may = !used[i];
+        for (int k = 0; k < i; k++)
+            may &= used[k] || !in_conflict(&act[k], &act[i]);
+        if (!may)
+            continue;
+        used[i] = true;
+        order[n] = &act[i];
+        best = fmin(best, best_order(c, order, n + 1, used, most));
+        used[i] = false;
+    }
+    return best;
+}
+
+static double judge_program(const Case *c, int64_t *most)
+{
+    const Action *order[ACTIONS];
+    for (int i = 0; i < ACTIONS; i++)
+        order[i] = &c->g.actions.data[i];
+    return judge(c, order, most);
+}
+
+/* Buffers of which no action has anything to do with are alive beside the stretch or not at all:
+ * they are no matter of its order. */
+static void random_stretches(void **state)
+{
+    (void)state;
+    enum { CASES = 400 };
+    double was = 0, found = 0, least = 0;
+    int changed = 0;
+    for (int k = 0; k < CASES; k++) {
+        uint64_t rng = 1000 * (uint64_t)sample_turn() + (uint64_t)k + 1;
+        Case c = random_case(&rng);
+        int64_t most, now;
+        double before = judge_program(&c, &most);
+        const Action *order[ACTIONS];
+        bool used[ACTIONS] = {false};
+        double best = best_order(&c, order, 0, used, most);
+        Action old[ACTIONS];
+        memcpy(old, c.g.actions.data, sizeof old);
+        /* Actions are numbered from 1 here, so that a buffer can begin before them. */
+        Program shifted = {0};
+        vec_push(c.a, &shifted.actions, (Action){.kind = ACT_guard});
+        for (int i = 0; i < ACTIONS; i++)
+            vec_push(c.a, &shifted.actions, old[i]);
+        bool any = arrange_stretch(&c.p, &shifted, 0, 1, ACTIONS + 1, most, c.a);
+        memcpy(c.g.actions.data, shifted.actions.data + 1, sizeof old);
+        double after = judge_program(&c, &now);
+        assert_true(any ? after < before : memcmp(old, c.g.actions.data, sizeof old) == 0);
+        assert_true(now <= most);
+        assert_true(after >= best - 1e-9);
+        for (int i = 0; i < ACTIONS; i++)
+            for (int j = i + 1; j < ACTIONS; j++)
+                if (in_conflict(&c.g.actions.data[i], &c.g.actions.data[j]))
+                    assert_true(c.g.actions.data[i].id < c.g.actions.data[j].id);
+        changed += any;
+        was += before;
+        found += after;
+        least += best;
+        arena_free(c.a);
+    }
+    print_message("%d of %d are changed; as they were %.3f of the best, arranged %.3f\n", changed,
+                  CASES, was / least, found / least);
+    assert_true(changed > CASES / 10);
+    assert_true(found - least < 0.5 * (was - least));
+}
+
+/* ---- timelines ------------------------------------------------------------------------------ */
+
+static bool apart(const Action *a, const Action *b)
+{
+    const double tiny = 1e-12;
+    return a->begin + a->seconds <= b->begin + tiny || b->begin + b->seconds <= a->begin + tiny;
+}
+
+static void check_timeline(const Program *g)
+{
+    const Action *act = g->actions.data;
+    size_t from = 0;
+    double meet = 0; /* when the streams last met */
+    for (size_t i = 0; i < g->actions.n; i++) {
+        if (meets_all(&act[i])) {
+            for (size_t k = from; k < i; k++)
+                assert_true(act[i].kind == ACT_end ||
+                            act[k].begin + act[k].seconds <= act[i].begin + 1e-12);
+            from = i + 1;
+            meet = act[i].kind == ACT_guard ? act[i].begin + act[i].seconds
+                   : act[i].kind == ACT_end ? act[g->loops.data[act[i].loop].begin].begin +
+                                                  g->loops.data[act[i].loop].seconds *
+                                                      (double)g->loops.data[act[i].loop].dim.size
+                                            : 0;
+            continue;
+        }
+        assert_true(act[i].begin >= meet - 1e-12);
+        for (size_t k = from; k < i; k++) {
+            if (act[k].stream == act[i].stream || resource_of(&act[k]) == resource_of(&act[i]))
+                assert_true(apart(&act[k], &act[i]));
+            if (act[i].wait[act[k].stream] == k + 1)
+                assert_true(act[k].begin + act[k].seconds <= act[i].begin + 1e-12);
+        }
+    }
+    assert_true(g->seconds <= g->busy * (1 + 1e-12));
+    assert_true(g->seconds >= g->busy / RES_count);
+}
+
+static void models(void **state)
+{
+    (void)state;
+    Device one = test_device;
+    one.streams = 1;
+    double faster = 0;
+    for (int k = 0; k < small_model_count; k++) {
+        Model t;
+        open_model(&t, &small_models[k], DT_f32);
+        lower_physical(&t);
+        const Plan *p = plan_for(&t, &test_device), *q = plan_for(&t, &one);
+        const Program *two[] = {p->train, p->eval, p->sample};
+        const Program *alone[] = {q->train, q->eval, q->sample};
+        for (int n = 0; n < 3; n++) {
+            if (!two[n])
+                continue;
+            check_timeline(two[n]);
+            check_timeline(alone[n]);
+            assert_true(fabs(alone[n]->seconds - alone[n]->busy) < 1e-9 * alone[n]->busy);
+            assert_true(two[n]->live_bound <= alone[n]->live_bound);
+            faster = fmax(faster, 1 - two[n]->seconds / alone[n]->seconds);
+        }
+        model_close(&t);
+    }
+    print_message("two streams take up to %.1f%% less\n", 100 * faster);
+    assert_true(faster > 0.01);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_stretches),
+        cmocka_unit_test(models),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
