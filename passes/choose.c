@@ -1,5 +1,6 @@
 /* choose.c - the fastest ranges of rounds that fit in a memory: exactly for loops of up to 32
- * rounds, and within half a percent of what recomputing takes for longer ones; see recompute.h.
+ * rounds, and for longer ones within half a percent of what recomputing takes, or the best of what
+ * a bounded search sees; see recompute.h.
  *
  * Let P be what is stored when a range runs, its own included. It needs P plus its transient bytes,
  * and all of it stays until it has run backward; so a later range with a larger transient should
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 24, EXACT = 32 };
+enum { FEW = 24, EXACT = 32, WORK = 100000 };
 
 typedef struct State {
     int64_t stored, peak, time; /* bytes, bytes, picoseconds */
@@ -43,6 +44,7 @@ typedef struct Chooser {
     int64_t over;     /* bytes that are needed beside all that is stored, at least */
     List states;      /* by number */
     size_t most;      /* states in a list */
+    int64_t work;     /* states that may still be made */
     KeepChoice known; /* as fast as `best`, if that is not INT64_MAX */
 } Chooser;
 
@@ -215,8 +217,11 @@ static void extend(Chooser *c, List *to, State s, const KeepKind *k, int64_t rou
     s.stored += k->stored;
     int64_t need = s.stored + k->transient;
     s.peak = s.peak > need ? s.peak : need;
-    if (may_fit(c, &s, rounds) && bound_of(c, &s, rounds) <= (double)c->best - c->slack + 0.5)
+    if (c->work > 0 && may_fit(c, &s, rounds) &&
+        bound_of(c, &s, rounds) <= (double)c->best - c->slack + 0.5) {
         vec_push(c->tmp, to, s);
+        c->work--;
+    }
 }
 
 /* A range of one kind after each state, or none: `open` are the states that have one. */
@@ -356,33 +361,41 @@ static void read_ranges(const Chooser *c, uint32_t at, KeepChoice *choice)
     }
 }
 
+/* Searches with that many states a list; a better choice becomes the known one. */
+static void search_with(Chooser *c, size_t most)
+{
+    c->most = most;
+    uint32_t at = search(c);
+    if (!at || c->states.data[at].time > c->best)
+        return;
+    read_ranges(c, at, &c->known);
+    c->best = c->states.data[at].time;
+}
+
 bool keep_choose(const KeepProblem *p, KeepChoice *choice, Arena *tmp)
 {
     Chooser *c = NEW(tmp, Chooser);
-    *c = (Chooser){.p = p, .tmp = tmp, .best = INT64_MAX, .most = FEW};
+    *c = (Chooser){.p = p, .tmp = tmp, .best = INT64_MAX, .work = INT64_MAX};
+    bool many = false;
     c->over = needed_over(p);
-    for (int l = 0; l < p->loops; l++)
+    for (int l = 0; l < p->loops; l++) {
         sort_kinds(c, l);
+        many |= p->rounds[l] > EXACT;
+    }
     find_price(c);
     try_pairs(c);
-    if (c->best == INT64_MAX) {
-        uint32_t good = search(c);
-        if (good)
-            read_ranges(c, good, &c->known);
-        c->best = good ? c->states.data[good].time : INT64_MAX;
+    if (many || c->best == INT64_MAX)
+        search_with(c, FEW);
+    /* Of many rounds the last thousandths of what recomputing takes are not worth the search, nor
+     * is any time: choices are almost as many as states. */
+    if (many && c->best < INT64_MAX) {
+        c->slack = 0.005 * (double)c->best;
+        c->work = WORK;
     }
-    /* Of many rounds the last thousandths of what recomputing takes are not worth the search. */
-    for (int l = 0; l < p->loops; l++)
-        if (p->rounds[l] > EXACT && c->best < INT64_MAX)
-            c->slack = 0.005 * (double)c->best;
-    c->most = SIZE_MAX;
-    uint32_t at = search(c);
-    if (at)
-        read_ranges(c, at, choice);
-    else if (c->best < INT64_MAX)
-        *choice = c->known;
-    else
+    search_with(c, SIZE_MAX);
+    if (c->best == INT64_MAX)
         return false;
+    *choice = c->known;
     keep_measure(p, choice);
     return true;
 }
