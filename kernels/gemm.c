@@ -19,7 +19,7 @@ typedef struct Job {
     const mg_gemm_desc *d;
     const mgk_blas *blas;
     const char *a, *b;
-    char *c;
+    char *c, *extra;
     int64_t rows, cols;    /* parts of m and of n */
     int64_t height, width; /* of a part */
 } Job;
@@ -128,7 +128,8 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
         if (m <= 0 || n <= 0)
             continue;
         if (is_half(w->d))
-            mgk_gemm_half(w->d, u / w->cols / w->rows, i, m, j, n, w->a, w->b, w->c, scratch);
+            mgk_gemm_half(w->d, u / w->cols / w->rows, i, m, j, n, w->a, w->b, w->c, w->extra,
+                          scratch);
         else if (w->d->m == 1 || w->d->n == 1)
             vector(w, u / w->cols / w->rows, i + j, m * n);
         else
@@ -143,8 +144,8 @@ static void check(const mg_gemm_desc *d)
         mgk_fatal("mg_gemm", "the result has the operands' type, or of halves f32");
     if (d->variant != 0)
         mgk_fatal("mg_gemm", "only variant 0 is built");
-    if (d->epilogue != MG_PLAIN)
-        mgk_fatal("mg_gemm", "bias and sums are built for GPUs alone");
+    if (d->epilogue != MG_PLAIN && (!is_half(d) || d->batch != 1))
+        mgk_fatal("mg_gemm", "bias and sums are built for single products of halves alone");
     if (d->beta != 0 && d->beta != 1)
         mgk_fatal("mg_gemm", "beta has to be 0 or 1");
     const int64_t sizes[] = {d->m, d->n, d->k, d->lda, d->ldb, d->ldc};
@@ -153,16 +154,16 @@ static void check(const mg_gemm_desc *d)
             mgk_fatal("mg_gemm", "a size or leading dimension exceeds the library's 2^31 - 1");
 }
 
-void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c)
+void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c, void *extra)
 {
     check(d);
     if (d->m == 0 || d->n == 0)
         return;
-    if (d->k == 0) {
+    if (d->k == 0 && d->epilogue == MG_PLAIN) {
         clear(d, c);
         return;
     }
-    Job w = {.d = d, .blas = mgk_blas_get(), .a = a, .b = b, .c = c};
+    Job w = {.d = d, .blas = mgk_blas_get(), .a = a, .b = b, .c = c, .extra = extra};
     const int64_t threads = mg_threads(r);
     const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
     double worth = flops * (double)d->batch / SMALL;
@@ -179,10 +180,11 @@ void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, vo
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
              void *extra)
 {
-    (void)extra;
     mg_begin(r, action);
-    mgk_gemm(r, d, a, b, c);
+    mgk_gemm(r, d, a, b, c, extra);
     mg_end(r, action);
+    if (d->epilogue == MG_SUM)
+        mg_output(r, action, extra, d->n, d->out);
     mgk_output(r, action, c, d->out, 3, (int64_t[]){d->batch, d->m, d->n},
                (int64_t[]){d->sc, d->ldc, 1});
 }

@@ -21,3 +21,27 @@ static void NAME(tile_out)(const float *from, int64_t rows, int64_t cols, void *
             estore_n(put + c, vload_n(row + c, cols - c, 0), cols - c);
     }
 }
+
+/* Adds a row to each row. */
+static void NAME(add_row)(const float *row, int64_t rows, int64_t cols, float *to)
+{
+    for (int64_t i = 0; i < rows; i++, to += cols)
+        for (int64_t c = 0; c < cols; c++)
+            to[c] += row[c];
+}
+
+/* Adds all rows to a row, in their order. */
+static void NAME(sum_columns)(const float *from, int64_t rows, int64_t cols, float *sum)
+{
+    for (int64_t i = 0; i < rows; i++, from += cols)
+        for (int64_t c = 0; c < cols; c++)
+            sum[c] += from[c];
+}
+
+/* Adds to sum[i] what is in row i. */
+static void NAME(sum_rows)(const float *from, int64_t rows, int64_t cols, float *sum)
+{
+    for (int64_t i = 0; i < rows; i++, from += cols)
+        for (int64_t c = 0; c < cols; c++)
+            sum[i] += from[c];
+}

@@ -234,8 +234,9 @@ void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
  * before it changes a parameter. */
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm);
 
-/* What a product does at its end, on a GPU: adds a bias of C's dtype and of n elements to each row,
- * before C is rounded (beta is then 0); or gives the n sums of the columns of op(B), as C's dtype.
+/* What a product of halves does at its end (batch is then 1): adds a bias of C's dtype and of n
+ * elements to each row, before C is rounded (beta is then 0); or gives the n sums of the columns of
+ * op(B), as C's dtype.
  */
 typedef enum mg_epilogue { MG_PLAIN, MG_BIAS, MG_SUM } mg_epilogue;
 
@@ -252,12 +253,13 @@ typedef struct mg_gemm_desc {
     double alpha, beta;
     int64_t batch, sa, sb, sc;
 } mg_gemm_desc;
-/* Bytes of scratch per thread: tiles of A, B and C as floats where A and B are halves. */
+/* Bytes of scratch per thread: tiles of A, B and C, and a row of a tile, as floats where A and B
+ * are halves. */
 #define MG_HALF_TILE 512
 static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
 {
     return d->dtype == MG_BF16 || d->dtype == MG_F16
-               ? 3 * MG_HALF_TILE * MG_HALF_TILE * (int64_t)sizeof(float)
+               ? (3 * MG_HALF_TILE + 1) * MG_HALF_TILE * (int64_t)sizeof(float)
                : 0;
 }
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,

@@ -8,7 +8,7 @@
 
 typedef struct Case {
     mg_gemm_desc d;
-    Buffer a, b, c, old; /* old: C before */
+    Buffer a, b, c, old, extra; /* old: C before; extra: bias or sums */
 } Case;
 
 static mg_gemm_desc random_shape(uint64_t *seed, mg_dtype t, mg_dtype out)
@@ -38,6 +38,7 @@ static Case make(uint64_t *seed, mg_gemm_desc d)
     x.b = buffer_random(d.dtype, d.batch * d.sb + 1, seed);
     x.c = buffer_new(d.out, d.batch * d.sc);
     x.old = buffer_random(d.out, d.batch * d.sc, seed);
+    x.extra = d.epilogue == MG_BIAS ? buffer_random(d.out, d.n, seed) : buffer_new(d.out, d.n);
     for (int64_t z = 0; z < d.batch && d.beta != 0; z++)
         for (int64_t i = 0; i < d.m; i++)
             for (int64_t j = 0; j < d.n; j++)
@@ -51,13 +52,15 @@ static void drop(Case *x)
     buffer_free(&x->b);
     buffer_free(&x->c);
     buffer_free(&x->old);
+    buffer_free(&x->extra);
 }
 
 static void run(Case *x, int threads)
 {
     mg_run r = {.threads = threads, .scratch = mg_gemm_scratch(&x->d), .cuts = (uint64_t)threads};
-    mg_gemm(&r, 0, &x->d, x->a.p, x->b.p, x->c.p, NULL);
-    assert_int_equal(r.outputs, x->d.batch * x->d.m * x->d.n);
+    mg_gemm(&r, 0, &x->d, x->a.p, x->b.p, x->c.p, x->extra.p);
+    assert_int_equal(r.outputs,
+                     x->d.batch * x->d.m * x->d.n + (x->d.epilogue == MG_SUM ? x->d.n : 0));
 }
 
 static double truth(const Case *x, int64_t z, int64_t i, int64_t j)
@@ -67,7 +70,10 @@ static double truth(const Case *x, int64_t z, int64_t i, int64_t j)
     for (int64_t p = 0; p < d->k; p++)
         sum += at(&x->a, z * d->sa + (d->ta ? p * d->lda + i : i * d->lda + p)) *
                at(&x->b, z * d->sb + (d->tb ? j * d->ldb + p : p * d->ldb + j));
-    return d->alpha * sum + (d->beta != 0 ? at(&x->old, z * d->sc + i * d->ldc + j) : 0);
+    sum *= d->alpha;
+    if (d->epilogue == MG_BIAS)
+        return sum + at(&x->extra, j);
+    return sum + (d->beta != 0 ? at(&x->old, z * d->sc + i * d->ldc + j) : 0);
 }
 
 /* A sum of k terms below one is off by at most k (k + 1) / 2 roundings of what has been summed, in
@@ -84,6 +90,12 @@ static void check(const Case *x)
                    tolerance + roundoff(d->out) * fabs(truth(x, z, i, j))))
             fail_msg("m %ld n %ld k %ld: C[%ld, %ld] is off", (long)d->m, (long)d->n, (long)d->k,
                      (long)i, (long)j);
+    }
+    for (int64_t j = 0; j < d->n && d->epilogue == MG_SUM; j++) {
+        double sum = 0;
+        for (int64_t p = 0; p < d->k; p++)
+            sum += at(&x->b, d->tb ? j * d->ldb + p : p * d->ldb + j);
+        assert_true(fabs(at(&x->extra, j) - sum) <= tolerance + roundoff(d->out) * fabs(sum));
     }
 }
 
@@ -109,7 +121,13 @@ static void test_halves(void **state)
         for (int i = 0; i < 120; i++) {
             const mg_dtype t = i % 2 ? MG_BF16 : MG_F16;
             pool_level((mgk_level)level);
-            Case x = make(&seed, random_shape(&seed, t, i % 3 ? t : MG_F32));
+            mg_gemm_desc d = random_shape(&seed, t, i % 3 ? t : MG_F32);
+            if (i % 4 >= 2) {
+                d.epilogue = i % 8 >= 4 ? MG_BIAS : MG_SUM;
+                d.batch = 1;
+                d.beta = 0;
+            }
+            Case x = make(&seed, d);
             run(&x, 1 + i % 5);
             check(&x);
             drop(&x);
