@@ -32,7 +32,7 @@ struct Item {
 typedef std::deque<Item> Queue;
 
 struct CUevent_st {
-    uint64_t recorded;    /* times */
+    uint64_t recorded;    /* the number of its last record; 0: none */
     CUgraph_st *captured; /* the last of them was in this graph, or NULL */
 };
 
@@ -170,7 +170,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
-    Point p = {e, ++e->recorded};
+    static uint64_t records; /* of all events: a new event may lie where an old one lay */
+    e->recorded = ++records;
+    Point p = {e, e->recorded};
     e->captured = s->captured;
     put(s, Item{Item::RECORD, NULL, p});
     if (s->captured)
