@@ -139,7 +139,7 @@ static void make_loops(Nest *n, const Kernel *k, const Region *body, const DimLi
         NestLoop *last = *count ? &loops[*count - 1] : NULL;
         if (last && last->reduced == red && mergeable(k, body, n->dim[i - 1], n->dim[i])) {
             n->loop[i - 1] = -1;
-            last->dim = (Dim){n->dim[i].name, last->dim.size * n->dim[i].size};
+            last->dim = (Dim){.name = n->dim[i].name, .size = last->dim.size * n->dim[i].size};
             n->loop[i] = (int8_t)(*count - 1);
         } else {
             n->loop[i] = (int8_t)*count;

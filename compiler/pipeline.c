@@ -108,6 +108,21 @@ static Exit parse(Session *s, const char *path, Ast **ast)
     return *ast ? EXIT_done : EXIT_source;
 }
 
+/* Programs of several ranks go as far as pass simplify. */
+static Exit ranks_are_built(Session *s, const Module *m)
+{
+    const char *until = last_pass(s->o);
+    if (until && pass_find(until) <= PASS_ID_simplify)
+        return EXIT_done;
+    for (size_t i = 0; i < m->layout.mesh.n; i++) {
+        Axis a = m->layout.mesh.data[i];
+        diag_error(s->diag, a.span, 310, "axis '%s' is %lld: more than one rank is not built yet",
+                   name_str(s->names, a.name), (long long)a.size);
+        diag_help(s->diag, "%s = 1", name_str(s->names, a.name));
+    }
+    return m->layout.mesh.n ? EXIT_source : EXIT_done;
+}
+
 static Exit read_microbatch(Session *s, int64_t *n)
 {
     const char *text = s->o->microbatch;
@@ -152,7 +167,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
         return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
     times_mark(s, "elaborate");
-    return EXIT_done;
+    return ranks_are_built(s, c->module);
 }
 
 /* The first line of a dump, "# after PASS", says where to go on. */
@@ -202,7 +217,7 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
     if (wrong)
         return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
-    return EXIT_done;
+    return ranks_are_built(s, c->module);
 }
 
 /* ---- middle -------------------------------------------------------------------------------- */
@@ -315,7 +330,7 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
             show(s, "lower", &(Job){.m = c->module});
     }
     Exit wrong = EXIT_done;
-    if (decides_what_to_keep(c, after, until)) {
+    if (!c->module->layout.mesh.n && decides_what_to_keep(c, after, until)) {
         wrong = run_passes(s, c, after, "precision");
         after = "precision";
         if (!wrong)

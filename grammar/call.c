@@ -239,7 +239,7 @@ static bool bind_indexed(Elab *e, const Node *p, const Given *g)
     Sym *s = declare(e, SYM_DIM, p->a->name, p->a->at);
     const DimInfo *d = dim_info(e, indexes);
     if (s)
-        s->dims = (DimList){1, {{d->name, d->size}}};
+        s->dims = (DimList){1, {{.name = d->name, .size = d->size}}};
     return s;
 }
 

@@ -20,7 +20,8 @@ enum {
     LOCAL_DIMS_MAX = 1000, /* of one name and different sizes */
     PATH_MAX_BYTES = 512,
     PARAMETERS_MAX = 64, /* of a block */
-    AXES_MAX = 16,
+    AXES_MAX = MAX_AXES,
+    RANKS_MAX = 1 << 20,
     LAYOUTS_MAX = 256, /* of a file */
     WARNINGS_MAX = 20,
 };

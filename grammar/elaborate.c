@@ -167,7 +167,7 @@ static bool logits_result(Elab *e)
         return false;
     Module *m = e->module;
     Value v = e->logits;
-    Dim batch = {m->batch.name, 1};
+    Dim batch = {.name = m->batch.name, .size = 1};
     if (type_find(type_of(m, v), m->seq.name) >= 0) {
         Type scalar = {.dtype = DT_i32, .indexes = m->seq.name};
         v = at_position(e, v, m->seq, fn_arg(e, ARG_pos, 0, scalar, "pos"));
@@ -268,7 +268,7 @@ static bool check_named_inputs(Elab *e, const Node *model)
     for (size_t i = 0; i < model->list.n; i++)
         if (!check_named(e, model, model->list.data[i]))
             return false;
-    e->module->seq = (Dim){0, 1};
+    e->module->seq = (Dim){.size = 1};
     return true;
 }
 

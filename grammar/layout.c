@@ -141,7 +141,18 @@ static bool gather(Elab *e, const Node *n, Spec *s, int depth)
 
 /* ---- mesh and rules ----------------------------------------------------------------------- */
 
-static void check_axes(Elab *e, const Spec *s)
+static const char *const classes[] = {"state", "grads", "params", NULL};
+
+static int class_of(const Elab *e, Name name)
+{
+    for (int i = 0; classes[i]; i++)
+        if (strcmp(classes[i], text(e, name)) == 0)
+            return i;
+    return -1;
+}
+
+/* Axes of one rank are as if they were not there. */
+static void check_axes(Elab *e, const Spec *s, Layout *l)
 {
     for (size_t i = 0; i < s->axes.n; i++) {
         const Node *axis = s->axes.data[i];
@@ -157,10 +168,40 @@ static void check_axes(Elab *e, const Spec *s)
         }
         if (!config_integer(e, given ? given : axis->a, 1, &size, 303) || !s->chosen || size == 1)
             continue;
-        fail(e, given ? given->span : axis->span, 310,
-             "axis '%s' is %lld: more than one rank is not built yet", text(e, axis->name),
-             (long long)size);
-        help(e, "%s = 1", text(e, axis->name));
+        if (size > RANKS_MAX) {
+            fail(e, given ? given->span : axis->span, 303, "axis '%s' is %lld, and at most %d",
+                 text(e, axis->name), (long long)size, RANKS_MAX);
+            continue;
+        }
+        Axis a = {axis->name, size, given ? given->span : axis->span};
+        vec_push(e->arena, &l->mesh, a);
+    }
+}
+
+/* The rules of the chosen layout, of what is more than one rank. */
+static void keep_rules(Elab *e, const Spec *s, Layout *l)
+{
+    for (size_t r = 0; r < s->rules.n; r++) {
+        const Node *n = s->rules.data[r];
+        for (size_t d = 0; d < n->list.n; d++) {
+            LayoutRule rule = {.dim = n->list.data[d]->name, .span = n->list.data[d]->at};
+            int which = class_of(e, rule.dim);
+            if (which >= 0) {
+                rule.dim = 0;
+                rule.of = (TensorClass)(which + 1);
+            }
+            for (size_t k = 0; k < n->more.n; k++)
+                for (size_t a = 0; a < l->mesh.n; a++) {
+                    if (l->mesh.data[a].name != n->more.data[k]->name || rule.n == MAX_AXES)
+                        continue;
+                    const NodeList *options = &n->more.data[k]->list;
+                    rule.axis[rule.n++] = (uint8_t)a;
+                    if (options->n && options->data[0]->kind != N_NAMED)
+                        rule.zigzag |= (Axes)1 << a;
+                }
+            if (rule.n)
+                vec_push(e->arena, &l->rules, rule);
+        }
     }
 }
 
@@ -170,16 +211,6 @@ static bool has_axis(const Spec *s, Name name)
         if (s->axes.data[i]->name == name)
             return true;
     return false;
-}
-
-static const char *const classes[] = {"state", "grads", "params", NULL};
-
-static int class_of(const Elab *e, Name name)
-{
-    for (int i = 0; classes[i]; i++)
-        if (strcmp(classes[i], text(e, name)) == 0)
-            return i;
-    return -1;
 }
 
 static void check_rule_dim(Elab *e, const Node *n)
@@ -292,13 +323,23 @@ static void device(Elab *e, const Spec *s, Layout *l)
 
 static void microbatch(Elab *e, const Spec *s, Layout *l)
 {
-    int64_t batch = e->module->batch.size, given = s->chosen ? e->options->microbatch : 0;
+    const Module over = {.layout = *l, .batch = e->module->batch, .seq = e->module->seq};
+    int64_t ranks = mesh_batch_ranks(&over), all = e->module->batch.size;
+    int64_t batch = all / ranks, given = s->chosen ? e->options->microbatch : 0;
     Span at = given || !s->microbatch ? (Span){0} : s->microbatch->span;
     l->microbatch = batch;
     if (s->microbatch && !config_integer(e, s->microbatch, 1, &l->microbatch, 303))
         return;
     if (given)
         l->microbatch = given;
+    if (s->chosen && all % ranks) {
+        fail(e, s->node->span, 332, "'%s' of %lld is not split evenly on %lld ranks",
+             text(e, e->module->batch.name), (long long)all, (long long)ranks);
+        help(e, "-D %s=%lld", text(e, e->module->batch.name),
+             (long long)((all + ranks - 1) / ranks * ranks));
+        l->microbatch = 1;
+        return;
+    }
     if (!s->chosen || !batch || batch % l->microbatch == 0)
         return;
     if (l->microbatch > batch) {
@@ -448,8 +489,10 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
     Layout l = {.name = name_intern(e->names, layout_name(e, n))};
     if (!gather(e, n, &s, 0))
         return;
-    check_axes(e, &s);
+    check_axes(e, &s, &l);
     check_rules(e, &s);
+    if (chosen)
+        keep_rules(e, &s, &l);
     device(e, &s, &l);
     microbatch(e, &s, &l);
     recompute(e, &s, &l);

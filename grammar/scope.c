@@ -290,7 +290,7 @@ Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local)
     *have = (DimInfo){name, size, size, at, local ? e->frame : NULL, local};
     if (local)
         vec_push(e->arena, &e->frame->dims, name);
-    return (Dim){name, size};
+    return (Dim){.name = name, .size = size};
 }
 
 static bool append_dims(Elab *e, const Node *n, const DimList *more, DimList *out)

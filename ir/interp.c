@@ -142,7 +142,7 @@ static void interp_iota(Interp *in, const Ins *i)
 {
     double *y = interp_out(in, i, 0);
     for (int64_t k = 0; k < i->attrs.dim.size; k++)
-        y[k] = (double)k;
+        y[k] = (double)(interp_first(in, i->attrs.dim) + k);
 }
 
 /* The nearest number with so many bits, of which the lowest is never below 2^least; ties to even.
@@ -362,7 +362,13 @@ static void interp_dot_sum(Interp *in, const Ins *i)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-static void run_region(Interp *in, const Region *r);
+/* Ranks that go through the program together, instruction by instruction. */
+typedef struct Group {
+    Interp *rank;
+    int64_t n;
+} Group;
+
+static void run_region(const Group *g, const Region *r);
 
 /* The body's next values become the arguments of the next round: all are copied first, since one
  * may be another's argument. */
@@ -383,43 +389,63 @@ static void carry(Interp *in, const Ins *i)
     free(next);
 }
 
-static void interp_repeat(Interp *in, const Ins *i)
+static void repeat_begin(Interp *in, const Ins *i)
 {
-    const Region *b = i->body;
-    int64_t n = i->attrs.dim.size;
     uint32_t carried = (uint32_t)i->attrs.carried;
-    double **stack = interp_alloc(i->nout, sizeof *stack);
     for (uint32_t k = carried; k < i->nout; k++)
-        stack[k] = interp_out(in, i, k);
+        interp_out(in, i, k);
     for (uint32_t k = 0; k < carried; k++)
-        set_value(in, b->args.data[k], interp_in(in, i, k));
-    for (int64_t step = 0; step < n; step++) {
-        int64_t at = i->attrs.reverse ? n - 1 - step : step;
-        for (uint32_t k = carried; k < i->nin; k++)
-            set_value(in, b->args.data[k],
-                      interp_in(in, i, k) + at * type_elements(type_of(in->m, b->args.data[k])));
-        double index = (double)at;
-        set_value(in, b->args.data[i->nin], &index);
-        run_region(in, b);
-        for (uint32_t k = carried; k < i->nout; k++) {
-            Value res = b->results.data[k];
-            int64_t size = type_elements(type_of(in->m, res));
-            memcpy(stack[k] + at * size, in->value[res].data, (size_t)size * sizeof(double));
-        }
-        carry(in, i);
-    }
-    for (uint32_t k = 0; k < carried; k++)
-        set_value(in, i->out[k], in->value[b->args.data[k]].data);
-    free(stack);
+        set_value(in, i->body->args.data[k], interp_in(in, i, k));
 }
 
-static void interp_fused(Interp *in, const Ins *i)
+static void round_begin(Interp *in, const Ins *i, int64_t at)
 {
-    for (uint32_t k = 0; k < i->nin; k++)
-        set_value(in, i->body->args.data[k], interp_in(in, i, k));
-    run_region(in, i->body);
-    for (uint32_t k = 0; k < i->nout; k++)
-        set_value(in, i->out[k], in->value[i->body->results.data[k]].data);
+    const Region *b = i->body;
+    double index = (double)at;
+    for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nin; k++)
+        set_value(in, b->args.data[k],
+                  interp_in(in, i, k) + at * type_elements(type_of(in->m, b->args.data[k])));
+    set_value(in, b->args.data[i->nin], &index);
+}
+
+static void round_end(Interp *in, const Ins *i, int64_t at)
+{
+    for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nout; k++) {
+        Value res = i->body->results.data[k];
+        int64_t size = type_elements(type_of(in->m, res));
+        memcpy(in->value[i->out[k]].data + at * size, in->value[res].data,
+               (size_t)size * sizeof(double));
+    }
+    carry(in, i);
+}
+
+static void repeat(const Group *g, const Ins *i)
+{
+    int64_t n = i->attrs.dim.size;
+    for (int64_t r = 0; r < g->n; r++)
+        repeat_begin(&g->rank[r], i);
+    for (int64_t step = 0; step < n; step++) {
+        int64_t at = i->attrs.reverse ? n - 1 - step : step;
+        for (int64_t r = 0; r < g->n; r++)
+            round_begin(&g->rank[r], i, at);
+        run_region(g, i->body);
+        for (int64_t r = 0; r < g->n; r++)
+            round_end(&g->rank[r], i, at);
+    }
+    for (int64_t r = 0; r < g->n; r++)
+        for (uint32_t k = 0; k < (uint32_t)i->attrs.carried; k++)
+            set_value(&g->rank[r], i->out[k], g->rank[r].value[i->body->args.data[k]].data);
+}
+
+static void fused(const Group *g, const Ins *i)
+{
+    for (int64_t r = 0; r < g->n; r++)
+        for (uint32_t k = 0; k < i->nin; k++)
+            set_value(&g->rank[r], i->body->args.data[k], interp_in(&g->rank[r], i, k));
+    run_region(g, i->body);
+    for (int64_t r = 0; r < g->n; r++)
+        for (uint32_t k = 0; k < i->nout; k++)
+            set_value(&g->rank[r], i->out[k], g->rank[r].value[i->body->results.data[k]].data);
 }
 
 static void interp_guard(Interp *in, const Ins *i)
@@ -427,6 +453,14 @@ static void interp_guard(Interp *in, const Ins *i)
     (void)in, (void)i; /* whoever runs a step looks at loss and norm */
 }
 
+/* What all ranks do together is not in the table. */
+#define interp_repeat         NULL
+#define interp_fused          NULL
+#define interp_all_reduce     NULL
+#define interp_reduce_scatter NULL
+#define interp_all_gather     NULL
+#define interp_all_to_all     NULL
+#define interp_shard          NULL
 static InterpFn *const table[OP_count] = {
 #define OP(name, ...) [OP_##name] = interp_##name,
 #include "ir/ops.def"
@@ -462,47 +496,80 @@ static void shake_results(Interp *in, const Ins *i)
     }
 }
 
-static void run_region(Interp *in, const Region *r)
+static void one(Interp *in, const Ins *i)
+{
+    if (op_is(i->op, POINTWISE))
+        interp_pointwise(in, i);
+    else
+        table[i->op](in, i);
+}
+
+static void run_region(const Group *g, const Region *r)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
         const Ins *i = r->ins.data[k];
-        if (op_is(i->op, POINTWISE))
-            interp_pointwise(in, i);
-        else
-            table[i->op](in, i);
-        if (in->round)
-            round_results(in, i);
-        if (in->shake)
-            shake_results(in, i);
+        if (i->op == OP_repeat)
+            repeat(g, i);
+        else if (i->op == OP_fused)
+            fused(g, i);
+        else if (op_is(i->op, COMM))
+            interp_comm(g->rank, g->n, i);
+        for (int64_t n = 0; n < g->n; n++) {
+            Interp *in = &g->rank[n];
+            if (!i->body && !op_is(i->op, COMM))
+                one(in, i);
+            if (in->round)
+                round_results(in, i);
+            if (in->shake)
+                shake_results(in, i);
+        }
     }
 }
 
-static void interpret(Interp in, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a)
+/* args and results: those of rank 0, then of rank 1, ... */
+static void interpret(Interp like, int64_t ranks, const Fn *fn, const Tensor64 *args,
+                      Tensor64 *results, Arena *a)
 {
-    const Module *m = in.m;
-    in.value = interp_alloc((int64_t)m->values.n, sizeof *in.value);
-    for (size_t i = 0; i < fn->body->args.n; i++)
-        set_value(&in, fn->body->args.data[i], args[i].data);
-    run_region(&in, fn->body);
-    for (size_t i = 0; i < fn->body->results.n; i++) {
-        const Tensor64 *t = &in.value[fn->body->results.data[i]];
-        results[i].type = t->type;
-        results[i].data = NEW_ARRAY(a, double, type_elements(&t->type));
-        memcpy(results[i].data, t->data, (size_t)type_elements(&t->type) * sizeof(double));
+    const Module *m = like.m;
+    const Region *b = fn->body;
+    Group g = {interp_alloc(ranks, sizeof *g.rank), ranks};
+    for (int64_t r = 0; r < ranks; r++) {
+        g.rank[r] = like;
+        g.rank[r].rank = r;
+        g.rank[r].value = interp_alloc((int64_t)m->values.n, sizeof *like.value);
+        for (size_t i = 0; i < b->args.n; i++)
+            set_value(&g.rank[r], b->args.data[i], args[(size_t)r * b->args.n + i].data);
     }
-    for (size_t v = 0; v < m->values.n; v++)
-        free(in.value[v].data);
-    free(in.value);
+    run_region(&g, b);
+    for (int64_t r = 0; r < ranks; r++) {
+        for (size_t i = 0; i < b->results.n; i++) {
+            const Tensor64 *t = &g.rank[r].value[b->results.data[i]];
+            Tensor64 *to = &results[(size_t)r * b->results.n + i];
+            to->type = t->type;
+            to->data = NEW_ARRAY(a, double, type_elements(&t->type));
+            memcpy(to->data, t->data, (size_t)type_elements(&t->type) * sizeof(double));
+        }
+        for (size_t v = 0; v < m->values.n; v++)
+            free(g.rank[r].value[v].data);
+        free(g.rank[r].value);
+    }
+    free(g.rank);
+}
+
+void ir_interpret_ranks(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
+                        Arena *a)
+{
+    interpret((Interp){.m = m}, mesh_ranks(m), fn, args, results, a);
 }
 
 void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
                   bool round)
 {
-    interpret((Interp){.m = m, .round = round}, fn, args, results, a);
+    interpret((Interp){.m = m, .round = round}, 1, fn, args, results, a);
 }
 
 void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
                          Arena *a, uint64_t *state)
 {
-    interpret((Interp){.m = m, .shake = state}, fn, args, results, a);
+    interpret((Interp){.m = m, .shake = state}, 1, fn, args, results, a);
 }

@@ -71,6 +71,7 @@ void interp_gather(Interp *in, const Ins *i)
     Type rest = *in_type(in, i, 0);
     int d = type_find(&rest, i->attrs.dim.name);
     int64_t stride = type_stride(&rest, d), n = rest.dims[d].size;
+    int64_t first = interp_first(in, i->attrs.dim);
     rest.dims[d].name = 0; /* walked by the index, not by name */
     Walk w = walk_start();
     walk_dims(&w, out_type(in, i, 0));
@@ -78,8 +79,9 @@ void interp_gather(Interp *in, const Ins *i)
     walk_tensor(&w, &rest);
     walk_tensor(&w, in_type(in, i, 1));
     do {
-        int64_t at = (int64_t)index[w.at[2]];
-        y[w.at[0]] = at >= 0 && at < n ? table[w.at[1] + at * stride] : NAN;
+        int64_t at = (int64_t)index[w.at[2]] - first;
+        bool elsewhere = i->attrs.dim.axes && (at < 0 || at >= n); /* another rank has it */
+        y[w.at[0]] = elsewhere ? 0 : at >= 0 && at < n ? table[w.at[1] + at * stride] : NAN;
     } while (walk_next(&w));
 }
 
@@ -107,7 +109,7 @@ void interp_scatter_add(Interp *in, const Ins *i)
     walk_tensor(&w, &rest);
     walk_tensor(&w, in_type(in, i, 1));
     do {
-        int64_t at = (int64_t)index[w.at[2]];
+        int64_t at = (int64_t)index[w.at[2]] - interp_first(in, i->attrs.dim);
         if (at >= 0 && at < n)
             y[w.at[1] + at * stride] += g[w.at[0]];
     } while (walk_next(&w));

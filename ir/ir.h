@@ -35,19 +35,33 @@ bool dtype_is_half(DType t);
 /* What statistics of values of t are (losses, normalisers): f32 for the halves, else t. */
 DType dtype_wide(DType t);
 
+/* A set of axes of the mesh: bit n is Layout.mesh[n]. */
+typedef uint32_t Axes;
+enum { MAX_AXES = 16 };
+
+/* size: of what a rank has. axes: those it is split on, the first of the mesh the outermost; the
+ * whole dim is `size` times their sizes. */
 typedef struct Dim {
     Name name;
     int64_t size;
+    Axes axes;
 } Dim;
 
 /* Dims in storage order, outermost first; a name occurs once. `indexes`, for integers: the dim
- * whose elements they number (0 if none): token(vocab). */
+ * whose elements they number (0 if none): token(vocab).
+ *
+ * How a value lies over the mesh is part of its type (after pass shard). On each axis it is split
+ * along the dim that has it; or partial: the ranks' numbers have to be added up, or, with `most`,
+ * the largest is meant; or else all ranks have the same. No axis is used twice. */
 typedef struct Type {
     DType dtype;
     int rank;
     Dim dims[MAX_RANK];
     Name indexes;
+    Axes partial, most;
 } Type;
+
+Axes type_axes(const Type *t); /* that its dims are split on */
 
 typedef struct DimList {
     int n;
@@ -74,7 +88,16 @@ typedef enum Op {
     OP_count
 } Op;
 
-enum { CHEAP = 1, FUSE = 2, VIEW = 4, CALL = 8, EFFECT = 16, INTEGER = 32, POINTWISE = 64 };
+enum {
+    CHEAP = 1,
+    FUSE = 2,
+    VIEW = 4,
+    CALL = 8,
+    EFFECT = 16,
+    INTEGER = 32,
+    POINTWISE = 64,
+    COMM = 128
+};
 
 typedef enum AttrId {
 #define ATTR(name, kind) ATTR_##name,
@@ -89,6 +112,7 @@ typedef struct Attrs {
 #define TYPE_OF_REAL     double
 #define TYPE_OF_FLAG     bool
 #define TYPE_OF_NAME     Name
+#define TYPE_OF_AXES     Axes
 #define ATTR(name, kind) TYPE_OF_##kind name;
 #include "ir/attrs.def"
 } Attrs;
@@ -216,11 +240,18 @@ typedef struct FnResult {
     uint32_t tensor; /* RES_update: the tensor whose new value this is; RES_grad: the parameter */
 } FnResult;
 
+/* After `update`: the value that is the whole gradient of a parameter. */
+typedef struct FnGradient {
+    Value v;
+    uint32_t tensor;
+} FnGradient;
+
 typedef struct Fn {
     Name name; /* "train", "eval", "sample" */
     Region *body;
     VEC(FnArg) args;       /* parallel to body->args */
     VEC(FnResult) results; /* parallel to body->results */
+    VEC(FnGradient) gradients;
 } Fn;
 
 typedef enum Optimizer {
@@ -312,10 +343,39 @@ typedef struct KeptName {
     Span span;
 } KeptName;
 
-/* The layout that was chosen, checked: one rank for now. */
+typedef struct Axis {
+    Name name;
+    int64_t size; /* at least 2 */
+    Span span;
+} Axis;
+
+/* Classes of tensors that a rule can be for instead of a dim. */
+typedef enum TensorClass {
+    CLASS_none,
+    CLASS_state,
+    CLASS_grads,
+    CLASS_params,
+    CLASS_count
+} TensorClass;
+extern const char *const class_names[CLASS_count]; /* as in the text; [0]: "" */
+
+/* `dim -> axis, ...`: a dim, or a class, is split on these axes, in this order, where they are not
+ * in use. */
+typedef struct LayoutRule {
+    Name dim; /* 0: a class */
+    TensorClass of;
+    int n;
+    uint8_t axis[MAX_AXES];
+    Axes zigzag; /* of these: rank r of n has parts r and 2n - 1 - r of 2n, not two neighbours */
+    Span span;
+} LayoutRule;
+
+/* The layout that was chosen, checked. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
-    int64_t microbatch;
+    VEC(Axis) mesh;    /* axes of more than one rank, the outermost first */
+    VEC(LayoutRule) rules;
+    int64_t microbatch; /* sequences that a rank computes at once */
     Recompute recompute;
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
     const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
@@ -345,6 +405,22 @@ Fn *module_fn(const Module *m, const char *name); /* NULL if absent */
 /* A copy in `a` that passes may change; values have the same numbers. It shares names, messages and
  * what no pass changes. fn: only that function, NULL: all. */
 Module *module_copy(const Module *m, const char *fn, Diag *d, Arena *a);
+
+/* Ranks along these axes; all of the mesh. */
+int64_t mesh_size(const Module *m, Axes axes);
+int64_t mesh_ranks(const Module *m);
+/* Coordinate of a rank on an axis: ranks count with the last axis the fastest. */
+int64_t mesh_coordinate(const Module *m, int64_t rank, int axis);
+/* Place of a rank among those along these axes, the first of the mesh the outermost. */
+int64_t mesh_place(const Module *m, int64_t rank, Axes axes);
+/* The rules of the layout, in order: on which axes each of n dims is split. A rule is for a dim
+ * that is there, on axes that no rule before it has used; dims with `fixed` set, and of one
+ * element, are left whole. axes[n] is set. */
+void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes);
+/* Over how many ranks the sequences of a batch are split. */
+int64_t mesh_batch_ranks(const Module *m);
+/* The dim as it is on all ranks together. */
+int64_t dim_whole(const Module *m, Dim d);
 
 static inline const Type *type_of(const Module *m, Value v)
 {
@@ -413,6 +489,10 @@ typedef struct Tensor64 {
  * are rounded to float after every instruction if `round` is set, else kept in double. */
 void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
                   bool round);
+/* Of a sharded program, all ranks of the mesh together: args and results are those of rank 0, then
+ * of rank 1, and so on. */
+void ir_interpret_ranks(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
+                        Arena *a);
 /* In double, but every float result of an instruction is off by up to its type's rounding, drawn
  * from *state: how far apart two such runs are says how well rounded arithmetic can do. */
 void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,

@@ -52,10 +52,12 @@ int type_find(const Type *t, Name dim)
 
 bool type_equal(const Type *a, const Type *b)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank)
+    if (a->dtype != b->dtype || a->rank != b->rank || a->partial != b->partial ||
+        a->most != b->most)
         return false;
     for (int i = 0; i < a->rank; i++)
-        if (a->dims[i].name != b->dims[i].name || a->dims[i].size != b->dims[i].size)
+        if (a->dims[i].name != b->dims[i].name || a->dims[i].size != b->dims[i].size ||
+            a->dims[i].axes != b->dims[i].axes)
             return false;
     return true;
 }
@@ -66,10 +68,18 @@ bool type_same_dims(const Type *a, const Type *b)
         return false;
     for (int i = 0; i < a->rank; i++) {
         int j = type_find(b, a->dims[i].name);
-        if (j < 0 || b->dims[j].size != a->dims[i].size)
+        if (j < 0 || b->dims[j].size != a->dims[i].size || b->dims[j].axes != a->dims[i].axes)
             return false;
     }
     return true;
+}
+
+Axes type_axes(const Type *t)
+{
+    Axes all = 0;
+    for (int i = 0; i < t->rank; i++)
+        all |= t->dims[i].axes;
+    return all;
 }
 
 int64_t type_elements(const Type *t)

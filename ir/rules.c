@@ -36,6 +36,9 @@ const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side)
     if (t->dims[at].size != d.size)
         WRONG(r, "%s has dim '%s' of %lld, the attribute says %lld", side, rule_dim(r, d.name),
               (long long)t->dims[at].size, (long long)d.size);
+    if (t->dims[at].axes != d.axes)
+        WRONG(r, "%s has dim '%s' split on other axes than the attribute says", side,
+              rule_dim(r, d.name));
     return NULL;
 }
 
@@ -457,6 +460,9 @@ static const char *sizes_agree(Rule *r, Op op)
                     op != OP_join)
                     WRONG(r, "dim '%s' is %lld here and %lld there", rule_dim(r, d.name),
                           (long long)r->in[j]->dims[at].size, (long long)d.size);
+                if (at >= 0 && r->in[j]->dims[at].axes != d.axes && op != OP_gather &&
+                    op != OP_join)
+                    WRONG(r, "dim '%s' is split on other axes here and there", rule_dim(r, d.name));
             }
     return NULL;
 }
@@ -486,6 +492,8 @@ const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Valu
         wrong = compare(&r, op);
     else
         wrong = op_is(op, POINTWISE) ? pointwise(&r, op) : rules[op](&r);
+    if (!wrong && nout >= info->results)
+        wrong = rule_over_mesh(&r, op);
     for (int i = 0; !wrong && i < info->results; i++)
         wrong = small_enough(&r, &out[i]);
     return wrong;

@@ -22,6 +22,14 @@ static inline const char *rule_dim(const Rule *r, Name n)
 /* t, called `side`, has d, of that size. */
 const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side);
 
+/* rules_mesh.c: sets over which axes the results, whose dims are known, are partial. */
+const char *rule_over_mesh(Rule *r, Op op);
+const char *type_all_reduce(Rule *r);
+const char *type_reduce_scatter(Rule *r);
+const char *type_all_gather(Rule *r);
+const char *type_all_to_all(Rule *r);
+const char *type_shard(Rule *r);
+
 /* rules_dims.c */
 const char *type_rename(Rule *r);
 const char *type_pick(Rule *r);

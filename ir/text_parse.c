@@ -10,11 +10,39 @@
 
 /* ---- types and attributes ------------------------------------------------------------------- */
 
+static int read_axis(Reader *r, const char *name, size_t n, Span s)
+{
+    const Layout *l = &r->m->layout;
+    for (size_t i = 0; i < l->mesh.n; i++) {
+        const char *axis = name_str(r->m->names, l->mesh.data[i].name);
+        if (strlen(axis) == n && !memcmp(axis, name, n))
+            return (int)i;
+    }
+    text_wrong(r, s, 412, "the mesh has no axis '%s'", arena_strndup(r->a, name, n));
+}
+
+/* "dp.cp" */
+static Axes read_axes(Reader *r)
+{
+    Span s = r->t.span;
+    const char *text = text_want_text(r);
+    Axes all = 0;
+    for (;;) {
+        size_t n = strcspn(text, ".");
+        all |= (Axes)1 << read_axis(r, text, n, s);
+        if (!text[n])
+            return all;
+        text += n + 1;
+    }
+}
+
 static Dim read_dim(Reader *r)
 {
     Dim d = {.name = text_want_name(r)};
     text_want_mark(r, '=');
     d.size = text_want_int(r, 0, (int64_t)1 << 62);
+    if (text_take_mark(r, '@'))
+        d.axes = read_axes(r);
     return d;
 }
 
@@ -53,6 +81,13 @@ static Type read_type(Reader *r)
         t.indexes = text_want_name(r);
         text_want_mark(r, ')');
     }
+    while (text_take_mark(r, '{')) {
+        static const char *const words[] = {"partial", "most"};
+        Axes *axes = text_want_choice(r, words, 2) ? &t.most : &t.partial;
+        text_want_mark(r, ':');
+        *axes = read_axes(r);
+        text_want_mark(r, '}');
+    }
     return t;
 }
 
@@ -80,6 +115,11 @@ static void read_attr_FLAG(Reader *r, bool *v)
 static void read_attr_NAME(Reader *r, Name *v)
 {
     *v = text_want_name(r);
+}
+
+static void read_attr_AXES(Reader *r, Axes *v)
+{
+    *v = read_axes(r);
 }
 
 static void read_attrs(Reader *r, Op op, Attrs *attrs)
@@ -267,6 +307,11 @@ static void read_fn(Reader *r)
             res.tensor = read_tensor_ref(r);
         vec_push(r->a, &f->results, res);
     }
+    while (text_take_word(r, "gradient")) {
+        FnGradient g = {.tensor = read_tensor_ref(r)};
+        g.v = read_value(r);
+        vec_push(r->a, &f->gradients, g);
+    }
     if (f->args.n != f->body->args.n || f->results.n != f->body->results.n)
         text_wrong(r, at, 411, "@%s has not one role for each argument and result",
                    name_str(r->m->names, f->name));
@@ -292,7 +337,7 @@ static void read_tensor(Reader *r)
     for (int i = 0; i < t.type.rank; i++) {
         if (i)
             text_want_mark(r, ',');
-        t.valid[i] = text_want_int(r, 0, t.type.dims[i].size);
+        t.valid[i] = text_want_int(r, 0, dim_whole(r->m, t.type.dims[i]));
     }
     text_want_mark(r, ']');
     text_want_word(r, "order");
@@ -388,6 +433,38 @@ static void read_layout(Reader *r)
     }
 }
 
+static void read_mesh(Reader *r)
+{
+    Layout *l = &r->m->layout;
+    while (text_take_word(r, "axis")) {
+        if (l->mesh.n == MAX_AXES)
+            text_wrong(r, r->t.span, 403, "there are more than %s axes", "16");
+        Axis a = {.name = text_want_name(r)};
+        a.size = text_want_int(r, 2, 1 << 20);
+        a.span = text_read_place(r);
+        vec_push(r->m->arena, &l->mesh, a);
+    }
+    while (text_take_word(r, "rule")) {
+        LayoutRule rule = {0};
+        if (text_take_word(r, "class"))
+            rule.of = (TensorClass)text_want_choice(r, class_names, CLASS_count);
+        else
+            rule.dim = text_want_name(r);
+        while (text_take_word(r, "on")) {
+            if (rule.n == MAX_AXES)
+                text_wrong(r, r->t.span, 403, "there are more than %s axes", "16");
+            Span s = r->t.span;
+            const char *name = text_want_text(r);
+            rule.axis[rule.n] = (uint8_t)read_axis(r, name, strlen(name), s);
+            if (text_take_word(r, "zigzag"))
+                rule.zigzag |= (Axes)1 << rule.axis[rule.n];
+            rule.n++;
+        }
+        rule.span = text_read_place(r);
+        vec_push(r->m->arena, &l->rules, rule);
+    }
+}
+
 static void read_module(Reader *r)
 {
     text_want_word(r, "mgir");
@@ -404,6 +481,7 @@ static void read_module(Reader *r)
     r->m->vocab = text_want_int(r, 0, INT64_MAX);
     read_train(r);
     read_layout(r);
+    read_mesh(r);
     while (text_take_word(r, "input")) {
         Input in = {.name = text_want_name(r)};
         text_want_word(r, "limit");

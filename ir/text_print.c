@@ -67,10 +67,33 @@ static void print_real(FILE *out, double x)
     fputs(s, out);
 }
 
+static void print_axes(const Module *m, Axes axes, FILE *out)
+{
+    const char *dot = "";
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if (axes >> i & 1) {
+            fprintf(out, "%s%s", dot, name_str(m->names, m->layout.mesh.data[i].name));
+            dot = ".";
+        }
+}
+
 static void print_dim(const Module *m, Dim d, FILE *out)
 {
     print_name(out, name_str(m->names, d.name));
     fprintf(out, "=%lld", (long long)d.size);
+    if (d.axes) {
+        fputc('@', out);
+        print_axes(m, d.axes, out);
+    }
+}
+
+static void print_partial(const Module *m, const char *what, Axes axes, FILE *out)
+{
+    if (!axes)
+        return;
+    fprintf(out, "{%s: ", what);
+    print_axes(m, axes, out);
+    fputc('}', out);
 }
 
 static void print_type(const Module *m, const Type *t, FILE *out)
@@ -87,6 +110,8 @@ static void print_type(const Module *m, const Type *t, FILE *out)
         print_name(out, name_str(m->names, t->indexes));
         fputs(")", out);
     }
+    print_partial(m, "partial", t->partial, out);
+    print_partial(m, "most", t->most, out);
 }
 
 /* ---- names of values ----------------------------------------------------------------------- */
@@ -205,6 +230,12 @@ static void print_attr_NAME(const Module *m, const Name *v, FILE *out)
 {
     fputc('=', out);
     print_string(out, name_str(m->names, *v));
+}
+
+static void print_attr_AXES(const Module *m, const Axes *v, FILE *out)
+{
+    fputc('=', out);
+    print_axes(m, *v, out);
 }
 
 static void print_attrs(const Module *m, const Ins *i, FILE *out)
@@ -328,6 +359,14 @@ static void print_fn(Printer *p, const Fn *f)
         }
         fputc('\n', p->out);
     }
+    for (size_t i = 0; i < f->gradients.n; i++) {
+        FnGradient g = f->gradients.data[i];
+        fputs("  gradient ", p->out);
+        print_string(p->out, name_str(p->m->names, p->m->tensors.data[g.tensor].name));
+        fputc(' ', p->out);
+        print_value(p, g.v);
+        fputc('\n', p->out);
+    }
     fputs("}\n", p->out);
 }
 
@@ -362,6 +401,27 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputs(t->frozen ? " frozen" : "", out);
     print_place(m, t->span, out);
     fputc('\n', out);
+}
+
+static void print_mesh(const Module *m, FILE *out)
+{
+    const Layout *l = &m->layout;
+    for (size_t i = 0; i < l->mesh.n; i++) {
+        fprintf(out, "axis %s %lld", name_str(m->names, l->mesh.data[i].name),
+                (long long)l->mesh.data[i].size);
+        print_place(m, l->mesh.data[i].span, out);
+        fputc('\n', out);
+    }
+    for (size_t i = 0; i < l->rules.n; i++) {
+        const LayoutRule *r = &l->rules.data[i];
+        fputs(r->of ? "rule class " : "rule ", out);
+        print_name(out, r->of ? class_names[r->of] : name_str(m->names, r->dim));
+        for (int k = 0; k < r->n; k++)
+            fprintf(out, " on %s%s", name_str(m->names, l->mesh.data[r->axis[k]].name),
+                    r->zigzag >> r->axis[k] & 1 ? " zigzag" : "");
+        print_place(m, r->span, out);
+        fputc('\n', out);
+    }
 }
 
 static void print_header(const Module *m, FILE *out)
@@ -419,6 +479,7 @@ static void print_header(const Module *m, FILE *out)
         print_place(m, m->layout.assert_step_span, out);
     }
     fputc('\n', out);
+    print_mesh(m, out);
     for (size_t i = 0; i < m->inputs.n; i++) {
         fputs("input ", out);
         print_string(out, name_str(m->names, m->inputs.data[i].name));

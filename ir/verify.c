@@ -150,6 +150,9 @@ static void check_types(Verifier *v, const Ins *i)
         if (i->op == OP_copy ? !superset(t, &want[k])
                              : i->op != OP_random && !type_same_dims(t, &want[k]))
             broken(v, i, 4, "the result has not the dims of the rule");
+        bool zero = i->op == OP_const && i->attrs.value == 0; /* is a part of zero too */
+        if (!zero && (t->partial != want[k].partial || t->most != want[k].most))
+            broken(v, i, 4, "the result is partial over other axes than by the rule");
         if ((i->op == OP_split || i->op == OP_merge || i->op == OP_join) &&
             !type_equal(t, &want[k]))
             broken(v, i, 4, "the result has not the order of dims of the rule");
@@ -162,7 +165,7 @@ static void check_region(Verifier *v, const Region *r, const Ins *owner, const R
 
 static Type without(const Type *t, Name d)
 {
-    Type u = {.dtype = t->dtype, .indexes = t->indexes};
+    Type u = {.dtype = t->dtype, .indexes = t->indexes, .partial = t->partial, .most = t->most};
     for (int k = 0; k < t->rank; k++)
         if (t->dims[k].name != d)
             u.dims[u.rank++] = t->dims[k];
@@ -377,11 +380,11 @@ static bool external_form(const Tensor *t)
 }
 
 /* A state may lack dims of its parameter (a mean over them), but has no others. */
-static bool dims_within(const Type *t, const Type *of)
+static bool dims_within(const Module *m, const Type *t, const Type *of)
 {
     for (int i = 0; i < t->rank; i++) {
         int at = type_find(of, t->dims[i].name);
-        if (at < 0 || of->dims[at].size != t->dims[i].size)
+        if (at < 0 || dim_whole(m, of->dims[at]) != dim_whole(m, t->dims[i]))
             return false;
     }
     return true;
@@ -400,11 +403,11 @@ static void check_tensor(Verifier *v, uint32_t at)
     if (!external_form(t))
         broken(v, NULL, 8, "tensor '%s' has no external form", str(v, t->name));
     for (int k = 0; k < t->type.rank; k++)
-        if (t->valid[k] < 1 || t->valid[k] > t->type.dims[k].size)
+        if (t->valid[k] < 1 || t->valid[k] > dim_whole(v->m, t->type.dims[k]))
             broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
-                   (long long)t->valid[k], (long long)t->type.dims[k].size);
+                   (long long)t->valid[k], (long long)dim_whole(v->m, t->type.dims[k]));
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
-    if (!p || p->slot || (!t->slot && p != t) || !dims_within(&t->type, &p->type))
+    if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, &t->type, &p->type))
         broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));
 }
 
@@ -445,7 +448,7 @@ static void check_halves(Verifier *v)
 static void check_header(Verifier *v)
 {
     const Module *m = v->m;
-    int64_t part = m->layout.microbatch;
+    int64_t part = m->layout.microbatch * mesh_batch_ranks(m);
     if (m->train.compute != DT_f32 && m->train.compute != DT_f64)
         broken(v, NULL, 10, "the program computes in %s", dtype_name(m->train.compute));
     if (m->train.half && (!dtype_is_half(m->train.half) || m->train.compute != DT_f32))

@@ -97,6 +97,11 @@ static void vjp_none(Vjp *v)
 #define vjp_iota               vjp_none
 #define vjp_random             vjp_none
 #define vjp_guard              vjp_none
+#define vjp_all_reduce         vjp_none /* communication is made after differentiation */
+#define vjp_reduce_scatter     vjp_none
+#define vjp_all_gather         vjp_none
+#define vjp_all_to_all         vjp_none
+#define vjp_shard              vjp_none
 #define vjp_fused              vjp_none /* kernels are made after differentiation */
 #define vjp_head               vjp_none
 #define vjp_dot_bias           vjp_none

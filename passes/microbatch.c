@@ -248,7 +248,7 @@ PassStatus pass_microbatch(Job *j)
 {
     Module *m = j->m;
     Fn *fn = module_fn(m, "train");
-    int64_t size = m->layout.microbatch;
+    int64_t size = m->layout.microbatch * mesh_batch_ranks(m); /* of all ranks together */
     if (!fn || size == m->batch.size)
         return PASS_ok;
     if (size < 1 || m->batch.size % size)
@@ -257,7 +257,7 @@ PassStatus pass_microbatch(Job *j)
     PassStatus status = check_args(j, fn);
     if (status != PASS_ok)
         return status;
-    Dim micro = {round_name(m), m->batch.size / size};
+    Dim micro = {.name = round_name(m), .size = m->batch.size / size};
     Rounds r = {.m = m, .batch = m->batch.name, .size = size, .rounds = micro.size};
     resize_region(&r, fn->body);
     if (!parts_find(&r, fn->body, j->tmp))

@@ -202,8 +202,8 @@ static void call_partial(Sched *s, const Kernel *whole, int64_t chunks, double f
     memset(sum.alias, -1, sizeof sum.alias);
     for (int o = 0; o < whole->nout; o++) {
         const Operand *to = &whole->operand[whole->nin + o];
-        Operand w = {.type =
-                         type_push(&to->type, (Dim){name_intern(s->m->names, "chunk"), chunks})};
+        Operand w = {.type = type_push(&to->type, (Dim){.name = name_intern(s->m->names, "chunk"),
+                                                        .size = chunks})};
         w.at.buffer = buffer_new(s, "partial", OWN_workspace, type_bytes(&w.type), home, 0);
         strides_dense(&w.type, w.stride);
         w.write = true;

@@ -45,7 +45,7 @@ static uint32_t hash_ins(const Ins *i)
 
 static bool same_DIM(Dim a, Dim b)
 {
-    return a.name == b.name && a.size == b.size;
+    return a.name == b.name && a.size == b.size && a.axes == b.axes;
 }
 static bool same_DIMS(DimList a, DimList b)
 {
@@ -67,6 +67,10 @@ static bool same_FLAG(bool a, bool b)
     return a == b;
 }
 static bool same_NAME(Name a, Name b)
+{
+    return a == b;
+}
+static bool same_AXES(Axes a, Axes b)
 {
     return a == b;
 }

@@ -199,6 +199,8 @@ PassStatus pass_update(Job *j)
     size_t n = take_gradients(&u, grad, tensor);
     if (u.fn->results.n != 1)
         return pass_bug(j, NULL, "@train is to have the loss and the gradients as results");
+    for (size_t i = 0; i < n; i++)
+        vec_push(m->arena, &u.fn->gradients, ((FnGradient){grad[i], tensor[i]}));
     build_norm(&u, grad, tensor, n);
     result(&u, RES_norm, 0, u.norm);
     Value watched[] = {u.fn->body->results.data[0], u.norm};

@@ -19,8 +19,8 @@ int main(void)
     static const struct {
         unsigned bit;
         const char *name;
-    } flags[] = {{CHEAP, "cheap"}, {FUSE, "fuse"},     {VIEW, "view"},
-                 {CALL, "call"},   {EFFECT, "effect"}, {INTEGER, "integer"}};
+    } flags[] = {{CHEAP, "cheap"},   {FUSE, "fuse"},       {VIEW, "view"}, {CALL, "call"},
+                 {EFFECT, "effect"}, {INTEGER, "integer"}, {COMM, "comm"}};
     puts("| op | value | derivative |\n|---|---|---|");
     for (int i = 1; i < OP_count; i++)
         if (op_is(i, POINTWISE))

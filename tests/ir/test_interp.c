@@ -317,7 +317,7 @@ static void none_missing(void **state)
 {
     (void)state;
     for (int op = OP_none + 1; op < OP_count; op++)
-        if (!covered[op])
+        if (!covered[op] && !op_is((Op)op, COMM)) /* those: test_mesh.c */
             fail_msg("%s has no case", op_info[op].name);
 }
 

@@ -23,7 +23,7 @@ void model_open(Model *t)
                           .clip = 1,
                           .compute = DT_f32};
     t->m->layout = (Layout){.microbatch = 1, .recompute = RECOMPUTE_auto};
-    t->m->batch = (Dim){name_intern(t->m->names, "batch"), 1};
+    t->m->batch = (Dim){.name = name_intern(t->m->names, "batch"), .size = 1};
     t->fn = NEW(t->a, Fn);
     t->fn->name = name_intern(t->m->names, "train");
     t->fn->body = region_new(t->m, NULL);
@@ -46,7 +46,7 @@ const char *model_messages(Model *t)
 
 Dim dim_of(Model *t, const char *name, int64_t size)
 {
-    return (Dim){name_intern(t->m->names, name), size};
+    return (Dim){.name = name_intern(t->m->names, name), .size = size};
 }
 
 Type type_in(DType dtype, int rank, const Dim *dims)

@@ -47,7 +47,7 @@ static void whole(void **state)
     Outcome o = run_range(&t, NULL, "simplify");
     assert_int_equal(o.status, PASS_ok);
     assert_string_equal(o.seen.text,
-                        "precision recompute differentiate microbatch update simplify ");
+                        "precision recompute differentiate microbatch update shard simplify ");
     free(o.log);
     model_close(&t);
 }
@@ -87,7 +87,7 @@ static void stop_and_go_on(void **state)
     assert_non_null(u.m);
     Outcome second = run_range(&u, "microbatch", "simplify");
     assert_int_equal(second.status, PASS_ok);
-    assert_string_equal(second.seen.text, "microbatch update simplify ");
+    assert_string_equal(second.seen.text, "microbatch update shard simplify ");
     char *a = printed(&t, false), *b = printed(&u, false);
     assert_string_equal(a, b);
     free(a);

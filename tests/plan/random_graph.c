@@ -171,12 +171,12 @@ static Value view(Graph *g, Value x)
         a.at = any(g, (int)d.size);
         return build(g->b, OP_pick, &a, 1, &x);
     case 1:
-        a.along = (Dim){d.name, 1 + any(g, (int)d.size)};
+        a.along = (Dim){.name = d.name, .size = 1 + any(g, (int)d.size)};
         a.at = any(g, (int)(d.size - a.along.size) + 1);
         return build(g->b, OP_window, &a, 1, &x);
     case 2:
         a.dim = d;
-        a.to = (Dim){dim_of(g->t, any(g, 2) ? "other" : "another", 0).name, d.size};
+        a.to = (Dim){.name = dim_of(g->t, any(g, 2) ? "other" : "another", 0).name, .size = d.size};
         return type_find(t, a.to.name) >= 0 ? x : build(g->b, OP_rename, &a, 1, &x);
     default:
         a.dim = d;

@@ -1,0 +1,68 @@
+/* mesh.c - the ranks as points of a grid, whose axes are the layout's. */
+#include "ir/ir.h"
+
+const char *const class_names[CLASS_count] = {"", "state", "grads", "params"};
+
+int64_t mesh_size(const Module *m, Axes axes)
+{
+    int64_t n = 1;
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if (axes >> i & 1)
+            n *= m->layout.mesh.data[i].size;
+    return n;
+}
+
+int64_t mesh_ranks(const Module *m)
+{
+    return mesh_size(m, ~(Axes)0);
+}
+
+int64_t mesh_coordinate(const Module *m, int64_t rank, int axis)
+{
+    for (int i = (int)m->layout.mesh.n - 1; i > axis; i--)
+        rank /= m->layout.mesh.data[i].size;
+    return rank % m->layout.mesh.data[axis].size;
+}
+
+int64_t mesh_place(const Module *m, int64_t rank, Axes axes)
+{
+    int64_t place = 0;
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if (axes >> i & 1)
+            place = place * m->layout.mesh.data[i].size + mesh_coordinate(m, rank, (int)i);
+    return place;
+}
+
+int64_t dim_whole(const Module *m, Dim d)
+{
+    return d.size * mesh_size(m, d.axes);
+}
+
+void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes)
+{
+    Axes used = 0;
+    for (int i = 0; i < n; i++)
+        axes[i] = 0;
+    for (size_t r = 0; r < m->layout.rules.n; r++) {
+        const LayoutRule *rule = &m->layout.rules.data[r];
+        for (int i = 0; i < n && !rule->of; i++) {
+            bool window = dims[i].name == m->seq.name && dims[i].size != m->seq.size;
+            if (dims[i].name != rule->dim || fixed[i] || dims[i].size == 1 || window)
+                continue;
+            for (int k = 0; k < rule->n; k++)
+                if (!(used >> rule->axis[k] & 1)) {
+                    used |= (Axes)1 << rule->axis[k];
+                    axes[i] |= (Axes)1 << rule->axis[k];
+                }
+        }
+    }
+}
+
+int64_t mesh_batch_ranks(const Module *m)
+{
+    Dim dims[2] = {m->batch, m->seq};
+    bool fixed[2] = {false, false};
+    Axes axes[2];
+    mesh_walk(m, dims, 2, fixed, axes);
+    return mesh_size(m, axes[0]);
+}

@@ -1,0 +1,296 @@
+/* rules_mesh.c - how results lie over the mesh; see rules.h and Type.
+ *
+ * What communicates says it by its axes. Of all other ops, operands lie alike along each dim they
+ * share, and then each rank computes its part alone. A sum over a dim that is split gives each rank
+ * a part of the sum: the result is partial. Partial numbers pass through what is linear in them,
+ * and through nothing else; so a reduction that is missing, or made twice, is no program. */
+#include "ir/rules.h"
+
+static const char *axes_text(const Rule *r, Axes axes)
+{
+    const Module *m = r->m;
+    const char *all = "";
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if (axes >> i & 1)
+            all = arena_printf(m->arena, "%s%s%s", all, *all ? ", " : "",
+                               name_str(m->names, m->layout.mesh.data[i].name));
+    return all;
+}
+
+/* ---- communication -------------------------------------------------------------------------- */
+
+/* The last axes of a dim, those that its neighbouring elements are apart on. */
+static bool innermost(Axes axes, Axes of)
+{
+    Axes rest = of & ~axes;
+    return (axes & of) == axes && (!rest || (axes & -axes) > rest);
+}
+
+static const char *has_axes(Rule *r)
+{
+    Axes axes = r->attrs->axes;
+    if (!axes || axes >> r->m->layout.mesh.n)
+        WRONG(r, "no axis of the mesh is named");
+    return NULL;
+}
+
+/* Dim at of r->out[0] is split on the attribute's axes as well. */
+static const char *split_on(Rule *r, Name name)
+{
+    Type *t = &r->out[0];
+    Axes axes = r->attrs->axes;
+    int at = type_find(t, name);
+    if (at < 0)
+        WRONG(r, "there is no dim '%s' to split", rule_dim(r, name));
+    if (axes & (type_axes(t) | t->partial | t->most))
+        WRONG(r, "axis %s is in use", axes_text(r, axes & (type_axes(t) | t->partial | t->most)));
+    if (!innermost(axes, axes | t->dims[at].axes))
+        WRONG(r, "dim '%s' is split on %s, which does not come before %s in the mesh",
+              rule_dim(r, name), axes_text(r, t->dims[at].axes), axes_text(r, axes));
+    int64_t n = mesh_size(r->m, axes);
+    if (t->dims[at].size % n)
+        WRONG(r, "dim '%s' of %lld is not split evenly on %s, of %lld ranks", rule_dim(r, name),
+              (long long)t->dims[at].size, axes_text(r, axes), (long long)n);
+    t->dims[at].size /= n;
+    t->dims[at].axes |= axes;
+    return NULL;
+}
+
+static const char *whole_on(Rule *r, Name name)
+{
+    Type *t = &r->out[0];
+    Axes axes = r->attrs->axes;
+    int at = type_find(t, name);
+    if (at < 0)
+        WRONG(r, "there is no dim '%s' to gather", rule_dim(r, name));
+    if (!innermost(axes, t->dims[at].axes))
+        WRONG(r, "dim '%s' is split on '%s', of which '%s' are not the last", rule_dim(r, name),
+              axes_text(r, t->dims[at].axes), axes_text(r, axes));
+    t->dims[at].size *= mesh_size(r->m, axes);
+    t->dims[at].axes &= ~axes;
+    return NULL;
+}
+
+static const char *added_up(Rule *r)
+{
+    Axes axes = r->attrs->axes;
+    if ((r->in[0]->partial & axes) != axes)
+        WRONG(r, "the operand is not partial over %s", axes_text(r, axes & ~r->in[0]->partial));
+    r->out[0].partial &= ~axes;
+    return NULL;
+}
+
+const char *type_all_reduce(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    if (wrong || !(r->in[0]->most & r->attrs->axes))
+        return wrong ? wrong : added_up(r);
+    if ((r->in[0]->most & r->attrs->axes) != r->attrs->axes)
+        WRONG(r, "the operand is not of the largest over %s alone", axes_text(r, r->attrs->axes));
+    r->out[0].most &= ~r->attrs->axes;
+    return NULL;
+}
+
+const char *type_reduce_scatter(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    if (!wrong)
+        wrong = added_up(r);
+    return wrong ? wrong : split_on(r, r->attrs->dim.name);
+}
+
+const char *type_all_gather(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    return wrong ? wrong : whole_on(r, r->attrs->dim.name);
+}
+
+const char *type_all_to_all(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    if (!wrong)
+        wrong = whole_on(r, r->attrs->dim.name);
+    return wrong ? wrong : split_on(r, r->attrs->to.name);
+}
+
+const char *type_shard(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    return wrong ? wrong : split_on(r, r->attrs->dim.name);
+}
+
+/* ---- everything else ------------------------------------------------------------------------ */
+
+static Axes axes_of(const Type *t, const DimList *dims)
+{
+    Axes all = 0;
+    for (int i = 0; i < dims->n; i++) {
+        int at = type_find(t, dims->dim[i].name);
+        all |= at < 0 ? 0 : t->dims[at].axes;
+    }
+    return all;
+}
+
+/* What an op gives that is linear in each of its first two operands, where `summed` is split. */
+static const char *product_of(Rule *r, Axes summed, Axes *partial)
+{
+    Axes a = r->in[0]->partial, b = r->in[1]->partial;
+    if (a & b)
+        WRONG(r, "both sides are partial over %s", axes_text(r, a & b));
+    *partial = a | b | summed;
+    return NULL;
+}
+
+static const char *alike(Rule *r, int from, Axes *partial)
+{
+    *partial = r->in[from]->partial;
+    for (int i = from + 1; i < r->nin; i++)
+        if (r->in[i]->partial != *partial)
+            WRONG(r, "operand %d is partial over '%s' and operand %d over '%s'", from + 1,
+                  axes_text(r, *partial), i + 1, axes_text(r, r->in[i]->partial));
+    return NULL;
+}
+
+static const char *whole(Rule *r, int i)
+{
+    Axes axes = r->in[i]->partial | r->in[i]->most;
+    if (axes)
+        WRONG(r, "operand %d is partial over %s where its sum is wanted", i + 1,
+              axes_text(r, axes));
+    return NULL;
+}
+
+static const char *all_whole(Rule *r)
+{
+    const char *wrong = NULL;
+    for (int i = 0; i < r->nin && !wrong; i++)
+        wrong = whole(r, i);
+    return wrong;
+}
+
+/* What is added to is partial as what is added. */
+static const char *adds_to(Rule *r, int nth, Axes partial)
+{
+    if (r->nin > nth && r->in[nth]->partial != partial)
+        WRONG(r, "what is added is partial over '%s', and what it is added to over '%s'",
+              axes_text(r, partial), axes_text(r, r->in[nth]->partial));
+    return NULL;
+}
+
+static const char *scatter(Rule *r, Axes *partial)
+{
+    Axes rows = type_axes(r->in[1]);
+    const char *wrong = whole(r, 1);
+    *partial = r->in[0]->partial | rows;
+    return wrong ? wrong : adds_to(r, 2, *partial);
+}
+
+/* The axes that the results are partial over. */
+static const char *partial_of(Rule *r, Op op, Axes *partial)
+{
+    const char *wrong = NULL;
+    *partial = 0;
+    for (int i = 0; i < r->nin; i++)
+        if (r->in[i]->most)
+            WRONG(r, "operand %d is the largest of a rank where that of all is wanted", i + 1);
+    switch (op) {
+    case OP_copy:
+    case OP_neg:
+    case OP_cast:
+    case OP_rename:
+    case OP_pick:
+    case OP_window:
+    case OP_split:
+    case OP_merge:
+    case OP_rotate:
+        *partial = r->in[0]->partial;
+        return NULL;
+    case OP_add:
+    case OP_sub:
+    case OP_join:
+        return alike(r, 0, partial);
+    case OP_select:
+        wrong = whole(r, 0);
+        return wrong ? wrong : alike(r, 1, partial);
+    case OP_mul:
+        return product_of(r, 0, partial);
+    case OP_div:
+        *partial = r->in[0]->partial;
+        return whole(r, 1);
+    case OP_sum:
+        *partial = r->in[0]->partial | axes_of(r->in[0], &r->attrs->over);
+        return NULL;
+    case OP_dot:
+        wrong = product_of(r, axes_of(r->in[0], &r->attrs->over), partial);
+        return wrong ? wrong : adds_to(r, 2, *partial);
+    case OP_gather:
+        *partial = r->in[0]->partial | r->attrs->dim.axes;
+        return whole(r, 1);
+    case OP_scatter_add:
+        return scatter(r, partial);
+    default:
+        return all_whole(r);
+    }
+}
+
+/* Dims that an op looks at as a whole. */
+static const char *unsplit(Rule *r, Op op)
+{
+    const Attrs *a = r->attrs;
+    Axes axes = 0;
+    switch (op) {
+    case OP_pick:
+    case OP_split:
+    case OP_merge:
+    case OP_join:
+    case OP_rotate:
+        axes = a->dim.axes | a->to.axes;
+        break;
+    case OP_window:
+        axes = a->along.axes;
+        break;
+    case OP_attention:
+    case OP_attention_grad:
+        axes = a->along.axes | axes_of(r->in[0], &a->over);
+        break;
+    case OP_cross_entropy:
+    case OP_cross_entropy_grad:
+    case OP_head:
+    case OP_head_loss:
+        axes = axes_of(r->in[0], &a->over) | a->dim.axes;
+        break;
+    default:
+        break;
+    }
+    if (axes)
+        WRONG(r, "a dim that is looked at as a whole is split on %s", axes_text(r, axes));
+    return NULL;
+}
+
+const char *rule_over_mesh(Rule *r, Op op)
+{
+    Axes partial = 0;
+    if (!r->m->layout.mesh.n || op_is(op, COMM))
+        return NULL;
+    const char *wrong = unsplit(r, op);
+    if (!wrong)
+        wrong = partial_of(r, op, &partial);
+    for (int i = 0; i < op_info[op].results && !wrong; i++) {
+        Type *t = &r->out[i];
+        t->partial = partial;
+        t->most = op == OP_rmax ? axes_of(r->in[0], &r->attrs->over) : 0;
+        Axes seen = t->partial | t->most;
+        for (int k = 0; k < t->rank; k++) {
+            if (t->dims[k].axes & seen)
+                WRONG(r, "axis %s would be used twice by the result",
+                      axes_text(r, t->dims[k].axes & seen));
+            seen |= t->dims[k].axes;
+        }
+    }
+    return wrong;
+}

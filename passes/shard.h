@@ -1,0 +1,86 @@
+/* shard.h - private to shard*.c: a program of one device becomes that of all ranks of a mesh.
+ *
+ * The old program says what is computed, on whole sizes; the new one is built beside it, region by
+ * region. Of each instruction, the layout's rules say on which axes the dims it runs over are
+ * split; its operands are brought to that, its results to what the rules say of their own dims. */
+#ifndef MGC_PASSES_SHARD_H
+#define MGC_PASSES_SHARD_H
+
+#include "ir/ir.h"
+
+/* How a type's dims are split, in its order of dims. */
+typedef struct Split {
+    Axes axes[MAX_RANK];
+} Split;
+
+/* t, whose sizes are whole, so split. */
+Type split_type(const Module *m, Type t, const Split *s);
+
+/* shard_class.c: how tensors and gradients lie: by the rules of their dims, then by those of
+ * their class, along the first dim that has room. */
+Split class_split(const Module *m, uint32_t tensor, TensorClass of);
+/* The same for a value that is like a tensor's parameter, but may lack dims. */
+Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorClass of);
+
+/* shard_check.c: false if the rules cannot be followed; told. */
+bool shard_is_even(const Module *m, Arena *tmp);
+
+/* shard_convert.c: x as a value of type `to`, which differs in how it lies alone. Instructions go
+ * to the builder's region. */
+Value convert(Builder *b, Value x, const Type *to);
+
+typedef struct Use {
+    const Ins *ins; /* NULL: a result of the region */
+    const Region *of;
+    size_t at;
+} Use;
+typedef VEC(Use) UseList;
+
+/* A value brought to another type, in the region that is being built. */
+typedef struct Brought {
+    Value from, to;
+    const Region *region;
+} Brought;
+
+typedef struct Shard {
+    Module *m;
+    Fn *fn;
+    Arena *tmp;
+    size_t values;    /* of the old program: below it */
+    Value *now;       /* per old value: the new one, as the rules want it */
+    Value *made;      /* ... and as the instruction made it */
+    bool *leaf;       /* per old value: it is computed from positions and constants alone */
+    Axes *hint;       /* per old value: an accumulator that is partial over these */
+    bool again;       /* a hint is new */
+    UseList *uses;    /* per old value */
+    uint32_t *grad;   /* per old value: 1 + the parameter whose gradient it is, or adds up to */
+    bool *whole_grad; /* per old value: it is all of it */
+    VEC(Brought) brought;
+    Region *region; /* that is being built */
+} Shard;
+
+/* shard_old.c: what is known of the old program. */
+void shard_read(Shard *s);
+/* The carried argument that starts from zero and that v is, or is a part of; 0: none. */
+Value shard_accumulator(const Shard *s, Value v);
+/* Is v read by nothing but what is linear in it, and may stay partial? */
+bool shard_stays_partial(const Shard *s, Value v);
+
+/* The dims an instruction runs over, whole, and on which axes each is split. */
+typedef struct Space {
+    int n;
+    Dim dim[4 * MAX_RANK];
+    bool fixed[4 * MAX_RANK];
+    Axes axes[4 * MAX_RANK];
+    Axes partial; /* of the operands that are: over these they stay so */
+} Space;
+
+/* shard_space.c */
+Space space_of(const Shard *s, const Ins *i);
+Axes space_axes(const Space *p); /* that its dims are split on */
+/* Whole dims and sizes as they are in a space. */
+Dim space_dim(const Shard *s, const Space *p, Dim d);
+Type space_type(const Shard *s, const Space *p, Type t);
+Attrs space_attrs(const Shard *s, const Space *p, Attrs a);
+
+#endif

@@ -1,0 +1,123 @@
+/* shard_old.c - what pass shard asks of the program as it was; see shard.h. */
+#include "passes/shard.h"
+#include "passes/walk.h"
+
+static void note_use(Shard *s, Value v, const Ins *i, const Region *of, size_t at)
+{
+    if (v < s->values)
+        vec_push(s->tmp, &s->uses[v], ((Use){i, of, at}));
+}
+
+static void read_uses(Shard *s, const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        for (uint32_t x = 0; x < i->nin; x++)
+            note_use(s, i->in[x], i, NULL, x);
+        if (i->body)
+            read_uses(s, i->body);
+    }
+    for (size_t k = 0; k < r->results.n; k++)
+        note_use(s, r->results.data[k], NULL, r, k);
+}
+
+/* What is carried round a loop to become a gradient is an accumulator of it. */
+static void read_gradients(Shard *s)
+{
+    for (size_t k = 0; k < s->fn->gradients.n; k++) {
+        FnGradient g = s->fn->gradients.data[k];
+        const Ins *def = s->m->values.data[g.v].def;
+        s->grad[g.v] = g.tensor + 1;
+        s->whole_grad[g.v] = true;
+        for (uint32_t n = 0; def && def->op == OP_repeat && n < (uint32_t)def->attrs.carried; n++)
+            if (def->out[n] == g.v)
+                s->grad[def->body->args.data[n]] = g.tensor + 1;
+    }
+}
+
+/* Leaves are computed as they are wanted, wherever that is, and never sent. */
+static void read_leaves(Shard *s, const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        bool leaf =
+            i->op == OP_const || i->op == OP_iota || i->op == OP_cast || op_is(i->op, POINTWISE);
+        for (uint32_t x = 0; x < i->nin; x++)
+            leaf &= s->leaf[i->in[x]];
+        if (i->body)
+            read_leaves(s, i->body);
+        if (leaf)
+            s->leaf[i->out[0]] = true;
+    }
+}
+
+Value shard_accumulator(const Shard *s, Value v)
+{
+    for (;;) {
+        const ValueInfo *x = &s->m->values.data[v];
+        const Ins *loop = x->home->owner;
+        double start;
+        size_t k = 0;
+        if (x->def && x->def->op == OP_window) {
+            v = x->def->in[0];
+            continue;
+        }
+        if (x->def || !loop)
+            return 0;
+        while (x->home->args.data[k] != v)
+            k++;
+        if (k >= loop->nin)
+            return 0;
+        if (k < (size_t)loop->attrs.carried)
+            return value_is_const(s->m, loop->in[k], &start) && start == 0 ? v : 0;
+        v = loop->in[k];
+    }
+}
+
+bool shard_stays_partial(const Shard *s, Value v)
+{
+    for (size_t k = 0; k < s->uses[v].n; k++) {
+        Use u = s->uses[v].data[k];
+        if (!u.ins) {
+            const Ins *loop = u.of->owner;
+            if (!loop)
+                return false;
+            if (u.at < (size_t)loop->attrs.carried ? !s->hint[u.of->args.data[u.at]]
+                                                   : !shard_stays_partial(s, loop->out[u.at]))
+                return false;
+            continue;
+        }
+        switch (u.ins->op) {
+        case OP_add:
+        case OP_sub:
+        case OP_neg:
+        case OP_cast:
+        case OP_sum:
+        case OP_join:
+        case OP_window:
+            break;
+        case OP_repeat:
+            if (u.at < (size_t)u.ins->attrs.carried)
+                return false;
+            break;
+        case OP_copy:
+            if (!shard_stays_partial(s, u.ins->out[0]))
+                return false;
+            break;
+        case OP_mul:
+            if (type_of(s->m, u.ins->in[1 - u.at])->rank)
+                return false;
+            break;
+        default:
+            return false;
+        }
+    }
+    return true;
+}
+
+void shard_read(Shard *s)
+{
+    read_uses(s, s->fn->body);
+    read_leaves(s, s->fn->body);
+    read_gradients(s);
+}

@@ -1,0 +1,237 @@
+/* Programs over a mesh of two times two ranks: what each collective gives to whom, how results lie,
+ * and what is no program. Ranks: (dp 0, tp 0), (0, 1), (1, 0), (1, 1). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/ir/program.h"
+
+enum { RANKS = 4 };
+
+static char *on_a_mesh(World *w, const char *const *args, const char *body)
+{
+    size_t head = strlen(program_head);
+    char *text = program_text(w->a, args, body, 1);
+    return arena_printf(w->a, "%.*saxis dp 2\naxis tp 2\n%s", (int)head, text, text + head);
+}
+
+/* ---- what ranks get -------------------------------------------------------------------------- */
+
+typedef struct Case {
+    const char *arg, *body;
+    const char *data[RANKS], *want[RANKS];
+} Case;
+
+static const Case cases[] = {
+    {"a: f64[i=2]{partial: tp}",
+     "%r: f64[i=2] = all_reduce %a {axes=tp}\ngive %r",
+     {"1 2", "10 20", "3 4", "30 40"},
+     {"11 22", "11 22", "33 44", "33 44"}},
+    {"a: f64[i=2]{partial: dp.tp}",
+     "%r: f64[i=2] = all_reduce %a {axes=dp.tp}\ngive %r",
+     {"1 2", "10 20", "3 4", "30 40"},
+     {"44 66", "44 66", "44 66", "44 66"}},
+    {"a: f64[i=2]{most: dp}",
+     "%r: f64[i=2] = all_reduce %a {axes=dp}\ngive %r",
+     {"1 9", "-5 0", "3 4", "-6 1"},
+     {"3 9", "-5 1", "3 9", "-5 1"}},
+    {"a: f64[i=2, j=2]{partial: tp}",
+     "%r: f64[i=2, j=1@tp] = reduce_scatter %a {dim=j=2, axes=tp}\ngive %r",
+     {"1 2 3 4", "10 20 30 40", "5 6 7 8", "50 60 70 80"},
+     {"11 33", "22 44", "55 77", "66 88"}},
+    {"a: f64[i=2, j=1@tp]",
+     "%r: f64[i=2, j=2] = all_gather %a {dim=j=1@tp, axes=tp}\ngive %r",
+     {"1 2", "3 4", "5 6", "7 8"},
+     {"1 3 2 4", "1 3 2 4", "5 7 6 8", "5 7 6 8"}},
+    {"a: f64[i=1@dp.tp]",
+     "%r: f64[i=2@dp] = all_gather %a {dim=i=1@dp.tp, axes=tp}\ngive %r",
+     {"1", "2", "3", "4"},
+     {"1 2", "1 2", "3 4", "3 4"}},
+    {"a: f64[i=1@dp.tp]",
+     "%r: f64[i=4] = all_gather %a {dim=i=1@dp.tp, axes=dp.tp}\ngive %r",
+     {"1", "2", "3", "4"},
+     {"1 2 3 4", "1 2 3 4", "1 2 3 4", "1 2 3 4"}},
+    {"a: f64[i=2, j=1@tp]",
+     "%r: f64[i=1@tp, j=2] = all_to_all %a {dim=j=1@tp, to=i=2, axes=tp}\ngive %r",
+     {"1 2", "3 4", "5 6", "7 8"},
+     {"1 3", "2 4", "5 7", "6 8"}},
+    {"a: f64[i=4]",
+     "%r: f64[i=1@dp.tp] = shard %a {dim=i=4, axes=dp.tp}\ngive %r",
+     {"1 2 3 4", "1 2 3 4", "1 2 3 4", "1 2 3 4"},
+     {"1", "2", "3", "4"}},
+    /* positions are those of the whole; rows that a rank has not are 0 there */
+    {"a: f64[i=2@dp]",
+     "%n: f64[i=2@dp] = iota {dim=i=2@dp}\n%r: f64[i=2@dp] = add %a, %n\ngive %r",
+     {"0 0", "0 0", "0 0", "0 0"},
+     {"0 1", "0 1", "2 3", "2 3"}},
+    {"a: f64[v=2@tp]",
+     "%n: i32[i=3] = iota {dim=i=3}\n%x: f64[i=3]{partial: tp} = gather %a, %n {dim=v=2@tp}\n"
+     "%r: f64[i=3] = all_reduce %x {axes=tp}\ngive %r",
+     {"1 2", "3 4", "5 6", "7 8"},
+     {"1 2 3", "1 2 3", "5 6 7", "5 6 7"}},
+    {"a: f64[s=2]",
+     "%n: i32[s=2] = iota {dim=s=2}\n%r: f64[v=1@tp] = scatter_add %a, %n {dim=v=1@tp}\ngive %r",
+     {"1 2", "1 2", "5 6", "5 6"},
+     {"1", "2", "5", "6"}},
+    /* a sum over a split dim is partial, and so is a product over one, in a loop, too */
+    {"a: f64[l=2, i=1@tp]",
+     "%z: f64[]{partial: tp} = const {value=0}\n"
+     "%s: f64[]{partial: tp} = repeat %z, %a {dim=l=2, carried=1, reverse=no} {\n"
+     "  arg %c: f64[]{partial: tp}\n  arg %x: f64[i=1@tp]\n  arg %k: i32[]\n"
+     "  %d: f64[]{partial: tp} = dot %x, %x {over=[i=1@tp]}\n"
+     "  %e: f64[]{partial: tp} = add %c, %d\n  give %e\n}\n"
+     "%r: f64[] = all_reduce %s {axes=tp}\ngive %r",
+     {"1 2", "3 4", "5 6", "7 8"},
+     {"30", "30", "174", "174"}},
+};
+
+static void by_hand(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        World w;
+        world_open(&w);
+        const char *args[] = {cases[i].arg, NULL};
+        Module *m = world_read(&w, on_a_mesh(&w, args, cases[i].body));
+        if (!m || world_verify(&w, m))
+            fail_msg("%s\n%s", cases[i].body, world_messages(&w));
+        assert_int_equal(mesh_ranks(m), RANKS);
+        Tensor64 in[RANKS], out[RANKS];
+        for (int r = 0; r < RANKS; r++)
+            in[r] = program_args(&w, m, (const char *[]){cases[i].data[r], NULL})[0];
+        ir_interpret_ranks(m, m->fns.data[0], in, out, w.a);
+        for (int r = 0; r < RANKS; r++)
+            assert_numbers(&out[r], cases[i].want[r], cases[i].body);
+        /* Its text reads back as it is. */
+        const char *text = module_text(w.a, m);
+        Module *again = world_read(&w, text);
+        assert_non_null(again);
+        assert_string_equal(text, module_text(w.a, again));
+        world_close(&w);
+    }
+}
+
+/* ---- what is no program ---------------------------------------------------------------------- */
+
+typedef struct Bad {
+    const char *args[4], *body, *says;
+} Bad;
+
+#define GIVE "\ngive %r"
+static const Bad bad[] = {
+    {{"a: f64[i=2]"}, "%r: f64[i=2] = all_reduce %a {axes=tp}" GIVE, "is not partial over tp"},
+    {{"a: f64[i=2]{partial: dp}"},
+     "%r: f64[i=2] = all_reduce %a {axes=tp}" GIVE,
+     "is not partial over tp"},
+    {{"a: f64[i=2]{partial: tp}"}, "%r: f64[i=2] = exp %a" GIVE, "where its sum is wanted"},
+    {{"a: f64[i=2]{partial: tp}", "b: f64[i=2]"},
+     "%r: f64[i=2]{partial: tp} = add %a, %b" GIVE,
+     "partial over 'tp' and operand 2 over ''"},
+    {{"a: f64[i=2]{partial: tp}"},
+     "%r: f64[i=2]{partial: tp} = mul %a, %a" GIVE,
+     "both sides are partial over tp"},
+    {{"a: f64[i=2]{partial: tp}", "b: f64[i=2]"},
+     "%r: f64[i=2] = mul %a, %b" GIVE,
+     "partial over other axes than by the rule"},
+    {{"a: f64[i=2@tp]"}, "%r: f64[] = sum %a {over=[i=2@tp]}" GIVE, "over other axes than"},
+    {{"a: f64[i=2@tp]"},
+     "%r: f64[]{most: tp} = rmax %a {over=[i=2@tp]}\n%s: f64[] = neg %r\ngive %s",
+     "the largest of a rank where that of all is wanted"},
+    {{"a: f64[i=2@tp]", "b: f64[i=2@dp]"},
+     "%r: f64[i=2@tp] = add %a, %b" GIVE,
+     "split on other axes here and there"},
+    {{"a: f64[i=2@tp]", "b: f64[j=2@tp]"},
+     "%r: f64[i=2@tp, j=2@tp] = mul %a, %b" GIVE,
+     "axis tp would be used twice"},
+    {{"a: f64[i=2@tp]"}, "%r: f64[i=4] = all_gather %a {dim=i=2@tp, axes=dp}" GIVE, "not the last"},
+    {{"a: f64[i=2@dp.tp]"},
+     "%r: f64[i=4@tp] = all_gather %a {dim=i=2@dp.tp, axes=dp}" GIVE,
+     "not the last"},
+    {{"a: f64[i=2@tp]"},
+     "%r: f64[i=1@dp.tp] = shard %a {dim=i=2@tp, axes=dp}" GIVE,
+     "does not come before dp in the mesh"},
+    {{"a: f64[i=3]"}, "%r: f64[i=1@tp] = shard %a {dim=i=3, axes=tp}" GIVE, "not split evenly"},
+    {{"a: f64[i=2@tp, j=2]"},
+     "%r: f64[i=2@tp, j=1@tp] = shard %a {dim=j=2, axes=tp}" GIVE,
+     "axis tp is in use"},
+    {{"a: f64[i=2]{partial: tp}"},
+     "%r: f64[i=1@tp] = shard %a {dim=i=2, axes=tp}" GIVE,
+     "axis tp is in use"},
+    {{"a: f64[i=2]{partial: tp}"},
+     "%r: f64[i=1@dp] = reduce_scatter %a {dim=i=2, axes=dp}" GIVE,
+     "is not partial over dp"},
+    {{"a: f64[i=2@tp, j=2]"},
+     "%r: f64[i=4, j=1@dp] = all_to_all %a {dim=i=2@tp, to=j=2, axes=dp}" GIVE,
+     "not the last"},
+    {{"a: f64[i=2@tp]"}, "%r: f64[] = pick %a {dim=i=2@tp, at=0}" GIVE, "looked at as a whole"},
+    {{"a: f64[i=2@tp]"}, "%r: f64[i=2@tp] = rotate %a {dim=i=2@tp}" GIVE, "looked at as a whole"},
+    {{"a: f64[i=2@tp]"},
+     "%r: f64[i=1@tp] = window %a {along=i=1@tp, at=0}" GIVE,
+     "looked at as a whole"},
+    {{"a: f64[s=2@tp, h=4]"},
+     "%r: f64[s=2@tp, h=4], %m: f64[s=2@tp] = attention %a, %a, %a "
+     "{over=[h=4], along=s=2@tp, scale=1, causal=no}" GIVE,
+     "looked at as a whole"},
+    {{"a: f64[i=2, k=2@tp]", "c: f64[i=2]"},
+     "%r: f64[i=2] = dot %a, %a, %c {over=[k=2@tp]}" GIVE,
+     "what it is added to over ''"},
+    {{"a: f64[i=2]{partial: tp}"},
+     "%z: f64[i=2] = neg %a\n%r: f64[i=2] = repeat %z {dim=l=2, carried=1, reverse=no} {\n"
+     "  arg %x: f64[i=2]\n  arg %n: i32[]\n  give %x\n}" GIVE,
+     "partial over other axes"},
+};
+
+static void refused(void **state)
+{
+    (void)state;
+    bool seen[OP_count] = {false};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        World w;
+        world_open(&w);
+        Module *m = world_read(&w, on_a_mesh(&w, bad[i].args, bad[i].body));
+        if (!m)
+            fail_msg("not read: %s\n%s", bad[i].body, world_messages(&w));
+        if (!world_verify(&w, m) || !strstr(world_messages(&w), bad[i].says))
+            fail_msg("%s\nwanted: %s\nsaid: %s", bad[i].body, bad[i].says, world_messages(&w));
+        seen[m->fns.data[0]->body->ins.data[0]->op] = true;
+        world_close(&w);
+    }
+    for (Op op = OP_none + 1; op < OP_count; op++)
+        if (op_is(op, COMM) && !seen[op])
+            fail_msg("nothing is refused to %s", op_info[op].name);
+}
+
+/* An axis that is not there; a place in the mesh. */
+static void texts(void **state)
+{
+    (void)state;
+    World w;
+    world_open(&w);
+    const char *args[] = {"a: f64[i=2@up]", NULL};
+    assert_null(world_read(&w, on_a_mesh(&w, args, "%r: f64[i=2] = neg %a\ngive %r")));
+    assert_non_null(strstr(world_messages(&w), "error[MG0412]"));
+    world_close(&w);
+
+    world_open(&w);
+    const char *none[] = {"a: f64[i=2]", NULL};
+    Module *m = world_read(&w, on_a_mesh(&w, none, "%r: f64[i=2] = neg %a\ngive %r"));
+    assert_int_equal(mesh_coordinate(m, 2, 0), 1);
+    assert_int_equal(mesh_coordinate(m, 2, 1), 0);
+    assert_int_equal(mesh_place(m, 3, 3), 3);
+    assert_int_equal(mesh_place(m, 3, 2), 1);
+    assert_int_equal(mesh_size(m, 2), 2);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
