@@ -1,5 +1,5 @@
 /* interp_comm.c - what ranks do together, in the reference interpreter: the value as it is on all
- * ranks of a group is put together, and each takes from it what its type says. */
+ * ranks of a group is put together, and each takes its part. */
 #include "ir/interp.h"
 
 #include <stdlib.h>
@@ -19,82 +19,94 @@ static bool same_group(const Module *m, int64_t a, int64_t b, Axes axes)
     return true;
 }
 
-/* Where element e of the operand of `rank` lies in the value of its group, whose dims are whole on
- * `axes`; -1: `of` has no such element. */
-typedef struct View {
-    const Interp *in;
-    Type type;       /* of the part */
-    const Type *all; /* of the value */
-    Axes axes;
-} View;
+/* A tensor as [outer, size, inner] around one of its dims. */
+typedef struct Around {
+    int64_t outer, size, inner;
+} Around;
 
-/* Offset in `all` of an element of the part that a rank has. */
-static int64_t offset_of(const View *v, int64_t e)
+static Around around(const Type *t, Name dim)
 {
-    int64_t at = 0, stride = 1, index[MAX_RANK];
-    for (int i = v->type.rank - 1; i >= 0; i--) {
-        index[i] = e % v->type.dims[i].size;
-        e /= v->type.dims[i].size;
-    }
-    for (int i = v->all->rank - 1; i >= 0; i--) {
-        Axes mine = v->type.dims[i].axes & v->axes;
-        at += (index[i] + mesh_place(v->in->m, v->in->rank, mine) * v->type.dims[i].size) * stride;
-        stride *= v->all->dims[i].size;
-    }
-    return at;
+    Around a = {1, 1, 1};
+    int at = type_find(t, dim);
+    for (int i = 0; i < t->rank; i++)
+        *(i < at ? &a.outer : i == at ? &a.size : &a.inner) *= t->dims[i].size;
+    return a;
 }
 
-/* The type with all dims whole on some axes. */
-static Type whole_on(const Module *m, const Type *t, Axes axes)
+/* Part `part` of n along a dim of x, into or out of a tensor that has that part alone. */
+static void copy_part(double *part, double *x, Around whole, int64_t n, int64_t which, bool out)
 {
-    Type all = *t;
-    for (int i = 0; i < all.rank; i++) {
-        all.dims[i].size *= mesh_size(m, all.dims[i].axes & axes);
-        all.dims[i].axes &= ~axes;
+    int64_t size = whole.size / n, row = size * whole.inner;
+    for (int64_t o = 0; o < whole.outer; o++) {
+        double *at = x + (o * whole.size + which * size) * whole.inner;
+        memcpy(out ? part + o * row : at, out ? at : part + o * row, (size_t)row * sizeof(double));
     }
-    return all;
 }
 
-/* The value of the group of `rank`. Ranks that have the same part write the same numbers. */
-static double *group_value(Interp *in, int64_t ranks, int64_t rank, const Ins *i, const Type *all)
+/* The sum, or the largest, over the group of `rank`. */
+static void reduce(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, double *y)
 {
     const Module *m = in->m;
     const Type *t = type_of(m, i->in[0]);
-    Axes axes = i->attrs.axes;
-    bool sum = (t->partial & axes) != 0, most = (t->most & axes) != 0;
-    int64_t n = type_elements(t);
-    double *value = interp_alloc(type_elements(all), sizeof *value);
-    bool *seen = interp_alloc(type_elements(all), sizeof *seen);
+    bool most = m->local ? i->attrs.most : (t->most & i->attrs.axes) != 0, first = true;
     for (int64_t r = 0; r < ranks; r++) {
-        if (!same_group(m, r, rank, axes))
-            continue;
         const double *x = interp_in(&in[r], i, 0);
-        View v = {&in[r], *t, all, axes};
-        for (int64_t e = 0; e < n; e++) {
-            int64_t at = offset_of(&v, e);
-            if (!seen[at])
-                value[at] = x[e];
-            else if (sum)
-                value[at] += x[e];
-            else if (most)
-                value[at] = x[e] > value[at] ? x[e] : value[at];
-            seen[at] = true;
-        }
+        if (!same_group(m, r, rank, i->attrs.axes))
+            continue;
+        for (int64_t e = 0; e < type_elements(t); e++)
+            y[e] = first ? x[e] : !most ? y[e] + x[e] : x[e] > y[e] ? x[e] : y[e];
+        first = false;
     }
-    free(seen);
-    return value;
+}
+
+static void gather(Interp *in, int64_t ranks, int64_t rank, const Ins *i, double *y)
+{
+    const Module *m = in->m;
+    Axes axes = i->attrs.axes;
+    Around whole = around(type_of(m, i->in[0]), i->attrs.dim.name);
+    int64_t n = mesh_size(m, axes);
+    whole.size *= n;
+    for (int64_t r = 0; r < ranks; r++)
+        if (same_group(m, r, rank, axes))
+            copy_part(in[r].value[i->in[0]].data, y, whole, n, mesh_place(m, r, axes), false);
+}
+
+/* Along `dim` the rank's part of x; all of x is `whole`. */
+static void cut(const Interp *in, const Ins *i, Name dim, const Type *whole, double *x, double *y)
+{
+    Axes axes = i->attrs.axes;
+    copy_part(y, x, around(whole, dim), mesh_size(in->m, axes), mesh_place(in->m, in->rank, axes),
+              true);
 }
 
 void interp_comm(Interp *in, int64_t ranks, const Ins *i)
 {
     const Module *m = in->m;
-    Type all = whole_on(m, type_of(m, i->in[0]), i->attrs.axes);
-    const Type *out = type_of(m, i->out[0]);
+    Type t = *type_of(m, i->in[0]);
+    int64_t n = type_elements(&t), group = mesh_size(m, i->attrs.axes);
     for (int64_t r = 0; r < ranks; r++) {
-        double *value = group_value(in, ranks, r, i, &all), *y = interp_out(&in[r], i, 0);
-        View v = {&in[r], *out, &all, i->attrs.axes};
-        for (int64_t e = 0; e < type_elements(out); e++)
-            y[e] = value[offset_of(&v, e)];
-        free(value);
+        double *y = interp_out(&in[r], i, 0), *x = in[r].value[i->in[0]].data;
+        double *all = interp_alloc(n * group, sizeof *all);
+        Type gathered = t;
+        switch (i->op) {
+        case OP_all_reduce:
+            reduce(in, ranks, r, i, y);
+            break;
+        case OP_reduce_scatter:
+            reduce(in, ranks, r, i, all);
+            cut(&in[r], i, i->attrs.dim.name, &t, all, y);
+            break;
+        case OP_all_gather:
+            gather(in, ranks, r, i, y);
+            break;
+        case OP_all_to_all:
+            gather(in, ranks, r, i, all);
+            gathered.dims[type_find(&t, i->attrs.dim.name)].size *= group;
+            cut(&in[r], i, i->attrs.to.name, &gathered, all, y);
+            break;
+        default:
+            cut(&in[r], i, i->attrs.dim.name, &t, x, y);
+        }
+        free(all);
     }
 }

@@ -62,6 +62,7 @@ typedef struct Type {
 } Type;
 
 Axes type_axes(const Type *t); /* that its dims are split on */
+void type_strip(Type *t);      /* says no more how it lies */
 
 typedef struct DimList {
     int n;
@@ -194,7 +195,8 @@ typedef struct Tensor {
         external; /* "model.layers.{}.self_attn.q_proj.weight" (of the parameter, also for state) */
     Name slot;    /* 0 for a parameter, else "exp_avg", ... */
     Type type;    /* as stored: the dims of the repeats around it first */
-    int stacked;  /* how many of those */
+    Axes axes[MAX_RANK];                      /* after pass local: those its dims are split on */
+    int stacked;                              /* how many of those */
     int64_t valid[MAX_RANK];                  /* per stored dim: size without padding */
     uint8_t order[MAX_RANK], merge[MAX_RANK]; /* external form, as in runtime/abi.h */
     int external_rank;
@@ -216,7 +218,8 @@ typedef enum ArgRole {
     ARG_scale,  /* f64[]: what the loss is multiplied by before it is differentiated */
     ARG_step,   /* i64[], from 0 */
     ARG_seed,   /* i64[] */
-    ARG_pos     /* i32[]: sample: the last position */
+    ARG_pos,    /* i32[]: sample: the last position */
+    ARG_place   /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
 typedef enum ResultRole {
     RES_loss,   /* f64[] */
@@ -228,12 +231,12 @@ typedef enum ResultRole {
 } ResultRole;
 
 extern const char *const arg_role_names[], *const result_role_names[]; /* as in the text */
-enum { ARG_ROLES = ARG_pos + 1, RESULT_ROLES = RES_update + 1 };
+enum { ARG_ROLES = ARG_place + 1, RESULT_ROLES = RES_update + 1 };
 
 typedef struct FnArg {
     ArgRole role;
-    uint32_t
-        tensor; /* ARG_param, ARG_state: index in Module.tensors; ARG_input: in Module.inputs */
+    uint32_t tensor; /* ARG_param, ARG_state: index in Module.tensors; ARG_input: in Module.inputs;
+                        ARG_place: axes */
 } FnArg;
 typedef struct FnResult {
     ResultRole role;
@@ -398,6 +401,9 @@ struct Module {
     Train train;
     Layout layout;
     const char *config; /* config.json of its checkpoints, or NULL */
+    /* After pass local: types say no more how values lie, and communication says all by its
+     * attributes. */
+    bool local;
 };
 
 Module *module_new(Arena *a, Names *names, Diag *d);

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-const char *const arg_role_names[] = {"param", "state", "input", "tokens", "weight",
-                                      "lr",    "scale", "step",  "seed",   "pos"};
+const char *const arg_role_names[] = {"param", "state", "input", "tokens", "weight", "lr",
+                                      "scale", "step",  "seed",  "pos",    "place"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
 const char *const result_role_names[] = {"loss", "norm", "weight", "logits", "grad", "update"};
 
@@ -80,6 +80,13 @@ Axes type_axes(const Type *t)
     for (int i = 0; i < t->rank; i++)
         all |= t->dims[i].axes;
     return all;
+}
+
+void type_strip(Type *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        t->dims[i].axes = 0;
+    t->partial = t->most = 0;
 }
 
 int64_t type_elements(const Type *t)

@@ -52,7 +52,8 @@ static const char *split_on(Rule *r, Name name)
         WRONG(r, "dim '%s' of %lld is not split evenly on %s, of %lld ranks", rule_dim(r, name),
               (long long)t->dims[at].size, axes_text(r, axes), (long long)n);
     t->dims[at].size /= n;
-    t->dims[at].axes |= axes;
+    if (!r->m->local)
+        t->dims[at].axes |= axes;
     return NULL;
 }
 
@@ -63,7 +64,7 @@ static const char *whole_on(Rule *r, Name name)
     int at = type_find(t, name);
     if (at < 0)
         WRONG(r, "there is no dim '%s' to gather", rule_dim(r, name));
-    if (!innermost(axes, t->dims[at].axes))
+    if (!r->m->local && !innermost(axes, t->dims[at].axes))
         WRONG(r, "dim '%s' is split on '%s', of which '%s' are not the last", rule_dim(r, name),
               axes_text(r, t->dims[at].axes), axes_text(r, axes));
     t->dims[at].size *= mesh_size(r->m, axes);
@@ -74,6 +75,8 @@ static const char *whole_on(Rule *r, Name name)
 static const char *added_up(Rule *r)
 {
     Axes axes = r->attrs->axes;
+    if (r->m->local)
+        return NULL;
     if ((r->in[0]->partial & axes) != axes)
         WRONG(r, "the operand is not partial over %s", axes_text(r, axes & ~r->in[0]->partial));
     r->out[0].partial &= ~axes;
@@ -84,7 +87,7 @@ const char *type_all_reduce(Rule *r)
 {
     const char *wrong = has_axes(r);
     r->out[0] = *r->in[0];
-    if (wrong || !(r->in[0]->most & r->attrs->axes))
+    if (wrong || r->m->local || !(r->in[0]->most & r->attrs->axes))
         return wrong ? wrong : added_up(r);
     if ((r->in[0]->most & r->attrs->axes) != r->attrs->axes)
         WRONG(r, "the operand is not of the largest over %s alone", axes_text(r, r->attrs->axes));
@@ -275,7 +278,7 @@ static const char *unsplit(Rule *r, Op op)
 const char *rule_over_mesh(Rule *r, Op op)
 {
     Axes partial = 0;
-    if (!r->m->layout.mesh.n || op_is(op, COMM))
+    if (!r->m->layout.mesh.n || r->m->local || op_is(op, COMM))
         return NULL;
     const char *wrong = unsplit(r, op);
     if (!wrong)

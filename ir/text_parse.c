@@ -296,6 +296,8 @@ static void read_fn(Reader *r)
             a.tensor = read_tensor_ref(r);
         else if (a.role == ARG_input)
             a.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->inputs.n - 1);
+        else if (a.role == ARG_place)
+            a.tensor = read_axes(r);
         vec_push(r->a, &f->args, a);
     }
     Span at = r->t.span;
@@ -356,6 +358,10 @@ static void read_tensor(Reader *r)
         t.merge[t.external_rank++] = (uint8_t)text_want_int(r, 1, MAX_RANK);
     }
     text_want_mark(r, ']');
+    for (int i = 0; i < t.type.rank && r->m->local; i++)
+        t.axes[i] = t.type.dims[i].axes;
+    if (r->m->local)
+        type_strip(&t.type);
     text_want_word(r, "init");
     t.init = (Init)text_want_choice(r, inits, 3);
     t.a = text_want_real(r);
@@ -463,6 +469,7 @@ static void read_mesh(Reader *r)
         rule.span = text_read_place(r);
         vec_push(r->m->arena, &l->rules, rule);
     }
+    r->m->local = text_take_word(r, "local");
 }
 
 static void read_module(Reader *r)

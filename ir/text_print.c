@@ -346,6 +346,9 @@ static void print_fn(Printer *p, const Fn *f)
                          name_str(p->m->names, p->m->tensors.data[f->args.data[i].tensor].name));
         } else if (f->args.data[i].role == ARG_input) {
             fprintf(p->out, " %u", f->args.data[i].tensor);
+        } else if (f->args.data[i].role == ARG_place) {
+            fputc(' ', p->out);
+            print_axes(p->m, f->args.data[i].tensor, p->out);
         }
         fputc('\n', p->out);
     }
@@ -376,7 +379,10 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputs("tensor ", out);
     print_string(out, name_str(m->names, t->name));
     fputc(' ', out);
-    print_type(m, &t->type, out);
+    Type shown = t->type;
+    for (int i = 0; i < shown.rank; i++)
+        shown.dims[i].axes |= t->axes[i];
+    print_type(m, &shown, out);
     fputs(" external ", out);
     print_string(out, name_str(m->names, t->external));
     fputs(" slot ", out);
@@ -422,6 +428,8 @@ static void print_mesh(const Module *m, FILE *out)
         print_place(m, r->span, out);
         fputc('\n', out);
     }
+    if (m->local)
+        fputs("local\n", out);
 }
 
 static void print_header(const Module *m, FILE *out)

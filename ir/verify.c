@@ -298,11 +298,9 @@ static bool scalar(const Type *t, DType want)
 
 static bool arg_fits(const Module *m, FnArg a, const Type *t)
 {
-    static const DType scalars[] = {[ARG_lr] = DT_f64,
-                                    [ARG_scale] = DT_f64,
-                                    [ARG_step] = DT_i64,
-                                    [ARG_seed] = DT_i64,
-                                    [ARG_pos] = DT_i32};
+    static const DType scalars[] = {
+        [ARG_lr] = DT_f64,   [ARG_scale] = DT_f64, [ARG_step] = DT_i64,
+        [ARG_seed] = DT_i64, [ARG_pos] = DT_i32,   [ARG_place] = DT_i32};
     if (a.role == ARG_tokens)
         return t->dtype == DT_i32;
     if (a.role == ARG_weight)
@@ -380,11 +378,17 @@ static bool external_form(const Tensor *t)
 }
 
 /* A state may lack dims of its parameter (a mean over them), but has no others. */
-static bool dims_within(const Module *m, const Type *t, const Type *of)
+static int64_t whole_size(const Module *m, const Tensor *t, int dim)
 {
-    for (int i = 0; i < t->rank; i++) {
-        int at = type_find(of, t->dims[i].name);
-        if (at < 0 || dim_whole(m, of->dims[at]) != dim_whole(m, t->dims[i]))
+    return dim_whole(m, t->type.dims[dim]) * mesh_size(m, t->axes[dim]);
+}
+
+/* All dims of t are dims of `of`, of the same whole sizes. */
+static bool dims_within(const Module *m, const Tensor *t, const Tensor *of)
+{
+    for (int i = 0; i < t->type.rank; i++) {
+        int at = type_find(&of->type, t->type.dims[i].name);
+        if (at < 0 || whole_size(m, of, at) != whole_size(m, t, i))
             return false;
     }
     return true;
@@ -402,12 +406,14 @@ static void check_tensor(Verifier *v, uint32_t at)
         return;
     if (!external_form(t))
         broken(v, NULL, 8, "tensor '%s' has no external form", str(v, t->name));
-    for (int k = 0; k < t->type.rank; k++)
-        if (t->valid[k] < 1 || t->valid[k] > dim_whole(v->m, t->type.dims[k]))
+    for (int k = 0; k < t->type.rank; k++) {
+        int64_t whole = whole_size(v->m, t, k);
+        if (t->valid[k] < 1 || t->valid[k] > whole)
             broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
-                   (long long)t->valid[k], (long long)dim_whole(v->m, t->type.dims[k]));
+                   (long long)t->valid[k], (long long)whole);
+    }
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
-    if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, &t->type, &p->type))
+    if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, t, p))
         broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));
 }
 

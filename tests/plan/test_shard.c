@@ -112,16 +112,33 @@ typedef struct Compared {
     const char *where;
 } Compared;
 
+/* How arguments and results of a function lie: what their types say before pass local. */
+typedef struct Lies {
+    size_t args;
+    Type *arg, *result;
+} Lies;
+
+static Lies lies(Model *t, const char *name)
+{
+    const Fn *fn = module_fn(t->m, name);
+    Lies l = {fn->args.n, NEW_ARRAY(t->a, Type, fn->args.n), NEW_ARRAY(t->a, Type, fn->results.n)};
+    for (size_t k = 0; k < fn->args.n; k++)
+        l.arg[k] = *type_of(t->m, fn->body->args.data[k]);
+    for (size_t k = 0; k < fn->results.n; k++)
+        l.result[k] = *type_of(t->m, fn->body->results.data[k]);
+    return l;
+}
+
 /* Every rank's results against its parts of the whole ones; relative to the largest element. */
-static Compared compare(const Model *one, Model *many, const Fn *fn, const Tensor64 *want,
-                        const Tensor64 *got)
+static Compared compare(const Model *one, Model *many, const Fn *fn, const Lies *l,
+                        const Tensor64 *want, const Tensor64 *got)
 {
     Compared c = {0, ""};
     const Module *m = many->m;
     for (int64_t r = 0; r < mesh_ranks(m); r++)
         for (size_t k = 0; k < fn->results.n; k++) {
             const Tensor64 *x = &got[(size_t)r * fn->results.n + k];
-            Tensor64 y = part_of(m, &want[k], &x->type, r, many->a);
+            Tensor64 y = part_of(m, &want[k], &l->result[k], r, many->a);
             double size = 1e-30, off = 0;
             for (int64_t e = 0; e < type_elements(&want[k].type); e++)
                 size = fmax(size, fabs(want[k].data[e]));
@@ -138,18 +155,24 @@ static Compared compare(const Model *one, Model *many, const Fn *fn, const Tenso
 }
 
 static Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
-                         const char *name)
+                         const char *name, const Lies *l)
 {
     const Fn *fn = module_fn(many->m, name);
     int64_t ranks = mesh_ranks(many->m);
     Tensor64 *parts = NEW_ARRAY(many->a, Tensor64, (size_t)ranks * fn->args.n);
     Tensor64 *got = NEW_ARRAY(many->a, Tensor64, (size_t)ranks * fn->results.n);
     for (int64_t r = 0; r < ranks; r++)
-        for (size_t k = 0; k < fn->args.n; k++)
-            parts[(size_t)r * fn->args.n + k] =
-                part_of(many->m, &args[k], type_of(many->m, fn->body->args.data[k]), r, many->a);
+        for (size_t k = 0; k < fn->args.n; k++) {
+            Tensor64 *to = &parts[(size_t)r * fn->args.n + k];
+            if (k < l->args) {
+                *to = part_of(many->m, &args[k], &l->arg[k], r, many->a);
+            } else { /* ARG_place */
+                *to = (Tensor64){.type = {.dtype = DT_i32}, .data = NEW(many->a, double)};
+                to->data[0] = (double)mesh_place(many->m, r, fn->args.data[k].tensor);
+            }
+        }
     ir_interpret_ranks(many->m, fn, parts, got, many->a);
-    return compare(one, many, fn, want, got);
+    return compare(one, many, fn, l, want, got);
 }
 
 /* A model, and what one rank makes of it. */
@@ -195,20 +218,32 @@ static double bound(void)
     return pow(10, BOUND_EXPONENT);
 }
 
-static void follows(const Reference *r, const char *spec)
+static void compare_all(const Reference *r, Model *t, const Lies *l, const char *spec,
+                        const char *when)
 {
-    Model t;
-    open_many(&t, r, spec);
     for (int f = 0; f < 3; f++) {
         if (!r->want[f])
             continue;
-        Compared c = run_many(&r->t, r->args[f], r->want[f], &t, functions[f]);
+        Compared c = run_many(&r->t, r->args[f], r->want[f], t, functions[f], &l[f]);
         if (getenv("MGC_SHOW"))
-            print_message("%-8s %.1e %-20s %s\n", functions[f], c.worst, c.where, spec);
+            print_message("%-8s %-6s %.1e %-20s %s\n", functions[f], when, c.worst, c.where, spec);
         if (!(c.worst <= bound()))
-            fail_msg("%s, layout %s: @%s: %s is off by %g", r->small->file, spec, functions[f],
-                     c.where, c.worst);
+            fail_msg("%s, layout %s, %s: @%s: %s is off by %g", r->small->file, spec, when,
+                     functions[f], c.where, c.worst);
     }
+}
+
+static void follows(const Reference *r, const char *spec)
+{
+    Model t;
+    Lies l[3];
+    open_many(&t, r, spec);
+    for (int f = 0; f < 3; f++)
+        if (r->want[f])
+            l[f] = lies(&t, functions[f]);
+    compare_all(r, &t, l, spec, "shard");
+    must_pass(&t, pass_local);
+    compare_all(r, &t, l, spec, "local");
     model_close(&t);
 }
 
@@ -419,6 +454,7 @@ static void faults(void **state)
                 int at = n;
                 open_many(&t, &r, some[k]);
                 Fn *fn = module_fn(t.m, "train");
+                Lies whole = lies(&t, "train");
                 Ins *i = nth_comm(fn->body, &at);
                 any |= i != NULL;
                 if (i && plant(&t, fn, i, (Fault)f)) {
@@ -426,7 +462,8 @@ static void faults(void **state)
                     planted++;
                     if (ir_verify(t.m, nowhere))
                         typed++;
-                    else if (run_many(&r.t, r.args[0], r.want[0], &t, "train").worst > bound())
+                    else if (run_many(&r.t, r.args[0], r.want[0], &t, "train", &whole).worst >
+                             bound())
                         seen++;
                     else
                         fail_msg("layout %s: fault %d of collective %d is not seen", some[k], f, n);

@@ -1,0 +1,130 @@
+/* local.c - pass local: how values lie leaves their types; what is left is the program of one rank.
+ *
+ * Sizes are those of a rank already. What an op did by its place in the mesh is written down: where
+ * a split dim is counted, and which rows of a split table are here. A function that needs its place
+ * along some axes is given it (ARG_place), so all ranks run the same text. */
+#include "passes/passes.h"
+#include "passes/walk.h"
+
+typedef struct Local {
+    Module *m;
+    Fn *fn;
+    ValueMap map;
+} Local;
+
+/* The rank's place along these axes: an argument, added if there is none yet. */
+static Value place(Local *l, Axes axes)
+{
+    for (size_t k = 0; k < l->fn->args.n; k++)
+        if (l->fn->args.data[k].role == ARG_place && l->fn->args.data[k].tensor == axes)
+            return l->fn->body->args.data[k];
+    vec_push(l->m->arena, &l->fn->args, (FnArg){ARG_place, axes});
+    return region_arg(l->m, l->fn->body, (Type){.dtype = DT_i32},
+                      name_intern(l->m->names, "place"));
+}
+
+/* The first index of the rank's part of a dim. */
+static Value first_of(Local *l, Builder *b, Dim d)
+{
+    return build2(b, OP_mul, place(l, d.axes), build_const(b, DT_i32, (double)d.size));
+}
+
+static Value positions(Local *l, Builder *b, const Ins *i)
+{
+    Dim d = i->attrs.dim;
+    DType t = type_of(l->m, i->out[0])->dtype;
+    Value first = build_cast(b, first_of(l, b, d), t);
+    d.axes = 0;
+    return build2(b, OP_add, build_iota(b, t, d), first);
+}
+
+/* An index into a split dim as one into the rank's part, kept inside it; *here: does it have it? */
+static Value index_here(Local *l, Builder *b, Dim d, Value index, Value *here)
+{
+    Value at = build2(b, OP_sub, index, first_of(l, b, d));
+    Value inside = build2(b, OP_max, at, build_const(b, DT_i32, 0));
+    inside = build2(b, OP_min, inside, build_const(b, DT_i32, (double)(d.size - 1)));
+    *here = build2(b, OP_eq, at, inside);
+    return inside;
+}
+
+static Value where(Builder *b, Value mask, Value x)
+{
+    Value in[3] = {mask, x, build_const(b, type_of(b->m, x)->dtype, 0)};
+    return build(b, OP_select, NULL, 3, in);
+}
+
+static Attrs without_axes(const Attrs *a)
+{
+    Attrs r = *a;
+    r.dim.axes = r.to.axes = r.along.axes = 0;
+    for (int i = 0; i < r.over.n; i++)
+        r.over.dim[i].axes = 0;
+    return r;
+}
+
+static void region(Local *l, Region *r);
+
+static void instruction(Local *l, Region *r, Ins *i)
+{
+    Builder b = builder_at(l->m, r, i);
+    Dim d = i->attrs.dim;
+    Value here, x = 0;
+    for (uint32_t k = 0; k < i->nin; k++)
+        i->in[k] = map_get(&l->map, i->in[k]);
+    if (i->body)
+        region(l, i->body);
+    i->attrs = without_axes(&i->attrs);
+    if (i->op == OP_iota && d.axes) {
+        i->attrs.dim.axes = d.axes;
+        x = positions(l, &b, i);
+    } else if (i->op == OP_gather && d.axes) {
+        Value in[2] = {i->in[0], index_here(l, &b, d, i->in[1], &here)};
+        x = where(&b, here, build(&b, OP_gather, &i->attrs, 2, in));
+    } else if (i->op == OP_scatter_add && d.axes) {
+        i->in[1] = index_here(l, &b, d, i->in[1], &here);
+        i->in[0] = where(&b, here, i->in[0]);
+    }
+    if (x)
+        map_set(l->m, &l->map, i->out[0], build_as(&b, x, *type_of(l->m, i->out[0])));
+    else
+        vec_push(l->m->arena, &r->ins, i);
+}
+
+static void region(Local *l, Region *r)
+{
+    Ins **old = r->ins.data;
+    size_t n = r->ins.n;
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t k = 0; k < n; k++)
+        instruction(l, r, old[k]);
+    for (size_t k = 0; k < r->results.n; k++)
+        r->results.data[k] = map_get(&l->map, r->results.data[k]);
+}
+
+PassStatus pass_local(Job *j)
+{
+    Module *m = j->m;
+    if (!m->layout.mesh.n)
+        return PASS_ok;
+    for (size_t v = 1; v < m->values.n; v++) {
+        Ins *def = m->values.data[v].def;
+        if (def && def->op == OP_all_reduce)
+            def->attrs.most = (type_of(m, def->in[0])->most & def->attrs.axes) != 0;
+    }
+    for (size_t v = 1; v < m->values.n; v++)
+        type_strip(&m->values.data[v].type);
+    for (size_t t = 0; t < m->tensors.n; t++) {
+        Tensor *x = &m->tensors.data[t];
+        for (int i = 0; i < x->type.rank; i++)
+            x->axes[i] = x->type.dims[i].axes;
+        type_strip(&x->type);
+    }
+    m->local = true;
+    for (size_t f = 0; f < m->fns.n; f++) {
+        Local l = {.m = m, .fn = m->fns.data[f]};
+        region(&l, l.fn->body);
+    }
+    return PASS_ok;
+}
