@@ -260,6 +260,9 @@ static void emit_call(Writer *w, const Action *a, int depth)
     case ACT_random:
         call_random(w, a);
         break;
+    case ACT_comm:
+        call_library(w, a, "mg_comm", -1);
+        break;
     case ACT_copy:
     case ACT_zero:
         call_memory(w, a);

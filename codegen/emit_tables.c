@@ -75,6 +75,11 @@ static void emit_tensor(Emitter *e, size_t i)
     real(e, t->a);
     fputs(", ", out);
     real(e, t->b);
+    int64_t axes[MAX_RANK], split = 0;
+    for (int k = 0; k < t->type.rank; k++)
+        split |= axes[k] = t->axes[k];
+    fputs(", ", out);
+    sizes(e, axes, split ? t->type.rank : 0);
     fputs("},\n", out);
 }
 
@@ -101,7 +106,8 @@ static const char *const kinds[ACT_count] = {
     [ACT_head] = "head",           [ACT_head_loss] = "head",
     [ACT_gather] = "gather",       [ACT_scatter_add] = "scatter",
     [ACT_random] = "random",       [ACT_copy] = "copy",
-    [ACT_zero] = "zero",           [ACT_guard] = "guard"};
+    [ACT_comm] = "communication",  [ACT_zero] = "zero",
+    [ACT_guard] = "guard"};
 
 static int float_outputs(const Action *a, int *out)
 {
@@ -269,6 +275,21 @@ static void desc_random(const Emitter *e, const mg_random_desc *d)
             (unsigned long long)d->key, (long long)d->elements);
 }
 
+static void desc_comm(const Emitter *e, const mg_comm_desc *d)
+{
+    static const char *const kinds[] = {
+        "0", "MG_ALL_REDUCE", "MG_REDUCE_SCATTER", "MG_ALL_GATHER", "MG_ALL_TO_ALL", "MG_SHARD"};
+    fprintf(e->out, ".kind = %s, .dtype = %s, .axes = %u, .n = %lld, ", kinds[d->kind],
+            desc_dtype(d->dtype), d->axes, (long long)d->n);
+    fprintf(e->out, ".outer = %lld, .size = %lld, .inner = %lld", (long long)d->outer,
+            (long long)d->size, (long long)d->inner);
+    if (d->most)
+        fputs(", .most = true", e->out);
+    if (d->kind == MG_ALL_TO_ALL)
+        fprintf(e->out, ", .to_outer = %lld, .to_size = %lld, .to_inner = %lld",
+                (long long)d->to_outer, (long long)d->to_size, (long long)d->to_inner);
+}
+
 static const char *desc_type(ActionKind k)
 {
     switch (k) {
@@ -288,6 +309,8 @@ static const char *desc_type(ActionKind k)
         return "mg_gather_desc";
     case ACT_random:
         return "mg_random_desc";
+    case ACT_comm:
+        return "mg_comm_desc";
     default:
         return NULL;
     }
@@ -317,6 +340,9 @@ static void desc_body(const Emitter *e, const Action *a)
         break;
     default:
         desc_random(e, &a->random);
+        break;
+    case ACT_comm:
+        desc_comm(e, &a->comm);
         break;
     }
 }
@@ -399,7 +425,9 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     fprintf(e->out, "    .%s = {.present = true", name);
     entry_offset(e, "tokens", p->tokens);
     entry_offset(e, "weights", p->weights);
-    num(e, "batch", p->batch);
+    num(e, "batch", p->batch * mesh_size(e->m, p->batch_axes));
+    num(e, "rows", p->rows);
+    num(e, "batch_axes", p->batch_axes);
     num(e, "window", p->window);
     entry_offset(e, "lr", p->lr);
     entry_offset(e, "scale", p->scale);
@@ -413,7 +441,12 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     fprintf(e->out, ",\n        .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
     if (e->m->inputs.n)
         emit_inputs(e, p);
-    fputs("},\n", e->out);
+    if (p->nplaces)
+        fprintf(e->out, ",\n        .nplaces = %d, .place = {", p->nplaces);
+    for (int i = 0; i < p->nplaces; i++)
+        fprintf(e->out, "%s{%u, %s}", i ? ", " : "", p->place[i].axes,
+                e->buffer[p->place[i].buffer]);
+    fputs(p->nplaces ? "}},\n" : "},\n", e->out);
 }
 
 /* The optimizer's numbers that are not zero, and the schedule's. */
@@ -479,6 +512,14 @@ void emit_program(Emitter *e)
     named(e, "layout", str(e, e->m->layout.name));
     fprintf(out, "    .fingerprint = 0x%016llxu,\n", (unsigned long long)fingerprint(e));
     named(e, "cpu_features", e->features);
+    if (e->m->layout.mesh.n)
+        fprintf(out, "    .naxes = %zu,\n    .axes = {", e->m->layout.mesh.n);
+    for (size_t i = 0; i < e->m->layout.mesh.n; i++) {
+        fputs(i ? ", {" : "{", out);
+        emit_string(out, str(e, e->m->layout.mesh.data[i].name));
+        fprintf(out, ", %lld}", (long long)e->m->layout.mesh.data[i].size);
+    }
+    fputs(e->m->layout.mesh.n ? "},\n" : "", out);
     fprintf(out, "    .compute = %s,\n", emit_dtype(t->compute));
     if (t->half)
         fprintf(out, "    .half = %s,\n", emit_dtype(t->half));

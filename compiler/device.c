@@ -19,6 +19,7 @@ typedef struct Description {
     double attention_share, attention_grad_share, exponentials;
     double thread_bandwidth, bandwidth;
     double launch, streams;
+    double link_bandwidth, link_seconds;
 } Description;
 
 typedef struct Field {
@@ -46,6 +47,8 @@ static const Field fields[] = {
     FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
     FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
     FIELD("launch_seconds", real, launch, 0, 1),
+    FIELD("link_bandwidth", real, link_bandwidth, 1e3, 1e15),
+    FIELD("link_seconds", real, link_seconds, 0, 1),
     FIELD("streams", whole, streams, 1, 2),
 };
 enum { NFIELDS = sizeof fields / sizeof *fields };
@@ -126,6 +129,8 @@ static Device device_from(const Description *d)
                     .exponentials = d->threads * d->exponentials,
                     .bandwidth = fmin(stream, d->bandwidth),
                     .launch = d->launch,
+                    .link_bandwidth = d->link_bandwidth,
+                    .link_seconds = d->link_seconds,
                     .streams = (int)d->streams,
                     .threads = (int)d->threads};
 }

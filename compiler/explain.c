@@ -195,7 +195,8 @@ static const char *const action_names[ACT_count] = {
     [ACT_head] = "head",           [ACT_head_loss] = "head loss",
     [ACT_gather] = "gather",       [ACT_scatter_add] = "scatter",
     [ACT_random] = "random",       [ACT_copy] = "copy",
-    [ACT_zero] = "zero",           [ACT_guard] = "guard",
+    [ACT_comm] = "communication",  [ACT_zero] = "zero",
+    [ACT_guard] = "guard",
 };
 
 static const char *const owner_names[OWN_count] = {

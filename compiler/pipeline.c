@@ -108,19 +108,32 @@ static Exit parse(Session *s, const char *path, Ast **ast)
     return *ast ? EXIT_done : EXIT_source;
 }
 
-/* Programs of several ranks go as far as pass simplify. */
-static Exit ranks_are_built(Session *s, const Module *m)
+/* Programs of several ranks are made for processors; for GPUs they are planned. */
+static Exit ranks_are_built(Session *s, const Compiled *c)
 {
-    const char *until = last_pass(s->o);
-    if (until && pass_find(until) <= PASS_ID_simplify)
+    const Module *m = c->module;
+    if ((!s->o->out && !s->o->emit) || c->device.target == TARGET_host || !m->layout.mesh.n)
         return EXIT_done;
-    for (size_t i = 0; i < m->layout.mesh.n; i++) {
-        Axis a = m->layout.mesh.data[i];
-        diag_error(s->diag, a.span, 310, "axis '%s' is %lld: more than one rank is not built yet",
-                   name_str(s->names, a.name), (long long)a.size);
-        diag_help(s->diag, "%s = 1", name_str(s->names, a.name));
-    }
-    return m->layout.mesh.n ? EXIT_source : EXIT_done;
+    Axis a = m->layout.mesh.data[0];
+    diag_error(s->diag, a.span, 310,
+               "axis '%s' is %lld: more than one rank is not built yet for GPUs",
+               name_str(s->names, a.name), (long long)a.size);
+    diag_help(s->diag, "--device cpu, or %s = 1", name_str(s->names, a.name));
+    return EXIT_source;
+}
+
+/* Ranks on one processor share it. */
+static void share_device(const Module *m, Device *d)
+{
+    int64_t n = mesh_ranks(m);
+    if (n == 1 || d->target != TARGET_host)
+        return;
+    d->memory /= n;
+    d->threads = d->threads > n ? (int)(d->threads / n) : 1;
+    double *const rates[] = {&d->flops_f32,  &d->flops_f64,    &d->flops_tf32,
+                             &d->flops_half, &d->exponentials, &d->bandwidth};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        *rates[i] /= (double)n;
 }
 
 static Exit read_microbatch(Session *s, int64_t *n)
@@ -166,8 +179,9 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     if (wrong)
         return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
+    share_device(c->module, &c->device);
     times_mark(s, "elaborate");
-    return ranks_are_built(s, c->module);
+    return ranks_are_built(s, c);
 }
 
 /* The first line of a dump, "# after PASS", says where to go on. */
@@ -217,7 +231,8 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
     if (wrong)
         return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
-    return ranks_are_built(s, c->module);
+    share_device(c->module, &c->device);
+    return ranks_are_built(s, c);
 }
 
 /* ---- middle -------------------------------------------------------------------------------- */
@@ -330,7 +345,7 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
             show(s, "lower", &(Job){.m = c->module});
     }
     Exit wrong = EXIT_done;
-    if (!c->module->layout.mesh.n && decides_what_to_keep(c, after, until)) {
+    if (decides_what_to_keep(c, after, until)) {
         wrong = run_passes(s, c, after, "precision");
         after = "precision";
         if (!wrong)

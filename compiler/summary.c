@@ -1,5 +1,6 @@
 /* summary.c - the one line after a compile; see session.h. */
 #include "compiler/session.h"
+#include "passes/volume.h"
 
 void print_summary(const Session *s, const Compiled *c, FILE *out)
 {
@@ -8,11 +9,16 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
     double rate = peak_flops(d, &c->module->train);
     double seconds = p->train->seconds;
     int64_t peak = plan_bytes(p);
-    fprintf(out,
-            "%s: 1 rank, layout %s on %s; peak %s of %s; step %s predicted; MFU %.0f%%; no "
-            "communication\n",
-            name_str(s->names, c->module->name), name_str(s->names, c->module->layout.name),
-            d->name, text_bytes(s->arena, (double)peak), text_bytes(s->arena, (double)d->memory),
-            text_seconds(s->arena, seconds),
+    int64_t ranks = mesh_ranks(c->module);
+    Volumes sent = plan_volumes(p->train);
+    fprintf(out, "%s: %lld rank%s, layout %s on %s; peak %s of %s; step %s predicted; MFU %.0f%%; ",
+            name_str(s->names, c->module->name), (long long)ranks, ranks > 1 ? "s" : "",
+            name_str(s->names, c->module->layout.name), d->name, text_bytes(s->arena, (double)peak),
+            text_bytes(s->arena, (double)d->memory), text_seconds(s->arena, seconds),
             seconds > 0 ? 100 * p->train->flops / (seconds * rate) : 0.0);
+    if (sent.n)
+        fprintf(out, "communication %s, %.1f%% of the step, exposed\n",
+                text_bytes(s->arena, sent.bytes), 100 * sent.seconds / seconds);
+    else
+        fputs("no communication\n", out);
 }

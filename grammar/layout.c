@@ -410,7 +410,10 @@ static void assertion(Elab *e, const Node *n, Layout *l)
                                                                : 1);
         l->assert_step_span = n->span;
     }
-    /* exposed_comm: one rank communicates nothing, so it holds. */
+    if (which == 1 && fraction) {
+        l->assert_exposed = n->b->number / 100;
+        l->assert_exposed_span = n->span;
+    }
 }
 
 static void pad(Elab *e, const Spec *s, const Node *n)

@@ -19,6 +19,8 @@ typedef struct Device {
     double exponentials;                      /* a second, of attention and cross-entropy */
     double bandwidth;                         /* bytes/s of streaming kernels */
     double launch;                            /* seconds an action costs at least */
+    double link_bandwidth;                    /* bytes/s a rank sends another */
+    double link_seconds;                      /* a step of communication costs at least */
     int streams;                              /* in which actions may run side by side */
     int threads; /* host: threads the numbers above are for, and scratch is counted for */
 } Device;

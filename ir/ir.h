@@ -255,6 +255,7 @@ typedef struct Fn {
     VEC(FnArg) args;       /* parallel to body->args */
     VEC(FnResult) results; /* parallel to body->results */
     VEC(FnGradient) gradients;
+    Axes batch; /* after pass local: those that its sequences are split on */
 } Fn;
 
 typedef enum Optimizer {
@@ -383,7 +384,8 @@ typedef struct Layout {
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
     const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
-    Span assert_span, assert_step_span;
+    double assert_exposed;           /* part of the step that waits for communication; 0: none */
+    Span assert_span, assert_step_span, assert_exposed_span;
 } Layout;
 
 struct Module {

@@ -114,6 +114,7 @@ typedef enum ActionKind {
     ACT_gather,
     ACT_scatter_add,
     ACT_random,
+    ACT_comm,
     ACT_copy,
     ACT_zero,
     ACT_guard,
@@ -133,6 +134,7 @@ typedef struct Action {
         mg_head_desc head;
         mg_gather_desc gather;
         mg_random_desc random;
+        mg_comm_desc comm;
         int64_t bytes; /* copy, zero */
     };
     /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; attention q k
@@ -159,7 +161,14 @@ typedef struct Program {
     /* Where the runtime finds inputs and results: buffer numbers, or -1 (see mg_entry). */
     int tokens, weights, lr, scale, step, seed, pos, loss, norm, weight, logits;
     int input[MAX_INPUTS]; /* per Module.inputs */
-    int64_t batch, window;
+    struct {
+        Axes axes;
+        int buffer;
+    } place[MG_PLACES_MAX]; /* where the program reads the rank's place along some axes */
+    int nplaces;
+    int64_t batch, window; /* sequences that a rank takes at once, in rounds of `rows` */
+    int64_t rows;
+    Axes batch_axes;          /* over which the others of a round are */
     double seconds;           /* predicted, loops multiplied out */
     double busy;              /* the actions' own, of all streams */
     double again;             /* of those: for what is computed once more than the model says */

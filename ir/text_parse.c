@@ -300,6 +300,8 @@ static void read_fn(Reader *r)
             a.tensor = read_axes(r);
         vec_push(r->a, &f->args, a);
     }
+    if (text_take_word(r, "batch"))
+        f->batch = read_axes(r);
     Span at = r->t.span;
     f->body = region_new(r->m, NULL);
     read_region(r, f->body, 0);
@@ -436,6 +438,10 @@ static void read_layout(Reader *r)
     if (text_take_word(r, "assert_step")) {
         l->assert_step = text_want_real(r);
         l->assert_step_span = text_read_place(r);
+    }
+    if (text_take_word(r, "assert_exposed")) {
+        l->assert_exposed = text_want_real(r);
+        l->assert_exposed_span = text_read_place(r);
     }
 }
 

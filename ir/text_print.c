@@ -352,6 +352,11 @@ static void print_fn(Printer *p, const Fn *f)
         }
         fputc('\n', p->out);
     }
+    if (f->batch) {
+        fputs("  batch ", p->out);
+        print_axes(p->m, f->batch, p->out);
+        fputc('\n', p->out);
+    }
     print_region(p, f->body, 1);
     for (size_t i = 0; i < f->results.n; i++) {
         fprintf(p->out, "  result %s", result_role_names[f->results.data[i].role]);
@@ -485,6 +490,11 @@ static void print_header(const Module *m, FILE *out)
         fputs(" assert_step ", out);
         print_real(out, m->layout.assert_step);
         print_place(m, m->layout.assert_step_span, out);
+    }
+    if (m->layout.assert_exposed != 0) {
+        fputs(" assert_exposed ", out);
+        print_real(out, m->layout.assert_exposed);
+        print_place(m, m->layout.assert_exposed_span, out);
     }
     fputc('\n', out);
     print_mesh(m, out);

@@ -1,5 +1,6 @@
 /* asserts.c - what a layout asserts of the plan beside its memory, which place.c sees to. */
-#include "ir/plan.h"
+#include "compiler/base/quantity.h"
+#include "passes/volume.h"
 
 int plan_costliest(const Program *p, Costly *top, int most)
 {
@@ -71,7 +72,7 @@ static void tell_remedy(const Plan *p, double limit)
                   (long long)micro, (once + round) * 1e3);
 }
 
-bool plan_asserts(const Plan *p)
+static bool step_is_short(const Plan *p)
 {
     const Layout *l = &p->module->layout;
     if (l->assert_step == 0 || p->train->seconds < l->assert_step)
@@ -82,4 +83,42 @@ bool plan_asserts(const Plan *p)
     tell_costliest(p);
     tell_remedy(p, l->assert_step);
     return false;
+}
+
+/* What takes longest of what ranks send each other. */
+static const Volume *longest(const Volumes *all)
+{
+    const Volume *most = &all->of[0];
+    for (int i = 1; i < all->n; i++)
+        if (all->of[i].seconds > most->seconds)
+            most = &all->of[i];
+    return most;
+}
+
+static bool communication_is_hidden(const Plan *p)
+{
+    const Module *m = p->module;
+    const Layout *l = &m->layout;
+    Volumes all = plan_volumes(p->train);
+    double part = all.seconds / p->train->seconds;
+    if (l->assert_exposed == 0 || part < l->assert_exposed)
+        return true;
+    const Volume *v = longest(&all);
+    diag_error(m->diag, l->assert_exposed_span, 553,
+               "%.3g%% of a step are predicted to wait for communication where the layout asserts "
+               "less than %.3g%%",
+               100 * part, 100 * l->assert_exposed);
+    for (size_t i = 0; i < l->mesh.n; i++)
+        if (v->axes >> i & 1)
+            diag_note(m->diag, l->mesh.data[i].span, "%s over '%s': %.0f times, %s a rank, %.4g ms",
+                      volume_kind(v->kind), name_str(m->names, l->mesh.data[i].name), v->count,
+                      text_bytes(m->arena, v->bytes), v->seconds * 1e3);
+    diag_help(m->diag, "fewer ranks on that axis, a larger microbatch, or assert more");
+    return false;
+}
+
+bool plan_asserts(const Plan *p)
+{
+    bool shorter = step_is_short(p), hidden = communication_is_hidden(p);
+    return shorter && hidden;
 }

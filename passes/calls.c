@@ -145,6 +145,11 @@ void fit_call(Builder *b, Ins *i, ValueMap *map)
         fit_head(b, i);
         break;
     case OP_gather:
+    case OP_all_reduce:
+    case OP_reduce_scatter:
+    case OP_all_gather:
+    case OP_all_to_all:
+    case OP_shard:
         dense(b, &i->in[0]);
         break;
     case OP_scatter_add:

@@ -377,6 +377,45 @@ static const char *random_wrong(const Module *m, const Action *a, const Ins *i)
     return NULL;
 }
 
+/* Elements of a type before, in and after one of its dims. */
+static bool is_around(const Type *t, Name dim, int64_t outer, int64_t size, int64_t inner)
+{
+    int64_t before = 1, own = 1, after = 1;
+    bool seen = false;
+    for (int i = 0; i < t->rank; i++) {
+        bool here = dim && t->dims[i].name == dim;
+        if (here)
+            own = t->dims[i].size;
+        else if (seen || !dim)
+            after *= t->dims[i].size;
+        else
+            before *= t->dims[i].size;
+        seen |= here;
+    }
+    return before == outer && own == size && after == inner;
+}
+
+static const char *comm_wrong(const Module *m, const Action *a, const Ins *i)
+{
+    const mg_comm_desc *d = &a->comm;
+    const Type *t = &a->operand[0].type;
+    static const Op of[] = {[MG_ALL_REDUCE] = OP_all_reduce,
+                            [MG_REDUCE_SCATTER] = OP_reduce_scatter,
+                            [MG_ALL_GATHER] = OP_all_gather,
+                            [MG_ALL_TO_ALL] = OP_all_to_all,
+                            [MG_SHARD] = OP_shard};
+    if (d->kind < MG_ALL_REDUCE || d->kind > MG_SHARD || of[d->kind] != i->op)
+        return "what ranks do together";
+    if (d->axes != i->attrs.axes || d->n != mesh_size(m, i->attrs.axes))
+        return "which ranks do it together";
+    if (d->dtype != code_of(t->dtype) || d->most != i->attrs.most)
+        return "type, or sum";
+    if (!is_around(t, i->attrs.dim.name, d->outer, d->size, d->inner) ||
+        !is_around(t, i->attrs.to.name, d->to_outer, d->to_size, d->to_inner))
+        return "the dim that is cut or put together";
+    return NULL;
+}
+
 const char *call_wrong(const Module *m, const Action *a, const Ins *i)
 {
     switch (a->kind) {
@@ -396,6 +435,8 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
         return gather_wrong(a, i);
     case ACT_random:
         return random_wrong(m, a, i);
+    case ACT_comm:
+        return comm_wrong(m, a, i);
     default:
         return NULL;
     }

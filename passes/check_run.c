@@ -491,7 +491,8 @@ void run_action(Check *c, const Action *a)
         run_partial(c, a, k);
     } else if (!i || !home_is_here(c, i) ||
                (a->kind != ACT_zero && i->op != op_of_kind[a->kind] &&
-                !(a->kind == ACT_gemm && op_is_product(i->op)))) {
+                !(a->kind == ACT_gemm && op_is_product(i->op)) &&
+                !(a->kind == ACT_comm && op_is(i->op, COMM)))) {
         broken(c, 3, "it stands for no instruction of its place in the program");
     } else if (a->kind == ACT_zero) {
         run_zero(c, a, i);
@@ -503,31 +504,6 @@ void run_action(Check *c, const Action *a)
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
-
-static int argument_buffer(const Check *c, FnArg a)
-{
-    const Program *p = c->prog;
-    switch (a.role) {
-    case ARG_input:
-        return a.tensor < c->m->inputs.n ? p->input[a.tensor] : -1;
-    case ARG_tokens:
-        return p->tokens;
-    case ARG_weight:
-        return p->weights;
-    case ARG_lr:
-        return p->lr;
-    case ARG_scale:
-        return p->scale;
-    case ARG_step:
-        return p->step;
-    case ARG_seed:
-        return p->seed;
-    case ARG_pos:
-        return p->pos;
-    default:
-        return a.tensor < c->p->tensor_buffer.n ? c->p->tensor_buffer.data[a.tensor] : -1;
-    }
-}
 
 static Operand whole(const Check *c, int buffer, Value v)
 {

@@ -34,6 +34,9 @@ void give_arguments(Check *c);
 void run_action(Check *c, const Action *a);
 void check_results(Check *c);
 
+/* check_value.c: the buffer of a function's argument, or -1 */
+int argument_buffer(const Check *c, FnArg a);
+
 /* check_bytes.c: buffers in the arena, lifetimes, peaks */
 void check_bytes(Check *c);
 /* check_streams.c: P6. The operands are inside their buffers. */

@@ -4,7 +4,7 @@
  * carried argument is the start value in the first round and the body's result of the round before
  * in any other; a loop's carried result is the body's of the last round, a stacked one the body's
  * of all rounds, one after the other. Everything else is computed (or given). */
-#include "passes/check.h"
+#include "passes/check_run.h"
 
 int region_depth(const Region *r)
 {
@@ -183,5 +183,35 @@ void meaning_of(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n, R
         meaning_of_result(w, def, k, r, first, n, run, ctx);
     } else {
         run(ctx, v, rounds_key(w->m, v, r), first, n);
+    }
+}
+
+int argument_buffer(const Check *c, FnArg a)
+{
+    const Program *p = c->prog;
+    switch (a.role) {
+    case ARG_input:
+        return a.tensor < c->m->inputs.n ? p->input[a.tensor] : -1;
+    case ARG_tokens:
+        return p->tokens;
+    case ARG_weight:
+        return p->weights;
+    case ARG_lr:
+        return p->lr;
+    case ARG_scale:
+        return p->scale;
+    case ARG_step:
+        return p->step;
+    case ARG_seed:
+        return p->seed;
+    case ARG_pos:
+        return p->pos;
+    case ARG_place:
+        for (int k = 0; k < p->nplaces; k++)
+            if (p->place[k].axes == a.tensor)
+                return p->place[k].buffer;
+        return -1;
+    default:
+        return a.tensor < c->p->tensor_buffer.n ? c->p->tensor_buffer.data[a.tensor] : -1;
     }
 }

@@ -103,6 +103,19 @@ static void region(Local *l, Region *r)
         r->results.data[k] = map_get(&l->map, r->results.data[k]);
 }
 
+/* The axes that what is given by sequence is split on. */
+static Axes batch_axes(const Module *m, const Fn *fn)
+{
+    for (size_t k = 0; k < fn->args.n; k++) {
+        const Type *t = type_of(m, fn->body->args.data[k]);
+        ArgRole role = fn->args.data[k].role;
+        int at = type_find(t, m->batch.name);
+        if ((role == ARG_tokens || role == ARG_input) && at >= 0)
+            return t->dims[at].axes;
+    }
+    return 0;
+}
+
 PassStatus pass_local(Job *j)
 {
     Module *m = j->m;
@@ -113,6 +126,8 @@ PassStatus pass_local(Job *j)
         if (def && def->op == OP_all_reduce)
             def->attrs.most = (type_of(m, def->in[0])->most & def->attrs.axes) != 0;
     }
+    for (size_t f = 0; f < m->fns.n; f++)
+        m->fns.data[f]->batch = batch_axes(m, m->fns.data[f]);
     for (size_t v = 1; v < m->values.n; v++)
         type_strip(&m->values.data[v].type);
     for (size_t t = 0; t < m->tensors.n; t++) {

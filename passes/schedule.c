@@ -197,6 +197,13 @@ static void emit_ins(Sched *s, const Ins *i, int home)
     case OP_random:
         call_random(s, i);
         break;
+    case OP_all_reduce:
+    case OP_reduce_scatter:
+    case OP_all_gather:
+    case OP_all_to_all:
+    case OP_shard:
+        call_comm(s, i);
+        break;
     case OP_join:
         emit_join(s, i);
         break;
@@ -320,6 +327,7 @@ static int io_buffer(Sched *s, const char *name, Value v)
 static void place_args(Sched *s, const Fn *f, const char *prefix)
 {
     Program *p = s->prog;
+    p->batch_axes = f->batch;
     int *slot[] = {[ARG_input] = NULL,    [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
                    [ARG_lr] = &p->lr,     [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
                    [ARG_seed] = &p->seed, [ARG_pos] = &p->pos};
@@ -332,19 +340,27 @@ static void place_args(Sched *s, const Fn *f, const char *prefix)
         int b = a.role <= ARG_state
                     ? s->p->tensor_buffer.data[a.tensor]
                     : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, name), v);
+        if (a.role == ARG_place) {
+            if (p->nplaces == MG_PLACES_MAX)
+                sched_bug(s, NULL, "more places along axes than a program can ask for");
+            p->place[p->nplaces].axes = a.tensor;
+            p->place[p->nplaces++].buffer = b;
+        }
         if (a.role == ARG_input) {
             const Type *t = type_of(s->m, v); /* [batch, ...] or [rounds, batch, ...] */
             p->input[a.tensor] = b;
             p->batch = 1;
             for (int i = 0; i <= type_find(t, s->m->batch.name); i++)
                 p->batch *= t->dims[i].size;
-        } else if (a.role > ARG_state) {
+            p->rows = t->dims[type_find(t, s->m->batch.name)].size;
+        } else if (a.role > ARG_state && a.role != ARG_place) {
             *slot[a.role] = b;
         }
         if (a.role == ARG_tokens) {
             const Type *t = type_of(s->m, v);
             p->window = t->dims[t->rank - 1].size;
             p->batch = type_elements(t) / p->window;
+            p->rows = t->dims[t->rank - 2].size;
         }
         s->loc[v] = loc_dense((uint32_t)b, type_of(s->m, v));
     }

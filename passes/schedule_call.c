@@ -1,5 +1,6 @@
 /* schedule_call.c - instructions that are one call of the runtime's library: their descriptors. */
 #include "passes/product.h"
+#include "passes/volume.h"
 #include "passes/schedule.h"
 #include "passes/view.h"
 
@@ -355,4 +356,40 @@ void call_random(Sched *s, const Ins *i)
                                  .key = key_of(name_str(s->m->names, i->attrs.key)),
                                  .elements = type_elements(&op[3].type)};
     priced(s, a, i);
+}
+
+/* A type as [outer, size, inner] around a dim; around none: all of it is inside. */
+static void around(const Type *t, Name dim, int64_t *outer, int64_t *size, int64_t *inner)
+{
+    int at = dim ? type_find(t, dim) : -1;
+    *outer = *size = *inner = 1;
+    for (int i = 0; i < t->rank; i++)
+        *(i < at ? outer : i == at ? size : inner) *= t->dims[i].size;
+}
+
+void call_comm(Sched *s, const Ins *i)
+{
+    static const mg_comm_kind kinds[OP_count] = {[OP_all_reduce] = MG_ALL_REDUCE,
+                                                 [OP_reduce_scatter] = MG_REDUCE_SCATTER,
+                                                 [OP_all_gather] = MG_ALL_GATHER,
+                                                 [OP_all_to_all] = MG_ALL_TO_ALL,
+                                                 [OP_shard] = MG_SHARD};
+    Operand op[2] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true)};
+    require_dense(s, i, &op[0]);
+    require_dense(s, i, &op[1]);
+    mg_comm_desc d = {.kind = kinds[i->op],
+                      .dtype = abi_dtype(op[0].type.dtype),
+                      .most = i->attrs.most,
+                      .axes = i->attrs.axes,
+                      .n = mesh_size(s->m, i->attrs.axes)};
+    around(&op[0].type, i->attrs.dim.name, &d.outer, &d.size, &d.inner);
+    around(&op[0].type, i->attrs.to.name, &d.to_outer, &d.to_size, &d.to_inner);
+    Action *a = action_new(s, ACT_comm, i, 2, op);
+    a->comm = d;
+    priced(s, a, i);
+    const Device *dev = s->p->device;
+    double steps = d.kind == MG_ALL_REDUCE ? 2 * (double)(d.n - 1) : (double)(d.n - 1);
+    double sent = volume_bytes(a) / dev->link_bandwidth + steps * dev->link_seconds;
+    if (d.kind != MG_SHARD && sent > a->seconds)
+        a->seconds = sent;
 }

@@ -366,7 +366,7 @@ PassStatus pass_shard(Job *j)
             m->fns.data[f]->gradients.n = 0;
         return PASS_ok;
     }
-    if (!shard_is_even(m, j->tmp))
+    if (!shard_is_possible(m, j->tmp))
         return PASS_error;
     for (size_t f = 0; f < m->fns.n; f++)
         shard_fn(m, m->fns.data[f], j->tmp);

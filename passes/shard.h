@@ -23,7 +23,7 @@ Split class_split(const Module *m, uint32_t tensor, TensorClass of);
 Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorClass of);
 
 /* shard_check.c: false if the rules cannot be followed; told. */
-bool shard_is_even(const Module *m, Arena *tmp);
+bool shard_is_possible(const Module *m, Arena *tmp);
 
 /* shard_convert.c: x as a value of type `to`, which differs in how it lies alone. Instructions go
  * to the builder's region. */

@@ -38,7 +38,8 @@ static void uneven(const Module *m, Dim d, Axes axes)
               name_str(m->names, d.name), (long long)above);
 }
 
-bool shard_is_even(const Module *m, Arena *tmp)
+/* Sizes; and which axes split anything at all. */
+static bool sizes_are_even(const Module *m, Axes *used, Arena *tmp)
 {
     VEC(Name) told = {0};
     for (size_t v = 1; v < m->values.n; v++) {
@@ -48,6 +49,7 @@ bool shard_is_even(const Module *m, Arena *tmp)
         mesh_walk(m, t->dims, t->rank, fixed, axes);
         for (int i = 0; i < t->rank; i++) {
             bool known = t->dims[i].size % mesh_size(m, axes[i]) == 0;
+            *used |= axes[i];
             for (size_t k = 0; k < told.n && !known; k++)
                 known = told.data[k] == t->dims[i].name;
             if (known)
@@ -56,5 +58,71 @@ bool shard_is_even(const Module *m, Arena *tmp)
             uneven(m, t->dims[i], axes[i]);
         }
     }
+    for (size_t t = 0; t < m->tensors.n; t++)
+        for (TensorClass c = CLASS_state; c < CLASS_count; c++) {
+            Split split = class_split(m, (uint32_t)t, c);
+            for (int i = 0; i < m->tensors.data[t].type.rank; i++)
+                *used |= split.axes[i];
+        }
     return told.n == 0;
+}
+
+static bool all_are_used(const Module *m, Axes used)
+{
+    bool all = true;
+    for (size_t i = 0; i < m->layout.mesh.n; i++) {
+        Axis a = m->layout.mesh.data[i];
+        if (used >> i & 1)
+            continue;
+        all = false;
+        diag_error(m->diag, a.span, 333, "no rule splits anything on axis '%s', of %lld ranks",
+                   name_str(m->names, a.name), (long long)a.size);
+        diag_help(m->diag, "a rule, such as %s -> %s; or %s = 1", name_str(m->names, m->batch.name),
+                  name_str(m->names, a.name), name_str(m->names, a.name));
+    }
+    return all;
+}
+
+static bool is_repeated(const Region *r, Name dim)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if (i->op == OP_repeat && (i->attrs.dim.name == dim || is_repeated(i->body, dim)))
+            return true;
+    }
+    return false;
+}
+
+/* What the language has and this pass does not do yet. */
+static bool rules_are_built(const Module *m)
+{
+    bool built = true;
+    for (size_t r = 0; r < m->layout.rules.n; r++) {
+        const LayoutRule *rule = &m->layout.rules.data[r];
+        bool layers = false;
+        for (size_t f = 0; f < m->fns.n; f++)
+            layers |= !rule->of && is_repeated(m->fns.data[f]->body, rule->dim);
+        if (!layers && !rule->zigzag)
+            continue;
+        built = false;
+        if (layers)
+            diag_error(m->diag, rule->span, 310,
+                       "'%s' counts the rounds of a repeat: pipelines are not built yet",
+                       name_str(m->names, rule->dim));
+        else
+            diag_error(m->diag, rule->span, 310, "zigzag is not built yet");
+        diag_help(m->diag, layers ? "pp = 1" : "%s -> %s, without it",
+                  name_str(m->names, rule->dim),
+                  name_str(m->names, m->layout.mesh.data[rule->axis[0]].name));
+    }
+    return built;
+}
+
+bool shard_is_possible(const Module *m, Arena *tmp)
+{
+    Axes used = 0;
+    if (!rules_are_built(m))
+        return false;
+    bool even = sizes_are_even(m, &used, tmp);
+    return all_are_used(m, used) && even;
 }

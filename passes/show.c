@@ -3,6 +3,8 @@
 
 #include "compiler/base/quantity.h"
 
+#include "passes/volume.h"
+
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,8 @@ static const char *const kinds[ACT_count] = {
     [ACT_head] = "head",           [ACT_head_loss] = "head_loss",
     [ACT_gather] = "gather",       [ACT_scatter_add] = "scatter_add",
     [ACT_random] = "random",       [ACT_copy] = "copy",
-    [ACT_zero] = "zero",           [ACT_guard] = "guard"};
+    [ACT_comm] = "communication",  [ACT_zero] = "zero",
+    [ACT_guard] = "guard"};
 
 const char *plan_kind(ActionKind k)
 {
@@ -128,13 +131,58 @@ static json_t *recompute_json(const Plan *p)
                      p->train->again * 1e3, "ranges", ranges);
 }
 
+/* "dp, tp" */
+static const char *axes_text(const Module *m, Axes axes)
+{
+    const char *all = "";
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if (axes >> i & 1)
+            all = arena_printf(m->arena, "%s%s%s", all, *all ? ", " : "",
+                               name_str(m->names, m->layout.mesh.data[i].name));
+    return all;
+}
+
+static void print_volumes(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    Volumes all = plan_volumes(p->train);
+    if (!all.n)
+        return;
+    fprintf(out, "communication of a step: a rank sends %s in %s; B: bytes of the whole tensor\n",
+            text_bytes(m->arena, all.bytes), text_seconds(m->arena, all.seconds));
+    for (int i = 0; i < all.n; i++) {
+        const Volume *v = &all.of[i];
+        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s  %s, n = %lld%s\n", axes_text(m, v->axes),
+                volume_kind(v->kind), v->count, text_bytes(m->arena, v->bytes),
+                text_seconds(m->arena, v->seconds), volume_formula(v->kind), (long long)v->ranks,
+                v->scalar ? ", numbers" : "");
+    }
+}
+
+static json_t *volumes_json(const Plan *p, const Volumes *all)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < all->n; i++) {
+        const Volume *v = &all->of[i];
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:i, s:f, s:I, s:b, s:f, s:s}", "axis",
+                                        axes_text(p->module, v->axes), "kind", volume_kind(v->kind),
+                                        "ranks", (int)v->ranks, "bytes", v->bytes, "count",
+                                        (json_int_t)v->count, "scalars", v->scalar, "exposed_ms",
+                                        v->seconds * 1e3, "formula", volume_formula(v->kind)));
+    }
+    return list;
+}
+
 void plan_print(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
     double by_kind[ACT_count] = {0};
     int64_t all = plan_bytes(p);
-    fprintf(out, "model        %s, layout %s, device %s, 1 rank\n", name_str(m->names, m->name),
-            name_str(m->names, m->layout.name), p->device->name);
+    int64_t ranks = mesh_ranks(m);
+    fprintf(out, "model        %s, layout %s, device %s, %lld rank%s\n",
+            name_str(m->names, m->name), name_str(m->names, m->layout.name), p->device->name,
+            (long long)ranks, ranks > 1 ? "s" : "");
     fprintf(out, "parameters   %lld\n", (long long)parameters(p));
     fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
             (long long)m->batch.size, (long long)m->seq.size, (long long)m->layout.microbatch,
@@ -159,6 +207,7 @@ void plan_print(const Plan *p, FILE *out)
             fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", kinds[i], by_kind[i] * 1e3,
                     100 * by_kind[i] / p->train->busy);
     print_biggest(p, out);
+    print_volumes(p, out);
     fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
             p->nactions);
 }
@@ -172,16 +221,22 @@ void plan_print_json(const Plan *p, FILE *out)
         json_object_set_new(memory, owners[i], json_integer(p->memory[i]));
     for (int i = 0; i < 4; i++)
         json_object_set_new(mesh, axes[i], json_integer(1));
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        json_object_set_new(mesh, name_str(m->names, m->layout.mesh.data[i].name),
+                            json_integer(m->layout.mesh.data[i].size));
+    const int64_t ranks = mesh_ranks(m);
+    const Volumes all = plan_volumes(p->train);
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:o, s:f, s:f, "
-        "s:[]}",
+        "s:o}",
         "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name),
-        "device", p->device->name, "ranks", 1, "mesh", mesh, "params", (json_int_t)parameters(p),
-        "flops_per_step", p->train->flops, "arena_bytes", (json_int_t)p->arena_bytes,
-        "live_bound_bytes", (json_int_t)p->live_bound_bytes, "scratch_bytes",
-        (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory, "capacity_bytes",
-        (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu", mfu(p),
-        "recompute", recompute_json(p), "bubble", 0.0, "exposed_comm_ms", 0.0, "collectives");
+        "device", p->device->name, "ranks", (int)ranks, "mesh", mesh, "params",
+        (json_int_t)parameters(p), "flops_per_step", p->train->flops * (double)ranks, "arena_bytes",
+        (json_int_t)p->arena_bytes, "live_bound_bytes", (json_int_t)p->live_bound_bytes,
+        "scratch_bytes", (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory,
+        "capacity_bytes", (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu",
+        mfu(p), "recompute", recompute_json(p), "bubble", 0.0, "exposed_comm_ms", all.seconds * 1e3,
+        "collectives", volumes_json(p, &all));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
     json_decref(o);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      6
+#define MG_ABI      7
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -44,7 +44,7 @@ typedef struct mg_tensor {
     mg_role role;
     int64_t offset; /* bytes into the arena; dense, row-major over size[] */
     uint8_t rank, stacked, external_rank;
-    int64_t size[MG_RANK_MAX], valid[MG_RANK_MAX]; /* per stored dim */
+    int64_t size[MG_RANK_MAX], valid[MG_RANK_MAX]; /* per stored dim: of a rank; of all */
     uint8_t order[MG_RANK_MAX]; /* rank - stacked entries: stored dim at each external place */
     uint8_t merge[MG_RANK_MAX]; /* external_rank entries, summing to rank - stacked */
     /* Initial value: const a; normal(mean a, std b); uniform in [a, b). Element e (row-major in the
@@ -52,6 +52,7 @@ typedef struct mg_tensor {
      * counter e: no layout changes it. State starts at zero. */
     mg_init_kind init;
     double a, b;
+    uint32_t axes[MG_RANK_MAX]; /* per stored dim: those of mg_program.axes it is split on */
 } mg_tensor;
 
 /* One action of the schedule, for traces, progress and the search for a non-finite value. */
@@ -122,6 +123,7 @@ typedef struct mg_input {
     int64_t elements, limit;
 } mg_input;
 #define MG_INPUTS_MAX 8
+#define MG_PLACES_MAX 16 /* sets of axes along which a program asks for its rank's place */
 
 /* One entry of the program (step, eval, sample): where its inputs and outputs lie in the arena, in
  * bytes, or -1 where it has none. */
@@ -129,7 +131,7 @@ typedef struct mg_entry {
     bool present;
     int64_t tokens;  /* i32[batch, window] */
     int64_t weights; /* [batch, seq], of the compute type: of the token after each position */
-    int64_t batch;   /* sequences it takes at once */
+    int64_t batch;   /* sequences it takes at once, all ranks together */
     int64_t window;  /* tokens of a sequence: seq + 1, or seq for sample */
     int64_t lr;      /* f64 */
     int64_t step;    /* i64, from 0: the same step draws the same dropout */
@@ -143,6 +145,15 @@ typedef struct mg_entry {
     double predicted_ms, flops;
     int ninputs; /* instead of tokens */
     mg_input inputs[MG_INPUTS_MAX];
+    /* Of the sequences, each rank of `batch_axes` has `rows` after another, and then the next rank.
+     */
+    int64_t rows;
+    uint32_t batch_axes;
+    int nplaces; /* i32 scalars that are the rank's place along some axes */
+    struct {
+        uint32_t axes;
+        int64_t offset;
+    } place[MG_PLACES_MAX];
 } mg_entry;
 
 /* How runtime/cuda launches the kernels of kernels/cuda, which are written for it. */
@@ -164,6 +175,14 @@ typedef struct mg_cuda_kernel {
     int npointers;
     const uint8_t *pointer;
 } mg_cuda_kernel;
+
+/* An axis of the mesh of ranks: the last one is the fastest. */
+typedef struct mg_axis {
+    const char *name;
+    int64_t size;
+} mg_axis;
+#define MG_AXES_MAX  16
+#define MG_RANKS_MAX 256 /* on one machine */
 
 typedef struct mg_program {
     uint32_t abi;
@@ -191,7 +210,9 @@ typedef struct mg_program {
     const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
     int ncuda_kernels;
     const void *cuda_image; /* the fat binary they are in */
-    bool tf32;              /* products of f32 may round their operands to 10 bits */
+    int naxes;              /* of more than one rank; 0: one rank */
+    mg_axis axes[MG_AXES_MAX];
+    bool tf32; /* products of f32 may round their operands to 10 bits */
 } mg_program;
 
 typedef struct mg_run mg_run; /* the runtime's own; emitted code only hands it on */
@@ -417,6 +438,32 @@ typedef struct mg_random_desc {
 } mg_random_desc;
 void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
                const int64_t *step, const int32_t *slot, void *out);
+
+/* What the ranks along some axes of the mesh do together: n of them, who differ in nothing else.
+ * x is [outer, size, inner] around the dim that is cut or put together; y the same with another
+ * size, dense, in memory that is not x's.
+ *   all_reduce      y = sum of all x, or the largest, in the order of ranks
+ *   reduce_scatter  y = this rank's part (size / n) of that sum
+ *   all_gather      y = the x of all, one behind the other along the dim
+ *   all_to_all      y = this rank's part, along the dim of to_outer, to_size, to_inner, of that
+ *   shard           y = this rank's part of x; nothing is sent
+ * Every rank of a group calls the same in the same order. */
+typedef enum mg_comm_kind {
+    MG_ALL_REDUCE = 1,
+    MG_REDUCE_SCATTER,
+    MG_ALL_GATHER,
+    MG_ALL_TO_ALL,
+    MG_SHARD
+} mg_comm_kind;
+typedef struct mg_comm_desc {
+    mg_comm_kind kind;
+    mg_dtype dtype;
+    bool most;     /* all_reduce: the largest */
+    uint32_t axes; /* bit k: axis k of mg_program.axes */
+    int64_t n, outer, size, inner;
+    int64_t to_outer, to_size, to_inner;
+} mg_comm_desc;
+void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y);
 
 /* ---- what hand-written kernels call ------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* arena.c - the one block of memory a program computes in, and whether the machine has it. */
-#include "runtime/run.h"
+#include "runtime/ranks.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -47,8 +47,9 @@ static void limit_by_cgroup(rt_memory *m, const char *max, const char *used)
 
 rt_memory rt_memory_plan(const mg_program *p, int threads)
 {
-    rt_memory m = {.arena = p->arena_bytes,
-                   .scratch = p->scratch_bytes * threads,
+    const int ranks = rt_ranks_of(p, RT_ALL_AXES);
+    rt_memory m = {.arena = p->arena_bytes * ranks,
+                   .scratch = p->scratch_bytes * threads * ranks,
                    .other = OTHER_BYTES,
                    .available = -1,
                    .limit = "unknown"};
@@ -81,7 +82,21 @@ static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
 
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
-    memcpy(r->arena + offset, from, (size_t)bytes);
+    const int ranks = rt_ranks_of(r->program, RT_ALL_AXES);
+    for (int k = 0; k < ranks; k++)
+        memcpy(rt_of_rank(r, r->arena + offset, k), from, (size_t)bytes);
+}
+
+void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
+                int64_t bytes)
+{
+    const mg_program *p = r->program;
+    const int ranks = rt_ranks_of(p, RT_ALL_AXES);
+    const int64_t round = e->rows * rt_ranks_of(p, e->batch_axes);
+    const int64_t here = b / round * e->rows + b % e->rows;
+    for (int k = 0; k < ranks; k++)
+        if (rt_place_of(p, k, e->batch_axes) == b % round / e->rows)
+            memcpy(rt_of_rank(r, r->arena + offset + here * bytes, k), from, (size_t)bytes);
 }
 
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)
@@ -107,6 +122,17 @@ void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
     (void)r, (void)x, (void)changed; /* it was the arena itself */
 }
 
+/* The rank's place along axes that its programs ask for: it never changes. */
+static void tell_places(mg_run *r)
+{
+    const mg_entry *all[] = {&r->program->step, &r->program->eval, &r->program->sample};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < all[i]->nplaces; k++) {
+            int32_t place = rt_place_of(r->program, r->rank, all[i]->place[k].axes);
+            memcpy(r->arena + all[i]->place[k].offset, &place, sizeof place);
+        }
+}
+
 void rt_arena_map(mg_run *r)
 {
     rt_memory m = rt_memory_plan(r->program, r->threads);
@@ -120,6 +146,14 @@ void rt_arena_map(mg_run *r)
     /* It begins on a huge page. What is mapped before and behind it may not be touched: whoever
      * does is stopped at once. */
     int64_t pages = (r->program->arena_bytes + PAGE - 1) / PAGE;
+    if (r->ranks) {
+        r->arena = rt_ranks_arena(r);
+        rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
+        rt_pool_scratch(r->pool, r->program->scratch_bytes);
+        tell_places(r);
+        rt_meet(r, RT_ALL_AXES); /* from here on the leader writes into all of them */
+        return;
+    }
     size_t size = (size_t)pages * PAGE;
     char *base = mmap(NULL, size + 2 * (size_t)HUGE_PAGE, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

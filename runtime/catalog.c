@@ -4,13 +4,13 @@
  * kernels, padded) relates to external tensors (one a layer, the order and shape that others
  * expect). Here that is turned into a list of external tensors with strides, by which any range of
  * external elements can be read or written. `order` holds indices of stored dims. */
-#include "runtime/run.h"
+#include "runtime/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* NULL, or what is wrong with the entry. */
-static const char *contradiction(const mg_tensor *t)
+static const char *contradiction(const mg_program *p, const mg_tensor *t)
 {
     unsigned seen = 0;
     int places = t->rank - t->stacked, merged = 0;
@@ -19,7 +19,8 @@ static const char *contradiction(const mg_tensor *t)
     if (t->dtype != MG_F32 && t->dtype != MG_F64)
         return "a dtype other than f32 and f64";
     for (int i = 0; i < t->rank; i++)
-        if (t->size[i] < 1 || t->valid[i] < 1 || t->valid[i] > t->size[i])
+        if (t->size[i] < 1 || t->valid[i] < 1 ||
+            t->valid[i] > t->size[i] * rt_ranks_of(p, t->axes[i]))
             return "a size that is not 1 <= valid <= size";
     for (int i = 0; i < places; i++) {
         if (t->order[i] < t->stacked || t->order[i] >= t->rank || (seen >> t->order[i] & 1))
@@ -50,10 +51,12 @@ static char *fill_name(const char *pattern, const int64_t *index)
     return name;
 }
 
-static rt_external describe(const mg_tensor *t, const int64_t *index)
+static rt_external describe(const mg_program *p, const mg_tensor *t, const int64_t *index)
 {
     int64_t stride[MG_RANK_MAX];
     rt_external x = {.tensor = t, .rank = t->external_rank, .elements = 1};
+    x.copies = rt_ranks_of(p, RT_ALL_AXES);
+    x.apart = x.copies > 1 ? rt_arena_stride(p) : 0;
     int64_t behind = 1;
     for (int i = t->rank - 1; i >= 0; i--) {
         stride[i] = behind;
@@ -65,6 +68,9 @@ static rt_external describe(const mg_tensor *t, const int64_t *index)
     for (int i = 0; i < x.ndims; i++) {
         x.dim[i] = t->valid[t->order[i]];
         x.stride[i] = stride[t->order[i]];
+        x.part[i] = t->size[t->order[i]];
+        x.axes[i] = t->axes[t->order[i]];
+        x.split = x.axes[i] ? p : x.split;
         x.elements *= x.dim[i];
     }
     for (int i = 0, k = 0; i < x.rank; i++) {
@@ -81,7 +87,7 @@ static rt_external describe(const mg_tensor *t, const int64_t *index)
 static void coalesce(rt_external *x)
 {
     int n = 0;
-    for (int i = 0; i < x->ndims; i++) {
+    for (int i = 0; i < x->ndims && !x->split; i++) {
         if (n && x->stride[n - 1] == x->stride[i] * x->dim[i]) {
             x->dim[n - 1] *= x->dim[i];
             x->stride[n - 1] = x->stride[i];
@@ -90,6 +96,8 @@ static void coalesce(rt_external *x)
             x->stride[n++] = x->stride[i];
         }
     }
+    if (x->split)
+        return;
     if (!n) { /* a scalar */
         x->dim[n] = 1;
         x->stride[n++] = 1;
@@ -97,7 +105,7 @@ static void coalesce(rt_external *x)
     x->ndims = n;
 }
 
-static void add(rt_catalog *c, const mg_tensor *t)
+static void add(rt_catalog *c, const mg_program *p, const mg_tensor *t)
 {
     int64_t index[MG_RANK_MAX] = {0}, count = 1;
     for (int i = 0; i < t->stacked; i++)
@@ -109,7 +117,7 @@ static void add(rt_catalog *c, const mg_tensor *t)
             index[i] = rest % t->valid[i];
             rest /= t->valid[i];
         }
-        rt_external x = describe(t, index);
+        rt_external x = describe(p, t, index);
         coalesce(&x);
         c->item[c->n++] = x;
         c->bytes += x.elements * mg_dtype_bytes(t->dtype);
@@ -126,12 +134,12 @@ rt_catalog rt_catalog_new(const mg_program *p, mg_role role)
     rt_catalog c = {0};
     for (int i = 0; i < p->ntensors; i++) {
         const mg_tensor *t = &p->tensors[i];
-        const char *wrong = contradiction(t);
+        const char *wrong = contradiction(p, t);
         if (wrong)
             rt_die(RT_MISFIT, "%s: tensor %s has %s: this program was not made by its compiler",
                    t->where, t->name, wrong);
         if (t->role == role)
-            add(&c, t);
+            add(&c, p, t);
     }
     if (c.n)
         qsort(c.item, (size_t)c.n, sizeof *c.item, by_name);
@@ -168,6 +176,43 @@ static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_
     }
 }
 
+/* Does a rank have the part of x with these indices? */
+static bool has(const rt_external *x, int rank, const int64_t *index)
+{
+    for (int i = 0; i < x->ndims; i++)
+        if (rt_place_of(x->split, rank, x->axes[i]) != index[i] / x->part[i] && x->axes[i])
+            return false;
+    return true;
+}
+
+/* A run at these indices, `at` elements from the part's beginning: of all ranks that have it, or to
+ * be read of one. */
+static void move_parts(const rt_external *x, char *stored, const int64_t *index, int64_t at,
+                       char *dense, int64_t run, bool get)
+{
+    size_t size = (size_t)mg_dtype_bytes(x->tensor->dtype);
+    int ranks = rt_ranks_of(x->split, ~(uint32_t)0);
+    int64_t stride = rt_arena_stride(x->split);
+    for (int k = 0; k < ranks; k++)
+        if (has(x, k, index)) {
+            move_run(stored + k * stride + at * (int64_t)size, x->stride[x->ndims - 1], dense, run,
+                     size, get);
+            if (get)
+                return;
+        }
+}
+
+/* Of a tensor that all ranks have, the leader's is read, and all are written. */
+static void move_whole(const rt_external *x, char *stored, int64_t at, char *dense, int64_t run,
+                       bool get)
+{
+    size_t size = (size_t)mg_dtype_bytes(x->tensor->dtype);
+    int ranks = get ? 1 : x->copies;
+    for (int k = 0; k < ranks; k++)
+        move_run(stored + k * x->apart + at * (int64_t)size, x->stride[x->ndims - 1], dense, run,
+                 size, get);
+}
+
 static void move(const rt_external *x, char *stored, int64_t begin, int64_t n, char *dense,
                  bool get)
 {
@@ -180,11 +225,16 @@ static void move(const rt_external *x, char *stored, int64_t begin, int64_t n, c
     }
     while (n > 0) {
         int64_t at = 0, run = x->dim[last] - index[last];
+        if (x->split && run > x->part[last] - index[last] % x->part[last])
+            run = x->part[last] - index[last] % x->part[last];
         if (run > n)
             run = n;
         for (int i = 0; i <= last; i++)
-            at += index[i] * x->stride[i];
-        move_run(stored + at * (int64_t)size, x->stride[last], dense, run, size, get);
+            at += (x->split ? index[i] % x->part[i] : index[i]) * x->stride[i];
+        if (x->split)
+            move_parts(x, stored, index, at, dense, run, get);
+        else
+            move_whole(x, stored, at, dense, run, get);
         dense += run * (int64_t)size;
         n -= run;
         index[last] += run;

@@ -312,10 +312,10 @@ void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, i
     int64_t targets = e->window - 1, width = mg_dtype_bytes(r->program->compute);
     char *read = rt_alloc((size_t)e->window, 8);
     rt_tokens_read(p.file, p.first, e->window, (int32_t *)read);
-    rt_put(r, e->tokens + b * e->window * 4, read, e->window * 4);
+    rt_put_row(r, e, e->tokens, b, read, e->window * 4);
     if (e->weights >= 0) {
         rt_targets_read(p.file, p.first + 1, targets, r->program->compute, read);
-        rt_put(r, e->weights + b * targets * width, read, targets * width);
+        rt_put_row(r, e, e->weights, b, read, targets * width);
     }
     free(read);
 }

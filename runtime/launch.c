@@ -1,6 +1,6 @@
 /* launch.c - the processor as the device: its threads run what emitted code calls. Nothing here
  * allocates while a step runs. */
-#include "runtime/run.h"
+#include "runtime/ranks.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,9 +17,17 @@ void rt_device_open(mg_run *r)
         rt_die(RT_MISFIT, "matrix library: %s", why);
 }
 
+void rt_device_ranks(mg_run *r)
+{
+    rt_ranks_start(r);
+}
+
 void rt_device_run(mg_run *r, rt_program which)
 {
-    (which == RT_STEP ? r->step : which == RT_EVAL ? r->eval : r->sample)(r);
+    if (r->ranks)
+        rt_ranks_run(r, which);
+    else
+        (which == RT_STEP ? r->step : which == RT_EVAL ? r->eval : r->sample)(r);
 }
 
 void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes)
@@ -40,7 +48,7 @@ char *rt_device_text(bool *there)
 
 void rt_device_close(mg_run *r)
 {
-    (void)r;
+    rt_ranks_end(r);
 }
 
 void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx)
@@ -71,7 +79,9 @@ void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain
 
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
-    bool passes = rt_guard_passes(r, action, *loss, norm ? *norm : 0);
+    bool passes = r->rank || rt_guard_passes(r, action, *loss, norm ? *norm : 0);
+    if (r->ranks)
+        passes = rt_ranks_agree(r, passes);
     mg_ended(r, action);
     return passes;
 }

@@ -115,6 +115,7 @@ static void settle_data(mg_run *r, bool resumed)
 
 static void fill_arena(mg_run *r, const char *checkpoint)
 {
+    rt_device_ranks(r);
     r->pool = rt_pool_new(r->threads, r->options->pin);
     rt_arena_map(r);
     if (checkpoint)
@@ -223,7 +224,10 @@ int main(int argc, char **argv)
     if (options.products && !r.program->cuda_kernels)
         rt_die(RT_USAGE, "--products: %s runs on the processor, whose products have one algorithm",
                r.program->name);
-    r.threads = options.threads == RT_UNSET ? rt_default_threads() : (int)options.threads;
+    int ranks = rt_ranks_of(r.program, ~(uint32_t)0), cores = rt_default_threads();
+    r.threads = options.threads != RT_UNSET ? (int)options.threads
+                : cores > ranks             ? cores / ranks
+                                            : 1;
     r.params = rt_catalog_new(r.program, MG_PARAM);
     r.slots = rt_catalog_new(r.program, MG_STATE);
     if (options.info) {

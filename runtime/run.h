@@ -20,6 +20,7 @@ typedef enum rt_exit {
     RT_FAILED = 1,     /* a run-time failure: non-finite loss, no memory */
     RT_USAGE = 2,      /* the command line */
     RT_BAD_DATA = 65,  /* data or a checkpoint is not what it should be */
+    RT_LOST = 69,      /* a rank is gone */
     RT_IO = 74,        /* the system could not read or write */
     RT_STOPPED = 75,   /* stopped by a signal, after saving: run again with --resume */
     RT_NO_DEVICE = 77, /* there is no GPU */
@@ -90,10 +91,18 @@ void rt_pool_free(rt_pool *p);
 void rt_pool_scratch(rt_pool *p, int64_t bytes);
 void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ctx);
 
+/* ---- ranks.c: the mesh; see ranks.h ---------------------------------------------------------- */
+
+int rt_ranks_of(const mg_program *p, uint32_t axes); /* along some axes; ~0: of the mesh */
+int rt_place_of(const mg_program *p, int rank, uint32_t axes);
+char *rt_ranks_arena(const mg_run *r);
+
 /* ---- the device: launch.c and arena.c, or the folder cuda ---------------------------------- */
 
 /* Ends the program where it cannot run here: 77 without a GPU, 78 on another processor. */
 void rt_device_open(mg_run *r);
+/* Starts the ranks that this machine has, before any thread. */
+void rt_device_ranks(mg_run *r);
 /* Bytes of the arena, in the order of what is called before and after. */
 void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes);
 void rt_device_wait(mg_run *r); /* until all that was called is done */
@@ -120,8 +129,12 @@ void rt_arena_map(mg_run *r);
 void rt_poison(mg_run *r);
 void rt_poison_dead(mg_run *r, int event);
 
-/* The arena may be the memory of a device: the host reads and writes it by these alone. */
+/* The arena may be the memory of a device: the host reads and writes it by these alone. What is
+ * put is so on all ranks. */
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
+/* Sequence number b of an entry, to those ranks that have it; `offset`: of the first. */
+void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
+                int64_t bytes);
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes);
 double rt_get_f64(const mg_run *r, int64_t offset);
 /* The stored elements of an external tensor in memory of the host, one tensor at a time: with
@@ -242,6 +255,12 @@ typedef struct rt_external {
     int64_t elements;
     int ndims; /* the dims behind the shape, before merging: sizes and strides in elements */
     int64_t dim[MG_RANK_MAX], stride[MG_RANK_MAX];
+    /* Of a tensor that is split over ranks: how much of each dim a rank has, and on which axes. */
+    int copies; /* arenas that have it, where all do; bytes between them */
+    int64_t apart;
+    const mg_program *split; /* NULL: each rank has all of it */
+    int64_t part[MG_RANK_MAX];
+    uint32_t axes[MG_RANK_MAX];
 } rt_external;
 typedef struct rt_catalog {
     rt_external *item; /* sorted by name */
@@ -443,6 +462,8 @@ struct mg_run {
     int threads;
     rt_pool *pool;
     char *arena;
+    int rank;                    /* 0: the leader */
+    struct rt_ranks *ranks;      /* NULL: one rank */
     struct rt_cuda *cuda;        /* the folder cuda's, or NULL */
     unsigned watch;              /* RT_WATCH_*: 0 while nobody looks */
     volatile int action;         /* running now, or -1: for SIGUSR2 */

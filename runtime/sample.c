@@ -61,7 +61,7 @@ static void forward(mg_run *r, context *c)
     int32_t *tokens = rt_alloc((size_t)e->window, sizeof *tokens), pos = (int32_t)(n - 1);
     memcpy(tokens + from, c->token + c->n - n, (size_t)n * sizeof *tokens);
     for (int64_t b = 0; b < e->batch; b++)
-        rt_put(r, e->tokens + b * e->window * 4, tokens, e->window * 4);
+        rt_put_row(r, e, e->tokens, b, tokens, e->window * 4);
     if (e->pos >= 0)
         rt_put(r, e->pos, &pos, sizeof pos);
     rt_fill_scalars(r, e, r->state.step);

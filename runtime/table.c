@@ -172,7 +172,7 @@ void rt_table_row(mg_run *r, const rt_data *d, const mg_entry *e, int64_t row, i
                        d->file[f].path, in->name, x, in->limit - 1);
             put(row_of, in, i, x);
         }
-        rt_put(r, in->offset + sample * bytes, row_of, bytes);
+        rt_put_row(r, e, in->offset, sample, row_of, bytes);
         free(row_of);
     }
     free(stored);

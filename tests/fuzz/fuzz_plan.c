@@ -21,6 +21,8 @@ static const Device device = {.name = "fuzz",
                               .exponentials = 1e9,
                               .bandwidth = 1e10,
                               .launch = 1e-6,
+                              .link_bandwidth = 1e9,
+                              .link_seconds = 1e-6,
                               .threads = 2};
 
 static bool is_small(const Module *m)

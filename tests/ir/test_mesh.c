@@ -27,15 +27,15 @@ typedef struct Case {
 
 static const Case cases[] = {
     {"a: f64[i=2]{partial: tp}",
-     "%r: f64[i=2] = all_reduce %a {axes=tp}\ngive %r",
+     "%r: f64[i=2] = all_reduce %a {axes=tp, most=no}\ngive %r",
      {"1 2", "10 20", "3 4", "30 40"},
      {"11 22", "11 22", "33 44", "33 44"}},
     {"a: f64[i=2]{partial: dp.tp}",
-     "%r: f64[i=2] = all_reduce %a {axes=dp.tp}\ngive %r",
+     "%r: f64[i=2] = all_reduce %a {axes=dp.tp, most=no}\ngive %r",
      {"1 2", "10 20", "3 4", "30 40"},
      {"44 66", "44 66", "44 66", "44 66"}},
     {"a: f64[i=2]{most: dp}",
-     "%r: f64[i=2] = all_reduce %a {axes=dp}\ngive %r",
+     "%r: f64[i=2] = all_reduce %a {axes=dp, most=no}\ngive %r",
      {"1 9", "-5 0", "3 4", "-6 1"},
      {"3 9", "-5 1", "3 9", "-5 1"}},
     {"a: f64[i=2, j=2]{partial: tp}",
@@ -69,7 +69,7 @@ static const Case cases[] = {
      {"0 1", "0 1", "2 3", "2 3"}},
     {"a: f64[v=2@tp]",
      "%n: i32[i=3] = iota {dim=i=3}\n%x: f64[i=3]{partial: tp} = gather %a, %n {dim=v=2@tp}\n"
-     "%r: f64[i=3] = all_reduce %x {axes=tp}\ngive %r",
+     "%r: f64[i=3] = all_reduce %x {axes=tp, most=no}\ngive %r",
      {"1 2", "3 4", "5 6", "7 8"},
      {"1 2 3", "1 2 3", "5 6 7", "5 6 7"}},
     {"a: f64[s=2]",
@@ -83,7 +83,7 @@ static const Case cases[] = {
      "  arg %c: f64[]{partial: tp}\n  arg %x: f64[i=1@tp]\n  arg %k: i32[]\n"
      "  %d: f64[]{partial: tp} = dot %x, %x {over=[i=1@tp]}\n"
      "  %e: f64[]{partial: tp} = add %c, %d\n  give %e\n}\n"
-     "%r: f64[] = all_reduce %s {axes=tp}\ngive %r",
+     "%r: f64[] = all_reduce %s {axes=tp, most=no}\ngive %r",
      {"1 2", "3 4", "5 6", "7 8"},
      {"30", "30", "174", "174"}},
 };
@@ -122,9 +122,11 @@ typedef struct Bad {
 
 #define GIVE "\ngive %r"
 static const Bad bad[] = {
-    {{"a: f64[i=2]"}, "%r: f64[i=2] = all_reduce %a {axes=tp}" GIVE, "is not partial over tp"},
+    {{"a: f64[i=2]"},
+     "%r: f64[i=2] = all_reduce %a {axes=tp, most=no}" GIVE,
+     "is not partial over tp"},
     {{"a: f64[i=2]{partial: dp}"},
-     "%r: f64[i=2] = all_reduce %a {axes=tp}" GIVE,
+     "%r: f64[i=2] = all_reduce %a {axes=tp, most=no}" GIVE,
      "is not partial over tp"},
     {{"a: f64[i=2]{partial: tp}"}, "%r: f64[i=2] = exp %a" GIVE, "where its sum is wanted"},
     {{"a: f64[i=2]{partial: tp}", "b: f64[i=2]"},

@@ -43,6 +43,8 @@ const Device test_device = {.name = "test",
                             .exponentials = 1e9,
                             .bandwidth = 1e10,
                             .launch = 1e-6,
+                            .link_bandwidth = 1e9,
+                            .link_seconds = 1e-6,
                             .streams = 2,
                             .threads = 2};
 

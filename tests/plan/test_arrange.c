@@ -94,7 +94,7 @@ static double judge(const Case *c, const Action *const *order, int64_t *most)
         int64_t live = 0;
         for (uint32_t b = 0; b < BUFFERS; b++) {
             const Buffer *x = &c->p.buffers.data[b];
-            bool before = x->first<1, after = x->last> ACTIONS, now = false, write;
+            bool before = x->first<1, after = x->last> ACTIONS, now = false, write = false;
             for (int k = 0; k < ACTIONS; k++)
                 if (touches(order[k], b, &write)) {
                     now |= k == i;

@@ -185,20 +185,20 @@ typedef struct Reference {
 
 static const char *const functions[] = {"train", "eval", "sample"};
 
-static Reference reference(const Small *s, int64_t round)
+/* It stays where it is: its messages are written there. */
+static void open_reference(Reference *r, const Small *s, int64_t round)
 {
-    Reference r = {.small = s, .round = round};
-    open_step(&r.t, s, DT_f64);
-    r.t.m->layout.microbatch = round;
-    to_update(&r.t);
+    *r = (Reference){.small = s, .round = round};
+    open_step(&r->t, s, DT_f64);
+    r->t.m->layout.microbatch = round;
+    to_update(&r->t);
     for (int f = 0; f < 3; f++) {
-        const Fn *fn = module_fn(r.t.m, functions[f]);
+        const Fn *fn = module_fn(r->t.m, functions[f]);
         if (!fn)
             continue;
-        r.args[f] = arguments(&r.t, fn);
-        r.want[f] = run_fn(&r.t, fn, r.args[f]);
+        r->args[f] = arguments(&r->t, fn);
+        r->want[f] = run_fn(&r->t, fn, r->args[f]);
     }
-    return r;
 }
 
 static void open_many(Model *t, const Reference *r, const char *spec)
@@ -284,7 +284,8 @@ static void named(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof models / sizeof *models; k++)
         for (int64_t round = 16; round >= 8; round -= 8) {
-            Reference r = reference(&models[k], round);
+            Reference r;
+            open_reference(&r, &models[k], round);
             for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
                 follows(&r, layouts[l]);
             model_close(&r.t);
@@ -337,7 +338,8 @@ static void any_layout(void **state)
     uint64_t rng = 31 * sample_turn() + 7;
     for (int k = 0; k < samples; k++) {
         const Small *small = &models[k % 3];
-        Reference r = reference(small, draw_int(&rng, 2) ? 16 : 8);
+        Reference r;
+        open_reference(&r, small, draw_int(&rng, 2) ? 16 : 8);
         const char *spec = random_layout(r.t.a, &rng);
         Model t;
         open_step(&t, small, DT_f64);
@@ -348,8 +350,8 @@ static void any_layout(void **state)
         if (even) {
             to_update(&t);
             even = try_pass(&t, pass_shard) == PASS_ok;
-            if (!even)
-                assert_non_null(strstr(model_messages(&t), "error[MG0332]"));
+            if (!even && !strstr(model_messages(&t), "error[MG0332]"))
+                assert_non_null(strstr(model_messages(&t), "error[MG0333]"));
         }
         model_close(&t);
         ran += even;
@@ -442,7 +444,8 @@ static void faults(void **state)
     int planted = 0, typed = 0, seen = 0;
     uint64_t rng = sample_turn() + 3;
     for (int k = 0; k < 2; k++) {
-        Reference r = reference(&models[k], 8);
+        Reference r;
+        open_reference(&r, &models[k], 8);
         for (int n = 0;; n++) {
             bool any = false;
             for (int f = 0; f < FAULTS; f++) {

@@ -1,0 +1,78 @@
+/* volume.c - what ranks send each other in a step, by axis and kind, and how long it takes.
+ *
+ * A ring over n ranks sends (n - 1) / n of a tensor to gather, to scatter or to exchange it, and
+ * twice that to add it up whole; B: the bytes of the whole tensor on a rank.
+ *   all_reduce                                  2 (n - 1) / n B
+ *   reduce_scatter, all_gather, all_to_all        (n - 1) / n B
+ * Numbers alone (a loss, a norm) are counted apart. */
+#include "passes/volume.h"
+
+#include <string.h>
+
+double volume_bytes(const Action *a)
+{
+    const mg_comm_desc *d = &a->comm;
+    double x = (double)(d->outer * d->size * d->inner) * (double)mg_dtype_bytes(d->dtype);
+    double n = (double)d->n, share = (n - 1) / n;
+    switch (d->kind) {
+    case MG_ALL_REDUCE:
+        return 2 * share * x;
+    case MG_ALL_GATHER:
+        return share * x * n;
+    case MG_SHARD:
+        return 0;
+    default:
+        return share * x;
+    }
+}
+
+const char *volume_formula(mg_comm_kind k)
+{
+    return k == MG_ALL_REDUCE ? "2 (n - 1) / n B" : "(n - 1) / n B";
+}
+
+const char *volume_kind(mg_comm_kind k)
+{
+    static const char *const names[] = {"",           "all_reduce", "reduce_scatter",
+                                        "all_gather", "all_to_all", "shard"};
+    return names[k];
+}
+
+static Volume *entry(Volumes *all, const Action *a)
+{
+    const mg_comm_desc *d = &a->comm;
+    bool scalar = d->outer * d->size * d->inner == 1;
+    for (int i = 0; i < all->n; i++) {
+        Volume *v = &all->of[i];
+        if (v->axes == d->axes && v->kind == d->kind && v->scalar == scalar)
+            return v;
+    }
+    if (all->n == VOLUMES_MAX)
+        return NULL;
+    all->of[all->n] = (Volume){.axes = d->axes, .kind = d->kind, .scalar = scalar, .ranks = d->n};
+    return &all->of[all->n++];
+}
+
+Volumes plan_volumes(const Program *g)
+{
+    Volumes all = {0};
+    double times = 1;
+    for (size_t i = 0; g && i < g->actions.n; i++) {
+        const Action *a = &g->actions.data[i];
+        if (a->kind == ACT_loop)
+            times *= (double)g->loops.data[a->loop].dim.size;
+        else if (a->kind == ACT_end)
+            times /= (double)g->loops.data[a->loop].dim.size;
+        if (a->kind != ACT_comm || a->comm.kind == MG_SHARD)
+            continue;
+        Volume *v = entry(&all, a);
+        all.seconds += times * a->seconds;
+        if (!v)
+            continue;
+        v->bytes += times * volume_bytes(a);
+        v->count += times;
+        v->seconds += times * a->seconds;
+        all.bytes += times * volume_bytes(a);
+    }
+    return all;
+}

@@ -1,0 +1,29 @@
+/* volume.h - see volume.c. */
+#ifndef MGC_PASSES_VOLUME_H
+#define MGC_PASSES_VOLUME_H
+
+#include "ir/plan.h"
+
+enum { VOLUMES_MAX = 64 };
+
+/* All communication of one kind along the same axes, in a step. */
+typedef struct Volume {
+    Axes axes;
+    mg_comm_kind kind;
+    bool scalar; /* of single numbers */
+    int64_t ranks;
+    double bytes, count, seconds; /* that a rank sends, loops multiplied out */
+} Volume;
+
+typedef struct Volumes {
+    int n;
+    Volume of[VOLUMES_MAX];
+    double bytes, seconds; /* of all; what of the seconds nothing hides is all of them so far */
+} Volumes;
+
+Volumes plan_volumes(const Program *g);
+double volume_bytes(const Action *a); /* one execution's */
+const char *volume_kind(mg_comm_kind k);
+const char *volume_formula(mg_comm_kind k); /* "2 (n - 1) / n B" */
+
+#endif

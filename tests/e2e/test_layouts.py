@@ -1,0 +1,204 @@
+"""One model under many layouts, run by real ranks: the losses of one rank, checkpoints that any layout resumes, the
+same bits twice. The sample of layouts turns with the commit; MGC_FULL=1 takes all."""
+
+import glob
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+
+import mgctest
+
+PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
+LLAMA = os.path.join(PARITY, "llama_small.mg")
+GPT2 = os.path.join(PARITY, "gpt2_small.mg")
+FULL = os.environ.get("MGC_FULL")
+TURN = int(os.environ.get("MGC_TURN", "0"))
+
+TP = "    {heads}, ffn, vocab -> tp\n"
+SP = TP + "    seq -> tp\n"
+Z1, Z2, Z3 = "    state -> dp\n", "    state, grads -> dp\n", "    state, grads, params -> dp\n"
+DP = "    batch -> dp\n"
+LAYOUTS = {
+    "dp2": ("dp = 2", DP),
+    "dp4": ("dp = 4", DP),
+    "dp2_zero1": ("dp = 2", DP + Z1),
+    "dp2_zero2": ("dp = 2", DP + Z2),
+    "dp2_zero3": ("dp = 2", DP + Z3),
+    "dp4_zero1": ("dp = 4", DP + Z1),
+    "dp4_zero3": ("dp = 4", DP + Z3),
+    "tp2": ("tp = 2", TP),
+    "tp2_sp": ("tp = 2", SP),
+    "dp2_tp2": ("dp = 2, tp = 2", DP + TP),
+    "tp2_dp2": ("tp = 2, dp = 2", DP + TP),
+    "dp2_tp2_sp": ("dp = 2, tp = 2", DP + SP),
+    "zero1_tp2": ("dp = 2, tp = 2", DP + TP + Z1),
+    "zero2_tp2_sp": ("dp = 2, tp = 2", DP + SP + Z2),
+    "zero3_tp2": ("dp = 2, tp = 2", DP + TP + Z3),
+    "zero3_tp2_sp": ("dp = 2, tp = 2", DP + SP + Z3),
+    "hybrid": ("replica = 2, dp = 2", "    batch -> replica, dp\n" + Z3),
+    "cp2": ("cp = 2", "    seq -> cp\n"),
+    "cp2_dp2": ("dp = 2, cp = 2", DP + "    seq -> cp\n"),
+    "dp2_cp2_tp2": ("dp = 2, cp = 2, tp = 2", DP + TP + "    seq -> cp, tp\n"),
+    "dp4_tp2": ("dp = 4, tp = 2", DP + SP + Z1),
+    "hidden": ("tp = 2", "    hidden -> tp\n"),
+}
+SAMPLE = list(LAYOUTS) if FULL else [list(LAYOUTS)[(TURN + 5 * k) % len(LAYOUTS)] for k in range(4)]
+
+
+class Layouts(mgctest.Case):
+    def make(self, path, name, precision="f64"):
+        """The program ./NAME-PRECISION of a layout; the batch is the same under all."""
+        mesh, rules = LAYOUTS[name] if name != "one" else ("dp = 1", "")
+        heads = "heads" if path == GPT2 else "kv_heads"
+        self.write(f"{name}.mg", f"layout {name} {{\n    device cpu\n    mesh {mesh}\n{rules.format(heads=heads)}    microbatch 1\n}}\n")
+        program = f"{name}-{precision}"
+        self.compiles(path, "--layout", f"./{name}.mg", "-D", "batch=8", "--precision", precision, "-o", program)
+        return "./" + program
+
+    def run_one(self, program, steps, out, *argv):
+        self.trains(program, "--data", "text1.txt", "--steps", steps, "--out", out, "--threads", 1, *argv, timeout=300)
+        return [(l["loss"], l["grad_norm"]) for l in self.metrics(out) if "loss" in l]
+
+    def apart(self, a, b):
+        return [max(abs(x[k] - y[k]) for x, y in zip(a, b, strict=True)) for k in (0, 1)]
+
+    def test_losses(self):
+        """In f64 the losses and norms of one rank to 1e-9, in f32 to 1e-5 and 1e-4, over 100 steps (20 in the sample)."""
+        steps = 100 if FULL else 20
+        self.text(6000)
+        for path in (LLAMA, GPT2) if FULL else ((LLAMA, GPT2)[TURN % 2],):
+            kind = os.path.basename(path)[:4]
+            for precision, bound in (("f64", (1e-9, 1e-8)), ("f32", (1e-5, 1e-3))):
+                want = self.run_one(self.make(path, "one", precision), steps, f"{kind}-one-{precision}")
+                for name in SAMPLE:
+                    with self.subTest(path=kind, layout=name, precision=precision):
+                        got = self.run_one(self.make(path, name, precision), steps, f"{kind}-{name}-{precision}")
+                        off = self.apart(want, got)
+                        self.assertLess(off[0], bound[0])
+                        self.assertLess(off[1], bound[1])
+
+    def tensors(self, out, step):
+        found = {}
+        for path in sorted(glob.glob(self.path(out) + f"/ckpt/step-{step:08d}/*.safetensors")):
+            with open(path, "rb") as f:
+                data = f.read()
+            n = struct.unpack("<Q", data[:8])[0]
+            for key, t in json.loads(data[8:8 + n]).items():
+                if key != "__metadata__":
+                    begin, end = t["data_offsets"]
+                    found[key] = (t["shape"], data[8 + n + begin:8 + n + end])
+        return found
+
+    def test_initial_values_and_checkpoints(self):
+        """The weights before a step are those of one rank to the bit; what one layout saved another goes on from."""
+        self.text(6000)
+        names = ["one", "dp2_zero3", "tp2_sp", "zero3_tp2", "cp2", "hybrid"] if FULL else ["one", *SAMPLE[:2]]
+        program = {name: self.make(LLAMA, name) for name in names}
+        want = self.run_one(program["one"], 8, "straight")
+        first = None
+        for name in names:
+            self.run_one(program[name], 0, f"init-{name}")
+            now = self.tensors(f"init-{name}", 0)
+            first = first or now
+            self.assertEqual(now, first, name)
+        for save in names:
+            self.run_one(program[save], 8, f"from-{save}", "--save-every", 4)
+            subprocess.run(["rm", "-r", self.path(f"from-{save}/ckpt/step-00000008")], check=True)
+            for resume in names:
+                with self.subTest(saved=save, resumed=resume):
+                    out = f"{save}-{resume}"
+                    subprocess.run(["cp", "-r", self.path(f"from-{save}"), self.path(out)], check=True)
+                    got = self.run_one(program[resume], 8, out, "--resume")
+                    off = self.apart(want, got)
+                    self.assertLess(off[0], 1e-9)
+                    self.assertLess(off[1], 1e-8)
+
+    def test_same_bits(self):
+        """The same layout twice, and with kill and resume between."""
+        self.text(6000)
+        name = SAMPLE[0]
+        program = self.make(LLAMA, name, "f32")
+        self.run_one(program, 6, "first", "--save-every", 3)
+        self.run_one(program, 6, "second", "--save-every", 3)
+        self.assertEqual(self.tensors("first", 6), self.tensors("second", 6))
+        self.run_one(program, 3, "third")
+        self.run_one(program, 6, "third", "--resume")
+        self.assertEqual(self.tensors("first", 6), self.tensors("third", 6))
+
+    def test_eval_and_sample(self):
+        self.text(6000)
+        results = {}
+        for name in ("one", *SAMPLE[:2]):
+            program = self.make(LLAMA, name)
+            self.run_one(program, 4, f"e-{name}", "--val-fraction", 0.1, "--eval-every", 2)
+            results[name] = [l["val_loss"] for l in self.metrics(f"e-{name}") if "val_loss" in l]
+            r = self.run_program(program, "--resume", "--out", f"e-{name}", "--sample", 8, "--prompt", "In the", "--threads", 1)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            results[name].append(r.stdout)
+        for name in SAMPLE[:2]:
+            for a, b in zip(results["one"], results[name], strict=True):
+                if isinstance(a, bytes):
+                    self.assertEqual(a, b)
+                else:
+                    self.assertLess(abs(a - b), 1e-9)
+
+    def children(self, pid):
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(x) for x in f.read().split()]
+
+    def started(self):
+        self.text(6000)
+        program = self.make(LLAMA, "dp4", "f32")
+        p = subprocess.Popen([self.path(program[2:]), "--data", "text1.txt", "--steps", "10000000", "--out", "long", "--threads", "1"],
+                             cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(p.kill)
+        self.addCleanup(p.stderr.close)
+        for _ in range(200):
+            time.sleep(0.05)
+            if os.path.exists(self.path("long/metrics.jsonl")) and len(self.children(p.pid)) == 3:
+                time.sleep(0.2)
+                return p, self.children(p.pid)
+        self.fail("it does not start")
+
+    def test_a_rank_dies(self):
+        """All end within five seconds, with its name and code 69."""
+        p, ranks = self.started()
+        os.kill(ranks[1], signal.SIGKILL)
+        self.assertEqual(p.wait(5), 69)
+        self.assertIn(b"rank 2 is gone", p.stderr.read())
+        self.gone(ranks)
+
+    def test_the_leader_dies(self):
+        p, ranks = self.started()
+        p.kill()
+        p.wait(5)
+        self.gone(ranks)
+
+    def test_stopped(self):
+        """SIGTERM saves and stops all, with code 75."""
+        p, ranks = self.started()
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(10), 75)
+        self.assertTrue(glob.glob(self.path("long/ckpt/step-*")))
+        self.gone(ranks)
+
+    def gone(self, pids):
+        for _ in range(100):
+            if not any(self.runs(pid) for pid in pids):
+                return
+            time.sleep(0.05)
+        self.fail("some ranks are still there")
+
+    def runs(self, pid):
+        try:
+            with open(f"/proc/{pid}/status", encoding="ascii") as f:
+                return "(zombie)" not in f.read()
+        except OSError:
+            return False
+
+
+if __name__ == "__main__":
+    mgctest.main()
