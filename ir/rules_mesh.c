@@ -275,6 +275,22 @@ static const char *unsplit(Rule *r, Op op)
     return NULL;
 }
 
+static Axes operand_axes(const Rule *r)
+{
+    Axes all = 0;
+    for (int i = 0; i < r->nin; i++)
+        all |= type_axes(r->in[i]);
+    return all;
+}
+
+/* The axes over which one result is partial and others may not be: gradients of keys and values
+ * come from all query groups that share them. */
+static Axes partial_alone(const Rule *r, Op op, int result)
+{
+    return op == OP_attention_grad && result ? type_axes(r->in[0]) & ~type_axes(&r->out[result])
+                                             : 0;
+}
+
 const char *rule_over_mesh(Rule *r, Op op)
 {
     Axes partial = 0;
@@ -285,7 +301,7 @@ const char *rule_over_mesh(Rule *r, Op op)
         wrong = partial_of(r, op, &partial);
     for (int i = 0; i < op_info[op].results && !wrong; i++) {
         Type *t = &r->out[i];
-        t->partial = partial;
+        t->partial = partial | partial_alone(r, op, i);
         t->most = op == OP_rmax ? axes_of(r->in[0], &r->attrs->over) : 0;
         Axes seen = t->partial | t->most;
         for (int k = 0; k < t->rank; k++) {
@@ -294,6 +310,9 @@ const char *rule_over_mesh(Rule *r, Op op)
                       axes_text(r, t->dims[k].axes & seen));
             seen |= t->dims[k].axes;
         }
+        if (operand_axes(r) & ~seen)
+            WRONG(r, "result %d lacks what is split on %s, and is not partial there", i + 1,
+                  axes_text(r, operand_axes(r) & ~seen));
     }
     return wrong;
 }

@@ -30,6 +30,7 @@ static const mg_program program = {
     .tensors = tensors,
     .ntensors = 1,
     .step = {.batch = 2,
+             .rows = 2,
              .ninputs = 2,
              .inputs = {{"x", MG_F32, 1024, 3, 0}, {"y", MG_I32, 2048, 1, 5}}},
 };

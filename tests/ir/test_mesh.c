@@ -122,6 +122,11 @@ typedef struct Bad {
 
 #define GIVE "\ngive %r"
 static const Bad bad[] = {
+    /* query groups that share keys are on several ranks: each has the gradients of its own */
+    {{"q: f64[s=2, g=1@tp, h=2]", "k: f64[s=2, h=2]", "l: f64[s=2, g=1@tp]"},
+     "%d: f64[s=2, g=1@tp, h=2], %r: f64[s=2, h=2], %v: f64[s=2, h=2] = attention_grad %q, %k, %k, "
+     "%q, %l, %q {over=[h=2], along=s=2, scale=1, causal=yes}" GIVE,
+     "partial over other axes than by the rule"},
     {{"a: f64[i=2]"},
      "%r: f64[i=2] = all_reduce %a {axes=tp, most=no}" GIVE,
      "is not partial over tp"},

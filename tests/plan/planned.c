@@ -66,10 +66,10 @@ static void run_logical(Model *t, DType compute, uint64_t keep)
     must_pass(t, pass_simplify);
 }
 
-void open_elaborated(Model *t, const Small *s)
+Ast *parse_small(Model *t, const Small *s)
 {
-    model_open(t);
-    const char *path = arena_printf(t->a, "%s/%s", MODELS_DIR, s->file);
+    const char *path =
+        strchr(s->file, '/') ? s->file : arena_printf(t->a, "%s/%s", MODELS_DIR, s->file);
     FILE *f = fopen(path, "rb");
     if (!f)
         fail_msg("cannot read %s", path);
@@ -77,13 +77,20 @@ void open_elaborated(Model *t, const Small *s)
     size_t size = fread(text, 1, (1 << 16) - 1, f);
     fclose(f);
     uint32_t file = diag_add_file(t->m->diag, path, text, size);
+    Ast *ast = mg_parse(t->a, names_new(t->a), t->m->diag, file);
+    if (!ast)
+        fail_msg("%s", model_messages(t));
+    return ast;
+}
+
+void open_elaborated(Model *t, const Small *s)
+{
+    model_open(t);
     ElaborateOptions o = {.define = s->define};
-    while (o.ndefine < 10 && s->define[o.ndefine])
+    while (o.ndefine < SMALL_DEFINES && s->define[o.ndefine])
         o.ndefine++;
-    Diag *d = t->m->diag;
-    Names *names = names_new(t->a);
-    Ast *ast = mg_parse(t->a, names, d, file);
-    t->m = ast ? mg_elaborate(t->a, names, d, ast, &o) : NULL;
+    Ast *ast = parse_small(t, s);
+    t->m = mg_elaborate(t->a, ast->names, t->m->diag, ast, &o);
     if (!t->m)
         fail_msg("%s", model_messages(t));
     t->fn = module_fn(t->m, "train");

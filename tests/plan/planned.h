@@ -3,15 +3,18 @@
 #ifndef MGC_TESTS_PLANNED_H
 #define MGC_TESTS_PLANNED_H
 
+#include "grammar/ast.h"
 #include "ir/plan.h"
 #include "tests/passes/model.h"
 #include "tests/plan/run_plan.h"
 
-/* A shipped model made small. */
+enum { SMALL_DEFINES = 32 };
+
+/* A model made small. */
 typedef struct Small {
-    const char *file;
+    const char *file;   /* of models/, or a path with a slash in it */
     int64_t microbatch; /* 0: all at once */
-    const char *define[10];
+    const char *define[SMALL_DEFINES];
 } Small;
 
 extern const Small small_models[];
@@ -19,7 +22,9 @@ extern const int small_model_count;
 
 extern const Device test_device;
 
-/* A shipped model, before all passes. */
+/* The syntax tree of a model's file; fails the test if there is none. */
+Ast *parse_small(Model *t, const Small *s);
+/* The program, before all passes. */
 void open_elaborated(Model *t, const Small *s);
 /* Elaborates a shipped model (f64 unless told otherwise) and runs the passes up to simplify. */
 void open_model(Model *t, const Small *s, DType compute);

@@ -1,0 +1,301 @@
+/* sharded.c - see sharded.h. */
+#include "tests/plan/sharded.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "passes/passes.h"
+
+/* ---- layouts -------------------------------------------------------------------------------- */
+
+static int axis_named(const Layout *l, const Names *names, const char *name)
+{
+    for (size_t i = 0; i < l->mesh.n; i++)
+        if (!strcmp(name_str(names, l->mesh.data[i].name), name))
+            return (int)i;
+    return -1;
+}
+
+/* "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules. Axes that are not in the mesh
+ * are left out of rules, as axes of one rank are. */
+static void lay_out(Model *t, const char *spec)
+{
+    char *text = arena_printf(t->a, "%s", spec), *part = strtok(text, ";");
+    Module *m = t->m;
+    Layout *l = &m->layout;
+    for (char *at = part, *end; *at; at = end + strspn(end, " ")) {
+        int64_t size = strtoll(strchr(at, '=') + 1, &end, 10);
+        Axis a = {.name = name_intern_n(m->names, at, strcspn(at, "=")), .size = size};
+        if (size > 1)
+            vec_push(t->a, &l->mesh, a);
+    }
+    while ((part = strtok(NULL, ";"))) {
+        static const char *const classes[] = {"", "state", "grads", "params"};
+        LayoutRule r = {0};
+        part += strspn(part, " ");
+        size_t n = strcspn(part, " ");
+        const char *dim = arena_strndup(t->a, part, n);
+        for (int c = 1; c < 4; c++)
+            if (!strcmp(dim, classes[c]))
+                r.of = (TensorClass)c;
+        r.dim = r.of ? 0 : name_intern(m->names, dim);
+        for (char *at = part + n; *at;) {
+            at += strspn(at, " ");
+            size_t k = strcspn(at, " ");
+            int axis = axis_named(l, m->names, arena_strndup(t->a, at, k));
+            if (axis >= 0)
+                r.axis[r.n++] = (uint8_t)axis;
+            at += k;
+        }
+        if (r.n)
+            vec_push(t->a, &l->rules, r);
+    }
+}
+
+/* ---- one rank and many ---------------------------------------------------------------------- */
+
+/* In double precision, without the layout of its file. */
+static void open_step(Model *t, const Small *s)
+{
+    open_elaborated(t, s);
+    t->m->layout.mesh.n = t->m->layout.rules.n = 0;
+    t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
+    t->m->train.compute = DT_f64;
+}
+
+static void to_update(Model *t)
+{
+    must_pass(t, pass_precision);
+    must_pass(t, pass_recompute);
+    must_pass(t, pass_differentiate);
+    must_pass(t, pass_microbatch);
+    must_pass(t, pass_update);
+}
+
+static Tensor64 *arguments(Model *t, const Fn *fn)
+{
+    Tensor64 *args = inputs_for(t, fn, 5, -1, 1);
+    uint64_t rng = 77;
+    for (size_t i = 0; i < fn->args.n; i++)
+        for (int64_t k = 0; fn->args.data[i].role == ARG_state && k < type_elements(&args[i].type);
+             k++)
+            args[i].data[k] = draw(&rng, 0, 1e-6); /* beside which gradients show */
+    return args;
+}
+
+/* What a rank has of a whole tensor. */
+static Tensor64 part_of(const Module *m, const Tensor64 *whole, const Type *t, int64_t rank,
+                        Arena *a)
+{
+    Tensor64 part = {.type = *t, .data = NEW_ARRAY(a, double, type_elements(t))};
+    for (int64_t e = 0; e < type_elements(t); e++) {
+        int64_t at = 0, stride = 1, rest = e;
+        for (int i = t->rank - 1; i >= 0; i--) {
+            int64_t index = rest % t->dims[i].size;
+            rest /= t->dims[i].size;
+            at += (index + mesh_place(m, rank, t->dims[i].axes) * t->dims[i].size) * stride;
+            stride *= whole->type.dims[i].size;
+        }
+        part.data[e] = whole->data[at];
+    }
+    return part;
+}
+
+Lies lies(Model *t, const char *name)
+{
+    const Fn *fn = module_fn(t->m, name);
+    Lies l = {fn->args.n, NEW_ARRAY(t->a, Type, fn->args.n), NEW_ARRAY(t->a, Type, fn->results.n)};
+    for (size_t k = 0; k < fn->args.n; k++)
+        l.arg[k] = *type_of(t->m, fn->body->args.data[k]);
+    for (size_t k = 0; k < fn->results.n; k++)
+        l.result[k] = *type_of(t->m, fn->body->results.data[k]);
+    return l;
+}
+
+/* Every rank's results against its parts of the whole ones; relative to the largest element. */
+static Compared compare(const Model *one, Model *many, const Fn *fn, const Lies *l,
+                        const Tensor64 *want, const Tensor64 *got)
+{
+    Compared c = {0, ""};
+    const Module *m = many->m;
+    for (int64_t r = 0; r < mesh_ranks(m); r++)
+        for (size_t k = 0; k < fn->results.n; k++) {
+            const Tensor64 *x = &got[(size_t)r * fn->results.n + k];
+            Tensor64 y = part_of(m, &want[k], &l->result[k], r, many->a);
+            double size = 1e-30, off = 0;
+            for (int64_t e = 0; e < type_elements(&want[k].type); e++)
+                size = fmax(size, fabs(want[k].data[e]));
+            for (int64_t e = 0; e < type_elements(&x->type); e++)
+                off = fmax(off, isfinite(x->data[e]) ? fabs(x->data[e] - y.data[e]) : INFINITY);
+            if (off / size > c.worst)
+                c = (Compared){off / size,
+                               fn->results.data[k].role == RES_update
+                                   ? name_str(one->m->names,
+                                              one->m->tensors.data[fn->results.data[k].tensor].name)
+                                   : result_role_names[fn->results.data[k].role]};
+        }
+    return c;
+}
+
+Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
+                  const char *name, const Lies *l)
+{
+    const Fn *fn = module_fn(many->m, name);
+    int64_t ranks = mesh_ranks(many->m);
+    Tensor64 *parts = NEW_ARRAY(many->a, Tensor64, (size_t)ranks * fn->args.n);
+    Tensor64 *got = NEW_ARRAY(many->a, Tensor64, (size_t)ranks * fn->results.n);
+    for (int64_t r = 0; r < ranks; r++)
+        for (size_t k = 0; k < fn->args.n; k++) {
+            Tensor64 *to = &parts[(size_t)r * fn->args.n + k];
+            if (k < l->args) {
+                *to = part_of(many->m, &args[k], &l->arg[k], r, many->a);
+            } else { /* ARG_place */
+                *to = (Tensor64){.type = {.dtype = DT_i32}, .data = NEW(many->a, double)};
+                to->data[0] = (double)mesh_place(many->m, r, fn->args.data[k].tensor);
+            }
+        }
+    ir_interpret_ranks(many->m, fn, parts, got, many->a);
+    return compare(one, many, fn, l, want, got);
+}
+
+static const char *const functions[] = {"train", "eval", "sample"};
+
+void open_reference(Reference *r, const Small *s, int64_t round)
+{
+    *r = (Reference){.small = s, .round = round};
+    open_step(&r->t, s);
+    r->t.m->layout.microbatch = round;
+    to_update(&r->t);
+    for (int f = 0; f < 3; f++) {
+        const Fn *fn = module_fn(r->t.m, functions[f]);
+        if (!fn)
+            continue;
+        r->args[f] = arguments(&r->t, fn);
+        r->want[f] = run_fn(&r->t, fn, r->args[f]);
+    }
+}
+
+bool open_many(Model *t, const Reference *r, const char *spec)
+{
+    open_step(t, r->small);
+    lay_out(t, spec);
+    int64_t ranks = mesh_batch_ranks(t->m);
+    if (r->round % ranks)
+        return false;
+    t->m->layout.microbatch = r->round / ranks;
+    to_update(t);
+    if (try_pass(t, pass_shard) != PASS_ok)
+        return false;
+    if (strlen(spec) % 2) /* as what is simplified, too */
+        must_pass(t, pass_simplify);
+    return true;
+}
+
+static void compare_all(const Reference *r, Model *t, const Lies *l, const char *spec,
+                        const char *when)
+{
+    for (int f = 0; f < 3; f++) {
+        if (!r->want[f])
+            continue;
+        Compared c = run_many(&r->t, r->args[f], r->want[f], t, functions[f], &l[f]);
+        if (getenv("MGC_SHOW"))
+            print_message("%-8s %-6s %.1e %-20s %s\n", functions[f], when, c.worst, c.where, spec);
+        if (!(c.worst <= SHARD_BOUND))
+            fail_msg("%s, layout %s, %s: @%s: %s is off by %g", r->small->file, spec, when,
+                     functions[f], c.where, c.worst);
+    }
+}
+
+bool layout_follows(const Reference *r, const char *spec)
+{
+    Model t;
+    Lies l[3];
+    bool runs = open_many(&t, r, spec);
+    for (int f = 0; f < 3 && runs; f++)
+        if (r->want[f])
+            l[f] = lies(&t, functions[f]);
+    if (runs) {
+        compare_all(r, &t, l, spec, "shard");
+        must_pass(&t, pass_local);
+        compare_all(r, &t, l, spec, "local");
+    } else { /* without an error the batch is too small */
+        const char *why = strstr(model_messages(&t), "error[");
+        if (why && strncmp(why, "error[MG0332]", 13) != 0 && strncmp(why, "error[MG0333]", 13) != 0)
+            fail_msg("layout %s: %s", spec, model_messages(&t));
+    }
+    model_close(&t);
+    return runs;
+}
+
+/* ---- random layouts -------------------------------------------------------------------------- */
+
+typedef VEC(Name) NameList;
+
+static void add_dims(const Model *t, const Type *type, int from, NameList *to)
+{
+    for (int i = from; i < type->rank; i++) {
+        bool known = false;
+        for (size_t k = 0; k < to->n; k++)
+            known |= to->data[k] == type->dims[i].name;
+        if (!known)
+            vec_push(t->a, to, type->dims[i].name);
+    }
+}
+
+/* The dims of inputs and parameters, those of repeats left out. */
+static NameList dims_of(const Model *t)
+{
+    NameList l = {0};
+    const Fn *fn = module_fn(t->m, "train");
+    for (size_t k = 0; k < fn->args.n; k++) {
+        const Type *type = type_of(t->m, fn->body->args.data[k]);
+        int batch = type_find(type, t->m->batch.name); /* before it: the microbatches */
+        if (batch >= 0)
+            add_dims(t, type, batch, &l);
+    }
+    for (size_t k = 0; k < t->m->tensors.n; k++) {
+        const Tensor *p = &t->m->tensors.data[k];
+        add_dims(t, &p->type, p->stacked, &l);
+    }
+    return l;
+}
+
+const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
+{
+    static const char *const axes[] = {"dp", "cp", "tp"};
+    static const char *const classes[] = {"state", "grads", "params"};
+    NameList dims = dims_of(&r->t);
+    int n = 1 + draw_int(rng, 3), first = draw_int(rng, 3);
+    int64_t ranks = 1;
+    const char *s = "";
+    for (int i = 0; i < n; i++) {
+        int size = ranks <= 16 && draw_int(rng, 3) == 0 ? 4 : 2;
+        ranks *= size;
+        s = arena_printf(a, "%s%s%s=%d", s, i ? " " : "", axes[(first + i) % 3], size);
+    }
+    for (size_t i = 0; i < dims.n; i++) {
+        size_t k = (size_t)draw_int(rng, (int)i + 1);
+        Name at = dims.data[i];
+        dims.data[i] = dims.data[k];
+        dims.data[k] = at;
+    }
+    for (size_t i = 0; i < dims.n; i++) {
+        if (draw_int(rng, 3) == 0)
+            continue;
+        int one = draw_int(rng, n), two = draw_int(rng, n);
+        s = arena_printf(a, "%s; %s %s", s, name_str(r->t.m->names, dims.data[i]),
+                         axes[(first + one) % 3]);
+        if (two > one)
+            s = arena_printf(a, "%s %s", s, axes[(first + two) % 3]);
+    }
+    int most = draw_int(rng, 4), axis = draw_int(rng, n);
+    for (int c = 0; c < most; c++)
+        s = arena_printf(a, "%s; %s %s", s, classes[c], axes[(first + axis) % 3]);
+    return s;
+}

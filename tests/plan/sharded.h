@@ -1,0 +1,52 @@
+/* sharded.h - programs of several ranks against those of one, in the interpreter and in double
+ * precision: loss, norm, every new parameter and state of a step, evaluation and sample.
+ *
+ * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules. Axes that
+ * are not in the mesh are left out of rules, as axes of one rank are. */
+#ifndef MGC_TESTS_SHARDED_H
+#define MGC_TESTS_SHARDED_H
+
+#include "tests/plan/planned.h"
+
+/* A model, and what one rank makes of it. */
+typedef struct Reference {
+    Model t;
+    const Small *small;
+    int64_t round;               /* sequences computed at once, of all ranks */
+    Tensor64 *args[3], *want[3]; /* @train, @eval, @sample; NULL where there is none */
+} Reference;
+
+/* It stays where it is: its messages are written there. Closed by model_close(&r->t). */
+void open_reference(Reference *r, const Small *s, int64_t round);
+
+/* Whether all ranks of a layout compute what one does, within SHARD_BOUND of the largest element of
+ * each result, after pass shard and after pass local. False: the layout is refused, for sizes that
+ * do not come out even or an axis that splits nothing; anything else fails the test. */
+bool layout_follows(const Reference *r, const char *spec);
+#define SHARD_BOUND 1e-10
+
+/* A mesh of up to three axes and 64 ranks; rules for some of the model's dims, in any order;
+ * classes each with those before it. */
+const char *random_layout(const Reference *r, Arena *a, uint64_t *rng);
+
+/* ---- what tests that damage a program need ----------------------------------------------------
+ */
+
+/* The program of all ranks after pass shard; false: refused. To be closed either way. */
+bool open_many(Model *t, const Reference *r, const char *spec);
+
+/* How arguments and results of a function lie: what their types say before pass local. */
+typedef struct Lies {
+    size_t args;
+    Type *arg, *result;
+} Lies;
+Lies lies(Model *t, const char *name);
+
+typedef struct Compared {
+    double worst; /* relative to the result's largest element */
+    const char *where;
+} Compared;
+Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
+                  const char *name, const Lies *l);
+
+#endif
