@@ -314,11 +314,13 @@ static void device(Elab *e, const Spec *s, Layout *l)
     l->device = name_intern(e->names, name);
     if (!s->chosen || which < 0)
         return;
-    if (count > 1 && !e->options->device) {
-        fail(e, s->device->span, 310, "%lld devices: more than one rank is not built yet",
-             (long long)count);
-        help(e, "device cpu");
-    }
+    const Module over = {.layout = *l};
+    int64_t ranks = mesh_ranks(&over);
+    if (count == ranks || !n || s->device->kind != N_TIMES || e->options->device)
+        return;
+    fail(e, s->device->span, 334, "%lld devices, and a mesh of %lld rank%s", (long long)count,
+         (long long)ranks, ranks == 1 ? "" : "s");
+    help(e, "device %s x %lld; or a mesh of %lld", name, (long long)ranks, (long long)count);
 }
 
 static void microbatch(Elab *e, const Spec *s, Layout *l)

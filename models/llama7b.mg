@@ -64,3 +64,12 @@ layout node8 : default {
     state -> dp  # zero 1; state, grads -> dp is zero 2; state, grads, params -> dp is zero 3
     assert peak < 76 GB, exposed_comm < 10%
 }
+
+layout node8_zero3 : node8 {  # every rank has an eighth of all, and gathers what it needs
+    mesh dp = 8, tp = 1
+    grads, params -> dp
+}
+
+layout node8_tp8 : node8 {
+    mesh dp = 1, tp = 8
+}

@@ -27,15 +27,19 @@ static const char *names_of(const Module *m, Axes axes)
 static void uneven(const Module *m, Dim d, Axes axes)
 {
     const LayoutRule *rule = rule_of(m, d.name, axes);
-    int64_t ranks = mesh_size(m, axes), most = ranks < d.size ? ranks : d.size;
+    int64_t ranks = mesh_size(m, axes), below = ranks, above = ranks;
+    const char *dim = name_str(m->names, d.name), *axis = names_of(m, axes);
     diag_error(m->diag, rule ? rule->span : (Span){0}, 332,
-               "'%s' of %lld is not split evenly on %s, which is %lld ranks",
-               name_str(m->names, d.name), (long long)d.size, names_of(m, axes), (long long)ranks);
-    while (d.size % most)
-        most--;
-    int64_t above = (d.size + ranks - 1) / ranks * ranks;
-    diag_help(m->diag, "%lld ranks for it, or -D %s=%lld", (long long)most,
-              name_str(m->names, d.name), (long long)above);
+               "'%s' of %lld is not split evenly on %s, which is %lld ranks", dim,
+               (long long)d.size, axis, (long long)ranks);
+    while (below > 1 && d.size % below)
+        below--;
+    while (above < d.size && above < ranks + 4096 && d.size % above)
+        above++;
+    const char *higher = d.size % above ? "" : arena_printf(m->arena, " or %lld", (long long)above);
+    const char *of = axes & (axes - 1) ? arena_printf(m->arena, "together, %s", axis) : axis;
+    diag_help(m->diag, "%s = %lld%s; or -D %s=%lld", of, (long long)below, higher, dim,
+              (long long)((d.size + ranks - 1) / ranks * ranks));
 }
 
 /* Sizes; and which axes split anything at all. */

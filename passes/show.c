@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 static const char *const owners[OWN_count] = {[OWN_params] = "params",
@@ -164,12 +165,12 @@ static json_t *volumes_json(const Plan *p, const Volumes *all)
     json_t *list = json_array();
     for (int i = 0; i < all->n; i++) {
         const Volume *v = &all->of[i];
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:i, s:f, s:I, s:b, s:f, s:s}", "axis",
-                                        axes_text(p->module, v->axes), "kind", volume_kind(v->kind),
-                                        "ranks", (int)v->ranks, "bytes", v->bytes, "count",
-                                        (json_int_t)v->count, "scalars", v->scalar, "exposed_ms",
-                                        v->seconds * 1e3, "formula", volume_formula(v->kind)));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:f, s:s}", "axis",
+                            axes_text(p->module, v->axes), "kind", volume_kind(v->kind), "ranks",
+                            (int)v->ranks, "bytes", (json_int_t)llround(v->bytes), "count",
+                            (json_int_t)v->count, "scalars", v->scalar, "exposed_ms",
+                            v->seconds * 1e3, "formula", volume_formula(v->kind)));
     }
     return list;
 }

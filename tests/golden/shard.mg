@@ -10,7 +10,7 @@
 # GOES: f32[batch=2@dp, seq=4@tp, hidden=32] = reduce_scatter
 # ONE: error[MG0310]: axis 'dp' is 2: more than one rank is not built yet for GPUs
 # UNEVEN: error[MG0332]: 'ffn' of 64 is not split evenly on tp, which is 3 ranks
-# UNEVEN: help: 2 ranks for it, or -D ffn=66
+# UNEVEN: help: tp = 2 or 4; or -D ffn=66
 # CHECK: axis dp 2
 # CHECK: axis tp 2
 # CHECK: rule batch on dp

@@ -7,6 +7,6 @@ model m(tokens[batch, seq] : token(vocab)) {
 }
 train { optimizer sgd()  lr 0.1 }
 layout { device cpu x 8 }
-# CHECK: 0310-devices.mg:9:17: error[MG0310]: 8 devices: more than one rank is not built yet
-# CHECK: help: device cpu
+# CHECK: 0334-devices.mg:9:17: error[MG0334]: 8 devices, and a mesh of 1 rank
+# CHECK: help: device cpu x 1; or a mesh of 8
 # CHECK-NOT: {{error|warning}}[MG

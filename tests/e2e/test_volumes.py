@@ -1,0 +1,105 @@
+"""What a rank sends in a step, and holds of the model, against closed formulas, to the byte: gpt2_124m and llama7b over
+eight and four devices. P: parameters; M: microbatches; n: ranks, each of which sends (n - 1) / n of a tensor to gather
+or to scatter it, and twice that to add it up whole."""
+
+import json
+
+import mgctest
+
+M, FLOAT = 4, 4
+DP, TP = "    batch -> dp\n", "    {heads}, ffn, vocab -> tp\n"
+Z1, Z2, Z3 = "    state -> dp\n", "    state, grads -> dp\n", "    state, grads, params -> dp\n"
+
+
+class Model:
+    """whole: elements of the tensors that eight ranks do not split, as parts would have fewer than 256 elements of a
+    layer; gains: of those that do not grow with what tp splits; twice: of tables that a microbatch uses twice."""
+
+    def __init__(self, name, layers, hidden, seq, vocab, heads, whole, gains, tables, tied):
+        self.name, self.layers, self.hidden, self.seq, self.vocab = name, layers, hidden, seq, vocab
+        self.heads, self.whole, self.gains, self.tables, self.tied = heads, whole, gains, tables, tied
+
+
+GPT2 = Model("gpt2_124m", 12, 768, 1024, 50304, "heads", whole=(6 * 12 + 2) * 768, gains=(6 * 12 + 2) * 768,
+             tables=50304 * 768, tied=True)
+LLAMA = Model("llama7b", 32, 4096, 4096, 32000, "kv_heads", whole=0, gains=65 * 4096, tables=2 * 32000 * 4096, tied=False)
+
+
+class Volumes(mgctest.Case):
+    def plan(self, m, mesh, rules):
+        self.write("l.mg", f"layout l {{\n    device b200\n    mesh {mesh}\n{rules.format(heads=m.heads)}"
+                           "    microbatch 1\n    recompute none\n}\n")
+        batch = M * (8 if "dp" in mesh else 1)
+        r = self.mgc(mgctest.model(m.name + ".mg"), "--layout", "./l.mg", "-D", f"batch={batch}", "-D", f"vocab={m.vocab}",
+                     "--precision", "f32", "--plan=json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return json.loads(r.stdout)
+
+    def sends(self, plan, **want):
+        """All that is sent, numbers apart, by kind, in bytes."""
+        sent = dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather", "all_to_all"), 0)
+        for v in plan["collectives"]:
+            if not v["scalars"]:
+                sent[v["kind"]] += v["bytes"]
+            self.assertEqual(v["formula"], ("2 " if v["kind"] == "all_reduce" else "") + "(n - 1) / n B")
+        self.assertEqual(sent, dict(dict.fromkeys(sent, 0), **want))
+
+    def holds(self, plan, whole, split, n):
+        """Of params, grads and optimizer: those in `split` on an n-th of the ranks, but for `whole` elements."""
+        p = plan["params"]
+        for what, each in (("params", 1), ("grads", 1), ("optimizer", 2)):
+            part = (p - whole) // n + whole if what in split else p
+            self.assertEqual(plan["memory"][what], each * part * FLOAT, what)
+
+    def test_data_parallel(self):
+        for m in (GPT2, LLAMA):
+            plan = self.plan(m, "dp = 8", DP)
+            self.sends(plan, all_reduce=2 * 7 * plan["params"] * FLOAT // 8)
+            self.holds(plan, 0, (), 8)
+
+    def test_zero_1(self):
+        """Once a step."""
+        for m in (GPT2, LLAMA):
+            plan = self.plan(m, "dp = 8", DP + Z1)
+            split = 7 * (plan["params"] - m.whole) * FLOAT // 8
+            self.sends(plan, reduce_scatter=split, all_gather=split, all_reduce=2 * 7 * m.whole * FLOAT // 8)
+            self.holds(plan, m.whole, ("optimizer",), 8)
+
+    def test_zero_2(self):
+        """Gradients once a microbatch; a table that is looked up and multiplied by has two."""
+        for m in (GPT2, LLAMA):
+            plan = self.plan(m, "dp = 8", DP + Z2)
+            split = 7 * (plan["params"] - m.whole) * FLOAT // 8
+            again = 7 * m.tables * FLOAT // 8 if m.tied else 0
+            self.sends(plan, reduce_scatter=M * (split + again), all_gather=split,
+                       all_reduce=2 * 7 * m.whole * FLOAT // 8)
+
+    def test_zero_3(self):
+        """Parameters twice a microbatch, those outside of layers once."""
+        plan = self.plan(LLAMA, "dp = 8", DP + Z3)
+        split = 7 * plan["params"] * FLOAT // 8
+        once = 7 * (LLAMA.tables + LLAMA.hidden) * FLOAT // 8
+        self.sends(plan, reduce_scatter=M * split, all_gather=M * (2 * split - once))
+        self.holds(plan, 0, ("params", "grads", "optimizer"), 8)
+
+    def test_tensor_parallel(self):
+        """Four reductions a layer, and two for the table and the head; three numbers a target for the loss."""
+        for m in (GPT2, LLAMA):
+            plan = self.plan(m, "tp = 4", TP)
+            stream = m.seq * m.hidden * FLOAT
+            self.sends(plan, all_reduce=2 * 3 * M * ((4 * m.layers + 2) * stream + 3 * m.seq * FLOAT) // 4)
+
+    def test_sequence_parallel(self):
+        """Four scatters and six gathers a layer: the inputs of split products are kept in parts."""
+        for m in (GPT2, LLAMA):
+            plan = self.plan(m, "tp = 4", TP + "    seq -> tp\n")
+            stream, numbers = m.seq * m.hidden * FLOAT, m.seq * FLOAT
+            self.sends(plan, reduce_scatter=3 * M * ((4 * m.layers + 2) * stream + 2 * numbers) // 4,
+                       all_gather=3 * M * ((6 * m.layers + 2) * stream + 2 * numbers) // 4,
+                       all_reduce=2 * 3 * (M * numbers + m.gains * FLOAT) // 4)
+            if m is LLAMA:
+                self.holds(plan, m.gains, ("params", "grads", "optimizer"), 4)
+
+
+if __name__ == "__main__":
+    mgctest.main()

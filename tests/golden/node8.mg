@@ -1,0 +1,20 @@
+# RUN: %mgc %models/llama7b.mg --layout node8 --plan | FileCheck %s --check-prefixes=ALL,TP4
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --plan | FileCheck %s --check-prefixes=ALL,ZERO3
+# RUN: %mgc %models/llama7b.mg --layout node8_tp8 --plan | FileCheck %s --check-prefixes=ALL,TP8
+#
+# The layouts of the 7 B model for eight devices fit, and hold 1/4, 1/8 and 1/8 of the 25.1 GiB of parameters; of the
+# optimizer's 50.2 GiB each an eighth.
+# ALL: device h100, 8 ranks
+# ALL: memory       {{[1-6][0-9]\.[0-9]}} GiB of 77.3 GiB
+# TP4-NEXT: params 6.28 GiB
+# TP4-NEXT: grads 6.28 GiB
+# ZERO3-NEXT: params 3.14 GiB
+# ZERO3-NEXT: grads 3.14 GiB
+# TP8-NEXT: params 3.14 GiB
+# TP8-NEXT: grads 3.14 GiB
+# ALL-NEXT: optimizer 6.28 GiB
+# ALL: live bound {{.*}} arena over it 0.
+# ALL: communication of a step
+# TP4: tp all_gather
+# ZERO3: dp all_gather
+# TP8: tp all_gather
