@@ -1,6 +1,7 @@
 # RUN: %mgc %models/llama7b.mg --layout node8 --plan | FileCheck %s --check-prefixes=ALL,TP4
 # RUN: %mgc %models/llama7b.mg --layout node8_zero3 --plan | FileCheck %s --check-prefixes=ALL,ZERO3
 # RUN: %mgc %models/llama7b.mg --layout node8_tp8 --plan | FileCheck %s --check-prefixes=ALL,TP8
+# RUN: %mgc explain %models/llama7b.mg layers.mlp.gate --layout node8 | FileCheck %s --check-prefix=WHY
 #
 # The layouts of the 7 B model for eight devices fit, and hold 1/4, 1/8 and 1/8 of the 25.1 GiB of parameters; of the
 # optimizer's 50.2 GiB each an eighth.
@@ -18,3 +19,9 @@
 # TP4: tp all_gather
 # ZERO3: dp all_gather
 # TP8: tp all_gather
+#
+# What of a tensor a rank has, and the rule that decided it.
+# WHY: buffer exp_avg.layers.mlp.gate, optimizer state
+# WHY: of a rank f32[layers=32, hidden=2048, ffn=2752], 688 MiB
+# WHY-NEXT: split hidden on dp, by the rule for state, {{.*}}llama7b.mg:64:5
+# WHY-NEXT: split ffn on tp, by the rule for ffn, {{.*}}llama7b.mg:54:15
