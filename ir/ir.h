@@ -419,6 +419,8 @@ int64_t mesh_size(const Module *m, Axes axes);
 int64_t mesh_ranks(const Module *m);
 /* Coordinate of a rank on an axis: ranks count with the last axis the fastest. */
 int64_t mesh_coordinate(const Module *m, int64_t rank, int axis);
+/* Their names: "dp, tp". */
+const char *mesh_axes_text(const Module *m, Axes axes);
 /* Place of a rank among those along these axes, the first of the mesh the outermost. */
 int64_t mesh_place(const Module *m, int64_t rank, Axes axes);
 /* The rules of the layout, in order: on which axes each of n dims is split. A rule is for a dim

@@ -12,6 +12,16 @@ int64_t mesh_size(const Module *m, Axes axes)
     return n;
 }
 
+const char *mesh_axes_text(const Module *m, Axes axes)
+{
+    const char *all = "";
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if (axes >> i & 1)
+            all = arena_printf(m->arena, "%s%s%s", all, *all ? ", " : "",
+                               name_str(m->names, m->layout.mesh.data[i].name));
+    return all;
+}
+
 int64_t mesh_ranks(const Module *m)
 {
     return mesh_size(m, ~(Axes)0);

@@ -8,13 +8,7 @@
 
 static const char *axes_text(const Rule *r, Axes axes)
 {
-    const Module *m = r->m;
-    const char *all = "";
-    for (size_t i = 0; i < m->layout.mesh.n; i++)
-        if (axes >> i & 1)
-            all = arena_printf(m->arena, "%s%s%s", all, *all ? ", " : "",
-                               name_str(m->names, m->layout.mesh.data[i].name));
-    return all;
+    return mesh_axes_text(r->m, axes);
 }
 
 /* ---- communication -------------------------------------------------------------------------- */

@@ -14,21 +14,11 @@ static const LayoutRule *rule_of(const Module *m, Name dim, Axes axes)
     return first;
 }
 
-static const char *names_of(const Module *m, Axes axes)
-{
-    const char *all = "";
-    for (size_t i = 0; i < m->layout.mesh.n; i++)
-        if (axes >> i & 1)
-            all = arena_printf(m->arena, "%s%s%s", all, *all ? ", " : "",
-                               name_str(m->names, m->layout.mesh.data[i].name));
-    return all;
-}
-
 static void uneven(const Module *m, Dim d, Axes axes)
 {
     const LayoutRule *rule = rule_of(m, d.name, axes);
     int64_t ranks = mesh_size(m, axes), below = ranks, above = ranks;
-    const char *dim = name_str(m->names, d.name), *axis = names_of(m, axes);
+    const char *dim = name_str(m->names, d.name), *axis = mesh_axes_text(m, axes);
     diag_error(m->diag, rule ? rule->span : (Span){0}, 332,
                "'%s' of %lld is not split evenly on %s, which is %lld ranks", dim,
                (long long)d.size, axis, (long long)ranks);

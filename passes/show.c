@@ -132,17 +132,6 @@ static json_t *recompute_json(const Plan *p)
                      p->train->again * 1e3, "ranges", ranges);
 }
 
-/* "dp, tp" */
-static const char *axes_text(const Module *m, Axes axes)
-{
-    const char *all = "";
-    for (size_t i = 0; i < m->layout.mesh.n; i++)
-        if (axes >> i & 1)
-            all = arena_printf(m->arena, "%s%s%s", all, *all ? ", " : "",
-                               name_str(m->names, m->layout.mesh.data[i].name));
-    return all;
-}
-
 static void print_volumes(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -153,10 +142,10 @@ static void print_volumes(const Plan *p, FILE *out)
             text_bytes(m->arena, all.bytes), text_seconds(m->arena, all.seconds));
     for (int i = 0; i < all.n; i++) {
         const Volume *v = &all.of[i];
-        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s  %s, n = %lld%s\n", axes_text(m, v->axes),
-                volume_kind(v->kind), v->count, text_bytes(m->arena, v->bytes),
-                text_seconds(m->arena, v->seconds), volume_formula(v->kind), (long long)v->ranks,
-                v->scalar ? ", numbers" : "");
+        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s  %s, n = %lld%s\n",
+                mesh_axes_text(m, v->axes), volume_kind(v->kind), v->count,
+                text_bytes(m->arena, v->bytes), text_seconds(m->arena, v->seconds),
+                volume_formula(v->kind), (long long)v->ranks, v->scalar ? ", numbers" : "");
     }
 }
 
@@ -167,8 +156,8 @@ static json_t *volumes_json(const Plan *p, const Volumes *all)
         const Volume *v = &all->of[i];
         json_array_append_new(
             list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:f, s:s}", "axis",
-                            axes_text(p->module, v->axes), "kind", volume_kind(v->kind), "ranks",
-                            (int)v->ranks, "bytes", (json_int_t)llround(v->bytes), "count",
+                            mesh_axes_text(p->module, v->axes), "kind", volume_kind(v->kind),
+                            "ranks", (int)v->ranks, "bytes", (json_int_t)llround(v->bytes), "count",
                             (json_int_t)v->count, "scalars", v->scalar, "exposed_ms",
                             v->seconds * 1e3, "formula", volume_formula(v->kind)));
     }
