@@ -7,7 +7,7 @@
  *   NAME(f)  f with the type and the level appended, so that all copies live in one object file
  * The copies for better units are compiled by pragma: no file needs a flag of its own, and the
  * object runs on any processor, since only MGK_TABLE()[mgk_isa()] is ever called. */
-#include "kernels/half.h"
+#include "runtime/half.h"
 #include "kernels/isa.h"
 
 #include <math.h>

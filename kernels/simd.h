@@ -283,7 +283,7 @@ MGK_INLINE V ewiden(VE h)
 #else
     V x;
     for (int i = 0; i < VL; i++)
-        x[i] = mgk_from_f16(h[i]);
+        x[i] = mg_from_f16(h[i]);
     return x;
 #endif
 }
@@ -297,7 +297,7 @@ MGK_INLINE VE eround(V x)
 #else
     VE h;
     for (int i = 0; i < VL; i++)
-        h[i] = mgk_to_f16(x[i]);
+        h[i] = mg_to_f16(x[i]);
     return h;
 #endif
 }

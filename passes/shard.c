@@ -250,12 +250,7 @@ static void instruction(Shard *s, const Ins *i)
             continue;
         }
         Type t = space_type(s, &p, *type_of(s->m, i->in[k]));
-        if (i->op == OP_gather && k == 1) /* the index's dims are its own */
-            t = *type_of(s->m, s->now[i->in[1]]);
         t.partial = p.partial & type_of(s->m, s->now[i->in[k]])->partial;
-        if (i->op == OP_gather && k == 1)
-            for (int d = 0; d < t.rank; d++)
-                t.dims[d] = space_dim(s, &p, type_of(s->m, i->in[1])->dims[d]);
         in[k] = want(s, &b, i->in[k], &t);
     }
     Attrs attrs = space_attrs(s, &p, i->attrs);

@@ -1,6 +1,7 @@
 /* comm.c - what ranks do together, in the memory they share: each reads the others' numbers where
  * they are. Sums are made in the order of ranks, by one of them for all, or by each alike: the same
  * bits on all ranks, and in every run. */
+#include "runtime/half.h"
 #include "runtime/ranks.h"
 
 #include <string.h>
@@ -38,25 +39,12 @@ static const char *of_member(const comm *c, const void *at, int member)
 
 static float widened(uint16_t h, mg_dtype t)
 {
-    uint32_t bits = (uint32_t)h << 16;
-    float x;
-    _Float16 f16;
-    memcpy(&x, &bits, sizeof x);
-    memcpy(&f16, &h, sizeof f16);
-    return t == MG_BF16 ? x : (float)f16;
+    return t == MG_BF16 ? mg_from_bf16(h) : mg_from_f16(h);
 }
 
-/* To nearest, ties to even. */
 static uint16_t rounded(float x, mg_dtype t)
 {
-    uint32_t bits;
-    uint16_t h;
-    _Float16 f16 = (_Float16)x;
-    memcpy(&bits, &x, sizeof bits);
-    memcpy(&h, &f16, sizeof h);
-    if (t == MG_F16)
-        return h;
-    return (uint16_t)(x != x ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    return t == MG_BF16 ? mg_to_bf16(x) : mg_to_f16(x);
 }
 
 #define ADD_UP(T)                                                                                  \

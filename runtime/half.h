@@ -1,11 +1,11 @@
-/* half.h - f16 (IEEE 754 binary16) where the processor has no instruction for it. */
-#ifndef MGK_HALF_H
-#define MGK_HALF_H
+/* half.h - f16 (IEEE 754 binary16) and bf16 by integers, for where no instruction converts them. */
+#ifndef MG_HALF_H
+#define MG_HALF_H
 
 #include <stdint.h>
 #include <string.h>
 
-static inline float mgk_from_f16(uint16_t h)
+static inline float mg_from_f16(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
     uint32_t bits;
@@ -24,7 +24,7 @@ static inline float mgk_from_f16(uint16_t h)
 }
 
 /* To nearest, ties to even; beyond 65504 and half a step: infinity. */
-static inline uint16_t mgk_to_f16(float x)
+static inline uint16_t mg_to_f16(float x)
 {
     uint32_t bits, h;
     memcpy(&bits, &x, sizeof bits);
@@ -43,6 +43,22 @@ static inline uint16_t mgk_to_f16(float x)
         h -= 0x3f000000;
     }
     return (uint16_t)(sign | h);
+}
+
+static inline float mg_from_bf16(uint16_t h)
+{
+    const uint32_t bits = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* To nearest, ties to even; a NaN becomes a quiet one. */
+static inline uint16_t mg_to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(x != x ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 #endif
