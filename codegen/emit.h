@@ -36,9 +36,15 @@ typedef struct Emitter {
 /* codegen/emit_tables.c */
 void emit_tensors(Emitter *e);
 void emit_actions(Emitter *e);
-void emit_descriptors(Emitter *e);
 void emit_program(Emitter *e);
 void emit_deaths(Emitter *e);
+
+/* codegen/emit_descs.c */
+void emit_descriptors(Emitter *e);
+void emit_real(const Emitter *e, double x);
+void emit_sizes(const Emitter *e, const int64_t *v, int n);
+/* ", .name = x", unless x is 0, as what is not named is. */
+void emit_num(const Emitter *e, const char *name, int64_t x);
 
 /* codegen/emit_deaths.c: the number of what ends at a program's action, an action or a loop, and
  * whether a buffer dies with it. */

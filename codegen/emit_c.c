@@ -159,6 +159,31 @@ static void call_head_loss(const Writer *w, const Action *a)
     fputs(");\n", w->e->out);
 }
 
+/* The operands from `choice` on are choices and slots, then, unless it is missing, a weight. */
+static void call_experts(const Writer *w, const Action *a, const char *function, int choice)
+{
+    int last = a->noperands - 1, next = choice + 2;
+    call_described(w, a, function);
+    places(w, a, 0, choice);
+    typed_place(w, a, choice, "const int32_t");
+    typed_place(w, a, choice + 1, "const int32_t");
+    if (a->kind != ACT_combine_weight && next == last)
+        fputs(", NULL", w->e->out);
+    places(w, a, next, last + 1);
+    fputs(");\n", w->e->out);
+}
+
+static void call_indices(const Writer *w, const Action *a, const char *function, bool of_indices)
+{
+    call_described(w, a, function);
+    if (of_indices)
+        typed_place(w, a, 0, "const int32_t");
+    else
+        places(w, a, 0, 1);
+    typed_place(w, a, 1, "int32_t");
+    fputs(");\n", w->e->out);
+}
+
 static void call_random(const Writer *w, const Action *a)
 {
     call_described(w, a, "mg_random");
@@ -256,6 +281,21 @@ static void emit_call(Writer *w, const Action *a, int depth)
         break;
     case ACT_scatter_add:
         call_library(w, a, "mg_scatter_add", 1);
+        break;
+    case ACT_top:
+        call_indices(w, a, "mg_top", false);
+        break;
+    case ACT_slots:
+        call_indices(w, a, "mg_slots", true);
+        break;
+    case ACT_dispatch:
+        call_experts(w, a, "mg_dispatch", 1);
+        break;
+    case ACT_combine:
+        call_experts(w, a, "mg_combine", 1);
+        break;
+    case ACT_combine_weight:
+        call_experts(w, a, "mg_combine_weight", 2);
         break;
     case ACT_random:
         call_random(w, a);

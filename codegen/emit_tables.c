@@ -1,5 +1,4 @@
-/* emit_tables.c - the constant data of the emitted program: tensors, actions, descriptors, mg_main.
- */
+/* emit_tables.c - the constant data of the emitted program: tensors, actions, mg_main. */
 #include "codegen/emit.h"
 
 #include <math.h>
@@ -19,30 +18,12 @@ static const char *str(const Emitter *e, Name n)
     return name_str(e->m->names, n);
 }
 
-static void real(const Emitter *e, double x)
-{
-    if (isfinite(x))
-        fprintf(e->out, "%.17g", x);
-    else
-        fputs(isnan(x) ? "(0.0 / 0.0)" : x < 0 ? "(-1.0 / 0.0)" : "(1.0 / 0.0)", e->out);
-}
-
-static void sizes(const Emitter *e, const int64_t *v, int n)
-{
-    fputc('{', e->out);
-    for (int i = 0; i < n; i++)
-        fprintf(e->out, "%s%lld", i ? ", " : "", (long long)v[i]);
-    if (!n)
-        fputc('0', e->out);
-    fputc('}', e->out);
-}
-
 static void bytes(const Emitter *e, const uint8_t *v, int n)
 {
     int64_t wide[MAX_RANK];
     for (int i = 0; i < n; i++)
         wide[i] = v[i];
-    sizes(e, wide, n);
+    emit_sizes(e, wide, n);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -64,22 +45,22 @@ static void emit_tensor(Emitter *e, size_t i)
     fprintf(out, ", %s, %s, %s, %d, %d, %d,\n     ", emit_dtype(t->type.dtype),
             t->slot ? "MG_STATE" : "MG_PARAM", e->buffer[e->p->tensor_buffer.data[i]], t->type.rank,
             t->stacked, t->external_rank);
-    sizes(e, stored, t->type.rank);
+    emit_sizes(e, stored, t->type.rank);
     fputs(", ", out);
-    sizes(e, t->valid, t->type.rank);
+    emit_sizes(e, t->valid, t->type.rank);
     fputs(", ", out);
     bytes(e, t->order, t->type.rank - t->stacked);
     fputs(", ", out);
     bytes(e, t->merge, t->external_rank);
     fprintf(out, ", %s, ", inits[t->init]);
-    real(e, t->a);
+    emit_real(e, t->a);
     fputs(", ", out);
-    real(e, t->b);
+    emit_real(e, t->b);
     int64_t axes[MAX_RANK], split = 0;
     for (int k = 0; k < t->type.rank; k++)
         split |= axes[k] = t->axes[k];
     fputs(", ", out);
-    sizes(e, axes, split ? t->type.rank : 0);
+    emit_sizes(e, axes, split ? t->type.rank : 0);
     fputs("},\n", out);
 }
 
@@ -98,16 +79,28 @@ void emit_tensors(Emitter *e)
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-static const char *const kinds[ACT_count] = {
-    [ACT_loop] = "loop",           [ACT_end] = "end",
-    [ACT_kernel] = "kernel",       [ACT_gemm] = "product",
-    [ACT_attention] = "attention", [ACT_attention_grad] = "attention gradient",
-    [ACT_xent] = "cross-entropy",  [ACT_xent_grad] = "cross-entropy gradient",
-    [ACT_head] = "head",           [ACT_head_loss] = "head",
-    [ACT_gather] = "gather",       [ACT_scatter_add] = "scatter",
-    [ACT_random] = "random",       [ACT_copy] = "copy",
-    [ACT_comm] = "communication",  [ACT_zero] = "zero",
-    [ACT_guard] = "guard"};
+static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
+                                             [ACT_end] = "end",
+                                             [ACT_kernel] = "kernel",
+                                             [ACT_gemm] = "product",
+                                             [ACT_attention] = "attention",
+                                             [ACT_attention_grad] = "attention gradient",
+                                             [ACT_xent] = "cross-entropy",
+                                             [ACT_xent_grad] = "cross-entropy gradient",
+                                             [ACT_head] = "head",
+                                             [ACT_head_loss] = "head",
+                                             [ACT_gather] = "gather",
+                                             [ACT_scatter_add] = "scatter",
+                                             [ACT_top] = "top",
+                                             [ACT_slots] = "slots",
+                                             [ACT_dispatch] = "dispatch",
+                                             [ACT_combine] = "combine",
+                                             [ACT_combine_weight] = "combine weight",
+                                             [ACT_random] = "random",
+                                             [ACT_copy] = "copy",
+                                             [ACT_comm] = "communication",
+                                             [ACT_zero] = "zero",
+                                             [ACT_guard] = "guard"};
 
 static int float_outputs(const Action *a, int *out)
 {
@@ -154,215 +147,6 @@ void emit_actions(Emitter *e)
     if (!e->p->nactions)
         fputs("    {0},\n", e->out);
     fputs("};\n\n", e->out);
-}
-
-/* ---- descriptors ----------------------------------------------------------------------------- */
-
-static void flag(const Emitter *e, const char *name, bool x)
-{
-    if (x)
-        fprintf(e->out, ", .%s = true", name);
-}
-
-static void num(const Emitter *e, const char *name, int64_t x)
-{
-    if (x)
-        fprintf(e->out, ", .%s = %lld", name, (long long)x);
-}
-
-static void list(const Emitter *e, const char *name, const int64_t *v, int n)
-{
-    fprintf(e->out, ", .%s = ", name);
-    sizes(e, v, n);
-}
-
-static const char *desc_dtype(mg_dtype t)
-{
-    static const char *const names[] = {"0",      "MG_F32", "MG_F64", "MG_BF16",
-                                        "MG_F16", "MG_I32", "MG_I64", "MG_BOOL"};
-    return names[t];
-}
-
-static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
-{
-    fprintf(e->out, ".dtype = %s, .out = %s", desc_dtype(d->dtype), desc_dtype(d->out));
-    flag(e, "ta", d->ta);
-    flag(e, "tb", d->tb);
-    if (d->epilogue != MG_PLAIN)
-        fprintf(e->out, ", .epilogue = %s", d->epilogue == MG_BIAS ? "MG_BIAS" : "MG_SUM");
-    num(e, "variant", d->variant);
-    num(e, "m", d->m);
-    num(e, "n", d->n);
-    num(e, "k", d->k);
-    num(e, "lda", d->lda);
-    num(e, "ldb", d->ldb);
-    num(e, "ldc", d->ldc);
-    fputs(", .alpha = ", e->out);
-    real(e, d->alpha);
-    fputs(", .beta = ", e->out);
-    real(e, d->beta);
-    num(e, "batch", d->batch);
-    num(e, "sa", d->sa);
-    num(e, "sb", d->sb);
-    num(e, "sc", d->sc);
-}
-
-static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool grad)
-{
-    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
-    flag(e, "causal", d->causal);
-    fputs(", .scale = ", e->out);
-    real(e, d->scale);
-    num(e, "batch", d->batch);
-    num(e, "kv", d->kv);
-    num(e, "group", d->group);
-    num(e, "queries", d->queries);
-    num(e, "keys", d->keys);
-    num(e, "head", d->head);
-    num(e, "vhead", d->vhead);
-    fputs(",\n    ", e->out);
-    fputs(".q = ", e->out);
-    sizes(e, d->q, 4);
-    list(e, "k", d->k, 3);
-    list(e, "v", d->v, 3);
-    list(e, "o", d->o, 4);
-    list(e, "lse", d->lse, 4);
-    if (!grad)
-        return;
-    list(e, "dq", d->dq, 4);
-    list(e, "dk", d->dk, 3);
-    list(e, "dv", d->dv, 3);
-}
-
-static void desc_xent(const Emitter *e, const mg_xent_desc *d)
-{
-    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
-    num(e, "rows", d->rows);
-    num(e, "vocab", d->vocab);
-    num(e, "valid", d->valid);
-    num(e, "dloss_stride", d->dloss_stride);
-    num(e, "target_inner", d->target_inner);
-    num(e, "target_outer", d->target_outer);
-}
-
-static void desc_head(const Emitter *e, const mg_head_desc *d)
-{
-    fputs(".xent = {", e->out);
-    desc_xent(e, &d->xent);
-    fputs("}", e->out);
-    num(e, "hidden", d->hidden);
-    num(e, "chunk", d->chunk);
-    flag(e, "w_by_vocab", d->w_by_vocab);
-    flag(e, "dw_accumulate", d->dw_accumulate);
-    fprintf(e->out, ", .dw = %s", desc_dtype(d->dw));
-}
-
-static void desc_gather(const Emitter *e, const mg_gather_desc *d)
-{
-    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
-    num(e, "indices", d->indices);
-    num(e, "outer", d->outer);
-    num(e, "n", d->n);
-    num(e, "inner", d->inner);
-    num(e, "index_inner", d->index_inner);
-    num(e, "index_outer", d->index_outer);
-    flag(e, "accumulate", d->accumulate);
-}
-
-static void desc_random(const Emitter *e, const mg_random_desc *d)
-{
-    fprintf(e->out, ".dtype = %s, .key = %lluu, .elements = %lld", desc_dtype(d->dtype),
-            (unsigned long long)d->key, (long long)d->elements);
-}
-
-static void desc_comm(const Emitter *e, const mg_comm_desc *d)
-{
-    static const char *const kinds[] = {
-        "0", "MG_ALL_REDUCE", "MG_REDUCE_SCATTER", "MG_ALL_GATHER", "MG_ALL_TO_ALL", "MG_SHARD"};
-    fprintf(e->out, ".kind = %s, .dtype = %s, .axes = %u, .n = %lld, ", kinds[d->kind],
-            desc_dtype(d->dtype), d->axes, (long long)d->n);
-    fprintf(e->out, ".outer = %lld, .size = %lld, .inner = %lld", (long long)d->outer,
-            (long long)d->size, (long long)d->inner);
-    if (d->most)
-        fputs(", .most = true", e->out);
-    if (d->kind == MG_ALL_TO_ALL)
-        fprintf(e->out, ", .to_outer = %lld, .to_size = %lld, .to_inner = %lld",
-                (long long)d->to_outer, (long long)d->to_size, (long long)d->to_inner);
-}
-
-static const char *desc_type(ActionKind k)
-{
-    switch (k) {
-    case ACT_gemm:
-        return "mg_gemm_desc";
-    case ACT_attention:
-    case ACT_attention_grad:
-        return "mg_attention_desc";
-    case ACT_xent:
-    case ACT_xent_grad:
-        return "mg_xent_desc";
-    case ACT_head:
-    case ACT_head_loss:
-        return "mg_head_desc";
-    case ACT_gather:
-    case ACT_scatter_add:
-        return "mg_gather_desc";
-    case ACT_random:
-        return "mg_random_desc";
-    case ACT_comm:
-        return "mg_comm_desc";
-    default:
-        return NULL;
-    }
-}
-
-static void desc_body(const Emitter *e, const Action *a)
-{
-    switch (a->kind) {
-    case ACT_gemm:
-        desc_gemm(e, &a->gemm);
-        break;
-    case ACT_attention:
-    case ACT_attention_grad:
-        desc_attention(e, &a->attention, a->kind == ACT_attention_grad);
-        break;
-    case ACT_xent:
-    case ACT_xent_grad:
-        desc_xent(e, &a->xent);
-        break;
-    case ACT_head:
-    case ACT_head_loss:
-        desc_head(e, &a->head);
-        break;
-    case ACT_gather:
-    case ACT_scatter_add:
-        desc_gather(e, &a->gather);
-        break;
-    default:
-        desc_random(e, &a->random);
-        break;
-    case ACT_comm:
-        desc_comm(e, &a->comm);
-        break;
-    }
-}
-
-void emit_descriptors(Emitter *e)
-{
-    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
-    fputs("/* What products and library kernels are asked to do. */\n", e->out);
-    for (int k = 0; k < 3; k++)
-        for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
-            const Action *a = &programs[k]->actions.data[i];
-            const char *type = desc_type(a->kind);
-            if (!type)
-                continue;
-            e->desc[a->id] = cname(&e->names, "d_", str(e, a->name));
-            fprintf(e->out, "static const %s %s = {", type, e->desc[a->id]);
-            desc_body(e, a);
-            fputs("};\n", e->out);
-        }
-    fputs("\n", e->out);
 }
 
 /* ---- mg_main --------------------------------------------------------------------------------- */
@@ -425,10 +209,10 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     fprintf(e->out, "    .%s = {.present = true", name);
     entry_offset(e, "tokens", p->tokens);
     entry_offset(e, "weights", p->weights);
-    num(e, "batch", p->batch * mesh_size(e->m, p->batch_axes));
-    num(e, "rows", p->rows);
-    num(e, "batch_axes", p->batch_axes);
-    num(e, "window", p->window);
+    emit_num(e, "batch", p->batch * mesh_size(e->m, p->batch_axes));
+    emit_num(e, "rows", p->rows);
+    emit_num(e, "batch_axes", p->batch_axes);
+    emit_num(e, "window", p->window);
     entry_offset(e, "lr", p->lr);
     entry_offset(e, "scale", p->scale);
     entry_offset(e, "step", p->step);
@@ -535,16 +319,16 @@ void emit_program(Emitter *e)
             "    .deaths = deaths,\n    .ndeaths = sizeof deaths / sizeof *deaths,\n",
             e->m->tensors.n, p->nactions);
     fprintf(out, "    .lr = {%s, ", lr[t->schedule]);
-    real(e, t->peak);
+    emit_real(e, t->peak);
     fputs(", ", out);
-    real(e, t->floor);
+    emit_real(e, t->floor);
     fprintf(out, ", %lld, %lld, %lld, %s, %s},\n", (long long)t->warmup, (long long)t->steps,
             (long long)t->last, shapes[t->descent], t->log ? "true" : "false");
     if (t->scale != 0) {
         fputs("    .scale = {", out);
-        real(e, t->scale);
+        emit_real(e, t->scale);
         fputs(", ", out);
-        real(e, t->scale_least);
+        emit_real(e, t->scale_least);
         fprintf(out, ", %lld, %lld},\n", (long long)t->scale_window,
                 (long long)t->scale_hysteresis);
     }

@@ -45,8 +45,8 @@ static bool copy_into(Arena *a, const char *dir, const char *from)
 
 static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
-    static const char *const headers[] = {"device",    "library", "gather", "random", "xent",
-                                          "attention", "mma",     "flash",  "rows"};
+    static const char *const headers[] = {"device", "library",   "gather", "experts", "random",
+                                          "xent",   "attention", "mma",    "flash",   "rows"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)

@@ -1,30 +1,17 @@
 /* builtin.c - the functions of builtin.def. Each sees its arguments counted and of the right kinds.
  */
-#include "grammar/elab.h"
+#include "grammar/builtin.h"
 
+#include <math.h>
 #include <string.h>
 
 static const Val poison = {.kind = VAL_POISON};
 
-typedef struct Call {
-    const Node *node;
-    const Node *arg[3];
-    int nargs;
-    bool over_given;
-    DimList over; /* or along */
-    const Node *over_node;
-    const Node *option;
-} Call;
-
-typedef Val BuiltinFn(Elab *e, const Call *c);
-
-/* A value that must be a tensor: numbers have no dims. */
-static bool tensor_arg(Elab *e, const Call *c, Value *x)
+bool tensor_arg(Elab *e, const Node *arg, const Call *c, Value *x)
 {
-    Val v = expr(e, c->arg[0]);
+    Val v = expr(e, arg);
     if (v.kind == VAL_NUMBER)
-        fail(e, c->arg[0]->span, 214, "'%s' of a number, which has no dims",
-             text(e, c->node->name));
+        fail(e, arg->span, 214, "'%s' of a number, which has no dims", text(e, c->node->name));
     *x = v.value;
     return v.kind == VAL_TENSOR;
 }
@@ -46,7 +33,7 @@ static bool has_all(Elab *e, const Call *c, Value x)
 
 static bool reduction(Elab *e, const Call *c, Value *x, Attrs *attrs)
 {
-    if (!tensor_arg(e, c, x) || !has_all(e, c, *x))
+    if (!tensor_arg(e, c->arg[0], c, x) || !has_all(e, c, *x))
         return false;
     const Type *t = type_of(e->module, *x);
     if (!dtype_is_float(t->dtype)) {
@@ -103,6 +90,19 @@ static Val builtin_min(Elab *e, const Call *c)
 static Val builtin_pow(Elab *e, const Call *c)
 {
     return apply2(e, c->node->at, OP_pow, expr(e, c->arg[0]), expr(e, c->arg[1]));
+}
+
+/* For sizes: 5 / 2 experts are no dim, ceil(5 / 2) are. */
+static Val builtin_ceil(Elab *e, const Call *c)
+{
+    Val v = number_expr(e, c->arg[0]);
+    int64_t i;
+    if (v.kind != VAL_NUMBER)
+        return poison;
+    v.number = number_integer(v.number, &i) ? v.number : number_real(ceil(v.number.d));
+    if (number_integer(v.number, &i))
+        v.number = number_int(i);
+    return v;
 }
 
 /* ---- choices and indices ------------------------------------------------------------------ */
@@ -197,7 +197,7 @@ static Val builtin_pick(Elab *e, const Call *c)
         fail(e, c->node->at, 243, "'pick' needs `at = ...`");
         return poison;
     }
-    if (!tensor_arg(e, c, &x) || !has_all(e, c, x) || !integer_of(e, c->option->a, &at))
+    if (!tensor_arg(e, c->arg[0], c, &x) || !has_all(e, c, x) || !integer_of(e, c->option->a, &at))
         return poison;
     return pick_at(e, c, x, at);
 }
@@ -205,7 +205,7 @@ static Val builtin_pick(Elab *e, const Call *c)
 static Val builtin_last(Elab *e, const Call *c)
 {
     Value x;
-    if (!tensor_arg(e, c, &x) || !has_all(e, c, x))
+    if (!tensor_arg(e, c->arg[0], c, &x) || !has_all(e, c, x))
         return poison;
     return pick_at(e, c, x, dim_info(e, c->over.dim[0].name)->valid - 1);
 }
@@ -213,7 +213,7 @@ static Val builtin_last(Elab *e, const Call *c)
 static Val builtin_rotate(Elab *e, const Call *c)
 {
     Value x;
-    if (!tensor_arg(e, c, &x) || !has_all(e, c, x))
+    if (!tensor_arg(e, c->arg[0], c, &x) || !has_all(e, c, x))
         return poison;
     Dim d = c->over.dim[0];
     if (!check_padding(e, c->node->at, &c->over))
@@ -259,7 +259,7 @@ static Val builtin_dropout(Elab *e, const Call *c)
         fail(e, c->node->at, 243, "'dropout' needs `p = ...`");
         return poison;
     }
-    if (!tensor_arg(e, c, &x) || !real_of(e, c->option->a, &p))
+    if (!tensor_arg(e, c->arg[0], c, &x) || !real_of(e, c->option->a, &p))
         return poison;
     if (!(p >= 0 && p < 1)) {
         fail(e, c->option->a->span, 253,
@@ -289,15 +289,15 @@ static Val builtin_next(Elab *e, const Call *c)
 typedef struct Builtin {
     const char *name;
     Op op; /* UNARY */
-    int least, most, along, over;
+    int least, most, along, over, from;
     const char *option, *usage;
     BuiltinFn *fn;
 } Builtin;
 
 static const Builtin builtins[] = {
-#define UNARY(op) {#op, OP_##op, 1, 1, 0, 0, NULL, #op "(x)", NULL},
-#define BUILTIN(name, least, most, along, over, option, usage)                                     \
-    {#name, OP_none, least, most, along, over, option, usage, builtin_##name},
+#define UNARY(op) {#op, OP_##op, 1, 1, 0, 0, 0, NULL, #op "(x)", NULL},
+#define BUILTIN(name, least, most, along, over, from, option, usage)                               \
+    {#name, OP_none, least, most, along, over, from, option, usage, builtin_##name},
 #include "grammar/builtin.def"
 };
 enum { NBUILTINS = sizeof builtins / sizeof *builtins };
@@ -358,9 +358,38 @@ static const char *arrange(Elab *e, const Builtin *b, const Args *a, Call *c, Sp
         return a->along.n > (b->along ? 1 : 0) ? "takes no `along` here" : "takes no `over` here";
     if ((b->along == 2 && !a->along.n) || (b->over == 2 && !a->over.n))
         return b->along == 2 ? "needs `along d`" : "needs `over d`";
+    if (a->arrows.n != (b->from ? 1u : 0u))
+        return a->arrows.n ? "takes no such `->`" : "needs `->`";
+    c->arrow = a->arrows.n ? a->arrows.data[0] : NULL;
     c->over_given = a->along.n || a->over.n;
     c->over_node = a->along.n ? a->along.data[0] : a->over.n ? a->over.data[0] : NULL;
     return NULL;
+}
+
+static bool side(Elab *e, const Node *n, DimList *l)
+{
+    NodeList names = {0};
+    n = node_bare(n);
+    for (size_t i = 0; i < (n->kind == N_TUPLE ? n->list.n : 1); i++)
+        vec_push(e->arena, &names, (Node *)node_bare(n->kind == N_TUPLE ? n->list.data[i] : n));
+    for (size_t i = 0; i < names.n; i++)
+        if (names.data[i]->kind != N_NAME) {
+            fail(e, names.data[i]->span, 204, "`->` takes dims");
+            return false;
+        }
+    return resolve_dims(e, &names, l);
+}
+
+/* from -> to: of one dim and two, one of them on each side; of `top` one on both. */
+static bool arrow(Elab *e, const Builtin *b, Call *c)
+{
+    if (!side(e, c->arrow->a, &c->from) || !side(e, c->arrow->b, &c->to))
+        return false;
+    int to = b->from == 2 || b->fn == builtin_top ? 1 : 2;
+    if (c->from.n == b->from && c->to.n == to)
+        return true;
+    misused(e, b, c->arrow->at, "takes other dims than these");
+    return false;
 }
 
 Val call_builtin(Elab *e, const Args *a)
@@ -375,5 +404,7 @@ Val call_builtin(Elab *e, const Args *a)
         return poison;
     if (b->along && c.over.n != 1)
         return misused(e, b, c.over_node->at, "takes one dim");
+    if (c.arrow && !arrow(e, b, &c))
+        return poison;
     return b->fn ? b->fn(e, &c) : apply1(e, a->call->at, b->op, expr(e, c.arg[0]));
 }

@@ -17,6 +17,8 @@ static void sort_args(Elab *e, const Node *n, Args *a)
             vec_push(e->arena, &a->over, arg);
         else if (arg->kind == N_NAMED)
             vec_push(e->arena, &a->named, arg);
+        else if (arg->kind == N_RENAME)
+            vec_push(e->arena, &a->arrows, arg);
         else
             vec_push(e->arena, &a->positional, arg);
     }
@@ -112,7 +114,10 @@ static bool refuse_count(Elab *e, const Node *block, const Node *call, NodeKind 
     int most = count_parameters(block, kind);
     if (given <= (size_t)most)
         return false;
-    const char *what = kind == N_TENSOR ? "value" : kind == N_ALONG ? "`along`" : "`over`";
+    const char *what = kind == N_TENSOR   ? "value"
+                       : kind == N_ALONG  ? "`along`"
+                       : kind == N_RENAME ? "`->`"
+                                          : "`over`";
     if (most == 0)
         fail(e, call->at, 241, "'%s' takes no %s", text(e, block->name), what);
     else
@@ -147,7 +152,8 @@ static bool too_much(Elab *e, const Node *block, const Args *a)
     }
     return refuse_count(e, block, a->call, N_TENSOR, values) ||
            refuse_count(e, block, a->call, N_ALONG, a->along.n) ||
-           refuse_count(e, block, a->call, N_OVER, a->over.n);
+           refuse_count(e, block, a->call, N_OVER, a->over.n) ||
+           refuse_count(e, block, a->call, N_RENAME, a->arrows.n);
 }
 
 static bool missing(Elab *e, const Node *block, const Node *call, const Node *p, NodeKind kind)

@@ -222,7 +222,7 @@ Val make(Elab *e, Span at, Op op, const Attrs *attrs, int nin, const Value *in);
 /* Arguments as written, sorted by kind; the same kind in the order of the text. */
 typedef struct Args {
     const Node *call;
-    VEC(const Node *) positional, along, over, named;
+    VEC(const Node *) positional, along, over, named, arrows;
 } Args;
 Val call(Elab *e, const Node *n);
 bool is_builtin(const char *name);

@@ -287,6 +287,7 @@ argument: expr
         | IDENT '=' expr        { $$ = MAKE(@$, NAMED, .name = $1, .at = @1, .a = $3); }
         | IDENT '=' expr "where" expr
                                 { $$ = MAKE(@$, NAMED, .name = $1, .at = @1, .a = $3, .b = $5); }
+        | expr "->" expr        { $$ = MAKE(@$, RENAME, .at = @2, .a = $1, .b = $3); }
         | "over" dims           { $$ = MAKE(@$, OVER, .at = @1, .list = *$2); }
         | "along" dims          { $$ = MAKE(@$, ALONG, .at = @1, .list = *$2); }
 

@@ -58,6 +58,11 @@ static bool external_dim(Elab *e, const Node *name, const DimList *own, Tensor *
     if (!resolve_dim(e, name, &d))
         return false;
     int at = type_find(&t->type, d.name);
+    if (t->numbered && own->dim[0].name == d.name) {
+        fail(e, name->at, 261, "'%s' is the {} of the name, and no dim of what is called so",
+             text(e, d.name));
+        return false;
+    }
     if (at < t->stacked) {
         fail(e, name->at, 261, "'%s' is not a dim of this parameter", text(e, d.name));
         help(e, "its dims are [%s]", dims_text(e, own));
@@ -84,23 +89,35 @@ static bool external_order(Elab *e, const Node *n, const DimList *own, Tensor *t
                 return false;
         t->merge[t->external_rank++] = (uint8_t)(count - before);
     }
-    for (int i = 0; !n->more.n && i < own->n; i++) {
-        t->order[i] = (uint8_t)(t->stacked + i);
+    for (int i = t->numbered; !n->more.n && i < own->n; i++) {
+        t->order[count++] = (uint8_t)(t->stacked - t->numbered + i);
         t->merge[t->external_rank++] = 1;
-        count++;
     }
-    if (count == own->n)
+    if (count == own->n - t->numbered)
         return true;
-    for (int i = 0; i < own->n; i++) {
+    for (int i = t->numbered; i < own->n; i++) {
         bool there = false;
         for (int k = 0; k < count; k++)
-            there |= t->order[k] == t->stacked + i;
+            there |= t->order[k] == t->stacked - t->numbered + i;
         if (!there) {
             fail(e, n->at, 261, "the external order of '%s' leaves out '%s'", text(e, n->name),
                  text(e, own->dim[i].name));
             return false;
         }
     }
+    return false;
+}
+
+/* A {} in the parameter's own name is the index of its first dim: what is called so lacks it. */
+static bool numbered(Elab *e, const Node *n, const DimList *own, Tensor *t)
+{
+    const char *hole = n->text ? strstr(n->text, "{}") : NULL;
+    t->numbered = hole ? 1 : 0;
+    if (!hole || (own->n && !strstr(hole + 2, "{}")))
+        return true;
+    fail(e, n->at, 236,
+         own->n ? "more than one {} in the name of a parameter"
+                : "{} is the index of a parameter's first dim, and this has none");
     return false;
 }
 
@@ -125,7 +142,7 @@ static bool stored_type(Elab *e, const Node *n, const DimList *own, Tensor *t)
         loops.dim[0] = l->dim;
         loops.n++;
     }
-    t->stacked = loops.n;
+    t->stacked = loops.n + t->numbered;
     t->type = (Type){.dtype = e->compute, .rank = loops.n + own->n};
     memcpy(t->type.dims, loops.dim, (size_t)loops.n * sizeof(Dim));
     memcpy(t->type.dims + loops.n, own->dim, (size_t)own->n * sizeof(Dim));
@@ -155,10 +172,6 @@ Name unique_path(Elab *e, const char *path)
 static bool claim_external(Elab *e, const Node *n, Tensor *t)
 {
     const char *own = n->text ? n->text : text(e, n->name);
-    if (strstr(own, "{}")) {
-        fail(e, n->at, 236, "{} is for the name of a repeat, not of a parameter");
-        return false;
-    }
     t->external = name_intern(e->names, path_join(e, e->frame->external, own));
     size_t other = (size_t)(uintptr_t)map_find(&e->externals, t->external);
     if (other) {
@@ -186,8 +199,9 @@ static bool tensor_of(Elab *e, const Node *n, uint32_t *index)
     *index = (uint32_t)e->module->tensors.n;
     DimList own;
     Tensor t = {.span = n->at, .parameter = *index};
-    if (!resolve_dims(e, &n->list, &own) || !stored_type(e, n, &own, &t) || !initial(e, n, &t) ||
-        !external_order(e, n, &own, &t) || !claim_external(e, n, &t))
+    if (!resolve_dims(e, &n->list, &own) || !numbered(e, n, &own, &t) ||
+        !stored_type(e, n, &own, &t) || !initial(e, n, &t) || !external_order(e, n, &own, &t) ||
+        !claim_external(e, n, &t))
         return false;
     if (*index >= PARAMS_MAX) {
         e->stopped = true;

@@ -77,3 +77,16 @@ block cross_entropy(logits, targets : token(c), weight) {
     each = lse - sum(select(index(c) == targets, logits, 0), over c)
     return sum(weight * each) / max(sum(weight), 1e-30)
 }
+
+# Of each position's scores those that were chosen.
+block scores_of(score, chosen : token(c)) {
+    return sum(select(index(c) == chosen, score, 0), over c)
+}
+
+# How unevenly experts are used (Fedus, Zoph, Shazeer: Switch transformers; 2021): the share of the
+# choices that go to each times its mean score, summed, times their number; at least the number of
+# choices of a position. For each group of positions by itself.
+block imbalance(score, chosen : token(c), along pos, over best) {
+    used = mean(sum(select(index(c) == chosen, 1, 0), over best), over pos)
+    return sum(used * mean(score, over pos), over c) * c
+}

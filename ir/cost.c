@@ -11,6 +11,20 @@ static double bytes_of(const Module *m, Value v)
     return (double)type_bytes(type_of(m, v));
 }
 
+/* Rows that are sent or fetched: one a choice, read and written; the slots are zeroed first. */
+static double sent_traffic(const Module *m, const Ins *i)
+{
+    double rows = bytes_of(m, i->op == OP_combine_weight ? i->in[1]
+                              : i->op == OP_dispatch     ? i->in[0]
+                                                         : i->out[0]);
+    Value choice = i->in[i->op == OP_combine_weight ? 2 : 1];
+    double choices = 1;
+    for (int k = 0; k < i->attrs.over.n; k++)
+        choices *= (double)i->attrs.over.dim[k].size;
+    return (1 + choices) * rows + 2 * bytes_of(m, choice) +
+           (i->op == OP_dispatch ? bytes_of(m, i->out[0]) + choices * rows : 0);
+}
+
 /* Each operand read once, each result written once; of a table only the rows that are looked up, of
  * a view's operand only what the result has. Where rows are added to, they are read and written. */
 static double traffic(const Module *m, const Ins *i)
@@ -20,6 +34,8 @@ static double traffic(const Module *m, const Ins *i)
         return 2 * bytes_of(m, i->out[0]);
     if (i->op == OP_gather)
         return 2 * bytes_of(m, i->out[0]) + bytes_of(m, i->in[1]);
+    if (i->op == OP_dispatch || i->op == OP_combine || i->op == OP_combine_weight)
+        return sent_traffic(m, i);
     if (i->op == OP_scatter_add) /* without what is added to, the result is zeroed first */
         return 3 * bytes_of(m, i->in[0]) + bytes_of(m, i->in[1]) +
                (i->nin == 3 ? 0 : bytes_of(m, i->out[0]));
@@ -84,6 +100,15 @@ Cost ir_cost(const Module *m, const Ins *i)
     case OP_rmax:
     case OP_scatter_add:
         c.flops = elements(m, i->in[0]);
+        break;
+    case OP_top:
+        c.flops = elements(m, i->in[0]) * (double)i->attrs.to.size;
+        break;
+    case OP_slots: /* each choice is read for each expert */
+        c.flops = elements(m, i->in[0]) * (double)i->attrs.dim.size;
+        break;
+    case OP_combine_weight:
+        c.flops = 2 * elements(m, i->in[1]) * over_size(m, i->in[2], &i->attrs.over);
         break;
     case OP_random:
         c.flops = 10 * elements(m, i->out[0]);

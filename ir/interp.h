@@ -12,9 +12,9 @@ typedef struct Interp {
     uint64_t *shake; /* state of the generator that results are made inexact by; NULL: none */
 } Interp;
 
-/* Indices over some dims in row-major order, with the offset into up to four tensors: a tensor
+/* Indices over some dims in row-major order, with the offset into up to five tensors: a tensor
  * without one of the dims stands still along it. */
-enum { WALK_TENSORS = 4, WALK_DIMS = 3 * MAX_RANK };
+enum { WALK_TENSORS = 5, WALK_DIMS = 3 * MAX_RANK };
 typedef struct Walk {
     int n, tensors;
     Dim dim[WALK_DIMS];
@@ -47,6 +47,7 @@ void interp_comm(Interp *in, int64_t ranks, const Ins *i);
 
 typedef void InterpFn(Interp *in, const Ins *i);
 InterpFn interp_random, interp_gather, interp_scatter_add, interp_attention, interp_attention_grad,
-    interp_cross_entropy, interp_cross_entropy_grad, interp_head, interp_head_loss;
+    interp_cross_entropy, interp_cross_entropy_grad, interp_head, interp_head_loss, interp_top,
+    interp_slots, interp_dispatch, interp_combine, interp_combine_weight;
 
 #endif

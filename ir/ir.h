@@ -196,7 +196,8 @@ typedef struct Tensor {
     Name slot;    /* 0 for a parameter, else "exp_avg", ... */
     Type type;    /* as stored: the dims of the repeats around it first */
     Axes axes[MAX_RANK];                      /* after pass local: those its dims are split on */
-    int stacked;                              /* how many of those */
+    int stacked;                              /* how many dims are indices in its name: those, */
+    int numbered;                             /* then so many of its own (experts) */
     int64_t valid[MAX_RANK];                  /* per stored dim: size without padding */
     uint8_t order[MAX_RANK], merge[MAX_RANK]; /* external form, as in runtime/abi.h */
     int external_rank;

@@ -113,6 +113,11 @@ typedef enum ActionKind {
     ACT_head_loss,
     ACT_gather,
     ACT_scatter_add,
+    ACT_top,
+    ACT_slots,
+    ACT_dispatch,
+    ACT_combine,
+    ACT_combine_weight,
     ACT_random,
     ACT_comm,
     ACT_copy,
@@ -133,13 +138,16 @@ typedef struct Action {
         mg_xent_desc xent;
         mg_head_desc head;
         mg_gather_desc gather;
+        mg_top_desc top;
+        mg_experts_desc experts;
         mg_random_desc random;
         mg_comm_desc comm;
         int64_t bytes; /* copy, zero */
     };
     /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; attention q k
      * v o lse; ... attention_grad: q k v o lse do dq dk dv and, of halves, work; head: x w target
-     * dloss loss dx dw work; head_loss: x w target loss work. */
+     * dloss loss dx dw work; head_loss: x w target loss work; dispatch, combine: the weight, if
+     * there is one, before the result. */
     int noperands;
     Operand *operand;
     uint8_t stream;

@@ -38,4 +38,11 @@ const char *type_split(Rule *r);
 const char *type_merge(Rule *r);
 const char *type_join(Rule *r);
 
+/* rules_experts.c */
+const char *type_top(Rule *r);
+const char *type_slots(Rule *r);
+const char *type_dispatch(Rule *r);
+const char *type_combine(Rule *r);
+const char *type_combine_weight(Rule *r);
+
 #endif

@@ -230,6 +230,16 @@ static const char *partial_of(Rule *r, Op op, Axes *partial)
         return whole(r, 1);
     case OP_scatter_add:
         return scatter(r, partial);
+    case OP_dispatch:
+    case OP_combine:
+        *partial = r->in[0]->partial;
+        for (int i = 1; i < r->nin && !wrong; i++)
+            wrong = whole(r, i);
+        return wrong;
+    case OP_combine_weight:
+        for (int i = 2; i < r->nin && !wrong; i++)
+            wrong = whole(r, i);
+        return wrong ? wrong : product_of(r, type_axes(r->in[1]) & ~type_axes(&r->out[0]), partial);
     default:
         return all_whole(r);
     }
@@ -250,6 +260,13 @@ static const char *unsplit(Rule *r, Op op)
         break;
     case OP_window:
         axes = a->along.axes;
+        break;
+    case OP_top:
+    case OP_slots:
+    case OP_dispatch:
+    case OP_combine:
+    case OP_combine_weight:
+        axes = a->dim.axes | a->to.axes | a->along.axes | (a->over.n ? a->over.dim[0].axes : 0);
         break;
     case OP_attention:
     case OP_attention_grad:

@@ -336,6 +336,8 @@ static void read_tensor(Reader *r)
     t.parameter = (uint32_t)text_want_int(r, 0, UINT32_MAX);
     text_want_word(r, "stacked");
     t.stacked = (int)text_want_int(r, 0, t.type.rank);
+    if (text_take_word(r, "numbered"))
+        t.numbered = (int)text_want_int(r, 1, t.stacked);
     text_want_word(r, "valid");
     text_want_mark(r, '[');
     for (int i = 0; i < t.type.rank; i++) {

@@ -392,7 +392,10 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     print_string(out, name_str(m->names, t->external));
     fputs(" slot ", out);
     print_string(out, name_str(m->names, t->slot));
-    fprintf(out, " of %u stacked %d valid [", t->parameter, t->stacked);
+    fprintf(out, " of %u stacked %d ", t->parameter, t->stacked);
+    if (t->numbered)
+        fprintf(out, "numbered %d ", t->numbered);
+    fputs("valid [", out);
     for (int i = 0; i < t->type.rank; i++)
         fprintf(out, "%s%lld", i ? ", " : "", (long long)t->valid[i]);
     fputs("] order [", out);

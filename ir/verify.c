@@ -365,7 +365,8 @@ static bool external_form(const Tensor *t)
 {
     int rank = t->type.rank - t->stacked, merged = 0;
     unsigned seen = 0;
-    if (t->stacked < 0 || rank < 0 || t->external_rank < 0 || t->external_rank > MAX_RANK)
+    if (t->numbered < 0 || t->stacked < t->numbered || rank < 0 || t->external_rank < 0 ||
+        t->external_rank > MAX_RANK)
         return false;
     for (int k = 0; k < rank; k++)
         seen |= t->order[k] < MAX_RANK ? 1u << t->order[k] : 0;

@@ -108,6 +108,8 @@ static void vjp_none(Vjp *v)
 #define vjp_dot_sum            vjp_none
 #define vjp_repeat             vjp_none /* the pass itself */
 #define vjp_attention_grad     vjp_none
+#define vjp_top                vjp_none
+#define vjp_slots              vjp_none
 #define vjp_cross_entropy_grad vjp_none
 
 static void vjp_cast(Vjp *v)
@@ -301,6 +303,46 @@ static void vjp_scatter_add(Vjp *v)
                          : v->ct[0];
     if (v->ins->nin > 2 && v->want[2])
         v->grad[2] = v->ct[0];
+}
+
+/* ---- experts ------------------------------------------------------------------------------ */
+
+/* dispatch and combine, with a weight, are transposes of one another. */
+static void sent(Vjp *v, Op back)
+{
+    bool weighed = v->ins->nin > 3;
+    Value g = whole_cotangent(v, 0);
+    Value in[] = {g, operand(v, 1), operand(v, 2), weighed ? operand(v, 3) : 0};
+    if (v->want[0])
+        v->grad[0] = typed(v, back, &v->ins->attrs, 3 + weighed, in, operand_type(v, 0));
+    if (!weighed || !v->want[3])
+        return;
+    Value x = operand(v, 0);
+    Value both[] = {back == OP_combine ? g : x, back == OP_combine ? x : g, in[1], in[2]};
+    v->grad[3] = typed(v, OP_combine_weight, &v->ins->attrs, 4, both, operand_type(v, 3));
+}
+
+static void vjp_dispatch(Vjp *v)
+{
+    sent(v, OP_combine);
+}
+
+static void vjp_combine(Vjp *v)
+{
+    sent(v, OP_dispatch);
+}
+
+static void vjp_combine_weight(Vjp *v)
+{
+    Value g = whole_cotangent(v, 0), choice[] = {operand(v, 2), operand(v, 3)};
+    if (v->want[0]) {
+        Value in[] = {operand(v, 1), choice[0], choice[1], g};
+        v->grad[0] = typed(v, OP_dispatch, &v->ins->attrs, 4, in, operand_type(v, 0));
+    }
+    if (v->want[1]) {
+        Value in[] = {operand(v, 0), choice[0], choice[1], g};
+        v->grad[1] = typed(v, OP_combine, &v->ins->attrs, 4, in, operand_type(v, 1));
+    }
 }
 
 /* ---- composites --------------------------------------------------------------------------- */

@@ -4,7 +4,10 @@
  *   attention            heads innermost; of its gradients o and do are ordered alike, and dense
  *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
  *                        of the rows
- *   gather, scatter_add  tables dense; what is added is ordered index first, then the table's dims
+ *   top                  the scores innermost
+ *   experts              all dense; of choices the group's dims outside, then positions, then
+ * choices; of rows and slots the same groups, and what is left innermost gather, scatter_add tables
+ * dense; what is added is ordered index first, then the table's dims
  */
 #include "passes/product.h"
 #include "passes/view.h"
@@ -13,6 +16,7 @@ static void as(Builder *b, Value *v, const Type *t)
 {
     Type want = *t;
     want.dtype = type_of(b->m, *v)->dtype;
+    want.indexes = type_of(b->m, *v)->indexes;
     *v = build_as(b, *v, want);
 }
 
@@ -108,6 +112,65 @@ static void fit_scatter(Builder *b, Ins *i)
     dense(b, &i->in[0]);
 }
 
+static void fit_top(Builder *b, Ins *i)
+{
+    DimList last = {1, {i->attrs.dim}};
+    Type t = ending_in(type_of(b->m, i->in[0]), &last);
+    as(b, &i->in[0], &t);
+    dense(b, &i->in[0]);
+}
+
+static void add_dim(Type *to, const Type *t, Name d)
+{
+    int at = type_find(t, d);
+    if (at >= 0 && type_find(to, d) < 0)
+        to->dims[to->rank++] = t->dims[at];
+}
+
+/* t with the dims of `first`, as far as it has them, before its others. */
+static Type beginning_with(const Type *t, const Type *first)
+{
+    Type r = *t;
+    r.rank = 0;
+    for (int i = 0; i < first->rank; i++)
+        add_dim(&r, t, first->dims[i].name);
+    for (int i = 0; i < t->rank; i++)
+        add_dim(&r, t, t->dims[i].name);
+    return r;
+}
+
+static void order(Builder *b, Value *v, const Type *first)
+{
+    Type t = beginning_with(type_of(b->m, *v), first);
+    as(b, v, &t);
+    dense(b, v);
+}
+
+static void fit_experts(Builder *b, Ins *i)
+{
+    const Attrs *a = &i->attrs;
+    uint32_t choice = i->op == OP_slots ? 0 : i->op == OP_combine_weight ? 2 : 1;
+    DimList last = a->over;
+    last.dim[last.n++] = a->along;
+    Type of = *type_of(b->m, i->in[choice]), group = less(&of, &last), positions = group;
+    positions.dims[positions.rank++] = a->along;
+    for (uint32_t k = choice; k < i->nin; k++)
+        order(b, &i->in[k], &positions);
+    if (i->op == OP_slots)
+        return;
+    Type slots = {.rank = 1, .dims = {a->dim}};
+    for (int k = 0; k < group.rank; k++)
+        slots.dims[slots.rank++] = group.dims[k];
+    slots.dims[slots.rank++] = a->to;
+    order(b, &i->in[0], i->op == OP_dispatch ? &positions : &slots);
+    if (i->op != OP_combine_weight)
+        return;
+    Type rest = *type_of(b->m, i->in[0]); /* what is left lies as in the slots */
+    for (int k = slots.rank; k < rest.rank; k++)
+        positions.dims[positions.rank++] = rest.dims[k];
+    order(b, &i->in[1], &positions);
+}
+
 /* Results of a call keep the order of dims of its rule, which is that of its operands: where they
  * were reordered a copy brings them back. */
 static void restore(Builder *b, Ins *i, ValueMap *map)
@@ -154,6 +217,15 @@ void fit_call(Builder *b, Ins *i, ValueMap *map)
         break;
     case OP_scatter_add:
         fit_scatter(b, i);
+        break;
+    case OP_top:
+        fit_top(b, i);
+        break;
+    case OP_slots:
+    case OP_dispatch:
+    case OP_combine:
+    case OP_combine_weight:
+        fit_experts(b, i);
         break;
     default:
         break;

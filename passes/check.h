@@ -59,6 +59,7 @@ int64_t next_round(const Ins *loop, bool shortened, int64_t i);
 /* What the action's descriptor gets wrong of instruction i, or NULL. The operands' values, types
  * and order are checked already. */
 const char *call_wrong(const Module *m, const Action *a, const Ins *i);
+const char *experts_wrong(const Action *a, const Ins *i); /* check_experts.c */
 
 /* ---- check_kernel.c -------------------------------------------------------------------------- */
 

@@ -433,6 +433,12 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
     case ACT_gather:
     case ACT_scatter_add:
         return gather_wrong(a, i);
+    case ACT_top:
+    case ACT_slots:
+    case ACT_dispatch:
+    case ACT_combine:
+    case ACT_combine_weight:
+        return experts_wrong(a, i);
     case ACT_random:
         return random_wrong(m, a, i);
     case ACT_comm:

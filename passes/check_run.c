@@ -219,7 +219,9 @@ static const Op op_of_kind[ACT_count] = {
     [ACT_xent] = OP_cross_entropy,  [ACT_xent_grad] = OP_cross_entropy_grad,
     [ACT_head] = OP_head,           [ACT_head_loss] = OP_head_loss,
     [ACT_gather] = OP_gather,       [ACT_scatter_add] = OP_scatter_add,
-    [ACT_random] = OP_random,
+    [ACT_random] = OP_random,       [ACT_top] = OP_top,
+    [ACT_slots] = OP_slots,         [ACT_dispatch] = OP_dispatch,
+    [ACT_combine] = OP_combine,     [ACT_combine_weight] = OP_combine_weight,
 };
 
 static Wanted wanted_operands(Target target, const Action *a, const Ins *i)

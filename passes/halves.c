@@ -7,12 +7,12 @@
  *                                                    %z:  f32  = mul %y, %c
  *
  * Halves are: the operands of products and of attention, and their results (where a bias is added,
- * after that; the bias is rounded too); logits; what a repeat carries from round to round; and a
- * sum of two such tensors (the residual stream). All arithmetic is done in f32, on what was widened
- * again: norms, activations, softmax, losses, the optimizer, and every sum of a product. Parameters
- * stay f32 (the master copy); products read a copy that is rounded once a step. So a rounding is an
- * instruction, made before differentiation: its transpose is one too, and no later pass decides
- * what is rounded. */
+ * after that; the bias is rounded too); what is sent to experts and fetched from them; logits; what
+ * a repeat carries from round to round; and a sum of two such tensors (the residual stream). All
+ * arithmetic is done in f32, on what was widened again: norms, activations, softmax, losses, the
+ * optimizer, and every sum of a product. Parameters stay f32 (the master copy); products read a
+ * copy that is rounded once a step. So a rounding is an instruction, made before differentiation:
+ * its transpose is one too, and no later pass decides what is rounded. */
 #include "passes/halves.h"
 #include "passes/view.h"
 #include "passes/walk.h"
@@ -98,9 +98,9 @@ static void becomes_half(Halves *h, Builder *b, Value v)
 static const struct {
     uint32_t operands, results;
 } multiplies[OP_count] = {
-    [OP_dot] = {2, 1},
-    [OP_attention] = {3, 1},
-    [OP_cross_entropy] = {1, 0},
+    [OP_dot] = {2, 1},      [OP_attention] = {3, 1}, [OP_cross_entropy] = {1, 0},
+    [OP_dispatch] = {1, 1}, /* moved, as they are multiplied afterwards */
+    [OP_combine] = {1, 1},
 };
 
 /* The instruction of `after` that has v as an operand. */

@@ -194,6 +194,15 @@ static void emit_ins(Sched *s, const Ins *i, int home)
     case OP_scatter_add:
         call_gather(s, i);
         break;
+    case OP_top:
+        call_top(s, i);
+        break;
+    case OP_slots:
+    case OP_dispatch:
+    case OP_combine:
+    case OP_combine_weight:
+        call_experts(s, i);
+        break;
     case OP_random:
         call_random(s, i);
         break;

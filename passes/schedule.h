@@ -96,6 +96,13 @@ void call_gather(Sched *s, const Ins *i);
 void call_random(Sched *s, const Ins *i);
 void call_comm(Sched *s, const Ins *i);
 
+/* Ends the compiler unless an operand is dense. */
+void require_dense(const Sched *s, const Ins *i, const Operand *o);
+
+/* schedule_experts.c */
+void call_top(Sched *s, const Ins *i);
+void call_experts(Sched *s, const Ins *i);
+
 /* schedule_kernel.c */
 void call_kernel(Sched *s, const Ins *i, int home);
 

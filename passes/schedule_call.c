@@ -222,7 +222,7 @@ static void index_steps(Sched *s, const Ins *i, const Operand *o, int64_t *inner
         sched_bug(s, i, "indices that do not step evenly");
 }
 
-static void require_dense(const Sched *s, const Ins *i, const Operand *o)
+void require_dense(const Sched *s, const Ins *i, const Operand *o)
 {
     if (!strides_are_dense(&o->type, o->stride))
         sched_bug(s, i, "an operand has to be dense");

@@ -42,7 +42,7 @@ static void split_along(const Module *m, const Type *t, int stacked, int axis, S
 Split class_split(const Module *m, uint32_t tensor, TensorClass of)
 {
     const Tensor *x = &m->tensors.data[m->tensors.data[tensor].parameter];
-    Split s = by_dims(m, &x->type, x->stacked);
+    Split s = by_dims(m, &x->type, x->stacked - x->numbered);
     for (size_t r = 0; r < m->layout.rules.n; r++) {
         const LayoutRule *rule = &m->layout.rules.data[r];
         for (int k = 0; k < rule->n && rule->of == of; k++)

@@ -104,6 +104,15 @@ bool shard_stays_partial(const Shard *s, Value v)
             if (!shard_stays_partial(s, u.ins->out[0]))
                 return false;
             break;
+        case OP_dispatch:
+        case OP_combine:
+            if (u.at || !shard_stays_partial(s, u.ins->out[0]))
+                return false;
+            break;
+        case OP_combine_weight: /* a number a choice is added up instead */
+            if (u.at)
+                return false;
+            break;
         case OP_mul:
             if (type_of(s->m, u.ins->in[1 - u.at])->rank)
                 return false;

@@ -41,6 +41,20 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
     case OP_window:
         space_fix(p, a->along.name);
         break;
+    case OP_top:
+        space_fix(p, a->dim.name);
+        space_fix(p, a->to.name);
+        break;
+    case OP_slots: /* a group is routed as a whole: what experts have is sent to them afterwards */
+    case OP_dispatch:
+    case OP_combine:
+    case OP_combine_weight:
+        space_fix(p, a->dim.name);
+        space_fix(p, a->to.name);
+        space_fix(p, a->along.name);
+        for (int k = 0; k < a->over.n; k++)
+            space_fix(p, a->over.dim[k].name);
+        break;
     case OP_attention:
     case OP_attention_grad:
         space_fix(p, a->along.name);
@@ -103,7 +117,11 @@ static Axes partial_operands(const Shard *s, const Ins *i)
     case OP_copy:
     case OP_sum:
     case OP_window:
+    case OP_dispatch:
+    case OP_combine:
         return type_of(s->m, s->now[i->in[0]])->partial;
+    case OP_combine_weight:
+        return type_of(s->m, s->now[i->in[0]])->partial & ~type_of(s->m, s->now[i->in[1]])->partial;
     case OP_mul:
         for (int k = 0; k < 2; k++)
             if (!type_of(s->m, i->in[1 - k])->rank)

@@ -18,16 +18,28 @@ static const char *const owners[OWN_count] = {[OWN_params] = "params",
                                               [OWN_workspace] = "workspace",
                                               [OWN_io] = "io"};
 
-static const char *const kinds[ACT_count] = {
-    [ACT_loop] = "loop",           [ACT_end] = "end",
-    [ACT_kernel] = "kernel",       [ACT_gemm] = "product",
-    [ACT_attention] = "attention", [ACT_attention_grad] = "attention_grad",
-    [ACT_xent] = "cross_entropy",  [ACT_xent_grad] = "cross_entropy_grad",
-    [ACT_head] = "head",           [ACT_head_loss] = "head_loss",
-    [ACT_gather] = "gather",       [ACT_scatter_add] = "scatter_add",
-    [ACT_random] = "random",       [ACT_copy] = "copy",
-    [ACT_comm] = "communication",  [ACT_zero] = "zero",
-    [ACT_guard] = "guard"};
+static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
+                                             [ACT_end] = "end",
+                                             [ACT_kernel] = "kernel",
+                                             [ACT_gemm] = "product",
+                                             [ACT_attention] = "attention",
+                                             [ACT_attention_grad] = "attention_grad",
+                                             [ACT_xent] = "cross_entropy",
+                                             [ACT_xent_grad] = "cross_entropy_grad",
+                                             [ACT_head] = "head",
+                                             [ACT_head_loss] = "head_loss",
+                                             [ACT_gather] = "gather",
+                                             [ACT_scatter_add] = "scatter_add",
+                                             [ACT_top] = "top",
+                                             [ACT_slots] = "slots",
+                                             [ACT_dispatch] = "dispatch",
+                                             [ACT_combine] = "combine",
+                                             [ACT_combine_weight] = "combine_weight",
+                                             [ACT_random] = "random",
+                                             [ACT_copy] = "copy",
+                                             [ACT_comm] = "communication",
+                                             [ACT_zero] = "zero",
+                                             [ACT_guard] = "guard"};
 
 const char *plan_kind(ActionKind k)
 {

@@ -51,7 +51,8 @@ bool meets_all(const Action *a)
 Resource resource_of(const Action *a)
 {
     return a->kind == ACT_kernel || a->kind == ACT_copy || a->kind == ACT_zero ||
-                   a->kind == ACT_gather || a->kind == ACT_scatter_add
+                   a->kind == ACT_gather || a->kind == ACT_scatter_add || a->kind == ACT_dispatch ||
+                   a->kind == ACT_combine || a->kind == ACT_combine_weight
                ? RES_bandwidth
                : RES_arithmetic;
 }

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      7
+#define MG_ABI      8
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -31,8 +31,9 @@ typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM }
 
 /* A persistent tensor: a parameter, or a slot of optimizer state that is shaped like one.
  *
- * The first `stacked` stored dims are those of the `repeat`s around the declaration: the tensor
- * stands for one external tensor per index of them, and `name` has one "{}" for each. The other
+ * The first `stacked` stored dims are those of the `repeat`s around the declaration, and perhaps of
+ * experts: the tensor stands for one external tensor per index of them, and `name` has one "{}" for
+ * each. The other
  * stored dims, taken in the order `order`, and merged in groups of merge[0], merge[1], ... give the
  * external shape (that of the safetensors file). A stored dim can be padded: size >= valid; the
  * padding holds zeros, never leaves the program, and never changes. */
@@ -161,6 +162,8 @@ enum {
     MG_XENT_BLOCK = 256,     /* threads, for a row */
     MG_SCATTER_BLOCK = 128,  /* threads, for an index */
     MG_SUM_BLOCK = 256,      /* threads, for 32 columns */
+    MG_SLOTS_BLOCK = 128,    /* threads, a warp for an expert */
+    MG_EXPERTS_BLOCK = 128,  /* threads, for a row */
     MG_ATTENTION_WARPS = 4,  /* of a block; each a query or a key */
     MG_FLASH_WARPS = 4,      /* of a block; each 16 queries or keys */
     MG_ATTENTION_HEAD = 256, /* the longest head */
@@ -426,6 +429,38 @@ void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table
 /* dtable[o, n, j] (+)= sum over i with index[i] == n of dy[i, o, j], in the order of i. */
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
                     const int32_t *index, void *dtable);
+
+/* y[r, k]: where in x[r, 0 .. n) the k-th largest is, k < top; of equal ones the first, NaN last.
+ */
+typedef struct mg_top_desc {
+    mg_dtype dtype; /* f32 or f64 */
+    int64_t rows, n, top;
+} mg_top_desc;
+void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y);
+
+/* Experts. Each of the positions of each group makes some choices of an expert, choice[group,
+ * position, k]; an expert has so many slots for each group. All tensors are dense:
+ *   rows   [groups, positions, inner]       what positions have
+ *   z      [experts, groups, slots, inner]  what experts have
+ *   choice, slot, weight [groups, positions, choices]; weight of f32 where rows are halves
+ * slots           slot = how many choices of the same expert come before, by position and then by
+ *                 k, or -1 where that many are all it has
+ * dispatch        z[choice, g, slot] = rows[g, p] * weight, 0 where nothing is sent
+ * combine         rows[g, p] = sum of z[choice, g, slot] * weight over its choices, in their order
+ * combine_weight  weight[g, p, k] = z[choice, g, slot] . rows[g, p], 0 where nothing is sent
+ * A weight that is NULL is 1. No two choices of a group may have the same slot. */
+typedef struct mg_experts_desc {
+    mg_dtype dtype; /* of rows and z */
+    int64_t groups, positions, choices, experts, slots, inner;
+} mg_experts_desc;
+void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice,
+              int32_t *slot);
+void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *rows,
+                 const int32_t *choice, const int32_t *slot, const void *weight, void *z);
+void mg_combine(mg_run *r, int action, const mg_experts_desc *d, const void *z,
+                const int32_t *choice, const int32_t *slot, const void *weight, void *rows);
+void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const void *z,
+                       const void *rows, const int32_t *choice, const int32_t *slot, void *weight);
 
 /* out[e] = uniform in [0, 1), from Philox4x32-10 keyed by (seed, key), at counter
  * (slot * elements + e, step): no layout changes it. With g = slot * elements + e it is the top 24

@@ -1,9 +1,9 @@
 /* catalog.c - from the tensors of a program to those of a checkpoint, and back.
  *
- * mg_tensor says how a stored tensor (stacked over layers, its dims in the order that suits the
- * kernels, padded) relates to external tensors (one a layer, the order and shape that others
- * expect). Here that is turned into a list of external tensors with strides, by which any range of
- * external elements can be read or written. `order` holds indices of stored dims. */
+ * mg_tensor says how a stored tensor (stacked over layers and experts, its dims in the order that
+ * suits the kernels, padded) relates to external tensors (one a layer, the order and shape that
+ * others expect). Here that is turned into a list of external tensors with strides, by which any
+ * range of external elements can be read or written. `order` holds indices of stored dims. */
 #include "runtime/ranks.h"
 
 #include <stdlib.h>
@@ -31,7 +31,11 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
         merged += t->merge[i];
     if (merged != places)
         return "merges that do not sum to the number of dims";
-    int holes = 0;
+    int holes = 0, split = 0;
+    for (int i = 0; i < t->stacked; i++)
+        split += t->axes[i] != 0;
+    if (split > 1)
+        return "two split dims in its name";
     for (const char *s = t->name; (s = strstr(s, "{}")); s += 2)
         holes++;
     return holes == t->stacked ? NULL : "a name without one {} a stacked dim";
@@ -62,8 +66,14 @@ static rt_external describe(const mg_program *p, const mg_tensor *t, const int64
         stride[i] = behind;
         behind *= t->size[i];
     }
-    for (int i = 0; i < t->stacked; i++)
-        x.offset += index[i] * stride[i];
+    for (int i = 0; i < t->stacked; i++) {
+        x.offset += index[i] % t->size[i] * stride[i];
+        if (t->axes[i]) {
+            x.on = t->axes[i];
+            x.place = (int)(index[i] / t->size[i]);
+            x.split = p;
+        }
+    }
     x.ndims = t->rank - t->stacked;
     for (int i = 0; i < x.ndims; i++) {
         x.dim[i] = t->valid[t->order[i]];
@@ -96,13 +106,12 @@ static void coalesce(rt_external *x)
             x->stride[n++] = x->stride[i];
         }
     }
-    if (x->split)
-        return;
-    if (!n) { /* a scalar */
-        x->dim[n] = 1;
+    if (!x->ndims) { /* a scalar */
+        x->dim[n] = x->part[n] = 1;
         x->stride[n++] = 1;
     }
-    x->ndims = n;
+    if (n)
+        x->ndims = n;
 }
 
 static void add(rt_catalog *c, const mg_program *p, const mg_tensor *t)
@@ -179,6 +188,8 @@ static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_
 /* Does a rank have the part of x with these indices? */
 static bool has(const rt_external *x, int rank, const int64_t *index)
 {
+    if (x->on && rt_place_of(x->split, rank, x->on) != x->place)
+        return false;
     for (int i = 0; i < x->ndims; i++)
         if (rt_place_of(x->split, rank, x->axes[i]) != index[i] / x->part[i] && x->axes[i])
             return false;

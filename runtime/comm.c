@@ -157,7 +157,7 @@ static void cut_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
 static void turn(comm *c)
 {
     const mg_comm_desc *d = c->d;
-    bool outer = d->outer < d->to_outer; /* is the gathered dim the outer one? */
+    bool outer = d->inner > d->to_inner; /* is the gathered dim the outer one? (it may be 1 long) */
     int64_t part = d->to_size / d->n;
     int64_t a = outer ? d->outer : d->to_outer, b = outer ? d->size : part;
     int64_t middle =

@@ -261,6 +261,8 @@ typedef struct rt_external {
     const mg_program *split; /* NULL: each rank has all of it */
     int64_t part[MG_RANK_MAX];
     uint32_t axes[MG_RANK_MAX];
+    uint32_t on; /* of one of many experts: the axes they are split on, and the place that has it */
+    int place;
 } rt_external;
 typedef struct rt_catalog {
     rt_external *item; /* sorted by name */

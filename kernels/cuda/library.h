@@ -35,6 +35,7 @@
 #endif
 
 #include "gather.h"
+#include "experts.h"
 #include "rows.h"
 #include "random.h"
 #include "xent.h"

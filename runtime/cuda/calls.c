@@ -110,6 +110,59 @@ void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *
     mg_output(r, action, dtable, n, d->dtype);
 }
 
+/* ---- experts ------------------------------------------------------------------------------ */
+
+void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y)
+{
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_top + variant(d->dtype), blocks_for(d->rows, BLOCK), 1, BLOCK,
+                 (void *[]){(void *)d, &x, &y});
+    mg_end(r, action);
+}
+
+void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice, int32_t *slot)
+{
+    const int warps = MG_SLOTS_BLOCK / 32;
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_slots, (d->groups * d->experts + warps - 1) / warps, 1, MG_SLOTS_BLOCK,
+                 (void *[]){(void *)d, &choice, &slot});
+    mg_end(r, action);
+}
+
+void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *rows,
+                 const int32_t *choice, const int32_t *slot, const void *weight, void *z)
+{
+    int64_t n = d->experts * d->groups * d->slots * d->inner;
+    mg_begin(r, action);
+    rt_cuda_must(cudaMemsetAsync(z, 0, (size_t)(n * mg_dtype_bytes(d->dtype)), r->cuda->stream),
+                 "clearing slots");
+    rt_cuda_call(r, FIXED_dispatch + variant(d->dtype), d->groups * d->positions * d->choices, 1,
+                 MG_EXPERTS_BLOCK, (void *[]){(void *)d, &rows, &choice, &slot, &weight, &z});
+    mg_end(r, action);
+    mg_output(r, action, z, n, d->dtype);
+}
+
+void mg_combine(mg_run *r, int action, const mg_experts_desc *d, const void *z,
+                const int32_t *choice, const int32_t *slot, const void *weight, void *rows)
+{
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_combine + variant(d->dtype), d->groups * d->positions, 1,
+                 MG_EXPERTS_BLOCK, (void *[]){(void *)d, &z, &choice, &slot, &weight, &rows});
+    mg_end(r, action);
+    mg_output(r, action, rows, d->groups * d->positions * d->inner, d->dtype);
+}
+
+void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const void *z,
+                       const void *rows, const int32_t *choice, const int32_t *slot, void *weight)
+{
+    int64_t n = d->groups * d->positions * d->choices;
+    mg_begin(r, action);
+    rt_cuda_call(r, FIXED_combine_weight + variant(d->dtype), n, 1, MG_EXPERTS_BLOCK,
+                 (void *[]){(void *)d, &z, &rows, &choice, &slot, &weight});
+    mg_end(r, action);
+    mg_output(r, action, weight, n, statistic(d->dtype));
+}
+
 void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
                const int64_t *step, const int32_t *slot, void *out)
 {

@@ -62,7 +62,7 @@ typedef struct Array {
 } Array;
 
 static const char *const names[] = {
-    [MG_F32] = "F32", [MG_F64] = "F64", [MG_BF16] = "BF16", [MG_F16] = "F16"};
+    [MG_F32] = "F32", [MG_F64] = "F64", [MG_BF16] = "BF16", [MG_F16] = "F16", [MG_I32] = "I32"};
 
 static bool is_half(mg_dtype t)
 {
@@ -282,6 +282,55 @@ static void check_tables(Bench *b)
         compare(b, "scatter_add", &sum, sum.x, (double)d.indices, 0);
     free(want);
     done(b, 4, (Array *[]){&table, &y, &ix, &sum});
+}
+
+/* Where choice c is in z; -1: nowhere. *slot: its slot, by counting. */
+static int64_t sent_to(const mg_experts_desc *d, const Array *choice, int64_t c, double *slot)
+{
+    int64_t each = d->positions * d->choices, e = (int64_t)choice->x[c], before = 0;
+    for (int64_t k = c / each * each; k < c; k++)
+        before += (int64_t)choice->x[k] == e;
+    *slot = before < d->slots ? (double)before : -1;
+    return before < d->slots ? ((e * d->groups + c / each) * d->slots + before) * d->inner : -1;
+}
+
+static void check_experts(Bench *b)
+{
+    mg_experts_desc d = {b->t,
+                         draw_int(b, 1, 3),
+                         draw_int(b, 1, 50),
+                         draw_int(b, 1, 3),
+                         draw_int(b, 1, 9),
+                         draw_int(b, 1, 20),
+                         draw_int(b, 1, 150)};
+    int64_t n = d.groups * d.positions * d.choices;
+    Array rows = numbers(b, n / d.choices * d.inner), weight = numbers_of(b, n, statistic(b->t));
+    Array z = numbers(b, d.experts * d.groups * d.slots * d.inner),
+          choice = indices(b, n, d.experts);
+    Array slot = indices(b, n, 1), sent = numbers(b, z.n), back = numbers(b, rows.n);
+    Array product = numbers_of(b, n, statistic(b->t));
+    mg_slots(&b->run, 0, &d, at(b, &choice), at(b, &slot));
+    mg_dispatch(&b->run, 0, &d, at(b, &rows), at(b, &choice), at(b, &slot), at(b, &weight),
+                at(b, &sent));
+    mg_combine(&b->run, 0, &d, at(b, &z), at(b, &choice), at(b, &slot), NULL, at(b, &back));
+    mg_combine_weight(&b->run, 0, &d, at(b, &z), at(b, &rows), at(b, &choice), at(b, &slot),
+                      at(b, &product));
+    memset(sent.x, 0, (size_t)sent.n * sizeof *sent.x);
+    memset(back.x, 0, (size_t)back.n * sizeof *back.x);
+    for (int64_t c = 0; c < n; c++) {
+        int64_t to = sent_to(&d, &choice, c, &slot.x[c]), from = c / d.choices * d.inner;
+        product.x[c] = 0;
+        for (int64_t j = 0; j < d.inner && to >= 0; j++) {
+            sent.x[to + j] = rows.x[from + j] * weight.x[c];
+            back.x[from + j] += z.x[to + j];
+            product.x[c] += z.x[to + j] * rows.x[from + j];
+        }
+    }
+    compare(b, "slots", &slot, slot.x, 0, 0);
+    compare(b, "dispatch", &sent, sent.x, 1, 0);
+    compare(b, "combine", &back, back.x, (double)d.choices, 0);
+    compare(b, "combine_weight", &product, product.x, (double)d.inner, 0);
+    done(b, 8, (Array *[]){&rows, &weight, &z, &choice, &slot, &sent, &back, &product});
 }
 
 static double lse_of(const double *z, int64_t n)
@@ -543,6 +592,7 @@ int main(int argc, char **argv)
         for (b.t = MG_F32; b.t <= MG_F16; b.t++) {
             check_gemm(&b);
             check_tables(&b);
+            check_experts(&b);
             check_xent(&b);
             check_head(&b);
             check_attention(&b);

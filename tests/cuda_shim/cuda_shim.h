@@ -71,6 +71,16 @@ template <class T> static inline T shim_shuffle(unsigned mask, T x, unsigned fro
     shim_shuffle(mask, x, shim_lane + (d) < 32 ? shim_lane + (d) : shim_lane, __LINE__)
 #define __shfl_sync(mask, x, lane) shim_shuffle(mask, x, (unsigned)(lane) % 32, __LINE__)
 
+static inline unsigned shim_ballot(unsigned mask, bool mine, int line)
+{
+    unsigned all = 0;
+    for (unsigned lane = 0; lane < 32; lane++)
+        all |= (unsigned)shim_shuffle(mask, (int)mine, lane, line) << lane;
+    return all;
+}
+#define __ballot_sync(mask, mine) shim_ballot(mask, mine, __LINE__)
+#define __popc(x)                 __builtin_popcount(x)
+
 /* ---- numbers ------------------------------------------------------------------------------ */
 
 static inline float __uint_as_float(uint32_t bits)

@@ -20,6 +20,7 @@ PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 GPT2 = os.path.join(PARITY, "gpt2_small.mg")
 LLAMA = os.path.join(PARITY, "llama_small.mg")
 MLP = os.path.join(PARITY, "mlp_small.mg")
+MIXTRAL = os.path.join(PARITY, "mixtral_small.mg")
 
 
 class Cuda(mgctest.Case):
@@ -116,6 +117,9 @@ class Cuda(mgctest.Case):
 
     def test_mlp(self):
         self.follows(MLP)
+
+    def test_mixtral(self):
+        self.follows(MIXTRAL)
 
     def test_shipped_models(self):
         """Small: one a run in f32, and one in bf16; all in both in the full run."""

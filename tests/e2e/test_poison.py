@@ -7,7 +7,7 @@ import mgctest
 from mgctest import model
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
-MODELS = [os.path.join(PARITY, name + "_small.mg") for name in ("gpt2", "llama", "mlp")]
+MODELS = [os.path.join(PARITY, name + "_small.mg") for name in ("gpt2", "llama", "mlp", "mixtral")]
 
 
 class Poison(mgctest.Case):

@@ -172,6 +172,38 @@ static const Case others[] = {
      "%r: f64[v=3, h=2] = scatter_add %g, %i {dim=v=3}\n"
      "%t: f64[v=3, h=2] = scatter_add %g, %i, %c {dim=v=3}\ngive %r, %t",
      {"3 4 0 0 6 8", "13 44 20 50 36 68"}},
+    {OP_top, /* of equal ones the first, NaN last */
+     {"x: f64[c=4, s=2]"},
+     {"3 nan 9 2 9 nan 1 5"},
+     "%r: i32[s=2, b=3](c) = top %x {dim=c=4, to=b=3}\n%f: f64[s=2, b=3] = cast %r\ngive %f",
+     {"1 2 0 3 1 0"}},
+    {OP_slots, /* two slots a group for each of three experts */
+     {"i: i32[g=2, s=3, k=2]"},
+     {"0 1 0 2 0 1 1 1 1 0 2 3"},
+     "%r: i32[g=2, s=3, k=2](t) = slots %i {over=[k=2], along=s=3, dim=e=3, to=t=2}\n"
+     "%f: f64[g=2, s=3, k=2] = cast %r\ngive %f",
+     {"0 0 1 0 -1 1 0 1 -1 0 0 -1"}},
+    {OP_dispatch,
+     {"x: f64[s=2, h=2]", "i: i32[s=2, k=2]", "j: i32[s=2, k=2]", "w: f64[k=2, s=2]"},
+     {"1 2 3 4", "0 1 1 1", "0 0 1 -1", "2 5 3 7"},
+     "%r: f64[e=2, t=2, h=2] = dispatch %x, %i, %j "
+     "{over=[k=2], along=s=2, dim=e=2, to=t=2}\n"
+     "%v: f64[e=2, t=2, h=2] = dispatch %x, %i, %j, %w "
+     "{over=[k=2], along=s=2, dim=e=2, to=t=2}\ngive %r, %v",
+     {"1 2 0 0 1 2 3 4", "2 4 0 0 3 6 15 20"}},
+    {OP_combine,
+     {"z: f64[t=2, e=2, h=2]", "i: i32[s=2, k=2]", "j: i32[s=2, k=2]", "w: f64[k=2, s=2]"},
+     {"1 2 5 6 3 4 7 8", "0 1 1 1", "0 0 1 -1", "2 5 3 7"},
+     "%r: f64[s=2, h=2] = combine %z, %i, %j {over=[k=2], along=s=2, dim=e=2, to=t=2}\n"
+     "%v: f64[s=2, h=2] = combine %z, %i, %j, %w {over=[k=2], along=s=2, dim=e=2, to=t=2}\n"
+     "give %r, %v",
+     {"6 8 7 8", "17 22 35 40"}},
+    {OP_combine_weight,
+     {"z: f64[t=2, e=2, h=2]", "y: f64[h=2, s=2]", "i: i32[s=2, k=2]", "j: i32[s=2, k=2]"},
+     {"1 2 5 6 3 4 7 8", "1 2 1 3", "0 1 1 1", "0 0 1 -1"},
+     "%r: f64[s=2, k=2] = combine_weight %z, %y, %i, %j "
+     "{over=[k=2], along=s=2, dim=e=2, to=t=2}\ngive %r",
+     {"3 11 38 0"}},
     {OP_attention, /* no query prefers a key: means of the values seen, lse = log(keys seen) */
      {"q: f64[s=2, h=1]", "k: f64[s=2, h=1]", "v: f64[s=2, h=1]"},
      {"0 0", "3 5", "10 20"},

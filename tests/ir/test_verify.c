@@ -253,6 +253,30 @@ static const Bad composites[] = {
     {4, {"a: f64[]", "b: f64[i=2]"}, "guard %a, %b" GIVE, "operand 2 must be an f64 scalar"},
 };
 
+#define SENT                                                                                       \
+    {"a: f64[g=2, s=3, h=2]", "c: i32[g=2, s=3, k=2]", "w: f64[g=2, s=3, k=2]",                    \
+     "z: f64[e=4, g=2, t=5, h=2]"}
+#define ROUTE    ", along=s=3, dim=e=4, to=t=5}" GIVE
+#define TO_SLOTS "%r: f64[e=4, g=2, t=5, h=2] = dispatch "
+#define BACK     "%r: f64[g=2, s=3, h=2] = combine "
+
+static const Bad experts[] = {
+    {4, SENT, "%r: i32[g=2, s=3, b=3](h) = top %a {dim=h=2, to=b=3}" GIVE, "the largest 3 of 2"},
+    {4, SENT, "%r: i32[g=2, s=3, b=1](k) = top %c {dim=k=2, to=b=1}" GIVE, "where f32 is wanted"},
+    {4, SENT, "%r: i32[g=2, s=3, s=3](h) = top %a {dim=h=2, to=s=1}" GIVE, "a dim 's' already"},
+    {4, SENT, "%r: i32[g=2, s=3, k=2](t) = slots %w {over=[k=2]" ROUTE, "the choice is f64"},
+    {4, SENT, "%r: i32[g=2, s=3, k=2](t) = slots %c {over=[k=2, g=2]" ROUTE, "are one dim"},
+    {4, SENT, "%r: i32[g=2, s=3, k=2](t) = slots %c {over=[h=2]" ROUTE, "no dim 'h'"},
+    {4, SENT, TO_SLOTS "%a, %c, %w {over=[k=2]" ROUTE, "choices and slots differ"},
+    {4, SENT, TO_SLOTS "%a, %c, %c, %a {over=[k=2]" ROUTE, "the weight has not the dims"},
+    {4, SENT, TO_SLOTS "%z, %c, %c {over=[k=2]" ROUTE, "no dim 's'"},
+    {4, SENT, TO_SLOTS "%a, %c, %c {over=[]" ROUTE, "no dim 'k' of the choices"},
+    {4, SENT, BACK "%a, %c, %c {over=[k=2]" ROUTE, "no dim 'e'"},
+    {4, SENT, BACK "%z, %a, %c {over=[k=2]" ROUTE, "the choice is f64"},
+    {4, SENT, "%r: f64[g=2, s=3, k=2] = combine_weight %z, %w, %c, %c {over=[k=2]" ROUTE,
+     "of what is fetched"},
+};
+
 static bool ruled[OP_count]; /* ops of which some use was refused */
 
 static void refuse(const Bad *all, size_t n)
@@ -277,6 +301,7 @@ static void bad_texts(void **state)
     refuse(loops, sizeof loops / sizeof *loops);
     refuse(rules, sizeof rules / sizeof *rules);
     refuse(composites, sizeof composites / sizeof *composites);
+    refuse(experts, sizeof experts / sizeof *experts);
     for (Op op = OP_none + 1; op < OP_count; op++)
         if (!op_is(op, POINTWISE | COMM) && !ruled[op]) /* COMM: test_mesh.c */
             fail_msg("nothing is refused to %s", op_info[op].name);

@@ -1,6 +1,6 @@
-"""Golden numbers for tests/parity: three small models in plain PyTorch, their losses and gradients.
+"""Golden numbers for tests/parity: four small models in plain PyTorch, their losses and gradients.
 
-    python3 generate.py        writes golden/{gpt2,llama,mlp}_small.{safetensors,json}
+    python3 generate.py        writes golden/{gpt2,llama,mlp,mixtral}_small.{safetensors,json}
 
 Needs torch and numpy; the tests do not: they read what this wrote. Each model is written out here
 tensor by tensor, with no module of torch's, from the papers and the names of the published weights;
@@ -73,6 +73,11 @@ class Gpt2:
         return F.cross_entropy(z.reshape(-1, self.vocab), y.reshape(-1))
 
 
+def gated(u, gate, up, down):
+    g = u @ gate.T
+    return (g * torch.sigmoid(g) * (u @ up.T)) @ down.T
+
+
 class Llama:
     layers, hidden, kv, group, head, ffn, vocab, seq, batch = 2, 32, 2, 2, 8, 48, 256, 24, 4
     theta = 10000.0
@@ -89,11 +94,19 @@ class Llama:
                 p + "self_attn.v_proj.weight": (self.kv * self.head, h),
                 p + "self_attn.o_proj.weight": (h, q),
                 p + "post_attention_layernorm.weight": (h,),
-                p + "mlp.gate_proj.weight": (self.ffn, h),
-                p + "mlp.up_proj.weight": (self.ffn, h),
-                p + "mlp.down_proj.weight": (h, self.ffn),
-            }
+            } | self.unit_shapes(p)
         return s | {"model.norm.weight": (h,), "lm_head.weight": (self.vocab, h)}
+
+    def unit_shapes(self, p):
+        return {
+            p + "mlp.gate_proj.weight": (self.ffn, self.hidden),
+            p + "mlp.up_proj.weight": (self.ffn, self.hidden),
+            p + "mlp.down_proj.weight": (self.hidden, self.ffn),
+        }
+
+    def unit(self, w, p, u):
+        """The second half of a layer, and what it adds to the loss."""
+        return gated(u, *(w[p + f"mlp.{n}_proj.weight"] for n in ("gate", "up", "down"))), 0
 
     def rope(self, x):  # (batch, heads, seq, head): halves of a head turn together
         half = self.head // 2
@@ -112,6 +125,7 @@ class Llama:
 
         x, y = tokens[:, :-1], tokens[:, 1:]
         b, t = x.shape
+        added = 0
         x = w["model.embed_tokens.weight"][x]
         mask = torch.full((t, t), -math.inf, dtype=x.dtype).triu(1)
         for i in range(self.layers):
@@ -124,12 +138,45 @@ class Llama:
             s = q @ k.transpose(-1, -2) / math.sqrt(self.head) + mask
             o = (torch.softmax(s, -1) @ v).transpose(1, 2).reshape(b, t, -1)
             x = x + o @ w[p + "self_attn.o_proj.weight"].T
-            u = norm(x, p + "post_attention_layernorm")
-            g = u @ w[p + "mlp.gate_proj.weight"].T
-            u = g * torch.sigmoid(g) * (u @ w[p + "mlp.up_proj.weight"].T)
-            x = x + u @ w[p + "mlp.down_proj.weight"].T
+            u, more = self.unit(w, p, norm(x, p + "post_attention_layernorm"))
+            x = x + u
+            added = added + more
         z = norm(x, "model.norm") @ w["lm_head.weight"].T
-        return F.cross_entropy(z.reshape(-1, self.vocab), y.reshape(-1))
+        return F.cross_entropy(z.reshape(-1, self.vocab), y.reshape(-1)) + added
+
+
+class Mixtral(Llama):
+    """Experts with so many slots for a sequence: whoever comes too late is not computed."""
+
+    ffn, experts, best, slots, balancing = 40, 4, 2, 12, 0.02
+
+    def unit_shapes(self, p):
+        s = {p + "block_sparse_moe.gate.weight": (self.experts, self.hidden)}
+        for e in range(self.experts):
+            q = p + f"block_sparse_moe.experts.{e}."
+            s |= {q + "w1.weight": (self.ffn, self.hidden), q + "w3.weight": (self.ffn, self.hidden),
+                  q + "w2.weight": (self.hidden, self.ffn)}
+        return s
+
+    def unit(self, w, p, u):
+        p += "block_sparse_moe."
+        score = torch.softmax(u @ w[p + "gate.weight"].T, -1)
+        share, chosen = torch.topk(score, self.best)
+        share = share / share.sum(-1, keepdim=True)
+        experts = [[w[p + f"experts.{e}.{n}.weight"] for n in ("w1", "w3", "w2")] for e in range(self.experts)]
+        rows = []
+        for b in range(len(u)):
+            taken = [0] * self.experts
+            for t in range(u.shape[1]):
+                row = torch.zeros_like(u[b, t])
+                for k, e in enumerate(chosen[b, t].tolist()):
+                    taken[e] += 1
+                    if taken[e] <= self.slots:
+                        row = row + share[b, t, k] * gated(u[b, t], *experts[e])
+                rows.append(row)
+        used = F.one_hot(chosen, self.experts).to(u.dtype).sum(2).mean(1)
+        uneven = self.experts * (used * score.mean(1)).sum(-1).mean()
+        return torch.stack(rows).reshape(u.shape), self.balancing / self.layers * uneven
 
 
 class Mlp:
@@ -238,3 +285,4 @@ if __name__ == "__main__":
     generate("gpt2_small", Gpt2(), 1)
     generate("llama_small", Llama(), 2)
     generate("mlp_small", Mlp(), 3)
+    generate("mixtral_small", Mixtral(), 4)

@@ -84,17 +84,26 @@ static int64_t stored_index(const Tensor *t, int64_t s, int64_t e)
     return t->stacked ? at + s * stride[t->stacked - 1] : at;
 }
 
-static const char *external(Arena *a, const Module *m, const Tensor *t, const char *kind, int64_t s)
-{
-    const char *name = name_str(m->names, t->external), *hole = strstr(name, "{}");
-    if (!hole)
-        return arena_printf(a, "%s.%s", kind, name);
-    return arena_printf(a, "%s.%.*s%lld%s", kind, (int)(hole - name), name, (long long)s, hole + 2);
-}
-
 static int64_t rounds(const Tensor *t)
 {
-    return t->stacked ? t->type.dims[0].size : 1; /* these models have one repeat */
+    int64_t n = 1;
+    for (int i = 0; i < t->stacked; i++)
+        n *= t->type.dims[i].size;
+    return n;
+}
+
+static const char *external(Arena *a, const Module *m, const Tensor *t, const char *kind, int64_t s)
+{
+    const char *rest = name_str(m->names, t->external), *name = arena_printf(a, "%s.", kind);
+    int64_t behind = rounds(t);
+    int dim = 0;
+    for (const char *hole; (hole = strstr(rest, "{}")); rest = hole + 2) {
+        behind /= t->type.dims[dim++].size;
+        name =
+            arena_printf(a, "%s%.*s%lld", name, (int)(hole - rest), rest, (long long)(s / behind));
+        s %= behind;
+    }
+    return arena_printf(a, "%s%s", name, rest);
 }
 
 static void fill(Arena *a, const Module *m, const Golden *g, FnArg arg, Tensor64 *to)

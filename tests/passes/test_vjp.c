@@ -256,6 +256,52 @@ static Value case_scatter_add(Model *t)
     return build(&t->b, OP_scatter_add, &a, 3, in);
 }
 
+/* Each of 3 positions in 2 groups makes 2 choices of 3 experts, who have 2 slots for each group. */
+static const Attrs *routed(Model *t, Value in[2])
+{
+    Attrs *a = NEW(t->a, Attrs);
+    Dim s = dim_of(t, "seq", 3), k = dim_of(t, "best", 2), g = dim_of(t, "group", 2);
+    *a = (Attrs){
+        .along = s, .over = {1, {k}}, .dim = dim_of(t, "experts", 3), .to = dim_of(t, "slot", 2)};
+    Value sum =
+        build2(&t->b, OP_add, build_iota(&t->b, DT_i32, g),
+               build2(&t->b, OP_add, build_iota(&t->b, DT_i32, s), build_iota(&t->b, DT_i32, k)));
+    in[0] = build2(&t->b, OP_min, sum, build_const(&t->b, DT_i32, 2));
+    in[1] = build(&t->b, OP_slots, a, 1, in);
+    return a;
+}
+
+static Value case_dispatch(Model *t)
+{
+    Value in[4] = {add_param(t, "x", TYPE(F, K(t), dim_of(t, "seq", 3), dim_of(t, "group", 2)), 0)};
+    const Attrs *a = routed(t, in + 1);
+    in[3] = add_param(t, "w", TYPE(F, a->along, dim_of(t, "group", 2), a->over.dim[0]), 0);
+    return build(&t->b, OP_dispatch, a, 4, in);
+}
+
+static Value add_slots(Model *t)
+{
+    return add_param(
+        t, "z", TYPE(F, dim_of(t, "slot", 2), K(t), dim_of(t, "group", 2), dim_of(t, "experts", 3)),
+        0);
+}
+
+static Value case_combine(Model *t)
+{
+    Value in[4] = {add_slots(t)};
+    const Attrs *a = routed(t, in + 1);
+    in[3] = add_param(t, "w", TYPE(F, dim_of(t, "group", 2), a->along, a->over.dim[0]), 0);
+    return build(&t->b, OP_combine, a, 4, in);
+}
+
+static Value case_combine_weight(Model *t)
+{
+    Value in[4] = {add_slots(t),
+                   add_param(t, "y", TYPE(F, dim_of(t, "seq", 3), K(t), dim_of(t, "group", 2)), 0)};
+    const Attrs *a = routed(t, in + 2);
+    return build(&t->b, OP_combine_weight, a, 4, in);
+}
+
 static const Attrs *attention_attrs(Model *t, bool causal)
 {
     Attrs *a = NEW(t->a, Attrs);
@@ -289,14 +335,25 @@ static Value case_head_loss(Model *t)
 }
 
 static CaseFn *const cases[OP_count] = {
-    [OP_cast] = case_cast,           [OP_rename] = case_rename,
-    [OP_pick] = case_pick,           [OP_window] = case_window,
-    [OP_rotate] = case_rotate,       [OP_sum] = case_sum,
-    [OP_rmax] = case_rmax,           [OP_dot] = case_dot,
-    [OP_gather] = case_gather,       [OP_scatter_add] = case_scatter_add,
-    [OP_attention] = case_attention, [OP_cross_entropy] = case_cross_entropy,
-    [OP_head_loss] = case_head_loss, [OP_split] = case_split,
-    [OP_merge] = case_merge,         [OP_join] = case_join,
+    [OP_cast] = case_cast,
+    [OP_rename] = case_rename,
+    [OP_pick] = case_pick,
+    [OP_window] = case_window,
+    [OP_rotate] = case_rotate,
+    [OP_sum] = case_sum,
+    [OP_rmax] = case_rmax,
+    [OP_dot] = case_dot,
+    [OP_gather] = case_gather,
+    [OP_scatter_add] = case_scatter_add,
+    [OP_attention] = case_attention,
+    [OP_cross_entropy] = case_cross_entropy,
+    [OP_head_loss] = case_head_loss,
+    [OP_split] = case_split,
+    [OP_merge] = case_merge,
+    [OP_join] = case_join,
+    [OP_dispatch] = case_dispatch,
+    [OP_combine] = case_combine,
+    [OP_combine_weight] = case_combine_weight,
 };
 
 /* What is made after differentiation, has no operand, or is a loop (test_gradient). */

@@ -281,13 +281,23 @@ static bool shorter_loop(Mutation *m)
         *fields[which] += any(m, 2) ? 1 : -1;                                                      \
     } while (0)
 
-static const char *const kinds[ACT_count] = {
-    [ACT_gemm] = "product",       [ACT_attention] = "attention",
-    [ACT_xent] = "cross-entropy", [ACT_attention_grad] = "gradient of attention",
-    [ACT_head] = "head",          [ACT_xent_grad] = "gradient of cross-entropy",
-    [ACT_gather] = "gather",      [ACT_head_loss] = "loss of the head",
-    [ACT_random] = "random",      [ACT_scatter_add] = "scatter",
-    [ACT_copy] = "copy",          [ACT_zero] = "zero"};
+static const char *const kinds[ACT_count] = {[ACT_gemm] = "product",
+                                             [ACT_attention] = "attention",
+                                             [ACT_xent] = "cross-entropy",
+                                             [ACT_attention_grad] = "gradient of attention",
+                                             [ACT_head] = "head",
+                                             [ACT_xent_grad] = "gradient of cross-entropy",
+                                             [ACT_gather] = "gather",
+                                             [ACT_head_loss] = "loss of the head",
+                                             [ACT_random] = "random",
+                                             [ACT_scatter_add] = "scatter",
+                                             [ACT_top] = "top",
+                                             [ACT_slots] = "slots",
+                                             [ACT_dispatch] = "dispatch",
+                                             [ACT_combine] = "combine",
+                                             [ACT_combine_weight] = "combine weight",
+                                             [ACT_copy] = "copy",
+                                             [ACT_zero] = "zero"};
 
 static bool flip(Mutation *m, const Action *a, bool *flag, const char *of)
 {
@@ -362,6 +372,16 @@ static bool change_descriptor(Mutation *m)
             return flip(m, a, &a->gather.accumulate, "accumulate");
         PICK(&a->gather.indices, &a->gather.outer, &a->gather.n, &a->gather.inner,
              &a->gather.index_inner, &a->gather.index_outer);
+        return true;
+    case ACT_top:
+        PICK(&a->top.rows, &a->top.n, &a->top.top);
+        return true;
+    case ACT_slots:
+    case ACT_dispatch:
+    case ACT_combine:
+    case ACT_combine_weight:
+        PICK(&a->experts.groups, &a->experts.positions, &a->experts.choices, &a->experts.experts,
+             &a->experts.slots, &a->experts.inner);
         return true;
     case ACT_random:
         PICK(&a->random.elements);

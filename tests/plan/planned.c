@@ -28,6 +28,14 @@ const Small small_models[] = {
      2,
      {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=3",
       "batch=4"}},
+    {"mixtral_mini.mg",
+     2,
+     {"layers=2", "hidden=6", "kv_heads=2", "group=1", "head=4", "ffn=5", "experts=3", "vocab=7",
+      "seq=5", "batch=4"}},
+    {"mixtral_mini.mg", /* each position chooses both */
+     1,
+     {"layers=1", "hidden=6", "kv_heads=1", "group=2", "head=4", "ffn=5", "experts=2", "vocab=7",
+      "seq=5", "batch=4"}},
 };
 const int small_model_count = sizeof small_models / sizeof *small_models;
 

@@ -225,6 +225,15 @@ static bool run_action(const Runner *r, const Action *act)
     case ACT_scatter_add:
         run_scatter_add(&act->gather, p);
         return true;
+    case ACT_top:
+        run_top(&act->top, p);
+        return true;
+    case ACT_slots:
+    case ACT_dispatch:
+    case ACT_combine:
+    case ACT_combine_weight:
+        run_experts(act->kind, &act->experts, act->noperands, p);
+        return true;
     case ACT_random:
         run_random(&act->random, p);
         return true;

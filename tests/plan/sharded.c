@@ -248,7 +248,7 @@ static void add_dims(const Model *t, const Type *type, int from, NameList *to)
     }
 }
 
-/* The dims of inputs and parameters, those of repeats left out. */
+/* The dims of inputs, parameters and slots of experts, those of repeats left out. */
 static NameList dims_of(const Model *t)
 {
     NameList l = {0};
@@ -261,7 +261,12 @@ static NameList dims_of(const Model *t)
     }
     for (size_t k = 0; k < t->m->tensors.n; k++) {
         const Tensor *p = &t->m->tensors.data[k];
-        add_dims(t, &p->type, p->stacked, &l);
+        add_dims(t, &p->type, p->stacked - p->numbered, &l);
+    }
+    for (size_t v = 1; v < t->m->values.n; v++) {
+        const Ins *def = t->m->values.data[v].def;
+        if (def && def->op == OP_dispatch)
+            add_dims(t, type_of(t->m, def->out[0]), 0, &l);
     }
     return l;
 }

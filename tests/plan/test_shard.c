@@ -26,7 +26,12 @@ static const Small models[] = {
      0,
      {"layers=2", "hidden=16", "kv_heads=4", "group=2", "head=4", "ffn=8", "vocab=16", "seq=8",
       "batch=16"}},
+    {"mixtral_mini.mg",
+     0,
+     {"layers=2", "hidden=16", "kv_heads=4", "group=2", "head=4", "ffn=8", "experts=4", "vocab=16",
+      "seq=8", "batch=16"}},
 };
+enum { MODELS = sizeof models / sizeof *models };
 
 static const char *const layouts[] = {
     "dp=2; batch dp",
@@ -44,12 +49,17 @@ static const char *const layouts[] = {
     "dp=2 cp=2; batch dp; seq cp",
     "dp=2 cp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp tp; state dp",
     "replica=2 shard=2; batch replica shard; state shard; grads shard; params shard",
+    "ep=2; experts ep; batch ep",
+    "ep=2 dp=2; experts ep; batch dp ep; state dp",
+    "dp=2 ep=4; experts ep; batch dp ep; state dp; grads dp; params dp",
+    "ep=2 tp=2; experts ep; batch ep; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp",
+    "dp=2 cp=2 ep=2; experts ep; batch dp ep; seq cp",
 };
 
 static void named(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < sizeof models / sizeof *models; k++)
+    for (int k = 0; k < MODELS; k++)
         for (int64_t round = 16; round >= 8; round -= 8) {
             Reference r;
             open_reference(&r, &models[k], round);
@@ -66,7 +76,7 @@ static void any_layout(void **state)
     int samples = getenv("MGC_FULL") ? 600 : 60, ran = 0;
     for (int k = 0; k < samples; k++) {
         Reference r;
-        open_reference(&r, &models[k % 3], draw_int(&rng, 2) ? 16 : 8);
+        open_reference(&r, &models[k % MODELS], draw_int(&rng, 2) ? 16 : 8);
         ran += layout_follows(&r, random_layout(&r, r.t.a, &rng));
         model_close(&r.t);
     }
@@ -150,12 +160,14 @@ static void faults(void **state)
     (void)state;
     static const char *const some[] = {
         "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state dp",
-        "dp=2 cp=2; batch dp; seq cp; state dp; grads dp; params dp"};
+        "dp=2 cp=2; batch dp; seq cp; state dp; grads dp; params dp",
+        "dp=2 ep=2; experts ep; batch dp ep; state dp"};
+    static const int of[] = {0, 1, MODELS - 1};
     int planted = 0, typed = 0, seen = 0;
     uint64_t rng = sample_turn() + 3;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
         Reference r;
-        open_reference(&r, &models[k], 8);
+        open_reference(&r, &models[of[k]], 8);
         for (int n = 0;; n++) {
             bool any = false;
             for (int f = 0; f < FAULTS; f++) {

@@ -1,0 +1,28 @@
+/* builtin.h - one call of a function of builtin.def: private to builtin.c and experts.c. */
+#ifndef MGC_BUILTIN_H
+#define MGC_BUILTIN_H
+
+#include "grammar/elab.h"
+
+/* The arguments, counted and of the right kinds. */
+typedef struct Call {
+    const Node *node;
+    const Node *arg[3];
+    int nargs;
+    bool over_given;
+    DimList over; /* or along */
+    const Node *over_node;
+    const Node *option;
+    DimList from, to; /* of `->` */
+    const Node *arrow;
+} Call;
+
+typedef Val BuiltinFn(Elab *e, const Call *c);
+
+/* A value that must be a tensor: numbers have no dims. */
+bool tensor_arg(Elab *e, const Node *arg, const Call *c, Value *x);
+
+/* experts.c */
+BuiltinFn builtin_top, builtin_dispatch, builtin_combine;
+
+#endif

@@ -1,0 +1,183 @@
+/* interp_experts.c - the reference meaning of the ops that send positions to experts. */
+#include "ir/interp.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const Type *in_type(const Interp *in, const Ins *i, uint32_t k)
+{
+    return type_of(in->m, i->in[k]);
+}
+
+static const Type *out_type(const Interp *in, const Ins *i, uint32_t k)
+{
+    return type_of(in->m, i->out[k]);
+}
+
+static Dim own_dim(const Type *t, Name d)
+{
+    return t->dims[type_find(t, d)];
+}
+
+/* t, walked along its other dims; *stride: between neighbours along d. */
+static Type standing(const Type *t, Name d, int64_t *stride)
+{
+    Type r = *t;
+    int at = type_find(t, d);
+    *stride = type_stride(t, at);
+    r.dims[at].name = 0;
+    return r;
+}
+
+/* ---- top ------------------------------------------------------------------------------------ */
+
+/* The largest of x that is not taken; NaN is below all numbers. */
+static int64_t largest(const double *x, int64_t stride, int64_t n, const bool *taken)
+{
+    int64_t best = -1;
+    for (int64_t k = 0; k < n; k++)
+        if (!taken[k] && (best < 0 || x[k * stride] > x[best * stride] ||
+                          (isnan(x[best * stride]) && !isnan(x[k * stride]))))
+            best = k;
+    return best;
+}
+
+void interp_top(Interp *in, const Ins *i)
+{
+    const Type *xt = in_type(in, i, 0), *yt = out_type(in, i, 0);
+    const double *x = interp_in(in, i, 0);
+    double *y = interp_out(in, i, 0);
+    int64_t xs, ys, n = own_dim(xt, i->attrs.dim.name).size, most = i->attrs.to.size;
+    Type rows = standing(xt, i->attrs.dim.name, &xs), top = standing(yt, i->attrs.to.name, &ys);
+    bool *taken = interp_alloc(n, sizeof *taken);
+    Walk w = walk_start();
+    for (int k = 0; k < xt->rank; k++)
+        if (xt->dims[k].name != i->attrs.dim.name)
+            walk_dim(&w, xt->dims[k]);
+    walk_tensor(&w, &rows);
+    walk_tensor(&w, &top);
+    do {
+        for (int64_t k = 0; k < n; k++)
+            taken[k] = false;
+        for (int64_t k = 0; k < most; k++) {
+            int64_t best = largest(x + w.at[0], xs, n, taken);
+            taken[best] = true;
+            y[w.at[1] + k * ys] = (double)best;
+        }
+    } while (walk_next(&w));
+    free(taken);
+}
+
+/* ---- slots ---------------------------------------------------------------------------------- */
+
+static bool is_group(const Ins *i, Name d)
+{
+    return d != i->attrs.along.name && !dims_have(&i->attrs.over, d);
+}
+
+void interp_slots(Interp *in, const Ins *i)
+{
+    const Type *ct = in_type(in, i, 0), *st = out_type(in, i, 0);
+    const double *choice = interp_in(in, i, 0);
+    double *slot = interp_out(in, i, 0);
+    int64_t *next = interp_alloc(i->attrs.dim.size, sizeof *next);
+    int64_t each = own_dim(ct, i->attrs.along.name).size;
+    Walk w = walk_start();
+    for (int k = 0; k < ct->rank; k++)
+        if (is_group(i, ct->dims[k].name))
+            walk_dim(&w, ct->dims[k]);
+    walk_dim(&w, own_dim(ct, i->attrs.along.name));
+    for (int k = 0; k < i->attrs.over.n; k++) {
+        walk_dim(&w, own_dim(ct, i->attrs.over.dim[k].name));
+        each *= own_dim(ct, i->attrs.over.dim[k].name).size;
+    }
+    walk_tensor(&w, ct);
+    walk_tensor(&w, st);
+    int64_t seen = 0;
+    do {
+        for (int64_t k = 0; seen % each == 0 && k < i->attrs.dim.size; k++)
+            next[k] = 0;
+        seen++;
+        int64_t e = (int64_t)choice[w.at[0]];
+        bool known = e >= 0 && e < i->attrs.dim.size;
+        slot[w.at[1]] = known && next[e] < i->attrs.to.size ? (double)next[e]++ : -1;
+    } while (walk_next(&w));
+    free(next);
+}
+
+/* ---- there and back ------------------------------------------------------------------------- */
+
+/* A walk over what positions and slots have in common, choice by choice. Tensors: 0 that of the
+ * positions, 1 that of the slots (at expert 0, slot 0), 2 choices, 3 slots, 4 weights. */
+typedef struct Sent {
+    Walk w;
+    const double *choice, *slot;
+    int64_t expert_stride, slot_stride, experts, slots;
+} Sent;
+
+static Sent sent_start(Interp *in, const Ins *i, const Type *rows, const Type *z, uint32_t choice,
+                       const Type *weight)
+{
+    const Attrs *a = &i->attrs;
+    Sent s = {.choice = interp_in(in, i, choice), .slot = interp_in(in, i, choice + 1)};
+    Type here = standing(z, a->dim.name, &s.expert_stride);
+    here = standing(&here, a->to.name, &s.slot_stride);
+    s.experts = own_dim(z, a->dim.name).size;
+    s.slots = own_dim(z, a->to.name).size;
+    s.w = walk_start();
+    walk_dims(&s.w, in_type(in, i, choice));
+    walk_dims(&s.w, rows);
+    walk_tensor(&s.w, rows);
+    walk_tensor(&s.w, &here);
+    walk_tensor(&s.w, in_type(in, i, choice));
+    walk_tensor(&s.w, in_type(in, i, choice + 1));
+    if (weight)
+        walk_tensor(&s.w, weight);
+    return s;
+}
+
+/* Where the choice is in the slots' tensor; -1: nowhere. */
+static int64_t sent_to(const Sent *s)
+{
+    int64_t e = (int64_t)s->choice[s->w.at[2]], k = (int64_t)s->slot[s->w.at[3]];
+    bool there = e >= 0 && e < s->experts && k >= 0 && k < s->slots;
+    return there ? s->w.at[1] + e * s->expert_stride + k * s->slot_stride : -1;
+}
+
+void interp_dispatch(Interp *in, const Ins *i)
+{
+    const double *x = interp_in(in, i, 0), *weight = i->nin > 3 ? interp_in(in, i, 3) : NULL;
+    double *z = interp_out(in, i, 0);
+    Sent s = sent_start(in, i, in_type(in, i, 0), out_type(in, i, 0), 1,
+                        weight ? in_type(in, i, 3) : NULL);
+    do {
+        int64_t at = sent_to(&s);
+        if (at >= 0)
+            z[at] += x[s.w.at[0]] * (weight ? weight[s.w.at[4]] : 1);
+    } while (walk_next(&s.w));
+}
+
+void interp_combine(Interp *in, const Ins *i)
+{
+    const double *z = interp_in(in, i, 0), *weight = i->nin > 3 ? interp_in(in, i, 3) : NULL;
+    double *y = interp_out(in, i, 0);
+    Sent s = sent_start(in, i, out_type(in, i, 0), in_type(in, i, 0), 1,
+                        weight ? in_type(in, i, 3) : NULL);
+    do {
+        int64_t at = sent_to(&s);
+        if (at >= 0)
+            y[s.w.at[0]] += z[at] * (weight ? weight[s.w.at[4]] : 1);
+    } while (walk_next(&s.w));
+}
+
+void interp_combine_weight(Interp *in, const Ins *i)
+{
+    const double *z = interp_in(in, i, 0), *y = interp_in(in, i, 1);
+    double *weight = interp_out(in, i, 0);
+    Sent s = sent_start(in, i, in_type(in, i, 1), in_type(in, i, 0), 2, out_type(in, i, 0));
+    do {
+        int64_t at = sent_to(&s);
+        if (at >= 0)
+            weight[s.w.at[4]] += z[at] * y[s.w.at[0]];
+    } while (walk_next(&s.w));
+}

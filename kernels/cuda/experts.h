@@ -1,0 +1,147 @@
+/* experts.h - the largest of a few scores, and rows sent to experts and fetched back. */
+#ifndef MG_CUDA_EXPERTS_H
+#define MG_CUDA_EXPERTS_H
+
+/* Does a number at a come before one at b? NaN comes last, of equal ones the first. */
+template <class T> __device__ static inline bool mg_before(T a, int64_t at, T b, int64_t bt)
+{
+    if (a != a || b != b)
+        return (a != a) == (b != b) ? at < bt : b != b;
+    return a > b || (a == b && at < bt);
+}
+
+/* A thread a row: each round takes the first that comes after the one taken before. */
+template <class T>
+__device__ static inline void mg_top_rows(const mg_top_desc &d, const T *x, int32_t *y)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; r < d.rows; r += step) {
+        const T *row = x + r * d.n;
+        int64_t last = -1;
+        for (int64_t k = 0; k < d.top; k++) {
+            int64_t best = -1;
+            for (int64_t i = 0; i < d.n; i++)
+                if (i != last && (last < 0 || mg_before(row[last], last, row[i], i)) &&
+                    (best < 0 || mg_before(row[i], i, row[best], best)))
+                    best = i;
+            y[r * d.top + k] = (int32_t)best;
+            last = best;
+        }
+    }
+}
+
+/* A warp an expert of a group: 32 choices at a time, counted by a ballot. */
+extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
+    mg_slots_i32(mg_experts_desc d, const int32_t *choice, int32_t *slot)
+{
+    const int64_t all = d.positions * d.choices, lane = threadIdx.x % 32;
+    const int64_t unit = (int64_t)blockIdx.x * (MG_SLOTS_BLOCK / 32) + threadIdx.x / 32;
+    if (unit >= d.groups * d.experts)
+        return;
+    const int64_t e = unit % d.experts, first = unit / d.experts * all;
+    int64_t next = 0;
+    for (int64_t c = 0; c < all; c += 32) {
+        const bool mine = c + lane < all && choice[first + c + lane] == e;
+        const unsigned those = __ballot_sync(MG_ALL, mine);
+        const int64_t at = next + __popc(those & ((1u << lane) - 1));
+        if (mine)
+            slot[first + c + lane] = at < d.slots ? (int32_t)at : -1;
+        next += __popc(those);
+    }
+}
+MG_EXPORT(mg_slots_i32)
+
+/* The row of z where choice c (of all groups) is; -1: nowhere. */
+__device__ static inline int64_t mg_row_of(const mg_experts_desc &d, const int32_t *choice,
+                                           const int32_t *slot, int64_t c)
+{
+    const int64_t group = c / (d.positions * d.choices), e = choice[c], s = slot[c];
+    return e >= 0 && e < d.experts && s >= 0 && s < d.slots ? (e * d.groups + group) * d.slots + s
+                                                            : -1;
+}
+
+/* Block c: the row of its position goes to its slot, times its weight. */
+template <class T, class W>
+__device__ static inline void mg_send(const mg_experts_desc &d, const T *rows,
+                                      const int32_t *choice, const int32_t *slot, const W *weight,
+                                      T *z)
+{
+    const int64_t c = blockIdx.x, row = mg_row_of(d, choice, slot, c);
+    if (row < 0)
+        return;
+    const T *from = rows + c / d.choices * d.inner;
+    T *to = z + row * d.inner;
+    const W factor = weight ? weight[c] : (W)1;
+    for (int64_t j = threadIdx.x; j < d.inner; j += blockDim.x)
+        to[j] = weight ? mg_narrow<T>(mg_wide(from[j]) * factor) : from[j];
+}
+
+/* Block p: what its choices have, added up in their order. */
+template <class T, class W>
+__device__ static inline void mg_fetch(const mg_experts_desc &d, const T *z, const int32_t *choice,
+                                       const int32_t *slot, const W *weight, T *rows)
+{
+    const int64_t p = blockIdx.x;
+    for (int64_t j = threadIdx.x; j < d.inner; j += blockDim.x) {
+        W sum = 0;
+        for (int64_t c = p * d.choices; c < (p + 1) * d.choices; c++) {
+            const int64_t row = mg_row_of(d, choice, slot, c);
+            if (row >= 0)
+                sum += mg_wide(z[row * d.inner + j]) * (weight ? weight[c] : (W)1);
+        }
+        rows[p * d.inner + j] = mg_narrow<T>(sum);
+    }
+}
+
+/* Block c: the product of its row and its slot. */
+template <class T, class W>
+__device__ static inline void mg_row_product(const mg_experts_desc &d, const T *z, const T *rows,
+                                             const int32_t *choice, const int32_t *slot, W *weight)
+{
+    enum { B = MG_EXPERTS_BLOCK };
+    const int64_t c = blockIdx.x, row = mg_row_of(d, choice, slot, c);
+    const T *a = z + row * d.inner, *b = rows + c / d.choices * d.inner;
+    W sum = 0;
+    for (int64_t j = threadIdx.x; row >= 0 && j < d.inner; j += B)
+        sum += mg_wide(a[j]) * mg_wide(b[j]);
+    sum = mg_block_sum<B>(sum);
+    if (threadIdx.x == 0)
+        weight[c] = sum;
+}
+
+#define MG_TOP(name, T)                                                                            \
+    extern "C" __global__ void mg_top_##name(mg_top_desc d, const T *x, int32_t *y)                \
+    {                                                                                              \
+        mg_top_rows(d, x, y);                                                                      \
+    }                                                                                              \
+    MG_EXPORT(mg_top_##name)
+#define MG_EXPERTS(name, T, W)                                                                     \
+    extern "C" __global__ void __launch_bounds__(MG_EXPERTS_BLOCK, 1)                              \
+        mg_dispatch_##name(mg_experts_desc d, const T *rows, const int32_t *choice,                \
+                           const int32_t *slot, const W *weight, T *z)                             \
+    {                                                                                              \
+        mg_send(d, rows, choice, slot, weight, z);                                                 \
+    }                                                                                              \
+    MG_EXPORT(mg_dispatch_##name)                                                                  \
+    extern "C" __global__ void __launch_bounds__(MG_EXPERTS_BLOCK, 1)                              \
+        mg_combine_##name(mg_experts_desc d, const T *z, const int32_t *choice,                    \
+                          const int32_t *slot, const W *weight, T *rows)                           \
+    {                                                                                              \
+        mg_fetch(d, z, choice, slot, weight, rows);                                                \
+    }                                                                                              \
+    MG_EXPORT(mg_combine_##name)                                                                   \
+    extern "C" __global__ void __launch_bounds__(MG_EXPERTS_BLOCK, 1)                              \
+        mg_combine_weight_##name(mg_experts_desc d, const T *z, const T *rows,                     \
+                                 const int32_t *choice, const int32_t *slot, W *weight)            \
+    {                                                                                              \
+        mg_row_product(d, z, rows, choice, slot, weight);                                          \
+    }                                                                                              \
+    MG_EXPORT(mg_combine_weight_##name)
+MG_IF_F32(MG_TOP(f32, float))
+MG_IF_F64(MG_TOP(f64, double))
+MG_IF_F32(MG_EXPERTS(f32, float, float))
+MG_IF_F64(MG_EXPERTS(f64, double, double))
+MG_IF_BF16(MG_EXPERTS(bf16, mg_bf16, float))
+MG_IF_F16(MG_EXPERTS(f16, mg_f16, float))
+
+#endif

@@ -1,0 +1,156 @@
+/* experts.c - the largest of a few scores, and rows sent to experts and fetched back. */
+#include "kernels/experts.h"
+
+#define MGK_BODY "kernels/experts_body.h"
+#include "kernels/each_isa.h"
+
+static mg_task *const send_tasks[][MGK_FLOATS] = MGK_TABLE(experts_send);
+static mg_task *const fetch_tasks[][MGK_FLOATS] = MGK_TABLE(experts_fetch);
+static mg_task *const product_tasks[][MGK_FLOATS] = MGK_TABLE(experts_product);
+
+/* At least so many units to a thread that it moves 32 KB. */
+static int64_t grain(int64_t unit_bytes)
+{
+    return unit_bytes >= 32768 ? 1 : 32768 / (unit_bytes + 1) + 1;
+}
+
+/* ---- top ------------------------------------------------------------------------------------ */
+
+typedef struct Top {
+    const mg_top_desc *d;
+    const void *x;
+    int32_t *y;
+} Top;
+
+static double score(const Top *t, int64_t at)
+{
+    return t->d->dtype == MG_F64 ? ((const double *)t->x)[at] : (double)((const float *)t->x)[at];
+}
+
+/* Does a number at a come before one at b? NaN comes last, of equal ones the first. */
+static bool before(double a, int64_t at, double b, int64_t bt)
+{
+    if (isnan(a) || isnan(b))
+        return isnan(a) == isnan(b) ? at < bt : isnan(b);
+    return a > b || (a == b && at < bt);
+}
+
+/* Each round takes the first that comes after the one taken before. */
+static void top_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const Top *t = ctx;
+    const mg_top_desc *d = t->d;
+    for (int64_t r = begin; r < end; r++) {
+        int64_t last = -1;
+        for (int64_t k = 0; k < d->top; k++) {
+            int64_t best = -1;
+            for (int64_t i = 0; i < d->n; i++) {
+                double x = score(t, r * d->n + i);
+                if (i != last && (last < 0 || before(score(t, r * d->n + last), last, x, i)) &&
+                    (best < 0 || before(x, i, score(t, r * d->n + best), best)))
+                    best = i;
+            }
+            t->y[r * d->top + k] = (int32_t)best;
+            last = best;
+        }
+    }
+}
+
+void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y)
+{
+    mgk_real(d->dtype, "mg_top");
+    Top t = {d, x, y};
+    mg_begin(r, action);
+    mg_parallel(r, d->rows, grain(d->n * d->top * 8), top_rows, &t);
+    mg_end(r, action);
+}
+
+/* ---- slots ---------------------------------------------------------------------------------- */
+
+typedef struct Slots {
+    const mg_experts_desc *d;
+    const int32_t *choice;
+    int32_t *slot;
+} Slots;
+
+/* Units are experts of groups: each has its own choices counted. */
+static void count_slots(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const Slots *s = ctx;
+    const mg_experts_desc *d = s->d;
+    const int64_t all = d->positions * d->choices;
+    for (int64_t u = begin; u < end; u++) {
+        const int32_t e = (int32_t)(u % d->experts), *choice = s->choice + u / d->experts * all;
+        int32_t *slot = s->slot + u / d->experts * all;
+        int64_t next = 0;
+        for (int64_t c = 0; c < all; c++) {
+            if (choice[c] != e)
+                continue;
+            slot[c] = next < d->slots ? (int32_t)next : -1;
+            next++;
+        }
+    }
+}
+
+void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice, int32_t *slot)
+{
+    Slots s = {d, choice, slot};
+    mg_begin(r, action);
+    mg_parallel(r, d->groups * d->experts, grain(d->positions * d->choices * 4), count_slots, &s);
+    mg_end(r, action);
+}
+
+/* ---- there and back ------------------------------------------------------------------------- */
+
+static void clear(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    const mgk_experts *x = ctx;
+    const int64_t bytes = x->d->inner * mg_dtype_bytes(x->d->dtype);
+    memset((char *)x->z + begin * bytes, 0, (size_t)((end - begin) * bytes));
+}
+
+static int64_t row_grain(const mg_experts_desc *d, int64_t rows)
+{
+    return grain(rows * d->inner * mg_dtype_bytes(d->dtype));
+}
+
+void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *rows,
+                 const int32_t *choice, const int32_t *slot, const void *weight, void *z)
+{
+    const int type = mgk_float(d->dtype, "mg_dispatch");
+    const int64_t all = d->experts * d->groups * d->slots;
+    mgk_experts x = {d, (void *)rows, z, (void *)weight, choice, slot};
+    mg_begin(r, action);
+    mg_parallel(r, all, row_grain(d, 1), clear, &x);
+    mg_parallel(r, d->groups * d->positions, row_grain(d, d->choices), send_tasks[mgk_isa()][type],
+                &x);
+    mg_end(r, action);
+    mg_output(r, action, z, all * d->inner, d->dtype);
+}
+
+void mg_combine(mg_run *r, int action, const mg_experts_desc *d, const void *z,
+                const int32_t *choice, const int32_t *slot, const void *weight, void *rows)
+{
+    const int type = mgk_float(d->dtype, "mg_combine");
+    const int64_t all = d->groups * d->positions;
+    mgk_experts x = {d, rows, (void *)z, (void *)weight, choice, slot};
+    mg_begin(r, action);
+    mg_parallel(r, all, row_grain(d, d->choices), fetch_tasks[mgk_isa()][type], &x);
+    mg_end(r, action);
+    mg_output(r, action, rows, all * d->inner, d->dtype);
+}
+
+void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const void *z,
+                       const void *rows, const int32_t *choice, const int32_t *slot, void *weight)
+{
+    const int type = mgk_float(d->dtype, "mg_combine_weight");
+    const int64_t all = d->groups * d->positions * d->choices;
+    mgk_experts x = {d, (void *)rows, (void *)z, weight, choice, slot};
+    mg_begin(r, action);
+    mg_parallel(r, all, row_grain(d, 2), product_tasks[mgk_isa()][type], &x);
+    mg_end(r, action);
+    mg_output(r, action, weight, all, mgk_wide(d->dtype));
+}
