@@ -243,23 +243,6 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
     }
 }
 
-/* The rule that splits a tensor's dim on an axis: that of the dim, or else that of its class. */
-static const LayoutRule *deciding_rule(const Module *m, const Tensor *t, Name dim, int axis)
-{
-    const TensorClass of = t->slot ? CLASS_state : CLASS_params;
-    const LayoutRule *of_class = NULL;
-    for (size_t r = 0; r < m->layout.rules.n; r++) {
-        const LayoutRule *rule = &m->layout.rules.data[r];
-        for (int k = 0; k < rule->n; k++) {
-            if (rule->axis[k] == axis && !rule->of && rule->dim == dim)
-                return rule;
-            if (rule->axis[k] == axis && rule->of == of && !of_class)
-                of_class = rule;
-        }
-    }
-    return of_class;
-}
-
 /* What of a tensor a rank has, and why. */
 static void print_split(const Search *q, const Plan *p, uint32_t b)
 {
@@ -269,19 +252,12 @@ static void print_split(const Search *q, const Plan *p, uint32_t b)
         if (p->tensor_buffer.data[i] != (int)b)
             continue;
         row("of a rank", type_text(q, &t->type));
-        for (int d = 0; d < t->type.rank; d++)
-            for (int axis = 0; axis < (int)m->layout.mesh.n; axis++) {
-                const Name dim = t->type.dims[d].name;
-                const LayoutRule *rule = deciding_rule(m, t, dim, axis);
-                if (!(t->axes[d] >> axis & 1) || !rule)
-                    continue;
-                row("split",
-                    arena_printf(q->s->arena, "%s on %s, by the rule for %s, %s",
-                                 name_str(m->names, dim),
-                                 name_str(m->names, m->layout.mesh.data[axis].name),
-                                 rule->of ? class_names[rule->of] : name_str(m->names, rule->dim),
-                                 place(q, rule->span)));
-            }
+        TensorSplit all[MAX_AXES];
+        for (int k = 0, n = tensor_splits(m, t, all); k < n; k++)
+            row("split",
+                arena_printf(q->s->arena, "%s on %s, by the rule for %s, %s",
+                             name_str(m->names, all[k].dim), name_str(m->names, all[k].axis),
+                             split_rule(m, &all[k]), place(q, all[k].rule->span)));
     }
 }
 

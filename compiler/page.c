@@ -230,6 +230,12 @@ static void add_texts(Maker *m, const Page *page)
     json_object_set_new(m->root, "passes", passes);
     json_object_set_new(m->root, "fusion", text_json(page->fusion.text));
     json_object_set_new(m->root, "recompute", text_json(page->frontier.text));
+    Text layout = {0};
+    FILE *out = open_memstream(&layout.text, &layout.size);
+    plan_print_layout(m->p, out);
+    fclose(out);
+    json_object_set_new(m->root, "layout", text_json(layout.text));
+    free(layout.text);
     json_object_set_new(m->root, "source_name", text_json(base ? base + 1 : path));
     json_object_set_new(m->root, "source", text_json(m->file ? diag_text(d, m->file, &size) : ""));
 }

@@ -34,7 +34,7 @@ block moe(x[hidden], score[choice]) {
     w3 : param[experts, hidden, ffn] ~ normal(0.02) as "experts.{}.w3.weight" [ffn, hidden]
     w2 : param[experts, ffn, hidden] ~ normal(0.02 / sqrt(2 * layers)) as "experts.{}.w2.weight" [hidden, ffn]
     chosen = top(score, choice -> best)
-    share  = scores_of(score, chosen)
+    share = scores_of(score, chosen)
     z = dispatch(x, chosen, seq -> (experts, slot))
     y = (silu(z @ w1 over hidden) * (z @ w3 over hidden)) @ w2 over ffn
     return combine(y, chosen, share / sum(share, over best), (experts, slot) -> seq)

@@ -176,6 +176,37 @@ static json_t *volumes_json(const Plan *p, const Volumes *all)
     return list;
 }
 
+void plan_print_layout(const Plan *p, FILE *out)
+{
+    print_volumes(p, out);
+    plan_print_tensors(p, out);
+}
+
+static json_t *splits_json(const Module *m, const Tensor *t)
+{
+    TensorSplit all[MAX_AXES];
+    json_t *list = json_array();
+    for (int i = 0, n = tensor_splits(m, t, all); i < n; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s}", "dim", name_str(m->names, all[i].dim), "axis",
+                            name_str(m->names, all[i].axis), "rule", split_rule(m, &all[i])));
+    return list;
+}
+
+/* What a rank has of each. */
+static json_t *tensors_json(const Module *m)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < m->tensors.n; i++) {
+        const Tensor *t = &m->tensors.data[i];
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:I, s:o}", "name", name_str(m->names, t->external), "slot",
+                            name_str(m->names, t->slot), "bytes", (json_int_t)type_bytes(&t->type),
+                            "split", splits_json(m, t)));
+    }
+    return list;
+}
+
 void plan_print(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -209,7 +240,7 @@ void plan_print(const Plan *p, FILE *out)
             fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", kinds[i], by_kind[i] * 1e3,
                     100 * by_kind[i] / p->train->busy);
     print_biggest(p, out);
-    print_volumes(p, out);
+    plan_print_layout(p, out);
     fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
             p->nactions);
 }
@@ -230,7 +261,7 @@ void plan_print_json(const Plan *p, FILE *out)
     const Volumes all = plan_volumes(p->train);
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:o, s:f, s:f, "
-        "s:o}",
+        "s:o, s:o}",
         "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name),
         "device", p->device->name, "ranks", (int)ranks, "mesh", mesh, "params",
         (json_int_t)parameters(p), "flops_per_step", p->train->flops * (double)ranks, "arena_bytes",
@@ -238,7 +269,7 @@ void plan_print_json(const Plan *p, FILE *out)
         "scratch_bytes", (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory,
         "capacity_bytes", (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu",
         mfu(p), "recompute", recompute_json(p), "bubble", 0.0, "exposed_comm_ms", all.seconds * 1e3,
-        "collectives", volumes_json(p, &all));
+        "collectives", volumes_json(p, &all), "tensors", tensors_json(m));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
     json_decref(o);

@@ -26,7 +26,7 @@ class Install(mgctest.Case):
         self.assertEqual(files - {"lib/mgc/libmgrt_cuda.a"},  # only where there is a CUDA Toolkit
                          {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h",
                           "lib/mgc/calibrate.mg", "lib/mgc/report.html", *(f"lib/mgc/devices/{d}.json" for d in ("a100", "b200", "cpu", "cpu2t", "h100", "h200")),
-                          *(f"lib/mgc/cuda/{f}.h" for f in ("attention", "device", "flash", "gather", "library", "mma", "random", "rows",
+                          *(f"lib/mgc/cuda/{f}.h" for f in ("attention", "device", "experts", "flash", "gather", "library", "mma", "random", "rows",
                                                             "xent"))})
 
     def test_moved(self):

@@ -19,6 +19,11 @@
 # TP4: tp all_gather
 # ZERO3: dp all_gather
 # TP8: tp all_gather
+# ALL: what a rank has of each parameter, and the rules that split it
+# TP4: q_proj.weight 512 MiB [layers=32, hidden=4096, kv_heads=8, group=1, head=128] kv_heads on tp (kv_heads, line 54)
+# TP4-NEXT: its state 256 MiB x 2 [layers=32, hidden=2048, kv_heads=8, group=1, head=128] hidden on dp (state, line 64), kv_heads on tp (kv_heads, line 54)
+# ZERO3: q_proj.weight 256 MiB {{.*}} hidden on dp (params,
+# ALL: model.norm.weight {{.*}} {{whole|hidden on dp}}
 #
 # What of a tensor a rank has, and the rule that decided it.
 # WHY: buffer exp_avg.layers.mlp.gate, optimizer state

@@ -31,7 +31,7 @@ block moe(x[hidden], score[choice]) {
     w3 : param[experts, hidden, ffn] ~ normal(0.02) as "experts.{}.w3.weight" [ffn, hidden]
     w2 : param[experts, ffn, hidden] ~ normal(0.02 / sqrt(2 * layers)) as "experts.{}.w2.weight" [hidden, ffn]
     chosen = top(score, choice -> best)
-    share  = scores_of(score, chosen)
+    share = scores_of(score, chosen)
     z = dispatch(x, chosen, seq -> (experts, slot))
     y = (silu(z @ w1 over hidden) * (z @ w3 over hidden)) @ w2 over ffn
     return combine(y, chosen, share / sum(share, over best), (experts, slot) -> seq)
@@ -59,7 +59,7 @@ train {
     precision f32
 }
 
-layout {           # the default: one rank
+layout {  # the default: one rank
     device cpu
     mesh   pp = 1, dp = 1, ep = 1, cp = 1, tp = 1
     experts              -> ep
