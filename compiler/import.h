@@ -11,6 +11,7 @@ typedef enum Family {
     FAMILY_qwen2,
     FAMILY_qwen3,
     FAMILY_mistral,
+    FAMILY_mixtral,
     FAMILY_gpt2
 } Family;
 
@@ -26,6 +27,9 @@ typedef struct HfModel {
     bool tied, qkv_bias, qk_norm;
     bool scaled; /* rotary rates as in Llama 3.1 */
     double factor, low, high, original;
+    int64_t experts,
+        best;         /* of a mixture: how many a layer has, and how many a position uses; or 0 */
+    double balancing; /* of its loss: the factor of how unevenly they are used, or 0 */
 } HfModel;
 
 /* import_config.c: false after telling all that is wrong or not built. */

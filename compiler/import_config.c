@@ -12,11 +12,10 @@ typedef struct FamilyRow {
     bool qkv_bias, qk_norm;
 } FamilyRow;
 
-static const FamilyRow families[] = {[FAMILY_llama] = {"llama", false, false},
-                                     [FAMILY_qwen2] = {"qwen2", true, false},
-                                     [FAMILY_qwen3] = {"qwen3", false, true},
-                                     [FAMILY_mistral] = {"mistral", false, false},
-                                     [FAMILY_gpt2] = {"gpt2", true, false}};
+static const FamilyRow families[] = {
+    [FAMILY_llama] = {"llama", false, false},     [FAMILY_qwen2] = {"qwen2", true, false},
+    [FAMILY_qwen3] = {"qwen3", false, true},      [FAMILY_mistral] = {"mistral", false, false},
+    [FAMILY_mixtral] = {"mixtral", false, false}, [FAMILY_gpt2] = {"gpt2", true, false}};
 enum { FAMILIES = sizeof families / sizeof *families, LARGEST = 1 << 30 };
 
 static bool bad(HfModel *h, const char *key, const char *why)
@@ -105,7 +104,8 @@ static bool full_attention(HfModel *h)
         if (!json_is_string(type) || strcmp(json_string_value(type), "full_attention") != 0)
             return bad(h, "layer_types", "has other layers than 'full_attention'");
     json_t *window = json_object_get(h->config, "sliding_window");
-    bool used = h->family == FAMILY_mistral || flag(h, "use_sliding_window", false);
+    bool used = h->family == FAMILY_mistral || h->family == FAMILY_mixtral ||
+                flag(h, "use_sliding_window", false);
     if (used && json_is_integer(window) && json_integer_value(window) < h->positions) {
         if (json_integer_value(window) < 1)
             return bad(h, "sliding_window", "is not above 0");
@@ -132,6 +132,23 @@ static bool read_gpt2(HfModel *h)
     return ok && whole(h, "n_inner", &h->ffn);
 }
 
+/* The loss of transformers counts how unevenly experts are used where it is asked for the router's
+ * scores. */
+static bool experts(HfModel *h)
+{
+    json_t *noise = json_object_get(h->config, "router_jitter_noise");
+    double factor = 0.001;
+    if (json_is_number(noise) && json_number_value(noise) != 0)
+        return bad(h, "router_jitter_noise", "is not 0, which is what is built");
+    h->experts = 8;
+    h->best = 2;
+    if (!whole(h, "num_local_experts", &h->experts) || !whole(h, "num_experts_per_tok", &h->best) ||
+        !real_of(h, h->config, "router_aux_loss_coef", &factor))
+        return false;
+    h->balancing = flag(h, "output_router_logits", false) ? factor : 0;
+    return h->best <= h->experts || bad(h, "num_experts_per_tok", "is more than there are experts");
+}
+
 static bool read_llama(HfModel *h)
 {
     static const char *const silu[] = {"silu", "swish", NULL};
@@ -143,6 +160,8 @@ static bool read_llama(HfModel *h)
     h->kv_heads = h->heads;
     h->tied = flag(h, "tie_word_embeddings", false);
     ok = ok && whole(h, "num_key_value_heads", &h->kv_heads) && rope(h) && full_attention(h);
+    if (h->family == FAMILY_mixtral)
+        ok = ok && experts(h);
     if (h->family == FAMILY_qwen2)
         return ok;
     return ok && no(h, "attention_bias"); /* it would be on the output too */
@@ -161,7 +180,7 @@ static bool family(HfModel *h)
             return true;
         }
     bad(h, "model_type", arena_printf(h->s->arena, "is '%.40s'", json_string_value(type)));
-    diag_help(h->s->diag, "there is: llama, mistral, qwen2, qwen3, gpt2");
+    diag_help(h->s->diag, "there is: llama, mistral, mixtral, qwen2, qwen3, gpt2");
     return false;
 }
 

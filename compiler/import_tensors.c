@@ -137,12 +137,27 @@ static bool agree_one(const HfModel *h, json_t *left, const char *name, int rank
     return true;
 }
 
-static const char *fill(Arena *a, const char *pattern, int64_t index)
+static int64_t external_count(const Tensor *t)
 {
-    const char *hole = strstr(pattern, "{}");
-    return hole ? arena_printf(a, "%.*s%lld%s", (int)(hole - pattern), pattern, (long long)index,
-                               hole + 2)
-                : pattern;
+    int64_t n = 1;
+    for (int i = 0; i < t->stacked; i++)
+        n *= t->valid[i];
+    return n;
+}
+
+/* The name of number n of those that a pattern stands for, in the order of its {}. */
+static const char *fill(Arena *a, const Tensor *t, const char *pattern, int64_t n)
+{
+    const char *name = "", *hole;
+    int64_t behind = external_count(t);
+    for (int i = 0; (hole = strstr(pattern, "{}")); i++) {
+        behind /= t->valid[i];
+        name = arena_printf(a, "%s%.*s%lld", name, (int)(hole - pattern), pattern,
+                            (long long)(n / behind));
+        n %= behind;
+        pattern = hole + 2;
+    }
+    return arena_printf(a, "%s%s", name, pattern);
 }
 
 static bool agree_tensor(const HfModel *h, json_t *left, const Module *m, const Tensor *t)
@@ -155,9 +170,8 @@ static bool agree_tensor(const HfModel *h, json_t *left, const Module *m, const 
         for (int k = 0; k < t->merge[i]; k++)
             shape[i] *= t->valid[t->order[place++]];
     }
-    int64_t count = t->stacked ? t->valid[0] : 1; /* layers alone repeat here */
-    for (int64_t n = 0; n < count; n++)
-        same &= agree_one(h, left, fill(h->s->arena, name_str(m->names, t->external), n),
+    for (int64_t n = 0; n < external_count(t); n++)
+        same &= agree_one(h, left, fill(h->s->arena, t, name_str(m->names, t->external), n),
                           t->external_rank, shape);
     return same;
 }

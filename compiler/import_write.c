@@ -80,6 +80,44 @@ static void write_attention(const HfModel *h, FILE *out)
           out);
 }
 
+static void write_experts(FILE *out)
+{
+    fputs("block router(x[hidden]) {\n"
+          "    gate : param[hidden, choice] ~ normal(std) as \"gate.weight\" [choice, hidden]\n"
+          "    return softmax(x @ gate over hidden, over choice)\n}\n\n"
+          "block moe(x[hidden], score[choice]) {\n"
+          "    w1 : param[experts, hidden, ffn] ~ normal(std) as \"experts.{}.w1.weight\" [ffn, "
+          "hidden]\n"
+          "    w3 : param[experts, hidden, ffn] ~ normal(std) as \"experts.{}.w3.weight\" [ffn, "
+          "hidden]\n"
+          "    w2 : param[experts, ffn, hidden] ~ normal(std / sqrt(2 * layers)) as "
+          "\"experts.{}.w2.weight\" [hidden, ffn]\n"
+          "    chosen = top(score, choice -> best)\n"
+          "    share = scores_of(score, chosen)\n"
+          "    z = dispatch(x, chosen, seq -> (experts, slot))\n"
+          "    y = (silu(z @ w1 over hidden) * (z @ w3 over hidden)) @ w2 over ffn\n"
+          "    return combine(y, chosen, share / sum(share, over best), (experts, slot) -> "
+          "seq)\n}\n\n",
+          out);
+}
+
+/* What comes after attention in a layer. */
+static void write_unit(const HfModel *h, FILE *out)
+{
+    if (!h->experts) {
+        fputs("        x = x + swiglu(norm(x) as \"post_attention_layernorm\") as \"mlp\"\n", out);
+        return;
+    }
+    fputs("        h = norm(x) as \"post_attention_layernorm\"\n"
+          "        score = router(h) as \"block_sparse_moe\"\n"
+          "        x = x + moe(h, score) as \"block_sparse_moe\"\n",
+          out);
+    if (h->balancing > 0)
+        fputs("        uneven = uneven + mean(imbalance(score, top(score, choice -> best), along "
+              "seq, over best), over batch)\n",
+              out);
+}
+
 static void write_llama(const HfModel *h, FILE *out)
 {
     fputs("block norm(x[hidden]) {\n"
@@ -87,27 +125,38 @@ static void write_llama(const HfModel *h, FILE *out)
           "    return rmsnorm(x, gain, over hidden, eps = eps)\n}\n\n",
           out);
     write_attention(h, out);
-    fputs("\nblock swiglu(x[hidden]) {\n"
-          "    gate : param[hidden, ffn] ~ normal(std) as \"gate_proj.weight\" [ffn, hidden]\n"
-          "    up : param[hidden, ffn] ~ normal(std) as \"up_proj.weight\" [ffn, hidden]\n"
-          "    down : param[ffn, hidden] ~ normal(std / sqrt(2 * layers)) as \"down_proj.weight\" "
-          "[hidden, ffn]\n"
-          "    return (silu(x @ gate over hidden) * (x @ up over hidden)) @ down over ffn\n}\n\n",
-          out);
+    blank(out);
+    if (h->experts)
+        write_experts(out);
+    else
+        fputs(
+            "block swiglu(x[hidden]) {\n"
+            "    gate : param[hidden, ffn] ~ normal(std) as \"gate_proj.weight\" [ffn, hidden]\n"
+            "    up : param[hidden, ffn] ~ normal(std) as \"up_proj.weight\" [ffn, hidden]\n"
+            "    down : param[ffn, hidden] ~ normal(std / sqrt(2 * layers)) as "
+            "\"down_proj.weight\" "
+            "[hidden, ffn]\n"
+            "    return (silu(x @ gate over hidden) * (x @ up over hidden)) @ down over ffn\n}\n\n",
+            out);
     fprintf(out, "model %s(tokens[batch, seq] : token(vocab)) {\n",
             json_string_value(json_object_get(h->config, "model_type")));
     fputs("    embed : param[vocab, hidden] ~ normal(std) as \"model.embed_tokens.weight\"\n"
-          "    x = embed[tokens]\n"
-          "    repeat layers as \"model.layers.{}\" {\n"
-          "        x = x + attend(norm(x) as \"input_layernorm\") as \"self_attn\"\n"
-          "        x = x + swiglu(norm(x) as \"post_attention_layernorm\") as \"mlp\"\n    }\n",
+          "    x = embed[tokens]\n",
           out);
+    if (h->balancing > 0)
+        fputs("    uneven = 0\n", out);
+    fputs("    repeat layers as \"model.layers.{}\" {\n"
+          "        x = x + attend(norm(x) as \"input_layernorm\") as \"self_attn\"\n",
+          out);
+    write_unit(h, out);
+    fputs("    }\n", out);
     if (!h->tied)
         fputs("    unembed : param[vocab, hidden] ~ normal(std) as \"lm_head.weight\"\n", out);
     fprintf(out,
-            "    loss = cross_entropy((norm(x) as \"model.norm\") @ %s over hidden, next(tokens))\n"
-            "}\n",
-            h->tied ? "embed" : "unembed");
+            "    loss = cross_entropy((norm(x) as \"model.norm\") @ %s over hidden, "
+            "next(tokens))%s\n}\n",
+            h->tied ? "embed" : "unembed",
+            h->balancing > 0 ? " + balancing / layers * uneven" : "");
 }
 
 /* ---- GPT-2 --------------------------------------------------------------------------------- */
@@ -165,6 +214,8 @@ static const struct {
                {"num_hidden_layers", "layers"},
                {"num_attention_heads", "kv_heads * group"},
                {"num_key_value_heads", "kv_heads"},
+               {"num_local_experts", "experts"},
+               {"num_experts_per_tok", "best"},
                {"head_dim", "head"},
                {"vocab_size", "vocab"},
                {"rms_norm_eps", "eps"},
@@ -234,9 +285,11 @@ static void write_value(const HfModel *h, FILE *out, const json_t *v)
     case JSON_INTEGER:
         fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         break;
-    case JSON_REAL:
-        fputs(real_text(h, json_real_value(v)), out);
+    case JSON_REAL: {
+        const char *text = real_text(h, json_real_value(v));
+        fprintf(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
         break;
+    }
     case JSON_ARRAY:
         fputc('[', out);
         json_array_foreach(v, i, item) {
@@ -311,12 +364,21 @@ static void write_dims(const HfModel *h, FILE *out)
                 h->heads / h->kv_heads);
     fprintf(out, ", head = %" PRId64 ", ffn = %" PRId64 "%s\n", h->head, h->ffn,
             gpt2 ? ", qkv = 3" : "");
+    if (h->experts)
+        fprintf(out,
+                "# An expert has `slot` slots for each sequence: with as many as positions nothing "
+                "is dropped.\n"
+                "dim experts = %" PRId64 ", choice = experts, best = %" PRId64 ", slot = seq\n",
+                h->experts, h->best);
     fprintf(out, "dim vocab = %" PRId64 ", seq = %" PRId64 ", batch = 8\n", h->vocab, seq);
     if (gpt2)
         fprintf(out, "const eps = %s, std = %s\n\n", real_text(h, h->eps), real_text(h, h->std));
     else
-        fprintf(out, "const eps = %s, theta = %s, std = %s\n\n", real_text(h, h->eps),
-                real_text(h, h->theta), real_text(h, h->std));
+        fprintf(out, "const eps = %s, theta = %s, std = %s%s\n\n", real_text(h, h->eps),
+                real_text(h, h->theta), real_text(h, h->std),
+                h->balancing > 0
+                    ? arena_printf(h->s->arena, ", balancing = %s", real_text(h, h->balancing))
+                    : "");
 }
 
 static const char train_text[] =
@@ -331,14 +393,15 @@ static void write_layout(const HfModel *h, FILE *out)
     fprintf(out,
             "layout {  # the default: one rank\n"
             "    device cpu\n"
-            "    mesh pp = 1, dp = 1, cp = 1, tp = 1\n"
-            "    batch -> dp\n"
+            "    mesh pp = 1, dp = 1, %scp = 1, tp = 1\n%s"
+            "    batch -> dp%s\n"
             "    %s, ffn, vocab -> tp\n"
             "    seq -> cp (zigzag), tp\n"
             "    layers -> pp (schedule = 1f1b)\n"
             "    microbatch 1  # sequences computed at once; the rest accumulates\n"
             "    recompute auto\n}\n",
-            h->family == FAMILY_gpt2 ? "heads" : "kv_heads");
+            h->experts ? "ep = 1, " : "", h->experts ? "    experts -> ep\n" : "",
+            h->experts ? ", ep" : "", h->family == FAMILY_gpt2 ? "heads" : "kv_heads");
 }
 
 void import_write(const HfModel *h, FILE *out)

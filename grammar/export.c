@@ -30,6 +30,8 @@ static void write_number(Writer *w, const Node *n)
             break;
     }
     fputs(text, w->out);
+    if (!strpbrk(text, ".e")) /* for readers who know floats from integers */
+        fputs(".0", w->out);
 }
 
 static void write_members(Writer *w, const NodeList *members, int depth)

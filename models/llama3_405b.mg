@@ -82,7 +82,7 @@ config {
     num_hidden_layers = layers
     num_key_value_heads = kv_heads
     rms_norm_eps = eps
-    rope_scaling = {factor = 8, high_freq_factor = 4, low_freq_factor = 1, original_max_position_embeddings = 8192, rope_type = "llama3"}
+    rope_scaling = {factor = 8.0, high_freq_factor = 4.0, low_freq_factor = 1.0, original_max_position_embeddings = 8192, rope_type = "llama3"}
     rope_theta = theta
     tie_word_embeddings = false
     vocab_size = vocab

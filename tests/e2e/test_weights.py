@@ -272,9 +272,25 @@ class Config(mgctest.Case):
                            ("rope_scaling", {"rope_type": "llama3", "factor": 8})):
             r = self.imports({**LLAMA, key: value}, code=1)
             self.assertIn("MG0570", r.err)
+        for key, value in (("num_local_experts", 0), ("num_experts_per_tok", 9), ("router_jitter_noise", 0.1),
+                           ("router_aux_loss_coef", -1)):
+            self.assertIn("MG0570", self.imports({**LLAMA, "model_type": "mixtral", key: value}, code=1).err)
         for text in ("", "{", "[]", "{}", "[" * 100000, '{"a": 1, "a": 2}'):
             self.assertIn("MG0570", self.imports(text, code=1).err)
         self.assertFalse(os.path.exists(self.path("m.mg")))
+
+    def test_mixtral(self):
+        """Experts of a mixture: none is dropped, and the loss counts the router's scores where it did."""
+        mixtral = {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 3,
+                   "router_jitter_noise": 0.0, "router_aux_loss_coef": 0.01}
+        for asked in (False, True):
+            self.imports({**mixtral, "output_router_logits": asked})
+            text = self.read("m.mg").decode()
+            self.assertIn("dim experts = 4, choice = experts, best = 3, slot = seq\n", text)
+            self.assertIn("num_local_experts = experts\n", text)
+            self.assertIn("router_jitter_noise = 0.0\n", text)
+            self.assertEqual("+ balancing / layers * uneven" in text, asked)
+            self.compiles("m.mg", "--check", "-D", "ep=2", "-D", "batch=4")
 
     def test_shipped(self):
         """The shipped models are what import-hf makes of the published configs: blocks, model, config."""

@@ -40,10 +40,14 @@ MODELS = {
     "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config, {**SHAPE, "tie_word_embeddings": True}, {}),
     "qwen3-f16": (hf.Qwen3ForCausalLM, hf.Qwen3Config, {**SHAPE, "head_dim": 16}, {"dtype": torch.float16}),
     "mistral": (hf.MistralForCausalLM, hf.MistralConfig, {**SHAPE, "sliding_window": None}, {}),
+    "mixtral": (hf.MixtralForCausalLM, hf.MixtralConfig,
+                {**SHAPE, "intermediate_size": 48, "num_local_experts": 4, "num_experts_per_tok": 2,
+                 "sliding_window": None}, {}),
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config,
              {"vocab_size": 256, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64,
               "bos_token_id": 0, "eos_token_id": 0}, {}),
 }
+PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}  # which take float64
 PROMPTS = ["A", "mgc trains", "The quick brown fox jumps over the lazy dog, and then it rests...."[:64]]
 
 
@@ -84,6 +88,22 @@ def apart(mine, model):
     return max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(mine, theirs))
 
 
+def published(tensors):
+    """The tensors of files, of those that transformers has in memory: experts are one tensor there."""
+    found = {}
+    for n, t in tensors.items():
+        moe = n.replace(".mlp.", ".block_sparse_moe.")
+        if ".mlp.gate." in n and t.ndim == 2:
+            found[moe] = t
+        elif n.endswith("experts.gate_up_proj") or n.endswith("experts.down_proj"):
+            for e, one in enumerate(t):
+                parts = {"w2": one} if n.endswith("down_proj") else dict(zip(("w1", "w3"), one.chunk(2)))
+                found |= {f"{moe[:moe.rindex('.')]}.{e}.{w}.weight": x for w, x in parts.items()}
+        else:
+            found[n] = t
+    return found
+
+
 def gradients(folder, source, model):
     """mgc's gradients out of the first moment after one step without clipping, beside float64's."""
     with open(os.path.join(folder, "m.mg"), encoding="utf-8") as f:
@@ -101,7 +121,7 @@ def gradients(folder, source, model):
     loss = torch.nn.functional.cross_entropy(out.reshape(-1, 256), batch[:, 1:].reshape(-1))
     loss.backward()
     mine = load_file(os.path.join(folder, "one/ckpt/step-00000001/optimizer.safetensors"))
-    theirs = {n: p.grad for n, p in model.named_parameters()}
+    theirs = published({n: p.grad for n, p in model.named_parameters()})
     whole = sum(float(g.norm()) ** 2 for g in theirs.values()) ** 0.5
     worst = 0
     for n, g in theirs.items():
@@ -131,7 +151,7 @@ def check(name):
         run(folder, MGC, "fmt", "--check", "m.mg")
         run(folder, MGC, "m.mg", "-o", "m")
         cls = MODELS[name][0]
-        exact = cls.from_pretrained(source, dtype=torch.float64, attn_implementation="eager").eval()
+        exact = cls.from_pretrained(source, dtype=torch.float64, **PLAIN).eval()
         first = apart(logits_of(folder, "./m", "--init", source), exact)
         worst, loss = gradients(folder, source, exact)
         run(folder, "./m", "--init", source, "--data", "*.window", "--steps", 0, "--out", "zero")
@@ -141,7 +161,7 @@ def check(name):
         last = os.path.join(folder, "run/ckpt/step-00000020")
         back = []
         for saved in (zero, last):
-            model = hf.AutoModelForCausalLM.from_pretrained(saved, attn_implementation="eager").eval().double()
+            model = hf.AutoModelForCausalLM.from_pretrained(saved, **PLAIN).eval().double()
             assert type(model) is cls
             back.append(apart(logits_of(folder, "./m", "--init", saved), model))
         with open(os.path.join(folder, "run/metrics.jsonl"), encoding="utf-8") as f:
