@@ -168,6 +168,8 @@ static void desc_comm(const Emitter *e, const mg_comm_desc *d)
             (long long)d->size, (long long)d->inner);
     if (d->most)
         fputs(", .most = true", e->out);
+    if (d->tree)
+        fputs(", .tree = true", e->out);
     if (d->kind == MG_ALL_TO_ALL)
         fprintf(e->out, ", .to_outer = %lld, .to_size = %lld, .to_inner = %lld",
                 (long long)d->to_outer, (long long)d->to_size, (long long)d->to_inner);

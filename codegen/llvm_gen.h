@@ -29,6 +29,8 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t); /* as computed: bo
 LLVMValueRef llvm_pointwise(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b,
                             LLVMValueRef c);
 LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to);
+/* Neither reordered nor contracted with a product. */
+LLVMValueRef llvm_add_apart(LlvmModule *l, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b);
 /* After all kernels: says that the variants are used. */

@@ -37,6 +37,11 @@ static LLVMValueRef contract(LLVMValueRef v)
     return v;
 }
 
+LLVMValueRef llvm_add_apart(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildFAdd(l->b, a, b, "");
+}
+
 LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef v = LLVMBuildFAdd(l->b, a, b, "");

@@ -21,6 +21,8 @@ static LLVMValueRef reduction_step(Gen *g, const Ins *i, DType t, LLVMValueRef a
 {
     if (i->op == OP_rmax)
         return llvm_maximum(g->l, t, acc, x);
+    if (i->apart)
+        return llvm_add_apart(g->l, acc, x);
     return dtype_is_float(t) ? llvm_add_reassociable(g->l, acc, x)
                              : LLVMBuildAdd(g->l->b, acc, x, "");
 }

@@ -225,6 +225,8 @@ static LLVMValueRef eval_ins(Gen *g, const Ins *i, const Env *e)
         LLVMValueRef x[3] = {0};
         for (uint32_t k = 0; k < i->nin; k++)
             x[k] = gen_eval(g, i->in[k], e);
+        if (i->op == OP_add && i->apart)
+            return llvm_add_apart(g->l, x[0], x[1]);
         return llvm_pointwise(g->l, i->op, type_of(m, i->in[i->nin - 1])->dtype, x[0], x[1], x[2]);
     }
     }

@@ -16,6 +16,8 @@ bool config_args(Elab *e, const Node *value, const char *const *names, const Nod
 /* The setting `precision` (precision.c); and the name that the command line puts in its place. */
 void read_precision(Elab *e, const Node *value, Train *t);
 void override_precision(const char *name, Train *t);
+/* What `reduce = tree` asks of a layout (tree.c); `at` is where it says its microbatch. */
+void check_tree(Elab *e, const Layout *l, Span at);
 bool config_real(Elab *e, const Node *n, double *d); /* outside of blocks */
 bool config_integer(Elab *e, const Node *n, int64_t least, int64_t *i, int code);
 

@@ -500,6 +500,8 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
         keep_rules(e, &s, &l);
     device(e, &s, &l);
     microbatch(e, &s, &l);
+    if (chosen)
+        check_tree(e, &l, s.microbatch ? s.microbatch->span : s.node->span);
     recompute(e, &s, &l);
     for (size_t i = 0; i < s.asserts.n; i++)
         assertion(e, s.asserts.data[i], &l);

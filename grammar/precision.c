@@ -4,14 +4,17 @@
  *   precision f16 (scale = 65536, window = 1000)      the same in f16, with a scale of the loss
  *
  * `master` (parameters, optimizer) and `reduce` (sums of gradients) may be said; they are f32 with
- * bf16, f16 and tf32, and as all the rest with f32 and f64. */
+ * bf16, f16 and tf32, and as all the rest with f32 and f64. `reduce = tree` makes those sums, of
+ * these numbers, in an order that no layout changes. */
 #include "grammar/config.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { F32, F64, TF32, BF16, F16 };
+enum { F32, F64, TF32, BF16, F16, TREE };
 static const char *const names[] = {"f32", "f64", "tf32", "bf16", "f16", NULL};
+/* `reduce`: what sums of gradients are of, or the order in which they are made. */
+static const char *const sums[] = {"f32", "f64", "tf32", "bf16", "f16", "tree", NULL};
 
 /* DeepSpeed's defaults. */
 static const Train scaled = {
@@ -75,8 +78,10 @@ void read_precision(Elab *e, const Node *value, Train *t)
     int rest = which == F64 ? F64 : F32;
     for (int i = MASTER; i <= REDUCE; i++) {
         const Node *v = value_of(slot[i]);
-        int is = v ? config_choice(e, v, "precision", names, 307) : rest;
-        if (is >= 0 && is != rest) {
+        int is = v ? config_choice(e, v, "precision", i == REDUCE ? sums : names, 307) : rest;
+        if (is == TREE) {
+            t->tree = true;
+        } else if (is >= 0 && is != rest) {
             fail(e, v->span, 311, "%s = %s beside precision %s", args[i], names[is], names[which]);
             help(e, "%s = %s", args[i], names[rest]);
         }

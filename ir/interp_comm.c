@@ -43,12 +43,42 @@ static void copy_part(double *part, double *x, Around whole, int64_t n, int64_t 
     }
 }
 
+/* n numbers that lie `stride` apart, pairs of neighbours first: as they are added up in a tree.
+ * What is added to 0 is no negative zero, whichever of the ranks and of their rounds it comes from.
+ */
+static double tree_sum(double *x, int64_t n, int64_t stride)
+{
+    for (int64_t k = 0; k < n; k++)
+        x[k * stride] += 0.0;
+    for (int64_t step = 1; step < n; step *= 2)
+        for (int64_t k = 0; k + step < n; k += 2 * step)
+            x[k * stride] += x[(k + step) * stride];
+    return x[0];
+}
+
+static void reduce_tree(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, double *y)
+{
+    const Module *m = in->m;
+    int64_t n = type_elements(type_of(m, i->in[0])), group = mesh_size(m, i->attrs.axes), at = 0;
+    double *all = interp_alloc(n * group, sizeof *all);
+    for (int64_t r = 0; r < ranks; r++)
+        if (same_group(m, r, rank, i->attrs.axes))
+            memcpy(all + n * at++, interp_in(&in[r], i, 0), (size_t)n * sizeof *all);
+    for (int64_t e = 0; e < n; e++)
+        y[e] = tree_sum(all + e, group, n);
+    free(all);
+}
+
 /* The sum, or the largest, over the group of `rank`. */
 static void reduce(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, double *y)
 {
     const Module *m = in->m;
     const Type *t = type_of(m, i->in[0]);
     bool most = m->local ? i->attrs.most : (t->most & i->attrs.axes) != 0, first = true;
+    if (i->attrs.tree) {
+        reduce_tree(in, ranks, rank, i, y);
+        return;
+    }
     for (int64_t r = 0; r < ranks; r++) {
         const double *x = interp_in(&in[r], i, 0);
         if (!same_group(m, r, rank, i->attrs.axes))

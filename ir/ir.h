@@ -160,7 +160,9 @@ struct Ins {
     bool backward; /* made by the differentiator */
     bool again;    /* ... to compute once more what the forward part did */
     bool keep;     /* forward, in a repeat: what the backward part reads of it is kept for it */
-    bool apart; /* dot: nothing else is summed in it, for a copy of it has to give the same bits */
+    bool apart; /* its bits are promised. dot: nothing else is summed in it, for a copy of it has to
+                   give the same; add: of two parts of a tree, in no other order and rounded by
+                   itself; sum: from the first element to the last */
 };
 
 /* repeat over dim d of n: operands are `carried` initial values, then stacked values (each has d);
@@ -299,6 +301,7 @@ typedef struct Train {
     Descent descent; /* wsd: of the descent */
     bool log;        /* warmup, warmup_cosine: by the logarithm */
     DType compute;   /* f32 or f64 */
+    bool tree;       /* gradients are added up in a tree over the microbatches of a step */
     bool tf32;       /* f32 whose products a GPU may round to 10 bits before it multiplies */
     DType half;      /* compute f32: what operands of products and what is kept are rounded to;
                         DT_none: nothing is */
@@ -428,8 +431,16 @@ int64_t mesh_place(const Module *m, int64_t rank, Axes axes);
  * that is there, on axes that no rule before it has used; dims with `fixed` set, and of one
  * element, are left whole. axes[n] is set. */
 void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes);
-/* Over how many ranks the sequences of a batch are split. */
+/* Over which axes the sequences of a batch are split; how many ranks that are. */
+Axes mesh_batch_axes(const Module *m);
 int64_t mesh_batch_ranks(const Module *m);
+/* With `reduce = tree`: the axis over which gradients are added up in the tree, or 0; and whether
+ * every microbatch is, for each rank keeps a part of the sums alone. Then microbatch s of a step,
+ * of sequences [s * microbatch, ...), is round s / n of rank s % n; else round s % rounds of rank
+ * s / rounds. */
+Axes mesh_tree_axes(const Module *m);
+Axes mesh_tree_of(const Module *m, const Type *t); /* the same for a value: 0 for halves */
+bool mesh_tree_each_round(const Module *m);
 /* The dim as it is on all ranks together. */
 int64_t dim_whole(const Module *m, Dim d);
 

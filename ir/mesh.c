@@ -68,11 +68,37 @@ void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes 
     }
 }
 
-int64_t mesh_batch_ranks(const Module *m)
+Axes mesh_batch_axes(const Module *m)
 {
     Dim dims[2] = {m->batch, m->seq};
     bool fixed[2] = {false, false};
     Axes axes[2];
     mesh_walk(m, dims, 2, fixed, axes);
-    return mesh_size(m, axes[0]);
+    return axes[0];
+}
+
+int64_t mesh_batch_ranks(const Module *m)
+{
+    return mesh_size(m, mesh_batch_axes(m));
+}
+
+Axes mesh_tree_axes(const Module *m)
+{
+    return m->train.tree ? mesh_batch_axes(m) : 0;
+}
+
+Axes mesh_tree_of(const Module *m, const Type *t)
+{
+    return dtype_is_half(t->dtype) ? 0 : mesh_tree_axes(m);
+}
+
+bool mesh_tree_each_round(const Module *m)
+{
+    Axes tree = mesh_tree_axes(m), split = 0;
+    for (size_t r = 0; r < m->layout.rules.n; r++) {
+        const LayoutRule *rule = &m->layout.rules.data[r];
+        for (int k = 0; rule->of == CLASS_grads && k < rule->n; k++)
+            split |= (Axes)1 << rule->axis[k];
+    }
+    return (tree & split) != 0;
 }

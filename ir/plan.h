@@ -21,7 +21,7 @@
 #include "ir/ir.h"
 #include "runtime/abi.h"
 
-enum { MAX_NEST = 3, MAX_OPERANDS = 24, MAX_STREAMS = 8 };
+enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8 };
 
 typedef enum Owner {
     OWN_params,

@@ -71,6 +71,12 @@ static const char *added_up(Rule *r)
     Axes axes = r->attrs->axes;
     if (r->m->local)
         return NULL;
+    Axes tree = axes & mesh_tree_of(r->m, r->in[0]);
+    if (tree ? !r->attrs->tree || axes != tree : r->attrs->tree)
+        WRONG(r,
+              tree ? "a sum over %s that is not in the order of the tree"
+                   : "a tree over %s, which has none",
+              axes_text(r, tree ? tree : axes));
     if ((r->in[0]->partial & axes) != axes)
         WRONG(r, "the operand is not partial over %s", axes_text(r, axes & ~r->in[0]->partial));
     r->out[0].partial &= ~axes;
@@ -267,6 +273,9 @@ static const char *unsplit(Rule *r, Op op)
     case OP_combine:
     case OP_combine_weight:
         axes = a->dim.axes | a->to.axes | a->along.axes | (a->over.n ? a->over.dim[0].axes : 0);
+        break;
+    case OP_sum:
+        axes = a->whole ? axes_of(r->in[0], &a->over) : 0;
         break;
     case OP_attention:
     case OP_attention_grad:

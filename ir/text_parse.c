@@ -408,6 +408,7 @@ static void read_train(Reader *r)
     text_want_word(r, "compute");
     t->compute = read_dtype(r);
     t->tf32 = text_take_word(r, "tf32");
+    t->tree = text_take_word(r, "tree");
     if (text_take_word(r, "half"))
         t->half = read_dtype(r);
     if (text_take_word(r, "scale")) {

@@ -408,8 +408,8 @@ static const char *comm_wrong(const Module *m, const Action *a, const Ins *i)
         return "what ranks do together";
     if (d->axes != i->attrs.axes || d->n != mesh_size(m, i->attrs.axes))
         return "which ranks do it together";
-    if (d->dtype != code_of(t->dtype) || d->most != i->attrs.most)
-        return "type, or sum";
+    if (d->dtype != code_of(t->dtype) || d->most != i->attrs.most || d->tree != i->attrs.tree)
+        return "type, or sum, or its order";
     if (!is_around(t, i->attrs.dim.name, d->outer, d->size, d->inner) ||
         !is_around(t, i->attrs.to.name, d->to_outer, d->to_size, d->to_inner))
         return "the dim that is cut or put together";

@@ -14,13 +14,16 @@ int region_depth(const Region *r)
     return depth;
 }
 
-/* Rounds as one number, 21 bits a loop; only those around v's definition count. */
+/* Rounds as one number, which is below 2^63 as loops of fewer rounds are; only those around v's
+ * definition count. */
 uint64_t rounds_key(const Module *m, Value v, Rounds r)
 {
-    uint64_t key = 0;
-    int depth = region_depth(m->values.data[v].home);
-    for (int i = 0; i < depth; i++)
-        key = key << 21 | (uint64_t)(r.at[i] + 1);
+    uint64_t key = 0, times = 1;
+    const Region *home = m->values.data[v].home;
+    for (int i = region_depth(home); home->owner; home = home->parent) {
+        key += times * (uint64_t)(r.at[--i] + 1);
+        times *= (uint64_t)home->owner->attrs.dim.size + 1;
+    }
     return key;
 }
 

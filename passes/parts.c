@@ -203,6 +203,7 @@ static Value share(const Adjust *a, Builder *b, Value v)
     double known;
     if (is_part(a, v) || (value_is_const(b->m, v, &known) && known == 0))
         return v;
+    a->r->shared = v;
     Value rounds = build_const(b, type_of(b->m, v)->dtype, (double)a->r->rounds);
     return build2(b, OP_div, v, rounds);
 }
@@ -229,6 +230,55 @@ static void adjust_random(Adjust *a, Builder *b, Ins *i)
     i->in[2] = build2(b, OP_add, build2(b, OP_mul, i->in[2], rounds), a->r->index);
 }
 
+/* x[piece, row, ...] with these two as the batch. */
+static Value as_batch(const Adjust *a, Builder *b, Value x, Dim row)
+{
+    const Rounds *r = a->r;
+    Attrs rename = {.dim = {.name = row.name, .size = r->size},
+                    .to = {.name = r->batch, .size = r->size}};
+    return build(b, OP_rename, &rename, 1, &x);
+}
+
+static Dim row_of_piece(const Rounds *r)
+{
+    return (Dim){.name = name_intern(r->m->names, "row of piece"), .size = r->size / r->pieces};
+}
+
+/* Positions along a batch in pieces. */
+static Value iota_of_pieces(const Adjust *a, Builder *b, const Ins *i)
+{
+    const Rounds *r = a->r;
+    DType t = type_of(b->m, i->out[0])->dtype;
+    Dim row = row_of_piece(r);
+    Dim piece = {.name = name_intern(b->m->names, "piece"), .size = r->pieces};
+    Value before = build2(b, OP_mul, build_iota(b, t, piece), build_const(b, t, (double)r->rounds));
+    before = build2(b, OP_add, before, build_cast(b, r->index, t));
+    before = build2(b, OP_mul, before, build_const(b, t, (double)row.size));
+    Attrs merge = {.dim = row, .to = piece};
+    Value x = build2(b, OP_add, before, build_iota(b, t, row));
+    x = build(b, OP_merge, &merge, 1, &x);
+    return as_batch(a, b, x, row);
+}
+
+/* Numbers drawn for a batch in pieces: each piece is drawn at a slot of its own. */
+static Value random_of_pieces(const Adjust *a, Builder *b, const Ins *i)
+{
+    const Rounds *r = a->r;
+    Dim row = row_of_piece(r);
+    Type t = *type_of(b->m, i->out[0]);
+    Value part[RULE_OPERANDS], in[3] = {i->in[0], i->in[1], 0};
+    t.dims[0] = row;
+    for (int64_t p = 0; p < r->pieces; p++) {
+        Value slot = build2(b, OP_mul, i->in[2], build_const(b, DT_i32, (double)r->pieces));
+        slot = build2(b, OP_add, slot, build_const(b, DT_i32, (double)p));
+        slot = build2(b, OP_mul, slot, build_const(b, DT_i32, (double)r->rounds));
+        in[2] = build2(b, OP_add, slot, r->index);
+        part[p] = build_typed(b, OP_random, &i->attrs, 3, in, 1, &t, NULL)->out[0];
+    }
+    Attrs join = {.dim = {.name = row.name, .size = r->size}};
+    return as_batch(a, b, build(b, OP_join, &join, (int)r->pieces, part), row);
+}
+
 static void adjust_region(Adjust *a, Region *body);
 
 static void adjust_ins(Adjust *a, Region *home, Ins *i)
@@ -237,7 +287,14 @@ static void adjust_ins(Adjust *a, Region *home, Ins *i)
     Builder b = builder_at(r->m, home, i);
     for (uint32_t k = 0; k < i->nin; k++)
         i->in[k] = map_get(&a->map, i->in[k]);
-    if (i->op == OP_random && has_batch(r, i->out[0]))
+    bool along = (i->op == OP_random && has_batch(r, i->out[0])) ||
+                 (i->op == OP_iota && i->attrs.dim.name == r->batch);
+    if (along && r->pieces > 1) {
+        map_set(r->m, &a->map, i->out[0],
+                i->op == OP_random ? random_of_pieces(a, &b, i) : iota_of_pieces(a, &b, i));
+        return;
+    }
+    if (along && i->op == OP_random)
         adjust_random(a, &b, i);
     bool part = i->nout && r->part[i->out[0]];
     if (i->op == OP_repeat) {
@@ -260,7 +317,7 @@ static void adjust_ins(Adjust *a, Region *home, Ins *i)
                 i->in[k] = share(a, &b, i->in[k]);
     }
     vec_push(r->m->arena, &home->ins, i);
-    if (i->op == OP_iota && i->attrs.dim.name == r->batch)
+    if (along && i->op == OP_iota)
         adjust_iota(a, &b, i);
 }
 

@@ -18,6 +18,10 @@ typedef struct Rounds {
     bool *given, *whole;
     const Region *top;
     size_t classified; /* values there are when the parts are found */
+    /* The sequences of a round are in so many pieces, as each rank has its rounds' one after
+     * another: piece p of round r is number p * rounds + r of the batch. 1: they are neighbours. */
+    int64_t pieces;
+    Value shared; /* what is the same in every round and was divided, 0: nothing */
 } Rounds;
 
 /* Finds the parts in a region; false after reporting a value that cannot be put together from

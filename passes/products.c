@@ -215,7 +215,7 @@ static void products_in(Module *m, Region *r, Arena *tmp)
     Products p = {
         .m = m, .tmp = tmp, .region = r, .last = last_uses(m, r, tmp), .uses = ir_uses(m, r, tmp)};
     for (size_t i = 0; i < r->ins.n; i++)
-        if (r->ins.data[i]->op == OP_add)
+        if (r->ins.data[i]->op == OP_add && !r->ins.data[i]->apart)
             accumulate(&p, r->ins.data[i], (int)i);
     Ins **old = r->ins.data;
     size_t n = r->ins.n;

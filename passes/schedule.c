@@ -333,6 +333,13 @@ static int io_buffer(Sched *s, const char *name, Value v)
     return (int)b;
 }
 
+/* How many sequences a rank has one after another: those of a round, or, where its rounds are added
+ * up in a tree before those of other ranks are, of all. */
+static int64_t rows_of(const Module *m, const Program *p, int64_t round)
+{
+    return mesh_tree_axes(m) && !mesh_tree_each_round(m) ? p->batch : round;
+}
+
 static void place_args(Sched *s, const Fn *f, const char *prefix)
 {
     Program *p = s->prog;
@@ -361,7 +368,7 @@ static void place_args(Sched *s, const Fn *f, const char *prefix)
             p->batch = 1;
             for (int i = 0; i <= type_find(t, s->m->batch.name); i++)
                 p->batch *= t->dims[i].size;
-            p->rows = t->dims[type_find(t, s->m->batch.name)].size;
+            p->rows = rows_of(s->m, p, t->dims[type_find(t, s->m->batch.name)].size);
         } else if (a.role > ARG_state && a.role != ARG_place) {
             *slot[a.role] = b;
         }
@@ -369,7 +376,7 @@ static void place_args(Sched *s, const Fn *f, const char *prefix)
             const Type *t = type_of(s->m, v);
             p->window = t->dims[t->rank - 1].size;
             p->batch = type_elements(t) / p->window;
-            p->rows = t->dims[t->rank - 2].size;
+            p->rows = rows_of(s->m, p, t->dims[t->rank - 2].size);
         }
         s->loc[v] = loc_dense((uint32_t)b, type_of(s->m, v));
     }

@@ -380,6 +380,7 @@ void call_comm(Sched *s, const Ins *i)
     mg_comm_desc d = {.kind = kinds[i->op],
                       .dtype = abi_dtype(op[0].type.dtype),
                       .most = i->attrs.most,
+                      .tree = i->attrs.tree,
                       .axes = i->attrs.axes,
                       .n = mesh_size(s->m, i->attrs.axes)};
     around(&op[0].type, i->attrs.dim.name, &d.outer, &d.size, &d.inner);

@@ -9,6 +9,7 @@
 enum {
     MANY_UNITS = 16,        /* a kernel with so many units needs no partial sums */
     CHUNK_ELEMENTS = 16384, /* what a chunk of a partial sum should read */
+    ORDERED_TERMS = 2048,   /* ... of one in order should sum */
     MOST_CHUNKS = 32
 };
 
@@ -56,7 +57,7 @@ static void shape_attrs(Shape *h, const Ins *i)
         shape_dim(h, a->to);
     if (have & 1u << ATTR_along)
         shape_dim(h, a->along);
-    fprintf(h->out, "{%lld,%a}", (long long)a->at, a->value);
+    fprintf(h->out, "{%lld,%a%s}", (long long)a->at, a->value, i->apart ? ",apart" : "");
 }
 
 static void shape_body(Shape *h, const Region *b)
@@ -171,6 +172,14 @@ static void launch(Sched *s, Kernel *k, double flops)
     price(s, a, (Cost){.flops = flops, .bytes = moved(k)});
 }
 
+static bool sums_in_order(const Ins *fused)
+{
+    for (size_t k = 0; k < fused->body->ins.n; k++)
+        if (fused->body->ins.data[k]->op == OP_sum && fused->body->ins.data[k]->apart)
+            return true;
+    return false;
+}
+
 /* How many chunks a column sum is cut into: by its size alone, so that no thread count shows; and
  * whether at all, by its size without the depth of the model. */
 static int64_t chunks_of(Sched *s, const Kernel *k)
@@ -186,6 +195,11 @@ static int64_t chunks_of(Sched *s, const Kernel *k)
         a_round = r > a_round ? r : a_round;
     }
     int64_t reduced = kept ? most / kept : 1, chunks = most / CHUNK_ELEMENTS;
+    if (sums_in_order(
+            k->ins)) { /* by what is summed alone: of what is kept a rank may have a part */
+        chunks = reduced / ORDERED_TERMS;
+        return chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
+    }
     if (whole.units >= MANY_UNITS || a_round < 2 * CHUNK_ELEMENTS || reduced < 2)
         return 1;
     chunks = chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;

@@ -90,10 +90,22 @@ static Value want(Shard *s, Builder *b, Value old, const Type *to)
 static void may_gather(Shard *s, Value v, Axes partial)
 {
     Value root = shard_accumulator(s, v);
+    if (root && s->m->values.data[root].home->owner->apart)
+        partial &= ~s->each_round;
     if (!root || !(partial & ~s->hint[root]))
         return;
     s->hint[root] |= partial;
     s->again = true;
+}
+
+/* A sum of i has a value that is brought to what is no longer partial. Each microbatch's gradient
+ * is to be whole before it is added up over ranks: then the order of sums does not depend on how
+ * many there are. */
+static void note_early(Shard *s, const Ins *i, Value old, Axes partial)
+{
+    bool now = s->added_up[old] || (type_of(s->m, s->now[old])->partial & ~partial & s->tree);
+    if (now && !i->apart && !s->whole_grad[old])
+        s->early = i;
 }
 
 /* What several add up to is partial: accumulators among them may be, too. */
@@ -131,6 +143,7 @@ static Value settle(Shard *s, Builder *b, Value old, Value x)
             }
         to.partial = t->partial & ~type_axes(&to);
     }
+    s->added_up[old] = (t->partial & ~to.partial & s->tree) != 0;
     return bring(s, b, x, &to);
 }
 
@@ -203,6 +216,7 @@ static void loop(Shard *s, const Ins *i)
         Value y = s->now[old->results.data[k]];
         if (k < carried) {
             types[k] = carried_type(s, old->args.data[k]);
+            note_early(s, i, old->results.data[k], types[k].partial);
             y = want(s, &end, old->results.data[k], &types[k]);
         } else {
             types[k] = type_stacked(type_of(s->m, y), i->attrs.dim);
@@ -211,6 +225,7 @@ static void loop(Shard *s, const Ins *i)
     }
     s->region = above;
     Ins *made = build_typed(&b, OP_repeat, &i->attrs, (int)i->nin, in, (int)i->nout, types, body);
+    made->apart = i->apart;
     for (uint32_t k = 0; k < i->nout; k++)
         finish(s, &b, i, k, made->out[k]);
 }
@@ -227,6 +242,9 @@ static void add_to(Shard *s, Builder *b, const Ins *i, Value x, int added)
     to.partial &= type_of(s->m, x)->partial;
     Type part = to;
     part.dtype = type_of(s->m, x)->dtype;
+    note_early(s, i, i->in[added], to.partial);
+    if (type_of(s->m, x)->partial & ~to.partial & s->tree)
+        s->early = i;
     c = bring(s, b, c, &to);
     x = build_cast(b, bring(s, b, x, &part), to.dtype);
     finish(s, b, i, 0, build2(b, OP_add, c, x));
@@ -251,6 +269,8 @@ static void instruction(Shard *s, const Ins *i)
         }
         Type t = space_type(s, &p, *type_of(s->m, i->in[k]));
         t.partial = p.partial & type_of(s->m, s->now[i->in[k]])->partial;
+        if (i->op == OP_add || i->op == OP_sub || i->op == OP_join)
+            note_early(s, i, i->in[k], t.partial);
         in[k] = want(s, &b, i->in[k], &t);
     }
     Attrs attrs = space_attrs(s, &p, i->attrs);
@@ -282,8 +302,10 @@ static void region(Shard *s, const Region *old, Region *r)
 {
     Region *above = s->region;
     s->region = r;
-    for (size_t k = 0; k < old->ins.n; k++)
+    for (size_t k = 0; k < old->ins.n; k++) {
+        s->updating = old == s->fn->body && k >= s->updates;
         instruction(s, old->ins.data[k]);
+    }
     s->region = above;
 }
 
@@ -330,11 +352,27 @@ static Region *sharded_body(Shard *s)
     return r;
 }
 
-static void shard_fn(Module *m, Fn *fn, Arena *tmp)
+static bool told_early(const Shard *s)
 {
-    enum { TRIES = 8 }; /* loops are nested less deep */
+    const Module *m = s->m;
+    if (!s->early)
+        return false;
+    diag_error(
+        m->diag, s->early->span, 524,
+        "reduce = tree: a sum over %s would be made here, of a part of what a microbatch gives",
+        mesh_axes_text(m, s->tree));
+    diag_help(m->diag, "without reduce = tree");
+    return true;
+}
+
+/* False if it cannot be; told. */
+static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
+{
+    enum { TRIES = 40 }; /* loops are nested less deep */
     shard_classes(m, fn);
     Shard s = {.m = m, .fn = fn, .tmp = tmp, .values = m->values.n};
+    s.tree = fn == module_fn(m, "train") ? mesh_tree_axes(m) : 0;
+    s.each_round = mesh_tree_each_round(m) ? s.tree : 0;
     s.now = NEW_ARRAY(tmp, Value, s.values);
     s.made = NEW_ARRAY(tmp, Value, s.values);
     s.leaf = NEW_ARRAY(tmp, bool, s.values);
@@ -342,15 +380,21 @@ static void shard_fn(Module *m, Fn *fn, Arena *tmp)
     s.uses = arena_array(tmp, s.values, sizeof *s.uses);
     s.grad = NEW_ARRAY(tmp, uint32_t, s.values);
     s.whole_grad = NEW_ARRAY(tmp, bool, s.values);
+    s.param = NEW_ARRAY(tmp, uint32_t, s.values);
+    s.added_up = NEW_ARRAY(tmp, bool, s.values);
     shard_read(&s);
     Region *body = NULL;
     for (int n = 0; n < TRIES && (!body || s.again); n++) {
         s.again = false;
+        s.early = NULL;
         body = sharded_body(&s);
     }
+    if (told_early(&s))
+        return false;
     fn->body = body;
     fn->gradients.n = 0;
     simplify_drop(m, fn, tmp); /* what was brought where nobody wanted it */
+    return true;
 }
 
 PassStatus pass_shard(Job *j)
@@ -364,7 +408,8 @@ PassStatus pass_shard(Job *j)
     if (!shard_is_possible(m, j->tmp))
         return PASS_error;
     for (size_t f = 0; f < m->fns.n; f++)
-        shard_fn(m, m->fns.data[f], j->tmp);
+        if (!shard_fn(m, m->fns.data[f], j->tmp))
+            return PASS_error;
     Type *types = NEW_ARRAY(j->tmp, Type, m->tensors.n);
     for (size_t t = 0; t < m->tensors.n; t++)
         types[t] = tensor_type(m, (uint32_t)t);

@@ -52,11 +52,18 @@ typedef struct Shard {
     bool *leaf;       /* per old value: it is computed from positions and constants alone */
     Axes *hint;       /* per old value: an accumulator that is partial over these */
     bool again;       /* a hint is new */
+    Axes tree;        /* over these, what is added up is a microbatch's all */
+    Axes each_round;  /* ... before it is added to others, or 0: when all are added up */
+    bool *added_up;   /* per old value: it is added up over these as soon as it is made */
+    const Ins *early; /* a sum of which a part is added up before */
     UseList *uses;    /* per old value */
     uint32_t *grad;   /* per old value: 1 + the parameter whose gradient it is, or adds up to */
     bool *whole_grad; /* per old value: it is all of it */
     VEC(Brought) brought;
-    Region *region; /* that is being built */
+    Region *region;  /* that is being built */
+    uint32_t *param; /* per old value: 1 + the parameter that it is */
+    size_t updates;  /* old instructions of the function from here on come after all gradients */
+    bool updating;   /* such a one is at hand */
 } Shard;
 
 /* shard_old.c: what is known of the old program. */

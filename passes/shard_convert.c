@@ -10,7 +10,8 @@
 static Value step(Builder *b, Op op, Value x, Name dim, Name to, Axes axes)
 {
     const Type *t = type_of(b->m, x);
-    Attrs a = {.axes = axes};
+    bool sums = op == OP_reduce_scatter || op == OP_all_reduce;
+    Attrs a = {.axes = axes, .tree = sums && (t->partial & axes & mesh_tree_of(b->m, t))};
     if (dim)
         a.dim = t->dims[type_find(t, dim)];
     if (to)
@@ -89,6 +90,20 @@ static Value gather_one(Builder *b, Value x, const Type *to)
     return 0;
 }
 
+/* What is added up in a tree is so before it is over other axes: each axis by itself gives the same
+ * numbers however many ranks the tree's has. */
+static Value tree_first(Builder *b, Value x, const Type *to)
+{
+    const Type *t = type_of(b->m, x);
+    Axes tree = mesh_tree_of(b->m, t) & t->partial & ~to->partial;
+    for (int i = 0; i < t->rank && tree; i++) {
+        Dim d = t->dims[i];
+        if (next_axis(d.axes, to->dims[type_find(to, d.name)].axes) == tree)
+            return step(b, OP_reduce_scatter, x, d.name, 0, tree);
+    }
+    return tree ? step(b, OP_all_reduce, x, 0, 0, tree) : 0;
+}
+
 Value convert(Builder *b, Value x, const Type *to)
 {
     for (int n = 0; n < 4 * MAX_AXES; n++) {
@@ -97,7 +112,9 @@ Value convert(Builder *b, Value x, const Type *to)
             x = step(b, OP_all_reduce, x, 0, 0, t->most);
             continue;
         }
-        Value y = split_more(b, x, to);
+        Value y = tree_first(b, x, to);
+        if (!y)
+            y = split_more(b, x, to);
         if (!y)
             y = gather_one(b, x, to);
         if (!y && (t->partial & ~to->partial))

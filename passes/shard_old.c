@@ -21,17 +21,29 @@ static void read_uses(Shard *s, const Region *r)
         note_use(s, r->results.data[k], NULL, r, k);
 }
 
-/* What is carried round a loop to become a gradient is an accumulator of it. */
+/* What is carried round a loop to become a gradient is an accumulator of it; in a tree so is what
+ * the loop inside of that one adds to it. */
+static void read_accumulators(Shard *s, Value v, uint32_t tensor)
+{
+    const Ins *def = s->m->values.data[v].def, *sum, *inner;
+    for (uint32_t n = 0; def && def->op == OP_repeat && n < (uint32_t)def->attrs.carried; n++) {
+        if (def->out[n] != v)
+            continue;
+        s->grad[def->body->args.data[n]] = tensor + 1;
+        sum = s->m->values.data[def->body->results.data[n]].def;
+        inner = def->apart && sum && sum->apart ? s->m->values.data[sum->in[1]].def : NULL;
+        if (inner && inner->op == OP_repeat && inner->apart)
+            read_accumulators(s, sum->in[1], tensor);
+    }
+}
+
 static void read_gradients(Shard *s)
 {
     for (size_t k = 0; k < s->fn->gradients.n; k++) {
         FnGradient g = s->fn->gradients.data[k];
-        const Ins *def = s->m->values.data[g.v].def;
         s->grad[g.v] = g.tensor + 1;
         s->whole_grad[g.v] = true;
-        for (uint32_t n = 0; def && def->op == OP_repeat && n < (uint32_t)def->attrs.carried; n++)
-            if (def->out[n] == g.v)
-                s->grad[def->body->args.data[n]] = g.tensor + 1;
+        read_accumulators(s, g.v, g.tensor);
     }
 }
 
@@ -124,8 +136,26 @@ bool shard_stays_partial(const Shard *s, Value v)
     return true;
 }
 
+/* Where the optimizer begins, and what its parameters are. */
+static void read_parameters(Shard *s)
+{
+    const Region *r = s->fn->body;
+    for (size_t k = 0; k < r->args.n; k++)
+        if (s->fn->args.data[k].role == ARG_param)
+            s->param[r->args.data[k]] = s->fn->args.data[k].tensor + 1;
+    s->updates = r->ins.n;
+    for (size_t k = 0; k < s->fn->gradients.n; k++) {
+        const Ins *def = s->m->values.data[s->fn->gradients.data[k].v].def;
+        size_t at = 0;
+        while (def && at < r->ins.n && r->ins.data[at] != def)
+            at++;
+        s->updates = !k || at + 1 > s->updates ? at + 1 : s->updates;
+    }
+}
+
 void shard_read(Shard *s)
 {
+    read_parameters(s);
     read_uses(s, s->fn->body);
     read_leaves(s, s->fn->body);
     read_gradients(s);

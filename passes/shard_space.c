@@ -55,6 +55,10 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         for (int k = 0; k < a->over.n; k++)
             space_fix(p, a->over.dim[k].name);
         break;
+    case OP_sum:
+        for (int k = 0; a->whole && k < a->over.n; k++)
+            space_fix(p, a->over.dim[k].name);
+        break;
     case OP_attention:
     case OP_attention_grad:
         space_fix(p, a->along.name);
@@ -97,10 +101,16 @@ static void adopt(const Shard *s, const Ins *i, Space *p)
     for (uint32_t k = 0; k < i->nin; k++) {
         if ((int)k == added)
             continue;
-        const Type *t = type_of(s->m, s->now[i->in[k]]);
-        for (int d = 0; d < t->rank; d++) {
-            int at = space_find(p, t->dims[d].name);
-            Axes more = t->dims[d].axes & ~space_axes(p);
+        Type t = *type_of(s->m, s->now[i->in[k]]);
+        if (s->updating &&
+            s->param[i->in[k]]) { /* of which a rank needs what it has the state of */
+            Split state = class_split_of(s->m, &t, s->param[i->in[k]] - 1, CLASS_state);
+            for (int d = 0; d < t.rank; d++)
+                t.dims[d].axes |= state.axes[d];
+        }
+        for (int d = 0; d < t.rank; d++) {
+            int at = space_find(p, t.dims[d].name);
+            Axes more = t.dims[d].axes & ~space_axes(p);
             if (at >= 0 && !p->fixed[at] && more > p->axes[at])
                 p->axes[at] |= more;
         }

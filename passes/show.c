@@ -154,10 +154,11 @@ static void print_volumes(const Plan *p, FILE *out)
             text_bytes(m->arena, all.bytes), text_seconds(m->arena, all.seconds));
     for (int i = 0; i < all.n; i++) {
         const Volume *v = &all.of[i];
-        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s  %s, n = %lld%s\n",
+        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s  %s, n = %lld%s%s\n",
                 mesh_axes_text(m, v->axes), volume_kind(v->kind), v->count,
                 text_bytes(m->arena, v->bytes), text_seconds(m->arena, v->seconds),
-                volume_formula(v->kind), (long long)v->ranks, v->scalar ? ", numbers" : "");
+                volume_formula(v->kind), (long long)v->ranks, v->scalar ? ", numbers" : "",
+                v->tree ? ", in a tree" : "");
     }
 }
 
@@ -167,11 +168,11 @@ static json_t *volumes_json(const Plan *p, const Volumes *all)
     for (int i = 0; i < all->n; i++) {
         const Volume *v = &all->of[i];
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:f, s:s}", "axis",
+            list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:f, s:s}", "axis",
                             mesh_axes_text(p->module, v->axes), "kind", volume_kind(v->kind),
                             "ranks", (int)v->ranks, "bytes", (json_int_t)llround(v->bytes), "count",
-                            (json_int_t)v->count, "scalars", v->scalar, "exposed_ms",
-                            v->seconds * 1e3, "formula", volume_formula(v->kind)));
+                            (json_int_t)v->count, "scalars", v->scalar, "tree", v->tree,
+                            "exposed_ms", v->seconds * 1e3, "formula", volume_formula(v->kind)));
     }
     return list;
 }

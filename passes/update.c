@@ -6,6 +6,7 @@
  * Where the loss was scaled, norm and gradients are divided by the scale. optimizers.c has the
  * rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64 partial of the norm, added
  * in the order of the model. */
+#include "passes/tree.h"
 #include "passes/update.h"
 #include "passes/walk.h"
 
@@ -133,14 +134,15 @@ static void mark_tensor(Update *u, uint32_t tensor)
 
 /* ---- norm and clipping ----------------------------------------------------------------------- */
 
-static Value sum_of_squares(Update *u, Value g)
+static Value sum_of_squares(Update *u, Value g, uint32_t tensor)
 {
     Value x = build_cast(&u->b, g, DT_f64);
     DimList all = {0};
     const Type *t = type_of(u->m, x);
     for (; all.n < t->rank; all.n++)
         all.dim[all.n] = t->dims[all.n];
-    return build_sum(&u->b, up2(u, OP_mul, x, x), &all);
+    x = up2(u, OP_mul, x, x);
+    return u->m->train.tree ? tree_sum(&u->b, x, tensor) : build_sum(&u->b, x, &all);
 }
 
 static void build_norm(Update *u, const Value *grad, const uint32_t *tensor, size_t n)
@@ -148,7 +150,7 @@ static void build_norm(Update *u, const Value *grad, const uint32_t *tensor, siz
     Value total = 0;
     for (size_t i = 0; i < n; i++) {
         mark_tensor(u, tensor[i]);
-        Value part = sum_of_squares(u, grad[i]);
+        Value part = sum_of_squares(u, grad[i], tensor[i]);
         total = total ? up2(u, OP_add, total, part) : part;
     }
     u->b.span = (Span){0};

@@ -44,12 +44,13 @@ static Volume *entry(Volumes *all, const Action *a)
     bool scalar = d->outer * d->size * d->inner == 1;
     for (int i = 0; i < all->n; i++) {
         Volume *v = &all->of[i];
-        if (v->axes == d->axes && v->kind == d->kind && v->scalar == scalar)
+        if (v->axes == d->axes && v->kind == d->kind && v->scalar == scalar && v->tree == d->tree)
             return v;
     }
     if (all->n == VOLUMES_MAX)
         return NULL;
-    all->of[all->n] = (Volume){.axes = d->axes, .kind = d->kind, .scalar = scalar, .ranks = d->n};
+    all->of[all->n] = (Volume){
+        .axes = d->axes, .kind = d->kind, .scalar = scalar, .tree = d->tree, .ranks = d->n};
     return &all->of[all->n++];
 }
 

@@ -11,6 +11,7 @@ typedef struct Volume {
     Axes axes;
     mg_comm_kind kind;
     bool scalar; /* of single numbers */
+    bool tree;   /* added up in a tree, not in the order of ranks */
     int64_t ranks;
     double bytes, count, seconds; /* that a rank sends, loops multiplied out */
 } Volume;

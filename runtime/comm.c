@@ -79,6 +79,45 @@ static void add_up(mg_dtype t, bool most, int n, const char *const *from, char *
     }
 }
 
+/* The same in a tree: ranks 0 and 1, 2 and 3, ..., then those pairs, block by block of elements. A
+ * sum waits for its neighbour. Each number is added to 0 first, so that no zero is negative
+ * whichever of the ranks and of their rounds it comes from. */
+enum { BLOCK = 256, LEVELS = 10 };
+
+#define ADD_TREE(name, T)                                                                          \
+    static void name(int n, const char *const *from, T *to, int64_t begin, int64_t end)            \
+    {                                                                                              \
+        T waiting[LEVELS][BLOCK];                                                                  \
+        for (int64_t at = begin; at < end; at += BLOCK) {                                          \
+            int64_t many = end - at < BLOCK ? end - at : BLOCK;                                    \
+            int top = 0;                                                                           \
+            for (int k = 0; k < n; k++, top++) {                                                   \
+                for (int64_t e = 0; e < many; e++)                                                 \
+                    waiting[top][e] = ((const T *)from[k])[at + e] + (T)0;                         \
+                for (int pairs = k; pairs & 1; pairs >>= 1, top--)                                 \
+                    for (int64_t e = 0; e < many; e++)                                             \
+                        waiting[top - 1][e] += waiting[top][e];                                    \
+            }                                                                                      \
+            for (; top > 1; top--)                                                                 \
+                for (int64_t e = 0; e < many; e++)                                                 \
+                    waiting[top - 2][e] += waiting[top - 1][e];                                    \
+            memcpy(to + at, waiting[0], (size_t)many * sizeof *to);                                \
+        }                                                                                          \
+    }
+
+ADD_TREE(add_tree_f32, float)
+ADD_TREE(add_tree_f64, double)
+
+static void sum(const comm *c, const char *const *from, char *to, int64_t begin, int64_t end)
+{
+    if (c->d->tree && c->d->dtype == MG_F64)
+        add_tree_f64((int)c->d->n, from, (double *)to, begin, end);
+    else if (c->d->tree)
+        add_tree_f32((int)c->d->n, from, (float *)to, begin, end);
+    else
+        add_up(c->d->dtype, c->d->most, (int)c->d->n, from, to, begin, end);
+}
+
 static void add_range(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
@@ -86,7 +125,7 @@ static void add_range(void *ctx, int64_t begin, int64_t end, void *scratch)
     (void)scratch;
     for (int k = 0; k < c->d->n; k++)
         from[k] = of_member(c, c->x + c->begin * c->width, k);
-    add_up(c->d->dtype, c->d->most, (int)c->d->n, from, c->y + c->begin * c->width, begin, end);
+    sum(c, from, c->y + c->begin * c->width, begin, end);
 }
 
 static void all_reduce(comm *c)
@@ -127,7 +166,7 @@ static void scatter_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
         const char *from[MG_RANKS_MAX];
         for (int k = 0; k < d->n; k++)
             from[k] = of_member(c, c->x + part_of_row(c, o) * c->width, k);
-        add_up(d->dtype, d->most, (int)d->n, from, c->y + o * row * c->width, 0, row);
+        sum(c, from, c->y + o * row * c->width, 0, row);
     }
 }
 

@@ -99,6 +99,27 @@ template <class T> struct mg_plus {
         return a + b;
     }
 };
+/* Rounded by itself, whatever product is added. */
+#ifdef MG_SHIM
+__device__ static inline float mg_add_apart(float a, float b)
+{
+    return a + b;
+}
+__device__ static inline double mg_add_apart(double a, double b)
+{
+    return a + b;
+}
+#else
+__device__ static inline float mg_add_apart(float a, float b)
+{
+    return __fadd_rn(a, b);
+}
+__device__ static inline double mg_add_apart(double a, double b)
+{
+    return __dadd_rn(a, b);
+}
+#endif
+
 /* A NaN on either side shows, in whatever order numbers meet. */
 template <class T> struct mg_greater {
     __device__ T operator()(T a, T b) const

@@ -1,0 +1,68 @@
+/* tree.c - what `reduce = tree` asks of a layout: the microbatches of a step are a power of two,
+ * over one axis, and no optimizer sums over what is split on it. */
+#include "grammar/config.h"
+
+static bool splits_batch(const Module *m, TensorClass of)
+{
+    Axes batch = mesh_batch_axes(m);
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        for (int k = 0; k < m->layout.rules.data[r].n; k++)
+            if (m->layout.rules.data[r].of == of && batch >> m->layout.rules.data[r].axis[k] & 1)
+                return true;
+    return false;
+}
+
+/* A number of microbatches near n that is a power of two. */
+static int64_t power_below(int64_t n)
+{
+    while (n & (n - 1))
+        n &= n - 1;
+    return n;
+}
+
+/* The microbatch nearest to the one given of which there is a power of two; 0: none. */
+static int64_t legal_microbatch(const Layout *l, int64_t all, int64_t ranks)
+{
+    for (int64_t off = 1; off < all; off++)
+        for (int64_t k = l->microbatch - off; k <= l->microbatch + off; k += 2 * off) {
+            bool even = k > 0 && all % (k * ranks) == 0;
+            if (even && (all / k & (all / k - 1)) == 0)
+                return k;
+        }
+    return 0;
+}
+
+void check_tree(Elab *e, const Layout *l, Span at)
+{
+    Module over = {.layout = *l,
+                   .batch = e->module->batch,
+                   .seq = e->module->seq,
+                   .arena = e->module->arena,
+                   .names = e->names,
+                   .train = e->module->train};
+    const char *batch = text(e, over.batch.name);
+    Optimizer o = over.train.optimizer;
+    Axes axes = mesh_batch_axes(&over);
+    int64_t all = over.batch.size, n = all / l->microbatch, below = power_below(n);
+    if (!over.train.tree || all % l->microbatch)
+        return;
+    if (axes & (axes - 1)) {
+        fail(e, at, 336, "reduce = tree adds up over one axis, and '%s' is split on %s", batch,
+             mesh_axes_text(&over, axes));
+        help(e, "%s -> %s, of %lld ranks", batch, mesh_axes_text(&over, axes & -axes),
+             (long long)mesh_size(&over, axes));
+    }
+    if ((o == OPT_adafactor || o == OPT_muon) && splits_batch(&over, CLASS_state)) {
+        fail(e, at, 336, "reduce = tree, and %s sums over state that is split on %s",
+             optimizer_names[o], mesh_axes_text(&over, axes));
+        help(e, "without state -> %s; or another optimizer", mesh_axes_text(&over, axes));
+    }
+    if (n == below)
+        return;
+    fail(e, at, 335, "reduce = tree adds up a power of two, and '%s' of %lld is %lld microbatches",
+         batch, (long long)all, (long long)n);
+    int64_t legal = legal_microbatch(l, all, mesh_size(&over, axes));
+    help(e, "%s-D %s=%lld or %lld",
+         legal ? arena_printf(e->arena, "microbatch %lld; or ", (long long)legal) : "", batch,
+         (long long)(below * l->microbatch), (long long)(2 * below * l->microbatch));
+}
