@@ -12,7 +12,6 @@ static bool splits_batch(const Module *m, TensorClass of)
     return false;
 }
 
-/* A number of microbatches near n that is a power of two. */
 static int64_t power_below(int64_t n)
 {
     while (n & (n - 1))
@@ -34,18 +33,19 @@ static int64_t legal_microbatch(const Layout *l, int64_t all, int64_t ranks)
 
 void check_tree(Elab *e, const Layout *l, Span at)
 {
-    Module over = {.layout = *l,
-                   .batch = e->module->batch,
-                   .seq = e->module->seq,
-                   .arena = e->module->arena,
-                   .names = e->names,
-                   .train = e->module->train};
+    const Module over = {.layout = *l,
+                         .batch = e->module->batch,
+                         .seq = e->module->seq,
+                         .arena = e->module->arena,
+                         .names = e->names,
+                         .train = e->module->train};
     const char *batch = text(e, over.batch.name);
     Optimizer o = over.train.optimizer;
-    Axes axes = mesh_batch_axes(&over);
-    int64_t all = over.batch.size, n = all / l->microbatch, below = power_below(n);
-    if (!over.train.tree || all % l->microbatch)
+    int64_t all = over.batch.size;
+    if (!over.train.tree || l->microbatch < 1 || all < 1 || all % l->microbatch)
         return;
+    Axes axes = mesh_batch_axes(&over);
+    int64_t n = all / l->microbatch, below = power_below(n);
     if (axes & (axes - 1)) {
         fail(e, at, 336, "reduce = tree adds up over one axis, and '%s' is split on %s", batch,
              mesh_axes_text(&over, axes));

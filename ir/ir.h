@@ -112,6 +112,7 @@ typedef struct Attrs {
 #define TYPE_OF_INT      int64_t
 #define TYPE_OF_REAL     double
 #define TYPE_OF_FLAG     bool
+#define TYPE_OF_MARK     bool
 #define TYPE_OF_NAME     Name
 #define TYPE_OF_AXES     Axes
 #define ATTR(name, kind) TYPE_OF_##kind name;

@@ -112,6 +112,11 @@ static void read_attr_FLAG(Reader *r, bool *v)
     static const char *const words[] = {"no", "yes"};
     *v = text_want_choice(r, words, 2) == 1;
 }
+static void read_attr_MARK(Reader *r, bool *v)
+{
+    (void)r;
+    *v = true;
+}
 static void read_attr_NAME(Reader *r, Name *v)
 {
     *v = text_want_name(r);
@@ -122,6 +127,19 @@ static void read_attr_AXES(Reader *r, Axes *v)
     *v = read_axes(r);
 }
 
+/* Up to an attribute's value; false: it is a mark, and not there. */
+static bool read_attr_name(Reader *r, const char *comma, const char *name, bool mark)
+{
+    if (mark && !text_take_mark(r, ','))
+        return false;
+    if (!mark && *comma)
+        text_want_mark(r, ',');
+    text_want_word(r, name);
+    if (!mark)
+        text_want_mark(r, '=');
+    return true;
+}
+
 static void read_attrs(Reader *r, Op op, Attrs *attrs)
 {
     unsigned have = op_info[op].attrs;
@@ -130,11 +148,7 @@ static void read_attrs(Reader *r, Op op, Attrs *attrs)
     const char *comma = "";
     text_want_mark(r, '{');
 #define ATTR(name, kind)                                                                           \
-    if (have & 1u << ATTR_##name) {                                                                \
-        if (*comma)                                                                                \
-            text_want_mark(r, ',');                                                                \
-        text_want_word(r, #name);                                                                  \
-        text_want_mark(r, '=');                                                                    \
+    if (have & 1u << ATTR_##name && read_attr_name(r, comma, #name, TEXT_MARK_##kind)) {           \
         read_attr_##kind(r, &attrs->name);                                                         \
         comma = ",";                                                                               \
     }

@@ -226,6 +226,13 @@ static void print_attr_FLAG(const Module *m, const bool *v, FILE *out)
     fputs(*v ? "=yes" : "=no", out);
 }
 
+static void print_attr_MARK(const Module *m, const bool *v, FILE *out)
+{
+    (void)m;
+    (void)v;
+    (void)out;
+}
+
 static void print_attr_NAME(const Module *m, const Name *v, FILE *out)
 {
     fputc('=', out);
@@ -246,7 +253,7 @@ static void print_attrs(const Module *m, const Ins *i, FILE *out)
         return;
     fputs(" {", out);
 #define ATTR(name, kind)                                                                           \
-    if (have & 1u << ATTR_##name) {                                                                \
+    if (have & 1u << ATTR_##name && !TEXT_UNSET_##kind(i->attrs.name)) {                           \
         fprintf(out, "%s" #name, comma);                                                           \
         print_attr_##kind(m, &i->attrs.name, out);                                                 \
         comma = ", ";                                                                              \

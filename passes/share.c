@@ -66,6 +66,10 @@ static bool same_FLAG(bool a, bool b)
 {
     return a == b;
 }
+static bool same_MARK(bool a, bool b)
+{
+    return a == b;
+}
 static bool same_NAME(Name a, Name b)
 {
     return a == b;
