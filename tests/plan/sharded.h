@@ -49,4 +49,22 @@ typedef struct Compared {
 Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
                   const char *name, const Lies *l);
 
+/* ---- reduce = tree ----------------------------------------------------------------------------
+ */
+
+/* A step of all ranks with `reduce = tree`, in double precision: what each result is, whole. Rank
+ * and round have the sequences that the runtime would give them. */
+typedef struct TreeRun {
+    Model t;
+    const Fn *fn;
+    Tensor64 *whole; /* per result */
+    bool ran;        /* false: the layout is refused */
+} TreeRun;
+
+/* local: after pass local. To be closed by model_close(&r->t). */
+void run_tree(TreeRun *r, const Small *s, const char *spec, int64_t microbatch, bool local);
+
+/* The program up to the gradients, of one rank: loss and RES_grads. */
+void open_gradients(Model *t, const Small *s, int64_t microbatch, bool tree);
+
 #endif
