@@ -205,12 +205,13 @@ static void keep_rules(Elab *e, const Spec *s, Layout *l)
     }
 }
 
-static bool has_axis(const Spec *s, Name name)
+/* Place of an axis in the mesh; -1: it is not there. */
+static int axis_place(const Spec *s, Name name)
 {
     for (size_t i = 0; i < s->axes.n; i++)
         if (s->axes.data[i]->name == name)
-            return true;
-    return false;
+            return (int)i;
+    return -1;
 }
 
 static void check_rule_dim(Elab *e, const Node *n)
@@ -229,17 +230,37 @@ static void check_rule_dim(Elab *e, const Node *n)
     suggest(e, text(e, n->name), near.data, near.n);
 }
 
+/* Of a rule's axes the outer ones of the mesh come first. */
+static void check_order(Elab *e, const Spec *s, const Node *rule)
+{
+    for (size_t i = 1; i < rule->more.n; i++) {
+        const Node *a = rule->more.data[i - 1], *b = rule->more.data[i];
+        if (axis_place(s, b->name) < 0 || axis_place(s, a->name) <= axis_place(s, b->name))
+            continue;
+        fail(e, b->at, 339, "a rule names '%s' before '%s', and the mesh has '%s' before '%s'",
+             text(e, a->name), text(e, b->name), text(e, b->name), text(e, a->name));
+        help(e, "%s -> %s, %s; or a mesh of %s, %s", text(e, rule->list.data[0]->name),
+             text(e, b->name), text(e, a->name), text(e, a->name), text(e, b->name));
+        return;
+    }
+}
+
 static void check_axis(Elab *e, const Spec *s, const Node *rule, size_t nth)
 {
     static const char *const options[] = {"zigzag", "schedule", NULL};
     static const char *const schedules[] = {"1f1b", "gpipe", NULL};
     const Node *n = rule->more.data[nth];
-    if (!has_axis(s, n->name)) {
+    if (axis_place(s, n->name) < 0) {
         VEC(const char *) near = {0};
         for (size_t i = 0; i < s->axes.n; i++)
             vec_push(e->arena, &near, text(e, s->axes.data[i]->name));
         fail(e, n->at, 323, "the mesh has no axis '%s'", text(e, n->name));
         suggest(e, text(e, n->name), near.data, near.n);
+        const char *all = "";
+        for (size_t i = 0; i < near.n && i < 8; i++)
+            all = arena_printf(e->arena, "%s%s%s", all, i ? ", " : "", near.data[i]);
+        if (near.n)
+            help(e, "the mesh has %s%s", all, near.n > 8 ? ", ..." : "");
     }
     for (size_t i = 0; i < nth; i++)
         if (rule->more.data[i]->name == n->name)
@@ -290,6 +311,7 @@ static void check_rules(Elab *e, const Spec *s)
             check_rule_dim(e, rule->list.data[i]);
         for (size_t i = 0; i < rule->more.n; i++)
             check_axis(e, s, rule, i);
+        check_order(e, s, rule);
     }
     check_classes(e, s);
 }
@@ -337,8 +359,15 @@ static void microbatch(Elab *e, const Spec *s, Layout *l)
     if (s->chosen && all % ranks) {
         fail(e, s->node->span, 332, "'%s' of %lld is not split evenly on %lld ranks",
              text(e, e->module->batch.name), (long long)all, (long long)ranks);
-        help(e, "-D %s=%lld", text(e, e->module->batch.name),
-             (long long)((all + ranks - 1) / ranks * ranks));
+        int64_t below = ranks, above = ranks;
+        while (all % below)
+            below--;
+        while (above < all && all % above)
+            above++;
+        help(e, "%lld ranks%s; or -D %s=%lld", (long long)below,
+             all % above || above == below ? ""
+                                           : arena_printf(e->arena, " or %lld", (long long)above),
+             text(e, e->module->batch.name), (long long)((all + ranks - 1) / ranks * ranks));
         l->microbatch = 1;
         return;
     }

@@ -432,6 +432,9 @@ int64_t mesh_place(const Module *m, int64_t rank, Axes axes);
  * that is there, on axes that no rule before it has used; dims with `fixed` set, and of one
  * element, are left whole. axes[n] is set. */
 void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes);
+/* The same; applied: set for each rule that splits something, by its number. */
+void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes,
+                      bool *applied);
 /* Over which axes the sequences of a batch are split; how many ranks that are. */
 Axes mesh_batch_axes(const Module *m);
 int64_t mesh_batch_ranks(const Module *m);

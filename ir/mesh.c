@@ -50,6 +50,12 @@ int64_t dim_whole(const Module *m, Dim d)
 
 void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes)
 {
+    mesh_walk_noting(m, dims, n, fixed, axes, NULL);
+}
+
+void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes,
+                      bool *applied)
+{
     Axes used = 0;
     for (int i = 0; i < n; i++)
         axes[i] = 0;
@@ -63,6 +69,8 @@ void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes 
                 if (!(used >> rule->axis[k] & 1)) {
                     used |= (Axes)1 << rule->axis[k];
                     axes[i] |= (Axes)1 << rule->axis[k];
+                    if (applied)
+                        applied[r] = true;
                 }
         }
     }

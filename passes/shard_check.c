@@ -32,15 +32,15 @@ static void uneven(const Module *m, Dim d, Axes axes)
               (long long)((d.size + ranks - 1) / ranks * ranks));
 }
 
-/* Sizes; and which axes split anything at all. */
-static bool sizes_are_even(const Module *m, Axes *used, Arena *tmp)
+/* Sizes; and which axes split anything at all, by which rules. */
+static bool sizes_are_even(const Module *m, Axes *used, bool *applied, Arena *tmp)
 {
     VEC(Name) told = {0};
     for (size_t v = 1; v < m->values.n; v++) {
         const Type *t = &m->values.data[v].type;
         bool fixed[MAX_RANK] = {false};
         Axes axes[MAX_RANK];
-        mesh_walk(m, t->dims, t->rank, fixed, axes);
+        mesh_walk_noting(m, t->dims, t->rank, fixed, axes, applied);
         for (int i = 0; i < t->rank; i++) {
             bool known = t->dims[i].size % mesh_size(m, axes[i]) == 0;
             *used |= axes[i];
@@ -73,6 +73,62 @@ static bool all_are_used(const Module *m, Axes used)
                    name_str(m->names, a.name), (long long)a.size);
         diag_help(m->diag, "a rule, such as %s -> %s; or %s = 1", name_str(m->names, m->batch.name),
                   name_str(m->names, a.name), name_str(m->names, a.name));
+    }
+    return all;
+}
+
+/* The most elements of a dim of that name that anything has; 0: nothing has it. */
+static int64_t size_of(const Module *m, Name dim)
+{
+    int64_t most = 0;
+    for (size_t v = 1; v < m->values.n; v++) {
+        const Type *t = &m->values.data[v].type;
+        int at = type_find(t, dim);
+        most = at >= 0 && t->dims[at].size > most ? t->dims[at].size : most;
+    }
+    return most;
+}
+
+/* Dims of parameters: what rules are for. */
+static const char *dims_of_parameters(const Module *m)
+{
+    const char *all = "";
+    VEC(Name) told = {0};
+    for (size_t k = 0; k < m->tensors.n; k++)
+        for (int i = m->tensors.data[k].stacked; i < m->tensors.data[k].type.rank; i++) {
+            Name d = m->tensors.data[k].type.dims[i].name;
+            bool known = false;
+            for (size_t n = 0; n < told.n; n++)
+                known |= told.data[n] == d;
+            if (known)
+                continue;
+            vec_push(m->arena, &told, d);
+            all = arena_printf(m->arena, "%s%s%s", all, *all ? ", " : "", name_str(m->names, d));
+        }
+    return all;
+}
+
+/* A rule for what is not there is an error; one that others have left nothing, a warning. */
+static bool rules_apply(const Module *m, const bool *applied)
+{
+    bool all = true;
+    for (size_t r = 0; r < m->layout.rules.n; r++) {
+        const LayoutRule *rule = &m->layout.rules.data[r];
+        Axes axes = 0;
+        for (int k = 0; k < rule->n; k++)
+            axes |= (Axes)1 << rule->axis[k];
+        int64_t size = rule->of ? 1 : size_of(m, rule->dim);
+        const char *dim = rule->of ? "" : name_str(m->names, rule->dim);
+        if (size == 0) {
+            all = false;
+            diag_error(m->diag, rule->span, 337,
+                       "a rule for '%s', which nothing in the program has", dim);
+            diag_help(m->diag, "parameters have %s", dims_of_parameters(m));
+        } else if (size > 1 && !applied[r]) {
+            diag_warning(m->diag, rule->span, 338,
+                         "this rule splits nothing: wherever '%s' is, %s is in use by rules before",
+                         dim, mesh_axes_text(m, axes));
+        }
     }
     return all;
 }
@@ -117,6 +173,7 @@ bool shard_is_possible(const Module *m, Arena *tmp)
     Axes used = 0;
     if (!rules_are_built(m))
         return false;
-    bool even = sizes_are_even(m, &used, tmp);
-    return all_are_used(m, used) && even;
+    bool *applied = NEW_ARRAY(tmp, bool, m->layout.rules.n + 1);
+    bool even = sizes_are_even(m, &used, applied, tmp), apply = rules_apply(m, applied);
+    return all_are_used(m, used) && even && apply;
 }

@@ -9,7 +9,7 @@
 # ZIGZAG: error[MG0310]: zigzag is not built yet
 # ZIGZAG: help: seq -> cp, without it
 # BATCH: error[MG0332]: 'batch' of 8 is not split evenly on 3 ranks
-# BATCH: help: -D batch=9
+# BATCH: help: 2 ranks or 4; or -D batch=9
 dim hidden = 32, vocab = 8, seq = 8, batch = 8, layers = 2
 
 model bad(tokens[batch, seq] : token(vocab)) {

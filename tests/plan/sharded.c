@@ -22,8 +22,17 @@ static int axis_named(const Layout *l, const Names *names, const char *name)
     return -1;
 }
 
+static bool has_dim(const Module *m, Name dim)
+{
+    for (size_t v = 1; v < m->values.n; v++)
+        if (type_find(&m->values.data[v].type, dim) >= 0)
+            return true;
+    return false;
+}
+
 /* "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules. Axes that are not in the mesh
- * are left out of rules, as axes of one rank are. */
+ * are left out of rules, as axes of one rank are, and so are rules for dims that the model has not.
+ */
 static void lay_out(Model *t, const char *spec)
 {
     char *text = arena_printf(t->a, "%s", spec), *part = strtok(text, ";");
@@ -53,7 +62,7 @@ static void lay_out(Model *t, const char *spec)
                 r.axis[r.n++] = (uint8_t)axis;
             at += k;
         }
-        if (r.n)
+        if (r.n && (r.of || has_dim(m, r.dim)))
             vec_push(t->a, &l->rules, r);
     }
 }

@@ -9,5 +9,5 @@ train { optimizer sgd()  lr 0.1 }
 layout { mesh dp = 4
 batch -> dp }
 # CHECK: 0332-batch.mg:9:1: error[MG0332]: 'batch' of 6 is not split evenly on 4 ranks
-# CHECK: help: -D batch=8
+# CHECK: help: 3 ranks or 6; or -D batch=8
 # CHECK-NOT: {{error|warning}}[MG

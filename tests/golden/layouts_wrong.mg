@@ -1,0 +1,171 @@
+# RUN: not %mgc %s --layout few_heads --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=FEW-HEADS
+# RUN: not %mgc %s --layout ffn_by_5 --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=FFN-BY-5
+# RUN: not %mgc %s --layout ffn_by_two_axes --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=FFN-BY-TWO-AXES
+# RUN: not %mgc %s --layout seq_by_8 --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=SEQ-BY-8
+# RUN: not %mgc %s --layout vocab_by_3 --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=VOCAB-BY-3
+# RUN: not %mgc %s --layout groups_by_2 --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=GROUPS-BY-2
+# RUN: not %mgc %s --layout heads_by_two_axes --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=HEADS-BY-TWO-AXES
+# RUN: not %mgc %s --layout hidden_by_7 --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=HIDDEN-BY-7
+# RUN: not %mgc %s --layout two_uneven --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=TWO-UNEVEN
+# RUN: not %mgc %s --layout unused --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=UNUSED
+# RUN: not %mgc %s --layout two_unused --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=TWO-UNUSED
+# RUN: not %mgc %s --layout too_small --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=TOO-SMALL
+# RUN: not %mgc %s --layout nothing --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=NOTHING
+# RUN: %mgc %s --layout masked --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=MASKED
+# RUN: not %mgc %s --layout pipeline --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=PIPELINE
+# RUN: not %mgc %s --layout zigzag --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=ZIGZAG
+# RUN: not %mgc %s --layout exposed --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=EXPOSED
+# FEW-HEADS: error[MG0332]: 'kv_heads' of 2 is not split evenly on tp, which is 4 ranks
+# FEW-HEADS: help: tp = 2; or -D kv_heads=4
+# FFN-BY-5: error[MG0332]: 'ffn' of 48 is not split evenly on tp, which is 5 ranks
+# FFN-BY-5: help: tp = 4 or 6; or -D ffn=50
+# FFN-BY-TWO-AXES: error[MG0332]: 'ffn' of 48 is not split evenly on cp, tp, which is 32 ranks
+# FFN-BY-TWO-AXES: help: together, cp, tp = 24 or 48; or -D ffn=64
+# SEQ-BY-8: error[MG0332]: 'seq' of 12 is not split evenly on cp, which is 8 ranks
+# SEQ-BY-8: help: cp = 6 or 12; or -D seq=16
+# VOCAB-BY-3: error[MG0332]: 'vocab' of 64 is not split evenly on tp, which is 3 ranks
+# VOCAB-BY-3: help: tp = 2 or 4; or -D vocab=66
+# GROUPS-BY-2: error[MG0332]: 'group' of 3 is not split evenly on tp, which is 2 ranks
+# GROUPS-BY-2: help: tp = 1 or 3; or -D group=4
+# HEADS-BY-TWO-AXES: error[MG0332]: 'kv_heads' of 2 is not split evenly on cp, tp, which is 4 ranks
+# HEADS-BY-TWO-AXES: help: together, cp, tp = 2; or -D kv_heads=4
+# HIDDEN-BY-7: error[MG0332]: 'hidden' of 32 is not split evenly on tp, which is 7 ranks
+# HIDDEN-BY-7: help: tp = 4 or 8; or -D hidden=35
+# TWO-UNEVEN: error[MG0332]: 'ffn' of 48 is not split evenly on tp, which is 7 ranks
+# TWO-UNEVEN: help: tp = 6 or 8; or -D ffn=49
+# TWO-UNEVEN: error[MG0332]: 'kv_heads' of 2 is not split evenly on tp, which is 7 ranks
+# TWO-UNEVEN: help: tp = 2; or -D kv_heads=7
+# UNUSED: error[MG0333]: no rule splits anything on axis 'ep', of 2 ranks
+# UNUSED: help: a rule, such as batch -> ep; or ep = 1
+# TWO-UNUSED: error[MG0333]: no rule splits anything on axis 'ep', of 2 ranks
+# TWO-UNUSED: help: a rule, such as batch -> ep; or ep = 1
+# TWO-UNUSED: error[MG0333]: no rule splits anything on axis 'pp', of 2 ranks
+# TWO-UNUSED: help: a rule, such as batch -> pp; or pp = 1
+# TOO-SMALL: error[MG0333]: no rule splits anything on axis 'dp', of 32 ranks
+# TOO-SMALL: help: a rule, such as batch -> dp; or dp = 1
+# NOTHING: error[MG0337]: a rule for 'spare', which nothing in the program has
+# NOTHING: help: parameters have vocab, hidden, ffn, kv_heads, group, head
+# MASKED: warning[MG0338]: this rule splits nothing: wherever 'batch' is, dp is in use by rules before
+# PIPELINE: error[MG0310]: 'layers' counts the rounds of a repeat: pipelines are not built yet
+# PIPELINE: help: pp = 1
+# ZIGZAG: error[MG0310]: zigzag is not built yet
+# ZIGZAG: help: seq -> cp, without it
+# EXPOSED: error[MG0553]: {{.*}}% of a step are predicted to wait for communication where the layout asserts less than 1%
+# EXPOSED: help: fewer ranks on that axis, a larger microbatch, or assert more
+dim hidden = 32, kv_heads = 2, group = 3, head = 8, ffn = 48, layers = 2, spare = 8
+dim vocab = 64, seq = 12, batch = 12
+
+block attend(x[hidden]) {
+    wq : param[hidden, kv_heads, group, head] ~ normal(0.02)
+    wk : param[hidden, kv_heads, head]        ~ normal(0.02)
+    wv : param[hidden, kv_heads, head]        ~ normal(0.02)
+    wo : param[kv_heads, group, head, hidden] ~ normal(0.02)
+    return attention(x @ wq over hidden, x @ wk over hidden, x @ wv over hidden, along seq, over head, causal) @ wo over (kv_heads, group, head)
+}
+
+model bad(tokens[batch, seq] : token(vocab)) {
+    embed : param[vocab, hidden] ~ normal(0.02)
+    x = embed[tokens]
+    repeat layers as "l.{}" {
+        up   : param[hidden, ffn] ~ normal(0.02)
+        down : param[ffn, hidden] ~ normal(0.02)
+        x = x + attend(x)
+        x = x + tanh(x @ up over hidden) @ down over ffn
+    }
+    loss = cross_entropy(x @ embed over hidden, next(tokens))
+}
+
+train {
+    optimizer adamw
+    lr        1e-2
+}
+
+layout few_heads {
+    mesh tp = 4
+    kv_heads -> tp
+}
+
+layout ffn_by_5 {
+    mesh tp = 5
+    ffn -> tp
+}
+
+layout ffn_by_two_axes {
+    mesh dp = 2, cp = 4, tp = 8
+    batch -> dp
+    ffn   -> cp, tp
+}
+
+layout seq_by_8 {
+    mesh cp = 8
+    seq -> cp
+}
+
+layout vocab_by_3 {
+    mesh tp = 3
+    vocab -> tp
+}
+
+layout groups_by_2 {
+    mesh tp = 2
+    group -> tp
+}
+
+layout heads_by_two_axes {
+    mesh cp = 2, tp = 2
+    kv_heads -> cp, tp
+}
+
+layout hidden_by_7 {
+    mesh tp = 7
+    hidden -> tp
+}
+
+layout two_uneven {
+    mesh tp = 7
+    kv_heads, ffn -> tp
+}
+
+layout unused {
+    mesh dp = 2, ep = 2
+    batch -> dp
+}
+
+layout two_unused {
+    mesh dp = 2, ep = 2, pp = 2
+    batch -> dp
+}
+
+layout too_small {
+    mesh tp = 2, dp = 32
+    ffn   -> tp
+    state -> dp
+}
+
+layout nothing {
+    mesh dp = 2, tp = 2
+    batch      -> dp
+    ffn, spare -> tp
+}
+
+layout masked {
+    mesh dp = 2
+    batch        -> dp
+    batch, vocab -> dp
+}
+
+layout pipeline {
+    mesh pp = 2
+    layers -> pp
+}
+
+layout zigzag {
+    mesh cp = 2
+    seq -> cp (zigzag)
+}
+
+layout exposed {
+    mesh dp = 2
+    batch -> dp
+    assert exposed_comm < 1%
+}
