@@ -118,6 +118,13 @@ class Cuda(mgctest.Case):
     def test_mlp(self):
         self.follows(MLP)
 
+    def test_tree(self):
+        """Loops in each other, sums that are made by themselves."""
+        with open(GPT2, encoding="utf-8") as f:
+            self.write("tree.mg", f.read().replace("precision f32", "precision f32 (reduce = tree)"))
+        self.follows("tree.mg", "-D", "batch=8", "--microbatch", 1)
+        self.assertIn(b"mg_add_apart(", self.read("kernels.cu"))
+
     def test_mixtral(self):
         self.follows(MIXTRAL)
 
