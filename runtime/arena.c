@@ -45,12 +45,13 @@ static void limit_by_cgroup(rt_memory *m, const char *max, const char *used)
         least(m, a - b, "the memory limit of this container");
 }
 
-rt_memory rt_memory_plan(const mg_program *p, int threads)
+rt_memory rt_memory_plan(const mg_run *r)
 {
-    const int ranks = rt_ranks_of(p, RT_ALL_AXES);
+    const mg_program *p = r->program;
+    const int ranks = rt_ranks_here(r);
     rt_memory m = {.arena = p->arena_bytes * ranks,
-                   .scratch = p->scratch_bytes * threads * ranks,
-                   .other = OTHER_BYTES,
+                   .scratch = p->scratch_bytes * r->threads * ranks,
+                   .other = OTHER_BYTES + rt_comm_bytes(r) * ranks,
                    .available = -1,
                    .limit = "unknown"};
     m.total = m.arena + m.scratch + m.other;
@@ -60,10 +61,10 @@ rt_memory rt_memory_plan(const mg_program *p, int threads)
     limit_by_cgroup(&m, "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current");
     limit_by_cgroup(&m, "/sys/fs/cgroup/memory/memory.limit_in_bytes",
                     "/sys/fs/cgroup/memory/memory.usage_in_bytes");
-    struct rlimit r;
+    struct rlimit space;
     int64_t pages = read_number("/proc/self/statm", "");
-    if (getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur != RLIM_INFINITY && pages >= 0)
-        least(&m, (int64_t)r.rlim_cur - pages * PAGE, "the address space limit (ulimit -v)");
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && pages >= 0)
+        least(&m, (int64_t)space.rlim_cur - pages * PAGE, "the address space limit (ulimit -v)");
     return m;
 }
 
@@ -80,23 +81,9 @@ static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
         ((volatile char *)ctx)[i * PAGE] = 0;
 }
 
-void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
+void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
-    const int ranks = rt_ranks_of(r->program, RT_ALL_AXES);
-    for (int k = 0; k < ranks; k++)
-        memcpy(rt_of_rank(r, r->arena + offset, k), from, (size_t)bytes);
-}
-
-void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
-                int64_t bytes)
-{
-    const mg_program *p = r->program;
-    const int ranks = rt_ranks_of(p, RT_ALL_AXES);
-    const int64_t round = e->rows * rt_ranks_of(p, e->batch_axes);
-    const int64_t here = b / round * e->rows + b % e->rows;
-    for (int k = 0; k < ranks; k++)
-        if (rt_place_of(p, k, e->batch_axes) == b % round / e->rows)
-            memcpy(rt_of_rank(r, r->arena + offset + here * bytes, k), from, (size_t)bytes);
+    memcpy(r->arena + offset, from, (size_t)bytes);
 }
 
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)
@@ -113,13 +100,18 @@ double rt_get_f64(const mg_run *r, int64_t offset)
 
 char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
 {
-    (void)read;
+    if (read && x->stands)
+        rt_images_fetch(r, x);
     return r->arena + x->tensor->offset + x->offset * mg_dtype_bytes(x->tensor->dtype);
 }
 
+/* On this machine it was the arenas themselves. */
 void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
 {
-    (void)r, (void)x, (void)changed; /* it was the arena itself */
+    if (changed && x->stands)
+        rt_images_spread(r, x);
+    if (x->stands)
+        rt_images_forget(r, x);
 }
 
 /* The rank's place along axes that its programs ask for: it never changes. */
@@ -133,9 +125,9 @@ static void tell_places(mg_run *r)
         }
 }
 
-void rt_arena_map(mg_run *r)
+static void check_memory(const mg_run *r)
 {
-    rt_memory m = rt_memory_plan(r->program, r->threads);
+    rt_memory m = rt_memory_plan(r);
     if (m.available >= 0 && m.total > m.available)
         rt_die(RT_FAILED,
                "this program needs %" PRId64 " bytes (%s: arena %s, scratch %s), but only %" PRId64
@@ -143,24 +135,33 @@ void rt_arena_map(mg_run *r)
                m.total, rt_bytes_text((double)m.total).text, rt_bytes_text((double)m.arena).text,
                rt_bytes_text((double)m.scratch).text, m.available,
                rt_bytes_text((double)m.available).text, m.limit);
+}
+
+void rt_arena_map(mg_run *r)
+{
     /* It begins on a huge page. What is mapped before and behind it may not be touched: whoever
      * does is stopped at once. */
     int64_t pages = (r->program->arena_bytes + PAGE - 1) / PAGE;
     if (r->ranks) {
         r->arena = rt_ranks_arena(r);
+        if (rt_is_first_here(r))
+            check_memory(r); /* for all, before any of them takes its own */
+        rt_meet(r, RT_ALL_AXES);
         rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
         rt_pool_scratch(r->pool, r->program->scratch_bytes);
+        rt_comm_open(r);
         tell_places(r);
         rt_meet(r, RT_ALL_AXES); /* from here on the leader writes into all of them */
         return;
     }
+    check_memory(r);
     size_t size = (size_t)pages * PAGE;
     char *base = mmap(NULL, size + 2 * (size_t)HUGE_PAGE, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     r->arena = (char *)(((uintptr_t)base + PAGE + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     if (base == MAP_FAILED || mprotect(r->arena, size, PROT_READ | PROT_WRITE))
-        rt_die(RT_FAILED, "the arena of %" PRId64 " bytes could not be mapped: %s", m.arena,
-               strerror(errno));
+        rt_die(RT_FAILED, "the arena of %" PRId64 " bytes could not be mapped: %s",
+               r->program->arena_bytes, strerror(errno));
     madvise(r->arena, size, MADV_HUGEPAGE); /* where the system has none, small pages serve */
     rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
     rt_pool_scratch(r->pool, r->program->scratch_bytes);

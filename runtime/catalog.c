@@ -164,6 +164,7 @@ void rt_catalog_free(rt_catalog *c)
     for (int i = 0; i < c->n; i++) {
         free(c->item[i].name);
         free(c->item[i].base);
+        free(c->item[i].stands);
     }
     free(c->item);
     *c = (rt_catalog){0};
@@ -205,7 +206,7 @@ static void move_parts(const rt_external *x, char *stored, const int64_t *index,
     int ranks = rt_ranks_of(x->split, ~(uint32_t)0);
     int64_t stride = rt_arena_stride(x->split);
     for (int k = 0; k < ranks; k++)
-        if (has(x, k, index)) {
+        if ((!x->stands || x->stands[k] == k) && has(x, k, index)) {
             move_run(stored + k * stride + at * (int64_t)size, x->stride[x->ndims - 1], dense, run,
                      size, get);
             if (get)
@@ -220,8 +221,9 @@ static void move_whole(const rt_external *x, char *stored, int64_t at, char *den
     size_t size = (size_t)mg_dtype_bytes(x->tensor->dtype);
     int ranks = get ? 1 : x->copies;
     for (int k = 0; k < ranks; k++)
-        move_run(stored + k * x->apart + at * (int64_t)size, x->stride[x->ndims - 1], dense, run,
-                 size, get);
+        if (!x->stands || x->stands[k] == k)
+            move_run(stored + k * x->apart + at * (int64_t)size, x->stride[x->ndims - 1], dense,
+                     run, size, get);
 }
 
 static void move(const rt_external *x, char *stored, int64_t begin, int64_t n, char *dense,

@@ -1,22 +1,38 @@
-/* comm.c - what ranks do together, in the memory they share: each reads the others' numbers where
- * they are. Sums are made in the order of ranks, by one of them for all, or by each alike: the same
- * bits on all ranks, and in every run. */
-#include "runtime/half.h"
-#include "runtime/ranks.h"
-
+/* comm.c - what ranks do together. On one machine each reads the others' numbers where they are;
+ * what is on another comes over the wire, in chunks, into memory that is there from the start.
+ *
+ * Of x each rank gives each other some rows (`share`); of what it is given it makes its y, by
+ * adding up or by putting side by side. Sums are made in the order of ranks, by one of them for
+ * all, or by each alike: the same bits on all ranks, in every run, and on whatever machines the
+ * ranks are. */
 #include <string.h>
+#include <sys/mman.h>
 
-enum { SMALL = 1 << 15, GRAIN = 1 << 13 }; /* bytes that each adds up by itself; elements */
+#include "runtime/half.h"
+#include "runtime/machine.h"
+
+enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: that each adds up by itself; for a thread */
+enum { POST = 32 << 20, ROUND = 64 };      /* bytes: of what is on the wire in one direction */
+
+/* Rows of bytes, `step` apart, the first at `first`. */
+typedef struct share {
+    int64_t rows, row, step, first;
+} share;
 
 typedef struct comm {
     const mg_comm_desc *d;
     mg_run *run;
     int member[MG_RANKS_MAX]; /* ranks of the group, in order */
-    int me;                   /* this rank's place among them */
+    bool here[MG_RANKS_MAX];  /* on this machine */
+    bool all_here;
+    int me; /* this rank's place among them */
     const char *x;
     char *y;
-    int64_t width;        /* bytes of an element */
-    int64_t begin, count; /* elements of x that are added up */
+    int64_t width, bytes; /* of an element; of x */
+    int64_t line;         /* bytes of y that one rank gives, side by side with the others' */
+    share mine;           /* what each gives to this rank */
+    int64_t begin, end;   /* the chunk of it, bytes */
+    const char *came[MG_RANKS_MAX]; /* the chunk, of members elsewhere */
 } comm;
 
 static void find_group(comm *c)
@@ -24,15 +40,165 @@ static void find_group(comm *c)
     const mg_program *p = c->run->program;
     uint32_t others = ~c->d->axes & (((uint32_t)1 << p->naxes) - 1);
     int n = 0, mine = rt_place_of(p, c->run->rank, others);
+    c->all_here = true;
     for (int k = 0; n < c->d->n; k++)
-        if (rt_place_of(p, k, others) == mine)
+        if (rt_place_of(p, k, others) == mine) {
+            c->here[n] = rt_is_here(c->run, k);
+            c->all_here = c->all_here && c->here[n];
             c->member[n++] = k;
+        }
     c->me = rt_place_of(p, c->run->rank, c->d->axes);
 }
 
 static const char *of_member(const comm *c, const void *at, int member)
 {
     return rt_of_rank(c->run, at, c->member[member]);
+}
+
+static int64_t total(const share *s)
+{
+    return s->rows * s->row;
+}
+
+/* The byte `at` of a share of x, and how many lie behind it. */
+static int64_t place_in(const share *s, int64_t at, int64_t *behind)
+{
+    *behind = s->row - at % s->row;
+    return s->first + at / s->row * s->step + at % s->row;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- who gives what -------------------------------------------------------------------------- */
+
+static bool is_small(const comm *c)
+{
+    return c->bytes <= SMALL;
+}
+
+/* Elements [all * k / n, all * (k + 1) / n) are those which member k adds up for all. */
+static int64_t cut(const comm *c, int k)
+{
+    return c->bytes / c->width * k / c->d->n * c->width;
+}
+
+/* What each member gives to member `to`. */
+static share share_of(const comm *c, int to)
+{
+    const mg_comm_desc *d = c->d;
+    int64_t row = d->size / d->n * d->inner * c->width;
+    switch (d->kind) {
+    case MG_REDUCE_SCATTER:
+    case MG_SHARD:
+        return (share){d->outer, row, row * d->n, to * row};
+    case MG_ALL_TO_ALL:
+        row = d->to_size / d->n * d->to_inner * c->width;
+        return (share){d->to_outer, row, row * d->n, to * row};
+    case MG_ALL_REDUCE:
+        if (!is_small(c))
+            return (share){1, cut(c, to + 1) - cut(c, to), 0, cut(c, to)};
+        break;
+    case MG_ALL_GATHER:
+        break;
+    }
+    return (share){1, c->bytes, 0, 0};
+}
+
+/* ---- over the wire --------------------------------------------------------------------------- */
+
+int64_t rt_comm_bytes(const mg_run *r)
+{
+    return rt_world_spread(&r->world) ? 2 * (int64_t)POST : 0;
+}
+
+void rt_comm_open(mg_run *r)
+{
+    struct rt_ranks *k = r->ranks;
+    if (!k->wire)
+        return;
+    k->in = mmap(NULL, 2 * (size_t)POST, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (k->in == MAP_FAILED)
+        rt_die(RT_FAILED, "no memory for messages to other machines");
+    k->out = k->in + POST;
+}
+
+/* Bytes of each member's chunk, the same for all of a group. */
+static int64_t chunk(const comm *c)
+{
+    return c->all_here ? INT64_MAX : POST / (c->d->n - 1) / ROUND * ROUND;
+}
+
+/* Bytes [begin, end) of a share of x in one piece: where they are, or copied. */
+static const char *pack(const comm *c, const share *s, int64_t begin, int64_t end, char *to)
+{
+    int64_t behind;
+    if (s->rows == 1)
+        return c->x + s->first + begin;
+    for (int64_t at = begin, n; at < end; at += n) {
+        int64_t from = place_in(s, at, &behind);
+        n = least(behind, end - at);
+        memcpy(to + at - begin, c->x + from, (size_t)n);
+    }
+    return to;
+}
+
+/* Chunk [begin, begin + chunk) of what is given: to those elsewhere theirs, from them mine. Where y
+ * has it in one piece it comes there. */
+static void exchange(comm *c, int64_t begin)
+{
+    const struct rt_ranks *k = c->run->ranks;
+    int64_t size = chunk(c), post = 0;
+    for (int i = 0; i < c->d->n; i++) {
+        share theirs = share_of(c, i);
+        int64_t end = least(begin + size, total(&theirs));
+        if (c->here[i])
+            continue;
+        char *in = k->in + post, *out = k->out + post;
+        if (c->line && total(&c->mine) <= c->line)
+            in = c->y + i * c->line + begin;
+        post += size;
+        c->came[i] = in;
+        if (end > begin)
+            rt_wire_send(k->wire, c->member[i], pack(c, &theirs, begin, end, out), end - begin);
+        if (c->end > begin)
+            rt_wire_take(k->wire, c->member[i], in, c->end - begin);
+    }
+    rt_wire_wait(c->run);
+}
+
+/* The byte `at` of what a member gives to this rank, and how many lie behind it. */
+static const char *given(const comm *c, int member, int64_t at, int64_t *behind)
+{
+    if (!c->here[member]) {
+        *behind = c->end - at;
+        return c->came[member] + at - c->begin;
+    }
+    return of_member(c, c->x + place_in(&c->mine, at, behind), member);
+}
+
+/* Runs `fn` over what is given, chunk by chunk: (ctx, first, last) in elements of the chunk. */
+static void over_chunks(comm *c, mg_task *fn)
+{
+    int64_t size = chunk(c), most = 0;
+    c->mine = share_of(c, c->me);
+    for (int i = 0; i < c->d->n; i++) {
+        share s = share_of(c, i);
+        most = total(&s) > most ? total(&s) : most;
+    }
+    rt_meet(c->run, c->d->axes);
+    for (c->begin = 0; c->begin < most; c->begin += size) {
+        c->end = c->all_here ? total(&c->mine) : least(c->begin + size, total(&c->mine));
+        if (!c->all_here)
+            exchange(c, c->begin);
+        if (c->end > c->begin)
+            mg_parallel(c->run, (c->end - c->begin) / c->width, GRAIN / c->width, fn, c);
+        if (c->all_here)
+            return;
+    }
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -48,7 +214,7 @@ static uint16_t rounded(float x, mg_dtype t)
 }
 
 #define ADD_UP(T)                                                                                  \
-    for (int64_t e = begin; e < end; e++) {                                                        \
+    for (int64_t e = 0; e < elements; e++) {                                                       \
         T sum = ((const T *)from[0])[e];                                                           \
         for (int k = 1; k < n; k++) {                                                              \
             T one = ((const T *)from[k])[e];                                                       \
@@ -57,9 +223,8 @@ static uint16_t rounded(float x, mg_dtype t)
         ((T *)to)[e] = sum;                                                                        \
     }
 
-/* Elements [begin, end) of `from[k]`, which lie alike, into those of `to`. */
-static void add_up(mg_dtype t, bool most, int n, const char *const *from, char *to, int64_t begin,
-                   int64_t end)
+static void add_up(mg_dtype t, bool most, int n, const char *const *from, char *to,
+                   int64_t elements)
 {
     if (t == MG_F64) {
         ADD_UP(double)
@@ -68,7 +233,7 @@ static void add_up(mg_dtype t, bool most, int n, const char *const *from, char *
     } else if (t == MG_I32) {
         ADD_UP(int32_t)
     } else {
-        for (int64_t e = begin; e < end; e++) {
+        for (int64_t e = 0; e < elements; e++) {
             float sum = widened(((const uint16_t *)from[0])[e], t);
             for (int k = 1; k < n; k++) {
                 float one = widened(((const uint16_t *)from[k])[e], t);
@@ -85,11 +250,11 @@ static void add_up(mg_dtype t, bool most, int n, const char *const *from, char *
 enum { BLOCK = 256, LEVELS = 10 };
 
 #define ADD_TREE(name, T)                                                                          \
-    static void name(int n, const char *const *from, T *to, int64_t begin, int64_t end)            \
+    static void name(int n, const char *const *from, T *to, int64_t elements)                      \
     {                                                                                              \
         T waiting[LEVELS][BLOCK];                                                                  \
-        for (int64_t at = begin; at < end; at += BLOCK) {                                          \
-            int64_t many = end - at < BLOCK ? end - at : BLOCK;                                    \
+        for (int64_t at = 0; at < elements; at += BLOCK) {                                         \
+            int64_t many = elements - at < BLOCK ? elements - at : BLOCK;                          \
             int top = 0;                                                                           \
             for (int k = 0; k < n; k++, top++) {                                                   \
                 for (int64_t e = 0; e < many; e++)                                                 \
@@ -108,140 +273,117 @@ enum { BLOCK = 256, LEVELS = 10 };
 ADD_TREE(add_tree_f32, float)
 ADD_TREE(add_tree_f64, double)
 
-static void sum(const comm *c, const char *const *from, char *to, int64_t begin, int64_t end)
+static void sum(const mg_comm_desc *d, const char *const *from, char *to, int64_t elements)
 {
-    if (c->d->tree && c->d->dtype == MG_F64)
-        add_tree_f64((int)c->d->n, from, (double *)to, begin, end);
-    else if (c->d->tree)
-        add_tree_f32((int)c->d->n, from, (float *)to, begin, end);
+    if (d->tree && d->dtype == MG_F64)
+        add_tree_f64((int)d->n, from, (double *)to, elements);
+    else if (d->tree)
+        add_tree_f32((int)d->n, from, (float *)to, elements);
     else
-        add_up(c->d->dtype, c->d->most, (int)c->d->n, from, to, begin, end);
+        add_up(d->dtype, d->most, (int)d->n, from, to, elements);
 }
 
-static void add_range(void *ctx, int64_t begin, int64_t end, void *scratch)
+/* Into y, which begins with this rank's first (of a large all_reduce: where its part does). */
+static void sum_given(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
-    const char *from[MG_RANKS_MAX];
+    char *y = c->y + (c->d->kind == MG_ALL_REDUCE ? c->mine.first : 0);
     (void)scratch;
-    for (int k = 0; k < c->d->n; k++)
-        from[k] = of_member(c, c->x + c->begin * c->width, k);
-    sum(c, from, c->y + c->begin * c->width, begin, end);
-}
-
-static void all_reduce(comm *c)
-{
-    const mg_comm_desc *d = c->d;
-    int64_t all = d->outer * d->size * d->inner;
-    bool small = all * c->width <= SMALL;
-    rt_meet(c->run, d->axes);
-    c->begin = small ? 0 : all * c->me / d->n;
-    c->count = small ? all : all * (c->me + 1) / d->n - c->begin;
-    mg_parallel(c->run, c->count, GRAIN, add_range, c);
-    if (!small) { /* each has added up a part for all */
-        rt_meet(c->run, d->axes);
-        for (int k = 0; k < d->n; k++) {
-            int64_t at = all * k / d->n * c->width, end = all * (k + 1) / d->n * c->width;
-            if (k != c->me)
-                memcpy(c->y + at, of_member(c, c->y + at, k), (size_t)(end - at));
-        }
-    }
-}
-
-/* ---- parts ----------------------------------------------------------------------------------- */
-
-/* Row o of this rank's part of x, dim by dim: where it begins in x, in elements. */
-static int64_t part_of_row(const comm *c, int64_t o)
-{
-    const mg_comm_desc *d = c->d;
-    return (o * d->size + c->me * (d->size / d->n)) * d->inner;
-}
-
-static void scatter_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
-{
-    const comm *c = ctx;
-    const mg_comm_desc *d = c->d;
-    int64_t row = d->size / d->n * d->inner;
-    (void)scratch;
-    for (int64_t o = begin; o < end; o++) {
+    end = c->begin + end * c->width;
+    for (int64_t at = c->begin + begin * c->width, n; at < end; at += n) {
         const char *from[MG_RANKS_MAX];
-        for (int k = 0; k < d->n; k++)
-            from[k] = of_member(c, c->x + part_of_row(c, o) * c->width, k);
-        sum(c, from, c->y + o * row * c->width, 0, row);
+        int64_t behind;
+        n = end - at;
+        for (int k = 0; k < c->d->n; k++) {
+            from[k] = given(c, k, at, &behind);
+            n = least(n, behind);
+        }
+        sum(c->d, from, y + at, n / c->width);
     }
 }
 
-static void gather_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
+/* Each has added up a part for all: the parts of the others come into y. */
+static void gather_sums(comm *c)
+{
+    int64_t size = c->all_here ? INT64_MAX : RT_WIRE_MOST, most = 0;
+    for (int k = 0; k < c->d->n; k++)
+        most = cut(c, k + 1) - cut(c, k) > most ? cut(c, k + 1) - cut(c, k) : most;
+    rt_meet(c->run, c->d->axes);
+    for (int k = 0; k < c->d->n; k++)
+        if (c->here[k] && k != c->me)
+            memcpy(c->y + cut(c, k), of_member(c, c->y + cut(c, k), k),
+                   (size_t)(cut(c, k + 1) - cut(c, k)));
+    for (int64_t at = 0; at < most && !c->all_here; at += size) {
+        int64_t from = cut(c, c->me) + at, n = least(size, cut(c, c->me + 1) - from);
+        for (int k = 0; k < c->d->n; k++) {
+            int64_t to = cut(c, k) + at, comes = least(size, cut(c, k + 1) - to);
+            if (!c->here[k] && n > 0)
+                rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n);
+            if (!c->here[k] && comes > 0)
+                rt_wire_take(c->run->ranks->wire, c->member[k], c->y + to, comes);
+        }
+        rt_wire_wait(c->run);
+    }
+}
+
+/* ---- side by side ---------------------------------------------------------------------------- */
+
+static void lay_given(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
-    const mg_comm_desc *d = c->d;
-    int64_t row = d->size * d->inner * c->width;
     (void)scratch;
-    for (int64_t o = begin; o < end; o++)
-        for (int k = 0; k < d->n; k++)
-            memcpy(c->y + (o * d->n + k) * row, of_member(c, c->x + o * row, k), (size_t)row);
+    begin = c->begin + begin * c->width;
+    end = c->begin + end * c->width;
+    for (int k = 0; k < c->d->n; k++)
+        for (int64_t at = begin, n; at < end; at += n) {
+            int64_t behind, line = at / c->line, in_line = at % c->line;
+            const char *from = given(c, k, at, &behind);
+            char *to = c->y + (line * c->d->n + k) * c->line + in_line;
+            n = least(end - at, least(behind, c->line - in_line));
+            if (to != from)
+                memcpy(to, from, (size_t)n);
+        }
+}
+
+/* What is gathered lies, for each index of the dims outside of it, side by side in the order of
+ * ranks: as much of each as is inside, of which the dim that is cut may be one. */
+static int64_t line_of(const comm *c)
+{
+    const mg_comm_desc *d = c->d;
+    int64_t inside = d->size * d->inner * c->width;
+    bool cut_inside = d->kind == MG_ALL_TO_ALL && d->outer * d->size <= d->to_outer;
+    return cut_inside ? inside / d->n : inside;
 }
 
 static void cut_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
-    int64_t row = c->d->size / c->d->n * c->d->inner;
     (void)scratch;
     for (int64_t o = begin; o < end; o++)
-        memcpy(c->y + o * row * c->width, c->x + part_of_row(c, o) * c->width,
-               (size_t)(row * c->width));
-}
-
-/* y, dim by dim, is x with `dim` n times as long and `to` an n-th: element by element of the
- * smaller strides, since either may be the outer one. */
-static void turn(comm *c)
-{
-    const mg_comm_desc *d = c->d;
-    bool outer = d->inner > d->to_inner; /* is the gathered dim the outer one? (it may be 1 long) */
-    int64_t part = d->to_size / d->n;
-    int64_t a = outer ? d->outer : d->to_outer, b = outer ? d->size : part;
-    int64_t middle =
-        outer ? d->to_outer / (d->outer * d->size) : d->outer / (d->to_outer * d->to_size);
-    int64_t e = outer ? part : d->size, inner = outer ? d->to_inner : d->inner;
-    for (int k = 0; k < d->n; k++)
-        for (int64_t i = 0; i < a; i++)
-            for (int64_t j = 0; j < b; j++)
-                for (int64_t m = 0; m < middle; m++)
-                    for (int64_t l = 0; l < e; l++) {
-                        int64_t xo = outer ? j : c->me * part + j,
-                                xs = outer ? d->size : d->to_size;
-                        int64_t xi = outer ? c->me * part + l : l,
-                                xt = outer ? d->to_size : d->size;
-                        int64_t yo = outer ? k * d->size + j : j,
-                                ys = outer ? d->size * d->n : part;
-                        int64_t yi = outer ? l : k * d->size + l,
-                                yt = outer ? part : d->size * d->n;
-                        int64_t from = (((i * xs + xo) * middle + m) * xt + xi) * inner;
-                        int64_t to = (((i * ys + yo) * middle + m) * yt + yi) * inner;
-                        memcpy(c->y + to * c->width, of_member(c, c->x + from * c->width, k),
-                               (size_t)(inner * c->width));
-                    }
+        memcpy(c->y + o * c->mine.row, c->x + c->mine.first + o * c->mine.step,
+               (size_t)c->mine.row);
 }
 
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y)
 {
     comm c = {.d = d, .run = r, .x = x, .y = y, .width = mg_dtype_bytes(d->dtype)};
-    int64_t rows = 1 + GRAIN / (d->size * d->inner + 1);
+    c.bytes = d->outer * d->size * d->inner * c.width;
     mg_begin(r, action);
     find_group(&c);
     if (d->kind == MG_SHARD) {
-        mg_parallel(r, d->outer, rows, cut_rows, &c);
-    } else if (d->kind == MG_ALL_REDUCE) {
-        all_reduce(&c);
-    } else {
-        rt_meet(r, d->axes);
-        if (d->kind == MG_REDUCE_SCATTER)
-            mg_parallel(r, d->outer, rows, scatter_rows, &c);
-        else if (d->kind == MG_ALL_GATHER)
-            mg_parallel(r, d->outer, rows, gather_rows, &c);
-        else
-            turn(&c);
+        c.mine = share_of(&c, c.me);
+        mg_parallel(r, c.mine.rows, 1 + GRAIN / (c.mine.row + 1), cut_rows, &c);
+        mg_end(r, action);
+        return;
     }
-    if (d->kind != MG_SHARD)
-        rt_meet(r, d->axes); /* nobody changes what another still reads */
+    if (d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL) {
+        c.line = line_of(&c);
+        over_chunks(&c, lay_given);
+    } else {
+        over_chunks(&c, sum_given);
+        if (d->kind == MG_ALL_REDUCE && !is_small(&c))
+            gather_sums(&c);
+    }
+    rt_meet(r, d->axes); /* nobody changes what another still reads */
     mg_end(r, action);
 }

@@ -40,7 +40,7 @@ static void row(const char *name, const char *fmt, ...)
 void rt_info(const mg_run *r)
 {
     const mg_program *p = r->program;
-    rt_memory m = rt_memory_plan(p, r->threads);
+    rt_memory m = rt_memory_plan(r);
     struct utsname u;
     char cpu[256];
     int64_t parameters = 0;
@@ -67,6 +67,8 @@ void rt_info(const mg_run *r)
         rt_ms_text(p->step.predicted_ms).text);
     row("entries", "step%s%s", p->eval.present ? ", eval" : "",
         p->sample.present ? ", sample" : "");
+    row("ranks", "%d, started by %s", rt_ranks_of(p, ~(uint32_t)0),
+        rt_launcher_name(r->world.launcher));
     row("memory",
         "arena %" PRId64 " bytes (%s), of them persistent %" PRId64 "; scratch %" PRId64 " x %d",
         m.arena, rt_bytes_text((double)m.arena).text, p->persistent_bytes, p->scratch_bytes,
@@ -158,7 +160,7 @@ static void check_machine(const mg_run *r, rt_exit *code)
 
 static void check_memory(const mg_run *r, rt_exit *code)
 {
-    rt_memory m = rt_memory_plan(r->program, r->threads);
+    rt_memory m = rt_memory_plan(r);
     rt_words planned = rt_bytes_text((double)m.total), there = rt_bytes_text((double)m.available);
     if (m.available >= 0 && m.total > m.available)
         fail(code, RT_FAILED,

@@ -285,7 +285,7 @@ static void print_summary(rt_log *l)
                 rt_ms_text(predicted).text, rt_ms_text(ms).text, ratio, n,
                 rt_rate_text(ms > 0 ? r->program->step.flops / ms * 1e3 : 0, "FLOP/s").text);
     free(ratio);
-    rt_memory m = rt_memory_plan(r->program, r->threads);
+    rt_memory m = rt_memory_plan(r);
     int64_t used = rt_memory_used();
     rt_log_line(l, "memory: planned %s (arena %" PRId64 " bytes, scratch %" PRId64 "), used %s",
                 rt_bytes_text((double)m.total).text, m.arena, m.scratch,

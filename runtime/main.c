@@ -1,5 +1,5 @@
 /* main.c - from the command line to the exit code. */
-#include "runtime/run.h"
+#include "runtime/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -143,6 +143,41 @@ static void open_weights(mg_run *r, bool resumed)
         r->weights = rt_weights_open(r, r->options->init);
 }
 
+/* How this process was started; what is wrong with that one of several says for all, and all end.
+ */
+static void find_world(mg_run *r)
+{
+    rt_world *w = &r->world;
+    char *why = rt_world_read(w);
+    if (why)
+        rt_die(RT_MISFIT, "%s", why);
+    if (w->launcher != RT_BARE && w->size > 1)
+        rt_speak_for(w->rank);
+    rt_be_quiet(w->rank > 0);
+    if (w->rank > 0 && !freopen("/dev/null", "w", stdout))
+        rt_warn("standard output: %s", strerror(errno));
+}
+
+static void settle_world(const mg_run *r)
+{
+    char *why =
+        rt_world_misfit(&r->world, rt_ranks_of(r->program, ~(uint32_t)0), program_invocation_name);
+    if (why)
+        rt_die(RT_MISFIT, "%s", why);
+}
+
+/* Of several processes the first is the leader, and the others do as it says, for good. */
+static void join_others(mg_run *r)
+{
+    rt_ranks_join(r);
+    if (r->options->threads == RT_UNSET)
+        r->threads = rt_ranks_threads(r);
+    if (r->rank) {
+        rt_device_open(r);
+        rt_ranks_follow(r);
+    }
+}
+
 static rt_exit train(mg_run *r)
 {
     if (!r->options->resume)
@@ -201,6 +236,7 @@ static void release(mg_run *r)
     rt_data_close(r->val);
     rt_catalog_free(&r->params);
     rt_catalog_free(&r->slots);
+    rt_world_free(&r->world);
     rt_weights_close(r->weights);
     free(r->options->data.item);
     free(r->options->val.item);
@@ -220,22 +256,29 @@ int main(int argc, char **argv)
     rt_exit code;
     r.started = rt_now_ns();
     check_abi(r.program);
+    find_world(&r);
     rt_options_parse(&options, r.program, argc, argv);
     if (options.products && !r.program->cuda_kernels)
         rt_die(RT_USAGE, "--products: %s runs on the processor, whose products have one algorithm",
                r.program->name);
+    settle_world(&r);
     int ranks = rt_ranks_of(r.program, ~(uint32_t)0), cores = rt_default_threads();
     r.threads = options.threads != RT_UNSET ? (int)options.threads
                 : cores > ranks             ? cores / ranks
                                             : 1;
     r.params = rt_catalog_new(r.program, MG_PARAM);
     r.slots = rt_catalog_new(r.program, MG_STATE);
-    if (options.info) {
+    if (r.world.rank && (options.info || options.dry_run)) {
+        code = RT_DONE; /* rank 0 tells of the program; what it checks is its own machine */
+    } else if (options.info) {
         rt_info(&r);
         code = RT_DONE;
     } else if (options.dry_run) {
         code = rt_dry_run(&r);
     } else {
+        rt_be_quiet(false);
+        if (rt_world_shared(&r.world))
+            join_others(&r);
         rt_device_open(&r);
         if (options.data.n)
             rt_open_data(&r);

@@ -152,9 +152,11 @@ static void print_help(const mg_program *p)
             snprintf(left, sizeof left, "--%s%s%s", o->name, *o->argument ? " " : "", o->argument);
         printf("  %-21s %s\n", left, o->help);
     }
-    printf(
-        "\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 74 input/output,\n"
-        "      75 stopped by a signal after saving, 77 no GPU, 78 not the machine compiled for\n");
+    printf("\nexit: 0 done, 1 failed, 2 usage, 65 bad data or checkpoint, 69 a rank is gone or "
+           "hangs,\n"
+           "      74 input/output, 75 stopped by a signal after saving, 77 no GPU, 78 not the "
+           "machine\n"
+           "      or number of ranks compiled for\n");
     printf("\n%s from %s, layout %s, %s, fingerprint %016" PRIx64 "\n", p->name, p->source,
            p->layout, p->compiler, p->fingerprint);
 }
@@ -222,6 +224,12 @@ static void settle(rt_options *o, const mg_program *p)
         o->save_every = 1000;
     if (o->log_every == RT_UNSET)
         o->log_every = 1;
+    if (o->hang_after != RT_UNSET && rt_ranks_of(p, ~(uint32_t)0) == 1)
+        rt_die(RT_USAGE, "--hang-after: this program has one rank, which waits for no other");
+    if (o->hang_after == RT_UNSET)
+        o->hang_after = 300;
+    if (o->hang_after > 1000000)
+        rt_die(RT_USAGE, "--hang-after is %" PRId64 "; the most is 1000000", o->hang_after);
     if (isnan(o->temperature))
         o->temperature = 1;
     if (o->max_time && !(rt_duration(o->max_time) > 0))

@@ -212,14 +212,23 @@ static int cpu_quota(void)
     return quota > 0 && period > 0 ? (int)(quota / period + 0.5) : 0;
 }
 
-int rt_default_threads(void)
+static int within_quota(int n)
 {
-    cpu_set_t set;
-    int n = allowed(&set) ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     int quota = cpu_quota();
     if (quota && quota < n)
         n = quota;
     return n < 1 ? 1 : n > 1024 ? 1024 : n;
+}
+
+int rt_cores_of(const cpu_set_t *set)
+{
+    return within_quota(CPU_COUNT(set));
+}
+
+int rt_default_threads(void)
+{
+    cpu_set_t set;
+    return within_quota(allowed(&set) ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 /* Thread i on the i-th processor this process may use. */

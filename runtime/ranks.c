@@ -2,35 +2,22 @@
 #include "runtime/ranks.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20, END = RT_PROGRAMS };
+#include "runtime/machine.h"
 
-/* In shared memory. */
-typedef struct control {
-    int command; /* an rt_program, or END */
-    bool agreed;
-    int64_t groups;
-    pthread_barrier_t barrier[]; /* per set of axes, per group */
-} control;
-
-struct rt_ranks {
-    int n;
-    char *arenas;
-    control *shared;
-    pid_t pid[MG_RANKS_MAX];
-    int64_t *first; /* per set of axes: its first barrier */
-    volatile sig_atomic_t ending;
-};
-
-static struct rt_ranks *told_of; /* a handler has no argument */
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 /* ---- the mesh -------------------------------------------------------------------------------- */
 
@@ -59,7 +46,22 @@ static uint32_t all_axes(const mg_program *p)
     return ((uint32_t)1 << p->naxes) - 1;
 }
 
-/* ---- meeting --------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+void rt_wait_begins(mg_run *r, int kind)
+{
+    rt_slot *s = &r->ranks->shared->slot[r->rank];
+    s->action = r->action;
+    s->waits = kind;
+}
+
+void rt_wait_ends(mg_run *r)
+{
+    rt_slot *s = &r->ranks->shared->slot[r->rank];
+    s->waits = RT_WORKS;
+    s->peer = -1;
+    s->met++;
+}
 
 void rt_meet(mg_run *r, uint32_t axes)
 {
@@ -67,10 +69,37 @@ void rt_meet(mg_run *r, uint32_t axes)
     const struct rt_ranks *k = r->ranks;
     axes &= all_axes(p);
     int group = rt_place_of(p, r->rank, all_axes(p) & ~axes);
+    rt_wait_begins(r, r->action < 0 ? RT_AWAITS_ORDERS : RT_AWAITS_RANKS);
     pthread_barrier_wait(&k->shared->barrier[k->first[axes] + group]);
+    rt_wait_ends(r);
 }
 
-static void make_barriers(struct rt_ranks *k, const mg_program *p)
+void rt_wire_wait(mg_run *r)
+{
+    enum { SPINS = 2000, NAP_US = 50 };
+    struct rt_ranks *k = r->ranks;
+    rt_slot *s = &k->shared->slot[r->rank];
+    int peer;
+    if (rt_wire_done(k->wire, &peer))
+        return;
+    bool waits = s->waits != RT_WORKS; /* for orders */
+    if (!waits)
+        rt_wait_begins(r, RT_AWAITS_RANKS);
+    for (int i = 0; !rt_wire_done(k->wire, &peer); i++) {
+        s->peer = peer;
+        if (i < SPINS)
+            sched_yield();
+        else
+            usleep(NAP_US);
+    }
+    if (!waits)
+        rt_wait_ends(r);
+}
+
+/* ---- shared memory --------------------------------------------------------------------------- */
+
+/* Places of barriers, and how many there are. */
+static int64_t number_barriers(struct rt_ranks *k, const mg_program *p)
 {
     int64_t sets = (int64_t)1 << p->naxes, n = 0;
     k->first = rt_alloc((size_t)sets, sizeof *k->first);
@@ -78,23 +107,26 @@ static void make_barriers(struct rt_ranks *k, const mg_program *p)
         k->first[axes] = n;
         n += k->n / rt_ranks_of(p, (uint32_t)axes);
     }
-    size_t bytes = sizeof *k->shared + (size_t)n * sizeof *k->shared->barrier;
-    k->shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (k->shared == MAP_FAILED)
-        rt_die(RT_FAILED, "no shared memory for %d ranks: %s", k->n, strerror(errno));
+    return n;
+}
+
+static void make_barriers(struct rt_ranks *k, const mg_program *p)
+{
     pthread_barrierattr_t shared;
     pthread_barrierattr_init(&shared);
     pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-    for (int64_t axes = 0; axes < sets; axes++) {
-        int members = rt_ranks_of(p, (uint32_t)axes);
-        for (int g = 0; g < k->n / members; g++)
-            pthread_barrier_init(&k->shared->barrier[k->first[axes] + g], &shared,
-                                 (unsigned)members);
+    for (uint32_t axes = 0; axes <= all_axes(p); axes++) {
+        int groups = k->n / rt_ranks_of(p, axes);
+        for (int g = 0; g < groups; g++) {
+            unsigned members = 0;
+            for (int i = 0; i < k->nhere; i++)
+                members += rt_place_of(p, k->here[i], all_axes(p) & ~axes) == g;
+            if (members)
+                pthread_barrier_init(&k->shared->barrier[k->first[axes] + g], &shared, members);
+        }
     }
     pthread_barrierattr_destroy(&shared);
 }
-
-/* ---- arenas ---------------------------------------------------------------------------------- */
 
 /* With a page that may not be touched behind each. */
 int64_t rt_arena_stride(const mg_program *p)
@@ -107,138 +139,268 @@ void *rt_of_rank(const mg_run *r, const void *at, int rank)
     return (char *)(uintptr_t)at + (rank - r->rank) * rt_arena_stride(r->program);
 }
 
-static void map_arenas(struct rt_ranks *k, const mg_program *p)
+bool rt_is_here(const mg_run *r, int rank)
 {
+    return r->ranks->is_here[rank];
+}
+
+bool rt_is_first_here(const mg_run *r)
+{
+    return r->ranks->here[0] == r->rank;
+}
+
+int rt_ranks_here(const mg_run *r)
+{
+    const rt_world *w = &r->world;
+    return r->ranks                 ? r->ranks->nhere
+           : w->launcher == RT_BARE ? rt_ranks_of(r->program, RT_ALL_AXES)
+           : w->fake_hosts          ? w->size / w->fake_hosts
+                                    : w->local_size;
+}
+
+/* Of the shared memory, what lies before the arenas. */
+static int64_t head_bytes(int64_t barriers)
+{
+    int64_t bytes = (int64_t)sizeof(rt_machine) + barriers * (int64_t)sizeof(pthread_barrier_t);
+    return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
+static int make_memory(const struct rt_ranks *k, const mg_program *p, int64_t head)
+{
+    int fd = memfd_create("mgc ranks", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, head + k->nhere * rt_arena_stride(p)))
+        rt_die(RT_FAILED, "no shared memory for %d ranks: %s", k->nhere, strerror(errno));
+    return fd;
+}
+
+static void *map(void *at, int64_t bytes, int access, int flags, int fd, int64_t offset)
+{
+    void *p = mmap(at, (size_t)bytes, access, flags, fd, (off_t)offset);
+    if (p == MAP_FAILED)
+        rt_die(RT_FAILED, "%lld bytes of the ranks' memory could not be mapped: %s",
+               (long long)bytes, strerror(errno));
+    return p;
+}
+
+/* The head, and the arenas at their places by rank. */
+static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd, int64_t head)
+{
+    const int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     int64_t stride = rt_arena_stride(p), used = (p->arena_bytes + PAGE - 1) / PAGE * PAGE;
-    size_t size = (size_t)(stride * k->n + HUGE_PAGE);
-    char *base = mmap(NULL, size, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    k->shared = map(NULL, head, both, MAP_SHARED, fd, 0);
+    char *base = map(NULL, stride * k->n + HUGE_PAGE, PROT_NONE, own, -1, 0);
     k->arenas = (char *)(((uintptr_t)base + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-    for (int i = 0; i < k->n; i++)
-        if (base == MAP_FAILED ||
-            mprotect(k->arenas + i * stride, (size_t)used, PROT_READ | PROT_WRITE))
-            rt_die(RT_FAILED, "the arenas of %d ranks could not be mapped: %s", k->n,
-                   strerror(errno));
-}
-
-/* ---- followers ------------------------------------------------------------------------------- */
-
-static _Noreturn void follow(mg_run *r)
-{
-    void (*const program[])(mg_run *) = {r->step, r->eval, r->sample};
-    r->pool = rt_pool_new(r->threads, false);
-    rt_arena_map(r);
-    for (;;) {
-        rt_meet(r, RT_ALL_AXES);
-        int command = r->ranks->shared->command;
-        if (command == END)
-            _exit(RT_DONE);
-        program[command](r);
-        rt_meet(r, RT_ALL_AXES);
+    for (int i = 0, at = 0; i < k->n; i++) {
+        if (k->is_here[i])
+            map(k->arenas + i * stride, used, both, MAP_SHARED | MAP_FIXED, fd,
+                head + at++ * stride);
+        else if (rank == 0)
+            map(k->arenas + i * stride, used, both, own | MAP_FIXED, -1, 0);
     }
-}
-
-static void say(const char *s)
-{
-    ssize_t ignored = write(STDERR_FILENO, s, strlen(s));
-    (void)ignored;
-}
-
-/* A rank is gone that nobody sent home: the others wait for it in vain. */
-static void on_child(int number)
-{
-    const struct rt_ranks *k = told_of;
-    int status;
-    (void)number;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (int i = 1; i < k->n && !k->ending; i++) {
-            if (k->pid[i] != pid)
-                continue;
-            char digits[] = {(char)('0' + i / 100), (char)('0' + i / 10 % 10), (char)('0' + i % 10),
-                             0};
-            say("train: error: rank ");
-            say(digits + (i < 10 ? 2 : i < 100 ? 1 : 0));
-            say(" is gone: all ranks end here\n");
-            _exit(RT_LOST);
-        }
-}
-
-void rt_ranks_start(mg_run *r)
-{
-    const mg_program *p = r->program;
-    int n = rt_ranks_of(p, RT_ALL_AXES);
-    if (n == 1)
-        return;
-    struct rt_ranks *k = r->ranks = rt_alloc(1, sizeof *k);
-    pid_t leader = getpid();
-    k->n = n;
-    told_of = k;
-    map_arenas(k, p);
-    make_barriers(k, p);
-    struct sigaction child = {.sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
-    sigemptyset(&child.sa_mask);
-    sigaction(SIGCHLD, &child, NULL);
-    fflush(NULL);
-    for (int i = 1; i < n; i++) {
-        k->pid[i] = fork();
-        if (k->pid[i] < 0)
-            rt_die(RT_FAILED, "rank %d could not be started: %s", i, strerror(errno));
-        if (k->pid[i])
-            continue;
-        /* Signals that ask to stop are for the leader, whose end is that of all. */
-        signal(SIGCHLD, SIG_DFL);
-        signal(SIGINT, SIG_IGN);
-        signal(SIGTERM, SIG_IGN);
-        signal(SIGHUP, SIG_IGN);
-        signal(SIGUSR1, SIG_IGN);
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != leader)
-            _exit(RT_LOST);
-        r->rank = i;
-        follow(r);
-    }
-}
-
-/* ---- the leader ------------------------------------------------------------------------------ */
-
-static void command(mg_run *r, int what)
-{
-    r->ranks->shared->command = what;
-    rt_meet(r, RT_ALL_AXES);
-}
-
-void rt_ranks_run(mg_run *r, rt_program which)
-{
-    void (*const program[])(mg_run *) = {r->step, r->eval, r->sample};
-    command(r, which);
-    program[which](r);
-    rt_meet(r, RT_ALL_AXES);
-}
-
-void rt_ranks_end(mg_run *r)
-{
-    struct rt_ranks *k = r->ranks;
-    if (!k || r->rank)
-        return;
-    k->ending = true;
-    command(r, END);
-    for (int i = 1; i < k->n; i++)
-        while (waitpid(k->pid[i], NULL, 0) < 0 && errno == EINTR)
-            ;
-    free(k->first);
-    free(k);
-    r->ranks = NULL;
-}
-
-bool rt_ranks_agree(mg_run *r, bool mine)
-{
-    if (!r->rank)
-        r->ranks->shared->agreed = mine;
-    rt_meet(r, RT_ALL_AXES);
-    bool agreed = r->ranks->shared->agreed;
-    rt_meet(r, RT_ALL_AXES); /* it is not written again before all have read it */
-    return agreed;
 }
 
 char *rt_ranks_arena(const mg_run *r)
 {
     return r->ranks->arenas + r->rank * rt_arena_stride(r->program);
+}
+
+/* What this process is in its slot, and the processors that it may use. */
+static void sign_in(mg_run *r)
+{
+    struct rt_ranks *k = r->ranks;
+    rt_slot *s = &k->shared->slot[r->rank];
+    struct stat space = {0};
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    stat("/proc/self/ns/pid", &space);
+    s->pid = (int)getpid();
+    s->pid_space = space.st_ino;
+    s->peer = -1;
+    s->action = -1;
+    sched_getaffinity(0, sizeof set, &set);
+    for (int i = 0; i < 1024 && i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &set))
+            k->shared->cpus[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+int rt_ranks_threads(const mg_run *r)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; i < 1024 && i < CPU_SETSIZE; i++)
+        if (r->ranks->shared->cpus[i / 64] >> (i % 64) & 1)
+            CPU_SET(i, &set);
+    int each = rt_cores_of(&set) / r->ranks->nhere, own = rt_default_threads();
+    return each < 1 ? 1 : each < own ? each : own;
+}
+
+/* ---- the start ------------------------------------------------------------------------------- */
+
+static struct rt_ranks *new_ranks(mg_run *r)
+{
+    struct rt_ranks *k = r->ranks = rt_alloc(1, sizeof *k);
+    k->n = rt_ranks_of(r->program, RT_ALL_AXES);
+    for (int i = 0; i < k->n; i++)
+        k->link[i] = -1;
+    return k;
+}
+
+static void add_here(struct rt_ranks *k, int rank)
+{
+    k->is_here[rank] = true;
+    k->here[k->nhere++] = rank;
+}
+
+static const mg_run *told_of; /* what rt_die calls has no argument */
+
+/* The others see why this process ended. */
+static void part(rt_exit code)
+{
+    const mg_run *r = told_of;
+    r->ranks->shared->slot[r->rank].parted = (int)code + 1;
+    if (r->ranks->wire)
+        rt_wire_abort(r->ranks->wire, (int)code);
+}
+
+/* What the processes of a program have to have in common. */
+static uint64_t program_key(const mg_program *p)
+{
+    char *text = rt_printf("%s %s %s %s %llx %lld %d %d %u", p->name, p->compiler, p->layout,
+                           p->config, (unsigned long long)p->fingerprint, (long long)p->arena_bytes,
+                           p->nactions, p->ntensors, p->abi);
+    uint64_t key = mg_key(text);
+    free(text);
+    return key;
+}
+
+/* Machines by what processes have to share to meet at a socket of rendezvous.c. */
+typedef struct host {
+    uint64_t id, nonce;
+} host;
+
+static uint64_t host_id(const rt_world *w)
+{
+    char boot[64] = "";
+    struct stat net = {0};
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (!f || !fgets(boot, sizeof boot, f))
+        gethostname(boot, sizeof boot - 1);
+    if (f)
+        fclose(f);
+    stat("/proc/self/ns/net", &net);
+    uint64_t block = w->fake_hosts ? (uint64_t)(w->rank * w->fake_hosts / w->size) : 0;
+    return rt_mix64(mg_key(boot) ^ rt_mix64(net.st_ino ^ block << 48));
+}
+
+/* Who is on this machine, by MPI; the name of the job is a random number of rank 0. */
+static char *find_hosts(struct rt_ranks *k, const rt_world *w)
+{
+    host mine = {host_id(w), 0}, *all = rt_alloc((size_t)k->n, sizeof *all);
+    if (getrandom(&mine.nonce, sizeof mine.nonce, 0) != sizeof mine.nonce)
+        mine.nonce = (uint64_t)rt_now_ns();
+    k->wire = rt_wire_open(w);
+    rt_wire_gather(k->wire, &mine, all, sizeof mine);
+    for (int i = 0; i < k->n; i++)
+        if (all[i].id == mine.id)
+            add_here(k, i);
+    char *job = rt_printf("MPI job %016llx on %016llx", (unsigned long long)all[0].nonce,
+                          (unsigned long long)mine.id);
+    free(all);
+    return job;
+}
+
+void rt_ranks_join(mg_run *r)
+{
+    const mg_program *p = r->program;
+    const rt_world *w = &r->world;
+    struct rt_ranks *k = new_ranks(r);
+    char *job;
+    int fd = -1;
+    r->rank = w->rank;
+    k->launched = true;
+    if (rt_world_spread(w)) {
+        job = find_hosts(k, w);
+    } else {
+        job = rt_printf("%s", w->job);
+        for (int i = 0; i < k->n; i++)
+            add_here(k, i);
+    }
+    int64_t head = head_bytes(number_barriers(k, p));
+    bool first = k->here[0] == r->rank;
+    if (first) {
+        fd = make_memory(k, p, head);
+        map_memory(k, p, r->rank, fd, head);
+        make_barriers(k, p);
+    }
+    rt_rendezvous(k, job, r->rank, program_key(p), (double)r->options->hang_after, &fd);
+    if (!first)
+        map_memory(k, p, r->rank, fd, head);
+    close(fd);
+    free(job);
+    sign_in(r);
+    told_of = r;
+    rt_at_parting(part);
+    k->vigil = rt_vigil_new(r);
+    rt_meet(r, RT_ALL_AXES);
+    if (k->wire && r->rank == 0)
+        rt_images_settle(r);
+}
+
+/* A pair of connected sockets: the leader's end, and the follower's. */
+static void make_link(int pair[2])
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+        rt_die(RT_FAILED, "no connection to another rank: %s", strerror(errno));
+}
+
+static _Noreturn void begin_follower(mg_run *r, pid_t leader, int rank, int link)
+{
+    struct rt_ranks *k = r->ranks;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != leader)
+        _exit(RT_LOST);
+    for (int i = 1; i < rank; i++) {
+        close(k->link[i]);
+        k->link[i] = -1;
+    }
+    k->link[0] = link;
+    r->rank = rank;
+    rt_speak_for(rank);
+    sign_in(r);
+    rt_at_parting(part);
+    k->vigil = rt_vigil_new(r);
+    rt_ranks_follow(r);
+}
+
+void rt_ranks_start(mg_run *r)
+{
+    const mg_program *p = r->program;
+    if (r->ranks || rt_ranks_of(p, RT_ALL_AXES) == 1)
+        return;
+    struct rt_ranks *k = new_ranks(r);
+    for (int i = 0; i < k->n; i++)
+        add_here(k, i);
+    int64_t head = head_bytes(number_barriers(k, p));
+    int fd = make_memory(k, p, head);
+    pid_t leader = getpid();
+    map_memory(k, p, 0, fd, head);
+    make_barriers(k, p);
+    close(fd);
+    sign_in(r);
+    told_of = r;
+    rt_at_parting(part);
+    fflush(NULL);
+    for (int i = 1; i < k->n; i++) {
+        int pair[2];
+        make_link(pair);
+        k->child[i] = fork();
+        if (k->child[i] < 0)
+            rt_die(RT_FAILED, "rank %d could not be started: %s", i, strerror(errno));
+        if (!k->child[i]) {
+            close(pair[0]);
+            begin_follower(r, leader, i, pair[1]);
+        }
+        close(pair[1]);
+        k->link[i] = pair[0];
+    }
+    k->vigil = rt_vigil_new(r);
 }

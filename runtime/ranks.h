@@ -1,29 +1,74 @@
-/* ranks.h - several ranks on one machine, each a process; shared by arena.c, launch.c and comm.c.
+/* ranks.h - several ranks, each a process; shared by arena.c, launch.c, comm.c and images.c.
  *
- * The first process is rank 0, the leader: it alone reads the command line, data and checkpoints,
- * writes logs, and decides. The others follow: they run the programs they are told to, and wait.
- * All arenas lie in one piece of shared memory, each at the same offsets, since all ranks run the
- * same plan: so ranks read each other's numbers where they are, and the leader fills all arenas. */
+ * Rank 0 is the leader: it alone reads data and checkpoints, writes logs, and decides. The others
+ * follow: they wait for its orders (run a program, take bytes, give bytes, end), which come over a
+ * connection, or from another machine over the wire.
+ *
+ * The arenas of one machine lie in shared memory, each at the same offsets, since all ranks run the
+ * same plan: so its ranks read each other's numbers where they are, and rank 0 writes into arenas
+ * of its machine itself. In the address space of each, arenas lie at one stride, by rank; in the
+ * place of an arena on another machine rank 0 has memory of its own, an image (images.c). */
 #ifndef MG_RANKS_H
 #define MG_RANKS_H
 
 #include "runtime/run.h"
 
-/* From one rank's arena to the next, bytes. */
-int64_t rt_arena_stride(const mg_program *p);
-/* The same address in the arena of another rank. */
-void *rt_of_rank(const mg_run *r, const void *at, int rank);
-
-/* Waits until all ranks of this one's group along the axes are here. */
-void rt_meet(mg_run *r, uint32_t axes);
 #define RT_ALL_AXES (~(uint32_t)0)
 
-/* Starts the followers, which never return from it. Before any thread is started. */
+/* ---- arenas -------------------------------------------------------------------------------- */
+
+/* From one rank's arena to the next, bytes. */
+int64_t rt_arena_stride(const mg_program *p);
+/* The same address in the arena of another rank of this machine; for rank 0 in the image of any. */
+void *rt_of_rank(const mg_run *r, const void *at, int rank);
+bool rt_is_here(const mg_run *r, int rank); /* on this machine */
+/* Waits until all ranks of this one's group along the axes are here, as far as they are on this
+ * machine. What lies on others is waited for by taking it. */
+void rt_meet(mg_run *r, uint32_t axes);
+
+/* ---- the start and the end ----------------------------------------------------------------- */
+
+/* Under a launcher of several processes: finds the others, maps the arenas. */
+void rt_ranks_join(mg_run *r);
+/* In a bare start: starts the followers, which never return from it. Before any thread is
+ * started. */
 void rt_ranks_start(mg_run *r);
-/* Tells the followers to run a program, or to end; and waits for them. */
+_Noreturn void rt_ranks_follow(mg_run *r);
+void rt_ranks_end(mg_run *r); /* the leader's: of all */
+/* How many ranks are on this machine, also before they were met. */
+int rt_ranks_here(const mg_run *r);
+bool rt_is_first_here(const mg_run *r);
+/* Threads for each rank, of the processors that those of this machine may use together. */
+int rt_ranks_threads(const mg_run *r);
+
+/* ---- the leader's orders, of which the device knows how they are carried out ------------------
+ */
+
+/* All ranks run a program. When it is back, those of this machine are through. */
 void rt_ranks_run(mg_run *r, rt_program which);
-void rt_ranks_end(mg_run *r);
 /* What the leader decided at a guard; the others hear it. */
 bool rt_ranks_agree(mg_run *r, bool mine);
+/* Bytes of the arena of a rank on another machine. */
+void rt_ranks_put(mg_run *r, int rank, int64_t offset, const void *from, int64_t bytes);
+void rt_ranks_get(mg_run *r, int rank, int64_t offset, void *to, int64_t bytes);
+
+/* ---- the wire ------------------------------------------------------------------------------ */
+
+/* Waits for all that was begun on it. */
+void rt_wire_wait(mg_run *r);
+
+/* comm.c: memory for what goes over the wire, for good; and how much that is. */
+void rt_comm_open(mg_run *r);
+int64_t rt_comm_bytes(const mg_run *r);
+
+/* ---- images.c ------------------------------------------------------------------------------ */
+
+/* Decides, for each external tensor, whose image stands for which ranks. */
+void rt_images_settle(mg_run *r);
+/* Before an external tensor is read: what no rank of this machine has comes into images. After it
+ * was written: images go to all ranks for which they stand. */
+void rt_images_fetch(mg_run *r, const rt_external *x);
+void rt_images_spread(mg_run *r, const rt_external *x);
+void rt_images_forget(mg_run *r, const rt_external *x);
 
 #endif

@@ -1,17 +1,20 @@
 /* run.h - the runtime's own header: the state of a run and what each file of this folder offers.
  *
  * The emitted program sees abi.h alone. Everything here begins with rt_, because it is linked into
- * the same program as generated code. Only signals.c holds a mutable global (a signal handler has
- * no argument); the rest of the state of the process is one mg_run, owned by main(). */
+ * the same program as generated code. Only signals.c, text.c and ranks.c hold mutable globals (a
+ * signal handler and the end of the process have no argument); the rest of the state of the process
+ * is one mg_run, owned by main(). */
 #ifndef MG_RUN_H
 #define MG_RUN_H
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "runtime/abi.h"
+#include "runtime/world.h"
 
 /* ---- how a program ends (text.c) ---------------------------------------------------------- */
 
@@ -29,8 +32,15 @@ typedef enum rt_exit {
 
 /* "train: error: ..." on stderr, then exit(code). */
 _Noreturn void rt_die(rt_exit code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void rt_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* and goes on */
 void rt_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void rt_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* From now on messages begin with the rank. A quiet process says nothing: another one does. What
+ * rt_die calls before the process ends (NULL: nothing). */
+void rt_speak_for(int rank);
+void rt_be_quiet(bool quiet);
+void rt_at_parting(void (*parting)(rt_exit code));
 
 /* Memory that cannot be had ends the program. rt_alloc gives zeroes. */
 void *rt_alloc(size_t n, size_t size);
@@ -84,7 +94,8 @@ void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv)
 /* ---- pool.c ------------------------------------------------------------------------------- */
 
 typedef struct rt_pool rt_pool;
-int rt_default_threads(void); /* cores this process may run on, within its CPU quota */
+int rt_default_threads(void);          /* cores this process may run on, within its CPU quota */
+int rt_cores_of(const cpu_set_t *set); /* of some, within that quota */
 rt_pool *rt_pool_new(int threads, bool pin);
 void rt_pool_free(rt_pool *p);
 /* Gives every thread `bytes` of zeroed scratch (64-byte aligned; touched by its own thread). */
@@ -119,7 +130,8 @@ typedef struct rt_memory {
     int64_t available;                    /* bytes: MemAvailable, cgroup and rlimit, the least */
     const char *limit;                    /* which of them is the least */
 } rt_memory;
-rt_memory rt_memory_plan(const mg_program *p, int threads);
+/* Of the ranks on this machine together. */
+rt_memory rt_memory_plan(const mg_run *r);
 /* Of a host, the most main memory the process has had at one time; of a GPU, what is in use of its
  * memory now. Bytes, -1: unknown. */
 int64_t rt_memory_used(void);
@@ -129,8 +141,9 @@ void rt_arena_map(mg_run *r);
 void rt_poison(mg_run *r);
 void rt_poison_dead(mg_run *r, int event);
 
-/* The arena may be the memory of a device: the host reads and writes it by these alone. What is
- * put is so on all ranks. */
+/* The arena may be the memory of a device: the host reads and writes it by these alone. */
+void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes);
+/* What rank 0 puts is so on all ranks (orders.c). */
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
 /* Sequence number b of an entry, to those ranks that have it; `offset`: of the first. */
 void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
@@ -256,7 +269,9 @@ typedef struct rt_external {
     int ndims; /* the dims behind the shape, before merging: sizes and strides in elements */
     int64_t dim[MG_RANK_MAX], stride[MG_RANK_MAX];
     /* Of a tensor that is split over ranks: how much of each dim a rank has, and on which axes. */
-    int copies; /* arenas that have it, where all do; bytes between them */
+    int16_t *stands; /* by rank: in whose place of rank 0's memory what it has is kept; owned; NULL:
+                        each in its own */
+    int copies;      /* arenas that have it, where all do; bytes between them */
     int64_t apart;
     const mg_program *split; /* NULL: each rank has all of it */
     int64_t part[MG_RANK_MAX];
@@ -333,8 +348,9 @@ int64_t rt_updates(const mg_run *r); /* steps done that were not left out */
 
 /* `r` is what SIGUSR2 tells of. */
 void rt_signals_catch(const mg_run *r);
-int rt_signal_stop(void);  /* the signal that asks to save and stop, or 0 */
-bool rt_signal_save(void); /* true once after SIGUSR1: save and go on */
+void rt_signals_follow(const mg_run *r); /* of a rank that does as it is told: SIGUSR2 alone */
+int rt_signal_stop(void);                /* the signal that asks to save and stop, or 0 */
+bool rt_signal_save(void);               /* true once after SIGUSR1: save and go on */
 
 /* ---- log.c, history.c, tfevents.c, svg.c -------------------------------------------------- */
 
@@ -464,11 +480,13 @@ struct mg_run {
     int threads;
     rt_pool *pool;
     char *arena;
+    rt_world world;
     int rank;                    /* 0: the leader */
     struct rt_ranks *ranks;      /* NULL: one rank */
     struct rt_cuda *cuda;        /* the folder cuda's, or NULL */
     unsigned watch;              /* RT_WATCH_*: 0 while nobody looks */
-    volatile int action;         /* running now, or -1: for SIGUSR2 */
+    _Atomic int action;          /* running now, or -1: for SIGUSR2 and the vigil */
+    _Atomic uint64_t begun;      /* actions so far */
     volatile int64_t step_began; /* ns */
     double scale;                /* of the loss in this step */
     bool skipped, overflow;      /* the step was a spike; its gradients were not finite */

@@ -58,17 +58,29 @@ static void on_where(int number)
     line l = {.n = 0};
     struct timespec now;
     (void)number;
+    if (r->ranks) {
+        add_text(&l, "train: rank ");
+        add_number(&l, r->rank);
+    } else {
+        add_text(&l, "train");
+    }
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t ms = ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec - r->step_began) / 1000000;
-    add_text(&l, "train: after step ");
-    add_number(&l, r->state.step);
-    add_text(&l, " of ");
-    add_number(&l, r->lr.steps);
+    if (!r->rank) { /* the others do not know */
+        add_text(&l, ": after step ");
+        add_number(&l, r->state.step);
+        add_text(&l, " of ");
+        add_number(&l, r->lr.steps);
+    }
     if (action >= 0 && action < r->program->nactions) {
         const mg_action *a = &r->program->actions[action];
-        add_text(&l, ", ");
-        add_number(&l, ms);
-        add_text(&l, " ms into the next, in action ");
+        if (!r->rank) {
+            add_text(&l, ", ");
+            add_number(&l, ms);
+            add_text(&l, " ms into the next, in action ");
+        } else {
+            add_text(&l, ": in action ");
+        }
         add_number(&l, action);
         add_text(&l, ", ");
         add_text(&l, a->kind);
@@ -78,7 +90,7 @@ static void on_where(int number)
         add_text(&l, a->where);
         add_text(&l, ")");
     } else {
-        add_text(&l, ", between steps");
+        add_text(&l, r->rank ? ": between programs" : ", between steps");
     }
     l.n = l.n < sizeof l.text ? l.n : sizeof l.text - 1;
     l.text[l.n++] = '\n';
@@ -107,6 +119,16 @@ void rt_signals_catch(const mg_run *r)
     handle(SIGUSR1, on_save);
     handle(SIGXFSZ, SIG_IGN); /* a file over the limit is a failed save, with a message */
     handle(SIGPIPE, SIG_IGN); /* a closed pipe on stdout must not end a training run */
+}
+
+void rt_signals_follow(const mg_run *r)
+{
+    static const int leaders[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    told_of = r;
+    handle(SIGUSR2, on_where);
+    for (size_t i = 0; i < sizeof leaders / sizeof *leaders; i++)
+        signal(leaders[i], SIG_IGN);
+    handle(SIGPIPE, SIG_IGN);
 }
 
 int rt_signal_stop(void)

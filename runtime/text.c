@@ -9,12 +9,40 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Whose words these are, and who is told of the last. */
+static struct {
+    char who[24];
+    bool quiet;
+    void (*parting)(rt_exit code);
+} voice;
+
+void rt_speak_for(int rank)
+{
+    snprintf(voice.who, sizeof voice.who, "rank %d: ", rank);
+}
+
+void rt_be_quiet(bool quiet)
+{
+    voice.quiet = quiet;
+}
+
+void rt_at_parting(void (*parting)(rt_exit code))
+{
+    voice.parting = parting;
+}
+
+/* A line at once: several ranks may speak. */
 static void say(const char *kind, const char *fmt, va_list ap)
 {
-    fflush(stdout);
-    fprintf(stderr, "%s: %s", program_invocation_short_name, kind);
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    char *text;
+    if (voice.quiet || vasprintf(&text, fmt, ap) < 0)
+        return;
+    if (ftrylockfile(stdout) == 0) {
+        fflush(stdout);
+        funlockfile(stdout);
+    }
+    dprintf(STDERR_FILENO, "%s: %s%s%s\n", program_invocation_short_name, voice.who, kind, text);
+    free(text);
 }
 
 void rt_die(rt_exit code, const char *fmt, ...)
@@ -24,7 +52,19 @@ void rt_die(rt_exit code, const char *fmt, ...)
     say("error: ", fmt, ap);
     va_end(ap);
     fflush(NULL);
+    if (voice.quiet)
+        usleep(500000); /* rank 0 says it, before the launcher hears of this end */
+    if (voice.parting)
+        voice.parting(code);
     _exit((int)code); /* other threads may be at work: nothing is torn down under them */
+}
+
+void rt_complain(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say("error: ", fmt, ap);
+    va_end(ap);
 }
 
 void rt_warn(const char *fmt, ...)

@@ -14,7 +14,8 @@ int mg_threads(const mg_run *r)
 
 void mg_begin(mg_run *r, int action)
 {
-    r->action = action;
+    atomic_store_explicit(&r->action, action, memory_order_relaxed);
+    atomic_store_explicit(&r->begun, r->begun + 1, memory_order_relaxed);
     if (r->watch & RT_WATCH_VALUES) {
         r->check.calls[action]++;
         r->check.outputs = 0;

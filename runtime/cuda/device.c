@@ -154,9 +154,9 @@ void rt_device_close(mg_run *r)
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-rt_memory rt_memory_plan(const mg_program *p, int threads)
+rt_memory rt_memory_plan(const mg_run *r)
 {
-    (void)threads;
+    const mg_program *p = r->program;
     rt_memory m = {.arena = p->arena_bytes, .total = p->arena_bytes, .available = -1};
     size_t available, total;
     m.limit = "unknown";
@@ -176,7 +176,7 @@ int64_t rt_memory_used(void)
 
 void rt_arena_map(mg_run *r)
 {
-    rt_memory m = rt_memory_plan(r->program, r->threads);
+    rt_memory m = rt_memory_plan(r);
     void *p;
     if (m.available >= 0 && m.total > m.available)
         rt_die(RT_FAILED,
@@ -190,19 +190,12 @@ void rt_arena_map(mg_run *r)
                  "clearing parameters and state");
 }
 
-void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
-                int64_t bytes)
-{
-    (void)e; /* one rank has all */
-    rt_put(r, offset + b * bytes, from, bytes);
-}
-
 void rt_device_ranks(mg_run *r)
 {
     (void)r; /* programs of several ranks are not made for GPUs yet */
 }
 
-void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
+void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
     rt_cuda_must(cudaMemcpyAsync(r->arena + offset, from, (size_t)bytes, cudaMemcpyHostToDevice,
                                  r->cuda->stream),

@@ -1,0 +1,92 @@
+/* images.c - checkpoints and initial values across machines. Rank 0 reads and writes external
+ * tensors element by element, in arenas. Where an arena is on another machine it has an image of
+ * it: memory of its own at the same place, of which only the tensor that is open takes any. Ranks
+ * that have the same part of a tensor have one image together, which then goes to all of them. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "runtime/machine.h"
+
+enum { PAGE = 4096 };
+
+/* Does a rank of another machine have a part? Of one of many experts some have none. */
+static bool is_there(const mg_run *r, const rt_external *x, int rank)
+{
+    return !rt_is_here(r, rank) && (!x->on || rt_place_of(x->split, rank, x->on) == x->place);
+}
+
+/* Do two ranks have the same part? */
+static bool alike(const rt_external *x, int a, int b)
+{
+    if (x->on && rt_place_of(x->split, a, x->on) != rt_place_of(x->split, b, x->on))
+        return false;
+    for (int i = 0; x->split && i < x->ndims; i++)
+        if (rt_place_of(x->split, a, x->axes[i]) != rt_place_of(x->split, b, x->axes[i]))
+            return false;
+    return true;
+}
+
+static void settle(const struct rt_ranks *k, rt_catalog *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        rt_external *x = &c->item[i];
+        x->stands = rt_alloc((size_t)k->n, sizeof *x->stands);
+        for (int a = 0; a < k->n; a++) {
+            int b = a;
+            for (int other = 0; other < a && !k->is_here[a] && b == a; other++)
+                if (!k->is_here[other] && alike(x, other, a))
+                    b = other;
+            x->stands[a] = (int16_t)b;
+        }
+    }
+}
+
+void rt_images_settle(mg_run *r)
+{
+    settle(r->ranks, &r->params);
+    settle(r->ranks, &r->slots);
+}
+
+/* Where it begins in an arena, and how far a rank's part of it goes there. */
+static int64_t span(const rt_external *x, int64_t *offset)
+{
+    int64_t width = mg_dtype_bytes(x->tensor->dtype), elements = 1;
+    for (int i = 0; i < x->ndims; i++)
+        elements += ((x->split ? x->part[i] : x->dim[i]) - 1) * x->stride[i];
+    *offset = x->tensor->offset + x->offset * width;
+    return elements * width;
+}
+
+/* Is it the lowest rank that has its part? That one is read. */
+static bool is_read(const rt_external *x, int rank)
+{
+    for (int other = 0; other < rank; other++)
+        if (alike(x, other, rank))
+            return false;
+    return true;
+}
+
+void rt_images_fetch(mg_run *r, const rt_external *x)
+{
+    int64_t offset, bytes = span(x, &offset);
+    for (int k = 0; k < r->ranks->n; k++)
+        if (is_there(r, x, k) && is_read(x, k))
+            rt_ranks_get(r, k, offset, rt_of_rank(r, r->arena + offset, k), bytes);
+}
+
+void rt_images_spread(mg_run *r, const rt_external *x)
+{
+    int64_t offset, bytes = span(x, &offset);
+    for (int k = 0; k < r->ranks->n; k++)
+        if (is_there(r, x, k))
+            rt_ranks_put(r, k, offset, rt_of_rank(r, r->arena + offset, x->stands[k]), bytes);
+}
+
+void rt_images_forget(mg_run *r, const rt_external *x)
+{
+    int64_t offset, bytes = span(x, &offset);
+    int64_t begin = offset / PAGE * PAGE, end = (offset + bytes + PAGE - 1) / PAGE * PAGE;
+    for (int k = 0; k < r->ranks->n; k++)
+        if (is_there(r, x, k) && x->stands[k] == k)
+            madvise(rt_of_rank(r, r->arena + begin, k), (size_t)(end - begin), MADV_DONTNEED);
+}

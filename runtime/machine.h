@@ -1,0 +1,72 @@
+/* machine.h - what the ranks on one machine have in common; private to ranks.c, rendezvous.c,
+ * vigil.c, images.c and comm.c.
+ *
+ * One piece of shared memory, which has no name: the first rank of the machine makes it and hands
+ * it to the others, who inherit it (a bare start) or are given it over a socket (a launcher's). It
+ * goes with the last process that has it. Behind the structure below lie the arenas. */
+#ifndef MG_MACHINE_H
+#define MG_MACHINE_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "runtime/ranks.h"
+#include "runtime/wire.h"
+
+enum { RT_WORKS, RT_AWAITS_RANKS, RT_AWAITS_ORDERS };
+
+/* What the others see of a rank. */
+typedef struct rt_slot {
+    _Alignas(64) _Atomic uint64_t beats; /* of its vigil, while its process runs */
+    _Atomic uint64_t begun;              /* actions */
+    _Atomic uint64_t met;                /* waits that are over */
+    _Atomic int action;                  /* in which it was last, or -1: between programs */
+    _Atomic int waits;                   /* RT_WORKS, ... */
+    _Atomic int peer;                    /* on another machine, for which it waits, or -1 */
+    _Atomic int parted;                  /* 1 + the code with which it ended itself, or 0 */
+    _Atomic int pid;
+    _Atomic uint64_t pid_space; /* in which that number means something */
+} rt_slot;
+
+typedef struct rt_machine {
+    _Atomic int verdict;              /* vigil.c: what ends the program, or 0 */
+    _Atomic bool ending;              /* whoever goes now was told to */
+    _Atomic uint64_t cpus[1024 / 64]; /* those which any of the ranks may use */
+    rt_slot slot[MG_RANKS_MAX];       /* by rank */
+    pthread_barrier_t barrier[];      /* by set of axes, by group */
+} rt_machine;
+
+typedef struct rt_vigil rt_vigil;
+
+struct rt_ranks {
+    int n;                         /* of the mesh */
+    int here[MG_RANKS_MAX], nhere; /* those of this machine, in order; the first keeps watch */
+    bool is_here[MG_RANKS_MAX];
+    bool launched;             /* by a launcher, not by rank 0 */
+    int link[MG_RANKS_MAX];    /* sockets: of the first to all others here, and back; or -1 */
+    pid_t child[MG_RANKS_MAX]; /* of a bare start */
+    rt_machine *shared;
+    char *arenas;   /* of rank 0; see ranks.h */
+    int64_t *first; /* per set of axes: its first barrier */
+    rt_wire *wire;  /* to ranks of other machines; NULL: there are none */
+    char *in, *out; /* of comm.c, for what goes over the wire */
+    rt_vigil *vigil;
+};
+
+/* rendezvous.c: links the processes of this machine, which a launcher started apart from each
+ * other: whoever is `me` of k->here. The first has the memory `*fd` to give; the others get it.
+ * Ends the program (69) where some are not met within `limit` seconds (0: none), or (78) are of
+ * another program than `fingerprint`. */
+void rt_rendezvous(struct rt_ranks *k, const char *job, int me, uint64_t fingerprint, double limit,
+                   int *fd);
+
+/* vigil.c: a thread of each rank that sees when another is gone, or does not go on, and then ends
+ * the program. */
+rt_vigil *rt_vigil_new(mg_run *r);
+void rt_vigil_free(rt_vigil *v); /* NULL: nothing */
+
+/* ranks.c: a wait, as the vigil sees it. */
+void rt_wait_begins(mg_run *r, int kind);
+void rt_wait_ends(mg_run *r);
+
+#endif

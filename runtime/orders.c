@@ -1,0 +1,220 @@
+/* orders.c - what rank 0 has the others do: it writes an order, and they, who wait for the next
+ * one, carry it out. On one machine orders go over the connection of rendezvous.c (or of a bare
+ * start), to another over the wire. Bytes of an arena on the same machine need none: they are
+ * written where they are, between programs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/machine.h"
+
+typedef enum order_kind { RUN = 1, PUT, GET, END } order_kind;
+typedef struct order {
+    int32_t kind;
+    int32_t which; /* program */
+    int64_t offset, bytes;
+} order;
+
+/* The connection is broken: the vigil knows, and ends this process. */
+static _Noreturn void await_the_end(void)
+{
+    for (;;)
+        pause();
+}
+
+static void tell(mg_run *r, int rank, const void *what, int64_t bytes)
+{
+    const struct rt_ranks *k = r->ranks;
+    const char *from = what;
+    if (!k->is_here[rank]) {
+        for (int64_t n; bytes; from += n, bytes -= n) {
+            n = bytes < RT_WIRE_MOST ? bytes : RT_WIRE_MOST;
+            rt_wire_send(k->wire, rank, from, n);
+            rt_wire_wait(r);
+        }
+        return;
+    }
+    while (bytes) {
+        ssize_t n = send(k->link[rank], from, (size_t)bytes, MSG_NOSIGNAL);
+        if (n < 0 && errno != EINTR)
+            await_the_end();
+        from += n > 0 ? n : 0;
+        bytes -= n > 0 ? n : 0;
+    }
+}
+
+static void hear(mg_run *r, int rank, void *what, int64_t bytes)
+{
+    const struct rt_ranks *k = r->ranks;
+    char *to = what;
+    if (!k->is_here[rank]) {
+        for (int64_t n; bytes; to += n, bytes -= n) {
+            n = bytes < RT_WIRE_MOST ? bytes : RT_WIRE_MOST;
+            rt_wire_take(k->wire, rank, to, n);
+            rt_wire_wait(r);
+        }
+        return;
+    }
+    while (bytes) {
+        ssize_t n = recv(k->link[rank], to, (size_t)bytes, MSG_WAITALL);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            await_the_end();
+        to += n > 0 ? n : 0;
+        bytes -= n > 0 ? n : 0;
+    }
+}
+
+static void run_program(mg_run *r, int which)
+{
+    void (*const program[])(mg_run *) = {r->step, r->eval, r->sample};
+    program[which](r);
+    rt_meet(r, RT_ALL_AXES); /* then the leader may write into arenas again */
+    r->action = -1;
+}
+
+/* ---- a follower ------------------------------------------------------------------------------ */
+
+enum { PIECE = 4 << 20 };
+
+static void obey_put(mg_run *r, const order *o, char *piece)
+{
+    for (int64_t at = 0, n; at < o->bytes; at += n) {
+        n = o->bytes - at < PIECE ? o->bytes - at : PIECE;
+        hear(r, 0, piece, n);
+        rt_put_own(r, o->offset + at, piece, n);
+    }
+}
+
+static void obey_get(mg_run *r, const order *o, char *piece)
+{
+    for (int64_t at = 0, n; at < o->bytes; at += n) {
+        n = o->bytes - at < PIECE ? o->bytes - at : PIECE;
+        rt_get(r, o->offset + at, piece, n);
+        tell(r, 0, piece, n);
+    }
+}
+
+void rt_ranks_follow(mg_run *r)
+{
+    char *piece = rt_alloc(PIECE, 1);
+    rt_signals_follow(r);
+    r->pool = rt_pool_new(r->threads, r->options->pin);
+    rt_arena_map(r);
+    for (;;) {
+        order o;
+        rt_wait_begins(r, RT_AWAITS_ORDERS);
+        hear(r, 0, &o, sizeof o);
+        rt_wait_ends(r);
+        if (o.kind == END)
+            break;
+        if (o.kind == RUN)
+            run_program(r, o.which);
+        else if (o.kind == PUT)
+            obey_put(r, &o, piece);
+        else
+            obey_get(r, &o, piece);
+    }
+    r->ranks->shared->ending = true;
+    if (r->ranks->wire)
+        rt_wire_close(r->ranks->wire);
+    _exit(RT_DONE);
+}
+
+/* ---- the leader ------------------------------------------------------------------------------ */
+
+static void tell_all(mg_run *r, const void *what, int64_t bytes)
+{
+    for (int i = 1; i < r->ranks->n; i++)
+        tell(r, i, what, bytes);
+}
+
+void rt_ranks_run(mg_run *r, rt_program which)
+{
+    tell_all(r, &(order){.kind = RUN, .which = (int32_t)which}, sizeof(order));
+    run_program(r, (int)which);
+}
+
+bool rt_ranks_agree(mg_run *r, bool mine)
+{
+    if (!r->rank) {
+        tell_all(r, &mine, sizeof mine);
+        return mine;
+    }
+    rt_wait_begins(r, RT_AWAITS_RANKS);
+    hear(r, 0, &mine, sizeof mine);
+    rt_wait_ends(r);
+    return mine;
+}
+
+void rt_ranks_put(mg_run *r, int rank, int64_t offset, const void *from, int64_t bytes)
+{
+    tell(r, rank, &(order){.kind = PUT, .offset = offset, .bytes = bytes}, sizeof(order));
+    for (int64_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < PIECE ? bytes - at : PIECE;
+        tell(r, rank, (const char *)from + at, n);
+    }
+}
+
+void rt_ranks_get(mg_run *r, int rank, int64_t offset, void *to, int64_t bytes)
+{
+    tell(r, rank, &(order){.kind = GET, .offset = offset, .bytes = bytes}, sizeof(order));
+    for (int64_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < PIECE ? bytes - at : PIECE;
+        hear(r, rank, (char *)to + at, n);
+    }
+}
+
+/* Bytes of the arena of any rank. */
+static void put_into(mg_run *r, int rank, int64_t offset, const void *from, int64_t bytes)
+{
+    if (rank == r->rank)
+        rt_put_own(r, offset, from, bytes);
+    else if (rt_is_here(r, rank))
+        memcpy(rt_of_rank(r, r->arena + offset, rank), from, (size_t)bytes);
+    else
+        rt_ranks_put(r, rank, offset, from, bytes);
+}
+
+void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
+{
+    const int ranks = r->ranks ? r->ranks->n : 1;
+    for (int k = 0; k < ranks; k++)
+        put_into(r, k, offset, from, bytes);
+}
+
+void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
+                int64_t bytes)
+{
+    const mg_program *p = r->program;
+    const int ranks = r->ranks ? r->ranks->n : 1;
+    const int64_t round = e->rows * rt_ranks_of(p, e->batch_axes);
+    const int64_t here = r->ranks ? b / round * e->rows + b % e->rows : b;
+    for (int k = 0; k < ranks; k++)
+        if (!r->ranks || rt_place_of(p, k, e->batch_axes) == b % round / e->rows)
+            put_into(r, k, offset + here * bytes, from, bytes);
+}
+
+void rt_ranks_end(mg_run *r)
+{
+    struct rt_ranks *k = r->ranks;
+    if (!k || r->rank)
+        return;
+    k->shared->ending = true;
+    tell_all(r, &(order){.kind = END}, sizeof(order));
+    rt_at_parting(NULL);
+    for (int i = 1; i < k->n; i++)
+        while (k->child[i] && waitpid(k->child[i], NULL, 0) < 0 && errno == EINTR)
+            ;
+    if (k->wire)
+        rt_wire_close(k->wire);
+    rt_vigil_free(k->vigil);
+    for (int i = 1; i < k->n; i++)
+        if (k->link[i] >= 0)
+            close(k->link[i]);
+    free(k->first);
+    free(k);
+    r->ranks = NULL;
+}

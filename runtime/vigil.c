@@ -1,0 +1,302 @@
+/* vigil.c - a thread in each rank that ends the program when another rank is gone, or does not go
+ * on.
+ *
+ * Gone: the connection to it breaks, which the kernel does however a process ends. The first rank
+ * of a machine has one to each of the others, and they to it.
+ *
+ * Not going on: every tick each vigil says that it beats, and how many actions and meetings its
+ * rank is past. A rank whose beats have stopped (its process was stopped, or is not let run), or
+ * which begins nothing while this one waits for others, has the time of --hang-after. Time is
+ * counted in ticks of one's own, so that a job that was suspended as a whole, or a machine that
+ * slept, goes on. Between programs rank 0 may take as long as it likes, as long as it beats.
+ *
+ * Rank 0 also sees when its launcher is gone, and then saves and stops as if it had been asked to.
+ *
+ * Whoever finds out first leaves its verdict in the shared memory, where the others see it. A wait
+ * can never outlast that: it is in another thread, and ends with the process. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/machine.h"
+
+/* Verdicts: what, and of which rank. */
+enum { LOST = 1, STOPPED, STUCK, UNHEARD, KNOT };
+
+enum { TICK_MS = 1000, TICKS = 8, TICK_LEAST_MS = 20, LAST_WORDS_US = 300000 };
+/* Rank 0 on another machine may take as many limits between programs. */
+enum { BETWEEN = 10 };
+
+/* What was last seen of a rank, and for how long it was so, ns. */
+typedef struct sight {
+    uint64_t beats, past;
+    int64_t silent, still;
+} sight;
+
+struct rt_vigil {
+    mg_run *run;
+    pthread_t thread;
+    int wake;
+    int64_t tick, limit; /* ns; no limit: 0 */
+    pid_t launcher;      /* of rank 0, where one started it */
+    sight seen[MG_RANKS_MAX];
+};
+
+static rt_slot *slot_of(const rt_vigil *v, int rank)
+{
+    return &v->run->ranks->shared->slot[rank];
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* "action 41, layers.attend.q (product, llama.mg:23)"; to be freed. */
+static char *place_text(const rt_vigil *v, int action)
+{
+    const mg_program *p = v->run->program;
+    if (action < 0 || action >= p->nactions)
+        return rt_printf("between programs");
+    const mg_action *a = &p->actions[action];
+    return rt_printf("in action %d, %s (%s, %s)", action, a->name, a->kind, a->where);
+}
+
+/* Where the others wait; to be freed. */
+static char *waits_text(const rt_vigil *v, int but)
+{
+    const struct rt_ranks *k = v->run->ranks;
+    for (int i = 0; i < k->nhere; i++) {
+        const rt_slot *s = slot_of(v, k->here[i]);
+        if (k->here[i] == but || s->waits != RT_AWAITS_RANKS)
+            continue;
+        char *place = place_text(v, s->action);
+        char *text = rt_printf("; the others wait %s", place);
+        free(place);
+        return text;
+    }
+    return rt_printf("%s", but ? "" : "; the others wait for its word");
+}
+
+static void say(const rt_vigil *v, int verdict)
+{
+    int what = verdict >> 16, rank = (verdict & 0xffff) - 1;
+    const rt_slot *s = slot_of(v, rank);
+    double seconds = (double)v->limit / 1e9;
+    char *place = place_text(v, s->action), *others = waits_text(v, rank);
+    if (what == LOST && s->parted)
+        rt_complain("rank %d is gone (exit %d): all ranks end here", rank, s->parted - 1);
+    else if (what == LOST)
+        rt_complain("rank %d is gone: all ranks end here", rank);
+    else if (what == STOPPED)
+        rt_complain(
+            "rank %d hangs: its process has not run for %.3g s, since it was %s%s: all ranks "
+            "end here",
+            rank, seconds, place, others);
+    else if (what == STUCK)
+        rt_complain("rank %d hangs: for %.3g s it has been %s%s: all ranks end here", rank, seconds,
+                    place, others);
+    else if (what == UNHEARD)
+        rt_complain("nothing comes from rank %d, on another machine, for more than %.3g s%s: all "
+                    "ranks end here",
+                    rank, seconds, others);
+    else
+        rt_complain("all ranks of this machine wait for each other for more than %.3g s%s",
+                    2 * seconds, others);
+    free(place);
+    free(others);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* A stopped process would not end with the others. */
+static void kill_rank(const rt_vigil *v, int rank)
+{
+    const rt_slot *s = slot_of(v, rank);
+    if (s->pid > 0 && s->pid_space == slot_of(v, v->run->rank)->pid_space)
+        kill(s->pid, SIGKILL);
+}
+
+static _Noreturn void leave(const rt_vigil *v, bool first)
+{
+    struct rt_ranks *k = v->run->ranks;
+    int verdict = k->shared->verdict, what = verdict >> 16, rank = (verdict & 0xffff) - 1;
+    /* Of ranks that rank 0 started, one says it for all. */
+    if (k->launched || first)
+        say(v, verdict);
+    slot_of(v, v->run->rank)->parted = RT_LOST + 1;
+    for (int i = 0; i < k->nhere && v->run->rank == k->here[0]; i++)
+        if (k->link[k->here[i]] >= 0)
+            shutdown(k->link[k->here[i]], SHUT_RDWR);
+    if (k->launched)
+        usleep(LAST_WORDS_US); /* before the launcher hears of it, and ends the others */
+    if (first && (what == STOPPED || what == STUCK) && k->is_here[rank])
+        kill_rank(v, rank);
+    if (k->wire)
+        rt_wire_abort(k->wire, RT_LOST);
+    _exit(RT_LOST);
+}
+
+static _Noreturn void judge(const rt_vigil *v, int what, int rank)
+{
+    int none = 0;
+    bool first = atomic_compare_exchange_strong(&v->run->ranks->shared->verdict, &none,
+                                                what << 16 | (rank + 1));
+    leave(v, first);
+}
+
+/* The connection to a rank is broken. */
+static void is_gone(const rt_vigil *v, int rank)
+{
+    const rt_machine *m = v->run->ranks->shared;
+    int parted = m->slot[rank].parted;
+    if (m->ending)
+        return;
+    if (m->verdict)
+        leave(v, false);
+    if (rank == 0 && parted)
+        _exit(parted - 1); /* it has said why */
+    judge(v, LOST, rank);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static void beat(const rt_vigil *v)
+{
+    rt_slot *s = slot_of(v, v->run->rank);
+    s->action = v->run->action;
+    s->begun = v->run->begun;
+    s->beats++;
+}
+
+static void look_at(rt_vigil *v, int rank, int64_t elapsed)
+{
+    const rt_slot *s = slot_of(v, rank);
+    sight *seen = &v->seen[rank];
+    uint64_t beats = s->beats, past = s->begun + s->met;
+    seen->silent = beats == seen->beats && beats && !s->parted ? seen->silent + elapsed : 0;
+    seen->still = past == seen->past ? seen->still + elapsed : 0;
+    seen->beats = beats;
+    seen->past = past;
+}
+
+/* This rank has waited too long: for whom? */
+static void find_culprit(const rt_vigil *v)
+{
+    const struct rt_ranks *k = v->run->ranks;
+    const rt_slot *mine = slot_of(v, v->run->rank);
+    int64_t waited = v->seen[v->run->rank].still;
+    for (int i = 0; i < k->nhere; i++)
+        if (slot_of(v, k->here[i])->waits == RT_WORKS) {
+            if (v->seen[k->here[i]].still >= v->limit)
+                judge(v, STUCK, k->here[i]);
+            return;
+        }
+    /* Its own machine has the first say about a rank. */
+    if (waited >= v->limit + v->limit / 4 + 2 * v->tick && mine->peer >= 0)
+        judge(v, UNHEARD, mine->peer);
+    for (int i = 0; i < k->nhere; i++) {
+        const rt_slot *s = slot_of(v, k->here[i]);
+        if (s->waits != RT_AWAITS_RANKS || s->peer >= 0)
+            return;
+    }
+    if (waited >= 2 * v->limit)
+        judge(v, KNOT, v->run->rank);
+}
+
+static void look(rt_vigil *v, int64_t elapsed)
+{
+    const struct rt_ranks *k = v->run->ranks;
+    const rt_slot *mine = slot_of(v, v->run->rank);
+    if (k->shared->ending)
+        return;
+    if (k->shared->verdict)
+        leave(v, false);
+    for (int i = 0; i < k->nhere; i++) {
+        look_at(v, k->here[i], elapsed);
+        if (v->limit && k->here[i] != v->run->rank && v->seen[k->here[i]].silent >= v->limit)
+            judge(v, STOPPED, k->here[i]);
+    }
+    if (v->limit && mine->waits == RT_AWAITS_RANKS && v->seen[v->run->rank].still >= v->limit)
+        find_culprit(v);
+    if (v->limit && mine->waits == RT_AWAITS_ORDERS && mine->peer == 0 &&
+        v->seen[v->run->rank].still >= BETWEEN * v->limit)
+        judge(v, UNHEARD, 0);
+}
+
+static void look_for_launcher(rt_vigil *v)
+{
+    if (!v->launcher || getppid() == v->launcher)
+        return;
+    v->launcher = 0;
+    rt_complain("the launcher is gone: saving and stopping");
+    kill(getpid(), SIGTERM);
+}
+
+static void *watch(void *arg)
+{
+    rt_vigil *v = arg;
+    struct rt_ranks *k = v->run->ranks;
+    struct pollfd p[MG_RANKS_MAX + 1] = {{v->wake, POLLIN, 0}};
+    int rank[MG_RANKS_MAX + 1], n = 1;
+    for (int i = 0; i < k->nhere; i++)
+        if (k->link[k->here[i]] >= 0) {
+            p[n] = (struct pollfd){k->link[k->here[i]], POLLRDHUP, 0};
+            rank[n++] = k->here[i];
+        }
+    int64_t last = rt_now_ns();
+    for (beat(v);;) {
+        poll(p, (nfds_t)n, (int)(v->tick / 1000000));
+        if (p[0].revents)
+            return NULL;
+        for (int i = 1; i < n; i++)
+            if (p[i].revents) {
+                is_gone(v, rank[i]);
+                p[i].fd = -1;
+            }
+        int64_t elapsed = rt_now_ns() - last;
+        if (elapsed < v->tick / 2)
+            continue;
+        last += elapsed;
+        beat(v);
+        look_for_launcher(v);
+        look(v, elapsed < 2 * v->tick ? elapsed : 2 * v->tick);
+    }
+}
+
+rt_vigil *rt_vigil_new(mg_run *r)
+{
+    rt_vigil *v = rt_alloc(1, sizeof *v);
+    sigset_t all, before;
+    int64_t seconds = r->options->hang_after, ms = seconds * 1000 / TICKS;
+    v->run = r;
+    v->limit = seconds * 1000000000;
+    v->tick = (!seconds || ms > TICK_MS ? TICK_MS
+               : ms < TICK_LEAST_MS     ? TICK_LEAST_MS
+                                        : ms) *
+              (int64_t)1000000;
+    v->launcher = r->ranks->launched && !r->rank ? getppid() : 0;
+    v->wake = eventfd(0, EFD_CLOEXEC);
+    sigfillset(&all); /* signals are for the other threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int e = v->wake < 0 ? errno : pthread_create(&v->thread, NULL, watch, v);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (e)
+        rt_die(RT_FAILED, "the thread that watches the other ranks could not be started: %s",
+               strerror(e));
+    return v;
+}
+
+void rt_vigil_free(rt_vigil *v)
+{
+    if (!v)
+        return;
+    uint64_t one = 1;
+    while (write(v->wake, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    pthread_join(v->thread, NULL);
+    close(v->wake);
+    free(v);
+}

@@ -1,0 +1,92 @@
+/* wire.c - see wire.h: which MPI, and that it is the launcher's. */
+#include "runtime/wire.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime/run.h"
+
+struct rt_wire {
+    const rt_mpi *mpi;
+    void *state;
+    const char *name;
+};
+
+/* srun speaks PMIx to Open MPI and PMI to MPICH. */
+static const rt_mpi *mpi_of(const rt_world *w)
+{
+    if (w->launcher == RT_OPENMPI || (w->launcher == RT_SLURM && getenv("PMIX_NAMESPACE")))
+        return &rt_mpi_openmpi;
+    if (w->launcher == RT_HYDRA || (w->launcher == RT_SLURM && getenv("PMI_RANK")))
+        return &rt_mpi_mpich;
+    rt_die(
+        RT_MISFIT,
+        "%s started ranks on several machines, which talk by MPI, and said nothing for it; start "
+        "them by: srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH)",
+        rt_launcher_name(w->launcher));
+}
+
+rt_wire *rt_wire_open(const rt_world *w)
+{
+    rt_wire *wire = rt_alloc(1, sizeof *wire);
+    const rt_mpi *mpi = wire->mpi = mpi_of(w);
+    void *library = NULL;
+    int rank = -1, size = -1;
+    for (int i = 0; i < 3 && mpi->library[i] && !library; i++)
+        library = dlopen(wire->name = mpi->library[i], RTLD_NOW | RTLD_GLOBAL);
+    if (!library)
+        rt_die(RT_MISFIT,
+               "%s started ranks on several machines, which talk by MPI, and %s cannot be loaded "
+               "(%s): install it, or have LD_LIBRARY_PATH lead to it",
+               rt_launcher_name(w->launcher), mpi->library[0], dlerror());
+    wire->state = rt_alloc(1, (size_t)mpi->state_bytes);
+    const char *lacks = mpi->find(wire->state, library);
+    if (lacks)
+        rt_die(RT_MISFIT, "%s is not the MPI of %s: it lacks %s", wire->name,
+               rt_launcher_name(w->launcher), lacks);
+    mpi->start(wire->state, &rank, &size);
+    if (rank != w->rank || size != w->size)
+        rt_die(RT_MISFIT,
+               "%s says that this is rank %d of %d, and %s rank %d of %d: it is another MPI",
+               wire->name, rank, size, rt_launcher_name(w->launcher), w->rank, w->size);
+    return wire;
+}
+
+void rt_wire_close(rt_wire *w)
+{
+    w->mpi->stop(w->state);
+    free(w->state);
+    free(w);
+}
+
+void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes)
+{
+    w->mpi->gather(w->state, mine, all, bytes);
+}
+
+void rt_wire_send(rt_wire *w, int rank, const void *from, int64_t bytes)
+{
+    w->mpi->send(w->state, rank, from, (int)bytes);
+}
+
+void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes)
+{
+    w->mpi->take(w->state, rank, to, (int)bytes);
+}
+
+bool rt_wire_done(rt_wire *w, int *peer)
+{
+    return w->mpi->done(w->state, peer);
+}
+
+void rt_wire_abort(rt_wire *w, int code)
+{
+    w->mpi->abort(w->state, code);
+    _exit(code);
+}
+
+const char *rt_wire_name(const rt_wire *w)
+{
+    return w->name;
+}

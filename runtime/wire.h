@@ -1,0 +1,55 @@
+/* wire.h - messages to ranks on other machines, by MPI.
+ *
+ * MPI's library is loaded while the program runs, and only where a launcher started ranks on
+ * several machines: a program needs it neither to be compiled nor to run on one. Open MPI and MPICH
+ * differ in their binary interfaces; each has a table of its own (wire_openmpi.c, wire_mpich.c),
+ * which both are stable within the library versions that are asked for.
+ *
+ * One thread sends and takes. Nothing is allocated after rt_wire_open. Between two ranks messages
+ * arrive in the order in which they were sent. */
+#ifndef MG_WIRE_H
+#define MG_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/world.h"
+
+typedef struct rt_wire rt_wire;
+
+/* Loads and starts the launcher's MPI; ends the program (78) where it cannot. */
+rt_wire *rt_wire_open(const rt_world *w);
+/* Waits until all ranks have come here. */
+void rt_wire_close(rt_wire *w);
+/* What each rank has, `bytes` of it, to all of them, by rank. Waits. */
+void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes);
+/* Begin; the memory is not to be touched until all that was begun is done. At most
+ * RT_WIRE_PENDING at once, of at most RT_WIRE_MOST bytes each. */
+#define RT_WIRE_PENDING (2 * 256 + 8)
+#define RT_WIRE_MOST    ((int64_t)1 << 30)
+void rt_wire_send(rt_wire *w, int rank, const void *from, int64_t bytes);
+void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes);
+/* Is all that was begun done? If not, *peer is a rank that has not come up to it. Goes on with it.
+ */
+bool rt_wire_done(rt_wire *w, int *peer);
+/* Ends the processes of the whole job, from any thread. */
+_Noreturn void rt_wire_abort(rt_wire *w, int code);
+const char *rt_wire_name(const rt_wire *w); /* "MPI by libmpi.so.40" */
+
+/* A binary interface of MPI: what wire.c calls, and its state. */
+typedef struct rt_mpi {
+    const char *library[3];
+    /* NULL, or the name that the library lacks. */
+    const char *(*find)(void *state, void *library);
+    void (*start)(void *state, int *rank, int *size);
+    void (*stop)(void *state);
+    void (*gather)(void *state, const void *mine, void *all, int bytes);
+    void (*send)(void *state, int rank, const void *from, int bytes);
+    void (*take)(void *state, int rank, void *to, int bytes);
+    bool (*done)(void *state, int *peer);
+    void (*abort)(void *state, int code);
+    int64_t state_bytes;
+} rt_mpi;
+extern const rt_mpi rt_mpi_openmpi, rt_mpi_mpich;
+
+#endif

@@ -1,0 +1,137 @@
+/* wire_body.h - rt_mpi over one binary interface of MPI; included once for each, with
+ *   TABLE      the name of the rt_mpi
+ *   LIBRARIES  names of the library, the likeliest first
+ *   HANDLE     what a communicator, a datatype and a request are
+ *   WORLD(l), BYTE(l)  MPI_COMM_WORLD and MPI_BYTE, of the loaded library
+ *   KNOWN_BY   a symbol that the other interface lacks, or NULL
+ *   UNKNOWN_BY one that this interface lacks, or NULL
+ *   IGNORE     MPI_STATUS_IGNORE */
+#include <dlfcn.h>
+#include <stddef.h>
+
+#include "runtime/wire.h"
+
+/* MPI_THREAD_MULTIPLE, alike in both: the vigil's thread may call MPI_Abort. */
+enum { THREADS = 3, TAG = 1 };
+
+typedef struct state {
+    int (*Init_thread)(int *, char ***, int, int *);
+    int (*Finalize)(void);
+    int (*Comm_rank)(HANDLE, int *);
+    int (*Comm_size)(HANDLE, int *);
+    int (*Allgather)(const void *, int, HANDLE, void *, int, HANDLE, HANDLE);
+    int (*Isend)(const void *, int, HANDLE, int, int, HANDLE, HANDLE *);
+    int (*Irecv)(void *, int, HANDLE, int, int, HANDLE, HANDLE *);
+    int (*Test)(HANDLE *, int *, void *);
+    int (*Abort)(HANDLE, int);
+    HANDLE world;
+    HANDLE byte;
+    int n; /* begun, and not seen to be done */
+    HANDLE request[RT_WIRE_PENDING];
+    int peer[RT_WIRE_PENDING];
+} state;
+
+static const char *find(void *p, void *library)
+{
+    state *s = p;
+    static const struct {
+        const char *name;
+        size_t at;
+    } names[] = {
+        {"MPI_Init_thread", offsetof(state, Init_thread)},
+        {"MPI_Finalize", offsetof(state, Finalize)},
+        {"MPI_Comm_rank", offsetof(state, Comm_rank)},
+        {"MPI_Comm_size", offsetof(state, Comm_size)},
+        {"MPI_Allgather", offsetof(state, Allgather)},
+        {"MPI_Isend", offsetof(state, Isend)},
+        {"MPI_Irecv", offsetof(state, Irecv)},
+        {"MPI_Test", offsetof(state, Test)},
+        {"MPI_Abort", offsetof(state, Abort)},
+    };
+    static const char *const known[] = {KNOWN_BY, NULL}, *const unknown[] = {UNKNOWN_BY, NULL};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *f = dlsym(library, names[i].name);
+        if (!f)
+            return names[i].name;
+        __builtin_memcpy((char *)s + names[i].at, &f, sizeof f);
+    }
+    for (int i = 0; known[i]; i++)
+        if (!dlsym(library, known[i]))
+            return known[i];
+    for (int i = 0; unknown[i]; i++)
+        if (dlsym(library, unknown[i]))
+            return "MPICH's interface: it is Open MPI";
+    s->world = WORLD(library);
+    s->byte = BYTE(library);
+    return NULL;
+}
+
+static void start(void *p, int *rank, int *size)
+{
+    state *s = p;
+    int given;
+    s->Init_thread(NULL, NULL, THREADS, &given);
+    s->Comm_rank(s->world, rank);
+    s->Comm_size(s->world, size);
+}
+
+static void stop(void *p)
+{
+    state *s = p;
+    s->Finalize();
+}
+
+static void gather(void *p, const void *mine, void *all, int bytes)
+{
+    state *s = p;
+    s->Allgather(mine, bytes, s->byte, all, bytes, s->byte, s->world);
+}
+
+/* Errors end the job: MPI's own handler does so. */
+static void send(void *p, int rank, const void *from, int bytes)
+{
+    state *s = p;
+    s->Isend(from, bytes, s->byte, rank, TAG, s->world, &s->request[s->n]);
+    s->peer[s->n++] = rank;
+}
+
+static void take(void *p, int rank, void *to, int bytes)
+{
+    state *s = p;
+    s->Irecv(to, bytes, s->byte, rank, TAG, s->world, &s->request[s->n]);
+    s->peer[s->n++] = rank;
+}
+
+static bool done(void *p, int *peer)
+{
+    state *s = p;
+    int left = 0;
+    for (int i = 0; i < s->n; i++) {
+        int over = 0;
+        s->Test(&s->request[i], &over, IGNORE);
+        if (over)
+            continue;
+        s->request[left] = s->request[i];
+        s->peer[left++] = s->peer[i];
+    }
+    s->n = left;
+    *peer = left ? s->peer[0] : -1;
+    return !left;
+}
+
+static void abort_job(void *p, int code)
+{
+    state *s = p;
+    s->Abort(s->world, code);
+}
+
+const rt_mpi TABLE = {.library = {LIBRARIES},
+                      .find = find,
+                      .start = start,
+                      .stop = stop,
+                      .gather = gather,
+                      .send = send,
+                      .take = take,
+                      .done = done,
+                      .abort = abort_job,
+                      .state_bytes = sizeof(state)};
