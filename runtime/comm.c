@@ -12,7 +12,7 @@
 #include "runtime/machine.h"
 
 enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: that each adds up by itself; for a thread */
-enum { POST = 32 << 20, ROUND = 64 };      /* bytes: of what is on the wire in one direction */
+enum { POST = 4 << 20, ROUND = 64 };       /* bytes: of what is on the wire in one direction */
 
 /* Rows of bytes, `step` apart, the first at `first`. */
 typedef struct share {

@@ -253,7 +253,6 @@ int main(int argc, char **argv)
                 .lr = mg_main.lr,
                 .action = -1,
                 .saved_step = -1};
-    rt_exit code;
     r.started = rt_now_ns();
     check_abi(r.program);
     find_world(&r);
@@ -269,12 +268,12 @@ int main(int argc, char **argv)
     r.params = rt_catalog_new(r.program, MG_PARAM);
     r.slots = rt_catalog_new(r.program, MG_STATE);
     if (r.world.rank && (options.info || options.dry_run)) {
-        code = RT_DONE; /* rank 0 tells of the program; what it checks is its own machine */
+        r.code = RT_DONE; /* rank 0 tells of the program; what it checks is its own machine */
     } else if (options.info) {
         rt_info(&r);
-        code = RT_DONE;
+        r.code = RT_DONE;
     } else if (options.dry_run) {
-        code = rt_dry_run(&r);
+        r.code = rt_dry_run(&r);
     } else {
         rt_be_quiet(false);
         if (rt_world_shared(&r.world))
@@ -282,8 +281,8 @@ int main(int argc, char **argv)
         rt_device_open(&r);
         if (options.data.n)
             rt_open_data(&r);
-        code = options.sample != RT_UNSET && !options.data.n ? sample(&r) : train(&r);
+        r.code = options.sample != RT_UNSET && !options.data.n ? sample(&r) : train(&r);
     }
     release(&r);
-    return (int)code;
+    return (int)r.code;
 }

@@ -119,7 +119,7 @@ void rt_ranks_follow(mg_run *r)
     }
     r->ranks->shared->ending = true;
     if (r->ranks->wire)
-        rt_wire_close(r->ranks->wire);
+        rt_wire_close(r->ranks->wire, RT_DONE);
     _exit(RT_DONE);
 }
 
@@ -209,7 +209,7 @@ void rt_ranks_end(mg_run *r)
         while (k->child[i] && waitpid(k->child[i], NULL, 0) < 0 && errno == EINTR)
             ;
     if (k->wire)
-        rt_wire_close(k->wire);
+        rt_wire_close(k->wire, (int)r->code);
     rt_vigil_free(k->vigil);
     for (int i = 1; i < k->n; i++)
         if (k->link[i] >= 0)

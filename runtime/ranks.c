@@ -76,7 +76,7 @@ void rt_meet(mg_run *r, uint32_t axes)
 
 void rt_wire_wait(mg_run *r)
 {
-    enum { SPINS = 2000, NAP_US = 50 };
+    enum { SPINS = 500, NAP_US = 50 };
     struct rt_ranks *k = r->ranks;
     rt_slot *s = &k->shared->slot[r->rank];
     int peer;

@@ -504,6 +504,7 @@ struct mg_run {
     rt_weights *weights; /* what the run starts from instead of initial values, or NULL */
     int64_t saved_step;  /* of the newest checkpoint known good, or -1 */
     int lock;            /* OUT/.lock: one writer a directory */
+    rt_exit code;        /* with which the program ends, once that is known */
 };
 
 #endif

@@ -61,7 +61,8 @@ static char *place_text(const rt_vigil *v, int action)
     if (action < 0 || action >= p->nactions)
         return rt_printf("between programs");
     const mg_action *a = &p->actions[action];
-    return rt_printf("in action %d, %s (%s, %s)", action, a->name, a->kind, a->where);
+    return rt_printf("in action %d, %s (%s%s%s)", action, a->name, a->kind, *a->where ? ", " : "",
+                     a->where);
 }
 
 /* Where the others wait; to be freed. */
@@ -111,12 +112,23 @@ static void say(const rt_vigil *v, int verdict)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* A stopped process would not end with the others. */
+/* A stopped process would not end with the others. A launcher tells what it saw first, so it is to
+ * see the others leave: the process is killed a little later, by a child that waits for that. */
 static void kill_rank(const rt_vigil *v, int rank)
 {
     const rt_slot *s = slot_of(v, rank);
-    if (s->pid > 0 && s->pid_space == slot_of(v, v->run->rank)->pid_space)
-        kill(s->pid, SIGKILL);
+    if (s->pid <= 0 || s->pid_space != slot_of(v, v->run->rank)->pid_space)
+        return;
+    if (v->run->ranks->launched) {
+        if (fork())
+            return;
+        for (int fd = 0; fd < 3; fd++)
+            close(fd);
+        sleep(1);
+    }
+    kill(s->pid, SIGKILL);
+    if (v->run->ranks->launched)
+        _exit(RT_DONE);
 }
 
 static _Noreturn void leave(const rt_vigil *v, bool first)
@@ -124,7 +136,7 @@ static _Noreturn void leave(const rt_vigil *v, bool first)
     struct rt_ranks *k = v->run->ranks;
     int verdict = k->shared->verdict, what = verdict >> 16, rank = (verdict & 0xffff) - 1;
     /* Of ranks that rank 0 started, one says it for all. */
-    if (k->launched || first)
+    if ((k->launched || first) && rank != v->run->rank)
         say(v, verdict);
     slot_of(v, v->run->rank)->parted = RT_LOST + 1;
     for (int i = 0; i < k->nhere && v->run->rank == k->here[0]; i++)

@@ -2,6 +2,7 @@
 #include "runtime/wire.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,7 +12,9 @@ struct rt_wire {
     const rt_mpi *mpi;
     void *state;
     const char *name;
+    int code; /* of the process, while it ends */
 };
+enum { FAREWELL = 30 }; /* seconds */
 
 /* srun speaks PMIx to Open MPI and PMI to MPICH. */
 static const rt_mpi *mpi_of(const rt_world *w)
@@ -53,11 +56,21 @@ rt_wire *rt_wire_open(const rt_world *w)
     return wire;
 }
 
-void rt_wire_close(rt_wire *w)
+/* All is done and saved, and MPI does not end. */
+static void *leave(void *arg)
 {
-    w->mpi->stop(w->state);
-    free(w->state);
-    free(w);
+    const rt_wire *w = arg;
+    sleep(FAREWELL);
+    _exit(w->code);
+}
+
+void rt_wire_close(rt_wire *w, int code)
+{
+    pthread_t t;
+    w->code = code;
+    if (pthread_create(&t, NULL, leave, w) == 0)
+        pthread_detach(t);
+    w->mpi->stop(w->state); /* the process ends soon, and what this is with it */
 }
 
 void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes)

@@ -19,8 +19,9 @@ typedef struct rt_wire rt_wire;
 
 /* Loads and starts the launcher's MPI; ends the program (78) where it cannot. */
 rt_wire *rt_wire_open(const rt_world *w);
-/* Waits until all ranks have come here. */
-void rt_wire_close(rt_wire *w);
+/* Waits until all ranks have come here. The process ends with `code` where MPI does not let it go
+ * then. */
+void rt_wire_close(rt_wire *w, int code);
 /* What each rank has, `bytes` of it, to all of them, by rank. Waits. */
 void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes);
 /* Begin; the memory is not to be touched until all that was begun is done. At most

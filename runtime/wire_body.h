@@ -5,7 +5,8 @@
  *   WORLD(l), BYTE(l)  MPI_COMM_WORLD and MPI_BYTE, of the loaded library
  *   KNOWN_BY   a symbol that the other interface lacks, or NULL
  *   UNKNOWN_BY one that this interface lacks, or NULL
- *   IGNORE     MPI_STATUS_IGNORE */
+ *   IGNORE     MPI_STATUS_IGNORE
+ *   ENDED(l)   has it ended MPI in another way than by MPI_Finalize? */
 #include <dlfcn.h>
 #include <stddef.h>
 
@@ -17,6 +18,7 @@ enum { THREADS = 3, TAG = 1 };
 typedef struct state {
     int (*Init_thread)(int *, char ***, int, int *);
     int (*Finalize)(void);
+    int (*Barrier)(HANDLE);
     int (*Comm_rank)(HANDLE, int *);
     int (*Comm_size)(HANDLE, int *);
     int (*Allgather)(const void *, int, HANDLE, void *, int, HANDLE, HANDLE);
@@ -24,6 +26,7 @@ typedef struct state {
     int (*Irecv)(void *, int, HANDLE, int, int, HANDLE, HANDLE *);
     int (*Test)(HANDLE *, int *, void *);
     int (*Abort)(HANDLE, int);
+    void *library;
     HANDLE world;
     HANDLE byte;
     int n; /* begun, and not seen to be done */
@@ -40,6 +43,7 @@ static const char *find(void *p, void *library)
     } names[] = {
         {"MPI_Init_thread", offsetof(state, Init_thread)},
         {"MPI_Finalize", offsetof(state, Finalize)},
+        {"MPI_Barrier", offsetof(state, Barrier)},
         {"MPI_Comm_rank", offsetof(state, Comm_rank)},
         {"MPI_Comm_size", offsetof(state, Comm_size)},
         {"MPI_Allgather", offsetof(state, Allgather)},
@@ -61,6 +65,7 @@ static const char *find(void *p, void *library)
     for (int i = 0; unknown[i]; i++)
         if (dlsym(library, unknown[i]))
             return "MPICH's interface: it is Open MPI";
+    s->library = library;
     s->world = WORLD(library);
     s->byte = BYTE(library);
     return NULL;
@@ -78,7 +83,9 @@ static void start(void *p, int *rank, int *size)
 static void stop(void *p)
 {
     state *s = p;
-    s->Finalize();
+    s->Barrier(s->world);
+    if (!ENDED(s->library))
+        s->Finalize();
 }
 
 static void gather(void *p, const void *mine, void *all, int bytes)

@@ -8,4 +8,5 @@
 #define KNOWN_BY   "ompi_mpi_comm_world", "ompi_mpi_byte"
 #define UNKNOWN_BY NULL
 #define IGNORE     NULL
+#define ENDED(l)   false
 #include "runtime/wire_body.h"
