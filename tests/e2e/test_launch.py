@@ -22,6 +22,9 @@ LAYOUT = """layout four {
     microbatch 1
 }
 """
+EXPERTS = os.path.join(mgctest.SOURCE, "tests/parity/mixtral_small.mg")
+LAYOUT_EXPERTS = LAYOUT.replace("tp = 2", "ep = 2").replace("kv_heads, ffn, vocab -> tp\n    seq -> tp", "experts -> ep") \
+    .replace("batch -> dp", "batch -> dp, ep").replace("state, grads", "state")
 # Variables that would make a launcher of this test's own.
 FOREIGN = ("OMPI_", "PMI", "MPI_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "MGC_FAKE_HOSTS")
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
@@ -62,9 +65,9 @@ def runs(pid):
 
 
 class Launch(mgctest.Case):
-    def make(self, *more):
-        self.write("four.mg", LAYOUT)
-        self.compiles(MODEL, "--layout", "./four.mg", "-D", "batch=8", "--precision", "f32", "-o", "train", *more)
+    def make(self, *more, model=MODEL, layout=LAYOUT):
+        self.write("four.mg", layout)
+        self.compiles(model, "--layout", "./four.mg", "-D", "batch=8", "--precision", "f32", "-o", "train", *more)
         self.text(6000)
 
     def args(self, out, steps=6, *more):
@@ -155,12 +158,17 @@ class Launch(mgctest.Case):
         self.same_bits("mpich")
 
     def chunks(self, kind):
-        """Tensors that go to other machines in several messages."""
+        """Tensors that go to other machines in several messages; experts, which only some ranks have."""
         mpirun = self.mpirun(kind)
-        self.make("-D", "ffn=8192", "-D", "layers=1")
-        self.run_it(self.args("bare", 2))
-        self.run_it([*mpirun, *self.args("two", 2)], {"MGC_FAKE_HOSTS": "2"})
-        self.assertEqual(self.saved("two", 2), self.saved("bare", 2))
+        for more in ({}, {"model": EXPERTS, "layout": LAYOUT_EXPERTS}):
+            self.make(*([] if more else ["-D", "ffn=8192", "-D", "layers=1"]), **more)
+            self.run_it(self.args("bare", 2))
+            for hosts in (2, 4):
+                out = f"hosts{hosts}"
+                self.run_it([*mpirun, *self.args(out, 2)], {"MGC_FAKE_HOSTS": str(hosts)})
+                self.assertEqual(self.saved(out, 2), self.saved("bare", 2))
+                shutil.rmtree(self.path(out))
+            shutil.rmtree(self.path("bare"))
 
     def test_chunks_openmpi(self):
         self.chunks("openmpi")
