@@ -118,6 +118,7 @@ void rt_ranks_follow(mg_run *r)
             obey_get(r, &o, piece);
     }
     r->ranks->shared->ending = true;
+    rt_vigil_free(r->ranks->vigil);
     if (r->ranks->wire)
         rt_wire_close(r->ranks->wire, RT_DONE);
     _exit(RT_DONE);
@@ -208,9 +209,9 @@ void rt_ranks_end(mg_run *r)
     for (int i = 1; i < k->n; i++)
         while (k->child[i] && waitpid(k->child[i], NULL, 0) < 0 && errno == EINTR)
             ;
+    rt_vigil_free(k->vigil);
     if (k->wire)
         rt_wire_close(k->wire, (int)r->code);
-    rt_vigil_free(k->vigil);
     for (int i = 1; i < k->n; i++)
         if (k->link[i] >= 0)
             close(k->link[i]);

@@ -10,6 +10,9 @@
  * counted in ticks of one's own, so that a job that was suspended as a whole, or a machine that
  * slept, goes on. Between programs rank 0 may take as long as it likes, as long as it beats.
  *
+ * Whoever waits for too long asks the ranks of other machines, over the wire: they answer from this
+ * thread, so that one which does not is stopped.
+ *
  * Rank 0 also sees when its launcher is gone, and then saves and stops as if it had been asked to.
  *
  * Whoever finds out first leaves its verdict in the shared memory, where the others see it. A wait
@@ -31,6 +34,8 @@ enum { LOST = 1, STOPPED, STUCK, UNHEARD, KNOT };
 enum { TICK_MS = 1000, TICKS = 8, TICK_LEAST_MS = 20, LAST_WORDS_US = 300000 };
 /* Rank 0 on another machine may take as many limits between programs. */
 enum { BETWEEN = 10 };
+/* A machine that has found out ends in that time. */
+#define ELSEWHERE_NS ((int64_t)2000000000)
 
 /* What was last seen of a rank, and for how long it was so, ns. */
 typedef struct sight {
@@ -45,6 +50,9 @@ struct rt_vigil {
     int64_t tick, limit; /* ns; no limit: 0 */
     pid_t launcher;      /* of rank 0, where one started it */
     sight seen[MG_RANKS_MAX];
+    bool asked; /* the ranks of other machines, since this one waits */
+    bool answered[MG_RANKS_MAX];
+    rt_word answer[MG_RANKS_MAX];
 };
 
 static rt_slot *slot_of(const rt_vigil *v, int rank)
@@ -86,7 +94,9 @@ static void say(const rt_vigil *v, int verdict)
     int what = verdict >> 16, rank = (verdict & 0xffff) - 1;
     const rt_slot *s = slot_of(v, rank);
     double seconds = (double)v->limit / 1e9;
-    char *place = place_text(v, s->action), *others = waits_text(v, rank);
+    bool here = v->run->ranks->is_here[rank];
+    char *place = place_text(v, here ? s->action : v->answer[rank].action),
+         *others = waits_text(v, rank);
     if (what == LOST && s->parted)
         rt_complain("rank %d is gone (exit %d): all ranks end here", rank, s->parted - 1);
     else if (what == LOST)
@@ -100,9 +110,10 @@ static void say(const rt_vigil *v, int verdict)
         rt_complain("rank %d hangs: for %.3g s it has been %s%s: all ranks end here", rank, seconds,
                     place, others);
     else if (what == UNHEARD)
-        rt_complain("nothing comes from rank %d, on another machine, for more than %.3g s%s: all "
-                    "ranks end here",
-                    rank, seconds, others);
+        rt_complain(
+            "rank %d hangs: on another machine, it neither goes on nor answers for %.3g s%s: "
+            "all ranks end here",
+            rank, seconds, others);
     else
         rt_complain("all ranks of this machine wait for each other for more than %.3g s%s",
                     2 * seconds, others);
@@ -194,11 +205,67 @@ static void look_at(rt_vigil *v, int rank, int64_t elapsed)
     seen->past = past;
 }
 
+/* ---- other machines -------------------------------------------------------------------------- */
+
+static void answer(rt_vigil *v, int rank)
+{
+    const rt_slot *mine = slot_of(v, v->run->rank);
+    rt_word word = {.waits = mine->waits,
+                    .action = mine->action,
+                    .still = (int32_t)(v->seen[v->run->rank].still / 1000000)};
+    rt_wire_say(v->run->ranks->wire, rank, &word);
+}
+
+/* A rank that waits for too long asks the others how they are; and is asked. */
+static void converse(rt_vigil *v)
+{
+    const struct rt_ranks *k = v->run->ranks;
+    bool asks = v->limit && slot_of(v, v->run->rank)->waits == RT_AWAITS_RANKS &&
+                v->seen[v->run->rank].still >= v->limit;
+    rt_word word;
+    if (!k->wire || !rt_wire_speaks(k->wire) || k->shared->ending)
+        return;
+    for (int i = 0; i < k->n; i++) {
+        if (k->is_here[i])
+            continue;
+        while (rt_wire_hears(k->wire, i, &word)) {
+            if (word.asks)
+                answer(v, i);
+            else if (asks)
+                v->answered[i] = true, v->answer[i] = word;
+        }
+        if (asks && !v->asked)
+            rt_wire_say(k->wire, i, &(rt_word){.asks = 1});
+        if (!asks)
+            v->answered[i] = false;
+    }
+    v->asked = asks;
+}
+
+/* Of the ranks elsewhere, the one that all wait for: it does not answer, or says that it works and
+ * goes on with nothing. */
+static void judge_elsewhere(const rt_vigil *v)
+{
+    const struct rt_ranks *k = v->run->ranks;
+    for (int i = 0; i < k->n && v->asked; i++)
+        if (!k->is_here[i] && !v->answered[i])
+            judge(v, UNHEARD, i);
+    for (int i = 0; i < k->n && v->asked; i++)
+        if (!k->is_here[i] && v->answer[i].waits == RT_WORKS) {
+            if (v->answer[i].still >= v->limit / 1000000)
+                judge(v, STUCK, i);
+            return;
+        }
+    if (!v->asked && slot_of(v, v->run->rank)->peer >= 0)
+        judge(v, UNHEARD, slot_of(v, v->run->rank)->peer);
+}
+
+/* ---- the verdict ---------------------------------------------------------------------------- */
+
 /* This rank has waited too long: for whom? */
 static void find_culprit(const rt_vigil *v)
 {
     const struct rt_ranks *k = v->run->ranks;
-    const rt_slot *mine = slot_of(v, v->run->rank);
     int64_t waited = v->seen[v->run->rank].still;
     for (int i = 0; i < k->nhere; i++)
         if (slot_of(v, k->here[i])->waits == RT_WORKS) {
@@ -207,8 +274,8 @@ static void find_culprit(const rt_vigil *v)
             return;
         }
     /* Its own machine has the first say about a rank. */
-    if (waited >= v->limit + v->limit / 4 + 2 * v->tick && mine->peer >= 0)
-        judge(v, UNHEARD, mine->peer);
+    if (k->wire && waited >= v->limit + v->limit / 4 + ELSEWHERE_NS)
+        judge_elsewhere(v);
     for (int i = 0; i < k->nhere; i++) {
         const rt_slot *s = slot_of(v, k->here[i]);
         if (s->waits != RT_AWAITS_RANKS || s->peer >= 0)
@@ -274,6 +341,7 @@ static void *watch(void *arg)
         last += elapsed;
         beat(v);
         look_for_launcher(v);
+        converse(v);
         look(v, elapsed < 2 * v->tick ? elapsed : 2 * v->tick);
     }
 }
@@ -309,6 +377,8 @@ void rt_vigil_free(rt_vigil *v)
     while (write(v->wake, &one, sizeof one) < 0 && errno == EINTR)
         ;
     pthread_join(v->thread, NULL);
+    if (v->run->ranks->wire)
+        rt_wire_silence(v->run->ranks->wire);
     close(v->wake);
     free(v);
 }

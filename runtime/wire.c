@@ -12,6 +12,7 @@ struct rt_wire {
     const rt_mpi *mpi;
     void *state;
     const char *name;
+    bool speaks;
     int code; /* of the process, while it ends */
 };
 enum { FAREWELL = 30 }; /* seconds */
@@ -48,7 +49,7 @@ rt_wire *rt_wire_open(const rt_world *w)
     if (lacks)
         rt_die(RT_MISFIT, "%s is not the MPI of %s: it lacks %s", wire->name,
                rt_launcher_name(w->launcher), lacks);
-    mpi->start(wire->state, &rank, &size);
+    wire->speaks = mpi->start(wire->state, &rank, &size);
     if (rank != w->rank || size != w->size)
         rt_die(RT_MISFIT,
                "%s says that this is rank %d of %d, and %s rank %d of %d: it is another MPI",
@@ -91,6 +92,26 @@ void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes)
 bool rt_wire_done(rt_wire *w, int *peer)
 {
     return w->mpi->done(w->state, peer);
+}
+
+bool rt_wire_speaks(const rt_wire *w)
+{
+    return w->speaks;
+}
+
+void rt_wire_say(rt_wire *w, int rank, const rt_word *word)
+{
+    w->mpi->say(w->state, rank, word);
+}
+
+bool rt_wire_hears(rt_wire *w, int rank, rt_word *word)
+{
+    return w->mpi->hears(w->state, rank, word);
+}
+
+void rt_wire_silence(rt_wire *w)
+{
+    w->mpi->silence(w->state);
 }
 
 void rt_wire_abort(rt_wire *w, int code)

@@ -5,14 +5,15 @@
  * differ in their binary interfaces; each has a table of its own (wire_openmpi.c, wire_mpich.c),
  * which both are stable within the library versions that are asked for.
  *
- * One thread sends and takes. Nothing is allocated after rt_wire_open. Between two ranks messages
- * arrive in the order in which they were sent. */
+ * One thread sends and takes, another speaks and hears. Nothing is allocated after rt_wire_open.
+ * Between two ranks messages arrive in the order in which they were sent. */
 #ifndef MG_WIRE_H
 #define MG_WIRE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/abi.h"
 #include "runtime/world.h"
 
 typedef struct rt_wire rt_wire;
@@ -33,6 +34,19 @@ void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes);
 /* Is all that was begun done? If not, *peer is a rank that has not come up to it. Goes on with it.
  */
 bool rt_wire_done(rt_wire *w, int *peer);
+/* Small words between the vigils of ranks on different machines, apart from all else, and from a
+ * thread of their own: none, where this MPI has no room for a second thread. */
+typedef struct rt_word {
+    int32_t asks;  /* or answers */
+    int32_t waits; /* the one who answers: as in its slot */
+    int32_t action;
+    int32_t still; /* ms for which that was so */
+} rt_word;
+bool rt_wire_speaks(const rt_wire *w);
+void rt_wire_say(rt_wire *w, int rank,
+                 const rt_word *word);                   /* lost, if the last one is on its way */
+bool rt_wire_hears(rt_wire *w, int rank, rt_word *word); /* does not wait */
+void rt_wire_silence(rt_wire *w);                        /* before the end: no more of it */
 /* Ends the processes of the whole job, from any thread. */
 _Noreturn void rt_wire_abort(rt_wire *w, int code);
 const char *rt_wire_name(const rt_wire *w); /* "MPI by libmpi.so.40" */
@@ -42,12 +56,16 @@ typedef struct rt_mpi {
     const char *library[3];
     /* NULL, or the name that the library lacks. */
     const char *(*find)(void *state, void *library);
-    void (*start)(void *state, int *rank, int *size);
+    /* May more than one thread call it? */
+    bool (*start)(void *state, int *rank, int *size);
     void (*stop)(void *state);
     void (*gather)(void *state, const void *mine, void *all, int bytes);
     void (*send)(void *state, int rank, const void *from, int bytes);
     void (*take)(void *state, int rank, void *to, int bytes);
     bool (*done)(void *state, int *peer);
+    void (*say)(void *state, int rank, const rt_word *word);
+    bool (*hears)(void *state, int rank, rt_word *word);
+    void (*silence)(void *state);
     void (*abort)(void *state, int code);
     int64_t state_bytes;
 } rt_mpi;

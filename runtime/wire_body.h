@@ -13,7 +13,7 @@
 #include "runtime/wire.h"
 
 /* MPI_THREAD_MULTIPLE, alike in both: the vigil's thread may call MPI_Abort. */
-enum { THREADS = 3, TAG = 1 };
+enum { THREADS = 3, TAG = 1, WORDS = 2 };
 
 typedef struct state {
     int (*Init_thread)(int *, char ***, int, int *);
@@ -25,6 +25,8 @@ typedef struct state {
     int (*Isend)(const void *, int, HANDLE, int, int, HANDLE, HANDLE *);
     int (*Irecv)(void *, int, HANDLE, int, int, HANDLE, HANDLE *);
     int (*Test)(HANDLE *, int *, void *);
+    int (*Cancel)(HANDLE *);
+    int (*Request_free)(HANDLE *);
     int (*Abort)(HANDLE, int);
     void *library;
     HANDLE world;
@@ -32,6 +34,12 @@ typedef struct state {
     int n; /* begun, and not seen to be done */
     HANDLE request[RT_WIRE_PENDING];
     int peer[RT_WIRE_PENDING];
+    struct { /* words to a rank, and from it */
+        rt_word said, heard;
+        HANDLE to;
+        HANDLE from;
+        bool speaks, listens;
+    } word[MG_RANKS_MAX];
 } state;
 
 static const char *find(void *p, void *library)
@@ -50,6 +58,8 @@ static const char *find(void *p, void *library)
         {"MPI_Isend", offsetof(state, Isend)},
         {"MPI_Irecv", offsetof(state, Irecv)},
         {"MPI_Test", offsetof(state, Test)},
+        {"MPI_Cancel", offsetof(state, Cancel)},
+        {"MPI_Request_free", offsetof(state, Request_free)},
         {"MPI_Abort", offsetof(state, Abort)},
     };
     static const char *const known[] = {KNOWN_BY, NULL}, *const unknown[] = {UNKNOWN_BY, NULL};
@@ -71,13 +81,14 @@ static const char *find(void *p, void *library)
     return NULL;
 }
 
-static void start(void *p, int *rank, int *size)
+static bool start(void *p, int *rank, int *size)
 {
     state *s = p;
     int given;
     s->Init_thread(NULL, NULL, THREADS, &given);
     s->Comm_rank(s->world, rank);
     s->Comm_size(s->world, size);
+    return given >= THREADS;
 }
 
 static void stop(void *p)
@@ -126,6 +137,46 @@ static bool done(void *p, int *peer)
     return !left;
 }
 
+static void say(void *p, int rank, const rt_word *word)
+{
+    state *s = p;
+    int over = 1;
+    if (s->word[rank].speaks)
+        s->Test(&s->word[rank].to, &over, IGNORE);
+    if (!over)
+        return;
+    s->word[rank].said = *word;
+    s->word[rank].speaks = true;
+    s->Isend(&s->word[rank].said, sizeof *word, s->byte, rank, WORDS, s->world, &s->word[rank].to);
+}
+
+static bool hears(void *p, int rank, rt_word *word)
+{
+    state *s = p;
+    int over = 0;
+    if (s->word[rank].listens)
+        s->Test(&s->word[rank].from, &over, IGNORE);
+    if (over)
+        *word = s->word[rank].heard;
+    if (over || !s->word[rank].listens)
+        s->Irecv(&s->word[rank].heard, sizeof *word, s->byte, rank, WORDS, s->world,
+                 &s->word[rank].from);
+    s->word[rank].listens = true;
+    return over;
+}
+
+static void silence(void *p)
+{
+    state *s = p;
+    for (int rank = 0; rank < MG_RANKS_MAX; rank++) {
+        if (s->word[rank].listens) {
+            s->Cancel(&s->word[rank].from);
+            s->Request_free(&s->word[rank].from);
+        }
+        s->word[rank].listens = false;
+    }
+}
+
 static void abort_job(void *p, int code)
 {
     state *s = p;
@@ -140,5 +191,8 @@ const rt_mpi TABLE = {.library = {LIBRARIES},
                       .send = send,
                       .take = take,
                       .done = done,
+                      .say = say,
+                      .hears = hears,
+                      .silence = silence,
                       .abort = abort_job,
                       .state_bytes = sizeof(state)};
