@@ -259,10 +259,12 @@ static void emit_call(Writer *w, const Action *a, int depth)
         call_with_last(w, a, "mg_gemm", 4);
         break;
     case ACT_attention:
-        call_library(w, a, "mg_attention", -1);
+        call_library(w, a, a->noperands > 5 ? "mg_attention_part" : "mg_attention", 5);
         break;
     case ACT_attention_grad:
-        call_with_last(w, a, "mg_attention_grad", 10);
+        a->noperands > 9 && a->operand[9].value /* no work space: how many keys are seen */
+            ? call_library(w, a, "mg_attention_part_grad", 9)
+            : call_with_last(w, a, "mg_attention_grad", 10);
         break;
     case ACT_xent:
         call_library(w, a, "mg_xent", 1);

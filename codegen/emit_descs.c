@@ -161,7 +161,8 @@ static void desc_random(const Emitter *e, const mg_random_desc *d)
 static void desc_comm(const Emitter *e, const mg_comm_desc *d)
 {
     static const char *const kinds[] = {
-        "0", "MG_ALL_REDUCE", "MG_REDUCE_SCATTER", "MG_ALL_GATHER", "MG_ALL_TO_ALL", "MG_SHARD"};
+        "0",        "MG_ALL_REDUCE", "MG_REDUCE_SCATTER", "MG_ALL_GATHER", "MG_ALL_TO_ALL",
+        "MG_SHARD", "MG_RING_SHIFT"};
     fprintf(e->out, ".kind = %s, .dtype = %s, .axes = %u, .n = %lld, ", kinds[d->kind],
             desc_dtype(d->dtype), d->axes, (long long)d->n);
     fprintf(e->out, ".outer = %lld, .size = %lld, .inner = %lld", (long long)d->outer,
@@ -170,6 +171,8 @@ static void desc_comm(const Emitter *e, const mg_comm_desc *d)
         fputs(", .most = true", e->out);
     if (d->tree)
         fputs(", .tree = true", e->out);
+    if (d->zigzag)
+        fputs(", .zigzag = true", e->out);
     if (d->kind == MG_ALL_TO_ALL)
         fprintf(e->out, ", .to_outer = %lld, .to_size = %lld, .to_inner = %lld",
                 (long long)d->to_outer, (long long)d->to_size, (long long)d->to_inner);

@@ -56,18 +56,23 @@ static void emit_tensor(Emitter *e, size_t i)
     emit_real(e, t->a);
     fputs(", ", out);
     emit_real(e, t->b);
-    int64_t axes[MAX_RANK], split = 0;
-    for (int k = 0; k < t->type.rank; k++)
+    int64_t axes[MAX_RANK], zigzag[MAX_RANK], split = 0, zigzags = 0;
+    for (int k = 0; k < t->type.rank; k++) {
         split |= axes[k] = t->axes[k];
+        zigzags |= zigzag[k] = t->zigzag[k];
+    }
     fputs(", ", out);
     emit_sizes(e, axes, split ? t->type.rank : 0);
+    fputs(", ", out);
+    emit_sizes(e, zigzag, zigzags ? t->type.rank : 0);
     fputs("},\n", out);
 }
 
 void emit_tensors(Emitter *e)
 {
     fputs("/* name, slot, source, dtype, role, offset, rank, stacked, external rank,\n"
-          " * stored sizes, valid sizes, external order, merged, initial value */\n"
+          " * stored sizes, valid sizes, external order, merged, initial value,\n"
+          " * axes of a split dim, those in zigzag order */\n"
           "static const mg_tensor tensors[] = {\n",
           e->out);
     for (size_t i = 0; i < e->m->tensors.n; i++)

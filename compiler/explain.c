@@ -255,9 +255,10 @@ static void print_split(const Search *q, const Plan *p, uint32_t b)
         TensorSplit all[MAX_AXES];
         for (int k = 0, n = tensor_splits(m, t, all); k < n; k++)
             row("split",
-                arena_printf(q->s->arena, "%s on %s, by the rule for %s, %s",
+                arena_printf(q->s->arena, "%s on %s%s, by the rule for %s, %s",
                              name_str(m->names, all[k].dim), name_str(m->names, all[k].axis),
-                             split_rule(m, &all[k]), place(q, all[k].rule->span)));
+                             all[k].zigzag ? " in zigzag order" : "", split_rule(m, &all[k]),
+                             place(q, all[k].rule->span)));
     }
 }
 

@@ -196,8 +196,9 @@ static void keep_rules(Elab *e, const Spec *s, Layout *l)
                         continue;
                     const NodeList *options = &n->more.data[k]->list;
                     rule.axis[rule.n++] = (uint8_t)a;
-                    if (options->n && options->data[0]->kind != N_NAMED)
-                        rule.zigzag |= (Axes)1 << a;
+                    for (size_t o = 0; o < options->n; o++)
+                        if (options->data[o]->kind != N_NAMED)
+                            rule.zigzag |= (Axes)1 << a;
                 }
             if (rule.n)
                 vec_push(e->arena, &l->rules, rule);

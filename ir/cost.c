@@ -116,7 +116,10 @@ Cost ir_cost(const Module *m, const Ins *i)
     case OP_attention:
     case OP_attention_grad: {
         double seq = dim_size(m, i->in[1], i->attrs.along.name);
-        double keys = seq * (i->attrs.causal ? 0.5 : 1);
+        bool round =
+            i->attrs.share > 0; /* of a causal ring: ranks see half of all pairs on average */
+        double keys = seq * (i->attrs.causal || round ? 0.5 : 1);
+        c.slowest = round ? i->attrs.share / 0.5 : 0;
         c.more = i->attrs.causal ? ATTENTION_BLOCK / seq : 0;
         double head = over_size(m, i->in[0], &i->attrs.over);
         c.flops = (i->op == OP_attention ? 4 : 10) * elements(m, i->in[0]) * keys;

@@ -142,7 +142,7 @@ static void interp_iota(Interp *in, const Ins *i)
 {
     double *y = interp_out(in, i, 0);
     for (int64_t k = 0; k < i->attrs.dim.size; k++)
-        y[k] = (double)(interp_first(in, i->attrs.dim) + k);
+        y[k] = (double)mesh_index(in->m, in->rank, i->attrs.dim, k);
 }
 
 /* The nearest number with so many bits, of which the lowest is never below 2^least; ties to even.
@@ -461,6 +461,7 @@ static void interp_guard(Interp *in, const Ins *i)
 #define interp_all_gather     NULL
 #define interp_all_to_all     NULL
 #define interp_shard          NULL
+#define interp_ring_shift     NULL
 static InterpFn *const table[OP_count] = {
 #define OP(name, ...) [OP_##name] = interp_##name,
 #include "ir/ops.def"
@@ -504,6 +505,12 @@ static void one(Interp *in, const Ins *i)
         table[i->op](in, i);
 }
 
+/* Attention whose keys are on several ranks. */
+static bool is_ring(const Ins *i)
+{
+    return (i->op == OP_attention || i->op == OP_attention_grad) && i->attrs.along.axes;
+}
+
 static void run_region(const Group *g, const Region *r)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
@@ -514,9 +521,11 @@ static void run_region(const Group *g, const Region *r)
             fused(g, i);
         else if (op_is(i->op, COMM))
             interp_comm(g->rank, g->n, i);
+        else if (is_ring(i))
+            interp_ring(g->rank, g->n, i);
         for (int64_t n = 0; n < g->n; n++) {
             Interp *in = &g->rank[n];
-            if (!i->body && !op_is(i->op, COMM))
+            if (!i->body && !op_is(i->op, COMM) && !is_ring(i))
                 one(in, i);
             if (in->round)
                 round_results(in, i);

@@ -39,11 +39,12 @@ const double *interp_in(const Interp *in, const Ins *i, uint32_t k);
 /* The number of dtype t nearest to x, ties to even; of integers the one towards zero. */
 double interp_rounded(double x, DType t);
 
-/* The first index of this rank's part of a dim; 0 where the dim is not split. */
-int64_t interp_first(const Interp *in, Dim d);
-
 /* An instruction that communicates, of all ranks: in[0 .. ranks). */
 void interp_comm(Interp *in, int64_t ranks, const Ins *i);
+/* Do two ranks differ on these axes alone? */
+bool interp_same_group(const Module *m, int64_t a, int64_t b, Axes axes);
+/* Attention whose keys are split over ranks: each looks at those of all. */
+void interp_ring(Interp *in, int64_t ranks, const Ins *i);
 
 typedef void InterpFn(Interp *in, const Ins *i);
 InterpFn interp_random, interp_gather, interp_scatter_add, interp_attention, interp_attention_grad,

@@ -5,13 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t interp_first(const Interp *in, Dim d)
-{
-    return mesh_place(in->m, in->rank, d.axes) * d.size;
-}
-
-/* Do two ranks differ on these axes alone? */
-static bool same_group(const Module *m, int64_t a, int64_t b, Axes axes)
+bool interp_same_group(const Module *m, int64_t a, int64_t b, Axes axes)
 {
     for (size_t i = 0; i < m->layout.mesh.n; i++)
         if (!(axes >> i & 1) && mesh_coordinate(m, a, (int)i) != mesh_coordinate(m, b, (int)i))
@@ -33,14 +27,19 @@ static Around around(const Type *t, Name dim)
     return a;
 }
 
-/* Part `part` of n along a dim of x, into or out of a tensor that has that part alone. */
-static void copy_part(double *part, double *x, Around whole, int64_t n, int64_t which, bool out)
+/* What a rank has of a dim of x, which is split as i says, into or out of a tensor of that alone.
+ */
+static void copy_part(const Interp *in, const Ins *i, double *part, double *x, Around whole,
+                      bool out)
 {
-    int64_t size = whole.size / n, row = size * whole.inner;
-    for (int64_t o = 0; o < whole.outer; o++) {
-        double *at = x + (o * whole.size + which * size) * whole.inner;
-        memcpy(out ? part + o * row : at, out ? at : part + o * row, (size_t)row * sizeof(double));
-    }
+    Dim d = {.axes = i->attrs.axes, .zigzag = i->attrs.zigzag ? i->attrs.axes : 0};
+    d.size = whole.size / mesh_size(in->m, d.axes);
+    for (int64_t o = 0; o < whole.outer; o++)
+        for (int64_t k = 0; k < d.size; k++, part += whole.inner) {
+            int64_t index = mesh_index(in->m, in->rank, d, k);
+            double *at = x + (o * whole.size + index) * whole.inner;
+            memcpy(out ? part : at, out ? at : part, (size_t)whole.inner * sizeof(double));
+        }
 }
 
 /* n numbers that lie `stride` apart, pairs of neighbours first: as they are added up in a tree.
@@ -62,7 +61,7 @@ static void reduce_tree(const Interp *in, int64_t ranks, int64_t rank, const Ins
     int64_t n = type_elements(type_of(m, i->in[0])), group = mesh_size(m, i->attrs.axes), at = 0;
     double *all = interp_alloc(n * group, sizeof *all);
     for (int64_t r = 0; r < ranks; r++)
-        if (same_group(m, r, rank, i->attrs.axes))
+        if (interp_same_group(m, r, rank, i->attrs.axes))
             memcpy(all + n * at++, interp_in(&in[r], i, 0), (size_t)n * sizeof *all);
     for (int64_t e = 0; e < n; e++)
         y[e] = tree_sum(all + e, group, n);
@@ -81,7 +80,7 @@ static void reduce(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, 
     }
     for (int64_t r = 0; r < ranks; r++) {
         const double *x = interp_in(&in[r], i, 0);
-        if (!same_group(m, r, rank, i->attrs.axes))
+        if (!interp_same_group(m, r, rank, i->attrs.axes))
             continue;
         for (int64_t e = 0; e < type_elements(t); e++)
             y[e] = first ? x[e] : !most ? y[e] + x[e] : x[e] > y[e] ? x[e] : y[e];
@@ -94,19 +93,28 @@ static void gather(Interp *in, int64_t ranks, int64_t rank, const Ins *i, double
     const Module *m = in->m;
     Axes axes = i->attrs.axes;
     Around whole = around(type_of(m, i->in[0]), i->attrs.dim.name);
-    int64_t n = mesh_size(m, axes);
-    whole.size *= n;
+    whole.size *= mesh_size(m, axes);
     for (int64_t r = 0; r < ranks; r++)
-        if (same_group(m, r, rank, axes))
-            copy_part(in[r].value[i->in[0]].data, y, whole, n, mesh_place(m, r, axes), false);
+        if (interp_same_group(m, r, rank, axes))
+            copy_part(&in[r], i, in[r].value[i->in[0]].data, y, whole, false);
+}
+
+/* What the one before has, the last before the first. */
+static void shift(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, double *y)
+{
+    const Module *m = in->m;
+    Axes axes = i->attrs.axes;
+    int64_t n = mesh_size(m, axes), before = (mesh_place(m, rank, axes) + n - 1) % n;
+    for (int64_t r = 0; r < ranks; r++)
+        if (interp_same_group(m, r, rank, axes) && mesh_place(m, r, axes) == before)
+            memcpy(y, interp_in(&in[r], i, 0),
+                   (size_t)type_elements(type_of(m, i->in[0])) * sizeof *y);
 }
 
 /* Along `dim` the rank's part of x; all of x is `whole`. */
 static void cut(const Interp *in, const Ins *i, Name dim, const Type *whole, double *x, double *y)
 {
-    Axes axes = i->attrs.axes;
-    copy_part(y, x, around(whole, dim), mesh_size(in->m, axes), mesh_place(in->m, in->rank, axes),
-              true);
+    copy_part(in, i, y, x, around(whole, dim), true);
 }
 
 void interp_comm(Interp *in, int64_t ranks, const Ins *i)
@@ -133,6 +141,9 @@ void interp_comm(Interp *in, int64_t ranks, const Ins *i)
             gather(in, ranks, r, i, all);
             gathered.dims[type_find(&t, i->attrs.dim.name)].size *= group;
             cut(&in[r], i, i->attrs.to.name, &gathered, all, y);
+            break;
+        case OP_ring_shift:
+            shift(in, ranks, r, i, y);
             break;
         default:
             cut(&in[r], i, i->attrs.dim.name, &t, x, y);

@@ -64,6 +64,14 @@ void interp_random(Interp *in, const Ins *i)
 
 /* ---- gather --------------------------------------------------------------------------------- */
 
+/* Where in what the rank has of a dim an index of the whole is; -1: elsewhere. */
+static int64_t place_here(const Interp *in, Dim d, int64_t index)
+{
+    int64_t at = d.axes ? mesh_below(in->m, in->rank, d, index) : index;
+    bool here = !d.axes || mesh_below(in->m, in->rank, d, index + 1) > at;
+    return here && at < d.size ? at : -1;
+}
+
 void interp_gather(Interp *in, const Ins *i)
 {
     double *y = interp_out(in, i, 0);
@@ -71,7 +79,6 @@ void interp_gather(Interp *in, const Ins *i)
     Type rest = *in_type(in, i, 0);
     int d = type_find(&rest, i->attrs.dim.name);
     int64_t stride = type_stride(&rest, d), n = rest.dims[d].size;
-    int64_t first = interp_first(in, i->attrs.dim);
     rest.dims[d].name = 0; /* walked by the index, not by name */
     Walk w = walk_start();
     walk_dims(&w, out_type(in, i, 0));
@@ -79,8 +86,8 @@ void interp_gather(Interp *in, const Ins *i)
     walk_tensor(&w, &rest);
     walk_tensor(&w, in_type(in, i, 1));
     do {
-        int64_t at = (int64_t)index[w.at[2]] - first;
-        bool elsewhere = i->attrs.dim.axes && (at < 0 || at >= n); /* another rank has it */
+        int64_t at = place_here(in, i->attrs.dim, (int64_t)index[w.at[2]]);
+        bool elsewhere = i->attrs.dim.axes && at < 0; /* another rank has it */
         y[w.at[0]] = elsewhere ? 0 : at >= 0 && at < n ? table[w.at[1] + at * stride] : NAN;
     } while (walk_next(&w));
 }
@@ -109,117 +116,13 @@ void interp_scatter_add(Interp *in, const Ins *i)
     walk_tensor(&w, &rest);
     walk_tensor(&w, in_type(in, i, 1));
     do {
-        int64_t at = (int64_t)index[w.at[2]] - interp_first(in, i->attrs.dim);
+        int64_t at = place_here(in, i->attrs.dim, (int64_t)index[w.at[2]]);
         if (at >= 0 && at < n)
             y[w.at[1] + at * stride] += g[w.at[0]];
     } while (walk_next(&w));
 }
 
-/* ---- attention ------------------------------------------------------------------------------ */
-
-/* One query: every index of q but the head dims and the keys. */
-typedef struct Attention {
-    Interp *in;
-    const Ins *i;
-    const Type *q, *k, *lse;
-    int64_t keys, heads;    /* number of keys; elements of a head */
-    int64_t kstride;        /* between keys in k */
-    int64_t *qhead, *khead; /* offsets of a head's elements */
-} Attention;
-
-static Attention attention_start(Interp *in, const Ins *i, const Type *lse)
-{
-    Attention a = {.in = in, .i = i, .q = in_type(in, i, 0), .k = in_type(in, i, 1), .lse = lse};
-    int at = type_find(a.k, i->attrs.along.name);
-    a.keys = a.k->dims[at].size;
-    a.kstride = type_stride(a.k, at);
-    Walk w = walk_start();
-    a.heads = 1;
-    for (int d = 0; d < i->attrs.over.n; d++) {
-        Dim dim = a.q->dims[type_find(a.q, i->attrs.over.dim[d].name)];
-        walk_dim(&w, dim);
-        a.heads *= dim.size;
-    }
-    walk_tensor(&w, a.q);
-    walk_tensor(&w, a.k);
-    a.qhead = interp_alloc(a.heads * 2, sizeof *a.qhead);
-    a.khead = a.qhead + a.heads;
-    for (int64_t h = 0; h < a.heads; h++, walk_next(&w)) {
-        a.qhead[h] = w.at[0];
-        a.khead[h] = w.at[1];
-    }
-    return a;
-}
-
-/* Walks queries: tensors are q (and o), k (at key 0), lse. */
-static Walk attention_walk(const Attention *a)
-{
-    Type k0 = *a->k;
-    k0.dims[type_find(&k0, a->i->attrs.along.name)].name = 0;
-    Walk w = walk_start();
-    walk_dims(&w, a->lse);
-    walk_tensor(&w, a->q);
-    walk_tensor(&w, &k0);
-    walk_tensor(&w, a->lse);
-    return w;
-}
-
-static double score(const Attention *a, const double *q, const double *k)
-{
-    double s = 0;
-    for (int64_t h = 0; h < a->heads; h++)
-        s += q[a->qhead[h]] * k[a->khead[h]];
-    return s * a->i->attrs.scale;
-}
-
-static int64_t visible(const Attention *a, const Walk *w)
-{
-    int64_t s = walk_index(w, a->i->attrs.along.name);
-    return a->i->attrs.causal && s + 1 < a->keys ? s + 1 : a->keys;
-}
-
-void interp_attention(Interp *in, const Ins *i)
-{
-    Attention a = attention_start(in, i, out_type(in, i, 1));
-    double *o = interp_out(in, i, 0), *lse = interp_out(in, i, 1);
-    const double *q = interp_in(in, i, 0), *k = interp_in(in, i, 1), *v = interp_in(in, i, 2);
-    /* o has q's dims and v has k's, perhaps in another order: offsets of their own. */
-    const Type *ot = out_type(in, i, 0), *vt = in_type(in, i, 2);
-    Walk w = attention_walk(&a);
-    double *s = interp_alloc(a.keys, sizeof *s);
-    do {
-        int64_t n = visible(&a, &w);
-        double top = -INFINITY, sum = 0;
-        for (int64_t t = 0; t < n; t++) {
-            s[t] = score(&a, q + w.at[0], k + w.at[1] + t * a.kstride);
-            top = s[t] > top || isnan(s[t]) ? s[t] : top;
-        }
-        for (int64_t t = 0; t < n; t++)
-            sum += s[t] = exp(s[t] - top);
-        lse[w.at[2]] = top + log(sum);
-        Walk h = walk_start();
-        for (int d = 0; d < i->attrs.over.n; d++)
-            walk_dim(&h, ot->dims[type_find(ot, i->attrs.over.dim[d].name)]);
-        walk_tensor(&h, ot);
-        walk_tensor(&h, vt);
-        int64_t o0 = 0, v0 = 0;
-        for (int d = 0; d < w.n; d++) {
-            int at = type_find(ot, w.dim[d].name);
-            o0 += at < 0 ? 0 : w.index[d] * type_stride(ot, at);
-            at = w.dim[d].name == i->attrs.along.name ? -1 : type_find(vt, w.dim[d].name);
-            v0 += at < 0 ? 0 : w.index[d] * type_stride(vt, at);
-        }
-        int64_t vstride = type_stride(vt, type_find(vt, i->attrs.along.name));
-        do {
-            double y = 0;
-            for (int64_t t = 0; t < n; t++)
-                y += s[t] / sum * v[v0 + t * vstride + h.at[1]];
-            o[o0 + h.at[0]] = y;
-        } while (walk_next(&h));
-    } while (walk_next(&w));
-    free(s);
-    free(a.qhead);
-}
+/* ---- cross-entropy -------------------------------------------------------------------------- */
 
 /* A copy of an operand in the dims and order of `t`, so that one set of offsets serves. */
 static double *in_order(const Interp *in, const Ins *i, uint32_t k, const Type *t)
@@ -247,42 +150,6 @@ static void put_in_order(Interp *in, const Ins *i, uint32_t k, const double *x, 
         y[w.at[1]] = x[w.at[0]];
     while (walk_next(&w));
 }
-
-/* D = do . o; P = exp(s - lse); dv += P do; dS = P (do . v - D); dq += dS k; dk += dS q. */
-void interp_attention_grad(Interp *in, const Ins *i)
-{
-    Attention a = attention_start(in, i, in_type(in, i, 4));
-    double *v = in_order(in, i, 2, a.k), *o = in_order(in, i, 3, a.q), *g = in_order(in, i, 5, a.q);
-    const double *q = interp_in(in, i, 0), *k = interp_in(in, i, 1), *lse = interp_in(in, i, 4);
-    double *dq = interp_alloc(type_elements(a.q), sizeof *dq);
-    double *dk = interp_alloc(type_elements(a.k), sizeof *dk);
-    double *dv = interp_alloc(type_elements(a.k), sizeof *dv);
-    Walk w = attention_walk(&a);
-    do {
-        double delta = 0;
-        for (int64_t h = 0; h < a.heads; h++)
-            delta += g[w.at[0] + a.qhead[h]] * o[w.at[0] + a.qhead[h]];
-        for (int64_t t = 0, n = visible(&a, &w); t < n; t++) {
-            int64_t kt = w.at[1] + t * a.kstride;
-            double p = exp(score(&a, q + w.at[0], k + kt) - lse[w.at[2]]), gv = 0;
-            for (int64_t h = 0; h < a.heads; h++)
-                gv += g[w.at[0] + a.qhead[h]] * v[kt + a.khead[h]];
-            double ds = p * (gv - delta) * i->attrs.scale;
-            for (int64_t h = 0; h < a.heads; h++) {
-                int64_t qh = w.at[0] + a.qhead[h], kh = kt + a.khead[h];
-                dv[kh] += p * g[qh];
-                dq[qh] += ds * k[kh];
-                dk[kh] += ds * q[qh];
-            }
-        }
-    } while (walk_next(&w));
-    put_in_order(in, i, 0, dq, a.q);
-    put_in_order(in, i, 1, dk, a.k);
-    put_in_order(in, i, 2, dv, a.k);
-    free(v), free(o), free(g), free(dq), free(dk), free(dv), free(a.qhead);
-}
-
-/* ---- cross-entropy -------------------------------------------------------------------------- */
 
 /* log sum exp over the first n of strided z. */
 static double log_sum_exp(const double *z, int64_t n, int64_t stride)

@@ -40,11 +40,12 @@ typedef uint32_t Axes;
 enum { MAX_AXES = 16 };
 
 /* size: of what a rank has. axes: those it is split on, the first of the mesh the outermost; the
- * whole dim is `size` times their sizes. */
+ * whole dim is `size` times their sizes. zigzag: those of axes on which rank r of n has parts r and
+ * 2n - 1 - r of 2n, one behind the other, and not part r of n. */
 typedef struct Dim {
     Name name;
     int64_t size;
-    Axes axes;
+    Axes axes, zigzag;
 } Dim;
 
 /* Dims in storage order, outermost first; a name occurs once. `indexes`, for integers: the dim
@@ -115,6 +116,8 @@ typedef struct Attrs {
 #define TYPE_OF_MARK     bool
 #define TYPE_OF_NAME     Name
 #define TYPE_OF_AXES     Axes
+#define TYPE_OF_MARK     bool
+#define TYPE_OF_SHARE    double
 #define ATTR(name, kind) TYPE_OF_##kind name;
 #include "ir/attrs.def"
 } Attrs;
@@ -198,7 +201,7 @@ typedef struct Tensor {
         external; /* "model.layers.{}.self_attn.q_proj.weight" (of the parameter, also for state) */
     Name slot;    /* 0 for a parameter, else "exp_avg", ... */
     Type type;    /* as stored: the dims of the repeats around it first */
-    Axes axes[MAX_RANK];                      /* after pass local: those its dims are split on */
+    Axes axes[MAX_RANK], zigzag[MAX_RANK];    /* after pass local: those its dims are split on */
     int stacked;                              /* how many dims are indices in its name: those, */
     int numbered;                             /* then so many of its own (experts) */
     int64_t valid[MAX_RANK];                  /* per stored dim: size without padding */
@@ -393,6 +396,9 @@ typedef struct Layout {
     Span assert_span, assert_step_span, assert_exposed_span;
 } Layout;
 
+/* The dim of the loops in which keys go round: none of a source is called so. */
+#define RING_ROUND "ring.round"
+
 struct Module {
     Arena *arena;
     Names *names;
@@ -447,6 +453,15 @@ Axes mesh_tree_of(const Module *m, const Type *t); /* the same for a value: 0 fo
 bool mesh_tree_each_round(const Module *m);
 /* The dim as it is on all ranks together. */
 int64_t dim_whole(const Module *m, Dim d);
+/* The axes on which the layout's rules split a dim of this name in zigzag order. */
+Axes mesh_zigzag(const Module *m, Name dim);
+/* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */
+Dim mesh_split(const Module *m, Dim d, Axes more);
+int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
+/* The index in the whole dim of element i of what a rank has: larger for larger i. */
+int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i);
+/* How many of the elements that a rank has come before index `end` of the whole dim. */
+int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end);
 
 static inline const Type *type_of(const Module *m, Value v)
 {
@@ -530,8 +545,10 @@ double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
 enum { ATTENTION_BLOCK = 64 }; /* keys that are looked at together, about */
 typedef struct Cost {
     double flops, bytes;
-    double exps; /* exponentials of attention and cross-entropy, each with what belongs to it */
-    double more; /* share of these that is computed beside: blocks that a causal mask cuts */
+    double exps;    /* exponentials of attention and cross-entropy, each with what belongs to it */
+    double more;    /* share of these that is computed beside: blocks that a causal mask cuts */
+    double slowest; /* times as much as ranks have on average has the one that has most; 0: all
+                       alike */
 } Cost;
 Cost ir_cost(const Module *m, const Ins *i);
 

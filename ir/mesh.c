@@ -48,6 +48,71 @@ int64_t dim_whole(const Module *m, Dim d)
     return d.size * mesh_size(m, d.axes);
 }
 
+Axes mesh_zigzag(const Module *m, Name dim)
+{
+    Axes all = 0;
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        all |= m->layout.rules.data[r].dim == dim ? m->layout.rules.data[r].zigzag : 0;
+    return all;
+}
+
+Dim mesh_split(const Module *m, Dim d, Axes more)
+{
+    d.axes |= more;
+    d.zigzag |= more & mesh_zigzag(m, d.name);
+    d.size /= mesh_size(m, more);
+    return d;
+}
+
+/* From the innermost axis out: what is put together there has to be of whole parts. */
+int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag)
+{
+    int64_t unit = 1;
+    for (size_t i = m->layout.mesh.n; i-- > 0;)
+        if (axes >> i & 1)
+            unit *= m->layout.mesh.data[i].size * ((zigzag >> i & 1) && unit % 2 ? 2 : 1);
+    return unit;
+}
+
+int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i)
+{
+    int64_t size = d.size;
+    for (size_t a = m->layout.mesh.n; a-- > 0;) {
+        int64_t n = m->layout.mesh.data[a].size, p = mesh_coordinate(m, rank, (int)a);
+        int64_t half = size / 2;
+        if (!(d.axes >> a & 1))
+            continue;
+        if (!(d.zigzag >> a & 1))
+            i += p * size;
+        else
+            i += i < half ? p * half : (2 * n - 2 - p) * half;
+        size *= n;
+    }
+    return i;
+}
+
+static int64_t within(int64_t x, int64_t most)
+{
+    return x < 0 ? 0 : x > most ? most : x;
+}
+
+int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end)
+{
+    int64_t size = dim_whole(m, d);
+    for (size_t a = 0; a < m->layout.mesh.n; a++) {
+        int64_t n = m->layout.mesh.data[a].size, p = mesh_coordinate(m, rank, (int)a);
+        if (!(d.axes >> a & 1))
+            continue;
+        size /= n;
+        if (d.zigzag >> a & 1)
+            end = within(end - p * (size / 2), size / 2) +
+                  within(end - (2 * n - 1 - p) * (size / 2), size / 2);
+        else
+            end = within(end - p * size, size);
+    }
+    return end;
+}
+
 void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes)
 {
     mesh_walk_noting(m, dims, n, fixed, axes, NULL);

@@ -57,7 +57,7 @@ bool type_equal(const Type *a, const Type *b)
         return false;
     for (int i = 0; i < a->rank; i++)
         if (a->dims[i].name != b->dims[i].name || a->dims[i].size != b->dims[i].size ||
-            a->dims[i].axes != b->dims[i].axes)
+            a->dims[i].axes != b->dims[i].axes || a->dims[i].zigzag != b->dims[i].zigzag)
             return false;
     return true;
 }
@@ -68,7 +68,8 @@ bool type_same_dims(const Type *a, const Type *b)
         return false;
     for (int i = 0; i < a->rank; i++) {
         int j = type_find(b, a->dims[i].name);
-        if (j < 0 || b->dims[j].size != a->dims[i].size || b->dims[j].axes != a->dims[i].axes)
+        if (j < 0 || b->dims[j].size != a->dims[i].size || b->dims[j].axes != a->dims[i].axes ||
+            b->dims[j].zigzag != a->dims[i].zigzag)
             return false;
     }
     return true;
@@ -85,7 +86,7 @@ Axes type_axes(const Type *t)
 void type_strip(Type *t)
 {
     for (int i = 0; i < t->rank; i++)
-        t->dims[i].axes = 0;
+        t->dims[i].axes = t->dims[i].zigzag = 0;
     t->partial = t->most = 0;
 }
 

@@ -10,8 +10,8 @@ enum {
 #include "ir/attrs.def"
     BIT_ = 0
 };
-#define BITS4(a, b, c, d, ...) (BIT_##a | BIT_##b | BIT_##c | BIT_##d)
-#define BITS(...)              BITS4(__VA_ARGS__, , , , )
+#define BITS5(a, b, c, d, e, ...) (BIT_##a | BIT_##b | BIT_##c | BIT_##d | BIT_##e)
+#define BITS(...)                 BITS5(__VA_ARGS__, , , , , )
 
 const OpInfo op_info[OP_count] = {
     [OP_none] = {"none", 0, 0, 0, 0, 0, 0, NULL},

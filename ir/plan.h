@@ -240,6 +240,7 @@ void plan_print_memory(const Plan *p, FILE *out); /* --memory, MiniMalloc's colu
  * MAX_AXES, how many. */
 typedef struct TensorSplit {
     Name dim, axis;
+    bool zigzag;
     const LayoutRule *rule;
 } TensorSplit;
 int tensor_splits(const Module *m, const Tensor *t, TensorSplit *out);

@@ -39,6 +39,9 @@ const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side)
     if (t->dims[at].axes != d.axes)
         WRONG(r, "%s has dim '%s' split on other axes than the attribute says", side,
               rule_dim(r, d.name));
+    if (t->dims[at].zigzag != d.zigzag)
+        WRONG(r, "%s has dim '%s' in another order than the attribute says", side,
+              rule_dim(r, d.name));
     return NULL;
 }
 
@@ -290,7 +293,7 @@ static const char *type_scatter_add(Rule *r)
     return wrong ? wrong : added(r, 2);
 }
 
-static const char *type_attention(Rule *r)
+static const char *attends(Rule *r)
 {
     const Type *q = r->in[0], *k = r->in[1], *v = r->in[2];
     Dim along = r->attrs->along;
@@ -317,12 +320,34 @@ static const char *type_attention(Rule *r)
     return add_dims(r, &r->out[1], q, &r->attrs->over);
 }
 
+/* Operand nth, if there is one: how many keys each query sees. */
+static const char *seen_fits(Rule *r, int nth)
+{
+    const Type *t = r->in[nth];
+    if (r->nin <= nth)
+        return NULL;
+    if (t->dtype != DT_i32 || t->rank != 1 || t->dims[0].name != r->attrs->along.name)
+        WRONG(r, "what each query sees is i32 along '%s'", rule_dim(r, r->attrs->along.name));
+    if (r->attrs->causal)
+        WRONG(r, "a causal mask and a number of keys for each query");
+    if (r->attrs->along.axes)
+        WRONG(r, "numbers of keys for each query where keys are split on %s",
+              mesh_axes_text(r->m, r->attrs->along.axes));
+    return NULL;
+}
+
+static const char *type_attention(Rule *r)
+{
+    const char *wrong = attends(r);
+    return wrong ? wrong : seen_fits(r, 3);
+}
+
 static const char *type_attention_grad(Rule *r)
 {
     Type two[2];
     Type *out = r->out;
     r->out = two;
-    const char *wrong = type_attention(r);
+    const char *wrong = attends(r);
     r->out = out;
     if (!wrong)
         wrong = has_type(r, 3, &two[0], two[0].dtype, "o");
@@ -330,6 +355,8 @@ static const char *type_attention_grad(Rule *r)
         wrong = has_type(r, 4, &two[1], two[1].dtype, "lse");
     if (!wrong)
         wrong = has_type(r, 5, &two[0], two[0].dtype, "do");
+    if (!wrong)
+        wrong = seen_fits(r, 6);
     for (int i = 0; i < 3; i++)
         out[i] = *r->in[i];
     return wrong;
@@ -463,6 +490,9 @@ static const char *sizes_agree(Rule *r, Op op)
                 if (at >= 0 && r->in[j]->dims[at].axes != d.axes && op != OP_gather &&
                     op != OP_join)
                     WRONG(r, "dim '%s' is split on other axes here and there", rule_dim(r, d.name));
+                if (at >= 0 && r->in[j]->dims[at].zigzag != d.zigzag && op != OP_gather &&
+                    op != OP_join)
+                    WRONG(r, "dim '%s' is in zigzag order here and not there", rule_dim(r, d.name));
             }
     return NULL;
 }

@@ -25,6 +25,8 @@ static const char *has_axes(Rule *r)
     Axes axes = r->attrs->axes;
     if (!axes || axes >> r->m->layout.mesh.n)
         WRONG(r, "no axis of the mesh is named");
+    if (r->attrs->zigzag && (axes & (axes - 1)))
+        WRONG(r, "zigzag order on %s, which is not one axis", axes_text(r, axes));
     return NULL;
 }
 
@@ -41,13 +43,15 @@ static const char *split_on(Rule *r, Name name)
     if (!innermost(axes, axes | t->dims[at].axes))
         WRONG(r, "dim '%s' is split on %s, which does not come before %s in the mesh",
               rule_dim(r, name), axes_text(r, t->dims[at].axes), axes_text(r, axes));
-    int64_t n = mesh_size(r->m, axes);
-    if (t->dims[at].size % n)
+    int64_t n = mesh_size(r->m, axes), unit = n * (r->attrs->zigzag ? 2 : 1);
+    if (t->dims[at].size % unit)
         WRONG(r, "dim '%s' of %lld is not split evenly on %s, of %lld ranks", rule_dim(r, name),
               (long long)t->dims[at].size, axes_text(r, axes), (long long)n);
     t->dims[at].size /= n;
-    if (!r->m->local)
+    if (!r->m->local) {
         t->dims[at].axes |= axes;
+        t->dims[at].zigzag |= r->attrs->zigzag ? axes : 0;
+    }
     return NULL;
 }
 
@@ -61,8 +65,12 @@ static const char *whole_on(Rule *r, Name name)
     if (!r->m->local && !innermost(axes, t->dims[at].axes))
         WRONG(r, "dim '%s' is split on '%s', of which '%s' are not the last", rule_dim(r, name),
               axes_text(r, t->dims[at].axes), axes_text(r, axes));
+    if (!r->m->local && (t->dims[at].zigzag & axes) != (r->attrs->zigzag ? axes : 0))
+        WRONG(r, "dim '%s' is %sin zigzag order on %s", rule_dim(r, name),
+              r->attrs->zigzag ? "not " : "", axes_text(r, axes));
     t->dims[at].size *= mesh_size(r->m, axes);
     t->dims[at].axes &= ~axes;
+    t->dims[at].zigzag &= ~axes;
     return NULL;
 }
 
@@ -125,6 +133,15 @@ const char *type_shard(Rule *r)
     const char *wrong = has_axes(r);
     r->out[0] = *r->in[0];
     return wrong ? wrong : split_on(r, r->attrs->dim.name);
+}
+
+const char *type_ring_shift(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    if (!wrong && !r->m->local)
+        WRONG(r, "what a rank has of a value is another part of it than its type says");
+    return wrong;
 }
 
 /* ---- everything else ------------------------------------------------------------------------ */
@@ -277,9 +294,9 @@ static const char *unsplit(Rule *r, Op op)
     case OP_sum:
         axes = a->whole ? axes_of(r->in[0], &a->over) : 0;
         break;
-    case OP_attention:
+    case OP_attention: /* along is: a ring */
     case OP_attention_grad:
-        axes = a->along.axes | axes_of(r->in[0], &a->over);
+        axes = axes_of(r->in[0], &a->over);
         break;
     case OP_cross_entropy:
     case OP_cross_entropy_grad:

@@ -21,19 +21,27 @@ static int read_axis(Reader *r, const char *name, size_t n, Span s)
     text_wrong(r, s, 412, "the mesh has no axis '%s'", arena_strndup(r->a, name, n));
 }
 
-/* "dp.cp" */
-static Axes read_axes(Reader *r)
+/* "dp.cp", or "dp.cp~.tp" where some may be in zigzag order. */
+static Axes read_axes(Reader *r, Axes *zigzag)
 {
-    Span s = r->t.span;
-    const char *text = text_want_text(r);
     Axes all = 0;
-    for (;;) {
-        size_t n = strcspn(text, ".");
-        all |= (Axes)1 << read_axis(r, text, n, s);
-        if (!text[n])
+    do {
+        Span s = r->t.span;
+        const char *text = text_want_text(r);
+        Axes last = 0;
+        for (size_t n = 0;; n++) {
+            size_t end = n + strcspn(text + n, ".");
+            last = (Axes)1 << read_axis(r, text + n, end - n, s);
+            all |= last;
+            n = end;
+            if (!text[n])
+                break;
+        }
+        if (!zigzag || !text_take_mark(r, '~'))
             return all;
-        text += n + 1;
-    }
+        *zigzag |= last;
+    } while (text_take_mark(r, '.'));
+    return all;
 }
 
 static Dim read_dim(Reader *r)
@@ -42,7 +50,7 @@ static Dim read_dim(Reader *r)
     text_want_mark(r, '=');
     d.size = text_want_int(r, 0, (int64_t)1 << 62);
     if (text_take_mark(r, '@'))
-        d.axes = read_axes(r);
+        d.axes = read_axes(r, &d.zigzag);
     return d;
 }
 
@@ -85,7 +93,7 @@ static Type read_type(Reader *r)
         static const char *const words[] = {"partial", "most"};
         Axes *axes = text_want_choice(r, words, 2) ? &t.most : &t.partial;
         text_want_mark(r, ':');
-        *axes = read_axes(r);
+        *axes = read_axes(r, NULL);
         text_want_mark(r, '}');
     }
     return t;
@@ -124,19 +132,33 @@ static void read_attr_NAME(Reader *r, Name *v)
 
 static void read_attr_AXES(Reader *r, Axes *v)
 {
-    *v = read_axes(r);
+    *v = read_axes(r, NULL);
 }
 
-/* Up to an attribute's value; false: it is a mark, and not there. */
-static bool read_attr_name(Reader *r, const char *comma, const char *name, bool mark)
+static void read_attr_SHARE(Reader *r, double *v)
 {
-    if (mark && !text_take_mark(r, ','))
+    read_attr_REAL(r, v);
+}
+
+/* What is between an attribute and the one before it. */
+typedef enum Between { BEFORE_ALL, COMMA_WANTED, COMMA_READ } Between;
+
+/* Up to an attribute's value; false: it need not be said, and is not. */
+static bool read_attr_name(Reader *r, Between *b, const char *name, bool optional, bool alone)
+{
+    if (optional && *b == COMMA_WANTED) {
+        if (!text_take_mark(r, ','))
+            return false;
+        *b = COMMA_READ;
+    }
+    if (optional && !text_is_word(r, name))
         return false;
-    if (!mark && *comma)
+    if (*b == COMMA_WANTED)
         text_want_mark(r, ',');
     text_want_word(r, name);
-    if (!mark)
+    if (!alone)
         text_want_mark(r, '=');
+    *b = COMMA_WANTED;
     return true;
 }
 
@@ -145,14 +167,15 @@ static void read_attrs(Reader *r, Op op, Attrs *attrs)
     unsigned have = op_info[op].attrs;
     if (!have)
         return;
-    const char *comma = "";
+    Between between = BEFORE_ALL;
     text_want_mark(r, '{');
 #define ATTR(name, kind)                                                                           \
-    if (have & 1u << ATTR_##name && read_attr_name(r, comma, #name, TEXT_MARK_##kind)) {           \
-        read_attr_##kind(r, &attrs->name);                                                         \
-        comma = ",";                                                                               \
-    }
+    if (have & 1u << ATTR_##name &&                                                                \
+        read_attr_name(r, &between, #name, TEXT_OPTIONAL_##kind, TEXT_ALONE_##kind))               \
+        read_attr_##kind(r, &attrs->name);
 #include "ir/attrs.def"
+    if (between == COMMA_READ)
+        text_wrong(r, r->t.span, 402, "%s is expected here", "an attribute");
     text_want_mark(r, '}');
 }
 
@@ -311,11 +334,11 @@ static void read_fn(Reader *r)
         else if (a.role == ARG_input)
             a.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->inputs.n - 1);
         else if (a.role == ARG_place)
-            a.tensor = read_axes(r);
+            a.tensor = read_axes(r, NULL);
         vec_push(r->a, &f->args, a);
     }
     if (text_take_word(r, "batch"))
-        f->batch = read_axes(r);
+        f->batch = read_axes(r, NULL);
     Span at = r->t.span;
     f->body = region_new(r->m, NULL);
     read_region(r, f->body, 0);
@@ -377,7 +400,7 @@ static void read_tensor(Reader *r)
     }
     text_want_mark(r, ']');
     for (int i = 0; i < t.type.rank && r->m->local; i++)
-        t.axes[i] = t.type.dims[i].axes;
+        t.axes[i] = t.type.dims[i].axes, t.zigzag[i] = t.type.dims[i].zigzag;
     if (r->m->local)
         type_strip(&t.type);
     text_want_word(r, "init");

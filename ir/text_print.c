@@ -77,14 +77,18 @@ static void print_axes(const Module *m, Axes axes, FILE *out)
         }
 }
 
+/* "seq=64@cp~.tp": in zigzag order on cp. */
 static void print_dim(const Module *m, Dim d, FILE *out)
 {
     print_name(out, name_str(m->names, d.name));
     fprintf(out, "=%lld", (long long)d.size);
-    if (d.axes) {
-        fputc('@', out);
-        print_axes(m, d.axes, out);
-    }
+    const char *before = "@";
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        if (d.axes >> i & 1) {
+            fprintf(out, "%s%s%s", before, name_str(m->names, m->layout.mesh.data[i].name),
+                    d.zigzag >> i & 1 ? "~" : "");
+            before = ".";
+        }
 }
 
 static void print_partial(const Module *m, const char *what, Axes axes, FILE *out)
@@ -245,6 +249,11 @@ static void print_attr_AXES(const Module *m, const Axes *v, FILE *out)
     print_axes(m, *v, out);
 }
 
+static void print_attr_SHARE(const Module *m, const double *v, FILE *out)
+{
+    print_attr_REAL(m, v, out);
+}
+
 static void print_attrs(const Module *m, const Ins *i, FILE *out)
 {
     unsigned have = op_info[i->op].attrs;
@@ -393,7 +402,7 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputc(' ', out);
     Type shown = t->type;
     for (int i = 0; i < shown.rank; i++)
-        shown.dims[i].axes |= t->axes[i];
+        shown.dims[i].axes |= t->axes[i], shown.dims[i].zigzag |= t->zigzag[i];
     print_type(m, &shown, out);
     fputs(" external ", out);
     print_string(out, name_str(m->names, t->external));

@@ -15,11 +15,11 @@ static int64_t unit_rows(mg_dtype t)
     return MGK_STRIPS * MGK_STRIP_VECS * bytes[mgk_isa()] / mg_dtype_bytes(mgk_wide(t));
 }
 
-void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
-                  const void *v, void *o, void *lse)
+void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                       const void *k, const void *v, void *o, void *lse, const int32_t *seen)
 {
     const int type = mgk_float(d->dtype, "mg_attention");
-    mgk_attention x = {.d = d, .q = q, .k = k, .v = v, .o = o, .lse = lse};
+    mgk_attention x = {.d = d, .q = q, .k = k, .v = v, .seen = seen, .o = o, .lse = lse};
     const int64_t rows = unit_rows(d->dtype);
     const int64_t units = d->batch * d->kv * ((d->queries * d->group + rows - 1) / rows);
     mg_begin(r, action);
@@ -30,6 +30,12 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
     mgk_output(r, action, lse, mgk_wide(d->dtype), 4, out, d->lse);
 }
 
+void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
+                  const void *v, void *o, void *lse)
+{
+    mg_attention_part(r, action, d, q, k, v, o, lse, NULL);
+}
+
 /* One sweep, five products, for each (batch, kv head); or cut ones, seven products, if that is done
  * sooner. The bits are the same. */
 static int64_t backward_parts(const mg_attention_desc *d, int64_t threads)
@@ -38,18 +44,18 @@ static int64_t backward_parts(const mg_attention_desc *d, int64_t threads)
     return 5 * turns * threads <= 7 * heads ? 1 : (4 * threads + heads - 1) / heads;
 }
 
-void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, const void *o, const void *lse,
-                       const void *dout, void *dq, void *dk, void *dv, void *work)
+void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                            const void *k, const void *v, const void *o, const void *lse,
+                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen)
 {
     const int type = mgk_float(d->dtype, "mg_attention_grad");
-    (void)work;
     /* The bodies only read o and lse here; forward writes them through the same fields. */
     mgk_attention x = {.d = d,
                        .q = q,
                        .k = k,
                        .v = v,
                        .dout = dout,
+                       .seen = seen,
                        .dq = dq,
                        .dk = dk,
                        .dv = dv,
@@ -66,4 +72,12 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                (int64_t[]){d->dk[0], d->dk[1], d->dk[2], 1});
     mgk_output(r, action, dv, d->dtype, 4, (int64_t[]){d->batch, d->keys, d->kv, d->vhead},
                (int64_t[]){d->dv[0], d->dv[1], d->dv[2], 1});
+}
+
+void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                       const void *k, const void *v, const void *o, const void *lse,
+                       const void *dout, void *dq, void *dk, void *dv, void *work)
+{
+    (void)work;
+    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL);
 }

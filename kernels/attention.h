@@ -22,6 +22,8 @@ typedef enum mgk_start {
 typedef struct mgk_attention {
     const mg_attention_desc *d;
     const void *q, *k, *v, *dout;
+    const int32_t
+        *seen; /* per query: how many keys it sees, never less than the one before; or NULL */
     void *o, *lse, *dq, *dk, *dv;
     int64_t parts; /* backward: into how many units a (batch, kv head) is cut */
 } mgk_attention;

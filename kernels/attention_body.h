@@ -6,8 +6,9 @@
  * transposed.
  *
  * Forward is the online softmax of Milakov and Gimelshein (2018) over blocks of keys, as in
- * FlashAttention (Dao et al. 2022). Scores are kept times log2 e, so that 2^x serves. With causal,
- * a strip of rows meets only the keys its last row sees. */
+ * FlashAttention (Dao et al. 2022). Scores are kept times log2 e, so that 2^x serves. With a mask,
+ * a strip of rows meets only the keys its last row sees; a row that sees none gives 0, and for the
+ * log of nothing a number that is below any other, but finite. */
 
 #include "kernels/panel.h"
 #include "kernels/strip.h"
@@ -20,8 +21,9 @@
 #define forward_unit  NAME(forward_unit)
 #define soften        NAME(soften)
 
-#define LOG2E ((T)0x1.71547652b82fep+0)
-#define LN2   0x1.62e42fefa39efp-1
+#define LOG2E  ((T)0x1.71547652b82fep+0)
+#define LN2    0x1.62e42fefa39efp-1
+#define NO_LSE ((T) - 1e30)
 
 typedef struct ForwardStrip {
     Strip s;
@@ -52,14 +54,17 @@ static void forward_open(Forward *f, const mgk_attention *x, int64_t b, int64_t 
     f->strips = 0;
     for (; f->strips < MGK_STRIPS && row0 < d->queries * d->group; row0 += LANES) {
         ForwardStrip *p = &f->strip[f->strips++];
-        strip_open(&p->s, d, b, h, row0);
+        strip_open(&p->s, x, b, h, row0);
         p->qt = carve(&scratch, d->head * LANES);
         p->ot = carve(&scratch, d->vhead * LANES);
         p->top = carve(&scratch, LANES);
         p->sum = carve(&scratch, LANES);
-        pack_lanes(&p->s, x->q, d->q, d->head, (T)(d->scale * (double)LOG2E), p->qt);
+        if (strip_keys(&p->s, 0, d->keys) > 0)
+            pack_lanes(&p->s, x->q, d->q, d->head, (T)(d->scale * (double)LOG2E), p->qt);
+        else
+            memset(p->ot, 0, (size_t)(d->vhead * LANES) * sizeof(T));
         for (int64_t i = 0; i < LANES; i++) {
-            p->top[i] = -(T)INFINITY;
+            p->top[i] = strip_last(&p->s, i) < 0 ? 0 : -(T)INFINITY;
             p->sum[i] = 0;
         }
     }
@@ -125,9 +130,10 @@ static void forward_close(Forward *f, const ForwardStrip *p, const mgk_attention
 {
     for (int64_t i = 0; i < p->s.rows; i++)
         ((T *)x->lse)[strip_row(&p->s, i, f->d->lse)] =
-            (T)((double)p->top[i] * LN2 + log((double)p->sum[i]));
+            strip_last(&p->s, i) < 0 ? NO_LSE
+                                     : (T)((double)p->top[i] * LN2 + log((double)p->sum[i]));
     for (int64_t i = 0; i < LANES; i++)
-        f->keep[i] = 1 / p->sum[i];
+        f->keep[i] = strip_last(&p->s, i) < 0 ? 0 : 1 / p->sum[i];
     unpack_lanes(&p->s, p->ot, f->keep, f->d->vhead, x->o, f->d->o);
 }
 

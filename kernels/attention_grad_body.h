@@ -22,6 +22,7 @@
 #define part_begin     NAME(part_begin)
 #define row_dots       NAME(row_dots)
 #define put_rows       NAME(put_rows)
+#define no_gradient    NAME(no_gradient)
 
 typedef struct BackwardStrip {
     Strip s;
@@ -99,7 +100,7 @@ static void row_dots(Backward *w, BackwardStrip *p)
 static void backward_strip(Backward *w, BackwardStrip *p, int64_t row0)
 {
     const mg_attention_desc *d = w->d;
-    strip_open(&p->s, d, w->b, w->h, row0);
+    strip_open(&p->s, w->x, w->b, w->h, row0);
     pack_lanes(&p->s, w->x->q, d->q, d->head, (T)(d->scale * (double)LOG2E), p->qt);
     pack_lanes(&p->s, w->x->dout, d->o, d->vhead, 1, p->doutt);
     pack_rows(&p->s, w->x->q, d->q, d->head, w->wide, p->qr);
@@ -149,17 +150,28 @@ static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t ke
     }
 }
 
+/* Zero for the dq of a strip. */
+static void no_gradient(BackwardStrip *p, int64_t head)
+{
+    memset(p->dqt, 0, (size_t)(head * LANES) * sizeof(T));
+}
+
 /* The sweep's keys for the strips of rows [row0, row1), at most a tile; writes their dq. */
 static void backward_tile(Backward *w, int64_t row0, int64_t row1)
 {
     const mg_attention_desc *d = w->d;
     const E *k = (const E *)w->x->k + w->b * d->k[0] + w->h * d->k[2];
     const E *v = (const E *)w->x->v + w->b * d->v[0] + w->h * d->v[2];
-    if (d->causal && (row1 - 1) / d->group < w->key0)
+    const int64_t query = (row1 - 1) / d->group, last = w->x->seen ? w->x->seen[query] - 1 : query;
+    const bool none = (d->causal || w->x->seen) && last < w->key0;
+    if (none && !w->want_q)
         return;
     int strips = 0;
     for (; row0 < row1; row0 += LANES)
-        backward_strip(w, &w->strip[strips++], row0);
+        if (none)
+            strip_open(&w->strip[strips++].s, w->x, w->b, w->h, row0);
+        else
+            backward_strip(w, &w->strip[strips++], row0);
     const int64_t end = w->key0 + strip_keys(&w->strip[strips - 1].s, w->key0, w->keys);
     for (int64_t t0 = w->key0; t0 < end; t0 += MGK_BLOCK_KEYS) {
         const int64_t block = end - t0 < MGK_BLOCK_KEYS ? end - t0 : MGK_BLOCK_KEYS;
@@ -171,6 +183,9 @@ static void backward_tile(Backward *w, int64_t row0, int64_t row1)
                 backward_block(w, &w->strip[i], t0, keys);
         }
     }
+    for (int i = 0; i < strips && w->want_q; i++)
+        if (strip_keys(&w->strip[i].s, w->key0, w->keys) <= 0)
+            no_gradient(&w->strip[i], d->head);
     for (int i = 0; i < strips && w->want_q; i++)
         unpack_lanes(&w->strip[i].s, w->strip[i].dqt, w->factor, d->head, w->x->dq, d->dq);
 }

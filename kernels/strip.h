@@ -6,6 +6,7 @@
 #define Strip        NAME(Strip)
 #define strip_open   NAME(strip_open)
 #define strip_keys   NAME(strip_keys)
+#define strip_last   NAME(strip_last)
 #define strip_row    NAME(strip_row)
 #define strip_mask   NAME(strip_mask)
 #define pack_lanes   NAME(pack_lanes)
@@ -19,21 +20,24 @@ typedef struct Strip {
     const mg_attention_desc *d;
     int64_t b, h, rows;             /* rows <= LANES */
     int64_t query[LANES], g[LANES]; /* of a lane; lanes past `rows` repeat the last one */
-    VI position[MGK_STRIP_VECS];    /* query of a lane, for the mask */
+    bool masked;
+    VI position[MGK_STRIP_VECS]; /* the last key that a lane sees, for the mask; -1: none */
 } Strip;
 
-static void strip_open(Strip *s, const mg_attention_desc *d, int64_t b, int64_t h, int64_t row0)
+static void strip_open(Strip *s, const mgk_attention *x, int64_t b, int64_t h, int64_t row0)
 {
+    const mg_attention_desc *d = x->d;
     const int64_t all = d->queries * d->group;
     int64_t query = row0 / d->group, g = row0 % d->group;
     s->d = d;
+    s->masked = d->causal || x->seen;
     s->b = b;
     s->h = h;
     s->rows = all - row0 < LANES ? all - row0 : LANES;
     for (int64_t i = 0; i < LANES; i++) {
         s->query[i] = query;
         s->g[i] = g;
-        ((Int *)s->position)[i] = (Int)query;
+        ((Int *)s->position)[i] = (Int)(x->seen ? x->seen[query] - 1 : query);
         if (i + 1 < s->rows && ++g == d->group) {
             g = 0;
             query++;
@@ -41,11 +45,17 @@ static void strip_open(Strip *s, const mg_attention_desc *d, int64_t b, int64_t 
     }
 }
 
+/* The last key that a lane sees. */
+MGK_INLINE int64_t strip_last(const Strip *s, int64_t lane)
+{
+    return ((const Int *)s->position)[lane];
+}
+
 /* How many of the `keys` keys from t0 on any row of the strip sees. */
 MGK_INLINE int64_t strip_keys(const Strip *s, int64_t t0, int64_t keys)
 {
-    const int64_t seen = s->query[LANES - 1] + 1 - t0;
-    return !s->d->causal || seen > keys ? keys : seen;
+    const int64_t seen = strip_last(s, LANES - 1) + 1 - t0;
+    return !s->masked || seen > keys ? keys : seen;
 }
 
 /* Element 0 of a lane's row in a tensor with strides of (batch, query, kv, group). */
@@ -55,12 +65,13 @@ MGK_INLINE int64_t strip_row(const Strip *s, int64_t lane, const int64_t stride[
            s->g[lane] * stride[3];
 }
 
-/* st[t][lane] = -inf where key t0 + t lies after the lane's query. */
+/* st[t][lane] = -inf where the lane does not see key t0 + t. */
 static void strip_mask(const Strip *s, int64_t t0, int64_t keys, T *st)
 {
-    if (!s->d->causal)
+    if (!s->masked)
         return;
-    for (int64_t t = s->query[0] + 1 > t0 ? s->query[0] + 1 - t0 : 0; t < keys; t++)
+    const int64_t first = strip_last(s, 0) + 1;
+    for (int64_t t = first > t0 ? first - t0 : 0; t < keys; t++)
         for (int j = 0; j < MGK_STRIP_VECS; j++) {
             T *at = st + t * LANES + j * VL;
             VI seen = s->position[j] >= (VI){0} + (Int)(t0 + t);

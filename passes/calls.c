@@ -213,6 +213,7 @@ void fit_call(Builder *b, Ins *i, ValueMap *map)
     case OP_all_gather:
     case OP_all_to_all:
     case OP_shard:
+    case OP_ring_shift:
         dense(b, &i->in[0]);
         break;
     case OP_scatter_add:

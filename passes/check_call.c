@@ -225,7 +225,8 @@ static const char *attention_wrong(const Action *a, const Ins *i)
         return "type, mask or scale";
     if (x.grad && !lies_like(x.o, &o[5]))
         return "a cotangent that lies unlike its result";
-    if (x.grad && a->noperands == 10 && type_bytes(&o[9].type) < mg_attention_grad_work(d))
+    const int work = (int)(i->nin + i->nout); /* after all others, where there is any */
+    if (x.grad && a->noperands > work && type_bytes(&o[work].type) < mg_attention_grad_work(d))
         return "too little work space";
     return attention_steps(d, &x);
 }
@@ -399,17 +400,17 @@ static const char *comm_wrong(const Module *m, const Action *a, const Ins *i)
 {
     const mg_comm_desc *d = &a->comm;
     const Type *t = &a->operand[0].type;
-    static const Op of[] = {[MG_ALL_REDUCE] = OP_all_reduce,
-                            [MG_REDUCE_SCATTER] = OP_reduce_scatter,
-                            [MG_ALL_GATHER] = OP_all_gather,
-                            [MG_ALL_TO_ALL] = OP_all_to_all,
-                            [MG_SHARD] = OP_shard};
-    if (d->kind < MG_ALL_REDUCE || d->kind > MG_SHARD || of[d->kind] != i->op)
+    static const Op of[] = {
+        [MG_ALL_REDUCE] = OP_all_reduce, [MG_REDUCE_SCATTER] = OP_reduce_scatter,
+        [MG_ALL_GATHER] = OP_all_gather, [MG_ALL_TO_ALL] = OP_all_to_all,
+        [MG_SHARD] = OP_shard,           [MG_RING_SHIFT] = OP_ring_shift};
+    if (d->kind < MG_ALL_REDUCE || d->kind > MG_RING_SHIFT || of[d->kind] != i->op)
         return "what ranks do together";
     if (d->axes != i->attrs.axes || d->n != mesh_size(m, i->attrs.axes))
         return "which ranks do it together";
-    if (d->dtype != code_of(t->dtype) || d->most != i->attrs.most || d->tree != i->attrs.tree)
-        return "type, or sum, or its order";
+    if (d->dtype != code_of(t->dtype) || d->most != i->attrs.most || d->tree != i->attrs.tree ||
+        d->zigzag != i->attrs.zigzag)
+        return "type, sum, or order";
     if (!is_around(t, i->attrs.dim.name, d->outer, d->size, d->inner) ||
         !is_around(t, i->attrs.to.name, d->to_outer, d->to_size, d->to_inner))
         return "the dim that is cut or put together";

@@ -233,6 +233,8 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
         nin = 2;
     else if (i->op == OP_head)
         nin = 4;
+    else if (i->op == OP_attention || i->op == OP_attention_grad)
+        nin = i->op == OP_attention ? 3 : 6;
     for (uint32_t k = 0; k < nin; k++)
         want(&w, i->in[k], true, false);
     if (a->kind == ACT_gemm && a->operand[0].value != i->in[0]) { /* the result lies transposed */
@@ -243,6 +245,8 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
         want(&w, i->out[k], (adds && k == 0) || (i->op == OP_head && k == 2 && i->nin == 5), true);
     if (i->op == OP_dot_bias)
         want(&w, i->in[2], true, false);
+    if ((i->op == OP_attention || i->op == OP_attention_grad) && i->nin > nin)
+        want(&w, i->in[nin], true, false);
     if (i->op == OP_head || i->op == OP_head_loss ||
         (target == TARGET_cuda && i->op == OP_attention_grad &&
          mg_attention_grad_work(&a->attention)))

@@ -3,17 +3,11 @@
  * Sizes are those of a rank already. What an op did by its place in the mesh is written down: where
  * a split dim is counted, and which rows of a split table are here. A function that needs its place
  * along some axes is given it (ARG_place), so all ranks run the same text. */
+#include "passes/local.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
 
-typedef struct Local {
-    Module *m;
-    Fn *fn;
-    ValueMap map;
-} Local;
-
-/* The rank's place along these axes: an argument, added if there is none yet. */
-static Value place(Local *l, Axes axes)
+Value local_place(Local *l, Axes axes)
 {
     for (size_t k = 0; k < l->fn->args.n; k++)
         if (l->fn->args.data[k].role == ARG_place && l->fn->args.data[k].tensor == axes)
@@ -23,25 +17,17 @@ static Value place(Local *l, Axes axes)
                       name_intern(l->m->names, "place"));
 }
 
-/* The first index of the rank's part of a dim. */
-static Value first_of(Local *l, Builder *b, Dim d)
-{
-    return build2(b, OP_mul, place(l, d.axes), build_const(b, DT_i32, (double)d.size));
-}
-
-static Value positions(Local *l, Builder *b, const Ins *i)
-{
-    Dim d = i->attrs.dim;
-    DType t = type_of(l->m, i->out[0])->dtype;
-    Value first = build_cast(b, first_of(l, b, d), t);
-    d.axes = 0;
-    return build2(b, OP_add, build_iota(b, t, d), first);
-}
-
 /* An index into a split dim as one into the rank's part, kept inside it; *here: does it have it? */
 static Value index_here(Local *l, Builder *b, Dim d, Value index, Value *here)
 {
-    Value at = build2(b, OP_sub, index, first_of(l, b, d));
+    if (d.zigzag) {
+        Value before = local_below(l, b, d, index, NULL);
+        Value next = build2(b, OP_add, index, build_const(b, DT_i32, 1));
+        *here = build2(b, OP_gt, local_below(l, b, d, next, NULL), before);
+        return build2(b, OP_min, before, build_const(b, DT_i32, (double)(d.size - 1)));
+    }
+    Value first = build2(b, OP_mul, local_place(l, d.axes), build_const(b, DT_i32, (double)d.size));
+    Value at = build2(b, OP_sub, index, first);
     Value inside = build2(b, OP_max, at, build_const(b, DT_i32, 0));
     inside = build2(b, OP_min, inside, build_const(b, DT_i32, (double)(d.size - 1)));
     *here = build2(b, OP_eq, at, inside);
@@ -58,8 +44,9 @@ static Attrs without_axes(const Attrs *a)
 {
     Attrs r = *a;
     r.dim.axes = r.to.axes = r.along.axes = 0;
+    r.dim.zigzag = r.to.zigzag = r.along.zigzag = 0;
     for (int i = 0; i < r.over.n; i++)
-        r.over.dim[i].axes = 0;
+        r.over.dim[i].axes = r.over.dim[i].zigzag = 0;
     return r;
 }
 
@@ -68,27 +55,30 @@ static void region(Local *l, Region *r);
 static void instruction(Local *l, Region *r, Ins *i)
 {
     Builder b = builder_at(l->m, r, i);
-    Dim d = i->attrs.dim;
-    Value here, x = 0;
+    Dim d = i->attrs.dim, along = i->attrs.along;
+    Value here, x[3] = {0};
     for (uint32_t k = 0; k < i->nin; k++)
         i->in[k] = map_get(&l->map, i->in[k]);
     if (i->body)
         region(l, i->body);
     i->attrs = without_axes(&i->attrs);
     if (i->op == OP_iota && d.axes) {
-        i->attrs.dim.axes = d.axes;
-        x = positions(l, &b, i);
+        x[0] = local_positions(l, &b, d, type_of(l->m, i->out[0])->dtype);
     } else if (i->op == OP_gather && d.axes) {
         Value in[2] = {i->in[0], index_here(l, &b, d, i->in[1], &here)};
-        x = where(&b, here, build(&b, OP_gather, &i->attrs, 2, in));
+        x[0] = where(&b, here, build(&b, OP_gather, &i->attrs, 2, in));
     } else if (i->op == OP_scatter_add && d.axes) {
         i->in[1] = index_here(l, &b, d, i->in[1], &here);
         i->in[0] = where(&b, here, i->in[0]);
+    } else if ((i->op == OP_attention || i->op == OP_attention_grad) && along.axes) {
+        ring_attention(l, &b, i, along, x);
     }
-    if (x)
-        map_set(l->m, &l->map, i->out[0], build_as(&b, x, *type_of(l->m, i->out[0])));
-    else
+    if (!x[0])
         vec_push(l->m->arena, &r->ins, i);
+    for (uint32_t k = 0; x[0] && k < i->nout; k++) {
+        l->m->values.data[x[k]].name = l->m->values.data[i->out[k]].name;
+        map_set(l->m, &l->map, i->out[k], build_as(&b, x[k], *type_of(l->m, i->out[k])));
+    }
 }
 
 static void region(Local *l, Region *r)
@@ -133,7 +123,7 @@ PassStatus pass_local(Job *j)
     for (size_t t = 0; t < m->tensors.n; t++) {
         Tensor *x = &m->tensors.data[t];
         for (int i = 0; i < x->type.rank; i++)
-            x->axes[i] = x->type.dims[i].axes;
+            x->axes[i] = x->type.dims[i].axes, x->zigzag[i] = x->type.dims[i].zigzag;
         type_strip(&x->type);
     }
     m->local = true;

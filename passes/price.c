@@ -24,12 +24,15 @@ static int micro_loop(const Plan *p)
     return micro;
 }
 
-/* Loops right inside another, in the order in which they run. -1: too many. */
-static int children(const Program *prog, int parent, int *child, int most)
+/* Loops right inside another, in the order in which they run, but those of attention. -1: too many.
+ */
+static int children(const Plan *p, int parent, int *child, int most)
 {
+    const Program *prog = p->train;
+    const Name ring = name_intern(p->module->names, RING_ROUND);
     int n = 0;
     for (size_t l = 0; l < prog->loops.n; l++)
-        if (prog->loops.data[l].parent == parent) {
+        if (prog->loops.data[l].parent == parent && prog->loops.data[l].dim.name != ring) {
             if (n == most)
                 return -1;
             int at = n++;
@@ -68,7 +71,7 @@ static int64_t most(const int64_t *live, int from, int to)
 bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price)
 {
     enum { CHILDREN = 64 };
-    int micro = micro_loop(p), child[CHILDREN], n = children(p->train, micro, child, CHILDREN);
+    int micro = micro_loop(p), child[CHILDREN], n = children(p, micro, child, CHILDREN);
     const Loop *loop = p->train->loops.data;
     if (n < 2 * ranges || ranges > KEEP_RANGES)
         return false;

@@ -73,6 +73,7 @@ void price(Sched *s, Action *a, Cost c)
     double compute = c.flops / (peak_flops(d, &s->m->train) * share_of(d, a->kind));
     double memory = c.bytes / d->bandwidth;
     compute += c.exps / d->exponentials;
+    compute *= c.slowest > 1 ? c.slowest : 1; /* all wait for it */
     a->flops = c.flops;
     a->bytes_moved = c.bytes;
     a->seconds = compute > memory ? compute : memory;
@@ -211,6 +212,7 @@ static void emit_ins(Sched *s, const Ins *i, int home)
     case OP_all_gather:
     case OP_all_to_all:
     case OP_shard:
+    case OP_ring_shift:
         call_comm(s, i);
         break;
     case OP_join:

@@ -97,6 +97,12 @@ static Operand work_space(Sched *s, const char *name, int64_t bytes, int home)
     return o;
 }
 
+void require_dense(const Sched *s, const Ins *i, const Operand *o)
+{
+    if (!strides_are_dense(&o->type, o->stride))
+        sched_bug(s, i, "an operand has to be dense");
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 static int64_t stride_of(const Operand *o, Name d)
@@ -182,12 +188,17 @@ static bool match_attention(const Ins *i, const Operand op[], mg_attention_desc 
 void call_attention(Sched *s, const Ins *i, int home)
 {
     bool grad = i->op == OP_attention_grad;
-    Operand op[10];
+    uint32_t nin = grad ? 6 : 3;
+    Operand op[11];
     int n = 0;
-    for (uint32_t k = 0; k < i->nin; k++)
+    for (uint32_t k = 0; k < nin; k++)
         op[n++] = operand_of(s, i->in[k], true, false);
     for (uint32_t k = 0; k < i->nout; k++)
         op[n++] = operand_of(s, i->out[k], false, true);
+    if (i->nin > nin) {
+        op[n++] = operand_of(s, i->in[nin], true, false);
+        require_dense(s, i, &op[n - 1]);
+    }
     mg_attention_desc d = {
         .dtype = abi_dtype(op[0].type.dtype), .causal = i->attrs.causal, .scale = i->attrs.scale};
     if (!match_attention(i, op, &d))
@@ -220,12 +231,6 @@ static void index_steps(Sched *s, const Ins *i, const Operand *o, int64_t *inner
     memcpy(rest.dim, o->type.dims, (size_t)rest.n * sizeof rest.dim[0]);
     if (!group_stride(&o->type, o->stride, &rest, outer))
         sched_bug(s, i, "indices that do not step evenly");
-}
-
-void require_dense(const Sched *s, const Ins *i, const Operand *o)
-{
-    if (!strides_are_dense(&o->type, o->stride))
-        sched_bug(s, i, "an operand has to be dense");
 }
 
 void call_gather(Sched *s, const Ins *i)
@@ -369,11 +374,10 @@ static void around(const Type *t, Name dim, int64_t *outer, int64_t *size, int64
 
 void call_comm(Sched *s, const Ins *i)
 {
-    static const mg_comm_kind kinds[OP_count] = {[OP_all_reduce] = MG_ALL_REDUCE,
-                                                 [OP_reduce_scatter] = MG_REDUCE_SCATTER,
-                                                 [OP_all_gather] = MG_ALL_GATHER,
-                                                 [OP_all_to_all] = MG_ALL_TO_ALL,
-                                                 [OP_shard] = MG_SHARD};
+    static const mg_comm_kind kinds[OP_count] = {
+        [OP_all_reduce] = MG_ALL_REDUCE, [OP_reduce_scatter] = MG_REDUCE_SCATTER,
+        [OP_all_gather] = MG_ALL_GATHER, [OP_all_to_all] = MG_ALL_TO_ALL,
+        [OP_shard] = MG_SHARD,           [OP_ring_shift] = MG_RING_SHIFT};
     Operand op[2] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true)};
     require_dense(s, i, &op[0]);
     require_dense(s, i, &op[1]);
@@ -381,6 +385,7 @@ void call_comm(Sched *s, const Ins *i)
                       .dtype = abi_dtype(op[0].type.dtype),
                       .most = i->attrs.most,
                       .tree = i->attrs.tree,
+                      .zigzag = i->attrs.zigzag,
                       .axes = i->attrs.axes,
                       .n = mesh_size(s->m, i->attrs.axes)};
     around(&op[0].type, i->attrs.dim.name, &d.outer, &d.size, &d.inner);
@@ -389,7 +394,9 @@ void call_comm(Sched *s, const Ins *i)
     a->comm = d;
     priced(s, a, i);
     const Device *dev = s->p->device;
-    double steps = d.kind == MG_ALL_REDUCE ? 2 * (double)(d.n - 1) : (double)(d.n - 1);
+    double steps = d.kind == MG_RING_SHIFT   ? 1
+                   : d.kind == MG_ALL_REDUCE ? 2 * (double)(d.n - 1)
+                                             : (double)(d.n - 1);
     double sent = volume_bytes(a) / dev->link_bandwidth + steps * dev->link_seconds;
     if (d.kind != MG_SHARD && sent > a->seconds)
         a->seconds = sent;

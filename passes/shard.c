@@ -129,16 +129,15 @@ static Value settle(Shard *s, Builder *b, Value old, Value x)
     for (int i = 0; i < to.rank; i++) { /* what was taken from an operand stays so */
         int at = type_find(t, to.dims[i].name);
         Axes more = t->dims[at].axes & ~used;
-        if (!s->grad[old] && more > to.dims[i].axes) {
-            to.dims[i].axes |= more;
-            to.dims[i].size /= mesh_size(s->m, more);
-        }
+        if (!s->grad[old] && more > to.dims[i].axes)
+            to.dims[i] = mesh_split(s->m, to.dims[i], more);
     }
     if (t->partial && !s->whole_grad[old] && shard_stays_partial(s, old)) {
         if (!s->grad[old]) /* split when it is added up */
             for (int i = 0; i < to.rank; i++) {
                 Axes later = to.dims[i].axes & t->partial;
                 to.dims[i].axes &= ~later;
+                to.dims[i].zigzag &= ~later;
                 to.dims[i].size *= mesh_size(s->m, later);
             }
         to.partial = t->partial & ~type_axes(&to);

@@ -18,18 +18,21 @@ static void uneven(const Module *m, Dim d, Axes axes)
 {
     const LayoutRule *rule = rule_of(m, d.name, axes);
     int64_t ranks = mesh_size(m, axes), below = ranks, above = ranks;
+    int64_t unit = mesh_unit(m, axes, mesh_zigzag(m, d.name)), each = unit / ranks;
     const char *dim = name_str(m->names, d.name), *axis = mesh_axes_text(m, axes);
     diag_error(m->diag, rule ? rule->span : (Span){0}, 332,
-               "'%s' of %lld is not split evenly on %s, which is %lld ranks", dim,
-               (long long)d.size, axis, (long long)ranks);
-    while (below > 1 && d.size % below)
+               "'%s' of %lld is not split evenly on %s, which is %lld ranks%s", dim,
+               (long long)d.size, axis, (long long)ranks,
+               each > 1 ? ", each with two parts in zigzag order" : "");
+    while (below > 1 && d.size % (each * below))
         below--;
-    while (above < d.size && above < ranks + 4096 && d.size % above)
+    while (above < d.size && above < ranks + 4096 && d.size % (each * above))
         above++;
-    const char *higher = d.size % above ? "" : arena_printf(m->arena, " or %lld", (long long)above);
+    const char *higher =
+        d.size % (each * above) ? "" : arena_printf(m->arena, " or %lld", (long long)above);
     const char *of = axes & (axes - 1) ? arena_printf(m->arena, "together, %s", axis) : axis;
     diag_help(m->diag, "%s = %lld%s; or -D %s=%lld", of, (long long)below, higher, dim,
-              (long long)((d.size + ranks - 1) / ranks * ranks));
+              (long long)((d.size + unit - 1) / unit * unit));
 }
 
 /* Sizes; and which axes split anything at all, by which rules. */
@@ -42,7 +45,8 @@ static bool sizes_are_even(const Module *m, Axes *used, bool *applied, Arena *tm
         Axes axes[MAX_RANK];
         mesh_walk_noting(m, t->dims, t->rank, fixed, axes, applied);
         for (int i = 0; i < t->rank; i++) {
-            bool known = t->dims[i].size % mesh_size(m, axes[i]) == 0;
+            bool known =
+                t->dims[i].size % mesh_unit(m, axes[i], mesh_zigzag(m, t->dims[i].name)) == 0;
             *used |= axes[i];
             for (size_t k = 0; k < told.n && !known; k++)
                 known = told.data[k] == t->dims[i].name;
@@ -152,26 +156,52 @@ static bool rules_are_built(const Module *m)
         bool layers = false;
         for (size_t f = 0; f < m->fns.n; f++)
             layers |= !rule->of && is_repeated(m->fns.data[f]->body, rule->dim);
-        if (!layers && !rule->zigzag)
+        if (!layers)
             continue;
         built = false;
-        if (layers)
-            diag_error(m->diag, rule->span, 310,
-                       "'%s' counts the rounds of a repeat: pipelines are not built yet",
-                       name_str(m->names, rule->dim));
-        else
-            diag_error(m->diag, rule->span, 310, "zigzag is not built yet");
-        diag_help(m->diag, layers ? "pp = 1" : "%s -> %s, without it",
-                  name_str(m->names, rule->dim),
-                  name_str(m->names, m->layout.mesh.data[rule->axis[0]].name));
+        diag_error(m->diag, rule->span, 310,
+                   "'%s' counts the rounds of a repeat: pipelines are not built yet",
+                   name_str(m->names, rule->dim));
+        diag_help(m->diag, "pp = 1");
     }
     return built;
+}
+
+static bool attention_runs_along(const Region *r, Name dim)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if ((i->op == OP_attention && i->attrs.along.name == dim) ||
+            (i->body && attention_runs_along(i->body, dim)))
+            return true;
+    }
+    return false;
+}
+
+/* Zigzag order is for causal attention: it gives all ranks as much of it. */
+static bool zigzags_balance(const Module *m)
+{
+    bool all = true;
+    for (size_t r = 0; r < m->layout.rules.n; r++) {
+        const LayoutRule *rule = &m->layout.rules.data[r];
+        bool along = false;
+        for (size_t f = 0; f < m->fns.n; f++)
+            along |= !rule->of && attention_runs_along(m->fns.data[f]->body, rule->dim);
+        if (!rule->zigzag || along)
+            continue;
+        all = false;
+        const char *what = rule->of ? class_names[rule->of] : name_str(m->names, rule->dim);
+        diag_error(m->diag, rule->span, 337,
+                   "'%s' is split in zigzag order, and no attention runs along it", what);
+        diag_help(m->diag, "%s -> %s, without it", what, mesh_axes_text(m, rule->zigzag));
+    }
+    return all;
 }
 
 bool shard_is_possible(const Module *m, Arena *tmp)
 {
     Axes used = 0;
-    if (!rules_are_built(m))
+    if (!rules_are_built(m) || !zigzags_balance(m))
         return false;
     bool *applied = NEW_ARRAY(tmp, bool, m->layout.rules.n + 1);
     bool even = sizes_are_even(m, &used, applied, tmp), apply = rules_apply(m, applied);

@@ -17,10 +17,8 @@ static Split by_dims(const Module *m, const Type *t, int stacked)
 
 Type split_type(const Module *m, Type t, const Split *s)
 {
-    for (int i = 0; i < t.rank; i++) {
-        t.dims[i].axes |= s->axes[i];
-        t.dims[i].size /= mesh_size(m, s->axes[i]);
-    }
+    for (int i = 0; i < t.rank; i++)
+        t.dims[i] = mesh_split(m, t.dims[i], s->axes[i]);
     return t;
 }
 
@@ -37,6 +35,7 @@ static void split_along(const Module *m, const Type *t, int stacked, int axis, i
     }
     for (int i = stacked; i < t->rank && !(used & bit) && part / ranks >= LEAST; i++)
         if (!s->axes[i] && t->dims[i].size % ranks == 0 &&
+            !(mesh_zigzag(m, t->dims[i].name) & bit) &&
             (!tree || (i == only && t->dims[i].size > ranks))) {
             s->axes[i] = bit;
             return;

@@ -16,6 +16,10 @@ static Value step(Builder *b, Op op, Value x, Name dim, Name to, Axes axes)
         a.dim = t->dims[type_find(t, dim)];
     if (to)
         a.to = t->dims[type_find(t, to)];
+    if (op == OP_all_gather)
+        a.zigzag = (a.dim.zigzag & axes) != 0;
+    else if (op == OP_reduce_scatter || op == OP_shard)
+        a.zigzag = (mesh_zigzag(b->m, dim) & axes) != 0;
     Name hint = b->m->values.data[x].name;
     Value y = build(b, op, &a, 1, &x);
     b->m->values.data[y].name = hint;
@@ -54,6 +58,12 @@ static int gives_up(const Type *t, Axes axis)
     return -1;
 }
 
+/* Parts in zigzag order do not change places with others: they are gathered. */
+static bool in_order(const Module *m, Name dim, Axes axis)
+{
+    return !(mesh_zigzag(m, dim) & axis);
+}
+
 /* One dim more is split as wanted. */
 static Value split_more(Builder *b, Value x, const Type *to)
 {
@@ -69,7 +79,8 @@ static Value split_more(Builder *b, Value x, const Type *to)
                 return step(b, OP_reduce_scatter, x, d.name, 0, axis);
             if (want == 1 && !((type_axes(t) | t->partial) & axis))
                 return step(b, OP_shard, x, d.name, 0, axis);
-            if (want == 2 && from >= 0)
+            if (want == 2 && from >= 0 && in_order(b->m, d.name, axis) &&
+                in_order(b->m, t->dims[from].name, axis))
                 return step(b, OP_all_to_all, x, t->dims[from].name, d.name, axis);
         }
     return 0;

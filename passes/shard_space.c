@@ -59,9 +59,8 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         for (int k = 0; a->whole && k < a->over.n; k++)
             space_fix(p, a->over.dim[k].name);
         break;
-    case OP_attention:
+    case OP_attention: /* what it runs along may be split: keys go round */
     case OP_attention_grad:
-        space_fix(p, a->along.name);
         for (int k = 0; k < a->over.n; k++)
             space_fix(p, a->over.dim[k].name);
         break;
@@ -164,7 +163,7 @@ Space space_of(const Shard *s, const Ins *i)
         p.axes[d] &= ~p.partial;
         /* Where another dim had to stay whole, its axes came to this one: as far as it is even. */
         for (Axes last = 1u << (MAX_AXES - 1); last; last >>= 1)
-            if (p.dim[d].size % mesh_size(s->m, p.axes[d]))
+            if (p.dim[d].size % mesh_unit(s->m, p.axes[d], mesh_zigzag(s->m, p.dim[d].name)))
                 p.axes[d] &= ~last;
     }
     return p;
@@ -173,11 +172,7 @@ Space space_of(const Shard *s, const Ins *i)
 Dim space_dim(const Shard *s, const Space *p, Dim d)
 {
     int at = space_find(p, d.name);
-    if (at >= 0 && !d.axes) {
-        d.axes = p->axes[at];
-        d.size /= mesh_size(s->m, d.axes);
-    }
-    return d;
+    return at >= 0 && !d.axes ? mesh_split(s->m, d, p->axes[at]) : d;
 }
 
 Type space_type(const Shard *s, const Space *p, Type t)

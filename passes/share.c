@@ -45,7 +45,7 @@ static uint32_t hash_ins(const Ins *i)
 
 static bool same_DIM(Dim a, Dim b)
 {
-    return a.name == b.name && a.size == b.size && a.axes == b.axes;
+    return a.name == b.name && a.size == b.size && a.axes == b.axes && a.zigzag == b.zigzag;
 }
 static bool same_DIMS(DimList a, DimList b)
 {
@@ -61,6 +61,10 @@ static bool same_INT(int64_t a, int64_t b)
 static bool same_REAL(double a, double b)
 {
     return !memcmp(&a, &b, sizeof a); /* 0 and -0 differ */
+}
+static bool same_SHARE(double a, double b)
+{
+    return same_REAL(a, b);
 }
 static bool same_FLAG(bool a, bool b)
 {

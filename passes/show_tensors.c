@@ -27,7 +27,8 @@ int tensor_splits(const Module *m, const Tensor *t, TensorSplit *out)
             Name dim = t->type.dims[d].name;
             const LayoutRule *rule = t->axes[d] >> axis & 1 ? deciding_rule(m, t, dim, axis) : NULL;
             if (rule)
-                out[n++] = (TensorSplit){dim, m->layout.mesh.data[axis].name, rule};
+                out[n++] = (TensorSplit){dim, m->layout.mesh.data[axis].name,
+                                         t->zigzag[d] >> axis & 1, rule};
         }
     return n;
 }
@@ -46,9 +47,10 @@ static const char *why(const Module *m, const Tensor *t)
     int n = tensor_splits(m, t, all), line = 0, column;
     for (int i = 0; i < n; i++) {
         diag_locate(m->diag, all[i].rule->span, &line, &column);
-        text = arena_printf(m->arena, "%s%s%s on %s (%s, line %d)", text ? text : "",
+        text = arena_printf(m->arena, "%s%s%s on %s%s (%s, line %d)", text ? text : "",
                             text ? ", " : "", name_str(m->names, all[i].dim),
-                            name_str(m->names, all[i].axis), split_rule(m, &all[i]), line);
+                            name_str(m->names, all[i].axis),
+                            all[i].zigzag ? " in zigzag order" : "", split_rule(m, &all[i]), line);
     }
     return text ? text : "whole";
 }

@@ -4,6 +4,7 @@
  * twice that to add it up whole; B: the bytes of the whole tensor on a rank.
  *   all_reduce                                  2 (n - 1) / n B
  *   reduce_scatter, all_gather, all_to_all        (n - 1) / n B
+ *   ring_shift                                    B / n: of what goes round, a rank's part
  * Numbers alone (a loss, a norm) are counted apart. */
 #include "passes/volume.h"
 
@@ -21,6 +22,8 @@ double volume_bytes(const Action *a)
         return share * x * n;
     case MG_SHARD:
         return 0;
+    case MG_RING_SHIFT:
+        return x;
     default:
         return share * x;
     }
@@ -28,13 +31,13 @@ double volume_bytes(const Action *a)
 
 const char *volume_formula(mg_comm_kind k)
 {
-    return k == MG_ALL_REDUCE ? "2 (n - 1) / n B" : "(n - 1) / n B";
+    return k == MG_ALL_REDUCE ? "2 (n - 1) / n B" : k == MG_RING_SHIFT ? "B / n" : "(n - 1) / n B";
 }
 
 const char *volume_kind(mg_comm_kind k)
 {
-    static const char *const names[] = {"",           "all_reduce", "reduce_scatter",
-                                        "all_gather", "all_to_all", "shard"};
+    static const char *const names[] = {"",           "all_reduce", "reduce_scatter", "all_gather",
+                                        "all_to_all", "shard",      "ring_shift"};
     return names[k];
 }
 

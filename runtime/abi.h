@@ -54,6 +54,8 @@ typedef struct mg_tensor {
     mg_init_kind init;
     double a, b;
     uint32_t axes[MG_RANK_MAX]; /* per stored dim: those of mg_program.axes it is split on */
+    /* ... and on which of those rank r of n has parts r and 2n - 1 - r of 2n, not part r of n */
+    uint32_t zigzag[MG_RANK_MAX];
 } mg_tensor;
 
 /* One action of the schedule, for traces, progress and the search for a non-finite value. */
@@ -311,6 +313,14 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work);
+/* The same over keys that are some of all: query s sees the first seen[s], and as many as any query
+ * before it. One that sees none has o = 0 and lse = -1e30. lse and o of a gradient are those of all
+ * keys. causal is not set; seen may be NULL. On a processor. */
+void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                       const void *k, const void *v, void *o, void *lse, const int32_t *seen);
+void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                            const void *k, const void *v, const void *o, const void *lse,
+                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen);
 /* Bytes of work that the gradient of attention takes on a GPU (NULL where they are none): of halves
  * one float for each query. */
 static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
@@ -482,19 +492,23 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
  *   all_gather      y = the x of all, one behind the other along the dim
  *   all_to_all      y = this rank's part, along the dim of to_outer, to_size, to_inner, of that
  *   shard           y = this rank's part of x; nothing is sent
+ *   ring_shift      y = the x of the rank before, of the first that of the last
+ * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n.
  * Every rank of a group calls the same in the same order. */
 typedef enum mg_comm_kind {
     MG_ALL_REDUCE = 1,
     MG_REDUCE_SCATTER,
     MG_ALL_GATHER,
     MG_ALL_TO_ALL,
-    MG_SHARD
+    MG_SHARD,
+    MG_RING_SHIFT
 } mg_comm_kind;
 typedef struct mg_comm_desc {
     mg_comm_kind kind;
     mg_dtype dtype;
-    bool most; /* all_reduce: the largest */
-    bool tree; /* sums: not in the order of ranks, but neighbours first, then those pairs, ... */
+    bool most;     /* all_reduce: the largest */
+    bool tree;     /* sums: not in the order of ranks, but neighbours first, then those pairs, ... */
+    bool zigzag;   /* reduce_scatter, all_gather, shard */
     uint32_t axes; /* bit k: axis k of mg_program.axes */
     int64_t n, outer, size, inner;
     int64_t to_outer, to_size, to_inner;

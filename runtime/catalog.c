@@ -55,6 +55,47 @@ static char *fill_name(const char *pattern, const int64_t *index)
     return name;
 }
 
+/* An index of dim i of the whole tensor as one of the part that has it, and the place of the ranks
+ * that do among those along the dim's axes. */
+static int64_t index_in_part(const mg_program *p, const rt_external *x, int i, int64_t index,
+                             int *place)
+{
+    int64_t size = x->part[i] * rt_ranks_of(p, x->axes[i]);
+    *place = 0;
+    for (int a = 0; a < p->naxes; a++) {
+        int64_t n = p->axes[a].size, half = size / n / 2;
+        if (!(x->axes[i] >> a & 1))
+            continue;
+        size /= n;
+        if (x->zigzag[i] >> a & 1) {
+            int64_t piece = index / half;
+            *place = *place * (int)n + (int)(piece < n ? piece : 2 * n - 1 - piece);
+            index = index % half + (piece < n ? 0 : half);
+        } else {
+            *place = *place * (int)n + (int)(index / size);
+            index %= size;
+        }
+    }
+    return index;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b ? common_divisor(b, a % b) : a;
+}
+
+/* Of dim i: every piece begins at a multiple of this, in the whole and on its rank. */
+static int64_t unit_of(const mg_program *p, const rt_external *x, int i)
+{
+    int64_t size = x->part[i] * rt_ranks_of(p, x->axes[i]), unit = size;
+    for (int a = 0; a < p->naxes; a++)
+        if (x->axes[i] >> a & 1) {
+            size /= p->axes[a].size;
+            unit = common_divisor(unit, x->zigzag[i] >> a & 1 ? size / 2 : size);
+        }
+    return unit;
+}
+
 static rt_external describe(const mg_program *p, const mg_tensor *t, const int64_t *index)
 {
     int64_t stride[MG_RANK_MAX];
@@ -80,6 +121,8 @@ static rt_external describe(const mg_program *p, const mg_tensor *t, const int64
         x.stride[i] = stride[t->order[i]];
         x.part[i] = t->size[t->order[i]];
         x.axes[i] = t->axes[t->order[i]];
+        x.zigzag[i] = t->zigzag[t->order[i]];
+        x.unit[i] = unit_of(p, &x, i);
         x.split = x.axes[i] ? p : x.split;
         x.elements *= x.dim[i];
     }
@@ -186,27 +229,27 @@ static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_
     }
 }
 
-/* Does a rank have the part of x with these indices? */
-static bool has(const rt_external *x, int rank, const int64_t *index)
+/* Is a rank at these places along the axes of each dim? */
+static bool has(const rt_external *x, int rank, const int *place)
 {
     if (x->on && rt_place_of(x->split, rank, x->on) != x->place)
         return false;
     for (int i = 0; i < x->ndims; i++)
-        if (rt_place_of(x->split, rank, x->axes[i]) != index[i] / x->part[i] && x->axes[i])
+        if (x->axes[i] && rt_place_of(x->split, rank, x->axes[i]) != place[i])
             return false;
     return true;
 }
 
-/* A run at these indices, `at` elements from the part's beginning: of all ranks that have it, or to
- * be read of one. */
-static void move_parts(const rt_external *x, char *stored, const int64_t *index, int64_t at,
+/* A run of the ranks at these places, `at` elements from the part's beginning: of all ranks that
+ * have it, or to be read of one. */
+static void move_parts(const rt_external *x, char *stored, const int *place, int64_t at,
                        char *dense, int64_t run, bool get)
 {
     size_t size = (size_t)mg_dtype_bytes(x->tensor->dtype);
     int ranks = rt_ranks_of(x->split, ~(uint32_t)0);
     int64_t stride = rt_arena_stride(x->split);
     for (int k = 0; k < ranks; k++)
-        if ((!x->stands || x->stands[k] == k) && has(x, k, index)) {
+        if ((!x->stands || x->stands[k] == k) && has(x, k, place)) {
             move_run(stored + k * stride + at * (int64_t)size, x->stride[x->ndims - 1], dense, run,
                      size, get);
             if (get)
@@ -238,14 +281,16 @@ static void move(const rt_external *x, char *stored, int64_t begin, int64_t n, c
     }
     while (n > 0) {
         int64_t at = 0, run = x->dim[last] - index[last];
-        if (x->split && run > x->part[last] - index[last] % x->part[last])
-            run = x->part[last] - index[last] % x->part[last];
+        if (x->split && run > x->unit[last] - index[last] % x->unit[last])
+            run = x->unit[last] - index[last] % x->unit[last];
         if (run > n)
             run = n;
+        int place[MG_RANK_MAX];
         for (int i = 0; i <= last; i++)
-            at += (x->split ? index[i] % x->part[i] : index[i]) * x->stride[i];
+            at += (x->split ? index_in_part(x->split, x, i, index[i], &place[i]) : index[i]) *
+                  x->stride[i];
         if (x->split)
-            move_parts(x, stored, index, at, dense, run, get);
+            move_parts(x, stored, place, at, dense, run, get);
         else
             move_whole(x, stored, at, dense, run, get);
         dense += run * (int64_t)size;

@@ -14,9 +14,10 @@
 enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: that each adds up by itself; for a thread */
 enum { POST = 4 << 20, ROUND = 64 };       /* bytes: of what is on the wire in one direction */
 
-/* Rows of bytes, `step` apart, the first at `first`. */
+/* Rows of bytes, `step` apart, the first at `first`; the second half of each may begin `jump` behind
+ * the first (zigzag order), 0: they are in one piece. */
 typedef struct share {
-    int64_t rows, row, step, first;
+    int64_t rows, row, step, first, jump;
 } share;
 
 typedef struct comm {
@@ -63,8 +64,10 @@ static int64_t total(const share *s)
 /* The byte `at` of a share of x, and how many lie behind it. */
 static int64_t place_in(const share *s, int64_t at, int64_t *behind)
 {
-    *behind = s->row - at % s->row;
-    return s->first + at / s->row * s->step + at % s->row;
+    int64_t row = s->first + at / s->row * s->step, in = at % s->row, half = s->row / 2;
+    bool second = s->jump && in >= half;
+    *behind = (s->jump && !second ? half : s->row) - in;
+    return row + in + (second ? s->jump - half : 0);
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -93,18 +96,21 @@ static share share_of(const comm *c, int to)
     switch (d->kind) {
     case MG_REDUCE_SCATTER:
     case MG_SHARD:
-        return (share){d->outer, row, row * d->n, to * row};
+        if (d->zigzag)
+            return (share){d->outer, row, row * d->n, to * row / 2, (2 * d->n - 1 - 2 * to) * row / 2};
+        return (share){d->outer, row, row * d->n, to * row, 0};
     case MG_ALL_TO_ALL:
         row = d->to_size / d->n * d->to_inner * c->width;
-        return (share){d->to_outer, row, row * d->n, to * row};
+        return (share){d->to_outer, row, row * d->n, to * row, 0};
     case MG_ALL_REDUCE:
         if (!is_small(c))
-            return (share){1, cut(c, to + 1) - cut(c, to), 0, cut(c, to)};
+            return (share){1, cut(c, to + 1) - cut(c, to), 0, cut(c, to), 0};
         break;
     case MG_ALL_GATHER:
+    case MG_RING_SHIFT:
         break;
     }
-    return (share){1, c->bytes, 0, 0};
+    return (share){1, c->bytes, 0, 0, 0};
 }
 
 /* ---- over the wire --------------------------------------------------------------------------- */
@@ -136,7 +142,7 @@ static int64_t chunk(const comm *c)
 static const char *pack(const comm *c, const share *s, int64_t begin, int64_t end, char *to)
 {
     int64_t behind;
-    if (s->rows == 1)
+    if (s->rows == 1 && !s->jump)
         return c->x + s->first + begin;
     for (int64_t at = begin, n; at < end; at += n) {
         int64_t from = place_in(s, at, &behind);
@@ -158,7 +164,7 @@ static void exchange(comm *c, int64_t begin)
         if (c->here[i])
             continue;
         char *in = k->in + post, *out = k->out + post;
-        if (c->line && total(&c->mine) <= c->line)
+        if (c->line && total(&c->mine) <= c->line && !c->d->zigzag)
             in = c->y + i * c->line + begin;
         post += size;
         c->came[i] = in;
@@ -328,6 +334,17 @@ static void gather_sums(comm *c)
 
 /* ---- side by side ---------------------------------------------------------------------------- */
 
+/* Where the byte `at` of what member k gives comes to lie in y, and how many lie behind it. */
+static int64_t place_of_line(const comm *c, int k, int64_t at, int64_t *room)
+{
+    int64_t n = c->d->n, line = at / c->line, in = at % c->line, half = c->line / 2;
+    bool second = c->d->zigzag && in >= half;
+    *room = (c->d->zigzag && !second ? half : c->line) - in;
+    if (!c->d->zigzag)
+        return (line * n + k) * c->line + in;
+    return (line * 2 * n + (second ? 2 * n - 1 - k : k)) * half + in % half;
+}
+
 static void lay_given(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
@@ -336,10 +353,10 @@ static void lay_given(void *ctx, int64_t begin, int64_t end, void *scratch)
     end = c->begin + end * c->width;
     for (int k = 0; k < c->d->n; k++)
         for (int64_t at = begin, n; at < end; at += n) {
-            int64_t behind, line = at / c->line, in_line = at % c->line;
+            int64_t behind, room;
             const char *from = given(c, k, at, &behind);
-            char *to = c->y + (line * c->d->n + k) * c->line + in_line;
-            n = least(end - at, least(behind, c->line - in_line));
+            char *to = c->y + place_of_line(c, k, at, &room);
+            n = least(end - at, least(behind, room));
             if (to != from)
                 memcpy(to, from, (size_t)n);
         }
@@ -359,9 +376,43 @@ static void cut_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
     (void)scratch;
-    for (int64_t o = begin; o < end; o++)
-        memcpy(c->y + o * c->mine.row, c->x + c->mine.first + o * c->mine.step,
-               (size_t)c->mine.row);
+    for (int64_t at = begin * c->mine.row, n; at < end * c->mine.row; at += n) {
+        int64_t from = place_in(&c->mine, at, &n);
+        memcpy(c->y + at, c->x + from, (size_t)n);
+    }
+}
+
+/* ---- round the ring -------------------------------------------------------------------------- */
+
+static int before_me(const comm *c)
+{
+    return (c->me + (int)c->d->n - 1) % (int)c->d->n;
+}
+
+static void shift_range(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const comm *c = ctx;
+    (void)scratch;
+    memcpy(c->y + begin * c->width, of_member(c, c->x + begin * c->width, before_me(c)),
+           (size_t)((end - begin) * c->width));
+}
+
+/* All of x goes to the rank behind this one, and that of the one before comes into y. */
+static void shift(comm *c)
+{
+    int before = before_me(c), behind = (c->me + 1) % (int)c->d->n;
+    rt_meet(c->run, c->d->axes);
+    if (c->here[before])
+        mg_parallel(c->run, c->bytes / c->width, GRAIN / c->width, shift_range, c);
+    for (int64_t at = 0; at < c->bytes && !(c->here[before] && c->here[behind]);
+         at += RT_WIRE_MOST) {
+        int64_t n = least(RT_WIRE_MOST, c->bytes - at);
+        if (!c->here[behind])
+            rt_wire_send(c->run->ranks->wire, c->member[behind], c->x + at, n);
+        if (!c->here[before])
+            rt_wire_take(c->run->ranks->wire, c->member[before], c->y + at, n);
+        rt_wire_wait(c->run);
+    }
 }
 
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y)
@@ -379,6 +430,8 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
     if (d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL) {
         c.line = line_of(&c);
         over_chunks(&c, lay_given);
+    } else if (d->kind == MG_RING_SHIFT) {
+        shift(&c);
     } else {
         over_chunks(&c, sum_given);
         if (d->kind == MG_ALL_REDUCE && !is_small(&c))

@@ -275,7 +275,9 @@ typedef struct rt_external {
     int64_t apart;
     const mg_program *split; /* NULL: each rank has all of it */
     int64_t part[MG_RANK_MAX];
-    uint32_t axes[MG_RANK_MAX];
+    uint32_t axes[MG_RANK_MAX], zigzag[MG_RANK_MAX];
+    int64_t
+        unit[MG_RANK_MAX]; /* elements that lie behind each other on a rank, wherever they begin */
     uint32_t on; /* of one of many experts: the axes they are split on, and the place that has it */
     int place;
 } rt_external;

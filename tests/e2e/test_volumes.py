@@ -37,11 +37,11 @@ class Volumes(mgctest.Case):
 
     def sends(self, plan, **want):
         """All that is sent, numbers apart, by kind, in bytes."""
-        sent = dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather", "all_to_all"), 0)
+        sent = dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "ring_shift"), 0)
         for v in plan["collectives"]:
             if not v["scalars"]:
                 sent[v["kind"]] += v["bytes"]
-            self.assertEqual(v["formula"], ("2 " if v["kind"] == "all_reduce" else "") + "(n - 1) / n B")
+            self.assertEqual(v["formula"], {"all_reduce": "2 (n - 1) / n B", "ring_shift": "B / n"}.get(v["kind"], "(n - 1) / n B"))
         self.assertEqual(sent, dict(dict.fromkeys(sent, 0), **want))
 
     def holds(self, plan, whole, split, n):
@@ -99,6 +99,16 @@ class Volumes(mgctest.Case):
                        all_reduce=2 * 3 * (M * numbers + m.gains * FLOAT) // 4)
             if m is LLAMA:
                 self.holds(plan, m.gains, ("params", "grads", "optimizer"), 4)
+
+    def test_context_parallel(self):
+        """A layer's keys and values go round once forward; backward again, and so do their gradients. Positions that are
+        learned lie as the sequence does: nobody else has a gradient of them."""
+        for m in (GPT2, LLAMA):
+            for order in ("", " (zigzag)"):
+                plan = self.plan(m, "cp = 4", f"    seq -> cp{order}\n")
+                keys_and_values = 2 * m.seq * m.hidden * FLOAT
+                alike = plan["params"] - (m.seq * m.hidden if m is GPT2 else 0)
+                self.sends(plan, ring_shift=3 * M * m.layers * 3 * keys_and_values // 4, all_reduce=2 * 3 * alike * FLOAT // 4)
 
 
 if __name__ == "__main__":

@@ -212,6 +212,18 @@ static const Case others[] = {
      "%p: f64[s=2, h=1], %m: f64[s=2] = attention %q, %k, %v "
      "{over=[h=1], along=s=2, scale=1, causal=yes}\ngive %o, %l, %p, %m",
      {"15 15", "0.6931471805599453 0.6931471805599453", "10 15", "0 0.6931471805599453"}},
+    {OP_attention, /* so many keys as each query is said to see; none: 0, and a log far below all */
+     {"q: f64[s=2, h=1]", "v: f64[s=2, h=1]", "n: i32[s=2]"},
+     {"0 0", "10 20", "0 1"},
+     "%o: f64[s=2, h=1], %l: f64[s=2] = attention %q, %q, %v, %n "
+     "{over=[h=1], along=s=2, scale=1, causal=no, share=0.5}\ngive %o, %l",
+     {"0 10", "-1e30 0"}},
+    {OP_attention_grad,
+     {"q: f64[s=2, h=1]", "v: f64[s=2, h=1]", "l: f64[s=2]", "d: f64[s=2, h=1]", "n: i32[s=2]"},
+     {"0 0", "10 20", "0 0", "1 2", "0 1"},
+     "%x: f64[s=2, h=1], %y: f64[s=2, h=1], %z: f64[s=2, h=1] = attention_grad %q, %q, %v, %v, %l, "
+     "%d, %n {over=[h=1], along=s=2, scale=1, causal=no}\ngive %z",
+     {"2 0"}},
     {OP_attention_grad, /* two keys of equal weight: P = 1/2, dS = P (do v - D) */
      {"q: f64[s=2, h=1]", "k: f64[s=2, h=1]", "v: f64[s=2, h=1]", "o: f64[s=2, h=1]", "l: f64[s=2]",
       "d: f64[s=2, h=1]"},

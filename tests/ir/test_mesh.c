@@ -62,6 +62,45 @@ static const Case cases[] = {
      "%r: f64[i=1@dp.tp] = shard %a {dim=i=4, axes=dp.tp}\ngive %r",
      {"1 2 3 4", "1 2 3 4", "1 2 3 4", "1 2 3 4"},
      {"1", "2", "3", "4"}},
+    /* in zigzag order: of 2n parts rank r has r and 2n - 1 - r */
+    {"a: f64[i=4]",
+     "%r: f64[i=2@tp~] = shard %a {dim=i=4, axes=tp, zigzag}\ngive %r",
+     {"1 2 3 4", "1 2 3 4", "5 6 7 8", "5 6 7 8"},
+     {"1 4", "2 3", "5 8", "6 7"}},
+    {"a: f64[i=2@tp~]",
+     "%r: f64[i=4] = all_gather %a {dim=i=2@tp~, axes=tp, zigzag}\ngive %r",
+     {"1 2", "3 4", "5 6", "7 8"},
+     {"1 3 4 2", "1 3 4 2", "5 7 8 6", "5 7 8 6"}},
+    {"a: f64[i=4]{partial: tp}",
+     "%r: f64[i=2@tp~] = reduce_scatter %a {dim=i=4, axes=tp, zigzag}\ngive %r",
+     {"1 2 3 4", "10 20 30 40", "5 6 7 8", "50 60 70 80"},
+     {"11 44", "22 33", "55 88", "66 77"}},
+    {"a: f64[i=8]", /* ... and parts of what a rank has */
+     "%s: f64[i=4@dp~] = shard %a {dim=i=8, axes=dp, zigzag}\n"
+     "%r: f64[i=2@dp~.tp] = shard %s {dim=i=4@dp~, axes=tp}\ngive %r",
+     {"1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8"},
+     {"1 2", "7 8", "3 4", "5 6"}},
+    {"a: f64[i=8]", /* ... which may be in zigzag order in turn */
+     "%s: f64[i=4@dp~] = shard %a {dim=i=8, axes=dp, zigzag}\n"
+     "%r: f64[i=2@dp~.tp~] = shard %s {dim=i=4@dp~, axes=tp, zigzag}\ngive %r",
+     {"1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8"},
+     {"1 8", "2 7", "3 6", "4 5"}},
+    {"a: f64[i=4@dp~]",
+     "%n: f64[i=4@dp~] = iota {dim=i=4@dp~}\n%r: f64[i=4@dp~] = add %a, %n\ngive %r",
+     {"0 0 0 0", "0 0 0 0", "0 0 0 0", "0 0 0 0"},
+     {"0 1 6 7", "0 1 6 7", "2 3 4 5", "2 3 4 5"}},
+    {"a: f64[v=2@tp~]",
+     "%n: i32[i=4] = iota {dim=i=4}\n%x: f64[i=4]{partial: tp} = gather %a, %n {dim=v=2@tp~}\n"
+     "%r: f64[i=4] = all_reduce %x {axes=tp, most=no}\ngive %r",
+     {"1 2", "3 4", "5 6", "7 8"},
+     {"1 3 4 2", "1 3 4 2", "5 7 8 6", "5 7 8 6"}},
+    /* no query prefers a key: means of the values that are seen, over the keys of all ranks */
+    {"v: f64[s=2@tp~, h=1]",
+     "%z: f64[] = const {value=0}\n%q: f64[s=2@tp~, h=1] = mul %v, %z\n"
+     "%r: f64[s=2@tp~, h=1], %l: f64[s=2@tp~] = attention %q, %q, %v "
+     "{over=[h=1], along=s=2@tp~, scale=1, causal=yes}\ngive %r",
+     {"1 8", "3 4", "2 8", "4 6"},
+     {"1 4", "2 2.6666666666666665", "2 5", "3 4"}},
     /* positions are those of the whole; rows that a rank has not are 0 there */
     {"a: f64[i=2@dp]",
      "%n: f64[i=2@dp] = iota {dim=i=2@dp}\n%r: f64[i=2@dp] = add %a, %n\ngive %r",
@@ -122,6 +161,36 @@ typedef struct Bad {
 
 #define GIVE "\ngive %r"
 static const Bad bad[] = {
+    {{"a: f64[i=2@tp~]"},
+     "%r: f64[i=4] = all_gather %a {dim=i=2@tp~, axes=tp}" GIVE,
+     "in zigzag order on tp"},
+    {{"a: f64[i=2@tp]"},
+     "%r: f64[i=4] = all_gather %a {dim=i=2@tp, axes=tp, zigzag}" GIVE,
+     "not in zigzag order on tp"},
+    {{"a: f64[i=2@tp~]", "b: f64[i=2@tp]"},
+     "%r: f64[i=2@tp~] = add %a, %b" GIVE,
+     "in zigzag order here and not there"},
+    {{"a: f64[i=2]"},
+     "%r: f64[i=1@tp~] = shard %a {dim=i=2, axes=tp, zigzag}" GIVE,
+     "not split evenly on tp"},
+    {{"a: f64[i=8]"},
+     "%r: f64[i=2@dp~.tp~] = shard %a {dim=i=8, axes=dp.tp, zigzag}" GIVE,
+     "which is not one axis"},
+    {{"a: f64[i=2@tp]"},
+     "%r: f64[i=2@tp] = ring_shift %a {axes=tp}" GIVE,
+     "another part of it than its type says"},
+    {{"q: f64[s=2@tp, h=2]", "k: f64[s=2@tp, h=2]", "n: i32[s=2@tp]"},
+     "%r: f64[s=2@tp, h=2], %l: f64[s=2@tp] = attention %q, %k, %k, %n "
+     "{over=[h=2], along=s=2@tp, scale=1, causal=no}" GIVE,
+     "numbers of keys for each query where keys are split on tp"},
+    {{"q: f64[s=2, h=2]", "k: f64[s=2, h=2]", "n: i32[s=2]"},
+     "%r: f64[s=2, h=2], %l: f64[s=2] = attention %q, %k, %k, %n "
+     "{over=[h=2], along=s=2, scale=1, causal=yes}" GIVE,
+     "a causal mask and a number of keys"},
+    {{"q: f64[s=2, h=2]", "k: f64[s=2, h=2]", "n: i32[h=2]"},
+     "%r: f64[s=2, h=2], %l: f64[s=2] = attention %q, %k, %k, %n "
+     "{over=[h=2], along=s=2, scale=1, causal=no}" GIVE,
+     "what each query sees is i32 along 's'"},
     /* query groups that share keys are on several ranks: each has the gradients of its own */
     {{"q: f64[s=2, g=1@tp, h=2]", "k: f64[s=2, h=2]", "l: f64[s=2, g=1@tp]"},
      "%d: f64[s=2, g=1@tp, h=2], %r: f64[s=2, h=2], %v: f64[s=2, h=2] = attention_grad %q, %k, %k, "
@@ -184,9 +253,9 @@ static const Bad bad[] = {
     {{"a: f64[i=2@tp]"},
      "%r: f64[i=1@tp] = window %a {along=i=1@tp, at=0}" GIVE,
      "looked at as a whole"},
-    {{"a: f64[s=2@tp, h=4]"},
-     "%r: f64[s=2@tp, h=4], %m: f64[s=2@tp] = attention %a, %a, %a "
-     "{over=[h=4], along=s=2@tp, scale=1, causal=no}" GIVE,
+    {{"a: f64[s=4, h=2@tp]"},
+     "%r: f64[s=4, h=2@tp], %m: f64[s=4] = attention %a, %a, %a "
+     "{over=[h=2@tp], along=s=4, scale=1, causal=no}" GIVE,
      "looked at as a whole"},
     {{"a: f64[i=2, k=2@tp]", "c: f64[i=2]"},
      "%r: f64[i=2] = dot %a, %a, %c {over=[k=2@tp]}" GIVE,

@@ -19,6 +19,7 @@ typedef struct Case {
     mg_attention_desc d;
     Place q, k, v, o, lse, dq, dk, dv;
     Buffer bq, bk, bv, bo, blse, bdo, bdq, bdk, bdv;
+    int32_t *seen; /* per query: how many keys it sees, or NULL */
 } Case;
 
 static Place place(uint64_t *seed, int n, const int64_t size[], int64_t last)
@@ -84,6 +85,21 @@ static void drop(Case *x)
     Buffer *all[] = {&x->bq, &x->bk, &x->bv, &x->bo, &x->blse, &x->bdo, &x->bdq, &x->bdk, &x->bdv};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         buffer_free(all[i]);
+    free(x->seen);
+}
+
+/* Keys of another rank: of some queries none, of some all. */
+static void see_some(Case *x, uint64_t *seed)
+{
+    int64_t n = in_range(seed, 0, 1) ? 0 : in_range(seed, 0, x->d.keys);
+    x->d.causal = false;
+    x->seen = calloc((size_t)x->d.queries, sizeof *x->seen);
+    for (int64_t s = 0; s < x->d.queries; s++) {
+        if (in_range(seed, 0, 20) == 0) /* as where one part of the keys ends and another begins */
+            n = in_range(seed, n, x->d.keys);
+        n += n > 0 && n < x->d.keys ? in_range(seed, 0, 1) : 0;
+        x->seen[s] = (int32_t)n;
+    }
 }
 
 static mg_run runner(const Case *x, int threads)
@@ -95,7 +111,10 @@ static mg_run runner(const Case *x, int threads)
 static void run_forward(Case *x, int threads)
 {
     mg_run r = runner(x, threads);
-    mg_attention(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p);
+    if (x->seen)
+        mg_attention_part(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->seen);
+    else
+        mg_attention(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p);
     const int64_t rows = x->d.batch * x->d.queries * x->d.kv * x->d.group;
     assert_int_equal(r.outputs, rows * (x->d.vhead + 1));
     assert_int_equal(r.calls, 1);
@@ -105,8 +124,12 @@ static void run_backward(Case *x, int threads)
 {
     mg_run r = runner(x, threads);
     const mg_attention_desc *d = &x->d;
-    mg_attention_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p, x->bdq.p,
-                      x->bdk.p, x->bdv.p, NULL);
+    if (x->seen)
+        mg_attention_part_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
+                               x->bdq.p, x->bdk.p, x->bdv.p, x->seen);
+    else
+        mg_attention_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
+                          x->bdq.p, x->bdk.p, x->bdv.p, NULL);
     assert_int_equal(r.outputs,
                      d->batch * d->kv *
                          (d->queries * d->group * d->head + d->keys * (d->head + d->vhead)));
@@ -118,16 +141,25 @@ typedef struct Truth {
     double *o, *lse, *dq, *dk, *dv; /* placed as the tensors are */
 } Truth;
 
+static bool sees(const Case *x, int64_t s, int64_t t)
+{
+    return x->seen ? t < x->seen[s] : !x->d.causal || t <= s;
+}
+
 /* Row (b, s, h, g): probabilities into p. Returns lse. */
 static double row_probs(const Case *x, int64_t b, int64_t s, int64_t h, int64_t g, double *p)
 {
     const mg_attention_desc *d = &x->d;
     double top = -INFINITY, sum = 0;
+    if (!sees(x, s, 0)) {
+        memset(p, 0, (size_t)d->keys * sizeof *p);
+        return -1e30;
+    }
     for (int64_t t = 0; t < d->keys; t++) {
         double z = 0;
         for (int64_t c = 0; c < d->head; c++)
             z += at(&x->bq, of(&x->q, b, s, h, g, c)) * at(&x->bk, of(&x->k, b, t, h, 0, c));
-        p[t] = d->causal && t > s ? -INFINITY : z * d->scale;
+        p[t] = sees(x, s, t) ? z * d->scale : -INFINITY;
         top = p[t] > top ? p[t] : top;
     }
     for (int64_t t = 0; t < d->keys; t++)
@@ -200,7 +232,7 @@ static void compare(const char *what, const Buffer *b, const Place *p, const dou
                     double tolerance)
 {
     bool *inside = calloc((size_t)p->all, 1);
-    double largest = 1, worst = 0;
+    double largest = 1, worst = 0, wrong = 0;
     const int64_t last = p->n == 4 ? p->size[3] : 1;
     for (int64_t i = 0; i < p->size[0]; i++)
         for (int64_t j = 0; j < p->size[1]; j++)
@@ -209,10 +241,16 @@ static void compare(const char *what, const Buffer *b, const Place *p, const dou
                     for (int64_t c = 0; c < p->last; c++) {
                         int64_t e = of(p, i, j, k, l, c);
                         inside[e] = true;
-                        largest = fmax(largest, fabs(want[e]));
                         double off = fabs(at(b, e) - want[e]);
+                        if (want[e] == -1e30) { /* the log of nothing */
+                            wrong = fmax(wrong, !(off <= 1e24));
+                            continue;
+                        }
+                        largest = fmax(largest, fabs(want[e]));
                         worst = off <= worst ? worst : off;
                     }
+    if (wrong > 0)
+        fail_msg("%s: a number where no key is seen", what);
     if (!(worst <= tolerance * largest))
         fail_msg("%s: off by %g, allowed %g", what, worst, tolerance * largest);
     for (int64_t e = 0; e < p->all; e++)
@@ -250,6 +288,8 @@ static void against_loops(mgk_level level, mg_dtype t)
     pool_level(level);
     for (int i = 0; i < 30; i++) {
         Case x = make(&seed, random_shape(&seed, t));
+        if (i % 3 == 2)
+            see_some(&x, &seed);
         Truth y = truth(&x);
         run_forward(&x, 1 + i % 3);
         compare("o", &x.bo, &x.o, y.o, tolerance(t));
@@ -297,14 +337,16 @@ static void test_threads(void **state)
     (void)state;
     uint64_t seed = 3;
     pool_level(pool_best());
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 18; i++) {
         mg_attention_desc d = random_shape(&seed, i % 2 ? MG_F32 : MG_F64);
-        if (i >= 6) {
+        if (i >= 6 && i < 12) {
             d.causal = true;
             d.batch = d.kv = d.group = 1;
             d.queries = d.keys = 64 * (i / 2 - 2) + i % 2;
         }
         Case x = make(&seed, d);
+        if (i >= 12)
+            see_some(&x, &seed);
         run_forward(&x, 1);
         run_backward(&x, 1);
         check_bits(&x, 2);

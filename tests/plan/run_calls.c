@@ -58,7 +58,8 @@ typedef struct Query {
     int64_t q, k, v, o, lse, keys, dq, dk, dv;
 } Query;
 
-static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t g, int64_t s)
+static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t g, int64_t s,
+                      const int32_t *seen)
 {
     return (Query){.q = b * d->q[0] + s * d->q[1] + h * d->q[2] + g * d->q[3],
                    .k = b * d->k[0] + h * d->k[2],
@@ -68,7 +69,9 @@ static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t 
                    .dq = b * d->dq[0] + s * d->dq[1] + h * d->dq[2] + g * d->dq[3],
                    .dk = b * d->dk[0] + h * d->dk[2],
                    .dv = b * d->dv[0] + h * d->dv[2],
-                   .keys = d->causal && s + 1 < d->keys ? s + 1 : d->keys};
+                   .keys = seen                           ? seen[s]
+                           : d->causal && s + 1 < d->keys ? s + 1
+                                                          : d->keys};
 }
 
 static double score(const mg_attention_desc *d, const Query *x, int64_t t, const void *q,
@@ -82,13 +85,13 @@ static double score(const mg_attention_desc *d, const Query *x, int64_t t, const
 
 typedef void QueryFn(const mg_attention_desc *d, const Query *x, void *const *p);
 
-static void each_query(const mg_attention_desc *d, void *const *p, QueryFn *f)
+static void each_query(const mg_attention_desc *d, void *const *p, const int32_t *seen, QueryFn *f)
 {
     for (int64_t b = 0; b < d->batch; b++)
         for (int64_t h = 0; h < d->kv; h++)
             for (int64_t g = 0; g < d->group; g++)
                 for (int64_t s = 0; s < d->queries; s++) {
-                    Query x = query_at(d, b, h, g, s);
+                    Query x = query_at(d, b, h, g, s, seen);
                     f(d, &x, p);
                 }
 }
@@ -101,7 +104,7 @@ static void attend(const mg_attention_desc *d, const Query *x, void *const *p)
         most = fmax(most, score(d, x, t, p[0], p[1]));
     for (int64_t t = 0; t < x->keys; t++)
         sum += exp(score(d, x, t, p[0], p[1]) - most);
-    double lse = most + log(sum);
+    double lse = x->keys ? most + log(sum) : -1e30;
     put(statistic(d->dtype), p[4], x->lse, lse);
     for (int64_t i = 0; i < d->vhead; i++) {
         double o = 0;
@@ -139,9 +142,9 @@ static void attend_back(const mg_attention_desc *d, const Query *x, void *const 
     }
 }
 
-void run_attention(const mg_attention_desc *d, void *const *p)
+void run_attention(const mg_attention_desc *d, void *const *p, const int32_t *seen)
 {
-    each_query(d, p, attend);
+    each_query(d, p, seen, attend);
 }
 
 /* Gradients are overwritten: they start from zero. */
@@ -157,10 +160,10 @@ static void clear(const mg_attention_desc *d, const Query *x, void *const *p)
     }
 }
 
-void run_attention_grad(const mg_attention_desc *d, void *const *p)
+void run_attention_grad(const mg_attention_desc *d, void *const *p, const int32_t *seen)
 {
-    each_query(d, p, clear);
-    each_query(d, p, attend_back);
+    each_query(d, p, seen, clear);
+    each_query(d, p, seen, attend_back);
 }
 
 /* ---- cross-entropy --------------------------------------------------------------------------- */

@@ -204,10 +204,11 @@ static bool run_action(const Runner *r, const Action *act)
         run_gemm(&act->gemm, p);
         return true;
     case ACT_attention:
-        run_attention(&act->attention, p);
+        run_attention(&act->attention, p, act->noperands > 5 ? p[5] : NULL);
         return true;
     case ACT_attention_grad:
-        run_attention_grad(&act->attention, p);
+        run_attention_grad(&act->attention, p,
+                           act->noperands > 9 && act->operand[9].value ? p[9] : NULL);
         return true;
     case ACT_xent:
         run_xent(&act->xent, p);

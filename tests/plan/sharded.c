@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "passes/passes.h"
+#include "passes/walk.h"
 
 /* ---- layouts -------------------------------------------------------------------------------- */
 
@@ -56,11 +57,14 @@ static void lay_out(Model *t, const char *spec)
         r.dim = r.of ? 0 : name_intern(m->names, dim);
         for (char *at = part + n; *at;) {
             at += strspn(at, " ");
-            size_t k = strcspn(at, " ");
+            size_t k = strcspn(at, " ~");
             int axis = axis_named(l, m->names, arena_strndup(t->a, at, k));
+            bool zigzag = at[k] == '~';
             if (axis >= 0)
                 r.axis[r.n++] = (uint8_t)axis;
-            at += k;
+            if (axis >= 0 && zigzag)
+                r.zigzag |= (Axes)1 << axis;
+            at += k + zigzag;
         }
         if (r.n && (r.of || has_dim(m, r.dim)))
             vec_push(t->a, &l->rules, r);
@@ -108,7 +112,7 @@ static Tensor64 part_of(const Module *m, const Tensor64 *whole, const Type *t, i
         for (int i = t->rank - 1; i >= 0; i--) {
             int64_t index = rest % t->dims[i].size;
             rest /= t->dims[i].size;
-            at += (index + mesh_place(m, rank, t->dims[i].axes) * t->dims[i].size) * stride;
+            at += mesh_index(m, rank, t->dims[i], index) * stride;
             stride *= whole->type.dims[i].size;
         }
         part.data[e] = whole->data[at];
@@ -280,6 +284,18 @@ static NameList dims_of(const Model *t)
     return l;
 }
 
+static void note_attention(void *found, Ins *i)
+{
+    *(bool *)found |= i->op == OP_attention;
+}
+
+static bool has_attention(const Reference *r)
+{
+    bool found = false;
+    each_ins(module_fn(r->t.m, "train")->body, note_attention, &found);
+    return found;
+}
+
 const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
 {
     static const char *const axes[] = {"dp", "cp", "tp"};
@@ -303,10 +319,12 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
         if (draw_int(rng, 3) == 0)
             continue;
         int one = draw_int(rng, n), two = draw_int(rng, n);
-        s = arena_printf(a, "%s; %s %s", s, name_str(r->t.m->names, dims.data[i]),
-                         axes[(first + one) % 3]);
+        bool zigzag = dims.data[i] == r->t.m->seq.name && has_attention(r) && draw_int(rng, 2);
+        s = arena_printf(a, "%s; %s %s%s", s, name_str(r->t.m->names, dims.data[i]),
+                         axes[(first + one) % 3], zigzag ? "~" : "");
         if (two > one)
-            s = arena_printf(a, "%s %s", s, axes[(first + two) % 3]);
+            s = arena_printf(a, "%s %s%s", s, axes[(first + two) % 3],
+                             zigzag && draw_int(rng, 4) == 0 ? "~" : "");
     }
     int most = draw_int(rng, 4), axis = draw_int(rng, n);
     for (int c = 0; c < most; c++)

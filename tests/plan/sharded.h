@@ -1,8 +1,9 @@
 /* sharded.h - programs of several ranks against those of one, in the interpreter and in double
  * precision: loss, norm, every new parameter and state of a step, evaluation and sample.
  *
- * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules. Axes that
- * are not in the mesh are left out of rules, as axes of one rank are. */
+ * A layout is written "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules; "seq
+ * cp~": in zigzag order. Axes that are not in the mesh are left out of rules, as axes of one rank
+ * are. */
 #ifndef MGC_TESTS_SHARDED_H
 #define MGC_TESTS_SHARDED_H
 

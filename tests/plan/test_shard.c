@@ -48,6 +48,17 @@ static const char *const layouts[] = {
     "params dp",
     "dp=2 cp=2; batch dp; seq cp",
     "dp=2 cp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp tp; state dp",
+    "cp=2; seq cp",
+    "cp=2; seq cp~",
+    "cp=4; seq cp",
+    "cp=4; seq cp~",
+    "dp=2 cp=2; batch dp; seq cp~; state dp; grads dp; params dp",
+    "cp=2 dp=2; batch dp; seq cp~; state cp",
+    "tp=2 cp=2 dp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp~ tp; state dp",
+    "cp=2 tp=2; seq cp~ tp; vocab tp",
+    "tp=2 cp=2; seq cp~ tp~; vocab tp",
+    "cp=2 tp=2; seq cp tp; vocab tp; ffn cp",
+    "cp=2 tp=2; group tp; heads tp; seq cp~",
     "replica=2 shard=2; batch replica shard; state shard; grads shard; params shard",
     "ep=2; experts ep; batch ep",
     "ep=2 dp=2; experts ep; batch dp ep; state dp",
@@ -87,13 +98,14 @@ static void any_layout(void **state)
 /* ---- faults -----------------------------------------------------------------------------------
  */
 
-static Ins *nth_comm(Region *r, int *n)
+/* Of one op, or (none) of all that communicate. */
+static Ins *nth_comm(Region *r, Op op, int *n)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
-        Ins *i = r->ins.data[k], *inner = i->body ? nth_comm(i->body, n) : NULL;
+        Ins *i = r->ins.data[k], *inner = i->body ? nth_comm(i->body, op, n) : NULL;
         if (inner)
             return inner;
-        if (op_is(i->op, COMM) && (*n)-- == 0)
+        if ((op ? i->op == op : op_is(i->op, COMM)) && (*n)-- == 0)
             return i;
     }
     return NULL;
@@ -161,11 +173,12 @@ static void faults(void **state)
     static const char *const some[] = {
         "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state dp",
         "dp=2 cp=2; batch dp; seq cp; state dp; grads dp; params dp",
-        "dp=2 ep=2; experts ep; batch dp ep; state dp"};
-    static const int of[] = {0, 1, MODELS - 1};
+        "dp=2 ep=2; experts ep; batch dp ep; state dp",
+        "cp=2 tp=2; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp~ tp"};
+    static const int of[] = {0, 1, MODELS - 1, 0};
     int planted = 0, typed = 0, seen = 0;
     uint64_t rng = sample_turn() + 3;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
         Reference r;
         open_reference(&r, &models[of[k]], 8);
         for (int n = 0;; n++) {
@@ -180,7 +193,7 @@ static void faults(void **state)
                 open_many(&t, &r, some[k]);
                 Fn *fn = module_fn(t.m, "train");
                 Lies whole = lies(&t, "train");
-                Ins *i = nth_comm(fn->body, &at);
+                Ins *i = nth_comm(fn->body, OP_none, &at);
                 any |= i != NULL;
                 if (i && plant(&t, fn, i, (Fault)f)) {
                     FILE *nowhere = fopen("/dev/null", "w");
@@ -201,7 +214,7 @@ static void faults(void **state)
             int left = n + 1;
             Model t;
             open_many(&t, &r, some[k]);
-            any = nth_comm(module_fn(t.m, "train")->body, &left) != NULL;
+            any = nth_comm(module_fn(t.m, "train")->body, OP_none, &left) != NULL;
             model_close(&t);
             if (!any)
                 break;
@@ -212,12 +225,47 @@ static void faults(void **state)
     assert_true(planted > 20 && typed >= 0.95 * planted);
 }
 
+/* The shifts of a ring, in the program of one rank, whose types say nothing of ranks: the numbers
+ * show each that is left out, made twice or along another axis. */
+static void ring_faults(void **state)
+{
+    (void)state;
+    const char *spec = "dp=2 cp=4; batch dp; seq cp~";
+    Reference r;
+    int planted = 0;
+    open_reference(&r, &models[0], 8);
+    for (int n = 0, any = 1; any; n++) {
+        any = 0;
+        for (int f = 0; f <= OTHER_AXES; f++) {
+            Model t;
+            int at = n;
+            assert_true(open_many(&t, &r, spec));
+            Lies whole = lies(&t, "train");
+            must_pass(&t, pass_local);
+            Fn *fn = module_fn(t.m, "train");
+            Ins *i = nth_comm(fn->body, OP_ring_shift, &at);
+            any |= i != NULL;
+            if (i && plant(&t, fn, i, (Fault)f)) {
+                Compared c = run_many(&r.t, r.args[0], r.want[0], &t, "train", &whole);
+                planted++;
+                if (c.worst <= SHARD_BOUND)
+                    fail_msg("fault %d of shift %d is not seen", f, n);
+            }
+            model_close(&t);
+        }
+    }
+    model_close(&r.t);
+    print_message("%d faults in a ring\n", planted);
+    assert_true(planted == 3 * 6); /* keys and values forward and backward, and their gradients */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(named),
         cmocka_unit_test(any_layout),
         cmocka_unit_test(faults),
+        cmocka_unit_test(ring_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
