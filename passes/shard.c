@@ -90,12 +90,25 @@ static Value want(Shard *s, Builder *b, Value old, const Type *to)
 static void may_gather(Shard *s, Value v, Axes partial)
 {
     Value root = shard_accumulator(s, v);
+    partial &= root ? ~s->never[root] : 0;
     if (root && s->m->values.data[root].home->owner->apart)
         partial &= ~s->each_round;
-    if (!root || !(partial & ~s->hint[root]))
+    if (!(partial & ~s->hint[root]))
         return;
     s->hint[root] |= partial;
     s->again = true;
+}
+
+/* Once all is known that may be partial: accumulators that are not so in the next round, since
+ * something whole was added, are added up each round. */
+static void take_back_hints(Shard *s)
+{
+    bool known = !s->again;
+    for (size_t v = 0; v < s->values && known; v++) {
+        s->never[v] |= s->lacks[v];
+        s->hint[v] &= ~s->lacks[v];
+        s->again |= s->lacks[v] != 0;
+    }
 }
 
 /* A sum of i has a value that is brought to what is no longer partial. Each microbatch's gradient
@@ -217,6 +230,7 @@ static void loop(Shard *s, const Ins *i)
             types[k] = carried_type(s, old->args.data[k]);
             note_early(s, i, old->results.data[k], types[k].partial);
             y = want(s, &end, old->results.data[k], &types[k]);
+            s->lacks[old->args.data[k]] = types[k].partial & ~type_of(s->m, y)->partial;
         } else {
             types[k] = type_stacked(type_of(s->m, y), i->attrs.dim);
         }
@@ -367,7 +381,7 @@ static bool told_early(const Shard *s)
 /* False if it cannot be; told. */
 static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
 {
-    enum { TRIES = 40 }; /* loops are nested less deep */
+    enum { TRIES = 64 }; /* each knows more of some accumulator */
     shard_classes(m, fn);
     Shard s = {.m = m, .fn = fn, .tmp = tmp, .values = m->values.n};
     s.tree = fn == module_fn(m, "train") ? mesh_tree_axes(m) : 0;
@@ -376,6 +390,8 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
     s.made = NEW_ARRAY(tmp, Value, s.values);
     s.leaf = NEW_ARRAY(tmp, bool, s.values);
     s.hint = NEW_ARRAY(tmp, Axes, s.values);
+    s.lacks = NEW_ARRAY(tmp, Axes, s.values);
+    s.never = NEW_ARRAY(tmp, Axes, s.values);
     s.uses = arena_array(tmp, s.values, sizeof *s.uses);
     s.grad = NEW_ARRAY(tmp, uint32_t, s.values);
     s.whole_grad = NEW_ARRAY(tmp, bool, s.values);
@@ -387,6 +403,7 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
         s.again = false;
         s.early = NULL;
         body = sharded_body(&s);
+        take_back_hints(&s);
     }
     if (told_early(&s))
         return false;

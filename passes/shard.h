@@ -51,7 +51,9 @@ typedef struct Shard {
     Value *made;      /* ... and as the instruction made it */
     bool *leaf;       /* per old value: it is computed from positions and constants alone */
     Axes *hint;       /* per old value: an accumulator that is partial over these */
-    bool again;       /* a hint is new */
+    Axes *lacks;      /* ... but what is added up is not: of those, seen this time */
+    Axes *never;      /* ... and so it cannot be */
+    bool again;       /* a hint is new, or was wrong */
     Axes tree;        /* over these, what is added up is a microbatch's all */
     Axes each_round;  /* ... before it is added to others, or 0: when all are added up */
     bool *added_up;   /* per old value: it is added up over these as soon as it is made */

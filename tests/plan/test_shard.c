@@ -80,6 +80,33 @@ static void named(void **state)
         }
 }
 
+static const Small rings = {MODELS_DIR "/../tests/plan/rings.mg", 0, {"batch=8"}};
+static const char *const ring_layouts[] = {
+    "cp=2; seq cp",
+    "cp=2; seq cp~",
+    "cp=4; seq cp",
+    "cp=8; seq cp~",
+    "cp=2 tp=2; seq cp~ tp",
+    "cp=2 tp=4; seq cp~ tp~",
+    "tp=2 cp=2; seq cp~ tp",
+    "cp=2 tp=2; group tp; seq cp~",
+    "cp=2 tp=2; heads tp; seq cp~",
+    "dp=2 cp=2 tp=2; batch dp; heads tp; group tp; seq cp~ tp; state dp; grads dp; params dp",
+};
+
+/* Rings over one axis and over two, with a mask and without, of groups of queries. */
+static void kinds_of_rings(void **state)
+{
+    (void)state;
+    for (int64_t round = 8; round >= 4; round -= 4) {
+        Reference r;
+        open_reference(&r, &rings, round);
+        for (size_t l = 0; l < sizeof ring_layouts / sizeof *ring_layouts; l++)
+            assert_true(layout_follows(&r, ring_layouts[l]));
+        model_close(&r.t);
+    }
+}
+
 static void any_layout(void **state)
 {
     (void)state;
@@ -262,10 +289,8 @@ static void ring_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(named),
-        cmocka_unit_test(any_layout),
-        cmocka_unit_test(faults),
-        cmocka_unit_test(ring_faults),
+        cmocka_unit_test(named),  cmocka_unit_test(kinds_of_rings), cmocka_unit_test(any_layout),
+        cmocka_unit_test(faults), cmocka_unit_test(ring_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
