@@ -20,7 +20,7 @@
 #undef V
 
 typedef double Peak(int64_t, double *);
-static Peak *const peaks[][2] = MGK_TABLE(peak);
+static Peak *const peaks[][MGK_FLOATS] = MGK_TABLE(peak);
 
 /* ---- a small pool ------------------------------------------------------------------------- */
 
@@ -277,24 +277,26 @@ static void linear(Bench *b, int64_t m, int64_t k, int64_t n)
 typedef struct Attention {
     mg_attention_desc d;
     float *q, *k, *v, *o, *lse, *dout, *dq, *dk, *dv;
+    int32_t *seen; /* a round of a ring: per query, how many keys it sees */
 } Attention;
 
 static void forward_work(mg_run *r, void *ctx)
 {
     const Attention *a = ctx;
-    mg_attention(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse);
+    mg_attention_part(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, a->seen);
 }
 
 static void backward_work(mg_run *r, void *ctx)
 {
     const Attention *a = ctx;
-    mg_attention_grad(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, a->dout, a->dq, a->dk, a->dv,
-                      NULL);
+    mg_attention_part_grad(r, 0, &a->d, a->q, a->k, a->v, a->o, a->lse, a->dout, a->dq, a->dk,
+                           a->dv, a->seen);
 }
 
-/* Tensors as the compiler lays them: [batch, seq, kv, group, head], and lse without head. */
+/* Tensors as the compiler lays them: [batch, seq, kv, group, head], and lse without head. ring:
+ * keys of a rank between the two parts that this one has in zigzag order. */
 static void attention(Bench *b, const char *what, int64_t batch, int64_t seq, int64_t kv,
-                      int64_t group, int64_t head)
+                      int64_t group, int64_t head, bool ring)
 {
     char name[64];
     snprintf(name, sizeof name, "attention %s", what);
@@ -302,7 +304,7 @@ static void attention(Bench *b, const char *what, int64_t batch, int64_t seq, in
         return;
     const int64_t h = kv * group, rows = batch * seq;
     Attention a = {.d = {.dtype = MG_F32,
-                         .causal = true,
+                         .causal = !ring,
                          .scale = 0.125,
                          .batch = batch,
                          .kv = kv,
@@ -325,8 +327,11 @@ static void attention(Bench *b, const char *what, int64_t batch, int64_t seq, in
         *thin[i] = numbers(rows * kv * head, 1);
     }
     a.lse = numbers(rows * h, 1);
+    a.seen = ring ? calloc((size_t)seq, sizeof *a.seen) : NULL;
+    for (int64_t s = seq / 2; ring && s < seq; s++)
+        a.seen[s] = (int32_t)seq;
     /* Two products over the pairs that are seen, t <= s; five in the backward pass. */
-    const double pairs = (double)(batch * h) * (double)seq * (double)(seq + 1) / 2;
+    const double pairs = (double)(batch * h) * (double)seq * (double)(seq + !ring) / 2;
     snprintf(name, sizeof name, "attention %s forward", what);
     report(b, name, best_of(b, forward_work, &a), 4 * pairs * (double)head, 0);
     snprintf(name, sizeof name, "attention %s backward", what);
@@ -336,6 +341,7 @@ static void attention(Bench *b, const char *what, int64_t batch, int64_t seq, in
         free(*thin[i]);
     }
     free(a.lse);
+    free(a.seen);
 }
 
 /* ---- cross-entropy and the head ----------------------------------------------------------- */
@@ -455,9 +461,10 @@ static void all(int threads, const char *filter)
 {
     Bench b = {.run = pool_new(threads, 16 << 20), .filter = filter};
     limits(&b);
-    attention(&b, "llama_56m (8x256, 4x2 heads of 64)", 8, 256, 4, 2, 64);
-    attention(&b, "llama_mini (16x128, 4 heads of 32)", 16, 128, 4, 1, 32);
-    attention(&b, "long (1x2048, 4 heads of 128)", 1, 2048, 4, 1, 128);
+    attention(&b, "llama_56m (8x256, 4x2 heads of 64)", 8, 256, 4, 2, 64, false);
+    attention(&b, "llama_mini (16x128, 4 heads of 32)", 16, 128, 4, 1, 32, false);
+    attention(&b, "long (1x2048, 4 heads of 128)", 1, 2048, 4, 1, 128, false);
+    attention(&b, "long, a round of a ring", 1, 2048, 4, 1, 128, true);
     linear(&b, 2048, 512, 512);
     linear(&b, 2048, 512, 1376);
     linear(&b, 2048, 512, 32000);
