@@ -458,6 +458,8 @@ Axes mesh_zigzag(const Module *m, Name dim);
 /* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */
 Dim mesh_split(const Module *m, Dim d, Axes more);
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
+/* What the size of the part that a rank has is to be a multiple of: 1, or 2. */
+int mesh_pieces(const Module *m, Axes axes, Axes zigzag);
 /* The index in the whole dim of element i of what a rank has: larger for larger i. */
 int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i);
 /* How many of the elements that a rank has come before index `end` of the whole dim. */

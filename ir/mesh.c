@@ -64,14 +64,22 @@ Dim mesh_split(const Module *m, Dim d, Axes more)
     return d;
 }
 
-/* From the innermost axis out: what is put together there has to be of whole parts. */
+/* From the innermost axis out: what zigzag order cuts in two has to be even there. */
+int mesh_pieces(const Module *m, Axes axes, Axes zigzag)
+{
+    bool odd = true;
+    for (size_t i = m->layout.mesh.n; i-- > 0;) {
+        if (axes & zigzag & (Axes)1 << i && odd)
+            return 2;
+        if (axes >> i & 1)
+            odd &= m->layout.mesh.data[i].size % 2;
+    }
+    return 1;
+}
+
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag)
 {
-    int64_t unit = 1;
-    for (size_t i = m->layout.mesh.n; i-- > 0;)
-        if (axes >> i & 1)
-            unit *= m->layout.mesh.data[i].size * ((zigzag >> i & 1) && unit % 2 ? 2 : 1);
-    return unit;
+    return mesh_size(m, axes) * mesh_pieces(m, axes, zigzag);
 }
 
 int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i)

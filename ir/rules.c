@@ -324,6 +324,8 @@ static const char *attends(Rule *r)
 static const char *seen_fits(Rule *r, int nth)
 {
     const Type *t = r->in[nth];
+    if (!(r->attrs->share >= 0 && r->attrs->share <= (r->nin > nth)))
+        WRONG(r, "a share of %g of what each query sees", r->attrs->share);
     if (r->nin <= nth)
         return NULL;
     if (t->dtype != DT_i32 || t->rank != 1 || t->dims[0].name != r->attrs->along.name)

@@ -57,6 +57,10 @@ static void check_type(Verifier *v, const Ins *i, const Type *t)
         for (int j = 0; j < k; j++)
             if (t->dims[j].name == t->dims[k].name)
                 broken(v, i, 1, "dim '%s' twice in a type", str(v, t->dims[k].name));
+        Dim d = t->dims[k];
+        if (d.size % mesh_pieces(v->m, d.axes, d.zigzag))
+            broken(v, i, 11, "dim '%s' of %lld cannot be in zigzag order", str(v, d.name),
+                   (long long)d.size);
     }
 }
 
@@ -409,6 +413,9 @@ static void check_tensor(Verifier *v, uint32_t at)
         broken(v, NULL, 8, "tensor '%s' has no external form", str(v, t->name));
     for (int k = 0; k < t->type.rank; k++) {
         int64_t whole = whole_size(v->m, t, k);
+        if (t->type.dims[k].size % mesh_pieces(v->m, t->axes[k], t->zigzag[k]))
+            broken(v, NULL, 11, "tensor '%s': %lld cannot be in zigzag order", str(v, t->name),
+                   (long long)t->type.dims[k].size);
         if (t->valid[k] < 1 || t->valid[k] > whole)
             broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
                    (long long)t->valid[k], (long long)whole);

@@ -161,6 +161,11 @@ typedef struct Bad {
 
 #define GIVE "\ngive %r"
 static const Bad bad[] = {
+    {{"a: f64[i=1@tp~]"}, "%r: f64[i=1@tp~] = neg %a" GIVE, "cannot be in zigzag order"},
+    {{"q: f64[s=2, h=2]", "k: f64[s=2, h=2]", "n: i32[s=2]"},
+     "%r: f64[s=2, h=2], %l: f64[s=2] = attention %q, %k, %k, %n "
+     "{over=[h=2], along=s=2, scale=1, causal=no, share=2}" GIVE,
+     "a share of 2 of what each query sees"},
     {{"a: f64[i=2@tp~]"},
      "%r: f64[i=4] = all_gather %a {dim=i=2@tp~, axes=tp}" GIVE,
      "in zigzag order on tp"},

@@ -65,6 +65,7 @@ static const char *const layouts[] = {
     "dp=2 ep=4; experts ep; batch dp ep; state dp; grads dp; params dp",
     "ep=2 tp=2; experts ep; batch ep; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp",
     "dp=2 cp=2 ep=2; experts ep; batch dp ep; seq cp",
+    "cp=2 ep=2 tp=2; experts ep; batch ep; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp~ tp",
 };
 
 static void named(void **state)
