@@ -191,7 +191,7 @@ static bool zigzags_balance(const Module *m)
             continue;
         all = false;
         const char *what = rule->of ? class_names[rule->of] : name_str(m->names, rule->dim);
-        diag_error(m->diag, rule->span, 337,
+        diag_error(m->diag, rule->span, 340,
                    "'%s' is split in zigzag order, and no attention runs along it", what);
         diag_help(m->diag, "%s -> %s, without it", what, mesh_axes_text(m, rule->zigzag));
     }

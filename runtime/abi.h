@@ -506,9 +506,9 @@ typedef enum mg_comm_kind {
 typedef struct mg_comm_desc {
     mg_comm_kind kind;
     mg_dtype dtype;
-    bool most;     /* all_reduce: the largest */
-    bool tree;     /* sums: not in the order of ranks, but neighbours first, then those pairs, ... */
-    bool zigzag;   /* reduce_scatter, all_gather, shard */
+    bool most;   /* all_reduce: the largest */
+    bool tree;   /* sums: not in the order of ranks, but neighbours first, then those pairs, ... */
+    bool zigzag; /* reduce_scatter, all_gather, shard */
     uint32_t axes; /* bit k: axis k of mg_program.axes */
     int64_t n, outer, size, inner;
     int64_t to_outer, to_size, to_inner;

@@ -14,8 +14,8 @@
 enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: that each adds up by itself; for a thread */
 enum { POST = 4 << 20, ROUND = 64 };       /* bytes: of what is on the wire in one direction */
 
-/* Rows of bytes, `step` apart, the first at `first`; the second half of each may begin `jump` behind
- * the first (zigzag order), 0: they are in one piece. */
+/* Rows of bytes, `step` apart, the first at `first`; the second half of each may begin `jump`
+ * behind the first (zigzag order), 0: they are in one piece. */
 typedef struct share {
     int64_t rows, row, step, first, jump;
 } share;
@@ -97,7 +97,8 @@ static share share_of(const comm *c, int to)
     case MG_REDUCE_SCATTER:
     case MG_SHARD:
         if (d->zigzag)
-            return (share){d->outer, row, row * d->n, to * row / 2, (2 * d->n - 1 - 2 * to) * row / 2};
+            return (share){d->outer, row, row * d->n, to * row / 2,
+                           (2 * d->n - 1 - 2 * to) * row / 2};
         return (share){d->outer, row, row * d->n, to * row, 0};
     case MG_ALL_TO_ALL:
         row = d->to_size / d->n * d->to_inner * c->width;

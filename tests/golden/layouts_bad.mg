@@ -6,7 +6,7 @@
 # UNUSED: help: a rule, such as batch -> tp; or tp = 1
 # PIPE: error[MG0310]: 'layers' counts the rounds of a repeat: pipelines are not built yet
 # PIPE: help: pp = 1
-# ZIGZAG: layouts_bad.mg:34:5: error[MG0337]: 'seq' is split in zigzag order, and no attention runs along it
+# ZIGZAG: layouts_bad.mg:34:5: error[MG0340]: 'seq' is split in zigzag order, and no attention runs along it
 # ZIGZAG: help: seq -> cp, without it
 # BATCH: error[MG0332]: 'batch' of 8 is not split evenly on 3 ranks
 # BATCH: help: 2 ranks or 4; or -D batch=9

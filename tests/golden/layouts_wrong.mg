@@ -48,8 +48,8 @@
 # MASKED: warning[MG0338]: this rule splits nothing: wherever 'batch' is, dp is in use by rules before
 # PIPELINE: error[MG0310]: 'layers' counts the rounds of a repeat: pipelines are not built yet
 # PIPELINE: help: pp = 1
-# ZIGZAG: error[MG0310]: zigzag is not built yet
-# ZIGZAG: help: seq -> cp, without it
+# ZIGZAG: error[MG0332]: 'seq' of 12 is not split evenly on cp, which is 4 ranks, each with two parts in zigzag order
+# ZIGZAG: help: cp = 3 or 6; or -D seq=16
 # EXPOSED: error[MG0553]: {{.*}}% of a step are predicted to wait for communication where the layout asserts less than 1%
 # EXPOSED: help: fewer ranks on that axis, a larger microbatch, or assert more
 dim hidden = 32, kv_heads = 2, group = 3, head = 8, ffn = 48, layers = 2, spare = 8
@@ -160,7 +160,7 @@ layout pipeline {
 }
 
 layout zigzag {
-    mesh cp = 2
+    mesh cp = 4
     seq -> cp (zigzag)
 }
 

@@ -44,11 +44,11 @@
 # ODD: help: cp = 3 or 6; or -D seq=16
 # BOTH: error[MG0332]: 'seq' of 6 is not split evenly on cp, tp, which is 4 ranks
 # BOTH: help: together, cp, tp = 3 or 6; or -D seq=8
-# BATCH: error[MG0337]: 'batch' is split in zigzag order, and no attention runs along it
+# BATCH: error[MG0340]: 'batch' is split in zigzag order, and no attention runs along it
 # BATCH: help: batch -> cp, without it
-# CLASS: error[MG0337]: 'state' is split in zigzag order, and no attention runs along it
+# CLASS: error[MG0340]: 'state' is split in zigzag order, and no attention runs along it
 # CLASS: help: state -> cp, without it
-# SEVERAL: error[MG0337]: 'heads' is split in zigzag order, and no attention runs along it
+# SEVERAL: error[MG0340]: 'heads' is split in zigzag order, and no attention runs along it
 # SEVERAL: help: heads -> cp, without it
 dim hidden = 16, heads = 2, head = 8, vocab = 8, seq = 16, batch = 2
 
