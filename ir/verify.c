@@ -458,7 +458,7 @@ static void check_halves(Verifier *v)
 }
 
 /* I10: the program computes in f32 or f64, with halves of one kind or none; microbatches of one
- * size make up the batch. */
+ * size make up the batch, a power of two of them over one axis if they are a tree's. */
 static void check_header(Verifier *v)
 {
     const Module *m = v->m;
@@ -471,6 +471,11 @@ static void check_header(Verifier *v)
     if (part < 1 || m->batch.size < 1 || m->batch.size % part)
         broken(v, NULL, 10, "microbatches of %lld for a batch of %lld", (long long)part,
                (long long)m->batch.size);
+    int64_t all = m->layout.microbatch > 0 ? m->batch.size / m->layout.microbatch : 0;
+    Axes tree = mesh_tree_axes(m);
+    if (m->train.tree && ((all & (all - 1)) || (tree & (tree - 1))))
+        broken(v, NULL, 10, "a tree of %lld microbatches over '%s'", (long long)all,
+               mesh_axes_text(m, tree));
 }
 
 int ir_verify(const Module *m, FILE *out)

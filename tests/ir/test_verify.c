@@ -506,6 +506,11 @@ static void odd_microbatch(Module *m)
 {
     m->batch.size = 3;
 }
+static void no_tree(Module *m)
+{
+    m->train.tree = true;
+    m->batch.size = 6;
+}
 
 static const struct {
     int invariant;
@@ -554,6 +559,7 @@ static const struct {
     {10, computes_whole, "the program computes in i32"},
     {10, no_microbatch, "microbatches of 0 for a batch of 2"},
     {10, odd_microbatch, "microbatches of 2 for a batch of 3"},
+    {10, no_tree, "a tree of 3 microbatches"},
 };
 
 static void bad_structures(void **state)
