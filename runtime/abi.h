@@ -187,7 +187,7 @@ typedef struct mg_axis {
     int64_t size;
 } mg_axis;
 #define MG_AXES_MAX  16
-#define MG_RANKS_MAX 256 /* on one machine */
+#define MG_RANKS_MAX 256 /* of a program on processors */
 
 typedef struct mg_program {
     uint32_t abi;

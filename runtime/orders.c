@@ -3,6 +3,7 @@
  * start), to another over the wire. Bytes of an arena on the same machine need none: they are
  * written where they are, between programs. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +12,8 @@
 
 #include "runtime/machine.h"
 
+enum { PATIENCE = 10 }; /* seconds, with what ends by itself */
+
 typedef enum order_kind { RUN = 1, PUT, GET, END } order_kind;
 typedef struct order {
     int32_t kind;
@@ -18,11 +21,11 @@ typedef struct order {
     int64_t offset, bytes;
 } order;
 
-/* The connection is broken: the vigil knows, and ends this process. */
-static _Noreturn void await_the_end(void)
+/* The connection is broken: the vigil knows, and ends this process, unless all end anyway. */
+static _Noreturn void await_the_end(int rank)
 {
-    for (;;)
-        pause();
+    sleep(PATIENCE);
+    rt_die(RT_LOST, "the connection to rank %d is broken", rank);
 }
 
 static void tell(mg_run *r, int rank, const void *what, int64_t bytes)
@@ -40,7 +43,7 @@ static void tell(mg_run *r, int rank, const void *what, int64_t bytes)
     while (bytes) {
         ssize_t n = send(k->link[rank], from, (size_t)bytes, MSG_NOSIGNAL);
         if (n < 0 && errno != EINTR)
-            await_the_end();
+            await_the_end(rank);
         from += n > 0 ? n : 0;
         bytes -= n > 0 ? n : 0;
     }
@@ -61,7 +64,7 @@ static void hear(mg_run *r, int rank, void *what, int64_t bytes)
     while (bytes) {
         ssize_t n = recv(k->link[rank], to, (size_t)bytes, MSG_WAITALL);
         if (n == 0 || (n < 0 && errno != EINTR))
-            await_the_end();
+            await_the_end(rank);
         to += n > 0 ? n : 0;
         bytes -= n > 0 ? n : 0;
     }
@@ -101,7 +104,7 @@ void rt_ranks_follow(mg_run *r)
 {
     char *piece = rt_alloc(PIECE, 1);
     rt_signals_follow(r);
-    r->pool = rt_pool_new(r->threads, r->options->pin);
+    r->pool = rt_pool_new(r->threads, false); /* --pin: would be on the leader's processors */
     rt_arena_map(r);
     for (;;) {
         order o;
@@ -198,6 +201,15 @@ void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const v
             put_into(r, k, offset + here * bytes, from, bytes);
 }
 
+/* A follower ends at once, unless it was stopped. */
+static void wait_for(pid_t child)
+{
+    enum { NAP_US = 1000 };
+    for (int64_t began = rt_now_ns(); !waitpid(child, NULL, WNOHANG); usleep(NAP_US))
+        if (rt_now_ns() - began > PATIENCE * (int64_t)1000000000)
+            kill(child, SIGKILL);
+}
+
 void rt_ranks_end(mg_run *r)
 {
     struct rt_ranks *k = r->ranks;
@@ -207,8 +219,8 @@ void rt_ranks_end(mg_run *r)
     tell_all(r, &(order){.kind = END}, sizeof(order));
     rt_at_parting(NULL);
     for (int i = 1; i < k->n; i++)
-        while (k->child[i] && waitpid(k->child[i], NULL, 0) < 0 && errno == EINTR)
-            ;
+        if (k->child[i])
+            wait_for(k->child[i]);
     rt_vigil_free(k->vigil);
     if (k->wire)
         rt_wire_close(k->wire, (int)r->code);

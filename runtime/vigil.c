@@ -357,7 +357,10 @@ rt_vigil *rt_vigil_new(mg_run *r)
                : ms < TICK_LEAST_MS     ? TICK_LEAST_MS
                                         : ms) *
               (int64_t)1000000;
-    v->launcher = r->ranks->launched && !r->rank ? getppid() : 0;
+    /* mpirun is the parent of its ranks as long as it lives; torchrun's variables anyone may set.
+     */
+    bool mpirun = r->world.launcher == RT_OPENMPI || r->world.launcher == RT_HYDRA;
+    v->launcher = r->ranks->launched && mpirun && !r->rank ? getppid() : 0;
     v->wake = eventfd(0, EFD_CLOEXEC);
     sigfillset(&all); /* signals are for the other threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -5,7 +5,7 @@ fake=$bin/fake
 
 expect 0 "$fake" --help
 for option in data val val-fraction seed steps out resume save-every keep eval-every eval-batches log-every \
-    lr threads pin sample prompt temperature trace info dry-run help version; do
+    lr threads pin hang-after sample prompt temperature trace info dry-run help version; do
     says out "--$option"
 done
 expect 0 "$fake" --version
@@ -36,6 +36,7 @@ refused "two step numbers" --trace 3
 refused "A is not after B" --trace 5:4
 refused "--resume takes its value after '='" --resume run
 refused "--val and --val-fraction" --data text --val text --val-fraction 0.1
+refused "this program has one rank" --data text --hang-after 5
 refused "the most is 0.5" --data text --val-fraction 0.9
 refused "need --sample" --data text --prompt x
 refused "need --val" --data text --eval-every 5
