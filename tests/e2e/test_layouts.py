@@ -56,7 +56,7 @@ EP = "    experts -> ep\n    batch -> dp, ep\n"
 EXPERTS = {
     "ep2": ("dp = 1, ep = 2", EP),
     "dp2_ep2": ("dp = 2, ep = 2", EP),
-    "ep2_dp2_zero1": ("ep = 2, dp = 2", EP + Z1),
+    "ep2_dp2_zero1": ("ep = 2, dp = 2", EP.replace("dp, ep", "ep, dp") + Z1),
     "dp2_ep2_zero3": ("dp = 2, ep = 2", EP + Z3),
     "ep4": ("dp = 1, ep = 4", EP),
     "ep2_tp2": ("dp = 1, ep = 2, tp = 2", EP + TP),
