@@ -2,6 +2,7 @@
  * axes, along each set of them. */
 #include "unit.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/ranks.h"
@@ -144,9 +145,8 @@ static void run_cases(mg_run *r)
     }
 }
 
-static void collectives(void **state)
+static void run_ranks(void (*step)(mg_run *), int64_t hang_after)
 {
-    (void)state;
     static const mg_program p = {.name = "",
                                  .compiler = "",
                                  .layout = "",
@@ -156,8 +156,8 @@ static void collectives(void **state)
                                  .nactions = 1,
                                  .naxes = 3,
                                  .axes = {{"a", 2}, {"b", 2}, {"c", 2}}};
-    rt_options options = {.hang_after = 60};
-    mg_run r = {.program = &p, .options = &options, .threads = 1, .action = -1, .step = run_cases};
+    rt_options options = {.hang_after = hang_after};
+    mg_run r = {.program = &p, .options = &options, .threads = 1, .action = -1, .step = step};
     rt_ranks_start(&r);
     r.pool = rt_pool_new(1, false);
     rt_arena_map(&r);
@@ -166,8 +166,59 @@ static void collectives(void **state)
     rt_pool_free(r.pool);
 }
 
+static void collectives(void **state)
+{
+    (void)state;
+    run_ranks(run_cases, 60);
+}
+
+/* Rank 5 runs, and does not come to what the others wait in. */
+static void never_come(mg_run *r)
+{
+    const mg_comm_desc d = {.kind = MG_ALL_REDUCE,
+                            .dtype = MG_F32,
+                            .axes = 7,
+                            .n = RANKS,
+                            .outer = 1,
+                            .size = 8,
+                            .inner = 1};
+    for (mg_begin(r, 0); r->rank == 5;)
+        usleep(1000);
+    mg_comm(r, 0, &d, mg_arena(r), mg_arena(r) + SPACE);
+}
+
+static void a_rank_that_does_not_go_on(void **state)
+{
+    int pipe_of[2], status;
+    char said[1000] = "";
+    (void)state;
+    assert_int_equal(pipe(pipe_of), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        dup2(pipe_of[1], STDERR_FILENO);
+        run_ranks(never_come, 1);
+        _exit(0);
+    }
+    close(pipe_of[1]);
+    for (size_t n = 0; n < sizeof said - 1;) {
+        ssize_t more = read(pipe_of[0], said + n, sizeof said - 1 - n);
+        if (more <= 0)
+            break;
+        n += (size_t)more;
+    }
+    close(pipe_of[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == RT_LOST);
+    if (!strstr(said,
+                "rank 5 hangs: for 1 s it has been in action 0, collective (communication)") ||
+        !strstr(said, "; the others wait in action 0, collective (communication)"))
+        fail_msg("it said: %s", said);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives),
+                                       cmocka_unit_test(a_rank_that_does_not_go_on)};
     return cmocka_run_group_tests_name("comm", tests, NULL, NULL);
 }
