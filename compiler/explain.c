@@ -187,31 +187,6 @@ static void search_logical(Search *q)
 
 /* ---- the plan ------------------------------------------------------------------------------ */
 
-static const char *const action_names[ACT_count] = {
-    [ACT_loop] = "loop",
-    [ACT_end] = "end",
-    [ACT_kernel] = "kernel",
-    [ACT_gemm] = "product",
-    [ACT_attention] = "attention",
-    [ACT_attention_grad] = "attention gradient",
-    [ACT_xent] = "cross-entropy",
-    [ACT_xent_grad] = "cross-entropy gradient",
-    [ACT_head] = "head",
-    [ACT_head_loss] = "head loss",
-    [ACT_gather] = "gather",
-    [ACT_scatter_add] = "scatter",
-    [ACT_top] = "top",
-    [ACT_slots] = "slots",
-    [ACT_dispatch] = "dispatch",
-    [ACT_combine] = "combine",
-    [ACT_combine_weight] = "combine weight",
-    [ACT_random] = "random",
-    [ACT_copy] = "copy",
-    [ACT_comm] = "communication",
-    [ACT_zero] = "zero",
-    [ACT_guard] = "guard",
-};
-
 static const char *const owner_names[OWN_count] = {
     [OWN_params] = "a parameter",        [OWN_grads] = "a gradient",
     [OWN_optimizer] = "optimizer state", [OWN_activations] = "an activation",
@@ -237,7 +212,7 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
             : read        ? "read by"
                           : "written by",
             arena_printf(q->s->arena, "@%s action %u: %s %s%s%s, %s",
-                         name_str(q->m->names, program->fn->name), act->id, action_names[act->kind],
+                         name_str(q->m->names, program->fn->name), act->id, plan_kind(act->kind),
                          kernel, *kernel ? " for " : "", name_str(q->m->names, act->name),
                          place(q, act->span)));
     }

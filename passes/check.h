@@ -60,6 +60,8 @@ int64_t next_round(const Ins *loop, bool shortened, int64_t i);
  * and order are checked already. */
 const char *call_wrong(const Module *m, const Action *a, const Ins *i);
 const char *experts_wrong(const Action *a, const Ins *i); /* check_experts.c */
+bool check_is_dense(const Operand *o);                    /* row-major, without gaps */
+mg_dtype check_dtype(DType t);                            /* as runtime/abi.h numbers them */
 
 /* ---- check_kernel.c -------------------------------------------------------------------------- */
 

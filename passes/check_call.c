@@ -54,7 +54,7 @@ static void take(Dims *to, Dim d)
         to->dim[to->n++] = d;
 }
 
-static bool is_dense(const Operand *o)
+bool check_is_dense(const Operand *o)
 {
     int64_t run = 1;
     for (int i = o->type.rank - 1; i >= 0; i--) {
@@ -65,7 +65,7 @@ static bool is_dense(const Operand *o)
     return true;
 }
 
-static mg_dtype code_of(DType t)
+mg_dtype check_dtype(DType t)
 {
     return t == DT_f32    ? MG_F32
            : t == DT_f64  ? MG_F64
@@ -119,7 +119,7 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
             if (!seen)
                 take(&g[!in[2] ? SUM : !in[1] ? ROWS : !in[0] ? COLUMNS : BATCH], dim);
         }
-    if (d->dtype != code_of(o[0]->type.dtype) || d->out != code_of(o[2]->type.dtype) ||
+    if (d->dtype != check_dtype(o[0]->type.dtype) || d->out != check_dtype(o[2]->type.dtype) ||
         o[1]->type.dtype != o[0]->type.dtype)
         return "the type of its numbers";
     if (d->alpha != 1 || d->beta != (ins_added(i) >= 0 ? 1 : 0))
@@ -220,7 +220,7 @@ static const char *attention_wrong(const Action *a, const Ins *i)
             take(type_find(&x.k->type, dim.name) < 0 ? &x.group : &x.shared, dim);
     }
     x.keys = x.k->type.dims[type_find(&x.k->type, along)];
-    if (d->dtype != code_of(x.q->type.dtype) || d->causal != i->attrs.causal ||
+    if (d->dtype != check_dtype(x.q->type.dtype) || d->causal != i->attrs.causal ||
         d->scale != i->attrs.scale)
         return "type, mask or scale";
     if (x.grad && !lies_like(x.o, &o[5]))
@@ -281,7 +281,7 @@ static const char *xent_wrong(const mg_xent_desc *d, const Ins *i, const Operand
     if (!dloss)
         return NULL;
     bool one = type_elements(&dloss->type) == 1;
-    if (!is_dense(dloss) || (!one && !ordered_like(&dloss->type, like, gone)) ||
+    if (!check_is_dense(dloss) || (!one && !ordered_like(&dloss->type, like, gone)) ||
         (d->dloss_stride != (one ? 0 : 1) && d->rows > 1))
         return "the loss's cotangent";
     return NULL;
@@ -294,12 +294,12 @@ static const char *cross_entropy_wrong(const Action *a, const Ins *i)
     Name classes = i->attrs.over.dim[0].name;
     int last = z->rank - 1;
     bool grad = a->kind == ACT_xent_grad;
-    if (a->xent.dtype != code_of(z->dtype))
+    if (a->xent.dtype != check_dtype(z->dtype))
         return "the type of its numbers";
     if (i->attrs.over.n != 1 || z->dims[last].name != classes)
         return "classes that are not innermost";
     for (int k = 0; k < a->noperands; k++)
-        if (k != 1 && !is_dense(&o[k]))
+        if (k != 1 && !check_is_dense(&o[k]))
             return "an operand that is not dense";
     if (!grad && (!ordered_like(&o[2].type, z, classes) || !ordered_like(&o[3].type, z, classes)))
         return "the order of the losses";
@@ -316,13 +316,13 @@ static const char *head_wrong(const Action *a, const Ins *i)
     const Type *x = &o[0].type, *w = &o[1].type;
     Name hidden = i->attrs.over.dim[0].name, classes = i->attrs.dim.name;
     for (int k = 0; k < a->noperands - 1; k++)
-        if (k != 2 && !is_dense(&o[k]))
+        if (k != 2 && !check_is_dense(&o[k]))
             return "an operand that is not dense";
     if (i->attrs.over.n != 1 || w->rank != 2 || x->dims[x->rank - 1].name != hidden ||
         d->w_by_vocab != (w->dims[0].name == classes) || type_find(w, classes) < 0 ||
         type_find(w, hidden) < 0)
         return "how the weight lies";
-    if (d->xent.dtype != code_of(x->dtype) || d->hidden != x->dims[x->rank - 1].size ||
+    if (d->xent.dtype != check_dtype(x->dtype) || d->hidden != x->dims[x->rank - 1].size ||
         d->chunk < 1 || d->dw_accumulate != (grad && i->nin == 5))
         return "the hidden size, the chunk, or what is added to";
     if (a->operand[a->noperands - 1].type.rank != 1 ||
@@ -332,7 +332,7 @@ static const char *head_wrong(const Action *a, const Ins *i)
         (grad && (!type_equal(&o[5].type, x) || !type_same_dims(&o[6].type, w) ||
                   !ordered_like(&o[6].type, w, 0))))
         return "the order of a result";
-    if (grad && d->dw != code_of(o[6].type.dtype))
+    if (grad && d->dw != check_dtype(o[6].type.dtype))
         return "the type of the weight's gradient";
     return xent_wrong(&d->xent, i, &o[2], grad ? &o[3] : NULL, x, hidden,
                       w->dims[type_find(w, classes)].size);
@@ -357,9 +357,9 @@ static const char *gather_wrong(const Action *a, const Ins *i)
     for (int n = 0; n < index->type.rank; n++)
         if (rows->type.dims[n].name != index->type.dims[n].name)
             return "the order of the rows' dims";
-    if (!is_dense(table) || !is_dense(rows))
+    if (!check_is_dense(table) || !check_is_dense(rows))
         return "an operand that is not dense";
-    if (d->dtype != code_of(table->type.dtype) || d->outer != outer || d->inner != inner ||
+    if (d->dtype != check_dtype(table->type.dtype) || d->outer != outer || d->inner != inner ||
         d->n != table->type.dims[at].size || d->indices != type_elements(&index->type))
         return "sizes";
     if (!rows_at(index, d->index_inner, d->index_outer))
@@ -373,7 +373,7 @@ static const char *random_wrong(const Module *m, const Action *a, const Ins *i)
     for (const char *s = name_str(m->names, i->attrs.key); *s; s++)
         key = (key ^ (unsigned char)*s) * 1099511628211u;
     if (a->random.key != key || a->random.elements != type_elements(&a->operand[3].type) ||
-        a->random.dtype != code_of(a->operand[3].type.dtype) || !is_dense(&a->operand[3]))
+        a->random.dtype != check_dtype(a->operand[3].type.dtype) || !check_is_dense(&a->operand[3]))
         return "key, type or number of elements";
     return NULL;
 }
@@ -408,7 +408,7 @@ static const char *comm_wrong(const Module *m, const Action *a, const Ins *i)
         return "what ranks do together";
     if (d->axes != i->attrs.axes || d->n != mesh_size(m, i->attrs.axes))
         return "which ranks do it together";
-    if (d->dtype != code_of(t->dtype) || d->most != i->attrs.most || d->tree != i->attrs.tree ||
+    if (d->dtype != check_dtype(t->dtype) || d->most != i->attrs.most || d->tree != i->attrs.tree ||
         d->zigzag != i->attrs.zigzag)
         return "type, sum, or order";
     if (!is_around(t, i->attrs.dim.name, d->outer, d->size, d->inner) ||

@@ -8,17 +8,6 @@ typedef struct Front {
     int at;
 } Front;
 
-static bool is_dense(const Operand *o)
-{
-    int64_t run = 1;
-    for (int i = o->type.rank - 1; i >= 0; i--) {
-        if (o->type.dims[i].size > 1 && o->stride[i] != run)
-            return false;
-        run *= o->type.dims[i].size;
-    }
-    return true;
-}
-
 static bool next_is(Front *f, Name d, int64_t size)
 {
     const Type *t = &f->o->type;
@@ -64,17 +53,12 @@ static bool same_rest(const Front *a, const Front *b)
     return same;
 }
 
-static mg_dtype code_of(DType t)
-{
-    return t == DT_f64 ? MG_F64 : t == DT_f32 ? MG_F32 : t == DT_bf16 ? MG_BF16 : MG_F16;
-}
-
 static const char *top_wrong(const Action *a, const Ins *i)
 {
     const mg_top_desc *d = &a->top;
     const Type *x = &a->operand[0].type, *y = &a->operand[1].type;
     int last = x->rank - 1;
-    if (d->dtype != code_of(x->dtype))
+    if (d->dtype != check_dtype(x->dtype))
         return "the type of its numbers";
     if (x->dims[last].name != i->attrs.dim.name || d->n != x->dims[last].size ||
         y->dims[y->rank - 1].name != i->attrs.to.name || d->top != y->dims[y->rank - 1].size ||
@@ -101,7 +85,7 @@ const char *experts_wrong(const Action *a, const Ins *i)
     const mg_experts_desc *d = &a->experts;
     const Operand *o = a->operand;
     for (int k = 0; k < a->noperands; k++)
-        if (!is_dense(&o[k]))
+        if (!check_is_dense(&o[k]))
             return "an operand that is not dense";
     if (i->op == OP_top)
         return top_wrong(a, i);
@@ -120,7 +104,7 @@ const char *experts_wrong(const Action *a, const Ins *i)
     Front rows = {&o[held[i->op].rows < 0 ? result : held[i->op].rows], 0};
     Front z = {&o[held[i->op].z < 0 ? result : held[i->op].z], 0};
     int groups = of->rank - 1 - i->attrs.over.n;
-    if (d->dtype != code_of(rows.o->type.dtype) || z.o->type.dtype != rows.o->type.dtype)
+    if (d->dtype != check_dtype(rows.o->type.dtype) || z.o->type.dtype != rows.o->type.dtype)
         return "the type of its numbers";
     if (!groups_are(&rows, of, groups, d->groups) ||
         !next_is(&rows, i->attrs.along.name, d->positions) || rest_of(&rows) != d->inner)
