@@ -36,6 +36,9 @@ class Halves(mgctest.Case):
     def test_mlp(self):
         self.follows("mlp_small.mg")
 
+    def test_mixtral(self):
+        self.follows("mixtral_small.mg")
+
 
 if __name__ == "__main__":
     mgctest.main()
