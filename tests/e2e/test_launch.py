@@ -360,26 +360,35 @@ class Launch(mgctest.Case):
 
     def failure(self, number, signum, words, limit):
         for launcher, env in self.launchers():
+            # MPICH's launcher kills all ranks as soon as one is gone: they race it to say why.
+            tries = 5 if launcher and "mpich" in launcher[0] and signum == signal.SIGKILL else 1
             with self.subTest(launcher=launcher, env=env):
-                shutil.rmtree(self.path("long"), ignore_errors=True)
-                started, ranks = self.long(launcher, env)
-                began = time.monotonic()
-                os.kill(ranks[number], signum)
-                codes = [p.wait(20) for p in started]
-                self.assertLess(time.monotonic() - began, limit)
-                self.gone(ranks)
-                said = [p.stdout.read().decode(errors="replace") for p in started]
-                if launcher == "torchrun":
-                    for rank in range(4):
-                        if rank != number:
-                            self.assertEqual(codes[rank], 69, said[rank])
-                            self.assertIn(f"rank {rank}: error: rank {number} {words}", said[rank])
-                elif not launcher:
-                    self.assertEqual(codes, [69 if number else -9], said)
-                    self.assertIn(f"error: rank {number} {words}", said[0])
-                else:
-                    self.assertNotEqual(codes, [0])
-                    self.assertIn(f"error: rank {number} {words}", said[0])
+                while self.fails(launcher, env, number, signum, words, limit) and tries > 0:
+                    tries -= 1
+                self.assertGreater(tries, 0, "nobody said why")
+
+    def fails(self, launcher, env, number, signum, words, limit):
+        """True if the job ended as it should, but for what a launcher's ranks say of it."""
+        shutil.rmtree(self.path("long"), ignore_errors=True)
+        started, ranks = self.long(launcher, env)
+        began = time.monotonic()
+        os.kill(ranks[number], signum)
+        codes = [p.wait(20) for p in started]
+        self.assertLess(time.monotonic() - began, limit)
+        self.gone(ranks)
+        said = [p.stdout.read().decode(errors="replace") for p in started]
+        if launcher == "torchrun":
+            for rank in range(4):
+                if rank != number:
+                    self.assertEqual(codes[rank], 69, said[rank])
+                    self.assertIn(f"rank {rank}: error: rank {number} {words}", said[rank])
+            return False
+        if not launcher:
+            self.assertEqual(codes, [69 if number else -9], said)
+            self.assertIn(f"error: rank {number} {words}", said[0])
+            return False
+        self.assertNotEqual(codes, [0])
+        return f"error: rank {number} {words}" not in said[0]
 
     def test_a_rank_dies(self):
         """All end within five seconds, and say which."""
