@@ -167,7 +167,6 @@ void warn(Elab *e, Span at, int code, const char *fmt, ...) __attribute__((forma
 const char *text(const Elab *e, Name n);
 const char *dims_text(Elab *e, const DimList *l); /* "batch, seq" */
 const char *type_text(Elab *e, Value v);          /* "[batch, seq, hidden]" */
-const char *file_text(Elab *e, Span s);           /* the source at a span */
 
 Sym *lookup(Elab *e, Name name);                /* visible here, or NULL; marks it used */
 Sym *lookup_or_fail(Elab *e, const Node *name); /* NULL after an error */

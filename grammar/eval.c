@@ -98,8 +98,3 @@ bool size_multiply(int64_t a, int64_t b, int64_t *r)
 {
     return !__builtin_mul_overflow(a, b, r) && *r <= size_limit;
 }
-
-bool size_add(int64_t a, int64_t b, int64_t *r)
-{
-    return !__builtin_add_overflow(a, b, r) && *r <= size_limit;
-}

@@ -25,8 +25,7 @@ const char *number_binary(BinaryOp op, Number a, Number b, Number *r);
 /* A pointwise op of one or two operands (b is 0 where it takes one). */
 const char *number_op(Op op, Number a, Number b, Number *r);
 
-/* a * b and a + b of sizes: false on overflow or beyond 2^62. */
+/* a * b of sizes: false on overflow or beyond 2^62. */
 bool size_multiply(int64_t a, int64_t b, int64_t *r);
-bool size_add(int64_t a, int64_t b, int64_t *r);
 
 #endif

@@ -148,15 +148,6 @@ const char *type_text(Elab *e, Value v)
     return arena_printf(e->arena, "[%s]", dims_text(e, &l));
 }
 
-const char *file_text(Elab *e, Span s)
-{
-    size_t size;
-    const char *all = diag_text(e->diag, s.file, &size);
-    size_t n = s.end - s.begin;
-    bool cut = n > 60;
-    return arena_printf(e->arena, "%.*s%s", (int)(cut ? 57 : n), all + s.begin, cut ? "..." : "");
-}
-
 /* ---- symbols ------------------------------------------------------------------------------ */
 
 Sym *find_local(const Frame *f, Name name)

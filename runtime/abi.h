@@ -458,7 +458,8 @@ void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t 
  * dispatch        z[choice, g, slot] = rows[g, p] * weight, 0 where nothing is sent
  * combine         rows[g, p] = sum of z[choice, g, slot] * weight over its choices, in their order
  * combine_weight  weight[g, p, k] = z[choice, g, slot] . rows[g, p], 0 where nothing is sent
- * A weight that is NULL is 1. No two choices of a group may have the same slot. */
+ * Choices are below experts. A weight that is NULL is 1. No two choices of a group may have the
+ * same slot. */
 typedef struct mg_experts_desc {
     mg_dtype dtype; /* of rows and z */
     int64_t groups, positions, choices, experts, slots, inner;

@@ -119,8 +119,3 @@ void rt_wire_abort(rt_wire *w, int code)
     w->mpi->abort(w->state, code);
     _exit(code);
 }
-
-const char *rt_wire_name(const rt_wire *w)
-{
-    return w->name;
-}

@@ -49,7 +49,6 @@ bool rt_wire_hears(rt_wire *w, int rank, rt_word *word); /* does not wait */
 void rt_wire_silence(rt_wire *w);                        /* before the end: no more of it */
 /* Ends the processes of the whole job, from any thread. */
 _Noreturn void rt_wire_abort(rt_wire *w, int code);
-const char *rt_wire_name(const rt_wire *w); /* "MPI by libmpi.so.40" */
 
 /* A binary interface of MPI: what wire.c calls, and its state. */
 typedef struct rt_mpi {

@@ -141,7 +141,8 @@ static void test_dispatch(void **state)
     }
 }
 
-/* The same bits on any number of threads. */
+/* The same bits on any number of threads. Three products at most are added up, and rounded to the
+ * type once: some units in its last place. */
 static void test_combine(void **state)
 {
     (void)state;
@@ -192,6 +193,7 @@ static void test_combine_weight(void **state)
         mg_run r = {.threads = 1 + n % 3, .cuts = (uint64_t)n};
         mg_combine_weight(&r, 0, &x.d, x.z.p, x.rows.p, x.choice, x.slot, got.p);
         assert_int_equal(r.outputs, got.n);
+        /* up to 200 products of numbers below 1, added up in f32 or f64 */
         near(&want, &got, want.t == MG_F64 ? 1e-13 : 2e-5);
         buffer_free(&want);
         buffer_free(&got);
