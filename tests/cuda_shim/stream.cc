@@ -1,16 +1,23 @@
 /* stream.cc - streams, events and graphs of the shim.
  *
- * Nothing runs before somebody waits for a stream, and then in an order that the seed decides: the
- * streams as numbered, or from the last, each as far as it comes, or one piece of work of any. What
- * other streams still hold may stay there. So a program in which an event is not waited for runs in
- * another order under some seed. Captured streams become a graph whose own streams are run so. */
+ * Nothing runs before somebody waits for a stream, and then in an order that the seed decides: one
+ * stream has precedence over another whenever it can go on, or each piece of work is of any. What
+ * other streams still hold may stay there. So of two pieces of work that no event orders each comes
+ * first under some seed. Captured streams become a graph: when its turn in a stream comes, its own
+ * streams stand in the place of that one, beside all others.
+ *
+ * Work that waits for other processes has its stream stand still once it has begun; the others go
+ * on, and it is asked before each of their pieces of work. */
 #include "tests/cuda_shim/stream.h"
 
 #include <deque>
 #include <map>
+#include <memory>
+#include <sched.h>
 #include <set>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <vector>
 
 /* A record of an event: what a wait for it refers to. */
@@ -23,13 +30,31 @@ struct Point {
     }
 };
 
+struct Running;
+
 struct Item {
-    enum { WORK, RECORD, WAIT } kind;
+    enum Kind { WORK, RECORD, WAIT, OPERATION, GRAPH } kind;
     std::function<void()> work;
     Point point;
+    /* Of operations and graphs: makes what runs of what was captured. */
+    std::function<void(Item &)> launch;
+    uint64_t order; /* of launch within a graph */
+    ShimPoll poll;
+    ShimState state;
+    std::shared_ptr<Running> running;
+    bool begun;
 };
 
 typedef std::deque<Item> Queue;
+typedef std::map<int, Queue> Queues; /* by the number of the stream */
+
+/* A launch of a graph. */
+struct Running {
+    Queues queues;
+    std::set<Point> reached;
+    std::shared_ptr<ShimTurns> turns; /* of all launches of the graph: none overtakes another */
+    uint64_t turn;
+};
 
 struct CUevent_st {
     uint64_t recorded;    /* the number of its last record; 0: none */
@@ -38,9 +63,10 @@ struct CUevent_st {
 
 struct CUgraph_st {
     CUstream_st *origin;
-    std::map<CUstream_st *, Queue> streams;
-    std::map<CUstream_st *, std::map<CUstream_st *, size_t>> knows; /* work of each that it waited for */
-    std::map<Point, std::map<CUstream_st *, size_t>> at;            /* the same of a point */
+    Queues queues;
+    std::map<int, std::map<int, size_t>> knows; /* work of each stream that it waited for */
+    std::map<Point, std::map<int, size_t>> at;  /* the same of a point */
+    std::shared_ptr<ShimTurns> turns;
 };
 
 struct CUstream_st {
@@ -51,74 +77,238 @@ struct CUstream_st {
 
 static std::vector<CUstream_st *> streams; /* by number */
 static std::set<Point> reached;            /* outside of graphs */
-static uint64_t turns;
+static uint64_t turns, rank_of_process;
+
+void shim_set_rank(int rank)
+{
+    rank_of_process = (uint64_t)rank;
+}
 
 static uint64_t draw()
 {
-    uint64_t x = (shim_seed() + 1) * 0x9e3779b97f4a7c15u + ++turns * 0xbf58476d1ce4e5b9u;
-    x ^= x >> 31;
-    x *= 0x94d049bb133111ebu;
-    return x ^ x >> 29;
+    return shim_mix(shim_mix(shim_mix(shim_seed()) + rank_of_process) + ++turns);
 }
 
-static bool blocked(const Queue &q, const std::set<Point> &reached_here)
+/* ---- running ------------------------------------------------------------------------------ */
+
+/* What goes on by itself: the first items of a queue, and which points count for it. */
+struct Lane {
+    int stream;
+    Queue *queue;
+    std::set<Point> *reached;
+};
+
+static bool all_empty(const Queues &all)
 {
-    return q.front().kind == Item::WAIT && !reached_here.count(q.front().point);
+    for (const auto &q : all)
+        if (!q.second.empty())
+            return false;
+    return true;
 }
 
-static void one(Queue &q, std::set<Point> &reached_here)
+/* Asks what has begun; true if any of it is done. */
+static bool poll(Queue &q)
 {
-    Item item = q.front();
-    q.pop_front();
-    if (item.kind == Item::RECORD)
-        reached_here.insert(item.point);
-    else if (item.kind == Item::WORK)
-        item.work();
+    if (q.empty() || !q.front().begun)
+        return false;
+    Item &item = q.front();
+    bool any = false, done;
+    if (item.kind == Item::GRAPH) {
+        for (auto &inner : item.running->queues)
+            any |= poll(inner.second);
+        done = all_empty(item.running->queues);
+        if (done)
+            item.running->turns->done++;
+    } else {
+        item.state = item.poll();
+        done = item.state == SHIM_DONE;
+    }
+    if (done)
+        q.pop_front();
+    return any || done;
 }
 
-/* Until `want` is empty, or with NULL all are. */
-static void run(std::vector<Queue *> &all, const Queue *want, std::set<Point> &reached_here)
+static void add_lanes(int stream, Queue &q, std::set<Point> &reached_here, std::vector<Lane> &lanes)
 {
-    uint64_t order = draw() % 3;
-    for (;;) {
-        std::vector<Queue *> ready;
-        bool left = false;
-        for (Queue *q : all) {
-            left |= !q->empty();
-            if (!q->empty() && !blocked(*q, reached_here))
-                ready.push_back(q);
-        }
-        if (want ? want->empty() : !left)
-            return;
-        if (ready.empty()) {
+    if (q.empty())
+        return;
+    Item &item = q.front();
+    if (item.kind == Item::GRAPH && item.begun)
+        for (auto &inner : item.running->queues)
+            add_lanes(inner.first, inner.second, item.running->reached, lanes);
+    else
+        lanes.push_back(Lane{stream, &q, &reached_here});
+}
+
+static bool blocked(const Lane &lane)
+{
+    const Item &item = lane.queue->front();
+    switch (item.kind) {
+    case Item::WAIT:
+        return !lane.reached->count(item.point);
+    case Item::OPERATION:
+        return item.begun;
+    case Item::GRAPH:
+        return item.begun || item.running->turns->done != item.running->turn;
+    default:
+        return false;
+    }
+}
+
+/* True if it was the beginning of a graph. */
+static bool one(const Lane &lane)
+{
+    Item &item = lane.queue->front();
+    const bool graph = item.kind == Item::GRAPH;
+    if (graph || item.kind == Item::OPERATION) {
+        item.begun = true;
+        poll(*lane.queue);
+        return graph;
+    }
+    Item mine = std::move(item);
+    lane.queue->pop_front();
+    if (mine.kind == Item::RECORD)
+        lane.reached->insert(mine.point);
+    else if (mine.kind == Item::WORK)
+        mine.work();
+    return false;
+}
+
+/* Which of the streams that can goes on. */
+struct Order {
+    bool any;
+    uint64_t key; /* else: of their ranks */
+};
+
+static Order any_order()
+{
+    const uint64_t key = draw();
+    return Order{key % 4 == 0, key};
+}
+
+static const Lane &chosen(const Order &order, const std::vector<Lane> &ready)
+{
+    if (order.any)
+        return ready[draw() % ready.size()];
+    const Lane *first = &ready[0];
+    for (const Lane &lane : ready)
+        if (shim_mix(order.key + (uint64_t)lane.stream) <
+            shim_mix(order.key + (uint64_t)first->stream))
+            first = &lane;
+    return *first;
+}
+
+enum Went { ON, ON_IN_GRAPH, WAITS, STUCK };
+
+/* A piece of work, unless it is enough when what waits was asked. */
+static Went go(const Order &order, const std::function<bool()> &enough)
+{
+    std::vector<Lane> lanes, ready;
+    for (bool again = true; again;) {
+        again = false;
+        for (CUstream_st *s : streams)
+            again |= s && poll(s->items);
+    }
+    if (enough())
+        return ON;
+    for (CUstream_st *s : streams)
+        if (s)
+            add_lanes(s->number, s->items, reached, lanes);
+    Went none = STUCK;
+    for (const Lane &lane : lanes) {
+        const Item &item = lane.queue->front();
+        if (!blocked(lane))
+            ready.push_back(lane);
+        else if (item.kind == Item::OPERATION && item.state == SHIM_PEERS)
+            none = WAITS;
+    }
+    if (ready.empty())
+        return none;
+    return one(chosen(order, ready)) ? ON_IN_GRAPH : ON;
+}
+
+/* The longer nobody comes, the more of the processor is for others. */
+static void rest(unsigned times)
+{
+    if (times < 200)
+        sched_yield();
+    else
+        usleep(times < 1000 ? 20 : 200);
+}
+
+static void run_until(const std::function<bool()> &enough)
+{
+    Order order = any_order();
+    unsigned rests = 0;
+    while (!enough())
+        switch (go(order, enough)) {
+        case ON_IN_GRAPH: /* each has an order of its own */
+            order = any_order();
+            rests = 0;
+            break;
+        case ON:
+            rests = 0;
+            break;
+        case WAITS:
+            rest(rests++);
+            break;
+        case STUCK:
             fprintf(stderr, "shim: streams wait for each other\n");
             exit(99);
         }
-        Queue *q = order == 0   ? ready.front()
-                   : order == 1 ? ready.back()
-                                : ready[draw() % ready.size()];
-        do
-            one(*q, reached_here);
-        while (order < 2 && !q->empty() && !blocked(*q, reached_here) && (!want || !want->empty()));
+}
+
+/* True if it is already enough, or after one piece of work. */
+static bool run_once(const std::function<bool()> &enough)
+{
+    static unsigned rests;
+    if (!enough()) {
+        rests = go(Order{true, 0}, enough) >= WAITS ? rests + 1 : 0;
+        if (rests)
+            rest(rests);
     }
+    return enough();
+}
+
+void shim_go_on()
+{
+    run_once([] { return false; });
 }
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
-static void put(cudaStream_t s, const Item &item)
+static void put(cudaStream_t s, Item item)
 {
+    static uint64_t puts;
+    item.order = ++puts;
     if (!s->captured) {
+        if (item.launch)
+            item.launch(item);
         s->items.push_back(item);
         return;
     }
-    s->captured->streams[s].push_back(item);
-    if (item.kind == Item::WORK)
-        s->captured->knows[s][s]++;
+    s->captured->queues[s->number].push_back(item);
+    if (item.kind != Item::RECORD && item.kind != Item::WAIT)
+        s->captured->knows[s->number][s->number]++;
+}
+
+static Item item_of(Item::Kind kind, Point p)
+{
+    return Item{kind, NULL, p, NULL, 0, NULL, SHIM_TURN, NULL, false};
 }
 
 void shim_later(cudaStream_t s, std::function<void()> work)
 {
-    put(s, Item{Item::WORK, work, Point{NULL, 0}});
+    Item item = item_of(Item::WORK, Point{NULL, 0});
+    item.work = work;
+    put(s, item);
+}
+
+void shim_operation(cudaStream_t s, std::function<ShimPoll()> launch)
+{
+    Item item = item_of(Item::OPERATION, Point{NULL, 0});
+    item.launch = [launch](Item &mine) { mine.poll = launch(); };
+    put(s, item);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
@@ -130,11 +320,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 
 static void run_until_empty(cudaStream_t s)
 {
-    std::vector<Queue *> all;
-    for (CUstream_st *x : streams)
-        if (x)
-            all.push_back(&x->items);
-    run(all, &s->items, reached);
+    run_until([s] { return s->items.empty(); });
 }
 
 /* As in CUDA nobody may wait for a stream that is being captured. */
@@ -144,6 +330,14 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
         return cudaErrorInvalidValue;
     run_until_empty(s);
     return cudaSuccess;
+}
+
+/* Who asks again and again comes to the end, as with a GPU that works meanwhile. */
+cudaError_t cudaStreamQuery(cudaStream_t s)
+{
+    if (s->captured)
+        return cudaErrorStreamCaptureUnsupported;
+    return run_once([s] { return s->items.empty(); }) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s)
@@ -174,20 +368,31 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     e->recorded = ++records;
     Point p = {e, e->recorded};
     e->captured = s->captured;
-    put(s, Item{Item::RECORD, NULL, p});
+    put(s, item_of(Item::RECORD, p));
     if (s->captured)
-        s->captured->at[p] = s->captured->knows[s];
+        s->captured->at[p] = s->captured->knows[s->number];
     return cudaSuccess;
+}
+
+static std::function<bool()> is_reached(cudaEvent_t e)
+{
+    const Point p = {e, e->recorded};
+    return [p] { return !p.number || reached.count(p) > 0; };
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
     if (e->captured)
         return cudaErrorInvalidValue;
-    for (CUstream_st *s : streams)
-        if (s && !reached.count(Point{e, e->recorded}))
-            run_until_empty(s);
+    run_until(is_reached(e));
     return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t e)
+{
+    if (e->captured)
+        return cudaErrorInvalidValue;
+    return run_once(is_reached(e)) ? cudaSuccess : cudaErrorNotReady;
 }
 
 /* Any time: who measures has to live with what comes. */
@@ -207,10 +412,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
         s->captured = e->captured;
     if (e->captured != s->captured)
         return cudaErrorInvalidValue; /* a graph cannot wait for what is outside of it */
-    put(s, Item{Item::WAIT, NULL, p});
+    put(s, item_of(Item::WAIT, p));
     if (s->captured)
         for (const auto &known : s->captured->at[p]) {
-            size_t &mine = s->captured->knows[s][known.first];
+            size_t &mine = s->captured->knows[s->number][known.first];
             mine = mine > known.second ? mine : known.second;
         }
     return cudaSuccess;
@@ -224,7 +429,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
         return cudaErrorInvalidValue;
     s->captured = new CUgraph_st;
     s->captured->origin = s;
-    s->captured->streams[s];
+    s->captured->queues[s->number];
     return cudaSuccess;
 }
 
@@ -237,7 +442,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
         return cudaErrorInvalidValue;
     for (CUstream_st *x : streams)
         if (x && x->captured == *g) {
-            joined &= (*g)->knows[s][x] == (*g)->knows[x][x];
+            joined &= (*g)->knows[s->number][x->number] == (*g)->knows[x->number][x->number];
             x->captured = NULL;
         }
     return joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
@@ -246,22 +451,32 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
 {
     *e = new CUgraph_st(*g);
+    (*e)->turns = std::make_shared<ShimTurns>();
     return cudaSuccess;
 }
 
-/* A graph begins when what is before it in its stream is done, and ends when all of it is. */
+static std::shared_ptr<Running> launched(const Queues &queues, std::shared_ptr<ShimTurns> turns)
+{
+    std::shared_ptr<Running> r(new Running{queues, std::set<Point>(), turns, turns->launched++});
+    std::map<uint64_t, Item *> inner;
+    for (auto &q : r->queues)
+        for (Item &item : q.second)
+            if (item.launch)
+                inner[item.order] = &item;
+    for (auto &item : inner)
+        item.second->launch(*item.second);
+    return r;
+}
+
+/* A graph begins when what is before it in its stream is done, and its stream goes on when all of
+ * it is. */
 cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s)
 {
-    std::map<CUstream_st *, Queue> copy = e->streams;
-    shim_later(s, [copy] {
-        std::map<CUstream_st *, Queue> mine = copy;
-        std::vector<Queue *> all;
-        std::set<Point> here;
-        for (CUstream_st *x : streams)
-            if (x && mine.count(x))
-                all.push_back(&mine[x]);
-        run(all, NULL, here);
-    });
+    std::shared_ptr<const Queues> queues(new Queues(e->queues)); /* the graph may be gone by then */
+    std::shared_ptr<ShimTurns> turns = e->turns;
+    Item item = item_of(Item::GRAPH, Point{NULL, 0});
+    item.launch = [queues, turns](Item &mine) { mine.running = launched(*queues, turns); };
+    put(s, item);
     return cudaSuccess;
 }
 

@@ -1,4 +1,5 @@
-/* stream.h - work that waits in a stream; private to the shim. */
+/* stream.h - work that waits in a stream, and what the parts of the shim ask each other; private to
+ * the shim. */
 #ifndef SHIM_STREAM_H
 #define SHIM_STREAM_H
 
@@ -8,6 +9,40 @@
 #include "tests/cuda_shim/include/cuda_runtime_api.h"
 
 void shim_later(cudaStream_t s, std::function<void()> work);
+
+/* Work that waits for other processes: it is asked again and again until it is done, and its stream
+ * stays where it is as long. */
+enum ShimState {
+    SHIM_DONE,
+    SHIM_PEERS, /* waits for another process */
+    SHIM_TURN   /* waits for other work of this one */
+};
+typedef std::function<ShimState()> ShimPoll;
+/* `launch` is called when the work is launched: now, or, in a stream that is being captured, at
+ * each launch of the graph, in the order of the capture. What it returns is called for the first
+ * time when the stream has come to it. */
+void shim_operation(cudaStream_t s, std::function<ShimPoll()> launch);
+
+/* Things that are done one after another, in the order in which they were launched. */
+struct ShimTurns {
+    uint64_t launched, done;
+};
+
+/* For a host that waits: the streams go on by one piece of work if one can, as a GPU does
+ * meanwhile; else the processor goes to others. */
+void shim_go_on();
+
 uint64_t shim_seed(); /* $SHIM_SEED */
+/* Ranks of the same seed take different orders. */
+void shim_set_rank(int rank);
+
+/* Any number, the same for the same key. */
+static inline uint64_t shim_mix(uint64_t key)
+{
+    key += 0x9e3779b97f4a7c15u;
+    key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9u;
+    key = (key ^ key >> 27) * 0x94d049bb133111ebu;
+    return key ^ key >> 31;
+}
 
 #endif

@@ -1,6 +1,6 @@
 /* cuda_runtime_api.h - the shim's: what runtime/cuda calls of the CUDA runtime, under its names.
  * Device memory is memory of the host, filled with 0xff when it is allocated. What is put into a
- * stream is done when somebody waits for it, not before. */
+ * stream is done when somebody waits for it or asks whether it is done, not before. */
 #ifndef SHIM_CUDA_RUNTIME_API_H
 #define SHIM_CUDA_RUNTIME_API_H
 
@@ -16,8 +16,10 @@ typedef enum cudaError {
     cudaErrorMemoryAllocation = 2,
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
-    cudaErrorLaunchFailure = 719,
     cudaErrorSymbolNotFound = 500,
+    cudaErrorNotReady = 600,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorStreamCaptureUnsupported = 900,
     cudaErrorStreamCaptureUnjoined = 904
 } cudaError_t;
 
@@ -57,12 +59,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags);
 cudaError_t cudaStreamSynchronize(cudaStream_t s);
+cudaError_t cudaStreamQuery(cudaStream_t s);
 cudaError_t cudaStreamDestroy(cudaStream_t s);
 typedef struct CUevent_st *cudaEvent_t;
 enum { cudaEventDisableTiming = 2 };
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t e);
 cudaError_t cudaEventSynchronize(cudaEvent_t e);
+cudaError_t cudaEventQuery(cudaEvent_t e);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags);
