@@ -1,8 +1,10 @@
 /* api.cc - the CUDA runtime of the shim but for its streams; see include/cuda_runtime_api.h.
  *
- * $SHIM_SEED decides the order of blocks and warps; $SHIM_NO_GPU makes a machine without one. */
+ * $SHIM_SEED decides the order of blocks and warps; $SHIM_GPUS is how many GPUs the machine has
+ * (1), $SHIM_NO_GPU makes one without a driver. */
 #include "tests/cuda_shim/stream.h"
 
+#include <map>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,9 @@ const char *cudaGetErrorString(cudaError_t e)
 {
     return e == cudaSuccess               ? "no error"
            : e == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
+           : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
            : e == cudaErrorSymbolNotFound ? "named symbol not found"
+           : e == cudaErrorNotReady       ? "device not ready"
                                           : "an error of the shim";
 }
 
@@ -36,21 +40,50 @@ const char *cudaGetErrorName(cudaError_t e)
     return name;
 }
 
+/* ---- devices ------------------------------------------------------------------------------ */
+
+static int device;
+
+int shim_device()
+{
+    return device;
+}
+
 cudaError_t cudaGetDeviceCount(int *n)
 {
-    *n = 1;
-    return getenv("SHIM_NO_GPU") ? cudaErrorInsufficientDriver : cudaSuccess;
+    const char *s = getenv("SHIM_GPUS");
+    *n = s ? atoi(s) : 1;
+    return getenv("SHIM_NO_GPU") ? cudaErrorInsufficientDriver
+           : *n < 1              ? cudaErrorNoDevice
+                                 : cudaSuccess;
 }
 
-cudaError_t cudaSetDevice(int device)
+static bool is_device(int number)
 {
-    return device ? cudaErrorInvalidValue : cudaSuccess;
+    int n;
+    return cudaGetDeviceCount(&n) == cudaSuccess && number >= 0 && number < n;
 }
 
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
+cudaError_t cudaSetDevice(int number)
 {
+    if (!is_device(number))
+        return cudaErrorInvalidDevice;
+    device = number;
+    return cudaSuccess;
+}
+
+/* What tells GPUs apart is the same in all processes. */
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
+{
+    if (!is_device(number))
+        return cudaErrorInvalidDevice;
     *p = cudaDeviceProp();
     snprintf(p->name, sizeof p->name, "shim");
+    for (int i = 0; i < 16; i += 8) {
+        const uint64_t bits = shim_mix((uint64_t)number * 2 + (uint64_t)i / 8);
+        memcpy(p->uuid.bytes + i, &bits, 8);
+    }
+    p->pciBusID = 16 * (number + 1);
     return cudaSuccess;
 }
 
@@ -81,14 +114,68 @@ cudaError_t cudaFree(void *p)
     return cudaSuccess;
 }
 
+/* Memory of the host that the device knows, by its first byte. */
+struct Pinned {
+    size_t bytes;
+    bool registered, mapped;
+};
+static std::map<char *, Pinned> pinned;
+
+/* What has a byte of it, or the end. */
+static std::map<char *, Pinned>::iterator pinned_near(char *p, size_t bytes)
+{
+    auto after = pinned.lower_bound(p + bytes);
+    if (after == pinned.begin())
+        return pinned.end();
+    --after;
+    return after->first + after->second.bytes > p ? after : pinned.end();
+}
+
 cudaError_t cudaMallocHost(void **p, size_t bytes)
 {
-    return cudaMalloc(p, bytes);
+    cudaError_t e = cudaMalloc(p, bytes);
+    if (e == cudaSuccess)
+        pinned[(char *)*p] = Pinned{bytes, false, true};
+    return e;
 }
 
 cudaError_t cudaFreeHost(void *p)
 {
+    auto at = pinned.find((char *)p);
+    if (at == pinned.end() || at->second.registered)
+        return p ? cudaErrorInvalidValue : cudaSuccess;
+    pinned.erase(at);
     return cudaFree(p);
+}
+
+cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
+{
+    if (!p || !bytes || flags & ~(unsigned)(cudaHostRegisterPortable | cudaHostRegisterMapped))
+        return cudaErrorInvalidValue;
+    if (pinned_near((char *)p, bytes) != pinned.end())
+        return cudaErrorHostMemoryAlreadyRegistered;
+    pinned[(char *)p] = Pinned{bytes, true, (flags & cudaHostRegisterMapped) != 0};
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *p)
+{
+    auto at = pinned.find((char *)p);
+    if (at == pinned.end() || !at->second.registered)
+        return cudaErrorHostMemoryNotRegistered;
+    pinned.erase(at);
+    return cudaSuccess;
+}
+
+/* Of what was registered as mapped; a GPU that shares addresses with the host has it where the host
+ * has it. */
+cudaError_t cudaHostGetDevicePointer(void **to, void *host, unsigned flags)
+{
+    auto at = pinned_near((char *)host, 1);
+    if (flags || at == pinned.end() || !at->second.mapped)
+        return cudaErrorInvalidValue;
+    *to = host;
+    return cudaSuccess;
 }
 
 /* Memory of the host may be used again as soon as the call returns, as CUDA has it for what is not
@@ -145,9 +232,9 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
         std::vector<void *> at;
         for (std::string &x : mine)
             at.push_back(&x[0]);
-        const char *wrong = shim_launch(k, ShimDim{grid.x, grid.y, grid.z},
-                                        ShimDim{block.x, block.y, block.z}, at.data(),
-                                        shim_seed() * 1000003 + number);
+        const char *wrong =
+            shim_launch(k, ShimDim{grid.x, grid.y, grid.z}, ShimDim{block.x, block.y, block.z},
+                        at.data(), shim_seed() * 1000003 + number);
         if (wrong) {
             fprintf(stderr, "shim: %s: %s\n", shim_name(k), wrong);
             exit(99);

@@ -35,6 +35,7 @@ void shim_go_on();
 uint64_t shim_seed(); /* $SHIM_SEED */
 /* Ranks of the same seed take different orders. */
 void shim_set_rank(int rank);
+int shim_device(); /* that was set last */
 
 /* Any number, the same for the same key. */
 static inline uint64_t shim_mix(uint64_t key)

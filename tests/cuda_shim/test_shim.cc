@@ -1,5 +1,7 @@
-/* test_shim.cc - what the shim has to catch: mistakes that kernels make, each planted once. */
+/* test_shim.cc - what the shim has to catch: mistakes that kernels make, each planted once; and what it
+ * says of the machine. */
 #include "tests/cuda_shim/cuda_shim.h"
+#include "tests/cuda_shim/include/cuda_runtime_api.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -301,11 +303,67 @@ static void halves(void **)
     assert_int_equal(mg_narrow<mg_f16>(65520).bits, 0x7c00);
 }
 
+/* ---- what is asked of the machine --------------------------------------------------------- */
+
+static void devices(void **)
+{
+    struct cudaDeviceProp p, again;
+    int n;
+    assert_int_equal(cudaGetDeviceCount(&n), cudaSuccess);
+    assert_int_equal(n, 1);
+    assert_int_equal(cudaSetDevice(1), cudaErrorInvalidDevice);
+    setenv("SHIM_GPUS", "3", 1);
+    assert_int_equal(cudaGetDeviceCount(&n), cudaSuccess);
+    assert_int_equal(n, 3);
+    assert_int_equal(cudaSetDevice(2), cudaSuccess);
+    assert_int_equal(cudaSetDevice(3), cudaErrorInvalidDevice);
+    assert_int_equal(cudaSetDevice(-1), cudaErrorInvalidDevice);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            assert_int_equal(cudaGetDeviceProperties(&p, i), cudaSuccess);
+            assert_int_equal(cudaGetDeviceProperties(&again, j), cudaSuccess);
+            assert_int_equal(memcmp(&p.uuid, &again.uuid, sizeof p.uuid) == 0, i == j);
+            assert_int_equal(p.pciBusID == again.pciBusID, i == j);
+        }
+    assert_int_equal(cudaGetDeviceProperties(&p, 3), cudaErrorInvalidDevice);
+    setenv("SHIM_GPUS", "0", 1);
+    assert_int_equal(cudaGetDeviceCount(&n), cudaErrorNoDevice);
+    unsetenv("SHIM_GPUS");
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+}
+
+static void host_memory(void **)
+{
+    static char x[8192];
+    void *at = NULL, *own;
+    const unsigned both = cudaHostRegisterMapped | cudaHostRegisterPortable;
+    assert_int_equal(cudaHostGetDevicePointer(&at, x, 0), cudaErrorInvalidValue);
+    assert_int_equal(cudaHostRegister(x, 0, both), cudaErrorInvalidValue);
+    assert_int_equal(cudaHostRegister(x, 4096, 64), cudaErrorInvalidValue);
+    assert_int_equal(cudaHostRegister(x, 4096, both), cudaSuccess);
+    assert_int_equal(cudaHostRegister(x + 4095, 4096, both), cudaErrorHostMemoryAlreadyRegistered);
+    assert_int_equal(cudaHostRegister(x + 4096, 4096, cudaHostRegisterDefault), cudaSuccess);
+    assert_int_equal(cudaHostGetDevicePointer(&at, x + 4095, 0), cudaSuccess);
+    assert_ptr_equal(at, x + 4095);
+    assert_int_equal(cudaHostGetDevicePointer(&at, x + 4096, 0), cudaErrorInvalidValue); /* not mapped */
+    assert_int_equal(cudaHostUnregister(x + 1), cudaErrorHostMemoryNotRegistered);
+    assert_int_equal(cudaHostUnregister(x), cudaSuccess);
+    assert_int_equal(cudaHostUnregister(x), cudaErrorHostMemoryNotRegistered);
+    assert_int_equal(cudaHostGetDevicePointer(&at, x, 0), cudaErrorInvalidValue);
+    assert_int_equal(cudaHostUnregister(x + 4096), cudaSuccess);
+    assert_int_equal(cudaMallocHost(&own, 10), cudaSuccess);
+    assert_int_equal(cudaHostUnregister(own), cudaErrorHostMemoryNotRegistered);
+    assert_int_equal(cudaHostGetDevicePointer(&at, own, 0), cudaSuccess);
+    assert_int_equal(cudaFreeHost(own), cudaSuccess);
+    assert_int_equal(cudaFreeHost(x), cudaErrorInvalidValue);
+}
+
 int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missing_barrier), cmocka_unit_test(barrier_not_for_all),
         cmocka_unit_test(shuffle_with_nobody), cmocka_unit_test(beside_shared_memory), cmocka_unit_test(reductions),
-        cmocka_unit_test(matrices), cmocka_unit_test(missing_wait), cmocka_unit_test(halves)};
+        cmocka_unit_test(matrices), cmocka_unit_test(missing_wait), cmocka_unit_test(halves),
+        cmocka_unit_test(devices), cmocka_unit_test(host_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
