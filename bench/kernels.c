@@ -15,6 +15,7 @@
 
 #define MGK_BODY "bench/peak_body.h"
 #include "kernels/each_isa.h"
+#include "runtime/sizes.h"
 
 #undef T
 #undef V

@@ -303,7 +303,7 @@ static void emit_call(Writer *w, const Action *a, int depth)
         call_random(w, a);
         break;
     case ACT_comm:
-        call_library(w, a, "mg_comm", -1);
+        call_with_last(w, a, "mg_comm", 3);
         break;
     case ACT_copy:
     case ACT_zero:

@@ -284,6 +284,35 @@ static void named_lines(const Emitter *e, const char *field, const char *text)
     fputs(",\n", e->out);
 }
 
+static bool add_axes(Axes *groups, int *n, Axes axes)
+{
+    for (int i = 0; i < *n; i++)
+        if (groups[i] == axes)
+            return true;
+    if (*n == MG_GROUPS_MAX)
+        return false;
+    groups[(*n)++] = axes;
+    return true;
+}
+
+/* The sets of axes along which ranks do something together, in the order in which they are met. */
+static void emit_groups(const Emitter *e)
+{
+    const Program *all[] = {e->p->train, e->p->eval, e->p->sample};
+    Axes groups[MG_GROUPS_MAX];
+    int n = 0;
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
+            const Action *a = &all[k]->actions.data[i];
+            if (a->kind == ACT_comm && a->comm.kind != MG_SHARD)
+                add_axes(groups, &n, a->comm.axes);
+        }
+    fprintf(e->out, "    .collectives = &mg_nccl,\n    .ngroups = %d,\n    .groups = {", n);
+    for (int i = 0; i < n; i++)
+        fprintf(e->out, "%s%u", i ? ", " : "", groups[i]);
+    fputs(n ? "},\n" : "0},\n", e->out);
+}
+
 void emit_program(Emitter *e)
 {
     static const char *const lr[LR_count] = {
@@ -349,5 +378,7 @@ void emit_program(Emitter *e)
                 "    .cuda_kernels = cuda_kernels,\n    .ncuda_kernels = %zu,\n"
                 "    .cuda_image = mg_cuda_image,\n    .tf32 = %s,\n",
                 p->kernels.n, t->tf32 ? "true" : "false");
+    if (e->cuda && e->m->layout.mesh.n)
+        emit_groups(e);
     fputs("};\n", out);
 }

@@ -20,6 +20,14 @@ static const char *nvcc(Arena *a)
     return given && *given ? given : access(usual, X_OK) == 0 ? usual : "nvcc";
 }
 
+/* Where NCCL is, if not beside the toolkit or where linkers look. */
+static const char *nccl(Arena *a)
+{
+    const char *home = getenv("NCCL_HOME");
+    return home && *home ? arena_printf(a, "%s/lib", home)
+                         : arena_printf(a, "%s/lib64", toolkit(a));
+}
+
 bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
 {
     Arena *a = p->module->arena;
@@ -64,6 +72,14 @@ static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
 const char *cuda_runtime(const Plan *p, const char *lib_dir)
 {
     const char *runtime = arena_printf(p->module->arena, "%s/libmgrt_cuda.a", lib_dir);
+    const char *collectives = arena_printf(p->module->arena, "%s/nccl", lib_dir);
+    if (access(runtime, R_OK) == 0 && p->module->layout.mesh.n && access(collectives, R_OK)) {
+        diag_error(p->module->diag, (Span){0}, 542, "%s was built without NCCL", runtime);
+        diag_help(p->module->diag,
+                  "programs of several ranks need it: build mgc where nccl.h is (NCCL_HOME); "
+                  "--emit=c and --emit=cuda need none");
+        return NULL;
+    }
     if (access(runtime, R_OK) == 0)
         return runtime;
     diag_error(p->module->diag, (Span){0}, 542, "%s is missing", runtime);
@@ -92,6 +108,9 @@ static bool link_program(const Plan *p, const char *dir, const char *lib_dir, co
                           runtime,
                           arena_printf(a, "-L%s", lib),
                           arena_printf(a, "-Wl,-rpath,%s", lib),
+                          arena_printf(a, "-L%s", nccl(a)),
+                          arena_printf(a, "-Wl,-rpath,%s", nccl(a)),
+                          p->module->layout.mesh.n ? "-lnccl" : "-lm",
                           "-lcublasLt",
                           "-lcudart_static",
                           "-lrt",

@@ -16,13 +16,16 @@ static const char cuda_rules[] =
     "CC ?= cc\nCFLAGS ?= -std=c17 -O1 -Wall -Wextra\nCUDA_HOME ?= /usr/local/cuda\n"
     "NVCC ?= $(CUDA_HOME)/bin/nvcc\n"
     "CODE ?= -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=[sm_90,compute_90]\n"
-    "LIBS = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublasLt -lcudart_static -lrt -lm "
-    "-lpthread -ldl\n\n"
+    "LIBS = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 $(NCCL) -lcublasLt -lcudart_static "
+    "-lrt -lm -lpthread -ldl\n\n"
     "train: program.c abi.h image.S kernels.fatbin libmgrt_cuda.a\n"
     "\t$(CC) $(CFLAGS) -I. program.c image.S libmgrt_cuda.a $(LIBS) -o $@\n\n"
     "kernels.fatbin: kernels.cu library.h device.h abi.h\n"
     "\t$(NVCC) -fatbin -O3 -std=c++17 -t 0 $(CODE) -I. kernels.cu -o $@\n\n"
     "clean:\n\trm -f train kernels.fatbin\n.PHONY: clean\n";
+
+static const char nccl_library[] =
+    "NCCL_HOME ?= $(CUDA_HOME)\nNCCL = -L$(NCCL_HOME)/lib -Wl,-rpath,$(NCCL_HOME)/lib -lnccl\n";
 
 static bool write_makefile(const Plan *p, const char *path)
 {
@@ -30,10 +33,11 @@ static bool write_makefile(const Plan *p, const char *path)
     FILE *f = fopen(path, "we");
     if (!f)
         return false;
-    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler; %s.\n%s",
+    bool nccl = cuda && p->module->layout.mesh.n;
+    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler; %s%s.\n%s%s",
             name_str(p->module->names, p->module->name), MGC_VERSION,
-            cuda ? "and the CUDA Toolkit" : "OpenBLAS when it runs",
-            cuda ? cuda_rules : host_rules);
+            cuda ? "and the CUDA Toolkit" : "OpenBLAS when it runs", nccl ? " and NCCL" : "",
+            nccl ? nccl_library : "", cuda ? cuda_rules : host_rules);
     bool ok = !ferror(f);
     return fclose(f) == 0 && ok;
 }
@@ -45,8 +49,9 @@ static bool copy_into(Arena *a, const char *dir, const char *from)
 
 static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
-    static const char *const headers[] = {"device", "library",   "gather", "experts", "random",
-                                          "xent",   "attention", "mma",    "flash",   "rows"};
+    static const char *const headers[] = {"device", "library", "gather",    "experts",
+                                          "random", "xent",    "attention", "mma",
+                                          "flash",  "rows",    "shares"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)

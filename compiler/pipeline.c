@@ -108,17 +108,17 @@ static Exit parse(Session *s, const char *path, Ast **ast)
     return *ast ? EXIT_done : EXIT_source;
 }
 
-/* Programs of several ranks are made for processors; for GPUs they are planned. */
+/* Larger meshes are planned, and not yet made. */
 static Exit ranks_are_built(Session *s, const Compiled *c)
 {
     const Module *m = c->module;
-    if ((!s->o->out && !s->o->emit) || c->device.target == TARGET_host || !m->layout.mesh.n)
+    int64_t n = mesh_ranks(m);
+    if ((!s->o->out && !s->o->emit) || n <= MG_RANKS_MAX)
         return EXIT_done;
-    Axis a = m->layout.mesh.data[0];
-    diag_error(s->diag, a.span, 310,
-               "axis '%s' is %lld: more than one rank is not built yet for GPUs",
-               name_str(s->names, a.name), (long long)a.size);
-    diag_help(s->diag, "--device cpu, or %s = 1", name_str(s->names, a.name));
+    diag_error(s->diag, m->layout.mesh.data[0].span, 310,
+               "the mesh has %lld ranks: programs of more than %d are not built yet", (long long)n,
+               MG_RANKS_MAX);
+    diag_help(s->diag, "--check, --plan and --schedule take any number of ranks");
     return EXIT_source;
 }
 

@@ -64,6 +64,7 @@ void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t 
     mg_begin(r, action);
     mg_parallel(r, d->rows, grain(d->n * d->top * 8), top_rows, &t);
     mg_end(r, action);
+    mg_output(r, action, y, d->rows * d->top, MG_I32);
 }
 
 /* ---- slots ---------------------------------------------------------------------------------- */
@@ -100,6 +101,7 @@ void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *ch
     mg_begin(r, action);
     mg_parallel(r, d->groups * d->experts, grain(d->positions * d->choices * 4), count_slots, &s);
     mg_end(r, action);
+    mg_output(r, action, slot, d->groups * d->positions * d->choices, MG_I32);
 }
 
 /* ---- there and back ------------------------------------------------------------------------- */

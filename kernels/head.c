@@ -3,6 +3,7 @@
 #include "kernels/gemm.h"
 #include "kernels/isa.h"
 #include "kernels/xent.h"
+#include "runtime/sizes.h"
 
 typedef struct Head {
     mg_run *run;

@@ -4,6 +4,7 @@
  * for some of the instruction's dims, merged. An index is right if there is one way to take it
  * apart into its dims that gives the strides of every tensor it walks. */
 #include "passes/check.h"
+#include "runtime/sizes.h"
 
 #include <string.h>
 
@@ -414,6 +415,8 @@ static const char *comm_wrong(const Module *m, const Action *a, const Ins *i)
     if (!is_around(t, i->attrs.dim.name, d->outer, d->size, d->inner) ||
         !is_around(t, i->attrs.to.name, d->to_outer, d->to_size, d->to_inner))
         return "the dim that is cut or put together";
+    if (a->noperands > 2 && type_bytes(&a->operand[2].type) < mg_comm_work(d))
+        return "work space";
     return NULL;
 }
 

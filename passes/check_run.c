@@ -1,5 +1,6 @@
 /* check_run.c - one action of a symbolic execution: what it reads, computes and writes. */
 #include "passes/check_run.h"
+#include "runtime/sizes.h"
 
 #include <string.h>
 
@@ -249,7 +250,8 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
         want(&w, i->in[nin], true, false);
     if (i->op == OP_head || i->op == OP_head_loss ||
         (target == TARGET_cuda && i->op == OP_attention_grad &&
-         mg_attention_grad_work(&a->attention)))
+         mg_attention_grad_work(&a->attention)) ||
+        (target == TARGET_cuda && a->kind == ACT_comm && mg_comm_work(&a->comm)))
         want(&w, 0, false, true);
     return w;
 }

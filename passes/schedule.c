@@ -213,7 +213,7 @@ static void emit_ins(Sched *s, const Ins *i, int home)
     case OP_all_to_all:
     case OP_shard:
     case OP_ring_shift:
-        call_comm(s, i);
+        call_comm(s, i, home);
         break;
     case OP_join:
         emit_join(s, i);

@@ -3,6 +3,7 @@
 #include "passes/volume.h"
 #include "passes/schedule.h"
 #include "passes/view.h"
+#include "runtime/sizes.h"
 
 #include <string.h>
 
@@ -372,13 +373,14 @@ static void around(const Type *t, Name dim, int64_t *outer, int64_t *size, int64
         *(i < at ? outer : i == at ? size : inner) *= t->dims[i].size;
 }
 
-void call_comm(Sched *s, const Ins *i)
+void call_comm(Sched *s, const Ins *i, int home)
 {
     static const mg_comm_kind kinds[OP_count] = {
         [OP_all_reduce] = MG_ALL_REDUCE, [OP_reduce_scatter] = MG_REDUCE_SCATTER,
         [OP_all_gather] = MG_ALL_GATHER, [OP_all_to_all] = MG_ALL_TO_ALL,
         [OP_shard] = MG_SHARD,           [OP_ring_shift] = MG_RING_SHIFT};
-    Operand op[2] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true)};
+    Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true)};
+    int n = 2;
     require_dense(s, i, &op[0]);
     require_dense(s, i, &op[1]);
     mg_comm_desc d = {.kind = kinds[i->op],
@@ -390,7 +392,9 @@ void call_comm(Sched *s, const Ins *i)
                       .n = mesh_size(s->m, i->attrs.axes)};
     around(&op[0].type, i->attrs.dim.name, &d.outer, &d.size, &d.inner);
     around(&op[0].type, i->attrs.to.name, &d.to_outer, &d.to_size, &d.to_inner);
-    Action *a = action_new(s, ACT_comm, i, 2, op);
+    if (s->p->device->target == TARGET_cuda && mg_comm_work(&d))
+        op[n++] = work_space(s, "shares", mg_comm_work(&d), home);
+    Action *a = action_new(s, ACT_comm, i, n, op);
     a->comm = d;
     priced(s, a, i);
     const Device *dev = s->p->device;

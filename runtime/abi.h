@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      9
+#define MG_ABI      10
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -186,8 +186,9 @@ typedef struct mg_axis {
     const char *name;
     int64_t size;
 } mg_axis;
-#define MG_AXES_MAX  16
-#define MG_RANKS_MAX 256 /* of a program on processors */
+#define MG_AXES_MAX   16
+#define MG_RANKS_MAX  256 /* of a program */
+#define MG_GROUPS_MAX 64  /* sets of axes along which ranks of GPUs do something together */
 
 typedef struct mg_program {
     uint32_t abi;
@@ -218,6 +219,11 @@ typedef struct mg_program {
     int naxes;              /* of more than one rank; 0: one rank */
     mg_axis axes[MG_AXES_MAX];
     bool tf32; /* products of f32 may round their operands to 10 bits */
+    /* Of a GPU's program of several ranks: mg_nccl, and the sets of axes along which its ranks do
+     * something together. */
+    const struct mg_collectives *collectives;
+    int ngroups;
+    uint32_t groups[MG_GROUPS_MAX];
 } mg_program;
 
 typedef struct mg_run mg_run; /* the runtime's own; emitted code only hands it on */
@@ -226,6 +232,10 @@ extern const mg_program mg_main;
 void mg_step(mg_run *r);
 void mg_eval(mg_run *r);
 void mg_sample(mg_run *r);
+
+/* runtime/cuda/comm.c, which needs NCCL: a program of one rank does not name it, and is linked
+ * without. */
+extern const struct mg_collectives mg_nccl;
 
 /* ---- what emitted code calls --------------------------------------------------------------
  * `action` is the index in mg_main.actions. Pointers may not overlap unless said. */
@@ -279,15 +289,6 @@ typedef struct mg_gemm_desc {
     double alpha, beta;
     int64_t batch, sa, sb, sc;
 } mg_gemm_desc;
-/* Bytes of scratch per thread: tiles of A, B and C, and a row of a tile, as floats where A and B
- * are halves. */
-#define MG_HALF_TILE 512
-static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
-{
-    return d->dtype == MG_BF16 || d->dtype == MG_F16
-               ? (3 * MG_HALF_TILE + 1) * MG_HALF_TILE * (int64_t)sizeof(float)
-               : 0;
-}
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
              void *extra);
 
@@ -321,28 +322,6 @@ void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const 
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
                             const void *dout, void *dq, void *dk, void *dv, const int32_t *seen);
-/* Bytes of work that the gradient of attention takes on a GPU (NULL where they are none): of halves
- * one float for each query. */
-static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
-{
-    return d->dtype == MG_BF16 || d->dtype == MG_F16
-               ? d->batch * d->kv * d->group * d->queries * (int64_t)sizeof(float)
-               : 0;
-}
-/* Bytes of scratch per thread, for both directions: blocks of 64 keys meet 4 strips of rows, each
- * 2 vectors of the widest kind wide. */
-static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
-{
-    enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2 };
-    const int64_t bytes = d->dtype == MG_F64 ? 8 : 4, vector = 64 / bytes;
-    const int64_t lanes = STRIP_VECTORS * vector, arrays = 7 + 7 * STRIPS;
-    const int64_t wide = (d->head + vector - 1) / vector * vector;
-    const int64_t vwide = (d->vhead + vector - 1) / vector * vector;
-    const int64_t block = KEYS * (wide + vwide + 2 * lanes) + lanes;
-    const int64_t strip = lanes * (3 * wide + 2 * vwide + 2);
-    return (block + STRIPS * strip + d->keys * (wide + vwide)) * bytes + arrays * 64;
-}
-
 /* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
  *   lse[r] = log sum_{c < valid} exp z[r,c];  loss[r] = lse[r] - z[r, target[r]]
  *   dz[r,c] = dloss[r * dloss_stride] * (exp(z[r,c] - lse[r]) - [c == target[r]]), 0 beyond valid.
@@ -370,62 +349,6 @@ typedef struct mg_head_desc {
 } mg_head_desc;
 void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,
              const int32_t *target, const void *dloss, void *loss, void *dx, void *dw, void *work);
-/* Its products, `rows` rows at a time, for operands of these types: z = x w; dx = dz w'; and dw
- * (+)= x' dz, or with w_by_vocab dz' x, added to what is there if `add`. */
-#ifndef __cplusplus
-static inline mg_gemm_desc mg_head_z(const mg_head_desc *d, int64_t rows)
-{
-    const int64_t v = d->xent.vocab, h = d->hidden;
-    return (mg_gemm_desc){.dtype = d->xent.dtype,
-                          .out = d->xent.dtype,
-                          .tb = d->w_by_vocab,
-                          .m = rows,
-                          .n = v,
-                          .k = h,
-                          .lda = h,
-                          .ldb = d->w_by_vocab ? h : v,
-                          .ldc = v,
-                          .alpha = 1,
-                          .batch = 1};
-}
-static inline mg_gemm_desc mg_head_dx(const mg_head_desc *d, int64_t rows)
-{
-    const int64_t v = d->xent.vocab, h = d->hidden;
-    return (mg_gemm_desc){.dtype = d->xent.dtype,
-                          .out = d->xent.dtype,
-                          .tb = !d->w_by_vocab,
-                          .m = rows,
-                          .n = h,
-                          .k = v,
-                          .lda = v,
-                          .ldb = d->w_by_vocab ? h : v,
-                          .ldc = h,
-                          .alpha = 1,
-                          .batch = 1};
-}
-static inline mg_gemm_desc mg_head_dw(const mg_head_desc *d, int64_t rows, bool add)
-{
-    const int64_t m = d->w_by_vocab ? d->xent.vocab : d->hidden;
-    const int64_t n = d->w_by_vocab ? d->hidden : d->xent.vocab;
-    return (mg_gemm_desc){.dtype = d->xent.dtype,
-                          .out = d->dw,
-                          .ta = true,
-                          .m = m,
-                          .n = n,
-                          .k = rows,
-                          .lda = m,
-                          .ldb = n,
-                          .ldc = n,
-                          .alpha = 1,
-                          .beta = add,
-                          .batch = 1};
-}
-#endif
-static inline int64_t mg_head_work(const mg_head_desc *d)
-{
-    return d->chunk * d->xent.vocab * mg_dtype_bytes(d->xent.dtype) + 64 * ((d->chunk + 7) / 8);
-}
-
 /* y[i, o, j] = table[o, index[i], j]; index entries are below n (checked when data is read).
  * index i is at ix[(i / inner_index) * outer_index + i % inner_index]. */
 typedef struct mg_gather_desc {
@@ -495,7 +418,8 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
  *   shard           y = this rank's part of x; nothing is sent
  *   ring_shift      y = the x of the rank before, of the first that of the last
  * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n.
- * Every rank of a group calls the same in the same order. */
+ * Every rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU (NULL
+ * where they are none), NULL on a processor. */
 typedef enum mg_comm_kind {
     MG_ALL_REDUCE = 1,
     MG_REDUCE_SCATTER,
@@ -514,7 +438,7 @@ typedef struct mg_comm_desc {
     int64_t n, outer, size, inner;
     int64_t to_outer, to_size, to_inner;
 } mg_comm_desc;
-void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y);
+void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work);
 
 /* ---- what hand-written kernels call ------------------------------------------------------- */
 

@@ -98,31 +98,19 @@ double rt_get_f64(const mg_run *r, int64_t offset)
     return x;
 }
 
+const bool rt_arenas_are_shared = true;
+
 char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
 {
-    if (read && x->stands)
-        rt_images_fetch(r, x);
+    if (r->ranks)
+        return rt_images_open(r, x, read);
     return r->arena + x->tensor->offset + x->offset * mg_dtype_bytes(x->tensor->dtype);
 }
 
-/* On this machine it was the arenas themselves. */
 void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
 {
-    if (changed && x->stands)
-        rt_images_spread(r, x);
-    if (x->stands)
-        rt_images_forget(r, x);
-}
-
-/* The rank's place along axes that its programs ask for: it never changes. */
-static void tell_places(mg_run *r)
-{
-    const mg_entry *all[] = {&r->program->step, &r->program->eval, &r->program->sample};
-    for (int i = 0; i < 3; i++)
-        for (int k = 0; k < all[i]->nplaces; k++) {
-            int32_t place = rt_place_of(r->program, r->rank, all[i]->place[k].axes);
-            memcpy(r->arena + all[i]->place[k].offset, &place, sizeof place);
-        }
+    if (r->ranks)
+        rt_images_close(r, x, changed);
 }
 
 static void check_memory(const mg_run *r)
@@ -150,7 +138,7 @@ void rt_arena_map(mg_run *r)
         rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
         rt_pool_scratch(r->pool, r->program->scratch_bytes);
         rt_comm_open(r);
-        tell_places(r);
+        rt_places_tell(r);
         rt_meet(r, RT_ALL_AXES); /* from here on the leader writes into all of them */
         return;
     }

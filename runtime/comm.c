@@ -10,6 +10,7 @@
 
 #include "runtime/half.h"
 #include "runtime/machine.h"
+#include "runtime/sizes.h"
 
 enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: that each adds up by itself; for a thread */
 enum { POST = 4 << 20, ROUND = 64 };       /* bytes: of what is on the wire in one direction */
@@ -416,8 +417,25 @@ static void shift(comm *c)
     }
 }
 
-void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y)
+static void together(comm *c)
 {
+    const mg_comm_desc *d = c->d;
+    if (d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL) {
+        c->line = line_of(c);
+        over_chunks(c, lay_given);
+    } else if (d->kind == MG_RING_SHIFT) {
+        shift(c);
+    } else {
+        over_chunks(c, sum_given);
+        if (d->kind == MG_ALL_REDUCE && !is_small(c))
+            gather_sums(c);
+    }
+    rt_meet(c->run, d->axes); /* nobody changes what another still reads */
+}
+
+void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work)
+{
+    (void)work;
     comm c = {.d = d, .run = r, .x = x, .y = y, .width = mg_dtype_bytes(d->dtype)};
     c.bytes = d->outer * d->size * d->inner * c.width;
     mg_begin(r, action);
@@ -425,19 +443,9 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
     if (d->kind == MG_SHARD) {
         c.mine = share_of(&c, c.me);
         mg_parallel(r, c.mine.rows, 1 + GRAIN / (c.mine.row + 1), cut_rows, &c);
-        mg_end(r, action);
-        return;
-    }
-    if (d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL) {
-        c.line = line_of(&c);
-        over_chunks(&c, lay_given);
-    } else if (d->kind == MG_RING_SHIFT) {
-        shift(&c);
     } else {
-        over_chunks(&c, sum_given);
-        if (d->kind == MG_ALL_REDUCE && !is_small(&c))
-            gather_sums(&c);
+        together(&c);
     }
-    rt_meet(r, d->axes); /* nobody changes what another still reads */
     mg_end(r, action);
+    mg_output(r, action, y, mg_comm_elements(d), d->dtype);
 }

@@ -27,7 +27,7 @@ static void add_batch(mg_run *r, const rt_data *d, int64_t first, int64_t n, dou
     for (int64_t b = 0; b < e->batch; b++)
         rt_data_sample(r, d, e, b, first + (b < n ? b : n - 1), false);
     rt_fill_scalars(r, e, rt_updates(r));
-    rt_device_run(r, RT_EVAL);
+    rt_run(r, RT_EVAL);
     double weight = e->weight >= 0 ? rt_get_f64(r, e->weight) : (double)e->batch;
     t->loss += times * weight * rt_get_f64(r, e->loss);
     t->weight += times * weight;

@@ -99,7 +99,7 @@ void rt_find_non_finite(mg_run *r, int64_t step)
         r->guard.tripped = false;
         r->watch |= RT_WATCH_VALUES;
         rt_fill_batch(r);
-        rt_device_run(r, RT_STEP);
+        rt_run(r, RT_STEP);
         r->watch &= ~(unsigned)RT_WATCH_VALUES;
         free(r->check.calls);
         r->check.calls = NULL;

@@ -1,7 +1,8 @@
-/* images.c - checkpoints and initial values across machines. Rank 0 reads and writes external
- * tensors element by element, in arenas. Where an arena is on another machine it has an image of
- * it: memory of its own at the same place, of which only the tensor that is open takes any. Ranks
- * that have the same part of a tensor have one image together, which then goes to all of them. */
+/* images.c - checkpoints and initial values where rank 0 cannot reach all arenas. It reads and
+ * writes external tensors element by element, in arenas. Where an arena is on another machine, or
+ * in the memory of a GPU, it has an image of it: memory of its own at the same place, of which only
+ * the tensor that is open takes any. Ranks that have the same part of a tensor have one image
+ * together, which then goes to all of them. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -9,10 +10,10 @@
 
 enum { PAGE = 4096 };
 
-/* Does a rank of another machine have a part? Of one of many experts some have none. */
+/* Does a rank that cannot be reached have a part? Of one of many experts some have none. */
 static bool is_there(const mg_run *r, const rt_external *x, int rank)
 {
-    return !rt_is_here(r, rank) && (!x->on || rt_place_of(x->split, rank, x->on) == x->place);
+    return !rt_is_in_reach(r, rank) && (!x->on || rt_place_of(x->split, rank, x->on) == x->place);
 }
 
 /* Do two ranks have the same part? */
@@ -26,15 +27,16 @@ static bool alike(const rt_external *x, int a, int b)
     return true;
 }
 
-static void settle(const struct rt_ranks *k, rt_catalog *c)
+static void settle(const mg_run *r, rt_catalog *c)
 {
+    const struct rt_ranks *k = r->ranks;
     for (int i = 0; i < c->n; i++) {
         rt_external *x = &c->item[i];
         x->stands = rt_alloc((size_t)k->n, sizeof *x->stands);
         for (int a = 0; a < k->n; a++) {
             int b = a;
-            for (int other = 0; other < a && !k->is_here[a] && b == a; other++)
-                if (!k->is_here[other] && alike(x, other, a))
+            for (int other = 0; other < a && !rt_is_in_reach(r, a) && b == a; other++)
+                if (!rt_is_in_reach(r, other) && alike(x, other, a))
                     b = other;
             x->stands[a] = (int16_t)b;
         }
@@ -43,8 +45,8 @@ static void settle(const struct rt_ranks *k, rt_catalog *c)
 
 void rt_images_settle(mg_run *r)
 {
-    settle(r->ranks, &r->params);
-    settle(r->ranks, &r->slots);
+    settle(r, &r->params);
+    settle(r, &r->slots);
 }
 
 /* Where it begins in an arena, and how far a rank's part of it goes there. */
@@ -66,27 +68,42 @@ static bool is_read(const rt_external *x, int rank)
     return true;
 }
 
-void rt_images_fetch(mg_run *r, const rt_external *x)
+static void fetch(mg_run *r, const rt_external *x)
 {
     int64_t offset, bytes = span(x, &offset);
     for (int k = 0; k < r->ranks->n; k++)
         if (is_there(r, x, k) && is_read(x, k))
-            rt_ranks_get(r, k, offset, rt_of_rank(r, r->arena + offset, k), bytes);
+            rt_ranks_get(r, k, offset, rt_image(r, offset, k), bytes);
 }
 
-void rt_images_spread(mg_run *r, const rt_external *x)
+static void spread(mg_run *r, const rt_external *x)
 {
     int64_t offset, bytes = span(x, &offset);
     for (int k = 0; k < r->ranks->n; k++)
         if (is_there(r, x, k))
-            rt_ranks_put(r, k, offset, rt_of_rank(r, r->arena + offset, x->stands[k]), bytes);
+            rt_ranks_put(r, k, offset, rt_image(r, offset, x->stands[k]), bytes);
 }
 
-void rt_images_forget(mg_run *r, const rt_external *x)
+static void forget(mg_run *r, const rt_external *x)
 {
     int64_t offset, bytes = span(x, &offset);
     int64_t begin = offset / PAGE * PAGE, end = (offset + bytes + PAGE - 1) / PAGE * PAGE;
     for (int k = 0; k < r->ranks->n; k++)
         if (is_there(r, x, k) && x->stands[k] == k)
-            madvise(rt_of_rank(r, r->arena + begin, k), (size_t)(end - begin), MADV_DONTNEED);
+            madvise(rt_image(r, begin, k), (size_t)(end - begin), MADV_DONTNEED);
+}
+
+char *rt_images_open(mg_run *r, const rt_external *x, bool read)
+{
+    if (read && x->stands)
+        fetch(r, x);
+    return rt_image(r, x->tensor->offset + x->offset * mg_dtype_bytes(x->tensor->dtype), 0);
+}
+
+void rt_images_close(mg_run *r, const rt_external *x, bool changed)
+{
+    if (changed && x->stands)
+        spread(r, x);
+    if (x->stands)
+        forget(r, x);
 }

@@ -24,10 +24,15 @@ void rt_device_ranks(mg_run *r)
 
 void rt_device_run(mg_run *r, rt_program which)
 {
+    (which == RT_STEP ? r->step : which == RT_EVAL ? r->eval : r->sample)(r);
     if (r->ranks)
-        rt_ranks_run(r, which);
-    else
-        (which == RT_STEP ? r->step : which == RT_EVAL ? r->eval : r->sample)(r);
+        rt_meet(r, RT_ALL_AXES); /* then the leader may write into arenas again */
+}
+
+rt_progress rt_device_progress(const mg_run *r)
+{
+    (void)r; /* the host is the device, and says where it waits */
+    return (rt_progress){.action = -1};
 }
 
 void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes)

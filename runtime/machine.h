@@ -23,7 +23,9 @@ typedef struct rt_slot {
     _Atomic int action;                  /* in which it was last, or -1: between programs */
     _Atomic int waits;                   /* RT_WORKS, ... */
     _Atomic int peer;                    /* on another machine, for which it waits, or -1 */
-    _Atomic int parted;                  /* 1 + the code with which it ended itself, or 0 */
+    _Atomic int held;        /* 1 + the collective in which its device waits for others, or 0 */
+    _Atomic uint64_t device; /* which GPU it has, or 0 */
+    _Atomic int parted;      /* 1 + the code with which it ended itself, or 0 */
     _Atomic int pid;
     _Atomic uint64_t pid_space; /* in which that number means something */
 } rt_slot;

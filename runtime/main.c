@@ -172,10 +172,8 @@ static void join_others(mg_run *r)
     rt_ranks_join(r);
     if (r->options->threads == RT_UNSET)
         r->threads = rt_ranks_threads(r);
-    if (r->rank) {
-        rt_device_open(r);
+    if (r->rank)
         rt_ranks_follow(r);
-    }
 }
 
 static rt_exit train(mg_run *r)
@@ -184,6 +182,7 @@ static rt_exit train(mg_run *r)
         settle(r, false), open_weights(r, false); /* a wrong command line makes no directory */
     claim_out(r);
     rt_checkpoint_clean(r->options->out);
+    rt_dump_open(r);
     char *checkpoint = r->options->resume ? rt_resume_find(r, &r->state) : NULL;
     settle(r, checkpoint);
     if (r->options->resume)
@@ -240,6 +239,7 @@ static void release(mg_run *r)
     rt_weights_close(r->weights);
     free(r->options->data.item);
     free(r->options->val.item);
+    free(r->options->dump.item);
 }
 
 int main(int argc, char **argv)

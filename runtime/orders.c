@@ -1,6 +1,6 @@
 /* orders.c - what rank 0 has the others do: it writes an order, and they, who wait for the next
  * one, carry it out. On one machine orders go over the connection of rendezvous.c (or of a bare
- * start), to another over the wire. Bytes of an arena on the same machine need none: they are
+ * start), to another over the wire. Bytes of an arena that rank 0 can reach need none: they are
  * written where they are, between programs. */
 #include <errno.h>
 #include <signal.h>
@@ -70,12 +70,32 @@ static void hear(mg_run *r, int rank, void *what, int64_t bytes)
     }
 }
 
-static void run_program(mg_run *r, int which)
+static void tell_all(mg_run *r, const void *what, int64_t bytes)
 {
-    void (*const program[])(mg_run *) = {r->step, r->eval, r->sample};
-    program[which](r);
-    rt_meet(r, RT_ALL_AXES); /* then the leader may write into arenas again */
-    r->action = -1;
+    for (int i = 1; i < r->ranks->n; i++)
+        tell(r, i, what, bytes);
+}
+
+void rt_ranks_share(mg_run *r, void *what, int64_t bytes)
+{
+    if (!r->rank) {
+        tell_all(r, what, bytes);
+        return;
+    }
+    rt_wait_begins(r, RT_AWAITS_RANKS);
+    hear(r, 0, what, bytes);
+    rt_wait_ends(r);
+}
+
+/* The rank's place along axes that its programs ask for: it never changes. */
+void rt_places_tell(mg_run *r)
+{
+    const mg_entry *all[] = {&r->program->step, &r->program->eval, &r->program->sample};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < all[i]->nplaces; k++) {
+            int32_t place = rt_place_of(r->program, r->rank, all[i]->place[k].axes);
+            rt_put_own(r, all[i]->place[k].offset, &place, sizeof place);
+        }
 }
 
 /* ---- a follower ------------------------------------------------------------------------------ */
@@ -100,12 +120,32 @@ static void obey_get(mg_run *r, const order *o, char *piece)
     }
 }
 
+static void run_own(mg_run *r, rt_program which)
+{
+    bool dumps = which == RT_STEP && r->options->dump.n && !r->dumped;
+    r->watch |= dumps ? RT_WATCH_DUMP : 0;
+    rt_device_run(r, which);
+    r->watch &= ~(unsigned)RT_WATCH_DUMP;
+    r->dumped |= dumps;
+    r->action = -1;
+}
+
+/* A follower hears the next order when this one is done: a device of its own may be behind. */
+static void obey_run(mg_run *r, const order *o)
+{
+    run_own(r, (rt_program)o->which);
+    rt_device_wait(r);
+}
+
 void rt_ranks_follow(mg_run *r)
 {
     char *piece = rt_alloc(PIECE, 1);
     rt_signals_follow(r);
+    rt_device_open(r); /* of a bare start's processor it is: that is once more nothing */
     r->pool = rt_pool_new(r->threads, false); /* --pin: would be on the leader's processors */
     rt_arena_map(r);
+    if (r->options->poison)
+        rt_poison(r);
     for (;;) {
         order o;
         rt_wait_begins(r, RT_AWAITS_ORDERS);
@@ -114,7 +154,7 @@ void rt_ranks_follow(mg_run *r)
         if (o.kind == END)
             break;
         if (o.kind == RUN)
-            run_program(r, o.which);
+            obey_run(r, &o);
         else if (o.kind == PUT)
             obey_put(r, &o, piece);
         else
@@ -122,6 +162,7 @@ void rt_ranks_follow(mg_run *r)
     }
     r->ranks->shared->ending = true;
     rt_vigil_free(r->ranks->vigil);
+    rt_device_close(r);
     if (r->ranks->wire)
         rt_wire_close(r->ranks->wire, RT_DONE);
     _exit(RT_DONE);
@@ -129,32 +170,25 @@ void rt_ranks_follow(mg_run *r)
 
 /* ---- the leader ------------------------------------------------------------------------------ */
 
-static void tell_all(mg_run *r, const void *what, int64_t bytes)
+void rt_run(mg_run *r, rt_program which)
 {
-    for (int i = 1; i < r->ranks->n; i++)
-        tell(r, i, what, bytes);
-}
-
-void rt_ranks_run(mg_run *r, rt_program which)
-{
-    tell_all(r, &(order){.kind = RUN, .which = (int32_t)which}, sizeof(order));
-    run_program(r, (int)which);
+    if (r->ranks)
+        tell_all(r, &(order){.kind = RUN, .which = (int32_t)which}, sizeof(order));
+    run_own(r, which);
 }
 
 bool rt_ranks_agree(mg_run *r, bool mine)
 {
-    if (!r->rank) {
-        tell_all(r, &mine, sizeof mine);
-        return mine;
-    }
-    rt_wait_begins(r, RT_AWAITS_RANKS);
-    hear(r, 0, &mine, sizeof mine);
-    rt_wait_ends(r);
+    rt_ranks_share(r, &mine, sizeof mine);
     return mine;
 }
 
 void rt_ranks_put(mg_run *r, int rank, int64_t offset, const void *from, int64_t bytes)
 {
+    if (rank == r->rank) {
+        rt_put_own(r, offset, from, bytes);
+        return;
+    }
     tell(r, rank, &(order){.kind = PUT, .offset = offset, .bytes = bytes}, sizeof(order));
     for (int64_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < PIECE ? bytes - at : PIECE;
@@ -164,6 +198,10 @@ void rt_ranks_put(mg_run *r, int rank, int64_t offset, const void *from, int64_t
 
 void rt_ranks_get(mg_run *r, int rank, int64_t offset, void *to, int64_t bytes)
 {
+    if (rank == r->rank) {
+        rt_get(r, offset, to, bytes);
+        return;
+    }
     tell(r, rank, &(order){.kind = GET, .offset = offset, .bytes = bytes}, sizeof(order));
     for (int64_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < PIECE ? bytes - at : PIECE;
@@ -171,12 +209,9 @@ void rt_ranks_get(mg_run *r, int rank, int64_t offset, void *to, int64_t bytes)
     }
 }
 
-/* Bytes of the arena of any rank. */
 static void put_into(mg_run *r, int rank, int64_t offset, const void *from, int64_t bytes)
 {
-    if (rank == r->rank)
-        rt_put_own(r, offset, from, bytes);
-    else if (rt_is_here(r, rank))
+    if (rank != r->rank && rt_is_in_reach(r, rank))
         memcpy(rt_of_rank(r, r->arena + offset, rank), from, (size_t)bytes);
     else
         rt_ranks_put(r, rank, offset, from, bytes);

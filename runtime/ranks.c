@@ -144,6 +144,16 @@ bool rt_is_here(const mg_run *r, int rank)
     return r->ranks->is_here[rank];
 }
 
+bool rt_is_in_reach(const mg_run *r, int rank)
+{
+    return rt_arenas_are_shared && r->ranks->is_here[rank];
+}
+
+char *rt_image(const mg_run *r, int64_t offset, int rank)
+{
+    return r->ranks->arenas + rank * rt_arena_stride(r->program) + offset;
+}
+
 bool rt_is_first_here(const mg_run *r)
 {
     return r->ranks->here[0] == r->rank;
@@ -168,7 +178,8 @@ static int64_t head_bytes(int64_t barriers)
 static int make_memory(const struct rt_ranks *k, const mg_program *p, int64_t head)
 {
     int fd = memfd_create("mgc ranks", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, head + k->nhere * rt_arena_stride(p)))
+    int64_t arenas = rt_arenas_are_shared ? k->nhere * rt_arena_stride(p) : 0;
+    if (fd < 0 || ftruncate(fd, head + arenas))
         rt_die(RT_FAILED, "no shared memory for %d ranks: %s", k->nhere, strerror(errno));
     return fd;
 }
@@ -182,7 +193,7 @@ static void *map(void *at, int64_t bytes, int access, int flags, int fd, int64_t
     return p;
 }
 
-/* The head, and the arenas at their places by rank. */
+/* The head, and the arenas at their places by rank, or their images. */
 static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd, int64_t head)
 {
     const int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -191,7 +202,7 @@ static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd
     char *base = map(NULL, stride * k->n + HUGE_PAGE, PROT_NONE, own, -1, 0);
     k->arenas = (char *)(((uintptr_t)base + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     for (int i = 0, at = 0; i < k->n; i++) {
-        if (k->is_here[i])
+        if (rt_arenas_are_shared && k->is_here[i])
             map(k->arenas + i * stride, used, both, MAP_SHARED | MAP_FIXED, fd,
                 head + at++ * stride);
         else if (rank == 0)
@@ -241,8 +252,7 @@ static struct rt_ranks *new_ranks(mg_run *r)
     struct rt_ranks *k = r->ranks = rt_alloc(1, sizeof *k);
     k->n = rt_ranks_of(r->program, RT_ALL_AXES);
     if (k->n > MG_RANKS_MAX)
-        rt_die(RT_MISFIT, "this program has %d ranks; on processors the most is %d", k->n,
-               MG_RANKS_MAX);
+        rt_die(RT_MISFIT, "this program has %d ranks; the most is %d", k->n, MG_RANKS_MAX);
     for (int i = 0; i < k->n; i++)
         k->link[i] = -1;
     return k;
@@ -345,7 +355,7 @@ void rt_ranks_join(mg_run *r)
     rt_at_parting(part);
     k->vigil = rt_vigil_new(r);
     rt_meet(r, RT_ALL_AXES);
-    if (k->wire && r->rank == 0)
+    if (r->rank == 0 && (k->wire || !rt_arenas_are_shared))
         rt_images_settle(r);
 }
 
@@ -406,4 +416,6 @@ void rt_ranks_start(mg_run *r)
         k->link[i] = pair[0];
     }
     k->vigil = rt_vigil_new(r);
+    if (!rt_arenas_are_shared)
+        rt_images_settle(r);
 }

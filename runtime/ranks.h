@@ -4,10 +4,11 @@
  * follow: they wait for its orders (run a program, take bytes, give bytes, end), which come over a
  * connection, or from another machine over the wire.
  *
- * The arenas of one machine lie in shared memory, each at the same offsets, since all ranks run the
- * same plan: so its ranks read each other's numbers where they are, and rank 0 writes into arenas
- * of its machine itself. In the address space of each, arenas lie at one stride, by rank; in the
- * place of an arena on another machine rank 0 has memory of its own, an image (images.c). */
+ * On processors the arenas of one machine lie in shared memory, each at the same offsets, since all
+ * ranks run the same plan: so its ranks read each other's numbers where they are, and rank 0 writes
+ * into arenas of its machine itself. In the address space of each, arenas lie at one stride, by
+ * rank; in the place of an arena that it cannot reach (on another machine, or any in the memory of
+ * a GPU) rank 0 has memory of its own, an image (images.c). */
 #ifndef MG_RANKS_H
 #define MG_RANKS_H
 
@@ -19,9 +20,13 @@
 
 /* From one rank's arena to the next, bytes. */
 int64_t rt_arena_stride(const mg_program *p);
-/* The same address in the arena of another rank of this machine; for rank 0 in the image of any. */
+/* The same address in the arena of another rank of this machine, where arenas are shared. */
 void *rt_of_rank(const mg_run *r, const void *at, int rank);
 bool rt_is_here(const mg_run *r, int rank); /* on this machine */
+/* May this process touch the arena of that rank? And of rank 0: its place there, or in its image.
+ */
+bool rt_is_in_reach(const mg_run *r, int rank);
+char *rt_image(const mg_run *r, int64_t offset, int rank);
 /* Waits until all ranks of this one's group along the axes are here, as far as they are on this
  * machine. What lies on others is waited for by taking it. */
 void rt_meet(mg_run *r, uint32_t axes);
@@ -44,11 +49,13 @@ int rt_ranks_threads(const mg_run *r);
 /* ---- the leader's orders, of which the device knows how they are carried out ------------------
  */
 
-/* All ranks run a program. When it is back, those of this machine are through. */
-void rt_ranks_run(mg_run *r, rt_program which);
 /* What the leader decided at a guard; the others hear it. */
 bool rt_ranks_agree(mg_run *r, bool mine);
-/* Bytes of the arena of a rank on another machine. */
+/* Writes the rank's place along axes where its programs read it. */
+void rt_places_tell(mg_run *r);
+/* What the leader has, all have: to be called by all. */
+void rt_ranks_share(mg_run *r, void *what, int64_t bytes);
+/* Bytes of the arena of any rank, as its device has them. */
 void rt_ranks_put(mg_run *r, int rank, int64_t offset, const void *from, int64_t bytes);
 void rt_ranks_get(mg_run *r, int rank, int64_t offset, void *to, int64_t bytes);
 
@@ -65,10 +72,10 @@ int64_t rt_comm_bytes(const mg_run *r);
 
 /* Decides, for each external tensor, whose image stands for which ranks. */
 void rt_images_settle(mg_run *r);
-/* Before an external tensor is read: what no rank of this machine has comes into images. After it
- * was written: images go to all ranks for which they stand. */
-void rt_images_fetch(mg_run *r, const rt_external *x);
-void rt_images_spread(mg_run *r, const rt_external *x);
-void rt_images_forget(mg_run *r, const rt_external *x);
+/* rt_stored_open and rt_stored_close of one of several ranks. Before a tensor is read, what cannot
+ * be reached comes into images; after it was written, images go to all ranks for which they stand.
+ */
+char *rt_images_open(mg_run *r, const rt_external *x, bool read);
+void rt_images_close(mg_run *r, const rt_external *x, bool changed);
 
 #endif

@@ -112,14 +112,25 @@ char *rt_ranks_arena(const mg_run *r);
 
 /* Ends the program where it cannot run here: 77 without a GPU, 78 on another processor. */
 void rt_device_open(mg_run *r);
-/* Starts the ranks that this machine has, before any thread. */
+/* Starts the ranks that this machine has, before any thread, unless they had to be started before
+ * the device was opened. */
 void rt_device_ranks(mg_run *r);
+/* Arenas are memory of the host, and those of one machine its ranks' common memory; else each is
+ * its rank's alone. */
+extern const bool rt_arenas_are_shared;
 /* Bytes of the arena, in the order of what is called before and after. */
 void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes);
 void rt_device_wait(mg_run *r); /* until all that was called is done */
 typedef enum rt_program { RT_STEP, RT_EVAL, RT_SAMPLE, RT_PROGRAMS } rt_program;
-void rt_device_run(mg_run *r, rt_program which);
+void rt_device_run(mg_run *r, rt_program which); /* on this rank */
 void rt_device_close(mg_run *r);
+/* Of a device that works apart from its host: how many collectives it has entered and left, and in
+ * which action it is in one (else -1). */
+typedef struct rt_progress {
+    uint64_t passed;
+    int action;
+} rt_progress;
+rt_progress rt_device_progress(const mg_run *r);
 /* The GPU, or why there is none, to be freed; NULL: the device is the processor. */
 char *rt_device_text(bool *there);
 /* watch.c: looks at the outputs of a generated kernel, if anyone wants to. */
@@ -143,7 +154,9 @@ void rt_poison_dead(mg_run *r, int event);
 
 /* The arena may be the memory of a device: the host reads and writes it by these alone. */
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes);
-/* What rank 0 puts is so on all ranks (orders.c). */
+/* orders.c: all ranks run a program. */
+void rt_run(mg_run *r, rt_program which);
+/* What rank 0 puts is so on all ranks. */
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
 /* Sequence number b of an entry, to those ranks that have it; `offset`: of the first. */
 void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
@@ -323,6 +336,10 @@ bool rt_guard_passes(mg_run *r, int action, double loss, double norm);
 void rt_find_non_finite(mg_run *r, int64_t step);
 void rt_check_output(mg_run *r, int action, const void *p, int64_t n, mg_dtype t);
 
+/* dump.c: before the first step of rank 0; then, for each output, of every rank. */
+void rt_dump_open(const mg_run *r);
+void rt_dump(mg_run *r, int action, const void *p, int64_t n, mg_dtype t);
+
 typedef struct rt_trace rt_trace;
 rt_trace *rt_trace_new(const mg_program *p);
 void rt_trace_begin(rt_trace *t, int action);
@@ -472,7 +489,9 @@ char *rt_cpu_unknown(const char *features);
 
 /* ---- the run ------------------------------------------------------------------------------ */
 
-enum { RT_WATCH_TIME = 1, RT_WATCH_VALUES = 2, RT_WATCH_POISON = 4 };
+enum { RT_WATCH_TIME = 1, RT_WATCH_VALUES = 2, RT_WATCH_POISON = 4, RT_WATCH_DUMP = 8 };
+/* Is anyone interested in outputs? */
+enum { RT_WATCH_OUTPUTS = RT_WATCH_VALUES | RT_WATCH_DUMP };
 
 struct mg_run {
     const mg_program *program; /* mg_main and its code: main.c alone names them */
@@ -490,6 +509,7 @@ struct mg_run {
     _Atomic int action;          /* running now, or -1: for SIGUSR2 and the vigil */
     _Atomic uint64_t begun;      /* actions so far */
     volatile int64_t step_began; /* ns */
+    bool dumped;                 /* the first step of --dump was run */
     double scale;                /* of the loss in this step */
     bool skipped, overflow;      /* the step was a spike; its gradients were not finite */
     int64_t started;             /* ns */

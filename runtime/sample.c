@@ -65,7 +65,7 @@ static void forward(mg_run *r, context *c)
     if (e->pos >= 0)
         rt_put(r, e->pos, &pos, sizeof pos);
     rt_fill_scalars(r, e, r->state.step);
-    rt_device_run(r, RT_SAMPLE);
+    rt_run(r, RT_SAMPLE);
     if (!c->logits)
         c->logits = rt_alloc((size_t)bytes, 1);
     rt_get(r, e->logits, c->logits, bytes);

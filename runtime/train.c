@@ -53,7 +53,7 @@ static void run_step(mg_run *r, window *w)
     rt_fill_batch(r);
     int64_t launched = rt_now_ns();
     r->watch |= traced ? RT_WATCH_TIME : 0;
-    rt_device_run(r, RT_STEP);
+    rt_run(r, RT_STEP);
     r->watch &= ~(unsigned)RT_WATCH_TIME;
     int64_t end = rt_now_ns();
     if (traced)

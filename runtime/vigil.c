@@ -49,6 +49,7 @@ struct rt_vigil {
     int wake;
     int64_t tick, limit; /* ns; no limit: 0 */
     pid_t launcher;      /* of rank 0, where one started it */
+    uint64_t passed;     /* by the device, at the last beat */
     sight seen[MG_RANKS_MAX];
     bool asked; /* the ranks of other machines, since this one waits */
     bool answered[MG_RANKS_MAX];
@@ -58,6 +59,16 @@ struct rt_vigil {
 static rt_slot *slot_of(const rt_vigil *v, int rank)
 {
     return &v->run->ranks->shared->slot[rank];
+}
+
+static int waits_of(const rt_slot *s)
+{
+    return s->held ? RT_AWAITS_RANKS : s->waits;
+}
+
+static int action_of(const rt_slot *s)
+{
+    return s->held ? s->held - 1 : s->action;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -79,9 +90,9 @@ static char *waits_text(const rt_vigil *v, int but)
     const struct rt_ranks *k = v->run->ranks;
     for (int i = 0; i < k->nhere; i++) {
         const rt_slot *s = slot_of(v, k->here[i]);
-        if (k->here[i] == but || s->waits != RT_AWAITS_RANKS)
+        if (k->here[i] == but || waits_of(s) != RT_AWAITS_RANKS)
             continue;
-        char *place = place_text(v, s->action);
+        char *place = place_text(v, action_of(s));
         char *text = rt_printf("; the others wait %s", place);
         free(place);
         return text;
@@ -95,7 +106,7 @@ static void say(const rt_vigil *v, int verdict)
     const rt_slot *s = slot_of(v, rank);
     double seconds = (double)v->limit / 1e9;
     bool here = v->run->ranks->is_here[rank];
-    char *place = place_text(v, here ? s->action : v->answer[rank].action),
+    char *place = place_text(v, here ? action_of(s) : v->answer[rank].action),
          *others = waits_text(v, rank);
     if (what == LOST && s->parted)
         rt_complain("rank %d is gone (exit %d): all ranks end here", rank, s->parted - 1);
@@ -186,11 +197,16 @@ static void is_gone(const rt_vigil *v, int rank)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static void beat(const rt_vigil *v)
+/* A device that has been in one collective since the last beat waits for others in it, whatever its
+ * host does meanwhile. */
+static void beat(rt_vigil *v)
 {
     rt_slot *s = slot_of(v, v->run->rank);
+    rt_progress device = rt_device_progress(v->run);
     s->action = v->run->action;
-    s->begun = v->run->begun;
+    s->begun = v->run->begun + device.passed;
+    s->held = device.passed == v->passed ? device.action + 1 : 0;
+    v->passed = device.passed;
     s->beats++;
 }
 
@@ -210,8 +226,8 @@ static void look_at(rt_vigil *v, int rank, int64_t elapsed)
 static void answer(rt_vigil *v, int rank)
 {
     const rt_slot *mine = slot_of(v, v->run->rank);
-    rt_word word = {.waits = mine->waits,
-                    .action = mine->action,
+    rt_word word = {.waits = waits_of(mine),
+                    .action = action_of(mine),
                     .still = (int32_t)(v->seen[v->run->rank].still / 1000000)};
     rt_wire_say(v->run->ranks->wire, rank, &word);
 }
@@ -220,7 +236,7 @@ static void answer(rt_vigil *v, int rank)
 static void converse(rt_vigil *v)
 {
     const struct rt_ranks *k = v->run->ranks;
-    bool asks = v->limit && slot_of(v, v->run->rank)->waits == RT_AWAITS_RANKS &&
+    bool asks = v->limit && waits_of(slot_of(v, v->run->rank)) == RT_AWAITS_RANKS &&
                 v->seen[v->run->rank].still >= v->limit;
     rt_word word;
     if (!k->wire || !rt_wire_speaks(k->wire) || k->shared->ending)
@@ -268,7 +284,7 @@ static void find_culprit(const rt_vigil *v)
     const struct rt_ranks *k = v->run->ranks;
     int64_t waited = v->seen[v->run->rank].still;
     for (int i = 0; i < k->nhere; i++)
-        if (slot_of(v, k->here[i])->waits == RT_WORKS) {
+        if (waits_of(slot_of(v, k->here[i])) == RT_WORKS) {
             if (v->seen[k->here[i]].still >= v->limit)
                 judge(v, STUCK, k->here[i]);
             return;
@@ -278,7 +294,7 @@ static void find_culprit(const rt_vigil *v)
         judge_elsewhere(v);
     for (int i = 0; i < k->nhere; i++) {
         const rt_slot *s = slot_of(v, k->here[i]);
-        if (s->waits != RT_AWAITS_RANKS || s->peer >= 0)
+        if (waits_of(s) != RT_AWAITS_RANKS || s->peer >= 0)
             return;
     }
     if (waited >= 2 * v->limit)
@@ -298,9 +314,9 @@ static void look(rt_vigil *v, int64_t elapsed)
         if (v->limit && k->here[i] != v->run->rank && v->seen[k->here[i]].silent >= v->limit)
             judge(v, STOPPED, k->here[i]);
     }
-    if (v->limit && mine->waits == RT_AWAITS_RANKS && v->seen[v->run->rank].still >= v->limit)
+    if (v->limit && waits_of(mine) == RT_AWAITS_RANKS && v->seen[v->run->rank].still >= v->limit)
         find_culprit(v);
-    if (v->limit && mine->waits == RT_AWAITS_ORDERS && mine->peer == 0 &&
+    if (v->limit && waits_of(mine) == RT_AWAITS_ORDERS && mine->peer == 0 &&
         v->seen[v->run->rank].still >= BETWEEN * v->limit)
         judge(v, UNHEARD, 0);
 }

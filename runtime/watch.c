@@ -45,11 +45,13 @@ void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype 
 {
     if (r->watch & RT_WATCH_VALUES)
         rt_check_output(r, action, p, elements, t);
+    if (r->watch & RT_WATCH_DUMP)
+        rt_dump(r, action, p, elements, t);
 }
 
 void rt_watch_outputs(mg_run *r, int action, void *const *p)
 {
     const mg_action *a = &r->program->actions[action];
-    for (int i = 0; i < a->nout && (r->watch & RT_WATCH_VALUES); i++)
-        rt_check_output(r, action, p[a->out[i].arg], a->out[i].elements, a->out[i].dtype);
+    for (int i = 0; i < a->nout && (r->watch & RT_WATCH_OUTPUTS); i++)
+        mg_output(r, action, p[a->out[i].arg], a->out[i].elements, a->out[i].dtype);
 }

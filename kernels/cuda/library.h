@@ -38,6 +38,7 @@
 #include "experts.h"
 #include "rows.h"
 #include "random.h"
+#include "shares.h"
 #include "xent.h"
 
 #include "attention.h" /* after xent.h: mg_exp */

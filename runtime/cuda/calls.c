@@ -1,6 +1,7 @@
 /* calls.c - what emitted code calls (abi.h), as launches in the stream. Nothing waits but the
  * guard. */
 #include "runtime/cuda/cuda.h"
+#include "runtime/ranks.h"
 
 #include <math.h>
 
@@ -70,11 +71,36 @@ bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
     return passes;
 }
 
+/* Loss and norm are the same on all ranks; the leader, who also judges spikes, decides for all. */
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
-    double l = rt_get_f64(r, (const char *)loss - r->arena);
-    double n = norm ? rt_get_f64(r, (const char *)norm - r->arena) : 0;
-    return rt_guard_passes(r, action, l, n);
+    bool passes = true;
+    if (!r->rank) {
+        double l = rt_get_f64(r, (const char *)loss - r->arena);
+        double n = norm ? rt_get_f64(r, (const char *)norm - r->arena) : 0;
+        passes = rt_guard_passes(r, action, l, n);
+    } else {
+        rt_device_wait(r); /* so that it hears the word when it can go on */
+    }
+    return r->ranks ? rt_ranks_agree(r, passes) : passes;
+}
+
+/* ---- what ranks do together (comm.c) ------------------------------------------------------ */
+
+static void mark(mg_run *r, uint32_t value)
+{
+    uint32_t *at = r->cuda->marks + 2 * r->cuda->at;
+    rt_cuda_call(r, FIXED_mark, 1, 1, 1, (void *[]){&at, &value});
+}
+
+void rt_cuda_enter(mg_run *r, int action)
+{
+    mark(r, (uint32_t)action + 1);
+}
+
+void rt_cuda_leave(mg_run *r)
+{
+    mark(r, 0);
 }
 
 /* ---- tables ------------------------------------------------------------------------------- */
@@ -118,6 +144,7 @@ void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t 
     rt_cuda_call(r, FIXED_top + variant(d->dtype), blocks_for(d->rows, BLOCK), 1, BLOCK,
                  (void *[]){(void *)d, &x, &y});
     mg_end(r, action);
+    mg_output(r, action, y, d->rows * d->top, MG_I32);
 }
 
 void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *choice, int32_t *slot)
@@ -127,6 +154,7 @@ void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *ch
     rt_cuda_call(r, FIXED_slots, (d->groups * d->experts + warps - 1) / warps, 1, MG_SLOTS_BLOCK,
                  (void *[]){(void *)d, &choice, &slot});
     mg_end(r, action);
+    mg_output(r, action, slot, d->groups * d->positions * d->choices, MG_I32);
 }
 
 void mg_dispatch(mg_run *r, int action, const mg_experts_desc *d, const void *rows,
@@ -203,11 +231,10 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
     mg_begin(r, action);
     rt_product(r, d, a, b, c, extra);
     mg_end(r, action);
-    for (int64_t i = 0; i < d->batch && (r->watch & RT_WATCH_VALUES); i++)
+    for (int64_t i = 0; i < d->batch && (r->watch & RT_WATCH_OUTPUTS); i++)
         for (int64_t row = 0; row < d->m; row++)
-            rt_check_output(r, action,
-                            (char *)c + (i * d->sc + row * d->ldc) * mg_dtype_bytes(d->out), d->n,
-                            d->out);
+            mg_output(r, action, (char *)c + (i * d->sc + row * d->ldc) * mg_dtype_bytes(d->out),
+                      d->n, d->out);
 }
 
 /* One chunk of rows of the head: logits, their losses and gradients, the gradients of x and w. */

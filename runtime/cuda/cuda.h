@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "runtime/run.h"
+#include "runtime/sizes.h"
 
 typedef struct rt_products rt_products; /* products.c */
 typedef struct rt_graphs rt_graphs;     /* graph.c */
@@ -25,7 +26,9 @@ typedef struct rt_cuda {
     const void **fixed;  /* of kernels/cuda/library.h, by number */
     rt_products *products;
     rt_graphs *graphs;
-    char *staging; /* pinned; of the tensor that is open */
+    struct rt_comms *comms;  /* comm.c; NULL: one rank */
+    uint32_t *_Atomic marks; /* RT_STREAMS pairs that the GPU writes; see rt_cuda_marks */
+    char *staging;           /* pinned; of the tensor that is open */
     int64_t staging_bytes;
     char name[256];
 } rt_cuda;
@@ -59,7 +62,10 @@ typedef enum rt_fixed {
     FIXED_flash_dkv = FIXED_flash_dq + 4,
     FIXED_fill_rows = FIXED_flash_dkv + 4, /* bf16, f16 */
     FIXED_sum_rows = FIXED_fill_rows + 2,
-    FIXED_count = FIXED_sum_rows + 2
+    FIXED_lay = FIXED_sum_rows + 2, /* words of 16, 8, 4, 2, 1 bytes */
+    FIXED_sum_shares = FIXED_lay + 5,
+    FIXED_mark = FIXED_sum_shares + 2,
+    FIXED_count
 } rt_fixed;
 /* A launch in the stream of the run; of a kernel of the library (device.c). */
 void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, void **args);
@@ -69,6 +75,23 @@ void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int bloc
 void rt_streams_open(rt_cuda *c);
 void rt_streams_wait(rt_cuda *c);
 void rt_streams_close(rt_cuda *c);
+
+/* What ranks of GPUs do together: mg_nccl. `open` is called by all ranks alike, when their arenas
+ * are there. */
+struct mg_collectives {
+    void (*open)(mg_run *r);
+    void (*close)(mg_run *r);
+};
+/* Around a collective: the GPU tells the host that it is in it, and that it is through. Per stream:
+ * 1 + the action, or 0; and how often that changed. */
+void rt_cuda_enter(mg_run *r, int action);
+void rt_cuda_leave(mg_run *r);
+
+/* ranks.c: which GPU of this machine is the rank's. */
+int rt_cuda_choose(const mg_run *r, int devices);
+/* Ends the program (78) where two ranks of this machine have one GPU, and nobody wants that. */
+void rt_cuda_sign(mg_run *r, const struct cudaDeviceProp *p);
+void rt_cuda_apart(mg_run *r);
 
 /* calls.c: the guard itself. */
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm);

@@ -1,9 +1,11 @@
 /* device.c - the GPU, its memory, and the host's way to it. */
 #include "runtime/cuda/cuda.h"
+#include "runtime/machine.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void rt_cuda_must(cudaError_t e, const char *what)
 {
@@ -54,7 +56,15 @@ static const void *fixed_kernel(rt_cuda *c, int which)
                                         "mg_fill_rows_bf16",
                                         "mg_fill_rows_f16",
                                         "mg_sum_rows_bf16",
-                                        "mg_sum_rows_f16"};
+                                        "mg_sum_rows_f16",
+                                        "mg_lay_16",
+                                        "mg_lay_8",
+                                        "mg_lay_4",
+                                        "mg_lay_2",
+                                        "mg_lay_1",
+                                        "mg_sum_shares_f32",
+                                        "mg_sum_shares_f64",
+                                        "mg_mark"};
     _Static_assert(sizeof names / sizeof *names == FIXED_count, "one name for each");
     if (!c->fixed[which])
         c->fixed[which] = kernel_of(c, names[which]);
@@ -109,14 +119,26 @@ char *rt_device_text(bool *there)
 
 void rt_device_open(mg_run *r)
 {
+    rt_ranks_start(r); /* a process that has spoken to a GPU cannot be copied */
     const char *why = no_device();
     struct cudaDeviceProp p;
+    void *marks;
+    int devices;
+    while (why && r->rank && !r->ranks->launched)
+        pause(); /* rank 0 sees the same, says so, and ends this one with it */
     if (why)
         rt_die(RT_NO_DEVICE, "%s was compiled for a GPU: %s", r->program->name, why);
     rt_cuda *c = r->cuda = rt_alloc(1, sizeof *c);
-    rt_cuda_must(cudaSetDevice(0), "choosing the first GPU");
-    rt_cuda_must(cudaGetDeviceProperties(&p, 0), "asking what it is");
+    rt_cuda_must(cudaGetDeviceCount(&devices), "counting GPUs");
+    int mine = rt_cuda_choose(r, devices);
+    rt_cuda_must(cudaSetDevice(mine), "choosing a GPU");
+    rt_cuda_must(cudaGetDeviceProperties(&p, mine), "asking what it is");
     snprintf(c->name, sizeof c->name, "%s", p.name);
+    if (r->ranks) {
+        rt_cuda_sign(r, &p);
+        rt_cuda_must(cudaMallocHost(&marks, 2 * RT_STREAMS * sizeof(uint32_t)), "memory to tell");
+        c->marks = memset(marks, 0, 2 * RT_STREAMS * sizeof(uint32_t));
+    }
     rt_streams_open(c);
     load_kernels(r);
     c->products = rt_products_new(r);
@@ -137,9 +159,14 @@ void rt_device_wait(mg_run *r)
 void rt_device_close(mg_run *r)
 {
     rt_cuda *c = r->cuda;
+    rt_ranks_end(r); /* and with them the thread that looks at marks */
     if (!c)
         return;
-    rt_graphs_free(c->graphs);
+    rt_graphs_free(c->graphs); /* before the communicators that they use */
+    if (c->comms)
+        r->program->collectives->close(r);
+    if (c->marks)
+        cudaFreeHost(c->marks);
     rt_products_free(c->products);
     if (r->arena)
         cudaFree(r->arena);
@@ -188,11 +215,29 @@ void rt_arena_map(mg_run *r)
     r->arena = p;
     rt_cuda_must(cudaMemsetAsync(p, 0, (size_t)r->program->persistent_bytes, r->cuda->stream),
                  "clearing parameters and state");
+    if (!r->ranks)
+        return;
+    rt_places_tell(r);
+    rt_cuda_apart(r);
+    r->program->collectives->open(r);
 }
+
+const bool rt_arenas_are_shared = false;
 
 void rt_device_ranks(mg_run *r)
 {
-    (void)r; /* programs of several ranks are not made for GPUs yet */
+    (void)r; /* rt_device_open did */
+}
+
+rt_progress rt_device_progress(const mg_run *r)
+{
+    rt_progress p = {.action = -1};
+    const volatile uint32_t *mark = r->cuda ? r->cuda->marks : NULL;
+    for (int s = 0; mark && s < RT_STREAMS; s++) {
+        p.passed += mark[2 * s + 1];
+        p.action = mark[2 * s] ? (int)mark[2 * s] - 1 : p.action;
+    }
+    return p;
 }
 
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes)
@@ -232,6 +277,8 @@ char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
     rt_cuda *c = r->cuda;
     int64_t offset, bytes = stored_bytes(x, &offset);
     void *p;
+    if (r->ranks)
+        return rt_images_open(r, x, read);
     if (bytes > c->staging_bytes) {
         if (c->staging)
             cudaFreeHost(c->staging);
@@ -249,7 +296,9 @@ char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
 void rt_stored_close(mg_run *r, const rt_external *x, bool changed)
 {
     int64_t offset, bytes = stored_bytes(x, &offset);
-    if (!changed)
+    if (r->ranks)
+        rt_images_close(r, x, changed);
+    if (r->ranks || !changed)
         return;
     rt_put(r, offset, r->cuda->staging, bytes);
     rt_device_wait(r); /* the next tensor uses the same memory */

@@ -53,8 +53,9 @@ extern "C" void shim_copy_later(void *to, const void *from, size_t bytes);
 extern "C" void shim_copy_commit();
 extern "C" void shim_copy_wait(int groups);
 
-#define __syncthreads() shim_sync_block(__LINE__)
-#define __syncwarp(...) ((void)shim_exchange(0xffffffffu, 0, 0, __LINE__))
+#define __syncthreads()        shim_sync_block(__LINE__)
+#define __threadfence_system() ((void)0) /* one thread runs them all */
+#define __syncwarp(...)        ((void)shim_exchange(0xffffffffu, 0, 0, __LINE__))
 
 template <class T> static inline T shim_shuffle(unsigned mask, T x, unsigned from, int line)
 {

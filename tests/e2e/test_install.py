@@ -23,10 +23,10 @@ class Install(mgctest.Case):
     def test_layout(self):
         files = {os.path.relpath(os.path.join(d, f), self.path("far/away"))
                  for d, _, names in os.walk(self.path("far/away")) for f in names}
-        self.assertEqual(files - {"lib/mgc/libmgrt_cuda.a"},  # only where there is a CUDA Toolkit
+        self.assertEqual(files - {"lib/mgc/libmgrt_cuda.a", "lib/mgc/nccl"},  # only where there is a CUDA Toolkit, and NCCL
                          {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h",
                           "lib/mgc/calibrate.mg", "lib/mgc/report.html", *(f"lib/mgc/devices/{d}.json" for d in ("a100", "b200", "cpu", "cpu2t", "h100", "h200")),
-                          *(f"lib/mgc/cuda/{f}.h" for f in ("attention", "device", "experts", "flash", "gather", "library", "mma", "random", "rows",
+                          *(f"lib/mgc/cuda/{f}.h" for f in ("attention", "device", "experts", "flash", "gather", "library", "mma", "random", "rows", "shares",
                                                             "xent"))})
 
     def test_moved(self):

@@ -9,7 +9,9 @@ import struct
 import subprocess
 import time
 
+import layouts
 import mgctest
+from layouts import EXPERTS, LAYOUTS
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 LLAMA = os.path.join(PARITY, "llama_small.mg")
@@ -17,53 +19,6 @@ GPT2 = os.path.join(PARITY, "gpt2_small.mg")
 MIXTRAL = os.path.join(PARITY, "mixtral_small.mg")
 FULL = os.environ.get("MGC_FULL")
 TURN = int(os.environ.get("MGC_TURN", "0"))
-
-TP = "    {heads}, ffn, vocab -> tp\n"
-SP = TP + "    seq -> tp\n"
-Z1, Z2, Z3 = "    state -> dp\n", "    state, grads -> dp\n", "    state, grads, params -> dp\n"
-DP = "    batch -> dp\n"
-ZIGZAG = "    seq -> cp (zigzag)\n"
-LAYOUTS = {
-    "dp2": ("dp = 2", DP),
-    "dp4": ("dp = 4", DP),
-    "dp2_zero1": ("dp = 2", DP + Z1),
-    "dp2_zero2": ("dp = 2", DP + Z2),
-    "dp2_zero3": ("dp = 2", DP + Z3),
-    "dp4_zero1": ("dp = 4", DP + Z1),
-    "dp4_zero3": ("dp = 4", DP + Z3),
-    "tp2": ("tp = 2", TP),
-    "tp2_sp": ("tp = 2", SP),
-    "dp2_tp2": ("dp = 2, tp = 2", DP + TP),
-    "tp2_dp2": ("tp = 2, dp = 2", DP + TP),
-    "dp2_tp2_sp": ("dp = 2, tp = 2", DP + SP),
-    "zero1_tp2": ("dp = 2, tp = 2", DP + TP + Z1),
-    "zero2_tp2_sp": ("dp = 2, tp = 2", DP + SP + Z2),
-    "zero3_tp2": ("dp = 2, tp = 2", DP + TP + Z3),
-    "zero3_tp2_sp": ("dp = 2, tp = 2", DP + SP + Z3),
-    "hybrid": ("replica = 2, dp = 2", "    batch -> replica, dp\n" + Z3),
-    "cp2": ("cp = 2", "    seq -> cp\n"),
-    "cp2_zigzag": ("cp = 2", ZIGZAG),
-    "cp4_zigzag": ("cp = 4", ZIGZAG),
-    "cp2_dp2": ("dp = 2, cp = 2", DP + "    seq -> cp\n"),
-    "cp2_dp2_zigzag": ("dp = 2, cp = 2", DP + ZIGZAG),
-    "zero3_cp2": ("dp = 2, cp = 2", DP + ZIGZAG + Z3),
-    "dp2_cp2_tp2": ("dp = 2, cp = 2, tp = 2", DP + TP + "    seq -> cp, tp\n"),
-    "tp2_cp2_dp2": ("dp = 2, cp = 2, tp = 2", DP + TP + "    seq -> cp (zigzag), tp\n"),
-    "dp4_tp2": ("dp = 4, tp = 2", DP + SP + Z1),
-    "hidden": ("tp = 2", "    hidden -> tp\n"),
-}
-EP = "    experts -> ep\n    batch -> dp, ep\n"
-EXPERTS = {
-    "ep2": ("dp = 1, ep = 2", EP),
-    "dp2_ep2": ("dp = 2, ep = 2", EP),
-    "ep2_dp2_zero1": ("ep = 2, dp = 2", EP.replace("dp, ep", "ep, dp") + Z1),
-    "dp2_ep2_zero3": ("dp = 2, ep = 2", EP + Z3),
-    "ep4": ("dp = 1, ep = 4", EP),
-    "ep2_tp2": ("dp = 1, ep = 2, tp = 2", EP + TP),
-    "dp2_ep2_tp2_sp": ("dp = 2, ep = 2, tp = 2", EP + SP),
-    "ep2_cp2": ("dp = 1, ep = 2, cp = 2", EP + "    seq -> cp\n"),
-    "tp_of_experts": ("tp = 2", "    {heads}, ffn, vocab, experts -> tp\n    batch -> tp\n"),
-}
 FEW = list(EXPERTS) if FULL else [list(EXPERTS)[(TURN + 4 * k) % len(EXPERTS)] for k in range(2)]
 SAMPLE = list(LAYOUTS) if FULL else [list(LAYOUTS)[(TURN + 5 * k) % len(LAYOUTS)] for k in range(4)]
 
@@ -71,9 +26,7 @@ SAMPLE = list(LAYOUTS) if FULL else [list(LAYOUTS)[(TURN + 5 * k) % len(LAYOUTS)
 class Layouts(mgctest.Case):
     def make(self, path, name, precision="f64"):
         """The program ./NAME-PRECISION of a layout; the batch is the same under all."""
-        mesh, rules = (LAYOUTS | EXPERTS)[name] if name != "one" else ("dp = 1", "")
-        heads = "heads" if path == GPT2 else "kv_heads"
-        self.write(f"{name}.mg", f"layout {name} {{\n    device cpu\n    mesh {mesh}\n{rules.format(heads=heads)}    microbatch 1\n}}\n")
+        self.write(f"{name}.mg", layouts.text(name, heads="heads" if path == GPT2 else "kv_heads"))
         program = f"{name}-{precision}"
         self.compiles(path, "--layout", f"./{name}.mg", "-D", "batch=8", "--precision", precision, "-o", program)
         return "./" + program
@@ -199,6 +152,68 @@ class Layouts(mgctest.Case):
             off = self.apart(one, self.run_one(self.make(MIXTRAL, name, "f32"), 1, f"experts32-{name}"))
             self.assertLess(off[0], 1e-5)
             self.assertLess(off[1], 1e-4)
+
+    def decisions(self, out, name):
+        """Which experts each position chose in the first step: by sequence and layer. Ranks of the batch's axes have
+        neighbouring sequences of a round; of others (tp, cp) the first rank is asked, or each its part of a sequence."""
+        sizes = dict(a.split(" = ") for a in (EXPERTS[name][0] if name != "one" else "dp = 1").split(", "))
+        rules = EXPERTS[name][1] if name != "one" else ""
+        axes, found = [(a, int(n)) for a, n in sizes.items()], {}
+        over = next((r.split("->")[1] for r in rules.splitlines() if r.split("->")[0].strip() == "batch"), "")
+        parts = "cp" if "seq -> cp" in rules else "tp" if "seq -> tp" in rules else ""
+        total = 1
+        for _, n in axes:
+            total *= n
+        for rank in range(total):
+            place, rest = {}, rank
+            for a, n in reversed(axes):
+                place[a], rest = rest % n, rest // n
+            at, of = 0, 1
+            for a in (w.strip() for w in over.split(",") if w.strip()):
+                at, of = at * int(sizes[a]) + place[a], of * int(sizes[a])
+            if any(place[a] for a, _ in axes if a not in over and a != parts):
+                continue
+            file = sorted(glob.glob(self.path(out) + f"/dump/rank-{rank}/*.chosen.i32"))[0]  # the forward one
+            with open(file, "rb") as f:
+                data = f.read()
+            n = int(sizes.get(parts, 1))
+            each = 2 * 24 // n * 4  # two choices of each of so many positions
+            for k in range(len(data) // each):
+                micro, layer = divmod(k, 2)
+                found[micro * of + at, layer, place.get(parts, 0) if parts else 0] = data[k * each:(k + 1) * each]
+        whole = {}
+        for (sequence, layer, part), choices in sorted(found.items()):
+            whole[sequence, layer] = whole.get((sequence, layer), b"") + choices
+        return whole
+
+    def test_routing(self):
+        """In f32, from the same weights, at most one choice of an expert in ten thousand is another than one rank's."""
+        self.text(60000)
+        self.write("wide.mg", self.source(MIXTRAL, "batch = 4", "batch = 256"))
+        dump = ("--dump", "layers.block_sparse_moe.chosen")
+        flips = every = 0
+        for name in ["one", *FEW]:
+            self.write(f"{name}.mg", layouts.text(name))
+            self.compiles("wide.mg", "--layout", f"./{name}.mg", "--precision", "f32", "-o", name)
+            self.run_one("./" + name, 1, f"routing-{name}", *dump)
+            got = self.decisions(f"routing-{name}", name)
+            if name == "one":
+                want = got
+                self.assertEqual(len(want), 2 * 256)
+                continue
+            self.assertEqual(got.keys(), want.keys())
+            for key, choices in got.items():
+                a, b = (struct.unpack(f"<{len(c) // 4}i", c) for c in (choices, want[key]))
+                every += len(a)
+                flips += sum(x != y for x, y in zip(a, b, strict=True))
+        self.assertEqual(every, len(FEW) * 2 * 256 * 24 * 2)
+        self.assertLessEqual(flips, every // 10000)
+
+    def source(self, path, old, new):
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        self.assertIn(old, text)
+        return text.replace(old, new)
 
     def shapes(self, out, step):
         return {name: shape for name, (shape, _) in self.tensors(out, step).items()}

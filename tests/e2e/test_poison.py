@@ -3,6 +3,7 @@
 import os
 import re
 
+import layouts
 import mgctest
 from mgctest import model
 
@@ -26,6 +27,15 @@ class Poison(mgctest.Case):
             self.assertEqual(len([1 for loss, _, _ in clean if loss]), 4)
             sample = ("./train", "--sample", 5, "--temperature", 0, "--resume", "--out", self.last)
             self.assertEqual(self.trains(*sample, "--poison").stdout, self.trains(*sample).stdout)
+
+    def test_ranks(self):
+        """Each poisons its own arena; nobody reads what another has thrown away."""
+        self.text(6000)
+        for path, name in ((MODELS[1], "zero3_tp2_sp"), (MODELS[1], "cp2_zigzag"), (MODELS[3], "dp2_ep2")):
+            self.write("l.mg", layouts.text(name))
+            self.compiles(path, "--layout", "./l.mg", "-D", "batch=8", "-o", "train")
+            clean = self.losses("./train")
+            self.assertEqual(self.losses("./train", "--poison"), clean, name)
 
     def test_a_death_too_early(self):
         """Each buffer of a step killed by the action before its last: whoever reads it then reads NaN."""

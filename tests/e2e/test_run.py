@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import struct
 
 import mgctest
 from mgctest import TINY, model
@@ -104,6 +105,24 @@ class Run(mgctest.Case):
         end = max(e["ts"] + e["dur"] for e in events)
         plan = json.loads(self.compiles(model("mlp.mg"), "--plan=json").out)
         self.assertAlmostEqual(end / 1e3, plan["step_ms"], delta=0.01 * plan["step_ms"])
+
+    def test_dump(self):
+        """What actions gave in the first step: sizes are those of the schedule, and one of them is the loss."""
+        self.write("tiny.mg", TINY)
+        self.compiles("tiny.mg", "--precision", "f64", "-o", "train")
+        self.text(2000)
+        for out in ("a", "b"):
+            self.trains("./train", "--data", "text1.txt", "--steps", 2, "--out", out, "--dump", "*")
+        files = sorted(os.listdir(self.path("a/dump/rank-0")))
+        self.assertEqual(files, sorted(os.listdir(self.path("b/dump/rank-0"))))
+        found = {name: self.read(f"a/dump/rank-0/{name}") for name in files}
+        self.assertEqual(found, {name: self.read(f"b/dump/rank-0/{name}") for name in files})
+        self.assertIn(4 * 8 * 16 * 8, [len(data) for data in found.values()])  # x
+        loss = next(l["loss"] for l in self.metrics("a") if "loss" in l)
+        self.assertIn(struct.pack("<d", loss), found.values())
+        r = self.run_program("./train", "--data", "text1.txt", "--steps", 1, "--out", "c", "--dump", "nothing.*")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn(b"--dump nothing.*: no action of tiny has such a name", r.stderr)
 
     def test_tracks(self):
         """One for each stream, and nothing overlaps on one."""

@@ -1,14 +1,14 @@
 # RUN: %mgc %s -D dp=2 -D tp=2 --print-after=shard > %t.ir
 # RUN: FileCheck %s < %t.ir
 # RUN: %mgc --from=%t.ir --print-after=simplify | FileCheck %s --check-prefix=GOES
-# RUN: not %mgc %s -D dp=2 --device h200 --emit=c 2>&1 | FileCheck %s --check-prefix=ONE
+# RUN: not %mgc %s -D dp=512 -D batch=1024 --device h200 --emit=c 2>&1 | FileCheck %s --check-prefix=ONE
 # RUN: not %mgc %s -D tp=3 --print-after=shard 2>&1 | FileCheck %s --check-prefix=UNEVEN
 #
 # Two products, the first split on what it makes and the second on what it sums; rows of the sequence are split
 # between them, gathered before and scattered after. Gradients are added up after the loop over microbatches, into
 # the parts that the optimizer's state is in.
 # GOES: f32[batch=2@dp, seq=4@tp, hidden=32] = reduce_scatter
-# ONE: error[MG0310]: axis 'dp' is 2: more than one rank is not built yet for GPUs
+# ONE: error[MG0310]: the mesh has 512 ranks: programs of more than 256 are not built yet
 # UNEVEN: error[MG0332]: 'ffn' of 64 is not split evenly on tp, which is 3 ranks
 # UNEVEN: help: tp = 2 or 4; or -D ffn=66
 # CHECK: axis dp 2

@@ -4,6 +4,7 @@
 #include "kernels/attention.h"
 #include "tests/kernels/cm.h"
 #include "tests/kernels/pool.h"
+#include "runtime/sizes.h"
 
 #include <math.h>
 #include <stdlib.h>

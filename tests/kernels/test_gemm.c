@@ -2,6 +2,7 @@
 #include "kernels/blas.h"
 #include "tests/kernels/cm.h"
 #include "tests/kernels/pool.h"
+#include "runtime/sizes.h"
 
 #include <math.h>
 #include <string.h>

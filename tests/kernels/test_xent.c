@@ -1,6 +1,7 @@
 /* test_xent.c - cross-entropy and the head against plain loops in double and finite differences. */
 #include "tests/kernels/cm.h"
 #include "tests/kernels/pool.h"
+#include "runtime/sizes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,120 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "collective.h"
 #include "runtime/ranks.h"
+#include "runtime/sizes.h"
 
-enum { RANKS = 8, CASES = 300, MOST = 1 << 15, SPACE = MOST * RANKS * 8 };
+enum { RANKS = 8, CASES = 300, MOST = 1 << 16, SPACE = MOST * RANKS * 8 };
 
 static const mg_action nothing = {"collective", "communication", "", 0, 0, 0, 0, {{0, 0, 0}}};
-
-/* Element i of the x of a rank, exact in every type, and different for each. */
-static double value(int rank, int64_t i)
-{
-    return (double)((i * 7 + rank * 3) % 61);
-}
-
-static void put(mg_dtype t, char *at, int64_t i, double v)
-{
-    if (t == MG_F64)
-        ((double *)at)[i] = v;
-    else if (t == MG_F32)
-        ((float *)at)[i] = (float)v;
-    else
-        ((int32_t *)at)[i] = (int32_t)v;
-}
-
-static double get(mg_dtype t, const char *at, int64_t i)
-{
-    return t == MG_F64   ? ((const double *)at)[i]
-           : t == MG_F32 ? ((const float *)at)[i]
-                         : ((const int32_t *)at)[i];
-}
-
-/* A dim of an index: [outer, size, inner]. */
-static int64_t along(int64_t i, int64_t size, int64_t inner)
-{
-    return i / inner % size;
-}
-
-/* The same index where that dim has another size and place. */
-static int64_t moved(int64_t i, int64_t size, int64_t inner, int64_t to_size, int64_t to)
-{
-    return (i / (inner * size) * to_size + to) * inner + i % inner;
-}
-
-/* Element i of y, by the definition. */
-static double expected(const mg_comm_desc *d, const int *member, int me, int64_t i)
-{
-    int64_t part = d->size / d->n;
-    if (d->kind == MG_ALL_REDUCE || d->kind == MG_REDUCE_SCATTER) {
-        double sum = 0;
-        if (d->kind == MG_REDUCE_SCATTER)
-            i = moved(i, part, d->inner, d->size, me * part + along(i, part, d->inner));
-        for (int k = 0; k < d->n; k++) {
-            double v = value(member[k], i);
-            sum = !k ? v : d->most ? fmax(sum, v) : sum + v;
-        }
-        return sum;
-    }
-    if (d->kind == MG_SHARD)
-        return value(member[me],
-                     moved(i, part, d->inner, d->size, me * part + along(i, part, d->inner)));
-    /* y has the gathered dim n times as long; in all_to_all the other is cut, and may be inside. */
-    bool turned = d->kind == MG_ALL_TO_ALL, inside = turned && d->outer * d->size <= d->to_outer;
-    int64_t inner = inside ? d->inner / d->n : d->inner, all = d->size * d->n;
-    int64_t at = along(i, all, inner), k = at / d->size;
-    i = moved(i, all, inner, d->size, at % d->size);
-    if (turned) {
-        /* Now only the other dim is cut: put it where it is in x. */
-        int64_t cut = d->to_size / d->n;
-        i = moved(i, cut, d->to_inner, d->to_size, me * cut + along(i, cut, d->to_inner));
-    }
-    return value(member[k], i);
-}
-
-static int64_t size_of_y(const mg_comm_desc *d)
-{
-    int64_t x = d->outer * d->size * d->inner;
-    return d->kind == MG_ALL_GATHER                              ? x * d->n
-           : d->kind == MG_REDUCE_SCATTER || d->kind == MG_SHARD ? x / d->n
-                                                                 : x;
-}
-
-static int64_t any(uint64_t *seed, int64_t n)
-{
-    return 1 + (int64_t)(unit_random(seed) % (uint64_t)n);
-}
-
-static mg_comm_desc random_desc(uint64_t *seed)
-{
-    static const mg_dtype types[] = {MG_F32, MG_F64, MG_I32};
-    mg_comm_desc d = {.kind = (mg_comm_kind)any(seed, MG_SHARD),
-                      .dtype = types[any(seed, 3) - 1],
-                      .axes = (uint32_t)any(seed, 7)};
-    d.n = 1 << __builtin_popcount(d.axes);
-    d.most = d.kind == MG_ALL_REDUCE && any(seed, 2) == 1;
-    int64_t big = any(seed, 4) == 1 ? 40 : 4;
-    if (d.kind != MG_ALL_TO_ALL) {
-        d.outer = any(seed, 5);
-        d.size = any(seed, big) * d.n;
-        d.inner = any(seed, 12);
-        return d;
-    }
-    /* dims: outside, one, between, other, inside; sizes of 1 too */
-    int64_t o = any(seed, 3), a = any(seed, 3), m = any(seed, 3), b = any(seed, 3) * d.n;
-    int64_t i = any(seed, 4);
-    bool first = any(seed, 2) == 1; /* is the gathered dim the outer one? */
-    int64_t one = first ? a : b, other = first ? b : a;
-    mg_comm_desc outer = {.outer = o, .size = one, .inner = m * other * i};
-    mg_comm_desc within = {.outer = o * one * m, .size = other, .inner = i};
-    d.outer = first ? outer.outer : within.outer;
-    d.size = a;
-    d.inner = first ? outer.inner : within.inner;
-    d.to_outer = first ? within.outer : outer.outer;
-    d.to_size = b;
-    d.to_inner = first ? within.inner : outer.inner;
-    return d;
-}
 
 /* Run by all ranks. */
 static void run_cases(mg_run *r)
@@ -126,7 +19,7 @@ static void run_cases(mg_run *r)
     uint64_t seed = 12345;
     char *x = mg_arena(r), *y = x + SPACE;
     for (int c = 0; c < CASES; c++) {
-        mg_comm_desc d = random_desc(&seed);
+        mg_comm_desc d = random_desc(&seed, 3);
         int member[RANKS], n = 0, me = rt_place_of(r->program, r->rank, d.axes);
         uint32_t others = ~d.axes & 7;
         for (int k = 0; k < RANKS; k++)
@@ -135,8 +28,8 @@ static void run_cases(mg_run *r)
         assert_int_equal(n, d.n);
         for (int64_t i = 0; i < d.outer * d.size * d.inner; i++)
             put(d.dtype, x, i, value(r->rank, i));
-        mg_comm(r, 0, &d, x, y);
-        for (int64_t i = 0; i < size_of_y(&d); i++)
+        mg_comm(r, 0, &d, x, y, NULL);
+        for (int64_t i = 0; i < mg_comm_elements(&d); i++)
             if (get(d.dtype, y, i) != expected(&d, member, me, i)) {
                 rt_note("case %d, kind %d, rank %d, element %lld: %g for %g", c, (int)d.kind,
                         r->rank, (long long)i, get(d.dtype, y, i), expected(&d, member, me, i));
@@ -151,6 +44,7 @@ static void run_ranks(void (*step)(mg_run *), int64_t hang_after)
                                  .compiler = "",
                                  .layout = "",
                                  .config = "",
+                                 .cpu_features = "",
                                  .arena_bytes = 2 * SPACE,
                                  .actions = &nothing,
                                  .nactions = 1,
@@ -161,7 +55,7 @@ static void run_ranks(void (*step)(mg_run *), int64_t hang_after)
     rt_ranks_start(&r);
     r.pool = rt_pool_new(1, false);
     rt_arena_map(&r);
-    rt_ranks_run(&r, RT_STEP);
+    rt_run(&r, RT_STEP);
     rt_ranks_end(&r);
     rt_pool_free(r.pool);
 }
@@ -184,7 +78,7 @@ static void never_come(mg_run *r)
                             .inner = 1};
     for (mg_begin(r, 0); r->rank == 5;)
         usleep(1000);
-    mg_comm(r, 0, &d, mg_arena(r), mg_arena(r) + SPACE);
+    mg_comm(r, 0, &d, mg_arena(r), mg_arena(r) + SPACE, NULL);
 }
 
 static void a_rank_that_does_not_go_on(void **state)

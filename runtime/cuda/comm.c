@@ -1,0 +1,309 @@
+/* comm.c - what ranks do together, by NCCL: a communicator for each set of axes along which the
+ * program's ranks do something, all made at the start.
+ *
+ * NCCL sends pieces of memory. A share that is not one piece in its tensor is brought into one
+ * before, or laid where it belongs after, in the action's work space (kernels/cuda/shares.h). Sums
+ * are NCCL's, in an order that is the same in every run; those of `reduce = tree` are made by
+ * sending each share to the rank that adds it up, which takes a ring's bytes too.
+ *
+ * The host issues collectives in the order of the program, one thread, the same on all ranks of a
+ * group: that is what the plan proves, and what NCCL asks for. Around each the GPU leaves a mark,
+ * by which the vigil knows in which of them it waits. */
+#include <nccl.h>
+#include <stdlib.h>
+
+#include "runtime/cuda/cuda.h"
+#include "runtime/machine.h"
+
+typedef struct rt_comms {
+    ncclComm_t all;
+    ncclComm_t of[MG_GROUPS_MAX]; /* by place in mg_program.groups */
+} rt_comms;
+
+static void must(ncclResult_t e, const char *what)
+{
+    if (e != ncclSuccess && e != ncclInProgress)
+        rt_die(RT_FAILED, "NCCL: %s: %s (%s)", what, ncclGetErrorString(e), ncclGetLastError(NULL));
+}
+
+/* ---- the start and the end ---------------------------------------------------------------- */
+
+/* A ring adds up in one order, whatever else NCCL finds faster; who sets the variable has chosen.
+ */
+static void settle_order(void)
+{
+    setenv("NCCL_ALGO", "Ring", 0);
+}
+
+static void open_comms(mg_run *r)
+{
+    const mg_program *p = r->program;
+    const uint32_t every = ((uint32_t)1 << p->naxes) - 1;
+    rt_comms *c = r->cuda->comms = rt_alloc(1, sizeof *c);
+    ncclUniqueId id;
+    settle_order();
+    if (!r->rank)
+        must(ncclGetUniqueId(&id), "naming the ranks' meeting");
+    rt_ranks_share(r, &id, sizeof id);
+    rt_wait_begins(r, RT_AWAITS_RANKS);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    must(ncclCommInitRankConfig(&c->all, r->ranks->n, id, r->rank, &config), "meeting the ranks");
+    for (int i = 0; i < p->ngroups; i++)
+        if (p->groups[i] == every)
+            c->of[i] = c->all;
+        else
+            must(ncclCommSplit(c->all, rt_place_of(p, r->rank, every & ~p->groups[i]),
+                               rt_place_of(p, r->rank, p->groups[i]), &c->of[i], NULL),
+                 "meeting the ranks along some axes");
+    rt_wait_ends(r);
+}
+
+/* All work is done; the other ranks need not be there any more. */
+static void close_comms(mg_run *r)
+{
+    rt_comms *c = r->cuda->comms;
+    for (int i = 0; i < r->program->ngroups; i++)
+        if (c->of[i] && c->of[i] != c->all)
+            ncclCommAbort(c->of[i]);
+    if (c->all)
+        ncclCommAbort(c->all);
+    free(c);
+    r->cuda->comms = NULL;
+}
+
+const struct mg_collectives mg_nccl = {open_comms, close_comms};
+
+/* ---- one collective ----------------------------------------------------------------------- */
+
+typedef struct call {
+    mg_run *r;
+    const mg_comm_desc *d;
+    ncclComm_t comm;
+    int me; /* place in the group */
+    int64_t width;
+    char *came; /* work space behind what is sent */
+} call;
+
+static ncclComm_t comm_of(const mg_run *r, uint32_t axes)
+{
+    for (int i = 0; i < r->program->ngroups; i++)
+        if (r->program->groups[i] == axes)
+            return r->cuda->comms->of[i];
+    rt_die(RT_MISFIT, "the program has no group along axes %#x: compile it again", axes);
+}
+
+static ncclDataType_t number(mg_dtype t)
+{
+    static const ncclDataType_t types[] = {
+        [MG_F32] = ncclFloat32, [MG_F64] = ncclFloat64, [MG_BF16] = ncclBfloat16,
+        [MG_F16] = ncclFloat16, [MG_I32] = ncclInt32,   [MG_I64] = ncclInt64,
+        [MG_BOOL] = ncclUint8};
+    return types[t];
+}
+
+static int64_t greatest_word(int64_t bytes, const void *a, const void *b)
+{
+    int64_t word = 16;
+    while (bytes % word || (uintptr_t)a % (uintptr_t)word || (uintptr_t)b % (uintptr_t)word)
+        word /= 2;
+    return word;
+}
+
+/* As struct mg_laying of kernels/cuda/shares.h. */
+typedef struct laying {
+    int64_t first, count, n, rows, row;
+    int32_t zigzag, cut;
+} laying;
+
+/* Shares [first, first + count) of a tensor into pieces behind each other, or back. */
+static void lay(const call *c, const mg_share *s, int64_t first, int64_t count, bool cut, void *to,
+                const void *from)
+{
+    enum { BLOCK = 256, WIDE = 64, HIGH = 65535 };
+    const int zigzag = c->d->zigzag;
+    const int64_t word = greatest_word(zigzag ? s->row / 2 : s->row, to, from);
+    laying l = {first, count, c->d->n, s->rows, s->row / word, zigzag, cut};
+    int64_t across = (l.row + BLOCK - 1) / BLOCK, down = count * s->rows;
+    int kind = 0;
+    while (16 >> kind > word)
+        kind++;
+    rt_cuda_call(c->r, FIXED_lay + kind, across < WIDE ? across : WIDE, down < HIGH ? down : HIGH,
+                 BLOCK, (void *[]){&l, &to, &from});
+}
+
+/* Piece i of x goes to rank i, and what comes from it is piece i of y: of as many bytes as `give`
+ * and `take` say. */
+static void exchange(const call *c, const char *x, char *y, const int64_t *give,
+                     const int64_t *take)
+{
+    cudaStream_t s = c->r->cuda->stream;
+    must(ncclGroupStart(), "an exchange");
+    for (int i = 0; i < c->d->n; i++) {
+        if (give[i])
+            must(ncclSend(x, (size_t)give[i], ncclUint8, i, c->comm, s), "sending");
+        if (take[i])
+            must(ncclRecv(y, (size_t)take[i], ncclUint8, i, c->comm, s), "taking");
+        x += give[i];
+        y += take[i];
+    }
+    must(ncclGroupEnd(), "an exchange");
+}
+
+static void exchange_shares(const call *c, const char *x, char *y, int64_t bytes)
+{
+    int64_t each[MG_RANKS_MAX];
+    for (int i = 0; i < c->d->n; i++)
+        each[i] = bytes;
+    exchange(c, x, y, each, each);
+}
+
+/* The sum of what came from all. */
+static void sum_shares(const call *c, int64_t elements, char *y)
+{
+    enum { BLOCK = 256, GRID = 1 << 16 };
+    int64_t n = c->d->n, blocks = (elements + BLOCK - 1) / BLOCK;
+    const char *from = c->came;
+    rt_cuda_call(c->r, FIXED_sum_shares + (c->d->dtype == MG_F64), blocks < GRID ? blocks : GRID, 1,
+                 BLOCK, (void *[]){&n, &elements, &elements, &from, &y});
+}
+
+/* Of `all` elements, at most mg_tree_elements, rank k adds up the k-th n-th, as far as there are so
+ * many, and sends them to all. */
+static void all_reduce_some(const call *c, int64_t all, const char *x, char *y)
+{
+    const int64_t part = (all + c->d->n - 1) / c->d->n;
+    int64_t theirs[MG_RANKS_MAX], mine[MG_RANKS_MAX], at[MG_RANKS_MAX];
+    for (int i = 0; i < c->d->n; i++) {
+        int64_t left = all - i * part;
+        theirs[i] = (left < 0 ? 0 : left < part ? left : part) * c->width;
+        at[i] = (left < 0 ? all : i * part) * c->width;
+    }
+    for (int i = 0; i < c->d->n; i++)
+        mine[i] = theirs[c->me];
+    exchange(c, x, c->came, theirs, mine);
+    sum_shares(c, theirs[c->me] / c->width, y + at[c->me]);
+    must(ncclGroupStart(), "an all-gather");
+    for (int i = 0; i < c->d->n; i++) {
+        cudaStream_t s = c->r->cuda->stream;
+        if (i != c->me && mine[i])
+            must(ncclSend(y + at[c->me], (size_t)mine[i], ncclUint8, i, c->comm, s), "sending");
+        if (i != c->me && theirs[i])
+            must(ncclRecv(y + at[i], (size_t)theirs[i], ncclUint8, i, c->comm, s), "taking");
+    }
+    must(ncclGroupEnd(), "an all-gather");
+}
+
+static void all_reduce(const call *c, const char *x, char *y)
+{
+    const mg_comm_desc *d = c->d;
+    const int64_t all = d->outer * d->size * d->inner, most = mg_tree_elements(d);
+    if (!d->tree)
+        must(ncclAllReduce(x, y, (size_t)all, number(d->dtype), d->most ? ncclMax : ncclSum,
+                           c->comm, c->r->cuda->stream),
+             "an all-reduce");
+    for (int64_t at = 0; at < all && d->tree; at += most)
+        all_reduce_some(c, all - at < most ? all - at : most, x + at * c->width, y + at * c->width);
+}
+
+static void reduce_scatter(const call *c, const char *x, char *y, char *sent)
+{
+    mg_share s = mg_share_cut(c->d);
+    if (s.gathered) {
+        lay(c, &s, 0, c->d->n, true, sent, x);
+        s = (mg_share){.rows = 1, .row = s.rows * s.row};
+        x = sent;
+    }
+    if (c->d->tree) {
+        for (int64_t i = 0; i < s.rows; i++, x += c->d->n * s.row, y += s.row) {
+            exchange_shares(c, x, c->came, s.row);
+            sum_shares(c, s.row / c->width, y);
+        }
+        return;
+    }
+    must(ncclGroupStart(), "a reduce-scatter");
+    for (int64_t i = 0; i < s.rows; i++, x += c->d->n * s.row, y += s.row)
+        must(ncclReduceScatter(x, y, (size_t)(s.row / c->width), number(c->d->dtype), ncclSum,
+                               c->comm, c->r->cuda->stream),
+             "a reduce-scatter");
+    must(ncclGroupEnd(), "a reduce-scatter");
+}
+
+static void all_gather(const call *c, const char *x, char *y)
+{
+    const mg_share s = mg_share_laid(c->d);
+    const int64_t rows = s.gathered ? 1 : s.rows, row = s.gathered ? s.rows * s.row : s.row;
+    char *to = s.gathered ? c->came : y;
+    must(ncclGroupStart(), "an all-gather");
+    for (int64_t i = 0; i < rows; i++)
+        must(ncclAllGather(x + i * row, to + i * c->d->n * row, (size_t)row, ncclUint8, c->comm,
+                           c->r->cuda->stream),
+             "an all-gather");
+    must(ncclGroupEnd(), "an all-gather");
+    if (s.gathered)
+        lay(c, &s, 0, c->d->n, false, y, c->came);
+}
+
+static void all_to_all(const call *c, const char *x, char *y, char *sent)
+{
+    const mg_share cut = mg_share_cut(c->d), laid = mg_share_laid(c->d);
+    if (cut.gathered)
+        lay(c, &cut, 0, c->d->n, true, sent, x);
+    exchange_shares(c, cut.gathered ? sent : x, laid.gathered ? c->came : y, cut.rows * cut.row);
+    if (laid.gathered)
+        lay(c, &laid, 0, c->d->n, false, y, c->came);
+}
+
+static void ring_shift(const call *c, const char *x, char *y)
+{
+    const int n = (int)c->d->n;
+    const size_t bytes = (size_t)(c->d->outer * c->d->size * c->d->inner * c->width);
+    cudaStream_t s = c->r->cuda->stream;
+    must(ncclGroupStart(), "a shift");
+    must(ncclSend(x, bytes, ncclUint8, (c->me + 1) % n, c->comm, s), "sending");
+    must(ncclRecv(y, bytes, ncclUint8, (c->me + n - 1) % n, c->comm, s), "taking");
+    must(ncclGroupEnd(), "a shift");
+}
+
+static void together(const call *c, const char *x, char *y, char *work)
+{
+    switch (c->d->kind) {
+    case MG_ALL_REDUCE:
+        all_reduce(c, x, y);
+        break;
+    case MG_REDUCE_SCATTER:
+        reduce_scatter(c, x, y, work);
+        break;
+    case MG_ALL_GATHER:
+        all_gather(c, x, y);
+        break;
+    case MG_ALL_TO_ALL:
+        all_to_all(c, x, y, work);
+        break;
+    case MG_RING_SHIFT:
+        ring_shift(c, x, y);
+        break;
+    case MG_SHARD:
+        break;
+    }
+}
+
+void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work)
+{
+    call c = {.r = r, .d = d, .width = mg_dtype_bytes(d->dtype)};
+    c.me = rt_place_of(r->program, r->rank, d->axes);
+    c.came = work ? (char *)work + mg_comm_sent(d) : NULL;
+    mg_begin(r, action);
+    if (d->kind == MG_SHARD) {
+        const mg_share s = mg_share_cut(d);
+        lay(&c, &s, c.me, 1, true, y, x);
+    } else {
+        c.comm = comm_of(r, d->axes);
+        rt_cuda_enter(r, action);
+        rt_wait_begins(r, RT_AWAITS_RANKS); /* NCCL may wait for others here, the first time */
+        together(&c, x, y, work);
+        rt_wait_ends(r);
+        rt_cuda_leave(r);
+    }
+    mg_end(r, action);
+    mg_output(r, action, y, mg_comm_elements(d), d->dtype);
+}

@@ -1,0 +1,92 @@
+/* dump.c - what actions compute, written down as it is, for --dump: to be compared with what
+ * another program, or this one under another layout, computes from the same.
+ *
+ * OUT/dump/rank-R/NUMBER-NAME.DTYPE has the outputs of one action in a rank's first step, behind
+ * each other: one run of it after another (rounds and layers, in the order in which they run), and
+ * of each run its outputs in their order. What is not dense comes in the order of memory. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/run.h"
+
+static bool is_wanted(const mg_run *r, int action)
+{
+    const rt_list *names = &r->options->dump;
+    for (int i = 0; i < names->n; i++)
+        if (fnmatch(names->item[i], r->program->actions[action].name, 0) == 0)
+            return true;
+    return false;
+}
+
+/* A pattern that no action has is a mistake. */
+static void check_names(const mg_run *r)
+{
+    const mg_program *p = r->program;
+    for (int i = 0; i < r->options->dump.n; i++) {
+        bool known = false;
+        for (int k = 0; k < p->nactions && !known; k++)
+            known = fnmatch(r->options->dump.item[i], p->actions[k].name, 0) == 0;
+        if (!known)
+            rt_die(RT_USAGE,
+                   "--dump %s: no action of %s has such a name; mgc --schedule lists them",
+                   r->options->dump.item[i], p->name);
+    }
+}
+
+void rt_dump_open(const mg_run *r)
+{
+    if (!r->options->dump.n)
+        return;
+    check_names(r);
+    char *path = rt_printf("%s/dump", r->options->out);
+    if (!rt_remove_tree(path) && errno != ENOENT)
+        rt_die(RT_IO, "%s: %s", path, strerror(errno));
+    if (mkdir(path, 0777))
+        rt_die(RT_IO, "%s: %s", path, strerror(errno));
+    free(path);
+}
+
+/* A name as a part of a path. */
+static void make_plain(char *name)
+{
+    for (; *name; name++)
+        if (*name == '/' || *name < ' ')
+            *name = '_';
+}
+
+static FILE *open_file(const mg_run *r, int action, mg_dtype t)
+{
+    static const char *const types[] = {"", "f32", "f64", "bf16", "f16", "i32", "i64", "bool"};
+    char *folder = rt_printf("%s/dump/rank-%d", r->options->out, r->rank);
+    char *name = rt_printf("%04d-%s.%s", action, r->program->actions[action].name, types[t]);
+    make_plain(name);
+    char *path = rt_printf("%s/%s", folder, name);
+    FILE *f = mkdir(folder, 0777) && errno != EEXIST ? NULL : fopen(path, "abe");
+    if (!f)
+        rt_die(RT_IO, "%s: %s", path, strerror(errno));
+    free(folder);
+    free(name);
+    free(path);
+    return f;
+}
+
+void rt_dump(mg_run *r, int action, const void *p, int64_t n, mg_dtype t)
+{
+    enum { PIECE = 1 << 16 };
+    char piece[PIECE];
+    int64_t offset = (const char *)p - r->arena, bytes = n * mg_dtype_bytes(t);
+    if (!is_wanted(r, action))
+        return;
+    FILE *f = open_file(r, action, t);
+    bool good = true;
+    for (int64_t at = 0, k; at < bytes; at += k) {
+        k = bytes - at < PIECE ? bytes - at : PIECE;
+        rt_get(r, offset + at, piece, k);
+        good &= fwrite(piece, 1, (size_t)k, f) == (size_t)k;
+    }
+    if (fclose(f) || !good)
+        rt_die(RT_IO, "--dump: %s", strerror(errno));
+}

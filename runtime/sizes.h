@@ -1,0 +1,167 @@
+/* sizes.h - what follows from the descriptors of abi.h: scratch and work space in bytes, the
+ * products of a head, how shares of a tensor lie. The compiler plans by it and the runtime goes by
+ * it; an emitted program has no need of it. */
+#ifndef MG_SIZES_H
+#define MG_SIZES_H
+
+#include "runtime/abi.h"
+
+/* ---- products, attention, heads -------------------------------------------------------------- */
+
+/* Bytes of scratch per thread: tiles of A, B and C, and a row of a tile, as floats where A and B
+ * are halves. */
+#define MG_HALF_TILE 512
+static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
+{
+    return d->dtype == MG_BF16 || d->dtype == MG_F16
+               ? (3 * MG_HALF_TILE + 1) * MG_HALF_TILE * (int64_t)sizeof(float)
+               : 0;
+}
+
+/* Bytes of work that the gradient of attention takes on a GPU (NULL where they are none): of halves
+ * one float for each query. */
+static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
+{
+    return d->dtype == MG_BF16 || d->dtype == MG_F16
+               ? d->batch * d->kv * d->group * d->queries * (int64_t)sizeof(float)
+               : 0;
+}
+/* Bytes of scratch per thread, for both directions: blocks of 64 keys meet 4 strips of rows, each
+ * 2 vectors of the widest kind wide. */
+static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
+{
+    enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2 };
+    const int64_t bytes = d->dtype == MG_F64 ? 8 : 4, vector = 64 / bytes;
+    const int64_t lanes = STRIP_VECTORS * vector, arrays = 7 + 7 * STRIPS;
+    const int64_t wide = (d->head + vector - 1) / vector * vector;
+    const int64_t vwide = (d->vhead + vector - 1) / vector * vector;
+    const int64_t block = KEYS * (wide + vwide + 2 * lanes) + lanes;
+    const int64_t strip = lanes * (3 * wide + 2 * vwide + 2);
+    return (block + STRIPS * strip + d->keys * (wide + vwide)) * bytes + arrays * 64;
+}
+
+/* Its products, `rows` rows at a time, for operands of these types: z = x w; dx = dz w'; and dw
+ * (+)= x' dz, or with w_by_vocab dz' x, added to what is there if `add`. */
+#ifndef __cplusplus
+static inline mg_gemm_desc mg_head_z(const mg_head_desc *d, int64_t rows)
+{
+    const int64_t v = d->xent.vocab, h = d->hidden;
+    return (mg_gemm_desc){.dtype = d->xent.dtype,
+                          .out = d->xent.dtype,
+                          .tb = d->w_by_vocab,
+                          .m = rows,
+                          .n = v,
+                          .k = h,
+                          .lda = h,
+                          .ldb = d->w_by_vocab ? h : v,
+                          .ldc = v,
+                          .alpha = 1,
+                          .batch = 1};
+}
+static inline mg_gemm_desc mg_head_dx(const mg_head_desc *d, int64_t rows)
+{
+    const int64_t v = d->xent.vocab, h = d->hidden;
+    return (mg_gemm_desc){.dtype = d->xent.dtype,
+                          .out = d->xent.dtype,
+                          .tb = !d->w_by_vocab,
+                          .m = rows,
+                          .n = h,
+                          .k = v,
+                          .lda = v,
+                          .ldb = d->w_by_vocab ? h : v,
+                          .ldc = h,
+                          .alpha = 1,
+                          .batch = 1};
+}
+static inline mg_gemm_desc mg_head_dw(const mg_head_desc *d, int64_t rows, bool add)
+{
+    const int64_t m = d->w_by_vocab ? d->xent.vocab : d->hidden;
+    const int64_t n = d->w_by_vocab ? d->hidden : d->xent.vocab;
+    return (mg_gemm_desc){.dtype = d->xent.dtype,
+                          .out = d->dw,
+                          .ta = true,
+                          .m = m,
+                          .n = n,
+                          .k = rows,
+                          .lda = m,
+                          .ldb = n,
+                          .ldc = n,
+                          .alpha = 1,
+                          .beta = add,
+                          .batch = 1};
+}
+#endif
+static inline int64_t mg_head_work(const mg_head_desc *d)
+{
+    return d->chunk * d->xent.vocab * mg_dtype_bytes(d->xent.dtype) + 64 * ((d->chunk + 7) / 8);
+}
+
+/* ---- what ranks do together ------------------------------------------------------------------ */
+
+/* On GPUs a rank's share of a tensor is `rows` pieces of `row` bytes, one for each index of the
+ * dims outside of the one that is cut (of x) or put together (of y). Few long pieces are sent as
+ * they lie; many short ones, or halves that lie apart (zigzag), become one piece in work space. */
+enum { MG_PIECES = 256, MG_PIECE_BYTES = 1 << 14, MG_TREE_BYTES = 1 << 26 };
+typedef struct mg_share {
+    int64_t rows, row;
+    bool gathered; /* in work space */
+} mg_share;
+static inline mg_share mg_share_of(const mg_comm_desc *d, int64_t rows, int64_t row)
+{
+    const bool few = rows <= MG_PIECES && row >= MG_PIECE_BYTES && d->kind != MG_ALL_TO_ALL;
+    mg_share s = {rows, row, d->zigzag || (rows > 1 && !few)};
+    return s;
+}
+/* Of x: what goes to each rank (reduce_scatter, all_to_all, shard). */
+static inline mg_share mg_share_cut(const mg_comm_desc *d)
+{
+    const int64_t width = mg_dtype_bytes(d->dtype);
+    if (d->kind == MG_ALL_TO_ALL)
+        return mg_share_of(d, d->to_outer, d->to_size / d->n * d->to_inner * width);
+    return mg_share_of(d, d->outer, d->size / d->n * d->inner * width);
+}
+/* Of y: what comes from each rank (all_gather, all_to_all). Of an exchange the dim that is cut lies
+ * outside of the one that is put together, or inside. */
+static inline mg_share mg_share_laid(const mg_comm_desc *d)
+{
+    const int64_t line = d->size * d->inner * mg_dtype_bytes(d->dtype);
+    if (d->kind != MG_ALL_TO_ALL)
+        return mg_share_of(d, d->outer, line);
+    return d->outer * d->size <= d->to_outer ? mg_share_of(d, d->outer, line / d->n)
+                                             : mg_share_of(d, d->outer / d->n, line);
+}
+static inline int64_t mg_comm_elements(const mg_comm_desc *d) /* of y */
+{
+    const int64_t x = d->outer * d->size * d->inner;
+    const bool part = d->kind == MG_REDUCE_SCATTER || d->kind == MG_SHARD;
+    return d->kind == MG_ALL_GATHER ? x * d->n : part ? x / d->n : x;
+}
+/* Of an all_reduce in a tree: elements that are under way at once, a multiple of n. */
+static inline int64_t mg_tree_elements(const mg_comm_desc *d)
+{
+    const int64_t all = d->outer * d->size * d->inner, most = MG_TREE_BYTES / 8;
+    return ((all < most ? all : most) + d->n - 1) / d->n * d->n;
+}
+/* Bytes of work that it takes on a GPU: shares to be sent, behind each other, and behind them what
+ * came. */
+static inline int64_t mg_comm_sent(const mg_comm_desc *d)
+{
+    const bool cuts = d->kind == MG_REDUCE_SCATTER || d->kind == MG_ALL_TO_ALL;
+    const mg_share s = mg_share_cut(d);
+    return cuts && s.gathered ? d->n * s.rows * s.row : 0;
+}
+static inline int64_t mg_comm_work(const mg_comm_desc *d)
+{
+    const bool lays = d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL;
+    const mg_share y = mg_share_laid(d), x = mg_share_cut(d);
+    int64_t came = 0;
+    if (lays && y.gathered)
+        came = d->n * y.rows * y.row;
+    else if (d->tree && d->kind == MG_REDUCE_SCATTER)
+        came = d->n * x.row * (x.gathered ? x.rows : 1);
+    else if (d->tree && d->kind == MG_ALL_REDUCE)
+        came = mg_tree_elements(d) * mg_dtype_bytes(d->dtype);
+    return mg_comm_sent(d) + came;
+}
+
+#endif

@@ -1,0 +1,54 @@
+"""The layouts under which the small models are run by real ranks: mesh and rules, by name."""
+
+TP = "    {heads}, ffn, vocab -> tp\n"
+SP = TP + "    seq -> tp\n"
+Z1, Z2, Z3 = "    state -> dp\n", "    state, grads -> dp\n", "    state, grads, params -> dp\n"
+DP = "    batch -> dp\n"
+ZIGZAG = "    seq -> cp (zigzag)\n"
+LAYOUTS = {
+    "dp2": ("dp = 2", DP),
+    "dp4": ("dp = 4", DP),
+    "dp2_zero1": ("dp = 2", DP + Z1),
+    "dp2_zero2": ("dp = 2", DP + Z2),
+    "dp2_zero3": ("dp = 2", DP + Z3),
+    "dp4_zero1": ("dp = 4", DP + Z1),
+    "dp4_zero3": ("dp = 4", DP + Z3),
+    "tp2": ("tp = 2", TP),
+    "tp2_sp": ("tp = 2", SP),
+    "dp2_tp2": ("dp = 2, tp = 2", DP + TP),
+    "tp2_dp2": ("tp = 2, dp = 2", DP + TP),
+    "dp2_tp2_sp": ("dp = 2, tp = 2", DP + SP),
+    "zero1_tp2": ("dp = 2, tp = 2", DP + TP + Z1),
+    "zero2_tp2_sp": ("dp = 2, tp = 2", DP + SP + Z2),
+    "zero3_tp2": ("dp = 2, tp = 2", DP + TP + Z3),
+    "zero3_tp2_sp": ("dp = 2, tp = 2", DP + SP + Z3),
+    "hybrid": ("replica = 2, dp = 2", "    batch -> replica, dp\n" + Z3),
+    "cp2": ("cp = 2", "    seq -> cp\n"),
+    "cp2_zigzag": ("cp = 2", ZIGZAG),
+    "cp4_zigzag": ("cp = 4", ZIGZAG),
+    "cp2_dp2": ("dp = 2, cp = 2", DP + "    seq -> cp\n"),
+    "cp2_dp2_zigzag": ("dp = 2, cp = 2", DP + ZIGZAG),
+    "zero3_cp2": ("dp = 2, cp = 2", DP + ZIGZAG + Z3),
+    "dp2_cp2_tp2": ("dp = 2, cp = 2, tp = 2", DP + TP + "    seq -> cp, tp\n"),
+    "tp2_cp2_dp2": ("dp = 2, cp = 2, tp = 2", DP + TP + "    seq -> cp (zigzag), tp\n"),
+    "dp4_tp2": ("dp = 4, tp = 2", DP + SP + Z1),
+    "hidden": ("tp = 2", "    hidden -> tp\n"),
+}
+EP = "    experts -> ep\n    batch -> dp, ep\n"
+EXPERTS = {
+    "ep2": ("dp = 1, ep = 2", EP),
+    "dp2_ep2": ("dp = 2, ep = 2", EP),
+    "ep2_dp2_zero1": ("ep = 2, dp = 2", EP.replace("dp, ep", "ep, dp") + Z1),
+    "dp2_ep2_zero3": ("dp = 2, ep = 2", EP + Z3),
+    "ep4": ("dp = 1, ep = 4", EP),
+    "ep2_tp2": ("dp = 1, ep = 2, tp = 2", EP + TP),
+    "dp2_ep2_tp2_sp": ("dp = 2, ep = 2, tp = 2", EP + SP),
+    "ep2_cp2": ("dp = 1, ep = 2, cp = 2", EP + "    seq -> cp\n"),
+    "tp_of_experts": ("tp = 2", "    {heads}, ffn, vocab, experts -> tp\n    batch -> tp\n"),
+}
+
+
+def text(name, device="cpu", heads="kv_heads", more=""):
+    """The layout as a file has it."""
+    mesh, rules = (LAYOUTS | EXPERTS)[name] if name != "one" else ("dp = 1", "")
+    return f"layout {name} {{\n    device {device}\n    mesh {mesh}\n{rules.format(heads=heads)}    microbatch 1\n{more}}}\n"
