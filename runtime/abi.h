@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      9
+#define MG_ABI      10
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -315,12 +315,13 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *dout, void *dq, void *dk, void *dv, void *work);
 /* The same over keys that are some of all: query s sees the first seen[s], and as many as any query
  * before it. One that sees none has o = 0 and lse = -1e30. lse and o of a gradient are those of all
- * keys. causal is not set; seen may be NULL. On a processor. */
+ * keys. causal is not set; seen may be NULL: all of these. */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, void *o, void *lse, const int32_t *seen);
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
-                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen);
+                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
+                            void *work);
 /* Bytes of work that the gradient of attention takes on a GPU (NULL where they are none): of halves
  * one float for each query. */
 static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
