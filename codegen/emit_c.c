@@ -126,8 +126,9 @@ static void call_described(const Writer *w, const Action *a, const char *functio
     fprintf(w->e->out, "%s(r, %u, &%s", function, a->id, w->e->desc[a->id]);
 }
 
-/* index: which operand is an int32_t pointer, or -1. */
-static void call_library(const Writer *w, const Action *a, const char *function, int index)
+/* index: which operand is an int32_t pointer, or -1. Of `most` operands the last may be missing. */
+static void call_with_last(const Writer *w, const Action *a, const char *function, int index,
+                           int most)
 {
     call_described(w, a, function);
     for (int i = 0; i < a->noperands; i++) {
@@ -136,15 +137,12 @@ static void call_library(const Writer *w, const Action *a, const char *function,
         else
             places(w, a, i, i + 1);
     }
-    fputs(");\n", w->e->out);
+    fputs(a->noperands < most ? ", NULL);\n" : ");\n", w->e->out);
 }
 
-/* Of `most` operands the last may be missing. */
-static void call_with_last(const Writer *w, const Action *a, const char *function, int most)
+static void call_library(const Writer *w, const Action *a, const char *function, int index)
 {
-    call_described(w, a, function);
-    places(w, a, 0, a->noperands);
-    fputs(a->noperands < most ? ", NULL);\n" : ");\n", w->e->out);
+    call_with_last(w, a, function, index, a->noperands);
 }
 
 static void call_head_loss(const Writer *w, const Action *a)
@@ -256,15 +254,15 @@ static void emit_call(Writer *w, const Action *a, int depth)
         call_kernel(w, a, depth);
         break;
     case ACT_gemm:
-        call_with_last(w, a, "mg_gemm", 4);
+        call_with_last(w, a, "mg_gemm", -1, 4);
         break;
     case ACT_attention:
         call_library(w, a, a->noperands > 5 ? "mg_attention_part" : "mg_attention", 5);
         break;
     case ACT_attention_grad:
         a->noperands > 9 && a->operand[9].value /* no work space: how many keys are seen */
-            ? call_library(w, a, "mg_attention_part_grad", 9)
-            : call_with_last(w, a, "mg_attention_grad", 10);
+            ? call_with_last(w, a, "mg_attention_part_grad", 9, 11)
+            : call_with_last(w, a, "mg_attention_grad", -1, 10);
         break;
     case ACT_xent:
         call_library(w, a, "mg_xent", 1);
@@ -303,7 +301,7 @@ static void emit_call(Writer *w, const Action *a, int depth)
         call_random(w, a);
         break;
     case ACT_comm:
-        call_with_last(w, a, "mg_comm", 3);
+        call_with_last(w, a, "mg_comm", -1, 3);
         break;
     case ACT_copy:
     case ACT_zero:

@@ -145,9 +145,9 @@ typedef struct Action {
         int64_t bytes; /* copy, zero */
     };
     /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; attention q k
-     * v o lse; ... attention_grad: q k v o lse do dq dk dv and, of halves, work; head: x w target
-     * dloss loss dx dw work; head_loss: x w target loss work; dispatch, combine: the weight, if
-     * there is one, before the result. */
+     * v o lse, and of a part of the keys seen; ... attention_grad: q k v o lse do dq dk dv, the
+     * same seen, and of halves work; head: x w target dloss loss dx dw work; head_loss: x w target
+     * loss work; dispatch, combine: the weight, if there is one, before the result. */
     int noperands;
     Operand *operand;
     uint8_t stream;

@@ -46,8 +46,10 @@ static int64_t backward_parts(const mg_attention_desc *d, int64_t threads)
 
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
-                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen)
+                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
+                            void *work)
 {
+    (void)work;
     const int type = mgk_float(d->dtype, "mg_attention_grad");
     /* The bodies only read o and lse here; forward writes them through the same fields. */
     mgk_attention x = {.d = d,
@@ -78,6 +80,5 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work)
 {
-    (void)work;
-    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL);
+    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, work);
 }

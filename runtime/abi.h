@@ -316,12 +316,14 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *dout, void *dq, void *dk, void *dv, void *work);
 /* The same over keys that are some of all: query s sees the first seen[s], and as many as any query
  * before it. One that sees none has o = 0 and lse = -1e30. lse and o of a gradient are those of all
- * keys. causal is not set; seen may be NULL. On a processor. */
+ * keys. causal is not set; seen may be NULL: all of these. */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, void *o, void *lse, const int32_t *seen);
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
-                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen);
+                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
+                            void *work);
+
 /* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
  *   lse[r] = log sum_{c < valid} exp z[r,c];  loss[r] = lse[r] - z[r, target[r]]
  *   dz[r,c] = dloss[r * dloss_stride] * (exp(z[r,c] - lse[r]) - [c == target[r]]), 0 beyond valid.

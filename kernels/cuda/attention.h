@@ -5,7 +5,8 @@
  * A warp goes over 32 keys (queries) at a time, a lane each for the products, then spreads the head
  * over the lanes for the sums: element d of a head is lane d % 32's. The softmax is renormalised as
  * it goes (Milakov and Gimelshein, 2018), so no score is stored; the gradients compute it again
- * from lse (Dao et al., FlashAttention, 2022). */
+ * from lse (Dao et al., FlashAttention, 2022). Each kernel is there twice: over all keys, and over
+ * some of all (a round of a ring), of which it meets those alone that somebody sees. */
 #ifndef MG_CUDA_ATTENTION_H
 #define MG_CUDA_ATTENTION_H
 
@@ -25,6 +26,89 @@ __device__ static inline bool mg_place_of(int64_t batch, int64_t kv, int64_t gro
     p->b = w / rows / group / kv;
     return p->b < batch;
 }
+
+/* Who sees which keys: a query the first ones, a key the queries from `first` on. query() and key()
+ * are what a loop keeps of one of its own.
+ *
+ * Keys that are all there are, those up to the query itself if causal: computed where it is asked.
+ */
+struct mg_all_keys {
+    const int32_t *seen; /* NULL */
+    struct query_type {
+        int s;
+        __device__ int keys(const mg_attention_desc &d) const
+        {
+            return d.causal && s + 1 < (int)d.keys ? s + 1 : (int)d.keys;
+        }
+        __device__ bool none() const
+        {
+            return false;
+        }
+    };
+    struct key_type {
+        int t;
+        __device__ bool seen_by(const mg_attention_desc &d, int s) const
+        {
+            return t < query_type{s}.keys(d);
+        }
+    };
+    __device__ query_type query(const mg_attention_desc &, int s) const
+    {
+        return query_type{s};
+    }
+    __device__ key_type key(const mg_attention_desc &, int t) const
+    {
+        return key_type{t};
+    }
+    __device__ int first(const mg_attention_desc &d, int t) const
+    {
+        return d.causal ? t : 0;
+    }
+};
+/* Keys that are some of all: seen says how many, and never falls. A query may see none; one that is
+ * not there counts as the last. */
+struct mg_some_keys {
+    const int32_t *seen;
+    struct query_type {
+        int n;
+        __device__ int keys(const mg_attention_desc &) const
+        {
+            return n;
+        }
+        __device__ bool none() const
+        {
+            return n == 0;
+        }
+    };
+    struct key_type {
+        int from;
+        __device__ bool seen_by(const mg_attention_desc &, int s) const
+        {
+            return s >= from;
+        }
+    };
+    __device__ query_type query(const mg_attention_desc &d, int s) const
+    {
+        return query_type{seen[s < (int)d.queries ? s : (int)d.queries - 1]};
+    }
+    __device__ key_type key(const mg_attention_desc &d, int t) const
+    {
+        return key_type{first(d, t)};
+    }
+    __device__ int first(const mg_attention_desc &d, int t) const
+    {
+        int low = 0, high = (int)d.queries;
+        while (low < high) {
+            const int middle = (low + high) / 2;
+            if (seen[middle] > t)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        return low;
+    }
+};
+#define MG_NO_LSE -1e30 /* of a query that sees no key: the log of nothing, but finite */
 
 template <class T, class A = typename mg_wider<T>::type>
 __device__ static inline A mg_dot(const T *a, const T *b, int64_t n)
@@ -58,8 +142,8 @@ __device__ static inline void mg_spread(A *acc, int64_t n, A weight, const T *ro
     }
 }
 
-template <class T, class A>
-__device__ static inline void mg_attend(const mg_attention_desc &d, const T *q, const T *k,
+template <class T, class A, class S>
+__device__ static inline void mg_attend(const mg_attention_desc &d, S sees, const T *q, const T *k,
                                         const T *v, T *o, A *lse)
 {
     mg_place p;
@@ -67,7 +151,7 @@ __device__ static inline void mg_attend(const mg_attention_desc &d, const T *q, 
         return;
     const int lane = threadIdx.x % 32;
     const T *mine = q + mg_at(d.q, p, p.row);
-    const int64_t keys = d.causal && p.row + 1 < d.keys ? p.row + 1 : d.keys;
+    const int64_t keys = sees.query(d, (int)p.row).keys(d);
     A top = -(A)INFINITY, sum = 0, acc[MG_HEAD_EACH] = {0};
     for (int64_t from = 0; from < keys; from += 32) {
         const int64_t count = keys - from < 32 ? keys - from : 32;
@@ -83,18 +167,19 @@ __device__ static inline void mg_attend(const mg_attention_desc &d, const T *q, 
         mg_spread(acc, d.vhead, e, v + mg_key_at(d.v, p, from), d.v[1], count);
     }
     T *to = o + mg_at(d.o, p, p.row);
+    const bool none = sees.query(d, (int)p.row).none();
     for (int i = 0; i < MG_HEAD_EACH; i++)
         if (lane + 32 * i < d.vhead)
-            to[lane + 32 * i] = mg_narrow<T>(acc[i] / sum);
+            to[lane + 32 * i] = mg_narrow<T>(none ? (A)0 : acc[i] / sum);
     if (lane == 0)
-        lse[mg_at(d.lse, p, p.row)] = mg_log(sum) + top;
+        lse[mg_at(d.lse, p, p.row)] = none ? (A)MG_NO_LSE : mg_log(sum) + top;
 }
 
 /* dq = scale sum_t p_t (dp_t - D) k_t, with dp_t = do . v_t and D = do . o. */
-template <class T, class A>
-__device__ static inline void mg_attend_dq(const mg_attention_desc &d, const T *q, const T *k,
-                                           const T *v, const T *o, const A *lse, const T *dout,
-                                           T *dq)
+template <class T, class A, class S>
+__device__ static inline void mg_attend_dq(const mg_attention_desc &d, S sees, const T *q,
+                                           const T *k, const T *v, const T *o, const A *lse,
+                                           const T *dout, T *dq)
 {
     mg_place p;
     if (!mg_place_of(d.batch, d.kv, d.group, d.queries, &p))
@@ -102,7 +187,7 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, const T *
     const int lane = threadIdx.x % 32;
     const T *mine = q + mg_at(d.q, p, p.row), *g = dout + mg_at(d.o, p, p.row);
     const A D = mg_dot(g, o + mg_at(d.o, p, p.row), d.vhead), l = lse[mg_at(d.lse, p, p.row)];
-    const int64_t keys = d.causal && p.row + 1 < d.keys ? p.row + 1 : d.keys;
+    const int64_t keys = sees.query(d, (int)p.row).keys(d);
     A acc[MG_HEAD_EACH] = {0};
     for (int64_t from = 0; from < keys; from += 32) {
         const int64_t count = keys - from < 32 ? keys - from : 32;
@@ -121,10 +206,10 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, const T *
 }
 
 /* dk_t = scale sum_s p_st (dp_st - D_s) q_s and dv_t = sum_s p_st do_s, over all groups. */
-template <class T, class A>
-__device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T *q, const T *k,
-                                            const T *v, const T *o, const A *lse, const T *dout,
-                                            T *dk, T *dv)
+template <class T, class A, class S>
+__device__ static inline void mg_attend_dkv(const mg_attention_desc &d, S sees, const T *q,
+                                            const T *k, const T *v, const T *o, const A *lse,
+                                            const T *dout, T *dk, T *dv)
 {
     mg_place p;
     if (!mg_place_of(d.batch, d.kv, 1, d.keys, &p))
@@ -132,8 +217,9 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T 
     const int lane = threadIdx.x % 32;
     const T *key = k + mg_key_at(d.k, p, p.row), *value = v + mg_key_at(d.v, p, p.row);
     A ak[MG_HEAD_EACH] = {0}, av[MG_HEAD_EACH] = {0};
+    const int64_t first = sees.first(d, (int)p.row);
     for (p.g = 0; p.g < d.group; p.g++)
-        for (int64_t from = d.causal ? p.row : 0; from < d.queries; from += 32) {
+        for (int64_t from = first; from < d.queries; from += 32) {
             const int64_t count = d.queries - from < 32 ? d.queries - from : 32;
             A e = 0, ds = 0;
             if (lane < count) {
@@ -155,27 +241,33 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, const T 
     }
 }
 
-#define MG_ATTENTION(name, T, A)                                                                   \
+#define MG_ATTENTION_OF(name, T, A, S)                                                             \
     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
-        mg_attention_##name(mg_attention_desc d, const T *q, const T *k, const T *v, T *o, A *lse) \
+        mg_attention_##name(mg_attention_desc d, const T *q, const T *k, const T *v, T *o, A *lse, \
+                            const int32_t *seen)                                                   \
     {                                                                                              \
-        mg_attend(d, q, k, v, o, lse);                                                             \
+        mg_attend(d, S{seen}, q, k, v, o, lse);                                                    \
     }                                                                                              \
     MG_EXPORT(mg_attention_##name)                                                                 \
     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
         mg_attention_dq_##name(mg_attention_desc d, const T *q, const T *k, const T *v,            \
-                               const T *o, const A *lse, const T *dout, T *dq)                     \
+                               const T *o, const A *lse, const T *dout, T *dq,                     \
+                               const int32_t *seen)                                                \
     {                                                                                              \
-        mg_attend_dq(d, q, k, v, o, lse, dout, dq);                                                \
+        mg_attend_dq(d, S{seen}, q, k, v, o, lse, dout, dq);                                       \
     }                                                                                              \
     MG_EXPORT(mg_attention_dq_##name)                                                              \
     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
         mg_attention_dkv_##name(mg_attention_desc d, const T *q, const T *k, const T *v,           \
-                                const T *o, const A *lse, const T *dout, T *dk, T *dv)             \
+                                const T *o, const A *lse, const T *dout, T *dk, T *dv,             \
+                                const int32_t *seen)                                               \
     {                                                                                              \
-        mg_attend_dkv(d, q, k, v, o, lse, dout, dk, dv);                                           \
+        mg_attend_dkv(d, S{seen}, q, k, v, o, lse, dout, dk, dv);                                  \
     }                                                                                              \
     MG_EXPORT(mg_attention_dkv_##name)
+#define MG_ATTENTION(name, T, A)                                                                   \
+    MG_ATTENTION_OF(name, T, A, mg_all_keys)                                                       \
+    MG_IF_PARTS(MG_ATTENTION_OF(part_##name, T, A, mg_some_keys))
 MG_IF_F32(MG_ATTENTION(f32, float, float))
 MG_IF_F64(MG_ATTENTION(f64, double, double))
 MG_IF_BF16(MG_ATTENTION(bf16, mg_bf16, float))

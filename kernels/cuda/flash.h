@@ -41,12 +41,6 @@ template <class F> __device__ static inline float flash_row(float x, F f)
     return f(x, __shfl_xor_sync(MG_ALL, x, 2));
 }
 
-/* How many keys query s sees: the first ones. */
-__device__ static inline int flash_seen(const mg_attention_desc &d, int s)
-{
-    return d.causal && s + 1 < (int)d.keys ? s + 1 : (int)d.keys;
-}
-
 /* ---- forward ------------------------------------------------------------------------------ */
 
 /* Scores of one row become exp2(score - top); its sum and maximum go on. */
@@ -81,9 +75,9 @@ __device__ static inline float flash_softmax(float (*s)[4], int half, float scal
     return keep;
 }
 
-template <class T, int D>
-__device__ static inline void flash_forward(const mg_attention_desc &d, const T *q, const T *k,
-                                            const T *v, T *o, float *lse)
+template <class T, int D, class S>
+__device__ static inline void flash_forward(const mg_attention_desc &d, S sees, const T *q,
+                                            const T *k, const T *v, T *o, float *lse)
 {
     enum { N = 64 };
     MG_SHARED(mg_chunk, ks, N * D / 8);
@@ -92,7 +86,8 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, const T 
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4;
     /* The longest first: with a mask the last queries see the most keys. */
     const int from = (int)(gridDim.x - 1 - blockIdx.x) * FLASH_ROWS, row = from + 16 * warp + g;
-    const int queries = (int)d.queries, keys = flash_seen(d, from + FLASH_ROWS - 1);
+    const int queries = (int)d.queries, keys = sees.query(d, from + FLASH_ROWS - 1).keys(d);
+    const typename S::query_type mine0 = sees.query(d, row), mine1 = sees.query(d, row + 8);
     const float scale = (float)d.scale * FLASH_LOG2E;
     const T *k0 = k + flash_key_at(d.k, p, 0), *v0 = v + flash_key_at(d.v, p, 0);
 
@@ -108,7 +103,9 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, const T 
     __syncthreads(); /* before keys take the place of the queries */
 
     float acc[D / 8][4] = {{0}}, s[N / 8][4];
-    float top0 = -INFINITY, top1 = -INFINITY, sum0 = 0, sum1 = 0;
+    /* Of a query that sees nothing: finite, so that exp2(-INFINITY - top) is 0. */
+    float top0 = mine0.none() ? 0 : -INFINITY, top1 = mine1.none() ? 0 : -INFINITY;
+    float sum0 = 0, sum1 = 0;
     mg_tile_load<D, N, FLASH_THREADS>(ks, k0, d.k[1], keys);
     mg_copy_commit();
     for (int at = 0; at < keys; at += N) {
@@ -121,8 +118,8 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, const T 
         if (at + N < keys)
             mg_tile_load<D, N, FLASH_THREADS>(ks, k0 + (at + N) * d.k[1], d.k[1], keys - at - N);
         mg_copy_commit(); /* perhaps of nothing: the wait below counts groups */
-        const float keep0 = flash_softmax<N>(s, 0, scale, flash_seen(d, row) - at, top0, sum0);
-        const float keep1 = flash_softmax<N>(s, 1, scale, flash_seen(d, row + 8) - at, top1, sum1);
+        const float keep0 = flash_softmax<N>(s, 0, scale, mine0.keys(d) - at, top0, sum0);
+        const float keep1 = flash_softmax<N>(s, 1, scale, mine1.keys(d) - at, top1, sum1);
         MG_UNROLL
         for (int j = 0; j < D / 8; j++) {
             acc[j][0] *= keep0, acc[j][1] *= keep0;
@@ -135,11 +132,13 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, const T 
     sum0 = flash_row(sum0, mg_plus<float>());
     sum1 = flash_row(sum1, mg_plus<float>());
     mg_store_rows<T, D>(o + flash_at(d.o, p, from + 16 * warp), d.o[1], queries - from - 16 * warp,
-                        acc, 1 / sum0, 1 / sum1);
+                        acc, mine0.none() ? 0 : 1 / sum0, mine1.none() ? 0 : 1 / sum1);
     if (threadIdx.x % 4 == 0 && row < queries)
-        lse[flash_at(d.lse, p, row)] = (top0 + log2f(sum0)) * FLASH_LN2;
+        lse[flash_at(d.lse, p, row)] =
+            mine0.none() ? (float)MG_NO_LSE : (top0 + log2f(sum0)) * FLASH_LN2;
     if (threadIdx.x % 4 == 0 && row + 8 < queries)
-        lse[flash_at(d.lse, p, row + 8)] = (top1 + log2f(sum1)) * FLASH_LN2;
+        lse[flash_at(d.lse, p, row + 8)] =
+            mine1.none() ? (float)MG_NO_LSE : (top1 + log2f(sum1)) * FLASH_LN2;
 }
 
 /* ---- backward ----------------------------------------------------------------------------- */
@@ -169,8 +168,8 @@ __device__ static inline int64_t flash_delta_at(const mg_attention_desc &d, cons
     return ((p.b * d.kv + p.h) * d.group + p.g) * d.queries;
 }
 
-template <class T, int D>
-__device__ static inline void flash_dq(const mg_attention_desc &d, const T *q, const T *k,
+template <class T, int D, class S>
+__device__ static inline void flash_dq(const mg_attention_desc &d, S sees, const T *q, const T *k,
                                        const T *v, const float *lse, const T *dout,
                                        const float *delta, T *dq)
 {
@@ -182,7 +181,8 @@ __device__ static inline void flash_dq(const mg_attention_desc &d, const T *q, c
     const flash_head p = flash_head_of(d.kv, d.group);
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     const int from = (int)(gridDim.x - 1 - blockIdx.x) * FLASH_ROWS, row = from + 16 * warp + g;
-    const int queries = (int)d.queries, keys = flash_seen(d, from + FLASH_ROWS - 1);
+    const int queries = (int)d.queries, keys = sees.query(d, from + FLASH_ROWS - 1).keys(d);
+    const typename S::query_type mine0 = sees.query(d, row), mine1 = sees.query(d, row + 8);
     const float scale = (float)d.scale * FLASH_LOG2E;
     float l[2] = {0, 0}, D0[2] = {0, 0};
     for (int i = 0; i < 2; i++)
@@ -224,7 +224,7 @@ __device__ static inline void flash_dq(const mg_attention_desc &d, const T *q, c
         for (int j = 0; j < N / 8; j++)
             MG_UNROLL
         for (int i = 0; i < 4; i++) {
-            const bool seen = 8 * j + 2 * t + i % 2 < flash_seen(d, row + 8 * (i / 2)) - at;
+            const bool seen = 8 * j + 2 * t + i % 2 < (i < 2 ? mine0 : mine1).keys(d) - at;
             const float e = seen ? exp2f(s[j][i] * scale - l[i / 2]) : 0;
             s[j][i] = e * (dp[j][i] - D0[i / 2]);
         }
@@ -234,8 +234,8 @@ __device__ static inline void flash_dq(const mg_attention_desc &d, const T *q, c
                         queries - from - 16 * warp, acc, (float)d.scale, (float)d.scale);
 }
 
-template <class T, int D>
-__device__ static inline void flash_dkv(const mg_attention_desc &d, const T *q, const T *k,
+template <class T, int D, class S>
+__device__ static inline void flash_dkv(const mg_attention_desc &d, S sees, const T *q, const T *k,
                                         const T *v, const float *lse, const T *dout,
                                         const float *delta, T *dk, T *dv)
 {
@@ -254,10 +254,12 @@ __device__ static inline void flash_dkv(const mg_attention_desc &d, const T *q, 
     mg_tile_load<D, FLASH_ROWS, FLASH_THREADS>(vs, v + flash_key_at(d.v, p, from), d.v[1],
                                                keys - from);
     mg_copy_commit();
+    const typename S::key_type key0 = sees.key(d, key), key1 = sees.key(d, key + 8);
+    const int first = sees.first(d, from) / N * N;
 
     float ak[D / 8][4] = {{0}}, av[D / 8][4] = {{0}}, s[N / 8][4], dp[N / 8][4];
     for (p.g = 0; p.g < d.group; p.g++)
-        for (int at = d.causal ? from / N * N : 0; at < queries; at += N) {
+        for (int at = first; at < queries; at += N) {
             __syncthreads(); /* what is here is used */
             mg_tile_load<D, N, FLASH_THREADS>(qs, q + flash_at(d.q, p, at), d.q[1], queries - at);
             mg_tile_load<D, N, FLASH_THREADS>(gs, dout + flash_at(d.o, p, at), d.o[1],
@@ -278,7 +280,7 @@ __device__ static inline void flash_dkv(const mg_attention_desc &d, const T *q, 
                 const float of = there ? delta0[query] : 0;
                 MG_UNROLL
                 for (int i = c; i < 4; i += 2) {
-                    const bool seen = there && key + 8 * (i / 2) < flash_seen(d, query);
+                    const bool seen = there && (i < 2 ? key0 : key1).seen_by(d, query);
                     const float e = seen ? exp2f(s[j][i] * scale - l) : 0;
                     s[j][i] = e;
                     dp[j][i] = e * (dp[j][i] - of);
@@ -287,34 +289,37 @@ __device__ static inline void flash_dkv(const mg_attention_desc &d, const T *q, 
             mg_add_times<T, D, N>(av, s, gs);
             mg_add_times<T, D, N>(ak, dp, qs);
         }
-    const int first = from + 16 * warp;
-    mg_store_rows<T, D>(dk + flash_key_at(d.dk, p, first), d.dk[1], keys - first, ak,
-                        (float)d.scale, (float)d.scale);
-    mg_store_rows<T, D>(dv + flash_key_at(d.dv, p, first), d.dv[1], keys - first, av, 1, 1);
+    const int to = from + 16 * warp;
+    mg_store_rows<T, D>(dk + flash_key_at(d.dk, p, to), d.dk[1], keys - to, ak, (float)d.scale,
+                        (float)d.scale);
+    mg_store_rows<T, D>(dv + flash_key_at(d.dv, p, to), d.dv[1], keys - to, av, 1, 1);
 }
 
 #define FLASH_KERNEL extern "C" __global__ void __launch_bounds__(FLASH_THREADS, 1)
-#define MG_FLASH(name, T, D)                                                                       \
+#define MG_FLASH_OF(name, T, D, S)                                                                 \
     FLASH_KERNEL mg_flash_##name##_##D(mg_attention_desc d, const T *q, const T *k, const T *v,    \
-                                       T *o, float *lse)                                           \
+                                       T *o, float *lse, const int32_t *seen)                      \
     {                                                                                              \
-        flash_forward<T, D>(d, q, k, v, o, lse);                                                   \
+        flash_forward<T, D>(d, S{seen}, q, k, v, o, lse);                                          \
     }                                                                                              \
     MG_EXPORT(mg_flash_##name##_##D)                                                               \
     FLASH_KERNEL mg_flash_dq_##name##_##D(mg_attention_desc d, const T *q, const T *k, const T *v, \
                                           const float *lse, const T *dout, const float *delta,     \
-                                          T *dq)                                                   \
+                                          T *dq, const int32_t *seen)                              \
     {                                                                                              \
-        flash_dq<T, D>(d, q, k, v, lse, dout, delta, dq);                                          \
+        flash_dq<T, D>(d, S{seen}, q, k, v, lse, dout, delta, dq);                                 \
     }                                                                                              \
     MG_EXPORT(mg_flash_dq_##name##_##D)                                                            \
     FLASH_KERNEL mg_flash_dkv_##name##_##D(mg_attention_desc d, const T *q, const T *k,            \
                                            const T *v, const float *lse, const T *dout,            \
-                                           const float *delta, T *dk, T *dv)                       \
+                                           const float *delta, T *dk, T *dv, const int32_t *seen)  \
     {                                                                                              \
-        flash_dkv<T, D>(d, q, k, v, lse, dout, delta, dk, dv);                                     \
+        flash_dkv<T, D>(d, S{seen}, q, k, v, lse, dout, delta, dk, dv);                            \
     }                                                                                              \
     MG_EXPORT(mg_flash_dkv_##name##_##D)
+#define MG_FLASH(name, T, D)                                                                       \
+    MG_FLASH_OF(name, T, D, mg_all_keys)                                                           \
+    MG_IF_PARTS(MG_FLASH_OF(part_##name, T, D, mg_some_keys))
 #define MG_FLASH_DELTA(name, T)                                                                    \
     FLASH_KERNEL mg_flash_delta_##name(mg_attention_desc d, const T *o, const T *dout,             \
                                        float *delta)                                               \

@@ -12,6 +12,7 @@
 #define MG_WITH_F64
 #define MG_WITH_BF16
 #define MG_WITH_F16
+#define MG_WITH_PARTS
 #endif
 #ifdef MG_WITH_F32
 #define MG_IF_F32(...) __VA_ARGS__
@@ -32,6 +33,13 @@
 #define MG_IF_F16(...) __VA_ARGS__
 #else
 #define MG_IF_F16(...)
+#endif
+
+/* Attention over some of all keys: a round of a ring. */
+#ifdef MG_WITH_PARTS
+#define MG_IF_PARTS(...) __VA_ARGS__
+#else
+#define MG_IF_PARTS(...)
 #endif
 
 #include "gather.h"

@@ -315,52 +315,70 @@ static int64_t flash_blocks(int64_t rows)
     return (rows + FLASH_ROWS - 1) / FLASH_ROWS;
 }
 
-void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
-                  const void *v, void *o, void *lse)
+void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                       const void *k, const void *v, void *o, void *lse, const int32_t *seen)
 {
     const int64_t heads = d->batch * d->kv * d->group;
     const int kind = flash(d, q, k, v, o);
-    void *args[] = {(void *)d, &q, &k, &v, &o, &lse};
+    void *args[] = {(void *)d, &q, &k, &v, &o, &lse, &seen};
     check_head(d);
     mg_begin(r, action);
     if (kind >= 0)
-        rt_cuda_call(r, FIXED_flash + kind, flash_blocks(d->queries), heads, FLASH_THREADS, args);
+        rt_cuda_call(r, (seen ? FIXED_flash_part : FIXED_flash) + kind, flash_blocks(d->queries),
+                     heads, FLASH_THREADS, args);
     else
-        rt_cuda_call(r, FIXED_attention + variant(d->dtype), warps(heads * d->queries), 1,
-                     32 * MG_ATTENTION_WARPS, args);
+        rt_cuda_call(r, (seen ? FIXED_attention_part : FIXED_attention) + variant(d->dtype),
+                     warps(heads * d->queries), 1, 32 * MG_ATTENTION_WARPS, args);
     mg_end(r, action);
+}
+
+void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
+                  const void *v, void *o, void *lse)
+{
+    mg_attention_part(r, action, d, q, k, v, o, lse, NULL);
 }
 
 static void flash_grad(mg_run *r, const mg_attention_desc *d, int kind, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
-                       const void *dout, void *dq, void *dk, void *dv, void *delta)
+                       const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
+                       void *delta)
 {
     const int64_t heads = d->batch * d->kv * d->group, rows = heads * d->queries;
     rt_cuda_call(r, FIXED_flash_delta + kind / 2, (rows + MG_FLASH_WARPS - 1) / MG_FLASH_WARPS, 1,
                  FLASH_THREADS, (void *[]){(void *)d, &o, &dout, &delta});
-    rt_cuda_call(r, FIXED_flash_dq + kind, flash_blocks(d->queries), heads, FLASH_THREADS,
-                 (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dq});
-    rt_cuda_call(r, FIXED_flash_dkv + kind, flash_blocks(d->keys), d->batch * d->kv, FLASH_THREADS,
-                 (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dk, &dv});
+    rt_cuda_call(r, (seen ? FIXED_flash_dq_part : FIXED_flash_dq) + kind, flash_blocks(d->queries),
+                 heads, FLASH_THREADS,
+                 (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dq, &seen});
+    rt_cuda_call(r, (seen ? FIXED_flash_dkv_part : FIXED_flash_dkv) + kind, flash_blocks(d->keys),
+                 d->batch * d->kv, FLASH_THREADS,
+                 (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dk, &dv, &seen});
 }
 
-void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, const void *o, const void *lse,
-                       const void *dout, void *dq, void *dk, void *dv, void *work)
+void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                            const void *k, const void *v, const void *o, const void *lse,
+                            const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
+                            void *work)
 {
     const int kind = flash(d, q, k, v, o);
     check_head(d);
     mg_begin(r, action);
     if (kind >= 0 && in_chunks(dout, d->o, 4) && in_chunks(dq, d->dq, 4) &&
         in_chunks(dk, d->dk, 3) && in_chunks(dv, d->dv, 3)) {
-        flash_grad(r, d, kind, q, k, v, o, lse, dout, dq, dk, dv, work);
+        flash_grad(r, d, kind, q, k, v, o, lse, dout, dq, dk, dv, seen, work);
     } else {
-        rt_cuda_call(r, FIXED_attention_dq + variant(d->dtype),
+        rt_cuda_call(r, (seen ? FIXED_attention_dq_part : FIXED_attention_dq) + variant(d->dtype),
                      warps(d->batch * d->kv * d->group * d->queries), 1, 32 * MG_ATTENTION_WARPS,
-                     (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dq});
-        rt_cuda_call(r, FIXED_attention_dkv + variant(d->dtype), warps(d->batch * d->kv * d->keys),
-                     1, 32 * MG_ATTENTION_WARPS,
-                     (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dk, &dv});
+                     (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dq, &seen});
+        rt_cuda_call(r, (seen ? FIXED_attention_dkv_part : FIXED_attention_dkv) + variant(d->dtype),
+                     warps(d->batch * d->kv * d->keys), 1, 32 * MG_ATTENTION_WARPS,
+                     (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dk, &dv, &seen});
     }
     mg_end(r, action);
+}
+
+void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
+                       const void *k, const void *v, const void *o, const void *lse,
+                       const void *dout, void *dq, void *dk, void *dv, void *work)
+{
+    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, work);
 }

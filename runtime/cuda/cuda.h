@@ -60,7 +60,13 @@ typedef enum rt_fixed {
     FIXED_flash = FIXED_flash_delta + 2,         /* bf16 for heads of 64 and 128, then f16 */
     FIXED_flash_dq = FIXED_flash + 4,
     FIXED_flash_dkv = FIXED_flash_dq + 4,
-    FIXED_fill_rows = FIXED_flash_dkv + 4, /* bf16, f16 */
+    FIXED_attention_part = FIXED_flash_dkv + 4, /* and so on: over some of all keys */
+    FIXED_attention_dq_part = FIXED_attention_part + 4,
+    FIXED_attention_dkv_part = FIXED_attention_dq_part + 4,
+    FIXED_flash_part = FIXED_attention_dkv_part + 4,
+    FIXED_flash_dq_part = FIXED_flash_part + 4,
+    FIXED_flash_dkv_part = FIXED_flash_dq_part + 4,
+    FIXED_fill_rows = FIXED_flash_dkv_part + 4, /* bf16, f16 */
     FIXED_sum_rows = FIXED_fill_rows + 2,
     FIXED_lay = FIXED_sum_rows + 2, /* words of 16, 8, 4, 2, 1 bytes */
     FIXED_sum_shares = FIXED_lay + 5,

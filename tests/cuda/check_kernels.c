@@ -4,18 +4,16 @@
  *
  *   check_kernels [SEED]
  *
- * Built from this file, the runtime of CUDA programs and an image of kernels/cuda/library.h. */
+ * Built from this file, check*.c, the runtime of CUDA programs and an image of
+ * kernels/cuda/library.h. */
+#include "tests/cuda/check.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/number.h"
-#include "runtime/run.h"
-
 extern const unsigned char mg_cuda_image[];
-
-enum { ARENA = 8 << 20 };
 
 static const mg_action action = {.name = "check", .kind = "check", .where = "here"};
 const mg_program mg_main = {.abi = MG_ABI,
@@ -43,165 +41,6 @@ void mg_eval(mg_run *r)
 void mg_sample(mg_run *r)
 {
     (void)r;
-}
-
-typedef struct Bench {
-    mg_run run;
-    uint64_t rng;
-    int64_t used; /* of the arena */
-    mg_dtype t;
-    int passed, failed;
-} Bench;
-
-/* ---- arrays that are on both sides --------------------------------------------------------- */
-
-typedef struct Array {
-    int64_t offset, n;
-    double *x; /* what the device has, in double */
-    mg_dtype t;
-} Array;
-
-static const char *const names[] = {
-    [MG_F32] = "F32", [MG_F64] = "F64", [MG_BF16] = "BF16", [MG_F16] = "F16", [MG_I32] = "I32"};
-
-static bool is_half(mg_dtype t)
-{
-    return t == MG_BF16 || t == MG_F16;
-}
-
-/* Of losses and normalisers, and of sums of products that are wanted as they are. */
-static mg_dtype statistic(mg_dtype t)
-{
-    return is_half(t) ? MG_F32 : t;
-}
-
-/* The nearest half, ties to even; |x| is far from the ends of the range. */
-static uint16_t half_of(double x, mg_dtype t)
-{
-    int exponent, bits = t == MG_BF16 ? 7 : 10, bias = t == MG_BF16 ? 127 : 15;
-    if (isinf(x))
-        return (uint16_t)((x < 0 ? 0x8000 : 0) | (2 * bias + 1) << bits);
-    double f = frexp(fabs(x), &exponent) * 2; /* in [1, 2) */
-    exponent += bias - 1;
-    int64_t m = exponent > 0 ? (int64_t)exponent << bits : 0;
-    m += (int64_t)nearbyint(exponent > 0 ? ldexp(f - 1, bits) : ldexp(fabs(x), bias - 1 + bits));
-    return (uint16_t)((x < 0 ? 0x8000 : 0) | m);
-}
-
-static double draw(Bench *b)
-{
-    b->rng ^= b->rng >> 12;
-    b->rng ^= b->rng << 25;
-    b->rng ^= b->rng >> 27;
-    return (double)(b->rng * 0x2545F4914F6CDD1Du >> 11) * 0x1p-53;
-}
-
-static int64_t draw_int(Bench *b, int64_t least, int64_t most)
-{
-    return least + (int64_t)(draw(b) * (double)(most - least + 1));
-}
-
-static void *at(Bench *b, const Array *a)
-{
-    return b->run.arena + a->offset;
-}
-
-static int64_t take(Bench *b, int64_t bytes)
-{
-    int64_t offset = b->used;
-    b->used += (bytes + 255) / 256 * 256;
-    if (b->used > ARENA)
-        rt_die(RT_FAILED, "the arena of the check is too small");
-    return offset;
-}
-
-/* x[i] as the device has it, at p. */
-static void put_number(char *p, int64_t i, mg_dtype t, double x)
-{
-    if (t == MG_F64)
-        ((double *)p)[i] = x;
-    else if (t == MG_F32)
-        ((float *)p)[i] = (float)x;
-    else
-        ((uint16_t *)p)[i] = half_of(x, t);
-}
-
-static void upload(Bench *b, Array *a)
-{
-    char *bytes = malloc((size_t)(a->n * mg_dtype_bytes(a->t)));
-    for (int64_t i = 0; i < a->n; i++) {
-        put_number(bytes, i, a->t, a->x[i]);
-        a->x[i] = rt_number(names[a->t], bytes, i);
-    }
-    rt_put(&b->run, a->offset, bytes, a->n * mg_dtype_bytes(a->t));
-    free(bytes);
-}
-
-/* n numbers in [-1, 1). */
-static Array numbers_of(Bench *b, int64_t n, mg_dtype t)
-{
-    Array a = {take(b, n * mg_dtype_bytes(t)), n, malloc((size_t)n * sizeof(double)), t};
-    for (int64_t i = 0; i < n; i++)
-        a.x[i] = 2 * draw(b) - 1;
-    upload(b, &a);
-    return a;
-}
-
-static Array numbers(Bench *b, int64_t n)
-{
-    return numbers_of(b, n, b->t);
-}
-
-/* n indices below `limit`; x holds them too. */
-static Array indices(Bench *b, int64_t n, int64_t limit)
-{
-    Array a = {take(b, n * 4), n, malloc((size_t)n * sizeof(double)), MG_I32};
-    int32_t *ids = malloc((size_t)n * sizeof *ids);
-    for (int64_t i = 0; i < n; i++)
-        a.x[i] = ids[i] = (int32_t)draw_int(b, 0, limit - 1);
-    rt_put(&b->run, a.offset, ids, n * 4);
-    free(ids);
-    return a;
-}
-
-static double *download(Bench *b, const Array *a)
-{
-    double *x = malloc((size_t)a->n * sizeof *x);
-    char *bytes = malloc((size_t)(a->n * mg_dtype_bytes(a->t)));
-    rt_get(&b->run, a->offset, bytes, a->n * mg_dtype_bytes(a->t));
-    for (int64_t i = 0; i < a->n; i++)
-        x[i] = rt_number(names[a->t], bytes, i);
-    free(bytes);
-    return x;
-}
-
-/* What the device computed in a, against want: the greatest difference relative to the greatest.
- * `terms` are an ulp for each term of the longest sum, `roundings` to halves on the way there. */
-static void compare(Bench *b, const char *what, const Array *a, const double *want, double terms,
-                    double roundings)
-{
-    double *x = download(b, a), off = 0, size = 0;
-    for (int64_t i = 0; i < a->n; i++) {
-        size = fmax(size, fabs(want[i]));
-        off = isfinite(x[i]) ? fmax(off, fabs(x[i] - want[i])) : INFINITY;
-    }
-    double unit = statistic(a->t) == MG_F64 ? 0x1p-52 : 0x1p-23;
-    double bound = unit * (16 + terms); /* some for exp and log */
-    if (is_half(b->t))
-        bound += (b->t == MG_BF16 ? 0x1p-8 : 0x1p-11) * (roundings + is_half(a->t));
-    bound *= size > 0 ? size : 1;
-    bool good = off <= bound;
-    printf("%s %-18s %-4s off by %.1e of %.1e, bound %.1e\n", good ? "ok  " : "FAIL", what,
-           names[b->t], off, size, bound);
-    *(good ? &b->passed : &b->failed) += 1;
-    free(x);
-}
-
-static void done(Bench *b, int n, Array *const *a)
-{
-    for (int i = 0; i < n; i++)
-        free(a[i]->x);
-    b->used = 0;
 }
 
 /* ---- the calls ------------------------------------------------------------------------------ */
@@ -294,6 +133,24 @@ static int64_t sent_to(const mg_experts_desc *d, const Array *choice, int64_t c,
     return before < d->slots ? ((e * d->groups + c / each) * d->slots + before) * d->inner : -1;
 }
 
+/* The same numbers where none begins at a multiple of sixteen bytes. */
+static Array shifted(Bench *b, const Array *a)
+{
+    const int64_t width = mg_dtype_bytes(a->t), n = a->n;
+    Array to = {take(b, (n + 1) * width) + width, n, malloc((size_t)n * sizeof *a->x), a->t};
+    memcpy(to.x, a->x, (size_t)n * sizeof *a->x);
+    upload(b, &to);
+    return to;
+}
+
+/* The bits of a, computed another way. */
+static void compare_bits(Bench *b, const char *what, const Array *a, const Array *want)
+{
+    double *x = download(b, want);
+    compare(b, what, a, x, -16, -is_half(a->t));
+    free(x);
+}
+
 static void check_experts(Bench *b)
 {
     mg_experts_desc d = {b->t,
@@ -303,6 +160,8 @@ static void check_experts(Bench *b)
                          draw_int(b, 1, 9),
                          draw_int(b, 1, 20),
                          draw_int(b, 1, 150)};
+    if (draw_int(b, 0, 1))
+        d.inner = (d.inner + 7) / 8 * 8; /* rows that are read sixteen bytes at a time */
     int64_t n = d.groups * d.positions * d.choices;
     Array rows = numbers(b, n / d.choices * d.inner), weight = numbers_of(b, n, statistic(b->t));
     Array z = numbers(b, d.experts * d.groups * d.slots * d.inner),
@@ -310,9 +169,10 @@ static void check_experts(Bench *b)
     Array slot = indices(b, n, 1), sent = numbers(b, z.n), back = numbers(b, rows.n);
     Array product = numbers_of(b, n, statistic(b->t));
     mg_slots(&b->run, 0, &d, at(b, &choice), at(b, &slot));
-    mg_dispatch(&b->run, 0, &d, at(b, &rows), at(b, &choice), at(b, &slot), at(b, &weight),
-                at(b, &sent));
-    mg_combine(&b->run, 0, &d, at(b, &z), at(b, &choice), at(b, &slot), NULL, at(b, &back));
+    const bool first = draw_int(b, 0, 1); /* which of the two has weights */
+    void *there = first ? at(b, &weight) : NULL, *here = first ? NULL : at(b, &weight);
+    mg_dispatch(&b->run, 0, &d, at(b, &rows), at(b, &choice), at(b, &slot), there, at(b, &sent));
+    mg_combine(&b->run, 0, &d, at(b, &z), at(b, &choice), at(b, &slot), here, at(b, &back));
     mg_combine_weight(&b->run, 0, &d, at(b, &z), at(b, &rows), at(b, &choice), at(b, &slot),
                       at(b, &product));
     memset(sent.x, 0, (size_t)sent.n * sizeof *sent.x);
@@ -321,16 +181,24 @@ static void check_experts(Bench *b)
         int64_t to = sent_to(&d, &choice, c, &slot.x[c]), from = c / d.choices * d.inner;
         product.x[c] = 0;
         for (int64_t j = 0; j < d.inner && to >= 0; j++) {
-            sent.x[to + j] = rows.x[from + j] * weight.x[c];
-            back.x[from + j] += z.x[to + j];
+            sent.x[to + j] = rows.x[from + j] * (there ? weight.x[c] : 1);
+            back.x[from + j] += z.x[to + j] * (here ? weight.x[c] : 1);
             product.x[c] += z.x[to + j] * rows.x[from + j];
         }
     }
+    Array rows1 = shifted(b, &rows), z1 = shifted(b, &z), sent1 = shifted(b, &sent),
+          back1 = shifted(b, &back);
+    mg_dispatch(&b->run, 0, &d, at(b, &rows1), at(b, &choice), at(b, &slot), there, at(b, &sent1));
+    mg_combine(&b->run, 0, &d, at(b, &z1), at(b, &choice), at(b, &slot), here, at(b, &back1));
+    compare_bits(b, "dispatch, shifted", &sent1, &sent);
+    compare_bits(b, "combine, shifted", &back1, &back);
     compare(b, "slots", &slot, slot.x, 0, 0);
     compare(b, "dispatch", &sent, sent.x, 1, 0);
     compare(b, "combine", &back, back.x, (double)d.choices, 0);
     compare(b, "combine_weight", &product, product.x, (double)d.inner, 0);
-    done(b, 8, (Array *[]){&rows, &weight, &z, &choice, &slot, &sent, &back, &product});
+    done(b, 12,
+         (Array *[]){&rows, &weight, &z, &choice, &slot, &sent, &back, &product, &rows1, &z1,
+                     &sent1, &back1});
 }
 
 static double lse_of(const double *z, int64_t n)
@@ -435,126 +303,6 @@ static void check_head(Bench *b)
     compare(b, "head dx", &dx, dx.x, terms, 8);
     compare(b, "head dw", &dw, dw.x, terms, 8 + (is_half(d.dw) ? chunks : 0));
     done(b, 8, (Array *[]){&x, &w, &g, &t, &loss, &dx, &dw, &work});
-}
-
-/* ---- attention: dense [batch, seq, kv, group, head], or the heads before the sequence ----------
- */
-
-static void strides(int64_t s[4], bool heads_first, int64_t rows, int64_t kv, int64_t group,
-                    int64_t head)
-{
-    s[3] = heads_first ? rows * head : head;
-    s[2] = s[3] * group;
-    s[1] = heads_first ? head : kv * group * head;
-    s[0] = rows * kv * group * head;
-}
-
-typedef struct Attention {
-    mg_attention_desc d;
-    Array q, k, v, o, lse, g, dq, dk, dv;
-} Attention;
-
-static double dot(const double *x, const double *y, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i] * y[i];
-    return sum;
-}
-
-/* One query: its output and lse, and what it adds to the gradients. */
-static void attend(Attention *a, int64_t b, int64_t h, int64_t g, int64_t s, double *p)
-{
-    const mg_attention_desc *d = &a->d;
-    const int64_t qa = b * d->q[0] + s * d->q[1] + h * d->q[2] + g * d->q[3];
-    const int64_t dqa = b * d->dq[0] + s * d->dq[1] + h * d->dq[2] + g * d->dq[3];
-    const int64_t oa = b * d->o[0] + s * d->o[1] + h * d->o[2] + g * d->o[3];
-    const int64_t keys = d->causal && s + 1 < d->keys ? s + 1 : d->keys;
-    double D = 0;
-    for (int64_t t = 0; t < keys; t++)
-        p[t] =
-            d->scale * dot(&a->q.x[qa], &a->k.x[b * d->k[0] + t * d->k[1] + h * d->k[2]], d->head);
-    const double lse = lse_of(p, keys);
-    a->lse.x[b * d->lse[0] + s * d->lse[1] + h * d->lse[2] + g * d->lse[3]] = lse;
-    for (int64_t j = 0; j < d->vhead; j++)
-        a->o.x[oa + j] = 0;
-    for (int64_t t = 0; t < keys; t++) {
-        const int64_t va = b * d->v[0] + t * d->v[1] + h * d->v[2];
-        p[t] = exp(p[t] - lse);
-        for (int64_t j = 0; j < d->vhead; j++) {
-            a->o.x[oa + j] += p[t] * a->v.x[va + j];
-            a->dv.x[b * d->dv[0] + t * d->dv[1] + h * d->dv[2] + j] += p[t] * a->g.x[oa + j];
-        }
-    }
-    D = dot(&a->g.x[oa], &a->o.x[oa], d->vhead);
-    for (int64_t t = 0; t < keys; t++) {
-        const int64_t ka = b * d->k[0] + t * d->k[1] + h * d->k[2],
-                      va = b * d->v[0] + t * d->v[1] + h * d->v[2];
-        const double ds = d->scale * p[t] * (dot(&a->g.x[oa], &a->v.x[va], d->vhead) - D);
-        for (int64_t j = 0; j < d->head; j++) {
-            a->dq.x[dqa + j] += ds * a->k.x[ka + j];
-            a->dk.x[b * d->dk[0] + t * d->dk[1] + h * d->dk[2] + j] += ds * a->q.x[qa + j];
-        }
-    }
-}
-
-static void check_attention(Bench *b)
-{
-    static const int64_t heads[] = {8, 32, 64, 80, 128};
-    Attention a = {.d = {.dtype = b->t,
-                         .causal = draw_int(b, 0, 1),
-                         .batch = draw_int(b, 1, 2),
-                         .kv = draw_int(b, 1, 2),
-                         .group = draw_int(b, 1, 3),
-                         .queries = draw_int(b, 1, 80),
-                         .head = heads[draw_int(b, 0, 4)]}};
-    mg_attention_desc *d = &a.d;
-    bool first = draw_int(b, 0, 1);
-    int64_t one[4], l[4];
-    d->keys = d->causal ? d->queries : draw_int(b, 1, 80);
-    d->vhead = draw_int(b, 0, 1) ? d->head : heads[draw_int(b, 0, 4)];
-    d->scale = 1 / sqrt((double)d->head);
-    strides(d->q, first, d->queries, d->kv, d->group, d->head);
-    strides(d->o, first, d->queries, d->kv, d->group, d->vhead);
-    strides(l, first, d->queries, d->kv, d->group, 1);
-    memcpy(d->lse, l, sizeof l);
-    strides(one, first, d->keys, d->kv, 1, d->head);
-    memcpy(d->k, one, sizeof d->k);
-    strides(one, first, d->keys, d->kv, 1, d->vhead);
-    memcpy(d->v, one, sizeof d->v);
-    first = draw_int(b, 0, 1);
-    strides(d->dq, first, d->queries, d->kv, d->group, d->head);
-    strides(one, first, d->keys, d->kv, 1, d->head);
-    memcpy(d->dk, one, sizeof d->dk);
-    strides(one, first, d->keys, d->kv, 1, d->vhead);
-    memcpy(d->dv, one, sizeof d->dv);
-    int64_t rows = d->batch * d->queries * d->kv * d->group, keys = d->batch * d->keys * d->kv;
-    a.q = numbers(b, rows * d->head), a.dq = numbers(b, rows * d->head);
-    a.o = numbers(b, rows * d->vhead), a.g = numbers(b, rows * d->vhead);
-    a.lse = numbers_of(b, rows, statistic(b->t));
-    Array work = numbers_of(b, rows, statistic(b->t));
-    a.k = numbers(b, keys * d->head), a.dk = numbers(b, keys * d->head);
-    a.v = numbers(b, keys * d->vhead), a.dv = numbers(b, keys * d->vhead);
-    mg_attention(&b->run, 0, d, at(b, &a.q), at(b, &a.k), at(b, &a.v), at(b, &a.o), at(b, &a.lse));
-    mg_attention_grad(&b->run, 0, d, at(b, &a.q), at(b, &a.k), at(b, &a.v), at(b, &a.o),
-                      at(b, &a.lse), at(b, &a.g), at(b, &a.dq), at(b, &a.dk), at(b, &a.dv),
-                      at(b, &work));
-    Array *zero[] = {&a.dq, &a.dk, &a.dv};
-    for (int i = 0; i < 3; i++)
-        memset(zero[i]->x, 0, (size_t)zero[i]->n * sizeof *zero[i]->x);
-    double *p = malloc((size_t)d->keys * sizeof *p);
-    for (int64_t i = 0; i < rows; i++)
-        attend(&a, i / d->queries / d->group / d->kv, i / d->queries / d->group % d->kv,
-               i / d->queries % d->group, i % d->queries, p);
-    free(p);
-    double terms = (double)(d->head + d->keys + d->queries * d->group);
-    /* Weights are rounded, and so are their gradients, which o takes part in. */
-    compare(b, "attention", &a.o, a.o.x, terms, 1);
-    compare(b, "attention lse", &a.lse, a.lse.x, terms, 0);
-    compare(b, "attention dq", &a.dq, a.dq.x, terms, 4);
-    compare(b, "attention dk", &a.dk, a.dk.x, terms, 4);
-    compare(b, "attention dv", &a.dv, a.dv.x, terms, 2);
-    done(b, 10, (Array *[]){&a.q, &a.k, &a.v, &a.o, &a.lse, &a.g, &a.dq, &a.dk, &a.dv, &work});
 }
 
 static void check_random(Bench *b)

@@ -127,7 +127,7 @@ static void run_backward(Case *x, int threads)
     const mg_attention_desc *d = &x->d;
     if (x->seen)
         mg_attention_part_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
-                               x->bdq.p, x->bdk.p, x->bdv.p, x->seen);
+                               x->bdq.p, x->bdk.p, x->bdv.p, x->seen, NULL);
     else
         mg_attention_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
                           x->bdq.p, x->bdk.p, x->bdv.p, NULL);
