@@ -50,8 +50,10 @@ static void walk(Walker *w, int from, int to, double since)
             i = l->end;
             continue;
         }
-        TraceSlice s = {
-            .action = a, .begin = since + a->begin, .seconds = a->seconds, .depth = w->depth};
+        TraceSlice s = {.action = a,
+                        .begin = since + a->begin,
+                        .seconds = a->end - a->begin,
+                        .depth = w->depth};
         w->tell(w->ctx, &s);
     }
 }

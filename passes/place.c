@@ -227,6 +227,12 @@ int64_t plan_bytes(const Plan *p)
     return p->arena_bytes + p->scratch_bytes * p->device->threads;
 }
 
+int64_t plan_budget(const Module *m, const Device *d)
+{
+    double asserted = m->layout.assert_peak;
+    return asserted > 0 && asserted < (double)d->memory ? (int64_t)asserted : d->memory;
+}
+
 static bool fits(Plan *p, const Program *prog, int number)
 {
     Module *m = p->module;

@@ -106,6 +106,10 @@ void call_experts(Sched *s, const Ins *i);
 /* schedule_kernel.c */
 void call_kernel(Sched *s, const Ins *i, int home);
 
+/* schedule_lives.c: the order in which the actions of the program run, and when its buffers are
+ * alive in it. */
+void order_actions(Sched *s);
+
 /* schedule.c: appends an action for i (NULL: none) and prices it. */
 Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op);
 void price(Sched *s, Action *a, Cost c);

@@ -53,6 +53,7 @@ const Device test_device = {.name = "test",
                             .launch = 1e-6,
                             .link_bandwidth = 1e9,
                             .link_seconds = 1e-6,
+                            .link_slowdown = 1.2,
                             .streams = 2,
                             .threads = 2};
 
