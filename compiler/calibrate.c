@@ -228,8 +228,8 @@ static Exit write_device(Session *s, const Calibration *c)
                   "bandwidth_per_thread", digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth),
                   "launch_seconds", digits(n.launch),
                   /* Ranks of a processor send through its memory: a write and a read. */
-                  "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6,
-                  "link_slowdown", 1.0, "streams", 1);
+                  "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown",
+                  1.0, "streams", 1);
     Output out;
     Exit status = output_open(s, &out, s->o->out);
     if (!status) {

@@ -349,11 +349,6 @@ typedef struct KeepPlan {
     VEC(Name) dims; /* of those repeats, for people */
 } KeepPlan;
 
-/* What collectives may take to run beside the rest, where a device has streams: nothing, bytes that
- * the device has left; and rounds of loops may gather what the next one needs (passes/ahead.c). */
-typedef enum Overlap { OVERLAP_none, OVERLAP_room, OVERLAP_ahead, OVERLAP_count } Overlap;
-extern const char *const overlap_names[OVERLAP_count];
-
 /* The name of values that are kept, and where it is given. */
 typedef struct KeptName {
     Name name;
@@ -396,7 +391,8 @@ typedef struct Layout {
     Recompute recompute;
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
     const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
-    Overlap overlap;      /* as it was chosen */
+    bool overlap;         /* collectives may take what memory is left, to run beside the rest */
+    VEC(Value) ahead;     /* what is to be gathered a round ahead of its loop (passes/ahead.c) */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span;

@@ -5,7 +5,6 @@
 
 const char *const arg_role_names[] = {"param", "state", "input", "tokens", "weight", "lr",
                                       "scale", "step",  "seed",  "pos",    "place"};
-const char *const overlap_names[OVERLAP_count] = {"none", "room", "ahead"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
 const char *const result_role_names[] = {"loss", "norm", "weight", "logits", "grad", "update"};
 

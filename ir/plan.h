@@ -160,7 +160,7 @@ typedef struct Action {
     /* Predicted, since the round of the loop around it began, or the program; `exposed`: of a
      * collective's time, that in which nothing runs beside it. */
     double begin, end, exposed;
-    Name name;    /* "layers.attend.q" */
+    Name name; /* "layers.attend.q" */
     Span span;
     Name path, block;
     bool backward, again; /* as of its instruction */

@@ -253,6 +253,13 @@ static double makespan(const State *t)
     return end;
 }
 
+/* Seconds of the path that begins with it. Beside collectives those behind it: work that is done in
+ * one place, and then has some way to go by itself, goes by how far that is. */
+static double urgency(const Stretch *s, const Node *v)
+{
+    return v->tail + (s->sends ? 0 : v->a->seconds);
+}
+
 /* The node to place next among those that nothing holds back. */
 static int pick(const Stretch *s, const State *t)
 {
@@ -272,7 +279,8 @@ static int pick(const Stretch *s, const State *t)
         if (!has_room(s, t, v, during))
             continue;
         double begin = begins(s, t, v);
-        if (best < 0 || begin < when || (begin == when && v->tail > s->node[best].tail)) {
+        if (best < 0 || begin < when ||
+            (begin == when && urgency(s, v) > urgency(s, &s->node[best]))) {
             best = i;
             when = begin;
         }

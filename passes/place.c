@@ -176,7 +176,10 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
             k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last};
     }
     prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
-    prog->peak = best_packing(&k, prog->live_bound, a);
+    /* What collectives touch is alive across others' lives, so that no packing may reach the bound:
+     * one that is close is enough. */
+    int64_t enough = prog->live_bound / (p->module->layout.overlap ? 1000 : INT64_MAX);
+    prog->peak = best_packing(&k, prog->live_bound + enough, a);
     for (size_t i = 0; i < k.n; i++)
         p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + k.item[i].offset;
 }

@@ -86,7 +86,7 @@ static void extend_lifetimes(Sched *s, int from, int end)
         int after = i + 1;
         while (after < end && !touches_written(&act[after], &act[i]))
             after++;
-        after = after < (int)p->actions.n ? after : i;
+        after = after < (int)p->actions.n ? after : (int)p->actions.n - 1;
         for (int k = 0; k < act[i].noperands; k++) {
             Buffer *b = &s->p->buffers.data[act[i].operand[k].at.buffer];
             b->first = before < b->first ? before : b->first;
@@ -130,7 +130,7 @@ static int64_t most_allowed(const Sched *s)
             room = (int64_t)(PACKED * (double)plan_budget(s->m, s->p->device));
     for (size_t b = 0; b < s->p->buffers.n; b++)
         room -= s->p->buffers.data[b].persistent ? s->p->buffers.data[b].bytes : 0;
-    return s->m->layout.overlap != OVERLAP_none && room > most ? room : most;
+    return s->m->layout.overlap && room > most ? room : most;
 }
 
 void order_actions(Sched *s)
@@ -149,8 +149,8 @@ void order_actions(Sched *s)
     }
     if (any)
         number_actions(g);
-    if (any || s->m->layout.overlap != OVERLAP_none)
-        renew_lifetimes(s, s->m->layout.overlap != OVERLAP_none);
+    if (any || s->m->layout.overlap)
+        renew_lifetimes(s, s->m->layout.overlap);
     if (most_alive(s) > most)
         renew_lifetimes(s, false);
 }
