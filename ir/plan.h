@@ -216,6 +216,8 @@ int64_t plan_budget(const Module *m, const Device *d);
 int64_t plan_bytes(const Plan *p);
 /* passes/streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
 void plan_streams(Plan *p);
+/* In how many the step is; no fewer than the device has for what computes. */
+int plan_stream_count(const Plan *p);
 /* passes/timeline.c: sets when each action begins, and how long each program takes. After
  * plan_streams; before, programs take as long as all their actions one after the other. */
 void plan_timeline(Plan *p);

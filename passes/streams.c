@@ -232,6 +232,15 @@ static void choose_all(const Plan *p, Program *g)
     arena_free(tmp);
 }
 
+int plan_stream_count(const Plan *p)
+{
+    int n = p->device->streams;
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        if (p->train->actions.data[i].stream >= n)
+            n = p->train->actions.data[i].stream + 1;
+    return n;
+}
+
 void plan_streams(Plan *p)
 {
     if (p->device->streams < 2)

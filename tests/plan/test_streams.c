@@ -277,6 +277,65 @@ static void times(void **state)
     }
 }
 
+/* ---- points --------------------------------------------------------------------------------- */
+
+enum { STRETCHES = 8, PAIRS = 40 };
+
+static Operand bytes_at(int64_t offset, bool write)
+{
+    return (Operand){.at = {.offset = offset},
+                     .type = {.dtype = DT_f32, .rank = 1, .dims = {{1, 16}}},
+                     .stride = {1},
+                     .read = !write,
+                     .write = write};
+}
+
+static Action acts(Arena *a, ActionKind kind, int64_t from, int64_t to)
+{
+    Action act = {.kind = kind, .around = -1, .seconds = 1, .noperands = 2};
+    act.comm = (mg_comm_desc){.kind = MG_ALL_REDUCE};
+    act.operand = NEW_ARRAY(a, Operand, 2);
+    act.operand[0] = bytes_at(from, false);
+    act.operand[1] = bytes_at(to, true);
+    return act;
+}
+
+/* Each kernel's result is sent, while the next kernels run: more waits than a program may record
+ * points for. As many as may be do so, and the rest stays in one stream, in order. */
+static void points(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    Program g = {0};
+    Plan p = {.device = &test_device, .train = &g};
+    vec_push(a, &p.buffers, (Buffer){.bytes = 64});
+    for (int s = 0; s < STRETCHES; s++) {
+        for (int k = 0; k < PAIRS; k++) {
+            int64_t at = 128 * k;
+            vec_push(a, &g.actions, acts(a, ACT_kernel, 128 * PAIRS, at));
+            vec_push(a, &g.actions, acts(a, ACT_comm, at, at + 64));
+        }
+        vec_push(a, &g.actions, (Action){.kind = ACT_guard, .around = -1});
+    }
+    plan_streams(&p);
+    bool *point = NEW_ARRAY(a, bool, g.actions.n);
+    int recorded = 0, beside = 0, behind = 0;
+    for (size_t i = 0; i < g.actions.n; i++)
+        for (int s = 0; s < MAX_STREAMS; s++) {
+            uint32_t w = g.actions.data[i].wait[s];
+            recorded += w && !point[w - 1];
+            if (w)
+                point[w - 1] = true;
+        }
+    for (size_t i = 0; i < g.actions.n; i++)
+        if (sends(&g.actions.data[i]))
+            *(g.actions.data[i].stream ? &beside : &behind) += 1;
+    print_message("%d points; %d collectives beside the rest, %d not\n", recorded, beside, behind);
+    assert_true(recorded <= MG_POINTS_MAX && recorded > MG_POINTS_MAX - 8);
+    assert_true(beside > MG_POINTS_MAX - 32 && behind > 0);
+    arena_free(a);
+}
+
 /* On one stream all of it is waited for. */
 static void one_stream(void **state)
 {
@@ -301,6 +360,7 @@ int main(void)
         cmocka_unit_test(each_wait),
         cmocka_unit_test(order_of_collectives),
         cmocka_unit_test(times),
+        cmocka_unit_test(points),
         cmocka_unit_test(one_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
