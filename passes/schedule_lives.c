@@ -72,9 +72,30 @@ static bool touches_written(const Action *a, const Action *by)
     return false;
 }
 
+/* What an action touches is alive from `first` to `last` at least. */
+static void extend(Sched *s, const Action *a, int first, int last)
+{
+    for (int k = 0; k < a->noperands; k++) {
+        Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
+        b->first = first < b->first ? first : b->first;
+        b->last = last > b->last ? last : b->last;
+    }
+}
+
+/* The same, if no more is alive then than may be. */
+static void extend_if_room(Sched *s, const Action *a, int first, int last, int64_t most)
+{
+    Buffer was[MAX_OPERANDS];
+    for (int k = 0; k < a->noperands; k++)
+        was[k] = s->p->buffers.data[a->operand[k].at.buffer];
+    extend(s, a, first, last);
+    for (int k = 0; k < a->noperands && most_alive(s) > most; k++)
+        s->p->buffers.data[a->operand[k].at.buffer] = was[k];
+}
+
 /* A collective runs beside others: it may begin while the action before it runs, and is done when
  * the first begins that needs its result. What it touches is alive in all that time. */
-static void extend_lifetimes(Sched *s, int from, int end)
+static void extend_stretch(Sched *s, int from, int end, int64_t most)
 {
     const Program *p = s->prog;
     const Action *act = p->actions.data;
@@ -87,16 +108,11 @@ static void extend_lifetimes(Sched *s, int from, int end)
         while (after < end && !touches_written(&act[after], &act[i]))
             after++;
         after = after < (int)p->actions.n ? after : (int)p->actions.n - 1;
-        for (int k = 0; k < act[i].noperands; k++) {
-            Buffer *b = &s->p->buffers.data[act[i].operand[k].at.buffer];
-            b->first = before < b->first ? before : b->first;
-            b->last = after > b->last ? after : b->last;
-        }
+        extend_if_room(s, &act[i], before, after, most);
     }
 }
 
-/* Lifetimes anew; beside: as long as collectives need where they run beside the rest. */
-static void renew_lifetimes(Sched *s, bool beside)
+static void renew_lifetimes(Sched *s)
 {
     for (size_t b = 0; b < s->p->buffers.n; b++) {
         Buffer *x = &s->p->buffers.data[b];
@@ -104,11 +120,6 @@ static void renew_lifetimes(Sched *s, bool beside)
             x->first = x->last = -1;
     }
     set_lifetimes(s);
-    for (int from = 0; beside && from < (int)s->prog->actions.n; from++) {
-        int end = stretch_end(s->prog, from);
-        extend_lifetimes(s, from, end);
-        from = end;
-    }
 }
 
 static void number_actions(Program *g)
@@ -147,10 +158,13 @@ void order_actions(Sched *s)
             any |= arrange_stretch(s->p, g, s->program, from, end, most, s->tmp);
         from = end;
     }
-    if (any)
+    if (any) {
         number_actions(g);
-    if (any || s->m->layout.overlap)
-        renew_lifetimes(s, s->m->layout.overlap);
-    if (most_alive(s) > most)
-        renew_lifetimes(s, false);
+        renew_lifetimes(s);
+    }
+    for (int from = 0; from < (int)g->actions.n && s->m->layout.overlap; from++) {
+        int end = stretch_end(g, from);
+        extend_stretch(s, from, end, most);
+        from = end;
+    }
 }
