@@ -19,7 +19,7 @@ typedef struct Description {
     double attention_share, attention_grad_share, exponentials;
     double thread_bandwidth, bandwidth;
     double launch, streams;
-    double link_bandwidth, link_seconds;
+    double link_bandwidth, link_seconds, link_slowdown;
 } Description;
 
 typedef struct Field {
@@ -49,6 +49,7 @@ static const Field fields[] = {
     FIELD("launch_seconds", real, launch, 0, 1),
     FIELD("link_bandwidth", real, link_bandwidth, 1e3, 1e15),
     FIELD("link_seconds", real, link_seconds, 0, 1),
+    FIELD("link_slowdown", real, link_slowdown, 1, 16),
     FIELD("streams", whole, streams, 1, 2),
 };
 enum { NFIELDS = sizeof fields / sizeof *fields };
@@ -131,6 +132,7 @@ static Device device_from(const Description *d)
                     .launch = d->launch,
                     .link_bandwidth = d->link_bandwidth,
                     .link_seconds = d->link_seconds,
+                    .link_slowdown = d->link_slowdown,
                     .streams = (int)d->streams,
                     .threads = (int)d->threads};
 }

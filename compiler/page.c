@@ -280,7 +280,7 @@ static json_t *page_json(const Plan *p, const Page *page, Arena *a)
     const Action *peak = &g->actions.data[g->peak_action];
     json_t *rest = json_pack(
         "{s:f, s:i, s:i, s:i, s:i, s:s, s:I, s:I, s:f, s:f}", "seconds", g->seconds, "streams",
-        p->device->streams, "depth", m.depth, "action_count", (int)n, "peak", g->peak_action,
+        plan_stream_count(p), "depth", m.depth, "action_count", (int)n, "peak", g->peak_action,
         "peak_name", peak->name ? name_str(mod->names, peak->name) : "a loop", "arena",
         (json_int_t)p->arena_bytes, "live", (json_int_t)p->live_bound_bytes, "peak_flops",
         peak_flops(p->device, &mod->train), "bandwidth", p->device->bandwidth);

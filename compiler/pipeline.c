@@ -8,6 +8,7 @@
 
 #include "codegen/link.h"
 #include "compiler/write.h"
+#include "passes/overlap.h"
 #include "passes/passes.h"
 #include "passes/recompute.h"
 
@@ -333,6 +334,29 @@ static void decide_what_to_keep(Session *s, Compiled *c)
     times_mark(s, "frontier");
 }
 
+/* Do these passes begin before `ahead`, and come to it? */
+static bool decides_overlap(const char *after, const char *until)
+{
+    int pass = pass_find("ahead");
+    return (!after || pass_find(after) < pass) && (!until || pass_find(until) >= pass);
+}
+
+/* The passes after `after`; what collectives may take is chosen before the pass that depends on it.
+ */
+static Exit run_to(Session *s, Compiled *c, const char *after, const char *until)
+{
+    Exit wrong = EXIT_done;
+    if (decides_overlap(after, until)) {
+        const char *before = pass_info[pass_find("ahead") - 1].name;
+        wrong = run_passes(s, c, after, before);
+        after = before;
+        if (!wrong)
+            overlap_choose(c->module, &c->device);
+        times_mark(s, "overlap");
+    }
+    return wrong ? wrong : run_passes(s, c, after, until);
+}
+
 Exit compile_middle(Session *s, Compiled *c, const char *after, const char *until)
 {
     if (!after || !strcmp(after, "lower")) {
@@ -358,7 +382,7 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
         return usage(s, "--fusion: the text has been through 'fuse', which decides",
                      "go on from an earlier one");
     if (!wrong)
-        wrong = run_passes(s, c, after, until);
+        wrong = run_to(s, c, after, until);
     return wrong || until ? wrong : make_plan(s, c);
 }
 

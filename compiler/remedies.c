@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/overlap.h"
 #include "passes/passes.h"
 #include "passes/recompute.h"
 
@@ -36,7 +37,10 @@ static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Remedy 
         return;
     if (m->layout.recompute == RECOMPUTE_auto)
         m->layout.plan = frontier_choose(m, d, a);
-    if (passes_run(&job, &(PassRange){.from = "recompute"}) != PASS_ok)
+    if (passes_run(&job, &(PassRange){.from = "recompute", .until = "local"}) != PASS_ok)
+        return;
+    overlap_choose(m, d);
+    if (passes_run(&job, &(PassRange){.from = "ahead"}) != PASS_ok)
         return;
     Plan *p = plan_schedule(job.m, d, a);
     if (!p)

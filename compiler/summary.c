@@ -17,8 +17,9 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
             text_bytes(s->arena, (double)d->memory), text_seconds(s->arena, seconds),
             seconds > 0 ? 100 * p->train->flops / (seconds * rate) : 0.0);
     if (sent.n)
-        fprintf(out, "communication %s, %.1f%% of the step, exposed\n",
-                text_bytes(s->arena, sent.bytes), 100 * sent.seconds / seconds);
+        fprintf(out, "communication %s, %.1f%% of the step, %.1f%% exposed\n",
+                text_bytes(s->arena, sent.bytes), 100 * sent.seconds / seconds,
+                100 * sent.exposed / seconds);
     else
         fputs("no communication\n", out);
 }

@@ -50,8 +50,10 @@ static void walk(Walker *w, int from, int to, double since)
             i = l->end;
             continue;
         }
-        TraceSlice s = {
-            .action = a, .begin = since + a->begin, .seconds = a->seconds, .depth = w->depth};
+        TraceSlice s = {.action = a,
+                        .begin = since + a->begin,
+                        .seconds = a->end - a->begin,
+                        .depth = w->depth};
         w->tell(w->ctx, &s);
     }
 }
@@ -113,7 +115,7 @@ static void name_tracks(Tracer *t)
 {
     for (int i = 0; i < LOOPS + MAX_NEST; i++) {
         const char *what = i < LOOPS ? "stream" : "loops";
-        if (i < t->p->device->streams || i >= LOOPS)
+        if (i < plan_stream_count(t->p) || i >= LOOPS)
             fprintf(t->out,
                     "%s\n{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_name\",\"args\":{"
                     "\"name\":\"%s %d\"}}",

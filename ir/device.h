@@ -21,8 +21,9 @@ typedef struct Device {
     double launch;                            /* seconds an action costs at least */
     double link_bandwidth;                    /* bytes/s a rank sends another */
     double link_seconds;                      /* a step of communication costs at least */
-    int streams;                              /* in which actions may run side by side */
-    int threads; /* host: threads the numbers above are for, and scratch is counted for */
+    double link_slowdown; /* times as long as other actions take while a collective runs */
+    int streams;          /* in which actions may run side by side */
+    int threads;          /* host: threads the numbers above are for, and scratch is counted for */
 } Device;
 
 #endif

@@ -12,8 +12,10 @@
  *   P4  nothing writes a parameter or state before the guard
  *   P5  loop begin and end are balanced; an action's loops are those around it
  *   P6  of two actions that touch the same bytes, one of them writing, the later one comes after
- * the other in its stream, or waits for it; loops' begin and end, the guard and the end of a
- *       program come after everything before them, and everything after them comes after them   */
+ *       the other in its stream, or waits for it; loops' begin and end, the guard and the last
+ *       action of a program come after everything before them, and everything after them after them
+ *   P7  collectives come one after the other, in the order of the program, which is that of all
+ *       ranks: each waits for the one before it, whatever the axes */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
@@ -155,8 +157,10 @@ typedef struct Action {
      * loops' ends and guards. */
     uint32_t wait[MAX_STREAMS];
     double seconds, flops, bytes_moved; /* predicted, one execution */
-    double begin; /* predicted, since the round of the loop around it began, or the program */
-    Name name;    /* "layers.attend.q" */
+    /* Predicted, since the round of the loop around it began, or the program; `exposed`: of a
+     * collective's time, that in which nothing runs beside it. */
+    double begin, end, exposed;
+    Name name; /* "layers.attend.q" */
     Span span;
     Name path, block;
     bool backward, again; /* as of its instruction */
@@ -206,10 +210,14 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a);
 bool plan_place(Plan *p);
 /* The same without a word on whether it fits. */
 void plan_pack(Plan *p);
+/* What it may need: the device's memory, or what the layout asserts. */
+int64_t plan_budget(const Module *m, const Device *d);
 /* What a device needs to have: the arena, and scratch space for each thread. */
 int64_t plan_bytes(const Plan *p);
 /* passes/streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
 void plan_streams(Plan *p);
+/* In how many the step is; no fewer than the device has for what computes. */
+int plan_stream_count(const Plan *p);
 /* passes/timeline.c: sets when each action begins, and how long each program takes. After
  * plan_streams; before, programs take as long as all their actions one after the other. */
 void plan_timeline(Plan *p);

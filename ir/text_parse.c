@@ -472,6 +472,7 @@ static void read_layout(Reader *r)
     l->recompute = (Recompute)text_want_choice(r, recompute_names, RECOMPUTE_count);
     while (l->recompute == RECOMPUTE_keep && r->t.kind == TOK_string)
         vec_push(r->m->arena, &l->keep, ((KeptName){.name = text_want_name(r)}));
+    l->overlap = text_take_word(r, "overlap");
     text_want_word(r, "assert_peak");
     l->assert_peak = text_want_real(r);
     l->assert_span = text_read_place(r);

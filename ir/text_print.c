@@ -504,6 +504,8 @@ static void print_header(const Module *m, FILE *out)
         fputc(' ', out);
         print_string(out, name_str(m->names, m->layout.keep.data[i].name));
     }
+    if (m->layout.overlap)
+        fputs(" overlap", out);
     fputs(" assert_peak ", out);
     print_real(out, m->layout.assert_peak);
     print_place(m, m->layout.assert_span, out);

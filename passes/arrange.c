@@ -10,10 +10,14 @@
  *   arranged     dx1 | dw1   dx2 | dw2                      arithmetic
  *                      norm1     norm2                      bandwidth
  *
- * Memory is a limit and no objective: an action that would make more bytes alive than the program
- * needs at its peak anyway is not ready; where that leaves none, the one is taken that leaves least
- * alive. The order is kept only if it is faster by the same measure, and within the limit: so no
- * order costs memory, and what a plan needs does not depend on how many streams there are. */
+ * Collectives need the links alone, and go into any order that their operands allow: the program's,
+ * which is that of all ranks, is the one that is made here. One may begin while the action before
+ * it runs, and may still run when the next one begins; so its operands are alive from the action
+ * before it to the first that needs its result.
+ *
+ * Memory is a limit and no objective: an action that would make more bytes alive than are given is
+ * not ready; where that leaves none, the one is taken that leaves least alive. The order is kept
+ * only if it is faster by the same measure, and within the limit. */
 #include "passes/streams.h"
 
 #include <stdlib.h>
@@ -31,10 +35,13 @@ typedef struct Touch {
 /* An action of the stretch, by its place in it. */
 typedef struct Node {
     const Action *a;
-    int ntouches;
+    bool sends;
+    int ntouches, nuses;
     Touch *touch;
-    bool *before; /* per node: it comes after that one */
-    double tail;  /* seconds of the longest path that begins with it */
+    uint32_t *use; /* buffers that are alive while it runs: those it touches, and those that a
+                      collective reads whose result it is the first to need */
+    bool *before;  /* per node: it comes after that one */
+    double tail;   /* seconds of the longest path behind it */
     /* While an order is made: */
     int waiting;  /* of those before it, how many are not placed */
     double ready; /* when those that are placed are done */
@@ -45,27 +52,39 @@ typedef struct Node {
 typedef struct Use {
     int64_t bytes; /* 0: alive all the time, whatever the order */
     bool born, dies;
-    int left, touched; /* actions that touch it: not placed, placed */
+    int left, placed; /* actions that use it: not placed, placed */
 } Use;
 
 typedef struct Stretch {
     const Plan *p;
     int n;
     Node *node;
-    Use *use; /* per buffer of the plan */
+    Use *use;   /* per buffer of the plan */
+    bool sends; /* there are collectives */
     int64_t most, outside;
     Arena *tmp;
 } Stretch;
 
 /* ---- what comes after what ------------------------------------------------------------------ */
 
+static void add_use(Node *v, uint32_t buffer)
+{
+    for (int i = 0; i < v->nuses; i++)
+        if (v->use[i] == buffer)
+            return;
+    v->use[v->nuses++] = buffer;
+}
+
 static void read_touches(Stretch *s, const Program *g, Node *v)
 {
     const Action *a = v->a;
+    v->sends = resource_of(a) == RES_links;
     v->touch = NEW_ARRAY(s->tmp, Touch, a->noperands + 1);
+    v->use = NEW_ARRAY(s->tmp, uint32_t, s->p->buffers.n);
     for (int k = 0; k < a->noperands; k++) {
         const Operand *o = &a->operand[k];
         v->touch[v->ntouches++] = (Touch){o->at.buffer, operand_bytes(s->p, g, o, false), o->write};
+        add_use(v, o->at.buffer);
     }
 }
 
@@ -91,52 +110,58 @@ static void read_order(Stretch *s)
     }
     for (int i = s->n - 1; i >= 0; i--) {
         Node *v = &s->node[i];
-        for (int k = i + 1; k < s->n; k++)
-            if (s->node[k].before[i] && s->node[k].tail > v->tail)
-                v->tail = s->node[k].tail;
-        v->tail += v->a->seconds;
+        for (int k = i + 1; k < s->n; k++) {
+            const Node *next = &s->node[k];
+            if (next->before[i] && next->tail + next->a->seconds > v->tail)
+                v->tail = next->tail + next->a->seconds;
+        }
     }
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Is it the first operand of its action in that buffer? */
-static bool first_touch(const Node *v, int k)
+/* What collective i reads is alive until the first action that needs its result; if the stretch
+ * has none, beyond its end. */
+static void hold_operands(Stretch *s, int i)
 {
-    for (int i = 0; i < k; i++)
-        if (v->touch[i].buffer == v->touch[k].buffer)
-            return false;
-    return true;
+    const Node *v = &s->node[i];
+    int first = i + 1;
+    while (first < s->n && !s->node[first].before[i])
+        first++;
+    for (int k = 0; k < v->ntouches; k++)
+        if (first < s->n)
+            add_use(&s->node[first], v->touch[k].buffer);
+        else
+            s->use[v->touch[k].buffer].dies = false;
 }
 
 static void read_buffers(Stretch *s, int program, int from, int end)
 {
-    for (int i = 0; i < s->n; i++)
-        for (int k = 0; k < s->node[i].ntouches; k++)
-            if (first_touch(&s->node[i], k))
-                s->use[s->node[i].touch[k].buffer].left++;
     for (size_t b = 0; b < s->p->buffers.n; b++) {
         const Buffer *x = &s->p->buffers.data[b];
         if (x->persistent || x->program != program || x->first < 0)
             continue;
         bool begins = x->first >= from && x->first < end, ends = x->last >= from && x->last < end;
         if (begins || ends)
-            s->use[b] =
-                (Use){.bytes = x->bytes, .born = begins, .dies = ends, .left = s->use[b].left};
+            s->use[b] = (Use){.bytes = x->bytes, .born = begins, .dies = ends};
         if (!begins && x->first < from && x->last >= from)
             s->outside += x->bytes;
     }
+    for (int i = 0; i < s->n; i++)
+        if (s->node[i].sends)
+            hold_operands(s, i);
+    for (int i = 0; i < s->n; i++)
+        for (int k = 0; k < s->node[i].nuses; k++)
+            s->use[s->node[i].use[k]].left++;
 }
 
 /* Bytes alive while an action runs after those that are placed, and after it, beside those now. */
 static void live_bytes(const Stretch *s, const Node *v, int64_t *during, int64_t *after)
 {
     *during = *after = 0;
-    for (int k = 0; k < v->ntouches; k++) {
-        const Use *u = &s->use[v->touch[k].buffer];
-        if (!first_touch(v, k))
-            continue;
-        if (u->born && !u->touched)
+    for (int k = 0; k < v->nuses; k++) {
+        const Use *u = &s->use[v->use[k]];
+        if (u->born && !u->placed)
             *during += u->bytes;
         if (u->dies && u->left == 1)
             *after -= u->bytes;
@@ -148,15 +173,31 @@ static void live_bytes(const Stretch *s, const Node *v, int64_t *during, int64_t
 
 typedef struct State {
     double free[RES_count];
+    double since; /* when the last that is no collective begins */
     int64_t live;
-    int *place; /* per position: the node there */
+    int64_t highest; /* alive while that runs, with what collectives after it write */
+    int *place;      /* per position: the node there */
     int n;
 } State;
 
-static double begins(const State *t, const Node *v)
+/* What it has to wait for of its like. Beside collectives, which take longer than kernels, all that
+ * computes is taken to be in one stream, as most of it is. */
+static Resource unit_of(const Stretch *s, const Node *v)
 {
-    double free = t->free[resource_of(v->a)];
-    return free > v->ready ? free : v->ready;
+    return v->sends ? RES_links : s->sends ? RES_arithmetic : resource_of(v->a);
+}
+
+/* A collective stands behind what runs when it begins. */
+static double begins(const Stretch *s, const State *t, const Node *v)
+{
+    double when = t->free[unit_of(s, v)];
+    when = v->ready > when ? v->ready : when;
+    return v->sends && t->since > when ? t->since : when;
+}
+
+static bool has_room(const Stretch *s, const State *t, const Node *v, int64_t during)
+{
+    return (v->sends ? t->highest : t->live) + during <= s->most;
 }
 
 /* Places node i next. False: more is alive then than may be. */
@@ -165,17 +206,18 @@ static bool put(Stretch *s, State *t, int i)
     Node *v = &s->node[i];
     int64_t during, after;
     live_bytes(s, v, &during, &after);
-    bool fits = t->live + during <= s->most;
-    double end = begins(t, v) + v->a->seconds;
-    t->free[resource_of(v->a)] = end;
+    bool fits = has_room(s, t, v, during);
+    double begin = begins(s, t, v), end = begin + v->a->seconds;
+    t->since = v->sends ? t->since : begin;
+    t->highest = (v->sends ? t->highest : t->live) + during;
+    t->free[unit_of(s, v)] = end;
     t->live += after;
     v->placed = true;
     t->place[t->n++] = i;
-    for (int k = 0; k < v->ntouches; k++)
-        if (first_touch(v, k)) {
-            s->use[v->touch[k].buffer].left--;
-            s->use[v->touch[k].buffer].touched++;
-        }
+    for (int k = 0; k < v->nuses; k++) {
+        s->use[v->use[k]].left--;
+        s->use[v->use[k]].placed++;
+    }
     for (int k = i + 1; k < s->n; k++)
         if (s->node[k].before[i]) {
             s->node[k].waiting--;
@@ -186,7 +228,7 @@ static bool put(Stretch *s, State *t, int i)
 
 static State begin(Stretch *s)
 {
-    State t = {.live = s->outside};
+    State t = {.live = s->outside, .highest = s->outside};
     t.place = NEW_ARRAY(s->tmp, int, s->n);
     for (int i = 0; i < s->n; i++) {
         Node *v = &s->node[i];
@@ -197,8 +239,8 @@ static State begin(Stretch *s)
             v->waiting += v->before[k];
     }
     for (size_t b = 0; b < s->p->buffers.n; b++) {
-        s->use[b].left += s->use[b].touched;
-        s->use[b].touched = 0;
+        s->use[b].left += s->use[b].placed;
+        s->use[b].placed = 0;
     }
     return t;
 }
@@ -209,6 +251,13 @@ static double makespan(const State *t)
     for (int r = 0; r < RES_count; r++)
         end = t->free[r] > end ? t->free[r] : end;
     return end;
+}
+
+/* Seconds of the path that begins with it. Beside collectives those behind it: work that is done in
+ * one place, and then has some way to go by itself, goes by how far that is. */
+static double urgency(const Stretch *s, const Node *v)
+{
+    return v->tail + (s->sends ? 0 : v->a->seconds);
 }
 
 /* The node to place next among those that nothing holds back. */
@@ -227,10 +276,11 @@ static int pick(const Stretch *s, const State *t)
             least = i;
             kept = after;
         }
-        if (t->live + during > s->most)
+        if (!has_room(s, t, v, during))
             continue;
-        double begin = begins(t, v);
-        if (best < 0 || begin < when || (begin == when && v->tail > s->node[best].tail)) {
+        double begin = begins(s, t, v);
+        if (best < 0 || begin < when ||
+            (begin == when && urgency(s, v) > urgency(s, &s->node[best]))) {
             best = i;
             when = begin;
         }
@@ -245,12 +295,15 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     s.node = NEW_ARRAY(tmp, Node, s.n);
     s.use = NEW_ARRAY(tmp, Use, p->buffers.n);
     bool used[RES_count] = {false};
+    int resources = 0;
     for (int i = 0; i < s.n; i++) {
         s.node[i].a = &g->actions.data[from + i];
+        resources += !used[resource_of(s.node[i].a)];
         used[resource_of(s.node[i].a)] = true;
         read_touches(&s, g, &s.node[i]);
+        s.sends |= s.node[i].sends;
     }
-    if (!used[RES_arithmetic] || !used[RES_bandwidth])
+    if (resources < 2)
         return false;
     read_order(&s);
     read_buffers(&s, program, from, end);

@@ -85,12 +85,12 @@ static bool step_is_short(const Plan *p)
     return false;
 }
 
-/* What takes longest of what ranks send each other. */
+/* What of all that ranks send each other is waited for longest. */
 static const Volume *longest(const Volumes *all)
 {
     const Volume *most = &all->of[0];
     for (int i = 1; i < all->n; i++)
-        if (all->of[i].seconds > most->seconds)
+        if (all->of[i].exposed > most->exposed)
             most = &all->of[i];
     return most;
 }
@@ -100,7 +100,7 @@ static bool communication_is_hidden(const Plan *p)
     const Module *m = p->module;
     const Layout *l = &m->layout;
     Volumes all = plan_volumes(p->train);
-    double part = all.seconds / p->train->seconds;
+    double part = all.exposed / p->train->seconds;
     if (l->assert_exposed == 0 || part < l->assert_exposed)
         return true;
     const Volume *v = longest(&all);
@@ -110,9 +110,10 @@ static bool communication_is_hidden(const Plan *p)
                100 * part, 100 * l->assert_exposed);
     for (size_t i = 0; i < l->mesh.n; i++)
         if (v->axes >> i & 1)
-            diag_note(m->diag, l->mesh.data[i].span, "%s over '%s': %.0f times, %s a rank, %.4g ms",
+            diag_note(m->diag, l->mesh.data[i].span,
+                      "%s over '%s': %.0f times, %s a rank, %.4g ms, of which %.4g beside nothing",
                       volume_kind(v->kind), name_str(m->names, l->mesh.data[i].name), v->count,
-                      text_bytes(m->arena, v->bytes), v->seconds * 1e3);
+                      text_bytes(m->arena, v->bytes), v->seconds * 1e3, v->exposed * 1e3);
     diag_help(m->diag, "fewer ranks on that axis, a larger microbatch, or assert more");
     return false;
 }

@@ -31,6 +31,13 @@ static void dense(Builder *b, Value *v)
     *v = build_typed(b, OP_copy, NULL, 1, v, 1, &t, NULL)->out[0];
 }
 
+/* So does one whose elements are apart. */
+static void contiguous(Builder *b, Value *v)
+{
+    if (!strides_are_dense(type_of(b->m, *v), view_of(b->m, *v).stride))
+        dense(b, v);
+}
+
 /* t with the dims of `last` at the end. */
 static Type ending_in(const Type *t, const DimList *last)
 {
@@ -208,13 +215,15 @@ void fit_call(Builder *b, Ins *i, ValueMap *map)
         fit_head(b, i);
         break;
     case OP_gather:
+        dense(b, &i->in[0]);
+        break;
     case OP_all_reduce:
     case OP_reduce_scatter:
     case OP_all_gather:
     case OP_all_to_all:
     case OP_shard:
     case OP_ring_shift:
-        dense(b, &i->in[0]);
+        contiguous(b, &i->in[0]);
         break;
     case OP_scatter_add:
         fit_scatter(b, i);

@@ -1,6 +1,6 @@
 /* check.c - executes a plan symbolically and says what is not as the IR means it; see check.h.
  *
- * Proved of each program: P1 to P6 of ir/plan.h, that every result is where the program says, and
+ * Proved of each program: P1 to P7 of ir/plan.h, that every result is where the program says, and
  * that the claimed peaks are the real ones (check_bytes.c). */
 #include "passes/check.h"
 #include "passes/check_run.h"

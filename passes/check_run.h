@@ -39,7 +39,7 @@ int argument_buffer(const Check *c, FnArg a);
 
 /* check_bytes.c: buffers in the arena, lifetimes, peaks */
 void check_bytes(Check *c);
-/* check_streams.c: P6. The operands are inside their buffers. */
+/* check_streams.c: P6, P7. The operands are inside their buffers. */
 void check_streams(Check *c);
 void check_peak(Check *c);
 

@@ -1,8 +1,11 @@
-/* check_streams.c - P6: actions that touch the same bytes, one of them writing, run in their order.
+/* check_streams.c - P6: actions that touch the same bytes, one of them writing, run in their order;
+ * P7: so do collectives, whatever they touch.
  *
  * An action comes after what stands before it in its stream, after what it waits for, and after
- * what that comes after; loops' ends and the guard come after everything. So the program in its
- * order, which check_run.c executes, stands for every order in which the streams may run it. */
+ * what that comes after; loops' ends, the guard and a program's last action come after everything.
+ * So the program in its order, which check_run.c executes, stands for every order in which the
+ * streams may run it. All ranks run one program: each meets the others' collectives in its own
+ * order of them. */
 #include "passes/check_run.h"
 
 #include <string.h>
@@ -15,6 +18,11 @@ typedef struct Done {
 static bool meets(const Action *a)
 {
     return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard;
+}
+
+static bool communicates(const Action *a)
+{
+    return a->kind == ACT_comm && a->comm.kind != MG_SHARD;
 }
 
 static void join(Done *d, const Done *other)
@@ -55,7 +63,9 @@ static int64_t common_byte(const Check *c, const Action *a, const Action *b)
 /* `last`: per stream 1 + its last action in the stretch so far. */
 static bool wait_for_all(Check *c, const Action *a, const Done *before, const uint32_t *last)
 {
-    for (int s = 1; s < MAX_STREAMS; s++)
+    if (a->stream)
+        broken(c, 6, "stream %d where all streams meet", a->stream);
+    for (int s = 1; s < MAX_STREAMS && !a->stream; s++)
         if (last[s] > before->upto[s]) {
             broken(c, 6, "it does not wait for action %u of stream %d", last[s] - 1, s);
             return false;
@@ -76,9 +86,6 @@ static bool follow(Check *c, size_t from, size_t at, const Done *done, const uin
     if (last[a->stream]) {
         join(before, &done[last[a->stream] - 1]);
         before->upto[a->stream] = last[a->stream];
-    } else if (a->stream && !a->wait[0]) {
-        broken(c, 6, "stream %d begins before what came before it is done", a->stream);
-        return false;
     }
     for (int s = 0; s < MAX_STREAMS; s++) {
         uint32_t w = a->wait[s];
@@ -92,6 +99,10 @@ static bool follow(Check *c, size_t from, size_t at, const Done *done, const uin
         if (w > before->upto[s])
             before->upto[s] = w;
     }
+    if (a->stream && !before->upto[0]) {
+        broken(c, 6, "stream %d begins before what came before it is done", a->stream);
+        return false;
+    }
     return true;
 }
 
@@ -102,6 +113,8 @@ static void check_order(Check *c, size_t from, size_t at, const Done *before)
         if (act[k].stream == act[at].stream || k + 1 <= before->upto[act[k].stream])
             continue;
         int64_t byte = common_byte(c, &act[k], &act[at]);
+        if (communicates(&act[k]) && communicates(&act[at]))
+            broken(c, 7, "collective %zu of stream %d may still be running", k, act[k].stream);
         if (byte >= 0)
             broken(c, 6, "action %zu of stream %d may still be running, and both touch byte %lld",
                    k, act[k].stream, (long long)byte);
@@ -120,7 +133,7 @@ void check_streams(Check *c)
         c->at = (int)i;
         if (!follow(c, from, i, done, last, &done[i]))
             return;
-        if (meets(a)) {
+        if (meets(a) || i + 1 == p->actions.n) {
             if (!wait_for_all(c, a, &done[i], last))
                 return;
             memset(last, 0, sizeof last);
@@ -133,8 +146,5 @@ void check_streams(Check *c)
             check_order(c, from, i, &done[i]);
         last[a->stream] = (uint32_t)i + 1;
     }
-    for (int s = 1; s < MAX_STREAMS; s++)
-        if (last[s])
-            broken(c, 6, "nobody waits for stream %d at the end", s);
     c->at = -1;
 }

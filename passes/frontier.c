@@ -280,12 +280,6 @@ KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
     return kept;
 }
 
-static int64_t budget_of(const Module *m, const Device *d)
-{
-    double asserted = m->layout.assert_peak;
-    return asserted > 0 && asserted < (double)d->memory ? (int64_t)asserted : d->memory;
-}
-
 /* What a plan for the whole program needs, or -1; persistent: of that, what no choice changes. */
 static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept,
                           int64_t *persistent)
@@ -321,7 +315,7 @@ static const char *described(const Frontier *f, const KeepChoice *c)
 
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
 {
-    int64_t budget = budget_of(m, d), persistent = 0;
+    int64_t budget = plan_budget(m, d), persistent = 0;
     int64_t bytes = bytes_with(m, d, NULL, &persistent);
     if (bytes <= budget || persistent >= budget)
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */

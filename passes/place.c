@@ -167,6 +167,21 @@ static int busiest(const Packing *p, int actions, Arena *a, int64_t *most)
     return at;
 }
 
+int64_t plan_budget(const Module *m, const Device *d)
+{
+    double asserted = m->layout.assert_peak;
+    return asserted > 0 && asserted < (double)d->memory ? (int64_t)asserted : d->memory;
+}
+
+/* How far above the bound a packing is good enough. What collectives touch is alive across others'
+ * lives, so that no packing may reach the bound: one that is close will do, if it fits. */
+static int64_t slack(const Plan *p, const Program *prog)
+{
+    int64_t left = plan_budget(p->module, p->device) - p->persistent_bytes - prog->live_bound;
+    int64_t close = prog->live_bound / 1000;
+    return !p->module->layout.overlap || left < 0 ? 0 : left < close ? left : close;
+}
+
 static void place_program(Plan *p, Program *prog, int number, Arena *a)
 {
     Packing k = {.item = NEW_ARRAY(a, Item, p->buffers.n + 1)};
@@ -176,7 +191,7 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
             k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last};
     }
     prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
-    prog->peak = best_packing(&k, prog->live_bound, a);
+    prog->peak = best_packing(&k, prog->live_bound + slack(p, prog), a);
     for (size_t i = 0; i < k.n; i++)
         p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + k.item[i].offset;
 }

@@ -87,33 +87,6 @@ static void mark_range(Module *m, Region *body, const bool *keep)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-/* `rounds` rounds of the loop on other operands. number: of its first round, if the body asks which
- * one it is in, else 0. */
-static Ins *copy_loop(Builder *b, const Ins *loop, int64_t rounds, const Value *in, Value number)
-{
-    Module *m = b->m;
-    ValueMap map = {0};
-    Ins *copy = ir_clone(b, loop, &map);
-    copy->attrs.dim.size = rounds;
-    memcpy(copy->in, in, loop->nin * sizeof *in);
-    for (uint32_t k = (uint32_t)loop->attrs.carried; k < loop->nout; k++)
-        m->values.data[copy->out[k]].type.dims[0].size = rounds;
-    if (!number)
-        return copy;
-    Region *body = copy->body;
-    Value index = body->args.data[loop->nin];
-    Builder front = builder_at(m, body, loop);
-    Value sum = build2(&front, OP_add, index, number);
-    Ins *add = body->ins.data[--body->ins.n];
-    Value *to = NEW_ARRAY(m->arena, Value, m->values.n);
-    to[index] = sum;
-    ir_replace(body, to);
-    vec_push(m->arena, &body->ins, add);
-    memmove(body->ins.data + 1, body->ins.data, (body->ins.n - 1) * sizeof(Ins *));
-    body->ins.data[0] = add;
-    return copy;
-}
-
 typedef struct Splitter {
     Module *m;
     const Ins *loop;
@@ -161,7 +134,7 @@ static void segmented(Splitter *s, const KeepRange *range, int64_t first, const 
     if (s->counts)
         number = build2(&b, OP_add, build2(&b, OP_mul, index, integer(&b, range->segment)),
                         integer(&b, first));
-    Ins *copy = copy_loop(&b, loop, range->segment, inside, number);
+    Ins *copy = repeat_part(&b, loop, range->segment, inside, number);
     copy->keep = false;
     Type *types = NEW_ARRAY(m->arena, Type, loop->nout);
     for (uint32_t k = 0; k < loop->nout; k++) {
@@ -196,7 +169,7 @@ static void one_range(Splitter *s, const KeepRange *range, int64_t first, Value 
         segmented(s, range, first, here, out);
     } else {
         Ins *copy =
-            copy_loop(&s->b, loop, range->rounds, here, s->counts ? integer(&s->b, first) : 0);
+            repeat_part(&s->b, loop, range->rounds, here, s->counts ? integer(&s->b, first) : 0);
         copy->keep = true;
         memcpy(out, copy->out, loop->nout * sizeof *out);
     }
@@ -233,14 +206,6 @@ static void split_loop(Splitter *s, const KeepRanges *ranges, Value *results)
     }
 }
 
-static bool counts_rounds(Module *m, const Ins *loop)
-{
-    Arena *tmp = arena_new();
-    bool counts = ir_uses(m, loop->body, tmp).count[loop->body->args.data[loop->nin]] > 0;
-    arena_free(tmp);
-    return counts;
-}
-
 static PassStatus split_loops(Job *j, Region *r)
 {
     Module *m = j->m;
@@ -271,7 +236,7 @@ static PassStatus split_loops(Job *j, Region *r)
         for (uint32_t x = 0; x < i->nin; x++)
             if (i->in[x] < values && map[i->in[x]])
                 i->in[x] = map[i->in[x]];
-        Splitter s = {.m = m, .loop = i, .b = builder_at(m, r, i), .counts = counts_rounds(m, i)};
+        Splitter s = {.m = m, .loop = i, .b = builder_at(m, r, i), .counts = repeat_counts(m, i)};
         Value *results = NEW_ARRAY(j->tmp, Value, i->nout);
         split_loop(&s, ranges, results);
         for (uint32_t x = 0; x < i->nout; x++)

@@ -4,7 +4,6 @@
  * A repeat becomes ACT_loop, its body once, ACT_end. Slices of stacked values and views are
  * strides; they cost nothing. */
 #include "passes/schedule.h"
-#include "passes/streams.h"
 #include "passes/view.h"
 
 #include <stdlib.h>
@@ -414,79 +413,6 @@ static void want_results(Sched *s, const Fn *f, const char *prefix, Want *target
     }
 }
 
-/* The innermost loop around an action that is inside `home`'s body, or is the home's own level: -1.
- * A buffer new in each round of `home` that a deeper loop touches is alive in all of that loop. */
-static int loop_under(const Program *p, int around, int home)
-{
-    int under = -1;
-    for (int l = around; l >= 0 && l != home; l = p->loops.data[l].parent)
-        under = l;
-    return under;
-}
-
-static void set_lifetimes(Sched *s)
-{
-    Program *p = s->prog;
-    for (size_t i = 0; i < p->actions.n; i++) {
-        const Action *a = &p->actions.data[i];
-        for (int k = 0; k < a->noperands; k++) {
-            Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
-            int l = loop_under(p, a->around, s->home.data[a->operand[k].at.buffer]);
-            int first = l < 0 ? (int)i : p->loops.data[l].begin;
-            int last = l < 0 ? (int)i : p->loops.data[l].end;
-            b->first = b->first < 0 || first < b->first ? first : b->first;
-            b->last = last > b->last ? last : b->last;
-        }
-    }
-}
-
-/* The most bytes of transient buffers that are alive at once. */
-static int64_t most_alive(const Sched *s)
-{
-    int64_t n = (int64_t)s->prog->actions.n, live = 0, most = 0;
-    int64_t *change = NEW_ARRAY(s->tmp, int64_t, n + 1);
-    for (size_t b = 0; b < s->p->buffers.n; b++) {
-        const Buffer *x = &s->p->buffers.data[b];
-        if (x->persistent || x->program != s->program || x->first < 0)
-            continue;
-        change[x->first] += x->bytes;
-        change[x->last + 1] -= x->bytes;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        live += change[i];
-        most = live > most ? live : most;
-    }
-    return most;
-}
-
-static void arrange(Sched *s)
-{
-    Program *g = s->prog;
-    const int n = (int)g->actions.n;
-    const int64_t most = most_alive(s);
-    bool any = false;
-    for (int from = 0, i = 0; i <= n; i++)
-        if (i == n || meets_all(&g->actions.data[i])) {
-            if (i - from > 1)
-                any |= arrange_stretch(s->p, g, s->program, from, i, most, s->tmp);
-            from = i + 1;
-        }
-    if (!any)
-        return;
-    for (size_t b = 0; b < s->p->buffers.n; b++) {
-        Buffer *x = &s->p->buffers.data[b];
-        if (!x->persistent && x->program == s->program)
-            x->first = x->last = -1;
-    }
-    set_lifetimes(s);
-    uint32_t id = UINT32_MAX;
-    for (int i = 0; i < n; i++)
-        id = g->actions.data[i].id < id ? g->actions.data[i].id : id;
-    for (int i = 0; i < n; i++) /* in the order of the program, as before */
-        if (g->actions.data[i].id != UINT32_MAX)
-            g->actions.data[i].id = id++;
-}
-
 static void total(Program *p)
 {
     double times = 1;
@@ -550,9 +476,7 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     want_results(s, f, name, target);
     schedule_region(s, f->body, target, -1);
     name_gradients(s, f);
-    set_lifetimes(s);
-    if (s->p->device->streams > 1)
-        arrange(s);
+    order_actions(s);
     total(p);
     return p;
 }

@@ -20,13 +20,14 @@ typedef struct Loc {
 /* A place a value should be computed in. `free_from`: the last position (in its region) at which
  * what is there is still read; an instruction at just that position may take it over if it reads
  * `occupant` in place. `start`: an accumulating instruction's result belongs there, and the value
- * only starts it: if it cannot be computed there, the instruction copies it. */
+ * only starts it: if it cannot be computed there, the instruction copies it. `chain`: behind what a
+ * loop stacks there, one more slot is for the carried value that it is a stack of. */
 typedef struct Want {
     bool set;
     Loc to;
     int free_from;
     Value occupant;
-    bool start;
+    bool start, chain;
 } Want;
 
 /* A value that could not be computed where it is wanted. */
@@ -68,22 +69,26 @@ _Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what);
 /* schedule_name.c: unique in its program */
 Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands);
 
-/* schedule_store.c: storage */
+/* schedule_loc.c: buffers, and places in them */
 uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v);
 Loc loc_dense(uint32_t buffer, const Type *t);
 Loc loc_new(Sched *s, Value v, int home);
 bool loc_equal(const Loc *a, const Loc *b, int rank);
 Loc locate(Sched *s, Value v); /* views resolved */
 Operand operand_of(Sched *s, Value v, bool read, bool write);
-/* Decides wants and loops of a region whose results should go to target[] (may be NULL); what
- * cannot is appended to moves. home: index of the loop the region is the body of, or -1. */
-typedef VEC(Move) Moves;
-void plan_region(Sched *s, Region *r, const Want *target, int home, Moves *moves);
-LoopPlan *loop_plan(Sched *s, const Ins *i);
 /* Place of round `index + first` of a stacked location whose slots are `bytes` apart. */
 Loc loc_slot(const Loc *base, int loop, int64_t bytes, int64_t first);
 /* A stacked location of `rank` inner dims, seen without its outermost dim. */
 Loc loc_inner(const Loc *l, int rank);
+/* Slots for n rounds of a value that is stacked, and one more: where the first is. */
+Loc loc_chain(Sched *s, Value stack, int64_t n, int home);
+
+/* schedule_store.c: decides wants and loops of a region whose results should go to target[] (may be
+ * NULL); what cannot is appended to moves. home: index of the loop the region is the body of, or
+ * -1. */
+typedef VEC(Move) Moves;
+void plan_region(Sched *s, Region *r, const Want *target, int home, Moves *moves);
+LoopPlan *loop_plan(Sched *s, const Ins *i);
 /* May `d`, which computes v, overwrite what it reads as `occupant`? */
 bool takes_over(const Module *m, const Ins *d, Value v, Value occupant);
 
@@ -105,6 +110,10 @@ void call_experts(Sched *s, const Ins *i);
 
 /* schedule_kernel.c */
 void call_kernel(Sched *s, const Ins *i, int home);
+
+/* schedule_lives.c: the order in which the actions of the program run, and when its buffers are
+ * alive in it. */
+void order_actions(Sched *s);
 
 /* schedule.c: appends an action for i (NULL: none) and prices it. */
 Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op);

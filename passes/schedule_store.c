@@ -4,114 +4,6 @@
 
 #include <string.h>
 
-/* ---- buffers --------------------------------------------------------------------------------- */
-
-static int64_t round64(int64_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
-uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v)
-{
-    Buffer b = {.name = name_intern(s->m->names, name),
-                .owner = owner,
-                .value = v,
-                .offset = -1,
-                .program = s->program,
-                .first = -1,
-                .last = -1};
-    b.bytes = round64(bytes > 0 ? bytes : 1);
-    if (v && s->m->values.data[v].def)
-        b.span = s->m->values.data[v].def->span;
-    vec_push(s->m->arena, &s->p->buffers, b);
-    vec_push(s->m->arena, &s->home, home);
-    return (uint32_t)s->p->buffers.n - 1;
-}
-
-Loc loc_dense(uint32_t buffer, const Type *t)
-{
-    Loc l = {.known = true, .at = {.buffer = buffer}};
-    strides_dense(t, l.stride);
-    return l;
-}
-
-/* Gradients are told from activations by their type: that of a parameter. */
-static Owner owner_of(const Sched *s, Value v)
-{
-    const ValueInfo *info = &s->m->values.data[v];
-    for (size_t i = 0; i < s->m->tensors.n; i++)
-        if (type_equal(&info->type, &s->m->tensors.data[i].type))
-            return OWN_grads;
-    return OWN_activations;
-}
-
-static const char *value_name(const Sched *s, Value v)
-{
-    const ValueInfo *info = &s->m->values.data[v];
-    const char *name = name_str(s->m->names, info->name);
-    if (!*name)
-        name = info->def ? op_info[info->def->op].name : "value";
-    if (!info->def || !info->def->path || strchr(name, '.'))
-        return name;
-    return arena_printf(s->m->arena, "%s.%s", name_str(s->m->names, info->def->path), name);
-}
-
-Loc loc_new(Sched *s, Value v, int home)
-{
-    const Type *t = type_of(s->m, v);
-    Owner owner = owner_of(s, v);
-    const char *name = value_name(s, v);
-    if (owner == OWN_grads) /* it may be called like its parameter */
-        name = arena_printf(s->m->arena, "grad.%s", name);
-    return loc_dense(buffer_new(s, name, owner, type_bytes(t), home, v), t);
-}
-
-static bool place_equal(const Place *a, const Place *b)
-{
-    if (a->buffer != b->buffer || a->offset != b->offset || a->nloops != b->nloops)
-        return false;
-    for (int i = 0; i < a->nloops; i++)
-        if (a->loop[i].loop != b->loop[i].loop || a->loop[i].stride != b->loop[i].stride)
-            return false;
-    return true;
-}
-
-bool loc_equal(const Loc *a, const Loc *b, int rank)
-{
-    return a->known && b->known && place_equal(&a->at, &b->at) &&
-           memcmp(a->stride, b->stride, (size_t)rank * sizeof a->stride[0]) == 0;
-}
-
-Loc locate(Sched *s, Value v)
-{
-    const Ins *def = s->m->values.data[v].def;
-    if (!def || !op_is(def->op, VIEW)) {
-        if (!s->loc[v].known)
-            sched_bug(s, def, "a value is read that has no place");
-        return s->loc[v];
-    }
-    Loc from = locate(s, def->in[0]), l = from;
-    const Type *t = type_of(s->m, v), *ft = type_of(s->m, def->in[0]);
-    const Attrs *a = &def->attrs;
-    strides_of_view(def, t, ft, from.stride, l.stride);
-    int moved = def->op == OP_pick     ? type_find(ft, a->dim.name)
-                : def->op == OP_window ? type_find(ft, a->along.name)
-                                       : -1;
-    if (moved >= 0)
-        l.at.offset += a->at * from.stride[moved] * dtype_bytes(t->dtype);
-    return l;
-}
-
-Operand operand_of(Sched *s, Value v, bool read, bool write)
-{
-    Loc l = locate(s, v);
-    Operand o = {.at = l.at, .type = *type_of(s->m, v), .read = read, .write = write, .value = v};
-    memcpy(o.stride, l.stride, sizeof o.stride);
-    return o;
-}
-
-/* ---- regions --------------------------------------------------------------------------------- */
-
 /* The operand an accumulating instruction adds to, or 0. */
 static Value added_to(const Ins *i)
 {
@@ -160,24 +52,6 @@ static void ask_or_move(Planner *p, Value v, const Want *w)
 {
     if (!ask(p, v, w))
         vec_push(p->s->tmp, p->moves, (Move){v, w->to});
-}
-
-/* The bytes of a loop's slot, and a place in slot `index + first` of it. */
-Loc loc_slot(const Loc *base, int loop, int64_t bytes, int64_t first)
-{
-    Loc l = *base;
-    l.at.offset += first * bytes;
-    l.at.loop[l.at.nloops].loop = (uint32_t)loop;
-    l.at.loop[l.at.nloops++].stride = bytes;
-    return l;
-}
-
-/* A stacked location seen without its outermost dim. */
-Loc loc_inner(const Loc *l, int rank)
-{
-    Loc r = *l;
-    memmove(r.stride, l->stride + 1, (size_t)rank * sizeof r.stride[0]);
-    return r;
 }
 
 typedef struct LoopMaker {
@@ -364,6 +238,16 @@ static void plan_stacked(LoopMaker *l, uint32_t k)
         (Want){.set = true, .to = loc_slot(&in, l->index, type_bytes(rt), 0), .free_from = -1};
 }
 
+/* The result that stacks carried value k as it enters each round, or -1. */
+static int64_t stack_of(const Ins *loop, uint32_t k)
+{
+    const Region *b = loop->body;
+    for (uint32_t j = (uint32_t)loop->attrs.carried; j < loop->nout; j++)
+        if (b->results.data[j] == b->args.data[k])
+            return j;
+    return -1;
+}
+
 /* A carried value that is stacked as it enters each round lives in the stack itself, which has one
  * slot more: round i reads slot i and writes slot i + 1 (backwards: reads i + 1, writes i). */
 static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
@@ -373,25 +257,30 @@ static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
     const Type *t = type_of(s->m, l->i->out[k]);
     Value out = l->i->out[stacked];
     int64_t bytes = type_bytes(t), n = l->i->attrs.dim.size;
-    uint32_t buf =
-        buffer_new(s, value_name(s, out), OWN_activations, bytes * (n + 1), l->p->home, out);
-    Loc base = loc_dense(buf, t);
+    const Want *part = &s->want[out];
+    const bool joined = part->set && part->chain && !rev;
+    Loc base = joined ? loc_inner(&part->to, t->rank) : loc_chain(s, out, n, l->p->home);
+    Loc all = base;
+    strides_dense(type_of(s->m, out), all.stride);
     LoopPlan *lp = l->lp;
     lp->arg[k] = loc_slot(&base, l->index, bytes, rev ? 1 : 0);
     lp->target[k] =
         (Want){.set = true, .to = loc_slot(&base, l->index, bytes, rev ? 0 : 1), .free_from = -1};
     lp->start[k] = base;
-    lp->start[k].at.offset = rev ? bytes * n : 0;
+    lp->start[k].at.offset += rev ? bytes * n : 0;
     lp->out[k] = base;
-    lp->out[k].at.offset = rev ? 0 : bytes * n;
-    lp->out[stacked] = loc_dense(buf, type_of(s->m, out));
-    lp->out[stacked].at.offset = rev ? bytes : 0;
+    lp->out[k].at.offset += rev ? 0 : bytes * n;
+    lp->out[stacked] = all;
+    lp->out[stacked].at.offset += rev ? bytes : 0;
     l->settled[stacked] = true;
     Want w = {.to = lp->start[k], .free_from = -1};
     lp->copy_in[k] = !ask(l->p, l->i->in[k], &w);
     for (int i = 0; i < 2; i++) {
-        copy_out(l, i ? stacked : k);
-        s->want[l->i->out[i ? stacked : k]].set = false;
+        uint32_t r = i ? stacked : k;
+        Value v = l->i->out[r];
+        if (!loc_equal(&s->want[v].to, &lp->out[r], type_of(s->m, v)->rank))
+            copy_out(l, r);
+        s->want[v].set = false;
     }
 }
 
@@ -420,11 +309,11 @@ static void plan_carried(LoopMaker *l, uint32_t k)
     const Region *b = l->i->body;
     Value arg = b->args.data[k], out = l->i->out[k], init = l->i->in[k];
     LoopPlan *lp = l->lp;
-    for (uint32_t j = (uint32_t)l->i->attrs.carried; j < l->i->nout; j++)
-        if (b->results.data[j] == arg && !l->settled[j]) {
-            plan_chain(l, k, j);
-            return;
-        }
+    int64_t stack = stack_of(l->i, k);
+    if (stack >= 0 && !l->settled[stack]) {
+        plan_chain(l, k, (uint32_t)stack);
+        return;
+    }
     const Want *w = &s->want[out];
     bool here = w->set && starts_there(l->p, l->i, l->at, k, w);
     bool fill = here || (w->set && w->free_from < l->at && !too_early(l->p, init, w));
@@ -475,6 +364,33 @@ LoopPlan *loop_plan(Sched *s, const Ins *i)
     sched_bug(s, i, "a loop without storage");
 }
 
+/* The carried value that v is the stack of, or -1. */
+static int64_t chain_of(const Module *m, Value v)
+{
+    const Ins *loop = m->values.data[v].def;
+    for (uint32_t k = 0;
+         loop && loop->op == OP_repeat && !loop->attrs.reverse && k < loop->attrs.carried; k++) {
+        int64_t j = stack_of(loop, k);
+        if (j >= 0 && loop->out[j] == v)
+            return k;
+    }
+    return -1;
+}
+
+/* Are its parts stacks of one value, which goes from loop to loop? Then they are one chain. */
+static bool joins_chain(const Module *m, const Ins *join)
+{
+    Value from = 0;
+    for (uint32_t n = 0; n < join->nin; n++) {
+        int64_t k = chain_of(m, join->in[n]);
+        const Ins *loop = m->values.data[join->in[n]].def;
+        if (k < 0 || (n && loop->in[k] != from))
+            return false;
+        from = loop->out[k];
+    }
+    return true;
+}
+
 /* A join is storage that its parts are computed in. Where it takes over what is there already, each
  * part does so as soon as nobody reads what lies there, whatever the others do. */
 static void plan_join(Planner *p, const Ins *i, int at)
@@ -485,8 +401,14 @@ static void plan_join(Planner *p, const Ins *i, int at)
     bool there = w.set && w.free_from < at;
     if (w.set && !there && !w.start)
         vec_push(s->tmp, p->moves, (Move){out, w.to});
-    if (!there)
+    if (!there && joins_chain(s->m, i)) {
+        const Type *t = type_of(s->m, out);
+        w = (Want){
+            .to = loc_chain(s, out, t->dims[0].size, p->home), .free_from = -1, .chain = true};
+        strides_dense(t, w.to.stride);
+    } else if (!there) {
         w = (Want){.to = loc_new(s, out, p->home), .free_from = -1};
+    }
     w.set = true;
     s->want[out] = w;
     Part part = {.root = w.occupant};

@@ -150,15 +150,18 @@ static void print_volumes(const Plan *p, FILE *out)
     Volumes all = plan_volumes(p->train);
     if (!all.n)
         return;
-    fprintf(out, "communication of a step: a rank sends %s in %s; B: bytes of the whole tensor\n",
-            text_bytes(m->arena, all.bytes), text_seconds(m->arena, all.seconds));
+    fprintf(out,
+            "communication of a step: a rank sends %s in %s, %s of it while nothing else runs; B: "
+            "bytes of the whole tensor\n",
+            text_bytes(m->arena, all.bytes), text_seconds(m->arena, all.seconds),
+            all.exposed > 0 ? text_seconds(m->arena, all.exposed) : "none");
     for (int i = 0; i < all.n; i++) {
         const Volume *v = &all.of[i];
-        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s  %s, n = %lld%s%s\n",
+        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s %12s  %s, n = %lld%s%s\n",
                 mesh_axes_text(m, v->axes), volume_kind(v->kind), v->count,
                 text_bytes(m->arena, v->bytes), text_seconds(m->arena, v->seconds),
-                volume_formula(v->kind), (long long)v->ranks, v->scalar ? ", numbers" : "",
-                v->tree ? ", in a tree" : "");
+                v->exposed > 0 ? text_seconds(m->arena, v->exposed) : "0", volume_formula(v->kind),
+                (long long)v->ranks, v->scalar ? ", numbers" : "", v->tree ? ", in a tree" : "");
     }
 }
 
@@ -168,11 +171,12 @@ static json_t *volumes_json(const Plan *p, const Volumes *all)
     for (int i = 0; i < all->n; i++) {
         const Volume *v = &all->of[i];
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:f, s:s}", "axis",
+            list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:f, s:f, s:s}", "axis",
                             mesh_axes_text(p->module, v->axes), "kind", volume_kind(v->kind),
                             "ranks", (int)v->ranks, "bytes", (json_int_t)llround(v->bytes), "count",
-                            (json_int_t)v->count, "scalars", v->scalar, "tree", v->tree,
-                            "exposed_ms", v->seconds * 1e3, "formula", volume_formula(v->kind)));
+                            (json_int_t)v->count, "scalars", v->scalar, "tree", v->tree, "ms",
+                            v->seconds * 1e3, "exposed_ms", v->exposed * 1e3, "formula",
+                            volume_formula(v->kind)));
     }
     return list;
 }
@@ -269,7 +273,7 @@ void plan_print_json(const Plan *p, FILE *out)
         (json_int_t)p->arena_bytes, "live_bound_bytes", (json_int_t)p->live_bound_bytes,
         "scratch_bytes", (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory,
         "capacity_bytes", (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu",
-        mfu(p), "recompute", recompute_json(p), "bubble", 0.0, "exposed_comm_ms", all.seconds * 1e3,
+        mfu(p), "recompute", recompute_json(p), "bubble", 0.0, "exposed_comm_ms", all.exposed * 1e3,
         "collectives", volumes_json(p, &all), "tensors", tensors_json(m));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
@@ -334,6 +338,8 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
         for (int s = 0; s < MAX_STREAMS; s++)
             if (a->wait[s])
                 fprintf(out, " | after %u", prog->actions.data[a->wait[s] - 1].id);
+        if (a->exposed > 0)
+            fprintf(out, " | exposed %.2f us", a->exposed * 1e6);
         fputc('\n', out);
     }
 }

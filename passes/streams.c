@@ -1,19 +1,45 @@
-/* streams.c - what may run beside the rest: products whose results nobody waits for.
+/* streams.c - what may run beside the rest: products whose results nobody waits for, and
+ * collectives.
  *
- *   stream 0   ... dy ------ dx ------ norm' ------ add ------ ... ---- the next that touches its
- * bytes stream 1          \-- dw ------------------------------/
+ *   0  rest         ... dy ------ dx ------ norm' ------ add ------ ... -- the next that touches
+ *   1  products             \---- dw -------------------/               its bytes
+ *   2  collectives  gather --/ ... \----- reduce_scatter ----/
  *
  * Gradients of weights are needed at the end of a round, those of activations at once: while a
- * product of the first kind computes, kernels that only move bytes run beside it. Where things lie
- * is decided before (place.c); a product goes to stream 1 if enough such kernels come before
- * another action touches its bytes, and that one waits for it. So streams cost no memory. Loops and
- * the guard meet all streams.
+ * product of the first kind computes, kernels that only move bytes run beside it. A collective uses
+ * the links, which nothing else does. Where things lie is decided before (place.c); a product goes
+ * to a stream of its own if enough such kernels come before another action touches its bytes, a
+ * collective if by the timeline anything runs beside it. What touches their bytes waits for them.
+ * Loops and the guard meet all streams, and so does the last action of a program.
+ *
+ * There is one stream of collectives for all sets of axes: the links are one resource, so that
+ * collectives side by side would only share what one alone has, and each comes after the one before
+ * it, as on all other ranks, which run the same text. Libraries of several communicators promise
+ * nothing for any other order.
  *
  * check_streams.c proves the result, and shares nothing with this file but ir/plan.h. */
 #include "passes/streams.h"
 
-/* Of a product's own time: what kernels that move bytes have to take beside it. */
+#include <string.h>
+
+/* Of an action's own time: what has to run beside it. */
 static const double WORTH = 0.1;
+
+enum { REST, PRODUCTS, COLLECTIVES, USED };
+
+/* What is done before an action begins: per stream, 1 + the last action of the stretch there. */
+typedef struct Before {
+    uint32_t upto[USED];
+} Before;
+
+typedef struct Stretch {
+    const Plan *p;
+    Program *g;
+    size_t from, end;
+    Before *before; /* per action of the program */
+    bool *point;    /* ... something waits for it */
+    int points;     /* of the stretches before; here: two for each action that leaves the rest */
+} Stretch;
 
 Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool placed)
 {
@@ -28,20 +54,6 @@ Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool plac
     return b;
 }
 
-static bool conflict(const Plan *p, const Program *g, const Action *a, const Action *b)
-{
-    for (int i = 0; i < a->noperands; i++)
-        for (int k = 0; k < b->noperands; k++) {
-            if (!a->operand[i].write && !b->operand[k].write)
-                continue;
-            Bytes x = operand_bytes(p, g, &a->operand[i], true);
-            Bytes y = operand_bytes(p, g, &b->operand[k], true);
-            if (x.lo < y.hi && y.lo < x.hi)
-                return true;
-        }
-    return false;
-}
-
 bool meets_all(const Action *a)
 {
     return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard;
@@ -50,6 +62,8 @@ bool meets_all(const Action *a)
 /* Two products side by side only share what one alone would have. */
 Resource resource_of(const Action *a)
 {
+    if (a->kind == ACT_comm)
+        return a->comm.kind == MG_SHARD ? RES_bandwidth : RES_links;
     return a->kind == ACT_kernel || a->kind == ACT_copy || a->kind == ACT_zero ||
                    a->kind == ACT_gather || a->kind == ACT_scatter_add || a->kind == ACT_dispatch ||
                    a->kind == ACT_combine || a->kind == ACT_combine_weight
@@ -57,72 +71,174 @@ Resource resource_of(const Action *a)
                : RES_arithmetic;
 }
 
-/* Their time from the action after `at` until its bytes are touched, or all streams meet. */
-static double time_beside(const Plan *p, const Program *g, size_t at, size_t end)
+/* Do two actions touch the same bytes, one of them writing? */
+static bool conflict(const Stretch *s, size_t x, size_t y)
 {
-    const Action *act = g->actions.data;
+    const Action *a = &s->g->actions.data[x], *b = &s->g->actions.data[y];
+    for (int i = 0; i < a->noperands; i++)
+        for (int k = 0; k < b->noperands; k++) {
+            if (!a->operand[i].write && !b->operand[k].write)
+                continue;
+            Bytes p = operand_bytes(s->p, s->g, &a->operand[i], true);
+            Bytes q = operand_bytes(s->p, s->g, &b->operand[k], true);
+            if (p.lo < q.hi && q.lo < p.hi)
+                return true;
+        }
+    return false;
+}
+
+static bool sends(const Action *a)
+{
+    return resource_of(a) == RES_links;
+}
+
+/* Has the later of two actions to come after the other? */
+static bool in_order(const Stretch *s, size_t x, size_t y)
+{
+    const Action *act = s->g->actions.data;
+    return (sends(&act[x]) && sends(&act[y])) || conflict(s, x, y);
+}
+
+/* ---- which stream --------------------------------------------------------------------------- */
+
+/* Kernels that may run beside a product, from the action after it on: their time. */
+static double beside_product(const Stretch *s, size_t at)
+{
+    const Action *act = s->g->actions.data;
     double t = 0;
-    for (size_t i = at + 1; i < end && !conflict(p, g, &act[at], &act[i]); i++)
+    for (size_t i = at + 1; i < s->end && !conflict(s, at, i); i++)
         t += resource_of(&act[i]) == RES_bandwidth ? act[i].seconds : 0;
     return t;
 }
 
-/* Whom action i of stream 1 waits for: 1 + the last of stream 0, from `since` on, that it conflicts
- * with; to begin the stream at all, the first there is; 0: it need not wait. */
-static uint32_t begins_after(const Plan *p, const Program *g, size_t from, size_t since, size_t i,
-                             bool begun)
+/* A collective leaves the rest to see what runs beside it then; if that is too little, it goes
+ * back, for nobody had to wait for it. */
+static int stream_for(const Stretch *s, size_t i, bool seen)
 {
-    const Action *act = g->actions.data;
-    uint32_t first = 0;
-    for (size_t k = i; k-- > since;)
-        if (!act[k].stream) {
-            if (conflict(p, g, &act[k], &act[i]))
-                return (uint32_t)k + 1;
-            first = (uint32_t)k + 1;
-        }
-    return begun || since > from ? 0 : first;
+    const Action *a = &s->g->actions.data[i];
+    if (a->kind == ACT_gemm && beside_product(s, i) >= WORTH * a->seconds)
+        return PRODUCTS;
+    if (sends(a) && (!seen || a->exposed <= (1 - WORTH) * a->seconds))
+        return COLLECTIVES;
+    return REST;
 }
 
-/* Actions [from, end), of which the last is followed by one that meets all streams. */
-static void choose(const Plan *p, const Program *g, size_t from, size_t end, int *points)
+/* A stream begins after an action of the rest, which has met all streams. */
+static bool can_leave(const Stretch *s, size_t i)
 {
-    Action *act = g->actions.data;
-    size_t since[2] = {from, from}; /* what stands before it in the other stream is done */
-    size_t beside = end;            /* the last of stream 1; `end`: none */
-    for (size_t i = from; i < end; i++) {
-        Action *a = &act[i];
-        if (a->kind == ACT_gemm && *points + 2 <= MG_POINTS_MAX &&
-            time_beside(p, g, i, end) >= WORTH * a->seconds) {
-            uint32_t wait = begins_after(p, g, from, since[1], i, beside != end);
-            if (wait || beside != end) {
-                a->stream = 1;
-                a->wait[0] = wait;
-                since[1] = wait > since[1] ? wait : since[1];
-                beside = i;
-                *points += 2; /* who it waits for, and it */
-                continue;
-            }
+    const Action *act = s->g->actions.data;
+    size_t k = s->from;
+    while (k < i && act[k].stream != REST)
+        k++;
+    return k < i && s->points + 2 <= MG_POINTS_MAX;
+}
+
+/* ---- who waits for whom --------------------------------------------------------------------- */
+
+static void wait_for(Stretch *s, size_t i, size_t k)
+{
+    Action *act = s->g->actions.data;
+    Before *b = &s->before[i];
+    act[i].wait[act[k].stream] = (uint32_t)k + 1;
+    s->point[k] = true;
+    for (int n = 0; n < USED; n++)
+        if (s->before[k].upto[n] > b->upto[n])
+            b->upto[n] = s->before[k].upto[n];
+    if (k + 1 > b->upto[act[k].stream])
+        b->upto[act[k].stream] = (uint32_t)k + 1;
+}
+
+/* What has to be done before action i, the latest first: that may come after the others. all:
+ * everything has to. */
+static void find_waits(Stretch *s, size_t i, bool all)
+{
+    Action *act = s->g->actions.data;
+    Before *b = &s->before[i];
+    size_t first = i;
+    for (size_t k = i; k-- > s->from;)
+        if (act[k].stream == act[i].stream) {
+            *b = s->before[k];
+            b->upto[act[k].stream] = (uint32_t)k + 1;
+            break;
         }
-        for (size_t k = i; k-- > since[0];)
-            if (act[k].stream == 1 && conflict(p, g, &act[k], a)) {
-                a->wait[1] = (uint32_t)k + 1;
-                since[0] = k + 1;
-                break;
-            }
+    for (size_t k = i; k-- > s->from;) {
+        first = act[k].stream == REST ? k : first;
+        if (act[k].stream != act[i].stream && k + 1 > b->upto[act[k].stream] &&
+            (all || in_order(s, k, i)))
+            wait_for(s, i, k);
     }
-    if (beside != end && beside >= since[0])
-        act[end].wait[1] = (uint32_t)beside + 1;
+    if (act[i].stream != REST && !b->upto[REST])
+        wait_for(s, i, first);
 }
 
-static void choose_all(const Plan *p, const Program *g)
+/* Streams of the actions [from, end), and who waits; the one at `end` comes after all of them.
+ * seen: the timeline has been told. */
+static void choose(Stretch *s, bool seen)
 {
-    size_t from = 0;
-    int points = 0;
-    for (size_t i = 0; g && i < g->actions.n; i++)
-        if (meets_all(&g->actions.data[i])) {
-            choose(p, g, from, i, &points);
-            from = i + 1;
+    Action *act = s->g->actions.data;
+    const int points = s->points;
+    for (size_t i = s->from; i < s->end; i++) {
+        int stream = can_leave(s, i) ? stream_for(s, i, seen) : REST;
+        act[i].stream = (uint8_t)stream;
+        s->points += stream != REST ? 2 : 0; /* who it waits for, and it */
+        find_waits(s, i, false);
+    }
+    find_waits(s, s->end, true);
+    s->points = points;
+    for (size_t i = s->from; i < s->end; i++)
+        s->points += s->point[i];
+}
+
+static void forget(Stretch *s)
+{
+    Action *act = s->g->actions.data;
+    for (size_t i = s->from; i < s->end; i++) {
+        s->points -= s->point[i];
+        s->point[i] = false;
+        s->before[i] = (Before){0};
+        memset(act[i].wait, 0, sizeof act[i].wait);
+        act[i].stream = REST;
+    }
+    s->before[s->end] = (Before){0};
+    memset(act[s->end].wait, 0, sizeof act[s->end].wait);
+}
+
+static void choose_twice(Stretch *s)
+{
+    bool any = false;
+    for (size_t i = s->from; i < s->end; i++)
+        any |= sends(&s->g->actions.data[i]);
+    choose(s, false);
+    if (!any)
+        return;
+    timeline_stretch(s->p, s->g, (int)s->from, (int)s->end, 0);
+    forget(s);
+    choose(s, true);
+}
+
+static void choose_all(const Plan *p, Program *g)
+{
+    if (!g || !g->actions.n)
+        return;
+    Arena *tmp = arena_new();
+    const size_t last = g->actions.n - 1;
+    Stretch s = {.p = p, .g = g, .before = NEW_ARRAY(tmp, Before, last + 1)};
+    s.point = NEW_ARRAY(tmp, bool, last + 1);
+    for (s.end = 0; s.end <= last; s.end++)
+        if (meets_all(&g->actions.data[s.end]) || s.end == last) {
+            choose_twice(&s);
+            s.from = s.end + 1;
         }
+    arena_free(tmp);
+}
+
+int plan_stream_count(const Plan *p)
+{
+    int n = p->device->streams;
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        if (p->train->actions.data[i].stream >= n)
+            n = p->train->actions.data[i].stream + 1;
+    return n;
 }
 
 void plan_streams(Plan *p)

@@ -16,9 +16,14 @@ Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool plac
 /* Do all streams meet at it? A stretch is what stands between two such actions. */
 bool meets_all(const Action *a);
 
-/* What an action needs to itself: actions that need different ones take no longer side by side. */
-typedef enum Resource { RES_arithmetic, RES_bandwidth, RES_count } Resource;
+/* What an action needs to itself: actions that need different ones take no longer side by side, but
+ * for what a collective slows the rest (Device.link_slowdown). */
+typedef enum Resource { RES_arithmetic, RES_bandwidth, RES_links, RES_count } Resource;
 Resource resource_of(const Action *a);
+
+/* When the actions [from, end), none of which meets all streams, begin and end, from a time on;
+ * returns when all are done. */
+double timeline_stretch(const Plan *p, Program *g, int from, int end, double now);
 
 /* Puts the actions [from, end) of one stretch into the order in which they take least time in as
  * many streams as the device has, with never more than `most` bytes of buffers alive (beside what

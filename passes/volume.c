@@ -5,7 +5,8 @@
  *   all_reduce                                  2 (n - 1) / n B
  *   reduce_scatter, all_gather, all_to_all        (n - 1) / n B
  *   ring_shift                                    B / n: of what goes round, a rank's part
- * Numbers alone (a loss, a norm) are counted apart. */
+ * Numbers alone (a loss, a norm) are counted apart. What of the time nothing hides is the
+ * timeline's (timeline.c). */
 #include "passes/volume.h"
 
 #include <string.h>
@@ -71,11 +72,13 @@ Volumes plan_volumes(const Program *g)
             continue;
         Volume *v = entry(&all, a);
         all.seconds += times * a->seconds;
+        all.exposed += times * a->exposed;
         if (!v)
             continue;
         v->bytes += times * volume_bytes(a);
         v->count += times;
         v->seconds += times * a->seconds;
+        v->exposed += times * a->exposed;
         all.bytes += times * volume_bytes(a);
     }
     return all;

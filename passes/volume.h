@@ -14,14 +14,16 @@ typedef struct Volume {
     bool tree;   /* added up in a tree, not in the order of ranks */
     int64_t ranks;
     double bytes, count, seconds; /* that a rank sends, loops multiplied out */
+    double exposed;               /* of the seconds: while nothing else runs */
 } Volume;
 
 typedef struct Volumes {
     int n;
     Volume of[VOLUMES_MAX];
-    double bytes, seconds; /* of all; what of the seconds nothing hides is all of them so far */
+    double bytes, seconds, exposed; /* of all */
 } Volumes;
 
+/* After plan_timeline, which says what is exposed. */
 Volumes plan_volumes(const Program *g);
 double volume_bytes(const Action *a); /* one execution's */
 const char *volume_kind(mg_comm_kind k);

@@ -91,6 +91,78 @@ Value repeat_slice(Module *m, Ins *loop, Value stacked)
     return arg;
 }
 
+/* An array with one more value, at a place. */
+static Value *with_one(Module *m, const Value *of, size_t n, size_t at, Value v)
+{
+    Value *all = NEW_ARRAY(m->arena, Value, n + 1);
+    for (size_t k = 0; k <= n; k++)
+        all[k] = k < at ? of[k] : k == at ? v : of[k - 1];
+    return all;
+}
+
+Value repeat_carry(Module *m, Ins *loop, Value start)
+{
+    Region *body = loop->body;
+    const size_t at = (size_t)loop->attrs.carried++;
+    const Type t = *type_of(m, start);
+    const Name name = m->values.data[start].name;
+    Value after = value_new(m, loop->home, t, name), arg = region_arg(m, body, t, name);
+    m->values.data[after].def = loop;
+    loop->in = with_one(m, loop->in, loop->nin++, at, start);
+    loop->out = with_one(m, loop->out, loop->nout++, at, after);
+    body->args.data = with_one(m, body->args.data, --body->args.n, at, arg);
+    body->args.cap = ++body->args.n;
+    body->results.data = with_one(m, body->results.data, body->results.n, at, arg);
+    body->results.cap = ++body->results.n;
+    return arg;
+}
+
+/* A copy's instructions are of the same part of the program as what they are copies of. */
+static void copy_marks(const Region *from, Region *to)
+{
+    for (size_t k = 0; k < from->ins.n; k++) {
+        const Ins *i = from->ins.data[k];
+        to->ins.data[k]->backward = i->backward;
+        to->ins.data[k]->again = i->again;
+        if (i->body)
+            copy_marks(i->body, to->ins.data[k]->body);
+    }
+}
+
+Ins *repeat_part(Builder *b, const Ins *loop, int64_t rounds, const Value *in, Value number)
+{
+    Module *m = b->m;
+    ValueMap map = {0};
+    Ins *copy = ir_clone(b, loop, &map);
+    copy->attrs.dim.size = rounds;
+    memcpy(copy->in, in, loop->nin * sizeof *in);
+    for (uint32_t k = (uint32_t)loop->attrs.carried; k < loop->nout; k++)
+        m->values.data[copy->out[k]].type.dims[0].size = rounds;
+    copy_marks(loop->body, copy->body);
+    if (!number)
+        return copy;
+    Region *body = copy->body;
+    Value index = body->args.data[loop->nin];
+    Builder front = builder_at(m, body, loop);
+    Value sum = build2(&front, OP_add, index, number);
+    Ins *add = body->ins.data[--body->ins.n];
+    Value *to = NEW_ARRAY(m->arena, Value, m->values.n);
+    to[index] = sum;
+    ir_replace(body, to);
+    vec_push(m->arena, &body->ins, add);
+    memmove(body->ins.data + 1, body->ins.data, (body->ins.n - 1) * sizeof(Ins *));
+    body->ins.data[0] = add;
+    return copy;
+}
+
+bool repeat_counts(Module *m, const Ins *loop)
+{
+    Arena *tmp = arena_new();
+    bool counts = ir_uses(m, loop->body, tmp).count[loop->body->args.data[loop->nin]] > 0;
+    arena_free(tmp);
+    return counts;
+}
+
 bool value_is_const(const Module *m, Value v, double *value)
 {
     const Ins *i = m->values.data[v].def;

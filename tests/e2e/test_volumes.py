@@ -81,6 +81,7 @@ class Volumes(mgctest.Case):
         once = 7 * (LLAMA.tables + LLAMA.hidden) * FLOAT // 8
         self.sends(plan, reduce_scatter=M * split, all_gather=M * (2 * split - once))
         self.holds(plan, 0, ("params", "grads", "optimizer"), 8)
+        self.assertLess(plan["exposed_comm_ms"], sum(v["ms"] for v in plan["collectives"]) / 10)
 
     def test_tensor_parallel(self):
         """Four reductions a layer, and two for the table and the head; three numbers a target for the loss."""

@@ -23,6 +23,7 @@ static const Device device = {.name = "fuzz",
                               .launch = 1e-6,
                               .link_bandwidth = 1e9,
                               .link_seconds = 1e-6,
+                              .link_slowdown = 1,
                               .threads = 2};
 
 static bool is_small(const Module *m)

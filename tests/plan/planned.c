@@ -53,6 +53,7 @@ const Device test_device = {.name = "test",
                             .launch = 1e-6,
                             .link_bandwidth = 1e9,
                             .link_seconds = 1e-6,
+                            .link_slowdown = 1.2,
                             .streams = 2,
                             .threads = 2};
 
@@ -161,9 +162,14 @@ const Program *program_of(const Plan *p, const Fn *fn)
                                           : p->sample;
 }
 
-static int argument_buffer(const Plan *p, const Program *prog, FnArg a)
+int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
 {
     switch (a.role) {
+    case ARG_place:
+        for (int k = 0; k < prog->nplaces; k++)
+            if (prog->place[k].axes == a.tensor)
+                return prog->place[k].buffer;
+        return -1;
     case ARG_tokens:
         return prog->tokens;
     case ARG_weight:
@@ -183,7 +189,7 @@ static int argument_buffer(const Plan *p, const Program *prog, FnArg a)
     }
 }
 
-static int result_buffer(const Plan *p, const Program *prog, FnResult r)
+int buffer_of_result(const Plan *p, const Program *prog, FnResult r)
 {
     return r.role == RES_loss     ? prog->loss
            : r.role == RES_norm   ? prog->norm
@@ -206,7 +212,7 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
     const Program *prog = program_of(p, fn);
     for (size_t i = 0; i < fn->args.n; i++) {
         const Type *type = &like->args[i].type;
-        int b = argument_buffer(p, prog, fn->args.data[i]);
+        int b = buffer_of_argument(p, prog, fn->args.data[i]);
         assert_true(b >= 0);
         unsigned char *to = arena + p->buffers.data[b].offset;
         for (int64_t e = 0; e < type_elements(type); e++)
@@ -217,7 +223,7 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
     for (size_t i = 0; i < fn->results.n; i++) {
         const Type *type = type_of(t->m, fn->body->results.data[i]);
         const unsigned char *from =
-            arena + p->buffers.data[result_buffer(p, prog, fn->results.data[i])].offset;
+            arena + p->buffers.data[buffer_of_result(p, prog, fn->results.data[i])].offset;
         results[i].type = *type;
         results[i].data = NEW_ARRAY(t->a, double, type_elements(type));
         for (int64_t e = 0; e < type_elements(type); e++)

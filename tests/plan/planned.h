@@ -58,6 +58,10 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
  * cancelled down to is as exact as they are. */
 double worst_difference(const Fn *fn, const Tensor64 *x, const Tensor64 *y, size_t *which);
 
+/* Where a plan has arguments and results of a program. */
+int buffer_of_argument(const Plan *p, const Program *prog, FnArg a);
+int buffer_of_result(const Plan *p, const Program *prog, FnResult r);
+
 unsigned char *arena_of_nan(const Plan *p); /* to be freed */
 const Program *program_of(const Plan *p, const Fn *fn);
 

@@ -349,3 +349,127 @@ void run_random(const mg_random_desc *d, void *const *p)
         put(d->dtype, p[3], e,
             ir_random(seed, step, d->key, slot * (uint64_t)d->elements + (uint64_t)e));
 }
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+/* A collective as one rank sees it: the ranks of its group, in their order, and its place there. */
+typedef struct Group {
+    const mg_comm_desc *d;
+    DType t;
+    int64_t n, place;
+    void *const *x; /* per rank of the mesh */
+    int64_t rank[64];
+} Group;
+
+static Group group_of(const Module *m, const mg_comm_desc *d, DType t, int64_t rank, void *const *x)
+{
+    Group g = {.d = d, .t = t, .n = d->n, .place = mesh_place(m, rank, d->axes), .x = x};
+    for (int64_t r = 0; r < mesh_ranks(m); r++) {
+        bool same = true;
+        for (size_t i = 0; i < m->layout.mesh.n; i++)
+            same &= d->axes >> i & 1 ||
+                    mesh_coordinate(m, r, (int)i) == mesh_coordinate(m, rank, (int)i);
+        if (same)
+            g.rank[mesh_place(m, r, d->axes)] = r;
+    }
+    return g;
+}
+
+/* Index in a whole dim of element i of the part of `size` that is at a place. */
+static int64_t of_part(const Group *g, int64_t place, int64_t size, int64_t i)
+{
+    int64_t half = size / 2;
+    return !g->d->zigzag ? place * size + i
+           : i < half    ? place * half + i
+                         : (2 * g->n - 1 - place) * half + i - half;
+}
+
+static double at_place(const Group *g, int64_t place, int64_t e)
+{
+    return number_at(g->x[g->rank[place]], g->t, e);
+}
+
+/* Element e of what all add up to. */
+static double reduced(const Group *g, int64_t e)
+{
+    double part[64] = {0};
+    for (int64_t k = 0; k < g->n; k++)
+        part[k] = at_place(g, k, e);
+    for (int64_t step = 1; g->d->tree && step < g->n; step *= 2)
+        for (int64_t k = 0; k + step < g->n; k += 2 * step)
+            part[k] += part[k + step];
+    double y = part[0];
+    for (int64_t k = 1; k < g->n && !g->d->tree; k++)
+        y = g->d->most ? fmax(y, part[k]) : y + part[k];
+    return y;
+}
+
+/* [outer, size, inner] of what is cut or put together, whole; element e of the rank's part of it is
+ * that of `fn` in the whole. */
+static void cut(const Group *g, int64_t outer, int64_t size, int64_t inner,
+                double fn(const Group *, int64_t), void *y)
+{
+    int64_t part = size / g->n;
+    for (int64_t o = 0, e = 0; o < outer; o++)
+        for (int64_t s = 0; s < part; s++)
+            for (int64_t i = 0; i < inner; i++, e++)
+                number_put(y, g->t, e,
+                           fn(g, (o * size + of_part(g, g->place, part, s)) * inner + i));
+}
+
+static double mine(const Group *g, int64_t e)
+{
+    return at_place(g, g->place, e);
+}
+
+/* Element e of all parts put together. */
+static double gathered(const Group *g, int64_t e)
+{
+    const mg_comm_desc *d = g->d;
+    int64_t inner = e % d->inner, s = e / d->inner % (d->size * d->n);
+    int64_t outer = e / d->inner / (d->size * d->n);
+    for (int64_t k = 0; k < g->n; k++)
+        for (int64_t i = 0; i < d->size; i++)
+            if (of_part(g, k, d->size, i) == s)
+                return at_place(g, k, (outer * d->size + i) * d->inner + inner);
+    return NAN;
+}
+
+static void run_on(const Group *g, void *y)
+{
+    const mg_comm_desc *d = g->d;
+    int64_t n = d->outer * d->size * d->inner;
+    bool outside = d->outer * d->size <= d->to_outer; /* all_to_all: of the dim that is cut */
+    switch (d->kind) {
+    case MG_ALL_REDUCE:
+        for (int64_t e = 0; e < n; e++)
+            number_put(y, g->t, e, reduced(g, e));
+        break;
+    case MG_REDUCE_SCATTER:
+        cut(g, d->outer, d->size, d->inner, reduced, y);
+        break;
+    case MG_ALL_GATHER:
+        for (int64_t e = 0; e < n * g->n; e++)
+            number_put(y, g->t, e, gathered(g, e));
+        break;
+    case MG_ALL_TO_ALL:
+        cut(g, d->to_outer * (outside ? g->n : 1), d->to_size, d->to_inner * (outside ? 1 : g->n),
+            gathered, y);
+        break;
+    case MG_SHARD:
+        cut(g, d->outer, d->size, d->inner, mine, y);
+        break;
+    case MG_RING_SHIFT:
+        for (int64_t e = 0; e < n; e++)
+            number_put(y, g->t, e, at_place(g, (g->place + g->n - 1) % g->n, e));
+        break;
+    }
+}
+
+void run_comm(const Module *m, const mg_comm_desc *d, DType t, void *const *x, void *const *y)
+{
+    for (int64_t r = 0; r < mesh_ranks(m); r++) {
+        Group g = group_of(m, d, t, r, x);
+        run_on(&g, y[r]);
+    }
+}

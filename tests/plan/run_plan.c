@@ -87,8 +87,10 @@ void number_put(void *p, DType t, int64_t i, double x)
 typedef struct Runner {
     const Plan *p;
     const Program *prog;
-    unsigned char *arena;
-    int64_t *round; /* per loop: its index now */
+    unsigned char *const *arenas; /* of each rank */
+    int64_t ranks;
+    unsigned char *arena; /* of the rank that runs */
+    int64_t *round;       /* per loop: its index now */
     KernelRun *kernel;
     void *ctx;
     uint64_t *order;
@@ -191,7 +193,7 @@ void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, 
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-static bool run_action(const Runner *r, const Action *act)
+static bool run_on_rank(const Runner *r, const Action *act)
 {
     void *p[MAX_OPERANDS];
     for (int i = 0; i < act->noperands; i++)
@@ -249,6 +251,31 @@ static bool run_action(const Runner *r, const Action *act)
     default:
         abort();
     }
+}
+
+static void run_together(Runner *r, const Action *act)
+{
+    void *x[64], *y[64];
+    for (int64_t k = 0; k < r->ranks; k++) {
+        r->arena = r->arenas[k];
+        x[k] = address(r, &act->operand[0].at);
+        y[k] = address(r, &act->operand[1].at);
+    }
+    run_comm(r->p->module, &act->comm, act->operand[0].type.dtype, x, y);
+}
+
+static bool run_action(Runner *r, const Action *act)
+{
+    bool goes_on = true;
+    if (act->kind == ACT_comm) {
+        run_together(r, act);
+        return true;
+    }
+    for (int64_t k = 0; k < r->ranks; k++) {
+        r->arena = r->arenas[k];
+        goes_on &= run_on_rank(r, act);
+    }
+    return goes_on;
 }
 
 static bool meets_all(const Action *a)
@@ -316,14 +343,33 @@ static void in_interpreter(void *ctx, const Plan *p, const Action *act, void *co
     interpret_kernel(p, act, at);
 }
 
+static bool run_all(Runner *r)
+{
+    if (!r->kernel)
+        r->kernel = in_interpreter;
+    r->round = calloc(r->prog->loops.n + 1, sizeof *r->round);
+    bool done = run_range(r, 0, (int)r->prog->actions.n);
+    free(r->round);
+    return done;
+}
+
 bool run_plan(const Plan *p, const Program *prog, unsigned char *arena, KernelRun *kernel,
               void *ctx, uint64_t *order)
 {
-    Runner r = {.p = p, .prog = prog, .arena = arena, .kernel = kernel, .ctx = ctx, .order = order};
-    if (!kernel)
-        r.kernel = in_interpreter;
-    r.round = calloc(prog->loops.n + 1, sizeof *r.round);
-    bool done = run_range(&r, 0, (int)prog->actions.n);
-    free(r.round);
-    return done;
+    Runner r = {.p = p,
+                .prog = prog,
+                .arenas = &arena,
+                .ranks = 1,
+                .kernel = kernel,
+                .ctx = ctx,
+                .order = order};
+    return run_all(&r);
+}
+
+bool run_plan_ranks(const Plan *p, const Program *prog, unsigned char *const *arenas,
+                    uint64_t *order)
+{
+    Runner r = {
+        .p = p, .prog = prog, .arenas = arenas, .ranks = mesh_ranks(p->module), .order = order};
+    return run_all(&r);
 }

@@ -29,5 +29,8 @@ typedef void KernelRun(void *ctx, const Plan *p, const Action *act, void *const 
  * guard ended it. */
 bool run_plan(const Plan *p, const Program *prog, unsigned char *arena, KernelRun *kernel,
               void *ctx, uint64_t *order);
+/* The same of all ranks of the mesh together, each with its arena, in one order. */
+bool run_plan_ranks(const Plan *p, const Program *prog, unsigned char *const *arenas,
+                    uint64_t *order);
 
 #endif

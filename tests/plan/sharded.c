@@ -82,9 +82,12 @@ static void open_step(Model *t, const Small *s)
     t->m->train.compute = DT_f64;
 }
 
-static void to_update(Model *t)
+/* keep: as Reference has it. */
+static void to_update(Model *t, uint64_t keep)
 {
     must_pass(t, pass_precision);
+    if (keep)
+        random_keep(t, keep);
     must_pass(t, pass_recompute);
     must_pass(t, pass_differentiate);
     must_pass(t, pass_microbatch);
@@ -156,13 +159,11 @@ static Compared compare(const Model *one, Model *many, const Fn *fn, const Lies 
     return c;
 }
 
-Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
-                  const char *name, const Lies *l)
+/* What each rank is given of the arguments. */
+static Tensor64 *parts_of(Model *many, const Fn *fn, const Tensor64 *args, const Lies *l)
 {
-    const Fn *fn = module_fn(many->m, name);
     int64_t ranks = mesh_ranks(many->m);
     Tensor64 *parts = NEW_ARRAY(many->a, Tensor64, (size_t)ranks * fn->args.n);
-    Tensor64 *got = NEW_ARRAY(many->a, Tensor64, (size_t)ranks * fn->results.n);
     for (int64_t r = 0; r < ranks; r++)
         for (size_t k = 0; k < fn->args.n; k++) {
             Tensor64 *to = &parts[(size_t)r * fn->args.n + k];
@@ -173,20 +174,63 @@ Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, 
                 to->data[0] = (double)mesh_place(many->m, r, fn->args.data[k].tensor);
             }
         }
+    return parts;
+}
+
+Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
+                  const char *name, const Lies *l)
+{
+    const Fn *fn = module_fn(many->m, name);
+    const Tensor64 *parts = parts_of(many, fn, args, l);
+    Tensor64 *got = NEW_ARRAY(many->a, Tensor64, (size_t)mesh_ranks(many->m) * fn->results.n);
     ir_interpret_ranks(many->m, fn, parts, got, many->a);
     return compare(one, many, fn, l, want, got);
 }
 
-static const char *const functions[] = {"train", "eval", "sample"};
+Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
+                          const Plan *p, const char *name, const Lies *l, uint64_t *order)
+{
+    const Fn *fn = module_fn(many->m, name);
+    const Program *prog = program_of(p, fn);
+    const size_t ranks = (size_t)mesh_ranks(many->m);
+    const Tensor64 *parts = parts_of(many, fn, args, l);
+    Tensor64 *got = NEW_ARRAY(many->a, Tensor64, ranks * fn->results.n);
+    unsigned char **arena = NEW_ARRAY(many->a, unsigned char *, ranks);
+    for (size_t r = 0; r < ranks; r++) {
+        arena[r] = arena_of_nan(p);
+        for (size_t k = 0; k < fn->args.n; k++) {
+            const Tensor64 *x = &parts[r * fn->args.n + k];
+            int b = buffer_of_argument(p, prog, fn->args.data[k]);
+            assert_true(b >= 0);
+            for (int64_t e = 0; e < type_elements(&x->type); e++)
+                number_put(arena[r] + p->buffers.data[b].offset, x->type.dtype, e, x->data[e]);
+        }
+    }
+    assert_true(run_plan_ranks(p, prog, arena, order));
+    for (size_t r = 0; r < ranks; r++) {
+        for (size_t k = 0; k < fn->results.n; k++) {
+            Tensor64 *x = &got[r * fn->results.n + k];
+            int b = buffer_of_result(p, prog, fn->results.data[k]);
+            x->type = *type_of(many->m, fn->body->results.data[k]);
+            x->data = NEW_ARRAY(many->a, double, type_elements(&x->type));
+            for (int64_t e = 0; e < type_elements(&x->type); e++)
+                x->data[e] = number_at(arena[r] + p->buffers.data[b].offset, x->type.dtype, e);
+        }
+        free(arena[r]);
+    }
+    return compare(one, many, fn, l, want, got);
+}
+
+const char *const sharded_functions[] = {"train", "eval", "sample"};
 
 void open_reference(Reference *r, const Small *s, int64_t round)
 {
     *r = (Reference){.small = s, .round = round};
     open_step(&r->t, s);
     r->t.m->layout.microbatch = round;
-    to_update(&r->t);
+    to_update(&r->t, 0);
     for (int f = 0; f < 3; f++) {
-        const Fn *fn = module_fn(r->t.m, functions[f]);
+        const Fn *fn = module_fn(r->t.m, sharded_functions[f]);
         if (!fn)
             continue;
         r->args[f] = arguments(&r->t, fn);
@@ -202,7 +246,7 @@ bool open_many(Model *t, const Reference *r, const char *spec)
     if (r->round % ranks)
         return false;
     t->m->layout.microbatch = r->round / ranks;
-    to_update(t);
+    to_update(t, r->keep);
     if (try_pass(t, pass_shard) != PASS_ok)
         return false;
     if (strlen(spec) % 2) /* as what is simplified, too */
@@ -216,13 +260,26 @@ static void compare_all(const Reference *r, Model *t, const Lies *l, const char 
     for (int f = 0; f < 3; f++) {
         if (!r->want[f])
             continue;
-        Compared c = run_many(&r->t, r->args[f], r->want[f], t, functions[f], &l[f]);
+        Compared c = run_many(&r->t, r->args[f], r->want[f], t, sharded_functions[f], &l[f]);
         if (getenv("MGC_SHOW"))
-            print_message("%-8s %-6s %.1e %-20s %s\n", functions[f], when, c.worst, c.where, spec);
+            print_message("%-8s %-6s %.1e %-20s %s\n", sharded_functions[f], when, c.worst, c.where,
+                          spec);
         if (!(c.worst <= SHARD_BOUND))
             fail_msg("%s, layout %s, %s: @%s: %s is off by %g", r->small->file, spec, when,
-                     functions[f], c.where, c.worst);
+                     sharded_functions[f], c.where, c.worst);
     }
+}
+
+bool open_local(Model *t, const Reference *r, const char *spec, Lies l[3])
+{
+    if (!open_many(t, r, spec))
+        return false;
+    must_pass(t, pass_simplify);
+    for (int f = 0; f < 3; f++)
+        if (r->want[f])
+            l[f] = lies(t, sharded_functions[f]);
+    must_pass(t, pass_local);
+    return true;
 }
 
 bool layout_follows(const Reference *r, const char *spec)
@@ -232,7 +289,7 @@ bool layout_follows(const Reference *r, const char *spec)
     bool runs = open_many(&t, r, spec);
     for (int f = 0; f < 3 && runs; f++)
         if (r->want[f])
-            l[f] = lies(&t, functions[f]);
+            l[f] = lies(&t, sharded_functions[f]);
     if (runs) {
         compare_all(r, &t, l, spec, "shard");
         must_pass(&t, pass_local);
@@ -398,7 +455,7 @@ void run_tree(TreeRun *r, const Small *s, const char *spec, int64_t microbatch, 
     t->m->layout.microbatch = microbatch;
     t->m->train.tree = true;
     t->m->train.clip = 0.5;
-    to_update(t);
+    to_update(t, 0);
     r->fn = module_fn(t->m, "train");
     Tensor64 *args = arguments(t, r->fn);
     if (try_pass(t, pass_shard) != PASS_ok)

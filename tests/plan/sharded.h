@@ -14,6 +14,7 @@ typedef struct Reference {
     Model t;
     const Small *small;
     int64_t round;               /* sequences computed at once, of all ranks */
+    uint64_t keep;               /* not 0: what many ranks keep of repeats is drawn from it */
     Tensor64 *args[3], *want[3]; /* @train, @eval, @sample; NULL where there is none */
 } Reference;
 
@@ -43,12 +44,21 @@ typedef struct Lies {
 } Lies;
 Lies lies(Model *t, const char *name);
 
+/* The program of one rank of all; l: how its functions' values lay, as sharded_functions has them.
+ * False: refused. */
+extern const char *const sharded_functions[3]; /* train, eval, sample */
+bool open_local(Model *t, const Reference *r, const char *spec, Lies l[3]);
+
 typedef struct Compared {
     double worst; /* relative to the result's largest element */
     const char *where;
 } Compared;
 Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
                   const char *name, const Lies *l);
+
+/* The same, of the plan of all ranks, in double precision. order: as run_plan has it. */
+Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
+                          const Plan *p, const char *name, const Lies *l, uint64_t *order);
 
 /* ---- reduce = tree ----------------------------------------------------------------------------
  */

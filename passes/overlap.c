@@ -1,0 +1,68 @@
+/* overlap.c - whether collectives take memory to run beside the rest, and what is gathered a round
+ * ahead: by plans that are made with it.
+ *
+ *   1  as it is: what the program needs anyway is all there is
+ *   2  with what the device has left, what a collective touches is alive as long as it may run
+ *   3  and those gathers are made a round ahead (ahead.c) that in plan 2 are waited for
+ *
+ * The fastest that fits is taken. So a program that fits does so still, and no plan is slower for
+ * its streams. */
+#include "passes/overlap.h"
+#include "passes/passes.h"
+
+/* Of a gather's time: what has to be waited for. */
+static const double WORTH = 0.1;
+
+static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Arena *a)
+{
+    Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
+    Job job = {.m = m, .log = stderr};
+    m->layout = *as;
+    if (passes_run(&job, &(PassRange){.from = "ahead"}) != PASS_ok)
+        return NULL;
+    Plan *p = plan_schedule(m, d, a);
+    plan_pack(p);
+    plan_streams(p);
+    plan_timeline(p);
+    return p;
+}
+
+/* A gather in a loop that nothing, or next to nothing, runs beside. */
+static bool is_waited_for(const Module *m, const Action *a)
+{
+    return a->kind == ACT_comm && a->comm.kind == MG_ALL_GATHER && a->around >= 0 &&
+           a->operand[1].value < m->values.n && a->exposed > WORTH * a->seconds;
+}
+
+static void note_gathers(const Module *m, const Program *g, Layout *as)
+{
+    for (size_t i = 0; g && i < g->actions.n; i++)
+        if (is_waited_for(m, &g->actions.data[i]))
+            vec_push(m->arena, &as->ahead, g->actions.data[i].operand[1].value);
+}
+
+void overlap_choose(Module *m, const Device *d)
+{
+    if (d->streams < 2 || !m->layout.mesh.n)
+        return;
+    Arena *tmp = arena_new();
+    Layout as = m->layout;
+    Plan *p = plan_of(m, d, &as, tmp);
+    double best = p ? p->train->seconds : 0;
+    for (int k = 0; k < 2 && p; k++) {
+        as.overlap = true;
+        p = plan_of(m, d, &as, tmp);
+        if (p && p->train->seconds < best && plan_bytes(p) <= plan_budget(m, d)) {
+            m->layout = as;
+            best = p->train->seconds;
+        }
+        if (p && k == 0) {
+            note_gathers(m, p->train, &as);
+            note_gathers(m, p->eval, &as);
+            note_gathers(m, p->sample, &as);
+        }
+        if (!as.ahead.n)
+            break;
+    }
+    arena_free(tmp);
+}

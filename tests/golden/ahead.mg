@@ -1,0 +1,43 @@
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --schedule | FileCheck %s
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --print-after=ahead > %t.mgir
+# RUN: FileCheck %s --check-prefix=IR < %t.mgir
+# RUN: %mgc --from=%t.mgir --schedule > %t.rest
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --schedule | diff - %t.rest
+# RUN: %mgc --from=%t.mgir --print-after=fuse > %t.fuse
+# RUN: %mgc --from=%t.fuse --schedule | diff - %t.rest
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --plan | FileCheck %s --check-prefix=PLAN
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device cpu2t -D batch=64 --schedule | FileCheck %s --check-prefix=ONE
+#
+# With parameters in eighths a round of the layers gathers its own while it computes, and what the next one begins with
+# as soon as it has used its own; the last round gathers nothing for the next.
+# CHECK: loop micro x 64
+# CHECK: communication layers.self_attn.wq {{.*}} | wq =wq
+# CHECK: loop layers x 31
+# CHECK: s2 communication layers.self_attn.wk {{.*}} | wk[layers*4194304] =layers.self_attn.wk | after
+# CHECK: s0 product layers.self_attn.dot {{.*}} | layers.input_layernorm.mul wq =dot[layers*33554432]
+# CHECK: s2 communication layers.self_attn.wq_2 {{.*}} | wq+4194304[layers*4194304] =wq
+# CHECK: s0 product layers.mlp.dot_3 {{.*}} | after
+# CHECK: end
+# CHECK: loop layers x 1
+# CHECK-NOT: =wq
+# CHECK: end
+# CHECK: loop layers x 31 reverse
+# CHECK: s2 communication dot_10 {{.*}} | after
+# CHECK: loop layers x 1 reverse
+#
+# IR: layout "node8_zero3" device "h200" microbatch 1 recompute auto overlap
+# IR: [[W:%wq[.0-9]*]]: bf16[hidden=4096, {{.*}} = all_gather %wq
+# IR: = window %wq{{.*}} {along=layers=31, at=1}
+# IR: {{%x[.0-9]*}}: bf16[batch=1, seq=4096, hidden=4096], {{.*}} = repeat {{.*}}[[W]], {{.*}}layers=31
+#
+# As many gathers as without, and as much is sent.
+# PLAN: predicted 19.{{.*}}, MFU 5{{.*}}
+# PLAN: comm {{.*}} MiB
+# PLAN: communication of a step: a rank sends 2.73 TiB in 7.85 s, {{.*}} ms of it while nothing else runs
+# PLAN-NEXT: dp all_gather 37056 times 1.36 TiB 4.1 s {{[0-9.]*}} ms (n - 1) / n B, n = 8
+#
+# On processors nothing runs beside anything.
+# ONE-NOT: s2
+# ONE: loop layers x 32
+# ONE-NOT: s2
+# ONE: exposed

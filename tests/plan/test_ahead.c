@@ -1,0 +1,344 @@
+/* Gathers a round ahead: the program computes what it did, sends what it sent, and can be written
+ * down and read; its plans copy nothing more; and it is chosen where it is faster and fits. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "passes/overlap.h"
+#include "passes/volume.h"
+#include "passes/walk.h"
+#include "tests/plan/sharded.h"
+
+static const Small models[] = {
+    {"llama7b.mg",
+     0,
+     {"layers=4", "hidden=32", "kv_heads=4", "group=1", "head=8", "ffn=32", "vocab=16", "seq=8",
+      "batch=8"}},
+    {"gpt2_124m.mg",
+     0,
+     {"layers=3", "hidden=16", "heads=4", "head=4", "ffn=8", "vocab=16", "seq=8", "batch=8"}},
+    {"qwen3_0_6b.mg",
+     0,
+     {"layers=6", "hidden=16", "kv_heads=4", "group=2", "head=4", "ffn=8", "vocab=16", "seq=8",
+      "batch=8"}},
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+static const char *const layouts[] = {
+    "dp=2; batch dp; state dp; grads dp; params dp",
+    "dp=4; batch dp; state dp; grads dp; params dp",
+    "tp=2 dp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state dp; grads dp; "
+    "params dp",
+    "dp=2 cp=2; batch dp; seq cp~; state dp; grads dp; params dp",
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+static void note_gather(void *ctx, Ins *i)
+{
+    Model *t = ctx;
+    if (i->op == OP_all_gather)
+        vec_push(t->m->arena, &t->m->layout.ahead, i->out[0]);
+}
+
+/* All gathers there are: the pass takes those that it can, and that gain. */
+static void ask_for_all(Model *t)
+{
+    t->m->layout.ahead.n = 0;
+    for (size_t f = 0; f < t->m->fns.n; f++)
+        each_ins(t->m->fns.data[f]->body, note_gather, t);
+}
+
+typedef struct Counts {
+    int loops;
+    double elements; /* that gathers give, loops multiplied out */
+} Counts;
+
+static void count(const Module *m, const Region *r, double times, Counts *c)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        c->loops += i->op == OP_repeat;
+        if (i->op == OP_all_gather)
+            c->elements += times * (double)type_elements(type_of(m, i->out[0]));
+        if (i->op == OP_repeat)
+            count(m, i->body, times * (double)i->attrs.dim.size, c);
+    }
+}
+
+static Counts counts_of(const Model *t)
+{
+    Counts c = {0};
+    for (size_t f = 0; f < t->m->fns.n; f++)
+        count(t->m, t->m->fns.data[f]->body, 1, &c);
+    return c;
+}
+
+static char *printed(const Module *m)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    ir_print(m, f);
+    fclose(f);
+    return text;
+}
+
+/* The text of the program, read, is the program. */
+static void reads_back(Model *t)
+{
+    char *text = printed(t->m);
+    uint32_t file = diag_add_file(t->m->diag, "ahead.mgir", text, strlen(text));
+    Module *m = ir_parse(t->a, t->m->names, t->m->diag, file);
+    if (!m)
+        fail_msg("%s", model_messages(t));
+    char *again = printed(m);
+    assert_string_equal(text, again);
+    free(again);
+    free(text);
+}
+
+static void compare(const Reference *r, Model *t, const Lies *l, const char *what)
+{
+    for (int f = 0; f < 3; f++) {
+        if (!r->want[f])
+            continue;
+        Compared c = run_many(&r->t, r->args[f], r->want[f], t, sharded_functions[f], &l[f]);
+        if (!(c.worst <= SHARD_BOUND))
+            fail_msg("%s, layout %s: @%s: %s is off by %g", r->small->file, what,
+                     sharded_functions[f], c.where, c.worst);
+    }
+}
+
+/* Ranges and segments too: what is kept is drawn. */
+static void numbers(void **state)
+{
+    (void)state;
+    int split = 0;
+    for (int k = 0; k < MODELS * LAYOUTS * 3; k++) {
+        const char *layout = layouts[k / MODELS % LAYOUTS];
+        Reference r;
+        Model t;
+        Lies l[3];
+        open_reference(&r, &models[k % MODELS], 4);
+        r.keep = k / MODELS / LAYOUTS ? 100 * sample_turn() + (uint64_t)k : 0;
+        assert_true(open_local(&t, &r, layout, l));
+        ask_for_all(&t);
+        Counts before = counts_of(&t);
+        must_pass(&t, pass_ahead);
+        Counts after = counts_of(&t);
+        assert_true(before.elements == after.elements);
+        split += after.loops - before.loops;
+        reads_back(&t);
+        compare(&r, &t, l, layout);
+        model_close(&t);
+        model_close(&r.t);
+    }
+    print_message("%d loops are in two\n", split);
+    assert_true(split > MODELS * LAYOUTS * 3);
+}
+
+/* Nobody asks: nothing changes. */
+static void not_asked_for(void **state)
+{
+    (void)state;
+    Reference r;
+    Model t;
+    Lies l[3];
+    open_reference(&r, &models[0], 4);
+    assert_true(open_local(&t, &r, layouts[0], l));
+    char *before = printed(t.m);
+    must_pass(&t, pass_ahead);
+    char *after = printed(t.m);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    model_close(&t);
+    model_close(&r.t);
+}
+
+/* ---- plans ---------------------------------------------------------------------------------- */
+
+/* Bytes that copies move in a step. */
+static double copied(const Program *g)
+{
+    double times = 1, bytes = 0;
+    for (size_t i = 0; i < g->actions.n; i++) {
+        const Action *a = &g->actions.data[i];
+        if (a->kind == ACT_loop)
+            times *= (double)g->loops.data[a->loop].dim.size;
+        else if (a->kind == ACT_end)
+            times /= (double)g->loops.data[a->loop].dim.size;
+        bytes += a->kind == ACT_copy ? times * (double)a->bytes : 0;
+    }
+    return bytes;
+}
+
+/* A copy of the program before the pass, with what it asks for or without, planned. */
+static Plan *plan_as(const Model *t, Model *copy, const Device *d, bool overlap, bool ahead)
+{
+    *copy = *t;
+    copy->m = module_copy(t->m, NULL, t->m->diag, t->a);
+    copy->m->layout.overlap = overlap;
+    if (!ahead)
+        copy->m->layout.ahead.n = 0;
+    must_pass(copy, pass_ahead);
+    lower_physical(copy);
+    return plan_for(copy, d);
+}
+
+static void must_hold(const Plan *p)
+{
+    if (plan_check(p, stderr))
+        fail_msg("the plan is not proved");
+}
+
+/* Sums of the same numbers in another order. */
+static bool same(double x, double y)
+{
+    return fabs(x - y) <= 1e-12 * x;
+}
+
+static bool is_sent(const Volumes *all, const Volume *v)
+{
+    for (int i = 0; i < all->n; i++) {
+        const Volume *w = &all->of[i];
+        if (w->axes == v->axes && w->kind == v->kind && w->scalar == v->scalar)
+            return same(w->bytes, v->bytes) && w->count == v->count;
+    }
+    return false;
+}
+
+static void plans(void **state)
+{
+    (void)state;
+    uint64_t rng = sample_turn() + 1;
+    for (int k = 0; k < MODELS * LAYOUTS; k++) {
+        const char *layout = layouts[k / MODELS];
+        Reference r;
+        Model t, one, two;
+        Lies l[3];
+        open_reference(&r, &models[k % MODELS], 4);
+        assert_true(open_local(&t, &r, layout, l));
+        ask_for_all(&t);
+        const Plan *plain = plan_as(&t, &one, &test_device, true, false);
+        const Plan *ahead = plan_as(&t, &two, &test_device, true, true);
+        must_hold(ahead);
+        Volumes v = plan_volumes(plain->train), w = plan_volumes(ahead->train);
+        assert_true(same(v.bytes, w.bytes) && v.n == w.n);
+        for (int i = 0; i < v.n; i++)
+            assert_true(is_sent(&w, &v.of[i]));
+        if (copied(ahead->train) > copied(plain->train))
+            fail_msg("%s, layout %s: %g bytes are copied, not %g", r.small->file, layout,
+                     copied(ahead->train), copied(plain->train));
+        for (int f = 0; f < 3; f++)
+            for (int order = 0; order < 2 && r.want[f]; order++) {
+                Compared c = run_many_planned(&r.t, r.args[f], r.want[f], &two, ahead,
+                                              sharded_functions[f], &l[f], order ? &rng : NULL);
+                if (!(c.worst <= SHARD_BOUND))
+                    fail_msg("%s, layout %s: @%s: %s is off by %g", r.small->file, layout,
+                             sharded_functions[f], c.where, c.worst);
+            }
+        model_close(&t);
+        model_close(&r.t);
+    }
+}
+
+/* ---- the choice ----------------------------------------------------------------------------- */
+
+/* Where a gather takes as long as some kernels. */
+static Device slow_links(void)
+{
+    Device d = test_device;
+    d.link_seconds = 3e-6;
+    return d;
+}
+
+/* What the choice for a device of so much memory comes to. */
+static const Plan *chosen(const Model *t, Model *copy, int64_t memory)
+{
+    Device d = slow_links();
+    d.memory = memory;
+    *copy = *t;
+    copy->m = module_copy(t->m, NULL, t->m->diag, t->a);
+    overlap_choose(copy->m, &d);
+    must_pass(copy, pass_ahead);
+    lower_physical(copy);
+    Device *kept = NEW(t->a, Device);
+    *kept = d;
+    return plan_for(copy, kept);
+}
+
+/* What it takes is in what the device has: the less there is, the less is taken, and at last
+ * nothing. */
+static void memory(void **state)
+{
+    (void)state;
+    int ahead = 0;
+    const Device slow = slow_links();
+    for (int k = 0; k < LAYOUTS; k++) {
+        Reference r;
+        Model t, copy;
+        Lies l[3];
+        open_reference(&r, &models[0], 4);
+        assert_true(open_local(&t, &r, layouts[k], l));
+        const Plan *plain = plan_as(&t, &copy, &slow, false, false);
+        const int64_t least = plan_bytes(plain);
+        const Plan *all = chosen(&t, &copy, slow.memory);
+        const int64_t most = plan_bytes(all);
+        const Volumes before = plan_volumes(plain->train), after = plan_volumes(all->train);
+        assert_true(copy.m->layout.overlap);
+        assert_true(all->train->seconds < plain->train->seconds);
+        assert_true(after.exposed < before.exposed && same(after.bytes, before.bytes));
+        ahead += all->train->loops.n > plain->train->loops.n;
+        assert_true(most > least);
+        for (int part = 0; part < 8; part++) {
+            int64_t limit = least + (most - least) * part / 8;
+            const Plan *p = chosen(&t, &copy, limit);
+            must_hold(p);
+            assert_true(plan_bytes(p) <= limit);
+            assert_true(p->train->seconds <= plain->train->seconds);
+        }
+        const Plan *none = chosen(&t, &copy, least);
+        assert_true(plan_bytes(none) == least && !copy.m->layout.overlap);
+        assert_true(none->train->loops.n == plain->train->loops.n);
+        model_close(&t);
+        model_close(&r.t);
+    }
+    print_message("%d of %d gather a round ahead\n", ahead, LAYOUTS);
+    assert_true(ahead > 1);
+}
+
+/* Where there is one stream, or one rank, there is nothing to choose. */
+static void nothing_to_choose(void **state)
+{
+    (void)state;
+    Reference r;
+    Model t;
+    Lies l[3];
+    Device one = test_device;
+    one.streams = 1;
+    open_reference(&r, &models[0], 4);
+    assert_true(open_local(&t, &r, layouts[0], l));
+    overlap_choose(t.m, &one);
+    assert_true(!t.m->layout.overlap && !t.m->layout.ahead.n);
+    model_close(&t);
+    overlap_choose(r.t.m, &test_device);
+    assert_true(!r.t.m->layout.overlap && !r.t.m->layout.ahead.n);
+    model_close(&r.t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers), cmocka_unit_test(not_asked_for),     cmocka_unit_test(plans),
+        cmocka_unit_test(memory),  cmocka_unit_test(nothing_to_choose),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

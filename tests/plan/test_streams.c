@@ -1,0 +1,367 @@
+/* Collectives beside the rest: plans of all ranks whose streams run in any order they allow compute
+ * what one rank does; each wait is needed, and collectives keep their order; what the timeline says
+ * of them, computed in another way. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "passes/streams.h"
+#include "passes/volume.h"
+#include "tests/plan/mutate.h"
+#include "tests/plan/sharded.h"
+
+static const Small models[] = {
+    {"llama7b.mg",
+     0,
+     {"layers=3", "hidden=16", "kv_heads=4", "group=2", "head=4", "ffn=8", "vocab=16", "seq=8",
+      "batch=8"}},
+    {"gpt2_124m.mg",
+     0,
+     {"layers=2", "hidden=16", "heads=4", "head=4", "ffn=8", "vocab=16", "seq=8", "batch=8"}},
+    {"mixtral_mini.mg",
+     0,
+     {"layers=2", "hidden=16", "kv_heads=4", "group=2", "head=4", "ffn=8", "experts=4", "vocab=16",
+      "seq=8", "batch=8"}},
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+static const char *const layouts[] = {
+    "dp=2; batch dp; state dp; grads dp; params dp",
+    "dp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state dp",
+    "dp=2 cp=2; batch dp; seq cp~; state dp; grads dp; params dp",
+    "ep=2 dp=2; experts ep; batch dp ep; state dp",
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+/* A layout's program, planned for a device with streams. */
+typedef struct Planned {
+    Reference r;
+    Model t;
+    Lies l[3];
+    Plan *p;
+} Planned;
+
+static bool open_planned(Planned *x, int model, int layout, bool overlap)
+{
+    open_reference(&x->r, &models[model], 4);
+    if (!open_local(&x->t, &x->r, layouts[layout], x->l)) {
+        model_close(&x->t);
+        model_close(&x->r.t);
+        return false;
+    }
+    x->t.m->layout.overlap = overlap;
+    lower_physical(&x->t);
+    x->p = plan_for(&x->t, &test_device);
+    return true;
+}
+
+static void close_planned(Planned *x)
+{
+    model_close(&x->t);
+    model_close(&x->r.t);
+}
+
+/* How many invariants a plan breaks; text: which, to be freed. */
+static int broken_in(const Plan *p, char **text)
+{
+    size_t size;
+    FILE *f = open_memstream(text, &size);
+    int n = plan_check(p, f);
+    fclose(f);
+    return n;
+}
+
+static void must_hold(const Plan *p)
+{
+    char *text;
+    if (broken_in(p, &text))
+        fail_msg("%s", text);
+    free(text);
+}
+
+static bool sends(const Action *a)
+{
+    return a->kind == ACT_comm && a->comm.kind != MG_SHARD;
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static void numbers(void **state)
+{
+    (void)state;
+    int beside = 0;
+    uint64_t rng = sample_turn() + 1;
+    for (int k = 0; k < MODELS * LAYOUTS * 2; k++) {
+        Planned x;
+        if (!open_planned(&x, k / 2 % MODELS, k / 2 / MODELS, k % 2))
+            continue;
+        must_hold(x.p);
+        for (int f = 0; f < 3; f++)
+            for (int order = 0; order < 4 && x.r.want[f]; order++) {
+                Compared c = run_many_planned(&x.r.t, x.r.args[f], x.r.want[f], &x.t, x.p,
+                                              sharded_functions[f], &x.l[f], order ? &rng : NULL);
+                if (!(c.worst <= SHARD_BOUND))
+                    fail_msg("%s, layout %s: @%s in order %d: %s is off by %g", x.r.small->file,
+                             layouts[k / 2 / MODELS], sharded_functions[f], order, c.where,
+                             c.worst);
+            }
+        for (size_t i = 0; i < x.p->train->actions.n; i++) {
+            const Action *a = &x.p->train->actions.data[i];
+            assert_true(a->stream < 2 || sends(a));
+            beside += a->stream == 2;
+        }
+        close_planned(&x);
+    }
+    assert_true(beside > 50);
+}
+
+/* ---- waits ---------------------------------------------------------------------------------- */
+
+/* Without any one of its waits the plan is not proved. */
+static void each_wait(void **state)
+{
+    (void)state;
+    int dropped = 0;
+    for (int k = 0; k < 4; k++) {
+        Planned x;
+        if (!open_planned(&x, k % 2, k / 2, true))
+            continue;
+        Program *const all[] = {x.p->train, x.p->eval, x.p->sample};
+        for (int n = 0; n < 3; n++)
+            for (size_t i = 0; all[n] && i < all[n]->actions.n; i++)
+                for (int s = 0; s < MAX_STREAMS; s++) {
+                    uint32_t *wait = &all[n]->actions.data[i].wait[s], was = *wait;
+                    char *text;
+                    *wait = 0;
+                    if (was && !broken_in(x.p, &text))
+                        fail_msg("action %zu need not wait for %u", i, was - 1);
+                    if (was)
+                        free(text);
+                    *wait = was;
+                    dropped += was != 0;
+                }
+        must_hold(x.p);
+        close_planned(&x);
+    }
+    assert_true(dropped > 100);
+}
+
+/* ---- order ---------------------------------------------------------------------------------- */
+
+/* Puts a collective into a stream of its own, which begins when the stretch does; who waits for it
+ * does so still. False: it is not behind another one. */
+static bool leaves_its_stream(Program *g, size_t at)
+{
+    Action *act = g->actions.data;
+    size_t from = at, first;
+    bool behind = false;
+    for (; from > 0 && !meets_all(&act[from - 1]); from--)
+        behind |= act[from - 1].stream == 2;
+    for (first = from; act[first].stream; first++)
+        ;
+    if (act[at].stream != 2 || !behind || first > at)
+        return false;
+    act[at].stream = 3;
+    memset(act[at].wait, 0, sizeof act[at].wait);
+    act[at].wait[0] = (uint32_t)first + 1;
+    for (size_t i = at + 1; i < g->actions.n && (i == at + 1 || !meets_all(&act[i - 1])); i++) {
+        act[i].wait[2] = act[i].wait[2] == at + 1 ? 0 : act[i].wait[2];
+        act[i].wait[3] = (uint32_t)at + 1;
+    }
+    return true;
+}
+
+/* Collectives side by side; of some of them only the order is broken, for nobody else touches what
+ * they do. */
+static void order_of_collectives(void **state)
+{
+    (void)state;
+    int planted = 0, alone = 0;
+    for (int k = 0; k < 4; k++) {
+        Planned x;
+        if (!open_planned(&x, k % 2, k / 2, true))
+            continue;
+        for (size_t i = 0; i < x.p->train->actions.n; i++) {
+            Plan *bad = plan_copy(x.p, x.t.a);
+            if (!sends(&bad->train->actions.data[i]) || !leaves_its_stream(bad->train, i))
+                continue;
+            char *text;
+            broken_in(bad, &text);
+            if (!strstr(text, "P7 is broken"))
+                fail_msg("collective %zu may run before the one before it: %s", i, text);
+            planted++;
+            alone += strstr(text, "P6 is broken") == NULL;
+            free(text);
+        }
+        close_planned(&x);
+    }
+    print_message("%d collectives out of order, %d by that alone\n", planted, alone);
+    assert_true(planted > 20 && alone > 5);
+}
+
+/* ---- times ---------------------------------------------------------------------------------- */
+
+/* Seconds of [from, to) in which one of these actions runs. */
+static double covered(const Action *act, size_t n, bool links, double from, double to)
+{
+    double t = 0;
+    for (double at = from; at < to;) {
+        double next = to;
+        bool any = false;
+        for (size_t i = 0; i < n; i++) {
+            if (sends(&act[i]) != links)
+                continue;
+            any |= act[i].begin <= at && act[i].end > at;
+            next = act[i].begin > at && act[i].begin < next ? act[i].begin : next;
+            next = act[i].end > at && act[i].end < next ? act[i].end : next;
+        }
+        t += any ? next - at : 0;
+        at = next;
+    }
+    return t;
+}
+
+/* Everything computes at its pace, slower beside collectives; what covers a collective hides it. */
+static void check_stretch(const Action *act, size_t n, double *exposed)
+{
+    const double slow = test_device.link_slowdown, tiny = 1e-12;
+    for (size_t i = 0; i < n; i++) {
+        const Action *a = &act[i];
+        double lasts = a->end - a->begin;
+        double beside = sends(a) ? 0 : covered(act, n, true, a->begin, a->end);
+        assert_true(fabs(lasts - beside + beside / slow - a->seconds) < tiny);
+        if (!sends(a)) {
+            assert_true(a->exposed == 0);
+            continue;
+        }
+        double alone = lasts - covered(act, n, false, a->begin, a->end);
+        assert_true(fabs(a->exposed - alone) < tiny);
+        *exposed += a->exposed;
+        for (size_t k = 0; k < i; k++)
+            assert_true(!sends(&act[k]) || act[k].end <= a->begin + tiny);
+    }
+}
+
+static void times(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2 * LAYOUTS; k++) {
+        Planned x;
+        if (!open_planned(&x, k % 2, k / 2, true))
+            continue;
+        const Program *g = x.p->train;
+        const Action *act = g->actions.data;
+        double exposed = 0, all = 0, times = 1;
+        for (size_t from = 0, i = 0; i <= g->actions.n; i++)
+            if (i == g->actions.n || meets_all(&act[i])) {
+                double here = 0;
+                check_stretch(act + from, i - from, &here);
+                exposed += times * here;
+                for (size_t n = from; n < i; n++)
+                    all += sends(&act[n]) ? times * act[n].seconds : 0;
+                from = i + 1;
+                if (i < g->actions.n && act[i].kind != ACT_guard) {
+                    double rounds = (double)g->loops.data[act[i].loop].dim.size;
+                    times = act[i].kind == ACT_loop ? times * rounds : times / rounds;
+                }
+            }
+        Volumes v = plan_volumes(g);
+        assert_true(fabs(v.exposed - exposed) < 1e-9 && fabs(v.seconds - all) < 1e-9);
+        assert_true(v.exposed < v.seconds && v.exposed <= g->seconds);
+        close_planned(&x);
+    }
+}
+
+/* ---- points --------------------------------------------------------------------------------- */
+
+enum { STRETCHES = 8, PAIRS = 40 };
+
+static Operand bytes_at(int64_t offset, bool write)
+{
+    return (Operand){.at = {.offset = offset},
+                     .type = {.dtype = DT_f32, .rank = 1, .dims = {{1, 16}}},
+                     .stride = {1},
+                     .read = !write,
+                     .write = write};
+}
+
+static Action acts(Arena *a, ActionKind kind, int64_t from, int64_t to)
+{
+    Action act = {.kind = kind, .around = -1, .seconds = 1, .noperands = 2};
+    act.comm = (mg_comm_desc){.kind = MG_ALL_REDUCE};
+    act.operand = NEW_ARRAY(a, Operand, 2);
+    act.operand[0] = bytes_at(from, false);
+    act.operand[1] = bytes_at(to, true);
+    return act;
+}
+
+/* Each kernel's result is sent, while the next kernels run: more waits than a program may record
+ * points for. As many as may be do so, and the rest stays in one stream, in order. */
+static void points(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    Program g = {0};
+    Plan p = {.device = &test_device, .train = &g};
+    vec_push(a, &p.buffers, (Buffer){.bytes = 64});
+    for (int s = 0; s < STRETCHES; s++) {
+        for (int k = 0; k < PAIRS; k++) {
+            int64_t at = 128 * k;
+            vec_push(a, &g.actions, acts(a, ACT_kernel, 128 * PAIRS, at));
+            vec_push(a, &g.actions, acts(a, ACT_comm, at, at + 64));
+        }
+        vec_push(a, &g.actions, (Action){.kind = ACT_guard, .around = -1});
+    }
+    plan_streams(&p);
+    bool *point = NEW_ARRAY(a, bool, g.actions.n);
+    int recorded = 0, beside = 0, behind = 0;
+    for (size_t i = 0; i < g.actions.n; i++)
+        for (int s = 0; s < MAX_STREAMS; s++) {
+            uint32_t w = g.actions.data[i].wait[s];
+            recorded += w && !point[w - 1];
+            if (w)
+                point[w - 1] = true;
+        }
+    for (size_t i = 0; i < g.actions.n; i++)
+        if (sends(&g.actions.data[i]))
+            *(g.actions.data[i].stream ? &beside : &behind) += 1;
+    print_message("%d points; %d collectives beside the rest, %d not\n", recorded, beside, behind);
+    assert_true(recorded <= MG_POINTS_MAX && recorded > MG_POINTS_MAX - 8);
+    assert_true(beside > MG_POINTS_MAX - 32 && behind > 0);
+    arena_free(a);
+}
+
+/* On one stream all of it is waited for. */
+static void one_stream(void **state)
+{
+    (void)state;
+    Planned x;
+    Device one = test_device;
+    one.streams = 1;
+    assert_true(open_planned(&x, 0, 0, true));
+    const Plan *p = plan_for(&x.t, &one);
+    Volumes v = plan_volumes(p->train);
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        assert_true(p->train->actions.data[i].stream == 0);
+    assert_true(fabs(v.exposed - v.seconds) < 1e-12 * v.seconds && v.seconds > 0);
+    assert_true(p->train->seconds > x.p->train->seconds);
+    close_planned(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(each_wait),
+        cmocka_unit_test(order_of_collectives),
+        cmocka_unit_test(times),
+        cmocka_unit_test(points),
+        cmocka_unit_test(one_stream),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
