@@ -60,6 +60,25 @@ __device__ static inline int64_t mg_row_of(const mg_experts_desc &d, const int32
                                                             : -1;
 }
 
+/* Sixteen bytes at a time where rows on both sides begin at multiples of them. */
+template <class T>
+__device__ static inline bool mg_rows_in_chunks(const mg_experts_desc &d, const T *a, const T *b)
+{
+    return d.inner * sizeof(T) % 16 == 0 && ((uintptr_t)a | (uintptr_t)b) % 16 == 0;
+}
+
+template <int N, class T, class W>
+__device__ static inline void mg_send_by(int64_t n, const T *from, const W *weight, T *to)
+{
+    const W factor = weight ? *weight : (W)1;
+    for (int64_t j = threadIdx.x * N; j < n; j += MG_EXPERTS_BLOCK * N) {
+        mg_vec<T, N> x = *(const mg_vec<T, N> *)&from[j];
+        for (int i = 0; i < N && weight; i++)
+            x.x[i] = mg_narrow<T>(mg_wide(x.x[i]) * factor);
+        *(mg_vec<T, N> *)&to[j] = x;
+    }
+}
+
 /* Block c: the row of its position goes to its slot, times its weight. */
 template <class T, class W>
 __device__ static inline void mg_send(const mg_experts_desc &d, const T *rows,
@@ -70,10 +89,35 @@ __device__ static inline void mg_send(const mg_experts_desc &d, const T *rows,
     if (row < 0)
         return;
     const T *from = rows + c / d.choices * d.inner;
-    T *to = z + row * d.inner;
-    const W factor = weight ? weight[c] : (W)1;
-    for (int64_t j = threadIdx.x; j < d.inner; j += blockDim.x)
-        to[j] = weight ? mg_narrow<T>(mg_wide(from[j]) * factor) : from[j];
+    const W *mine = weight ? weight + c : weight;
+    if (mg_rows_in_chunks(d, rows, z))
+        mg_send_by<16 / sizeof(T)>(d.inner, from, mine, z + row * d.inner);
+    else
+        mg_send_by<1>(d.inner, from, mine, z + row * d.inner);
+}
+
+template <int N, class T, class W>
+__device__ static inline void mg_fetch_by(const mg_experts_desc &d, const T *z,
+                                          const int32_t *choice, const int32_t *slot,
+                                          const W *weight, T *rows)
+{
+    const int64_t p = blockIdx.x;
+    for (int64_t j = threadIdx.x * N; j < d.inner; j += MG_EXPERTS_BLOCK * N) {
+        W sum[N] = {0};
+        for (int64_t c = p * d.choices; c < (p + 1) * d.choices; c++) {
+            const int64_t row = mg_row_of(d, choice, slot, c);
+            if (row < 0)
+                continue;
+            const mg_vec<T, N> x = *(const mg_vec<T, N> *)&z[row * d.inner + j];
+            const W factor = weight ? weight[c] : (W)1;
+            for (int i = 0; i < N; i++)
+                sum[i] += mg_wide(x.x[i]) * factor;
+        }
+        mg_vec<T, N> to;
+        for (int i = 0; i < N; i++)
+            to.x[i] = mg_narrow<T>(sum[i]);
+        *(mg_vec<T, N> *)&rows[p * d.inner + j] = to;
+    }
 }
 
 /* Block p: what its choices have, added up in their order. */
@@ -81,16 +125,10 @@ template <class T, class W>
 __device__ static inline void mg_fetch(const mg_experts_desc &d, const T *z, const int32_t *choice,
                                        const int32_t *slot, const W *weight, T *rows)
 {
-    const int64_t p = blockIdx.x;
-    for (int64_t j = threadIdx.x; j < d.inner; j += blockDim.x) {
-        W sum = 0;
-        for (int64_t c = p * d.choices; c < (p + 1) * d.choices; c++) {
-            const int64_t row = mg_row_of(d, choice, slot, c);
-            if (row >= 0)
-                sum += mg_wide(z[row * d.inner + j]) * (weight ? weight[c] : (W)1);
-        }
-        rows[p * d.inner + j] = mg_narrow<T>(sum);
-    }
+    if (mg_rows_in_chunks(d, z, rows))
+        mg_fetch_by<16 / sizeof(T)>(d, z, choice, slot, weight, rows);
+    else
+        mg_fetch_by<1>(d, z, choice, slot, weight, rows);
 }
 
 /* Block c: the product of its row and its slot. */

@@ -9,6 +9,7 @@
 # RUN: %mgc %s -D cp=16 -D seq=64 --emit=c | wc -l | diff %t.four -
 # RUN: %mgc %s -D cp=4 --emit=c | FileCheck %s --check-prefix=C
 # RUN: %mgc %s -D cp=4 --plan | FileCheck %s --check-prefix=PLAN
+# RUN: %mgc %s -D cp=4 --device h200 --precision bf16 --schedule | FileCheck %s --check-prefix=GPU
 # RUN: %mgc explain %s -D cp=4 spot | FileCheck %s --check-prefix=EXPLAIN
 # RUN: not %mgc %s -D cp=3 --check 2>&1 | FileCheck %s --check-prefix=THREE
 # RUN: not %mgc %s -D cp=4 -D seq=12 --check 2>&1 | FileCheck %s --check-prefix=ODD
@@ -35,7 +36,9 @@
 # LOCAL-COUNT-4: ring_shift
 # C: .kind = MG_RING_SHIFT
 # C: mg_attention_part(r
-# C: mg_attention_part_grad(r
+# C: mg_attention_part_grad(r, {{.*}}, (const int32_t *)({{.*}}), NULL);
+# GPU: attention_grad attention_grad {{.*}} =attention_grad =attention_grad =attention_grad +delta
+# GPU: attention_grad attention_grad_2 {{.*}} =attention_grad =attention_grad =attention_grad add{{[_0-9]*}} +delta
 # PLAN: cp         ring_shift         18 times      9 KiB {{.*}} B / n, n = 4
 # EXPLAIN: seq on cp in zigzag order, by the rule for seq
 # THREE: error[MG0332]: 'seq' of 16 is not split evenly on cp, which is 3 ranks, each with two parts in zigzag order
