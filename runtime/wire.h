@@ -50,8 +50,8 @@ void rt_wire_silence(rt_wire *w);                        /* before the end: no m
 /* Ends the processes of the whole job, from any thread. */
 _Noreturn void rt_wire_abort(rt_wire *w, int code);
 
-/* A binary interface of MPI: what wire.c calls, and its state. */
-typedef struct rt_mpi {
+/* What carries the messages, here a binary interface of MPI: what wire.c calls, and its state. */
+typedef struct rt_carrier {
     const char *library[3];
     /* NULL, or the name that the library lacks. */
     const char *(*find)(void *state, void *library);
@@ -67,7 +67,7 @@ typedef struct rt_mpi {
     void (*silence)(void *state);
     void (*abort)(void *state, int code);
     int64_t state_bytes;
-} rt_mpi;
-extern const rt_mpi rt_mpi_openmpi, rt_mpi_mpich;
+} rt_carrier;
+extern const rt_carrier rt_carrier_openmpi, rt_carrier_mpich;
 
 #endif
