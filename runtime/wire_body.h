@@ -81,9 +81,10 @@ static const char *find(void *p, void *library)
     return NULL;
 }
 
-static bool start(void *p, int *rank, int *size)
+static bool start(void *p, const rt_wire_terms *t, int *rank, int *size)
 {
     state *s = p;
+    (void)t;
     int given;
     s->Init_thread(NULL, NULL, THREADS, &given);
     s->Comm_rank(s->world, rank);
