@@ -98,8 +98,7 @@ static void say(const rt_vigil *v, int verdict)
     const rt_slot *s = slot_of(v, rank);
     double seconds = (double)v->limit / 1e9;
     bool here = v->run->ranks->is_here[rank];
-    char *place = place_text(v, here ? s->action : v->answer[rank].action),
-         *others = waits_text(v, rank);
+    char *place = place_text(v, s->action), *others = waits_text(v, rank);
     if (what == LOST && s->parted)
         rt_complain("rank %d is gone (exit %d): all ranks end here", rank, s->parted - 1);
     else if (what == LOST)
@@ -154,9 +153,7 @@ static void pass_on(const rt_vigil *v, int verdict)
     const struct rt_ranks *k = v->run->ranks;
     int rank = (verdict & 0xffff) - 1;
     const rt_slot *s = slot_of(v, rank);
-    rt_word word = {.verdict = verdict,
-                    .parted = s->parted,
-                    .action = k->is_here[rank] ? s->action : v->answer[rank].action};
+    rt_word word = {.verdict = verdict, .parted = s->parted, .action = s->action};
     if (!k->wire || !rt_wire_speaks(k->wire))
         return;
     for (int i = 0; i < k->n; i++)
@@ -202,8 +199,10 @@ static void is_gone(const rt_vigil *v, int rank)
         return;
     if (m->verdict)
         leave(v, false);
-    if (parted)
-        _exit(parted - 1); /* rank 0 has said why, and others may have heard of it first */
+    if (parted) { /* rank 0 has said why, to which others may not have come yet */
+        pass_on(v, LOST << 16 | 1);
+        _exit(parted - 1);
+    }
     judge(v, LOST, rank);
 }
 
@@ -243,17 +242,17 @@ static void answer(rt_vigil *v, int rank)
 static void obey(rt_vigil *v, int rank, const rt_word *word)
 {
     const struct rt_ranks *k = v->run->ranks;
-    int what = word->verdict >> 16, whose = (word->verdict & 0xffff) - 1;
-    if (!word->verdict) {
-        slot_of(v, rank)->parted = word->parted;
-        is_gone(v, rank);
-    } else if (what >= LOST && what <= KNOT && whose >= 0 && whose < k->n && !k->shared->ending) {
-        if (!k->is_here[whose]) {
-            slot_of(v, whose)->parted = word->parted;
-            v->answer[whose].action = word->action;
-        }
-        judge(v, what, whose);
+    int verdict = word->verdict ? word->verdict : LOST << 16 | (rank + 1);
+    int what = verdict >> 16, whose = (verdict & 0xffff) - 1;
+    if (what < LOST || what > KNOT || whose < 0 || whose >= k->n || k->shared->ending)
+        return;
+    if (!k->is_here[whose]) {
+        slot_of(v, whose)->parted = word->parted;
+        slot_of(v, whose)->action = word->action;
     }
+    if (what == LOST && whose == 0)
+        is_gone(v, whose);
+    judge(v, what, whose);
 }
 
 static void hear_words(rt_vigil *v, int rank)
@@ -264,8 +263,11 @@ static void hear_words(rt_vigil *v, int rank)
             obey(v, rank, &word);
         else if (word.asks)
             answer(v, rank);
-        else if (v->asked)
-            v->answered[rank] = true, v->answer[rank] = word;
+        else if (v->asked) {
+            v->answered[rank] = true;
+            v->answer[rank] = word;
+            slot_of(v, rank)->action = word.action;
+        }
     }
 }
 

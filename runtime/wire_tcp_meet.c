@@ -16,13 +16,14 @@
 #include "runtime/run.h"
 #include "runtime/wire_tcp.h"
 
-enum { STRANGERS = 16, NOTES = 16, NAMED = 16 };
+enum { CALLS = 16, STRANGERS = 16, NOTES = 16, NAMED = 16 };
 enum { TICK_MS = 20, RETRY_MS = 20, RETRY_MOST_MS = 500, NOTE_MS = 5000 };
 /* For a connection and what is said on it; for rank 0 to tell, which may wait as long as any. */
 enum { CALL_SECONDS = 10, GRACE_SECONDS = 5 };
 /* A machine that vanished is seen in so many seconds. */
-enum { PROBE_SECONDS = 1, PROBES = 3, SILENCE_MS = 4000 };
+enum { IDLE_SECONDS = 2, PROBE_SECONDS = 1, PROBES = 2, SILENCE_MS = 4000 };
 #define SECOND ((int64_t)1000000000)
+#define MS     ((int64_t)1000000)
 
 /* Calls of a rank below this one: one at a time. */
 typedef struct caller {
@@ -57,6 +58,7 @@ typedef struct meeting {
     struct pollfd *poll;
     polled *of;
     int npoll;
+    int64_t looked; /* ns: at the lines that stand */
 } meeting;
 
 /* ---- who is there ---------------------------------------------------------------------------- */
@@ -148,7 +150,7 @@ static _Noreturn void give_up(const meeting *m, char *who)
 /* Notes once that somebody is waited for, and ends the program when it was too long. */
 static void be_patient(meeting *m)
 {
-    int64_t ms = (rt_now_ns() - m->began) / 1000000;
+    int64_t ms = (rt_now_ns() - m->began) / MS;
     double limit =
         m->limit + (m->wire->rank && !knows_spots(m) && stands(m, 0) ? GRACE_SECONDS : 0);
     bool over = m->limit > 0 && (double)ms >= limit * 1000;
@@ -200,19 +202,36 @@ static void allow_files(const meeting *m)
     setrlimit(RLIMIT_NOFILE, &l);
 }
 
-/* Messages may be held up as long as the other computes. Words are short, and always heard: where
- * they find nobody, the machine is gone. */
 static void stand(meeting *m, const rt_call *c)
 {
     rt_tcp_set(c->fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    if (c->line == RT_WORDS) {
-        rt_tcp_set(c->fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-        rt_tcp_set(c->fd, IPPROTO_TCP, TCP_KEEPIDLE, PROBE_SECONDS);
-        rt_tcp_set(c->fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_SECONDS);
-        rt_tcp_set(c->fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
-        rt_tcp_set(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SILENCE_MS);
-    }
     m->wire->line[c->line][c->rank] = c->fd;
+}
+
+static bool is_of_this_machine(int fd)
+{
+    rt_address own = {0}, other = {0};
+    socklen_t size = sizeof own, osize = sizeof other;
+    getsockname(fd, &own.any, &size);
+    getpeername(fd, &other.any, &osize);
+    rt_spot a = rt_address_spot(&own), b = rt_address_spot(&other);
+    return a.version == b.version && memcmp(a.at, b.at, sizeof a.at) == 0;
+}
+
+/* Messages may be held up as long as the other computes. Words are short, and always heard: where
+ * the kernel of the other does not say that they came, or that it is there, its machine is gone. */
+static void watch_machines(const rt_tcp *w)
+{
+    for (int i = 0; i < w->size; i++) {
+        int fd = w->line[RT_WORDS][i];
+        if (fd < 0 || is_of_this_machine(fd))
+            continue;
+        rt_tcp_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_SECONDS);
+        rt_tcp_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_SECONDS);
+        rt_tcp_set(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
+        rt_tcp_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SILENCE_MS);
+        rt_tcp_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    }
 }
 
 /* ---- calling --------------------------------------------------------------------------------- */
@@ -224,7 +243,7 @@ static void call_again(meeting *m, int rank, const char *why)
         close(k->call.fd);
     k->call.fd = -1;
     k->why = why;
-    k->again = rt_now_ns() + k->wait_ms * (int64_t)1000000;
+    k->again = rt_now_ns() + k->wait_ms * MS;
     k->wait_ms = 2 * k->wait_ms < RETRY_MOST_MS ? 2 * k->wait_ms : RETRY_MOST_MS;
     if (rank == 0)
         m->turn++;
@@ -299,15 +318,18 @@ static void caller_goes_on(meeting *m, int rank)
     }
 }
 
+/* The nearest first, so that not all call the same. */
 static void call_others(meeting *m)
 {
     int64_t now = rt_now_ns();
-    for (int i = 0; i < m->wire->rank && (i == 0 || knows_spots(m)); i++) {
+    int calls = 0;
+    for (int i = knows_spots(m) ? m->wire->rank - 1 : 0; i >= 0 && m->wire->rank; i--) {
         caller *k = &m->caller[i];
         if (k->call.fd >= 0 && now - k->call.began > CALL_SECONDS * SECOND)
             call_again(m, i, "no answer");
-        else if (k->call.fd < 0 && !stands(m, i) && now >= k->again)
+        else if (k->call.fd < 0 && !stands(m, i) && now >= k->again && calls < CALLS)
             begin_call(m, i);
+        calls += k->call.fd >= 0;
     }
 }
 
@@ -433,16 +455,19 @@ static void look_at(meeting *m, int fd, short events, polled of)
     m->of[m->npoll++] = of;
 }
 
+/* Lines that stand are many, and looked at now and then. */
 static void gather_polled(meeting *m)
 {
     const rt_tcp *w = m->wire;
+    int64_t now = rt_now_ns();
     m->npoll = 0;
-    for (int line = 0; line < RT_LINES; line++)
-        for (int i = 0; i < w->size; i++) {
-            bool tells = w->rank && !i && line == RT_MESSAGES && !knows_spots(m);
-            look_at(m, w->line[line][i], tells ? POLLIN | POLLRDHUP : POLLRDHUP,
-                    (polled){LINE, i, line});
-        }
+    if (w->rank && !knows_spots(m))
+        look_at(m, w->line[RT_MESSAGES][0], POLLIN | POLLRDHUP, (polled){LINE, 0, RT_MESSAGES});
+    for (int line = 0; line < RT_LINES && now - m->looked > TICK_MS * MS; line++)
+        for (int i = 0; i < w->size; i++)
+            look_at(m, w->line[line][i], POLLRDHUP, (polled){LINE, i, line});
+    if (now - m->looked > TICK_MS * MS)
+        m->looked = now;
     for (int i = 0; i < w->rank; i++)
         look_at(m, m->caller[i].call.fd,
                 m->caller[i].call.stage == RT_CALL_CONNECTS ? POLLOUT : POLLIN,
@@ -482,7 +507,7 @@ static void make_room(meeting *m)
     m->nguests = m->wire->size + STRANGERS;
     m->guest = rt_alloc((size_t)m->nguests, sizeof *m->guest);
     m->caller = rt_alloc(size, sizeof *m->caller);
-    size_t all = RT_LINES * size + size + (size_t)m->nguests + RT_DOORS;
+    size_t all = RT_LINES * size + 1 + size + (size_t)m->nguests + RT_DOORS;
     m->poll = rt_alloc(all, sizeof *m->poll);
     m->of = rt_alloc(all, sizeof *m->of);
     for (int i = 0; i < m->nguests; i++)
@@ -526,5 +551,6 @@ void rt_tcp_meet(rt_tcp *w, const rt_wire_terms *t)
     }
     if (!w->rank)
         tell_spots(&m);
+    watch_machines(w);
     clear(&m);
 }

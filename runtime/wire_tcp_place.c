@@ -58,7 +58,7 @@ static int find_port(const rt_world *w)
     rt_die(
         RT_MISFIT,
         "ranks on several machines meet at rank 0's, at the port MGC_PORT, else MASTER_PORT + 1, "
-        "and neither is set: export MGC_PORT=29400, or another that is free there (%s)",
+        "and neither is set: export MGC_PORT=29600, or another that is free there (%s)",
         how);
 }
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ typedef struct job {
     const char *host, *secret;
     uint64_t program;
     double limit;
+    rt_launcher launcher;
 } job;
 
 typedef struct process {
@@ -63,13 +65,16 @@ static inline rt_wire *unit_open(const job *j, int rank)
 {
     static rt_world w;
     char port[16];
-    w = (rt_world){.launcher = RT_TORCHRUN, .rank = rank, .size = j->size, .local_size = 1};
+    w = (rt_world){.launcher = j->launcher ? j->launcher : RT_TORCHRUN,
+                   .rank = rank,
+                   .size = j->size,
+                   .local_size = 1};
     snprintf(port, sizeof port, "%d", j->port);
     unit_setenv("MASTER_ADDR", j->host ? j->host : "127.0.0.1");
     unit_setenv("MGC_PORT", port);
     unit_setenv("MGC_SECRET", j->secret ? j->secret : SECRET);
-    return rt_wire_open(
-        &(rt_wire_terms){.world = &w, .program = j->program, .limit = j->limit ? j->limit : 30});
+    return rt_wire_open(&(rt_wire_terms){
+        .world = &w, .gpus = true, .program = j->program, .limit = j->limit ? j->limit : 30});
 }
 
 /* A process that does something with its wire, and ends as a rank does. */
