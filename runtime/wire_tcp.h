@@ -126,6 +126,7 @@ typedef struct rt_proof {
 typedef struct rt_party {
     const rt_tcp *wire;
     const uint8_t *secret;
+    const char *job_text;
     uint64_t job, program;
     rt_spot door;
 } rt_party;

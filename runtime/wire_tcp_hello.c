@@ -73,6 +73,23 @@ static bool say(const rt_call *c, const void *what, size_t bytes)
     return send(c->fd, what, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
 }
 
+/* Do the first bytes that a process says of itself? */
+static bool sounds_right(const rt_call *c)
+{
+    size_t n = c->came < sizeof magic ? c->came : sizeof magic;
+    return (c->stage != RT_CALL_AWAITS_HELLO && c->stage != RT_CALL_AWAITS_ANSWER) ||
+           memcmp(c->in, magic, n) == 0;
+}
+
+static _Noreturn void is_another_program(const rt_call *c)
+{
+    rt_address_text at = rt_address_say(&c->other);
+    rt_die(RT_MISFIT,
+           "another program than rank %d listens at %s: set MGC_PORT to a port that is free on the "
+           "machine of rank 0, on all machines",
+           c->rank, at.text);
+}
+
 /* Has all of what is expected come? If not, it may be over. */
 static bool hear(rt_call *c, size_t bytes, const char **why)
 {
@@ -91,6 +108,12 @@ static bool hear(rt_call *c, size_t bytes, const char **why)
             return false;
         }
         c->came += (size_t)n;
+        if (sounds_right(c))
+            continue;
+        if (c->stage == RT_CALL_AWAITS_ANSWER)
+            is_another_program(c);
+        *why = hang_up(c, "it says something else than a rank would");
+        return false;
     }
     c->came = 0;
     return true;
@@ -130,8 +153,6 @@ static const char *answer(const rt_party *p, rt_call *c)
 {
     rt_answer a;
     memcpy(&c->caller, c->in, sizeof c->caller);
-    if (memcmp(c->caller.magic, magic, sizeof magic))
-        return hang_up(c, "it says something else than a rank would");
     bool same_version = c->caller.version == VERSION;
     uint32_t refusal = same_version ? refusal_of(p, &c->caller) : NO_SUCH_CALL;
     /* Numbers of a stranger stand for nothing before it is known to be none. */
@@ -188,10 +209,11 @@ static _Noreturn void refused(const rt_party *p, const rt_call *c)
                "started as one job",
                c->rank, at.text, c->callee.ranks, p->wire->size);
     case ANOTHER_JOB:
-        rt_die(RT_MISFIT,
-               "rank %d of another job has this MGC_SECRET and listens at %s: set MGC_PORT to "
-               "another port, on all machines",
-               c->rank, at.text);
+        rt_die(
+            RT_MISFIT,
+            "rank %d (%s) has this MGC_SECRET, and is of another job than this one (%s): if that "
+            "is so, set MGC_PORT to another port, on all machines of one of them",
+            c->rank, at.text, p->job_text);
     case ANOTHER_PROGRAM:
         rt_die(RT_MISFIT,
                "rank %d runs another program than rank %d (%s): all have to run the same",
@@ -213,11 +235,6 @@ static const char *prove(const rt_party *p, rt_call *c)
     uint8_t mac[RT_MAC_BYTES];
     rt_address_text at = rt_address_say(&c->other);
     memcpy(&a, c->in, sizeof a);
-    if (memcmp(a.hello.magic, magic, sizeof magic))
-        rt_die(RT_MISFIT,
-               "another program than rank %d listens at %s: set MGC_PORT to a port that is free on "
-               "the machine of rank 0, on all machines",
-               c->rank, at.text);
     if (a.hello.version != VERSION)
         rt_die(RT_MISFIT,
                "the program of rank %d (%s) was made by another version of mgc (wire %u, here %d): "

@@ -20,8 +20,8 @@ enum { CALLS = 16, STRANGERS = 16, NOTES = 16, NAMED = 16 };
 enum { TICK_MS = 20, RETRY_MS = 20, RETRY_MOST_MS = 500, NOTE_MS = 5000 };
 /* For a connection and what is said on it; for rank 0 to tell, which may wait as long as any. */
 enum { CALL_SECONDS = 10, GRACE_SECONDS = 5 };
-/* A machine that vanished is seen in so many seconds. */
-enum { IDLE_SECONDS = 2, PROBE_SECONDS = 1, PROBES = 2, SILENCE_MS = 4000 };
+/* A machine that vanished is seen by the probe after so much silence, in four seconds. */
+enum { IDLE_SECONDS = 2, PROBE_SECONDS = 1, PROBES = 2, SILENCE_MS = 3500 };
 #define SECOND ((int64_t)1000000000)
 #define MS     ((int64_t)1000000)
 
@@ -534,8 +534,11 @@ void rt_tcp_meet(rt_tcp *w, const rt_wire_terms *t)
 {
     meeting m = {.wire = w, .limit = t->limit, .began = rt_now_ns()};
     rt_tcp_place_read(&m.place, t->world);
-    m.party = (rt_party){
-        .wire = w, .secret = m.place.secret, .job = mg_key(m.place.job), .program = t->program};
+    m.party = (rt_party){.wire = w,
+                         .secret = m.place.secret,
+                         .job_text = m.place.job,
+                         .job = mg_key(m.place.job),
+                         .program = t->program};
     make_room(&m);
     allow_files(&m);
     for (int line = 0; line < RT_LINES; line++)

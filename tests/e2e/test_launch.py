@@ -31,6 +31,7 @@ FOREIGN = ("OMPI_", "PMI", "MPI_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "MA
            "MGC_PORT", "MGC_SECRET")
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+PORT = 20000 + os.getpid() * 4 % 12000  # of this test alone, below those that the system gives away
 SECRET = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 MPIS = {"openmpi": ("mpirun.openmpi", "--oversubscribe"), "mpich": ("mpirun.mpich",)}
 
@@ -39,7 +40,7 @@ FULL = os.environ.get("MGC_FULL")
 SAMPLE = list(MPIS) if FULL else [list(MPIS)[int(os.environ.get("MGC_TURN", "0")) % 2]]
 
 
-def torchrun(rank, size, local_rank=None, local_size=None, port=29500):
+def torchrun(rank, size, local_rank=None, local_size=None, port=PORT):
     """What torchrun sets; the port is the job's name."""
     return {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank if local_rank is None else local_rank,
             "LOCAL_WORLD_SIZE": local_size or size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
@@ -143,7 +144,7 @@ class Launch(mgctest.Case):
 
     def test_by_hand(self):
         """The environments of torchrun and srun on one machine, and of an srun without MPI on two."""
-        meets = {"MGC_FAKE_HOSTS": 2, "MGC_SECRET": SECRET, "MASTER_ADDR": "localhost", "MGC_PORT": 29600}
+        meets = {"MGC_FAKE_HOSTS": 2, "MGC_SECRET": SECRET, "MASTER_ADDR": "localhost", "MGC_PORT": PORT + 2}
         self.make()
         self.run_it(self.args("bare"))
         for name, variables in (("torchrun", torchrun), ("srun", srun), ("two", lambda r, n: {**srun(r, n), **meets})):
@@ -230,6 +231,7 @@ class Launch(mgctest.Case):
                 ip("link", "set", f"{tag}v{i}", "master", f"{tag}b", "up") and \
                 ip("-n", h, "addr", "add", f"10.99.{net}.{i}/24", "dev", "eth0") and \
                 ip("-n", h, "addr", "add", f"fd99:{net}::{i}/64", "dev", "eth0", "nodad") and \
+                ip("-n", h, "addr", "add", f"fe80::{i}/64", "dev", "eth0", "nodad") and \
                 ip("-n", h, "link", "set", "eth0", "up") and ip("-n", h, "link", "set", "lo", "up")
         if not good:
             self.skipTest("this machine makes no network namespaces")
@@ -277,7 +279,7 @@ class Launch(mgctest.Case):
         tag, net, _ = self.hosts()
         self.make()
         self.run_it(self.args("bare"))
-        for i, address in enumerate((net.replace(".0/24", ".1"), f"fd99:{net.split('.')[2]}::1")):
+        for i, address in enumerate((net.replace(".0/24", ".1"), f"fd99:{net.split('.')[2]}::1", "fe80::1%eth0")):
             p = self.in_namespaces(tag, address, self.args(f"spread{i}"))
             said = [q.communicate(timeout=60)[0].decode(errors="replace") for q in p]
             self.assertEqual([q.returncode for q in p], [0] * 4, said)
@@ -382,7 +384,7 @@ class Launch(mgctest.Case):
         self.assertIn("has it another one?", said[0])
         self.assertIn("rank 2, 3 has not come in 1 s", said[0])
         for rank in (2, 3):
-            self.assertIn(f"rank {rank}: error: rank 0 (127.0.0.1 port 29501) has another MGC_SECRET", said[rank])
+            self.assertIn(f"rank {rank}: error: rank 0 (127.0.0.1 port {PORT + 1}) has another MGC_SECRET", said[rank])
         self.assertFalse(any(SECRET in text or other in text for text in said))
         self.assertFalse(os.path.exists(self.path("no")))
 

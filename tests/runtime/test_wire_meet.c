@@ -105,11 +105,18 @@ static void strangers(void **state)
     tell(half, &h, sizeof h / 2);
     for (int i = 0; i < 3; i++) {
         int s = call("127.0.0.4", "127.0.0.1", j.port);
-        tell(s, rubbish, sizeof rubbish);
+        tell(s, rubbish, i == 1 ? sizeof rubbish : 1); /* one byte tells */
         assert_true(hung_up(s));
         close(s);
     }
     close(call("127.0.0.5", "127.0.0.1", j.port));
+    rt_hello newer = h;
+    newer.version = 2;
+    int other = call("127.0.0.7", "127.0.0.1", j.port);
+    tell(other, &newer, sizeof newer);
+    assert_int_equal(hear(other, &(rt_answer){0}, sizeof(rt_answer)), sizeof(rt_answer));
+    assert_true(hung_up(other));
+    close(other);
     int unproved = call("127.0.0.6", "127.0.0.1", j.port);
     rt_answer a;
     tell(unproved, &h, sizeof h);
@@ -119,7 +126,9 @@ static void strangers(void **state)
     assert_int_equal(count(said, "was sent away: it says something else than a rank would"), 1);
     assert_int_equal(count(said, "from 127.0.0.4 port "), 1);
     assert_int_equal(count(said, "from 127.0.0.5 port "), 1);
-    assert_int_equal(count(said, "was sent away"), 3); /* and the first, of another job */
+    assert_int_equal(count(said, "from 127.0.0.7 port "), 1);
+    assert_int_equal(count(said, "its program was made by another version of mgc"), 1);
+    assert_int_equal(count(said, "was sent away"), 4); /* and the first, of another job */
     /* Nobody listens when all have met, and none of these was let in. */
     assert_true(hung_up(silent) && hung_up(half) && hung_up(unproved));
     free(said);
@@ -282,6 +291,9 @@ static void misfits(void **state)
          "is one of 2 ranks, and this is one of 8",
          "it is of a job of another number of ranks"},
         {{.size = 2, .program = 6}, "runs another program than rank 0", "it runs another program"},
+        {{.size = 2, .program = 5, .launcher = RT_SLURM},
+         "is of another job than this one (srun, port ",
+         "it is of another job"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -323,8 +335,8 @@ static void other_listeners(void **state)
     assert_int_equal(listen(door, 5), 0);
     process other = unit_rank(&j, 1, NULL);
     int s = accept(door, NULL, NULL);
-    char rubbish[sizeof(rt_answer)] = "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n";
-    tell(s, rubbish, sizeof rubbish);
+    static const char banner[] = "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n";
+    tell(s, banner, sizeof banner - 1);
     unit_ends(other, RT_MISFIT, "another program than rank 0 listens at 127.0.0.1 port ");
     close(s);
 
@@ -337,6 +349,15 @@ static void other_listeners(void **state)
     a.hello.to = 1;
     tell(s, &a, sizeof a);
     unit_ends(other, RT_MISFIT, "has another MGC_SECRET than this one");
+    close(s);
+
+    /* It is of another version. */
+    other = unit_rank(&j, 1, NULL);
+    s = accept(door, NULL, NULL);
+    assert_int_equal(hear(s, &a.hello, sizeof a.hello), sizeof a.hello);
+    a.hello.version = 2;
+    tell(s, &a, sizeof a);
+    unit_ends(other, RT_MISFIT, "was made by another version of mgc (wire 2, here 1)");
     close(s);
 
     /* It hangs up, and then is gone: it is called again. */
