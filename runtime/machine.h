@@ -34,7 +34,7 @@ typedef struct rt_machine {
     _Atomic int verdict;              /* vigil.c: what ends the program, or 0 */
     _Atomic bool ending;              /* whoever goes now was told to */
     _Atomic uint64_t cpus[1024 / 64]; /* those which any of the ranks may use */
-    rt_slot slot[MG_RANKS_MAX];       /* by rank */
+    rt_slot slot[MG_RANKS_MAX];       /* by rank; of those elsewhere: what they said last */
     pthread_barrier_t barrier[];      /* by set of axes, by group */
 } rt_machine;
 

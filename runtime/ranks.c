@@ -305,18 +305,23 @@ static uint64_t host_id(const rt_world *w)
     return rt_mix64(mg_key(boot) ^ rt_mix64(net.st_ino ^ block << 48));
 }
 
-/* Who is on this machine, by MPI; the name of the job is a random number of rank 0. */
-static char *find_hosts(struct rt_ranks *k, const rt_world *w)
+/* Who is on this machine, over the wire; the name of the job is a random number of rank 0. */
+static char *find_hosts(mg_run *r)
 {
+    struct rt_ranks *k = r->ranks;
+    const rt_world *w = &r->world;
     host mine = {host_id(w), 0}, *all = rt_alloc((size_t)k->n, sizeof *all);
     if (getrandom(&mine.nonce, sizeof mine.nonce, 0) != sizeof mine.nonce)
         mine.nonce = (uint64_t)rt_now_ns();
-    k->wire = rt_wire_open(w);
+    k->wire = rt_wire_open(&(rt_wire_terms){.world = w,
+                                            .gpus = r->program->cuda_kernels,
+                                            .program = program_key(r->program),
+                                            .limit = (double)r->options->hang_after});
     rt_wire_gather(k->wire, &mine, all, sizeof mine);
     for (int i = 0; i < k->n; i++)
         if (all[i].id == mine.id)
             add_here(k, i);
-    char *job = rt_printf("MPI job %016llx on %016llx", (unsigned long long)all[0].nonce,
+    char *job = rt_printf("job %016llx on %016llx", (unsigned long long)all[0].nonce,
                           (unsigned long long)mine.id);
     free(all);
     return job;
@@ -332,7 +337,7 @@ void rt_ranks_join(mg_run *r)
     r->rank = w->rank;
     k->launched = true;
     if (rt_world_spread(w)) {
-        job = find_hosts(k, w);
+        job = find_hosts(r);
     } else {
         job = rt_printf("%s", w->job);
         for (int i = 0; i < k->n; i++)

@@ -15,8 +15,11 @@
  *
  * Rank 0 also sees when its launcher is gone, and then saves and stops as if it had been asked to.
  *
- * Whoever finds out first leaves its verdict in the shared memory, where the others see it. A wait
- * can never outlast that: it is in another thread, and ends with the process. */
+ * Whoever finds out first leaves its verdict in the shared memory, where the others see it, and
+ * says it to the ranks of other machines: so all name the rank that was first, and not one that
+ * ended because of it. Where the wire has lines (TCP), one that breaks without such a word is of a
+ * rank that is gone, or of its machine. A wait can never outlast that: it is in another thread, and
+ * ends with the process. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -106,8 +109,7 @@ static void say(const rt_vigil *v, int verdict)
     const rt_slot *s = slot_of(v, rank);
     double seconds = (double)v->limit / 1e9;
     bool here = v->run->ranks->is_here[rank];
-    char *place = place_text(v, here ? action_of(s) : v->answer[rank].action),
-         *others = waits_text(v, rank);
+    char *place = place_text(v, action_of(s)), *others = waits_text(v, rank);
     if (what == LOST && s->parted)
         rt_complain("rank %d is gone (exit %d): all ranks end here", rank, s->parted - 1);
     else if (what == LOST)
@@ -125,9 +127,12 @@ static void say(const rt_vigil *v, int verdict)
             "rank %d hangs: on another machine, it neither goes on nor answers for %.3g s%s: "
             "all ranks end here",
             rank, seconds, others);
-    else
+    else if (here)
         rt_complain("all ranks of this machine wait for each other for more than %.3g s%s",
                     2 * seconds, others);
+    else
+        rt_complain("all ranks of the machine of rank %d wait for each other for more than %.3g s",
+                    rank, 2 * seconds);
     free(place);
     free(others);
 }
@@ -153,10 +158,25 @@ static void kill_rank(const rt_vigil *v, int rank)
         _exit(RT_DONE);
 }
 
+/* To the other machines. */
+static void pass_on(const rt_vigil *v, int verdict)
+{
+    const struct rt_ranks *k = v->run->ranks;
+    int rank = (verdict & 0xffff) - 1;
+    const rt_slot *s = slot_of(v, rank);
+    rt_word word = {.verdict = verdict, .parted = s->parted, .action = action_of(s)};
+    if (!k->wire || !rt_wire_speaks(k->wire))
+        return;
+    for (int i = 0; i < k->n; i++)
+        if (!k->is_here[i])
+            rt_wire_say(k->wire, i, &word);
+}
+
 static _Noreturn void leave(const rt_vigil *v, bool first)
 {
     struct rt_ranks *k = v->run->ranks;
     int verdict = k->shared->verdict, what = verdict >> 16, rank = (verdict & 0xffff) - 1;
+    pass_on(v, verdict);
     /* Of ranks that rank 0 started, one says it for all. */
     if ((k->launched || first) && rank != v->run->rank)
         say(v, verdict);
@@ -185,13 +205,15 @@ static _Noreturn void judge(const rt_vigil *v, int what, int rank)
 static void is_gone(const rt_vigil *v, int rank)
 {
     const rt_machine *m = v->run->ranks->shared;
-    int parted = m->slot[rank].parted;
+    int parted = m->slot[0].parted;
     if (m->ending)
         return;
     if (m->verdict)
         leave(v, false);
-    if (rank == 0 && parted)
-        _exit(parted - 1); /* it has said why */
+    if (parted) { /* rank 0 has said why, to which others may not have come yet */
+        pass_on(v, LOST << 16 | 1);
+        _exit(parted - 1);
+    }
     judge(v, LOST, rank);
 }
 
@@ -232,24 +254,51 @@ static void answer(rt_vigil *v, int rank)
     rt_wire_say(v->run->ranks->wire, rank, &word);
 }
 
+/* Another machine knows what ends the program, or a rank of it ends. */
+static void obey(rt_vigil *v, int rank, const rt_word *word)
+{
+    const struct rt_ranks *k = v->run->ranks;
+    int verdict = word->verdict ? word->verdict : LOST << 16 | (rank + 1);
+    int what = verdict >> 16, whose = (verdict & 0xffff) - 1;
+    if (what < LOST || what > KNOT || whose < 0 || whose >= k->n || k->shared->ending)
+        return;
+    if (!k->is_here[whose]) {
+        slot_of(v, whose)->parted = word->parted;
+        slot_of(v, whose)->action = word->action;
+    }
+    if (what == LOST && whose == 0)
+        is_gone(v, whose);
+    judge(v, what, whose);
+}
+
+static void hear_words(rt_vigil *v, int rank)
+{
+    rt_word word;
+    while (rt_wire_hears(v->run->ranks->wire, rank, &word)) {
+        if (word.verdict || word.parted)
+            obey(v, rank, &word);
+        else if (word.asks)
+            answer(v, rank);
+        else if (v->asked) {
+            v->answered[rank] = true;
+            v->answer[rank] = word;
+            slot_of(v, rank)->action = word.action;
+        }
+    }
+}
+
 /* A rank that waits for too long asks the others how they are; and is asked. */
 static void converse(rt_vigil *v)
 {
     const struct rt_ranks *k = v->run->ranks;
     bool asks = v->limit && waits_of(slot_of(v, v->run->rank)) == RT_AWAITS_RANKS &&
                 v->seen[v->run->rank].still >= v->limit;
-    rt_word word;
     if (!k->wire || !rt_wire_speaks(k->wire) || k->shared->ending)
         return;
     for (int i = 0; i < k->n; i++) {
         if (k->is_here[i])
             continue;
-        while (rt_wire_hears(k->wire, i, &word)) {
-            if (word.asks)
-                answer(v, i);
-            else if (asks)
-                v->answered[i] = true, v->answer[i] = word;
-        }
+        hear_words(v, i);
         if (asks && !v->asked)
             rt_wire_say(k->wire, i, &(rt_word){.asks = 1});
         if (!asks)
@@ -336,21 +385,26 @@ static void *watch(void *arg)
     struct rt_ranks *k = v->run->ranks;
     struct pollfd p[MG_RANKS_MAX + 1] = {{v->wake, POLLIN, 0}};
     int rank[MG_RANKS_MAX + 1], n = 1;
-    for (int i = 0; i < k->nhere; i++)
-        if (k->link[k->here[i]] >= 0) {
-            p[n] = (struct pollfd){k->link[k->here[i]], POLLRDHUP, 0};
-            rank[n++] = k->here[i];
-        }
+    for (int i = 0; i < k->n; i++) {
+        int line = k->is_here[i] ? k->link[i] : k->wire ? rt_wire_line(k->wire, i) : -1;
+        if (line < 0)
+            continue;
+        p[n] = (struct pollfd){line, POLLRDHUP | (k->is_here[i] ? 0 : POLLIN), 0};
+        rank[n++] = i;
+    }
     int64_t last = rt_now_ns();
     for (beat(v);;) {
         poll(p, (nfds_t)n, (int)(v->tick / 1000000));
         if (p[0].revents)
             return NULL;
-        for (int i = 1; i < n; i++)
-            if (p[i].revents) {
+        for (int i = 1; i < n; i++) {
+            if (p[i].revents && !k->is_here[rank[i]])
+                hear_words(v, rank[i]); /* the last of which says why it ends */
+            if (p[i].revents & ~POLLIN) {
                 is_gone(v, rank[i]);
                 p[i].fd = -1;
             }
+        }
         int64_t elapsed = rt_now_ns() - last;
         if (elapsed < v->tick / 2)
             continue;

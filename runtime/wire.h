@@ -1,9 +1,11 @@
-/* wire.h - messages to ranks on other machines, by MPI.
+/* wire.h - messages to ranks on other machines, by MPI or by TCP.
  *
- * MPI's library is loaded while the program runs, and only where a launcher started ranks on
- * several machines: a program needs it neither to be compiled nor to run on one. Open MPI and MPICH
- * differ in their binary interfaces; each has a table of its own (wire_openmpi.c, wire_mpich.c),
- * which both are stable within the library versions that are asked for.
+ * What carries them is a table of functions, chosen by how the ranks were started. MPI's launchers
+ * bring MPI, for programs of the processor: its library is loaded while the program runs, and only
+ * where ranks are on several machines, so a program needs it neither to be compiled nor to run on
+ * one. Open MPI and MPICH differ in their binary interfaces; each has a table of its own
+ * (wire_openmpi.c, wire_mpich.c), which both are stable within the library versions that are asked
+ * for. All else goes over TCP (wire_tcp.c).
  *
  * One thread sends and takes, another speaks and hears. Nothing is allocated after rt_wire_open.
  * Between two ranks messages arrive in the order in which they were sent. */
@@ -18,10 +20,17 @@
 
 typedef struct rt_wire rt_wire;
 
-/* Loads and starts the launcher's MPI; ends the program (78) where it cannot. */
-rt_wire *rt_wire_open(const rt_world *w);
-/* Waits until all ranks have come here. The process ends with `code` where MPI does not let it go
- * then. */
+typedef struct rt_wire_terms {
+    const rt_world *world;
+    bool gpus;        /* the program is one for GPUs, which are to need no MPI */
+    uint64_t program; /* what is the same for all that run it */
+    double limit;     /* seconds for which the others are waited for; 0: for ever */
+} rt_wire_terms;
+
+/* Meets the other ranks; ends the program where it cannot (78; 69: some have not come). */
+rt_wire *rt_wire_open(const rt_wire_terms *t);
+/* Waits until all ranks have come here. The process ends with `code` where the carrier does not let
+ * it go then. */
 void rt_wire_close(rt_wire *w, int code);
 /* What each rank has, `bytes` of it, to all of them, by rank. Waits. */
 void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes);
@@ -40,23 +49,29 @@ typedef struct rt_word {
     int32_t asks;  /* or answers */
     int32_t waits; /* the one who answers: as in its slot */
     int32_t action;
-    int32_t still; /* ms for which that was so */
+    int32_t still;   /* ms for which that was so */
+    int32_t verdict; /* or says what ends the program, as the vigil writes it, */
+    int32_t parted;  /* or that it ends, as in its slot; of a verdict: who is gone did */
 } rt_word;
 bool rt_wire_speaks(const rt_wire *w);
 void rt_wire_say(rt_wire *w, int rank,
                  const rt_word *word);                   /* lost, if the last one is on its way */
 bool rt_wire_hears(rt_wire *w, int rank, rt_word *word); /* does not wait */
-void rt_wire_silence(rt_wire *w);                        /* before the end: no more of it */
-/* Ends the processes of the whole job, from any thread. */
+/* A descriptor on which words come, and which breaks when the rank is gone; -1: this carrier has
+ * none. */
+int rt_wire_line(rt_wire *w, int rank);
+void rt_wire_silence(rt_wire *w); /* before the end: no more of it */
+/* Ends this process, and those of the whole job: MPI kills them, by TCP the others are told, and
+ * end by themselves. From any thread. */
 _Noreturn void rt_wire_abort(rt_wire *w, int code);
 
-/* A binary interface of MPI: what wire.c calls, and its state. */
-typedef struct rt_mpi {
-    const char *library[3];
+/* What carries the messages: what wire.c calls, and its state. */
+typedef struct rt_carrier {
+    const char *library[3]; /* that is loaded for it; NULL: none, nor is `find` called */
     /* NULL, or the name that the library lacks. */
     const char *(*find)(void *state, void *library);
     /* May more than one thread call it? */
-    bool (*start)(void *state, int *rank, int *size);
+    bool (*start)(void *state, const rt_wire_terms *t, int *rank, int *size);
     void (*stop)(void *state);
     void (*gather)(void *state, const void *mine, void *all, int bytes);
     void (*send)(void *state, int rank, const void *from, int bytes);
@@ -64,10 +79,13 @@ typedef struct rt_mpi {
     bool (*done)(void *state, int *peer);
     void (*say)(void *state, int rank, const rt_word *word);
     bool (*hears)(void *state, int rank, rt_word *word);
+    int (*line)(void *state, int rank); /* NULL: none */
     void (*silence)(void *state);
     void (*abort)(void *state, int code);
     int64_t state_bytes;
-} rt_mpi;
-extern const rt_mpi rt_mpi_openmpi, rt_mpi_mpich;
+} rt_carrier;
+extern const rt_carrier rt_carrier_openmpi, rt_carrier_mpich, rt_carrier_tcp;
+/* Which of them; ends the program (78) where nothing says. */
+const rt_carrier *rt_carrier_of(const rt_world *w, bool gpus);
 
 #endif

@@ -1,5 +1,5 @@
-/* wire_body.h - rt_mpi over one binary interface of MPI; included once for each, with
- *   TABLE      the name of the rt_mpi
+/* wire_body.h - an rt_carrier over one binary interface of MPI; included once for each, with
+ *   TABLE      the name of the rt_carrier
  *   LIBRARIES  names of the library, the likeliest first
  *   HANDLE     what a communicator, a datatype and a request are
  *   WORLD(l), BYTE(l)  MPI_COMM_WORLD and MPI_BYTE, of the loaded library
@@ -81,9 +81,10 @@ static const char *find(void *p, void *library)
     return NULL;
 }
 
-static bool start(void *p, int *rank, int *size)
+static bool start(void *p, const rt_wire_terms *t, int *rank, int *size)
 {
     state *s = p;
+    (void)t;
     int given;
     s->Init_thread(NULL, NULL, THREADS, &given);
     s->Comm_rank(s->world, rank);
@@ -183,16 +184,16 @@ static void abort_job(void *p, int code)
     s->Abort(s->world, code);
 }
 
-const rt_mpi TABLE = {.library = {LIBRARIES},
-                      .find = find,
-                      .start = start,
-                      .stop = stop,
-                      .gather = gather,
-                      .send = send,
-                      .take = take,
-                      .done = done,
-                      .say = say,
-                      .hears = hears,
-                      .silence = silence,
-                      .abort = abort_job,
-                      .state_bytes = sizeof(state)};
+const rt_carrier TABLE = {.library = {LIBRARIES},
+                          .find = find,
+                          .start = start,
+                          .stop = stop,
+                          .gather = gather,
+                          .send = send,
+                          .take = take,
+                          .done = done,
+                          .say = say,
+                          .hears = hears,
+                          .silence = silence,
+                          .abort = abort_job,
+                          .state_bytes = sizeof(state)};

@@ -42,7 +42,7 @@ static bool ends_by_launcher(void *library)
            ask(atoi(fd), "cmd=finalize\n", "cmd=finalize_ack");
 }
 
-#define TABLE      rt_mpi_mpich
+#define TABLE      rt_carrier_mpich
 #define LIBRARIES  "libmpich.so.12", "libmpi.so.12"
 #define HANDLE     int
 #define WORLD(l)   0x44000000

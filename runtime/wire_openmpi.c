@@ -1,6 +1,6 @@
 /* wire_openmpi.c - the binary interface of Open MPI (libmpi.so.40: releases 3 to 5). Handles are
  * pointers; those that MPI defines are addresses of objects in the library. */
-#define TABLE      rt_mpi_openmpi
+#define TABLE      rt_carrier_openmpi
 #define LIBRARIES  "libmpi.so.40", "libmpi.so"
 #define HANDLE     void *
 #define WORLD(l)   dlsym(l, "ompi_mpi_comm_world")

@@ -238,6 +238,10 @@ static char *right_command(const rt_world *w, int ranks, const char *command)
         return rt_printf("%s", command);
     if (w->launcher == RT_SLURM)
         return rt_printf("srun -n %d %s", ranks, command);
+    if (w->launcher == RT_TORCHRUN && w->local_size < w->size && ranks % w->local_size == 0)
+        return rt_printf("torchrun --nnodes %d --nproc-per-node %d --no-python %s (and what says "
+                         "where they meet) on each machine",
+                         ranks / w->local_size, w->local_size, command);
     if (w->launcher == RT_TORCHRUN)
         return rt_printf("torchrun --nproc-per-node %d --no-python %s", ranks, command);
     return rt_printf("mpirun -n %d %s", ranks, command);
@@ -256,10 +260,6 @@ char *rt_world_misfit(const rt_world *w, int ranks, const char *command)
         free(right);
         return why;
     }
-    if (w->launcher == RT_TORCHRUN && rt_world_spread(w))
-        return rt_printf("torchrun started %d of the %d ranks on this machine; ranks on several "
-                         "machines talk by MPI; start them by: mpirun -n %d --hostfile HOSTS %s",
-                         w->local_size, ranks, ranks, command);
     if (w->fake_hosts && ranks % w->fake_hosts)
         return rt_printf("MGC_FAKE_HOSTS is %d, which does not divide %d ranks", w->fake_hosts,
                          ranks);

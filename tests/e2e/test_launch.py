@@ -3,6 +3,7 @@ refused, and what happens when a rank dies, stops, or is told to. MPI's launcher
 installed. Machines are pretended (MGC_FAKE_HOSTS), or network namespaces where the test may make some."""
 
 import glob
+import hashlib
 import os
 import shutil
 import signal
@@ -26,9 +27,12 @@ EXPERTS = os.path.join(mgctest.SOURCE, "tests/parity/mixtral_small.mg")
 LAYOUT_EXPERTS = LAYOUT.replace("tp = 2", "ep = 2").replace("kv_heads, ffn, vocab -> tp\n    seq -> tp", "experts -> ep") \
     .replace("batch -> dp", "batch -> dp, ep").replace("state, grads", "state")
 # Variables that would make a launcher of this test's own.
-FOREIGN = ("OMPI_", "PMI", "MPI_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "MGC_FAKE_HOSTS")
+FOREIGN = ("OMPI_", "PMI", "MPI_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "MGC_FAKE_HOSTS",
+           "MGC_PORT", "MGC_SECRET")
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+PORT = 20000 + os.getpid() * 4 % 12000  # of this test alone, below those that the system gives away
+SECRET = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 MPIS = {"openmpi": ("mpirun.openmpi", "--oversubscribe"), "mpich": ("mpirun.mpich",)}
 
 # What takes seconds to be noticed is tried with one of them in turn; MGC_FULL=1 takes both.
@@ -36,10 +40,15 @@ FULL = os.environ.get("MGC_FULL")
 SAMPLE = list(MPIS) if FULL else [list(MPIS)[int(os.environ.get("MGC_TURN", "0")) % 2]]
 
 
-def torchrun(rank, size, local_rank=None, local_size=None, port=29500):
+def torchrun(rank, size, local_rank=None, local_size=None, port=PORT):
     """What torchrun sets; the port is the job's name."""
     return {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank if local_rank is None else local_rank,
             "LOCAL_WORLD_SIZE": local_size or size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+
+
+def tcp(hosts):
+    """torchrun's ranks on so many machines, all of which are this one."""
+    return lambda rank, size: {**torchrun(rank, size), "MGC_FAKE_HOSTS": hosts, "MGC_SECRET": SECRET}
 
 
 def srun(rank, size, job=4711):
@@ -69,6 +78,8 @@ def runs(pid):
 
 
 class Launch(mgctest.Case):
+    hosts_made = 0
+
     def make(self, *more, model=MODEL, layout=LAYOUT):
         self.write("four.mg", layout)
         self.compiles(model, "--layout", "./four.mg", "-D", "batch=8", "--precision", "f32", "-o", "train", *more)
@@ -105,11 +116,19 @@ class Launch(mgctest.Case):
                 self.assertEqual(q.returncode, code, f"rank {rank}: {said[rank]}")
         return said
 
+    def on(self, kind, argv, hosts=1):
+        """A job on so many pretended machines, by one of the MPIs or by TCP; what it says."""
+        if kind == "tcp":
+            said = self.by_hand(tcp(hosts) if hosts > 1 else torchrun, argv)
+            self.assertEqual(said[1:], ["", "", ""])
+            return said[0]
+        return self.run_it([*self.mpirun(kind), *argv], {"MGC_FAKE_HOSTS": str(hosts)} if hosts > 1 else {}).out
+
     def saved(self, out, step=6):
         found = {}
         for path in glob.glob(self.path(out) + f"/ckpt/step-{step:08d}/*.safetensors"):
             with open(path, "rb") as f:
-                found[os.path.basename(path)] = f.read()
+                found[os.path.basename(path)] = hashlib.sha256(f.read()).hexdigest()
         self.assertEqual(len(found), 2, out)
         return found
 
@@ -124,36 +143,38 @@ class Launch(mgctest.Case):
     # ---- the same bits -------------------------------------------------------------------------
 
     def test_by_hand(self):
-        """The environments of torchrun and srun on one machine."""
+        """The environments of torchrun and srun on one machine, and of an srun without MPI on two."""
+        meets = {"MGC_FAKE_HOSTS": 2, "MGC_SECRET": SECRET, "MASTER_ADDR": "localhost", "MGC_PORT": PORT + 2}
         self.make()
         self.run_it(self.args("bare"))
-        for name, variables in (("torchrun", torchrun), ("srun", srun)):
+        for name, variables in (("torchrun", torchrun), ("srun", srun), ("two", lambda r, n: {**srun(r, n), **meets})):
             said = self.by_hand(variables, self.args(name))
             self.check_same(name, said[0])
             self.assertEqual(said[1:], ["", "", ""])
 
     def same_bits(self, kind):
-        """Under mpirun on one, two and four machines; --eval and --sample too; resumed from each other's checkpoints."""
-        mpirun = self.mpirun(kind)
+        """Under a launcher on one, two and four machines; --eval and --sample too; resumed from each other's checkpoints."""
         self.make()
         more = ("--val-fraction", 0.1, "--eval-every", 3, "--sample", 5, "--prompt", "In", "--save-every", 3)
         bare = self.run_it(self.args("bare", 6, *more))
         for hosts in (1, 2, 4):
-            env = {"MGC_FAKE_HOSTS": str(hosts)} if hosts > 1 else {}
             out = f"hosts{hosts}"
-            r = self.run_it([*mpirun, *self.args(out, 6, *more)], env)
-            self.check_same(out, r.out)
+            said = self.on(kind, self.args(out, 6, *more), hosts)
+            self.check_same(out, said)
             vals = [[m["val_loss"] for m in self.metrics(o) if "val_loss" in m] for o in ("bare", out)]
             self.assertEqual(*vals)
-            self.assertEqual(r.out[-5:], bare.out[-5:])
+            self.assertEqual(said[-5:], bare.out[-5:])
             if hosts == 4 and not FULL:
                 continue
             # What it saved a bare start goes on from, and what a bare one saved it.
             for saved, resumed in ((out, "bare"), ("bare", out)):
                 shutil.copytree(self.path(saved), self.path("again"))
                 shutil.rmtree(self.path("again/ckpt/step-00000006"))
-                start = [] if resumed == "bare" else mpirun
-                self.run_it([*start, *self.args("again", 6, "--resume", "--val-fraction", 0.1)], env if start else {})
+                again = self.args("again", 6, "--resume", "--val-fraction", 0.1)
+                if resumed == "bare":
+                    self.run_it(again)
+                else:
+                    self.on(kind, again, hosts)
                 self.check_same("again")
                 shutil.rmtree(self.path("again"))
 
@@ -163,15 +184,17 @@ class Launch(mgctest.Case):
     def test_mpich(self):
         self.same_bits("mpich")
 
+    def test_tcp(self):
+        self.same_bits("tcp")
+
     def chunks(self, kind):
         """Tensors that go to other machines in several messages; experts, which only some ranks have."""
-        mpirun = self.mpirun(kind)
         for more in ({}, {"model": EXPERTS, "layout": LAYOUT_EXPERTS}):
             self.make(*([] if more else ["-D", "ffn=8192", "-D", "layers=1"]), **more)
             self.run_it(self.args("bare", 2))
             for hosts in (2, 4) if FULL else (2,):
                 out = f"hosts{hosts}"
-                self.run_it([*mpirun, *self.args(out, 2)], {"MGC_FAKE_HOSTS": str(hosts)})
+                self.on(kind, self.args(out, 2), hosts)
                 self.assertEqual(self.saved(out, 2), self.saved("bare", 2))
                 shutil.rmtree(self.path(out))
             shutil.rmtree(self.path("bare"))
@@ -182,12 +205,16 @@ class Launch(mgctest.Case):
     def test_chunks_mpich(self):
         self.chunks("mpich")
 
+    def test_chunks_tcp(self):
+        self.chunks("tcp")
+
     # ---- machines that are network namespaces ----------------------------------------------------
 
     def hosts(self):
         """Two of them, with names and addresses, and a program that starts others there; or a skip."""
-        tag = f"mgc{os.getpid() % 10000}"
-        net = 100 + os.getpid() % 100
+        Launch.hosts_made += 1  # the kernel takes its time with those that were
+        tag = f"mgc{os.getpid() % 10000}{'abcdef'[Launch.hosts_made % 6]}"
+        net = 100 + (os.getpid() + Launch.hosts_made) % 100
         def ip(*argv):
             return subprocess.run(["ip", *argv], capture_output=True, check=False).returncode == 0
         if os.geteuid() or not shutil.which("ip") or not shutil.which("unshare"):
@@ -203,6 +230,8 @@ class Launch(mgctest.Case):
                 ip("link", "add", f"{tag}v{i}", "type", "veth", "peer", "name", "eth0", "netns", h) and \
                 ip("link", "set", f"{tag}v{i}", "master", f"{tag}b", "up") and \
                 ip("-n", h, "addr", "add", f"10.99.{net}.{i}/24", "dev", "eth0") and \
+                ip("-n", h, "addr", "add", f"fd99:{net}::{i}/64", "dev", "eth0", "nodad") and \
+                ip("-n", h, "addr", "add", f"fe80::{i}/64", "dev", "eth0", "nodad") and \
                 ip("-n", h, "link", "set", "eth0", "up") and ip("-n", h, "link", "set", "lo", "up")
         if not good:
             self.skipTest("this machine makes no network namespaces")
@@ -234,6 +263,43 @@ class Launch(mgctest.Case):
                  "-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "eth0", "-n", "4", "-ppn", "2"]
         r = self.run_it([*start, *self.args("spread")])
         self.check_same("spread", r.out)
+
+    def in_namespaces(self, tag, address, argv):
+        """torchrun's ranks, two in each; those of the second come a little later."""
+        started = []
+        for rank in range(4):
+            host = f"{tag}h{1 + rank // 2}"
+            variables = {**torchrun(rank, 4, rank % 2, 2), "MASTER_ADDR": address, "MGC_SECRET": SECRET}
+            started.append(self.start(["ip", "netns", "exec", host, "unshare", "--uts", "sh", "-c", f'hostname {host}; exec "$@"',
+                                       "sh", *argv], variables))
+            time.sleep(0.3 if rank == 1 else 0)
+        return started
+
+    def test_namespaces_tcp(self):
+        tag, net, _ = self.hosts()
+        self.make()
+        self.run_it(self.args("bare"))
+        for i, address in enumerate((net.replace(".0/24", ".1"), f"fd99:{net.split('.')[2]}::1", "fe80::1%eth0")):
+            p = self.in_namespaces(tag, address, self.args(f"spread{i}"))
+            said = [q.communicate(timeout=60)[0].decode(errors="replace") for q in p]
+            self.assertEqual([q.returncode for q in p], [0] * 4, said)
+            self.check_same(f"spread{i}", said[0])
+            self.assertEqual(said[1:], [""] * 3)
+
+    def test_a_machine_vanishes(self):
+        """Nothing says that its ranks are gone; each side names one of the other."""
+        tag, net, _ = self.hosts()
+        self.make()
+        p = self.in_namespaces(tag, net.replace(".0/24", ".1"), self.args("long", 10000000, "--log-every", 10))
+        ranks = self.await_ranks(p)
+        subprocess.run(["ip", "link", "set", f"{tag}v2", "down"], check=True)
+        began = time.monotonic()
+        said = [q.communicate(timeout=60)[0].decode(errors="replace") for q in p]
+        self.assertLess(time.monotonic() - began, 6)
+        self.gone(ranks)
+        for rank, q in enumerate(p):
+            self.assertEqual(q.returncode, 69, said[rank])
+            self.assertRegex(said[rank], f"rank {rank}: error: rank [{'01' if rank > 1 else '23'}] is gone")
 
     # ---- what is refused ---------------------------------------------------------------------------
 
@@ -272,7 +338,10 @@ class Launch(mgctest.Case):
                 ({**torchrun(0, 4), "LOCAL_WORLD_SIZE": "5"}, "one machine has more than all"),
                 ({k: v for k, v in torchrun(0, 4).items() if k != "MASTER_PORT"}, "MASTER_PORT is not"),
                 ({**torchrun(0, 4), "PMI_RANK": "1", "PMI_SIZE": "4"}, "say that this is rank 1 of 4"),
-                (torchrun(0, 4, 0, 2), "mpirun -n 4 --hostfile HOSTS ./train")):
+                ({**torchrun(0, 4, 0, 2), "MGC_SECRET": "12"}, "has 2 hexadecimal digits, and 32 are wanted"),
+                ({**torchrun(0, 4, 0, 2), "MGC_SECRET": SECRET, "MASTER_ADDR": "0.0.0.0"}, "stands for every address"),
+                ({**torchrun(0, 4, 0, 2), "MGC_SECRET": SECRET, "MGC_PORT": "0"}, "MGC_PORT is '0': a port"),
+                (torchrun(0, 4, 0, 2), "MGC_SECRET, which is not set: export MGC_SECRET=$(openssl rand -hex 16)")):
             r = self.run_it(self.args("no"), {k: str(v) for k, v in env.items()}, code=78)
             self.assertIn(words, r.err)
         self.assertFalse(os.path.exists(self.path("no")))
@@ -297,6 +366,28 @@ class Launch(mgctest.Case):
         self.assertIn("did you mean --steps", said[0])
         self.assertEqual(said[1:], ["", "", ""])
 
+        said = self.by_hand(tcp(2), ["./train", "--data", "nothing-here", "--out", "no"], code=65)
+        self.assertIn("rank 0: error", said[0])
+        self.assertEqual(said[1:], ["", "", ""])
+
+    def test_secrets(self):
+        """Ranks on several machines without one, and on a machine that has another."""
+        self.make()
+        argv = self.args("no", 6, "--hang-after", 1)
+        said = self.by_hand(lambda rank, size: {**torchrun(rank, size), "MGC_FAKE_HOSTS": 2}, argv, code=78)
+        self.assertIn("export MGC_SECRET=$(openssl rand -hex 16)", said[0])
+        self.assertEqual(said[1:], ["", "", ""])
+        other = SECRET.replace("0f", "0e")
+        p = [self.start(argv, {**tcp(2)(rank, 4), **({"MGC_SECRET": other} if rank > 1 else {})}) for rank in range(4)]
+        said = [q.communicate(timeout=60)[0].decode(errors="replace") for q in p]
+        self.assertEqual([q.returncode for q in p], [69, 69, 78, 78], said)
+        self.assertIn("has it another one?", said[0])
+        self.assertIn("rank 2, 3 has not come in 1 s", said[0])
+        for rank in (2, 3):
+            self.assertIn(f"rank {rank}: error: rank 0 (127.0.0.1 port {PORT + 1}) has another MGC_SECRET", said[rank])
+        self.assertFalse(any(SECRET in text or other in text for text in said))
+        self.assertFalse(os.path.exists(self.path("no")))
+
     def test_missing_and_other_ranks(self):
         self.make()
         argv = self.args("no", 6, "--hang-after", 1)
@@ -318,9 +409,13 @@ class Launch(mgctest.Case):
         """A run without end, whose ranks train: processes started, ranks by number, text after the end."""
         argv = self.args("long", 10000000, "--hang-after", 1, "--log-every", 10)
         if launcher == "torchrun":
-            started = [self.start(argv, torchrun(rank, 4)) for rank in range(4)]
+            started = [self.start(argv, {**torchrun(rank, 4), **(env or {})}) for rank in range(4)]
         else:
             started = [self.start([*launcher, *argv], env)]
+        return started, self.await_ranks(started)
+
+    def await_ranks(self, started):
+        """The ranks that were started in "long", by number, once they train."""
         for _ in range(400):
             time.sleep(0.05)
             ranks = sorted({q for p in started for q in below(p.pid) if self.is_rank(q)})
@@ -331,7 +426,7 @@ class Launch(mgctest.Case):
             self.fail("it does not start")
         for pid in ranks:
             self.addCleanup(self.end, pid)
-        return started, ranks
+        return ranks
 
     def is_rank(self, pid):
         try:
@@ -352,6 +447,7 @@ class Launch(mgctest.Case):
 
     def launchers(self):
         yield "torchrun", {}
+        yield "torchrun", {"MGC_FAKE_HOSTS": "2", "MGC_SECRET": SECRET}
         yield [], {}
         for kind in SAMPLE:
             if shutil.which(MPIS[kind][0]):
@@ -403,21 +499,25 @@ class Launch(mgctest.Case):
         self.assertRegex(said, r"rank 0 hangs: .*; the others wait in action \d+, \S+ \(communication")
 
     def hung_words(self, number, launcher, env=None):
+        """What the others say; a stopped process which they cannot reach ends when it goes on."""
         shutil.rmtree(self.path("long"), ignore_errors=True)
         started, ranks = self.long(launcher, env)
         os.kill(ranks[number], signal.SIGSTOP)
         said = "".join(p.communicate(timeout=20)[0].decode(errors="replace") for i, p in enumerate(started)
                        if launcher != "torchrun" or i != number)
+        if launcher == "torchrun" and env:
+            os.kill(ranks[number], signal.SIGCONT)
+            self.assertEqual(started[number].wait(5), 69)
         self.gone(ranks)
         return said
 
     def test_a_machine_hangs(self):
         """A rank alone on its machine: the others ask each other whom they wait for, and name that one."""
         self.make()
-        for kind in SAMPLE:
+        for kind in (*SAMPLE, "tcp"):
             with self.subTest(kind=kind):
-                start = self.mpirun(kind)
-                said = self.hung_words(2, start, {"MGC_FAKE_HOSTS": "4"})
+                start = "torchrun" if kind == "tcp" else self.mpirun(kind)
+                said = self.hung_words(2, start, {"MGC_FAKE_HOSTS": "4", "MGC_SECRET": SECRET})
                 self.assertRegex(said, r"rank 2 hangs: on another machine.*; the others wait in action")
                 self.assertNotRegex(said, r"rank [013] hangs")
 

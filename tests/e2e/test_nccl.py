@@ -129,20 +129,47 @@ class Nccl(shim.Case):
         for a, b in zip(said[0][:-1], said[1][:-1], strict=True):
             self.assertLess(abs(a - b), 2e-4 * abs(a))
 
+    def launched(self, out, *argv, **more):
+        """Two processes, as torchrun starts them; each of one machine if MGC_FAKE_HOSTS says so."""
+        world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533", "SHIM_SEED": "3"}
+        ranks = [subprocess.Popen([self.path("dp2"), "--data", "text1.txt", "--out", out, "--threads", "1", *argv],
+                                  cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  env={**os.environ, **GPUS, **world, **more, "RANK": str(k), "LOCAL_RANK": str(k),
+                                       "NCCL_HOSTID": f"machine-{k}"})
+                 for k in range(2)]
+        for p in ranks:
+            self.addCleanup(p.kill)
+            self.addCleanup(p.stderr.close)
+        return ranks
+
     def test_torchrun(self):
-        """Started by a launcher, each rank a process of its own: the bits of a bare start."""
+        """Started by a launcher, each rank a process of its own, on one machine or on two, which meet over TCP: the bits of a
+        bare start, checkpoints too."""
         self.text(6000)
         self.make(LLAMA, "dp2", "--precision", "f32")
         want = self.losses("./dp2", "--steps", 4, seed=3)
-        world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533"}
-        ranks = [subprocess.Popen([self.path("dp2"), "--data", "text1.txt", "--steps", "4", "--out", "launched", "--threads", "1"],
-                                  cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                  env={**os.environ, **GPUS, **world, "SHIM_SEED": "3", "RANK": str(k), "LOCAL_RANK": str(k)})
-                 for k in range(2)]
-        for p in ranks:
-            self.assertEqual(p.wait(120), 0, p.stderr.read())
-            p.stderr.close()
-        self.assertEqual([(l["loss"], l["grad_norm"]) for l in self.metrics("launched") if "loss" in l], want)
+        two = {"MGC_FAKE_HOSTS": "2", "MGC_SECRET": "0123456789abcdef" * 2}
+        for out, more in (("launched", {}), ("machines", two)):
+            for p in self.launched(out, "--steps", "4", **more):
+                self.assertEqual(p.wait(120), 0, p.stderr.read())
+            self.assertEqual([(l["loss"], l["grad_norm"]) for l in self.metrics(out) if "loss" in l], want)
+        self.assertEqual(*(self.read(f"{out}/ckpt/step-00000004/model.safetensors") for out in ("launched", "machines")))
+        ranks = self.launched("secret", "--steps", "4", MGC_FAKE_HOSTS="2", MGC_SECRET="")
+        self.assertEqual([p.wait(60) for p in ranks], [78, 78])
+        self.assertIn(b"MGC_SECRET", ranks[0].stderr.read())  # which says it for all
+
+    def test_a_machine_dies(self):
+        """Over TCP too all end within five seconds."""
+        self.text(6000)
+        self.make(LLAMA, "dp2", "--precision", "f32")
+        first, second = self.launched("long", "--steps", "1000000", MGC_FAKE_HOSTS="2", MGC_SECRET="0123456789abcdef" * 2)
+        for _ in range(600):
+            time.sleep(0.05)
+            if os.path.exists(self.path("long/metrics.jsonl")) and len(self.metrics("long")) > 2:
+                break
+        second.kill()
+        self.assertEqual(first.wait(5), 69)
+        self.assertIn(b"rank 1 is gone", first.stderr.read())
 
     def test_too_few_gpus(self):
         """Refused with both numbers, unless ranks are to take turns."""

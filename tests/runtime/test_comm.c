@@ -1,9 +1,6 @@
 /* Collectives of real ranks, against their definition in abi.h: random shapes on a mesh of three
  * axes, along each set of them. */
-#include "unit.h"
-
-#include <sys/wait.h>
-#include <unistd.h>
+#include "wire_unit.h"
 
 #include "collective.h"
 #include "runtime/ranks.h"
@@ -38,20 +35,21 @@ static void run_cases(mg_run *r)
     }
 }
 
+static const mg_program program = {.name = "",
+                                   .compiler = "",
+                                   .layout = "",
+                                   .config = "",
+                                   .cpu_features = "",
+                                   .arena_bytes = 2 * SPACE,
+                                   .actions = &nothing,
+                                   .nactions = 1,
+                                   .naxes = 3,
+                                   .axes = {{"a", 2}, {"b", 2}, {"c", 2}}};
+
 static void run_ranks(void (*step)(mg_run *), int64_t hang_after)
 {
-    static const mg_program p = {.name = "",
-                                 .compiler = "",
-                                 .layout = "",
-                                 .config = "",
-                                 .cpu_features = "",
-                                 .arena_bytes = 2 * SPACE,
-                                 .actions = &nothing,
-                                 .nactions = 1,
-                                 .naxes = 3,
-                                 .axes = {{"a", 2}, {"b", 2}, {"c", 2}}};
     rt_options options = {.hang_after = hang_after};
-    mg_run r = {.program = &p, .options = &options, .threads = 1, .action = -1, .step = step};
+    mg_run r = {.program = &program, .options = &options, .threads = 1, .action = -1, .step = step};
     rt_ranks_start(&r);
     r.pool = rt_pool_new(1, false);
     rt_arena_map(&r);
@@ -65,6 +63,121 @@ static void collectives(void **state)
     (void)state;
     run_ranks(run_cases, 60);
 }
+
+/* ---- over TCP -------------------------------------------------------------------------------- */
+
+/* A rank of those on so many pretended machines, as torchrun would start it. */
+static process start_rank(int rank, int hosts, int port, void (*step)(mg_run *))
+{
+    process p;
+    int pipe_of[2];
+    assert_int_equal(pipe2(pipe_of, O_CLOEXEC), 0);
+    fflush(NULL);
+    p.pid = fork();
+    if (!p.pid) {
+        rt_options options = {.hang_after = 20};
+        mg_run r = {.program = &program,
+                    .options = &options,
+                    .threads = 1,
+                    .action = -1,
+                    .step = step,
+                    .world = {RT_TORCHRUN, rank, RANKS, rank, RANKS, "test", hosts}};
+        char text[16];
+        snprintf(text, sizeof text, "%d", port);
+        setenv("MGC_PORT", text, 1);
+        setenv("MASTER_ADDR", "127.0.0.1", 1);
+        setenv("MGC_SECRET", SECRET, 1);
+        dup2(pipe_of[1], STDERR_FILENO);
+        rt_speak_for(rank);
+        rt_ranks_join(&r);
+        if (rank)
+            rt_ranks_follow(&r);
+        r.pool = rt_pool_new(1, false);
+        rt_arena_map(&r);
+        rt_run(&r, RT_STEP);
+        rt_ranks_end(&r);
+        _exit(0);
+    }
+    close(pipe_of[1]);
+    p.said = pipe_of[0];
+    return p;
+}
+
+static void start_ranks(process p[RANKS], int hosts, void (*step)(mg_run *))
+{
+    int port = unit_port();
+    for (int i = 0; i < RANKS; i++)
+        p[i] = start_rank(i, hosts, port, step);
+}
+
+static void collectives_by_tcp(void **state)
+{
+    (void)state;
+    for (int hosts = 2; hosts <= RANKS; hosts *= 2) {
+        process p[RANKS];
+        start_ranks(p, hosts, run_cases);
+        for (int i = 0; i < RANKS; i++)
+            unit_ends(p[i], 0, NULL);
+    }
+}
+
+/* Everybody waits for the one that ends. */
+static void wait_for_it(mg_run *r)
+{
+    const mg_comm_desc d = {.kind = MG_ALL_REDUCE,
+                            .dtype = MG_F32,
+                            .axes = 7,
+                            .n = RANKS,
+                            .outer = 1,
+                            .size = 8,
+                            .inner = 1};
+    mg_comm(r, 0, &d, mg_arena(r), mg_arena(r) + SPACE, NULL);
+}
+
+static void rank_3_ends(mg_run *r)
+{
+    if (r->rank == 3)
+        rt_die(RT_IO, "that was all");
+    wait_for_it(r);
+}
+
+static void rank_0_ends(mg_run *r)
+{
+    if (r->rank == 0)
+        rt_die(RT_BAD_DATA, "that was all");
+    wait_for_it(r);
+}
+
+static void rank_6_is_killed(mg_run *r)
+{
+    if (r->rank == 6)
+        raise(SIGKILL);
+    wait_for_it(r);
+}
+
+/* All name the rank that ended first, and how it did; after rank 0 they end as it did, for it alone
+ * says why. */
+static void ends_by_tcp(void **state)
+{
+    (void)state;
+    for (int hosts = 2; hosts <= RANKS; hosts *= 4) {
+        process p[RANKS];
+        start_ranks(p, hosts, rank_3_ends);
+        for (int i = 0; i < RANKS; i++)
+            unit_ends(p[i], i == 3 ? RT_IO : RT_LOST,
+                      i == 3 ? "rank 3: error: that was all"
+                             : "error: rank 3 is gone (exit 74): all ranks end here");
+        start_ranks(p, hosts, rank_0_ends);
+        for (int i = 0; i < RANKS; i++)
+            unit_ends(p[i], RT_BAD_DATA, i == 0 ? "rank 0: error: that was all" : NULL);
+        start_ranks(p, hosts, rank_6_is_killed);
+        for (int i = 0; i < RANKS; i++)
+            unit_ends(p[i], i == 6 ? 256 + SIGKILL : RT_LOST,
+                      i == 6 ? NULL : "error: rank 6 is gone: all ranks end here");
+    }
+}
+
+/* ---- a rank that hangs ----------------------------------------------------------------------- */
 
 /* Rank 5 runs, and does not come to what the others wait in. */
 static void never_come(mg_run *r)
@@ -112,7 +225,8 @@ static void a_rank_that_does_not_go_on(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives),
-                                       cmocka_unit_test(a_rank_that_does_not_go_on)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(collectives), cmocka_unit_test(collectives_by_tcp),
+        cmocka_unit_test(ends_by_tcp), cmocka_unit_test(a_rank_that_does_not_go_on)};
     return cmocka_run_group_tests_name("comm", tests, NULL, NULL);
 }

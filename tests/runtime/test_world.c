@@ -184,7 +184,11 @@ static void misfits(void **state)
         {{RT_SLURM, 0, 2, 0, 2, NULL, 0}, 4, "srun -n 4 ./t"},
         {{RT_TORCHRUN, 0, 2, 0, 2, NULL, 0}, 4, "torchrun --nproc-per-node 4 --no-python ./t"},
         {{RT_TORCHRUN, 0, 2, 0, 2, NULL, 0}, 1, "has 1 rank, and torchrun started 2"},
-        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0}, 4, "mpirun -n 4 --hostfile HOSTS ./t"},
+        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0}, 4, NULL},
+        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0},
+         8,
+         "torchrun --nnodes 4 --nproc-per-node 2 --no-python ./t"},
+        {{RT_TORCHRUN, 0, 4, 0, 2, NULL, 0}, 3, "torchrun --nproc-per-node 3 --no-python ./t"},
         {{RT_HYDRA, 0, 4, 0, 4, NULL, 3}, 4, "does not divide 4 ranks"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
