@@ -25,9 +25,7 @@ void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const 
     mg_begin(r, action);
     mg_parallel(r, units, 1, forward[mgk_isa()][type], &x);
     mg_end(r, action);
-    const int64_t out[] = {d->batch, d->queries, d->kv, d->group, d->vhead};
-    mgk_output(r, action, o, d->dtype, 5, out, (int64_t[]){d->o[0], d->o[1], d->o[2], d->o[3], 1});
-    mgk_output(r, action, lse, mgk_wide(d->dtype), 4, out, d->lse);
+    mg_attention_outputs(r, action, d, o, lse);
 }
 
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
@@ -67,13 +65,7 @@ void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, c
     mg_begin(r, action);
     mg_parallel(r, d->batch * d->kv * x.parts, 1, backward[mgk_isa()][type], &x);
     mg_end(r, action);
-    mgk_output(r, action, dq, d->dtype, 5,
-               (int64_t[]){d->batch, d->queries, d->kv, d->group, d->head},
-               (int64_t[]){d->dq[0], d->dq[1], d->dq[2], d->dq[3], 1});
-    mgk_output(r, action, dk, d->dtype, 4, (int64_t[]){d->batch, d->keys, d->kv, d->head},
-               (int64_t[]){d->dk[0], d->dk[1], d->dk[2], 1});
-    mgk_output(r, action, dv, d->dtype, 4, (int64_t[]){d->batch, d->keys, d->kv, d->vhead},
-               (int64_t[]){d->dv[0], d->dv[1], d->dv[2], 1});
+    mg_attention_grad_outputs(r, action, d, dq, dk, dv);
 }
 
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,

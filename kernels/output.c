@@ -46,3 +46,24 @@ void mgk_output(mg_run *r, int action, const void *p, mg_dtype t, int rank, cons
             return;
     }
 }
+
+void mg_attention_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *o,
+                          const void *lse)
+{
+    const int64_t out[] = {d->batch, d->queries, d->kv, d->group, d->vhead};
+    const bool half = d->dtype == MG_BF16 || d->dtype == MG_F16;
+    mgk_output(r, action, o, d->dtype, 5, out, (int64_t[]){d->o[0], d->o[1], d->o[2], d->o[3], 1});
+    mgk_output(r, action, lse, half ? MG_F32 : d->dtype, 4, out, d->lse);
+}
+
+void mg_attention_grad_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *dq,
+                               const void *dk, const void *dv)
+{
+    mgk_output(r, action, dq, d->dtype, 5,
+               (int64_t[]){d->batch, d->queries, d->kv, d->group, d->head},
+               (int64_t[]){d->dq[0], d->dq[1], d->dq[2], d->dq[3], 1});
+    mgk_output(r, action, dk, d->dtype, 4, (int64_t[]){d->batch, d->keys, d->kv, d->head},
+               (int64_t[]){d->dk[0], d->dk[1], d->dk[2], 1});
+    mgk_output(r, action, dv, d->dtype, 4, (int64_t[]){d->batch, d->keys, d->kv, d->vhead},
+               (int64_t[]){d->dv[0], d->dv[1], d->dv[2], 1});
+}

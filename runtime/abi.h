@@ -461,6 +461,12 @@ void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype 
 const char *mg_blas_open(void);
 const char *mg_blas_name(void); /* "OpenBLAS 0.3.21 SkylakeX" */
 
+/* Tells mg_output of the results of attention, and of its gradient, whatever their strides. */
+void mg_attention_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *o,
+                          const void *lse);
+void mg_attention_grad_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *dq,
+                               const void *dk, const void *dv);
+
 /* Philox4x32-10 (Salmon et al., SC 2011): four words for a counter under a key. */
 void mg_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 uint64_t mg_key(const char *name); /* FNV-1a of an external name: the tensor's key */

@@ -330,6 +330,8 @@ void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const 
         rt_cuda_call(r, (seen ? FIXED_attention_part : FIXED_attention) + variant(d->dtype),
                      warps(heads * d->queries), 1, 32 * MG_ATTENTION_WARPS, args);
     mg_end(r, action);
+    if (r->watch & RT_WATCH_OUTPUTS)
+        mg_attention_outputs(r, action, d, o, lse);
 }
 
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
@@ -374,6 +376,8 @@ void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, c
                      (void *[]){(void *)d, &q, &k, &v, &o, &lse, &dout, &dk, &dv, &seen});
     }
     mg_end(r, action);
+    if (r->watch & RT_WATCH_OUTPUTS)
+        mg_attention_grad_outputs(r, action, d, dq, dk, dv);
 }
 
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
