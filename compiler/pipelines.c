@@ -194,9 +194,7 @@ static Exit find_table(Session *s, const char *name, const PipeTable **t)
 static Exit write_table(Session *s, const PipeTable *t)
 {
     Output out;
-    Exit wrong = output_replaceable(s, s->o->out);
-    if (!wrong)
-        wrong = output_open(s, &out, s->o->out);
+    Exit wrong = output_open(s, &out, s->o->out);
     if (wrong)
         return wrong;
     pipe_print(t, out.file);
@@ -207,7 +205,7 @@ static Exit print_grid(Session *s, const PipeProgram *p, const PipeProof *proof,
 {
     bool color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
     double columns;
-    const PipeClock *k = pipe_clock(s->arena, proof->streams, c);
+    const PipeClock *k = pipe_clock(s->arena, proof->graph[PIPE_BY_WAY], c);
     if (pipe_print_grid(p, k, color, stdout, &columns))
         return EXIT_done;
     diag_error(s->diag, (Span){0}, 583, "the grid would have %.0f columns, and %d are the most",

@@ -65,23 +65,29 @@ static void needs_maker(Build *b, const Cells *made, uint32_t op, PipeAction sen
     edge(b, complete(cells_find(t, made, maker) - 1), start(op));
 }
 
-/* Computing, sending and receiving go on beside each other; computing waits where it says so. Of a
- * program that is stuck only the order of computing was given. */
-static void streams_of(Build *b, Cells *made, int rank)
+static int queue_of(PipeKind k, PipeQueues queues)
+{
+    bool back = k == PIPE_SEND_B || k == PIPE_RECV_B;
+    return pipe_computes(k) ? 0 : (pipe_sends(k) ? 1 : 2) + (queues == PIPE_BY_WAY && back ? 2 : 0);
+}
+
+/* Queues go on beside each other; computing waits where it says so. Of a program that is stuck only
+ * the order of computing was given. */
+static void several_of(Build *b, Cells *made, int rank, PipeQueues queues)
 {
     const PipeOps *ops = &b->g->program->rank[rank];
-    int64_t last[3] = {NOBODY, NOBODY, NOBODY};
+    int64_t last[5] = {NOBODY, NOBODY, NOBODY, NOBODY, NOBODY};
     size_t since = 0; /* behind what is no wait */
     for (size_t i = 0; i < ops->n; i++) {
         const PipeOp *op = &ops->data[i];
         uint32_t x = b->op[rank][i];
         if (op->step == PIPE_WAIT)
             continue;
-        int stream = op->step == PIPE_COMPUTE ? 0 : pipe_sends(op->action.kind) ? 1 : 2;
+        int queue = queue_of(op->action.kind, queues);
         edge(b, start(x), complete(x));
-        if (last[stream] != NOBODY && (stream == 0 || !b->g->program->stuck))
-            edge(b, complete((uint32_t)last[stream]), start(x));
-        last[stream] = x;
+        if (last[queue] != NOBODY && (queue == 0 || !b->g->program->stuck))
+            edge(b, complete((uint32_t)last[queue]), start(x));
+        last[queue] = x;
         if (op->step == PIPE_COMPUTE)
             cells_enter(b->g->program->table, made, op->action, x);
         else if (pipe_sends(op->action.kind))
@@ -94,7 +100,7 @@ static void streams_of(Build *b, Cells *made, int rank)
 
 /* One thing after the other; what is one issue starts together. What needs anything stands behind
  * it: T3, T4. */
-static void single_of(Build *b, int rank)
+static void one_of(Build *b, int rank)
 {
     const PipeOps *ops = &b->g->program->rank[rank];
     int64_t computed = NOBODY;
@@ -155,7 +161,7 @@ static void sort_nodes(Arena *a, const Build *b)
     g->sorted = n;
 }
 
-PipeGraph *graph_new(Arena *a, const PipeProgram *p, const Matches *m, bool single)
+PipeGraph *graph_new(Arena *a, const PipeProgram *p, const Matches *m, PipeQueues queues)
 {
     PipeGraph *g = NEW(a, PipeGraph);
     Build b = {.g = g, .tmp = arena_new()};
@@ -163,10 +169,10 @@ PipeGraph *graph_new(Arena *a, const PipeProgram *p, const Matches *m, bool sing
     number(&b, a);
     Cells *made = cells_new(b.tmp, p->table);
     for (int rank = 0; rank < p->table->ranks; rank++)
-        if (single)
-            single_of(&b, rank);
+        if (queues == PIPE_ONE)
+            one_of(&b, rank);
         else
-            streams_of(&b, made, rank);
+            several_of(&b, made, rank, queues);
     for (size_t i = 0; i < m->n; i++) {
         uint32_t send = b.op[m->data[i].send.rank][m->data[i].send.op];
         uint32_t recv = b.op[m->data[i].recv.rank][m->data[i].recv.op];

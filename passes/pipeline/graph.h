@@ -36,7 +36,7 @@ typedef struct Match {
 typedef VEC(Match) Matches;
 
 /* Builds and sorts. If sorted < nodes there is a cycle. */
-PipeGraph *graph_new(Arena *a, const PipeProgram *p, const Matches *m, bool single);
+PipeGraph *graph_new(Arena *a, const PipeProgram *p, const Matches *m, PipeQueues queues);
 
 /* A short cycle of a graph that has one: nodes, each waiting for the next, the last for the first.
  */

@@ -24,8 +24,7 @@
  *   T5  from one rank to another messages are received in the order in which they are sent: nothing
  *       but that order says which is which;
  *   T6  nobody waits for himself, where a send ends only with its receive and the other way round
- *       (rendezvous: nothing is buffered), neither if each rank has a queue for computing, one for
- *       sending and one for receiving, nor if all it does is in one queue.
+ *       (rendezvous: nothing is buffered), with whatever queues a rank has (PipeQueues).
  *
  * T1 to T4 are seen in the rows (complete.c), T5 and T6 in what is lowered (proof.c). Everything is
  * linear in the number of actions, and that is bounded. */
@@ -179,11 +178,19 @@ void pipe_print_program(const PipeProgram *p, FILE *out);
 
 /* ---- proof.c -------------------------------------------------------------------------------- */
 
+/* What a rank does at once; in each queue it does one thing after the other. */
+typedef enum PipeQueues {
+    PIPE_BY_WAY,  /* computing; sending forward, and back; receiving likewise. Each way of a pair of
+                   * ranks is a channel of its own */
+    PIPE_BY_KIND, /* computing; sending; receiving */
+    PIPE_ONE,     /* all of it: what is one issue is started together, and waited for */
+    PIPE_QUEUES
+} PipeQueues;
+
 typedef struct PipeGraph PipeGraph;
 
 typedef struct PipeProof {
-    PipeGraph *streams; /* a queue each for computing, sending and receiving */
-    PipeGraph *single;  /* one queue a rank */
+    PipeGraph *graph[PIPE_QUEUES];
 } PipeProof;
 
 /* T5 and T6. False after telling which messages do not match, or who waits for whom. */

@@ -163,6 +163,12 @@ static bool acyclic(const PipeGraph *g, Diag *d, const char *how)
 
 bool pipe_prove(Arena *a, const PipeProgram *p, Diag *d, PipeProof *proof)
 {
+    static const char *const how[PIPE_QUEUES] = {
+        [PIPE_BY_WAY] =
+            "even with queues of their own for computing, and for sending and receiving "
+            "each way",
+        [PIPE_BY_KIND] = "with a queue each for computing, sending and receiving",
+        [PIPE_ONE] = "with one queue a rank"};
     Arena *tmp = arena_new();
     Matches m = {0};
     bool good = true;
@@ -170,15 +176,9 @@ bool pipe_prove(Arena *a, const PipeProgram *p, Diag *d, PipeProof *proof)
         match_names(tmp, p, &m);
     else
         good = match_order(tmp, p, d, &m);
-    if (good) {
-        proof->streams = graph_new(a, p, &m, false);
-        good = acyclic(proof->streams, d,
-                       p->stuck ? "however it sends and receives"
-                                : "even with a queue each for computing, sending and receiving");
-    }
-    if (good) {
-        proof->single = graph_new(a, p, &m, true);
-        good = acyclic(proof->single, d, "with one queue a rank");
+    for (int q = 0; q < PIPE_QUEUES && good; q++) {
+        proof->graph[q] = graph_new(a, p, &m, (PipeQueues)q);
+        good = acyclic(proof->graph[q], d, p->stuck ? "however it sends and receives" : how[q]);
     }
     arena_free(tmp);
     return good;

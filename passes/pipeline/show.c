@@ -167,15 +167,18 @@ void pipe_print_summary(const PipeProgram *p, const PipeProof *proof, const Pipe
 {
     const PipeTable *t = p->table;
     Arena *tmp = arena_new();
-    const PipeClock *k = pipe_clock(tmp, proof->streams, c);
-    const PipeClock *one = pipe_clock(tmp, proof->single, c);
-    const double *little = pipe_slower(tmp, proof->streams, c, k, 0);
-    const double *much = pipe_slower(tmp, proof->streams, c, k, STRAGGLER);
+    const PipeGraph *g = proof->graph[PIPE_BY_WAY];
+    const PipeClock *k = pipe_clock(tmp, g, c);
+    const double *little = pipe_slower(tmp, g, c, k, 0);
+    const double *much = pipe_slower(tmp, g, c, k, STRAGGLER);
     fprintf(out, "%s: %d rank%s, %d stage%s, %d microbatch%s; %zu actions, %zu messages; proved\n",
             t->name, t->ranks, t->ranks > 1 ? "s" : "", t->stages, t->stages > 1 ? "s" : "",
             t->microbatches, t->microbatches > 1 ? "es" : "", count(p, true), count(p, false));
-    fprintf(out, "step %.9g, bubble %.1f%%; %.9g with one queue a rank\n", k->step, 100 * k->bubble,
-            one->step);
+    fprintf(out,
+            "step %.9g, bubble %.1f%%; with a queue each for sending and receiving %.9g, with one "
+            "for all %.9g\n",
+            k->step, 100 * k->bubble, pipe_clock(tmp, proof->graph[PIPE_BY_KIND], c)->step,
+            pipe_clock(tmp, proof->graph[PIPE_ONE], c)->step);
     fprintf(out, "%4s  %10s  %10s  %9s  %9s  %13s  %10s\n", "rank", "busy", "idle", "in flight",
             "to B or I", "d step/d busy", "10% slower");
     for (int rank = 0; rank < t->ranks; rank++) {

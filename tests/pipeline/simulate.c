@@ -33,8 +33,9 @@ typedef struct Channel {
 typedef struct World {
     const PipeTable *t;
     Cell *cell;
-    Channel *channel; /* [from * ranks + to] */
-    bool broken;      /* something was computed of what is not there */
+    Channel *channel; /* [from * ranks + to]; by way, after them those back */
+    bool by_way;
+    bool broken; /* something was computed of what is not there */
 } World;
 
 static Cell *cell_at(const World *w, int stage, int microbatch)
@@ -50,9 +51,14 @@ static size_t longest(const PipeTable *t)
     return n;
 }
 
+static int channels_of(const PipeTable *t)
+{
+    return 2 * t->ranks * t->ranks;
+}
+
 static void world_open(World *w, const PipeTable *t, size_t messages)
 {
-    int channels = t->ranks * t->ranks;
+    int channels = channels_of(t);
     *w = (World){.t = t};
     w->cell = calloc((size_t)t->stages * (size_t)t->microbatches, sizeof *w->cell);
     w->channel = calloc((size_t)channels, sizeof *w->channel);
@@ -64,7 +70,7 @@ static void world_open(World *w, const PipeTable *t, size_t messages)
 
 static void world_close(World *w)
 {
-    for (int i = 0; i < w->t->ranks * w->t->ranks; i++) {
+    for (int i = 0; i < channels_of(w->t); i++) {
         free(w->channel[i].send);
         free(w->channel[i].recv);
     }
@@ -156,12 +162,13 @@ static Post *post(World *w, PipeAction a, size_t tag)
         return NULL;
     }
     Post x = {a, tag, false};
+    int back = w->by_way && (a.kind == PIPE_SEND_B || a.kind == PIPE_RECV_B) ? p * p : 0;
     if (sending(a)) {
-        Channel *c = &w->channel[here * p + other % p];
+        Channel *c = &w->channel[back + here * p + other % p];
         c->send[c->sends] = x;
         return &c->send[c->sends++];
     }
-    Channel *c = &w->channel[other % p * p + here];
+    Channel *c = &w->channel[back + other % p * p + here];
     c->recv[c->recvs] = x;
     return &c->recv[c->recvs++];
 }
@@ -185,7 +192,7 @@ static bool meet(World *w, Channel *c)
 static bool meet_all(World *w)
 {
     bool any = false;
-    for (int i = 0; i < w->t->ranks * w->t->ranks; i++)
+    for (int i = 0; i < channels_of(w->t); i++)
         while (meet(w, &w->channel[i]))
             any = true;
     return any;
@@ -284,18 +291,21 @@ bool simulate_single(const PipeTable *t)
     return good;
 }
 
-/* Of a row, what each of three does: 0 computes, 1 sends, 2 receives. */
+/* Of a row, what each of five does: 0 computes, 1 sends, 2 receives; 3 and 4 likewise, back. */
 typedef struct Stream {
     size_t at; /* in the row */
     Post *posted;
 } Stream;
 
-static int stream_of(PipeAction a)
+enum { STREAMS = 5 };
+
+static int stream_of(PipeAction a, bool by_way)
 {
-    return computing(a) ? 0 : sending(a) ? 1 : 2;
+    bool back = by_way && (a.kind == PIPE_SEND_B || a.kind == PIPE_RECV_B);
+    return computing(a) ? 0 : (sending(a) ? 1 : 2) + (back ? 2 : 0);
 }
 
-static bool stream_step(World *w, const PipeRow *row, Stream *s, int which)
+static bool stream_step(World *w, const PipeRow *row, Stream *s, int which, bool by_way)
 {
     if (s->posted) {
         if (!s->posted->done)
@@ -304,7 +314,7 @@ static bool stream_step(World *w, const PipeRow *row, Stream *s, int which)
         s->at++;
         return true;
     }
-    while (s->at < row->n && stream_of(row->data[s->at]) != which)
+    while (s->at < row->n && stream_of(row->data[s->at], by_way) != which)
         s->at++;
     if (s->at == row->n)
         return false;
@@ -316,26 +326,27 @@ static bool stream_step(World *w, const PipeRow *row, Stream *s, int which)
         s->at++;
         return true;
     }
-    if (which == 1 && !made(w, a))
+    if (sending(a) && !made(w, a))
         return false;
     s->posted = post(w, a, s->at);
     return s->posted != NULL;
 }
 
-bool simulate_streams(const PipeTable *t)
+bool simulate_queues(const PipeTable *t, bool by_way)
 {
     World w;
-    Stream(*stream)[3] = calloc((size_t)t->ranks, sizeof *stream);
+    Stream(*stream)[STREAMS] = calloc((size_t)t->ranks, sizeof *stream);
     bool on = at_home(t), good = on;
     world_open(&w, t, longest(t));
+    w.by_way = by_way;
     while (on && !w.broken) {
         on = meet_all(&w);
         for (int rank = 0; rank < t->ranks; rank++)
-            for (int which = 0; which < 3; which++)
-                on |= stream_step(&w, &t->row[rank], &stream[rank][which], which);
+            for (int which = 0; which < STREAMS; which++)
+                on |= stream_step(&w, &t->row[rank], &stream[rank][which], which, by_way);
     }
     for (int rank = 0; rank < t->ranks; rank++)
-        for (int which = 0; which < 3; which++)
+        for (int which = 0; which < STREAMS; which++)
             good &= stream[rank][which].at == t->row[rank].n;
     good &= all_once(&w) && !w.broken;
     world_close(&w);
@@ -391,7 +402,7 @@ static bool program_step(World *w, const PipeProgram *p, int rank, size_t *at, P
 /* One message arrives: of those that can, any. */
 static bool arrive(World *w, uint64_t *seed)
 {
-    int n = w->t->ranks * w->t->ranks;
+    int n = channels_of(w->t);
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
     int from = (int)(*seed >> 33) % n;
     for (int i = 0; i < n; i++)
@@ -429,7 +440,7 @@ bool simulate_program(const PipeProgram *p, uint64_t seed)
         for (int way = 0; way < 2; way++)
             free(going[rank].send[way]);
     }
-    for (int i = 0; i < t->ranks * t->ranks; i++) /* all have been waited for, so all have met */
+    for (int i = 0; i < channels_of(t); i++) /* all have been waited for, so all have met */
         good &= w.channel[i].met == w.channel[i].sends && w.channel[i].met == w.channel[i].recvs;
     good &= all_once(&w) && !w.broken;
     world_close(&w);

@@ -7,9 +7,11 @@
 
 /* All ranks come to the end, with every gradient complete and added once. Sends and receives are
  * rendezvous. A table without them is run with results that are everywhere at once. */
-bool simulate_data(const PipeTable *t);    /* sends and receives are left out */
-bool simulate_single(const PipeTable *t);  /* each rank does one thing after the other */
-bool simulate_streams(const PipeTable *t); /* and these, three things beside each other */
+bool simulate_data(const PipeTable *t);   /* sends and receives are left out */
+bool simulate_single(const PipeTable *t); /* each rank does one thing after the other */
+/* Each rank computes, sends and receives beside each other; by way: sends and receives forward
+ * beside those back. */
+bool simulate_queues(const PipeTable *t, bool by_way);
 
 /* What is lowered, by ranks that start and go on, and wait only where the program says so; messages
  * arrive as late as they may, in random order. */

@@ -186,7 +186,7 @@ static void right_before(void **state)
         }
     PipeProof proof;
     assert_false(simulate_single(&c));
-    assert_true(simulate_streams(&c));
+    assert_true(simulate_queues(&c, false));
     assert_false(proved(&b, &c, &proof));
     assert_non_null(strstr(bench_said(&b), "stands still, with one queue a rank"));
     assert_true(simulate_single(pipe_with_comms(b.arena, pipe_lower(b.arena, t))));

@@ -26,7 +26,8 @@ static void time_it(Bench *b, const PipeTable *t, const PipeProof *proof)
     const PipeProgram *p = pipe_lower(b->arena, t);
     pipe_print_summary(p, proof, &c, f);
     pipe_print_program(p, f);
-    pipe_print_grid(p, pipe_clock(b->arena, proof->streams, &c), t->stages % 2, f, &columns);
+    pipe_print_grid(p, pipe_clock(b->arena, proof->graph[PIPE_BY_WAY], &c), t->stages % 2, f,
+                    &columns);
     fclose(f);
 }
 
