@@ -1,5 +1,5 @@
-/* graph.c - the graph of a program, once with a queue for each thing that a rank does, once with
- * one queue for all; and its order, or a cycle. See graph.h. */
+/* graph.c - the graph of a program, by the queues that its ranks have, and its order or a cycle.
+ * See graph.h. */
 #include "passes/pipeline/graph.h"
 
 typedef struct Edge {

@@ -4,7 +4,7 @@
  *   runs      wait 1RECV_F1, 1F1
  *             start 1SEND_F1 1RECV_B0              one issue
  *             wait 1RECV_B0, 1B0
- *             start 1SEND_B0 1RECV_F2
+ *             start 1RECV_F2 1SEND_B0
  *             wait 1RECV_F2, 1F2 ...
  *
  * Where a table has no sends and receives they are put in by one rule. In a run in which F, I and W
@@ -23,10 +23,9 @@
  *
  * A table with sends and receives runs as it stands; neighbours are one issue there, too.
  *
- * A receive is waited for by what needs it. What a rank sends lies in PIPE_SEND_BUFFERS buffers a
- * direction: the action that would fill one again waits for its send. At the end all are waited
- * for.
- */
+ * A receive is waited for by what needs it. What a rank sends lies in two buffers each way: the
+ * action that would fill a third waits for the send before the last. At the end all are waited for.
+ * A table whose own sends stand later than that needs more buffers; how many is counted. */
 #include "passes/pipeline/cells.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* proof.c - T5 and T6 of pipeline.h: messages match, and nobody waits for himself.
  *
- * That no rank stops is shown for the two ways to run a program that have the fewest and the most
- * to wait for: a queue each for computing, sending and receiving, and one queue for all. A send and
- * its receive are complete when both have started; an order of all starts and ends in which each
- * comes behind what it waits for is an order in which the ranks get through. */
+ * That no rank stops is shown for three ways to run a program, from many queues to one. The fewer
+ * there are, the more there is to wait for: the last says most, and the first that fails why. A
+ * send and its receive are complete when both have started; an order of all starts and ends in
+ * which each comes behind what it waits for is an order in which the ranks get through. */
 #include "passes/pipeline/graph.h"
 
 /* ---- T5 ------------------------------------------------------------------------------------- */
@@ -111,9 +111,8 @@ static Place place_of(const PipeGraph *g, Node x)
     return g->place[x / 2];
 }
 
-/* Where to begin: with what computes, as that was written by somebody, where an operation is
- * entered.
- */
+/* Where to begin: where an operation is entered, and if there is one with what computes, for that
+ * was written by somebody. */
 static size_t beginning(const PipeGraph *g, const Cycle *c)
 {
     size_t from = c->n;

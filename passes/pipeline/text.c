@@ -1,12 +1,12 @@
 /* text.c - tables as text: PyTorch's grammar of actions, as its pipelining writes and loads it.
  *
- *   file    one line a rank, in order; blank lines and what follows a '#' are left out
- *   line    actions, between them a comma or blanks; an empty cell is a rank that waits, and
- * nothing action  stage, kind, microbatch: 0F0 3B12 1SEND_F0
+ *   file    one line a rank, in order; blank lines, and what follows a '#', are left out
+ *   line    actions with commas or blanks between them; an empty cell (a rank that waits) is none
+ *   action  stage, kind, microbatch: 0F0 3B12 1SEND_F0
  *
  * Kinds are F B I W SEND_F RECV_F SEND_B RECV_B. PyTorch once wrote BW for the whole backward and B
  * for the input's gradient: a file in which BW occurs is read that way. What is printed is read
- * back the same, and PyTorch loads it. */
+ * back the same. */
 #include "passes/pipeline/pipeline.h"
 
 #include "compiler/base/names.h"
@@ -135,9 +135,8 @@ static const char *left_out(const char *text, size_t n)
 
 enum { OLD_WHOLE = PIPE_KINDS, NO_KIND };
 
-/* The kind in [from, end) of an action that begins at `word`; NO_KIND after telling that it is
- * none.
- */
+/* The kind in [from, end), of an action that begins at `word`; NO_KIND after telling that there is
+ * none. */
 static int kind_of(Reader *r, size_t word, size_t from, size_t end)
 {
     const char *text = r->text + from;

@@ -299,8 +299,7 @@ static void exchange(PipeRow *row, size_t i)
     row->data[k] = a;
 }
 
-/* A send stands later, a receive anywhere before what needs it: the row alone shows nothing wrong.
- */
+/* A send stands later, a receive anywhere before what needs it: the row shows nothing wrong. */
 static void displace(Bench *b, PipeRow *row, size_t i, uint64_t *seed)
 {
     PipeAction a = row->data[i];
