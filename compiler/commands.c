@@ -1,4 +1,4 @@
-/* commands.c - mgc explain, fmt, import-hf, tok and env: what is no compile. */
+/* commands.c - mgc explain, fmt, import-hf, tok, pipeline and env: what is no compile. */
 #include "compiler/session.h"
 #include "compiler/tok.h"
 
@@ -17,9 +17,10 @@ static bool plain(const Options *o, bool compiles)
 {
     bool front =
         o->define.n || o->layout || o->device || o->precision || o->microbatch || o->recompute;
-    return !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod && !o->out && !o->emit &&
-           !o->plan && !o->frontier && !o->fusion && !o->report && !o->schedule && !o->trace &&
-           !o->memory && !o->print_after.n && !o->time_passes && !o->from && (compiles || !front);
+    return !pipeline_options(o) && !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod &&
+           !o->out && !o->emit && !o->plan && !o->frontier && !o->fusion && !o->report &&
+           !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->time_passes &&
+           !o->from && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)
@@ -108,6 +109,19 @@ static Exit command_measure(Session *s)
                : command_calibrate(s);
 }
 
+static Exit command_schedule(Session *s)
+{
+    Options rest = *s->o;
+    rest.out = rest.ranks = rest.microbatches = rest.chunks = rest.group = NULL;
+    rest.comms = rest.grid = rest.schedule = false;
+    rest.costs.n = 0;
+    return s->o->words.n != 1 || s->o->check || !plain(&rest, false)
+               ? usage(s, "pipeline KIND|FILE [--ranks=P] [--microbatches=M] [--chunks=V] "
+                          "[--group=N] [--costs=[STAGE:]F,I,W[,SEND]] [--comms|--grid|--schedule] "
+                          "[-o FILE]")
+               : command_pipeline(s, s->o->words.data[0]);
+}
+
 Exit command_run(Session *s)
 {
     const char *c = s->o->command;
@@ -116,6 +130,7 @@ Exit command_run(Session *s)
            : !strcmp(c, "tok")       ? command_tokenize(s)
            : !strcmp(c, "import-hf") ? command_import(s)
            : !strcmp(c, "report")    ? command_measured(s)
+           : !strcmp(c, "pipeline")  ? command_schedule(s)
            : !strcmp(c, "calibrate") ? command_measure(s)
                                      : command_env(s);
 }

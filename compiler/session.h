@@ -53,6 +53,10 @@ Exit command_calibrate(Session *s);
 /* report.c: what a trace of ./train measured beside what was predicted, on standard output. */
 Exit command_report(Session *s, const char *path);
 
+/* pipelines.c: a pipeline's schedule, proved and shown. */
+Exit command_pipeline(Session *s, const char *name);
+bool pipeline_options(const Options *o); /* whether any of its options is given */
+
 /* commands.c */
 Exit command_run(Session *s);
 

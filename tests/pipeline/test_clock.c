@@ -1,0 +1,317 @@
+/* The clock of a pipeline: idle times by the formulas that are known, for stages alike and messages
+ * that take no time; what messages add; slow ranks; the grid. */
+#include "tests/pipeline/tables.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Times of a stage; all are alike. */
+typedef struct Alike {
+    double f, i, w, send;
+} Alike;
+
+typedef struct Timed {
+    PipeProof proof;
+    PipeCosts costs;
+    PipeClock *clock;
+} Timed;
+
+static Timed timed(Bench *b, const PipeTable *t, Alike c)
+{
+    Timed x;
+    if (!proved(b, t, &x.proof))
+        fail_msg("%s", bench_said(b));
+    double *f = NEW_ARRAY(b->arena, double, t->stages), *i = NEW_ARRAY(b->arena, double, t->stages);
+    double *w = NEW_ARRAY(b->arena, double, t->stages);
+    for (int s = 0; s < t->stages; s++) {
+        f[s] = c.f;
+        i[s] = c.i;
+        w[s] = c.w;
+    }
+    x.costs = (PipeCosts){f, i, w, c.send};
+    x.clock = pipe_clock(b->arena, x.proof.graph[PIPE_BY_WAY], &x.costs);
+    return x;
+}
+
+static void idle_is(Bench *b, const PipeTable *t, Alike c, double idle)
+{
+    const PipeClock *k = timed(b, t, c).clock;
+    double busy = t->microbatches * t->stages / t->ranks * (c.f + c.i + c.w);
+    for (int r = 0; r < t->ranks; r++) {
+        assert_true(fabs(k->busy[r] - busy) < 1e-9);
+        if (fabs(k->step - k->busy[r] - idle) > 1e-9)
+            fail_msg("%s, %d ranks, %d stages, %d microbatches, %g %g %g: rank %d is idle %.12g "
+                     "instead of %.12g",
+                     t->name, t->ranks, t->stages, t->microbatches, c.f, c.i, c.w, r,
+                     k->step - k->busy[r], idle);
+    }
+    assert_true(fabs(k->bubble - idle / (idle + busy)) < 1e-9);
+}
+
+/* ---- formulas ------------------------------------------------------------------------------- */
+
+static const Alike costs[] = {{1, 1, 1, 0},       {1, 2, 1, 0},       {3, 2, 1, 0},
+                              {1, 1, 0.25, 0},    {2, 1.5, 1.5, 0},   {5, 1, 1, 0},
+                              {0.7, 0.9, 0.3, 0}, {1.1, 1.3, 1.05, 0}};
+enum { NCOSTS = sizeof costs / sizeof *costs };
+
+static void formulas(void **state)
+{
+    (void)state;
+    for (int p = 1; p <= 9; p++)
+        for (int m = 1; m <= 24; m++)
+            for (int i = 0; i < NCOSTS; i++) {
+                Bench b;
+                bench_open(&b);
+                Alike c = costs[i];
+                double all = c.f + c.i + c.w;
+                idle_is(&b, built_in(&b, PIPE_GPIPE, p, 1, m), c, (p - 1) * all);
+                idle_is(&b, built_in(&b, PIPE_1F1B, p, 1, m), c, (p - 1) * all);
+                /* W fills the end as far as there are so many. */
+                int fill = (m < p ? m : p) - 1;
+                idle_is(&b, built_in(&b, PIPE_ZB_H1, p, 1, m), c,
+                        (p - 1) * (c.f + c.i) - fill * c.w);
+                if (m >= p)
+                    assert_true(fabs((p - 1) * (c.f + c.i) - fill * c.w -
+                                     (p - 1) * (c.f + c.i - c.w)) < 1e-9);
+                bench_close(&b);
+            }
+}
+
+/* A rank's share is cut into v chunks: the idle time is that of 1f1b, by v. */
+static void formula_interleaved(void **state)
+{
+    (void)state;
+    for (int p = 1; p <= 8; p++)
+        for (int v = 2; v <= 4; v++)
+            for (int groups = 1; groups <= 4; groups++)
+                for (int i = 0; i < NCOSTS; i++) {
+                    Bench b;
+                    bench_open(&b);
+                    Alike c = costs[i], chunk = {c.f / v, c.i / v, c.w / v, 0};
+                    idle_is(&b, built_in(&b, PIPE_INTERLEAVED, p, v, p * groups), chunk,
+                            (p - 1) * (c.f + c.i + c.w) / v);
+                    bench_close(&b);
+                }
+}
+
+static void known_steps(void **state)
+{
+    (void)state;
+    static const struct {
+        PipeSchedule s;
+        int p, v, m;
+        double cost, step;
+    } known[] = {{PIPE_1F1B, 4, 1, 8, 1, 33},
+                 {PIPE_1F1B, 8, 1, 32, 1, 117},
+                 {PIPE_1F1B, 4, 1, 2, 1, 15},
+                 {PIPE_INTERLEAVED, 4, 2, 8, 0.5, 28.5},
+                 {PIPE_INTERLEAVED, 8, 4, 32, 0.25, 101.25},
+                 {PIPE_ZB_H1, 4, 1, 8, 1, 27}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        Bench b;
+        bench_open(&b);
+        double c = known[i].cost;
+        const PipeTable *t = built_in(&b, known[i].s, known[i].p, known[i].v, known[i].m);
+        assert_true(fabs(timed(&b, t, (Alike){c, c, c, 0}).clock->step - known[i].step) < 1e-9);
+        bench_close(&b);
+    }
+}
+
+/* Messages shorter than what they pass: each boundary adds one there and one back. */
+static void messages(void **state)
+{
+    (void)state;
+    for (int p = 1; p <= 6; p++)
+        for (int m = 1; m <= 8; m++) {
+            Bench b;
+            bench_open(&b);
+            Timed x = timed(&b, built_in(&b, PIPE_GPIPE, p, 1, m), (Alike){1, 1, 1, 0.25});
+            assert_true(fabs(x.clock->step - (m + p - 1) * 3 - 2 * (p - 1) * 0.25) < 1e-9);
+            bench_close(&b);
+        }
+    /* Longer: the link is what all wait for. */
+    Bench b;
+    bench_open(&b);
+    Timed x = timed(&b, built_in(&b, PIPE_GPIPE, 2, 1, 8), (Alike){1, 1, 1, 5});
+    assert_true(fabs(x.clock->step - (1 + 8 * 5 + 1 + 2 + 8 * 5 + 2)) < 1e-9);
+    bench_close(&b);
+}
+
+/* Run by sweeping over the ranks: an action begins when its rank is free and what it needs has been
+ * computed, and sent if that was elsewhere. Links carry any number of messages at once. */
+static double swept(Bench *b, const PipeTable *t, Alike c)
+{
+    double *end[2], *free = NEW_ARRAY(b->arena, double, t->ranks), step = 0;
+    size_t *at = NEW_ARRAY(b->arena, size_t, t->ranks);
+    double send = t->ranks > 1 ? c.send : 0;
+    for (int back = 0; back < 2; back++)
+        end[back] = NEW_ARRAY(b->arena, double, (size_t)t->stages *(size_t)t->microbatches);
+    for (bool on = true; on;) {
+        on = false;
+        for (int rank = 0; rank < t->ranks; rank++)
+            while (at[rank] < t->row[rank].n) {
+                PipeAction a = t->row[rank].data[at[rank]];
+                bool back = a.kind == PIPE_B || a.kind == PIPE_I;
+                int from = a.kind == PIPE_F ? a.stage - 1 : back ? a.stage + 1 : -1;
+                double since = free[rank];
+                if (from >= 0 && from < t->stages) {
+                    double made = end[back][from * t->microbatches + a.microbatch];
+                    if (made == 0)
+                        break;
+                    since = fmax(since, made + send);
+                }
+                double took = a.kind == PIPE_F   ? c.f
+                              : a.kind == PIPE_B ? c.i + c.w
+                              : a.kind == PIPE_I ? c.i
+                                                 : c.w;
+                free[rank] = since + took;
+                if (a.kind != PIPE_W)
+                    end[back][a.stage * t->microbatches + a.microbatch] = free[rank];
+                step = fmax(step, free[rank]);
+                at[rank]++;
+                on = true;
+            }
+    }
+    return step;
+}
+
+/* Nothing that is put in holds anything up: with queues by way the schedules that are built in take
+ * as long as where receives are always there and links are free. */
+static void no_hold_up(void **state)
+{
+    (void)state;
+    static const double sends[] = {0, 0.1, 0.25, 0.5};
+    for (int p = 1; p <= 6; p++)
+        for (int m = 1; m <= 12; m++)
+            for (int s = 0; s < PIPE_SCHEDULES; s++)
+                for (int i = 0; i < 4; i++) {
+                    int v = s == PIPE_INTERLEAVED ? 2 + m % 2 : 1;
+                    if (s == PIPE_INTERLEAVED && m % p)
+                        continue;
+                    Bench b;
+                    bench_open(&b);
+                    Alike c = {1, 1.25, 0.75, sends[i]};
+                    const PipeTable *t = built_in(&b, (PipeSchedule)s, p, v, m);
+                    double step = timed(&b, t, c).clock->step;
+                    if (fabs(step - swept(&b, t, c)) > 1e-9)
+                        fail_msg(
+                            "%s, %d ranks, %d chunks, %d microbatches, send %g: %g instead of %g",
+                            t->name, p, v, m, c.send, step, swept(&b, t, c));
+                    bench_close(&b);
+                }
+}
+
+/* With one queue a rank nothing is faster; and no order of begin and end is broken. */
+static void single_queue(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 300; seed++) {
+        Bench b;
+        bench_open(&b);
+        uint64_t s = seed;
+        const PipeTable *t = random_table(&b, &s);
+        Timed x = timed(&b, t, (Alike){1, 1.5, 0.5, 0.25});
+        const PipeClock *one = pipe_clock(b.arena, x.proof.graph[PIPE_ONE], &x.costs);
+        assert_true(one->step >= x.clock->step - 1e-9);
+        for (int r = 0; r < t->ranks; r++)
+            assert_true(x.clock->step >= x.clock->busy[r] - 1e-9);
+        bench_close(&b);
+    }
+}
+
+/* ---- slow ranks ----------------------------------------------------------------------------- */
+
+static void stragglers(void **state)
+{
+    (void)state;
+    Bench b;
+    bench_open(&b);
+    const PipeTable *t = built_in(&b, PIPE_1F1B, 4, 1, 8);
+    Timed x = timed(&b, t, (Alike){1, 1, 1, 0});
+    /* Slowed by a little, rank r delays what lies on the longest ways: of its 8 microbatches 5 + r.
+     */
+    const double *little = pipe_slower(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs, x.clock, 0);
+    for (int r = 0; r < 4; r++)
+        assert_true(fabs(little[r] - (5 + r) / 8.0) < 1e-6);
+    /* Alone on the way: all of it counts. */
+    double *f = (double *)(uintptr_t)x.costs.forward;
+    f[1] = 10;
+    PipeClock *k = pipe_clock(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs);
+    little = pipe_slower(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs, k, 0);
+    assert_true(fabs(little[1] - (8 * 10 + 6 * 2) / (8.0 * 12)) < 1e-6);
+    for (int r = 0; r < 4; r++)
+        if (r != 1)
+            assert_true(fabs(little[r] - 1 / 8.0) < 1e-6);
+    /* By the difference of two simulations, each from its own costs. */
+    const double *tenth = pipe_slower(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs, k, 0.1);
+    double *i = (double *)(uintptr_t)x.costs.input, *w = (double *)(uintptr_t)x.costs.weight;
+    f[2] *= 1.1;
+    i[2] *= 1.1;
+    w[2] *= 1.1;
+    double step = pipe_clock(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs)->step;
+    assert_true(fabs(tenth[2] - (step - k->step) / (0.1 * k->busy[2])) < 1e-9);
+    bench_close(&b);
+}
+
+/* ---- the grid ------------------------------------------------------------------------------- */
+
+static char *grid(Bench *b, const PipeTable *t, Alike c, bool color)
+{
+    char *text;
+    size_t size;
+    double columns;
+    FILE *f = open_memstream(&text, &size);
+    Timed x = timed(b, t, c);
+    bool good = pipe_print_grid(pipe_lower(b->arena, t), x.clock, color, f, &columns);
+    fclose(f);
+    char *kept = good ? arena_strndup(b->arena, text, size) : NULL;
+    free(text);
+    return kept;
+}
+
+static void grids(void **state)
+{
+    (void)state;
+    Bench b;
+    bench_open(&b);
+    const PipeTable *t = built_in(&b, PIPE_1F1B, 2, 1, 2);
+    assert_string_equal(grid(&b, t, (Alike){1, 1, 1, 0}, false),
+                        "time     0              5             \n"
+                        "rank 0   F0 F1 .  .  B0 -  .  B1 - \n"
+                        "rank 1   .  F0 B0 -  F1 B1 -  .  . \n"
+                        "         - the action goes on, . idle; one column is 1\n");
+    const char *color = grid(&b, t, (Alike){1, 1, 1, 0}, true);
+    /* Forward blue, back green; an action that goes on has its ground over both columns. */
+    assert_non_null(strstr(color, "rank 0   \033[48;5;20;38;5;231m0\033[0m "
+                                  "\033[48;5;20;38;5;231m1\033[0m     "
+                                  "\033[48;5;28;38;5;231m0  \033[0m"));
+    t = built_in(&b, PIPE_INTERLEAVED, 2, 2, 2);
+    color = grid(&b, t, (Alike){1, 1, 1, 0}, true);
+    assert_non_null(strstr(color, "\033[48;5;26;38;5;231m0")); /* the second chunk */
+    assert_non_null(
+        strstr(grid(&b, t, (Alike){1, 1, 1, 0}, false), "rank 1   .   1F0 1F1 3F0 3B0 -"));
+    /* Times that are no whole columns are rounded, and nothing is left out. */
+    t = built_in(&b, PIPE_ZB_H1, 1, 1, 2);
+    assert_non_null(
+        strstr(grid(&b, t, (Alike){1, 1.4, 1.2, 0}, false), "rank 0   F0 I0 W0 -  F1 I1 W1\n"));
+    assert_null(grid(&b, built_in(&b, PIPE_1F1B, 1, 1, 1366), (Alike){1, 1, 1, 0}, false));
+    assert_non_null(grid(&b, built_in(&b, PIPE_1F1B, 1, 1, 1365), (Alike){1, 1, 1, 0}, false));
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formulas),    cmocka_unit_test(formula_interleaved),
+        cmocka_unit_test(known_steps), cmocka_unit_test(messages),
+        cmocka_unit_test(no_hold_up),  cmocka_unit_test(single_queue),
+        cmocka_unit_test(stragglers),  cmocka_unit_test(grids),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
