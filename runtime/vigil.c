@@ -172,10 +172,19 @@ static void pass_on(const rt_vigil *v, int verdict)
             rt_wire_say(k->wire, i, &word);
 }
 
+/* Another thread of this rank ends it already, tells the others, and has its own code. */
+static void let_end(const rt_vigil *v)
+{
+    enum { PATIENCE_US = 2000000, NAP_US = 10000 };
+    for (int us = 0; slot_of(v, v->run->rank)->parted && us < PATIENCE_US; us += NAP_US)
+        usleep(NAP_US);
+}
+
 static _Noreturn void leave(const rt_vigil *v, bool first)
 {
     struct rt_ranks *k = v->run->ranks;
     int verdict = k->shared->verdict, what = verdict >> 16, rank = (verdict & 0xffff) - 1;
+    let_end(v);
     pass_on(v, verdict);
     /* Of ranks that rank 0 started, one says it for all. */
     if ((k->launched || first) && rank != v->run->rank)
@@ -208,6 +217,7 @@ static void is_gone(const rt_vigil *v, int rank)
     int parted = m->slot[0].parted;
     if (m->ending)
         return;
+    let_end(v);
     if (m->verdict)
         leave(v, false);
     if (parted) { /* rank 0 has said why, to which others may not have come yet */
