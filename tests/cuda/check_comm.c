@@ -130,6 +130,8 @@ int main(int argc, char **argv)
     rt_run(&r, RT_STEP);
     rt_device_wait(&r);
     rt_device_close(&r);
+    rt_pool_free(r.pool);
+    rt_world_free(&r.world);
     printf("check_comm: %d ranks, %d cases and a graph passed\n", 1 << of.axes, CASES);
     return 0;
 }

@@ -18,7 +18,8 @@ struct ncclComm {
 
 /* Handles that are good. Those that were aborted stay as they are, since another thread may be
  * about to use one. */
-static std::set<ncclComm_t> alive, aborted;
+static std::set<ncclComm_t> alive;
+static std::vector<std::unique_ptr<ncclComm>> aborted;
 static std::mutex handles;
 
 static char last_error[256];
@@ -342,7 +343,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     if (comm) {
         comm->comm->aborted = true;
         alive.erase(comm);
-        aborted.insert(comm);
+        aborted.emplace_back(comm);
     }
     return ncclSuccess;
 }
