@@ -5,7 +5,7 @@
  * each putting a buffer at the lowest place free of its contemporaries (first fit) or in the
  * tightest gap (best fit); where that does not reach the largest live set, which is a lower bound,
  * what ends highest is placed earlier and earlier. Both numbers are in the plan. */
-#include "ir/plan.h"
+#include "passes/rates.h"
 
 #include "compiler/base/quantity.h"
 
@@ -280,6 +280,7 @@ void plan_pack(Plan *p)
     Arena *tmp = arena_new();
     int number = 0;
     int64_t at = 0;
+    plan_rates(p); /* every plan comes through here, whatever its device */
     for (size_t i = 0; i < p->buffers.n; i++) {
         Buffer *b = &p->buffers.data[i];
         if (!b->persistent)
