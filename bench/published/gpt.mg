@@ -54,7 +54,7 @@ train {
     optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
     lr        cosine(peak = 1e-4, warmup = 700, steps = 20000, floor = 0)
     clip      1.0
-    precision f16
+    precision bf16
 }
 
 layout {
