@@ -18,7 +18,6 @@
  * Memory is a limit and no objective: an action that would make more bytes alive than are given is
  * not ready; where that leaves none, the one is taken that leaves least alive. The order is kept
  * only if it is faster by the same measure, and within the limit. */
-#include "passes/rates.h"
 #include "passes/streams.h"
 
 #include <stdlib.h>
@@ -297,7 +296,6 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     s.use = NEW_ARRAY(tmp, Use, p->buffers.n);
     bool used[RES_count] = {false};
     int resources = 0;
-    rate_actions(p, g, from, end);
     for (int i = 0; i < s.n; i++) {
         s.node[i].a = &g->actions.data[from + i];
         resources += !used[resource_of(s.node[i].a)];

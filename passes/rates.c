@@ -11,7 +11,8 @@
  * A collective among n ranks, g of each node, of B bytes that a rank sends:
  *   ring      B / min(link, g node) + (n - n/g) link_seconds + (n/g - 1) node_seconds a way:
  *             a node's ranks take the network in turns, so its links to the network add up
- *   tree      of all_reduce, where it is faster: as many bytes, log2(n/g) steps over the network
+ *   tree      where it is faster, of all_reduce, and of what has one rank in a node: as many bytes,
+ *             log2(n/g) steps over the network
  *   exchange  what goes to other nodes, (n - g) / n of it, at the rate of the network
  *   shift     one rank of a node sends into the network, and all wait for it
  * The formulas of rings and trees are those by which NCCL chooses among them. */
@@ -91,27 +92,28 @@ static double collective_seconds(const Plan *p, const Action *a)
     double nodes = ceil(n / here), bytes = volume_bytes(a);
     double ring = nodes > 1 ? fmin(d->link_bandwidth, here * d->node_bandwidth) : d->link_bandwidth;
     double alone = nodes > 1 ? fmin(d->link_bandwidth, d->node_bandwidth) : d->link_bandwidth;
-    double tree = 2 * ((here - 1) * d->link_seconds + ceil(log2(nodes)) * d->node_seconds);
+    double tree = (here - 1) * d->link_seconds + ceil(log2(nodes)) * d->node_seconds;
+    double steps = ring_steps(d, n, nodes);
     switch (c->kind) {
     case MG_RING_SHIFT:
         return bytes / alone + (nodes > 1 ? d->node_seconds : d->link_seconds);
     case MG_ALL_TO_ALL:
         return fmax(bytes * (here - 1) / fmax(n - 1, 1) / d->link_bandwidth,
                     bytes * (n - here) / fmax(n - 1, 1) / alone) +
-               ring_steps(d, n, nodes);
+               steps;
     case MG_ALL_REDUCE:
-        return bytes / ring + fmin(tree, 2 * ring_steps(d, n, nodes));
+        return bytes / ring + 2 * fmin(tree, steps);
     default:
-        return bytes / ring + ring_steps(d, n, nodes);
+        return bytes / ring + (here > 1 ? steps : fmin(tree, steps));
     }
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-void rate_actions(const Plan *p, Program *g, int from, int end)
+static void rate(const Plan *p, Program *g)
 {
     const Device *d = p->device;
-    for (int i = from; i < end; i++) {
+    for (size_t i = 0; i < g->actions.n; i++) {
         Action *a = &g->actions.data[i];
         if (a->kind == ACT_gemm && d->product_rows && d->product_columns)
             a->seconds = fmax(product_seconds(p, a), d->launch);
@@ -142,7 +144,7 @@ void plan_rates(Plan *p)
     Program *const all[] = {p->train, p->eval, p->sample};
     for (int i = 0; i < 3; i++)
         if (all[i]) {
-            rate_actions(p, all[i], 0, (int)all[i]->actions.n);
+            rate(p, all[i]);
             total(all[i]);
         }
 }

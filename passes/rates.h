@@ -4,10 +4,8 @@
 
 #include "ir/plan.h"
 
-/* Of the actions [from, end): sets the seconds of products and collectives. What schedule.c set is
- * their roofline; doing it twice changes nothing. */
-void rate_actions(const Plan *p, Program *g, int from, int end);
-/* Of all programs, and the sums of their seconds. */
+/* Sets the seconds of products and collectives, whose roofline schedule.c set, and the sums of all
+ * seconds of each program. Twice is as once. */
 void plan_rates(Plan *p);
 
 /* How many of the ranks along these axes are in one node, that of rank 0: ranks count with the last
