@@ -194,6 +194,10 @@ typedef struct ValueInfo {
 
 typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
 
+/* Ranks along the axis of pipeline stages: a set of these. */
+typedef uint8_t Stations;
+enum { AT_FIRST = 1, AT_MIDDLE = 2, AT_LAST = 4, AT_ALL = 7 };
+
 /* A tensor that outlives a step: a parameter, or a slot of optimizer state of the same shape. */
 typedef struct Tensor {
     Name name; /* path, unique: "layers.self_attn.wq"; state: "exp_avg.layers.self_attn.wq" */
@@ -212,6 +216,7 @@ typedef struct Tensor {
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
     double decay, rate; /* weight decay; factor of the learning rate */
     bool frozen;        /* not trained: neither gradient nor state */
+    Stations at;        /* after pass shard: the ranks along the axis of stages that have it */
     Span span;
 } Tensor;
 
@@ -382,11 +387,28 @@ typedef struct LayoutRule {
     Span span;
 } LayoutRule;
 
+/* The rule `layers -> pp (schedule = ...)`: rounds of the repeat over `dim` are cut into stages,
+ * `chunks` a rank: stage s is on rank s % p of the axis, as its chunk s / p. */
+typedef struct Pipeline {
+    Axes axis; /* one axis of the mesh; 0: there is none, and the rest is not set */
+    Name dim;  /* "layers" */
+    Name schedule;
+    const char *table; /* the file of a schedule in PyTorch's grammar, or NULL */
+    int chunks;        /* 1 or more */
+    int group;         /* interleaved; 0: as many as ranks */
+    /* Set by pass shard: per stage, how many layers; the largest of those. A rank has room for
+     * `most` layers of each of its chunks: the dim is chunks * most long there. */
+    VEC(int64_t) layers;
+    int64_t most;
+    Span span;
+} Pipeline;
+
 /* The layout that was chosen, checked. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
     VEC(Axis) mesh;    /* axes of more than one rank, the outermost first */
     VEC(LayoutRule) rules;
+    Pipeline pipeline;
     int64_t microbatch; /* sequences that a rank computes at once */
     Recompute recompute;
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
@@ -459,6 +481,10 @@ int64_t dim_whole(const Module *m, Dim d);
 Axes mesh_zigzag(const Module *m, Name dim);
 /* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */
 Dim mesh_split(const Module *m, Dim d, Axes more);
+/* Which layer, of all, is element i of what a rank has of the pipeline's dim; -1: room that is left.
+ * How many stages there are. */
+int64_t mesh_layer(const Module *m, int64_t rank, int64_t i);
+int mesh_stages(const Module *m);
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
 /* What the size of the part that a rank has is to be a multiple of: 1, or 2. */
 int mesh_pieces(const Module *m, Axes axes, Axes zigzag);
@@ -555,6 +581,13 @@ typedef struct Cost {
                        alike */
 } Cost;
 Cost ir_cost(const Module *m, const Ins *i);
+
+/* stations.c - on which ranks along the axis of stages a value is known or, of an argument, needed:
+ * per value of the module; AT_ALL where there are no stages. A `repeat` with the mark `relay` is run
+ * by one stage after the other: what it carries is where it begins before it, and where it ends
+ * after it. Something computed from values at different stations is there where all of them are;
+ * 0: nowhere, a broken invariant. */
+Stations *ir_stations(const Module *m, const Fn *fn, Arena *a);
 
 /* ---- walking and changing ----------------------------------------------------------------- */
 
