@@ -206,7 +206,8 @@ static void run_range(Check *c, int from, int to)
         const Action *a = &c->prog->actions.data[i];
         c->at = i;
         if (a->kind != ACT_loop) {
-            run_action(c, a);
+            if (a->kind != ACT_phase && (a->on & c->station))
+                run_action(c, a);
             continue;
         }
         const Ins *loop = c->loop_ins[a->loop];
@@ -237,14 +238,21 @@ static void check_program(Check *c)
     if (!check_loops(c) || !check_operands(c))
         return;
     check_streams(c);
+    check_pipe(c);
     choose_shortened(c);
     c->meaning = (Meaning){.m = c->m, .shortened = is_shortened, .ctx = c};
-    c->memory = memory_new(c->tmp);
-    c->guarded = false;
-    give_arguments(c);
-    run_range(c, 0, (int)p->actions.n);
-    if (c->broken < CHECK_TOLD)
-        check_results(c);
+    const int64_t ranks = c->m->layout.pipeline.axis ? mesh_size(c->m, c->m->layout.pipeline.axis) : 1;
+    for (Stations at = AT_FIRST; at <= AT_LAST; at <<= 1) {
+        if ((at == AT_MIDDLE && ranks < 3) || (at == AT_LAST && ranks < 2))
+            continue;
+        c->station = at;
+        c->memory = memory_new(c->tmp);
+        c->guarded = false;
+        give_arguments(c);
+        run_range(c, 0, (int)p->actions.n);
+        if (c->broken < CHECK_TOLD)
+            check_results(c);
+    }
 }
 
 int plan_check(const Plan *p, FILE *out)

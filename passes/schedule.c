@@ -34,13 +34,22 @@ static int current_loop(const Sched *s)
 
 Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op)
 {
-    Action a = {.kind = kind, .id = UINT32_MAX, .around = current_loop(s), .noperands = noperands};
+    Action a = {.kind = kind,
+                .id = UINT32_MAX,
+                .around = current_loop(s),
+                .on = AT_ALL,
+                .noperands = noperands};
     if (noperands > MAX_OPERANDS)
         sched_bug(s, i, "too many operands");
     a.operand = NEW_ARRAY(s->m->arena, Operand, noperands);
     if (noperands)
         memcpy(a.operand, op, (size_t)noperands * sizeof *op);
-    if (kind != ACT_loop && kind != ACT_end)
+    for (int k = 0; k < noperands; k++)
+        if (op[k].write && op[k].value)
+            a.on &= s->at[op[k].value];
+    for (uint32_t k = 0; i && k < i->nout && kind == ACT_kernel; k++)
+        a.on &= s->at[i->out[k]];
+    if (kind != ACT_loop && kind != ACT_end && kind != ACT_phase)
         a.id = s->p->nactions++;
     if (a.id != UINT32_MAX)
         a.name = action_name(s, i, op, noperands);
@@ -212,6 +221,7 @@ static void emit_ins(Sched *s, const Ins *i, int home)
     case OP_all_to_all:
     case OP_shard:
     case OP_ring_shift:
+    case OP_broadcast:
         call_comm(s, i, home);
         break;
     case OP_join:
@@ -262,8 +272,13 @@ static void emit_loop(Sched *s, const Ins *i)
 {
     LoopPlan *lp = loop_plan(s, i);
     enter_loop(s, lp);
+    if (pipe_is_relay(s, i))
+        pipe_receive(s, lp);
     action_new(s, ACT_loop, NULL, 0, NULL)->loop = (uint32_t)lp->index;
     s->prog->loops.data[lp->index].begin = (int)s->prog->actions.n - 1;
+    s->failed |= !pipe_begin(s, i, lp->index);
+    if (s->failed)
+        return;
     schedule_region(s, i->body, lp->target, lp->index);
     Action *end = action_new(s, ACT_end, NULL, 0, NULL);
     end->loop = (uint32_t)lp->index;
@@ -271,8 +286,13 @@ static void emit_loop(Sched *s, const Ins *i)
     s->prog->loops.data[lp->index].end = (int)s->prog->actions.n - 1;
     for (uint32_t k = 0; k < i->nout; k++)
         s->loc[i->out[k]] = lp->share[k] >= 0 ? locate(s, i->in[lp->share[k]]) : lp->out[k];
+    if (pipe_is_relay(s, i))
+        pipe_send(s, lp);
     for (size_t k = 0; k < lp->after.n; k++)
         emit_move(s, &lp->after.data[k], i);
+    /* What follows the layers' way forward is of the way back, if there is one. */
+    if (pipe_is_relay(s, i) && !i->attrs.reverse && pipe_returns(s, i->home))
+        pipe_phase(s);
 }
 
 /* Copies v aside: from here on it is in a buffer of its own. */
@@ -317,9 +337,12 @@ static void schedule_region(Sched *s, Region *r, const Want *target, int home)
 {
     Moves moves = {0};
     plan_region(s, r, target, home, &moves);
-    for (size_t k = 0; k < r->ins.n; k++)
-        if (r->ins.data[k]->op == OP_repeat)
+    for (size_t k = 0; k < r->ins.n && !s->failed; k++)
+        if (r->ins.data[k]->op == OP_repeat) {
+            if (pipe_begins_weights(s, r->ins.data[k]))
+                pipe_phase(s);
             emit_loop(s, r->ins.data[k]);
+        }
         else
             emit_ins(s, r->ins.data[k], home);
     emit_moves(s, &moves, home);
@@ -331,6 +354,7 @@ static int io_buffer(Sched *s, const char *name, Value v)
 {
     uint32_t b = buffer_new(s, name, OWN_io, type_bytes(type_of(s->m, v)), -1, v);
     s->p->buffers.data[b].persistent = true;
+    s->p->buffers.data[b].at = AT_ALL;
     return (int)b;
 }
 
@@ -448,6 +472,18 @@ static void name_gradients(Sched *s, const Fn *f)
     }
 }
 
+/* A buffer is on the ranks that do something with it. */
+static void note_stations(Sched *s)
+{
+    for (size_t i = 0; i < s->prog->actions.n; i++) {
+        const Action *a = &s->prog->actions.data[i];
+        for (int k = 0; k < a->noperands; k++) {
+            Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
+            b->at |= b->persistent ? 0 : a->on;
+        }
+    }
+}
+
 static Program *schedule_fn(Sched *s, const char *name, int number)
 {
     const Fn *f = module_fn(s->m, name);
@@ -474,8 +510,13 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     Want *target = NEW_ARRAY(s->tmp, Want, f->results.n + 1);
     place_args(s, f, name);
     want_results(s, f, name, target);
+    s->at = ir_stations(s->m, f, s->tmp);
     schedule_region(s, f->body, target, -1);
+    if (s->failed)
+        return NULL;
     name_gradients(s, f);
+    note_stations(s);
+    pipe_slots_of_buffers(s);
     order_actions(s);
     total(p);
     return p;
@@ -493,6 +534,7 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
         uint32_t b = buffer_new(&s, name_str(m->names, t->name),
                                 t->slot ? OWN_optimizer : OWN_params, type_bytes(&t->type), -1, 0);
         p->buffers.data[b].persistent = true;
+        p->buffers.data[b].at = t->at ? t->at : AT_ALL;
         p->buffers.data[b].span = t->span;
         vec_push(m->arena, &p->tensor_buffer, (int)b);
     }
@@ -500,5 +542,5 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     p->eval = schedule_fn(&s, "eval", 1);
     p->sample = schedule_fn(&s, "sample", 2);
     arena_free(s.tmp);
-    return p;
+    return s.failed ? NULL : p;
 }

@@ -39,7 +39,10 @@ static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
                                              [ACT_copy] = "copy",
                                              [ACT_comm] = "communication",
                                              [ACT_zero] = "zero",
-                                             [ACT_guard] = "guard"};
+                                             [ACT_guard] = "guard",
+                                             [ACT_phase] = "phase",
+                                             [ACT_receive] = "receive",
+                                             [ACT_send] = "send"};
 
 const char *plan_kind(ActionKind k)
 {

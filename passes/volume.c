@@ -25,6 +25,8 @@ double volume_bytes(const Action *a)
         return 0;
     case MG_RING_SHIFT:
         return x;
+    case MG_BROADCAST: /* on a way through all ranks, of which the last sends nothing */
+        return share * x;
     default:
         return share * x;
     }
@@ -38,7 +40,7 @@ const char *volume_formula(mg_comm_kind k)
 const char *volume_kind(mg_comm_kind k)
 {
     static const char *const names[] = {"",           "all_reduce", "reduce_scatter", "all_gather",
-                                        "all_to_all", "shard",      "ring_shift"};
+                                        "all_to_all", "shard",      "ring_shift", "broadcast"};
     return names[k];
 }
 
