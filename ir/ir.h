@@ -481,10 +481,15 @@ int64_t dim_whole(const Module *m, Dim d);
 Axes mesh_zigzag(const Module *m, Name dim);
 /* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */
 Dim mesh_split(const Module *m, Dim d, Axes more);
-/* Which layer, of all, is element i of what a rank has of the pipeline's dim; -1: room that is left.
- * How many stages there are. */
-int64_t mesh_layer(const Module *m, int64_t rank, int64_t i);
+/* Stages there are; to which one belongs element i of what a rank has of the pipeline's dim, and
+ * which layer of all that is; -1: room that is left. */
 int mesh_stages(const Module *m);
+int mesh_stage(const Module *m, int64_t rank, int64_t i);
+int64_t mesh_layer(const Module *m, int64_t rank, int64_t i);
+/* The rank's place along the axis of stages, as a set of one; AT_ALL where there are no stages. */
+Stations mesh_station(const Module *m, int64_t rank);
+/* A loop whose rounds are layers of the pipeline: is i one? */
+bool ir_is_staged(const Module *m, const Ins *i);
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
 /* What the size of the part that a rank has is to be a multiple of: 1, or 2. */
 int mesh_pieces(const Module *m, Axes axes, Axes zigzag);
@@ -583,11 +588,14 @@ typedef struct Cost {
 Cost ir_cost(const Module *m, const Ins *i);
 
 /* stations.c - on which ranks along the axis of stages a value is known or, of an argument, needed:
- * per value of the module; AT_ALL where there are no stages. A `repeat` with the mark `relay` is run
- * by one stage after the other: what it carries is where it begins before it, and where it ends
+ * per value of the module; AT_ALL where there are no stages. A `repeat` with the mark `relay` is
+ * run by one stage after the other: what it carries is where it begins before it, and where it ends
  * after it. Something computed from values at different stations is there where all of them are;
  * 0: nowhere, a broken invariant. */
 Stations *ir_stations(const Module *m, const Fn *fn, Arena *a);
+/* Where it could be known, whoever asks: per value of the module, forward from what relays hand on
+ * and from the tensors that have a place. */
+Stations *ir_available(const Module *m, const Region *r, const Fn *fn, Arena *a);
 
 /* ---- walking and changing ----------------------------------------------------------------- */
 

@@ -25,6 +25,17 @@ Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorC
 /* shard_check.c: false if the rules cannot be followed; told. */
 bool shard_is_possible(const Module *m, Arena *tmp);
 
+/* shard_stations.c - with a pipeline. Outside of the loops over microbatches, what is known at some
+ * of the ranks and needed by others is sent to all. */
+void shard_broadcast(Module *m, Fn *fn, Arena *tmp);
+/* Tensor.at: where parameters are needed, and with them their states. False: a value is not where
+ * it is needed; told. */
+bool shard_places(Module *m, Arena *tmp);
+
+/* stages.c: Layout.pipeline.layers and .most, such that the slowest rank is the fastest that it can
+ * be. True where there is no pipeline, or nothing is wrong with it; else told. */
+bool stages_choose(Module *m);
+
 /* shard_convert.c: x as a value of type `to`, which differs in how it lies alone. Instructions go
  * to the builder's region. */
 Value convert(Builder *b, Value x, const Type *to);
