@@ -17,6 +17,7 @@
 
 #include "runtime/machine.h"
 #include "runtime/pipe.h"
+#include "runtime/sizes.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
@@ -54,6 +55,12 @@ int rt_neighbour(const mg_program *p, int rank, uint32_t axis, int by)
 int mg_place(const mg_run *r, uint32_t axes)
 {
     return rt_place_of(r->program, r->rank, axes);
+}
+
+bool rt_has_tensor(const mg_program *p, const mg_tensor *t, int rank)
+{
+    const uint32_t axis = p->stages.axis;
+    return !axis || mg_is_at(t->at, rt_place_of(p, rank, axis), rt_ranks_of(p, axis));
 }
 
 static uint32_t all_axes(const mg_program *p)

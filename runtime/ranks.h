@@ -29,6 +29,8 @@ bool rt_is_in_reach(const mg_run *r, int rank);
 char *rt_image(const mg_run *r, int64_t offset, int rank);
 /* The rank that is so many places further round the ring along one axis: 1 or -1. */
 int rt_neighbour(const mg_program *p, int rank, uint32_t axis, int by);
+/* Has a rank the tensor? What lies at its place on the others is something else. */
+bool rt_has_tensor(const mg_program *p, const mg_tensor *t, int rank);
 /* Waits until all ranks of this one's group along the axes are here, as far as they are on this
  * machine (wait.c). What lies on others is waited for by taking it. */
 void rt_meet(mg_run *r, uint32_t axes);

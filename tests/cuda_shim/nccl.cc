@@ -445,9 +445,9 @@ static ncclResult_t check_call(ncclComm_t comm, const ShimCall &call, cudaStream
                      (int)call.type, (int)call.op);
     if (call.peer < 0 || call.peer >= c.ranks)
         return wrong(ncclInvalidArgument, "%s: there is no rank %d", c.name.c_str(), call.peer);
-    if (call.count &&
-        ((call.kind != SHIM_RECV && (call.kind != SHIM_BROADCAST || call.peer == c.rank) &&
-          !call.in) || (call.kind != SHIM_SEND && !call.out)))
+    if (call.count && ((call.kind != SHIM_RECV &&
+                        (call.kind != SHIM_BROADCAST || call.peer == c.rank) && !call.in) ||
+                       (call.kind != SHIM_SEND && !call.out)))
         return wrong(ncclInvalidArgument, "%s: no buffer", c.name.c_str());
     for (const Batch &b : batches)
         if (b.comm == comm && b.stream != s)

@@ -174,9 +174,7 @@ static Bytes input_of(const ShimComm &c, const ShimCall &call)
     const size_t n = call.count * shim_type_bytes(call.type);
     const bool unread =
         call.kind == SHIM_RECV || (call.kind == SHIM_BROADCAST && call.peer != c.rank);
-    return Bytes{call.in, unread                             ? 0
-                          : call.kind == SHIM_REDUCE_SCATTER ? n * (size_t)c.ranks
-                                                             : n};
+    return Bytes{call.in, unread ? 0 : call.kind == SHIM_REDUCE_SCATTER ? n * (size_t)c.ranks : n};
 }
 
 static Bytes output_of(const ShimComm &c, const ShimCall &call)
