@@ -38,8 +38,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute,
-                                        cudaDataType_t)
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute, cudaDataType_t)
 {
     *d = new ShimMatmul{CUBLAS_OP_N, CUBLAS_OP_N, compute == CUBLAS_COMPUTE_32F_FAST_TF32,
                         CUBLASLT_EPILOGUE_DEFAULT, NULL};
@@ -118,12 +117,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t, int most,
                                               cublasLtMatmulHeuristicResult_t *r, int *found)
 {
-    int64_t m = d->a == CUBLAS_OP_N ? a->rows : a->columns,
-            k = d->a == CUBLAS_OP_N ? a->columns : a->rows;
-    int64_t n = d->b == CUBLAS_OP_N ? b->columns : b->rows,
-            l = d->b == CUBLAS_OP_N ? b->rows : b->columns;
-    *found =
-        m == c->rows && n == c->columns && k == l && a->batch == c->batch && b->batch == c->batch;
+    int64_t m = d->a == CUBLAS_OP_N ? a->rows : a->columns, k = d->a == CUBLAS_OP_N ? a->columns : a->rows;
+    int64_t n = d->b == CUBLAS_OP_N ? b->columns : b->rows, l = d->b == CUBLAS_OP_N ? b->rows : b->columns;
+    *found = m == c->rows && n == c->columns && k == l && a->batch == c->batch && b->batch == c->batch;
     *found = *found ? most < 3 ? most : 3 : 0;
     memset(r, 0, (size_t)most * sizeof *r);
     for (int i = 0; i < *found; i++)
@@ -229,6 +225,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
     bool wide = A.type == CUDA_R_64F;
     double x = wide ? *(const double *)alpha : (double)*(const float *)alpha;
     double y = wide ? *(const double *)beta : (double)*(const float *)beta;
-    shim_later(s, [=] { product(op, A, B, C, x, y, a, b, to); });
+    shim_later(s, [=] {
+        product(op, A, B, C, x, y, a, b, to);
+    });
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -43,7 +43,7 @@ struct Fiber {
     unsigned mask, from;
     std::vector<Copy> *copies; /* not done yet */
     int group;                 /* that the next one belongs to */
-    void *fake;                /* of the address sanitizer */
+    void *fake; /* of the address sanitizer */
 };
 
 struct Shared {
@@ -121,14 +121,13 @@ void shim_forget()
 
 /* ---- switching ---------------------------------------------------------------------------- */
 
-/* Saves what a call preserves on this stack, whose pointer goes to *from, and goes on where `to`
- * was saved. */
+/* Saves what a call preserves on this stack, whose pointer goes to *from, and goes on where `to` was
+ * saved. */
 extern "C" void shim_switch(void **from, void *to);
 __asm__(".text\n"
         ".globl shim_switch\n"
         "shim_switch:\n"
-        "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n    pushq %r13\n    pushq %r14\n    pushq "
-        "%r15\n"
+        "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n    pushq %r13\n    pushq %r14\n    pushq %r15\n"
         "    movq %rsp, (%rdi)\n"
         "    movq %rsi, %rsp\n"
         "    popq %r15\n    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n"
@@ -150,8 +149,7 @@ static void to_fiber(Fiber *f)
 static void to_scheduler(Fiber *f)
 {
 #ifdef SHIM_ASAN
-    __sanitizer_start_switch_fiber(f->state == DONE ? NULL : &f->fake, block.stack,
-                                   block.stack_size);
+    __sanitizer_start_switch_fiber(f->state == DONE ? NULL : &f->fake, block.stack, block.stack_size);
 #endif
     shim_switch(&f->sp, block.sp);
 #ifdef SHIM_ASAN
@@ -297,7 +295,7 @@ static bool exchange(Fiber *warp, int lanes)
         if (first->mask >> i & 1) {
             unsigned from = warp[i].from;
             warp[i].got = from < (unsigned)lanes && (first->mask >> from & 1) ? warp[from].value
-                                                                              : warp[i].value;
+                                                                               : warp[i].value;
             for (int k = 0; warp[i].all && k < lanes; k++)
                 warp[i].all[k] = warp[k].value;
         }

@@ -1,5 +1,5 @@
-/* test_shim.cc - what the shim has to catch: mistakes that kernels make, each planted once; and
- * what it says of the machine. */
+/* test_shim.cc - what the shim has to catch: mistakes that kernels make, each planted once; and what it
+ * says of the machine. */
 #include "tests/cuda_shim/cuda_shim.h"
 #include "tests/cuda_shim/include/cuda_runtime_api.h"
 
@@ -80,8 +80,7 @@ extern "C" __global__ void sums(const double *in, double *out)
 }
 MG_EXPORT(sums)
 
-/* A warp's product of tiles: out[16, 16] = a[16, 16] b[16, 16]', and a b; the wait may be missing.
- */
+/* A warp's product of tiles: out[16, 16] = a[16, 16] b[16, 16]', and a b; the wait may be missing. */
 template <class T, bool GOOD> static void tiles(const T *a, const T *b, float *out)
 {
     MG_SHARED(mg_chunk, as, 16 * 64 / 8);
@@ -346,8 +345,7 @@ static void host_memory(void **)
     assert_int_equal(cudaHostRegister(x + 4096, 4096, cudaHostRegisterDefault), cudaSuccess);
     assert_int_equal(cudaHostGetDevicePointer(&at, x + 4095, 0), cudaSuccess);
     assert_ptr_equal(at, x + 4095);
-    assert_int_equal(cudaHostGetDevicePointer(&at, x + 4096, 0),
-                     cudaErrorInvalidValue); /* not mapped */
+    assert_int_equal(cudaHostGetDevicePointer(&at, x + 4096, 0), cudaErrorInvalidValue); /* not mapped */
     assert_int_equal(cudaHostUnregister(x + 1), cudaErrorHostMemoryNotRegistered);
     assert_int_equal(cudaHostUnregister(x), cudaSuccess);
     assert_int_equal(cudaHostUnregister(x), cudaErrorHostMemoryNotRegistered);
@@ -362,15 +360,10 @@ static void host_memory(void **)
 
 int main()
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(missing_barrier),
-                                       cmocka_unit_test(barrier_not_for_all),
-                                       cmocka_unit_test(shuffle_with_nobody),
-                                       cmocka_unit_test(beside_shared_memory),
-                                       cmocka_unit_test(reductions),
-                                       cmocka_unit_test(matrices),
-                                       cmocka_unit_test(missing_wait),
-                                       cmocka_unit_test(halves),
-                                       cmocka_unit_test(devices),
-                                       cmocka_unit_test(host_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(missing_barrier), cmocka_unit_test(barrier_not_for_all),
+        cmocka_unit_test(shuffle_with_nobody), cmocka_unit_test(beside_shared_memory), cmocka_unit_test(reductions),
+        cmocka_unit_test(matrices), cmocka_unit_test(missing_wait), cmocka_unit_test(halves),
+        cmocka_unit_test(devices), cmocka_unit_test(host_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
