@@ -15,6 +15,10 @@ void broken(Check *c, int p, const char *fmt, ...)
         return;
     fprintf(c->out, "plan: P%d is broken in %s", p,
             c->prog ? name_str(c->m->names, c->prog->fn->name) : "the arena");
+    if (c->station && c->m->layout.pipeline.axis)
+        fprintf(c->out, " on the %s", c->station == AT_FIRST  ? "first rank"
+                                      : c->station == AT_LAST ? "last rank"
+                                                              : "ranks between");
     if (c->at >= 0) {
         const Action *a = &c->prog->actions.data[c->at];
         fprintf(c->out, ", action %d '%s'", c->at, name_str(c->m->names, a->name));

@@ -476,6 +476,17 @@ static void run_guard(Check *c, const Action *a)
     c->guarded = read_all(c, a, 0, 2);
 }
 
+/* Of a broadcast along the axis of stages only the rank that has it looks at what it gives. */
+static bool gives(const Check *c, const Action *a)
+{
+    if (a->kind != ACT_comm || a->comm.kind != MG_BROADCAST ||
+        a->comm.axes != c->m->layout.pipeline.axis)
+        return true;
+    return c->station & (a->comm.root == 0                ? AT_FIRST
+                         : a->comm.root == a->comm.n - 1 ? AT_LAST
+                                                          : AT_MIDDLE);
+}
+
 static void run_call(Check *c, const Action *a, const Ins *i)
 {
     Wanted w = wanted_operands(c->p->device->target, a, i);
@@ -493,7 +504,7 @@ static void run_call(Check *c, const Action *a, const Ins *i)
         return;
     for (int n = 0; n < a->noperands; n++) {
         Operand o = a->operand[n];
-        if (w.write[n] && !w.read[n])
+        if ((w.write[n] && !w.read[n]) || (n == 0 && !gives(c, a)))
             continue;
         if (w.write[n])
             o.value = added_to(i);

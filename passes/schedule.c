@@ -37,7 +37,6 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
     Action a = {.kind = kind,
                 .id = UINT32_MAX,
                 .around = current_loop(s),
-                .on = AT_ALL,
                 .noperands = noperands};
     if (noperands > MAX_OPERANDS)
         sched_bug(s, i, "too many operands");
@@ -45,10 +44,10 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
     if (noperands)
         memcpy(a.operand, op, (size_t)noperands * sizeof *op);
     for (int k = 0; k < noperands; k++)
-        if (op[k].write && op[k].value)
-            a.on &= s->at[op[k].value];
+        a.on |= op[k].write && op[k].value ? s->at[op[k].value] : 0;
     for (uint32_t k = 0; i && k < i->nout && kind == ACT_kernel; k++)
-        a.on &= s->at[i->out[k]];
+        a.on |= s->at[i->out[k]];
+    a.on = a.on ? a.on : AT_ALL;
     if (kind != ACT_loop && kind != ACT_end && kind != ACT_phase)
         a.id = s->p->nactions++;
     if (a.id != UINT32_MAX)

@@ -72,6 +72,9 @@ _Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what);
 bool pipe_is_relay(const Sched *s, const Ins *i);
 bool pipe_begin(Sched *s, const Ins *loop, int index);
 void pipe_phase(Sched *s);
+/* Can a relay's stack have a slot more, for the end? Not between chunks, and not where stages end
+ * after different numbers of layers. */
+bool pipe_chains(const Sched *s);
 /* Is it the loop of weights' gradients (weights.c)? */
 bool pipe_begins_weights(const Sched *s, const Ins *i);
 /* Does a region have a relay that runs backwards? */

@@ -22,6 +22,15 @@ bool pipe_is_relay(const Sched *s, const Ins *i)
     return s->m->layout.pipeline.axis && i->op == OP_repeat && i->attrs.relay;
 }
 
+bool pipe_chains(const Sched *s)
+{
+    const Pipeline *l = &s->m->layout.pipeline;
+    bool even = l->chunks == 1;
+    for (size_t k = 0; k < l->layers.n; k++)
+        even &= l->layers.data[k] == l->most;
+    return even;
+}
+
 static int relays_in(const Sched *s, const Region *r)
 {
     int n = 0;

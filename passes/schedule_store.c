@@ -310,8 +310,7 @@ static void plan_carried(LoopMaker *l, uint32_t k)
     Value arg = b->args.data[k], out = l->i->out[k], init = l->i->in[k];
     LoopPlan *lp = l->lp;
     int64_t stack = stack_of(l->i, k);
-    /* Chunks of a rank are in slots of their own: there the stack has no slot more between them. */
-    if (pipe_is_relay(s, l->i) && s->m->layout.pipeline.chunks > 1)
+    if (pipe_is_relay(s, l->i) && !pipe_chains(s))
         stack = -1;
     if (stack >= 0 && !l->settled[stack]) {
         plan_chain(l, k, (uint32_t)stack);

@@ -387,7 +387,7 @@ typedef struct Walker {
 static void run_phase(Runner *r, const mg_pipe_op *o, int phase)
 {
     const Pipe *p = r->prog->pipe;
-    int end = phase + 1 < p->phases ? p->begin[phase + 1] : r->prog->loops.data[p->loop].end;
+    int end = phase < p->phases - 1 && phase < PIPE_PHASES - 1 ? p->begin[phase + 1] : r->prog->loops.data[p->loop].end;
     r->op = o;
     r->round[p->loop] = o->microbatch;
     run_range(r, p->begin[phase] + 1, end);
