@@ -110,13 +110,13 @@ void emit_pipe_phase(const Emitter *e, const Program *p, const Action *a, int de
     while (&p->actions.data[p->pipe->begin[k]] != a)
         k++;
     if (k == 2)
-        fprintf(e->out, "%*sif (o->step == MG_PIPE_I)\n    ", depth * 4, "");
+        fprintf(e->out, "%*sif (o->step == MG_PIPE_I) /* B is both */\n    ", depth * 4, "");
     if (k)
         fprintf(e->out, "%*sbreak;\n", depth * 4, "");
     if (k == 0)
         fprintf(e->out, "%*scase MG_PIPE_F:\n", out, "");
     else if (k == 2)
-        fprintf(e->out, "%*s/* fall through: B is both */\n%*scase MG_PIPE_W:\n", depth * 4, "",
+        fprintf(e->out, "%*s/* fall through */\n%*scase MG_PIPE_W:\n", depth * 4, "",
                 out, "");
     else
         fprintf(e->out, "%*scase MG_PIPE_B:\n", out, "");

@@ -155,6 +155,15 @@ static bool inside_nest(const Check *c, int around, uint32_t loop)
     return false;
 }
 
+/* The ranks along the axis of stages: with several chunks each has stages that are neither the first
+ * nor the last. */
+static Stations ranks_that_do(const Check *c, const Action *a)
+{
+    const Pipe *p = c->prog->pipe;
+    bool inside = p && inside_nest(c, a->around, (uint32_t)p->loop);
+    return inside && p->stages > p->ranks && (a->on & AT_MIDDLE) ? AT_ALL : a->on;
+}
+
 static bool check_operand(Check *c, const Action *a, const Operand *o)
 {
     int64_t lo = o->at.offset, hi = o->at.offset;
@@ -178,6 +187,10 @@ static bool check_operand(Check *c, const Action *a, const Operand *o)
     if (lo < 0 || hi > b->bytes || o->at.offset % dtype_bytes(o->type.dtype)) {
         broken(c, 1, "bytes [%lld, %lld) of buffer '%s', which has %lld", (long long)lo,
                (long long)hi, name_str(c->m->names, b->name), (long long)b->bytes);
+        return false;
+    }
+    if (ranks_that_do(c, a) & ~b->at) {
+        broken(c, 2, "buffer '%s' is not on all ranks that use it", name_str(c->m->names, b->name));
         return false;
     }
     if (!b->persistent && (b->program != c->program || c->at < b->first || c->at > b->last)) {

@@ -332,14 +332,46 @@ static void emit_moves(Sched *s, const Moves *moves, int home)
     }
 }
 
+/* Is what v is carried round as not read from position `at` of a loop's body on? */
+static bool is_next_of_read(Sched *s, const Region *r, Value v, size_t at)
+{
+    const int *last = last_uses(s->m, r, s->tmp);
+    for (size_t k = 0; r->owner && k < (size_t)r->owner->attrs.carried; k++)
+        if (r->results.data[k] == v)
+            return last[r->args.data[k]] < (int)at;
+    return false;
+}
+
+/* Phases of a pipeline are not run one after the other: what is computed before position `at` and
+ * carried round moves to its place there already, and leaves the list. */
+static void emit_moves_before(Sched *s, const Region *r, Moves *moves, size_t at, int home)
+{
+    Moves early = {0};
+    size_t left = 0;
+    for (size_t k = 0; k < moves->n; k++) {
+        const Ins *def = s->m->values.data[view_of(s->m, moves->data[k].from).root].def;
+        size_t place = 0;
+        while (place < r->ins.n && r->ins.data[place] != def)
+            place++;
+        if (place < at && is_next_of_read(s, r, moves->data[k].from, at))
+            vec_push(s->tmp, &early, moves->data[k]);
+        else
+            moves->data[left++] = moves->data[k];
+    }
+    moves->n = left;
+    emit_moves(s, &early, home);
+}
+
 static void schedule_region(Sched *s, Region *r, const Want *target, int home)
 {
     Moves moves = {0};
     plan_region(s, r, target, home, &moves);
     for (size_t k = 0; k < r->ins.n && !s->failed; k++)
         if (r->ins.data[k]->op == OP_repeat) {
-            if (pipe_begins_weights(s, r->ins.data[k]))
+            if (pipe_begins_weights(s, r->ins.data[k])) {
+                emit_moves_before(s, r, &moves, k, home);
                 pipe_phase(s);
+            }
             emit_loop(s, r->ins.data[k]);
         }
         else
@@ -471,14 +503,18 @@ static void name_gradients(Sched *s, const Fn *f)
     }
 }
 
-/* A buffer is on the ranks that do something with it. */
+/* A buffer is on the ranks that do something with it. In a pipeline of several chunks all ranks have
+ * stages between the first and the last. */
 static void note_stations(Sched *s)
 {
-    for (size_t i = 0; i < s->prog->actions.n; i++) {
+    const Pipe *pipe = s->prog->pipe;
+    const Loop *l = pipe ? &s->prog->loops.data[pipe->loop] : NULL;
+    for (int i = 0; i < (int)s->prog->actions.n; i++) {
         const Action *a = &s->prog->actions.data[i];
+        bool all = l && i > l->begin && i < l->end && pipe->stages > pipe->ranks;
         for (int k = 0; k < a->noperands; k++) {
             Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
-            b->at |= b->persistent ? 0 : a->on;
+            b->at |= b->persistent ? 0 : all && (a->on & AT_MIDDLE) ? AT_ALL : a->on;
         }
     }
 }

@@ -228,8 +228,9 @@ void pipe_slots_of_buffers(Sched *s)
         }
     for (size_t k = 0; k < s->p->buffers.n; k++) {
         Buffer *b = &s->p->buffers.data[k];
-        if (b->program != s->program || s->home.data[k] != p->loop ||
-            !(phases[k] & (phases[k] - 1))) {
+        if (b->program != s->program || s->home.data[k] != p->loop)
+            continue;
+        if (!(phases[k] & (phases[k] - 1))) {
             b->by_layer = false;
             continue;
         }
