@@ -197,6 +197,7 @@ typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
 /* Ranks along the axis of pipeline stages: a set of these. */
 typedef uint8_t Stations;
 enum { AT_FIRST = 1, AT_MIDDLE = 2, AT_LAST = 4, AT_ALL = 7 };
+extern const char *const station_names[3]; /* as in the text */
 
 /* A tensor that outlives a step: a parameter, or a slot of optimizer state of the same shape. */
 typedef struct Tensor {
@@ -389,6 +390,7 @@ typedef struct LayoutRule {
 
 /* The rule `layers -> pp (schedule = ...)`: rounds of the repeat over `dim` are cut into stages,
  * `chunks` a rank: stage s is on rank s % p of the axis, as its chunk s / p. */
+enum { MAX_STAGES = 4096 };
 typedef struct Pipeline {
     Axes axis; /* one axis of the mesh; 0: there is none, and the rest is not set */
     Name dim;  /* "layers" */

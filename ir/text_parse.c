@@ -412,6 +412,9 @@ static void read_tensor(Reader *r)
     text_want_word(r, "rate");
     t.rate = text_want_real(r);
     t.frozen = text_take_word(r, "frozen");
+    if (text_take_word(r, "at"))
+        for (int k = 0; k < 3; k++)
+            t.at |= (Stations)(text_take_word(r, station_names[k]) << k);
     t.span = text_read_place(r);
     vec_push(r->a, &r->m->tensors, t);
 }
@@ -486,6 +489,39 @@ static void read_layout(Reader *r)
     }
 }
 
+static void read_pipeline(Reader *r)
+{
+    Pipeline *p = &r->m->layout.pipeline;
+    if (!text_take_word(r, "pipeline"))
+        return;
+    p->dim = text_want_name(r);
+    text_want_word(r, "on");
+    Span s = r->t.span;
+    const char *axis = text_want_text(r);
+    p->axis = (Axes)1 << read_axis(r, axis, strlen(axis), s);
+    text_want_word(r, "schedule");
+    p->schedule = text_want_name(r);
+    if (text_take_word(r, "table"))
+        p->table = text_want_text(r);
+    text_want_word(r, "chunks");
+    p->chunks = (int)text_want_int(r, 1, MAX_STAGES);
+    text_want_word(r, "group");
+    p->group = (int)text_want_int(r, 0, MAX_STAGES);
+    s = r->t.span;
+    if (text_take_word(r, "layers")) {
+        text_want_mark(r, '[');
+        do {
+            int64_t n = text_want_int(r, 0, INT32_MAX);
+            vec_push(r->m->arena, &p->layers, n);
+            p->most = n > p->most ? n : p->most;
+        } while (text_take_mark(r, ','));
+        text_want_mark(r, ']');
+        if (p->layers.n != (size_t)mesh_stages(r->m) || !p->most)
+            text_wrong(r, s, 403, "there are not %s of layers as there are stages", "as many numbers");
+    }
+    p->span = text_read_place(r);
+}
+
 static void read_mesh(Reader *r)
 {
     Layout *l = &r->m->layout;
@@ -516,6 +552,7 @@ static void read_mesh(Reader *r)
         rule.span = text_read_place(r);
         vec_push(r->m->arena, &l->rules, rule);
     }
+    read_pipeline(r);
     r->m->local = text_take_word(r, "local");
 }
 
