@@ -220,7 +220,7 @@ static void one_machine(void **state)
         {4, 2, false, ONE_ONE, 1, 8, {40000, 12}, 0},
         {4, 2, true, ONE_ONE, 1, 3, {200000, 200000}, 0},
         {4, 2, true, INTERLEAVED, 2, 8, {4, 65536}, 0},
-        {2, 2, true, ONE_ONE, 1, 2, {2 << 20, 1 << 20}, 0},
+        {2, 2, true, ONE_ONE, 1, 2, {1 << 20, 1 << 20}, 0},
         {2, 2, false, ONE_ONE, 1, 200, {4, 4}, 0}, /* letters are used again */
         {2, 2, false, DRAWN, 3, 7, {400, 40}, 0},
         {4, 2, true, DRAWN, 2, 6, {4000, 40000}, 0},
