@@ -156,7 +156,8 @@ static void run_here(int64_t hang_after)
 }
 
 /* A rank of those on so many pretended machines, as torchrun would start it. */
-static process start_rank(int rank, int size, int hosts, int port, int64_t hang_after)
+static process start_rank(int rank, int size, int hosts, int port, int64_t hang_after,
+                          void (*what)(mg_run *))
 {
     process p;
     int pipes[2];
@@ -169,7 +170,7 @@ static process start_rank(int rank, int size, int hosts, int port, int64_t hang_
                     .options = &options,
                     .threads = 1,
                     .action = -1,
-                    .step = steps,
+                    .step = what,
                     .world = {RT_TORCHRUN, rank, size, rank, size, "test", hosts}};
         char text[16];
         snprintf(text, sizeof text, "%d", port);
@@ -200,7 +201,7 @@ static void run_example(const example *e)
     if (e->hosts) {
         int port = unit_port();
         for (int i = 0; i < ranks; i++)
-            p[i] = start_rank(i, ranks, e->hosts, port, 60);
+            p[i] = start_rank(i, ranks, e->hosts, port, 60, steps);
         for (int i = 0; i < ranks; i++)
             unit_ends(p[i], 0, NULL);
     } else {
@@ -236,8 +237,8 @@ static void several_machines(void **state)
     static const example all[] = {
         {2, 1, false, ONE_ONE, 1, 4, {4096, 4096}, 2},
         {2, 2, false, INTERLEAVED, 2, 4, {1 << 18, 900000}, 2}, /* stages on two machines */
-        {2, 2, true, ONE_ONE, 1, 4, {100000, 4096}, 2},          /* the other axis is */
-        {2, 2, false, INTERLEAVED, 3, 6, {4, 200000}, 4},        /* everything is */
+        {2, 2, true, ONE_ONE, 1, 4, {100000, 4096}, 2},         /* the other axis is */
+        {2, 2, false, INTERLEAVED, 3, 6, {4, 200000}, 4},       /* everything is */
         {4, 2, false, ONE_ONE, 1, 8, {300000, 300000}, 4},
         {4, 2, true, DRAWN, 2, 5, {4000, 400000}, 8},
         {4, 2, false, DRAWN, 2, 5, {1 << 17, 40}, 8},
@@ -246,6 +247,96 @@ static void several_machines(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         run_example(&all[i]);
+}
+
+/* ---- what goes on meanwhile -------------------------------------------------------------------
+ */
+
+/* More than the connections between two ranks hold: only who receives it ends its send. */
+enum { LARGE = 16 << 20, SHORT = 64 };
+
+static void pass(mg_run *r, int step)
+{
+    mg_pass(r, &pipe_of, &(mg_pipe_op){.step = (uint8_t)step});
+}
+
+static void finish(mg_run *r, int of)
+{
+    mg_pass(r, &pipe_of, &(mg_pipe_op){.step = MG_PIPE_WAIT, .of = (uint8_t)of});
+}
+
+static void meet(mg_run *r, int number)
+{
+    reduce(r, number, LARGE + (2 << 20));
+}
+
+/* Ranks 0 and 1 are a stage, 2 and 3 the next: rank 0 waits in a collective for rank 1, and all
+ * others for what rank 0 began to send before. */
+static void sends_while_it_waits(mg_run *r)
+{
+    mg_pipe_ops(r, &pipe_of);
+    if (r->rank == 0) {
+        pass(r, MG_PIPE_SEND_F);
+        meet(r, 1);
+        finish(r, MG_PIPE_SEND_F);
+    } else if (r->rank == 2) {
+        pass(r, MG_PIPE_RECV_F);
+        finish(r, MG_PIPE_RECV_F);
+        meet(r, 1);
+    } else {
+        int step = r->rank == 3 ? MG_PIPE_SEND_B : MG_PIPE_RECV_B;
+        if (r->rank == 3)
+            meet(r, 1);
+        pass(r, step);
+        finish(r, step);
+        if (r->rank == 1)
+            meet(r, 1);
+    }
+}
+
+/* Nobody receives what rank 0 sends before it is through two collectives. */
+static void meets_while_it_sends(mg_run *r)
+{
+    mg_pipe_ops(r, &pipe_of);
+    if (r->rank == 0)
+        pass(r, MG_PIPE_SEND_F);
+    if (r->rank < 2) {
+        meet(r, 1);
+        meet(r, 2);
+    }
+    if (r->rank == 1 || r->rank == 3) {
+        /* The other two are between: so it goes back. */
+        int step = r->rank == 1 ? MG_PIPE_SEND_B : MG_PIPE_RECV_B;
+        pass(r, step);
+        finish(r, step);
+    }
+    if (r->rank >= 2)
+        meet(r, 3);
+    if (r->rank == 2)
+        pass(r, MG_PIPE_RECV_F);
+    if (r->rank == 0 || r->rank == 2)
+        finish(r, r->rank ? MG_PIPE_RECV_F : MG_PIPE_SEND_F);
+}
+
+static void goes_on(void **state)
+{
+    static void (*const what[])(mg_run *) = {sends_while_it_waits, meets_while_it_sends};
+    (void)state;
+    for (int hosts = 1; hosts <= 4; hosts *= 2)
+        for (int i = 0; i < 2; i++) {
+            const example e = {2, 2, false, ONE_ONE, 1, 2, {SHORT, SHORT}, hosts};
+            int port = unit_port();
+            process p[4];
+            prepare(&e);
+            pipe_of.bytes[0] = LARGE;
+            pipe_of.send[0] = pipe_of.receive[0] = 0;
+            pipe_of.send[1] = pipe_of.receive[1] = LARGE;
+            for (int k = 0; k < 4; k++)
+                p[k] = start_rank(k, 4, hosts, port, 10, what[i]);
+            for (int k = 0; k < 4; k++)
+                unit_ends(p[k], 0, NULL);
+            table_free(table);
+        }
 }
 
 /* ---- ranks that do not go on ----------------------------------------------------------------- */
@@ -261,7 +352,7 @@ static void one_that_hangs(void **state)
         prepare(&e);
         hang_at = 30;
         for (int i = 0; i < 4; i++)
-            p[i] = start_rank(i, 4, hosts, port, 1);
+            p[i] = start_rank(i, 4, hosts, port, 1, steps);
         for (int i = 0; i < 4; i++) {
             int code;
             char *said = unit_said(p[i], &code);
@@ -281,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_machine),
         cmocka_unit_test(several_machines),
+        cmocka_unit_test(goes_on),
         cmocka_unit_test(one_that_hangs),
     };
     hang_at = -1;
