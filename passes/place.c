@@ -8,7 +8,7 @@
  *
  * All ranks have one arena's offsets. What is on the first rank of a pipeline alone and what is on
  * the last alone may lie in the same bytes; a peak is that of the rank that needs most. */
-#include "ir/plan.h"
+#include "passes/rates.h"
 
 #include "compiler/base/quantity.h"
 
@@ -62,39 +62,49 @@ static int by_start(const void *x, const void *y)
     return a->first != b->first ? (a->first > b->first ? 1 : -1) : by_size(x, y);
 }
 
-static int by_offset(const void *x, const void *y)
-{
-    const Item *a = *(Item *const *)x, *b = *(Item *const *)y;
-    return a->offset != b->offset ? (a->offset > b->offset ? 1 : -1) : 0;
-}
-
 static bool together(const Item *a, const Item *b)
 {
     return a->first <= b->last && b->first <= a->last && (a->at & b->at);
 }
 
+/* Where the item goes, beside the n that are placed, which are in order of their offsets. */
+static int64_t place_for(const Item *it, Item *const *placed, size_t n, bool best_fit)
+{
+    int64_t at = 0, found = -1, tightest = INT64_MAX;
+    for (size_t k = 0; k < n; k++) {
+        const Item *other = placed[k];
+        if (!together(it, other))
+            continue;
+        int64_t gap = other->offset - at;
+        if (gap >= it->bytes && gap < tightest) {
+            tightest = gap;
+            found = at;
+            if (!best_fit)
+                break;
+        }
+        if (other->offset + other->bytes > at)
+            at = other->offset + other->bytes;
+    }
+    return found >= 0 ? found : at;
+}
+
 /* Places items in the order given; returns the end of the highest. */
-static int64_t pack(Packing *p, bool best_fit, Item **live)
+static int64_t pack(Packing *p, bool best_fit, Item **placed)
 {
     int64_t top = 0;
     for (size_t i = 0; i < p->n; i++) {
         Item *it = &p->item[i];
-        size_t n = 0;
-        for (size_t k = 0; k < i; k++)
-            if (together(it, &p->item[k]))
-                live[n++] = &p->item[k];
-        qsort(live, n, sizeof *live, by_offset);
-        int64_t at = 0, found = -1, tightest = INT64_MAX;
-        for (size_t k = 0; k < n; k++) {
-            int64_t gap = live[k]->offset - at;
-            if (gap >= it->bytes && gap < tightest && (best_fit || found < 0)) {
-                tightest = gap;
-                found = at;
-            }
-            if (live[k]->offset + live[k]->bytes > at)
-                at = live[k]->offset + live[k]->bytes;
+        it->offset = place_for(it, placed, i, best_fit);
+        size_t low = 0, high = i; /* behind all that begin no higher */
+        while (low < high) {
+            size_t middle = (low + high) / 2;
+            if (placed[middle]->offset <= it->offset)
+                low = middle + 1;
+            else
+                high = middle;
         }
-        it->offset = found >= 0 ? found : at;
+        memmove(placed + low + 1, placed + low, (i - low) * sizeof *placed);
+        placed[low] = it;
         if (it->offset + it->bytes > top)
             top = it->offset + it->bytes;
     }
@@ -322,6 +332,7 @@ void plan_pack(Plan *p)
     Program *programs[] = {p->train, p->eval, p->sample};
     Arena *tmp = arena_new();
     int number = 0;
+    plan_rates(p); /* every plan comes through here, whatever its device */
     int64_t at = place_persistent(p);
     p->persistent_bytes = at;
     for (int k = 0; k < 3; k++) {
