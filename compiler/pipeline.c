@@ -309,7 +309,7 @@ static Exit make_plan(Session *s, Compiled *c)
     if (!plan_asserts(p))
         return EXIT_infeasible;
     c->plan = p;
-    int broken = plan_check(p, stderr); if (getenv("DBG")) plan_print_memory(p, stdout), plan_print_schedule(p, stdout);
+    int broken = plan_check(p, stderr);
     times_mark(s, "check");
     if (!broken)
         return EXIT_done;

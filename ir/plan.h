@@ -175,6 +175,7 @@ typedef struct Action {
      * loops' ends and guards. */
     uint32_t wait[MAX_STREAMS];
     double seconds, flops, bytes_moved; /* predicted, one execution */
+    double times;                       /* executions a step; in a pipeline of a rank on average */
     /* Predicted, since the round of the loop around it began, or the program; `exposed`: of a
      * collective's time, that in which nothing runs beside it. */
     double begin, end, exposed;
@@ -256,6 +257,8 @@ void plan_pack(Plan *p);
 int64_t plan_budget(const Module *m, const Device *d);
 /* What a device needs to have: the arena, and scratch space for each thread. */
 int64_t plan_bytes(const Plan *p);
+/* passes/times.c: how often each action is executed. plan_schedule calls it. */
+void plan_times(Plan *p);
 /* passes/streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
 void plan_streams(Plan *p);
 /* In how many the step is; no fewer than the device has for what computes. */

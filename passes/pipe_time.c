@@ -3,7 +3,7 @@
 #include "passes/pipeline/pipeline.h"
 #include "passes/streams.h"
 
-#include <string.h>
+#include <math.h>
 
 static bool done_at(Stations on, int stage, int stages)
 {
@@ -39,25 +39,49 @@ static double message_seconds(const Plan *p, const Pipe *pipe)
     return (double)bytes / p->device->link_bandwidth + p->device->link_seconds;
 }
 
-void pipe_time(Plan *p, Program *g)
+/* A run of the table with what its phases cost. NULL: it cannot be run, which its proof excludes. */
+static PipeClock *run(const Plan *p, const Program *g, Arena *a, double slower, double *worst)
 {
     const Pipe *pipe = g->pipe;
-    Arena *a = p->module->arena;
-    const int stages = pipe->stages;
     const Loop *micro = &g->loops.data[pipe->loop];
     double *cost[PIPE_PHASES];
     for (int k = 0; k < PIPE_PHASES; k++) {
         int to = k + 1 < pipe->phases ? pipe->begin[k + 1] : micro->end;
-        cost[k] = NEW_ARRAY(a, double, stages);
-        for (int s = 0; s < stages && k < pipe->phases; s++)
+        cost[k] = NEW_ARRAY(a, double, pipe->stages);
+        for (int s = 0; s < pipe->stages && k < pipe->phases; s++)
             cost[k][s] = phase_seconds(p, g, pipe->begin[k], to, s);
     }
     PipeCosts c = {cost[0], cost[1], cost[2], message_seconds(p, pipe)};
     PipeProof proof;
     if (!pipe_prove(a, pipe->program, p->module->diag, &proof))
-        return; /* it was proved before */
-    const PipeClock *k = pipe_clock(a, proof.graph[PIPE_BY_KIND], &c);
-    g->pipe->step = k->step;
-    g->pipe->bubble = k->bubble;
-    g->seconds += k->step - (double)micro->dim.size * micro->seconds;
+        return NULL;
+    PipeClock *k = pipe_clock(a, proof.graph[PIPE_BY_KIND], &c);
+    if (slower > 0) {
+        double *by = pipe_slower(a, proof.graph[PIPE_BY_KIND], &c, k, slower);
+        for (int rank = 0; rank < pipe->ranks; rank++)
+            *worst = fmax(*worst, by[rank] * slower * k->busy[rank]);
+    }
+    return k;
+}
+
+void pipe_time(Plan *p, Program *g)
+{
+    const Loop *micro = &g->loops.data[g->pipe->loop];
+    Arena *tmp = arena_new();
+    const PipeClock *k = run(p, g, tmp, 0, NULL);
+    if (k) {
+        g->pipe->step = k->step;
+        g->pipe->bubble = k->bubble;
+        g->seconds += k->step - (double)micro->dim.size * micro->seconds;
+    }
+    arena_free(tmp);
+}
+
+double pipe_slowest(const Plan *p, const Program *g, double factor)
+{
+    Arena *tmp = arena_new();
+    double worst = 0;
+    run(p, g, tmp, factor, &worst);
+    arena_free(tmp);
+    return worst + factor * (g->seconds - g->pipe->step);
 }

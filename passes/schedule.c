@@ -470,17 +470,14 @@ static void want_results(Sched *s, const Fn *f, const char *prefix, Want *target
 
 static void total(Program *p)
 {
-    double times = 1;
-    for (size_t i = 0; i < p->actions.n; i++) {
+    for (size_t i = 0; p && i < p->actions.n; i++) {
         const Action *a = &p->actions.data[i];
-        if (a->kind == ACT_loop)
-            times *= (double)p->loops.data[a->loop].dim.size;
-        else if (a->kind == ACT_end)
-            times /= (double)p->loops.data[a->loop].dim.size;
-        p->busy += a->seconds * times;
-        p->flops += a->again ? 0 : a->flops * times;
-        p->again += a->again ? a->seconds * times : 0;
+        p->busy += a->seconds * a->times;
+        p->flops += a->again ? 0 : a->flops * a->times;
+        p->again += a->again ? a->seconds * a->times : 0;
     }
+    if (!p)
+        return;
     p->seconds = p->busy;
 }
 
@@ -553,7 +550,6 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     note_stations(s);
     pipe_slots_of_buffers(s);
     order_actions(s);
-    total(p);
     return p;
 }
 
@@ -577,5 +573,9 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     p->eval = schedule_fn(&s, "eval", 1);
     p->sample = schedule_fn(&s, "sample", 2);
     arena_free(s.tmp);
+    plan_times(p);
+    total(p->train);
+    total(p->eval);
+    total(p->sample);
     return s.failed ? NULL : p;
 }
