@@ -517,7 +517,8 @@ static void read_pipeline(Reader *r)
         } while (text_take_mark(r, ','));
         text_want_mark(r, ']');
         if (p->layers.n != (size_t)mesh_stages(r->m) || !p->most)
-            text_wrong(r, s, 403, "there are not %s of layers as there are stages", "as many numbers");
+            text_wrong(r, s, 403, "there are not %s of layers as there are stages",
+                       "as many numbers");
     }
     p->span = text_read_place(r);
 }
