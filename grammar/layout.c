@@ -197,7 +197,8 @@ static void keep_rules(Elab *e, const Spec *s, Layout *l)
                     const NodeList *options = &n->more.data[k]->list;
                     rule.axis[rule.n++] = (uint8_t)a;
                     for (size_t o = 0; o < options->n; o++)
-                        if (options->data[o]->kind != N_NAMED)
+                        if (options->data[o]->kind == N_NAME &&
+                            !strcmp(text(e, options->data[o]->name), "zigzag"))
                             rule.zigzag |= (Axes)1 << a;
                 }
             if (!rule.n)

@@ -82,7 +82,7 @@ void *interp_alloc(int64_t n, size_t size)
     return p;
 }
 
-static double *set_value(Interp *in, Value v, const double *data)
+double *interp_set(Interp *in, Value v, const double *data)
 {
     Tensor64 *t = &in->value[v];
     t->type = *type_of(in->m, v);
@@ -96,7 +96,7 @@ static double *set_value(Interp *in, Value v, const double *data)
 
 double *interp_out(Interp *in, const Ins *i, uint32_t k)
 {
-    return set_value(in, i->out[k], NULL);
+    return interp_set(in, i->out[k], NULL);
 }
 
 const double *interp_in(const Interp *in, const Ins *i, uint32_t k)
@@ -362,13 +362,6 @@ static void interp_dot_sum(Interp *in, const Ins *i)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-/* Ranks that go through the program together, instruction by instruction. */
-typedef struct Group {
-    Interp *rank;
-    int64_t n;
-    const Stations *at; /* per value: where it is */
-} Group;
-
 static void run_region(const Group *g, const Region *r);
 
 /* The body's next values become the arguments of the next round: all are copied first, since one
@@ -384,7 +377,7 @@ static void carry(Interp *in, const Ins *i)
         memcpy(next[k], in->value[b->results.data[k]].data, (size_t)n * sizeof(double));
     }
     for (int64_t k = 0; k < carried; k++) {
-        set_value(in, b->args.data[k], next[k]);
+        interp_set(in, b->args.data[k], next[k]);
         free(next[k]);
     }
     free(next);
@@ -396,7 +389,7 @@ static void repeat_begin(Interp *in, const Ins *i)
     for (uint32_t k = carried; k < i->nout; k++)
         interp_out(in, i, k);
     for (uint32_t k = 0; k < carried; k++)
-        set_value(in, i->body->args.data[k], interp_in(in, i, k));
+        interp_set(in, i->body->args.data[k], interp_in(in, i, k));
 }
 
 static void round_begin(Interp *in, const Ins *i, int64_t at)
@@ -406,9 +399,9 @@ static void round_begin(Interp *in, const Ins *i, int64_t at)
     if (ir_is_staged(in->m, i) && in->m->layout.pipeline.most && !in->m->local)
         index = (double)mesh_layer(in->m, in->rank, at);
     for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nin; k++)
-        set_value(in, b->args.data[k],
-                  interp_in(in, i, k) + at * type_elements(type_of(in->m, b->args.data[k])));
-    set_value(in, b->args.data[i->nin], &index);
+        interp_set(in, b->args.data[k],
+                   interp_in(in, i, k) + at * type_elements(type_of(in->m, b->args.data[k])));
+    interp_set(in, b->args.data[i->nin], &index);
 }
 
 static void round_end(Interp *in, const Ins *i, int64_t at)
@@ -423,7 +416,7 @@ static void round_end(Interp *in, const Ins *i, int64_t at)
 }
 
 /* Rounds [first, first + n), the last first where the loop runs in reverse. */
-static void rounds(const Group *g, const Ins *i, int64_t first, int64_t n)
+void interp_rounds(const Group *g, const Ins *i, int64_t first, int64_t n)
 {
     for (int64_t step = 0; step < n; step++) {
         int64_t at = first + (i->attrs.reverse ? n - 1 - step : step);
@@ -435,67 +428,29 @@ static void rounds(const Group *g, const Ins *i, int64_t first, int64_t n)
     }
 }
 
-/* What a rank carries goes to the one that is like it but for its stage. */
-static void hand_on(const Interp *from, const Group *to, const Ins *i)
-{
-    const Module *m = from->m;
-    for (int64_t r = 0; r < to->n; r++) {
-        if (!interp_same_group(m, from->rank, to->rank[r].rank, m->layout.pipeline.axis))
-            continue;
-        for (uint32_t k = 0; k < (uint32_t)i->attrs.carried; k++)
-            set_value(&to->rank[r], i->body->args.data[k], from->value[i->body->args.data[k]].data);
-    }
-}
-
-/* Stage after stage, each by the ranks that have it. */
-static void stages(const Group *g, const Ins *i)
-{
-    const Module *m = g->rank->m;
-    const Pipeline *p = &m->layout.pipeline;
-    int64_t ranks = mesh_size(m, p->axis);
-    int n = mesh_stages(m);
-    Group now = {.rank = interp_alloc(g->n, sizeof *now.rank), .at = g->at};
-    Group before = {.rank = interp_alloc(g->n, sizeof *before.rank)};
-    for (int step = 0; step < n; step++) {
-        int stage = i->attrs.reverse ? n - 1 - step : step;
-        now.n = 0;
-        for (int64_t r = 0; r < g->n; r++)
-            if (mesh_place(m, g->rank[r].rank, p->axis) == stage % ranks)
-                now.rank[now.n++] = g->rank[r];
-        for (int64_t r = 0; r < before.n; r++)
-            hand_on(&before.rank[r], &now, i);
-        if (now.n)
-            rounds(&now, i, stage / ranks * p->most, p->layers.data[stage]);
-        memcpy(before.rank, now.rank, (size_t)now.n * sizeof *now.rank);
-        before.n = now.n;
-    }
-    free(now.rank);
-    free(before.rank);
-}
-
 static void repeat(const Group *g, const Ins *i)
 {
     const Module *m = g->rank->m;
     for (int64_t r = 0; r < g->n; r++)
         repeat_begin(&g->rank[r], i);
     if (ir_is_staged(m, i) && m->layout.pipeline.most)
-        stages(g, i);
+        interp_stages(g, i);
     else
-        rounds(g, i, 0, i->attrs.dim.size);
+        interp_rounds(g, i, 0, i->attrs.dim.size);
     for (int64_t r = 0; r < g->n; r++)
         for (uint32_t k = 0; k < (uint32_t)i->attrs.carried; k++)
-            set_value(&g->rank[r], i->out[k], g->rank[r].value[i->body->args.data[k]].data);
+            interp_set(&g->rank[r], i->out[k], g->rank[r].value[i->body->args.data[k]].data);
 }
 
 static void fused(const Group *g, const Ins *i)
 {
     for (int64_t r = 0; r < g->n; r++)
         for (uint32_t k = 0; k < i->nin; k++)
-            set_value(&g->rank[r], i->body->args.data[k], interp_in(&g->rank[r], i, k));
+            interp_set(&g->rank[r], i->body->args.data[k], interp_in(&g->rank[r], i, k));
     run_region(g, i->body);
     for (int64_t r = 0; r < g->n; r++)
         for (uint32_t k = 0; k < i->nout; k++)
-            set_value(&g->rank[r], i->out[k], g->rank[r].value[i->body->results.data[k]].data);
+            interp_set(&g->rank[r], i->out[k], g->rank[r].value[i->body->results.data[k]].data);
 }
 
 static void interp_guard(Interp *in, const Ins *i)
@@ -562,30 +517,6 @@ static bool is_ring(const Ins *i)
     return (i->op == OP_attention || i->op == OP_attention_grad) && i->attrs.along.axes;
 }
 
-/* Is the rank one of those that compute i? */
-static bool takes_part(const Group *g, const Interp *in, const Ins *i)
-{
-    Stations at = i->nout ? 0 : AT_ALL;
-    for (uint32_t k = 0; k < i->nout; k++)
-        at |= g->at[i->out[k]];
-    return (at & mesh_station(in->m, in->rank)) != 0;
-}
-
-/* What a rank has not, it has as what shows. */
-static void forget(Interp *in, Value v)
-{
-    double *x = set_value(in, v, NULL);
-    for (int64_t n = type_elements(type_of(in->m, v)); n-- > 0;)
-        x[n] = NAN;
-}
-
-static void forget_others(const Group *g, Interp *in, const Ins *i)
-{
-    for (uint32_t k = 0; k < i->nout; k++)
-        if (!(g->at[i->out[k]] & mesh_station(in->m, in->rank)))
-            forget(in, i->out[k]);
-}
-
 static void run_region(const Group *g, const Region *r)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
@@ -600,9 +531,9 @@ static void run_region(const Group *g, const Region *r)
             interp_ring(g->rank, g->n, i);
         for (int64_t n = 0; n < g->n; n++) {
             Interp *in = &g->rank[n];
-            if (!i->body && !op_is(i->op, COMM) && !is_ring(i) && takes_part(g, in, i))
+            if (!i->body && !op_is(i->op, COMM) && !is_ring(i) && interp_takes_part(g, in, i))
                 one(in, i);
-            forget_others(g, in, i);
+            interp_forget_others(g, in, i);
             if (in->round)
                 round_results(in, i);
             if (in->shake)
@@ -626,9 +557,9 @@ static void interpret(Interp like, int64_t ranks, const Fn *fn, const Tensor64 *
         g.rank[r].value = interp_alloc((int64_t)m->values.n, sizeof *like.value);
         for (size_t i = 0; i < b->args.n; i++)
             if (g.at[b->args.data[i]] & mesh_station(m, r))
-                set_value(&g.rank[r], b->args.data[i], args[(size_t)r * b->args.n + i].data);
+                interp_set(&g.rank[r], b->args.data[i], args[(size_t)r * b->args.n + i].data);
             else
-                forget(&g.rank[r], b->args.data[i]);
+                interp_forget(&g.rank[r], b->args.data[i]);
     }
     run_region(&g, b);
     for (int64_t r = 0; r < ranks; r++) {

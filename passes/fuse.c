@@ -205,7 +205,12 @@ static void each_alone(Fuse *f)
 static void fuse_region(Module *m, const Fn *fn, Region *r, Arena *tmp, FILE *why)
 {
     fuse_prepare(m, r, tmp);
-    Fuse f = {.m = m, .station = ir_stations(m, fn, tmp), .r = r, .tmp = tmp, .why = why, .depth = depth_dims(m)};
+    Fuse f = {.m = m,
+              .station = ir_stations(m, fn, tmp),
+              .r = r,
+              .tmp = tmp,
+              .why = why,
+              .depth = depth_dims(m)};
     index_region(&f);
     each_alone(&f);
     fuse_columns(&f);

@@ -426,7 +426,7 @@ PassStatus pass_shard(Job *j)
             m->fns.data[f]->gradients.n = 0;
         return PASS_ok;
     }
-    if (!shard_is_possible(m, j->tmp) || !stages_choose(m))
+    if (!stages_are_loops(m) || !shard_is_possible(m, j->tmp) || !stages_choose(m))
         return PASS_error;
     for (size_t f = 0; f < m->fns.n; f++)
         if (!shard_fn(m, m->fns.data[f], j->tmp))
@@ -436,5 +436,8 @@ PassStatus pass_shard(Job *j)
         types[t] = tensor_type(m, (uint32_t)t);
     for (size_t t = 0; t < m->tensors.n; t++)
         m->tensors.data[t].type = types[t];
-    return m->layout.pipeline.axis && !shard_places(m, j->tmp) ? PASS_error : PASS_ok;
+    if (!m->layout.pipeline.axis)
+        return PASS_ok;
+    shard_places(m, j->tmp);
+    return stages_hold(m, j->tmp) ? PASS_ok : PASS_error;
 }

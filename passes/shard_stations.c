@@ -70,9 +70,19 @@ static void instruction(Sender *s, Ins *i)
     vec_push(s->m->arena, &s->b.region->ins, i);
 }
 
-/* Only what all ranks end up with is needed by all: tensors have no place yet. */
+/* Layers are everywhere; all else has no place yet. */
+static void place_layers(Module *m)
+{
+    for (size_t k = 0; k < m->tensors.n; k++) {
+        Tensor *t = &m->tensors.data[k];
+        t->at = type_find(&t->type, m->layout.pipeline.dim) >= 0 ? AT_ALL : 0;
+    }
+}
+
+/* Only what all ranks end up with is needed by all. */
 void shard_broadcast(Module *m, Fn *fn, Arena *tmp)
 {
+    place_layers(m);
     Region *r = fn->body;
     Ins **old = r->ins.data;
     size_t n = r->ins.n;
@@ -96,11 +106,6 @@ void shard_broadcast(Module *m, Fn *fn, Arena *tmp)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static bool is_stacked(const Module *m, const Tensor *t)
-{
-    return t->stacked > t->numbered && t->type.dims[0].name == m->layout.pipeline.dim;
-}
-
 /* Parameters are where they are needed, and what belongs to them is there too. */
 static bool spread(Module *m, Arena *tmp)
 {
@@ -122,14 +127,12 @@ static bool spread(Module *m, Arena *tmp)
     return changed;
 }
 
-bool shard_places(Module *m, Arena *tmp)
+void shard_places(Module *m, Arena *tmp)
 {
-    for (size_t k = 0; k < m->tensors.n; k++)
-        m->tensors.data[k].at = is_stacked(m, &m->tensors.data[k]) ? AT_ALL : 0;
+    place_layers(m);
     while (spread(m, tmp))
         ;
     for (size_t k = 0; k < m->tensors.n; k++)
         if (!m->tensors.data[k].at) /* nothing needs it: all may have it */
             m->tensors.data[k].at = AT_ALL;
-    return true;
 }

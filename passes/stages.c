@@ -1,15 +1,15 @@
 /* stages.c - how many layers each stage of a pipeline has; see shard.h.
  *
  * The first rank also computes what comes before the layers, the last what comes after them (the
- * logits, mostly): they have fewer layers where that makes the slowest rank faster. What is compared
- * are a microbatch's arithmetic and bytes, forward and backward. */
+ * logits, mostly): they have fewer layers where that makes the slowest rank faster. What is
+ * compared are a microbatch's arithmetic and bytes, forward and backward. */
 #include "passes/pipeline/pipeline.h"
 #include "passes/shard.h"
 
 #include <string.h>
 
-/* Operations that a device does while it moves a byte, about: of processors some ten, of GPUs, which
- * move little beside products, more. */
+/* Operations that a device does while it moves a byte, about: of processors some ten, of GPUs,
+ * which move little beside products, more. */
 enum { PER_BYTE = 20, PER_EXP = 10 };
 
 typedef struct Weight {
@@ -52,9 +52,8 @@ static void weigh(Weigher *s, const Region *r)
 static Weight weights(const Module *m, Arena *tmp)
 {
     const Fn *fn = module_fn(m, "train") ? module_fn(m, "train") : m->fns.data[0];
-    Weigher s = {.m = m,
-                 .available = ir_available(m, fn->body, fn, tmp),
-                 .needed = ir_stations(m, fn, tmp)};
+    Weigher s = {
+        .m = m, .available = ir_available(m, fn->body, fn, tmp), .needed = ir_stations(m, fn, tmp)};
     for (size_t k = 0; k < fn->body->ins.n; k++)
         if (fn->body->ins.data[k]->op == OP_repeat)
             weigh(&s, fn->body->ins.data[k]->body);
@@ -84,8 +83,8 @@ static void share_out(const Weight *w, int64_t ranks, int chunks, int64_t *layer
     }
 }
 
-/* The stages of a rank have as many layers each; the first and the last of all have fewer where that
- * does not come out even. */
+/* The stages of a rank have as many layers each; the first and the last of all have fewer where
+ * that does not come out even. */
 static void cut(Module *m, const Weight *w, int64_t *of_rank)
 {
     Pipeline *p = &m->layout.pipeline;

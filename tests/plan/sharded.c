@@ -37,10 +37,8 @@ static void lay_stages(Model *t, const LayoutRule *r, int64_t chunks)
     Module *m = t->m;
     m->layout.pipeline = (Pipeline){.axis = (Axes)1 << r->axis[0],
                                     .dim = r->dim,
-                                    .schedule = name_intern(m->names, "1f1b"),
+                                    .schedule = name_intern(m->names, "table"),
                                     .chunks = (int)chunks};
-    if (chunks > 1)
-        m->layout.pipeline.schedule = name_intern(m->names, "interleaved");
 }
 
 /* "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules. Axes that are not in the mesh
