@@ -95,8 +95,10 @@ static inline void table_need(stage_row *r, int of, int began)
 static inline int table_out(stage_table *t, stage_row *r, int way)
 {
     int of = way ? MG_PIPE_SEND_B : MG_PIPE_SEND_F;
-    while (r->last[of] - r->first[of] >= 2)
-        r->sent[way][r->op[table_wait(r, of)].out] = false;
+    while (r->last[of] - r->first[of] >= 2) {
+        int began = table_wait(r, of);
+        r->sent[way][r->op[began].out] = false;
+    }
     return table_buffer(t, r->sent[way]);
 }
 
