@@ -147,7 +147,7 @@ void rt_ranks_follow(mg_run *r)
     rt_device_open(r); /* of a bare start's processor it is: that is once more nothing */
     r->pool = rt_pool_new(r->threads, false); /* --pin: would be on the leader's processors */
     rt_arena_map(r);
-    if (r->options->poison)
+    if (r->options->poison && !rt_arenas_are_shared)
         rt_poison(r);
     for (;;) {
         order o;

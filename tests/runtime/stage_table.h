@@ -44,19 +44,19 @@ typedef struct stage_table {
     int buffers; /* each way, of those that are sent and of those received */
 } stage_table;
 
-static stage_cell *table_cell(const stage_table *t, int stage, int microbatch)
+static inline stage_cell *table_cell(const stage_table *t, int stage, int microbatch)
 {
     return &t->cell[stage * t->microbatches + microbatch];
 }
 
-static void table_put(stage_row *r, mg_pipe_op op)
+static inline void table_put(stage_row *r, mg_pipe_op op)
 {
     if (r->n == r->room)
         r->op = rt_grow(r->op, (size_t)(r->room = 2 * r->room + 64), sizeof *r->op);
     r->op[r->n++] = op;
 }
 
-static int table_buffer(stage_table *t, bool *in_use)
+static inline int table_buffer(stage_table *t, bool *in_use)
 {
     int k = 0;
     while (in_use[k])
@@ -69,7 +69,7 @@ static int table_buffer(stage_table *t, bool *in_use)
 }
 
 /* Of the oldest of that kind; returns which operation began it. */
-static int table_wait(stage_row *r, int of)
+static inline int table_wait(stage_row *r, int of)
 {
     int began = r->begun[of][r->first[of]++ % 512];
     table_put(r, (mg_pipe_op){.step = MG_PIPE_WAIT,
@@ -79,28 +79,30 @@ static int table_wait(stage_row *r, int of)
     return began;
 }
 
-static void table_begin(stage_row *r, mg_pipe_op op)
+static inline void table_begin(stage_row *r, mg_pipe_op op)
 {
     r->begun[op.step][r->last[op.step]++ % 512] = r->n;
     table_put(r, op);
 }
 
-static void table_need(stage_row *r, int of, int began)
+static inline void table_need(stage_row *r, int of, int began)
 {
     while (r->first[of] < r->last[of] && r->begun[of][r->first[of] % 512] <= began)
         table_wait(r, of);
 }
 
 /* A buffer for what is sent: at most two are under way. */
-static int table_out(stage_table *t, stage_row *r, int way)
+static inline int table_out(stage_table *t, stage_row *r, int way)
 {
     int of = way ? MG_PIPE_SEND_B : MG_PIPE_SEND_F;
-    while (r->last[of] - r->first[of] >= 2)
-        r->sent[way][r->op[table_wait(r, of)].out] = false;
+    while (r->last[of] - r->first[of] >= 2) {
+        int began = table_wait(r, of);
+        r->sent[way][r->op[began].out] = false;
+    }
     return table_buffer(t, r->sent[way]);
 }
 
-static bool table_may(const stage_table *t, int step, int stage, int mb)
+static inline bool table_may(const stage_table *t, int step, int stage, int mb)
 {
     const stage_cell *c = table_cell(t, stage, mb);
     if (step == MG_PIPE_F)
@@ -110,7 +112,7 @@ static bool table_may(const stage_table *t, int step, int stage, int mb)
     return c->has_f && !c->has_b && (stage == t->stages - 1 || c->b_came);
 }
 
-static void table_compute(stage_table *t, int step, int stage, int mb)
+static inline void table_compute(stage_table *t, int step, int stage, int mb)
 {
     stage_row *r = &t->row[stage % t->ranks];
     stage_cell *c = table_cell(t, stage, mb);
@@ -139,7 +141,7 @@ static void table_compute(stage_table *t, int step, int stage, int mb)
     table_put(r, op);
 }
 
-static void table_message(stage_table *t, int way, int stage, int mb)
+static inline void table_message(stage_table *t, int way, int stage, int mb)
 {
     int to = way ? stage - 1 : stage + 1;
     stage_row *sender = &t->row[stage % t->ranks], *taker = &t->row[to % t->ranks];
@@ -163,7 +165,7 @@ static void table_message(stage_table *t, int way, int stage, int mb)
 /* ---- the order ------------------------------------------------------------------------------- */
 
 /* The k-th of a rank's forward (or backward) passes. */
-static void table_nth(const stage_table *t, int rank, int k, bool back, int *stage, int *mb)
+static inline void table_nth(const stage_table *t, int rank, int k, bool back, int *stage, int *mb)
 {
     int each = t->ranks * t->chunks, chunk = k % each / t->ranks;
     if (t->chunks == 1) {
@@ -177,8 +179,8 @@ static void table_nth(const stage_table *t, int rank, int k, bool back, int *sta
 }
 
 /* The next one of a rank's schedule; false: there is none. */
-static bool table_next(const stage_table *t, stage_order order, int rank, int *step, int *stage,
-                       int *mb)
+static inline bool table_next(const stage_table *t, stage_order order, int rank, int *step,
+                              int *stage, int *mb)
 {
     int all = t->microbatches * t->chunks, k = t->row[rank].done, first = t->ranks - rank - 1;
     if (order == GPIPE)
@@ -196,7 +198,7 @@ static bool table_next(const stage_table *t, stage_order order, int rank, int *s
 }
 
 /* A rank computes one thing at a time, all at once; then what they made is sent. */
-static void table_follow(stage_table *t, stage_order order)
+static inline void table_follow(stage_table *t, stage_order order)
 {
     for (bool some = true; some;) {
         int step[TABLE_RANKS], stage[TABLE_RANKS], mb[TABLE_RANKS];
@@ -220,7 +222,7 @@ static void table_follow(stage_table *t, stage_order order)
 }
 
 /* Anything that may be next, drawn. */
-static void table_draw(stage_table *t, uint64_t *seed)
+static inline void table_draw(stage_table *t, uint64_t *seed)
 {
     static const int steps[] = {MG_PIPE_F, MG_PIPE_B, MG_PIPE_W};
     int cells = t->stages * t->microbatches;
@@ -246,7 +248,7 @@ static void table_draw(stage_table *t, uint64_t *seed)
 }
 
 /* What stands between two other operations begins together. */
-static void table_group(stage_row *r)
+static inline void table_group(stage_row *r)
 {
     for (int i = 0, n; i < r->n; i += n) {
         for (n = 0; i + n < r->n && r->op[i + n].step >= MG_PIPE_SEND_F &&
@@ -259,8 +261,8 @@ static void table_group(stage_row *r)
 }
 
 /* To be freed by table_free. */
-static stage_table *table_new(int ranks, int chunks, int microbatches, stage_order order,
-                              uint64_t seed)
+static inline stage_table *table_new(int ranks, int chunks, int microbatches, stage_order order,
+                                     uint64_t seed)
 {
     stage_table *t = rt_alloc(1, sizeof *t);
     *t = (stage_table){
@@ -284,7 +286,7 @@ static stage_table *table_new(int ranks, int chunks, int microbatches, stage_ord
     return t;
 }
 
-static void table_free(stage_table *t)
+static inline void table_free(stage_table *t)
 {
     for (int r = 0; r < t->ranks; r++)
         free(t->row[r].op);
@@ -295,21 +297,21 @@ static void table_free(stage_table *t)
 /* ---- what goes through it -------------------------------------------------------------------- */
 
 /* Word i of the message that stage `stage` sends. */
-static uint32_t table_word(int way, int stage, int mb, int salt, int64_t i)
+static inline uint32_t table_word(int way, int stage, int mb, int salt, int64_t i)
 {
     uint64_t key = (uint64_t)way << 62 ^ (uint64_t)stage << 40 ^ (uint64_t)mb << 20;
     return (uint32_t)rt_mix64(key ^ (uint64_t)salt << 50 ^ (uint64_t)i);
 }
 
 /* Is it the message that an operation that computes needs, and has it one that it makes? */
-static bool table_takes(const stage_table *t, const mg_pipe_op *o)
+static inline bool table_takes(const stage_table *t, const mg_pipe_op *o)
 {
     return o->step == MG_PIPE_F   ? o->stage > 0
            : o->step == MG_PIPE_W ? false
                                   : o->stage < t->stages - 1;
 }
 
-static bool table_makes(const stage_table *t, const mg_pipe_op *o)
+static inline bool table_makes(const stage_table *t, const mg_pipe_op *o)
 {
     return o->step == MG_PIPE_F ? o->stage < t->stages - 1 : o->step != MG_PIPE_W && o->stage > 0;
 }

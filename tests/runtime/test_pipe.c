@@ -255,6 +255,14 @@ static void several_machines(void **state)
 /* More than the connections between two ranks hold: only who receives it ends its send. */
 enum { LARGE = 16 << 20, SHORT = 64 };
 
+static void let_be_large(void)
+{
+    pipe_of.bytes[0] = LARGE;
+    pipe_of.bytes[1] = SHORT;
+    pipe_of.send[0] = pipe_of.receive[0] = 0;
+    pipe_of.send[1] = pipe_of.receive[1] = LARGE;
+}
+
 static void pass(mg_run *r, int step)
 {
     mg_pass(r, &pipe_of, &(mg_pipe_op){.step = (uint8_t)step});
@@ -274,6 +282,7 @@ static void meet(mg_run *r, int number)
  * others for what rank 0 began to send before. */
 static void sends_while_it_waits(mg_run *r)
 {
+    let_be_large();
     mg_pipe_ops(r, &pipe_of);
     if (r->rank == 0) {
         pass(r, MG_PIPE_SEND_F);
@@ -297,6 +306,7 @@ static void sends_while_it_waits(mg_run *r)
 /* Nobody receives what rank 0 sends before it is through two collectives. */
 static void meets_while_it_sends(mg_run *r)
 {
+    let_be_large();
     mg_pipe_ops(r, &pipe_of);
     if (r->rank == 0)
         pass(r, MG_PIPE_SEND_F);
@@ -328,15 +338,42 @@ static void goes_on(void **state)
             int port = unit_port();
             process p[4];
             prepare(&e);
-            pipe_of.bytes[0] = LARGE;
-            pipe_of.send[0] = pipe_of.receive[0] = 0;
-            pipe_of.send[1] = pipe_of.receive[1] = LARGE;
             for (int k = 0; k < 4; k++)
                 p[k] = start_rank(k, 4, hosts, port, 10, what[i]);
             for (int k = 0; k < 4; k++)
                 unit_ends(p[k], 0, NULL);
             table_free(table);
         }
+}
+
+/* ---- under a launcher ------------------------------------------------------------------------ */
+
+/* This process is one of four that mpirun started: on one machine, or MGC_FAKE_HOSTS pretended
+ * ones. What is usual, then both of the cases above. */
+static int as_rank(void)
+{
+    static void (*const what[])(mg_run *) = {steps, sends_while_it_waits, meets_while_it_sends};
+    const example e = {2, 2, false, INTERLEAVED, 2, 6, {SHORT, 70000}, 0};
+    rt_options options = {.hang_after = 30};
+    mg_run r = {.program = &program, .options = &options, .threads = 1, .action = -1};
+    char *why = rt_world_read(&r.world);
+    if (why || r.world.size != 4)
+        rt_die(RT_USAGE, "%s", why ? why : "four ranks");
+    prepare(&e);
+    rt_speak_for(r.world.rank);
+    rt_ranks_join(&r);
+    r.step = what[0];
+    r.eval = what[1];
+    r.sample = what[2];
+    if (r.rank)
+        rt_ranks_follow(&r);
+    r.pool = rt_pool_new(1, false);
+    rt_arena_map(&r);
+    rt_run(&r, RT_STEP);
+    rt_run(&r, RT_EVAL);
+    rt_run(&r, RT_SAMPLE);
+    rt_ranks_end(&r);
+    return 0;
 }
 
 /* ---- ranks that do not go on ----------------------------------------------------------------- */
@@ -367,7 +404,7 @@ static void one_that_hangs(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_machine),
@@ -376,5 +413,7 @@ int main(void)
         cmocka_unit_test(one_that_hangs),
     };
     hang_at = -1;
+    if (argc > 1 && strcmp(argv[1], "rank") == 0)
+        return as_rank();
     return cmocka_run_group_tests_name("pipe", tests, NULL, NULL);
 }
