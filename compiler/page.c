@@ -80,15 +80,10 @@ static int line_of(const Maker *m, Span at)
 static void count(Maker *m)
 {
     const Program *g = m->p->train;
-    double times = 1;
     for (size_t i = 0; i < g->actions.n; i++) {
         const Action *a = &g->actions.data[i];
-        if (a->kind == ACT_loop)
-            times *= (double)g->loops.data[a->loop].dim.size;
-        else if (a->kind == ACT_end)
-            times /= (double)g->loops.data[a->loop].dim.size;
-        m->times[i] = times;
-        m->seconds[a->kind] += a->seconds * times;
+        m->times[i] = a->times;
+        m->seconds[a->kind] += a->seconds * a->times;
     }
 }
 

@@ -18,6 +18,11 @@ void read_precision(Elab *e, const Node *value, Train *t);
 void override_precision(const char *name, Train *t);
 /* What `reduce = tree` asks of a layout (tree.c); `at` is where it says its microbatch. */
 void check_tree(Elab *e, const Layout *l, Span at);
+/* stages.c: options of a rule's axis; the pipeline of a rule of the chosen layout, if it is one;
+ * and what the chosen layout has beside its pipeline. */
+void check_axis_options(Elab *e, const Node *axis);
+void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, Layout *l);
+void check_stages(Elab *e, const Layout *l);
 bool config_real(Elab *e, const Node *n, double *d); /* outside of blocks */
 bool config_integer(Elab *e, const Node *n, int64_t least, int64_t *i, int code);
 

@@ -23,6 +23,7 @@ enum {
     AXES_MAX = MAX_AXES,
     RANKS_MAX = 1 << 20,
     LAYOUTS_MAX = 256, /* of a file */
+    STAGES_MAX = MAX_STAGES,
     WARNINGS_MAX = 20,
 };
 

@@ -197,11 +197,14 @@ static void keep_rules(Elab *e, const Spec *s, Layout *l)
                     const NodeList *options = &n->more.data[k]->list;
                     rule.axis[rule.n++] = (uint8_t)a;
                     for (size_t o = 0; o < options->n; o++)
-                        if (options->data[o]->kind != N_NAMED)
+                        if (options->data[o]->kind == N_NAME &&
+                            !strcmp(text(e, options->data[o]->name), "zigzag"))
                             rule.zigzag |= (Axes)1 << a;
                 }
-            if (rule.n)
-                vec_push(e->arena, &l->rules, rule);
+            if (!rule.n)
+                continue;
+            vec_push(e->arena, &l->rules, rule);
+            read_stages(e, n, rule.dim, &rule, l);
         }
     }
 }
@@ -248,8 +251,6 @@ static void check_order(Elab *e, const Spec *s, const Node *rule)
 
 static void check_axis(Elab *e, const Spec *s, const Node *rule, size_t nth)
 {
-    static const char *const options[] = {"zigzag", "schedule", NULL};
-    static const char *const schedules[] = {"1f1b", "gpipe", NULL};
     const Node *n = rule->more.data[nth];
     if (axis_place(s, n->name) < 0) {
         VEC(const char *) near = {0};
@@ -266,17 +267,7 @@ static void check_axis(Elab *e, const Spec *s, const Node *rule, size_t nth)
     for (size_t i = 0; i < nth; i++)
         if (rule->more.data[i]->name == n->name)
             fail(e, n->at, 323, "axis '%s' is named twice by one rule", text(e, n->name));
-    for (size_t i = 0; i < n->list.n; i++) {
-        const Node *o = n->list.data[i];
-        int which = config_choice(
-            e, o->kind == N_NAMED ? &(Node){.kind = N_NAME, .name = o->name, .at = o->at} : o,
-            "option of a rule", options, 324);
-        if (which >= 0 && (which == 1) != (o->kind == N_NAMED))
-            fail(e, o->at, 324,
-                 which ? "'schedule' needs a value: schedule = 1f1b" : "'zigzag' takes no value");
-        else if (which == 1)
-            config_choice(e, o->a, "schedule", schedules, 324);
-    }
+    check_axis_options(e, n);
 }
 
 /* state, then grads, then params: each class is split on an axis only with those before it. */
@@ -526,8 +517,10 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
         return;
     check_axes(e, &s, &l);
     check_rules(e, &s);
-    if (chosen)
+    if (chosen) {
         keep_rules(e, &s, &l);
+        check_stages(e, &l);
+    }
     device(e, &s, &l);
     microbatch(e, &s, &l);
     if (chosen)

@@ -48,10 +48,10 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %left '*' '/'
 %precedence NEGATED
 
-%type <node> json member selector item binding parameter parent statement number atom entry axis pad
+%type <node> json member selector item binding parameter parent statement number atom entry axis option pad
 %type <node> expr sum term unary dot postfix primary call argument subscript group name
 %type <list> selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
-%type <list> entries values pads exprs axes arguments argument_list subscripts dims
+%type <list> entries values pads exprs axes options option_list arguments argument_list subscripts dims
 %type <text> path
 %type <op> compare
 
@@ -203,7 +203,18 @@ axes: axis                      { $$ = list_new(p, $1); }
     | axes ',' axis             { $$ = list_add(p, $1, $3); }
 
 axis: IDENT                     { $$ = MAKE(@$, AXIS, .name = $1, .at = @1); }
-    | IDENT '(' arguments ')'   { $$ = MAKE(@$, AXIS, .name = $1, .at = @1, .list = *$3); }
+    | IDENT '(' options ')'     { $$ = MAKE(@$, AXIS, .name = $1, .at = @1, .list = *$3); }
+
+options: %empty                 { $$ = list_new(p, NULL); }
+       | option_list
+
+option_list: option             { $$ = list_new(p, $1); }
+           | option_list ',' option
+                                { $$ = list_add(p, $1, $3); }
+
+option: argument
+      | IDENT '=' STRING        { $$ = MAKE(@$, NAMED, .name = $1, .at = @1,
+                                            .a = MAKE(@3, STRING, .text = $3)); }
 
 /* ---- config ------------------------------------------------------------------------------- */
 

@@ -82,7 +82,7 @@ void *interp_alloc(int64_t n, size_t size)
     return p;
 }
 
-static double *set_value(Interp *in, Value v, const double *data)
+double *interp_set(Interp *in, Value v, const double *data)
 {
     Tensor64 *t = &in->value[v];
     t->type = *type_of(in->m, v);
@@ -96,7 +96,7 @@ static double *set_value(Interp *in, Value v, const double *data)
 
 double *interp_out(Interp *in, const Ins *i, uint32_t k)
 {
-    return set_value(in, i->out[k], NULL);
+    return interp_set(in, i->out[k], NULL);
 }
 
 const double *interp_in(const Interp *in, const Ins *i, uint32_t k)
@@ -362,12 +362,6 @@ static void interp_dot_sum(Interp *in, const Ins *i)
 
 /* ---- control -------------------------------------------------------------------------------- */
 
-/* Ranks that go through the program together, instruction by instruction. */
-typedef struct Group {
-    Interp *rank;
-    int64_t n;
-} Group;
-
 static void run_region(const Group *g, const Region *r);
 
 /* The body's next values become the arguments of the next round: all are copied first, since one
@@ -383,7 +377,7 @@ static void carry(Interp *in, const Ins *i)
         memcpy(next[k], in->value[b->results.data[k]].data, (size_t)n * sizeof(double));
     }
     for (int64_t k = 0; k < carried; k++) {
-        set_value(in, b->args.data[k], next[k]);
+        interp_set(in, b->args.data[k], next[k]);
         free(next[k]);
     }
     free(next);
@@ -395,17 +389,19 @@ static void repeat_begin(Interp *in, const Ins *i)
     for (uint32_t k = carried; k < i->nout; k++)
         interp_out(in, i, k);
     for (uint32_t k = 0; k < carried; k++)
-        set_value(in, i->body->args.data[k], interp_in(in, i, k));
+        interp_set(in, i->body->args.data[k], interp_in(in, i, k));
 }
 
 static void round_begin(Interp *in, const Ins *i, int64_t at)
 {
     const Region *b = i->body;
     double index = (double)at;
+    if (ir_is_staged(in->m, i) && in->m->layout.pipeline.most && !in->m->local)
+        index = (double)mesh_layer(in->m, in->rank, at);
     for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nin; k++)
-        set_value(in, b->args.data[k],
-                  interp_in(in, i, k) + at * type_elements(type_of(in->m, b->args.data[k])));
-    set_value(in, b->args.data[i->nin], &index);
+        interp_set(in, b->args.data[k],
+                   interp_in(in, i, k) + at * type_elements(type_of(in->m, b->args.data[k])));
+    interp_set(in, b->args.data[i->nin], &index);
 }
 
 static void round_end(Interp *in, const Ins *i, int64_t at)
@@ -419,33 +415,42 @@ static void round_end(Interp *in, const Ins *i, int64_t at)
     carry(in, i);
 }
 
-static void repeat(const Group *g, const Ins *i)
+/* Rounds [first, first + n), the last first where the loop runs in reverse. */
+void interp_rounds(const Group *g, const Ins *i, int64_t first, int64_t n)
 {
-    int64_t n = i->attrs.dim.size;
-    for (int64_t r = 0; r < g->n; r++)
-        repeat_begin(&g->rank[r], i);
     for (int64_t step = 0; step < n; step++) {
-        int64_t at = i->attrs.reverse ? n - 1 - step : step;
+        int64_t at = first + (i->attrs.reverse ? n - 1 - step : step);
         for (int64_t r = 0; r < g->n; r++)
             round_begin(&g->rank[r], i, at);
         run_region(g, i->body);
         for (int64_t r = 0; r < g->n; r++)
             round_end(&g->rank[r], i, at);
     }
+}
+
+static void repeat(const Group *g, const Ins *i)
+{
+    const Module *m = g->rank->m;
+    for (int64_t r = 0; r < g->n; r++)
+        repeat_begin(&g->rank[r], i);
+    if (ir_is_staged(m, i) && m->layout.pipeline.most)
+        interp_stages(g, i);
+    else
+        interp_rounds(g, i, 0, i->attrs.dim.size);
     for (int64_t r = 0; r < g->n; r++)
         for (uint32_t k = 0; k < (uint32_t)i->attrs.carried; k++)
-            set_value(&g->rank[r], i->out[k], g->rank[r].value[i->body->args.data[k]].data);
+            interp_set(&g->rank[r], i->out[k], g->rank[r].value[i->body->args.data[k]].data);
 }
 
 static void fused(const Group *g, const Ins *i)
 {
     for (int64_t r = 0; r < g->n; r++)
         for (uint32_t k = 0; k < i->nin; k++)
-            set_value(&g->rank[r], i->body->args.data[k], interp_in(&g->rank[r], i, k));
+            interp_set(&g->rank[r], i->body->args.data[k], interp_in(&g->rank[r], i, k));
     run_region(g, i->body);
     for (int64_t r = 0; r < g->n; r++)
         for (uint32_t k = 0; k < i->nout; k++)
-            set_value(&g->rank[r], i->out[k], g->rank[r].value[i->body->results.data[k]].data);
+            interp_set(&g->rank[r], i->out[k], g->rank[r].value[i->body->results.data[k]].data);
 }
 
 static void interp_guard(Interp *in, const Ins *i)
@@ -462,6 +467,7 @@ static void interp_guard(Interp *in, const Ins *i)
 #define interp_all_to_all     NULL
 #define interp_shard          NULL
 #define interp_ring_shift     NULL
+#define interp_broadcast      NULL
 static InterpFn *const table[OP_count] = {
 #define OP(name, ...) [OP_##name] = interp_##name,
 #include "ir/ops.def"
@@ -525,8 +531,9 @@ static void run_region(const Group *g, const Region *r)
             interp_ring(g->rank, g->n, i);
         for (int64_t n = 0; n < g->n; n++) {
             Interp *in = &g->rank[n];
-            if (!i->body && !op_is(i->op, COMM) && !is_ring(i))
+            if (!i->body && !op_is(i->op, COMM) && !is_ring(i) && interp_takes_part(g, in, i))
                 one(in, i);
+            interp_forget_others(g, in, i);
             if (in->round)
                 round_results(in, i);
             if (in->shake)
@@ -541,13 +548,18 @@ static void interpret(Interp like, int64_t ranks, const Fn *fn, const Tensor64 *
 {
     const Module *m = like.m;
     const Region *b = fn->body;
-    Group g = {interp_alloc(ranks, sizeof *g.rank), ranks};
+    Group g = {.rank = interp_alloc(ranks, sizeof *g.rank), .n = ranks};
+    Arena *tmp = arena_new();
+    g.at = ir_stations(m, fn, tmp);
     for (int64_t r = 0; r < ranks; r++) {
         g.rank[r] = like;
         g.rank[r].rank = r;
         g.rank[r].value = interp_alloc((int64_t)m->values.n, sizeof *like.value);
         for (size_t i = 0; i < b->args.n; i++)
-            set_value(&g.rank[r], b->args.data[i], args[(size_t)r * b->args.n + i].data);
+            if (g.at[b->args.data[i]] & mesh_station(m, r))
+                interp_set(&g.rank[r], b->args.data[i], args[(size_t)r * b->args.n + i].data);
+            else
+                interp_forget(&g.rank[r], b->args.data[i]);
     }
     run_region(&g, b);
     for (int64_t r = 0; r < ranks; r++) {
@@ -563,6 +575,7 @@ static void interpret(Interp like, int64_t ranks, const Fn *fn, const Tensor64 *
         free(g.rank[r].value);
     }
     free(g.rank);
+    arena_free(tmp);
 }
 
 void ir_interpret_ranks(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,

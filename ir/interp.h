@@ -29,6 +29,26 @@ bool walk_next(Walk *w);                   /* to the next index; false after the
 int64_t walk_index(const Walk *w, Name d); /* current index along d; 0 if it is not walked */
 int64_t type_stride(const Type *t, int i); /* elements between neighbours along dim i */
 
+/* Ranks that go through the program together, instruction by instruction. */
+typedef struct Group {
+    Interp *rank;
+    int64_t n;
+    const Stations *at; /* per value: where it is */
+} Group;
+
+/* The ranks of a group run rounds [first, first + n) of a loop, the last first where it is in
+ * reverse. */
+void interp_rounds(const Group *g, const Ins *i, int64_t first, int64_t n);
+/* interp_stages.c: all rounds of a loop over layers that are stages. */
+void interp_stages(const Group *g, const Ins *i);
+/* Is the rank one of those that compute i? */
+bool interp_takes_part(const Group *g, const Interp *in, const Ins *i);
+/* What a rank has not, it has as NaN, so that a wrong use of it shows: a value; results of i. */
+void interp_forget(Interp *in, Value v);
+void interp_forget_others(const Group *g, Interp *in, const Ins *i);
+
+/* A value of `data`, or (NULL) zeros; returns where it is. */
+double *interp_set(Interp *in, Value v, const double *data);
 /* Zeroed memory, to be freed; without any left the process ends. */
 void *interp_alloc(int64_t n, size_t size);
 

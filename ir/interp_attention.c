@@ -225,8 +225,8 @@ void interp_ring(Interp *in, int64_t ranks, const Ins *i)
             x[k].type = whole_along(m, *type_of(m, i->in[k]), along.name);
             x[k].data = interp_alloc(type_elements(&x[k].type), sizeof(double));
             for (int64_t s = 0; s < ranks; s++)
-                if (interp_same_group(m, r, s, along.axes))
-                    copy_rows(m, s, &in[s].value[i->in[k]], &x[k], along.name, false);
+                if (interp_same_group(m, in[r].rank, in[s].rank, along.axes))
+                    copy_rows(m, in[s].rank, &in[s].value[i->in[k]], &x[k], along.name, false);
         }
         for (uint32_t k = 0; k < i->nout; k++) {
             y[k].type = whole_along(m, *type_of(m, i->out[k]), along.name);
@@ -235,7 +235,7 @@ void interp_ring(Interp *in, int64_t ranks, const Ins *i)
         compute(i, x, y);
         for (uint32_t k = 0; k < i->nout; k++) {
             interp_out(&in[r], i, k);
-            copy_rows(m, r, &in[r].value[i->out[k]], &y[k], along.name, true);
+            copy_rows(m, in[r].rank, &in[r].value[i->out[k]], &y[k], along.name, true);
             free(y[k].data);
         }
         for (uint32_t k = 0; k < i->nin; k++)

@@ -34,9 +34,12 @@ static void copy_part(const Interp *in, const Ins *i, double *part, double *x, A
 {
     Dim d = {.axes = i->attrs.axes, .zigzag = i->attrs.zigzag ? i->attrs.axes : 0};
     d.size = whole.size / mesh_size(in->m, d.axes);
+    /* After pass local the parts of stages follow each other as the ranks do. */
+    bool by_rank = in->m->local && d.axes == in->m->layout.pipeline.axis;
+    int64_t first = by_rank ? mesh_place(in->m, in->rank, d.axes) * d.size : 0;
     for (int64_t o = 0; o < whole.outer; o++)
         for (int64_t k = 0; k < d.size; k++, part += whole.inner) {
-            int64_t index = mesh_index(in->m, in->rank, d, k);
+            int64_t index = by_rank ? first + k : mesh_index(in->m, in->rank, d, k);
             double *at = x + (o * whole.size + index) * whole.inner;
             memcpy(out ? part : at, out ? at : part, (size_t)whole.inner * sizeof(double));
         }
@@ -61,7 +64,7 @@ static void reduce_tree(const Interp *in, int64_t ranks, int64_t rank, const Ins
     int64_t n = type_elements(type_of(m, i->in[0])), group = mesh_size(m, i->attrs.axes), at = 0;
     double *all = interp_alloc(n * group, sizeof *all);
     for (int64_t r = 0; r < ranks; r++)
-        if (interp_same_group(m, r, rank, i->attrs.axes))
+        if (interp_same_group(m, in[r].rank, rank, i->attrs.axes))
             memcpy(all + n * at++, interp_in(&in[r], i, 0), (size_t)n * sizeof *all);
     for (int64_t e = 0; e < n; e++)
         y[e] = tree_sum(all + e, group, n);
@@ -80,7 +83,7 @@ static void reduce(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, 
     }
     for (int64_t r = 0; r < ranks; r++) {
         const double *x = interp_in(&in[r], i, 0);
-        if (!interp_same_group(m, r, rank, i->attrs.axes))
+        if (!interp_same_group(m, in[r].rank, rank, i->attrs.axes))
             continue;
         for (int64_t e = 0; e < type_elements(t); e++)
             y[e] = first ? x[e] : !most ? y[e] + x[e] : x[e] > y[e] ? x[e] : y[e];
@@ -95,7 +98,7 @@ static void gather(Interp *in, int64_t ranks, int64_t rank, const Ins *i, double
     Around whole = around(type_of(m, i->in[0]), i->attrs.dim.name);
     whole.size *= mesh_size(m, axes);
     for (int64_t r = 0; r < ranks; r++)
-        if (interp_same_group(m, r, rank, axes))
+        if (interp_same_group(m, in[r].rank, rank, axes))
             copy_part(&in[r], i, in[r].value[i->in[0]].data, y, whole, false);
 }
 
@@ -106,7 +109,20 @@ static void shift(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, d
     Axes axes = i->attrs.axes;
     int64_t n = mesh_size(m, axes), before = (mesh_place(m, rank, axes) + n - 1) % n;
     for (int64_t r = 0; r < ranks; r++)
-        if (interp_same_group(m, r, rank, axes) && mesh_place(m, r, axes) == before)
+        if (interp_same_group(m, in[r].rank, rank, axes) &&
+            mesh_place(m, in[r].rank, axes) == before)
+            memcpy(y, interp_in(&in[r], i, 0),
+                   (size_t)type_elements(type_of(m, i->in[0])) * sizeof *y);
+}
+
+/* What the one at a place has. */
+static void broadcast(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, double *y)
+{
+    const Module *m = in->m;
+    Axes axes = i->attrs.axes;
+    for (int64_t r = 0; r < ranks; r++)
+        if (interp_same_group(m, in[r].rank, rank, axes) &&
+            mesh_place(m, in[r].rank, axes) == i->attrs.at)
             memcpy(y, interp_in(&in[r], i, 0),
                    (size_t)type_elements(type_of(m, i->in[0])) * sizeof *y);
 }
@@ -128,22 +144,25 @@ void interp_comm(Interp *in, int64_t ranks, const Ins *i)
         Type gathered = t;
         switch (i->op) {
         case OP_all_reduce:
-            reduce(in, ranks, r, i, y);
+            reduce(in, ranks, in[r].rank, i, y);
             break;
         case OP_reduce_scatter:
-            reduce(in, ranks, r, i, all);
+            reduce(in, ranks, in[r].rank, i, all);
             cut(&in[r], i, i->attrs.dim.name, &t, all, y);
             break;
         case OP_all_gather:
-            gather(in, ranks, r, i, y);
+            gather(in, ranks, in[r].rank, i, y);
             break;
         case OP_all_to_all:
-            gather(in, ranks, r, i, all);
+            gather(in, ranks, in[r].rank, i, all);
             gathered.dims[type_find(&t, i->attrs.dim.name)].size *= group;
             cut(&in[r], i, i->attrs.to.name, &gathered, all, y);
             break;
         case OP_ring_shift:
-            shift(in, ranks, r, i, y);
+            shift(in, ranks, in[r].rank, i, y);
+            break;
+        case OP_broadcast:
+            broadcast(in, ranks, in[r].rank, i, y);
             break;
         default:
             cut(&in[r], i, i->attrs.dim.name, &t, x, y);

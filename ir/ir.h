@@ -194,6 +194,11 @@ typedef struct ValueInfo {
 
 typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
 
+/* Ranks along the axis of pipeline stages: a set of these. */
+typedef uint8_t Stations;
+enum { AT_FIRST = 1, AT_MIDDLE = 2, AT_LAST = 4, AT_ALL = 7 };
+extern const char *const station_names[3]; /* as in the text */
+
 /* A tensor that outlives a step: a parameter, or a slot of optimizer state of the same shape. */
 typedef struct Tensor {
     Name name; /* path, unique: "layers.self_attn.wq"; state: "exp_avg.layers.self_attn.wq" */
@@ -212,6 +217,7 @@ typedef struct Tensor {
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
     double decay, rate; /* weight decay; factor of the learning rate */
     bool frozen;        /* not trained: neither gradient nor state */
+    Stations at;        /* after pass shard: the ranks along the axis of stages that have it */
     Span span;
 } Tensor;
 
@@ -382,11 +388,29 @@ typedef struct LayoutRule {
     Span span;
 } LayoutRule;
 
+/* The rule `layers -> pp (schedule = ...)`: rounds of the repeat over `dim` are cut into stages,
+ * `chunks` a rank: stage s is on rank s % p of the axis, as its chunk s / p. */
+enum { MAX_STAGES = 4096 };
+typedef struct Pipeline {
+    Axes axis; /* one axis of the mesh; 0: there is none, and the rest is not set */
+    Name dim;  /* "layers" */
+    Name schedule;
+    const char *table; /* the file of a schedule in PyTorch's grammar, or NULL */
+    int chunks;        /* 1 or more */
+    int group;         /* interleaved; 0: as many as ranks */
+    /* Set by pass shard: per stage, how many layers; the largest of those. A rank has room for
+     * `most` layers of each of its chunks: the dim is chunks * most long there. */
+    VEC(int64_t) layers;
+    int64_t most;
+    Span span;
+} Pipeline;
+
 /* The layout that was chosen, checked. */
 typedef struct Layout {
     Name name, device; /* "default", "cpu" */
     VEC(Axis) mesh;    /* axes of more than one rank, the outermost first */
     VEC(LayoutRule) rules;
+    Pipeline pipeline;
     int64_t microbatch; /* sequences that a rank computes at once */
     Recompute recompute;
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
@@ -426,46 +450,6 @@ Fn *module_fn(const Module *m, const char *name); /* NULL if absent */
 /* A copy in `a` that passes may change; values have the same numbers. It shares names, messages and
  * what no pass changes. fn: only that function, NULL: all. */
 Module *module_copy(const Module *m, const char *fn, Diag *d, Arena *a);
-
-/* Ranks along these axes; all of the mesh. */
-int64_t mesh_size(const Module *m, Axes axes);
-int64_t mesh_ranks(const Module *m);
-/* Coordinate of a rank on an axis: ranks count with the last axis the fastest. */
-int64_t mesh_coordinate(const Module *m, int64_t rank, int axis);
-/* Their names: "dp, tp". */
-const char *mesh_axes_text(const Module *m, Axes axes);
-/* Place of a rank among those along these axes, the first of the mesh the outermost. */
-int64_t mesh_place(const Module *m, int64_t rank, Axes axes);
-/* The rules of the layout, in order: on which axes each of n dims is split. A rule is for a dim
- * that is there, on axes that no rule before it has used; dims with `fixed` set, and of one
- * element, are left whole. axes[n] is set. */
-void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes);
-/* The same; applied: set for each rule that splits something, by its number. */
-void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes,
-                      bool *applied);
-/* Over which axes the sequences of a batch are split; how many ranks that are. */
-Axes mesh_batch_axes(const Module *m);
-int64_t mesh_batch_ranks(const Module *m);
-/* With `reduce = tree`: the axis over which gradients are added up in the tree, or 0; and whether
- * every microbatch is, for each rank keeps a part of the sums alone. Then microbatch s of a step,
- * of sequences [s * microbatch, ...), is round s / n of rank s % n; else round s % rounds of rank
- * s / rounds. */
-Axes mesh_tree_axes(const Module *m);
-Axes mesh_tree_of(const Module *m, const Type *t); /* the same for a value: 0 for halves */
-bool mesh_tree_each_round(const Module *m);
-/* The dim as it is on all ranks together. */
-int64_t dim_whole(const Module *m, Dim d);
-/* The axes on which the layout's rules split a dim of this name in zigzag order. */
-Axes mesh_zigzag(const Module *m, Name dim);
-/* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */
-Dim mesh_split(const Module *m, Dim d, Axes more);
-int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
-/* What the size of the part that a rank has is to be a multiple of: 1, or 2. */
-int mesh_pieces(const Module *m, Axes axes, Axes zigzag);
-/* The index in the whole dim of element i of what a rank has: larger for larger i. */
-int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i);
-/* How many of the elements that a rank has come before index `end` of the whole dim. */
-int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end);
 
 static inline const Type *type_of(const Module *m, Value v)
 {
@@ -556,6 +540,16 @@ typedef struct Cost {
 } Cost;
 Cost ir_cost(const Module *m, const Ins *i);
 
+/* stations.c - on which ranks along the axis of stages a value is known or, of an argument, needed:
+ * per value of the module; AT_ALL where there are no stages. A `repeat` with the mark `relay` is
+ * run by one stage after the other: what it carries is where it begins before it, and where it ends
+ * after it. Something computed from values at different stations is there where all of them are;
+ * 0: nowhere, a broken invariant. */
+Stations *ir_stations(const Module *m, const Fn *fn, Arena *a);
+/* Where it could be known, whoever asks: per value of the module, forward from what relays hand on
+ * and from the tensors that have a place. */
+Stations *ir_available(const Module *m, const Region *r, const Fn *fn, Arena *a);
+
 /* ---- walking and changing ----------------------------------------------------------------- */
 
 /* Does i round a product of halves after its bias was added? The two are one: made, kept and
@@ -578,5 +572,7 @@ typedef struct ValueMap {
 Value map_get(const ValueMap *map, Value v); /* v itself where nothing was entered */
 void map_set(Module *m, ValueMap *map, Value from, Value to);
 Ins *ir_clone(Builder *b, const Ins *i, ValueMap *map);
+
+#include "ir/mesh.h"
 
 #endif

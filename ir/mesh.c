@@ -60,8 +60,35 @@ Dim mesh_split(const Module *m, Dim d, Axes more)
 {
     d.axes |= more;
     d.zigzag |= more & mesh_zigzag(m, d.name);
-    d.size /= mesh_size(m, more);
+    if (more & m->layout.pipeline.axis)
+        d.size = m->layout.pipeline.chunks * m->layout.pipeline.most;
+    else
+        d.size /= mesh_size(m, more);
     return d;
+}
+
+int mesh_stages(const Module *m)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    return p->axis ? p->chunks * (int)mesh_size(m, p->axis) : 1;
+}
+
+int mesh_stage(const Module *m, int64_t rank, int64_t i)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    return (int)(i / p->most * mesh_size(m, p->axis) + mesh_place(m, rank, p->axis));
+}
+
+int64_t mesh_layer(const Module *m, int64_t rank, int64_t i)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    int stage = mesh_stage(m, rank, i);
+    int64_t layer = i % p->most;
+    if (layer >= p->layers.data[stage])
+        return -1;
+    for (int s = 0; s < stage; s++)
+        layer += p->layers.data[s];
+    return layer;
 }
 
 /* From the innermost axis out: what zigzag order cuts in two has to be even there. */
@@ -77,6 +104,16 @@ int mesh_pieces(const Module *m, Axes axes, Axes zigzag)
     return 1;
 }
 
+Stations mesh_station(const Module *m, int64_t rank)
+{
+    Axes axis = m->layout.pipeline.axis;
+    int64_t place = axis ? mesh_place(m, rank, axis) : 0;
+    return !axis                             ? AT_ALL
+           : place == 0                      ? AT_FIRST
+           : place == mesh_size(m, axis) - 1 ? AT_LAST
+                                             : AT_MIDDLE;
+}
+
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag)
 {
     return mesh_size(m, axes) * mesh_pieces(m, axes, zigzag);
@@ -85,6 +122,8 @@ int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag)
 int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i)
 {
     int64_t size = d.size;
+    if (d.axes & m->layout.pipeline.axis) /* split on that alone, with the same room for each */
+        return mesh_stage(m, rank, i) * m->layout.pipeline.most + i % m->layout.pipeline.most;
     for (size_t a = m->layout.mesh.n; a-- > 0;) {
         int64_t n = m->layout.mesh.data[a].size, p = mesh_coordinate(m, rank, (int)a);
         int64_t half = size / 2;
@@ -107,6 +146,12 @@ static int64_t within(int64_t x, int64_t most)
 int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end)
 {
     int64_t size = dim_whole(m, d);
+    if (d.axes & m->layout.pipeline.axis) {
+        int64_t n = 0;
+        while (n < d.size && mesh_index(m, rank, d, n) < end)
+            n++;
+        return n;
+    }
     for (size_t a = 0; a < m->layout.mesh.n; a++) {
         int64_t n = m->layout.mesh.data[a].size, p = mesh_coordinate(m, rank, (int)a);
         if (!(d.axes >> a & 1))

@@ -144,6 +144,19 @@ const char *type_ring_shift(Rule *r)
     return wrong;
 }
 
+const char *type_broadcast(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    Axes in_use = (type_axes(r->in[0]) | r->in[0]->partial | r->in[0]->most) & r->attrs->axes;
+    if (!wrong && (r->attrs->at < 0 || r->attrs->at >= mesh_size(r->m, r->attrs->axes)))
+        WRONG(r, "no rank along %s is at place %lld", axes_text(r, r->attrs->axes),
+              (long long)r->attrs->at);
+    if (!wrong && in_use)
+        WRONG(r, "ranks of %s have parts of the operand", axes_text(r, in_use));
+    return wrong;
+}
+
 /* ---- everything else ------------------------------------------------------------------------ */
 
 static Axes axes_of(const Type *t, const DimList *dims)

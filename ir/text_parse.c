@@ -10,7 +10,7 @@
 
 /* ---- types and attributes ------------------------------------------------------------------- */
 
-static int read_axis(Reader *r, const char *name, size_t n, Span s)
+int text_read_axis(Reader *r, const char *name, size_t n, Span s)
 {
     const Layout *l = &r->m->layout;
     for (size_t i = 0; i < l->mesh.n; i++) {
@@ -31,7 +31,7 @@ static Axes read_axes(Reader *r, Axes *zigzag)
         Axes last = 0;
         for (size_t n = 0;; n++) {
             size_t end = n + strcspn(text + n, ".");
-            last = (Axes)1 << read_axis(r, text + n, end - n, s);
+            last = (Axes)1 << text_read_axis(r, text + n, end - n, s);
             all |= last;
             n = end;
             if (!text[n])
@@ -69,7 +69,7 @@ static DimList read_dims(Reader *r)
     return l;
 }
 
-static DType read_dtype(Reader *r)
+DType text_read_dtype(Reader *r)
 {
     static const char *const names[] = {
         "",
@@ -81,7 +81,7 @@ static DType read_dtype(Reader *r)
 
 static Type read_type(Reader *r)
 {
-    Type t = {.dtype = read_dtype(r)};
+    Type t = {.dtype = text_read_dtype(r)};
     DimList l = read_dims(r);
     t.rank = l.n;
     memcpy(t.dims, l.dim, sizeof l.dim);
@@ -412,111 +412,11 @@ static void read_tensor(Reader *r)
     text_want_word(r, "rate");
     t.rate = text_want_real(r);
     t.frozen = text_take_word(r, "frozen");
+    if (text_take_word(r, "at"))
+        for (int k = 0; k < 3; k++)
+            t.at |= (Stations)(text_take_word(r, station_names[k]) << k);
     t.span = text_read_place(r);
     vec_push(r->a, &r->m->tensors, t);
-}
-
-static void read_train(Reader *r)
-{
-    Train *t = &r->m->train;
-    struct {
-        const char *name;
-        double *value;
-    } reals[] = {{"beta1", &t->beta1},       {"beta2", &t->beta2}, {"eps", &t->eps},
-                 {"momentum", &t->momentum}, {"power", &t->power}, {"threshold", &t->threshold},
-                 {"clip", &t->clip},         {"peak", &t->peak},   {"floor", &t->floor}};
-    text_want_word(r, "train");
-    t->optimizer = (Optimizer)text_want_choice(r, optimizer_names, OPT_count);
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
-        text_want_word(r, reals[i].name);
-        *reals[i].value = text_want_real(r);
-    }
-    t->nesterov = text_take_word(r, "nesterov");
-    text_want_word(r, "lr");
-    t->schedule = (Schedule)text_want_choice(r, schedule_names, LR_count);
-    text_want_word(r, "warmup");
-    t->warmup = text_want_int(r, 0, INT64_MAX);
-    text_want_word(r, "steps");
-    t->steps = text_want_int(r, 0, INT64_MAX);
-    text_want_word(r, "last");
-    t->last = text_want_int(r, 0, INT64_MAX);
-    t->descent = (Descent)text_want_choice(r, descent_names, DESCENT_count);
-    t->log = text_take_word(r, "log");
-    text_want_word(r, "compute");
-    t->compute = read_dtype(r);
-    t->tf32 = text_take_word(r, "tf32");
-    t->tree = text_take_word(r, "tree");
-    if (text_take_word(r, "half"))
-        t->half = read_dtype(r);
-    if (text_take_word(r, "scale")) {
-        t->scale = text_want_real(r);
-        text_want_word(r, "least");
-        t->scale_least = text_want_real(r);
-        text_want_word(r, "window");
-        t->scale_window = text_want_int(r, 1, INT64_MAX);
-        text_want_word(r, "hysteresis");
-        t->scale_hysteresis = text_want_int(r, 1, INT64_MAX);
-    }
-}
-
-static void read_layout(Reader *r)
-{
-    Layout *l = &r->m->layout;
-    text_want_word(r, "layout");
-    l->name = text_want_name(r);
-    text_want_word(r, "device");
-    l->device = text_want_name(r);
-    text_want_word(r, "microbatch");
-    l->microbatch = text_want_int(r, 0, INT64_MAX);
-    text_want_word(r, "recompute");
-    l->recompute = (Recompute)text_want_choice(r, recompute_names, RECOMPUTE_count);
-    while (l->recompute == RECOMPUTE_keep && r->t.kind == TOK_string)
-        vec_push(r->m->arena, &l->keep, ((KeptName){.name = text_want_name(r)}));
-    l->overlap = text_take_word(r, "overlap");
-    text_want_word(r, "assert_peak");
-    l->assert_peak = text_want_real(r);
-    l->assert_span = text_read_place(r);
-    if (text_take_word(r, "assert_step")) {
-        l->assert_step = text_want_real(r);
-        l->assert_step_span = text_read_place(r);
-    }
-    if (text_take_word(r, "assert_exposed")) {
-        l->assert_exposed = text_want_real(r);
-        l->assert_exposed_span = text_read_place(r);
-    }
-}
-
-static void read_mesh(Reader *r)
-{
-    Layout *l = &r->m->layout;
-    while (text_take_word(r, "axis")) {
-        if (l->mesh.n == MAX_AXES)
-            text_wrong(r, r->t.span, 403, "there are more than %s axes", "16");
-        Axis a = {.name = text_want_name(r)};
-        a.size = text_want_int(r, 2, 1 << 20);
-        a.span = text_read_place(r);
-        vec_push(r->m->arena, &l->mesh, a);
-    }
-    while (text_take_word(r, "rule")) {
-        LayoutRule rule = {0};
-        if (text_take_word(r, "class"))
-            rule.of = (TensorClass)text_want_choice(r, class_names, CLASS_count);
-        else
-            rule.dim = text_want_name(r);
-        while (text_take_word(r, "on")) {
-            if (rule.n == MAX_AXES)
-                text_wrong(r, r->t.span, 403, "there are more than %s axes", "16");
-            Span s = r->t.span;
-            const char *name = text_want_text(r);
-            rule.axis[rule.n] = (uint8_t)read_axis(r, name, strlen(name), s);
-            if (text_take_word(r, "zigzag"))
-                rule.zigzag |= (Axes)1 << rule.axis[rule.n];
-            rule.n++;
-        }
-        rule.span = text_read_place(r);
-        vec_push(r->m->arena, &l->rules, rule);
-    }
-    r->m->local = text_take_word(r, "local");
 }
 
 static void read_module(Reader *r)
@@ -533,9 +433,9 @@ static void read_module(Reader *r)
     r->m->seq = read_dim(r);
     text_want_word(r, "vocab");
     r->m->vocab = text_want_int(r, 0, INT64_MAX);
-    read_train(r);
-    read_layout(r);
-    read_mesh(r);
+    text_read_train(r);
+    text_read_layout(r);
+    text_read_mesh(r);
     while (text_take_word(r, "input")) {
         Input in = {.name = text_want_name(r)};
         text_want_word(r, "limit");

@@ -429,7 +429,33 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputs(" rate ", out);
     print_real(out, t->rate);
     fputs(t->frozen ? " frozen" : "", out);
+    for (int k = 0; k < 3 && t->at; k++)
+        fprintf(out, "%s%s%s", k ? "" : " at", t->at >> k & 1 ? " " : "",
+                t->at >> k & 1 ? station_names[k] : "");
     print_place(m, t->span, out);
+    fputc('\n', out);
+}
+
+static void print_pipeline(const Module *m, FILE *out)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    if (!p->axis)
+        return;
+    fputs("pipeline ", out);
+    print_name(out, name_str(m->names, p->dim));
+    fputs(" on ", out);
+    print_axes(m, p->axis, out);
+    fputs(" schedule ", out);
+    print_string(out, name_str(m->names, p->schedule));
+    if (p->table) {
+        fputs(" table ", out);
+        print_string(out, p->table);
+    }
+    fprintf(out, " chunks %d group %d", p->chunks, p->group);
+    for (size_t s = 0; s < p->layers.n; s++)
+        fprintf(out, "%s%lld", s ? ", " : " layers [", (long long)p->layers.data[s]);
+    fputs(p->layers.n ? "]" : "", out);
+    print_place(m, p->span, out);
     fputc('\n', out);
 }
 
@@ -452,6 +478,7 @@ static void print_mesh(const Module *m, FILE *out)
         print_place(m, r->span, out);
         fputc('\n', out);
     }
+    print_pipeline(m, out);
     if (m->local)
         fputs("local\n", out);
 }

@@ -59,4 +59,13 @@ int text_want_choice(Reader *r, const char *const *choices, int n);
 /* [ '@' line ':' column ], a place in the source the text was made from. */
 Span text_read_place(Reader *r);
 
+/* text_parse.c: the number of the axis of that name, of n bytes; a dtype. */
+int text_read_axis(Reader *r, const char *name, size_t n, Span s);
+DType text_read_dtype(Reader *r);
+
+/* text_header.c: the lines before inputs and tensors, into r->m. */
+void text_read_train(Reader *r);
+void text_read_layout(Reader *r);
+void text_read_mesh(Reader *r);
+
 #endif

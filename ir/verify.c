@@ -2,25 +2,13 @@
  *
  * A broken one is a bug of mgc. Every violation is reported with its number and its instruction, so
  * that one run shows all there are. */
-#include "ir/ir.h"
+#include "ir/verify.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-typedef struct Verifier {
-    const Module *m;
-    FILE *out;
-    Arena *tmp;
-    const char *fn;
-    /* A function and each fused kernel is an island, numbered from 1: nothing from outside is seen.
-     * `seen`, per value: the island in which its definition was passed and is in scope, or 0. */
-    uint32_t *seen, island, islands;
-    int broken;
-} Verifier;
-
-static void __attribute__((format(printf, 4, 5))) broken(Verifier *v, const Ins *i, int invariant,
-                                                         const char *fmt, ...)
+void verify_broken(Verifier *v, const Ins *i, int invariant, const char *fmt, ...)
 {
     va_list ap;
     v->broken++;
@@ -44,23 +32,23 @@ static const char *str(const Verifier *v, Name n)
 static void check_type(Verifier *v, const Ins *i, const Type *t)
 {
     if (t->dtype <= DT_none || t->dtype >= DT_count || t->rank < 0 || t->rank > MAX_RANK) {
-        broken(v, i, 1, "a type without dtype or with a bad rank");
+        verify_broken(v, i, 1, "a type without dtype or with a bad rank");
         return;
     }
     int64_t n = 1;
     for (int k = 0; k < t->rank; k++) {
         if (!t->dims[k].name || t->dims[k].size < 1)
-            broken(v, i, 1, "dim '%s' of size %lld", str(v, t->dims[k].name),
-                   (long long)t->dims[k].size);
+            verify_broken(v, i, 1, "dim '%s' of size %lld", str(v, t->dims[k].name),
+                          (long long)t->dims[k].size);
         else if (__builtin_mul_overflow(n, t->dims[k].size, &n) || n >= (int64_t)1 << 58)
-            n = 1, broken(v, i, 1, "too many elements");
+            n = 1, verify_broken(v, i, 1, "too many elements");
         for (int j = 0; j < k; j++)
             if (t->dims[j].name == t->dims[k].name)
-                broken(v, i, 1, "dim '%s' twice in a type", str(v, t->dims[k].name));
+                verify_broken(v, i, 1, "dim '%s' twice in a type", str(v, t->dims[k].name));
         Dim d = t->dims[k];
         if (d.size % mesh_pieces(v->m, d.axes, d.zigzag))
-            broken(v, i, 11, "dim '%s' of %lld cannot be in zigzag order", str(v, d.name),
-                   (long long)d.size);
+            verify_broken(v, i, 11, "dim '%s' of %lld cannot be in zigzag order", str(v, d.name),
+                          (long long)d.size);
     }
 }
 
@@ -69,21 +57,21 @@ static void check_type(Verifier *v, const Ins *i, const Type *t)
 static void check_use(Verifier *v, const Ins *i, Value x)
 {
     if (x == 0 || x >= v->m->values.n || v->seen[x] != v->island)
-        broken(v, i, 2, "value %u is used where it is not defined", x);
+        verify_broken(v, i, 2, "value %u is used where it is not defined", x);
 }
 
 /* I3: a value has one definition, and instructions, regions and values know where they stand. */
 static void define(Verifier *v, const Ins *i, Value x, const Ins *def, const Region *home)
 {
     if (x == 0 || x >= v->m->values.n) {
-        broken(v, i, 3, "value %u does not exist", x);
+        verify_broken(v, i, 3, "value %u does not exist", x);
         return;
     }
     const ValueInfo *info = &v->m->values.data[x];
     if (v->seen[x])
-        broken(v, i, 3, "value %u is defined twice", x);
+        verify_broken(v, i, 3, "value %u is defined twice", x);
     if (info->def != def || info->home != home)
-        broken(v, i, 3, "value %u does not know where it is defined", x);
+        verify_broken(v, i, 3, "value %u does not know where it is defined", x);
     v->seen[x] = v->island;
     check_type(v, i, &info->type);
 }
@@ -137,32 +125,33 @@ static void check_types(Verifier *v, const Ins *i)
     Type want[8] = {0};
     int results = op_info[i->op].results;
     if (i->nin > RULE_OPERANDS || i->nout != (uint32_t)results) {
-        broken(v, i, 4, "%u operands, %u results", i->nin, i->nout);
+        verify_broken(v, i, 4, "%u operands, %u results", i->nin, i->nout);
         return;
     }
     const char *wrong = type_check((Module *)v->m, i->op, &i->attrs, (int)i->nin, i->in, 8, want);
     if (wrong) {
-        broken(v, i, 4, "%s", wrong);
+        verify_broken(v, i, 4, "%s", wrong);
         return;
     }
     for (uint32_t k = 0; k < i->nout; k++) {
         const Type *t = type_of(v->m, i->out[k]);
         if (t->dtype != want[k].dtype && !may_choose(i->op, t->dtype) &&
             !may_be_wide(i->op, k, t->dtype, want[k].dtype))
-            broken(v, i, 4, "the result is %s, by the rule %s", dtype_name(t->dtype),
-                   dtype_name(want[k].dtype));
+            verify_broken(v, i, 4, "the result is %s, by the rule %s", dtype_name(t->dtype),
+                          dtype_name(want[k].dtype));
         if (i->op == OP_copy ? !superset(t, &want[k])
                              : i->op != OP_random && !type_same_dims(t, &want[k]))
-            broken(v, i, 4, "the result has not the dims of the rule");
+            verify_broken(v, i, 4, "the result has not the dims of the rule");
         bool zero = i->op == OP_const && i->attrs.value == 0; /* is a part of zero too */
         if (!zero && (t->partial != want[k].partial || t->most != want[k].most))
-            broken(v, i, 4, "the result is partial over other axes than by the rule");
+            verify_broken(v, i, 4, "the result is partial over other axes than by the rule");
         if ((i->op == OP_split || i->op == OP_merge || i->op == OP_join) &&
             !type_equal(t, &want[k]))
-            broken(v, i, 4, "the result has not the order of dims of the rule");
+            verify_broken(v, i, 4, "the result has not the order of dims of the rule");
     }
     if (i->op == OP_const && !holds(type_of(v->m, i->out[0])->dtype, i->attrs.value))
-        broken(v, i, 4, "%g is no %s", i->attrs.value, dtype_name(type_of(v->m, i->out[0])->dtype));
+        verify_broken(v, i, 4, "%g is no %s", i->attrs.value,
+                      dtype_name(type_of(v->m, i->out[0])->dtype));
 }
 
 static void check_region(Verifier *v, const Region *r, const Ins *owner, const Region *parent);
@@ -184,7 +173,7 @@ static void check_repeat(Verifier *v, const Ins *i)
     Dim d = i->attrs.dim;
     if (carried < 0 || carried > i->nin || carried > i->nout || b->args.n != i->nin + 1u ||
         b->results.n != i->nout || d.size < 1) {
-        broken(v, i, 5, "repeat: operands, arguments, results do not match in number");
+        verify_broken(v, i, 5, "repeat: operands, arguments, results do not match in number");
         return;
     }
     for (uint32_t k = 0; k < i->nin; k++) {
@@ -193,18 +182,18 @@ static void check_repeat(Verifier *v, const Ins *i)
         int at = type_find(in, d.name);
         if (k < carried ? !type_equal(in, arg)
                         : at != 0 || in->dims[0].size != d.size || !type_equal(&slice, arg))
-            broken(v, i, 5, "repeat: operand %u does not fit its argument", k);
+            verify_broken(v, i, 5, "repeat: operand %u does not fit its argument", k);
     }
     const Type *index = type_of(v->m, b->args.data[i->nin]);
     if (index->dtype != DT_i32 || index->rank)
-        broken(v, i, 5, "repeat: the last argument is not the i32 index");
+        verify_broken(v, i, 5, "repeat: the last argument is not the i32 index");
     for (uint32_t k = 0; k < i->nout; k++) {
         const Type *out = type_of(v->m, i->out[k]), *res = type_of(v->m, b->results.data[k]);
         Type slice = without(out, d.name);
         if (k < carried ? !type_equal(out, res) || !type_equal(out, type_of(v->m, i->in[k]))
                         : !out->rank || out->dims[0].name != d.name ||
                               out->dims[0].size != d.size || !type_equal(&slice, res))
-            broken(v, i, 5, "repeat: result %u does not fit the body's", k);
+            verify_broken(v, i, 5, "repeat: result %u does not fit the body's", k);
     }
 }
 
@@ -213,21 +202,22 @@ static void check_fused(Verifier *v, const Ins *i)
 {
     const Region *b = i->body;
     if (b->args.n != i->nin || b->results.n != i->nout) {
-        broken(v, i, 6, "fused: operands or results do not match the body's in number");
+        verify_broken(v, i, 6, "fused: operands or results do not match the body's in number");
         return;
     }
     for (uint32_t k = 0; k < i->nin; k++)
         if (!type_equal(type_of(v->m, i->in[k]), type_of(v->m, b->args.data[k])))
-            broken(v, i, 6, "fused: operand %u does not fit its argument", k);
+            verify_broken(v, i, 6, "fused: operand %u does not fit its argument", k);
     for (uint32_t k = 0; k < i->nout; k++)
         if (!type_equal(type_of(v->m, i->out[k]), type_of(v->m, b->results.data[k])))
-            broken(v, i, 6, "fused: result %u does not fit the body's", k);
+            verify_broken(v, i, 6, "fused: result %u does not fit the body's", k);
     for (size_t k = 0; k < b->ins.n; k++)
         if (!op_is(b->ins.data[k]->op, FUSE))
-            broken(v, i, 6, "fused: %s cannot be in a kernel", op_info[b->ins.data[k]->op].name);
+            verify_broken(v, i, 6, "fused: %s cannot be in a kernel",
+                          op_info[b->ins.data[k]->op].name);
     const char *kind = str(v, i->attrs.kind);
     if (strcmp(kind, "map") && strcmp(kind, "row") && strcmp(kind, "col"))
-        broken(v, i, 6, "fused: no kernel is of the kind '%s'", kind);
+        verify_broken(v, i, 6, "fused: no kernel is of the kind '%s'", kind);
 }
 
 static void check_body(Verifier *v, const Ins *i, const Region *home)
@@ -259,9 +249,9 @@ static void check_ins(Verifier *v, const Ins *i, const Region *home)
     for (uint32_t k = 0; k < i->nout; k++)
         exist &= sound(v, i->out[k]);
     if (i->home != home)
-        broken(v, i, 3, "the instruction does not know its region");
+        verify_broken(v, i, 3, "the instruction does not know its region");
     if (body != (i->body != NULL))
-        broken(v, i, 5, "a region where there is none, or none where there is one");
+        verify_broken(v, i, 5, "a region where there is none, or none where there is one");
     else if (body && exist)
         check_body(v, i, home);
     else if (exist)
@@ -285,7 +275,7 @@ static void forget(Verifier *v, const Region *r)
 static void check_region(Verifier *v, const Region *r, const Ins *owner, const Region *parent)
 {
     if (r->owner != owner || r->parent != parent)
-        broken(v, owner, 3, "a region does not know what it belongs to");
+        verify_broken(v, owner, 3, "a region does not know what it belongs to");
     for (size_t k = 0; k < r->args.n; k++)
         define(v, owner, r->args.data[k], NULL, r);
     for (size_t k = 0; k < r->ins.n; k++)
@@ -334,7 +324,7 @@ static void check_roles(Verifier *v, const Fn *f)
 {
     size_t n = v->m->tensors.n;
     if (f->args.n != f->body->args.n || f->results.n != f->body->results.n) {
-        broken(v, NULL, 7, "not one role for each argument and result");
+        verify_broken(v, NULL, 7, "not one role for each argument and result");
         return;
     }
     bool *given = NEW_ARRAY(v->tmp, bool, n), *taken = NEW_ARRAY(v->tmp, bool, n * 2);
@@ -344,9 +334,9 @@ static void check_roles(Verifier *v, const Fn *f)
         if (x == 0 || x >= v->m->values.n)
             continue; /* I3 */
         if (!arg_fits(v->m, a, type_of(v->m, x)))
-            broken(v, NULL, 7, "argument %zu has not the type of its role", k);
+            verify_broken(v, NULL, 7, "argument %zu has not the type of its role", k);
         else if (a.role <= ARG_state && given[a.tensor])
-            broken(v, NULL, 7, "argument %zu is a tensor that came before", k);
+            verify_broken(v, NULL, 7, "argument %zu is a tensor that came before", k);
         else if (a.role <= ARG_state)
             given[a.tensor] = true;
     }
@@ -357,9 +347,9 @@ static void check_roles(Verifier *v, const Fn *f)
             continue; /* I2 */
         size_t at = r.tensor * 2 + (r.role == RES_grad);
         if (!result_fits(v->m, r, type_of(v->m, x)))
-            broken(v, NULL, 7, "result %zu has not the type of its role", k);
+            verify_broken(v, NULL, 7, "result %zu has not the type of its role", k);
         else if (r.role >= RES_grad && taken[at])
-            broken(v, NULL, 7, "result %zu is of a tensor that came before", k);
+            verify_broken(v, NULL, 7, "result %zu is of a tensor that came before", k);
         else if (r.role >= RES_grad)
             taken[at] = true;
     }
@@ -410,19 +400,19 @@ static void check_tensor(Verifier *v, uint32_t at)
     if (v->broken > before)
         return;
     if (!external_form(t))
-        broken(v, NULL, 8, "tensor '%s' has no external form", str(v, t->name));
+        verify_broken(v, NULL, 8, "tensor '%s' has no external form", str(v, t->name));
     for (int k = 0; k < t->type.rank; k++) {
         int64_t whole = whole_size(v->m, t, k);
         if (t->type.dims[k].size % mesh_pieces(v->m, t->axes[k], t->zigzag[k]))
-            broken(v, NULL, 11, "tensor '%s': %lld cannot be in zigzag order", str(v, t->name),
-                   (long long)t->type.dims[k].size);
+            verify_broken(v, NULL, 11, "tensor '%s': %lld cannot be in zigzag order",
+                          str(v, t->name), (long long)t->type.dims[k].size);
         if (t->valid[k] < 1 || t->valid[k] > whole)
-            broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
-                   (long long)t->valid[k], (long long)whole);
+            verify_broken(v, NULL, 8, "tensor '%s': %lld of %lld valid", str(v, t->name),
+                          (long long)t->valid[k], (long long)whole);
     }
     const Tensor *p = t->parameter < v->m->tensors.n ? &v->m->tensors.data[t->parameter] : NULL;
     if (!p || p->slot || (!t->slot && p != t) || !dims_within(v->m, t, p))
-        broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));
+        verify_broken(v, NULL, 8, "tensor '%s' has no parameter", str(v, t->name));
 }
 
 /* I9: functions and tensors have names, each its own. */
@@ -433,13 +423,13 @@ static void check_names(Verifier *v)
     for (size_t i = 0; i < v->m->tensors.n; i++) {
         Name name = v->m->tensors.data[i].name;
         if (!name || tensor[name])
-            broken(v, NULL, 9, "tensor %zu is called '%s', as another", i, str(v, name));
+            verify_broken(v, NULL, 9, "tensor %zu is called '%s', as another", i, str(v, name));
         tensor[name] = true;
     }
     for (size_t i = 0; i < v->m->fns.n; i++) {
         Name name = v->m->fns.data[i]->name;
         if (!name || fn[name])
-            broken(v, NULL, 9, "function %zu is called '%s', as another", i, str(v, name));
+            verify_broken(v, NULL, 9, "function %zu is called '%s', as another", i, str(v, name));
         fn[name] = true;
     }
 }
@@ -450,8 +440,8 @@ static void check_halves(Verifier *v)
     for (size_t i = 1; i < v->m->values.n; i++) {
         DType t = v->m->values.data[i].type.dtype;
         if (dtype_is_half(t) && t != v->m->train.half) {
-            broken(v, v->m->values.data[i].def, 10, "a value is %s, which the program does not say",
-                   dtype_name(t));
+            verify_broken(v, v->m->values.data[i].def, 10,
+                          "a value is %s, which the program does not say", dtype_name(t));
             return;
         }
     }
@@ -464,18 +454,18 @@ static void check_header(Verifier *v)
     const Module *m = v->m;
     int64_t part = m->layout.microbatch * mesh_batch_ranks(m);
     if (m->train.compute != DT_f32 && m->train.compute != DT_f64)
-        broken(v, NULL, 10, "the program computes in %s", dtype_name(m->train.compute));
+        verify_broken(v, NULL, 10, "the program computes in %s", dtype_name(m->train.compute));
     if (m->train.half && (!dtype_is_half(m->train.half) || m->train.compute != DT_f32))
-        broken(v, NULL, 10, "the program stores %s beside %s", dtype_name(m->train.half),
-               dtype_name(m->train.compute));
+        verify_broken(v, NULL, 10, "the program stores %s beside %s", dtype_name(m->train.half),
+                      dtype_name(m->train.compute));
     if (part < 1 || m->batch.size < 1 || m->batch.size % part)
-        broken(v, NULL, 10, "microbatches of %lld for a batch of %lld", (long long)part,
-               (long long)m->batch.size);
+        verify_broken(v, NULL, 10, "microbatches of %lld for a batch of %lld", (long long)part,
+                      (long long)m->batch.size);
     int64_t all = m->layout.microbatch > 0 ? m->batch.size / m->layout.microbatch : 0;
     Axes tree = mesh_tree_axes(m);
     if (m->train.tree && ((all & (all - 1)) || (tree & (tree - 1))))
-        broken(v, NULL, 10, "a tree of %lld microbatches over '%s'", (long long)all,
-               mesh_axes_text(m, tree));
+        verify_broken(v, NULL, 10, "a tree of %lld microbatches over '%s'", (long long)all,
+                      mesh_axes_text(m, tree));
 }
 
 int ir_verify(const Module *m, FILE *out)
@@ -495,6 +485,7 @@ int ir_verify(const Module *m, FILE *out)
         check_region(&v, f->body, NULL, NULL);
         check_roles(&v, f);
     }
+    verify_stages(&v);
     arena_free(v.tmp);
     return v.broken;
 }

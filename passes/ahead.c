@@ -238,7 +238,9 @@ static void region(Ahead *a, Region *r)
         EarlyList early = {0};
         if (i->op == OP_repeat) {
             region(a, i->body);
-            early = i->attrs.dim.size > 1 ? early_gathers(a, i) : early;
+            /* What layers of a stage there are, each rank sees for itself. */
+            bool whole = i->attrs.dim.size > 1 && !ir_is_staged(m, i);
+            early = whole ? early_gathers(a, i) : early;
         }
         if (!early.n) {
             vec_push(m->arena, &r->ins, i);

@@ -107,6 +107,7 @@ static void narrow(Drop *d, Ins *i)
     i->nin = (uint32_t)in;
     i->nout = (uint32_t)out;
     i->attrs.carried = (int64_t)stay;
+    i->attrs.relay &= stay > 0;
 }
 
 static void sweep(Drop *d, Region *r)

@@ -230,8 +230,11 @@ static void fold_carried(Fold *f, const Ins *i)
 {
     for (size_t k = 0; k < (size_t)i->attrs.carried; k++) {
         Value arg = i->body->args.data[k];
+        double fill;
         if (i->body->results.data[k] != arg || map_get(&f->map, arg) != arg)
             continue;
+        if (i->attrs.relay && !value_is_const(f->m, i->in[k], &fill))
+            continue; /* on another rank there is no such value */
         map_set(f->m, &f->map, arg, i->in[k]);
         map_set(f->m, &f->map, i->out[k], i->in[k]);
         f->changed = true; /* a loop around this one may carry it unchanged too */

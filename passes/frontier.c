@@ -316,6 +316,8 @@ static const char *described(const Frontier *f, const KeepChoice *c)
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
 {
     int64_t budget = plan_budget(m, d), persistent = 0;
+    if (m->layout.pipeline.axis)
+        return NULL; /* plans of stages are not made yet */
     int64_t bytes = bytes_with(m, d, NULL, &persistent);
     if (bytes <= budget || persistent >= budget)
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */

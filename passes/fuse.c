@@ -202,10 +202,15 @@ static void each_alone(Fuse *f)
     fuse_prune(f);
 }
 
-static void fuse_region(Module *m, Region *r, Arena *tmp, FILE *why)
+static void fuse_region(Module *m, const Fn *fn, Region *r, Arena *tmp, FILE *why)
 {
     fuse_prepare(m, r, tmp);
-    Fuse f = {.m = m, .r = r, .tmp = tmp, .why = why, .depth = depth_dims(m)};
+    Fuse f = {.m = m,
+              .station = ir_stations(m, fn, tmp),
+              .r = r,
+              .tmp = tmp,
+              .why = why,
+              .depth = depth_dims(m)};
     index_region(&f);
     each_alone(&f);
     fuse_columns(&f);
@@ -216,7 +221,7 @@ static void fuse_region(Module *m, Region *r, Arena *tmp, FILE *why)
     fuse_emit(&f);
     for (size_t i = 0; i < r->ins.n; i++)
         if (r->ins.data[i]->op == OP_repeat)
-            fuse_region(m, r->ins.data[i]->body, tmp, why);
+            fuse_region(m, fn, r->ins.data[i]->body, tmp, why);
 }
 
 void fuse_module(Module *m, Arena *tmp, FILE *why)
@@ -224,7 +229,7 @@ void fuse_module(Module *m, Arena *tmp, FILE *why)
     for (size_t i = 0; i < m->fns.n; i++) {
         if (why)
             fprintf(why, "@%s\n", name_str(m->names, m->fns.data[i]->name));
-        fuse_region(m, m->fns.data[i]->body, tmp, why);
+        fuse_region(m, m->fns.data[i], m->fns.data[i]->body, tmp, why);
     }
 }
 

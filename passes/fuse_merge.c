@@ -92,12 +92,23 @@ static bool costs_per_stage(const Fuse *f, const Cluster *producer, const Cluste
     return false;
 }
 
+/* The ranks that need what a cluster gives, along the axis of stages. */
+static Stations station(const Fuse *f, const Cluster *c)
+{
+    Stations all = 0;
+    for (int k = 0; k < c->n; k++)
+        all |= c->extra[k] ? 0 : f->station[f->r->ins.data[c->member[k]]->out[0]];
+    return all;
+}
+
 /* Replaces a and b by their union if one kernel can be that. */
 static Cluster *try_merge(Fuse *f, Cluster *a, Cluster *b)
 {
     Cluster *c = cluster_union(f, a, b);
     shape_of(f, c, a, b);
     const char *why = c->shape.why;
+    if (station(f, a) != station(f, b))
+        why = "other ranks need it";
     if (!why && fuse_path_between(f, a, b))
         why = "something outside stands between them";
     fuse_tell(f, a, b, why ? "apart" : reduced_name(&c->shape), why);

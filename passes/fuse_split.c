@@ -3,7 +3,8 @@
  *   sum over (a, c) of x[a, b, c]   ->  sum over a of (sum over c of x)
  *   rmax over a of x[a, b]          ->  rmax over a of copy x[b, a]
  *   a view that leaves the region, or starts a carried value: a copy, for it has to be dense
- *   what a loop carries unchanged:  the start value, inside and after it
+ *   what a loop carries unchanged:  the start value, inside and after it (of a relay each rank has
+ * what it was handed)
  *   a half that is widened:         at each use again, so that the half is what is stored
  *   the index of a loop, where its body reads it: a slice of 0, 1, ... in memory, for a kernel
  * reads memory only */
@@ -136,7 +137,7 @@ static void drop_unchanged(Split *s, Ins *loop)
     Region *body = loop->body;
     uint32_t kept = 0, carried = (uint32_t)loop->attrs.carried;
     for (uint32_t k = 0; k < loop->nin || k < loop->nout || k < body->args.n; k++) {
-        if (k < carried && body->results.data[k] == body->args.data[k]) {
+        if (k < carried && !loop->attrs.relay && body->results.data[k] == body->args.data[k]) {
             Value start = dense(s, loop->in[k]); /* as the products made sure of what they read */
             s->replaced[loop->out[k]] = s->replaced[body->args.data[k]] = start;
             loop->attrs.carried--;

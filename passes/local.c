@@ -62,7 +62,9 @@ static void instruction(Local *l, Region *r, Ins *i)
     if (i->body)
         region(l, i->body);
     i->attrs = without_axes(&i->attrs);
-    if (i->op == OP_iota && d.axes) {
+    if (i->op == OP_all_gather && i->attrs.axes == l->m->layout.pipeline.axis)
+        x[0] = local_in_order(l, &b, i);
+    else if (i->op == OP_iota && d.axes) {
         x[0] = local_positions(l, &b, d, type_of(l->m, i->out[0])->dtype);
     } else if (i->op == OP_gather && d.axes) {
         Value in[2] = {i->in[0], index_here(l, &b, d, i->in[1], &here)};
@@ -81,12 +83,24 @@ static void instruction(Local *l, Region *r, Ins *i)
     }
 }
 
+/* A round of the rank's layers as one of the whole model's. */
+static void number_layers(Local *l, Region *r)
+{
+    const Ins *loop = r->owner;
+    Value index = r->args.data[r->args.n - 1];
+    Builder b = builder_at(l->m, r, loop);
+    map_set(l->m, &l->map, index, local_layer(l, &b, index));
+}
+
 static void region(Local *l, Region *r)
 {
     Ins **old = r->ins.data;
     size_t n = r->ins.n;
+    bool counts = r->owner && ir_is_staged(l->m, r->owner) && repeat_counts(l->m, r->owner);
     r->ins.data = NULL;
     r->ins.n = r->ins.cap = 0;
+    if (counts)
+        number_layers(l, r);
     for (size_t k = 0; k < n; k++)
         instruction(l, r, old[k]);
     for (size_t k = 0; k < r->results.n; k++)

@@ -22,6 +22,7 @@
 #include "passes/accumulate.h"
 #include "passes/parts.h"
 #include "passes/passes.h"
+#include "passes/tied.h"
 #include "passes/tree.h"
 #include "passes/walk.h"
 
@@ -212,9 +213,10 @@ static Value added(Adder *a, Value v, Value acc)
 }
 
 /* What round after round adds up starts at 0; each result of the body becomes the sum so far. */
-static void add_up(Module *m, Region *body, const Value *acc, Arena *tmp)
+static void add_up(Module *m, Region *body, const Value *acc, bool backward, Arena *tmp)
 {
-    Adder a = {.b = {.m = m, .region = body, .backward = true}, .tmp = tmp, .tree = m->train.tree};
+    Adder a = {
+        .b = {.m = m, .region = body, .backward = backward}, .tmp = tmp, .tree = m->train.tree};
     a.uses = ir_uses(m, body, tmp);
     for (size_t k = 0; k < body->results.n; k++)
         body->results.data[k] = added(&a, body->results.data[k], acc[k]);
@@ -236,6 +238,7 @@ typedef struct Nest {
     const Type *types; /* of what is added up */
     size_t n;
     Name micro; /* the dim of inputs along which rounds follow each other */
+    bool backward;
     Arena *tmp;
 } Nest;
 
@@ -274,7 +277,7 @@ static void make_leaf(const Nest *w, Region *above, Value before)
         index = region_arg(m, body, (Type){.dtype = DT_i32}, m->values.data[round].name);
     else
         vec_push(m->arena, &body->args, index);
-    add_up(m, body, acc, w->tmp);
+    add_up(m, body, acc, w->backward, w->tmp);
     if (!before)
         return;
     size_t n = body->ins.n;
@@ -336,11 +339,17 @@ static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t rounds,
     return loop;
 }
 
-static void wrap(const Rounds *r, Fn *fn, Dim micro, Arena *tmp)
+/* tied: as tied_split has it. */
+static void wrap(const Rounds *r, Fn *fn, Dim micro, const uint32_t *tied, Arena *tmp)
 {
     Module *m = r->m;
     Region *body = fn->body, *top = region_new(m, NULL);
-    Nest w = {.r = r, .leaf = body, .n = body->results.n, .micro = micro.name, .tmp = tmp};
+    Nest w = {.r = r,
+              .leaf = body,
+              .n = body->results.n,
+              .micro = micro.name,
+              .backward = fn == module_fn(m, "train"),
+              .tmp = tmp};
     w.given = move_args(m, fn, top, body, micro);
     move_copies(m, top, body);
     Type *types = NEW_ARRAY(tmp, Type, w.n + 1);
@@ -353,9 +362,33 @@ static void wrap(const Rounds *r, Fn *fn, Dim micro, Arena *tmp)
     Builder before = {.m = m, .region = top};
     parts_whole(r, &before, body, &inputs, micro, tmp);
     const Ins *loop = loops(&w, top, w.given.whole, micro.size, 0);
-    for (size_t k = 0; k < w.n; k++)
-        vec_push(m->arena, &top->results, loop->out[k]);
+    for (size_t k = 0; k < fn->results.n; k++)
+        vec_push(m->arena, &top->results, tied_sum(&before, loop, tied, k));
     fn->body = top;
+}
+
+/* A pipeline is run by microbatches, be there one alone: those of a step, and what is evaluated and
+ * sampled. Its loops are relays. */
+static void mark_relays(void *ctx, Ins *i)
+{
+    i->attrs.relay = ir_is_staged(ctx, i) && i->attrs.carried > 0;
+}
+
+static void wrap_as_one(Module *m, Fn *fn, Name name, Arena *tmp)
+{
+    Dim micro = {.name = name, .size = 1};
+    Rounds r = {.m = m, .batch = m->batch.name, .rounds = 1, .pieces = 1};
+    r.index = value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
+    wrap(&r, fn, micro, NULL, tmp);
+}
+
+static void prepare_stages(Module *m, const Fn *train, Name micro, Arena *tmp)
+{
+    for (size_t f = 0; f < m->fns.n; f++) {
+        each_ins(m->fns.data[f]->body, mark_relays, m);
+        if (m->fns.data[f] != train)
+            wrap_as_one(m, m->fns.data[f], micro, tmp);
+    }
 }
 
 /* ---- what has no place in a tree --------------------------------------------------------------
@@ -424,8 +457,11 @@ PassStatus pass_microbatch(Job *j)
     Module *m = j->m;
     Fn *fn = module_fn(m, "train");
     int64_t size = m->layout.microbatch * mesh_batch_ranks(m); /* of all ranks together */
-    bool tree = m->train.tree;
-    if (!fn || (size == m->batch.size && !tree))
+    bool tree = m->train.tree, staged = m->layout.pipeline.axis != 0;
+    Name name = round_name(m, "micro");
+    if (staged)
+        prepare_stages(m, fn, name, j->tmp);
+    if (!fn || (size == m->batch.size && !tree && !staged))
         return PASS_ok;
     int64_t rounds = size < 1 ? 0 : m->batch.size / size;
     if (size < 1 || m->batch.size % size || (tree && (rounds & (rounds - 1))))
@@ -434,7 +470,7 @@ PassStatus pass_microbatch(Job *j)
     PassStatus status = check_args(j, fn);
     if (status != PASS_ok)
         return status;
-    Dim micro = {.name = round_name(m, "micro"), .size = rounds};
+    Dim micro = {.name = name, .size = rounds};
     Rounds r = {.m = m,
                 .batch = m->batch.name,
                 .size = size,
@@ -443,7 +479,7 @@ PassStatus pass_microbatch(Job *j)
     resize_region(&r, fn->body);
     if (!parts_find(&r, fn->body, j->tmp) || (tree && !has_a_tree(&r, fn)))
         return PASS_error;
-    if (rounds > 1) {
+    if (rounds > 1 || staged) {
         r.index = value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
     } else { /* of which nothing changes: it is looked at alone */
         Builder b = {.m = m, .region = fn->body};
@@ -457,7 +493,7 @@ PassStatus pass_microbatch(Job *j)
         !refuse(m, shared ? shared->span : (Span){0},
                 "what does not depend on the batch is added to what does"))
         return PASS_error;
-    if (rounds > 1)
-        wrap(&r, fn, micro, j->tmp);
+    if (rounds > 1 || staged)
+        wrap(&r, fn, micro, staged ? tied_split(m, fn, j->tmp) : NULL, j->tmp);
     return PASS_ok;
 }

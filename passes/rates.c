@@ -125,16 +125,11 @@ static void rate(const Plan *p, Program *g)
 
 static void total(Program *g)
 {
-    double times = 1;
     g->busy = g->again = 0;
     for (size_t i = 0; i < g->actions.n; i++) {
         const Action *a = &g->actions.data[i];
-        double rounds =
-            a->kind == ACT_loop || a->kind == ACT_end ? (double)g->loops.data[a->loop].dim.size : 1;
-        times *= a->kind == ACT_loop ? rounds : 1;
-        times /= a->kind == ACT_end ? rounds : 1;
-        g->busy += a->seconds * times;
-        g->again += a->again ? a->seconds * times : 0;
+        g->busy += a->seconds * a->times;
+        g->again += a->again ? a->seconds * a->times : 0;
     }
     g->seconds = g->busy;
 }

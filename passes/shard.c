@@ -206,6 +206,9 @@ static void loop(Shard *s, const Ins *i)
     const Region *old = i->body;
     size_t carried = (size_t)i->attrs.carried;
     Value *in = NEW_ARRAY(s->tmp, Value, i->nin + 1);
+    Attrs attrs = i->attrs;
+    if (ir_is_staged(s->m, i))
+        attrs.dim = mesh_split(s->m, attrs.dim, s->m->layout.pipeline.axis);
     for (uint32_t k = 0; k < i->nin; k++) {
         Value arg = old->args.data[k];
         Type t;
@@ -232,12 +235,12 @@ static void loop(Shard *s, const Ins *i)
             y = want(s, &end, old->results.data[k], &types[k]);
             s->lacks[old->args.data[k]] = types[k].partial & ~type_of(s->m, y)->partial;
         } else {
-            types[k] = type_stacked(type_of(s->m, y), i->attrs.dim);
+            types[k] = type_stacked(type_of(s->m, y), attrs.dim);
         }
         vec_push(s->m->arena, &body->results, y);
     }
     s->region = above;
-    Ins *made = build_typed(&b, OP_repeat, &i->attrs, (int)i->nin, in, (int)i->nout, types, body);
+    Ins *made = build_typed(&b, OP_repeat, &attrs, (int)i->nin, in, (int)i->nout, types, body);
     made->apart = i->apart;
     for (uint32_t k = 0; k < i->nout; k++)
         finish(s, &b, i, k, made->out[k]);
@@ -409,6 +412,8 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
         return false;
     fn->body = body;
     fn->gradients.n = 0;
+    if (m->layout.pipeline.axis)
+        shard_broadcast(m, fn, tmp);
     simplify_drop(m, fn, tmp); /* what was brought where nobody wanted it */
     return true;
 }
@@ -421,7 +426,7 @@ PassStatus pass_shard(Job *j)
             m->fns.data[f]->gradients.n = 0;
         return PASS_ok;
     }
-    if (!shard_is_possible(m, j->tmp))
+    if (!stages_are_loops(m) || !shard_is_possible(m, j->tmp) || !stages_choose(m))
         return PASS_error;
     for (size_t f = 0; f < m->fns.n; f++)
         if (!shard_fn(m, m->fns.data[f], j->tmp))
@@ -431,5 +436,8 @@ PassStatus pass_shard(Job *j)
         types[t] = tensor_type(m, (uint32_t)t);
     for (size_t t = 0; t < m->tensors.n; t++)
         m->tensors.data[t].type = types[t];
-    return PASS_ok;
+    if (!m->layout.pipeline.axis)
+        return PASS_ok;
+    shard_places(m, j->tmp);
+    return stages_hold(m, j->tmp) ? PASS_ok : PASS_error;
 }

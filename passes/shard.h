@@ -25,6 +25,21 @@ Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorC
 /* shard_check.c: false if the rules cannot be followed; told. */
 bool shard_is_possible(const Module *m, Arena *tmp);
 
+/* shard_stations.c - with a pipeline. Outside of the loops over microbatches, what is known at some
+ * of the ranks and needed by others is sent to all. */
+void shard_broadcast(Module *m, Fn *fn, Arena *tmp);
+/* Tensor.at: where parameters are needed, and with them their states. */
+void shard_places(Module *m, Arena *tmp);
+
+/* shard_refuse.c: false if the program cannot be cut into stages, told: for its loops, before; for
+ * values that are not where they are needed, when tensors have their places. */
+bool stages_are_loops(const Module *m);
+bool stages_hold(const Module *m, Arena *tmp);
+
+/* stages.c: Layout.pipeline.layers and .most, such that the slowest rank is the fastest that it can
+ * be. True where there is no pipeline, or nothing is wrong with it; else told. */
+bool stages_choose(Module *m);
+
 /* shard_convert.c: x as a value of type `to`, which differs in how it lies alone. Instructions go
  * to the builder's region. */
 Value convert(Builder *b, Value x, const Type *to);

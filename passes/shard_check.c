@@ -46,6 +46,7 @@ static bool sizes_are_even(const Module *m, Axes *used, bool *applied, Arena *tm
         mesh_walk_noting(m, t->dims, t->rank, fixed, axes, applied);
         for (int i = 0; i < t->rank; i++) {
             bool known =
+                (axes[i] & m->layout.pipeline.axis) || /* stages may be of any sizes */
                 t->dims[i].size % mesh_unit(m, axes[i], mesh_zigzag(m, t->dims[i].name)) == 0;
             *used |= axes[i];
             for (size_t k = 0; k < told.n && !known; k++)
@@ -137,36 +138,6 @@ static bool rules_apply(const Module *m, const bool *applied)
     return all;
 }
 
-static bool is_repeated(const Region *r, Name dim)
-{
-    for (size_t k = 0; k < r->ins.n; k++) {
-        const Ins *i = r->ins.data[k];
-        if (i->op == OP_repeat && (i->attrs.dim.name == dim || is_repeated(i->body, dim)))
-            return true;
-    }
-    return false;
-}
-
-/* What the language has and this pass does not do yet. */
-static bool rules_are_built(const Module *m)
-{
-    bool built = true;
-    for (size_t r = 0; r < m->layout.rules.n; r++) {
-        const LayoutRule *rule = &m->layout.rules.data[r];
-        bool layers = false;
-        for (size_t f = 0; f < m->fns.n; f++)
-            layers |= !rule->of && is_repeated(m->fns.data[f]->body, rule->dim);
-        if (!layers)
-            continue;
-        built = false;
-        diag_error(m->diag, rule->span, 310,
-                   "'%s' counts the rounds of a repeat: pipelines are not built yet",
-                   name_str(m->names, rule->dim));
-        diag_help(m->diag, "pp = 1");
-    }
-    return built;
-}
-
 static bool attention_runs_along(const Region *r, Name dim)
 {
     for (size_t k = 0; k < r->ins.n; k++) {
@@ -201,7 +172,7 @@ static bool zigzags_balance(const Module *m)
 bool shard_is_possible(const Module *m, Arena *tmp)
 {
     Axes used = 0;
-    if (!rules_are_built(m) || !zigzags_balance(m))
+    if (!zigzags_balance(m))
         return false;
     bool *applied = NEW_ARRAY(tmp, bool, m->layout.rules.n + 1);
     bool even = sizes_are_even(m, &used, applied, tmp), apply = rules_apply(m, applied);

@@ -4,13 +4,13 @@
 
 enum { LEAST = 256 }; /* elements of a part: a tensor of fewer stays whole */
 
-/* Dims of the repeats around a tensor are never split. */
+/* Dims of the repeats around a tensor are never split, but for that of a pipeline. */
 static Split by_dims(const Module *m, const Type *t, int stacked)
 {
     Split s = {{0}};
     bool fixed[MAX_RANK] = {false};
     for (int i = 0; i < stacked; i++)
-        fixed[i] = true;
+        fixed[i] = t->dims[i].name != m->layout.pipeline.dim;
     mesh_walk(m, t->dims, t->rank, fixed, s.axes);
     return s;
 }

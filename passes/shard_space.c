@@ -163,7 +163,8 @@ Space space_of(const Shard *s, const Ins *i)
         p.axes[d] &= ~p.partial;
         /* Where another dim had to stay whole, its axes came to this one: as far as it is even. */
         for (Axes last = 1u << (MAX_AXES - 1); last; last >>= 1)
-            if (p.dim[d].size % mesh_unit(s->m, p.axes[d], mesh_zigzag(s->m, p.dim[d].name)))
+            if (!(p.axes[d] & s->m->layout.pipeline.axis) &&
+                p.dim[d].size % mesh_unit(s->m, p.axes[d], mesh_zigzag(s->m, p.dim[d].name)))
                 p.axes[d] &= ~last;
     }
     return p;
@@ -172,6 +173,9 @@ Space space_of(const Shard *s, const Ins *i)
 Dim space_dim(const Shard *s, const Space *p, Dim d)
 {
     int at = space_find(p, d.name);
+    const Pipeline *pipe = &s->m->layout.pipeline;
+    if (pipe->axis && d.name == pipe->dim) /* whole, there is the same room for each stage */
+        d.size = mesh_stages(s->m) * pipe->most;
     return at >= 0 && !d.axes ? mesh_split(s->m, d, p->axes[at]) : d;
 }
 

@@ -40,7 +40,10 @@ static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
                                              [ACT_copy] = "copy",
                                              [ACT_comm] = "communication",
                                              [ACT_zero] = "zero",
-                                             [ACT_guard] = "guard"};
+                                             [ACT_guard] = "guard",
+                                             [ACT_phase] = "phase",
+                                             [ACT_receive] = "receive",
+                                             [ACT_send] = "send"};
 
 const char *plan_kind(ActionKind k)
 {
@@ -75,15 +78,8 @@ static double mfu(const Plan *p)
 /* Seconds of a step by kind of action, loops multiplied out. */
 static void seconds_by_kind(const Program *p, double out[ACT_count])
 {
-    double times = 1;
-    for (size_t i = 0; i < p->actions.n; i++) {
-        const Action *a = &p->actions.data[i];
-        if (a->kind == ACT_loop)
-            times *= (double)p->loops.data[a->loop].dim.size;
-        else if (a->kind == ACT_end)
-            times /= (double)p->loops.data[a->loop].dim.size;
-        out[a->kind] += a->seconds * times;
-    }
+    for (size_t i = 0; i < p->actions.n; i++)
+        out[p->actions.data[i].kind] += p->actions.data[i].seconds * p->actions.data[i].times;
 }
 
 /* The actions that take most of a step, loops multiplied out. */

@@ -134,15 +134,37 @@ static void mark_tensor(Update *u, uint32_t tensor)
 
 /* ---- norm and clipping ----------------------------------------------------------------------- */
 
+/* Of a tensor with a part for each layer: the sum of each, by rows, then those from the first layer
+ * to the last. So it does not depend on which layers a rank has. */
+static Value sum_by_layers(Update *u, Value x, int layers)
+{
+    const Type *t = type_of(u->m, x);
+    DimList row = {0}, rows = {0}, along = {0};
+    for (int i = 0; i < t->rank; i++) {
+        DimList *l = i < layers ? &along : i == layers && i + 1 < t->rank ? &rows : &row;
+        l->dim[l->n++] = t->dims[i];
+    }
+    x = build_sum(&u->b, build_sum(&u->b, x, &row), &rows);
+    Attrs a = {.over = along, .whole = true};
+    Ins *i = build_ins(&u->b, OP_sum, &a, 1, &x);
+    i->apart = true;
+    return i->out[0];
+}
+
 static Value sum_of_squares(Update *u, Value g, uint32_t tensor)
 {
     Value x = build_cast(&u->b, g, DT_f64);
+    const Tensor *p = &u->m->tensors.data[tensor];
     DimList all = {0};
     const Type *t = type_of(u->m, x);
     for (; all.n < t->rank; all.n++)
         all.dim[all.n] = t->dims[all.n];
     x = up2(u, OP_mul, x, x);
-    return u->m->train.tree ? tree_sum(&u->b, x, tensor) : build_sum(&u->b, x, &all);
+    if (u->m->train.tree)
+        return tree_sum(&u->b, x, tensor);
+    if (p->stacked > p->numbered)
+        return sum_by_layers(u, x, p->stacked - p->numbered);
+    return build_sum(&u->b, x, &all);
 }
 
 static void build_norm(Update *u, const Value *grad, const uint32_t *tensor, size_t n)

@@ -4,7 +4,7 @@
  * A rank that computes slower is waited for by all others in the next collective, and they send no
  * sooner than it does: the step takes what the timeline of that rank takes, in which collectives
  * last as long as before. With stages on several ranks that is the schedule's affair
- * (passes/pipeline/clock.c), and so is the bubble; so far there are none, and it is 0. */
+ * (pipe_time.c), and so is the bubble. */
 #include "passes/whole.h"
 
 #include "passes/streams.h"
@@ -118,6 +118,7 @@ Whole plan_whole(const Plan *p)
     w.rounds = r.times;
     split_round(g, &r, &w);
     by_axes(g, &w);
-    w.slower = with_slow_rank(p) - w.step;
+    w.bubble = g->pipe ? g->pipe->bubble * g->pipe->step / w.step : 0;
+    w.slower = g->pipe ? pipe_slowest(p, g, TENTH) : with_slow_rank(p) - w.step;
     return w;
 }

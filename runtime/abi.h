@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      10
+#define MG_ABI      11
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -56,7 +56,24 @@ typedef struct mg_tensor {
     uint32_t axes[MG_RANK_MAX]; /* per stored dim: those of mg_program.axes it is split on */
     /* ... and on which of those rank r of n has parts r and 2n - 1 - r of 2n, not part r of n */
     uint32_t zigzag[MG_RANK_MAX];
+    uint8_t at; /* MG_AT_*: the ranks along the axis of stages that have it; the others have other
+                   things at its place */
 } mg_tensor;
+
+/* Ranks along the axis of stages: the first, the last, those between. */
+enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 };
+
+/* Layers cut into stages, `chunks` of each of the n ranks along an axis: stage s is that of the
+ * rank at place s % n, as its chunk s / n. A tensor whose outermost dim is split on that axis has
+ * room for `most` layers of each of a rank's chunks, one chunk behind the other; the first
+ * layers[s] are those of stage s, the layers being counted from stage to stage. What room is left
+ * is like padding: it holds zeros, and never leaves the program. valid[0] counts the layers of all
+ * stages. */
+typedef struct mg_stages {
+    uint32_t axis; /* a bit: of mg_program.axes; 0: there are none */
+    int chunks, most;
+    const int32_t *layers; /* per stage */
+} mg_stages;
 
 /* One action of the schedule, for traces, progress and the search for a non-finite value. */
 typedef struct mg_action {
@@ -224,6 +241,7 @@ typedef struct mg_program {
     const struct mg_collectives *collectives;
     int ngroups;
     uint32_t groups[MG_GROUPS_MAX];
+    mg_stages stages;
 } mg_program;
 
 typedef struct mg_run mg_run; /* the runtime's own; emitted code only hands it on */
@@ -419,6 +437,7 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
  *   all_to_all      y = this rank's part, along the dim of to_outer, to_size, to_inner, of that
  *   shard           y = this rank's part of x; nothing is sent
  *   ring_shift      y = the x of the rank before, of the first that of the last
+ *   broadcast       y = the x of the rank at place `root` of them; the x of others is not looked at
  * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n.
  * Every rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU (NULL
  * where they are none), NULL on a processor. */
@@ -428,7 +447,8 @@ typedef enum mg_comm_kind {
     MG_ALL_GATHER,
     MG_ALL_TO_ALL,
     MG_SHARD,
-    MG_RING_SHIFT
+    MG_RING_SHIFT,
+    MG_BROADCAST
 } mg_comm_kind;
 typedef struct mg_comm_desc {
     mg_comm_kind kind;
@@ -439,8 +459,63 @@ typedef struct mg_comm_desc {
     uint32_t axes; /* bit k: axis k of mg_program.axes */
     int64_t n, outer, size, inner;
     int64_t to_outer, to_size, to_inner;
+    int root; /* broadcast */
 } mg_comm_desc;
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work);
+
+/* ---- pipelines ------------------------------------------------------------------------------
+ *
+ * Microbatches that go through stages on several ranks. What a rank does is a table made and proved
+ * when the program was compiled; the emitted program walks it, computes at F, B, I and W, and hands
+ * all else to mg_pass:
+ *
+ *   for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe); o->step; o++)
+ *       switch (o->step) { case MG_PIPE_F: ... break; default: mg_pass(r, &pipe, o); }
+ *
+ * SEND and RECV begin: the `with` operations behind one of them begin together with it (one NCCL
+ * group): mg_pass begins them all when it is called for the first, and does nothing for those.
+ * WAIT: what was begun has ended (the memory of a send may be written, that of a receive be read).
+ * F messages go from stage to stage, B messages back; stage s and s + 1 are on neighbours of the
+ * ring of ranks along the axis. From one rank to another messages are received in the order in
+ * which they are sent, F and B together: nothing else says which is which. A send ends when its
+ * receive has begun and taken it. It has been proved that nobody waits for himself if what was
+ * begun goes on while a rank waits for anything, also for a collective of other axes. Between the
+ * first and the last operation of a table there are collectives of other axes alone. */
+typedef enum mg_pipe_step {
+    MG_PIPE_END, /* of the table */
+    MG_PIPE_F,
+    MG_PIPE_B,
+    MG_PIPE_I,
+    MG_PIPE_W,
+    MG_PIPE_SEND_F,
+    MG_PIPE_RECV_F,
+    MG_PIPE_SEND_B,
+    MG_PIPE_RECV_B,
+    MG_PIPE_WAIT
+} mg_pipe_step;
+typedef struct mg_pipe_op {
+    uint8_t step;
+    uint8_t of; /* WAIT: MG_PIPE_SEND_F, ...: what is waited for; it is the oldest begun of that
+                   kind that was not waited for yet */
+    uint8_t in, out; /* numbers of message buffers: of what was received, of what is sent; SEND_*:
+                        `out`, RECV_*: `in` */
+    uint16_t stage;
+    uint16_t with;       /* SEND_*, RECV_*: so many behind it begin together with it */
+    uint16_t slot, held; /* for the emitted program: which copies of activations */
+    int32_t microbatch;
+} mg_pipe_op;
+/* Messages forward [0] and back [1]: `bytes` of each; buffer k of those that are sent lies at
+ * send[way] + k * stride[way] bytes of the arena, of those received at receive[way] + ... */
+typedef struct mg_pipe {
+    uint32_t axis; /* a bit of mg_program.axes */
+    int64_t bytes[2], stride[2], send[2], receive[2];
+    int action[4];                /* numbers of SEND_F, RECV_F, SEND_B, RECV_B in mg_main.actions */
+    const mg_pipe_op *const *ops; /* by place along the axis; each ends with MG_PIPE_END */
+} mg_pipe;
+const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p); /* this rank's */
+void mg_pass(mg_run *r, const mg_pipe *p, const mg_pipe_op *o);
+/* This rank's place among those along these axes. */
+int mg_station(const mg_run *r, uint32_t axes);
 
 /* ---- what hand-written kernels call ------------------------------------------------------- */
 

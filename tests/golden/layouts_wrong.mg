@@ -12,7 +12,6 @@
 # RUN: not %mgc %s --layout too_small --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=TOO-SMALL
 # RUN: not %mgc %s --layout nothing --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=NOTHING
 # RUN: %mgc %s --layout masked --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=MASKED
-# RUN: not %mgc %s --layout pipeline --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=PIPELINE
 # RUN: not %mgc %s --layout zigzag --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=ZIGZAG
 # RUN: not %mgc %s --layout exposed --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=EXPOSED
 # FEW-HEADS: error[MG0332]: 'kv_heads' of 2 is not split evenly on tp, which is 4 ranks
@@ -46,8 +45,6 @@
 # NOTHING: error[MG0337]: a rule for 'spare', which nothing in the program has
 # NOTHING: help: parameters have vocab, hidden, ffn, kv_heads, group, head
 # MASKED: warning[MG0338]: this rule splits nothing: wherever 'batch' is, dp is in use by rules before
-# PIPELINE: error[MG0310]: 'layers' counts the rounds of a repeat: pipelines are not built yet
-# PIPELINE: help: pp = 1
 # ZIGZAG: error[MG0332]: 'seq' of 12 is not split evenly on cp, which is 4 ranks, each with two parts in zigzag order
 # ZIGZAG: help: cp = 3 or 6; or -D seq=16
 # EXPOSED: error[MG0553]: {{.*}}% of a step are predicted to wait for communication where the layout asserts less than 1%
@@ -152,11 +149,6 @@ layout masked {
     mesh dp = 2
     batch        -> dp
     batch, vocab -> dp
-}
-
-layout pipeline {
-    mesh pp = 2
-    layers -> pp
 }
 
 layout zigzag {

@@ -31,6 +31,16 @@ static bool has_dim(const Module *m, Name dim)
     return false;
 }
 
+/* "layers pp", "layers pp:2" with two chunks a rank. */
+static void lay_stages(Model *t, const LayoutRule *r, int64_t chunks)
+{
+    Module *m = t->m;
+    m->layout.pipeline = (Pipeline){.axis = (Axes)1 << r->axis[0],
+                                    .dim = r->dim,
+                                    .schedule = name_intern(m->names, "table"),
+                                    .chunks = (int)chunks};
+}
+
 /* "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules. Axes that are not in the mesh
  * are left out of rules, as axes of one rank are, and so are rules for dims that the model has not.
  */
@@ -55,6 +65,8 @@ static void lay_out(Model *t, const char *spec)
             if (!strcmp(dim, classes[c]))
                 r.of = (TensorClass)c;
         r.dim = r.of ? 0 : name_intern(m->names, dim);
+        int64_t chunks = strchr(part, ':') ? strtoll(strchr(part, ':') + 1, NULL, 10) : 1;
+        part[strcspn(part, ":")] = '\0';
         for (char *at = part + n; *at;) {
             at += strspn(at, " ");
             size_t k = strcspn(at, " ~");
@@ -68,6 +80,8 @@ static void lay_out(Model *t, const char *spec)
         }
         if (r.n && (r.of || has_dim(m, r.dim)))
             vec_push(t->a, &l->rules, r);
+        if (r.n && !strcmp(dim, "layers"))
+            lay_stages(t, &r, chunks);
     }
 }
 
@@ -78,6 +92,7 @@ static void open_step(Model *t, const Small *s)
 {
     open_elaborated(t, s);
     t->m->layout.mesh.n = t->m->layout.rules.n = 0;
+    t->m->layout.pipeline = (Pipeline){0};
     t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
     t->m->train.compute = DT_f64;
 }
@@ -105,20 +120,27 @@ static Tensor64 *arguments(Model *t, const Fn *fn)
     return args;
 }
 
-/* What a rank has of a whole tensor. */
+/* The place in the whole dim of element i of what a rank has; -1: room that stages leave. */
+static int64_t place_of(const Module *m, int64_t rank, Dim d, int64_t i)
+{
+    return d.axes & m->layout.pipeline.axis ? mesh_layer(m, rank, i) : mesh_index(m, rank, d, i);
+}
+
+/* What a rank has of a whole tensor; of which it may have a dim more, of size 1, in front. */
 static Tensor64 part_of(const Module *m, const Tensor64 *whole, const Type *t, int64_t rank,
                         Arena *a)
 {
     Tensor64 part = {.type = *t, .data = NEW_ARRAY(a, double, type_elements(t))};
+    const int more = t->rank - whole->type.rank;
     for (int64_t e = 0; e < type_elements(t); e++) {
         int64_t at = 0, stride = 1, rest = e;
-        for (int i = t->rank - 1; i >= 0; i--) {
-            int64_t index = rest % t->dims[i].size;
+        for (int i = t->rank - 1; i >= more; i--) {
+            int64_t index = place_of(m, rank, t->dims[i], rest % t->dims[i].size);
             rest /= t->dims[i].size;
-            at += mesh_index(m, rank, t->dims[i], index) * stride;
-            stride *= whole->type.dims[i].size;
+            at = index < 0 || at < 0 ? -1 : at + index * stride;
+            stride *= whole->type.dims[i - more].size;
         }
-        part.data[e] = whole->data[at];
+        part.data[e] = at < 0 ? 0 : whole->data[at];
     }
     return part;
 }
@@ -134,6 +156,13 @@ Lies lies(Model *t, const char *name)
     return l;
 }
 
+/* Tensors outside of the layers are at some of a pipeline's ranks. */
+static bool has_result(const Module *m, FnResult r, int64_t rank)
+{
+    return r.role != RES_update || !m->layout.pipeline.axis ||
+           (m->tensors.data[r.tensor].at & mesh_station(m, rank));
+}
+
 /* Every rank's results against its parts of the whole ones; relative to the largest element. */
 static Compared compare(const Model *one, Model *many, const Fn *fn, const Lies *l,
                         const Tensor64 *want, const Tensor64 *got)
@@ -143,6 +172,8 @@ static Compared compare(const Model *one, Model *many, const Fn *fn, const Lies 
     for (int64_t r = 0; r < mesh_ranks(m); r++)
         for (size_t k = 0; k < fn->results.n; k++) {
             const Tensor64 *x = &got[(size_t)r * fn->results.n + k];
+            if (!has_result(m, fn->results.data[k], r))
+                continue;
             Tensor64 y = part_of(m, &want[k], &l->result[k], r, many->a);
             double size = 1e-30, off = 0;
             for (int64_t e = 0; e < type_elements(&want[k].type); e++)
@@ -238,7 +269,8 @@ void open_reference(Reference *r, const Small *s, int64_t round)
     }
 }
 
-bool open_many(Model *t, const Reference *r, const char *spec)
+/* As pass shard leaves it. */
+static bool open_sharded(Model *t, const Reference *r, const char *spec)
 {
     open_step(t, r->small);
     lay_out(t, spec);
@@ -247,7 +279,12 @@ bool open_many(Model *t, const Reference *r, const char *spec)
         return false;
     t->m->layout.microbatch = r->round / ranks;
     to_update(t, r->keep);
-    if (try_pass(t, pass_shard) != PASS_ok)
+    return try_pass(t, pass_shard) == PASS_ok;
+}
+
+bool open_many(Model *t, const Reference *r, const char *spec)
+{
+    if (!open_sharded(t, r, spec))
         return false;
     if (strlen(spec) % 2) /* as what is simplified, too */
         must_pass(t, pass_simplify);
@@ -268,6 +305,33 @@ static void compare_all(const Reference *r, Model *t, const Lies *l, const char 
             fail_msg("%s, layout %s, %s: @%s: %s is off by %g", r->small->file, spec, when,
                      sharded_functions[f], c.where, c.worst);
     }
+}
+
+double layout_error(const Reference *r, const char *spec)
+{
+    Model t;
+    Lies l[3];
+    double worst = 0;
+    if (!open_sharded(&t, r, spec))
+        fail_msg("layout %s: %s", spec, model_messages(&t));
+    for (int f = 0; f < 3; f++)
+        if (r->want[f])
+            l[f] = lies(&t, sharded_functions[f]);
+    for (int when = 0; when < 2; when++) {
+        for (int f = 0; f < 3; f++) {
+            if (!r->want[f])
+                continue;
+            Compared c = run_many(&r->t, r->args[f], r->want[f], &t, sharded_functions[f], &l[f]);
+            if (getenv("MGC_SHOW"))
+                print_message("%-8s %d %.1e %-20s %s\n", sharded_functions[f], when, c.worst,
+                              c.where, spec);
+            worst = fmax(worst, c.worst);
+        }
+        if (!when)
+            must_pass(&t, pass_local);
+    }
+    model_close(&t);
+    return worst;
 }
 
 bool open_local(Model *t, const Reference *r, const char *spec, Lies l[3])

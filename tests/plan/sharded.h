@@ -27,6 +27,10 @@ void open_reference(Reference *r, const Small *s, int64_t round);
 bool layout_follows(const Reference *r, const char *spec);
 #define SHARD_BOUND 1e-10
 
+/* How far off the layout's ranks are, at most, after pass shard and after pass local, with nothing
+ * simplified in between. The layout is one that is not refused. */
+double layout_error(const Reference *r, const char *spec);
+
 /* A mesh of up to three axes and 64 ranks; rules for some of the model's dims, in any order;
  * classes each with those before it. */
 const char *random_layout(const Reference *r, Arena *a, uint64_t *rng);

@@ -9,5 +9,5 @@ train { optimizer sgd()  lr 0.1 }
 layout { mesh pp = 1  seq -> pp (schedule = 1f2b) }
 # CHECK: 0324-schedule.mg:9:45: error[MG0324]: there is no schedule '1f2b'
 # CHECK: help: did you mean '1f1b'?
-# CHECK: help: there is: 1f1b, gpipe
+# CHECK: help: there is: 1f1b, gpipe, interleaved, zb-h1
 # CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,193 @@
+/* stages.c - rules that cut the layers of a model into stages: layers -> pp (schedule = 1f1b).
+ *
+ * The dim of a rule is that of a `repeat`; its one axis is used by no other rule. Options of the
+ * axis say in which order a rank computes. */
+#include "grammar/config.h"
+
+#include <string.h>
+
+enum { S_GPIPE, S_1F1B, S_INTERLEAVED, S_ZB_H1, S_TABLE };
+static const char *const schedules[] = {"1f1b", "gpipe", "interleaved", "zb-h1", NULL};
+static const int numbers[] = {S_1F1B, S_GPIPE, S_INTERLEAVED, S_ZB_H1};
+
+/* zb-h1 is read as a difference. */
+static const char *word_of(const Elab *e, const Node *n)
+{
+    if (n->kind == N_BINARY && n->op == B_SUB && n->a->kind == N_NAME && n->b->kind == N_NAME)
+        return arena_printf(e->arena, "%s-%s", text(e, n->a->name), text(e, n->b->name));
+    return n->kind == N_NAME ? text(e, n->name) : n->text;
+}
+
+/* One of S_*; -1: told. */
+static int schedule_of(Elab *e, const Node *n)
+{
+    const char *word = word_of(e, n);
+    size_t length = n->kind == N_STRING ? strlen(word) : 0;
+    for (int i = 0; word && schedules[i]; i++)
+        if (!strcmp(schedules[i], word))
+            return numbers[i];
+    if (length > 4 && !strcmp(word + length - 4, ".csv"))
+        return S_TABLE;
+    if (n->kind == N_STRING) {
+        fail(e, n->span, 324, "there is no schedule '%s'", word);
+        help(e, "a table of one is a file of the name \"....csv\": mgc pipeline writes them");
+        return -1;
+    }
+    return config_choice(e, n, "schedule", schedules, 324) < 0 ? -1 : S_1F1B;
+}
+
+static const Node *option(const Elab *e, const NodeList *options, const char *name)
+{
+    for (size_t i = 0; i < options->n; i++)
+        if (options->data[i]->kind == N_NAMED && !strcmp(text(e, options->data[i]->name), name))
+            return options->data[i];
+    return NULL;
+}
+
+/* chunks and group are of schedules that have several chunks a rank. */
+static void check_numbers(Elab *e, const NodeList *options, int schedule)
+{
+    static const char *const what[] = {"gpipe", "1f1b", "interleaved", "zb-h1", "a table"};
+    const Node *chunks = option(e, options, "chunks"), *group = option(e, options, "group");
+    int64_t n;
+    bool many = schedule == S_INTERLEAVED || schedule == S_TABLE;
+    if (chunks && !many) {
+        fail(e, chunks->at, 341, "%s has one chunk of layers a rank", what[schedule]);
+        help(e, "schedule = interleaved, chunks = 2; or without 'chunks'");
+    } else if (chunks) {
+        config_integer(e, chunks->a, schedule == S_INTERLEAVED ? 2 : 1, &n, 341);
+    }
+    if (group && schedule != S_INTERLEAVED) {
+        fail(e, group->at, 341, "%s has no groups of microbatches: interleaved has",
+             what[schedule]);
+        help(e, "schedule = interleaved, group = ...; or without 'group'");
+    } else if (group) {
+        config_integer(e, group->a, 1, &n, 341);
+    }
+}
+
+void check_axis_options(Elab *e, const Node *axis)
+{
+    static const char *const options[] = {"zigzag", "schedule", "chunks", "group", NULL};
+    static const char *const examples[] = {"", "1f1b", "2", "4"};
+    int schedule = S_1F1B;
+    for (size_t i = 0; i < axis->list.n; i++) {
+        const Node *o = axis->list.data[i];
+        int which = config_choice(
+            e, o->kind == N_NAMED ? &(Node){.kind = N_NAME, .name = o->name, .at = o->at} : o,
+            "option of a rule", options, 324);
+        if (which < 0)
+            return;
+        if (which == 0 && o->kind == N_NAMED)
+            fail(e, o->at, 324, "'zigzag' takes no value");
+        else if (which > 0 && o->kind != N_NAMED)
+            fail(e, o->at, 324, "'%s' needs a value: %s = %s", options[which], options[which],
+                 examples[which]);
+        else if (which == 1)
+            schedule = schedule_of(e, o->a);
+        else
+            continue;
+        if (schedule < 0 || (which != 1 && which != 0))
+            return;
+        for (size_t k = 0; k < i; k++)
+            if (axis->list.data[k]->kind == N_NAMED && o->kind == N_NAMED &&
+                axis->list.data[k]->name == o->name)
+                fail(e, o->at, 324, "'%s' is given twice", text(e, o->name));
+    }
+    check_numbers(e, &axis->list, schedule);
+}
+
+/* ---- the chosen layout ------------------------------------------------------------------------
+ */
+
+static bool repeats(const NodeList *statements, Name dim)
+{
+    for (size_t i = 0; i < statements->n; i++) {
+        const Node *n = statements->data[i];
+        if (n->kind == N_REPEAT && (n->name == dim || repeats(&n->more, dim)))
+            return true;
+    }
+    return false;
+}
+
+/* Does a model or a block have a repeat over it? */
+static bool is_repeated(const Elab *e, Name dim)
+{
+    for (size_t i = 0; i < e->ast->items.n; i++)
+        if ((e->ast->items.data[i]->kind == N_MODEL || e->ast->items.data[i]->kind == N_BLOCK) &&
+            repeats(&e->ast->items.data[i]->more, dim))
+            return true;
+    return false;
+}
+
+static bool is_pipeline_option(const Elab *e, const Node *o)
+{
+    return o->kind == N_NAMED && strcmp(text(e, o->name), "zigzag") != 0;
+}
+
+void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, Layout *l)
+{
+    const NodeList *options = NULL;
+    for (size_t k = 0; k < rule->more.n; k++)
+        if (rule->more.data[k]->name == l->mesh.data[kept->axis[0]].name)
+            options = &rule->more.data[k]->list;
+    bool repeated = !kept->of && is_repeated(e, dim);
+    for (size_t k = 0; options && k < options->n && !repeated; k++)
+        if (is_pipeline_option(e, options->data[k])) {
+            fail(e, options->data[k]->at, 341, "'%s' is of rules for the dim of a repeat",
+                 text(e, options->data[k]->name));
+            return;
+        }
+    if (!repeated || !options)
+        return;
+    if (kept->n > 1 || kept->zigzag) {
+        fail(e, kept->span, 341, "the rounds of a repeat over '%s' are cut along one axis%s",
+             text(e, dim), kept->zigzag ? ", in their order" : "");
+        return;
+    }
+    if (l->pipeline.axis) {
+        fail(e, kept->span, 341, "a second pipeline");
+        note(e, l->pipeline.span, "the first one");
+        return;
+    }
+    const Node *schedule = option(e, options, "schedule"), *chunks = option(e, options, "chunks");
+    const Node *group = option(e, options, "group");
+    int which = schedule ? schedule_of(e, schedule->a) : S_1F1B;
+    int64_t v = which == S_INTERLEAVED ? 2 : 1, n = 0;
+    if (which < 0 || (chunks && !config_integer(e, chunks->a, 1, &v, 341)) ||
+        (group && !config_integer(e, group->a, 1, &n, 341)))
+        return;
+    if (v > STAGES_MAX || n > STAGES_MAX) {
+        fail(e, kept->span, 341, "at most %d chunks a rank, and microbatches of a group",
+             STAGES_MAX);
+        return;
+    }
+    const char *name = !schedule ? "1f1b" : which == S_TABLE ? "table" : word_of(e, schedule->a);
+    l->pipeline = (Pipeline){.axis = (Axes)1 << kept->axis[0],
+                             .dim = dim,
+                             .schedule = name_intern(e->names, name),
+                             .table = which == S_TABLE ? schedule->a->text : NULL,
+                             .chunks = (int)v,
+                             .group = (int)n,
+                             .span = kept->span};
+}
+
+void check_stages(Elab *e, const Layout *l)
+{
+    const Pipeline *p = &l->pipeline;
+    for (size_t r = 0; r < l->rules.n && p->axis; r++) {
+        const LayoutRule *rule = &l->rules.data[r];
+        const char *what = rule->of ? class_names[rule->of] : text(e, rule->dim);
+        bool here = false;
+        for (int k = 0; k < rule->n; k++)
+            here |= (p->axis >> rule->axis[k] & 1) != 0;
+        if (!here || rule->dim == p->dim)
+            continue;
+        fail(e, rule->span, 342, "'%s' is split on the axis of a pipeline", what);
+        note(e, p->span, "whose stages have different layers");
+    }
+    if (p->axis && e->module->train.tree) {
+        fail(e, p->span, 342, "reduce = tree does not go with a pipeline");
+        help(e, "without reduce = tree; or pp = 1");
+    }
+}

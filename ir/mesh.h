@@ -1,0 +1,56 @@
+/* mesh.h - the ranks as points of a grid, and what each has of a dim; a part of ir.h. */
+#ifndef MGC_MESH_H
+#define MGC_MESH_H
+
+#include "ir/ir.h"
+
+/* Ranks along these axes; all of the mesh. */
+int64_t mesh_size(const Module *m, Axes axes);
+int64_t mesh_ranks(const Module *m);
+/* Coordinate of a rank on an axis: ranks count with the last axis the fastest. */
+int64_t mesh_coordinate(const Module *m, int64_t rank, int axis);
+/* Their names: "dp, tp". */
+const char *mesh_axes_text(const Module *m, Axes axes);
+/* Place of a rank among those along these axes, the first of the mesh the outermost. */
+int64_t mesh_place(const Module *m, int64_t rank, Axes axes);
+/* The rules of the layout, in order: on which axes each of n dims is split. A rule is for a dim
+ * that is there, on axes that no rule before it has used; dims with `fixed` set, and of one
+ * element, are left whole. axes[n] is set. */
+void mesh_walk(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes);
+/* The same; applied: set for each rule that splits something, by its number. */
+void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed, Axes *axes,
+                      bool *applied);
+/* Over which axes the sequences of a batch are split; how many ranks that are. */
+Axes mesh_batch_axes(const Module *m);
+int64_t mesh_batch_ranks(const Module *m);
+/* With `reduce = tree`: the axis over which gradients are added up in the tree, or 0; and whether
+ * every microbatch is, for each rank keeps a part of the sums alone. Then microbatch s of a step,
+ * of sequences [s * microbatch, ...), is round s / n of rank s % n; else round s % rounds of rank
+ * s / rounds. */
+Axes mesh_tree_axes(const Module *m);
+Axes mesh_tree_of(const Module *m, const Type *t); /* the same for a value: 0 for halves */
+bool mesh_tree_each_round(const Module *m);
+/* The dim as it is on all ranks together. */
+int64_t dim_whole(const Module *m, Dim d);
+/* The axes on which the layout's rules split a dim of this name in zigzag order. */
+Axes mesh_zigzag(const Module *m, Name dim);
+/* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */
+Dim mesh_split(const Module *m, Dim d, Axes more);
+/* Stages there are; to which one belongs element i of what a rank has of the pipeline's dim, and
+ * which layer of all that is; -1: room that is left. */
+int mesh_stages(const Module *m);
+int mesh_stage(const Module *m, int64_t rank, int64_t i);
+int64_t mesh_layer(const Module *m, int64_t rank, int64_t i);
+/* The rank's place along the axis of stages, as a set of one; AT_ALL where there are no stages. */
+Stations mesh_station(const Module *m, int64_t rank);
+/* A loop whose rounds are layers of the pipeline: is i one? */
+bool ir_is_staged(const Module *m, const Ins *i);
+int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
+/* What the size of the part that a rank has is to be a multiple of: 1, or 2. */
+int mesh_pieces(const Module *m, Axes axes, Axes zigzag);
+/* The index in the whole dim of element i of what a rank has: larger for larger i. */
+int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i);
+/* How many of the elements that a rank has come before index `end` of the whole dim. */
+int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end);
+
+#endif

@@ -1,0 +1,142 @@
+/* text_header.c - what a module's text begins with: training, layout, mesh, stages. */
+#include <string.h>
+
+#include "ir/text_reader.h"
+
+void text_read_train(Reader *r)
+{
+    Train *t = &r->m->train;
+    struct {
+        const char *name;
+        double *value;
+    } reals[] = {{"beta1", &t->beta1},       {"beta2", &t->beta2}, {"eps", &t->eps},
+                 {"momentum", &t->momentum}, {"power", &t->power}, {"threshold", &t->threshold},
+                 {"clip", &t->clip},         {"peak", &t->peak},   {"floor", &t->floor}};
+    text_want_word(r, "train");
+    t->optimizer = (Optimizer)text_want_choice(r, optimizer_names, OPT_count);
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        text_want_word(r, reals[i].name);
+        *reals[i].value = text_want_real(r);
+    }
+    t->nesterov = text_take_word(r, "nesterov");
+    text_want_word(r, "lr");
+    t->schedule = (Schedule)text_want_choice(r, schedule_names, LR_count);
+    text_want_word(r, "warmup");
+    t->warmup = text_want_int(r, 0, INT64_MAX);
+    text_want_word(r, "steps");
+    t->steps = text_want_int(r, 0, INT64_MAX);
+    text_want_word(r, "last");
+    t->last = text_want_int(r, 0, INT64_MAX);
+    t->descent = (Descent)text_want_choice(r, descent_names, DESCENT_count);
+    t->log = text_take_word(r, "log");
+    text_want_word(r, "compute");
+    t->compute = text_read_dtype(r);
+    t->tf32 = text_take_word(r, "tf32");
+    t->tree = text_take_word(r, "tree");
+    if (text_take_word(r, "half"))
+        t->half = text_read_dtype(r);
+    if (text_take_word(r, "scale")) {
+        t->scale = text_want_real(r);
+        text_want_word(r, "least");
+        t->scale_least = text_want_real(r);
+        text_want_word(r, "window");
+        t->scale_window = text_want_int(r, 1, INT64_MAX);
+        text_want_word(r, "hysteresis");
+        t->scale_hysteresis = text_want_int(r, 1, INT64_MAX);
+    }
+}
+
+void text_read_layout(Reader *r)
+{
+    Layout *l = &r->m->layout;
+    text_want_word(r, "layout");
+    l->name = text_want_name(r);
+    text_want_word(r, "device");
+    l->device = text_want_name(r);
+    text_want_word(r, "microbatch");
+    l->microbatch = text_want_int(r, 0, INT64_MAX);
+    text_want_word(r, "recompute");
+    l->recompute = (Recompute)text_want_choice(r, recompute_names, RECOMPUTE_count);
+    while (l->recompute == RECOMPUTE_keep && r->t.kind == TOK_string)
+        vec_push(r->m->arena, &l->keep, ((KeptName){.name = text_want_name(r)}));
+    l->overlap = text_take_word(r, "overlap");
+    text_want_word(r, "assert_peak");
+    l->assert_peak = text_want_real(r);
+    l->assert_span = text_read_place(r);
+    if (text_take_word(r, "assert_step")) {
+        l->assert_step = text_want_real(r);
+        l->assert_step_span = text_read_place(r);
+    }
+    if (text_take_word(r, "assert_exposed")) {
+        l->assert_exposed = text_want_real(r);
+        l->assert_exposed_span = text_read_place(r);
+    }
+}
+
+static void read_pipeline(Reader *r)
+{
+    Pipeline *p = &r->m->layout.pipeline;
+    if (!text_take_word(r, "pipeline"))
+        return;
+    p->dim = text_want_name(r);
+    text_want_word(r, "on");
+    Span s = r->t.span;
+    const char *axis = text_want_text(r);
+    p->axis = (Axes)1 << text_read_axis(r, axis, strlen(axis), s);
+    text_want_word(r, "schedule");
+    p->schedule = text_want_name(r);
+    if (text_take_word(r, "table"))
+        p->table = text_want_text(r);
+    text_want_word(r, "chunks");
+    p->chunks = (int)text_want_int(r, 1, MAX_STAGES);
+    text_want_word(r, "group");
+    p->group = (int)text_want_int(r, 0, MAX_STAGES);
+    s = r->t.span;
+    if (text_take_word(r, "layers")) {
+        text_want_mark(r, '[');
+        do {
+            int64_t n = text_want_int(r, 0, INT32_MAX);
+            vec_push(r->m->arena, &p->layers, n);
+            p->most = n > p->most ? n : p->most;
+        } while (text_take_mark(r, ','));
+        text_want_mark(r, ']');
+        if (p->layers.n != (size_t)mesh_stages(r->m) || !p->most)
+            text_wrong(r, s, 403, "there are not %s of layers as there are stages",
+                       "as many numbers");
+    }
+    p->span = text_read_place(r);
+}
+
+void text_read_mesh(Reader *r)
+{
+    Layout *l = &r->m->layout;
+    while (text_take_word(r, "axis")) {
+        if (l->mesh.n == MAX_AXES)
+            text_wrong(r, r->t.span, 403, "there are more than %s axes", "16");
+        Axis a = {.name = text_want_name(r)};
+        a.size = text_want_int(r, 2, 1 << 20);
+        a.span = text_read_place(r);
+        vec_push(r->m->arena, &l->mesh, a);
+    }
+    while (text_take_word(r, "rule")) {
+        LayoutRule rule = {0};
+        if (text_take_word(r, "class"))
+            rule.of = (TensorClass)text_want_choice(r, class_names, CLASS_count);
+        else
+            rule.dim = text_want_name(r);
+        while (text_take_word(r, "on")) {
+            if (rule.n == MAX_AXES)
+                text_wrong(r, r->t.span, 403, "there are more than %s axes", "16");
+            Span s = r->t.span;
+            const char *name = text_want_text(r);
+            rule.axis[rule.n] = (uint8_t)text_read_axis(r, name, strlen(name), s);
+            if (text_take_word(r, "zigzag"))
+                rule.zigzag |= (Axes)1 << rule.axis[rule.n];
+            rule.n++;
+        }
+        rule.span = text_read_place(r);
+        vec_push(r->m->arena, &l->rules, rule);
+    }
+    read_pipeline(r);
+    r->m->local = text_take_word(r, "local");
+}

@@ -1,0 +1,30 @@
+# RUN: not %mgc %s --check 2>&1 | FileCheck %s
+# CHECK: error[MG0343]: a second repeat over 'layers': stages are of one
+# CHECK: note: the first one
+dim hidden = 32, layers = 4, vocab = 64, seq = 8, batch = 8
+
+model twice(tokens[batch, seq] : token(vocab)) {
+    embed : param[vocab, hidden] ~ normal(0.02)
+    x = embed[tokens]
+    repeat layers as "l.{}" {
+        w : param[hidden] = 1
+        x = x + tanh(x * w)
+    }
+    repeat layers as "m.{}" {
+        w : param[hidden] = 1
+        x = x + tanh(x * w)
+    }
+    head : param[vocab, hidden] ~ normal(0.02)
+    loss = cross_entropy(x @ head over hidden, next(tokens))
+}
+
+train {
+    optimizer adamw
+    lr        1e-2
+}
+
+layout {
+    mesh pp = 2
+    layers -> pp
+    microbatch 2
+}

@@ -1,0 +1,13 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 2, seq = 4, vocab = 8, hidden = 3, layers = 4
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02)
+    x = table[tokens]
+    repeat layers { w : param[hidden] = 1  x = x + x * w }
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer sgd()  lr 0.1  }
+layout { mesh pp = 2, dp = 2  layers -> pp (schedule = zb-h1, group = 2) }
+# CHECK: 0341-group.mg:10:63: error[MG0341]: zb-h1 has no groups of microbatches: interleaved has
+# CHECK: help: schedule = interleaved, group = ...; or without 'group'
+# CHECK-NOT: {{error|warning}}[MG

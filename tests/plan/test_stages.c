@@ -1,0 +1,104 @@
+/* Layers as stages on several ranks, in the interpreter: programs of all ranks against those of
+ * one, in double precision. What a rank has not is NaN there. Every collective along the axis of
+ * stages is left out and changed. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "passes/passes.h"
+#include "passes/walk.h"
+#include "tests/plan/sharded.h"
+
+#define SMALL(file, layers, batch, more)                                                           \
+    {                                                                                              \
+        file, 0,                                                                                   \
+        {                                                                                          \
+            "layers=" #layers, "batch=" #batch, "hidden=8", "head=2", "ffn=8", "vocab=16",         \
+                "seq=8", more                                                                      \
+        }                                                                                          \
+    }
+#define LLAMA(layers, batch)   SMALL("llama7b.mg", layers, batch, "kv_heads=4")
+#define GPT2(layers, batch)    SMALL("gpt2_124m.mg", layers, batch, "heads=4")
+#define QWEN(layers, batch)    SMALL("qwen3_0_6b.mg", layers, batch, "kv_heads=4")
+#define MIXTRAL(layers, batch) SMALL("mixtral_mini.mg", layers, batch, "experts=4")
+
+typedef struct Alone {
+    Small model;
+    const char *spec;
+    bool bits; /* no table has two gradients: the same bits as on one rank */
+} Alone;
+
+static const Alone alone[] = {
+    {LLAMA(4, 8), "pp=2; layers pp", true},     {LLAMA(4, 8), "pp=4; layers pp", true},
+    {LLAMA(3, 8), "pp=2; layers pp", true},     {LLAMA(7, 8), "pp=4; layers pp", true},
+    {LLAMA(4, 8), "pp=2; layers pp:2", true},   {LLAMA(5, 8), "pp=2; layers pp:2", true},
+    {LLAMA(9, 8), "pp=4; layers pp:2", true},   {GPT2(4, 8), "pp=2; layers pp", false},
+    {GPT2(5, 8), "pp=4; layers pp", false},     {GPT2(5, 8), "pp=2; layers pp:2", false},
+    {QWEN(4, 8), "pp=2; layers pp", false},     {QWEN(6, 8), "pp=4; layers pp", false},
+    {MIXTRAL(4, 8), "pp=2; layers pp", true},   {MIXTRAL(3, 8), "pp=2; layers pp", true},
+    {MIXTRAL(5, 8), "pp=2; layers pp:2", true},
+};
+
+static void stages_alone(void **state)
+{
+    (void)state;
+    static const int64_t rounds[] = {8, 4, 2, 1};
+    for (size_t k = 0; k < sizeof alone / sizeof *alone; k++)
+        for (int n = 0; n < 4; n++) {
+            Reference r;
+            open_reference(&r, &alone[k].model, rounds[n]);
+            double worst = layout_error(&r, alone[k].spec);
+            if (alone[k].bits ? worst != 0 : !(worst <= SHARD_BOUND))
+                fail_msg("%s %s, layout %s: %g", alone[k].model.file, alone[k].model.define[0],
+                         alone[k].spec, worst);
+            assert_true(layout_follows(&r, alone[k].spec));
+            model_close(&r.t);
+        }
+}
+
+static const char *const combined[] = {
+    "pp=2 dp=2; layers pp; batch dp",
+    "dp=2 pp=2; layers pp; batch dp; state dp",
+    "dp=2 pp=2; layers pp; batch dp; state dp; grads dp",
+    "dp=2 pp=2; layers pp; batch dp; state dp; grads dp; params dp",
+    "pp=2 tp=2; layers pp; kv_heads tp; heads tp; ffn tp; vocab tp",
+    "pp=2 tp=2; layers pp:2; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp",
+    "pp=2 cp=2; layers pp; seq cp",
+    "cp=2 pp=2; layers pp; seq cp~",
+    "pp=4 cp=2; layers pp; seq cp~",
+    "pp=2 dp=2 tp=2; layers pp:2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp; state "
+    "dp",
+    "dp=2 pp=2 tp=2; layers pp; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; state dp; "
+    "grads dp; params dp",
+    "pp=2 ep=2; layers pp; experts ep; batch ep",
+    "pp=2 dp=2 ep=2; layers pp; experts ep; batch dp ep; state dp; grads dp",
+};
+
+static void stages_combined(void **state)
+{
+    (void)state;
+    static const Small models[] = {LLAMA(5, 12), GPT2(4, 12), QWEN(5, 12), MIXTRAL(5, 12)};
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++)
+        for (int64_t round = 12; round >= 4; round -= 8) { /* one microbatch, and three */
+            Reference r;
+            open_reference(&r, &models[k], round);
+            for (size_t l = 0; l < sizeof combined / sizeof *combined; l++)
+                if (!strstr(combined[l], "experts") || k == 3)
+                    assert_true(layout_follows(&r, combined[l]));
+            model_close(&r.t);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_alone),
+        cmocka_unit_test(stages_combined),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
