@@ -1,6 +1,7 @@
 /* pipe_time.c - how long a step of a pipeline takes: what each phase of each stage costs, from the
  * timeline of a round, and then its table run with those costs. */
 #include "passes/pipeline/pipeline.h"
+#include "passes/rates.h"
 #include "passes/streams.h"
 
 #include <math.h>
@@ -21,8 +22,8 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
         const Action *a = &g->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *loop = &g->loops.data[a->loop];
-            double rounds = loop->dim.name == l->dim ? (double)l->layers.data[stage]
-                                                     : (double)loop->dim.size;
+            double rounds =
+                loop->dim.name == l->dim ? (double)l->layers.data[stage] : (double)loop->dim.size;
             all += rounds * loop->seconds;
             i = loop->end;
         } else if (a->kind != ACT_phase && done_at(a->on, stage, stages)) {
@@ -36,10 +37,11 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
 static double message_seconds(const Plan *p, const Pipe *pipe)
 {
     int64_t bytes = pipe->message[0] > pipe->message[1] ? pipe->message[0] : pipe->message[1];
-    return (double)bytes / p->device->link_bandwidth + p->device->link_seconds;
+    return rate_message(p->module, p->device, p->module->layout.pipeline.axis, (double)bytes);
 }
 
-/* A run of the table with what its phases cost. NULL: it cannot be run, which its proof excludes. */
+/* A run of the table with what its phases cost. NULL: it cannot be run, which its proof excludes.
+ */
 static PipeClock *run(const Plan *p, const Program *g, Arena *a, double slower, double *worst)
 {
     const Pipe *pipe = g->pipe;

@@ -118,6 +118,8 @@ Whole plan_whole(const Plan *p)
     w.rounds = r.times;
     split_round(g, &r, &w);
     by_axes(g, &w);
+    if (g->pipe) /* rounds are of several ranks at once */
+        w.after = g->seconds - w.before - g->pipe->step;
     w.bubble = g->pipe ? g->pipe->bubble * g->pipe->step / w.step : 0;
     w.slower = g->pipe ? pipe_slowest(p, g, TENTH) : with_slow_rank(p) - w.step;
     return w;
