@@ -195,9 +195,11 @@ typedef struct Pipe {
     int loop;               /* over microbatches */
     int phases;             /* 1: forward alone; 2: F and B; 3: F, I, W */
     int begin[PIPE_PHASES]; /* their ACT_phase */
+    Axes axis;
     int ranks, stages;
-    /* The table by rank, each row with an MG_PIPE_END; how many slots and buffers of messages
-     * (forward and back) it needs: of each rank, of the one that needs most. */
+    double message_seconds; /* predicted, of one */
+    /* The table by rank, each row with an MG_PIPE_END; how many slots and buffers of messages (forward
+     * and back) it needs: of each rank, of the one that needs most. */
     mg_pipe_op **ops;
     int *slots, sends[2], receives[2];
     const struct PipeProgram *program; /* what it was made from: passes/pipeline/pipeline.h */
@@ -287,6 +289,8 @@ const char *plan_owner(Owner o);                /* "activations" */
 void plan_print(const Plan *p, FILE *out);      /* --plan */
 void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
 void plan_print_schedule(const Plan *p, FILE *out);
+/* passes/pipe_time.c: the pipeline of a step as stages and time; nothing where there is none. */
+void plan_print_grid(const Plan *p, bool color, FILE *out);
 void plan_print_layout(const Plan *p, FILE *out); /* what ranks send, and what each has */
 void plan_print_memory(const Plan *p, FILE *out); /* --memory, MiniMalloc's columns */
 
