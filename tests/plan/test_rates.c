@@ -46,6 +46,7 @@ static double seconds_of(Module *m, Action act)
 {
     Program g = {0};
     Plan p = {.module = m, .device = &device, .train = &g};
+    act.times = 1;
     vec_push(m->arena, &g.actions, act);
     plan_rates(&p);
     assert_true(g.busy == g.actions.data[0].seconds && g.seconds == g.busy);
