@@ -18,9 +18,8 @@ static char *in_stages(World *w, const char *const *args, const char *const *at,
     return arena_printf(w->a, "%s%s", all, text);
 }
 
-#define ALL "first middle last"
-#define UNEVEN                                                                                     \
-    "axis pp 3\npipeline l on pp schedule \"1f1b\" chunks 1 group 0 layers [1, 2, 1]"
+#define ALL    "first middle last"
+#define UNEVEN "axis pp 3\npipeline l on pp schedule \"1f1b\" chunks 1 group 0 layers [1, 2, 1]"
 #define CHUNKS                                                                                     \
     "axis pp 3\npipeline l on pp schedule \"1f1b\" chunks 2 group 0 layers [1, 2, 1, 0, 2, 1]"
 
@@ -31,8 +30,8 @@ typedef struct Case {
 } Case;
 
 #define RELAY(out, in, attrs)                                                                      \
-    "%x: f64[], %s: f64[l=" out "] = repeat " in ", %w {dim=l=" out ", carried=1, " attrs "} {\n"   \
-    "arg %c: f64[]\narg %v: f64[]\narg %n: i32[]\n%t: f64[] = const {value=10}\n"                   \
+    "%x: f64[], %s: f64[l=" out "] = repeat " in ", %w {dim=l=" out ", carried=1, " attrs "} {\n"  \
+    "arg %c: f64[]\narg %v: f64[]\narg %n: i32[]\n%t: f64[] = const {value=10}\n"                  \
     "%u: f64[] = mul %c, %t\n%y: f64[] = add %u, %v\ngive %y, %y\n}\n"
 
 static const Case cases[] = {
@@ -40,7 +39,8 @@ static const Case cases[] = {
     {UNEVEN,
      {"a: f64[]", "w: f64[l=2@pp]"},
      {"first", ALL},
-     RELAY("2@pp", "%a", "reverse=no, relay") "%r: f64[] = broadcast %x {at=2, axes=pp}\ngive %r, %s",
+     RELAY("2@pp", "%a",
+           "reverse=no, relay") "%r: f64[] = broadcast %x {at=2, axes=pp}\ngive %r, %s",
      2,
      {{"1", "2 99"}, {"7", "3 4"}, {"7", "5 99"}},
      {{"12345", "12 0"}, {"12345", "123 1234"}, {"12345", "12345 0"}}},
@@ -49,7 +49,7 @@ static const Case cases[] = {
      {"a: f64[]", "w: f64[l=2@pp]"},
      {"last", ALL},
      RELAY("2@pp", "%a", "reverse=yes, relay") "%r: f64[] = broadcast %x {at=0, axes=pp}\n"
-                                              "give %r, %s",
+                                               "give %r, %s",
      2,
      {{"7", "2 99"}, {"7", "3 4"}, {"1", "5 99"}},
      {{"15432", "15432 0"}, {"15432", "1543 154"}, {"15432", "15 0"}}},
@@ -57,7 +57,8 @@ static const Case cases[] = {
     {CHUNKS,
      {"a: f64[]", "w: f64[l=4@pp]"},
      {"first", ALL},
-     RELAY("4@pp", "%a", "reverse=no, relay") "%r: f64[] = broadcast %x {at=2, axes=pp}\ngive %r, %s",
+     RELAY("4@pp", "%a",
+           "reverse=no, relay") "%r: f64[] = broadcast %x {at=2, axes=pp}\ngive %r, %s",
      2,
      {{"1", "2 99 99 99"}, {"7", "3 4 6 7"}, {"7", "5 99 8 99"}},
      {{"12345678", "12 0 0 0"},
@@ -80,9 +81,7 @@ static const Case cases[] = {
      "%g: f64[l=12] = all_gather %w {dim=l=4@pp, axes=pp}\ngive %g",
      1,
      {{"0 1 6 7"}, {"2 3 8 9"}, {"4 5 10 11"}},
-     {{"0 1 2 3 4 5 6 7 8 9 10 11"},
-      {"0 1 2 3 4 5 6 7 8 9 10 11"},
-      {"0 1 2 3 4 5 6 7 8 9 10 11"}}},
+     {{"0 1 2 3 4 5 6 7 8 9 10 11"}, {"0 1 2 3 4 5 6 7 8 9 10 11"}, {"0 1 2 3 4 5 6 7 8 9 10 11"}}},
 };
 
 static void by_hand(void **state)
@@ -117,8 +116,8 @@ typedef struct Bad {
     const char *args[3], *at[3], *body, *says;
 } Bad;
 
-#define ARGS   {"a: f64[]", "w: f64[l=2@pp]"}
-#define SENT   "%r: f64[] = broadcast %x {at=2, axes=pp}\ngive %r"
+#define ARGS    {"a: f64[]", "w: f64[l=2@pp]"}
+#define SENT    "%r: f64[] = broadcast %x {at=2, axes=pp}\ngive %r"
 #define BODY(v) "{\narg %c: f64[]\narg %n: i32[]\n" v "give %y\n}\n"
 static const Bad bad[] = {
     {ARGS, {"first", ALL}, RELAY("2@pp", "%a", "reverse=no, relay") "give %x", "does not end"},
@@ -126,7 +125,10 @@ static const Bad bad[] = {
      {"first", ALL},
      RELAY("2@pp", "%a", "reverse=no, relay") "%r: f64[] = broadcast %x {at=0, axes=pp}\ngive %r",
      "does not end"},
-    {ARGS, {"last", ALL}, RELAY("2@pp", "%a", "reverse=no, relay") SENT, "is needed where it is not"},
+    {ARGS,
+     {"last", ALL},
+     RELAY("2@pp", "%a", "reverse=no, relay") SENT,
+     "is needed where it is not"},
     {ARGS, {"first", "first"}, RELAY("2@pp", "%a", "reverse=no, relay") SENT, "needed where"},
     {ARGS, {"first", ALL}, "%x: f64[] = neg %a\ngive %x", "is needed where it is not"},
     {ARGS, {"first", ALL}, "%x: f64[] = neg %a\n" SENT, "is needed where it is not"},
@@ -159,8 +161,10 @@ static const Bad bad[] = {
     {ARGS,
      {"first", ALL},
      RELAY("2@pp", "%a", "reverse=no, relay") "%d: f64[] = broadcast %x {at=2, axes=pp}\n"
-     "%e: f64[] = repeat %d {dim=l=2@pp, carried=1, reverse=no, relay} {\narg %o: f64[]\n"
-     "arg %p: i32[]\n%q: f64[] = neg %o\ngive %q\n}\n%r: f64[] = broadcast %e {at=2, axes=pp}\ngive %r",
+                                              "%e: f64[] = repeat %d {dim=l=2@pp, carried=1, "
+                                              "reverse=no, relay} {\narg %o: f64[]\n"
+                                              "arg %p: i32[]\n%q: f64[] = neg %o\ngive %q\n}\n%r: "
+                                              "f64[] = broadcast %e {at=2, axes=pp}\ngive %r",
      "a second relay"},
     {ARGS,
      {ALL, ALL},
@@ -201,9 +205,10 @@ static void texts(void **state)
     world_open(&w);
     const char *args[] = {"a: f64[]", NULL}, *at[] = {ALL};
     assert_null(world_read(
-        &w, in_stages(&w, args, at,
-                      "axis pp 3\npipeline l on pp schedule \"1f1b\" chunks 1 group 0 layers [1, 2]",
-                      "give %a", 1)));
+        &w,
+        in_stages(&w, args, at,
+                  "axis pp 3\npipeline l on pp schedule \"1f1b\" chunks 1 group 0 layers [1, 2]",
+                  "give %a", 1)));
     assert_non_null(strstr(world_messages(&w), "error[MG0403]"));
     world_close(&w);
 }

@@ -29,7 +29,10 @@
 
 #define NOISE(layers)                                                                              \
     {                                                                                              \
-        MODELS_DIR "/../tests/plan/noise.mg", 0, { "layers=" #layers }                             \
+        MODELS_DIR "/../tests/plan/noise.mg", 0,                                                   \
+        {                                                                                          \
+            "layers=" #layers                                                                      \
+        }                                                                                          \
     }
 
 typedef struct Alone {
@@ -46,10 +49,8 @@ static const Alone alone[] = {
     {GPT2(5, 8), "pp=4; layers pp", false},     {GPT2(5, 8), "pp=2; layers pp:2", false},
     {QWEN(4, 8), "pp=2; layers pp", false},     {QWEN(6, 8), "pp=4; layers pp", false},
     {MIXTRAL(4, 8), "pp=2; layers pp", true},   {MIXTRAL(3, 8), "pp=2; layers pp", true},
-    {MIXTRAL(5, 8), "pp=2; layers pp:2", true},
-    {NOISE(4), "pp=2; layers pp", true},
-    {NOISE(7), "pp=4; layers pp", true},
-    {NOISE(7), "pp=2; layers pp:2", true},
+    {MIXTRAL(5, 8), "pp=2; layers pp:2", true}, {NOISE(4), "pp=2; layers pp", true},
+    {NOISE(7), "pp=4; layers pp", true},        {NOISE(7), "pp=2; layers pp:2", true},
 };
 
 static void stages_alone(void **state)
