@@ -51,4 +51,18 @@ void emit_num(const Emitter *e, const char *name, int64_t x);
 uint32_t death_event(const Plan *p, const Program *prog, size_t action);
 bool death_at(const Plan *p, const Program *prog, size_t action);
 
+/* codegen/emit_pipe.c: layers by stage; a pipeline's tables (nothing where p has none). */
+void emit_stages(const Emitter *e);
+void emit_pipe(const Emitter *e, const Program *p, const char *entry);
+/* Is a loop, or -1, the pipeline's or inside of it? */
+bool emit_in_pipe(const Program *p, int loop);
+/* When an action is done, as C; NULL: always. Inside of a pipeline `o` is the operation. */
+const char *emit_condition(Emitter *e, const Program *p, const Action *a);
+void emit_slot(const Emitter *e, const Program *p, uint32_t buffer);
+bool emit_has_slot(const Emitter *e, const Program *p, uint32_t buffer);
+void emit_stage_loop(const Emitter *e, const Program *p, const Loop *l, const char *i, int depth);
+void emit_pipe_begin(const Emitter *e, const char *entry, int depth);
+void emit_pipe_phase(const Emitter *e, const Program *p, const Action *a, int depth);
+void emit_pipe_end(const Emitter *e, const char *entry, int depth);
+
 #endif

@@ -40,6 +40,7 @@ static void place(const Writer *w, const Operand *o)
         if (o->at.loop[i].stride)
             fprintf(out, " + %s * %lld", w->loop[o->at.loop[i].loop],
                     (long long)o->at.loop[i].stride);
+    emit_slot(w->e, w->p, o->at.buffer);
 }
 
 /* ", place, place, ..." of operands [from, to). cast: their pointer type, or NULL for void. */
@@ -194,13 +195,14 @@ static void call_random(const Writer *w, const Action *a)
 
 static void call_memory(const Writer *w, const Action *a)
 {
-    fprintf(w->e->out, "%s(r, %u", a->kind == ACT_copy ? "mg_copy" : "mg_zero", a->id);
-    if (a->kind == ACT_copy) { /* operands: from, to */
+    bool written_first = a->kind == ACT_receive; /* copy, send: from, to */
+    fprintf(w->e->out, "%s(r, %u", a->kind == ACT_zero ? "mg_zero" : "mg_copy", a->id);
+    if (a->kind == ACT_zero || written_first)
+        places(w, a, 0, 1);
+    if (a->kind != ACT_zero)
         places(w, a, 1, 2);
+    if (a->kind != ACT_zero && !written_first)
         places(w, a, 0, 1);
-    } else {
-        places(w, a, 0, 1);
-    }
     fprintf(w->e->out, ", %lld);\n", (long long)a->bytes);
 }
 
@@ -305,6 +307,8 @@ static void emit_call(Writer *w, const Action *a, int depth)
         break;
     case ACT_copy:
     case ACT_zero:
+    case ACT_receive:
+    case ACT_send:
         call_memory(w, a);
         break;
     case ACT_guard:
@@ -316,6 +320,7 @@ static void emit_call(Writer *w, const Action *a, int depth)
         break;
     case ACT_loop:
     case ACT_end:
+    case ACT_phase:
     case ACT_count:
         break; /* emit_body writes the loops */
     }
@@ -326,13 +331,14 @@ static void emit_call(Writer *w, const Action *a, int depth)
 
 static bool starts_group(const Action *a)
 {
-    return a->kind != ACT_loop && a->kind != ACT_end && a->kind != ACT_guard;
+    return a->kind != ACT_loop && a->kind != ACT_end && a->kind != ACT_guard &&
+           a->kind != ACT_phase;
 }
 
 /* What follows the guard is the update, one function whatever parameter it is for. */
 static bool same_group(const Writer *w, const Action *a, const Action *b)
 {
-    return starts_group(b) && a->around == b->around &&
+    return starts_group(b) && a->around == b->around && a->on == b->on &&
            (w->guarded || (a->path == b->path && a->backward == b->backward));
 }
 
@@ -346,6 +352,23 @@ static const char *group_name(Writer *w, const Action *a)
                                         : "main";
     return cname(&w->e->names, "",
                  arena_printf(w->e->a, "%s_%s%s%s", w->entry, path, *path ? "_" : "", what));
+}
+
+/* Do places of these actions depend on which stage or microbatch it is? */
+static bool uses_operation(const Writer *w, size_t from, size_t n)
+{
+    for (size_t i = from; i < from + n; i++) {
+        const Action *a = &w->p->actions.data[i];
+        for (int k = 0; k < a->noperands; k++) {
+            const Place *at = &a->operand[k].at;
+            if (emit_has_slot(w->e, w->p, at->buffer))
+                return true;
+            for (int j = 0; j < at->nloops; j++)
+                if (w->p->pipe && (int)at->loop[j].loop == w->p->pipe->loop && at->loop[j].stride)
+                    return true;
+        }
+    }
+    return false;
 }
 
 static bool uses_loop(const Writer *w, size_t from, size_t n, uint32_t loop)
@@ -367,8 +390,11 @@ static void group_loops(const Writer *w, size_t at, const char *before, const ch
     for (int l = w->p->actions.data[at].around; l >= 0 && n <= MAX_NEST;
          l = w->p->loops.data[l].parent)
         chain[n++] = l;
+    if (w->p->pipe && uses_operation(w, at, w->length[at]))
+        fprintf(w->e->out, "%s%so", before, *type ? "const mg_pipe_op *" : "");
     while (n-- > 0)
-        if (uses_loop(w, at, w->length[at], (uint32_t)chain[n]))
+        if ((!w->p->pipe || chain[n] != w->p->pipe->loop) &&
+            uses_loop(w, at, w->length[at], (uint32_t)chain[n]))
             fprintf(w->e->out, "%s%s%s", before, type, w->loop[chain[n]]);
 }
 
@@ -423,6 +449,53 @@ static void emit_loop(const Writer *w, uint32_t index, int depth)
         fprintf(w->e->out, "0; %s < %lld; %s++) {\n", i, n, i);
 }
 
+/* The loop over a pipeline's microbatches is a walk through its table. */
+static int emit_loop_begin(const Writer *w, const Action *a, int depth)
+{
+    const Loop *l = &w->p->loops.data[a->loop];
+    const Name layers = w->e->m->layout.pipeline.dim;
+    emit_waits(w, a, depth);
+    if (w->p->pipe && (int)a->loop == w->p->pipe->loop) {
+        emit_pipe_begin(w->e, w->entry, depth);
+        return depth + 2;
+    }
+    if (emit_in_pipe(w->p, l->parent) && l->dim.name == layers)
+        emit_stage_loop(w->e, w->p, l, w->loop[a->loop], depth);
+    else
+        emit_loop(w, a->loop, depth);
+    return depth + 1;
+}
+
+static int emit_loop_end(const Writer *w, const Action *a, int depth)
+{
+    emit_waits(w, a, depth);
+    if (w->p->pipe && (int)a->loop == w->p->pipe->loop) {
+        emit_pipe_end(w->e, w->entry, depth - 2);
+        return depth - 2;
+    }
+    fprintf(w->e->out, "%*s}\n", (depth - 1) * 4, "");
+    return depth - 1;
+}
+
+static int emit_if(const Writer *w, const Action *a, int depth)
+{
+    const char *condition = emit_condition(w->e, w->p, a);
+    if (condition)
+        fprintf(w->e->out, "%*sif (%s)\n", depth * 4, "", condition);
+    return depth + (condition != NULL);
+}
+
+/* An action in no group; more than one line of it is a block. */
+static void emit_single(Writer *w, const Action *a, int depth)
+{
+    int inner = emit_if(w, a, depth);
+    if (inner > depth)
+        fprintf(w->e->out, "%*s{\n", depth * 4, "");
+    emit_call(w, a, inner);
+    if (inner > depth)
+        fprintf(w->e->out, "%*s}\n", depth * 4, "");
+}
+
 static void emit_body(Writer *w)
 {
     FILE *out = w->e->out;
@@ -431,22 +504,23 @@ static void emit_body(Writer *w)
     for (size_t i = 0; i < w->p->actions.n;) {
         const Action *a = &w->p->actions.data[i];
         if (a->kind == ACT_loop) {
-            emit_waits(w, a, depth);
-            emit_loop(w, a->loop, depth++);
+            depth = emit_loop_begin(w, a, depth);
+            i++;
+        } else if (a->kind == ACT_phase) {
+            emit_pipe_phase(w->e, w->p, a, depth);
             i++;
         } else if (a->kind == ACT_end) {
-            emit_waits(w, a, depth);
-            fprintf(out, "%*s}\n", --depth * 4, "");
+            depth = emit_loop_end(w, a, depth);
             if (death_at(w->e->p, w->p, i))
                 fprintf(out, "%*smg_ended(r, %u);\n", depth * 4, "", death_event(w->e->p, w->p, i));
             i++;
         } else if (w->function[i]) {
-            fprintf(out, "%*s%s(r, a", depth * 4, "", w->function[i]);
+            fprintf(out, "%*s%s(r, a", emit_if(w, a, depth) * 4, "", w->function[i]);
             group_loops(w, i, ", ", "");
             fputs(");\n", out);
             i += w->length[i];
         } else {
-            emit_call(w, a, depth);
+            emit_single(w, a, depth);
             i++;
         }
     }
@@ -467,6 +541,9 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
         if (a->kind == ACT_loop)
             w.loop[a->loop] = cname(&e->names, "i_", str(e, p->loops.data[a->loop].dim.name));
     }
+    if (p->pipe)
+        w.loop[p->pipe->loop] = "o->microbatch";
+    emit_pipe(e, p, entry);
     find_points(&w);
     find_groups(&w);
     fprintf(e->out,
@@ -575,7 +652,8 @@ void codegen_emit_c(const Plan *p, const char *features, FILE *out)
     Emitter e = {.p = p, .m = p->module, .a = a, .out = out, .features = features};
     e.cuda = p->device->target == TARGET_cuda;
     static const char *const taken[] = {"mg_main", "mg_step", "mg_eval", "mg_sample",
-                                        "tensors", "actions", "main"};
+                                        "tensors", "actions", "main",
+                                        "stage_layers"};
     e.names = cnames_new(a);
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         cname(&e.names, "", taken[i]);
@@ -588,6 +666,7 @@ void codegen_emit_c(const Plan *p, const char *features, FILE *out)
     emit_buffers(&e);
     emit_descriptors(&e);
     emit_tensors(&e);
+    emit_stages(&e);
     emit_actions(&e);
     emit_deaths(&e);
     emit_entry_function(&e, p->train, "step", "A training step");

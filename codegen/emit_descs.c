@@ -162,11 +162,12 @@ static void desc_comm(const Emitter *e, const mg_comm_desc *d)
 {
     static const char *const kinds[] = {
         "0",        "MG_ALL_REDUCE", "MG_REDUCE_SCATTER", "MG_ALL_GATHER", "MG_ALL_TO_ALL",
-        "MG_SHARD", "MG_RING_SHIFT"};
+        "MG_SHARD", "MG_RING_SHIFT", "MG_BROADCAST"};
     fprintf(e->out, ".kind = %s, .dtype = %s, .axes = %u, .n = %lld, ", kinds[d->kind],
             desc_dtype(d->dtype), d->axes, (long long)d->n);
     fprintf(e->out, ".outer = %lld, .size = %lld, .inner = %lld", (long long)d->outer,
             (long long)d->size, (long long)d->inner);
+    emit_num(e, "root", d->root);
     if (d->most)
         fputs(", .most = true", e->out);
     if (d->tree)

@@ -65,14 +65,14 @@ static void emit_tensor(Emitter *e, size_t i)
     emit_sizes(e, axes, split ? t->type.rank : 0);
     fputs(", ", out);
     emit_sizes(e, zigzag, zigzags ? t->type.rank : 0);
-    fputs("},\n", out);
+    fprintf(out, ", %d},\n", t->at ? t->at : AT_ALL);
 }
 
 void emit_tensors(Emitter *e)
 {
     fputs("/* name, slot, source, dtype, role, offset, rank, stacked, external rank,\n"
           " * stored sizes, valid sizes, external order, merged, initial value,\n"
-          " * axes of a split dim, those in zigzag order */\n"
+          " * axes of a split dim, those in zigzag order, which stages' ranks */\n"
           "static const mg_tensor tensors[] = {\n",
           e->out);
     for (size_t i = 0; i < e->m->tensors.n; i++)
@@ -105,7 +105,9 @@ static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
                                              [ACT_copy] = "copy",
                                              [ACT_comm] = "communication",
                                              [ACT_zero] = "zero",
-                                             [ACT_guard] = "guard"};
+                                             [ACT_guard] = "guard",
+                                             [ACT_receive] = "receive",
+                                             [ACT_send] = "send"};
 
 static int float_outputs(const Action *a, int *out)
 {
@@ -338,6 +340,9 @@ void emit_program(Emitter *e)
         fprintf(out, ", %lld}", (long long)e->m->layout.mesh.data[i].size);
     }
     fputs(e->m->layout.mesh.n ? "},\n" : "", out);
+    if (e->m->layout.pipeline.axis)
+        fprintf(out, "    .stages = {%u, %d, %lld, stage_layers},\n", e->m->layout.pipeline.axis,
+                e->m->layout.pipeline.chunks, (long long)e->m->layout.pipeline.most);
     fprintf(out, "    .compute = %s,\n", emit_dtype(t->compute));
     if (t->half)
         fprintf(out, "    .half = %s,\n", emit_dtype(t->half));

@@ -20,6 +20,8 @@ typedef struct Description {
     double thread_bandwidth, bandwidth;
     double launch, streams;
     double link_bandwidth, link_seconds, link_slowdown;
+    double product_rows, product_columns;
+    double node_ranks, node_bandwidth, node_seconds;
 } Description;
 
 typedef struct Field {
@@ -41,6 +43,8 @@ static const Field fields[] = {
     FIELD("flops_tf32_per_thread", real, flops_tf32, 1e6, 1e18),
     FIELD("flops_half_per_thread", real, flops_half, 1e6, 1e18),
     FIELD("product_share", real, product_share, 0.01, 1),
+    FIELD("product_rows", whole, product_rows, 0, 4096),
+    FIELD("product_columns", whole, product_columns, 0, 4096),
     FIELD("attention_share", real, attention_share, 1e-3, 1),
     FIELD("attention_grad_share", real, attention_grad_share, 1e-3, 1),
     FIELD("exponentials_per_thread", real, exponentials, 1e3, 1e18),
@@ -50,6 +54,9 @@ static const Field fields[] = {
     FIELD("link_bandwidth", real, link_bandwidth, 1e3, 1e15),
     FIELD("link_seconds", real, link_seconds, 0, 1),
     FIELD("link_slowdown", real, link_slowdown, 1, 16),
+    FIELD("node_ranks", whole, node_ranks, 1, 1 << 20),
+    FIELD("node_bandwidth", real, node_bandwidth, 1e3, 1e15),
+    FIELD("node_seconds", real, node_seconds, 0, 1),
     FIELD("streams", whole, streams, 1, 2),
 };
 enum { NFIELDS = sizeof fields / sizeof *fields };
@@ -133,6 +140,11 @@ static Device device_from(const Description *d)
                     .link_bandwidth = d->link_bandwidth,
                     .link_seconds = d->link_seconds,
                     .link_slowdown = d->link_slowdown,
+                    .product_rows = (int)d->product_rows,
+                    .product_columns = (int)d->product_columns,
+                    .node_ranks = (int)d->node_ranks,
+                    .node_bandwidth = d->node_bandwidth,
+                    .node_seconds = d->node_seconds,
                     .streams = (int)d->streams,
                     .threads = (int)d->threads};
 }

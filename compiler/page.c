@@ -2,6 +2,7 @@
  *
  * The page draws; here is only gathered: texts while the passes run, the rest from the plan. */
 #include "compiler/session.h"
+#include "passes/whole.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -79,15 +80,10 @@ static int line_of(const Maker *m, Span at)
 static void count(Maker *m)
 {
     const Program *g = m->p->train;
-    double times = 1;
     for (size_t i = 0; i < g->actions.n; i++) {
         const Action *a = &g->actions.data[i];
-        if (a->kind == ACT_loop)
-            times *= (double)g->loops.data[a->loop].dim.size;
-        else if (a->kind == ACT_end)
-            times /= (double)g->loops.data[a->loop].dim.size;
-        m->times[i] = times;
-        m->seconds[a->kind] += a->seconds * times;
+        m->times[i] = a->times;
+        m->seconds[a->kind] += a->seconds * a->times;
     }
 }
 
@@ -183,6 +179,24 @@ static void row(json_t *to, const char *name, const char *value)
     json_array_append_new(to, json_pack("[s, s]", name, value));
 }
 
+/* What a step of all ranks is made of. */
+static void add_whole(Maker *m, json_t *rows)
+{
+    const Module *mod = m->p->module;
+    const Whole w = plan_whole(m->p);
+    row(rows, "a round",
+        arena_printf(m->a, "%s forward, %s backward; %lld rounds, and %s beside them",
+                     text_seconds(m->a, w.forward), text_seconds(m->a, w.backward),
+                     (long long)w.rounds, text_seconds(m->a, w.before + w.after)));
+    row(rows, "bubble", arena_printf(m->a, "%.1f%% of the step", 100 * w.bubble));
+    row(rows, "a rank that computes a tenth slower",
+        arena_printf(m->a, "+%.1f%%", 100 * w.slower / w.step));
+    for (int i = 0; i < w.naxes; i++)
+        row(rows, arena_printf(m->a, "waits for %s", mesh_axes_text(mod, w.along[i].axes)),
+            arena_printf(m->a, "%s, %.1f%% of the step", text_seconds(m->a, w.along[i].exposed),
+                         100 * w.along[i].exposed / w.step));
+}
+
 static void add_summary(Maker *m)
 {
     const Plan *p = m->p;
@@ -202,6 +216,7 @@ static void add_summary(Maker *m)
         arena_printf(a, "%.4g", (double)mod->batch.size * (double)mod->seq.size / g->seconds));
     row(rows, "model FLOPs utilization",
         arena_printf(a, "%.1f%%", 100 * g->flops / g->seconds / peak));
+    add_whole(m, rows);
     row(rows, "computed again", g->again > 0 ? text_seconds(a, g->again) : "nothing");
     row(rows, "memory",
         arena_printf(a, "%s of %s", text_bytes(a, (double)plan_bytes(p)),

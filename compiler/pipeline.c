@@ -293,12 +293,6 @@ static Exit run_passes(Session *s, Compiled *c, const char *after, const char *u
 
 static Exit make_plan(Session *s, Compiled *c)
 {
-    const Pipeline *pipe = &c->module->layout.pipeline;
-    if (pipe->axis) {
-        diag_error(s->diag, pipe->span, 310, "pipeline stages are planned, not yet emitted");
-        diag_help(s->diag, "%s = 1", mesh_axes_text(c->module, pipe->axis));
-        return EXIT_source;
-    }
     Plan *p = plan_schedule(c->module, &c->device, s->arena);
     if (!p)
         return EXIT_infeasible;

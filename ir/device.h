@@ -17,13 +17,18 @@ typedef struct Device {
     double attention_share;                   /* ... the products inside attention */
     double attention_grad_share;              /* ... inside its gradient */
     double exponentials;                      /* a second, of attention and cross-entropy */
-    double bandwidth;                         /* bytes/s of streaming kernels */
-    double launch;                            /* seconds an action costs at least */
-    double link_bandwidth;                    /* bytes/s a rank sends another */
-    double link_seconds;                      /* a step of communication costs at least */
-    double link_slowdown; /* times as long as other actions take while a collective runs */
-    int streams;          /* in which actions may run side by side */
-    int threads;          /* host: threads the numbers above are for, and scratch is counted for */
+    /* Rows and columns of its result that a multiprocessor computes at a time; 0: in any shape. */
+    int product_rows, product_columns;
+    double bandwidth;      /* bytes/s of streaming kernels */
+    double launch;         /* seconds an action costs at least */
+    double link_bandwidth; /* bytes/s a rank sends another of its node */
+    double link_seconds;   /* a step of communication costs at least */
+    double link_slowdown;  /* times as long as other actions take while a collective runs */
+    int node_ranks;        /* neighbours that those links join; the others are behind a network */
+    double node_bandwidth; /* bytes/s a rank sends into the network */
+    double node_seconds;   /* a step over the network costs at least */
+    int streams;           /* in which actions may run side by side */
+    int threads;           /* host: threads the numbers above are for, and scratch is counted for */
 } Device;
 
 #endif

@@ -15,7 +15,10 @@
  *       the other in its stream, or waits for it; loops' begin and end, the guard and the last
  *       action of a program come after everything before them, and everything after them after them
  *   P7  collectives come one after the other, in the order of the program, which is that of all
- *       ranks: each waits for the one before it, whatever the axes */
+ *       ranks: each waits for the one before it, whatever the axes
+ *   P8  in a pipeline nothing but what has slots is handed from one phase of a microbatch to the
+ *       next, no two stages and microbatches that are under way have one slot, no message lies
+ *       where another still does, and the table is a schedule (passes/pipeline/pipeline.h) */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
@@ -36,11 +39,19 @@ typedef enum Owner {
     OWN_count
 } Owner;
 
-/* Bytes that are allocated as one: an array of equal slots where loops stack values in it. */
+/* Bytes that are allocated as one: an array of equal slots where loops stack values in it.
+ *
+ * What one phase of a pipeline hands to another is there several times (slot > 0): for stage s (chunk
+ * c of its rank) and a microbatch, whose slot the table says, a place in it means `slot` bytes times
+ * the slot's number further on; and where it is stacked by layers (by_layer), c times less: its
+ * chunks take the places of slots. */
 typedef struct Buffer {
     Name name;
     Owner owner;
     int64_t bytes, offset; /* multiples of 64; offset -1 until placed */
+    int64_t slot;
+    bool by_layer;
+    Stations at;           /* the ranks along the axis of stages that have it */
     bool persistent;       /* parameters, state, inputs: alive in all programs, placed first */
     int program;           /* index in Plan.programs of a transient buffer */
     int first, last;       /* alive during these actions of its program, inclusive; a value that
@@ -125,6 +136,9 @@ typedef enum ActionKind {
     ACT_copy,
     ACT_zero,
     ACT_guard,
+    ACT_phase,   /* of a pipeline: here begins a phase of a microbatch; like loops it does nothing */
+    ACT_receive, /* what a relay begins with, from the message that came */
+    ACT_send,    /* what a relay ends with, into the message that goes */
     ACT_count
 } ActionKind;
 
@@ -134,6 +148,10 @@ typedef struct Action {
     uint32_t loop;   /* ACT_loop, ACT_end: index in Program.loops */
     uint32_t kernel; /* ACT_kernel: index in Plan.kernels */
     int around;      /* innermost loop around it, or -1 */
+    Stations on;     /* the ranks along the axis of stages that do it: in a pipeline, of stages (the
+                        first, the last, those between) */
+    int way;         /* receive, send: 0 forward, 1 back; */
+    int64_t part;    /* and where in the message it lies, bytes */
     union {
         mg_gemm_desc gemm;
         mg_attention_desc attention;
@@ -144,7 +162,7 @@ typedef struct Action {
         mg_experts_desc experts;
         mg_random_desc random;
         mg_comm_desc comm;
-        int64_t bytes; /* copy, zero */
+        int64_t bytes; /* copy, zero, receive, send */
     };
     /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; attention q k
      * v o lse, and of a part of the keys seen; ... attention_grad: q k v o lse do dq dk dv, the
@@ -157,6 +175,7 @@ typedef struct Action {
      * loops' ends and guards. */
     uint32_t wait[MAX_STREAMS];
     double seconds, flops, bytes_moved; /* predicted, one execution */
+    double times;                       /* executions a step; in a pipeline of a rank on average */
     /* Predicted, since the round of the loop around it began, or the program; `exposed`: of a
      * collective's time, that in which nothing runs beside it. */
     double begin, end, exposed;
@@ -166,10 +185,34 @@ typedef struct Action {
     bool backward, again; /* as of its instruction */
 } Action;
 
+struct PipeProgram;
+
+/* How the rounds of the loop over microbatches run on several ranks: each is cut into phases (F; B, or
+ * I and W), which a table puts in order. Without it they would run one round after the other, each
+ * from its first stage to its last and back. */
+enum { PIPE_PHASES = 3 };
+typedef struct Pipe {
+    int loop;               /* over microbatches */
+    int phases;             /* 1: forward alone; 2: F and B; 3: F, I, W */
+    int begin[PIPE_PHASES]; /* their ACT_phase */
+    int ranks, stages;
+    /* The table by rank, each row with an MG_PIPE_END; how many slots and buffers of messages (forward
+     * and back) it needs: of each rank, of the one that needs most. */
+    mg_pipe_op **ops;
+    int *slots, sends[2], receives[2];
+    const struct PipeProgram *program; /* what it was made from: passes/pipeline/pipeline.h */
+    double step, bubble;               /* predicted: seconds of all rounds, the part of them in which
+                                          ranks are idle */
+    int64_t message[2], stride[2];    /* bytes of one, forward and back; from one buffer to the next */
+    uint32_t sent[2], received[2];    /* Plan.buffers; where there are messages */
+    uint32_t send_id[2], receive_id[2]; /* of a ACT_send and ACT_receive: stand for the message, too */
+} Pipe;
+
 typedef struct Program {
     const Fn *fn;
     VEC(Action) actions;
     VEC(Loop) loops;
+    Pipe *pipe; /* NULL: none */
     /* Where the runtime finds inputs and results: buffer numbers, or -1 (see mg_entry). */
     int tokens, weights, lr, scale, step, seed, pos, loss, norm, weight, logits;
     int input[MAX_INPUTS]; /* per Module.inputs */
@@ -214,6 +257,8 @@ void plan_pack(Plan *p);
 int64_t plan_budget(const Module *m, const Device *d);
 /* What a device needs to have: the arena, and scratch space for each thread. */
 int64_t plan_bytes(const Plan *p);
+/* passes/times.c: how often each action is executed. plan_schedule calls it. */
+void plan_times(Plan *p);
 /* passes/streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
 void plan_streams(Plan *p);
 /* In how many the step is; no fewer than the device has for what computes. */

@@ -57,9 +57,9 @@ layout {          # the default: one rank
     recompute  auto
 }
 
-layout pod16k : default {  # 14 stages of 9 layers
-    device h100 x 16128
-    mesh   pp = 14, dp = 144, tp = 8
+layout pod16k : default {
+    device h100 x 16384
+    mesh   pp = 16, dp = 128, tp = 8
     state, grads -> dp
     assert peak < 76 GB
 }

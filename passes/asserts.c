@@ -4,15 +4,12 @@
 
 int plan_costliest(const Program *p, Costly *top, int most)
 {
-    double times = 1;
     int n = 0;
     for (size_t i = 0; i < p->actions.n; i++) {
         const Action *a = &p->actions.data[i];
-        if (a->kind == ACT_loop || a->kind == ACT_end) {
-            double rounds = (double)p->loops.data[a->loop].dim.size;
-            times = a->kind == ACT_loop ? times * rounds : times / rounds;
+        const double times = a->times;
+        if (a->kind == ACT_loop || a->kind == ACT_end)
             continue;
-        }
         int k = n;
         while (k > 0 && a->seconds * times > top[k - 1].seconds) {
             if (k < most)

@@ -15,6 +15,10 @@ void broken(Check *c, int p, const char *fmt, ...)
         return;
     fprintf(c->out, "plan: P%d is broken in %s", p,
             c->prog ? name_str(c->m->names, c->prog->fn->name) : "the arena");
+    if (c->station && c->m->layout.pipeline.axis)
+        fprintf(c->out, " on the %s", c->station == AT_FIRST  ? "first rank"
+                                      : c->station == AT_LAST ? "last rank"
+                                                              : "ranks between");
     if (c->at >= 0) {
         const Action *a = &c->prog->actions.data[c->at];
         fprintf(c->out, ", action %d '%s'", c->at, name_str(c->m->names, a->name));
@@ -151,6 +155,15 @@ static bool inside_nest(const Check *c, int around, uint32_t loop)
     return false;
 }
 
+/* The ranks along the axis of stages: with several chunks each has stages that are neither the first
+ * nor the last. */
+static Stations ranks_that_do(const Check *c, const Action *a)
+{
+    const Pipe *p = c->prog->pipe;
+    bool inside = p && inside_nest(c, a->around, (uint32_t)p->loop);
+    return inside && p->stages > p->ranks && (a->on & AT_MIDDLE) ? AT_ALL : a->on;
+}
+
 static bool check_operand(Check *c, const Action *a, const Operand *o)
 {
     int64_t lo = o->at.offset, hi = o->at.offset;
@@ -174,6 +187,10 @@ static bool check_operand(Check *c, const Action *a, const Operand *o)
     if (lo < 0 || hi > b->bytes || o->at.offset % dtype_bytes(o->type.dtype)) {
         broken(c, 1, "bytes [%lld, %lld) of buffer '%s', which has %lld", (long long)lo,
                (long long)hi, name_str(c->m->names, b->name), (long long)b->bytes);
+        return false;
+    }
+    if (ranks_that_do(c, a) & ~b->at) {
+        broken(c, 2, "buffer '%s' is not on all ranks that use it", name_str(c->m->names, b->name));
         return false;
     }
     if (!b->persistent && (b->program != c->program || c->at < b->first || c->at > b->last)) {
@@ -206,7 +223,8 @@ static void run_range(Check *c, int from, int to)
         const Action *a = &c->prog->actions.data[i];
         c->at = i;
         if (a->kind != ACT_loop) {
-            run_action(c, a);
+            if (a->kind != ACT_phase && (a->on & c->station))
+                run_action(c, a);
             continue;
         }
         const Ins *loop = c->loop_ins[a->loop];
@@ -237,14 +255,21 @@ static void check_program(Check *c)
     if (!check_loops(c) || !check_operands(c))
         return;
     check_streams(c);
+    check_pipe(c);
     choose_shortened(c);
     c->meaning = (Meaning){.m = c->m, .shortened = is_shortened, .ctx = c};
-    c->memory = memory_new(c->tmp);
-    c->guarded = false;
-    give_arguments(c);
-    run_range(c, 0, (int)p->actions.n);
-    if (c->broken < CHECK_TOLD)
-        check_results(c);
+    const int64_t ranks = c->m->layout.pipeline.axis ? mesh_size(c->m, c->m->layout.pipeline.axis) : 1;
+    for (Stations at = AT_FIRST; at <= AT_LAST; at <<= 1) {
+        if ((at == AT_MIDDLE && ranks < 3) || (at == AT_LAST && ranks < 2))
+            continue;
+        c->station = at;
+        c->memory = memory_new(c->tmp);
+        c->guarded = false;
+        give_arguments(c);
+        run_range(c, 0, (int)p->actions.n);
+        if (c->broken < CHECK_TOLD)
+            check_results(c);
+    }
 }
 
 int plan_check(const Plan *p, FILE *out)

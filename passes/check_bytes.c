@@ -2,6 +2,7 @@
 #include "passes/check_run.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *buffer_name(const Check *c, const Buffer *b)
 {
@@ -23,6 +24,8 @@ static void check_buffer(Check *c, const Buffer *b)
 
 static bool alive_together(const Buffer *a, const Buffer *b)
 {
+    if (!(a->at & b->at)) /* no rank has both */
+        return false;
     if (a->persistent || b->persistent)
         return true;
     return a->program == b->program && a->first <= b->last && b->first <= a->last;
@@ -75,19 +78,23 @@ void check_peak(Check *c)
     const Program *p = c->prog;
     int64_t top = 0, bound = 0;
     int64_t *change = calloc(p->actions.n + 2, sizeof *change);
-    for (size_t i = 0; i < c->p->buffers.n; i++) {
-        const Buffer *b = &c->p->buffers.data[i];
-        if (b->persistent || b->program != c->program || b->last < b->first || b->first < 0)
-            continue;
-        if (b->offset + b->bytes - c->p->persistent_bytes > top)
-            top = b->offset + b->bytes - c->p->persistent_bytes;
-        change[b->first] += b->bytes;
-        change[b->last + 1] -= b->bytes;
-    }
-    int64_t live = 0;
-    for (size_t i = 0; i < p->actions.n; i++) {
-        live += change[i];
-        bound = live > bound ? live : bound;
+    for (Stations at = AT_FIRST; at <= AT_LAST; at <<= 1) {
+        memset(change, 0, (p->actions.n + 2) * sizeof *change);
+        for (size_t i = 0; i < c->p->buffers.n; i++) {
+            const Buffer *b = &c->p->buffers.data[i];
+            if (b->persistent || b->program != c->program || b->last < b->first || b->first < 0 ||
+                !(b->at & at))
+                continue;
+            if (b->offset + b->bytes - c->p->persistent_bytes > top)
+                top = b->offset + b->bytes - c->p->persistent_bytes;
+            change[b->first] += b->bytes;
+            change[b->last + 1] -= b->bytes;
+        }
+        int64_t live = 0;
+        for (size_t i = 0; i < p->actions.n; i++) {
+            live += change[i];
+            bound = live > bound ? live : bound;
+        }
     }
     free(change);
     c->at = -1;

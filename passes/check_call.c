@@ -404,10 +404,12 @@ static const char *comm_wrong(const Module *m, const Action *a, const Ins *i)
     static const Op of[] = {
         [MG_ALL_REDUCE] = OP_all_reduce, [MG_REDUCE_SCATTER] = OP_reduce_scatter,
         [MG_ALL_GATHER] = OP_all_gather, [MG_ALL_TO_ALL] = OP_all_to_all,
-        [MG_SHARD] = OP_shard,           [MG_RING_SHIFT] = OP_ring_shift};
-    if (d->kind < MG_ALL_REDUCE || d->kind > MG_RING_SHIFT || of[d->kind] != i->op)
+        [MG_SHARD] = OP_shard,           [MG_RING_SHIFT] = OP_ring_shift,
+        [MG_BROADCAST] = OP_broadcast};
+    if (d->kind < MG_ALL_REDUCE || d->kind > MG_BROADCAST || of[d->kind] != i->op)
         return "what ranks do together";
-    if (d->axes != i->attrs.axes || d->n != mesh_size(m, i->attrs.axes))
+    if (d->axes != i->attrs.axes || d->n != mesh_size(m, i->attrs.axes) ||
+        d->root != (i->op == OP_broadcast ? (int)i->attrs.at : 0))
         return "which ranks do it together";
     if (d->dtype != check_dtype(t->dtype) || d->most != i->attrs.most || d->tree != i->attrs.tree ||
         d->zigzag != i->attrs.zigzag)

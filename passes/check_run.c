@@ -420,6 +420,30 @@ static void run_copy(Check *c, const Action *a)
     write_operand(c, to);
 }
 
+/* What a relay begins with comes from the stage before, where it is the value that it ended with. */
+static void run_pass(Check *c, const Action *a)
+{
+    const Operand *o = &a->operand[0], *message = &a->operand[1];
+    bool receive = a->kind == ACT_receive;
+    const Ins *relay = NULL;
+    for (size_t l = 0; l < c->prog->loops.n && !relay; l++)
+        for (int64_t k = 0; c->loop_ins[l]->attrs.relay && k < c->loop_ins[l]->attrs.carried; k++)
+            if (o->value == (receive ? c->loop_ins[l]->in[k] : c->loop_ins[l]->out[k]))
+                relay = c->loop_ins[l];
+    if (a->noperands != 2 || !relay || a->way != relay->attrs.reverse || message->value ||
+        o->write != receive || o->read == receive || message->write == receive ||
+        !type_equal(&o->type, type_of(c->m, o->value)) || a->bytes != type_bytes(&o->type) ||
+        !type_equal(&message->type, &o->type) || run_length(o) != type_elements(&o->type) ||
+        run_length(message) != run_length(o) || message->at.offset != a->part) {
+        broken(c, 8, "a message is not what a relay carries");
+        return;
+    }
+    if (receive)
+        write_operand(c, o);
+    else
+        each_run(c, o, expect_run);
+}
+
 /* Zeros stand for a kernel that writes the constant 0 everywhere. */
 static void run_zero(Check *c, const Action *a, const Ins *i)
 {
@@ -452,6 +476,17 @@ static void run_guard(Check *c, const Action *a)
     c->guarded = read_all(c, a, 0, 2);
 }
 
+/* Of a broadcast along the axis of stages only the rank that has it looks at what it gives. */
+static bool gives(const Check *c, const Action *a)
+{
+    if (a->kind != ACT_comm || a->comm.kind != MG_BROADCAST ||
+        a->comm.axes != c->m->layout.pipeline.axis)
+        return true;
+    return c->station & (a->comm.root == 0                ? AT_FIRST
+                         : a->comm.root == a->comm.n - 1 ? AT_LAST
+                                                          : AT_MIDDLE);
+}
+
 static void run_call(Check *c, const Action *a, const Ins *i)
 {
     Wanted w = wanted_operands(c->p->device->target, a, i);
@@ -469,7 +504,7 @@ static void run_call(Check *c, const Action *a, const Ins *i)
         return;
     for (int n = 0; n < a->noperands; n++) {
         Operand o = a->operand[n];
-        if (w.write[n] && !w.read[n])
+        if ((w.write[n] && !w.read[n]) || (n == 0 && !gives(c, a)))
             continue;
         if (w.write[n])
             o.value = added_to(i);
@@ -495,6 +530,8 @@ void run_action(Check *c, const Action *a)
         run_copy(c, a);
     } else if (a->kind == ACT_guard) {
         run_guard(c, a);
+    } else if (a->kind == ACT_receive || a->kind == ACT_send) {
+        run_pass(c, a);
     } else if (k && k->phase == PHASE_partial) {
         run_partial(c, a, k);
     } else if (!i || !home_is_here(c, i) ||
@@ -539,6 +576,9 @@ void give_arguments(Check *c)
     const Fn *f = c->prog->fn;
     for (size_t i = 0; i < f->args.n; i++) {
         int b = argument_buffer(c, f->args.data[i]);
+        if (f->args.data[i].role <= ARG_state &&
+            !(c->p->buffers.data[b].at & c->station)) /* others are at its place */
+            continue;
         if (!fits(c, b, f->body->args.data[i], true))
             continue;
         Operand o = whole(c, b, f->body->args.data[i]);
@@ -555,7 +595,7 @@ static void check_kept(Check *c)
         for (size_t k = 0; k < f->results.n; k++)
             updated |= f->results.data[k].role == RES_update &&
                        f->results.data[k].tensor == f->args.data[i].tensor;
-        if (updated)
+        if (updated || !(c->p->buffers.data[argument_buffer(c, f->args.data[i])].at & c->station))
             continue;
         Operand o = whole(c, argument_buffer(c, f->args.data[i]), f->body->args.data[i]);
         each_run(c, &o, expect_run);
@@ -573,6 +613,8 @@ void check_results(Check *c)
                 : r.role == RES_weight ? c->prog->weight
                 : r.role == RES_logits ? c->prog->logits
                                        : c->p->tensor_buffer.data[r.tensor];
+        if (r.role == RES_update && !(c->p->buffers.data[b].at & c->station))
+            continue;
         if (!fits(c, b, f->body->results.data[i], r.role != RES_logits))
             continue;
         Operand o = whole(c, b, f->body->results.data[i]);

@@ -23,6 +23,7 @@ typedef struct Check {
     Meaning meaning;
     Memory *memory;
     bool guarded; /* the guard has run */
+    Stations station; /* the rank that runs, along the axis of stages */
 } Check;
 
 /* Invariant p does not hold, at the action that runs. */
@@ -39,6 +40,8 @@ int argument_buffer(const Check *c, FnArg a);
 
 /* check_bytes.c: buffers in the arena, lifetimes, peaks */
 void check_bytes(Check *c);
+/* check_pipe.c: P8. */
+void check_pipe(Check *c);
 /* check_streams.c: P6, P7. The operands are inside their buffers. */
 void check_streams(Check *c);
 void check_peak(Check *c);

@@ -4,8 +4,11 @@
  * one, buffers alive at the same time may not: offline packing, the best of several greedy orders,
  * each putting a buffer at the lowest place free of its contemporaries (first fit) or in the
  * tightest gap (best fit); where that does not reach the largest live set, which is a lower bound,
- * what ends highest is placed earlier and earlier. Both numbers are in the plan. */
-#include "ir/plan.h"
+ * what ends highest is placed earlier and earlier. Both numbers are in the plan.
+ *
+ * All ranks have one arena's offsets. What is on the first rank of a pipeline alone and what is on
+ * the last alone may lie in the same bytes; a peak is that of the rank that needs most. */
+#include "passes/rates.h"
 
 #include "compiler/base/quantity.h"
 
@@ -17,6 +20,7 @@ typedef struct Item {
     uint32_t buffer;
     int64_t bytes, offset;
     int first, last;
+    Stations at;
 } Item;
 
 typedef struct Packing {
@@ -58,39 +62,49 @@ static int by_start(const void *x, const void *y)
     return a->first != b->first ? (a->first > b->first ? 1 : -1) : by_size(x, y);
 }
 
-static int by_offset(const void *x, const void *y)
-{
-    const Item *a = *(Item *const *)x, *b = *(Item *const *)y;
-    return a->offset != b->offset ? (a->offset > b->offset ? 1 : -1) : 0;
-}
-
 static bool together(const Item *a, const Item *b)
 {
-    return a->first <= b->last && b->first <= a->last;
+    return a->first <= b->last && b->first <= a->last && (a->at & b->at);
+}
+
+/* Where the item goes, beside the n that are placed, which are in order of their offsets. */
+static int64_t place_for(const Item *it, Item *const *placed, size_t n, bool best_fit)
+{
+    int64_t at = 0, found = -1, tightest = INT64_MAX;
+    for (size_t k = 0; k < n; k++) {
+        const Item *other = placed[k];
+        if (!together(it, other))
+            continue;
+        int64_t gap = other->offset - at;
+        if (gap >= it->bytes && gap < tightest) {
+            tightest = gap;
+            found = at;
+            if (!best_fit)
+                break;
+        }
+        if (other->offset + other->bytes > at)
+            at = other->offset + other->bytes;
+    }
+    return found >= 0 ? found : at;
 }
 
 /* Places items in the order given; returns the end of the highest. */
-static int64_t pack(Packing *p, bool best_fit, Item **live)
+static int64_t pack(Packing *p, bool best_fit, Item **placed)
 {
     int64_t top = 0;
     for (size_t i = 0; i < p->n; i++) {
         Item *it = &p->item[i];
-        size_t n = 0;
-        for (size_t k = 0; k < i; k++)
-            if (together(it, &p->item[k]))
-                live[n++] = &p->item[k];
-        qsort(live, n, sizeof *live, by_offset);
-        int64_t at = 0, found = -1, tightest = INT64_MAX;
-        for (size_t k = 0; k < n; k++) {
-            int64_t gap = live[k]->offset - at;
-            if (gap >= it->bytes && gap < tightest && (best_fit || found < 0)) {
-                tightest = gap;
-                found = at;
-            }
-            if (live[k]->offset + live[k]->bytes > at)
-                at = live[k]->offset + live[k]->bytes;
+        it->offset = place_for(it, placed, i, best_fit);
+        size_t low = 0, high = i; /* behind all that begin no higher */
+        while (low < high) {
+            size_t middle = (low + high) / 2;
+            if (placed[middle]->offset <= it->offset)
+                low = middle + 1;
+            else
+                high = middle;
         }
-        it->offset = found >= 0 ? found : at;
+        memmove(placed + low + 1, placed + low, (i - low) * sizeof *placed);
+        placed[low] = it;
         if (it->offset + it->bytes > top)
             top = it->offset + it->bytes;
     }
@@ -146,22 +160,28 @@ static int64_t best_packing(Packing *p, int64_t bound, Arena *a)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Bytes alive during each action; returns the action with most. */
+static const Stations stations[] = {AT_FIRST, AT_MIDDLE, AT_LAST};
+enum { STATIONS = sizeof stations / sizeof *stations };
+
+/* Bytes alive during each action, on the ranks that have most; returns the action with most. */
 static int busiest(const Packing *p, int actions, Arena *a, int64_t *most)
 {
-    int64_t *delta = NEW_ARRAY(a, int64_t, actions + 2);
-    for (size_t i = 0; i < p->n; i++) {
-        delta[p->item[i].first] += p->item[i].bytes;
-        delta[p->item[i].last + 1] -= p->item[i].bytes;
-    }
     int at = 0;
-    int64_t live = 0;
     *most = 0;
-    for (int i = 0; i < actions; i++) {
-        live += delta[i];
-        if (live > *most) {
-            *most = live;
-            at = i;
+    for (int k = 0; k < STATIONS; k++) {
+        int64_t *delta = NEW_ARRAY(a, int64_t, actions + 2), live = 0;
+        for (size_t i = 0; i < p->n; i++) {
+            if (!(p->item[i].at & stations[k]))
+                continue;
+            delta[p->item[i].first] += p->item[i].bytes;
+            delta[p->item[i].last + 1] -= p->item[i].bytes;
+        }
+        for (int i = 0; i < actions; i++) {
+            live += delta[i];
+            if (live > *most) {
+                *most = live;
+                at = i;
+            }
         }
     }
     return at;
@@ -188,7 +208,7 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
         if (!b->persistent && b->program == number && b->first >= 0)
-            k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last};
+            k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last, b->at};
     }
     prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
     prog->peak = best_packing(&k, prog->live_bound + slack(p, prog), a);
@@ -196,16 +216,49 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
         p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + k.item[i].offset;
 }
 
-/* Bytes by owner: what is persistent, and what is alive at the peak of the fullest program. */
+/* Bytes by owner: what is persistent, and what is alive at the peak of the fullest program, on the
+ * ranks that have most. */
 static void count_owners(Plan *p, const Program *fullest, int number)
 {
-    for (size_t i = 0; i < p->buffers.n; i++) {
-        const Buffer *b = &p->buffers.data[i];
-        bool at_peak = b->program == number && b->first >= 0 && b->first <= fullest->peak_action &&
-                       b->last >= fullest->peak_action;
-        if (b->persistent || at_peak)
-            p->memory[b->owner] += b->bytes;
+    int64_t most = -1;
+    for (int k = 0; k < STATIONS; k++) {
+        int64_t here[OWN_count] = {0}, all = 0;
+        for (size_t i = 0; i < p->buffers.n; i++) {
+            const Buffer *b = &p->buffers.data[i];
+            bool at_peak = b->program == number && b->first >= 0 &&
+                           b->first <= fullest->peak_action && b->last >= fullest->peak_action;
+            if ((b->persistent || at_peak) && (b->at & stations[k])) {
+                here[b->owner] += b->bytes;
+                all += b->bytes;
+            }
+        }
+        if (all > most)
+            memcpy(p->memory, here, sizeof here);
+        most = all > most ? all : most;
     }
+}
+
+/* What all ranks have first, then what some have: those at other stations over each other. Returns
+ * the end. */
+static int64_t place_persistent(Plan *p)
+{
+    int64_t end[STATIONS] = {0}, top = 0;
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < p->buffers.n; i++) {
+            Buffer *b = &p->buffers.data[i];
+            if (!b->persistent || (b->at == AT_ALL) != (round == 0))
+                continue;
+            b->offset = 0;
+            for (int k = 0; k < STATIONS; k++)
+                if ((b->at & stations[k]) && end[k] > b->offset)
+                    b->offset = end[k];
+            for (int k = 0; k < STATIONS; k++)
+                if (b->at & stations[k])
+                    end[k] = align64(b->offset + b->bytes);
+        }
+    for (int k = 0; k < STATIONS; k++)
+        top = end[k] > top ? end[k] : top;
+    return top;
 }
 
 /* ---- too much -------------------------------------------------------------------------------- */
@@ -279,14 +332,8 @@ void plan_pack(Plan *p)
     Program *programs[] = {p->train, p->eval, p->sample};
     Arena *tmp = arena_new();
     int number = 0;
-    int64_t at = 0;
-    for (size_t i = 0; i < p->buffers.n; i++) {
-        Buffer *b = &p->buffers.data[i];
-        if (!b->persistent)
-            continue;
-        b->offset = at;
-        at = align64(at + b->bytes);
-    }
+    plan_rates(p); /* every plan comes through here, whatever its device */
+    int64_t at = place_persistent(p);
     p->persistent_bytes = at;
     for (int k = 0; k < 3; k++) {
         if (!programs[k])

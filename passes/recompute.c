@@ -53,6 +53,12 @@ static bool is_named(const Module *m, const Ins *i)
     return false;
 }
 
+/* A half as f32, called as the half is: nobody keeps it twice. */
+static bool only_wider(const Module *m, const Ins *i)
+{
+    return i->op == OP_cast && dtype_is_half(type_of(m, i->in[0])->dtype);
+}
+
 /* A named value that is rounded before anyone reads it is kept as it is rounded. */
 static bool is_kept(const Module *m, const Ins *i)
 {
@@ -62,9 +68,10 @@ static bool is_kept(const Module *m, const Ins *i)
     case RECOMPUTE_auto: /* of what is beyond all that is looked at */
         return !op_is(i->op, CHEAP | POINTWISE) || ir_ends_product(m, i);
     case RECOMPUTE_keep:
-        return is_named(m, i) || (i->op == OP_cast && m->values.data[i->in[0]].def &&
-                                  dtype_is_half(type_of(m, i->out[0])->dtype) &&
-                                  is_named(m, m->values.data[i->in[0]].def));
+        return (is_named(m, i) && !only_wider(m, i)) ||
+               (i->op == OP_cast && m->values.data[i->in[0]].def &&
+                dtype_is_half(type_of(m, i->out[0])->dtype) &&
+                is_named(m, m->values.data[i->in[0]].def));
     default:
         return false;
     }

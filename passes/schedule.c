@@ -34,13 +34,21 @@ static int current_loop(const Sched *s)
 
 Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op)
 {
-    Action a = {.kind = kind, .id = UINT32_MAX, .around = current_loop(s), .noperands = noperands};
+    Action a = {.kind = kind,
+                .id = UINT32_MAX,
+                .around = current_loop(s),
+                .noperands = noperands};
     if (noperands > MAX_OPERANDS)
         sched_bug(s, i, "too many operands");
     a.operand = NEW_ARRAY(s->m->arena, Operand, noperands);
     if (noperands)
         memcpy(a.operand, op, (size_t)noperands * sizeof *op);
-    if (kind != ACT_loop && kind != ACT_end)
+    for (int k = 0; k < noperands; k++)
+        a.on |= op[k].write && op[k].value ? s->at[op[k].value] : 0;
+    for (uint32_t k = 0; i && k < i->nout && kind == ACT_kernel; k++)
+        a.on |= s->at[i->out[k]];
+    a.on = a.on ? a.on : AT_ALL;
+    if (kind != ACT_loop && kind != ACT_end && kind != ACT_phase)
         a.id = s->p->nactions++;
     if (a.id != UINT32_MAX)
         a.name = action_name(s, i, op, noperands);
@@ -212,6 +220,7 @@ static void emit_ins(Sched *s, const Ins *i, int home)
     case OP_all_to_all:
     case OP_shard:
     case OP_ring_shift:
+    case OP_broadcast:
         call_comm(s, i, home);
         break;
     case OP_join:
@@ -262,8 +271,13 @@ static void emit_loop(Sched *s, const Ins *i)
 {
     LoopPlan *lp = loop_plan(s, i);
     enter_loop(s, lp);
+    if (pipe_is_relay(s, i))
+        pipe_receive(s, lp);
     action_new(s, ACT_loop, NULL, 0, NULL)->loop = (uint32_t)lp->index;
     s->prog->loops.data[lp->index].begin = (int)s->prog->actions.n - 1;
+    s->failed |= !pipe_begin(s, i, lp->index);
+    if (s->failed)
+        return;
     schedule_region(s, i->body, lp->target, lp->index);
     Action *end = action_new(s, ACT_end, NULL, 0, NULL);
     end->loop = (uint32_t)lp->index;
@@ -271,8 +285,13 @@ static void emit_loop(Sched *s, const Ins *i)
     s->prog->loops.data[lp->index].end = (int)s->prog->actions.n - 1;
     for (uint32_t k = 0; k < i->nout; k++)
         s->loc[i->out[k]] = lp->share[k] >= 0 ? locate(s, i->in[lp->share[k]]) : lp->out[k];
+    if (pipe_is_relay(s, i))
+        pipe_send(s, lp);
     for (size_t k = 0; k < lp->after.n; k++)
         emit_move(s, &lp->after.data[k], i);
+    /* What follows the layers' way forward is of the way back, if there is one. */
+    if (pipe_is_relay(s, i) && !i->attrs.reverse && pipe_returns(s, i->home))
+        pipe_phase(s);
 }
 
 /* Copies v aside: from here on it is in a buffer of its own. */
@@ -313,13 +332,48 @@ static void emit_moves(Sched *s, const Moves *moves, int home)
     }
 }
 
+/* Is what v is carried round as not read from position `at` of a loop's body on? */
+static bool is_next_of_read(Sched *s, const Region *r, Value v, size_t at)
+{
+    const int *last = last_uses(s->m, r, s->tmp);
+    for (size_t k = 0; r->owner && k < (size_t)r->owner->attrs.carried; k++)
+        if (r->results.data[k] == v)
+            return last[r->args.data[k]] < (int)at;
+    return false;
+}
+
+/* Phases of a pipeline are not run one after the other: what is computed before position `at` and
+ * carried round moves to its place there already, and leaves the list. */
+static void emit_moves_before(Sched *s, const Region *r, Moves *moves, size_t at, int home)
+{
+    Moves early = {0};
+    size_t left = 0;
+    for (size_t k = 0; k < moves->n; k++) {
+        const Ins *def = s->m->values.data[view_of(s->m, moves->data[k].from).root].def;
+        size_t place = 0;
+        while (place < r->ins.n && r->ins.data[place] != def)
+            place++;
+        if (place < at && is_next_of_read(s, r, moves->data[k].from, at))
+            vec_push(s->tmp, &early, moves->data[k]);
+        else
+            moves->data[left++] = moves->data[k];
+    }
+    moves->n = left;
+    emit_moves(s, &early, home);
+}
+
 static void schedule_region(Sched *s, Region *r, const Want *target, int home)
 {
     Moves moves = {0};
     plan_region(s, r, target, home, &moves);
-    for (size_t k = 0; k < r->ins.n; k++)
-        if (r->ins.data[k]->op == OP_repeat)
+    for (size_t k = 0; k < r->ins.n && !s->failed; k++)
+        if (r->ins.data[k]->op == OP_repeat) {
+            if (pipe_begins_weights(s, r->ins.data[k])) {
+                emit_moves_before(s, r, &moves, k, home);
+                pipe_phase(s);
+            }
             emit_loop(s, r->ins.data[k]);
+        }
         else
             emit_ins(s, r->ins.data[k], home);
     emit_moves(s, &moves, home);
@@ -331,6 +385,7 @@ static int io_buffer(Sched *s, const char *name, Value v)
 {
     uint32_t b = buffer_new(s, name, OWN_io, type_bytes(type_of(s->m, v)), -1, v);
     s->p->buffers.data[b].persistent = true;
+    s->p->buffers.data[b].at = AT_ALL;
     return (int)b;
 }
 
@@ -415,17 +470,14 @@ static void want_results(Sched *s, const Fn *f, const char *prefix, Want *target
 
 static void total(Program *p)
 {
-    double times = 1;
-    for (size_t i = 0; i < p->actions.n; i++) {
+    for (size_t i = 0; p && i < p->actions.n; i++) {
         const Action *a = &p->actions.data[i];
-        if (a->kind == ACT_loop)
-            times *= (double)p->loops.data[a->loop].dim.size;
-        else if (a->kind == ACT_end)
-            times /= (double)p->loops.data[a->loop].dim.size;
-        p->busy += a->seconds * times;
-        p->flops += a->again ? 0 : a->flops * times;
-        p->again += a->again ? a->seconds * times : 0;
+        p->busy += a->seconds * a->times;
+        p->flops += a->again ? 0 : a->flops * a->times;
+        p->again += a->again ? a->seconds * a->times : 0;
     }
+    if (!p)
+        return;
     p->seconds = p->busy;
 }
 
@@ -444,6 +496,22 @@ static void name_gradients(Sched *s, const Fn *f)
                 continue;
             s->p->buffers.data[l->at.buffer].name = s->m->tensors.data[r.tensor].name;
             s->p->buffers.data[l->at.buffer].span = s->m->tensors.data[r.tensor].span;
+        }
+    }
+}
+
+/* A buffer is on the ranks that do something with it. In a pipeline of several chunks all ranks have
+ * stages between the first and the last. */
+static void note_stations(Sched *s)
+{
+    const Pipe *pipe = s->prog->pipe;
+    const Loop *l = pipe ? &s->prog->loops.data[pipe->loop] : NULL;
+    for (int i = 0; i < (int)s->prog->actions.n; i++) {
+        const Action *a = &s->prog->actions.data[i];
+        bool all = l && i > l->begin && i < l->end && pipe->stages > pipe->ranks;
+        for (int k = 0; k < a->noperands; k++) {
+            Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
+            b->at |= b->persistent ? 0 : all && (a->on & AT_MIDDLE) ? AT_ALL : a->on;
         }
     }
 }
@@ -474,10 +542,14 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     Want *target = NEW_ARRAY(s->tmp, Want, f->results.n + 1);
     place_args(s, f, name);
     want_results(s, f, name, target);
+    s->at = ir_stations(s->m, f, s->tmp);
     schedule_region(s, f->body, target, -1);
+    if (s->failed)
+        return NULL;
     name_gradients(s, f);
+    note_stations(s);
+    pipe_slots_of_buffers(s);
     order_actions(s);
-    total(p);
     return p;
 }
 
@@ -493,6 +565,7 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
         uint32_t b = buffer_new(&s, name_str(m->names, t->name),
                                 t->slot ? OWN_optimizer : OWN_params, type_bytes(&t->type), -1, 0);
         p->buffers.data[b].persistent = true;
+        p->buffers.data[b].at = t->at ? t->at : AT_ALL;
         p->buffers.data[b].span = t->span;
         vec_push(m->arena, &p->tensor_buffer, (int)b);
     }
@@ -500,5 +573,9 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     p->eval = schedule_fn(&s, "eval", 1);
     p->sample = schedule_fn(&s, "sample", 2);
     arena_free(s.tmp);
-    return p;
+    plan_times(p);
+    total(p->train);
+    total(p->eval);
+    total(p->sample);
+    return s.failed ? NULL : p;
 }

@@ -59,12 +59,31 @@ typedef struct Sched {
     Want *want;
     VEC(int) home;         /* per buffer: the loop whose rounds it is new in; -1: the program's */
     VEC(LoopPlan *) loops; /* decided, not yet written */
+    Stations *at;          /* per value */
     VEC(Name) shapes;      /* per kernel: its text, see schedule_kernel.c */
     bool failed;
 } Sched;
 
 /* schedule.c */
 _Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what);
+
+/* schedule_pipe.c: the loop over microbatches that a relay is in, its phases, its messages. False:
+ * there is no such schedule, told. */
+bool pipe_is_relay(const Sched *s, const Ins *i);
+bool pipe_begin(Sched *s, const Ins *loop, int index);
+void pipe_phase(Sched *s);
+/* Can a relay's stack have a slot more, for the end? Not between chunks, and not where stages end
+ * after different numbers of layers. */
+bool pipe_chains(const Sched *s);
+/* Is it the loop of weights' gradients (weights.c)? */
+bool pipe_begins_weights(const Sched *s, const Ins *i);
+/* Does a region have a relay that runs backwards? */
+bool pipe_returns(const Sched *s, const Region *r);
+void pipe_receive(Sched *s, const LoopPlan *lp);
+void pipe_send(Sched *s, const LoopPlan *lp);
+/* After the program is written: what has slots; and how long all that is alive. */
+void pipe_slots_of_buffers(Sched *s);
+void pipe_lifetimes(Sched *s);
 
 /* schedule_name.c: unique in its program */
 Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands);

@@ -378,7 +378,8 @@ void call_comm(Sched *s, const Ins *i, int home)
     static const mg_comm_kind kinds[OP_count] = {
         [OP_all_reduce] = MG_ALL_REDUCE, [OP_reduce_scatter] = MG_REDUCE_SCATTER,
         [OP_all_gather] = MG_ALL_GATHER, [OP_all_to_all] = MG_ALL_TO_ALL,
-        [OP_shard] = MG_SHARD,           [OP_ring_shift] = MG_RING_SHIFT};
+        [OP_shard] = MG_SHARD,           [OP_ring_shift] = MG_RING_SHIFT,
+        [OP_broadcast] = MG_BROADCAST};
     Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true)};
     int n = 2;
     require_dense(s, i, &op[0]);
@@ -389,7 +390,8 @@ void call_comm(Sched *s, const Ins *i, int home)
                       .tree = i->attrs.tree,
                       .zigzag = i->attrs.zigzag,
                       .axes = i->attrs.axes,
-                      .n = mesh_size(s->m, i->attrs.axes)};
+                      .n = mesh_size(s->m, i->attrs.axes),
+                      .root = i->op == OP_broadcast ? (int)i->attrs.at : 0};
     around(&op[0].type, i->attrs.dim.name, &d.outer, &d.size, &d.inner);
     around(&op[0].type, i->attrs.to.name, &d.to_outer, &d.to_size, &d.to_inner);
     if (s->p->device->target == TARGET_cuda && mg_comm_work(&d))
@@ -399,6 +401,7 @@ void call_comm(Sched *s, const Ins *i, int home)
     priced(s, a, i);
     const Device *dev = s->p->device;
     double steps = d.kind == MG_RING_SHIFT   ? 1
+                   : d.kind == MG_BROADCAST  ? 1
                    : d.kind == MG_ALL_REDUCE ? 2 * (double)(d.n - 1)
                                              : (double)(d.n - 1);
     double sent = volume_bytes(a) / dev->link_bandwidth + steps * dev->link_seconds;

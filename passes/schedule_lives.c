@@ -32,6 +32,7 @@ static void set_lifetimes(Sched *s)
             b->last = last > b->last ? last : b->last;
         }
     }
+    pipe_lifetimes(s);
 }
 
 /* The most bytes of transient buffers that are alive at once. */

@@ -310,6 +310,8 @@ static void plan_carried(LoopMaker *l, uint32_t k)
     Value arg = b->args.data[k], out = l->i->out[k], init = l->i->in[k];
     LoopPlan *lp = l->lp;
     int64_t stack = stack_of(l->i, k);
+    if (pipe_is_relay(s, l->i) && !pipe_chains(s))
+        stack = -1;
     if (stack >= 0 && !l->settled[stack]) {
         plan_chain(l, k, (uint32_t)stack);
         return;

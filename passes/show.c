@@ -4,6 +4,7 @@
 #include "compiler/base/quantity.h"
 
 #include "passes/volume.h"
+#include "passes/whole.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -39,7 +40,10 @@ static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
                                              [ACT_copy] = "copy",
                                              [ACT_comm] = "communication",
                                              [ACT_zero] = "zero",
-                                             [ACT_guard] = "guard"};
+                                             [ACT_guard] = "guard",
+                                             [ACT_phase] = "phase",
+                                             [ACT_receive] = "receive",
+                                             [ACT_send] = "send"};
 
 const char *plan_kind(ActionKind k)
 {
@@ -74,15 +78,8 @@ static double mfu(const Plan *p)
 /* Seconds of a step by kind of action, loops multiplied out. */
 static void seconds_by_kind(const Program *p, double out[ACT_count])
 {
-    double times = 1;
-    for (size_t i = 0; i < p->actions.n; i++) {
-        const Action *a = &p->actions.data[i];
-        if (a->kind == ACT_loop)
-            times *= (double)p->loops.data[a->loop].dim.size;
-        else if (a->kind == ACT_end)
-            times /= (double)p->loops.data[a->loop].dim.size;
-        out[a->kind] += a->seconds * times;
-    }
+    for (size_t i = 0; i < p->actions.n; i++)
+        out[p->actions.data[i].kind] += p->actions.data[i].seconds * p->actions.data[i].times;
 }
 
 /* The actions that take most of a step, loops multiplied out. */
@@ -165,6 +162,41 @@ static void print_volumes(const Plan *p, FILE *out)
     }
 }
 
+/* What a step of all ranks is made of. */
+static void print_whole(const Plan *p, FILE *out)
+{
+    Arena *a = p->module->arena;
+    const Whole w = plan_whole(p);
+    fprintf(out, "  a round    %s forward, %s backward; %lld rounds, and %s beside them\n",
+            text_seconds(a, w.forward), text_seconds(a, w.backward), (long long)w.rounds,
+            text_seconds(a, w.before + w.after));
+    fprintf(
+        out,
+        "  the mesh   bubble %.1f%%; a rank that computes a tenth slower makes it %.1f%% longer",
+        100 * w.bubble, 100 * w.slower / w.step);
+    for (int i = 0; i < w.naxes; i++)
+        fprintf(out, "%s %s %.1f%%", i ? "," : "; waits for",
+                mesh_axes_text(p->module, w.along[i].axes), 100 * w.along[i].exposed / w.step);
+    fputc('\n', out);
+}
+
+/* Exposed milliseconds by the axes along which ranks wait. */
+static json_t *waits_json(const Plan *p, const Whole *w)
+{
+    json_t *o = json_object();
+    for (int i = 0; i < w->naxes; i++)
+        json_object_set_new(o, mesh_axes_text(p->module, w->along[i].axes),
+                            json_real(w->along[i].exposed * 1e3));
+    return o;
+}
+
+static json_t *round_json(const Whole *w)
+{
+    return json_pack("{s:I, s:f, s:f, s:f, s:f}", "rounds", (json_int_t)w->rounds, "forward_ms",
+                     w->forward * 1e3, "backward_ms", w->backward * 1e3, "before_ms",
+                     w->before * 1e3, "after_ms", w->after * 1e3);
+}
+
 static json_t *volumes_json(const Plan *p, const Volumes *all)
 {
     json_t *list = json_array();
@@ -228,6 +260,7 @@ void plan_print(const Plan *p, FILE *out)
     fprintf(out, "predicted    %s, %.3g tokens/s, MFU %.1f%%\n",
             text_seconds(m->arena, p->train->seconds),
             (double)m->batch.size * (double)m->seq.size / p->train->seconds, 100 * mfu(p));
+    print_whole(p, out);
     fprintf(out, "memory       %s of %s (arena %lld bytes, %d threads x %lld scratch)\n",
             text_bytes(m->arena, (double)all), text_bytes(m->arena, (double)p->device->memory),
             (long long)p->arena_bytes, p->device->threads, (long long)p->scratch_bytes);
@@ -264,17 +297,20 @@ void plan_print_json(const Plan *p, FILE *out)
                             json_integer(m->layout.mesh.data[i].size));
     const int64_t ranks = mesh_ranks(m);
     const Volumes all = plan_volumes(p->train);
+    const Whole whole = plan_whole(p);
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:o, s:f, s:f, "
-        "s:o, s:o}",
+        "s:o, s:f, s:o, s:o, s:o}",
         "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name),
         "device", p->device->name, "ranks", (int)ranks, "mesh", mesh, "params",
         (json_int_t)parameters(p), "flops_per_step", p->train->flops * (double)ranks, "arena_bytes",
         (json_int_t)p->arena_bytes, "live_bound_bytes", (json_int_t)p->live_bound_bytes,
         "scratch_bytes", (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory,
         "capacity_bytes", (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu",
-        mfu(p), "recompute", recompute_json(p), "bubble", 0.0, "exposed_comm_ms", all.exposed * 1e3,
-        "collectives", volumes_json(p, &all), "tensors", tensors_json(m));
+        mfu(p), "recompute", recompute_json(p), "bubble", whole.bubble, "exposed_comm_ms",
+        all.exposed * 1e3, "exposed_ms", waits_json(p, &whole), "slower_rank",
+        whole.slower / whole.step, "parts", round_json(&whole), "collectives",
+        volumes_json(p, &all), "tensors", tensors_json(m));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
     json_decref(o);

@@ -138,6 +138,9 @@ void plan_timeline(Plan *p)
 {
     Program *const all[] = {p->train, p->eval, p->sample};
     for (int i = 0; i < 3; i++)
-        if (all[i])
+        if (all[i]) {
             all[i]->seconds = walk(p, all[i], 0, (int)all[i]->actions.n);
+            if (all[i]->pipe)
+                pipe_time(p, all[i]);
+        }
 }

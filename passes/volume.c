@@ -25,6 +25,8 @@ double volume_bytes(const Action *a)
         return 0;
     case MG_RING_SHIFT:
         return x;
+    case MG_BROADCAST: /* on a way through all ranks, of which the last sends nothing */
+        return share * x;
     default:
         return share * x;
     }
@@ -37,8 +39,8 @@ const char *volume_formula(mg_comm_kind k)
 
 const char *volume_kind(mg_comm_kind k)
 {
-    static const char *const names[] = {"",           "all_reduce", "reduce_scatter", "all_gather",
-                                        "all_to_all", "shard",      "ring_shift"};
+    static const char *const names[] = {"send",       "all_reduce", "reduce_scatter", "all_gather",
+                                        "all_to_all", "shard",      "ring_shift", "broadcast"};
     return names[k];
 }
 
@@ -61,13 +63,9 @@ static Volume *entry(Volumes *all, const Action *a)
 Volumes plan_volumes(const Program *g)
 {
     Volumes all = {0};
-    double times = 1;
     for (size_t i = 0; g && i < g->actions.n; i++) {
         const Action *a = &g->actions.data[i];
-        if (a->kind == ACT_loop)
-            times *= (double)g->loops.data[a->loop].dim.size;
-        else if (a->kind == ACT_end)
-            times /= (double)g->loops.data[a->loop].dim.size;
+        const double times = a->times;
         if (a->kind != ACT_comm || a->comm.kind == MG_SHARD)
             continue;
         Volume *v = entry(&all, a);

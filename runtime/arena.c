@@ -138,6 +138,8 @@ void rt_arena_map(mg_run *r)
         rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
         rt_pool_scratch(r->pool, r->program->scratch_bytes);
         rt_comm_open(r);
+        if (r->rank && r->options->poison)
+            rt_poison(r); /* before the leader writes what it would overwrite */
         rt_places_tell(r);
         rt_meet(r, RT_ALL_AXES); /* from here on the leader writes into all of them */
         return;

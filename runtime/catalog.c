@@ -5,9 +5,28 @@
  * others expect). Here that is turned into a list of external tensors with strides, by which any
  * range of external elements can be read or written. `order` holds indices of stored dims. */
 #include "runtime/ranks.h"
+#include "runtime/sizes.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* NULL, or what is wrong with a tensor of layers that are cut into stages. */
+static const char *stages_contradict(const mg_program *p, const mg_tensor *t)
+{
+    const mg_stages *s = &p->stages;
+    const int stages = s->chunks * rt_ranks_of(p, s->axis);
+    int64_t all = 0;
+    for (int i = 0; i < stages; i++) {
+        if (s->layers[i] < 0 || s->layers[i] > s->most)
+            return "a stage without room for its layers";
+        all += s->layers[i];
+    }
+    if (!t->stacked || t->axes[0] != s->axis)
+        return "stages of what is no dim of layers";
+    return t->size[0] == (int64_t)s->chunks * s->most && t->valid[0] == all
+               ? NULL
+               : "other layers than the stages";
+}
 
 /* NULL, or what is wrong with the entry. */
 static const char *contradiction(const mg_program *p, const mg_tensor *t)
@@ -31,11 +50,21 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
         merged += t->merge[i];
     if (merged != places)
         return "merges that do not sum to the number of dims";
-    int holes = 0, split = 0;
-    for (int i = 0; i < t->stacked; i++)
-        split += t->axes[i] != 0;
-    if (split > 1)
-        return "two split dims in its name";
+    uint32_t split = 0;
+    for (int i = 0; i < t->stacked; i++) {
+        if (split & t->axes[i])
+            return "two dims in its name that are split on one axis";
+        split |= t->axes[i];
+    }
+    if (mg_is_staged(&p->stages, t, 0)) {
+        const char *wrong = stages_contradict(p, t);
+        if (wrong)
+            return wrong;
+    }
+    const bool middle = rt_ranks_of(p, p->stages.axis) > 2;
+    if (p->stages.axis && !(t->at & (middle ? MG_AT_ALL : MG_AT_FIRST | MG_AT_LAST)))
+        return "no rank that has it";
+    int holes = 0;
     for (const char *s = t->name; (s = strstr(s, "{}")); s += 2)
         holes++;
     return holes == t->stacked ? NULL : "a name without one {} a stacked dim";
@@ -96,6 +125,26 @@ static int64_t unit_of(const mg_program *p, const rt_external *x, int i)
     return unit;
 }
 
+/* The place along some axes of the mesh of who is at `place` along `axes` of them, as far as axis i
+ * says: its digit. */
+static int digit_of(const mg_program *p, uint32_t axes, int place, int i)
+{
+    return place / rt_ranks_of(p, axes & ~(((uint32_t)2 << i) - 1)) % (int)p->axes[i].size;
+}
+
+/* Who has it is also at `place` along `axes`. */
+static void put_on(const mg_program *p, rt_external *x, uint32_t axes, int place)
+{
+    int both = 0;
+    for (int i = 0; i < p->naxes; i++)
+        if ((axes | x->on) >> i & 1)
+            both = both * (int)p->axes[i].size +
+                   (axes >> i & 1 ? digit_of(p, axes, place, i) : digit_of(p, x->on, x->place, i));
+    x->on |= axes;
+    x->place = both;
+    x->split = p;
+}
+
 static rt_external describe(const mg_program *p, const mg_tensor *t, const int64_t *index)
 {
     int64_t stride[MG_RANK_MAX];
@@ -108,13 +157,15 @@ static rt_external describe(const mg_program *p, const mg_tensor *t, const int64
         behind *= t->size[i];
     }
     for (int i = 0; i < t->stacked; i++) {
-        x.offset += index[i] % t->size[i] * stride[i];
-        if (t->axes[i]) {
-            x.on = t->axes[i];
-            x.place = (int)(index[i] / t->size[i]);
-            x.split = p;
-        }
+        mg_layer l = {.place = (int)(index[i] / t->size[i]), .at = index[i] % t->size[i]};
+        if (mg_is_staged(&p->stages, t, i))
+            l = mg_layer_of(&p->stages, rt_ranks_of(p, p->stages.axis), index[i]);
+        x.offset += l.at * stride[i];
+        if (t->axes[i])
+            put_on(p, &x, t->axes[i], l.place);
     }
+    if (p->stages.axis && t->at != MG_AT_ALL)
+        x.split = p;
     x.ndims = t->rank - t->stacked;
     for (int i = 0; i < x.ndims; i++) {
         x.dim[i] = t->valid[t->order[i]];
@@ -150,7 +201,7 @@ static void coalesce(rt_external *x)
         }
     }
     if (!x->ndims) { /* a scalar */
-        x->dim[n] = x->part[n] = 1;
+        x->dim[n] = x->part[n] = x->unit[n] = 1;
         x->stride[n++] = 1;
     }
     if (n)
@@ -229,10 +280,17 @@ static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_
     }
 }
 
+bool rt_external_has(const rt_external *x, int rank)
+{
+    const mg_program *p = x->split;
+    return !p || ((!x->on || rt_place_of(p, rank, x->on) == x->place) &&
+                  rt_has_tensor(p, x->tensor, rank));
+}
+
 /* Is a rank at these places along the axes of each dim? */
 static bool has(const rt_external *x, int rank, const int *place)
 {
-    if (x->on && rt_place_of(x->split, rank, x->on) != x->place)
+    if (!rt_external_has(x, rank))
         return false;
     for (int i = 0; i < x->ndims; i++)
         if (x->axes[i] && rt_place_of(x->split, rank, x->axes[i]) != place[i])

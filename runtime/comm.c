@@ -35,6 +35,7 @@ typedef struct comm {
     share mine;           /* what each gives to this rank */
     int64_t begin, end;   /* the chunk of it, bytes */
     const char *came[MG_RANKS_MAX]; /* the chunk, of members elsewhere */
+    rt_ticket ticket;               /* of what is on the wire */
 } comm;
 
 static void find_group(comm *c)
@@ -110,6 +111,7 @@ static share share_of(const comm *c, int to)
         break;
     case MG_ALL_GATHER:
     case MG_RING_SHIFT:
+    case MG_BROADCAST:
         break;
     }
     return (share){1, c->bytes, 0, 0, 0};
@@ -171,11 +173,12 @@ static void exchange(comm *c, int64_t begin)
         post += size;
         c->came[i] = in;
         if (end > begin)
-            rt_wire_send(k->wire, c->member[i], pack(c, &theirs, begin, end, out), end - begin);
+            rt_wire_send(k->wire, c->member[i], pack(c, &theirs, begin, end, out), end - begin,
+                         &c->ticket);
         if (c->end > begin)
-            rt_wire_take(k->wire, c->member[i], in, c->end - begin);
+            rt_wire_take(k->wire, c->member[i], in, c->end - begin, &c->ticket);
     }
-    rt_wire_wait(c->run);
+    rt_wire_wait(c->run, &c->ticket);
 }
 
 /* The byte `at` of what a member gives to this rank, and how many lie behind it. */
@@ -326,11 +329,11 @@ static void gather_sums(comm *c)
         for (int k = 0; k < c->d->n; k++) {
             int64_t to = cut(c, k) + at, comes = least(size, cut(c, k + 1) - to);
             if (!c->here[k] && n > 0)
-                rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n);
+                rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n, &c->ticket);
             if (!c->here[k] && comes > 0)
-                rt_wire_take(c->run->ranks->wire, c->member[k], c->y + to, comes);
+                rt_wire_take(c->run->ranks->wire, c->member[k], c->y + to, comes, &c->ticket);
         }
-        rt_wire_wait(c->run);
+        rt_wire_wait(c->run, &c->ticket);
     }
 }
 
@@ -391,11 +394,13 @@ static int before_me(const comm *c)
     return (c->me + (int)c->d->n - 1) % (int)c->d->n;
 }
 
-static void shift_range(void *ctx, int64_t begin, int64_t end, void *scratch)
+/* Of the x of another on this machine. */
+static void copy_range(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
+    const int from = c->d->kind == MG_BROADCAST ? c->d->root : before_me(c);
     (void)scratch;
-    memcpy(c->y + begin * c->width, of_member(c, c->x + begin * c->width, before_me(c)),
+    memcpy(c->y + begin * c->width, of_member(c, c->x + begin * c->width, from),
            (size_t)((end - begin) * c->width));
 }
 
@@ -405,15 +410,34 @@ static void shift(comm *c)
     int before = before_me(c), behind = (c->me + 1) % (int)c->d->n;
     rt_meet(c->run, c->d->axes);
     if (c->here[before])
-        mg_parallel(c->run, c->bytes / c->width, GRAIN / c->width, shift_range, c);
+        mg_parallel(c->run, c->bytes / c->width, GRAIN / c->width, copy_range, c);
     for (int64_t at = 0; at < c->bytes && !(c->here[before] && c->here[behind]);
          at += RT_WIRE_MOST) {
         int64_t n = least(RT_WIRE_MOST, c->bytes - at);
         if (!c->here[behind])
-            rt_wire_send(c->run->ranks->wire, c->member[behind], c->x + at, n);
+            rt_wire_send(c->run->ranks->wire, c->member[behind], c->x + at, n, &c->ticket);
         if (!c->here[before])
-            rt_wire_take(c->run->ranks->wire, c->member[before], c->y + at, n);
-        rt_wire_wait(c->run);
+            rt_wire_take(c->run->ranks->wire, c->member[before], c->y + at, n, &c->ticket);
+        rt_wire_wait(c->run, &c->ticket);
+    }
+}
+
+/* ---- from one to all ------------------------------------------------------------------------- */
+
+static void broadcast(comm *c)
+{
+    const int root = c->d->root;
+    rt_meet(c->run, c->d->axes);
+    if (c->here[root])
+        mg_parallel(c->run, c->bytes / c->width, GRAIN / c->width, copy_range, c);
+    for (int64_t at = 0; at < c->bytes && !c->all_here; at += RT_WIRE_MOST) {
+        int64_t n = least(RT_WIRE_MOST, c->bytes - at);
+        for (int k = 0; k < c->d->n && c->me == root; k++)
+            if (!c->here[k])
+                rt_wire_send(c->run->ranks->wire, c->member[k], c->x + at, n, &c->ticket);
+        if (!c->here[root])
+            rt_wire_take(c->run->ranks->wire, c->member[root], c->y + at, n, &c->ticket);
+        rt_wire_wait(c->run, &c->ticket);
     }
 }
 
@@ -425,6 +449,8 @@ static void together(comm *c)
         over_chunks(c, lay_given);
     } else if (d->kind == MG_RING_SHIFT) {
         shift(c);
+    } else if (d->kind == MG_BROADCAST) {
+        broadcast(c);
     } else {
         over_chunks(c, sum_given);
         if (d->kind == MG_ALL_REDUCE && !is_small(c))

@@ -10,16 +10,17 @@
 
 enum { PAGE = 4096 };
 
-/* Does a rank that cannot be reached have a part? Of one of many experts some have none. */
+/* Does a rank that cannot be reached have a part? Of one of many layers or experts some have none.
+ */
 static bool is_there(const mg_run *r, const rt_external *x, int rank)
 {
-    return !rt_is_in_reach(r, rank) && (!x->on || rt_place_of(x->split, rank, x->on) == x->place);
+    return !rt_is_in_reach(r, rank) && rt_external_has(x, rank);
 }
 
 /* Do two ranks have the same part? */
 static bool alike(const rt_external *x, int a, int b)
 {
-    if (x->on && rt_place_of(x->split, a, x->on) != rt_place_of(x->split, b, x->on))
+    if (!rt_external_has(x, a) || !rt_external_has(x, b))
         return false;
     for (int i = 0; x->split && i < x->ndims; i++)
         if (rt_place_of(x->split, a, x->axes[i]) != rt_place_of(x->split, b, x->axes[i]))

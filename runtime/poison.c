@@ -2,7 +2,7 @@
  *
  * The plan says after which action or loop a buffer dies (mg_program.deaths). Bytes of 255 are a
  * NaN of every floating-point type and an index that no table has. */
-#include "runtime/run.h"
+#include "runtime/ranks.h"
 
 enum { POISON = 0xff };
 
@@ -10,6 +10,8 @@ void rt_poison(mg_run *r)
 {
     const mg_program *p = r->program;
     rt_device_fill(r, p->persistent_bytes, POISON, p->arena_bytes - p->persistent_bytes);
+    if (r->ranks)
+        rt_places_tell(r); /* once more: they lie there */
     r->watch |= RT_WATCH_POISON;
 }
 

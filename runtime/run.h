@@ -291,7 +291,8 @@ typedef struct rt_external {
     uint32_t axes[MG_RANK_MAX], zigzag[MG_RANK_MAX];
     int64_t
         unit[MG_RANK_MAX]; /* elements that lie behind each other on a rank, wherever they begin */
-    uint32_t on; /* of one of many experts: the axes they are split on, and the place that has it */
+    uint32_t on; /* of one of many layers or experts: the axes they are split on, and the place
+                    along them that has it */
     int place;
 } rt_external;
 typedef struct rt_catalog {
@@ -303,6 +304,8 @@ typedef struct rt_catalog {
 /* Ends the program (78) on a table that contradicts itself. */
 rt_catalog rt_catalog_new(const mg_program *p, mg_role role);
 void rt_catalog_free(rt_catalog *c);
+/* Has a rank any part of it? */
+bool rt_external_has(const rt_external *x, int rank);
 /* Elements [begin, begin + n) in external order, out of and into what rt_stored_open gave. */
 void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out);
 void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t n, const void *in);

@@ -96,6 +96,35 @@ static inline int64_t mg_head_work(const mg_head_desc *d)
     return d->chunk * d->xent.vocab * mg_dtype_bytes(d->xent.dtype) + 64 * ((d->chunk + 7) / 8);
 }
 
+/* ---- layers of stages ------------------------------------------------------------------------ */
+
+/* Where layer number `layer` of all is: its stage; the place, along the axis of stages, of the rank
+ * that has it; which of the layers there is room for on that rank it is. Of `n` ranks. */
+typedef struct mg_layer {
+    int stage, place;
+    int64_t at;
+} mg_layer;
+static inline mg_layer mg_layer_of(const mg_stages *s, int n, int64_t layer)
+{
+    mg_layer l = {0, 0, 0};
+    while (layer >= s->layers[l.stage])
+        layer -= s->layers[l.stage++];
+    l.place = l.stage % n;
+    l.at = (int64_t)(l.stage / n) * s->most + layer;
+    return l;
+}
+/* Is dim `dim` of a tensor the one that is cut into stages? */
+static inline bool mg_is_staged(const mg_stages *s, const mg_tensor *t, int dim)
+{
+    return dim == 0 && t->rank > 0 && (t->axes[0] & s->axis) != 0;
+}
+/* Has the rank at that place of `n` along the axis of stages a tensor with mg_tensor.at = `at`? */
+static inline bool mg_is_at(unsigned at, int place, int n)
+{
+    const unsigned mine = place == 0 ? MG_AT_FIRST : place == n - 1 ? MG_AT_LAST : MG_AT_MIDDLE;
+    return (at & mine) != 0;
+}
+
 /* ---- what ranks do together ------------------------------------------------------------------ */
 
 /* On GPUs a rank's share of a tensor is `rows` pieces of `row` bytes, one for each index of the

@@ -171,7 +171,7 @@ static void cell_missing(const Check *c, Missing *m, int stage, int k)
     size_t cell = pipe_cell(c->t, stage, k);
     if (!at[PIPE_F][cell])
         note_missing(m, PIPE_F, stage, k, "");
-    if (at[PIPE_B][cell])
+    if (at[PIPE_B][cell] || c->t->forward)
         return;
     if (!at[PIPE_I][cell] && !at[PIPE_W][cell])
         note_missing(m, PIPE_B, stage, k, ", and it is not there as I and W either");

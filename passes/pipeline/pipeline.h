@@ -15,7 +15,8 @@
  * A table is a schedule if
  *
  *   T1  an action is of a stage of its rank, 0 <= stage < S, 0 <= microbatch < m;
- *   T2  each stage and microbatch has one F, and either one B or one I and one W;
+ *   T2  each stage and microbatch has one F, and either one B or one I and one W (F alone, if
+ *       nothing goes back);
  *   T3  in a row an action stands behind those of the row that it needs: B and I behind F, W behind
  *       I, and on a single rank F behind the F of the stage before, B and I behind that after;
  *   T4  there are no sends and receives in it at all, and then they are derived (lower.c); or each
@@ -32,6 +33,7 @@
 #define MGC_PASSES_PIPELINE_H
 
 #include "compiler/base/diag.h"
+#include "runtime/abi.h"
 
 enum {
     PIPE_RANKS_MAX = 256,
@@ -64,6 +66,7 @@ typedef struct PipeTable {
     const char *name;
     int ranks, stages, microbatches; /* ranks divides stages */
     bool comms;                      /* sends and receives are in it */
+    bool forward;                    /* nothing goes back: of each cell F alone */
     uint32_t file;                   /* 0: made, not read */
     PipeRow *row;                    /* a rank */
     uint32_t *row_at;                /* byte of the file where it begins */
@@ -126,6 +129,9 @@ typedef struct PipeForm {
 /* NULL after telling which numbers would do. */
 PipeTable *pipe_make(Arena *a, Diag *d, const PipeForm *f);
 
+/* Forward alone, microbatches of a group as many as ranks; of numbers that are in range. */
+PipeTable *pipe_make_forward(Arena *a, int ranks, int chunks, int microbatches);
+
 /* Microbatches whose activations a rank holds at once, at most, counted by chunk: from F to B, or
  * to I; and what W needs of them, from F to W (or B). */
 typedef struct PipeHeld {
@@ -175,6 +181,26 @@ PipeProgram *pipe_lower(Arena *a, const PipeTable *t);
 PipeTable *pipe_with_comms(Arena *a, const PipeProgram *p);
 /* One operation a line. */
 void pipe_print_program(const PipeProgram *p, FILE *out);
+
+/* ---- slots.c: what lies where, as programs are told ------------------------------------------ */
+
+/* Each rank's operations as runtime/abi.h has them, with the slot in which the activations of a stage
+ * and microbatch are from F to the last of B and W, and the buffers that messages are in. Each takes
+ * the lowest that is free: a slot or buffer is free again when what it was for has computed, that of
+ * a send when it was waited for. Waits for messages of one kind are in the order in which they began,
+ * which is that in which they come. */
+typedef struct PipeOpsRow {
+    mg_pipe_op *op; /* n of them, then MG_PIPE_END */
+    size_t n;
+    int slots; /* at most at once */
+} PipeOpsRow;
+
+typedef struct PipeSlots {
+    PipeOpsRow *rank;
+    int sends[2], receives[2]; /* buffers, forward and back, of the rank that has most */
+} PipeSlots;
+
+PipeSlots *pipe_slots(Arena *a, const PipeProgram *p);
 
 /* ---- proof.c -------------------------------------------------------------------------------- */
 

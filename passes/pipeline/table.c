@@ -224,3 +224,20 @@ PipeHeld pipe_held(const PipeTable *t, int rank)
     }
     return peak;
 }
+
+PipeTable *pipe_make_forward(Arena *a, int ranks, int chunks, int microbatches)
+{
+    PipeTable *t = NEW(a, PipeTable);
+    *t = (PipeTable){.name = "forward",
+                     .ranks = ranks,
+                     .stages = ranks * chunks,
+                     .microbatches = microbatches,
+                     .forward = true};
+    t->row = NEW_ARRAY(a, PipeRow, ranks);
+    for (int rank = 0; rank < ranks; rank++)
+        for (int first = 0; first < microbatches; first += ranks)
+            for (int chunk = 0; chunk < chunks; chunk++)
+                for (int k = first; k < least(first + ranks, microbatches); k++)
+                    act((Row){a, &t->row[rank]}, PIPE_F, chunk * ranks + rank, k);
+    return t;
+}

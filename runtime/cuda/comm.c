@@ -1,5 +1,5 @@
 /* comm.c - what ranks do together, by NCCL: a communicator for each set of axes along which the
- * program's ranks do something, all made at the start.
+ * program's ranks do something, all made at the start, with that of pipe.c.
  *
  * NCCL sends pieces of memory. A share that is not one piece in its tensor is brought into one
  * before, or laid where it belongs after, in the action's work space (kernels/cuda/shares.h). Sums
@@ -9,18 +9,12 @@
  * The host issues collectives in the order of the program, one thread, the same on all ranks of a
  * group: that is what the plan proves, and what NCCL asks for. Around each the GPU leaves a mark,
  * by which the vigil knows in which of them it waits. */
-#include <nccl.h>
 #include <stdlib.h>
 
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/nccl_comms.h"
 #include "runtime/machine.h"
 
-typedef struct rt_comms {
-    ncclComm_t all;
-    ncclComm_t of[MG_GROUPS_MAX]; /* by place in mg_program.groups */
-} rt_comms;
-
-static void must(ncclResult_t e, const char *what)
+void rt_nccl_must(ncclResult_t e, const char *what)
 {
     if (e != ncclSuccess && e != ncclInProgress)
         rt_die(RT_FAILED, "NCCL: %s: %s (%s)", what, ncclGetErrorString(e), ncclGetLastError(NULL));
@@ -43,18 +37,20 @@ static void open_comms(mg_run *r)
     ncclUniqueId id;
     settle_order();
     if (!r->rank)
-        must(ncclGetUniqueId(&id), "naming the ranks' meeting");
+        rt_nccl_must(ncclGetUniqueId(&id), "naming the ranks' meeting");
     rt_ranks_share(r, &id, sizeof id);
     rt_wait_begins(r, RT_AWAITS_RANKS);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    must(ncclCommInitRankConfig(&c->all, r->ranks->n, id, r->rank, &config), "meeting the ranks");
+    rt_nccl_must(ncclCommInitRankConfig(&c->all, r->ranks->n, id, r->rank, &config),
+                 "meeting the ranks");
     for (int i = 0; i < p->ngroups; i++)
         if (p->groups[i] == every)
             c->of[i] = c->all;
         else
-            must(ncclCommSplit(c->all, rt_place_of(p, r->rank, every & ~p->groups[i]),
-                               rt_place_of(p, r->rank, p->groups[i]), &c->of[i], NULL),
-                 "meeting the ranks along some axes");
+            rt_nccl_must(ncclCommSplit(c->all, rt_place_of(p, r->rank, every & ~p->groups[i]),
+                                       rt_place_of(p, r->rank, p->groups[i]), &c->of[i], NULL),
+                         "meeting the ranks along some axes");
+    c->pipe = rt_nccl_pipe_open(r);
     rt_wait_ends(r);
 }
 
@@ -62,6 +58,7 @@ static void open_comms(mg_run *r)
 static void close_comms(mg_run *r)
 {
     rt_comms *c = r->cuda->comms;
+    rt_nccl_pipe_close(c->pipe);
     for (int i = 0; i < r->program->ngroups; i++)
         if (c->of[i] && c->of[i] != c->all)
             ncclCommAbort(c->of[i]);
@@ -137,16 +134,16 @@ static void exchange(const call *c, const char *x, char *y, const int64_t *give,
                      const int64_t *take)
 {
     cudaStream_t s = c->r->cuda->stream;
-    must(ncclGroupStart(), "an exchange");
+    rt_nccl_must(ncclGroupStart(), "an exchange");
     for (int i = 0; i < c->d->n; i++) {
         if (give[i])
-            must(ncclSend(x, (size_t)give[i], ncclUint8, i, c->comm, s), "sending");
+            rt_nccl_must(ncclSend(x, (size_t)give[i], ncclUint8, i, c->comm, s), "sending");
         if (take[i])
-            must(ncclRecv(y, (size_t)take[i], ncclUint8, i, c->comm, s), "taking");
+            rt_nccl_must(ncclRecv(y, (size_t)take[i], ncclUint8, i, c->comm, s), "taking");
         x += give[i];
         y += take[i];
     }
-    must(ncclGroupEnd(), "an exchange");
+    rt_nccl_must(ncclGroupEnd(), "an exchange");
 }
 
 static void exchange_shares(const call *c, const char *x, char *y, int64_t bytes)
@@ -182,15 +179,17 @@ static void all_reduce_some(const call *c, int64_t all, const char *x, char *y)
         mine[i] = theirs[c->me];
     exchange(c, x, c->came, theirs, mine);
     sum_shares(c, theirs[c->me] / c->width, y + at[c->me]);
-    must(ncclGroupStart(), "an all-gather");
+    rt_nccl_must(ncclGroupStart(), "an all-gather");
     for (int i = 0; i < c->d->n; i++) {
         cudaStream_t s = c->r->cuda->stream;
         if (i != c->me && mine[i])
-            must(ncclSend(y + at[c->me], (size_t)mine[i], ncclUint8, i, c->comm, s), "sending");
+            rt_nccl_must(ncclSend(y + at[c->me], (size_t)mine[i], ncclUint8, i, c->comm, s),
+                         "sending");
         if (i != c->me && theirs[i])
-            must(ncclRecv(y + at[i], (size_t)theirs[i], ncclUint8, i, c->comm, s), "taking");
+            rt_nccl_must(ncclRecv(y + at[i], (size_t)theirs[i], ncclUint8, i, c->comm, s),
+                         "taking");
     }
-    must(ncclGroupEnd(), "an all-gather");
+    rt_nccl_must(ncclGroupEnd(), "an all-gather");
 }
 
 static void all_reduce(const call *c, const char *x, char *y)
@@ -198,9 +197,9 @@ static void all_reduce(const call *c, const char *x, char *y)
     const mg_comm_desc *d = c->d;
     const int64_t all = d->outer * d->size * d->inner, most = mg_tree_elements(d);
     if (!d->tree)
-        must(ncclAllReduce(x, y, (size_t)all, number(d->dtype), d->most ? ncclMax : ncclSum,
-                           c->comm, c->r->cuda->stream),
-             "an all-reduce");
+        rt_nccl_must(ncclAllReduce(x, y, (size_t)all, number(d->dtype), d->most ? ncclMax : ncclSum,
+                                   c->comm, c->r->cuda->stream),
+                     "an all-reduce");
     for (int64_t at = 0; at < all && d->tree; at += most)
         all_reduce_some(c, all - at < most ? all - at : most, x + at * c->width, y + at * c->width);
 }
@@ -220,12 +219,12 @@ static void reduce_scatter(const call *c, const char *x, char *y, char *sent)
         }
         return;
     }
-    must(ncclGroupStart(), "a reduce-scatter");
+    rt_nccl_must(ncclGroupStart(), "a reduce-scatter");
     for (int64_t i = 0; i < s.rows; i++, x += c->d->n * s.row, y += s.row)
-        must(ncclReduceScatter(x, y, (size_t)(s.row / c->width), number(c->d->dtype), ncclSum,
-                               c->comm, c->r->cuda->stream),
-             "a reduce-scatter");
-    must(ncclGroupEnd(), "a reduce-scatter");
+        rt_nccl_must(ncclReduceScatter(x, y, (size_t)(s.row / c->width), number(c->d->dtype),
+                                       ncclSum, c->comm, c->r->cuda->stream),
+                     "a reduce-scatter");
+    rt_nccl_must(ncclGroupEnd(), "a reduce-scatter");
 }
 
 static void all_gather(const call *c, const char *x, char *y)
@@ -233,12 +232,12 @@ static void all_gather(const call *c, const char *x, char *y)
     const mg_share s = mg_share_laid(c->d);
     const int64_t rows = s.gathered ? 1 : s.rows, row = s.gathered ? s.rows * s.row : s.row;
     char *to = s.gathered ? c->came : y;
-    must(ncclGroupStart(), "an all-gather");
+    rt_nccl_must(ncclGroupStart(), "an all-gather");
     for (int64_t i = 0; i < rows; i++)
-        must(ncclAllGather(x + i * row, to + i * c->d->n * row, (size_t)row, ncclUint8, c->comm,
-                           c->r->cuda->stream),
-             "an all-gather");
-    must(ncclGroupEnd(), "an all-gather");
+        rt_nccl_must(ncclAllGather(x + i * row, to + i * c->d->n * row, (size_t)row, ncclUint8,
+                                   c->comm, c->r->cuda->stream),
+                     "an all-gather");
+    rt_nccl_must(ncclGroupEnd(), "an all-gather");
     if (s.gathered)
         lay(c, &s, 0, c->d->n, false, y, c->came);
 }
@@ -258,10 +257,10 @@ static void ring_shift(const call *c, const char *x, char *y)
     const int n = (int)c->d->n;
     const size_t bytes = (size_t)(c->d->outer * c->d->size * c->d->inner * c->width);
     cudaStream_t s = c->r->cuda->stream;
-    must(ncclGroupStart(), "a shift");
-    must(ncclSend(x, bytes, ncclUint8, (c->me + 1) % n, c->comm, s), "sending");
-    must(ncclRecv(y, bytes, ncclUint8, (c->me + n - 1) % n, c->comm, s), "taking");
-    must(ncclGroupEnd(), "a shift");
+    rt_nccl_must(ncclGroupStart(), "a shift");
+    rt_nccl_must(ncclSend(x, bytes, ncclUint8, (c->me + 1) % n, c->comm, s), "sending");
+    rt_nccl_must(ncclRecv(y, bytes, ncclUint8, (c->me + n - 1) % n, c->comm, s), "taking");
+    rt_nccl_must(ncclGroupEnd(), "a shift");
 }
 
 static void together(const call *c, const char *x, char *y, char *work)
@@ -281,6 +280,12 @@ static void together(const call *c, const char *x, char *y, char *work)
         break;
     case MG_RING_SHIFT:
         ring_shift(c, x, y);
+        break;
+    case MG_BROADCAST:
+        rt_nccl_must(ncclBroadcast(x, y,
+                                   (size_t)(c->d->outer * c->d->size * c->d->inner * c->width),
+                                   ncclUint8, c->d->root, c->comm, c->r->cuda->stream),
+                     "a broadcast");
         break;
     case MG_SHARD:
         break;

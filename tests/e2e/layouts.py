@@ -34,6 +34,23 @@ LAYOUTS = {
     "dp4_tp2": ("dp = 4, tp = 2", DP + SP + Z1),
     "hidden": ("tp = 2", "    hidden -> tp\n"),
 }
+
+
+def PP(schedule):
+    return f"    layers -> pp (schedule = {schedule})\n"
+
+
+LAYOUTS |= {
+    "pp2": ("pp = 2", PP("1f1b")),
+    "pp2_gpipe_dp2": ("pp = 2, dp = 2", DP + PP("gpipe")),
+    "dp2_pp2_zb": ("dp = 2, pp = 2", DP + PP("zb-h1")),
+    "pp2_zero1": ("pp = 2, dp = 2", DP + PP("1f1b") + Z1),
+    "pp2_zb_zero3": ("pp = 2, dp = 2", DP + PP("zb-h1") + Z3),
+    "pp2_tp2_sp": ("pp = 2, tp = 2", SP + PP("1f1b")),
+    "tp2_pp2_zb": ("tp = 2, pp = 2", TP + PP("zb-h1")),
+    "pp2_cp2_zigzag": ("pp = 2, cp = 2", ZIGZAG + PP("1f1b")),
+    "pp2_dp2_tp2": ("pp = 2, dp = 2, tp = 2", DP + SP + PP("1f1b") + Z2),
+}
 EP = "    experts -> ep\n    batch -> dp, ep\n"
 EXPERTS = {
     "ep2": ("dp = 1, ep = 2", EP),
@@ -44,6 +61,7 @@ EXPERTS = {
     "ep2_tp2": ("dp = 1, ep = 2, tp = 2", EP + TP),
     "dp2_ep2_tp2_sp": ("dp = 2, ep = 2, tp = 2", EP + SP),
     "ep2_cp2": ("dp = 1, ep = 2, cp = 2", EP + "    seq -> cp\n"),
+    "pp2_ep2": ("pp = 2, dp = 1, ep = 2", EP + PP("1f1b")),
     "tp_of_experts": ("tp = 2", "    {heads}, ffn, vocab, experts -> tp\n    batch -> tp\n"),
 }
 

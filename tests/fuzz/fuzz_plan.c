@@ -24,6 +24,9 @@ static const Device device = {.name = "fuzz",
                               .link_bandwidth = 1e9,
                               .link_seconds = 1e-6,
                               .link_slowdown = 1,
+                              .node_ranks = 256,
+                              .node_bandwidth = 1e9,
+                              .node_seconds = 1e-6,
                               .threads = 2};
 
 static bool is_small(const Module *m)

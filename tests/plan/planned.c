@@ -54,6 +54,9 @@ const Device test_device = {.name = "test",
                             .link_bandwidth = 1e9,
                             .link_seconds = 1e-6,
                             .link_slowdown = 1.2,
+                            .node_ranks = 256,
+                            .node_bandwidth = 1e9,
+                            .node_seconds = 1e-6,
                             .streams = 2,
                             .threads = 2};
 

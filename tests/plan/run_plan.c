@@ -90,18 +90,37 @@ typedef struct Runner {
     unsigned char *const *arenas; /* of each rank */
     int64_t ranks;
     unsigned char *arena; /* of the rank that runs */
+    const mg_pipe_op *op; /* of a pipeline, which runs */
+    int stations;         /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
     int64_t *round;       /* per loop: its index now */
     KernelRun *kernel;
     void *ctx;
     uint64_t *order;
 } Runner;
 
+/* What ir/plan.h says of slots (Buffer) and of messages (Pipe). */
+static int64_t slot_offset(const Runner *r, uint32_t buffer)
+{
+    const Buffer *b = &r->p->buffers.data[buffer];
+    const Pipe *p = r->prog->pipe;
+    int64_t at = 0;
+    if (!r->op)
+        return 0;
+    if (b->slot)
+        at = b->slot * (r->op->slot - (b->by_layer ? r->op->stage / p->ranks : 0));
+    for (int way = 0; way < 2 && p->message[way]; way++) {
+        at += buffer == p->sent[way] ? p->stride[way] * r->op->out : 0;
+        at += buffer == p->received[way] ? p->stride[way] * r->op->in : 0;
+    }
+    return at;
+}
+
 static void *address(const Runner *r, const Place *at)
 {
     int64_t offset = r->p->buffers.data[at->buffer].offset + at->offset;
     for (int i = 0; i < at->nloops; i++)
         offset += at->loop[i].stride * r->round[at->loop[i].loop];
-    return r->arena + offset;
+    return r->arena + offset + slot_offset(r, at->buffer);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -243,6 +262,14 @@ static bool run_on_rank(const Runner *r, const Action *act)
     case ACT_copy: /* to, from: the order of mg_copy is (to, from), of the operands (from, to) */
         memcpy(p[1], p[0], (size_t)act->bytes);
         return true;
+    case ACT_send:
+        memcpy(p[1], p[0], (size_t)act->bytes);
+        return true;
+    case ACT_receive:
+        memcpy(p[0], p[1], (size_t)act->bytes);
+        return true;
+    case ACT_phase:
+        return true;
     case ACT_zero:
         memset(p[0], 0, (size_t)act->bytes);
         return true;
@@ -253,15 +280,47 @@ static bool run_on_rank(const Runner *r, const Action *act)
     }
 }
 
+/* The place of a rank along the axis of a pipeline. */
+static int station(const Runner *r, int64_t rank)
+{
+    return (int)mesh_place(r->p->module, rank, r->p->module->layout.pipeline.axis);
+}
+
+/* Does a rank do an action: inside of a pipeline by the stage, outside by its place? */
+static bool takes_part(const Runner *r, int64_t rank, const Action *act)
+{
+    const Module *m = r->p->module;
+    if (!m->layout.pipeline.axis)
+        return true;
+    int64_t n = mesh_size(m, m->layout.pipeline.axis), k = station(r, rank);
+    if (r->stations >= 0 && k != r->stations)
+        return false;
+    if (r->op) {
+        n = r->prog->pipe->stages;
+        k = r->op->stage;
+    }
+    return act->on & (k == 0 ? AT_FIRST : k == n - 1 ? AT_LAST : AT_MIDDLE);
+}
+
+/* Ranks that take no part have something of their own. */
 static void run_together(Runner *r, const Action *act)
 {
-    void *x[64], *y[64];
+    void *x[64], *y[64], *spare[64];
+    int nspare = 0;
+    bool any = false;
+    size_t bytes = (size_t)(type_bytes(&act->operand[0].type) + type_bytes(&act->operand[1].type));
     for (int64_t k = 0; k < r->ranks; k++) {
         r->arena = r->arenas[k];
         x[k] = address(r, &act->operand[0].at);
         y[k] = address(r, &act->operand[1].at);
+        any |= takes_part(r, k, act);
+        if (!takes_part(r, k, act))
+            x[k] = y[k] = spare[nspare++] = calloc(1, bytes);
     }
-    run_comm(r->p->module, &act->comm, act->operand[0].type.dtype, x, y);
+    if (any)
+        run_comm(r->p->module, &act->comm, act->operand[0].type.dtype, x, y);
+    while (nspare)
+        free(spare[--nspare]);
 }
 
 static bool run_action(Runner *r, const Action *act)
@@ -273,14 +332,16 @@ static bool run_action(Runner *r, const Action *act)
     }
     for (int64_t k = 0; k < r->ranks; k++) {
         r->arena = r->arenas[k];
-        goes_on &= run_on_rank(r, act);
+        if (takes_part(r, k, act))
+            goes_on &= run_on_rank(r, act);
     }
     return goes_on;
 }
 
 static bool meets_all(const Action *a)
 {
-    return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard;
+    return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard ||
+           a->kind == ACT_phase;
 }
 
 /* Is all done of a stretch's actions that action i comes after? */
@@ -309,6 +370,132 @@ static void run_disordered(Runner *r, int from, int to)
     free(done);
 }
 
+static bool run_range(Runner *r, int from, int to);
+
+/* ---- pipelines ------------------------------------------------------------------------------- */
+
+/* A rank's walk through its table, and the messages on the way to it: begun and not taken yet, by
+ * kind, the oldest first. A message is taken as late as may be: when one of its ends is waited for. */
+enum { PENDING = 64 };
+typedef struct Walker {
+    const mg_pipe_op *op;
+    const mg_pipe_op *begun[MG_PIPE_WAIT][PENDING];
+    int nbegun[MG_PIPE_WAIT];
+    int waited[MG_PIPE_WAIT], taken[MG_PIPE_WAIT];
+} Walker;
+
+static void run_phase(Runner *r, const mg_pipe_op *o, int phase)
+{
+    const Pipe *p = r->prog->pipe;
+    int end = phase < p->phases - 1 && phase < PIPE_PHASES - 1 ? p->begin[phase + 1] : r->prog->loops.data[p->loop].end;
+    r->op = o;
+    r->round[p->loop] = o->microbatch;
+    run_range(r, p->begin[phase] + 1, end);
+    r->op = NULL;
+}
+
+static void run_compute(Runner *r, const mg_pipe_op *o)
+{
+    const Pipe *p = r->prog->pipe;
+    if (o->step == MG_PIPE_F)
+        run_phase(r, o, 0);
+    if (o->step == MG_PIPE_B || o->step == MG_PIPE_I)
+        run_phase(r, o, 1);
+    if (o->step == MG_PIPE_W || (o->step == MG_PIPE_B && p->phases == 3))
+        run_phase(r, o, 2);
+}
+
+static int other_end(int step)
+{
+    return step == MG_PIPE_SEND_F   ? MG_PIPE_RECV_F
+           : step == MG_PIPE_RECV_F ? MG_PIPE_SEND_F
+           : step == MG_PIPE_SEND_B ? MG_PIPE_RECV_B
+                                    : MG_PIPE_SEND_B;
+}
+
+/* The oldest message of a kind that rank place `at` began, if its other end has begun, too. */
+static bool take(Runner *r, Walker *w, int at, int step)
+{
+    const Pipe *p = r->prog->pipe;
+    const Module *m = r->p->module;
+    bool sends = step == MG_PIPE_SEND_F || step == MG_PIPE_SEND_B;
+    int way = step == MG_PIPE_SEND_B || step == MG_PIPE_RECV_B, back = sends == way ? p->ranks - 1 : 1;
+    int peer = (at + back) % p->ranks, other = other_end(step);
+    Walker *from = sends ? &w[at] : &w[peer], *to = sends ? &w[peer] : &w[at];
+    int s = sends ? step : other, t = sends ? other : step;
+    if (!from->nbegun[s] || !to->nbegun[t])
+        return false;
+    const mg_pipe_op *o = from->begun[s][0], *x = to->begun[t][0];
+    for (int64_t k = 0; k < r->ranks; k++)
+        for (int64_t j = 0; j < r->ranks; j++) {
+            Axes rest = ~m->layout.pipeline.axis;
+            if (station(r, k) != (sends ? at : peer) || station(r, j) != (sends ? peer : at) ||
+                mesh_place(m, k, rest) != mesh_place(m, j, rest))
+                continue;
+            memcpy(r->arenas[j] + r->p->buffers.data[p->received[way]].offset +
+                       p->stride[way] * x->in,
+                   r->arenas[k] + r->p->buffers.data[p->sent[way]].offset + p->stride[way] * o->out,
+                   (size_t)p->message[way]);
+        }
+    memmove(from->begun[s], from->begun[s] + 1, sizeof from->begun[s][0] * (PENDING - 1));
+    memmove(to->begun[t], to->begun[t] + 1, sizeof to->begun[t][0] * (PENDING - 1));
+    from->nbegun[s]--, to->nbegun[t]--;
+    from->taken[s]++, to->taken[t]++;
+    return true;
+}
+
+/* One operation of a place; false: it has to wait. */
+static bool walk_on(Runner *r, Walker *w, int at)
+{
+    Walker *me = &w[at];
+    const mg_pipe_op *o = me->op;
+    if (o->step <= MG_PIPE_W) {
+        r->stations = at;
+        run_compute(r, o);
+        r->stations = -1;
+    } else if (o->step != MG_PIPE_WAIT) {
+        if (me->nbegun[o->step] == PENDING)
+            abort();
+        me->begun[o->step][me->nbegun[o->step]++] = o;
+    } else {
+        while (me->taken[o->of] <= me->waited[o->of])
+            if (!take(r, w, at, o->of))
+                return false;
+        me->waited[o->of]++;
+    }
+    me->op++;
+    return true;
+}
+
+/* All places, in turn or in a random order, until none can go on. */
+static void run_pipe(Runner *r)
+{
+    const Pipe *p = r->prog->pipe;
+    Walker *w = calloc((size_t)p->ranks, sizeof *w);
+    bool any = true, all = true;
+    for (int k = 0; k < p->ranks; k++)
+        w[k].op = p->ops[k];
+    while (any) {
+        any = false;
+        int first = r->order ? draw_int(r->order, p->ranks) : 0;
+        for (int k = 0; k < p->ranks; k++) {
+            int at = (first + k) % p->ranks;
+            while (w[at].op->step && walk_on(r, w, at)) {
+                any = true;
+                if (r->order && draw_int(r->order, 3) == 0)
+                    break;
+            }
+        }
+    }
+    for (int k = 0; k < p->ranks; k++)
+        all &= !w[k].op->step;
+    if (!all) {
+        fputs("the pipeline stands still\n", stderr);
+        abort();
+    }
+    free(w);
+}
+
 static bool run_range(Runner *r, int from, int to)
 {
     for (int i = from; i < to; i++) {
@@ -327,8 +514,19 @@ static bool run_range(Runner *r, int from, int to)
             continue;
         }
         const Loop *l = &r->prog->loops.data[act->loop];
-        for (int64_t n = 0; n < l->dim.size; n++) {
-            r->round[act->loop] = l->reverse ? l->dim.size - 1 - n : n;
+        if (r->prog->pipe && (int)act->loop == r->prog->pipe->loop) {
+            run_pipe(r);
+            i = l->end;
+            continue;
+        }
+        int64_t first = 0, rounds = l->dim.size;
+        if (r->op && l->dim.name == r->p->module->layout.pipeline.dim) {
+            const Pipeline *stages = &r->p->module->layout.pipeline;
+            first = r->op->stage / r->prog->pipe->ranks * stages->most;
+            rounds = stages->layers.data[r->op->stage];
+        }
+        for (int64_t n = 0; n < rounds; n++) {
+            r->round[act->loop] = first + (l->reverse ? rounds - 1 - n : n);
             if (!run_range(r, i + 1, l->end))
                 return false;
         }
@@ -347,6 +545,7 @@ static bool run_all(Runner *r)
 {
     if (!r->kernel)
         r->kernel = in_interpreter;
+    r->stations = -1;
     r->round = calloc(r->prog->loops.n + 1, sizeof *r->round);
     bool done = run_range(r, 0, (int)r->prog->actions.n);
     free(r->round);

@@ -64,6 +64,8 @@ static int64_t in_part(const mg_comm_desc *d, int64_t part, int64_t at, int *ran
 static double expected(const mg_comm_desc *d, const int *member, int me, int64_t i)
 {
     int64_t part = d->size / d->n;
+    if (d->kind == MG_BROADCAST)
+        return value(member[d->root], i);
     if (d->kind == MG_RING_SHIFT)
         return value(member[(me + (int)d->n - 1) % (int)d->n], i);
     if (d->kind == MG_ALL_REDUCE || d->kind == MG_REDUCE_SCATTER) {
@@ -107,11 +109,12 @@ static int64_t any(uint64_t *seed, int64_t n)
 static mg_comm_desc random_desc(uint64_t *seed, int naxes)
 {
     static const mg_dtype types[] = {MG_F32, MG_F64, MG_I32};
-    mg_comm_desc d = {.kind = (mg_comm_kind)any(seed, MG_RING_SHIFT),
+    mg_comm_desc d = {.kind = (mg_comm_kind)any(seed, MG_BROADCAST),
                       .dtype = types[any(seed, 3) - 1],
                       .axes = (uint32_t)any(seed, (1 << naxes) - 1)};
     bool sums = d.kind == MG_ALL_REDUCE || d.kind == MG_REDUCE_SCATTER;
     d.n = 1 << __builtin_popcount(d.axes);
+    d.root = (int)any(seed, d.n) - 1;
     d.most = d.kind == MG_ALL_REDUCE && any(seed, 2) == 1;
     d.tree = sums && !d.most && d.dtype != MG_I32 && any(seed, 3) == 1;
     d.zigzag = (d.kind == MG_REDUCE_SCATTER || d.kind == MG_ALL_GATHER || d.kind == MG_SHARD) &&

@@ -1,0 +1,114 @@
+"""Pipelines by real ranks: every schedule computes what one rank does, to the bit where nothing is added up in another
+order. The sample turns with the commit; MGC_FULL=1 takes all. (test_layouts.py has them beside other layouts.)"""
+
+import os
+import unittest
+
+import layouts
+import mgctest
+import test_layouts
+from layouts import DP, PP, TP, Z1, Z2, Z3
+
+FULL = os.environ.get("MGC_FULL")
+TURN = int(os.environ.get("MGC_TURN", "0"))
+KINDS = ("gpipe", "1f1b", "interleaved, chunks = 2", "zb-h1")
+EVERY = [(kind, pp, m) for kind in KINDS for pp in (2, 4) for m in (1, 3, 4, 8)]
+
+
+def legal(kind, pp, m):
+    """interleaved takes microbatches in groups of as many as there are ranks; what is left over keeps all busy."""
+    return not kind.startswith("interleaved") or (m >= pp and (m % pp == 0 or m % pp >= pp))
+
+
+class Pipelines(mgctest.Case):
+    tensors = test_layouts.Layouts.tensors
+    run_one = test_layouts.Layouts.run_one
+    apart = test_layouts.Layouts.apart
+
+    def make(self, name, mesh, rules, batch, *argv, path=test_layouts.LLAMA, layers=8, micro=1):
+        self.write(f"{name}.mg", f"layout {name} {{\n    device cpu\n    mesh {mesh}\n{rules}    microbatch {micro}\n}}\n")
+        self.compiles(path, "--layout", f"./{name}.mg", "-D", f"batch={batch}", "-D", f"layers={layers}", *argv, "-o", name)
+        return "./" + name
+
+    def runs(self, program, out, steps=3):
+        losses = self.run_one(program, steps, out, "--save-every", steps)
+        return losses, self.tensors(out, steps)
+
+    def test_bits(self):
+        """Every kind on 2 and 4 ranks: losses, norms, parameters and state are the bits of one rank."""
+        self.text(6000)
+        some = EVERY if FULL else [EVERY[(TURN * 7 + 5 * k) % len(EVERY)] for k in range(6)]
+        one = {}
+        for kind, pp, m in some:
+            name = f"of_{kind[:2]}_{pp}_{m}"
+            with self.subTest(kind=kind, pp=pp, m=m):
+                if not legal(kind, pp, m):
+                    self.write("bad.mg", f"layout bad {{\n    device cpu\n    mesh pp = {pp}\n{PP(kind)}    microbatch 1\n}}\n")
+                    r = self.mgc(test_layouts.LLAMA, "--layout", "./bad.mg", "-D", f"batch={m}", "-D", "layers=8", "--check")
+                    self.assertIn(r.returncode, (1, 3))
+                    self.assertIn(b"microbatches", r.stderr)
+                    continue
+                if m not in one:
+                    one[m] = self.runs(self.make(f"one_{m}", "dp = 1", "", m), f"out_one_{m}")
+                self.assertEqual(self.runs(self.make(name, f"pp = {pp}", PP(kind), m), f"out_{name}"), one[m])
+
+    def test_bits_of_data_parallel(self):
+        """With dp 2: ZeRO 1 to 3 and recomputing have the bits of plain data parallelism, under each schedule alike."""
+        self.text(6000)
+        kinds = KINDS if FULL else (KINDS[TURN % 4],)
+        want = self.runs(self.make("plain", "dp = 2", DP, 16), "out_plain")
+        for kind in kinds:
+            for what, more in (("plain", ""), ("zero1", Z1), ("zero2", Z2), ("zero3", Z3)):
+                for again in ("auto", "all") if what == "plain" else ("auto",):
+                    with self.subTest(kind=kind, classes=what, recompute=again):
+                        name = f"of_{kind[:2]}_{what}_{again}"
+                        program = self.make(name, "pp = 2, dp = 2", DP + PP(kind) + more, 16, f"--recompute={again}")
+                        losses, tensors = self.runs(program, f"out_{name}")
+                        if what in ("plain", "zero1"):
+                            self.assertEqual((losses, tensors), want)
+                        else:  # reduced every microbatch: another order
+                            off = self.apart(losses, want[0])
+                            self.assertLess(off[0], 1e-5)
+                            self.assertLess(off[1], 1e-4)
+
+    def test_uneven(self):
+        """Stages of different numbers of layers, and a table that both ends have."""
+        self.text(6000)
+        for layers, kind, pp in ((3, "1f1b", 2), (5, "zb-h1", 2), (7, "interleaved, chunks = 2", 2), (6, "gpipe", 4)):
+            with self.subTest(layers=layers, kind=kind):
+                want = self.runs(self.make(f"one{layers}", "dp = 1", "", 8, layers=layers), f"out_one{layers}")
+                name = f"u{layers}"
+                self.assertEqual(self.runs(self.make(name, f"pp = {pp}", PP(kind), 8, layers=layers), f"out_{name}"), want)
+
+    def test_a_table(self):
+        """A schedule from a file: that of 1f1b, with one B taken apart."""
+        self.text(6000)
+        r = self.mgc("pipeline", "1f1b", "--ranks=2", "--microbatches=4", "-o", "table.csv")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        table = self.read("table.csv").decode().replace("1B2", "1I2,1W2")
+        self.assertIn("1I2", table)
+        self.write("mine.csv", table)
+        want = self.runs(self.make("one", "dp = 1", "", 4), "out_one")
+        got = self.runs(self.make("t", "pp = 2", PP('"mine.csv"'), 4), "out_t")
+        self.assertEqual(got, want)
+        self.write("wrong.csv", table.replace("0F1", "0F3", 1).replace("0F3", "0F1", 2))
+        self.write("w.mg", "layout w {\n    device cpu\n    mesh pp = 2\n" + PP('"wrong.csv"') + "    microbatch 1\n}\n")
+        r = self.mgc(test_layouts.LLAMA, "--layout", "./w.mg", "-D", "batch=8", "-D", "layers=8", "--check")
+        self.assertEqual(r.returncode, 3)
+        self.assertIn(b"microbatches", r.stderr)
+
+    def test_tensor_parallel(self):
+        """With tp 2, of several microbatches a round: the losses of one rank."""
+        self.text(6000)
+        steps = 100 if FULL else 20
+        want = self.run_one(self.make("one", "dp = 1", "", 8), steps, "out_one")
+        for kind in KINDS if FULL else (KINDS[(TURN + 1) % 4],):
+            with self.subTest(kind=kind):
+                rules = TP.format(heads="kv_heads") + PP(kind)
+                got = self.run_one(self.make("tp_" + kind[:2], "pp = 2, tp = 2", rules, 8), steps, "o" + kind[:2])
+                self.assertLess(self.apart(want, got)[0], 1e-5)
+
+
+if __name__ == "__main__":
+    del layouts
+    unittest.main(verbosity=2)

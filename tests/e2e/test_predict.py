@@ -1,0 +1,104 @@
+"""What mgc's plans say of layouts whose throughput others published, and of meshes of thousands of ranks: scripts/predict
+on a sample of its table (all of it with MGC_FULL), and the third model of models/llama3_405b.mg's size."""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import time
+import unittest
+
+import mgctest
+
+PREDICT = os.path.join(mgctest.SOURCE, "scripts", "predict")
+# One of each source and kind of layout.
+SAMPLE = ["gpt18b", "gpt1t", "gpt175b", "llama3_8b_a100", "llama3_70b_tp", "llama3_8b_128", "nano80b_128"]
+
+
+class Predicted(mgctest.Case):
+    def predict(self, *names):
+        r = subprocess.run([sys.executable, PREDICT, *names], capture_output=True, text=True, check=False,
+                           env=dict(os.environ, MGC_BUILD=mgctest.BUILD))
+        return r, re.search(r"(\d+) rows .* mean error ([\d.]+)%, largest ([\d.]+)%; (\d+) fitted", r.stdout)
+
+    def test_published(self):
+        full = "MGC_FULL" in os.environ
+        r, last = self.predict(*([] if full else SAMPLE))
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        rows, mean, most, fitted = (float(g) for g in last.groups())
+        self.assertLessEqual(mean, 15)
+        self.assertLessEqual(most, 30)
+        self.assertEqual((rows, fitted), (28, 4) if full else (len(SAMPLE), 0))
+
+    def test_bounds_are_bounds(self):
+        """With a processor half as fast the same rows are off, and the script says so."""
+        r, last = self.predict("--set", "a100.product_share=0.3", "gpt18b", "gpt530b_full")
+        self.assertEqual(r.returncode, 1, r.stdout + r.stderr)
+        self.assertGreater(float(last.group(3)), 30)
+
+
+LAYOUT = """layout many {{
+    device h100
+    mesh   dp = {dp}, tp = 8
+    batch                -> dp
+    kv_heads, ffn, vocab -> tp
+    seq                  -> tp
+    state, grads, params -> dp
+    microbatch 1
+    recompute  auto
+}}
+"""
+
+
+class Many(mgctest.Case):
+    """405 billion parameters over up to 16384 ranks: as much to plan and to prove as for a few."""
+
+    def compile(self, dp, *more):
+        self.write("many.mg", LAYOUT.format(dp=dp))
+        return self.mgc(mgctest.model("llama3_405b.mg"), "--layout", "./many.mg", "--precision", "bf16",
+                        "-D", f"batch={2 * dp}", *more)
+
+    def test_planned_and_proved(self):
+        for dp in (128, 2048):
+            began = time.process_time()
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            r = self.compile(dp, "--check", "--plan=json", "--report", "r.html")
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self.assertEqual(r.returncode, 0, r.err)
+            self.assertLess(after.ru_utime - before.ru_utime + time.process_time() - began, 5)
+            self.assertLess(after.ru_maxrss, 1 << 20)
+            plan = json.loads(r.out[:r.out.rindex("}\n") + 1])
+            self.assertEqual(plan["ranks"], 8 * dp)
+            self.whole(plan)
+            with open(os.path.join(self.dir, "r.html"), encoding="utf-8") as page:
+                self.assertIn("waits for dp", page.read())
+
+    def whole(self, plan):
+        """The parts of a step are all of it, and what is waited for is that of the collectives."""
+        p = plan["parts"]
+        step = p["before_ms"] + p["rounds"] * (p["forward_ms"] + p["backward_ms"]) + p["after_ms"]
+        self.assertAlmostEqual(step / plan["step_ms"], 1, 6)
+        self.assertEqual(p["rounds"], 2)
+        self.assertAlmostEqual(sum(plan["exposed_ms"].values()) / plan["exposed_comm_ms"], 1, 6)
+        waits = {}
+        for c in plan["collectives"]:
+            waits[c["axis"]] = waits.get(c["axis"], 0) + c["exposed_ms"]
+        self.assertEqual(set(waits), set(plan["exposed_ms"]))
+        for axis, ms in waits.items():
+            self.assertAlmostEqual(ms, plan["exposed_ms"][axis], 3)
+        # A slow rank takes a tenth longer for what it computes, and no longer for what it waits.
+        self.assertGreater(plan["slower_rank"], 0)
+        self.assertLess(plan["slower_rank"], 0.1)
+        self.assertEqual(plan["bubble"], 0)
+
+    def test_no_program(self):
+        r = self.compile(128, "-o", "many")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("error[MG0310]: the mesh has 1024 ranks", r.err)
+        self.assertIn("--check, --plan", r.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,150 @@
+/* What collectives and products take by the numbers of a device, against numbers worked out by
+ * hand; and what a step of the mesh is said to be made of. */
+#include "passes/rates.h"
+#include "passes/volume.h"
+#include "passes/whole.h"
+#include "tests/plan/planned.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { OUTER = 1, MIDDLE = 2, INNER = 4 }; /* axes of the mesh 6 x 4 x 2 */
+
+static const Device device = {.name = "nodes of 4",
+                              .target = TARGET_cuda,
+                              .flops_f32 = 4e9, /* of 4 multiprocessors */
+                              .product_share = 0.5,
+                              .product_rows = 64,
+                              .product_columns = 32,
+                              .bandwidth = 4e6,
+                              .launch = 1e-9,
+                              .link_bandwidth = 1e6,
+                              .link_seconds = 1e-3,
+                              .link_slowdown = 1,
+                              .node_ranks = 4,
+                              .node_bandwidth = 1e5,
+                              .node_seconds = 1e-2,
+                              .streams = 1,
+                              .threads = 4};
+
+static Module *mesh(Arena *a)
+{
+    Module *m = module_new(a, names_new(a), NULL);
+    const int64_t size[] = {6, 4, 2};
+    for (int i = 0; i < 3; i++)
+        vec_push(a, &m->layout.mesh, ((Axis){.size = size[i]}));
+    m->train.compute = DT_f32;
+    return m;
+}
+
+static double seconds_of(Module *m, Action act)
+{
+    Program g = {0};
+    Plan p = {.module = m, .device = &device, .train = &g};
+    vec_push(m->arena, &g.actions, act);
+    plan_rates(&p);
+    assert_true(g.busy == g.actions.data[0].seconds && g.seconds == g.busy);
+    return g.seconds;
+}
+
+/* Of 4000 bytes on a rank. */
+static double comm(Module *m, mg_comm_kind kind, Axes axes)
+{
+    mg_comm_desc d = {.kind = kind,
+                      .dtype = MG_F32,
+                      .axes = axes,
+                      .n = mesh_size(m, axes),
+                      .outer = 1,
+                      .size = 1000,
+                      .inner = 1};
+    return seconds_of(m, (Action){.kind = ACT_comm, .around = -1, .comm = d});
+}
+
+static void near(double got, double want)
+{
+    if (fabs(got - want) > 1e-9 * want)
+        fail_msg("%.12g s, and by hand %.12g", got, want);
+}
+
+static void collectives(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    Module *m = mesh(a);
+    assert_int_equal(rate_node_ranks(m, &device, INNER), 2);
+    assert_int_equal(rate_node_ranks(m, &device, MIDDLE), 2);
+    assert_int_equal(rate_node_ranks(m, &device, MIDDLE | INNER), 4);
+    assert_int_equal(rate_node_ranks(m, &device, OUTER), 1);
+    /* Two in one node: half of the bytes, one step. */
+    near(comm(m, MG_REDUCE_SCATTER, INNER), 2000 / 1e6 + 1e-3);
+    /* Four, two to a node: 3/4 of them at twice a rank's rate; 2 steps inside, 1 over the network.
+     */
+    near(comm(m, MG_REDUCE_SCATTER, MIDDLE), 3000 / 2e5 + 2e-3 + 1e-2);
+    near(comm(m, MG_ALL_GATHER, MIDDLE), 12000 / 2e5 + 2e-3 + 1e-2);
+    /* The tree has one step inside of a node, and one between the two. */
+    near(comm(m, MG_ALL_REDUCE, MIDDLE), 6000 / 2e5 + 2 * (1e-3 + 1e-2));
+    /* Six nodes with one each: 3 steps of a tree, not 5 of a ring. */
+    near(comm(m, MG_REDUCE_SCATTER, OUTER), 4000 * 5 / 6. / 1e5 + 3e-2);
+    near(comm(m, MG_RING_SHIFT, OUTER), 4000 / 1e5 + 1e-2);
+    near(comm(m, MG_RING_SHIFT, INNER), 4000 / 1e6 + 1e-3);
+    /* 3000 bytes go to the three others; two of those are in the other node. */
+    near(comm(m, MG_ALL_TO_ALL, MIDDLE), 2000 / 1e5 + 2e-3 + 1e-2);
+    arena_free(a);
+}
+
+static double product(Module *m, int64_t rows, int64_t columns, int64_t depth)
+{
+    mg_gemm_desc g = {
+        .dtype = MG_F32, .out = MG_F32, .m = rows, .n = columns, .k = depth, .batch = 1};
+    return seconds_of(m, (Action){.kind = ACT_gemm, .around = -1, .gemm = g});
+}
+
+static void products(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    Module *m = mesh(a);
+    /* A multiprocessor multiplies at 5e8 FLOP/s, and writes 1e6 bytes/s. */
+    const double tile = 2 * 64 * 32 * 1e6 / 5e8 + 64 * 32 * 4 / 1e6;
+    near(product(m, 128, 64, 1000000), tile);
+    /* One tile more is another wave; that half of a tile is asked for saves nothing. */
+    assert_true(product(m, 129, 64, 1000000) > 1.2 * tile);
+    assert_true(product(m, 128, 65, 1000000) > 1.2 * tile);
+    /* A single tile is cut into parts of its sum, one to a multiprocessor. */
+    assert_true(product(m, 64, 32, 1000000) < 0.3 * tile);
+    /* Never faster than all multiprocessors together. */
+    for (int64_t n = 1; n < 300; n += 7)
+        assert_true(product(m, n, 2 * n, 1000) >= 2. * (double)(n * 2 * n) * 1000 / 2e9);
+    arena_free(a);
+}
+
+/* A program's parts are all of it, and a rank that is slower makes it no longer than it is slower.
+ */
+static void whole(void **state)
+{
+    (void)state;
+    for (int k = 0; k < small_model_count; k++) {
+        Model t;
+        open_model(&t, &small_models[k], DT_f32);
+        lower_physical(&t);
+        const Plan *p = plan_for(&t, &test_device);
+        const Whole w = plan_whole(p);
+        near(w.before + (double)w.rounds * (w.forward + w.backward) + w.after, w.step);
+        assert_true(w.forward > 0 && w.backward > 0 && w.after >= 0 && w.bubble == 0);
+        near(w.slower, 0.1 * w.step); /* of one rank: nothing is sent */
+        assert_int_equal(w.naxes, 0);
+        model_close(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(collectives), cmocka_unit_test(products),
+                                       cmocka_unit_test(whole)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
