@@ -21,8 +21,8 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
         const Action *a = &g->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *loop = &g->loops.data[a->loop];
-            double rounds = loop->dim.name == l->dim ? (double)l->layers.data[stage]
-                                                     : (double)loop->dim.size;
+            double rounds =
+                loop->dim.name == l->dim ? (double)l->layers.data[stage] : (double)loop->dim.size;
             all += rounds * loop->seconds;
             i = loop->end;
         } else if (a->kind != ACT_phase && done_at(a->on, stage, stages)) {
@@ -39,7 +39,8 @@ static double message_seconds(const Plan *p, const Pipe *pipe)
     return (double)bytes / p->device->link_bandwidth + p->device->link_seconds;
 }
 
-/* A run of the table with what its phases cost. NULL: it cannot be run, which its proof excludes. */
+/* A run of the table with what its phases cost. NULL: it cannot be run, which its proof excludes.
+ */
 static PipeClock *run(const Plan *p, const Program *g, Arena *a, double slower, double *worst)
 {
     const Pipe *pipe = g->pipe;

@@ -149,8 +149,9 @@ static void pass(Sched *s, const Ins *i, ActionKind kind, Value v, const Loc *at
     a->bytes = type_bytes(&op[0].type);
     a->way = way;
     a->part = part;
-    /* The first stage begins with what it has, the last ends with what it has; backwards likewise. */
-    a->on = AT_ALL & (Stations)~(receive == !way ? AT_FIRST : AT_LAST);
+    /* The first stage begins with what it has, the last ends with what it has; backwards likewise.
+     */
+    a->on = AT_ALL & (Stations) ~(receive == !way ? AT_FIRST : AT_LAST);
     price(s, a, (Cost){.bytes = 2 * (double)a->bytes});
     uint32_t *id = receive ? &s->prog->pipe->receive_id[way] : &s->prog->pipe->send_id[way];
     *id = *id == UINT32_MAX ? a->id : *id;

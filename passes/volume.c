@@ -40,7 +40,7 @@ const char *volume_formula(mg_comm_kind k)
 const char *volume_kind(mg_comm_kind k)
 {
     static const char *const names[] = {"send",       "all_reduce", "reduce_scatter", "all_gather",
-                                        "all_to_all", "shard",      "ring_shift", "broadcast"};
+                                        "all_to_all", "shard",      "ring_shift",     "broadcast"};
     return names[k];
 }
 

@@ -35,6 +35,13 @@
         }                                                                                          \
     }
 
+/* The logits are more work than a layer, and the last rank has none of those. */
+#define WIDE(layers)                                                                               \
+    {"llama7b.mg",                                                                                 \
+     0,                                                                                            \
+     {"layers=" #layers, "batch=8", "hidden=8", "head=2", "ffn=8", "vocab=512", "seq=8",           \
+      "kv_heads=4"}}
+
 typedef struct Alone {
     Small model;
     const char *spec;
@@ -49,7 +56,8 @@ static const Alone alone[] = {
     {GPT2(5, 8), "pp=4; layers pp", false},     {GPT2(5, 8), "pp=2; layers pp:2", false},
     {QWEN(4, 8), "pp=2; layers pp", false},     {QWEN(6, 8), "pp=4; layers pp", false},
     {MIXTRAL(4, 8), "pp=2; layers pp", true},   {MIXTRAL(3, 8), "pp=2; layers pp", true},
-    {MIXTRAL(5, 8), "pp=2; layers pp:2", true}, {NOISE(4), "pp=2; layers pp", true},
+    {MIXTRAL(5, 8), "pp=2; layers pp:2", true}, {WIDE(4), "pp=2; layers pp", true},
+    {WIDE(7), "pp=4; layers pp:2", true},       {NOISE(4), "pp=2; layers pp", true},
     {NOISE(7), "pp=4; layers pp", true},        {NOISE(7), "pp=2; layers pp:2", true},
 };
 
@@ -101,6 +109,37 @@ static void stages_combined(void **state)
                     assert_true(layout_follows(&r, combined[l]));
             model_close(&r.t);
         }
+}
+
+/* What is made of them for the plan: kernels, and products as they are called. */
+static void stages_fused(void **state)
+{
+    (void)state;
+    static const char *const some[] = {
+        "pp=2; layers pp", "pp=4; layers pp", "pp=2; layers pp:2",
+        "dp=2 pp=2; layers pp; batch dp; state dp; grads dp; params dp",
+        "pp=2 tp=2; layers pp:2; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp"};
+    static const Small models[] = {LLAMA(5, 8), GPT2(5, 8), MIXTRAL(5, 8), WIDE(3)};
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+        Reference r;
+        open_reference(&r, &models[k], 4);
+        for (size_t l = 0; l < sizeof some / sizeof *some; l++) {
+            Model t;
+            Lies whole[3];
+            if (!open_local(&t, &r, some[l], whole))
+                fail_msg("layout %s: %s", some[l], model_messages(&t));
+            lower_physical(&t);
+            for (int f = 0; f < 3; f++) {
+                Compared c =
+                    run_many(&r.t, r.args[f], r.want[f], &t, sharded_functions[f], &whole[f]);
+                if (!(c.worst <= SHARD_BOUND))
+                    fail_msg("%s, layout %s: @%s: %s is off by %g", models[k].file, some[l],
+                             sharded_functions[f], c.where, c.worst);
+            }
+            model_close(&t);
+        }
+        model_close(&r.t);
+    }
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -205,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_alone),
         cmocka_unit_test(stages_combined),
+        cmocka_unit_test(stages_fused),
         cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
