@@ -10,7 +10,7 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
     double seconds = p->train->seconds;
     int64_t peak = plan_bytes(p);
     int64_t ranks = mesh_ranks(c->module);
-    Volumes sent = plan_volumes(p->train);
+    Volumes sent = plan_volumes(p->module, p->train);
     fprintf(out, "%s: %lld rank%s, layout %s on %s; peak %s of %s; step %s predicted; MFU %.0f%%; ",
             name_str(s->names, c->module->name), (long long)ranks, ranks > 1 ? "s" : "",
             name_str(s->names, c->module->layout.name), d->name, text_bytes(s->arena, (double)peak),

@@ -1,6 +1,8 @@
 /* write.c - the outputs of a compile: texts, the program as C or LLVM, the executable. */
 #include "compiler/write.h"
 
+#include <stdlib.h>
+#include <unistd.h>
 #include <errno.h>
 #include <string.h>
 
@@ -107,6 +109,8 @@ Exit write_outputs(Session *s, const Compiled *c)
         (*o->plan ? plan_print_json : plan_print)(c->plan, stdout);
     if (o->schedule)
         plan_print_schedule(c->plan, stdout);
+    if (o->schedule)
+        plan_print_grid(c->plan, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"), stdout);
     Exit wrong = write_view(s, c->plan, o->trace, trace_print);
     if (!wrong)
         wrong = write_view(s, c->plan, o->memory, plan_print_memory);

@@ -96,7 +96,7 @@ static bool communication_is_hidden(const Plan *p)
 {
     const Module *m = p->module;
     const Layout *l = &m->layout;
-    Volumes all = plan_volumes(p->train);
+    Volumes all = plan_volumes(p->module, p->train);
     double part = all.exposed / p->train->seconds;
     if (l->assert_exposed == 0 || part < l->assert_exposed)
         return true;

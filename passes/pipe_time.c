@@ -21,8 +21,8 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
         const Action *a = &g->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *loop = &g->loops.data[a->loop];
-            double rounds =
-                loop->dim.name == l->dim ? (double)l->layers.data[stage] : (double)loop->dim.size;
+            double rounds = loop->dim.name == l->dim ? (double)l->layers.data[stage]
+                                                     : (double)loop->dim.size;
             all += rounds * loop->seconds;
             i = loop->end;
         } else if (a->kind != ACT_phase && done_at(a->on, stage, stages)) {
@@ -33,15 +33,15 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
 }
 
 /* One message: the links' time for what it has. */
-static double message_seconds(const Plan *p, const Pipe *pipe)
+double pipe_message(const Plan *p, const Pipe *pipe)
 {
     int64_t bytes = pipe->message[0] > pipe->message[1] ? pipe->message[0] : pipe->message[1];
     return (double)bytes / p->device->link_bandwidth + p->device->link_seconds;
 }
 
-/* A run of the table with what its phases cost. NULL: it cannot be run, which its proof excludes.
- */
-static PipeClock *run(const Plan *p, const Program *g, Arena *a, double slower, double *worst)
+/* The costs of a table's phases and messages, and the graph that says who waits for whom, with a queue
+ * each for computing, sending and receiving. NULL: it cannot be run, which its proof excludes. */
+static const PipeGraph *graph_of(const Plan *p, const Program *g, Arena *a, PipeCosts *c)
 {
     const Pipe *pipe = g->pipe;
     const Loop *micro = &g->loops.data[pipe->loop];
@@ -52,25 +52,20 @@ static PipeClock *run(const Plan *p, const Program *g, Arena *a, double slower, 
         for (int s = 0; s < pipe->stages && k < pipe->phases; s++)
             cost[k][s] = phase_seconds(p, g, pipe->begin[k], to, s);
     }
-    PipeCosts c = {cost[0], cost[1], cost[2], message_seconds(p, pipe)};
+    *c = (PipeCosts){cost[0], cost[1], cost[2], pipe_message(p, pipe)};
     PipeProof proof;
-    if (!pipe_prove(a, pipe->program, p->module->diag, &proof))
-        return NULL;
-    PipeClock *k = pipe_clock(a, proof.graph[PIPE_BY_KIND], &c);
-    if (slower > 0) {
-        double *by = pipe_slower(a, proof.graph[PIPE_BY_KIND], &c, k, slower);
-        for (int rank = 0; rank < pipe->ranks; rank++)
-            *worst = fmax(*worst, by[rank] * slower * k->busy[rank]);
-    }
-    return k;
+    return pipe_prove(a, pipe->program, p->module->diag, &proof) ? proof.graph[PIPE_BY_KIND] : NULL;
 }
 
 void pipe_time(Plan *p, Program *g)
 {
     const Loop *micro = &g->loops.data[g->pipe->loop];
     Arena *tmp = arena_new();
-    const PipeClock *k = run(p, g, tmp, 0, NULL);
-    if (k) {
+    PipeCosts c;
+    const PipeGraph *graph = graph_of(p, g, tmp, &c);
+    if (graph) {
+        const PipeClock *k = pipe_clock(tmp, graph, &c);
+        g->pipe->message_seconds = c.send;
         g->pipe->step = k->step;
         g->pipe->bubble = k->bubble;
         g->seconds += k->step - (double)micro->dim.size * micro->seconds;
@@ -81,8 +76,29 @@ void pipe_time(Plan *p, Program *g)
 double pipe_slowest(const Plan *p, const Program *g, double factor)
 {
     Arena *tmp = arena_new();
+    PipeCosts c;
     double worst = 0;
-    run(p, g, tmp, factor, &worst);
+    const PipeGraph *graph = graph_of(p, g, tmp, &c);
+    if (graph) {
+        const PipeClock *k = pipe_clock(tmp, graph, &c);
+        const double *by = pipe_slower(tmp, graph, &c, k, factor);
+        for (int rank = 0; rank < g->pipe->ranks; rank++)
+            worst = fmax(worst, by[rank] * factor * k->busy[rank]);
+    }
     arena_free(tmp);
     return worst + factor * (g->seconds - g->pipe->step);
+}
+
+void plan_print_grid(const Plan *p, bool color, FILE *out)
+{
+    const Program *g = p->train;
+    Arena *tmp = arena_new();
+    PipeCosts c;
+    double columns;
+    const PipeGraph *graph = g->pipe ? graph_of(p, g, tmp, &c) : NULL;
+    if (graph && !pipe_print_grid(g->pipe->program, pipe_clock(tmp, graph, &c), color, out, &columns))
+        fprintf(out, "the grid would have %.0f columns, and %d are the most: fewer microbatches show "
+                     "the same order\n",
+                columns, PIPE_COLUMNS_MAX);
+    arena_free(tmp);
 }

@@ -144,7 +144,7 @@ static json_t *recompute_json(const Plan *p)
 static void print_volumes(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
-    Volumes all = plan_volumes(p->train);
+    Volumes all = plan_volumes(p->module, p->train);
     if (!all.n)
         return;
     fprintf(out,
@@ -296,7 +296,7 @@ void plan_print_json(const Plan *p, FILE *out)
         json_object_set_new(mesh, name_str(m->names, m->layout.mesh.data[i].name),
                             json_integer(m->layout.mesh.data[i].size));
     const int64_t ranks = mesh_ranks(m);
-    const Volumes all = plan_volumes(p->train);
+    const Volumes all = plan_volumes(p->module, p->train);
     const Whole whole = plan_whole(p);
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:o, s:f, s:f, "
@@ -347,6 +347,25 @@ static void print_place(const Plan *p, const Program *prog, const Operand *o, FI
                 (long long)o->at.loop[i].stride);
 }
 
+static const char *phase_name(const Pipe *p, int action)
+{
+    static const char *const names[2][PIPE_PHASES] = {{"F", "B"}, {"F", "I", "W"}};
+    int k = 0;
+    while (p->begin[k] != action)
+        k++;
+    return names[p->phases == 3][k];
+}
+
+/* Stages that do an action, or, outside of a pipeline, ranks along its axis. */
+static const char *station_name(Stations at)
+{
+    static const char *const names[AT_ALL + 1] = {
+        [AT_FIRST] = "first",           [AT_MIDDLE] = "between",
+        [AT_LAST] = "last",             [AT_FIRST | AT_LAST] = "first, last",
+        [AT_FIRST | AT_MIDDLE] = "not last", [AT_MIDDLE | AT_LAST] = "not first"};
+    return names[at] ? names[at] : "";
+}
+
 static void print_program(const Plan *p, const Program *prog, const char *name, FILE *out)
 {
     const Names *names = p->module->names;
@@ -366,6 +385,10 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
             fprintf(out, "%*send\n", --depth * 2, "");
             continue;
         }
+        if (a->kind == ACT_phase) {
+            fprintf(out, "%*sphase %s\n", depth * 2 - 2, "", phase_name(prog->pipe, (int)i));
+            continue;
+        }
         diag_locate(p->module->diag, a->span, &line, &column);
         fprintf(out, "%*s%3u s%d %-14s %-34s %9.2f us %4d |", depth * 2, "", a->id, a->stream,
                 kinds[a->kind], name_str(names, a->name), a->seconds * 1e6, line);
@@ -374,6 +397,8 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
         for (int s = 0; s < MAX_STREAMS; s++)
             if (a->wait[s])
                 fprintf(out, " | after %u", prog->actions.data[a->wait[s] - 1].id);
+        if (a->on != AT_ALL && p->module->layout.pipeline.axis)
+            fprintf(out, " | %s", station_name(a->on));
         if (a->exposed > 0)
             fprintf(out, " | exposed %.2f us", a->exposed * 1e6);
         fputc('\n', out);

@@ -134,37 +134,52 @@ static void mark_tensor(Update *u, uint32_t tensor)
 
 /* ---- norm and clipping ----------------------------------------------------------------------- */
 
-/* Of a tensor with a part for each layer: the sum of each, by rows, then those from the first layer
- * to the last. So it does not depend on which layers a rank has. */
-static Value sum_by_layers(Update *u, Value x, int layers)
+/* The first dim inside of the layers that no rule for dims splits: along it classes of tensors are,
+ * where it divides. -1: there is none. */
+static int first_free(const Update *u, uint32_t tensor, int layers)
 {
+    const Type *t = &u->m->tensors.data[tensor].type;
+    bool fixed[MAX_RANK] = {false};
+    Axes axes[MAX_RANK];
+    mesh_walk(u->m, t->dims, t->rank, fixed, axes);
+    for (int i = u->m->tensors.data[tensor].stacked; i < t->rank; i++)
+        if (!axes[i])
+            return i;
+    return layers < t->rank ? layers : -1;
+}
+
+static Value sum_whole(Update *u, Value x, const DimList *over, bool apart)
+{
+    Attrs a = {.over = *over, .whole = true};
+    if (!over->n)
+        return x;
+    Ins *i = build_ins(&u->b, OP_sum, &a, 1, &x);
+    i->apart = apart;
+    return i->out[0];
+}
+
+/* The sums inside of one dim, on the ranks that have it; then along that dim, of which all have all;
+ * and those of layers from the first to the last. So it depends neither on how classes of tensors are
+ * split nor on which layers a rank has. */
+static Value sum_by_parts(Update *u, Value x, uint32_t tensor)
+{
+    const Tensor *p = &u->m->tensors.data[tensor];
     const Type *t = type_of(u->m, x);
-    DimList row = {0}, rows = {0}, along = {0};
+    const int layers = p->stacked - p->numbered, at = first_free(u, tensor, layers);
+    DimList inside = {0}, along = {0}, stacked = {0};
     for (int i = 0; i < t->rank; i++) {
-        DimList *l = i < layers ? &along : i == layers && i + 1 < t->rank ? &rows : &row;
+        DimList *l = i < layers ? &stacked : i == at ? &along : &inside;
         l->dim[l->n++] = t->dims[i];
     }
-    x = build_sum(&u->b, build_sum(&u->b, x, &row), &rows);
-    Attrs a = {.over = along, .whole = true};
-    Ins *i = build_ins(&u->b, OP_sum, &a, 1, &x);
-    i->apart = true;
-    return i->out[0];
+    x = sum_whole(u, build_sum(&u->b, x, &inside), &along, false);
+    return sum_whole(u, x, &stacked, true);
 }
 
 static Value sum_of_squares(Update *u, Value g, uint32_t tensor)
 {
     Value x = build_cast(&u->b, g, DT_f64);
-    const Tensor *p = &u->m->tensors.data[tensor];
-    DimList all = {0};
-    const Type *t = type_of(u->m, x);
-    for (; all.n < t->rank; all.n++)
-        all.dim[all.n] = t->dims[all.n];
     x = up2(u, OP_mul, x, x);
-    if (u->m->train.tree)
-        return tree_sum(&u->b, x, tensor);
-    if (p->stacked > p->numbered)
-        return sum_by_layers(u, x, p->stacked - p->numbered);
-    return build_sum(&u->b, x, &all);
+    return u->m->train.tree ? tree_sum(&u->b, x, tensor) : sum_by_parts(u, x, tensor);
 }
 
 static void build_norm(Update *u, const Value *grad, const uint32_t *tensor, size_t n)

@@ -34,20 +34,24 @@ double volume_bytes(const Action *a)
 
 const char *volume_formula(mg_comm_kind k)
 {
-    return k == MG_ALL_REDUCE ? "2 (n - 1) / n B" : k == MG_RING_SHIFT ? "B / n" : "(n - 1) / n B";
+    return k == MG_ALL_REDUCE   ? "2 (n - 1) / n B"
+           : k == MG_RING_SHIFT ? "B / n"
+           : k                  ? "(n - 1) / n B"
+                                : "B";
 }
 
 const char *volume_kind(mg_comm_kind k)
 {
     static const char *const names[] = {"send",       "all_reduce", "reduce_scatter", "all_gather",
-                                        "all_to_all", "shard",      "ring_shift",     "broadcast"};
+                                        "all_to_all", "shard",      "ring_shift", "broadcast"};
     return names[k];
 }
 
-static Volume *entry(Volumes *all, const Action *a)
+static Volume *entry(const Module *m, Volumes *all, const Action *a)
 {
     const mg_comm_desc *d = &a->comm;
-    bool scalar = d->outer * d->size * d->inner == 1;
+    bool scalar = d->outer * d->size * d->inner == 1 ||
+                  (d->dtype == MG_F64 && m->train.compute != DT_f64);
     for (int i = 0; i < all->n; i++) {
         Volume *v = &all->of[i];
         if (v->axes == d->axes && v->kind == d->kind && v->scalar == scalar && v->tree == d->tree)
@@ -60,7 +64,25 @@ static Volume *entry(Volumes *all, const Action *a)
     return &all->of[all->n++];
 }
 
-Volumes plan_volumes(const Program *g)
+/* What the stages of a pipeline hand on, of a rank on average. */
+static void add_messages(const Program *g, Volumes *all)
+{
+    const Pipe *p = g->pipe;
+    const double rounds = (double)g->loops.data[p->loop].dim.size;
+    const double count = rounds * (p->stages - 1) / p->ranks;
+    Volume v = {.axes = p->axis, .ranks = p->ranks};
+    for (int way = 0; way < 2; way++) {
+        v.bytes += count * (double)p->message[way];
+        v.count += p->message[way] ? count : 0;
+    }
+    v.seconds = v.count * p->message_seconds;
+    all->bytes += v.bytes;
+    all->seconds += v.seconds;
+    if (all->n < VOLUMES_MAX)
+        all->of[all->n++] = v;
+}
+
+Volumes plan_volumes(const Module *m, const Program *g)
 {
     Volumes all = {0};
     for (size_t i = 0; g && i < g->actions.n; i++) {
@@ -68,7 +90,7 @@ Volumes plan_volumes(const Program *g)
         const double times = a->times;
         if (a->kind != ACT_comm || a->comm.kind == MG_SHARD)
             continue;
-        Volume *v = entry(&all, a);
+        Volume *v = entry(m, &all, a);
         all.seconds += times * a->seconds;
         all.exposed += times * a->exposed;
         if (!v)
@@ -79,5 +101,7 @@ Volumes plan_volumes(const Program *g)
         v->exposed += times * a->exposed;
         all.bytes += times * volume_bytes(a);
     }
+    if (g && g->pipe)
+        add_messages(g, &all);
     return all;
 }

@@ -10,7 +10,7 @@ enum { VOLUMES_MAX = 64 };
 typedef struct Volume {
     Axes axes;
     mg_comm_kind kind;
-    bool scalar; /* of single numbers */
+    bool scalar; /* of numbers about tensors, which are sums in f64, and not of their elements */
     bool tree;   /* added up in a tree, not in the order of ranks */
     int64_t ranks;
     double bytes, count, seconds; /* that a rank sends, loops multiplied out */
@@ -24,7 +24,7 @@ typedef struct Volumes {
 } Volumes;
 
 /* After plan_timeline, which says what is exposed. */
-Volumes plan_volumes(const Program *g);
+Volumes plan_volumes(const Module *m, const Program *g);
 double volume_bytes(const Action *a); /* one execution's */
 const char *volume_kind(mg_comm_kind k);
 const char *volume_formula(mg_comm_kind k); /* "2 (n - 1) / n B" */

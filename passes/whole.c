@@ -19,17 +19,18 @@ typedef struct Round {
     int from, end;
     int64_t times;
     double begin, seconds; /* of all rounds */
+    double each;
 } Round;
 
 static Round round_of(const Plan *p, const Program *g)
 {
-    Round r = {0, (int)g->actions.n, 1, 0, g->seconds};
+    Round r = {0, (int)g->actions.n, 1, 0, g->seconds, g->seconds};
     for (size_t i = 0; i < g->loops.n; i++) {
         const Loop *l = &g->loops.data[i];
         if (l->parent >= 0 || strcmp(name_str(p->module->names, l->dim.name), "micro"))
             continue;
         return (Round){l->begin + 1, l->end, l->dim.size, g->actions.data[l->begin].begin,
-                       (double)l->dim.size * l->seconds};
+                       g->pipe ? g->pipe->step : (double)l->dim.size * l->seconds, l->seconds};
     }
     return r;
 }
@@ -65,7 +66,7 @@ static void split_round(const Program *g, const Round *r, Whole *w)
         begin = begin < 0 || a->begin < begin ? a->begin : begin;
         end = a->end > end ? a->end : end;
     }
-    double round = r->seconds / (double)r->times;
+    double round = r->each;
     bool all = r->from == 0; /* no loop: what comes before is forward, what follows is not */
     w->forward = begin < 0 ? round : begin;
     w->backward = begin < 0 ? 0 : (all ? end : round) - begin;
@@ -73,9 +74,9 @@ static void split_round(const Program *g, const Round *r, Whole *w)
     w->after = all ? round - end : g->seconds - r->begin - r->seconds;
 }
 
-static void by_axes(const Program *g, Whole *w)
+static void by_axes(const Module *m, const Program *g, Whole *w)
 {
-    const Volumes all = plan_volumes(g);
+    const Volumes all = plan_volumes(m, g);
     for (int i = 0; i < all.n; i++) {
         const Volume *v = &all.of[i];
         int k = 0;
@@ -117,7 +118,7 @@ Whole plan_whole(const Plan *p)
     const Round r = round_of(p, g);
     w.rounds = r.times;
     split_round(g, &r, &w);
-    by_axes(g, &w);
+    by_axes(p->module, g, &w);
     w.bubble = g->pipe ? g->pipe->bubble * g->pipe->step / w.step : 0;
     w.slower = g->pipe ? pipe_slowest(p, g, TENTH) : with_slow_rank(p) - w.step;
     return w;

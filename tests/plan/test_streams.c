@@ -270,7 +270,7 @@ static void times(void **state)
                     times = act[i].kind == ACT_loop ? times * rounds : times / rounds;
                 }
             }
-        Volumes v = plan_volumes(g);
+        Volumes v = plan_volumes(x.p->module, g);
         assert_true(fabs(v.exposed - exposed) < 1e-9 && fabs(v.seconds - all) < 1e-9);
         assert_true(v.exposed < v.seconds && v.exposed <= g->seconds);
         close_planned(&x);
@@ -345,7 +345,7 @@ static void one_stream(void **state)
     one.streams = 1;
     assert_true(open_planned(&x, 0, 0, true));
     const Plan *p = plan_for(&x.t, &one);
-    Volumes v = plan_volumes(p->train);
+    Volumes v = plan_volumes(p->module, p->train);
     for (size_t i = 0; i < p->train->actions.n; i++)
         assert_true(p->train->actions.data[i].stream == 0);
     assert_true(fabs(v.exposed - v.seconds) < 1e-12 * v.seconds && v.seconds > 0);
