@@ -79,16 +79,20 @@ int mesh_stage(const Module *m, int64_t rank, int64_t i)
     return (int)(i / p->most * mesh_size(m, p->axis) + mesh_place(m, rank, p->axis));
 }
 
+int64_t mesh_first_layer(const Module *m, int stage)
+{
+    int64_t n = 0;
+    for (int s = 0; s < stage; s++)
+        n += m->layout.pipeline.layers.data[s];
+    return n;
+}
+
 int64_t mesh_layer(const Module *m, int64_t rank, int64_t i)
 {
     const Pipeline *p = &m->layout.pipeline;
     int stage = mesh_stage(m, rank, i);
-    int64_t layer = i % p->most;
-    if (layer >= p->layers.data[stage])
-        return -1;
-    for (int s = 0; s < stage; s++)
-        layer += p->layers.data[s];
-    return layer;
+    bool is_one = i % p->most < p->layers.data[stage];
+    return is_one ? mesh_first_layer(m, stage) + i % p->most : -1;
 }
 
 /* From the innermost axis out: what zigzag order cuts in two has to be even there. */

@@ -41,6 +41,8 @@ Dim mesh_split(const Module *m, Dim d, Axes more);
 int mesh_stages(const Module *m);
 int mesh_stage(const Module *m, int64_t rank, int64_t i);
 int64_t mesh_layer(const Module *m, int64_t rank, int64_t i);
+/* How many layers are before a stage. */
+int64_t mesh_first_layer(const Module *m, int stage);
 /* The rank's place along the axis of stages, as a set of one; AT_ALL where there are no stages. */
 Stations mesh_station(const Module *m, int64_t rank);
 /* A loop whose rounds are layers of the pipeline: is i one? */

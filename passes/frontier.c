@@ -313,11 +313,49 @@ static const char *described(const Frontier *f, const KeepChoice *c)
     return all;
 }
 
+/* Do plans know of pipeline stages? */
+enum { STAGES_ARE_PLANNED = 0 };
+
+/* Where layers are stages all keep the same, as all ranks run one text: the most of what is worth
+ * it that fits, or else the least. NULL: the default fits. */
+static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a)
+{
+    KeepOption options[KEEP_OPTIONS];
+    const Ins *loops[KEEP_LOOPS];
+    int64_t budget = plan_budget(m, d), persistent = 0;
+    int64_t bytes = bytes_with(m, d, NULL, &persistent);
+    int n = keep_loops(m, loops, KEEP_LOOPS), staged = 0;
+    if (bytes <= budget || persistent >= budget)
+        return NULL;
+    while (staged < n && !ir_is_staged(m, loops[staged]))
+        staged++;
+    int all = staged < n ? keep_options(m, staged, d, a, options) : 0;
+    KeepPlan *plan = NULL;
+    for (int k = all - 2; k >= 0; k--) { /* the last is the default */
+        plan = NEW(a, KeepPlan);
+        for (int l = 0; l < n; l++) {
+            KeepRanges ranges = {0};
+            if (l == staged)
+                vec_push(a, &ranges,
+                         ((KeepRange){.rounds = loops[l]->attrs.dim.size,
+                                      .segment = 1,
+                                      .keep = options[k].keep,
+                                      .says = options[k].names}));
+            vec_push(a, &plan->loops, ranges);
+            vec_push(a, &plan->dims, loops[l]->attrs.dim.name);
+        }
+        bytes = bytes_with(m, d, plan, &persistent);
+        if (bytes < 0 || bytes <= budget)
+            break;
+    }
+    return plan;
+}
+
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
 {
-    int64_t budget = plan_budget(m, d), persistent = 0;
     if (m->layout.pipeline.axis)
-        return NULL; /* plans of stages are not made yet */
+        return STAGES_ARE_PLANNED ? frontier_alike(m, d, a) : NULL;
+    int64_t budget = plan_budget(m, d), persistent = 0;
     int64_t bytes = bytes_with(m, d, NULL, &persistent);
     if (bytes <= budget || persistent >= budget)
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
@@ -363,6 +401,10 @@ static void print_options(const Frontier *f, int l, FILE *out)
 
 void frontier_print(const Module *m, const Device *d, FILE *out)
 {
+    if (m->layout.pipeline.axis) {
+        fputs("the layers of a pipeline all keep the same\n", out);
+        return;
+    }
     Frontier *f = frontier_open(m, d);
     KeepChoice most, least, c;
     int64_t persistent = 0;

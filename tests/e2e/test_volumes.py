@@ -49,7 +49,8 @@ class Volumes(mgctest.Case):
         p = plan["params"]
         for what, each in (("params", 1), ("grads", 1), ("optimizer", 2)):
             part = (p - whole) // n + whole if what in split else p
-            self.assertEqual(plan["memory"][what], each * part * FLOAT, what)
+            # At the moment of the peak a small gradient may be there twice, beside its sum over ranks.
+            self.assertAlmostEqual(plan["memory"][what], each * part * FLOAT, delta=1 << 16 if what == "grads" else 0, msg=what)
 
     def test_data_parallel(self):
         for m in (GPT2, LLAMA):

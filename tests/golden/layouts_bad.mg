@@ -3,7 +3,7 @@
 # RUN: not %mgc %s -D dp=3 --check 2>&1 | FileCheck %s --check-prefix=BATCH
 # UNUSED: error[MG0333]: no rule splits anything on axis 'tp', of 2 ranks
 # UNUSED: help: a rule, such as batch -> tp; or tp = 1
-# ZIGZAG: layouts_bad.mg:32:5: error[MG0340]: 'seq' is split in zigzag order, and no attention runs along it
+# ZIGZAG: layouts_bad.mg:31:5: error[MG0340]: 'seq' is split in zigzag order, and no attention runs along it
 # ZIGZAG: help: seq -> cp, without it
 # BATCH: error[MG0332]: 'batch' of 8 is not split evenly on 3 ranks
 # BATCH: help: 2 ranks or 4; or -D batch=9

@@ -101,6 +101,11 @@ static const Case cases[] = {
      "{over=[h=1], along=s=2@tp~, scale=1, causal=yes}\ngive %r",
      {"1 8", "3 4", "2 8", "4 6"},
      {"1 4", "2 2.6666666666666665", "2 5", "3 4"}},
+    {"a: f64[i=2]{partial: dp}",
+     "%b: f64[i=2]{partial: dp} = broadcast %a {at=1, axes=tp}\n"
+     "%r: f64[i=2] = all_reduce %b {axes=dp, most=no}\ngive %r",
+     {"1 2", "3 4", "5 6", "7 8"},
+     {"10 12", "10 12", "10 12", "10 12"}},
     /* positions are those of the whole; rows that a rank has not are 0 there */
     {"a: f64[i=2@dp]",
      "%n: f64[i=2@dp] = iota {dim=i=2@dp}\n%r: f64[i=2@dp] = add %a, %n\ngive %r",
@@ -253,6 +258,8 @@ static const Bad bad[] = {
     {{"a: f64[i=2@tp, j=2]"},
      "%r: f64[i=4, j=1@dp] = all_to_all %a {dim=i=2@tp, to=j=2, axes=dp}" GIVE,
      "not the last"},
+    {{"a: f64[i=2@tp]"}, "%r: f64[i=2@tp] = broadcast %a {at=0, axes=tp}" GIVE, "have parts of"},
+    {{"a: f64[i=2]"}, "%r: f64[i=2] = broadcast %a {at=2, axes=tp}" GIVE, "is at place 2"},
     {{"a: f64[i=2@tp]"}, "%r: f64[] = pick %a {dim=i=2@tp, at=0}" GIVE, "looked at as a whole"},
     {{"a: f64[i=2@tp]"}, "%r: f64[i=2@tp] = rotate %a {dim=i=2@tp}" GIVE, "looked at as a whole"},
     {{"a: f64[i=2@tp]"},

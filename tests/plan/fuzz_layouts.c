@@ -2,7 +2,7 @@
  * [NAME=VALUE]...
  *
  * The model is made small, and easy to split: every dim that its file gives as a number
- * above 3 is a power of 2, at most 8, or 2 where it counts the rounds of a repeat; NAME=VALUE sizes
+ * above 3 is a power of 2, at most 8, or 3 where it counts the rounds of a repeat; NAME=VALUE sizes
  * one otherwise. Prints each layout that follows, or is refused, and ends at the
  * first that does not follow. */
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static void make_small(Model *t, Small *s)
         for (size_t d = 0; ast->items.data[k]->kind == N_DIMS && d < ast->items.data[k]->list.n;
              d++) {
             const Node *bind = ast->items.data[k]->list.data[d];
-            int most = repeats(&ast->items, bind->name) ? 2 : 8;
+            int most = repeats(&ast->items, bind->name) ? 3 : 8;
             if (bind->a->kind != N_NUMBER || bind->a->number <= 3 || n == SMALL_DEFINES)
                 continue;
             while (most > bind->a->number && most > 1)

@@ -31,8 +31,8 @@ bool layout_follows(const Reference *r, const char *spec);
  * simplified in between. The layout is one that is not refused. */
 double layout_error(const Reference *r, const char *spec);
 
-/* A mesh of up to three axes and 64 ranks; rules for some of the model's dims, in any order;
- * classes each with those before it. */
+/* A mesh of up to three axes and 64 ranks, sometimes with pipeline stages beside them; rules for
+ * some of the model's dims, in any order; classes each with those before it. */
 const char *random_layout(const Reference *r, Arena *a, uint64_t *rng);
 
 /* ---- what tests that damage a program need ----------------------------------------------------

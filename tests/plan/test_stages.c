@@ -27,6 +27,21 @@
 #define QWEN(layers, batch)    SMALL("qwen3_0_6b.mg", layers, batch, "kv_heads=4")
 #define MIXTRAL(layers, batch) SMALL("mixtral_mini.mg", layers, batch, "experts=4")
 
+#define NOISE(layers)                                                                              \
+    {                                                                                              \
+        MODELS_DIR "/../tests/plan/noise.mg", 0,                                                   \
+        {                                                                                          \
+            "layers=" #layers                                                                      \
+        }                                                                                          \
+    }
+
+/* The logits are more work than a layer, and the last rank has none of those. */
+#define WIDE(layers)                                                                               \
+    {"llama7b.mg",                                                                                 \
+     0,                                                                                            \
+     {"layers=" #layers, "batch=8", "hidden=8", "head=2", "ffn=8", "vocab=512", "seq=8",           \
+      "kv_heads=4"}}
+
 typedef struct Alone {
     Small model;
     const char *spec;
@@ -41,7 +56,9 @@ static const Alone alone[] = {
     {GPT2(5, 8), "pp=4; layers pp", false},     {GPT2(5, 8), "pp=2; layers pp:2", false},
     {QWEN(4, 8), "pp=2; layers pp", false},     {QWEN(6, 8), "pp=4; layers pp", false},
     {MIXTRAL(4, 8), "pp=2; layers pp", true},   {MIXTRAL(3, 8), "pp=2; layers pp", true},
-    {MIXTRAL(5, 8), "pp=2; layers pp:2", true},
+    {MIXTRAL(5, 8), "pp=2; layers pp:2", true}, {WIDE(4), "pp=2; layers pp", true},
+    {WIDE(7), "pp=4; layers pp:2", true},       {NOISE(4), "pp=2; layers pp", true},
+    {NOISE(7), "pp=4; layers pp", true},        {NOISE(7), "pp=2; layers pp:2", true},
 };
 
 static void stages_alone(void **state)
@@ -94,11 +111,141 @@ static void stages_combined(void **state)
         }
 }
 
+/* What is made of them for the plan: kernels, and products as they are called. */
+static void stages_fused(void **state)
+{
+    (void)state;
+    static const char *const some[] = {
+        "pp=2; layers pp", "pp=4; layers pp", "pp=2; layers pp:2",
+        "dp=2 pp=2; layers pp; batch dp; state dp; grads dp; params dp",
+        "pp=2 tp=2; layers pp:2; kv_heads tp; heads tp; ffn tp; vocab tp; seq tp"};
+    static const Small models[] = {LLAMA(5, 8), GPT2(5, 8), MIXTRAL(5, 8), WIDE(3)};
+    for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+        Reference r;
+        open_reference(&r, &models[k], 4);
+        for (size_t l = 0; l < sizeof some / sizeof *some; l++) {
+            Model t;
+            Lies whole[3];
+            if (!open_local(&t, &r, some[l], whole))
+                fail_msg("layout %s: %s", some[l], model_messages(&t));
+            lower_physical(&t);
+            for (int f = 0; f < 3; f++) {
+                Compared c =
+                    run_many(&r.t, r.args[f], r.want[f], &t, sharded_functions[f], &whole[f]);
+                if (!(c.worst <= SHARD_BOUND))
+                    fail_msg("%s, layout %s: @%s: %s is off by %g", models[k].file, some[l],
+                             sharded_functions[f], c.where, c.worst);
+            }
+            model_close(&t);
+        }
+        model_close(&r.t);
+    }
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* What ranks of several stages do together: collectives along their axis, and relays. */
+static Ins *nth_crossing(const Module *m, Region *r, int *n)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        Ins *i = r->ins.data[k], *inner = i->body ? nth_crossing(m, i->body, n) : NULL;
+        bool crosses = op_is(i->op, COMM) && (i->attrs.axes & m->layout.pipeline.axis);
+        if (inner)
+            return inner;
+        if ((crosses || i->attrs.relay) && (*n)-- == 0)
+            return i;
+    }
+    return NULL;
+}
+
+static void use_operand(Region *r, const Ins *of)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        Ins *i = r->ins.data[k];
+        for (uint32_t x = 0; x < i->nin; x++)
+            i->in[x] = i->in[x] == of->out[0] ? of->in[0] : i->in[x];
+        if (i->body)
+            use_operand(i->body, of);
+    }
+    for (size_t k = 0; k < r->results.n; k++)
+        if (r->results.data[k] == of->out[0])
+            r->results.data[k] = of->in[0];
+}
+
+typedef enum Fault { LEFT_OUT, OTHER_AXES, OTHER_PLACE, OTHER_WAY, FAULTS } Fault;
+
+static bool plant(const Module *m, Fn *fn, Ins *i, Fault f)
+{
+    Axes all = ((Axes)1 << m->layout.mesh.n) - 1;
+    bool relay = i->attrs.relay;
+    switch (f) {
+    case LEFT_OUT:
+        if (relay)
+            i->attrs.relay = false;
+        else
+            use_operand(fn->body, i);
+        return true;
+    case OTHER_AXES:
+        i->attrs.axes = all & ~m->layout.pipeline.axis;
+        return !relay && i->attrs.axes;
+    case OTHER_PLACE:
+        i->attrs.at = mesh_size(m, m->layout.pipeline.axis) - 1 - i->attrs.at;
+        return i->op == OP_broadcast;
+    default:
+        i->attrs.reverse = !i->attrs.reverse;
+        return relay;
+    }
+}
+
+/* Each is refused by the invariants, or seen in the numbers. */
+static void faults(void **state)
+{
+    (void)state;
+    static const char *const some[] = {"dp=2 pp=2; layers pp; batch dp; state dp",
+                                       "pp=4 dp=2; layers pp; batch dp",
+                                       "dp=2 pp=2; layers pp:2; batch dp"};
+    static const Small models[] = {GPT2(5, 8), LLAMA(5, 8)};
+    int planted = 0, told = 0, seen = 0;
+    for (int k = 0; k < 6; k++) {
+        const char *spec = some[k % 3];
+        Reference r;
+        open_reference(&r, &models[k / 3], 4);
+        for (int n = 0, more = 1; more; n++)
+            for (int f = 0; f < FAULTS; f++) {
+                Model t;
+                int at = n;
+                assert_true(open_many(&t, &r, spec));
+                Lies whole = lies(&t, "train");
+                Fn *fn = module_fn(t.m, "train");
+                Ins *i = nth_crossing(t.m, fn->body, &at);
+                more = i != NULL;
+                if (i && plant(t.m, fn, i, (Fault)f)) {
+                    FILE *nowhere = fopen("/dev/null", "w");
+                    planted++;
+                    if (ir_verify(t.m, nowhere))
+                        told++;
+                    else if (run_many(&r.t, r.args[0], r.want[0], &t, "train", &whole).worst >
+                             SHARD_BOUND)
+                        seen++;
+                    else
+                        fail_msg("layout %s: fault %d of crossing %d is not seen", spec, f, n);
+                    fclose(nowhere);
+                }
+                model_close(&t);
+            }
+        model_close(&r.t);
+    }
+    print_message("%d faults: %d by the invariants, %d by the numbers\n", planted, told, seen);
+    assert_true(planted > 200 && told >= 0.9 * planted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_alone),
         cmocka_unit_test(stages_combined),
+        cmocka_unit_test(stages_fused),
+        cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
