@@ -21,6 +21,7 @@ typedef struct Writer {
     const char **function; /* per action: the function that starts with it, or NULL */
     size_t *length;        /* how many actions that is */
     int *point;            /* per action: 1 + its point that others wait for, or 0 */
+    bool streams;          /* there are several */
 } Writer;
 
 static const char *str(const Emitter *e, Name n)
@@ -222,6 +223,7 @@ static void find_points(Writer *w)
     for (size_t i = 0; i < p->actions.n; i++)
         if (w->point[i])
             w->point[i] = ++n;
+    w->streams = n > 0;
 }
 
 static void emit_waits(const Writer *w, const Action *a, int depth)
@@ -245,12 +247,21 @@ static void emit_record(const Writer *w, const Action *a, int depth)
 /* ---- one action --------------------------------------------------------------------------------
  */
 
-static void emit_call(Writer *w, const Action *a, int depth)
+static int emit_if(const Writer *w, const Action *a, int depth)
+{
+    const char *condition = emit_condition(w->e, w->p, a);
+    if (condition)
+        fprintf(w->e->out, "%*sif (%s)\n", depth * 4, "", condition);
+    return depth + (condition != NULL);
+}
+
+/* Who does not do it waits and records all the same: others may come after what it comes after. */
+static void emit_call(Writer *w, const Action *a, int depth, bool conditional)
 {
     FILE *out = w->e->out;
     quote(w, a, depth);
     emit_waits(w, a, depth);
-    fprintf(out, "%*s", depth * 4, "");
+    fprintf(out, "%*s", (conditional ? emit_if(w, a, depth) : depth) * 4, "");
     switch (a->kind) {
     case ACT_kernel:
         call_kernel(w, a, depth);
@@ -339,6 +350,7 @@ static bool starts_group(const Action *a)
 static bool same_group(const Writer *w, const Action *a, const Action *b)
 {
     return starts_group(b) && a->around == b->around && a->on == b->on &&
+           (a->on == AT_ALL || !w->streams) &&
            (w->guarded || (a->path == b->path && a->backward == b->backward));
 }
 
@@ -406,7 +418,7 @@ static void emit_group(Writer *w, size_t at)
     group_loops(w, at, ", ", "int64_t ");
     fputs(")\n{\n", out);
     for (size_t i = at; i < at + w->length[at]; i++)
-        emit_call(w, &w->p->actions.data[i], 1);
+        emit_call(w, &w->p->actions.data[i], 1, false);
     fputs("}\n\n", out);
 }
 
@@ -477,25 +489,6 @@ static int emit_loop_end(const Writer *w, const Action *a, int depth)
     return depth - 1;
 }
 
-static int emit_if(const Writer *w, const Action *a, int depth)
-{
-    const char *condition = emit_condition(w->e, w->p, a);
-    if (condition)
-        fprintf(w->e->out, "%*sif (%s)\n", depth * 4, "", condition);
-    return depth + (condition != NULL);
-}
-
-/* An action in no group; more than one line of it is a block. */
-static void emit_single(Writer *w, const Action *a, int depth)
-{
-    int inner = emit_if(w, a, depth);
-    if (inner > depth)
-        fprintf(w->e->out, "%*s{\n", depth * 4, "");
-    emit_call(w, a, inner);
-    if (inner > depth)
-        fprintf(w->e->out, "%*s}\n", depth * 4, "");
-}
-
 static void emit_body(Writer *w)
 {
     FILE *out = w->e->out;
@@ -520,7 +513,7 @@ static void emit_body(Writer *w)
             fputs(");\n", out);
             i += w->length[i];
         } else {
-            emit_single(w, a, depth);
+            emit_call(w, a, depth, true);
             i++;
         }
     }

@@ -1,4 +1,5 @@
-/* emit_pipe.c - the tables of a pipeline in the emitted program, and what its loops say of stages. */
+/* emit_pipe.c - the tables of a pipeline in the emitted program, and what its loops say of stages.
+ */
 #include "codegen/emit.h"
 
 static int stages_of(const Program *p)
@@ -55,8 +56,7 @@ void emit_slot(const Emitter *e, const Program *p, uint32_t buffer)
     const Buffer *b = &e->p->buffers.data[buffer];
     const Pipe *pipe = p->pipe;
     if (b->slot && b->by_layer)
-        fprintf(e->out, " + (o->slot - o->stage / %d) * %lld", pipe->ranks,
-                (long long)b->slot);
+        fprintf(e->out, " + (o->slot - o->stage / %d) * %lld", pipe->ranks, (long long)b->slot);
     else if (b->slot)
         fprintf(e->out, " + o->slot * %lld", (long long)b->slot);
     for (int way = 0; pipe && way < 2 && pipe->message[way]; way++) {
@@ -84,8 +84,7 @@ void emit_stage_loop(const Emitter *e, const Program *p, const Loop *l, const ch
     const Pipeline *layout = &e->m->layout.pipeline;
     const char *first = "0", *plus = "";
     if (layout->chunks > 1) {
-        first = arena_printf(e->a, "o->stage / %d * %lld", p->pipe->ranks,
-                             (long long)layout->most);
+        first = arena_printf(e->a, "o->stage / %d * %lld", p->pipe->ranks, (long long)layout->most);
         plus = arena_printf(e->a, "%s + ", first);
     }
     fprintf(e->out, "%*sfor (int64_t %s = ", depth * 4, "", i);
@@ -116,8 +115,7 @@ void emit_pipe_phase(const Emitter *e, const Program *p, const Action *a, int de
     if (k == 0)
         fprintf(e->out, "%*scase MG_PIPE_F:\n", out, "");
     else if (k == 2)
-        fprintf(e->out, "%*s/* fall through */\n%*scase MG_PIPE_W:\n", depth * 4, "",
-                out, "");
+        fprintf(e->out, "%*s/* fall through */\n%*scase MG_PIPE_W:\n", depth * 4, "", out, "");
     else
         fprintf(e->out, "%*scase MG_PIPE_B:\n", out, "");
     if (k == 1 && apart)
@@ -126,9 +124,9 @@ void emit_pipe_phase(const Emitter *e, const Program *p, const Action *a, int de
 
 void emit_pipe_end(const Emitter *e, const char *entry, int depth)
 {
-    fprintf(e->out,
-            "%*sbreak;\n%*sdefault:\n%*smg_pass(r, &%s_pipe, o);\n%*s}\n%*s}\n", depth * 4 + 8, "",
-            depth * 4 + 4, "", depth * 4 + 8, "", entry, depth * 4 + 4, "", depth * 4, "");
+    fprintf(e->out, "%*sbreak;\n%*sdefault:\n%*smg_pass(r, &%s_pipe, o);\n%*s}\n%*s}\n",
+            depth * 4 + 8, "", depth * 4 + 4, "", depth * 4 + 8, "", entry, depth * 4 + 4, "",
+            depth * 4, "");
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -144,7 +142,8 @@ static void emit_op(const Emitter *e, const mg_pipe_op *o)
             o->with, o->slot, o->held, (int)o->microbatch);
 }
 
-static void emit_places(const Emitter *e, const char *name, const uint32_t *buffer, const int64_t *has)
+static void emit_places(const Emitter *e, const char *name, const uint32_t *buffer,
+                        const int64_t *has)
 {
     fprintf(e->out, "    .%s = {", name);
     for (int way = 0; way < 2; way++)

@@ -216,22 +216,21 @@ static Exit write_device(Session *s, const Calibration *c)
 {
     Numbers n = numbers_of(c);
     double t = c->threads;
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
-                  "s:f, s:f, s:f, s:i, s:i, s:i, s:f, s:f, s:i}",
-                  "name", "cpu", "target", "host", "memory", "host", "threads", "host",
-                  "flops_f32_per_thread", digits(n.flops / t), "flops_f64_per_thread",
-                  digits(n.flops_f64 / t), "flops_tf32_per_thread", digits(n.flops / t),
-                  "flops_half_per_thread", digits(n.flops_half / t), "product_share",
-                  digits(n.share), "attention_share", digits(n.attention), "attention_grad_share",
-                  digits(n.gradient), "exponentials_per_thread", digits(n.exps / t),
-                  "bandwidth_per_thread", digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth),
-                  "launch_seconds", digits(n.launch),
-                  /* Ranks of a processor send through its memory: a write and a read. */
-                  "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown",
-                  1.0, "product_rows", 0, "product_columns", 0,
-                  /* What lies between machines is not measured: ten gigabits of Ethernet. */
-                  "node_ranks", 256, "node_bandwidth", 1.1e9, "node_seconds", 3e-5, "streams", 1);
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, "
+        "s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i}",
+        "name", "cpu", "target", "host", "memory", "host", "threads", "host",
+        "flops_f32_per_thread", digits(n.flops / t), "flops_f64_per_thread",
+        digits(n.flops_f64 / t), "flops_tf32_per_thread", digits(n.flops / t),
+        "flops_half_per_thread", digits(n.flops_half / t), "product_share", digits(n.share),
+        "product_rows", 0, "product_columns", 0, "attention_share", digits(n.attention),
+        "attention_grad_share", digits(n.gradient), "exponentials_per_thread", digits(n.exps / t),
+        "bandwidth_per_thread", digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth),
+        "launch_seconds", digits(n.launch),
+        /* Ranks of a processor send through its memory: a write and a read. */
+        "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown", 1.0,
+        /* What lies between machines is not measured: ten gigabits of Ethernet. */
+        "node_ranks", 256, "node_bandwidth", 1.1e9, "node_seconds", 3e-5, "streams", 1);
     Output out;
     Exit status = output_open(s, &out, s->o->out);
     if (!status) {

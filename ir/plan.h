@@ -41,22 +41,22 @@ typedef enum Owner {
 
 /* Bytes that are allocated as one: an array of equal slots where loops stack values in it.
  *
- * What one phase of a pipeline hands to another is there several times (slot > 0): for stage s (chunk
- * c of its rank) and a microbatch, whose slot the table says, a place in it means `slot` bytes times
- * the slot's number further on; and where it is stacked by layers (by_layer), c times less: its
- * chunks take the places of slots. */
+ * What one phase of a pipeline hands to another is there several times (slot > 0): for stage s
+ * (chunk c of its rank) and a microbatch, whose slot the table says, a place in it means `slot`
+ * bytes times the slot's number further on; and where it is stacked by layers (by_layer), c times
+ * less: its chunks take the places of slots. */
 typedef struct Buffer {
     Name name;
     Owner owner;
     int64_t bytes, offset; /* multiples of 64; offset -1 until placed */
     int64_t slot;
     bool by_layer;
-    Stations at;           /* the ranks along the axis of stages that have it */
-    bool persistent;       /* parameters, state, inputs: alive in all programs, placed first */
-    int program;           /* index in Plan.programs of a transient buffer */
-    int first, last;       /* alive during these actions of its program, inclusive; a value that
-                              crosses a loop's rounds is alive in the whole loop */
-    Value value;           /* what it was made for, 0: workspace */
+    Stations at;     /* the ranks along the axis of stages that have it */
+    bool persistent; /* parameters, state, inputs: alive in all programs, placed first */
+    int program;     /* index in Plan.programs of a transient buffer */
+    int first, last; /* alive during these actions of its program, inclusive; a value that
+                        crosses a loop's rounds is alive in the whole loop */
+    Value value;     /* what it was made for, 0: workspace */
     Span span;
 } Buffer;
 
@@ -136,7 +136,7 @@ typedef enum ActionKind {
     ACT_copy,
     ACT_zero,
     ACT_guard,
-    ACT_phase,   /* of a pipeline: here begins a phase of a microbatch; like loops it does nothing */
+    ACT_phase, /* of a pipeline: here begins a phase of a microbatch; like loops it does nothing */
     ACT_receive, /* what a relay begins with, from the message that came */
     ACT_send,    /* what a relay ends with, into the message that goes */
     ACT_count
@@ -187,9 +187,9 @@ typedef struct Action {
 
 struct PipeProgram;
 
-/* How the rounds of the loop over microbatches run on several ranks: each is cut into phases (F; B, or
- * I and W), which a table puts in order. Without it they would run one round after the other, each
- * from its first stage to its last and back. */
+/* How the rounds of the loop over microbatches run on several ranks: each is cut into phases (F; B,
+ * or I and W), which a table puts in order. Without it they would run one round after the other,
+ * each from its first stage to its last and back. */
 enum { PIPE_PHASES = 3 };
 typedef struct Pipe {
     int loop;               /* over microbatches */
@@ -198,16 +198,17 @@ typedef struct Pipe {
     Axes axis;
     int ranks, stages;
     double message_seconds; /* predicted, of one */
-    /* The table by rank, each row with an MG_PIPE_END; how many slots and buffers of messages (forward
-     * and back) it needs: of each rank, of the one that needs most. */
+    /* The table by rank, each row with an MG_PIPE_END; how many slots and buffers of messages
+     * (forward and back) it needs: of each rank, of the one that needs most. */
     mg_pipe_op **ops;
     int *slots, sends[2], receives[2];
     const struct PipeProgram *program; /* what it was made from: passes/pipeline/pipeline.h */
-    double step, bubble;               /* predicted: seconds of all rounds, the part of them in which
-                                          ranks are idle */
-    int64_t message[2], stride[2];    /* bytes of one, forward and back; from one buffer to the next */
-    uint32_t sent[2], received[2];    /* Plan.buffers; where there are messages */
-    uint32_t send_id[2], receive_id[2]; /* of a ACT_send and ACT_receive: stand for the message, too */
+    double step, bubble;           /* predicted: seconds of all rounds, the part of them in which
+                                      ranks are idle */
+    int64_t message[2], stride[2]; /* bytes of one, forward and back; from one buffer to the next */
+    uint32_t sent[2], received[2]; /* Plan.buffers; where there are messages */
+    uint32_t send_id[2],
+        receive_id[2]; /* of a ACT_send and ACT_receive: stand for the message, too */
 } Pipe;
 
 typedef struct Program {

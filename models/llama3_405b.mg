@@ -57,11 +57,17 @@ layout {          # the default: one rank
     recompute  auto
 }
 
-layout pod16k : default {
+layout pod16k {  # 128 stages: the first and the last have the tables, the others a layer each
     device h100 x 16384
     mesh   pp = 16, dp = 128, tp = 8
-    state, grads -> dp
-    assert peak < 76 GB
+    batch                -> dp
+    kv_heads, ffn, vocab -> tp
+    seq                  -> tp
+    layers               -> pp (schedule = interleaved, chunks = 8)
+    state                -> dp
+    microbatch 1
+    recompute  all
+    assert     peak < 76 GB
 }
 
 config {

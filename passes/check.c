@@ -16,9 +16,10 @@ void broken(Check *c, int p, const char *fmt, ...)
     fprintf(c->out, "plan: P%d is broken in %s", p,
             c->prog ? name_str(c->m->names, c->prog->fn->name) : "the arena");
     if (c->station && c->m->layout.pipeline.axis)
-        fprintf(c->out, " on the %s", c->station == AT_FIRST  ? "first rank"
-                                      : c->station == AT_LAST ? "last rank"
-                                                              : "ranks between");
+        fprintf(c->out, " on the %s",
+                c->station == AT_FIRST  ? "first rank"
+                : c->station == AT_LAST ? "last rank"
+                                        : "ranks between");
     if (c->at >= 0) {
         const Action *a = &c->prog->actions.data[c->at];
         fprintf(c->out, ", action %d '%s'", c->at, name_str(c->m->names, a->name));
@@ -155,8 +156,8 @@ static bool inside_nest(const Check *c, int around, uint32_t loop)
     return false;
 }
 
-/* The ranks along the axis of stages: with several chunks each has stages that are neither the first
- * nor the last. */
+/* The ranks along the axis of stages: with several chunks each has stages that are neither the
+ * first nor the last. */
 static Stations ranks_that_do(const Check *c, const Action *a)
 {
     const Pipe *p = c->prog->pipe;
@@ -258,7 +259,8 @@ static void check_program(Check *c)
     check_pipe(c);
     choose_shortened(c);
     c->meaning = (Meaning){.m = c->m, .shortened = is_shortened, .ctx = c};
-    const int64_t ranks = c->m->layout.pipeline.axis ? mesh_size(c->m, c->m->layout.pipeline.axis) : 1;
+    const int64_t ranks =
+        c->m->layout.pipeline.axis ? mesh_size(c->m, c->m->layout.pipeline.axis) : 1;
     for (Stations at = AT_FIRST; at <= AT_LAST; at <<= 1) {
         if ((at == AT_MIDDLE && ranks < 3) || (at == AT_LAST && ranks < 2))
             continue;

@@ -420,7 +420,8 @@ static void run_copy(Check *c, const Action *a)
     write_operand(c, to);
 }
 
-/* What a relay begins with comes from the stage before, where it is the value that it ended with. */
+/* What a relay begins with comes from the stage before, where it is the value that it ended with.
+ */
 static void run_pass(Check *c, const Action *a)
 {
     const Operand *o = &a->operand[0], *message = &a->operand[1];
@@ -482,9 +483,9 @@ static bool gives(const Check *c, const Action *a)
     if (a->kind != ACT_comm || a->comm.kind != MG_BROADCAST ||
         a->comm.axes != c->m->layout.pipeline.axis)
         return true;
-    return c->station & (a->comm.root == 0                ? AT_FIRST
+    return c->station & (a->comm.root == 0               ? AT_FIRST
                          : a->comm.root == a->comm.n - 1 ? AT_LAST
-                                                          : AT_MIDDLE);
+                                                         : AT_MIDDLE);
 }
 
 static void run_call(Check *c, const Action *a, const Ins *i)

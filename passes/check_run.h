@@ -22,7 +22,7 @@ typedef struct Check {
     int64_t *round;
     Meaning meaning;
     Memory *memory;
-    bool guarded; /* the guard has run */
+    bool guarded;     /* the guard has run */
     Stations station; /* the rank that runs, along the axis of stages */
 } Check;
 

@@ -1,6 +1,7 @@
 /* pipe_time.c - how long a step of a pipeline takes: what each phase of each stage costs, from the
  * timeline of a round, and then its table run with those costs. */
 #include "passes/pipeline/pipeline.h"
+#include "passes/rates.h"
 #include "passes/streams.h"
 
 #include <math.h>
@@ -21,8 +22,8 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
         const Action *a = &g->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *loop = &g->loops.data[a->loop];
-            double rounds = loop->dim.name == l->dim ? (double)l->layers.data[stage]
-                                                     : (double)loop->dim.size;
+            double rounds =
+                loop->dim.name == l->dim ? (double)l->layers.data[stage] : (double)loop->dim.size;
             all += rounds * loop->seconds;
             i = loop->end;
         } else if (a->kind != ACT_phase && done_at(a->on, stage, stages)) {
@@ -36,11 +37,12 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
 double pipe_message(const Plan *p, const Pipe *pipe)
 {
     int64_t bytes = pipe->message[0] > pipe->message[1] ? pipe->message[0] : pipe->message[1];
-    return (double)bytes / p->device->link_bandwidth + p->device->link_seconds;
+    return rate_message(p->module, p->device, p->module->layout.pipeline.axis, (double)bytes);
 }
 
-/* The costs of a table's phases and messages, and the graph that says who waits for whom, with a queue
- * each for computing, sending and receiving. NULL: it cannot be run, which its proof excludes. */
+/* The costs of a table's phases and messages, and the graph that says who waits for whom, with a
+ * queue each for computing, sending and receiving. NULL: it cannot be run, which its proof
+ * excludes. */
 static const PipeGraph *graph_of(const Plan *p, const Program *g, Arena *a, PipeCosts *c)
 {
     const Pipe *pipe = g->pipe;
@@ -96,9 +98,11 @@ void plan_print_grid(const Plan *p, bool color, FILE *out)
     PipeCosts c;
     double columns;
     const PipeGraph *graph = g->pipe ? graph_of(p, g, tmp, &c) : NULL;
-    if (graph && !pipe_print_grid(g->pipe->program, pipe_clock(tmp, graph, &c), color, out, &columns))
-        fprintf(out, "the grid would have %.0f columns, and %d are the most: fewer microbatches show "
-                     "the same order\n",
+    if (graph &&
+        !pipe_print_grid(g->pipe->program, pipe_clock(tmp, graph, &c), color, out, &columns))
+        fprintf(out,
+                "the grid would have %.0f columns, and %d are the most: fewer microbatches show "
+                "the same order\n",
                 columns, PIPE_COLUMNS_MAX);
     arena_free(tmp);
 }

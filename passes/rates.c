@@ -79,6 +79,13 @@ int64_t rate_node_ranks(const Module *m, const Device *d, Axes axes)
     return here;
 }
 
+double rate_message(const Module *m, const Device *d, Axes axes, double bytes)
+{
+    return rate_node_ranks(m, d, axes) == mesh_size(m, axes)
+               ? bytes / d->link_bandwidth + d->link_seconds
+               : bytes / fmin(d->link_bandwidth, d->node_bandwidth) + d->node_seconds;
+}
+
 static double ring_steps(const Device *d, double n, double nodes)
 {
     return (n - nodes) * d->link_seconds + (nodes - 1) * d->node_seconds;
@@ -96,7 +103,7 @@ static double collective_seconds(const Plan *p, const Action *a)
     double steps = ring_steps(d, n, nodes);
     switch (c->kind) {
     case MG_RING_SHIFT:
-        return bytes / alone + (nodes > 1 ? d->node_seconds : d->link_seconds);
+        return rate_message(p->module, d, c->axes, bytes);
     case MG_ALL_TO_ALL:
         return fmax(bytes * (here - 1) / fmax(n - 1, 1) / d->link_bandwidth,
                     bytes * (n - here) / fmax(n - 1, 1) / alone) +

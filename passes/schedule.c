@@ -34,10 +34,7 @@ static int current_loop(const Sched *s)
 
 Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op)
 {
-    Action a = {.kind = kind,
-                .id = UINT32_MAX,
-                .around = current_loop(s),
-                .noperands = noperands};
+    Action a = {.kind = kind, .id = UINT32_MAX, .around = current_loop(s), .noperands = noperands};
     if (noperands > MAX_OPERANDS)
         sched_bug(s, i, "too many operands");
     a.operand = NEW_ARRAY(s->m->arena, Operand, noperands);
@@ -373,8 +370,7 @@ static void schedule_region(Sched *s, Region *r, const Want *target, int home)
                 pipe_phase(s);
             }
             emit_loop(s, r->ins.data[k]);
-        }
-        else
+        } else
             emit_ins(s, r->ins.data[k], home);
     emit_moves(s, &moves, home);
 }
@@ -500,8 +496,8 @@ static void name_gradients(Sched *s, const Fn *f)
     }
 }
 
-/* A buffer is on the ranks that do something with it. In a pipeline of several chunks all ranks have
- * stages between the first and the last. */
+/* A buffer is on the ranks that do something with it. In a pipeline of several chunks all ranks
+ * have stages between the first and the last. */
 static void note_stations(Sched *s)
 {
     const Pipe *pipe = s->prog->pipe;

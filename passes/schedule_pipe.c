@@ -75,7 +75,8 @@ bool pipe_begin(Sched *s, const Ins *loop, int index)
     PipeProof proof;
     if (!pipe_prove(a, program, s->m->diag, &proof))
         return false;
-    *p = (Pipe){.loop = index, .axis = l->axis, .ranks = t->ranks, .stages = t->stages, .program = program};
+    *p = (Pipe){
+        .loop = index, .axis = l->axis, .ranks = t->ranks, .stages = t->stages, .program = program};
     const PipeSlots *lies = pipe_slots(a, program);
     p->ops = NEW_ARRAY(a, mg_pipe_op *, t->ranks);
     p->slots = NEW_ARRAY(a, int, t->ranks);
@@ -149,8 +150,9 @@ static void pass(Sched *s, const Ins *i, ActionKind kind, Value v, const Loc *at
     a->bytes = type_bytes(&op[0].type);
     a->way = way;
     a->part = part;
-    /* The first stage begins with what it has, the last ends with what it has; backwards likewise. */
-    a->on = AT_ALL & (Stations)~(receive == !way ? AT_FIRST : AT_LAST);
+    /* The first stage begins with what it has, the last ends with what it has; backwards likewise.
+     */
+    a->on = AT_ALL & (Stations) ~(receive == !way ? AT_FIRST : AT_LAST);
     price(s, a, (Cost){.bytes = 2 * (double)a->bytes});
     uint32_t *id = receive ? &s->prog->pipe->receive_id[way] : &s->prog->pipe->send_id[way];
     *id = *id == UINT32_MAX ? a->id : *id;

@@ -66,8 +66,8 @@ Resource resource_of(const Action *a)
     if (a->kind == ACT_comm)
         return a->comm.kind == MG_SHARD ? RES_bandwidth : RES_links;
     return a->kind == ACT_kernel || a->kind == ACT_copy || a->kind == ACT_zero ||
-                   a->kind == ACT_receive || a->kind == ACT_send ||
-                   a->kind == ACT_gather || a->kind == ACT_scatter_add || a->kind == ACT_dispatch ||
+                   a->kind == ACT_receive || a->kind == ACT_send || a->kind == ACT_gather ||
+                   a->kind == ACT_scatter_add || a->kind == ACT_dispatch ||
                    a->kind == ACT_combine || a->kind == ACT_combine_weight
                ? RES_bandwidth
                : RES_arithmetic;

@@ -29,7 +29,8 @@ double timeline_stretch(const Plan *p, Program *g, int from, int end, double now
 double pipe_message(const Plan *p, const Pipe *pipe);
 /* Replaces the rounds of a pipeline in a program's time by a run of its table. */
 void pipe_time(Plan *p, Program *g);
-/* What a step grows by if the rank of a pipeline computes slower by that factor that matters most. */
+/* What a step grows by if the rank of a pipeline computes slower by that factor that matters most.
+ */
 double pipe_slowest(const Plan *p, const Program *g, double factor);
 
 /* Puts the actions [from, end) of one stretch into the order in which they take least time in as

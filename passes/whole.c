@@ -29,8 +29,12 @@ static Round round_of(const Plan *p, const Program *g)
         const Loop *l = &g->loops.data[i];
         if (l->parent >= 0 || strcmp(name_str(p->module->names, l->dim.name), "micro"))
             continue;
-        return (Round){l->begin + 1, l->end, l->dim.size, g->actions.data[l->begin].begin,
-                       g->pipe ? g->pipe->step : (double)l->dim.size * l->seconds, l->seconds};
+        return (Round){l->begin + 1,
+                       l->end,
+                       l->dim.size,
+                       g->actions.data[l->begin].begin,
+                       g->pipe ? g->pipe->step : (double)l->dim.size * l->seconds,
+                       l->seconds};
     }
     return r;
 }

@@ -184,11 +184,11 @@ void pipe_print_program(const PipeProgram *p, FILE *out);
 
 /* ---- slots.c: what lies where, as programs are told ------------------------------------------ */
 
-/* Each rank's operations as runtime/abi.h has them, with the slot in which the activations of a stage
- * and microbatch are from F to the last of B and W, and the buffers that messages are in. Each takes
- * the lowest that is free: a slot or buffer is free again when what it was for has computed, that of
- * a send when it was waited for. Waits for messages of one kind are in the order in which they began,
- * which is that in which they come. */
+/* Each rank's operations as runtime/abi.h has them, with the slot in which the activations of a
+ * stage and microbatch are from F to the last of B and W, and the buffers that messages are in.
+ * Each takes the lowest that is free: a slot or buffer is free again when what it was for has
+ * computed, that of a send when it was waited for. Waits for messages of one kind are in the order
+ * in which they began, which is that in which they come. */
 typedef struct PipeOpsRow {
     mg_pipe_op *op; /* n of them, then MG_PIPE_END */
     size_t n;

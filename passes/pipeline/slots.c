@@ -89,8 +89,8 @@ static void start(Slots *s, size_t i)
     PipeAction a = op->action;
     int way = way_of(a.kind);
     mg_pipe_op to = of_action(a);
-    for (size_t k = i + 1; k < s->ops->n && s->ops->data[k].step == PIPE_START &&
-                           s->ops->data[k].issue == op->issue;
+    for (size_t k = i + 1;
+         k < s->ops->n && s->ops->data[k].step == PIPE_START && s->ops->data[k].issue == op->issue;
          k++)
         to.with++;
     if (pipe_sends(a.kind))

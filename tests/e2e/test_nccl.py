@@ -22,6 +22,7 @@ SEEDS = range(4) if FULL else (TURN,)
 SOME = list(LAYOUTS) if FULL else [list(LAYOUTS)[(TURN + 7 * k) % len(LAYOUTS)] for k in range(2)]
 FEW = list(EXPERTS) if FULL else [list(EXPERTS)[TURN % len(EXPERTS)]]
 GPUS = {"SHIM_GPUS": "8"}
+SCHEDULES = [(kind, pp) for kind in ("gpipe", "1f1b", "interleaved, chunks = 2", "zb-h1") for pp in (2, 4)]
 
 
 class Nccl(shim.Case):
@@ -57,6 +58,20 @@ class Nccl(shim.Case):
             for seed in SEEDS:
                 with self.subTest(layout=name, seed=seed):
                     self.near(want, self.losses("./" + name, "--steps", 20, seed=seed), 2e-4)
+
+    def test_pipelines(self):
+        """Stages on two and four GPUs, under every schedule; and again with as many orders of arrival."""
+        self.text(6000)
+        self.one(LLAMA, "--precision", "f32", "-D", "layers=8")
+        want = self.losses("./one", "--steps", 6)
+        for kind, pp in SCHEDULES if FULL else [SCHEDULES[TURN % len(SCHEDULES)]]:
+            name = f"of_{kind[:2]}_{pp}"
+            self.write(f"{name}.mg", f"layout {name} {{\n    device h200\n    mesh pp = {pp}\n{layouts.PP(kind)}    microbatch 1\n}}\n")
+            self.gpu(LLAMA, "-D", "batch=8", "-D", "layers=8", "--precision", "f32", "--layout", f"./{name}.mg", device=())
+            os.rename(self.path("gpu"), self.path(name))
+            for seed in range(20) if FULL else (TURN, TURN + 1):
+                with self.subTest(kind=kind, pp=pp, seed=seed):
+                    self.near(want, self.losses("./" + name, "--steps", 6, seed=seed), 2e-4)
 
     def test_experts(self):
         """Of the first steps, before rounding changes which expert is chosen."""

@@ -1,5 +1,5 @@
 """What mgc's plans say of layouts whose throughput others published, and of meshes of thousands of ranks: scripts/predict
-on a sample of its table (all of it with MGC_FULL), and the third model of models/llama3_405b.mg's size."""
+on a sample of its table (all of it with MGC_FULL), and a model of 405 billion parameters."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import mgctest
 
 PREDICT = os.path.join(mgctest.SOURCE, "scripts", "predict")
 # One of each source and kind of layout.
-SAMPLE = ["gpt18b", "gpt1t", "gpt175b", "llama3_8b_a100", "llama3_70b_tp", "llama3_8b_128", "nano80b_128"]
+SAMPLE = ["gpt18b", "gpt1t", "gpt175b", "llama3_8b_a100", "llama3_70b_tp", "llama3_8b_128", "nano80b_128", "llama3_405b_16k"]
 
 
 class Predicted(mgctest.Case):
@@ -30,7 +30,7 @@ class Predicted(mgctest.Case):
         rows, mean, most, fitted = (float(g) for g in last.groups())
         self.assertLessEqual(mean, 15)
         self.assertLessEqual(most, 30)
-        self.assertEqual((rows, fitted), (28, 4) if full else (len(SAMPLE), 0))
+        self.assertEqual((rows, fitted), (31, 4) if full else (len(SAMPLE) - 1, 1))
 
     def test_bounds_are_bounds(self):
         """With a processor half as fast the same rows are off, and the script says so."""
@@ -92,6 +92,21 @@ class Many(mgctest.Case):
         self.assertGreater(plan["slower_rank"], 0)
         self.assertLess(plan["slower_rank"], 0.1)
         self.assertEqual(plan["bubble"], 0)
+
+    def test_stages(self):
+        """The pod of 16384: 128 stages of a layer each or a table."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        r = self.mgc(mgctest.model("llama3_405b.mg"), "--layout", "pod16k", "--precision", "bf16", "--check", "--plan=json")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertEqual(r.returncode, 0, r.err)
+        self.assertLess(after.ru_utime - before.ru_utime, 5)
+        self.assertLess(after.ru_maxrss, 1 << 20)
+        plan = json.loads(r.out[:r.out.rindex("}\n") + 1])
+        self.assertEqual((plan["ranks"], plan["mesh"]["pp"], plan["parts"]["rounds"]), (16384, 16, 16))
+        # 16 microbatches through 16 ranks of 8 chunks: 15 / (15 + 8 * 16), and what stages differ by.
+        self.assertGreater(plan["bubble"], 0.1)
+        self.assertLess(plan["bubble"], 0.15)
+        self.assertIn("pp", plan["exposed_ms"])
 
     def test_no_program(self):
         r = self.compile(128, "-o", "many")

@@ -375,7 +375,8 @@ static bool run_range(Runner *r, int from, int to);
 /* ---- pipelines ------------------------------------------------------------------------------- */
 
 /* A rank's walk through its table, and the messages on the way to it: begun and not taken yet, by
- * kind, the oldest first. A message is taken as late as may be: when one of its ends is waited for. */
+ * kind, the oldest first. A message is taken as late as may be: when one of its ends is waited for.
+ */
 enum { PENDING = 64 };
 typedef struct Walker {
     const mg_pipe_op *op;
@@ -387,7 +388,8 @@ typedef struct Walker {
 static void run_phase(Runner *r, const mg_pipe_op *o, int phase)
 {
     const Pipe *p = r->prog->pipe;
-    int end = phase < p->phases - 1 && phase < PIPE_PHASES - 1 ? p->begin[phase + 1] : r->prog->loops.data[p->loop].end;
+    int end = phase < p->phases - 1 && phase < PIPE_PHASES - 1 ? p->begin[phase + 1]
+                                                               : r->prog->loops.data[p->loop].end;
     r->op = o;
     r->round[p->loop] = o->microbatch;
     run_range(r, p->begin[phase] + 1, end);
@@ -419,7 +421,8 @@ static bool take(Runner *r, Walker *w, int at, int step)
     const Pipe *p = r->prog->pipe;
     const Module *m = r->p->module;
     bool sends = step == MG_PIPE_SEND_F || step == MG_PIPE_SEND_B;
-    int way = step == MG_PIPE_SEND_B || step == MG_PIPE_RECV_B, back = sends == way ? p->ranks - 1 : 1;
+    int way = step == MG_PIPE_SEND_B || step == MG_PIPE_RECV_B,
+        back = sends == way ? p->ranks - 1 : 1;
     int peer = (at + back) % p->ranks, other = other_end(step);
     Walker *from = sends ? &w[at] : &w[peer], *to = sends ? &w[peer] : &w[at];
     int s = sends ? step : other, t = sends ? other : step;
