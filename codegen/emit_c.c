@@ -645,7 +645,8 @@ void codegen_emit_c(const Plan *p, const char *features, FILE *out)
     Emitter e = {.p = p, .m = p->module, .a = a, .out = out, .features = features};
     e.cuda = p->device->target == TARGET_cuda;
     static const char *const taken[] = {"mg_main", "mg_step", "mg_eval", "mg_sample",
-                                        "tensors", "actions", "main",    "stage_layers"};
+                                        "tensors", "actions", "main",
+                                        "stage_layers"};
     e.names = cnames_new(a);
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         cname(&e.names, "", taken[i]);

@@ -141,12 +141,8 @@ static void interp_const(Interp *in, const Ins *i)
 static void interp_iota(Interp *in, const Ins *i)
 {
     double *y = interp_out(in, i, 0);
-    const Dim d = i->attrs.dim;
-    const int64_t most = in->m->layout.pipeline.most;
-    bool layers = (d.axes & in->m->layout.pipeline.axis) != 0;
-    for (int64_t k = 0; k < d.size; k++)
-        y[k] = (double)(layers ? mesh_first_layer(in->m, mesh_stage(in->m, in->rank, k)) + k % most
-                               : mesh_index(in->m, in->rank, d, k));
+    for (int64_t k = 0; k < i->attrs.dim.size; k++)
+        y[k] = (double)interp_position(in, i->attrs.dim, k);
 }
 
 /* The nearest number with so many bits, of which the lowest is never below 2^least; ties to even.

@@ -41,6 +41,9 @@ typedef struct Group {
 void interp_rounds(const Group *g, const Ins *i, int64_t first, int64_t n);
 /* interp_stages.c: all rounds of a loop over layers that are stages. */
 void interp_stages(const Group *g, const Ins *i);
+/* Element k of what the rank has of a dim: its number in the whole; of layers, that of the layer.
+ */
+int64_t interp_position(const Interp *in, Dim d, int64_t k);
 /* Is the rank one of those that compute i? */
 bool interp_takes_part(const Group *g, const Interp *in, const Ins *i);
 /* What a rank has not, it has as NaN, so that a wrong use of it shows: a value; results of i. */

@@ -45,6 +45,14 @@ void interp_stages(const Group *g, const Ins *i)
     free(before.rank);
 }
 
+int64_t interp_position(const Interp *in, Dim d, int64_t k)
+{
+    const Module *m = in->m;
+    if (!(d.axes & m->layout.pipeline.axis))
+        return mesh_index(m, in->rank, d, k);
+    return mesh_first_layer(m, mesh_stage(m, in->rank, k)) + k % m->layout.pipeline.most;
+}
+
 /* ---- where values are ------------------------------------------------------------------------ */
 
 bool interp_takes_part(const Group *g, const Interp *in, const Ins *i)

@@ -198,8 +198,8 @@ typedef struct Pipe {
     Axes axis;
     int ranks, stages;
     double message_seconds; /* predicted, of one */
-    /* The table by rank, each row with an MG_PIPE_END; how many slots and buffers of messages (forward
-     * and back) it needs: of each rank, of the one that needs most. */
+    /* The table by rank, each row with an MG_PIPE_END; how many slots and buffers of messages
+     * (forward and back) it needs: of each rank, of the one that needs most. */
     mg_pipe_op **ops;
     int *slots, sends[2], receives[2];
     const struct PipeProgram *program; /* what it was made from: passes/pipeline/pipeline.h */

@@ -313,9 +313,6 @@ static const char *described(const Frontier *f, const KeepChoice *c)
     return all;
 }
 
-/* Do plans know of pipeline stages? */
-enum { STAGES_ARE_PLANNED = 0 };
-
 /* Where layers are stages all keep the same, as all ranks run one text: the most of what is worth
  * it that fits, or else the least. NULL: the default fits. */
 static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a)
@@ -354,7 +351,7 @@ static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
 {
     if (m->layout.pipeline.axis)
-        return STAGES_ARE_PLANNED ? frontier_alike(m, d, a) : NULL;
+        return frontier_alike(m, d, a);
     int64_t budget = plan_budget(m, d), persistent = 0;
     int64_t bytes = bytes_with(m, d, NULL, &persistent);
     if (bytes <= budget || persistent >= budget)

@@ -40,8 +40,9 @@ double pipe_message(const Plan *p, const Pipe *pipe)
     return rate_message(p->module, p->device, p->module->layout.pipeline.axis, (double)bytes);
 }
 
-/* The costs of a table's phases and messages, and the graph that says who waits for whom, with a queue
- * each for computing, sending and receiving. NULL: it cannot be run, which its proof excludes. */
+/* The costs of a table's phases and messages, and the graph that says who waits for whom, with a
+ * queue each for computing, sending and receiving. NULL: it cannot be run, which its proof
+ * excludes. */
 static const PipeGraph *graph_of(const Plan *p, const Program *g, Arena *a, PipeCosts *c)
 {
     const Pipe *pipe = g->pipe;
@@ -97,9 +98,11 @@ void plan_print_grid(const Plan *p, bool color, FILE *out)
     PipeCosts c;
     double columns;
     const PipeGraph *graph = g->pipe ? graph_of(p, g, tmp, &c) : NULL;
-    if (graph && !pipe_print_grid(g->pipe->program, pipe_clock(tmp, graph, &c), color, out, &columns))
-        fprintf(out, "the grid would have %.0f columns, and %d are the most: fewer microbatches show "
-                     "the same order\n",
+    if (graph &&
+        !pipe_print_grid(g->pipe->program, pipe_clock(tmp, graph, &c), color, out, &columns))
+        fprintf(out,
+                "the grid would have %.0f columns, and %d are the most: fewer microbatches show "
+                "the same order\n",
                 columns, PIPE_COLUMNS_MAX);
     arena_free(tmp);
 }

@@ -75,7 +75,8 @@ bool pipe_begin(Sched *s, const Ins *loop, int index)
     PipeProof proof;
     if (!pipe_prove(a, program, s->m->diag, &proof))
         return false;
-    *p = (Pipe){.loop = index, .axis = l->axis, .ranks = t->ranks, .stages = t->stages, .program = program};
+    *p = (Pipe){
+        .loop = index, .axis = l->axis, .ranks = t->ranks, .stages = t->stages, .program = program};
     const PipeSlots *lies = pipe_slots(a, program);
     p->ops = NEW_ARRAY(a, mg_pipe_op *, t->ranks);
     p->slots = NEW_ARRAY(a, int, t->ranks);

@@ -359,10 +359,12 @@ static const char *phase_name(const Pipe *p, int action)
 /* Stages that do an action, or, outside of a pipeline, ranks along its axis. */
 static const char *station_name(Stations at)
 {
-    static const char *const names[AT_ALL + 1] = {
-        [AT_FIRST] = "first",           [AT_MIDDLE] = "between",
-        [AT_LAST] = "last",             [AT_FIRST | AT_LAST] = "first, last",
-        [AT_FIRST | AT_MIDDLE] = "not last", [AT_MIDDLE | AT_LAST] = "not first"};
+    static const char *const names[AT_ALL + 1] = {[AT_FIRST] = "first",
+                                                  [AT_MIDDLE] = "between",
+                                                  [AT_LAST] = "last",
+                                                  [AT_FIRST | AT_LAST] = "first, last",
+                                                  [AT_FIRST | AT_MIDDLE] = "not last",
+                                                  [AT_MIDDLE | AT_LAST] = "not first"};
     return names[at] ? names[at] : "";
 }
 

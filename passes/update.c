@@ -158,9 +158,9 @@ static Value sum_whole(Update *u, Value x, const DimList *over, bool apart)
     return i->out[0];
 }
 
-/* The sums inside of one dim, on the ranks that have it; then along that dim, of which all have all;
- * and those of layers from the first to the last. So it depends neither on how classes of tensors are
- * split nor on which layers a rank has. */
+/* The sums inside of one dim, on the ranks that have it; then along that dim, of which all have
+ * all; and those of layers from the first to the last. So it depends neither on how classes of
+ * tensors are split nor on which layers a rank has. */
 static Value sum_by_parts(Update *u, Value x, uint32_t tensor)
 {
     const Tensor *p = &u->m->tensors.data[tensor];

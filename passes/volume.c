@@ -50,8 +50,8 @@ const char *volume_kind(mg_comm_kind k)
 static Volume *entry(const Module *m, Volumes *all, const Action *a)
 {
     const mg_comm_desc *d = &a->comm;
-    bool scalar = d->outer * d->size * d->inner == 1 ||
-                  (d->dtype == MG_F64 && m->train.compute != DT_f64);
+    bool scalar =
+        d->outer * d->size * d->inner == 1 || (d->dtype == MG_F64 && m->train.compute != DT_f64);
     for (int i = 0; i < all->n; i++) {
         Volume *v = &all->of[i];
         if (v->axes == d->axes && v->kind == d->kind && v->scalar == scalar && v->tree == d->tree)

@@ -230,7 +230,8 @@ static void plans(void **state)
         const Plan *plain = plan_as(&t, &one, &test_device, true, false);
         const Plan *ahead = plan_as(&t, &two, &test_device, true, true);
         must_hold(ahead);
-        Volumes v = plan_volumes(plain->module, plain->train), w = plan_volumes(ahead->module, ahead->train);
+        Volumes v = plan_volumes(plain->module, plain->train),
+                w = plan_volumes(ahead->module, ahead->train);
         assert_true(same(v.bytes, w.bytes) && v.n == w.n);
         for (int i = 0; i < v.n; i++)
             assert_true(is_sent(&w, &v.of[i]));
@@ -292,7 +293,8 @@ static void memory(void **state)
         const int64_t least = plan_bytes(plain);
         const Plan *all = chosen(&t, &copy, slow.memory);
         const int64_t most = plan_bytes(all);
-        const Volumes before = plan_volumes(plain->module, plain->train), after = plan_volumes(all->module, all->train);
+        const Volumes before = plan_volumes(plain->module, plain->train),
+                      after = plan_volumes(all->module, all->train);
         assert_true(copy.m->layout.overlap);
         assert_true(all->train->seconds < plain->train->seconds);
         assert_true(after.exposed < before.exposed && same(after.bytes, before.bytes));
