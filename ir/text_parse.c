@@ -213,7 +213,7 @@ typedef struct Results {
     struct ResultText {
         const char *name;
         Span span;
-    } * of;
+    } *of;
     VEC(Type) types;
 } Results;
 

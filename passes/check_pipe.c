@@ -200,3 +200,41 @@ void check_pipe(Check *c)
     for (int rank = 0; rank < g->pipe->ranks && c->broken < CHECK_TOLD; rank++)
         walk_rank(c, rank);
 }
+
+/* ---- what a rank does of it ------------------------------------------------------------------ */
+
+/* What a relay begins with comes from the stage before, where it is the value that it ended with.
+ */
+void check_pass(Check *c, const Action *a)
+{
+    const Operand *o = &a->operand[0], *message = &a->operand[1];
+    bool receive = a->kind == ACT_receive;
+    const Ins *relay = NULL;
+    for (size_t l = 0; l < c->prog->loops.n && !relay; l++)
+        for (int64_t k = 0; c->loop_ins[l]->attrs.relay && k < c->loop_ins[l]->attrs.carried; k++)
+            if (o->value == (receive ? c->loop_ins[l]->in[k] : c->loop_ins[l]->out[k]))
+                relay = c->loop_ins[l];
+    if (a->noperands != 2 || !relay || a->way != relay->attrs.reverse || message->value ||
+        o->write != receive || o->read == receive || message->write == receive ||
+        !type_equal(&o->type, type_of(c->m, o->value)) || a->bytes != type_bytes(&o->type) ||
+        !type_equal(&message->type, &o->type) || run_length(o) != type_elements(&o->type) ||
+        run_length(message) != run_length(o) || message->at.offset != a->part) {
+        broken(c, 8, "a message is not what a relay carries");
+        return;
+    }
+    if (receive)
+        write_operand(c, o);
+    else
+        expect_operand(c, o);
+}
+
+/* Of a broadcast along the axis of stages only the rank that has it looks at what it gives. */
+bool check_gives(const Check *c, const Action *a)
+{
+    if (a->kind != ACT_comm || a->comm.kind != MG_BROADCAST ||
+        a->comm.axes != c->m->layout.pipeline.axis)
+        return true;
+    return c->station & (a->comm.root == 0               ? AT_FIRST
+                         : a->comm.root == a->comm.n - 1 ? AT_LAST
+                                                         : AT_MIDDLE);
+}

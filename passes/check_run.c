@@ -31,7 +31,7 @@ static int64_t address_of(const Check *c, const Place *at)
 }
 
 /* Elements of the operand that lie side by side: of its innermost dims. */
-static int64_t run_length(const Operand *o)
+int64_t run_length(const Operand *o)
 {
     int64_t run = 1;
     for (int i = o->type.rank - 1; i >= 0; i--) {
@@ -112,6 +112,11 @@ static bool each_run(Check *c, const Operand *o, RunFn *run)
     return !k.failed;
 }
 
+bool expect_operand(Check *c, const Operand *o)
+{
+    return each_run(c, o, expect_run);
+}
+
 /* ---- P4, and writing ------------------------------------------------------------------------- */
 
 static bool is_tensor(const Check *c, uint32_t buffer)
@@ -131,7 +136,7 @@ static bool may_write(Check *c, const Operand *o)
     return false;
 }
 
-static void write_operand(Check *c, const Operand *o)
+void write_operand(Check *c, const Operand *o)
 {
     if (may_write(c, o))
         each_run(c, o, write_run);
@@ -420,31 +425,6 @@ static void run_copy(Check *c, const Action *a)
     write_operand(c, to);
 }
 
-/* What a relay begins with comes from the stage before, where it is the value that it ended with.
- */
-static void run_pass(Check *c, const Action *a)
-{
-    const Operand *o = &a->operand[0], *message = &a->operand[1];
-    bool receive = a->kind == ACT_receive;
-    const Ins *relay = NULL;
-    for (size_t l = 0; l < c->prog->loops.n && !relay; l++)
-        for (int64_t k = 0; c->loop_ins[l]->attrs.relay && k < c->loop_ins[l]->attrs.carried; k++)
-            if (o->value == (receive ? c->loop_ins[l]->in[k] : c->loop_ins[l]->out[k]))
-                relay = c->loop_ins[l];
-    if (a->noperands != 2 || !relay || a->way != relay->attrs.reverse || message->value ||
-        o->write != receive || o->read == receive || message->write == receive ||
-        !type_equal(&o->type, type_of(c->m, o->value)) || a->bytes != type_bytes(&o->type) ||
-        !type_equal(&message->type, &o->type) || run_length(o) != type_elements(&o->type) ||
-        run_length(message) != run_length(o) || message->at.offset != a->part) {
-        broken(c, 8, "a message is not what a relay carries");
-        return;
-    }
-    if (receive)
-        write_operand(c, o);
-    else
-        each_run(c, o, expect_run);
-}
-
 /* Zeros stand for a kernel that writes the constant 0 everywhere. */
 static void run_zero(Check *c, const Action *a, const Ins *i)
 {
@@ -477,17 +457,6 @@ static void run_guard(Check *c, const Action *a)
     c->guarded = read_all(c, a, 0, 2);
 }
 
-/* Of a broadcast along the axis of stages only the rank that has it looks at what it gives. */
-static bool gives(const Check *c, const Action *a)
-{
-    if (a->kind != ACT_comm || a->comm.kind != MG_BROADCAST ||
-        a->comm.axes != c->m->layout.pipeline.axis)
-        return true;
-    return c->station & (a->comm.root == 0               ? AT_FIRST
-                         : a->comm.root == a->comm.n - 1 ? AT_LAST
-                                                         : AT_MIDDLE);
-}
-
 static void run_call(Check *c, const Action *a, const Ins *i)
 {
     Wanted w = wanted_operands(c->p->device->target, a, i);
@@ -505,7 +474,7 @@ static void run_call(Check *c, const Action *a, const Ins *i)
         return;
     for (int n = 0; n < a->noperands; n++) {
         Operand o = a->operand[n];
-        if ((w.write[n] && !w.read[n]) || (n == 0 && !gives(c, a)))
+        if ((w.write[n] && !w.read[n]) || (n == 0 && !check_gives(c, a)))
             continue;
         if (w.write[n])
             o.value = added_to(i);
@@ -532,7 +501,7 @@ void run_action(Check *c, const Action *a)
     } else if (a->kind == ACT_guard) {
         run_guard(c, a);
     } else if (a->kind == ACT_receive || a->kind == ACT_send) {
-        run_pass(c, a);
+        check_pass(c, a);
     } else if (k && k->phase == PHASE_partial) {
         run_partial(c, a, k);
     } else if (!i || !home_is_here(c, i) ||

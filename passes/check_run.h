@@ -34,14 +34,21 @@ const char *value_name(const Check *c, Value v);
 void give_arguments(Check *c);
 void run_action(Check *c, const Action *a);
 void check_results(Check *c);
+/* Elements of an operand that follow each other in memory; is what should be there there? What it
+ * writes is there from now on. */
+int64_t run_length(const Operand *o);
+bool expect_operand(Check *c, const Operand *o);
+void write_operand(Check *c, const Operand *o);
 
 /* check_value.c: the buffer of a function's argument, or -1 */
 int argument_buffer(const Check *c, FnArg a);
 
 /* check_bytes.c: buffers in the arena, lifetimes, peaks */
 void check_bytes(Check *c);
-/* check_pipe.c: P8. */
+/* check_pipe.c: P8; a message's receive or send; does this rank give what is communicated? */
 void check_pipe(Check *c);
+void check_pass(Check *c, const Action *a);
+bool check_gives(const Check *c, const Action *a);
 /* check_streams.c: P6, P7. The operands are inside their buffers. */
 void check_streams(Check *c);
 void check_peak(Check *c);

@@ -472,15 +472,20 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
  *   for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe); o->step; o++)
  *       switch (o->step) { case MG_PIPE_F: ... break; default: mg_pass(r, &pipe, o); }
  *
- * SEND and RECV begin: the `with` operations behind one of them begin together with it (one NCCL
- * group): mg_pass begins them all when it is called for the first, and does nothing for those.
- * WAIT: what was begun has ended (the memory of a send may be written, that of a receive be read).
+ * SEND and RECV begin, and wait for nobody. Those that follow each other are one issue: `with` of
+ * the first says how many of them are behind it, and is 0 in those; mg_pass begins them all (on a
+ * GPU as one NCCL group) when it is called for the first, and does nothing for the others. WAIT:
+ * what was begun has ended, so the memory of a send may be written, that of a receive be read; on a
+ * GPU in the stream that is set then.
+ *
  * F messages go from stage to stage, B messages back; stage s and s + 1 are on neighbours of the
  * ring of ranks along the axis. From one rank to another messages are received in the order in
  * which they are sent, F and B together: nothing else says which is which. A send ends when its
  * receive has begun and taken it. It has been proved that nobody waits for himself if what was
- * begun goes on while a rank waits for anything, also for a collective of other axes. Between the
- * first and the last operation of a table there are collectives of other axes alone. */
+ * begun goes on while a rank waits for anything, also for a collective of other axes.
+ *
+ * Between the first and the last operation of a table there are collectives of other axes alone.
+ * At its end everything that was begun was waited for. */
 typedef enum mg_pipe_step {
     MG_PIPE_END, /* of the table */
     MG_PIPE_F,
@@ -507,12 +512,13 @@ typedef struct mg_pipe_op {
 /* Messages forward [0] and back [1]: `bytes` of each; buffer k of those that are sent lies at
  * send[way] + k * stride[way] bytes of the arena, of those received at receive[way] + ... */
 typedef struct mg_pipe {
-    uint32_t axis; /* a bit of mg_program.axes */
+    uint32_t axis; /* mg_program.stages.axis */
     int64_t bytes[2], stride[2], send[2], receive[2];
     int action[4];                /* numbers of SEND_F, RECV_F, SEND_B, RECV_B in mg_main.actions */
     const mg_pipe_op *const *ops; /* by place along the axis; each ends with MG_PIPE_END */
 } mg_pipe;
-const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p); /* this rank's */
+/* This rank's table; a walk begins. */
+const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p);
 void mg_pass(mg_run *r, const mg_pipe *p, const mg_pipe_op *o);
 /* This rank's place among those along these axes. */
 int mg_station(const mg_run *r, uint32_t axes);

@@ -116,10 +116,7 @@ typedef struct Bad {
     const char *args[3], *at[3], *body, *says;
 } Bad;
 
-#define ARGS                                                                                       \
-    {                                                                                              \
-        "a: f64[]", "w: f64[l=2@pp]"                                                               \
-    }
+#define ARGS    {"a: f64[]", "w: f64[l=2@pp]"}
 #define SENT    "%r: f64[] = broadcast %x {at=2, axes=pp}\ngive %r"
 #define BODY(v) "{\narg %c: f64[]\narg %n: i32[]\n" v "give %y\n}\n"
 static const Bad bad[] = {

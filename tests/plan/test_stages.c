@@ -37,13 +37,10 @@
 
 /* The logits are more work than a layer, and the last rank has none of those. */
 #define WIDE(layers)                                                                               \
-    {                                                                                              \
-        "llama7b.mg", 0,                                                                           \
-        {                                                                                          \
-            "layers=" #layers, "batch=8", "hidden=8", "head=2", "ffn=8", "vocab=512", "seq=8",     \
-                "kv_heads=4"                                                                       \
-        }                                                                                          \
-    }
+    {"llama7b.mg",                                                                                 \
+     0,                                                                                            \
+     {"layers=" #layers, "batch=8", "hidden=8", "head=2", "ffn=8", "vocab=512", "seq=8",           \
+      "kv_heads=4"}}
 
 typedef struct Alone {
     Small model;

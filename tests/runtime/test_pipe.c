@@ -13,6 +13,7 @@ enum { SMALL = 64, REDUCED = 1 << 13, STEPS = 3, SPACE = 24 << 20, RANKS_MOST = 
 static stage_table *table;
 static mg_pipe pipe_of;
 static int hang_at; /* of rank 1, the operation before which it hangs, or -1 */
+static bool dies;   /* there instead */
 
 static const mg_action actions[] = {{"layers.send", "send", "", 0, 0, 0, 0, {{0, 0, 0}}},
                                     {"layers.receive", "receive", "", 0, 0, 0, 0, {{0, 0, 0}}},
@@ -84,9 +85,8 @@ static void walk(mg_run *r, int step)
     const int64_t free_bytes = SPACE - 16 * REDUCED * (int64_t)sizeof(int32_t) * 8;
     int number = 0;
     for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe_of); o->step; o++) {
-        while (r->rank == 1 && hang_at >= 0 &&
-               o - table->ops[mg_station(r, pipe_of.axis)] >= hang_at)
-            usleep(1000);
+        while (r->rank == 1 && hang_at >= 0 && o - table->ops[mg_station(r, pipe_of.axis)] >= hang_at)
+            dies ? (void)raise(SIGKILL) : (void)usleep(1000);
         if (o->step > MG_PIPE_W) {
             mg_pass(r, &pipe_of, o);
             continue;
@@ -405,13 +405,33 @@ static void one_that_hangs(void **state)
     }
 }
 
+static void one_that_dies(void **state)
+{
+    (void)state;
+    for (int hosts = 1; hosts <= 4; hosts *= 2) {
+        const example e = {4, 1, false, ONE_ONE, 1, 8, {4096, 4096}, hosts};
+        process p[4];
+        int port = unit_port();
+        prepare(&e);
+        hang_at = 30;
+        dies = true;
+        for (int i = 0; i < 4; i++)
+            p[i] = start_rank(i, 4, hosts, port, 20, steps);
+        for (int i = 0; i < 4; i++)
+            unit_ends(p[i], i == 1 ? 256 + SIGKILL : RT_LOST,
+                      i == 1 ? NULL : "error: rank 1 is gone: all ranks end here");
+        hang_at = -1;
+        dies = false;
+        table_free(table);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_machine),
-        cmocka_unit_test(several_machines),
-        cmocka_unit_test(goes_on),
-        cmocka_unit_test(one_that_hangs),
+        cmocka_unit_test(one_machine),   cmocka_unit_test(several_machines),
+        cmocka_unit_test(goes_on),       cmocka_unit_test(one_that_hangs),
+        cmocka_unit_test(one_that_dies),
     };
     hang_at = -1;
     if (argc > 1 && strcmp(argv[1], "rank") == 0)
