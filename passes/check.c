@@ -257,6 +257,10 @@ static void check_program(Check *c)
         return;
     check_streams(c);
     check_pipe(c);
+    if (mesh_ranks(c->m) > 1)
+        check_ranks(c, true);
+    if (check_unfolds(c->m))
+        check_ranks(c, false);
     choose_shortened(c);
     c->meaning = (Meaning){.m = c->m, .shortened = is_shortened, .ctx = c};
     const int64_t ranks =

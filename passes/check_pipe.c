@@ -85,6 +85,7 @@ static void check_shared(Check *c)
 /* Who has each of some equal places: 1 + a cell, or 0. */
 typedef struct Holders {
     size_t *by;
+    bool *come; /* received: it was waited for */
     int n;
     const char *what;
 } Holders;
@@ -127,21 +128,37 @@ static void compute(Check *c, int rank, const mg_pipe_op *o, Holders *slot, Hold
         hold(c, rank, slot, o->slot, cell);
     release(c, rank, slot, o->slot, cell,
             o->step == MG_PIPE_B || o->step == MG_PIPE_W || p->phases == 1);
-    if (came_from(o, p->stages))
+    if (came_from(o, p->stages)) {
+        if (o->in < in[way].n && !in[way].come[o->in])
+            broken(c, 8, "rank %d of the pipeline: what comes to buffer %d is not waited for", rank,
+                   o->in);
         release(c, rank, &in[way], o->in, cell, true);
+    }
     if (goes_on(o, p->stages))
         hold(c, rank, &out[way], o->out, cell);
+}
+
+static void receive(Check *c, int rank, const mg_pipe_op *o, Holders *in, size_t cell)
+{
+    const bool waits = o->step == MG_PIPE_WAIT;
+    if (waits)
+        release(c, rank, in, o->in, cell, false);
+    else
+        hold(c, rank, in, o->in, cell);
+    if (o->in < in->n)
+        in->come[o->in] = waits;
 }
 
 static void walk_rank(Check *c, int rank)
 {
     const Pipe *p = c->prog->pipe;
-    Holders slot = {NEW_ARRAY(c->tmp, size_t, p->slots[rank] + 1), p->slots[rank], "slot"};
+    Holders slot = {NEW_ARRAY(c->tmp, size_t, p->slots[rank] + 1), NULL, p->slots[rank], "slot"};
     Holders out[2], in[2];
     for (int way = 0; way < 2; way++) {
-        out[way] = (Holders){NEW_ARRAY(c->tmp, size_t, p->sends[way] + 1), p->sends[way],
+        out[way] = (Holders){NEW_ARRAY(c->tmp, size_t, p->sends[way] + 1), NULL, p->sends[way],
                              "buffer of what is sent"};
-        in[way] = (Holders){NEW_ARRAY(c->tmp, size_t, p->receives[way] + 1), p->receives[way],
+        in[way] = (Holders){NEW_ARRAY(c->tmp, size_t, p->receives[way] + 1),
+                            NEW_ARRAY(c->tmp, bool, p->receives[way] + 1), p->receives[way],
                             "buffer of what is received"};
     }
     for (const mg_pipe_op *o = p->ops[rank]; o->step; o++) {
@@ -153,10 +170,8 @@ static void walk_rank(Check *c, int rank)
             compute(c, rank, o, &slot, in, out, cell);
         else if (sends)
             release(c, rank, &out[way], o->out, cell, o->step == MG_PIPE_WAIT);
-        else if (o->step != MG_PIPE_WAIT)
-            hold(c, rank, &in[way], o->in, cell);
         else
-            release(c, rank, &in[way], o->in, cell, false);
+            receive(c, rank, o, &in[way], cell);
     }
 }
 

@@ -49,6 +49,10 @@ void check_bytes(Check *c);
 void check_pipe(Check *c);
 void check_pass(Check *c, const Action *a);
 bool check_gives(const Check *c, const Action *a);
+/* check_ranks.c: P7, P8: what ranks do together, run; of some that stand for all, or of all. Of a
+ * mesh that is small enough for all. */
+void check_ranks(Check *c, bool folded);
+bool check_unfolds(const Module *m);
 /* check_streams.c: P6, P7. The operands are inside their buffers. */
 void check_streams(Check *c);
 void check_peak(Check *c);

@@ -85,7 +85,8 @@ static void walk(mg_run *r, int step)
     const int64_t free_bytes = SPACE - 16 * REDUCED * (int64_t)sizeof(int32_t) * 8;
     int number = 0;
     for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe_of); o->step; o++) {
-        while (r->rank == 1 && hang_at >= 0 && o - table->ops[mg_station(r, pipe_of.axis)] >= hang_at)
+        while (r->rank == 1 && hang_at >= 0 &&
+               o - table->ops[mg_station(r, pipe_of.axis)] >= hang_at)
             dies ? (void)raise(SIGKILL) : (void)usleep(1000);
         if (o->step > MG_PIPE_W) {
             mg_pass(r, &pipe_of, o);
