@@ -21,6 +21,7 @@ typedef struct Writer {
     const char **function; /* per action: the function that starts with it, or NULL */
     size_t *length;        /* how many actions that is */
     int *point;            /* per action: 1 + its point that others wait for, or 0 */
+    bool *beside;          /* per action: a collective may run beside it, and has to be seen to */
 } Writer;
 
 static const char *str(const Emitter *e, Name n)
@@ -222,6 +223,22 @@ static void find_points(Writer *w)
             w->point[i] = ++n;
 }
 
+/* From where a collective begins in a stream of its own to where it is waited for, a processor has
+ * to carry it on. */
+static void find_beside(Writer *w)
+{
+    const Program *p = w->p;
+    size_t newest = 0; /* 1 + the last that has begun */
+    w->beside = NEW_ARRAY(w->e->a, bool, p->actions.n + 1);
+    for (size_t i = 0; i < p->actions.n && !w->e->cuda; i++) {
+        const Action *a = &p->actions.data[i];
+        for (int s = 0; s < MAX_STREAMS && !a->stream; s++)
+            newest = s && a->wait[s] == newest ? 0 : newest;
+        w->beside[i] = newest && !a->stream;
+        newest = a->stream ? i + 1 : newest;
+    }
+}
+
 static void emit_waits(const Writer *w, const Action *a, int depth)
 {
     if (a->stream)
@@ -238,6 +255,8 @@ static void emit_record(const Writer *w, const Action *a, int depth)
         fprintf(w->e->out, "%*smg_record(r, %d);\n", depth * 4, "", point - 1);
     if (a->stream)
         fprintf(w->e->out, "%*smg_stream(r, 0);\n", depth * 4, "");
+    if (w->beside[a - w->p->actions.data])
+        fprintf(w->e->out, "%*smg_progress(r);\n", depth * 4, "");
 }
 
 /* ---- one action --------------------------------------------------------------------------------
@@ -468,6 +487,7 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
             w.loop[a->loop] = cname(&e->names, "i_", str(e, p->loops.data[a->loop].dim.name));
     }
     find_points(&w);
+    find_beside(&w);
     find_groups(&w);
     fprintf(e->out,
             "/* %s: predicted %.3g ms, %.4g GFLOP. */\nvoid mg_%s(mg_run *r)\n{\n"

@@ -43,7 +43,7 @@ static void note_gathers(const Module *m, const Program *g, Layout *as)
 
 void overlap_choose(Module *m, const Device *d)
 {
-    if (d->streams < 2 || !m->layout.mesh.n)
+    if (d->streams < 2 || d->collectives_wait || !m->layout.mesh.n)
         return;
     Arena *tmp = arena_new();
     Layout as = m->layout;

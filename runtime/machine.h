@@ -14,6 +14,7 @@
 #include "runtime/wire.h"
 
 enum { RT_WORKS, RT_AWAITS_RANKS, RT_AWAITS_ORDERS };
+enum { RT_MEETINGS = 3 }; /* of a collective of beside.c */
 
 /* What the others see of a rank. */
 typedef struct rt_slot {
@@ -52,6 +53,8 @@ struct rt_ranks {
     int64_t *first; /* per set of axes: its first barrier */
     rt_wire *wire;  /* to ranks of other machines; NULL: there are none */
     char *in, *out; /* of comm.c, for what goes over the wire */
+    struct rt_beside *beside;   /* beside.c; NULL: nothing runs beside the rest */
+    _Atomic uint32_t *meetings; /* shared: by rank, by set of axes, RT_MEETINGS */
     rt_vigil *vigil;
 };
 

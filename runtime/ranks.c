@@ -168,10 +168,17 @@ int rt_ranks_here(const mg_run *r)
                                     : w->local_size;
 }
 
-/* Of the shared memory, what lies before the arenas. */
-static int64_t head_bytes(int64_t barriers)
+static int64_t meetings_bytes(const mg_program *p)
+{
+    return rt_ranks_of(p, RT_ALL_AXES) * ((int64_t)RT_MEETINGS << p->naxes) *
+           (int64_t)sizeof(uint32_t);
+}
+
+/* Of the shared memory, what lies before the arenas: at last, counters. */
+static int64_t head_bytes(const mg_program *p, int64_t barriers)
 {
     int64_t bytes = (int64_t)sizeof(rt_machine) + barriers * (int64_t)sizeof(pthread_barrier_t);
+    bytes += meetings_bytes(p) + (int64_t)sizeof(uint64_t);
     return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
@@ -199,6 +206,7 @@ static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd
     const int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     int64_t stride = rt_arena_stride(p), used = (p->arena_bytes + PAGE - 1) / PAGE * PAGE;
     k->shared = map(NULL, head, both, MAP_SHARED, fd, 0);
+    k->meetings = (_Atomic uint32_t *)((char *)k->shared + head - meetings_bytes(p));
     char *base = map(NULL, stride * k->n + HUGE_PAGE, PROT_NONE, own, -1, 0);
     k->arenas = (char *)(((uintptr_t)base + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     for (int i = 0, at = 0; i < k->n; i++) {
@@ -343,7 +351,7 @@ void rt_ranks_join(mg_run *r)
         for (int i = 0; i < k->n; i++)
             add_here(k, i);
     }
-    int64_t head = head_bytes(number_barriers(k, p));
+    int64_t head = head_bytes(p, number_barriers(k, p));
     bool first = k->here[0] == r->rank;
     if (first) {
         fd = make_memory(k, p, head);
@@ -397,7 +405,7 @@ void rt_ranks_start(mg_run *r)
     struct rt_ranks *k = new_ranks(r);
     for (int i = 0; i < k->n; i++)
         add_here(k, i);
-    int64_t head = head_bytes(number_barriers(k, p));
+    int64_t head = head_bytes(p, number_barriers(k, p));
     int fd = make_memory(k, p, head);
     pid_t leader = getpid();
     map_memory(k, p, 0, fd, head);
