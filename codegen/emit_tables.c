@@ -65,7 +65,7 @@ static void emit_tensor(Emitter *e, size_t i)
     emit_sizes(e, axes, split ? t->type.rank : 0);
     fputs(", ", out);
     emit_sizes(e, zigzag, zigzags ? t->type.rank : 0);
-    fputs("},\n", out);
+    fputs(", MG_AT_ALL},\n", out);
 }
 
 void emit_tensors(Emitter *e)

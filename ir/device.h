@@ -3,6 +3,7 @@
 #ifndef MGC_DEVICE_H
 #define MGC_DEVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum Target { TARGET_host, TARGET_cuda } Target;
@@ -23,7 +24,9 @@ typedef struct Device {
     double link_seconds;                      /* a step of communication costs at least */
     double link_slowdown; /* times as long as other actions take while a collective runs */
     int streams;          /* in which actions may run side by side */
-    int threads;          /* host: threads the numbers above are for, and scratch is counted for */
+    /* Of those: products have none of their own (hosts), nor have collectives (--overlap=none). */
+    bool products_wait, collectives_wait;
+    int threads; /* host: threads the numbers above are for, and scratch is counted for */
 } Device;
 
 #endif

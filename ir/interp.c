@@ -462,6 +462,7 @@ static void interp_guard(Interp *in, const Ins *i)
 #define interp_all_to_all     NULL
 #define interp_shard          NULL
 #define interp_ring_shift     NULL
+#define interp_broadcast      NULL
 static InterpFn *const table[OP_count] = {
 #define OP(name, ...) [OP_##name] = interp_##name,
 #include "ir/ops.def"

@@ -481,8 +481,8 @@ int64_t dim_whole(const Module *m, Dim d);
 Axes mesh_zigzag(const Module *m, Name dim);
 /* d split on these axes as well, as its rules say; its size has to be a multiple of mesh_unit. */
 Dim mesh_split(const Module *m, Dim d, Axes more);
-/* Which layer, of all, is element i of what a rank has of the pipeline's dim; -1: room that is left.
- * How many stages there are. */
+/* Which layer, of all, is element i of what a rank has of the pipeline's dim; -1: room that is
+ * left. How many stages there are. */
 int64_t mesh_layer(const Module *m, int64_t rank, int64_t i);
 int mesh_stages(const Module *m);
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
@@ -583,8 +583,8 @@ typedef struct Cost {
 Cost ir_cost(const Module *m, const Ins *i);
 
 /* stations.c - on which ranks along the axis of stages a value is known or, of an argument, needed:
- * per value of the module; AT_ALL where there are no stages. A `repeat` with the mark `relay` is run
- * by one stage after the other: what it carries is where it begins before it, and where it ends
+ * per value of the module; AT_ALL where there are no stages. A `repeat` with the mark `relay` is
+ * run by one stage after the other: what it carries is where it begins before it, and where it ends
  * after it. Something computed from values at different stations is there where all of them are;
  * 0: nowhere, a broken invariant. */
 Stations *ir_stations(const Module *m, const Fn *fn, Arena *a);

@@ -30,6 +30,7 @@ const char *type_all_gather(Rule *r);
 const char *type_all_to_all(Rule *r);
 const char *type_shard(Rule *r);
 const char *type_ring_shift(Rule *r);
+const char *type_broadcast(Rule *r);
 
 /* rules_dims.c */
 const char *type_rename(Rule *r);

@@ -144,6 +144,12 @@ const char *type_ring_shift(Rule *r)
     return wrong;
 }
 
+const char *type_broadcast(Rule *r)
+{
+    r->out[0] = *r->in[0];
+    return has_axes(r);
+}
+
 /* ---- everything else ------------------------------------------------------------------------ */
 
 static Axes axes_of(const Type *t, const DimList *dims)

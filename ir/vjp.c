@@ -103,6 +103,7 @@ static void vjp_none(Vjp *v)
 #define vjp_all_to_all         vjp_none
 #define vjp_shard              vjp_none
 #define vjp_ring_shift         vjp_none
+#define vjp_broadcast          vjp_none
 #define vjp_fused              vjp_none /* kernels are made after differentiation */
 #define vjp_head               vjp_none
 #define vjp_dot_bias           vjp_none

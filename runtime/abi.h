@@ -63,11 +63,12 @@ typedef struct mg_tensor {
 /* Ranks along the axis of stages: the first, the last, those between. */
 enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 };
 
-/* Layers cut into stages, `chunks` of each of the n ranks along an axis: stage s is that of the rank
- * at place s % n, as its chunk s / n. A tensor whose outermost dim is split on that axis has room
- * for `most` layers of each of a rank's chunks, one chunk behind the other; the first layers[s] are
- * those of stage s, the layers being counted from stage to stage. What room is left is like padding:
- * it holds zeros, and never leaves the program. valid[0] counts the layers of all stages. */
+/* Layers cut into stages, `chunks` of each of the n ranks along an axis: stage s is that of the
+ * rank at place s % n, as its chunk s / n. A tensor whose outermost dim is split on that axis has
+ * room for `most` layers of each of a rank's chunks, one chunk behind the other; the first
+ * layers[s] are those of stage s, the layers being counted from stage to stage. What room is left
+ * is like padding: it holds zeros, and never leaves the program. valid[0] counts the layers of all
+ * stages. */
 typedef struct mg_stages {
     uint32_t axis; /* a bit: of mg_program.axes; 0: there are none */
     int chunks, most;
@@ -475,14 +476,14 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
  *       switch (o->step) { case MG_PIPE_F: ... break; default: mg_pass(r, &pipe, o); }
  *
  * SEND and RECV begin: the `with` operations behind one of them begin together with it (one NCCL
- * group): mg_pass begins them all when it is called for the first, and does nothing for those. WAIT: what
- * was begun has ended (the memory of a send may be written, that of a receive be read). F messages
- * go from stage to stage, B messages back; stage s and s + 1 are on neighbours of the ring of ranks
- * along the axis. From one rank to another messages are received in the order in which they are
- * sent, F and B together: nothing else says which is which. A send ends when its receive has begun
- * and taken it. It has been proved that nobody waits for himself if what was begun goes on while a
- * rank waits for anything, also for a collective of other axes. Between the first and the last
- * operation of a table there are collectives of other axes alone. */
+ * group): mg_pass begins them all when it is called for the first, and does nothing for those.
+ * WAIT: what was begun has ended (the memory of a send may be written, that of a receive be read).
+ * F messages go from stage to stage, B messages back; stage s and s + 1 are on neighbours of the
+ * ring of ranks along the axis. From one rank to another messages are received in the order in
+ * which they are sent, F and B together: nothing else says which is which. A send ends when its
+ * receive has begun and taken it. It has been proved that nobody waits for himself if what was
+ * begun goes on while a rank waits for anything, also for a collective of other axes. Between the
+ * first and the last operation of a table there are collectives of other axes alone. */
 typedef enum mg_pipe_step {
     MG_PIPE_END, /* of the table */
     MG_PIPE_F,
@@ -497,8 +498,8 @@ typedef enum mg_pipe_step {
 } mg_pipe_step;
 typedef struct mg_pipe_op {
     uint8_t step;
-    uint8_t of;      /* WAIT: MG_PIPE_SEND_F, ...: what is waited for; it is the oldest begun of that
-                        kind that was not waited for yet */
+    uint8_t of; /* WAIT: MG_PIPE_SEND_F, ...: what is waited for; it is the oldest begun of that
+                   kind that was not waited for yet */
     uint8_t in, out; /* numbers of message buffers: of what was received, of what is sent; SEND_*:
                         `out`, RECV_*: `in` */
     uint16_t stage;

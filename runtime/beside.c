@@ -13,31 +13,29 @@
  *
  * Sums are those of comm.c, element by element: the same bits. Ranks on one machine make their
  * collectives at once; there communication is work of the processors. */
-#include <sched.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/comm.h"
 #include "runtime/sizes.h"
 
 enum { DEPTH = 128, PIECES = 2, ROUND = 64 };
-enum { IN, PARTS, OUT };                        /* where the ranks of this machine meet */
-enum { PATIENCE_NS = 100000 };                /* between two looks */
+enum { IN, PARTS, OUT };                         /* where the ranks of this machine meet */
+enum { PATIENCE_NS = 100000 };                   /* between two looks */
 enum { AT_START, AT_PIECES, AT_PARTS, AT_SUMS }; /* what of a collective begins next */
 
 typedef struct task {
     rt_comm c;
     int action;
     int stage;
-    int64_t at;                  /* bytes, up to which messages have begun */
-    int pieces;                  /* of those under way, its own */
-    uint32_t meeting[RT_MEETINGS];  /* its number among those of its axes; 0: not come to */
+    int64_t at;                    /* bytes, up to which messages have begun */
+    int pieces;                    /* of those under way, its own */
+    uint32_t meeting[RT_MEETINGS]; /* its number among those of its axes; 0: not come to */
 } task;
 
 typedef struct piece {
     task *of;
     bool given; /* its messages are to be made y of */
-    int left;   /* messages that are not done */
+    rt_ticket messages;
     int64_t begin, end;
     const char *came[MG_RANKS_MAX];
 } piece;
@@ -45,6 +43,7 @@ typedef struct piece {
 struct rt_beside {
     mg_run *run;
     int stream;
+    bool busy; /* carries on: what it does in parallel is no reason to */
     /* The queue: tasks [done, posted) have begun all their messages, [posted, begun) have not. */
     uint64_t done, posted, begun;
     uint64_t point[MG_POINTS_MAX]; /* 1 + the last that had begun there; 0: none */
@@ -73,20 +72,32 @@ static _Atomic uint32_t *meetings(const mg_run *r, int rank, uint32_t axes, int 
 static void come(task *t, int which)
 {
     const rt_comm *c = &t->c;
-    if (!t->meeting[which])
-        t->meeting[which] =
-            atomic_fetch_add(meetings(c->run, c->run->rank, c->d->axes, which), 1) + 1;
+    _Atomic uint32_t *mine = meetings(c->run, c->run->rank, c->d->axes, which);
+    if (t->meeting[which])
+        return;
+    t->meeting[which] = *mine + 1;
+    rt_word_next(mine);
 }
 
-/* Have the others, too? */
-static bool have_come(const task *t, int which)
+/* The counter of one who has not, and what it says; NULL: all have. */
+static _Atomic uint32_t *late(const task *t, int which, uint32_t *says)
 {
     const rt_comm *c = &t->c;
-    for (int i = 0; i < c->d->n; i++)
-        if (c->here[i] && i != c->me &&
-            (int32_t)(*meetings(c->run, c->member[i], c->d->axes, which) - t->meeting[which]) < 0)
-            return false;
-    return true;
+    for (int i = 0; i < c->d->n; i++) {
+        if (!c->here[i] || i == c->me)
+            continue;
+        _Atomic uint32_t *theirs = meetings(c->run, c->member[i], c->d->axes, which);
+        *says = *theirs;
+        if ((int32_t)(*says - t->meeting[which]) < 0)
+            return theirs;
+    }
+    return NULL;
+}
+
+static bool have_come(const task *t, int which)
+{
+    uint32_t says;
+    return !late(t, which, &says);
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -101,13 +112,13 @@ static piece *new_piece(struct rt_beside *b, task *t)
 {
     int messages = 2 * (int)(t->c.d->n - 1);
     for (int i = 0; i < b->npieces; i++)
-        messages += b->piece[(b->first + i) % PIECES].left;
-    if (b->npieces == PIECES || messages > RT_WIRE_PENDING)
+        messages += b->piece[(b->first + i) % PIECES].messages.left;
+    if (b->npieces == PIECES || messages > RT_WIRE_PENDING - RT_WIRE_PIPE)
         return NULL;
     piece *p = &b->piece[(b->first + b->npieces++) % PIECES];
     p->of = t;
     p->given = false;
-    p->left = 0;
+    p->messages = (rt_ticket){0};
     t->pieces++;
     return p;
 }
@@ -119,23 +130,21 @@ static bool begin_piece(struct rt_beside *b, task *t)
     piece *p = new_piece(b, t);
     if (!p)
         return false;
-    rt_wire_count(k->wire, &p->left);
     if (t->stage == AT_SUMS) {
-        rt_comm_post_sums(c, t->at);
+        rt_comm_post_sums(c, t->at, &p->messages);
         t->at += RT_WIRE_MOST;
-    } else if (c->d->kind == MG_RING_SHIFT) {
-        rt_comm_post_shift(c, t->at);
+    } else if (rt_comm_moves(c)) {
+        rt_comm_post_move(c, t->at, &p->messages);
         t->at += RT_WIRE_MOST;
     } else {
         int64_t room = (p - b->piece) * (RT_POST / PIECES);
-        rt_comm_post(c, t->at, piece_bytes(c), k->in + room, k->out + room);
+        rt_comm_post(c, t->at, piece_bytes(c), k->in + room, k->out + room, &p->messages);
         t->at += piece_bytes(c);
         p->given = true;
         p->begin = c->begin;
         p->end = c->end;
         memcpy(p->came, c->came, (size_t)c->d->n * sizeof *p->came);
     }
-    rt_wire_count(k->wire, NULL);
     return true;
 }
 
@@ -161,7 +170,7 @@ static void take(rt_comm *c, bool free)
 static bool end_piece(struct rt_beside *b, bool free)
 {
     piece *p = &b->piece[b->first];
-    if (!b->npieces || p->left)
+    if (!b->npieces || p->messages.left)
         return false;
     rt_comm *c = &p->of->c;
     if (p->given) {
@@ -184,8 +193,8 @@ static bool make_here(task *t, bool free)
     rt_comm *c = &t->c;
     if (!free)
         return false; /* it would keep this thread for long */
-    if (c->d->kind == MG_RING_SHIFT) {
-        rt_comm_copy_shift(c);
+    if (rt_comm_moves(c)) {
+        rt_comm_copy(c);
     } else {
         c->begin = 0;
         c->end = c->mine.rows * c->mine.row;
@@ -197,7 +206,7 @@ static bool make_here(task *t, bool free)
 
 static int64_t bytes_to_post(const task *t)
 {
-    return t->c.d->kind == MG_RING_SHIFT ? t->c.bytes : t->c.most;
+    return rt_comm_moves(&t->c) ? t->c.bytes : t->c.most;
 }
 
 /* Begins what is next of the first collective that has not begun all of its messages. */
@@ -211,8 +220,11 @@ static bool go_on(struct rt_beside *b, bool free)
     case AT_START:
         if (!have_come(t, IN))
             return false;
-        if (!c->all_here && c->d->kind == MG_RING_SHIFT)
-            rt_comm_copy_shift(c);
+        if (!c->all_here && rt_comm_moves(c)) {
+            if (!free)
+                return false;
+            rt_comm_copy(c);
+        }
         t->stage = AT_PIECES;
         return true;
     case AT_PIECES:
@@ -255,49 +267,62 @@ static bool end_oldest(struct rt_beside *b)
     return true;
 }
 
-/* As far as it goes without waiting, or until something moves for which it was waited. */
-static int carry_on(struct rt_beside *b, bool free, bool waits)
+/* As far as it goes without waiting. Has anything ended or begun? */
+static bool carry_on(struct rt_beside *b, bool free)
 {
-    int peer;
-    bool moved;
+    bool any = false, moved;
+    b->busy = true;
     do {
-        peer = rt_wire_move(b->run->ranks->wire, waits);
+        rt_wire_go_on(b->run->ranks->wire);
         moved = false;
         while (end_piece(b, free) || go_on(b, free) || end_oldest(b))
-            moved = true;
-        waits = false;
+            any = moved = true;
     } while (moved && b->done < b->begun);
-    return peer;
+    b->busy = false;
+    return any;
+}
+
+/* For a message of the oldest piece, or, where none is under way, a rank of this machine. */
+static void await(struct rt_beside *b)
+{
+    mg_run *r = b->run;
+    rt_slot *slot = &r->ranks->shared->slot[r->rank];
+    if (b->npieces) {
+        rt_ticket *t = &b->piece[b->first].messages;
+        for (int i = 0, peer; t->left && !rt_wire_done(r->ranks->wire, t, &peer); i++) {
+            slot->peer = peer;
+            rt_nap(i);
+        }
+        slot->peer = -1;
+        return;
+    }
+    const task *t = task_at(b, b->done);
+    int which = b->done < b->posted ? OUT : t->stage == AT_START ? IN : PARTS;
+    uint32_t says;
+    _Atomic uint32_t *word = t->meeting[which] ? late(t, which, &says) : NULL;
+    if (word)
+        rt_word_await(r, word, says);
 }
 
 /* Until so many are done. */
 static void wait_for(struct rt_beside *b, uint64_t number)
 {
-    enum { SPINS = 500, NAP_US = 50 };
     mg_run *r = b->run;
-    rt_slot *slot = &r->ranks->shared->slot[r->rank];
-    uint64_t was = b->done;
-    for (int idle = 0; b->done < number; idle++) {
-        atomic_store_explicit(&r->action, task_at(b, b->done)->action, memory_order_relaxed);
-        if (idle == 0)
-            rt_wait_begins(r, RT_AWAITS_RANKS);
-        slot->peer = carry_on(b, true, true);
-        if (b->done > was) {
-            rt_wait_ends(r);
-            was = b->done;
-            idle = -1;
-        } else if (idle < SPINS) {
-            sched_yield();
-        } else {
-            usleep(NAP_US);
-        }
+    while (b->done < number) {
+        const uint64_t oldest = b->done;
+        atomic_store_explicit(&r->action, task_at(b, oldest)->action, memory_order_relaxed);
+        rt_wait_begins(r, RT_AWAITS_RANKS);
+        while (b->done == oldest)
+            if (!carry_on(b, true))
+                await(b);
+        rt_wait_ends(r);
     }
 }
 
 static void finish(struct rt_beside *b, uint64_t number)
 {
     if (b->done < number)
-        carry_on(b, true, false);
+        carry_on(b, true);
     if (b->done >= number)
         return;
     int action = task_at(b, b->done)->action;
@@ -312,11 +337,11 @@ static void finish(struct rt_beside *b, uint64_t number)
 static bool look(void *ctx)
 {
     struct rt_beside *b = ctx;
-    if (b->done == b->begun)
+    if (b->done == b->begun || b->busy)
         return false;
     int64_t now = rt_now_ns();
     if (now - b->looked > PATIENCE_NS) {
-        carry_on(b, false, false);
+        carry_on(b, false);
         b->looked = now;
     }
     return true;
@@ -339,10 +364,6 @@ bool rt_beside_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x
     struct rt_beside *b = of(r);
     if (!b || !b->stream || d->kind == MG_SHARD)
         return false;
-    if (d->kind == MG_BROADCAST) {
-        finish(b, b->begun);
-        return false;
-    }
     if (b->begun - b->done == DEPTH)
         finish(b, b->done + 1);
     task *t = task_at(b, b->begun);
@@ -355,7 +376,7 @@ bool rt_beside_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x
     rt_comm_set(&t->c, r, d, x, y);
     come(t, IN);
     b->begun++;
-    carry_on(b, true, false);
+    carry_on(b, true);
     if (r->watch & ~(unsigned)RT_WATCH_TIME)
         wait_for(b, b->begun); /* who looks at values looks in the order of the program */
     mg_end(r, action);
@@ -368,7 +389,7 @@ void mg_progress(mg_run *r)
     struct rt_beside *b = of(r);
     if (!b || b->done == b->begun)
         return;
-    carry_on(b, true, false);
+    carry_on(b, true);
     b->looked = rt_now_ns();
 }
 

@@ -139,7 +139,7 @@ static const char *pack(const comm *c, const share *s, int64_t begin, int64_t en
 
 /* To those elsewhere their part of the chunk, from them mine. Where y has it in one piece it comes
  * there. */
-void rt_comm_post(comm *c, int64_t begin, int64_t size, char *ins, char *outs)
+void rt_comm_post(comm *c, int64_t begin, int64_t size, char *ins, char *outs, rt_ticket *t)
 {
     const struct rt_ranks *k = c->run->ranks;
     int64_t post = 0;
@@ -156,9 +156,9 @@ void rt_comm_post(comm *c, int64_t begin, int64_t size, char *ins, char *outs)
         post += size;
         c->came[i] = in;
         if (end > begin)
-            rt_wire_send(k->wire, c->member[i], pack(c, &theirs, begin, end, out), end - begin);
+            rt_wire_send(k->wire, c->member[i], pack(c, &theirs, begin, end, out), end - begin, t);
         if (c->end > begin)
-            rt_wire_take(k->wire, c->member[i], in, c->end - begin);
+            rt_wire_take(k->wire, c->member[i], in, c->end - begin, t);
     }
 }
 
@@ -282,15 +282,15 @@ void rt_comm_copy_sums(const comm *c)
                    (size_t)(cut(c, k + 1) - cut(c, k)));
 }
 
-void rt_comm_post_sums(const comm *c, int64_t at)
+void rt_comm_post_sums(const comm *c, int64_t at, rt_ticket *t)
 {
     int64_t from = cut(c, c->me) + at, n = least(RT_WIRE_MOST, cut(c, c->me + 1) - from);
     for (int k = 0; k < c->d->n; k++) {
         int64_t to = cut(c, k) + at, comes = least(RT_WIRE_MOST, cut(c, k + 1) - to);
         if (!c->here[k] && n > 0)
-            rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n);
+            rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n, t);
         if (!c->here[k] && comes > 0)
-            rt_wire_take(c->run->ranks->wire, c->member[k], c->y + to, comes);
+            rt_wire_take(c->run->ranks->wire, c->member[k], c->y + to, comes, t);
     }
 }
 
@@ -299,8 +299,9 @@ static void gather_sums(const comm *c)
     rt_meet(c->run, c->d->axes);
     rt_comm_copy_sums(c);
     for (int64_t at = 0; at < c->most && !c->all_here; at += RT_WIRE_MOST) {
-        rt_comm_post_sums(c, at);
-        rt_wire_wait(c->run);
+        rt_ticket t = {0};
+        rt_comm_post_sums(c, at, &t);
+        rt_wire_wait(c->run, &t);
     }
 }
 
@@ -354,46 +355,66 @@ static void cut_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* ---- round the ring -------------------------------------------------------------------------- */
+/* ---- round the ring, and from one to all ------------------------------------------------------
+ */
 
 static int before_me(const comm *c)
 {
     return (c->me + (int)c->d->n - 1) % (int)c->d->n;
 }
 
-static void shift_range(void *ctx, int64_t begin, int64_t end, void *scratch)
+bool rt_comm_moves(const comm *c)
+{
+    return c->d->kind == MG_RING_SHIFT || c->d->kind == MG_BROADCAST;
+}
+
+/* Whose x comes to be y. */
+static int giver(const comm *c)
+{
+    return c->d->kind == MG_BROADCAST ? c->d->root : before_me(c);
+}
+
+static bool is_given_by_me(const comm *c, int member)
+{
+    if (c->d->kind == MG_BROADCAST)
+        return c->me == c->d->root;
+    return member == (c->me + 1) % (int)c->d->n;
+}
+
+/* Of the x of another on this machine. */
+static void copy_range(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
     (void)scratch;
-    memcpy(c->y + begin * c->width, of_member(c, c->x + begin * c->width, before_me(c)),
+    memcpy(c->y + begin * c->width, of_member(c, c->x + begin * c->width, giver(c)),
            (size_t)((end - begin) * c->width));
 }
 
-void rt_comm_copy_shift(const comm *c)
+void rt_comm_copy(comm *c)
 {
-    if (c->here[before_me(c)])
-        shift_range((void *)(uintptr_t)c, 0, c->bytes / c->width, NULL);
+    if (c->here[giver(c)])
+        mg_parallel(c->run, c->bytes / c->width, GRAIN / c->width, copy_range, c);
 }
 
-/* All of x goes to the rank behind this one, and that of the one before comes into y. */
-void rt_comm_post_shift(const comm *c, int64_t at)
+void rt_comm_post_move(const comm *c, int64_t at, rt_ticket *t)
 {
-    int before = before_me(c), behind = (c->me + 1) % (int)c->d->n;
+    rt_wire *wire = c->run->ranks->wire;
     int64_t n = least(RT_WIRE_MOST, c->bytes - at);
-    if (!c->here[behind])
-        rt_wire_send(c->run->ranks->wire, c->member[behind], c->x + at, n);
-    if (!c->here[before])
-        rt_wire_take(c->run->ranks->wire, c->member[before], c->y + at, n);
+    for (int k = 0; k < c->d->n; k++)
+        if (!c->here[k] && is_given_by_me(c, k))
+            rt_wire_send(wire, c->member[k], c->x + at, n, t);
+    if (!c->here[giver(c)])
+        rt_wire_take(wire, c->member[giver(c)], c->y + at, n, t);
 }
 
-static void shift(comm *c)
+static void move(comm *c)
 {
     rt_meet(c->run, c->d->axes);
-    if (c->here[before_me(c)])
-        mg_parallel(c->run, c->bytes / c->width, GRAIN / c->width, shift_range, c);
+    rt_comm_copy(c);
     for (int64_t at = 0; at < c->bytes && !c->all_here; at += RT_WIRE_MOST) {
-        rt_comm_post_shift(c, at);
-        rt_wire_wait(c->run);
+        rt_ticket t = {0};
+        rt_comm_post_move(c, at, &t);
+        rt_wire_wait(c->run, &t);
     }
 }
 
@@ -442,8 +463,9 @@ static void over_chunks(comm *c)
     for (int64_t at = 0; at < c->most; at += size) {
         c->end = total(&c->mine);
         if (!c->all_here) {
-            rt_comm_post(c, at, size, k->in, k->out);
-            rt_wire_wait(c->run);
+            rt_ticket t = {0};
+            rt_comm_post(c, at, size, k->in, k->out, &t);
+            rt_wire_wait(c->run, &t);
         }
         if (c->end > c->begin)
             mg_parallel(c->run, (c->end - c->begin) / c->width, GRAIN / c->width, maker(c), c);
@@ -454,8 +476,8 @@ static void over_chunks(comm *c)
 
 static void together(comm *c)
 {
-    if (c->d->kind == MG_RING_SHIFT)
-        shift(c);
+    if (rt_comm_moves(c))
+        move(c);
     else
         over_chunks(c);
     if (rt_comm_parts(c))

@@ -34,25 +34,26 @@ typedef struct rt_comm {
 void rt_comm_set(rt_comm *c, mg_run *r, const mg_comm_desc *d, const void *x, void *y);
 /* Makes [begin, begin + size) of what is given the chunk, and begins its messages; `in` and `out`
  * are memory for (n - 1) times `size` bytes. */
-void rt_comm_post(rt_comm *c, int64_t begin, int64_t size, char *in, char *out);
+void rt_comm_post(rt_comm *c, int64_t begin, int64_t size, char *in, char *out, rt_ticket *t);
 /* Makes y of the chunk, whose messages have come: elements [from, to) of it. */
 void rt_comm_take(rt_comm *c, int64_t from, int64_t to);
 /* Is each part of the sum added up by one of them for all? Then, once all here have theirs: those
  * of the others here, and messages for the rest, which lie in y. */
 bool rt_comm_parts(const rt_comm *c);
 void rt_comm_copy_sums(const rt_comm *c);
-void rt_comm_post_sums(const rt_comm *c, int64_t at);
-/* Round the ring: what comes from this machine; messages from byte `at` on, at most RT_WIRE_MOST.
- */
-void rt_comm_copy_shift(const rt_comm *c);
-void rt_comm_post_shift(const rt_comm *c, int64_t at);
+void rt_comm_post_sums(const rt_comm *c, int64_t at, rt_ticket *t);
+/* Round the ring, or from one to all, as it is: does it only move? Then what comes from this
+ * machine; messages from byte `at` on, at most RT_WIRE_MOST. */
+bool rt_comm_moves(const rt_comm *c);
+void rt_comm_copy(rt_comm *c);
+void rt_comm_post_move(const rt_comm *c, int64_t at, rt_ticket *t);
 
 /* ---- beside.c ------------------------------------------------------------------------------- */
 
 /* Memory for collectives that run beside the rest; after the wire is open. */
 void rt_beside_open(mg_run *r);
-/* Begins one, if what follows runs beside the rest now. False: it is to be made at once, and none is
- * under way. */
+/* Begins one, if what follows runs beside the rest now. False: it is to be made at once, and none
+ * is under way. */
 bool rt_beside_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y);
 
 #endif

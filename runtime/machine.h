@@ -1,5 +1,5 @@
-/* machine.h - what the ranks on one machine have in common; private to ranks.c, rendezvous.c,
- * vigil.c, images.c and comm.c.
+/* machine.h - what the ranks on one machine have in common; private to ranks.c, wait.c,
+ * rendezvous.c, vigil.c, images.c, comm.c and pipe.c.
  *
  * One piece of shared memory, which has no name: the first rank of the machine makes it and hands
  * it to the others, who inherit it (a bare start) or are given it over a socket (a launcher's). It
@@ -7,7 +7,6 @@
 #ifndef MG_MACHINE_H
 #define MG_MACHINE_H
 
-#include <pthread.h>
 #include <sys/types.h>
 
 #include "runtime/ranks.h"
@@ -31,12 +30,18 @@ typedef struct rt_slot {
     _Atomic uint64_t pid_space; /* in which that number means something */
 } rt_slot;
 
+/* Where some of the machine's ranks meet. */
+typedef struct rt_barrier {
+    _Alignas(64) _Atomic uint32_t came, turn; /* of the present turn; meetings so far */
+    uint32_t members;
+} rt_barrier;
+
 typedef struct rt_machine {
     _Atomic int verdict;              /* vigil.c: what ends the program, or 0 */
     _Atomic bool ending;              /* whoever goes now was told to */
     _Atomic uint64_t cpus[1024 / 64]; /* those which any of the ranks may use */
     rt_slot slot[MG_RANKS_MAX];       /* by rank; of those elsewhere: what they said last */
-    pthread_barrier_t barrier[];      /* by set of axes, by group */
+    rt_barrier barrier[];             /* by set of axes, by group */
 } rt_machine;
 
 typedef struct rt_vigil rt_vigil;
@@ -49,10 +54,12 @@ struct rt_ranks {
     int link[MG_RANKS_MAX];    /* sockets: of the first to all others here, and back; or -1 */
     pid_t child[MG_RANKS_MAX]; /* of a bare start */
     rt_machine *shared;
-    char *arenas;   /* of rank 0; see ranks.h */
-    int64_t *first; /* per set of axes: its first barrier */
-    rt_wire *wire;  /* to ranks of other machines; NULL: there are none */
-    char *in, *out; /* of comm.c, for what goes over the wire */
+    char *arenas;               /* of rank 0; see ranks.h */
+    int64_t *first;             /* per set of axes: its first barrier */
+    int64_t pipes;              /* byte of the shared memory where what pipe.c has there begins */
+    struct rt_pipe *pipe;       /* NULL: there are no stages */
+    rt_wire *wire;              /* to ranks of other machines; NULL: there are none */
+    char *in, *out;             /* of comm.c, for what goes over the wire */
     struct rt_beside *beside;   /* beside.c; NULL: nothing runs beside the rest */
     _Atomic uint32_t *meetings; /* shared: by rank, by set of axes, RT_MEETINGS */
     rt_vigil *vigil;
@@ -70,8 +77,16 @@ void rt_rendezvous(struct rt_ranks *k, const char *job, int me, uint64_t fingerp
 rt_vigil *rt_vigil_new(mg_run *r);
 void rt_vigil_free(rt_vigil *v); /* NULL: nothing */
 
-/* ranks.c: a wait, as the vigil sees it. */
+/* wait.c: a wait, as the vigil sees it. */
 void rt_wait_begins(mg_run *r, int kind);
 void rt_wait_ends(mg_run *r);
+/* The i-th time in turn that there was nothing to do. */
+void rt_nap(int i);
+/* Until a word of shared memory is not `old` any more; what was begun on the wire goes on. And the
+ * next number in one, of which those hear who wait for it. */
+void rt_word_await(mg_run *r, _Atomic uint32_t *word, uint32_t old);
+void rt_word_next(_Atomic uint32_t *word);
+/* Until what has this ticket is done. */
+void rt_wire_wait(mg_run *r, const rt_ticket *t);
 
 #endif

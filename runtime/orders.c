@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/machine.h"
+#include "runtime/pipe.h"
 
 enum { PATIENCE = 10 }; /* seconds, with what ends by itself */
 
@@ -35,8 +36,9 @@ static void tell(mg_run *r, int rank, const void *what, int64_t bytes)
     if (!k->is_here[rank]) {
         for (int64_t n; bytes; from += n, bytes -= n) {
             n = bytes < RT_WIRE_MOST ? bytes : RT_WIRE_MOST;
-            rt_wire_send(k->wire, rank, from, n);
-            rt_wire_wait(r);
+            rt_ticket t = {0};
+            rt_wire_send(k->wire, rank, from, n, &t);
+            rt_wire_wait(r, &t);
         }
         return;
     }
@@ -56,8 +58,9 @@ static void hear(mg_run *r, int rank, void *what, int64_t bytes)
     if (!k->is_here[rank]) {
         for (int64_t n; bytes; to += n, bytes -= n) {
             n = bytes < RT_WIRE_MOST ? bytes : RT_WIRE_MOST;
-            rt_wire_take(k->wire, rank, to, n);
-            rt_wire_wait(r);
+            rt_ticket t = {0};
+            rt_wire_take(k->wire, rank, to, n, &t);
+            rt_wire_wait(r, &t);
         }
         return;
     }
@@ -262,6 +265,7 @@ void rt_ranks_end(mg_run *r)
     for (int i = 1; i < k->n; i++)
         if (k->link[i] >= 0)
             close(k->link[i]);
+    rt_pipe_free(k->pipe);
     free(k->first);
     free(k);
     r->ranks = NULL;

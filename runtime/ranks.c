@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/machine.h"
+#include "runtime/pipe.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
@@ -41,59 +42,23 @@ int rt_place_of(const mg_program *p, int rank, uint32_t axes)
     return (int)place;
 }
 
+int rt_neighbour(const mg_program *p, int rank, uint32_t axis, int by)
+{
+    const int n = rt_ranks_of(p, axis), place = rt_place_of(p, rank, axis);
+    int behind = rt_ranks_of(p, RT_ALL_AXES);
+    for (int i = 0; i < p->naxes && (axis >> i) != 0; i++)
+        behind /= (int)p->axes[i].size;
+    return rank + ((place + by + n) % n - place) * behind;
+}
+
+int mg_place(const mg_run *r, uint32_t axes)
+{
+    return rt_place_of(r->program, r->rank, axes);
+}
+
 static uint32_t all_axes(const mg_program *p)
 {
     return ((uint32_t)1 << p->naxes) - 1;
-}
-
-/* ---- waiting --------------------------------------------------------------------------------- */
-
-void rt_wait_begins(mg_run *r, int kind)
-{
-    rt_slot *s = &r->ranks->shared->slot[r->rank];
-    s->action = r->action;
-    s->waits = kind;
-}
-
-void rt_wait_ends(mg_run *r)
-{
-    rt_slot *s = &r->ranks->shared->slot[r->rank];
-    s->waits = RT_WORKS;
-    s->peer = -1;
-    s->met++;
-}
-
-void rt_meet(mg_run *r, uint32_t axes)
-{
-    const mg_program *p = r->program;
-    const struct rt_ranks *k = r->ranks;
-    axes &= all_axes(p);
-    int group = rt_place_of(p, r->rank, all_axes(p) & ~axes);
-    rt_wait_begins(r, r->action < 0 ? RT_AWAITS_ORDERS : RT_AWAITS_RANKS);
-    pthread_barrier_wait(&k->shared->barrier[k->first[axes] + group]);
-    rt_wait_ends(r);
-}
-
-void rt_wire_wait(mg_run *r)
-{
-    enum { SPINS = 500, NAP_US = 50 };
-    struct rt_ranks *k = r->ranks;
-    rt_slot *s = &k->shared->slot[r->rank];
-    int peer;
-    if (rt_wire_done(k->wire, &peer))
-        return;
-    bool waits = s->waits != RT_WORKS; /* for orders */
-    if (!waits)
-        rt_wait_begins(r, RT_AWAITS_RANKS);
-    for (int i = 0; !rt_wire_done(k->wire, &peer); i++) {
-        s->peer = peer;
-        if (i < SPINS)
-            sched_yield();
-        else
-            usleep(NAP_US);
-    }
-    if (!waits)
-        rt_wait_ends(r);
 }
 
 /* ---- shared memory --------------------------------------------------------------------------- */
@@ -112,20 +77,11 @@ static int64_t number_barriers(struct rt_ranks *k, const mg_program *p)
 
 static void make_barriers(struct rt_ranks *k, const mg_program *p)
 {
-    pthread_barrierattr_t shared;
-    pthread_barrierattr_init(&shared);
-    pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-    for (uint32_t axes = 0; axes <= all_axes(p); axes++) {
-        int groups = k->n / rt_ranks_of(p, axes);
-        for (int g = 0; g < groups; g++) {
-            unsigned members = 0;
-            for (int i = 0; i < k->nhere; i++)
-                members += rt_place_of(p, k->here[i], all_axes(p) & ~axes) == g;
-            if (members)
-                pthread_barrier_init(&k->shared->barrier[k->first[axes] + g], &shared, members);
+    for (uint32_t axes = 0; axes <= all_axes(p); axes++)
+        for (int i = 0; i < k->nhere; i++) {
+            int group = rt_place_of(p, k->here[i], all_axes(p) & ~axes);
+            k->shared->barrier[k->first[axes] + group].members++;
         }
-    }
-    pthread_barrierattr_destroy(&shared);
 }
 
 /* With a page that may not be touched behind each. */
@@ -174,11 +130,14 @@ static int64_t meetings_bytes(const mg_program *p)
            (int64_t)sizeof(uint32_t);
 }
 
-/* Of the shared memory, what lies before the arenas: at last, counters. */
-static int64_t head_bytes(const mg_program *p, int64_t barriers)
+/* Of the shared memory, what lies before the arenas: with what pipelines take, which begins at
+ * k->pipes, and at its end what beside.c has there. */
+static int64_t head_bytes(struct rt_ranks *k, const mg_program *p)
 {
-    int64_t bytes = (int64_t)sizeof(rt_machine) + barriers * (int64_t)sizeof(pthread_barrier_t);
-    bytes += meetings_bytes(p) + (int64_t)sizeof(uint64_t);
+    int64_t bytes =
+        (int64_t)sizeof(rt_machine) + number_barriers(k, p) * (int64_t)sizeof(rt_barrier);
+    k->pipes = (bytes + PAGE - 1) / PAGE * PAGE;
+    bytes = k->pipes + rt_pipe_shared_bytes(p) + meetings_bytes(p) + (int64_t)sizeof(uint64_t);
     return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
@@ -207,6 +166,7 @@ static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd
     int64_t stride = rt_arena_stride(p), used = (p->arena_bytes + PAGE - 1) / PAGE * PAGE;
     k->shared = map(NULL, head, both, MAP_SHARED, fd, 0);
     k->meetings = (_Atomic uint32_t *)((char *)k->shared + head - meetings_bytes(p));
+    k->pipe = rt_pipe_new(p, (char *)k->shared + k->pipes);
     char *base = map(NULL, stride * k->n + HUGE_PAGE, PROT_NONE, own, -1, 0);
     k->arenas = (char *)(((uintptr_t)base + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     for (int i = 0, at = 0; i < k->n; i++) {
@@ -351,7 +311,7 @@ void rt_ranks_join(mg_run *r)
         for (int i = 0; i < k->n; i++)
             add_here(k, i);
     }
-    int64_t head = head_bytes(p, number_barriers(k, p));
+    int64_t head = head_bytes(k, p);
     bool first = k->here[0] == r->rank;
     if (first) {
         fd = make_memory(k, p, head);
@@ -405,7 +365,7 @@ void rt_ranks_start(mg_run *r)
     struct rt_ranks *k = new_ranks(r);
     for (int i = 0; i < k->n; i++)
         add_here(k, i);
-    int64_t head = head_bytes(p, number_barriers(k, p));
+    int64_t head = head_bytes(k, p);
     int fd = make_memory(k, p, head);
     pid_t leader = getpid();
     map_memory(k, p, 0, fd, head);

@@ -27,8 +27,10 @@ bool rt_is_here(const mg_run *r, int rank); /* on this machine */
  */
 bool rt_is_in_reach(const mg_run *r, int rank);
 char *rt_image(const mg_run *r, int64_t offset, int rank);
+/* The rank that is so many places further round the ring along one axis: 1 or -1. */
+int rt_neighbour(const mg_program *p, int rank, uint32_t axis, int by);
 /* Waits until all ranks of this one's group along the axes are here, as far as they are on this
- * machine. What lies on others is waited for by taking it. */
+ * machine (wait.c). What lies on others is waited for by taking it. */
 void rt_meet(mg_run *r, uint32_t axes);
 
 /* ---- the start and the end ----------------------------------------------------------------- */
@@ -58,11 +60,6 @@ void rt_ranks_share(mg_run *r, void *what, int64_t bytes);
 /* Bytes of the arena of any rank, as its device has them. */
 void rt_ranks_put(mg_run *r, int rank, int64_t offset, const void *from, int64_t bytes);
 void rt_ranks_get(mg_run *r, int rank, int64_t offset, void *to, int64_t bytes);
-
-/* ---- the wire ------------------------------------------------------------------------------ */
-
-/* Waits for all that was begun on it. */
-void rt_wire_wait(mg_run *r);
 
 /* comm.c: memory for what goes over the wire, for good; and how much that is. */
 void rt_comm_open(mg_run *r);

@@ -96,19 +96,29 @@ void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes)
     w->carrier->gather(w->state, mine, all, bytes);
 }
 
-void rt_wire_send(rt_wire *w, int rank, const void *from, int64_t bytes)
+void rt_wire_send(rt_wire *w, int rank, const void *from, int64_t bytes, rt_ticket *t)
 {
-    w->carrier->send(w->state, rank, from, (int)bytes);
+    w->carrier->send(w->state, rank, from, (int)bytes, t);
 }
 
-void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes)
+void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes, rt_ticket *t)
 {
-    w->carrier->take(w->state, rank, to, (int)bytes);
+    w->carrier->take(w->state, rank, to, (int)bytes, t);
 }
 
-bool rt_wire_done(rt_wire *w, int *peer)
+bool rt_wire_done(rt_wire *w, const rt_ticket *t, int *peer)
 {
-    return w->carrier->done(w->state, peer);
+    *peer = -1;
+    if (t->left)
+        w->carrier->go_on(w->state, t);
+    if (t->left)
+        *peer = w->carrier->peer(w->state, t);
+    return !t->left;
+}
+
+bool rt_wire_go_on(rt_wire *w)
+{
+    return w->carrier->go_on(w->state, NULL);
 }
 
 bool rt_wire_speaks(const rt_wire *w)

@@ -20,6 +20,12 @@
 
 typedef struct rt_wire rt_wire;
 
+/* How many of some messages are not done: of those that were begun with it. It starts at {0}, and
+ * stays where it is until all of them are. */
+typedef struct rt_ticket {
+    int left;
+} rt_ticket;
+
 typedef struct rt_wire_terms {
     const rt_world *world;
     bool gpus;        /* the program is one for GPUs, which are to need no MPI */
@@ -34,15 +40,19 @@ rt_wire *rt_wire_open(const rt_wire_terms *t);
 void rt_wire_close(rt_wire *w, int code);
 /* What each rank has, `bytes` of it, to all of them, by rank. Waits. */
 void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes);
-/* Begin; the memory is not to be touched until all that was begun is done. At most
- * RT_WIRE_PENDING at once, of at most RT_WIRE_MOST bytes each. */
-#define RT_WIRE_PENDING (2 * 256 + 8)
+/* Begin; the memory is not to be touched until the ticket says that it is done. At most
+ * RT_WIRE_PENDING at once, RT_WIRE_PIPE of them for pipelines, of at most RT_WIRE_MOST bytes each.
+ * Whoever waits for one ticket waits for none of the others. */
+#define RT_WIRE_PIPE    1024
+#define RT_WIRE_PENDING (2 * 256 + 8 + RT_WIRE_PIPE)
 #define RT_WIRE_MOST    ((int64_t)1 << 30)
-void rt_wire_send(rt_wire *w, int rank, const void *from, int64_t bytes);
-void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes);
-/* Is all that was begun done? If not, *peer is a rank that has not come up to it. Goes on with it.
- */
-bool rt_wire_done(rt_wire *w, int *peer);
+void rt_wire_send(rt_wire *w, int rank, const void *from, int64_t bytes, rt_ticket *t);
+void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes, rt_ticket *t);
+/* Is all done that has this ticket? If not, *peer is a rank that has not come up to it. Goes on
+ * with everything that was begun, and may take a moment if nothing can. */
+bool rt_wire_done(rt_wire *w, const rt_ticket *t, int *peer);
+/* Goes on with everything, as far as that goes at once. Is anything left? */
+bool rt_wire_go_on(rt_wire *w);
 /* Small words between the vigils of ranks on different machines, apart from all else, and from a
  * thread of their own: none, where this MPI has no room for a second thread. */
 typedef struct rt_word {
@@ -74,9 +84,13 @@ typedef struct rt_carrier {
     bool (*start)(void *state, const rt_wire_terms *t, int *rank, int *size);
     void (*stop)(void *state);
     void (*gather)(void *state, const void *mine, void *all, int bytes);
-    void (*send)(void *state, int rank, const void *from, int bytes);
-    void (*take)(void *state, int rank, void *to, int bytes);
-    bool (*done)(void *state, int *peer);
+    /* Each counts one more in the ticket, and one less when it is done. */
+    void (*send)(void *state, int rank, const void *from, int bytes, rt_ticket *t);
+    void (*take)(void *state, int rank, void *to, int bytes, rt_ticket *t);
+    /* Goes on with all messages; with a ticket it may take a moment if that is not done. Is
+     * anything left? */
+    bool (*go_on)(void *state, const rt_ticket *t);
+    int (*peer)(void *state, const rt_ticket *t); /* of its first message, or -1 */
     void (*say)(void *state, int rank, const rt_word *word);
     bool (*hears)(void *state, int rank, rt_word *word);
     int (*line)(void *state, int rank); /* NULL: none */

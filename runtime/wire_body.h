@@ -34,6 +34,7 @@ typedef struct state {
     int n; /* begun, and not seen to be done */
     HANDLE request[RT_WIRE_PENDING];
     int peer[RT_WIRE_PENDING];
+    rt_ticket *ticket[RT_WIRE_PENDING];
     struct { /* words to a rank, and from it */
         rt_word said, heard;
         HANDLE to;
@@ -106,36 +107,54 @@ static void gather(void *p, const void *mine, void *all, int bytes)
     s->Allgather(mine, bytes, s->byte, all, bytes, s->byte, s->world);
 }
 
+/* The request of a message that begins. */
+static HANDLE *begin(state *s, int rank, rt_ticket *t)
+{
+    s->peer[s->n] = rank;
+    s->ticket[s->n] = t;
+    t->left++;
+    return &s->request[s->n++];
+}
+
 /* Errors end the job: MPI's own handler does so. */
-static void send(void *p, int rank, const void *from, int bytes)
+static void send(void *p, int rank, const void *from, int bytes, rt_ticket *t)
 {
     state *s = p;
-    s->Isend(from, bytes, s->byte, rank, TAG, s->world, &s->request[s->n]);
-    s->peer[s->n++] = rank;
+    s->Isend(from, bytes, s->byte, rank, TAG, s->world, begin(s, rank, t));
 }
 
-static void take(void *p, int rank, void *to, int bytes)
+static void take(void *p, int rank, void *to, int bytes, rt_ticket *t)
 {
     state *s = p;
-    s->Irecv(to, bytes, s->byte, rank, TAG, s->world, &s->request[s->n]);
-    s->peer[s->n++] = rank;
+    s->Irecv(to, bytes, s->byte, rank, TAG, s->world, begin(s, rank, t));
 }
 
-static bool done(void *p, int *peer)
+static bool go_on(void *p, const rt_ticket *t)
 {
     state *s = p;
     int left = 0;
+    (void)t;
     for (int i = 0; i < s->n; i++) {
         int over = 0;
         s->Test(&s->request[i], &over, IGNORE);
+        s->ticket[i]->left -= over != 0;
         if (over)
             continue;
         s->request[left] = s->request[i];
+        s->ticket[left] = s->ticket[i];
         s->peer[left++] = s->peer[i];
     }
     s->n = left;
-    *peer = left ? s->peer[0] : -1;
-    return !left;
+    return left;
+}
+
+static int peer_of(void *p, const rt_ticket *t)
+{
+    const state *s = p;
+    for (int i = 0; i < s->n; i++)
+        if (s->ticket[i] == t)
+            return s->peer[i];
+    return -1;
 }
 
 static void say(void *p, int rank, const rt_word *word)
@@ -191,7 +210,8 @@ const rt_carrier TABLE = {.library = {LIBRARIES},
                           .gather = gather,
                           .send = send,
                           .take = take,
-                          .done = done,
+                          .go_on = go_on,
+                          .peer = peer_of,
                           .say = say,
                           .hears = hears,
                           .silence = silence,

@@ -1,8 +1,8 @@
 /* wire_tcp.c - messages and words over the lines that wire_tcp_meet.c made.
  *
- * What is begun is a list; whoever waits moves on with all of it, as far as the sockets take and
- * give without waiting. So it does not matter in which order ranks begin what they send to each
- * other, nor how much that is: who cannot send takes.
+ * What is begun is a list; whoever waits, for whichever of it, moves on with all of it, as far as
+ * the sockets take and give without waiting. So it does not matter in which order ranks begin what
+ * they send to each other, nor how much that is: who cannot send takes.
  *
  * A connection that breaks means that the rank at its other end is gone. The vigil sees that at the
  * line of words and ends the process; here it is waited for. */
@@ -31,20 +31,21 @@ static bool start(void *p, const rt_wire_terms *t, int *rank, int *size)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static void begin(rt_tcp *w, int rank, bool sends, const void *at, int bytes)
+static void begin(rt_tcp *w, int rank, bool sends, const void *at, int bytes, rt_ticket *t)
 {
-    w->op[w->n++] = (rt_tcp_op){rank, sends, (char *)(uintptr_t)at, bytes};
+    w->op[w->n++] = (rt_tcp_op){rank, sends, (char *)(uintptr_t)at, bytes, t};
+    t->left++;
     w->ready[rank] = POLLIN | POLLOUT;
 }
 
-static void send_to(void *p, int rank, const void *from, int bytes)
+static void send_to(void *p, int rank, const void *from, int bytes, rt_ticket *t)
 {
-    begin(p, rank, true, from, bytes);
+    begin(p, rank, true, from, bytes, t);
 }
 
-static void take_from(void *p, int rank, void *to, int bytes)
+static void take_from(void *p, int rank, void *to, int bytes, rt_ticket *t)
 {
-    begin(p, rank, false, to, bytes);
+    begin(p, rank, false, to, bytes, t);
 }
 
 static void breaks(rt_tcp *w, int rank)
@@ -88,14 +89,16 @@ static bool move(rt_tcp *w)
         if (o.left && !(w->ends && w->gone[o.rank])) {
             waits[o.rank] |= way;
             w->op[left++] = o;
+        } else {
+            o.ticket->left--;
         }
     }
     w->n = left;
     return moved;
 }
 
-/* Until something can go on, or for a moment. */
-static bool await(rt_tcp *w)
+/* Until something can go on, or for so long. */
+static bool await(rt_tcp *w, int ms)
 {
     struct pollfd p[MG_RANKS_MAX];
     int rank[MG_RANKS_MAX], n = 0;
@@ -107,26 +110,37 @@ static bool await(rt_tcp *w)
             p[n] = (struct pollfd){w->line[RT_MESSAGES][i], wanted[i], 0};
             rank[n++] = i;
         }
-    if (poll(p, (nfds_t)n, WAIT_MS) <= 0)
+    if (poll(p, (nfds_t)n, ms) <= 0)
         return false;
     for (int i = 0; i < n; i++) /* what is broken says so where it is used */
         w->ready[rank[i]] |= p[i].revents & (POLLERR | POLLHUP) ? wanted[rank[i]] : p[i].revents;
     return true;
 }
 
-static bool done(void *p, int *peer)
+/* Without a ticket each message moves on once: somebody waits for something else. */
+static bool go_on(void *p, const rt_ticket *t)
 {
     rt_tcp *w = p;
-    do
-        while (move(w))
-            ;
-    while (w->n && await(w));
-    *peer = w->n ? w->op[0].rank : -1;
+    while (t && t->left && (move(w) || await(w, WAIT_MS)))
+        continue;
+    if (!t && w->n) {
+        await(w, 0);
+        move(w);
+    }
     if (w->n && w->broke && !w->ends && rt_now_ns() - w->broke > PATIENCE * SECOND)
         for (int i = 0; i < w->size; i++)
             if (w->gone[i])
                 rt_die(RT_LOST, "the connection to rank %d is broken", i);
-    return !w->n;
+    return w->n;
+}
+
+static int peer_of(void *p, const rt_ticket *t)
+{
+    const rt_tcp *w = p;
+    for (int i = 0; i < w->n; i++)
+        if (w->op[i].ticket == t)
+            return w->op[i].rank;
+    return -1;
 }
 
 /* Before there is a vigil. Others may still be on their way to each other, and give up by
@@ -136,23 +150,23 @@ static void gather(void *p, const void *mine, void *all, int bytes)
     enum { GRACE = 2 };
     rt_tcp *w = p;
     int64_t end = rt_now_ns() + w->limit + GRACE * SECOND;
-    int peer;
+    rt_ticket t = {0};
     for (int i = 0; i < w->size; i++) {
         char *to = (char *)all + (int64_t)i * bytes;
         if (i == w->rank) {
             memcpy(to, mine, (size_t)bytes);
         } else {
-            send_to(w, i, mine, bytes);
-            take_from(w, i, to, bytes);
+            send_to(w, i, mine, bytes, &t);
+            take_from(w, i, to, bytes, &t);
         }
     }
-    while (!done(w, &peer)) {
+    while (go_on(w, &t)) {
         for (int i = 0; i < w->size; i++)
             if (w->gone[i])
                 rt_die(RT_LOST, "rank %d is gone: it says why", i);
         if (w->limit && rt_now_ns() > end)
             rt_die(RT_LOST, "rank %d has met all others, and then hangs: nothing comes from it",
-                   peer);
+                   peer_of(w, &t));
     }
 }
 
@@ -211,13 +225,6 @@ static void silence(void *p)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void finish(rt_tcp *w)
-{
-    int peer;
-    while (!done(w, &peer))
-        ;
-}
-
 /* Whoever ended before the others know that all end would seem to be gone: so all come to rank 0
  * first. */
 static void stop(void *p)
@@ -225,14 +232,16 @@ static void stop(void *p)
     rt_tcp *w = p;
     char byte = 0, came[MG_RANKS_MAX];
     int first = w->rank ? 0 : 1, last = w->rank ? 0 : w->size - 1;
+    rt_ticket t = {0};
     w->ends = true;
     for (int turn = 0; turn < 2; turn++) {
         for (int i = first; i <= last; i++)
             if ((turn == 0) == (w->rank == 0))
-                take_from(w, i, &came[i], 1);
+                take_from(w, i, &came[i], 1, &t);
             else
-                send_to(w, i, &byte, 1);
-        finish(w);
+                send_to(w, i, &byte, 1, &t);
+        while (t.left)
+            go_on(w, &t);
     }
     for (int line = 0; line < RT_LINES; line++)
         for (int i = 0; i < w->size; i++)
@@ -257,7 +266,8 @@ const rt_carrier rt_carrier_tcp = {.start = start,
                                    .gather = gather,
                                    .send = send_to,
                                    .take = take_from,
-                                   .done = done,
+                                   .go_on = go_on,
+                                   .peer = peer_of,
                                    .say = say,
                                    .hears = hears,
                                    .line = line_of,

@@ -20,6 +20,7 @@ typedef struct rt_tcp_op {
     bool sends;
     char *at;
     int64_t left;
+    rt_ticket *ticket;
 } rt_tcp_op;
 
 typedef struct rt_tcp {

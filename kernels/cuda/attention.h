@@ -13,11 +13,11 @@
 enum { MG_HEAD_EACH = MG_ATTENTION_HEAD / 32 }; /* elements of a head that are a lane's */
 
 /* Which of [batch, kv, group, row] a warp is, rows innermost; false if there is none. */
-struct mg_place {
+struct mg_spot {
     int64_t b, h, g, row;
 };
-__device__ static inline bool mg_place_of(int64_t batch, int64_t kv, int64_t group, int64_t rows,
-                                          mg_place *p)
+__device__ static inline bool mg_spot_of(int64_t batch, int64_t kv, int64_t group, int64_t rows,
+                                         mg_spot *p)
 {
     int64_t w = (int64_t)blockIdx.x * MG_ATTENTION_WARPS + threadIdx.x / 32;
     p->row = w % rows;
@@ -119,11 +119,11 @@ __device__ static inline A mg_dot(const T *a, const T *b, int64_t n)
     return sum;
 }
 
-__device__ static inline int64_t mg_at(const int64_t *stride, const mg_place &p, int64_t row)
+__device__ static inline int64_t mg_at(const int64_t *stride, const mg_spot &p, int64_t row)
 {
     return p.b * stride[0] + row * stride[1] + p.h * stride[2] + p.g * stride[3];
 }
-__device__ static inline int64_t mg_key_at(const int64_t *stride, const mg_place &p, int64_t key)
+__device__ static inline int64_t mg_key_at(const int64_t *stride, const mg_spot &p, int64_t key)
 {
     return p.b * stride[0] + key * stride[1] + p.h * stride[2];
 }
@@ -146,8 +146,8 @@ template <class T, class A, class S>
 __device__ static inline void mg_attend(const mg_attention_desc &d, S sees, const T *q, const T *k,
                                         const T *v, T *o, A *lse)
 {
-    mg_place p;
-    if (!mg_place_of(d.batch, d.kv, d.group, d.queries, &p))
+    mg_spot p;
+    if (!mg_spot_of(d.batch, d.kv, d.group, d.queries, &p))
         return;
     const int lane = threadIdx.x % 32;
     const T *mine = q + mg_at(d.q, p, p.row);
@@ -181,8 +181,8 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, S sees, c
                                            const T *k, const T *v, const T *o, const A *lse,
                                            const T *dout, T *dq)
 {
-    mg_place p;
-    if (!mg_place_of(d.batch, d.kv, d.group, d.queries, &p))
+    mg_spot p;
+    if (!mg_spot_of(d.batch, d.kv, d.group, d.queries, &p))
         return;
     const int lane = threadIdx.x % 32;
     const T *mine = q + mg_at(d.q, p, p.row), *g = dout + mg_at(d.o, p, p.row);
@@ -211,8 +211,8 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, S sees, 
                                             const T *k, const T *v, const T *o, const A *lse,
                                             const T *dout, T *dk, T *dv)
 {
-    mg_place p;
-    if (!mg_place_of(d.batch, d.kv, 1, d.keys, &p))
+    mg_spot p;
+    if (!mg_spot_of(d.batch, d.kv, 1, d.keys, &p))
         return;
     const int lane = threadIdx.x % 32;
     const T *key = k + mg_key_at(d.k, p, p.row), *value = v + mg_key_at(d.v, p, p.row);

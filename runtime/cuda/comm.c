@@ -282,6 +282,11 @@ static void together(const call *c, const char *x, char *y, char *work)
     case MG_RING_SHIFT:
         ring_shift(c, x, y);
         break;
+    case MG_BROADCAST:
+        must(ncclBroadcast(x, y, (size_t)(c->d->outer * c->d->size * c->d->inner * c->width),
+                           ncclUint8, c->d->root, c->comm, c->r->cuda->stream),
+             "a broadcast");
+        break;
     case MG_SHARD:
         break;
     }

@@ -446,7 +446,8 @@ static ncclResult_t check_call(ncclComm_t comm, const ShimCall &call, cudaStream
     if (call.peer < 0 || call.peer >= c.ranks)
         return wrong(ncclInvalidArgument, "%s: there is no rank %d", c.name.c_str(), call.peer);
     if (call.count &&
-        ((call.kind != SHIM_RECV && !call.in) || (call.kind != SHIM_SEND && !call.out)))
+        ((call.kind != SHIM_RECV && (call.kind != SHIM_BROADCAST || call.peer == c.rank) &&
+          !call.in) || (call.kind != SHIM_SEND && !call.out)))
         return wrong(ncclInvalidArgument, "%s: no buffer", c.name.c_str());
     for (const Batch &b : batches)
         if (b.comm == comm && b.stream != s)
@@ -493,6 +494,13 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t sendcount, ncclDat
                            ncclComm_t comm, cudaStream_t s)
 {
     return add(comm, {SHIM_ALL_GATHER, (const char *)from, (char *)to, sendcount, type, ncclSum, 0},
+               s);
+}
+
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t s)
+{
+    return add(comm, {SHIM_BROADCAST, (const char *)from, (char *)to, count, type, ncclSum, root},
                s);
 }
 

@@ -73,12 +73,17 @@ static bool is_collective(uint32_t kind)
     return kind < SHIM_SEND;
 }
 
+static bool is_sum(uint32_t kind)
+{
+    return kind <= SHIM_REDUCE_SCATTER;
+}
+
 /* "ncclAllReduce (ncclSum), number 3, of 40 bytes of ncclFloat32" */
 static void describe(char text[TEXT], uint32_t kind, const Header &h)
 {
     static const char *const names[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather",
-                                        "ncclSend", "ncclRecv"};
-    const char *op = kind >= SHIM_ALL_GATHER ? "" : h.op == ncclSum ? " (ncclSum)" : " (ncclMax)";
+                                        "ncclBroadcast", "ncclSend",          "ncclRecv"};
+    const char *op = !is_sum(kind) ? "" : h.op == ncclSum ? " (ncclSum)" : " (ncclMax)";
     snprintf(text, TEXT, "%s%s, number %llu%s, of %llu bytes of %s",
              kind <= SHIM_RECV ? names[kind] : "no call", op, (unsigned long long)h.number,
              is_collective(kind) ? "" : " between the two", (unsigned long long)h.bytes,
@@ -167,7 +172,9 @@ struct Bytes {
 static Bytes input_of(const ShimComm &c, const ShimCall &call)
 {
     const size_t n = call.count * shim_type_bytes(call.type);
-    return Bytes{call.in, call.kind == SHIM_RECV             ? 0
+    const bool unread =
+        call.kind == SHIM_RECV || (call.kind == SHIM_BROADCAST && call.peer != c.rank);
+    return Bytes{call.in, unread                             ? 0
                           : call.kind == SHIM_REDUCE_SCATTER ? n * (size_t)c.ranks
                                                              : n};
 }
@@ -186,6 +193,7 @@ static bool in_place(const ShimComm &c, const ShimCall &call)
     const size_t block = call.count * shim_type_bytes(call.type) * (size_t)c.rank;
     return call.kind == SHIM_ALL_GATHER       ? call.in == call.out + block
            : call.kind == SHIM_REDUCE_SCATTER ? call.out == call.in + block
+           : call.kind == SHIM_BROADCAST      ? call.in == call.out && call.peer == c.rank
                                               : call.kind == SHIM_ALL_REDUCE && call.in == call.out;
 }
 
@@ -228,19 +236,23 @@ void Operation::add(const ShimCall &call)
     if (call.kind == SHIM_RECV)
         return take(call.peer, call, call.out, n, c->taken[call.peer]++);
     const uint64_t number = c->collectives++;
-    if (call.kind != SHIM_ALL_GATHER)
+    if (is_sum(call.kind))
         sums.push_back(Terms{&call, std::vector<std::vector<char>>((size_t)c->ranks)});
     for (int i = 0; i < c->ranks; i++) {
         if (i == c->rank)
             continue;
         const size_t block = n * (size_t)i;
         char *to = call.out + block;
-        if (call.kind != SHIM_ALL_GATHER) {
+        if (is_sum(call.kind)) {
             sums.back().of[i].resize(n);
             to = sums.back().of[i].data();
         }
-        send(i, call, call.kind == SHIM_REDUCE_SCATTER ? call.in + block : call.in, n, number);
-        take(i, call, to, n, number);
+        if (call.kind == SHIM_BROADCAST)
+            to = call.out;
+        if (call.kind != SHIM_BROADCAST || call.peer == c->rank)
+            send(i, call, call.kind == SHIM_REDUCE_SCATTER ? call.in + block : call.in, n, number);
+        if (call.kind != SHIM_BROADCAST || call.peer == i)
+            take(i, call, to, n, number);
     }
 }
 
@@ -308,6 +320,8 @@ ShimState Operation::poll()
         const size_t n = call.count * shim_type_bytes(call.type);
         if (call.kind == SHIM_ALL_GATHER && !in_place(*c, call))
             memcpy(call.out + n * (size_t)c->rank, call.in, n);
+        if (call.kind == SHIM_BROADCAST && call.peer == c->rank && !in_place(*c, call))
+            memcpy(call.out, call.in, n);
     }
     c->turns.done++;
     return SHIM_DONE;

@@ -24,7 +24,14 @@ struct ShimComm {
     std::shared_ptr<char> launch = std::make_shared<char>();
 };
 
-enum ShimCallKind { SHIM_ALL_REDUCE, SHIM_REDUCE_SCATTER, SHIM_ALL_GATHER, SHIM_SEND, SHIM_RECV };
+enum ShimCallKind {
+    SHIM_ALL_REDUCE,
+    SHIM_REDUCE_SCATTER,
+    SHIM_ALL_GATHER,
+    SHIM_BROADCAST,
+    SHIM_SEND,
+    SHIM_RECV
+};
 
 struct ShimCall {
     ShimCallKind kind;
@@ -33,7 +40,7 @@ struct ShimCall {
     size_t count; /* as the call has it */
     ncclDataType_t type;
     ncclRedOp_t op;
-    int peer;
+    int peer; /* broadcast: the root */
 };
 
 size_t shim_type_bytes(ncclDataType_t t); /* 0: no such type */

@@ -463,6 +463,10 @@ static void run_on(const Group *g, void *y)
         for (int64_t e = 0; e < n; e++)
             number_put(y, g->t, e, at_place(g, (g->place + g->n - 1) % g->n, e));
         break;
+    case MG_BROADCAST:
+        for (int64_t e = 0; e < n; e++)
+            number_put(y, g->t, e, at_place(g, d->root, e));
+        break;
     }
 }
 

@@ -23,6 +23,8 @@ static bool is(const uint32_t *at, int64_t n, int from, int to, int m)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+static rt_ticket t; /* of all that a rank begins */
+
 static void gathers(rt_wire *w, int rank, int size)
 {
     int64_t mine = rank * 1000003, all[64];
@@ -46,11 +48,11 @@ static void crosses(rt_wire *w, int rank, int size)
     }
     for (int i = 0; i < size; i++)
         if (i != rank)
-            rt_wire_send(w, i, out[i], N * sizeof **out);
+            rt_wire_send(w, i, out[i], N * sizeof **out, &t);
     for (int i = 0; i < size; i++)
         if (i != rank)
-            rt_wire_take(w, i, in[i], N * sizeof **in);
-    unit_wait(w);
+            rt_wire_take(w, i, in[i], N * sizeof **in, &t);
+    unit_wait(w, &t);
     for (int i = 0; i < size; i++)
         CHECK(i == rank || is(in[i], N, i, rank, 0));
 }
@@ -70,10 +72,10 @@ static void many(rt_wire *w, int rank, int size)
                 if (i == rank)
                     continue;
                 fill(out + at, n, rank, i, m + turn);
-                rt_wire_send(w, i, out + at, n * 4);
-                rt_wire_take(w, i, in + at, n * 4);
+                rt_wire_send(w, i, out + at, n * 4, &t);
+                rt_wire_take(w, i, in + at, n * 4, &t);
             }
-        unit_wait(w);
+        unit_wait(w, &t);
         for (int m = 0; m < each; m++)
             for (int i = 0; i < size; i++) {
                 int64_t n = (m * 37 + turn) % 5 ? m % 7 : (m * 1009) % MOST,
@@ -92,13 +94,13 @@ static void waits(rt_wire *w, int rank, int size)
     (void)size;
     if (rank == 0) {
         fill(x, N, 0, 1, 0);
-        rt_wire_send(w, 1, x, N * sizeof *x);
-        CHECK(!rt_wire_done(w, &peer) && peer == 1);
+        rt_wire_send(w, 1, x, N * sizeof *x, &t);
+        CHECK(!rt_wire_done(w, &t, &peer) && peer == 1);
     } else {
         usleep(300000);
-        rt_wire_take(w, 0, x, N * sizeof *x);
+        rt_wire_take(w, 0, x, N * sizeof *x, &t);
     }
-    unit_wait(w);
+    unit_wait(w, &t);
     CHECK(rank == 0 || is(x, N, 0, 1, 0));
 }
 
@@ -109,15 +111,15 @@ static void ring(rt_wire *w, int rank, int size)
     for (int m = 0; m < 200; m++) {
         if (rank == 0) {
             fill(x, 1000, 0, 0, m);
-            rt_wire_send(w, 1, x, sizeof x);
-            unit_wait(w);
+            rt_wire_send(w, 1, x, sizeof x, &t);
+            unit_wait(w, &t);
         }
-        rt_wire_take(w, (rank + size - 1) % size, x, sizeof x);
-        unit_wait(w);
+        rt_wire_take(w, (rank + size - 1) % size, x, sizeof x, &t);
+        unit_wait(w, &t);
         CHECK(is(x, 1000, 0, 0, m));
         if (rank)
-            rt_wire_send(w, (rank + 1) % size, x, sizeof x);
-        unit_wait(w);
+            rt_wire_send(w, (rank + 1) % size, x, sizeof x, &t);
+        unit_wait(w, &t);
     }
 }
 
@@ -185,9 +187,9 @@ static void parts(rt_wire *w, int rank, int size)
     if (rank == 1) {
         CHECK(poll(&(struct pollfd){rt_wire_line(w, 0), POLLIN, 0}, 1, 10000) == 1);
         rt_wire_say(w, 0, &(rt_word){.verdict = 77});
-        rt_wire_send(w, 0, much, sizeof much);
+        rt_wire_send(w, 0, much, sizeof much, &t);
         int peer;
-        rt_wire_done(w, &peer);
+        rt_wire_done(w, &t, &peer);
         rt_wire_abort(w, 5);
     }
     struct pollfd p = {rt_wire_line(w, 1), POLLRDHUP, 0};
@@ -199,11 +201,11 @@ static void parts(rt_wire *w, int rank, int size)
     CHECK(!rt_wire_hears(w, 1, &word));
     /* What it was to give never comes, and that is waited for until the vigil ends it. */
     int peer;
-    rt_wire_take(w, 1, much, sizeof much);
-    rt_wire_take(w, 1, much, sizeof much);
+    rt_wire_take(w, 1, much, sizeof much, &t);
+    rt_wire_take(w, 1, much, sizeof much, &t);
     int64_t began = rt_now_ns();
     for (int i = 0; i < 10; i++)
-        CHECK(!rt_wire_done(w, &peer) && peer == 1);
+        CHECK(!rt_wire_done(w, &t, &peer) && peer == 1);
     CHECK(rt_now_ns() - began < (int64_t)2000000000);
     _exit(0);
 }

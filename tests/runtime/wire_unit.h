@@ -149,10 +149,10 @@ static inline void unit_job(const job *j, void (*fn)(rt_wire *w, int rank, int s
     free(all);
 }
 
-static inline void unit_wait(rt_wire *w)
+static inline void unit_wait(rt_wire *w, const rt_ticket *t)
 {
     int peer;
-    while (!rt_wire_done(w, &peer))
+    while (!rt_wire_done(w, t, &peer))
         continue;
 }
 

@@ -143,6 +143,8 @@ ncclResult_t ncclReduceScatter(const void *from, void *to, size_t recvcount, ncc
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t s);
 ncclResult_t ncclAllGather(const void *from, void *to, size_t sendcount, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t s);
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t s);
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t s);
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
