@@ -170,6 +170,7 @@ def main():
     p.add_argument("--by", choices=("tcp", "openmpi", "mpich"), default="tcp")
     p.add_argument("--runs", type=int, default=5)
     p.add_argument("--steps", type=int, default=8)
+    p.add_argument("--keep", action="store_true", help="the programs and the last run stay")
     o = p.parse_args()
     o.build = os.path.abspath(o.build)
     here = tempfile.mkdtemp(prefix="mgc-overlap-")
@@ -183,7 +184,10 @@ def main():
         if hosts:
             hosts.close()
         os.chdir(ROOT)
-        shutil.rmtree(here)
+        if o.keep:
+            print(f"left in {here}")
+        else:
+            shutil.rmtree(here)
 
 
 main()

@@ -2,7 +2,7 @@
  *
  * The plan says where one begins and who waits for it (passes/streams.c). What is begun is a queue;
  * this thread carries it on whenever it comes by: between actions (mg_progress), between parts of
- * its share of a parallel loop, and while it waits. Messages are in pieces, two of which are under
+ * its share of a parallel loop, and while it waits. Messages are in pieces, a few of which are under
  * way at a time, each in memory of its own:
  *
  *   meet (x is there, of all on this machine) | pieces: messages, then sums | parts of sums | meet
@@ -18,9 +18,9 @@
 #include "runtime/comm.h"
 #include "runtime/sizes.h"
 
-enum { DEPTH = 128, PIECES = 2, ROUND = 64 };
+enum { DEPTH = 128, PIECES = 8, ROUND = 64 };
 enum { IN, PARTS, OUT };                         /* where the ranks of this machine meet */
-enum { PATIENCE_NS = 100000 };                   /* between two looks */
+enum { PATIENCE_NS = 500000 };                   /* between two looks */
 enum { AT_START, AT_PIECES, AT_PARTS, AT_SUMS }; /* what of a collective begins next */
 
 typedef struct task {
@@ -389,8 +389,11 @@ void mg_progress(mg_run *r)
     struct rt_beside *b = of(r);
     if (!b || b->done == b->begun)
         return;
-    carry_on(b, true);
-    b->looked = rt_now_ns();
+    int64_t now = rt_now_ns();
+    if (now - b->looked > PATIENCE_NS) {
+        carry_on(b, true);
+        b->looked = now;
+    }
 }
 
 void mg_stream(mg_run *r, int s)
