@@ -21,7 +21,7 @@ import tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 MODEL = os.path.join(ROOT, "models/llama_mini.mg")
-SIZES = {"layers": 8, "hidden": 256, "kv_heads": 4, "group": 2, "head": 32, "ffn": 688, "seq": 256}
+SIZES = {"layers": 6, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1536, "seq": 256}
 EACH = 4  # sequences of a rank
 CLASSES = {"dp": "", "zero3": "    state, grads, params -> dp\n"}
 TAG = f"mgo{os.getpid() % 10000}"
