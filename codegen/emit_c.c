@@ -208,37 +208,6 @@ static void call_memory(const Writer *w, const Action *a)
 /* ---- streams: nothing of it where all is in one ------------------------------------------------
  */
 
-/* The points of a program: those that something waits for, numbered in order. */
-static void find_points(Writer *w)
-{
-    const Program *p = w->p;
-    int n = 0;
-    w->point = NEW_ARRAY(w->e->a, int, p->actions.n + 1);
-    for (size_t i = 0; i < p->actions.n; i++)
-        for (int s = 0; s < MAX_STREAMS; s++)
-            if (p->actions.data[i].wait[s])
-                w->point[p->actions.data[i].wait[s] - 1] = 1;
-    for (size_t i = 0; i < p->actions.n; i++)
-        if (w->point[i])
-            w->point[i] = ++n;
-}
-
-/* From where a collective begins in a stream of its own to where it is waited for, a processor has
- * to carry it on. */
-static void find_beside(Writer *w)
-{
-    const Program *p = w->p;
-    size_t newest = 0; /* 1 + the last that has begun */
-    w->beside = NEW_ARRAY(w->e->a, bool, p->actions.n + 1);
-    for (size_t i = 0; i < p->actions.n && !w->e->cuda; i++) {
-        const Action *a = &p->actions.data[i];
-        for (int s = 0; s < MAX_STREAMS && !a->stream; s++)
-            newest = s && a->wait[s] == newest ? 0 : newest;
-        w->beside[i] = newest && !a->stream;
-        newest = a->stream ? i + 1 : newest;
-    }
-}
-
 static void emit_waits(const Writer *w, const Action *a, int depth)
 {
     if (a->stream)
@@ -486,8 +455,8 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
         if (a->kind == ACT_loop)
             w.loop[a->loop] = cname(&e->names, "i_", str(e, p->loops.data[a->loop].dim.name));
     }
-    find_points(&w);
-    find_beside(&w);
+    w.point = stream_points(p, e->a);
+    w.beside = stream_beside(e, p);
     find_groups(&w);
     fprintf(e->out,
             "/* %s: predicted %.3g ms, %.4g GFLOP. */\nvoid mg_%s(mg_run *r)\n{\n"

@@ -12,7 +12,8 @@
  * behind the loop, where the loops over layers that it has are like any others:
  *
  *   a = repeat micro[8] (a) { a' = repeat layers reverse (slice a) ... }      r = all_reduce a
- *   a = repeat micro[7] (a) { ... }    a' = repeat layers reverse (slice a) ...     r = all_reduce a'
+ *   a = repeat micro[7] (a) { ... }    a' = repeat layers reverse (slice a) ...     r = all_reduce
+ * a'
  *
  * Small ones stay: a message costs what it costs. Whether it is done, and from which size on, is
  * Layout.bucket (overlap.c).
@@ -192,14 +193,13 @@ static void peel(Buckets *u, Builder *b, const Ins *loop, Value *map)
     const Ins *most = repeat_part(b, loop, d.size - 1, in, 0);
     for (uint32_t k = 0; k < loop->nin; k++) {
         Attrs last = {.dim = d, .at = d.size - 1};
-        Value given = k < (uint32_t)loop->attrs.carried ? most->out[k]
-                                                        : seen(b, OP_pick, &last, loop->in[k]);
+        Value given =
+            k < (uint32_t)loop->attrs.carried ? most->out[k] : seen(b, OP_pick, &last, loop->in[k]);
         map_set(m, &here, loop->body->args.data[k], given);
     }
     Value index = loop->body->args.data[loop->nin];
     if (repeat_counts(m, loop))
-        map_set(m, &here, index,
-                build_const(b, type_of(m, index)->dtype, (double)(d.size - 1)));
+        map_set(m, &here, index, build_const(b, type_of(m, index)->dtype, (double)(d.size - 1)));
     region_copy(b, loop->body, &here);
     for (uint32_t k = 0; k < loop->nout; k++)
         map[loop->out[k]] = map_get(&here, loop->body->results.data[k]);

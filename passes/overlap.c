@@ -4,7 +4,8 @@
  *   1  as it is: what the program needs anyway is all there is
  *   2  with what the device has left, what a collective touches is alive as long as it may run
  *   3  and gradients of layers are reduced in the rounds that make them (buckets.c)
- *   4  and those gathers are made a round ahead (ahead.c) that are waited for in the better of these
+ *   4  and those gathers are made a round ahead (ahead.c) that are waited for in the better of
+ * these
  *
  * The fastest that fits is taken. So a program that fits does so still, and no plan is slower for
  * its streams. */

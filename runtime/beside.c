@@ -2,8 +2,8 @@
  *
  * The plan says where one begins and who waits for it (passes/streams.c). What is begun is a queue;
  * this thread carries it on whenever it comes by: between actions (mg_progress), between parts of
- * its share of a parallel loop, and while it waits. Messages are in pieces, a few of which are under
- * way at a time, each in memory of its own:
+ * its share of a parallel loop, and while it waits. Messages are in pieces, a few of which are
+ * under way at a time, each in memory of its own:
  *
  *   meet (x is there, of all on this machine) | pieces: messages, then sums | parts of sums | meet
  *

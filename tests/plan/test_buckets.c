@@ -1,6 +1,6 @@
 /* Gradients that are reduced in the rounds that make them: the program computes what it did, and
- * sends what it sent; its plans, on GPUs and on hosts, hold and compute the same in any order; and it
- * is chosen where it is faster. */
+ * sends what it sent; its plans, on GPUs and on hosts, hold and compute the same in any order; and
+ * it is chosen where it is faster. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
