@@ -55,8 +55,9 @@ static bool is_better(Module *m, const Device *d, const Plan *p, const Layout *a
 
 void overlap_choose(Module *m, const Device *d)
 {
-    /* Of what a message costs at least, so much has to be bytes. */
-    const double WORTH_SENDING = 4;
+    /* Times what a message costs at least, its bytes have to take; and of a step has to be saved,
+     * for it may take as much memory as all gradients. */
+    const double WORTH_SENDING = 4, WORTH_MEMORY = 0.01;
     if (d->streams < 2 || d->collectives_wait || !m->layout.mesh.n)
         return;
     Arena *tmp = arena_new();
@@ -69,7 +70,9 @@ void overlap_choose(Module *m, const Device *d)
     Layout bucketed = as;
     bucketed.bucket = 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
     with = p ? plan_of(m, d, &bucketed, tmp) : NULL;
-    if (is_better(m, d, with, &bucketed, &best)) {
+    double least = (1 - WORTH_MEMORY) * best;
+    if (is_better(m, d, with, &bucketed, &least)) {
+        best = least;
         p = with;
         as = bucketed;
     }
