@@ -46,6 +46,12 @@ void emit_sizes(const Emitter *e, const int64_t *v, int n);
 /* ", .name = x", unless x is 0, as what is not named is. */
 void emit_num(const Emitter *e, const char *name, int64_t x);
 
+/* codegen/emit_streams.c: per action of a program 1 + its number among those that something waits
+ * for, or 0; and of a processor's program whether a collective may run beside it, from where one
+ * begins in a stream of its own to where it is waited for, and has to be carried on. */
+int *stream_points(const Program *p, Arena *a);
+bool *stream_beside(const Emitter *e, const Program *p);
+
 /* codegen/emit_deaths.c: the number of what ends at a program's action, an action or a loop, and
  * whether a buffer dies with it. */
 uint32_t death_event(const Plan *p, const Program *prog, size_t action);

@@ -213,7 +213,10 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
     if (p->pipe)
         w.loop[p->pipe->loop] = "o->microbatch";
     emit_pipe(e, p, entry);
-    find_points(&w);
+    w.point = stream_points(p, e->a);
+    w.beside = stream_beside(e, p);
+    for (size_t i = 0; i < p->actions.n; i++)
+        w.streams |= w.point[i] != 0;
     find_groups(&w);
     fprintf(e->out,
             "/* %s: predicted %.3g ms, %.4g GFLOP. */\nvoid mg_%s(mg_run *r)\n{\n"

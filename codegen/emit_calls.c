@@ -190,22 +190,6 @@ static void call_memory(const Writer *w, const Action *a)
 /* ---- streams: nothing of it where all is in one ------------------------------------------------
  */
 
-/* The points of a program: those that something waits for, numbered in order. */
-void find_points(Writer *w)
-{
-    const Program *p = w->p;
-    int n = 0;
-    w->point = NEW_ARRAY(w->e->a, int, p->actions.n + 1);
-    for (size_t i = 0; i < p->actions.n; i++)
-        for (int s = 0; s < MAX_STREAMS; s++)
-            if (p->actions.data[i].wait[s])
-                w->point[p->actions.data[i].wait[s] - 1] = 1;
-    for (size_t i = 0; i < p->actions.n; i++)
-        if (w->point[i])
-            w->point[i] = ++n;
-    w->streams = n > 0;
-}
-
 void emit_waits(const Writer *w, const Action *a, int depth)
 {
     if (a->stream)
@@ -222,6 +206,8 @@ static void emit_record(const Writer *w, const Action *a, int depth)
         fprintf(w->e->out, "%*smg_record(r, %d);\n", depth * 4, "", point - 1);
     if (a->stream)
         fprintf(w->e->out, "%*smg_stream(r, 0);\n", depth * 4, "");
+    if (w->beside[a - w->p->actions.data])
+        fprintf(w->e->out, "%*smg_progress(r);\n", depth * 4, "");
 }
 
 /* ---- one action --------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ typedef struct Writer {
     const char **function; /* per action: the function that starts with it, or NULL */
     size_t *length;        /* how many actions that is */
     int *point;            /* per action: 1 + its point that others wait for, or 0 */
+    bool *beside;          /* per action: a collective may run beside it, and has to be seen to */
     bool streams;          /* there are several */
 } Writer;
 
@@ -25,7 +26,5 @@ void emit_call(Writer *w, const Action *a, int depth, bool conditional);
 /* "if (...)" where not all ranks do it; the depth of what follows. */
 int emit_if(const Writer *w, const Action *a, int depth);
 void emit_waits(const Writer *w, const Action *a, int depth);
-/* Numbers the actions that others wait for. */
-void find_points(Writer *w);
 
 #endif

@@ -116,8 +116,6 @@ static const char *read_all(Arena *a, json_t *root, Description *d)
             return arena_printf(a, "'%s' is missing", fields[i].key);
     if (strcmp(d->target, "host") && strcmp(d->target, "cuda"))
         return arena_printf(a, "there is no target '%s', only \"host\" and \"cuda\"", d->target);
-    if (d->streams > 1 && strcmp(d->target, "cuda"))
-        return "a host has one stream: 'streams' is 1";
     return NULL;
 }
 
@@ -146,6 +144,7 @@ static Device device_from(const Description *d)
                     .node_bandwidth = d->node_bandwidth,
                     .node_seconds = d->node_seconds,
                     .streams = (int)d->streams,
+                    .products_wait = strcmp(d->target, "cuda") != 0,
                     .threads = (int)d->threads};
 }
 

@@ -128,11 +128,13 @@ static Exit ranks_are_built(Session *s, const Compiled *c)
     return EXIT_source;
 }
 
-/* Ranks on one processor share it. */
-static void share_device(const Module *m, Device *d)
+/* Ranks on one processor share it. Where a host has a stream for collectives ranks are on several
+ * machines, and the description is of what one of them has. */
+static void share_device(const Session *s, const Module *m, Device *d)
 {
     int64_t n = mesh_ranks(m);
-    if (n == 1 || d->target != TARGET_host)
+    d->collectives_wait = s->o->overlap && !strcmp(s->o->overlap, "none");
+    if (n == 1 || d->target != TARGET_host || d->streams > 1)
         return;
     d->memory /= n;
     d->threads = d->threads > n ? (int)(d->threads / n) : 1;
@@ -185,7 +187,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     if (wrong)
         return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
-    share_device(c->module, &c->device);
+    share_device(s, c->module, &c->device);
     times_mark(s, "elaborate");
     return ranks_are_built(s, c);
 }
@@ -237,7 +239,7 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
     if (wrong)
         return wrong;
     c->module->layout.device = name_intern(s->names, c->device.name);
-    share_device(c->module, &c->device);
+    share_device(s, c->module, &c->device);
     return ranks_are_built(s, c);
 }
 

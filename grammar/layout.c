@@ -312,7 +312,7 @@ static void check_rules(Elab *e, const Spec *s)
 
 static void device(Elab *e, const Spec *s, Layout *l)
 {
-    static const char *const known[] = {"cpu", "a100", "h100", "h200", "b200", NULL};
+    static const char *const known[] = {"cpu", "cpus", "a100", "h100", "h200", "b200", NULL};
     const Node *n = s->device;
     int64_t count = 1;
     if (n && n->kind == N_TIMES) {

@@ -3,6 +3,7 @@
 #ifndef MGC_DEVICE_H
 #define MGC_DEVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum Target { TARGET_host, TARGET_cuda } Target;
@@ -28,6 +29,8 @@ typedef struct Device {
     double node_bandwidth; /* bytes/s a rank sends into the network */
     double node_seconds;   /* a step over the network costs at least */
     int streams;           /* in which actions may run side by side */
+    /* Of those: products have none of their own (hosts), nor have collectives (--overlap=none). */
+    bool products_wait, collectives_wait;
     int threads;           /* host: threads the numbers above are for, and scratch is counted for */
 } Device;
 

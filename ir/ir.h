@@ -416,6 +416,8 @@ typedef struct Layout {
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
     const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
     bool overlap;         /* collectives may take what memory is left, to run beside the rest */
+    int64_t bucket;       /* gradients of a layer are reduced in its round, from so many bytes on
+                             (passes/buckets.c); 0: none are */
     VEC(Value) ahead;     /* what is to be gathered a round ahead of its loop (passes/ahead.c) */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */

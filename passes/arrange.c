@@ -303,7 +303,7 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
         read_touches(&s, g, &s.node[i]);
         s.sends |= s.node[i].sends;
     }
-    if (resources < 2)
+    if (resources < 2 || (s.sends ? p->device->collectives_wait : p->device->products_wait))
         return false;
     read_order(&s);
     read_buffers(&s, program, from, end);

@@ -1,9 +1,11 @@
-/* overlap.c - whether collectives take memory to run beside the rest, and what is gathered a round
- * ahead: by plans that are made with it.
+/* overlap.c - whether collectives take memory to run beside the rest, and what is reduced and
+ * gathered where there is a rest: by plans that are made with it.
  *
  *   1  as it is: what the program needs anyway is all there is
  *   2  with what the device has left, what a collective touches is alive as long as it may run
- *   3  and those gathers are made a round ahead (ahead.c) that in plan 2 are waited for
+ *   3  and gradients of layers are reduced in the rounds that make them (buckets.c)
+ *   4  and those gathers are made a round ahead (ahead.c) that are waited for in the better of
+ * these
  *
  * The fastest that fits is taken. So a program that fits does so still, and no plan is slower for
  * its streams. */
@@ -41,28 +43,45 @@ static void note_gathers(const Module *m, const Program *g, Layout *as)
             vec_push(m->arena, &as->ahead, g->actions.data[i].operand[1].value);
 }
 
+/* Takes the plan made with a layout if it is the fastest so far, and fits. */
+static bool is_better(Module *m, const Device *d, const Plan *p, const Layout *as, double *best)
+{
+    if (!p || p->train->seconds >= *best || plan_bytes(p) > plan_budget(m, d))
+        return false;
+    m->layout = *as;
+    *best = p->train->seconds;
+    return true;
+}
+
 void overlap_choose(Module *m, const Device *d)
 {
-    if (d->streams < 2 || !m->layout.mesh.n)
+    /* Times what a message costs at least, its bytes have to take; and of a step has to be saved,
+     * for it may take as much memory as all gradients. */
+    const double WORTH_SENDING = 4, WORTH_MEMORY = 0.01;
+    if (d->streams < 2 || d->collectives_wait || !m->layout.mesh.n)
         return;
     Arena *tmp = arena_new();
     Layout as = m->layout;
-    Plan *p = plan_of(m, d, &as, tmp);
+    Plan *p = plan_of(m, d, &as, tmp), *with;
     double best = p ? p->train->seconds : 0;
-    for (int k = 0; k < 2 && p; k++) {
-        as.overlap = true;
-        p = plan_of(m, d, &as, tmp);
-        if (p && p->train->seconds < best && plan_bytes(p) <= plan_budget(m, d)) {
-            m->layout = as;
-            best = p->train->seconds;
-        }
-        if (p && k == 0) {
-            note_gathers(m, p->train, &as);
-            note_gathers(m, p->eval, &as);
-            note_gathers(m, p->sample, &as);
-        }
-        if (!as.ahead.n)
-            break;
+    as.overlap = true;
+    p = p ? plan_of(m, d, &as, tmp) : NULL;
+    is_better(m, d, p, &as, &best);
+    Layout bucketed = as;
+    bucketed.bucket = 1 + (int64_t)(WORTH_SENDING * d->link_seconds * d->link_bandwidth);
+    with = p ? plan_of(m, d, &bucketed, tmp) : NULL;
+    double least = (1 - WORTH_MEMORY) * best;
+    if (is_better(m, d, with, &bucketed, &least)) {
+        best = least;
+        p = with;
+        as = bucketed;
     }
+    if (p) {
+        note_gathers(m, p->train, &as);
+        note_gathers(m, p->eval, &as);
+        note_gathers(m, p->sample, &as);
+    }
+    if (as.ahead.n)
+        is_better(m, d, plan_of(m, d, &as, tmp), &as, &best);
     arena_free(tmp);
 }

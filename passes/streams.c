@@ -118,9 +118,10 @@ static double beside_product(const Stretch *s, size_t at)
 static int stream_for(const Stretch *s, size_t i, bool seen)
 {
     const Action *a = &s->g->actions.data[i];
-    if (a->kind == ACT_gemm && beside_product(s, i) >= WORTH * a->seconds)
+    const Device *d = s->p->device;
+    if (a->kind == ACT_gemm && !d->products_wait && beside_product(s, i) >= WORTH * a->seconds)
         return PRODUCTS;
-    if (sends(a) && (!seen || a->exposed <= (1 - WORTH) * a->seconds))
+    if (sends(a) && !d->collectives_wait && (!seen || a->exposed <= (1 - WORTH) * a->seconds))
         return COLLECTIVES;
     return REST;
 }

@@ -129,6 +129,18 @@ static void copy_marks(const Region *from, Region *to)
     }
 }
 
+void region_copy(Builder *b, const Region *r, ValueMap *map)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        Ins *copy = ir_clone(b, i, map);
+        copy->backward = i->backward;
+        copy->again = i->again;
+        if (i->body)
+            copy_marks(i->body, copy->body);
+    }
+}
+
 Ins *repeat_part(Builder *b, const Ins *loop, int64_t rounds, const Value *in, Value number)
 {
     Module *m = b->m;

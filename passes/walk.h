@@ -31,6 +31,9 @@ Value repeat_carry(Module *m, Ins *loop, Value start);
  * the body asks which one it is in (repeat_counts), else 0. */
 Ins *repeat_part(Builder *b, const Ins *loop, int64_t rounds, const Value *in, Value number);
 bool repeat_counts(Module *m, const Ins *loop);
+/* A region's instructions once more, at the builder's end, of the same part of the program;
+ * operands through map, results entered into it. */
+void region_copy(Builder *b, const Region *r, ValueMap *map);
 /* t without its dim d; t with d put first. */
 Type type_without(const Type *t, Name d);
 Type type_stacked(const Type *t, Dim d);

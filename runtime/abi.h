@@ -277,6 +277,9 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
 void mg_stream(mg_run *r, int s);
 void mg_record(mg_run *r, int point);
 void mg_wait(mg_run *r, int point);
+/* On a processor stream 0 is what calls these, and in another there are collectives alone: mg_comm
+ * then begins one, which goes on when this is called, in parts of actions, and in mg_wait. */
+void mg_progress(mg_run *r);
 
 /* A loop is through in which the bytes of that event's deaths were in use. */
 void mg_ended(mg_run *r, int event);

@@ -8,35 +8,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "runtime/comm.h"
 #include "runtime/half.h"
-#include "runtime/machine.h"
 #include "runtime/sizes.h"
 
 enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: that each adds up by itself; for a thread */
-enum { POST = 4 << 20, ROUND = 64 };       /* bytes: of what is on the wire in one direction */
+enum { POST = RT_POST, ROUND = 64 };
 
-/* Rows of bytes, `step` apart, the first at `first`; the second half of each may begin `jump`
- * behind the first (zigzag order), 0: they are in one piece. */
-typedef struct share {
-    int64_t rows, row, step, first, jump;
-} share;
-
-typedef struct comm {
-    const mg_comm_desc *d;
-    mg_run *run;
-    int member[MG_RANKS_MAX]; /* ranks of the group, in order */
-    bool here[MG_RANKS_MAX];  /* on this machine */
-    bool all_here;
-    int me; /* this rank's place among them */
-    const char *x;
-    char *y;
-    int64_t width, bytes; /* of an element; of x */
-    int64_t line;         /* bytes of y that one rank gives, side by side with the others' */
-    share mine;           /* what each gives to this rank */
-    int64_t begin, end;   /* the chunk of it, bytes */
-    const char *came[MG_RANKS_MAX]; /* the chunk, of members elsewhere */
-    rt_ticket ticket;               /* of what is on the wire */
-} comm;
+typedef rt_share share;
+typedef rt_comm comm;
 
 static void find_group(comm *c)
 {
@@ -79,9 +59,10 @@ static int64_t least(int64_t a, int64_t b)
 
 /* ---- who gives what -------------------------------------------------------------------------- */
 
+/* Two machines send each other as much if each adds up all of it, and need not meet again. */
 static bool is_small(const comm *c)
 {
-    return c->bytes <= SMALL;
+    return c->bytes <= SMALL || (c->d->n == 2 && !c->all_here);
 }
 
 /* Elements [all * k / n, all * (k + 1) / n) are those which member k adds up for all. */
@@ -134,6 +115,7 @@ void rt_comm_open(mg_run *r)
     if (k->in == MAP_FAILED)
         rt_die(RT_FAILED, "no memory for messages to other machines");
     k->out = k->in + POST;
+    rt_beside_open(r);
 }
 
 /* Bytes of each member's chunk, the same for all of a group. */
@@ -156,29 +138,29 @@ static const char *pack(const comm *c, const share *s, int64_t begin, int64_t en
     return to;
 }
 
-/* Chunk [begin, begin + chunk) of what is given: to those elsewhere theirs, from them mine. Where y
- * has it in one piece it comes there. */
-static void exchange(comm *c, int64_t begin)
+/* To those elsewhere their part of the chunk, from them mine. Where y has it in one piece it comes
+ * there. */
+void rt_comm_post(comm *c, int64_t begin, int64_t size, char *ins, char *outs, rt_ticket *t)
 {
     const struct rt_ranks *k = c->run->ranks;
-    int64_t size = chunk(c), post = 0;
+    int64_t post = 0;
+    c->begin = begin;
+    c->end = least(begin + size, total(&c->mine));
     for (int i = 0; i < c->d->n; i++) {
         share theirs = share_of(c, i);
         int64_t end = least(begin + size, total(&theirs));
         if (c->here[i])
             continue;
-        char *in = k->in + post, *out = k->out + post;
+        char *in = ins + post, *out = outs + post;
         if (c->line && total(&c->mine) <= c->line && !c->d->zigzag)
             in = c->y + i * c->line + begin;
         post += size;
         c->came[i] = in;
         if (end > begin)
-            rt_wire_send(k->wire, c->member[i], pack(c, &theirs, begin, end, out), end - begin,
-                         &c->ticket);
+            rt_wire_send(k->wire, c->member[i], pack(c, &theirs, begin, end, out), end - begin, t);
         if (c->end > begin)
-            rt_wire_take(k->wire, c->member[i], in, c->end - begin, &c->ticket);
+            rt_wire_take(k->wire, c->member[i], in, c->end - begin, t);
     }
-    rt_wire_wait(c->run, &c->ticket);
 }
 
 /* The byte `at` of what a member gives to this rank, and how many lie behind it. */
@@ -189,27 +171,6 @@ static const char *given(const comm *c, int member, int64_t at, int64_t *behind)
         return c->came[member] + at - c->begin;
     }
     return of_member(c, c->x + place_in(&c->mine, at, behind), member);
-}
-
-/* Runs `fn` over what is given, chunk by chunk: (ctx, first, last) in elements of the chunk. */
-static void over_chunks(comm *c, mg_task *fn)
-{
-    int64_t size = chunk(c), most = 0;
-    c->mine = share_of(c, c->me);
-    for (int i = 0; i < c->d->n; i++) {
-        share s = share_of(c, i);
-        most = total(&s) > most ? total(&s) : most;
-    }
-    rt_meet(c->run, c->d->axes);
-    for (c->begin = 0; c->begin < most; c->begin += size) {
-        c->end = c->all_here ? total(&c->mine) : least(c->begin + size, total(&c->mine));
-        if (!c->all_here)
-            exchange(c, c->begin);
-        if (c->end > c->begin)
-            mg_parallel(c->run, (c->end - c->begin) / c->width, GRAIN / c->width, fn, c);
-        if (c->all_here)
-            return;
-    }
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -314,26 +275,34 @@ static void sum_given(void *ctx, int64_t begin, int64_t end, void *scratch)
 }
 
 /* Each has added up a part for all: the parts of the others come into y. */
-static void gather_sums(comm *c)
+void rt_comm_copy_sums(const comm *c)
 {
-    int64_t size = c->all_here ? INT64_MAX : RT_WIRE_MOST, most = 0;
-    for (int k = 0; k < c->d->n; k++)
-        most = cut(c, k + 1) - cut(c, k) > most ? cut(c, k + 1) - cut(c, k) : most;
-    rt_meet(c->run, c->d->axes);
     for (int k = 0; k < c->d->n; k++)
         if (c->here[k] && k != c->me)
             memcpy(c->y + cut(c, k), of_member(c, c->y + cut(c, k), k),
                    (size_t)(cut(c, k + 1) - cut(c, k)));
-    for (int64_t at = 0; at < most && !c->all_here; at += size) {
-        int64_t from = cut(c, c->me) + at, n = least(size, cut(c, c->me + 1) - from);
-        for (int k = 0; k < c->d->n; k++) {
-            int64_t to = cut(c, k) + at, comes = least(size, cut(c, k + 1) - to);
-            if (!c->here[k] && n > 0)
-                rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n, &c->ticket);
-            if (!c->here[k] && comes > 0)
-                rt_wire_take(c->run->ranks->wire, c->member[k], c->y + to, comes, &c->ticket);
-        }
-        rt_wire_wait(c->run, &c->ticket);
+}
+
+void rt_comm_post_sums(const comm *c, int64_t at, rt_ticket *t)
+{
+    int64_t from = cut(c, c->me) + at, n = least(RT_WIRE_MOST, cut(c, c->me + 1) - from);
+    for (int k = 0; k < c->d->n; k++) {
+        int64_t to = cut(c, k) + at, comes = least(RT_WIRE_MOST, cut(c, k + 1) - to);
+        if (!c->here[k] && n > 0)
+            rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n, t);
+        if (!c->here[k] && comes > 0)
+            rt_wire_take(c->run->ranks->wire, c->member[k], c->y + to, comes, t);
+    }
+}
+
+static void gather_sums(const comm *c)
+{
+    rt_meet(c->run, c->d->axes);
+    rt_comm_copy_sums(c);
+    for (int64_t at = 0; at < c->most && !c->all_here; at += RT_WIRE_MOST) {
+        rt_ticket t = {0};
+        rt_comm_post_sums(c, at, &t);
+        rt_wire_wait(c->run, &t);
     }
 }
 
@@ -387,91 +356,148 @@ static void cut_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* ---- round the ring -------------------------------------------------------------------------- */
+/* ---- round the ring, and from one to all ------------------------------------------------------
+ */
 
 static int before_me(const comm *c)
 {
     return (c->me + (int)c->d->n - 1) % (int)c->d->n;
 }
 
+bool rt_comm_moves(const comm *c)
+{
+    return c->d->kind == MG_RING_SHIFT || c->d->kind == MG_BROADCAST;
+}
+
+/* Whose x comes to be y. */
+static int giver(const comm *c)
+{
+    return c->d->kind == MG_BROADCAST ? c->d->root : before_me(c);
+}
+
+static bool is_given_by_me(const comm *c, int member)
+{
+    if (c->d->kind == MG_BROADCAST)
+        return c->me == c->d->root;
+    return member == (c->me + 1) % (int)c->d->n;
+}
+
 /* Of the x of another on this machine. */
 static void copy_range(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
-    const int from = c->d->kind == MG_BROADCAST ? c->d->root : before_me(c);
     (void)scratch;
-    memcpy(c->y + begin * c->width, of_member(c, c->x + begin * c->width, from),
+    memcpy(c->y + begin * c->width, of_member(c, c->x + begin * c->width, giver(c)),
            (size_t)((end - begin) * c->width));
 }
 
-/* All of x goes to the rank behind this one, and that of the one before comes into y. */
-static void shift(comm *c)
+void rt_comm_copy(comm *c)
 {
-    int before = before_me(c), behind = (c->me + 1) % (int)c->d->n;
-    rt_meet(c->run, c->d->axes);
-    if (c->here[before])
+    if (c->here[giver(c)])
         mg_parallel(c->run, c->bytes / c->width, GRAIN / c->width, copy_range, c);
-    for (int64_t at = 0; at < c->bytes && !(c->here[before] && c->here[behind]);
-         at += RT_WIRE_MOST) {
-        int64_t n = least(RT_WIRE_MOST, c->bytes - at);
-        if (!c->here[behind])
-            rt_wire_send(c->run->ranks->wire, c->member[behind], c->x + at, n, &c->ticket);
-        if (!c->here[before])
-            rt_wire_take(c->run->ranks->wire, c->member[before], c->y + at, n, &c->ticket);
-        rt_wire_wait(c->run, &c->ticket);
+}
+
+void rt_comm_post_move(const comm *c, int64_t at, rt_ticket *t)
+{
+    rt_wire *wire = c->run->ranks->wire;
+    int64_t n = least(RT_WIRE_MOST, c->bytes - at);
+    for (int k = 0; k < c->d->n; k++)
+        if (!c->here[k] && is_given_by_me(c, k))
+            rt_wire_send(wire, c->member[k], c->x + at, n, t);
+    if (!c->here[giver(c)])
+        rt_wire_take(wire, c->member[giver(c)], c->y + at, n, t);
+}
+
+static void move(comm *c)
+{
+    rt_meet(c->run, c->d->axes);
+    rt_comm_copy(c);
+    for (int64_t at = 0; at < c->bytes && !c->all_here; at += RT_WIRE_MOST) {
+        rt_ticket t = {0};
+        rt_comm_post_move(c, at, &t);
+        rt_wire_wait(c->run, &t);
     }
 }
 
-/* ---- from one to all ------------------------------------------------------------------------- */
+/* ---- a collective ---------------------------------------------------------------------------- */
 
-static void broadcast(comm *c)
+static bool lies_side_by_side(const mg_comm_desc *d)
 {
-    const int root = c->d->root;
+    return d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL;
+}
+
+bool rt_comm_parts(const comm *c)
+{
+    return c->d->kind == MG_ALL_REDUCE && !is_small(c);
+}
+
+void rt_comm_set(comm *c, mg_run *r, const mg_comm_desc *d, const void *x, void *y)
+{
+    *c = (comm){.d = d, .run = r, .x = x, .y = y, .width = mg_dtype_bytes(d->dtype)};
+    c->bytes = d->outer * d->size * d->inner * c->width;
+    find_group(c);
+    c->mine = share_of(c, c->me);
+    if (lies_side_by_side(d))
+        c->line = line_of(c);
+    for (int i = 0; i < d->n; i++) {
+        share s = share_of(c, i);
+        c->most = total(&s) > c->most ? total(&s) : c->most;
+    }
+}
+
+static mg_task *maker(const comm *c)
+{
+    return lies_side_by_side(c->d) ? lay_given : sum_given;
+}
+
+void rt_comm_take(comm *c, int64_t from, int64_t to)
+{
+    maker(c)(c, from, to, NULL);
+}
+
+/* Chunk by chunk: the messages, and then what is made of them. */
+static void over_chunks(comm *c)
+{
+    const struct rt_ranks *k = c->run->ranks;
+    int64_t size = chunk(c);
     rt_meet(c->run, c->d->axes);
-    if (c->here[root])
-        mg_parallel(c->run, c->bytes / c->width, GRAIN / c->width, copy_range, c);
-    for (int64_t at = 0; at < c->bytes && !c->all_here; at += RT_WIRE_MOST) {
-        int64_t n = least(RT_WIRE_MOST, c->bytes - at);
-        for (int k = 0; k < c->d->n && c->me == root; k++)
-            if (!c->here[k])
-                rt_wire_send(c->run->ranks->wire, c->member[k], c->x + at, n, &c->ticket);
-        if (!c->here[root])
-            rt_wire_take(c->run->ranks->wire, c->member[root], c->y + at, n, &c->ticket);
-        rt_wire_wait(c->run, &c->ticket);
+    for (int64_t at = 0; at < c->most; at += size) {
+        c->end = total(&c->mine);
+        if (!c->all_here) {
+            rt_ticket t = {0};
+            rt_comm_post(c, at, size, k->in, k->out, &t);
+            rt_wire_wait(c->run, &t);
+        }
+        if (c->end > c->begin)
+            mg_parallel(c->run, (c->end - c->begin) / c->width, GRAIN / c->width, maker(c), c);
+        if (c->all_here)
+            return;
     }
 }
 
 static void together(comm *c)
 {
-    const mg_comm_desc *d = c->d;
-    if (d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL) {
-        c->line = line_of(c);
-        over_chunks(c, lay_given);
-    } else if (d->kind == MG_RING_SHIFT) {
-        shift(c);
-    } else if (d->kind == MG_BROADCAST) {
-        broadcast(c);
-    } else {
-        over_chunks(c, sum_given);
-        if (d->kind == MG_ALL_REDUCE && !is_small(c))
-            gather_sums(c);
-    }
-    rt_meet(c->run, d->axes); /* nobody changes what another still reads */
+    if (rt_comm_moves(c))
+        move(c);
+    else
+        over_chunks(c);
+    if (rt_comm_parts(c))
+        gather_sums(c);
+    rt_meet(c->run, c->d->axes); /* nobody changes what another still reads */
 }
 
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work)
 {
     (void)work;
-    comm c = {.d = d, .run = r, .x = x, .y = y, .width = mg_dtype_bytes(d->dtype)};
-    c.bytes = d->outer * d->size * d->inner * c.width;
+    if (rt_beside_begin(r, action, d, x, y))
+        return;
+    comm c;
     mg_begin(r, action);
-    find_group(&c);
-    if (d->kind == MG_SHARD) {
-        c.mine = share_of(&c, c.me);
+    rt_comm_set(&c, r, d, x, y);
+    if (d->kind == MG_SHARD)
         mg_parallel(r, c.mine.rows, 1 + GRAIN / (c.mine.row + 1), cut_rows, &c);
-    } else {
+    else
         together(&c);
-    }
     mg_end(r, action);
     mg_output(r, action, y, mg_comm_elements(d), d->dtype);
 }

@@ -13,6 +13,7 @@
 #include "runtime/wire.h"
 
 enum { RT_WORKS, RT_AWAITS_RANKS, RT_AWAITS_ORDERS };
+enum { RT_MEETINGS = 3 }; /* of a collective of beside.c */
 
 /* What the others see of a rank. */
 typedef struct rt_slot {
@@ -53,12 +54,14 @@ struct rt_ranks {
     int link[MG_RANKS_MAX];    /* sockets: of the first to all others here, and back; or -1 */
     pid_t child[MG_RANKS_MAX]; /* of a bare start */
     rt_machine *shared;
-    char *arenas;         /* of rank 0; see ranks.h */
-    int64_t *first;       /* per set of axes: its first barrier */
-    int64_t pipes;        /* byte of the shared memory where what pipe.c has there begins */
-    struct rt_pipe *pipe; /* NULL: there are no stages */
-    rt_wire *wire;        /* to ranks of other machines; NULL: there are none */
-    char *in, *out;       /* of comm.c, for what goes over the wire */
+    char *arenas;               /* of rank 0; see ranks.h */
+    int64_t *first;             /* per set of axes: its first barrier */
+    int64_t pipes;              /* byte of the shared memory where what pipe.c has there begins */
+    struct rt_pipe *pipe;       /* NULL: there are no stages */
+    rt_wire *wire;              /* to ranks of other machines; NULL: there are none */
+    char *in, *out;             /* of comm.c, for what goes over the wire */
+    struct rt_beside *beside;   /* beside.c; NULL: nothing runs beside the rest */
+    _Atomic uint32_t *meetings; /* shared: by rank, by set of axes, RT_MEETINGS */
     rt_vigil *vigil;
 };
 
@@ -77,6 +80,8 @@ void rt_vigil_free(rt_vigil *v); /* NULL: nothing */
 /* wait.c: a wait, as the vigil sees it. */
 void rt_wait_begins(mg_run *r, int kind);
 void rt_wait_ends(mg_run *r);
+/* The i-th time in turn that there was nothing to do. */
+void rt_nap(int i);
 /* Until a word of shared memory is not `old` any more; what was begun on the wire goes on. And the
  * next number in one, of which those hear who wait for it. */
 void rt_word_await(mg_run *r, _Atomic uint32_t *word, uint32_t old);

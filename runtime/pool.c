@@ -35,6 +35,8 @@ struct rt_pool {
     mg_task *fn;
     void *ctx;
     int64_t units;
+    bool (*look)(void *ctx); /* NULL: nothing runs beside */
+    void *look_at;
     _Alignas(64) _Atomic uint64_t ticket;
     _Alignas(64) _Atomic int remaining;
     _Alignas(64) _Atomic int sleepers;
@@ -134,7 +136,8 @@ static void wait_for_all(rt_pool *p)
         relax();
         if (i % SPIN_CHECK == 0) {
             int64_t now = rt_now_ns();
-            if (!until)
+            bool looks = p->look && p->look(p->look_at);
+            if (!until || looks)
                 until = now + p->spin_ns;
             else if (now > until)
                 break;
@@ -148,21 +151,43 @@ static void wait_for_all(rt_pool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
+void rt_pool_beside(rt_pool *p, bool (*look)(void *ctx), void *ctx)
+{
+    p->look = look;
+    p->look_at = ctx;
+}
+
+/* Units [0, end), the caller's: in parts, where something runs beside them. */
+static void own_part(rt_pool *p, int64_t end, int64_t grain, mg_task *fn, void *ctx)
+{
+    enum { LOOKS = 16 };
+    int64_t step = end / LOOKS > grain ? end / LOOKS : grain;
+    if (!p->look || !p->look(p->look_at)) {
+        fn(ctx, 0, end, p->scratch);
+        return;
+    }
+    for (int64_t at = 0; at < end; at += step) {
+        fn(ctx, at, at + step < end ? at + step : end, p->scratch);
+        p->look(p->look_at);
+    }
+}
+
 void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ctx)
 {
     if (units <= 0)
         return;
-    int64_t parts = units / (grain > 1 ? grain : 1);
+    grain = grain > 1 ? grain : 1;
+    int64_t parts = units / grain;
     int n = parts < 1 ? 1 : parts < p->threads ? (int)parts : p->threads;
     if (n == 1) {
-        fn(ctx, 0, units, p->scratch);
+        own_part(p, units, grain, fn, ctx);
         return;
     }
     p->fn = fn;
     p->ctx = ctx;
     p->units = units;
     announce(p, n);
-    fn(ctx, 0, cut(units, 1, n), p->scratch);
+    own_part(p, cut(units, 1, n), grain, fn, ctx);
     wait_for_all(p);
 }
 

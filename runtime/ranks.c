@@ -131,14 +131,20 @@ int rt_ranks_here(const mg_run *r)
                                     : w->local_size;
 }
 
+static int64_t meetings_bytes(const mg_program *p)
+{
+    return rt_ranks_of(p, RT_ALL_AXES) * ((int64_t)RT_MEETINGS << p->naxes) *
+           (int64_t)sizeof(uint32_t);
+}
+
 /* Of the shared memory, what lies before the arenas: with what pipelines take, which begins at
- * k->pipes. */
+ * k->pipes, and at its end what beside.c has there. */
 static int64_t head_bytes(struct rt_ranks *k, const mg_program *p)
 {
     int64_t bytes =
         (int64_t)sizeof(rt_machine) + number_barriers(k, p) * (int64_t)sizeof(rt_barrier);
     k->pipes = (bytes + PAGE - 1) / PAGE * PAGE;
-    bytes = k->pipes + rt_pipe_shared_bytes(p);
+    bytes = k->pipes + rt_pipe_shared_bytes(p) + meetings_bytes(p) + (int64_t)sizeof(uint64_t);
     return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
@@ -166,6 +172,7 @@ static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd
     const int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     int64_t stride = rt_arena_stride(p), used = (p->arena_bytes + PAGE - 1) / PAGE * PAGE;
     k->shared = map(NULL, head, both, MAP_SHARED, fd, 0);
+    k->meetings = (_Atomic uint32_t *)((char *)k->shared + head - meetings_bytes(p));
     k->pipe = rt_pipe_new(p, (char *)k->shared + k->pipes);
     char *base = map(NULL, stride * k->n + HUGE_PAGE, PROT_NONE, own, -1, 0);
     k->arenas = (char *)(((uintptr_t)base + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);

@@ -100,6 +100,9 @@ rt_pool *rt_pool_new(int threads, bool pin);
 void rt_pool_free(rt_pool *p);
 /* Gives every thread `bytes` of zeroed scratch (64-byte aligned; touched by its own thread). */
 void rt_pool_scratch(rt_pool *p, int64_t bytes);
+/* From now on the caller of rt_pool_run calls `look` between parts of what it does itself, as long
+ * as that says that there is something to look after. */
+void rt_pool_beside(rt_pool *p, bool (*look)(void *ctx), void *ctx);
 void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ctx);
 
 /* ---- ranks.c: the mesh; see ranks.h ---------------------------------------------------------- */

@@ -27,8 +27,7 @@ void rt_wait_ends(mg_run *r)
     s->met++;
 }
 
-/* The i-th time that there was nothing to do. */
-static void nap(int i)
+void rt_nap(int i)
 {
     enum { SPINS = 500, NAP_US = 50 };
     if (i < SPINS)
@@ -44,7 +43,7 @@ void rt_word_await(mg_run *r, _Atomic uint32_t *word, uint32_t old)
     rt_wire *wire = r->ranks->wire;
     for (int i = 0; *word == old; i++)
         if (wire && rt_wire_go_on(wire))
-            nap(i);
+            rt_nap(i);
         else
             syscall(SYS_futex, word, FUTEX_WAIT, old, NULL, NULL, 0);
 }
@@ -94,7 +93,7 @@ void rt_wire_wait(mg_run *r, const rt_ticket *t)
         rt_wait_begins(r, RT_AWAITS_RANKS);
     for (int i = 0; !rt_wire_done(k->wire, t, &peer); i++) {
         s->peer = peer;
-        nap(i);
+        rt_nap(i);
     }
     if (!waits)
         rt_wait_ends(r);

@@ -62,7 +62,7 @@ class Options(mgctest.Case):
         f = self.write("m.mg", TINY)
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpu2t.json"), encoding="utf-8") as d:
             good = json.load(d)
-        self.refused(f, "--check", "--device=cpi", says="known devices: a100, b200, cpu, cpu2t, h100, h200")
+        self.refused(f, "--check", "--device=cpi", says="known devices: a100, b200, cpu, cpu2t, cpus, h100, h200")
         self.refused(f, "--check", "--device=../cpu", says="unknown device")
         self.refused(f, "--check", "--device=none.json", says="none.json")
         for change, says in (

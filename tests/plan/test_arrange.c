@@ -26,7 +26,7 @@ typedef struct Case {
  * two and writes one. */
 static Case random_case(uint64_t *rng)
 {
-    Case c = {.a = arena_new()};
+    Case c = {.a = arena_new(), .p.device = &test_device};
     for (int b = 0; b < BUFFERS; b++)
         vec_push(c.a, &c.p.buffers, (Buffer){.bytes = 64 * (1 + draw_int(rng, 20)), .first = -1});
     for (int i = 0; i < ACTIONS; i++) {

@@ -46,17 +46,24 @@ typedef struct Planned {
     Plan *p;
 } Planned;
 
-static bool open_planned(Planned *x, int model, int layout, bool overlap)
+enum { STREAMS, OVERLAP, HOSTS, KINDS };
+
+/* Products have a stream of their own, or (HOSTS) not; what collectives touch lives longer, or
+ * (STREAMS) not. */
+static bool open_planned(Planned *x, int model, int layout, int kind)
 {
+    static Device hosts;
+    hosts = test_device;
+    hosts.products_wait = true;
     open_reference(&x->r, &models[model], 4);
     if (!open_local(&x->t, &x->r, layouts[layout], x->l)) {
         model_close(&x->t);
         model_close(&x->r.t);
         return false;
     }
-    x->t.m->layout.overlap = overlap;
+    x->t.m->layout.overlap = kind != STREAMS;
     lower_physical(&x->t);
-    x->p = plan_for(&x->t, &test_device);
+    x->p = plan_for(&x->t, kind == HOSTS ? &hosts : &test_device);
     return true;
 }
 
@@ -96,9 +103,9 @@ static void numbers(void **state)
     (void)state;
     int beside = 0;
     uint64_t rng = sample_turn() + 1;
-    for (int k = 0; k < MODELS * LAYOUTS * 2; k++) {
+    for (int k = 0; k < MODELS * LAYOUTS * KINDS; k++) {
         Planned x;
-        if (!open_planned(&x, k / 2 % MODELS, k / 2 / MODELS, k % 2))
+        if (!open_planned(&x, k / KINDS % MODELS, k / KINDS / MODELS, k % KINDS))
             continue;
         must_hold(x.p);
         for (int f = 0; f < 3; f++)
@@ -107,12 +114,13 @@ static void numbers(void **state)
                                               sharded_functions[f], &x.l[f], order ? &rng : NULL);
                 if (!(c.worst <= SHARD_BOUND))
                     fail_msg("%s, layout %s: @%s in order %d: %s is off by %g", x.r.small->file,
-                             layouts[k / 2 / MODELS], sharded_functions[f], order, c.where,
+                             layouts[k / KINDS / MODELS], sharded_functions[f], order, c.where,
                              c.worst);
             }
         for (size_t i = 0; i < x.p->train->actions.n; i++) {
             const Action *a = &x.p->train->actions.data[i];
             assert_true(a->stream < 2 || sends(a));
+            assert_true(k % KINDS != HOSTS || a->stream != 1);
             beside += a->stream == 2;
         }
         close_planned(&x);
@@ -127,9 +135,9 @@ static void each_wait(void **state)
 {
     (void)state;
     int dropped = 0;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 8; k++) {
         Planned x;
-        if (!open_planned(&x, k % 2, k / 2, true))
+        if (!open_planned(&x, k % 2, k / 2 % 2, k / 4 ? HOSTS : OVERLAP))
             continue;
         Program *const all[] = {x.p->train, x.p->eval, x.p->sample};
         for (int n = 0; n < 3; n++)
@@ -184,7 +192,7 @@ static void order_of_collectives(void **state)
     int planted = 0, alone = 0;
     for (int k = 0; k < 4; k++) {
         Planned x;
-        if (!open_planned(&x, k % 2, k / 2, true))
+        if (!open_planned(&x, k % 2, k / 2, OVERLAP))
             continue;
         for (size_t i = 0; i < x.p->train->actions.n; i++) {
             Plan *bad = plan_copy(x.p, x.t.a);
@@ -202,6 +210,23 @@ static void order_of_collectives(void **state)
     }
     print_message("%d collectives out of order, %d by that alone\n", planted, alone);
     assert_true(planted > 20 && alone > 5);
+}
+
+/* Where collectives wait, none leaves what computes. */
+static void collectives_wait(void **state)
+{
+    (void)state;
+    Planned x;
+    Device d = test_device;
+    d.collectives_wait = true;
+    assert_true(open_planned(&x, 0, 0, OVERLAP));
+    const Plan *p = plan_for(&x.t, &d);
+    must_hold(p);
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        assert_true(p->train->actions.data[i].stream < 2);
+    Volumes v = plan_volumes(p->module, p->train);
+    assert_true(v.exposed > 0.5 * v.seconds);
+    close_planned(&x);
 }
 
 /* ---- times ---------------------------------------------------------------------------------- */
@@ -252,7 +277,7 @@ static void times(void **state)
     (void)state;
     for (int k = 0; k < 2 * LAYOUTS; k++) {
         Planned x;
-        if (!open_planned(&x, k % 2, k / 2, true))
+        if (!open_planned(&x, k % 2, k / 2, OVERLAP))
             continue;
         const Program *g = x.p->train;
         const Action *act = g->actions.data;
@@ -343,7 +368,7 @@ static void one_stream(void **state)
     Planned x;
     Device one = test_device;
     one.streams = 1;
-    assert_true(open_planned(&x, 0, 0, true));
+    assert_true(open_planned(&x, 0, 0, OVERLAP));
     const Plan *p = plan_for(&x.t, &one);
     Volumes v = plan_volumes(p->module, p->train);
     for (size_t i = 0; i < p->train->actions.n; i++)
@@ -362,6 +387,7 @@ int main(void)
         cmocka_unit_test(times),
         cmocka_unit_test(points),
         cmocka_unit_test(one_stream),
+        cmocka_unit_test(collectives_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,5 +9,5 @@ train { optimizer sgd()  lr 0.1 }
 layout { device gpu }
 # CHECK: 0307-device.mg:9:17: error[MG0307]: there is no device 'gpu'
 # CHECK: help: did you mean 'cpu'?
-# CHECK: help: there is: cpu, a100, h100, h200
+# CHECK: help: there is: cpu, cpus, a100, h100, h200
 # CHECK-NOT: {{error|warning}}[MG

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Communication that a step waits for, with --overlap=auto and none, between hosts that are network namespaces with a
+limited link.
+
+    bench/overlap.py [BUILD] [--hosts 2] [--rate 2gbit] [--by tcp|openmpi|mpich] [--runs 5] [--steps 8] [LAYOUT...]
+
+Takes root, ip and tc. One rank with one thread a host. A layout is dp or zero3. Exposed is the median step less that of
+`alone`: as many programs of one rank, each with a rank's share of the batch, that run at the same time on the same
+hosts and say nothing to each other. `waits` is what rank 0 was in communication for, by --trace. The three are run in
+turn, runs times; what is printed are medians.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+MODEL = os.path.join(ROOT, "models/llama_mini.mg")
+SIZES = {"layers": 6, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1536, "seq": 256}
+EACH = 4  # sequences of a rank
+CLASSES = {"dp": "", "zero3": "    state, grads, params -> dp\n"}
+TAG = f"mgo{os.getpid() % 10000}"
+NET = f"10.98.{os.getpid() % 200}"
+
+
+def ip(*argv):
+    subprocess.run(["ip", *argv], check=True)
+
+
+class Hosts:
+    """Namespaces with an interface each, on one bridge."""
+
+    def __init__(self, n, rate):
+        self.n = n
+        ip("link", "add", f"{TAG}b", "type", "bridge")
+        ip("addr", "add", f"{NET}.254/24", "dev", f"{TAG}b")
+        ip("link", "set", f"{TAG}b", "up")
+        for i in range(n):
+            h = f"{TAG}h{i}"
+            ip("netns", "add", h)
+            ip("link", "add", f"{TAG}v{i}", "type", "veth", "peer", "name", "eth0", "netns", h)
+            ip("link", "set", f"{TAG}v{i}", "master", f"{TAG}b", "up")
+            ip("-n", h, "addr", "add", f"{NET}.{i + 1}/24", "dev", "eth0")
+            ip("-n", h, "link", "set", "eth0", "up")
+            ip("-n", h, "link", "set", "lo", "up")
+            if rate != "none":
+                ip("netns", "exec", h, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "512kb",
+                   "latency", "50ms")
+
+    def close(self):
+        for i in range(self.n):
+            subprocess.run(["ip", "netns", "del", f"{TAG}h{i}"], check=False)
+        subprocess.run(["ip", "link", "del", f"{TAG}b"], check=False)
+
+    def on(self, i, argv, env):
+        """A command on host i."""
+        h = f"{TAG}h{i}"
+        return subprocess.Popen(["ip", "netns", "exec", h, "unshare", "--uts", "sh", "-c", f'hostname {h}; exec "$@"', "sh", *argv],
+                                env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+class Bench:
+    def __init__(self, o):
+        self.o = o
+        self.port = 21000 + os.getpid() % 9000
+        with open("text", "wb") as f:
+            f.write(open(os.path.join(ROOT, "docs/language.md"), "rb").read() * 4)
+        with open(os.path.join(ROOT, "compiler/devices/cpus.json"), encoding="utf-8") as f:
+            device = {**json.load(f), "name": "hosts", "threads": 1, "link_bandwidth": 0.235e9}
+        with open("hosts.json", "w", encoding="utf-8") as f:
+            json.dump(device, f)
+
+    def compile(self, layout, ranks, name, *more):
+        with open("layout.mg", "w", encoding="utf-8") as f:
+            f.write(f"layout it {{\n    device cpu\n    mesh dp = {ranks}\n    batch -> dp\n{CLASSES[layout]}    microbatch {EACH}\n}}\n")
+        sizes = [w for k, v in {**SIZES, "batch": EACH * ranks}.items() for w in ("-D", f"{k}={v}")]
+        r = subprocess.run([os.path.join(self.o.build, "mgc"), MODEL, "--layout", "./layout.mg", "--device", "./hosts.json", *sizes,
+                            *more, "-o", name], capture_output=True, text=True, check=False)
+        if r.returncode:
+            sys.exit(r.stderr)
+        return r.stdout.strip()
+
+    def run(self, hosts, name, alone, trace=False):
+        """Median milliseconds of a step; with trace, those in communication."""
+        argv = [os.path.abspath(name), "--data", "text", "--threads", "1", "--steps", str(self.o.steps)]
+        argv += ["--trace", f"3:{self.o.steps}"] if trace else []
+        shutil.rmtree("out", ignore_errors=True)
+        self.port += 2
+        if alone or self.o.by == "tcp":
+            started = []
+            for i in range(hosts.n):
+                env = {} if alone else {"RANK": str(i), "WORLD_SIZE": str(hosts.n), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                                        "MASTER_ADDR": f"{NET}.1", "MASTER_PORT": str(self.port), "MGC_SECRET": "5" * 32}
+                started.append(hosts.on(i, [*argv, "--out", f"out/{i}" if alone else "out/0"], env))
+        else:
+            started = [self.mpirun(hosts, [*argv, "--out", "out/0"])]
+        for p in started:
+            err = p.communicate(timeout=600)[1]
+            if p.returncode:
+                sys.exit(err.decode())
+        with open("out/0/metrics.jsonl", encoding="utf-8") as f:
+            steps = [json.loads(l) for l in f]
+        ms = [s["step_ms"] for s in steps if "step_ms" in s][2:]
+        losses = [s["loss"] for s in steps if "step_ms" in s]
+        return statistics.median(ms), losses, self.waits() if trace else None
+
+    def mpirun(self, hosts, argv):
+        with open("agent", "w", encoding="utf-8") as f:
+            f.write('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nh=$1; shift\n'
+                    'exec ip netns exec "$h" unshare --uts sh -c "hostname $h; $*"\n')
+        os.chmod("agent", 0o755)
+        agent, n = os.path.abspath("agent"), str(hosts.n)
+        names = [f"{TAG}h{i}" for i in range(hosts.n)]
+        env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        if self.o.by == "mpich":
+            start = ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", agent, "-hosts", ",".join(names), "-iface", f"{TAG}b", "-genv",
+                     "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "eth0", "-n", n, "-ppn", "1"]
+        else:
+            with open("hostfile", "w", encoding="utf-8") as f:
+                f.write("".join(f"{h} slots=1\n" for h in names))
+            mca = {"plm": "rsh", "plm_rsh_agent": agent, "oob_tcp_if_include": f"{NET}.0/24", "btl_tcp_if_include": f"{NET}.0/24",
+                   "btl": "self,vader,tcp", "pml": "ob1"}
+            start = ["mpirun.openmpi", "--hostfile", "hostfile", *(w for k, v in mca.items() for w in ("--mca", k, v)), "--bind-to",
+                     "none", "-n", n]
+        return subprocess.Popen([*start, *argv], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def waits(self):
+        with open("out/0/trace.json", encoding="utf-8") as f:
+            events = json.load(f)["traceEvents"]
+        steps = sum(e.get("cat") == "step" and e["tid"] == 0 for e in events)
+        return sum(e["dur"] for e in events if e.get("cat") == "communication" and e["tid"] == 0) / 1e3 / steps
+
+    def layout(self, hosts, layout):
+        self.compile(layout, 1, "alone")
+        said = {o: self.compile(layout, hosts.n, f"ranks-{o}", f"--overlap={o}") for o in ("none", "auto")}
+        steps = {"alone": [], "none": [], "auto": []}
+        waits = {"none": [], "auto": []}
+        losses = set()
+        for _ in range(self.o.runs):
+            for k, v in steps.items():
+                v.append(self.run(hosts, "alone" if k == "alone" else f"ranks-{k}", k == "alone")[0])
+            for k, v in waits.items():
+                _, loss, ms = self.run(hosts, f"ranks-{k}", False, trace=True)
+                v.append(ms)
+                losses.add(tuple(loss))
+        m = {k: statistics.median(v) for k, v in steps.items()}
+        w = {k: statistics.median(v) for k, v in waits.items()}
+        # Of each round its own `alone`: what else runs on the machine is the same then.
+        exposed = {o: statistics.median(x - a for x, a in zip(steps[o], steps["alone"])) for o in waits}
+        for o in waits:
+            print(f"{layout} {o}: {said[o].splitlines()[0]}")
+        print(f"{layout}: {hosts.n} hosts, {self.o.rate}, {self.o.by}: step alone {m['alone']:.1f} ms, none {m['none']:.1f}, auto "
+              f"{m['auto']:.1f}; exposed {exposed['none']:.1f} and {exposed['auto']:.1f} ms: {exposed['auto'] / exposed['none']:.0%}; "
+              f"waits {w['none']:.1f} and {w['auto']:.1f} ms: {w['auto'] / w['none']:.0%}; the same losses: "
+              f"{'yes' if len(losses) == 1 else 'NO'}", flush=True)
+        print("    rounds:", "; ".join(f"{a:.0f} {n:.0f} {t:.0f}" for a, n, t in zip(*steps.values())), flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("build", nargs="?", default=os.path.join(ROOT, "build"))
+    p.add_argument("layouts", nargs="*", default=["dp", "zero3"])
+    p.add_argument("--hosts", type=int, default=2)
+    p.add_argument("--rate", default="2gbit", help="none: no limit")
+    p.add_argument("--by", choices=("tcp", "openmpi", "mpich"), default="tcp")
+    p.add_argument("--runs", type=int, default=5)
+    p.add_argument("--steps", type=int, default=8)
+    p.add_argument("--keep", action="store_true", help="the programs and the last run stay")
+    o = p.parse_args()
+    o.build = os.path.abspath(o.build)
+    here = tempfile.mkdtemp(prefix="mgc-overlap-")
+    os.chdir(here)
+    hosts = None
+    try:
+        hosts = Hosts(o.hosts, o.rate)
+        for layout in o.layouts:
+            Bench(o).layout(hosts, layout)
+    finally:
+        if hosts:
+            hosts.close()
+        os.chdir(ROOT)
+        if o.keep:
+            print(f"left in {here}")
+        else:
+            shutil.rmtree(here)
+
+
+main()

@@ -1,0 +1,10 @@
+/* ahead.h - the parts of pass ahead: what runs beside the rest is put where there is a rest. */
+#ifndef MGC_PASSES_AHEAD_H
+#define MGC_PASSES_AHEAD_H
+
+#include "ir/ir.h"
+
+/* buckets.c: what loops stack to be reduced is reduced in their rounds, as Layout.bucket says. */
+void reduce_in_rounds(Module *m, Arena *tmp);
+
+#endif

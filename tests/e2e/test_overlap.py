@@ -1,0 +1,127 @@
+"""Communication beside what computes, on processors of several (pretended) machines: the bits of --overlap=none under
+each layout and carrier, what the emitted program does for it, and that ranks which die or hang meanwhile are named."""
+
+import json
+import os
+import re
+import shutil
+import signal
+
+import mgctest
+import test_launch
+
+LAYOUTS = {  # ranks, and what the layout says beside the mesh
+    "dp": (2, "mesh dp = 2\n batch -> dp\n microbatch 2"),
+    "zero1": (4, "mesh dp = 4\n batch -> dp\n state -> dp\n microbatch 1"),
+    "zero3": (2, "mesh dp = 2\n batch -> dp\n state, grads, params -> dp\n microbatch 4"),
+    "zero3_rounds": (4, "mesh dp = 4\n batch -> dp\n state, grads, params -> dp\n microbatch 1"),
+    "tp": (4, "mesh dp = 2, tp = 2\n batch -> dp\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 2"),
+    "ring": (4, "mesh dp = 2, cp = 2\n batch -> dp\n seq -> cp (zigzag)\n state, grads, params -> dp\n microbatch 2"),
+}
+
+
+class Overlap(mgctest.Case):
+    args, start, run_it = test_launch.Launch.args, test_launch.Launch.start, test_launch.Launch.run_it
+    by_hand, saved = test_launch.Launch.by_hand, test_launch.Launch.saved
+    hung_words, fails, long = test_launch.Launch.hung_words, test_launch.Launch.fails, test_launch.Launch.long
+    await_ranks, is_rank, gone, end = (getattr(test_launch.Launch, f) for f in ("await_ranks", "is_rank", "gone", "end"))
+
+    def make(self, layout, overlap, out, *more):
+        """A program for machines that are slow, and links that are slower: all that may run beside the rest does."""
+        with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpus.json"), encoding="utf-8") as f:
+            device = {**json.load(f), "link_seconds": 1e-7, "link_bandwidth": 1e7, "flops_f32_per_thread": 1e8,
+                      "bandwidth_per_thread": 1e8}
+        self.write("slow.json", json.dumps(device))
+        self.write("layout.mg", f"layout it {{\n device cpus\n {LAYOUTS[layout][1]}\n}}\n")
+        self.text(6000)
+        return self.compiles(test_launch.MODEL, "--layout", "./layout.mg", "--device", "./slow.json", "-D", "batch=8", "--precision",
+                             "f32", f"--overlap={overlap}", *more, "-o", out)
+
+    def run_on(self, kind, name, n, hosts, out, *more):
+        argv = [f"./{name}", *self.args(out, 4, *more)[1:]]
+        if kind == "tcp":
+            return self.by_hand(test_launch.tcp(hosts), argv, size=n)
+        return self.run_it([*test_launch.MPIS[kind], "-n", str(n), *argv], {"MGC_FAKE_HOSTS": str(hosts)})
+
+    def losses(self, out):
+        return [m["loss"] for m in self.metrics(out) if "loss" in m]
+
+    def check_layout(self, layout):
+        n = LAYOUTS[layout][0]
+        for overlap in ("none", "auto"):
+            self.make(layout, overlap, overlap)
+            self.make(layout, overlap, f"{overlap}.c", "--emit=c")
+        text = {o: self.read(f"{o}.c").decode() for o in ("none", "auto")}
+        self.assertNotRegex(text["none"], r"mg_(stream|progress|wait)\(")
+        # Begun in stream 2, carried on while others compute, waited for.
+        self.assertRegex(text["auto"], r"mg_stream\(r, 2\);\n(.*\n)*? *mg_comm\((.*\n)*? *mg_progress\(r\);\n(.*\n)*? *mg_wait\(r, \d+\);")
+        self.run_it(["./none", *self.args("bare", 4)[1:]])
+        self.run_it(["./auto", *self.args("bare-auto", 4)[1:]])
+        runs = [("tcp", h) for h in (2, 4) if h <= n]
+        runs += [(k, 2) for k in test_launch.SAMPLE if shutil.which(test_launch.MPIS[k][0])]
+        names = ["bare-auto"]
+        for kind, hosts in runs:
+            names.append(f"{kind}{hosts}")
+            self.run_on(kind, "auto", n, hosts, names[-1])
+        for name in names:
+            self.assertEqual(self.losses(name), self.losses("bare"), name)
+            self.assertEqual(self.saved(name, 4), self.saved("bare", 4), name)
+
+    def test_dp(self):
+        self.check_layout("dp")
+
+    def test_zero1(self):
+        self.check_layout("zero1")
+
+    def test_zero3(self):
+        self.check_layout("zero3")
+
+    def test_zero3_rounds(self):
+        self.check_layout("zero3_rounds")
+
+    def test_tp(self):
+        self.check_layout("tp")
+
+    def test_ring(self):
+        self.check_layout("ring")
+
+    def test_rounds_that_make_gradients(self):
+        """Those of a layer are reduced in the backward loop, of several microbatches in the last one."""
+        for layout, batch in (("dp", 8), ("dp", 4), ("zero1", 4), ("zero3", 8)):
+            r = self.make(layout, "auto", "it", "-D", f"batch={batch}", "--schedule")
+            rounds = [part.split("\n  end")[0] for part in r.out.split(" reverse\n")[1:]]
+            found = [line for text in rounds for line in re.findall(r"s2 communication +layers\.\S*dot", text)]
+            self.assertGreater(len(found), 3, (layout, batch))
+
+    def test_who_looks(self):
+        """A trace, poisoned bytes and numbers that are looked for do not change what is computed."""
+        self.make("zero3_rounds", "auto", "auto")
+        self.run_on("tcp", "auto", 4, 2, "plain")
+        for more in (("--trace", "2:3"), ("--poison",), ("--dump", "layers.mlp.up")):
+            self.run_on("tcp", "auto", 4, 2, "seen", *more)
+            self.assertEqual(self.losses("seen"), self.losses("plain"), more)
+            self.assertEqual(self.saved("seen", 4), self.saved("plain", 4), more)
+            shutil.rmtree(self.path("seen"))
+
+    def test_ends(self):
+        """A rank that dies, or hangs, is named."""
+        self.make("tp", "auto", "train")
+        two = {"MGC_FAKE_HOSTS": "2", "MGC_SECRET": test_launch.SECRET}
+        self.assertFalse(self.fails("torchrun", two, 2, signal.SIGKILL, "is gone", 5))
+        self.assertFalse(self.fails("torchrun", two, 1, signal.SIGSTOP, "hangs: its process has not run for 1 s", 10))
+        said = self.hung_words(2, "torchrun", {**two, "MGC_FAKE_HOSTS": "4"})
+        self.assertRegex(said, r"rank 2 hangs: on another machine.*; the others wait in action \d+, \S+ \(communication")
+
+    def test_options(self):
+        f = self.write("m.mg", mgctest.TINY)
+        r = self.mgc(f, "--check", "--overlap=maybe")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("--overlap", r.err)
+        self.assertIn("auto", r.err)
+        self.assertEqual(self.mgc(f, "--check", "--overlap=").returncode, 2)
+        self.assertEqual(self.mgc("env", "--overlap=none").returncode, 2)
+        self.compiles(f, "--check", "--overlap=none")
+
+
+if __name__ == "__main__":
+    mgctest.main()
