@@ -31,7 +31,7 @@ typedef struct Device {
     int streams;           /* in which actions may run side by side */
     /* Of those: products have none of their own (hosts), nor have collectives (--overlap=none). */
     bool products_wait, collectives_wait;
-    int threads;           /* host: threads the numbers above are for, and scratch is counted for */
+    int threads; /* host: threads the numbers above are for, and scratch is counted for */
 } Device;
 
 #endif

@@ -161,7 +161,8 @@ static void plans(void **state)
             continue;
         const Device *d = k % 2 ? &hosts : &test_device;
         const Plan *plain = planned(&c, &one, d, 0), *p = planned(&c, &two, d, 1);
-        Volumes v = plan_volumes(plain->module, plain->train), w = plan_volumes(p->module, p->train);
+        Volumes v = plan_volumes(plain->module, plain->train),
+                w = plan_volumes(p->module, p->train);
         if (plan_check(p, stderr))
             fail_msg("the plan is not proved");
         assert_true(fabs(v.bytes - w.bytes) <= 1e-12 * v.bytes);
