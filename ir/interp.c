@@ -550,7 +550,10 @@ static void interpret(Interp like, int64_t ranks, const Fn *fn, const Tensor64 *
     const Region *b = fn->body;
     Group g = {.rank = interp_alloc(ranks, sizeof *g.rank), .n = ranks};
     Arena *tmp = arena_new();
-    g.at = ir_stations(m, fn, tmp);
+    Stations *at = ranks > 1 ? ir_stations(m, fn, tmp) : NEW_ARRAY(tmp, Stations, m->values.n);
+    if (ranks == 1) /* it is told everything */
+        memset(at, AT_ALL, m->values.n * sizeof *at);
+    g.at = at;
     for (int64_t r = 0; r < ranks; r++) {
         g.rank[r] = like;
         g.rank[r].rank = r;

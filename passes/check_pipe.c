@@ -173,6 +173,12 @@ static void walk_rank(Check *c, int rank)
         else
             receive(c, rank, o, &in[way], cell);
     }
+    const Holders *all[] = {&slot, &out[0], &out[1], &in[0], &in[1]};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (int i = 0; i < all[k]->n; i++)
+            if (all[k]->by[i]) /* the next step would begin with it in use */
+                broken(c, 8, "rank %d of the pipeline: %s %d is in use at the end", rank,
+                       all[k]->what, i);
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */

@@ -228,6 +228,12 @@ Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, 
     return compare(one, many, fn, l, want, got);
 }
 
+/* Does a rank have a buffer? At its place are other things where it has not. */
+static bool has_buffer(const Model *many, const Plan *p, size_t rank, int buffer)
+{
+    return p->buffers.data[buffer].at & mesh_station(many->m, (int64_t)rank);
+}
+
 Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
                           const Plan *p, const char *name, const Lies *l, uint64_t *order)
 {
@@ -243,7 +249,7 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
             const Tensor64 *x = &parts[r * fn->args.n + k];
             int b = buffer_of_argument(p, prog, fn->args.data[k]);
             assert_true(b >= 0);
-            for (int64_t e = 0; e < type_elements(&x->type); e++)
+            for (int64_t e = 0; e < type_elements(&x->type) && has_buffer(many, p, r, b); e++)
                 number_put(arena[r] + p->buffers.data[b].offset, x->type.dtype, e, x->data[e]);
         }
     }
@@ -255,7 +261,9 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
             x->type = *type_of(many->m, fn->body->results.data[k]);
             x->data = NEW_ARRAY(many->a, double, type_elements(&x->type));
             for (int64_t e = 0; e < type_elements(&x->type); e++)
-                x->data[e] = number_at(arena[r] + p->buffers.data[b].offset, x->type.dtype, e);
+                x->data[e] = has_buffer(many, p, r, b)
+                                 ? number_at(arena[r] + p->buffers.data[b].offset, x->type.dtype, e)
+                                 : NAN;
         }
         free(arena[r]);
     }

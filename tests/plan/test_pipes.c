@@ -1,0 +1,213 @@
+/* Plans of pipelines: all ranks in one process, by their tables, with messages that are taken as late
+ * as they may be, compute what one rank does; and what would have ranks meet at different things, or
+ * never, is not proved, by those that stand for all and by all alike. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "passes/check_run.h"
+#include "passes/passes.h"
+#include "tests/plan/sharded.h"
+
+static const Small llama = {"llama7b.mg",
+                            0,
+                            {"layers=7", "hidden=16", "kv_heads=4", "group=1", "head=4", "ffn=8",
+                             "vocab=16", "seq=8", "batch=8"}};
+static const Small gpt2 = {
+    "gpt2_124m.mg",
+    0,
+    {"layers=5", "hidden=16", "heads=4", "head=4", "ffn=8", "vocab=16", "seq=8", "batch=8"}};
+static const Small mixtral = {"mixtral_mini.mg",
+                              0,
+                              {"layers=5", "hidden=8", "kv_heads=4", "head=2", "ffn=8", "vocab=16",
+                               "seq=8", "experts=4", "batch=8"}};
+
+typedef struct Case {
+    const Small *model;
+    const char *schedule, *spec;
+    int64_t round; /* sequences of all ranks */
+} Case;
+
+static const Case cases[] = {
+    {&llama, "gpipe", "pp=2; layers pp", 1},
+    {&llama, "1f1b", "pp=4; layers pp", 1},
+    {&llama, "interleaved", "pp=2; layers pp:2", 1},
+    {&llama, "interleaved", "pp=2; layers pp:3", 2},
+    {&llama, "zb-h1", "pp=4; layers pp", 1},
+    {&gpt2, "zb-h1", "pp=2; layers pp", 2},
+    {&gpt2, "1f1b", "dp=2 pp=2; layers pp; batch dp; state dp", 2},
+    {&llama, "zb-h1", "dp=2 pp=2; layers pp; batch dp; state dp; grads dp; params dp", 2},
+    {&llama, "1f1b", "pp=2 tp=2; layers pp; kv_heads tp; ffn tp; vocab tp; seq tp", 2},
+    {&llama, "zb-h1", "cp=2 pp=2; layers pp; seq cp~", 2},
+    {&mixtral, "1f1b", "pp=2 ep=2; layers pp; experts ep; batch ep", 4},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static Plan *planned(Model *t, const Case *c, const Device *d)
+{
+    t->m->layout.pipeline.schedule = name_intern(t->m->names, c->schedule);
+    must_pass(t, pass_weights);
+    lower_physical(t);
+    return plan_for(t, d);
+}
+
+/* On a processor and on a GPU, whose streams may do things in other orders. */
+static void runs(void **state)
+{
+    (void)state;
+    Device host = test_device;
+    host.streams = 1;
+    uint64_t order = sample_turn() + 1;
+    for (int k = 0; k < 2 * CASES; k++) {
+        const Case *c = &cases[k / 2];
+        Reference r;
+        Model t;
+        Lies l[3];
+        open_reference(&r, c->model, c->round);
+        assert_true(open_local(&t, &r, c->spec, l));
+        const Plan *p = planned(&t, c, k % 2 ? &test_device : &host);
+        if (plan_check(p, stderr))
+            fail_msg("%s, layout %s: the plan is not proved", c->schedule, c->spec);
+        for (int f = 0; f < 3; f++) {
+            Compared x = run_many_planned(&r.t, r.args[f], r.want[f], &t, p, sharded_functions[f],
+                                          &l[f], &order);
+            if (!(x.worst <= SHARD_BOUND))
+                fail_msg("%s, layout %s: @%s: %s is off by %g", c->schedule, c->spec,
+                         sharded_functions[f], x.where, x.worst);
+        }
+        model_close(&t);
+        model_close(&r.t);
+    }
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static int verdict(const Plan *p, bool folded)
+{
+    FILE *quiet = fopen("/dev/null", "w");
+    Check c = {.p = p, .m = p->module, .prog = p->train, .out = quiet, .at = -1};
+    c.tmp = arena_new();
+    check_ranks(&c, folded);
+    arena_free(c.tmp);
+    fclose(quiet);
+    return c.broken;
+}
+
+static bool proved(const Plan *p)
+{
+    FILE *quiet = fopen("/dev/null", "w");
+    int n = plan_check(p, quiet);
+    fclose(quiet);
+    return n == 0;
+}
+
+static bool passes_on(const mg_pipe_op *o)
+{
+    return o->step > MG_PIPE_W;
+}
+
+/* An operation of a rank's table that is no computation. */
+static mg_pipe_op *draw_message(const Pipe *pipe, uint64_t *rng)
+{
+    mg_pipe_op *row = pipe->ops[draw_int(rng, pipe->ranks)], *found = NULL;
+    int seen = 0;
+    for (mg_pipe_op *o = row; o->step; o++)
+        if (passes_on(o) && draw_int(rng, ++seen) == 0)
+            found = o;
+    return found;
+}
+
+/* A table with one thing wrong; false: nothing was changed. */
+static bool damage(Plan *p, int kind, uint64_t *rng)
+{
+    const Pipe *pipe = p->train->pipe;
+    mg_pipe_op *o = draw_message(pipe, rng), *end = o;
+    while (end->step)
+        end++;
+    switch (kind) {
+    case 0: /* left out */
+        memmove(o, o + 1, (size_t)(end - o) * sizeof *o);
+        return true;
+    case 1: { /* two change places */
+        mg_pipe_op x = *o;
+        if (o[1].step <= MG_PIPE_W || o[1].step == o->step)
+            return false;
+        *o = o[1];
+        o[1] = x;
+        return true;
+    }
+    case 2: /* of another microbatch */
+        o->microbatch += o->microbatch ? -1 : 1;
+        return true;
+    case 3: /* the other way */
+        if (o->step == MG_PIPE_WAIT)
+            return false;
+        o->step = o->step == MG_PIPE_SEND_F   ? MG_PIPE_SEND_B
+                  : o->step == MG_PIPE_SEND_B ? MG_PIPE_SEND_F
+                  : o->step == MG_PIPE_RECV_F ? MG_PIPE_RECV_B
+                                              : MG_PIPE_RECV_F;
+        return true;
+    default: /* in another buffer */
+        o->in ^= 1;
+        o->out ^= 1;
+        return true;
+    }
+}
+
+/* A collective along the axis of stages is not made by all. */
+static bool leave_out(Plan *p, uint64_t *rng)
+{
+    Action *found = NULL;
+    int seen = 0;
+    for (size_t i = 0; i < p->train->actions.n; i++) {
+        Action *a = &p->train->actions.data[i];
+        if (a->kind == ACT_comm && (a->comm.axes & p->module->layout.pipeline.axis) &&
+            draw_int(rng, ++seen) == 0)
+            found = a;
+    }
+    if (found)
+        found->on = AT_FIRST;
+    return found;
+}
+
+static void faults(void **state)
+{
+    (void)state;
+    uint64_t rng = 100 + sample_turn();
+    int seen = 0, standing = 0;
+    for (int n = 0; n < 120; n++) {
+        const Case *c = &cases[draw_int(&rng, CASES)];
+        Reference r;
+        Model t;
+        Lies l[3];
+        open_reference(&r, c->model, c->round);
+        assert_true(open_local(&t, &r, c->spec, l));
+        Plan *p = planned(&t, c, &test_device);
+        assert_true(proved(p));
+        int kind = n % 6;
+        if (kind < 5 ? damage(p, kind, &rng) : leave_out(p, &rng)) {
+            bool some = verdict(p, true) != 0, all = verdict(p, false) != 0;
+            if (some != all)
+                fail_msg("%s, layout %s, fault %d: %s", c->schedule, c->spec, kind,
+                         some ? "seen folded alone" : "seen unfolded alone");
+            /* Two that change places may be as good; a microbatch's number is the message's name. */
+            if (kind != 1 && kind != 2 && proved(p))
+                fail_msg("%s, layout %s: fault %d is proved", c->schedule, c->spec, kind);
+            seen++;
+            standing += some;
+        }
+        model_close(&t);
+        model_close(&r.t);
+    }
+    print_message("%d faults, by %d of them ranks would stand still or disagree\n", seen, standing);
+    assert_true(seen > 80 && standing > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(runs), cmocka_unit_test(faults)};
+    return cmocka_run_group_tests_name("pipes", tests, NULL, NULL);
+}
