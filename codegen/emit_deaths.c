@@ -43,8 +43,8 @@ static size_t emit_deaths_of(Emitter *e, const Program *prog, bool loops)
             const Buffer *b = &e->p->buffers.data[i];
             if (!dies(e->p, b, prog, at))
                 continue;
-            fprintf(e->out, "%s{%u, %s, %lld},", n++ % 2 ? " " : "\n    ",
-                    death_event(e->p, prog, at), e->buffer[i], (long long)b->bytes);
+            fprintf(e->out, "%s{%u, %s, %lld, %d},", n++ % 2 ? " " : "\n    ",
+                    death_event(e->p, prog, at), e->buffer[i], (long long)b->bytes, b->at);
         }
     }
     return n;

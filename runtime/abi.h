@@ -95,6 +95,8 @@ typedef struct mg_action {
 typedef struct mg_death {
     uint32_t event;
     int64_t offset, bytes;
+    uint8_t
+        at; /* MG_AT_*: the ranks that had it; with stages other ranks have other things there */
 } mg_death;
 
 typedef enum mg_lr_kind {

@@ -3,6 +3,7 @@
  * The plan says after which action or loop a buffer dies (mg_program.deaths). Bytes of 255 are a
  * NaN of every floating-point type and an index that no table has. */
 #include "runtime/ranks.h"
+#include "runtime/sizes.h"
 
 enum { POISON = 0xff };
 
@@ -13,6 +14,12 @@ void rt_poison(mg_run *r)
     if (r->ranks)
         rt_places_tell(r); /* once more: they lie there */
     r->watch |= RT_WATCH_POISON;
+}
+
+static bool had(const mg_run *r, const mg_death *d)
+{
+    const uint32_t axis = r->program->stages.axis;
+    return !axis || mg_is_at(d->at, mg_station(r, axis), rt_ranks_of(r->program, axis));
 }
 
 void rt_poison_dead(mg_run *r, int event)
@@ -30,5 +37,6 @@ void rt_poison_dead(mg_run *r, int event)
             high = middle;
     }
     for (; low < p->ndeaths && p->deaths[low].event == (uint32_t)event; low++)
-        rt_device_fill(r, p->deaths[low].offset, POISON, p->deaths[low].bytes);
+        if (had(r, &p->deaths[low]))
+            rt_device_fill(r, p->deaths[low].offset, POISON, p->deaths[low].bytes);
 }

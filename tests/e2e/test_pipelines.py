@@ -80,6 +80,15 @@ class Pipelines(mgctest.Case):
                 name = f"u{layers}"
                 self.assertEqual(self.runs(self.make(name, f"pp = {pp}", PP(kind), 8, layers=layers), f"out_{name}"), want)
 
+    def test_poison(self):
+        """No stage reads what is dead, or what another rank has at that place."""
+        self.text(6000)
+        for kind in KINDS if FULL else (KINDS[TURN % 4], KINDS[(TURN + 1) % 4]):
+            with self.subTest(kind=kind):
+                program = self.make("p_" + kind[:2], "pp = 2, dp = 2", DP + PP(kind) + Z1, 16, layers=7)
+                want = self.run_one(program, 3, "plain_" + kind[:2])
+                self.assertEqual(self.run_one(program, 3, "poison_" + kind[:2], "--poison"), want)
+
     def test_a_table(self):
         """A schedule from a file: that of 1f1b, with one B taken apart."""
         self.text(6000)

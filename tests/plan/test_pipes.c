@@ -1,6 +1,6 @@
-/* Plans of pipelines: all ranks in one process, by their tables, with messages that are taken as late
- * as they may be, compute what one rank does; and what would have ranks meet at different things, or
- * never, is not proved, by those that stand for all and by all alike. */
+/* Plans of pipelines: all ranks in one process, by their tables, with messages that are taken as
+ * late as they may be, compute what one rank does; and what would have ranks meet at different
+ * things, or never, is not proved, by those that stand for all and by all alike. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -193,7 +193,8 @@ static void faults(void **state)
             if (some != all)
                 fail_msg("%s, layout %s, fault %d: %s", c->schedule, c->spec, kind,
                          some ? "seen folded alone" : "seen unfolded alone");
-            /* Two that change places may be as good; a microbatch's number is the message's name. */
+            /* Two that change places may be as good; a microbatch's number is the message's name.
+             */
             if (kind != 1 && kind != 2 && proved(p))
                 fail_msg("%s, layout %s: fault %d is proved", c->schedule, c->spec, kind);
             seen++;
