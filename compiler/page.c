@@ -2,6 +2,7 @@
  *
  * The page draws; here is only gathered: texts while the passes run, the rest from the plan. */
 #include "compiler/session.h"
+#include "compiler/trace.h"
 #include "passes/whole.h"
 
 #include <jansson.h>
