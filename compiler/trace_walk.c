@@ -97,6 +97,7 @@ static void walk(Walker *w, int from, int to, double since)
 static void walk_phase(Walker *w, int from, int to, double begin)
 {
     double now = begin;
+    w->depth++; /* the phase is around them as a round of the loop would be */
     for (int s = 0; s < MAX_STREAMS; s++)
         w->free[s] = begin;
     for (int i = from; i < to; i++) {
@@ -113,6 +114,7 @@ static void walk_phase(Walker *w, int from, int to, double begin)
             w->free[a->stream] = now;
         }
     }
+    w->depth--;
 }
 
 static void walk_actions(Walker *w, PipeAction of, double begin)
