@@ -74,6 +74,27 @@ const PipeClock *pipe_run(const Plan *p, const Program *g, Arena *a)
     return graph ? pipe_clock(a, graph, &c) : NULL;
 }
 
+/* What computes has the same order in a program's row as in what it was made from. */
+static void tell_times(const Pipe *pipe, const PipeClock *k, double since)
+{
+    for (int rank = 0; rank < pipe->ranks; rank++) {
+        const PipeOps *ops = &pipe->program->rank[rank];
+        mg_pipe_op *to = pipe->ops[rank];
+        for (size_t i = 0; i < ops->n; i++) {
+            if (ops->data[i].step != PIPE_COMPUTE)
+                continue;
+            while (to->step > MG_PIPE_W)
+                to++;
+            to->at = (float)(1e6 * (since + k->begin[rank][i]));
+            to->lasts = (float)(1e6 * (k->end[rank][i] - k->begin[rank][i]));
+            to++;
+        }
+        while (to->step)
+            to++;
+        to->at = (float)(1e6 * (since + k->step));
+    }
+}
+
 void pipe_time(Plan *p, Program *g)
 {
     const Loop *micro = &g->loops.data[g->pipe->loop];
@@ -85,6 +106,7 @@ void pipe_time(Plan *p, Program *g)
         g->pipe->message_seconds = c.send;
         g->pipe->step = k->step;
         g->pipe->bubble = k->bubble;
+        tell_times(g->pipe, k, g->actions.data[micro->begin].begin);
         g->seconds += k->step - (double)micro->dim.size * micro->seconds;
     }
     arena_free(tmp);
