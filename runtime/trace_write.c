@@ -6,8 +6,9 @@
  *
  * Ranks of one machine have one clock (CLOCK_MONOTONIC). Those of another were asked for theirs
  * before the first traced step and after the last: the answer lies between a question and its
- * coming back, so half of that time is the most by which it is wrong ("clock_error_us"). Between
- * the two a clock is taken to be evenly fast. */
+ * coming back, so half of that time is the most by which it is wrong ("clock_error_us"). Where both
+ * answers may be true at once, the clocks are taken to be equally fast; else that one is evenly
+ * faster or slower. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +26,30 @@ typedef struct writer {
     int64_t origin;
 } writer;
 
+/* By how much a clock is ahead of rank 0's at a moment of its own: ns. */
+static double ahead(const rt_clock *a, const rt_clock *b, int64_t ns)
+{
+    const int64_t least = a->ahead - a->error > b->ahead - b->error ? a->ahead - a->error
+                                                                    : b->ahead - b->error,
+                  most = a->ahead + a->error < b->ahead + b->error ? a->ahead + a->error
+                                                                   : b->ahead + b->error,
+                  since = ns - a->at - a->ahead, span = b->at + b->ahead - a->at - a->ahead;
+    if (least <= most || span <= 0)
+        return (double)least + (double)(most - least) / 2;
+    return (double)a->ahead + (double)since / (double)span * (double)(b->ahead - a->ahead);
+}
+
 /* Microseconds of a moment of the rank's clock. */
 static double when(const writer *w, int64_t ns)
 {
-    const rt_clock *a = &w->clock[0], *b = &w->clock[1];
-    const int64_t since = ns - a->at - a->ahead, span = b->at + b->ahead - a->at - a->ahead;
-    const double share = span > 0 ? (double)since / (double)span : 0,
-                 drift = share * (double)(b->ahead - a->ahead);
-    return ((double)(ns - a->ahead - w->origin) - drift) / 1e3;
+    const double ours = (double)(ns - w->origin);
+    return (ours - ahead(&w->clock[0], &w->clock[1], ns)) / 1e3;
+}
+
+/* As rank 0's clock has it, so that what was in something else still is. */
+static double took(const writer *w, const rt_event *e)
+{
+    return when(w, e->end) - when(w, e->begin);
 }
 
 static double lasted(const rt_event *e)
@@ -55,7 +72,8 @@ static void write_step(const writer *w, const rt_event *e)
     const double predicted = w->p->step.predicted_ms;
     snprintf(name, sizeof name, "step %" PRId64, e->step);
     for (int track = MEASURED; track <= PREDICTED; track++) {
-        begin_slice(w, track, when(w, e->begin), track ? predicted * 1e3 : lasted(e), "step", name);
+        begin_slice(w, track, when(w, e->begin), track ? predicted * 1e3 : took(w, e), "step",
+                    name);
         fprintf(w->f, "\"predicted_ms\":%s}}", rt_double_text(predicted).text);
     }
 }
@@ -68,7 +86,7 @@ static void write_action(const writer *w, const rt_event *e, double predicted)
     const double measured = lasted(e);
     for (int track = MEASURED; track <= PREDICTED; track++) {
         begin_slice(w, track, track ? predicted : when(w, e->begin),
-                    track ? a->predicted_us : measured, kind, name);
+                    track ? a->predicted_us : took(w, e), kind, name);
         fprintf(w->f,
                 "\"src\":\"%s\",\"action\":%d,\"step\":%" PRId64
                 ",\"measured_us\":%.3f,\"predicted_us\":%s,\"flops\":%s,\"bytes\":%s",
@@ -95,7 +113,7 @@ static void write_operation(const writer *w, const rt_event *e, double step)
              names[waits ? e->of : e->kind], e->microbatch);
     for (int track = MEASURED; track <= (phase ? PREDICTED : MEASURED); track++) {
         begin_slice(w, track, track ? step + (double)e->at : when(w, e->begin),
-                    track ? (double)e->lasts : lasted(e), phase ? "phase" : "message", name);
+                    track ? (double)e->lasts : took(w, e), phase ? "phase" : "message", name);
         fprintf(w->f,
                 "\"kind\":\"%s\",\"stage\":%d,\"microbatch\":%d,\"step\":%" PRId64
                 ",\"measured_us\":%.3f,\"predicted_us\":%.3f}}",
@@ -142,8 +160,8 @@ static void write_names(const writer *w, const rt_record *of)
         fprintf(w->f, "%s%s %d", i ? ", " : ": ", axis, rt_place_of(p, w->rank, (uint32_t)1 << i));
         free(axis);
     }
-    fprintf(w->f, "\",\"clock_error_us\":%.3f,\"left_out\":%" PRId64, (double)error / 1e3,
-            of->left_out);
+    fprintf(w->f, "\",\"clock_ahead_us\":%.3f,\"clock_error_us\":%.3f,\"left_out\":%" PRId64,
+            (double)of->clock[0].ahead / 1e3, (double)error / 1e3, of->left_out);
     if (p->stages.axis)
         fprintf(w->f, ",\"place\":%d", rt_place_of(p, w->rank, p->stages.axis));
     fputs("}}", w->f);
