@@ -97,7 +97,7 @@ void emit_stage_loop(const Emitter *e, const Program *p, const Loop *l, const ch
 void emit_pipe_begin(const Emitter *e, const char *entry, int depth)
 {
     fprintf(e->out,
-            "%*sfor (const mg_pipe_op *o = mg_pipe_ops(r, &%s_pipe); o->step; o++) {\n"
+            "%*sfor (const mg_pipe_op *o = mg_pipe_ops(r, &%s_pipe); mg_phase(r, o); o++) {\n"
             "%*sswitch (o->step) {\n",
             depth * 4, "", entry, depth * 4 + 4, "");
 }
@@ -138,8 +138,9 @@ static void emit_op(const Emitter *e, const mg_pipe_op *o)
     fprintf(e->out, "    {MG_PIPE_%s, ", steps[o->step]);
     if (o->of)
         fprintf(e->out, "MG_PIPE_%s", steps[o->of]);
-    fprintf(e->out, "%s, %d, %d, %d, %d, %d, %d, %d},\n", o->of ? "" : "0", o->in, o->out, o->stage,
-            o->with, o->slot, o->held, (int)o->microbatch);
+    fprintf(e->out, "%s, %d, %d, %d, %d, %d, %d, %d, %.9g, %.9g},\n", o->of ? "" : "0", o->in,
+            o->out, o->stage, o->with, o->slot, o->held, (int)o->microbatch, (double)o->at,
+            (double)o->lasts);
 }
 
 static void emit_places(const Emitter *e, const char *name, const uint32_t *buffer,
@@ -160,12 +161,14 @@ void emit_pipe(const Emitter *e, const Program *p, const char *entry)
     fprintf(e->out,
             "/* What each rank does of the pipeline: operation, what is waited for, buffers it "
             "receives\n * in and sends from, stage, how many behind it begin with it, slot, 0, "
-            "microbatch. */\n");
+            "microbatch; of what computes, when it begins and how long it\n * takes, predicted, "
+            "us. */\n");
     for (int rank = 0; rank < ranks; rank++) {
         fprintf(e->out, "static const mg_pipe_op %s_ops_%d[] = {\n", entry, rank);
-        for (const mg_pipe_op *o = x->ops[rank]; o->step; o++)
+        const mg_pipe_op *o = x->ops[rank];
+        for (; o->step; o++)
             emit_op(e, o);
-        fputs("    {MG_PIPE_END},\n};\n", e->out);
+        fprintf(e->out, "    {.step = MG_PIPE_END, .at = %.9g},\n};\n", (double)o->at);
     }
     fprintf(e->out, "static const mg_pipe_op *const %s_ops[] = {", entry);
     for (int rank = 0; rank < ranks; rank++)

@@ -1,7 +1,9 @@
 /* page.c - mgc --report: lib/mgc/report.html with what was compiled in it, as one JSON object.
  *
  * The page draws; here is only gathered: texts while the passes run, the rest from the plan. */
+#include "compiler/page_pipe.h"
 #include "compiler/session.h"
+#include "compiler/trace.h"
 #include "passes/whole.h"
 
 #include <jansson.h>
@@ -115,7 +117,7 @@ static void add_actions(Maker *m)
     for (size_t i = 0; i < g->actions.n; i++) {
         const Action *a = &g->actions.data[i];
         m->action[i] = (int)json_array_size(all);
-        if (a->kind == ACT_loop || a->kind == ACT_end)
+        if (a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_phase)
             continue;
         json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:b, s:b}",
                                              "name", name_str(m->p->module->names, a->name), "kind",
@@ -127,21 +129,29 @@ static void add_actions(Maker *m)
     json_object_set_new(m->root, "actions", all);
 }
 
+static void add_span(Maker *m, const char *name, const TraceSlice *s, int64_t rounds)
+{
+    json_array_append_new(m->loops, json_pack("[s, f, f, i, I, i]", name, s->begin, s->seconds,
+                                              s->depth, (json_int_t)rounds, s->rank));
+    m->depth = s->depth >= m->depth ? s->depth + 1 : m->depth;
+}
+
 static void add_slice(void *ctx, const TraceSlice *s)
 {
     Maker *m = ctx;
-    if (s->rest)
+    if (s->rest || (s->of && !pipe_computes(s->of->kind)))
         return;
+    if (s->of) {
+        add_span(m, pipe_name(*s->of).text, s, 1);
+        return;
+    }
     if (s->loop) {
-        const char *name = name_str(m->p->module->names, s->loop->dim.name);
-        json_array_append_new(m->loops, json_pack("[s, f, f, i, I]", name, s->begin, s->seconds,
-                                                  s->depth, (json_int_t)s->rounds));
-        m->depth = s->depth >= m->depth ? s->depth + 1 : m->depth;
+        add_span(m, name_str(m->p->module->names, s->loop->dim.name), s, s->rounds);
         return;
     }
     int number = m->action[s->action - m->p->train->actions.data];
-    json_array_append_new(
-        m->slices, json_pack("[i, f, f, i]", number, s->begin, s->seconds, (int)s->action->stream));
+    json_array_append_new(m->slices, json_pack("[i, f, f, i, i]", number, s->begin, s->seconds,
+                                               (int)s->action->stream, s->rank));
 }
 
 static void add_buffers(Maker *m)
@@ -290,6 +300,9 @@ static json_t *page_json(const Plan *p, const Page *page, Arena *a)
     trace_walk(p, add_slice, &m);
     json_object_set_new(m.root, "slices", m.slices);
     json_object_set_new(m.root, "loops", m.loops);
+    json_t *pipeline = page_pipeline(p);
+    if (pipeline)
+        json_object_set_new(m.root, "pipeline", pipeline);
     add_buffers(&m);
     add_texts(&m, page);
     const Action *peak = &g->actions.data[g->peak_action];

@@ -40,21 +40,61 @@ static Line *line_of(Report *r, const char *kind)
     return &r->kinds.data[r->kinds.n - 1];
 }
 
+static ReportRank *rank_of(Report *r, const json_t *e)
+{
+    const int rank = (int)number(e, "pid");
+    for (size_t i = r->ranks.n; i-- > 0;)
+        if (r->ranks.data[i].rank == rank)
+            return &r->ranks.data[i];
+    vec_push(r->a, &r->ranks, ((ReportRank){.rank = rank, .place = -1}));
+    return &r->ranks.data[r->ranks.n - 1];
+}
+
+static void read_rank(Report *r, const json_t *e)
+{
+    const json_t *args = json_object_get(e, "args");
+    ReportRank *k = rank_of(r, e);
+    if (json_object_get(args, "place"))
+        k->place = (int)number(args, "place");
+    k->clock_error = number(args, "clock_error_us") / 1e3;
+    k->left_out = number(args, "left_out");
+}
+
+static void read_step(Report *r, ReportRank *k, const json_t *e, const json_t *args)
+{
+    k->measured += number(e, "dur") / 1e3;
+    if (k->rank)
+        return;
+    r->steps++;
+    r->measured += number(e, "dur") / 1e3;
+    r->predicted += number(args, "predicted_ms");
+}
+
 /* Slices of the measured track have what was measured and what was predicted. */
 static void read_slice(Report *r, const json_t *e)
 {
     const json_t *args = json_object_get(e, "args");
     const char *kind = text(r->a, e, "cat");
+    if (!strcmp(text(r->a, e, "name"), "process_name"))
+        read_rank(r, e);
     if (!json_is_object(args) || number(e, "tid") != 0)
         return;
     if (!strcmp(kind, "step")) {
-        r->steps++;
-        r->measured += number(e, "dur") / 1e3;
-        r->predicted += number(args, "predicted_ms");
+        read_step(r, rank_of(r, e), e, args);
         return;
     }
     if (!json_is_number(json_object_get(args, "measured_us")))
         return;
+    if (!strcmp(kind, "phase")) {
+        rank_of(r, e)->phases += number(args, "measured_us") / 1e3;
+        rank_of(r, e)->predicted_phases += number(args, "predicted_us") / 1e3;
+        return;
+    }
+    if (!strcmp(kind, "message")) {
+        rank_of(r, e)->messages += number(args, "measured_us") / 1e3;
+        add(line_of(r, kind), args);
+        return;
+    }
     size_t id = (size_t)number(args, "action");
     while (r->actions.n <= id && id < 1 << 20)
         vec_push(r->a, &r->actions, (Line){0});
@@ -105,7 +145,7 @@ static int costlier(const void *x, const void *y)
 
 static void print_line(const Report *r, const Line *l)
 {
-    double steps = r->steps;
+    double steps = r->steps * (double)r->ranks.n;
     printf("  %11.3f %11.3f %+7.0f%% %7.0f %9.1f %8.2f  %s", l->measured / steps / 1e3,
            l->predicted / steps / 1e3,
            l->predicted > 0 ? 100 * (l->measured / l->predicted - 1) : 0, l->calls / steps,
@@ -116,15 +156,69 @@ static void print_line(const Report *r, const Line *l)
     putchar('\n');
 }
 
+/* Ranks that have the same stages are a class. A rank computes in phases; what else there is in
+ * its step is messages, what comes before and after the pipeline, and waiting. */
+static void print_classes(const Report *r)
+{
+    int places = 0;
+    for (size_t i = 0; i < r->ranks.n; i++)
+        places = r->ranks.data[i].place >= places ? r->ranks.data[i].place + 1 : places;
+    if (places)
+        printf("\n  stages' ranks   step ms  phases ms predicted ms  against  messages ms   not in "
+               "phases predicted\n");
+    for (int p = 0; p < places; p++) {
+        ReportRank all = {0};
+        for (size_t i = 0; i < r->ranks.n; i++) {
+            const ReportRank *k = &r->ranks.data[i];
+            if (k->place != p)
+                continue;
+            all.rank++;
+            all.measured += k->measured;
+            all.phases += k->phases;
+            all.predicted_phases += k->predicted_phases;
+            all.messages += k->messages;
+        }
+        const double n = (double)all.rank * r->steps;
+        printf("  %3d (%4d)    %10.3f %10.3f %12.3f %+7.0f%% %12.3f %14.1f%% %8.1f%%\n", p,
+               all.rank, all.measured / n, all.phases / n, all.predicted_phases / n,
+               all.predicted_phases > 0 ? 100 * (all.phases / all.predicted_phases - 1) : 0,
+               all.messages / n, all.measured > 0 ? 100 * (1 - all.phases / all.measured) : 0,
+               r->predicted > 0 ? 100 * (1 - all.predicted_phases / all.rank / r->predicted) : 0);
+    }
+}
+
+static void print_ranks(const Report *r)
+{
+    double least = r->ranks.data[0].measured, most = least, error = 0, left_out = 0;
+    for (size_t i = 0; i < r->ranks.n; i++) {
+        const ReportRank *k = &r->ranks.data[i];
+        least = k->measured < least ? k->measured : least;
+        most = k->measured > most ? k->measured : most;
+        error = k->clock_error > error ? k->clock_error : error;
+        left_out += k->left_out;
+    }
+    if (left_out > 0)
+        printf("%.0f events were left out of the trace: what follows lacks them\n", left_out);
+    if (r->ranks.n < 2)
+        return;
+    printf(
+        "%zu ranks, whose steps are %.3f to %.3f ms; their clocks agree within %.3f ms. Below are "
+        "means of ranks\n",
+        r->ranks.n, least / r->steps, most / r->steps, error);
+    print_classes(r);
+}
+
 static void print_report(Report *r)
 {
     enum { SHOWN = 30 };
     const char *head = "  measured ms predicted ms  against   calls   GFLOP/s     GB/s";
     qsort(r->actions.data, r->actions.n, sizeof *r->actions.data, costlier);
     qsort(r->kinds.data, r->kinds.n, sizeof *r->kinds.data, costlier);
-    printf("%d steps; a step measured %.3f ms, predicted %.3f ms: %+.1f%%\n\n%s\n", r->steps,
+    printf("%d steps; a step measured %.3f ms, predicted %.3f ms: %+.1f%%\n", r->steps,
            r->measured / r->steps, r->predicted / r->steps,
-           r->predicted > 0 ? 100 * (r->measured / r->predicted - 1) : 0, head);
+           r->predicted > 0 ? 100 * (r->measured / r->predicted - 1) : 0);
+    print_ranks(r);
+    printf("\n%s\n", head);
     for (size_t i = 0; i < r->kinds.n; i++)
         print_line(r, &r->kinds.data[i]);
     printf("\n%s\n", head);

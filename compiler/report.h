@@ -10,11 +10,23 @@ typedef struct ReportLine {
     double flops, bytes;
 } ReportLine;
 
+/* Of one rank; milliseconds of all steps. */
+typedef struct ReportRank {
+    int rank;
+    int place;                       /* along the axis of stages, or -1 */
+    double measured;                 /* its steps */
+    double phases, predicted_phases; /* of a pipeline */
+    double messages;                 /* waited for or sent, between phases */
+    double clock_error;              /* at most */
+    double left_out;                 /* events */
+} ReportRank;
+
 typedef struct Report {
     Arena *a;
-    VEC(ReportLine) actions, kinds;
-    int steps;
-    double measured, predicted; /* milliseconds of all steps */
+    VEC(ReportLine) actions, kinds; /* of all ranks together */
+    VEC(ReportRank) ranks;
+    int steps;                  /* of a rank */
+    double measured, predicted; /* of rank 0; milliseconds of all steps */
 } Report;
 
 /* Reads a trace of ./train; what is wrong with it is told. */

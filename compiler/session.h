@@ -60,19 +60,8 @@ bool pipeline_options(const Options *o); /* whether any of its options is given 
 /* commands.c */
 Exit command_run(Session *s);
 
-/* trace.c: the predicted timeline of one training step, as Chrome's trace JSON; and slice by slice.
- */
+/* trace.c: the predicted timeline of one training step, as Chrome's trace JSON. */
 void trace_print(const Plan *p, FILE *out);
-typedef struct TraceSlice {
-    const Action *action; /* of a loop its ACT_loop */
-    const Loop *loop;     /* NULL: an action */
-    int64_t rounds;       /* of a loop */
-    bool rest;            /* the rounds of a loop that are not shown one by one */
-    double begin, seconds;
-    int depth; /* loops around */
-} TraceSlice;
-typedef void TraceFn(void *ctx, const TraceSlice *s);
-void trace_walk(const Plan *p, TraceFn *tell, void *ctx);
 
 /* page.c: --report, one HTML page that loads nothing. What it shows is collected while compiling.
  */

@@ -1,33 +1,41 @@
 /* pipe_time.c - how long a step of a pipeline takes: what each phase of each stage costs, from the
  * timeline of a round, and then its table run with those costs. */
-#include "passes/pipeline/pipeline.h"
+#include "passes/pipe_time.h"
 #include "passes/rates.h"
 #include "passes/streams.h"
 
 #include <math.h>
 
-static bool done_at(Stations on, int stage, int stages)
+bool pipe_does(Stations on, int at, int n)
 {
-    Stations here = (Stations)((stage == 0 ? AT_FIRST : 0) | (stage == stages - 1 ? AT_LAST : 0));
+    Stations here = (Stations)((at == 0 ? AT_FIRST : 0) | (at == n - 1 ? AT_LAST : 0));
     return on & (here ? here : AT_MIDDLE);
+}
+
+int64_t pipe_rounds(const Plan *p, const Loop *l, int stage)
+{
+    const Pipeline *of = &p->module->layout.pipeline;
+    return l->dim.name == of->dim ? of->layers.data[stage] : l->dim.size;
+}
+
+double pipe_adds(const Action *a)
+{
+    return a->stream ? a->exposed : a->seconds;
 }
 
 /* Seconds of the actions [from, to) that a stage does; of the layers' loops, its share. */
 static double phase_seconds(const Plan *p, const Program *g, int from, int to, int stage)
 {
-    const Pipeline *l = &p->module->layout.pipeline;
     const int stages = g->pipe->stages;
     double all = 0;
     for (int i = from; i < to; i++) {
         const Action *a = &g->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *loop = &g->loops.data[a->loop];
-            double rounds =
-                loop->dim.name == l->dim ? (double)l->layers.data[stage] : (double)loop->dim.size;
-            all += rounds * loop->seconds;
+            all += (double)pipe_rounds(p, loop, stage) * loop->seconds;
             i = loop->end;
-        } else if (a->kind != ACT_phase && done_at(a->on, stage, stages)) {
-            all += a->stream ? a->exposed : a->seconds;
+        } else if (a->kind != ACT_phase && pipe_does(a->on, stage, stages)) {
+            all += pipe_adds(a);
         }
     }
     return all;
@@ -59,6 +67,34 @@ static const PipeGraph *graph_of(const Plan *p, const Program *g, Arena *a, Pipe
     return pipe_prove(a, pipe->program, p->module->diag, &proof) ? proof.graph[PIPE_BY_KIND] : NULL;
 }
 
+const PipeClock *pipe_run(const Plan *p, const Program *g, Arena *a)
+{
+    PipeCosts c;
+    const PipeGraph *graph = graph_of(p, g, a, &c);
+    return graph ? pipe_clock(a, graph, &c) : NULL;
+}
+
+/* What computes has the same order in a program's row as in what it was made from. */
+static void tell_times(const Pipe *pipe, const PipeClock *k, double since)
+{
+    for (int rank = 0; rank < pipe->ranks; rank++) {
+        const PipeOps *ops = &pipe->program->rank[rank];
+        mg_pipe_op *to = pipe->ops[rank];
+        for (size_t i = 0; i < ops->n; i++) {
+            if (ops->data[i].step != PIPE_COMPUTE)
+                continue;
+            while (to->step > MG_PIPE_W)
+                to++;
+            to->at = (float)(1e6 * (since + k->begin[rank][i]));
+            to->lasts = (float)(1e6 * (k->end[rank][i] - k->begin[rank][i]));
+            to++;
+        }
+        while (to->step)
+            to++;
+        to->at = (float)(1e6 * (since + k->step));
+    }
+}
+
 void pipe_time(Plan *p, Program *g)
 {
     const Loop *micro = &g->loops.data[g->pipe->loop];
@@ -70,6 +106,7 @@ void pipe_time(Plan *p, Program *g)
         g->pipe->message_seconds = c.send;
         g->pipe->step = k->step;
         g->pipe->bubble = k->bubble;
+        tell_times(g->pipe, k, g->actions.data[micro->begin].begin);
         g->seconds += k->step - (double)micro->dim.size * micro->seconds;
     }
     arena_free(tmp);
@@ -95,11 +132,9 @@ void plan_print_grid(const Plan *p, bool color, FILE *out)
 {
     const Program *g = p->train;
     Arena *tmp = arena_new();
-    PipeCosts c;
     double columns;
-    const PipeGraph *graph = g->pipe ? graph_of(p, g, tmp, &c) : NULL;
-    if (graph &&
-        !pipe_print_grid(g->pipe->program, pipe_clock(tmp, graph, &c), color, out, &columns))
+    const PipeClock *k = g->pipe ? pipe_run(p, g, tmp) : NULL;
+    if (k && !pipe_print_grid(g->pipe->program, k, color, out, &columns))
         fprintf(out,
                 "the grid would have %.0f columns, and %d are the most: fewer microbatches show "
                 "the same order\n",

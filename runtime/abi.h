@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      11
+#define MG_ABI      12
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -474,7 +474,7 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
  * when the program was compiled; the emitted program walks it, computes at F, B, I and W, and hands
  * all else to mg_pass:
  *
- *   for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe); o->step; o++)
+ *   for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe); mg_phase(r, o); o++)
  *       switch (o->step) { case MG_PIPE_F: ... break; default: mg_pass(r, &pipe, o); }
  *
  * SEND and RECV begin, and wait for nobody. Those that follow each other are one issue: `with` of
@@ -513,6 +513,8 @@ typedef struct mg_pipe_op {
     uint16_t with;       /* SEND_*, RECV_*: so many behind it begin together with it */
     uint16_t slot, held; /* for the emitted program: which copies of activations */
     int32_t microbatch;
+    float at, lasts; /* predicted, of what computes: us from the beginning of the step. END: where
+                        the table is through */
 } mg_pipe_op;
 /* Messages forward [0] and back [1]: `bytes` of each; buffer k of those that are sent lies at
  * send[way] + k * stride[way] bytes of the arena, of those received at receive[way] + ... */
@@ -525,6 +527,8 @@ typedef struct mg_pipe {
 /* This rank's table; a walk begins. */
 const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p);
 void mg_pass(mg_run *r, const mg_pipe *p, const mg_pipe_op *o);
+/* Before each operation: is it not the end of the table? (What is recorded begins here.) */
+bool mg_phase(mg_run *r, const mg_pipe_op *o);
 /* This rank's place among those along these axes. */
 int mg_station(const mg_run *r, uint32_t axes);
 

@@ -12,14 +12,16 @@
 
 #include "runtime/machine.h"
 #include "runtime/pipe.h"
+#include "runtime/trace.h"
 
 enum { PATIENCE = 10 }; /* seconds, with what ends by itself */
 
-typedef enum order_kind { RUN = 1, PUT, GET, END } order_kind;
+typedef enum order_kind { RUN = 1, PUT, GET, CLOCK, RECORD, END } order_kind;
 typedef struct order {
     int32_t kind;
     int32_t which; /* program */
     int64_t offset, bytes;
+    int64_t traced; /* RUN: the step, if it is traced, else 0 */
 } order;
 
 /* The connection is broken: the vigil knows, and ends this process, unless all end anyway. */
@@ -126,9 +128,13 @@ static void obey_get(mg_run *r, const order *o, char *piece)
 static void run_own(mg_run *r, rt_program which)
 {
     bool dumps = which == RT_STEP && r->options->dump.n && !r->dumped;
-    r->watch |= dumps ? RT_WATCH_DUMP : 0;
+    bool traced = which == RT_STEP && r->traced;
+    int64_t began = traced ? rt_trace_now(r->trace) : 0;
+    r->watch |= (dumps ? RT_WATCH_DUMP : 0) | (traced ? RT_WATCH_TIME : 0);
     rt_device_run(r, which);
-    r->watch &= ~(unsigned)RT_WATCH_DUMP;
+    r->watch &= ~(unsigned)(RT_WATCH_DUMP | RT_WATCH_TIME);
+    if (traced)
+        rt_trace_step(r->trace, r->traced, began);
     r->dumped |= dumps;
     r->action = -1;
 }
@@ -136,9 +142,66 @@ static void run_own(mg_run *r, rt_program which)
 /* A follower hears the next order when this one is done: a device of its own may be behind. */
 static void obey_run(mg_run *r, const order *o)
 {
+    r->traced = o->traced;
+    if (r->traced && !r->trace)
+        r->trace = rt_trace_new(r->program);
     run_own(r, (rt_program)o->which);
     rt_device_wait(r);
 }
+
+/* ---- --trace ----------------------------------------------------------------------------------
+ */
+
+enum { ASKED = 32 }; /* times, for a clock: the quickest answer says most */
+
+static void obey_clock(mg_run *r)
+{
+    if (!r->trace)
+        r->trace = rt_trace_new(r->program);
+    for (int i = 0; i < ASKED; i++) {
+        int64_t now;
+        hear(r, 0, &now, sizeof now);
+        now = rt_trace_now(r->trace);
+        tell(r, 0, &now, sizeof now);
+    }
+}
+
+rt_clock rt_ranks_clock(mg_run *r, int rank)
+{
+    rt_clock best = {.error = INT64_MAX};
+    tell(r, rank, &(order){.kind = CLOCK}, sizeof(order));
+    for (int i = 0; i < ASKED; i++) {
+        const int64_t asked = rt_trace_now(r->trace);
+        int64_t theirs = asked;
+        tell(r, rank, &theirs, sizeof theirs);
+        hear(r, rank, &theirs, sizeof theirs);
+        const int64_t took = rt_trace_now(r->trace) - asked, middle = asked + took / 2;
+        if (took / 2 + 1 < best.error)
+            best = (rt_clock){.at = middle, .ahead = theirs - middle, .error = took / 2 + 1};
+    }
+    return best;
+}
+
+static void obey_record(mg_run *r)
+{
+    rt_record none = {0}, *of = r->trace ? rt_trace_record(r->trace) : &none;
+    tell(r, 0, of, sizeof *of);
+    tell(r, 0, of->event, of->n * (int64_t)sizeof *of->event);
+    rt_trace_free(r->trace);
+    r->trace = NULL;
+}
+
+rt_record rt_ranks_record(mg_run *r, int rank)
+{
+    rt_record of;
+    tell(r, rank, &(order){.kind = RECORD}, sizeof(order));
+    hear(r, rank, &of, sizeof of);
+    of.event = rt_alloc((size_t)of.n + 1, sizeof *of.event);
+    hear(r, rank, of.event, of.n * (int64_t)sizeof *of.event);
+    return of;
+}
+
+/* ---- the order of the day -------------------------------------------------------------------- */
 
 void rt_ranks_follow(mg_run *r)
 {
@@ -160,6 +223,10 @@ void rt_ranks_follow(mg_run *r)
             obey_run(r, &o);
         else if (o.kind == PUT)
             obey_put(r, &o, piece);
+        else if (o.kind == CLOCK)
+            obey_clock(r);
+        else if (o.kind == RECORD)
+            obey_record(r);
         else
             obey_get(r, &o, piece);
     }
@@ -176,7 +243,8 @@ void rt_ranks_follow(mg_run *r)
 void rt_run(mg_run *r, rt_program which)
 {
     if (r->ranks)
-        tell_all(r, &(order){.kind = RUN, .which = (int32_t)which}, sizeof(order));
+        tell_all(r, &(order){.kind = RUN, .which = (int32_t)which, .traced = r->traced},
+                 sizeof(order));
     run_own(r, which);
 }
 

@@ -346,13 +346,20 @@ void rt_check_output(mg_run *r, int action, const void *p, int64_t n, mg_dtype t
 void rt_dump_open(const mg_run *r);
 void rt_dump(mg_run *r, int action, const void *p, int64_t n, mg_dtype t);
 
+/* trace.c, trace.h: of a rank. `action` is in mg_program.actions; of a pipeline each operation is
+ * told before it is done, and the end of the table. */
 typedef struct rt_trace rt_trace;
 rt_trace *rt_trace_new(const mg_program *p);
 void rt_trace_begin(rt_trace *t, int action);
 void rt_trace_end(rt_trace *t, int action);
-void rt_trace_step(rt_trace *t, int64_t step, int64_t begin_ns, int64_t end_ns);
-/* Writes OUT/trace.json and prints the costliest actions, predicted beside measured. */
-void rt_trace_write(const rt_trace *t, const char *path);
+void rt_trace_phase(rt_trace *t, const mg_pipe_op *o);
+/* Up to now; what was recorded since the step before is of this one. */
+void rt_trace_step(rt_trace *t, int64_t step, int64_t begin_ns);
+/* Rank 0: asks other machines for their clocks, before the first traced step and after the last. */
+void rt_trace_clocks(mg_run *r, bool after);
+/* Rank 0: writes OUT/trace.json with what all ranks recorded, and prints its own costliest actions,
+ * predicted beside measured. */
+void rt_trace_write(mg_run *r, const char *path);
 void rt_trace_free(rt_trace *t);
 
 /* ---- spike.c ------------------------------------------------------------------------------ */
@@ -516,6 +523,7 @@ struct mg_run {
     _Atomic uint64_t begun;      /* actions so far */
     volatile int64_t step_began; /* ns */
     bool dumped;                 /* the first step of --dump was run */
+    int64_t traced;              /* the step that runs, if it is traced; else 0 */
     double scale;                /* of the loss in this step */
     bool skipped, overflow;      /* the step was a spike; its gradients were not finite */
     int64_t started;             /* ns */

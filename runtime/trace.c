@@ -1,115 +1,130 @@
-/* trace.c - the measured timeline of a few steps, beside the predicted one.
+/* trace.c - --trace: what happens in a few steps, recorded by each rank, brought to rank 0, and
+ * written by it into one file (trace_write.c).
  *
- * Chrome's trace format (JSON), which Perfetto opens. Two tracks: what was measured, and what the
- * compiler predicted, laid out from the same beginning of the step. Times are in microseconds from
- * the first traced step. */
-#include "runtime/run.h"
-
+ * A rank records at most its share of EVENTS, and rank 0 asks for one rank's after another's and
+ * forgets them when they are written: so it needs memory for what two ranks have recorded. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct event {
-    int64_t begin, end; /* ns */
-    int action;         /* or -1: a whole step */
-    int64_t step;
-} event;
+#include "runtime/ranks.h"
+#include "runtime/trace.h"
+
+enum { EVENTS = 1 << 20, EVENTS_LEAST = 1 << 13 };
 
 struct rt_trace {
     const mg_program *program;
-    event *event;
-    size_t n, cap;
-    int64_t open; /* when the running action began */
+    rt_record of;
+    int64_t cap, most;
+    int64_t open;              /* when the running action began */
+    int64_t phase;             /* 1 + the event of the phase that goes on, or 0 */
+    const mg_pipe_op *passing; /* the operation that sends, receives or waits, or NULL */
+    int64_t ahead;             /* ns */
+    rt_clock clock[MG_RANKS_MAX][2];
+    bool asked;
 };
 
 rt_trace *rt_trace_new(const mg_program *p)
 {
+    /* For tests: the clocks of pretended machines differ by seconds. */
+    const char *ahead = getenv("MGC_FAKE_CLOCK");
+    const int ranks = rt_ranks_of(p, RT_ALL_AXES);
     rt_trace *t = rt_alloc(1, sizeof *t);
     t->program = p;
+    t->most = EVENTS / ranks > EVENTS_LEAST ? EVENTS / ranks : EVENTS_LEAST;
+    t->ahead = ahead ? (int64_t)(strtod(ahead, NULL) * 1e9) : 0;
     return t;
 }
 
-static void add(rt_trace *t, event e)
+int64_t rt_trace_now(const rt_trace *t)
 {
-    if (t->n == t->cap) {
-        t->cap = t->cap ? 2 * t->cap : 4096;
-        t->event = rt_grow(t->event, t->cap, sizeof *t->event);
+    return rt_now_ns() + t->ahead;
+}
+
+rt_record *rt_trace_record(rt_trace *t)
+{
+    return &t->of;
+}
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+/* Steps are recorded whatever there is. */
+static bool add(rt_trace *t, rt_event e)
+{
+    if (t->of.n >= t->most && e.action != RT_EVENT_STEP) {
+        t->of.left_out++;
+        return false;
     }
-    t->event[t->n++] = e;
+    if (t->of.n == t->cap) {
+        t->cap = t->cap ? 2 * t->cap : 4096;
+        t->of.event = rt_grow(t->of.event, (size_t)t->cap, sizeof *t->of.event);
+    }
+    t->of.event[t->of.n++] = e;
+    return true;
 }
 
 void rt_trace_begin(rt_trace *t, int action)
 {
     (void)action;
-    t->open = rt_now_ns();
+    t->open = rt_trace_now(t);
 }
 
 void rt_trace_end(rt_trace *t, int action)
 {
-    add(t, (event){t->open, rt_now_ns(), action, 0});
-}
-
-void rt_trace_step(rt_trace *t, int64_t step, int64_t begin_ns, int64_t end_ns)
-{
-    for (size_t i = t->n; i-- > 0 && t->event[i].action >= 0 && !t->event[i].step;)
-        t->event[i].step = step;
-    add(t, (event){begin_ns, end_ns, -1, step});
-}
-
-static void write_slice(FILE *f, const rt_trace *t, const event *e, int tid, double ts, double dur)
-{
-    const mg_action *a = &t->program->actions[e->action];
-    char *name = rt_json_escape(a->name), *kind = rt_json_escape(a->kind),
-         *where = rt_json_escape(a->where);
-    double measured = (double)(e->end - e->begin) / 1e3;
-    fprintf(f,
-            ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\","
-            "\"name\":\"%s\",\"args\":{\"src\":\"%s\",\"action\":%d,\"step\":%" PRId64
-            ",\"measured_us\":%.3f,\"predicted_us\":%s,\"flops\":%s,\"bytes\":%s",
-            tid, ts, dur, kind, name, where, e->action, e->step, measured,
-            rt_double_text(a->predicted_us).text, rt_double_text(a->flops).text,
-            rt_double_text(a->bytes).text);
-    if (measured > 0)
-        fprintf(f, ",\"gflops\":%.3f,\"gbytes_per_s\":%.3f", a->flops / measured / 1e3,
-                a->bytes / measured / 1e3);
-    fputs("}}", f);
-    free(name);
-    free(kind);
-    free(where);
-}
-
-static void write_events(FILE *f, const rt_trace *t)
-{
-    size_t first = 0;
-    while (first < t->n && t->event[first].action >= 0)
-        first++;
-    int64_t origin = first < t->n ? t->event[first].begin : 0;
-    first = 0;
-    for (size_t i = 0; i < t->n; i++) {
-        const event *e = &t->event[i];
-        if (e->action >= 0)
-            continue;
-        /* A step closes its actions, which lie before it in the list. */
-        double at = (double)(e->begin - origin) / 1e3, predicted = at;
-        for (int tid = 0; tid < 2; tid++)
-            fprintf(
-                f,
-                ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"step\","
-                "\"name\":\"step %" PRId64 "\",\"args\":{\"predicted_ms\":%s}}",
-                tid, at,
-                tid ? t->program->step.predicted_ms * 1e3 : (double)(e->end - e->begin) / 1e3,
-                e->step, rt_double_text(t->program->step.predicted_ms).text);
-        for (size_t k = first; k < i; k++) {
-            const event *s = &t->event[k];
-            double us = t->program->actions[s->action].predicted_us;
-            write_slice(f, t, s, 0, (double)(s->begin - origin) / 1e3,
-                        (double)(s->end - s->begin) / 1e3);
-            write_slice(f, t, s, 1, predicted, us);
-            predicted += us;
-        }
-        first = i + 1;
+    rt_event e = {.begin = t->open, .end = rt_trace_now(t), .action = action};
+    const mg_pipe_op *o = t->passing;
+    if (o) {
+        e.kind = o->step;
+        e.of = o->of;
+        e.stage = o->stage;
+        e.microbatch = o->microbatch;
+        t->passing = o->step == MG_PIPE_WAIT ? o : o + 1; /* those that begin with it */
     }
+    add(t, e);
+}
+
+void rt_trace_phase(rt_trace *t, const mg_pipe_op *o)
+{
+    const int64_t now = rt_trace_now(t);
+    if (t->phase)
+        t->of.event[t->phase - 1].end = now;
+    t->phase = 0;
+    t->passing = NULL;
+    if (o->step > MG_PIPE_W) {
+        t->passing = o;
+        return;
+    }
+    if (add(t, (rt_event){.begin = now,
+                          .end = now,
+                          .action = RT_EVENT_PHASE,
+                          .microbatch = o->microbatch,
+                          .stage = o->stage,
+                          .kind = o->step,
+                          .at = o->at,
+                          .lasts = o->lasts}))
+        t->phase = o->step ? t->of.n : 0;
+}
+
+void rt_trace_step(rt_trace *t, int64_t step, int64_t begin_ns)
+{
+    for (int64_t i = t->of.n; i-- > 0 && !t->of.event[i].step;)
+        t->of.event[i].step = step;
+    add(t, (rt_event){
+               .begin = begin_ns, .end = rt_trace_now(t), .action = RT_EVENT_STEP, .step = step});
+}
+
+/* ---- all ranks ------------------------------------------------------------------------------- */
+
+void rt_trace_clocks(mg_run *r, bool after)
+{
+    rt_trace *t = r->trace;
+    if (t->asked && !after)
+        return;
+    t->asked = true;
+    for (int k = 1; r->ranks && k < rt_ranks_of(r->program, RT_ALL_AXES); k++)
+        if (!rt_is_here(r, k))
+            t->clock[k][after] = rt_ranks_clock(r, k);
 }
 
 typedef struct total {
@@ -132,12 +147,11 @@ static void print_costliest(const rt_trace *t)
     double all = 0;
     for (int i = 0; i < n; i++)
         sum[i].action = i;
-    for (size_t i = 0; i < t->n; i++) {
-        const event *e = &t->event[i];
-        if (e->action < 0) {
-            steps++;
+    for (int64_t i = 0; i < t->of.n; i++) {
+        const rt_event *e = &t->of.event[i];
+        steps += e->action == RT_EVENT_STEP;
+        if (e->action < 0 || e->kind)
             continue;
-        }
         sum[e->action].calls++;
         sum[e->action].measured += (double)(e->end - e->begin) / 1e3;
         all += (double)(e->end - e->begin) / 1e3;
@@ -155,9 +169,33 @@ static void print_costliest(const rt_trace *t)
     free(sum);
 }
 
-void rt_trace_write(const rt_trace *t, const char *path)
+/* Rank 0's own and the others', one after the other. */
+static void write_all(mg_run *r, FILE *f)
 {
-    if (!t->n) {
+    rt_trace *t = r->trace;
+    const int ranks = r->ranks ? rt_ranks_of(r->program, RT_ALL_AXES) : 1;
+    int64_t origin = t->of.event[0].begin;
+    for (int64_t i = t->of.n; i-- > 0;)
+        origin = t->of.event[i].action == RT_EVENT_STEP ? t->of.event[i].begin : origin;
+    rt_trace_head(f, ranks);
+    rt_trace_rank(f, r->program, 0, &t->of, origin);
+    int64_t left_out = t->of.left_out;
+    for (int k = 1; k < ranks; k++) {
+        rt_record of = rt_ranks_record(r, k);
+        memcpy(of.clock, t->clock[k], sizeof of.clock);
+        rt_trace_rank(f, r->program, k, &of, origin);
+        left_out += of.left_out;
+        free(of.event);
+    }
+    rt_trace_tail(f);
+    if (left_out)
+        rt_warn("--trace: %" PRId64 " events are left out; trace fewer steps", left_out);
+}
+
+void rt_trace_write(mg_run *r, const char *path)
+{
+    rt_trace *t = r->trace;
+    if (!t->of.n) {
         rt_warn("--trace: none of those steps was run; no trace was written");
         return;
     }
@@ -166,20 +204,8 @@ void rt_trace_write(const rt_trace *t, const char *path)
         rt_warn("%s: %s; no trace was written", path, strerror(errno));
         return;
     }
-    char *name = rt_json_escape(t->program->name);
-    fprintf(
-        f,
-        "{\"displayTimeUnit\":\"ms\",\"distributedInfo\": {\"rank\": 0, \"world_size\": 1},"
-        "\"traceEvents\":[\n"
-        "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"%s\"}},\n"
-        "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"thread_name\",\"args\":{\"name\":"
-        "\"measured\"}},\n"
-        "{\"ph\":\"M\",\"pid\":0,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":"
-        "\"predicted\"}}",
-        name);
-    write_events(f, t);
-    fputs("\n]}\n", f);
-    free(name);
+    rt_trace_clocks(r, true);
+    write_all(r, f);
     bool bad = ferror(f);
     if (fclose(f) || bad)
         rt_warn("%s: %s; the trace is not whole", path, strerror(errno));
@@ -190,6 +216,6 @@ void rt_trace_free(rt_trace *t)
 {
     if (!t)
         return;
-    free(t->event);
+    free(t->of.event);
     free(t);
 }

@@ -51,13 +51,12 @@ static void run_step(mg_run *r, window *w)
     int64_t step = r->state.step + 1, begin = rt_now_ns();
     bool traced = t->given && step >= t->from && step <= t->to;
     rt_fill_batch(r);
-    int64_t launched = rt_now_ns();
-    r->watch |= traced ? RT_WATCH_TIME : 0;
-    rt_run(r, RT_STEP);
-    r->watch &= ~(unsigned)RT_WATCH_TIME;
-    int64_t end = rt_now_ns();
     if (traced)
-        rt_trace_step(r->trace, step, launched, end);
+        rt_trace_clocks(r, false);
+    r->traced = traced ? step : 0;
+    rt_run(r, RT_STEP);
+    r->traced = 0;
+    int64_t end = rt_now_ns();
     r->action = -1;
     double loss = rt_get_f64(r, r->program->step.loss);
     if (r->guard.tripped || (!isfinite(loss) && !r->overflow))
@@ -146,7 +145,7 @@ static void write_trace(mg_run *r)
     if (!r->trace)
         return;
     char *path = rt_printf("%s/trace.json", r->options->out);
-    rt_trace_write(r->trace, path);
+    rt_trace_write(r, path);
     free(path);
     rt_trace_free(r->trace);
     r->trace = NULL;

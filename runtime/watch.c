@@ -35,6 +35,15 @@ void mg_end(mg_run *r, int action)
     mg_ended(r, action);
 }
 
+bool mg_phase(mg_run *r, const mg_pipe_op *o)
+{
+    if (r->watch & RT_WATCH_TIME) {
+        rt_device_wait(r); /* a GPU, for what it was told to wait for */
+        rt_trace_phase(r->trace, o);
+    }
+    return o->step != MG_PIPE_END;
+}
+
 void mg_ended(mg_run *r, int event)
 {
     if (r->watch & RT_WATCH_POISON)

@@ -246,7 +246,11 @@ double *pipe_slower(Arena *a, const PipeGraph *g, const PipeCosts *c, const Pipe
 
 /* ---- show.c --------------------------------------------------------------------------------- */
 
-enum { PIPE_COLUMNS_MAX = 4096 };
+enum { PIPE_COLUMNS_MAX = 4096, PIPE_SHADES = 4 };
+
+/* One of xterm's 256 colours for the ground: by the kind of what computes, and another shade by
+ * chunk. */
+int pipe_shade(PipeKind k, int chunk);
 
 /* Rows are ranks, columns time in units of the cheapest action. False: more columns than that; then
  * *columns says how many. */

@@ -57,14 +57,13 @@ static int column(const Grid *g, double time)
     return (int)lround(time / g->unit);
 }
 
-/* A colour of xterm's 256 for the ground: by kind, and another shade by chunk. */
-static int shade(PipeKind k, int chunk)
+int pipe_shade(PipeKind k, int chunk)
 {
-    static const unsigned char shades[][4] = {[PIPE_F] = {20, 26, 32, 62},
-                                              [PIPE_B] = {28, 34, 64, 70},
-                                              [PIPE_I] = {30, 36, 66, 72},
-                                              [PIPE_W] = {90, 96, 132, 127}};
-    return shades[k][chunk % 4];
+    static const unsigned char shades[][PIPE_SHADES] = {[PIPE_F] = {20, 26, 32, 62},
+                                                        [PIPE_B] = {28, 34, 64, 70},
+                                                        [PIPE_I] = {30, 36, 66, 72},
+                                                        [PIPE_W] = {90, 96, 132, 127}};
+    return shades[k][chunk % PIPE_SHADES];
 }
 
 /* An action over n columns. */
@@ -72,7 +71,7 @@ static void print_action(const Grid *g, PipeAction a, int n)
 {
     if (g->color) {
         fprintf(g->out, " \033[48;5;%d;38;5;231m%*d%*s\033[0m",
-                shade(a.kind, a.stage / g->p->table->ranks), g->width, a.microbatch,
+                pipe_shade(a.kind, a.stage / g->p->table->ranks), g->width, a.microbatch,
                 (n - 1) * (g->width + 1), "");
         return;
     }
@@ -140,7 +139,7 @@ bool pipe_print_grid(const PipeProgram *p, const PipeClock *k, bool color, FILE 
     if (color) {
         fputs("       ", out);
         for (PipeKind kind = PIPE_F; kind <= PIPE_W; kind++)
-            fprintf(out, "  \033[48;5;%dm  \033[0m %s", shade(kind, 0), pipe_kind(kind));
+            fprintf(out, "  \033[48;5;%dm  \033[0m %s", pipe_shade(kind, 0), pipe_kind(kind));
         fputc('\n', out);
     } else
         fprintf(out, "         - the action goes on, . idle; one column is %g\n", g.unit);

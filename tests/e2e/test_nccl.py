@@ -2,6 +2,7 @@
 layout, what one saves the other goes on from, and when a rank dies or stops all end and say which. The sample of
 layouts and seeds turns with the commit; MGC_FULL=1 takes all."""
 
+import json
 import os
 import signal
 import subprocess
@@ -72,6 +73,22 @@ class Nccl(shim.Case):
             for seed in range(20) if FULL else (TURN, TURN + 1):
                 with self.subTest(kind=kind, pp=pp, seed=seed):
                     self.near(want, self.losses("./" + name, "--steps", 6, seed=seed), 2e-4)
+
+    def test_traced(self):
+        """Every GPU is in the trace, and its phases lie where messages allow them to."""
+        self.text(6000)
+        self.write("it.mg", f"layout it {{\n    device h200\n    mesh pp = 2\n{layouts.PP('1f1b')}    microbatch 1\n}}\n")
+        self.gpu(LLAMA, "-D", "batch=4", "-D", "layers=4", "--layout", "./it.mg", device=())
+        self.trains("./gpu", "--data", "text1.txt", "--out", "run", "--steps", 6, "--trace", "4:5", env={**GPUS, "SHIM_SEED": "1"})
+        events = json.loads(self.read("run/trace.json"))["traceEvents"]
+        phases = {(e["args"]["step"], e["args"]["stage"], e["args"]["kind"], e["args"]["microbatch"]): e
+                  for e in events if e.get("cat") == "phase" and e["tid"] == 0}
+        self.assertEqual(len(phases), 2 * 2 * 2 * 4)
+        for (step, stage, kind, m), e in phases.items():
+            self.assertEqual(e["pid"], stage)
+            other = phases[step, 1 - stage, kind, m]
+            if stage == (kind == "F"):
+                self.assertGreaterEqual(e["ts"], other["ts"] + other["dur"] - 0.01)
 
     def test_experts(self):
         """Of the first steps, before rounding changes which expert is chosen."""

@@ -48,6 +48,43 @@ addEventListener("load", () => setTimeout(() => {
 </script>
 </body>"""
 
+# The same of a pipeline's grid: stepped through, zoomed, moved, and pointed at.
+GRID = """
+<script>
+"use strict";
+addEventListener("load", () => setTimeout(() => {
+  const seen = [], shown = () => [...document.querySelectorAll("section")].filter(s => !s.hidden).map(s => s.getAttribute("aria-label")).join();
+  const press = (target, key) => target.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+  press(document.body, "3");
+  seen.push(shown());
+  const canvas = document.querySelector("section[aria-label=Pipeline] canvas"), tell = document.querySelector("section[aria-label=Pipeline] .tell");
+  press(canvas, "p");
+  press(canvas, "n");
+  press(canvas, "p");
+  press(canvas, "n");
+  seen.push(tell.textContent);
+  press(canvas, "n");
+  seen.push(tell.textContent);
+  const whole = canvas.toDataURL();
+  press(canvas, "+");
+  const near = canvas.toDataURL();
+  seen.push(near !== whole ? "zooms" : "stays");
+  press(canvas, "ArrowLeft");
+  seen.push(canvas.toDataURL() !== near ? "moves" : "still");
+  press(canvas, "0");
+  const box = canvas.getBoundingClientRect();
+  canvas.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + box.width * 0.5, clientY: box.top + 30, bubbles: true}));
+  seen.push(tell.textContent);
+  press(document.body, "7");
+  seen.push(shown());
+  const pre = document.createElement("pre");
+  pre.id = "seen";
+  pre.textContent = seen.join("|");
+  document.body.append(pre);
+}, 300));
+</script>
+</body>"""
+
 
 def data_of(html):
     return json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.DOTALL)[1])
@@ -79,9 +116,47 @@ class Page(mgctest.Case):
                 self.assertEqual(d["source"], f.read())
             # Nothing overlaps on a track, and all of it lies inside the step.
             tracks = {}
-            for action, start, time, stream in d["slices"]:
+            for action, start, time, stream, _ in d["slices"]:
                 self.assertTrue(0 <= action < len(d["actions"]) and start + time <= d["seconds"] * 1.0001)
                 tracks.setdefault(stream, []).append((start, start + time))
+            for slices in tracks.values():
+                slices.sort()
+                for (_, end), (start, _) in zip(slices, slices[1:], strict=False):
+                    self.assertGreaterEqual(start, end - 1e-5 * d["seconds"])
+
+    def test_pipeline(self):
+        """The grid: each phase once, in its row, no two at a time; idle times are those of the plan."""
+        for schedule, ranks, stages in (("1f1b", 4, 4), ("interleaved, chunks = 2", 2, 4), ("zb-h1", 2, 2)):
+            self.write("it.mg", f"layout it {{\n    device cpu\n    mesh pp = {ranks}\n    layers -> pp (schedule = {schedule})\n    microbatch 4\n}}\n")
+            options = ("--layout", "./it.mg", "-D", "layers=8")
+            d = data_of(self.page("llama_mini.mg", *options))
+            plan = json.loads(self.compiles(model("llama_mini.mg"), *options, "--plan=json").out)
+            p = d["pipeline"]
+            self.assertEqual((p["axis"], p["stages"], p["microbatches"], len(p["ranks"])), ("pp", stages, 8, ranks))
+            kinds = "FIW" if schedule == "zb-h1" else "FB"
+            seen = {(kind, stage, micro) for r in p["ranks"] for kind, stage, micro, _, _ in r["cells"]}
+            self.assertEqual(sum(len(r["cells"]) for r in p["ranks"]), len(seen))
+            if schedule != "zb-h1":
+                self.assertEqual(seen, {(k, s, m) for k in kinds for s in range(stages) for m in range(8)})
+            for rank, r in enumerate(p["ranks"]):
+                busy, end = 0, p["begin"]
+                for _, stage, _, begin, time in r["cells"]:
+                    self.assertEqual(stage % ranks, rank)
+                    self.assertGreaterEqual(begin, end - 1e-5 * p["step"])
+                    busy, end = busy + time, begin + time
+                self.assertLessEqual(end, p["begin"] + p["step"] * 1.00001)
+                self.assertAlmostEqual(busy, r["busy"], delta=1e-4 * p["step"])
+                self.assertAlmostEqual(r["busy"] + r["idle"], p["step"], delta=1e-4 * p["step"])
+                self.assertTrue(1 <= r["slots"] <= 8 * stages)
+            idle = sum(r["idle"] for r in p["ranks"]) / ranks / d["seconds"]
+            self.assertAlmostEqual(idle, plan["bubble"], delta=1e-4)
+            self.assertEqual(set(p["colors"]), set("FBIW"))
+            # The timeline has every rank, and no slice of a rank's stream overlaps another.
+            tracks = {}
+            for action, start, time, stream, rank in d["slices"]:
+                self.assertTrue(0 <= action < len(d["actions"]) and start + time <= d["seconds"] * 1.0001)
+                tracks.setdefault((rank, stream), []).append((start, start + time))
+            self.assertEqual({rank for rank, _ in tracks}, set(range(ranks)))
             for slices in tracks.values():
                 slices.sort()
                 for (_, end), (start, _) in zip(slices, slices[1:], strict=False):
@@ -117,6 +192,16 @@ class Page(mgctest.Case):
         self.assertIsNotNone(seen, dom[-3000:])
         self.assertRegex(seen[1], r"^Summary\|Timeline\|Memory\|Roofline\|Decisions\|Program\|Summary\|"
                                   r"steps\|moves\|steps\|moves\|[1-9]\d* added$")
+
+    @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
+    def test_pipeline_by_keyboard(self):
+        html = self.page("llama_mini.mg", "-D", "pp=2", "-D", "layers=4", "--microbatch", "8")
+        self.write("keys.html", html.replace("</body>", GRID))
+        dom = self.chromium("--window-size=1000,800", "--dump-dom", "file://" + self.path("keys.html"))
+        seen = re.search(r'<pre id="seen">(.*?)</pre>', dom)
+        self.assertIsNotNone(seen, dom[-3000:])
+        self.assertRegex(seen[1], r"^Pipeline\|F of stage 0, microbatch 0: [\d.]+ to [\d.]+ ms, idle [\d.]+%.*\|"
+                                  r"F of stage 0, microbatch 1: .*\|zooms\|moves\|[FB] of stage [01], microbatch .*\|Program$")
 
     @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
     def test_light_and_dark(self):

@@ -201,7 +201,7 @@ static void rounds(mg_run *r, memory *m)
     if (t->buffers > BUFFERS)
         abort();
     pipe_of.ops = t->ops;
-    for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe_of); o->step; o++) {
+    for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe_of); mg_phase(r, o); o++) {
         const int way = o->step != MG_PIPE_F;
         const float *in = table_takes(t, o) ? m->receive[way][o->in] : NULL;
         float *out = table_makes(t, o) ? m->send[way][o->out] : NULL;
