@@ -141,6 +141,7 @@ class Page(mgctest.Case):
             for rank, r in enumerate(p["ranks"]):
                 busy, end = 0, p["begin"]
                 for _, stage, _, begin, time in r["cells"]:
+                    begin, time = begin * 1e-9, time * 1e-9
                     self.assertEqual(stage % ranks, rank)
                     self.assertGreaterEqual(begin, end - 1e-5 * p["step"])
                     busy, end = busy + time, begin + time
