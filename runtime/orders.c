@@ -149,8 +149,7 @@ static void obey_run(mg_run *r, const order *o)
     rt_device_wait(r);
 }
 
-/* ---- --trace ----------------------------------------------------------------------------------
- */
+/* ---- --trace --------------------------------------------------------------------------------- */
 
 enum { ASKED = 32 }; /* times, for a clock: the quickest answer says most */
 

@@ -11,6 +11,7 @@ import mgctest
 from mgctest import model
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NODE = shutil.which("node") or shutil.which("nodejs")
 
 # Walks through the page as a person without a mouse would, and leaves what was seen in the body's end.
 KEYS = """
@@ -141,6 +142,7 @@ class Page(mgctest.Case):
             for rank, r in enumerate(p["ranks"]):
                 busy, end = 0, p["begin"]
                 for _, stage, _, begin, time in r["cells"]:
+                    begin, time = begin * 1e-9, time * 1e-9
                     self.assertEqual(stage % ranks, rank)
                     self.assertGreaterEqual(begin, end - 1e-5 * p["step"])
                     busy, end = busy + time, begin + time
@@ -161,6 +163,37 @@ class Page(mgctest.Case):
                 slices.sort()
                 for (_, end), (start, _) in zip(slices, slices[1:], strict=False):
                     self.assertGreaterEqual(start, end - 1e-5 * d["seconds"])
+
+    @unittest.skipUnless(NODE, "Node is not installed")
+    def test_grid(self):
+        """By keys, wheel and pointer, on a canvas that notes what is drawn."""
+        d = data_of(self.page("llama_mini.mg", "-D", "pp=2", "-D", "layers=4", "--microbatch", "8"))
+        p, step = d["pipeline"], d["seconds"]
+        r = self.run_program(NODE, os.path.join(mgctest.SOURCE, "tests/e2e/page.js"), self.path("r.html"))
+        self.assertEqual(r.returncode, 0, r.stderr[-2000:])
+        seen = json.loads(r.stdout)
+        self.assertEqual(seen["shown"], ["Pipeline"])
+        idle = [f"idle {100 * rank['idle'] / step:.1f}%" for rank in p["ranks"]]
+        self.assertRegex(seen["first"], r"^F of stage 0, microbatch 0: [\d.]+ to [\d.]+ ms, " + re.escape(idle[0]) + r" \(pp 0\)$")
+        self.assertRegex(seen["second"], "^F of stage 0, microbatch 1: ")
+        # 1000 pixels are the step: cells lie at their times, in their rows, and are 1 pixel apart.
+        cells = [(x, y, w) for x, y, w, _ in seen["whole"]]
+        want = [(c[3] * 1e-6 / step, 24 + 30 * rank, c[4] * 1e-6 / step - 1) for rank, r in enumerate(p["ranks"]) for c in r["cells"]]
+        self.assertEqual(len(cells), len(want))
+        for a, b in zip(cells, want, strict=True):
+            for got, right in zip(a, b, strict=True):
+                self.assertAlmostEqual(got, right, delta=0.01)
+        self.assertLessEqual({"#0000d7", "#008700"}, set(seen["colors"]))  # 20 and 28 of the terminal's
+        self.assertGreater(seen["near"][0][2], seen["whole"][0][2])
+        self.assertLess(seen["moved"][0][0], seen["near"][0][0] if len(seen["moved"]) == len(seen["near"]) else 1000)
+        self.assertGreater(seen["wheeled"][0][2], seen["whole"][0][2])
+        self.assertNotEqual(seen["dragged"], seen["wheeled"])
+        for k, told in enumerate(seen["hovered"]):
+            at = k / 100 * step * 1e9
+            under = [c for c in p["ranks"][0]["cells"] if c[3] <= at <= c[3] + c[4]]
+            self.assertTrue(told.startswith(f"{under[0][0]} of stage 0, microbatch {under[0][2]}:" if under else seen["second"]), told)
+        self.assertEqual(seen["left"], seen["second"])
+        self.assertEqual([row[5] for row in seen["table"]], [str(rank["slots"]) for rank in p["ranks"]])
 
     def test_no_text_ends_the_script(self):
         with open(model("mlp.mg"), encoding="utf-8") as f:

@@ -207,7 +207,7 @@ class Measured(Tracks):
         events, ranks = self.trace("run")
         self.assertEqual({r["clock_error_us"] for r in ranks.values()}, {0})
         self.check_phases(events, ranks, 0)
-        self.assertLess(self.ends_apart(events), 2e4)
+        self.assertLess(self.ends_apart(events), 1e5)
         self.check_report("run", events)
 
     def check_report(self, out, events):
@@ -232,9 +232,9 @@ class Measured(Tracks):
         for rank, r in ranks.items():
             self.assertEqual(r["clock_error_us"] > 0, rank >= 2)
             self.assertLess(abs(r["clock_ahead_us"] - (FAST * 1e6 if rank >= 2 else 0)), r["clock_error_us"] + SLACK)
-        self.assertLess(error, 2e4)
+        self.assertLess(error, 1e5)
         self.check_phases(events, ranks, error)
-        self.assertLess(self.ends_apart(events), 2e4 + error)
+        self.assertLess(self.ends_apart(events), 1e5 + error)
         self.check_report("tcp", events)
 
     def test_without_stages(self):
@@ -244,7 +244,7 @@ class Measured(Tracks):
         events, ranks = self.trace("run")
         self.assertFalse([e for e in events if e.get("cat") in ("phase", "message")])
         self.assertIn("llama, rank 3: dp 1, tp 1", ranks[3]["name"])
-        self.assertLess(self.ends_apart([e for e in events if "args" in e]), 2e4)
+        self.assertLess(self.ends_apart([e for e in events if "args" in e]), 1e5)
 
     def test_stopped(self):
         """The steps that were asked for come later than the end: nothing is written, and nobody waits."""
