@@ -64,7 +64,7 @@ class Nccl(shim.Case):
         """Stages on two and four GPUs, under every schedule; and again with as many orders of arrival."""
         self.text(6000)
         self.one(LLAMA, "--precision", "f32", "-D", "layers=8")
-        want = self.losses("./one", "--steps", 6)
+        want = self.losses("./one", "--steps", 3)
         for kind, pp in SCHEDULES if FULL else [SCHEDULES[TURN % len(SCHEDULES)]]:
             name = f"of_{kind[:2]}_{pp}"
             self.write(f"{name}.mg", f"layout {name} {{\n    device h200\n    mesh pp = {pp}\n{layouts.PP(kind)}    microbatch 1\n}}\n")
@@ -72,7 +72,7 @@ class Nccl(shim.Case):
             os.rename(self.path("gpu"), self.path(name))
             for seed in range(20) if FULL else (TURN, TURN + 1):
                 with self.subTest(kind=kind, pp=pp, seed=seed):
-                    self.near(want, self.losses("./" + name, "--steps", 6, seed=seed), 2e-4)
+                    self.near(want, self.losses("./" + name, "--steps", 3, seed=seed), 2e-4)
 
     def test_traced(self):
         """Every GPU is in the trace, and its phases lie where messages allow them to."""
