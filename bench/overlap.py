@@ -71,7 +71,7 @@ class Bench:
         with open("text", "wb") as f:
             f.write(open(os.path.join(ROOT, "docs/language.md"), "rb").read() * 4)
         with open(os.path.join(ROOT, "compiler/devices/cpus.json"), encoding="utf-8") as f:
-            device = {**json.load(f), "name": "hosts", "threads": 1, "link_bandwidth": 0.235e9}
+            device = {**json.load(f), "name": "hosts", "threads": 1, "link_bandwidth": 0.235e9, "node_bandwidth": 0.235e9}
         with open("hosts.json", "w", encoding="utf-8") as f:
             json.dump(device, f)
 

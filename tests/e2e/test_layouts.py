@@ -171,7 +171,8 @@ class Layouts(mgctest.Case):
             at, of = 0, 1
             for a in (w.strip() for w in over.split(",") if w.strip()):
                 at, of = at * int(sizes[a]) + place[a], of * int(sizes[a])
-            if any(place[a] for a, _ in axes if a not in over and a != parts):
+            stages = int(sizes.get("pp", 1))
+            if any(place[a] for a, _ in axes if a not in over and a not in (parts, "pp")):
                 continue
             file = sorted(glob.glob(self.path(out) + f"/dump/rank-{rank}/*.chosen.i32"))[0]  # the forward one
             with open(file, "rb") as f:
@@ -179,7 +180,8 @@ class Layouts(mgctest.Case):
             n = int(sizes.get(parts, 1))
             each = 2 * 24 // n * 4  # two choices of each of so many positions
             for k in range(len(data) // each):
-                micro, layer = divmod(k, 2)
+                micro, layer = divmod(k, 2 // stages)  # a stage has its layers alone
+                layer += place.get("pp", 0) * (2 // stages)
                 found[micro * of + at, layer, place.get(parts, 0) if parts else 0] = data[k * each:(k + 1) * each]
         whole = {}
         for (sequence, layer, part), choices in sorted(found.items()):

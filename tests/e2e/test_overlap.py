@@ -29,8 +29,8 @@ class Overlap(mgctest.Case):
     def make(self, layout, overlap, out, *more):
         """A program for machines that are slow, and links that are slower: all that may run beside the rest does."""
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpus.json"), encoding="utf-8") as f:
-            device = {**json.load(f), "link_seconds": 1e-7, "link_bandwidth": 1e7, "flops_f32_per_thread": 1e8,
-                      "bandwidth_per_thread": 1e8}
+            device = {**json.load(f), "link_seconds": 1e-7, "link_bandwidth": 1e7, "node_seconds": 1e-7,
+                      "node_bandwidth": 1e7, "flops_f32_per_thread": 1e8, "bandwidth_per_thread": 1e8}
         self.write("slow.json", json.dumps(device))
         self.write("layout.mg", f"layout it {{\n device cpus\n {LAYOUTS[layout][1]}\n}}\n")
         self.text(6000)
