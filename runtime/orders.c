@@ -333,6 +333,8 @@ void rt_ranks_end(mg_run *r)
         if (k->link[i] >= 0)
             close(k->link[i]);
     rt_pipe_free(k->pipe);
+    rt_pool_beside(r->pool, NULL, NULL);
+    free(k->beside);
     free(k->first);
     free(k);
     r->ranks = NULL;
