@@ -116,7 +116,9 @@ class Pipelines(mgctest.Case):
             self.assertLessEqual(off, 1e-5 * sum(x * x for x in g) ** 0.5 + 1e-7 * norm, f"{what}: {tensor}")
 
     def test_combined(self):
-        """With dp 2, tp 2 and ZeRO 1: losses of 100 steps (10 in the sample) within 1e-5 of one rank's, and gradients."""
+        """With dp 2 and ZeRO 1: losses of 100 steps (10 in the sample) with the bits of dp 2 alone; with tp 2 within 1e-5 of
+        one rank's. (So are those of dp 2 alone, but where training itself makes more of a rounding: of these eight layers
+        with eight sequences of seed 1 it makes 1.5e-5.) Gradients within 1e-5 of one rank's."""
         self.text(6000)
         steps = 100 if FULL else 10
         more = {"dp2": ("dp = 2", DP), "tp2": ("tp = 2", TP.format(heads="kv_heads")), "zero1": ("dp = 2", DP + Z1)}
@@ -130,8 +132,14 @@ class Pipelines(mgctest.Case):
                 if batch not in one:
                     program = self.make(f"one_{batch}", "dp = 1", "", batch)
                     one[batch] = self.run_one(program, steps, f"long_{batch}"), self.runs(program, f"short_{batch}", 1)[1]
+                if what != "tp2" and (batch, "dp") not in one:
+                    one[batch, "dp"] = self.run_one(self.make(f"dp_{batch}", "dp = 2", DP, batch), steps, f"long_dp_{batch}")
                 program = self.make(name, f"pp = {pp}, {mesh}", PP(kind) + rules, batch)
-                self.assertLess(self.apart(one[batch][0], self.run_one(program, steps, f"long_{name}"))[0], 1e-5)
+                got = self.run_one(program, steps, f"long_{name}")
+                if what == "tp2":
+                    self.assertLess(self.apart(one[batch][0], got)[0], 1e-5)
+                else:
+                    self.assertEqual(got, one[batch, "dp"])
                 self.gradients_near(one[batch][1], self.runs(program, f"short_{name}", 1)[1], name)
 
 
