@@ -479,13 +479,11 @@ static void all(int threads, const char *filter)
 int main(int argc, char **argv)
 {
     const int threads = argc > 1 ? atoi(argv[1]) : 2;
-    const char *why = mg_blas_open();
-    if (why || threads < 1 || threads > MOST) {
-        fprintf(stderr, "bench_kernels: %s\n", why ? why : "between 1 and 64 threads");
+    if (threads < 1 || threads > MOST) {
+        fprintf(stderr, "bench_kernels: between 1 and 64 threads\n");
         return 1;
     }
-    static const char *const levels[] = {"16-byte", "32-byte", "64-byte"};
-    printf("%s, %s vectors\n", mg_blas_name(), levels[mgk_isa()]);
+    printf("vectors of %d bytes\n", mg_vector_bytes());
     all(1, argc > 2 ? argv[2] : NULL);
     if (threads > 1)
         all(threads, argc > 2 ? argv[2] : NULL);

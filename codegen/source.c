@@ -34,10 +34,10 @@ static bool write_makefile(const Plan *p, const char *path)
     if (!f)
         return false;
     bool nccl = cuda && p->module->layout.mesh.n;
-    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler; %s%s.\n%s%s",
+    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler%s%s.\n%s%s",
             name_str(p->module->names, p->module->name), MGC_VERSION,
-            cuda ? "and the CUDA Toolkit" : "OpenBLAS when it runs", nccl ? " and NCCL" : "",
-            nccl ? nccl_library : "", cuda ? cuda_rules : host_rules);
+            cuda ? " and the CUDA Toolkit" : "", nccl ? " and NCCL" : "", nccl ? nccl_library : "",
+            cuda ? cuda_rules : host_rules);
     bool ok = !ferror(f);
     return fclose(f) == 0 && ok;
 }

@@ -1,7 +1,6 @@
 /* env.c - mgc env: what a bug report should say of mgc and of the machine, a row each. */
 #include "compiler/session.h"
 
-#include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -117,22 +116,6 @@ static void print_compiler(Arena *a)
         version ? version : "does not run; --emit=c needs none");
 }
 
-static void print_blas(Arena *a)
-{
-    const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        char *(*config)(void) =
-            library ? (char *(*)(void))dlsym(library, "openblas_get_config") : 0;
-        if (!library)
-            continue;
-        row("products", "%s", config ? arena_strdup(a, config()) : names[i]);
-        dlclose(library);
-        return;
-    }
-    row("products", "OpenBLAS is not found; programs need it when they run (libopenblas0)");
-}
-
 static void print_cuda(Arena *a)
 {
     const char *nvcc =
@@ -144,8 +127,7 @@ static void print_cuda(Arena *a)
 /* What changes how programs run without being on their command line. */
 static void print_variables(void)
 {
-    static const char *const prefixes[] = {"MGC_",    "OPENBLAS_", "OMP_", "GOTO_",
-                                           "MALLOC_", "CUDA_",     "NCCL_"};
+    static const char *const prefixes[] = {"MGC_", "MALLOC_", "CUDA_", "NCCL_"};
     const char *name = "variables";
     for (char **v = environ; *v; v++)
         for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
@@ -168,7 +150,6 @@ Exit env_print(Session *s)
     else
         row("kernels", "none: %s", why_not);
     print_compiler(a);
-    print_blas(a);
     print_cuda(a);
     print_processor(a);
     print_memory(a);

@@ -15,6 +15,11 @@ __attribute__((weak)) mgk_level mgk_isa(void)
     return MGK_BASE;
 }
 
+int mg_vector_bytes(void)
+{
+    return 16 << mgk_isa();
+}
+
 _Noreturn void mgk_fatal(const char *kernel, const char *why)
 {
     fprintf(stderr, "%s: %s\n", kernel, why);

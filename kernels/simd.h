@@ -81,14 +81,26 @@ MGK_INLINE V vall(T s)
 /* The first n < VL of a vector; the others are `fill`. */
 MGK_INLINE V vload_n(const T *p, int64_t n, T fill)
 {
+#if VBYTES == 64 && MGK_F64
+    return (V)_mm512_mask_loadu_pd((__m512d)vall(fill), (__mmask8)((1u << n) - 1), p);
+#elif VBYTES == 64
+    return (V)_mm512_mask_loadu_ps((__m512)vall(fill), (__mmask16)((1u << n) - 1), p);
+#else
     V v = vall(fill);
     memcpy(&v, p, (size_t)n * sizeof(T));
     return v;
+#endif
 }
 
 MGK_INLINE void vstore_n(T *p, V v, int64_t n)
 {
+#if VBYTES == 64 && MGK_F64
+    _mm512_mask_storeu_pd(p, (__mmask8)((1u << n) - 1), (__m512d)v);
+#elif VBYTES == 64
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#else
     memcpy(p, &v, (size_t)n * sizeof(T));
+#endif
 }
 
 /* a where the mask's lane is -1, b where it is 0. */

@@ -307,7 +307,7 @@ typedef struct mg_gemm_desc {
     mg_dtype out;   /* of C: the same, or of halves f32 */
     bool ta, tb;
     uint8_t epilogue; /* mg_epilogue; its vector is `extra`, else NULL */
-    uint8_t variant;  /* 0: the library's best, split over the pool by the larger of m and n */
+    uint8_t variant;  /* 0: as fast as it goes */
     int64_t m, n, k, lda, ldb, ldc;
     double alpha, beta;
     int64_t batch, sa, sb, sc;
@@ -546,10 +546,8 @@ void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype 
 
 /* ---- what the runtime calls in kernels ---------------------------------------------------- */
 
-/* Loads the matrix library for this processor, single-threaded (the pool splits products itself).
- * Returns NULL, or why it could not. */
-const char *mg_blas_open(void);
-const char *mg_blas_name(void); /* "OpenBLAS 0.3.21 SkylakeX" */
+/* The vectors that hand-written kernels compute in on this processor, in bytes. */
+int mg_vector_bytes(void);
 
 /* Tells mg_output of the results of attention, and of its gradient, whatever their strides. */
 void mg_attention_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *o,

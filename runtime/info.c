@@ -44,7 +44,6 @@ void rt_info(const mg_run *r)
     struct utsname u;
     char cpu[256];
     int64_t parameters = 0;
-    const char *blas = mg_blas_open();
     for (int i = 0; i < r->params.n; i++)
         parameters += r->params.item[i].elements;
     cpu_name(cpu, sizeof cpu);
@@ -75,7 +74,7 @@ void rt_info(const mg_run *r)
         r->threads);
     row("available", "%" PRId64 " bytes (%s): %s", m.available,
         rt_bytes_text((double)m.available).text, m.limit);
-    row("matrix library", "%s", blas ? blas : mg_blas_name());
+    row("kernels", "vectors of %d bytes", mg_vector_bytes());
     bool there;
     char *gpu = rt_device_text(&there);
     if (gpu)
@@ -146,11 +145,6 @@ static void check_machine(const mg_run *r, rt_exit *code)
         warn("features that cannot be asked for: %s", unknown);
     free(lacks);
     free(unknown);
-    const char *blas = mg_blas_open();
-    if (blas)
-        fail(code, RT_MISFIT, "matrix library: %s", blas);
-    else
-        ok("matrix library: %s", mg_blas_name());
     int cores = rt_default_threads();
     if (r->threads > cores)
         warn("%d threads on %d cores", r->threads, cores);

@@ -12,9 +12,6 @@ void rt_device_open(mg_run *r)
         rt_die(RT_MISFIT,
                "this processor lacks %s, which %s was compiled for; compile it on this machine",
                lacks, r->program->name);
-    const char *why = mg_blas_open();
-    if (why)
-        rt_die(RT_MISFIT, "matrix library: %s", why);
 }
 
 void rt_device_ranks(mg_run *r)

@@ -8,14 +8,29 @@
 
 /* ---- products, attention, heads -------------------------------------------------------------- */
 
-/* Bytes of scratch per thread: tiles of A, B and C, and a row of a tile, as floats where A and B
- * are halves. */
-#define MG_HALF_TILE 512
+/* A product by one thread packs a block of A, of MG_BLOCK_LANES rows (fewer: lanes of vectors that
+ * rows do not fill count) and at most MG_BLOCK_K terms, and as many terms of a panel of B, which is
+ * at most 32 columns wide. */
+#define MG_BLOCK_LANES 640
+#define MG_BLOCK_K     256
+/* Where C is of halves it is summed in scratch, so many columns at once. */
+#define MG_BLOCK_N 512
+/* Terms that are summed at once: blocks of k that are as equal as whole vectors allow. */
+static inline int64_t mg_gemm_terms(int64_t k)
+{
+    const int64_t blocks = (k + MG_BLOCK_K - 1) / MG_BLOCK_K;
+    return blocks ? ((k + blocks - 1) / blocks + 15) / 16 * 16 : 0;
+}
+static inline bool mg_gemm_rounds(const mg_gemm_desc *d)
+{
+    return d->out == MG_BF16 || d->out == MG_F16;
+}
+/* Bytes of scratch per thread. */
 static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
 {
-    return d->dtype == MG_BF16 || d->dtype == MG_F16
-               ? (3 * MG_HALF_TILE + 1) * MG_HALF_TILE * (int64_t)sizeof(float)
-               : 0;
+    const int64_t packed = MG_BLOCK_LANES * (MG_BLOCK_K + 16) + 32 * MG_BLOCK_K;
+    const int64_t sums = mg_gemm_rounds(d) ? (MG_BLOCK_LANES + 1) * MG_BLOCK_N : 0;
+    return (packed + sums) * (d->dtype == MG_F64 ? 8 : 4);
 }
 
 /* Bytes of work that the gradient of attention takes on a GPU (NULL where they are none): of halves

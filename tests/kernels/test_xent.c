@@ -283,11 +283,6 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const char *why = mg_blas_open();
-    if (why) {
-        fprintf(stderr, "%s\n", why);
-        return 1;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_xent),
         cmocka_unit_test(test_head),

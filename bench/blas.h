@@ -1,4 +1,4 @@
-/* blas.h - the matrix library, loaded at run time: single-threaded cblas calls. */
+/* blas.h - a matrix library to compare with, loaded at run time: single-threaded cblas calls. */
 #ifndef MGK_BLAS_H
 #define MGK_BLAS_H
 
@@ -15,6 +15,10 @@ typedef struct mgk_blas {
     void (*dgemv)(int order, int ta, int m, int n, double alpha, const double *a, int lda,
                   const double *x, int incx, double beta, double *y, int incy);
 } mgk_blas;
+
+/* For this processor. Returns NULL, or why it could not be loaded. */
+const char *mg_blas_open(void);
+const char *mg_blas_name(void); /* "OpenBLAS 0.3.21 SkylakeX" */
 
 /* Ends the program if mg_blas_open has not succeeded. */
 const mgk_blas *mgk_blas_get(void);

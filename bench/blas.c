@@ -2,9 +2,8 @@
  * before dlopen: version 0.3.21 takes processors newer than itself for a Prescott, at a quarter of
  * the speed.
  *
- * The library's handle and its functions are the only mutable globals of the kernels: written once,
- * by mg_blas_open, before any thread of the pool calls a kernel. */
-#include "kernels/blas.h"
+ * What it finds is kept in mutable globals, written once, before any thread asks. */
+#include "bench/blas.h"
 #include "kernels/isa.h"
 
 #include <dlfcn.h>

@@ -1,0 +1,14 @@
+/* product.c - a product by one thread: which body. */
+#include "kernels/product.h"
+#include "kernels/isa.h"
+
+#define MGK_BODY "kernels/product_body.h"
+#include "kernels/each_isa.h"
+
+typedef void Product(const mgk_product *w, void *scratch);
+static Product *const product[][MGK_FLOATS] = MGK_TABLE(product);
+
+void mgk_product_part(const mgk_product *w, void *scratch)
+{
+    product[mgk_isa()][mgk_float(w->d->dtype, "mg_gemm")](w, scratch);
+}

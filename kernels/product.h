@@ -1,0 +1,38 @@
+/* product.h - one thread's part of a product; and one panel of it, as the bodies pass it on. */
+#ifndef MGK_PRODUCT_H
+#define MGK_PRODUCT_H
+
+#include "runtime/sizes.h"
+
+/* Rows [i, i + m) and columns [j, j + n) of one product, by one thread, whose scratch has
+ * mg_gemm_scratch(d) bytes. a, b, c: of this product of the batch. extra: NULL, or what the
+ * epilogue adds or gives. */
+typedef struct mgk_product {
+    const mg_gemm_desc *d;
+    const void *a, *b;
+    void *c, *extra;
+    int64_t i, m, j, n;
+} mgk_product;
+void mgk_product_part(const mgk_product *w, void *scratch);
+
+/* Lines of memory that will be wanted soon: `runs` of `lines` 64-byte lines, `stride` bytes apart.
+ */
+typedef struct mgk_soon {
+    const char *at;
+    int64_t stride, runs, lines;
+} mgk_soon;
+
+/* A packed block of A times a packed panel of B, both of numbers that are computed in. */
+typedef struct mgk_panel {
+    int64_t m, k, n; /* n: columns of C, at most the panel's */
+    const void *a, *b;
+    const void *bias; /* NULL, or what the sums go on top of, where they are not added to C */
+    void *c;
+    int64_t ldc;
+    bool across; /* how A is packed */
+    bool add;    /* to C */
+    double alpha;
+    mgk_soon soon; /* the next panel of B, where it lies */
+} mgk_panel;
+
+#endif

@@ -1,0 +1,379 @@
+/* product_body.h - a product by one thread on one type and vector unit (each_isa.h).
+ *
+ * C is cut into tiles that stay in registers while k is summed: rows of A are broadcast, columns of
+ * B are vectors. As in Goto and van de Geijn (2008) a block of A is packed, so that it stays in the
+ * second-level cache, and B a panel at a time, which is near the processor while all tiles of the
+ * block meet it. A is broadcast from rows or from columns, so it is packed as it lies; B is turned
+ * where it lies the other way. Halves become floats on that way.
+ *
+ * k is summed in blocks that depend on k alone, a block in registers, blocks in C (where C is of
+ * halves, in scratch): an element has the same bits wherever C is cut. */
+
+/* The most rows of a tile, and its vectors: as many sums as there are registers for. */
+#define TILE_ROWS (VBYTES == 64 ? 14 : 6)
+#define TILE_VECS 2
+#define TILE_STEP ((TILE_ROWS + VL - 1) / VL * VL) /* between columns of packed rows */
+#define ROW_STEP  (MG_BLOCK_K + 16)                /* between rows packed as they lie */
+#define PANEL_N   (TILE_VECS * VL)
+#define BLOCK_M   (MG_BLOCK_LANES / TILE_STEP * TILE_ROWS)
+
+#define tile_sums   NAME(tile_sums)
+#define tile_store  NAME(tile_store)
+#define tile_rest   NAME(tile_rest)
+#define tile_of     NAME(tile_of)
+#define tiles_of    NAME(tiles_of)
+#define fetch       NAME(fetch)
+#define pack_copy   NAME(pack_copy)
+#define pack_flip   NAME(pack_flip)
+#define pack_a      NAME(pack_a)
+#define pack_b      NAME(pack_b)
+#define panel_at    NAME(panel_at)
+#define panel_soon  NAME(panel_soon)
+#define panel_sums  NAME(panel_sums)
+#define panel_bias  NAME(panel_bias)
+#define round_in    NAME(round_in)
+#define round_out   NAME(round_out)
+#define Strip       NAME(Strip)
+#define strip_terms NAME(strip_terms)
+#define strip_of    NAME(strip_of)
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+/* Halves are floats once they are packed. */
+#undef tiles
+#undef tile_row
+#if MGK_HALF
+#define tiles    NAME_EXPANDED(tiles, f32, MGK_LEVEL)
+#define tile_row NAME_EXPANDED(tile_row, f32, MGK_LEVEL)
+#else
+#define tiles    NAME(tiles)
+#define tile_row NAME(tile_row)
+
+/* The first row of tile `t` of n that share m rows; none has two rows more than another. */
+MGK_INLINE int64_t tile_row(int64_t m, int64_t n, int64_t t)
+{
+    return m * t / n;
+}
+
+/* Asks for the next `count` lines. */
+MGK_INLINE void fetch(mgk_soon *s, int64_t count)
+{
+    for (; count > 0 && s->runs > 0; s->runs--, s->at += s->stride)
+        for (int64_t l = 0; l < s->lines; l++, count--)
+            __builtin_prefetch(s->at + l * 64, 0, 2);
+}
+
+MGK_INLINE void tile_sums(int rows, bool across, const mgk_panel *w, const T *a,
+                          V acc[TILE_ROWS][TILE_VECS])
+{
+    const T *b = w->b;
+    const int64_t k = w->k;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < TILE_VECS; j++)
+            acc[i][j] = vall(0);
+    for (int64_t p = 0; p < k; p++, a += across ? TILE_STEP : 1, b += PANEL_N) {
+        const V b0 = vload(b), b1 = vload(b + VL);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            const V av = vall(a[across ? i : i * ROW_STEP]);
+            acc[i][0] += av * b0;
+            acc[i][1] += av * b1;
+        }
+    }
+}
+
+/* The sums, times alpha, on top of what is there or of the bias. */
+MGK_INLINE void tile_store(int rows, const mgk_panel *w, T *c, int64_t ldc,
+                           V acc[TILE_ROWS][TILE_VECS])
+{
+    const V alpha = vall((T)w->alpha);
+    const T *bias = w->bias;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < TILE_VECS; j++) {
+            T *at = c + i * ldc + j * VL;
+            V sum = acc[i][j] * alpha;
+            if (w->add)
+                sum += vload(at);
+            else if (bias)
+                sum += vload(bias + j * VL);
+            vstore(at, sum);
+        }
+}
+
+/* The same for the last columns of a matrix, by way of a buffer. */
+MGK_INLINE void tile_rest(int rows, const mgk_panel *w, T *c, int64_t ldc,
+                          V acc[TILE_ROWS][TILE_VECS])
+{
+    T all[TILE_ROWS][PANEL_N];
+    for (int i = 0; i < rows && w->add; i++)
+        memcpy(all[i], c + i * ldc, (size_t)w->n * sizeof(T));
+    tile_store(rows, w, all[0], PANEL_N, acc);
+    for (int i = 0; i < rows; i++)
+        memcpy(c + i * ldc, all[i], (size_t)w->n * sizeof(T));
+}
+
+MGK_INLINE void tile_of(int rows, bool across, const mgk_panel *w, const T *a, T *c)
+{
+    V acc[TILE_ROWS][TILE_VECS];
+    tile_sums(rows, across, w, a, acc);
+    if (w->n == PANEL_N)
+        tile_store(rows, w, c, w->ldc, acc);
+    else
+        tile_rest(rows, w, c, w->ldc, acc);
+}
+
+MGK_INLINE void tiles_of(bool across, const mgk_panel *w)
+{
+    const int64_t n = (w->m + TILE_ROWS - 1) / TILE_ROWS;
+    mgk_soon soon = w->soon;
+    const int64_t lines = soon.runs * soon.lines / n + 1;
+    for (int64_t t = 0; t < n; t++) {
+        const int64_t row = tile_row(w->m, n, t), next = tile_row(w->m, n, t + 1);
+        const T *a = (const T *)w->a + (across ? t * TILE_STEP * w->k : row * ROW_STEP);
+        T *c = (T *)w->c + row * w->ldc;
+        mgk_soon after = {(const char *)(t + 1 < n ? (T *)w->c + next * w->ldc : c + PANEL_N),
+                          w->ldc * (int64_t)sizeof(T), TILE_ROWS, TILE_VECS * VBYTES / 64};
+        fetch(&after, w->add ? TILE_ROWS * TILE_VECS : 0);
+        fetch(&soon, lines);
+        switch (next - row) {
+#define CASE(rows)                                                                                 \
+    case rows:                                                                                     \
+        tile_of(rows, across, w, a, c);                                                            \
+        break;
+            CASE(1)
+            CASE(2)
+            CASE(3)
+            CASE(4)
+            CASE(5)
+            CASE(6)
+#if VBYTES == 64
+            CASE(7)
+            CASE(8)
+            CASE(9)
+            CASE(10)
+            CASE(11)
+            CASE(12)
+            CASE(13)
+            CASE(14)
+#endif
+#undef CASE
+        }
+    }
+}
+
+/* All tiles of a block against one panel. */
+static void tiles(const mgk_panel *w)
+{
+    if (w->across)
+        tiles_of(true, w);
+    else
+        tiles_of(false, w);
+}
+
+#endif
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+/* to[p][0 .. wide) = from[p * ld .. + cols), zeros past cols. */
+MGK_INLINE void pack_copy(const E *from, int64_t ld, int64_t k, int64_t cols, int64_t wide, T *to)
+{
+    const int64_t whole = cols / VL * VL;
+    for (int64_t p = 0; p < k; p++, from += ld, to += wide) {
+        int64_t j = 0;
+        for (; j < whole; j += VL)
+            vstore(to + j, eload(from + j));
+        if (j < cols) {
+            vstore(to + j, eload_n(from + j, cols - j, 0));
+            j += VL;
+        }
+        for (; j < wide; j += VL)
+            vstore(to + j, vall(0));
+    }
+}
+
+/* to[p][0 .. wide) = from[0 .. cols) [p], rows of `from` ld apart, zeros past cols. */
+MGK_INLINE void pack_flip(const E *from, int64_t ld, int64_t k, int64_t cols, int64_t wide, T *to)
+{
+    for (int64_t j = 0; j < wide; j += VL) {
+        const int64_t n = cols - j < VL ? cols - j : VL;
+        for (int64_t p = 0; p < k; p += VL) {
+            const int64_t left = k - p < VL ? k - p : VL;
+            V a[VL];
+            for (int64_t i = 0; i < VL; i++) {
+                const E *row = from + (j + i) * ld + p;
+                a[i] = i >= n ? vall(0) : left < VL ? eload_n(row, left, 0) : eload(row);
+            }
+            vflip(a);
+            for (int64_t i = 0; i < left; i++)
+                vstore(to + (p + i) * wide + j, a[i]);
+        }
+    }
+}
+
+/* Rows [i, i + m) of op(A), terms [p, p + k): row by row as they lie, or tile by tile. */
+static void pack_a(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k, T *to)
+{
+    const mg_gemm_desc *d = w->d;
+    const int64_t n = (m + TILE_ROWS - 1) / TILE_ROWS;
+    if (!d->ta) {
+        pack_copy((const E *)w->a + i * d->lda + p, d->lda, m, k, ROW_STEP, to);
+        return;
+    }
+    for (int64_t t = 0; t < n; t++, to += TILE_STEP * k) {
+        const int64_t row = tile_row(m, n, t), rows = tile_row(m, n, t + 1) - row;
+        pack_copy((const E *)w->a + p * d->lda + i + row, d->lda, k, rows, TILE_STEP, to);
+    }
+}
+
+/* Where columns from j on of op(B) lie, terms from p on. */
+MGK_INLINE const E *panel_at(const mgk_product *w, int64_t p, int64_t j)
+{
+    const mg_gemm_desc *d = w->d;
+    return (const E *)w->b + (d->tb ? j * d->ldb + p : p * d->ldb + j);
+}
+
+static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_t n, T *to)
+{
+    const mg_gemm_desc *d = w->d;
+    const E *from = panel_at(w, p, j);
+    if (d->tb && n == PANEL_N)
+        pack_flip(from, d->ldb, k, PANEL_N, PANEL_N, to);
+    else if (d->tb)
+        pack_flip(from, d->ldb, k, n, PANEL_N, to);
+    else if (n == PANEL_N)
+        pack_copy(from, d->ldb, k, PANEL_N, PANEL_N, to);
+    else
+        pack_copy(from, d->ldb, k, n, PANEL_N, to);
+}
+
+/* The panel that is packed after this one, to have it near by then. */
+static mgk_soon panel_soon(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_t end)
+{
+    const mg_gemm_desc *d = w->d;
+    if (j + 2 * PANEL_N > end)
+        return (mgk_soon){0};
+    const int64_t runs = d->tb ? PANEL_N : k, length = d->tb ? k : PANEL_N;
+    return (mgk_soon){(const char *)panel_at(w, p, j + PANEL_N), d->ldb * (int64_t)sizeof(E), runs,
+                      (length * (int64_t)sizeof(E) + 63) / 64};
+}
+
+/* ---- beside the product ---------------------------------------------------------------------- */
+
+/* sum[j] (+)= the sum of a panel's column. */
+static void panel_sums(const T *b, int64_t k, int64_t n, bool add, T *sum)
+{
+    V s[TILE_VECS] = {vall(0), vall(0)};
+    for (int64_t p = 0; p < k; p++, b += PANEL_N)
+        for (int j = 0; j < TILE_VECS; j++)
+            s[j] += vload(b + j * VL);
+    for (int64_t j = 0; j < n; j++)
+        sum[j] = (add ? sum[j] : 0) + s[j / VL][j % VL];
+}
+
+/* Rows of numbers in the type of C become those that are computed in, and the way back. */
+static void round_in(const E *from, int64_t ld, int64_t rows, int64_t cols, T *to, int64_t step)
+{
+    for (int64_t i = 0; i < rows; i++)
+        ecopy(to + i * step, from + i * ld, cols);
+}
+
+static void round_out(const T *from, int64_t step, int64_t rows, int64_t cols, E *to, int64_t ld)
+{
+    for (int64_t i = 0; i < rows; i++, from += step, to += ld) {
+        int64_t c = 0;
+        for (; c + VL <= cols; c += VL)
+            estore(to + c, vload(from + c));
+        if (c < cols)
+            estore_n(to + c, vload_n(from + c, cols - c, 0), cols - c);
+    }
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* Rows [i, i + m) of C, as high as a block, and columns [j, j + n). */
+typedef struct Strip {
+    int64_t i, m, j, n;
+    T *c; /* its first element: in C, or in scratch */
+    int64_t ldc;
+    T *extra; /* of column j: the bias or the sums */
+    T *a, *b; /* scratch */
+} Strip;
+
+/* Terms [p, p + k). */
+static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t k)
+{
+    const mg_gemm_desc *d = w->d;
+    pack_a(w, s->i, s->m, p, k, s->a);
+    for (int64_t j = 0; j < s->n; j += PANEL_N) {
+        const int64_t n = s->n - j < PANEL_N ? s->n - j : PANEL_N;
+        T bias[PANEL_N] = {0};
+        mgk_panel panel = {.m = s->m,
+                           .k = k,
+                           .n = n,
+                           .a = s->a,
+                           .b = s->b,
+                           .c = s->c + j,
+                           .ldc = s->ldc,
+                           .across = d->ta,
+                           .add = p > 0 || d->beta != 0,
+                           .alpha = d->alpha,
+                           .soon = panel_soon(w, p, k, s->j + j, s->j + s->n)};
+        pack_b(w, p, k, s->j + j, n, s->b);
+        if (d->epilogue == MG_BIAS) {
+            memcpy(bias, s->extra + j, (size_t)n * sizeof(T));
+            panel.bias = bias;
+        }
+        if (d->epilogue == MG_SUM && s->i == 0)
+            panel_sums(s->b, k, n, p > 0, s->extra + j);
+        tiles(&panel);
+    }
+}
+
+static void strip_of(const mgk_product *w, const Strip *s)
+{
+    const int64_t all = w->d->k, terms = mg_gemm_terms(all);
+    int64_t p = 0;
+    do {
+        strip_terms(w, s, p, all - p < terms ? all - p : terms);
+        p += terms;
+    } while (p < all);
+}
+
+static void NAME(product)(const mgk_product *w, void *scratch)
+{
+    const mg_gemm_desc *d = w->d;
+    const bool rounds = mg_gemm_rounds(d);
+    T *a = scratch, *b = a + MG_BLOCK_LANES * ROW_STEP, *c = b + PANEL_N * MG_BLOCK_K;
+    const int64_t blocks = (w->m + BLOCK_M - 1) / BLOCK_M, wide = rounds ? MG_BLOCK_N : w->n;
+    for (int64_t z = 0; z < blocks; z++)
+        for (int64_t j = w->j; j < w->j + w->n; j += wide) {
+            Strip s = {.i = w->i + tile_row(w->m, blocks, z),
+                       .m = tile_row(w->m, blocks, z + 1) - tile_row(w->m, blocks, z),
+                       .j = j,
+                       .n = w->j + w->n - j < wide ? w->j + w->n - j : wide,
+                       .a = a,
+                       .b = b};
+            if (!rounds) {
+                s.c = (T *)w->c + s.i * d->ldc + j;
+                s.ldc = d->ldc;
+                s.extra = (T *)w->extra + (d->epilogue != MG_PLAIN ? j : 0);
+                strip_of(w, &s);
+                continue;
+            }
+            E *to = (E *)w->c + s.i * d->ldc + j, *extra = (E *)w->extra + j;
+            s.c = c;
+            s.ldc = MG_BLOCK_N;
+            s.extra = c + MG_BLOCK_LANES * MG_BLOCK_N;
+            if (d->beta != 0)
+                round_in(to, d->ldc, s.m, s.n, s.c, s.ldc);
+            if (d->epilogue == MG_BIAS)
+                round_in(extra, 0, 1, s.n, s.extra, 0);
+            strip_of(w, &s);
+            round_out(s.c, s.ldc, s.m, s.n, to, d->ldc);
+            if (d->epilogue == MG_SUM && s.i == 0)
+                round_out(s.extra, 0, 1, s.n, extra, 0);
+        }
+}
