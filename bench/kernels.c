@@ -265,12 +265,15 @@ static void product(Bench *b, const char *what, int64_t m, int64_t n, int64_t k,
     free(p.c);
 }
 
-/* y[m, n] = x[m, k] w[k, n] and its two gradients. */
+/* y[m, n] = x[m, k] w[k, n] and its two gradients; and the same with w turned, as heads have it. */
 static void linear(Bench *b, int64_t m, int64_t k, int64_t n)
 {
     product(b, "y  = x w  ", m, n, k, false, false);
     product(b, "dx = dy wT", m, k, n, false, true);
     product(b, "dw = xT dy", k, n, m, true, false);
+    product(b, "y = x wT  ", m, n, k, false, true);
+    product(b, "dx = dy w ", m, k, n, false, false);
+    product(b, "dw = dyT x", n, k, m, true, false);
 }
 
 /* ---- attention ---------------------------------------------------------------------------- */
@@ -469,6 +472,8 @@ static void all(int threads, const char *filter)
     linear(&b, 2048, 512, 512);
     linear(&b, 2048, 512, 1376);
     linear(&b, 2048, 512, 32000);
+    linear(&b, 256, 768, 2304);
+    linear(&b, 256, 768, 50257);
     linear(&b, 2048, 128, 128);
     linear(&b, 2048, 128, 384);
     losses(&b, "llama_56m", 2048, 512, 32000, 256);

@@ -347,7 +347,9 @@ static void NAME(product)(const mgk_product *w, void *scratch)
     const mg_gemm_desc *d = w->d;
     const bool rounds = mg_gemm_rounds(d);
     T *a = scratch, *b = a + MG_BLOCK_LANES * ROW_STEP, *c = b + PANEL_N * MG_BLOCK_K;
-    const int64_t blocks = (w->m + BLOCK_M - 1) / BLOCK_M, wide = rounds ? MG_BLOCK_N : w->n;
+    /* Sums that are added to stay near: in columns of which a block lies in the caches. */
+    const bool narrow = rounds || d->k > mg_gemm_terms(d->k);
+    const int64_t blocks = (w->m + BLOCK_M - 1) / BLOCK_M, wide = narrow ? MG_BLOCK_N : w->n;
     for (int64_t z = 0; z < blocks; z++)
         for (int64_t j = w->j; j < w->j + w->n; j += wide) {
             Strip s = {.i = w->i + tile_row(w->m, blocks, z),
