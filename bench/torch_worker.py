@@ -6,7 +6,7 @@ As fast as it is usually made: scaled_dot_product_attention, fused AdamW, the wh
 not. It makes its model, warms up and says so in a line of JSON; then answers each line that it reads with one. The line
 is a number of steps: {"ms": [each step], "peak": bytes that were resident at most since it was warm, "cpu": seconds of all
 threads}. Or, of `products`, which has no model, a file of lines "ta tb m n k": {"rows": [[seconds of torch.mm at the median,
-at best], ...]}.
+at best], ...], "cpu": as before}.
 """
 
 import json
@@ -111,7 +111,8 @@ def main():
     if sys.argv[2] == "products":
         say(**known)
         for line in sys.stdin:
-            say(rows=products(line.strip()))
+            begin = time.process_time()
+            say(rows=products(line.strip()), cpu=time.process_time() - begin)
         return
     t = Trainer(m, sys.argv[2] == "compile")
     for _ in range(WARM):
