@@ -132,13 +132,14 @@ class Program:
         return {"ms": ms[WARM:WARM + steps], "peak": used.ru_maxrss * 1024, "cpu": used.ru_utime + used.ru_stime}
 
     def trace(self, threads):
-        """Events of some steps, a list for each."""
-        self.train(WARM + TRACED + 1, threads, "--trace", f"{WARM + 1}:{WARM + TRACED}")  # written before one more step
+        """Some steps: how long each took, and its events."""
+        used = self.train(WARM + TRACED + 1, threads, "--trace", f"{WARM + 1}:{WARM + TRACED}")  # written before one more step
         with open("run/trace.json", encoding="utf-8") as f:
             events = [e for e in json.load(f)["traceEvents"] if e.get("ph") == "X" and e["tid"] == 0]
         steps = [e for e in events if e["cat"] == "step"]
         actions = [e for e in events if e["cat"] != "step"]
-        return [(s["dur"], [e for e in actions if s["ts"] <= e["ts"] < s["ts"] + s["dur"]]) for s in steps]
+        found = [(s["dur"], [e for e in actions if s["ts"] <= e["ts"] < s["ts"] + s["dur"]]) for s in steps]
+        return {"steps": found, "cpu": used.ru_utime + used.ru_stime}
 
     def class_of(self, event):
         """Kernels that come of no line, or of one that declares a parameter, are of gradients' norms and of updates."""
@@ -352,9 +353,8 @@ def measure(o, case, threads):
     """Everything that is known of a case at so many threads."""
     m = sizes_of(case)
     program = Program(o, case, m)
-    wait_for_quiet(o)
-    traced = program.trace(threads)
-    products = program.products(traced[0][1])
+    traced = taken(o, lambda: program.trace(threads))
+    products = program.products(traced["steps"][0][1])
     workers, missing = start_workers(o, m, threads)
     compare(program, workers)
     hands = Worker(o, m, "products", threads)
@@ -369,7 +369,7 @@ def measure(o, case, threads):
         alone.add(taken(o, alone.turn))
         said = (f"{n} {median(r[-1]['ms']):.1f} ms (others {r[-1]['others']:.0%})" for n, r in rounds.items())
         print(f"    {case.name} round {i + 1}:", *said, flush=True)
-    classes, step = by_class(program, traced)
+    classes, step = by_class(program, traced["steps"])
     for w in [*workers.values(), hands]:
         w.close()
     return {"case": case, "m": m, "threads": threads, "program": program, "rounds": rounds, "missing": missing,
@@ -497,9 +497,9 @@ def main():
     p.add_argument("--threads", default="1,2", help="numbers of threads, by commas; default 1,2")
     p.add_argument("--only", action="append", choices=[c.name for c in CASES], help="a case; repeatable; default all")
     p.add_argument("--steps", type=int, default=5, help="steps of each in a round; default 5")
-    p.add_argument("--others", type=float, default=0.1, help="turns beside which something else took more of the machine are "
-                   f"repeated, {AGAIN} times at most; default 0.1")
-    p.add_argument("--patience", type=float, default=10, help="seconds to wait for a quiet machine before a turn; default 10")
+    p.add_argument("--others", type=float, default=0.1, help="turns beside which something else took more of the machine "
+                   f"are repeated, {AGAIN} times at most; default 0.1")
+    p.add_argument("--patience", type=float, default=10, help="seconds to wait for a quiet machine, of a turn; default 10")
     p.add_argument("--device", default="cpu", help="what mgc compiles for; default cpu")
     p.add_argument("--out", help="a file for all of it as Markdown")
     p.add_argument("--python", default=os.path.join(ROOT, "build/bench/venv/bin/python"), help="one that has PyTorch")
