@@ -523,7 +523,9 @@ def main():
             print("\n".join(said), flush=True)
             text += said
             if o.out:  # what there is, should the next case fail
-                with open(os.path.join(start, o.out), "w", encoding="utf-8") as f:
+                path = os.path.join(start, o.out)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as f:
                     f.write("\n".join(text))
 
 
