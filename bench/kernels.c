@@ -2,9 +2,13 @@
  * measured on the same processor in the same run: multiply-adds for what computes, memory
  * bandwidth for what moves.
  *
- *   bench_kernels [THREADS [FILTER]]     one thread and THREADS (2); cases that contain FILTER
+ *   bench_kernels [THREADS [FILTER]]        one thread and THREADS (2); cases that contain FILTER
+ *   bench_kernels --products FILE THREADS   the limits, and the products of FILE by every library
+ *                                           there is: numbers alone (bench/products.h)
  *
  * Each figure is the best of many runs: on a shared machine that is the one that repeats. */
+#include "bench/blas.h"
+#include "bench/products.h"
 #include "kernels/isa.h"
 
 #include <pthread.h>
@@ -481,13 +485,35 @@ static void all(int threads, const char *filter)
     moves(&b, 2048, 32000, 512);
 }
 
+/* "limits", FLOP/s and bytes/s; "library" and its name; then products_run's lines. */
+static int products(int threads, const char *path)
+{
+    Bench b = {.run = pool_new(threads, 16 << 20)};
+    Move m = {.bytes = (int64_t)256 << 20};
+    m.to = numbers(m.bytes / 4, 1), m.from = numbers(m.bytes / 4, 1);
+    b.bytes = 2 * (double)m.bytes / best_of(&b, move_work, &m);
+    free(m.to);
+    free(m.from);
+    printf("limits %.0f %.0f\nlibrary %s\n", b.flops, b.bytes, mg_blas_name());
+    int bad = products_run(b.run, path);
+    if (bad)
+        fprintf(stderr, "bench_kernels: %s:%d: a line is ta tb m n k\n", path, bad);
+    return bad ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
-    const int threads = argc > 1 ? atoi(argv[1]) : 2;
-    if (threads < 1 || threads > MOST) {
-        fprintf(stderr, "bench_kernels: between 1 and 64 threads\n");
+    const bool list = argc == 4 && !strcmp(argv[1], "--products");
+    const int threads = list ? atoi(argv[3]) : argc > 1 ? atoi(argv[1]) : 2;
+    if (list)
+        products_open(threads);
+    const char *why = list ? mg_blas_open() : NULL;
+    if (why || threads < 1 || threads > MOST) {
+        fprintf(stderr, "bench_kernels: %s\n", why ? why : "between 1 and 64 threads");
         return 1;
     }
+    if (list)
+        return products(threads, argv[2]);
     printf("vectors of %d bytes\n", mg_vector_bytes());
     all(1, argc > 2 ? argv[2] : NULL);
     if (threads > 1)
