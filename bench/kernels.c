@@ -389,7 +389,8 @@ static void losses(Bench *b, const char *what, int64_t rows, int64_t hidden, int
     Loss l = {.d = {.xent = {MG_F32, rows, vocab, vocab, 0, 1, 1},
                     .hidden = hidden,
                     .chunk = chunk,
-                    .w_by_vocab = true}};
+                    .w_by_vocab = true,
+                    .dw = MG_F32}};
     l.x = numbers(rows * hidden, 1), l.w = numbers(hidden * vocab, 0.02f);
     l.z = numbers(rows * vocab, 4), l.dz = numbers(rows * vocab, 1);
     l.loss = numbers(rows, 1), l.lse = numbers(rows, 1), l.dloss = numbers(1, 1);
@@ -480,7 +481,10 @@ static void all(int threads, const char *filter)
     linear(&b, 256, 768, 50257);
     linear(&b, 2048, 128, 128);
     linear(&b, 2048, 128, 384);
-    losses(&b, "llama_56m", 2048, 512, 32000, 256);
+    for (int64_t c = 128; c <= 2048; c *= 2)
+        losses(&b, "llama_56m", 2048, 512, 32000, c);
+    losses(&b, "gpt2", 256, 768, 50257, 64);
+    losses(&b, "gpt2", 256, 768, 50257, 256);
     losses(&b, "llama_mini", 2048, 128, 256, 2048);
     moves(&b, 2048, 32000, 512);
 }
@@ -505,15 +509,14 @@ int main(int argc, char **argv)
 {
     const bool list = argc == 4 && !strcmp(argv[1], "--products");
     const int threads = list ? atoi(argv[3]) : argc > 1 ? atoi(argv[1]) : 2;
-    if (list)
-        products_open(threads);
-    const char *why = list ? mg_blas_open() : NULL;
-    if (why || threads < 1 || threads > MOST) {
-        fprintf(stderr, "bench_kernels: %s\n", why ? why : "between 1 and 64 threads");
+    if (threads < 1 || threads > MOST) {
+        fprintf(stderr, "bench_kernels: between 1 and 64 threads\n");
         return 1;
     }
-    if (list)
+    if (list) {
+        products_open(threads);
         return products(threads, argv[2]);
+    }
     printf("vectors of %d bytes\n", mg_vector_bytes());
     all(1, argc > 2 ? argv[2] : NULL);
     if (threads > 1)

@@ -138,9 +138,8 @@ static void emit_op(const Emitter *e, const mg_pipe_op *o)
     fprintf(e->out, "    {MG_PIPE_%s, ", steps[o->step]);
     if (o->of)
         fprintf(e->out, "MG_PIPE_%s", steps[o->of]);
-    fprintf(e->out, "%s, %d, %d, %d, %d, %d, %d, %d, %.9g, %.9g},\n", o->of ? "" : "0", o->in,
-            o->out, o->stage, o->with, o->slot, o->held, (int)o->microbatch, (double)o->at,
-            (double)o->lasts);
+    fprintf(e->out, "%s, %d, %d, %d, %d, %d, %d, %.9g, %.9g},\n", o->of ? "" : "0", o->in, o->out,
+            o->stage, o->with, o->slot, (int)o->microbatch, (double)o->at, (double)o->lasts);
 }
 
 static void emit_places(const Emitter *e, const char *name, const uint32_t *buffer,

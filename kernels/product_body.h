@@ -134,9 +134,9 @@ MGK_INLINE void tiles_of(bool across, const mgk_panel *w)
         const int64_t row = tile_row(w->m, n, t), next = tile_row(w->m, n, t + 1);
         const T *a = (const T *)w->a + (across ? t * TILE_STEP * w->k : row * ROW_STEP);
         T *c = (T *)w->c + row * w->ldc;
-        mgk_soon after = {(const char *)(t + 1 < n ? (T *)w->c + next * w->ldc : c + PANEL_N),
+        mgk_soon after = {(const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
                           w->ldc * (int64_t)sizeof(T), TILE_ROWS, TILE_VECS * VBYTES / 64};
-        fetch(&after, w->add ? TILE_ROWS * TILE_VECS : 0);
+        fetch(&after, TILE_ROWS * TILE_VECS); /* stores wait for their lines, each in its turn */
         fetch(&soon, lines);
         switch (next - row) {
 #define CASE(rows)                                                                                 \
@@ -346,7 +346,8 @@ static void NAME(product)(const mgk_product *w, void *scratch)
 {
     const mg_gemm_desc *d = w->d;
     const bool rounds = mg_gemm_rounds(d);
-    T *a = scratch, *b = a + MG_BLOCK_LANES * ROW_STEP, *c = b + PANEL_N * MG_BLOCK_K;
+    const int64_t lanes = mg_gemm_lanes(d->m);
+    T *a = scratch, *b = a + lanes * ROW_STEP, *c = b + PANEL_N * mg_gemm_terms(d->k);
     /* Sums that are added to stay near: in columns of which a block lies in the caches. */
     const bool narrow = rounds || d->k > mg_gemm_terms(d->k);
     const int64_t blocks = (w->m + BLOCK_M - 1) / BLOCK_M, wide = narrow ? MG_BLOCK_N : w->n;
@@ -368,7 +369,7 @@ static void NAME(product)(const mgk_product *w, void *scratch)
             E *to = (E *)w->c + s.i * d->ldc + j, *extra = (E *)w->extra + j;
             s.c = c;
             s.ldc = MG_BLOCK_N;
-            s.extra = c + MG_BLOCK_LANES * MG_BLOCK_N;
+            s.extra = c + lanes * MG_BLOCK_N;
             if (d->beta != 0)
                 round_in(to, d->ldc, s.m, s.n, s.c, s.ldc);
             if (d->epilogue == MG_BIAS)

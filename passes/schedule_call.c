@@ -11,7 +11,7 @@
  * GPU wants products large enough to be busy; each chunk reads the whole weight. */
 static const struct {
     int64_t work, rows;
-} head_chunk[] = {[TARGET_host] = {16 << 20, 32}, [TARGET_cuda] = {256 << 20, 512}};
+} head_chunk[] = {[TARGET_host] = {64 << 20, 32}, [TARGET_cuda] = {256 << 20, 512}};
 
 static void priced(Sched *s, Action *a, const Ins *i)
 {
@@ -333,8 +333,7 @@ void call_head(Sched *s, const Ins *i, int home)
     op[n++] = work_space(s, "logits", mg_head_work(&d), home);
     Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
     a->head = d;
-    const mg_gemm_desc logits = mg_head_z(&d, d.chunk);
-    needs_scratch(s, mg_gemm_scratch(&logits));
+    needs_scratch(s, mg_head_scratch(&d));
     Cost c = ir_cost(s->m, i);
     double again = (double)((d.xent.rows + d.chunk - 1) / d.chunk - 1); /* chunks but the first */
     c.bytes += again * (double)type_bytes(w) * (grad ? 2 : 1);

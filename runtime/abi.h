@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      12
+#define MG_ABI      13
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -510,8 +510,8 @@ typedef struct mg_pipe_op {
     uint8_t in, out; /* numbers of message buffers: of what was received, of what is sent; SEND_*:
                         `out`, RECV_*: `in` */
     uint16_t stage;
-    uint16_t with;       /* SEND_*, RECV_*: so many behind it begin together with it */
-    uint16_t slot, held; /* for the emitted program: which copies of activations */
+    uint16_t with; /* SEND_*, RECV_*: so many behind it begin together with it */
+    uint16_t slot; /* for the emitted program: which copy of activations */
     int32_t microbatch;
     float at, lasts; /* predicted, of what computes: us from the beginning of the step. END: where
                         the table is through */

@@ -21,6 +21,12 @@ static inline int64_t mg_gemm_terms(int64_t k)
     const int64_t blocks = (k + MG_BLOCK_K - 1) / MG_BLOCK_K;
     return blocks ? ((k + blocks - 1) / blocks + 15) / 16 * 16 : 0;
 }
+/* Rows of a block of m rows, and lanes that none of any vector unit's tiles fill. */
+static inline int64_t mg_gemm_lanes(int64_t m)
+{
+    const int64_t all = (m + 5) / 6 * 8 + 16;
+    return all < MG_BLOCK_LANES ? all : MG_BLOCK_LANES;
+}
 static inline bool mg_gemm_rounds(const mg_gemm_desc *d)
 {
     return d->out == MG_BF16 || d->out == MG_F16;
@@ -28,8 +34,9 @@ static inline bool mg_gemm_rounds(const mg_gemm_desc *d)
 /* Bytes of scratch per thread. */
 static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
 {
-    const int64_t packed = MG_BLOCK_LANES * (MG_BLOCK_K + 16) + 32 * MG_BLOCK_K;
-    const int64_t sums = mg_gemm_rounds(d) ? (MG_BLOCK_LANES + 1) * MG_BLOCK_N : 0;
+    const int64_t lanes = mg_gemm_lanes(d->m);
+    const int64_t packed = lanes * (MG_BLOCK_K + 16) + 32 * mg_gemm_terms(d->k);
+    const int64_t sums = mg_gemm_rounds(d) ? (lanes + 1) * MG_BLOCK_N : 0;
     return (packed + sums) * (d->dtype == MG_F64 ? 8 : 4);
 }
 
@@ -104,6 +111,19 @@ static inline mg_gemm_desc mg_head_dw(const mg_head_desc *d, int64_t rows, bool 
                           .alpha = 1,
                           .beta = add,
                           .batch = 1};
+}
+#endif
+/* Bytes of scratch per thread: that of the largest of them. */
+#ifndef __cplusplus
+static inline int64_t mg_head_scratch(const mg_head_desc *d)
+{
+    const mg_gemm_desc all[] = {mg_head_z(d, d->chunk), mg_head_dx(d, d->chunk),
+                                mg_head_dw(d, d->chunk, true)};
+    int64_t most = 0;
+    for (int i = 0; i < 3; i++)
+        if (mg_gemm_scratch(&all[i]) > most)
+            most = mg_gemm_scratch(&all[i]);
+    return most;
 }
 #endif
 static inline int64_t mg_head_work(const mg_head_desc *d)

@@ -41,11 +41,11 @@ class Run(mgctest.Case):
         """How many threads work changes no bit, nor does which run it is."""
         self.compiles(model("llama_mini.mg"), "-D", "layers=2", "-o", "train")
         data, losses = self.text(20_000), []
-        for run, threads in (("a", 1), ("b", 2), ("c", 2)):
+        for run, threads in (("a", 1), ("b", 2), ("c", 2), ("d", 5)):
             self.trains("./train", "--data", data, "--steps", 4, "--threads", threads, "--out", run)
             losses.append([(m["loss"], m["grad_norm"]) for m in self.metrics(run) if "grad_norm" in m])
-        self.assertEqual(losses[0], losses[1])
-        self.assertEqual(losses[1], losses[2])
+        for other in losses[1:]:
+            self.assertEqual(losses[0], other)
 
     def test_microbatch_is_no_mathematics(self):
         """Two rounds of two sequences are one of four, up to the order of sums."""

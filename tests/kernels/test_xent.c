@@ -142,8 +142,7 @@ static int64_t w_at(const mg_head_desc *d, int64_t h, int64_t c)
 static void run_head(Case *x, int threads, bool backward)
 {
     const mg_dtype t = x->d.xent.dtype;
-    const mg_gemm_desc any = mg_head_z(&x->d, 1);
-    mg_run r = {.threads = threads, .cuts = (uint64_t)threads, .scratch = mg_gemm_scratch(&any)};
+    mg_run r = {.threads = threads, .cuts = (uint64_t)threads, .scratch = mg_head_scratch(&x->d)};
     Buffer work = buffer_new(t, mg_head_work(&x->d) / mg_dtype_bytes(t));
     mg_head(&r, 0, &x->d, x->x.p, x->w.p, x->target, backward ? x->dloss.p : NULL, x->loss.p,
             backward ? x->dx.p : NULL, backward ? x->dw.p : NULL, work.p);
