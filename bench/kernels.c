@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define MGK_BODY "bench/peak_body.h"
@@ -206,9 +207,13 @@ static bool wanted(const Bench *b, const char *name)
     return !b->filter || strstr(name, b->filter);
 }
 
+/* On large pages, as an arena is. */
 static float *numbers(int64_t n, float scale)
 {
-    float *p = aligned_alloc(64, (size_t)(n * 4 + 63) / 64 * 64);
+    enum { HUGE_PAGE = 2 << 20 };
+    const size_t bytes = (size_t)(n * 4 + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    float *p = aligned_alloc(HUGE_PAGE, bytes);
+    madvise(p, bytes, MADV_HUGEPAGE);
     uint32_t s = 1;
     for (int64_t i = 0; i < n; i++) {
         s = s * 1664525u + 1013904223u;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum {
@@ -119,11 +120,15 @@ static void measure(const Product *p, const char *name, Way *way)
     fflush(stdout);
 }
 
+/* On large pages, as an arena is. */
 static float *numbers(int64_t n)
 {
-    float *p = aligned_alloc(64, (size_t)(n * 4 + 63) / 64 * 64);
+    enum { HUGE_PAGE = 2 << 20 };
+    const size_t bytes = (size_t)(n * 4 + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    float *p = aligned_alloc(HUGE_PAGE, bytes);
     if (!p)
         exit(1);
+    madvise(p, bytes, MADV_HUGEPAGE);
     for (int64_t i = 0; i < n; i++)
         p[i] = (float)(i % 251) * 0x1p-8f;
     return p;

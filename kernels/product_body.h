@@ -16,6 +16,7 @@
 #define ROW_STEP  (MG_BLOCK_K + 16)                /* between rows packed as they lie */
 #define PANEL_N   (TILE_VECS * VL)
 #define BLOCK_M   (MG_BLOCK_LANES / TILE_STEP * TILE_ROWS)
+#define NEAR_N    1024 /* columns that several blocks of terms are summed into */
 
 #define tile_sums   NAME(tile_sums)
 #define tile_store  NAME(tile_store)
@@ -350,7 +351,8 @@ static void NAME(product)(const mgk_product *w, void *scratch)
     T *a = scratch, *b = a + lanes * ROW_STEP, *c = b + PANEL_N * mg_gemm_terms(d->k);
     /* Sums that are added to stay near: in columns of which a block lies in the caches. */
     const bool narrow = rounds || d->k > mg_gemm_terms(d->k);
-    const int64_t blocks = (w->m + BLOCK_M - 1) / BLOCK_M, wide = narrow ? MG_BLOCK_N : w->n;
+    const int64_t near = rounds ? MG_BLOCK_N : NEAR_N;
+    const int64_t blocks = (w->m + BLOCK_M - 1) / BLOCK_M, wide = narrow ? near : w->n;
     for (int64_t z = 0; z < blocks; z++)
         for (int64_t j = w->j; j < w->j + w->n; j += wide) {
             Strip s = {.i = w->i + tile_row(w->m, blocks, z),
