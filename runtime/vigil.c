@@ -181,8 +181,8 @@ static void let_end(const rt_vigil *v)
         usleep(NAP_US);
 }
 
-/* Of ranks that rank 0 started, one says it for all: rank 0, with which the others end whatever they
- * are at; and where it is the one, whoever found out. */
+/* Of ranks that rank 0 started, one says it for all: rank 0, with which the others end whatever
+ * they are at; and where it is the one, whoever found out. */
 static bool speaks(const rt_vigil *v, int verdict, bool first)
 {
     const int what = verdict >> 16, whose = (verdict & 0xffff) - 1, mine = v->run->rank;
