@@ -499,6 +499,29 @@ class Launch(mgctest.Case):
         said = self.hung_words(0, "torchrun")
         self.assertRegex(said, r"rank 0 hangs: .*; the others wait in action \d+, \S+ \(communication")
 
+    def test_whoever_finds_out_is_held_up(self):
+        """In saying it, by a pipe that is full, until rank 0, with which all ranks of a bare start end, has heard of it."""
+        self.make()
+        for k in range(12 if FULL else 3):
+            shutil.rmtree(self.path("long"), ignore_errors=True)
+            out, to = os.pipe()
+            with subprocess.Popen(self.args("long", 10000000, "--hang-after", 1), cwd=self.dir, env=CLEAN,
+                                  stdout=subprocess.DEVNULL, stderr=to) as p, open(out, "rb") as said:
+                self.addCleanup(p.kill)
+                ranks = self.await_ranks([p])
+                os.set_blocking(to, False)
+                try:
+                    while os.write(to, b"." * 256):
+                        pass
+                except BlockingIOError:
+                    os.set_blocking(to, True)
+                os.close(to)
+                os.kill(ranks[1], signal.SIGSTOP)
+                time.sleep(1.8)
+                self.assertIn(b"error: rank 1 hangs: its process has not run for 1 s", said.read().lstrip(b"."), k)
+                self.assertEqual(p.wait(10), 69)
+            self.gone(ranks)
+
     def hung_words(self, number, launcher, env=None):
         """What the others say; a stopped process which they cannot reach ends when it goes on."""
         shutil.rmtree(self.path("long"), ignore_errors=True)
