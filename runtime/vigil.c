@@ -181,14 +181,23 @@ static void let_end(const rt_vigil *v)
         usleep(NAP_US);
 }
 
+/* Of ranks that rank 0 started, one says it for all: rank 0, with which the others end whatever
+ * they are at; and where it is the one, whoever found out. */
+static bool speaks(const rt_vigil *v, int verdict, bool first)
+{
+    const int what = verdict >> 16, whose = (verdict & 0xffff) - 1, mine = v->run->rank;
+    if (!v->run->ranks->launched)
+        return whose == 0 && what != KNOT ? first : mine == 0;
+    return what == KNOT || whose != mine;
+}
+
 static _Noreturn void leave(const rt_vigil *v, bool first)
 {
     struct rt_ranks *k = v->run->ranks;
     int verdict = k->shared->verdict, what = verdict >> 16, rank = (verdict & 0xffff) - 1;
     let_end(v);
     pass_on(v, verdict);
-    /* Of ranks that rank 0 started, one says it for all. */
-    if ((k->launched || first) && rank != v->run->rank)
+    if (speaks(v, verdict, first))
         say(v, verdict);
     slot_of(v, v->run->rank)->parted = RT_LOST + 1;
     for (int i = 0; i < k->nhere && v->run->rank == k->here[0]; i++)

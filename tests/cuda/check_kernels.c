@@ -7,6 +7,7 @@
  * Built from this file, check*.c, the runtime of CUDA programs and an image of
  * kernels/cuda/library.h. */
 #include "tests/cuda/check.h"
+#include "tests/sample.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -338,6 +339,8 @@ int main(int argc, char **argv)
     rt_arena_map(&b.run);
     for (int round = 0; round < 6; round++)
         for (b.t = MG_F32; b.t <= MG_F16; b.t++) {
+            if (!sampled((uint64_t)(4 * round + (int)(b.t - MG_F32)), SANITIZED ? 2 : 1))
+                continue;
             check_gemm(&b);
             check_tables(&b);
             check_experts(&b);

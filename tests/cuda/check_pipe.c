@@ -12,6 +12,7 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/ranks.h"
 #include "tests/runtime/stage_table.h"
+#include "tests/sample.h"
 
 enum { ROUNDS = 4, SUMMED = 3000, LAUNCH = 5 };
 
@@ -170,6 +171,9 @@ static void run_all(mg_run *r)
 {
     static const rt_program slot[] = {RT_EVAL, RT_SAMPLE};
     for (int k = 0; k < EXAMPLES; k++) {
+        /* Those of other ranks are other ones. */
+        if (!sampled((uint64_t)(k + EXAMPLES * r->world.size), SANITIZED ? 3 : 1))
+            continue;
         char *what = rt_printf("example %d", k);
         place(&examples[k], rt_ranks_of(r->program, of.pipe.axis), seed + (uint64_t)k);
         r->eval = r->sample = walk;

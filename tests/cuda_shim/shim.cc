@@ -19,6 +19,7 @@ extern "C" {
 #endif
 #endif
 #ifdef SHIM_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -176,6 +177,10 @@ static void fiber_start(Fiber *f)
             abort();
         f->stack = (char *)p;
     }
+#ifdef SHIM_ASAN
+    if (f->state != DONE) /* it stood still when its block was given up: its frames left marks */
+        ASAN_UNPOISON_MEMORY_REGION(f->stack, STACK);
+#endif
     void **sp = (void **)(f->stack + STACK);
     *--sp = NULL; /* keeps the alignment of a call */
     *--sp = (void *)fiber_main;

@@ -2,6 +2,7 @@
  * says of the machine. */
 #include "tests/cuda_shim/cuda_shim.h"
 #include "tests/cuda_shim/include/cuda_runtime_api.h"
+#include "tests/sample.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -171,12 +172,6 @@ static void shuffle_with_nobody(void **)
     assert_non_null(why);
     assert_non_null(strstr(why, "lanes wait for others of their warp"));
 }
-
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
 
 /* The address sanitizer ends a process that writes beside its shared memory. */
 static void beside_shared_memory(void **)

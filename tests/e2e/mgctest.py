@@ -12,6 +12,17 @@ BUILD = os.environ.get("MGC_BUILD", os.path.join(SOURCE, "build"))
 MGC = os.path.join(BUILD, "mgc")
 MODELS = os.path.join(SOURCE, "models")
 
+# The sample of a large family turns with the commit (scripts/test); the full run takes all of it.
+FULL = bool(os.environ.get("MGC_FULL"))
+TURN = int(os.environ.get("MGC_TURN", "0"))
+
+
+def some(family, n=1, turn=TURN):
+    """So many members of a family, each of them in some turn; in the full run all."""
+    family = list(family)
+    return family if FULL else [family[(turn + k * len(family) // n) % len(family)] for k in range(n)]
+
+
 # A model of one product on bytes: it compiles in no time.
 TINY = """dim hidden = 16, vocab = 256, seq = 8, batch = 4
 

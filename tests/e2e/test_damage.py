@@ -16,9 +16,9 @@ class Damage(mgctest.Case):
         run = ("./train", "--data", self.text(5000), "--save-every", 2, "--steps", 4)
         self.trains(*run, "--out", "good")
         newest = "run/ckpt/step-00000004/"
-        r = random.Random(int(os.environ.get("MGC_TURN", "0")))
+        r = random.Random(mgctest.TURN)
         seen = set()
-        for _ in range(500 if os.environ.get("MGC_FULL") else 25):
+        for _ in range(500 if mgctest.FULL else 25):
             shutil.rmtree(self.path("run"), ignore_errors=True)
             shutil.copytree(self.path("good"), self.path("run"))
             file = r.choice(sorted(os.listdir(self.path(newest))))

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import mgctest
+from mgctest import FULL, TURN, some
 
 MODEL = os.path.join(mgctest.SOURCE, "tests/parity/llama_small.mg")
 LAYOUT = """layout four {
@@ -36,8 +37,7 @@ SECRET = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 MPIS = {"openmpi": ("mpirun.openmpi", "--oversubscribe"), "mpich": ("mpirun.mpich",)}
 
 # What takes seconds to be noticed is tried with one of them in turn; MGC_FULL=1 takes both.
-FULL = os.environ.get("MGC_FULL")
-SAMPLE = list(MPIS) if FULL else [list(MPIS)[int(os.environ.get("MGC_TURN", "0")) % 2]]
+SAMPLE = some(MPIS)
 
 
 def torchrun(rank, size, local_rank=None, local_size=None, port=PORT):
@@ -153,11 +153,11 @@ class Launch(mgctest.Case):
             self.assertEqual(said[1:], ["", "", ""])
 
     def same_bits(self, kind):
-        """Under a launcher on one, two and four machines; --eval and --sample too; resumed from each other's checkpoints."""
+        """Under a launcher on two of one, two and four machines; --eval and --sample too; resumed from each other's checkpoints."""
         self.make()
         more = ("--val-fraction", 0.1, "--eval-every", 3, "--sample", 5, "--prompt", "In", "--save-every", 3)
         bare = self.run_it(self.args("bare", 6, *more))
-        for hosts in (1, 2, 4):
+        for hosts in some((1, 2, 4), 2):
             out = f"hosts{hosts}"
             said = self.on(kind, self.args(out, 6, *more), hosts)
             self.check_same(out, said)
@@ -189,7 +189,7 @@ class Launch(mgctest.Case):
 
     def chunks(self, kind):
         """Tensors that go to other machines in several messages; experts, which only some ranks have."""
-        for more in ({}, {"model": EXPERTS, "layout": LAYOUT_EXPERTS}):
+        for more in some(({}, {"model": EXPERTS, "layout": LAYOUT_EXPERTS}), turn=TURN + [*MPIS, "tcp"].index(kind)):
             self.make(*([] if more else ["-D", "ffn=8192", "-D", "layers=1"]), **more)
             self.run_it(self.args("bare", 2))
             for hosts in (2, 4) if FULL else (2,):
@@ -446,13 +446,14 @@ class Launch(mgctest.Case):
         self.fail("some ranks are still there")
 
     def launchers(self):
-        yield "torchrun", {}
-        yield "torchrun", {"MGC_FAKE_HOSTS": "2", "MGC_SECRET": SECRET}
+        """The bare start; torchrun's and an MPI's, on one machine or on two."""
         yield [], {}
+        for env in some(({}, {"MGC_FAKE_HOSTS": "2", "MGC_SECRET": SECRET})):
+            yield "torchrun", env
         for kind in SAMPLE:
             if shutil.which(MPIS[kind][0]):
-                yield self.mpirun(kind), {}
-                yield self.mpirun(kind), {"MGC_FAKE_HOSTS": "2"}
+                for env in some(({}, {"MGC_FAKE_HOSTS": "2"}), turn=TURN // len(MPIS)):
+                    yield self.mpirun(kind), env
 
     def failure(self, number, signum, words, limit):
         for launcher, env in self.launchers():
@@ -497,6 +498,29 @@ class Launch(mgctest.Case):
         self.failure(1, signal.SIGSTOP, "hangs: its process has not run for 1 s", 10)
         said = self.hung_words(0, "torchrun")
         self.assertRegex(said, r"rank 0 hangs: .*; the others wait in action \d+, \S+ \(communication")
+
+    def test_whoever_finds_out_is_held_up(self):
+        """In saying it, by a pipe that is full, until rank 0, with which all ranks of a bare start end, has heard of it."""
+        self.make()
+        for k in range(12 if FULL else 3):
+            shutil.rmtree(self.path("long"), ignore_errors=True)
+            out, to = os.pipe()
+            with subprocess.Popen(self.args("long", 10000000, "--hang-after", 1), cwd=self.dir, env=CLEAN,
+                                  stdout=subprocess.DEVNULL, stderr=to) as p, open(out, "rb") as said:
+                self.addCleanup(p.kill)
+                ranks = self.await_ranks([p])
+                os.set_blocking(to, False)
+                try:
+                    while os.write(to, b"." * 256):
+                        pass
+                except BlockingIOError:
+                    os.set_blocking(to, True)
+                os.close(to)
+                os.kill(ranks[1], signal.SIGSTOP)
+                time.sleep(1.8)
+                self.assertIn(b"error: rank 1 hangs: its process has not run for 1 s", said.read().lstrip(b"."), k)
+                self.assertEqual(p.wait(10), 69)
+            self.gone(ranks)
 
     def hung_words(self, number, launcher, env=None):
         """What the others say; a stopped process which they cannot reach ends when it goes on."""
@@ -552,15 +576,14 @@ class Launch(mgctest.Case):
     def test_the_launcher_dies(self):
         """Then the ranks save and end by themselves."""
         self.make()
-        for launcher, env in self.launchers():
-            if launcher and launcher != "torchrun" and not env:
-                with self.subTest(launcher=launcher):
-                    shutil.rmtree(self.path("long"), ignore_errors=True)
-                    started, ranks = self.long(launcher, env)
-                    started[0].kill()
-                    self.gone(ranks)
-                    if "openmpi" in launcher[0]:
-                        self.assertTrue(glob.glob(self.path("long/ckpt/step-*")))
+        for kind in SAMPLE:
+            with self.subTest(kind=kind):
+                shutil.rmtree(self.path("long"), ignore_errors=True)
+                started, ranks = self.long(self.mpirun(kind))
+                started[0].kill()
+                self.gone(ranks)
+                if kind == "openmpi":
+                    self.assertTrue(glob.glob(self.path("long/ckpt/step-*")))
 
     def test_nothing_is_left(self):
         """Shared memory has no name, whether a job ends or is killed."""

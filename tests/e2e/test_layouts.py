@@ -12,15 +12,14 @@ import time
 import layouts
 import mgctest
 from layouts import EXPERTS, LAYOUTS
+from mgctest import FULL, TURN, some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 LLAMA = os.path.join(PARITY, "llama_small.mg")
 GPT2 = os.path.join(PARITY, "gpt2_small.mg")
 MIXTRAL = os.path.join(PARITY, "mixtral_small.mg")
-FULL = os.environ.get("MGC_FULL")
-TURN = int(os.environ.get("MGC_TURN", "0"))
-FEW = list(EXPERTS) if FULL else [list(EXPERTS)[(TURN + 4 * k) % len(EXPERTS)] for k in range(2)]
-SAMPLE = list(LAYOUTS) if FULL else [list(LAYOUTS)[(TURN + 5 * k) % len(LAYOUTS)] for k in range(4)]
+FEW = some(EXPERTS, 2)
+SAMPLE = some(LAYOUTS, 4)
 
 
 class Layouts(mgctest.Case):
@@ -42,7 +41,7 @@ class Layouts(mgctest.Case):
         """In f64 the losses and norms of one rank to 1e-9, in f32 to 1e-5 and 1e-4, over 100 steps (20 in the sample)."""
         steps = 100 if FULL else 20
         self.text(6000)
-        for path in (LLAMA, GPT2) if FULL else ((LLAMA, GPT2)[TURN % 2],):
+        for path in some((LLAMA, GPT2)):
             kind = os.path.basename(path)[:4]
             for precision, bound in (("f64", (1e-9, 1e-8)), ("f32", (1e-5, 1e-3))):
                 want = self.run_one(self.make(path, "one", precision), steps, f"{kind}-one-{precision}")
@@ -82,7 +81,7 @@ class Layouts(mgctest.Case):
         """From the same weights, the gradients of steps 0 to 3 are those of one rank: in f64 within 1e-11 of each tensor's
         own norm, in f32 within 1e-5 of it and 1e-7 of the norm of all."""
         self.text(6000)
-        for path in (LLAMA, GPT2, MIXTRAL) if FULL else ((LLAMA, GPT2, MIXTRAL)[TURN % 3],):
+        for path in some((LLAMA, GPT2, MIXTRAL)):
             kind = os.path.basename(path)[:4]
             for precision, own, of_all in (("f64", 1e-11, 0), ("f32", 1e-5, 1e-7)):
                 one = f"grad-{kind}-{precision}"

@@ -12,16 +12,15 @@ import layouts
 import mgctest
 import shim
 from layouts import EXPERTS, LAYOUTS
+from mgctest import FULL, TURN, some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 LLAMA = os.path.join(PARITY, "llama_small.mg")
 GPT2 = os.path.join(PARITY, "gpt2_small.mg")
 MIXTRAL = os.path.join(PARITY, "mixtral_small.mg")
-FULL = os.environ.get("MGC_FULL")
-TURN = int(os.environ.get("MGC_TURN", "0"))
 SEEDS = range(4) if FULL else (TURN,)
-SOME = list(LAYOUTS) if FULL else [list(LAYOUTS)[(TURN + 7 * k) % len(LAYOUTS)] for k in range(2)]
-FEW = list(EXPERTS) if FULL else [list(EXPERTS)[TURN % len(EXPERTS)]]
+SOME = some(LAYOUTS)
+FEW = some(EXPERTS)
 GPUS = {"SHIM_GPUS": "8"}
 SCHEDULES = [(kind, pp) for kind in ("gpipe", "1f1b", "interleaved, chunks = 2", "zb-h1") for pp in (2, 4)]
 
@@ -65,7 +64,7 @@ class Nccl(shim.Case):
         self.text(6000)
         self.one(LLAMA, "--precision", "f32", "-D", "layers=8")
         want = self.losses("./one", "--steps", 3)
-        for kind, pp in SCHEDULES if FULL else [SCHEDULES[TURN % len(SCHEDULES)]]:
+        for kind, pp in some(SCHEDULES):
             name = f"of_{kind[:2]}_{pp}"
             self.write(f"{name}.mg", f"layout {name} {{\n    device h200\n    mesh pp = {pp}\n{layouts.PP(kind)}    microbatch 1\n}}\n")
             self.gpu(LLAMA, "-D", "batch=8", "-D", "layers=8", "--precision", "f32", "--layout", f"./{name}.mg", device=())
@@ -106,7 +105,7 @@ class Nccl(shim.Case):
         self.text(6000)
         self.one(LLAMA, "--precision", "f32")
         want = self.losses("./one", "--steps", 20)
-        for name in ("zero3_tp2_sp", "cp2_dp2_zigzag") if FULL else (("zero3_tp2_sp", "cp2_dp2_zigzag")[TURN % 2],):
+        for name in some(("zero3_tp2_sp", "cp2_dp2_zigzag")):
             with self.subTest(layout=name):
                 self.make(LLAMA, name, "--precision", "bf16")
                 self.near(want, self.losses("./" + name, "--steps", 20), 1e-3)
@@ -118,8 +117,7 @@ class Nccl(shim.Case):
             self.write("tree.mg", f.read().replace("precision f32", "precision f32 (reduce = tree)"))
         self.gpu("tree.mg", "-D", "batch=8", "--microbatch", 1)
         want = self.losses("./gpu", "--steps", 4)
-        names = ("dp2", "dp4", "dp2_zero1", "dp2_zero2", "dp4_zero3") if FULL else ("dp4", ("dp2_zero2", "dp2_zero3")[TURN % 2])
-        for name in names:
+        for name in some(("dp2", "dp2_zero2", "dp2_zero1", "dp4", "dp4_zero3", "dp2_zero3"), 2):
             self.make("tree.mg", name)
             for seed in (TURN, TURN + 1):
                 with self.subTest(layout=name, seed=seed):

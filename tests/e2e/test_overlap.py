@@ -47,6 +47,8 @@ class Overlap(mgctest.Case):
         return [m["loss"] for m in self.metrics(out) if "loss" in m]
 
     def check_layout(self, layout):
+        if layout not in mgctest.some(LAYOUTS, 3):
+            self.skipTest("another turn's")
         n = LAYOUTS[layout][0]
         for overlap in ("none", "auto"):
             self.make(layout, overlap, overlap)

@@ -24,13 +24,12 @@ class Predicted(mgctest.Case):
         return r, re.search(r"(\d+) rows .* mean error ([\d.]+)%, largest ([\d.]+)%; (\d+) fitted", r.stdout)
 
     def test_published(self):
-        full = "MGC_FULL" in os.environ
-        r, last = self.predict(*([] if full else SAMPLE))
+        r, last = self.predict(*([] if mgctest.FULL else SAMPLE))
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
         rows, mean, most, fitted = (float(g) for g in last.groups())
         self.assertLessEqual(mean, 15)
         self.assertLessEqual(most, 30)
-        self.assertEqual((rows, fitted), (31, 4) if full else (len(SAMPLE) - 1, 1))
+        self.assertEqual((rows, fitted), (31, 4) if mgctest.FULL else (len(SAMPLE) - 1, 1))
 
     def test_bounds_are_bounds(self):
         """With a processor half as fast the same rows are off, and the script says so."""

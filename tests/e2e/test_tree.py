@@ -8,10 +8,9 @@ import subprocess
 import time
 
 import mgctest
+from mgctest import TURN, some
 
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
-FULL = os.environ.get("MGC_FULL")
-TURN = int(os.environ.get("MGC_TURN", "0"))
 
 # Weights of every layer at once, in and out of the repeat; numbers that are drawn; biases.
 SHARED = """dim layers = 3, hidden = 32, ffn = 64, vocab = 256, seq = 16, batch = 16
@@ -47,7 +46,7 @@ BESIDE = {
     "dp2_tp2_zero3": ("dp = 2, tp = 2", DP + TP + "state, grads, params -> dp\n"),
 }
 REST = [n for n in LAYOUTS if n != "dp1"]
-SAMPLE = REST if FULL else [REST[(TURN + 5 * k) % len(REST)] for k in range(4)]
+SAMPLE = some(REST, 4)
 
 
 class Tree(mgctest.Case):
@@ -96,7 +95,7 @@ class Tree(mgctest.Case):
 
     def test_same_bits(self):
         names = ("llama", "gpt2", "mixtral")
-        for name in names if FULL else (names[TURN % 3],):
+        for name in some(names):
             self.follow(self.source(name), SAMPLE)
             self.follow(self.source(name), SAMPLE[:2], microbatch=2)
 
@@ -104,7 +103,7 @@ class Tree(mgctest.Case):
         self.follow(self.source("shared"), SAMPLE)
 
     def test_precisions(self):
-        for precision in ("bf16", "f16", "f64") if FULL else (("bf16", "f16", "f64")[TURN % 3],):
+        for precision in some(("bf16", "f16", "f64")):
             self.follow(self.source("llama", precision + " (reduce = tree)"), SAMPLE[:2], steps=10)
 
     def test_beside_tensor_parallelism(self):

@@ -1,6 +1,7 @@
 /* hostile.c - programs that nobody means well with: each is answered, with errors or without,
  * within seconds, and what is printed stays short. */
 #include "grammar/grammar.h"
+#include "tests/sample.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,12 +12,8 @@
 
 #include <cmocka.h>
 
-#ifdef __SANITIZE_ADDRESS__
-enum { SECONDS = 60 };
-#else
-enum { SECONDS = 5 };
-#endif
-enum { PRINTED_MAX = 64 << 10 };
+enum { SECONDS = SANITIZED ? 60 : 5, PRINTED_MAX = 64 << 10 };
+enum { PARTS = SANITIZED ? 4 : 2 }; /* of what takes long */
 
 typedef struct Text {
     char *data;
@@ -133,6 +130,8 @@ static void deep(void **state)
         "\"", "@", "->"};
     Text t = {0};
     for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+        if (!sampled(i, PARTS))
+            continue;
         put(&t, "const a = ");
         repeated(&t, open[i], 100000);
         refused(open[i], &t);
@@ -153,53 +152,59 @@ static void deep_calls(void **state)
 {
     (void)state;
     Text t = {0};
-    put(&t, dims);
-    put(&t, "block f0(x) {\nreturn x\n}\n");
-    for (int i = 1; i < 2000; i++)
-        putf(&t, "block f%d(x) {\nreturn f%d(x)\n}\n", i, i - 1);
-    put(&t, head);
-    put(&t, "x = f1999(x)\n");
-    put(&t, tail);
-    refused_with("a chain of calls", &t, "MG0256");
-
-    put(&t, dims);
-    put(&t, "block f0(x) {\nreturn x\n}\n");
-    for (int i = 1; i < 20; i++) {
-        putf(&t, "block f%d(x) {\nreturn ", i);
-        repeated(&t, "(", 100);
-        putf(&t, "f%d(x)", i - 1);
-        repeated(&t, ")", 100);
-        put(&t, "\n}\n");
+    if (sampled(0, PARTS)) {
+        put(&t, dims);
+        put(&t, "block f0(x) {\nreturn x\n}\n");
+        for (int i = 1; i < 2000; i++)
+            putf(&t, "block f%d(x) {\nreturn f%d(x)\n}\n", i, i - 1);
+        put(&t, head);
+        put(&t, "x = f1999(x)\n");
+        put(&t, tail);
+        refused_with("a chain of calls", &t, "MG0256");
     }
-    put(&t, head);
-    put(&t, "x = f19(x)\n");
-    put(&t, tail);
-    refused_with("deep expressions in calls", &t, "MG0231");
-
-    put(&t, dims);
-    put(&t, "block f0(x) {\nreturn x\n}\n");
-    for (int i = 1; i < 100; i++)
-        putf(&t, "block f%d(x) {\nreturn f%d(f%d(x))\n}\n", i, i - 1, i - 1);
-    put(&t, head);
-    put(&t, "x = f99(x)\n");
-    put(&t, tail);
-    refused_with("a tree of calls", &t, "MG0230");
-
-    put(&t, dims);
-    put(&t, "block f0(x) {\nreturn exp(x) + sin(x)\n}\n");
-    for (int i = 1; i < 100; i++)
-        putf(&t, "block f%d(x) {\nreturn f%d(f%d(x))\n}\n", i, i - 1, i - 1);
-    put(&t, head);
-    put(&t, "x = f99(x)\n");
-    put(&t, tail);
-    refused_with("a tree of operations", &t, "MG0230");
-
-    put(&t, dims);
-    put(&t, "block f(x) {\nreturn g(x)\n}\nblock g(x) {\nreturn f(x)\n}\n");
-    put(&t, head);
-    put(&t, "x = f(x)\n");
-    put(&t, tail);
-    refused_with("recursion", &t, "MG0232");
+    if (sampled(1, PARTS)) {
+        put(&t, dims);
+        put(&t, "block f0(x) {\nreturn x\n}\n");
+        for (int i = 1; i < 20; i++) {
+            putf(&t, "block f%d(x) {\nreturn ", i);
+            repeated(&t, "(", 100);
+            putf(&t, "f%d(x)", i - 1);
+            repeated(&t, ")", 100);
+            put(&t, "\n}\n");
+        }
+        put(&t, head);
+        put(&t, "x = f19(x)\n");
+        put(&t, tail);
+        refused_with("deep expressions in calls", &t, "MG0231");
+    }
+    if (sampled(2, PARTS)) {
+        put(&t, dims);
+        put(&t, "block f0(x) {\nreturn x\n}\n");
+        for (int i = 1; i < 100; i++)
+            putf(&t, "block f%d(x) {\nreturn f%d(f%d(x))\n}\n", i, i - 1, i - 1);
+        put(&t, head);
+        put(&t, "x = f99(x)\n");
+        put(&t, tail);
+        refused_with("a tree of calls", &t, "MG0230");
+    }
+    if (sampled(3, PARTS)) {
+        put(&t, dims);
+        put(&t, "block f0(x) {\nreturn exp(x) + sin(x)\n}\n");
+        for (int i = 1; i < 100; i++)
+            putf(&t, "block f%d(x) {\nreturn f%d(f%d(x))\n}\n", i, i - 1, i - 1);
+        put(&t, head);
+        put(&t, "x = f99(x)\n");
+        put(&t, tail);
+        refused_with("a tree of operations", &t, "MG0230");
+    }
+    if (sampled(4, PARTS)) {
+        put(&t, dims);
+        put(&t, "block f(x) {\nreturn g(x)\n}\nblock g(x) {\nreturn f(x)\n}\n");
+        put(&t, head);
+        put(&t, "x = f(x)\n");
+        put(&t, tail);
+        refused_with("recursion", &t, "MG0232");
+    }
 }
 
 static void deep_definitions(void **state)
@@ -221,50 +226,57 @@ static void many(void **state)
 {
     (void)state;
     Text t = {0};
-    put(&t, dims);
-    put(&t, head);
-    for (int i = 0; i < 400000; i++)
-        putf(&t, "p%d : param[hidden] = 0\n", i);
-    put(&t, tail);
-    refused_with("400000 parameters", &t, "MG0265");
-
-    put(&t, dims);
-    put(&t, head);
-    for (int i = 0; i < 20000; i++)
-        putf(&t, "p%d : param[hidden] = 0\nx = x + p%d\n", i, i);
-    put(&t, tail);
-    assert_true(answer("20000 parameters", &t));
-
-    put(&t, dims);
-    for (int i = 0; i < 400000; i++)
-        putf(&t, "dim d%d = %d\n", i, i + 1);
-    put(&t, head);
-    put(&t, tail);
-    answer("400000 dims", &t);
-
-    put(&t, dims);
-    put(&t, head);
-    for (int i = 0; i < 300000; i++)
-        put(&t, "x = dropout(x, p = 0.5)\n");
-    put(&t, tail);
-    refused("much dropout", &t);
-
-    put(&t, "train {\n");
-    for (int i = 0; i < 300000; i++)
-        putf(&t, "s%d 1\n", i);
-    put(&t, "}\n");
-    refused("many settings", &t);
-
-    put(&t, dims);
-    put(&t, head);
-    put(&t, tail);
-    put(&t, "layout {\nmesh a0 = 1");
-    for (int i = 1; i < 100000; i++)
-        putf(&t, ", a%d = 1", i);
-    for (int i = 1; i < 100000; i++)
-        putf(&t, "\nhidden -> a%d", i);
-    put(&t, "\n}\n");
-    refused_with("many axes", &t, "MG0302");
+    if (sampled(0, PARTS)) {
+        put(&t, dims);
+        put(&t, head);
+        for (int i = 0; i < 400000; i++)
+            putf(&t, "p%d : param[hidden] = 0\n", i);
+        put(&t, tail);
+        refused_with("400000 parameters", &t, "MG0265");
+    }
+    if (sampled(1, PARTS)) {
+        put(&t, dims);
+        put(&t, head);
+        for (int i = 0; i < 20000; i++)
+            putf(&t, "p%d : param[hidden] = 0\nx = x + p%d\n", i, i);
+        put(&t, tail);
+        assert_true(answer("20000 parameters", &t));
+    }
+    if (sampled(2, PARTS)) {
+        put(&t, dims);
+        for (int i = 0; i < 400000; i++)
+            putf(&t, "dim d%d = %d\n", i, i + 1);
+        put(&t, head);
+        put(&t, tail);
+        answer("400000 dims", &t);
+    }
+    if (sampled(3, PARTS)) {
+        put(&t, dims);
+        put(&t, head);
+        for (int i = 0; i < 300000; i++)
+            put(&t, "x = dropout(x, p = 0.5)\n");
+        put(&t, tail);
+        refused("much dropout", &t);
+    }
+    if (sampled(4, PARTS)) {
+        put(&t, "train {\n");
+        for (int i = 0; i < 300000; i++)
+            putf(&t, "s%d 1\n", i);
+        put(&t, "}\n");
+        refused("many settings", &t);
+    }
+    if (sampled(5, PARTS)) {
+        put(&t, dims);
+        put(&t, head);
+        put(&t, tail);
+        put(&t, "layout {\nmesh a0 = 1");
+        for (int i = 1; i < 100000; i++)
+            putf(&t, ", a%d = 1", i);
+        for (int i = 1; i < 100000; i++)
+            putf(&t, "\nhidden -> a%d", i);
+        put(&t, "\n}\n");
+        refused_with("many axes", &t, "MG0302");
+    }
 }
 
 static void long_lines(void **state)
@@ -293,6 +305,8 @@ static void long_lines(void **state)
                  {"", "a "}};
     Text t = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!sampled(i, PARTS))
+            continue;
         put(&t, cases[i].before);
         repeated(&t, cases[i].unit, TEN_MB / (int)strlen(cases[i].unit));
         refused(cases[i].unit, &t);

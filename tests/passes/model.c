@@ -113,12 +113,6 @@ double draw(uint64_t *state, double low, double high)
     return low + (high - low) * (double)(x >> 11) / 9007199254740992.0;
 }
 
-uint64_t sample_turn(void)
-{
-    const char *turn = getenv("MGC_TURN");
-    return turn ? strtoull(turn, NULL, 10) : 0;
-}
-
 int draw_int(uint64_t *state, int n)
 {
     return (int)draw(state, 0, n);

@@ -5,6 +5,7 @@
 
 #include "ir/ir.h"
 #include "passes/passes.h"
+#include "tests/sample.h"
 
 /* A module under construction: @train with its builder at the end of the body. */
 typedef struct Model {
@@ -38,9 +39,6 @@ Value sum_all(Builder *b, Value x);
 /* A random number in [low, high), and an integer below n. */
 double draw(uint64_t *state, double low, double high);
 int draw_int(uint64_t *state, int n);
-
-/* Turns the samples that tests draw from large families: the environment's MGC_TURN, or 0. */
-uint64_t sample_turn(void);
 
 /* Arguments for a function: parameters in [low, high), state 0, tokens below the module's vocab. */
 Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double high);

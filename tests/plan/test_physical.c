@@ -89,6 +89,8 @@ static void shipped(void **state)
     for (int k = 0; k < small_model_count; k++)
         for (uint64_t keep = 0; keep < 5; keep++) {
             Model t;
+            if (!sampled(5 * (uint64_t)k + keep, SANITIZED ? 5 : 1))
+                continue;
             open_kept(&t, &small_models[k], DT_f64, keep ? 4 * sample_turn() + keep : 0);
             compare(&t, small_models[k].file, k, 1e-10, 0);
             model_close(&t);
@@ -149,6 +151,8 @@ static void random_programs_f16(void **state)
     int apart = 0;
     for (uint64_t seed = 50 * sample_turn() + 1, n = 0; n < 50; seed++, n++) {
         Model t;
+        if (!sampled(n, SANITIZED ? 5 : 1))
+            continue;
         open_random(&t, seed, seed % 2 ? 2 : 4, DT_f16, seed % 3 == 0);
         apart += compare(&t, "random program in f16", (int)seed, 0.1, 128) > 0.05;
         model_close(&t);
@@ -160,7 +164,8 @@ static void random_programs(void **state)
 {
     (void)state;
     for (uint64_t seed = 200 * sample_turn() + 1, n = 0; n < 200; seed++, n++)
-        random_program(seed, seed % 2);
+        if (sampled(n, SANITIZED ? 5 : 1))
+            random_program(seed, seed % 2);
 }
 
 /* A loop's result that the loop after it counts on; sums in the place of an argument. */
@@ -194,7 +199,8 @@ static void random_graphs(void **state)
     (void)state;
     uint64_t turn = 1000 * sample_turn();
     for (uint64_t seed = turn + 1; seed <= turn + 1000; seed++)
-        one_graph(seed);
+        if (sampled(seed, SANITIZED ? 4 : 1))
+            one_graph(seed);
     one_graph(512854); /* failed once: a carried value that never changes was an alias */
 }
 

@@ -29,6 +29,11 @@ says_not() {
     ! grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "$1 says: $2"; }
 }
 
+# sampled I PARTS: tests/sample.h.
+sampled() {
+    [ -n "${MGC_FULL-}" ] || [ $((($1 + ${MGC_TURN:-0}) % $2)) -eq 0 ]
+}
+
 # losses DIR: step, loss, gradient norm and learning rate of each step logged there.
 losses() {
     sed -n 's/^\({"step":[0-9]*,"loss":[^,]*,"grad_norm":[^,]*,"lr":[^,]*\),.*/\1/p' "$1/metrics.jsonl"
