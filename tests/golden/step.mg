@@ -1,12 +1,13 @@
 # RUN: not %mgc %s --device=%S/Inputs/small.json --check 2>&1 | FileCheck %s
 # RUN: not %mgc %s --device=%S/Inputs/small.json -o %t.out; test ! -e %t.out
 # RUN: %mgc %s --device=%S/Inputs/small.json -D batch=11 --check | FileCheck %s --check-prefix=HOLDS
-# RUN: not %mgc %s --device=%S/Inputs/small.json -D hidden=64 -D vocab=100 -D seq=200 --check 2>&1 | FileCheck %s --check-prefix=LONG
+# RUN: sed s/1048576/8388608/ %S/Inputs/small.json > %t.json
+# RUN: not %mgc %s --device=%t.json -D hidden=64 -D vocab=500 -D seq=200 --check 2>&1 | FileCheck %s --check-prefix=LONG
 # RUN: %mgc %s --device=%S/Inputs/small.json -D batch=11 --print-after=lower > %t.ir
 # RUN: %mgc --from=%t.ir --device=%S/Inputs/small.json --check | FileCheck %s --check-prefix=HOLDS
 #
 # A step that takes longer than the layout asserts does not compile; who takes the time is said.
-# CHECK: step.mg:31:16: error[MG0552]: a step is predicted to take {{.*}} ms where the layout asserts less than 0.15 ms
+# CHECK: step.mg:32:16: error[MG0552]: a step is predicted to take {{.*}} ms where the layout asserts less than 0.15 ms
 # CHECK: step.mg:{{[0-9]+}}:{{[0-9]+}}: note: {{.*}} ms, {{.*}}% of the step: '{{.*}}', 32 times
 # CHECK: help: -D batch=11, for 32, would take 0.144 ms
 # HOLDS: step 144 us predicted
