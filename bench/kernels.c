@@ -522,7 +522,7 @@ int main(int argc, char **argv)
         products_open(threads);
         return products(threads, argv[2]);
     }
-    printf("vectors of %d bytes\n", mg_vector_bytes());
+    printf("products: %s\n", mg_products_name());
     all(1, argc > 2 ? argv[2] : NULL);
     if (threads > 1)
         all(threads, argc > 2 ? argv[2] : NULL);

@@ -18,6 +18,7 @@ typedef struct Job {
     char *c, *extra;
     int64_t rows, cols;    /* parts of m and of n */
     int64_t height, width; /* of a part */
+    int64_t strips;        /* of a part, side by side: a unit each */
 } Job;
 
 static int64_t round_up(int64_t n, int64_t multiple)
@@ -60,16 +61,16 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
     const mg_gemm_desc *d = w->d;
     const int64_t in = mg_dtype_bytes(d->dtype), out = mg_dtype_bytes(d->out);
     for (int64_t u = begin; u < end; u++) {
-        const int64_t batch = u / w->cols / w->rows;
+        const int64_t strip = u % w->strips, p = u / w->strips, batch = p / w->cols / w->rows;
         mgk_product part = {.d = d,
                             .a = w->a + batch * d->sa * in,
                             .b = w->b + batch * d->sb * in,
                             .c = w->c + batch * d->sc * out,
                             .extra = w->extra,
-                            .i = u / w->cols % w->rows * w->height,
-                            .j = u % w->cols * w->width};
+                            .i = p / w->cols % w->rows * w->height,
+                            .j = p % w->cols * w->width + strip * MG_BLOCK_N};
         part.m = smaller(w->height, d->m - part.i);
-        part.n = smaller(w->width, d->n - part.j);
+        part.n = smaller(smaller(w->width - strip * MG_BLOCK_N, d->n - part.j), MG_BLOCK_N);
         if (part.m > 0 && part.n > 0)
             mgk_product_part(&part, scratch);
     }
@@ -117,8 +118,9 @@ void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, vo
     int64_t want = worth < 1 ? 1 : worth < (double)threads ? (int64_t)worth : threads;
     /* Whole products where there are enough of them, else parts of each. */
     choose_grid(&w, d->batch >= want ? 1 : (want + d->batch - 1) / d->batch);
-    const int64_t units = d->batch * w.rows * w.cols;
-    mg_parallel(r, units, want == 1 ? units : 1, parts, &w);
+    w.strips = (w.width + MG_BLOCK_N - 1) / MG_BLOCK_N;
+    const int64_t units = d->batch * w.rows * w.cols * w.strips;
+    mg_parallel(r, units, want < threads ? (units + want - 1) / want : 1, parts, &w);
 }
 
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,

@@ -15,9 +15,11 @@ __attribute__((weak)) mgk_level mgk_isa(void)
     return MGK_BASE;
 }
 
-int mg_vector_bytes(void)
+const char *mg_products_name(void)
 {
-    return 16 << mgk_isa();
+    static const char *const names[] = {"own, 16-byte vectors", "own, 32-byte vectors",
+                                        "own, 64-byte vectors"};
+    return names[mgk_isa()];
 }
 
 _Noreturn void mgk_fatal(const char *kernel, const char *why)

@@ -16,7 +16,6 @@
 #define ROW_STEP  (MG_BLOCK_K + 16)                /* between rows packed as they lie */
 #define PANEL_N   (TILE_VECS * VL)
 #define BLOCK_M   (MG_BLOCK_LANES / TILE_STEP * TILE_ROWS)
-#define NEAR_N    1024 /* columns that several blocks of terms are summed into */
 
 #define tile_sums   NAME(tile_sums)
 #define tile_store  NAME(tile_store)
@@ -347,38 +346,33 @@ static void NAME(product)(const mgk_product *w, void *scratch)
 {
     const mg_gemm_desc *d = w->d;
     const bool rounds = mg_gemm_rounds(d);
-    const int64_t lanes = mg_gemm_lanes(d->m);
+    const int64_t lanes = mg_gemm_lanes(d->m), blocks = (w->m + BLOCK_M - 1) / BLOCK_M;
     T *a = scratch, *b = a + lanes * ROW_STEP, *c = b + PANEL_N * mg_gemm_terms(d->k);
-    /* Sums that are added to stay near: in columns of which a block lies in the caches. */
-    const bool narrow = rounds || d->k > mg_gemm_terms(d->k);
-    const int64_t near = rounds ? MG_BLOCK_N : NEAR_N;
-    const int64_t blocks = (w->m + BLOCK_M - 1) / BLOCK_M, wide = narrow ? near : w->n;
-    for (int64_t z = 0; z < blocks; z++)
-        for (int64_t j = w->j; j < w->j + w->n; j += wide) {
-            Strip s = {.i = w->i + tile_row(w->m, blocks, z),
-                       .m = tile_row(w->m, blocks, z + 1) - tile_row(w->m, blocks, z),
-                       .j = j,
-                       .n = w->j + w->n - j < wide ? w->j + w->n - j : wide,
-                       .a = a,
-                       .b = b};
-            if (!rounds) {
-                s.c = (T *)w->c + s.i * d->ldc + j;
-                s.ldc = d->ldc;
-                s.extra = (T *)w->extra + (d->epilogue != MG_PLAIN ? j : 0);
-                strip_of(w, &s);
-                continue;
-            }
-            E *to = (E *)w->c + s.i * d->ldc + j, *extra = (E *)w->extra + j;
-            s.c = c;
-            s.ldc = MG_BLOCK_N;
-            s.extra = c + lanes * MG_BLOCK_N;
-            if (d->beta != 0)
-                round_in(to, d->ldc, s.m, s.n, s.c, s.ldc);
-            if (d->epilogue == MG_BIAS)
-                round_in(extra, 0, 1, s.n, s.extra, 0);
+    for (int64_t z = 0; z < blocks; z++) {
+        Strip s = {.i = w->i + tile_row(w->m, blocks, z),
+                   .m = tile_row(w->m, blocks, z + 1) - tile_row(w->m, blocks, z),
+                   .j = w->j,
+                   .n = w->n,
+                   .a = a,
+                   .b = b};
+        if (!rounds) {
+            s.c = (T *)w->c + s.i * d->ldc + s.j;
+            s.ldc = d->ldc;
+            s.extra = (T *)w->extra + (d->epilogue != MG_PLAIN ? s.j : 0);
             strip_of(w, &s);
-            round_out(s.c, s.ldc, s.m, s.n, to, d->ldc);
-            if (d->epilogue == MG_SUM && s.i == 0)
-                round_out(s.extra, 0, 1, s.n, extra, 0);
+            continue;
         }
+        E *to = (E *)w->c + s.i * d->ldc + s.j, *extra = (E *)w->extra + s.j;
+        s.c = c;
+        s.ldc = MG_BLOCK_N;
+        s.extra = c + lanes * MG_BLOCK_N;
+        if (d->beta != 0)
+            round_in(to, d->ldc, s.m, s.n, s.c, s.ldc);
+        if (d->epilogue == MG_BIAS)
+            round_in(extra, 0, 1, s.n, s.extra, 0);
+        strip_of(w, &s);
+        round_out(s.c, s.ldc, s.m, s.n, to, d->ldc);
+        if (d->epilogue == MG_SUM && s.i == 0)
+            round_out(s.extra, 0, 1, s.n, extra, 0);
+    }
 }

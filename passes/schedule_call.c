@@ -7,11 +7,14 @@
 
 #include <string.h>
 
-/* Bytes of logits that exist at once, and the fewest rows: a processor keeps them in its cache, a
- * GPU wants products large enough to be busy; each chunk reads the whole weight. */
+/* Bytes of logits that exist at once, and the fewest rows. Each chunk reads the whole weight and
+ * adds to its whole gradient, so the more of them the slower; where the weight is large, so is what
+ * belongs to it in any case, and logits may take as much as the weight, up to a limit. A GPU wants
+ * products large enough to be busy. */
 static const struct {
-    int64_t work, rows;
-} head_chunk[] = {[TARGET_host] = {64 << 20, 32}, [TARGET_cuda] = {256 << 20, 512}};
+    int64_t least, most, rows;
+} head_chunk[] = {[TARGET_host] = {16 << 20, 64 << 20, 32},
+                  [TARGET_cuda] = {256 << 20, 256 << 20, 512}};
 
 static void priced(Sched *s, Action *a, const Ins *i)
 {
@@ -299,9 +302,11 @@ void call_cross_entropy(Sched *s, const Ins *i)
 }
 
 /* The smallest number of chunks whose logits fit the work space, in rows that divide evenly. */
-static int64_t chunk_rows(Target target, int64_t rows, int64_t row_bytes)
+static int64_t chunk_rows(Target target, int64_t rows, int64_t row_bytes, int64_t weight_bytes)
 {
-    int64_t most = head_chunk[target].work / row_bytes;
+    const int64_t least = head_chunk[target].least, limit = head_chunk[target].most;
+    const int64_t work = weight_bytes < least ? least : weight_bytes > limit ? limit : weight_bytes;
+    int64_t most = work / row_bytes;
     if (most < head_chunk[target].rows)
         most = head_chunk[target].rows;
     int64_t chunks = (rows + most - 1) / most;
@@ -328,8 +333,8 @@ void call_head(Sched *s, const Ins *i, int home)
     d.hidden = type_elements(w) / d.xent.vocab;
     if (grad)
         d.xent.dloss_stride = dloss_stride(s, i, &op[3], d.xent.rows);
-    d.chunk =
-        chunk_rows(s->p->device->target, d.xent.rows, d.xent.vocab * mg_dtype_bytes(d.xent.dtype));
+    d.chunk = chunk_rows(s->p->device->target, d.xent.rows,
+                         d.xent.vocab * mg_dtype_bytes(d.xent.dtype), type_bytes(w));
     op[n++] = work_space(s, "logits", mg_head_work(&d), home);
     Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
     a->head = d;

@@ -546,8 +546,8 @@ void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype 
 
 /* ---- what the runtime calls in kernels ---------------------------------------------------- */
 
-/* The vectors that hand-written kernels compute in on this processor, in bytes. */
-int mg_vector_bytes(void);
+/* What makes products here: "own, 64-byte vectors", "cuBLASLt 13.1.0". */
+const char *mg_products_name(void);
 
 /* Tells mg_output of the results of attention, and of its gradient, whatever their strides. */
 void mg_attention_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *o,

@@ -74,7 +74,7 @@ void rt_info(const mg_run *r)
         r->threads);
     row("available", "%" PRId64 " bytes (%s): %s", m.available,
         rt_bytes_text((double)m.available).text, m.limit);
-    row("kernels", "vectors of %d bytes", mg_vector_bytes());
+    row("products", "%s", mg_products_name());
     bool there;
     char *gpu = rt_device_text(&there);
     if (gpu)

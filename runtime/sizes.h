@@ -13,8 +13,9 @@
  * at most 32 columns wide. */
 #define MG_BLOCK_LANES 640
 #define MG_BLOCK_K     256
-/* Where C is of halves it is summed in scratch, so many columns at once. */
-#define MG_BLOCK_N 512
+/* So many columns at once: what they are summed into stays near. Of halves they are summed in
+ * scratch. */
+#define MG_BLOCK_N 1024
 /* Terms that are summed at once: blocks of k that are as equal as whole vectors allow. */
 static inline int64_t mg_gemm_terms(int64_t k)
 {

@@ -33,12 +33,7 @@ static void must(cublasStatus_t s, const char *what)
         rt_die(RT_FAILED, "cuBLASLt: %s: status %d", what, (int)s);
 }
 
-const char *mg_blas_open(void)
-{
-    return NULL; /* linked */
-}
-
-const char *mg_blas_name(void)
+const char *mg_products_name(void)
 {
     static char name[64];
     size_t v = cublasLtGetVersion();

@@ -45,7 +45,7 @@ refused "below the schedule's floor" --data text --lr 0.1
 
 expect 0 "$fake" --info
 abi=$(sed -n 's/^#define MG_ABI *//p' "$here/../../runtime/abi.h")
-for word in 'fake from fake.mg' "mgc 0.1.0, ABI $abi" 'arena' 'vectors of' 'processor' '0123456789abcdef'; do
+for word in 'fake from fake.mg' "mgc 0.1.0, ABI $abi" 'arena' 'products | own' 'processor' '0123456789abcdef'; do
     says out "$word"
 done
 
