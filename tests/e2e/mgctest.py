@@ -18,9 +18,10 @@ TURN = int(os.environ.get("MGC_TURN", "0"))
 
 
 def some(family, n=1, turn=TURN):
-    """So many members of a family, each of them in some turn; in the full run all."""
+    """One member of each nth part of a family, not always the same of them, each in some turn; in the full run all."""
     family = list(family)
-    return family if FULL else [family[(turn + k * len(family) // n) % len(family)] for k in range(n)]
+    cut = [k * len(family) // n for k in range(n + 1)]
+    return family if FULL else [family[a + (turn + k) % (b - a)] for k, (a, b) in enumerate(zip(cut, cut[1:]))]
 
 
 # A model of one product on bytes: it compiles in no time.
