@@ -4,9 +4,9 @@
 
 #include "runtime/sizes.h"
 
-/* Rows [i, i + m) and columns [j, j + n) of one product, n at most MG_BLOCK_N, by one thread, whose scratch has
- * mg_gemm_scratch(d) bytes. a, b, c: of this product of the batch. extra: NULL, or what the
- * epilogue adds or gives. */
+/* Rows [i, i + m) and columns [j, j + n) of one product, n at most MG_BLOCK_N, by one thread, whose
+ * scratch has mg_gemm_scratch(d) bytes. a, b, c: of this product of the batch. extra: NULL, or what
+ * the epilogue adds or gives. */
 typedef struct mgk_product {
     const mg_gemm_desc *d;
     const void *a, *b;

@@ -15,7 +15,7 @@
 #define TILE_STEP ((TILE_ROWS + VL - 1) / VL * VL) /* between columns of packed rows */
 #define ROW_STEP  (MG_BLOCK_K + 16)                /* between rows packed as they lie */
 #define PANEL_N   (TILE_VECS * VL)
-#define BLOCK_M   (MG_BLOCK_LANES / TILE_STEP * TILE_ROWS)
+#define BLOCK_M   ((MG_BLOCK_LANES / TILE_STEP - 1) * TILE_ROWS) /* an odd row is a tile more */
 
 #define tile_sums   NAME(tile_sums)
 #define tile_store  NAME(tile_store)
@@ -41,18 +41,29 @@
 
 /* Halves are floats once they are packed. */
 #undef tiles
+#undef tile_count
 #undef tile_row
 #if MGK_HALF
-#define tiles    NAME_EXPANDED(tiles, f32, MGK_LEVEL)
-#define tile_row NAME_EXPANDED(tile_row, f32, MGK_LEVEL)
+#define tiles      NAME_EXPANDED(tiles, f32, MGK_LEVEL)
+#define tile_count NAME_EXPANDED(tile_count, f32, MGK_LEVEL)
+#define tile_row   NAME_EXPANDED(tile_row, f32, MGK_LEVEL)
 #else
-#define tiles    NAME(tiles)
-#define tile_row NAME(tile_row)
+#define tiles      NAME(tiles)
+#define tile_count NAME(tile_count)
+#define tile_row   NAME(tile_row)
 
-/* The first row of tile `t` of n that share m rows; none has two rows more than another. */
-MGK_INLINE int64_t tile_row(int64_t m, int64_t n, int64_t t)
+/* Tiles of m rows share its pairs of rows as evenly as they go; an odd row is a tile by itself. So
+ * tiles are 1 row high, or an even number. */
+MGK_INLINE int64_t tile_count(int64_t m)
 {
-    return m * t / n;
+    return (m / 2 * 2 + TILE_ROWS - 1) / TILE_ROWS + m % 2;
+}
+
+/* The first row of tile number t. */
+MGK_INLINE int64_t tile_row(int64_t m, int64_t t)
+{
+    const int64_t even = (m / 2 * 2 + TILE_ROWS - 1) / TILE_ROWS;
+    return t < even ? m / 2 * t / even * 2 : t == even ? m / 2 * 2 : m;
 }
 
 /* Asks for the next `count` lines. */
@@ -127,11 +138,11 @@ MGK_INLINE void tile_of(int rows, bool across, const mgk_panel *w, const T *a, T
 
 MGK_INLINE void tiles_of(bool across, const mgk_panel *w)
 {
-    const int64_t n = (w->m + TILE_ROWS - 1) / TILE_ROWS;
+    const int64_t n = tile_count(w->m);
     mgk_soon soon = w->soon;
     const int64_t lines = soon.runs * soon.lines / n + 1;
     for (int64_t t = 0; t < n; t++) {
-        const int64_t row = tile_row(w->m, n, t), next = tile_row(w->m, n, t + 1);
+        const int64_t row = tile_row(w->m, t), next = tile_row(w->m, t + 1);
         const T *a = (const T *)w->a + (across ? t * TILE_STEP * w->k : row * ROW_STEP);
         T *c = (T *)w->c + row * w->ldc;
         mgk_soon after = {(const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
@@ -145,18 +156,12 @@ MGK_INLINE void tiles_of(bool across, const mgk_panel *w)
         break;
             CASE(1)
             CASE(2)
-            CASE(3)
             CASE(4)
-            CASE(5)
             CASE(6)
 #if VBYTES == 64
-            CASE(7)
             CASE(8)
-            CASE(9)
             CASE(10)
-            CASE(11)
             CASE(12)
-            CASE(13)
             CASE(14)
 #endif
 #undef CASE
@@ -217,13 +222,13 @@ MGK_INLINE void pack_flip(const E *from, int64_t ld, int64_t k, int64_t cols, in
 static void pack_a(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k, T *to)
 {
     const mg_gemm_desc *d = w->d;
-    const int64_t n = (m + TILE_ROWS - 1) / TILE_ROWS;
+    const int64_t n = tile_count(m);
     if (!d->ta) {
         pack_copy((const E *)w->a + i * d->lda + p, d->lda, m, k, ROW_STEP, to);
         return;
     }
     for (int64_t t = 0; t < n; t++, to += TILE_STEP * k) {
-        const int64_t row = tile_row(m, n, t), rows = tile_row(m, n, t + 1) - row;
+        const int64_t row = tile_row(m, t), rows = tile_row(m, t + 1) - row;
         pack_copy((const E *)w->a + p * d->lda + i + row, d->lda, k, rows, TILE_STEP, to);
     }
 }
@@ -349,8 +354,8 @@ static void NAME(product)(const mgk_product *w, void *scratch)
     const int64_t lanes = mg_gemm_lanes(d->m), blocks = (w->m + BLOCK_M - 1) / BLOCK_M;
     T *a = scratch, *b = a + lanes * ROW_STEP, *c = b + PANEL_N * mg_gemm_terms(d->k);
     for (int64_t z = 0; z < blocks; z++) {
-        Strip s = {.i = w->i + tile_row(w->m, blocks, z),
-                   .m = tile_row(w->m, blocks, z + 1) - tile_row(w->m, blocks, z),
+        Strip s = {.i = w->i + w->m * z / blocks,
+                   .m = w->m * (z + 1) / blocks - w->m * z / blocks,
                    .j = w->j,
                    .n = w->n,
                    .a = a,

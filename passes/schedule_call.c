@@ -13,8 +13,8 @@
  * products large enough to be busy. */
 static const struct {
     int64_t least, most, rows;
-} head_chunk[] = {[TARGET_host] = {16 << 20, 64 << 20, 32},
-                  [TARGET_cuda] = {256 << 20, 256 << 20, 512}};
+} head_chunk[] = {
+    [TARGET_host] = {16 << 20, 64 << 20, 32}, [TARGET_cuda] = {256 << 20, 256 << 20, 512}};
 
 static void priced(Sched *s, Action *a, const Ins *i)
 {

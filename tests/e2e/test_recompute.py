@@ -64,7 +64,7 @@ class Recompute(mgctest.Case):
     def floor(self, name, given):
         """The least there is: what an assertion that nothing meets is told to take."""
         memory = self.plan(model(name), *given)["memory"]
-        path = self.layout(name, f"assert peak < {memory['params'] + memory['optimizer'] + 200_000} B")
+        path = self.layout(name, f"assert peak < {memory['params'] + memory['optimizer'] + 1_200_000} B")
         r = self.mgc(path, *given, "--check")
         self.assertEqual(r.returncode, 3)
         return int(re.search(r"the plan needs (\d+) bytes", r.err)[1])

@@ -2,6 +2,7 @@
 #include "tests/kernels/cm.h"
 #include "tests/kernels/pool.h"
 #include "runtime/sizes.h"
+#include "tests/sample.h"
 
 #include <math.h>
 #include <string.h>
@@ -109,6 +110,8 @@ static void test_loops(void **state)
     uint64_t seed = 11;
     for (int level = MGK_BASE; level <= (int)pool_best(); level++)
         for (int i = 0; i < 360; i++) {
+            if (!sampled((uint64_t)i / 6, SANITIZED ? 10 : 4))
+                continue;
             pool_level((mgk_level)level);
             mg_gemm_desc d = random_shape(&seed, types[i % 6][0], types[i % 6][1]);
             if (i / 6 % 4 >= 2) {
@@ -129,12 +132,14 @@ static void test_split(void **state)
 {
     (void)state;
     uint64_t seed = 12;
-    static const int64_t shapes[][4] = {{600, 40, 64, 1},  {40, 600, 64, 1},    {300, 300, 50, 1},
-                                        {130, 70, 90, 2},  {1500, 1100, 20, 1}, {64, 64, 64, 9},
-                                        {1, 6000, 900, 1}, {6000, 1, 900, 1},   {1, 6000, 900, 2}};
+    static const int64_t shapes[][4] = {{600, 40, 64, 1},  {40, 600, 64, 1},   {300, 300, 50, 1},
+                                        {130, 70, 90, 2},  {700, 1100, 12, 1}, {64, 64, 64, 9},
+                                        {1, 6000, 900, 1}, {6000, 1, 900, 1},  {1, 6000, 900, 2}};
     static const mg_dtype types[] = {MG_F32, MG_BF16};
     for (int i = 0; i < 18; i++)
         for (int threads = 1; threads <= 7; threads++) {
+            if (!sampled((uint64_t)(7 * i + threads), SANITIZED ? 8 : 3))
+                continue;
             const int64_t *s = shapes[i / 2];
             mg_gemm_desc d = {.dtype = types[i % 2], .out = types[i % 2], .m = s[0], .n = s[1]};
             d.k = s[2], d.batch = s[3];
