@@ -25,7 +25,7 @@ static inline int64_t mg_gemm_terms(int64_t k)
 /* Rows of a block of m rows, and lanes that none of any vector unit's tiles fill. */
 static inline int64_t mg_gemm_lanes(int64_t m)
 {
-    const int64_t all = (m + 5) / 6 * 8 + 16;
+    const int64_t all = (m + 5) / 6 * 8 + 32;
     return all < MG_BLOCK_LANES ? all : MG_BLOCK_LANES;
 }
 static inline bool mg_gemm_rounds(const mg_gemm_desc *d)

@@ -90,8 +90,9 @@ static void check(const Case *x)
             assert_true(untouched(&x->c, e));
         else if (!(fabs(at(&x->c, e) - truth(x, z, i, j)) <=
                    tolerance + roundoff(d->out) * fabs(truth(x, z, i, j))))
-            fail_msg("m %ld n %ld k %ld: C[%ld, %ld] is off", (long)d->m, (long)d->n, (long)d->k,
-                     (long)i, (long)j);
+            fail_msg("m %ld n %ld k %ld, %s%s, type %d: C[%ld, %ld] is %g, not %g", (long)d->m,
+                     (long)d->n, (long)d->k, d->ta ? "a turned " : "", d->tb ? "b turned" : "",
+                     (int)d->dtype, (long)i, (long)j, at(&x->c, e), truth(x, z, i, j));
     }
     for (int64_t j = 0; j < d->n && d->epilogue == MG_SUM; j++) {
         double sum = 0;
@@ -152,6 +153,25 @@ static void test_split(void **state)
         }
 }
 
+/* As many rows as fill tiles, and some more: scratch is as small as it can be. */
+static void test_rows(void **state)
+{
+    (void)state;
+    uint64_t seed = 15;
+    for (int level = MGK_BASE; level <= (int)pool_best(); level++)
+        for (int64_t m = 1; m < 90; m += 1 + m / 32) {
+            pool_level((mgk_level)level);
+            mg_gemm_desc d = {.dtype = m % 3 ? MG_F32 : MG_F64, .ta = true, .m = m, .n = 3};
+            d.out = d.dtype, d.k = MG_BLOCK_K, d.lda = m, d.ldb = d.ldc = 3, d.alpha = 1;
+            d.batch = 1, d.sa = d.k * m, d.sb = d.k * 3, d.sc = m * 3;
+            Case x = make(&seed, d);
+            run(&x, 1);
+            check(&x);
+            drop(&x);
+        }
+    pool_level(pool_best());
+}
+
 /* Any number of threads gives the same bits, wherever the pool cuts. */
 static void test_bits(void **state)
 {
@@ -182,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),
         cmocka_unit_test(test_split),
+        cmocka_unit_test(test_rows),
         cmocka_unit_test(test_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
