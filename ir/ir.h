@@ -418,6 +418,8 @@ typedef struct Layout {
     bool overlap;         /* collectives may take what memory is left, to run beside the rest */
     int64_t bucket;       /* gradients of a layer are reduced in its round, from so many bytes on
                              (passes/buckets.c); 0: none are */
+    double send_flops;    /* that are computed while a byte of gradients is added up over ranks; 0:
+                             kernels do not mind what is sent (passes/fuse_delay.c) */
     VEC(Value) ahead;     /* what is to be gathered a round ahead of its loop (passes/ahead.c) */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */

@@ -60,6 +60,8 @@ void text_read_layout(Reader *r)
     while (l->recompute == RECOMPUTE_keep && r->t.kind == TOK_string)
         vec_push(r->m->arena, &l->keep, ((KeptName){.name = text_want_name(r)}));
     l->overlap = text_take_word(r, "overlap");
+    if (text_take_word(r, "send_flops"))
+        l->send_flops = text_want_real(r);
     text_want_word(r, "assert_peak");
     l->assert_peak = text_want_real(r);
     l->assert_span = text_read_place(r);

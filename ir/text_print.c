@@ -273,10 +273,11 @@ static void print_attrs(const Module *m, const Ins *i, FILE *out)
 
 static void print_region(const Printer *p, const Region *r, int depth);
 
+/* Of the model's source alone, whose path the header has: a layout may come from another file. */
 static void print_place(const Module *m, Span s, FILE *out)
 {
     int line, column;
-    if (!s.file)
+    if (!s.file || !m->source || strcmp(diag_path(m->diag, s.file), m->source) != 0)
         return;
     diag_locate(m->diag, s, &line, &column);
     fprintf(out, " @%d:%d", line, column);
@@ -533,6 +534,10 @@ static void print_header(const Module *m, FILE *out)
     }
     if (m->layout.overlap)
         fputs(" overlap", out);
+    if (m->layout.send_flops > 0) {
+        fputs(" send_flops ", out);
+        print_real(out, m->layout.send_flops);
+    }
     fputs(" assert_peak ", out);
     print_real(out, m->layout.assert_peak);
     print_place(m, m->layout.assert_span, out);

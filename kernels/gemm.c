@@ -13,6 +13,7 @@ enum {
 };
 
 typedef struct Job {
+    mg_run *run;
     const mg_gemm_desc *d;
     const char *a, *b;
     char *c, *extra;
@@ -62,7 +63,8 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
     const int64_t in = mg_dtype_bytes(d->dtype), out = mg_dtype_bytes(d->out);
     for (int64_t u = begin; u < end; u++) {
         const int64_t strip = u % w->strips, p = u / w->strips, batch = p / w->cols / w->rows;
-        mgk_product part = {.d = d,
+        mgk_product part = {.run = w->run,
+                            .d = d,
                             .a = w->a + batch * d->sa * in,
                             .b = w->b + batch * d->sb * in,
                             .c = w->c + batch * d->sc * out,
@@ -110,8 +112,12 @@ void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, vo
         return;
     const mg_gemm_desc column = turned(d);
     const bool turns = d->n == 1 && d->ldc == 1 && d->epilogue == MG_PLAIN;
-    Job w = {
-        .d = turns ? &column : d, .a = turns ? b : a, .b = turns ? a : b, .c = c, .extra = extra};
+    Job w = {.run = r,
+             .d = turns ? &column : d,
+             .a = turns ? b : a,
+             .b = turns ? a : b,
+             .c = c,
+             .extra = extra};
     const int64_t threads = mg_threads(r);
     const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
     double worth = flops * (double)d->batch / SMALL;

@@ -8,6 +8,7 @@
  * scratch has mg_gemm_scratch(d) bytes. a, b, c: of this product of the batch. extra: NULL, or what
  * the epilogue adds or gives. */
 typedef struct mgk_product {
+    mg_run *run;
     const mg_gemm_desc *d;
     const void *a, *b;
     void *c, *extra;

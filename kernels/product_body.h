@@ -304,7 +304,7 @@ typedef struct Strip {
     T *c; /* its first element: in C, or in scratch */
     int64_t ldc;
     T *extra; /* of column j: the bias or the sums */
-    T *a, *b; /* scratch */
+    T *a, *b; /* scratch, from its beginning on */
 } Strip;
 
 /* Terms [p, p + k). */
@@ -326,6 +326,7 @@ static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t
                            .add = p > 0 || d->beta != 0,
                            .alpha = d->alpha,
                            .soon = panel_soon(w, p, k, s->j + j, s->j + s->n)};
+        mg_look(w->run, s->a);
         pack_b(w, p, k, s->j + j, n, s->b);
         if (d->epilogue == MG_BIAS) {
             memcpy(bias, s->extra + j, (size_t)n * sizeof(T));

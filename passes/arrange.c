@@ -15,9 +15,13 @@
  * it runs, and may still run when the next one begins; so its operands are alive from the action
  * before it to the first that needs its result.
  *
+ * The longest path is not all there is to it: where everything computes all the time anyway, what
+ * is to be sent should be made early, so that the last messages have something to run beside. So
+ * two orders are made, one by paths alone, one in which that comes first.
+ *
  * Memory is a limit and no objective: an action that would make more bytes alive than are given is
- * not ready; where that leaves none, the one is taken that leaves least alive. The order is kept
- * only if it is faster by the same measure, and within the limit. */
+ * not ready; where that leaves none, the one is taken that leaves least alive. The faster order is
+ * kept only if it is faster than the program's by the same measure, and within the limit. */
 #include "passes/streams.h"
 
 #include <stdlib.h>
@@ -36,6 +40,8 @@ typedef struct Touch {
 typedef struct Node {
     const Action *a;
     bool sends;
+    bool gives;     /* a collective waits for it */
+    double seconds; /* that it takes */
     int ntouches, nuses;
     Touch *touch;
     uint32_t *use; /* buffers that are alive while it runs: those it touches, and those that a
@@ -79,6 +85,7 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
 {
     const Action *a = v->a;
     v->sends = resource_of(a) == RES_links;
+    v->seconds = v->sends ? PLAN_LATE * a->seconds : a->seconds;
     v->touch = NEW_ARRAY(s->tmp, Touch, a->noperands + 1);
     v->use = NEW_ARRAY(s->tmp, uint32_t, s->p->buffers.n);
     for (int k = 0; k < a->noperands; k++) {
@@ -112,8 +119,9 @@ static void read_order(Stretch *s)
         Node *v = &s->node[i];
         for (int k = i + 1; k < s->n; k++) {
             const Node *next = &s->node[k];
-            if (next->before[i] && next->tail + next->a->seconds > v->tail)
-                v->tail = next->tail + next->a->seconds;
+            if (next->before[i] && next->tail + next->seconds > v->tail)
+                v->tail = next->tail + next->seconds;
+            v->gives |= next->before[i] && next->sends && !v->sends;
         }
     }
 }
@@ -207,7 +215,7 @@ static bool put(Stretch *s, State *t, int i)
     int64_t during, after;
     live_bytes(s, v, &during, &after);
     bool fits = has_room(s, t, v, during);
-    double begin = begins(s, t, v), end = begin + v->a->seconds;
+    double begin = begins(s, t, v), end = begin + v->seconds;
     t->since = v->sends ? t->since : begin;
     t->highest = (v->sends ? t->highest : t->live) + during;
     t->free[unit_of(s, v)] = end;
@@ -257,11 +265,19 @@ static double makespan(const State *t)
  * one place, and then has some way to go by itself, goes by how far that is. */
 static double urgency(const Stretch *s, const Node *v)
 {
-    return v->tail + (s->sends ? 0 : v->a->seconds);
+    return v->tail + (s->sends ? 0 : v->seconds);
+}
+
+/* Of two that could begin as soon. giving: what is to be sent comes first. */
+static bool is_urgent(const Stretch *s, const Node *v, const Node *than, bool giving)
+{
+    if (giving && v->gives != than->gives)
+        return v->gives;
+    return urgency(s, v) > urgency(s, than);
 }
 
 /* The node to place next among those that nothing holds back. */
-static int pick(const Stretch *s, const State *t)
+static int pick(const Stretch *s, const State *t, bool giving)
 {
     int best = -1, least = -1;
     double when = 0;
@@ -280,12 +296,26 @@ static int pick(const Stretch *s, const State *t)
             continue;
         double begin = begins(s, t, v);
         if (best < 0 || begin < when ||
-            (begin == when && urgency(s, v) > urgency(s, &s->node[best]))) {
+            (begin == when && is_urgent(s, v, &s->node[best], giving))) {
             best = i;
             when = begin;
         }
     }
     return best >= 0 ? best : least;
+}
+
+/* An order, if it fits and is faster than *seconds, which it then is. */
+static bool order(Stretch *s, bool giving, State *now, double *seconds)
+{
+    State t = begin(s);
+    bool fits = true;
+    while (t.n < s->n)
+        fits &= put(s, &t, pick(s, &t, giving));
+    if (!fits || makespan(&t) > *seconds)
+        return false;
+    *seconds = makespan(&t);
+    *now = t;
+    return true;
 }
 
 bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t most,
@@ -310,11 +340,12 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     State was = begin(&s);
     for (int i = 0; i < s.n; i++)
         put(&s, &was, i);
-    State now = begin(&s);
-    bool fits = true;
-    while (now.n < s.n)
-        fits &= put(&s, &now, pick(&s, &now));
-    if (!fits || makespan(&now) > (1 - WORTH) * makespan(&was))
+    State now;
+    double seconds = (1 - WORTH) * makespan(&was);
+    bool any = order(&s, false, &now, &seconds);
+    if (s.sends)
+        any |= order(&s, true, &now, &seconds);
+    if (!any)
         return false;
     Action *in_order = NEW_ARRAY(tmp, Action, s.n);
     for (int i = 0; i < s.n; i++)

@@ -212,6 +212,7 @@ static void fuse_region(Module *m, const Fn *fn, Region *r, Arena *tmp, FILE *wh
               .why = why,
               .depth = depth_dims(m)};
     index_region(&f);
+    fuse_find_delays(&f);
     each_alone(&f);
     fuse_columns(&f);
     fuse_chains(&f);

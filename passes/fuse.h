@@ -65,6 +65,7 @@ typedef struct Fuse {
     Holders *holders;        /* per position: every cluster that computes it, gone ones included */
     int *mark;               /* per position that stands alone: of the last walk that came by */
     int walk;                /* number of the last walk */
+    struct Delays *delays;   /* NULL: nothing is sent that could be made earlier */
     VEC(Cluster *) clusters; /* in order of creation, gone ones included */
 } Fuse;
 
@@ -99,6 +100,11 @@ void fuse_siblings(Fuse *f);
 void fuse_spare(Fuse *f);
 /* Does any path lead from a to b through a third? */
 bool fuse_path_between(Fuse *f, const Cluster *a, const Cluster *b);
+
+/* fuse_delay.c: once, before any are merged; and whether something that is sent would be made too
+ * late if two clusters were one. */
+void fuse_find_delays(Fuse *f);
+bool fuse_delays(const Fuse *f, const Cluster *a, const Cluster *b);
 
 /* fuse_emit.c: writes the region anew */
 void fuse_emit(Fuse *f);

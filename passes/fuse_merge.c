@@ -111,6 +111,8 @@ static Cluster *try_merge(Fuse *f, Cluster *a, Cluster *b)
         why = "other ranks need it";
     if (!why && fuse_path_between(f, a, b))
         why = "something outside stands between them";
+    if (!why && fuse_delays(f, a, b))
+        why = "what is sent would be made too late";
     fuse_tell(f, a, b, why ? "apart" : reduced_name(&c->shape), why);
     if (why)
         return NULL;

@@ -5,15 +5,24 @@
  *   2  with what the device has left, what a collective touches is alive as long as it may run
  *   3  and gradients of layers are reduced in the rounds that make them (buckets.c)
  *   4  and those gathers are made a round ahead (ahead.c) that are waited for in the better of
- * these
+ *      these
+ *   5  and what is sent is made earlier, by kernels that read more (fuse_delay.c)
  *
  * The fastest that fits is taken. So a program that fits does so still, and no plan is slower for
  * its streams. */
 #include "passes/overlap.h"
 #include "passes/passes.h"
+#include "passes/streams.h"
 
 /* Of a gather's time: what has to be waited for. */
 static const double WORTH = 0.1;
+
+static void collectives_are_late(Program *g)
+{
+    for (size_t i = 0; g && i < g->actions.n; i++)
+        if (g->actions.data[i].kind == ACT_comm)
+            g->actions.data[i].seconds *= PLAN_LATE;
+}
 
 static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Arena *a)
 {
@@ -24,6 +33,9 @@ static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Ar
         return NULL;
     Plan *p = plan_schedule(m, d, a);
     plan_pack(p);
+    collectives_are_late(p->train);
+    collectives_are_late(p->eval);
+    collectives_are_late(p->sample);
     plan_streams(p);
     plan_timeline(p);
     return p;
@@ -51,6 +63,25 @@ static bool is_better(Module *m, const Device *d, const Plan *p, const Layout *a
     m->layout = *as;
     *best = p->train->seconds;
     return true;
+}
+
+/* FLOPs that are computed while a byte of gradients is added up over ranks. */
+static double send_flops(const Program *g)
+{
+    double flops = 0, computes = 0, bytes = 0, sends = 0;
+    for (size_t i = 0; i < g->actions.n; i++) {
+        const Action *a = &g->actions.data[i];
+        if (a->kind == ACT_gemm) {
+            flops += a->flops;
+            computes += a->seconds;
+        }
+        if (a->kind == ACT_comm &&
+            (a->comm.kind == MG_ALL_REDUCE || a->comm.kind == MG_REDUCE_SCATTER)) {
+            bytes += (double)type_bytes(&a->operand[0].type);
+            sends += a->seconds;
+        }
+    }
+    return computes > 0 && bytes > 0 ? flops / computes * sends / bytes : 0;
 }
 
 void overlap_choose(Module *m, const Device *d)
@@ -81,7 +112,12 @@ void overlap_choose(Module *m, const Device *d)
         note_gathers(m, p->eval, &as);
         note_gathers(m, p->sample, &as);
     }
-    if (as.ahead.n)
+    if (as.ahead.n && is_better(m, d, with = plan_of(m, d, &as, tmp), &as, &best))
+        p = with;
+    if (p) {
+        as = m->layout;
+        as.send_flops = send_flops(p->train);
         is_better(m, d, plan_of(m, d, &as, tmp), &as, &best);
+    }
     arena_free(tmp);
 }

@@ -4,8 +4,9 @@
 
 #include "ir/plan.h"
 
-/* Sets Layout.overlap and Layout.ahead of a module that is as it is before pass ahead: as the
- * fastest plan has them that fits. Nothing where a device has one stream, or the mesh one rank. */
+/* Sets Layout.overlap, .bucket, .ahead and .send_flops of a module that is as it is before pass
+ * ahead: as the fastest plan has them that fits. Nothing where a device has one stream, or the mesh
+ * one rank. */
 void overlap_choose(Module *m, const Device *d);
 
 #endif

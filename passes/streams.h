@@ -21,6 +21,10 @@ bool meets_all(const Action *a);
 typedef enum Resource { RES_arithmetic, RES_bandwidth, RES_links, RES_count } Resource;
 Resource resource_of(const Action *a);
 
+/* Times its seconds that a collective is given when an order, or what is sent when, is chosen:
+ * ranks do not come to it at once, and what leaves some room stays good when they do not. */
+#define PLAN_LATE 1.5
+
 /* When the actions [from, end), none of which meets all streams, begin and end, from a time on;
  * returns when all are done. */
 double timeline_stretch(const Plan *p, Program *g, int from, int end, double now);

@@ -539,6 +539,8 @@ int mg_station(const mg_run *r, uint32_t axes);
 typedef void mg_task(void *ctx, int64_t begin, int64_t end, void *scratch);
 void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx);
 int mg_threads(const mg_run *r);
+/* In a task, with its scratch, every fraction of a millisecond: lets go on what runs beside it. */
+void mg_look(mg_run *r, const void *scratch);
 /* Around each call: time for traces; outputs looked at when a non-finite value is sought. */
 void mg_begin(mg_run *r, int action);
 void mg_end(mg_run *r, int action);

@@ -53,6 +53,11 @@ void rt_device_close(mg_run *r)
     rt_ranks_end(r);
 }
 
+void mg_look(mg_run *r, const void *scratch)
+{
+    rt_pool_look(r->pool, scratch);
+}
+
 void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx)
 {
     rt_pool_run(r->pool, units, grain, fn, ctx);

@@ -157,6 +157,12 @@ void rt_pool_beside(rt_pool *p, bool (*look)(void *ctx), void *ctx)
     p->look_at = ctx;
 }
 
+void rt_pool_look(rt_pool *p, const void *scratch)
+{
+    if (p->look && scratch == p->scratch)
+        p->look(p->look_at);
+}
+
 /* Units [0, end), the caller's: in parts, where something runs beside them. */
 static void own_part(rt_pool *p, int64_t end, int64_t grain, mg_task *fn, void *ctx)
 {

@@ -101,8 +101,10 @@ void rt_pool_free(rt_pool *p);
 /* Gives every thread `bytes` of zeroed scratch (64-byte aligned; touched by its own thread). */
 void rt_pool_scratch(rt_pool *p, int64_t bytes);
 /* From now on the caller of rt_pool_run calls `look` between parts of what it does itself, as long
- * as that says that there is something to look after. */
+ * as that says that there is something to look after; and in a part, by rt_pool_look, which does
+ * nothing on another thread, with another scratch. */
 void rt_pool_beside(rt_pool *p, bool (*look)(void *ctx), void *ctx);
+void rt_pool_look(rt_pool *p, const void *scratch);
 void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ctx);
 
 /* ---- ranks.c: the mesh; see ranks.h ---------------------------------------------------------- */

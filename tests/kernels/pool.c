@@ -62,6 +62,13 @@ static void *work(void *p)
     return NULL;
 }
 
+void mg_look(mg_run *r, const void *scratch)
+{
+    (void)r;
+    if ((uintptr_t)scratch % 64)
+        fail("mg_look: not with the scratch of a thread");
+}
+
 /* Ranges are cut anywhere and each may come in two calls: a kernel may not rely on either. */
 void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx)
 {

@@ -139,29 +139,43 @@ static Device host(void)
     return d;
 }
 
-static Plan *planned(const Case *c, Model *copy, const Device *d, int64_t bucket)
+static Plan *planned(const Case *c, Model *copy, const Device *d, int64_t bucket, double send_flops)
 {
     *copy = c->t;
     copy->m = module_copy(c->t.m, NULL, c->t.m->diag, c->t.a);
     copy->m->layout.overlap = true;
     copy->m->layout.bucket = bucket;
+    copy->m->layout.send_flops = send_flops;
     must_pass(copy, pass_ahead);
     lower_physical(copy);
     return plan_for(copy, d);
 }
 
+static int kernels_of(const Plan *p)
+{
+    int n = 0;
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        n += p->train->actions.data[i].kind == ACT_kernel;
+    return n;
+}
+
 static void plans(void **state)
 {
     (void)state;
+    int more = 0, pairs = 0;
     uint64_t rng = sample_turn() + 1;
     const Device hosts = host();
     for (int k = 0; k < MODELS * LAYOUTS * 2; k++) {
         Case c;
-        Model one, two;
+        Model one, two, three;
         if (!sampled((uint64_t)k, SANITIZED ? 4 : 1) || !open_case(&c, k))
             continue;
         const Device *d = k % 2 ? &hosts : &test_device;
-        const Plan *plain = planned(&c, &one, d, 0), *p = planned(&c, &two, d, 1);
+        /* Of every other pair as much is to be sent as could ever be. */
+        const double sends = k / 2 % 2 ? 1e12 : 0;
+        const Plan *plain = planned(&c, &one, d, 0, 0), *p = planned(&c, &two, d, 1, sends);
+        pairs += sends > 0;
+        more += sends > 0 && kernels_of(p) > kernels_of(planned(&c, &three, d, 1, 0));
         Volumes v = plan_volumes(plain->module, plain->train),
                 w = plan_volumes(p->module, p->train);
         if (plan_check(p, stderr))
@@ -176,6 +190,8 @@ static void plans(void **state)
         }
         close_case(&c);
     }
+    print_message("%d of %d plans have more kernels, to send earlier\n", more, pairs);
+    assert_true(!pairs || more > 0);
 }
 
 /* It is chosen where less is waited for then, and never where collectives wait anyway. */
@@ -185,7 +201,7 @@ static void choice(void **state)
     Case c;
     Device d = host();
     d.link_seconds = 1e-9;
-    d.link_bandwidth = 1e7;
+    d.link_bandwidth = 5e7;
     d.flops_f64 = d.flops_f32 = 1e9;
     assert_true(open_case(&c, 0));
     overlap_choose(c.t.m, &d);

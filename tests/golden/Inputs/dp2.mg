@@ -1,0 +1,6 @@
+layout dp2 {
+    device cpu
+    mesh dp = 2
+    batch -> dp
+    microbatch 4
+}
