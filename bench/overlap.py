@@ -6,7 +6,8 @@ limited link.
 
 Takes root, ip and tc. One rank with one thread a host. A layout is dp or zero3. Exposed is the median step less that of
 `alone`: as many programs of one rank, each with a rank's share of the batch, that run at the same time on the same
-hosts and say nothing to each other. `waits` is what rank 0 was in communication for, by --trace. The three are run in
+hosts and say nothing to each other; of each step the slower one's, as ranks that train together are as fast as the slowest.
+`waits` is what rank 0 was in communication for, by --trace. The three are run in
 turn, runs times; what is printed are medians.
 """
 
@@ -103,11 +104,13 @@ class Bench:
             err = p.communicate(timeout=600)[1]
             if p.returncode:
                 sys.exit(err.decode())
-        with open("out/0/metrics.jsonl", encoding="utf-8") as f:
-            steps = [json.loads(l) for l in f]
-        ms = [s["step_ms"] for s in steps if "step_ms" in s][2:]
-        losses = [s["loss"] for s in steps if "step_ms" in s]
-        return statistics.median(ms), losses, self.waits() if trace else None
+        all_ms, losses = [], []
+        for i in range(hosts.n if alone else 1):
+            with open(f"out/{i}/metrics.jsonl", encoding="utf-8") as f:
+                steps = [s for s in map(json.loads, f) if "step_ms" in s]
+            all_ms.append([s["step_ms"] for s in steps][2:])
+            losses = [s["loss"] for s in steps]
+        return statistics.median(map(max, zip(*all_ms, strict=True))), losses, self.waits() if trace else None
 
     def mpirun(self, hosts, argv):
         with open("agent", "w", encoding="utf-8") as f:
