@@ -32,12 +32,13 @@ static bool is_reduction(const Ins *i)
     return i->op == OP_all_reduce || i->op == OP_reduce_scatter;
 }
 
-/* Does nothing that computes much wait for what is made at a position? */
-static bool only_leaves(const Fuse *f, int at)
+/* Does nothing that computes much wait for what is made at a position? `leaves` says it of those
+ * behind it. */
+static bool only_leaves(const Fuse *f, int at, const bool *leaves)
 {
     for (int k = 0; k < f->users[at].n; k++) {
         int u = f->users[at].at[k];
-        if (u < f->n && (is_call(f->r->ins.data[u]) || !only_leaves(f, u)))
+        if (u < f->n && (is_call(f->r->ins.data[u]) || !leaves[u]))
             return false;
     }
     return true;
@@ -48,6 +49,7 @@ void fuse_find_delays(Fuse *f)
     if (f->m->layout.send_flops <= 0)
         return;
     struct Delays *d = NEW(f->tmp, struct Delays);
+    bool *leaves = NEW_ARRAY(f->tmp, bool, f->n);
     int sets = 0;
     d->behind = NEW_ARRAY(f->tmp, uint64_t, f->n);
     d->calls = NEW_ARRAY(f->tmp, int, f->n);
@@ -55,7 +57,8 @@ void fuse_find_delays(Fuse *f)
     d->before = NEW_ARRAY(f->tmp, bool, f->n);
     for (int at = f->n - 1; at >= 0; at--) {
         const Ins *i = f->r->ins.data[at];
-        if (is_reduction(i) && sets < SETS && only_leaves(f, at)) {
+        leaves[at] = only_leaves(f, at, leaves);
+        if (is_reduction(i) && sets < SETS && leaves[at]) {
             d->bytes[sets] = (double)type_bytes(type_of(f->m, i->in[0]));
             d->behind[at] = (uint64_t)1 << sets++;
         }
