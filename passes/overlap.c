@@ -8,8 +8,8 @@
  *      these
  *   5  and what is sent is made earlier, by kernels that read more (fuse_delay.c)
  *
- * The fastest that fits is taken. So a program that fits does so still, and no plan is slower for
- * its streams. */
+ * The fastest that fits is taken, by times in which collectives take half as long again
+ * (PLAN_LATE). So a program that fits does so still. */
 #include "passes/overlap.h"
 #include "passes/passes.h"
 #include "passes/streams.h"

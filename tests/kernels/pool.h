@@ -5,6 +5,7 @@
 
 #include "kernels/isa.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 struct mg_run {
@@ -13,6 +14,7 @@ struct mg_run {
     int depth, calls; /* mg_begin without mg_end; all mg_begin */
     int64_t outputs;  /* elements in all mg_output; each was looked at and is finite */
     uint64_t cuts;    /* seed of where the units are cut into ranges */
+    atomic_int looks; /* mg_look, by all threads */
 };
 
 /* The level the kernels under test run at: what mgk_isa() returns. */

@@ -63,6 +63,8 @@ static void run(Case *x, int threads)
     mg_gemm(&r, 0, &x->d, x->a.p, x->b.p, x->c.p, x->extra.p);
     assert_int_equal(r.outputs,
                      x->d.batch * x->d.m * x->d.n + (x->d.epilogue == MG_SUM ? x->d.n : 0));
+    if (x->d.m > 1 && x->d.n > 1) /* of each panel of B, 32 columns at most */
+        assert_true(r.looks >= x->d.batch * ((x->d.n + 31) / 32));
 }
 
 static double truth(const Case *x, int64_t z, int64_t i, int64_t j)

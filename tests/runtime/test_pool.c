@@ -97,9 +97,51 @@ static void pins(void **state)
     rt_pool_free(p);
 }
 
+typedef struct looking {
+    rt_pool *pool;
+    bool deep;
+    int looks;
+} looking;
+
+static bool look(void *ctx)
+{
+    ((looking *)ctx)->looks++;
+    return true;
+}
+
+static void looks_in_it(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    looking *l = ctx;
+    for (int64_t i = begin; i < end && l->deep; i++)
+        rt_pool_look(l->pool, scratch);
+}
+
+/* The caller's own part looks after what runs beside it, in its midst as well; no other thread
+ * does, which the sanitizers would tell of, and the number. */
+static void looks(void **state)
+{
+    (void)state;
+    enum { MANY = 64 };
+    looking l = {.pool = rt_pool_new(2, false)};
+    rt_pool_scratch(l.pool, 100);
+    rt_pool_look(l.pool, NULL); /* nothing runs beside */
+    rt_pool_beside(l.pool, look, &l);
+    rt_pool_run(l.pool, 1, 1, looks_in_it, &l);
+    const int outside = l.looks;
+    l = (looking){.pool = l.pool, .deep = true};
+    rt_pool_run(l.pool, 1, 1, looks_in_it, &l);
+    assert_int_equal(l.looks, outside + 1);
+    l.looks = 0;
+    rt_pool_look(l.pool, &l); /* not its scratch */
+    assert_int_equal(l.looks, 0);
+    rt_pool_run(l.pool, MANY, 1, looks_in_it, &l);
+    assert_true(l.looks >= MANY / 2);
+    rt_pool_free(l.pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(covers), cmocka_unit_test(waits),
-                                       cmocka_unit_test(pins)};
+                                       cmocka_unit_test(pins), cmocka_unit_test(looks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
