@@ -29,7 +29,8 @@ typedef struct Device {
     double node_bandwidth; /* bytes/s a rank sends into the network */
     double node_seconds;   /* a step over the network costs at least */
     int streams;           /* in which actions may run side by side */
-    /* Of those: products have none of their own (hosts), nor have collectives (--overlap=none). */
+    /* Of those: products have none of their own (hosts: what computes is one thread, which carries
+     * collectives on as a queue), nor have collectives (--overlap=none). */
     bool products_wait, collectives_wait;
     int threads; /* host: threads the numbers above are for, and scratch is counted for */
 } Device;

@@ -172,7 +172,8 @@ typedef struct Action {
     Operand *operand;
     uint8_t stream;
     /* Per other stream: 1 + index of the action to wait for, 0: none. It stands between the same
-     * loops' ends and guards. */
+     * loops' ends and guards, or, where collectives are a queue, anywhere in the program: what is
+     * waited for is the last time it began, and what began before that. */
     uint32_t wait[MAX_STREAMS];
     double seconds, flops, bytes_moved; /* predicted, one execution */
     double times;                       /* executions a step; in a pipeline of a rank on average */
@@ -226,11 +227,12 @@ typedef struct Program {
     int nplaces;
     int64_t batch, window; /* sequences that a rank takes at once, in rounds of `rows` */
     int64_t rows;
-    Axes batch_axes;          /* over which the others of a round are */
-    double seconds;           /* predicted, loops multiplied out */
-    double busy;              /* the actions' own, of all streams */
-    double again;             /* of those: for what is computed once more than the model says */
-    double flops;             /* of the model: not of what is computed again */
+    Axes batch_axes; /* over which the others of a round are */
+    double seconds;  /* predicted, loops multiplied out */
+    double busy;     /* the actions' own, of all streams */
+    double again;    /* of those: for what is computed once more than the model says */
+    double flops;    /* of the model: not of what is computed again */
+    bool queued;     /* collectives are a queue, which goes on beside all that runs (queue.c) */
     int64_t peak, live_bound; /* transient bytes: as placed, and the largest live set */
     int peak_action;
 } Program;

@@ -255,7 +255,10 @@ static void check_program(Check *c)
     c->at = -1;
     if (!check_loops(c) || !check_operands(c))
         return;
-    check_streams(c);
+    if (c->prog->queued)
+        check_queue(c);
+    else
+        check_streams(c);
     check_pipe(c);
     if (mesh_ranks(c->m) > 1)
         check_ranks(c, true);

@@ -55,6 +55,8 @@ void check_ranks(Check *c, bool folded);
 bool check_unfolds(const Module *m);
 /* check_streams.c: P6, P7. The operands are inside their buffers. */
 void check_streams(Check *c);
+/* check_queue.c: the same, where collectives are a queue. */
+void check_queue(Check *c);
 void check_peak(Check *c);
 
 #endif

@@ -94,6 +94,24 @@ static void extend_if_room(Sched *s, const Action *a, int first, int last, int64
         s->p->buffers.data[a->operand[k].at.buffer] = was[k];
 }
 
+/* In a queue it may still run when its stretch is over: in the next rounds of the loops around it,
+ * and behind them, up to whom all wait for or who needs its result; *after begins where the stretch
+ * ends. */
+static void goes_on(const Program *p, const Action *a, int *first, int *after)
+{
+    const Action *act = p->actions.data;
+    for (int n = (int)p->actions.n, inside = a->around; *after < n; ++*after) {
+        const Action *x = &act[*after];
+        if (x->kind == ACT_guard || touches_written(x, a))
+            break;
+        if (x->kind == ACT_end && (int)x->loop == inside) {
+            const Loop *l = &p->loops.data[x->loop];
+            *first = l->begin < *first ? l->begin : *first;
+            inside = l->parent;
+        }
+    }
+}
+
 /* A collective runs beside others: it may begin while the action before it runs, and is done when
  * the first begins that needs its result. What it touches is alive in all that time. */
 static void extend_stretch(Sched *s, int from, int end, int64_t most)
@@ -105,11 +123,13 @@ static void extend_stretch(Sched *s, int from, int end, int64_t most)
             before = i;
             continue;
         }
-        int after = i + 1;
+        int first = before, after = i + 1;
         while (after < end && !touches_written(&act[after], &act[i]))
             after++;
+        if (after == end && has_queue(s->p, p))
+            goes_on(p, &act[i], &first, &after);
         after = after < (int)p->actions.n ? after : (int)p->actions.n - 1;
-        extend_if_room(s, &act[i], before, after, most);
+        extend_if_room(s, &act[i], first, after, most);
     }
 }
 
@@ -152,7 +172,9 @@ void order_actions(Sched *s)
     if (s->p->device->streams < 2)
         return;
     const int64_t most = most_allowed(s);
-    bool any = false;
+    bool any = has_queue(s->p, g) && s->m->layout.overlap && sink_waits(s->p, g, s->tmp);
+    if (any)
+        renew_lifetimes(s);
     for (int from = 0; from < (int)g->actions.n; from++) {
         int end = stretch_end(g, from);
         if (end - from > 1)

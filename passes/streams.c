@@ -10,7 +10,8 @@
  * the links, which nothing else does. Where things lie is decided before (place.c); a product goes
  * to a stream of its own if enough such kernels come before another action touches its bytes, a
  * collective if by the timeline anything runs beside it. What touches their bytes waits for them.
- * Loops and the guard meet all streams, and so does the last action of a program.
+ * Loops and the guard meet all streams, and so does the last action of a program. On processors
+ * they need not: there collectives are a queue (queue.c).
  *
  * There is one stream of collectives for all sets of axes: the links are one resource, so that
  * collectives side by side would only share what one alone has, and each comes after the one before
@@ -74,15 +75,15 @@ Resource resource_of(const Action *a)
 }
 
 /* Do two actions touch the same bytes, one of them writing? */
-static bool conflict(const Stretch *s, size_t x, size_t y)
+static bool conflict(const Plan *plan, const Program *g, size_t x, size_t y)
 {
-    const Action *a = &s->g->actions.data[x], *b = &s->g->actions.data[y];
+    const Action *a = &g->actions.data[x], *b = &g->actions.data[y];
     for (int i = 0; i < a->noperands; i++)
         for (int k = 0; k < b->noperands; k++) {
             if (!a->operand[i].write && !b->operand[k].write)
                 continue;
-            Bytes p = operand_bytes(s->p, s->g, &a->operand[i], true);
-            Bytes q = operand_bytes(s->p, s->g, &b->operand[k], true);
+            Bytes p = operand_bytes(plan, g, &a->operand[i], true);
+            Bytes q = operand_bytes(plan, g, &b->operand[k], true);
             if (p.lo < q.hi && q.lo < p.hi)
                 return true;
         }
@@ -94,11 +95,10 @@ static bool sends(const Action *a)
     return resource_of(a) == RES_links;
 }
 
-/* Has the later of two actions to come after the other? */
-static bool in_order(const Stretch *s, size_t x, size_t y)
+bool in_order(const Plan *p, const Program *g, size_t x, size_t y)
 {
-    const Action *act = s->g->actions.data;
-    return (sends(&act[x]) && sends(&act[y])) || conflict(s, x, y);
+    const Action *act = g->actions.data;
+    return (sends(&act[x]) && sends(&act[y])) || conflict(p, g, x, y);
 }
 
 /* ---- which stream --------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static double beside_product(const Stretch *s, size_t at)
 {
     const Action *act = s->g->actions.data;
     double t = 0;
-    for (size_t i = at + 1; i < s->end && !conflict(s, at, i); i++)
+    for (size_t i = at + 1; i < s->end && !conflict(s->p, s->g, at, i); i++)
         t += resource_of(&act[i]) == RES_bandwidth ? act[i].seconds : 0;
     return t;
 }
@@ -167,7 +167,7 @@ static void find_waits(Stretch *s, size_t i, bool all)
     for (size_t k = i; k-- > s->from;) {
         first = act[k].stream == REST ? k : first;
         if (act[k].stream != act[i].stream && k + 1 > b->upto[act[k].stream] &&
-            (all || in_order(s, k, i)))
+            (all || in_order(s->p, s->g, k, i)))
             wait_for(s, i, k);
     }
     if (act[i].stream != REST && !b->upto[REST])
@@ -223,6 +223,10 @@ static void choose_all(const Plan *p, Program *g)
 {
     if (!g || !g->actions.n)
         return;
+    if (has_queue(p, g)) {
+        queue_streams(p, g);
+        return;
+    }
     Arena *tmp = arena_new();
     const size_t last = g->actions.n - 1;
     Stretch s = {.p = p, .g = g, .before = NEW_ARRAY(tmp, Before, last + 1)};

@@ -25,9 +25,23 @@ Resource resource_of(const Action *a);
  * ranks do not come to it at once, and what leaves some room stays good when they do not. */
 #define PLAN_LATE 1.5
 
+/* Do two actions of a program, whose buffers are placed, have to run in their order? They touch the
+ * same bytes, one of them writing, or are both collectives. */
+bool in_order(const Plan *p, const Program *g, size_t x, size_t y);
+
+/* queue.c: where one thread computes and carries on what is sent, collectives are a queue. That is
+ * so on processors, but not in pipelines, whose rounds come in another order. */
+bool has_queue(const Plan *p, const Program *g);
+/* Streams and waits of such a program, and its times. */
+void queue_streams(const Plan *p, Program *g);
+void queue_times(const Plan *p, Program *g);
+
 /* When the actions [from, end), none of which meets all streams, begin and end, from a time on;
  * returns when all are done. */
 double timeline_stretch(const Plan *p, Program *g, int from, int end, double now);
+
+/* sink.c: before an order is made in stretches. Did anything move? */
+bool sink_waits(const Plan *p, Program *g, Arena *tmp);
 
 /* pipe_time.c: seconds of a message of a pipeline. */
 double pipe_message(const Plan *p, const Pipe *pipe);

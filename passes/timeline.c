@@ -4,7 +4,7 @@
  * for are, and those before it in the program that need what it needs to itself (arithmetic, the
  * memory's bandwidth, or the links). While a collective runs, what runs beside it is slower; while
  * nothing does, the collective is exposed. A round of a loop begins when all streams are through,
- * and every round takes as long as the first. */
+ * and every round takes as long as the first. (Where collectives are a queue: queue_time.c.) */
 #include "passes/streams.h"
 
 #include <math.h>
@@ -138,7 +138,9 @@ void plan_timeline(Plan *p)
 {
     Program *const all[] = {p->train, p->eval, p->sample};
     for (int i = 0; i < 3; i++)
-        if (all[i]) {
+        if (all[i] && all[i]->queued) {
+            queue_times(p, all[i]);
+        } else if (all[i]) {
             all[i]->seconds = walk(p, all[i], 0, (int)all[i]->actions.n);
             if (all[i]->pipe)
                 pipe_time(p, all[i]);

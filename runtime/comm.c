@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 
 #include "runtime/comm.h"
-#include "runtime/half.h"
 #include "runtime/sizes.h"
+#include "runtime/sum.h"
 
 enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: that each adds up by itself; for a thread */
 enum { POST = RT_POST, ROUND = 64 };
@@ -175,86 +175,6 @@ static const char *given(const comm *c, int member, int64_t at, int64_t *behind)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-static float widened(uint16_t h, mg_dtype t)
-{
-    return t == MG_BF16 ? mg_from_bf16(h) : mg_from_f16(h);
-}
-
-static uint16_t rounded(float x, mg_dtype t)
-{
-    return t == MG_BF16 ? mg_to_bf16(x) : mg_to_f16(x);
-}
-
-#define ADD_UP(T)                                                                                  \
-    for (int64_t e = 0; e < elements; e++) {                                                       \
-        T sum = ((const T *)from[0])[e];                                                           \
-        for (int k = 1; k < n; k++) {                                                              \
-            T one = ((const T *)from[k])[e];                                                       \
-            sum = !most ? sum + one : one > sum ? one : sum;                                       \
-        }                                                                                          \
-        ((T *)to)[e] = sum;                                                                        \
-    }
-
-static void add_up(mg_dtype t, bool most, int n, const char *const *from, char *to,
-                   int64_t elements)
-{
-    if (t == MG_F64) {
-        ADD_UP(double)
-    } else if (t == MG_F32) {
-        ADD_UP(float)
-    } else if (t == MG_I32) {
-        ADD_UP(int32_t)
-    } else {
-        for (int64_t e = 0; e < elements; e++) {
-            float sum = widened(((const uint16_t *)from[0])[e], t);
-            for (int k = 1; k < n; k++) {
-                float one = widened(((const uint16_t *)from[k])[e], t);
-                sum = !most ? sum + one : one > sum ? one : sum;
-            }
-            ((uint16_t *)to)[e] = rounded(sum, t);
-        }
-    }
-}
-
-/* The same in a tree: ranks 0 and 1, 2 and 3, ..., then those pairs, block by block of elements. A
- * sum waits for its neighbour. Each number is added to 0 first, so that no zero is negative
- * whichever of the ranks and of their rounds it comes from. */
-enum { BLOCK = 256, LEVELS = 10 };
-
-#define ADD_TREE(name, T)                                                                          \
-    static void name(int n, const char *const *from, T *to, int64_t elements)                      \
-    {                                                                                              \
-        T waiting[LEVELS][BLOCK];                                                                  \
-        for (int64_t at = 0; at < elements; at += BLOCK) {                                         \
-            int64_t many = elements - at < BLOCK ? elements - at : BLOCK;                          \
-            int top = 0;                                                                           \
-            for (int k = 0; k < n; k++, top++) {                                                   \
-                for (int64_t e = 0; e < many; e++)                                                 \
-                    waiting[top][e] = ((const T *)from[k])[at + e] + (T)0;                         \
-                for (int pairs = k; pairs & 1; pairs >>= 1, top--)                                 \
-                    for (int64_t e = 0; e < many; e++)                                             \
-                        waiting[top - 1][e] += waiting[top][e];                                    \
-            }                                                                                      \
-            for (; top > 1; top--)                                                                 \
-                for (int64_t e = 0; e < many; e++)                                                 \
-                    waiting[top - 2][e] += waiting[top - 1][e];                                    \
-            memcpy(to + at, waiting[0], (size_t)many * sizeof *to);                                \
-        }                                                                                          \
-    }
-
-ADD_TREE(add_tree_f32, float)
-ADD_TREE(add_tree_f64, double)
-
-static void sum(const mg_comm_desc *d, const char *const *from, char *to, int64_t elements)
-{
-    if (d->tree && d->dtype == MG_F64)
-        add_tree_f64((int)d->n, from, (double *)to, elements);
-    else if (d->tree)
-        add_tree_f32((int)d->n, from, (float *)to, elements);
-    else
-        add_up(d->dtype, d->most, (int)d->n, from, to, elements);
-}
-
 /* Into y, which begins with this rank's first (of a large all_reduce: where its part does). */
 static void sum_given(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
@@ -270,7 +190,7 @@ static void sum_given(void *ctx, int64_t begin, int64_t end, void *scratch)
             from[k] = given(c, k, at, &behind);
             n = least(n, behind);
         }
-        sum(c->d, from, y + at, n / c->width);
+        rt_sum(c->d, from, y + at, n / c->width);
     }
 }
 

@@ -96,6 +96,9 @@ typedef struct Runner {
     KernelRun *kernel;
     void *ctx;
     uint64_t *order;
+    struct Sent *sent; /* collectives in the queue: begun, not run */
+    int nsent;
+    int64_t begun, *number; /* how many; per action: which it was the last time */
 } Runner;
 
 /* What ir/plan.h says of slots (Buffer) and of messages (Pipe). */
@@ -370,6 +373,49 @@ static void run_disordered(Runner *r, int from, int to)
     free(done);
 }
 
+/* ---- a queue of collectives ---------------------------------------------------------------------
+ */
+
+enum { QUEUE = 256 };
+typedef struct Sent {
+    const Action *act;
+    int64_t number, *round; /* the loops' indices when it began */
+} Sent;
+
+static void run_sent(Runner *r)
+{
+    int64_t *now = r->round;
+    r->round = r->sent->round;
+    run_together(r, r->sent->act);
+    free(r->round);
+    r->round = now;
+    memmove(r->sent, r->sent + 1, (size_t)--r->nsent * sizeof *r->sent);
+}
+
+/* Collectives run as late as they may: when one is waited for that is behind them. Or, in some
+ * random orders, a few of them sooner. */
+static bool run_queued(Runner *r, int at)
+{
+    const Action *act = &r->prog->actions.data[at];
+    for (int s = 0; s < MAX_STREAMS; s++)
+        for (int64_t upto = act->wait[s] ? r->number[act->wait[s] - 1] : 0;
+             r->nsent && r->sent->number <= upto;)
+            run_sent(r);
+    if (!act->stream) {
+        bool sooner = r->number[r->prog->actions.n] != 0;
+        while (sooner && r->nsent && draw_int(r->order, 3) == 0)
+            run_sent(r);
+        return act->kind == ACT_loop || act->kind == ACT_end || run_action(r, act);
+    }
+    if (r->nsent == QUEUE)
+        abort();
+    Sent *s = &r->sent[r->nsent++];
+    *s = (Sent){act, ++r->begun, calloc(r->prog->loops.n + 1, sizeof *s->round)};
+    memcpy(s->round, r->round, r->prog->loops.n * sizeof *s->round);
+    r->number[at] = s->number;
+    return true;
+}
+
 static bool run_range(Runner *r, int from, int to);
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
@@ -503,7 +549,8 @@ static bool run_range(Runner *r, int from, int to)
 {
     for (int i = from; i < to; i++) {
         const Action *act = &r->prog->actions.data[i];
-        if (r->order && !meets_all(act)) {
+        const bool queued = r->order && r->prog->queued;
+        if (r->order && !queued && !meets_all(act)) {
             int end = i + 1;
             while (end < to && !meets_all(&r->prog->actions.data[end]))
                 end++;
@@ -511,8 +558,10 @@ static bool run_range(Runner *r, int from, int to)
             i = end - 1;
             continue;
         }
+        if (queued && !run_queued(r, i))
+            return false;
         if (act->kind != ACT_loop) {
-            if (!run_action(r, act))
+            if (!queued && !run_action(r, act))
                 return false;
             continue;
         }
@@ -530,7 +579,7 @@ static bool run_range(Runner *r, int from, int to)
         }
         for (int64_t n = 0; n < rounds; n++) {
             r->round[act->loop] = first + (l->reverse ? rounds - 1 - n : n);
-            if (!run_range(r, i + 1, l->end))
+            if (!run_range(r, i + 1, l->end) || (queued && !run_queued(r, l->end)))
                 return false;
         }
         i = l->end;
@@ -550,7 +599,15 @@ static bool run_all(Runner *r)
         r->kernel = in_interpreter;
     r->stations = -1;
     r->round = calloc(r->prog->loops.n + 1, sizeof *r->round);
+    r->sent = calloc(QUEUE, sizeof *r->sent);
+    r->number = calloc(r->prog->actions.n + 1, sizeof *r->number);
+    if (r->order && r->prog->queued) /* do some run sooner? */
+        r->number[r->prog->actions.n] = draw_int(r->order, 2);
     bool done = run_range(r, 0, (int)r->prog->actions.n);
+    if (r->nsent)
+        abort(); /* neither behind the guard nor at the end is there one */
+    free(r->sent);
+    free(r->number);
     free(r->round);
     return done;
 }
