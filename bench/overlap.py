@@ -23,7 +23,7 @@ import tempfile
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 MODEL = os.path.join(ROOT, "models/llama_mini.mg")
 SIZES = {"layers": 6, "hidden": 384, "kv_heads": 2, "group": 3, "head": 64, "ffn": 1536, "seq": 256}
-EACH = 4  # sequences of a rank
+EACH = 3  # sequences of a rank: computing takes two to three times as long as what is sent
 CLASSES = {"dp": "", "zero3": "    state, grads, params -> dp\n"}
 TAG = f"mgo{os.getpid() % 10000}"
 NET = f"10.98.{os.getpid() % 200}"
@@ -174,7 +174,7 @@ def main():
     p.add_argument("--rate", default="2gbit", help="none: no limit")
     p.add_argument("--by", choices=("tcp", "openmpi", "mpich"), default="tcp")
     p.add_argument("--runs", type=int, default=5)
-    p.add_argument("--steps", type=int, default=8)
+    p.add_argument("--steps", type=int, default=12)
     p.add_argument("--keep", action="store_true", help="the programs and the last run stay")
     o = p.parse_args()
     o.build = os.path.abspath(o.build)
