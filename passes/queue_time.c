@@ -108,6 +108,18 @@ static void repeat(Clock *c, const Loop *l, int64_t more, const double *exposed,
     c->now += later;
 }
 
+/* Rounds are shown alike: as the last one, in the time that they take on average. */
+static void stretch(Clock *c, const Loop *l, double by)
+{
+    for (int i = l->begin + 1; i <= l->end; i++) {
+        Action *a = &c->g->actions.data[i];
+        a->begin *= by;
+        a->end *= by;
+        if (a->kind == ACT_loop)
+            c->g->loops.data[a->loop].seconds *= by;
+    }
+}
+
 static void walk_loop(Clock *c, Loop *l)
 {
     const int64_t all = l->dim.size, rounds = all < ROUNDS ? all : ROUNDS;
@@ -123,6 +135,8 @@ static void walk_loop(Clock *c, Loop *l)
     if (all > rounds)
         repeat(c, l, all - rounds, exposed, times);
     l->seconds = (c->now - first) / (double)all;
+    if (c->now > c->since)
+        stretch(c, l, l->seconds * (double)(all - rounds + 1) / (c->now - c->since));
     c->since = outside;
 }
 
