@@ -17,6 +17,12 @@
 #define PANEL_N   (TILE_VECS * VL)
 #define BLOCK_M   ((MG_BLOCK_LANES / TILE_STEP - 1) * TILE_ROWS) /* an odd row is a tile more */
 
+/* Memory is asked for before it is packed: rows of A, where they lie as rows or as columns. Tiles
+ * of columns are packed so many side by side. */
+#define AHEAD_ROWS  4
+#define AHEAD_TERMS 8
+#define SIDE        4
+
 #define tile_sums   NAME(tile_sums)
 #define tile_store  NAME(tile_store)
 #define tile_rest   NAME(tile_rest)
@@ -25,6 +31,7 @@
 #define fetch       NAME(fetch)
 #define pack_copy   NAME(pack_copy)
 #define pack_flip   NAME(pack_flip)
+#define pack_tiles  NAME(pack_tiles)
 #define pack_a      NAME(pack_a)
 #define pack_b      NAME(pack_b)
 #define panel_at    NAME(panel_at)
@@ -182,12 +189,16 @@ static void tiles(const mgk_panel *w)
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* to[p][0 .. wide) = from[p * ld .. + cols), zeros past cols. */
-MGK_INLINE void pack_copy(const E *from, int64_t ld, int64_t k, int64_t cols, int64_t wide, T *to)
+/* to[p][0 .. wide) = from[p * ld .. + cols), zeros past cols. `ahead` rows before they are copied
+ * their lines are asked for: rows are too short for the processor to see where the next one is. */
+MGK_INLINE void pack_copy(const E *from, int64_t ld, int64_t k, int64_t cols, int64_t wide,
+                          int64_t ahead, T *to)
 {
-    const int64_t whole = cols / VL * VL;
+    const int64_t whole = cols / VL * VL, line = 64 / (int64_t)sizeof(E);
     for (int64_t p = 0; p < k; p++, from += ld, to += wide) {
         int64_t j = 0;
+        for (int64_t l = 0; l < cols && p + ahead < k && ahead; l += line)
+            __builtin_prefetch(from + ahead * ld + l, 0, 3);
         for (; j < whole; j += VL)
             vstore(to + j, eload(from + j));
         if (j < cols) {
@@ -218,19 +229,43 @@ MGK_INLINE void pack_flip(const E *from, int64_t ld, int64_t k, int64_t cols, in
     }
 }
 
+/* Tiles [t, end) of m rows that lie as columns, of which there are `wide` to the end of the matrix:
+ * side by side, so that a line of memory is read once, though two tiles have parts of it. What is
+ * past a tile's rows nobody reads. */
+MGK_INLINE void pack_tiles(const E *from, int64_t ld, int64_t k, int64_t m, int64_t wide, int64_t t,
+                           int64_t end, T *to)
+{
+    const int64_t line = 64 / (int64_t)sizeof(E);
+    int64_t row[SIDE + 1];
+    for (int64_t x = t; x <= end; x++)
+        row[x - t] = tile_row(m, x);
+    to += t * TILE_STEP * k;
+    for (int64_t p = 0; p < k; p++, from += ld, to += TILE_STEP) {
+        for (int64_t l = row[0]; l < row[end - t] && p + AHEAD_TERMS < k; l += line)
+            __builtin_prefetch(from + AHEAD_TERMS * ld + l, 0, 3);
+        for (int64_t x = 0; x < end - t; x++)
+            for (int64_t j = 0; j < TILE_STEP; j += VL) {
+                const int64_t at = row[x] + j, left = wide - at;
+                if (left >= VL)
+                    vstore(to + x * TILE_STEP * k + j, eload(from + at));
+                else if (left > 0)
+                    vstore(to + x * TILE_STEP * k + j, eload_n(from + at, left, 0));
+            }
+    }
+}
+
 /* Rows [i, i + m) of op(A), terms [p, p + k): row by row as they lie, or tile by tile. */
 static void pack_a(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k, T *to)
 {
     const mg_gemm_desc *d = w->d;
     const int64_t n = tile_count(m);
     if (!d->ta) {
-        pack_copy((const E *)w->a + i * d->lda + p, d->lda, m, k, ROW_STEP, to);
+        pack_copy((const E *)w->a + i * d->lda + p, d->lda, m, k, ROW_STEP, AHEAD_ROWS, to);
         return;
     }
-    for (int64_t t = 0; t < n; t++, to += TILE_STEP * k) {
-        const int64_t row = tile_row(m, t), rows = tile_row(m, t + 1) - row;
-        pack_copy((const E *)w->a + p * d->lda + i + row, d->lda, k, rows, TILE_STEP, to);
-    }
+    for (int64_t t = 0; t < n; t += SIDE)
+        pack_tiles((const E *)w->a + p * d->lda + i, d->lda, k, m, d->m - i, t,
+                   t + SIDE < n ? t + SIDE : n, to);
 }
 
 /* Where columns from j on of op(B) lie, terms from p on. */
@@ -249,9 +284,9 @@ static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_
     else if (d->tb)
         pack_flip(from, d->ldb, k, n, PANEL_N, to);
     else if (n == PANEL_N)
-        pack_copy(from, d->ldb, k, PANEL_N, PANEL_N, to);
+        pack_copy(from, d->ldb, k, PANEL_N, PANEL_N, 0, to);
     else
-        pack_copy(from, d->ldb, k, n, PANEL_N, to);
+        pack_copy(from, d->ldb, k, n, PANEL_N, 0, to);
 }
 
 /* The panel that is packed after this one, to have it near by then. */
