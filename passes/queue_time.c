@@ -41,7 +41,8 @@ static void forget_ended(Clock *c)
     size_t n = 0;
     while (n < c->queue.n && c->queue.data[n].end <= c->now)
         n++;
-    memmove(c->queue.data, c->queue.data + n, (c->queue.n - n) * sizeof *c->queue.data);
+    if (n) /* of an empty queue there is no memory */
+        memmove(c->queue.data, c->queue.data + n, (c->queue.n - n) * sizeof *c->queue.data);
     c->queue.n -= n;
 }
 
