@@ -84,7 +84,7 @@ static void add_use(Node *v, uint32_t buffer)
 static void read_touches(Stretch *s, const Program *g, Node *v)
 {
     const Action *a = v->a;
-    v->sends = resource_of(a) == RES_links;
+    v->sends = needs_links(a);
     v->seconds = v->sends ? PLAN_LATE * a->seconds : a->seconds;
     v->touch = NEW_ARRAY(s->tmp, Touch, a->noperands + 1);
     v->use = NEW_ARRAY(s->tmp, uint32_t, s->p->buffers.n);
@@ -95,7 +95,7 @@ static void read_touches(Stretch *s, const Program *g, Node *v)
     }
 }
 
-static bool conflict(const Node *x, const Node *y)
+static bool nodes_conflict(const Node *x, const Node *y)
 {
     for (int i = 0; i < x->ntouches; i++)
         for (int k = 0; k < y->ntouches; k++) {
@@ -113,7 +113,7 @@ static void read_order(Stretch *s)
         Node *v = &s->node[i];
         v->before = NEW_ARRAY(s->tmp, bool, s->n);
         for (int k = 0; k < i; k++)
-            v->before[k] = conflict(&s->node[k], v);
+            v->before[k] = nodes_conflict(&s->node[k], v);
     }
     for (int i = s->n - 1; i >= 0; i--) {
         Node *v = &s->node[i];

@@ -163,8 +163,7 @@ void queue_streams(const Plan *p, Program *g)
     for (size_t i = 0; i < g->actions.n; i++) {
         Action *a = &g->actions.data[i];
         /* The last of a program waits for all, and one of them may not be for what waits. */
-        bool leaves =
-            resource_of(a) == RES_links && i + 1 < g->actions.n && w.sends < MG_POINTS_MAX;
+        bool leaves = needs_links(a) && i + 1 < g->actions.n && w.sends < MG_POINTS_MAX;
         a->stream = leaves ? SENDS : COMPUTES;
         memset(a->wait, 0, sizeof a->wait);
         w.sends += leaves;

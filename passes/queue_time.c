@@ -78,7 +78,7 @@ static void run(Clock *c, size_t i)
         begin = fmax(c->now, queue_ends(c));
         c->ended[i] = begin + a->seconds;
         vec_push(c->tmp, &c->queue, (Sent){i, begin, c->ended[i]});
-    } else if (resource_of(a) == RES_links) {
+    } else if (needs_links(a)) {
         c->exposed[i] += a->seconds;
         c->now += a->seconds;
         c->ended[i] = c->now;

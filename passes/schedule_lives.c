@@ -119,7 +119,7 @@ static void extend_stretch(Sched *s, int from, int end, int64_t most)
     const Program *p = s->prog;
     const Action *act = p->actions.data;
     for (int i = from, before = from; i < end; i++) {
-        if (resource_of(&act[i]) != RES_links) {
+        if (!needs_links(&act[i])) {
             before = i;
             continue;
         }

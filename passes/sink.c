@@ -9,34 +9,15 @@
 
 #include "passes/streams.h"
 
-static bool sends(const Action *a)
-{
-    return resource_of(a) == RES_links;
-}
-
-/* Before buffers are placed: have two actions to run in their order? */
-static bool conflict(const Plan *p, const Program *g, const Action *a, const Action *b)
-{
-    for (int i = 0; i < a->noperands; i++)
-        for (int k = 0; k < b->noperands; k++) {
-            const Operand *x = &a->operand[i], *y = &b->operand[k];
-            if (x->at.buffer != y->at.buffer || (!x->write && !y->write))
-                continue;
-            const Bytes m = operand_bytes(p, g, x, false), n = operand_bytes(p, g, y, false);
-            if (m.lo < n.hi && n.lo < m.hi)
-                return true;
-        }
-    return false;
-}
-
 /* Does action i come after one of [from, i) that is sent, or goes itself? */
 static bool is_held_up(const Plan *p, const Program *g, int from, int i, const bool *sinks)
 {
     const Action *act = g->actions.data;
     bool held = false;
     for (int k = from; k < i; k++)
-        held |= (sends(&act[k]) || sinks[k - from]) && conflict(p, g, &act[k], &act[i]);
-    return held && !sends(&act[i]);
+        held |=
+            (needs_links(&act[k]) || sinks[k - from]) && conflict(p, g, &act[k], &act[i], false);
+    return held && !needs_links(&act[i]);
 }
 
 /* Is it wanted before the loop is over: in it, or by what stays before it? */
@@ -45,7 +26,7 @@ static bool is_wanted(const Plan *p, const Program *g, int from, int i, const Lo
 {
     const Action *act = g->actions.data;
     for (int k = i + 1; k < l->end; k++)
-        if ((k > l->begin || !sinks[k - from]) && conflict(p, g, &act[i], &act[k]))
+        if ((k > l->begin || !sinks[k - from]) && conflict(p, g, &act[i], &act[k], false))
             return true;
     return false;
 }

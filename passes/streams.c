@@ -74,31 +74,30 @@ Resource resource_of(const Action *a)
                : RES_arithmetic;
 }
 
-/* Do two actions touch the same bytes, one of them writing? */
-static bool conflict(const Plan *plan, const Program *g, size_t x, size_t y)
+bool conflict(const Plan *plan, const Program *g, const Action *a, const Action *b, bool placed)
 {
-    const Action *a = &g->actions.data[x], *b = &g->actions.data[y];
     for (int i = 0; i < a->noperands; i++)
         for (int k = 0; k < b->noperands; k++) {
-            if (!a->operand[i].write && !b->operand[k].write)
+            const Operand *x = &a->operand[i], *y = &b->operand[k];
+            if ((!x->write && !y->write) || (!placed && x->at.buffer != y->at.buffer))
                 continue;
-            Bytes p = operand_bytes(plan, g, &a->operand[i], true);
-            Bytes q = operand_bytes(plan, g, &b->operand[k], true);
+            const Bytes p = operand_bytes(plan, g, x, placed),
+                        q = operand_bytes(plan, g, y, placed);
             if (p.lo < q.hi && q.lo < p.hi)
                 return true;
         }
     return false;
 }
 
-static bool sends(const Action *a)
+bool needs_links(const Action *a)
 {
     return resource_of(a) == RES_links;
 }
 
 bool in_order(const Plan *p, const Program *g, size_t x, size_t y)
 {
-    const Action *act = g->actions.data;
-    return (sends(&act[x]) && sends(&act[y])) || conflict(p, g, x, y);
+    const Action *a = &g->actions.data[x], *b = &g->actions.data[y];
+    return (needs_links(a) && needs_links(b)) || conflict(p, g, a, b, true);
 }
 
 /* ---- which stream --------------------------------------------------------------------------- */
@@ -108,7 +107,7 @@ static double beside_product(const Stretch *s, size_t at)
 {
     const Action *act = s->g->actions.data;
     double t = 0;
-    for (size_t i = at + 1; i < s->end && !conflict(s->p, s->g, at, i); i++)
+    for (size_t i = at + 1; i < s->end && !conflict(s->p, s->g, &act[at], &act[i], true); i++)
         t += resource_of(&act[i]) == RES_bandwidth ? act[i].seconds : 0;
     return t;
 }
@@ -121,7 +120,7 @@ static int stream_for(const Stretch *s, size_t i, bool seen)
     const Device *d = s->p->device;
     if (a->kind == ACT_gemm && !d->products_wait && beside_product(s, i) >= WORTH * a->seconds)
         return PRODUCTS;
-    if (sends(a) && !d->collectives_wait && (!seen || a->exposed <= (1 - WORTH) * a->seconds))
+    if (needs_links(a) && !d->collectives_wait && (!seen || a->exposed <= (1 - WORTH) * a->seconds))
         return COLLECTIVES;
     return REST;
 }
@@ -210,7 +209,7 @@ static void choose_twice(Stretch *s)
 {
     bool any = false;
     for (size_t i = s->from; i < s->end; i++)
-        any |= sends(&s->g->actions.data[i]);
+        any |= needs_links(&s->g->actions.data[i]);
     choose(s, false);
     if (!any)
         return;

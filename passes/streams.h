@@ -25,8 +25,12 @@ Resource resource_of(const Action *a);
  * ranks do not come to it at once, and what leaves some room stays good when they do not. */
 #define PLAN_LATE 1.5
 
-/* Do two actions of a program, whose buffers are placed, have to run in their order? They touch the
- * same bytes, one of them writing, or are both collectives. */
+bool needs_links(const Action *a); /* a collective among ranks */
+/* Do two actions of a program touch the same bytes, one of them writing? Before buffers are placed:
+ * of one buffer. */
+bool conflict(const Plan *p, const Program *g, const Action *a, const Action *b, bool placed);
+/* Have two of a program whose buffers are placed to run in their order? There is a conflict, or
+ * both are collectives. */
 bool in_order(const Plan *p, const Program *g, size_t x, size_t y);
 
 /* queue.c: where one thread computes and carries on what is sent, collectives are a queue. That is

@@ -107,7 +107,7 @@ static double with_slow_rank(const Plan *p)
         memcpy(slow.loops.data, g->loops.data, g->loops.n * sizeof *g->loops.data);
     for (size_t i = 0; i < slow.actions.n; i++) {
         Action *a = &slow.actions.data[i];
-        a->seconds *= resource_of(a) == RES_links ? 1 : 1 + TENTH;
+        a->seconds *= needs_links(a) ? 1 : 1 + TENTH;
     }
     Plan like = {.module = p->module, .device = p->device, .train = &slow};
     plan_timeline(&like);

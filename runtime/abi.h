@@ -273,7 +273,8 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
 
 /* Streams of a GPU: what follows goes into stream s (0 where a program begins and ends); the stream
  * is remembered up to here as a point; what follows in it waits until a point is reached, which was
- * recorded before in this round. */
+ * recorded before in this round. On a processor it may be one of the round before, or not have been
+ * recorded yet, and then nobody waits. */
 #define MG_STREAMS_MAX 8
 #define MG_POINTS_MAX  256
 void mg_stream(mg_run *r, int s);
