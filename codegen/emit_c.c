@@ -33,7 +33,8 @@ static bool same_group(const Writer *w, const Action *a, const Action *b)
 static const char *group_name(Writer *w, const Action *a)
 {
     const char *path = w->guarded ? "" : str(w->e, a->path);
-    const char *what = w->guarded       ? "update"
+    const bool updates = w->guarded || !strcmp(str(w->e, a->block), "optimizer");
+    const char *what = updates          ? "update"
                        : *path          ? (a->backward ? "backward" : "forward")
                        : a->around >= 0 ? str(w->e, w->p->loops.data[a->around].dim.name)
                        : a->backward    ? "gradients"
@@ -106,7 +107,7 @@ static void find_groups(Writer *w)
     w->length = NEW_ARRAY(w->e->a, size_t, n + 1);
     for (size_t i = 0; i < n;) {
         if (act[i].kind == ACT_guard)
-            w->guarded = true;
+            w->guarded = act[i].noperands > 1; /* behind one of the loss there is more */
         if (!starts_group(&act[i])) {
             i++;
             continue;

@@ -291,7 +291,10 @@ void emit_call(Writer *w, const Action *a, int depth, bool conditional)
     case ACT_guard:
         fprintf(out, "if (!mg_guard(r, %u", a->id);
         typed_place(w, a, 0, "const double");
-        typed_place(w, a, 1, "const double");
+        if (a->noperands > 1)
+            typed_place(w, a, 1, "const double");
+        else
+            fputs(", NULL", out);
         fputs("))\n", out);
         fprintf(out, "%*sreturn;\n", depth * 4 + 4, "");
         break;

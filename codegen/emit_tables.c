@@ -259,10 +259,11 @@ static const char *config_line(const Emitter *e)
         }
     return arena_printf(e->a,
                         "%s(%s), lr %s(peak = %g, warmup = %lld, steps = %lld, floor = %g), "
-                        "clip %g, %s, microbatch %lld",
+                        "clip %g, %s%s, microbatch %lld",
                         optimizer_names[t->optimizer], opt, schedule_names[t->schedule], t->peak,
                         (long long)t->warmup, (long long)t->steps, t->floor, t->clip,
                         dtype_name(t->half ? t->half : t->compute),
+                        t->as_ready ? ", updated as ready" : "",
                         (long long)e->m->layout.microbatch);
 }
 
@@ -371,6 +372,8 @@ void emit_program(Emitter *e)
         fprintf(out, ", %lld, %lld},\n", (long long)t->scale_window,
                 (long long)t->scale_hysteresis);
     }
+    if (t->as_ready)
+        fputs("    .as_ready = true,\n", out);
     named(e, "optimizer", optimizer_names[t->optimizer]);
     emit_entry(e, "step", p->train);
     emit_entry(e, "eval", p->eval);

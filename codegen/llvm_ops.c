@@ -1,9 +1,12 @@
 /* llvm_ops.c - pointwise ops as LLVM instructions.
  *
- * Products and sums may be contracted to fused multiply-adds; nothing else is relaxed, so that
- * infinities and NaNs stay what they are and can be found. The functions of libm are called by
- * name with glibc's vector variants (libmvec, at most 4 ulp) announced at the call, which the loop
- * vectoriser then widens; what is left of a loop calls the scalar function. */
+ * A sum of a product made in the same kernel is a fused multiply-add where the processor has one;
+ * of two products the first is fused. That is said here and not left to LLVM, which fuses a product
+ * that nothing else uses: then the bits of a value would depend on what else a kernel computes.
+ * Nothing is relaxed, so that infinities and NaNs stay what they are and can be found. The
+ * functions of libm are called by name with glibc's vector variants (libmvec, at most 4 ulp)
+ * announced at the call, which the loop vectoriser then widens; what is left of a loop calls the
+ * scalar function. */
 #include "codegen/llvm_gen.h"
 
 #include <math.h>
@@ -30,24 +33,9 @@ LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t)
     return t == DT_bool ? l->i8 : dtype_is_half(t) ? l->i16 : llvm_register_type(l, t);
 }
 
-static LLVMValueRef contract(LLVMValueRef v)
-{
-    if (LLVMCanValueUseFastMathFlags(v))
-        LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
-    return v;
-}
-
 LLVMValueRef llvm_add_apart(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildFAdd(l->b, a, b, "");
-}
-
-LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
-{
-    LLVMValueRef v = LLVMBuildFAdd(l->b, a, b, "");
-    if (LLVMCanValueUseFastMathFlags(v))
-        LLVMSetFastMathFlags(v, LLVMFastMathAllowContract | LLVMFastMathAllowReassoc);
-    return v;
 }
 
 static LLVMValueRef intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,
@@ -56,6 +44,42 @@ static LLVMValueRef intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, in
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->mod, id, &t, 1);
     return LLVMBuildCall2(l->b, LLVMIntrinsicGetType(l->c, id, &t, 1), f, args, (unsigned)n, "");
+}
+
+static bool is_product(LLVMValueRef v)
+{
+    return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == LLVMFMul;
+}
+
+/* product + c; minus: c - product */
+static LLVMValueRef fused(LlvmModule *l, LLVMValueRef product, LLVMValueRef c, bool minus)
+{
+    LLVMValueRef args[3] = {LLVMGetOperand(product, 0), LLVMGetOperand(product, 1), c};
+    if (minus)
+        args[0] = LLVMBuildFNeg(l->b, args[0], "");
+    return intrinsic(l, "llvm.fmuladd", LLVMTypeOf(c), 3, args);
+}
+
+static LLVMValueRef add(LlvmModule *l, LLVMValueRef x, LLVMValueRef y)
+{
+    return is_product(x)   ? fused(l, x, y, false)
+           : is_product(y) ? fused(l, y, x, false)
+                           : LLVMBuildFAdd(l->b, x, y, "");
+}
+
+static LLVMValueRef subtract(LlvmModule *l, LLVMValueRef x, LLVMValueRef y)
+{
+    return is_product(x)   ? fused(l, x, LLVMBuildFNeg(l->b, y, ""), false)
+           : is_product(y) ? fused(l, y, x, true)
+                           : LLVMBuildFSub(l->b, x, y, "");
+}
+
+LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef v = add(l, a, b);
+    if (LLVMCanValueUseFastMathFlags(v))
+        LLVMSetFastMathFlags(v, LLVMFastMathAllowReassoc);
+    return v;
 }
 
 LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b)
@@ -244,11 +268,11 @@ static LLVMValueRef binary(LlvmModule *l, Op op, DType t, LLVMValueRef x, LLVMVa
     bool real = dtype_is_float(t);
     switch (op) {
     case OP_add:
-        return real ? contract(LLVMBuildFAdd(b, x, y, "")) : LLVMBuildAdd(b, x, y, "");
+        return real ? add(l, x, y) : LLVMBuildAdd(b, x, y, "");
     case OP_sub:
-        return real ? contract(LLVMBuildFSub(b, x, y, "")) : LLVMBuildSub(b, x, y, "");
+        return real ? subtract(l, x, y) : LLVMBuildSub(b, x, y, "");
     case OP_mul:
-        return real ? contract(LLVMBuildFMul(b, x, y, "")) : LLVMBuildMul(b, x, y, "");
+        return real ? LLVMBuildFMul(b, x, y, "") : LLVMBuildMul(b, x, y, "");
     case OP_div:
         return real ? LLVMBuildFDiv(b, x, y, "") : LLVMBuildSDiv(b, x, y, "");
     case OP_max: /* as op_evaluate: a >= b ? a : b, so that a NaN in b shows */

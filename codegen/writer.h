@@ -12,7 +12,7 @@ typedef struct Writer {
     const char **loop; /* per loop: its C variable */
     int line;          /* last source line quoted */
     uint32_t line_file;
-    bool guarded;          /* past the guard */
+    bool guarded;          /* past the guard of loss and norm: only updates follow */
     const char **function; /* per action: the function that starts with it, or NULL */
     size_t *length;        /* how many actions that is */
     int *point;            /* per action: 1 + its point that others wait for, or 0 */

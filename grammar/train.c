@@ -256,8 +256,12 @@ static void rule(Elab *e, const Node *n, RuleKind kind)
     add_rule(e, kind, value, &n->more);
 }
 
+/* The settings of which there is one at most. */
+enum { SET_optimizer, SET_lr, SET_clip, SET_precision, SET_update, SET_count };
+
 static void setting(Elab *e, const Node *n, int which, Train *t)
 {
+    static const char *const times[] = {"together", "as_ready", NULL};
     const Node *value = config_value(e, n);
     if (!value)
         return;
@@ -265,22 +269,39 @@ static void setting(Elab *e, const Node *n, int which, Train *t)
         fail(e, n->more.data[0]->span, 302, "'%s' holds for all parameters", text(e, n->name));
         return;
     }
-    if (which == 0)
+    if (which == SET_optimizer)
         optimizer(e, value, t);
-    else if (which == 1)
+    else if (which == SET_lr)
         learning_rate(e, value, t);
-    else if (which == 2)
+    else if (which == SET_clip)
         bounded(e, value, "clip", -1, 1e300, &t->clip);
-    else
+    else if (which == SET_precision)
         read_precision(e, value, t);
+    else
+        t->as_ready = config_choice(e, value, "time of updates", times, 307) == 1;
+}
+
+/* Updates as their gradients are ready know nothing of the others': neither the norm of all, nor
+ * whether one of them overflowed. */
+static void check_times(Elab *e, const Node *const *seen, const Train *t)
+{
+    if (!t->as_ready || (t->clip <= 0 && t->scale == 0))
+        return;
+    const char *needs = t->clip > 0 ? "clipping needs the norm of all gradients"
+                                    : "f16 leaves out a step of which any gradient overflows";
+    fail(e, seen[SET_update]->at, 316, "updates as_ready do not wait for all gradients, but %s",
+         needs);
+    if (t->clip > 0)
+        note(e, seen[SET_clip]->at, "clipped here");
+    help(e, t->clip > 0 ? "leave out one of the two" : "leave it out, or train in bf16");
 }
 
 static void settings(Elab *e, const Node *train, Train *t)
 {
-    static const char *const names[] = {"optimizer", "lr",     "clip", "precision",
+    static const char *const names[] = {"optimizer", "lr",     "clip", "precision", "update",
                                         "decay",     "frozen", "rate", NULL};
     static const RuleKind kinds[] = {RULE_decay, RULE_frozen, RULE_rate};
-    const Node *seen[4] = {NULL};
+    const Node *seen[SET_count] = {NULL};
     bool unknown = false;
     for (size_t i = 0; i < train->more.n; i++) {
         const Node *n = train->more.data[i];
@@ -295,8 +316,8 @@ static void settings(Elab *e, const Node *train, Train *t)
             unknown = true; /* what is missing may be what was misspelt */
             continue;
         }
-        if (which >= 4) {
-            rule(e, n, kinds[which - 4]);
+        if (which >= SET_count) {
+            rule(e, n, kinds[which - SET_count]);
             continue;
         }
         if (seen[which]) {
@@ -307,14 +328,18 @@ static void settings(Elab *e, const Node *train, Train *t)
         seen[which] = n;
         setting(e, n, which, t);
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = SET_optimizer; i <= SET_lr; i++)
         if (!seen[i] && !unknown) {
             fail(e, train->at, 312, "the train block sets no %s",
-                 i ? "learning rate" : "optimizer");
-            help(e, i ? "lr cosine(peak = 3e-4, warmup = 100, steps = 1000, floor = 3e-5)"
-                      : "optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank "
-                        ">= 2)");
+                 i == SET_lr ? "learning rate" : "optimizer");
+            help(e, i == SET_lr
+                        ? "lr cosine(peak = 3e-4, warmup = 100, steps = 1000, floor = 3e-5)"
+                        : "optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank "
+                          ">= 2)");
         }
+    if (e->options->precision)
+        override_precision(e->options->precision, t);
+    check_times(e, seen, t);
 }
 
 void read_train(Elab *e)
@@ -335,8 +360,6 @@ void read_train(Elab *e)
     }
     if (train) {
         settings(e, train, t);
-        if (e->options->precision)
-            override_precision(e->options->precision, t);
         return;
     }
     fail(e, (Span){e->ast->file, 0, 0}, 313, "there is no train block");

@@ -312,6 +312,7 @@ typedef struct Train {
     bool log;        /* warmup, warmup_cosine: by the logarithm */
     DType compute;   /* f32 or f64 */
     bool tree;       /* gradients are added up in a tree over the microbatches of a step */
+    bool as_ready;   /* a parameter is updated once its gradient is there, whatever the others */
     bool tf32;       /* f32 whose products a GPU may round to 10 bits before it multiplies */
     DType half;      /* compute f32: what operands of products and what is kept are rounded to;
                         DT_none: nothing is */

@@ -466,7 +466,7 @@ static const char *type_fused(Rule *r)
 
 static const char *type_guard(Rule *r)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < r->nin; i++)
         if (r->in[i]->dtype != DT_f64 || r->in[i]->rank)
             WRONG(r, "operand %d must be an f64 scalar", i + 1);
     return NULL;

@@ -33,6 +33,7 @@ void text_read_train(Reader *r)
     t->compute = text_read_dtype(r);
     t->tf32 = text_take_word(r, "tf32");
     t->tree = text_take_word(r, "tree");
+    t->as_ready = text_take_word(r, "as_ready");
     if (text_take_word(r, "half"))
         t->half = text_read_dtype(r);
     if (text_take_word(r, "scale")) {

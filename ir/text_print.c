@@ -510,8 +510,7 @@ static void print_header(const Module *m, FILE *out)
             t->nesterov ? " nesterov" : "", schedule_names[t->schedule], (long long)t->warmup,
             (long long)t->steps, (long long)t->last, descent_names[t->descent],
             t->log ? " log" : "", dtype_name(t->compute), t->tf32 ? " tf32" : "");
-    if (t->tree)
-        fputs(" tree", out);
+    fprintf(out, "%s%s", t->tree ? " tree" : "", t->as_ready ? " as_ready" : "");
     if (t->half)
         fprintf(out, " half %s", dtype_name(t->half));
     if (t->scale != 0) {

@@ -19,6 +19,9 @@
  * is to be sent should be made early, so that the last messages have something to run beside. So
  * two orders are made, one by paths alone, one in which that comes first.
  *
+ * Where collectives are a queue, those of the loop before a stretch may still be under way when it
+ * begins (queue_late.c): what they give is ready later.
+ *
  * Memory is a limit and no objective: an action that would make more bytes alive than are given is
  * not ready; where that leaves none, the one is taken that leaves least alive. The faster order is
  * kept only if it is faster than the program's by the same measure, and within the limit. */
@@ -42,6 +45,7 @@ typedef struct Node {
     bool sends;
     bool gives;     /* a collective waits for it */
     double seconds; /* that it takes */
+    double late;    /* from the beginning until what it needs of those before is there */
     int ntouches, nuses;
     Touch *touch;
     uint32_t *use; /* buffers that are alive while it runs: those it touches, and those that a
@@ -65,8 +69,10 @@ typedef struct Stretch {
     const Plan *p;
     int n;
     Node *node;
-    Use *use;   /* per buffer of the plan */
-    bool sends; /* there are collectives */
+    Use *use;    /* per buffer of the plan */
+    bool sends;  /* there are collectives */
+    bool queue;  /* which are a queue */
+    double late; /* until the collectives of before are through */
     int64_t most, outside;
     Arena *tmp;
 } Stretch;
@@ -123,6 +129,19 @@ static void read_order(Stretch *s)
                 v->tail = next->tail + next->seconds;
             v->gives |= next->before[i] && next->sends && !v->sends;
         }
+    }
+}
+
+/* What was sent before, and may go on beside the stretch. */
+static void read_late(Stretch *s, const Program *g, int from)
+{
+    const double *late = queue_late(g, from, s->tmp);
+    for (int k = 0; k < from; k++) {
+        s->late = late[k] > s->late ? late[k] : s->late;
+        for (int i = 0; i < s->n && late[k] > 0; i++)
+            if (late[k] > s->node[i].late &&
+                conflict(s->p, g, &g->actions.data[k], s->node[i].a, false))
+                s->node[i].late = late[k];
     }
 }
 
@@ -203,6 +222,14 @@ static double begins(const Stretch *s, const State *t, const Node *v)
     return v->sends && t->since > when ? t->since : when;
 }
 
+/* When it can be placed: what is to be sent is handed to a queue as soon as it is there. */
+static double placed_at(const Stretch *s, const State *t, const Node *v)
+{
+    if (v->sends && s->queue)
+        return v->ready > t->since ? v->ready : t->since;
+    return begins(s, t, v);
+}
+
 static bool has_room(const Stretch *s, const State *t, const Node *v, int64_t during)
 {
     return (v->sends ? t->highest : t->live) + during <= s->most;
@@ -236,12 +263,12 @@ static bool put(Stretch *s, State *t, int i)
 
 static State begin(Stretch *s)
 {
-    State t = {.live = s->outside, .highest = s->outside};
+    State t = {.free[RES_links] = s->late, .live = s->outside, .highest = s->outside};
     t.place = NEW_ARRAY(s->tmp, int, s->n);
     for (int i = 0; i < s->n; i++) {
         Node *v = &s->node[i];
         v->waiting = 0;
-        v->ready = 0;
+        v->ready = v->late;
         v->placed = false;
         for (int k = 0; k < i; k++)
             v->waiting += v->before[k];
@@ -294,7 +321,7 @@ static int pick(const Stretch *s, const State *t, bool giving)
         }
         if (!has_room(s, t, v, during))
             continue;
-        double begin = begins(s, t, v);
+        double begin = placed_at(s, t, v);
         if (best < 0 || begin < when ||
             (begin == when && is_urgent(s, v, &s->node[best], giving))) {
             best = i;
@@ -336,6 +363,9 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     if (resources < 2 || (s.sends ? p->device->collectives_wait : p->device->products_wait))
         return false;
     read_order(&s);
+    s.queue = has_queue(p, g);
+    if (s.queue && from > 0 && g->actions.data[from - 1].around < 0)
+        read_late(&s, g, from);
     read_buffers(&s, program, from, end);
     State was = begin(&s);
     for (int i = 0; i < s.n; i++)

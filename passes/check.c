@@ -182,10 +182,15 @@ static bool check_operand(Check *c, const Action *a, const Operand *o)
         int64_t far = o->at.loop[i].stride * (c->prog->loops.data[o->at.loop[i].loop].dim.size - 1);
         *(far < 0 ? &lo : &hi) += far;
     }
+    const int64_t width = dtype_bytes(o->type.dtype);
+    if (!width) {
+        broken(c, 1, "an operand is a %s, which is never in memory", dtype_name(o->type.dtype));
+        return false;
+    }
     for (int i = 0; i < o->type.rank; i++)
-        hi += (o->type.dims[i].size - 1) * o->stride[i] * dtype_bytes(o->type.dtype);
-    hi += dtype_bytes(o->type.dtype);
-    if (lo < 0 || hi > b->bytes || o->at.offset % dtype_bytes(o->type.dtype)) {
+        hi += (o->type.dims[i].size - 1) * o->stride[i] * width;
+    hi += width;
+    if (lo < 0 || hi > b->bytes || o->at.offset % width) {
         broken(c, 1, "bytes [%lld, %lld) of buffer '%s', which has %lld", (long long)lo,
                (long long)hi, name_str(c->m->names, b->name), (long long)b->bytes);
         return false;

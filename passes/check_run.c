@@ -449,12 +449,14 @@ static void run_guard(Check *c, const Action *a)
     for (size_t i = 0; i < r->ins.n; i++)
         if (r->ins.data[i]->op == OP_guard)
             guard = r->ins.data[i];
-    if (!guard || a->around >= 0 || a->noperands != 2 || a->operand[0].value != guard->in[0] ||
-        a->operand[1].value != guard->in[1]) {
-        broken(c, 4, "the guard does not look at loss and norm");
+    bool looks = guard && a->around < 0 && a->noperands == (int)guard->nin;
+    for (uint32_t k = 0; looks && k < guard->nin; k++)
+        looks = a->operand[k].value == guard->in[k];
+    if (!looks) {
+        broken(c, 4, "the guard does not look at what it is to look at");
         return;
     }
-    c->guarded = read_all(c, a, 0, 2);
+    c->guarded = read_all(c, a, 0, a->noperands);
 }
 
 static void run_call(Check *c, const Action *a, const Ins *i)

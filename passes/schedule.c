@@ -224,9 +224,10 @@ static void emit_ins(Sched *s, const Ins *i, int home)
         emit_join(s, i);
         break;
     case OP_guard: {
-        Operand op[2] = {operand_of(s, i->in[0], true, false),
-                         operand_of(s, i->in[1], true, false)};
-        price(s, action_new(s, ACT_guard, i, 2, op), (Cost){.bytes = 16});
+        Operand op[2];
+        for (uint32_t k = 0; k < i->nin; k++)
+            op[k] = operand_of(s, i->in[k], true, false);
+        price(s, action_new(s, ACT_guard, i, (int)i->nin, op), (Cost){.bytes = 8.0 * i->nin});
         break;
     }
     default:

@@ -40,6 +40,10 @@ bool has_queue(const Plan *p, const Program *g);
 void queue_streams(const Plan *p, Program *g);
 void queue_times(const Plan *p, Program *g);
 
+/* queue_late.c: per action before the stretch that begins at `from`, outside of all loops: seconds
+ * that it, a collective, is still under way then. */
+double *queue_late(const Program *g, int from, Arena *tmp);
+
 /* When the actions [from, end), none of which meets all streams, begin and end, from a time on;
  * returns when all are done. */
 double timeline_stretch(const Plan *p, Program *g, int from, int end, double now);

@@ -3,12 +3,18 @@
  *   before:  @train(params, tokens) -> loss, gradients
  *   after:   @train(params, tokens, [step,] lr, states) -> loss, norm, new params, new states
  *
+ * The guard ends a step whose loss or norm is not finite before anything is updated. With `update
+ * as_ready` it looks at the loss alone, so that updates need not wait for the gradients of others
+ * (guard.c); elements that would not be finite then stay what they were.
+ *
  * Where the loss was scaled, norm and gradients are divided by the scale. optimizers.c has the
  * rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64 partial of the norm, added
  * in the order of the model. */
 #include "passes/tree.h"
 #include "passes/update.h"
 #include "passes/walk.h"
+
+#include <float.h>
 
 static const double CLIP_EPS = 1e-6; /* as clip_grad_norm_ */
 
@@ -48,10 +54,11 @@ static Value argument(Update *u, ArgRole role, DType t, const char *name)
     return region_arg(u->m, u->fn->body, (Type){.dtype = t}, name_intern(u->m->names, name));
 }
 
-static Value parameter(const Update *u, uint32_t tensor)
+/* A parameter or a state, as it was before the step. */
+static Value tensor_value(const Update *u, uint32_t tensor)
 {
     for (size_t i = 0; i < u->fn->args.n; i++)
-        if (u->fn->args.data[i].role == ARG_param && u->fn->args.data[i].tensor == tensor)
+        if (u->fn->args.data[i].role <= ARG_state && u->fn->args.data[i].tensor == tensor)
             return u->fn->body->args.data[i];
     return 0;
 }
@@ -119,9 +126,26 @@ static void result(Update *u, ResultRole role, uint32_t tensor, Value v)
     vec_push(u->m->arena, &u->fn->body->results, v);
 }
 
+/* The largest number of a type. */
+static double largest(DType t)
+{
+    return t == DT_f64 ? DBL_MAX : FLT_MAX;
+}
+
+/* Where v is finite; else what was there. */
+static Value if_finite(Update *u, Value v, Value old)
+{
+    DType t = type_of(u->m, v)->dtype;
+    Value most = build_const(&u->b, t, largest(t));
+    Value choice[] = {up2(u, OP_le, up1(u, OP_abs, v), most), v, old};
+    return build(&u->b, OP_select, NULL, 3, choice);
+}
+
 /* New values of parameters and states, in memory's type. */
 void up_new_value(Update *u, uint32_t tensor, Value v)
 {
+    if (u->m->train.as_ready)
+        v = if_finite(u, v, tensor_value(u, tensor));
     result(u, RES_update, tensor, build_as(&u->b, v, u->m->tensors.data[tensor].type));
 }
 
@@ -243,12 +267,12 @@ PassStatus pass_update(Job *j)
     build_norm(&u, grad, tensor, n);
     result(&u, RES_norm, 0, u.norm);
     Value watched[] = {u.fn->body->results.data[0], u.norm};
-    build_ins(&u.b, OP_guard, NULL, 2, watched);
+    build_ins(&u.b, OP_guard, NULL, m->train.as_ready ? 1 : 2, watched);
     u.lr = argument(&u, ARG_lr, DT_f64, "lr");
     optimizer_prepare(&u);
     for (size_t i = 0; i < n; i++) {
         mark_tensor(&u, tensor[i]);
-        Value p = parameter(&u, tensor[i]);
+        Value p = tensor_value(&u, tensor[i]);
         Value g = u.clip ? up_scaled(&u, grad[i], u.clip) : grad[i];
         optimizer_update(&u, tensor[i], p, g);
     }

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      13
+#define MG_ABI      14
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -238,6 +238,9 @@ typedef struct mg_program {
     int naxes;              /* of more than one rank; 0: one rank */
     mg_axis axes[MG_AXES_MAX];
     bool tf32; /* products of f32 may round their operands to 10 bits */
+    /* Parameters are updated as their gradients are ready: the guard saw the loss, but not the
+     * norm. What would not be finite stays what it was. */
+    bool as_ready;
     /* Of a GPU's program of several ranks: mg_nccl, and the sets of axes along which its ranks do
      * something together. */
     const struct mg_collectives *collectives;
@@ -291,7 +294,7 @@ void mg_zero(mg_run *r, int action, void *p, int64_t bytes);
 void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
 
 /* False (and remembered by the runtime) if *loss or *norm is not finite: the step then returns
- * before it changes a parameter. */
+ * before it changes a parameter. norm: NULL where updates do not wait for all gradients. */
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm);
 
 /* What a product of halves does at its end (batch is then 1): adds a bias of C's dtype and of n

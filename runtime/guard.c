@@ -1,7 +1,10 @@
 /* guard.c - where did the first NaN come from?
  *
  * mg_guard returned false, so the step ended before it changed a parameter. Running it again on the
- * same inputs gives the same values, and this time every output is looked at as it is made. */
+ * same inputs gives the same values, and this time every output is looked at as it is made.
+ *
+ * Where updates do not wait for all gradients, the norm is known when some parameters are updated.
+ * None of them holds a NaN (pass update), and the step from there on shows where one comes from. */
 #include "runtime/number.h"
 #include "runtime/ranks.h"
 
@@ -85,17 +88,30 @@ static void report_action(const mg_run *r)
 {
     const rt_check *c = &r->check;
     const mg_action *a = &r->program->actions[c->action];
-    rt_note("  the first is in the result of action %d, %s (%s, %s), run %" PRId64
+    rt_note("  the first is in the result of action %d, %s (%s%s%s), run %" PRId64
             " of it in this step, output %d: element %" PRId64 " of %" PRId64 " is %g",
-            c->action, a->name, a->kind, a->where, c->call, c->output, c->element, c->elements,
-            c->value);
+            c->action, a->name, a->kind, *a->where ? ", " : "", a->where, c->call, c->output,
+            c->element, c->elements, c->value);
+}
+
+/* Of a step that no guard ended. */
+static bool bad_norm(const mg_run *r)
+{
+    return !r->guard.tripped && !isfinite(rt_get_f64(r, r->program->step.norm));
 }
 
 void rt_find_non_finite(mg_run *r, int64_t step)
 {
+    const mg_entry *e = &r->program->step;
     rt_guard first = r->guard;
-    rt_note("error: step %" PRId64 " gave a loss of %g and a gradient norm of %g", step, first.loss,
-            first.norm);
+    const bool updated = !first.tripped;
+    if (updated)
+        first = (rt_guard){.loss = rt_get_f64(r, e->loss), .norm = rt_get_f64(r, e->norm)};
+    if (r->program->as_ready && !updated)
+        rt_note("error: step %" PRId64 " gave a loss of %g", step, first.loss);
+    else
+        rt_note("error: step %" PRId64 " gave a loss of %g and a gradient norm of %g", step,
+                first.loss, first.norm);
     if (!report_tensors(r)) {
         r->check = (rt_check){.calls = rt_alloc((size_t)r->program->nactions, sizeof(int64_t))};
         r->guard.tripped = false;
@@ -107,12 +123,12 @@ void rt_find_non_finite(mg_run *r, int64_t step)
         r->check.calls = NULL;
         if (r->check.found)
             report_action(r);
-        else if (!r->guard.tripped)
+        else if (!r->guard.tripped && !bad_norm(r))
             rt_note(
                 "  the same step run again was finite: suspect this machine's memory or processor");
         else
             rt_note("  no action's result shows it: it arises in the loss or the norm itself");
     }
-    rt_note("  learning rate of this step: %.3g; no parameter was changed and nothing was saved",
-            rt_lr(&r->lr, step - 1));
+    rt_note("  learning rate of this step: %.3g; %s and nothing was saved", rt_lr(&r->lr, step - 1),
+            updated ? "what had finite gradients was updated" : "no parameter was changed");
 }

@@ -226,6 +226,12 @@ static void settle(rt_options *o, const mg_program *p)
         o->log_every = 1;
     if (o->hang_after != RT_UNSET && rt_ranks_of(p, ~(uint32_t)0) == 1)
         rt_die(RT_USAGE, "--hang-after: this program has one rank, which waits for no other");
+    if (!isnan(o->skip_spikes) && p->as_ready)
+        rt_die(
+            RT_USAGE,
+            "--skip-spikes: %s updates parameters as they are ready, before a step's gradient norm "
+            "is known; compile it without `update as_ready`",
+            p->name);
     if (o->hang_after == RT_UNSET)
         o->hang_after = 300;
     if (o->hang_after > 1000000)

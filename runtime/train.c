@@ -19,12 +19,24 @@ void rt_fill_batch(mg_run *r)
     rt_fill_scalars(r, e, rt_updates(r));
 }
 
-/* The step returned without changing a parameter, or gave a loss that no guard saw. */
+static double norm_of(const mg_run *r)
+{
+    const mg_entry *e = &r->program->step;
+    return e->norm >= 0 ? rt_get_f64(r, e->norm) : NAN;
+}
+
+/* Did the step go wrong behind its guard, which saw the loss alone? */
+static bool bad_gradients(const mg_run *r)
+{
+    return r->program->as_ready && !r->guard.tripped && !isfinite(norm_of(r));
+}
+
+/* The step returned without changing a parameter, or gave what no guard saw. */
 static _Noreturn void end_non_finite(mg_run *r)
 {
     int64_t step = r->state.step + 1;
     rt_log_line(r->log, "step %" PRId64 "/%" PRId64 "  stopped", step, r->lr.steps);
-    if (!r->guard.tripped)
+    if (!r->guard.tripped && !bad_gradients(r))
         rt_die(RT_FAILED,
                "step %" PRId64 " gave a loss of %g after the parameters were updated; the newest "
                "checkpoint is step %" PRId64,
@@ -34,12 +46,6 @@ static _Noreturn void end_non_finite(mg_run *r)
         rt_die(RT_FAILED, "the newest checkpoint is %s/ckpt/%s; a lower --lr may pass this point",
                r->options->out, rt_checkpoint_name(r->saved_step).text);
     rt_die(RT_FAILED, "there is no checkpoint yet; a lower --lr may pass this point");
-}
-
-static double norm_of(const mg_run *r)
-{
-    const mg_entry *e = &r->program->step;
-    return e->norm >= 0 ? rt_get_f64(r, e->norm) : NAN;
 }
 
 static void run_step(mg_run *r, window *w)
@@ -59,7 +65,7 @@ static void run_step(mg_run *r, window *w)
     int64_t end = rt_now_ns();
     r->action = -1;
     double loss = rt_get_f64(r, r->program->step.loss);
-    if (r->guard.tripped || (!isfinite(loss) && !r->overflow))
+    if (r->guard.tripped || bad_gradients(r) || (!isfinite(loss) && !r->overflow))
         end_non_finite(r);
     if (!r->overflow)
         rt_scale_good(r);

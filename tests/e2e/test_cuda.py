@@ -41,6 +41,18 @@ class Cuda(shim.Case):
             self.gpu("less.mg", *options)
             self.assertEqual(self.losses("./gpu", "--steps", 4), usual)
 
+    def test_as_ready(self):
+        """Updates as gradients come in, behind a guard of the loss alone: the losses of updating together, graphs and all."""
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read()
+        self.text(6000)
+        losses = {}
+        for when in ("together", "as_ready"):
+            self.write("m.mg", text.replace("clip      1.0", "update " + when))
+            self.gpu("m.mg")
+            losses[when] = [loss for loss, _ in self.losses("./gpu", "--steps", 5)]
+        self.assertEqual(losses["together"], losses["as_ready"])
+
     def test_tf32(self):
         """Operands of products have 10 bits: their roundings, 5e-4 each, move a loss by less than 2e-3."""
         with open(LLAMA, encoding="utf-8") as f:

@@ -191,6 +191,20 @@ static void adamw(void **state)
     compare(r, true);
 }
 
+/* Without a guard on the norm, and with every new value chosen: the same numbers. */
+static void as_ready(void **state)
+{
+    (void)state;
+    Rules r = {.train = ADAMW, .microbatch = 4};
+    r.train.clip = 0;
+    r.train.as_ready = true;
+    for (r.seed = 1; r.seed <= 4; r.seed++)
+        compare(r, r.seed & 1);
+    r.microbatch = 2;
+    r.train.optimizer = OPT_lion;
+    compare(r, true);
+}
+
 static void sgd(void **state)
 {
     (void)state;
@@ -228,6 +242,51 @@ static void lion(void **state)
     r.train.optimizer = OPT_lion;
     for (r.seed = 1; r.seed <= 3; r.seed++)
         compare(r, r.seed & 1);
+}
+
+/* The argument or result of a tensor's slot; NULL: of the parameter itself. */
+static Tensor64 *of_tensor(const Model *t, Tensor64 *all, uint32_t parameter, const char *slot,
+                           bool result)
+{
+    size_t n = result ? t->fn->results.n : t->fn->args.n;
+    for (size_t k = 0; k < n; k++) {
+        if (result ? t->fn->results.data[k].role != RES_update
+                   : t->fn->args.data[k].role > ARG_state)
+            continue;
+        uint32_t i = result ? t->fn->results.data[k].tensor : t->fn->args.data[k].tensor;
+        const Tensor *x = &t->m->tensors.data[i];
+        if (slot ? x->slot && x->parameter == parameter &&
+                       !strcmp(name_str(t->m->names, x->slot), slot)
+                 : i == parameter)
+            return &all[k];
+    }
+    fail_msg("no such tensor");
+    return NULL;
+}
+
+/* An element whose new value is not finite stays what it was; its neighbours move. */
+static void keeps_what_is_finite(void **state)
+{
+    (void)state;
+    for (int ready = 0; ready < 2; ready++) {
+        Rules r = {.train = ADAMW, .microbatch = 4, .seed = 3};
+        r.train.clip = 0;
+        r.train.as_ready = ready;
+        Model t;
+        open_model(&t, &r);
+        must_pass(&t, pass_microbatch);
+        must_pass(&t, pass_update);
+        Tensor64 *args = inputs_for(&t, t.fn, 7, 0.1, 0.7);
+        of_tensor(&t, args, 0, "exp_avg_sq", false)->data[0] = -1e3; /* has no root */
+        Tensor64 *out = run_fn(&t, t.fn, args);
+        const double *was = of_tensor(&t, args, 0, NULL, false)->data;
+        const double *is = of_tensor(&t, out, 0, NULL, true)->data;
+        assert_true(ready ? is[0] == was[0] : isnan(is[0]));
+        assert_true(isfinite(is[1]) && is[1] != was[1]);
+        assert_true(of_tensor(&t, out, 0, "exp_avg", true)->data[0] !=
+                    of_tensor(&t, args, 0, "exp_avg", false)->data[0]);
+        model_close(&t);
+    }
 }
 
 /* ---- shape of the result --------------------------------------------------------------------- */
@@ -289,9 +348,14 @@ static void guard_first(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adamw),      cmocka_unit_test(sgd),  cmocka_unit_test(sgd_nesterov),
-        cmocka_unit_test(adam),       cmocka_unit_test(lion), cmocka_unit_test(state_tensors),
-        cmocka_unit_test(guard_first)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(adamw),
+                                       cmocka_unit_test(as_ready),
+                                       cmocka_unit_test(sgd),
+                                       cmocka_unit_test(sgd_nesterov),
+                                       cmocka_unit_test(adam),
+                                       cmocka_unit_test(lion),
+                                       cmocka_unit_test(keeps_what_is_finite),
+                                       cmocka_unit_test(state_tensors),
+                                       cmocka_unit_test(guard_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 #include "tests/plan/run_plan.h"
 
 const Small small_models[] = {
-    {"mlp.mg", 64, {"seq=3", "embed=4", "hidden=5", "vocab=7"}},
+    {"mlp.mg", 64, {"seq=3", "embed=4", "hidden=5", "vocab=7", AS_READY}},
     {"gpt2_124m.mg",
      1,
      {"layers=2", "hidden=6", "heads=2", "head=4", "ffn=8", "vocab=11", "seq=4", "batch=4"}},
@@ -23,7 +23,8 @@ const Small small_models[] = {
      {"layers=3", "hidden=4", "kv_heads=2", "head=2", "ffn=5", "vocab=7", "seq=3", "batch=16"}},
     {"llama_mini.mg",
      1,
-     {"layers=1", "hidden=4", "kv_heads=2", "head=4", "ffn=5", "vocab=7", "seq=6", "batch=16"}},
+     {"layers=1", "hidden=4", "kv_heads=2", "head=4", "ffn=5", "vocab=7", "seq=6", "batch=16",
+      AS_READY}},
     {"llama7b.mg",
      2,
      {"layers=2", "hidden=6", "kv_heads=2", "group=2", "head=4", "ffn=5", "vocab=7", "seq=3",
@@ -66,7 +67,7 @@ static void run_logical(Model *t, DType compute, uint64_t keep)
     t->m->train.compute = dtype_wide(compute);
     if (dtype_is_half(compute))
         t->m->train.half = compute;
-    t->m->train.scale = compute == DT_f16 ? 16 : 0;
+    t->m->train.scale = compute == DT_f16 && !t->m->train.as_ready ? 16 : 0;
     t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
     must_pass(t, pass_precision);
     if (keep)
@@ -101,12 +102,18 @@ void open_elaborated(Model *t, const Small *s)
     ElaborateOptions o = {.define = s->define};
     while (o.ndefine < SMALL_DEFINES && s->define[o.ndefine])
         o.ndefine++;
+    bool ready = o.ndefine && !strcmp(s->define[o.ndefine - 1], AS_READY);
+    o.ndefine -= ready;
     Ast *ast = parse_small(t, s);
     t->m = mg_elaborate(t->a, ast->names, t->m->diag, ast, &o);
     if (!t->m)
         fail_msg("%s", model_messages(t));
     t->fn = module_fn(t->m, "train");
     t->m->layout.microbatch = s->microbatch ? s->microbatch : t->m->batch.size;
+    if (ready) {
+        t->m->train.as_ready = true;
+        t->m->train.clip = 0;
+    }
 }
 
 void open_kept(Model *t, const Small *s, DType compute, uint64_t keep)
@@ -131,6 +138,7 @@ void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, boo
 void lower_physical(Model *t)
 {
     must_pass(t, pass_head);
+    must_pass(t, pass_guard);
     must_pass(t, pass_epilogues);
     must_pass(t, pass_products);
     must_pass(t, pass_fuse);

@@ -12,10 +12,12 @@ enum { SMALL_DEFINES = 32 };
 
 /* A model made small. */
 typedef struct Small {
-    const char *file;   /* of models/, or a path with a slash in it */
-    int64_t microbatch; /* 0: all at once */
-    const char *define[SMALL_DEFINES];
+    const char *file;                  /* of models/, or a path with a slash in it */
+    int64_t microbatch;                /* 0: all at once */
+    const char *define[SMALL_DEFINES]; /* -D; AS_READY may be the last */
 } Small;
+
+#define AS_READY "update" /* parameters are updated as gradients are ready, unclipped */
 
 extern const Small small_models[];
 extern const int small_model_count;

@@ -16,10 +16,10 @@ static const Small llama = {"llama7b.mg",
                             0,
                             {"layers=7", "hidden=16", "kv_heads=4", "group=1", "head=4", "ffn=8",
                              "vocab=16", "seq=8", "batch=8"}};
-static const Small gpt2 = {
-    "gpt2_124m.mg",
-    0,
-    {"layers=5", "hidden=16", "heads=4", "head=4", "ffn=8", "vocab=16", "seq=8", "batch=8"}};
+static const Small gpt2 = {"gpt2_124m.mg",
+                           0,
+                           {"layers=5", "hidden=16", "heads=4", "head=4", "ffn=8", "vocab=16",
+                            "seq=8", "batch=8", AS_READY}};
 static const Small mixtral = {"mixtral_mini.mg",
                               0,
                               {"layers=5", "hidden=8", "kv_heads=4", "head=2", "ffn=8", "vocab=16",
