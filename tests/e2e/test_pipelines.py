@@ -13,7 +13,9 @@ from mgctest import FULL, some
 KINDS = ("gpipe", "1f1b", "interleaved, chunks = 2", "zb-h1")
 EVERY = [(kind, pp, m) for kind in KINDS for pp in (2, 4) for m in (1, 3, 4, 8)]
 
-SEED = ("--seed", 2)
+# Of eight layers the model's own peak of 3e-3 makes one rank's training leap (gradient norms of 17 among 0.4), and a leap
+# makes 1e-5 of any rounding; at this one no seed's does.
+RATE = ("--lr", 1e-3)
 
 
 def legal(kind, pp, m):
@@ -118,8 +120,7 @@ class Pipelines(mgctest.Case):
 
     def test_combined(self):
         """Losses of 100 steps (10 in the sample) and gradients are one rank's to 1e-5; with dp 2 and ZeRO 1 they have the
-        bits of dp 2 alone. (Training itself makes more or less of a rounding: of seeds 1 to 5 up to 1e-6, of the default
-        with eight sequences 2e-5, where in f64 the losses are one rank's to 1e-13.)"""
+        bits of dp 2 alone."""
         self.text(6000)
         steps = 100 if FULL else 10
         more = {"dp2": ("dp = 2", DP), "tp2": ("tp = 2", TP.format(heads="kv_heads")), "zero1": ("dp = 2", DP + Z1)}
@@ -132,12 +133,12 @@ class Pipelines(mgctest.Case):
             with self.subTest(kind=kind, pp=pp, m=m, with_=what):
                 if batch not in one:
                     program = self.make(f"one_{batch}", "dp = 1", "", batch)
-                    one[batch] = self.run_one(program, steps, f"long_{batch}", *SEED), self.runs(program, f"short_{batch}", 1)[1]
+                    one[batch] = self.run_one(program, steps, f"long_{batch}", *RATE), self.runs(program, f"short_{batch}", 1)[1]
                 if what != "tp2" and (batch, "dp") not in one:
                     program = self.make(f"dp_{batch}", "dp = 2", DP, batch)
-                    one[batch, "dp"] = self.run_one(program, steps, f"long_dp_{batch}", *SEED)
+                    one[batch, "dp"] = self.run_one(program, steps, f"long_dp_{batch}", *RATE)
                 program = self.make(name, f"pp = {pp}, {mesh}", PP(kind) + rules, batch)
-                got = self.run_one(program, steps, f"long_{name}", *SEED)
+                got = self.run_one(program, steps, f"long_{name}", *RATE)
                 self.assertLess(self.apart(one[batch][0], got)[0], 1e-5)
                 if what != "tp2":
                     self.assertEqual(got, one[batch, "dp"])
