@@ -2,11 +2,13 @@
 """Communication that a step waits for, with --overlap=auto and none, between hosts that are network namespaces with a
 limited link.
 
-    bench/overlap.py [BUILD] [--hosts 2] [--rate 2gbit] [--by tcp|openmpi|mpich] [--runs 5] [--steps 8] [LAYOUT...]
+    bench/overlap.py [BUILD] [--hosts 2] [--rate 2gbit] [--by tcp|openmpi|mpich] [--runs 5] [--steps 12]
+                     [--update together|as_ready] [LAYOUT...]
 
 Takes root, ip and tc. One rank with one thread a host. A layout is dp or zero3. Exposed is the median step less that of
 `alone`: as many programs of one rank, each with a rank's share of the batch, that run at the same time on the same
 hosts and say nothing to each other; of each step the slower one's, as ranks that train together are as fast as the slowest.
+--update: the model without clipping, and its updates when they say.
 `waits` is what rank 0 was in communication for, by --trace. The three are run in
 turn, runs times; what is printed are medians.
 """
@@ -80,7 +82,11 @@ class Bench:
         with open("layout.mg", "w", encoding="utf-8") as f:
             f.write(f"layout it {{\n    device cpu\n    mesh dp = {ranks}\n    batch -> dp\n{CLASSES[layout]}    microbatch {EACH}\n}}\n")
         sizes = [w for k, v in {**SIZES, "batch": EACH * ranks}.items() for w in ("-D", f"{k}={v}")]
-        r = subprocess.run([os.path.join(self.o.build, "mgc"), MODEL, "--layout", "./layout.mg", "--device", "./hosts.json", *sizes,
+        with open(MODEL, encoding="utf-8") as f:
+            text = f.read()
+        with open("model.mg", "w", encoding="utf-8") as f:
+            f.write(text.replace("    clip      1.0\n", f"    update    {self.o.update}\n") if self.o.update else text)
+        r = subprocess.run([os.path.join(self.o.build, "mgc"), "model.mg", "--layout", "./layout.mg", "--device", "./hosts.json", *sizes,
                             *more, "-o", name], capture_output=True, text=True, check=False)
         if r.returncode:
             sys.exit(r.stderr)
@@ -175,6 +181,7 @@ def main():
     p.add_argument("--by", choices=("tcp", "openmpi", "mpich"), default="tcp")
     p.add_argument("--runs", type=int, default=5)
     p.add_argument("--steps", type=int, default=12)
+    p.add_argument("--update", choices=("together", "as_ready"))
     p.add_argument("--keep", action="store_true", help="the programs and the last run stay")
     o = p.parse_args()
     o.build = os.path.abspath(o.build)
