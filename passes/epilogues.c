@@ -1,4 +1,4 @@
-/* epilogues.c - what a matrix library does at the end of a product, or on its way.
+/* epilogues.c - what is done at the end of a product, or on its way.
  *
  *   %y = dot %x, %w                                  %r = dot_bias %x, %w, %b
  *   %s = add %y, cast %b                      ->
@@ -7,8 +7,8 @@
  *   %dw = dot %dy, %x [, %acc]                       %dw, %db = dot_sum %dy, %x [, %acc]
  *   %db = sum cast %dy                        ->
  *
- * For programs in halves, which only GPUs run. Nothing is rounded that was not rounded before: the
- * sum with the bias is the library's, in f32; the sums of dy are of the halves that it multiplies.
+ * For programs in halves. Nothing is rounded that was not rounded before: the
+ * sum with the bias is f32; the sums of dy are of the halves that it multiplies.
  * Bias and sums lie along the columns of the product as it will be called, so that this is checked
  * here. */
 #include "passes/order.h"

@@ -5,14 +5,15 @@
  * for has ended; it is slower while the queue is at work. A collective that is in the queue begins
  * when the one before it there ends; of its time it is exposed for what an action waits.
  *
- * A few rounds of a loop are run, as the first ones differ: nothing is under way yet, or less. The
- * others take as long as the last of those. */
+ * Rounds of a loop are run until one is as the one before: the first ones differ, as nothing is
+ * under way yet, or less; and where more is sent than the links carry, the queue grows from each to
+ * the next. The others take as long as the last of those. */
 #include <math.h>
 #include <string.h>
 
 #include "passes/streams.h"
 
-enum { ROUNDS = 3 };
+enum { ROUNDS_LEAST = 3, ROUNDS_MOST = 1024 };
 
 /* One in the queue. */
 typedef struct Sent {
@@ -109,6 +110,18 @@ static void repeat(Clock *c, const Loop *l, int64_t more, const double *exposed,
     c->now += later;
 }
 
+/* How a round ended: as the one before, if both took as long and left as much in the queue. */
+typedef struct Round {
+    double seconds, left;
+} Round;
+
+static bool is_alike(const Round *a, const Round *b)
+{
+    const double NEAR = 1e-3;
+    return fabs(a->seconds - b->seconds) <= NEAR * a->seconds &&
+           fabs(a->left - b->left) <= NEAR * a->seconds;
+}
+
 /* Rounds are shown alike: as the last one, in the time that they take on average. */
 static void stretch(Clock *c, const Loop *l, double by)
 {
@@ -123,15 +136,21 @@ static void stretch(Clock *c, const Loop *l, double by)
 
 static void walk_loop(Clock *c, Loop *l)
 {
-    const int64_t all = l->dim.size, rounds = all < ROUNDS ? all : ROUNDS;
+    const int64_t all = l->dim.size;
+    int64_t rounds = 0;
+    Round last = {0}, before = {0};
     const size_t n = c->g->actions.n;
     double *exposed = NEW_ARRAY(c->tmp, double, n), *times = NEW_ARRAY(c->tmp, double, n);
     const double first = c->now, outside = c->since;
-    for (int64_t k = 0; k < rounds; k++) {
+    while (rounds < all && rounds < ROUNDS_MOST &&
+           (rounds < ROUNDS_LEAST || !is_alike(&last, &before))) {
         memcpy(exposed, c->exposed, n * sizeof *exposed);
         memcpy(times, c->times, n * sizeof *times);
         c->since = c->now;
         walk(c, (size_t)l->begin + 1, (size_t)l->end + 1);
+        before = last;
+        last = (Round){c->now - c->since, fmax(queue_ends(c) - c->now, 0)};
+        rounds++;
     }
     if (all > rounds)
         repeat(c, l, all - rounds, exposed, times);

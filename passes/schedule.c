@@ -69,7 +69,7 @@ static double share_of(const Device *d, ActionKind kind)
 }
 
 /* The roofline: arithmetic at a share of the peak, traffic at the memory's bandwidth, whichever
- * takes longer. On a host a library's call does one after the other: it packs, multiplies, writes;
+ * takes longer. On a host a product does one after the other: it packs, multiplies, writes;
  * and what is only written is read first. */
 void price(Sched *s, Action *a, Cost c)
 {
