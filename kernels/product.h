@@ -33,7 +33,8 @@ typedef struct mgk_panel {
     bool across; /* how A is packed */
     bool add;    /* to C */
     double alpha;
-    mgk_soon soon; /* the next panel of B, where it lies */
+    mgk_soon soon;  /* the next panel of B, where it lies */
+    mgk_soon later; /* a part of the next block of A */
 } mgk_panel;
 
 #endif

@@ -17,11 +17,13 @@
 #define PANEL_N   (TILE_VECS * VL)
 #define BLOCK_M   ((MG_BLOCK_LANES / TILE_STEP - 1) * TILE_ROWS) /* an odd row is a tile more */
 
-/* Memory is asked for before it is packed: rows of A, where they lie as rows or as columns. Tiles
- * of columns are packed so many side by side. */
-#define AHEAD_ROWS  4
-#define AHEAD_TERMS 8
-#define SIDE        4
+/* Memory is asked for before it is packed: rows of A, where they lie as rows or as columns; half of
+ * a block of them beside the last panels of the block before it. Tiles of columns are packed so
+ * many side by side. */
+#define AHEAD_ROWS   4
+#define AHEAD_TERMS  8
+#define AHEAD_PANELS 8
+#define SIDE         4
 
 #define tile_sums   NAME(tile_sums)
 #define tile_store  NAME(tile_store)
@@ -36,6 +38,7 @@
 #define pack_b      NAME(pack_b)
 #define panel_at    NAME(panel_at)
 #define panel_soon  NAME(panel_soon)
+#define block_soon  NAME(block_soon)
 #define panel_sums  NAME(panel_sums)
 #define panel_bias  NAME(panel_bias)
 #define round_in    NAME(round_in)
@@ -148,6 +151,8 @@ MGK_INLINE void tiles_of(bool across, const mgk_panel *w)
     const int64_t n = tile_count(w->m);
     mgk_soon soon = w->soon;
     const int64_t lines = soon.runs * soon.lines / n + 1;
+    mgk_soon later = w->later;
+    const int64_t more = later.runs * later.lines / n + 1;
     for (int64_t t = 0; t < n; t++) {
         const int64_t row = tile_row(w->m, t), next = tile_row(w->m, t + 1);
         const T *a = (const T *)w->a + (across ? t * TILE_STEP * w->k : row * ROW_STEP);
@@ -156,6 +161,7 @@ MGK_INLINE void tiles_of(bool across, const mgk_panel *w)
                           w->ldc * (int64_t)sizeof(T), TILE_ROWS, TILE_VECS * VBYTES / 64};
         fetch(&after, TILE_ROWS * TILE_VECS); /* stores wait for their lines, each in its turn */
         fetch(&soon, lines);
+        fetch(&later, more);
         switch (next - row) {
 #define CASE(rows)                                                                                 \
     case rows:                                                                                     \
@@ -300,6 +306,24 @@ static mgk_soon panel_soon(const mgk_product *w, int64_t p, int64_t k, int64_t j
                       (length * (int64_t)sizeof(E) + 63) / 64};
 }
 
+/* What is asked for beside panel j of n: of the next block of A, rows [i, i + m) and terms from p
+ * on, the first half, in equal parts beside the last panels. All of it would push this block out of
+ * the second-level cache. */
+static mgk_soon block_soon(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k,
+                           int64_t j, int64_t n)
+{
+    const mg_gemm_desc *d = w->d;
+    const int64_t parts = n < AHEAD_PANELS ? n : AHEAD_PANELS, part = j - (n - parts);
+    if (part < 0 || p >= d->k)
+        return (mgk_soon){0};
+    const int64_t terms = d->k - p < k ? d->k - p : k;
+    const int64_t half = (d->ta ? terms : m) / 2, length = d->ta ? m : terms;
+    const int64_t begin = half * part / parts, end = half * (part + 1) / parts;
+    const E *from = (const E *)w->a + (d->ta ? (p + begin) * d->lda + i : (i + begin) * d->lda + p);
+    return (mgk_soon){(const char *)from, d->lda * (int64_t)sizeof(E), end - begin,
+                      (length * (int64_t)sizeof(E) + 63) / 64};
+}
+
 /* ---- beside the product ---------------------------------------------------------------------- */
 
 /* sum[j] (+)= the sum of a panel's column. */
@@ -346,6 +370,7 @@ typedef struct Strip {
 static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t k)
 {
     const mg_gemm_desc *d = w->d;
+    const int64_t panels = (s->n + PANEL_N - 1) / PANEL_N;
     pack_a(w, s->i, s->m, p, k, s->a);
     for (int64_t j = 0; j < s->n; j += PANEL_N) {
         const int64_t n = s->n - j < PANEL_N ? s->n - j : PANEL_N;
@@ -360,7 +385,8 @@ static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t
                            .across = d->ta,
                            .add = p > 0 || d->beta != 0,
                            .alpha = d->alpha,
-                           .soon = panel_soon(w, p, k, s->j + j, s->j + s->n)};
+                           .soon = panel_soon(w, p, k, s->j + j, s->j + s->n),
+                           .later = block_soon(w, s->i, s->m, p + k, k, j / PANEL_N, panels)};
         mg_look(w->run, s->a);
         pack_b(w, p, k, s->j + j, n, s->b);
         if (d->epilogue == MG_BIAS) {
