@@ -84,6 +84,8 @@ class Bench:
         sizes = [w for k, v in {**SIZES, "batch": EACH * ranks}.items() for w in ("-D", f"{k}={v}")]
         with open(MODEL, encoding="utf-8") as f:
             text = f.read()
+        if self.o.update and text.count("    clip      1.0\n") != 1:
+            sys.exit(f"overlap.py: {MODEL} does not clip where --update would go")
         with open("model.mg", "w", encoding="utf-8") as f:
             f.write(text.replace("    clip      1.0\n", f"    update    {self.o.update}\n") if self.o.update else text)
         r = subprocess.run([os.path.join(self.o.build, "mgc"), "model.mg", "--layout", "./layout.mg", "--device", "./hosts.json", *sizes,
