@@ -16,25 +16,29 @@ typedef struct mgk_product {
 } mgk_product;
 void mgk_product_part(const mgk_product *w, void *scratch);
 
-/* Lines of memory that will be wanted soon: `runs` of `lines` 64-byte lines, `stride` bytes apart.
- */
+/* Lines of memory that will be wanted soon: `runs` of `lines` 64-byte lines, `stride` bytes apart,
+ * so many of them asked for at a time. */
 typedef struct mgk_soon {
     const char *at;
-    int64_t stride, runs, lines;
+    int64_t stride, runs, lines, each;
 } mgk_soon;
 
-/* A packed block of A times a packed panel of B, both of numbers that are computed in. */
+/* Tiles [begin, end) of a packed block of A times a panel of B, both of numbers that are computed
+ * in. */
 typedef struct mgk_panel {
     int64_t m, k, n; /* n: columns of C, at most the panel's */
-    const void *a, *b;
+    int64_t begin, end;
+    const void *a;
+    void *b;          /* the packed panel */
+    const void *from; /* NULL, or where it lies, rows ldb apart: tile 0 packs it */
+    int64_t ldb;
     const void *bias; /* NULL, or what the sums go on top of, where they are not added to C */
     void *c;
     int64_t ldc;
     bool across; /* how A is packed */
     bool add;    /* to C */
     double alpha;
-    mgk_soon soon;  /* the next panel of B, where it lies */
-    mgk_soon later; /* a part of the next block of A */
+    mgk_soon a_soon, b_soon; /* what is packed next, where it lies */
 } mgk_panel;
 
 #endif

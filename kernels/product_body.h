@@ -17,13 +17,12 @@
 #define PANEL_N   (TILE_VECS * VL)
 #define BLOCK_M   ((MG_BLOCK_LANES / TILE_STEP - 1) * TILE_ROWS) /* an odd row is a tile more */
 
-/* Memory is asked for before it is packed: rows of A, where they lie as rows or as columns; half of
- * a block of them beside the last panels of the block before it. Tiles of columns are packed so
- * many side by side. */
-#define AHEAD_ROWS   4
-#define AHEAD_TERMS  8
-#define AHEAD_PANELS 8
-#define SIDE         4
+/* Memory is asked for beside the multiplications, some lines at a time: each BESIDE terms of a
+ * tile. More at once would wait for one another, and the multiplications for them. */
+#define BESIDE 8
+
+/* So many tiles of A are packed together. */
+#define SIDE 4
 
 #define tile_sums   NAME(tile_sums)
 #define tile_store  NAME(tile_store)
@@ -34,11 +33,13 @@
 #define pack_copy   NAME(pack_copy)
 #define pack_flip   NAME(pack_flip)
 #define pack_tiles  NAME(pack_tiles)
-#define pack_a      NAME(pack_a)
 #define pack_b      NAME(pack_b)
 #define panel_at    NAME(panel_at)
+#define soon_of     NAME(soon_of)
 #define panel_soon  NAME(panel_soon)
-#define block_soon  NAME(block_soon)
+#define tiles_soon  NAME(tiles_soon)
+#define first_panel NAME(first_panel)
+#define panel_of    NAME(panel_of)
 #define panel_sums  NAME(panel_sums)
 #define panel_bias  NAME(panel_bias)
 #define round_in    NAME(round_in)
@@ -76,31 +77,47 @@ MGK_INLINE int64_t tile_row(int64_t m, int64_t t)
     return t < even ? m / 2 * t / even * 2 : t == even ? m / 2 * 2 : m;
 }
 
-/* Asks for the next `count` lines. */
-MGK_INLINE void fetch(mgk_soon *s, int64_t count)
+/* Asks for the next lines. */
+MGK_INLINE void fetch(mgk_soon *s)
 {
-    for (; count > 0 && s->runs > 0; s->runs--, s->at += s->stride)
+    for (int64_t count = s->each; count > 0 && s->runs > 0; s->runs--, s->at += s->stride)
         for (int64_t l = 0; l < s->lines; l++, count--)
             __builtin_prefetch(s->at + l * 64, 0, 2);
 }
 
-MGK_INLINE void tile_sums(int rows, bool across, const mgk_panel *w, const T *a,
-                          V acc[TILE_ROWS][TILE_VECS])
+/* `packs`: B from where it lies, and into the panel beside that. */
+MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_soon *c_soon,
+                          const T *a, V acc[TILE_ROWS][TILE_VECS])
 {
-    const T *b = w->b;
-    const int64_t k = w->k;
+    const T *b = packs ? w->from : w->b;
+    T *to = w->b;
+    const int64_t step = packs ? w->ldb : PANEL_N;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < TILE_VECS; j++)
             acc[i][j] = vall(0);
-    for (int64_t p = 0; p < k; p++, a += across ? TILE_STEP : 1, b += PANEL_N) {
-        const V b0 = vload(b), b1 = vload(b + VL);
+    for (int64_t left = w->k; left > 0;) {
+        fetch(c_soon);
+        fetch(&w->b_soon);
+        fetch(&w->a_soon);
+        int64_t terms = left < BESIDE ? left : BESIDE;
+        left -= terms;
+        do {
+            const V b0 = vload(b), b1 = vload(b + VL);
+            b += step;
+            if (packs) {
+                vstore(to, b0);
+                vstore(to + VL, b1);
+                to += PANEL_N;
+            }
 #pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) {
-            const V av = vall(a[across ? i : i * ROW_STEP]);
-            acc[i][0] += av * b0;
-            acc[i][1] += av * b1;
-        }
+            for (int i = 0; i < rows; i++) {
+                const V av = vall(a[across ? i : i * ROW_STEP]);
+                acc[i][0] += av * b0;
+                acc[i][1] += av * b1;
+            }
+            a += across ? TILE_STEP : 1;
+        } while (--terms > 0);
     }
 }
 
@@ -108,14 +125,21 @@ MGK_INLINE void tile_sums(int rows, bool across, const mgk_panel *w, const T *a,
 MGK_INLINE void tile_store(int rows, const mgk_panel *w, T *c, int64_t ldc,
                            V acc[TILE_ROWS][TILE_VECS])
 {
-    const V alpha = vall((T)w->alpha);
     const T *bias = w->bias;
+    if (w->alpha != 1) {
+        const V alpha = vall((T)w->alpha);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < TILE_VECS; j++)
+                acc[i][j] *= alpha;
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < TILE_VECS; j++) {
             T *at = c + i * ldc + j * VL;
-            V sum = acc[i][j] * alpha;
+            V sum = acc[i][j];
             if (w->add)
                 sum += vload(at);
             else if (bias)
@@ -136,36 +160,37 @@ MGK_INLINE void tile_rest(int rows, const mgk_panel *w, T *c, int64_t ldc,
         memcpy(c + i * ldc, all[i], (size_t)w->n * sizeof(T));
 }
 
-MGK_INLINE void tile_of(int rows, bool across, const mgk_panel *w, const T *a, T *c)
+MGK_INLINE void tile_of(int rows, bool across, bool packs, mgk_panel *w, mgk_soon *c_soon,
+                        const T *a, T *c)
 {
     V acc[TILE_ROWS][TILE_VECS];
-    tile_sums(rows, across, w, a, acc);
+    if (packs)
+        tile_sums(rows, across, true, w, c_soon, a, acc);
+    else
+        tile_sums(rows, across, false, w, c_soon, a, acc);
     if (w->n == PANEL_N)
         tile_store(rows, w, c, w->ldc, acc);
     else
         tile_rest(rows, w, c, w->ldc, acc);
 }
 
-MGK_INLINE void tiles_of(bool across, const mgk_panel *w)
+MGK_INLINE void tiles_of(bool across, mgk_panel *w)
 {
     const int64_t n = tile_count(w->m);
-    mgk_soon soon = w->soon;
-    const int64_t lines = soon.runs * soon.lines / n + 1;
-    mgk_soon later = w->later;
-    const int64_t more = later.runs * later.lines / n + 1;
-    for (int64_t t = 0; t < n; t++) {
+    for (int64_t t = w->begin; t < w->end; t++) {
         const int64_t row = tile_row(w->m, t), next = tile_row(w->m, t + 1);
+        const bool packs = w->from && t == 0;
         const T *a = (const T *)w->a + (across ? t * TILE_STEP * w->k : row * ROW_STEP);
         T *c = (T *)w->c + row * w->ldc;
-        mgk_soon after = {(const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
-                          w->ldc * (int64_t)sizeof(T), TILE_ROWS, TILE_VECS * VBYTES / 64};
-        fetch(&after, TILE_ROWS * TILE_VECS); /* stores wait for their lines, each in its turn */
-        fetch(&soon, lines);
-        fetch(&later, more);
+        mgk_soon c_soon = {.at = (const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
+                           .stride = w->ldc * (int64_t)sizeof(T),
+                           .runs = TILE_ROWS,
+                           .lines = TILE_VECS * VBYTES / 64,
+                           .each = TILE_ROWS * BESIDE / MG_BLOCK_K + 1};
         switch (next - row) {
 #define CASE(rows)                                                                                 \
     case rows:                                                                                     \
-        tile_of(rows, across, w, a, c);                                                            \
+        tile_of(rows, across, packs, w, &c_soon, a, c);                                            \
         break;
             CASE(1)
             CASE(2)
@@ -182,8 +207,8 @@ MGK_INLINE void tiles_of(bool across, const mgk_panel *w)
     }
 }
 
-/* All tiles of a block against one panel. */
-static void tiles(const mgk_panel *w)
+/* Tiles [begin, end) of a block against one panel. */
+static void tiles(mgk_panel *w)
 {
     if (w->across)
         tiles_of(true, w);
@@ -195,16 +220,12 @@ static void tiles(const mgk_panel *w)
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* to[p][0 .. wide) = from[p * ld .. + cols), zeros past cols. `ahead` rows before they are copied
- * their lines are asked for: rows are too short for the processor to see where the next one is. */
-MGK_INLINE void pack_copy(const E *from, int64_t ld, int64_t k, int64_t cols, int64_t wide,
-                          int64_t ahead, T *to)
+/* to[p][0 .. wide) = from[p * ld .. + cols), zeros past cols. */
+MGK_INLINE void pack_copy(const E *from, int64_t ld, int64_t k, int64_t cols, int64_t wide, T *to)
 {
-    const int64_t whole = cols / VL * VL, line = 64 / (int64_t)sizeof(E);
+    const int64_t whole = cols / VL * VL;
     for (int64_t p = 0; p < k; p++, from += ld, to += wide) {
         int64_t j = 0;
-        for (int64_t l = 0; l < cols && p + ahead < k && ahead; l += line)
-            __builtin_prefetch(from + ahead * ld + l, 0, 3);
         for (; j < whole; j += VL)
             vstore(to + j, eload(from + j));
         if (j < cols) {
@@ -235,43 +256,33 @@ MGK_INLINE void pack_flip(const E *from, int64_t ld, int64_t k, int64_t cols, in
     }
 }
 
-/* Tiles [t, end) of m rows that lie as columns, of which there are `wide` to the end of the matrix:
- * side by side, so that a line of memory is read once, though two tiles have parts of it. What is
- * past a tile's rows nobody reads. */
-MGK_INLINE void pack_tiles(const E *from, int64_t ld, int64_t k, int64_t m, int64_t wide, int64_t t,
-                           int64_t end, T *to)
+/* Tiles [t, end) of rows [i, i + m) of op(A), terms [p, p + k), into the block `to`: row by row as
+ * they lie; or a vector of rows for each term, side by side, so that a line of memory is read once,
+ * though two tiles have parts of it. What is past a tile's rows nobody reads. */
+static void pack_tiles(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k, int64_t t,
+                       int64_t end, T *to)
 {
-    const int64_t line = 64 / (int64_t)sizeof(E);
-    int64_t row[SIDE + 1];
-    for (int64_t x = t; x <= end; x++)
-        row[x - t] = tile_row(m, x);
+    const mg_gemm_desc *d = w->d;
+    const int64_t row = tile_row(m, t);
+    if (!d->ta) {
+        pack_copy((const E *)w->a + (i + row) * d->lda + p, d->lda, tile_row(m, end) - row, k,
+                  ROW_STEP, to + row * ROW_STEP);
+        return;
+    }
+    const E *from = (const E *)w->a + p * d->lda + i;
+    int64_t rows[SIDE];
+    for (int64_t x = t; x < end; x++)
+        rows[x - t] = tile_row(m, x);
     to += t * TILE_STEP * k;
-    for (int64_t p = 0; p < k; p++, from += ld, to += TILE_STEP) {
-        for (int64_t l = row[0]; l < row[end - t] && p + AHEAD_TERMS < k; l += line)
-            __builtin_prefetch(from + AHEAD_TERMS * ld + l, 0, 3);
+    for (int64_t q = 0; q < k; q++, from += d->lda, to += TILE_STEP)
         for (int64_t x = 0; x < end - t; x++)
             for (int64_t j = 0; j < TILE_STEP; j += VL) {
-                const int64_t at = row[x] + j, left = wide - at;
+                const int64_t at = rows[x] + j, left = d->m - i - at;
                 if (left >= VL)
                     vstore(to + x * TILE_STEP * k + j, eload(from + at));
                 else if (left > 0)
                     vstore(to + x * TILE_STEP * k + j, eload_n(from + at, left, 0));
             }
-    }
-}
-
-/* Rows [i, i + m) of op(A), terms [p, p + k): row by row as they lie, or tile by tile. */
-static void pack_a(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k, T *to)
-{
-    const mg_gemm_desc *d = w->d;
-    const int64_t n = tile_count(m);
-    if (!d->ta) {
-        pack_copy((const E *)w->a + i * d->lda + p, d->lda, m, k, ROW_STEP, AHEAD_ROWS, to);
-        return;
-    }
-    for (int64_t t = 0; t < n; t += SIDE)
-        pack_tiles((const E *)w->a + p * d->lda + i, d->lda, k, m, d->m - i, t,
-                   t + SIDE < n ? t + SIDE : n, to);
 }
 
 /* Where columns from j on of op(B) lie, terms from p on. */
@@ -290,38 +301,39 @@ static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_
     else if (d->tb)
         pack_flip(from, d->ldb, k, n, PANEL_N, to);
     else if (n == PANEL_N)
-        pack_copy(from, d->ldb, k, PANEL_N, PANEL_N, 0, to);
+        pack_copy(from, d->ldb, k, PANEL_N, PANEL_N, to);
     else
-        pack_copy(from, d->ldb, k, n, PANEL_N, 0, to);
+        pack_copy(from, d->ldb, k, n, PANEL_N, to);
+}
+
+/* `runs` of `length` numbers, ld apart, that are wanted when so many tiles are done. */
+static mgk_soon soon_of(const E *from, int64_t ld, int64_t runs, int64_t length, int64_t tiles)
+{
+    const int64_t into = (int64_t)((uintptr_t)from % 64);
+    const int64_t lines = (into + length * (int64_t)sizeof(E) + 63) / 64;
+    return (mgk_soon){(const char *)from - into, ld * (int64_t)sizeof(E), runs, lines,
+                      runs * lines * BESIDE / (tiles * MG_BLOCK_K) + 1};
 }
 
 /* The panel that is packed after this one, to have it near by then. */
-static mgk_soon panel_soon(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_t end)
+static mgk_soon panel_soon(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_t end,
+                           int64_t tiles)
 {
     const mg_gemm_desc *d = w->d;
     if (j + 2 * PANEL_N > end)
         return (mgk_soon){0};
-    const int64_t runs = d->tb ? PANEL_N : k, length = d->tb ? k : PANEL_N;
-    return (mgk_soon){(const char *)panel_at(w, p, j + PANEL_N), d->ldb * (int64_t)sizeof(E), runs,
-                      (length * (int64_t)sizeof(E) + 63) / 64};
+    return soon_of(panel_at(w, p, j + PANEL_N), d->ldb, d->tb ? PANEL_N : k, d->tb ? k : PANEL_N,
+                   tiles);
 }
 
-/* What is asked for beside panel j of n: of the next block of A, rows [i, i + m) and terms from p
- * on, the first half, in equal parts beside the last panels. All of it would push this block out of
- * the second-level cache. */
-static mgk_soon block_soon(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k,
-                           int64_t j, int64_t n)
+/* Tiles [t, end) of the same rows and terms as pack_tiles'. */
+static mgk_soon tiles_soon(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k,
+                           int64_t t, int64_t end, int64_t tiles)
 {
     const mg_gemm_desc *d = w->d;
-    const int64_t parts = n < AHEAD_PANELS ? n : AHEAD_PANELS, part = j - (n - parts);
-    if (part < 0 || p >= d->k)
-        return (mgk_soon){0};
-    const int64_t terms = d->k - p < k ? d->k - p : k;
-    const int64_t half = (d->ta ? terms : m) / 2, length = d->ta ? m : terms;
-    const int64_t begin = half * part / parts, end = half * (part + 1) / parts;
-    const E *from = (const E *)w->a + (d->ta ? (p + begin) * d->lda + i : (i + begin) * d->lda + p);
-    return (mgk_soon){(const char *)from, d->lda * (int64_t)sizeof(E), end - begin,
-                      (length * (int64_t)sizeof(E) + 63) / 64};
+    const int64_t row = i + tile_row(m, t), rows = i + tile_row(m, end) - row;
+    const E *from = (const E *)w->a + (d->ta ? p * d->lda + row : row * d->lda + p);
+    return soon_of(from, d->lda, d->ta ? k : rows, d->ta ? rows : k, tiles);
 }
 
 /* ---- beside the product ---------------------------------------------------------------------- */
@@ -366,36 +378,71 @@ typedef struct Strip {
     T *a, *b; /* scratch, from its beginning on */
 } Strip;
 
+/* All tiles of a block against the first panel it meets. Some are packed when it is their turn, and
+ * while they are multiplied the next ones are asked for. */
+static void first_panel(const mgk_product *w, const Strip *s, int64_t p, mgk_panel *panel)
+{
+    const int64_t n = panel->end, k = panel->k;
+    for (int64_t t = 0, next; t < n; t = next) {
+        next = t + SIDE < n ? t + SIDE : n;
+        const int64_t then = next + SIDE < n ? next + SIDE : n;
+        pack_tiles(w, s->i, s->m, p, k, t, next, s->a);
+        panel->a_soon = tiles_soon(w, s->i, s->m, p, k, next, then, next - t);
+        panel->begin = t;
+        panel->end = next;
+        tiles(panel);
+    }
+}
+
+/* The panel of columns [j, j + n) of the strip. B is packed by the first tile that meets it, where
+ * it lies as that tile reads it. */
+static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64_t k, int64_t j,
+                          int64_t n)
+{
+    const mg_gemm_desc *d = w->d;
+    const int64_t tiles = tile_count(s->m), left = d->k - p - k, end = s->j + s->n;
+    mgk_panel panel = {.m = s->m,
+                       .k = k,
+                       .n = n,
+                       .end = tiles,
+                       .a = s->a,
+                       .b = s->b,
+                       .ldb = d->ldb,
+                       .c = s->c + j,
+                       .ldc = s->ldc,
+                       .across = d->ta,
+                       .add = p > 0 || d->beta != 0,
+                       .alpha = d->alpha,
+                       .b_soon = panel_soon(w, p, k, s->j + j, end, tiles)};
+    if (j + n == s->n && left > 0) /* the last of this block */
+        panel.a_soon = tiles_soon(w, s->i, s->m, p + k, left < k ? left : k, 0,
+                                  SIDE < tiles ? SIDE : tiles, tiles);
+    if (sizeof(E) == sizeof(T) && !d->tb && n == PANEL_N)
+        panel.from = panel_at(w, p, s->j + j);
+    else
+        pack_b(w, p, k, s->j + j, n, s->b);
+    return panel;
+}
+
 /* Terms [p, p + k). */
 static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t k)
 {
     const mg_gemm_desc *d = w->d;
-    const int64_t panels = (s->n + PANEL_N - 1) / PANEL_N;
-    pack_a(w, s->i, s->m, p, k, s->a);
     for (int64_t j = 0; j < s->n; j += PANEL_N) {
         const int64_t n = s->n - j < PANEL_N ? s->n - j : PANEL_N;
         T bias[PANEL_N] = {0};
-        mgk_panel panel = {.m = s->m,
-                           .k = k,
-                           .n = n,
-                           .a = s->a,
-                           .b = s->b,
-                           .c = s->c + j,
-                           .ldc = s->ldc,
-                           .across = d->ta,
-                           .add = p > 0 || d->beta != 0,
-                           .alpha = d->alpha,
-                           .soon = panel_soon(w, p, k, s->j + j, s->j + s->n),
-                           .later = block_soon(w, s->i, s->m, p + k, k, j / PANEL_N, panels)};
         mg_look(w->run, s->a);
-        pack_b(w, p, k, s->j + j, n, s->b);
+        mgk_panel panel = panel_of(w, s, p, k, j, n);
         if (d->epilogue == MG_BIAS) {
             memcpy(bias, s->extra + j, (size_t)n * sizeof(T));
             panel.bias = bias;
         }
+        if (j == 0)
+            first_panel(w, s, p, &panel);
+        else
+            tiles(&panel);
         if (d->epilogue == MG_SUM && s->i == 0)
             panel_sums(s->b, k, n, p > 0, s->extra + j);
-        tiles(&panel);
     }
 }
 
