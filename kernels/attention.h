@@ -28,6 +28,11 @@ typedef struct mgk_attention {
     int64_t parts; /* backward: into how many units a (batch, kv head) is cut */
 } mgk_attention;
 
+/* Rows of (batch b, kv head h) from `row` on. */
+typedef struct mgk_place {
+    int64_t b, h, row;
+} mgk_place;
+
 static inline int64_t mgk_round_up(int64_t n, int64_t multiple)
 {
     return (n + multiple - 1) / multiple * multiple;

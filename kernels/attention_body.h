@@ -13,6 +13,8 @@
 #include "kernels/panel.h"
 #include "kernels/strip.h"
 
+#include "kernels/attention_soon.h"
+
 #define Forward       NAME(Forward)
 #define ForwardStrip  NAME(ForwardStrip)
 #define forward_open  NAME(forward_open)
@@ -37,6 +39,7 @@ typedef struct Forward {
     T *k, *v; /* [BLOCK_KEYS][head], [BLOCK_KEYS][vhead] */
     T *st;    /* [BLOCK_KEYS] of lanes: scores, then probabilities */
     T *keep;  /* lanes: what a new maximum leaves of old sums */
+    Soon soon;
     int64_t strips;
     ForwardStrip strip[MGK_STRIPS];
 } Forward;
@@ -110,8 +113,10 @@ static void forward_block(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
                         .ldb = LANES,
                         .c = f->st,
                         .ldc = LANES});
+    soon_some(&f->soon);
     strip_mask(&p->s, t0, keys, f->st);
     soften(f, p, keys);
+    soon_some(&f->soon);
     panel_across(&(Panel){.start = t0 ? MGK_SCALE : MGK_ZERO,
                           .m = d->vhead,
                           .vecs = MGK_STRIP_VECS,
@@ -137,18 +142,24 @@ static void forward_close(Forward *f, const ForwardStrip *p, const mgk_attention
     unpack_lanes(&p->s, p->ot, f->keep, f->d->vhead, x->o, f->d->o);
 }
 
-static void forward_unit(const mgk_attention *x, int64_t b, int64_t h, int64_t row0, char *scratch)
+/* The tile at `place`; meanwhile what the one at `next` reads first is asked for. */
+static void forward_unit(const mgk_attention *x, mgk_place place, const mgk_place *next,
+                         char *scratch)
 {
+    const int64_t b = place.b, h = place.h;
     const mg_attention_desc *d = x->d;
     const E *k = (const E *)x->k + b * d->k[0] + h * d->k[2];
     const E *v = (const E *)x->v + b * d->v[0] + h * d->v[2];
     Forward f;
-    forward_open(&f, x, b, h, row0, scratch);
+    forward_open(&f, x, b, h, place.row, scratch);
     const int64_t seen = strip_keys(&f.strip[f.strips - 1].s, 0, d->keys);
+    const int64_t blocks = (seen + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS;
+    soon_tile(&f.soon, x, next, 2 * f.strips * blocks);
     for (int64_t t0 = 0; t0 < seen; t0 += MGK_BLOCK_KEYS) {
         const int64_t block = seen - t0 < MGK_BLOCK_KEYS ? seen - t0 : MGK_BLOCK_KEYS;
         copy_block(f.k, k + t0 * d->k[1], d->k[1], block, d->head);
         copy_block(f.v, v + t0 * d->v[1], d->v[1], block, d->vhead);
+        soon_block(&f.soon, x, place, t0 + MGK_BLOCK_KEYS, seen, next, 2 * f.strips);
         for (int64_t i = 0; i < f.strips; i++) {
             int64_t keys = strip_keys(&f.strip[i].s, t0, block);
             if (keys > 0)
@@ -165,8 +176,13 @@ static void NAME(attention_forward)(void *ctx, int64_t begin, int64_t end, void 
     const mgk_attention *x = ctx;
     const mg_attention_desc *d = x->d;
     const int64_t rows = MGK_STRIPS * LANES, tiles = (d->queries * d->group + rows - 1) / rows;
-    for (int64_t u = begin; u < end; u++)
-        forward_unit(x, u / tiles / d->kv, u / tiles % d->kv, u % tiles * rows, scratch);
+    for (int64_t u = begin; u < end; u++) {
+        mgk_place at[2];
+        for (int64_t i = 0; i < 2; i++)
+            at[i] = (mgk_place){(u + i) / tiles / d->kv, (u + i) / tiles % d->kv,
+                                (u + i) % tiles * rows};
+        forward_unit(x, at[0], u + 1 < end ? &at[1] : NULL, scratch);
+    }
 }
 
 #include "kernels/attention_grad_body.h"

@@ -42,6 +42,8 @@ typedef struct Backward {
     T *st, *ds;                /* [BLOCK_KEYS] of lanes: scores, then P; dP, then dS */
     T *dk, *dv;                /* [keys][wide], [keys][vwide]: sums over the rows so far */
     T *factor;                 /* lanes: the scale */
+    const mgk_place *next;     /* NULL, or what the sweep after this one begins with */
+    Soon soon;
     BackwardStrip strip[MGK_STRIPS];
 } Backward;
 
@@ -129,14 +131,17 @@ static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t ke
     Panel y = {.start = MGK_ZERO, .m = keys, .vecs = MGK_STRIP_VECS, .ldb = LANES, .ldc = LANES};
     y.k = y.stride = d->head, y.a = w->k, y.b = p->qt, y.c = w->st;
     panel_down(&y);
+    soon_some(&w->soon);
     y.k = y.stride = d->vhead, y.a = w->v, y.b = p->doutt, y.c = w->ds;
     panel_down(&y);
+    soon_some(&w->soon);
     strip_mask(&p->s, t0, keys, w->st);
     backward_probs(w, p, keys);
     if (w->want_q) { /* dq^T += k^T dS^T */
         y.start = t0 ? MGK_ADD : MGK_ZERO;
         y.m = y.stride = d->head, y.k = keys, y.a = w->k, y.b = w->ds, y.c = p->dqt;
         panel_across(&y);
+        soon_some(&w->soon);
     }
     if (w->want_kv) { /* dk += dS^T q and dv += P^T dout */
         y.start = MGK_ADD;
@@ -144,6 +149,7 @@ static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t ke
         y.a = w->ds, y.b = p->qr, y.c = w->dk + (t0 - w->key0) * w->wide;
         y.ldb = y.ldc = w->wide, y.vecs = w->wide / VL;
         panel_down(&y);
+        soon_some(&w->soon);
         y.a = w->st, y.b = p->doutr, y.c = w->dv + (t0 - w->key0) * w->vwide;
         y.ldb = y.ldc = w->vwide, y.vecs = w->vwide / VL;
         panel_down(&y);
@@ -157,7 +163,7 @@ static void no_gradient(BackwardStrip *p, int64_t head)
 }
 
 /* The sweep's keys for the strips of rows [row0, row1), at most a tile; writes their dq. */
-static void backward_tile(Backward *w, int64_t row0, int64_t row1)
+static void backward_tile(Backward *w, int64_t row0, int64_t row1, const mgk_place *next)
 {
     const mg_attention_desc *d = w->d;
     const E *k = (const E *)w->x->k + w->b * d->k[0] + w->h * d->k[2];
@@ -173,10 +179,15 @@ static void backward_tile(Backward *w, int64_t row0, int64_t row1)
         else
             backward_strip(w, &w->strip[strips++], row0);
     const int64_t end = w->key0 + strip_keys(&w->strip[strips - 1].s, w->key0, w->keys);
+    const int64_t times = strips * (2 + w->want_q + w->want_kv);
+    soon_tile(&w->soon, w->x, next,
+              times * ((end - w->key0 + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS));
     for (int64_t t0 = w->key0; t0 < end; t0 += MGK_BLOCK_KEYS) {
         const int64_t block = end - t0 < MGK_BLOCK_KEYS ? end - t0 : MGK_BLOCK_KEYS;
         copy_block(w->k, k + t0 * d->k[1], d->k[1], block, d->head);
         copy_block(w->v, v + t0 * d->v[1], d->v[1], block, d->vhead);
+        soon_block(&w->soon, w->x, (mgk_place){w->b, w->h, 0}, t0 + MGK_BLOCK_KEYS, end, next,
+                   times);
         for (int i = 0; i < strips; i++) {
             int64_t keys = strip_keys(&w->strip[i].s, t0, block);
             if (keys > 0)
@@ -208,8 +219,11 @@ static void backward_sweep(Backward w, int64_t row, int64_t end, char *scratch)
 {
     const mg_attention_desc *d = w.d;
     backward_open(&w, scratch);
-    for (const int64_t tile = MGK_STRIPS * LANES; row < end; row += tile)
-        backward_tile(&w, row, end - row < tile ? end : row + tile);
+    for (const int64_t tile = MGK_STRIPS * LANES; row < end; row += tile) {
+        const mgk_place after = {w.b, w.h, row + tile};
+        backward_tile(&w, row, end - row < tile ? end : row + tile,
+                      row + tile < end ? &after : w.next);
+    }
     if (!w.want_kv)
         return;
     put_rows(w.dk, w.wide, w.keys, d->head, (T)d->scale,
@@ -227,13 +241,15 @@ static int64_t part_begin(int64_t part, int64_t parts, int64_t size, int64_t ste
 
 /* With causal a part of the rows is the heavier the later it is, a part of the keys the lighter:
  * the two of one number make units of like weight. */
-static void backward_unit(const mgk_attention *x, int64_t b, int64_t h, int64_t part, char *scratch)
+static void backward_unit(const mgk_attention *x, int64_t b, int64_t h, int64_t part,
+                          const mgk_place *next, char *scratch)
 {
     const mg_attention_desc *d = x->d;
     const int64_t rows = d->queries * d->group, tile = MGK_STRIPS * LANES, parts = x->parts;
     Backward w = {.x = x, .d = d, .b = b, .h = h, .want_q = true, .keys = d->keys};
     if (parts == 1) {
         w.want_kv = true;
+        w.next = next;
         backward_sweep(w, 0, rows, scratch);
         return;
     }
@@ -251,6 +267,11 @@ static void backward_unit(const mgk_attention *x, int64_t b, int64_t h, int64_t 
 static void NAME(attention_backward)(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const mgk_attention *x = ctx;
-    for (int64_t u = begin; u < end; u++)
-        backward_unit(x, u / x->parts / x->d->kv, u / x->parts % x->d->kv, u % x->parts, scratch);
+    const int64_t kv = x->d->kv;
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t n = (u + 1) / x->parts;
+        const mgk_place next = {n / kv, n % kv, 0};
+        backward_unit(x, u / x->parts / kv, u / x->parts % kv, u % x->parts,
+                      u + 1 < end ? &next : NULL, scratch);
+    }
 }

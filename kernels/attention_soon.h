@@ -1,0 +1,85 @@
+/* attention_soon.h - what attention reads next, asked for from memory beside its products, some
+ * rows each time: where rows lie apart no processor sees the next one coming. Continues strip.h, so
+ * no include guard. */
+
+#define Soon       NAME(Soon)
+#define SoonRows   NAME(SoonRows)
+#define soon_row   NAME(soon_row)
+#define soon_tile  NAME(soon_tile)
+#define soon_block NAME(soon_block)
+#define soon_some  NAME(soon_some)
+
+typedef struct SoonRows {
+    const E *at; /* row 0 of its (batch, kv head) */
+    const int64_t *stride;
+    int64_t size;
+} SoonRows;
+
+typedef struct Soon {
+    int64_t group;
+    SoonRows of_row[4], of_key[2]; /* of_row: up to one at NULL */
+    int64_t row, end, key, last;   /* [row, end) and [key, last) are not asked for yet */
+    int64_t rows, keys;            /* each time */
+} Soon;
+
+MGK_INLINE void soon_row(const E *at, int64_t size)
+{
+    for (int64_t c = 0; c < size; c += 64 / (int64_t)sizeof(E))
+        __builtin_prefetch(at + c, 0, 2);
+}
+
+/* Rows of the tile at `next`, in so many times: q and o, of the gradient dout and dq too. NULL:
+ * none. */
+static void soon_tile(Soon *s, const mgk_attention *x, const mgk_place *next, int64_t times)
+{
+    const mg_attention_desc *d = x->d;
+    const int64_t all = d->queries * d->group, tile = MGK_STRIPS * LANES;
+    const SoonRows rows[] = {{x->q, d->q, d->head},
+                             {x->o, d->o, d->vhead},
+                             {x->dout, d->o, d->vhead},
+                             {x->dq, d->dq, d->head}};
+    *s = (Soon){.group = d->group};
+    if (!next || times == 0)
+        return;
+    for (int i = 0; i < 4 && rows[i].at; i++) {
+        s->of_row[i] = rows[i];
+        s->of_row[i].at += next->b * rows[i].stride[0] + next->h * rows[i].stride[2];
+    }
+    s->row = next->row;
+    s->end = next->row + tile < all ? next->row + tile : all;
+    s->rows = tile / times + 1;
+}
+
+/* The block of keys and values from `key` on of `seen` at `place`, or the first one at `next`, in
+ * so many times. */
+static void soon_block(Soon *s, const mgk_attention *x, mgk_place place, int64_t key, int64_t seen,
+                       const mgk_place *next, int64_t times)
+{
+    const mg_attention_desc *d = x->d;
+    s->key = key;
+    s->last = key + MGK_BLOCK_KEYS < seen ? key + MGK_BLOCK_KEYS : seen;
+    if (key >= seen && next && (next->b != place.b || next->h != place.h)) {
+        place = *next;
+        s->key = 0;
+        s->last = MGK_BLOCK_KEYS < d->keys ? MGK_BLOCK_KEYS : d->keys;
+    }
+    s->of_key[0] =
+        (SoonRows){(const E *)x->k + place.b * d->k[0] + place.h * d->k[2], d->k, d->head};
+    s->of_key[1] =
+        (SoonRows){(const E *)x->v + place.b * d->v[0] + place.h * d->v[2], d->v, d->vhead};
+    s->keys = MGK_BLOCK_KEYS / times + 1;
+}
+
+/* Asks for the next ones. */
+static void soon_some(Soon *s)
+{
+    for (int64_t n = s->rows; n > 0 && s->row < s->end; n--, s->row++)
+        for (int i = 0; i < 4 && s->of_row[i].at; i++) {
+            const SoonRows *r = &s->of_row[i];
+            soon_row(r->at + s->row / s->group * r->stride[1] + s->row % s->group * r->stride[3],
+                     r->size);
+        }
+    for (int64_t n = s->keys; n > 0 && s->key < s->last; n--, s->key++)
+        for (int i = 0; i < 2; i++)
+            soon_row(s->of_key[i].at + s->key * s->of_key[i].stride[1], s->of_key[i].size);
+}
