@@ -33,18 +33,18 @@ LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset
     return LLVMBuildInBoundsGEP2(g->l->b, llvm_memory_type(g->l, t), base, &offset, 1, "");
 }
 
-/* base[sum over dims of index * stride] */
+/* base[sum over dims of index * stride], dim by dim: LLVM makes a bitwise or of a sum whose terms
+ * share no bits, in which its vectoriser does not see neighbours any more. */
 LLVMValueRef gen_element(Gen *g, LLVMValueRef base, const Operand *o, const Env *e)
 {
-    LLVMValueRef at = gen_int(g, 0);
     for (int i = 0; i < o->type.rank; i++) {
         int d = env_find(e, o->type.dims[i].name);
         if (d < 0 || !e->index[d] || o->stride[i] == 0)
             continue;
         LLVMValueRef part = LLVMBuildNSWMul(g->l->b, e->index[d], gen_int(g, o->stride[i]), "");
-        at = LLVMBuildNSWAdd(g->l->b, at, part, "");
+        base = gen_address(g, base, o->type.dtype, part);
     }
-    return gen_address(g, base, o->type.dtype, at);
+    return base;
 }
 
 LLVMValueRef gen_load(Gen *g, DType t, LLVMValueRef from)
