@@ -9,7 +9,8 @@
 
 enum {
     SMALL = 1 << 20, /* floating-point operations below which a part is not worth a thread */
-    STEP = 32,       /* parts are multiples of this: whole panels of any vector unit */
+    WIDE = 32,       /* columns of a part are multiples of this: whole panels of any vector unit */
+    HIGH = 2,        /* rows: as tiles share them */
 };
 
 typedef struct Job {
@@ -42,18 +43,18 @@ static void choose_grid(Job *w, int64_t want)
     for (int64_t rows = 1; rows <= want; rows++) {
         if (want % rows)
             continue;
-        int64_t height = round_up((m + rows - 1) / rows, STEP);
-        int64_t width = round_up((n + want / rows - 1) / (want / rows), STEP);
+        int64_t height = round_up((m + rows - 1) / rows, HIGH);
+        int64_t width = round_up((n + want / rows - 1) / (want / rows), WIDE);
         /* What is read, and before it, the largest part: it decides when all are done. */
         int64_t cost = smaller(height, m) * smaller(width, n) * 64 + height + width;
-        if (cost < best) {
+        if (cost <= best) { /* of equal ones the most rows: a packed row of A serves more columns */
             best = cost;
             w->rows = rows;
             w->cols = want / rows;
         }
     }
-    w->height = round_up((m + w->rows - 1) / w->rows, STEP);
-    w->width = round_up((n + w->cols - 1) / w->cols, STEP);
+    w->height = round_up((m + w->rows - 1) / w->rows, HIGH);
+    w->width = round_up((n + w->cols - 1) / w->cols, WIDE);
 }
 
 static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
