@@ -9,7 +9,7 @@ typedef struct Head {
     mg_run *run;
     const mg_head_desc *d;
     const char *w;
-    char *z; /* chunk x vocab: logits, then their gradients */
+    char *z; /* a chunk's rows: logits, then their gradients */
 } Head;
 
 /* z = x w. */
@@ -40,12 +40,13 @@ static void chunks(const Head *h, const char *x, const int32_t *target, const vo
     const mg_head_desc *d = h->d;
     const int64_t bytes = mg_dtype_bytes(d->xent.dtype), all = d->xent.rows;
     const int64_t wide = mg_dtype_bytes(mgk_wide(d->xent.dtype)); /* of a loss */
+    const mg_xent_desc xent = mg_head_xent(d);
     for (int64_t row = 0; row < all; row += d->chunk) {
         int64_t rows = all - row < d->chunk ? all - row : d->chunk;
         const char *xs = x + row * d->hidden * bytes;
         logits(h, rows, xs);
         mgk_xent_rows(h->run,
-                      &(mgk_xent){.d = &d->xent,
+                      &(mgk_xent){.d = &xent,
                                   .z = h->z,
                                   .target = target,
                                   .row0 = row,

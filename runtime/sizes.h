@@ -63,6 +63,21 @@ static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
     return (block + STRIPS * strip + d->keys * (wide + vwide)) * bytes + arrays * 64;
 }
 
+/* A head's rows of logits begin at lines of memory: numbers from one to the next, and the
+ * cross-entropy of such rows. */
+static inline int64_t mg_head_row(const mg_head_desc *d)
+{
+    const int64_t line = 64 / mg_dtype_bytes(d->xent.dtype);
+    return (d->xent.vocab + line - 1) / line * line;
+}
+#ifndef __cplusplus
+static inline mg_xent_desc mg_head_xent(const mg_head_desc *d)
+{
+    mg_xent_desc x = d->xent;
+    x.vocab = mg_head_row(d);
+    return x;
+}
+#endif
 /* Its products, `rows` rows at a time, for operands of these types: z = x w; dx = dz w'; and dw
  * (+)= x' dz, or with w_by_vocab dz' x, added to what is there if `add`. */
 #ifndef __cplusplus
@@ -77,7 +92,7 @@ static inline mg_gemm_desc mg_head_z(const mg_head_desc *d, int64_t rows)
                           .k = h,
                           .lda = h,
                           .ldb = d->w_by_vocab ? h : v,
-                          .ldc = v,
+                          .ldc = mg_head_row(d),
                           .alpha = 1,
                           .batch = 1};
 }
@@ -90,7 +105,7 @@ static inline mg_gemm_desc mg_head_dx(const mg_head_desc *d, int64_t rows)
                           .m = rows,
                           .n = h,
                           .k = v,
-                          .lda = v,
+                          .lda = mg_head_row(d),
                           .ldb = d->w_by_vocab ? h : v,
                           .ldc = h,
                           .alpha = 1,
@@ -98,17 +113,16 @@ static inline mg_gemm_desc mg_head_dx(const mg_head_desc *d, int64_t rows)
 }
 static inline mg_gemm_desc mg_head_dw(const mg_head_desc *d, int64_t rows, bool add)
 {
-    const int64_t m = d->w_by_vocab ? d->xent.vocab : d->hidden;
-    const int64_t n = d->w_by_vocab ? d->hidden : d->xent.vocab;
+    const int64_t v = d->xent.vocab, h = d->hidden, row = mg_head_row(d);
     return (mg_gemm_desc){.dtype = d->xent.dtype,
                           .out = d->dw,
                           .ta = true,
-                          .m = m,
-                          .n = n,
+                          .m = d->w_by_vocab ? v : h,
+                          .n = d->w_by_vocab ? h : v,
                           .k = rows,
-                          .lda = m,
-                          .ldb = n,
-                          .ldc = n,
+                          .lda = d->w_by_vocab ? row : h,
+                          .ldb = d->w_by_vocab ? h : row,
+                          .ldc = d->w_by_vocab ? h : v,
                           .alpha = 1,
                           .beta = add,
                           .batch = 1};
@@ -129,7 +143,7 @@ static inline int64_t mg_head_scratch(const mg_head_desc *d)
 #endif
 static inline int64_t mg_head_work(const mg_head_desc *d)
 {
-    return d->chunk * d->xent.vocab * mg_dtype_bytes(d->xent.dtype) + 64 * ((d->chunk + 7) / 8);
+    return d->chunk * mg_head_row(d) * mg_dtype_bytes(d->xent.dtype) + 64 * ((d->chunk + 7) / 8);
 }
 
 /* ---- layers of stages ------------------------------------------------------------------------ */

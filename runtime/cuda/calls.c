@@ -243,9 +243,10 @@ static void head_rows(mg_run *r, const mg_head_desc *d, int64_t row, int64_t row
                       void *dw, void *z)
 {
     mg_gemm_desc g = mg_head_z(d, rows);
+    mg_xent_desc xent = mg_head_xent(d);
     rt_product(r, &g, x, w, z, NULL);
     rt_cuda_call(r, FIXED_head_rows + variant(d->xent.dtype), rows, 1, MG_XENT_BLOCK,
-                 (void *[]){(void *)&d->xent, &row, &z, &target, &dloss, &loss});
+                 (void *[]){&xent, &row, &z, &target, &dloss, &loss});
     if (!dx)
         return;
     g = mg_head_dx(d, rows);

@@ -6,6 +6,7 @@
  *
  * Built from this file, check*.c, the runtime of CUDA programs and an image of
  * kernels/cuda/library.h. */
+#include "runtime/sizes.h"
 #include "tests/cuda/check.h"
 #include "tests/sample.h"
 
@@ -290,7 +291,7 @@ static void check_head(Bench *b)
     Array g = numbers_of(b, 1, statistic(b->t)), t = indices(b, d.xent.rows, d.xent.vocab),
           loss = numbers_of(b, d.xent.rows, statistic(b->t));
     Array dx = numbers(b, x.n), dw = numbers_of(b, w.n, d.dw),
-          work = numbers(b, d.chunk * d.xent.vocab + 64);
+          work = numbers(b, d.chunk * mg_head_row(&d));
     mg_head(&b->run, 0, &d, at(b, &x), at(b, &w), at(b, &t), at(b, &g), at(b, &loss), at(b, &dx),
             at(b, &dw), at(b, &work));
     memset(dx.x, 0, (size_t)dx.n * sizeof *dx.x);
