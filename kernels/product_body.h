@@ -41,7 +41,6 @@
 #define first_panel NAME(first_panel)
 #define panel_of    NAME(panel_of)
 #define panel_sums  NAME(panel_sums)
-#define panel_bias  NAME(panel_bias)
 #define round_in    NAME(round_in)
 #define round_out   NAME(round_out)
 #define Strip       NAME(Strip)
