@@ -162,6 +162,12 @@ class Run(mgctest.Case):
         self.compiles(model("mlp.mg"), "--emit=llvm", "-o", "k.ll")
         self.assertEqual(self.read("k.ll").decode(), r.out)
 
+    def test_halves_of_rope_are_loaded_whole(self):
+        """Neighbours in memory are neighbours to the vectoriser: each half of 32 is no gather."""
+        r = self.compiles(model("llama_56m.mg"), "--emit=llvm")
+        self.assertIn("@k_q", r.out)
+        self.assertNotIn("masked.gather", r.out)
+
 
 if __name__ == "__main__":
     mgctest.main()
