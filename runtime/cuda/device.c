@@ -171,6 +171,7 @@ void rt_device_close(mg_run *r)
     rt_graphs_free(c->graphs); /* before the communicators that they use */
     if (c->comms)
         r->program->collectives->close(r);
+    rt_streams_close(c); /* before the memory that is written in them */
     if (c->marks)
         cudaFreeHost(c->marks);
     rt_products_free(c->products);
@@ -178,7 +179,6 @@ void rt_device_close(mg_run *r)
         cudaFree(r->arena);
     if (c->staging)
         cudaFreeHost(c->staging);
-    rt_streams_close(c);
     cudaLibraryUnload(c->library);
     free(c->kernel);
     free(c->fixed);
