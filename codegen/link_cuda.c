@@ -48,7 +48,8 @@ bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
     return good && emit_to_file(p, "", arena_printf(a, "%s/program.c", dir));
 }
 
-/* sm_80, sm_90, and PTX for what comes after. */
+/* sm_80, sm_90 with its tensor cores, and PTX for what comes after: that of sm_80, as sm_90a has
+ * none that goes on. */
 static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
 {
     Arena *a = p->module->arena;
@@ -58,8 +59,8 @@ static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
                           "-std=c++17",
                           "-t",
                           "0",
-                          "-gencode=arch=compute_80,code=sm_80",
-                          "-gencode=arch=compute_90,code=[sm_90,compute_90]",
+                          "-gencode=arch=compute_80,code=[sm_80,compute_80]",
+                          "-gencode=arch=compute_90a,code=sm_90a",
                           arena_printf(a, "-I%s/cuda", lib_dir),
                           arena_printf(a, "-I%s/include", lib_dir),
                           arena_printf(a, "%s/kernels.cu", dir),

@@ -15,7 +15,8 @@ static const char host_rules[] =
 static const char cuda_rules[] =
     "CC ?= cc\nCFLAGS ?= -std=c17 -O1 -Wall -Wextra\nCUDA_HOME ?= /usr/local/cuda\n"
     "NVCC ?= $(CUDA_HOME)/bin/nvcc\n"
-    "CODE ?= -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=[sm_90,compute_90]\n"
+    "CODE ?= -gencode=arch=compute_80,code=[sm_80,compute_80] "
+    "-gencode=arch=compute_90a,code=sm_90a\n"
     "LIBS = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 $(NCCL) -lcublasLt -lcudart_static "
     "-lrt -lm -lpthread -ldl\n\n"
     "train: program.c abi.h image.S kernels.fatbin libmgrt_cuda.a\n"
@@ -49,9 +50,9 @@ static bool copy_into(Arena *a, const char *dir, const char *from)
 
 static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
-    static const char *const headers[] = {"device", "library", "gather",    "experts",
-                                          "random", "xent",    "attention", "mma",
-                                          "flash",  "rows",    "shares"};
+    static const char *const headers[] = {"device",     "library",   "gather", "experts", "random",
+                                          "xent",       "attention", "mma",    "flash",   "wgmma",
+                                          "flash_sm90", "rows",      "shares"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      15
+#define MG_ABI      16
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -188,7 +188,18 @@ enum {
     MG_ATTENTION_WARPS = 4,  /* of a block; each a query or a key */
     MG_FLASH_WARPS = 4,      /* of a block; each 16 queries or keys */
     MG_ATTENTION_HEAD = 256, /* the longest head */
+    MG_FLASH90_ROWS = 128,   /* queries or keys of a block on sm_90, two threads for each */
+    MG_FLASH90_QUERIES = 64, /* of a tile, for the gradients of keys and values */
 };
+/* Keys of a tile by the head, forward and for the gradient of queries; and the shared memory of a
+ * block, in bytes: what it owns, and of what it goes over the tiles that are used and asked for. */
+#define MG_FLASH90_KEYS(head)    ((head) == 64 ? 64 : 128)
+#define MG_FLASH90_DQ_KEYS(head) ((head) == 64 ? 128 : 64)
+#define MG_FLASH90_SHARED(head)  ((MG_FLASH90_ROWS + 4 * MG_FLASH90_KEYS(head)) * (head) * 2)
+#define MG_FLASH90_DQ_SHARED(head)                                                                 \
+    ((2 * MG_FLASH90_ROWS + 5 * MG_FLASH90_DQ_KEYS(head)) * (head) * 2)
+#define MG_FLASH90_DKV_SHARED(head)                                                                \
+    ((2 * MG_FLASH90_ROWS + 4 * MG_FLASH90_QUERIES) * (head) * 2 + 2 * MG_FLASH90_QUERIES * 8)
 
 /* A generated kernel of a CUDA program: how it is launched, and which of the pointers of a call it
  * takes (those that have places of their own). */

@@ -16,6 +16,21 @@ enum { FLASH_THREADS = 32 * MG_FLASH_WARPS, FLASH_ROWS = 16 * MG_FLASH_WARPS };
 #define FLASH_LOG2E 1.4426950408889634f
 #define FLASH_LN2   0.6931471805599453f
 
+/* 2^x to 2 ulp, 0 where that is below the least normal number; a NaN stays one. */
+#ifdef MG_SHIM
+__device__ static inline float mg_exp2(float x)
+{
+    return exp2f(x);
+}
+#else
+__device__ static inline float mg_exp2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#endif
+
 /* Which of [batch, kv, group] a block is: y of the grid. */
 struct flash_head {
     int64_t b, h, g;
@@ -60,19 +75,46 @@ __device__ static inline float flash_softmax(float (*s)[4], int half, float scal
     }
     above = flash_row(above, mg_greater<float>());
     above = top > above ? top : above;
-    const float keep = exp2f(top - above);
+    const float keep = mg_exp2(top - above);
     float part = 0;
     MG_UNROLL
     for (int j = 0; j < N / 8; j++)
         MG_UNROLL
     for (int i = 0; i < 2; i++) {
         float &x = s[j][2 * half + i];
-        x = exp2f(x - above);
+        x = mg_exp2(x - above);
         part += x;
     }
     sum = sum * keep + part; /* of this lane's columns; put together at the end */
     top = above;
     return keep;
+}
+
+/* Of one row: its normaliser, and what its sums are multiplied with. A query that sees nothing
+ * attends to nothing. */
+template <class Q>
+__device__ static inline float flash_norm(const Q &mine, float top, float sum, float *lse)
+{
+    *lse = mine.none() ? (float)MG_NO_LSE : (top + log2f(sum)) * FLASH_LN2;
+    return mine.none() ? 0 : 1 / sum;
+}
+
+/* Writes a warp's 16 rows from `from` on: a lane has two of them, 8 apart, of each the largest
+ * score and the sum over its columns. */
+template <class T, int D, class Q>
+__device__ static inline void flash_finish(const mg_attention_desc &d, const flash_head &p,
+                                           int from, const float (*acc)[4], const Q &mine0,
+                                           float top0, float sum0, const Q &mine1, float top1,
+                                           float sum1, T *o, float *lse)
+{
+    const int row = from + (int)threadIdx.x % 32 / 4, queries = (int)d.queries;
+    float l[2];
+    const float by0 = flash_norm(mine0, top0, flash_row(sum0, mg_plus<float>()), &l[0]);
+    const float by1 = flash_norm(mine1, top1, flash_row(sum1, mg_plus<float>()), &l[1]);
+    mg_store_rows<T, D>(o + flash_at(d.o, p, from), d.o[1], queries - from, acc, by0, by1);
+    for (int i = 0; i < 2; i++)
+        if (threadIdx.x % 4 == 0 && row + 8 * i < queries)
+            lse[flash_at(d.lse, p, row + 8 * i)] = l[i];
 }
 
 template <class T, int D, class S>
@@ -129,16 +171,7 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, S sees, 
         __syncthreads(); /* the values are here */
         mg_add_times<T, D, N>(acc, s, vs);
     }
-    sum0 = flash_row(sum0, mg_plus<float>());
-    sum1 = flash_row(sum1, mg_plus<float>());
-    mg_store_rows<T, D>(o + flash_at(d.o, p, from + 16 * warp), d.o[1], queries - from - 16 * warp,
-                        acc, mine0.none() ? 0 : 1 / sum0, mine1.none() ? 0 : 1 / sum1);
-    if (threadIdx.x % 4 == 0 && row < queries)
-        lse[flash_at(d.lse, p, row)] =
-            mine0.none() ? (float)MG_NO_LSE : (top0 + log2f(sum0)) * FLASH_LN2;
-    if (threadIdx.x % 4 == 0 && row + 8 < queries)
-        lse[flash_at(d.lse, p, row + 8)] =
-            mine1.none() ? (float)MG_NO_LSE : (top1 + log2f(sum1)) * FLASH_LN2;
+    flash_finish<T, D>(d, p, from + 16 * warp, acc, mine0, top0, sum0, mine1, top1, sum1, o, lse);
 }
 
 /* ---- backward ----------------------------------------------------------------------------- */
@@ -225,7 +258,7 @@ __device__ static inline void flash_dq(const mg_attention_desc &d, S sees, const
             MG_UNROLL
         for (int i = 0; i < 4; i++) {
             const bool seen = 8 * j + 2 * t + i % 2 < (i < 2 ? mine0 : mine1).keys(d) - at;
-            const float e = seen ? exp2f(s[j][i] * scale - l[i / 2]) : 0;
+            const float e = seen ? mg_exp2(s[j][i] * scale - l[i / 2]) : 0;
             s[j][i] = e * (dp[j][i] - D0[i / 2]);
         }
         mg_add_times<T, D, N>(acc, s, ks);
@@ -281,7 +314,7 @@ __device__ static inline void flash_dkv(const mg_attention_desc &d, S sees, cons
                 MG_UNROLL
                 for (int i = c; i < 4; i += 2) {
                     const bool seen = there && (i < 2 ? key0 : key1).seen_by(d, query);
-                    const float e = seen ? exp2f(s[j][i] * scale - l) : 0;
+                    const float e = seen ? mg_exp2(s[j][i] * scale - l) : 0;
                     s[j][i] = e;
                     dp[j][i] = e * (dp[j][i] - of);
                 }

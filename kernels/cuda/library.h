@@ -55,4 +55,8 @@
 
 #include "flash.h"
 
+#include "wgmma.h"
+
+#include "flash_sm90.h"
+
 #endif

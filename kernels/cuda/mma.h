@@ -21,6 +21,10 @@ __device__ static inline void mg_copy_async(mg_chunk *to, const void *from, bool
 {
     shim_copy_later(to, there ? from : NULL, sizeof *to);
 }
+__device__ static inline void mg_copy_word(float *to, const float *from, bool there)
+{
+    shim_copy_later(to, there ? from : NULL, sizeof *to);
+}
 __device__ static inline void mg_copy_commit()
 {
     shim_copy_commit();
@@ -92,6 +96,12 @@ __device__ static inline void mg_copy_async(mg_chunk *to, const void *from, bool
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(mg_shared_address(to)),
                  "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+__device__ static inline void mg_copy_word(float *to, const float *from, bool there)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(mg_shared_address(to)),
+                 "l"(from), "r"(there ? 4 : 0)
                  : "memory");
 }
 __device__ static inline void mg_copy_commit()
@@ -238,6 +248,15 @@ __device__ static inline void mg_tile_times_transposed(float (*c)[4], const mg_c
     }
 }
 
+/* 16 columns of a product, rounded to T: a first factor. */
+template <class T> __device__ static inline void mg_pack_product(uint32_t a[4], const float (*x)[4])
+{
+    a[0] = mg_pack<T>(x[0][0], x[0][1]);
+    a[1] = mg_pack<T>(x[0][2], x[0][3]);
+    a[2] = mg_pack<T>(x[1][0], x[1][1]);
+    a[3] = mg_pack<T>(x[1][2], x[1][3]);
+}
+
 /* sum += x times the tile; x is 16 x ROWS, as a product gave it, rounded to T. */
 template <class T, int D, int ROWS>
 __device__ static inline void mg_add_times(float (*sum)[4], const float (*x)[4],
@@ -245,10 +264,8 @@ __device__ static inline void mg_add_times(float (*sum)[4], const float (*x)[4],
 {
     MG_UNROLL
     for (int k = 0; k < ROWS / 16; k++) {
-        const uint32_t a[4] = {mg_pack<T>(x[2 * k][0], x[2 * k][1]),
-                               mg_pack<T>(x[2 * k][2], x[2 * k][3]),
-                               mg_pack<T>(x[2 * k + 1][0], x[2 * k + 1][1]),
-                               mg_pack<T>(x[2 * k + 1][2], x[2 * k + 1][3])};
+        uint32_t a[4];
+        mg_pack_product<T>(a, x + 2 * k);
         MG_UNROLL
         for (int n = 0; n < D / 16; n++) {
             uint32_t b[4];

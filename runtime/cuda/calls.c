@@ -7,12 +7,13 @@
 
 enum { BLOCK = 256, GRID_MOST = 1 << 20 };
 
-void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, void **args)
+void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, int shared,
+                    void **args)
 {
     dim3 grid = {(unsigned)x, (unsigned)y, 1}, threads = {(unsigned)block, 1, 1};
     rt_graphs_count(r->cuda->graphs);
     if (x > 0 && y > 0)
-        rt_cuda_must(cudaLaunchKernel(kernel, grid, threads, args, 0, r->cuda->stream),
+        rt_cuda_must(cudaLaunchKernel(kernel, grid, threads, args, (size_t)shared, r->cuda->stream),
                      r->program->actions[r->action].name);
 }
 
@@ -23,7 +24,7 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p)
     mg_begin(r, action);
     for (int i = 0; i < k->npointers; i++)
         args[i] = (void *)&p[k->pointer[i]];
-    rt_cuda_launch(r, r->cuda->kernel[kernel], k->grid_x, k->grid_y, k->block, args);
+    rt_cuda_launch(r, r->cuda->kernel[kernel], k->grid_x, k->grid_y, k->block, 0, args);
     mg_end(r, action);
     rt_watch_outputs(r, action, p);
 }
@@ -311,9 +312,16 @@ static int flash(const mg_attention_desc *d, const void *q, const void *k, const
     return (d->dtype == MG_F16) * 2 + (d->head == 128);
 }
 
-static int64_t flash_blocks(int64_t rows)
+/* One of those kernels, for so many rows of each head: of sm_90 where the GPU has its tensor cores,
+ * with so much shared memory, or of sm_80. */
+static void flash_call(mg_run *r, const mg_attention_desc *d, int fixed, int fixed90, int shared,
+                       int64_t rows, int64_t heads, void **args)
 {
-    return (rows + FLASH_ROWS - 1) / FLASH_ROWS;
+    if (r->cuda->warpgroups && d->scale > 0)
+        rt_cuda_call_shared(r, fixed90, (rows + MG_FLASH90_ROWS - 1) / MG_FLASH90_ROWS, heads,
+                            2 * MG_FLASH90_ROWS, shared, args);
+    else
+        rt_cuda_call(r, fixed, (rows + FLASH_ROWS - 1) / FLASH_ROWS, heads, FLASH_THREADS, args);
 }
 
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
@@ -325,8 +333,9 @@ void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const 
     check_head(d);
     mg_begin(r, action);
     if (kind >= 0)
-        rt_cuda_call(r, (seen ? FIXED_flash_part : FIXED_flash) + kind, flash_blocks(d->queries),
-                     heads, FLASH_THREADS, args);
+        flash_call(r, d, (seen ? FIXED_flash_part : FIXED_flash) + kind,
+                   (seen ? FIXED_flash90_part : FIXED_flash90) + kind,
+                   (int)MG_FLASH90_SHARED(d->head), d->queries, heads, args);
     else
         rt_cuda_call(r, (seen ? FIXED_attention_part : FIXED_attention) + variant(d->dtype),
                      warps(heads * d->queries), 1, 32 * MG_ATTENTION_WARPS, args);
@@ -349,12 +358,14 @@ static void flash_grad(mg_run *r, const mg_attention_desc *d, int kind, const vo
     const int64_t heads = d->batch * d->kv * d->group, rows = heads * d->queries;
     rt_cuda_call(r, FIXED_flash_delta + kind / 2, (rows + MG_FLASH_WARPS - 1) / MG_FLASH_WARPS, 1,
                  FLASH_THREADS, (void *[]){(void *)d, &o, &dout, &delta});
-    rt_cuda_call(r, (seen ? FIXED_flash_dq_part : FIXED_flash_dq) + kind, flash_blocks(d->queries),
-                 heads, FLASH_THREADS,
-                 (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dq, &seen});
-    rt_cuda_call(r, (seen ? FIXED_flash_dkv_part : FIXED_flash_dkv) + kind, flash_blocks(d->keys),
-                 d->batch * d->kv, FLASH_THREADS,
-                 (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dk, &dv, &seen});
+    flash_call(r, d, (seen ? FIXED_flash_dq_part : FIXED_flash_dq) + kind,
+               (seen ? FIXED_flash90_dq_part : FIXED_flash90_dq) + kind,
+               (int)MG_FLASH90_DQ_SHARED(d->head), d->queries, heads,
+               (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dq, &seen});
+    flash_call(r, d, (seen ? FIXED_flash_dkv_part : FIXED_flash_dkv) + kind,
+               (seen ? FIXED_flash90_dkv_part : FIXED_flash90_dkv) + kind,
+               (int)MG_FLASH90_DKV_SHARED(d->head), d->keys, d->batch * d->kv,
+               (void *[]){(void *)d, &q, &k, &v, &lse, &dout, &delta, &dk, &dv, &seen});
 }
 
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,

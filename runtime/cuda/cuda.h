@@ -31,6 +31,7 @@ typedef struct rt_cuda {
     char *staging;           /* pinned; of the tensor that is open */
     int64_t staging_bytes;
     char name[256];
+    bool warpgroups; /* its tensor cores are those of sm_90, and wanted */
 } rt_cuda;
 
 /* Ends the program with what failed unless e is success. */
@@ -66,16 +67,26 @@ typedef enum rt_fixed {
     FIXED_flash_part = FIXED_attention_dkv_part + 4,
     FIXED_flash_dq_part = FIXED_flash_part + 4,
     FIXED_flash_dkv_part = FIXED_flash_dq_part + 4,
-    FIXED_fill_rows = FIXED_flash_dkv_part + 4, /* bf16, f16 */
+    FIXED_flash90 = FIXED_flash_dkv_part + 4, /* as FIXED_flash, of sm_90 */
+    FIXED_flash90_dq = FIXED_flash90 + 4,
+    FIXED_flash90_dkv = FIXED_flash90_dq + 4,
+    FIXED_flash90_part = FIXED_flash90_dkv + 4,
+    FIXED_flash90_dq_part = FIXED_flash90_part + 4,
+    FIXED_flash90_dkv_part = FIXED_flash90_dq_part + 4,
+    FIXED_fill_rows = FIXED_flash90_dkv_part + 4, /* bf16, f16 */
     FIXED_sum_rows = FIXED_fill_rows + 2,
     FIXED_lay = FIXED_sum_rows + 2, /* words of 16, 8, 4, 2, 1 bytes */
     FIXED_sum_shares = FIXED_lay + 5,
     FIXED_mark = FIXED_sum_shares + 2,
     FIXED_count
 } rt_fixed;
-/* A launch in the stream of the run; of a kernel of the library (device.c). */
-void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, void **args);
+/* A launch in the stream of the run; of a kernel of the library (device.c), that may ask for shared
+ * memory beside what is in its text, the same each time: bytes. */
+void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, int shared,
+                    void **args);
 void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
+void rt_cuda_call_shared(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block,
+                         int shared, void **args);
 
 /* stream.c */
 void rt_streams_open(rt_cuda *c);

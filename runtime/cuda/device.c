@@ -24,7 +24,7 @@ static const void *kernel_of(rt_cuda *c, const char *name)
 
 /* Those of types that the program has; found when they are launched for the first time, which no
  * graph captures. */
-static const void *fixed_kernel(rt_cuda *c, int which)
+static const void *fixed_kernel(rt_cuda *c, int which, int shared)
 {
 #define FLASH(name) name "_bf16_64", name "_bf16_128", name "_f16_64", name "_f16_128"
 #define FOUR(name)  name "_f32", name "_f64", name "_bf16", name "_f16"
@@ -59,6 +59,12 @@ static const void *fixed_kernel(rt_cuda *c, int which)
                                         FLASH("mg_flash_part"),
                                         FLASH("mg_flash_dq_part"),
                                         FLASH("mg_flash_dkv_part"),
+                                        FLASH("mg_flash90"),
+                                        FLASH("mg_flash90_dq"),
+                                        FLASH("mg_flash90_dkv"),
+                                        FLASH("mg_flash90_part"),
+                                        FLASH("mg_flash90_dq_part"),
+                                        FLASH("mg_flash90_dkv_part"),
                                         "mg_fill_rows_bf16",
                                         "mg_fill_rows_f16",
                                         "mg_sum_rows_bf16",
@@ -72,14 +78,25 @@ static const void *fixed_kernel(rt_cuda *c, int which)
                                         "mg_sum_shares_f64",
                                         "mg_mark"};
     _Static_assert(sizeof names / sizeof *names == FIXED_count, "one name for each");
-    if (!c->fixed[which])
-        c->fixed[which] = kernel_of(c, names[which]);
+    if (c->fixed[which])
+        return c->fixed[which];
+    c->fixed[which] = kernel_of(c, names[which]);
+    if (shared)
+        rt_cuda_must(cudaFuncSetAttribute(c->fixed[which],
+                                          cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+                     names[which]);
     return c->fixed[which];
+}
+
+void rt_cuda_call_shared(mg_run *r, int fixed, int64_t x, int64_t y, int block, int shared,
+                         void **args)
+{
+    rt_cuda_launch(r, fixed_kernel(r->cuda, fixed, shared), x, y, block, shared, args);
 }
 
 void rt_cuda_call(mg_run *r, int fixed, int64_t x, int64_t y, int block, void **args)
 {
-    rt_cuda_launch(r, fixed_kernel(r->cuda, fixed), x, y, block, args);
+    rt_cuda_call_shared(r, fixed, x, y, block, 0, args);
 }
 
 static void load_kernels(mg_run *r)
@@ -140,6 +157,7 @@ void rt_device_open(mg_run *r)
     rt_cuda_must(cudaSetDevice(mine), "choosing a GPU");
     rt_cuda_must(cudaGetDeviceProperties(&p, mine), "asking what it is");
     snprintf(c->name, sizeof c->name, "%s", p.name);
+    c->warpgroups = p.major == 9 && p.minor == 0 && !getenv("MGC_NO_WGMMA");
     if (r->ranks) {
         rt_cuda_sign(r, &p);
         rt_cuda_must(cudaMallocHost(&marks, 2 * RT_STREAMS * sizeof(uint32_t)), "memory to tell");

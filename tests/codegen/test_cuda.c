@@ -67,7 +67,7 @@ static void run_cuda(Comparison *c, const Plan *p, const Action *act, void *cons
     const ShimKernel *kernel = shim_find(name);
     assert_non_null(kernel);
     ShimDim grid = {(unsigned)l.grid_x, (unsigned)l.grid_y, 1}, block = {(unsigned)l.block, 1, 1};
-    const char *wrong = shim_launch(kernel, grid, block, args,
+    const char *wrong = shim_launch(kernel, grid, block, 0, args,
                                     (uint64_t)draw_int(&c->rng, 1 << 20) + (uint64_t)way);
     if (wrong)
         fail_msg("%s: %s", name, wrong);

@@ -144,14 +144,15 @@ static void draw_parts(Bench *b, Case *c)
     }
 }
 
-/* Lengths, and where the keys are cut. */
+/* Lengths, and where the keys are cut. Some are of several tiles of the tensor cores. */
 static void draw_lengths(Bench *b, Case *c)
 {
     mg_attention_desc *d = &c->d;
-    const int64_t most = draw_int(b, 0, 4) ? 70 : 150;
-    c->parts = (int)draw_int(b, 1, PARTS);
-    d->queries = draw_int(b, 1, most);
-    d->keys = c->kind == CAUSAL && draw_int(b, 0, 2) ? d->queries : draw_int(b, PARTS, most);
+    const bool tiles = draw_int(b, 0, 3) == 0;
+    const int64_t least = tiles ? 130 : PARTS, most = tiles ? 400 : draw_int(b, 0, 3) ? 70 : 150;
+    c->parts = (int)draw_int(b, 1, tiles ? 2 : PARTS);
+    d->queries = draw_int(b, tiles && draw_int(b, 0, 1) ? 130 : 1, most);
+    d->keys = c->kind == CAUSAL && draw_int(b, 0, 2) ? d->queries : draw_int(b, least, most);
     c->parts = d->keys < c->parts ? (int)d->keys : c->parts;
     if (c->kind == RING) { /* as many queries and keys on each rank */
         d->queries = draw_int(b, 1, most / 4) * 2;
@@ -189,7 +190,7 @@ static void draw_case(Bench *b, Case *c, Kind kind)
     draw_lengths(b, c);
     d->dtype = b->t;
     draw_heads(b, d);
-    d->batch = draw_int(b, 1, 2);
+    d->batch = draw_int(b, 1, d->keys > 150 ? 1 : 2);
     d->kv = draw_int(b, 1, 2);
     d->group = draw_int(b, 1, d->batch * d->kv > 2 ? 1 : 3);
     const int64_t pads[] = {0, 0, 8, 3}, pad = pads[draw_int(b, 0, 3)];

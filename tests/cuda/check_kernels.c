@@ -332,26 +332,38 @@ static void check_random(Bench *b)
     done(b, 1, (Array *[]){&out});
 }
 
+static void check_all(Bench *b)
+{
+    check_gemm(b);
+    check_tables(b);
+    check_experts(b);
+    check_xent(b);
+    check_head(b);
+    check_attention(b);
+    if (!is_half(b->t))
+        check_random(b);
+}
+
+/* check_kernels [SEED [attention]]: with the word, attention of halves alone. */
 int main(int argc, char **argv)
 {
+    const bool attention = argc > 2 && strcmp(argv[2], "attention") == 0;
     Bench b = {.run = {.program = &mg_main, .threads = 1}, .rng = 1};
     b.rng = argc > 1 ? strtoull(argv[1], NULL, 10) * 2654435761u + 1 : 12345;
     rt_device_open(&b.run);
     rt_arena_map(&b.run);
+    const uint64_t one_of = attention ? 4 : SANITIZED ? 2 : 1;
+    uint64_t i = 0;
     for (int round = 0; round < 6; round++)
-        for (b.t = MG_F32; b.t <= MG_F16; b.t++) {
-            if (!sampled((uint64_t)(4 * round + (int)(b.t - MG_F32)), SANITIZED ? 2 : 1))
+        for (b.t = attention ? MG_BF16 : MG_F32; b.t <= MG_F16; b.t++) {
+            if (!sampled(i++, one_of))
                 continue;
-            check_gemm(&b);
-            check_tables(&b);
-            check_experts(&b);
-            check_xent(&b);
-            check_head(&b);
-            check_attention(&b);
-            if (!is_half(b.t))
-                check_random(&b);
+            if (attention)
+                check_attention(&b);
+            else
+                check_all(&b);
         }
     rt_device_close(&b.run);
     printf("%d passed, %d failed\n", b.passed, b.failed);
-    return b.failed != 0;
+    return b.failed || !b.passed;
 }

@@ -1,7 +1,8 @@
 /* api.cc - the CUDA runtime of the shim but for its streams; see include/cuda_runtime_api.h.
  *
  * $SHIM_SEED decides the order of blocks and warps; $SHIM_GPUS is how many GPUs the machine has
- * (1), $SHIM_NO_GPU makes one without a driver. */
+ * (1), $SHIM_NO_GPU makes one without a driver, $SHIM_SM is their compute capability times ten (90),
+ * $SHIM_WITHOUT what the names of kernels begin with that are not there. */
 #include "tests/cuda_shim/stream.h"
 
 #include <map>
@@ -84,6 +85,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
         memcpy(p->uuid.bytes + i, &bits, 8);
     }
     p->pciBusID = 16 * (number + 1);
+    const char *sm = getenv("SHIM_SM");
+    p->major = (sm ? atoi(sm) : 90) / 10;
+    p->minor = (sm ? atoi(sm) : 90) % 10;
     return cudaSuccess;
 }
 
@@ -214,14 +218,29 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t)
 
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *k, cudaLibrary_t, const char *name)
 {
-    *k = shim_find(name);
+    const char *without = getenv("SHIM_WITHOUT");
+    *k = without && strncmp(name, without, strlen(without)) == 0 ? NULL : shim_find(name);
     return *k ? cudaSuccess : cudaErrorSymbolNotFound;
 }
 
-cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t,
+/* What of shared memory a launch may ask for: 48 KiB, or as much as was said, up to what sm_90 has. */
+static std::map<const ShimKernel *, size_t> shared_most;
+enum { SHARED_USUAL = 48 << 10, SHARED_MOST = 227 << 10 };
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value)
+{
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_MOST)
+        return cudaErrorInvalidValue;
+    shared_most[(const ShimKernel *)kernel] = (size_t)value;
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t s)
 {
     const ShimKernel *k = (const ShimKernel *)kernel;
+    if (shared > (shared_most.count(k) ? shared_most[k] : (size_t)SHARED_USUAL))
+        return cudaErrorInvalidValue;
     /* Arguments are taken over at once, as a driver does. */
     std::vector<std::string> kept;
     for (int i = 0; i < shim_arguments(k); i++)
@@ -234,7 +253,7 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
             at.push_back(&x[0]);
         const char *wrong =
             shim_launch(k, ShimDim{grid.x, grid.y, grid.z}, ShimDim{block.x, block.y, block.z},
-                        at.data(), shim_seed() * 1000003 + number);
+                        shared, at.data(), shim_seed() * 1000003 + number);
         if (wrong) {
             fprintf(stderr, "shim: %s: %s\n", shim_name(k), wrong);
             exit(99);

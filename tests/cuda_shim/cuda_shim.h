@@ -53,6 +53,22 @@ extern "C" void shim_copy_later(void *to, const void *from, size_t bytes);
 extern "C" void shim_copy_commit();
 extern "C" void shim_copy_wait(int groups);
 
+/* The shared memory that a launch asked for, from a multiple of 1 KiB on; the address that a thread
+ * has of a byte of it, below 2^18, and the byte at one. */
+extern "C" void *shim_shared_all();
+extern "C" unsigned shim_shared_address(const void *p);
+extern "C" const void *shim_shared_at(unsigned address);
+
+/* A product of a warpgroup, what of it this thread has: f(sums, what, thread) is called at some
+ * time until its group is waited for, after those that were issued before. `what` is copied; until
+ * then the n sums are NaN. Groups begin with shim_group_begin; who looks at sums says so. */
+extern "C" void shim_group_begin();
+extern "C" void shim_group_issue(float *sums, int n, void (*f)(float *, const void *, unsigned),
+                                 const void *what, size_t bytes);
+extern "C" void shim_group_commit();
+extern "C" void shim_group_wait(int groups);
+extern "C" void shim_group_settled(const float *sums);
+
 #define __syncthreads()        shim_sync_block(__LINE__)
 #define __threadfence_system() ((void)0) /* one thread runs them all */
 #define __syncwarp(...)        ((void)shim_exchange(0xffffffffu, 0, 0, __LINE__))

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <string>
 #include <sys/mman.h>
 #include <vector>
 
@@ -33,6 +34,19 @@ struct Copy {
     int group;
 };
 
+/* A product of a warpgroup, and sums of which products are under way. */
+struct Product {
+    float *sums;
+    void (*f)(float *, const void *, unsigned);
+    std::string what;
+    int group;
+    bool computed;
+};
+struct Sums {
+    float *at;
+    std::vector<float> x; /* what they will be; their place holds NaN */
+};
+
 struct Fiber {
     shim_thread self; /* first: shim_self points to it */
     void *sp;
@@ -44,6 +58,10 @@ struct Fiber {
     unsigned mask, from;
     std::vector<Copy> *copies; /* not done yet */
     int group;                 /* that the next one belongs to */
+    std::vector<Product> *products; /* under way, in the order in which they were issued */
+    std::vector<Sums> *sums;
+    int products_group;
+    bool begun; /* a group of products */
     void *fake; /* of the address sanitizer */
 };
 
@@ -64,6 +82,8 @@ static struct {
     void **args;
     Shared shared[SHARED];
     int nshared;
+    char *whole; /* what the launch asked for */
+    size_t whole_bytes;
     uint64_t rng;
     char wrong[200];
 } block;
@@ -118,6 +138,14 @@ void shim_forget()
         kernels = k->next;
         free(k);
     }
+}
+
+static unsigned draw(unsigned n)
+{
+    block.rng ^= block.rng >> 12;
+    block.rng ^= block.rng << 25;
+    block.rng ^= block.rng >> 27;
+    return (unsigned)((block.rng * 0x2545F4914F6CDD1Du >> 33) % n);
 }
 
 /* ---- switching ---------------------------------------------------------------------------- */
@@ -189,10 +217,16 @@ static void fiber_start(Fiber *f)
     f->sp = sp;
     f->state = READY;
     f->fake = NULL;
-    f->group = 0;
-    if (!f->copies)
+    f->group = f->products_group = 0;
+    f->begun = false;
+    if (!f->copies) {
         f->copies = new std::vector<Copy>;
+        f->products = new std::vector<Product>;
+        f->sums = new std::vector<Sums>;
+    }
     f->copies->clear();
+    f->products->clear();
+    f->sums->clear();
 }
 
 /* ---- what kernels call -------------------------------------------------------------------- */
@@ -268,15 +302,109 @@ void shim_copy_wait(int groups)
     all.resize(kept);
 }
 
-/* ---- scheduling --------------------------------------------------------------------------- */
-
-static unsigned draw(unsigned n)
+static void wrong(const char *what)
 {
-    block.rng ^= block.rng >> 12;
-    block.rng ^= block.rng << 25;
-    block.rng ^= block.rng >> 27;
-    return (unsigned)((block.rng * 0x2545F4914F6CDD1Du >> 33) % n);
+    if (!block.wrong[0])
+        snprintf(block.wrong, sizeof block.wrong, "%s", what);
 }
+
+/* ---- products of a warpgroup -------------------------------------------------------------- */
+
+enum { WHOLE = 1024 }; /* where the memory of a launch begins, as with sm_90 */
+
+void *shim_shared_all()
+{
+    return block.whole;
+}
+
+unsigned shim_shared_address(const void *p)
+{
+    return (unsigned)((const char *)p - block.whole) + WHOLE;
+}
+
+const void *shim_shared_at(unsigned address)
+{
+    static const uint16_t nothing = 0xffff;
+    if (address >= WHOLE && address - WHOLE + sizeof nothing <= block.whole_bytes)
+        return block.whole + (address - WHOLE);
+    wrong("a product of a warpgroup reads beside its shared memory");
+    return &nothing;
+}
+
+void shim_group_begin()
+{
+    block.now->begun = true;
+}
+
+static Sums *sums_of(Fiber *f, const float *at)
+{
+    for (Sums &s : *f->sums)
+        if (s.at == at)
+            return &s;
+    return NULL;
+}
+
+/* Up to the n-th of those under way. */
+static void compute(Fiber *f, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        Product &p = (*f->products)[i];
+        if (!p.computed)
+            p.f(sums_of(f, p.sums)->x.data(), p.what.data(), f->self.thread.x);
+        p.computed = true;
+    }
+}
+
+void shim_group_issue(float *sums, int n, void (*f)(float *, const void *, unsigned), const void *what,
+                      size_t bytes)
+{
+    Fiber *me = block.now;
+    if (!me->begun)
+        wrong("products of a warpgroup that no fence is before");
+    if (!sums_of(me, sums)) {
+        me->sums->push_back(Sums{sums, std::vector<float>(sums, sums + n)});
+        memset(sums, 0xff, (size_t)n * sizeof *sums);
+    }
+    me->products->push_back(
+        Product{sums, f, std::string((const char *)what, bytes), me->products_group, false});
+    if (draw(2)) /* some at once, some when they are waited for */
+        compute(me, draw((unsigned)me->products->size() + 1));
+}
+
+void shim_group_commit()
+{
+    block.now->products_group++;
+}
+
+void shim_group_wait(int groups)
+{
+    Fiber *me = block.now;
+    me->begun = false; /* registers will be touched */
+    std::vector<Product> &all = *me->products;
+    size_t done = 0, kept = 0;
+    while (done < all.size() && all[done].group < me->products_group - groups)
+        done++;
+    compute(me, done);
+    all.erase(all.begin(), all.begin() + (long)done);
+    for (Sums &s : *me->sums) {
+        bool open = false;
+        for (const Product &p : all)
+            open |= p.sums == s.at;
+        if (open)
+            (*me->sums)[kept++] = s;
+        else
+            memcpy(s.at, s.x.data(), s.x.size() * sizeof *s.at);
+    }
+    me->sums->resize(kept);
+}
+
+void shim_group_settled(const float *sums)
+{
+    if (sums_of(block.now, sums))
+        wrong("sums of a warpgroup's product are read before it is waited for");
+}
+
+/* ---- scheduling --------------------------------------------------------------------------- */
 
 /* If all lanes that should exchange wait for each other, they do. */
 static bool exchange(Fiber *warp, int lanes)
@@ -334,6 +462,8 @@ static bool settle(bool *done)
     for (int i = 0; i < block.threads; i++) {
         const Fiber *f = &block.fiber[i];
         count[f->state]++;
+        if (f->state == DONE && !f->products->empty())
+            wrong("a thread ends before the products of its warpgroup are there");
         if (f->state == AT_BLOCK) {
             same &= line < 0 || line == f->line;
             line = f->line;
@@ -359,6 +489,12 @@ static bool settle(bool *done)
 static bool run_block(shim_uint3 at, ShimDim grid, ShimDim size)
 {
     int warps = (block.threads + WARP - 1) / WARP, order[THREADS / WARP];
+    void *whole = NULL;
+    if (block.whole_bytes && posix_memalign(&whole, WHOLE, block.whole_bytes))
+        abort();
+    block.whole = (char *)whole;
+    if (whole)
+        memset(whole, 0xff, block.whole_bytes);
     for (int i = 0; i < block.threads; i++) {
         unsigned t = (unsigned)i;
         block.fiber[i].self = shim_thread{{t % size.x, t / size.x % size.y, t / size.x / size.y},
@@ -380,15 +516,18 @@ static bool run_block(shim_uint3 at, ShimDim grid, ShimDim size)
     }
     for (int i = 0; i < block.nshared; i++)
         free(block.shared[i].at);
+    free(whole);
     block.nshared = 0;
     return !block.wrong[0];
 }
 
-const char *shim_launch(const ShimKernel *k, ShimDim grid, ShimDim size, void **args, uint64_t seed)
+const char *shim_launch(const ShimKernel *k, ShimDim grid, ShimDim size, size_t shared, void **args,
+                        uint64_t seed)
 {
     uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
     block.threads = (int)(size.x * size.y * size.z);
     block.call = k->call;
+    block.whole_bytes = shared;
     block.args = args;
     block.rng = seed * 0x9e3779b97f4a7c15u + 1;
     block.wrong[0] = 0;

@@ -126,7 +126,7 @@ static const char *run(const char *name, void **args, uint64_t seed)
 {
     const ShimKernel *k = shim_find(name);
     assert_non_null(k);
-    return shim_launch(k, ShimDim{1, 1, 1}, ShimDim{N, 1, 1}, args, seed);
+    return shim_launch(k, ShimDim{1, 1, 1}, ShimDim{N, 1, 1}, 0, args, seed);
 }
 
 static int wrong_turns(const char *name)

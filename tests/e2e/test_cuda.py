@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import struct
+import subprocess
 
 import mgctest
 import shim
@@ -152,11 +153,28 @@ class Cuda(shim.Case):
                 self.halves(path, precision, bound)
 
     def test_tensor_cores(self):
-        """Heads of 64 and 128, which have kernels of their own."""
+        """Heads of 64 and 128, which have kernels of their own: by warpgroups on sm_90, by warps before it and where it is
+        said."""
         cases = [(path, head, *half) for path, head in ((LLAMA, 64), (GPT2, 128)) for half in (("bf16", 1e-3), ("f16", 2e-4))]
         for path, head, precision, bound in some(cases):
             with self.subTest(path=path, precision=precision, head=head):
                 self.halves(path, precision, bound, "-D", f"head={head}", steps=20 if FULL else 4)
+                # Each runs where the other's kernels are not there.
+                groups, warps, said = (self.losses("./gpu", "--steps", 4, **env)
+                                       for env in ({"SHIM_WITHOUT": "mg_flash_dq"}, {"SHIM_WITHOUT": "mg_flash90", "SHIM_SM": "80"},
+                                                   {"SHIM_WITHOUT": "mg_flash90", "MGC_NO_WGMMA": "1"}))
+                self.assertEqual(warps, said)
+                self.assertLess(max(abs(a - b) / a for (a, _), (b, _) in zip(groups, warps, strict=True)), bound)
+
+    def test_packed(self):
+        """What goes to a machine with a GPU can be built by nvcc and a C compiler. Minutes: in the full run."""
+        self.needs_nvcc()
+        if not FULL:
+            self.skipTest("in the full run")
+        for argv in (["scripts/gpu-pack"], ["build/gpu/gpu-check", "build"]):
+            r = subprocess.run([os.path.join(mgctest.SOURCE, argv[0]), *argv[1:]], capture_output=True, text=True, check=False)
+            self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        self.assertIn("executables", r.stdout)
 
     def test_dropped_wait(self):
         """Streams wait for each other: without any one of the waits some order gives other numbers, or a graph whose

@@ -98,6 +98,8 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *l, const void *image, enum cudaJi
                                 void **values, unsigned n);
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *k, cudaLibrary_t l, const char *name);
 cudaError_t cudaLibraryUnload(cudaLibrary_t l);
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value);
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t s);
 
