@@ -259,7 +259,7 @@ typedef struct Product {
 static void product_work(mg_run *r, void *ctx)
 {
     const Product *p = ctx;
-    mg_gemm(r, 0, &p->d, p->a, p->b, p->c, NULL);
+    mg_gemm(r, 0, &p->d, p->a, p->b, p->c, NULL, NULL);
 }
 
 static void product(Bench *b, const char *what, int64_t m, int64_t n, int64_t k, bool ta, bool tb)

@@ -60,7 +60,7 @@ static void own(const Product *p)
                             .ldc = p->n,
                             .alpha = 1,
                             .batch = 1};
-    mg_gemm(p->run, 0, &d, p->a, p->b, p->c, NULL);
+    mg_gemm(p->run, 0, &d, p->a, p->b, p->c, NULL, NULL);
 }
 
 /* Rows or columns [begin, end) in steps, of the larger of m and n: one call a thread. */

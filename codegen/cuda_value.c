@@ -131,6 +131,9 @@ static const char *unary(CudaGen *g, Op op, DType t, const char *x)
     case OP_sigmoid: /* exp(-x) may overflow to infinity: 1 / inf is the right 0 */
         return arena_printf(g->a, "%s / (%s + %s)", cuda_number(g, t, 1), cuda_number(g, t, 1),
                             call1(g, "exp", t, arena_printf(g->a, "-(%s)", x)));
+    case OP_gelu_tanh: /* device.h */
+    case OP_gelu_tanh_slope:
+        return arena_printf(g->a, "mg_%s(%s)", op_info[op].name, x);
     default:
         return call1(g, op_info[op].name, t, x);
     }

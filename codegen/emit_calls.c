@@ -122,6 +122,16 @@ static void call_with_last(const Writer *w, const Action *a, const char *functio
     fputs(a->noperands < most ? ", NULL);\n" : ");\n", w->e->out);
 }
 
+static void call_gemm(const Writer *w, const Action *a)
+{
+    const int extra = (a->gemm.epilogue & (MG_BIAS | MG_SUM)) != 0;
+    call_described(w, a, "mg_gemm");
+    places(w, a, 0, 3 + extra);
+    fputs(extra ? "" : ", NULL", w->e->out);
+    places(w, a, 3 + extra, a->noperands);
+    fputs(a->noperands == 3 + extra ? ", NULL);\n" : ");\n", w->e->out);
+}
+
 static void call_library(const Writer *w, const Action *a, const char *function, int index)
 {
     call_with_last(w, a, function, index, a->noperands);
@@ -233,7 +243,7 @@ void emit_call(Writer *w, const Action *a, int depth, bool conditional)
         call_kernel(w, a, depth);
         break;
     case ACT_gemm:
-        call_with_last(w, a, "mg_gemm", -1, 4);
+        call_gemm(w, a);
         break;
     case ACT_attention:
         call_library(w, a, a->noperands > 5 ? "mg_attention_part" : "mg_attention", 5);

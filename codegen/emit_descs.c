@@ -52,8 +52,13 @@ static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
     fprintf(e->out, ".dtype = %s, .out = %s", desc_dtype(d->dtype), desc_dtype(d->out));
     flag(e, "ta", d->ta);
     flag(e, "tb", d->tb);
-    if (d->epilogue != MG_PLAIN)
-        fprintf(e->out, ", .epilogue = %s", d->epilogue == MG_BIAS ? "MG_BIAS" : "MG_SUM");
+    static const char *const ends[] = {"MG_BIAS", "MG_SUM", "MG_GELU", "MG_AUX", "MG_GELU_GRAD"};
+    const char *before = ", .epilogue = ";
+    for (int i = 0; i < 5; i++)
+        if (d->epilogue >> i & 1) {
+            fprintf(e->out, "%s%s", before, ends[i]);
+            before = " | ";
+        }
     emit_num(e, "variant", d->variant);
     emit_num(e, "m", d->m);
     emit_num(e, "n", d->n);
@@ -61,6 +66,7 @@ static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
     emit_num(e, "lda", d->lda);
     emit_num(e, "ldb", d->ldb);
     emit_num(e, "ldc", d->ldc);
+    emit_num(e, "ldx", d->ldx);
     fputs(", .alpha = ", e->out);
     emit_real(e, d->alpha);
     fputs(", .beta = ", e->out);

@@ -224,6 +224,26 @@ static LLVMValueRef number(const LlvmModule *l, DType t, double x)
                              : LLVMConstInt(llvm_register_type(l, t), (uint64_t)(int64_t)x, 1);
 }
 
+/* gelu_tanh of x, or its slope; in the order of ir/ops.c. */
+static LLVMValueRef gelu_tanh(LlvmModule *l, bool slope, DType t, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    const LLVMValueRef c = number(l, t, 0.7978845608028654), k = number(l, t, 0.044715),
+                       one = number(l, t, 1), half = number(l, t, 0.5);
+    LLVMValueRef kx = LLVMBuildFMul(b, k, x, "");
+    LLVMValueRef cube = LLVMBuildFMul(b, LLVMBuildFMul(b, kx, x, ""), x, "");
+    LLVMValueRef u = LLVMBuildFMul(b, c, add(l, x, cube), "");
+    LLVMValueRef y = libm(l, "tanh", t, 1, u, NULL);
+    LLVMValueRef half_x = LLVMBuildFMul(b, half, x, ""), more = LLVMBuildFAdd(b, one, y, "");
+    if (!slope)
+        return LLVMBuildFMul(b, half_x, more, "");
+    LLVMValueRef three = LLVMBuildFMul(b, number(l, t, 3), LLVMBuildFMul(b, kx, x, ""), "");
+    LLVMValueRef du = LLVMBuildFMul(b, c, add(l, one, three), "");
+    LLVMValueRef less = subtract(l, one, LLVMBuildFMul(b, y, y, ""));
+    LLVMValueRef second = LLVMBuildFMul(b, LLVMBuildFMul(b, half_x, less, ""), du, "");
+    return add(l, LLVMBuildFMul(b, half, more, ""), second);
+}
+
 static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
 {
     LLVMTypeRef type = llvm_register_type(l, t);
@@ -246,6 +266,9 @@ static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
     case OP_sigmoid: /* exp(-a) may overflow to infinity: 1 / inf is the right 0 */
         a = libm(l, "exp", t, 1, LLVMBuildFNeg(b, a, ""), NULL);
         return LLVMBuildFDiv(b, number(l, t, 1), LLVMBuildFAdd(b, number(l, t, 1), a, ""), "");
+    case OP_gelu_tanh:
+    case OP_gelu_tanh_slope:
+        return gelu_tanh(l, op == OP_gelu_tanh_slope, t, a);
     default:
         return libm(l, op_info[op].name, t, 1, a, NULL); /* exp log tanh erf sin cos */
     }

@@ -119,6 +119,18 @@ static Val cross_entropy(Elab *e, const Node *n, bool *done)
     return weight ? weighed_mean(e, n->at, loss, weight->val) : mean(e, n->at, loss);
 }
 
+/* Of a tensor that can be computed with; the definition has the error for others. */
+static Val gelu_tanh(Elab *e, const Node *n, bool *done)
+{
+    Val x = bound_tensor(e, "x");
+    Type out[1];
+    if (x.kind == VAL_POISON ||
+        type_check(e->module, OP_gelu_tanh, &(Attrs){0}, 1, &x.value, 1, out))
+        return poison;
+    *done = true;
+    return make(e, n->at, OP_gelu_tanh, &(Attrs){0}, 1, &x.value);
+}
+
 Val call_composite(Elab *e, const Node *n, bool *done)
 {
     Op op = op_find(text(e, n->name));
@@ -127,5 +139,7 @@ Val call_composite(Elab *e, const Node *n, bool *done)
         return cross_entropy(e, n, done);
     if (op == OP_attention && !e->options->inline_composites)
         return attention(e, n, done);
+    if (op == OP_gelu_tanh && !e->options->inline_composites)
+        return gelu_tanh(e, n, done);
     return poison;
 }

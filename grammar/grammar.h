@@ -22,7 +22,7 @@ typedef struct ElaborateOptions {
     const char *precision;  /* instead of the train block's, one of its names; NULL for none */
     int64_t microbatch;     /* instead of the layout's; 0 for none */
     const char *recompute;  /* instead of the layout's, "auto", "none" or "all"; NULL for none */
-    bool inline_composites; /* attention and cross_entropy by their definitions, for tests */
+    bool inline_composites; /* composites by their definitions, for tests */
 } ElaborateOptions;
 
 /* The logical program: functions train, eval and, where the loss is a cross-entropy over next(...),

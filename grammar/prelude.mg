@@ -1,7 +1,7 @@
 # prelude.mg - functions of the language that are written in it.
 #
-# attention and cross_entropy are operations with kernels of their own; what stands here is their
-# definition: it says what they mean, tests compare the two, and operands that the kernels do not
+# attention, cross_entropy and gelu_tanh are operations of their own; what stands here is their
+# definition: it says what they mean, tests compare the two, and operands that the operations do not
 # take are computed by it.
 
 block relu(x) {

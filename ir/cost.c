@@ -94,6 +94,9 @@ Cost ir_cost(const Module *m, const Ins *i)
     case OP_dot:
     case OP_dot_bias:
     case OP_dot_sum:
+    case OP_dot_gelu:
+    case OP_dot_gelu_aux:
+    case OP_dot_gelu_grad:
         c.flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over);
         break;
     case OP_sum:

@@ -301,65 +301,6 @@ static void interp_rmax(Interp *in, const Ins *i)
     while (walk_next(&w));
 }
 
-/* The result's dims outside, the summed ones inside, each as a list of offsets: a product of two
- * matrices costs no more than its multiplications. */
-static void interp_dot(Interp *in, const Ins *i)
-{
-    double *y = interp_out(in, i, 0);
-    const double *a = interp_in(in, i, 0), *b = interp_in(in, i, 1);
-    const double *c = i->nin > 2 ? interp_in(in, i, 2) : NULL;
-    Walk k = walk_start();
-    int64_t depth = 1;
-    for (int d = 0; d < i->attrs.over.n; d++) {
-        const Type *t = in_type(in, i, 0);
-        Dim dim = t->dims[type_find(t, i->attrs.over.dim[d].name)];
-        walk_dim(&k, dim);
-        depth *= dim.size;
-    }
-    walk_tensor(&k, in_type(in, i, 0));
-    walk_tensor(&k, in_type(in, i, 1));
-    int64_t *ka = interp_alloc(depth * 2, sizeof *ka), *kb = ka + depth;
-    for (int64_t n = 0; n < depth; n++, walk_next(&k)) {
-        ka[n] = k.at[0];
-        kb[n] = k.at[1];
-    }
-    Walk w = walk_start();
-    walk_dims(&w, out_type(in, i));
-    walk_tensor(&w, out_type(in, i));
-    walk_tensor(&w, in_type(in, i, 0));
-    walk_tensor(&w, in_type(in, i, 1));
-    if (c)
-        walk_tensor(&w, in_type(in, i, 2));
-    do {
-        double sum = c ? c[w.at[3]] : 0;
-        const double *pa = a + w.at[1], *pb = b + w.at[2];
-        for (int64_t n = 0; n < depth; n++)
-            sum += pa[ka[n]] * pb[kb[n]];
-        y[w.at[0]] = sum;
-    } while (walk_next(&w));
-    free(ka);
-}
-
-/* A bias is added as what a product adds to is: broadcast along the dims that it lacks. */
-static void interp_dot_bias(Interp *in, const Ins *i)
-{
-    interp_dot(in, i);
-}
-
-static void interp_dot_sum(Interp *in, const Ins *i)
-{
-    interp_dot(in, i);
-    double *y = interp_out(in, i, 1);
-    const double *x = interp_in(in, i, 0);
-    Walk w = walk_start();
-    walk_dims(&w, in_type(in, i, 0));
-    walk_tensor(&w, type_of(in->m, i->out[1]));
-    walk_tensor(&w, in_type(in, i, 0));
-    do
-        y[w.at[0]] += x[w.at[1]];
-    while (walk_next(&w));
-}
-
 /* ---- control -------------------------------------------------------------------------------- */
 
 static void run_region(const Group *g, const Region *r);

@@ -70,6 +70,8 @@ bool interp_same_group(const Module *m, int64_t a, int64_t b, Axes axes);
 void interp_ring(Interp *in, int64_t ranks, const Ins *i);
 
 typedef void InterpFn(Interp *in, const Ins *i);
+InterpFn interp_dot, interp_dot_bias, interp_dot_sum, interp_dot_gelu, interp_dot_gelu_aux,
+    interp_dot_gelu_grad;
 InterpFn interp_random, interp_gather, interp_scatter_add, interp_attention, interp_attention_grad,
     interp_cross_entropy, interp_cross_entropy_grad, interp_head, interp_head_loss, interp_top,
     interp_slots, interp_dispatch, interp_combine, interp_combine_weight;

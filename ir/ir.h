@@ -141,7 +141,7 @@ static inline bool op_is(Op op, unsigned flag)
 }
 static inline bool op_is_product(Op op)
 {
-    return op == OP_dot || op == OP_dot_bias || op == OP_dot_sum;
+    return op >= OP_dot && op <= OP_dot_gelu_grad;
 }
 /* The value of a pointwise op on doubles (comparisons give 0 or 1). */
 double op_evaluate(Op op, double a, double b, double c);

@@ -32,6 +32,21 @@ Op op_find(const char *name)
     return OP_none;
 }
 
+/* Hendrycks and Gimpel (2016): x Phi(x) by tanh. Its slope, with u = x (c + ck x^2), is
+ * (1 + tanh u) / 2 + x (1 - tanh^2 u) du/dx / 2. */
+static const double gelu_c = 0.7978845608028654, gelu_k = 0.044715;
+
+static double gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(gelu_c * (x + gelu_k * x * x * x)));
+}
+
+static double gelu_tanh_slope(double x)
+{
+    double t = tanh(gelu_c * (x + gelu_k * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * gelu_c * (1 + 3 * gelu_k * x * x);
+}
+
 double op_evaluate(Op op, double a, double b, double c)
 {
     (void)b, (void)c;

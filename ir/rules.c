@@ -231,7 +231,7 @@ static const char *type_dot(Rule *r)
     return wrong ? wrong : added(r, 2);
 }
 
-static const char *type_dot_bias(Rule *r)
+static const char *biased(Rule *r)
 {
     const char *wrong = product(r);
     const Type *bias = r->in[2];
@@ -241,6 +241,29 @@ static const char *type_dot_bias(Rule *r)
         WRONG(r, "the bias is %s and the left side %s", dtype_name(bias->dtype),
               dtype_name(r->in[0]->dtype));
     return wrong;
+}
+
+static const char *type_dot_bias(Rule *r)
+{
+    return biased(r);
+}
+
+static const char *type_dot_gelu(Rule *r)
+{
+    return r->nin == 3 ? biased(r) : product(r);
+}
+
+static const char *type_dot_gelu_aux(Rule *r)
+{
+    const char *wrong = type_dot_gelu(r);
+    r->out[1] = r->out[0];
+    return wrong;
+}
+
+static const char *type_dot_gelu_grad(Rule *r)
+{
+    const char *wrong = product(r);
+    return wrong ? wrong : has_type(r, 2, &r->out[0], r->out[0].dtype, "what gelu is the slope at");
 }
 
 static const char *type_dot_sum(Rule *r)

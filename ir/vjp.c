@@ -108,6 +108,9 @@ static void vjp_none(Vjp *v)
 #define vjp_head               vjp_none
 #define vjp_dot_bias           vjp_none
 #define vjp_dot_sum            vjp_none
+#define vjp_dot_gelu           vjp_none
+#define vjp_dot_gelu_aux       vjp_none
+#define vjp_dot_gelu_grad      vjp_none
 #define vjp_repeat             vjp_none /* the pass itself */
 #define vjp_attention_grad     vjp_none
 #define vjp_top                vjp_none

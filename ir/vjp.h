@@ -12,7 +12,7 @@
 
 #include "ir/ir.h"
 
-enum { VJP_OPERANDS = RULE_OPERANDS, VJP_LINES = 12 };
+enum { VJP_OPERANDS = RULE_OPERANDS, VJP_LINES = 16 };
 
 /* One rule text, read: each line is an op on operands a b c (0..2), the result r, its cotangent g,
  * earlier lines, or numbers. */

@@ -17,7 +17,7 @@ typedef struct Job {
     mg_run *run;
     const mg_gemm_desc *d;
     const char *a, *b;
-    char *c, *extra;
+    char *c, *extra, *aux;
     int64_t rows, cols;    /* parts of m and of n */
     int64_t height, width; /* of a part */
     int64_t strips;        /* of a part, side by side: a unit each */
@@ -70,6 +70,7 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
                             .b = w->b + batch * d->sb * in,
                             .c = w->c + batch * d->sc * out,
                             .extra = w->extra,
+                            .aux = w->aux,
                             .i = p / w->cols % w->rows * w->height,
                             .j = p % w->cols * w->width + strip * MG_BLOCK_N};
         part.m = smaller(w->height, d->m - part.i);
@@ -89,8 +90,10 @@ static void check(const mg_gemm_desc *d)
         mgk_fatal("mg_gemm", "only variant 0 is built");
     if (d->epilogue != MG_PLAIN && d->batch != 1)
         mgk_fatal("mg_gemm", "bias and sums are built for single products alone");
-    if (d->epilogue == MG_BIAS && d->beta != 0)
-        mgk_fatal("mg_gemm", "a bias is not added to what is there");
+    if (d->epilogue & ~MG_SUM && d->beta != 0)
+        mgk_fatal("mg_gemm", "only sums go with adding to what is there");
+    if (d->epilogue & (MG_GELU | MG_GELU_GRAD) && d->out != d->dtype)
+        mgk_fatal("mg_gemm", "gelu gives the operands' type");
     if (d->beta != 0 && d->beta != 1)
         mgk_fatal("mg_gemm", "beta has to be 0 or 1");
 }
@@ -106,7 +109,8 @@ static mg_gemm_desc turned(const mg_gemm_desc *d)
     return t;
 }
 
-void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c, void *extra)
+void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c, void *extra,
+              void *aux)
 {
     check(d);
     if (d->m == 0 || d->n == 0)
@@ -118,7 +122,8 @@ void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, vo
              .a = turns ? b : a,
              .b = turns ? a : b,
              .c = c,
-             .extra = extra};
+             .extra = extra,
+             .aux = aux};
     const int64_t threads = mg_threads(r);
     const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
     double worth = flops * (double)d->batch / SMALL;
@@ -131,11 +136,13 @@ void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, vo
 }
 
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
-             void *extra)
+             void *extra, void *aux)
 {
     mg_begin(r, action);
-    mgk_gemm(r, d, a, b, c, extra);
+    mgk_gemm(r, d, a, b, c, extra, aux);
     mg_end(r, action);
+    if (d->epilogue & MG_AUX)
+        mgk_output(r, action, aux, d->out, 2, (int64_t[]){d->m, d->n}, (int64_t[]){d->ldx, 1});
     if (d->epilogue == MG_SUM)
         mg_output(r, action, extra, d->n, d->out);
     mgk_output(r, action, c, d->out, 3, (int64_t[]){d->batch, d->m, d->n},

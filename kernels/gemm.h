@@ -5,6 +5,7 @@
 #include "runtime/sizes.h"
 
 /* mg_gemm without the report to the runtime. */
-void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c, void *extra);
+void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c, void *extra,
+              void *aux);
 
 #endif

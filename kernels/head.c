@@ -16,14 +16,14 @@ typedef struct Head {
 static void logits(const Head *h, int64_t rows, const char *x)
 {
     mg_gemm_desc g = mg_head_z(h->d, rows);
-    mgk_gemm(h->run, &g, x, h->w, h->z, NULL);
+    mgk_gemm(h->run, &g, x, h->w, h->z, NULL, NULL);
 }
 
 /* dx = dz w^T. */
 static void grad_x(const Head *h, int64_t rows, char *dx)
 {
     mg_gemm_desc g = mg_head_dx(h->d, rows);
-    mgk_gemm(h->run, &g, h->z, h->w, dx, NULL);
+    mgk_gemm(h->run, &g, h->z, h->w, dx, NULL, NULL);
 }
 
 /* dw (+)= x^T dz, or with w_by_vocab dz^T x. */
@@ -31,7 +31,7 @@ static void grad_w(const Head *h, int64_t rows, const char *x, bool add, char *d
 {
     mg_gemm_desc g = mg_head_dw(h->d, rows, add);
     bool by_vocab = h->d->w_by_vocab;
-    mgk_gemm(h->run, &g, by_vocab ? h->z : x, by_vocab ? x : h->z, dw, NULL);
+    mgk_gemm(h->run, &g, by_vocab ? h->z : x, by_vocab ? x : h->z, dw, NULL, NULL);
 }
 
 static void chunks(const Head *h, const char *x, const int32_t *target, const void *dloss,

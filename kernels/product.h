@@ -5,13 +5,13 @@
 #include "runtime/sizes.h"
 
 /* Rows [i, i + m) and columns [j, j + n) of one product, n at most MG_BLOCK_N, by one thread, whose
- * scratch has mg_gemm_scratch(d) bytes. a, b, c: of this product of the batch. extra: NULL, or what
- * the epilogue adds or gives. */
+ * scratch has mg_gemm_scratch(d) bytes. a, b, c: of this product of the batch. extra, aux: NULL, or
+ * what the epilogue adds or gives. */
 typedef struct mgk_product {
     mg_run *run;
     const mg_gemm_desc *d;
     const void *a, *b;
-    void *c, *extra;
+    void *c, *extra, *aux;
     int64_t i, m, j, n;
 } mgk_product;
 void mgk_product_part(const mgk_product *w, void *scratch);

@@ -42,6 +42,8 @@
 #define panel_of    NAME(panel_of)
 #define panel_sums  NAME(panel_sums)
 #define round_in    NAME(round_in)
+#define gelu_of     NAME(gelu_of)
+#define gelu_out    NAME(gelu_out)
 #define round_out   NAME(round_out)
 #define Strip       NAME(Strip)
 #define strip_terms NAME(strip_terms)
@@ -366,6 +368,33 @@ static void round_out(const T *from, int64_t step, int64_t rows, int64_t cols, E
     }
 }
 
+/* gelu_tanh at x is x s, s the sigmoid of 2 u, u = c (x + k x^3); its slope is
+ * s + 2 x s (1 - s) du/dx. Within 6 ulp of the formula of ir/ops.c, but where that cancels. */
+MGK_INLINE V gelu_of(bool slope, V x)
+{
+    const T c = (T)0.7978845608028654, k = (T)0.044715, most = MGK_F64 ? 700 : 80; /* of vexp */
+    const V xx = x * x, uu = 2 * c * x * (1 + k * xx);
+    const V s = 1 / (1 + vexp(-vmax(uu, vall(-most))));
+    return slope ? s + 2 * c * x * (s - s * s) * (1 + 3 * k * xx) : x * s;
+}
+
+/* C of finished sums, which may be where C is. */
+static void gelu_out(const mg_gemm_desc *d, const T *from, int64_t step, int64_t rows, int64_t cols,
+                     E *to, E *aux)
+{
+    for (int64_t i = 0; i < rows; i++, from += step, to += d->ldc, aux += d->ldx)
+        for (int64_t c = 0; c < cols; c += VL) {
+            const int64_t n = cols - c < VL ? cols - c : VL;
+            const V z = vload_n(from + c, n, 0);
+            if (d->epilogue & MG_AUX)
+                estore_n(aux + c, z, n);
+            estore_n(to + c,
+                     d->epilogue & MG_GELU ? gelu_of(false, z)
+                                           : z * gelu_of(true, eload_n(aux + c, n, 0)),
+                     n);
+        }
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Rows [i, i + m) of C, as high as a block, and columns [j, j + n). */
@@ -432,7 +461,7 @@ static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t
         T bias[PANEL_N] = {0};
         mg_look(w->run, s->a);
         mgk_panel panel = panel_of(w, s, p, k, j, n);
-        if (d->epilogue == MG_BIAS) {
+        if (d->epilogue & MG_BIAS) {
             memcpy(bias, s->extra + j, (size_t)n * sizeof(T));
             panel.bias = bias;
         }
@@ -458,7 +487,7 @@ static void strip_of(const mgk_product *w, const Strip *s)
 static void NAME(product)(const mgk_product *w, void *scratch)
 {
     const mg_gemm_desc *d = w->d;
-    const bool rounds = mg_gemm_rounds(d);
+    const bool rounds = mg_gemm_rounds(d), gelu = d->epilogue & (MG_GELU | MG_GELU_GRAD);
     const int64_t lanes = mg_gemm_lanes(d->m), blocks = (w->m + BLOCK_M - 1) / BLOCK_M;
     T *a = scratch, *b = a + lanes * ROW_STEP, *c = b + PANEL_N * mg_gemm_terms(d->k);
     for (int64_t z = 0; z < blocks; z++) {
@@ -468,23 +497,31 @@ static void NAME(product)(const mgk_product *w, void *scratch)
                    .n = w->n,
                    .a = a,
                    .b = b};
+        E *to = (E *)w->c + s.i * d->ldc + s.j, *aux = NULL;
+        if (d->epilogue & (MG_AUX | MG_GELU_GRAD))
+            aux = (E *)w->aux + s.i * d->ldx + s.j;
         if (!rounds) {
             s.c = (T *)w->c + s.i * d->ldc + s.j;
             s.ldc = d->ldc;
-            s.extra = (T *)w->extra + (d->epilogue != MG_PLAIN ? s.j : 0);
+            s.extra = (T *)w->extra + (d->epilogue & (MG_BIAS | MG_SUM) ? s.j : 0);
             strip_of(w, &s);
+            if (gelu)
+                gelu_out(d, s.c, s.ldc, s.m, s.n, to, aux);
             continue;
         }
-        E *to = (E *)w->c + s.i * d->ldc + s.j, *extra = (E *)w->extra + s.j;
+        E *extra = (E *)w->extra + s.j;
         s.c = c;
         s.ldc = MG_BLOCK_N;
         s.extra = c + lanes * MG_BLOCK_N;
         if (d->beta != 0)
             round_in(to, d->ldc, s.m, s.n, s.c, s.ldc);
-        if (d->epilogue == MG_BIAS)
+        if (d->epilogue & MG_BIAS)
             round_in(extra, 0, 1, s.n, s.extra, 0);
         strip_of(w, &s);
-        round_out(s.c, s.ldc, s.m, s.n, to, d->ldc);
+        if (gelu)
+            gelu_out(d, s.c, s.ldc, s.m, s.n, to, aux);
+        else
+            round_out(s.c, s.ldc, s.m, s.n, to, d->ldc);
         if (d->epilogue == MG_SUM && s.i == 0)
             round_out(s.extra, 0, 1, s.n, extra, 0);
     }

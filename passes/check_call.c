@@ -82,11 +82,15 @@ mg_dtype check_dtype(DType t)
 enum { BATCH, ROWS, COLUMNS, SUM };
 
 /* Tries each way of giving the dims of rows and columns to the batch index instead. */
-static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *const o[4], int n)
+static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *const *o, int n)
 {
     Index batch = {d->batch, {d->sa, d->sb, d->sc}};
     Index rows = {d->m, {d->ta ? 1 : d->lda, 0, d->ldc}};
-    Index columns = {d->n, {0, d->tb ? d->ldb : 1, 1, 1}}; /* the last: bias, or sums */
+    Index columns = {d->n, {0, d->tb ? d->ldb : 1, 1}};
+    for (int t = 3; t < n; t++) { /* a bias or sums, then a matrix */
+        rows.stride[t] = t == n - 1 && d->epilogue & (MG_AUX | MG_GELU_GRAD) ? d->ldx : 0;
+        columns.stride[t] = 1;
+    }
     Index sum = {d->k, {d->ta ? d->lda : 1, d->tb ? 1 : d->ldb, 0}};
     int both = g[ROWS].n + g[COLUMNS].n;
     for (unsigned choice = 0; choice < 1u << both; choice++) {
@@ -103,11 +107,29 @@ static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *co
     return false;
 }
 
+/* What an op does at a product's end, and how many operands that makes. */
+static int end_of(const Ins *i, int *n)
+{
+    *n = 4;
+    if (i->op == OP_dot_bias)
+        return MG_BIAS;
+    if (i->op == OP_dot_sum)
+        return MG_SUM;
+    if (i->op == OP_dot_gelu_grad)
+        return MG_GELU_GRAD;
+    if (i->op != OP_dot_gelu && i->op != OP_dot_gelu_aux)
+        return *n = 3, MG_PLAIN;
+    *n = (int)(i->nin + i->nout);
+    return MG_GELU | (i->nin == 3 ? MG_BIAS : 0) | (i->op == OP_dot_gelu_aux ? MG_AUX : 0);
+}
+
 static const char *gemm_wrong(const Action *a, const Ins *i)
 {
     const mg_gemm_desc *d = &a->gemm;
-    const Operand *const o[4] = {&a->operand[0], &a->operand[1], &a->operand[2], &a->operand[3]};
-    const int n = i->op == OP_dot ? 3 : 4;
+    const Operand *const o[5] = {&a->operand[0], &a->operand[1], &a->operand[2], &a->operand[3],
+                                 &a->operand[4]};
+    int n;
+    const int end = end_of(i, &n);
     Dims g[4] = {0};
     for (int t = 0; t < 3; t++)
         for (int k = 0; k < o[t]->type.rank; k++) {
@@ -125,17 +147,15 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
         return "the type of its numbers";
     if (d->alpha != 1 || d->beta != (ins_added(i) >= 0 ? 1 : 0))
         return "alpha or beta";
-    if (d->epilogue != (i->op == OP_dot_bias  ? MG_BIAS
-                        : i->op == OP_dot_sum ? MG_SUM
-                                              : MG_PLAIN) ||
-        (n == 4 && d->batch != 1))
+    if (d->epilogue != end || (end && d->batch != 1))
         return "what is done at its end";
     if (i->op == OP_dot_sum && a->operand[1].value != i->in[0])
         return "whose columns are summed";
     if (!product_is(d, g, o, n))
         return "the sizes or strides of the product";
     /* A leading dimension below the columns would make rows overlap. */
-    if (d->lda < (d->ta ? d->m : d->k) || d->ldb < (d->tb ? d->k : d->n) || d->ldc < d->n)
+    if (d->lda < (d->ta ? d->m : d->k) || d->ldb < (d->tb ? d->k : d->n) || d->ldc < d->n ||
+        (end & (MG_AUX | MG_GELU_GRAD) ? d->ldx < d->n : d->ldx != 0))
         return "a leading dimension";
     return NULL;
 }

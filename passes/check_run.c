@@ -247,9 +247,12 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
         w.v[0] = i->in[1];
         w.v[1] = i->in[0];
     }
-    for (uint32_t k = 0; k < i->nout; k++)
+    for (uint32_t k = 0; k < i->nout; k++) {
+        if (k == 1 && i->op == OP_dot_gelu_aux && i->nin == 3)
+            want(&w, i->in[2], true, false); /* the bias, before the matrix */
         want(&w, i->out[k], (adds && k == 0) || (i->op == OP_head && k == 2 && i->nin == 5), true);
-    if (i->op == OP_dot_bias)
+    }
+    if (i->op == OP_dot_bias || (i->op == OP_dot_gelu && i->nin == 3) || i->op == OP_dot_gelu_grad)
         want(&w, i->in[2], true, false);
     if ((i->op == OP_attention || i->op == OP_attention_grad) && i->nin > nin)
         want(&w, i->in[nin], true, false);

@@ -7,10 +7,16 @@
  *   %dw = dot %dy, %x [, %acc]                       %dw, %db = dot_sum %dy, %x [, %acc]
  *   %db = sum cast %dy                        ->
  *
- * For programs in halves. Nothing is rounded that was not rounded before: the
- * sum with the bias is f32; the sums of dy are of the halves that it multiplies.
- * Bias and sums lie along the columns of the product as it will be called, so that this is checked
- * here. */
+ *   %z = dot_bias %x, %w, %b                  ->     %h, %z = dot_gelu_aux %x, %w, %b
+ *   %h = cast gelu_tanh cast %z                      (dot_gelu where nobody else reads %z)
+ *
+ *   %y = dot %x, %w                           ->     %r = dot_gelu_grad %x, %w, %z
+ *   %r = cast mul cast %y, gelu_tanh_slope cast %z
+ *
+ * For programs in halves. Nothing is rounded that was not rounded before: the sum with the bias is
+ * f32, and so is what gelu_tanh is computed from; the sums of dy are of the halves that it
+ * multiplies. Bias and sums lie along the columns of the product as it will be called, so that this
+ * is checked here. */
 #include "passes/order.h"
 #include "passes/passes.h"
 #include "passes/product.h"
@@ -160,6 +166,82 @@ static bool take_sum(Epilogues *e, Ins *sum)
     return false;
 }
 
+/* ---- gelu -------------------------------------------------------------------------------------
+ */
+
+/* Does a product of a and b give the result where it lies, and x lie like the result? */
+static bool alike(const Epilogues *e, Value a, Value b, const Type *result, Value x)
+{
+    Strided u = strided(e->m, a), v = strided(e->m, b), w = strided(e->m, x), z = {.type = result};
+    Product p, q;
+    strides_dense(result, z.stride);
+    return type_equal(type_at(e, x), result) && product_match(&u, &v, &z, &p) &&
+           product_match(&u, &v, &w, &q) && p.desc.batch == 1 && q.desc.batch == 1 &&
+           p.swap == q.swap;
+}
+
+/* The half that v is the only reader of, widened for f, of what v is cast from. */
+static Value narrow_of(const Epilogues *e, Value v, Op f)
+{
+    const Ins *i = made_by(e, v, f);
+    return i && e->uses.count[v] == 1 ? narrow(e, i->in[0]) : 0;
+}
+
+static bool take_gelu(Epilogues *e, Ins *cast)
+{
+    const Value h = cast->out[0],
+                z = cast->op == OP_cast ? narrow_of(e, cast->in[0], OP_gelu_tanh) : 0;
+    Ins *dot = z ? e->m->values.data[z].def : NULL;
+    if (!dot || dot->home != e->r || !type_equal(type_at(e, z), type_at(e, h)) ||
+        !(dot->op == OP_dot_bias || (dot->op == OP_dot && dot->nin == 2)) ||
+        type_at(e, dot->in[0])->dtype != type_at(e, z)->dtype ||
+        !alike(e, dot->in[0], dot->in[1], type_at(e, z), z))
+        return false;
+    Ins *gelu = e->m->values.data[cast->in[0]].def;
+    const bool alone = e->uses.count[z] == 1 && e->uses.count[gelu->in[0]] == 1;
+    Value *out = NEW_ARRAY(e->m->arena, Value, 2);
+    out[0] = h;
+    out[1] = z;
+    dot->op = alone ? OP_dot_gelu : OP_dot_gelu_aux;
+    dot->out = out;
+    dot->nout = alone ? 1 : 2;
+    e->m->values.data[h].def = dot;
+    drop(e, cast);
+    drop(e, gelu);
+    drop_if_single(e, gelu->in[0]);
+    return true;
+}
+
+static bool take_gelu_grad(Epilogues *e, Ins *cast)
+{
+    Ins *mul = cast->op == OP_cast ? made_by(e, cast->in[0], OP_mul) : NULL;
+    const Type *t = type_at(e, cast->out[0]);
+    for (int k = 0; k < 2 && mul && e->uses.count[cast->in[0]] == 1; k++) {
+        const Value y = narrow(e, mul->in[k]), z = narrow_of(e, mul->in[1 - k], OP_gelu_tanh_slope);
+        Ins *dot = y ? made_by(e, y, OP_dot) : NULL;
+        if (!dot || !z || dot->nin != 2 || e->uses.count[y] != 1 ||
+            e->uses.count[mul->in[k]] != 1 || type_at(e, dot->in[0])->dtype != t->dtype ||
+            !type_equal(type_at(e, y), t) || !alike(e, dot->in[0], dot->in[1], t, z))
+            continue;
+        Value *in = NEW_ARRAY(e->m->arena, Value, 3);
+        in[0] = dot->in[0];
+        in[1] = dot->in[1];
+        in[2] = z;
+        Ins *slope = e->m->values.data[mul->in[1 - k]].def;
+        drop(e, mul);
+        drop(e, dot);
+        drop(e, slope);
+        drop_if_single(e, mul->in[k]);
+        drop_if_single(e, slope->in[0]);
+        cast->op = OP_dot_gelu_grad;
+        cast->attrs = dot->attrs;
+        cast->in = in;
+        cast->nin = 3;
+        return true;
+    }
+    return false;
+}
+
 /* ---- the pass ---------------------------------------------------------------------------------
  */
 
@@ -176,12 +258,13 @@ static void epilogues_in(Module *m, Region *r, Arena *tmp)
     Epilogues e = {.m = m, .r = r, .uses = ir_uses(m, r, tmp)};
     size_t kept = 0;
     bool moved = false;
-    e.gone = arena_array(tmp, 3 * r->ins.n + 1, sizeof *e.gone);
+    e.gone = arena_array(tmp, 5 * r->ins.n + 1, sizeof *e.gone);
     for (size_t i = 0; i < r->ins.n; i++) {
         Ins *ins = r->ins.data[i];
         if (ins->op == OP_repeat)
             epilogues_in(m, ins->body, tmp);
-        take_bias(&e, ins);
+        if (!take_bias(&e, ins) && !take_gelu(&e, ins))
+            take_gelu_grad(&e, ins);
         moved |= take_sum(&e, ins);
     }
     for (size_t i = 0; i < r->ins.n; i++)

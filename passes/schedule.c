@@ -181,6 +181,9 @@ static void emit_ins(Sched *s, const Ins *i, int home)
     case OP_dot:
     case OP_dot_bias:
     case OP_dot_sum:
+    case OP_dot_gelu:
+    case OP_dot_gelu_aux:
+    case OP_dot_gelu_grad:
         call_dot(s, i);
         break;
     case OP_attention:

@@ -37,6 +37,25 @@ static void needs_scratch(Sched *s, int64_t bytes)
         p->scratch_bytes = bytes;
 }
 
+static uint8_t epilogue_of(const Ins *i)
+{
+    const uint8_t bias = i->nin == 3 ? MG_BIAS : 0;
+    switch (i->op) {
+    case OP_dot_bias:
+        return MG_BIAS;
+    case OP_dot_sum:
+        return MG_SUM;
+    case OP_dot_gelu:
+        return MG_GELU | bias;
+    case OP_dot_gelu_aux:
+        return MG_GELU | MG_AUX | bias;
+    case OP_dot_gelu_grad:
+        return MG_GELU_GRAD;
+    default:
+        return MG_PLAIN;
+    }
+}
+
 void call_dot(Sched *s, const Ins *i)
 {
     Strided a = strided(s, i->in[0]), b = strided(s, i->in[1]), c = strided(s, i->out[0]);
@@ -45,15 +64,26 @@ void call_dot(Sched *s, const Ins *i)
         sched_bug(s, i, "a contraction that is no product");
     bool adds = ins_added(i) >= 0;
     p.desc.beta = adds ? 1 : 0;
-    p.desc.epilogue = i->op == OP_dot_bias ? MG_BIAS : i->op == OP_dot_sum ? MG_SUM : MG_PLAIN;
+    p.desc.epilogue = epilogue_of(i);
     Value first = i->in[p.swap], second = i->in[!p.swap];
-    Operand op[4] = {operand_of(s, first, true, false), operand_of(s, second, true, false),
+    Operand op[5] = {operand_of(s, first, true, false), operand_of(s, second, true, false),
                      operand_of(s, i->out[0], adds, true)};
-    if (i->op == OP_dot_bias)
-        op[3] = operand_of(s, i->in[2], true, false);
-    if (i->op == OP_dot_sum)
-        op[3] = operand_of(s, i->out[1], false, true);
-    Action *act = action_new(s, ACT_gemm, i, p.desc.epilogue == MG_PLAIN ? 3 : 4, op);
+    int n = 3;
+    if (p.desc.epilogue & MG_BIAS)
+        op[n++] = operand_of(s, i->in[2], true, false);
+    if (p.desc.epilogue & MG_SUM)
+        op[n++] = operand_of(s, i->out[1], false, true);
+    if (p.desc.epilogue & (MG_AUX | MG_GELU_GRAD)) {
+        const bool given = p.desc.epilogue & MG_AUX;
+        const Value aux = given ? i->out[1] : i->in[2];
+        Strided x = strided(s, aux);
+        Product like;
+        if (!product_match(&a, &b, &x, &like) || like.swap != p.swap || like.desc.batch != 1)
+            sched_bug(s, i, "a matrix of a product's end that lies otherwise than its result");
+        p.desc.ldx = like.desc.ldc;
+        op[n++] = operand_of(s, aux, !given, given);
+    }
+    Action *act = action_new(s, ACT_gemm, i, n, op);
     act->gemm = p.desc;
     needs_scratch(s, mg_gemm_scratch(&p.desc));
     priced(s, act, i);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      16
+#define MG_ABI      17
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -308,11 +308,16 @@ void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
  * before it changes a parameter. norm: NULL where updates do not wait for all gradients. */
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm);
 
-/* What a product of halves does at its end (batch is then 1): adds a bias of C's dtype and of n
- * elements to each row, before C is rounded (beta is then 0); or gives the n sums of the columns of
- * op(B), as C's dtype.
- */
-typedef enum mg_epilogue { MG_PLAIN, MG_BIAS, MG_SUM } mg_epilogue;
+/* What a product of halves does at its end (batch is then 1), one or several of these. What is
+ * computed from its sums is computed before they are rounded; beta is 0 but with MG_SUM. */
+typedef enum mg_epilogue {
+    MG_PLAIN,
+    MG_BIAS = 1,      /* a bias of C's dtype and of n elements is added to each row */
+    MG_SUM = 2,       /* the n sums of the columns of op(B) are given, as C's dtype; alone */
+    MG_GELU = 4,      /* C is gelu_tanh of that */
+    MG_AUX = 8,       /* and what it is gelu_tanh of is given too: a matrix of C's dtype */
+    MG_GELU_GRAD = 16 /* C is times the slope of gelu_tanh at a matrix of C's dtype; alone */
+} mg_epilogue;
 
 /* C = alpha op(A) op(B) + beta C, row-major; `batch` such products, sa, sb, sc elements apart.
  * op(A) is m x k: A is m x k with leading dimension lda, or with ta k x m. beta is 0 or 1, and
@@ -321,14 +326,14 @@ typedef struct mg_gemm_desc {
     mg_dtype dtype; /* of A and B */
     mg_dtype out;   /* of C: the same, or of halves f32 */
     bool ta, tb;
-    uint8_t epilogue; /* mg_epilogue; its vector is `extra`, else NULL */
+    uint8_t epilogue; /* of mg_epilogue; its vector is `extra`, its matrix `aux`, else NULL */
     uint8_t variant;  /* 0: as fast as it goes */
-    int64_t m, n, k, lda, ldb, ldc;
+    int64_t m, n, k, lda, ldb, ldc, ldx; /* ldx: of aux, or 0 */
     double alpha, beta;
     int64_t batch, sa, sb, sc;
 } mg_gemm_desc;
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
-             void *extra);
+             void *extra, void *aux);
 
 /* Attention: for each batch b, kv head h, group g and query s over keys t:
  *   o[b,s,h,g,:] = sum_t softmax_t(scale * q[b,s,h,g,:] . k[b,t,h,:]) v[b,t,h,:]

@@ -62,6 +62,26 @@ __device__ static inline float mg_wide(mg_f16 x)
 #endif
 }
 
+/* ir/ops.c has the formulas. */
+__device__ static inline float mg_gelu_tanh(float x)
+{
+    return 0.5f * x * (1 + tanhf(0.797884583f * (x + 0.0447149985f * x * x * x)));
+}
+__device__ static inline double mg_gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+__device__ static inline float mg_gelu_tanh_slope(float x)
+{
+    const float kx = 0.0447149985f * x, t = tanhf(0.797884583f * (x + kx * x * x));
+    return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * (0.797884583f * (1 + 3 * (kx * x)));
+}
+__device__ static inline double mg_gelu_tanh_slope(double x)
+{
+    const double kx = 0.044715 * x, t = tanh(0.7978845608028654 * (x + kx * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (0.7978845608028654 * (1 + 3 * (kx * x)));
+}
+
 /* Rounded to nearest, ties to even. */
 template <class T> __device__ inline T mg_narrow(typename mg_wider<T>::type x)
 {

@@ -1,5 +1,6 @@
 /* rows.h - what the ends of products do, where the library has no algorithm that does it: a bias in
- * all rows of the result, which is then added to; the sums of a matrix's columns. */
+ * all rows of the result, which is then added to; the sums of a matrix's columns; gelu_tanh, and
+ * times its slope. */
 #ifndef MG_CUDA_ROWS_H
 #define MG_CUDA_ROWS_H
 
@@ -26,6 +27,30 @@ __device__ static inline void mg_sum_rows(const mg_gemm_desc &d, const T *b, flo
         sum[j] = mine;
 }
 
+/* aux = c, where it is wanted; c = gelu_tanh(c): a thread an element. */
+template <class T> __device__ static inline void mg_gelu_rows(const mg_gemm_desc &d, T *c, T *aux)
+{
+    const int64_t all = d.m * d.n, step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; e < all; e += step) {
+        T &x = c[e / d.n * d.ldc + e % d.n];
+        if (aux)
+            aux[e / d.n * d.ldx + e % d.n] = x;
+        x = mg_narrow<T>(mg_gelu_tanh(mg_wide(x)));
+    }
+}
+
+/* c times the slope at aux. */
+template <class T>
+__device__ static inline void mg_gelu_grad_rows(const mg_gemm_desc &d, T *c, const T *aux)
+{
+    const int64_t all = d.m * d.n, step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; e < all; e += step) {
+        T &x = c[e / d.n * d.ldc + e % d.n];
+        const float slope = mg_gelu_tanh_slope(mg_wide(aux[e / d.n * d.ldx + e % d.n]));
+        x = mg_narrow<T>(mg_wide(x) * slope);
+    }
+}
+
 #define MG_ROWS(name, T)                                                                           \
     extern "C" __global__ void mg_fill_rows_##name(mg_gemm_desc d, const T *bias, T *c)            \
     {                                                                                              \
@@ -37,7 +62,17 @@ __device__ static inline void mg_sum_rows(const mg_gemm_desc &d, const T *b, flo
     {                                                                                              \
         mg_sum_rows(d, b, sum);                                                                    \
     }                                                                                              \
-    MG_EXPORT(mg_sum_rows_##name)
+    MG_EXPORT(mg_sum_rows_##name)                                                                  \
+    extern "C" __global__ void mg_gelu_##name(mg_gemm_desc d, T *c, T *aux)                        \
+    {                                                                                              \
+        mg_gelu_rows(d, c, aux);                                                                   \
+    }                                                                                              \
+    MG_EXPORT(mg_gelu_##name)                                                                      \
+    extern "C" __global__ void mg_gelu_grad_##name(mg_gemm_desc d, T *c, const T *aux)             \
+    {                                                                                              \
+        mg_gelu_grad_rows(d, c, aux);                                                              \
+    }                                                                                              \
+    MG_EXPORT(mg_gelu_grad_##name)
 MG_IF_BF16(MG_ROWS(bf16, mg_bf16))
 MG_IF_F16(MG_ROWS(f16, mg_f16))
 

@@ -1,10 +1,10 @@
 /* algos.c - --products FILE: which algorithm each product takes, measured once and pinned.
  *
- *   mgc-products 1
+ *   mgc-products 2
  *   device NVIDIA H200
  *   library 130100
- *   MG_BF16 MG_F32 0 | ta tb | m n k | lda ldb ldc | batch sa sb sc | apart | eight words of the
- * algorithm
+ *   MG_BF16 MG_F32 0 | ta tb | m n k | lda ldb ldc ldx | batch sa sb sc | apart | eight words of
+ * the algorithm
  *
  * (without the bars, numbers in decimal, the words in hexadecimal). An algorithm means something to
  * one library on one device only, so another one refuses the file. Without the option a product
@@ -33,8 +33,8 @@ bool rt_same_product(const mg_gemm_desc *a, const mg_gemm_desc *b)
 {
     return a->dtype == b->dtype && a->out == b->out && a->epilogue == b->epilogue &&
            a->ta == b->ta && a->tb == b->tb && a->m == b->m && a->n == b->n && a->k == b->k &&
-           a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->batch == b->batch &&
-           a->sa == b->sa && a->sb == b->sb && a->sc == b->sc;
+           a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->ldx == b->ldx &&
+           a->batch == b->batch && a->sa == b->sa && a->sb == b->sb && a->sc == b->sc;
 }
 
 const rt_algo *rt_algos_find(const rt_algos *a, const mg_gemm_desc *d)
@@ -59,7 +59,7 @@ void rt_algos_add(rt_algos *a, const mg_gemm_desc *d, const rt_algo *algo)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-enum { NUMBERS = 16, WORDS = 8, LINE = 1024 };
+enum { NUMBERS = 17, WORDS = 8, LINE = 1024 };
 
 static bool read_item(const char *line, pinned *p)
 {
@@ -79,7 +79,7 @@ static bool read_item(const char *line, pinned *p)
             return false;
         line = end;
     }
-    p->algo.apart = x[15] != 0;
+    p->algo.apart = x[16] != 0;
     p->d = (mg_gemm_desc){.dtype = (mg_dtype)x[0],
                           .out = (mg_dtype)x[1],
                           .epilogue = (uint8_t)x[2],
@@ -91,17 +91,18 @@ static bool read_item(const char *line, pinned *p)
                           .lda = x[8],
                           .ldb = x[9],
                           .ldc = x[10],
-                          .batch = x[11],
-                          .sa = x[12],
-                          .sb = x[13],
-                          .sc = x[14]};
+                          .ldx = x[11],
+                          .batch = x[12],
+                          .sa = x[13],
+                          .sb = x[14],
+                          .sc = x[15]};
     return strspn(line, "\n") == strlen(line);
 }
 
 /* What the first lines have to be, for this device and library. */
 static char *heading(const rt_algos *a)
 {
-    return rt_printf("mgc-products 1\ndevice %s\nlibrary %zu\n", a->device, cublasLtGetVersion());
+    return rt_printf("mgc-products 2\ndevice %s\nlibrary %zu\n", a->device, cublasLtGetVersion());
 }
 
 static void read_all(rt_algos *a, FILE *f)
@@ -148,9 +149,9 @@ rt_algos *rt_algos_open(const char *path, const char *device)
 static void write_item(const pinned *p, FILE *f)
 {
     const mg_gemm_desc *d = &p->d;
-    const int64_t x[NUMBERS] = {d->dtype, d->out, d->epilogue, d->ta,        d->tb,  d->m,
-                                d->n,     d->k,   d->lda,      d->ldb,       d->ldc, d->batch,
-                                d->sa,    d->sb,  d->sc,       p->algo.apart};
+    const int64_t x[NUMBERS] = {d->dtype, d->out, d->epilogue, d->ta,  d->tb,        d->m,
+                                d->n,     d->k,   d->lda,      d->ldb, d->ldc,       d->ldx,
+                                d->batch, d->sa,  d->sb,       d->sc,  p->algo.apart};
     for (int i = 0; i < NUMBERS; i++)
         fprintf(f, "%s%" PRId64, i ? " " : "", x[i]);
     for (int i = 0; i < WORDS; i++)

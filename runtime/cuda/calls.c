@@ -227,15 +227,19 @@ void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
 /* ---- products ----------------------------------------------------------------------------- */
 
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
-             void *extra)
+             void *extra, void *aux)
 {
     mg_begin(r, action);
-    rt_product(r, d, a, b, c, extra);
+    rt_product(r, d, a, b, c, extra, aux);
     mg_end(r, action);
     for (int64_t i = 0; i < d->batch && (r->watch & RT_WATCH_OUTPUTS); i++)
         for (int64_t row = 0; row < d->m; row++)
             mg_output(r, action, (char *)c + (i * d->sc + row * d->ldc) * mg_dtype_bytes(d->out),
                       d->n, d->out);
+    for (int64_t row = 0; d->epilogue & MG_AUX && row < d->m && r->watch & RT_WATCH_OUTPUTS; row++)
+        mg_output(r, action, (char *)aux + row * d->ldx * mg_dtype_bytes(d->out), d->n, d->out);
+    if (d->epilogue & MG_SUM && r->watch & RT_WATCH_OUTPUTS)
+        mg_output(r, action, extra, d->n, d->out);
 }
 
 /* One chunk of rows of the head: logits, their losses and gradients, the gradients of x and w. */
@@ -245,15 +249,15 @@ static void head_rows(mg_run *r, const mg_head_desc *d, int64_t row, int64_t row
 {
     mg_gemm_desc g = mg_head_z(d, rows);
     mg_xent_desc xent = mg_head_xent(d);
-    rt_product(r, &g, x, w, z, NULL);
+    rt_product(r, &g, x, w, z, NULL, NULL);
     rt_cuda_call(r, FIXED_head_rows + variant(d->xent.dtype), rows, 1, MG_XENT_BLOCK,
                  (void *[]){&xent, &row, &z, &target, &dloss, &loss});
     if (!dx)
         return;
     g = mg_head_dx(d, rows);
-    rt_product(r, &g, z, w, dx, NULL);
+    rt_product(r, &g, z, w, dx, NULL, NULL);
     g = mg_head_dw(d, rows, row > 0 || d->dw_accumulate);
-    rt_product(r, &g, d->w_by_vocab ? z : x, d->w_by_vocab ? (const void *)x : z, dw, NULL);
+    rt_product(r, &g, d->w_by_vocab ? z : x, d->w_by_vocab ? (const void *)x : z, dw, NULL, NULL);
 }
 
 void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,

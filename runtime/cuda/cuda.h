@@ -75,7 +75,9 @@ typedef enum rt_fixed {
     FIXED_flash90_dkv_part = FIXED_flash90_dq_part + 4,
     FIXED_fill_rows = FIXED_flash90_dkv_part + 4, /* bf16, f16 */
     FIXED_sum_rows = FIXED_fill_rows + 2,
-    FIXED_lay = FIXED_sum_rows + 2, /* words of 16, 8, 4, 2, 1 bytes */
+    FIXED_gelu = FIXED_sum_rows + 2,
+    FIXED_gelu_grad = FIXED_gelu + 2,
+    FIXED_lay = FIXED_gelu_grad + 2, /* words of 16, 8, 4, 2, 1 bytes */
     FIXED_sum_shares = FIXED_lay + 5,
     FIXED_mark = FIXED_sum_shares + 2,
     FIXED_count
@@ -134,12 +136,12 @@ void rt_algos_add(rt_algos *a, const mg_gemm_desc *d, const rt_algo *algo);
 void rt_algos_save(rt_algos *a); /* where something was added; NULL: nothing */
 void rt_algos_free(rt_algos *a);
 
-/* products.c: C = alpha op(A) op(B) + beta C in the stream, as mg_gemm_desc has it; extra: of its
- * epilogue. */
+/* products.c: C = alpha op(A) op(B) + beta C in the stream, as mg_gemm_desc has it; extra, aux: of
+ * its epilogue. */
 rt_products *rt_products_new(const mg_run *r);
 void rt_products_save(rt_products *p); /* what was measured */
 void rt_products_free(rt_products *p);
 void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
-                void *extra);
+                void *extra, void *aux);
 
 #endif

@@ -98,11 +98,35 @@ static void set(product *x, cublasLtMatmulDescAttributes_t what, const void *val
 }
 
 /* Columns first, our B is the first factor: its sums are A's. */
-static cublasLtEpilogue_t epilogue(mg_epilogue e)
+static cublasLtEpilogue_t epilogue(int e)
 {
-    return e == MG_BIAS  ? CUBLASLT_EPILOGUE_BIAS
-           : e == MG_SUM ? CUBLASLT_EPILOGUE_BGRADA
-                         : CUBLASLT_EPILOGUE_DEFAULT;
+    switch (e) {
+    case MG_BIAS:
+        return CUBLASLT_EPILOGUE_BIAS;
+    case MG_SUM:
+        return CUBLASLT_EPILOGUE_BGRADA;
+    case MG_GELU:
+        return CUBLASLT_EPILOGUE_GELU;
+    case MG_GELU | MG_BIAS:
+        return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case MG_GELU | MG_AUX:
+        return CUBLASLT_EPILOGUE_GELU_AUX;
+    case MG_GELU | MG_AUX | MG_BIAS:
+        return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case MG_GELU_GRAD:
+        return CUBLASLT_EPILOGUE_DGELU;
+    default:
+        return CUBLASLT_EPILOGUE_DEFAULT;
+    }
+}
+
+/* Where the vector and the matrix of the epilogue are. */
+static void point(product *x, const void *extra, const void *aux)
+{
+    if (x->d.epilogue & (MG_BIAS | MG_SUM))
+        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
+    if (x->d.epilogue & (MG_AUX | MG_GELU_GRAD))
+        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
 }
 
 /* The algorithms that the heuristic puts first, at most `most`; 0: there is none. */
@@ -160,21 +184,22 @@ static float time_of(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *al
     return ms;
 }
 
-/* The fastest of them, measured on memory of its own: what C and the epilogue's vector hold is not
- * touched. */
+/* The fastest of them, measured on memory of its own: what C and what the epilogue gives hold is
+ * not touched. */
 static int fastest(mg_run *r, product *x, const cublasLtMatmulHeuristicResult_t *best, int n,
-                   const void *a, const void *b, const void *extra)
+                   const void *a, const void *b, const void *extra, const void *aux)
 {
     const mg_gemm_desc *d = &x->d;
-    void *c, *vector;
+    void *c, *vector, *matrix;
     int winner = 0;
     float least = 0;
     int64_t elements = (d->batch - 1) * d->sc + d->m * d->ldc;
     rt_cuda_must(cudaMalloc(&c, (size_t)(elements * mg_dtype_bytes(d->out))),
                  "measuring a product");
     rt_cuda_must(cudaMalloc(&vector, (size_t)(d->n * 8)), "measuring a product");
-    if (d->epilogue == MG_SUM)
-        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+    rt_cuda_must(cudaMalloc(&matrix, (size_t)(d->m * d->ldx * mg_dtype_bytes(d->out) + 1)),
+                 "measuring a product");
+    point(x, d->epilogue & MG_SUM ? vector : extra, d->epilogue & MG_AUX ? matrix : aux);
     for (int i = 0; i < n; i++) {
         float ms = time_of(r, x, &best[i].algo, a, b, c);
         if (i == 0 || ms < least) {
@@ -182,46 +207,48 @@ static int fastest(mg_run *r, product *x, const cublasLtMatmulHeuristicResult_t 
             winner = i;
         }
     }
-    if (d->epilogue == MG_SUM)
-        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
+    point(x, extra, aux);
     rt_cuda_must(cudaStreamSynchronize(r->cuda->stream), "measuring a product");
     cudaFree(c);
     cudaFree(vector);
+    cudaFree(matrix);
     return winner;
 }
 
 /* ---- choosing ----------------------------------------------------------------------------- */
 
-static void with_epilogue(product *x, const void *extra, bool apart)
+static void with_epilogue(product *x, const void *extra, const void *aux, bool apart)
 {
     cublasLtEpilogue_t e = apart ? CUBLASLT_EPILOGUE_DEFAULT : epilogue(x->d.epilogue);
     set(x, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
-    if (e != CUBLASLT_EPILOGUE_DEFAULT)
-        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
+    if (x->d.ldx)
+        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &x->d.ldx, sizeof x->d.ldx);
+    point(x, extra, aux);
     x->chosen.apart = apart;
 }
 
 /* With its epilogue if the library can, else without. */
-static void choose(mg_run *r, product *x, const void *a, const void *b, const void *extra)
+static void choose(mg_run *r, product *x, const void *a, const void *b, const void *extra,
+                   const void *aux)
 {
     enum { MEASURED = 8 };
     rt_products *p = r->cuda->products;
     cublasLtMatmulHeuristicResult_t best[MEASURED];
     const rt_algo *known = p->pinned ? rt_algos_find(p->pinned, &x->d) : NULL;
     if (known) {
-        with_epilogue(x, extra, known->apart);
+        with_epilogue(x, extra, aux, known->apart);
         x->chosen = *known;
         return;
     }
     int most = p->pinned ? MEASURED : 1, n = 0;
     for (int apart = 0; apart <= (x->d.epilogue != MG_PLAIN) && !n; apart++) {
-        with_epilogue(x, extra, apart);
+        with_epilogue(x, extra, aux, apart);
         n = candidates(p, x, best, most);
     }
     if (!n)
         rt_die(RT_FAILED, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
                (long long)x->d.m, (long long)x->d.n, (long long)x->d.k);
-    x->chosen.algo = best[n > 1 ? fastest(r, x, best, n, a, b, extra) : 0].algo;
+    x->chosen.algo = best[n > 1 ? fastest(r, x, best, n, a, b, extra, aux) : 0].algo;
     if (p->pinned)
         rt_algos_add(p->pinned, &x->d, &x->chosen);
 }
@@ -232,7 +259,7 @@ void rt_products_save(rt_products *p)
 }
 
 static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b,
-                     const void *extra)
+                     const void *extra, const void *aux)
 {
     rt_products *p = r->cuda->products;
     for (int i = 0; i < p->n; i++)
@@ -253,27 +280,49 @@ static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void
     x->a = layout(d, d->dtype, d->tb ? d->n : d->k, d->tb ? d->k : d->n, d->ldb, d->sb);
     x->b = layout(d, d->dtype, d->ta ? d->k : d->m, d->ta ? d->m : d->k, d->lda, d->sa);
     x->c = layout(d, d->out, d->m, d->n, d->ldc, d->sc);
-    choose(r, x, a, b, extra);
+    choose(r, x, a, b, extra, aux);
     return x;
 }
 
-/* The epilogue by a kernel of its own: a bias before the product, which adds to it and rounds once.
- */
-static void do_apart(mg_run *r, const mg_gemm_desc *d, const void *b, void *c, void *extra)
+/* ---- epilogues by kernels of their own ------------------------------------------------------- */
+
+enum { BLOCK = 256, GRID_MOST = 1 << 20 };
+
+static int64_t blocks_of(const mg_gemm_desc *d)
 {
-    enum { BLOCK = 256, GRID_MOST = 1 << 20 };
-    const int f16 = d->dtype == MG_F16;
     const int64_t blocks = (d->m * d->n + BLOCK - 1) / BLOCK;
-    if (d->epilogue == MG_BIAS)
-        rt_cuda_call(r, FIXED_fill_rows + f16, blocks < GRID_MOST ? blocks : GRID_MOST, 1, BLOCK,
+    return blocks < GRID_MOST ? blocks : GRID_MOST;
+}
+
+/* What is done apart before the product: a bias, on top of which it is added and rounded once;
+ * sums.
+ */
+static void do_before(mg_run *r, const mg_gemm_desc *d, const void *b, void *c, void *extra)
+{
+    const int f16 = d->dtype == MG_F16;
+    if (d->epilogue & MG_BIAS)
+        rt_cuda_call(r, FIXED_fill_rows + f16, blocks_of(d), 1, BLOCK,
                      (void *[]){(void *)d, &extra, &c});
-    else
+    if (d->epilogue & MG_SUM)
         rt_cuda_call(r, FIXED_sum_rows + f16, (d->n + 31) / 32, 1, MG_SUM_BLOCK,
                      (void *[]){(void *)d, &b, &extra});
 }
 
+/* And after it: of its result, rounded. */
+static void do_after(mg_run *r, const mg_gemm_desc *d, void *c, void *aux)
+{
+    const int f16 = d->dtype == MG_F16;
+    void *given = d->epilogue & MG_AUX ? aux : NULL;
+    if (d->epilogue & MG_GELU)
+        rt_cuda_call(r, FIXED_gelu + f16, blocks_of(d), 1, BLOCK,
+                     (void *[]){(void *)d, &c, &given});
+    if (d->epilogue & MG_GELU_GRAD)
+        rt_cuda_call(r, FIXED_gelu_grad + f16, blocks_of(d), 1, BLOCK,
+                     (void *[]){(void *)d, &c, &aux});
+}
+
 void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
-                void *extra)
+                void *extra, void *aux)
 {
     rt_products *p = r->cuda->products;
     if (d->m < 1 || d->n < 1 || d->batch < 1)
@@ -281,11 +330,13 @@ void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, 
     void **work = &p->workspace[r->cuda->at];
     if (!*work)
         rt_cuda_must(cudaMalloc(work, WORKSPACE), "work space of products");
-    product *x = find(r, d, a, b, extra);
-    if (x->chosen.apart)
-        do_apart(r, d, b, c, extra);
-    else if (d->epilogue != MG_PLAIN)
-        set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
-    multiply(r, x, &x->chosen.algo, x->chosen.apart && d->epilogue == MG_BIAS ? 1 : d->beta, a, b,
-             c);
+    product *x = find(r, d, a, b, extra, aux);
+    const bool apart = x->chosen.apart;
+    if (apart)
+        do_before(r, d, b, c, extra);
+    else
+        point(x, extra, aux);
+    multiply(r, x, &x->chosen.algo, apart && d->epilogue & MG_BIAS ? 1 : d->beta, a, b, c);
+    if (apart)
+        do_after(r, d, c, aux);
 }

@@ -47,6 +47,22 @@ void mg_sample(mg_run *r)
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
+static double tanh_of_gelu(double x)
+{
+    return tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+}
+
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + tanh_of_gelu(x));
+}
+
+static double gelu_slope(double x)
+{
+    const double t = tanh_of_gelu(x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
 static void check_gemm(Bench *b)
 {
     mg_gemm_desc d = {.dtype = b->t,
@@ -63,13 +79,18 @@ static void check_gemm(Bench *b)
     d.sa = d.lda * (d.ta ? d.k : d.m), d.sb = d.ldb * (d.tb ? d.n : d.k), d.sc = d.ldc * d.m;
     Array x = numbers(b, d.sa * d.batch), y = numbers(b, d.sb * d.batch),
           z = numbers_of(b, d.sc * d.batch, d.out);
-    if (is_half(b->t) && draw_int(b, 0, 1)) {
-        d.epilogue = d.out == MG_F32 ? MG_SUM : MG_BIAS;
+    if (is_half(b->t) && draw_int(b, 0, 3)) {
+        static const int ends[] = {MG_BIAS,          MG_GELU,
+                                   MG_GELU | MG_AUX, MG_GELU | MG_BIAS | MG_AUX,
+                                   MG_GELU_GRAD,     MG_GELU | MG_BIAS};
+        d.epilogue = (uint8_t)(d.out == MG_F32 ? MG_SUM : ends[draw_int(b, 0, 5)]);
         d.batch = 1;
-        d.beta = d.epilogue == MG_BIAS ? 0 : d.beta;
+        d.beta = d.epilogue == MG_SUM ? d.beta : 0;
+        if (d.epilogue & (MG_AUX | MG_GELU_GRAD))
+            d.ldx = draw_int(b, 0, 3) ? (d.n + 7) / 8 * 8 : d.n + draw_int(b, 0, 5);
     }
-    Array extra = numbers_of(b, d.n, d.out);
-    mg_gemm(&b->run, 0, &d, at(b, &x), at(b, &y), at(b, &z), at(b, &extra));
+    Array extra = numbers_of(b, d.n, d.out), aux = numbers_of(b, d.m * d.ldx + 1, d.out);
+    mg_gemm(&b->run, 0, &d, at(b, &x), at(b, &y), at(b, &z), at(b, &extra), at(b, &aux));
     for (int64_t i = 0; i < d.batch; i++)
         for (int64_t m = 0; m < d.m; m++)
             for (int64_t n = 0; n < d.n; n++) {
@@ -78,17 +99,30 @@ static void check_gemm(Bench *b)
                     sum += x.x[i * d.sa + (d.ta ? k * d.lda + m : m * d.lda + k)] *
                            y.x[i * d.sb + (d.tb ? n * d.ldb + k : k * d.ldb + n)];
                 *to = d.alpha * sum + (d.beta != 0 ? *to : 0);
-                *to += d.epilogue == MG_BIAS ? extra.x[n] : 0;
+                *to += d.epilogue & MG_BIAS ? extra.x[n] : 0;
+                double *with = d.ldx ? &aux.x[m * d.ldx + n] : NULL;
+                if (d.epilogue & MG_AUX)
+                    *with = *to;
+                *to = d.epilogue & MG_GELU        ? gelu(*to)
+                      : d.epilogue & MG_GELU_GRAD ? *to * gelu_slope(*with)
+                                                  : *to;
             }
     for (int64_t n = 0; n < d.n && d.epilogue == MG_SUM; n++) {
         extra.x[n] = 0;
         for (int64_t k = 0; k < d.k; k++)
             extra.x[n] += y.x[d.tb ? n * d.ldb + k : k * d.ldb + n];
     }
-    compare(b, d.epilogue == MG_BIAS ? "gemm + bias" : "gemm", &z, z.x, (double)d.k, 0);
+    compare(b,
+            d.epilogue & MG_GELU        ? "gemm + gelu"
+            : d.epilogue & MG_GELU_GRAD ? "gemm, slope of gelu"
+            : d.epilogue & MG_BIAS      ? "gemm + bias"
+                                        : "gemm",
+            &z, z.x, (double)d.k, d.epilogue & (MG_GELU | MG_GELU_GRAD) ? 1 : 0);
+    if (d.epilogue & MG_AUX)
+        compare(b, "gemm before gelu", &aux, aux.x, (double)d.k, 0);
     if (d.epilogue == MG_SUM)
         compare(b, "gemm's sums", &extra, extra.x, (double)d.k, 0);
-    done(b, 4, (Array *[]){&x, &y, &z, &extra});
+    done(b, 5, (Array *[]){&x, &y, &z, &extra, &aux});
 }
 
 static void check_tables(Bench *b)

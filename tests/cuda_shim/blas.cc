@@ -3,14 +3,18 @@
 #include "tests/cuda_shim/include/cublasLt.h"
 #include "tests/cuda_shim/stream.h"
 
+#include <math.h>
 #include <string.h>
 #include <vector>
+
+enum { BIAS = 4, GELU = 32, SLOPE = 64, AUX = 128 }; /* what epilogues are made of */
 
 struct ShimMatmul {
     cublasOperation_t a, b;
     bool tf32;
     cublasLtEpilogue_t epilogue;
-    void *extra;
+    void *extra, *aux;
+    int64_t ldx;
 };
 struct ShimLayout {
     cudaDataType_t type;
@@ -41,7 +45,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t)
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute, cudaDataType_t)
 {
     *d = new ShimMatmul{CUBLAS_OP_N, CUBLAS_OP_N, compute == CUBLAS_COMPUTE_32F_FAST_TF32,
-                        CUBLASLT_EPILOGUE_DEFAULT, NULL};
+                        CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL, 0};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -55,14 +59,22 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                                               cublasLtMatmulDescAttributes_t a, const void *v,
                                               size_t n)
 {
-    void *to = a == CUBLASLT_MATMUL_DESC_TRANSA     ? (void *)&d->a
-               : a == CUBLASLT_MATMUL_DESC_TRANSB   ? (void *)&d->b
-               : a == CUBLASLT_MATMUL_DESC_EPILOGUE ? (void *)&d->epilogue
-                                                    : (void *)&d->extra;
-    if (n != (to == &d->extra ? sizeof d->extra : sizeof d->a))
-        return CUBLAS_STATUS_INVALID_VALUE;
-    memcpy(to, v, n);
-    return CUBLAS_STATUS_SUCCESS;
+    const struct {
+        cublasLtMatmulDescAttributes_t name;
+        void *at;
+        size_t bytes;
+    } known[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &d->a, sizeof d->a},
+                 {CUBLASLT_MATMUL_DESC_TRANSB, &d->b, sizeof d->b},
+                 {CUBLASLT_MATMUL_DESC_EPILOGUE, &d->epilogue, sizeof d->epilogue},
+                 {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &d->extra, sizeof d->extra},
+                 {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &d->aux, sizeof d->aux},
+                 {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &d->ldx, sizeof d->ldx}};
+    for (const auto &k : known)
+        if (k.name == a && k.bytes == n) {
+            memcpy(k.at, v, n);
+            return CUBLAS_STATUS_SUCCESS;
+        }
+    return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType_t t,
@@ -124,8 +136,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     memset(r, 0, (size_t)most * sizeof *r);
     for (int i = 0; i < *found; i++)
         r[i].algo.data[0] = (uint64_t)i + 1; /* who multiplies with none has not asked */
-    /* Half of the shapes have no algorithm with an epilogue, as may be with the real one. */
+    /* Half of the shapes have no algorithm with an epilogue, as may be with the real one; an
+     * auxiliary matrix has to lie as it says there. */
     if (d->epilogue != CUBLASLT_EPILOGUE_DEFAULT && (m + n + k) % 2)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (d->epilogue & AUX && (d->ldx < c->rows || d->ldx % 8 || (uintptr_t)d->aux % 16))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -182,6 +197,23 @@ static std::vector<double> matrix(const ShimLayout &l, bool transposed, bool tf3
     return m;
 }
 
+/* The tanh form: as 1 / (1 + e^-2u), and its slope. */
+static double gelu_u(double x)
+{
+    return sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+}
+
+static double gelu(double x)
+{
+    return x / (1 + exp(-2 * gelu_u(x)));
+}
+
+static double gelu_slope(double x)
+{
+    const double s = 1 / (1 + exp(-2 * gelu_u(x))), du = sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+    return s + 2 * x * s * (1 - s) * du;
+}
+
 static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &b,
                     const ShimLayout &c, double alpha, double beta, const void *pa, const void *pb,
                     void *pc)
@@ -199,9 +231,13 @@ static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &
                     sum += u[n] * v[n];
                 const int64_t at = i * c.stride + row + col * c.ld;
                 sum = alpha * sum + (beta != 0 ? beta * get(pc, at, c.type) : 0);
-                if (d.epilogue == CUBLASLT_EPILOGUE_BIAS)
+                if (d.epilogue & BIAS)
                     sum += get(d.extra, row, c.type);
-                put(pc, at, c.type, sum);
+                if (d.epilogue & SLOPE)
+                    sum *= gelu_slope(get(d.aux, row + col * d.ldx, c.type));
+                else if (d.epilogue & AUX)
+                    put(d.aux, row + col * d.ldx, c.type, sum);
+                put(pc, at, c.type, d.epilogue & GELU ? gelu(sum) : sum);
             }
         for (int64_t row = 0; d.epilogue == CUBLASLT_EPILOGUE_BGRADA && row < c.rows; row++) {
             double sum = 0;

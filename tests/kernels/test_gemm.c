@@ -9,7 +9,7 @@
 
 typedef struct Case {
     mg_gemm_desc d;
-    Buffer a, b, c, old, extra; /* old: C before; extra: bias or sums */
+    Buffer a, b, c, old, extra, aux; /* old: C before; extra: bias or sums */
 } Case;
 
 static mg_gemm_desc random_shape(uint64_t *seed, mg_dtype t, mg_dtype out)
@@ -40,7 +40,9 @@ static Case make(uint64_t *seed, mg_gemm_desc d)
     x.b = buffer_random(d.dtype, d.batch * d.sb + 1, seed);
     x.c = buffer_new(d.out, d.batch * d.sc);
     x.old = buffer_random(d.out, d.batch * d.sc, seed);
-    x.extra = d.epilogue == MG_BIAS ? buffer_random(d.out, d.n, seed) : buffer_new(d.out, d.n);
+    x.extra = d.epilogue & MG_BIAS ? buffer_random(d.out, d.n, seed) : buffer_new(d.out, d.n);
+    x.aux = d.epilogue == MG_GELU_GRAD ? buffer_random(d.out, d.m * d.ldx, seed)
+                                       : buffer_new(d.out, d.m * d.ldx);
     for (int64_t z = 0; z < d.batch && d.beta != 0; z++)
         for (int64_t i = 0; i < d.m; i++)
             for (int64_t j = 0; j < d.n; j++)
@@ -55,18 +57,36 @@ static void drop(Case *x)
     buffer_free(&x->c);
     buffer_free(&x->old);
     buffer_free(&x->extra);
+    buffer_free(&x->aux);
 }
 
 static void run(Case *x, int threads)
 {
     mg_run r = {.threads = threads, .scratch = mg_gemm_scratch(&x->d), .cuts = (uint64_t)threads};
-    mg_gemm(&r, 0, &x->d, x->a.p, x->b.p, x->c.p, x->extra.p);
-    assert_int_equal(r.outputs,
-                     x->d.batch * x->d.m * x->d.n + (x->d.epilogue == MG_SUM ? x->d.n : 0));
+    mg_gemm(&r, 0, &x->d, x->a.p, x->b.p, x->c.p, x->extra.p, x->aux.p);
+    assert_int_equal(r.outputs, x->d.batch * x->d.m * x->d.n * (x->d.epilogue & MG_AUX ? 2 : 1) +
+                                    (x->d.epilogue == MG_SUM ? x->d.n : 0));
     if (x->d.m > 1 && x->d.n > 1) /* of each panel of B, 32 columns at most */
         assert_true(r.looks >= x->d.batch * ((x->d.n + 31) / 32));
 }
 
+static double tanh_of_gelu(double x)
+{
+    return tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+}
+
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + tanh_of_gelu(x));
+}
+
+static double gelu_slope(double x)
+{
+    const double t = tanh_of_gelu(x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
+/* The sums, with a bias. */
 static double truth(const Case *x, int64_t z, int64_t i, int64_t j)
 {
     const mg_gemm_desc *d = &x->d;
@@ -75,7 +95,7 @@ static double truth(const Case *x, int64_t z, int64_t i, int64_t j)
         sum += at(&x->a, z * d->sa + (d->ta ? p * d->lda + i : i * d->lda + p)) *
                at(&x->b, z * d->sb + (d->tb ? j * d->ldb + p : p * d->ldb + j));
     sum *= d->alpha;
-    if (d->epilogue == MG_BIAS)
+    if (d->epilogue & MG_BIAS)
         return sum + at(&x->extra, j);
     return sum + (d->beta != 0 ? at(&x->old, z * d->sc + i * d->ldc + j) : 0);
 }
@@ -88,14 +108,26 @@ static void check(const Case *x)
     const double tolerance = (d->dtype == MG_F64 ? 1e-15 : 1e-6) * (double)(d->k + 4);
     for (int64_t e = 0; e < d->batch * d->sc; e++) {
         int64_t z = e / d->sc, i = e % d->sc / d->ldc, j = e % d->sc % d->ldc;
-        if (i >= d->m || j >= d->n)
+        if (i >= d->m || j >= d->n) {
             assert_true(untouched(&x->c, e));
-        else if (!(fabs(at(&x->c, e) - truth(x, z, i, j)) <=
-                   tolerance + roundoff(d->out) * fabs(truth(x, z, i, j))))
-            fail_msg("m %ld n %ld k %ld, %s%s, type %d: C[%ld, %ld] is %g, not %g", (long)d->m,
-                     (long)d->n, (long)d->k, d->ta ? "a turned " : "", d->tb ? "b turned" : "",
-                     (int)d->dtype, (long)i, (long)j, at(&x->c, e), truth(x, z, i, j));
+            continue;
+        }
+        const double sum = truth(x, z, i, j);
+        const double want = d->epilogue & MG_GELU ? gelu(sum)
+                            : d->epilogue & MG_GELU_GRAD
+                                ? sum * gelu_slope(at(&x->aux, i * d->ldx + j))
+                                : sum;
+        if (!(fabs(at(&x->c, e) - want) <= 1.2 * tolerance + roundoff(d->out) * fabs(want)))
+            fail_msg("m %ld n %ld k %ld, %s%s, type %d, end %d: C[%ld, %ld] is %g, not %g",
+                     (long)d->m, (long)d->n, (long)d->k, d->ta ? "a turned " : "",
+                     d->tb ? "b turned" : "", (int)d->dtype, d->epilogue, (long)i, (long)j,
+                     at(&x->c, e), want);
+        if (d->epilogue & MG_AUX)
+            assert_true(fabs(at(&x->aux, i * d->ldx + j) - sum) <=
+                        tolerance + roundoff(d->out) * fabs(sum));
     }
+    for (int64_t e = 0; e < d->m * d->ldx && d->epilogue & MG_AUX; e++)
+        assert_true(e % d->ldx < d->n || untouched(&x->aux, e));
     for (int64_t j = 0; j < d->n && d->epilogue == MG_SUM; j++) {
         double sum = 0;
         for (int64_t p = 0; p < d->k; p++)
@@ -117,10 +149,16 @@ static void test_loops(void **state)
                 continue;
             pool_level((mgk_level)level);
             mg_gemm_desc d = random_shape(&seed, types[i % 6][0], types[i % 6][1]);
-            if (i / 6 % 4 >= 2) {
-                d.epilogue = i / 6 % 8 >= 4 ? MG_BIAS : MG_SUM;
+            if (i / 6 % 4 >= 1) {
+                static const int ends[] = {MG_BIAS,          MG_SUM,
+                                           MG_GELU,          MG_GELU | MG_BIAS,
+                                           MG_GELU | MG_AUX, MG_GELU | MG_AUX | MG_BIAS,
+                                           MG_GELU_GRAD};
+                d.epilogue = (uint8_t)ends[in_range(&seed, 0, d.out == d.dtype ? 6 : 1)];
                 d.batch = 1;
-                d.beta = d.epilogue == MG_BIAS ? 0 : d.beta;
+                d.beta = d.epilogue == MG_SUM ? d.beta : 0;
+                if (d.epilogue & (MG_AUX | MG_GELU_GRAD))
+                    d.ldx = d.n + in_range(&seed, 0, 3);
             }
             Case x = make(&seed, d);
             run(&x, 1 + i % 5);

@@ -319,7 +319,8 @@ static bool change_gemm(Mutation *m, Action *a)
         d->beta = 1 - d->beta;
         return true;
     default:
-        PICK(&d->m, &d->n, &d->k, &d->lda, &d->ldb, &d->ldc, &d->batch, &d->sa, &d->sb, &d->sc);
+        PICK(&d->m, &d->n, &d->k, &d->lda, &d->ldb, &d->ldc, &d->ldx, &d->batch, &d->sa, &d->sb,
+             &d->sc);
         return true;
     }
 }

@@ -29,6 +29,7 @@ static void put(mg_dtype t, void *p, int64_t i, double x)
 
 void run_gemm(const mg_gemm_desc *d, void *const *p)
 {
+    void *aux = d->epilogue & (MG_AUX | MG_GELU_GRAD) ? p[d->epilogue & MG_BIAS ? 4 : 3] : NULL;
     for (int64_t b = 0; b < d->batch; b++)
         for (int64_t i = 0; i < d->m; i++)
             for (int64_t j = 0; j < d->n; j++) {
@@ -39,9 +40,16 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
                         get(d->dtype, p[1], b * d->sb + (d->tb ? j * d->ldb + k : k * d->ldb + j));
                 int64_t at = b * d->sc + i * d->ldc + j;
                 double c = d->beta != 0 ? get(d->out, p[2], at) : 0;
-                if (d->epilogue == MG_BIAS)
+                if (d->epilogue & MG_BIAS)
                     c = get(d->dtype, p[3], j);
-                put(d->out, p[2], at, d->alpha * sum + c);
+                sum = d->alpha * sum + c;
+                if (d->epilogue & MG_AUX)
+                    put(d->out, aux, i * d->ldx + j, sum);
+                if (d->epilogue & MG_GELU)
+                    sum = op_evaluate(OP_gelu_tanh, sum, 0, 0);
+                if (d->epilogue & MG_GELU_GRAD)
+                    sum *= op_evaluate(OP_gelu_tanh_slope, get(d->out, aux, i * d->ldx + j), 0, 0);
+                put(d->out, p[2], at, sum);
             }
     for (int64_t j = 0; d->epilogue == MG_SUM && j < d->n; j++) {
         double sum = 0;

@@ -145,7 +145,8 @@ static void try_model(const Small *s, const char *layers, int64_t carried)
     try_every(&e, e.p->rounds[0]);
     assert_int_equal(e.wrong, 0);
     /* Whatever the budget: nothing that fits is faster. Prices may be off by what is carried, at
-     * most once for each of three ranges, and by a thousandth of the time on either side. */
+     * most once for each of three ranges, and by a thousandth of the time on either side. What is
+     * kept where the default fits is not chosen by price: docs/plan.md says so. */
     int64_t least = INT64_MAX, most = 0;
     for (size_t k = 0; k < e.all.n; k++) {
         least = e.all.data[k].bytes < least ? e.all.data[k].bytes : least;
@@ -155,12 +156,13 @@ static void try_model(const Small *s, const char *layers, int64_t carried)
     for (int k = 0; k <= 12; k++) {
         Device small = device(least + (most - least) * k / 12 + 3 * carried);
         Arena *a = arena_new();
-        Planned chosen = plan_with(&t, &small, frontier_choose(t.m, &small, a), NULL);
+        const KeepPlan *kept = frontier_choose(t.m, &small, a);
+        Planned chosen = plan_with(&t, &small, kept, NULL);
         double best = INFINITY;
         for (size_t i = 0; i < e.all.n; i++)
             if (e.all.data[i].bytes + 3 * carried <= small.memory && e.all.data[i].seconds < best)
                 best = e.all.data[i].seconds;
-        if (chosen.bytes > small.memory || chosen.seconds > best * 1.002)
+        if (chosen.bytes > small.memory || chosen.seconds > best * (kept ? 1.002 : 1.02))
             fail_msg("%lld bytes: chosen %lld and %g s, the best of %zu is %g s",
                      (long long)small.memory, (long long)chosen.bytes, chosen.seconds, e.all.n,
                      best);
