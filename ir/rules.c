@@ -231,7 +231,7 @@ static const char *type_dot(Rule *r)
     return wrong ? wrong : added(r, 2);
 }
 
-static const char *biased(Rule *r)
+static const char *type_dot_bias(Rule *r)
 {
     const char *wrong = product(r);
     const Type *bias = r->in[2];
@@ -243,14 +243,9 @@ static const char *biased(Rule *r)
     return wrong;
 }
 
-static const char *type_dot_bias(Rule *r)
-{
-    return biased(r);
-}
-
 static const char *type_dot_gelu(Rule *r)
 {
-    return r->nin == 3 ? biased(r) : product(r);
+    return r->nin == 3 ? type_dot_bias(r) : product(r);
 }
 
 static const char *type_dot_gelu_aux(Rule *r)
