@@ -11,7 +11,7 @@ static mg_task *const backward[][MGK_FLOATS] = MGK_TABLE(attention_backward);
 /* Rows of one (batch, kv head) in a unit of the forward pass, at the level in use. */
 static int64_t unit_rows(mg_dtype t)
 {
-    static const int64_t bytes[] = {[MGK_BASE] = 16, [MGK_V3] = 32, [MGK_V4] = 64};
+    static const int64_t bytes[] = {[MGK_BASE] = 16, [MGK_V3] = 32, [MGK_V4] = 64, [MGK_AMX] = 64};
     return MGK_STRIPS * MGK_STRIP_VECS * bytes[mgk_isa()] / mg_dtype_bytes(mgk_wide(t));
 }
 

@@ -1,24 +1,31 @@
 /* isa.c - see isa.h. */
 #include "kernels/isa.h"
+#include "kernels/amx.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-__attribute__((weak)) mgk_level mgk_isa(void)
+mgk_level mgk_isa_best(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("x86-64-v4"))
-        return MGK_V4;
+        return mgk_amx_there() ? MGK_AMX : MGK_V4;
     if (__builtin_cpu_supports("x86-64-v3"))
         return MGK_V3;
 #endif
     return MGK_BASE;
 }
 
+__attribute__((weak)) mgk_level mgk_isa(void)
+{
+    return mgk_isa_best();
+}
+
 const char *mg_products_name(void)
 {
     static const char *const names[] = {"own, 16-byte vectors", "own, 32-byte vectors",
-                                        "own, 64-byte vectors"};
+                                        "own, 64-byte vectors",
+                                        "own, AMX tiles, a float as three bf16"};
     return names[mgk_isa()];
 }
 

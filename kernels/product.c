@@ -1,5 +1,6 @@
 /* product.c - a product by one thread: which body. */
 #include "kernels/product.h"
+#include "kernels/amx.h"
 #include "kernels/isa.h"
 
 #define MGK_BODY "kernels/product_body.h"

@@ -48,6 +48,10 @@
 #define Strip       NAME(Strip)
 #define strip_terms NAME(strip_terms)
 #define strip_of    NAME(strip_of)
+#define Space       NAME(Space)
+#define space_of    NAME(space_of)
+#define sums_of     NAME(sums_of)
+#define strip_begin NAME(strip_begin)
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
@@ -484,19 +488,68 @@ static void strip_of(const mgk_product *w, const Strip *s)
     } while (p < all);
 }
 
+/* On the tiles of AMX, where the processor has them. */
+#undef TILED
+#undef amx_strip
+#if VBYTES == 64 && !MGK_F64
+#include "kernels/amx_body.h"
+#define TILED (mgk_isa() == MGK_AMX)
+#else
+#define TILED           false
+#define amx_strip(w, s) ((void)0)
+#endif
+
+/* How a thread's scratch is used: blocks of A and B, what C is summed in, and behind its `lanes`
+ * rows what is beside it. Strips are `high` rows high, and begin at multiples of `step`. */
+typedef struct Space {
+    int64_t high, step, lanes;
+    T *a, *b, *c;
+} Space;
+
+static Space space_of(const mg_gemm_desc *d, void *scratch)
+{
+    Space s = {.high = BLOCK_M, .step = 1, .lanes = mg_gemm_lanes(d->m), .a = scratch};
+    s.b = s.a + s.lanes * ROW_STEP;
+    s.c = s.b + PANEL_N * mg_gemm_terms(d->k);
+    if (TILED) {
+        s.high = MG_AMX_ROWS;
+        s.step = MGK_AMX_PANEL;
+        s.lanes = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
+        s.b = s.a + mg_amx_block(d->m, MG_AMX_M, d->k);
+        s.c = s.b + mg_amx_block(d->n, MG_BLOCK_N, d->k);
+    }
+    return s;
+}
+
+/* Where strip z of m rows begins. */
+MGK_INLINE int64_t strip_begin(const Space *at, int64_t m, int64_t z, int64_t blocks)
+{
+    const int64_t row = (m * z / blocks + at->step - 1) / at->step * at->step;
+    return row < m ? row : m;
+}
+
+static void sums_of(const mgk_product *w, const Strip *s)
+{
+    if (TILED)
+        amx_strip(w, s);
+    else
+        strip_of(w, s);
+}
+
 static void NAME(product)(const mgk_product *w, void *scratch)
 {
     const mg_gemm_desc *d = w->d;
     const bool rounds = mg_gemm_rounds(d), gelu = d->epilogue & (MG_GELU | MG_GELU_GRAD);
-    const int64_t lanes = mg_gemm_lanes(d->m), blocks = (w->m + BLOCK_M - 1) / BLOCK_M;
-    T *a = scratch, *b = a + lanes * ROW_STEP, *c = b + PANEL_N * mg_gemm_terms(d->k);
+    const Space at = space_of(d, scratch);
+    const int64_t blocks = (w->m + at.high - 1) / at.high;
     for (int64_t z = 0; z < blocks; z++) {
-        Strip s = {.i = w->i + w->m * z / blocks,
-                   .m = w->m * (z + 1) / blocks - w->m * z / blocks,
+        const int64_t row = strip_begin(&at, w->m, z, blocks);
+        Strip s = {.i = w->i + row,
+                   .m = strip_begin(&at, w->m, z + 1, blocks) - row,
                    .j = w->j,
                    .n = w->n,
-                   .a = a,
-                   .b = b};
+                   .a = at.a,
+                   .b = at.b};
         E *to = (E *)w->c + s.i * d->ldc + s.j, *aux = NULL;
         if (d->epilogue & (MG_AUX | MG_GELU_GRAD))
             aux = (E *)w->aux + s.i * d->ldx + s.j;
@@ -504,20 +557,20 @@ static void NAME(product)(const mgk_product *w, void *scratch)
             s.c = (T *)w->c + s.i * d->ldc + s.j;
             s.ldc = d->ldc;
             s.extra = (T *)w->extra + (d->epilogue & (MG_BIAS | MG_SUM) ? s.j : 0);
-            strip_of(w, &s);
+            sums_of(w, &s);
             if (gelu)
                 gelu_out(d, s.c, s.ldc, s.m, s.n, to, aux);
             continue;
         }
         E *extra = (E *)w->extra + s.j;
-        s.c = c;
+        s.c = at.c;
         s.ldc = MG_BLOCK_N;
-        s.extra = c + lanes * MG_BLOCK_N;
+        s.extra = at.c + at.lanes * MG_BLOCK_N;
         if (d->beta != 0)
             round_in(to, d->ldc, s.m, s.n, s.c, s.ldc);
         if (d->epilogue & MG_BIAS)
             round_in(extra, 0, 1, s.n, s.extra, 0);
-        strip_of(w, &s);
+        sums_of(w, &s);
         if (gelu)
             gelu_out(d, s.c, s.ldc, s.m, s.n, to, aux);
         else

@@ -32,13 +32,37 @@ static inline bool mg_gemm_rounds(const mg_gemm_desc *d)
 {
     return d->out == MG_BF16 || d->out == MG_F16;
 }
-/* Bytes of scratch per thread. */
+/* On the tiles of AMX (kernels/amx.h) blocks of A are of so many rows, and of so many terms, of up
+ * to three bf16 each; B is packed as wide as a strip, for so many rows together. */
+#define MG_AMX_M     256
+#define MG_AMX_K     512
+#define MG_AMX_ROWS  1024
+#define MG_AMX_PARTS 3
+static inline int64_t mg_amx_terms(int64_t k)
+{
+    const int64_t blocks = (k + MG_AMX_K - 1) / MG_AMX_K;
+    return blocks ? ((k + blocks - 1) / blocks + 31) / 32 * 32 : 0;
+}
+/* Numbers of a packed block of A, or with `most` rows more; whole tiles. */
+static inline int64_t mg_amx_block(int64_t lines, int64_t most, int64_t k)
+{
+    const int64_t tiles = ((lines < most ? lines : most) + 15) / 16;
+    return tiles * 16 * mg_amx_terms(k) * MG_AMX_PARTS / 2; /* in floats */
+}
+/* Bytes of scratch per thread: for vectors or for tiles. */
 static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
 {
     const int64_t lanes = mg_gemm_lanes(d->m);
     const int64_t packed = lanes * (MG_BLOCK_K + 16) + 32 * mg_gemm_terms(d->k);
     const int64_t sums = mg_gemm_rounds(d) ? (lanes + 1) * MG_BLOCK_N : 0;
-    return (packed + sums) * (d->dtype == MG_F64 ? 8 : 4);
+    if (d->dtype == MG_F64)
+        return (packed + sums) * 8;
+    const int64_t a = mg_amx_block(d->m, MG_AMX_M, d->k), b = mg_amx_block(d->n, MG_BLOCK_N, d->k);
+    const int64_t turned = d->n == 1 ? mg_amx_block(d->m, MG_BLOCK_N, d->k) : 0;
+    const int64_t rows = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
+    const int64_t tiled = a + (b > turned ? b : turned);
+    const int64_t tile_sums = mg_gemm_rounds(d) ? (rows + 1) * MG_BLOCK_N : 0;
+    return (packed + sums > tiled + tile_sums ? packed + sums : tiled + tile_sums) * 4;
 }
 
 /* Bytes of work that the gradient of attention takes on a GPU (NULL where they are none): of halves

@@ -23,18 +23,12 @@ void pool_level(mgk_level level)
 
 mgk_level pool_best(void)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("x86-64-v4"))
-        return MGK_V4;
-    if (__builtin_cpu_supports("x86-64-v3"))
-        return MGK_V3;
-#endif
-    return MGK_BASE;
+    return mgk_isa_best();
 }
 
 const char *pool_level_name(mgk_level level)
 {
-    static const char *const names[] = {"base", "v3", "v4"};
+    static const char *const names[] = {"base", "v3", "v4", "amx"};
     return names[level];
 }
 
