@@ -6,7 +6,6 @@
 
 #include <cpuid.h>
 #include <immintrin.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -95,16 +94,16 @@ typedef struct Soon {
     int64_t row; /* bytes between rows of C */
 } Soon;
 
-/* In a chunk of terms, `lines` of B, and 3 rows of C: all of its 32, where sums are long. */
-MGK_INLINE void fetch(Soon *s, int lines)
+/* Lines of B, and of rows of C the lines from number `from` on: each has two. */
+MGK_INLINE void fetch(Soon *s, int lines, int from, int count)
 {
-#pragma GCC unroll 12
+#pragma GCC unroll 4
     for (int i = 0; i < lines; i++, s->b += 64)
         __builtin_prefetch(s->b, 0, 2);
-#pragma GCC unroll 3
-    for (int i = 0; i < 3; i++, s->c += s->row) {
-        __builtin_prefetch(s->c, 0, 2);
-        __builtin_prefetch(s->c + 64, 0, 2);
+#pragma GCC unroll 6
+    for (int i = from; i < from + count; i++) {
+        __builtin_prefetch(s->c + i % 2 * 64, 0, 2);
+        s->c += i % 2 * s->row;
     }
 }
 
@@ -119,108 +118,108 @@ MGK_INLINE void terms(int rows, int cols, int parts, const mgk_amx *w, Soon *soo
     const char *b = w->b, *a2 = a + next, *b2 = b + next;
     _Alignas(64) char nowhere[MGK_AMX_BYTES];
     for (int64_t q = 0; q < w->chunks; q++, a += bytes, a2 += bytes, b += bytes, b2 += bytes) {
-        fetch(soon, 4 * parts); /* a panel in 8 times two tiles of rows */
         if (q % often == often - 1)
             _tile_stored(4, nowhere, 64);
+        /* In a chunk 3 rows of C, all of its 32 where sums are long; of B a panel in 8 times two
+         * tiles of rows. */
         if (parts == 3) {
             step(rows, cols, a, a2, b, b2, 0, 2, true, true);
+            fetch(soon, 2, 0, 1);
             step(rows, cols, a, a2, b, b2, 0, 1, false, true);
+            fetch(soon, 2, 1, 1);
             step(rows, cols, a, a2, b, b2, 1, 1, true, false);
+            fetch(soon, 2, 2, 1);
             step(rows, cols, a, a2, b, b2, 1, 0, false, true);
+            fetch(soon, 2, 3, 1);
             step(rows, cols, a, a2, b, b2, 2, 0, true, false);
+            fetch(soon, 2, 4, 1);
+            step(rows, cols, a, a2, b, b2, 0, 0, true, false);
+            fetch(soon, 2, 5, 1);
         }
         if (parts == 2) {
             step(rows, cols, a, a2, b, b2, 0, 1, true, true);
+            fetch(soon, 2, 0, 2);
             step(rows, cols, a, a2, b, b2, 1, 1, true, false);
+            fetch(soon, 2, 0, 2);
             step(rows, cols, a, a2, b, b2, 1, 0, false, true);
+            fetch(soon, 2, 0, 2);
+            step(rows, cols, a, a2, b, b2, 0, 0, true, false);
+            fetch(soon, 2, 0, 0);
         }
-        step(rows, cols, a, a2, b, b2, 0, 0, true, parts == 1);
+        if (parts == 1) {
+            step(rows, cols, a, a2, b, b2, 0, 0, true, true);
+            fetch(soon, 4, 0, 6);
+        }
     }
 }
 
-/* What the sums go on top of is at `c`; or one row of it, if ldc is 0. */
-MGK_INLINE void load(int rows, int cols, const float *c, int64_t ldc)
+/* Sums of `rows` x `cols` tiles of terms, to rows `ld` apart. Terms of other blocks are added
+ * later: what has been summed is small then, and is rounded so many times less. */
+MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Soon *soon, const char *a, float *to,
+                     int64_t ld)
 {
-    settle();
-    _tile_loadd(0, c, ldc * 4);
-    if (cols == 2)
-        _tile_loadd(1, c + 16, ldc * 4);
-    if (rows == 2)
-        _tile_loadd(2, c + 16 * ldc, ldc * 4);
-    if (rows == 2 && cols == 2)
-        _tile_loadd(3, c + 16 * ldc + 16, ldc * 4);
-}
-
-MGK_INLINE void store(int rows, int cols, float *c, int64_t ldc)
-{
-    _tile_stored(0, c, ldc * 4);
-    if (cols == 2)
-        _tile_stored(1, c + 16, ldc * 4);
-    if (rows == 2)
-        _tile_stored(2, c + 16 * ldc, ldc * 4);
-    if (rows == 2 && cols == 2)
-        _tile_stored(3, c + 16 * ldc + 16, ldc * 4);
-}
-
-MGK_INLINE void terms_of(int rows, int cols, const mgk_amx *w, Soon *soon, const char *a)
-{
+    enum { LINES = MGK_AMX_LINES };
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
     if (w->parts == 3)
         terms(rows, cols, 3, w, soon, a);
     else if (w->parts == 2)
         terms(rows, cols, 2, w, soon, a);
     else
         terms(rows, cols, 1, w, soon, a);
+    _tile_stored(0, to, ld * 4);
+    if (cols == 2)
+        _tile_stored(1, to + LINES, ld * 4);
+    if (rows == 2)
+        _tile_stored(2, to + LINES * ld, ld * 4);
+    if (rows == 2 && cols == 2)
+        _tile_stored(3, to + LINES * ld + LINES, ld * 4);
 }
 
-/* Two by two tiles that C has whole. */
-static void whole(const mgk_amx *w, Soon *soon, const char *a, float *c)
+/* A row of n sums, times alpha, on top of what is there or of the bias. */
+MGK_INLINE void put(const mgk_amx *w, const float *sums, float *c, int64_t n)
 {
-    if (w->add) {
-        load(2, 2, c, w->ldc);
-    } else if (w->bias) {
-        load(2, 2, w->bias, 0);
-    } else {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
+    const __m512 alpha = _mm512_set1_ps(w->alpha);
+#pragma GCC unroll 2
+    for (int64_t j = 0; j < n; j += 16) {
+        const __mmask16 live = n - j < 16 ? (__mmask16)((1u << (n - j)) - 1) : 0xffff;
+        __m512 x = _mm512_load_ps(sums + j);
+        if (w->add)
+            x = _mm512_fmadd_ps(alpha, x, _mm512_maskz_loadu_ps(live, c + j));
+        else if (w->bias)
+            x = _mm512_fmadd_ps(alpha, x, _mm512_maskz_loadu_ps(live, w->bias + j));
+        else
+            x = _mm512_mul_ps(alpha, x);
+        _mm512_mask_storeu_ps(c + j, live, x);
     }
-    terms_of(2, 2, w, soon, a);
-    store(2, 2, c, w->ldc);
 }
 
-MGK_INLINE void by_way(int rows, int cols, const mgk_amx *w, Soon *soon, const char *a, float *all)
-{
-    load(rows, cols, all, MGK_AMX_PANEL);
-    terms_of(rows, cols, w, soon, a);
-    store(rows, cols, all, MGK_AMX_PANEL);
-}
-
-/* The same of m rows, by way of a buffer. */
-static void part(const mgk_amx *w, Soon *soon, int64_t m, const char *a, float *c)
+/* m rows of C. */
+static void rows_of(const mgk_amx *w, Soon *soon, int64_t m, const char *a, float *c)
 {
     enum { N = MGK_AMX_PANEL };
-    _Alignas(64) float all[N * N] = {0};
-    float first[N] = {0};
-    const size_t bytes = (size_t)w->n * sizeof(float);
+    _Alignas(64) float all[N * N];
     const bool high = m > MGK_AMX_LINES, wide = w->n > MGK_AMX_LINES;
-    if (w->bias && !w->add)
-        memcpy(first, w->bias, bytes);
-    for (int64_t i = 0; i < m && w->alpha == 1; i++)
-        memcpy(all + i * N, w->add ? c + i * w->ldc : first, bytes);
+    if (m == N && w->n == N && !w->add && !w->bias && w->alpha == 1) {
+        sums(2, 2, w, soon, a, c, w->ldc);
+        return;
+    }
     if (high && wide)
-        by_way(2, 2, w, soon, a, all);
+        sums(2, 2, w, soon, a, all, N);
     else if (high)
-        by_way(2, 1, w, soon, a, all);
+        sums(2, 1, w, soon, a, all, N);
     else if (wide)
-        by_way(1, 2, w, soon, a, all);
+        sums(1, 2, w, soon, a, all, N);
     else
-        by_way(1, 1, w, soon, a, all);
-    for (int64_t i = 0; i < m && w->alpha != 1; i++)
-        for (int64_t j = 0; j < w->n; j++)
-            all[i * N + j] = (w->add ? c[i * w->ldc + j] : first[j]) + w->alpha * all[i * N + j];
-    for (int64_t i = 0; i < m; i++)
-        memcpy(c + i * w->ldc, all + i * N, bytes);
+        sums(1, 1, w, soon, a, all, N);
+    if (w->n == N)
+        for (int64_t i = 0; i < m; i++)
+            put(w, all + i * N, c + i * w->ldc, N);
+    else
+        for (int64_t i = 0; i < m; i++)
+            put(w, all + i * N, c + i * w->ldc, w->n);
 }
 
 void mgk_amx_panel(const mgk_amx *w)
@@ -233,10 +232,7 @@ void mgk_amx_panel(const mgk_amx *w)
     for (int64_t i = 0; i < w->m; i += HIGH, a += bytes) {
         float *c = w->c + i * w->ldc;
         soon.c = (const char *)(i + HIGH < w->m ? c + HIGH * w->ldc : w->c + MGK_AMX_PANEL);
-        if (w->m - i >= HIGH && w->n == MGK_AMX_PANEL && w->alpha == 1)
-            whole(w, &soon, a, c);
-        else
-            part(w, &soon, w->m - i < HIGH ? w->m - i : HIGH, a, c);
+        rows_of(w, &soon, w->m - i < HIGH ? w->m - i : HIGH, a, c);
     }
 }
 

@@ -23,7 +23,7 @@ typedef struct mgk_amx {
     const char *a, *b; /* behind the panel comes the next one: it is asked for */
     float *c;
     int64_t ldc;
-    const float *bias; /* NULL, or 32 numbers that the sums go on top of, where not added to C */
+    const float *bias; /* NULL, or n numbers that the sums go on top of, where not added to C */
     bool add;          /* to C */
     float alpha;
 } mgk_amx;

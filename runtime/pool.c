@@ -16,9 +16,10 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 50000, SPIN_CHECK = 32, SCRATCH_ALIGN = 4096 };
+enum { SPIN_NS = 50000, SPIN_CHECK = 32, PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 typedef struct worker {
     rt_pool *pool;
@@ -205,15 +206,15 @@ static void touch_scratch(void *ctx, int64_t begin, int64_t end, void *scratch)
 
 void rt_pool_scratch(rt_pool *p, int64_t bytes)
 {
-    size_t size = (size_t)(bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
-    if (!size)
-        size = SCRATCH_ALIGN;
+    const size_t size = bytes ? (size_t)(bytes + PAGE - 1) / PAGE * PAGE : PAGE;
     for (int i = 0; i < p->threads; i++) {
         char **place = i ? &p->workers[i - 1].scratch : &p->scratch;
         free(*place);
-        *place = aligned_alloc(SCRATCH_ALIGN, size);
+        *place = aligned_alloc(size < HUGE_PAGE ? PAGE : HUGE_PAGE, size);
         if (!*place)
             rt_die(RT_FAILED, "no memory for %zu bytes of scratch for thread %d", size, i);
+        /* Packed blocks fill most of a cache: of small pages some would have the same places. */
+        madvise(*place, size, MADV_HUGEPAGE);
     }
     int64_t n = (int64_t)size;
     rt_pool_run(p, p->threads, 1, touch_scratch, &n);

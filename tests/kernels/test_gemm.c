@@ -238,13 +238,59 @@ static void test_bits(void **state)
     }
 }
 
+/* Root mean square of the errors of a product of f32, by that of its results: of numbers of any
+ * sign and of very different sizes, where a part that was dropped would show. */
+static double error_of(mgk_level level, int64_t k, bool positive)
+{
+    uint64_t seed = 17;
+    mg_gemm_desc d = {.dtype = MG_F32, .out = MG_F32, .tb = true, .m = 48, .n = 40, .k = k};
+    d.lda = d.ldb = k, d.ldc = d.n, d.alpha = 1, d.batch = 1;
+    d.sa = d.m * k, d.sb = d.n * k, d.sc = d.m * d.n;
+    Case x = make(&seed, d);
+    for (int64_t e = 0; e < d.sa; e++)
+        put(&x.a, e, (positive ? fabs(at(&x.a, e)) : at(&x.a, e)) * ldexp(1, (int)(e % 24) - 12));
+    for (int64_t e = 0; e < d.sb && positive; e++)
+        put(&x.b, e, fabs(at(&x.b, e)));
+    pool_level(level);
+    run(&x, 1);
+    double wrong = 0, all = 0;
+    for (int64_t i = 0; i < d.m; i++)
+        for (int64_t j = 0; j < d.n; j++) {
+            const double want = truth(&x, 0, i, j), off = at(&x.c, i * d.ldc + j) - want;
+            wrong += off * off;
+            all += want * want;
+        }
+    drop(&x);
+    pool_level(pool_best());
+    return sqrt(wrong / all);
+}
+
+/* Roundings of a block's sums, which grow as their root does; and a float as three bf16 is no less
+ * exact than multiply-adds (a part left out would be 2^-16). */
+static void test_error(void **state)
+{
+    (void)state;
+    static const int64_t terms[] = {1, 16, 64, 300, 2048};
+    for (int i = 0; i < 10; i++) {
+        const int64_t k = terms[i / 2];
+        double of[MGK_AMX + 1];
+        for (int level = MGK_BASE; level <= (int)pool_best(); level++) {
+            of[level] = error_of((mgk_level)level, k, i % 2) * 0x1p24;
+            if (!(of[level] <= 1 + 0.3 * sqrt((double)(k < 512 ? k : 512))))
+                fail_msg("%s: sums of %ld terms are off by %g of 2^-24",
+                         pool_level_name((mgk_level)level), (long)k, of[level]);
+        }
+        if (pool_best() == MGK_AMX && !(of[MGK_AMX] <= 1.1 * of[MGK_V4]))
+            fail_msg("sums of %ld terms are off by %g of 2^-24 on tiles, %g by multiply-adds",
+                     (long)k, of[MGK_AMX], of[MGK_V4]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_loops), cmocka_unit_test(test_split), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_bits),  cmocka_unit_test(test_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
