@@ -6,7 +6,8 @@
 mgc's program, PyTorch eager and PyTorch compiled take turns: a round is some steps of each, and the next round begins
 with another of them. A figure of a round is the median of its steps; what is said of a case are medians of rounds.
 In each round every product of mgc's step is also run alone, by every library there is. L is the FLOPs of all of them by
-the seconds that the fastest library of each takes: at the median, as steps are counted, and at best. Model FLOPs are
+the seconds that the fastest library of each takes: at the median, as steps are counted, and at best; P the same, with
+mgc's own kernels among the libraries. Model FLOPs are
 6 a weight of a product and token, and causal attention by half. mgc's time by class is from --trace.
 """
 
@@ -254,13 +255,15 @@ class Alone:
     def libraries(self):
         return sorted({library for _, library in self.seconds})
 
-    def limit(self, of, best=False, only=None):
-        """FLOP/s of a class's products, or of all: each by its fastest library, or by one."""
+    def limit(self, of, best=False, only=None, own=False):
+        """FLOP/s of a class's products, or of all: each by its fastest library, mgc's own kernels among them or not, or
+        by one."""
+        names = [only] if only else [x for x in self.libraries() if own or x != "mgc"]
         flops = seconds = 0
         for (kind, *shape), count in self.products.items():
             if of not in (None, kind):
                 continue
-            rows = [self.seconds[tuple(shape), x] for x in ([only] if only else self.libraries())]
+            rows = [self.seconds[tuple(shape), x] for x in names]
             least = min(min(b for _, b in r) if best else median(m for m, _ in r) for r in rows)
             flops += 2 * shape[2] * shape[3] * shape[4] * count
             seconds += least * count
@@ -392,13 +395,13 @@ def table(head, rows):
 
 def speed_rows(d):
     tokens, flops = d["program"].tokens, sum(model_flops(d["m"]).values())
-    limit, best = d["alone"].limit(None), d["alone"].limit(None, best=True)
+    limit, best, own = (d["alone"].limit(None, **of) for of in ({}, {"best": True}, {"own": True}))
     for name, rounds in d["rounds"].items():
         ms = median(median(r["ms"]) for r in rounds)
         peak, rate = max(r["peak"] for r in rounds), flops / ms * 1e3
         beside = peak - 16 * d["program"].params
         yield [name if name == "mgc" else f"PyTorch {name}", f"{ms:.1f}", f"{tokens / ms * 1e3:.0f}", f"{rate / 1e9:.1f}",
-               f"{rate / limit:.1%}", f"{rate / best:.1%}", f"{peak / 2**20:.0f}", f"{beside / 2**20:.0f}"]
+               f"{rate / limit:.1%}", f"{rate / best:.1%}", f"{rate / own:.1%}", f"{peak / 2**20:.0f}", f"{beside / 2**20:.0f}"]
 
 
 def ratios(d):
@@ -417,11 +420,11 @@ def memory_ratio(d):
 
 
 def class_rows(d):
-    """A class's time, what it is limited by, and how far its time is over what its model FLOPs take at L."""
+    """A class's time, what it is limited by, and how far its time is over what its model FLOPs take at P."""
     alone, model = d["alone"], model_flops(d["m"])
     peak, bandwidth = alone.peak()
-    own = {"products": alone.limit("products"), "attention": peak, "head": alone.limit("head")}
-    limit_of_all = alone.limit(None)
+    own = {"products": alone.limit("products", own=True), "attention": peak, "head": alone.limit("head", own=True)}
+    limit_of_all = alone.limit(None, own=True)
     for c, (ms, flops, moved) in d["classes"].items():
         amount, limit, unit = (flops, own[c], "GF/s") if c in own else (moved, bandwidth, "GB/s")
         rate = amount / ms * 1e3 if ms > 0 else 0
@@ -454,7 +457,8 @@ def notes(d):
     yield f"speed by that of PyTorch, the faster of a round: **{median(each):.3f}** ({', '.join(f'{x:.3f}' for x in each)})"
     yield f"memory beside 16 bytes a parameter, by that of PyTorch {faster}: **{memory:.3f}**"
     yield f"PyTorch as it is imported, in MiB: {d['known'][faster]['imported'] / 2**20:.0f}"
-    yield (f"L: {gflops(a.limit(None))} GF/s at the median, {gflops(a.limit(None, best=True))} at best; of one library: "
+    yield (f"L: {gflops(a.limit(None))} GF/s at the median, {gflops(a.limit(None, best=True))} at best; P: "
+           f"{gflops(a.limit(None, own=True))}; of one: "
            f"{', '.join(f'{x} {gflops(a.limit(None, only=x))}' for x in a.libraries())}")
     yield f"multiply-adds that wait for nothing: {gflops(peak)} GF/s; copied: {gflops(bandwidth)} GB/s"
     yield f"milliseconds of each round: {'; '.join(every)}"
@@ -470,10 +474,10 @@ def tell(d):
     return [f"## {case.name}, {d['threads']} thread{'s' * (d['threads'] > 1)}", "",
             f"models/{case.model}.mg with {defined}: {program.params} parameters; a step is {program.tokens} tokens, "
             f"{gflops(sum(model_flops(d['m']).values()))} model GFLOP.", "",
-            *table(["", "ms", "tokens/s", "GF/s", "of L", "of L at best", "MiB", "beside 16 B/param"], speed_rows(d)), "",
+            *table(["", "ms", "tokens/s", "GF/s", "of L", "of L at best", "of P", "MiB", "beside 16 B/param"], speed_rows(d)), "",
             *("- " + line for line in notes(d)), "",
-            f"A step of {d['traced']:.1f} ms by class; over L: beyond what the class's model FLOPs take at L.", "",
-            *table(["class", "ms", "share", "rate", "its limit", "of it", "ms at it", "ms over L"], class_rows(d)), "",
+            f"A step of {d['traced']:.1f} ms by class; over P: beyond what the class's model FLOPs take at P.", "",
+            *table(["class", "ms", "share", "rate", "its limit", "of it", "ms at it", "ms over P"], class_rows(d)), "",
             "Products alone, GF/s at the median.", "",
             *table(["m x n x k", "a step", *d["alone"].libraries(), "fastest"], product_rows(d)), ""]
 
