@@ -40,7 +40,7 @@ class Remedies(mgctest.Case):
         return [remedy for remedy, _, _ in told], r.err
 
     def test_a_smaller_microbatch(self):
-        told, _ = self.check("llama_mini.mg", 100 << 20)
+        told, _ = self.check("llama_mini.mg", 180 << 20)
         self.assertIn("--microbatch 16", told)
         self.assertTrue(any(t.startswith("-D seq=") for t in told))
 
@@ -57,7 +57,7 @@ class Remedies(mgctest.Case):
     def test_together(self):
         """Where no change does alone, all of them; where they do not either, how far they go."""
         options = {"--recompute": "none", "-D": "seq=129"}
-        told, _ = self.check("llama_mini.mg", 65_428_000, **options)
+        told, _ = self.check("llama_mini.mg", 77_000_000, **options)
         self.assertEqual(told, ["--microbatch 1 --recompute auto"])
         told, err = self.check("llama_mini.mg", 25 << 20, **options)
         self.assertEqual(told, [])
