@@ -43,11 +43,11 @@ static inline int64_t mg_amx_terms(int64_t k)
     const int64_t blocks = (k + MG_AMX_K - 1) / MG_AMX_K;
     return blocks ? ((k + blocks - 1) / blocks + 31) / 32 * 32 : 0;
 }
-/* Numbers of a packed block of A, or with `most` rows more; whole tiles. */
+/* Floats that a packed block takes: of so many lines, but at most `most`; whole tiles. */
 static inline int64_t mg_amx_block(int64_t lines, int64_t most, int64_t k)
 {
     const int64_t tiles = ((lines < most ? lines : most) + 15) / 16;
-    return tiles * 16 * mg_amx_terms(k) * MG_AMX_PARTS / 2; /* in floats */
+    return tiles * 16 * mg_amx_terms(k) * MG_AMX_PARTS / 2;
 }
 /* Bytes of scratch per thread: for vectors or for tiles. */
 static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
