@@ -21,6 +21,7 @@ typedef struct Item {
     int64_t bytes, offset;
     int first, last;
     Stations at;
+    bool at_peak; /* alive when most is */
 } Item;
 
 typedef struct Packing {
@@ -60,6 +61,16 @@ static int by_start(const void *x, const void *y)
 {
     const Item *a = x, *b = y;
     return a->first != b->first ? (a->first > b->first ? 1 : -1) : by_size(x, y);
+}
+
+/* What is alive at the peak fills the arena to its top: it lies without a gap, in the order in
+ * which it comes, so that what goes together leaves its place together. */
+static int by_peak(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    return a->at_peak != b->at_peak ? b->at_peak - a->at_peak
+           : a->at_peak             ? by_start(x, y)
+                                    : by_area(x, y);
 }
 
 static bool together(const Item *a, const Item *b)
@@ -136,7 +147,7 @@ static int64_t squeeze(Packing *p, int64_t top, int64_t bound, Item *best, Item 
 static int64_t best_packing(Packing *p, int64_t bound, Arena *a)
 {
     typedef int Order(const void *, const void *);
-    Order *const orders[] = {by_size, by_area, by_length, by_start};
+    Order *const orders[] = {by_size, by_area, by_length, by_start, by_peak};
     Item *best = NEW_ARRAY(a, Item, p->n + 1);
     Item **live = NEW_ARRAY(a, Item *, p->n + 1);
     int64_t top = -1;
@@ -208,9 +219,12 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
     for (size_t i = 0; i < p->buffers.n; i++) {
         const Buffer *b = &p->buffers.data[i];
         if (!b->persistent && b->program == number && b->first >= 0)
-            k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last, b->at};
+            k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last, b->at, false};
     }
     prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
+    for (size_t i = 0; i < k.n; i++)
+        k.item[i].at_peak =
+            k.item[i].first <= prog->peak_action && k.item[i].last >= prog->peak_action;
     prog->peak = best_packing(&k, prog->live_bound + slack(p, prog), a);
     for (size_t i = 0; i < k.n; i++)
         p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + k.item[i].offset;
