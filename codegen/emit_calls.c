@@ -67,20 +67,14 @@ static void quote(Writer *w, const Action *a, int depth)
     fputs(" */\n", e->out);
 }
 
-/* The pointers of a kernel, as many a line as fit. */
-static void call_kernel(const Writer *w, const Action *a, int depth)
+/* The pointers of a kernel, operands from `first` on, as many a line as fit. */
+static void pointers(const Writer *w, const Action *a, int first, int indent)
 {
     enum { WIDTH = 100 };
-    const Kernel *k = &w->e->p->kernels.data[a->kernel];
     FILE *out = w->e->out;
-    int indent = depth * 4 + 10, column = indent + 10;
-    if (w->e->cuda)
-        fprintf(out, "mg_cuda_launch(r, %u, K_%s,\n%*s(void *[]){", a->id, str(w->e, k->name),
-                indent, "");
-    else
-        fprintf(out, "mg_launch(r, %u, %s, %lld, %lld,\n%*s(void *[]){", a->id, str(w->e, k->name),
-                (long long)k->units, (long long)k->grain, indent, "");
-    for (int i = 0; i < a->noperands; i++) {
+    int column = indent + 10;
+    fprintf(out, "\n%*s(void *[]){", indent, "");
+    for (int i = first; i < a->noperands; i++) {
         char *text;
         size_t n;
         Writer quiet = *w;
@@ -89,10 +83,10 @@ static void call_kernel(const Writer *w, const Action *a, int depth)
         e.out = open_memstream(&text, &n);
         place(&quiet, &a->operand[i]);
         fclose(e.out);
-        if (i && column + (int)n + 2 > WIDTH) {
+        if (i > first && column + (int)n + 2 > WIDTH) {
             fprintf(out, ",\n%*s", indent + 10, "");
             column = indent + 10;
-        } else if (i) {
+        } else if (i > first) {
             fputs(", ", out);
             column += 2;
         }
@@ -101,6 +95,18 @@ static void call_kernel(const Writer *w, const Action *a, int depth)
         free(text);
     }
     fputs("});\n", out);
+}
+
+static void call_kernel(const Writer *w, const Action *a, int depth)
+{
+    const Kernel *k = &w->e->p->kernels.data[a->kernel];
+    FILE *out = w->e->out;
+    if (w->e->cuda)
+        fprintf(out, "mg_cuda_launch(r, %u, K_%s,", a->id, str(w->e, k->name));
+    else
+        fprintf(out, "mg_launch(r, %u, %s, %lld, %lld,", a->id, str(w->e, k->name),
+                (long long)k->units, (long long)k->grain);
+    pointers(w, a, 0, depth * 4 + 10);
 }
 
 static void call_described(const Writer *w, const Action *a, const char *function)
@@ -122,14 +128,22 @@ static void call_with_last(const Writer *w, const Action *a, const char *functio
     fputs(a->noperands < most ? ", NULL);\n" : ");\n", w->e->out);
 }
 
-static void call_gemm(const Writer *w, const Action *a)
+static void call_gemm(const Writer *w, const Action *a, int depth)
 {
+    FILE *out = w->e->out;
     const int extra = (a->gemm.epilogue & (MG_BIAS | MG_SUM)) != 0;
-    call_described(w, a, "mg_gemm");
+    const int aux = (a->gemm.epilogue & (MG_AUX | MG_GELU_GRAD)) != 0;
+    call_described(w, a, a->then ? "mg_gemm_then" : "mg_gemm");
     places(w, a, 0, 3 + extra);
-    fputs(extra ? "" : ", NULL", w->e->out);
-    places(w, a, 3 + extra, a->noperands);
-    fputs(a->noperands == 3 + extra ? ", NULL);\n" : ");\n", w->e->out);
+    fputs(extra ? "" : ", NULL", out);
+    places(w, a, 3 + extra, 3 + extra + aux);
+    fputs(aux ? "" : ", NULL", out);
+    if (!a->then) {
+        fputs(");\n", out);
+        return;
+    }
+    fprintf(out, ",\n%*s%s,", depth * 4 + 13, "", str(w->e, w->e->p->kernels.data[a->kernel].name));
+    pointers(w, a, a->then, depth * 4 + 13);
 }
 
 static void call_library(const Writer *w, const Action *a, const char *function, int index)
@@ -243,7 +257,7 @@ void emit_call(Writer *w, const Action *a, int depth, bool conditional)
         call_kernel(w, a, depth);
         break;
     case ACT_gemm:
-        call_gemm(w, a);
+        call_gemm(w, a, depth);
         break;
     case ACT_attention:
         call_library(w, a, a->noperands > 5 ? "mg_attention_part" : "mg_attention", 5);

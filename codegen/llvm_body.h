@@ -51,7 +51,7 @@ void gen_store(Gen *g, DType t, LLVMValueRef x, LLVMValueRef to);
 
 LLVMBasicBlockRef gen_new_block(Gen *g, const char *name);
 LoopCode gen_loop_begin(Gen *g, LLVMValueRef from, LLVMValueRef to);
-void gen_loop_end(Gen *g, LoopCode *c);
+LLVMValueRef gen_loop_end(Gen *g, LoopCode *c); /* the branch back */
 /* Nothing that was computed before holds where the builder now is. */
 void gen_forget(Gen *g);
 /* Enters the index of a loop under every dim it stands for. */

@@ -25,15 +25,17 @@ static void map_leaf(Gen *g, const Env *e, void *ctx)
         gen_store_result(g, k, e);
 }
 
-static void unit_map(Gen *g, const Env *e, LLVMValueRef block)
+/* columns: NULL, or those of the row that are asked for. */
+static void unit_map(Gen *g, const Env *e, LLVMValueRef block, const Bounds *columns)
 {
-    Bounds b, *last = gen_block_bounds(g, block, &b);
+    Bounds b;
+    const Bounds *last = columns ? columns : gen_block_bounds(g, block, &b);
     gen_nest_loops(g, 0, g->nest.ninner, -1, e, last, map_leaf, NULL);
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static void unit(Gen *g, LLVMValueRef u)
+static void unit(Gen *g, LLVMValueRef u, const Bounds *columns)
 {
     LLVMBuilderRef b = g->l->b;
     LLVMValueRef rest = u, block = NULL;
@@ -56,7 +58,7 @@ static void unit(Gen *g, LLVMValueRef u)
     else if (g->nest.kind == NEST_col)
         gen_unit_col(g, &e);
     else
-        unit_map(g, &e, block);
+        unit_map(g, &e, block, columns);
 }
 
 static void no_alias(LlvmModule *l, LLVMValueRef f, int n)
@@ -83,11 +85,12 @@ static void function_marks(LlvmModule *l, LLVMValueRef f)
         LLVMCreateStringAttribute(l->c, width, sizeof width - 1, bits, (unsigned)strlen(bits)));
 }
 
-/* The function of one unit: a pointer for each operand that has memory of its own, and the unit. */
+/* The function of one unit: a pointer for each operand that has memory of its own, and the unit; or
+ * a row, and which of its columns. */
 static int unit_function(Gen *g, const char *name)
 {
     LlvmModule *l = g->l;
-    LLVMTypeRef in[MAX_OPERANDS + 1];
+    LLVMTypeRef in[MAX_OPERANDS + 3];
     int slot[MAX_OPERANDS], n = 0;
     for (int i = 0; i < g->k->noperands; i++) {
         int alias = i >= g->k->nin ? g->k->alias[i] : -1;
@@ -95,9 +98,12 @@ static int unit_function(Gen *g, const char *name)
         if (alias < 0)
             in[n++] = l->ptr;
     }
-    in[n] = l->i64;
-    g->fn = LLVMAddFunction(l->mod, arena_printf(l->arena, "%s.unit", name),
-                            LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, (unsigned)n + 1, 0));
+    const int more = g->k->columns ? 3 : 1;
+    for (int i = 0; i < more; i++)
+        in[n + i] = l->i64;
+    g->fn =
+        LLVMAddFunction(l->mod, arena_printf(l->arena, "%s.unit", name),
+                        LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, (unsigned)(n + more), 0));
     LLVMSetLinkage(g->fn, LLVMInternalLinkage);
     function_marks(l, g->fn);
     mark(l, g->fn, "noinline");
@@ -107,11 +113,49 @@ static int unit_function(Gen *g, const char *name)
     LLVMPositionBuilderAtEnd(l->b, gen_new_block(g, "entry"));
     LLVMBasicBlockRef start = gen_new_block(g, "start");
     LLVMPositionBuilderAtEnd(l->b, start);
-    unit(g, LLVMGetParam(g->fn, (unsigned)n));
+    const Bounds columns = {LLVMGetParam(g->fn, (unsigned)n + more / 2),
+                            LLVMGetParam(g->fn, (unsigned)n + more - 1)};
+    unit(g, LLVMGetParam(g->fn, (unsigned)n), g->k->columns ? &columns : NULL);
     LLVMBuildRetVoid(l->b);
     LLVMPositionBuilderAtEnd(l->b, LLVMGetEntryBasicBlock(g->fn));
     LLVMBuildBr(l->b, start);
     return n;
+}
+
+/* Calls the function of a unit for all of them; `args` begins with n pointers. */
+static void all_units(Gen *g, LLVMValueRef one, LLVMValueRef *args, int n)
+{
+    LlvmModule *l = g->l;
+    LoopCode units = gen_loop_begin(g, LLVMGetParam(g->fn, 1), LLVMGetParam(g->fn, 2));
+    args[n] = units.index;
+    LLVMBuildCall2(l->b, LLVMGlobalGetValueType(one), one, args, (unsigned)n + 1, "");
+    gen_loop_end(g, &units);
+}
+
+static LLVMValueRef lesser(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+/* ... where units are tiles of rows: for each row that has some. */
+static void all_rows(Gen *g, LLVMValueRef one, LLVMValueRef *args, int n)
+{
+    LLVMBuilderRef b = g->l->b;
+    LLVMValueRef begin = LLVMGetParam(g->fn, 1), end = LLVMGetParam(g->fn, 2);
+    LLVMValueRef tiles = gen_int(g, g->k->columns / MG_TILE), tile = gen_int(g, MG_TILE);
+    LLVMValueRef before = LLVMBuildNSWAdd(b, end, gen_int(g, g->k->columns / MG_TILE - 1), "");
+    LoopCode rows =
+        gen_loop_begin(g, LLVMBuildSDiv(b, begin, tiles, ""), LLVMBuildSDiv(b, before, tiles, ""));
+    LLVMValueRef first = LLVMBuildNSWMul(b, rows.index, tiles, "");
+    LLVMValueRef from = LLVMBuildNSWSub(b, begin, first, "");
+    LLVMValueRef later = LLVMBuildICmp(b, LLVMIntSLT, from, gen_int(g, 0), "");
+    from = LLVMBuildSelect(b, later, gen_int(g, 0), from, "");
+    args[n] = rows.index;
+    args[n + 1] = LLVMBuildNSWMul(b, from, tile, "");
+    args[n + 2] =
+        LLVMBuildNSWMul(b, lesser(g->l, LLVMBuildNSWSub(b, end, first, ""), tiles), tile, "");
+    LLVMBuildCall2(b, LLVMGlobalGetValueType(one), one, args, (unsigned)n + 3, "");
+    gen_loop_end(g, &rows);
 }
 
 void llvm_kernel(LlvmModule *l, const Kernel *k)
@@ -129,7 +173,7 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
     g.fn = LLVMAddFunction(l->mod, name, LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, 3, 0));
     function_marks(l, g.fn);
     LLVMPositionBuilderAtEnd(l->b, gen_new_block(&g, "entry"));
-    LLVMValueRef args[MAX_OPERANDS + 1];
+    LLVMValueRef args[MAX_OPERANDS + 3];
     for (int i = 0, at = 0; i < k->noperands; i++) {
         if (i >= k->nin && k->alias[i] >= 0)
             continue;
@@ -138,9 +182,6 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
             LLVMBuildInBoundsGEP2(l->b, l->ptr, LLVMGetParam(g.fn, 0), &index, 1, "");
         args[at++] = LLVMBuildLoad2(l->b, l->ptr, slot, "");
     }
-    LoopCode units = gen_loop_begin(&g, LLVMGetParam(g.fn, 1), LLVMGetParam(g.fn, 2));
-    args[pointers] = units.index;
-    LLVMBuildCall2(l->b, LLVMGlobalGetValueType(one), one, args, (unsigned)pointers + 1, "");
-    gen_loop_end(&g, &units);
+    (k->columns ? all_rows : all_units)(&g, one, args, pointers);
     LLVMBuildRetVoid(l->b);
 }

@@ -4,6 +4,7 @@
  * index each dim has, a memo keeps what was already computed at these indices. */
 #include "codegen/llvm_body.h"
 
+#include <llvm-c/DebugInfo.h>
 #include <string.h>
 
 LLVMValueRef gen_int(const Gen *g, int64_t x)
@@ -87,14 +88,37 @@ LoopCode gen_loop_begin(Gen *g, LLVMValueRef from, LLVMValueRef to)
     return c;
 }
 
-void gen_loop_end(Gen *g, LoopCode *c)
+LLVMValueRef gen_loop_end(Gen *g, LoopCode *c)
 {
     LLVMBuilderRef b = g->l->b;
     LLVMValueRef next = LLVMBuildNSWAdd(b, c->index, gen_int(g, 1), "");
     LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
     LLVMAddIncoming(c->index, &next, &here, 1);
-    LLVMBuildBr(b, c->head);
+    LLVMValueRef back = LLVMBuildBr(b, c->head);
     LLVMPositionBuilderAtEnd(b, c->exit);
+    return back;
+}
+
+static LLVMMetadataRef hint(LLVMContextRef c, const char *name, int n)
+{
+    LLVMMetadataRef pair[2] = {
+        LLVMMDStringInContext2(c, name, strlen(name)),
+        LLVMValueAsMetadata(LLVMConstInt(LLVMInt32TypeInContext(c), (unsigned)n, 0))};
+    return LLVMMDNodeInContext2(c, pair, 2);
+}
+
+/* The loop is widened to MG_TILE elements at a time, and nothing is left of a multiple of that. */
+static void widen_to_tiles(Gen *g, LLVMValueRef back)
+{
+    LLVMContextRef c = g->l->c;
+    const int lanes = (g->l->vector_bits ? g->l->vector_bits : 128) / 32;
+    LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0);
+    LLVMMetadataRef all[3] = {self, hint(c, "llvm.loop.vectorize.width", lanes),
+                              hint(c, "llvm.loop.interleave.count", MG_TILE / lanes)};
+    LLVMMetadataRef node = LLVMMDNodeInContext2(c, all, 3);
+    LLVMMetadataReplaceAllUsesWith(self, node); /* a loop's node begins with itself */
+    LLVMSetMetadata(back, LLVMGetMDKindIDInContext(c, "llvm.loop", 9),
+                    LLVMMetadataAsValue(c, node));
 }
 
 void gen_forget(Gen *g)
@@ -134,7 +158,9 @@ void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Boun
         Env inner = *e;
         gen_env_loop(g, &inner, g->nest.nouter + at, c.index, l->rotated ? (int8_t)half : -1);
         gen_nest_loops(g, at + 1, end, which, &inner, last, leaf, ctx);
-        gen_loop_end(g, &c);
+        LLVMValueRef back = gen_loop_end(g, &c);
+        if (g->k->columns)
+            widen_to_tiles(g, back);
     }
 }
 

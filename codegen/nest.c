@@ -137,7 +137,8 @@ static void make_loops(Nest *n, const Kernel *k, const Region *body, const DimLi
         bool red = n->kind != NEST_map && dims_have(reduced, n->dim[i].name);
         NestLoop l = {n->dim[i], red, rotated(body, n->dim[i].name)};
         NestLoop *last = *count ? &loops[*count - 1] : NULL;
-        if (last && last->reduced == red && mergeable(k, body, n->dim[i - 1], n->dim[i])) {
+        if (last && last->reduced == red && i != n->first_column &&
+            mergeable(k, body, n->dim[i - 1], n->dim[i])) {
             n->loop[i - 1] = -1;
             last->dim = (Dim){.name = n->dim[i].name, .size = last->dim.size * n->dim[i].size};
             n->loop[i] = (int8_t)(*count - 1);
@@ -146,6 +147,17 @@ static void make_loops(Nest *n, const Kernel *k, const Region *body, const DimLi
             loops[(*count)++] = l;
         }
     }
+}
+
+/* The dim that the innermost ones, `columns` elements in all, begin with; 0: none but perhaps the
+ * first. */
+static int column_begin(const Nest *n, int64_t columns)
+{
+    int64_t inner = 1;
+    int i = n->ndims;
+    while (i > 0 && inner < columns)
+        inner *= n->dim[--i].size;
+    return inner == columns ? i : 0;
 }
 
 /* How many of the loops are outer: as many as leave a unit enough to do, all before the first that
@@ -190,8 +202,10 @@ static void count_units(Nest *n, const Kernel *k)
     for (int i = 0; i < n->nouter; i++)
         n->units *= n->outer[i].dim.size;
     NestLoop *last = n->ninner ? &n->inner[n->ninner - 1] : NULL;
-    if ((n->kind == NEST_map || n->kind == NEST_combine) && n->ninner == 1 && !last->rotated &&
-        last->dim.size > 2 * BLOCK) {
+    if (k->columns)
+        n->units *= k->columns / MG_TILE;
+    else if ((n->kind == NEST_map || n->kind == NEST_combine) && n->ninner == 1 && !last->rotated &&
+             last->dim.size > 2 * BLOCK) {
         n->block = BLOCK;
         n->blocks = (last->dim.size + BLOCK - 1) / BLOCK;
         n->units *= n->blocks;
@@ -228,8 +242,9 @@ Nest nest_of(const Module *m, const Kernel *k)
     order_dims(&n, leader(&partial), &reduced, k->phase == PHASE_partial);
     NestLoop loops[NEST_DIMS];
     int count = 0;
+    n.first_column = column_begin(&n, k->columns);
     make_loops(&n, &partial, body, &reduced, loops, &count);
-    n.nouter = outer_loops(&n, k, loops, count);
+    n.nouter = k->columns ? count - 1 : outer_loops(&n, k, loops, count);
     n.ninner = count - n.nouter;
     memcpy(n.outer, loops, (size_t)n.nouter * sizeof *loops);
     memcpy(n.inner, loops + n.nouter, (size_t)n.ninner * sizeof *loops);
@@ -246,6 +261,26 @@ void kernel_nest(const Module *m, Kernel *k)
     k->units = n.units;
     double per_unit = bytes / (double)n.units;
     k->grain = per_unit >= GRAIN_BYTES ? 1 : (int64_t)((double)GRAIN_BYTES / (per_unit + 1)) + 1;
+}
+
+bool kernel_goes_by_rows(const Module *m, const Kernel *k, int c)
+{
+    const Operand *o = &k->operand[c];
+    int64_t expect = 1;
+    Nest n = nest_of(m, k);
+    if (n.kind != NEST_map || k->phase != PHASE_whole || n.ninner != 1 ||
+        n.inner[0].dim.size != k->columns || o->type.rank != n.ndims)
+        return false;
+    for (int i = n.ndims; i-- > 0;) {
+        const int at = operand_dim(o, n.dim[i].name);
+        if (at < 0 || (o->stride[at] != expect && n.dim[i].size > 1))
+            return false;
+        expect *= n.dim[i].size;
+    }
+    for (int i = 0; i < n.nouter + n.ninner; i++)
+        if (nest_loop(&n, i)->rotated)
+            return false;
+    return true;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

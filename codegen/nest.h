@@ -2,7 +2,10 @@
  *
  * A fused body is evaluated at every index of its dims. Dims that all operands step through alike
  * are merged into one loop; loops follow the memory order of the largest operand. The outer loops,
- * flattened, are the kernel's work units; the inner ones are what a unit runs. */
+ * flattened, are the kernel's work units; the inner ones are what a unit runs.
+ *
+ * A kernel that goes on with a product (Kernel.columns) has the rows of its result as outer loops
+ * and the columns as the one inner loop; MG_TILE of them are a unit. */
 #ifndef MGC_NEST_H
 #define MGC_NEST_H
 
@@ -27,6 +30,7 @@ typedef struct Nest {
      * and shared out to the units. */
     int64_t block, blocks;
     int nlead;
+    int first_column; /* the dim that columns begin with; 0: none, or all are */
     int ndims; /* every iterated dim, and the loop that walks it: -1 where a merged neighbour does
                 */
     Dim dim[NEST_DIMS];

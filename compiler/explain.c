@@ -206,15 +206,16 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
             }
         if (!read && !write)
             continue;
-        const char *kernel =
-            act->kind == ACT_kernel ? name_str(q->m->names, p->kernels.data[act->kernel].name) : "";
+        const char *kernel = act->kind == ACT_kernel || act->then
+                                 ? name_str(q->m->names, p->kernels.data[act->kernel].name)
+                                 : "";
         row(read && write ? "updated by"
             : read        ? "read by"
                           : "written by",
-            arena_printf(q->s->arena, "@%s action %u: %s %s%s%s, %s",
+            arena_printf(q->s->arena, "@%s action %u: %s %s%s%s%s, %s",
                          name_str(q->m->names, program->fn->name), act->id, plan_kind(act->kind),
-                         kernel, *kernel ? " for " : "", name_str(q->m->names, act->name),
-                         place(q, act->span)));
+                         act->then ? "and " : "", kernel, *kernel ? " for " : "",
+                         name_str(q->m->names, act->name), place(q, act->span)));
     }
 }
 

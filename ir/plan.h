@@ -110,6 +110,7 @@ typedef struct Kernel {
     Operand operand[MAX_OPERANDS]; /* types and strides; places are those of the first user */
     int noperands;
     int8_t alias[MAX_OPERANDS]; /* output j (index among operands) is input alias[j], or -1 */
+    int64_t columns;            /* of the product it goes on with (mg_gemm_then); 0: of none */
     int64_t units, grain;       /* as for mg_launch; set by codegen's nest analysis */
 } Kernel;
 
@@ -147,6 +148,8 @@ typedef struct Action {
     uint32_t id;     /* index in mg_main.actions (loops have none: UINT32_MAX) */
     uint32_t loop;   /* ACT_loop, ACT_end: index in Program.loops */
     uint32_t kernel; /* ACT_kernel: index in Plan.kernels */
+    int then;        /* ACT_gemm: the operands from this one on are those of kernel `kernel`, which
+                        goes on with what the product gives, piece by piece; 0: none does */
     int around;      /* innermost loop around it, or -1 */
     Stations on;     /* the ranks along the axis of stages that do it: in a pipeline, of stages (the
                         first, the last, those between) */
@@ -309,6 +312,9 @@ void plan_print_tensors(const Plan *p, FILE *out);             /* nothing where 
 
 /* codegen/nest.c: fills units and grain of a kernel (also called by schedule for its costs). */
 void kernel_nest(const Module *m, Kernel *k);
+/* Can a kernel go on with a product: is it cut into the rows and k->columns columns in which its
+ * operand c lies? */
+bool kernel_goes_by_rows(const Module *m, const Kernel *k, int c);
 
 /* codegen/llvm.c: all kernels of the plan into one object file (or assembly, or IR text) for the
  * host processor or the named one. False on failure, told on m->diag. features: set to what the

@@ -148,8 +148,12 @@ static void amx_strip(const mgk_product *w, const Strip *s)
     mgk_amx_begin();
     do {
         const int64_t k = all - p < terms ? all - p : terms;
-        for (int64_t i = 0; i < s->m; i += rows)
-            amx_block(w, s, i, s->m - i < rows ? s->m - i : rows, p, k);
+        for (int64_t i = 0; i < s->m; i += rows) {
+            const int64_t m = s->m - i < rows ? s->m - i : rows;
+            amx_block(w, s, i, m, p, k);
+            if (p + k == all)
+                finish(w, s, i, m);
+        }
         p += terms;
     } while (p < all);
     mgk_amx_end();

@@ -9,7 +9,7 @@
 
 enum {
     SMALL = 1 << 20, /* floating-point operations below which a part is not worth a thread */
-    WIDE = 32,       /* columns of a part are multiples of this: whole panels of any vector unit */
+    WIDE = MG_TILE,  /* columns of a part are multiples of this: whole panels of any vector unit */
     HIGH = 2,        /* rows: as tiles share them */
 };
 
@@ -18,6 +18,7 @@ typedef struct Job {
     const mg_gemm_desc *d;
     const char *a, *b;
     char *c, *extra, *aux;
+    const mgk_then *then;
     int64_t rows, cols;    /* parts of m and of n */
     int64_t height, width; /* of a part */
     int64_t strips;        /* of a part, side by side: a unit each */
@@ -71,6 +72,7 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
                             .c = w->c + batch * d->sc * out,
                             .extra = w->extra,
                             .aux = w->aux,
+                            .then = w->then,
                             .i = p / w->cols % w->rows * w->height,
                             .j = p % w->cols * w->width + strip * MG_BLOCK_N};
         part.m = smaller(w->height, d->m - part.i);
@@ -109,21 +111,24 @@ static mg_gemm_desc turned(const mg_gemm_desc *d)
     return t;
 }
 
-void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c, void *extra,
-              void *aux)
+static void gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
+                 void *extra, void *aux, const mgk_then *then)
 {
     check(d);
+    if (then && (d->batch != 1 || d->n % MG_TILE))
+        mgk_fatal("mg_gemm_then", "a kernel goes on with a single product, of even pieces");
     if (d->m == 0 || d->n == 0)
         return;
     const mg_gemm_desc column = turned(d);
-    const bool turns = d->n == 1 && d->ldc == 1 && d->epilogue == MG_PLAIN;
+    const bool turns = d->n == 1 && d->ldc == 1 && d->epilogue == MG_PLAIN && !then;
     Job w = {.run = r,
              .d = turns ? &column : d,
              .a = turns ? b : a,
              .b = turns ? a : b,
              .c = c,
              .extra = extra,
-             .aux = aux};
+             .aux = aux,
+             .then = then};
     const int64_t threads = mg_threads(r);
     const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
     double worth = flops * (double)d->batch / SMALL;
@@ -135,16 +140,39 @@ void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, vo
     mg_parallel(r, units, want < threads ? (units + want - 1) / want : 1, parts, &w);
 }
 
-void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
-             void *extra, void *aux)
+void mgk_gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c, void *extra,
+              void *aux)
 {
-    mg_begin(r, action);
-    mgk_gemm(r, d, a, b, c, extra, aux);
-    mg_end(r, action);
+    gemm(r, d, a, b, c, extra, aux, NULL);
+}
+
+static void outputs(mg_run *r, int action, const mg_gemm_desc *d, const void *c, const void *extra,
+                    const void *aux)
+{
     if (d->epilogue & MG_AUX)
         mgk_output(r, action, aux, d->out, 2, (int64_t[]){d->m, d->n}, (int64_t[]){d->ldx, 1});
     if (d->epilogue == MG_SUM)
         mg_output(r, action, extra, d->n, d->out);
-    mgk_output(r, action, c, d->out, 3, (int64_t[]){d->batch, d->m, d->n},
-               (int64_t[]){d->sc, d->ldc, 1});
+    if (c)
+        mgk_output(r, action, c, d->out, 3, (int64_t[]){d->batch, d->m, d->n},
+                   (int64_t[]){d->sc, d->ldc, 1});
+}
+
+void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
+             void *extra, void *aux)
+{
+    mg_begin(r, action);
+    gemm(r, d, a, b, c, extra, aux, NULL);
+    mg_end(r, action);
+    outputs(r, action, d, c, extra, aux);
+}
+
+void mg_gemm_then(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
+                  void *c, void *extra, void *aux, mg_kernel *k, void *const *p)
+{
+    const mgk_then then = {k, p};
+    mg_begin(r, action);
+    gemm(r, d, a, b, c, extra, aux, &then);
+    mg_end(r, action);
+    outputs(r, action, d, mg_outputs(r, action, p, c) ? NULL : c, extra, aux);
 }

@@ -4,17 +4,33 @@
 
 #include "runtime/sizes.h"
 
+/* A kernel that goes on with rows of C (mg_gemm_then). */
+typedef struct mgk_then {
+    mg_kernel *kernel;
+    void *const *p;
+} mgk_then;
+
 /* Rows [i, i + m) and columns [j, j + n) of one product, n at most MG_BLOCK_N, by one thread, whose
  * scratch has mg_gemm_scratch(d) bytes. a, b, c: of this product of the batch. extra, aux: NULL, or
- * what the epilogue adds or gives. */
+ * what the epilogue adds or gives. then: NULL, or what each piece of C goes on with when it is
+ * done, while it is near; j and n are multiples of MG_TILE then. */
 typedef struct mgk_product {
     mg_run *run;
     const mg_gemm_desc *d;
     const void *a, *b;
     void *c, *extra, *aux;
+    const mgk_then *then;
     int64_t i, m, j, n;
 } mgk_product;
 void mgk_product_part(const mgk_product *w, void *scratch);
+
+/* What comes after rows [i, i + m) and columns [j, j + n). */
+static inline void mgk_then_rows(const mgk_product *w, int64_t i, int64_t m, int64_t j, int64_t n)
+{
+    const int64_t tiles = w->d->n / MG_TILE;
+    for (int64_t row = i; row < i + m; row++)
+        w->then->kernel(w->then->p, row * tiles + j / MG_TILE, row * tiles + (j + n) / MG_TILE);
+}
 
 /* Lines of memory that will be wanted soon: `runs` of `lines` 64-byte lines, `stride` bytes apart,
  * so many of them asked for at a time. */

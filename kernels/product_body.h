@@ -45,6 +45,7 @@
 #define gelu_of     NAME(gelu_of)
 #define gelu_out    NAME(gelu_out)
 #define round_out   NAME(round_out)
+#define finish      NAME(finish)
 #define Strip       NAME(Strip)
 #define strip_terms NAME(strip_terms)
 #define strip_of    NAME(strip_of)
@@ -410,6 +411,22 @@ typedef struct Strip {
     T *a, *b; /* scratch, from its beginning on */
 } Strip;
 
+/* Rows [i, i + m) of a strip, whose sums are complete: they become what C is, and what comes after
+ * goes on with them. */
+static void finish(const mgk_product *w, const Strip *s, int64_t i, int64_t m)
+{
+    const mg_gemm_desc *d = w->d;
+    const int64_t row = s->i + i;
+    const T *from = s->c + i * s->ldc;
+    E *to = (E *)w->c + row * d->ldc + s->j;
+    if (d->epilogue & (MG_GELU | MG_GELU_GRAD))
+        gelu_out(d, from, s->ldc, m, s->n, to, d->ldx ? (E *)w->aux + row * d->ldx + s->j : NULL);
+    else if (mg_gemm_rounds(d))
+        round_out(from, s->ldc, m, s->n, to, d->ldc);
+    if (w->then)
+        mgk_then_rows(w, row, m, s->j, s->n);
+}
+
 /* All tiles of a block against the first panel it meets. Some are packed when it is their turn, and
  * while they are multiplied the next ones are asked for. */
 static void first_panel(const mgk_product *w, const Strip *s, int64_t p, mgk_panel *panel)
@@ -486,6 +503,7 @@ static void strip_of(const mgk_product *w, const Strip *s)
         strip_terms(w, s, p, all - p < terms ? all - p : terms);
         p += terms;
     } while (p < all);
+    finish(w, s, 0, s->m);
 }
 
 /* On the tiles of AMX, where the processor has them. */
@@ -539,7 +557,7 @@ static void sums_of(const mgk_product *w, const Strip *s)
 static void NAME(product)(const mgk_product *w, void *scratch)
 {
     const mg_gemm_desc *d = w->d;
-    const bool rounds = mg_gemm_rounds(d), gelu = d->epilogue & (MG_GELU | MG_GELU_GRAD);
+    const bool rounds = mg_gemm_rounds(d);
     const Space at = space_of(d, scratch);
     const int64_t blocks = (w->m + at.high - 1) / at.high;
     for (int64_t z = 0; z < blocks; z++) {
@@ -550,16 +568,11 @@ static void NAME(product)(const mgk_product *w, void *scratch)
                    .n = w->n,
                    .a = at.a,
                    .b = at.b};
-        E *to = (E *)w->c + s.i * d->ldc + s.j, *aux = NULL;
-        if (d->epilogue & (MG_AUX | MG_GELU_GRAD))
-            aux = (E *)w->aux + s.i * d->ldx + s.j;
         if (!rounds) {
             s.c = (T *)w->c + s.i * d->ldc + s.j;
             s.ldc = d->ldc;
             s.extra = (T *)w->extra + (d->epilogue & (MG_BIAS | MG_SUM) ? s.j : 0);
             sums_of(w, &s);
-            if (gelu)
-                gelu_out(d, s.c, s.ldc, s.m, s.n, to, aux);
             continue;
         }
         E *extra = (E *)w->extra + s.j;
@@ -567,14 +580,10 @@ static void NAME(product)(const mgk_product *w, void *scratch)
         s.ldc = MG_BLOCK_N;
         s.extra = at.c + at.lanes * MG_BLOCK_N;
         if (d->beta != 0)
-            round_in(to, d->ldc, s.m, s.n, s.c, s.ldc);
+            round_in((E *)w->c + s.i * d->ldc + s.j, d->ldc, s.m, s.n, s.c, s.ldc);
         if (d->epilogue & MG_BIAS)
             round_in(extra, 0, 1, s.n, s.extra, 0);
         sums_of(w, &s);
-        if (gelu)
-            gelu_out(d, s.c, s.ldc, s.m, s.n, to, aux);
-        else
-            round_out(s.c, s.ldc, s.m, s.n, to, d->ldc);
         if (d->epilogue == MG_SUM && s.i == 0)
             round_out(s.extra, 0, 1, s.n, extra, 0);
     }

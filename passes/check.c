@@ -255,7 +255,7 @@ static void check_program(Check *c)
     const Program *p = c->prog;
     c->loop_ins = NEW_ARRAY(c->tmp, const Ins *, p->loops.n + 1);
     c->shortened = NEW_ARRAY(c->tmp, bool, p->loops.n + 1);
-    c->described = NEW_ARRAY(c->tmp, bool, p->actions.n + 1);
+    c->described = NEW_ARRAY(c->tmp, bool, 2 * p->actions.n + 2);
     c->round = NEW_ARRAY(c->tmp, int64_t, p->loops.n + 1);
     c->at = -1;
     if (!check_loops(c) || !check_operands(c))

@@ -69,5 +69,8 @@ mg_dtype check_dtype(DType t);                            /* as runtime/abi.h nu
 const char *kernel_wrong(const Module *m, const Kernel *k, const Ins *i);
 /* May result j of i take operand k's place, both lying alike? */
 bool kernel_in_place(const Module *m, const Ins *i, uint32_t j, uint32_t k);
+/* Is each element of its results one step of i's kernel, which of input k reads that element alone?
+ */
+bool kernel_by_elements(const Module *m, const Ins *i, uint32_t k);
 
 #endif

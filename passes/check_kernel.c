@@ -154,6 +154,27 @@ static DimList dims_iterated(const Module *m, const Ins *i)
     return all;
 }
 
+/* Does any result depend on input k at other indices than its own? */
+static bool moves(const Module *m, const Ins *i, uint32_t k)
+{
+    for (uint32_t n = 0; n < i->nout; n++)
+        if (reads_moved(m, i->body, i->body->results.data[n], i->body->args.data[k], false))
+            return true;
+    return false;
+}
+
+bool kernel_by_elements(const Module *m, const Ins *i, uint32_t k)
+{
+    const DimList all = dims_iterated(m, i);
+    const Type *in = type_of(m, i->in[k]);
+    if (strcmp(name_str(m->names, i->attrs.kind), "map") != 0 || in->rank != all.n)
+        return false;
+    for (uint32_t n = 0; n < i->nout; n++)
+        if (type_of(m, i->out[n])->rank != all.n)
+            return false;
+    return !moves(m, i, k);
+}
+
 bool kernel_in_place(const Module *m, const Ins *i, uint32_t j, uint32_t k)
 {
     const char *kind = name_str(m->names, i->attrs.kind);
@@ -176,8 +197,5 @@ bool kernel_in_place(const Module *m, const Ins *i, uint32_t j, uint32_t k)
                 if (type_find(out, in_body->attrs.over.dim[d].name) >= 0)
                     return false;
         }
-    for (uint32_t n = 0; n < i->nout; n++)
-        if (reads_moved(m, i->body, i->body->results.data[n], i->body->args.data[k], false))
-            return false;
-    return true;
+    return !moves(m, i, k);
 }

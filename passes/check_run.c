@@ -22,7 +22,7 @@ static Rounds rounds_here(const Check *c)
     return rounds_now(c, c->at < 0 ? -1 : c->prog->actions.data[c->at].around);
 }
 
-static int64_t address_of(const Check *c, const Place *at)
+int64_t address_of(const Check *c, const Place *at)
 {
     int64_t a = c->p->buffers.data[at->buffer].offset + at->offset;
     for (int i = 0; i < at->nloops; i++)
@@ -153,55 +153,6 @@ static void write_work(Check *c, const Operand *o, int which)
                                         .bytes = bytes});
 }
 
-/* ---- overlap --------------------------------------------------------------------------------- */
-
-static int64_t end_of(const Check *c, const Operand *o)
-{
-    int64_t last = 0;
-    for (int i = 0; i < o->type.rank; i++)
-        last += (o->type.dims[i].size - 1) * o->stride[i];
-    return address_of(c, &o->at) + (last + 1) * dtype_bytes(o->type.dtype);
-}
-
-static bool overlap(const Check *c, const Operand *a, const Operand *b)
-{
-    return address_of(c, &a->at) < end_of(c, b) && address_of(c, &b->at) < end_of(c, a);
-}
-
-static bool lie_alike(const Check *c, const Operand *a, const Operand *b)
-{
-    if (address_of(c, &a->at) != address_of(c, &b->at) || !type_equal(&a->type, &b->type))
-        return false;
-    for (int i = 0; i < a->type.rank; i++)
-        if (a->type.dims[i].size > 1 && a->stride[i] != b->stride[i])
-            return false;
-    return true;
-}
-
-/* May operand w, which is written, take operand r's place? Those are all cases there are. */
-static bool may_share(const Check *c, const Action *a, const Ins *i, int w, int r)
-{
-    const Kernel *k = a->kind == ACT_kernel ? &c->p->kernels.data[a->kernel] : NULL;
-    if (!lie_alike(c, &a->operand[w], &a->operand[r]))
-        return false;
-    if (a->kind == ACT_xent_grad)
-        return w == 4 && r == 0;
-    return k && i && k->phase == PHASE_whole && r < (int)i->nin && w >= (int)i->nin &&
-           kernel_in_place(c->m, i, (uint32_t)w - i->nin, (uint32_t)r) && k->alias[w] == r;
-}
-
-static void check_overlaps(Check *c, const Action *a, const Ins *i)
-{
-    for (int w = 0; w < a->noperands; w++)
-        for (int r = 0; a->operand[w].write && r < a->noperands; r++)
-            if (r != w && !(a->operand[r].write && r > w) &&
-                overlap(c, &a->operand[w], &a->operand[r]) && !may_share(c, a, i, w, r)) {
-                broken(c, 2, "operand %d is written over operand %d, '%s'", w, r,
-                       value_name(c, a->operand[r].value));
-                return;
-            }
-}
-
 /* ---- which instruction, which operands ------------------------------------------------------- */
 
 /* What the IR says the operands of a call are: the instruction's, with results; 0: work space. */
@@ -289,8 +240,7 @@ static bool operands_are(Check *c, const Action *a, const Wanted *w)
     return true;
 }
 
-/* The instruction an action computes: that of the value it writes. */
-static const Ins *instruction_of(const Check *c, const Action *a)
+const Ins *instruction_of(const Check *c, const Action *a)
 {
     for (int k = 0; k < a->noperands; k++)
         if (a->operand[k].write && a->operand[k].value)
@@ -468,7 +418,7 @@ static void run_call(Check *c, const Action *a, const Ins *i)
     if (!operands_are(c, a, &w))
         return;
     const Kernel *k = a->kind == ACT_kernel ? &c->p->kernels.data[a->kernel] : NULL;
-    bool *described = &c->described[a - c->prog->actions.data];
+    bool *described = &c->described[2 * c->at + (k != NULL)];
     const char *wrong = *described ? NULL : k ? kernel_wrong(c->m, k, i) : call_wrong(c->m, a, i);
     *described = true;
     if (wrong) {
@@ -495,6 +445,10 @@ static void run_call(Check *c, const Action *a, const Ins *i)
 
 void run_action(Check *c, const Action *a)
 {
+    if (a->then) {
+        run_with_kernel(c, a);
+        return;
+    }
     if (a->kind == ACT_kernel && a->kernel >= c->p->kernels.n) {
         broken(c, 3, "there is no such kernel");
         return;

@@ -18,7 +18,8 @@ typedef struct Check {
     int at;               /* action that runs, or -1 */
     const Ins **loop_ins; /* per loop of the program */
     bool *shortened;
-    bool *described; /* per action: its descriptor was checked, which no round changes */
+    bool *described; /* two per action: its descriptor was checked, which no round changes, and
+                        its kernel */
     int64_t *round;
     Meaning meaning;
     Memory *memory;
@@ -33,12 +34,26 @@ const char *value_name(const Check *c, Value v);
 /* check_run.c */
 void give_arguments(Check *c);
 void run_action(Check *c, const Action *a);
+/* The instruction an action computes: that of the value it writes. */
+const Ins *instruction_of(const Check *c, const Action *a);
+/* In this round. */
+int64_t address_of(const Check *c, const Place *at);
 void check_results(Check *c);
 /* Elements of an operand that follow each other in memory; is what should be there there? What it
  * writes is there from now on. */
 int64_t run_length(const Operand *o);
 bool expect_operand(Check *c, const Operand *o);
 void write_operand(Check *c, const Operand *o);
+
+/* check_overlap.c: do operands meet; do they lie in the same bytes, element by element? An action
+ * must not write over what else it has, but for what may be done in place. i: NULL, or what it
+ * computes. */
+bool overlap(const Check *c, const Operand *a, const Operand *b);
+bool lie_alike(const Check *c, const Operand *a, const Operand *b);
+void check_overlaps(Check *c, const Action *a, const Ins *i);
+
+/* check_then.c: a product and the kernel that goes on with it. */
+void run_with_kernel(Check *c, const Action *a);
 
 /* check_value.c: the buffer of a function's argument, or -1 */
 int argument_buffer(const Check *c, FnArg a);

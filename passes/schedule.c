@@ -87,6 +87,16 @@ void price(Sched *s, Action *a, Cost c)
         a->seconds = d->launch;
 }
 
+void price_more(Sched *s, Action *a, Cost c)
+{
+    const Device *d = s->p->device;
+    const double compute = c.flops / (peak_flops(d, &s->m->train) * d->product_share);
+    const double memory = c.bytes / d->bandwidth;
+    a->flops += c.flops;
+    a->bytes_moved += c.bytes;
+    a->seconds += compute > memory ? compute : memory;
+}
+
 void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at)
 {
     Operand op[2] = {operand_of(s, v, true, false), operand_of(s, v, false, true)};
@@ -123,7 +133,7 @@ static void place_results(Sched *s, const Ins *i, int home)
     }
 }
 
-static bool used_after(const Sched *s, const Ins *i, Value v)
+bool used_after(const Sched *s, const Ins *i, Value v)
 {
     const Region *r = i->home;
     const int *last = last_uses(s->m, r, s->tmp);
@@ -172,6 +182,8 @@ static void emit_ins(Sched *s, const Ins *i, int home)
     int adds = ins_added(i);
     if (adds >= 0)
         place_added(s, i, i->out[i->op == OP_head ? 2 : 0], i->in[adds], home);
+    if (i->op == OP_fused)
+        take_place_of_product(s, i);
     if (!op_is(i->op, VIEW))
         place_results(s, i, home);
     switch (i->op) {

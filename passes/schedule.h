@@ -130,6 +130,14 @@ void call_experts(Sched *s, const Ins *i);
 /* schedule_kernel.c */
 void call_kernel(Sched *s, const Ins *i, int home);
 
+/* schedule_then.c: a result of a kernel that has no place yet gets that of the product before it,
+ * which nothing else needs. */
+void take_place_of_product(Sched *s, const Ins *i);
+/* The product that k can go on with, whose columns it is cut into then; NULL: none. */
+Action *goes_on_with(Sched *s, Kernel *k);
+/* ... and does, as kernel `number` of the plan; c: what it would cost by itself. */
+void go_on(Sched *s, Action *a, const Kernel *k, uint32_t number, Cost c);
+
 /* schedule_lives.c: the order in which the actions of the program run, and when its buffers are
  * alive in it. */
 void order_actions(Sched *s);
@@ -137,6 +145,10 @@ void order_actions(Sched *s);
 /* schedule.c: appends an action for i (NULL: none) and prices it. */
 Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op);
 void price(Sched *s, Action *a, Cost c);
+/* ... what it does beside that: c of a kernel. */
+void price_more(Sched *s, Action *a, Cost c);
+/* Is v read after i, in its region? */
+bool used_after(const Sched *s, const Ins *i, Value v);
 void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at);
 
 #endif

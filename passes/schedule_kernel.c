@@ -84,8 +84,8 @@ static const char *shape_of(Sched *s, const Kernel *k)
     size_t size;
     Shape h = {.s = s, .out = open_memstream(&text, &size)};
     h.number = NEW_ARRAY(s->tmp, uint32_t, s->m->values.n);
-    fprintf(h.out, "%s %d %lld", name_str(s->m->names, k->ins->attrs.kind), k->phase,
-            (long long)k->chunks);
+    fprintf(h.out, "%s %d %lld %lld", name_str(s->m->names, k->ins->attrs.kind), k->phase,
+            (long long)k->chunks, (long long)k->columns);
     for (int i = 0; i < k->noperands; i++) {
         fprintf(h.out, "\n%d ", k->alias[i]);
         shape_type(&h, &k->operand[i].type);
@@ -166,10 +166,16 @@ static double moved(const Kernel *k)
 
 static void launch(Sched *s, Kernel *k, double flops)
 {
-    uint32_t number = kernel_number(s, k);
+    const Cost cost = {.flops = flops, .bytes = moved(k)};
+    Action *product = k->phase == PHASE_whole ? goes_on_with(s, k) : NULL;
+    const uint32_t number = kernel_number(s, k);
+    if (product) {
+        go_on(s, product, k, number, cost);
+        return;
+    }
     Action *a = action_new(s, ACT_kernel, k->ins, k->noperands, k->operand);
     a->kernel = number;
-    price(s, a, (Cost){.flops = flops, .bytes = moved(k)});
+    price(s, a, cost);
 }
 
 static bool sums_in_order(const Ins *fused)

@@ -334,6 +334,13 @@ typedef struct mg_gemm_desc {
 } mg_gemm_desc;
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
              void *extra, void *aux);
+/* On a processor, of a single product whose columns are a multiple of MG_TILE: kernel k on the
+ * pointers p goes on with each piece of C when it is done and before it leaves the cache. A unit of
+ * k is that many columns of a row, row by row; it reads of C what is there, and may write over it,
+ * but not over A, B, extra or aux. */
+#define MG_TILE 32
+void mg_gemm_then(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
+                  void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
 
 /* Attention: for each batch b, kv head h, group g and query s over keys t:
  *   o[b,s,h,g,:] = sum_t softmax_t(scale * q[b,s,h,g,:] . k[b,t,h,:]) v[b,t,h,:]
@@ -565,6 +572,9 @@ void mg_look(mg_run *r, const void *scratch);
 void mg_begin(mg_run *r, int action);
 void mg_end(mg_run *r, int action);
 void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t);
+/* Tells mg_output what the action's generated kernel wrote by way of the pointers p; is some of it
+ * at c? */
+bool mg_outputs(mg_run *r, int action, void *const *p, const void *c);
 
 /* ---- what the runtime calls in kernels ---------------------------------------------------- */
 

@@ -84,6 +84,16 @@ void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain
     rt_watch_outputs(r, action, p);
 }
 
+bool mg_outputs(mg_run *r, int action, void *const *p, const void *c)
+{
+    const mg_action *a = &r->program->actions[action];
+    bool there = false;
+    rt_watch_outputs(r, action, p);
+    for (int i = 0; i < a->nout; i++)
+        there |= p[a->out[i].arg] == c;
+    return there;
+}
+
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
     bool passes = r->rank || rt_guard_passes(r, action, *loss, norm ? *norm : 0);

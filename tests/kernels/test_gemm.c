@@ -5,6 +5,7 @@
 #include "tests/sample.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Case {
@@ -238,6 +239,75 @@ static void test_bits(void **state)
     }
 }
 
+/* What the kernel of a test is told: C, a copy of it, and how often each piece was asked for. */
+typedef struct Pieces {
+    mg_dtype t;
+    int64_t n;
+    char *c, *copy;
+    int *times;
+} Pieces;
+
+static void copy_pieces(void *const *p, int64_t begin, int64_t end)
+{
+    const Pieces *w = p[1];
+    const int64_t tiles = w->n / MG_TILE, bytes = MG_TILE * mg_dtype_bytes(w->t);
+    assert_true(begin < end && begin / tiles == (end - 1) / tiles);
+    for (int64_t u = begin; u < end; u++) { /* of one thread each */
+        w->times[u]++;
+        memcpy(w->copy + u * bytes, w->c + u * bytes, (size_t)bytes);
+        memset(w->c + u * bytes, 0x11, (size_t)bytes);
+    }
+}
+
+/* A kernel that goes on with a product sees each piece once, when it is what the product gives; and
+ * may write over it. */
+static void test_then(void **state)
+{
+    (void)state;
+    static const mg_dtype types[][2] = {{MG_F32, MG_F32},  {MG_F64, MG_F64}, {MG_BF16, MG_BF16},
+                                        {MG_BF16, MG_F32}, {MG_F16, MG_F16}, {MG_F16, MG_F32}};
+    uint64_t seed = 19;
+    for (int level = MGK_BASE; level <= (int)pool_best(); level++)
+        for (int i = 0; i < 96; i++) {
+            if (!sampled((uint64_t)i / 6, SANITIZED ? 8 : 4))
+                continue;
+            pool_level((mgk_level)level);
+            mg_gemm_desc d = random_shape(&seed, types[i % 6][0], types[i % 6][1]);
+            d.m = in_range(&seed, 0, 3) ? in_range(&seed, 1, 90) : in_range(&seed, 250, 700);
+            d.n = MG_TILE * (in_range(&seed, 0, 3) ? in_range(&seed, 1, 5) : 35);
+            d.lda = d.ta ? d.m : d.k + 1, d.ldb = d.tb ? d.k + 1 : d.n, d.ldc = d.n;
+            d.batch = 1, d.sa = (d.ta ? d.k : d.m) * d.lda, d.sb = (d.tb ? d.n : d.k) * d.ldb;
+            d.sc = d.m * d.n;
+            if (i / 6 % 2) {
+                d.epilogue = d.out == d.dtype && i / 12 % 2 ? MG_GELU | MG_BIAS : MG_BIAS;
+                d.beta = 0;
+            }
+            Case x = make(&seed, d);
+            Buffer c = buffer_new(d.out, d.sc), copy = buffer_new(d.out, d.sc);
+            if (d.beta != 0)
+                memcpy(c.p, x.c.p, (size_t)(d.sc * mg_dtype_bytes(d.out)));
+            run(&x, 1);
+            const int64_t pieces = d.sc / MG_TILE;
+            Pieces w = {d.out, d.n, c.p, copy.p, calloc((size_t)pieces, sizeof(int))};
+            mg_run r = {.threads = 1 + i % 5, .scratch = mg_gemm_scratch(&d), .cuts = seed};
+            mg_gemm_then(&r, 0, &d, x.a.p, x.b.p, c.p, x.extra.p, x.aux.p, copy_pieces,
+                         (void *[]){c.p, &w});
+            assert_true(same_bits(&x.c, &copy));
+            assert_int_equal(r.outputs, 0); /* the test's kernel wrote over C */
+            int64_t wrong = 0;
+            for (int64_t u = 0; u < pieces; u++)
+                wrong += w.times[u] != 1;
+            for (int64_t b = 0; b < d.sc * mg_dtype_bytes(d.out); b++)
+                wrong += ((char *)c.p)[b] != 0x11;
+            assert_int_equal(wrong, 0);
+            free(w.times);
+            buffer_free(&c);
+            buffer_free(&copy);
+            drop(&x);
+        }
+    pool_level(pool_best());
+}
+
 /* Root mean square of the errors of a product of f32, by that of its results: of numbers of any
  * sign and of very different sizes, where a part that was dropped would show. */
 static double error_of(mgk_level level, int64_t k, bool positive)
@@ -290,7 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops), cmocka_unit_test(test_split), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_bits),  cmocka_unit_test(test_error),
+        cmocka_unit_test(test_bits),  cmocka_unit_test(test_then),  cmocka_unit_test(test_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,9 @@ const Small small_models[] = {
      2,
      {"layers=2", "hidden=6", "kv_heads=2", "group=1", "head=4", "ffn=5", "experts=3", "vocab=7",
       "seq=5", "batch=4"}},
+    {"gpt2_124m.mg", /* kernels go on with products of so many columns */
+     2,
+     {"layers=2", "hidden=6", "heads=2", "head=16", "ffn=32", "vocab=11", "seq=3", "batch=4"}},
     {"mixtral_mini.mg", /* each position chooses both */
      1,
      {"layers=1", "hidden=6", "kv_heads=1", "group=2", "head=4", "ffn=5", "experts=2", "vocab=7",

@@ -226,6 +226,12 @@ static bool run_on_rank(const Runner *r, const Action *act)
         return true;
     case ACT_gemm:
         run_gemm(&act->gemm, p);
+        if (act->then) {
+            Action kernel = *act;
+            kernel.operand += act->then;
+            kernel.noperands -= act->then;
+            r->kernel(r->ctx, r->p, &kernel, p + act->then);
+        }
         return true;
     case ACT_attention:
         run_attention(&act->attention, p, act->noperands > 5 ? p[5] : NULL);

@@ -290,6 +290,108 @@ static void lies(void **state)
     model_close(&x.t);
 }
 
+/* ---- a product and the kernel that goes on with it ------------------------------------------- */
+
+static Action *joined(Plan *p)
+{
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        if (p->train->actions.data[i].then)
+            return &p->train->actions.data[i];
+    return NULL;
+}
+
+/* The buffer that the kernel's last operand is in, which it writes, is where some other is. */
+static bool over(Plan *p, int which)
+{
+    const Action *a = joined(p);
+    Buffer *b = p->buffers.data;
+    b[a->operand[a->noperands - 1].at.buffer].offset = b[a->operand[which].at.buffer].offset;
+    return true;
+}
+
+static bool over_left(Plan *p)
+{
+    return over(p, 0);
+}
+
+static bool over_right(Plan *p)
+{
+    return over(p, 1);
+}
+
+static bool half_of_it(Plan *p)
+{
+    const Action *a = joined(p);
+    Buffer *b = p->buffers.data;
+    over(p, 2);
+    b[a->operand[a->noperands - 1].at.buffer].offset += 64;
+    return true;
+}
+
+/* The kernel reads something else than what the product gives. */
+static bool of_another(Plan *p)
+{
+    Action *a = joined(p);
+    for (int n = a->then; n < a->noperands; n++)
+        if (a->operand[n].value == a->operand[2].value && !a->operand[n].write)
+            a->operand[n].value = a->operand[0].value;
+    return true;
+}
+
+static bool other_columns(Plan *p)
+{
+    p->kernels.data[joined(p)->kernel].columns /= 3;
+    return true;
+}
+
+static bool many_products(Plan *p)
+{
+    joined(p)->gemm.batch = 2;
+    return true;
+}
+
+static bool no_kernel(Plan *p)
+{
+    joined(p)->kernel = (uint32_t)p->kernels.n;
+    return true;
+}
+
+/* Sequentially most of these would give the right numbers. */
+static void kernels_of_products(void **state)
+{
+    (void)state;
+    static const struct {
+        Lie *lie;
+        const char *said;
+    } all[] = {{over_left, "P2 is broken"},          {over_right, "P2 is broken"},
+               {half_of_it, "P2 is broken"},         {of_another, "cannot go on with"},
+               {other_columns, "cannot go on with"}, {many_products, "cannot go on with"},
+               {no_kernel, "cannot go on with"}};
+    Trial x = {0};
+    int k = 0;
+    while (strcmp(small_models[k].define[3], "head=16") != 0)
+        k++;
+    open_model(&x.t, &small_models[k], DT_f64);
+    start(&x);
+    assert_non_null(joined(x.p));
+    assert_int_equal(broken_in(x.p), 0);
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
+        char *text;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+        Arena *a = arena_new();
+        Plan *bad = plan_copy(x.p, a);
+        all[n].lie(bad);
+        plan_check(bad, f);
+        fclose(f);
+        if (!strstr(text, all[n].said))
+            fail_msg("lie %zu: not '%s', but '%s'", n, all[n].said, text);
+        free(text);
+        arena_free(a);
+    }
+    model_close(&x.t);
+}
+
 /* What is broken is said with the invariant, the action, the round and the values. */
 static void messages(void **state)
 {
@@ -316,8 +418,11 @@ static void messages(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shipped), cmocka_unit_test(random_programs),
-                                       cmocka_unit_test(random_graphs), cmocka_unit_test(lies),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shipped),
+                                       cmocka_unit_test(random_programs),
+                                       cmocka_unit_test(random_graphs),
+                                       cmocka_unit_test(lies),
+                                       cmocka_unit_test(kernels_of_products),
                                        cmocka_unit_test(messages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
