@@ -244,7 +244,7 @@ Nest nest_of(const Module *m, const Kernel *k)
     int count = 0;
     n.first_column = column_begin(&n, k->columns);
     make_loops(&n, &partial, body, &reduced, loops, &count);
-    n.nouter = k->columns ? count - 1 : outer_loops(&n, k, loops, count);
+    n.nouter = k->columns && count ? count - 1 : outer_loops(&n, k, loops, count);
     n.ninner = count - n.nouter;
     memcpy(n.outer, loops, (size_t)n.nouter * sizeof *loops);
     memcpy(n.inner, loops + n.nouter, (size_t)n.ninner * sizeof *loops);
