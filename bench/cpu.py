@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What mgc's programs cost on this processor, beside PyTorch and beside the limit of their own products.
 
-    scripts/bench cpu [BUILD] [--pairs 7] [--threads 1,2] [--only CASE] [--steps 5] [--out FILE.md] [--no-build]
+    scripts/bench cpu [BUILD] [--pairs 7] [--threads 1,2] [--only CASE] [--steps 5]
+                      [--precision f32] [--out FILE.md] [--no-build]
 
 mgc's program, PyTorch eager and PyTorch compiled take turns: a round is some steps of each, and the next round begins
 with another of them. A figure of a round is the median of its steps; what is said of a case are medians of rounds.
@@ -96,7 +97,7 @@ class Program:
         self.source = os.path.abspath(f"{ROOT}/models/{case.model}.mg")
         mgc = os.path.join(o.build, "mgc")
         defines = (a for n, v in case.define.items() for a in ("-D", f"{n}={v}"))
-        argv = [mgc, self.source, *defines, "--microbatch", m["batch"], "--precision", "f32", "--device", o.device]
+        argv = [mgc, self.source, *defines, "--microbatch", m["batch"], "--precision", o.precision, "--device", o.device]
         run(*argv, "-o", "train")
         self.emitted = run(*argv, "--emit=c")
         self.plan = json.loads(run(*argv, "--plan=json"))
@@ -192,7 +193,8 @@ class Worker:
                "TORCHINDUCTOR_CACHE_DIR": os.path.abspath("inductor")}
         self.mode, self.errors = mode, f"torch-{mode}.txt"
         with open(self.errors, "w", encoding="utf-8") as f:
-            self.process = subprocess.Popen([o.python, f"{HERE}/torch_worker.py", "sizes.json", mode, str(threads)], env=env,
+            self.process = subprocess.Popen([o.python, f"{HERE}/torch_worker.py", "sizes.json", mode, str(threads), o.precision],
+                                            env=env,
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=f, text=True)
         self.known = self.answer()
 
@@ -225,6 +227,7 @@ class Alone:
 
     def __init__(self, o, products, worker, threads):
         self.kernels, self.worker, self.threads, self.products = o.kernels, worker, threads, products
+        self.precision = o.precision
         self.shapes = sorted({p[1:] for p in products})
         self.seconds = collections.defaultdict(list)  # (shape, library): [(median, best), ...]
         self.limits, self.library, self.others = [], "", []
@@ -233,7 +236,7 @@ class Alone:
 
     def turn(self):
         before = os.times()
-        lines = run(self.kernels, "--products", "products.txt", self.threads).splitlines()
+        lines = run(self.kernels, "--products", "products.txt", self.threads, self.precision).splitlines()
         after, theirs = os.times(), self.worker.ask("products.txt")
         cpu = sum(after[2:4]) - sum(before[2:4])  # of children that have ended
         return {"lines": lines, "rows": theirs["rows"], "cpu": cpu + theirs["cpu"]}
@@ -491,7 +494,7 @@ def heading(o, known, library):
             f"{cpu}, {len(os.sched_getaffinity(0))} cores; load {load} before; {date} UTC.", "",
             f"PyTorch {torch['torch']} ({'; '.join(torch['libraries'])}); {library}; oneDNN of the system: {onednn()}; "
             f"{run(os.path.join(o.build, 'mgc'), '--version').strip()}.", "",
-            f"{o.pairs} rounds of {o.steps} steps each; `scripts/bench cpu` repeats it.", ""]
+            f"{o.pairs} rounds of {o.steps} steps each, in {o.precision}; `scripts/bench cpu` repeats it.", ""]
 
 
 def main():
@@ -500,6 +503,7 @@ def main():
     p.add_argument("--pairs", type=int, default=7, help="rounds; default 7")
     p.add_argument("--threads", default="1,2", help="numbers of threads, by commas; default 1,2")
     p.add_argument("--only", action="append", choices=[c.name for c in CASES], help="a case; repeatable; default all")
+    p.add_argument("--precision", default="f32", choices=["f32", "bf16"], help="of products; default f32")
     p.add_argument("--steps", type=int, default=5, help="steps of each in a round; default 5")
     p.add_argument("--others", type=float, default=0.1, help="turns beside which something else took more of the machine "
                    f"are repeated, {AGAIN} times at most; default 0.1")

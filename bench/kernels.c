@@ -3,8 +3,9 @@
  * bandwidth for what moves.
  *
  *   bench_kernels [THREADS [FILTER]]        one thread and THREADS (2); cases that contain FILTER
- *   bench_kernels --products FILE THREADS   the limits, and the products of FILE by every library
- *                                           there is: numbers alone (bench/products.h)
+ *   bench_kernels --products FILE THREADS TYPE
+ *                                           the limits, and the products of FILE, in f32 or bf16,
+ * by every library there is: numbers alone (bench/products.h)
  *
  * Each figure is the best of many runs: on a shared machine that is the one that repeats. */
 #include "bench/blas.h"
@@ -30,7 +31,7 @@ static Peak *const peaks[][MGK_FLOATS] = MGK_TABLE(peak);
 
 /* ---- a small pool ------------------------------------------------------------------------- */
 
-enum { MOST = 64 };
+enum { MOST = 64, HUGE_PAGE = 2 << 20 };
 
 struct mg_run {
     int threads;
@@ -86,7 +87,8 @@ static mg_run *pool_new(int threads, size_t scratch)
         pthread_t t;
         Seat *s = malloc(sizeof *s);
         *s = (Seat){r, i};
-        r->scratch[i] = aligned_alloc(64, scratch);
+        r->scratch[i] = aligned_alloc(HUGE_PAGE, scratch); /* on large pages, as the runtime's */
+        madvise(r->scratch[i], scratch, MADV_HUGEPAGE);
         memset(r->scratch[i], 0, scratch);
         if (i == 0)
             free(s);
@@ -221,7 +223,6 @@ static bool wanted(const Bench *b, const char *name)
 /* On large pages, as an arena is. */
 static float *numbers(int64_t n, float scale)
 {
-    enum { HUGE_PAGE = 2 << 20 };
     const size_t bytes = (size_t)(n * 4 + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     float *p = aligned_alloc(HUGE_PAGE, bytes);
     madvise(p, bytes, MADV_HUGEPAGE);
@@ -506,7 +507,7 @@ static void all(int threads, const char *filter)
 }
 
 /* "limits", FLOP/s and bytes/s; "library" and its name; then products_run's lines. */
-static int products(int threads, const char *path)
+static int products(int threads, mg_dtype type, const char *path)
 {
     Bench b = {.run = pool_new(threads, 16 << 20)};
     Move m = {.bytes = (int64_t)256 << 20};
@@ -515,7 +516,7 @@ static int products(int threads, const char *path)
     free(m.to);
     free(m.from);
     printf("limits %.0f %.0f\nlibrary %s\n", b.flops, b.bytes, mg_blas_name());
-    int bad = products_run(b.run, path);
+    int bad = products_run(b.run, type, path);
     if (bad)
         fprintf(stderr, "bench_kernels: %s:%d: a line is ta tb m n k\n", path, bad);
     return bad ? 1 : 0;
@@ -523,7 +524,7 @@ static int products(int threads, const char *path)
 
 int main(int argc, char **argv)
 {
-    const bool list = argc == 4 && !strcmp(argv[1], "--products");
+    const bool list = argc == 5 && !strcmp(argv[1], "--products");
     const int threads = list ? atoi(argv[3]) : argc > 1 ? atoi(argv[1]) : 2;
     if (threads < 1 || threads > MOST) {
         fprintf(stderr, "bench_kernels: between 1 and 64 threads\n");
@@ -531,7 +532,7 @@ int main(int argc, char **argv)
     }
     if (list) {
         products_open(threads);
-        return products(threads, argv[2]);
+        return products(threads, strcmp(argv[4], "bf16") ? MG_F32 : MG_BF16, argv[2]);
     }
     printf("products: %s\n", mg_products_name());
     all(1, argc > 2 ? argv[2] : NULL);

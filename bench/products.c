@@ -5,6 +5,7 @@
  * is called as it is fastest: operands warm, nothing else between the calls. */
 #include "bench/products.h"
 #include "bench/blas.h"
+#include "runtime/half.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ typedef struct Product {
     mg_run *run;
     int64_t m, n, k, lda, ldb;
     bool ta, tb;
-    float *a, *b, *c;
+    mg_dtype type;
+    float *a, *b, *c; /* of MG_BF16 16 bits each */
 } Product;
 
 typedef void Way(const Product *p);
@@ -48,8 +50,8 @@ void products_open(int threads)
 
 static void own(const Product *p)
 {
-    const mg_gemm_desc d = {.dtype = MG_F32,
-                            .out = MG_F32,
+    const mg_gemm_desc d = {.dtype = p->type,
+                            .out = p->type,
                             .ta = p->ta,
                             .tb = p->tb,
                             .m = p->m,
@@ -121,35 +123,41 @@ static void measure(const Product *p, const char *name, Way *way)
 }
 
 /* On large pages, as an arena is. */
-static float *numbers(int64_t n)
+static float *numbers(int64_t n, mg_dtype type)
 {
     enum { HUGE_PAGE = 2 << 20 };
-    const size_t bytes = (size_t)(n * 4 + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    const size_t bytes = (size_t)(n * mg_dtype_bytes(type) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
     float *p = aligned_alloc(HUGE_PAGE, bytes);
     if (!p)
         exit(1);
     madvise(p, bytes, MADV_HUGEPAGE);
-    for (int64_t i = 0; i < n; i++)
-        p[i] = (float)(i % 251) * 0x1p-8f;
+    for (int64_t i = 0; i < n; i++) {
+        const float x = (float)(i % 251) * 0x1p-8f; /* a bf16 as it is */
+        if (type == MG_F32)
+            p[i] = x;
+        else
+            ((uint16_t *)p)[i] = mg_to_bf16(x);
+    }
     return p;
 }
 
-static void product(mg_run *r, const int64_t of[5])
+static void product(mg_run *r, mg_dtype type, const int64_t of[5])
 {
-    Product p = {.run = r, .ta = of[0], .tb = of[1], .m = of[2], .n = of[3], .k = of[4]};
+    Product p = {
+        .run = r, .type = type, .ta = of[0], .tb = of[1], .m = of[2], .n = of[3], .k = of[4]};
     p.lda = p.ta ? p.m : p.k, p.ldb = p.tb ? p.k : p.n;
-    p.a = numbers(p.m * p.k), p.b = numbers(p.k * p.n), p.c = numbers(p.m * p.n);
+    p.a = numbers(p.m * p.k, type), p.b = numbers(p.k * p.n, type), p.c = numbers(p.m * p.n, type);
     measure(&p, "mgc", own);
-    if (!mg_blas_open())
+    if (type == MG_F32 && !mg_blas_open())
         measure(&p, "OpenBLAS", openblas);
-    if (dnnl)
+    if (type == MG_F32 && dnnl)
         measure(&p, "oneDNN", onednn);
     free(p.a);
     free(p.b);
     free(p.c);
 }
 
-int products_run(mg_run *r, const char *path)
+int products_run(mg_run *r, mg_dtype type, const char *path)
 {
     FILE *f = fopen(path, "r");
     char line[128];
@@ -161,7 +169,7 @@ int products_run(mg_run *r, const char *path)
             of[2] < 1 || of[3] < 1 || of[4] < 1)
             bad = number;
         else
-            product(r, (int64_t[]){of[0] != 0, of[1] != 0, of[2], of[3], of[4]});
+            product(r, type, (int64_t[]){of[0] != 0, of[1] != 0, of[2], of[3], of[4]});
     }
     if (f)
         fclose(f);

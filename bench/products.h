@@ -8,8 +8,8 @@
 void products_open(int threads);
 
 /* Reads "ta tb m n k" a line, all numbers, until the end of the file, and prints for each product
- * and library a line: ta tb m n k library, seconds at the median and at best. 0, or the number of
- * the line that is none. */
-int products_run(mg_run *r, const char *path);
+ * of numbers of type t, MG_F32 or MG_BF16, and library that has it a line: ta tb m n k library,
+ * seconds at the median and at best. 0, or the number of the line that is none. */
+int products_run(mg_run *r, mg_dtype t, const char *path);
 
 #endif

@@ -1,9 +1,9 @@
 """A model that PyTorch trains on the processor, a few steps at a time, for bench/cpu.py.
 
-    torch_worker.py SIZES.json eager|compile|products THREADS
+    torch_worker.py SIZES.json eager|compile|products THREADS f32|bf16
 
 As fast as it is usually made: scaled_dot_product_attention, fused AdamW, the whole batch at once, and torch.compile or
-not. It makes its model, warms up and says so in a line of JSON; then answers each line that it reads with one. The line
+not; in bf16 under autocast, parameters and the optimiser in float32. It makes its model, warms up and says so in a line of JSON; then answers each line that it reads with one. The line
 is a number of steps: {"ms": [each step], "peak": bytes that were resident at most since it was warm, "cpu": seconds of all
 threads}. Or, of `products`, which has no model, a file of lines "ta tb m n k": {"rows": [[seconds of torch.mm at the median,
 at best], ...], "cpu": as before}.
@@ -64,7 +64,8 @@ def faster_grouping(m):
 
 
 class Trainer:
-    def __init__(self, m, compiled):
+    def __init__(self, m, compiled, dtype):
+        self.dtype = dtype
         torch.manual_seed(0)
         self.grouped = faster_grouping(m)
         self.model = Model(m, self.grouped)
@@ -77,7 +78,8 @@ class Trainer:
 
     def step(self):
         begin = time.perf_counter()
-        loss = self.loss_of(self.tokens)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.dtype == torch.bfloat16):
+            loss = self.loss_of(self.tokens)
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
@@ -86,14 +88,14 @@ class Trainer:
         return (time.perf_counter() - begin) * 1e3
 
 
-def products(path):
+def products(path, dtype):
     rows = []
     with open(path, encoding="utf-8") as f:
         for line in f:
             ta, tb, m, n, k = map(int, line.split())
-            a = torch.rand((k, m) if ta else (m, k))
-            b = torch.rand((n, k) if tb else (k, n))
-            c = torch.zeros(m, n)
+            a = torch.rand((k, m) if ta else (m, k)).to(dtype)
+            b = torch.rand((n, k) if tb else (k, n)).to(dtype)
+            c = torch.zeros(m, n, dtype=dtype)
             rows.append(seconds(lambda a=a.t() if ta else a, b=b.t() if tb else b, c=c: torch.mm(a, b, out=c), WINDOW))
     return rows
 
@@ -108,13 +110,14 @@ def main():
     torch.set_num_threads(int(sys.argv[3]))
     known = {"torch": torch.__version__, "imported": resident("VmHWM"),
              "libraries": re.findall(r"(?m)^ *- (.*(?:Math Kernel|MKL-DNN|oneDNN|OneDNN).*)$", torch.__config__.show())}
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[sys.argv[4]]
     if sys.argv[2] == "products":
         say(**known)
         for line in sys.stdin:
             begin = time.process_time()
-            say(rows=products(line.strip()), cpu=time.process_time() - begin)
+            say(rows=products(line.strip(), dtype), cpu=time.process_time() - begin)
         return
-    t = Trainer(m, sys.argv[2] == "compile")
+    t = Trainer(m, sys.argv[2] == "compile", dtype)
     for _ in range(WARM):
         t.step()
     forget_peak()
