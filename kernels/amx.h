@@ -6,9 +6,10 @@
  * left out is below 2^-26 of it, a quarter of a float's rounding. Sums are floats: the processor
  * adds up 32 products before it adds them to a tile.
  *
- * A tile is 1 KiB: 16 lines (rows of A, columns of B) by 32 terms. It has 16 rows of 16 pairs. In A
- * row i is line i, pair r terms r and r + 16; in B row r is terms r and r + 16, pair i line i. A
- * part of a tile follows the other, then come the next 32 terms, then the next 16 lines. */
+ * A tile is 1 KiB: 16 lines (rows of A, columns of B) by 32 terms. It has 16 rows of 16 pairs of
+ * terms: in A row i is line i, in B row r is pair r of each line. Pair r is terms r and r + 16, of
+ * bf16, which is moved as it is, 2r and 2r + 1. A part of a tile follows the other, then come the
+ * next 32 terms, then the next 16 lines. */
 #ifndef MGK_AMX_H
 #define MGK_AMX_H
 

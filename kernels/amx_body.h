@@ -4,15 +4,60 @@
  * A block of B, all columns of the strip, is packed once for all rows; blocks of A, which stay in
  * the second-level cache, meet it one after the other, a panel at a time. */
 
-#define AMX_PARTS (MGK_HALF == MGK_BF16 ? 1 : MGK_HALF == MGK_F16 ? 2 : 3)
+#define AMX_PARTS (MGK_HALF == MGK_BF16 ? 1 : MGK_HALF == MGK_F16 ? 2 : 3) /* mg_amx_parts() */
 
 #define amx_put   NAME(amx_put)
 #define amx_half  NAME(amx_half)
+#define amx_line  NAME(amx_line)
+#define amx_wide  NAME(amx_wide)
 #define amx_tile  NAME(amx_tile)
 #define amx_pack  NAME(amx_pack)
 #define amx_sums  NAME(amx_sums)
+#define amx_near  NAME(amx_near)
 #define amx_block NAME(amx_block)
 #define amx_strip NAME(amx_strip)
+
+#if MGK_HALF == MGK_BF16
+
+/* `count` of 32 numbers, zeros behind them. */
+MGK_INLINE VU amx_line(const E *from, int64_t count)
+{
+    const __mmask32 live = count < MGK_AMX_TERMS ? (__mmask32)((1u << count) - 1) : 0xffffffff;
+    return (VU)_mm512_maskz_loadu_epi16(live, from);
+}
+
+/* `count` of 16 numbers, each in 32 bits. */
+MGK_INLINE VU amx_wide(const E *from, int64_t count)
+{
+    const __mmask16 live = count < VL ? (__mmask16)((1u << count) - 1) : 0xffff;
+    return (VU)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(live, from));
+}
+
+/* A tile. `along`: its terms lie side by side, else its lines do. */
+MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64_t lines,
+                         int64_t terms, char *to)
+{
+    V a[VL];
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++) {
+        const E *x = from + (along ? i : 2 * i) * ld;
+        VU pairs = {0};
+        if (along && i < lines)
+            pairs = amx_line(x, terms);
+        if (!along && 2 * i < terms)
+            pairs = amx_wide(x, lines);
+        if (!along && 2 * i + 1 < terms)
+            pairs |= amx_wide(x + ld, lines) << 16;
+        a[i] = (V)pairs;
+    }
+    if (flip)
+        vflip(a);
+#pragma GCC unroll 16
+    for (int i = 0; i < VL; i++)
+        *(V *)(to + i * VBYTES) = a[i];
+}
+
+#else
 
 /* A row of a tile, each of its parts: pairs of x and y. To the nearest, halves away from zero,
  * which is an addition; the last part is what is left, and is a bf16 as it is. An infinite number
@@ -56,6 +101,8 @@ MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64
     for (int i = 0; i < VL; i++)
         amx_put(a[i], b[i], to + i * VBYTES);
 }
+
+#endif
 
 /* `lines` lines of A or of B, `terms` terms, in the order of memory. */
 static void amx_pack(const E *from, int64_t ld, bool along, bool of_b, int64_t lines, int64_t terms,
@@ -102,6 +149,12 @@ static void amx_sums(const char *b, int64_t chunks, int64_t n, bool add, T *sum)
     }
 }
 
+/* Whether sums that are rounded are complete panel by panel, and need no more room than one. */
+MGK_INLINE bool amx_near(const mg_gemm_desc *d)
+{
+    return mg_gemm_rounds(d) && d->beta == 0 && d->k <= mg_amx_terms(d);
+}
+
 /* Rows [i, i + m) of the strip, terms [p, p + k): a block of A against all panels of B. The first
  * block of some terms packs them, some at a time, to where further blocks find them; if there are
  * none, all to the same place, which stays near. */
@@ -113,11 +166,12 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
     const int64_t chunks = (k + MGK_AMX_TERMS - 1) / MGK_AMX_TERMS, row = s->i + i;
     const int64_t bytes = 2 * chunks * AMX_PARTS * MGK_AMX_BYTES; /* of a panel */
     char *const a = (char *)s->a, *const b = (char *)s->b;
+    const bool near = amx_near(d);
     mgk_amx x = {.m = m,
                  .chunks = chunks,
                  .parts = AMX_PARTS,
                  .a = a,
-                 .ldc = s->ldc,
+                 .ldc = near ? MGK_AMX_PANEL : s->ldc,
                  .add = p > 0 || d->beta != 0,
                  .alpha = (float)d->alpha};
     amx_pack((const E *)w->a + (d->ta ? p * d->lda + row : row * d->lda + p), d->lda, !d->ta, false,
@@ -133,15 +187,17 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
         }
         x.n = left < MGK_AMX_PANEL ? left : MGK_AMX_PANEL;
         x.b = panel;
-        x.c = s->c + i * s->ldc + j;
+        x.c = s->c + (near ? 0 : i * s->ldc + j);
         x.bias = d->epilogue & MG_BIAS ? s->extra + j : NULL;
         mgk_amx_panel(&x);
+        if (near)
+            put_sums(w, x.c, x.ldc, row, m, s->j + j, x.n);
     }
 }
 
 static void amx_strip(const mgk_product *w, const Strip *s)
 {
-    const int64_t all = w->d->k, terms = mg_amx_terms(all), high = MGK_AMX_PANEL;
+    const int64_t all = w->d->k, terms = mg_amx_terms(w->d), high = MGK_AMX_PANEL;
     const int64_t blocks = (s->m + MG_AMX_M - 1) / MG_AMX_M;
     const int64_t rows = ((s->m + blocks - 1) / blocks + high - 1) / high * high;
     int64_t p = 0;
@@ -151,8 +207,10 @@ static void amx_strip(const mgk_product *w, const Strip *s)
         for (int64_t i = 0; i < s->m; i += rows) {
             const int64_t m = s->m - i < rows ? s->m - i : rows;
             amx_block(w, s, i, m, p, k);
-            if (p + k == all)
+            if (p + k == all && !amx_near(w->d))
                 finish(w, s, i, m);
+            else if (p + k == all && w->then)
+                mgk_then_rows(w, s->i + i, m, s->j, s->n);
         }
         p += terms;
     } while (p < all);

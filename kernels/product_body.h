@@ -45,6 +45,7 @@
 #define gelu_of     NAME(gelu_of)
 #define gelu_out    NAME(gelu_out)
 #define round_out   NAME(round_out)
+#define put_sums    NAME(put_sums)
 #define finish      NAME(finish)
 #define Strip       NAME(Strip)
 #define strip_terms NAME(strip_terms)
@@ -411,20 +412,24 @@ typedef struct Strip {
     T *a, *b; /* scratch, from its beginning on */
 } Strip;
 
-/* Rows [i, i + m) of a strip, whose sums are complete: they become what C is, and what comes after
- * goes on with them. */
-static void finish(const mgk_product *w, const Strip *s, int64_t i, int64_t m)
+/* Complete sums, `step` apart, become rows [i, i + m) and columns [j, j + n) of C. */
+static void put_sums(const mgk_product *w, const T *from, int64_t step, int64_t i, int64_t m,
+                     int64_t j, int64_t n)
 {
     const mg_gemm_desc *d = w->d;
-    const int64_t row = s->i + i;
-    const T *from = s->c + i * s->ldc;
-    E *to = (E *)w->c + row * d->ldc + s->j;
+    E *to = (E *)w->c + i * d->ldc + j;
     if (d->epilogue & (MG_GELU | MG_GELU_GRAD))
-        gelu_out(d, from, s->ldc, m, s->n, to, d->ldx ? (E *)w->aux + row * d->ldx + s->j : NULL);
+        gelu_out(d, from, step, m, n, to, d->ldx ? (E *)w->aux + i * d->ldx + j : NULL);
     else if (mg_gemm_rounds(d))
-        round_out(from, s->ldc, m, s->n, to, d->ldc);
+        round_out(from, step, m, n, to, d->ldc);
+}
+
+/* Rows [i, i + m) of a strip, whose sums are complete. */
+static void finish(const mgk_product *w, const Strip *s, int64_t i, int64_t m)
+{
+    put_sums(w, s->c + i * s->ldc, s->ldc, s->i + i, m, s->j, s->n);
     if (w->then)
-        mgk_then_rows(w, row, m, s->j, s->n);
+        mgk_then_rows(w, s->i + i, m, s->j, s->n);
 }
 
 /* All tiles of a block against the first panel it meets. Some are packed when it is their turn, and
@@ -533,8 +538,8 @@ static Space space_of(const mg_gemm_desc *d, void *scratch)
         s.high = MG_AMX_ROWS;
         s.step = MGK_AMX_PANEL;
         s.lanes = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
-        s.b = s.a + mg_amx_block(d->m, MG_AMX_M, d->k);
-        s.c = s.b + mg_amx_block(d->n, MG_BLOCK_N, d->k);
+        s.b = s.a + mg_amx_block(d, d->m, MG_AMX_M);
+        s.c = s.b + mg_amx_block(d, d->n, MG_BLOCK_N);
     }
     return s;
 }

@@ -16,11 +16,16 @@
 /* So many columns at once: what they are summed into stays near. Of halves they are summed in
  * scratch. */
 #define MG_BLOCK_N 1024
-/* Terms that are summed at once: blocks of k that are as equal as whole vectors allow. */
+/* Terms of k that are summed at once: blocks of at most `most`, as equal as multiples of `whole`
+ * allow. */
+static inline int64_t mg_even_terms(int64_t k, int64_t most, int64_t whole)
+{
+    const int64_t blocks = (k + most - 1) / most;
+    return blocks ? ((k + blocks - 1) / blocks + whole - 1) / whole * whole : 0;
+}
 static inline int64_t mg_gemm_terms(int64_t k)
 {
-    const int64_t blocks = (k + MG_BLOCK_K - 1) / MG_BLOCK_K;
-    return blocks ? ((k + blocks - 1) / blocks + 15) / 16 * 16 : 0;
+    return mg_even_terms(k, MG_BLOCK_K, 16);
 }
 /* Rows of a block of m rows, and lanes that none of any vector unit's tiles fill. */
 static inline int64_t mg_gemm_lanes(int64_t m)
@@ -32,22 +37,25 @@ static inline bool mg_gemm_rounds(const mg_gemm_desc *d)
 {
     return d->out == MG_BF16 || d->out == MG_F16;
 }
-/* On the tiles of AMX (kernels/amx.h) blocks of A are of so many rows, and of so many terms, of up
- * to three bf16 each; B is packed as wide as a strip, for so many rows together. */
-#define MG_AMX_M     256
-#define MG_AMX_K     512
-#define MG_AMX_ROWS  1024
-#define MG_AMX_PARTS 3
-static inline int64_t mg_amx_terms(int64_t k)
+/* On the tiles of AMX (kernels/amx.h) a number is one to three bf16. Blocks of A are of so many
+ * rows, and of terms that are so many bf16; B is packed as wide as a strip, for so many rows
+ * together. */
+#define MG_AMX_M    256
+#define MG_AMX_K    1536
+#define MG_AMX_ROWS 1024
+static inline int64_t mg_amx_parts(mg_dtype t)
 {
-    const int64_t blocks = (k + MG_AMX_K - 1) / MG_AMX_K;
-    return blocks ? ((k + blocks - 1) / blocks + 31) / 32 * 32 : 0;
+    return t == MG_BF16 ? 1 : t == MG_F16 ? 2 : 3;
+}
+static inline int64_t mg_amx_terms(const mg_gemm_desc *d)
+{
+    return mg_even_terms(d->k, MG_AMX_K / mg_amx_parts(d->dtype), 32);
 }
 /* Floats that a packed block takes: of so many lines, but at most `most`; whole tiles. */
-static inline int64_t mg_amx_block(int64_t lines, int64_t most, int64_t k)
+static inline int64_t mg_amx_block(const mg_gemm_desc *d, int64_t lines, int64_t most)
 {
     const int64_t tiles = ((lines < most ? lines : most) + 15) / 16;
-    return tiles * 16 * mg_amx_terms(k) * MG_AMX_PARTS / 2;
+    return tiles * 16 * mg_amx_terms(d) * mg_amx_parts(d->dtype) / 2;
 }
 /* Bytes of scratch per thread: for vectors or for tiles. */
 static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
@@ -57,8 +65,8 @@ static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
     const int64_t sums = mg_gemm_rounds(d) ? (lanes + 1) * MG_BLOCK_N : 0;
     if (d->dtype == MG_F64)
         return (packed + sums) * 8;
-    const int64_t a = mg_amx_block(d->m, MG_AMX_M, d->k), b = mg_amx_block(d->n, MG_BLOCK_N, d->k);
-    const int64_t turned = d->n == 1 ? mg_amx_block(d->m, MG_BLOCK_N, d->k) : 0;
+    const int64_t a = mg_amx_block(d, d->m, MG_AMX_M), b = mg_amx_block(d, d->n, MG_BLOCK_N);
+    const int64_t turned = d->n == 1 ? mg_amx_block(d, d->m, MG_BLOCK_N) : 0;
     const int64_t rows = d->m < MG_AMX_ROWS ? d->m : MG_AMX_ROWS;
     const int64_t tiled = a + (b > turned ? b : turned);
     const int64_t tile_sums = mg_gemm_rounds(d) ? (rows + 1) * MG_BLOCK_N : 0;

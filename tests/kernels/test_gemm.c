@@ -22,6 +22,8 @@ static mg_gemm_desc random_shape(uint64_t *seed, mg_dtype t, mg_dtype out)
     d.n = in_range(seed, 0, 5) ? in_range(seed, 1, most) : 1;
     d.k =
         in_range(seed, 0, 9) ? in_range(seed, 1, in_range(seed, 0, 3) ? most : 3 * MG_BLOCK_K) : 0;
+    if (!in_range(seed, 0, 19)) /* more than one block of any type */
+        d.k = MG_AMX_K + in_range(seed, 1, 99);
     d.lda = (d.ta ? d.m : d.k) + in_range(seed, 0, 3);
     d.ldb = (d.tb ? d.k : d.n) + in_range(seed, 0, 3);
     d.ldc = d.n + in_range(seed, 0, 1) * in_range(seed, 0, 5);
