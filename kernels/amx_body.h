@@ -60,20 +60,21 @@ MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64
 #else
 
 /* A row of a tile, each of its parts: pairs of x and y. To the nearest, halves away from zero,
- * which is an addition; the last part is what is left, and is a bf16 as it is. An infinite number
- * leaves one that is none. */
+ * which is an addition; the last part is what is left, and is a bf16 as it is, or subnormal: that
+ * is zero to a tile, but its lower half must not reach x. An infinite number leaves one that is
+ * none. */
 MGK_INLINE void amx_put(V x, V y, char *to)
 {
 #pragma GCC unroll 3
     for (int part = 0; part < AMX_PARTS; part++) {
         VU a = (VU)x, b = (VU)y;
         if (part + 1 < AMX_PARTS) {
-            a = (a + 0x8000) & 0xffff0000;
-            b = (b + 0x8000) & 0xffff0000;
-            x -= (V)a;
-            y -= (V)b;
+            a += 0x8000;
+            b += 0x8000;
+            x -= (V)(a & 0xffff0000);
+            y -= (V)(b & 0xffff0000);
         }
-        *(VU *)(to + part * MGK_AMX_BYTES) = a >> 16 | b;
+        *(VU *)(to + part * MGK_AMX_BYTES) = a >> 16 | (b & 0xffff0000);
     }
 }
 

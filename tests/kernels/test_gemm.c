@@ -358,11 +358,38 @@ static void test_error(void **state)
     }
 }
 
+/* Numbers of every size down to the smallest there is, beside others: on tiles the last parts of
+ * some are subnormal, and nothing of that may come near a neighbour. */
+static void test_small(void **state)
+{
+    (void)state;
+    uint64_t seed = 19;
+    for (int level = MGK_BASE; level <= (int)pool_best(); level++)
+        for (int turned = 0; turned < 4; turned++) {
+            mg_gemm_desc d = {.dtype = MG_F32, .out = MG_F32, .m = 60, .n = 50, .k = 230};
+            d.ta = turned & 1, d.tb = turned & 2, d.epilogue = MG_SUM;
+            d.lda = d.ta ? d.m : d.k, d.ldb = d.tb ? d.k : d.n, d.ldc = d.n;
+            d.alpha = 1, d.batch = 1;
+            d.sa = d.m * d.k, d.sb = d.n * d.k, d.sc = d.m * d.n;
+            pool_level((mgk_level)level);
+            Case x = make(&seed, d);
+            for (int64_t e = 0; e < d.sa; e++)
+                put(&x.a, e, ldexp(at(&x.a, e), -(int)(e % 151)));
+            for (int64_t e = 0; e < d.sb; e++)
+                put(&x.b, e, ldexp(at(&x.b, e), -(int)(e % 149)));
+            run(&x, 1);
+            check(&x);
+            drop(&x);
+        }
+    pool_level(pool_best());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops), cmocka_unit_test(test_split), cmocka_unit_test(test_rows),
         cmocka_unit_test(test_bits),  cmocka_unit_test(test_then),  cmocka_unit_test(test_error),
+        cmocka_unit_test(test_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
