@@ -236,6 +236,85 @@ void mgk_amx_panel(const mgk_amx *w)
     }
 }
 
+/* Sums of `rows` x `cols` tiles, the smallest parts first. */
+MGK_INLINE void near_terms(int rows, int cols, int a_parts, int b_parts, const mgk_amx_tiles *w,
+                           const char *a, const char *b)
+{
+    const char *a2 = a + w->a_step, *b2 = b + w->b_step;
+    for (int64_t q = 0; q < w->chunks; q++) {
+        if (a_parts == 3 && b_parts == 3) {
+            step(rows, cols, a, a2, b, b2, 0, 2, true, true);
+            step(rows, cols, a, a2, b, b2, 0, 1, false, true);
+            step(rows, cols, a, a2, b, b2, 1, 1, true, false);
+            step(rows, cols, a, a2, b, b2, 1, 0, false, true);
+            step(rows, cols, a, a2, b, b2, 2, 0, true, false);
+            step(rows, cols, a, a2, b, b2, 0, 0, true, false);
+        } else {
+            step(rows, cols, a, a2, b, b2, 0, 1, true, true);
+            if (a_parts == 2)
+                step(rows, cols, a, a2, b, b2, 1, 0, true, true);
+            step(rows, cols, a, a2, b, b2, 0, 0, a_parts == 2, a_parts == 1);
+        }
+        a += a_parts * MGK_AMX_BYTES, a2 += a_parts * MGK_AMX_BYTES;
+        b += b_parts * MGK_AMX_BYTES, b2 += b_parts * MGK_AMX_BYTES;
+    }
+}
+
+MGK_INLINE void near_block(int rows, int cols, const mgk_amx_tiles *w, const char *a, const char *b,
+                           float *c)
+{
+    enum { LINES = MGK_AMX_LINES };
+    const int64_t row = w->ldc * (int64_t)sizeof(float);
+    if (w->add) {
+        _tile_loadd(0, c, row);
+        if (cols == 2)
+            _tile_loadd(1, c + LINES, row);
+        if (rows == 2)
+            _tile_loadd(2, c + LINES * w->ldc, row);
+        if (rows == 2 && cols == 2)
+            _tile_loadd(3, c + LINES * w->ldc + LINES, row);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    if (w->a_parts == 3)
+        near_terms(rows, cols, 3, 3, w, a, b);
+    else if (w->a_parts == 2)
+        near_terms(rows, cols, 2, 2, w, a, b);
+    else
+        near_terms(rows, cols, 1, 2, w, a, b);
+    _tile_stored(0, c, row);
+    if (cols == 2)
+        _tile_stored(1, c + LINES, row);
+    if (rows == 2)
+        _tile_stored(2, c + LINES * w->ldc, row);
+    if (rows == 2 && cols == 2)
+        _tile_stored(3, c + LINES * w->ldc + LINES, row);
+}
+
+void mgk_amx_near(const mgk_amx_tiles *w)
+{
+    enum { LINES = MGK_AMX_LINES, SIDE = 2 * LINES };
+    settle();
+    for (int64_t j = 0; j < w->n; j += SIDE)
+        for (int64_t i = 0; i < w->m; i += SIDE) {
+            const bool high = w->m - i > LINES, wide = w->n - j > LINES;
+            const char *a = w->a + i / LINES * w->a_step, *b = w->b + j / LINES * w->b_step;
+            float *c = w->c + i * w->ldc + j;
+            if (high && wide)
+                near_block(2, 2, w, a, b, c);
+            else if (high)
+                near_block(2, 1, w, a, b, c);
+            else if (wide)
+                near_block(1, 2, w, a, b, c);
+            else
+                near_block(1, 1, w, a, b, c);
+        }
+    settle();
+}
+
 #if defined(__clang__)
 #pragma clang attribute pop
 #else
@@ -261,6 +340,12 @@ void mgk_amx_panel(const mgk_amx *w)
 {
     (void)w;
     mgk_fatal("mg_gemm", "this processor has no tiles");
+}
+
+void mgk_amx_near(const mgk_amx_tiles *w)
+{
+    (void)w;
+    mgk_fatal("mg_attention", "this processor has no tiles");
 }
 
 #endif

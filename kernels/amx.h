@@ -29,6 +29,19 @@ typedef struct mgk_amx {
     float alpha;
 } mgk_amx;
 
+/* C (+)= A B of whole tiles that are near: m and n are multiples of 16, chunks of 32 terms; A and B
+ * have so many parts each, and `step` bytes lie between tiles of their lines. Left out is what is
+ * smaller than the smallest part: 3 x 3, 2 x 2 and 1 x 2 parts are built. */
+typedef struct mgk_amx_tiles {
+    int64_t m, n, chunks;
+    int a_parts, b_parts;
+    const char *a, *b;
+    int64_t a_step, b_step;
+    float *c;
+    int64_t ldc;
+    bool add;
+} mgk_amx_tiles;
+
 /* Whether the processor has the tiles and the system lets this program use them. */
 bool mgk_amx_there(void);
 
@@ -36,5 +49,6 @@ bool mgk_amx_there(void);
 void mgk_amx_begin(void);
 void mgk_amx_end(void);
 void mgk_amx_panel(const mgk_amx *w);
+void mgk_amx_near(const mgk_amx_tiles *w);
 
 #endif

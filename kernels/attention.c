@@ -1,5 +1,6 @@
 /* attention.c - attention and its gradients: which body, how many units, how much scratch. */
 #include "kernels/attention.h"
+#include "kernels/amx.h"
 #include "kernels/output.h"
 
 #define MGK_BODY "kernels/attention_body.h"

@@ -14,6 +14,7 @@
 #include "kernels/strip.h"
 
 #include "kernels/attention_soon.h"
+#include "kernels/attention_tiles.h"
 
 #define Forward       NAME(Forward)
 #define ForwardStrip  NAME(ForwardStrip)
@@ -21,6 +22,8 @@
 #define forward_block NAME(forward_block)
 #define forward_close NAME(forward_close)
 #define forward_unit  NAME(forward_unit)
+#define forward_keys  NAME(forward_keys)
+#define forward_sums  NAME(forward_sums)
 #define soften        NAME(soften)
 
 #define LOG2E  ((T)0x1.71547652b82fep+0)
@@ -32,13 +35,15 @@ typedef struct ForwardStrip {
     T *qt;        /* [head] of lanes: queries, times scale log2 e */
     T *ot;        /* [vhead] of lanes: output, not yet normalised */
     T *top, *sum; /* lanes: running maximum of scores, and sum of 2^(score - top) */
+    Tiles q;      /* on AMX: qt */
 } ForwardStrip;
 
 typedef struct Forward {
     const mg_attention_desc *d;
-    T *k, *v; /* [BLOCK_KEYS][head], [BLOCK_KEYS][vhead] */
-    T *st;    /* [BLOCK_KEYS] of lanes: scores, then probabilities */
-    T *keep;  /* lanes: what a new maximum leaves of old sums */
+    T *k, *v;         /* [BLOCK_KEYS][head], [BLOCK_KEYS][vhead] */
+    T *st;            /* [BLOCK_KEYS] of lanes: scores, then probabilities */
+    T *keep;          /* lanes: what a new maximum leaves of old sums */
+    Tiles tk, tv, tp; /* on AMX: keys; values, turned; st */
     Soon soon;
     int64_t strips;
     ForwardStrip strip[MGK_STRIPS];
@@ -54,17 +59,22 @@ static void forward_open(Forward *f, const mgk_attention *x, int64_t b, int64_t 
     f->v = carve(&scratch, MGK_BLOCK_KEYS * d->vhead);
     f->st = carve(&scratch, MGK_BLOCK_KEYS * LANES);
     f->keep = carve(&scratch, LANES);
+    f->tk = tiles_carve(&scratch, MGK_BLOCK_KEYS, d->head, false);
+    f->tv = tiles_carve(&scratch, d->vhead, MGK_BLOCK_KEYS, false);
+    f->tp = tiles_carve(&scratch, LANES, MGK_BLOCK_KEYS, true);
     f->strips = 0;
     for (; f->strips < MGK_STRIPS && row0 < d->queries * d->group; row0 += LANES) {
         ForwardStrip *p = &f->strip[f->strips++];
         strip_open(&p->s, x, b, h, row0);
         p->qt = carve(&scratch, d->head * LANES);
-        p->ot = carve(&scratch, d->vhead * LANES);
+        p->ot = carve(&scratch, mgk_round_up(d->vhead, VL) * LANES);
+        p->q = tiles_carve(&scratch, LANES, d->head, true);
         p->top = carve(&scratch, LANES);
         p->sum = carve(&scratch, LANES);
-        if (strip_keys(&p->s, 0, d->keys) > 0)
+        if (strip_keys(&p->s, 0, d->keys) > 0) {
             pack_lanes(&p->s, x->q, d->q, d->head, (T)(d->scale * (double)LOG2E), p->qt);
-        else
+            tiles_terms(p->qt, d->head, &p->q);
+        } else
             memset(p->ot, 0, (size_t)(d->vhead * LANES) * sizeof(T));
         for (int64_t i = 0; i < LANES; i++) {
             p->top[i] = strip_last(&p->s, i) < 0 ? 0 : -(T)INFINITY;
@@ -100,34 +110,64 @@ static void soften(Forward *f, ForwardStrip *p, int64_t keys)
     }
 }
 
+/* ot becomes what the new maximum leaves of it, and P v more. */
+static void forward_sums(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
+{
+    const mg_attention_desc *d = f->d;
+    if (!TILED) {
+        panel_across(&(Panel){.start = t0 ? MGK_SCALE : MGK_ZERO,
+                              .m = d->vhead,
+                              .vecs = MGK_STRIP_VECS,
+                              .k = keys,
+                              .a = f->v,
+                              .stride = d->vhead,
+                              .b = f->st,
+                              .ldb = LANES,
+                              .c = p->ot,
+                              .ldc = LANES,
+                              .keep = f->keep});
+        return;
+    }
+    for (int64_t c = 0; c < (t0 ? d->vhead * LANES : 0); c += VL)
+        vstore(p->ot + c, vload(p->ot + c) * vload(f->keep + c % LANES));
+    tiles_terms(f->st, keys, &f->tp);
+    tiles_product(d->vhead, LANES, 0, keys, &f->tv, &f->tp, p->ot, LANES, t0 > 0);
+}
+
 static void forward_block(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
 {
     const mg_attention_desc *d = f->d;
-    panel_down(&(Panel){.start = MGK_ZERO,
-                        .m = keys,
-                        .vecs = MGK_STRIP_VECS,
-                        .k = d->head,
-                        .a = f->k,
-                        .stride = d->head,
-                        .b = p->qt,
-                        .ldb = LANES,
-                        .c = f->st,
-                        .ldc = LANES});
+    if (TILED)
+        tiles_product(keys, LANES, 0, d->head, &f->tk, &p->q, f->st, LANES, false);
+    else
+        panel_down(&(Panel){.start = MGK_ZERO,
+                            .m = keys,
+                            .vecs = MGK_STRIP_VECS,
+                            .k = d->head,
+                            .a = f->k,
+                            .stride = d->head,
+                            .b = p->qt,
+                            .ldb = LANES,
+                            .c = f->st,
+                            .ldc = LANES});
     soon_some(&f->soon);
     strip_mask(&p->s, t0, keys, f->st);
     soften(f, p, keys);
     soon_some(&f->soon);
-    panel_across(&(Panel){.start = t0 ? MGK_SCALE : MGK_ZERO,
-                          .m = d->vhead,
-                          .vecs = MGK_STRIP_VECS,
-                          .k = keys,
-                          .a = f->v,
-                          .stride = d->vhead,
-                          .b = f->st,
-                          .ldb = LANES,
-                          .c = p->ot,
-                          .ldc = LANES,
-                          .keep = f->keep});
+    forward_sums(f, p, t0, keys);
+}
+
+/* A block of keys and values, as the products read them. */
+static void forward_keys(Forward *f, const E *k, const E *v, int64_t keys)
+{
+    const mg_attention_desc *d = f->d;
+    if (TILED) {
+        tiles_pack(k, d->k[1], true, keys, d->head, &f->tk);
+        tiles_pack(v, d->v[1], false, d->vhead, keys, &f->tv);
+        return;
+    }
+    copy_block(f->k, k, d->k[1], keys, d->head);
+    copy_block(f->v, v, d->v[1], keys, d->vhead);
 }
 
 /* Writes o and lse. */
@@ -157,8 +197,7 @@ static void forward_unit(const mgk_attention *x, mgk_place place, const mgk_plac
     soon_tile(&f.soon, x, next, 2 * f.strips * blocks);
     for (int64_t t0 = 0; t0 < seen; t0 += MGK_BLOCK_KEYS) {
         const int64_t block = seen - t0 < MGK_BLOCK_KEYS ? seen - t0 : MGK_BLOCK_KEYS;
-        copy_block(f.k, k + t0 * d->k[1], d->k[1], block, d->head);
-        copy_block(f.v, v + t0 * d->v[1], d->v[1], block, d->vhead);
+        forward_keys(&f, k + t0 * d->k[1], v + t0 * d->v[1], block);
         soon_block(&f.soon, x, place, t0 + MGK_BLOCK_KEYS, seen, next, 2 * f.strips);
         for (int64_t i = 0; i < f.strips; i++) {
             int64_t keys = strip_keys(&f.strip[i].s, t0, block);
@@ -176,6 +215,8 @@ static void NAME(attention_forward)(void *ctx, int64_t begin, int64_t end, void 
     const mgk_attention *x = ctx;
     const mg_attention_desc *d = x->d;
     const int64_t rows = MGK_STRIPS * LANES, tiles = (d->queries * d->group + rows - 1) / rows;
+    if (TILED)
+        mgk_amx_begin();
     for (int64_t u = begin; u < end; u++) {
         mgk_place at[2];
         for (int64_t i = 0; i < 2; i++)
@@ -183,6 +224,8 @@ static void NAME(attention_forward)(void *ctx, int64_t begin, int64_t end, void 
                                 (u + i) % tiles * rows};
         forward_unit(x, at[0], u + 1 < end ? &at[1] : NULL, scratch);
     }
+    if (TILED)
+        mgk_amx_end();
 }
 
 #include "kernels/attention_grad_body.h"

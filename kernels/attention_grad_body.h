@@ -10,19 +10,24 @@
  * part of the keys, by seven products. Every sum is formed in the same order either way, so the
  * bits depend neither on the number of threads nor on the cut. */
 
-#define Backward       NAME(Backward)
-#define BackwardStrip  NAME(BackwardStrip)
-#define backward_open  NAME(backward_open)
-#define backward_strip NAME(backward_strip)
-#define backward_tile  NAME(backward_tile)
-#define backward_probs NAME(backward_probs)
-#define backward_block NAME(backward_block)
-#define backward_sweep NAME(backward_sweep)
-#define backward_unit  NAME(backward_unit)
-#define part_begin     NAME(part_begin)
-#define row_dots       NAME(row_dots)
-#define put_rows       NAME(put_rows)
-#define no_gradient    NAME(no_gradient)
+#define Backward        NAME(Backward)
+#define BackwardStrip   NAME(BackwardStrip)
+#define backward_open   NAME(backward_open)
+#define backward_strip  NAME(backward_strip)
+#define backward_tile   NAME(backward_tile)
+#define backward_probs  NAME(backward_probs)
+#define backward_block  NAME(backward_block)
+#define backward_sweep  NAME(backward_sweep)
+#define backward_unit   NAME(backward_unit)
+#define part_begin      NAME(part_begin)
+#define row_dots        NAME(row_dots)
+#define put_rows        NAME(put_rows)
+#define no_gradient     NAME(no_gradient)
+#define backward_keys   NAME(backward_keys)
+#define backward_q      NAME(backward_q)
+#define backward_kv     NAME(backward_kv)
+#define backward_scores NAME(backward_scores)
+#define backward_all_kv NAME(backward_all_kv)
 
 typedef struct BackwardStrip {
     Strip s;
@@ -30,6 +35,7 @@ typedef struct BackwardStrip {
     T *qr, *doutr; /* [lane][wide], [lane][vwide]: the same as rows, zeros past head; no factor */
     T *dqt;        /* [head] of lanes */
     T *lse, *dot;  /* lanes: lse log2 e; D */
+    Tiles tq, tdo; /* on AMX: qt and doutt */
 } BackwardStrip;
 
 typedef struct Backward {
@@ -42,6 +48,9 @@ typedef struct Backward {
     T *st, *ds;                /* [BLOCK_KEYS] of lanes: scores, then P; dP, then dS */
     T *dk, *dv;                /* [keys][wide], [keys][vwide]: sums over the rows so far */
     T *factor;                 /* lanes: the scale */
+    Tiles tk, tkt, tv;         /* on AMX: keys, the same turned, values */
+    Tiles tds;                 /* dS of a strip */
+    Tiles tpt, tdst, tqr, tdr; /* of the tile's strips: P and dS, turned; qr and doutr */
     const mgk_place *next;     /* NULL, or what the sweep after this one begins with */
     Soon soon;
     BackwardStrip strip[MGK_STRIPS];
@@ -64,15 +73,25 @@ static void backward_open(Backward *w, char *scratch)
         p->doutt = carve(&scratch, d->vhead * LANES);
         p->qr = carve(&scratch, w->wide * LANES);
         p->doutr = carve(&scratch, w->vwide * LANES);
-        p->dqt = carve(&scratch, d->head * LANES);
+        p->dqt = carve(&scratch, mgk_round_up(d->head, VL) * LANES);
+        p->tq = tiles_carve(&scratch, LANES, d->head, true);
+        p->tdo = tiles_carve(&scratch, LANES, d->vhead, true);
         p->lse = carve(&scratch, LANES);
         p->dot = carve(&scratch, LANES);
     }
-    w->dk = carve(&scratch, w->keys * w->wide);
-    w->dv = carve(&scratch, w->keys * w->vwide);
+    w->tk = tiles_carve(&scratch, MGK_BLOCK_KEYS, d->head, false);
+    w->tkt = tiles_carve(&scratch, d->head, MGK_BLOCK_KEYS, false);
+    w->tv = tiles_carve(&scratch, MGK_BLOCK_KEYS, d->vhead, false);
+    w->tds = tiles_carve(&scratch, LANES, MGK_BLOCK_KEYS, true);
+    w->tpt = tiles_carve(&scratch, MGK_BLOCK_KEYS, MGK_STRIPS * LANES, true);
+    w->tdst = tiles_carve(&scratch, MGK_BLOCK_KEYS, MGK_STRIPS * LANES, true);
+    w->tqr = tiles_carve(&scratch, d->head, MGK_STRIPS * LANES, true);
+    w->tdr = tiles_carve(&scratch, d->vhead, MGK_STRIPS * LANES, true);
+    w->dk = carve(&scratch, mgk_round_up(w->keys, VL) * w->wide);
+    w->dv = carve(&scratch, mgk_round_up(w->keys, VL) * w->vwide);
     if (w->want_kv) {
-        memset(w->dk, 0, (size_t)(w->keys * w->wide) * sizeof(T));
-        memset(w->dv, 0, (size_t)(w->keys * w->vwide) * sizeof(T));
+        memset(w->dk, 0, (size_t)(mgk_round_up(w->keys, VL) * w->wide) * sizeof(T));
+        memset(w->dv, 0, (size_t)(mgk_round_up(w->keys, VL) * w->vwide) * sizeof(T));
     }
     for (int64_t i = 0; i < LANES; i++)
         w->factor[i] = (T)d->scale;
@@ -108,6 +127,14 @@ static void backward_strip(Backward *w, BackwardStrip *p, int64_t row0)
     pack_rows(&p->s, w->x->q, d->q, d->head, w->wide, p->qr);
     pack_rows(&p->s, w->x->dout, d->o, d->vhead, w->vwide, p->doutr);
     row_dots(w, p);
+    if (!TILED)
+        return;
+    tiles_terms(p->qt, d->head, &p->tq);
+    tiles_terms(p->doutt, d->vhead, &p->tdo);
+    if (w->want_kv) {
+        tiles_rows(p->qr, w->wide, &w->tqr, p - w->strip);
+        tiles_rows(p->doutr, w->vwide, &w->tdr, p - w->strip);
+    }
 }
 
 /* st: scores to probabilities; ds: dP to dS. */
@@ -124,35 +151,100 @@ static void backward_probs(Backward *w, const BackwardStrip *p, int64_t keys)
     }
 }
 
-static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
+/* A block of keys and values, as the products read them. */
+static void backward_keys(Backward *w, const E *k, const E *v, int64_t keys)
 {
     const mg_attention_desc *d = w->d;
-    /* S^T = k q^T and dP^T = v dout^T. */
+    if (!TILED) {
+        copy_block(w->k, k, d->k[1], keys, d->head);
+        copy_block(w->v, v, d->v[1], keys, d->vhead);
+        return;
+    }
+    tiles_pack(k, d->k[1], true, keys, d->head, &w->tk);
+    tiles_pack(v, d->v[1], true, keys, d->vhead, &w->tv);
+    if (w->want_q)
+        tiles_pack(k, d->k[1], false, d->head, keys, &w->tkt);
+}
+
+/* S^T = k q^T and dP^T = v dout^T. */
+static void backward_scores(Backward *w, BackwardStrip *p, int64_t keys)
+{
+    const mg_attention_desc *d = w->d;
+    if (TILED) {
+        tiles_product(keys, LANES, 0, d->head, &w->tk, &p->tq, w->st, LANES, false);
+        soon_some(&w->soon);
+        tiles_product(keys, LANES, 0, d->vhead, &w->tv, &p->tdo, w->ds, LANES, false);
+        return;
+    }
     Panel y = {.start = MGK_ZERO, .m = keys, .vecs = MGK_STRIP_VECS, .ldb = LANES, .ldc = LANES};
     y.k = y.stride = d->head, y.a = w->k, y.b = p->qt, y.c = w->st;
     panel_down(&y);
     soon_some(&w->soon);
     y.k = y.stride = d->vhead, y.a = w->v, y.b = p->doutt, y.c = w->ds;
     panel_down(&y);
+}
+
+/* dq^T += k^T dS^T */
+static void backward_q(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
+{
+    const int64_t head = w->d->head;
+    if (TILED) {
+        tiles_terms(w->ds, keys, &w->tds);
+        tiles_product(head, LANES, 0, keys, &w->tkt, &w->tds, p->dqt, LANES, t0 > 0);
+        return;
+    }
+    panel_across(&(Panel){.start = t0 ? MGK_ADD : MGK_ZERO,
+                          .m = head,
+                          .vecs = MGK_STRIP_VECS,
+                          .k = keys,
+                          .a = w->k,
+                          .stride = head,
+                          .b = w->ds,
+                          .ldb = LANES,
+                          .c = p->dqt,
+                          .ldc = LANES});
+}
+
+/* dk += dS^T q and dv += P^T dout, of one strip; by vectors. */
+static void backward_kv(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
+{
+    Panel y = {.start = MGK_ADD, .m = keys, .k = p->s.rows, .stride = LANES};
+    y.a = w->ds, y.b = p->qr, y.c = w->dk + (t0 - w->key0) * w->wide;
+    y.ldb = y.ldc = w->wide, y.vecs = w->wide / VL;
+    panel_down(&y);
+    soon_some(&w->soon);
+    y.a = w->st, y.b = p->doutr, y.c = w->dv + (t0 - w->key0) * w->vwide;
+    y.ldb = y.ldc = w->vwide, y.vecs = w->vwide / VL;
+    panel_down(&y);
+}
+
+/* The same by tiles, of all strips from `first` on, which saw `seen` keys of the block at most. */
+static void backward_all_kv(Backward *w, int first, int strips, int64_t t0, int64_t seen)
+{
+    const int64_t lanes = (strips - first) * LANES, at = t0 - w->key0;
+    tiles_product(seen, w->wide, first, lanes, &w->tdst, &w->tqr, w->dk + at * w->wide, w->wide,
+                  true);
+    soon_some(&w->soon);
+    tiles_product(seen, w->vwide, first, lanes, &w->tpt, &w->tdr, w->dv + at * w->vwide, w->vwide,
+                  true);
+}
+
+/* A strip and a block of keys, of which it sees `keys` and the last strip `seen`. */
+static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys, int64_t seen)
+{
+    backward_scores(w, p, keys);
     soon_some(&w->soon);
     strip_mask(&p->s, t0, keys, w->st);
     backward_probs(w, p, keys);
-    if (w->want_q) { /* dq^T += k^T dS^T */
-        y.start = t0 ? MGK_ADD : MGK_ZERO;
-        y.m = y.stride = d->head, y.k = keys, y.a = w->k, y.b = w->ds, y.c = p->dqt;
-        panel_across(&y);
+    if (w->want_q) {
+        backward_q(w, p, t0, keys);
         soon_some(&w->soon);
     }
-    if (w->want_kv) { /* dk += dS^T q and dv += P^T dout */
-        y.start = MGK_ADD;
-        y.m = keys, y.k = p->s.rows, y.stride = LANES;
-        y.a = w->ds, y.b = p->qr, y.c = w->dk + (t0 - w->key0) * w->wide;
-        y.ldb = y.ldc = w->wide, y.vecs = w->wide / VL;
-        panel_down(&y);
-        soon_some(&w->soon);
-        y.a = w->st, y.b = p->doutr, y.c = w->dv + (t0 - w->key0) * w->vwide;
-        y.ldb = y.ldc = w->vwide, y.vecs = w->vwide / VL;
-        panel_down(&y);
+    if (w->want_kv && !TILED)
+        backward_kv(w, p, t0, keys);
+    if (w->want_kv && TILED) {
+        tiles_keys(w->ds, keys, mgk_round_up(seen, VL), &w->tdst, p - w->strip);
+        tiles_keys(w->st, keys, mgk_round_up(seen, VL), &w->tpt, p - w->strip);
     }
 }
 
@@ -184,15 +276,20 @@ static void backward_tile(Backward *w, int64_t row0, int64_t row1, const mgk_pla
               times * ((end - w->key0 + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS));
     for (int64_t t0 = w->key0; t0 < end; t0 += MGK_BLOCK_KEYS) {
         const int64_t block = end - t0 < MGK_BLOCK_KEYS ? end - t0 : MGK_BLOCK_KEYS;
-        copy_block(w->k, k + t0 * d->k[1], d->k[1], block, d->head);
-        copy_block(w->v, v + t0 * d->v[1], d->v[1], block, d->vhead);
+        const int64_t seen = strip_keys(&w->strip[strips - 1].s, t0, block);
+        int first = strips;
+        backward_keys(w, k + t0 * d->k[1], v + t0 * d->v[1], block);
         soon_block(&w->soon, w->x, (mgk_place){w->b, w->h, 0}, t0 + MGK_BLOCK_KEYS, end, next,
                    times);
         for (int i = 0; i < strips; i++) {
             int64_t keys = strip_keys(&w->strip[i].s, t0, block);
-            if (keys > 0)
-                backward_block(w, &w->strip[i], t0, keys);
+            if (keys <= 0)
+                continue;
+            first = first < i ? first : i;
+            backward_block(w, &w->strip[i], t0, keys, seen);
         }
+        if (TILED && w->want_kv)
+            backward_all_kv(w, first, strips, t0, seen);
     }
     for (int i = 0; i < strips && w->want_q; i++)
         if (strip_keys(&w->strip[i].s, w->key0, w->keys) <= 0)
@@ -268,10 +365,14 @@ static void NAME(attention_backward)(void *ctx, int64_t begin, int64_t end, void
 {
     const mgk_attention *x = ctx;
     const int64_t kv = x->d->kv;
+    if (TILED)
+        mgk_amx_begin();
     for (int64_t u = begin; u < end; u++) {
         const int64_t n = (u + 1) / x->parts;
         const mgk_place next = {n / kv, n % kv, 0};
         backward_unit(x, u / x->parts / kv, u / x->parts % kv, u % x->parts,
                       u + 1 < end ? &next : NULL, scratch);
     }
+    if (TILED)
+        mgk_amx_end();
 }

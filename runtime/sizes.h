@@ -85,14 +85,23 @@ static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
  * 2 vectors of the widest kind wide. */
 static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
 {
-    enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2 };
+    enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2, TILE = 1024 };
     const int64_t bytes = d->dtype == MG_F64 ? 8 : 4, vector = 64 / bytes;
     const int64_t lanes = STRIP_VECTORS * vector, arrays = 7 + 7 * STRIPS;
     const int64_t wide = (d->head + vector - 1) / vector * vector;
     const int64_t vwide = (d->vhead + vector - 1) / vector * vector;
     const int64_t block = KEYS * (wide + vwide + 2 * lanes) + lanes;
-    const int64_t strip = lanes * (3 * wide + 2 * vwide + 2);
-    return (block + STRIPS * strip + d->keys * (wide + vwide)) * bytes + arrays * 64;
+    const int64_t strip = lanes * (3 * wide + 2 * vwide + 2), keys = (d->keys + 15) / 16 * 16;
+    const int64_t all = (block + STRIPS * strip + keys * (wide + vwide)) * bytes + arrays * 64;
+    if (d->dtype == MG_F64)
+        return all;
+    /* Tiles of AMX, of the gradients: keys, the same turned, values; dS; and each strip's queries,
+     * dout and probabilities both ways. */
+    const int64_t lines = wide / 16, vlines = vwide / 16, parts = mg_amx_parts(d->dtype);
+    const int64_t terms = (d->head + 31) / 32, vterms = (d->vhead + 31) / 32;
+    const int64_t own = parts == 3 ? 3 : 2, of_keys = 4 * terms + 2 * lines + 4 * vterms;
+    const int64_t of_strip = 2 * terms + 2 * vterms + lines + vlines + 4 + 4;
+    return all + (parts * of_keys + own * (4 + STRIPS * of_strip)) * TILE;
 }
 
 /* A head's rows of logits begin at lines of memory: numbers from one to the next, and the
