@@ -4,8 +4,6 @@
  * A block of B, all columns of the strip, is packed once for all rows; blocks of A, which stay in
  * the second-level cache, meet it one after the other, a panel at a time. */
 
-#include "kernels/amx_pack.h"
-
 #define amx_sums  NAME(amx_sums)
 #define amx_near  NAME(amx_near)
 #define amx_block NAME(amx_block)
@@ -90,10 +88,8 @@ static void amx_strip(const mgk_product *w, const Strip *s)
         for (int64_t i = 0; i < s->m; i += rows) {
             const int64_t m = s->m - i < rows ? s->m - i : rows;
             amx_block(w, s, i, m, p, k);
-            if (p + k == all && !amx_near(w->d))
-                finish(w, s, i, m);
-            else if (p + k == all && w->then)
-                mgk_then_rows(w, s->i + i, m, s->j, s->n);
+            if (p + k == all)
+                finish(w, s, amx_near(w->d), i, m);
         }
         p += terms;
     } while (p < all);

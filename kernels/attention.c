@@ -12,8 +12,9 @@ static mg_task *const backward[][MGK_FLOATS] = MGK_TABLE(attention_backward);
 /* Rows of one (batch, kv head) in a unit of the forward pass, at the level in use. */
 static int64_t unit_rows(mg_dtype t)
 {
-    static const int64_t bytes[] = {[MGK_BASE] = 16, [MGK_V3] = 32, [MGK_V4] = 64, [MGK_AMX] = 64};
-    return MGK_STRIPS * MGK_STRIP_VECS * bytes[mgk_isa()] / mg_dtype_bytes(mgk_wide(t));
+    const mgk_level level = mgk_isa();
+    const int64_t bytes = level == MGK_BASE ? 16 : level == MGK_V3 ? 32 : 64; /* of a vector */
+    return MGK_STRIPS * MGK_STRIP_VECS * bytes / mg_dtype_bytes(mgk_wide(t));
 }
 
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,

@@ -1,6 +1,7 @@
 /* isa.c - see isa.h. */
 #include "kernels/isa.h"
 #include "kernels/amx.h"
+#include "kernels/pairs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@ mgk_level mgk_isa_best(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("x86-64-v4"))
-        return mgk_amx_there() ? MGK_AMX : MGK_V4;
+        return mgk_amx_there() ? MGK_AMX : mgk_pairs_there() ? MGK_PAIRS : MGK_V4;
     if (__builtin_cpu_supports("x86-64-v3"))
         return MGK_V3;
 #endif
@@ -23,9 +24,9 @@ __attribute__((weak)) mgk_level mgk_isa(void)
 
 const char *mg_products_name(void)
 {
-    static const char *const names[] = {"own, 16-byte vectors", "own, 32-byte vectors",
-                                        "own, 64-byte vectors",
-                                        "own, AMX tiles, a float as three bf16"};
+    static const char *const names[] = {
+        "own, 16-byte vectors", "own, 32-byte vectors", "own, 64-byte vectors",
+        "own, 64-byte vectors, bf16 by pairs", "own, AMX tiles, a float as three bf16"};
     return names[mgk_isa()];
 }
 

@@ -4,9 +4,10 @@
 
 #include "runtime/abi.h"
 
-/* Levels of the x86-64 psABI: 16-, 32- and 64-byte vectors; and the last with the tiles of AMX
- * (amx.h), on which products of floats are made. Elsewhere there is only the base. */
-typedef enum mgk_level { MGK_BASE, MGK_V3, MGK_V4, MGK_AMX } mgk_level;
+/* Levels of the x86-64 psABI: 16-, 32- and 64-byte vectors; the last with products of bf16 by pairs
+ * (pairs.h); and with the tiles of AMX (amx.h), on which products of floats are made. Elsewhere
+ * there is only the base. */
+typedef enum mgk_level { MGK_BASE, MGK_V3, MGK_V4, MGK_PAIRS, MGK_AMX } mgk_level;
 
 /* The best level this processor and its system can run, and the one in use: the same, but weak, so
  * that a test can name another. */
@@ -34,7 +35,8 @@ _Noreturn void mgk_fatal(const char *kernel, const char *why);
 /* fn of each body that each_isa.h built, as an initialiser of [level][mgk_float()]. */
 #define MGK_ROW(fn, level) {fn##_f32_##level, fn##_f64_##level, fn##_bf16_##level, fn##_f16_##level}
 #if defined(__x86_64__)
-#define MGK_TABLE(fn) {MGK_ROW(fn, base), MGK_ROW(fn, v3), MGK_ROW(fn, v4), MGK_ROW(fn, v4)}
+#define MGK_TABLE(fn)                                                                              \
+    {MGK_ROW(fn, base), MGK_ROW(fn, v3), MGK_ROW(fn, v4), MGK_ROW(fn, v4), MGK_ROW(fn, v4)}
 #else
 #define MGK_TABLE(fn) {MGK_ROW(fn, base)}
 #endif

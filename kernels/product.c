@@ -2,6 +2,7 @@
 #include "kernels/product.h"
 #include "kernels/amx.h"
 #include "kernels/isa.h"
+#include "kernels/pairs.h"
 
 #define MGK_BODY "kernels/product_body.h"
 #include "kernels/each_isa.h"

@@ -4,32 +4,14 @@
  * B are vectors. As in Goto and van de Geijn (2008) a block of A is packed, so that it stays in the
  * second-level cache, and B a panel at a time, which is near the processor while all tiles of the
  * block meet it. A is broadcast from rows or from columns, so it is packed as it lies; B is turned
- * where it lies the other way. Halves become floats on that way.
+ * where it lies the other way. Halves become floats on that way, or bf16 pairs (pairs.h).
  *
  * k is summed in blocks that depend on k alone, a block in registers, blocks in C (where C is of
  * halves, in scratch): an element has the same bits wherever C is cut. */
 
-/* The most rows of a tile, and its vectors: as many sums as there are registers for. */
-#define TILE_ROWS (VBYTES == 64 ? 14 : 6)
-#define TILE_VECS 2
-#define TILE_STEP ((TILE_ROWS + VL - 1) / VL * VL) /* between columns of packed rows */
-#define ROW_STEP  (MG_BLOCK_K + 16)                /* between rows packed as they lie */
-#define PANEL_N   (TILE_VECS * VL)
-#define BLOCK_M   ((MG_BLOCK_LANES / TILE_STEP - 1) * TILE_ROWS) /* an odd row is a tile more */
-
-/* Memory is asked for beside the multiplications, some lines at a time: each BESIDE terms of a
- * tile. More at once would wait for one another, and the multiplications for them. */
-#define BESIDE 8
-
 /* So many tiles of A are packed together. */
 #define SIDE 4
 
-#define tile_sums   NAME(tile_sums)
-#define tile_store  NAME(tile_store)
-#define tile_rest   NAME(tile_rest)
-#define tile_of     NAME(tile_of)
-#define tiles_of    NAME(tiles_of)
-#define fetch       NAME(fetch)
 #define pack_copy   NAME(pack_copy)
 #define pack_flip   NAME(pack_flip)
 #define pack_tiles  NAME(pack_tiles)
@@ -39,6 +21,9 @@
 #define panel_soon  NAME(panel_soon)
 #define tiles_soon  NAME(tiles_soon)
 #define first_panel NAME(first_panel)
+#define multiply    NAME(multiply)
+#define length_of   NAME(length_of)
+#define near_sums   NAME(near_sums)
 #define panel_of    NAME(panel_of)
 #define panel_sums  NAME(panel_sums)
 #define round_in    NAME(round_in)
@@ -66,166 +51,44 @@
 #define tile_count NAME_EXPANDED(tile_count, f32, MGK_LEVEL)
 #define tile_row   NAME_EXPANDED(tile_row, f32, MGK_LEVEL)
 #else
-#define tiles      NAME(tiles)
-#define tile_count NAME(tile_count)
-#define tile_row   NAME(tile_row)
+#define tiles     NAME(tiles)
+#define tile_all  NAME(tile_all)
+#define tile_term NAME(tile_term)
 
-/* Tiles of m rows share its pairs of rows as evenly as they go; an odd row is a tile by itself. So
- * tiles are 1 row high, or an even number. */
-MGK_INLINE int64_t tile_count(int64_t m)
+MGK_INLINE V tile_all(const T *a)
 {
-    return (m / 2 * 2 + TILE_ROWS - 1) / TILE_ROWS + m % 2;
+    return vall(*a);
 }
 
-/* The first row of tile number t. */
-MGK_INLINE int64_t tile_row(int64_t m, int64_t t)
+MGK_INLINE V tile_term(V sum, V all, V b)
 {
-    const int64_t even = (m / 2 * 2 + TILE_ROWS - 1) / TILE_ROWS;
-    return t < even ? m / 2 * t / even * 2 : t == even ? m / 2 * 2 : m;
+    return sum + all * b;
 }
 
-/* Asks for the next lines. */
-MGK_INLINE void fetch(mgk_soon *s)
-{
-    for (int64_t count = s->each; count > 0 && s->runs > 0; s->runs--, s->at += s->stride)
-        for (int64_t l = 0; l < s->lines; l++, count--)
-            __builtin_prefetch(s->at + l * 64, 0, 2);
-}
-
-/* `packs`: B from where it lies, and into the panel beside that. */
-MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_soon *c_soon,
-                          const T *a, V acc[TILE_ROWS][TILE_VECS])
-{
-    const T *b = packs ? w->from : w->b;
-    T *to = w->b;
-    const int64_t step = packs ? w->ldb : PANEL_N;
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < TILE_VECS; j++)
-            acc[i][j] = vall(0);
-    for (int64_t left = w->k; left > 0;) {
-        fetch(c_soon);
-        fetch(&w->b_soon);
-        fetch(&w->a_soon);
-        int64_t terms = left < BESIDE ? left : BESIDE;
-        left -= terms;
-        do {
-            const V b0 = vload(b), b1 = vload(b + VL);
-            b += step;
-            if (packs) {
-                vstore(to, b0);
-                vstore(to + VL, b1);
-                to += PANEL_N;
-            }
-#pragma GCC unroll 16
-            for (int i = 0; i < rows; i++) {
-                const V av = vall(a[across ? i : i * ROW_STEP]);
-                acc[i][0] += av * b0;
-                acc[i][1] += av * b1;
-            }
-            a += across ? TILE_STEP : 1;
-        } while (--terms > 0);
-    }
-}
-
-/* The sums, times alpha, on top of what is there or of the bias. */
-MGK_INLINE void tile_store(int rows, const mgk_panel *w, T *c, int64_t ldc,
-                           V acc[TILE_ROWS][TILE_VECS])
-{
-    const T *bias = w->bias;
-    if (w->alpha != 1) {
-        const V alpha = vall((T)w->alpha);
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-            for (int j = 0; j < TILE_VECS; j++)
-                acc[i][j] *= alpha;
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-        for (int j = 0; j < TILE_VECS; j++) {
-            T *at = c + i * ldc + j * VL;
-            V sum = acc[i][j];
-            if (w->add)
-                sum += vload(at);
-            else if (bias)
-                sum += vload(bias + j * VL);
-            vstore(at, sum);
-        }
-}
-
-/* The same for the last columns of a matrix, by way of a buffer. */
-MGK_INLINE void tile_rest(int rows, const mgk_panel *w, T *c, int64_t ldc,
-                          V acc[TILE_ROWS][TILE_VECS])
-{
-    T all[TILE_ROWS][PANEL_N];
-    for (int i = 0; i < rows && w->add; i++)
-        memcpy(all[i], c + i * ldc, (size_t)w->n * sizeof(T));
-    tile_store(rows, w, all[0], PANEL_N, acc);
-    for (int i = 0; i < rows; i++)
-        memcpy(c + i * ldc, all[i], (size_t)w->n * sizeof(T));
-}
-
-MGK_INLINE void tile_of(int rows, bool across, bool packs, mgk_panel *w, mgk_soon *c_soon,
-                        const T *a, T *c)
-{
-    V acc[TILE_ROWS][TILE_VECS];
-    if (packs)
-        tile_sums(rows, across, true, w, c_soon, a, acc);
-    else
-        tile_sums(rows, across, false, w, c_soon, a, acc);
-    if (w->n == PANEL_N)
-        tile_store(rows, w, c, w->ldc, acc);
-    else
-        tile_rest(rows, w, c, w->ldc, acc);
-}
-
-MGK_INLINE void tiles_of(bool across, mgk_panel *w)
-{
-    const int64_t n = tile_count(w->m);
-    for (int64_t t = w->begin; t < w->end; t++) {
-        const int64_t row = tile_row(w->m, t), next = tile_row(w->m, t + 1);
-        const bool packs = w->from && t == 0;
-        const T *a = (const T *)w->a + (across ? t * TILE_STEP * w->k : row * ROW_STEP);
-        T *c = (T *)w->c + row * w->ldc;
-        mgk_soon c_soon = {.at = (const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
-                           .stride = w->ldc * (int64_t)sizeof(T),
-                           .runs = TILE_ROWS,
-                           .lines = TILE_VECS * VBYTES / 64,
-                           .each = TILE_ROWS * BESIDE / MG_BLOCK_K + 1};
-        switch (next - row) {
-#define CASE(rows)                                                                                 \
-    case rows:                                                                                     \
-        tile_of(rows, across, packs, w, &c_soon, a, c);                                            \
-        break;
-            CASE(1)
-            CASE(2)
-            CASE(4)
-            CASE(6)
-#if VBYTES == 64
-            CASE(8)
-            CASE(10)
-            CASE(12)
-            CASE(14)
-#endif
-#undef CASE
-        }
-    }
-}
-
-/* Tiles [begin, end) of a block against one panel. */
-static void tiles(mgk_panel *w)
-{
-    if (w->across)
-        tiles_of(true, w);
-    else
-        tiles_of(false, w);
-}
-
+#include "kernels/product_tiles.h"
 #endif
 
 /* ---- packing --------------------------------------------------------------------------------- */
+
+/* Pairs of bf16 where the processor multiplies these: packed operands are of pairs then, and an
+ * offset or a length of the sum, p or k, counts as many terms. */
+#undef PAIRED
+#undef pairs_a
+#undef pairs_b
+#undef pairs_sums
+#if VBYTES == 64 && !MGK_F64
+#include "kernels/amx_pack.h"
+#endif
+#if VBYTES == 64 && MGK_HALF == MGK_BF16
+#include "kernels/pairs_body.h"
+#define PAIRED (mgk_isa() == MGK_PAIRS)
+#else
+#define PAIRED          false
+#define pairs_a(...)    ((void)0)
+#define pairs_b(...)    ((void)0)
+#define pairs_sums(...) ((void)0)
+#endif
+#define TERMS_EACH (PAIRED ? 2 : 1)
 
 /* to[p][0 .. wide) = from[p * ld .. + cols), zeros past cols. */
 MGK_INLINE void pack_copy(const E *from, int64_t ld, int64_t k, int64_t cols, int64_t wide, T *to)
@@ -271,6 +134,10 @@ static void pack_tiles(const mgk_product *w, int64_t i, int64_t m, int64_t p, in
 {
     const mg_gemm_desc *d = w->d;
     const int64_t row = tile_row(m, t);
+    if (PAIRED) {
+        pairs_a(w, i, m, p, k, t, end, to);
+        return;
+    }
     if (!d->ta) {
         pack_copy((const E *)w->a + (i + row) * d->lda + p, d->lda, tile_row(m, end) - row, k,
                   ROW_STEP, to + row * ROW_STEP);
@@ -296,14 +163,16 @@ static void pack_tiles(const mgk_product *w, int64_t i, int64_t m, int64_t p, in
 MGK_INLINE const E *panel_at(const mgk_product *w, int64_t p, int64_t j)
 {
     const mg_gemm_desc *d = w->d;
-    return (const E *)w->b + (d->tb ? j * d->ldb + p : p * d->ldb + j);
+    return (const E *)w->b + (d->tb ? j * d->ldb + p * TERMS_EACH : p * TERMS_EACH * d->ldb + j);
 }
 
 static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_t n, T *to)
 {
     const mg_gemm_desc *d = w->d;
     const E *from = panel_at(w, p, j);
-    if (d->tb && n == PANEL_N)
+    if (PAIRED)
+        pairs_b(w, p, k, j, n, to);
+    else if (d->tb && n == PANEL_N)
         pack_flip(from, d->ldb, k, PANEL_N, PANEL_N, to);
     else if (d->tb)
         pack_flip(from, d->ldb, k, n, PANEL_N, to);
@@ -329,8 +198,8 @@ static mgk_soon panel_soon(const mgk_product *w, int64_t p, int64_t k, int64_t j
     const mg_gemm_desc *d = w->d;
     if (j + 2 * PANEL_N > end)
         return (mgk_soon){0};
-    return soon_of(panel_at(w, p, j + PANEL_N), d->ldb, d->tb ? PANEL_N : k, d->tb ? k : PANEL_N,
-                   tiles);
+    return soon_of(panel_at(w, p, j + PANEL_N), d->ldb, d->tb ? PANEL_N : k * TERMS_EACH,
+                   d->tb ? k * TERMS_EACH : PANEL_N, tiles);
 }
 
 /* Tiles [t, end) of the same rows and terms as pack_tiles'. */
@@ -339,8 +208,9 @@ static mgk_soon tiles_soon(const mgk_product *w, int64_t i, int64_t m, int64_t p
 {
     const mg_gemm_desc *d = w->d;
     const int64_t row = i + tile_row(m, t), rows = i + tile_row(m, end) - row;
-    const E *from = (const E *)w->a + (d->ta ? p * d->lda + row : row * d->lda + p);
-    return soon_of(from, d->lda, d->ta ? k : rows, d->ta ? rows : k, tiles);
+    const int64_t at = p * TERMS_EACH, terms = k * TERMS_EACH;
+    const E *from = (const E *)w->a + (d->ta ? at * d->lda + row : row * d->lda + at);
+    return soon_of(from, d->lda, d->ta ? terms : rows, d->ta ? rows : terms, tiles);
 }
 
 /* ---- beside the product ---------------------------------------------------------------------- */
@@ -424,12 +294,21 @@ static void put_sums(const mgk_product *w, const T *from, int64_t step, int64_t 
         round_out(from, step, m, n, to, d->ldc);
 }
 
-/* Rows [i, i + m) of a strip, whose sums are complete. */
-static void finish(const mgk_product *w, const Strip *s, int64_t i, int64_t m)
+/* Rows [i, i + m) of a strip, whose sums are complete. `put`: and are where C is. */
+static void finish(const mgk_product *w, const Strip *s, bool put, int64_t i, int64_t m)
 {
-    put_sums(w, s->c + i * s->ldc, s->ldc, s->i + i, m, s->j, s->n);
+    if (!put)
+        put_sums(w, s->c + i * s->ldc, s->ldc, s->i + i, m, s->j, s->n);
     if (w->then)
         mgk_then_rows(w, s->i + i, m, s->j, s->n);
+}
+
+static void multiply(mgk_panel *panel)
+{
+    if (PAIRED)
+        mgk_pairs_tiles(panel);
+    else
+        tiles(panel);
 }
 
 /* All tiles of a block against the first panel it meets. Some are packed when it is their turn, and
@@ -444,8 +323,20 @@ static void first_panel(const mgk_product *w, const Strip *s, int64_t p, mgk_pan
         panel->a_soon = tiles_soon(w, s->i, s->m, p, k, next, then, next - t);
         panel->begin = t;
         panel->end = next;
-        tiles(panel);
+        multiply(panel);
     }
+}
+
+/* The length of the sums. */
+MGK_INLINE int64_t length_of(const mg_gemm_desc *d)
+{
+    return (d->k + TERMS_EACH - 1) / TERMS_EACH;
+}
+
+/* Whether sums that are rounded are complete panel by panel, and need no more room than one. */
+MGK_INLINE bool near_sums(const mg_gemm_desc *d)
+{
+    return mg_gemm_rounds(d) && d->beta == 0 && length_of(d) <= MG_BLOCK_K;
 }
 
 /* The panel of columns [j, j + n) of the strip. B is packed by the first tile that meets it, where
@@ -454,7 +345,8 @@ static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64
                           int64_t n)
 {
     const mg_gemm_desc *d = w->d;
-    const int64_t tiles = tile_count(s->m), left = d->k - p - k, end = s->j + s->n;
+    const int64_t tiles = tile_count(s->m), left = length_of(d) - p - k, end = s->j + s->n;
+    const bool near = near_sums(d);
     mgk_panel panel = {.m = s->m,
                        .k = k,
                        .n = n,
@@ -462,8 +354,8 @@ static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64
                        .a = s->a,
                        .b = s->b,
                        .ldb = d->ldb,
-                       .c = s->c + j,
-                       .ldc = s->ldc,
+                       .c = s->c + (near ? 0 : j),
+                       .ldc = near ? PANEL_N : s->ldc,
                        .across = d->ta,
                        .add = p > 0 || d->beta != 0,
                        .alpha = d->alpha,
@@ -494,21 +386,25 @@ static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t
         if (j == 0)
             first_panel(w, s, p, &panel);
         else
-            tiles(&panel);
-        if (d->epilogue == MG_SUM && s->i == 0)
+            multiply(&panel);
+        if (near_sums(d))
+            put_sums(w, s->c, PANEL_N, s->i, s->m, s->j + j, n);
+        if (d->epilogue == MG_SUM && s->i == 0 && PAIRED)
+            pairs_sums(s->b, k, n, p > 0, s->extra + j);
+        else if (d->epilogue == MG_SUM && s->i == 0)
             panel_sums(s->b, k, n, p > 0, s->extra + j);
     }
 }
 
 static void strip_of(const mgk_product *w, const Strip *s)
 {
-    const int64_t all = w->d->k, terms = mg_gemm_terms(all);
+    const int64_t all = length_of(w->d), terms = mg_gemm_terms(all);
     int64_t p = 0;
     do {
         strip_terms(w, s, p, all - p < terms ? all - p : terms);
         p += terms;
     } while (p < all);
-    finish(w, s, 0, s->m);
+    finish(w, s, near_sums(w->d), 0, s->m);
 }
 
 /* On the tiles of AMX, where the processor has them. */

@@ -28,7 +28,7 @@ mgk_level pool_best(void)
 
 const char *pool_level_name(mgk_level level)
 {
-    static const char *const names[] = {"base", "v3", "v4", "amx"};
+    static const char *const names[] = {"base", "v3", "v4", "pairs", "amx"};
     return names[level];
 }
 

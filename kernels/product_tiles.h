@@ -1,0 +1,178 @@
+/* product_tiles.h - a packed block of A times a panel of B, tile by tile, on one type and vector
+ * unit; included on simd.h's types, so no include guard. Who includes it says what a term is:
+ *   V tile_all(const T *a)            a number of A in all lanes
+ *   V tile_term(V sum, V all, V b)    sum + all * b */
+
+/* The most rows of a tile, and its vectors: as many sums as there are registers for. */
+#define TILE_ROWS (VBYTES == 64 ? 14 : 6)
+#define TILE_VECS 2
+#define TILE_STEP ((TILE_ROWS + VL - 1) / VL * VL) /* between columns of packed rows */
+#define ROW_STEP  (MG_BLOCK_K + 16)                /* between rows packed as they lie */
+#define PANEL_N   (TILE_VECS * VL)
+#define BLOCK_M   ((MG_BLOCK_LANES / TILE_STEP - 1) * TILE_ROWS) /* an odd row is a tile more */
+
+/* Memory is asked for beside the multiplications, some lines at a time: each BESIDE terms of a
+ * tile. More at once would wait for one another, and the multiplications for them. */
+#define BESIDE 8
+
+#define tile_count NAME(tile_count)
+#define tile_row   NAME(tile_row)
+#define tile_sums  NAME(tile_sums)
+#define tile_store NAME(tile_store)
+#define tile_rest  NAME(tile_rest)
+#define tile_of    NAME(tile_of)
+#define tiles_of   NAME(tiles_of)
+#define fetch      NAME(fetch)
+
+/* Tiles of m rows share its pairs of rows as evenly as they go; an odd row is a tile by itself. So
+ * tiles are 1 row high, or an even number. */
+MGK_INLINE int64_t tile_count(int64_t m)
+{
+    return (m / 2 * 2 + TILE_ROWS - 1) / TILE_ROWS + m % 2;
+}
+
+/* The first row of tile number t. */
+MGK_INLINE int64_t tile_row(int64_t m, int64_t t)
+{
+    const int64_t even = (m / 2 * 2 + TILE_ROWS - 1) / TILE_ROWS;
+    return t < even ? m / 2 * t / even * 2 : t == even ? m / 2 * 2 : m;
+}
+
+/* Asks for the next lines. */
+MGK_INLINE void fetch(mgk_soon *s)
+{
+    for (int64_t count = s->each; count > 0 && s->runs > 0; s->runs--, s->at += s->stride)
+        for (int64_t l = 0; l < s->lines; l++, count--)
+            __builtin_prefetch(s->at + l * 64, 0, 2);
+}
+
+/* `packs`: B from where it lies, and into the panel beside that. */
+MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_soon *c_soon,
+                          const T *a, V acc[TILE_ROWS][TILE_VECS])
+{
+    const T *b = packs ? w->from : w->b;
+    T *to = w->b;
+    const int64_t step = packs ? w->ldb : PANEL_N;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < TILE_VECS; j++)
+            acc[i][j] = vall(0);
+    for (int64_t left = w->k; left > 0;) {
+        fetch(c_soon);
+        fetch(&w->b_soon);
+        fetch(&w->a_soon);
+        int64_t terms = left < BESIDE ? left : BESIDE;
+        left -= terms;
+        do {
+            const V b0 = vload(b), b1 = vload(b + VL);
+            b += step;
+            if (packs) {
+                vstore(to, b0);
+                vstore(to + VL, b1);
+                to += PANEL_N;
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < rows; i++) {
+                const V av = tile_all(a + (across ? i : i * ROW_STEP));
+                acc[i][0] = tile_term(acc[i][0], av, b0);
+                acc[i][1] = tile_term(acc[i][1], av, b1);
+            }
+            a += across ? TILE_STEP : 1;
+        } while (--terms > 0);
+    }
+}
+
+/* The sums, times alpha, on top of what is there or of the bias. */
+MGK_INLINE void tile_store(int rows, const mgk_panel *w, T *c, int64_t ldc,
+                           V acc[TILE_ROWS][TILE_VECS])
+{
+    const T *bias = w->bias;
+    if (w->alpha != 1) {
+        const V alpha = vall((T)w->alpha);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int j = 0; j < TILE_VECS; j++)
+                acc[i][j] *= alpha;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < TILE_VECS; j++) {
+            T *at = c + i * ldc + j * VL;
+            V sum = acc[i][j];
+            if (w->add)
+                sum += vload(at);
+            else if (bias)
+                sum += vload(bias + j * VL);
+            vstore(at, sum);
+        }
+}
+
+/* The same for the last columns of a matrix, by way of a buffer. */
+MGK_INLINE void tile_rest(int rows, const mgk_panel *w, T *c, int64_t ldc,
+                          V acc[TILE_ROWS][TILE_VECS])
+{
+    T all[TILE_ROWS][PANEL_N];
+    for (int i = 0; i < rows && w->add; i++)
+        memcpy(all[i], c + i * ldc, (size_t)w->n * sizeof(T));
+    tile_store(rows, w, all[0], PANEL_N, acc);
+    for (int i = 0; i < rows; i++)
+        memcpy(c + i * ldc, all[i], (size_t)w->n * sizeof(T));
+}
+
+MGK_INLINE void tile_of(int rows, bool across, bool packs, mgk_panel *w, mgk_soon *c_soon,
+                        const T *a, T *c)
+{
+    V acc[TILE_ROWS][TILE_VECS];
+    if (packs)
+        tile_sums(rows, across, true, w, c_soon, a, acc);
+    else
+        tile_sums(rows, across, false, w, c_soon, a, acc);
+    if (w->n == PANEL_N)
+        tile_store(rows, w, c, w->ldc, acc);
+    else
+        tile_rest(rows, w, c, w->ldc, acc);
+}
+
+MGK_INLINE void tiles_of(bool across, mgk_panel *w)
+{
+    const int64_t n = tile_count(w->m);
+    for (int64_t t = w->begin; t < w->end; t++) {
+        const int64_t row = tile_row(w->m, t), next = tile_row(w->m, t + 1);
+        const bool packs = w->from && t == 0;
+        const T *a = (const T *)w->a + (across ? t * TILE_STEP * w->k : row * ROW_STEP);
+        T *c = (T *)w->c + row * w->ldc;
+        mgk_soon c_soon = {.at = (const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
+                           .stride = w->ldc * (int64_t)sizeof(T),
+                           .runs = TILE_ROWS,
+                           .lines = TILE_VECS * VBYTES / 64,
+                           .each = TILE_ROWS * BESIDE / MG_BLOCK_K + 1};
+        switch (next - row) {
+#define CASE(rows)                                                                                 \
+    case rows:                                                                                     \
+        tile_of(rows, across, packs, w, &c_soon, a, c);                                            \
+        break;
+            CASE(1)
+            CASE(2)
+            CASE(4)
+            CASE(6)
+#if VBYTES == 64
+            CASE(8)
+            CASE(10)
+            CASE(12)
+            CASE(14)
+#endif
+#undef CASE
+        }
+    }
+}
+
+/* Tiles [begin, end) of a block against one panel. */
+static void tiles(mgk_panel *w)
+{
+    if (w->across)
+        tiles_of(true, w);
+    else
+        tiles_of(false, w);
+}
