@@ -310,12 +310,12 @@ static void test_then(void **state)
     pool_level(pool_best());
 }
 
-/* Root mean square of the errors of a product of f32, by that of its results: of numbers of any
+/* Root mean square of the errors of a product in f32, by that of its results: of numbers of any
  * sign and of very different sizes, where a part that was dropped would show. */
-static double error_of(mgk_level level, int64_t k, bool positive)
+static double error_of(mgk_level level, mg_dtype t, int64_t k, bool positive)
 {
     uint64_t seed = 17;
-    mg_gemm_desc d = {.dtype = MG_F32, .out = MG_F32, .tb = true, .m = 48, .n = 40, .k = k};
+    mg_gemm_desc d = {.dtype = t, .out = MG_F32, .tb = true, .m = 48, .n = 40, .k = k};
     d.lda = d.ldb = k, d.ldc = d.n, d.alpha = 1, d.batch = 1;
     d.sa = d.m * k, d.sb = d.n * k, d.sc = d.m * d.n;
     Case x = make(&seed, d);
@@ -347,10 +347,11 @@ static void test_error(void **state)
         const int64_t k = terms[i / 2];
         double of[MGK_AMX + 1];
         for (int level = MGK_BASE; level <= (int)pool_best(); level++) {
-            of[level] = error_of((mgk_level)level, k, i % 2) * 0x1p24;
-            if (!(of[level] <= 1 + 0.3 * sqrt((double)(k < 512 ? k : 512))))
-                fail_msg("%s: sums of %ld terms are off by %g of 2^-24",
-                         pool_level_name((mgk_level)level), (long)k, of[level]);
+            of[level] = error_of((mgk_level)level, MG_F32, k, i % 2) * 0x1p24;
+            const double halves = error_of((mgk_level)level, MG_BF16, k, i % 2) * 0x1p24;
+            if (!(fmax(of[level], halves) <= 1 + 0.3 * sqrt((double)(k < 512 ? k : 512))))
+                fail_msg("%s: sums of %ld terms are off by %g of 2^-24, of bf16 by %g",
+                         pool_level_name((mgk_level)level), (long)k, of[level], halves);
         }
         if (pool_best() == MGK_AMX && !(of[MGK_AMX] <= 1.1 * of[MGK_V4]))
             fail_msg("sums of %ld terms are off by %g of 2^-24 on tiles, %g by multiply-adds",
@@ -359,14 +360,16 @@ static void test_error(void **state)
 }
 
 /* Numbers of every size down to the smallest there is, beside others: on tiles the last parts of
- * some are subnormal, and nothing of that may come near a neighbour. */
+ * some are subnormal, which is zero there, and by pairs; and nothing of that may come near a
+ * neighbour. */
 static void test_small(void **state)
 {
     (void)state;
     uint64_t seed = 19;
     for (int level = MGK_BASE; level <= (int)pool_best(); level++)
-        for (int turned = 0; turned < 4; turned++) {
-            mg_gemm_desc d = {.dtype = MG_F32, .out = MG_F32, .m = 60, .n = 50, .k = 230};
+        for (int turned = 0; turned < 8; turned++) {
+            const mg_dtype t = turned & 4 ? MG_BF16 : MG_F32;
+            mg_gemm_desc d = {.dtype = t, .out = t, .m = 60, .n = 50, .k = 231};
             d.ta = turned & 1, d.tb = turned & 2, d.epilogue = MG_SUM;
             d.lda = d.ta ? d.m : d.k, d.ldb = d.tb ? d.k : d.n, d.ldc = d.n;
             d.alpha = 1, d.batch = 1;
