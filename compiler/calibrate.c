@@ -1,7 +1,7 @@
 /* calibrate.c - mgc calibrate: this machine's numbers, from programs that mgc makes and runs.
  *
- * lib/mgc/calibrate.mg is compiled large, small, in f64 and in bf16, and each program traces a few
- * steps of its own. From the measured actions follow, in this order: the bandwidth, from all
+ * lib/mgc/calibrate.mg is compiled large, small, in f64, bf16 and f16, and each program traces a
+ * few steps of its own. From the measured actions follow, in this order: the bandwidth, from all
  * generated kernels, each run counting alike; the rate of products beside their traffic;
  * exponentials and the rate of attention's products, from heads of two sizes; its gradient's.
  * passes/schedule.c makes times of them again. */
@@ -31,9 +31,10 @@ static const Size sizes[] = {
      16,
      128},
     {"double", "f64", {"batch=1"}, 64, 256},
-    {"half", "bf16", {"batch=2"}, 64, 256},
+    {"bf16", "bf16", {NULL}, 64, 256},
+    {"f16", "f16", {"batch=2"}, 64, 256},
 };
-enum { LARGE, SMALL, DOUBLE, HALF, SIZES = sizeof sizes / sizeof *sizes };
+enum { LARGE, SMALL, DOUBLE, BF16, F16, SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct Calibration {
     Session *s;
@@ -160,13 +161,23 @@ static double shortest(const Report *r)
 }
 
 typedef struct Numbers {
-    double flops, flops_f64, flops_half, share, attention, gradient, exps, bandwidth, launch;
+    double flops, flops_f64, flops_bf16, flops_f16, share, attention, gradient, exps, bandwidth;
+    double launch;
 } Numbers;
 
 /* Seconds of attention's arithmetic, without what a causal mask cuts off again. */
 static double arithmetic(const ReportLine *l, const Size *size, double bandwidth)
 {
     return (l->measured * 1e-6 - l->bytes / bandwidth) / (1 + ATTENTION_BLOCK / size->seq);
+}
+
+/* The peak of products of halves in a run: what becomes of them on the way, and back, counts as
+ * arithmetic. A processor may multiply them many times as fast as floats. */
+static double of_halves(const Report *r, const Numbers *n)
+{
+    const ReportLine *l = kind_of(r, "product");
+    const double rest = l->measured * 1e-6 - l->bytes / n->bandwidth;
+    return within(l->flops / (rest > 0 ? rest : 1e-9) / n->share, 0.05 * n->flops, 16 * n->flops);
 }
 
 static Numbers numbers_of(const Calibration *c)
@@ -184,10 +195,8 @@ static Numbers numbers_of(const Calibration *c)
     double a = p->flops / (p->measured * 1e-6 - p->bytes / n.bandwidth);
     double b = q->flops / (q->measured * 1e-6 - q->bytes / n.bandwidth);
     n.share = within(sqrt(a * b) / n.flops, 0.05, 1);
-    /* Of halves: what they are widened to and rounded from counts as arithmetic. */
-    const ReportLine *h = kind_of(&c->run[HALF], "product");
-    double rest = h->measured * 1e-6 - h->bytes / n.bandwidth;
-    n.flops_half = within(h->flops / (rest > 0 ? rest : 1e-9) / n.share, 0.05 * n.flops, n.flops);
+    n.flops_bf16 = of_halves(&c->run[BF16], &n);
+    n.flops_f16 = of_halves(&c->run[F16], &n);
     /* Attention: seconds = (flops x + exponentials y) more + bytes / bandwidth, for heads of two
      * sizes; more: what is computed beside, as ir_cost has it. */
     const ReportLine *f = kind_of(large, "attention"), *g = kind_of(small, "attention");
@@ -199,8 +208,8 @@ static Numbers numbers_of(const Calibration *c)
     n.exps = y > 0 ? within(1 / y, 1e7, 1e15) : 1e12;
     const ReportLine *df = kind_of(large, "attention gradient");
     const ReportLine *dg = kind_of(small, "attention gradient");
-    rest = arithmetic(df, &sizes[0], n.bandwidth) + arithmetic(dg, &sizes[1], n.bandwidth) -
-           2 * (ef + eg) / n.exps;
+    const double rest = arithmetic(df, &sizes[0], n.bandwidth) +
+                        arithmetic(dg, &sizes[1], n.bandwidth) - 2 * (ef + eg) / n.exps;
     n.gradient = within((df->flops + dg->flops) / (rest > 0 ? rest : 1e-9) / n.flops, 0.05, 1);
     n.launch = within(shortest(large), 1e-7, 1e-3);
     return n;
@@ -217,16 +226,17 @@ static Exit write_device(Session *s, const Calibration *c)
     Numbers n = numbers_of(c);
     double t = c->threads;
     json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, "
+        "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, "
         "s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i}",
         "name", "cpu", "target", "host", "memory", "host", "threads", "host",
         "flops_f32_per_thread", digits(n.flops / t), "flops_f64_per_thread",
         digits(n.flops_f64 / t), "flops_tf32_per_thread", digits(n.flops / t),
-        "flops_half_per_thread", digits(n.flops_half / t), "product_share", digits(n.share),
-        "product_rows", 0, "product_columns", 0, "attention_share", digits(n.attention),
-        "attention_grad_share", digits(n.gradient), "exponentials_per_thread", digits(n.exps / t),
-        "bandwidth_per_thread", digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth),
-        "launch_seconds", digits(n.launch),
+        "flops_bf16_per_thread", digits(n.flops_bf16 / t), "flops_f16_per_thread",
+        digits(n.flops_f16 / t), "product_share", digits(n.share), "product_rows", 0,
+        "product_columns", 0, "attention_share", digits(n.attention), "attention_grad_share",
+        digits(n.gradient), "exponentials_per_thread", digits(n.exps / t), "bandwidth_per_thread",
+        digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth), "launch_seconds",
+        digits(n.launch),
         /* Ranks of a processor send through its memory: a write and a read. */
         "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown", 1.0,
         /* What lies between machines is not measured: ten gigabits of Ethernet. */

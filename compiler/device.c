@@ -15,7 +15,7 @@ typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count, FIELD
 typedef struct Description {
     const char *name, *target;
     double memory, threads; /* or "host": what this machine has */
-    double flops_f32, flops_f64, flops_tf32, flops_half, product_share;
+    double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16, product_share;
     double attention_share, attention_grad_share, exponentials;
     double thread_bandwidth, bandwidth;
     double launch, streams;
@@ -41,7 +41,8 @@ static const Field fields[] = {
     FIELD("flops_f32_per_thread", real, flops_f32, 1e6, 1e18),
     FIELD("flops_f64_per_thread", real, flops_f64, 1e6, 1e18),
     FIELD("flops_tf32_per_thread", real, flops_tf32, 1e6, 1e18),
-    FIELD("flops_half_per_thread", real, flops_half, 1e6, 1e18),
+    FIELD("flops_bf16_per_thread", real, flops_bf16, 1e6, 1e18),
+    FIELD("flops_f16_per_thread", real, flops_f16, 1e6, 1e18),
     FIELD("product_share", real, product_share, 0.01, 1),
     FIELD("product_rows", whole, product_rows, 0, 4096),
     FIELD("product_columns", whole, product_columns, 0, 4096),
@@ -128,7 +129,8 @@ static Device device_from(const Description *d)
                     .flops_f32 = d->threads * d->flops_f32,
                     .flops_f64 = d->threads * d->flops_f64,
                     .flops_tf32 = d->threads * d->flops_tf32,
-                    .flops_half = d->threads * d->flops_half,
+                    .flops_bf16 = d->threads * d->flops_bf16,
+                    .flops_f16 = d->threads * d->flops_f16,
                     .product_share = d->product_share,
                     .attention_share = d->attention_share,
                     .attention_grad_share = d->attention_grad_share,

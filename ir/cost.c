@@ -77,7 +77,8 @@ static Cost sum_of_body(const Module *m, const Region *r)
  * halves attention; its backward has five products where the forward has two. */
 double peak_flops(const Device *d, const Train *t)
 {
-    return t->half                ? d->flops_half
+    return t->half == DT_bf16     ? d->flops_bf16
+           : t->half              ? d->flops_f16
            : t->compute == DT_f64 ? d->flops_f64
            : t->tf32              ? d->flops_tf32
                                   : d->flops_f32;

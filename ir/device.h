@@ -11,13 +11,13 @@ typedef enum Target { TARGET_host, TARGET_cuda } Target;
 typedef struct Device {
     const char *name;
     Target target;
-    int64_t memory;                           /* bytes a rank may plan for */
-    double flops_f32;                         /* peak of matrix products, FLOP/s */
-    double flops_f64, flops_tf32, flops_half; /* half: bf16 and f16 */
-    double product_share;                     /* share of the peak that products reach */
-    double attention_share;                   /* ... the products inside attention */
-    double attention_grad_share;              /* ... inside its gradient */
-    double exponentials;                      /* a second, of attention and cross-entropy */
+    int64_t memory;   /* bytes a rank may plan for */
+    double flops_f32; /* peak of matrix products, FLOP/s */
+    double flops_f64, flops_tf32, flops_bf16, flops_f16;
+    double product_share;        /* share of the peak that products reach */
+    double attention_share;      /* ... the products inside attention */
+    double attention_grad_share; /* ... inside its gradient */
+    double exponentials;         /* a second, of attention and cross-entropy */
     /* Rows and columns of its result that a multiprocessor computes at a time; 0: in any shape. */
     int product_rows, product_columns;
     double bandwidth;      /* bytes/s of streaming kernels */

@@ -388,7 +388,8 @@ bool *keep_default(const Module *m, int loop, Arena *a)
     static const Device any = {.flops_f32 = 1,
                                .flops_f64 = 1,
                                .flops_tf32 = 1,
-                               .flops_half = 1,
+                               .flops_bf16 = 1,
+                               .flops_f16 = 1,
                                .product_share = 1,
                                .bandwidth = 1};
     const Ins *loops[KEEP_LOOPS];

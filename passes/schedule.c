@@ -60,12 +60,16 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
     return &s->prog->actions.data[s->prog->actions.n - 1];
 }
 
-/* Share of the peak of products that what an action multiplies reaches. */
-static double share_of(const Device *d, ActionKind kind)
+/* FLOP/s at which an action multiplies: a share of the peak. A host's attention computes in floats,
+ * of halves too. */
+static double rate_of(const Device *d, const Train *t, ActionKind kind)
 {
-    return kind == ACT_attention        ? d->attention_share
-           : kind == ACT_attention_grad ? d->attention_grad_share
-                                        : d->product_share;
+    const double share = kind == ACT_attention        ? d->attention_share
+                         : kind == ACT_attention_grad ? d->attention_grad_share
+                                                      : d->product_share;
+    const bool attention = kind == ACT_attention || kind == ACT_attention_grad;
+    return share *
+           (attention && t->half && d->target == TARGET_host ? d->flops_f32 : peak_flops(d, t));
 }
 
 /* The roofline: arithmetic at a share of the peak, traffic at the memory's bandwidth, whichever
@@ -74,7 +78,7 @@ static double share_of(const Device *d, ActionKind kind)
 void price(Sched *s, Action *a, Cost c)
 {
     const Device *d = s->p->device;
-    double compute = c.flops / (peak_flops(d, &s->m->train) * share_of(d, a->kind));
+    double compute = c.flops / rate_of(d, &s->m->train, a->kind);
     double memory = c.bytes / d->bandwidth;
     compute += c.exps / d->exponentials;
     compute *= c.slowest > 1 ? c.slowest : 1; /* all wait for it */

@@ -19,6 +19,8 @@ class Calibrate(mgctest.Case):
         # Anything from an old laptop under load to a new server: not a number out of the air.
         self.assertTrue(1e9 < d["flops_f32_per_thread"] < 1e12)
         self.assertTrue(0.5 < d["flops_f32_per_thread"] / d["flops_f64_per_thread"] < 8)
+        for half in "flops_bf16_per_thread", "flops_f16_per_thread":
+            self.assertTrue(0.1 < d[half] / d["flops_f32_per_thread"] < 12, d)
         self.assertTrue(1e9 < d["bandwidth"] < 1e12)
         self.assertTrue(1e7 < d["exponentials_per_thread"] < 1e12)
         p = json.loads(self.compiles(model("llama_mini.mg"), "--device", "./cpu.json", "--plan=json").out)
