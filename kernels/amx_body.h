@@ -5,7 +5,6 @@
  * the second-level cache, meet it one after the other, a panel at a time. */
 
 #define amx_sums  NAME(amx_sums)
-#define amx_near  NAME(amx_near)
 #define amx_block NAME(amx_block)
 #define amx_strip NAME(amx_strip)
 
@@ -30,12 +29,6 @@ static void amx_sums(const char *b, int64_t chunks, int64_t n, bool add, T *sum)
     }
 }
 
-/* Whether sums that are rounded are complete panel by panel, and need no more room than one. */
-MGK_INLINE bool amx_near(const mg_gemm_desc *d)
-{
-    return mg_gemm_rounds(d) && d->beta == 0 && d->k <= mg_amx_terms(d);
-}
-
 /* Rows [i, i + m) of the strip, terms [p, p + k): a block of A against all panels of B. The first
  * block of some terms packs them, some at a time, to where further blocks find them; if there are
  * none, all to the same place, which stays near. */
@@ -47,7 +40,7 @@ static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m
     const int64_t chunks = (k + MGK_AMX_TERMS - 1) / MGK_AMX_TERMS, row = s->i + i;
     const int64_t bytes = 2 * chunks * AMX_PARTS * MGK_AMX_BYTES; /* of a panel */
     char *const a = (char *)s->a, *const b = (char *)s->b;
-    const bool near = amx_near(d);
+    const bool near = near_sums(d);
     mgk_amx x = {.m = m,
                  .chunks = chunks,
                  .parts = AMX_PARTS,
@@ -89,7 +82,7 @@ static void amx_strip(const mgk_product *w, const Strip *s)
             const int64_t m = s->m - i < rows ? s->m - i : rows;
             amx_block(w, s, i, m, p, k);
             if (p + k == all)
-                finish(w, s, amx_near(w->d), i, m);
+                finish(w, s, i, m);
         }
         p += terms;
     } while (p < all);

@@ -40,7 +40,7 @@ typedef struct mgk_soon {
 } mgk_soon;
 
 /* Tiles [begin, end) of a packed block of A times a panel of B, both of numbers that are computed
- * in. */
+ * in, or of pairs of bf16 (pairs.h): k counts these. */
 typedef struct mgk_panel {
     int64_t m, k, n; /* n: columns of C, at most the panel's */
     int64_t begin, end;

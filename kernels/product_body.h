@@ -70,15 +70,21 @@ MGK_INLINE V tile_term(V sum, V all, V b)
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* Pairs of bf16 where the processor multiplies these: packed operands are of pairs then, and an
+/* On the tiles of AMX, where the processor has them. */
+#undef TILED
+#if VBYTES == 64 && !MGK_F64
+#include "kernels/amx_pack.h"
+#define TILED (mgk_isa() == MGK_AMX)
+#else
+#define TILED false
+#endif
+
+/* Pairs of bf16, where the processor multiplies these: packed operands are of pairs then, and an
  * offset or a length of the sum, p or k, counts as many terms. */
 #undef PAIRED
 #undef pairs_a
 #undef pairs_b
 #undef pairs_sums
-#if VBYTES == 64 && !MGK_F64
-#include "kernels/amx_pack.h"
-#endif
 #if VBYTES == 64 && MGK_HALF == MGK_BF16
 #include "kernels/pairs_body.h"
 #define PAIRED (mgk_isa() == MGK_PAIRS)
@@ -294,15 +300,29 @@ static void put_sums(const mgk_product *w, const T *from, int64_t step, int64_t 
         round_out(from, step, m, n, to, d->ldc);
 }
 
-/* Rows [i, i + m) of a strip, whose sums are complete. `put`: and are where C is. */
-static void finish(const mgk_product *w, const Strip *s, bool put, int64_t i, int64_t m)
+/* The length of the sums. */
+MGK_INLINE int64_t length_of(const mg_gemm_desc *d)
 {
-    if (!put)
+    return (d->k + TERMS_EACH - 1) / TERMS_EACH;
+}
+
+/* Whether sums that are rounded are complete panel by panel, and need no more room than one. */
+MGK_INLINE bool near_sums(const mg_gemm_desc *d)
+{
+    const int64_t block = TILED ? mg_amx_terms(d) : mg_gemm_terms(length_of(d));
+    return mg_gemm_rounds(d) && d->beta == 0 && length_of(d) <= block;
+}
+
+/* Rows [i, i + m) of a strip, whose sums are complete. */
+static void finish(const mgk_product *w, const Strip *s, int64_t i, int64_t m)
+{
+    if (!near_sums(w->d))
         put_sums(w, s->c + i * s->ldc, s->ldc, s->i + i, m, s->j, s->n);
     if (w->then)
         mgk_then_rows(w, s->i + i, m, s->j, s->n);
 }
 
+/* Its tiles, of pairs or of numbers. */
 static void multiply(mgk_panel *panel)
 {
     if (PAIRED)
@@ -325,18 +345,6 @@ static void first_panel(const mgk_product *w, const Strip *s, int64_t p, mgk_pan
         panel->end = next;
         multiply(panel);
     }
-}
-
-/* The length of the sums. */
-MGK_INLINE int64_t length_of(const mg_gemm_desc *d)
-{
-    return (d->k + TERMS_EACH - 1) / TERMS_EACH;
-}
-
-/* Whether sums that are rounded are complete panel by panel, and need no more room than one. */
-MGK_INLINE bool near_sums(const mg_gemm_desc *d)
-{
-    return mg_gemm_rounds(d) && d->beta == 0 && length_of(d) <= MG_BLOCK_K;
 }
 
 /* The panel of columns [j, j + n) of the strip. B is packed by the first tile that meets it, where
@@ -404,17 +412,13 @@ static void strip_of(const mgk_product *w, const Strip *s)
         strip_terms(w, s, p, all - p < terms ? all - p : terms);
         p += terms;
     } while (p < all);
-    finish(w, s, near_sums(w->d), 0, s->m);
+    finish(w, s, 0, s->m);
 }
 
-/* On the tiles of AMX, where the processor has them. */
-#undef TILED
 #undef amx_strip
 #if VBYTES == 64 && !MGK_F64
 #include "kernels/amx_body.h"
-#define TILED (mgk_isa() == MGK_AMX)
 #else
-#define TILED           false
 #define amx_strip(w, s) ((void)0)
 #endif
 
