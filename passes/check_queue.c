@@ -1,15 +1,18 @@
 /* check_queue.c - P6 and P7 where collectives are a queue: by running the program as a processor
  * does, with each collective taken to end as late as it may.
  *
- * One thread computes, and puts collectives into the queue; one in it begins when the one before it
- * is done. Waiting for an action means that what of the queue it put there the last time it ran is
- * done, and all before that. So nothing that computes may touch bytes of what is in the queue, one
- * of them writing (P6); no collective may be made beside the queue while there is one in it (P7);
- * and the guard, and who comes after the program, find it empty.
+ * One thread computes, and puts collectives into the queue, whose rules are runtime/queue.h: those
+ * that whoever carries it on asks. Waiting for an action means that what of the queue it put there
+ * the last time it ran is done, and all before that; one in the queue that waits enters only then,
+ * and so does all behind it. So nothing that computes may touch bytes of what is in the queue, one
+ * of them writing, nor one in the queue those of another that may be under way at once (P6); no
+ * collective may be made beside the queue while there is one in it (P7); and the guard, and who
+ * comes after the program, find it empty.
  *
  * Of a loop the first two rounds and the last two are run: what is in the queue at the top of the
  * second is there at the top of all others. */
 #include "passes/check_run.h"
+#include "runtime/queue.h"
 
 enum { EDGE = 2 }; /* rounds at either end of a loop */
 
@@ -21,9 +24,10 @@ typedef struct Sent {
 
 typedef struct Queue {
     Check *c;
-    VEC(Sent) sent; /* in order, and not known to be done */
-    int64_t begun;
-    int64_t *number; /* per action: of what it put there the last time, or 0 */
+    VEC(Sent) sent;      /* in order, and not known to be done */
+    int64_t begun, done; /* numbers of the last that is there, and that is known to be done */
+    int64_t after;       /* what is put there next enters when that one is done */
+    int64_t *number;     /* per action: of what it put there the last time, or 0 */
 } Queue;
 
 static bool communicates(const Action *a)
@@ -60,6 +64,16 @@ static void check_touch(const Queue *q, const Action *a, const Sent *s)
     }
 }
 
+/* The least that is done when the last that was put into the queue enters it. */
+static int64_t least_done(const Queue *q)
+{
+    int64_t done = q->done;
+    while (done < q->begun - 1 && !mg_queue_enters((uint64_t)q->begun, (uint64_t)q->begun - 1,
+                                                   (uint64_t)done, (uint64_t)q->after))
+        done++;
+    return done;
+}
+
 static void put(Queue *q, size_t at)
 {
     const Action *a = &q->c->prog->actions.data[at];
@@ -68,6 +82,10 @@ static void put(Queue *q, size_t at)
     s.hi = NEW_ARRAY(q->c->tmp, int64_t, a->noperands + 1);
     for (int k = 0; k < a->noperands; k++)
         bytes_of(q->c, &a->operand[k], &s.lo[k], &s.hi[k]);
+    const int64_t done = least_done(q);
+    for (size_t k = 0; k < q->sent.n; k++)
+        if (q->sent.data[k].number > done)
+            check_touch(q, a, &q->sent.data[k]);
     vec_push(q->c->tmp, &q->sent, s);
     q->number[at] = s.number;
 }
@@ -75,6 +93,7 @@ static void put(Queue *q, size_t at)
 static void done_up_to(Queue *q, int64_t number)
 {
     size_t n = 0;
+    q->done = number > q->done ? number : q->done;
     while (n < q->sent.n && q->sent.data[n].number <= number)
         n++;
     for (size_t k = n; k < q->sent.n; k++)
@@ -98,7 +117,9 @@ static bool run_one(Queue *q, size_t at)
             broken(c, 6, "it waits for action %u, which is not in the queue", w - 1);
             return false;
         }
-        if (w)
+        if (w && a->stream)
+            q->after = q->number[w - 1] > q->after ? q->number[w - 1] : q->after;
+        else if (w)
             done_up_to(q, q->number[w - 1]);
     }
     if (a->stream) {

@@ -5,9 +5,11 @@
  *              \-> send dw -----------------> still under way when the round ends
  *   round 1                                | dw ----- dx ----- norm' ----
  *
- * What computes is in order by itself, and so is the queue: one begins when the one before it is
- * done. So there is one question: which collectives may still run when an action begins that
- * touches their bytes? It waits for the last of those, and so for all that began before it. Loops
+ * What computes is in order by itself. The queue is in order, too, but the messages of several
+ * collectives may be under way at once (runtime/queue.h has its rules). So there is one question,
+ * for what computes and for each collective: which collectives may still run when an action begins
+ * that touches their bytes? It waits for the last of those, and so for all that began before it:
+ * the thread that computes by standing still, a collective in the queue, with all behind it. Loops
  * are no answer: the last collectives of a round go on in the next one, and those before a loop in
  * all of its rounds. So ranks may be apart by most of a round, and who was late in one round and
  * early in the next is waited for in neither.
@@ -29,8 +31,10 @@ enum { MOST = MAX_NEST + 1 }; /* times that one is open: of this round, and of e
 /* A collective that may still run. */
 typedef struct Open {
     uint32_t action;
-    int carried; /* the loop in whose round before this one it began, if there was one; -1: it began
-                  */
+    int carried; /* the loop in whose round before this one it began, if there was one; -1: it
+                    began */
+    bool
+        awaited; /* by a collective behind it: it is done before whatever the queue takes up next */
 } Open;
 
 /* In the order in which they began. */
@@ -72,25 +76,38 @@ static void begin(Queue *q, uint32_t action)
     for (int k = q->n - 1; k >= 0; k--)
         if (q->open[k].action == action)
             drop(q, k); /* it began again: who waits for it waits for this time */
-    q->open[q->n++] = (Open){action, -1};
+    q->open[q->n++] = (Open){.action = action, .carried = -1};
 }
 
 /* After a wait for the k-th: those before it are done, of one that may not have begun only those
- * that began if it did. */
-static void done(Queue *q, int k)
+ * that began if it did. In the queue they are done for what comes later there: who computes does
+ * not know yet. */
+static void done(Queue *q, int k, bool in_queue)
 {
     const int carried = q->open[k].carried;
     for (; k >= 0; k--)
-        if (carried < 0 || q->open[k].carried == carried)
+        if (carried >= 0 && q->open[k].carried != carried)
+            continue;
+        else if (in_queue)
+            q->open[k].awaited = true;
+        else
             drop(q, k);
 }
 
-/* The last that has to be done before action i begins, or -1. */
+/* Has a collective that is open to be done before action i begins? */
+static bool comes_before(const Walk *w, const Open *open, size_t i)
+{
+    const Action *act = w->g->actions.data;
+    if (act[i].stream == SENDS)
+        return !open->awaited && conflict(w->p, w->g, &act[open->action], &act[i], true);
+    return act[i].kind == ACT_guard || in_order(w->p, w->g, open->action, i);
+}
+
+/* The last of those, or -1. */
 static int last_before(const Walk *w, const Queue *q, size_t i)
 {
     int k = q->n - 1;
-    while (k >= 0 && w->g->actions.data[i].kind != ACT_guard &&
-           !in_order(w->p, w->g, q->open[k].action, i))
+    while (k >= 0 && !comes_before(w, &q->open[k], i))
         k--;
     return k;
 }
@@ -102,7 +119,7 @@ static void wait_for(const Walk *w, size_t i, Queue *q, int k)
     Action *a = &w->g->actions.data[i];
     a->wait[SENDS] = k < 0 ? 0 : q->open[k].action + 1;
     if (k >= 0)
-        done(q, k);
+        done(q, k, a->stream == SENDS);
 }
 
 static void walk(const Walk *w, size_t from, size_t to, Queue *q);
@@ -114,7 +131,7 @@ static Queue carried_over(const Walk *w, int loop, const Queue *before, const Qu
     Queue q = queue_copy(w, before);
     for (int k = 0; k < end->n; k++)
         if ((int)end->open[k].action > l->begin && (int)end->open[k].action < l->end)
-            q.open[q.n++] = (Open){end->open[k].action, loop};
+            q.open[q.n++] = (Open){end->open[k].action, loop, end->open[k].awaited};
     return q;
 }
 
@@ -122,11 +139,10 @@ static void walk_loop(const Walk *w, int loop, Queue *q)
 {
     const Loop *l = &w->g->loops.data[loop];
     int last = -1;
-    for (int i = l->begin + 1; i < l->end; i++)
-        if (w->g->actions.data[i].stream == COMPUTES) {
-            int k = last_before(w, q, (size_t)i);
-            last = k > last ? k : last;
-        }
+    for (int i = l->begin + 1; i < l->end; i++) {
+        int k = last_before(w, q, (size_t)i);
+        last = k > last ? k : last;
+    }
     wait_for(w, (size_t)l->begin, q, last);
     const Queue before = queue_copy(w, q);
     walk(w, (size_t)l->begin + 1, (size_t)l->end, q);
@@ -148,10 +164,10 @@ static void walk(const Walk *w, size_t from, size_t to, Queue *q)
         if (act[i].kind == ACT_loop) {
             walk_loop(w, (int)act[i].loop, q);
             i = (size_t)w->g->loops.data[act[i].loop].end;
-        } else if (act[i].stream == SENDS) {
-            begin(q, (uint32_t)i);
         } else {
             wait_for(w, i, q, last_before(w, q, i));
+            if (act[i].stream == SENDS)
+                begin(q, (uint32_t)i);
         }
 }
 

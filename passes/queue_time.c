@@ -71,7 +71,7 @@ static void run(Clock *c, size_t i)
 {
     Action *a = &c->g->actions.data[i];
     for (int s = 0; s < MAX_STREAMS; s++)
-        if (a->wait[s])
+        if (a->wait[s] && !a->stream) /* one in the queue waits for those before it anyway */
             wait_until(c, c->ended[a->wait[s] - 1]);
     double begin = c->now;
     c->times[i]++;

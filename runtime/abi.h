@@ -295,7 +295,8 @@ void mg_stream(mg_run *r, int s);
 void mg_record(mg_run *r, int point);
 void mg_wait(mg_run *r, int point);
 /* On a processor stream 0 is what calls these, and in another there are collectives alone: mg_comm
- * then begins one, which goes on when this is called, in parts of actions, and in mg_wait. */
+ * then begins one, which goes on when this is called, in parts of actions, and in mg_wait. A wait
+ * in that stream holds what begins there next, and all behind it (queue.h). */
 void mg_progress(mg_run *r);
 
 /* A loop is through in which the bytes of that event's deaths were in use. */

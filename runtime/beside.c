@@ -1,21 +1,25 @@
 /* beside.c - collectives that run beside what computes, where ranks are on several machines.
  *
- * The plan says where one begins and who waits for it (passes/streams.c). What is begun is a queue;
+ * The plan says where one begins and who waits for it (passes/queue.c). What is begun is a queue;
  * this thread carries it on whenever it comes by: between actions (mg_progress), between parts of
  * its share of a parallel loop, and while it waits. Messages are in pieces, a few of which are
  * under way at a time, each in memory of its own:
  *
- *   meet (x is there, of all on this machine) | pieces: messages, then sums | parts of sums | meet
+ *   enter: meet (x is there, of all on this machine) | pieces: messages, then sums | parts of sums
+ *   | end: meet
  *
  * All ranks run the same text, so the messages of one collective follow those of the one before it
- * between any two ranks, and its own may begin while the others' last are on their way. Whoever
- * waits carries on with the whole queue: nobody waits for what this rank has begun and forgot.
+ * between any two ranks, and its own may begin while the others' last are on their way. One that
+ * touches what an earlier one writes, or writes what that one reads, enters when that one is done:
+ * the program says so by a wait in the queue's own stream. queue.h has these rules. Whoever waits
+ * carries on with the whole queue: nobody waits for what this rank has begun and forgot.
  *
  * Sums are those of comm.c, element by element: the same bits. Ranks on one machine make their
  * collectives at once; there communication is work of the processors. */
 #include <string.h>
 
 #include "runtime/comm.h"
+#include "runtime/queue.h"
 #include "runtime/sizes.h"
 
 enum { DEPTH = 128, PIECES = 8, ROUND = 64 };
@@ -27,6 +31,7 @@ typedef struct task {
     rt_comm c;
     int action;
     int stage;
+    uint64_t after;                /* the number in the queue that is done before it enters */
     int64_t at;                    /* bytes, up to which messages have begun */
     int pieces;                    /* of those under way, its own */
     uint32_t meeting[RT_MEETINGS]; /* its number among those of its axes; 0: not come to */
@@ -44,15 +49,18 @@ struct rt_beside {
     mg_run *run;
     int stream;
     bool busy; /* carries on: what it does in parallel is no reason to */
-    /* The queue: tasks [done, posted) have begun all their messages, [posted, begun) have not. */
-    uint64_t done, posted, begun;
-    uint64_t point[MG_POINTS_MAX]; /* 1 + the last that had begun there; 0: none */
+    /* Numbers of the last that is done, that has begun all its messages, that has entered, and that
+     * was put into the queue (queue.h). */
+    uint64_t done, posted, entered, begun;
+    uint64_t after;                /* what is put there next enters when this one is done */
+    uint64_t point[MG_POINTS_MAX]; /* the last that had begun there; 0: none */
     int first, npieces;            /* a ring, the first the oldest */
     int64_t looked;                /* ns */
     piece piece[PIECES];
     task task[DEPTH];
 };
 
+/* number: from 1. */
 static task *task_at(struct rt_beside *b, uint64_t number)
 {
     return &b->task[number % DEPTH];
@@ -209,12 +217,23 @@ static int64_t bytes_to_post(const task *t)
     return rt_comm_moves(&t->c) ? t->c.bytes : t->c.most;
 }
 
+/* Says that the operands of the next are there, once those that it comes after are done. */
+static bool enter(struct rt_beside *b)
+{
+    const uint64_t next = b->entered + 1;
+    if (next > b->begun || !mg_queue_enters(next, b->entered, b->done, task_at(b, next)->after))
+        return false;
+    come(task_at(b, next), IN);
+    b->entered = next;
+    return true;
+}
+
 /* Begins what is next of the first collective that has not begun all of its messages. */
 static bool go_on(struct rt_beside *b, bool free)
 {
-    if (b->posted == b->begun)
+    if (!mg_queue_sends(b->posted + 1, b->entered, b->posted))
         return false;
-    task *t = task_at(b, b->posted);
+    task *t = task_at(b, b->posted + 1);
     rt_comm *c = &t->c;
     switch (t->stage) {
     case AT_START:
@@ -255,9 +274,9 @@ static bool go_on(struct rt_beside *b, bool free)
 /* The oldest, once nobody on this machine reads what is its own any more. */
 static bool end_oldest(struct rt_beside *b)
 {
-    if (b->done == b->posted)
+    if (!mg_queue_ends(b->done + 1, b->posted, b->done))
         return false;
-    task *t = task_at(b, b->done);
+    task *t = task_at(b, b->done + 1);
     if (t->pieces)
         return false;
     come(t, OUT);
@@ -275,7 +294,7 @@ static bool carry_on(struct rt_beside *b, bool free)
     do {
         rt_wire_go_on(b->run->ranks->wire);
         moved = false;
-        while (end_piece(b, free) || go_on(b, free) || end_oldest(b))
+        while (end_piece(b, free) || enter(b) || go_on(b, free) || end_oldest(b))
             any = moved = true;
     } while (moved && b->done < b->begun);
     b->busy = false;
@@ -296,7 +315,7 @@ static void await(struct rt_beside *b)
         slot->peer = -1;
         return;
     }
-    const task *t = task_at(b, b->done);
+    const task *t = task_at(b, b->done + 1);
     int which = b->done < b->posted ? OUT : t->stage == AT_START ? IN : PARTS;
     uint32_t says;
     _Atomic uint32_t *word = t->meeting[which] ? late(t, which, &says) : NULL;
@@ -310,7 +329,7 @@ static void wait_for(struct rt_beside *b, uint64_t number)
     mg_run *r = b->run;
     while (b->done < number) {
         const uint64_t oldest = b->done;
-        atomic_store_explicit(&r->action, task_at(b, oldest)->action, memory_order_relaxed);
+        atomic_store_explicit(&r->action, task_at(b, oldest + 1)->action, memory_order_relaxed);
         rt_wait_begins(r, RT_AWAITS_RANKS);
         while (b->done == oldest)
             if (!carry_on(b, true))
@@ -325,7 +344,7 @@ static void finish(struct rt_beside *b, uint64_t number)
         carry_on(b, true);
     if (b->done >= number)
         return;
-    int action = task_at(b, b->done)->action;
+    int action = task_at(b, b->done + 1)->action;
     mg_begin(b->run, action);
     wait_for(b, number);
     mg_end(b->run, action);
@@ -366,15 +385,15 @@ bool rt_beside_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x
         return false;
     if (b->begun - b->done == DEPTH)
         finish(b, b->done + 1);
-    task *t = task_at(b, b->begun);
+    task *t = task_at(b, b->begun + 1);
     mg_begin(r, action);
     t->action = action;
     t->stage = AT_START;
+    t->after = b->after;
     t->at = 0;
     t->pieces = 0;
     memset(t->meeting, 0, sizeof t->meeting);
     rt_comm_set(&t->c, r, d, x, y);
-    come(t, IN);
     b->begun++;
     carry_on(b, true);
     if (r->watch & ~(unsigned)RT_WATCH_TIME)
@@ -408,9 +427,15 @@ void mg_record(mg_run *r, int point)
         of(r)->point[point] = of(r)->stream ? of(r)->begun : 0;
 }
 
-/* What computes is done when it is called; so only who computes has to wait. */
+/* Who computes waits at once. In the queue's stream what is put there next waits, and by the rules
+ * of the queue all behind it. */
 void mg_wait(mg_run *r, int point)
 {
-    if (of(r) && !of(r)->stream)
-        finish(of(r), of(r)->point[point]);
+    struct rt_beside *b = of(r);
+    if (!b)
+        return;
+    if (!b->stream)
+        finish(b, b->point[point]);
+    else if (b->point[point] > b->after)
+        b->after = b->point[point];
 }

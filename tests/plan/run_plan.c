@@ -99,6 +99,8 @@ typedef struct Runner {
     struct Sent *sent; /* collectives in the queue: begun, not run */
     int nsent;
     int64_t begun, *number; /* how many; per action: which it was the last time */
+    int64_t after;          /* what is put there next runs when those up to it are done */
+    bool sooner;            /* some run sooner than they have to */
 } Runner;
 
 /* What ir/plan.h says of slots (Buffer) and of messages (Pipe). */
@@ -386,37 +388,49 @@ enum { QUEUE = 256 };
 typedef struct Sent {
     const Action *act;
     int64_t number, *round; /* the loops' indices when it began */
+    int64_t after;
 } Sent;
 
-static void run_sent(Runner *r)
+static void run_sent(Runner *r, int k)
 {
     int64_t *now = r->round;
-    r->round = r->sent->round;
-    run_together(r, r->sent->act);
+    r->round = r->sent[k].round;
+    run_together(r, r->sent[k].act);
     free(r->round);
     r->round = now;
-    memmove(r->sent, r->sent + 1, (size_t)--r->nsent * sizeof *r->sent);
+    memmove(r->sent + k, r->sent + k + 1, (size_t)(--r->nsent - k) * sizeof *r->sent);
+}
+
+/* Any that need not come after one that is still there, as runtime/queue.h has it. */
+static void run_any(Runner *r)
+{
+    int k = r->sooner ? draw_int(r->order, r->nsent) : 0;
+    while (r->sent[k].after >= r->sent->number)
+        k--;
+    run_sent(r, k);
 }
 
 /* Collectives run as late as they may: when one is waited for that is behind them. Or, in some
- * random orders, a few of them sooner. */
+ * random orders, a few of them sooner, and before those in front of them. */
 static bool run_queued(Runner *r, int at)
 {
     const Action *act = &r->prog->actions.data[at];
-    for (int s = 0; s < MAX_STREAMS; s++)
-        for (int64_t upto = act->wait[s] ? r->number[act->wait[s] - 1] : 0;
-             r->nsent && r->sent->number <= upto;)
-            run_sent(r);
+    for (int s = 0; s < MAX_STREAMS; s++) {
+        const int64_t upto = act->wait[s] ? r->number[act->wait[s] - 1] : 0;
+        if (act->stream && upto > r->after)
+            r->after = upto;
+        while (!act->stream && r->nsent && r->sent->number <= upto)
+            run_any(r);
+    }
     if (!act->stream) {
-        bool sooner = r->number[r->prog->actions.n] != 0;
-        while (sooner && r->nsent && draw_int(r->order, 3) == 0)
-            run_sent(r);
+        while (r->sooner && r->nsent && draw_int(r->order, 3) == 0)
+            run_any(r);
         return act->kind == ACT_loop || act->kind == ACT_end || run_action(r, act);
     }
     if (r->nsent == QUEUE)
         abort();
     Sent *s = &r->sent[r->nsent++];
-    *s = (Sent){act, ++r->begun, calloc(r->prog->loops.n + 1, sizeof *s->round)};
+    *s = (Sent){act, ++r->begun, calloc(r->prog->loops.n + 1, sizeof *s->round), r->after};
     memcpy(s->round, r->round, r->prog->loops.n * sizeof *s->round);
     r->number[at] = s->number;
     return true;
@@ -607,8 +621,7 @@ static bool run_all(Runner *r)
     r->round = calloc(r->prog->loops.n + 1, sizeof *r->round);
     r->sent = calloc(QUEUE, sizeof *r->sent);
     r->number = calloc(r->prog->actions.n + 1, sizeof *r->number);
-    if (r->order && r->prog->queued) /* do some run sooner? */
-        r->number[r->prog->actions.n] = draw_int(r->order, 2);
+    r->sooner = r->order && r->prog->queued && draw_int(r->order, 2);
     bool done = run_range(r, 0, (int)r->prog->actions.n);
     if (r->nsent)
         abort(); /* neither behind the guard nor at the end is there one */

@@ -125,6 +125,7 @@ typedef struct Thread {
     VEC(Sent) sent;
     int64_t *number; /* per action: 1 + its place in the queue, the last time */
     int64_t done;    /* of the queue */
+    int64_t after;   /* what is put there next begins when so many are done */
     double now, free, computed, sent_seconds, waited, alone;
     int beyond; /* waits for the round before */
     int broken;
@@ -143,13 +144,14 @@ static bool sends(const Action *a)
     return a->kind == ACT_comm && a->comm.kind != MG_SHARD;
 }
 
-/* What is in the queue has not touched anything yet. */
-static void check_touches(Thread *r, const Action *a)
+/* What is in the queue behind the first `done` may be anywhere between its first byte and its last:
+ * beside what computes, and beside what the queue takes up next. */
+static void check_touches(Thread *r, const Action *a, int64_t done)
 {
-    for (int64_t k = r->done; k < (int64_t)r->sent.n; k++) {
+    for (int64_t k = done; k < (int64_t)r->sent.n; k++) {
         const Sent *s = &r->sent.data[k];
         const Action *b = &r->c->g.actions.data[s->action];
-        r->broken += sends(a) || a->kind == ACT_guard;
+        r->broken += !a->stream && (sends(a) || a->kind == ACT_guard);
         for (int i = 0; i < a->noperands; i++)
             for (int n = 0; n < b->noperands; n++)
                 r->broken += (a->operand[i].write || b->operand[n].write) &&
@@ -165,6 +167,10 @@ static void run_one(Thread *r, size_t i)
             continue;
         const int64_t upto = r->number[a->wait[s] - 1];
         r->beyond += a->wait[s] - 1 > i && upto > r->done;
+        if (a->stream) {
+            r->after = upto > r->after ? upto : r->after;
+            continue;
+        }
         r->done = upto > r->done ? upto : r->done;
         if (upto && r->sent.data[upto - 1].end > r->now) {
             r->waited += r->sent.data[upto - 1].end - r->now;
@@ -173,6 +179,7 @@ static void run_one(Thread *r, size_t i)
     }
     if (a->stream) {
         Sent s = {.action = i};
+        check_touches(r, a, r->after > r->done ? r->after : r->done);
         for (int k = 0; k < a->noperands; k++)
             s.lo[k] = place_of(r, &a->operand[k]);
         r->free = s.end = fmax(r->free, r->now) + a->seconds;
@@ -181,7 +188,7 @@ static void run_one(Thread *r, size_t i)
         r->number[i] = (int64_t)r->sent.n;
         return;
     }
-    check_touches(r, a);
+    check_touches(r, a, r->done);
     if (sends(a)) {
         r->alone += a->seconds;
         r->now += a->seconds;
