@@ -26,6 +26,7 @@ typedef struct Gen {
     LLVMValueRef *memo;    /* per value, at the current indices */
     LLVMValueRef *reduced; /* per value: a reduction's result, once its loop is done */
     int *stage;            /* per value: loops over the row that come before it is known */
+    int64_t sum_length;    /* of the innermost loop, where it adds up parts of sums; else 0 */
 } Gen;
 
 typedef struct LoopCode {

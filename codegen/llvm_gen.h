@@ -13,8 +13,7 @@ typedef struct LlvmModule {
     LLVMBuilderRef b;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
     int vector_bits; /* of the processor's widest float vectors */
-    /* Vector variants of libm functions that calls may be widened to, kept alive for the
-     * vectoriser. */
+    /* What calls of libm functions may be widened to, kept alive for the vectoriser. */
     VEC(LLVMValueRef) variants;
     Arena *arena;
 } LlvmModule;
@@ -29,8 +28,7 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t); /* as computed: bo
 LLVMValueRef llvm_pointwise(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b,
                             LLVMValueRef c);
 LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to);
-/* Neither reordered nor contracted with a product. */
-LLVMValueRef llvm_add_apart(LlvmModule *l, LLVMValueRef a, LLVMValueRef b);
+/* A term of a sum whose order the vectoriser may choose. */
 LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b);
 /* After all kernels: says that the variants are used. */

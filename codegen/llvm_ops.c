@@ -1,15 +1,18 @@
 /* llvm_ops.c - pointwise ops as LLVM instructions.
  *
- * A sum of a product made in the same kernel is a fused multiply-add where the processor has one;
- * of two products the first is fused. That is said here and not left to LLVM, which fuses a product
- * that nothing else uses: then the bits of a value would depend on what else a kernel computes.
- * Nothing is relaxed, so that infinities and NaNs stay what they are and can be found. The
- * functions of libm are called by name with glibc's vector variants (libmvec, at most 4 ulp)
- * announced at the call, which the loop vectoriser then widens; what is left of a loop calls the
- * scalar function. */
+ * The bits of an element are those of its operands and its op, whatever else its kernel computes
+ * and wherever in a loop it stands: what is computed again for the backward pass is what it was.
+ *
+ * So nothing is relaxed, and a sum of a product is rounded twice: a fused multiply-add would round
+ * once where both are in one kernel, and twice where they are not. And a function of libm is one
+ * routine: glibc's vector routine (libmvec, at most 4 ulp) for the widest vectors of the processor.
+ * Loops that the vectoriser widens to another number of lanes, and what is left of a loop, call it
+ * with some lanes unused. Its lanes do not depend on each other. */
 #include "codegen/llvm_gen.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
@@ -33,11 +36,6 @@ LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t)
     return t == DT_bool ? l->i8 : dtype_is_half(t) ? l->i16 : llvm_register_type(l, t);
 }
 
-LLVMValueRef llvm_add_apart(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
-{
-    return LLVMBuildFAdd(l->b, a, b, "");
-}
-
 static LLVMValueRef intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,
                               LLVMValueRef *args)
 {
@@ -46,37 +44,9 @@ static LLVMValueRef intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, in
     return LLVMBuildCall2(l->b, LLVMIntrinsicGetType(l->c, id, &t, 1), f, args, (unsigned)n, "");
 }
 
-static bool is_product(LLVMValueRef v)
-{
-    return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == LLVMFMul;
-}
-
-/* product + c; minus: c - product */
-static LLVMValueRef fused(LlvmModule *l, LLVMValueRef product, LLVMValueRef c, bool minus)
-{
-    LLVMValueRef args[3] = {LLVMGetOperand(product, 0), LLVMGetOperand(product, 1), c};
-    if (minus)
-        args[0] = LLVMBuildFNeg(l->b, args[0], "");
-    return intrinsic(l, "llvm.fmuladd", LLVMTypeOf(c), 3, args);
-}
-
-static LLVMValueRef add(LlvmModule *l, LLVMValueRef x, LLVMValueRef y)
-{
-    return is_product(x)   ? fused(l, x, y, false)
-           : is_product(y) ? fused(l, y, x, false)
-                           : LLVMBuildFAdd(l->b, x, y, "");
-}
-
-static LLVMValueRef subtract(LlvmModule *l, LLVMValueRef x, LLVMValueRef y)
-{
-    return is_product(x)   ? fused(l, x, LLVMBuildFNeg(l->b, y, ""), false)
-           : is_product(y) ? fused(l, y, x, true)
-                           : LLVMBuildFSub(l->b, x, y, "");
-}
-
 LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
 {
-    LLVMValueRef v = add(l, a, b);
+    LLVMValueRef v = LLVMBuildFAdd(l->b, a, b, "");
     if (LLVMCanValueUseFastMathFlags(v))
         LLVMSetFastMathFlags(v, LLVMFastMathAllowReassoc);
     return v;
@@ -142,66 +112,144 @@ LLVMValueRef llvm_narrow(LlvmModule *l, DType half, LLVMValueRef x)
 
 /* ---- libm ----------------------------------------------------------------------------------- */
 
-static void mark_pure(LlvmModule *l, LLVMValueRef f)
+static void mark(LlvmModule *l, LLVMValueRef f, const char *attribute)
 {
-    static const char *const marks[] = {"nounwind", "willreturn", "memory"};
-    for (int i = 0; i < 3; i++) {
-        unsigned kind = LLVMGetEnumAttributeKindForName(marks[i], strlen(marks[i]));
-        LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                                LLVMCreateEnumAttribute(l->c, kind, 0));
-    }
+    unsigned kind = LLVMGetEnumAttributeKindForName(attribute, strlen(attribute));
+    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(l->c, kind, 0));
 }
 
-/* Declares the variants of a function for each vector width there is, and describes them in the
- * form of the attribute "vector-function-abi-variant" (names: Intel's vector function ABI). */
-static const char *declare_variants(LlvmModule *l, const char *name, LLVMTypeRef t, bool wide,
-                                    int nargs)
+static void mark_pure(LlvmModule *l, LLVMValueRef f)
 {
-    static const struct {
-        int bits;
-        char isa;
-    } widths[] = {{512, 'e'}, {256, 'd'}, {128, 'b'}};
+    mark(l, f, "nounwind");
+    mark(l, f, "willreturn");
+    mark(l, f, "memory");
+}
+
+/* A function of libm on one type. */
+typedef struct Routine {
+    const char *name; /* glibc's: expf */
+    LLVMTypeRef type;
+    int nargs, lanes;    /* of the vector routine that computes it */
+    LLVMValueRef vector; /* that routine */
+} Routine;
+
+static LLVMTypeRef routine_type(const Routine *r, int lanes)
+{
+    LLVMTypeRef t = lanes > 1 ? LLVMVectorType(r->type, (unsigned)lanes) : r->type;
+    LLVMTypeRef in[2] = {t, t};
+    return LLVMFunctionType(t, in, (unsigned)r->nargs, 0);
+}
+
+/* Elements [from, from + n) of x, those beyond its end being its first ones again. */
+static LLVMValueRef elements(LlvmModule *l, LLVMValueRef x, int have, int from, int n)
+{
+    LLVMValueRef mask[64];
+    for (int i = 0; i < n; i++)
+        mask[i] = LLVMConstInt(l->i32, (unsigned)((from + i) % have), 0);
+    return LLVMBuildShuffleVector(l->b, x, LLVMGetPoison(LLVMTypeOf(x)),
+                                  LLVMConstVector(mask, (unsigned)n), "");
+}
+
+/* The parts of an operand of so many lanes that the vector routine takes. */
+static LLVMValueRef part_of(LlvmModule *l, const Routine *r, LLVMValueRef x, int lanes, int part)
+{
+    if (lanes == 1) {
+        LLVMTypeRef one = LLVMVectorType(r->type, 1);
+        x = LLVMBuildInsertElement(l->b, LLVMGetPoison(one), x, LLVMConstInt(l->i32, 0, 0), "");
+    }
+    return elements(l, x, lanes, part * r->lanes, r->lanes);
+}
+
+/* A function of this module that computes `lanes` elements (1: a scalar) by the vector routine. */
+static LLVMValueRef define_lanes(LlvmModule *l, const Routine *r, int lanes, const char *name)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    LLVMTypeRef ft = routine_type(r, lanes);
+    LLVMValueRef f = LLVMAddFunction(l->mod, name, ft), out = NULL;
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    mark_pure(l, f);
+    mark(l, f, "noinline"); /* the vectoriser looks for the calls of it */
+    LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->c, f, ""));
+    for (int part = 0, parts = lanes > r->lanes ? lanes / r->lanes : 1; part < parts; part++) {
+        LLVMValueRef in[2];
+        for (int k = 0; k < r->nargs; k++)
+            in[k] = part_of(l, r, LLVMGetParam(f, (unsigned)k), lanes, part);
+        LLVMValueRef y =
+            LLVMBuildCall2(l->b, routine_type(r, r->lanes), r->vector, in, (unsigned)r->nargs, "");
+        if (parts == 1)
+            out = lanes == 1 ? LLVMBuildExtractElement(l->b, y, LLVMConstInt(l->i32, 0, 0), "")
+                             : elements(l, y, r->lanes, 0, lanes);
+        for (int i = 0; parts > 1 && i < r->lanes; i++) {
+            LLVMValueRef at = LLVMConstInt(l->i32, (unsigned)i, 0);
+            LLVMValueRef to = LLVMConstInt(l->i32, (unsigned)(part * r->lanes + i), 0);
+            out = LLVMBuildInsertElement(l->b, out ? out : LLVMGetPoison(LLVMGetReturnType(ft)),
+                                         LLVMBuildExtractElement(l->b, y, at, ""), to, "");
+        }
+    }
+    LLVMBuildRet(l->b, out);
+    LLVMPositionBuilderAtEnd(l->b, here);
+    return f;
+}
+
+/* The forms of a routine for loops of other widths than its own, and what they are called in the
+ * attribute "vector-function-abi-variant" (names: Intel's vector function ABI). */
+static const char *variants_of(LlvmModule *l, const Routine *r, const char *scalar)
+{
+    const char *args = r->nargs == 2 ? "vv" : "v";
     char *list = arena_strdup(l->arena, "");
-    for (int i = 0; i < 3; i++) {
-        if (widths[i].bits > l->vector_bits)
-            continue;
-        int lanes = widths[i].bits / (wide ? 64 : 32);
-        const char *args = nargs == 2 ? "vv" : "v";
-        char *mangled = arena_printf(l->arena, "_ZGV%cN%d%s_%s", widths[i].isa, lanes, args, name);
-        if (!LLVMGetNamedFunction(l->mod, mangled)) {
-            LLVMTypeRef v = LLVMVectorType(t, (unsigned)lanes), in[2] = {v, v};
-            LLVMValueRef f =
-                LLVMAddFunction(l->mod, mangled, LLVMFunctionType(v, in, (unsigned)nargs, 0));
-            mark_pure(l, f);
+    for (int lanes = 2; lanes <= 2 * r->lanes; lanes *= 2) {
+        const char *name = lanes == r->lanes ? LLVMGetValueName(r->vector)
+                                             : arena_printf(l->arena, "%s_%d", scalar, lanes);
+        if (!LLVMGetNamedFunction(l->mod, name)) {
+            LLVMValueRef f = define_lanes(l, r, lanes, name);
             vec_push(l->arena, &l->variants, f);
         }
         list = arena_printf(l->arena, "%s%s_ZGV_LLVM_N%d%s_%s(%s)", list, *list ? "," : "", lanes,
-                            args, name, mangled);
+                            args, scalar, name);
     }
     return list;
+}
+
+static LLVMValueRef declared(LlvmModule *l, const char *name, LLVMTypeRef ft)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(l->mod, name);
+    if (f)
+        return f;
+    f = LLVMAddFunction(l->mod, name, ft);
+    mark_pure(l, f);
+    return f;
 }
 
 static LLVMValueRef libm(LlvmModule *l, const char *base, DType t, int nargs, LLVMValueRef a,
                          LLVMValueRef b)
 {
-    bool wide = t == DT_f64;
-    LLVMTypeRef type = llvm_register_type(l, t), in[2] = {type, type};
-    const char *name = wide ? base : arena_printf(l->arena, "%sf", base);
-    LLVMTypeRef ft = LLVMFunctionType(type, in, (unsigned)nargs, 0);
-    LLVMValueRef f = LLVMGetNamedFunction(l->mod, name);
-    if (!f) {
-        f = LLVMAddFunction(l->mod, name, ft);
-        mark_pure(l, f);
-    }
+    const bool wide = t == DT_f64;
+    Routine r = {.name = wide ? base : arena_printf(l->arena, "%sf", base),
+                 .type = llvm_register_type(l, t),
+                 .nargs = nargs,
+                 .lanes = l->vector_bits / (wide ? 64 : 32)};
     LLVMValueRef args[2] = {a, b};
-    LLVMValueRef call = LLVMBuildCall2(l->b, ft, f, args, (unsigned)nargs, "");
-    if (l->vector_bits) {
-        static const char key[] = "vector-function-abi-variant";
-        const char *list = declare_variants(l, name, type, wide, nargs);
-        LLVMAddCallSiteAttribute(
-            call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-            LLVMCreateStringAttribute(l->c, key, sizeof key - 1, list, (unsigned)strlen(list)));
+    if (!l->vector_bits)
+        return LLVMBuildCall2(l->b, routine_type(&r, 1), declared(l, r.name, routine_type(&r, 1)),
+                              args, (unsigned)nargs, "");
+    const char isa = l->vector_bits == 512 ? 'e' : l->vector_bits == 256 ? 'd' : 'b';
+    const char *vector =
+        arena_printf(l->arena, "_ZGV%cN%d%s_%s", isa, r.lanes, nargs == 2 ? "vv" : "v", r.name);
+    const char *scalar = arena_printf(l->arena, "lane_%s", r.name);
+    if (!LLVMGetNamedFunction(l->mod, vector)) {
+        r.vector = declared(l, vector, routine_type(&r, r.lanes));
+        vec_push(l->arena, &l->variants, r.vector);
     }
+    r.vector = LLVMGetNamedFunction(l->mod, vector);
+    LLVMValueRef f = LLVMGetNamedFunction(l->mod, scalar);
+    f = f ? f : define_lanes(l, &r, 1, scalar);
+    LLVMValueRef call = LLVMBuildCall2(l->b, routine_type(&r, 1), f, args, (unsigned)nargs, "");
+    static const char key[] = "vector-function-abi-variant";
+    const char *list = variants_of(l, &r, scalar);
+    LLVMAddCallSiteAttribute(
+        call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+        LLVMCreateStringAttribute(l->c, key, sizeof key - 1, list, (unsigned)strlen(list)));
     return call;
 }
 
@@ -232,16 +280,22 @@ static LLVMValueRef gelu_tanh(LlvmModule *l, bool slope, DType t, LLVMValueRef x
                        one = number(l, t, 1), half = number(l, t, 0.5);
     LLVMValueRef kx = LLVMBuildFMul(b, k, x, "");
     LLVMValueRef cube = LLVMBuildFMul(b, LLVMBuildFMul(b, kx, x, ""), x, "");
-    LLVMValueRef u = LLVMBuildFMul(b, c, add(l, x, cube), "");
+    LLVMValueRef u = LLVMBuildFMul(b, c, LLVMBuildFAdd(b, x, cube, ""), "");
     LLVMValueRef y = libm(l, "tanh", t, 1, u, NULL);
     LLVMValueRef half_x = LLVMBuildFMul(b, half, x, ""), more = LLVMBuildFAdd(b, one, y, "");
     if (!slope)
         return LLVMBuildFMul(b, half_x, more, "");
     LLVMValueRef three = LLVMBuildFMul(b, number(l, t, 3), LLVMBuildFMul(b, kx, x, ""), "");
-    LLVMValueRef du = LLVMBuildFMul(b, c, add(l, one, three), "");
-    LLVMValueRef less = subtract(l, one, LLVMBuildFMul(b, y, y, ""));
+    LLVMValueRef du = LLVMBuildFMul(b, c, LLVMBuildFAdd(b, one, three, ""), "");
+    LLVMValueRef less = LLVMBuildFSub(b, one, LLVMBuildFMul(b, y, y, ""), "");
     LLVMValueRef second = LLVMBuildFMul(b, LLVMBuildFMul(b, half_x, less, ""), du, "");
-    return add(l, LLVMBuildFMul(b, half, more, ""), second);
+    return LLVMBuildFAdd(b, LLVMBuildFMul(b, half, more, ""), second, "");
+}
+
+static LLVMValueRef no_code(Op op)
+{
+    fprintf(stderr, "mgc: codegen/llvm_ops.c has no code for '%s'\n", op_info[op].name);
+    abort();
 }
 
 static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
@@ -269,8 +323,15 @@ static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
     case OP_gelu_tanh:
     case OP_gelu_tanh_slope:
         return gelu_tanh(l, op == OP_gelu_tanh_slope, t, a);
-    default:
-        return libm(l, op_info[op].name, t, 1, a, NULL); /* exp log tanh erf sin cos */
+    case OP_exp:
+    case OP_log:
+    case OP_tanh:
+    case OP_erf:
+    case OP_sin:
+    case OP_cos:
+        return libm(l, op_info[op].name, t, 1, a, NULL);
+    default: /* a row of ops.def without a line here */
+        return no_code(op);
     }
 }
 
@@ -291,9 +352,9 @@ static LLVMValueRef binary(LlvmModule *l, Op op, DType t, LLVMValueRef x, LLVMVa
     bool real = dtype_is_float(t);
     switch (op) {
     case OP_add:
-        return real ? add(l, x, y) : LLVMBuildAdd(b, x, y, "");
+        return real ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
     case OP_sub:
-        return real ? subtract(l, x, y) : LLVMBuildSub(b, x, y, "");
+        return real ? LLVMBuildFSub(b, x, y, "") : LLVMBuildSub(b, x, y, "");
     case OP_mul:
         return real ? LLVMBuildFMul(b, x, y, "") : LLVMBuildMul(b, x, y, "");
     case OP_div:
@@ -302,8 +363,10 @@ static LLVMValueRef binary(LlvmModule *l, Op op, DType t, LLVMValueRef x, LLVMVa
         return LLVMBuildSelect(b, compare(l, OP_ge, t, x, y), x, y, "");
     case OP_min:
         return LLVMBuildSelect(b, compare(l, OP_le, t, x, y), x, y, "");
-    default:
+    case OP_pow:
         return libm(l, "pow", t, 2, x, y);
+    default:
+        return no_code(op);
     }
 }
 

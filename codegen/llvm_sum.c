@@ -21,10 +21,22 @@ static LLVMValueRef reduction_step(Gen *g, const Ins *i, DType t, LLVMValueRef a
 {
     if (i->op == OP_rmax)
         return llvm_maximum(g->l, t, acc, x);
-    if (i->apart)
-        return llvm_add_apart(g->l, acc, x);
-    return dtype_is_float(t) ? llvm_add_reassociable(g->l, acc, x)
-                             : LLVMBuildAdd(g->l->b, acc, x, "");
+    if (!dtype_is_float(t))
+        return LLVMBuildAdd(g->l->b, acc, x, "");
+    return g->sum_length ? llvm_add_reassociable(g->l, acc, x) : LLVMBuildFAdd(g->l->b, acc, x, "");
+}
+
+/* The length of a loop whose sums are made in parts, which the vectoriser then adds up side by side
+ * (widen_sum); 0: in the order of the loop, because it is short, or one of them is promised so. */
+enum { SHORT_SUM = 16 };
+static int64_t length_in_parts(const Gen *g, const Ins *const *sum, int n)
+{
+    const NestLoop *l = g->nest.ninner ? &g->nest.inner[g->nest.ninner - 1] : NULL;
+    const int64_t size = !l ? 0 : l->rotated ? l->dim.size / 2 : l->dim.size;
+    for (int k = 0; k < n; k++)
+        if (sum[k]->apart)
+            return 0;
+    return size < SHORT_SUM ? 0 : size;
 }
 
 /* An accumulator lives in an alloca in the entry block: LLVM turns it into a register. */
@@ -86,7 +98,9 @@ void gen_unit_row(Gen *g, const Env *e)
             a.acc[a.n] = accumulator(g, t);
             LLVMBuildStore(g->l->b, reduction_start(g, ins, t), a.acc[a.n++]);
         }
+        g->sum_length = length_in_parts(g, a.ins, a.n);
         gen_nest_loops(g, 0, g->nest.ninner, -1, e, NULL, row_leaf, &a);
+        g->sum_length = 0;
         for (int k = 0; k < a.n; k++) {
             Value v = a.ins[k]->out[0];
             g->reduced[v] = LLVMBuildLoad2(
@@ -172,7 +186,9 @@ static void col_innermost(Gen *g, const Env *e, void *ctx)
     Columns *c = in->c;
     for (size_t k = 0; k < g->body->results.n; k++)
         LLVMBuildStore(g->l->b, reduction_start(g, c->sum[k], c->to[k].type.dtype), c->acc[k]);
+    g->sum_length = length_in_parts(g, c->sum, (int)g->body->results.n);
     gen_nest_loops(g, g->nest.ninner - 1, g->nest.ninner, -1, e, in->bounds, col_add_register, c);
+    g->sum_length = 0;
     gen_forget(g);
     for (size_t k = 0; k < g->body->results.n; k++) {
         DType t = c->to[k].type.dtype;

@@ -107,18 +107,53 @@ static LLVMMetadataRef hint(LLVMContextRef c, const char *name, int n)
     return LLVMMDNodeInContext2(c, pair, 2);
 }
 
+static void set_hints(Gen *g, LLVMValueRef back, LLVMMetadataRef *all, int n)
+{
+    LLVMContextRef c = g->l->c;
+    LLVMMetadataRef self = all[0] = LLVMTemporaryMDNode(c, NULL, 0);
+    LLVMMetadataRef node = LLVMMDNodeInContext2(c, all, (size_t)n);
+    LLVMMetadataReplaceAllUsesWith(self, node); /* a loop's node begins with itself */
+    LLVMSetMetadata(back, LLVMGetMDKindIDInContext(c, "llvm.loop", 9),
+                    LLVMMetadataAsValue(c, node));
+}
+
+static int widest(const Gen *g)
+{
+    return (g->l->vector_bits ? g->l->vector_bits : 128) / 32;
+}
+
 /* The loop is widened to MG_TILE elements at a time, and nothing is left of a multiple of that. */
 static void widen_to_tiles(Gen *g, LLVMValueRef back)
 {
     LLVMContextRef c = g->l->c;
-    const int lanes = (g->l->vector_bits ? g->l->vector_bits : 128) / 32;
-    LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0);
-    LLVMMetadataRef all[3] = {self, hint(c, "llvm.loop.vectorize.width", lanes),
-                              hint(c, "llvm.loop.interleave.count", MG_TILE / lanes)};
-    LLVMMetadataRef node = LLVMMDNodeInContext2(c, all, 3);
-    LLVMMetadataReplaceAllUsesWith(self, node); /* a loop's node begins with itself */
-    LLVMSetMetadata(back, LLVMGetMDKindIDInContext(c, "llvm.loop", 9),
-                    LLVMMetadataAsValue(c, node));
+    LLVMMetadataRef all[3] = {NULL, hint(c, "llvm.loop.vectorize.width", widest(g)),
+                              hint(c, "llvm.loop.interleave.count", MG_TILE / widest(g))};
+    set_hints(g, back, all, 3);
+}
+
+/* A sum over n elements has so many parts, whatever else its loop computes: element i is added to
+ * part i mod parts, in the order of i; those beyond the last multiple are added to their sum. */
+enum { SUM_VECTORS = 4 };
+static int sum_parts(const Gen *g, int64_t n)
+{
+    int parts = 1;
+    while (2 * parts <= n && 2 * parts <= SUM_VECTORS * widest(g))
+        parts *= 2;
+    return parts;
+}
+
+static void widen_sum(Gen *g, LLVMValueRef back, int64_t n)
+{
+    LLVMContextRef c = g->l->c;
+    const int parts = sum_parts(g, n), lanes = parts < widest(g) ? parts : widest(g);
+    LLVMMetadataRef all[5] = {NULL, hint(c, "llvm.loop.vectorize.width", lanes),
+                              hint(c, "llvm.loop.interleave.count", parts / lanes)};
+    LLVMMetadataRef on[2] = {LLVMMDStringInContext2(c, "llvm.loop.vectorize.enable", 26),
+                             LLVMValueAsMetadata(LLVMConstInt(g->l->i1, 1, 0))};
+    LLVMMetadataRef off = LLVMMDStringInContext2(c, "llvm.loop.unroll.disable", 24);
+    all[3] = LLVMMDNodeInContext2(c, on, 2);
+    all[4] = LLVMMDNodeInContext2(c, &off, 1);
+    set_hints(g, back, all, 5);
 }
 
 void gen_forget(Gen *g)
@@ -159,7 +194,9 @@ void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Boun
         gen_env_loop(g, &inner, g->nest.nouter + at, c.index, l->rotated ? (int8_t)half : -1);
         gen_nest_loops(g, at + 1, end, which, &inner, last, leaf, ctx);
         LLVMValueRef back = gen_loop_end(g, &c);
-        if (g->k->columns)
+        if (g->sum_length && at == end - 1)
+            widen_sum(g, back, shared ? g->sum_length : hi - lo);
+        else if (g->k->columns)
             widen_to_tiles(g, back);
     }
 }
@@ -251,8 +288,6 @@ static LLVMValueRef eval_ins(Gen *g, const Ins *i, const Env *e)
         LLVMValueRef x[3] = {0};
         for (uint32_t k = 0; k < i->nin; k++)
             x[k] = gen_eval(g, i->in[k], e);
-        if (i->op == OP_add && i->apart)
-            return llvm_add_apart(g->l, x[0], x[1]);
         return llvm_pointwise(g->l, i->op, type_of(m, i->in[i->nin - 1])->dtype, x[0], x[1], x[2]);
     }
     }

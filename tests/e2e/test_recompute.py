@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 
 import mgctest
 from mgctest import model, some
@@ -60,6 +61,63 @@ class Recompute(mgctest.Case):
                 self.assertEqual(self.trained(path, *given), usual, kept)
             self.assertTrue(ranges, name)
             self.assertTrue(segments, name)
+
+    # Rows that no vector divides, and each function of the language in a body whose values are kept or made again.
+    ODD = """dim seq = {seq}, wide = {wide}, narrow = 17, layers = 3, vocab = 256, batch = 4
+
+model odd(tokens[batch, seq] : token(vocab)) {{
+    embed : param[vocab, wide] ~ normal(1)
+    x = embed[tokens]
+    repeat layers as "r.{{}}" {{
+        a : param[wide, narrow] ~ normal(0.3)
+        b : param[narrow]       ~ normal(0.3)
+        c : param[narrow, wide] ~ normal(0.3)
+        n = layernorm(x, 1.1, 0.1, over wide, eps = 0.1)
+        h = n @ a over wide + b
+        u = {function}
+        m = max(u, over seq)
+        s = softmax(u, over narrow)
+        x = x * 0.7 + tanh((u + m) * s) @ c over narrow
+    }}
+    loss = cross_entropy(x @ embed over wide, next(tokens))
+}}
+
+train {{
+    optimizer sgd()
+    lr        constant(peak = 1, steps = 3)
+    precision {precision}
+}}
+
+layout {{
+    device cpu
+    microbatch 2
+    recompute  {recompute}
+}}
+"""
+    FUNCTIONS = ["gelu_tanh(h)", "gelu(h)", "silu(h)", "sigmoid(h) * exp(0.1 * h)", "tanh(h) + 0.3 * erf(h)",
+                 "log(1.5 + h * h)", "sin(h) * cos(0.3 * h)", "pow(1.5 + h * h, 0.7)", "rsqrt(1.5 + h * h) + sqrt(1.5 + h * h)",
+                 "abs(h) + relu(h - 0.1)"]
+
+    def test_same_bits_of_functions(self):
+        """What is computed again is what it was: by a vector or by what is left of a row, in whichever kernel, on
+        whichever thread."""
+        self.write("w.bin", bytes(b for i in range(4096) for b in ((i * 7919 >> 3) % 256, 0)))
+        cases = [(f, seq, wide, precision) for f in self.FUNCTIONS for seq, wide in ((9, 33), (5, 64), (16, 19), (3, 131))
+                 for precision in ("f32", "f64", "bf16")]
+        for function, seq, wide, precision in some(cases, 8):
+            runs = {}
+            for recompute in "none", "auto", "all":
+                path = self.write("odd.mg", self.ODD.format(function=function, seq=seq, wide=wide, precision=precision,
+                                                            recompute=recompute))
+                self.compiles(path, "-o", "t")
+                for threads in 1, 2:
+                    out = f"run-{recompute}-{threads}"
+                    self.trains("./t", "--data", "u16:w.bin", "--steps", 3, "--threads", threads, "--save-every", 0, "--out", out)
+                    losses = [(m["loss"], m["grad_norm"]) for m in self.metrics(out) if "loss" in m]
+                    runs[recompute, threads] = losses, self.read(f"{out}/ckpt/step-00000003/model.safetensors")
+                    shutil.rmtree(self.path(out))
+            for key, run in runs.items():
+                self.assertEqual(run, runs["none", 1], (function, seq, wide, precision, key))
 
     def floor(self, name, given):
         """The least there is: what an assertion that nothing meets is told to take."""
