@@ -113,6 +113,12 @@ typedef struct TrainRule {
     bool *used, general;
 } TrainRule;
 
+/* Tensors whose external names differ in numbers alone. */
+typedef VEC(uint32_t) Externals;
+typedef struct ExternalNames {
+    Externals plain, numbered; /* without a {}, with one */
+} ExternalNames;
+
 typedef struct Elab {
     Arena *arena;
     Names *names;
@@ -143,6 +149,7 @@ typedef struct Elab {
     bool reads_next;     /* somewhere in the source */
     uint32_t nparams;    /* declared so far in this function */
     Map externals;       /* tensor index + 1, by external name */
+    Map alike;           /* ExternalNames, by external name without its numbers */
     Map paths;           /* how often a path was given out, by Name */
     bool constant;       /* only numbers are allowed */
     bool circle;         /* layouts extend each other, which was said */
@@ -233,6 +240,8 @@ Val call_builtin(Elab *e, const Args *a);
 Val call_composite(Elab *e, const Node *call, bool *done);
 
 const char *path_join(Elab *e, const char *path, const char *word);
+/* Gives t its external name; an error if no checkpoint can hold it, or another parameter has it. */
+bool claim_external(Elab *e, const Node *n, Tensor *t);
 Name unique_path(Elab *e, const char *path); /* with _2, _3, ... if it was given out before */
 Value loop_index(Elab *e); /* i32: which round of all the repeats around it; 0 outside of them */
 Value fn_arg(Elab *e, ArgRole role, uint32_t tensor, Type t, const char *hint);

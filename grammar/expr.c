@@ -148,6 +148,9 @@ static Val binary(Elab *e, const Node *n)
     Val x = expr(e, n->a), y = expr(e, n->b);
     if (x.kind == VAL_POISON || y.kind == VAL_POISON)
         return poison;
+    if (x.kind == VAL_TENSOR && n->op == B_DIV && y.kind == VAL_NUMBER && y.number.d == 0)
+        return fail(e, n->at, 212, "%s / %s divides by zero", type_text(e, x.value),
+                    number_text(e->arena, y.number));
     if (x.kind == VAL_TENSOR || y.kind == VAL_TENSOR)
         return pointwise(e, n->at, of[n->op], x, y);
     Number r;

@@ -169,26 +169,6 @@ Name unique_path(Elab *e, const char *path)
     return name;
 }
 
-static bool claim_external(Elab *e, const Node *n, Tensor *t)
-{
-    const char *own = n->text ? n->text : text(e, n->name);
-    t->external = name_intern(e->names, path_join(e, e->frame->external, own));
-    size_t other = (size_t)(uintptr_t)map_find(&e->externals, t->external);
-    if (other) {
-        fail(e, n->at, 264, "external name '%s' is used twice", text(e, t->external));
-        Span first = e->module->tensors.data[other - 1].span;
-        if (first.file != n->at.file || first.begin != n->at.begin)
-            note(e, first, "by this parameter too");
-        if (e->frame->block->kind == N_BLOCK) {
-            note(e, e->frame->call, "in this call of '%s'", text(e, e->frame->block->name));
-            help(e, "give the call a name: %s(...) as \"...\"", text(e, e->frame->block->name));
-        }
-        return false;
-    }
-    map_put(e->arena, &e->externals, t->external, (void *)(uintptr_t)(e->module->tensors.n + 1));
-    return true;
-}
-
 /* In the first function a new tensor; in the others the one the same declaration made there. */
 static bool tensor_of(Elab *e, const Node *n, uint32_t *index)
 {

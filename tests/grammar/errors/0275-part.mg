@@ -1,0 +1,11 @@
+# RUN: not %front check %s 2>&1 | FileCheck %s
+dim batch = 2, seq = 4, vocab = 8, hidden = 3
+model m(tokens[batch, seq] : token(vocab)) {
+    table : param[vocab, hidden] ~ normal(0.02) as "a..b"
+    x = table[tokens]
+    loss = cross_entropy(x @ table over hidden, next(tokens))
+}
+train { optimizer sgd()  lr 0.1 }
+# CHECK: 0275-part.mg:4:5: error[MG0275]: {{.*}}'a..b'
+# CHECK: help: {{.*}} name
+# CHECK-NOT: {{error|warning}}[MG
