@@ -264,7 +264,8 @@ static Val rename_dim(Elab *e, const Node *n, Val x)
              text(e, attrs.dim.name), (long long)attrs.dim.size, text(e, attrs.to.name),
              (long long)attrs.to.size);
         note(e, dim_info(e, attrs.to.name)->span, "'%s' is declared here", text(e, attrs.to.name));
-        help(e, "`dim t = %s` makes a dim of that size", text(e, attrs.dim.name));
+        if (attrs.dim.name != e->module->batch.name) /* whose size is the layout's */
+            help(e, "`dim t = %s` makes a dim of that size", text(e, attrs.dim.name));
         return poison;
     }
     if (type_find(t, attrs.to.name) >= 0)

@@ -188,6 +188,6 @@ void check_stages(Elab *e, const Layout *l)
     }
     if (p->axis && e->module->train.tree) {
         fail(e, p->span, 342, "reduce = tree does not go with a pipeline");
-        help(e, "without reduce = tree; or pp = 1");
+        help(e, "without reduce = tree");
     }
 }

@@ -438,7 +438,7 @@ static PassStatus check_args(const Job *j, const Fn *fn)
         const Tensor *t = &m->tensors.data[a.tensor];
         diag_error(m->diag, t->span, 522, "parameter '%s' has the dim '%s', which microbatch cuts",
                    name_str(m->names, t->name), name_str(m->names, m->batch.name));
-        diag_help(m->diag, "use microbatch = %lld, the whole batch", (long long)m->batch.size);
+        diag_help(m->diag, "`microbatch %lld`, the whole batch", (long long)m->batch.size);
         return PASS_error;
     }
     return PASS_ok;

@@ -77,8 +77,9 @@ static bool refuse(const Rounds *r, const Ins *i, const char *what)
 {
     diag_error(r->m->diag, i->span, 522, "%s cannot be computed one microbatch at a time ('%s')",
                what, op_info[i->op].name);
-    diag_help(r->m->diag, "use microbatch = %lld, the whole batch",
-              (long long)(r->size * r->rounds));
+    if (!r->m->layout.pipeline.axis) /* a pipeline takes even a whole batch as a microbatch */
+        diag_help(r->m->diag, "`microbatch %lld`, the whole batch",
+                  (long long)(r->size * r->rounds));
     return false;
 }
 

@@ -138,9 +138,7 @@ bool stages_choose(Module *m)
                    "%d stages of %lld layer%s: all but the first and the last have one", n,
                    (long long)w.layers, w.layers == 1 ? "" : "s");
     if (!enough && w.layers > 1)
-        diag_help(m->diag, "%lld ranks, or -D %s=%d",
-                  (long long)(w.layers / p->chunks > 1 ? w.layers / p->chunks : 2),
-                  name_str(m->names, p->dim), n);
+        diag_help(m->diag, "-D %s=%d", name_str(m->names, p->dim), n);
     arena_free(tmp);
     return enough && (!module_fn(m, "train") || has_schedule(m));
 }

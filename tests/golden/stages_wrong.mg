@@ -4,7 +4,7 @@
 # RUN: not %mgc %s --layout groups --check 2>&1 | FileCheck %s --check-prefix=GROUPS
 # AXIS: error[MG0342]: 'batch' is split on the axis of a pipeline
 # DEEP: error[MG0344]: 8 stages of 3 layers: all but the first and the last have one
-# DEEP: help: 3 ranks, or -D layers=8
+# DEEP: help: -D layers=8
 # ONCE: pipeline layers on pp schedule "gpipe" chunks 1 group 0 layers [
 # GROUPS: error[MG0581]: interleaved
 dim hidden = 32, layers = 3, vocab = 64, seq = 8, batch = 8

@@ -9,5 +9,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimizer sgd()  lr 0.1  precision f32 (reduce = tree) }
 layout { mesh pp = 2, dp = 2  layers -> pp }
 # CHECK: 0342-tree.mg:10:31: error[MG0342]: reduce = tree does not go with a pipeline
-# CHECK: help: without reduce = tree; or pp = 1
+# CHECK: help: without reduce = tree{{$}}
 # CHECK-NOT: {{error|warning}}[MG
