@@ -19,7 +19,8 @@ const char *temp_dir(Arena *a, const char *beside)
 
 void remove_dir(const char *dir)
 {
-    DIR *d = opendir(dir);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d)) != NULL;)

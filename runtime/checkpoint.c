@@ -5,7 +5,8 @@
  *   rename to step-N        atomic; then OUT/ckpt is fsync'ed, and only then older ones are removed
  *
  * Whatever fails before the rename leaves the newest checkpoint as it was; the run goes on with a
- * warning. state.json holds the size and CRC-32C of the others and, in its last line, its own. */
+ * warning. state.json holds the size and CRC-32C of the others and, in its last line, its own.
+ * Everything is named from a descriptor of OUT/ckpt: see files.h. */
 #include "runtime/run.h"
 
 #include <dirent.h>
@@ -233,14 +234,14 @@ static bool publish(int root, const char *tmp, const char *name)
     return fsync(root) == 0;
 }
 
-static bool save_into(mg_run *r, int root, const char *path, const char **file)
+static bool save_into(mg_run *r, int root, const char **file)
 {
     rt_words name = rt_checkpoint_name(r->state.step);
-    char *tmp = rt_printf(".tmp-%s", name.text), *tmp_path = rt_printf("%s/%s", path, tmp);
+    char *tmp = rt_printf(".tmp-%s", name.text);
     *file = "its directory";
-    rt_remove_tree(tmp_path);
+    rt_remove_at(root, tmp, 0);
     bool good = mkdirat(root, tmp, 0777) == 0;
-    int dir = good ? openat(root, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int dir = good ? rt_folder_inside(root, tmp) : -1;
     good = dir >= 0 && write_all(r, dir, file);
     int e = errno;
     if (dir >= 0)
@@ -248,9 +249,8 @@ static bool save_into(mg_run *r, int root, const char *path, const char **file)
     errno = e;
     good = good && publish(root, tmp, name.text);
     e = errno;
-    rt_remove_tree(tmp_path); /* what failed, or what was replaced */
+    rt_remove_at(root, tmp, 0); /* what failed, or what was replaced */
     free(tmp);
-    free(tmp_path);
     errno = e;
     return good;
 }
@@ -258,20 +258,21 @@ static bool save_into(mg_run *r, int root, const char *path, const char **file)
 /* Each is first renamed, so that a kill never leaves half of one. */
 void rt_checkpoint_prune(const mg_run *r)
 {
-    char *path = rt_printf("%s/ckpt", r->options->out);
     int64_t *step = rt_checkpoint_list(r->options->out);
+    int root = rt_checkpoints_open(r->options->out);
     for (int i = 0; r->options->keep && step[i] >= 0; i++) {
         if (i < r->options->keep || step[i] >= r->state.step)
             continue;
-        char *from = rt_printf("%s/%s", path, rt_checkpoint_name(step[i]).text);
-        char *to = rt_printf("%s/.old-%s", path, rt_checkpoint_name(step[i]).text);
-        if (rename(from, to) || !rt_remove_tree(to))
-            rt_warn("%s could not be removed: %s", from, strerror(errno));
-        free(from);
-        free(to);
+        rt_words name = rt_checkpoint_name(step[i]);
+        char *old = rt_printf(".old-%s", name.text);
+        if (renameat(root, name.text, root, old) || !rt_remove_at(root, old, 0))
+            rt_warn("%s/ckpt/%s could not be removed: %s", r->options->out, name.text,
+                    strerror(errno));
+        free(old);
     }
+    if (root >= 0)
+        close(root);
     free(step);
-    free(path);
 }
 
 bool rt_checkpoint_save(mg_run *r)
@@ -280,8 +281,8 @@ bool rt_checkpoint_save(mg_run *r)
     const char *file = "its directory";
     int root = -1;
     bool good = mkdir(path, 0777) == 0 || errno == EEXIST;
-    good = good && (root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0;
-    good = good && save_into(r, root, path, &file);
+    good = good && (root = rt_checkpoints_open(r->options->out)) >= 0;
+    good = good && save_into(r, root, &file);
     if (good) {
         r->saved_step = r->state.step;
         rt_checkpoint_prune(r);
@@ -310,9 +311,9 @@ static int newest_first(const void *a, const void *b)
 
 int64_t *rt_checkpoint_list(const char *out)
 {
-    char *path = rt_printf("%s/ckpt", out);
     int64_t *step = rt_alloc(1, sizeof *step), n = 0;
-    DIR *d = opendir(path);
+    int root = rt_checkpoints_open(out);
+    DIR *d = root < 0 ? NULL : fdopendir(root);
     for (struct dirent *e; d && (e = readdir(d));) {
         int64_t s;
         if (sscanf(e->d_name, "step-%" SCNd64, &s) != 1 || s < 0 ||
@@ -326,36 +327,22 @@ int64_t *rt_checkpoint_list(const char *out)
     if (n)
         qsort(step, (size_t)n, sizeof *step, newest_first);
     step[n] = -1;
-    free(path);
     return step;
 }
 
-bool rt_remove_tree(const char *path)
+static bool is_stale(const char *name)
 {
-    DIR *d = opendir(path);
-    if (!d)
-        return errno == ENOENT;
-    for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            unlinkat(dirfd(d), e->d_name, 0);
-    closedir(d);
-    return rmdir(path) == 0;
+    return strncmp(name, ".tmp-step-", 10) == 0 || strncmp(name, ".old-step-", 10) == 0;
 }
 
 void rt_checkpoint_clean(const char *out)
 {
-    char *path = rt_printf("%s/ckpt", out);
-    DIR *d = opendir(path);
+    int root = rt_checkpoints_open(out);
+    DIR *d = root < 0 ? NULL : fdopendir(root);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (strncmp(e->d_name, ".tmp-step-", 10) == 0 ||
-            strncmp(e->d_name, ".old-step-", 10) == 0) {
-            char *stale = rt_printf("%s/%s", path, e->d_name);
-            if (!rt_remove_tree(stale))
-                rt_warn("%s: left by an interrupted save, could not be removed: %s", stale,
-                        strerror(errno));
-            free(stale);
-        }
+        if (is_stale(e->d_name) && !rt_remove_at(root, e->d_name, 0))
+            rt_warn("%s/ckpt/%s: left by an interrupted save, could not be removed: %s", out,
+                    e->d_name, strerror(errno));
     if (d)
         closedir(d);
-    free(path);
 }

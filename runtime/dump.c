@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/run.h"
 
@@ -41,12 +42,10 @@ void rt_dump_open(const mg_run *r)
     if (!r->options->dump.n)
         return;
     check_names(r);
-    char *path = rt_printf("%s/dump", r->options->out);
-    if (!rt_remove_tree(path) && errno != ENOENT)
-        rt_die(RT_IO, "%s: %s", path, strerror(errno));
-    if (mkdir(path, 0777))
-        rt_die(RT_IO, "%s: %s", path, strerror(errno));
-    free(path);
+    int out = rt_folder_open(r->options->out);
+    if (out < 0 || !rt_remove_at(out, "dump", 1) || mkdirat(out, "dump", 0777))
+        rt_die(RT_IO, "%s/dump: %s", r->options->out, strerror(errno));
+    close(out);
 }
 
 /* A name as a part of a path. */
@@ -60,16 +59,23 @@ static void make_plain(char *name)
 static FILE *open_file(const mg_run *r, int action, mg_dtype t)
 {
     static const char *const types[] = {"", "f32", "f64", "bf16", "f16", "i32", "i64", "bool"};
-    char *folder = rt_printf("%s/dump/rank-%d", r->options->out, r->rank);
+    char *folder = rt_printf("rank-%d", r->rank);
+    int out = rt_folder_open(r->options->out), dump = -1, rank = -1, fd = -1;
     char *name = rt_printf("%04d-%s.%s", action, r->program->actions[action].name, types[t]);
     make_plain(name);
-    char *path = rt_printf("%s/%s", folder, name);
-    FILE *f = mkdir(folder, 0777) && errno != EEXIST ? NULL : fopen(path, "abe");
+    FILE *f = NULL;
+    if (out >= 0 && (dump = rt_folder_inside(out, "dump")) >= 0 &&
+        (mkdirat(dump, folder, 0777) == 0 || errno == EEXIST) &&
+        (rank = rt_folder_inside(dump, folder)) >= 0 &&
+        (fd = rt_file_open(rank, name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW)) >= 0)
+        f = fdopen(fd, "ab");
     if (!f)
-        rt_die(RT_IO, "%s: %s", path, strerror(errno));
+        rt_die(RT_IO, "%s/dump/%s/%s: %s", r->options->out, folder, name, rt_file_error());
+    close(rank);
+    close(dump);
+    close(out);
     free(folder);
     free(name);
-    free(path);
     return f;
 }
 

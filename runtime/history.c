@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint.h"
 #include "runtime/json.h"
 
 void rt_points_add(rt_points *p, int64_t step, double value)
@@ -58,23 +59,30 @@ static char *read_whole(const char *path, size_t *n)
 {
     struct stat s;
     char *text = NULL;
-    FILE *f = fopen(path, "r");
+    int fd = rt_file_open(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW);
     *n = 0;
-    if (!f)
+    if (fd < 0)
         return errno == ENOENT ? rt_alloc(1, 1) : NULL;
-    if (fstat(fileno(f), &s) == 0) {
+    bool good = fstat(fd, &s) == 0;
+    if (good) {
         text = rt_alloc((size_t)s.st_size + 1, 1);
-        *n = fread(text, 1, (size_t)s.st_size, f);
+        *n = (size_t)s.st_size;
+        good = rt_read_at(fd, text, *n, 0);
     }
-    fclose(f);
-    return text;
+    int e = errno ? errno : EIO;
+    close(fd);
+    if (good)
+        return text;
+    free(text);
+    errno = e;
+    return NULL;
 }
 
 /* Replaces the file by text[0..n), whole or not at all. */
 static bool rewrite(const char *path, const char *text, size_t n)
 {
     char *tmp = rt_printf("%s.tmp", path);
-    FILE *f = fopen(tmp, "w");
+    FILE *f = rt_file_create(tmp);
     bool good = f && fwrite(text, 1, n, f) == n && fflush(f) == 0 && fsync(fileno(f)) == 0;
     if (f && fclose(f))
         good = false;

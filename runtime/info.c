@@ -183,7 +183,7 @@ static char *existing_part(const char *out)
 
 static void check_out(const mg_run *r, rt_exit *code)
 {
-    char *path = existing_part(r->options->out);
+    char *path = existing_part(r->options->out), *why = NULL;
     struct statvfs v;
     struct stat s;
     if (stat(path, &s) || !S_ISDIR(s.st_mode))
@@ -191,6 +191,8 @@ static void check_out(const mg_run *r, rt_exit *code)
     else if (access(path, W_OK | X_OK))
         fail(code, RT_IO, "--out %s: %s cannot be written: %s", r->options->out, path,
              strerror(errno));
+    else if ((why = rt_checkpoints_wrong(r->options->out)))
+        fail(code, RT_IO, "%s", why);
     else if (statvfs(path, &v))
         fail(code, RT_IO, "--out %s: %s", r->options->out, strerror(errno));
     else {
@@ -205,6 +207,7 @@ static void check_out(const mg_run *r, rt_exit *code)
             ok("--out %s: %s free; %" PRId64 " checkpoints take %s", r->options->out, has.text,
                count, wants.text);
     }
+    free(why);
     free(path);
 }
 

@@ -35,7 +35,7 @@ static void failed(rt_log *l, const char *file)
 {
     if (!l->warned)
         rt_warn("%s/%s cannot be written: %s; the run goes on without it", l->run->options->out,
-                file, strerror(errno));
+                file, rt_file_error());
     l->warned = true;
 }
 
@@ -72,7 +72,7 @@ static void open_events(rt_log *l)
     gethostname(host, sizeof host - 1);
     char *path = rt_printf("%s/events.out.tfevents.%010lld.%s.%d.0", l->run->options->out,
                            (long long)rt_wall_time(), host, (int)getpid());
-    l->events = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    l->events = rt_file_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
     if (l->events < 0)
         failed(l, "events.out.tfevents");
     l->nrecord = rt_tf_header(l->record, rt_wall_time());
@@ -94,7 +94,7 @@ rt_log *rt_log_open(mg_run *r, int64_t resumed_step)
     l->first_loss = l->last_loss = l->val_loss = NAN;
     if (!rt_history_read(&l->history, path, resumed_step))
         failed(l, "metrics.jsonl");
-    l->metrics = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    l->metrics = rt_file_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
     if (l->metrics < 0)
         failed(l, "metrics.jsonl");
     open_events(l);

@@ -60,13 +60,16 @@ static void claim_out(mg_run *r)
 {
     make_directories(r->options->out);
     char *path = rt_printf("%s/.lock", r->options->out);
-    r->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    r->lock = rt_file_open(AT_FDCWD, path, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (r->lock < 0)
-        rt_die(RT_IO, "%s: %s", path, strerror(errno));
+        rt_die(RT_IO, "%s: %s", path, rt_file_error());
     if (flock(r->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         rt_die(RT_FAILED, "another program is writing to %s; choose another --out",
                r->options->out);
     free(path);
+    char *why = rt_checkpoints_wrong(r->options->out);
+    if (why)
+        rt_die(RT_IO, "%s", why);
 }
 
 /* What the command line says, else what the resumed run was told, else the program's own. */

@@ -235,15 +235,15 @@ static bool parse_manifest(rt_json *j, manifest *m)
     return rt_json_end(j);
 }
 
-static char *read_manifest(const char *dir, manifest *m)
+static char *read_manifest(int at, const char *dir, manifest *m)
 {
     enum { LARGEST = 1 << 16 };
     char *path = rt_printf("%s/" RT_STATE_FILE, dir), *text = rt_alloc(LARGEST + 1, 1), *why = NULL;
     char seal[RT_SEAL_BYTES + 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = rt_file_open(at, RT_STATE_FILE, O_RDONLY | O_NOFOLLOW);
     ssize_t n = fd < 0 ? -1 : read(fd, text, LARGEST);
     if (n < 0)
-        why = rt_printf("%s: %s", path, strerror(errno));
+        why = rt_printf("%s: %s", path, rt_file_error());
     if (!why && n > RT_SEAL_BYTES)
         snprintf(seal, sizeof seal, RT_SEAL, rt_crc32c(0, text, (size_t)n - RT_SEAL_BYTES));
     if (!why && (n <= RT_SEAL_BYTES || memcmp(text + n - RT_SEAL_BYTES, seal, RT_SEAL_BYTES)))
@@ -357,13 +357,13 @@ static void print_differences(FILE *f, const rt_catalog *c, const rt_st *st, con
     }
 }
 
-static char *check_file(const char *dir, const char *file, const file_seal *seal,
+static char *check_file(int at, const char *dir, const char *file, const file_seal *seal,
                         const rt_catalog *c, FILE *differences)
 {
     char *path = rt_printf("%s/%s", dir, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = rt_file_open(at, file, O_RDONLY | O_NOFOLLOW);
     rt_st st = {0};
-    char *why = fd < 0 ? rt_printf("%s: %s", path, strerror(errno)) : check_seal(path, fd, seal);
+    char *why = fd < 0 ? rt_printf("%s: %s", path, rt_file_error()) : check_seal(path, fd, seal);
     if (!why)
         why = rt_read_header(path, fd, &st);
     if (!why)
@@ -376,11 +376,11 @@ static char *check_file(const char *dir, const char *file, const file_seal *seal
 }
 
 /* Nothing here reads it, but a checkpoint is whole or it is not. */
-static char *check_config(const char *dir, const file_seal *seal)
+static char *check_config(int at, const char *dir, const file_seal *seal)
 {
     char *path = rt_printf("%s/" RT_CONFIG_FILE, dir);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char *why = fd < 0 ? rt_printf("%s: %s", path, strerror(errno)) : check_seal(path, fd, seal);
+    int fd = rt_file_open(at, RT_CONFIG_FILE, O_RDONLY | O_NOFOLLOW);
+    char *why = fd < 0 ? rt_printf("%s: %s", path, rt_file_error()) : check_seal(path, fd, seal);
     if (fd >= 0)
         close(fd);
     free(path);
@@ -390,18 +390,23 @@ static char *check_config(const char *dir, const file_seal *seal)
 char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state)
 {
     manifest m = {0};
-    char *list = NULL, *why = read_manifest(dir, &m);
+    int at = rt_folder_open(dir);
+    char *list = NULL, *why = at < 0 ? rt_printf("%s: %s", dir, strerror(errno)) : NULL;
     size_t size;
     FILE *f = open_memstream(&list, &size);
     if (!f)
         rt_die(RT_FAILED, "no memory to check %s", dir);
     if (!why)
-        why = check_file(dir, RT_MODEL_FILE, &m.model, &r->params, f);
+        why = read_manifest(at, dir, &m);
     if (!why)
-        why = check_file(dir, RT_SLOTS_FILE, &m.slots, &r->slots, f);
+        why = check_file(at, dir, RT_MODEL_FILE, &m.model, &r->params, f);
+    if (!why)
+        why = check_file(at, dir, RT_SLOTS_FILE, &m.slots, &r->slots, f);
     if (!why && m.config.given)
-        why = check_config(dir, &m.config);
+        why = check_config(at, dir, &m.config);
     fclose(f);
+    if (at >= 0)
+        close(at);
     if (!why && m.fingerprint != r->program->fingerprint)
         why = rt_printf("%s is of another model or optimizer: fingerprint %016" PRIx64
                         ", this program's is %016" PRIx64 "%s",
@@ -460,12 +465,12 @@ static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
     rt_external_put(s->x, s->stored, s->begin + begin, end - begin, s->in + begin * size);
 }
 
-static void load_file(mg_run *r, const char *dir, const char *file, const rt_catalog *c)
+static void load_file(mg_run *r, int at_dir, const char *dir, const char *file, const rt_catalog *c)
 {
     char *path = rt_printf("%s/%s", dir, file), *buffer = rt_alloc(RT_CHUNK, 1);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = rt_file_open(at_dir, file, O_RDONLY | O_NOFOLLOW);
     rt_st st = {0};
-    char *why = fd < 0 ? rt_printf("%s: %s", path, strerror(errno)) : rt_read_header(path, fd, &st);
+    char *why = fd < 0 ? rt_printf("%s: %s", path, rt_file_error()) : rt_read_header(path, fd, &st);
     if (why)
         rt_die(RT_BAD_DATA, "%s", why);
     for (int i = 0; i < c->n; i++) {
@@ -493,25 +498,33 @@ static void load_file(mg_run *r, const char *dir, const char *file, const rt_cat
 
 void rt_resume_load(mg_run *r, const char *dir)
 {
-    load_file(r, dir, RT_MODEL_FILE, &r->params);
-    load_file(r, dir, RT_SLOTS_FILE, &r->slots);
+    int at = rt_folder_open(dir);
+    if (at < 0)
+        rt_die(RT_IO, "%s: %s", dir, strerror(errno));
+    load_file(r, at, dir, RT_MODEL_FILE, &r->params);
+    load_file(r, at, dir, RT_SLOTS_FILE, &r->slots);
+    close(at);
 }
 
-/* A fresh OUT/previous-N, the first N that is free. */
-static char *make_previous(const char *out)
+/* ---- setting aside ------------------------------------------------------------------------ */
+
+/* A fresh previous-N in the folder `out`, the first N that is free. */
+static char *make_previous(int out, const char *path)
 {
     for (int n = 1;; n++) {
-        char *path = rt_printf("%s/previous-%d", out, n), *ckpt = rt_printf("%s/ckpt", path);
-        bool made = mkdir(path, 0777) == 0;
-        if (!made && errno != EEXIST)
-            rt_die(RT_IO, "%s: %s", path, strerror(errno));
-        if (made && mkdir(ckpt, 0777))
-            rt_die(RT_IO, "%s: %s", ckpt, strerror(errno));
-        free(ckpt);
-        if (made)
-            return path;
-        free(path);
+        char *name = rt_printf("previous-%d", n);
+        if (mkdirat(out, name, 0777) == 0)
+            return name;
+        if (errno != EEXIST)
+            rt_die(RT_IO, "%s/%s: %s", path, name, strerror(errno));
+        free(name);
     }
+}
+
+static void move_aside(int from, int to, const char *name, const mg_run *r, bool may_lack)
+{
+    if (renameat(from, name, to, name) && !(may_lack && errno == ENOENT))
+        rt_die(RT_IO, "%s of %s cannot be set aside: %s", name, r->options->out, strerror(errno));
 }
 
 void rt_resume_set_aside(const mg_run *r, int64_t after)
@@ -519,26 +532,27 @@ void rt_resume_set_aside(const mg_run *r, int64_t after)
     static const char *const log[] = {"metrics.jsonl", "loss.svg", "trace.json"};
     const char *out = r->options->out;
     int64_t *step = rt_checkpoint_list(out);
-    char *previous = step[0] > after ? make_previous(out) : NULL;
-    for (int i = 0; previous && step[i] > after; i++) {
-        char *from = rt_printf("%s/ckpt/%s", out, rt_checkpoint_name(step[i]).text);
-        char *to = rt_printf("%s/ckpt/%s", previous, rt_checkpoint_name(step[i]).text);
-        if (rename(from, to))
-            rt_die(RT_IO, "%s cannot be moved to %s: %s", from, to, strerror(errno));
-        free(from);
-        free(to);
+    if (step[0] <= after) {
+        free(step);
+        return;
     }
-    for (int i = 0; previous && after < 0 && i < 3; i++) {
-        char *from = rt_printf("%s/%s", out, log[i]), *to = rt_printf("%s/%s", previous, log[i]);
-        if (rename(from, to) && errno != ENOENT)
-            rt_die(RT_IO, "%s cannot be moved to %s: %s", from, to, strerror(errno));
-        free(from);
-        free(to);
-    }
-    if (previous && after < 0)
-        rt_note("%s held a run of %" PRId64 " steps: moved to %s", out, step[0], previous);
-    else if (previous)
-        rt_note("checkpoints after step %" PRId64 " moved to %s", after, previous);
+    int from = rt_folder_open(out), ckpt = rt_checkpoints_open(out), to = -1, into = -1;
+    char *previous = make_previous(from, out);
+    if ((to = rt_folder_inside(from, previous)) < 0 || mkdirat(to, "ckpt", 0777) ||
+        (into = rt_folder_inside(to, "ckpt")) < 0)
+        rt_die(RT_IO, "%s/%s/ckpt: %s", out, previous, strerror(errno));
+    for (int i = 0; step[i] > after; i++)
+        move_aside(ckpt, into, rt_checkpoint_name(step[i]).text, r, false);
+    for (int i = 0; after < 0 && i < 3; i++)
+        move_aside(from, to, log[i], r, true);
+    if (after < 0)
+        rt_note("%s held a run of %" PRId64 " steps: moved to %s/%s", out, step[0], out, previous);
+    else
+        rt_note("checkpoints after step %" PRId64 " moved to %s/%s", after, out, previous);
+    close(from);
+    close(ckpt);
+    close(to);
+    close(into);
     free(previous);
     free(step);
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "runtime/abi.h"
+#include "runtime/files.h"
 #include "runtime/world.h"
 
 /* ---- how a program ends (text.c) ---------------------------------------------------------- */
@@ -467,7 +468,6 @@ int64_t *rt_checkpoint_list(const char *out);
 /* Removes all but the --keep newest. */
 void rt_checkpoint_prune(const mg_run *r);
 void rt_checkpoint_clean(const char *out); /* removes what an interrupted save left */
-bool rt_remove_tree(const char *path);
 
 /* NULL if `dir` is a whole checkpoint of this program, else why not (to be freed). */
 char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state);

@@ -233,10 +233,10 @@ const char *rt_svg_write(const char *path, const rt_history *h, const char *titl
     chart c = {.h = h};
     char *tmp = rt_printf("%s.tmp", path);
     const char *why = NULL;
-    c.f = fopen(tmp, "w");
+    c.f = rt_file_create(tmp);
     if (!c.f) {
         free(tmp);
-        return strerror(errno);
+        return rt_file_error();
     }
     smooth(&c);
     choose_range(&c);

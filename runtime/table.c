@@ -85,9 +85,9 @@ static void check_indices(const rt_data *d, const rt_file *f, const table_file *
 static void open_file(rt_data *d, rt_file *f, table_file *t)
 {
     const mg_entry *e = d->table->entry;
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    f->fd = rt_file_open(AT_FDCWD, f->path, O_RDONLY);
     if (f->fd < 0)
-        rt_die(RT_BAD_DATA, "%s: %s", f->path, strerror(errno));
+        rt_die(RT_BAD_DATA, "%s: %s", f->path, rt_file_error());
     char *why = rt_read_header(f->path, f->fd, &t->st);
     if (why)
         rt_die(RT_BAD_DATA, "%s", why);

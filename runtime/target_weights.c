@@ -55,12 +55,12 @@ void rt_targets_open(rt_file *f)
     struct stat s;
     rt_file *w = rt_alloc(1, sizeof *w);
     w->path = rt_printf("%s.weights", f->path);
-    w->fd = open(w->path, O_RDONLY | O_CLOEXEC);
+    w->fd = rt_file_open(AT_FDCWD, w->path, O_RDONLY);
     if (w->fd < 0 || fstat(w->fd, &s))
         rt_die(RT_BAD_DATA,
                "%s: %s; this program weighs its targets: for each token of %s it needs a byte or a "
                "float there",
-               w->path, strerror(errno), f->path);
+               w->path, rt_file_error(), f->path);
     w->bytes = s.st_size;
     w->changed = s.st_mtim;
     w->tokens = f->tokens;

@@ -173,14 +173,14 @@ static bool open_megatron(rt_file *f, int64_t size)
         return false;
     char *index = rt_printf("%.*s.idx", (int)strlen(f->path) - 4, f->path);
     unsigned char head[34];
-    int fd = open(index, O_RDONLY | O_CLOEXEC);
+    int fd = rt_file_open(AT_FDCWD, index, O_RDONLY);
     struct stat s;
     if (fd < 0 && errno == ENOENT) {
         free(index);
         return false;
     }
     if (fd < 0 || fstat(fd, &s))
-        rt_die(RT_BAD_DATA, "%s: %s", index, strerror(errno));
+        rt_die(RT_BAD_DATA, "%s: %s", index, rt_file_error());
     if (s.st_size < (off_t)sizeof head)
         rt_die(RT_BAD_DATA, "%s has %" PRId64 " bytes: no index of %s", index, (int64_t)s.st_size,
                f->path);
@@ -225,13 +225,11 @@ static bool open_raw(rt_file *f, int64_t size)
 void rt_tokens_open(rt_file *f, int64_t seq, int64_t vocab)
 {
     struct stat s;
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (f->fd < 0 || fstat(f->fd, &s))
-        rt_die(RT_BAD_DATA, "%s: %s", f->path, strerror(errno));
-    if (S_ISDIR(s.st_mode))
+    f->fd = rt_file_open(AT_FDCWD, f->path, O_RDONLY);
+    if (f->fd < 0 && errno == EISDIR)
         rt_die(RT_BAD_DATA, "%s is a directory; name its files: --data '%s/*'", f->path, f->path);
-    if (!S_ISREG(s.st_mode))
-        rt_die(RT_BAD_DATA, "%s is not a regular file", f->path);
+    if (f->fd < 0 || fstat(f->fd, &s))
+        rt_die(RT_BAD_DATA, "%s: %s", f->path, rt_file_error());
     int32_t header[3] = {0};
     if (s.st_size >= (off_t)sizeof header)
         read_fully(f->fd, f->path, header, sizeof header, 0);

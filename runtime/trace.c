@@ -199,9 +199,9 @@ void rt_trace_write(mg_run *r, const char *path)
         rt_warn("--trace: none of those steps was run; no trace was written");
         return;
     }
-    FILE *f = fopen(path, "w");
+    FILE *f = rt_file_create(path);
     if (!f) {
-        rt_warn("%s: %s; no trace was written", path, strerror(errno));
+        rt_warn("%s: %s; no trace was written", path, rt_file_error());
         return;
     }
     rt_trace_clocks(r, true);

@@ -46,9 +46,9 @@ static int add_file(rt_weights *w, char *path)
 {
     w->file = rt_grow(w->file, (size_t)w->nfiles + 1, sizeof *w->file);
     tensor_file *f = &w->file[w->nfiles];
-    *f = (tensor_file){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
+    *f = (tensor_file){.path = path, .fd = rt_file_open(AT_FDCWD, path, O_RDONLY)};
     if (f->fd < 0)
-        rt_die(RT_BAD_DATA, "--init: %s: %s", path, strerror(errno));
+        rt_die(RT_BAD_DATA, "--init: %s: %s", path, rt_file_error());
     char *why = rt_read_header(path, f->fd, &f->st);
     if (why)
         rt_die(RT_BAD_DATA, "--init: %s", why);
@@ -69,7 +69,7 @@ static int indexed_file(rt_weights *w, const char *dir, const char *index, const
     for (int i = 0; i < w->nfiles; i++)
         if (strcmp(w->file[i].path + skip, name) == 0)
             return i;
-    if (!*name || strchr(name, '/') || *name == '.')
+    if (!rt_is_file_name(name))
         rt_die(RT_BAD_DATA, "--init: %s: \"%s\" is not the name of a file beside it", index, name);
     return add_file(w, rt_printf("%s/%s", dir, name));
 }
@@ -96,9 +96,9 @@ static bool read_weight_map(rt_json *j, rt_weights *w, const char *dir, const ch
 static void read_index(rt_weights *w, const char *dir, const char *path)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = rt_file_open(AT_FDCWD, path, O_RDONLY);
     if (fd < 0 || fstat(fd, &st))
-        rt_die(RT_BAD_DATA, "--init: %s: %s", path, strerror(errno));
+        rt_die(RT_BAD_DATA, "--init: %s: %s", path, rt_file_error());
     if (st.st_size > ST_HEADER_MAX)
         rt_die(RT_BAD_DATA, "--init: %s has %" PRId64 " bytes; %d are the most", path,
                (int64_t)st.st_size, ST_HEADER_MAX);

@@ -134,9 +134,10 @@ rt_algos *rt_algos_open(const char *path, const char *device)
     rt_algos *a = rt_alloc(1, sizeof *a);
     a->path = path;
     a->device = device;
-    FILE *f = fopen(path, "r");
+    int fd = rt_file_open(AT_FDCWD, path, O_RDONLY);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (!f && errno != ENOENT)
-        rt_die(RT_IO, "--products %s: %s", path, strerror(errno));
+        rt_die(RT_IO, "--products %s: %s", path, rt_file_error());
     if (f) {
         read_all(a, f);
         fclose(f);

@@ -1,0 +1,105 @@
+/* files.c - how the runtime opens, writes and removes files; see files.h. */
+#include "runtime/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What rt_file_open sets errno to: no call on a regular file does. */
+#define NOT_REGULAR EMEDIUMTYPE
+
+int rt_file_open(int at, const char *name, int flags)
+{
+    struct stat s;
+    int fd = openat(at, name, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        if (errno == ENXIO) /* a pipe that nobody reads, a socket, a device that is not there */
+            errno = NOT_REGULAR;
+        return -1;
+    }
+    if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode))
+        return fd;
+    close(fd);
+    errno = S_ISDIR(s.st_mode) ? EISDIR : NOT_REGULAR;
+    return -1;
+}
+
+const char *rt_file_error(void)
+{
+    return errno == NOT_REGULAR ? "it is not a regular file"
+           : errno == ELOOP     ? "it is a symbolic link, which is not followed here"
+                                : strerror(errno);
+}
+
+FILE *rt_file_create(const char *path)
+{
+    int fd = rt_file_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!f && fd >= 0)
+        close(fd);
+    return f;
+}
+
+int rt_folder_open(const char *path)
+{
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+int rt_folder_inside(int at, const char *name)
+{
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int rt_checkpoints_open(const char *out)
+{
+    int at = rt_folder_open(out);
+    if (at < 0)
+        return -1;
+    int fd = rt_folder_inside(at, "ckpt"), e = errno;
+    close(at);
+    errno = e;
+    return fd;
+}
+
+char *rt_checkpoints_wrong(const char *out)
+{
+    struct stat s;
+    char *path = rt_printf("%s/ckpt", out), *why = NULL;
+    if (lstat(path, &s) == 0 && !S_ISDIR(s.st_mode))
+        why = rt_printf("%s is %s: checkpoints are written to and removed from a directory of the "
+                        "run itself; if they are to lie elsewhere, make %s the link",
+                        path, S_ISLNK(s.st_mode) ? "a symbolic link" : "no directory", out);
+    free(path);
+    return why;
+}
+
+/* An entry that is exchanged meanwhile is removed, or stays: it is never followed. */
+bool rt_remove_at(int at, const char *name, int depth)
+{
+    int fd = rt_folder_inside(at, name);
+    if (fd < 0 && errno == ENOENT)
+        return true;
+    if (fd < 0) /* no directory: a link, a file; of a directory that is closed this says so */
+        return (errno == ENOTDIR || errno == ELOOP) && unlinkat(at, name, 0) == 0;
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        close(fd);
+        return false;
+    }
+    for (struct dirent *e; (e = readdir(d));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        if (unlinkat(fd, e->d_name, 0) && depth > 0)
+            rt_remove_at(fd, e->d_name, depth - 1);
+    }
+    closedir(d);
+    return unlinkat(at, name, AT_REMOVEDIR) == 0;
+}
+
+bool rt_is_file_name(const char *name)
+{
+    return *name && *name != '.' && !strchr(name, '/');
+}

@@ -1,0 +1,106 @@
+# Nothing is written or removed through a symbolic link, nothing outside the run's folder is
+# removed, and what is no regular file is refused at once instead of waited for.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/lib.sh"
+fake="timeout 20 $bin/fake"
+
+# whole DIR: nothing was taken from it.
+whole() {
+    [ "$(cat "$1/thesis" 2>&1)" = precious ] || fail "$1 was changed: $2"
+}
+victim() {
+    rm -rf victim && mkdir victim && echo precious >victim/thesis
+}
+
+# What looks as if an interrupted save had left it: the link goes, what it points to stays.
+for kind in .tmp-step-00000004 .old-step-00000004 .tmp-step-x; do
+    rm -rf run && mkdir -p run/ckpt && victim
+    ln -s ../../victim run/ckpt/$kind
+    expect 0 $fake --data text --out run --steps 4 --save-every 4 --resume
+    whole victim "$kind at the start"
+    [ ! -L run/ckpt/$kind ] || fail "$kind is still there"
+done
+
+# So does one inside what is removed, and one that appears where a save is to be written.
+rm -rf run && mkdir -p run/ckpt/.tmp-step-00000002 && victim
+ln -s ../../../victim run/ckpt/.tmp-step-00000002/model.safetensors
+ln -s "$PWD/victim/thesis" run/ckpt/.tmp-step-00000002/state.json
+expect 0 $fake --data text --out run --steps 4 --save-every 2 --resume
+whole victim "inside a stale directory"
+
+# A checkpoint that is kept elsewhere and linked is resumed from; --keep removes the link.
+rm -rf run backup
+expect 0 $fake --data text --out run --steps 4 --save-every 2
+mkdir backup && mv run/ckpt/step-00000004 backup/ && ls backup/step-00000004 >had
+ln -s ../../backup/step-00000004 run/ckpt/step-00000004
+expect 0 $fake --data text --out run --steps 10 --save-every 2 --keep 1 --resume
+says out "resumed from run/ckpt/step-00000004"
+[ ! -L run/ckpt/step-00000004 ] || fail "--keep left the link"
+[ -s had ] && ls backup/step-00000004 | cmp - had || fail "--keep removed files behind the link"
+
+# One of the name of the next save is replaced as a link, and set aside as a link.
+victim
+ln -s ../../victim run/ckpt/step-00000012
+expect 0 $fake --data text --out run --steps 12 --save-every 2 --resume=run/ckpt/step-00000010
+whole victim "a link where a save is published"
+[ -L run/previous-1/ckpt/step-00000012 ] || fail "the link was not set aside as one"
+[ -f run/ckpt/step-00000012/state.json ] && [ ! -L run/ckpt/step-00000012 ] || fail "no save"
+
+# ckpt itself is a directory of the run.
+rm -rf elsewhere && mkdir elsewhere
+rm -rf run && mkdir run && ln -s ../elsewhere run/ckpt
+expect 74 $fake --data text --out run --steps 2
+says err "run/ckpt is a symbolic link"
+expect 74 $fake --data text --out run --steps 2 --dry-run
+says out "run/ckpt is a symbolic link"
+rm -rf run && ln -s elsewhere run # the folder that the user names may be reached by one
+expect 0 $fake --data text --out run --steps 2
+[ -f elsewhere/ckpt/step-00000002/state.json ] || fail "--out through a link"
+rm run
+
+# Nothing that the run writes goes through a link.
+for file in metrics.jsonl loss.svg.tmp; do
+    rm -rf run && mkdir run && victim
+    ln -s ../victim/thesis run/$file
+    expect 0 $fake --data text --out run --steps 2
+    whole victim "$file"
+done
+rm -rf run && mkdir run && victim && ln -s ../victim/thesis run/.lock
+expect 74 $fake --data text --out run --steps 2
+whole victim .lock
+rm -rf run && mkdir run && victim && ln -s ../victim run/dump
+expect 0 $fake --data text --out run --steps 2 --dump '*'
+whole victim dump
+expect 0 $fake --data text --out run --steps 2 --dump '*' # and again over what is there
+
+# A checkpoint's own files are no links.
+rm -rf run && expect 0 $fake --data text --out run --steps 4 --save-every 2
+for file in state.json model.safetensors optimizer.safetensors; do
+    mv run/ckpt/step-00000004/$file kept && ln -s ../../../kept run/ckpt/step-00000004/$file
+    expect 65 $fake --data text --out other --resume=run/ckpt/step-00000004
+    says err "$file: it is a symbolic link"
+    rm run/ckpt/step-00000004/$file && mv kept run/ckpt/step-00000004/$file
+done
+
+# Weights that a user names are read through links, as those of Hugging Face's cache are; what an
+# index names is beside it.
+mkdir -p hub/blobs hub/snapshots/1
+cp run/ckpt/step-00000004/model.safetensors hub/blobs/0
+ln -s ../../blobs/0 hub/snapshots/1/model.safetensors
+expect 0 $fake --data text --out init --steps 2 --init hub/snapshots/1
+tensors=$(head -c 4000 hub/blobs/0 | grep -ao '"[^"]*":{"dtype"' | sed 's/:{.*//')
+index() {
+    rm -rf sharded && mkdir sharded && cp hub/blobs/0 sharded/part && cp hub/blobs/0 beside
+    for t in $tensors; do printf '%s%s:"%s"' "$comma" "$t" "$1" && comma=,; done >map
+    comma=
+    echo "{\"weight_map\":{$(cat map)}}" >sharded/model.safetensors.index.json
+}
+comma=
+index part
+expect 0 $fake --data text --out init2 --steps 2 --init sharded
+for name in ../beside "$PWD/beside" sub/../part .. . '' ./part; do
+    index "$name"
+    expect 65 $fake --data text --out init3 --steps 2 --init sharded
+    says err "is not the name of a file beside it"
+done
+exit 0
