@@ -1,4 +1,5 @@
 /* device.c - a device description (JSON) as a Device; docs/devices.md describes the fields. */
+#include "compiler/base/open.h"
 #include "compiler/session.h"
 
 #include <dirent.h>
@@ -205,7 +206,13 @@ Exit device_load(Session *s, const char *name, Device *d)
     }
     json_error_t error;
     Description description;
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    FILE *in = open_file(path);
+    if (!in) {
+        diag_error(s->diag, (Span){0}, 563, "%s: %s", path, open_error());
+        return EXIT_usage;
+    }
+    json_t *root = json_loadf(in, JSON_REJECT_DUPLICATES, &error);
+    fclose(in);
     if (!root) {
         diag_error(s->diag, (Span){0}, 563, "%s:%d: %s", path, error.line, error.text);
         return EXIT_usage;

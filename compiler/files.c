@@ -1,4 +1,5 @@
 /* files.c - inputs read whole, outputs written whole or not at all; see session.h. */
+#include "compiler/base/open.h"
 #include "compiler/session.h"
 
 #include <errno.h>
@@ -13,11 +14,10 @@ static char *read_open(Arena *a, FILE *in, size_t *size)
     struct stat st;
     if (fstat(fileno(in), &st))
         return NULL;
-    errno = S_ISDIR(st.st_mode) ? EISDIR : S_ISREG(st.st_mode) ? 0 : EINVAL;
-    if (!errno && st.st_size > SOURCE_LIMIT)
+    if (st.st_size > SOURCE_LIMIT) {
         errno = EFBIG;
-    if (errno)
         return NULL;
+    }
     char *text = arena_alloc(a, (size_t)st.st_size + 1);
     *size = fread(text, 1, (size_t)st.st_size, in);
     return ferror(in) ? NULL : text;
@@ -26,14 +26,15 @@ static char *read_open(Arena *a, FILE *in, size_t *size)
 uint32_t read_source(Session *s, const char *path)
 {
     size_t size = 0;
-    FILE *in = fopen(path, "rbe");
+    FILE *in = open_file(path);
     char *text = in ? read_open(s->arena, in, &size) : NULL;
     int error = errno;
     if (in)
         fclose(in);
     if (text)
         return diag_add_file(s->diag, path, text, size);
-    diag_error(s->diag, (Span){0}, 560, "cannot read '%s': %s", path, strerror(error));
+    errno = error;
+    diag_error(s->diag, (Span){0}, 560, "cannot read '%s': %s", path, open_error());
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* import_tensors.c - names and shapes of a directory's safetensors files, against a module's. */
+#include "compiler/base/open.h"
 #include "compiler/import.h"
 
 #include <errno.h>
@@ -20,17 +21,18 @@ static bool read_file(HfModel *h, const char *path)
     unsigned char first[8];
     struct stat st;
     json_error_t e;
-    FILE *f = fopen(path, "rbe");
+    FILE *f = open_file(path);
     if (!f || fstat(fileno(f), &st)) {
+        const char *why = open_error();
         if (f)
             fclose(f);
-        return unfit(h, path, strerror(errno));
+        return unfit(h, path, why);
     }
     uint64_t n = 0;
     bool whole = fread(first, 1, 8, f) == 8;
     for (int i = 7; whole && i >= 0; i--)
         n = n << 8 | first[i];
-    if (!whole || n < 2 || n > HEADER_MAX || n > (uint64_t)st.st_size - 8) {
+    if (!whole || n < 2 || n > HEADER_MAX || st.st_size < 8 || n > (uint64_t)st.st_size - 8) {
         fclose(f);
         return unfit(h, path, "no safetensors file: its header does not fit into it");
     }

@@ -1,5 +1,6 @@
 /* report.c - mgc report: a measured timeline (./train --trace) beside what its program predicted,
  * by kind of action and action by action. */
+#include "compiler/base/open.h"
 #include "compiler/report.h"
 
 #include <jansson.h>
@@ -114,7 +115,13 @@ Exit report_read(Session *s, const char *path, Report *r)
 {
     *r = (Report){.a = s->arena};
     json_error_t wrong;
-    json_t *root = json_load_file(path, 0, &wrong), *e;
+    FILE *in = open_file(path);
+    if (!in) {
+        diag_error(s->diag, (Span){0}, 560, "cannot read '%s': %s", path, open_error());
+        return EXIT_usage;
+    }
+    json_t *root = json_loadf(in, 0, &wrong), *e;
+    fclose(in);
     const json_t *events = json_object_get(root, "traceEvents");
     size_t i;
     if (!root) {

@@ -6,6 +6,7 @@
  * batch at a time, encoded by all threads and written in their order; memory holds one batch. After
  * each batch OUT.part.json says how far it came: the same command goes on from there. The index is
  * Megatron's (a sequence a document), which says where documents end. */
+#include "compiler/base/open.h"
 #include "compiler/tok.h"
 
 #include <errno.h>
@@ -136,9 +137,9 @@ static Exit save_progress(Run *r)
     const char *temp = arena_printf(r->s->arena, "%s.tmp", r->progress_part);
     if (!to_disk(r->bin) || !to_disk(r->lengths) || !to_disk(r->weights))
         return failed(r, r->bin_part, strerror(errno));
-    FILE *f = fopen(temp, "we");
+    FILE *f = open_own(temp, true);
     if (!f)
-        return failed(r, temp, strerror(errno));
+        return failed(r, temp, open_error());
     fprintf(f,
             "{\"key\": \"%016" PRIx64 "\", \"file\": %" PRId64 ", \"offset\": %" PRId64
             ", \"documents\": %" PRId64 ", \"bytes\": %" PRId64 "}\n",
@@ -190,8 +191,8 @@ static bool is_jsonl(const char *path)
 static Exit read_text(Run *r, const char *path, FILE *f)
 {
     struct stat st;
-    if (fstat(fileno(f), &st) || !S_ISREG(st.st_mode))
-        return failed(r, path, "is no regular file");
+    if (fstat(fileno(f), &st))
+        return failed(r, path, strerror(errno));
     Document d = {.text = malloc((size_t)st.st_size + 1)};
     if (!d.text)
         return failed(r, path, "no memory to read it whole");
@@ -287,9 +288,9 @@ static Exit read_files(Run *r)
     Exit status = EXIT_done;
     while (!status && (size_t)r->done.file < r->o->words.n) {
         const char *path = r->o->words.data[r->done.file];
-        FILE *f = fopen(path, "rbe");
+        FILE *f = open_file(path);
         if (!f)
-            return failed(r, path, strerror(errno));
+            return failed(r, path, open_error());
         if (r->o->json_prompt && !is_jsonl(path))
             status = failed(r, path, "is no .jsonl: it has no prompts");
         else
@@ -334,7 +335,10 @@ static void find_progress(Run *r)
 {
     json_error_t e;
     char key[20];
-    json_t *v = json_load_file(r->progress_part, 0, &e);
+    FILE *f = open_file(r->progress_part);
+    json_t *v = f ? json_loadf(f, 0, &e) : NULL;
+    if (f)
+        fclose(f);
     snprintf(key, sizeof key, "%016" PRIx64, r->key);
     const char *has = json_string_value(json_object_get(v, "key"));
     if (has && strcmp(has, key) == 0) {
@@ -355,7 +359,7 @@ static void find_progress(Run *r)
 
 static FILE *open_part(const char *path, int64_t size)
 {
-    FILE *f = fopen(path, size ? "r+be" : "wbe");
+    FILE *f = open_own(path, !size);
     if (f && (ftruncate(fileno(f), (off_t)size) || fseeko(f, (off_t)size, SEEK_SET))) {
         fclose(f);
         return NULL;
@@ -366,7 +370,7 @@ static FILE *open_part(const char *path, int64_t size)
 static Exit write_index(Run *r, const char *path)
 {
     const char *temp = arena_printf(r->s->arena, "%s.tmp", path);
-    FILE *in = fopen(r->lengths_part, "rbe"), *f = in ? fopen(temp, "wbe") : NULL;
+    FILE *in = open_file(r->lengths_part), *f = in ? fopen(temp, "wbe") : NULL;
     if (!f) {
         if (in)
             fclose(in);

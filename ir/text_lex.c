@@ -2,6 +2,7 @@
  *
  * The input may be anything: strings and names are bounded by the text's own length, and every
  * mistake has its place. */
+#include "compiler/base/open.h"
 #include "ir/text_reader.h"
 
 #include <ctype.h>
@@ -227,12 +228,12 @@ int text_want_choice(Reader *r, const char *const *choices, int n)
 static char *read_file(Arena *a, const char *path, size_t *size)
 {
     struct stat st;
-    if (!*path || stat(path, &st) || !S_ISREG(st.st_mode) || st.st_size < 1 ||
-        st.st_size > LARGEST_SOURCE)
+    FILE *f = *path ? open_file(path) : NULL;
+    if (!f || fstat(fileno(f), &st) || st.st_size < 1 || st.st_size > LARGEST_SOURCE) {
+        if (f)
+            fclose(f);
         return NULL;
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return NULL;
+    }
     char *text = arena_alloc(a, (size_t)st.st_size + 1);
     *size = fread(text, 1, (size_t)st.st_size, f);
     fclose(f);

@@ -1,4 +1,5 @@
 /* pipe_layout.c - the table of a layout's schedule: one that is built in, or of a file. */
+#include "compiler/base/open.h"
 #include "passes/pipe_layout.h"
 
 #include <string.h>
@@ -6,11 +7,12 @@
 static const PipeTable *table_of_file(const Module *m, const char *path)
 {
     Diag *d = m->diag;
-    FILE *in = fopen(path, "rbe");
+    FILE *in = open_file(path);
     char *text = NULL;
     size_t n = 0, size = 0;
     if (!in) {
-        diag_error(d, m->layout.pipeline.span, 560, "cannot read the table '%s'", path);
+        diag_error(d, m->layout.pipeline.span, 560, "cannot read the table '%s': %s", path,
+                   open_error());
         return NULL;
     }
     for (int c; (c = getc(in)) != EOF;) {

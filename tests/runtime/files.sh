@@ -103,4 +103,57 @@ for name in ../beside "$PWD/beside" sub/../part .. . '' ./part; do
     expect 65 $fake --data text --out init3 --steps 2 --init sharded
     says err "is not the name of a file beside it"
 done
+
+# ---- what is no regular file ----------------------------------------------------------------
+
+# in_place FILE: a pipe that nobody writes, a directory and a device in its place, one after another.
+kinds='pipe directory device'
+in_place() {
+    rm -rf "$2"
+    case $1 in
+    pipe) mkfifo "$2" ;;
+    directory) mkdir "$2" ;;
+    device) ln -s /dev/zero "$2" ;;
+    esac
+}
+rm -rf run good && expect 0 $fake --data text --out good --steps 4 --save-every 2
+for kind in $kinds; do
+    for file in state.json model.safetensors optimizer.safetensors; do
+        rm -rf run && cp -r good run && in_place $kind run/ckpt/step-00000004/$file
+        expect 65 $fake --data text --out other --resume=run/ckpt/step-00000004
+        expect 0 $fake --data text --out run --steps 4 --resume
+        says err "passed over: run/ckpt/step-00000004/$file"
+        says out "resumed from run/ckpt/step-00000002"
+    done
+    rm -rf run && cp -r good run && in_place $kind run/metrics.jsonl
+    expect 0 $fake --data text --out run --steps 6 --resume
+    says err "metrics.jsonl cannot be written"
+    rm -rf run && cp -r good run && in_place $kind run/.lock
+    expect 74 $fake --data text --out run --steps 6 --resume
+    says err "run/.lock: "
+    rm -rf run && cp -r good run && in_place $kind run/ckpt/step-00000006
+    expect 0 $fake --data text --out run --steps 6 --resume
+    in_place $kind odd && expect 65 $fake --data odd --out other --steps 2
+    in_place $kind odd.bin && expect 65 $fake --data odd.bin --out other --steps 2
+    cp text some.bin && in_place $kind some.idx && expect 65 $fake --data some.bin --out other --steps 2
+    [ $kind = directory ] || { in_place $kind odd && expect 65 $fake --data text --init odd --out other; }
+    mkdir -p weights && for file in model.safetensors model.safetensors.index.json; do
+        in_place $kind weights/$file && expect 65 $fake --data text --init weights --out other
+        says err "weights/$file: "
+        rm -r weights/$file
+    done
+done
+
+# A folder that is taken away while the program runs: each save is a warning, the last an error.
+rm -rf run
+timeout 60 $bin/fake --data text --out run --steps 2000000 --save-every 50 >out 2>err </dev/null &
+for i in $(seq 100); do [ -d run/ckpt/step-00000050 ] && break || sleep 0.05; done
+mv run taken
+kill -TERM $!
+wait $!
+[ $? -eq 74 ] || { cat err >&2; fail "a folder that is gone"; }
+says err "no checkpoint of step"
+# One to resume from that is not there.
+expect 65 $fake --data text --out run --resume=gone/ckpt/step-00000001
+says err "gone/ckpt/step-00000001: No such file or directory"
 exit 0
