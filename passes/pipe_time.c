@@ -120,7 +120,7 @@ double pipe_slowest(const Plan *p, const Program *g, double factor)
     const PipeGraph *graph = graph_of(p, g, tmp, &c);
     if (graph) {
         const PipeClock *k = pipe_clock(tmp, graph, &c);
-        const double *by = pipe_slower(tmp, graph, &c, k, factor);
+        const double *by = pipe_slower(tmp, graph, &c, k, factor).longer;
         for (int rank = 0; rank < g->pipe->ranks; rank++)
             worst = fmax(worst, by[rank] * factor * k->busy[rank]);
     }

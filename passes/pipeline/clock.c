@@ -101,18 +101,40 @@ PipeClock *pipe_clock(Arena *a, const PipeGraph *g, const PipeCosts *c)
     return k;
 }
 
-double *pipe_slower(Arena *a, const PipeGraph *g, const PipeCosts *c, const PipeClock *k,
-                    double factor)
+/* Which ranks are tried. */
+static bool *tried(Arena *a, const PipeClock *k, int ranks)
+{
+    enum { APART = PIPE_SLOWER_MAX - 1 }; /* one more is the busiest */
+    bool *try = NEW_ARRAY(a, bool, ranks);
+    int busiest = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        try[rank] = ranks <= PIPE_SLOWER_MAX;
+        busiest = k->busy[rank] > k->busy[busiest] ? rank : busiest;
+    }
+    for (int i = 0; i < APART && ranks > PIPE_SLOWER_MAX; i++)
+        try[(int64_t)i * (ranks - 1) / (APART - 1)] = true;
+    try[busiest] = true;
+    return try;
+}
+
+PipeSlower pipe_slower(Arena *a, const PipeGraph *g, const PipeCosts *c, const PipeClock *k,
+                       double factor)
 {
     Arena *tmp = arena_new();
     int ranks = g->program->table->ranks;
     double *longer = NEW_ARRAY(a, double, ranks);
     Walk w = walk_of(tmp, g, c);
+    uint64_t work = 0;
+    const bool *try = tried(tmp, k, ranks);
     for (int rank = 0; rank < ranks; rank++) {
+        longer[rank] = NAN;
+        if (!try[rank])
+            continue;
+        work += w.first[w.nodes];
         /* For the derivative so little that the longest way stays the longest. */
         double more = factor > 0 ? k->busy[rank] * factor : k->step * 0x1p-24;
         longer[rank] = (run(&w, rank, 1 + more / k->busy[rank]) - k->step) / more;
     }
     arena_free(tmp);
-    return longer;
+    return (PipeSlower){longer, work};
 }

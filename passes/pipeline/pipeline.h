@@ -217,6 +217,7 @@ typedef struct PipeGraph PipeGraph;
 
 typedef struct PipeProof {
     PipeGraph *graph[PIPE_QUEUES];
+    uint64_t work; /* channels, messages, nodes and edges that were looked at */
 } PipeProof;
 
 /* T5 and T6. False after telling which messages do not match, or who waits for whom. */
@@ -240,9 +241,17 @@ typedef struct PipeClock {
 /* A run in which everything begins as soon as it can. */
 PipeClock *pipe_clock(Arena *a, const PipeGraph *g, const PipeCosts *c);
 /* How much longer the step gets where one rank computes slower, by rank: of each second by which it
- * is busy longer, so much. It computes slower by the factor, such as 0.1; 0: by very little. */
-double *pipe_slower(Arena *a, const PipeGraph *g, const PipeCosts *c, const PipeClock *k,
-                    double factor);
+ * is busy longer, so much. It computes slower by the factor, such as 0.1; 0: by very little. Each
+ * rank is a run of its own, so that only so many are tried, lest the time grow with the square of
+ * the ranks: all, or of more the first, the last, others as far apart, and the busiest. NAN: it was
+ * not tried. */
+enum { PIPE_SLOWER_MAX = 32 };
+typedef struct PipeSlower {
+    double *longer;
+    uint64_t work; /* edges of the graph that were followed */
+} PipeSlower;
+PipeSlower pipe_slower(Arena *a, const PipeGraph *g, const PipeCosts *c, const PipeClock *k,
+                       double factor);
 
 /* ---- show.c --------------------------------------------------------------------------------- */
 

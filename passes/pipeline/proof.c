@@ -8,10 +8,20 @@
 
 /* ---- T5 ------------------------------------------------------------------------------------- */
 
-/* From one rank to another: where they are sent, and where they are received. */
+/* From one rank to another: where they are sent, and where they are received. A rank has two others
+ * to send to, that of the stage before and that of the stage behind; of two ranks both are one. */
 typedef struct Channel {
     VEC(Place) send, recv;
 } Channel;
+
+enum { PEERS = 2 };
+
+/* That of `from` to `to`: by rank, and of a rank by the number of the other. */
+static size_t channel_of(const PipeTable *t, int from, int to)
+{
+    int next = (from + 1) % t->ranks, before = (from + t->ranks - 1) % t->ranks;
+    return (size_t)from * PEERS + (to != (next < before ? next : before));
+}
 
 static PipeAction action_of(const PipeProgram *p, Place x)
 {
@@ -44,9 +54,9 @@ static void collect(Arena *a, const PipeProgram *p, Channel *channel)
             int peer = pipe_peer(op->action).stage % ranks;
             Place x = {rank, (uint32_t)i};
             if (pipe_sends(op->action.kind))
-                vec_push(a, &channel[rank * ranks + peer].send, x);
+                vec_push(a, &channel[channel_of(p->table, rank, peer)].send, x);
             else
-                vec_push(a, &channel[peer * ranks + rank].recv, x);
+                vec_push(a, &channel[channel_of(p->table, peer, rank)].recv, x);
         }
 }
 
@@ -72,14 +82,15 @@ static bool match(Arena *a, const PipeProgram *p, Diag *d, const Channel *c, Mat
     return true;
 }
 
-static bool match_order(Arena *tmp, const PipeProgram *p, Diag *d, Matches *m)
+static bool match_order(Arena *tmp, const PipeProgram *p, Diag *d, Matches *m, uint64_t *work)
 {
-    size_t ranks = (size_t)p->table->ranks;
-    Channel *channel = NEW_ARRAY(tmp, Channel, ranks * ranks);
+    size_t channels = (size_t)p->table->ranks * PEERS;
+    Channel *channel = NEW_ARRAY(tmp, Channel, channels);
     bool good = true;
     collect(tmp, p, channel);
-    for (size_t i = 0; i < ranks * ranks; i++)
+    for (size_t i = 0; i < channels; i++)
         good &= match(tmp, p, d, &channel[i], m);
+    *work += channels + m->n;
     return good;
 }
 
@@ -171,12 +182,14 @@ bool pipe_prove(Arena *a, const PipeProgram *p, Diag *d, PipeProof *proof)
     Arena *tmp = arena_new();
     Matches m = {0};
     bool good = true;
+    proof->work = 0;
     if (p->stuck)
         match_names(tmp, p, &m);
     else
-        good = match_order(tmp, p, d, &m);
+        good = match_order(tmp, p, d, &m, &proof->work);
     for (int q = 0; q < PIPE_QUEUES && good; q++) {
-        proof->graph[q] = graph_new(a, p, &m, (PipeQueues)q);
+        const PipeGraph *g = proof->graph[q] = graph_new(a, p, &m, (PipeQueues)q);
+        proof->work += g->nodes + g->first[g->nodes];
         good = acyclic(proof->graph[q], d, p->stuck ? "however it sends and receives" : how[q]);
     }
     arena_free(tmp);

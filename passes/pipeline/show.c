@@ -168,8 +168,8 @@ void pipe_print_summary(const PipeProgram *p, const PipeProof *proof, const Pipe
     Arena *tmp = arena_new();
     const PipeGraph *g = proof->graph[PIPE_BY_WAY];
     const PipeClock *k = pipe_clock(tmp, g, c);
-    const double *little = pipe_slower(tmp, g, c, k, 0);
-    const double *much = pipe_slower(tmp, g, c, k, STRAGGLER);
+    const double *little = pipe_slower(tmp, g, c, k, 0).longer;
+    const double *much = pipe_slower(tmp, g, c, k, STRAGGLER).longer;
     fprintf(out, "%s: %d rank%s, %d stage%s, %d microbatch%s; %zu actions, %zu messages; proved\n",
             t->name, t->ranks, t->ranks > 1 ? "s" : "", t->stages, t->stages > 1 ? "s" : "",
             t->microbatches, t->microbatches > 1 ? "es" : "", count(p, true), count(p, false));
@@ -182,9 +182,13 @@ void pipe_print_summary(const PipeProgram *p, const PipeProof *proof, const Pipe
             "to B or I", "d step/d busy", "10% slower");
     for (int rank = 0; rank < t->ranks; rank++) {
         PipeHeld held = pipe_held(t, rank);
-        fprintf(out, "%4d  %10.6g  %10.6g  %9d  %9d  %13.3f  %+9.2f%%\n", rank, k->busy[rank],
-                fmax(0, k->step - k->busy[rank]), held.to_weight, held.to_input, little[rank],
-                100 * much[rank] * STRAGGLER * k->busy[rank] / k->step);
+        fprintf(out, "%4d  %10.6g  %10.6g  %9d  %9d", rank, k->busy[rank],
+                fmax(0, k->step - k->busy[rank]), held.to_weight, held.to_input);
+        if (isnan(little[rank]))
+            fprintf(out, "  %13s  %10s\n", "-", "-");
+        else
+            fprintf(out, "  %13.3f  %+9.2f%%\n", little[rank],
+                    100 * much[rank] * STRAGGLER * k->busy[rank] / k->step);
     }
     arena_free(tmp);
 }

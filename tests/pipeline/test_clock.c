@@ -236,26 +236,71 @@ static void stragglers(void **state)
     Timed x = timed(&b, t, (Alike){1, 1, 1, 0});
     /* Slowed by a little, rank r delays what lies on the longest ways: of its 8 microbatches 5 + r.
      */
-    const double *little = pipe_slower(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs, x.clock, 0);
+    const double *little =
+        pipe_slower(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs, x.clock, 0).longer;
     for (int r = 0; r < 4; r++)
         assert_true(fabs(little[r] - (5 + r) / 8.0) < 1e-6);
     /* Alone on the way: all of it counts. */
     double *f = (double *)(uintptr_t)x.costs.forward;
     f[1] = 10;
     PipeClock *k = pipe_clock(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs);
-    little = pipe_slower(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs, k, 0);
+    little = pipe_slower(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs, k, 0).longer;
     assert_true(fabs(little[1] - (8 * 10 + 6 * 2) / (8.0 * 12)) < 1e-6);
     for (int r = 0; r < 4; r++)
         if (r != 1)
             assert_true(fabs(little[r] - 1 / 8.0) < 1e-6);
     /* By the difference of two simulations, each from its own costs. */
-    const double *tenth = pipe_slower(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs, k, 0.1);
+    const double *tenth = pipe_slower(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs, k, 0.1).longer;
     double *i = (double *)(uintptr_t)x.costs.input, *w = (double *)(uintptr_t)x.costs.weight;
     f[2] *= 1.1;
     i[2] *= 1.1;
     w[2] *= 1.1;
     double step = pipe_clock(b.arena, x.proof.graph[PIPE_BY_WAY], &x.costs)->step;
     assert_true(fabs(tenth[2] - (step - k->step) / (0.1 * k->busy[2])) < 1e-9);
+    bench_close(&b);
+}
+
+/* ---- how much work it is ----------------------------------------------------------------------
+ */
+
+/* What proof and summary look at, an action. */
+static double work_of(PipeSchedule s, int ranks, int microbatches)
+{
+    Bench b;
+    bench_open(&b);
+    Timed x = timed(&b, built_in(&b, s, ranks, 1, microbatches), (Alike){1, 1, 1, 0.25});
+    const PipeGraph *g = x.proof.graph[PIPE_BY_WAY];
+    PipeSlower slower = pipe_slower(b.arena, g, &x.costs, x.clock, 0.1);
+    assert_false(isnan(slower.longer[0]) || isnan(slower.longer[ranks - 1]));
+    double work = (double)(x.proof.work + slower.work) / (2.0 * ranks * microbatches);
+    bench_close(&b);
+    return work;
+}
+
+static void linear(void **state)
+{
+    (void)state;
+    for (PipeSchedule s = PIPE_1F1B; s <= PIPE_ZB_H1; s += PIPE_ZB_H1 - PIPE_1F1B) {
+        double some = work_of(s, PIPE_SLOWER_MAX, 256);
+        assert_true(some > PIPE_SLOWER_MAX); /* it counts what is done */
+        assert_true(work_of(s, 4 * PIPE_SLOWER_MAX, 256) < 1.1 * some);
+        assert_true(work_of(s, PIPE_RANKS_MAX, 256) < 1.1 * some);
+        assert_true(work_of(s, PIPE_SLOWER_MAX, 1024) < 1.1 * some);
+    }
+    /* Of many ranks those apart and the busiest are tried. */
+    Bench b;
+    bench_open(&b);
+    Timed x = timed(&b, built_in(&b, PIPE_1F1B, 200, 1, 32), (Alike){1, 1, 1, 0});
+    ((double *)(uintptr_t)x.costs.forward)[101] = 9;
+    const PipeGraph *g = x.proof.graph[PIPE_BY_WAY];
+    PipeSlower slower = pipe_slower(b.arena, g, &x.costs, pipe_clock(b.arena, g, &x.costs), 0.1);
+    int tried = 0;
+    for (int r = 0; r < 200; r++) {
+        tried += !isnan(slower.longer[r]);
+        assert_false(slower.longer[r] > slower.longer[101]);
+    }
+    assert_int_equal(tried, PIPE_SLOWER_MAX);
+    assert_false(isnan(slower.longer[101]));
     bench_close(&b);
 }
 
@@ -311,7 +356,8 @@ int main(void)
         cmocka_unit_test(formulas),    cmocka_unit_test(formula_interleaved),
         cmocka_unit_test(known_steps), cmocka_unit_test(messages),
         cmocka_unit_test(no_hold_up),  cmocka_unit_test(single_queue),
-        cmocka_unit_test(stragglers),  cmocka_unit_test(grids),
+        cmocka_unit_test(stragglers),  cmocka_unit_test(linear),
+        cmocka_unit_test(grids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
