@@ -5,7 +5,7 @@
 # take are computed by it.
 
 block relu(x) {
-    return max(x, 0)
+    return select(x <= 0, 0, x)
 }
 
 block silu(x) {

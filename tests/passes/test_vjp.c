@@ -394,6 +394,52 @@ static void ties(void **state)
     model_close(&t);
 }
 
+/* Where a function has a kink the slope is that of PyTorch (2.15, float64): abs, maximum, minimum,
+ * pow, sqrt of these numbers, backward from a sum. */
+static void kinks(void **state)
+{
+    (void)state;
+    static const struct {
+        Op op;
+        double a, b, ga, gb;
+    } cases_at[] = {
+        {OP_abs, 0, 0, 0, 0},
+        {OP_abs, -0.0, 0, 0, 0},
+        {OP_abs, -3, 0, -1, 0},
+        {OP_max, 2, 2, 0.5, 0.5},
+        {OP_max, 0, 0, 0.5, 0.5},
+        {OP_max, 1, 2, 0, 1},
+        {OP_min, 2, 2, 0.5, 0.5},
+        {OP_min, 1, 2, 1, 0},
+        {OP_pow, 0, 0, 0, 0},
+        {OP_pow, 0, 1, 1, 0},
+        {OP_pow, 0, 2, 0, 0},
+        {OP_pow, 0, 0.5, INFINITY, 0},
+        {OP_pow, 3, 0, 0, 1.0986122886681098},
+        {OP_pow, 0, -1, -INFINITY, -INFINITY},
+        {OP_sqrt, 0, 0, INFINITY, 0},
+    };
+    for (size_t k = 0; k < sizeof cases_at / sizeof *cases_at; k++) {
+        Model t;
+        model_open(&t);
+        const int n = op_info[cases_at[k].op].least;
+        Value in[2] = {add_param(&t, "a", SCALAR(F), 0),
+                       n > 1 ? add_param(&t, "b", SCALAR(F), 0) : 0};
+        add_loss(&t, build(&t.b, cases_at[k].op, NULL, (uint32_t)n, in));
+        must_pass(&t, pass_recompute);
+        must_pass(&t, pass_differentiate);
+        Tensor64 at[2] = {{SCALAR(F), (double[]){cases_at[k].a}},
+                          {SCALAR(F), (double[]){cases_at[k].b}}};
+        Tensor64 *out = run_fn(&t, t.fn, at);
+        const double want[2] = {cases_at[k].ga, cases_at[k].gb};
+        for (int i = 0; i < n; i++)
+            if (out[1 + i].data[0] != want[i])
+                fail_msg("%s of %g, %g: slope %d is %g, not %g", op_info[cases_at[k].op].name,
+                         cases_at[k].a, cases_at[k].b, i, out[1 + i].data[0], want[i]);
+        model_close(&t);
+    }
+}
+
 /* ---- composites against their definition in primitive ops ------------------------------------ */
 
 static Value softmax(Builder *b, Value z, Dim over)
@@ -468,7 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pointwise), cmocka_unit_test(wrong_texts), cmocka_unit_test(others),
-        cmocka_unit_test(ties),      cmocka_unit_test(definitions),
+        cmocka_unit_test(ties),      cmocka_unit_test(kinks),       cmocka_unit_test(definitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
