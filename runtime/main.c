@@ -72,6 +72,36 @@ static void claim_out(mg_run *r)
         rt_die(RT_IO, "%s", why);
 }
 
+/* The schedule that a state asks for. */
+static mg_lr schedule_of(const mg_run *r)
+{
+    mg_lr lr = r->lr;
+    if (!isnan(r->state.lr))
+        lr.peak = r->state.lr;
+    if (r->state.steps != RT_UNSET)
+        lr.steps = r->state.steps;
+    return lr;
+}
+
+/* Most schedules are stretched over the steps of a run: with other steps the next one's rate is
+ * another too. */
+static void tell_schedule(const mg_run *r, const mg_lr *was)
+{
+    const bool stretched = r->lr.kind != MG_LR_CONSTANT && r->lr.kind != MG_LR_INVERSE_SQRT &&
+                           r->lr.kind != MG_LR_WARMUP;
+    const int64_t at = rt_updates(r);
+    char *rates = rt_printf("at step %" PRId64 " it is %.6g, where it would have been %.6g",
+                            r->state.step + 1, rt_lr(&r->lr, at), rt_lr(was, at));
+    if (was->steps != r->lr.steps)
+        rt_note("--steps %" PRId64 ": the resumed run was to have %" PRId64
+                " steps; the learning rate %s%s",
+                r->lr.steps, was->steps,
+                stretched ? "follows the schedule of a run of the new length: "
+                          : "does not depend on that: ",
+                rates);
+    free(rates);
+}
+
 /* What the command line says, else what the resumed run was told, else the program's own. */
 static void settle_state(mg_run *r, bool resumed)
 {
@@ -85,16 +115,16 @@ static void settle_state(mg_run *r, bool resumed)
             (rt_state){.seed = o->seed == RT_UNSET ? 0 : o->seed, .lr = NAN, .steps = RT_UNSET};
     if (r->state.scale.value == 0)
         rt_scale_start(r);
+    const mg_lr was = schedule_of(r);
     if (!isnan(o->lr))
         r->state.lr = o->lr;
     if (o->steps != RT_UNSET)
         r->state.steps = o->steps;
-    if (!isnan(r->state.lr))
-        r->lr.peak = r->state.lr;
-    if (r->state.steps != RT_UNSET)
-        r->lr.steps = r->state.steps;
+    r->lr = schedule_of(r);
     if (r->lr.kind != MG_LR_CONSTANT && r->lr.peak < r->lr.floor)
         rt_die(RT_USAGE, "--lr %g is below the schedule's floor of %g", r->lr.peak, r->lr.floor);
+    if (resumed)
+        tell_schedule(r, &was);
     r->saved_step = resumed ? r->state.step : -1;
 }
 

@@ -37,6 +37,15 @@ expect 0 "$fake" --data text --out lr --steps 10 --lr 1 --seed 5
 expect 0 "$fake" --data text --out lr --steps 12 --resume
 grep '"step":12,' lr/metrics.jsonl | grep -q '"lr":0.2396[0-9]*,' || fail "--lr was forgotten: $(tail -1 lr/metrics.jsonl)"
 says lr/ckpt/step-00000012/state.json '"seed":5'
+# Other steps stretch the schedule, and both rates of the next step are said; the same say nothing.
+says err "--steps 12: the resumed run was to have 10 steps"
+sed -n 's/.*at step 11 it is \([^,]*\), where it would have been \(.*\)/\1 \2/p' err >rates
+read -r now was <rates
+logged=$(sed -n 's/.*"step":11,.*"lr":\([^,]*\),.*/\1/p' lr/metrics.jsonl)
+[ "$(printf %.6g "$logged")" = "$now" ] || fail "step 11 does not have the rate $now"
+[ "$was" != "$now" ] || fail "both rates are $now"
+expect 0 "$fake" --data text --out lr --steps 12 --resume
+says_not err "was to have"
 expect 2 "$fake" --data text --out lr --resume --seed 6
 says err "began with seed 5"
 expect 0 "$fake" --data text --out lr --resume --seed 5
