@@ -40,8 +40,8 @@ static Exit write_model(Session *s, const HfModel *h)
         status = output_close(s, &out, true);
     }
     if (!status && !h->tensors)
-        fprintf(stderr, "mgc: note: %s holds no safetensors: names and shapes were not checked\n",
-                h->dir);
+        diag_note(s->diag, (Span){0}, "%s holds no safetensors: names and shapes were not checked",
+                  h->dir);
     free(formatted);
     return status;
 }

@@ -20,7 +20,14 @@ static double number(const json_t *o, const char *key)
 static const char *text(Arena *a, const json_t *o, const char *key)
 {
     const char *s = json_string_value(json_object_get(o, key));
-    return arena_strdup(a, s ? s : "");
+    char *shown;
+    size_t size;
+    FILE *f = open_memstream(&shown, &size);
+    diag_show(f, s ? s : "");
+    fclose(f);
+    const char *copy = arena_strndup(a, shown, size);
+    free(shown);
+    return copy;
 }
 
 static void add(Line *l, const json_t *args)

@@ -91,8 +91,9 @@ void rt_info(const mg_run *r)
 
 static void line(const char *mark, const char *fmt, va_list ap)
 {
-    printf("[%s] ", mark);
-    vprintf(fmt, ap);
+    char *text = rt_shown_lines(fmt, ap);
+    printf("[%s] %s", mark, text ? text : "");
+    free(text);
     putchar('\n');
     fflush(stdout); /* before what a failing check prints itself */
 }

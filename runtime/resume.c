@@ -326,6 +326,13 @@ static bool agrees(const rt_external *x, const rt_st_tensor *t)
            memcmp(x->shape, t->shape, (size_t)x->rank * sizeof *x->shape) == 0;
 }
 
+static void print_surplus(FILE *f, const char *file, const char *name)
+{
+    char *text = rt_shown(name);
+    fprintf(f, "\n  %s: %s is not in this program", file, text);
+    free(text);
+}
+
 /* One line for every tensor that is missing, unexpected or of another shape. */
 static void print_differences(FILE *f, const rt_catalog *c, const rt_st *st, const char *file)
 {
@@ -353,7 +360,7 @@ static void print_differences(FILE *f, const rt_catalog *c, const rt_st *st, con
                 high = middle;
         }
         if (low == c->n || strcmp(c->item[low].name, key.name))
-            fprintf(f, "\n  %s: %s is not in this program", file, key.name);
+            print_surplus(f, file, key.name);
     }
 }
 

@@ -59,6 +59,11 @@ rt_words rt_ms_text(double ms);                             /* "412 ms" */
 rt_words rt_double_text(double x); /* shortest decimal that reads back as x */
 /* `text` as the inside of a JSON string; bytes that are not UTF-8 become U+FFFD. To be freed. */
 char *rt_json_escape(const char *text);
+/* `text`, out of a file, for a terminal: bytes that one acts on, and what is no UTF-8, as \xNN. To
+ * be freed. rt_die and its kin write all of a message so. */
+char *rt_shown(const char *text);
+/* A formatted message so, in which lines may follow that are indented by two blanks. */
+char *rt_shown_lines(const char *fmt, va_list ap);
 int64_t rt_now_ns(void);   /* monotonic */
 double rt_wall_time(void); /* seconds since 1970 */
 /* "90", "15m", "3h20m", "1:30:00": seconds, or NAN. */

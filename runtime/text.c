@@ -31,11 +31,65 @@ void rt_at_parting(void (*parting)(rt_exit code))
     voice.parting = parting;
 }
 
+/* The length of the well-formed UTF-8 sequence at s (Unicode 15, table 3-7), or 0. */
+static int utf8_length(const unsigned char *s)
+{
+    int n = s[0] < 0x80   ? 1
+            : s[0] < 0xC2 ? 0
+            : s[0] < 0xE0 ? 2
+            : s[0] < 0xF0 ? 3
+            : s[0] < 0xF5 ? 4
+                          : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
+        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
+        return 0;
+    return n;
+}
+
+/* Is the sequence of n bytes one that a terminal acts on (C0, DEL, C1), or none? */
+static bool acts(const unsigned char *s, int n)
+{
+    return n == 0 || *s < 0x20 || *s == 0x7F || (n == 2 && *s == 0xC2 && s[1] < 0xA0);
+}
+
+/* What several lines are in a message of ours is indented: names out of files are written by
+ * rt_shown first, so that none begins a line. */
+static char *shown(const char *text, bool lines)
+{
+    char *out = rt_alloc(4 * strlen(text) + 1, 1), *o = out;
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        int n = utf8_length(s), take = n ? n : 1;
+        bool plain = !acts(s, n) || (lines && *s == '\n' && s[1] == ' ' && s[2] == ' ');
+        for (; take--; s++)
+            o += plain ? (*o = (char)*s, 1) : sprintf(o, "\\x%02x", *s);
+    }
+    *o = 0;
+    return out;
+}
+
+char *rt_shown(const char *text)
+{
+    return shown(text, false);
+}
+
+char *rt_shown_lines(const char *fmt, va_list ap)
+{
+    char *text;
+    if (vasprintf(&text, fmt, ap) < 0)
+        return NULL;
+    char *out = shown(text, true);
+    free(text);
+    return out;
+}
+
 /* A line at once: several ranks may speak. */
 static void say(const char *kind, const char *fmt, va_list ap)
 {
-    char *text;
-    if (voice.quiet || vasprintf(&text, fmt, ap) < 0)
+    char *text = voice.quiet ? NULL : rt_shown_lines(fmt, ap);
+    if (!text)
         return;
     if (ftrylockfile(stdout) == 0) {
         fflush(stdout);
@@ -183,24 +237,6 @@ rt_words rt_double_text(double x)
             break;
     }
     return w;
-}
-
-/* The length of the well-formed UTF-8 sequence at s (Unicode 15, table 3-7), or 0. */
-static int utf8_length(const unsigned char *s)
-{
-    int n = s[0] < 0x80   ? 1
-            : s[0] < 0xC2 ? 0
-            : s[0] < 0xE0 ? 2
-            : s[0] < 0xF0 ? 3
-            : s[0] < 0xF5 ? 4
-                          : 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
-        return 0;
-    return n;
 }
 
 char *rt_json_escape(const char *text)

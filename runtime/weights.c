@@ -314,7 +314,9 @@ static void check_surplus(const rt_weights *w, FILE *f)
         const source *s = &w->source[i];
         if (s->used || is_buffer(s->tensor->name) || copy_of(w, s))
             continue;
-        fprintf(f, "\n  %s ", s->tensor->name);
+        char *name = rt_shown(s->tensor->name);
+        fprintf(f, "\n  %s ", name);
+        free(name);
         print_shape(f, s->tensor->rank, s->tensor->shape);
         fputs(" is not in this program", f);
     }

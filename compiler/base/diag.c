@@ -82,7 +82,8 @@ static void print_source(Diag *d, Span s, int line, int column)
     fprintf(d->out, "%5d | %s", line, from > start ? "..." : "");
     for (size_t i = from; i < to; i++) {
         unsigned char c = (unsigned char)f->text[i];
-        fputc(c == '\t' ? ' ' : c < 32 || c == 127 ? '?' : c, d->out);
+        bool c1 = c < 0xA0 && i > from && (unsigned char)f->text[i - 1] == 0xC2;
+        fputc(c == '\t' ? ' ' : c < 32 || c == 127 || c1 ? '?' : c, d->out);
     }
     fprintf(d->out, "%s\n      | %*s", to < end ? "..." : "",
             (int)(caret - from) + (from > start ? 3 : 0), "");
@@ -95,21 +96,54 @@ static void print_source(Diag *d, Span s, int line, int column)
     fputs(d->color ? "\033[0m\n" : "\n", d->out);
 }
 
+/* The length of the UTF-8 sequence at s, or 0 where there is none, or one that a terminal acts on
+ * (C0, DEL, C1). */
+static int harmless(const unsigned char *s)
+{
+    int n = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    if (s[0] < 0x20 || s[0] == 0x7F || s[0] > 0xF4 || (s[0] == 0xC2 && s[1] < 0xA0))
+        return 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+    return n;
+}
+
+void diag_show(FILE *out, const char *text)
+{
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        int n = harmless(s);
+        if (n)
+            fwrite(s, 1, (size_t)n, out);
+        else
+            fprintf(out, "\\x%02x", *s);
+        s += n ? n : 1;
+    }
+}
+
+/* Of what a message says nothing is a terminal's command: it may come out of a file. */
+static void say(Diag *d, const char *fmt, va_list ap)
+{
+    char *text = arena_vprintf(d->arena, fmt, ap);
+    diag_show(d->out, text);
+    fputc('\n', d->out);
+}
+
 static void message(Diag *d, Span s, const char *kind, const char *paint, int code, const char *fmt,
                     va_list ap)
 {
     int line, column;
     diag_locate(d, s, &line, &column);
-    if (s.file)
-        fprintf(d->out, "%s:%d:%d: ", diag_path(d, s.file), line, column);
-    else
+    if (s.file) {
+        diag_show(d->out, diag_path(d, s.file));
+        fprintf(d->out, ":%d:%d: ", line, column);
+    } else
         fputs("mgc: ", d->out);
     fprintf(d->out, "%s%s", d->color ? paint : "", kind);
     if (code)
         fprintf(d->out, "[MG%04d]", code);
     fprintf(d->out, "%s: ", d->color ? "\033[0m" : "");
-    vfprintf(d->out, fmt, ap);
-    fputc('\n', d->out);
+    say(d, fmt, ap);
     if (s.file)
         print_source(d, s, line, column);
 }
@@ -149,8 +183,7 @@ void diag_note(Diag *d, Span s, const char *fmt, ...)
         message(d, s, "note", "\033[1;36m", 0, fmt, ap);
     else {
         fputs("note: ", d->out);
-        vfprintf(d->out, fmt, ap);
-        fputc('\n', d->out);
+        say(d, fmt, ap);
     }
     va_end(ap);
 }
@@ -162,8 +195,7 @@ void diag_help(Diag *d, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     fputs(d->color ? "\033[1mhelp\033[0m: " : "help: ", d->out);
-    vfprintf(d->out, fmt, ap);
-    fputc('\n', d->out);
+    say(d, fmt, ap);
     va_end(ap);
 }
 

@@ -32,6 +32,9 @@ Diag *diag_silent(const Diag *d, Arena *a);
 
 /* Registers a text (not copied; NUL after its last byte) and returns its file number, from 1. */
 uint32_t diag_add_file(Diag *d, const char *path, const char *text, size_t size);
+/* `text` for a terminal: bytes that one acts on, and what is no UTF-8, as \xNN. Messages are
+ * written so, whatever they quote. */
+void diag_show(FILE *out, const char *text);
 const char *diag_path(const Diag *d, uint32_t file);
 const char *diag_text(const Diag *d, uint32_t file, size_t *size);
 /* 1-based line and column (in bytes) of the start of a span; 0,0 without a file. */

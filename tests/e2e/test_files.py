@@ -52,6 +52,48 @@ class Files(mgctest.Case):
             for _ in self.odd(f"hub/{name}"):
                 self.refused("import-hf", "hub", says=name)
 
+    HOSTILE = "\x1b]0;x\x07\x1b[31m\x9b2J\x7f\nmgc: note: all is well\r"
+
+    def harmless(self, r, quoted=True):
+        self.assertNotEqual(r.returncode, 70)
+        if quoted:
+            self.assertIn("\\x1b]0;x\\x07", r.err + r.out)
+        for c in r.err + r.out:
+            self.assertTrue(c == "\n" or (c >= " " and not "\x7f" <= c < "\xa0"), repr(r.err + r.out))
+        self.assertNotIn("\nmgc: note: all", r.err + r.out)
+
+    def safetensors(self, path, name):
+        header = json.dumps({name: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+        self.write(path, len(header).to_bytes(8, "little") + header + bytes(4))
+
+    def test_text_of_files(self):
+        """What a file says is quoted so that a terminal does not act on it."""
+        x = self.HOSTILE
+        os.mkdir(self.path("hub"))
+        with open(os.path.join(os.path.dirname(__file__), "hf", "qwen3_0_6b.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        for key in config:
+            self.write("hub/config.json", json.dumps(config | {key: x}))
+            self.harmless(self.mgc("import-hf", "hub"), quoted=key == "model_type")
+        self.write("hub/config.json", json.dumps(config))
+        index = "hub/model.safetensors.index.json"
+        for file in (x, "../" + x):
+            self.write(index, json.dumps({"weight_map": {x: file}}))
+            self.harmless(self.mgc("import-hf", "hub"))
+        os.unlink(self.path(index))
+        self.safetensors("hub/model.safetensors", x)
+        self.harmless(self.mgc("import-hf", "hub"), quoted=False)
+        self.write("m.mg", TINY)
+        self.write("device.json", json.dumps({x: 1}))
+        self.harmless(self.mgc("m.mg", "--check", "--device", "device.json"))
+        self.write("tokenizer.json", json.dumps({"model": {"type": x}}))
+        self.harmless(self.mgc("tok", "--tokenizer", "tokenizer.json", "-o", "c", "m.mg"))
+        self.harmless(self.mgc(f"{x}.mg", "--check"))
+        # And in what a program says of its weights.
+        self.compiles("m.mg", "-o", "train")
+        r = self.trains(self.path("train"), "--data", "m.mg", "--init", "hub/model.safetensors", code=65)
+        self.harmless(r)
+
 
 if __name__ == "__main__":
     mgctest.main()
