@@ -1,7 +1,8 @@
 /* calls.c - operands of library calls in the order of dims and the density their descriptors can
  * say (runtime/abi.h); what lies otherwise is copied. Part of the pass `products`.
  *
- *   attention            heads innermost; of its gradients o and do are ordered alike, and dense
+ *   attention            heads innermost, the other dims in groups of one stride each; of its
+ *                        gradients o and do are ordered alike, and dense
  *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
  *                        of the rows
  *   top                  the scores innermost
@@ -9,8 +10,11 @@
  * choices; of rows and slots the same groups, and what is left innermost gather, scatter_add tables
  * dense; what is added is ordered index first, then the table's dims
  */
+#include "passes/attention.h"
 #include "passes/product.h"
 #include "passes/view.h"
+
+#include <string.h>
 
 static void as(Builder *b, Value *v, const Type *t)
 {
@@ -71,12 +75,60 @@ static void heads_last(Builder *b, Value *v, const DimList *over)
         dense(b, v);
 }
 
-static void fit_attention(Builder *b, Ins *i)
+static Operand operand_as_view(const Module *m, Value v)
 {
-    for (int k = 0; k < 3; k++)
-        heads_last(b, &i->in[k], &i->attrs.over);
-    if (i->op == OP_attention)
-        return;
+    Operand o = {.type = *type_of(m, v)};
+    View w = view_of(m, v);
+    memcpy(o.stride, w.stride, sizeof o.stride);
+    return o;
+}
+
+/* Can the descriptor say where q, k, v and, as their types then are, the results lie? */
+static bool lies_evenly(Builder *b, const Ins *i)
+{
+    const uint32_t nin = i->op == OP_attention ? 3 : 6;
+    Operand op[9];
+    Type rule[3];
+    mg_attention_desc d = {0};
+    if (type_check(b->m, i->op, &i->attrs, (int)i->nin, i->in, (int)i->nout, rule))
+        return true; /* the verifier's */
+    for (uint32_t k = 0; k < nin; k++)
+        op[k] = operand_as_view(b->m, i->in[k]);
+    for (uint32_t k = 0; k < i->nout; k++) {
+        op[nin + k] = (Operand){.type = rule[k]};
+        strides_dense(&rule[k], op[nin + k].stride);
+    }
+    return attention_match(i, op, &d);
+}
+
+/* Dense copies in one order: what queries and keys share, the sequence, what queries have alone,
+ * the heads' elements. */
+static void lay_evenly(Builder *b, Ins *i)
+{
+    const Type q = *type_of(b->m, i->in[0]), keys = *type_of(b->m, i->in[1]);
+    const Name along = i->attrs.along.name;
+    Type shared = {0}, own = {0};
+    for (int x = 0; x < q.rank; x++)
+        if (q.dims[x].name != along && !dims_have(&i->attrs.over, q.dims[x].name)) {
+            Type *to = type_find(&keys, q.dims[x].name) >= 0 ? &shared : &own;
+            to->dims[to->rank++] = q.dims[x];
+        }
+    for (int k = 0; k < 3; k++) {
+        const Type *t = type_of(b->m, i->in[k]);
+        Type want = shared;
+        want.dims[want.rank++] = t->dims[type_find(t, along)];
+        for (int x = 0; k == 0 && x < own.rank; x++)
+            want.dims[want.rank++] = own.dims[x];
+        for (int x = 0; x < t->rank; x++)
+            if (dims_have(&i->attrs.over, t->dims[x].name))
+                want.dims[want.rank++] = t->dims[x];
+        as(b, &i->in[k], &want);
+        dense(b, &i->in[k]);
+    }
+}
+
+static void fit_gradients(Builder *b, Ins *i)
+{
     Type o = *type_of(b->m, i->in[0]);
     Type lse = less(&o, &i->attrs.over);
     as(b, &i->in[3], &o);
@@ -84,6 +136,19 @@ static void fit_attention(Builder *b, Ins *i)
     as(b, &i->in[5], &o);
     for (int k = 3; k < 6; k++)
         dense(b, &i->in[k]);
+}
+
+static void fit_attention(Builder *b, Ins *i)
+{
+    for (int k = 0; k < 3; k++)
+        heads_last(b, &i->in[k], &i->attrs.over);
+    if (i->op == OP_attention_grad)
+        fit_gradients(b, i);
+    if (lies_evenly(b, i))
+        return;
+    lay_evenly(b, i);
+    if (i->op == OP_attention_grad)
+        fit_gradients(b, i);
 }
 
 static void fit_cross_entropy(Builder *b, Ins *i)
