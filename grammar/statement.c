@@ -145,6 +145,41 @@ static void forget(Elab *e, const Node *n, size_t before)
     }
 }
 
+/* A value of a round that has the dim of the repeat, or 0: all rounds' together would have it
+ * twice. */
+static Value with_dim(const Module *m, const Region *r, Name dim)
+{
+    for (size_t i = 0; i < r->args.n; i++)
+        if (type_find(type_of(m, r->args.data[i]), dim) >= 0)
+            return r->args.data[i];
+    for (size_t i = 0; i < r->ins.n; i++) {
+        const Ins *ins = r->ins.data[i];
+        Value inner = ins->body ? with_dim(m, ins->body, dim) : 0;
+        for (uint32_t k = 0; !inner && k < ins->nout; k++)
+            if (type_find(type_of(m, ins->out[k]), dim) >= 0)
+                inner = ins->out[k];
+        if (inner)
+            return inner;
+    }
+    return 0;
+}
+
+/* Is the repeat's dim its own? */
+static bool check_rounds(Elab *e, const Node *n, const Loop *loop)
+{
+    const Value v = with_dim(e->module, loop->region, loop->dim.name);
+    if (!v)
+        return true;
+    const Ins *def = e->module->values.data[v].def;
+    fail(e, n->at, 237, "a repeat over '%s', which %s in it has", text(e, loop->dim.name),
+         type_text(e, v));
+    if (def)
+        note(e, def->span, "this value");
+    help(e, "count the rounds by a dim of their own: `dim rounds = %lld`, and `repeat rounds`",
+         (long long)loop->dim.size);
+    return false;
+}
+
 static void finish_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop, Builder *outer)
 {
     VEC(Value) in = {0}, args = {0};
@@ -231,7 +266,7 @@ static void repeat(Elab *e, const Node *n)
     Val none = {.kind = VAL_POISON};
     statements(e, &n->more, &none);
     outer.span = n->at;
-    if (ok)
+    if (ok && check_rounds(e, n, &loop))
         finish_loop(e, n, &carried, &loop, &outer);
     forget(e, n, before);
     e->loop = loop.outer;
