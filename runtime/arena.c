@@ -7,10 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20, PAGE = 4096 };
 /* What the runtime takes besides: buffers of data, checkpoints and logs, stacks in use. */
-#define OTHER_BYTES ((int64_t)16 << 20)
+#define OTHER_BYTES ((int64_t)16 << 20) /* a process */
 
 /* The number after `key` in a file of "key number" lines, or the file's number if key is "". */
 static int64_t read_number(const char *path, const char *key)
@@ -45,13 +46,21 @@ static void limit_by_cgroup(rt_memory *m, const char *max, const char *used)
         least(m, a - b, "the memory limit of this container");
 }
 
+/* Of the leader: its lists of tensors, and what a save or a resume takes beside its buffers, the
+ * larger of the two files'. */
+static int64_t lists(const mg_run *r)
+{
+    const rt_catalog *p = &r->params, *s = &r->slots;
+    return p->memory + s->memory + (p->entries > s->entries ? p->entries : s->entries);
+}
+
 rt_memory rt_memory_plan(const mg_run *r)
 {
     const mg_program *p = r->program;
     const int ranks = rt_ranks_here(r);
     rt_memory m = {.arena = p->arena_bytes * ranks,
                    .scratch = p->scratch_bytes * r->threads * ranks,
-                   .other = OTHER_BYTES + rt_comm_bytes(r) * ranks,
+                   .other = (OTHER_BYTES + rt_comm_bytes(r)) * ranks + lists(r),
                    .available = -1,
                    .limit = "unknown"};
     m.total = m.arena + m.scratch + m.other;
@@ -68,10 +77,28 @@ rt_memory rt_memory_plan(const mg_run *r)
     return m;
 }
 
-int64_t rt_memory_used(void)
+/* The most that a process has had: what it has now, pages that several share in proportion (all
+ * processes of the program together thus have them once), and by how much it once had more. */
+static int64_t used_by(int pid)
 {
-    struct rusage u;
-    return getrusage(RUSAGE_SELF, &u) ? -1 : (int64_t)u.ru_maxrss * 1024;
+    char *status = rt_printf("/proc/%d/status", pid),
+         *rollup = rt_printf("/proc/%d/smaps_rollup", pid);
+    int64_t most = read_number(status, "VmHWM:"), now = read_number(status, "VmRSS:");
+    int64_t share = read_number(rollup, "Pss:");
+    free(status);
+    free(rollup);
+    return most < 0 || now < 0 || share < 0 ? -1 : (share + most - now) * 1024;
+}
+
+int64_t rt_memory_used(const mg_run *r, int *processes)
+{
+    int64_t sum = 0;
+    *processes = r->ranks ? rt_ranks_here(r) : 1;
+    for (int i = 0; i < *processes && sum >= 0; i++) {
+        int64_t used = used_by(r->ranks ? rt_ranks_pid(r, i) : (int)getpid());
+        sum = used < 0 ? -1 : sum + used;
+    }
+    return sum;
 }
 
 static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
@@ -104,7 +131,7 @@ char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
 {
     if (r->ranks)
         return rt_images_open(r, x, read);
-    return r->arena + x->tensor->offset + x->offset * mg_dtype_bytes(x->tensor->dtype);
+    return r->arena + x->form->tensor->offset + x->offset * mg_dtype_bytes(x->form->tensor->dtype);
 }
 
 void rt_stored_close(mg_run *r, const rt_external *x, bool changed)

@@ -73,18 +73,18 @@ typedef struct gathering {
 static void gather(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const gathering *g = ctx;
-    int64_t size = mg_dtype_bytes(g->x->tensor->dtype);
+    int64_t size = mg_dtype_bytes(g->x->form->tensor->dtype);
     (void)scratch;
     rt_external_get(g->x, g->stored, g->begin + begin, end - begin, g->out + begin * size);
 }
 
 static bool put_tensor(writer *w, mg_run *r, const rt_external *x, char *buffer)
 {
-    int64_t size = mg_dtype_bytes(x->tensor->dtype), chunk = RT_CHUNK / size;
+    int64_t size = mg_dtype_bytes(x->form->tensor->dtype), chunk = RT_CHUNK / size;
     const char *stored = rt_stored_open(r, x, true);
     bool good = true;
-    for (int64_t at = 0; good && at < x->elements; at += chunk) {
-        int64_t n = x->elements - at < chunk ? x->elements - at : chunk;
+    for (int64_t at = 0; good && at < x->form->elements; at += chunk) {
+        int64_t n = x->form->elements - at < chunk ? x->form->elements - at : chunk;
         gathering g = {x, stored, at, buffer};
         rt_pool_run(r->pool, n, 16384, gather, &g);
         good = put(w, buffer, (size_t)(n * size));
@@ -99,9 +99,9 @@ static char *header_of(const rt_catalog *c, size_t *size)
     for (int i = 0; i < c->n; i++) {
         const rt_external *x = &c->item[i];
         t[i].name = x->name;
-        t[i].rank = x->rank;
-        strcpy(t[i].dtype, rt_dtype_name(x->tensor->dtype));
-        memcpy(t[i].shape, x->shape, sizeof x->shape);
+        t[i].rank = x->form->rank;
+        strcpy(t[i].dtype, rt_dtype_name(x->form->tensor->dtype));
+        memcpy(t[i].shape, x->form->shape, sizeof x->form->shape);
     }
     char *header = rt_st_header(t, (size_t)c->n, size);
     free(t);

@@ -22,8 +22,9 @@ static bool alike(const rt_external *x, int a, int b)
 {
     if (!rt_external_has(x, a) || !rt_external_has(x, b))
         return false;
-    for (int i = 0; x->split && i < x->ndims; i++)
-        if (rt_place_of(x->split, a, x->axes[i]) != rt_place_of(x->split, b, x->axes[i]))
+    for (int i = 0; x->form->split && i < x->form->ndims; i++)
+        if (rt_place_of(x->form->split, a, x->form->axes[i]) !=
+            rt_place_of(x->form->split, b, x->form->axes[i]))
             return false;
     return true;
 }
@@ -53,10 +54,11 @@ void rt_images_settle(mg_run *r)
 /* Where it begins in an arena, and how far a rank's part of it goes there. */
 static int64_t span(const rt_external *x, int64_t *offset)
 {
-    int64_t width = mg_dtype_bytes(x->tensor->dtype), elements = 1;
-    for (int i = 0; i < x->ndims; i++)
-        elements += ((x->split ? x->part[i] : x->dim[i]) - 1) * x->stride[i];
-    *offset = x->tensor->offset + x->offset * width;
+    int64_t width = mg_dtype_bytes(x->form->tensor->dtype), elements = 1;
+    for (int i = 0; i < x->form->ndims; i++)
+        elements +=
+            ((x->form->split ? x->form->part[i] : x->form->dim[i]) - 1) * x->form->stride[i];
+    *offset = x->form->tensor->offset + x->offset * width;
     return elements * width;
 }
 
@@ -98,7 +100,8 @@ char *rt_images_open(mg_run *r, const rt_external *x, bool read)
 {
     if (read && x->stands)
         fetch(r, x);
-    return rt_image(r, x->tensor->offset + x->offset * mg_dtype_bytes(x->tensor->dtype), 0);
+    return rt_image(r, x->form->tensor->offset + x->offset * mg_dtype_bytes(x->form->tensor->dtype),
+                    0);
 }
 
 void rt_images_close(mg_run *r, const rt_external *x, bool changed)

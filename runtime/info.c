@@ -45,7 +45,7 @@ void rt_info(const mg_run *r)
     char cpu[256];
     int64_t parameters = 0;
     for (int i = 0; i < r->params.n; i++)
-        parameters += r->params.item[i].elements;
+        parameters += r->params.item[i].form->elements;
     cpu_name(cpu, sizeof cpu);
     uname(&u);
     puts("| | |\n|---|---|");

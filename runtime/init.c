@@ -18,7 +18,7 @@ typedef struct filling {
 
 static double draw(const filling *f, int64_t e)
 {
-    const mg_tensor *t = f->x->tensor;
+    const mg_tensor *t = f->x->form->tensor;
     uint32_t counter[4] = {(uint32_t)e, (uint32_t)((uint64_t)e >> 32), 0, 0}, w[4];
     mg_philox(counter, f->key, w);
     if (t->init == MG_INIT_UNIFORM)
@@ -39,7 +39,7 @@ static void fill(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     enum { BLOCK = 256 };
     const filling *f = ctx;
-    const mg_tensor *t = f->x->tensor;
+    const mg_tensor *t = f->x->form->tensor;
     union {
         float f32[BLOCK];
         double f64[BLOCK];
@@ -64,7 +64,7 @@ void rt_init(mg_run *r)
         const rt_external *x = &r->params.item[i];
         uint64_t key = mg_key(x->name) ^ (uint64_t)r->state.seed;
         filling f = {x, rt_stored_open(r, x, false), {(uint32_t)key, (uint32_t)(key >> 32)}};
-        rt_pool_run(r->pool, x->elements, 4096, fill, &f);
+        rt_pool_run(r->pool, x->form->elements, 4096, fill, &f);
         rt_stored_close(r, x, true);
     }
 }

@@ -286,10 +286,14 @@ static void print_summary(rt_log *l)
                 rt_rate_text(ms > 0 ? r->program->step.flops / ms * 1e3 : 0, "FLOP/s").text);
     free(ratio);
     rt_memory m = rt_memory_plan(r);
-    int64_t used = rt_memory_used();
-    rt_log_line(l, "memory: planned %s (arena %" PRId64 " bytes, scratch %" PRId64 "), used %s",
+    int processes;
+    int64_t used = rt_memory_used(r, &processes);
+    char *by = processes > 1 ? rt_printf(" by the %d processes of this machine", processes)
+                             : rt_printf("%s", "");
+    rt_log_line(l, "memory: planned %s (arena %" PRId64 " bytes, scratch %" PRId64 "), used %s%s",
                 rt_bytes_text((double)m.total).text, m.arena, m.scratch,
-                used < 0 ? "unknown" : rt_bytes_text((double)used).text);
+                used < 0 ? "unknown" : rt_bytes_text((double)used).text, by);
+    free(by);
 }
 
 void rt_log_close(rt_log *l)

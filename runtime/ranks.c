@@ -131,6 +131,11 @@ int rt_ranks_here(const mg_run *r)
                                     : w->local_size;
 }
 
+int rt_ranks_pid(const mg_run *r, int i)
+{
+    return r->ranks->shared->slot[r->ranks->here[i]].pid;
+}
+
 static int64_t meetings_bytes(const mg_program *p)
 {
     return rt_ranks_of(p, RT_ALL_AXES) * ((int64_t)RT_MEETINGS << p->naxes) *

@@ -46,6 +46,7 @@ _Noreturn void rt_ranks_follow(mg_run *r);
 void rt_ranks_end(mg_run *r); /* the leader's: of all */
 /* How many ranks are on this machine, also before they were met. */
 int rt_ranks_here(const mg_run *r);
+int rt_ranks_pid(const mg_run *r, int i); /* of the i-th of them */
 bool rt_is_first_here(const mg_run *r);
 /* Threads for each rank, of the processors that those of this machine may use together. */
 int rt_ranks_threads(const mg_run *r);

@@ -322,8 +322,9 @@ static void print_shape(FILE *f, const char *dtype, int rank, const int64_t *sha
 
 static bool agrees(const rt_external *x, const rt_st_tensor *t)
 {
-    return x->rank == t->rank && strcmp(t->dtype, rt_dtype_name(x->tensor->dtype)) == 0 &&
-           memcmp(x->shape, t->shape, (size_t)x->rank * sizeof *x->shape) == 0;
+    return x->form->rank == t->rank &&
+           strcmp(t->dtype, rt_dtype_name(x->form->tensor->dtype)) == 0 &&
+           memcmp(x->form->shape, t->shape, (size_t)x->form->rank * sizeof *x->form->shape) == 0;
 }
 
 static void print_surplus(FILE *f, const char *file, const char *name)
@@ -342,8 +343,8 @@ static void print_differences(FILE *f, const rt_catalog *c, const rt_st *st, con
         if (t && agrees(x, t))
             continue;
         fprintf(f, "\n  %s: %s %s: this program has ", file, x->name, t ? "differs" : "is missing");
-        print_shape(f, rt_dtype_name(x->tensor->dtype), x->rank, x->shape);
-        fprintf(f, " (%s)", x->tensor->where);
+        print_shape(f, rt_dtype_name(x->form->tensor->dtype), x->form->rank, x->form->shape);
+        fprintf(f, " (%s)", x->form->tensor->where);
         if (t) {
             fputs(", the checkpoint ", f);
             print_shape(f, t->dtype, t->rank, t->shape);
@@ -467,7 +468,7 @@ typedef struct scattering {
 static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const scattering *s = ctx;
-    int64_t size = mg_dtype_bytes(s->x->tensor->dtype);
+    int64_t size = mg_dtype_bytes(s->x->form->tensor->dtype);
     (void)scratch;
     rt_external_put(s->x, s->stored, s->begin + begin, end - begin, s->in + begin * size);
 }
@@ -483,12 +484,12 @@ static void load_file(mg_run *r, int at_dir, const char *dir, const char *file, 
     for (int i = 0; i < c->n; i++) {
         const rt_external *x = &c->item[i];
         const rt_st_tensor *t = rt_st_find(&st, x->name);
-        int64_t size = mg_dtype_bytes(x->tensor->dtype), chunk = RT_CHUNK / size;
+        int64_t size = mg_dtype_bytes(x->form->tensor->dtype), chunk = RT_CHUNK / size;
         if (!t || !agrees(x, t))
             rt_die(RT_BAD_DATA, "%s: %s changed while it was read", path, x->name);
         char *stored = rt_stored_open(r, x, false);
-        for (int64_t at = 0; at < x->elements; at += chunk) {
-            int64_t n = x->elements - at < chunk ? x->elements - at : chunk;
+        for (int64_t at = 0; at < x->form->elements; at += chunk) {
+            int64_t n = x->form->elements - at < chunk ? x->form->elements - at : chunk;
             if (!rt_read_at(fd, buffer, (size_t)(n * size),
                             (int64_t)(st.data + t->begin) + at * size))
                 rt_die(RT_IO, "%s cannot be read: %s", path, strerror(errno));

@@ -154,9 +154,10 @@ typedef struct rt_memory {
 } rt_memory;
 /* Of the ranks on this machine together. */
 rt_memory rt_memory_plan(const mg_run *r);
-/* Of a host, the most main memory the process has had at one time; of a GPU, what is in use of its
- * memory now. Bytes, -1: unknown. */
-int64_t rt_memory_used(void);
+/* Of a host, the most main memory that the program's processes on this machine have had, shared
+ * pages once, and how many they are; of a GPU, what is in use of its memory now. Bytes, -1:
+ * unknown. */
+int64_t rt_memory_used(const mg_run *r, int *processes);
 /* Maps, aligns and touches the arena with the pool; ends the program if it does not fit. */
 void rt_arena_map(mg_run *r);
 /* poison.c: from now on dead bytes are NaN, those of the arena behind the persistent ones first. */
@@ -281,35 +282,41 @@ void rt_table_close(rt_data *d);
 
 /* ---- catalog.c ---------------------------------------------------------------------------- */
 
-/* One tensor as the outside knows it: a slice of a stored tensor, its dims reordered. */
-typedef struct rt_external {
+/* What all layers (and experts) of a stored tensor have alike as the outside knows them: slices of
+ * it, their dims reordered. */
+typedef struct rt_form {
     const mg_tensor *tensor;
-    char *name;     /* "model.layers.3.mlp.up_proj.weight"; "exp_avg." before it for a slot */
-    char *base;     /* the same without the slot */
-    int64_t offset; /* elements from the start of the stored tensor */
     int rank;
     int64_t shape[MG_RANK_MAX];
     int64_t elements;
     int ndims; /* the dims behind the shape, before merging: sizes and strides in elements */
     int64_t dim[MG_RANK_MAX], stride[MG_RANK_MAX];
     /* Of a tensor that is split over ranks: how much of each dim a rank has, and on which axes. */
-    int16_t *stands; /* by rank: in whose place of rank 0's memory what it has is kept; owned; NULL:
-                        each in its own */
-    int copies;      /* arenas that have it, where all do; bytes between them */
+    int copies; /* arenas that have it, where all do; bytes between them */
     int64_t apart;
     const mg_program *split; /* NULL: each rank has all of it */
     int64_t part[MG_RANK_MAX];
     uint32_t axes[MG_RANK_MAX], zigzag[MG_RANK_MAX];
     int64_t
         unit[MG_RANK_MAX]; /* elements that lie behind each other on a rank, wherever they begin */
-    uint32_t on; /* of one of many layers or experts: the axes they are split on, and the place
-                    along them that has it */
-    int place;
+    uint32_t on;           /* the axes that layers or experts are split on */
+} rt_form;
+/* One of them. There are as many as there are layers: so it holds little. */
+typedef struct rt_external {
+    const rt_form *form;
+    char *name;      /* "model.layers.3.mlp.up_proj.weight"; "exp_avg." before it for a slot */
+    int64_t offset;  /* elements from the start of the stored tensor */
+    int16_t *stands; /* by rank: in whose place of rank 0's memory what it has is kept; owned; NULL:
+                        each in its own */
+    int place;       /* along form->on: that of the ranks which have it */
 } rt_external;
 typedef struct rt_catalog {
     rt_external *item; /* sorted by name */
+    rt_form *form;     /* as many as there are tensors of the role */
     int n;
-    int64_t bytes;
+    int64_t bytes;   /* of the tensors */
+    int64_t memory;  /* bytes of the host that it takes, */
+    int64_t entries; /* and those that a header with an entry for each takes at most */
 } rt_catalog;
 
 /* Ends the program (78) on a table that contradicts itself. */

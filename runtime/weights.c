@@ -249,15 +249,16 @@ static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
         const rt_st_tensor *t = w->of[i] < 0 ? NULL : w->source[w->of[i]].tensor;
         if (!t) {
             fprintf(f, "\n  %s is missing: ", x->name);
-            print_shape(f, x->rank, x->shape);
-            fprintf(f, " (%s)", x->tensor->where);
-        } else if (t->rank != x->rank ||
-                   memcmp(t->shape, x->shape, (size_t)x->rank * sizeof *x->shape) != 0) {
+            print_shape(f, x->form->rank, x->form->shape);
+            fprintf(f, " (%s)", x->form->tensor->where);
+        } else if (t->rank != x->form->rank ||
+                   memcmp(t->shape, x->form->shape,
+                          (size_t)x->form->rank * sizeof *x->form->shape) != 0) {
             fprintf(f, "\n  %s is ", x->name);
             print_shape(f, t->rank, t->shape);
             fputs(" there; this program has ", f);
-            print_shape(f, x->rank, x->shape);
-            fprintf(f, " (%s)", x->tensor->where);
+            print_shape(f, x->form->rank, x->form->shape);
+            fprintf(f, " (%s)", x->form->tensor->where);
         } else if (!readable(t->dtype)) {
             fprintf(f, "\n  %s is of type %s; F32, F64, BF16 and F16 are read", x->name, t->dtype);
         }
@@ -362,7 +363,7 @@ typedef struct moving {
 static void convert_and_put(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const moving *m = ctx;
-    mg_dtype to = m->x->tensor->dtype;
+    mg_dtype to = m->x->form->tensor->dtype;
     char *out = m->converted + begin * mg_dtype_bytes(to);
     (void)scratch;
     for (int64_t i = begin; i < end; i++) {
@@ -385,8 +386,8 @@ void rt_weights_load(mg_run *r, rt_weights *w)
         const tensor_file *f = &w->file[s->file];
         int64_t size = rt_st_bits(s->tensor->dtype) / 8;
         char *stored = rt_stored_open(r, x, false);
-        for (int64_t at = 0; at < x->elements; at += ELEMENTS) {
-            int64_t n = x->elements - at < ELEMENTS ? x->elements - at : ELEMENTS;
+        for (int64_t at = 0; at < x->form->elements; at += ELEMENTS) {
+            int64_t n = x->form->elements - at < ELEMENTS ? x->form->elements - at : ELEMENTS;
             int64_t from = (int64_t)(f->st.data + s->tensor->begin) + at * size;
             if (!rt_read_at(f->fd, in, (size_t)(n * size), from))
                 rt_die(RT_IO, "%s cannot be read: %s", f->path,

@@ -222,8 +222,10 @@ rt_memory rt_memory_plan(const mg_run *r)
     return m;
 }
 
-int64_t rt_memory_used(void)
+int64_t rt_memory_used(const mg_run *r, int *processes)
 {
+    (void)r;
+    *processes = 1;
     size_t available, total;
     bool known = !no_device() && cudaMemGetInfo(&available, &total) == cudaSuccess;
     return known ? (int64_t)(total - available) : -1;
@@ -293,10 +295,10 @@ double rt_get_f64(const mg_run *r, int64_t offset)
 /* The first stored element of an external tensor in the arena, and how far it goes. */
 static int64_t stored_bytes(const rt_external *x, int64_t *offset)
 {
-    int64_t width = mg_dtype_bytes(x->tensor->dtype), span = 1;
-    for (int i = 0; i < x->ndims; i++)
-        span += (x->dim[i] - 1) * x->stride[i];
-    *offset = x->tensor->offset + x->offset * width;
+    int64_t width = mg_dtype_bytes(x->form->tensor->dtype), span = 1;
+    for (int i = 0; i < x->form->ndims; i++)
+        span += (x->form->dim[i] - 1) * x->form->stride[i];
+    *offset = x->form->tensor->offset + x->offset * width;
     return span * width;
 }
 

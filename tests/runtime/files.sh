@@ -149,6 +149,7 @@ rm -rf run
 timeout 60 $bin/fake --data text --out run --steps 2000000 --save-every 50 >out 2>err </dev/null &
 for i in $(seq 100); do [ -d run/ckpt/step-00000050 ] && break || sleep 0.05; done
 mv run taken
+sleep 0.2 # a save that had begun is over
 kill -TERM $!
 wait $!
 [ $? -eq 74 ] || { cat err >&2; fail "a folder that is gone"; }

@@ -71,9 +71,9 @@ static void check_tensor(const mg_tensor *t, const rt_catalog *c)
             assert_int_equal(sscanf(x->name, "w.%ld", &stacked[0]), 1);
         if (t->stacked == 2)
             assert_int_equal(sscanf(x->name, "w.%ld.%ld", &stacked[0], &stacked[1]), 2);
-        assert_int_equal(x->elements, count);
-        for (int i = 0; i < x->rank; i++)
-            product *= x->shape[i];
+        assert_int_equal(x->form->elements, count);
+        for (int i = 0; i < x->form->rank; i++)
+            product *= x->form->shape[i];
         assert_int_equal(product, count);
         int64_t half = count / 2, first = x->offset * bytes;
         rt_external_get(x, arena + first, 0, half, out);
@@ -142,14 +142,14 @@ static void shapes_and_names(void **state)
     assert_string_equal(c.item[0].name, "l.0.q");
     assert_string_equal(c.item[2].name, "l.10.q"); /* by name, not by number */
     assert_int_equal(c.item[2].offset, 10 * 6 * 2 * 4);
-    assert_int_equal(c.item[0].rank, 2);
-    assert_int_equal(c.item[0].shape[0], 8);
-    assert_int_equal(c.item[0].shape[1], 5);
+    assert_int_equal(c.item[0].form->rank, 2);
+    assert_int_equal(c.item[0].form->shape[0], 8);
+    assert_int_equal(c.item[0].form->shape[1], 5);
     assert_int_equal(c.bytes, 12 * 40 * 4);
     assert_int_equal(s.n, 1);
     assert_string_equal(s.item[0].name, "exp_avg.a");
-    assert_int_equal(s.item[0].rank, 0);
-    assert_int_equal(s.item[0].elements, 1);
+    assert_int_equal(s.item[0].form->rank, 0);
+    assert_int_equal(s.item[0].form->elements, 1);
     rt_catalog_free(&c);
     rt_catalog_free(&s);
 }

@@ -166,16 +166,16 @@ static void read_all(const example *e, const rt_catalog *c, const char *arenas, 
         const rt_external *x = &c->item[i];
         double values[1 << 10];
         const char *stored = arenas + e->t.offset + x->offset * mg_dtype_bytes(e->t.dtype);
-        int64_t half = x->elements / 2, first = 0, layer = 0, expert = 0;
+        int64_t half = x->form->elements / 2, first = 0, layer = 0, expert = 0;
         if (e->t.stacked)
             assert_int_equal(sscanf(x->name, "w.%ld.%ld", &layer, &expert), 2);
         if (e->t.stacked)
             first = layer * e->t.valid[1] + expert;
-        first *= x->elements;
+        first *= x->form->elements;
         rt_external_get(x, stored, 0, half, values);
-        rt_external_get(x, stored, half, x->elements - half,
+        rt_external_get(x, stored, half, x->form->elements - half,
                         (char *)values + half * mg_dtype_bytes(e->t.dtype));
-        for (int64_t k = 0; k < x->elements; k++)
+        for (int64_t k = 0; k < x->form->elements; k++)
             out[first + k] = get(e, (char *)values, k);
     }
 }
@@ -190,11 +190,11 @@ static void write_all(const example *e, const rt_catalog *c, char *arenas, const
             assert_int_equal(sscanf(x->name, "w.%ld.%ld", &layer, &expert), 2);
         if (e->t.stacked)
             first = layer * e->t.valid[1] + expert;
-        first *= x->elements;
-        for (int64_t k = 0; k < x->elements; k++)
+        first *= x->form->elements;
+        for (int64_t k = 0; k < x->form->elements; k++)
             put(e, (char *)values, k, in[first + k]);
         rt_external_put(x, arenas + e->t.offset + x->offset * mg_dtype_bytes(e->t.dtype), 0,
-                        x->elements, values);
+                        x->form->elements, values);
     }
 }
 
