@@ -150,12 +150,25 @@ static bool only_operand(const Planner *p, const Ins *loop, int at, uint32_t k)
     return true;
 }
 
-/* Storage that an instruction of the region may write: not the program's arguments. */
+/* Storage that an instruction of the region may write: what is made here, what the loop around it
+ * carries, and of what that loop is handed in slices those whose stack it takes over itself; not
+ * the program's arguments, nor what is read again behind the loop. */
 static bool is_writable(const Planner *p, Value root)
 {
     const Module *m = p->s->m;
-    return owns_storage(p, root) ||
-           (arg_index(m, root) >= 0 && p->r->owner && m->values.data[root].home == p->r);
+    const Ins *loop = p->r->owner;
+    const int k = arg_index(m, root);
+    if (owns_storage(p, root))
+        return true;
+    if (k < 0 || !loop || m->values.data[root].home != p->r)
+        return false;
+    if (k < loop->attrs.carried)
+        return true;
+    const LoopPlan *around = loop_plan(p->s, loop);
+    for (uint32_t out = 0; out < loop->nout; out++)
+        if (around->share[out] == k)
+            return true;
+    return false;
 }
 
 static bool shared_already(const LoopMaker *l, uint32_t j)

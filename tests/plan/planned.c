@@ -41,6 +41,8 @@ const Small small_models[] = {
      {"layers=1", "hidden=6", "kv_heads=1", "group=2", "head=4", "ffn=5", "experts=2", "vocab=7",
       "seq=5", "batch=4"}},
     {MODELS_DIR "/../tests/plan/axial.mg", 2, {"batch=4"}},
+    {MODELS_DIR "/../tests/plan/nested.mg", 2, {"batch=4"}},
+    {MODELS_DIR "/../tests/plan/nested.mg", 0, {"inner=3", "outer=1"}},
 };
 const int small_model_count = sizeof small_models / sizeof *small_models;
 
