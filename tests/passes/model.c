@@ -118,6 +118,19 @@ int draw_int(uint64_t *state, int n)
     return (int)draw(state, 0, n);
 }
 
+/* An input by name: an index in range, or a number. */
+static double draw_input(const Module *m, uint32_t input, uint64_t *state)
+{
+    const int64_t limit = m->inputs.data[input].limit;
+    return limit ? draw_int(state, (int)limit) : draw(state, -1, 1);
+}
+
+/* Parameters, inputs and tokens each have a stream of their own. */
+static uint64_t stream_of(const FnArg *a)
+{
+    return a->role == ARG_param ? a->tensor : a->role == ARG_input ? 900 + a->tensor : 999;
+}
+
 Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double high)
 {
     static const double scalars[] = {
@@ -125,7 +138,7 @@ Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double h
     Tensor64 *args = NEW_ARRAY(t->a, Tensor64, fn->args.n);
     for (size_t i = 0; i < fn->args.n; i++) {
         ArgRole role = fn->args.data[i].role;
-        uint64_t state = seed * 1000 + (role == ARG_param ? fn->args.data[i].tensor : 999);
+        uint64_t state = seed * 1000 + stream_of(&fn->args.data[i]);
         args[i].type = *type_of(t->m, fn->body->args.data[i]);
         int64_t n = type_elements(&args[i].type);
         args[i].data = NEW_ARRAY(t->a, double, n);
@@ -133,8 +146,10 @@ Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double h
             args[i].data[k] = role == ARG_param    ? draw(&state, low, high)
                               : role == ARG_tokens ? draw_int(&state, (int)t->m->vocab)
                               : role == ARG_weight ? draw_int(&state, 4) * 0.5
-                              : role == ARG_state  ? 0
-                                                   : scalars[role];
+                              : role == ARG_input
+                                  ? draw_input(t->m, fn->args.data[i].tensor, &state)
+                              : role == ARG_state ? 0
+                                                  : scalars[role];
     }
     return args;
 }

@@ -188,6 +188,8 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
             if (prog->place[k].axes == a.tensor)
                 return prog->place[k].buffer;
         return -1;
+    case ARG_input:
+        return prog->input[a.tensor];
     case ARG_tokens:
         return prog->tokens;
     case ARG_weight:
