@@ -1,5 +1,6 @@
 /* How exact the functions of generated kernels are: against libm in long double, on floats of every
- * size, as a kernel meets them (vectors and the remainder of a loop). Prints what it measured. */
+ * size, as a kernel meets them (vectors and the remainder of a loop). Prints what it measured. And
+ * that an element has the same bits wherever in a loop it is, of every pointwise op there is. */
 #include "tests/codegen/native.h"
 
 #include <float.h>
@@ -54,9 +55,9 @@ static const Function functions[] = {
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* The kernel y = op x (or op(x, z)) on n elements, added to the plan. */
-static void add_kernel(Model *t, Plan *p, Op op, DType f, int nin)
+static void add_kernel(Model *t, Plan *p, Op op, DType f, int nin, int64_t n)
 {
-    Type type = TYPE(f, dim_of(t, "n", N));
+    Type type = TYPE(f, dim_of(t, arena_printf(t->a, "n%lld", (long long)n), n));
     Region *body = region_new(t->m, t->fn->body);
     Builder inner = t->b;
     Value in[2], arg[2];
@@ -165,8 +166,8 @@ static void exact_enough(void **state)
     Plan p = {.module = t.m};
     for (int f = 0; f < 2; f++) {
         for (int k = 0; k < FUNCTIONS; k++)
-            add_kernel(&t, &p, functions[k].op, f ? DT_f64 : DT_f32, 1);
-        add_kernel(&t, &p, OP_pow, f ? DT_f64 : DT_f32, 2);
+            add_kernel(&t, &p, functions[k].op, f ? DT_f64 : DT_f32, 1, N);
+        add_kernel(&t, &p, OP_pow, f ? DT_f64 : DT_f32, 2, N);
     }
     native_open(&native, &t, &p);
     print_message("%-10s %8s %8s   ulp at most, of %d\n", "", "f32", "f64", N * ROUNDS);
@@ -190,8 +191,78 @@ static void exact_enough(void **state)
     assert_true(right);
 }
 
+/* ---- bits ------------------------------------------------------------------------------------ */
+
+/* Loops of these lengths: one element, less than a vector of each width, what is left of one. */
+static const int64_t lengths[] = {N, 1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 23, 31, 33, 63};
+enum { LENGTHS = sizeof lengths / sizeof *lengths };
+
+static bool gives_floats(Op op)
+{
+    return op_is(op, POINTWISE) && op != OP_select && !(op >= OP_lt && op <= OP_ne);
+}
+
+/* The kernels of one op: on all of x and z, then on pieces of them. */
+static void same_in_pieces(const Plan *p, const Native *native, size_t first, DType f,
+                           unsigned char *const *memory, uint64_t *rng, const char *name)
+{
+    const int nin = p->kernels.data[first].nin;
+    const size_t width = (size_t)dtype_bytes(f);
+    unsigned char *whole = memory[2], *piece = malloc(64 * width);
+    void *at[3] = {memory[0], nin == 2 ? memory[1] : whole, whole};
+    native->kernel[first](at, 0, p->kernels.data[first].units);
+    for (int k = 1; k < LENGTHS; k++)
+        for (int draws = 0; draws < 8; draws++) {
+            const int64_t from = draw_int(rng, (int)(N - lengths[k]));
+            void *in[3] = {memory[0] + (size_t)from * width, memory[1] + (size_t)from * width,
+                           piece};
+            in[nin] = piece;
+            native->kernel[first + (size_t)k](in, 0, p->kernels.data[first + (size_t)k].units);
+            if (memcmp(piece, whole + (size_t)from * width, (size_t)lengths[k] * width) != 0)
+                fail_msg("%s on %d bytes: other bits in a loop of %lld, from element %lld of %d",
+                         name, (int)width, (long long)lengths[k], (long long)from, N);
+        }
+    free(piece);
+}
+
+static void same_bits(void **state)
+{
+    (void)state;
+    Model t;
+    Native native;
+    uint64_t rng = 5 + sample_turn();
+    model_open(&t);
+    Plan p = {.module = t.m};
+    for (int f = 0; f < 2; f++)
+        for (Op op = OP_none + 1; op < OP_count; op++)
+            for (int k = 0; gives_floats(op) && k < LENGTHS; k++)
+                add_kernel(&t, &p, op, f ? DT_f64 : DT_f32, op_info[op].least, lengths[k]);
+    native_open(&native, &t, &p);
+    size_t first = 0;
+    for (int f = 0; f < 2; f++) {
+        const DType type = f ? DT_f64 : DT_f32;
+        unsigned char *memory[3];
+        for (int i = 0; i < 3; i++)
+            memory[i] = malloc(N * (size_t)dtype_bytes(type));
+        for (int64_t e = 0; e < N; e++) { /* sizes that no function leaves, and some that all do */
+            number_put(memory[0], type, e, e % 8 ? draw(&rng, 0.01, 4) : any_float(&rng, type));
+            number_put(memory[1], type, e, draw(&rng, -3, 3));
+        }
+        for (Op op = OP_none + 1; op < OP_count; op++)
+            if (gives_floats(op)) {
+                same_in_pieces(&p, &native, first, type, memory, &rng, op_info[op].name);
+                first += LENGTHS;
+            }
+        for (int i = 0; i < 3; i++)
+            free(memory[i]);
+    }
+    assert_int_equal(first, p.kernels.n);
+    native_close(&native);
+    model_close(&t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exact_enough)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(exact_enough), cmocka_unit_test(same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
