@@ -209,6 +209,18 @@ static void emit_inputs(const Emitter *e, const Program *p)
     fputs("}", e->out);
 }
 
+static void emit_totals(const Emitter *e, const Program *p)
+{
+    fprintf(e->out, ",\n        .ntotals = %zu, .total = (const mg_total[]){", p->totals.n);
+    for (size_t i = 0; i < p->totals.n; i++) {
+        const Buffer *b = &e->p->buffers.data[p->totals.data[i]];
+        fprintf(e->out, "%s{%s, %lld, %s}", i ? ", " : "", e->buffer[p->totals.data[i]],
+                (long long)type_elements(type_of(e->m, b->value)),
+                p->fn->totals.data[i] ? "true" : "false");
+    }
+    fputs("}", e->out);
+}
+
 static void emit_entry(const Emitter *e, const char *name, const Program *p)
 {
     if (!p) {
@@ -227,13 +239,16 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     entry_offset(e, "step", p->step);
     entry_offset(e, "seed", p->seed);
     entry_offset(e, "pos", p->pos);
+    entry_offset(e, "filled", p->filled);
+    entry_offset(e, "before", p->before);
     entry_offset(e, "loss", p->loss);
     entry_offset(e, "norm", p->norm);
-    entry_offset(e, "weight", p->weight);
     entry_offset(e, "logits", p->logits);
     fprintf(e->out, ",\n        .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
     if (e->m->inputs.n)
         emit_inputs(e, p);
+    if (p->totals.n)
+        emit_totals(e, p);
     if (p->nplaces)
         fprintf(e->out, ",\n        .nplaces = %d, .place = {", p->nplaces);
     for (int i = 0; i < p->nplaces; i++)

@@ -65,7 +65,7 @@ static Val builtin_mean(Elab *e, const Call *c)
     if (!attrs.over.n)
         return tensor_val(x);
     Val sum = make(e, c->node->at, OP_sum, &attrs, 1, &x);
-    Number share = number_real(1 / dims_number(e, &attrs.over).d);
+    Number share = number_inverse(dims_number(e, &attrs.over));
     return apply2(e, c->node->at, OP_mul, sum, (Val){.kind = VAL_NUMBER, .number = share});
 }
 

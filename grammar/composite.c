@@ -55,7 +55,7 @@ static Val mean(Elab *e, Span at, Val per_target)
     memcpy(all.dim, t->dims, sizeof all.dim);
     Value wide = build_cast(&e->b, per_target.value, DT_f64);
     Value sum = build_sum(&e->b, wide, &all);
-    Number share = number_real(1 / dims_number(e, &all).d);
+    Number share = number_inverse(dims_number(e, &all));
     return apply2(e, at, OP_mul, tensor_val(sum), (Val){.kind = VAL_NUMBER, .number = share});
 }
 

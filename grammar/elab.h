@@ -144,6 +144,8 @@ typedef struct Elab {
     Value tokens, next; /* the windows at 0 and at 1 */
     Value weight;       /* of the targets, or 0 */
     Value tokens_arg, step, seed, pos;
+    Name batch;          /* the first dim of the inputs */
+    Value filled;        /* eval: how many rows there are, or 0 */
     Value logits;        /* sample: of the first cross-entropy over next(...) */
     const Node *sampled; /* that call */
     bool reads_next;     /* somewhere in the source */

@@ -1,6 +1,7 @@
 /* elaborate.c - a syntax tree becomes a module: the model is elaborated once for each function,
  * with the sizes of that function. Train: the batch of a step. Eval: what is computed at once,
- * without dropout. Sample: one sequence, without dropout, up to the logits of the loss. */
+ * without dropout, of as many rows as the argument `filled` says (passes/evaluate.c goes on).
+ * Sample: one sequence, without dropout, up to the logits of the loss. */
 #include "grammar/elab.h"
 #include "grammar/prelude.h"
 
@@ -125,13 +126,6 @@ static bool declare_inputs(Elab *e, const Node *model, int64_t batch)
 
 /* ---- results ------------------------------------------------------------------------------ */
 
-static Value weight_sum(Elab *e)
-{
-    const Type *t = type_of(e->module, e->weight);
-    DimList all = {2, {t->dims[0], t->dims[1]}};
-    return build_sum(&e->b, build_cast(&e->b, e->weight, DT_f64), &all);
-}
-
 static bool loss_result(Elab *e, const Node *model)
 {
     Sym *s = find_local(e->frame, name_intern(e->names, "loss"));
@@ -155,8 +149,6 @@ static bool loss_result(Elab *e, const Node *model)
         return false;
     }
     add_result(e, RES_loss, build_cast(&e->b, s->val.value, DT_f64));
-    if (e->weight && e->mode == MODE_EVAL)
-        add_result(e, RES_weight, weight_sum(e));
     return true;
 }
 
@@ -192,7 +184,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->fn->name = name_intern(e->names, mode_names[mode]);
     e->fn->body = region_new(m, NULL);
     e->b = (Builder){.m = m, .region = e->fn->body, .span = model->at};
-    e->step = e->seed = e->logits = 0;
+    e->step = e->seed = e->logits = e->filled = 0;
     e->nparams = 0;
     e->work = 0;
     e->paths = (Map){0};
@@ -341,6 +333,17 @@ static const Node *find_model(Elab *e)
     return model;
 }
 
+/* The first dim of a model's inputs, as far as there are any: constants may be made of it. */
+static Name batch_name(const Ast *ast)
+{
+    for (size_t i = 0; i < ast->items.n; i++) {
+        const Node *n = ast->items.data[i], *in = n->list.n ? n->list.data[0] : NULL;
+        if (n->kind == N_MODEL)
+            return in && in->kind == N_TENSOR && in->list.n ? in->list.data[0]->name : 0;
+    }
+    return 0;
+}
+
 static bool calls_next(const Elab *e, const Node *n)
 {
     bool found = n->kind == N_CALL && strcmp(text(e, n->name), "next") == 0;
@@ -382,6 +385,7 @@ Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const Elab
     e->prelude = read_prelude(e);
     if (!e->prelude) /* the limit of errors was passed before */
         return NULL;
+    e->batch = batch_name(ast);
     declare_globals(e);
     const Node *model = find_model(e);
     read_train(e);

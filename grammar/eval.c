@@ -10,12 +10,17 @@ static const int64_t size_limit = INT64_C(1) << 62;
 
 Number number_int(int64_t i)
 {
-    return (Number){true, i, (double)i};
+    return (Number){.exact = true, .i = i, .d = (double)i};
 }
 
 Number number_real(double d)
 {
-    return (Number){false, 0, d};
+    return (Number){.d = d};
+}
+
+Number number_inverse(Number n)
+{
+    return (Number){.d = 1 / n.d, .rows = -n.rows};
 }
 
 Number number_literal(const char *text, double value)
@@ -45,7 +50,7 @@ static const char *finish(double d, Number *r)
     return isnan(d) ? "is not a number" : isinf(d) ? "overflows" : NULL;
 }
 
-const char *number_negate(Number a, Number *r)
+static const char *negated(Number a, Number *r)
 {
     if (!a.exact)
         return finish(-a.d, r);
@@ -54,6 +59,13 @@ const char *number_negate(Number a, Number *r)
         return "overflows";
     *r = number_int(i);
     return NULL;
+}
+
+const char *number_negate(Number a, Number *r)
+{
+    const char *wrong = negated(a, r);
+    r->rows = a.rows;
+    return wrong;
 }
 
 static const char *integers(BinaryOp op, int64_t a, int64_t b, Number *r)
@@ -66,7 +78,7 @@ static const char *integers(BinaryOp op, int64_t a, int64_t b, Number *r)
     return over ? "overflows" : NULL;
 }
 
-const char *number_binary(BinaryOp op, Number a, Number b, Number *r)
+static const char *binary(BinaryOp op, Number a, Number b, Number *r)
 {
     static const Op of[] = {OP_add, OP_sub, OP_mul, OP_div, OP_lt,
                             OP_le,  OP_gt,  OP_ge,  OP_eq,  OP_ne};
@@ -83,6 +95,22 @@ const char *number_binary(BinaryOp op, Number a, Number b, Number *r)
         return NULL;
     }
     return finish(op_evaluate(of[op], a.d, b.d, 0), r);
+}
+
+/* The batch's size stays a factor of products, and of sums whose terms all have it. */
+static int rows_of(BinaryOp op, Number a, Number b)
+{
+    return op == B_MUL                                        ? a.rows + b.rows
+           : op == B_DIV                                      ? a.rows - b.rows
+           : (op == B_ADD || op == B_SUB) && a.rows == b.rows ? a.rows
+                                                              : 0;
+}
+
+const char *number_binary(BinaryOp op, Number a, Number b, Number *r)
+{
+    const char *wrong = binary(op, a, b, r);
+    r->rows = rows_of(op, a, b);
+    return wrong;
 }
 
 const char *number_op(Op op, Number a, Number b, Number *r)

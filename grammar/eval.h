@@ -9,11 +9,14 @@ typedef struct Number {
     bool exact; /* i holds it; d is its nearest double */
     int64_t i;
     double d;
+    int rows; /* the power of the batch's size that is a factor of it: 1 / (batch * seq) has -1. An
+                 evaluation has as many rows as its data (as_tensor). */
 } Number;
 
 Number number_int(int64_t i);
 Number number_real(double d);
 Number number_literal(const char *text, double value);
+Number number_inverse(Number n); /* 1 / n, n not 0 */
 /* True and *i for a number that is an integer: 4096, 1e3, 8 / 2. */
 bool number_integer(Number n, int64_t *i);
 /* "4096" or "0.5", in `a`. */

@@ -1,6 +1,8 @@
 /* expr.c - expressions: numbers are folded, tensors become instructions. */
 #include "grammar/elab.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const Val poison = {.kind = VAL_POISON};
@@ -15,9 +17,25 @@ static Val number_val(Number n)
     return (Val){.kind = VAL_NUMBER, .number = n};
 }
 
+/* How many rows are evaluated, as dtype t. */
+static Value rows_evaluated(Elab *e, DType t)
+{
+    Type scalar = {.dtype = DT_i64};
+    if (!e->filled)
+        e->filled = fn_arg(e, ARG_filled, 0, scalar, "filled");
+    return build_cast(&e->b, e->filled, t);
+}
+
 Value as_tensor(Elab *e, Val v, DType t)
 {
-    return v.kind == VAL_TENSOR ? v.value : build_const(&e->b, t, v.number.d);
+    if (v.kind == VAL_TENSOR)
+        return v.value;
+    int power = e->mode == MODE_EVAL && dtype_is_float(t) ? v.number.rows : 0;
+    double batch = (double)e->module->batch.size;
+    Value x = build_const(&e->b, t, v.number.d / pow(batch, power));
+    for (int k = 0; k < abs(power); k++)
+        x = build2(&e->b, power > 0 ? OP_mul : OP_div, x, rows_evaluated(e, t));
+    return x;
 }
 
 bool fits(Elab *e, Span at, const Type *t)

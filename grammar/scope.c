@@ -344,8 +344,12 @@ Number dims_number(Elab *e, const DimList *l)
 {
     Number n = number_int(1);
     for (int i = 0; i < l->n; i++) {
+        bool rows = l->dim[i].name == e->batch, whole = rows && e->mode == MODE_EVAL;
         int64_t product, size = dim_info(e, l->dim[i].name)->valid;
+        size = whole ? e->module->batch.size : size;
+        int power = n.rows + rows;
         n = size_multiply(n.i, size, &product) ? number_int(product) : number_int(INT64_MAX);
+        n.rows = power;
     }
     return n;
 }

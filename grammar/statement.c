@@ -35,12 +35,22 @@ static void assign(Elab *e, const Node *n)
     name_value(e, v, n->name);
 }
 
+/* The size of a dim in the function that is built, of which the batch has its own. */
+static bool size_of(Elab *e, const Node *n, int64_t *size)
+{
+    if (!integer_of(e, n, size))
+        return false;
+    if (e->mode == MODE_EVAL && number_expr(e, n).number.rows == 1)
+        *size = *size / e->module->batch.size * dim_info(e, e->batch)->size;
+    return true;
+}
+
 static void local_dims(Elab *e, const Node *n)
 {
     for (size_t i = 0; i < n->list.n; i++) {
         const Node *b = n->list.data[i];
         int64_t size;
-        if (!integer_of(e, b->a, &size))
+        if (!size_of(e, b->a, &size))
             continue;
         if (size < 1) {
             fail(e, b->a->span, 209, "dim '%s' would be %lld; a dim is from 1 to 2^62",

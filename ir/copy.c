@@ -65,6 +65,7 @@ Module *module_copy(const Module *m, const char *fn, Diag *d, Arena *a)
         *g = *f;
         COPY_VEC(a, &g->args, &f->args);
         COPY_VEC(a, &g->results, &f->results);
+        COPY_VEC(a, &g->totals, &f->totals);
         g->body = copy_region(c, f->body, NULL, NULL);
         vec_push(a, &c->fns, g);
     }

@@ -232,13 +232,17 @@ typedef enum ArgRole {
     ARG_step,   /* i64[], from 0 */
     ARG_seed,   /* i64[] */
     ARG_pos,    /* i32[]: sample: the last position */
+    ARG_filled, /* i64[]: eval: so many of the batch are rows; those after them fill it up */
+    ARG_before, /* i64[]: eval: rows that were evaluated before these */
+    ARG_total,  /* f64[...]: eval: what RES_total of this number was of the rows before */
     ARG_place   /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
 typedef enum ResultRole {
-    RES_loss,   /* f64[] */
-    RES_norm,   /* f64[] */
-    RES_weight, /* f64[]: eval: the sum of ARG_weight, by which losses of batches are averaged */
+    RES_loss, /* f64[]; eval: of all rows so far */
+    RES_norm, /* f64[] */
     RES_logits,
+    RES_total, /* f64[...]: eval: the sum (or maximum) over all rows so far of what the loss needs;
+                  .tensor is its number in Fn.totals */
     RES_grad, /* between differentiate and update: the gradient of parameter .tensor, of its type */
     RES_update
 } ResultRole;
@@ -249,7 +253,7 @@ enum { ARG_ROLES = ARG_place + 1, RESULT_ROLES = RES_update + 1 };
 typedef struct FnArg {
     ArgRole role;
     uint32_t tensor; /* ARG_param, ARG_state: index in Module.tensors; ARG_input: in Module.inputs;
-                        ARG_place: axes */
+                        ARG_total: in Fn.totals; ARG_place: axes */
 } FnArg;
 typedef struct FnResult {
     ResultRole role;
@@ -268,6 +272,9 @@ typedef struct Fn {
     VEC(FnArg) args;       /* parallel to body->args */
     VEC(FnResult) results; /* parallel to body->results */
     VEC(FnGradient) gradients;
+    VEC(bool)
+    totals;     /* of each ARG_total: is it a maximum (-infinity before the first row), and no
+                   sum (0)? */
     Axes batch; /* after pass local: those that its sequences are split on */
 } Fn;
 

@@ -221,7 +221,8 @@ typedef struct Program {
     VEC(Loop) loops;
     Pipe *pipe; /* NULL: none */
     /* Where the runtime finds inputs and results: buffer numbers, or -1 (see mg_entry). */
-    int tokens, weights, lr, scale, step, seed, pos, loss, norm, weight, logits;
+    int tokens, weights, lr, scale, step, seed, pos, filled, before, loss, norm, logits;
+    VEC(int) totals;       /* buffers by the number of a total, each in place */
     int input[MAX_INPUTS]; /* per Module.inputs */
     struct {
         Axes axes;

@@ -320,6 +320,13 @@ static uint32_t read_tensor_ref(Reader *r)
     text_wrong(r, s, 410, "there is no tensor '%s'", name_str(r->m->names, n));
 }
 
+/* Totals come in order; `most` where one is a maximum. */
+static void read_total(Reader *r, Fn *f, FnArg *a)
+{
+    a->tensor = (uint32_t)text_want_int(r, (int64_t)f->totals.n, (int64_t)f->totals.n);
+    vec_push(r->a, &f->totals, text_take_word(r, "most"));
+}
+
 static void read_fn(Reader *r)
 {
     Fn *f = NEW(r->a, Fn);
@@ -333,6 +340,8 @@ static void read_fn(Reader *r)
             a.tensor = read_tensor_ref(r);
         else if (a.role == ARG_input)
             a.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->inputs.n - 1);
+        else if (a.role == ARG_total)
+            read_total(r, f, &a);
         else if (a.role == ARG_place)
             a.tensor = read_axes(r, NULL);
         vec_push(r->a, &f->args, a);
@@ -344,6 +353,8 @@ static void read_fn(Reader *r)
     read_region(r, f->body, 0);
     while (text_take_word(r, "result")) {
         FnResult res = {.role = (ResultRole)text_want_choice(r, result_role_names, RESULT_ROLES)};
+        if (res.role == RES_total)
+            res.tensor = (uint32_t)text_want_int(r, 0, (int64_t)f->totals.n - 1);
         if (res.role >= RES_grad)
             res.tensor = read_tensor_ref(r);
         vec_push(r->a, &f->results, res);

@@ -350,24 +350,27 @@ static void print_region(const Printer *p, const Region *r, int depth)
 
 /* ---- the module ---------------------------------------------------------------------------- */
 
+static void print_ref(const Printer *p, uint32_t tensor)
+{
+    fputc(' ', p->out);
+    print_string(p->out, name_str(p->m->names, p->m->tensors.data[tensor].name));
+}
+
 static void print_fn(Printer *p, const Fn *f)
 {
     fputs("\nfn @", p->out);
     print_name(p->out, name_str(p->m->names, f->name));
     fputs(" {\n", p->out);
     for (size_t i = 0; i < f->args.n; i++) {
-        fprintf(p->out, "  role %s", arg_role_names[f->args.data[i].role]);
-        if (f->args.data[i].role <= ARG_state) {
-            fputc(' ', p->out);
-            print_string(p->out,
-                         name_str(p->m->names, p->m->tensors.data[f->args.data[i].tensor].name));
-        } else if (f->args.data[i].role == ARG_input) {
-            fprintf(p->out, " %u", f->args.data[i].tensor);
-        } else if (f->args.data[i].role == ARG_place) {
-            fputc(' ', p->out);
-            print_axes(p->m, f->args.data[i].tensor, p->out);
-        }
-        fputc('\n', p->out);
+        const FnArg a = f->args.data[i];
+        fprintf(p->out, "  role %s%s", arg_role_names[a.role], a.role == ARG_place ? " " : "");
+        if (a.role <= ARG_state)
+            print_ref(p, a.tensor);
+        if (a.role == ARG_input || a.role == ARG_total)
+            fprintf(p->out, " %u", a.tensor);
+        if (a.role == ARG_place)
+            print_axes(p->m, a.tensor, p->out);
+        fputs(a.role == ARG_total && f->totals.data[a.tensor] ? " most\n" : "\n", p->out);
     }
     if (f->batch) {
         fputs("  batch ", p->out);
@@ -376,20 +379,19 @@ static void print_fn(Printer *p, const Fn *f)
     }
     print_region(p, f->body, 1);
     for (size_t i = 0; i < f->results.n; i++) {
-        fprintf(p->out, "  result %s", result_role_names[f->results.data[i].role]);
-        if (f->results.data[i].role >= RES_grad) {
-            fputc(' ', p->out);
-            print_string(p->out,
-                         name_str(p->m->names, p->m->tensors.data[f->results.data[i].tensor].name));
-        }
+        const FnResult r = f->results.data[i];
+        fprintf(p->out, "  result %s", result_role_names[r.role]);
+        if (r.role == RES_total)
+            fprintf(p->out, " %u", r.tensor);
+        if (r.role >= RES_grad)
+            print_ref(p, r.tensor);
         fputc('\n', p->out);
     }
     for (size_t i = 0; i < f->gradients.n; i++) {
-        FnGradient g = f->gradients.data[i];
-        fputs("  gradient ", p->out);
-        print_string(p->out, name_str(p->m->names, p->m->tensors.data[g.tensor].name));
+        fputs("  gradient", p->out);
+        print_ref(p, f->gradients.data[i].tensor);
         fputc(' ', p->out);
-        print_value(p, g.v);
+        print_value(p, f->gradients.data[i].v);
         fputc('\n', p->out);
     }
     fputs("}\n", p->out);

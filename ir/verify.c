@@ -293,8 +293,8 @@ static bool scalar(const Type *t, DType want)
 static bool arg_fits(const Module *m, FnArg a, const Type *t)
 {
     static const DType scalars[] = {
-        [ARG_lr] = DT_f64,   [ARG_scale] = DT_f64, [ARG_step] = DT_i64,
-        [ARG_seed] = DT_i64, [ARG_pos] = DT_i32,   [ARG_place] = DT_i32};
+        [ARG_lr] = DT_f64,  [ARG_scale] = DT_f64,  [ARG_step] = DT_i64,   [ARG_seed] = DT_i64,
+        [ARG_pos] = DT_i32, [ARG_filled] = DT_i64, [ARG_before] = DT_i64, [ARG_place] = DT_i32};
     if (a.role == ARG_tokens)
         return t->dtype == DT_i32;
     if (a.role == ARG_weight)
@@ -302,6 +302,8 @@ static bool arg_fits(const Module *m, FnArg a, const Type *t)
     if (a.role == ARG_input)
         return a.tensor < m->inputs.n && type_find(t, m->batch.name) >= 0 &&
                (m->inputs.data[a.tensor].limit ? t->dtype == DT_i32 : dtype_is_float(t->dtype));
+    if (a.role == ARG_total)
+        return t->dtype == DT_f64;
     if (a.role > ARG_state)
         return scalar(t, scalars[a.role]);
     return a.tensor < m->tensors.n && type_equal(t, &m->tensors.data[a.tensor].type) &&
@@ -314,8 +316,32 @@ static bool result_fits(const Module *m, FnResult r, const Type *t)
         return scalar(t, DT_f64);
     if (r.role == RES_logits)
         return dtype_is_float(t->dtype);
+    if (r.role == RES_total)
+        return t->dtype == DT_f64;
     return r.tensor < m->tensors.n && type_equal(t, &m->tensors.data[r.tensor].type) &&
            !(r.role == RES_grad && m->tensors.data[r.tensor].slot);
+}
+
+/* Each total comes in and goes out, with one type. */
+static void check_totals(Verifier *v, const Fn *f)
+{
+    size_t in = 0, out = 0;
+    for (size_t k = 0; k < f->args.n; k++)
+        in += f->args.data[k].role == ARG_total;
+    for (size_t k = 0; k < f->results.n; k++) {
+        const FnResult r = f->results.data[k];
+        Value x = f->body->results.data[k];
+        if (r.role != RES_total || x == 0 || x >= v->m->values.n)
+            continue;
+        out++;
+        for (size_t i = 0; i < f->args.n; i++)
+            if (f->args.data[i].role == ARG_total && f->args.data[i].tensor == r.tensor &&
+                !type_equal(type_of(v->m, f->body->args.data[i]), type_of(v->m, x)))
+                verify_broken(v, NULL, 7, "total %u comes in with another type", r.tensor);
+    }
+    if (in != f->totals.n || out != in)
+        verify_broken(v, NULL, 7, "%zu totals come in and %zu go out of %zu", in, out,
+                      (size_t)f->totals.n);
 }
 
 /* I7: roles fit: a parameter or state argument, an update and a gradient have the tensor's type and
@@ -353,6 +379,7 @@ static void check_roles(Verifier *v, const Fn *f)
         else if (r.role >= RES_grad)
             taken[at] = true;
     }
+    check_totals(v, f);
 }
 
 static bool external_form(const Tensor *t)

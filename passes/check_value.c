@@ -209,6 +209,12 @@ int argument_buffer(const Check *c, FnArg a)
         return p->seed;
     case ARG_pos:
         return p->pos;
+    case ARG_filled:
+        return p->filled;
+    case ARG_before:
+        return p->before;
+    case ARG_total:
+        return a.tensor < p->totals.n ? p->totals.data[a.tensor] : -1;
     case ARG_place:
         for (int k = 0; k < p->nplaces; k++)
             if (p->place[k].axes == a.tensor)

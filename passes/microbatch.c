@@ -28,45 +28,8 @@
 
 #include <string.h>
 
-/* ---- the batch becomes a microbatch ---------------------------------------------------------- */
-
-static void resize_dim(const Rounds *r, Dim *d)
-{
-    if (d->name == r->batch)
-        d->size = r->size;
-}
-
-static void resize_value(const Rounds *r, Value v)
-{
-    Type *t = &r->m->values.data[v].type;
-    for (int i = 0; i < t->rank; i++)
-        resize_dim(r, &t->dims[i]);
-}
-
-static void resize_region(const Rounds *r, Region *body);
-
-static void resize_attrs(const Rounds *r, Attrs *a)
-{
-    resize_dim(r, &a->dim);
-    resize_dim(r, &a->along);
-    resize_dim(r, &a->to);
-    for (int i = 0; i < a->over.n; i++)
-        resize_dim(r, &a->over.dim[i]);
-}
-
-static void resize_region(const Rounds *r, Region *body)
-{
-    for (size_t k = 0; k < body->args.n; k++)
-        resize_value(r, body->args.data[k]);
-    for (size_t n = 0; n < body->ins.n; n++) {
-        Ins *i = body->ins.data[n];
-        resize_attrs(r, &i->attrs);
-        for (uint32_t k = 0; k < i->nout; k++)
-            resize_value(r, i->out[k]);
-        if (i->body)
-            resize_region(r, i->body);
-    }
-}
+/* ---- names ------------------------------------------------------------------------------------
+ */
 
 /* A name for a loop's dim that the program does not use. */
 static Name round_name(const Module *m, const char *s)
@@ -382,15 +345,6 @@ static void wrap_as_one(Module *m, Fn *fn, Name name, Arena *tmp)
     wrap(&r, fn, micro, NULL, tmp);
 }
 
-static void prepare_stages(Module *m, const Fn *train, Name micro, Arena *tmp)
-{
-    for (size_t f = 0; f < m->fns.n; f++) {
-        each_ins(m->fns.data[f]->body, mark_relays, m);
-        if (m->fns.data[f] != train)
-            wrap_as_one(m, m->fns.data[f], micro, tmp);
-    }
-}
-
 /* ---- what has no place in a tree --------------------------------------------------------------
  */
 
@@ -452,31 +406,20 @@ static int64_t pieces(const Module *m, int64_t rounds)
     return each ? 1 : mesh_size(m, mesh_tree_axes(m));
 }
 
-PassStatus pass_microbatch(Job *j)
+/* The program of a whole batch becomes a loop over its rounds. */
+static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t rounds)
 {
     Module *m = j->m;
-    Fn *fn = module_fn(m, "train");
-    int64_t size = m->layout.microbatch * mesh_batch_ranks(m); /* of all ranks together */
     bool tree = m->train.tree, staged = m->layout.pipeline.axis != 0;
-    Name name = round_name(m, "micro");
-    if (staged)
-        prepare_stages(m, fn, name, j->tmp);
-    if (!fn || (size == m->batch.size && !tree && !staged))
-        return PASS_ok;
-    int64_t rounds = size < 1 ? 0 : m->batch.size / size;
-    if (size < 1 || m->batch.size % size || (tree && (rounds & (rounds - 1))))
-        return pass_bug(j, NULL, "microbatch %lld does not divide the batch of %lld",
-                        (long long)size, (long long)m->batch.size);
     PassStatus status = check_args(j, fn);
     if (status != PASS_ok)
         return status;
-    Dim micro = {.name = name, .size = rounds};
     Rounds r = {.m = m,
                 .batch = m->batch.name,
-                .size = size,
+                .size = m->batch.size / rounds,
                 .rounds = rounds,
                 .pieces = pieces(m, rounds)};
-    resize_region(&r, fn->body);
+    rounds_resize(&r, fn->body);
     if (!parts_find(&r, fn->body, j->tmp) || (tree && !has_a_tree(&r, fn)))
         return PASS_error;
     if (rounds > 1 || staged) {
@@ -493,7 +436,43 @@ PassStatus pass_microbatch(Job *j)
         !refuse(m, shared ? shared->span : (Span){0},
                 "what does not depend on the batch is added to what does"))
         return PASS_error;
+    bool train = fn == module_fn(m, "train");
     if (rounds > 1 || staged)
-        wrap(&r, fn, micro, staged ? tied_split(m, fn, j->tmp) : NULL, j->tmp);
+        wrap(&r, fn, (Dim){.name = micro, .size = rounds},
+             staged && train ? tied_split(m, fn, j->tmp) : NULL, j->tmp);
+    return PASS_ok;
+}
+
+/* @train, and @eval where it was given the whole batch of a step (evaluate.c). */
+static bool is_cut(const Module *m, const Fn *fn, int64_t size)
+{
+    bool train = fn == module_fn(m, "train");
+    return train ? size < m->batch.size || m->train.tree || m->layout.pipeline.axis
+                 : size < m->batch.size && fn_rows(m, fn) == m->batch.size;
+}
+
+PassStatus pass_microbatch(Job *j)
+{
+    Module *m = j->m;
+    int64_t size = m->layout.microbatch * mesh_batch_ranks(m); /* of all ranks together */
+    int64_t rounds = size < 1 ? 0 : m->batch.size / size;
+    bool whole = size >= 1 && m->batch.size % size == 0;
+    Name micro = round_name(m, "micro");
+    for (size_t f = 0; f < m->fns.n; f++) {
+        Fn *fn = m->fns.data[f];
+        PassStatus status = PASS_ok;
+        if (m->layout.pipeline.axis)
+            each_ins(fn->body, mark_relays, m);
+        if (is_cut(m, fn, size)) {
+            if (!whole || (m->train.tree && (rounds & (rounds - 1))))
+                return pass_bug(j, NULL, "microbatch %lld does not divide the batch of %lld",
+                                (long long)size, (long long)m->batch.size);
+            status = cut(j, fn, micro, rounds);
+        } else if (m->layout.pipeline.axis) {
+            wrap_as_one(m, fn, micro, j->tmp);
+        }
+        if (status != PASS_ok)
+            return status;
+    }
     return PASS_ok;
 }

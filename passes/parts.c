@@ -11,6 +11,55 @@
 #include "passes/parts.h"
 #include "passes/walk.h"
 
+/* ---- the batch becomes a microbatch ---------------------------------------------------------- */
+
+int64_t fn_rows(const Module *m, const Fn *fn)
+{
+    for (size_t k = 0; k < fn->args.n; k++) {
+        const Type *t = type_of(m, fn->body->args.data[k]);
+        int at = fn->args.data[k].role > ARG_state ? type_find(t, m->batch.name) : -1;
+        if (at >= 0)
+            return t->dims[at].size;
+    }
+    return 0;
+}
+
+static void resize_dim(const Rounds *r, Dim *d)
+{
+    if (d->name == r->batch)
+        d->size = r->size;
+}
+
+static void resize_value(const Rounds *r, Value v)
+{
+    Type *t = &r->m->values.data[v].type;
+    for (int i = 0; i < t->rank; i++)
+        resize_dim(r, &t->dims[i]);
+}
+
+static void resize_attrs(const Rounds *r, Attrs *a)
+{
+    resize_dim(r, &a->dim);
+    resize_dim(r, &a->along);
+    resize_dim(r, &a->to);
+    for (int i = 0; i < a->over.n; i++)
+        resize_dim(r, &a->over.dim[i]);
+}
+
+void rounds_resize(const Rounds *r, Region *body)
+{
+    for (size_t k = 0; k < body->args.n; k++)
+        resize_value(r, body->args.data[k]);
+    for (size_t n = 0; n < body->ins.n; n++) {
+        Ins *i = body->ins.data[n];
+        resize_attrs(r, &i->attrs);
+        for (uint32_t k = 0; k < i->nout; k++)
+            resize_value(r, i->out[k]);
+        if (i->body)
+            rounds_resize(r, i->body);
+    }
+}
+
 static bool has_batch(const Rounds *r, Value v)
 {
     return type_find(type_of(r->m, v), r->batch) >= 0;

@@ -24,6 +24,12 @@ typedef struct Rounds {
     Value shared; /* what is the same in every round and was divided, 0: nothing */
 } Rounds;
 
+/* How many rows a function takes at once; 0: it takes none. */
+int64_t fn_rows(const Module *m, const Fn *fn);
+
+/* The dim `batch` gets the size of a microbatch, in all of a region. */
+void rounds_resize(const Rounds *r, Region *body);
+
 /* Finds the parts in a region; false after reporting a value that cannot be put together from
  * microbatches. */
 bool parts_find(Rounds *r, Region *body, Arena *a);

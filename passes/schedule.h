@@ -67,6 +67,11 @@ typedef struct Sched {
 /* schedule.c */
 _Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what);
 
+/* schedule_io.c: buffers of a function's arguments; where its results should go. prefix: what the
+ * names of the buffers begin with. */
+void io_args(Sched *s, const Fn *f, const char *prefix);
+void io_results(Sched *s, const Fn *f, const char *prefix, Want *target);
+
 /* schedule_pipe.c: the loop over microbatches that a relay is in, its phases, its messages. False:
  * there is no such schedule, told. */
 bool pipe_is_relay(const Sched *s, const Ins *i);

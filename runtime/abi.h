@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      17
+#define MG_ABI      18
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -95,8 +95,7 @@ typedef struct mg_action {
 typedef struct mg_death {
     uint32_t event;
     int64_t offset, bytes;
-    uint8_t
-        at; /* MG_AT_*: the ranks that had it; with stages other ranks have other things there */
+    uint8_t at; /* MG_AT_*: the ranks that had it; with stages others have other things there */
 } mg_death;
 
 typedef enum mg_lr_kind {
@@ -147,6 +146,11 @@ typedef struct mg_input {
 #define MG_INPUTS_MAX 8
 #define MG_PLACES_MAX 16 /* sets of axes along which a program asks for its rank's place */
 
+typedef struct mg_total {
+    int64_t offset, n; /* numbers, f64 */
+    bool most;         /* the largest so far, not the sum */
+} mg_total;
+
 /* One entry of the program (step, eval, sample): where its inputs and outputs lie in the arena, in
  * bytes, or -1 where it has none. */
 typedef struct mg_entry {
@@ -160,17 +164,18 @@ typedef struct mg_entry {
     int64_t seed;    /* i64 */
     int64_t scale;   /* f64: what the loss is multiplied by (mg_program.scale) */
     int64_t pos;     /* i32: sample only: the position whose next token is wanted */
-    int64_t loss;    /* f64: mean over all targets */
-    int64_t weight;  /* f64: eval: what that mean was divided by, where targets have weights */
+    int64_t filled;  /* i64: eval: so many sequences of the batch count; -1: all do, always */
+    int64_t before;  /* i64: eval: those that were evaluated before */
+    int64_t loss;    /* f64; eval: of all sequences so far */
     int64_t norm;    /* f64: of all gradients, before clipping */
     int64_t logits;  /* f32[batch, vocab] (f64 where the program is): sample only */
     double predicted_ms, flops;
     int ninputs; /* instead of tokens */
     mg_input inputs[MG_INPUTS_MAX];
-    /* Of the sequences, each rank of `batch_axes` has `rows` after another, and then the next rank.
-     */
-    int64_t rows;
+    int64_t rows; /* that each rank of `batch_axes` has one after another, then the next rank */
     uint32_t batch_axes;
+    int64_t ntotals; /* eval: what it goes on adding up, in place */
+    const mg_total *total;
     int nplaces; /* i32 scalars that are the rank's place along some axes */
     struct {
         uint32_t axes;

@@ -1,5 +1,8 @@
-/* eval.c - the mean loss over the evaluation set, in a fixed order. */
+/* eval.c - the loss over the evaluation set, in a fixed order. The program carries on what it sums
+ * (mg_entry.total), so the loss of the last batch is that of all. */
 #include "runtime/run.h"
+
+#include <math.h>
 
 void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
 {
@@ -14,40 +17,56 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
         rt_put(r, e->seed, &r->state.seed, sizeof r->state.seed);
 }
 
-/* A sum of losses, and of what they count. */
-typedef struct total {
-    double loss, weight;
-} total;
-
-/* Adds `times` the losses of a batch: windows first, first + 1, ... and after `n` of them, the last
- * again. */
-static void add_batch(mg_run *r, const rt_data *d, int64_t first, int64_t n, double times, total *t)
+/* Runs on `n` windows from number `first`; after them the last one again fills the batch. */
+static double batch_loss(mg_run *r, const rt_data *d, int64_t first, int64_t n)
 {
     const mg_entry *e = &r->program->eval;
     for (int64_t b = 0; b < e->batch; b++)
         rt_data_sample(r, d, e, b, first + (b < n ? b : n - 1), false);
     rt_fill_scalars(r, e, rt_updates(r));
+    if (e->filled >= 0)
+        rt_put(r, e->filled, &n, sizeof n);
+    if (e->before >= 0)
+        rt_put(r, e->before, &first, sizeof first);
     rt_run(r, RT_EVAL);
-    double weight = e->weight >= 0 ? rt_get_f64(r, e->weight) : (double)e->batch;
-    t->loss += times * weight * rt_get_f64(r, e->loss);
-    t->weight += times * weight;
+    return rt_get_f64(r, e->loss);
 }
 
-double rt_eval(mg_run *r, const rt_data *d, int64_t max_batches)
+static void put_totals(mg_run *r)
 {
-    int64_t size = r->program->eval.batch, full = d->windows / size, rest = d->windows % size;
-    if (max_batches != RT_UNSET && max_batches <= full) {
-        full = max_batches;
-        rest = 0;
-    }
-    total t = {0};
-    for (int64_t i = 0; i < full; i++)
-        add_batch(r, d, i * size, size, 1, &t);
-    /* The last windows do not fill a batch: their last one fills it, and a batch of that one alone
-     * says what to take off again. So every window counts once, whatever the batch. */
-    if (rest) {
-        add_batch(r, d, full * size, rest, 1, &t);
-        add_batch(r, d, full * size + rest - 1, 1, (double)(rest - size) / (double)size, &t);
-    }
-    return t.weight > 0 ? t.loss / t.weight : 0;
+    const mg_entry *e = &r->program->eval;
+    for (int64_t i = 0; i < e->ntotals; i++)
+        for (int64_t k = 0; k < e->total[i].n; k++) {
+            double start = e->total[i].most ? -INFINITY : 0;
+            rt_put(r, e->total[i].offset + k * (int64_t)sizeof start, &start, sizeof start);
+        }
+}
+
+/* Rows that depend on each other: the mean over whole batches. */
+static double eval_batches(mg_run *r, const rt_data *d, int64_t windows)
+{
+    int64_t size = r->program->eval.batch, batches = windows / size;
+    double sum = 0;
+    for (int64_t i = 0; i < batches; i++)
+        sum += batch_loss(r, d, i * size, size);
+    return sum / (double)batches;
+}
+
+int64_t rt_eval_windows(const mg_run *r, const rt_data *d)
+{
+    int64_t most = r->options->eval_batches, batch = r->program->step.batch;
+    return most == RT_UNSET || most >= (d->windows + batch - 1) / batch ? d->windows : most * batch;
+}
+
+double rt_eval(mg_run *r, const rt_data *d)
+{
+    const mg_entry *e = &r->program->eval;
+    int64_t windows = rt_eval_windows(r, d);
+    double loss = 0;
+    if (e->filled < 0)
+        return eval_batches(r, d, windows);
+    put_totals(r);
+    for (int64_t i = 0; i < windows; i += e->batch)
+        loss = batch_loss(r, d, i, windows - i < e->batch ? windows - i : e->batch);
+    return loss;
 }

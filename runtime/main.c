@@ -39,6 +39,11 @@ void rt_open_data(mg_run *r)
     } else if (r->options->val_fraction > 0) {
         r->val = rt_data_hold_out(r->data, r->options->val_fraction);
     }
+    if (r->val && p->eval.filled < 0 && rt_eval_windows(r, r->val) < p->eval.batch)
+        rt_die(RT_BAD_DATA,
+               "the evaluation set has %" PRId64 " rows; a loss whose rows depend on each other is "
+               "evaluated on whole batches of %" PRId64,
+               r->val->windows, p->eval.batch);
 }
 
 static void make_directories(const char *path)

@@ -505,7 +505,11 @@ void rt_open_data(mg_run *r); /* --data, --val, --val-fraction */
 rt_exit rt_train(mg_run *r);
 void rt_fill_batch(mg_run *r); /* every input of the next step; the step may overwrite them */
 void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, seed */
-double rt_eval(mg_run *r, const rt_data *d, int64_t max_batches);
+/* How many windows of a set are evaluated: all, or those of --eval-batches. */
+int64_t rt_eval_windows(const mg_run *r, const rt_data *d);
+/* The loss of these windows as one batch, or, where its rows depend on each other, the mean over
+ * whole batches, of which there is one at least (rt_open_data). */
+double rt_eval(mg_run *r, const rt_data *d);
 void rt_sample(mg_run *r);
 void rt_info(const mg_run *r);
 rt_exit rt_dry_run(mg_run *r);

@@ -114,7 +114,7 @@ static void evaluate(mg_run *r)
     if (!r->val || ((!every || step % every) && step != r->lr.steps))
         return;
     int64_t begin = rt_now_ns();
-    double loss = rt_eval(r, r->val, r->options->eval_batches);
+    double loss = rt_eval(r, r->val);
     rt_log_eval(r->log, step, loss, (double)(rt_now_ns() - begin) / 1e9);
     rt_log_draw(r->log);
 }

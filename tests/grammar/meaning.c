@@ -106,6 +106,8 @@ static const double *run(World *w, const char *fn_name, int pos, double scale)
                 args[i].data[k] = token((size_t)(k / window), (size_t)(k % window), m->vocab);
         } else if (fn->args.data[i].role == ARG_pos) {
             args[i].data[0] = pos;
+        } else if (fn->args.data[i].role == ARG_filled) {
+            args[i].data[0] = (double)(m->layout.microbatch * mesh_batch_ranks(m));
         }
     }
     Tensor64 *results = NEW_ARRAY(w->arena, Tensor64, fn->results.n);

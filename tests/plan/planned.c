@@ -204,6 +204,12 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
         return prog->seed;
     case ARG_pos:
         return prog->pos;
+    case ARG_filled:
+        return prog->filled;
+    case ARG_before:
+        return prog->before;
+    case ARG_total:
+        return prog->totals.data[a.tensor];
     default:
         return p->tensor_buffer.data[a.tensor];
     }
@@ -213,8 +219,8 @@ int buffer_of_result(const Plan *p, const Program *prog, FnResult r)
 {
     return r.role == RES_loss     ? prog->loss
            : r.role == RES_norm   ? prog->norm
-           : r.role == RES_weight ? prog->weight
            : r.role == RES_logits ? prog->logits
+           : r.role == RES_total  ? prog->totals.data[r.tensor]
                                   : p->tensor_buffer.data[r.tensor];
 }
 

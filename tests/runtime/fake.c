@@ -29,8 +29,8 @@ typedef struct memory {                      /* the arena */
     real table_m[V][PAD], bias_m[LAYERS][V]; /* momentum */
     real table_g[V][PAD], bias_g[V];
     int32_t tokens[BATCH][SEQ + 1], window[SEQ], pos;
-    double lr, loss, norm, row_loss[ROWS];
-    int64_t step, seed;
+    double lr, loss, norm, total, row_loss[ROWS];
+    int64_t step, seed, filled, before;
     real z[ROWS][V], logits[V];
 } memory;
 
@@ -173,12 +173,20 @@ const mg_program mg_main = {
     .nactions = 4,
     .lr = {MG_LR_COSINE, 2, 0.2, 5, 60, 0, MG_SHAPE_LINEAR, false},
     .optimizer = "sgd",
-    .step = {true, AT(tokens), -1, BATCH, SEQ + 1, AT(lr), AT(step), AT(seed), -1, -1, AT(loss), -1,
-             AT(norm), -1, 0.5, 1e6, .rows = BATCH},
-    .eval = {true, AT(tokens), -1, BATCH, SEQ + 1, -1, -1, -1, -1, -1, AT(loss), -1, -1, -1, 0.3,
-             5e5, .rows = BATCH},
-    .sample = {true, AT(window), -1, 1, SEQ, -1, -1, -1, -1, AT(pos), -1, -1, -1, AT(logits), 0.1,
-               1e4, .rows = 1},
+    .step = {true, AT(tokens), -1, BATCH, SEQ + 1, AT(lr), AT(step), AT(seed), -1, -1, -1, -1,
+             AT(loss), AT(norm), -1, 0.5, 1e6, .rows = BATCH},
+    .eval = {true,         AT(tokens),
+             -1,           BATCH,
+             SEQ + 1,      -1,
+             -1,           -1,
+             -1,           -1,
+             AT(filled),   AT(before),
+             AT(loss),     -1,
+             -1,           0.3,
+             5e5,          .rows = BATCH,
+             .ntotals = 1, .total = (const mg_total[]){{AT(total), 1, false}}},
+    .sample = {true, AT(window), -1, 1, SEQ, -1, -1, -1, -1, AT(pos), -1, -1, -1, -1, AT(logits),
+               0.1, 1e4, .rows = 1},
     .config_json = "{\n  \"model_type\": \"fake\"\n}\n",
     .config = "sgd lr = cosine",
 };
@@ -258,7 +266,11 @@ void mg_step(mg_run *r)
 
 void mg_eval(mg_run *r)
 {
-    forward(r, (memory *)mg_arena(r));
+    memory *m = (memory *)mg_arena(r);
+    forward(r, m);
+    for (int64_t i = 0; i < m->filled * SEQ; i++)
+        m->total += m->row_loss[i] / SEQ;
+    m->loss = m->total / (double)(m->before + m->filled);
 }
 
 void mg_sample(mg_run *r)
