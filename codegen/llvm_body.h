@@ -27,6 +27,9 @@ typedef struct Gen {
     LLVMValueRef *reduced; /* per value: a reduction's result, once its loop is done */
     int *stage;            /* per value: loops over the row that come before it is known */
     int64_t sum_length;    /* of the innermost loop, where it adds up parts of sums; else 0 */
+    NestTile tile;
+    LLVMValueRef within[NEST_TILED];   /* per tiled loop: the index in the tile */
+    LLVMValueRef turned[MAX_OPERANDS]; /* the block in place of an operand, or NULL */
 } Gen;
 
 typedef struct LoopCode {
@@ -47,6 +50,8 @@ typedef void Leaf(Gen *g, const Env *e, void *ctx);
 LLVMValueRef gen_int(const Gen *g, int64_t x);
 LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset);
 LLVMValueRef gen_element(Gen *g, LLVMValueRef base, const Operand *o, const Env *e);
+/* The same of the kernel's operand k, wherever it is read or written. */
+LLVMValueRef gen_operand(Gen *g, int k, const Env *e);
 LLVMValueRef gen_load(Gen *g, DType t, LLVMValueRef from);
 void gen_store(Gen *g, DType t, LLVMValueRef x, LLVMValueRef to);
 
@@ -66,6 +71,13 @@ Bounds *gen_block_bounds(Gen *g, LLVMValueRef block, Bounds *b);
 /* The value at the indices of e; computed once between two gen_forget. */
 LLVMValueRef gen_eval(Gen *g, Value v, const Env *e);
 void gen_store_result(Gen *g, size_t k, const Env *e);
+
+/* ---- llvm_tile.c ---- */
+
+/* One tile of a kernel that has some: leaf for each of its elements. */
+void gen_unit_tile(Gen *g, LLVMValueRef u, Leaf *leaf);
+/* Where the element of an operand is in its block. */
+LLVMValueRef gen_turned(Gen *g, int operand);
 
 /* ---- llvm_sum.c: one unit of a kernel that reduces ---- */
 

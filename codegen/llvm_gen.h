@@ -34,7 +34,9 @@ LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b
 /* After all kernels: says that the variants are used. */
 void llvm_keep_variants(LlvmModule *l);
 
-/* codegen/llvm_kernel.c: adds one kernel's function to the module. */
+/* codegen/llvm_kernel.c: adds one kernel's function to the module; what every function is marked
+ * with. */
+void llvm_function_marks(LlvmModule *l, LLVMValueRef f);
 void llvm_kernel(LlvmModule *l, const Kernel *k);
 
 #endif

@@ -40,6 +40,10 @@ static void unit(Gen *g, LLVMValueRef u, const Bounds *columns)
     LLVMBuilderRef b = g->l->b;
     LLVMValueRef rest = u, block = NULL;
     Env e = {0};
+    if (g->tile.n) {
+        gen_unit_tile(g, u, map_leaf);
+        return;
+    }
     if (g->nest.block) {
         block = LLVMBuildSRem(b, rest, gen_int(g, g->nest.blocks), "");
         rest = LLVMBuildSDiv(b, rest, gen_int(g, g->nest.blocks), "");
@@ -75,7 +79,7 @@ static void mark(LlvmModule *l, LLVMValueRef f, const char *attribute)
                             LLVMCreateEnumAttribute(l->c, kind, 0));
 }
 
-static void function_marks(LlvmModule *l, LLVMValueRef f)
+void llvm_function_marks(LlvmModule *l, LLVMValueRef f)
 {
     static const char width[] = "prefer-vector-width";
     const char *bits = arena_printf(l->arena, "%d", l->vector_bits ? l->vector_bits : 128);
@@ -105,7 +109,7 @@ static int unit_function(Gen *g, const char *name)
         LLVMAddFunction(l->mod, arena_printf(l->arena, "%s.unit", name),
                         LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, (unsigned)(n + more), 0));
     LLVMSetLinkage(g->fn, LLVMInternalLinkage);
-    function_marks(l, g->fn);
+    llvm_function_marks(l, g->fn);
     mark(l, g->fn, "noinline");
     no_alias(l, g->fn, n);
     for (int i = 0; i < g->k->noperands; i++)
@@ -163,6 +167,7 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
     const char *name = name_str(l->m->names, k->name);
     size_t n = l->m->values.n;
     Gen g = {.l = l, .k = k, .body = k->ins->body, .nest = nest_of(l->m, k)};
+    g.tile = nest_tile(l->m, &g.nest, k);
     g.memo = NEW_ARRAY(l->arena, LLVMValueRef, n);
     g.reduced = NEW_ARRAY(l->arena, LLVMValueRef, n);
     g.stage = NEW_ARRAY(l->arena, int, n);
@@ -171,7 +176,7 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
     LLVMTypeRef in[3] = {l->ptr, l->i64, l->i64};
     LLVMValueRef one = g.fn;
     g.fn = LLVMAddFunction(l->mod, name, LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, 3, 0));
-    function_marks(l, g.fn);
+    llvm_function_marks(l, g.fn);
     LLVMPositionBuilderAtEnd(l->b, gen_new_block(&g, "entry"));
     LLVMValueRef args[MAX_OPERANDS + 3];
     for (int i = 0, at = 0; i < k->noperands; i++) {

@@ -292,6 +292,21 @@ static LLVMValueRef gelu_tanh(LlvmModule *l, bool slope, DType t, LLVMValueRef x
     return LLVMBuildFAdd(b, LLVMBuildFMul(b, half, more, ""), second, "");
 }
 
+/* Where the result would be denormal or 0, glibc's vector routine goes on one lane at a time, a
+ * hundred times slower; and that is where masked scores are. So exp(a) is exp(a + up) exp(-up)
+ * there, with `least` for what is below it: the product is denormal or 0 by itself. */
+static LLVMValueRef exponential(LlvmModule *l, DType t, LLVMValueRef a)
+{
+    const bool wide = t == DT_f64;
+    LLVMValueRef low = LLVMBuildFCmp(l->b, LLVMRealOLT, a, number(l, t, wide ? -707 : -87), "");
+    LLVMValueRef least = number(l, t, wide ? -1300 : -150), up = number(l, t, wide ? 600 : 64);
+    LLVMValueRef beyond = LLVMBuildFCmp(l->b, LLVMRealOLT, a, least, "");
+    LLVMValueRef moved = LLVMBuildFAdd(l->b, LLVMBuildSelect(l->b, beyond, least, a, ""), up, "");
+    LLVMValueRef y = libm(l, "exp", t, 1, LLVMBuildSelect(l->b, low, moved, a, ""), NULL);
+    LLVMValueRef down = LLVMBuildFMul(l->b, y, number(l, t, exp(wide ? -600 : -64)), "");
+    return LLVMBuildSelect(l->b, low, down, y, "");
+}
+
 static LLVMValueRef no_code(Op op)
 {
     fprintf(stderr, "mgc: codegen/llvm_ops.c has no code for '%s'\n", op_info[op].name);
@@ -324,6 +339,7 @@ static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
     case OP_gelu_tanh_slope:
         return gelu_tanh(l, op == OP_gelu_tanh_slope, t, a);
     case OP_exp:
+        return exponential(l, t, a);
     case OP_log:
     case OP_tanh:
     case OP_erf:

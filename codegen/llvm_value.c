@@ -48,6 +48,11 @@ LLVMValueRef gen_element(Gen *g, LLVMValueRef base, const Operand *o, const Env 
     return base;
 }
 
+LLVMValueRef gen_operand(Gen *g, int k, const Env *e)
+{
+    return g->turned[k] ? gen_turned(g, k) : gen_element(g, g->pointer[k], &g->k->operand[k], e);
+}
+
 LLVMValueRef gen_load(Gen *g, DType t, LLVMValueRef from)
 {
     LLVMValueRef x = LLVMBuildLoad2(g->l->b, llvm_memory_type(g->l, t), from, "");
@@ -306,8 +311,7 @@ LLVMValueRef gen_eval(Gen *g, Value v, const Env *e)
     } else {
         for (size_t k = 0; k < g->body->args.n; k++)
             if (g->body->args.data[k] == v)
-                x = gen_load(g, g->k->operand[k].type.dtype,
-                             gen_element(g, g->pointer[k], &g->k->operand[k], e));
+                x = gen_load(g, g->k->operand[k].type.dtype, gen_operand(g, (int)k, e));
     }
     return g->memo[v] = x;
 }
@@ -317,5 +321,5 @@ void gen_store_result(Gen *g, size_t k, const Env *e)
     int o = g->k->nin + (int)k;
     const Operand *to = &g->k->operand[o];
     LLVMValueRef x = gen_eval(g, g->body->results.data[k], e);
-    gen_store(g, to->type.dtype, x, gen_element(g, g->pointer[o], to, e));
+    gen_store(g, to->type.dtype, x, gen_operand(g, o, e));
 }

@@ -258,8 +258,9 @@ void kernel_nest(const Module *m, Kernel *k)
     double bytes = 0;
     for (int i = 0; i < k->noperands; i++)
         bytes += (double)type_bytes(&k->operand[i].type);
-    k->units = n.units;
-    double per_unit = bytes / (double)n.units;
+    NestTile tile = nest_tile(m, &n, k);
+    k->units = tile.n ? tile.units : n.units;
+    double per_unit = bytes / (double)k->units;
     k->grain = per_unit >= GRAIN_BYTES ? 1 : (int64_t)((double)GRAIN_BYTES / (per_unit + 1)) + 1;
 }
 

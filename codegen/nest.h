@@ -39,6 +39,29 @@ typedef struct Nest {
 } Nest;
 
 Nest nest_of(const Module *m, const Kernel *k);
+
+/* nest_tile.c: a pointwise kernel some of whose operands lie across its innermost loop. Units are
+ * tiles then: pieces of that loop and of those along which such operands have neighbours, so that
+ * each of their lines is read, or written, once and whole. Within a tile they are turned: copied
+ * into (or out of) a dense block whose last dim is the innermost loop. */
+enum { NEST_TILED = 6 };
+typedef struct NestTurned {
+    int n;                  /* 0: the operand is not turned */
+    int tiled[NEST_TILED];  /* the tiled loops that it has, by falling stride; not the innermost */
+    int run;                /* the last so many are one line: neighbours without gaps */
+    int64_t line;           /* of so many elements */
+    int64_t at[NEST_TILED]; /* per tiled loop: strides in memory, */
+    int64_t in[NEST_TILED]; /* and in the block */
+    int64_t block;          /* elements */
+} NestTurned;
+typedef struct NestTile {
+    int n; /* tiled loops, in the order of loops: the last is the innermost. 0: none */
+    int loop[NEST_TILED];     /* outer loops first, as nest_loop has them */
+    int64_t size[NEST_TILED]; /* of a tile; the last tile of a loop may be smaller */
+    int64_t pieces[NEST_TILED], units;
+    NestTurned turned[MAX_OPERANDS];
+} NestTile;
+NestTile nest_tile(const Module *m, const Nest *n, const Kernel *k);
 const NestLoop *nest_loop(const Nest *n, int i); /* outer loops first */
 int nest_dim(const Nest *n, Name d);             /* index in dim[], or -1 */
 int operand_dim(const Operand *o, Name d);
