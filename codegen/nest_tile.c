@@ -177,3 +177,13 @@ NestTile nest_tile(const Module *m, const Nest *n, const Kernel *k)
             turn(n, &k->operand[i], &t, &t.turned[i]);
     return t;
 }
+
+double kernel_turns(const Module *m, const Kernel *k)
+{
+    Nest n = nest_of(m, k);
+    NestTile t = nest_tile(m, &n, k);
+    double bytes = 0;
+    for (int i = 0; i < k->noperands; i++)
+        bytes += t.turned[i].n ? (double)type_bytes(&k->operand[i].type) : 0;
+    return bytes;
+}

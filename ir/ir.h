@@ -545,8 +545,10 @@ double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
 enum { ATTENTION_BLOCK = 64 }; /* keys that are looked at together, about */
 typedef struct Cost {
     double flops, bytes;
-    double exps;    /* exponentials of attention and cross-entropy, each with what belongs to it */
-    double more;    /* share of these that is computed beside: blocks that a causal mask cuts */
+    double exps; /* exponentials of attention and cross-entropy, each with what belongs to it */
+    double more; /* share of these that is computed beside: blocks that a causal mask cuts */
+    double
+        across; /* bytes more that a host's kernel takes as long for: what lies across its loops */
     double slowest; /* times as much as ranks have on average has the one that has most; 0: all
                        alike */
 } Cost;

@@ -313,6 +313,8 @@ void plan_print_tensors(const Plan *p, FILE *out);             /* nothing where 
 
 /* codegen/nest.c: fills units and grain of a kernel (also called by schedule for its costs). */
 void kernel_nest(const Module *m, Kernel *k);
+/* codegen/nest_tile.c: bytes of operands that a kernel on a host turns (nest.h). */
+double kernel_turns(const Module *m, const Kernel *k);
 /* Can a kernel go on with a product: is it cut into the rows and k->columns columns in which its
  * operand c lies? */
 bool kernel_goes_by_rows(const Module *m, const Kernel *k, int c);
