@@ -396,7 +396,7 @@ bool rt_beside_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x
     rt_comm_set(&t->c, r, d, x, y);
     b->begun++;
     carry_on(b, true);
-    if (r->watch & ~(unsigned)RT_WATCH_TIME)
+    if (r->watch & ~(unsigned)(RT_WATCH_TIME | RT_WATCH_COST))
         wait_for(b, b->begun); /* who looks at values looks in the order of the program */
     mg_end(r, action);
     mg_output(r, action, y, mg_comm_elements(d), d->dtype);

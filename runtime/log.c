@@ -285,6 +285,10 @@ static void print_summary(rt_log *l)
                 rt_ms_text(predicted).text, rt_ms_text(ms).text, ratio, n,
                 rt_rate_text(ms > 0 ? r->program->step.flops / ms * 1e3 : 0, "FLOP/s").text);
     free(ratio);
+    char *surprises = rt_costs_text(r->costs, r->program);
+    if (surprises)
+        rt_log_line(l, "%s", surprises);
+    free(surprises);
     rt_memory m = rt_memory_plan(r);
     int processes;
     int64_t used = rt_memory_used(r, &processes);

@@ -518,9 +518,28 @@ char *rt_cpu_lacks(const char *features);
 /* The same of those that cannot be asked for. */
 char *rt_cpu_unknown(const char *features);
 
+/* ---- surprise.c: what actions take beside what was predicted ------------------------------- */
+
+typedef struct rt_costs rt_costs;
+rt_costs *rt_costs_new(const mg_program *p);
+/* A step begins: is it measured? Then rt_costs_stepped ends it. */
+bool rt_costs_step(rt_costs *c);
+void rt_costs_stepped(rt_costs *c);
+void rt_costs_begin(rt_costs *c);
+void rt_costs_end(rt_costs *c, int action);
+/* Lines for the end of a run, to be freed; NULL where there is no surprise, or c is NULL or was
+ * never used. */
+char *rt_costs_text(const rt_costs *c, const mg_program *p);
+
 /* ---- the run ------------------------------------------------------------------------------ */
 
-enum { RT_WATCH_TIME = 1, RT_WATCH_VALUES = 2, RT_WATCH_POISON = 4, RT_WATCH_DUMP = 8 };
+enum {
+    RT_WATCH_TIME = 1,
+    RT_WATCH_VALUES = 2,
+    RT_WATCH_POISON = 4,
+    RT_WATCH_DUMP = 8,
+    RT_WATCH_COST = 16
+};
 /* Is anyone interested in outputs? */
 enum { RT_WATCH_OUTPUTS = RT_WATCH_VALUES | RT_WATCH_DUMP };
 
@@ -551,6 +570,7 @@ struct mg_run {
     rt_guard guard;
     rt_check check;
     rt_trace *trace;
+    rt_costs *costs; /* the leader's, on a processor; else NULL */
     rt_log *log;
     rt_data *data, *val;
     rt_state state;

@@ -181,6 +181,7 @@ rt_exit rt_train(mg_run *r)
     window w = {0};
     if (r->options->trace.given)
         r->trace = rt_trace_new(r->program);
+    r->costs = r->cuda ? NULL : rt_costs_new(r->program);
     while (r->state.step < r->lr.steps) {
         if (rt_signal_stop())
             return stop(r, strsignal(rt_signal_stop()));

@@ -24,10 +24,14 @@ void mg_begin(mg_run *r, int action)
         rt_device_wait(r);
         rt_trace_begin(r->trace, action);
     }
+    if (r->watch & RT_WATCH_COST)
+        rt_costs_begin(r->costs);
 }
 
 void mg_end(mg_run *r, int action)
 {
+    if (r->watch & RT_WATCH_COST)
+        rt_costs_end(r->costs, action);
     if (r->watch & RT_WATCH_TIME) {
         rt_device_wait(r);
         rt_trace_end(r->trace, action);

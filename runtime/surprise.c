@@ -1,0 +1,117 @@
+/* surprise.c - what took more than twice as long as the compiler predicted, or less than half, said
+ * by name at the end of a run.
+ *
+ * On a processor actions end before they return, so two looks at the clock are the measurement. It
+ * is made in a few steps after the first two, which warm caches, and then in each 64th. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/run.h"
+
+enum { WARM = 2, FIRST = 10, EVERY = 64, SAID = 5 };
+#define SHARE 0.03 /* of a step: what is less does not matter */
+#define TIMES 2.0
+
+typedef struct cost {
+    int64_t calls, ns;
+} cost;
+
+struct rt_costs {
+    int64_t seen, steps;  /* run; measured */
+    int64_t open, all_ns; /* the running action's beginning; the measured steps */
+    cost of[];            /* by action */
+};
+
+rt_costs *rt_costs_new(const mg_program *p)
+{
+    return rt_alloc(1, sizeof(rt_costs) + (size_t)p->nactions * sizeof(cost));
+}
+
+bool rt_costs_step(rt_costs *c)
+{
+    int64_t n = c->seen++;
+    bool measured = n >= WARM && (n < FIRST || n % EVERY == 0);
+    c->steps += measured;
+    c->all_ns -= measured ? rt_now_ns() : 0;
+    return measured;
+}
+
+void rt_costs_stepped(rt_costs *c)
+{
+    c->all_ns += rt_now_ns();
+}
+
+void rt_costs_begin(rt_costs *c)
+{
+    c->open = rt_now_ns();
+}
+
+void rt_costs_end(rt_costs *c, int action)
+{
+    c->of[action].calls++;
+    c->of[action].ns += rt_now_ns() - c->open;
+}
+
+/* Waits for other ranks are no cost of an action's own. */
+static bool computes(const mg_action *a)
+{
+    static const char *const not[] = {"communication", "receive", "send", "guard"};
+    for (size_t i = 0; i < sizeof not/ sizeof *not; i++)
+        if (strcmp(a->kind, not[i]) == 0)
+            return false;
+    return true;
+}
+
+typedef struct surprise {
+    const mg_action *action;
+    double us, times; /* a call, and of what was predicted */
+    double share;     /* of a step */
+} surprise;
+
+static int by_share(const void *a, const void *b)
+{
+    double x = ((const surprise *)a)->share, y = ((const surprise *)b)->share;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static int find(const rt_costs *c, const mg_program *p, surprise *s)
+{
+    int n = 0;
+    for (int i = 0; i < p->nactions; i++) {
+        const mg_action *a = &p->actions[i];
+        double us = c->of[i].calls ? (double)c->of[i].ns / 1e3 / (double)c->of[i].calls : 0;
+        double times = a->predicted_us > 0 ? us / a->predicted_us : 0;
+        double share = (double)c->of[i].ns / (double)c->all_ns;
+        double off = times < 1 ? share / times : share; /* what was expected counts, too */
+        if (c->of[i].calls && computes(a) && off >= SHARE && (times > TIMES || times < 1 / TIMES))
+            s[n++] = (surprise){a, us, times, share};
+    }
+    qsort(s, (size_t)n, sizeof *s, by_share);
+    return n;
+}
+
+char *rt_costs_text(const rt_costs *c, const mg_program *p)
+{
+    if (!c || !c->steps || c->all_ns <= 0)
+        return NULL;
+    surprise *s = rt_alloc((size_t)p->nactions + 1, sizeof *s);
+    int n = find(c, p, s);
+    char *text = n ? rt_printf("%s", "") : NULL;
+    for (int i = 0; i < n && i <= SAID; i++) {
+        char *before = text;
+        if (i < SAID)
+            text = rt_printf(
+                "%s%ssurprise: %s (%s) takes %s, %.2g times the %s predicted; %.0f%% of a step",
+                before, i ? "\n" : "", s[i].action->name, s[i].action->where,
+                rt_ms_text(s[i].us / 1e3).text, s[i].times,
+                rt_ms_text(s[i].action->predicted_us / 1e3).text, 100 * s[i].share);
+        else
+            text = rt_printf(
+                "%s\nsurprise: %d more took over twice as long as predicted, or under half", before,
+                n - SAID);
+        free(before);
+    }
+    free(s);
+    return text;
+}
