@@ -1,0 +1,92 @@
+"""Golden numbers of the zoo: generate.py [NAME...] writes golden/NAME.{safetensors,json}.
+
+Needs torch; the tests do not: they read what this wrote. The safetensors file holds
+
+    weight.NAME   BF16  initial parameters, under the names of checkpoints
+    grad.NAME     F64   the gradient of the loss at those, of every parameter that learns
+    tokens        U8    [batch, seq + 1], or the inputs by name: F32 or U8, [batch, ...]
+
+and the JSON file the losses and gradient norms of STEPS steps of gradient descent with momentum on that
+one batch, as the train blocks say. Everything is computed in float64.
+"""
+
+import json
+import os
+import struct
+import sys
+
+import torch
+from twins import KINDS
+
+STEPS = 3
+RATE, MOMENTUM = 0.1, 0.9
+HERE = os.path.dirname(os.path.abspath(__file__))
+NAMES = {torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64", torch.uint8: "U8"}
+
+
+def start(shapes, draw):
+    """Gains near 1, biases near 0, matrices so that nothing saturates."""
+    w = {}
+    for n, shape in shapes.items():
+        x = torch.randn(shape, generator=draw)
+        if len(shape) == 1:
+            x = 1 + 0.1 * x if n.endswith(".weight") else 0.1 * x
+        else:
+            x = 0.3 * x
+        w[n] = x.bfloat16()
+    return w
+
+
+def steps(twin, w, d):
+    """Losses before each update, gradient norms, and the gradients of the first step."""
+    w = {n: t.double() for n, t in w.items()}
+    learn = {n: t.requires_grad_() for n, t in w.items() if not n.startswith(twin.frozen or "\0")}
+    optimizer = torch.optim.SGD(learn.values(), lr=RATE, momentum=MOMENTUM)
+    losses, norms, first = [], [], None
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = twin.loss(w, d)
+        loss.backward()
+        first = first or {n: t.grad.clone() for n, t in learn.items()}
+        losses.append(float(loss.detach()))
+        norms.append(float(torch.sqrt(sum((t.grad**2).sum() for t in learn.values()))))
+        optimizer.step()
+    return losses, norms, first
+
+
+def write_safetensors(path, tensors):
+    header, at = {}, 0
+    tensors = dict(sorted(tensors.items(), key=lambda item: -item[1].element_size()))  # keeps alignment
+    for name, t in tensors.items():
+        header[name] = {"dtype": NAMES[t.dtype], "shape": list(t.shape), "data_offsets": [at, at + t.nbytes]}
+        at += t.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for t in tensors.values():
+            f.write(bytes(t.contiguous().flatten().view(torch.uint8).tolist()))
+
+
+def generate(name):
+    twin = KINDS[name]
+    draw = torch.Generator().manual_seed(sum(name.encode()))
+    w = start(twin.shapes(), draw)
+    stored = {n: (t.float() if t.is_floating_point() else t.to(torch.uint8)) for n, t in twin.inputs(draw).items()}
+    losses, norms, grads = steps(twin, w, {n: t.double() if t.is_floating_point() else t.long() for n, t in stored.items()})
+    for n, g in grads.items():
+        assert float(g.norm()) > 1e-6 * norms[0], f"{name}: the gradient of {n} is zero: nothing is tested"
+    tensors = stored | {"weight." + n: t for n, t in w.items()} | {"grad." + n: t for n, t in grads.items()}
+    os.makedirs(f"{HERE}/golden", exist_ok=True)
+    write_safetensors(f"{HERE}/golden/{name}.safetensors", tensors)
+    with open(f"{HERE}/golden/{name}.json", "w", encoding="utf-8") as f:
+        json.dump({"loss": losses[0], "losses": losses, "norms": norms}, f, indent=1)
+        f.write("\n")
+    print(f"{name}: {sum(t.numel() for t in w.values())} parameters, loss {losses[0]:.6f} -> {losses[-1]:.6f}, "
+          f"norm {norms[0]:.3g} -> {norms[-1]:.3g}, {os.path.getsize(f'{HERE}/golden/{name}.safetensors')} bytes")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for which in sys.argv[1:] or KINDS:
+        generate(which)

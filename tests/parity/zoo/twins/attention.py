@@ -1,0 +1,216 @@
+"""Transformers that differ in what attention sees, and in how a layer is put together."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from .twin import (Twin, attend, hidden_from, join_heads, kind, layer_norm, next_token, rms, rope, sizes,
+                   split_heads)
+
+
+def norm_shapes(h, *names):
+    return {f"{n}.{part}": (h,) for n in names for part in ("weight", "bias")}
+
+
+@kind
+class Gemma2(Twin):
+    pairs, hidden, kv, group, head, ffn, vocab, seq, batch = 2, 8, 2, 2, 4, 16, 64, 8, 4
+    score_cap, logit_cap, near = 2.0, 3.0, 3
+
+    def shapes(self):
+        h, q, kv = self.hidden, self.kv * self.group * self.head, self.kv * self.head
+        s = {"embed.weight": (self.vocab, h), "norm.weight": (h,)}
+        for p in (f"{i}.{which}." for i in range(self.pairs) for which in ("local", "global")):
+            s |= {p + f"ln{i}.weight": (h,) for i in (1, 2, 3, 4)}
+            s |= {p + "attn.q_proj.weight": (q, h), p + "attn.k_proj.weight": (kv, h),
+                  p + "attn.v_proj.weight": (kv, h), p + "attn.o_proj.weight": (h, q),
+                  p + "mlp.gate_proj.weight": (self.ffn, h), p + "mlp.up_proj.weight": (self.ffn, h),
+                  p + "mlp.down_proj.weight": (h, self.ffn)}
+        return s
+
+    def attention(self, x, w, p, window):
+        q, k, v = (split_heads(x @ w[p + f"{n}_proj.weight"].T, heads)
+                   for n, heads in (("q", self.kv * self.group), ("k", self.kv), ("v", self.kv)))
+        q, k = rope(q), rope(k)
+        k, v = k.repeat_interleave(self.group, 1), v.repeat_interleave(self.group, 1)
+        s = self.score_cap * torch.tanh(q @ k.transpose(-1, -2) / math.sqrt(self.head) / self.score_cap)
+        t = torch.arange(x.shape[1])
+        back = t[:, None] - t
+        s = s.masked_fill((back < 0) | (back >= window), -math.inf)
+        return join_heads(torch.softmax(s, -1) @ v) @ w[p + "o_proj.weight"].T
+
+    def mlp(self, x, w, p):
+        gate = F.gelu(x @ w[p + "gate_proj.weight"].T, approximate="tanh")
+        return gate * (x @ w[p + "up_proj.weight"].T) @ w[p + "down_proj.weight"].T
+
+    def loss(self, w, d):
+        def norm(x, name):
+            return rms(x, 1 + w[name + ".weight"])
+
+        x = w["embed.weight"][d["tokens"][:, :-1]] * math.sqrt(self.hidden)
+        for i in range(self.pairs):
+            for which, window in (("local", self.near), ("global", self.seq)):
+                p = f"{i}.{which}."
+                x = x + norm(self.attention(norm(x, p + "ln1"), w, p + "attn.", window), p + "ln2")
+                x = x + norm(self.mlp(norm(x, p + "ln3"), w, p + "mlp."), p + "ln4")
+        z = norm(x, "norm") @ w["embed.weight"].T
+        return next_token(self.logit_cap * torch.tanh(z / self.logit_cap), d["tokens"])
+
+
+@kind
+class Alibi(Twin):
+    layers, hidden, heads, ffn, vocab, seq, batch = 2, 16, 4, 16, 32, 8, 4
+
+    def shapes(self):
+        h = self.hidden
+        s = {"embed.weight": (self.vocab, h)} | norm_shapes(h, "norm")
+        for i in range(self.layers):
+            s |= norm_shapes(h, f"{i}.ln1", f"{i}.ln2")
+            s |= {f"{i}.attn.{n}.weight": (h, h) for n in "qkvo"}
+            s |= {f"{i}.mlp.up.weight": (self.ffn, h), f"{i}.mlp.up.bias": (self.ffn,),
+                  f"{i}.mlp.down.weight": (h, self.ffn), f"{i}.mlp.down.bias": (h,)}
+        return s
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]]
+        t = torch.arange(self.seq)
+        slope = 2.0 ** (-8 / self.heads * torch.arange(1, self.heads + 1, dtype=x.dtype))
+        bias = -slope[:, None, None] * (t[:, None] - t)
+        for i in range(self.layers):
+            a = layer_norm(x, w, f"{i}.ln1")
+            q, k, v = (split_heads(a @ w[f"{i}.attn.{n}.weight"].T, self.heads) for n in "qkv")
+            s = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) + bias
+            s = s.masked_fill(hidden_from(self.seq), -math.inf)
+            x = x + join_heads(torch.softmax(s, -1) @ v) @ w[f"{i}.attn.o.weight"].T
+            u = layer_norm(x, w, f"{i}.ln2") @ w[f"{i}.mlp.up.weight"].T + w[f"{i}.mlp.up.bias"]
+            x = x + F.gelu(u) @ w[f"{i}.mlp.down.weight"].T + w[f"{i}.mlp.down.bias"]
+        return next_token(layer_norm(x, w, "norm") @ w["embed.weight"].T, d["tokens"])
+
+
+@kind
+class Falcon(Twin):
+    layers, hidden, heads, head, ffn, vocab, seq, batch = 2, 16, 4, 4, 32, 32, 8, 4
+
+    def shapes(self):
+        h = self.hidden
+        s = {"embed.weight": (self.vocab, h)} | norm_shapes(h, "norm")
+        for i in range(self.layers):
+            s |= norm_shapes(h, f"{i}.ln")
+            s |= {f"{i}.attn.q.weight": (h, h), f"{i}.attn.k.weight": (self.head, h),
+                  f"{i}.attn.v.weight": (self.head, h), f"{i}.attn.o.weight": (h, h),
+                  f"{i}.mlp.up.weight": (self.ffn, h), f"{i}.mlp.down.weight": (h, self.ffn)}
+        return s
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]]
+        for i in range(self.layers):
+            a = layer_norm(x, w, f"{i}.ln")
+            q = rope(split_heads(a @ w[f"{i}.attn.q.weight"].T, self.heads))
+            k, v = (split_heads(a @ w[f"{i}.attn.{n}.weight"].T, 1) for n in "kv")
+            o = join_heads(attend(q, rope(k), v)) @ w[f"{i}.attn.o.weight"].T
+            x = x + o + F.gelu(a @ w[f"{i}.mlp.up.weight"].T) @ w[f"{i}.mlp.down.weight"].T
+        return next_token(layer_norm(x, w, "norm") @ w["embed.weight"].T, d["tokens"])
+
+
+@kind
+class Neox(Twin):
+    layers, hidden, heads, turn, ffn, vocab, seq, batch = 2, 16, 2, 4, 16, 32, 8, 4
+
+    def shapes(self):
+        h = self.hidden
+        s = {"embed.weight": (self.vocab, h), "unembed.weight": (self.vocab, h)} | norm_shapes(h, "norm")
+        for i in range(self.layers):
+            s |= norm_shapes(h, f"{i}.ln1", f"{i}.ln2")
+            s |= {f"{i}.attn.{n}.weight": (h, h) for n in "qkvo"} | {f"{i}.attn.{n}.bias": (h,) for n in "qo"}
+            s |= {f"{i}.mlp.up.weight": (self.ffn, h), f"{i}.mlp.down.weight": (h, self.ffn)}
+        return s
+
+    def turned(self, x):
+        return torch.cat((rope(x[..., :self.turn]), x[..., self.turn:]), -1)
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]]
+        for i in range(self.layers):
+            a, p = layer_norm(x, w, f"{i}.ln1"), f"{i}.attn."
+            q = split_heads(a @ w[p + "q.weight"].T + w[p + "q.bias"], self.heads)
+            k, v = (split_heads(a @ w[p + f"{n}.weight"].T, self.heads) for n in "kv")
+            o = join_heads(attend(self.turned(q), self.turned(k), v)) @ w[p + "o.weight"].T + w[p + "o.bias"]
+            u = F.gelu(layer_norm(x, w, f"{i}.ln2") @ w[f"{i}.mlp.up.weight"].T)
+            x = x + o + u @ w[f"{i}.mlp.down.weight"].T
+        return next_token(layer_norm(x, w, "norm") @ w["unembed.weight"].T, d["tokens"])
+
+
+def swiglu(x, w, p):
+    return F.silu(x @ w[p + "gate.weight"].T) * (x @ w[p + "up.weight"].T) @ w[p + "down.weight"].T
+
+
+@kind
+class Mla(Twin):
+    layers, hidden, heads, head, turn, latent, narrow, ffn = 2, 16, 2, 4, 4, 8, 4, 16
+    vocab, seq, batch = 32, 8, 4
+
+    def shapes(self):
+        h, n = self.hidden, self.heads * self.head
+        s = {"embed.weight": (self.vocab, h), "norm.weight": (h,)}
+        for i in range(self.layers):
+            s |= sizes(**{
+                f"{i}.ln1": (h,), f"{i}.ln2": (h,),
+                f"{i}.attn.q_a": (self.narrow, h), f"{i}.attn.q_norm": (self.narrow,),
+                f"{i}.attn.q_b": (n, self.narrow), f"{i}.attn.q_rope": (self.heads * self.turn, self.narrow),
+                f"{i}.attn.kv_a": (self.latent, h), f"{i}.attn.kv_norm": (self.latent,),
+                f"{i}.attn.k_b": (n, self.latent), f"{i}.attn.v_b": (n, self.latent),
+                f"{i}.attn.k_rope": (self.turn, h), f"{i}.attn.o": (h, n),
+                f"{i}.mlp.gate": (self.ffn, h), f"{i}.mlp.up": (self.ffn, h), f"{i}.mlp.down": (h, self.ffn)})
+        return s
+
+    def attention(self, x, w, p):
+        a = rms(x @ w[p + "q_a.weight"].T, w[p + "q_norm.weight"])
+        c = rms(x @ w[p + "kv_a.weight"].T, w[p + "kv_norm.weight"])
+        still, turned = (split_heads(a @ w[p + f"{n}.weight"].T, self.heads) for n in ("q_b", "q_rope"))
+        k, v = (split_heads(c @ w[p + f"{n}_b.weight"].T, self.heads) for n in "kv")
+        shared = rope(split_heads(x @ w[p + "k_rope.weight"].T, 1)).expand(-1, self.heads, -1, -1)
+        q, k = torch.cat((still, rope(turned)), -1), torch.cat((k, shared), -1)
+        return join_heads(attend(q, k, v)) @ w[p + "o.weight"].T
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]]
+        for i in range(self.layers):
+            x = x + self.attention(rms(x, w[f"{i}.ln1.weight"]), w, f"{i}.attn.")
+            x = x + swiglu(rms(x, w[f"{i}.ln2.weight"]), w, f"{i}.mlp.")
+        return next_token(rms(x, w["norm.weight"]) @ w["embed.weight"].T, d["tokens"])
+
+
+@kind
+class Ngpt(Twin):
+    layers, hidden, heads, head, ffn, vocab, seq, batch = 2, 16, 4, 4, 16, 32, 8, 4
+
+    def shapes(self):
+        h = self.hidden
+        s = sizes(embed=(self.vocab, h), unembed=(self.vocab, h), logit_scale=(self.vocab,))
+        for i in range(self.layers):
+            s |= {f"{i}.attn.{n}.weight": (h, h) for n in "qkvo"}
+            s |= sizes(**{f"{i}.attn.scale": (h,), f"{i}.mlp.up_scale": (self.ffn,), f"{i}.mlp.gate_scale": (self.ffn,),
+                          f"{i}.mlp.gate": (self.ffn, h), f"{i}.mlp.up": (self.ffn, h), f"{i}.mlp.down": (h, self.ffn),
+                          f"{i}.a.rate": (h,), f"{i}.m.rate": (h,)})
+        return s
+
+    def loss(self, w, d):
+        def unit(x, dim=-1):
+            return x / torch.linalg.vector_norm(x, dim=dim, keepdim=True)
+
+        def towards(x, y, rate):
+            return unit(x + rate.abs() * (unit(y) - x))
+
+        x = unit(w["embed.weight"])[d["tokens"][:, :-1]]
+        for i in range(self.layers):
+            p = f"{i}.attn."
+            q, k, v = (split_heads(x @ unit(w[p + f"{n}.weight"]).T, self.heads) for n in "qkv")
+            scale = w[p + "scale.weight"].reshape(self.heads, 1, self.head)
+            a = attend(rope(unit(q) * scale), rope(unit(k) * scale), v, scale=math.sqrt(self.head))
+            x = towards(x, join_heads(a) @ unit(w[p + "o.weight"], 0).T, w[f"{i}.a.rate.weight"])
+            p = f"{i}.mlp."
+            u = x @ unit(w[p + "up.weight"]).T * w[p + "up_scale.weight"]
+            g = x @ unit(w[p + "gate.weight"]).T * w[p + "gate_scale.weight"] * math.sqrt(self.hidden)
+            x = towards(x, u * F.silu(g) @ unit(w[p + "down.weight"], 0).T, w[f"{i}.m.rate.weight"])
+        return next_token(x @ unit(w["unembed.weight"]).T * w["logit_scale.weight"], d["tokens"])

@@ -1,0 +1,97 @@
+"""What the tests of the zoo share: a model's golden numbers, and a program's beside them."""
+
+import json
+import math
+import os
+import struct
+import sys
+from array import array
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../e2e"))
+
+import mgctest  # noqa: E402
+
+MODELS = sorted(f[:-3] for f in os.listdir(HERE) if f.endswith(".mg"))
+CODES = {"F64": "d", "F32": "f", "BF16": "H", "U8": "B"}
+
+# In double precision: of a loss, of the norm of all gradients, of a parameter's gradient to its own norm, and to that of all.
+LOSS, NORM, GRADIENT, OF_ALL = 1e-9, 1e-9, 1e-9, 1e-13
+
+
+def read_safetensors(path):
+    """name -> (dtype, shape, bytes)"""
+    with open(path, "rb") as f:
+        data = f.read()
+    (n,) = struct.unpack_from("<Q", data)
+    out = {}
+    for name, t in json.loads(data[8:8 + n]).items():
+        if name != "__metadata__":
+            a, b = t["data_offsets"]
+            out[name] = (t["dtype"], t["shape"], data[8 + n + a:8 + n + b])
+    return out
+
+
+def write_safetensors(path, tensors):
+    header, at = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(t[2] for t in tensors.values()))
+
+
+def norm(v):
+    return math.sqrt(math.fsum(x * x for x in v))
+
+
+class Golden:
+    def __init__(self, name):
+        self.name, self.source = name, os.path.join(HERE, name + ".mg")
+        self.file = os.path.join(HERE, "golden", name + ".safetensors")
+        tensors = read_safetensors(self.file)
+        with open(self.file.replace(".safetensors", ".json"), encoding="utf-8") as f:
+            numbers = json.load(f)
+        self.losses, self.norms = numbers["losses"], numbers["norms"]
+        self.weights = {k[7:]: t for k, t in tensors.items() if k.startswith("weight.")}
+        self.grads = {k[5:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("grad.")}
+        self.tokens = tensors.get("tokens")
+
+    def prepare(self, case):
+        """Into the case's folder: the parameters a program starts from, and its data; what it is told of them."""
+        write_safetensors(case.path("start.safetensors"), self.weights)
+        if not self.tokens:
+            return ["--init", "start.safetensors", "--data", self.file]
+        _, (sequences, window), data = self.tokens
+        for i in range(sequences):  # a file a sequence: each gives one window, in every epoch
+            case.write(f"{i:02d}.window", data[i * window:(i + 1) * window])
+        return ["--init", "start.safetensors", "--data", "u8:??.window"]
+
+    def differences(self, case, out):
+        """What a run's losses, norms and first gradients have beyond the bounds: texts."""
+        found = []
+        rows = [m for m in case.metrics(out) if "grad_norm" in m]
+        if [m["step"] for m in rows] != list(range(1, len(self.losses) + 1)):
+            return [f"steps {[m['step'] for m in rows]}"]
+        for m, loss, size in zip(rows, self.losses, self.norms):
+            if not abs(m["loss"] - loss) <= LOSS * abs(loss):
+                found.append(f"step {m['step']}: loss {m['loss']!r}, PyTorch {loss!r}")
+            if not abs(m["grad_norm"] - size) <= NORM * size:
+                found.append(f"step {m['step']}: norm {m['grad_norm']!r}, PyTorch {size!r}")
+        state = read_safetensors(case.path(f"{out}/ckpt/step-00000001/optimizer.safetensors"))
+        for name, g in self.grads.items():  # the momentum after one step is the gradient
+            dtype, _, data = state["momentum." + name]
+            off = norm(a - b for a, b in zip(array(CODES[dtype], data), g, strict=True))
+            if not off <= GRADIENT * norm(g) + OF_ALL * self.norms[0]:
+                found.append(f"gradient of {name}: off by {off:.3e} of {norm(g):.3e}")
+        return found
+
+    def run(self, case, program, out, data, **more):
+        """The differences of so many steps of a program from the golden ones."""
+        case.trains(f"./{program}", *data, "--steps", len(self.losses), "--save-every", 1, "--keep", 0, "--threads", 1,
+                    "--out", out, timeout=300, **more)
+        return self.differences(case, out)
+
+
+__all__ = ["Golden", "MODELS", "mgctest"]
