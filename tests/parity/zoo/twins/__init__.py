@@ -1,6 +1,6 @@
 """The twins of the zoo's models, in PyTorch: one module a family, one class a model."""
 
-from . import attention, retention
+from . import attention, experts, generative, retention, tables, vision
 from .twin import KINDS
 
-__all__ = ["KINDS", "attention", "retention"]
+__all__ = ["KINDS", "attention", "experts", "generative", "retention", "tables", "vision"]

@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from .twin import Twin, join_heads, kind, layer_norm, next_token, rope, split_heads
+from .twin import Twin, join_heads, kind, layer_norm, next_token, rms, rope, split_heads
 
 
 @kind
@@ -40,3 +40,63 @@ class Retnet(Twin):
             u = F.gelu(layer_norm(x, w, f"{i}.ln2") @ w[f"{i}.mlp.up.weight"].T)
             x = x + u @ w[f"{i}.mlp.down.weight"].T
         return next_token(layer_norm(x, w, "norm") @ w["embed.weight"].T, d["tokens"])
+
+
+@kind
+class Mamba2(Twin):
+    layers, hidden, heads, inner, state, tap, vocab, seq, batch = 2, 16, 4, 4, 4, 4, 32, 8, 4
+
+    def shapes(self):
+        h, n = self.hidden, self.heads * self.inner
+        s = {"embed.weight": (self.vocab, h), "norm.weight": (h,)}
+        for i in range(self.layers):
+            s |= {f"{i}.{name}": shape for name, shape in {
+                "norm.weight": (h,), "x.weight": (n, h), "z.weight": (n, h), "b.weight": (self.state, h),
+                "c.weight": (self.state, h), "dt.weight": (self.heads, h), "dt.bias": (self.heads,),
+                "A_log.bias": (self.heads,), "D.weight": (self.heads,), "conv.weight": (n, self.tap),
+                "conv.bias": (n,), "gate_norm.weight": (n,), "out.weight": (h, n)}.items()}
+        return s
+
+    def scan(self, u, dt, a, b, c):
+        """The recurrence: h_t = exp(a dt) h + dt u b, y = h c; u is (batch, seq, heads, inner)."""
+        state, out = torch.zeros(len(u), self.heads, self.inner, self.state, dtype=u.dtype), []
+        for t in range(u.shape[1]):
+            fade = torch.exp(a * dt[:, t])[:, :, None, None]
+            state = fade * state + (dt[:, t, :, None] * u[:, t])[..., None] * b[:, t, None, None, :]
+            out.append((state * c[:, t, None, None, :]).sum(-1))
+        return torch.stack(out, 1)
+
+    def mixer(self, x, w, p):
+        n = rms(x, w[p + "norm.weight"], 1e-5)
+        u = (n @ w[p + "x.weight"].T).transpose(1, 2)
+        kernel = w[p + "conv.weight"].flip(-1)[:, None]  # conv1d weighs the oldest first; the taps here begin with the newest
+        u = F.conv1d(F.pad(u, (self.tap - 1, 0)), kernel, w[p + "conv.bias"], groups=u.shape[1])
+        u = F.silu(u.transpose(1, 2)).reshape(*x.shape[:2], self.heads, self.inner)
+        dt = F.softplus(n @ w[p + "dt.weight"].T + w[p + "dt.bias"], threshold=1000)
+        b, c = (n @ w[p + f"{k}.weight"].T for k in "bc")
+        y = self.scan(u, dt, -torch.exp(w[p + "A_log.bias"]), b, c) + u * w[p + "D.weight"][:, None]
+        g = y.flatten(2) * F.silu(n @ w[p + "z.weight"].T)
+        return rms(g, w[p + "gate_norm.weight"], 1e-5) @ w[p + "out.weight"].T
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]]
+        for i in range(self.layers):
+            x = x + self.mixer(x, w, f"{i}.")
+        return next_token(rms(x, w["norm.weight"], 1e-5) @ w["embed.weight"].T, d["tokens"])
+
+
+@kind
+class Gru(Twin):
+    hidden, narrow, vocab, seq, batch = 16, 8, 32, 8, 4
+
+    def shapes(self):
+        n = 3 * self.hidden
+        return {"embed.weight": (self.vocab, self.narrow), "rnn.weight_ih": (n, self.narrow),
+                "rnn.weight_hh": (n, self.hidden), "rnn.bias_ih": (n,), "rnn.bias_hh": (n,),
+                "head.weight": (self.vocab, self.hidden)}
+
+    def loss(self, w, d):
+        cell = torch.nn.GRU(self.narrow, self.hidden, batch_first=True, dtype=torch.float64)
+        named = {f"{n}_l0": w[f"rnn.{n}"] for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
+        out, _ = torch.func.functional_call(cell, named, w["embed.weight"][d["tokens"][:, :-1]])
+        return next_token(out @ w["head.weight"].T, d["tokens"])

@@ -5,6 +5,7 @@ A twin is a class: `shapes()` names its parameters as checkpoints do, `inputs(dr
 """
 
 import math
+import re
 
 import torch
 import torch.nn.functional as F
@@ -13,8 +14,8 @@ KINDS = {}
 
 
 def kind(cls):
-    """Enters a twin under its name in lower case: that of the .mg file beside this folder."""
-    KINDS[cls.__name__.lower()] = cls()
+    """Enters a twin under the name of its .mg file: SharedExperts is the twin of shared_experts.mg."""
+    KINDS[re.sub(r"(?<!^)([A-Z])", r"_\1", cls.__name__).lower()] = cls()
     return cls
 
 

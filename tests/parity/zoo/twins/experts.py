@@ -1,0 +1,85 @@
+"""Mixtures of experts."""
+
+import torch
+import torch.nn.functional as F
+
+from .twin import Twin, attend, join_heads, kind, next_token, rms, rope, split_heads
+
+
+@kind
+class SharedExperts(Twin):
+    layers, hidden, heads, ffn, common, vocab, seq, batch = 2, 16, 2, 8, 16, 32, 8, 4
+    experts, best, slots, balancing = 4, 2, 5, 0.01
+
+    def shapes(self):
+        h = self.hidden
+        s = {"embed.weight": (self.vocab, h), "norm.weight": (h,)}
+        for i in range(self.layers):
+            s |= {f"{i}.ln1.weight": (h,), f"{i}.ln2.weight": (h,), f"{i}.moe.gate.weight": (self.experts, h)}
+            s |= {f"{i}.attn.{n}.weight": (h, h) for n in "qkvo"}
+            for e, wide in [(f"experts.{e}", self.ffn) for e in range(self.experts)] + [("shared", self.common)]:
+                s |= {f"{i}.moe.{e}.up.weight": (wide, h), f"{i}.moe.{e}.down.weight": (h, wide)}
+        return s
+
+    def moe(self, x, w, p):
+        def unit(name, u):
+            return F.silu(u @ w[p + name + ".up.weight"].T) @ w[p + name + ".down.weight"].T
+
+        score = torch.softmax(x @ w[p + "gate.weight"].T, -1)
+        share, chosen = torch.topk(score, self.best)
+        rows = []
+        for b in range(len(x)):
+            taken = [0] * self.experts
+            for t in range(x.shape[1]):
+                row = unit("shared", x[b, t])
+                for k, e in enumerate(chosen[b, t].tolist()):
+                    taken[e] += 1
+                    if taken[e] <= self.slots:
+                        row = row + share[b, t, k] * unit(f"experts.{e}", x[b, t])
+                rows.append(row)
+            self.dropped += sum(max(0, n - self.slots) for n in taken)
+        used = F.one_hot(chosen, self.experts).to(x.dtype).sum(2).mean(1)
+        return torch.stack(rows).reshape(x.shape), self.experts * (used * score.mean(1)).sum(-1).mean()
+
+    def loss(self, w, d):
+        x, uneven, self.dropped = w["embed.weight"][d["tokens"][:, :-1]], 0, 0
+        for i in range(self.layers):
+            a, p = rms(x, w[f"{i}.ln1.weight"]), f"{i}.attn."
+            q, k, v = (split_heads(a @ w[p + f"{n}.weight"].T, self.heads) for n in "qkv")
+            x = x + join_heads(attend(rope(q), rope(k), v)) @ w[p + "o.weight"].T
+            y, more = self.moe(rms(x, w[f"{i}.ln2.weight"]), w, f"{i}.moe.")
+            x, uneven = x + y, uneven + more
+        assert self.dropped, "every choice has a slot: what becomes of those without is not tested"
+        return next_token(rms(x, w["norm.weight"]) @ w["embed.weight"].T, d["tokens"]) + self.balancing * uneven
+
+
+@kind
+class ExpertChoice(Twin):
+    layers, hidden, ffn, experts, slots, vocab, seq, batch = 2, 16, 8, 4, 3, 32, 8, 4
+
+    def shapes(self):
+        h = self.hidden
+        s = {"embed.weight": (self.vocab, h), "pos.weight": (self.seq, h), "norm.weight": (h,)}
+        for i in range(self.layers):
+            s |= {f"{i}.{n}.weight": (h,) for n in ("ln1", "ln2", "mix")} | {f"{i}.moe.gate.weight": (self.experts, h)}
+            for e in range(self.experts):
+                s |= {f"{i}.moe.experts.{e}.up.weight": (self.ffn, h), f"{i}.moe.experts.{e}.down.weight": (h, self.ffn)}
+        return s
+
+    def moe(self, x, w, p):
+        score = torch.softmax(x @ w[p + "gate.weight"].T, -1)
+        y = torch.zeros_like(x)
+        for e in range(self.experts):
+            share, chosen = torch.topk(score[:, :, e], self.slots)
+            at = chosen[..., None].expand(-1, -1, x.shape[-1])
+            u = F.silu(x.gather(1, at) @ w[p + f"experts.{e}.up.weight"].T) @ w[p + f"experts.{e}.down.weight"].T
+            y = y.scatter_add(1, at, share[..., None] * u)
+        return y
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]] + w["pos.weight"]
+        for i in range(self.layers):
+            a = rms(x, w[f"{i}.ln1.weight"]) * w[f"{i}.mix.weight"]
+            x = x + a.cumsum(1) / torch.arange(1, self.seq + 1, dtype=x.dtype)[:, None]
+            x = x + self.moe(rms(x, w[f"{i}.ln2.weight"]), w, f"{i}.moe.")
+        return next_token(rms(x, w["norm.weight"]) @ w["embed.weight"].T, d["tokens"])
