@@ -40,7 +40,7 @@ def start(shapes, draw):
 def steps(twin, w, d):
     """Losses before each update, gradient norms, and the gradients of the first step."""
     w = {n: t.double() for n, t in w.items()}
-    learn = {n: t.requires_grad_() for n, t in w.items() if not n.startswith(twin.frozen or "\0")}
+    learn = {n: t.requires_grad_() for n, t in w.items() if twin.learns(n)}
     optimizer = torch.optim.SGD(learn.values(), lr=RATE, momentum=MOMENTUM)
     losses, norms, first = [], [], None
     for _ in range(STEPS):

@@ -5,8 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from .twin import (Twin, attend, hidden_from, join_heads, kind, layer_norm, next_token, rms, rope, sizes,
-                   split_heads)
+from .twin import (Twin, attend, cross_entropy, hidden_from, join_heads, kind, layer_norm, next_token, rms, rope,
+                   sizes, split_heads)
 
 
 def norm_shapes(h, *names):
@@ -214,3 +214,151 @@ class Ngpt(Twin):
             g = x @ unit(w[p + "gate.weight"]).T * w[p + "gate_scale.weight"] * math.sqrt(self.hidden)
             x = towards(x, u * F.silu(g) @ unit(w[p + "down.weight"], 0).T, w[f"{i}.m.rate.weight"])
         return next_token(x @ unit(w["unembed.weight"]).T * w["logit_scale.weight"], d["tokens"])
+
+
+@kind
+class Albert(Twin):
+    layers, hidden, heads, ffn, narrow, vocab, seq, batch = 3, 16, 2, 32, 8, 32, 8, 4
+
+    def shapes(self):
+        h = self.hidden
+        return {"embed.weight": (self.vocab, self.narrow), "widen.weight": (h, self.narrow), "up.weight": (self.ffn, h),
+                "down.weight": (h, self.ffn)} | {f"{n}.weight": (h, h) for n in "qkvo"} | norm_shapes(h, "ln1", "ln2")
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]] @ w["widen.weight"].T
+        for _ in range(self.layers):
+            q, k, v = (split_heads(x @ w[f"{n}.weight"].T, self.heads) for n in "qkv")
+            h = layer_norm(x + join_heads(attend(rope(q), rope(k), v)) @ w["o.weight"].T, w, "ln1", 1e-6)
+            u = F.gelu(h @ w["up.weight"].T, approximate="tanh")
+            x = layer_norm(h + u @ w["down.weight"].T, w, "ln2", 1e-6)
+        return next_token(x @ w["widen.weight"] @ w["embed.weight"].T, d["tokens"])
+
+
+class Plain(Twin):
+    """A transformer that several twins begin from: RMS norms, rotary positions, silu."""
+
+    layers, hidden, heads, ffn, vocab, seq, batch = 2, 16, 2, 16, 32, 8, 4
+
+    def shapes(self):
+        s = {"embed.weight": (self.vocab, self.hidden), "norm.weight": (self.hidden,)}
+        for i in range(self.layers):
+            s |= self.layer_shapes(f"{i}.")
+        return s
+
+    def layer_shapes(self, p):
+        h = self.hidden
+        return {p + f"{n}.weight": (h,) for n in ("ln1", "ln2")} | {p + f"attn.{n}.weight": (h, h) for n in "qkvo"} | {
+            p + "mlp.up.weight": (self.ffn, h), p + "mlp.down.weight": (h, self.ffn)}
+
+    def layer(self, x, w, p):
+        a = rms(x, w[p + "ln1.weight"])
+        q, k, v = (split_heads(a @ w[p + f"attn.{n}.weight"].T, self.heads) for n in "qkv")
+        x = x + join_heads(attend(rope(q), rope(k), v)) @ w[p + "attn.o.weight"].T
+        return x + F.silu(rms(x, w[p + "ln2.weight"]) @ w[p + "mlp.up.weight"].T) @ w[p + "mlp.down.weight"].T
+
+    def body(self, w, tokens):
+        x = w["embed.weight"][tokens]
+        for i in range(self.layers):
+            x = self.layer(x, w, f"{i}.")
+        return x
+
+    def logits(self, w, tokens):
+        return rms(self.body(w, tokens), w["norm.weight"]) @ w["embed.weight"].T
+
+
+@kind
+class Lora(Plain):
+    low, strength = 2, 4
+
+    def shapes(self):
+        s = {}
+        for n, shape in super().shapes().items():
+            s[n.replace(".weight", ".base.weight")] = shape
+            if ".q." in n or ".v." in n:
+                s[n.replace("weight", "lora_A.weight")] = (self.low, self.hidden)
+                s[n.replace("weight", "lora_B.weight")] = (self.hidden, self.low)
+        return s
+
+    def learns(self, name):
+        return ".lora_" in name
+
+    def loss(self, w, d):
+        merged = {n.replace(".base", ""): t for n, t in w.items() if ".base." in n}
+        for n in [n for n in w if "lora_A" in n]:
+            into = n.replace("lora_A.", "")
+            merged[into] = merged[into] + self.strength / self.low * w[n.replace("_A", "_B")] @ w[n]
+        return next_token(self.logits(merged, d["tokens"][:, :-1]), d["tokens"])
+
+
+@kind
+class Documents(Twin):
+    layers, hidden, kv, group, head, ffn, vocab, seq, batch = 2, 16, 2, 2, 4, 16, 32, 8, 4
+
+    def shapes(self):
+        h, n = self.hidden, self.kv * self.head
+        s = {"embed.weight": (self.vocab, h), "pos.weight": (self.seq, h), "norm.weight": (h,)}
+        for i in range(self.layers):
+            s |= {f"{i}.{n}.weight": (h,) for n in ("ln1", "ln2")}
+            s |= {f"{i}.attn.q.weight": (h, h), f"{i}.attn.k.weight": (n, h), f"{i}.attn.v.weight": (n, h),
+                  f"{i}.attn.o.weight": (h, h), f"{i}.mlp.up.weight": (self.ffn, h), f"{i}.mlp.down.weight": (h, self.ffn)}
+        return s
+
+    def inputs(self, draw):
+        ids, target = torch.randint(0, self.vocab, (2, self.batch, self.seq), generator=draw)
+        begins = torch.rand((self.batch, self.seq), generator=draw) < 0.3
+        doc = begins.long().cumsum(1)
+        at = torch.arange(self.seq).expand(self.batch, -1)
+        spot = at - torch.where(begins, at, 0).cummax(1).values
+        weight = torch.cat((~begins[:, 1:], torch.zeros(self.batch, 1, dtype=torch.bool)), 1)
+        return {"ids": ids, "target": target, "doc": doc.float(), "spot": spot, "weight": weight.float()}
+
+    def attention(self, x, w, p, d):
+        q, k, v = (split_heads(x @ w[p + f"{n}.weight"].T, n_heads)
+                   for n, n_heads in (("q", self.kv * self.group), ("k", self.kv), ("v", self.kv)))
+        k, v = k.repeat_interleave(self.group, 1), v.repeat_interleave(self.group, 1)
+        apart = (d["doc"][:, :, None] != d["doc"][:, None, :])[:, None] | hidden_from(self.seq)
+        s = (q @ k.transpose(-1, -2) / math.sqrt(self.head)).masked_fill(apart, -math.inf)
+        return join_heads(torch.softmax(s, -1) @ v) @ w[p + "o.weight"].T
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["ids"]] + w["pos.weight"][d["spot"]]
+        for i in range(self.layers):
+            x = x + self.attention(rms(x, w[f"{i}.ln1.weight"]), w, f"{i}.attn.", d)
+            u = rms(x, w[f"{i}.ln2.weight"]) @ w[f"{i}.mlp.up.weight"].T
+            x = x + F.gelu(u, approximate="tanh") @ w[f"{i}.mlp.down.weight"].T
+        z = rms(x, w["norm.weight"]) @ w["embed.weight"].T
+        each = F.cross_entropy(z.flatten(0, 1), d["target"].flatten(), reduction="none")
+        return (each * d["weight"].flatten()).sum() / d["weight"].sum()
+
+
+@kind
+class MultiToken(Plain):
+    share = 0.3
+
+    def shapes(self):
+        h = self.hidden
+        return super().shapes() | self.layer_shapes("mtp.") | {
+            "left.weight": (h,), "right.weight": (h,), "mtp.norm.weight": (h,), "meet.weight": (h, 2 * h)}
+
+    def inputs(self, draw):
+        tokens = torch.randint(0, self.vocab, (self.batch, self.seq + 2), generator=draw)
+        return {"ids": tokens[:, :-2], "first": tokens[:, 1:-1], "second": tokens[:, 2:]}
+
+    def loss(self, w, d):
+        x = self.body(w, d["ids"])
+        pair = (rms(x, w["left.weight"]), rms(w["embed.weight"][d["first"]], w["right.weight"]))
+        y = self.layer(torch.cat(pair, -1) @ w["meet.weight"].T, w, "mtp.")
+        one, two = (cross_entropy(rms(h, w[n]) @ w["embed.weight"].T, target)
+                    for h, n, target in ((x, "norm.weight", d["first"]), (y, "mtp.norm.weight", d["second"])))
+        return one + self.share * two
+
+
+@kind
+class Smoothing(Plain):
+    spread, drawn = 0.1, 0.01
+
+    def loss(self, w, d):
+        z = self.logits(w, d["tokens"][:, :-1]).flatten(0, 1)
+        smooth = F.cross_entropy(z, d["tokens"][:, 1:].flatten(), label_smoothing=self.spread)
+        return smooth + self.drawn * torch.logsumexp(z, -1).square().mean()

@@ -32,3 +32,24 @@ class Dlrm(Twin):
         met = torch.tril(x @ x.transpose(1, 2), -1).flatten(1)
         z = F.relu(met @ w["pairs.weight"].T + h @ w["direct.weight"].T + w["pairs.bias"]) @ w["top.bias"]
         return F.binary_cross_entropy_with_logits(z, d["y"])
+
+
+@kind
+class BatchNorm(Twin):
+    features, hidden, classes, batch = 8, 16, 4, 8
+
+    def shapes(self):
+        h = self.hidden
+        return {"fc1.weight": (h, self.features), "fc2.weight": (h, h)} | linear_shapes("fc3", self.classes, h) | {
+            f"bn{i}.{part}": (h,) for i in (1, 2) for part in ("weight", "bias")}
+
+    def inputs(self, draw):
+        return {"x": torch.randn((self.batch, self.features), generator=draw),
+                "y": torch.randint(0, self.classes, (self.batch,), generator=draw)}
+
+    def loss(self, w, d):
+        h = d["x"]
+        for i in (1, 2):
+            h = F.batch_norm(h @ w[f"fc{i}.weight"].T, None, None, w[f"bn{i}.weight"], w[f"bn{i}.bias"], training=True)
+            h = torch.tanh(h)
+        return F.cross_entropy(linear(h, w, "fc3"), d["y"])

@@ -20,13 +20,15 @@ def kind(cls):
 
 
 class Twin:
-    frozen = ()  # the beginnings of the names of parameters that do not learn
-
     def inputs(self, draw):
         """Windows of seq + 1 tokens; models with inputs by name give those."""
         tokens = torch.randint(0, self.vocab, (self.batch, self.seq + 1), generator=draw)
         tokens[:, 1::3] = tokens[:, :1]  # so that there is something to find
         return {"tokens": tokens}
+
+    def learns(self, name):
+        """Whether a parameter is trained."""
+        return True
 
 
 def rms(x, gain, eps=1e-6):

@@ -1,0 +1,85 @@
+"""Models of two things that belong to each other: a source and its translation, an image and its text."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from .twin import Twin, attend, join_heads, kind, rms, split_heads
+from .vision import linear, linear_shapes
+
+
+@kind
+class EncoderDecoder(Twin):
+    layers, depth, hidden, heads, head, ffn, vocab, source, seq, batch = 2, 1, 16, 2, 8, 16, 32, 8, 4, 4
+
+    def shapes(self):
+        h = self.hidden
+        s = {"embed.weight": (self.vocab, h), "pos.source.weight": (self.source, h), "pos.target.weight": (self.seq, h),
+             "encoder.norm.weight": (h,), "decoder.norm.weight": (h,)}
+        stacks = [(f"encoder.{i}.", ("attn",)) for i in range(self.layers)]
+        stacks += [(f"decoder.{i}.", ("attn", "cross")) for i in range(self.depth)]
+        for p, looks in stacks:
+            s |= {p + f"{a}.{n}.weight": (h, h) for a in looks for n in "qkvo"}
+            s |= {p + f"ln{i + 1}.weight": (h,) for i in range(len(looks) + 1)}
+            s |= {p + "mlp.up.weight": (self.ffn, h), p + "mlp.down.weight": (h, self.ffn)}
+        return s
+
+    def inputs(self, draw):
+        src = torch.randint(0, self.vocab, (self.batch, self.source), generator=draw)
+        target = torch.randint(0, self.vocab, (self.batch, self.seq + 1), generator=draw)
+        length = torch.tensor([8, 5, 3, 7])[:, None]
+        return {"src": src, "pad": (torch.arange(self.source) >= length).float(), "tgt": target[:, :-1],
+                "label": target[:, 1:], "weight": torch.rand((self.batch, self.seq), generator=draw)}
+
+    def attention(self, x, y, w, p, hidden=None, causal=False):
+        q = split_heads(x @ w[p + "q.weight"].T, self.heads)
+        k, v = (split_heads(y @ w[p + f"{n}.weight"].T, self.heads) for n in "kv")
+        if hidden is None:
+            return join_heads(attend(q, k, v, causal=causal)) @ w[p + "o.weight"].T
+        s = (q @ k.transpose(-1, -2) / math.sqrt(self.head)).masked_fill(hidden[:, None, None] > 0, -math.inf)
+        return join_heads(torch.softmax(s, -1) @ v) @ w[p + "o.weight"].T
+
+    def mlp(self, x, w, p):
+        return F.relu(x @ w[p + "up.weight"].T) @ w[p + "down.weight"].T
+
+    def loss(self, w, d):
+        m = w["embed.weight"][d["src"]] + w["pos.source.weight"]
+        for i in range(self.layers):
+            p = f"encoder.{i}."
+            a = rms(m, w[p + "ln1.weight"])
+            m = m + self.attention(a, a, w, p + "attn.", d["pad"])
+            m = m + self.mlp(rms(m, w[p + "ln2.weight"]), w, p + "mlp.")
+        m = rms(m, w["encoder.norm.weight"])
+        x = w["embed.weight"][d["tgt"]] + w["pos.target.weight"]
+        for i in range(self.depth):
+            p = f"decoder.{i}."
+            a = rms(x, w[p + "ln1.weight"])
+            x = x + self.attention(a, a, w, p + "attn.", causal=True)
+            x = x + self.attention(rms(x, w[p + "ln2.weight"]), m, w, p + "cross.", d["pad"])
+            x = x + self.mlp(rms(x, w[p + "ln3.weight"]), w, p + "mlp.")
+        z = rms(x, w["decoder.norm.weight"]) @ w["embed.weight"].T
+        each = F.cross_entropy(z.flatten(0, 1), d["label"].flatten(), reduction="none")
+        return (each * d["weight"].flatten()).sum() / d["weight"].sum()
+
+
+@kind
+class Clip(Twin):
+    pixels, hidden, shared, vocab, words, batch = 16, 16, 8, 32, 4, 8
+
+    def shapes(self):
+        h = self.hidden
+        return linear_shapes("image.up", h, self.pixels) | {
+            "image.down.weight": (self.shared, h), "text.embed.weight": (self.vocab, h),
+            "text.down.weight": (self.shared, h), "scale.bias": (1,)}
+
+    def inputs(self, draw):
+        return {"image": torch.randn((self.batch, self.pixels), generator=draw),
+                "text": torch.randint(0, self.vocab, (self.batch, self.words), generator=draw)}
+
+    def loss(self, w, d):
+        a = F.normalize(F.gelu(linear(d["image"], w, "image.up")) @ w["image.down.weight"].T, dim=-1)
+        b = F.normalize(w["text.embed.weight"][d["text"]].mean(1) @ w["text.down.weight"].T, dim=-1)
+        s = torch.exp(w["scale.bias"]) * a @ b.T
+        right = torch.arange(self.batch)
+        return (F.cross_entropy(s, right) + F.cross_entropy(s.T, right)) / 2
