@@ -17,8 +17,9 @@
  *   P7  collectives come one after the other, in the order of the program, which is that of all
  *       ranks: each waits for the one before it, whatever the axes
  *   P8  in a pipeline nothing but what has slots is handed from one phase of a microbatch to the
- *       next, no two stages and microbatches that are under way have one slot, no message lies
- *       where another still does, and the table is a schedule (passes/pipeline/pipeline.h) */
+ *       next, a phase touches of what it changes the layers of its stage alone, no two stages and
+ *       microbatches that are under way have one slot, no message lies where another still does,
+ *       and the table is a schedule (passes/pipeline/pipeline.h) */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 

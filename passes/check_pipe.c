@@ -44,6 +44,23 @@ static void check_place(Check *c, const Buffer *b, const Operand *o)
         broken(c, 8, "'%s' has slots, and is of more than this program", buffer_name(c, b));
 }
 
+/* A phase runs the layers of one stage. Where a rank has several, what a phase has written of all
+ * its layers is not whole: nothing but the loop over them touches it. */
+static void check_layers(Check *c, const bool *written)
+{
+    const Program *g = c->prog;
+    const Loop *micro = &g->loops.data[g->pipe->loop];
+    for (int i = micro->begin + 1; i < micro->end && c->m->layout.pipeline.chunks > 1; i++)
+        for (int k = 0; k < g->actions.data[i].noperands; k++) {
+            const Operand *o = &g->actions.data[i].operand[k];
+            c->at = i;
+            if (written[o->at.buffer] && type_find(&o->type, c->m->layout.pipeline.dim) >= 0)
+                broken(c, 8, "'%s' is of all layers of a rank, of which a phase has one stage's",
+                       buffer_name(c, &c->p->buffers.data[o->at.buffer]));
+        }
+    c->at = -1;
+}
+
 static void check_shared(Check *c)
 {
     const Program *g = c->prog;
@@ -70,6 +87,7 @@ static void check_shared(Check *c)
         }
     }
     c->at = -1;
+    check_layers(c, written);
     for (size_t k = 0; k < c->p->buffers.n; k++) {
         const Buffer *b = &c->p->buffers.data[k];
         if (written[k] && (touched[k] & (touched[k] - 1)) && !b->slot)

@@ -179,8 +179,17 @@ static bool shared_already(const LoopMaker *l, uint32_t j)
     return false;
 }
 
-/* The slice operand whose storage stacked result k can take over, or -1: the body adds to the slice
- * in place, and nobody reads the stack afterwards. */
+/* Is result k wanted where the stack `root` lies, which is not free before the loop has ended? Then
+ * each round puts its slice there itself, as it is done with it. (A rank that has several stages of
+ * a pipeline has to: in a phase it runs some rounds, and the others' slices stay as they are.) */
+static bool wanted_over(const LoopMaker *l, uint32_t k, Value root)
+{
+    const Want *w = &l->p->s->want[l->i->out[k]];
+    return w->set && w->occupant && view_of(l->p->s->m, w->occupant).root == root;
+}
+
+/* The slice operand whose storage stacked result k can take over, or -1: nobody reads the stack
+ * afterwards, and the body computes the result in the slice's place, or has to move it there. */
 static int shared_operand(LoopMaker *l, uint32_t k)
 {
     const Module *m = l->p->s->m;
@@ -201,7 +210,8 @@ static int shared_operand(LoopMaker *l, uint32_t k)
         View seen = view_of(m, xs);
         bool writable =
             is_writable(l->p, seen.root) && strides_are_dense(type_of(m, xs), seen.stride);
-        bool inside = d->op == OP_repeat ? true : takes_over(m, d, res, arg);
+        bool inside =
+            d->op == OP_repeat || takes_over(m, d, res, arg) || wanted_over(l, k, seen.root);
         if (writable && inside)
             return (int)j;
     }

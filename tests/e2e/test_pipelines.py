@@ -17,6 +17,32 @@ EVERY = [(kind, pp, m) for kind in KINDS for pp in (2, 4) for m in (1, 3, 4, 8)]
 # makes 1e-5 of any rounding; at this one no seed's does.
 RATE = ("--lr", 1e-3)
 
+# The gradient of `rate` is summed and added to what is there in one kernel, which reads all of what it sums before it writes.
+SUMMED = """dim layers = 4, hidden = 8, vocab = 256, seq = 8, batch = 4
+
+model summed(tokens[batch, seq] : token(vocab)) {
+    embed : param[vocab, hidden] ~ normal(0.3) as "embed.weight"
+    head  : param[hidden, vocab] ~ normal(0.3) as "head.weight"
+    x = embed[tokens]
+    repeat layers as "{}" {
+        rate : param[hidden] ~ normal(1) as "rate.weight"
+        x = tanh(rate * x)
+    }
+    loss = cross_entropy(x @ head over hidden, next(tokens))
+}
+
+train {
+    optimizer sgd(momentum = 0.9)
+    lr        0.1
+    precision f64
+}
+
+layout {
+    device     cpu
+    microbatch 1
+}
+"""
+
 
 def legal(kind, pp, m):
     """interleaved takes microbatches in groups of as many as there are ranks; what is left over keeps all busy."""
@@ -73,6 +99,16 @@ class Pipelines(mgctest.Case):
                             off = self.apart(losses, want[0])
                             self.assertLess(off[0], 1e-5)
                             self.assertLess(off[1], 1e-4)
+
+    def test_sums_of_one_stage(self):
+        """A rank with two stages adds to the gradients of the one that a phase is of, and leaves the other's as they are."""
+        self.text(6000)
+        path = self.write("summed.mg", SUMMED)
+        for layers in (2, 4, 7):
+            want = self.runs(self.make(f"one{layers}", "dp = 1", "", 4, path=path, layers=layers), f"out_one{layers}")
+            name = f"s{layers}"
+            program = self.make(name, "pp = 2", PP("interleaved, chunks = 2"), 4, path=path, layers=layers)
+            self.assertTrue(self.runs(program, f"out_{name}") == want, layers)
 
     def test_uneven(self):
         """Stages of different numbers of layers, and a table that both ends have."""
