@@ -6,43 +6,24 @@ import random
 import shutil
 
 import mgctest
+import random_layouts
 import test_launch
 from mgctest import FULL, TURN
+from random_layouts import Dims
 
 MODELS = {"dense": test_launch.MODEL, "experts": test_launch.EXPERTS}
+HEADS = "kv_heads, ffn, vocab"
+DIMS = {"dense": Dims([HEADS], "seq", zigzag=True, layers=("layers",)),
+        "experts": Dims(["experts", HEADS], "seq", zigzag=True, layers=("layers",))}
 CASES = 300 if FULL else 4
-AXES = ("dp", "cp", "tp")
 
 
 def draw(seed):
     """The model, the number of ranks, the layout's lines and the number of machines."""
     r = random.Random(seed)
     kind = r.choice(("dense", "dense", "experts"))
-    sizes = {a: 1 for a in AXES}
-    n = r.choice((2, 4, 4))
-    for _ in range({2: 1, 4: 2}[n]):
-        sizes[r.choice(AXES)] *= 2
-    mesh = [a for a in sizes if sizes[a] > 1]
-    r.shuffle(mesh)
-    split = [a for a in mesh if a != "tp"]
-    lines = []
-    over = [a for a in split if a == "dp" or r.random() < 0.3]  # cp may split the batch, too
-    if over:
-        lines.append(f"batch -> {', '.join(over)}")
-    if "tp" in mesh:
-        lines.append(f"{'experts' if kind == 'experts' and r.random() < 0.6 else 'kv_heads, ffn, vocab'} -> tp")
-    along = [a for a in mesh if a not in over and (a == "cp" or r.random() < 0.5)]
-    if along:
-        lines.append(f"seq -> {', '.join(a + r.choice((' (zigzag)', '')) if a == 'cp' else a for a in along)}")
-    if r.random() < 0.8:
-        classes = ("state", "state, grads", "state, grads, params")[r.randrange(3)]
-        lines.append(f"{classes} -> {', '.join(split or mesh)}")
-    if n == 4 and r.random() < 0.15:
-        mesh, sizes = ["dp", "pp"], {"dp": 2, "pp": 2}
-        lines = ["batch -> dp", f"layers -> pp (schedule = {r.choice(('1f1b', 'gpipe'))})", "state -> dp"]
-    lines.append(f"microbatch {r.choice((1, 2, 4))}")
-    lines.append(f"recompute {r.choice(('auto', 'none', 'all'))}")
-    return kind, n, [f"mesh {', '.join(f'{a} = {sizes[a]}' for a in mesh)}", *lines], r.choice((2, 4) if n == 4 else (2,))
+    n, lines = random_layouts.draw(r, DIMS[kind])
+    return kind, n, lines, r.choice((2, 4) if n == 4 else (2,))
 
 
 class Machines(mgctest.Case):
@@ -77,7 +58,7 @@ class Machines(mgctest.Case):
             self.assertLess(refused, 20 + 2 * ran, "most layouts are refused")
             seed += 1
             kind, n, lines, hosts = draw(seed)
-            self.write("it.mg", "layout it {\n device cpus\n " + "\n ".join(lines) + "\n}\n")
+            self.write("it.mg", random_layouts.text(lines, device="cpus"))
             r = self.mgc(MODELS[kind], "--layout", "./it.mg", "-D", "batch=8", "--precision", "f64", "-o", "many")
             if r.returncode:
                 self.assertEqual(r.returncode, 1, (lines, r.err))

@@ -11,6 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../../e2e"))
 
 import mgctest  # noqa: E402
+import random_layouts  # noqa: E402
 
 MODELS = sorted(f[:-3] for f in os.listdir(HERE) if f.endswith(".mg"))
 CODES = {"F64": "d", "F32": "f", "BF16": "H", "U8": "B"}
@@ -94,4 +95,4 @@ class Golden:
         return self.differences(case, out)
 
 
-__all__ = ["Golden", "MODELS", "mgctest"]
+__all__ = ["Golden", "MODELS", "mgctest", "random_layouts"]
