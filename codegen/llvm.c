@@ -7,9 +7,11 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +63,28 @@ static Level host_level(Arena *a)
 const char *codegen_host_features(Arena *a)
 {
     return host_level(a).needs;
+}
+
+/* Loads of elements apart from each other are not widened together: what would lie beyond the last
+ * one would leave the last vector of a loop to scalars, in another order of a sum. */
+static void set_options(void)
+{
+    static bool done;
+    static const char *const argv[] = {"mgc", "-enable-interleaved-mem-accesses=false"};
+    if (!done)
+        LLVMParseCommandLineOptions(2, argv, NULL);
+    done = true;
+}
+
+/* A loop that was to be widened and was not: its sum has another order than it should. */
+static void count_narrow(LLVMDiagnosticInfoRef d, void *ctx)
+{
+    if (LLVMGetDiagInfoSeverity(d) != LLVMDSWarning)
+        return;
+    char *text = LLVMGetDiagInfoDescription(d);
+    if (strstr(text, "loop not vectorized"))
+        ++*(int *)ctx;
+    LLVMDisposeMessage(text);
 }
 
 static LLVMTargetMachineRef target_machine(const Level *l, char **error)
@@ -131,6 +155,8 @@ static const char *write_out(LlvmModule *l, LLVMTargetMachineRef tm, KernelOutpu
     return kept;
 }
 
+int codegen_narrow_loops;
+
 bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features)
 {
     Module *m = p->module;
@@ -145,6 +171,9 @@ bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const c
     }
     *features = level.needs;
     LlvmModule l = module_begin(m, tm, &level);
+    set_options();
+    codegen_narrow_loops = 0;
+    LLVMContextSetDiagnosticHandler(l.c, count_narrow, &codegen_narrow_loops);
     for (size_t i = 0; i < p->kernels.n; i++)
         llvm_kernel(&l, &p->kernels.data[i]);
     llvm_keep_variants(&l);

@@ -51,14 +51,26 @@ Ins *build_typed(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in
     return i;
 }
 
+/* The dims of a list in the order in which a type has them. */
+static void order_as(DimList *l, const Type *t)
+{
+    DimList in_order = {0};
+    for (int i = 0; i < t->rank; i++)
+        if (dims_have(l, t->dims[i].name))
+            in_order.dim[in_order.n++] = t->dims[i];
+    *l = in_order;
+}
+
 Ins *build_ins(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in)
 {
     Type types[8];
-    Attrs none = {0};
-    const char *wrong = type_check(b->m, op, attrs ? attrs : &none, nin, in, 8, types);
+    Attrs a = attrs ? *attrs : (Attrs){0};
+    const char *wrong = type_check(b->m, op, &a, nin, in, 8, types);
     if (wrong)
         bug(b->m, op, wrong, nin, in);
-    return build_typed(b, op, attrs, nin, in, op_info[op].results, types, NULL);
+    if (op == OP_dot) /* its sums are made in this order (passes/product.h) */
+        order_as(&a.over, type_of(b->m, in[0]));
+    return build_typed(b, op, &a, nin, in, op_info[op].results, types, NULL);
 }
 
 Value build(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in)

@@ -325,6 +325,9 @@ bool kernel_goes_by_rows(const Module *m, const Kernel *k, int c);
  * program needs, in arena. */
 typedef enum KernelOutput { KERNEL_object, KERNEL_assembly, KERNEL_llvm_ir } KernelOutput;
 bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
+/* How many loops with sums the last call left narrow, which breaks the order of these: for tests,
+ * 0. */
+extern int codegen_narrow_loops;
 /* The features kernels need on this machine, without making any ("" off x86-64). */
 const char *codegen_host_features(Arena *a);
 /* codegen/emit_c.c: the emitted program. */

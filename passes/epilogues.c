@@ -71,16 +71,17 @@ static Strided strided(const Module *m, Value v)
     return s;
 }
 
-/* Is a x b one product whose columns are those dims of operand `of` (0: a) that are not summed, and
- * does v lie along them as the result's innermost dims do? */
-static bool along_columns(const Epilogues *e, Value a, Value b, const Type *result, int of, Value v)
+/* Is a dot of a and b one product whose columns are those dims of operand `of` (0: a) that are not
+ * summed, and does v lie along them as the result's innermost dims do? */
+static bool along_columns(const Epilogues *e, Value a, Value b, const DimList *over,
+                          const Type *result, int of, Value v)
 {
     const Module *m = e->m;
     Strided x = strided(m, a), y = strided(m, b), z = {.type = result}, w = strided(m, v);
     const Type *columns = type_at(e, of ? b : a), *other = type_at(e, of ? a : b);
     Product p;
     strides_dense(result, z.stride);
-    if (!product_match(&x, &y, &z, &p) || p.desc.batch != 1 || p.swap != (of == 0))
+    if (!product_match(&x, &y, &z, over, &p) || p.desc.batch != 1 || p.swap != (of == 0))
         return false;
     for (int i = 0; i < result->rank; i++) {
         Name d = result->dims[i].name;
@@ -109,7 +110,7 @@ static bool take_bias(Epilogues *e, Ins *cast)
         if (!dot || !bias || dot->nin != 2 || e->uses.count[dot->out[0]] != 1 ||
             type_at(e, dot->in[0])->dtype != t->dtype || type_at(e, bias)->dtype != t->dtype ||
             !type_same_dims(type_at(e, dot->out[0]), t) ||
-            !along_columns(e, dot->in[0], dot->in[1], t, 1, bias))
+            !along_columns(e, dot->in[0], dot->in[1], &dot->attrs.over, t, 1, bias))
             continue;
         Value *in = NEW_ARRAY(e->m->arena, Value, 3);
         in[0] = dot->in[0];
@@ -148,7 +149,7 @@ static bool take_sum(Epilogues *e, Ins *sum)
             !same_set(&dot->attrs.over, &sum->attrs.over))
             continue;
         Value x = dot->in[dot->in[0] == dy];
-        if (!along_columns(e, dy, x, type_at(e, dot->out[0]), 0, sum->out[0]))
+        if (!along_columns(e, dy, x, &dot->attrs.over, type_at(e, dot->out[0]), 0, sum->out[0]))
             continue;
         Value *out = NEW_ARRAY(e->m->arena, Value, 2);
         out[0] = dot->out[0];
@@ -169,14 +170,16 @@ static bool take_sum(Epilogues *e, Ins *sum)
 /* ---- gelu -------------------------------------------------------------------------------------
  */
 
-/* Does a product of a and b give the result where it lies, and x lie like the result? */
-static bool alike(const Epilogues *e, Value a, Value b, const Type *result, Value x)
+/* Does the product of a dot give the result where it lies, and x lie like the result? */
+static bool alike(const Epilogues *e, const Ins *dot, const Type *result, Value x)
 {
+    const Value a = dot->in[0], b = dot->in[1];
+    const DimList *over = &dot->attrs.over;
     Strided u = strided(e->m, a), v = strided(e->m, b), w = strided(e->m, x), z = {.type = result};
     Product p, q;
     strides_dense(result, z.stride);
-    return type_equal(type_at(e, x), result) && product_match(&u, &v, &z, &p) &&
-           product_match(&u, &v, &w, &q) && p.desc.batch == 1 && q.desc.batch == 1 &&
+    return type_equal(type_at(e, x), result) && product_match(&u, &v, &z, over, &p) &&
+           product_match(&u, &v, &w, over, &q) && p.desc.batch == 1 && q.desc.batch == 1 &&
            p.swap == q.swap;
 }
 
@@ -194,8 +197,7 @@ static bool take_gelu(Epilogues *e, Ins *cast)
     Ins *dot = z ? e->m->values.data[z].def : NULL;
     if (!dot || dot->home != e->r || !type_equal(type_at(e, z), type_at(e, h)) ||
         !(dot->op == OP_dot_bias || (dot->op == OP_dot && dot->nin == 2)) ||
-        type_at(e, dot->in[0])->dtype != type_at(e, z)->dtype ||
-        !alike(e, dot->in[0], dot->in[1], type_at(e, z), z))
+        type_at(e, dot->in[0])->dtype != type_at(e, z)->dtype || !alike(e, dot, type_at(e, z), z))
         return false;
     Ins *gelu = e->m->values.data[cast->in[0]].def;
     const bool alone = e->uses.count[z] == 1 && e->uses.count[gelu->in[0]] == 1;
@@ -221,7 +223,7 @@ static bool take_gelu_grad(Epilogues *e, Ins *cast)
         Ins *dot = y ? made_by(e, y, OP_dot) : NULL;
         if (!dot || !z || dot->nin != 2 || e->uses.count[y] != 1 ||
             e->uses.count[mul->in[k]] != 1 || type_at(e, dot->in[0])->dtype != t->dtype ||
-            !type_equal(type_at(e, y), t) || !alike(e, dot->in[0], dot->in[1], t, z))
+            !type_equal(type_at(e, y), t) || !alike(e, dot, t, z))
             continue;
         Value *in = NEW_ARRAY(e->m->arena, Value, 3);
         in[0] = dot->in[0];

@@ -5,6 +5,7 @@
 
 /* One dim of the contraction: its size and strides in a, b and c; -1 where it does not occur. */
 typedef struct Index {
+    Name name;
     int64_t size, stride[3];
 } Index;
 
@@ -39,7 +40,7 @@ static bool classify(const Strided *const t[3], Groups *g)
                 seen |= type_find(t[w]->type, d.name) >= 0;
             if (seen)
                 continue;
-            Index x = {.size = d.size};
+            Index x = {.name = d.name, .size = d.size};
             for (int w = 0; w < 3; w++) {
                 int k = type_find(t[w]->type, d.name);
                 x.stride[w] = k < 0 ? -1 : t[w]->stride[k];
@@ -63,6 +64,19 @@ static void sort_by(Index *dim, int n, int by)
             dim[k] = dim[k - 1];
         dim[k] = x;
     }
+}
+
+/* Outermost first, as in a list. */
+static void sort_as(Index *dim, int n, const DimList *list)
+{
+    int at = 0;
+    for (int k = 0; k < list->n; k++)
+        for (int i = at; i < n; i++)
+            if (dim[i].name == list->dim[k].name) {
+                Index x = dim[i];
+                memmove(&dim[at + 1], &dim[at], (size_t)(i - at) * sizeof *dim);
+                dim[at++] = x;
+            }
 }
 
 static bool merge(const Index *dim, int n, Merged *m)
@@ -150,7 +164,8 @@ static bool worth_it(const Product *p, int moved)
     return moved == 0 || d->batch <= 16 || (double)d->m * (double)d->n * (double)d->k >= 32768;
 }
 
-bool product_match(const Strided *a, const Strided *b, const Strided *c, Product *p)
+bool product_match(const Strided *a, const Strided *b, const Strided *c, const DimList *over,
+                   Product *p)
 {
     const Strided *const t[3] = {a, b, c};
     Groups g;
@@ -159,8 +174,9 @@ bool product_match(const Strided *a, const Strided *b, const Strided *c, Product
     p->desc.out = abi_dtype(c->type->dtype);
     if (!classify(t, &g))
         return false;
-    for (int k = 0; k < GROUPS; k++)
-        sort_by(g.dim[k], g.n[k], k == K ? 0 : 2);
+    for (int k = 0; k < K; k++)
+        sort_by(g.dim[k], g.n[k], 2);
+    sort_as(g.dim[K], g.n[K], over);
     for (int moved = 0; moved <= g.n[M] + g.n[N]; moved++)
         for (int of_m = 0; of_m <= moved && of_m <= g.n[M]; of_m++)
             if (moved - of_m <= g.n[N] && match_groups(&g, of_m, moved - of_m, p) &&

@@ -21,8 +21,11 @@ typedef struct Product {
     bool swap;         /* the first matrix is b, the second a: the result is stored transposed */
 } Product;
 
-/* The product that computes dot(a, b) into c where they lie; false if none does. */
-bool product_match(const Strided *a, const Strided *b, const Strided *c, Product *p);
+/* The product that computes dot(a, b) over these dims into c where they lie; false if none does. It
+ * adds up in the order of `over`, the last dim fastest, however the operands lie: so a product that
+ * is computed again, from operands that lie otherwise, has the same bits. */
+bool product_match(const Strided *a, const Strided *b, const Strided *c, const DimList *over,
+                   Product *p);
 mg_dtype abi_dtype(DType t);
 
 /* calls.c: appends a library call to b's region, after the copies its operands need. Results that

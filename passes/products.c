@@ -121,11 +121,15 @@ static void take(Type *to, const Type *from, const Type t[3], int in)
     }
 }
 
-/* Types with the dims of each group together: batch, then rows, then columns. */
-static void reorder(const Type t[3], const bool copy[3], Type out[3])
+/* Types with the dims of each group together: batch, then rows, then columns; what is summed in its
+ * order. */
+static void reorder(const Type t[3], const DimList *over, const bool copy[3], Type out[3])
 {
     const Type *like = copy[2] ? &t[0] : &t[2];
-    const Type *columns = copy[2] ? &t[1] : &t[2], *sum = copy[0] ? &t[1] : &t[0];
+    const Type *columns = copy[2] ? &t[1] : &t[2];
+    Type sum = {.rank = over->n};
+    for (int i = 0; i < over->n; i++)
+        sum.dims[i] = t[0].dims[type_find(&t[0], over->dim[i].name)];
     for (int w = 0; w < 3; w++) {
         out[w] = t[w];
         if (!copy[w])
@@ -136,7 +140,7 @@ static void reorder(const Type t[3], const bool copy[3], Type out[3])
         if (w != 1)
             take(&out[w], like, t, IN_A | IN_C);
         if (w != 2)
-            take(&out[w], sum, t, IN_A | IN_B);
+            take(&out[w], &sum, t, IN_A | IN_B);
         if (w != 0)
             take(&out[w], columns, t, IN_B | IN_C);
     }
@@ -154,7 +158,7 @@ static bool try_choice(const Products *p, const Ins *dot, int which, Choice *c)
         t[w] = *type_of(p->m, v[w]);
         c->bytes += c->copy[w] ? (double)type_bytes(&t[w]) : 0;
     }
-    reorder(t, c->copy, c->type);
+    reorder(t, &dot->attrs.over, c->copy, c->type);
     for (int w = 0; w < 3; w++) {
         s[w] = strided(p->m, v[w]);
         if (c->copy[w]) {
@@ -162,7 +166,7 @@ static bool try_choice(const Products *p, const Ins *dot, int which, Choice *c)
             strides_dense(s[w].type, s[w].stride);
         }
     }
-    return product_match(&s[0], &s[1], &s[2], &match);
+    return product_match(&s[0], &s[1], &s[2], &dot->attrs.over, &match);
 }
 
 /* Copying all three always gives a product. */

@@ -61,7 +61,7 @@ void call_dot(Sched *s, const Ins *i)
 {
     Strided a = strided(s, i->in[0]), b = strided(s, i->in[1]), c = strided(s, i->out[0]);
     Product p;
-    if (!product_match(&a, &b, &c, &p))
+    if (!product_match(&a, &b, &c, &i->attrs.over, &p))
         sched_bug(s, i, "a contraction that is no product");
     bool adds = ins_added(i) >= 0;
     p.desc.beta = adds ? 1 : 0;
@@ -79,7 +79,8 @@ void call_dot(Sched *s, const Ins *i)
         const Value aux = given ? i->out[1] : i->in[2];
         Strided x = strided(s, aux);
         Product like;
-        if (!product_match(&a, &b, &x, &like) || like.swap != p.swap || like.desc.batch != 1)
+        if (!product_match(&a, &b, &x, &i->attrs.over, &like) || like.swap != p.swap ||
+            like.desc.batch != 1)
             sched_bug(s, i, "a matrix of a product's end that lies otherwise than its result");
         p.desc.ldx = like.desc.ldc;
         op[n++] = operand_of(s, aux, !given, given);

@@ -41,6 +41,7 @@ void native_open(Native *n, Model *t, const Plan *p)
     const char *library = arena_printf(t->a, "%s/k.so", dir);
     if (!codegen_kernels(p, KERNEL_object, object, &features))
         fail_msg("no kernels: %s", model_messages(t));
+    assert_int_equal(codegen_narrow_loops, 0);
     link_library(library, object);
     n->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     unlink(object);

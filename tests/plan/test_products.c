@@ -119,7 +119,7 @@ static void orders(void **state)
         for (int w = 0; w < 3; w++)
             s[w] = dense(type_of(t.m, want[w]));
         Product p;
-        assert_true(product_match(&s[0], &s[1], &s[2], &p));
+        assert_true(product_match(&s[0], &s[1], &s[2], &dot->attrs.over, &p));
         must_multiply(t.m, dot, x, &p);
         model_close(&t);
     }
@@ -161,7 +161,8 @@ static void degenerate(void **state)
             s[w] = dense(&type[w]);
         }
         Product p;
-        if (!product_match(&s[0], &s[1], &s[2], &p))
+        const DimList over = {1, {dim_of(&t, names[3], shapes[i].size[3])}};
+        if (!product_match(&s[0], &s[1], &s[2], &over, &p))
             fail_msg("%s is no product", shapes[i].what);
         assert_int_equal(p.desc.batch, shapes[i].batch);
         assert_int_equal(p.desc.m * p.desc.n, shapes[i].m * shapes[i].n);
