@@ -166,7 +166,7 @@ void llvm_kernel(LlvmModule *l, const Kernel *k)
 {
     const char *name = name_str(l->m->names, k->name);
     size_t n = l->m->values.n;
-    Gen g = {.l = l, .k = k, .body = k->ins->body, .nest = nest_of(l->m, k)};
+    Gen g = {.l = l, .k = k, .body = k->ins->body, .nest = nest_on_host(l->m, k)};
     g.tile = nest_tile(l->m, &g.nest, k);
     g.memo = NEW_ARRAY(l->arena, LLVMValueRef, n);
     g.reduced = NEW_ARRAY(l->arena, LLVMValueRef, n);

@@ -166,12 +166,21 @@ void gen_forget(Gen *g)
     memset(g->memo, 0, g->l->m->values.n * sizeof *g->memo);
 }
 
+static LLVMValueRef index_of(const Gen *g, int dim, LLVMValueRef index)
+{
+    const int64_t below = g->nest.below[dim];
+    if (!below)
+        return index;
+    index = LLVMBuildSDiv(g->l->b, index, gen_int(g, below), "");
+    return LLVMBuildSRem(g->l->b, index, gen_int(g, g->nest.dim[dim].size), "");
+}
+
 /* Enters the index of a loop under every dim it stands for. */
 void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index, int8_t half)
 {
     for (int i = 0; i < g->nest.ndims; i++)
         if (g->nest.loop[i] == loop)
-            env_enter(e, g->nest.dim[i].name, index, half);
+            env_enter(e, g->nest.dim[i].name, index_of(g, i, index), half);
         else if (g->nest.loop[i] < 0 && env_find(e, g->nest.dim[i].name) < 0)
             env_enter(e, g->nest.dim[i].name, NULL, -1);
 }

@@ -6,6 +6,7 @@
 enum {
     BLOCK = 4096,         /* elements of a unit when one long loop is cut */
     INNER = 256,          /* a unit should have at least so many */
+    GROUP = 64,           /* elements of a row that one loop sums, whatever dims they are of */
     GRAIN_BYTES = 1 << 17 /* what a thread should have to do before it is worth waking: ~10 us */
 };
 
@@ -130,14 +131,59 @@ static bool mergeable(const Kernel *k, const Region *body, Dim a, Dim b)
     return true;
 }
 
+/* Are the dims from `group` on one after another in every operand? */
+static bool merges(const Nest *n, const Kernel *k, const Region *body, int group)
+{
+    for (int i = group + 1; i < n->ndims; i++)
+        if (!mergeable(k, body, n->dim[i - 1], n->dim[i]))
+            return false;
+    return true;
+}
+
+/* One loop for the dims from `group` on, however they lie. */
+static void one_loop(Nest *n, int group, NestLoop *loops, int *count)
+{
+    int64_t size = 1;
+    for (int i = n->ndims - 1; i >= group; i--) {
+        n->loop[i] = (int8_t)*count;
+        n->below[i] = size;
+        size *= n->dim[i].size;
+    }
+    loops[(*count)++] =
+        (NestLoop){.dim = {.name = n->dim[n->ndims - 1].name, .size = size}, .reduced = true};
+}
+
+/* Row kernels on a host: the reduced dims come last, in their own order; the first of those that
+ * one loop walks. */
+static int row_group(Nest *n, const Region *body, const DimList *reduced)
+{
+    int64_t size = 1;
+    int group = n->ndims;
+    for (int i = 0; i < reduced->n; i++)
+        n->dim[n->ndims - reduced->n + i] = reduced->dim[i];
+    while (group > n->ndims - reduced->n && size < GROUP &&
+           (group == n->ndims || !rotated(body, n->dim[group - 1].name))) {
+        size *= n->dim[--group].size;
+        if (rotated(body, n->dim[group].name))
+            break;
+    }
+    return group;
+}
+
+/* group: the first dim of a row kernel's last loop, or -1 where what fits is merged. */
 static void make_loops(Nest *n, const Kernel *k, const Region *body, const DimList *reduced,
-                       NestLoop *loops, int *count)
+                       int group, NestLoop *loops, int *count)
 {
     for (int i = 0; i < n->ndims; i++) {
+        if (i == group && !merges(n, k, body, group)) {
+            one_loop(n, group, loops, count);
+            return;
+        }
+        bool apart = group >= 0 && i <= group;
         bool red = n->kind != NEST_map && dims_have(reduced, n->dim[i].name);
         NestLoop l = {n->dim[i], red, rotated(body, n->dim[i].name)};
         NestLoop *last = *count ? &loops[*count - 1] : NULL;
-        if (last && last->reduced == red && i != n->first_column &&
+        if (last && last->reduced == red && i != n->first_column && !(apart && red) &&
             mergeable(k, body, n->dim[i - 1], n->dim[i])) {
             n->loop[i - 1] = -1;
             last->dim = (Dim){.name = n->dim[i].name, .size = last->dim.size * n->dim[i].size};
@@ -212,7 +258,7 @@ static void count_units(Nest *n, const Kernel *k)
     }
 }
 
-Nest nest_of(const Module *m, const Kernel *k)
+static Nest make_nest(const Module *m, const Kernel *k, bool host)
 {
     Nest n = {0};
     const Region *body = k->ins->body;
@@ -243,7 +289,8 @@ Nest nest_of(const Module *m, const Kernel *k)
     NestLoop loops[NEST_DIMS];
     int count = 0;
     n.first_column = column_begin(&n, k->columns);
-    make_loops(&n, &partial, body, &reduced, loops, &count);
+    int group = host && n.kind == NEST_row ? row_group(&n, body, &reduced) : -1;
+    make_loops(&n, &partial, body, &reduced, group, loops, &count);
     n.nouter = k->columns && count ? count - 1 : outer_loops(&n, k, loops, count);
     n.ninner = count - n.nouter;
     memcpy(n.outer, loops, (size_t)n.nouter * sizeof *loops);
@@ -252,9 +299,19 @@ Nest nest_of(const Module *m, const Kernel *k)
     return n;
 }
 
+Nest nest_of(const Module *m, const Kernel *k)
+{
+    return make_nest(m, k, false);
+}
+
+Nest nest_on_host(const Module *m, const Kernel *k)
+{
+    return make_nest(m, k, true);
+}
+
 void kernel_nest(const Module *m, Kernel *k)
 {
-    Nest n = nest_of(m, k);
+    Nest n = nest_on_host(m, k);
     double bytes = 0;
     for (int i = 0; i < k->noperands; i++)
         bytes += (double)type_bytes(&k->operand[i].type);

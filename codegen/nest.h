@@ -35,10 +35,17 @@ typedef struct Nest {
                 */
     Dim dim[NEST_DIMS];
     int8_t loop[NEST_DIMS]; /* index: outer loops first, then inner */
+    /* Of dims that one loop walks though their strides do not fit: the dim's index is that of the
+     * loop / below % size. 0: the loop's index. */
+    int64_t below[NEST_DIMS];
     int64_t units;
 } Nest;
 
 Nest nest_of(const Module *m, const Kernel *k);
+/* The same for a processor. The order in which a row's sums are made depends on the sizes of the
+ * dims alone, however operands lie: they are walked as the sum has them, and the last ones, as many
+ * as make GROUP elements, by one loop. */
+Nest nest_on_host(const Module *m, const Kernel *k);
 
 /* nest_tile.c: a pointwise kernel some of whose operands lie across its innermost loop. Units are
  * tiles then: pieces of that loop and of those along which such operands have neighbours, so that

@@ -68,7 +68,8 @@ Ins *build_ins(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in)
     const char *wrong = type_check(b->m, op, &a, nin, in, 8, types);
     if (wrong)
         bug(b->m, op, wrong, nin, in);
-    if (op == OP_dot) /* its sums are made in this order (passes/product.h) */
+    if (op == OP_dot ||
+        op == OP_sum) /* sums are made in this order: passes/product.h, codegen/nest.h */
         order_as(&a.over, type_of(b->m, in[0]));
     return build_typed(b, op, &a, nin, in, op_info[op].results, types, NULL);
 }
