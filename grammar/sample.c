@@ -1,8 +1,9 @@
 /* sample.c - a text is continued from one position: the logits of all others are not computed.
  *
  * at_position pushes the choice of the position back through what maps each position by itself
- * (pointwise ops, products and sums over other dims), so that the head is one row. What computed
- * all positions is then without use, and swept. */
+ * (pointwise ops, products and sums over other dims), so that the head is one row. What compares
+ * indices by position is computed for all of them. What computed all positions and is then without
+ * use is swept. */
 #include "grammar/elab.h"
 
 #include <string.h>
@@ -34,6 +35,29 @@ static Value rebuild(Chosen *c, const Ins *i)
     return build_typed(&b, i->op, &i->attrs, (int)i->nin, in, 1, &t, NULL)->out[0];
 }
 
+/* Is def an instruction that maps each position by itself? */
+static bool by_position(const Chosen *c, const Ins *def)
+{
+    return def && def->home == c->e->b.region &&
+           (op_is(def->op, POINTWISE) || def->op == OP_cast || def->op == OP_dot ||
+            def->op == OP_sum);
+}
+
+/* Can the position be chosen in v? Floats are looked up by it; conditions are not, and need it to
+ * be chosen in what they compare; indices are neither. */
+static bool can_choose(const Chosen *c, Value v)
+{
+    const Module *m = c->e->module;
+    const Type *t = type_of(m, v);
+    if (dtype_is_float(t->dtype) || type_find(t, c->along.name) < 0)
+        return true;
+    const Ins *def = m->values.data[v].def;
+    bool can = t->dtype == DT_bool && by_position(c, def);
+    for (uint32_t k = 0; can && k < def->nin; k++)
+        can = can_choose(c, def->in[k]);
+    return can;
+}
+
 static Value choose(Chosen *c, Value v)
 {
     enum { DEEPEST = 400 };
@@ -44,9 +68,9 @@ static Value choose(Chosen *c, Value v)
     if (known != v)
         return known;
     const Ins *def = m->values.data[v].def;
-    bool each =
-        def && def->home == c->e->b.region && c->nest < DEEPEST &&
-        (op_is(def->op, POINTWISE) || def->op == OP_cast || def->op == OP_dot || def->op == OP_sum);
+    bool each = by_position(c, def) && (c->nest < DEEPEST || !dtype_is_float(type_of(m, v)->dtype));
+    for (uint32_t k = 0; each && k < def->nin; k++)
+        each = can_choose(c, def->in[k]);
     Value r;
     if (each) {
         c->nest++;

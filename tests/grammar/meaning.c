@@ -428,6 +428,25 @@ static void one_row_of_logits(void **state)
     free(text);
 }
 
+/* What compares the token of a position is computed for all, for indices are not looked up. */
+static void one_row_of_what_compares_tokens(void **state)
+{
+    (void)state;
+    char text[1024];
+    snprintf(
+        text, sizeof text,
+        "dim batch = 2, seq = 5, vocab = 11, near = 3, best = 2\n"
+        "model m(tokens[batch, seq] : token(vocab)) {\n"
+        "  w : param[vocab, seq] ~ normal(1)\n  v : param[vocab, near] ~ normal(1)\n"
+        "  x = select(index(vocab) < tokens, tanh(w), 0.5)\n"
+        "  y = sum(select(index(near) == top(v[tokens], near -> best), 1, w), over (near, best))\n"
+        "  loss = cross_entropy(2 * x + y, next(tokens))\n}\n%slayout { microbatch 1 }\n",
+        train_block);
+    World w = elaborate(text, 0, NULL, false, NULL);
+    check_sample(&w, 5, 11);
+    arena_free(w.arena);
+}
+
 static void padding_changes_nothing(void **state)
 {
     (void)state;
@@ -492,9 +511,13 @@ static void dropout(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_of_the_prelude), cmocka_unit_test(llama_is_the_llama),
-        cmocka_unit_test(one_row_of_logits),        cmocka_unit_test(padding_changes_nothing),
-        cmocka_unit_test(one_prediction_a_window),  cmocka_unit_test(dropout),
+        cmocka_unit_test(functions_of_the_prelude),
+        cmocka_unit_test(llama_is_the_llama),
+        cmocka_unit_test(one_row_of_logits),
+        cmocka_unit_test(one_row_of_what_compares_tokens),
+        cmocka_unit_test(padding_changes_nothing),
+        cmocka_unit_test(one_prediction_a_window),
+        cmocka_unit_test(dropout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
