@@ -1,0 +1,263 @@
+"""Tensors whose dims have names, in PyTorch: what docs/language.md says of each operator and function, written out."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+NEAR = 1e-7  # two numbers this close, and not equal, may compare either way after rounding
+
+
+class IllConditioned(Exception):
+    """A program whose result hangs on rounding."""
+
+
+class T:
+    """t: the tensor, its dims in the order of `dims`; of: what indices are of."""
+
+    def __init__(self, t, dims, of=None):
+        assert t.ndim == len(dims), (t.shape, dims)
+        self.t, self.dims, self.of = t, tuple(dims), of
+
+
+def number(x):
+    return T(torch.tensor(float(x), dtype=torch.float64), ())
+
+
+def as_dims(a, dims):
+    """The tensor of a, with so many dims in this order: those it lacks have one element."""
+    order = [a.dims.index(d) for d in dims if d in a.dims]
+    t = a.t.permute(order)
+    for i, d in enumerate(dims):
+        if d not in a.dims:
+            t = t.unsqueeze(i)
+    return t
+
+
+def union(*values):
+    dims = []
+    for v in values:
+        dims += [d for d in v.dims if d not in dims]
+    return dims
+
+
+def clear(difference):
+    """No difference is so small that rounding could turn it round; none at all is no rounding."""
+    d = difference.detach().abs()
+    if bool(((d > 0) & (d < NEAR)).any()):
+        raise IllConditioned("a comparison hangs on rounding")
+
+
+def pointwise(f, *values):
+    dims = union(*values)
+    ts = torch.broadcast_tensors(*(as_dims(v, dims) for v in values))
+    return T(f(*ts), dims)
+
+
+def compare(f, a, b):
+    def g(x, y):
+        clear(x.double() - y.double())
+        return f(x, y)
+    return pointwise(g, a, b)
+
+
+def larger(a, b):
+    def g(x, y):
+        clear(x - y)
+        return torch.maximum(x, y)
+    return pointwise(g, a, b)
+
+
+def smaller(a, b):
+    def g(x, y):
+        clear(x - y)
+        return torch.minimum(x, y)
+    return pointwise(g, a, b)
+
+
+def absolute(a):
+    clear(a.t)
+    return T(a.t.abs(), a.dims)
+
+
+def relu(a):
+    clear(a.t)
+    return T(F.relu(a.t), a.dims)
+
+
+def product(a, b, over):
+    letters = {d: chr(97 + i) for i, d in enumerate(union(a, b))}
+    dims = [d for d in union(a, b) if d not in over]
+    spell = ["".join(letters[d] for d in dims_) for dims_ in (a.dims, b.dims, dims)]
+    return T(torch.einsum(f"{spell[0]},{spell[1]}->{spell[2]}", a.t, b.t), dims)
+
+
+def axes(a, over):
+    return [a.dims.index(d) for d in over]
+
+
+def left(a, over):
+    return [d for d in a.dims if d not in over]
+
+
+def total(a, over=None):
+    over = a.dims if over is None else over
+    return T(a.t.sum(axes(a, over)) if over else a.t, left(a, over))
+
+
+def mean(a, over=None):
+    over = a.dims if over is None else over
+    return T(a.t.mean(axes(a, over)) if over else a.t, left(a, over))
+
+
+def largest(a, over):
+    most = a.t.amax(axes(a, over), keepdim=True)
+    clear(most - a.t)
+    return T(a.t.amax(axes(a, over)), left(a, over))
+
+
+def select(c, a, b):
+    return pointwise(lambda x, y, z: torch.where(x, y, z), c, a, b)
+
+
+def rename(a, names):
+    return T(a.t, [names.get(d, d) for d in a.dims], a.of)
+
+
+def gather(table, index):
+    """The dims of the index come first."""
+    dims = [index.of, *left(table, [index.of])]
+    return T(as_dims(table, dims)[index.t], [*index.dims, *dims[1:]])
+
+
+def pick(a, d, at):
+    return T(a.t.select(a.dims.index(d), at), left(a, [d]), a.of)
+
+
+def rotate(a, d):
+    x, y = a.t.chunk(2, a.dims.index(d))
+    return T(torch.cat((-y, x), a.dims.index(d)), a.dims)
+
+
+def iota(d, size):
+    return T(torch.arange(size, dtype=torch.float64), (d,))
+
+
+# ---- the prelude -------------------------------------------------------------------------------
+
+
+def softmax(a, over):
+    most = a.t.amax(axes(a, over), keepdim=True).detach()
+    e = torch.exp(a.t - most)
+    return T(e / e.sum(axes(a, over), keepdim=True), a.dims)
+
+
+def rmsnorm(a, gain, over, eps):
+    n = T(a.t / torch.sqrt((a.t**2).mean(axes(a, over), keepdim=True) + eps), a.dims)
+    return pointwise(torch.mul, n, gain)
+
+
+def layernorm(a, gain, bias, over, eps):
+    c = a.t - a.t.mean(axes(a, over), keepdim=True)
+    n = T(c / torch.sqrt((c**2).mean(axes(a, over), keepdim=True) + eps), a.dims)
+    return pointwise(torch.add, pointwise(torch.mul, n, gain), bias)
+
+
+def turn(a, pos, d, size, rate):
+    half = len(rate)
+    angle = T(torch.arange(size, dtype=torch.float64)[:, None] * torch.cat((rate, rate)), (pos, d))
+    x = pointwise(lambda x, y: x * y.cos(), a, angle)
+    y = pointwise(lambda x, y: x * y.sin(), rotate(a, d), angle)
+    assert 2 * half == a.t.shape[a.dims.index(d)]
+    return pointwise(torch.add, x, y)
+
+
+def rope(a, pos, d, size, theta):
+    half = a.t.shape[a.dims.index(d)] // 2
+    return turn(a, pos, d, size, theta ** (-torch.arange(half, dtype=torch.float64) / half))
+
+
+def rope_llama3(a, pos, d, size, theta, factor, low, high, original):
+    half = a.t.shape[a.dims.index(d)] // 2
+    rate = theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    kept = ((rate * original / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+    return turn(a, pos, d, size, rate * (kept + (1 - kept) / factor))
+
+
+def attention(q, k, v, pos, d, size, causal, scale=None):
+    key = {pos: "@key"}
+    s = product(q, rename(k, key), [d])
+    s = T(s.t * (scale or 1 / math.sqrt(q.t.shape[q.dims.index(d)])), s.dims)
+    if causal:
+        seen = compare(torch.le, iota("@key", size), iota(pos, size))
+        s = select(seen, s, number(-math.inf))
+    return product(softmax(s, ["@key"]), rename(v, key), ["@key"])
+
+
+def cross_entropy(logits, targets, weight=None):
+    c = targets.of
+    z = as_dims(logits, [*left(logits, [c]), c])
+    index = T(targets.t, targets.dims)
+    log_p = T(torch.log_softmax(z, -1), [*left(logits, [c]), c])
+    each = pointwise(lambda x, y: x * y, T(log_p.t, log_p.dims), hits(index, c, z.shape[-1]))
+    each = T(-total(each, [c]).t, left(each, [c]))
+    if weight is None:
+        return mean(each)
+    both = pointwise(torch.mul, each, weight)
+    return T(both.t.sum() / weight.t.sum().clamp(min=1e-30), ())
+
+
+def hits(index, c, size):
+    """1 where the index is that of c, a new dim at the end."""
+    return T(F.one_hot(index.t, size).double(), [*index.dims, c])
+
+
+# ---- experts -----------------------------------------------------------------------------------
+
+
+def top(a, d, best, size):
+    x = as_dims(a, [*left(a, [d]), d])
+    values, at = torch.sort(x, dim=-1, descending=True, stable=True)
+    clear(values[..., 1:] - values[..., :-1])
+    return T(at[..., :size], [*left(a, [d]), best], of=d)
+
+
+def scores_of(score, chosen):
+    c = chosen.of
+    size = score.t.shape[score.dims.index(c)]
+    return total(pointwise(torch.mul, hits(T(chosen.t, chosen.dims), c, size), score), [c])
+
+
+def imbalance(score, chosen, seq, best):
+    c = chosen.of
+    size = score.t.shape[score.dims.index(c)]
+    used = mean(total(hits(T(chosen.t, chosen.dims), c, size), [best]), [seq])
+    both = total(pointwise(torch.mul, used, mean(score, [seq])), [c])
+    return T(both.t * size, both.dims)
+
+
+def places(chosen, seq, best, experts, slots):
+    """[group, seq, best, experts, slots]: 1 where a choice has a slot. Slots go by position, then by choice."""
+    groups = left(chosen, [seq, best])
+    at = as_dims(T(chosen.t, chosen.dims), [*groups, seq, best])
+    flat = at.reshape(-1, *at.shape[-2:])
+    out = torch.zeros(*flat.shape, experts, slots, dtype=torch.float64)
+    for g in range(len(flat)):
+        taken = [0] * experts
+        for s in range(flat.shape[1]):
+            for k in range(flat.shape[2]):
+                e = int(flat[g, s, k])
+                if taken[e] < slots:
+                    out[g, s, k, e, taken[e]] = 1
+                taken[e] += 1
+    return T(out.reshape(*at.shape, experts, slots), [*groups, seq, best, "@experts", "@slots"])
+
+
+def dispatch(x, where, seq, best, experts, slots):
+    sent = T(where.t.sum(where.dims.index(best)), left(where, [best]))
+    return rename(product(x, sent, [seq]), {"@experts": experts, "@slots": slots})
+
+
+def combine(y, where, weight, best, experts, slots):
+    w = where if weight is None else pointwise(torch.mul, where, weight)
+    return product(rename(y, {experts: "@experts", slots: "@slots"}), T(w.t.sum(w.dims.index(best)), left(w, [best])), ["@experts", "@slots"])
