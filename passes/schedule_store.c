@@ -61,6 +61,7 @@ typedef struct LoopMaker {
     LoopPlan *lp;
     const int *body_last;
     bool *settled; /* per result */
+    Value *over;   /* per result: what lies where it is wanted, or 0 */
 } LoopMaker;
 
 /* Result k cannot be computed where it is wanted: it is copied there, at once if that place is
@@ -179,13 +180,22 @@ static bool shared_already(const LoopMaker *l, uint32_t j)
     return false;
 }
 
-/* Is result k wanted where the stack `root` lies, which is not free before the loop has ended? Then
- * each round puts its slice there itself, as it is done with it. (A rank that has several stages of
- * a pipeline has to: in a phase it runs some rounds, and the others' slices stay as they are.) */
-static bool wanted_over(const LoopMaker *l, uint32_t k, Value root)
+/* Is another result than k wanted where the stack `root` lies? */
+static bool kept_for_another(const LoopMaker *l, uint32_t k, Value root)
 {
-    const Want *w = &l->p->s->want[l->i->out[k]];
-    return w->set && w->occupant && view_of(l->p->s->m, w->occupant).root == root;
+    for (uint32_t n = 0; n < l->i->nout; n++)
+        if (n != k && l->over[n] == root)
+            return true;
+    return false;
+}
+
+/* Is result k of a loop of which a phase of a pipeline runs some rounds wanted where the stack
+ * `root` lies? Then each round moves its slice there, as it is done with it. (Elsewhere all of the
+ * result is moved at once, behind the loop: the slices of rounds that do not run stay as they are.)
+ */
+static bool moved_by_round(const LoopMaker *l, uint32_t k, Value root)
+{
+    return l->over[k] == root && pipe_runs_parts(l->p->s, l->i);
 }
 
 /* The slice operand whose storage stacked result k can take over, or -1: nobody reads the stack
@@ -203,15 +213,15 @@ static int shared_operand(LoopMaker *l, uint32_t k)
         size_t pos = 0;
         while (b->ins.data[pos] != d)
             pos++;
-        if (shared_already(l, j) || l->body_last[arg] != (int)pos ||
-            !only_operand(l->p, l->i, l->at, j) ||
+        if (shared_already(l, j) || kept_for_another(l, k, view_of(m, xs).root) ||
+            l->body_last[arg] != (int)pos || !only_operand(l->p, l->i, l->at, j) ||
             !type_equal(type_of(m, xs), type_of(m, l->i->out[k])))
             continue;
         View seen = view_of(m, xs);
         bool writable =
             is_writable(l->p, seen.root) && strides_are_dense(type_of(m, xs), seen.stride);
         bool inside =
-            d->op == OP_repeat || takes_over(m, d, res, arg) || wanted_over(l, k, seen.root);
+            d->op == OP_repeat || takes_over(m, d, res, arg) || moved_by_round(l, k, seen.root);
         if (writable && inside)
             return (int)j;
     }
@@ -370,8 +380,12 @@ static void plan_loop(Planner *p, const Ins *i, int at)
     LoopMaker l = {.p = p, .i = i, .at = at, .index = (int)s->prog->loops.n - 1, .lp = lp};
     l.body_last = last_uses(s->m, i->body, s->tmp);
     l.settled = NEW_ARRAY(s->tmp, bool, i->nout + 1);
-    for (uint32_t k = 0; k < i->nout; k++)
+    l.over = NEW_ARRAY(s->tmp, Value, i->nout + 1);
+    for (uint32_t k = 0; k < i->nout; k++) {
+        const Want *w = &s->want[i->out[k]];
+        l.over[k] = w->set && w->occupant ? view_of(s->m, w->occupant).root : 0;
         lp->share[k] = -1;
+    }
     for (uint32_t k = 0; k < i->attrs.carried; k++)
         plan_carried(&l, k);
     for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nout; k++)
