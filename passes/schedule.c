@@ -270,7 +270,7 @@ static void enter_loop(Sched *s, LoopPlan *lp)
         Value arg = b->args.data[k];
         if (k < i->attrs.carried) {
             if (lp->copy_in[k])
-                emit_copy(s, i->in[k], &lp->start[k], i);
+                emit_move(s, &(Move){i->in[k], lp->start[k]}, i);
             s->loc[arg] = lp->arg[k];
             continue;
         }

@@ -281,8 +281,17 @@ static int64_t stack_of(const Ins *loop, uint32_t k)
     return -1;
 }
 
+/* Is what a loop begins with read behind the loop, too? */
+static bool read_behind(const LoopMaker *l, uint32_t k)
+{
+    const Part part = part_of(l->p->s->m, l->i->in[k]);
+    return last_read(l->p, &part) > l->at;
+}
+
 /* A carried value that is stacked as it enters each round lives in the stack itself, which has one
- * slot more: round i reads slot i and writes slot i + 1 (backwards: reads i + 1, writes i). */
+ * slot more: round i reads slot i and writes slot i + 1 (backwards: reads i + 1, writes i). What it
+ * begins with is computed there, unless it is read behind the loop: what reads the stack then may
+ * write over it. */
 static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
 {
     Sched *s = l->p->s;
@@ -307,7 +316,7 @@ static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
     lp->out[stacked].at.offset += rev ? bytes : 0;
     l->settled[stacked] = true;
     Want w = {.to = lp->start[k], .free_from = -1};
-    lp->copy_in[k] = !ask(l->p, l->i->in[k], &w);
+    lp->copy_in[k] = read_behind(l, k) || !ask(l->p, l->i->in[k], &w);
     for (int i = 0; i < 2; i++) {
         uint32_t r = i ? stacked : k;
         Value v = l->i->out[r];
