@@ -332,8 +332,7 @@ static bool escapes(Elab *e, Val v, const Node *block)
 static void leave(Elab *e, Frame *f)
 {
     warn_unused_params(e, f, 0);
-    for (size_t i = 0; i < f->dims.n; i++)
-        dim_info(e, f->dims.data[i])->frame = NULL;
+    free_dims(e, f);
     e->frame = f->caller;
 }
 

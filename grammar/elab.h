@@ -186,6 +186,9 @@ Sym *find_local(const Frame *f, Name name);
 
 DimInfo *dim_info(Elab *e, Name dim);
 Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local);
+/* The local dims of a frame that ends: the next of the same name and size is the same dim, so that
+ * a parameter has it in all functions. */
+void free_dims(Elab *e, const Frame *f);
 /* Dims of a list of NAMEs, `over` parameters expanded; false after an error. */
 bool resolve_dims(Elab *e, const NodeList *names, DimList *out);
 bool resolve_dim(Elab *e, const Node *name, Dim *out);

@@ -35,27 +35,29 @@ static Value rebuild(Chosen *c, const Ins *i)
     return build_typed(&b, i->op, &i->attrs, (int)i->nin, in, 1, &t, NULL)->out[0];
 }
 
-/* Is def an instruction that maps each position by itself? */
-static bool by_position(const Chosen *c, const Ins *def)
-{
-    return def && def->home == c->e->b.region &&
-           (op_is(def->op, POINTWISE) || def->op == OP_cast || def->op == OP_dot ||
-            def->op == OP_sum);
-}
+static bool maps_each(const Chosen *c, const Ins *def);
 
-/* Can the position be chosen in v? Floats are looked up by it; conditions are not, and need it to
- * be chosen in what they compare; indices are neither. */
+/* Numbers can be looked up by position; indices and conditions are what is made of numbers that
+ * can. */
 static bool can_choose(const Chosen *c, Value v)
 {
     const Module *m = c->e->module;
     const Type *t = type_of(m, v);
-    if (dtype_is_float(t->dtype) || type_find(t, c->along.name) < 0)
-        return true;
-    const Ins *def = m->values.data[v].def;
-    bool can = t->dtype == DT_bool && by_position(c, def);
-    for (uint32_t k = 0; can && k < def->nin; k++)
-        can = can_choose(c, def->in[k]);
-    return can;
+    return type_find(t, c->along.name) < 0 || dtype_is_float(t->dtype) ||
+           maps_each(c, m->values.data[v].def);
+}
+
+/* Is each position of the result made of the same position of the operands, one by one? */
+static bool maps_each(const Chosen *c, const Ins *def)
+{
+    if (!def || def->home != c->e->b.region ||
+        !(op_is(def->op, POINTWISE) || def->op == OP_cast || def->op == OP_dot ||
+          def->op == OP_sum))
+        return false;
+    for (uint32_t k = 0; k < def->nin; k++)
+        if (!can_choose(c, def->in[k]))
+            return false;
+    return true;
 }
 
 static Value choose(Chosen *c, Value v)
@@ -68,11 +70,9 @@ static Value choose(Chosen *c, Value v)
     if (known != v)
         return known;
     const Ins *def = m->values.data[v].def;
-    bool each = by_position(c, def) && (c->nest < DEEPEST || !dtype_is_float(type_of(m, v)->dtype));
-    for (uint32_t k = 0; each && k < def->nin; k++)
-        each = can_choose(c, def->in[k]);
+    bool deep = c->nest >= DEEPEST && dtype_is_float(type_of(m, v)->dtype);
     Value r;
-    if (each) {
+    if (!deep && maps_each(c, def)) {
         c->nest++;
         r = rebuild(c, def);
         c->nest--;

@@ -284,6 +284,12 @@ Dim new_dim(Elab *e, Name wanted, int64_t size, Span at, bool local)
     return (Dim){.name = name, .size = size};
 }
 
+void free_dims(Elab *e, const Frame *f)
+{
+    for (size_t i = 0; i < f->dims.n; i++)
+        dim_info(e, f->dims.data[i])->frame = NULL;
+}
+
 static bool append_dims(Elab *e, const Node *n, const DimList *more, DimList *out)
 {
     for (int i = 0; i < more->n; i++) {

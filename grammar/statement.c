@@ -190,14 +190,22 @@ static bool check_rounds(Elab *e, const Node *n, const Loop *loop)
     return false;
 }
 
-static void finish_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop, Builder *outer)
+/* There is no loop: what its body made of the names that it carries is nothing outside of it. */
+static void abandon_loop(const CarriedList *carried)
+{
+    for (size_t i = 0; i < carried->n; i++)
+        carried->data[i].sym->val = (Val){.kind = VAL_POISON};
+}
+
+/* False: what is carried is not what it was. */
+static bool finish_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop, Builder *outer)
 {
     VEC(Value) in = {0}, args = {0};
     VEC(Type) types = {0};
     for (size_t i = 0; i < carried->n; i++) {
         Value next;
         if (!close_round(e, n, &carried->data[i], loop->carried.data[i], &next))
-            return;
+            return false;
         vec_push(e->arena, &loop->region->results, next);
         vec_push(e->arena, &in, carried->data[i].initial);
         vec_push(e->arena, &args, loop->carried.data[i]);
@@ -217,6 +225,7 @@ static void finish_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop
         carried->data[k].sym->val = tensor_val(i->out[k]);
         name_value(e, tensor_val(i->out[k]), carried->data[k].sym->name);
     }
+    return true;
 }
 
 static bool check_repeat(Elab *e, const Node *n, Dim d, const CarriedList *carried)
@@ -277,7 +286,9 @@ static void repeat(Elab *e, const Node *n)
     statements(e, &n->more, &none);
     outer.span = n->at;
     if (ok && check_rounds(e, n, &loop))
-        finish_loop(e, n, &carried, &loop, &outer);
+        ok = finish_loop(e, n, &carried, &loop, &outer);
+    if (!ok)
+        abandon_loop(&carried);
     forget(e, n, before);
     e->loop = loop.outer;
     e->b = outer;

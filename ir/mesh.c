@@ -212,6 +212,11 @@ int64_t mesh_batch_ranks(const Module *m)
     return mesh_size(m, mesh_batch_axes(m));
 }
 
+int64_t mesh_rounds(const Module *m)
+{
+    return m->batch.size / mesh_batch_ranks(m) / m->layout.microbatch;
+}
+
 Axes mesh_tree_axes(const Module *m)
 {
     return m->train.tree ? mesh_batch_axes(m) : 0;

@@ -23,6 +23,8 @@ void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed
 /* Over which axes the sequences of a batch are split; how many ranks that are. */
 Axes mesh_batch_axes(const Module *m);
 int64_t mesh_batch_ranks(const Module *m);
+/* In how many rounds a step computes its batch, each of a microbatch on every rank. */
+int64_t mesh_rounds(const Module *m);
 /* With `reduce = tree`: the axis over which gradients are added up in the tree, or 0; and whether
  * every microbatch is, for each rank keeps a part of the sums alone. Then microbatch s of a step,
  * of sequences [s * microbatch, ...), is round s / n of rank s % n; else round s % rounds of rank

@@ -1,4 +1,6 @@
 /* asserts.c - what a layout asserts of the plan beside its memory, which place.c sees to. */
+#include <math.h>
+
 #include "compiler/base/quantity.h"
 #include "passes/volume.h"
 
@@ -37,23 +39,26 @@ static void tell_costliest(const Plan *p)
                   top[k].times > 1 ? arena_printf(m->arena, ", %.0f times", top[k].times) : "");
 }
 
-/* Seconds of one round over a microbatch; what a step does once, the optimizer, is not in them. A
- * batch of several begins with their loop; of one, everything is taken to be in it. */
+/* Seconds of one round over a microbatch; what a step does once, the optimizer, is not in them. The
+ * rounds of several are the loop that takes longest; of one, everything is taken to be in it. */
 static double round_seconds(const Program *p, int64_t rounds)
 {
+    double most = 0;
     if (rounds == 1)
         return p->seconds;
-    size_t i = 0;
-    while (p->actions.data[i].kind != ACT_loop)
-        i++;
-    return p->loops.data[p->actions.data[i].loop].seconds;
+    for (size_t i = 0; i < p->loops.n; i++) {
+        const Loop *l = &p->loops.data[i];
+        if (l->parent < 0)
+            most = fmax(most, l->seconds * (double)l->dim.size);
+    }
+    return most / (double)rounds;
 }
 
 /* The largest batch whose step is as short as is asserted, if there is one. */
 static void tell_remedy(const Plan *p, double limit)
 {
     const Module *m = p->module;
-    int64_t micro = m->layout.microbatch, rounds = m->batch.size / micro;
+    int64_t rounds = mesh_rounds(m), micro = m->batch.size / rounds;
     double round = round_seconds(p->train, rounds);
     double once = p->train->seconds - round * (double)rounds;
     int64_t fit = rounds;

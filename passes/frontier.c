@@ -101,7 +101,7 @@ static int64_t larger(int64_t a, int64_t b)
 static double start_of(const Frontier *f, int64_t carried)
 {
     double copy = 2 * (double)carried / f->d->bandwidth;
-    double times = (double)f->m->batch.size / (double)f->m->layout.microbatch;
+    double times = (double)mesh_rounds(f->m);
     return times * (copy > f->d->launch ? copy : f->d->launch);
 }
 
@@ -234,14 +234,14 @@ static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
     return found;
 }
 
-/* The choice with the least memory, to a thousandth of it. */
+/* The choice with the least memory, to a thousandth of it, or a byte. */
 static bool choose_least(Frontier *f, int64_t enough, KeepChoice *c)
 {
     int64_t low = 0, high = enough;
     if (!choose(f, enough, c))
         return false;
     high = c->peak;
-    while (high - low > high / 1000) {
+    while (high - low > 1 + high / 1000) {
         int64_t limit = low + (high - low) / 2;
         KeepChoice one;
         if (choose(f, limit, &one)) {

@@ -149,7 +149,9 @@ static Tensor64 part_of(const Module *m, const Tensor64 *whole, const Type *t, i
 Lies lies(Model *t, const char *name)
 {
     const Fn *fn = module_fn(t->m, name);
-    Lies l = {fn->args.n, NEW_ARRAY(t->a, Type, fn->args.n), NEW_ARRAY(t->a, Type, fn->results.n)};
+    Lies l = {.args = fn->args.n,
+              .arg = NEW_ARRAY(t->a, Type, fn->args.n),
+              .result = NEW_ARRAY(t->a, Type, fn->results.n)};
     for (size_t k = 0; k < fn->args.n; k++)
         l.arg[k] = *type_of(t->m, fn->body->args.data[k]);
     for (size_t k = 0; k < fn->results.n; k++)
@@ -185,7 +187,7 @@ static Compared compare(const Model *one, Model *many, const Fn *fn, const Lies 
             FnResult res = fn->results.data[k];
             bool state = res.role == RES_update && m->tensors.data[res.tensor].slot;
             Tensor64 y = part_of(m, &want[k], &l->result[k], r, state ? NAN : 0, many->a);
-            double size = 1e-30, off = 0;
+            double size = l->size ? l->size[k] : 1e-30, off = 0;
             for (int64_t e = 0; e < type_elements(&want[k].type); e++)
                 size = fmax(size, fabs(want[k].data[e]));
             for (int64_t e = 0; e < type_elements(&x->type); e++)

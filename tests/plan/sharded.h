@@ -45,6 +45,7 @@ bool open_many(Model *t, const Reference *r, const char *spec);
 typedef struct Lies {
     size_t args;
     Type *arg, *result;
+    const double *size; /* differences of a result are relative to no less; NULL: to its own size */
 } Lies;
 Lies lies(Model *t, const char *name);
 

@@ -1,0 +1,377 @@
+/* body.c - random statements, blocks and models; see gen.h. */
+#include "tests/programs/gen.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT(...) arena_printf(g->a, __VA_ARGS__)
+
+static void statements(Gen *g, int n, int base);
+
+/* ---- statements ------------------------------------------------------------------------------ */
+
+/* Dims that a new value may have: those of one that is there, with some more or less. */
+static Dims draw_dims(Gen *g)
+{
+    const GenValue *v = draw_value(g, KIND_float, ~(Dims)0);
+    Dims d = v ? v->dims : 0;
+    if (draw_one_in(g, 3))
+        d &= ~bit(draw_dim(g, d));
+    for (int k = draw_below(g, g->plain ? 2 : 3); k > 0; k--)
+        d |= bit(draw_dim(g, tensor_dims(g) & ~d));
+    d &= ~(g->fixed & ~reach(g));
+    return small(g, d) ? d : v ? v->dims : 0;
+}
+
+static void assign_new(Gen *g)
+{
+    Dims d = draw_dims(g);
+    const char *s = expression(g, d, 3), *name = new_name(g, "v");
+    line(g, "%s = %s", name, s);
+    add_value(g, name, KIND_float, d, -1);
+    if (g->depth && g->ninner < 16)
+        g->inner[g->ninner++] = name;
+}
+
+/* Another value for a name that has one. One from outside of the repeat keeps its dims. */
+static void assign_again(Gen *g, int base)
+{
+    int some[VALUES_MAX], n = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->value[i].kind == KIND_float && !g->value[i].param)
+            some[n++] = i;
+    if (!n)
+        return;
+    GenValue v = g->value[some[n - 1 - draw_below(g, n) * draw_below(g, 2)]];
+    bool outer = base > 0 && v.name != g->value[g->nvalues - 1].name;
+    for (int i = 0; i < base; i++)
+        outer |= !strcmp(g->value[i].name, v.name);
+    Dims d = outer || draw_below(g, 3) ? v.dims : draw_dims(g);
+    const char *s = expression(g, d, 3);
+    if (d == v.dims && draw_below(g, 3))
+        s = TEXT("%s + %s", v.name, term(g, d, 2));
+    line(g, "%s = %s", v.name, s);
+    add_value(g, v.name, KIND_float, d, -1);
+}
+
+static void choose_indices(Gen *g)
+{
+    const GenValue *v = draw_value(g, KIND_float, ~(Dims)0);
+    Dims own = v ? v->dims & ~g->fixed : 0, to = 0;
+    int d = draw_dim(g, own);
+    for (int i = 0; d >= 0 && i < g->ndims; i++)
+        if (tensor_dims(g) & ~v->dims & ~g->fixed & bit(i) && g->dim[i].size <= g->dim[d].size)
+            to |= bit(i);
+    int t = draw_dim(g, to);
+    if (t < 0)
+        return;
+    const char *name = new_name(g, "i");
+    line(g, "%s = top(%s, %s -> %s)", name, v->name, dim_name(g, d), dim_name(g, t));
+    add_value(g, name, KIND_index, (v->dims & ~bit(d)) | bit(t), d);
+}
+
+/* A penalty, as a repeat may carry: a number made of what is at hand. */
+static void add_up(Gen *g, int base)
+{
+    const GenValue *sum = NULL, *v = draw_value(g, KIND_float, ~g->fixed);
+    for (int i = 0; i < g->nvalues; i++)
+        if (!g->value[i].dims && !g->value[i].param && g->value[i].kind == KIND_float)
+            sum = &g->value[i];
+    (void)base;
+    if (sum && v && v->dims)
+        line(g, "%s = %s + %s(%s * %s)", sum->name, sum->name, draw_one_in(g, 2) ? "sum" : "mean",
+             v->name, v->name);
+}
+
+static void repeat(Gen *g)
+{
+    Dims free = 0;
+    int some[VALUES_MAX], n = 0;
+    for (int i = 0; i < g->ndims; i++) {
+        bool used = !g->dim[i].rounds || g->dim[i].gone;
+        for (int k = 0; k < g->depth; k++)
+            used |= g->loops[k] == i;
+        free |= used ? 0 : bit(i);
+    }
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->value[i].kind == KIND_float && !g->value[i].param)
+            some[n++] = i;
+    int d = draw_dim(g, free);
+    if (d < 0 || !n || g->depth == 3)
+        return;
+    GenValue carried = g->value[some[n - 1 - draw_below(g, n) * draw_below(g, 2)]];
+    const char *as = draw_one_in(g, 3) ? "" : TEXT(" as \"%s.{}\"", new_name(g, "r"));
+    line(g, "repeat %s%s {", dim_name(g, d), as);
+    int base = g->nvalues;
+    g->repeated |= bit(d);
+    g->loops[g->depth++] = d;
+    g->indent++;
+    statements(g, draw_between(g, 0, 3), base);
+    const char *s = term(g, carried.dims, draw_between(g, 1, 3));
+    line(g, "%s = %s + %s", carried.name, carried.name,
+         draw_one_in(g, 3) ? s : TEXT("0.3 * %s", s));
+    g->indent--;
+    g->depth--;
+    g->nvalues = base;
+    line(g, "}");
+}
+
+static void local_dim(Gen *g)
+{
+    int d = draw_dim(g, tensor_dims(g) & ~g->fixed);
+    const char *name = new_name(g, "d");
+    int at = d < 0 ? -1 : add_dim(g, name, g->dim[d].size);
+    if (at < 0)
+        return;
+    line(g, "dim %s = %s", name, dim_name(g, d));
+    g->dim[at].local = true;
+}
+
+static void statement(Gen *g, int base)
+{
+    int which = draw_below(g, 16);
+    if (which < 5)
+        assign_new(g);
+    else if (which < 10)
+        assign_again(g, base);
+    else if (which < 12)
+        repeat(g);
+    else if (which == 12 && !g->plain)
+        choose_indices(g);
+    else if (which == 13 && !g->plain && g->depth == 0)
+        local_dim(g);
+    else if (which == 14)
+        add_up(g, base);
+    else
+        declare_param(g, draw_dims(g) & ~g->fixed, "p");
+}
+
+static void statements(Gen *g, int n, int base)
+{
+    for (; n > 0; n--)
+        statement(g, base);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static const char *block_arg(Gen *g, GenBlock *b, int i)
+{
+    GenValue *v = &b->arg[i];
+    const char *name = new_name(g, i ? "y" : "x");
+    int table = g->vocab >= 0 ? g->vocab : g->classes;
+    if (i && table >= 0 && draw_one_in(g, 3)) {
+        Dims dims = g->seq >= 0 ? bit(g->seq) : 0;
+        bool own = !g->dim[table].alias && draw_one_in(g, 2);
+        *v = (GenValue){name, KIND_index, dims, table, false};
+        if (own)
+            g->dim[table].alias = new_name(g, "c");
+        return TEXT("%s : token(%s)", name, dim_name(g, table));
+    }
+    Dims dims = 0;
+    for (int n = draw_between(g, 0, 3); n > 0; n--)
+        dims |= bit(draw_dim(g, tensor_dims(g) & ~dims));
+    *v = (GenValue){name, KIND_float, (small(g, dims) ? dims : 0) | (i ? 0 : bit(g->extra)), -1,
+                    false};
+    dims = v->dims & ~bit(g->extra);
+    return draw_one_in(g, 3) ? name : TEXT("%s[%s]", name, dim_list(g, dims, ", "));
+}
+
+/* The head, and what it puts in sight. */
+static void block_head(Gen *g, GenBlock *b)
+{
+    const char *s = "";
+    b->along = b->over = -1;
+    b->nargs = draw_between(g, 1, 3);
+    if (draw_one_in(g, 3)) {
+        b->along = draw_dim(g, tensor_dims(g));
+        g->dim[b->along].alias = new_name(g, "pos");
+    }
+    if (draw_one_in(g, 3)) {
+        b->over = draw_dim(g, tensor_dims(g) & ~bit(b->along));
+        if (b->over >= 0)
+            g->dim[b->over].alias = new_name(g, "d");
+    }
+    for (int i = 0; i < b->nargs; i++)
+        s = TEXT("%s%s%s", s, i ? ", " : "", block_arg(g, b, i));
+    if (b->along >= 0)
+        s = TEXT("%s, along %s", s, dim_name(g, b->along));
+    if (b->over >= 0)
+        s = TEXT("%s, over %s", s, dim_name(g, b->over));
+    if (draw_one_in(g, 3)) {
+        b->option = new_name(g, "o");
+        b->must = draw_one_in(g, 2);
+        s = TEXT("%s, %s =%s", s, b->option, b->must ? "" : " 0.5");
+    }
+    if ((b->option || b->along >= 0) && draw_one_in(g, 2)) {
+        b->flag = new_name(g, "flag");
+        s = TEXT("%s, %s", s, b->flag);
+    }
+    line(g, "block %s(%s) {", b->name, s);
+    for (int i = 0; i < b->nargs; i++) {
+        const GenValue *v = &b->arg[i];
+        add_value(g, v->name, v->kind, v->dims, v->indexes);
+        g->used |= v->dims | (v->kind == KIND_index ? bit(v->indexes) : 0);
+    }
+    if (b->option)
+        g->number[g->nnumbers++] = b->option;
+    if (b->flag)
+        g->number[g->nnumbers++] = b->flag;
+}
+
+static void forget_dims(Gen *g)
+{
+    for (int i = 0; i < g->ndims; i++) {
+        g->dim[i].gone |= g->dim[i].local;
+        g->dim[i].alias = NULL;
+    }
+}
+
+void write_block(Gen *g)
+{
+    if (g->nblocks == BLOCKS_MAX || g->nnumbers + 2 > NUMBERS_MAX)
+        return;
+    GenBlock b = {.name = new_name(g, "f")};
+    int numbers = g->nnumbers, external = g->nparams;
+    g->dim[g->batch].gone = true;
+    g->dim[g->extra].gone = false;
+    g->fixed = bit(g->extra);
+    g->used = 0;
+    g->nvalues = 0;
+    block_head(g, &b);
+    g->indent = 1;
+    statements(g, draw_below(g, 4), 0);
+    Dims local = 0;
+    for (int i = 0; i < g->ndims; i++)
+        local |= g->dim[i].local ? bit(i) : 0;
+    b.result = draw_dims(g) & ~local;
+    if (draw_below(g, 5))
+        b.result |= reach(g);
+    line(g, "return %s", expression(g, b.result, 3));
+    g->indent = 0;
+    line(g, "}");
+    forget_dims(g);
+    g->dim[g->batch].gone = false;
+    g->dim[g->extra].gone = true;
+    b.used = g->used & ~bit(g->extra);
+    b.params = g->nparams > external;
+    g->nnumbers = numbers;
+    g->nvalues = 0;
+    g->block[g->nblocks++] = b;
+}
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+static void named_inputs(Gen *g)
+{
+    const char *s = "";
+    int n = draw_one_in(g, 8) ? 8 : draw_between(g, 1, 3);
+    for (int i = 0; i < n; i++) {
+        int index = i && draw_one_in(g, 2) ? (draw_one_in(g, 2) ? g->vocab : g->classes) : -1;
+        const char *name = new_name(g, index >= 0 ? "y" : "x");
+        Dims dims = 0, among = tensor_dims(g) & ~bit(g->batch) & ~bit(index);
+        for (int k = draw_below(g, 3) + !i; k > 0; k--)
+            dims |= bit(draw_dim(g, among & ~dims));
+        dims = small(g, dims | bit(g->batch)) ? dims : 0;
+        const char *list = dim_list(g, dims, ", ");
+        s = TEXT("%s%s%s[%s%s%s]", s, i ? ", " : "", name, dim_name(g, g->batch), dims ? ", " : "",
+                 list);
+        if (index >= 0)
+            s = TEXT("%s : token(%s)", s, dim_name(g, index));
+        add_value(g, name, index >= 0 ? KIND_index : KIND_float, dims | bit(g->batch), index)
+            ->param = true;
+    }
+    line(g, "model m(%s) {", s);
+    g->indent = 1;
+}
+
+static void token_input(Gen *g)
+{
+    Dims at = bit(g->batch) | bit(g->seq),
+         own = bit(draw_dim(g, tensor_dims(g) & ~at & ~bit(g->vocab)));
+    if (draw_one_in(g, 3))
+        own |= bit(draw_dim(g, tensor_dims(g) & ~at & ~bit(g->vocab) & ~own));
+    line(g, "model m(tokens[batch, seq] : token(vocab)%s) {",
+         g->weighted ? ", weight[batch, seq]" : "");
+    g->indent = 1;
+    add_value(g, "tokens", KIND_index, at, g->vocab);
+    if (g->weighted)
+        add_value(g, "weight", KIND_float, at, -1)->param = true;
+    if (!small(g, at | own | bit(g->vocab)))
+        own = bit(draw_dim(g, own));
+    const char *table = declare_param(g, own | bit(g->vocab), "embed");
+    line(g, "x = %s[tokens]", table);
+    add_value(g, "x", KIND_float, at | own, -1);
+}
+
+/* What a cross-entropy is of, over the targets of these dims. */
+static const char *logits(Gen *g, Dims at, int classes)
+{
+    const GenValue *x = NULL;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->value[i].kind == KIND_float && !g->value[i].param && !(at & ~g->value[i].dims) &&
+            !(g->value[i].dims & bit(classes)))
+            x = &g->value[i];
+    Dims over = x ? x->dims & ~at : 0;
+    if (over && draw_below(g, 4)) {
+        const char *w = declare_param(g, over | bit(classes), "head");
+        return TEXT("%s @ %s over %s", x->name, w, over_list(g, over));
+    }
+    return expression(g, at | bit(classes), 2);
+}
+
+static const char *token_loss(Gen *g)
+{
+    Dims at = bit(g->batch) | bit(g->seq);
+    bool last = !g->weighted && draw_one_in(g, 6);
+    const char *targets = last ? "last(next(tokens), along seq)" : "next(tokens)";
+    const char *l = logits(g, last ? bit(g->batch) : at, g->vocab);
+    return TEXT("cross_entropy(%s, %s%s)", l, targets, g->weighted ? ", weight" : "");
+}
+
+static const char *named_loss(Gen *g)
+{
+    const GenValue *y = NULL;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->value[i].kind == KIND_index && g->value[i].param)
+            y = &g->value[i];
+    if (y && !(y->dims & bit(y->indexes)) && small(g, y->dims | bit(y->indexes)) &&
+        draw_below(g, 5))
+        return TEXT("cross_entropy(%s, %s)", logits(g, y->dims, y->indexes), y->name);
+    const GenValue *x = draw_value(g, KIND_float, ~(Dims)0);
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->value[i].kind == KIND_float && g->value[i].dims & bit(g->batch) && draw_below(g, 2))
+            x = &g->value[i];
+    const char *s = term(g, x->dims, 2);
+    return TEXT("mean(pow(%s - %s, 2))", s, x->name);
+}
+
+void write_model(Gen *g)
+{
+    g->extra = -1;
+    g->fixed = bit(g->batch);
+    g->nvalues = g->nexternal = g->ninner = 0;
+    g->repeated = 0;
+    g->used = bit(g->batch) | bit(g->seq);
+    if (g->named)
+        named_inputs(g);
+    else
+        token_input(g);
+    if (draw_one_in(g, 4)) {
+        line(g, "penalty = 0");
+        add_value(g, "penalty", KIND_float, 0, -1);
+    }
+    statements(g, draw_between(g, 1, 6), 0);
+    if (draw_below(g, 3))
+        repeat(g);
+    const char *loss = g->named ? named_loss(g) : token_loss(g), *more = "";
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->value[i].kind == KIND_float && !g->value[i].param &&
+            draw_one_in(g, strcmp(g->value[i].name, "penalty") ? 12 : 2))
+            more = TEXT(g->value[i].dims ? "%s + %s * mean(%s)" : "%s + %s * %s", more,
+                        draw_one_in(g, 2) ? "0.01" : number(g, 1), g->value[i].name);
+    line(g, "loss = %s%s", loss, more);
+    g->model = g->used;
+    g->indent = 0;
+    line(g, "}");
+    forget_dims(g);
+}

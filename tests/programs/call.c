@@ -1,0 +1,148 @@
+/* call.c - calls of blocks, attention, experts; see gen.h. */
+#include "tests/programs/gen.h"
+
+#include <stdio.h>
+
+#define TEXT(...) arena_printf(g->a, __VA_ARGS__)
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* Its result is to have these dims: those that it has itself, and what comes along. */
+static bool gives(const Gen *g, const GenBlock *b, Dims want, Dims *along)
+{
+    Dims extra = bit(g->extra);
+    if (b->result & ~want & ~extra)
+        return false;
+    *along = want & ~b->result;
+    if (*along && (!(b->result & extra) || *along & b->used))
+        return false;
+    return !(g->fixed & *along & ~reach(g));
+}
+
+const char *block_called(Gen *g, Dims want, int depth)
+{
+    int fits[BLOCKS_MAX], n = 0;
+    Dims along;
+    for (int i = 0; i < g->nblocks; i++)
+        if (gives(g, &g->block[i], want, &along))
+            fits[n++] = i;
+    if (!n)
+        return NULL;
+    const GenBlock *b = &g->block[fits[draw_below(g, n)]];
+    gives(g, b, want, &along);
+    const char *s = "";
+    for (int i = 0; i < b->nargs; i++) {
+        const GenValue *arg = &b->arg[i], *v = NULL;
+        Dims extra = bit(g->extra);
+        if (arg->kind == KIND_index) {
+            for (int k = 0; k < g->nvalues; k++)
+                if (g->value[k].kind == KIND_index && g->value[k].indexes == arg->indexes &&
+                    g->value[k].dims == (arg->dims & ~extra))
+                    v = &g->value[k];
+            if (!v)
+                return NULL;
+        }
+        Dims more = i == 0 && b->arg[0].dims & extra ? along : 0;
+        Dims dims = (arg->dims & ~extra) | more;
+        if (!small(g, dims))
+            return NULL;
+        s = TEXT("%s%s%s", s, i ? ", " : "", v ? v->name : expression(g, dims, depth - 1));
+    }
+    if (b->along >= 0)
+        s = TEXT("%s, along %s", s, dim_name(g, b->along));
+    if (b->over >= 0)
+        s = TEXT("%s, over %s", s, dim_name(g, b->over));
+    if (b->option && (b->must || draw_one_in(g, 2)))
+        s = TEXT("%s, %s = %s", s, b->option, number(g, 1));
+    if (b->flag && draw_one_in(g, 2))
+        s = TEXT("%s, %s", s, b->flag);
+    g->used |= b->used;
+    const char *as = b->params && draw_below(g, 40) ? TEXT(" as \"%s\"", new_name(g, "call")) : "";
+    return TEXT("%s(%s)%s", b->name, s, as);
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+const char *attended(Gen *g, Dims want, int depth)
+{
+    Dims own = want & ~g->fixed, reached = g->fixed & reach(g);
+    int p = g->seq >= 0 && own & bit(g->seq) && draw_below(g, 4) ? g->seq : draw_dim(g, own);
+    if (p < 0)
+        return NULL;
+    int d = draw_below(g, 4) ? draw_dim(g, own & ~bit(p)) : -1;
+    bool inside = d >= 0; /* values have the dim of the scores */
+    if (!inside)
+        d = draw_dim(g, tensor_dims(g) & ~want & ~g->fixed);
+    if (d < 0 || !small(g, want | bit(d)))
+        return NULL;
+    Dims q = want | bit(d), with = bit(p) | bit(d) | (want & reached);
+    Dims k = with | (want & (Dims)gen_random(&g->rng)), v = k;
+    if (draw_one_in(g, 3))
+        k = want | bit(d), v = inside ? want : want & ~bit(d);
+    if (draw_one_in(g, 4)) /* of keys and values, each has dims that the other lacks */
+        v = with | (want & (Dims)gen_random(&g->rng));
+    if (draw_one_in(g, 6)) /* queries lack what values have */
+        q &= ~(v & ~with);
+    v = inside ? v | bit(d) : v & ~bit(d);
+    k &= ~(g->fixed & ~reached);
+    v &= ~(g->fixed & ~reached);
+    if (((q | k | v) & ~bit(d)) != (want & ~bit(d)) || g->fixed & q & ~reached)
+        return NULL;
+    const char *qs = expression(g, q, depth - 1), *ks = expression(g, k, depth - 1),
+               *vs = expression(g, v, depth - 1);
+    return TEXT("attention(%s, %s, %s, along %s, over %s%s%s)", qs, ks, vs, dim_name(g, p),
+                dim_name(g, d), draw_one_in(g, 4) ? ", scale = 0.5" : "",
+                draw_one_in(g, 2) ? ", causal" : "");
+}
+
+/* ---- experts --------------------------------------------------------------------------------- */
+
+static const char *bind(Gen *g, const char *stem, const char *text, Dims dims)
+{
+    const char *name = new_name(g, stem);
+    line(g, "%s = %s", name, text);
+    add_value(g, name, KIND_float, dims, -1);
+    return name;
+}
+
+const char *routed(Gen *g, Dims want, int depth)
+{
+    Dims special = bit(g->experts) | bit(g->choice) | bit(g->best) | bit(g->slot);
+    if (g->experts < 0 || !(want & bit(g->seq)) || want & special)
+        return NULL;
+    int h = draw_dim(g, want & ~g->fixed & ~bit(g->seq));
+    if (h < 0 || !small(g, want | bit(g->choice)) ||
+        !small(g, want | bit(g->experts) | bit(g->slot)))
+        return NULL;
+    const char *choice = dim_name(g, g->choice), *best = dim_name(g, g->best);
+    const char *experts = dim_name(g, g->experts), *slot = dim_name(g, g->slot);
+    const char *seq = dim_name(g, g->seq), *hidden = dim_name(g, h);
+    Dims at = want & ~bit(h), picked = at | bit(g->best);
+    g->used |= special;
+    const char *x = bind(g, "x", expression(g, want, depth - 1), want);
+    const char *router = declare_param(g, bit(h) | bit(g->choice), "router");
+    const char *score =
+        bind(g, "score", TEXT("softmax(%s @ %s over %s, over %s)", x, router, hidden, choice),
+             at | bit(g->choice));
+    const char *chosen = new_name(g, "chosen");
+    line(g, "%s = top(%s, %s -> %s)", chosen, score, choice, best);
+    add_value(g, chosen, KIND_index, picked, g->choice);
+    const char *z = new_name(g, "z");
+    line(g, "%s = dispatch(%s, %s, %s -> (%s, %s))", z, x, chosen, seq, experts, slot);
+    const char *w = declare_param(g, bit(g->experts) | bit(h), "w");
+    const char *y = TEXT("tanh(%s * %s)", z, w);
+    if (draw_one_in(g, 2)) {
+        const char *to = new_name(g, "y"), *b = declare_param(g, bit(h), "w");
+        line(g, "%s = %s", to, y);
+        y = TEXT("%s + %s", to, b);
+    }
+    if (draw_one_in(g, 3))
+        bind(g, "uneven", TEXT("imbalance(%s, %s, along %s, over %s)", score, chosen, seq, best),
+             at & ~bit(g->seq));
+    if (draw_one_in(g, 3))
+        return TEXT("combine(%s, %s, (%s, %s) -> %s)", y, chosen, experts, slot, seq);
+    const char *share = bind(g, "share", TEXT("scores_of(%s, %s)", score, chosen), picked);
+    return TEXT("combine(%s, %s, %s%s, (%s, %s) -> %s)", y, chosen, share,
+                draw_one_in(g, 2) ? TEXT(" / sum(%s, over %s)", share, best) : "", experts, slot,
+                seq);
+}

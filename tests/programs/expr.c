@@ -1,0 +1,419 @@
+/* expr.c - random expressions of given dims; see gen.h. */
+#include "tests/programs/gen.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT(...) arena_printf(g->a, __VA_ARGS__)
+
+/* ---- numbers and leaves ---------------------------------------------------------------------- */
+
+const char *number(Gen *g, int depth)
+{
+    static const char *const plain[] = {"0.5", "1", "2", "0.25", "1e-1", "0.1", "1.5", "3"};
+    if (depth > 0 && draw_one_in(g, 3)) {
+        static const char *const of[] = {"(%s + %s)",   "(%s - %s)",   "%s * %s",
+                                         "max(%s, %s)", "min(%s, %s)", "%s / (1 + abs(%s))"};
+        const char *x = number(g, depth - 1), *y = number(g, depth - 1);
+        int which = draw_below(g, 6);
+        return TEXT(of[which], x, y);
+    }
+    if (g->nnumbers && draw_one_in(g, 2))
+        return g->number[draw_below(g, g->nnumbers)];
+    if (draw_one_in(g, 10)) /* a dim is its size */
+        return TEXT("(1 / %s)", dim_name(g, draw_dim(g, named_dims(g))));
+    return plain[draw_below(g, 8)];
+}
+
+static const char *initial(Gen *g)
+{
+    switch (draw_below(g, 8)) {
+    case 0:
+        return "= 1";
+    case 1:
+        return "= 0.5";
+    case 2:
+        return TEXT("= %s", number(g, 1));
+    case 3:
+        return "~ uniform(-0.5, 0.5)";
+    case 4:
+        return TEXT("~ normal(0.1 / sqrt(%d))", draw_between(g, 1, 9));
+    default:
+        return "~ normal(0.3)";
+    }
+}
+
+/* The order in a checkpoint: all dims, some neighbours merged. */
+static const char *external_order(Gen *g, Dims d)
+{
+    const char *s = "";
+    while (d) {
+        int n = rank_of(d) > 1 && draw_one_in(g, 3) ? 2 : 1;
+        const char *group = "";
+        for (int k = 0; k < n; k++) {
+            int one = draw_dim(g, d);
+            d &= ~bit(one);
+            group = TEXT("%s%s%s", group, k ? " " : "", dim_name(g, one));
+        }
+        s = TEXT(n > 1 ? "%s%s(%s)" : "%s%s%s", s, *s ? ", " : "", group);
+    }
+    return s;
+}
+
+const char *declare_param(Gen *g, Dims dims, const char *stem)
+{
+    const char *name = new_name(g, stem), *as = "";
+    g->used |= dims;
+    if (draw_one_in(g, 3))
+        as = TEXT(" as \"%s.%s\"", name, draw_one_in(g, 2) ? "weight" : "bias");
+    const char *list = dim_list(g, dims, ", ");
+    if (*as && dims && draw_one_in(g, 2))
+        as = TEXT("%s [%s]", as, external_order(g, dims));
+    else if (dims && draw_one_in(g, 12))
+        as = TEXT(" as \"%s.{}.weight\"", name);
+    line(g, "%s : param[%s] %s%s", name, list, initial(g), as);
+    if (g->nexternal < 64)
+        g->external[g->nexternal++] = name;
+    g->nparams++;
+    add_value(g, name, KIND_float, dims, -1)->param = true;
+    return name;
+}
+
+/* A value that has this dim, and no dim outside of `within`; else the parts outside summed. */
+static const char *with_fixed(Gen *g, Dims f, Dims within, Dims *has)
+{
+    const GenValue *some[VALUES_MAX];
+    int n = 0;
+    *has = f;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->value[i].kind == KIND_float && g->value[i].dims & f)
+            some[n++] = &g->value[i];
+    if (!n) /* they were all assigned something else */
+        return TEXT("index(%s)", dim_name(g, draw_dim(g, f)));
+    const GenValue *v = some[n - 1 - draw_below(g, n) * draw_below(g, 2)];
+    Dims out = v->dims & ~within;
+    *has = v->dims & within;
+    if (!out)
+        return v->name;
+    static const char *const how[] = {"sum", "mean", "max"};
+    return TEXT("%s(%s, over %s)", how[draw_below(g, 3)], v->name, over_list(g, out));
+}
+
+const char *leaf(Gen *g, Dims want)
+{
+    Dims have = 0;
+    const char *s = NULL;
+    g->used |= want;
+    while (g->fixed & want & ~have) {
+        Dims more;
+        const char *v = with_fixed(g, g->fixed & want & ~have, want, &more);
+        s = s ? TEXT("%s * %s", s, v) : v;
+        have |= more;
+    }
+    if (!s && draw_below(g, 4)) {
+        const GenValue *v = draw_value(g, KIND_float, want);
+        s = v ? v->name : NULL;
+        have = v ? v->dims : 0;
+    }
+    while (want & ~have) {
+        Dims rest = want & ~have;
+        const char *more;
+        if (draw_one_in(g, 5)) {
+            rest = bit(draw_dim(g, rest));
+            more = TEXT("index(%s)", dim_name(g, draw_dim(g, rest)));
+            if (draw_below(g, 3))
+                more = TEXT("(%s * %s)", more, number(g, 0));
+        } else {
+            more = declare_param(g, rest, "w");
+        }
+        s = s ? TEXT(draw_below(g, 3) ? "%s * %s" : "%s + %s", s, more) : more;
+        have |= rest;
+    }
+    if (!s)
+        s = draw_one_in(g, 2) ? number(g, 2) : declare_param(g, 0, "s");
+    return s;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static bool atomic(const char *s)
+{
+    int deep = 0;
+    for (; *s; s++) {
+        deep += (*s == '(' || *s == '[') - (*s == ')' || *s == ']');
+        if (!deep && strchr(" -", *s))
+            return false;
+    }
+    return true;
+}
+
+const char *term(Gen *g, Dims want, int depth)
+{
+    const char *s = expression(g, want, depth);
+    return atomic(s) ? s : TEXT("(%s)", s);
+}
+
+/* A name for it. */
+static const char *named(Gen *g, Dims want, int depth)
+{
+    const char *s = expression(g, want, depth), *name = new_name(g, "t");
+    line(g, "%s = %s", name, s);
+    add_value(g, name, KIND_float, want, -1);
+    return name;
+}
+
+static Dims subset(Gen *g, Dims of)
+{
+    return of & (Dims)gen_random(&g->rng) & ~(g->fixed & ~reach(g));
+}
+
+/* Dims that nothing here has yet, to be summed over. */
+static Dims fresh(Gen *g, Dims want, int most)
+{
+    Dims d = 0, free = tensor_dims(g) & ~want & ~g->fixed;
+    for (int n = draw_between(g, 1, most); n > 0; n--)
+        d |= bit(draw_dim(g, free & ~d));
+    return small(g, want | d) ? d : 0;
+}
+
+static const char *condition(Gen *g, Dims within, int depth)
+{
+    static const char *const signs[] = {"<", "<=", ">", ">=", "==", "!="};
+    const GenValue *v = draw_value(g, KIND_index, within);
+    int d = draw_dim(g, within & ~bit(g->extra));
+    const char *sign = signs[draw_below(g, 6)];
+    if (v && draw_one_in(g, 2)) {
+        if (within & bit(v->indexes) && draw_below(g, 3))
+            return TEXT("index(%s) %s %s", dim_name(g, v->indexes), sign, v->name);
+        return TEXT("%s %s %d", v->name, sign, draw_below(g, 4));
+    }
+    if (d >= 0 && draw_one_in(g, 3))
+        return TEXT("index(%s) %s %d", dim_name(g, d), sign, draw_below(g, 4));
+    Dims x = subset(g, within);
+    return TEXT("%s %s %s", term(g, x, depth), signs[draw_below(g, 4)],
+                draw_one_in(g, 2) ? number(g, 1) : term(g, subset(g, within), depth));
+}
+
+/* ---- productions: NULL where the dims do not allow them -------------------------------------- */
+
+static const char *pair(Gen *g, Dims want, int depth)
+{
+    static const char *const of[] = {"%s + %s",     "%s - %s", "%s * %s", "max(%s, %s)",
+                                     "min(%s, %s)", "%s + %s", "%s * %s"};
+    const char *x = term(g, want, depth - 1), *y = term(g, subset(g, want), depth - 1);
+    bool swap = draw_one_in(g, 3);
+    return TEXT(of[draw_below(g, 7)], swap ? y : x, swap ? x : y);
+}
+
+static const char *ratio(Gen *g, Dims want, int depth)
+{
+    const char *x = term(g, want, depth - 1), *y = term(g, subset(g, want), depth - 1);
+    return TEXT("%s / (1 + %s)", x,
+                draw_one_in(g, 2) ? TEXT("abs(%s)", y) : TEXT("exp(-abs(%s))", y));
+}
+
+static const char *unary(Gen *g, Dims want, int depth)
+{
+    static const char *const of[] = {"tanh(%s)",
+                                     "erf(%s)",
+                                     "sigmoid(%s)",
+                                     "sin(%s)",
+                                     "cos(%s)",
+                                     "abs(%s)",
+                                     "relu(%s)",
+                                     "silu(%s)",
+                                     "gelu(%s)",
+                                     "gelu_tanh(%s)",
+                                     "exp(-abs(%s))",
+                                     "exp(tanh(%s))",
+                                     "log(1 + abs(%s))",
+                                     "sqrt(1 + abs(%s))",
+                                     "rsqrt(1 + abs(%s))",
+                                     "pow(%s, 2)",
+                                     "-tanh(%s)",
+                                     "pow(1 + abs(%s), -0.5)",
+                                     "pow(0.5 + sigmoid(%s), 1.5)"};
+    return TEXT(of[draw_below(g, 19)], expression(g, want, depth - 1));
+}
+
+static const char *square(Gen *g, Dims want, int depth)
+{
+    const char *x = named(g, want, depth - 1);
+    switch (draw_below(g, 3)) {
+    case 0:
+        return TEXT("log(1 + %s * %s)", x, x);
+    case 1:
+        return TEXT("%s * rsqrt(0.1 + %s * %s)", x, x, x);
+    default:
+        return TEXT("pow(1 + %s * %s, sigmoid(%s))", x, x, term(g, subset(g, want), depth - 2));
+    }
+}
+
+static const char *choice(Gen *g, Dims want, int depth)
+{
+    const char *x = expression(g, want, depth - 1), *y = expression(g, subset(g, want), depth - 1);
+    if (draw_one_in(g, 6))
+        return TEXT("select(%s > 0.5, %s, %s)", number(g, 1), x, x);
+    return TEXT("select(%s, %s, %s)", condition(g, want, depth - 2), x, y);
+}
+
+static const char *reduction(Gen *g, Dims want, int depth)
+{
+    static const char *const of[] = {"sum(%s, over %s)", "mean(%s, over %s)", "max(%s, over %s)"};
+    Dims d = fresh(g, want, 2);
+    if (!want && !d && draw_one_in(g, 2))
+        return TEXT("mean(%s)",
+                    term(g, tensor_dims(g) & ~g->fixed & ~want & bit(draw_below(g, g->ndims)), 1));
+    return d ? TEXT(of[draw_below(g, 3)], expression(g, want | d, depth - 1), over_list(g, d))
+             : NULL;
+}
+
+static const char *product(Gen *g, Dims want, int depth)
+{
+    Dims d = fresh(g, want, 2), right = subset(g, want);
+    if (!d)
+        return NULL;
+    if (draw_below(g, 3)) /* a matrix */
+        right &= ~g->fixed;
+    Dims left = (want & ~right) | subset(g, want & right);
+    if (g->fixed & left & ~reach(g))
+        return NULL;
+    const char *x = term(g, left | d, depth - 1);
+    const char *w = !(right & g->fixed) && draw_below(g, 3) ? declare_param(g, right | d, "w")
+                                                            : term(g, right | d, depth - 1);
+    return draw_below(g, 4) ? TEXT("%s @ %s over %s", x, w, over_list(g, d))
+                            : TEXT("%s @ %s over %s", w, x, over_list(g, d));
+}
+
+static const char *norm(Gen *g, Dims want, int depth)
+{
+    Dims own = want & ~g->fixed, d = bit(draw_dim(g, own));
+    if (!d)
+        return NULL;
+    if (draw_one_in(g, 4))
+        d |= subset(g, own) & ~g->fixed;
+    const char *x = expression(g, want, depth - 1);
+    switch (draw_below(g, 3)) {
+    case 0:
+        return TEXT("softmax(%s, over %s)", x, over_list(g, d));
+    case 1:
+        return TEXT("rmsnorm(%s, %s, over %s, eps = %s)", x, declare_param(g, d, "gain"),
+                    over_list(g, d), draw_one_in(g, 2) ? "1e-5" : "0.1");
+    default:
+        return TEXT("layernorm(%s, %s, %s, over %s, eps = 1e-2)", x, declare_param(g, d, "gain"),
+                    draw_one_in(g, 3) ? "0" : declare_param(g, d, "bias"), over_list(g, d));
+    }
+}
+
+/* A dim of the set with halves. */
+static int even(Gen *g, Dims among)
+{
+    Dims e = 0;
+    for (int i = 0; i < g->ndims; i++)
+        if (g->dim[i].size % 2 == 0)
+            e |= bit(i);
+    return draw_dim(g, among & e);
+}
+
+static const char *turned(Gen *g, Dims want, int depth)
+{
+    int d = even(g, want & ~g->fixed), p = draw_dim(g, want & ~g->fixed & ~bit(d));
+    if (d < 0)
+        return NULL;
+    const char *x = expression(g, draw_one_in(g, 8) ? want & ~bit(p) : want, depth - 1);
+    if (p < 0 || draw_one_in(g, 3))
+        return TEXT("rotate(%s, over %s)",
+                    p < 0 ? expression(g, want, 0) : TEXT("%s + 0 * %s", x, leaf(g, want)),
+                    dim_name(g, d));
+    if (draw_one_in(g, 3))
+        return TEXT("rope_llama3(%s, along %s, over %s, theta = 100, factor = 4, original = 8)", x,
+                    dim_name(g, p), dim_name(g, d));
+    return TEXT("rope(%s, along %s, over %s%s)", x, dim_name(g, p), dim_name(g, d),
+                draw_one_in(g, 2) ? ", theta = 10" : "");
+}
+
+static const char *looked_up(Gen *g, Dims want, int depth)
+{
+    const GenValue *v = draw_value(g, KIND_index, want);
+    if (!v || want & ~v->dims & bit(v->indexes) || v->dims & bit(v->indexes))
+        return NULL;
+    Dims rest = (want & ~v->dims) | bit(v->indexes);
+    if ((g->fixed & rest) & ~reach(g) || !small(g, want | rest))
+        return NULL;
+    const char *table = !(rest & g->fixed) && draw_below(g, 4) ? declare_param(g, rest, "table")
+                                                               : term(g, rest, depth - 1);
+    return TEXT("%s[%s]", table, v->name);
+}
+
+static const char *renamed(Gen *g, Dims want, int depth)
+{
+    int to = draw_dim(g, want & ~g->fixed);
+    Dims from = 0;
+    if (to < 0)
+        return NULL;
+    for (int i = 0; i < g->ndims; i++)
+        if (tensor_dims(g) & ~want & ~g->fixed & bit(i) && g->dim[i].size == g->dim[to].size)
+            from |= bit(i);
+    int d = draw_dim(g, from);
+    if (d < 0)
+        return NULL;
+    const char *x = term(g, (want & ~bit(to)) | bit(d), depth - 1);
+    return TEXT("%s[%s -> %s]", x, dim_name(g, d), dim_name(g, to));
+}
+
+static const char *picked(Gen *g, Dims want, int depth)
+{
+    int d = draw_dim(g, fresh(g, want, 1));
+    if (d < 0)
+        return NULL;
+    const char *x = expression(g, want | bit(d), depth - 1);
+    if (draw_one_in(g, 3))
+        return TEXT("last(%s, along %s)", x, dim_name(g, d));
+    return TEXT("pick(%s, along %s, at = %d)", x, dim_name(g, d), draw_below(g, g->dim[d].size));
+}
+
+static const char *dropped(Gen *g, Dims want, int depth)
+{
+    static const char *const p[] = {"0.1", "0.5", "0", "0.25"};
+    return want ? TEXT("dropout(%s, p = %s)", expression(g, want, depth - 1), p[draw_below(g, 4)])
+                : NULL;
+}
+
+static const char *unpadded(Gen *g, Dims want, int depth)
+{
+    int d = draw_dim(g, want & ~bit(g->extra));
+    return d < 0 ? NULL
+                 : TEXT("select(valid(%s), %s, 0)", dim_name(g, d), expression(g, want, depth - 1));
+}
+
+/* What the targets of a cross-entropy get, in a value of its own. */
+static const char *entropy(Gen *g, Dims want, int depth)
+{
+    const GenValue *v = draw_value(g, KIND_index, tensor_dims(g) & ~g->fixed);
+    if (want || !v || v->dims & bit(v->indexes) || !small(g, v->dims | bit(v->indexes)))
+        return NULL;
+    return TEXT("cross_entropy(%s, %s)", expression(g, v->dims | bit(v->indexes), depth - 1),
+                v->name);
+}
+
+typedef const char *Production(Gen *g, Dims want, int depth);
+
+const char *expression(Gen *g, Dims want, int depth)
+{
+    static Production *const all[] = {
+        pair,    pair,    unary,   unary,    product,      product,      product,   norm,
+        turned,  dropped, choice,  ratio,    square,       reduction,    reduction, looked_up,
+        renamed, picked,  entropy, unpadded, block_called, block_called, attended,  routed};
+    enum { PLAIN = 10, ALL = sizeof all / sizeof *all };
+    g->used |= want;
+    for (int tries = 0; depth > 0 && g->budget > 0 && tries < 4; tries++) {
+        int which = g->plain ? draw_below(g, PLAIN + 3) : draw_below(g, ALL);
+        if (g->plain && which >= PLAIN)
+            which = ALL - 1 - (which - PLAIN);
+        g->budget--;
+        const char *s = all[which](g, want, depth);
+        if (s)
+            return s;
+    }
+    return leaf(g, want);
+}

@@ -1,0 +1,163 @@
+/* gen.h - programs of the whole language, drawn from a seed, as text.
+ *
+ * What is drawn is well typed by construction: a value is known by its name and the set of its
+ * dims, and an expression is asked for by the dims that it shall have. So most of what comes out is
+ * legal, and what is refused is refused for what the generator does not follow (layouts that do not
+ * come out even, say). */
+#ifndef MGC_TESTS_PROGRAMS_GEN_H
+#define MGC_TESTS_PROGRAMS_GEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compiler/base/arena.h"
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+typedef struct Text {
+    char *data;
+    size_t n, cap;
+} Text;
+
+void put(Arena *a, Text *t, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- what a program is made of --------------------------------------------------------------- */
+
+typedef uint32_t Dims; /* a set of dims: a bit for each of Gen.dim */
+
+enum {
+    DIMS_MAX = 30,
+    VALUES_MAX = 256,
+    BLOCKS_MAX = 6,
+    ARGS_MAX = 4,
+    NUMBERS_MAX = 16,
+    SIZE_MAX_ELEMENTS = 1500,
+    RANK_MOST = 6,
+};
+
+typedef struct GenDim {
+    const char *name;
+    int size;
+    bool rounds;       /* counts the rounds of repeats, and is of no tensor */
+    bool local;        /* of a block */
+    bool gone;         /* out of sight */
+    const char *alias; /* what it is called in the body that is being written; NULL: by its name */
+} GenDim;
+
+typedef enum { KIND_float, KIND_index } Kind;
+
+typedef struct GenValue {
+    const char *name;
+    Kind kind;
+    Dims dims;
+    int indexes; /* KIND_index: the dim */
+    bool param;  /* cannot be assigned */
+} GenValue;
+
+/* A block: what it is called with, and what it gives. All dims in `used` mean something in its
+ * body; the others may come along with its first argument, and are then in its result. */
+typedef struct GenBlock {
+    const char *name;
+    int nargs;
+    GenValue arg[ARGS_MAX];
+    Dims result, used;
+    int along, over; /* the dim that these are given as; -1: none */
+    const char *option, *flag;
+    bool must;   /* the option has no default */
+    bool params; /* so that a call may have a name */
+} GenBlock;
+
+typedef struct Gen {
+    Arena *a;
+    uint64_t rng;
+    Text *out; /* where statements go */
+    int indent;
+    GenDim dim[DIMS_MAX];
+    int ndims;
+    GenValue value[VALUES_MAX];
+    int nvalues;
+    GenBlock block[BLOCKS_MAX];
+    int nblocks;
+    const char *number[NUMBERS_MAX]; /* constants and options in sight */
+    int nnumbers;
+    int names; /* how many were given */
+    int batch, seq, vocab, classes,
+        extra; /* dims; -1: there is none. extra: stands for more dims */
+    int experts, choice, best, slot;
+    bool named; /* inputs by name */
+    bool weighted;
+    bool plain;               /* a model that layouts take: little that looks across dims */
+    int loops[4], depth;      /* the repeats around, as dims */
+    Dims fixed, used;         /* dims that nothing sums over; dims that the body has used */
+    int budget;               /* expressions that may still be drawn */
+    const char *external[64]; /* names of parameters, for rules */
+    int nexternal, nparams;
+    const char *inner[16]; /* names of what repeats compute */
+    int ninner;
+    Dims model, repeated; /* dims that the model uses, and that its repeats are over */
+} Gen;
+
+/* The text of the program of a seed; lives in a. */
+const char *gen_program(Arena *a, uint64_t seed);
+/* The same with one small thing changed, which may make it no program. */
+const char *gen_mutate(Arena *a, const char *text, uint64_t *rng);
+
+/* ---- gen.c ----------------------------------------------------------------------------------- */
+
+uint64_t gen_random(uint64_t *rng);
+int draw_below(Gen *g, int n); /* below n */
+bool draw_one_in(Gen *g, int n);
+int draw_between(Gen *g, int low, int high);
+const char *new_name(Gen *g, const char *stem);
+
+void line(Gen *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+int add_dim(Gen *g, const char *name, int size);
+static inline Dims bit(int d)
+{
+    return d < 0 ? 0 : (Dims)1 << d;
+}
+int64_t elements(const Gen *g, Dims d);
+int rank_of(Dims d);
+bool small(const Gen *g, Dims d);
+const char *dim_name(Gen *g, int d); /* and notes that it is used */
+/* A dim of the set, or of those that tensors may have and are not in it; -1: none. */
+int draw_dim(Gen *g, Dims among);
+Dims tensor_dims(const Gen *g);
+Dims named_dims(const Gen *g);                               /* all that can be written */
+const char *dim_list(Gen *g, Dims d, const char *separator); /* in random order */
+const char *over_list(Gen *g, Dims d);                       /* `d`, or `(d, e)` */
+
+GenValue *add_value(Gen *g, const char *name, Kind kind, Dims dims, int indexes);
+const GenValue *draw_value(Gen *g, Kind kind, Dims within);
+Dims reach(const Gen *g); /* the fixed dims that some value has */
+
+/* ---- expr.c ---------------------------------------------------------------------------------- */
+
+/* Floating point with exactly these dims. Parameters that it wants are declared on lines before. */
+const char *expression(Gen *g, Dims want, int depth);
+/* One that any operator may stand beside. */
+const char *term(Gen *g, Dims want, int depth);
+const char *number(Gen *g, int depth);
+const char *leaf(Gen *g, Dims want);
+const char *declare_param(Gen *g, Dims dims, const char *stem);
+
+/* ---- call.c: functions of several dims, blocks ----------------------------------------------- */
+
+/* NULL: it cannot have these dims. */
+const char *block_called(Gen *g, Dims want, int depth);
+const char *attended(Gen *g, Dims want, int depth);
+const char *routed(Gen *g, Dims want, int depth);
+
+/* ---- body.c ---------------------------------------------------------------------------------- */
+
+void write_block(Gen *g);
+void write_model(Gen *g);
+
+/* ---- settings.c, layout.c -------------------------------------------------------------------- */
+
+void write_train(Gen *g);
+void write_config(Gen *g);
+void write_layouts(Gen *g);
+
+#endif

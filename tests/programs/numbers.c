@@ -1,0 +1,358 @@
+/* numbers.c - what comes out of the compiler against what the program says, by the reference
+ * interpreter and in double precision; see try.h.
+ *
+ * Of the elaborated program: the loss, before and after differentiation, and the gradients against
+ * differences of the loss. Of the program of its layout, after all passes and as it is planned: all
+ * that a step, an evaluation and a sample give, on every rank, against one rank. */
+#include "tests/programs/try.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "compiler/session.h"
+#include "passes/overlap.h"
+#include "passes/recompute.h"
+#include "passes/walk.h"
+#include "tests/plan/sharded.h"
+#include "tests/sample.h"
+
+static const double WORK_MAX = SANITIZED ? 3e5 : 1e6; /* numbers that a step computes */
+static const double BOUND = 1e-7, SLOPE_BOUND = 1e-4;
+
+static _Noreturn void differs(const char *what, double off)
+{
+    fprintf(stderr, "%s is off by %.2e\n", what, off);
+    fflush(stderr);
+    _exit(EXIT_NUMBERS);
+}
+
+/* ---- how much it computes -------------------------------------------------------------------- */
+
+static double work_of(const Module *m, const Region *r)
+{
+    double sum = 0;
+    for (size_t i = 0; i < r->ins.n; i++) {
+        const Ins *ins = r->ins.data[i];
+        double n = 1;
+        for (uint32_t k = 0; k < ins->nout; k++)
+            n += (double)type_elements(type_of(m, ins->out[k]));
+        for (int k = 0; ins->op == OP_dot && k < ins->attrs.over.n; k++)
+            n *= (double)ins->attrs.over.dim[k].size;
+        if (ins->op == OP_attention)
+            n *= 4 * (double)ins->attrs.along.size;
+        sum += ins->body ? n + (double)ins->attrs.dim.size * work_of(m, ins->body) : n;
+    }
+    return sum;
+}
+
+/* ---- one rank -------------------------------------------------------------------------------- */
+
+/* The program of one rank in double precision; `round` sequences at once, 0: all. An optimizer that
+ * makes much of nothing (a sign, a ratio of two tiny numbers) is another one here. */
+static void be_comparable(Module *m, uint64_t seed)
+{
+    Train *t = &m->train;
+    bool smooth = t->optimizer == OPT_adam || t->optimizer == OPT_adamw || t->optimizer == OPT_sgd;
+    t->eps = 1e-3;
+    if (!smooth || seed % 2) {
+        t->optimizer = OPT_sgd;
+        t->momentum = 0;
+        t->nesterov = false;
+    }
+}
+
+static void open_one(Model *t, const char *text, int64_t round, uint64_t seed)
+{
+    model_open(t);
+    Diag *d = t->m->diag;
+    Ast *ast =
+        mg_parse(t->a, names_new(t->a), d, diag_add_file(d, "program.mg", text, strlen(text)));
+    t->m = mg_elaborate(t->a, ast->names, d, ast,
+                        &(ElaborateOptions){.precision = "f64", .recompute = "none"});
+    if (!t->m) {
+        fprintf(stderr, "refused in f64: %s\n", model_messages(t));
+        _exit(EXIT_NUMBERS);
+    }
+    t->fn = module_fn(t->m, "train");
+    t->m->layout.mesh.n = t->m->layout.rules.n = 0;
+    t->m->layout.pipeline = (Pipeline){0};
+    t->m->layout.microbatch = round ? round : t->m->batch.size;
+    be_comparable(t->m, seed);
+    must_pass(t, pass_evaluate);
+    must_pass(t, pass_precision);
+}
+
+/* Padding is zero. */
+static void clear_padding(const Module *m, FnArg arg, Tensor64 *x)
+{
+    if (arg.role != ARG_param)
+        return;
+    const Tensor *t = &m->tensors.data[arg.tensor];
+    for (int64_t e = 0; e < type_elements(&x->type); e++) {
+        int64_t rest = e;
+        for (int i = x->type.rank - 1; i >= 0; i--) {
+            if (rest % x->type.dims[i].size >= t->valid[i])
+                x->data[e] = 0;
+            rest /= x->type.dims[i].size;
+        }
+    }
+}
+
+static Tensor64 *arguments(Model *t, const Fn *fn, uint64_t seed)
+{
+    Tensor64 *args = inputs_for(t, fn, seed, -0.7, 0.7);
+    for (size_t i = 0; i < fn->args.n; i++)
+        clear_padding(t->m, fn->args.data[i], &args[i]);
+    return args;
+}
+
+static bool all_finite(const Fn *fn, const Tensor64 *x)
+{
+    for (size_t k = 0; k < fn->results.n; k++)
+        for (int64_t e = 0; e < type_elements(&x[k].type); e++)
+            if (!isfinite(x[k].data[e]) || fabs(x[k].data[e]) > 1e12)
+                return false;
+    return true;
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+static double loss_at(Model *t, const Fn *fn, Tensor64 *args, size_t p, const double *way, double h)
+{
+    Arena *a = arena_new();
+    Tensor64 *results = NEW_ARRAY(a, Tensor64, fn->results.n);
+    int64_t n = type_elements(&args[p].type);
+    double *was = args[p].data;
+    args[p].data = NEW_ARRAY(a, double, n);
+    for (int64_t e = 0; e < n; e++)
+        args[p].data[e] = was[e] + h * way[e];
+    ir_interpret(t->m, fn, args, results, a, false);
+    double loss = results[0].data[0];
+    args[p].data = was;
+    arena_free(a);
+    return loss;
+}
+
+/* How far the slope along a random way is from what a gradient says, relative to what it is made
+ * of.
+ */
+static double slope_error(Model *t, const Fn *loss, Tensor64 *args, size_t p,
+                          const Tensor64 *gradient, double h, uint64_t *rng)
+{
+    int64_t n = type_elements(&args[p].type);
+    Tensor64 way = {.type = args[p].type, .data = NEW_ARRAY(t->a, double, n)};
+    double said = 0, size = 1e-30;
+    for (int64_t e = 0; e < n; e++)
+        way.data[e] = draw(rng, -1, 1);
+    clear_padding(t->m, loss->args.data[p], &way);
+    for (int64_t e = 0; e < n; e++) {
+        said += way.data[e] * gradient->data[e];
+        size += fabs(way.data[e] * gradient->data[e]);
+    }
+    double slope =
+        (8 * (loss_at(t, loss, args, p, way.data, h) - loss_at(t, loss, args, p, way.data, -h)) -
+         loss_at(t, loss, args, p, way.data, 2 * h) + loss_at(t, loss, args, p, way.data, -2 * h)) /
+        (12 * h);
+    double here = loss_at(t, loss, args, p, way.data, 0), least = 1e-5 * fmax(1, fabs(here));
+    double rounded = fabs(loss_at(t, loss, args, p, way.data, 1e-13) - here) + 1e-15 * fabs(here);
+    return fabs(slope - said) / (fmax(size, least) + rounded / h / SLOPE_BOUND);
+}
+
+/* Where a maximum or a choice changes hands the slope is another on each side, and where the loss
+ * bends much a long way sees another: a gradient is wrong that is so at each of several places. */
+static void check_gradients(Model *plain, Model *t, uint64_t seed)
+{
+    enum { PLACES = 6 };
+    static const double way[] = {1e-4, 1e-5, 1e-6};
+    const Fn *fn = module_fn(t->m, "train"), *loss = module_fn(plain->m, "train");
+    uint64_t rng = seed;
+    for (size_t r = 0; r < fn->results.n; r++) {
+        double least = INFINITY;
+        if (fn->results.data[r].role != RES_grad)
+            continue;
+        size_t p = 0;
+        while (loss->args.data[p].role != ARG_param ||
+               loss->args.data[p].tensor != fn->results.data[r].tensor)
+            p++;
+        for (uint64_t place = 0; place < PLACES && !(least <= SLOPE_BOUND); place++) {
+            Tensor64 *args = arguments(t, fn, seed % 1000 + 5 + place);
+            const Tensor64 *results = run_fn(t, fn, args);
+            if (!all_finite(fn, results))
+                return;
+            least =
+                fmin(least, slope_error(plain, loss, args, p, &results[r], way[place % 3], &rng));
+        }
+        if (!(least <= SLOPE_BOUND))
+            differs(arena_printf(
+                        t->a, "the gradient of %s",
+                        name_str(t->m->names, t->m->tensors.data[fn->results.data[r].tensor].name)),
+                    least);
+    }
+}
+
+/* ---- what rounding alone does -----------------------------------------------------------------
+ */
+
+/* Of each result, the size at which BOUND allows a thousand times what a change of the arguments in
+ * their last bits does: where terms cancel there is nothing but rounding. */
+static const double *noise(Model *t, const Fn *fn, const Tensor64 *args, const Tensor64 *want)
+{
+    enum { TIMES = 1000 };
+    uint64_t rng = 3;
+    Tensor64 *other = NEW_ARRAY(t->a, Tensor64, fn->args.n);
+    double *size = NEW_ARRAY(t->a, double, fn->results.n + 1);
+    for (size_t i = 0; i < fn->args.n; i++) {
+        int64_t n = type_elements(&args[i].type);
+        bool exact = fn->args.data[i].role != ARG_param && fn->args.data[i].role != ARG_input;
+        other[i] = (Tensor64){args[i].type, NEW_ARRAY(t->a, double, n)};
+        for (int64_t e = 0; e < n; e++)
+            other[i].data[e] = exact || args[i].type.indexes
+                                   ? args[i].data[e]
+                                   : args[i].data[e] * (1 + draw(&rng, -1, 1) * 1e-14);
+    }
+    const Tensor64 *got = run_fn(t, fn, other);
+    for (size_t k = 0; k < fn->results.n; k++) {
+        size[k] = 1e-30;
+        for (int64_t e = 0; e < type_elements(&want[k].type); e++)
+            size[k] = fmax(size[k], TIMES / BOUND * fabs(got[k].data[e] - want[k].data[e]));
+    }
+    return size;
+}
+
+/* ---- all ranks, after all passes --------------------------------------------------------------
+ */
+
+typedef struct Many {
+    Model t;
+    Lies lies[3];
+} Many;
+
+static void note_lies(void *ctx, const char *pass, const Job *j)
+{
+    Many *many = ctx;
+    for (int f = 0; f < 3 && !strcmp(pass, "simplify"); f++)
+        if (module_fn(j->m, sharded_functions[f]))
+            many->lies[f] = lies(&many->t, sharded_functions[f]);
+}
+
+static bool passes_to(Many *many, const char *from, const char *until)
+{
+    Job job = {.m = many->t.m, .log = stderr};
+    PassStatus s = passes_run(&job, &(PassRange){from, until, note_lies, many});
+    many->t.m = job.m;
+    if (s == PASS_broken)
+        _exit(EXIT_internal);
+    return s == PASS_ok;
+}
+
+/* The plan of the program as it stands, but for its precision. NULL: none in this. */
+static Plan *plan_many(Many *many, const Device *d)
+{
+    Module *m = many->t.m;
+    if (!passes_to(many, NULL, "precision"))
+        return NULL;
+    if (m->layout.recompute == RECOMPUTE_auto)
+        m->layout.plan = frontier_choose(m, d, many->t.a);
+    if (!passes_to(many, "recompute", "local"))
+        return NULL;
+    overlap_choose(m, d);
+    if (!passes_to(many, "ahead", NULL))
+        return NULL;
+    Plan *p = plan_schedule(m, d, many->t.a);
+    if (!p || !plan_place(p))
+        return NULL;
+    plan_streams(p);
+    plan_timeline(p);
+    if (plan_check(p, stderr))
+        _exit(EXIT_internal);
+    return p;
+}
+
+static void compare_plan(const char *path, const char *text, uint64_t seed, Shared *s)
+{
+    Arena *a = arena_new();
+    Options o = {.precision = "f64"};
+    Compiled c = {0};
+    vec_push(a, &o.words, path);
+    Session session = {a, names_new(a), diag_new(a, stderr, false), &o, NULL, NULL};
+    if (compile_front(&session, path, &c) != EXIT_done)
+        differs("what is legal in f64", 0);
+    Many many = {.t = {.a = a, .m = c.module}};
+    int64_t ranks = mesh_ranks(c.module);
+    c.module->train.tree &= ranks == 1; /* else ranks have other sequences than in order */
+    be_comparable(c.module, seed);
+    s->ranks = (int)ranks;
+    if (ranks > 16)
+        return;
+    Model one;
+    open_one(&one, text, c.module->layout.microbatch * mesh_batch_ranks(c.module), seed);
+    one.m->train.tree = c.module->train.tree;
+    must_pass(&one, pass_recompute);
+    must_pass(&one, pass_differentiate);
+    must_pass(&one, pass_microbatch);
+    must_pass(&one, pass_update);
+    Tensor64 *args[3], *want[3];
+    for (int f = 0; f < 3; f++) {
+        const Fn *fn = module_fn(one.m, sharded_functions[f]);
+        if (!fn)
+            continue;
+        args[f] = arguments(&one, fn, 5);
+        want[f] = run_fn(&one, fn, args[f]);
+        if (!all_finite(fn, want[f])) {
+            s->compared |= NOT_FINITE;
+            return;
+        }
+    }
+    Plan *p = plan_many(&many, &c.device);
+    uint64_t order = seed | 1;
+    for (int f = 0; f < 3 && p; f++) {
+        if (!module_fn(one.m, sharded_functions[f]))
+            continue;
+        many.lies[f].size = noise(&one, module_fn(one.m, sharded_functions[f]), args[f], want[f]);
+        Compared got = run_many_planned(&one, args[f], want[f], &many.t, p, sharded_functions[f],
+                                        &many.lies[f], &order);
+        if (!(got.worst <= BOUND))
+            differs(arena_printf(a, "@%s, planned: %s", sharded_functions[f], got.where),
+                    got.worst);
+    }
+    s->compared |= p ? COMPARED_plan : 0;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *s)
+{
+    Model plain, t;
+    open_one(&plain, text, 0, seed);
+    const Fn *fn = module_fn(plain.m, "train");
+    double work = work_of(plain.m, fn->body);
+    if (!(work <= WORK_MAX))
+        return;
+    Tensor64 *args = arguments(&plain, fn, 5);
+    const Tensor64 *said = run_fn(&plain, fn, args);
+    if (!all_finite(fn, said)) {
+        s->compared |= NOT_FINITE;
+        return;
+    }
+    open_one(&t, text, 0, seed);
+    must_pass(&t, pass_recompute);
+    must_pass(&t, pass_differentiate);
+    fn = module_fn(t.m, "train");
+    const Tensor64 *got = run_fn(&t, fn, arguments(&t, fn, 5));
+    double off = fabs(got[0].data[0] - said[0].data[0]) / fmax(1, fabs(said[0].data[0]));
+    if (!(off <= BOUND))
+        differs("the loss, differentiated,", off);
+    s->compared |= COMPARED_loss;
+    if (all_finite(fn, got) && work * (double)fn->results.n < 4 * WORK_MAX) {
+        check_gradients(&plain, &t, seed);
+        s->compared |= COMPARED_gradients;
+    }
+    compare_plan(path, text, seed, s);
+}
