@@ -229,6 +229,19 @@ static Val builtin_rotate(Elab *e, const Call *c)
 
 /* ---- dropout and next --------------------------------------------------------------------- */
 
+/* The batch first, wherever the value has it: numbers are then drawn one sequence after the other,
+ * so that those of a microbatch are some that follow each other. */
+static Type batch_first(const Module *m, Type t)
+{
+    int at = type_find(&t, m->batch.name);
+    if (at <= 0)
+        return t;
+    Dim batch = t.dims[at];
+    memmove(&t.dims[1], &t.dims[0], (size_t)at * sizeof(Dim));
+    t.dims[0] = batch;
+    return t;
+}
+
 /* Elements are kept with probability 1 - p and scaled by 1 / (1 - p). */
 static Val drop(Elab *e, const Call *c, Value x, double p)
 {
@@ -243,7 +256,8 @@ static Val drop(Elab *e, const Call *c, Value x, double p)
     Attrs attrs = {0};
     attrs.key = unique_path(e, path_join(e, e->frame->path, "dropout"));
     Value in[3] = {e->seed, e->step, loop_index(e)};
-    Value random = build_typed(&e->b, OP_random, &attrs, 3, in, 1, &t, NULL)->out[0];
+    Type drawn = batch_first(e->module, t);
+    Value random = build_typed(&e->b, OP_random, &attrs, 3, in, 1, &drawn, NULL)->out[0];
     Value keep = build2(&e->b, OP_ge, random, build_const(&e->b, t.dtype, p));
     Value scaled = build2(&e->b, OP_mul, x, build_const(&e->b, t.dtype, 1 / (1 - p)));
     Value zero = build_const(&e->b, t.dtype, 0);

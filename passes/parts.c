@@ -85,6 +85,15 @@ static bool adds(const Ins *i, uint32_t k)
     }
 }
 
+/* Are all operands but k the same in all rounds? */
+static bool others_same(const Rounds *r, const Ins *i, uint32_t k)
+{
+    for (uint32_t o = 0; o < i->nin; o++)
+        if (o != k && (r->part[i->in[o]] || has_batch(r, i->in[o])))
+            return false;
+    return true;
+}
+
 /* Is the op linear in a part at operand k, given that no other operand but added ones is a part? */
 static bool linear(const Rounds *r, const Ins *i, uint32_t k)
 {
@@ -110,6 +119,15 @@ static bool linear(const Rounds *r, const Ins *i, uint32_t k)
     case OP_gather:
     case OP_scatter_add:
         return k == 0 && !r->part[i->in[1]] && !has_batch(r, i->in[1]);
+    case OP_attention_grad: /* in what comes back to its result */
+        return k == 5 && others_same(r, i, k);
+    case OP_cross_entropy_grad:
+        return k == 3 && others_same(r, i, k);
+    case OP_dispatch: /* in the rows, and in their weights */
+    case OP_combine:
+        return (k == 0 || k == 3) && others_same(r, i, k);
+    case OP_combine_weight:
+        return k < 2 && others_same(r, i, k);
     default:
         return false;
     }
