@@ -151,24 +151,42 @@ static bool only_operand(const Planner *p, const Ins *loop, int at, uint32_t k)
     return true;
 }
 
-/* Storage that an instruction of the region may write: what is made here, what the loop around it
- * carries, and of what that loop is handed in slices those whose stack it takes over itself; not
- * the program's arguments, nor what is read again behind the loop. */
-static bool is_writable(const Planner *p, Value root)
+/* Is v what a region hands on as `result`, or a part of what it joins for it, from this element on?
+ */
+static bool handed_on(const Module *m, Value result, Value v, int64_t from)
+{
+    const View seen = view_of(m, result);
+    const Ins *join = m->values.data[seen.root].def;
+    if (seen.root == v)
+        return from == 0;
+    for (uint32_t k = 0; join && join->op == OP_join && k < join->nin; k++) {
+        const int64_t n = type_elements(type_of(m, join->in[k]));
+        if (from >= 0 && from < n)
+            return handed_on(m, join->in[k], v, from);
+        from -= n;
+    }
+    return false;
+}
+
+/* Storage that an instruction of the region may write for its result v, from this element on: what
+ * is made here; and what the loop around it carries or hands in as the slice of a stack that it
+ * takes over, if v is what becomes of just that. Not the program's arguments, nor what is read
+ * again behind the loop. */
+static bool is_writable(const Planner *p, const View *at, Value v)
 {
     const Module *m = p->s->m;
     const Ins *loop = p->r->owner;
-    const int k = arg_index(m, root);
-    if (owns_storage(p, root))
+    const int k = arg_index(m, at->root);
+    if (owns_storage(p, at->root))
         return true;
-    if (k < 0 || !loop || m->values.data[root].home != p->r)
+    if (k < 0 || !loop || m->values.data[at->root].home != p->r)
         return false;
-    if (k < loop->attrs.carried)
-        return true;
     const LoopPlan *around = loop_plan(p->s, loop);
-    for (uint32_t out = 0; out < loop->nout; out++)
-        if (around->share[out] == k)
+    for (uint32_t out = 0; out < loop->nout; out++) {
+        bool in_place = k < loop->attrs.carried ? (int)out == k : around->share[out] == k;
+        if (in_place && handed_on(m, p->r->results.data[out], v, at->offset))
             return true;
+    }
     return false;
 }
 
@@ -218,8 +236,8 @@ static int shared_operand(LoopMaker *l, uint32_t k)
             !type_equal(type_of(m, xs), type_of(m, l->i->out[k])))
             continue;
         View seen = view_of(m, xs);
-        bool writable =
-            is_writable(l->p, seen.root) && strides_are_dense(type_of(m, xs), seen.stride);
+        bool writable = is_writable(l->p, &seen, l->i->out[k]) &&
+                        strides_are_dense(type_of(m, xs), seen.stride);
         bool inside =
             d->op == OP_repeat || takes_over(m, d, res, arg) || moved_by_round(l, k, seen.root);
         if (writable && inside)
