@@ -15,6 +15,24 @@ class Zoo(mgctest.Case):
                 self.compiles(golden.source, "-o", name)
                 self.assertEqual(golden.run(self, name, f"run-{name}", data), [])
 
+    def test_evaluation(self):
+        """val_loss of the batch is its loss, for every microbatch; rows of CLIP and batch norm depend on each other."""
+        mixing = ["batch_norm", "clip"]
+        for name in mgctest.some(sorted(set(MODELS) - set(mixing)), 3) + mgctest.some(mixing):
+            golden = Golden(name)
+            data = golden.prepare(self)
+            for size in (1, 2, 4, 8):
+                with self.subTest(model=name, microbatch=size):
+                    r = self.mgc(golden.source, "-o", name, "--microbatch", size)
+                    if r.returncode:  # the rows of a step are computed at once, or it divides no batch
+                        self.assertRegex(r.err, r"error\[MG0(216|303|522)\]")
+                        continue
+                    self.assertEqual("MG0530" in r.err, name in mixing)
+                    out = f"eval-{name}-{size}"
+                    self.trains(f"./{name}", *data, "--val", data[-1], "--lr", 0, "--steps", 1, "--threads", 1, "--out", out)
+                    (val,) = [m["val_loss"] for m in self.metrics(out) if "val_loss" in m]
+                    self.assertLessEqual(abs(val - golden.losses[0]), 1e-9 * abs(golden.losses[0]))
+
     def test_another_model_differs(self):
         """A norm's eps in the seventh digit is seen in losses, norms and gradients."""
         golden = Golden("falcon")
