@@ -60,9 +60,17 @@ static Level host_level(Arena *a)
     return l;
 }
 
-const char *codegen_host_features(Arena *a)
+static Level level_for(const Plan *p)
 {
-    return host_level(a).needs;
+    for (size_t i = 0; p->cpu && i < sizeof levels / sizeof *levels; i++)
+        if (strcmp(levels[i].cpu, p->cpu) == 0)
+            return levels[i];
+    return host_level(p->module->arena);
+}
+
+const char *codegen_features(const Plan *p)
+{
+    return level_for(p).needs;
 }
 
 /* Loads of elements apart from each other are not widened together: what would lie beyond the last
@@ -160,7 +168,7 @@ int codegen_narrow_loops;
 bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features)
 {
     Module *m = p->module;
-    Level level = host_level(m->arena);
+    Level level = level_for(p);
     char *no_target = NULL, *invalid = NULL;
     LLVMTargetMachineRef tm = target_machine(&level, &no_target);
     if (!tm) {

@@ -39,7 +39,7 @@ bool llvm_features(const Plan *p, const char **features)
 {
     const LlvmModuleTable *t = load_for(p);
     if (t)
-        *features = t->features(p->module->arena);
+        *features = t->features(p);
     return t != NULL;
 }
 

@@ -5,4 +5,4 @@
 
 extern const LlvmModuleTable mgc_llvm_module;
 __attribute__((visibility("default"))) const LlvmModuleTable mgc_llvm_module = {
-    MGC_VERSION, LLVM_VERSION_STRING, codegen_kernels, codegen_host_features};
+    MGC_VERSION, LLVM_VERSION_STRING, codegen_kernels, codegen_features};

@@ -12,7 +12,7 @@ typedef struct LlvmModuleTable {
     const char *build; /* equal to MGC_VERSION, or the two do not belong together */
     const char *llvm;  /* "19.1.7" */
     KernelsFn *kernels;
-    const char *(*features)(Arena *a);
+    const char *(*features)(const Plan *p);
 } LlvmModuleTable;
 
 #endif

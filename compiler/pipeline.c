@@ -293,11 +293,24 @@ static Exit run_passes(Session *s, Compiled *c, const char *after, const char *u
     return (Exit)status;
 }
 
+/* --cpu where there is a processor to choose. */
+static bool takes_cpu(Session *s, const Compiled *c)
+{
+    if (!s->o->cpu || c->device.target == TARGET_host)
+        return true;
+    diag_error(s->diag, (Span){0}, 0, "--cpu=%s: kernels are for '%s', which is no processor",
+               s->o->cpu, c->device.name);
+    return false;
+}
+
 static Exit make_plan(Session *s, Compiled *c)
 {
+    if (!takes_cpu(s, c))
+        return EXIT_usage;
     Plan *p = plan_schedule(c->module, &c->device, s->arena);
     if (!p)
         return EXIT_infeasible;
+    p->cpu = s->o->cpu;
     times_mark(s, "schedule");
     if (!plan_place(p)) {
         remedies_tell(s, p);

@@ -245,6 +245,7 @@ typedef struct Program {
 typedef struct Plan {
     Module *module;
     const Device *device;
+    const char *cpu; /* level of x86-64 that kernels are for, "x86-64-v3"; NULL: the machine's */
     VEC(Buffer) buffers;
     VEC(Kernel) kernels;
     VEC(int) tensor_buffer;         /* per Module.tensors: its buffer */
@@ -329,7 +330,7 @@ bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const c
  * 0. */
 extern int codegen_narrow_loops;
 /* The features kernels need on this machine, without making any ("" off x86-64). */
-const char *codegen_host_features(Arena *a);
+const char *codegen_features(const Plan *p);
 /* codegen/emit_c.c: the emitted program. */
 void codegen_emit_c(const Plan *p, const char *features, FILE *out);
 

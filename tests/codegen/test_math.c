@@ -225,14 +225,13 @@ static void same_in_pieces(const Plan *p, const Native *native, size_t first, DT
     free(piece);
 }
 
-static void same_bits(void **state)
+static void same_bits_on(const char *cpu)
 {
-    (void)state;
     Model t;
     Native native;
     uint64_t rng = 5 + sample_turn();
     model_open(&t);
-    Plan p = {.module = t.m};
+    Plan p = {.module = t.m, .cpu = cpu};
     for (int f = 0; f < 2; f++)
         for (Op op = OP_none + 1; op < OP_count; op++)
             for (int k = 0; gives_floats(op) && k < LENGTHS; k++)
@@ -259,6 +258,30 @@ static void same_bits(void **state)
     assert_int_equal(first, p.kernels.n);
     native_close(&native);
     model_close(&t);
+}
+
+static bool runs_here(const char *level)
+{
+#ifndef __x86_64__
+    return false;
+#endif
+    __builtin_cpu_init();
+    return strcmp(level, "x86-64-v4") == 0 ? __builtin_cpu_supports("x86-64-v4") > 0
+                                           : __builtin_cpu_supports("x86-64-v3") > 0;
+}
+
+/* For every level of processors that this one has. */
+static void same_bits(void **state)
+{
+    (void)state;
+    static const char *const levels[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
+    int tried = 0;
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(levels[i], "x86-64") || runs_here(levels[i])) {
+            same_bits_on(levels[i]);
+            tried++;
+        }
+    print_message("same bits at %d levels of processors\n", tried);
 }
 
 int main(void)
