@@ -106,12 +106,51 @@ void shard_broadcast(Module *m, Fn *fn, Arena *tmp)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+typedef struct Sent {
+    Ins *ins; /* the broadcast */
+    Value v;
+} Sent;
+
+/* What the rounds add up on some ranks goes to the others that need it, behind the loop: a
+ * parameter that is read before the layers and after them may have all of its gradient from one
+ * side. True: something is sent. */
+static bool send_sums(Module *m, Fn *fn, Arena *tmp)
+{
+    Region *r = fn->body;
+    Ins **old = r->ins.data;
+    const size_t n = r->ins.n;
+    Sender s = {.m = m, .b = {.m = m, .region = r, .backward = true}, .known = m->values.n};
+    VEC(Sent) all = {0};
+    s.at = ir_available(m, r, fn, tmp);
+    s.need = ir_stations(m, fn, tmp);
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t k = 0; k < n; k++) {
+        const Ins *i = old[k];
+        vec_push(m->arena, &r->ins, old[k]);
+        s.b.span = i->span;
+        for (uint32_t o = 0; i->op == OP_repeat && !ir_is_staged(m, i) && o < i->nout; o++)
+            if (s.at[i->out[o]] && (s.need[i->out[o]] & ~s.at[i->out[o]])) {
+                sent(&s, i->out[o]);
+                vec_push(tmp, &all, ((Sent){r->ins.data[r->ins.n - 1], i->out[o]}));
+            }
+    }
+    Value *map = NEW_ARRAY(tmp, Value, m->values.n);
+    for (size_t k = 0; k < all.n; k++)
+        map[all.data[k].v] = all.data[k].ins->out[0];
+    ir_replace(r, map);
+    for (size_t k = 0; k < all.n; k++)
+        all.data[k].ins->in[0] = all.data[k].v;
+    return all.n > 0;
+}
+
 /* Parameters are where they are needed, and what belongs to them is there too. */
 static bool spread(Module *m, Arena *tmp)
 {
     bool changed = false;
     for (size_t f = 0; f < m->fns.n; f++) {
-        const Fn *fn = m->fns.data[f];
+        Fn *fn = m->fns.data[f];
+        changed |= send_sums(m, fn, tmp);
         const Stations *need = ir_stations(m, fn, tmp);
         for (size_t k = 0; k < fn->args.n; k++) {
             if (fn->args.data[k].role > ARG_state)
