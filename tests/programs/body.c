@@ -272,6 +272,7 @@ static void named_inputs(Gen *g)
         for (int k = draw_below(g, 3) + !i; k > 0; k--)
             dims |= bit(draw_dim(g, among & ~dims));
         dims = small(g, dims | bit(g->batch)) ? dims : 0;
+        g->model |= dims;
         const char *list = dim_list(g, dims, ", ");
         s = TEXT("%s%s%s[%s%s%s]", s, i ? ", " : "", name, dim_name(g, g->batch), dims ? ", " : "",
                  list);
@@ -351,7 +352,7 @@ void write_model(Gen *g)
     g->fixed = bit(g->batch);
     g->nvalues = g->nexternal = g->ninner = 0;
     g->repeated = 0;
-    g->used = bit(g->batch) | bit(g->seq);
+    g->model = bit(g->batch) | (g->named ? 0 : bit(g->seq));
     if (g->named)
         named_inputs(g);
     else
@@ -370,7 +371,6 @@ void write_model(Gen *g)
             more = TEXT(g->value[i].dims ? "%s + %s * mean(%s)" : "%s + %s * %s", more,
                         draw_one_in(g, 2) ? "0.01" : number(g, 1), g->value[i].name);
     line(g, "loss = %s%s", loss, more);
-    g->model = g->used;
     g->indent = 0;
     line(g, "}");
     forget_dims(g);

@@ -75,6 +75,7 @@ const char *declare_param(Gen *g, Dims dims, const char *stem)
     if (g->nexternal < 64)
         g->external[g->nexternal++] = name;
     g->nparams++;
+    g->model |= dims;
     add_value(g, name, KIND_float, dims, -1)->param = true;
     return name;
 }
@@ -251,9 +252,9 @@ static const char *square(Gen *g, Dims want, int depth)
 
 static const char *choice(Gen *g, Dims want, int depth)
 {
-    const char *x = expression(g, want, depth - 1), *y = expression(g, subset(g, want), depth - 1);
+    const char *x = expression(g, want, depth - 1), *y = expression(g, want, depth - 1);
     if (draw_one_in(g, 6))
-        return TEXT("select(%s > 0.5, %s, %s)", number(g, 1), x, x);
+        return TEXT("select(%s > 0.5, %s, %s)", number(g, 1), x, y);
     return TEXT("select(%s, %s, %s)", condition(g, want, depth - 2), x, y);
 }
 

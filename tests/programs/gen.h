@@ -94,7 +94,7 @@ typedef struct Gen {
     int nexternal, nparams;
     const char *inner[16]; /* names of what repeats compute */
     int ninner;
-    Dims model, repeated; /* dims that the model uses, and that its repeats are over */
+    Dims model, repeated; /* dims of its parameters and inputs, and that its repeats are over */
 } Gen;
 
 /* The text of the program of a seed; lives in a. */

@@ -146,7 +146,7 @@ static void write_layout(Gen *g, const char *name)
         line(g, "recompute auto");
         break;
     case 3:
-        if (g->ninner || draw_one_in(g, 20))
+        if ((g->ninner && draw_one_in(g, 2)) || draw_one_in(g, 20))
             line(g, "recompute keep [%s]", g->ninner ? g->inner[draw_below(g, g->ninner)] : "tanh");
         break;
     default:

@@ -20,14 +20,15 @@ static const char *selector(Gen *g)
 {
     switch (draw_below(g, 5)) {
     case 0:
-        return TEXT("rank %s %d", ANY(">=", "<=", ">", "!="), draw_below(g, 2));
+        return draw_below(g, 4) ? "rank >= 0"
+                                : TEXT("rank %s %d", ANY(">=", "<=", ">", "!="), draw_below(g, 3));
     case 1:
         return dim_name(
             g, draw_dim(g, tensor_dims(g) & ~bit(g->batch) & (g->model | draw_dims_rarely(g))));
     case 2:
         return g->nexternal ? TEXT("\"*%s*\"", g->external[draw_below(g, g->nexternal)]) : "\"*\"";
     case 3:
-        return ANY("\"*[0-9]\"", "\"*t*\"", "\"*w?*\"", "\"*\"");
+        return ANY("\"*[0-9]*\"", "\"*t*\"", "\"*w?*\"", "\"*\"");
     default:
         return draw_below(g, 6) ? "rank >= 0"
                                 : ANY("rank == 2", "rank < 1", "\"*bias\"", "\"*.weight\"");
@@ -63,7 +64,7 @@ static const char *schedule(Gen *g)
 static const char *precision(Gen *g)
 {
     return ANY("f32", "f64", "tf32", "bf16", "f16", "bf16 (master = f32, reduce = f32)",
-               "f32 (reduce = tree)", "f64 (reduce = tree)", "bf16 (reduce = tree)",
+               "f32 (reduce = tree)", "bf16 (master = f32, reduce = tree)",
                "f16 (scale = 1024, least = 1, window = 10, hysteresis = 1)", "f16 (scale = 256)");
 }
 

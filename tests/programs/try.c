@@ -60,6 +60,8 @@ static void check_format(const char *text)
 static void draw_options(Options *o, const char *text, uint64_t *rng)
 {
     static const char *const precisions[] = {"f32", "bf16", "f16", "tf32", "f64"};
+    static const char *const defines[] = {"layers=2", "batch=4",  "tp=1",
+                                          "dp=2",     "hidden=8", "c1=2"};
     static const char *const keeps[] = {"auto", "none", "all"};
     const char *device = strstr(text, "    device ");
     bool gpu = device && device[11] != 'c';
@@ -94,6 +96,30 @@ static void draw_options(Options *o, const char *text, uint64_t *rng)
         o->precision = precisions[gen_random(rng) % 5];
     if (gen_random(rng) % 12 == 0)
         o->recompute = keeps[gen_random(rng) % 3];
+    if (gen_random(rng) % 20 == 0)
+        o->microbatch = gen_random(rng) % 2 ? "1" : "2";
+    if (gen_random(rng) % 20 == 0)
+        o->overlap = gen_random(rng) % 2 ? "none" : "auto";
+    if (strstr(text, "\nlayout more") && gen_random(rng) % 2)
+        o->layout = "more";
+    if (gen_random(rng) % 20 == 0)
+        vec_push(arena_new(), &o->define, defines[gen_random(rng) % 6]);
+}
+
+/* A value's life, by some name of the text: whatever there is to say of it. */
+static void explain(Arena *a, const Options *o, const char *path, const char *text)
+{
+    static const char *const stems[] = {"    w", "    v", "    x", "    head"};
+    Options same = {.define = o->define, .layout = o->layout, .precision = o->precision};
+    for (int i = 0; i < 4; i++) {
+        const char *at = strstr(text, stems[i]);
+        if (!at)
+            continue;
+        at += strspn(at, " ");
+        Session s = {a, names_new(a), diag_new(a, stdout, false), &same, NULL, NULL};
+        if (explain_name(&s, path, arena_strndup(a, at, strcspn(at, " =:("))) == EXIT_internal)
+            leave(EXIT_internal);
+    }
 }
 
 static _Noreturn void child(const char *path, const char *text, uint64_t seed, Shared *shared)
@@ -105,6 +131,8 @@ static _Noreturn void child(const char *path, const char *text, uint64_t seed, S
     draw_options(&o, text, &rng);
     Session s = {a, names_new(a), diag_new(a, stderr, false), &o, NULL, NULL};
     Exit status = compile(&s);
+    if (status == EXIT_done && gen_random(&rng) % 8 == 0)
+        explain(a, &o, path, text);
     fflush(stdout);
     if (status == EXIT_usage && o.emit) /* the device is that of another layout */
         status = EXIT_done;
