@@ -75,7 +75,7 @@ static bool write_data(const char *path)
 static Exit compile_size(Session *s, const Size *size, const char *program, int *threads)
 {
     Options o = *s->o;
-    Session one = {s->arena, s->names, s->diag, &o, NULL, NULL};
+    Session one = {.arena = s->arena, .names = s->names, .diag = s->diag, .o = &o};
     Compiled c = {0};
     o.precision = size->precision;
     o.out = NULL;

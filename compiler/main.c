@@ -17,7 +17,9 @@ static Exit run(Session *s)
         puts("mgc " MGC_VERSION);
         return EXIT_done;
     }
-    return o->command ? command_run(s) : compile(s);
+    Exit status = o->command ? command_run(s) : compile(s);
+    Exit written = o->proposals ? proposals_write(s, o->proposals) : EXIT_done;
+    return status ? status : written;
 }
 
 /* What finds mgc itself to be wrong says so and aborts: that is an exit code like the others. */
@@ -35,7 +37,9 @@ int main(int argc, char **argv)
     Exit status = EXIT_usage;
     if (options_parse(&o, argc, argv, a, stderr)) {
         bool color = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
-        Session s = {a, names_new(a), diag_new(a, stderr, color), &o, NULL, NULL};
+        Session s = {
+            .arena = a, .names = names_new(a), .diag = diag_new(a, stderr, color), .o = &o};
+        proposals_try(&s);
         status = run(&s);
     }
     if (fflush(stdout) || ferror(stdout)) {

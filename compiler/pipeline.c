@@ -189,6 +189,7 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     c->module->layout.device = name_intern(s->names, c->device.name);
     share_device(s, c->module, &c->device);
     times_mark(s, "elaborate");
+    diag_stage(s->diag, 1);
     return ranks_are_built(s, c);
 }
 
@@ -313,7 +314,8 @@ static Exit make_plan(Session *s, Compiled *c)
     p->cpu = s->o->cpu;
     times_mark(s, "schedule");
     if (!plan_place(p)) {
-        remedies_tell(s, p);
+        if (!s->trial)
+            remedies_tell(s, p);
         times_mark(s, "remedies");
         return EXIT_infeasible;
     }
@@ -324,6 +326,7 @@ static Exit make_plan(Session *s, Compiled *c)
     if (!plan_asserts(p))
         return EXIT_infeasible;
     c->plan = p;
+    diag_stage(s->diag, 3);
     int broken = plan_check(p, stderr);
     times_mark(s, "check");
     if (!broken || getenv("MGC_DEBUG_PLAN"))
@@ -403,6 +406,8 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
                      "go on from an earlier one");
     if (!wrong)
         wrong = run_to(s, c, after, until);
+    if (!wrong)
+        diag_stage(s->diag, 2);
     return wrong || until ? wrong : make_plan(s, c);
 }
 

@@ -126,6 +126,29 @@ static int schedule_of(const char *name)
     return -1;
 }
 
+static void propose_number(Session *s, const char *option, int n)
+{
+    const char *text = arena_printf(s->arena, "--%s %d", option, n);
+    diag_remedy_option(s->diag, text, "%s", text);
+}
+
+/* What one number put to another would do. */
+static void propose_numbers(Session *s, const PipeForm *f)
+{
+    PipeForm chunked = *f, grouped = *f;
+    chunked.chunks = f->schedule == PIPE_INTERLEAVED ? 2 : 1;
+    grouped.group = f->ranks;
+    if (pipe_legal(&chunked))
+        propose_number(s, "chunks", chunked.chunks);
+    if (f->group && pipe_legal(&grouped))
+        propose_number(s, "group", grouped.group);
+    for (int step = -1; step <= 1; step += 2) {
+        int n = pipe_legal_microbatches(f, step);
+        if (n)
+            propose_number(s, "microbatches", n);
+    }
+}
+
 static Exit make_table(Session *s, PipeForm *f, const PipeTable **t)
 {
     if (!f->ranks || !f->microbatches)
@@ -136,6 +159,10 @@ static Exit make_table(Session *s, PipeForm *f, const PipeTable **t)
     if (!f->chunks)
         f->chunks = f->schedule == PIPE_INTERLEAVED ? 2 : 1;
     *t = pipe_make(s->arena, s->diag, f);
+    if (!*t)
+        propose_numbers(s, f);
+    else
+        diag_stage(s->diag, 1); /* what follows is a proof */
     return *t ? EXIT_done : EXIT_source;
 }
 

@@ -14,23 +14,24 @@ typedef struct Change {
     const char *microbatch, *recompute, *precision, *define, *device;
 } Change;
 
-typedef struct Remedy {
+typedef struct Planned {
     const char *what;
+    Change change;
     bool fits;
     int64_t bytes;
     double seconds, tokens; /* of a step */
-} Remedy;
+} Planned;
 
 typedef struct Search {
     Session *s;
     FILE *nowhere;
     const Plan *plan; /* the one that does not fit */
-    Remedy found[8];
+    Planned found[8];
     int n;
-    Remedy least; /* in bytes, of those that do not do */
+    Planned least; /* in bytes, of those that do not do */
 } Search;
 
-static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Remedy *r)
+static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Planned *r)
 {
     Job job = {.m = m, .log = log};
     if (passes_run(&job, &(PassRange){.until = "precision"}) != PASS_ok)
@@ -55,14 +56,14 @@ static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Remedy 
 }
 
 /* Plans the input anew with the change; what goes wrong is told to nobody. */
-static Remedy plan_with(const Search *q, const Change *c)
+static Planned plan_with(const Search *q, const Change *c)
 {
     Arena *a = arena_new();
     Options o = *q->s->o;
     Session s = {
         .arena = a, .names = names_new(a), .diag = diag_new(a, q->nowhere, false), .o = &o};
     Compiled made = {0};
-    Remedy r = {0};
+    Planned r = {0};
     if (c->microbatch)
         o.microbatch = c->microbatch;
     if (c->recompute)
@@ -98,7 +99,8 @@ static const char *written(Arena *a, const Change *c)
 
 static bool try(Search *q, const Change *c)
 {
-    Remedy r = plan_with(q, c);
+    Planned r = plan_with(q, c);
+    r.change = *c;
     r.what = written(q->s->arena, c);
     if (r.fits)
         q->found[q->n++] = r;
@@ -201,9 +203,26 @@ static void all_together(Search *q)
 
 static int faster(const void *x, const void *y)
 {
-    const Remedy *a = x, *b = y;
+    const Planned *a = x, *b = y;
     double p = a->seconds / a->tokens, q = b->seconds / b->tokens;
     return p != q ? (p < q ? -1 : 1) : (a->what > b->what) - (a->what < b->what);
+}
+
+/* The change as edits: each is an option. */
+static Remedy edits(Arena *a, const Change *c)
+{
+    const Change alone[] = {{.microbatch = c->microbatch},
+                            {.recompute = c->recompute},
+                            {.precision = c->precision},
+                            {.define = c->define},
+                            {.device = c->device}};
+    Remedy r = {0};
+    for (size_t i = 0; i < sizeof alone / sizeof *alone && r.n < REMEDY_EDITS; i++) {
+        const char *option = written(a, &alone[i]);
+        if (*option)
+            r.edit[r.n++].with = option;
+    }
+    return r;
 }
 
 static void tell(Search *q)
@@ -212,10 +231,13 @@ static void tell(Search *q)
     const Plan *p = q->plan;
     qsort(q->found, (size_t)q->n, sizeof *q->found, faster);
     for (int i = 0; i < q->n; i++) {
-        const Remedy *r = &q->found[i];
-        diag_help(s->diag, "%s: %lld bytes (%s), %s a step, %.3g tokens/s", r->what,
-                  (long long)r->bytes, text_bytes(s->arena, (double)r->bytes),
-                  text_seconds(s->arena, r->seconds), r->tokens / r->seconds);
+        const Planned *r = &q->found[i];
+        const Remedy options = edits(s->arena, &r->change);
+        diag_remedy_tried(s->diag, &options,
+                          arena_printf(s->arena, "%s: %lld bytes (%s), %s a step, %.3g tokens/s",
+                                       r->what, (long long)r->bytes,
+                                       text_bytes(s->arena, (double)r->bytes),
+                                       text_seconds(s->arena, r->seconds), r->tokens / r->seconds));
     }
     if (q->n)
         return;

@@ -14,6 +14,7 @@ typedef struct Session {
     const Options *o;
     struct Times *times; /* NULL where nobody asks */
     struct Page *page;   /* likewise */
+    bool trial;          /* of a remedy: nobody asks for others */
 } Session;
 
 /* times.c: --time-passes. A mark ends the part of that name, which began with the mark before. */
@@ -86,6 +87,10 @@ const char **device_names(Arena *a, size_t *count);
 
 /* remedies.c: helps of the error that a plan does not fit: what would, its bytes and its speed. */
 void remedies_tell(Session *s, const Plan *p);
+
+/* proposals.c: remedies that messages propose are tried before they are told. */
+void proposals_try(Session *s);
+Exit proposals_write(Session *s, const char *path); /* --proposals: those that were told, as JSON */
 
 /* llvm.c: the part that makes kernels, loaded when it is first needed. */
 bool llvm_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);

@@ -221,7 +221,8 @@ static bool bind_indexed(Elab *e, const Node *p, const Given *g)
 {
     if (strcmp(p->text, "token") != 0) {
         fail(e, p->span, 245, "'%s' is not a type of values", p->text);
-        help(e, "did you mean 'token'?");
+        static const char *const types[] = {"token"};
+        suggest(e, p->text, types, 1);
         return false;
     }
     const Type *t = g->val.kind == VAL_TENSOR ? type_of(e->module, g->val.value) : NULL;

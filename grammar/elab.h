@@ -171,7 +171,18 @@ typedef struct Elab {
 Val fail(Elab *e, Span at, int code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void note(Elab *e, Span at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void help(Elab *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* "did you mean 'x'?" if a candidate is near. */
+/* Proposes to write `with` at a place instead of what stands there; told, and true, if that works
+ * (diag_remedy()). */
+bool remedy(Elab *e, Span at, const char *with, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+bool remedies(Elab *e, const Remedy *r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Likewise an option of the command line, which is what it says: "-D batch=8". */
+bool remedy_option(Elab *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *source_text(const Elab *e, Span s);
+/* Where in s a word, or a text that may be part of one, stands first. */
+bool word_place(const Elab *e, Span s, const char *word, Span *at);
+bool text_place(const Elab *e, Span s, const char *text, Span *at);
+/* "did you mean 'x'?" if a candidate is near, and does where the last error is. */
 void suggest(Elab *e, const char *word, const char *const *candidates, size_t n);
 void warn(Elab *e, Span at, int code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 const char *text(const Elab *e, Name n);

@@ -1,5 +1,6 @@
 /* expr.c - expressions: numbers are folded, tensors become instructions. */
 #include "grammar/elab.h"
+#include "ir/propose.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -209,9 +210,15 @@ static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList
         for (int k = 0; k < tx->rank; k++)
             if (type_find(ty, tx->dims[k].name) >= 0)
                 shared.dim[shared.n++] = tx->dims[k];
+        const char *dims = dims_text(e, &shared);
+        bool several = shared.n > 1, listed = n->list.n > 1;
+        Span named = {at->at.file, n->list.data[0]->at.begin, n->list.data[n->list.n - 1]->at.end};
+        const char *with = several && !listed ? arena_printf(e->arena, "(%s)", dims) : dims;
+        if (shared.n && remedy(e, named, with, "they share %s: `over %s%s%s`", dims,
+                               several ? "(" : "", dims, several ? ")" : ""))
+            return false;
         if (shared.n)
-            help(e, "they share %s: `over %s%s%s`", dims_text(e, &shared), shared.n > 1 ? "(" : "",
-                 dims_text(e, &shared), shared.n > 1 ? ")" : "");
+            help(e, "they share %s", dims);
         else
             help(e, "they share no dim; `k[a -> b]` renames one");
         return false;
@@ -266,6 +273,21 @@ static Val dot(Elab *e, const Node *n)
     return make(e, n->at, OP_dot, &attrs, 2, in);
 }
 
+/* A dim of the size of d; that of the batch is the layout's. */
+static void same_size(Elab *e, const Node *n, Dim d)
+{
+    const Module *m = e->module;
+    Span first = {n->b->at.file, 0, 0};
+    if (d.name == m->batch.name) {
+        if (!e->quiet)
+            propose_microbatch(e->diag, &m->layout, m->batch.size / mesh_batch_ranks(m));
+        return;
+    }
+    const char *dim = arena_printf(e->arena, "dim t = %s\n", text(e, d.name));
+    remedies(e, &(Remedy){2, {{first, dim}, {n->b->at, "t"}}},
+             "`dim t = %s` makes a dim of that size", text(e, d.name));
+}
+
 static Val rename_dim(Elab *e, const Node *n, Val x)
 {
     Attrs attrs = {0};
@@ -282,8 +304,7 @@ static Val rename_dim(Elab *e, const Node *n, Val x)
              text(e, attrs.dim.name), (long long)attrs.dim.size, text(e, attrs.to.name),
              (long long)attrs.to.size);
         note(e, dim_info(e, attrs.to.name)->span, "'%s' is declared here", text(e, attrs.to.name));
-        if (attrs.dim.name != e->module->batch.name) /* whose size is the layout's */
-            help(e, "`dim t = %s` makes a dim of that size", text(e, attrs.dim.name));
+        same_size(e, n, attrs.dim);
         return poison;
     }
     if (type_find(t, attrs.to.name) >= 0)

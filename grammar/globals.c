@@ -22,10 +22,10 @@ bool global_number(Elab *e, const Node *n, Number *result)
 
 static void read_override(Elab *e, const char *definition)
 {
-    const char *equals = strchr(definition, '=');
-
     size_t length = strlen(definition);
     uint32_t file = diag_add_file(e->diag, "-D", definition, length);
+    definition = diag_text(e->diag, file, &length); /* as a remedy that is tried has it */
+    const char *equals = strchr(definition, '=');
     Span all = {file, 0, (uint32_t)length};
     if (!equals || equals == definition) {
         fail(e, all, 305, "-D takes NAME=VALUE");

@@ -4,6 +4,7 @@
  * axis replaces one of that name, a rule is added. One rank is built so far: a chosen layout that
  * needs more is refused, the others are only read. */
 #include "grammar/config.h"
+#include "ir/propose.h"
 
 #include <string.h>
 
@@ -33,7 +34,7 @@ static const Node *find_layout(const Elab *e, const Ast *ast, const char *name)
     return NULL;
 }
 
-static void suggest_layout(Elab *e, const char *name)
+static const char *near_layout(Elab *e, const char *name)
 {
     VEC(const char *) near = {0};
     const Ast *files[2] = {e->options->layouts, e->ast};
@@ -41,7 +42,7 @@ static void suggest_layout(Elab *e, const char *name)
         for (size_t i = 0; files[f] && i < files[f]->items.n; i++)
             if (files[f]->items.data[i]->kind == N_LAYOUT)
                 vec_push(e->arena, &near, layout_name(e, files[f]->items.data[i]));
-    suggest(e, name, near.data, near.n);
+    return name_nearest(name, near.data, near.n);
 }
 
 static const Node *parent_of(Elab *e, const Node *n)
@@ -52,7 +53,8 @@ static const Node *parent_of(Elab *e, const Node *n)
     if (parent)
         return parent;
     fail(e, n->a->at, 320, "there is no layout '%s'", name);
-    suggest_layout(e, name);
+    const char *near = near_layout(e, name);
+    suggest(e, name, &near, near != NULL);
     return NULL;
 }
 
@@ -243,8 +245,10 @@ static void check_order(Elab *e, const Spec *s, const Node *rule)
             continue;
         fail(e, b->at, 339, "a rule names '%s' before '%s', and the mesh has '%s' before '%s'",
              text(e, a->name), text(e, b->name), text(e, b->name), text(e, a->name));
-        help(e, "%s -> %s, %s; or a mesh of %s, %s", text(e, rule->list.data[0]->name),
-             text(e, b->name), text(e, a->name), text(e, a->name), text(e, b->name));
+        const Remedy swap = {
+            2, {{a->span, source_text(e, b->span)}, {b->span, source_text(e, a->span)}}};
+        remedies(e, &swap, "%s -> %s, %s", text(e, rule->list.data[0]->name), text(e, b->name),
+                 text(e, a->name));
         return;
     }
 }
@@ -288,8 +292,10 @@ static void check_classes(Elab *e, const Spec *s)
             if (seen[c] && !seen[c - 1]) {
                 fail(e, seen[c]->at, 325, "'%s' is split on '%s' and '%s' is not", classes[c],
                      text(e, s->axes.data[a]->name), classes[c - 1]);
-                help(e, "%s%s -> %s", c == 2 ? "state, grads, " : "state, ", classes[c],
-                     text(e, s->axes.data[a]->name));
+                const char *lacks = c == 1 ? "state, " : seen[0] ? "grads, " : "state, grads, ";
+                Span before = {seen[c]->at.file, seen[c]->at.begin, seen[c]->at.begin};
+                remedy(e, before, lacks, "%s%s -> %s", lacks, classes[c],
+                       text(e, s->axes.data[a]->name));
                 break;
             }
     }
@@ -334,16 +340,18 @@ static void device(Elab *e, const Spec *s, Layout *l)
         return;
     fail(e, s->device->span, 334, "%lld devices, and a mesh of %lld rank%s", (long long)count,
          (long long)ranks, ranks == 1 ? "" : "s");
-    help(e, "device %s x %lld; or a mesh of %lld", name, (long long)ranks, (long long)count);
+    remedy(e, s->device->b->span, arena_printf(e->arena, "%lld", (long long)ranks),
+           "device %s x %lld", name, (long long)ranks);
 }
 
 static void microbatch(Elab *e, const Spec *s, Layout *l)
 {
-    const Module over = {.layout = *l, .batch = e->module->batch, .seq = e->module->seq};
+    const Module over = {.layout = *l, .batch = e->module->batch, .names = e->names};
     int64_t ranks = mesh_batch_ranks(&over), all = e->module->batch.size;
     int64_t batch = all / ranks, given = s->chosen ? e->options->microbatch : 0;
     Span at = given || !s->microbatch ? (Span){0} : s->microbatch->span;
     l->microbatch = batch;
+    l->microbatch_span = at;
     if (s->microbatch && !config_integer(e, s->microbatch, 1, &l->microbatch, 303))
         return;
     if (given)
@@ -351,15 +359,10 @@ static void microbatch(Elab *e, const Spec *s, Layout *l)
     if (s->chosen && all % ranks) {
         fail(e, s->node->span, 332, "'%s' of %lld is not split evenly on %lld ranks",
              text(e, e->module->batch.name), (long long)all, (long long)ranks);
-        int64_t below = ranks, above = ranks;
-        while (all % below)
-            below--;
-        while (above < all && all % above)
-            above++;
-        help(e, "%lld ranks%s; or -D %s=%lld", (long long)below,
-             all % above || above == below ? ""
-                                           : arena_printf(e->arena, " or %lld", (long long)above),
-             text(e, e->module->batch.name), (long long)((all + ranks - 1) / ranks * ranks));
+        if (!e->quiet)
+            propose_ranks(e->diag, &over, mesh_batch_axes(&over), all, 1);
+        remedy_option(e, "-D %s=%lld", text(e, e->module->batch.name),
+                      (long long)((all + ranks - 1) / ranks * ranks));
         l->microbatch = 1;
         return;
     }
@@ -378,7 +381,8 @@ static void microbatch(Elab *e, const Spec *s, Layout *l)
          (long long)l->microbatch, text(e, e->module->batch.name), (long long)batch);
     note(e, dim_info(e, e->module->batch.name)->span, "'%s' is declared here",
          text(e, e->module->batch.name));
-    help(e, "%smicrobatch %lld", given ? "--" : "", (long long)legal);
+    if (!e->quiet)
+        propose_microbatch(e->diag, l, legal);
 }
 
 static double unit_bytes(const char *unit)
@@ -563,7 +567,10 @@ static const Node *choose(Elab *e)
     n = n ? n : find_layout(e, e->ast, name ? name : "default");
     if (!n && name) {
         fail(e, (Span){0}, 320, "there is no layout '%s'", name);
-        suggest_layout(e, name);
+        const char *near = near_layout(e, name);
+        if (near)
+            remedies(e, &(Remedy){1, {{{0}, arena_printf(e->arena, "--layout %s", near)}}},
+                     "did you mean '%s'?", near);
     }
     return n;
 }

@@ -3,6 +3,7 @@
  * A parameter inside repeats is stored once, with the dims of the repeats in front; each repeat
  * hands its body the slice of its round. */
 #include "grammar/elab.h"
+#include "ir/propose.h"
 
 #include <math.h>
 #include <string.h>
@@ -130,7 +131,10 @@ static bool stored_type(Elab *e, const Node *n, const DimList *own, Tensor *t)
         if (dims_have(own, l->dim.name)) {
             fail(e, n->at, 262, "dim '%s' is the repeat around '%s'", text(e, l->dim.name),
                  text(e, n->name));
-            help(e, "each round has a '%s' of its own: leave the dim out", text(e, n->name));
+            for (size_t i = 0; i < n->list.n; i++)
+                if (n->list.data[i]->name == l->dim.name)
+                    remedy(e, entry_with_comma(e->diag, n->list.data[i]->span), "",
+                           "each round has a '%s' of its own: leave the dim out", text(e, n->name));
             return false;
         }
         if (loops.n + own->n == MAX_RANK) {

@@ -44,7 +44,7 @@ static void power_of_two(Elab *e, const Node *n, const char *what, double *to)
         return;
     if (!(x >= 1 && x <= 0x1p40) || frexp(x, &(int){0}) != 0.5) {
         fail(e, value_of(n)->span, 303, "%s is a power of two from 1 to 2^40, not %g", what, x);
-        help(e, "%s = 65536", what);
+        remedy(e, value_of(n)->span, "65536", "%s = 65536", what);
         return;
     }
     *to = x;
@@ -61,7 +61,9 @@ static void loss_scale(Elab *e, const Node *const *slot, Train *t)
     if (t->scale_least > t->scale) {
         fail(e, slot[1] ? slot[1]->span : slot[0]->span, 303,
              "the scale starts at %g, below its least of %g", t->scale, t->scale_least);
-        help(e, "least = %g", t->scale);
+        const char *least = arena_printf(e->arena, "%g", t->scale);
+        if (slot[1])
+            remedy(e, value_of(slot[1])->span, least, "least = %s", least);
     }
 }
 
@@ -81,15 +83,16 @@ void read_precision(Elab *e, const Node *value, Train *t)
         int is = v ? config_choice(e, v, "precision", i == REDUCE ? sums : names, 307) : rest;
         if (is == TREE) {
             t->tree = true;
+            t->tree_span = slot[i]->span;
         } else if (is >= 0 && is != rest) {
             fail(e, v->span, 311, "%s = %s beside precision %s", args[i], names[is], names[which]);
-            help(e, "%s = %s", args[i], names[rest]);
+            remedy(e, v->span, names[rest], "%s = %s", args[i], names[rest]);
         }
     }
     for (int i = SCALE; i < ARGUMENTS; i++)
         if (slot[i] && which != F16) {
             fail(e, slot[i]->span, 308, "precision %s has no scale of the loss", names[which]);
-            help(e, "precision %s", names[which]);
+            remedy(e, value->span, names[which], "precision %s", names[which]);
             return;
         }
     if (which == F16)

@@ -105,13 +105,78 @@ void help(Elab *e, const char *fmt, ...)
     va_end(ap);
 }
 
+bool remedy(Elab *e, Span at, const char *with, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    bool told = !e->quiet && diag_remedy(e->diag, &(Remedy){1, {{at, with}}}, "%s",
+                                         arena_vprintf(e->arena, fmt, ap));
+    va_end(ap);
+    return told;
+}
+
+bool remedies(Elab *e, const Remedy *r, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    bool told = !e->quiet && diag_remedy(e->diag, r, "%s", arena_vprintf(e->arena, fmt, ap));
+    va_end(ap);
+    return told;
+}
+
+bool remedy_option(Elab *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const char *option = arena_vprintf(e->arena, fmt, ap);
+    va_end(ap);
+    return !e->quiet && diag_remedy_option(e->diag, option, "%s", option);
+}
+
+const char *source_text(const Elab *e, Span s)
+{
+    size_t size;
+    const char *all = diag_text(e->diag, s.file, &size);
+    uint32_t end = s.end < size ? s.end : (uint32_t)size;
+    return arena_strndup(e->arena, all + s.begin, end > s.begin ? end - s.begin : 0);
+}
+
+static bool in_word(char c)
+{
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool place_of(const Elab *e, Span s, const char *word, bool whole, Span *at)
+{
+    size_t size, n = strlen(word);
+    const char *all = diag_text(e->diag, s.file, &size);
+    for (size_t i = s.begin; n && i + n <= s.end && s.end <= size; i++)
+        if (!memcmp(all + i, word, n) &&
+            !(whole && ((i && in_word(all[i - 1])) || in_word(all[i + n])))) {
+            *at = (Span){s.file, (uint32_t)i, (uint32_t)(i + n)};
+            return true;
+        }
+    return false;
+}
+
+bool word_place(const Elab *e, Span s, const char *word, Span *at)
+{
+    return place_of(e, s, word, true, at);
+}
+
+bool text_place(const Elab *e, Span s, const char *text, Span *at)
+{
+    return place_of(e, s, text, false, at);
+}
+
 void suggest(Elab *e, const char *word, const char *const *candidates, size_t n)
 {
     enum { LOOKED_AT = 10000 };
     bool look = n && !e->quiet;
     const char *near = look ? name_nearest(word, candidates, n < LOOKED_AT ? n : LOOKED_AT) : NULL;
-    if (near)
-        help(e, "did you mean '%s'?", near);
+    Span at;
+    if (near && word_place(e, diag_last(e->diag), word, &at))
+        remedy(e, at, near, "did you mean '%s'?", near);
 }
 
 void warn(Elab *e, Span at, int code, const char *fmt, ...)

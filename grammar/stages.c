@@ -3,6 +3,7 @@
  * The dim of a rule is that of a `repeat`; its one axis is used by no other rule. Options of the
  * axis say in which order a rank computes. */
 #include "grammar/config.h"
+#include "ir/propose.h"
 
 #include <string.h>
 
@@ -44,6 +45,16 @@ static const Node *option(const Elab *e, const NodeList *options, const char *na
     return NULL;
 }
 
+/* What does for a number that the schedule has not. */
+static void interleaved_or_without(Elab *e, const NodeList *options, const Node *number,
+                                   const char *name)
+{
+    const Node *schedule = option(e, options, "schedule");
+    if (schedule)
+        remedy(e, schedule->a->span, "interleaved", "schedule = interleaved");
+    remedy(e, entry_with_comma(e->diag, number->span), "", "without '%s'", name);
+}
+
 /* chunks and group are of schedules that have several chunks a rank. */
 static void check_numbers(Elab *e, const NodeList *options, int schedule)
 {
@@ -53,14 +64,14 @@ static void check_numbers(Elab *e, const NodeList *options, int schedule)
     bool many = schedule == S_INTERLEAVED || schedule == S_TABLE;
     if (chunks && !many) {
         fail(e, chunks->at, 341, "%s has one chunk of layers a rank", what[schedule]);
-        help(e, "schedule = interleaved, chunks = 2; or without 'chunks'");
+        interleaved_or_without(e, options, chunks, "chunks");
     } else if (chunks) {
         config_integer(e, chunks->a, schedule == S_INTERLEAVED ? 2 : 1, &n, 341);
     }
     if (group && schedule != S_INTERLEAVED) {
         fail(e, group->at, 341, "%s has no groups of microbatches: interleaved has",
              what[schedule]);
-        help(e, "schedule = interleaved, group = ...; or without 'group'");
+        interleaved_or_without(e, options, group, "group");
     } else if (group) {
         config_integer(e, group->a, 1, &n, 341);
     }
@@ -188,6 +199,7 @@ void check_stages(Elab *e, const Layout *l)
     }
     if (p->axis && e->module->train.tree) {
         fail(e, p->span, 342, "reduce = tree does not go with a pipeline");
-        help(e, "without reduce = tree");
+        if (!e->quiet)
+            propose_no_tree(e->diag, &e->module->train);
     }
 }

@@ -185,8 +185,13 @@ static bool check_rounds(Elab *e, const Node *n, const Loop *loop)
          type_text(e, v));
     if (def)
         note(e, def->span, "this value");
-    help(e, "count the rounds by a dim of their own: `dim rounds = %lld`, and `repeat rounds`",
-         (long long)loop->dim.size);
+    Span name;
+    if (word_place(e, n->at, text(e, loop->dim.name), &name)) {
+        const char *dim = arena_printf(e->arena, "dim rounds = %lld\n", (long long)loop->dim.size);
+        remedies(e, &(Remedy){2, {{{name.file, 0, 0}, dim}, {name, "rounds"}}},
+                 "count the rounds by a dim of their own: `dim rounds = %lld`, and `repeat rounds`",
+                 (long long)loop->dim.size);
+    }
     return false;
 }
 
@@ -233,7 +238,11 @@ static bool check_repeat(Elab *e, const Node *n, Dim d, const CarriedList *carri
     const char *hole = n->text ? strstr(n->text, "{}") : NULL;
     if (n->text && (!hole || strstr(hole + 2, "{}"))) {
         fail(e, n->span, 236, "the name of a repeat holds one {}, for the number of the round");
-        help(e, "as \"%s.{}\"", text(e, n->name));
+        Span at;
+        if (text_place(e, n->span, arena_printf(e->arena, "\"%s\"", n->text), &at)) {
+            const char *with = arena_printf(e->arena, "\"%s.{}\"", text(e, n->name));
+            remedy(e, at, with, "as %s", with);
+        }
         return false;
     }
     for (const Loop *l = e->loop; l; l = l->outer)

@@ -1,6 +1,9 @@
 /* tree.c - what `reduce = tree` asks of a layout: the microbatches of a step are a power of two,
  * over one axis, and no optimizer sums over what is split on it. */
 #include "grammar/config.h"
+#include "ir/propose.h"
+
+#include <string.h>
 
 static bool splits_batch(const Module *m, TensorClass of)
 {
@@ -31,6 +34,35 @@ static int64_t legal_microbatch(const Layout *l, int64_t all, int64_t ranks)
     return 0;
 }
 
+/* The batch on one of its axes, of all the ranks. */
+static void one_axis(Elab *e, const Module *over, Axes axes)
+{
+    Remedy r = {0};
+    const char *all = "";
+    for (size_t i = 0; i < over->layout.mesh.n && r.n < REMEDY_EDITS; i++) {
+        if (!(axes >> i & 1))
+            continue;
+        int64_t size = r.n ? 1 : mesh_size(over, axes);
+        const char *option = arena_printf(e->arena, "-D %s=%lld",
+                                          text(e, over->layout.mesh.data[i].name), (long long)size);
+        r.edit[r.n++].with = option;
+        all = arena_printf(e->arena, "%s%s%s", all, *all ? " " : "", option);
+    }
+    remedies(e, &r, "%s", all);
+}
+
+/* The rule that splits state, left out, where it says nothing else. */
+static void whole_state(Elab *e, const Module *over, const char *axes)
+{
+    for (size_t r = 0; r < over->layout.rules.n; r++) {
+        const LayoutRule *rule = &over->layout.rules.data[r];
+        const char *written = arena_printf(e->arena, "state -> %s", axes);
+        Span at = {rule->span.file, rule->span.begin, rule->span.begin + (uint32_t)strlen(written)};
+        if (rule->of == CLASS_state && !strcmp(source_text(e, at), written))
+            remedy(e, at, "", "without %s", written);
+    }
+}
+
 void check_tree(Elab *e, const Layout *l, Span at)
 {
     const Module over = {.layout = *l,
@@ -49,20 +81,22 @@ void check_tree(Elab *e, const Layout *l, Span at)
     if (axes & (axes - 1)) {
         fail(e, at, 336, "reduce = tree adds up over one axis, and '%s' is split on %s", batch,
              mesh_axes_text(&over, axes));
-        help(e, "%s -> %s, of %lld ranks", batch, mesh_axes_text(&over, axes & -axes),
-             (long long)mesh_size(&over, axes));
+        one_axis(e, &over, axes);
     }
     if ((o == OPT_adafactor || o == OPT_muon) && splits_batch(&over, CLASS_state)) {
         fail(e, at, 336, "reduce = tree, and %s sums over state that is split on %s",
              optimizer_names[o], mesh_axes_text(&over, axes));
-        help(e, "without state -> %s; or another optimizer", mesh_axes_text(&over, axes));
+        whole_state(e, &over, mesh_axes_text(&over, axes));
     }
     if (n == below)
         return;
     fail(e, at, 335, "reduce = tree adds up a power of two, and '%s' of %lld is %lld microbatches",
          batch, (long long)all, (long long)n);
     int64_t legal = legal_microbatch(l, all, mesh_size(&over, axes));
-    help(e, "%s-D %s=%lld or %lld",
-         legal ? arena_printf(e->arena, "microbatch %lld; or ", (long long)legal) : "", batch,
-         (long long)(below * l->microbatch), (long long)(2 * below * l->microbatch));
+    if (e->quiet)
+        return;
+    if (legal)
+        propose_microbatch(e->diag, l, legal);
+    propose_size(e->diag, batch, below * l->microbatch);
+    propose_size(e->diag, batch, 2 * below * l->microbatch);
 }

@@ -319,6 +319,7 @@ typedef struct Train {
     bool log;        /* warmup, warmup_cosine: by the logarithm */
     DType compute;   /* f32 or f64 */
     bool tree;       /* gradients are added up in a tree over the microbatches of a step */
+    Span tree_span;  /* where a source says so; no place: not in a text */
     bool as_ready;   /* a parameter is updated once its gradient is there, whatever the others */
     bool tf32;       /* f32 whose products a GPU may round to 10 bits before it multiplies */
     DType half;      /* compute f32: what operands of products and what is kept are rounded to;
@@ -419,7 +420,8 @@ typedef struct Layout {
     VEC(Axis) mesh;    /* axes of more than one rank, the outermost first */
     VEC(LayoutRule) rules;
     Pipeline pipeline;
-    int64_t microbatch; /* sequences that a rank computes at once */
+    int64_t microbatch;   /* sequences that a rank computes at once */
+    Span microbatch_span; /* where the layout says so; no place: the command line, or nobody */
     Recompute recompute;
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
     const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */

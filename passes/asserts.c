@@ -3,6 +3,7 @@
 
 #include "compiler/base/quantity.h"
 #include "passes/volume.h"
+#include "ir/propose.h"
 
 int plan_costliest(const Program *p, Costly *top, int most)
 {
@@ -64,11 +65,11 @@ static void tell_remedy(const Plan *p, double limit)
     int64_t fit = rounds;
     while (fit > 0 && once + round * (double)fit >= limit)
         fit--;
-    if (fit > 0)
-        diag_help(m->diag, "-D %s=%lld, for %lld, would take %.4g ms",
-                  name_str(m->names, m->batch.name), (long long)(fit * micro),
-                  (long long)m->batch.size, (once + round * (double)fit) * 1e3);
-    else
+    enum { TRIES = 4 };
+    for (int64_t n = fit, ranks = mesh_batch_ranks(m); n > 0 && n > fit - TRIES; n--)
+        if (propose_size(m->diag, name_str(m->names, m->batch.name), n * micro * ranks))
+            return;
+    if (fit <= 0)
         diag_help(m->diag,
                   "even one microbatch of %lld takes %.4g ms: assert more, or name a faster device",
                   (long long)micro, (once + round) * 1e3);

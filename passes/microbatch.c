@@ -25,6 +25,7 @@
 #include "passes/tied.h"
 #include "passes/tree.h"
 #include "passes/walk.h"
+#include "ir/propose.h"
 
 #include <string.h>
 
@@ -360,7 +361,7 @@ static bool draws(const Region *r)
 static bool refuse(const Module *m, Span at, const char *what)
 {
     diag_error(m->diag, at, 524, "reduce = tree: %s", what);
-    diag_help(m->diag, "without reduce = tree");
+    propose_no_tree(m->diag, &m->train);
     return false;
 }
 
@@ -392,7 +393,7 @@ static PassStatus check_args(const Job *j, const Fn *fn)
         const Tensor *t = &m->tensors.data[a.tensor];
         diag_error(m->diag, t->span, 522, "parameter '%s' has the dim '%s', which microbatch cuts",
                    name_str(m->names, t->name), name_str(m->names, m->batch.name));
-        diag_help(m->diag, "`microbatch %lld`, the whole batch", (long long)m->batch.size);
+        propose_microbatch(m->diag, &m->layout, m->batch.size / mesh_batch_ranks(m));
         return PASS_error;
     }
     return PASS_ok;

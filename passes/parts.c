@@ -10,6 +10,7 @@
  * mean over the batch inside the model), and is refused. */
 #include "passes/parts.h"
 #include "passes/walk.h"
+#include "ir/propose.h"
 
 /* ---- the batch becomes a microbatch ---------------------------------------------------------- */
 
@@ -144,9 +145,8 @@ static bool refuse(const Rounds *r, const Ins *i, const char *what)
 {
     diag_error(r->m->diag, i->span, 522, "%s cannot be computed one microbatch at a time ('%s')",
                what, op_info[i->op].name);
-    if (!r->m->layout.pipeline.axis) /* a pipeline takes even a whole batch as a microbatch */
-        diag_help(r->m->diag, "`microbatch %lld`, the whole batch",
-                  (long long)(r->size * r->rounds));
+    /* A pipeline takes even a whole batch as a microbatch: there it does not help. */
+    propose_microbatch(r->m->diag, &r->m->layout, r->m->batch.size / mesh_batch_ranks(r->m));
     return false;
 }
 

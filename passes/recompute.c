@@ -21,6 +21,7 @@
 #include "passes/recompute.h"
 #include "passes/view.h"
 #include "passes/walk.h"
+#include "ir/propose.h"
 
 #include <string.h>
 
@@ -293,7 +294,8 @@ static bool names_known(Job *j, const Fn *fn)
         diag_error(m->diag, m->layout.keep.data[k].span, 523,
                    "no repeat computes anything called '%s'", name);
         if (near)
-            diag_help(m->diag, "did you mean '%s'?", near);
+            diag_remedy(m->diag, &(Remedy){1, {{m->layout.keep.data[k].span, near}}},
+                        "did you mean '%s'?", near);
         known = false;
     }
     return known;

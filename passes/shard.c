@@ -18,6 +18,7 @@
 #include "passes/shard_classes.h"
 #include "passes/simplify.h"
 #include "passes/walk.h"
+#include "ir/propose.h"
 
 /* ---- how values lie ------------------------------------------------------------------------- */
 
@@ -377,7 +378,7 @@ static bool told_early(const Shard *s)
         m->diag, s->early->span, 524,
         "reduce = tree: a sum over %s would be made here, of a part of what a microbatch gives",
         mesh_axes_text(m, s->tree));
-    diag_help(m->diag, "without reduce = tree");
+    propose_no_tree(m->diag, &m->train);
     return true;
 }
 

@@ -1,6 +1,9 @@
 /* shard_check.c - can the layout's rules be followed by this program? Each dim that is split has to
  * come out even; see shard.h. */
 #include "passes/shard.h"
+#include "ir/propose.h"
+
+#include <string.h>
 
 static const LayoutRule *rule_of(const Module *m, Name dim, Axes axes)
 {
@@ -17,22 +20,15 @@ static const LayoutRule *rule_of(const Module *m, Name dim, Axes axes)
 static void uneven(const Module *m, Dim d, Axes axes)
 {
     const LayoutRule *rule = rule_of(m, d.name, axes);
-    int64_t ranks = mesh_size(m, axes), below = ranks, above = ranks;
+    int64_t ranks = mesh_size(m, axes);
     int64_t unit = mesh_unit(m, axes, mesh_zigzag(m, d.name)), each = unit / ranks;
     const char *dim = name_str(m->names, d.name), *axis = mesh_axes_text(m, axes);
     diag_error(m->diag, rule ? rule->span : (Span){0}, 332,
                "'%s' of %lld is not split evenly on %s, which is %lld ranks%s", dim,
                (long long)d.size, axis, (long long)ranks,
                each > 1 ? ", each with two parts in zigzag order" : "");
-    while (below > 1 && d.size % (each * below))
-        below--;
-    while (above < d.size && above < ranks + 4096 && d.size % (each * above))
-        above++;
-    const char *higher =
-        d.size % (each * above) ? "" : arena_printf(m->arena, " or %lld", (long long)above);
-    const char *of = axes & (axes - 1) ? arena_printf(m->arena, "together, %s", axis) : axis;
-    diag_help(m->diag, "%s = %lld%s; or -D %s=%lld", of, (long long)below, higher, dim,
-              (long long)((d.size + unit - 1) / unit * unit));
+    propose_ranks(m->diag, m, axes, d.size, each);
+    propose_size(m->diag, dim, (d.size + unit - 1) / unit * unit);
 }
 
 /* Sizes; and which axes split anything at all, by which rules. */
@@ -66,6 +62,28 @@ static bool sizes_are_even(const Module *m, Axes *used, bool *applied, Arena *tm
     return told.n == 0;
 }
 
+/* Where the setting that names the axis begins; no place if it is not found. */
+static Span before_mesh(const Module *m, Axis a)
+{
+    static const char word[] = "mesh";
+    size_t size, n = sizeof word - 1;
+    const char *text = diag_text(m->diag, a.span.file, &size);
+    for (size_t i = a.span.begin; a.span.file && i-- > 0;)
+        if (i + n <= size && !memcmp(text + i, word, n))
+            return (Span){a.span.file, (uint32_t)i, (uint32_t)i};
+    return (Span){0};
+}
+
+static void propose_rule(const Module *m, Axis a)
+{
+    const char *rule = arena_printf(m->arena, "%s -> %s", name_str(m->names, m->batch.name),
+                                    name_str(m->names, a.name));
+    Span at = before_mesh(m, a);
+    if (at.file)
+        diag_remedy(m->diag, &(Remedy){1, {{at, arena_printf(m->arena, "%s\n", rule)}}},
+                    "a rule, such as %s", rule);
+}
+
 static bool all_are_used(const Module *m, Axes used)
 {
     bool all = true;
@@ -76,8 +94,8 @@ static bool all_are_used(const Module *m, Axes used)
         all = false;
         diag_error(m->diag, a.span, 333, "no rule splits anything on axis '%s', of %lld ranks",
                    name_str(m->names, a.name), (long long)a.size);
-        diag_help(m->diag, "a rule, such as %s -> %s; or %s = 1", name_str(m->names, m->batch.name),
-                  name_str(m->names, a.name), name_str(m->names, a.name));
+        propose_rule(m, a);
+        propose_size(m->diag, name_str(m->names, a.name), 1);
     }
     return all;
 }
@@ -149,6 +167,16 @@ static bool attention_runs_along(const Region *r, Name dim)
     return false;
 }
 
+/* The first option of that name behind the rule's dim. */
+static Span zigzag_of(const Module *m, const LayoutRule *rule)
+{
+    size_t size;
+    const char *text = diag_text(m->diag, rule->span.file, &size);
+    const char *found = rule->span.file ? strstr(text + rule->span.end, "zigzag") : NULL;
+    uint32_t at = found ? (uint32_t)(found - text) : 0;
+    return found ? (Span){rule->span.file, at, at + 6} : (Span){0};
+}
+
 /* Zigzag order is for causal attention: it gives all ranks as much of it. */
 static bool zigzags_balance(const Module *m)
 {
@@ -164,7 +192,10 @@ static bool zigzags_balance(const Module *m)
         const char *what = rule->of ? class_names[rule->of] : name_str(m->names, rule->dim);
         diag_error(m->diag, rule->span, 340,
                    "'%s' is split in zigzag order, and no attention runs along it", what);
-        diag_help(m->diag, "%s -> %s, without it", what, mesh_axes_text(m, rule->zigzag));
+        Span option = zigzag_of(m, rule);
+        if (option.file)
+            diag_remedy(m->diag, &(Remedy){1, {{entry_with_comma(m->diag, option), ""}}},
+                        "%s -> %s, without it", what, mesh_axes_text(m, rule->zigzag));
     }
     return all;
 }

@@ -5,6 +5,7 @@
  * compared are a microbatch's arithmetic and bytes, forward and backward. */
 #include "passes/pipeline/pipeline.h"
 #include "passes/shard.h"
+#include "ir/propose.h"
 
 #include <string.h>
 
@@ -101,6 +102,27 @@ static void cut(Module *m, const Weight *w, int64_t *of_rank)
     }
 }
 
+/* Another size of microbatches, the nearest first; else another batch. */
+static void propose_microbatches(const Module *m, const PipeForm *f)
+{
+    const int64_t ranks = mesh_batch_ranks(m), mine = m->batch.size / ranks,
+                  now = m->layout.microbatch;
+    for (int64_t off = 1; off < mine; off++)
+        for (int64_t n = now - off; n <= now + off; n += 2 * off) {
+            PipeForm other = *f;
+            if (n < 1 || mine % n)
+                continue;
+            other.microbatches = (int)(mine / n);
+            if (pipe_legal(&other) && propose_microbatch(m->diag, &m->layout, n))
+                return;
+        }
+    for (int step = -1; step <= 1; step += 2) {
+        int n = pipe_legal_microbatches(f, step);
+        if (n)
+            propose_size(m->diag, name_str(m->names, m->batch.name), n * now * ranks);
+    }
+}
+
 /* Is there such a schedule for the microbatches of a step? */
 static bool has_schedule(const Module *m)
 {
@@ -114,11 +136,26 @@ static bool has_schedule(const Module *m)
         Arena *tmp = arena_new();
         bool made = pipe_make(tmp, m->diag, &f) != NULL;
         arena_free(tmp);
-        if (!made)
+        if (!made) {
             diag_note(m->diag, p->span, "the pipeline is this one");
+            propose_microbatches(m, &f);
+        }
         return made;
     }
     return true; /* a table of its own */
+}
+
+/* As many layers as stages need, or as few ranks as those layers are enough for. */
+static void propose_stages(const Module *m, const Weight *w, int n)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    if (w->layers > 1)
+        propose_size(m->diag, name_str(m->names, p->dim), n);
+    for (int64_t ranks = (w->layers + 2) / p->chunks; ranks > 0; ranks--)
+        for (size_t i = 0; i < m->layout.mesh.n; i++)
+            if (p->axis >> i & 1 && ranks < m->layout.mesh.data[i].size &&
+                propose_size(m->diag, name_str(m->names, m->layout.mesh.data[i].name), ranks))
+                return;
 }
 
 bool stages_choose(Module *m)
@@ -137,8 +174,8 @@ bool stages_choose(Module *m)
         diag_error(m->diag, p->span, 344,
                    "%d stages of %lld layer%s: all but the first and the last have one", n,
                    (long long)w.layers, w.layers == 1 ? "" : "s");
-    if (!enough && w.layers > 1)
-        diag_help(m->diag, "-D %s=%d", name_str(m->names, p->dim), n);
+    if (!enough)
+        propose_stages(m, &w, n);
     arena_free(tmp);
     return enough && (!module_fn(m, "train") || has_schedule(m));
 }

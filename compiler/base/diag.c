@@ -1,6 +1,7 @@
 /* diag.c - collects files, prints messages with the source line and a caret; see diag.h. */
 #include "compiler/base/diag.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct File {
@@ -14,7 +15,16 @@ struct Diag {
     bool color;
     int errors;
     bool muted; /* the last error was over the limit: so are its notes */
+    int limit;
     VEC(File) files;
+    int code; /* of the last error, and its place */
+    Span last;
+    RemedyTry try;
+    void *try_ctx;
+    ToldList told;
+    const Remedy *edits;
+    FoundFn found;
+    void *found_ctx;
 };
 
 Diag *diag_new(Arena *a, FILE *out, bool color)
@@ -23,6 +33,18 @@ Diag *diag_new(Arena *a, FILE *out, bool color)
     d->arena = a;
     d->out = out;
     d->color = color;
+    d->limit = DIAG_ERROR_LIMIT;
+    return d;
+}
+
+Diag *diag_trial(Arena *a, const Remedy *edits, FoundFn found, void *ctx)
+{
+    enum { ALL = 1000 }; /* that others follow is no news */
+    Diag *d = diag_new(a, NULL, false);
+    d->limit = ALL;
+    d->edits = edits;
+    d->found = found;
+    d->found_ctx = ctx;
     return d;
 }
 
@@ -34,10 +56,35 @@ Diag *diag_silent(const Diag *d, Arena *a)
     return s;
 }
 
+/* The text with the edits of that file. */
+static File edited(const Diag *d, uint32_t file, File f)
+{
+    uint32_t from = 0;
+    char *all = NULL;
+    size_t size;
+    FILE *out = open_memstream(&all, &size);
+    for (int i = 0; i < d->edits->n; i++) {
+        Span at = d->edits->edit[i].at;
+        if (at.file != file || at.begin < from || at.end > f.size)
+            continue;
+        fwrite(f.text + from, 1, at.begin - from, out);
+        fputs(d->edits->edit[i].with, out);
+        from = at.end;
+    }
+    fwrite(f.text + from, 1, f.size - from, out);
+    fclose(out);
+    f.text = arena_strndup(d->arena, all, size);
+    f.size = size;
+    free(all);
+    return f;
+}
+
 uint32_t diag_add_file(Diag *d, const char *path, const char *text, size_t size)
 {
-    vec_push(d->arena, &d->files, (File){path, text, size});
-    return (uint32_t)d->files.n;
+    uint32_t file = (uint32_t)d->files.n + 1;
+    File f = {path, text, size};
+    vec_push(d->arena, &d->files, d->edits && d->edits->n ? edited(d, file, f) : f);
+    return file;
 }
 
 const char *diag_path(const Diag *d, uint32_t file)
@@ -150,10 +197,16 @@ static void message(Diag *d, Span s, const char *kind, const char *paint, int co
 
 void diag_error(Diag *d, Span s, int code, const char *fmt, ...)
 {
-    d->muted = d->errors++ >= DIAG_ERROR_LIMIT || !d->out;
+    d->code = code;
+    d->last = s;
+    if (d->found) {
+        Found f = diag_found(d, code, s);
+        d->found(d->found_ctx, &f);
+    }
+    d->muted = d->errors++ >= d->limit || !d->out;
     if (d->muted) {
-        if (d->out && d->errors == DIAG_ERROR_LIMIT + 1)
-            fprintf(d->out, "mgc: more than %d errors: the rest is not shown\n", DIAG_ERROR_LIMIT);
+        if (d->out && d->errors == d->limit + 1)
+            fprintf(d->out, "mgc: more than %d errors: the rest is not shown\n", d->limit);
         return;
     }
     va_list ap;
@@ -206,5 +259,74 @@ int diag_errors(const Diag *d)
 
 bool diag_enough(const Diag *d)
 {
-    return d->errors > DIAG_ERROR_LIMIT;
+    return d->errors > d->limit;
+}
+
+/* ---- remedies -------------------------------------------------------------------------------- */
+
+void diag_on_remedy(Diag *d, RemedyTry try, void *ctx)
+{
+    d->try = try;
+    d->try_ctx = ctx;
+}
+
+Span diag_last(const Diag *d)
+{
+    return d->last;
+}
+
+const ToldList *diag_told(const Diag *d)
+{
+    return &d->told;
+}
+
+void diag_remedy_tried(Diag *d, const Remedy *r, const char *said)
+{
+    if (d->muted)
+        return;
+    Told t = {d->code, d->last, said, *r};
+    for (int i = 0; i < r->n; i++)
+        t.remedy.edit[i].with = arena_strdup(d->arena, r->edit[i].with);
+    vec_push(d->arena, &d->told, t);
+    diag_help(d, "%s", said);
+}
+
+static bool propose(Diag *d, const Remedy *r, const char *fmt, va_list ap)
+{
+    if (d->muted || !d->try || !d->try(d->try_ctx, r, d->code, d->last))
+        return false;
+    diag_remedy_tried(d, r, arena_vprintf(d->arena, fmt, ap));
+    return true;
+}
+
+bool diag_remedy(Diag *d, const Remedy *r, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    bool told = propose(d, r, fmt, ap);
+    va_end(ap);
+    return told;
+}
+
+bool diag_remedy_option(Diag *d, const char *option, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    bool told = propose(d, &(Remedy){1, {{{0}, option}}}, fmt, ap);
+    va_end(ap);
+    return told;
+}
+
+Found diag_found(const Diag *d, int code, Span at)
+{
+    Found f = {.code = code, .begin = at.begin, .file = 2166136261U};
+    for (const char *p = diag_path(d, at.file); *p; p++)
+        f.file = (f.file ^ (unsigned char)*p) * 16777619U; /* FNV-1a */
+    return f;
+}
+
+void diag_stage(Diag *d, int stage)
+{
+    if (d->found)
+        d->found(d->found_ctx, &(Found){.stage = stage});
 }

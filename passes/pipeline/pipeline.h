@@ -128,6 +128,10 @@ typedef struct PipeForm {
 
 /* NULL after telling which numbers would do. */
 PipeTable *pipe_make(Arena *a, Diag *d, const PipeForm *f);
+/* Whether there is such a schedule; and the number of microbatches nearest to the form's, above
+ * (step 1) or below (-1), of which there is one; 0: none. */
+bool pipe_legal(const PipeForm *f);
+int pipe_legal_microbatches(const PipeForm *f, int step);
 
 /* Forward alone, microbatches of a group as many as ranks; of numbers that are in range. */
 PipeTable *pipe_make_forward(Arena *a, int ranks, int chunks, int microbatches);

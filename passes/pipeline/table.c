@@ -46,22 +46,17 @@ static bool divides(const PipeForm *f, int microbatches)
     return microbatches >= f->group && (!rest || rest >= f->ranks);
 }
 
-static bool legal_groups(Diag *d, const PipeForm *f, int most)
+static bool legal_groups(Diag *d, const PipeForm *f)
 {
     if (f->group < f->ranks) {
         diag_error(d, (Span){0}, 581,
                    "a group of %d microbatches is less than one for each of %d ranks", f->group,
                    f->ranks);
-        diag_help(d, "a group of %d", f->ranks);
         return false;
     }
-    int m = f->microbatches, below = m, above = m;
+    int m = f->microbatches;
     if (divides(f, m))
         return true;
-    while (below && !divides(f, below))
-        below--;
-    while (!divides(f, above))
-        above++;
     if (m < f->group)
         diag_error(d, (Span){0}, 581,
                    "interleaved takes microbatches in groups of %d, and there are %d", f->group, m);
@@ -70,13 +65,6 @@ static bool legal_groups(Diag *d, const PipeForm *f, int most)
                    "interleaved takes microbatches in groups of %d, and of %d the last group has "
                    "%d: too few for %d ranks",
                    f->group, m, m % f->group, f->ranks);
-    if (below && above <= most)
-        diag_help(d, "%d microbatches, or %d", below, above);
-    else if (below || above <= most)
-        diag_help(d, "%d microbatches", below ? below : above);
-    else
-        diag_help(d, "a smaller group: %d microbatches are the most of %d stages", most,
-                  f->ranks * f->chunks);
     return false;
 }
 
@@ -90,19 +78,18 @@ static bool legal(Diag *d, PipeForm *f)
     if (f->microbatches > most) {
         diag_error(d, (Span){0}, 583, "%d stages of %d microbatches are more than %d cells", stages,
                    f->microbatches, PIPE_CELLS_MAX);
-        diag_help(d, "%d microbatches at most", most);
         return false;
     }
     if (f->schedule == PIPE_INTERLEAVED) {
         if (f->chunks < 2) {
             diag_error(d, (Span){0}, 581, "interleaved has at least 2 chunks a rank, not %d",
                        f->chunks);
-            diag_help(d, "2 chunks; 1f1b is the schedule with one");
+            diag_help(d, "1f1b is the schedule with one chunk a rank");
             return false;
         }
         if (!f->group)
             f->group = f->ranks;
-        return legal_groups(d, f, most);
+        return legal_groups(d, f);
     }
     if (f->chunks != 1) {
         diag_error(d, (Span){0}, 581, "%s has one chunk a rank, not %d", names[f->schedule],
@@ -116,6 +103,25 @@ static bool legal(Diag *d, PipeForm *f)
         return false;
     }
     return true;
+}
+
+bool pipe_legal(const PipeForm *form)
+{
+    Arena *a = arena_new();
+    PipeForm f = *form;
+    bool yes = legal(diag_new(a, NULL, false), &f);
+    arena_free(a);
+    return yes;
+}
+
+int pipe_legal_microbatches(const PipeForm *form, int step)
+{
+    PipeForm f = *form;
+    for (f.microbatches += step; f.microbatches > 0 && f.microbatches <= PIPE_CELLS_MAX;
+         f.microbatches += step)
+        if (pipe_legal(&f))
+            return f.microbatches;
+    return 0;
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */

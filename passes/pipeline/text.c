@@ -156,9 +156,8 @@ static int kind_of(Reader *r, size_t word, size_t from, size_t end)
     if (n > 1)
         near = name_nearest(shown(r, from, end), kinds, PIPE_KINDS);
     diag_error(r->diag, span, 582, "'%s' is no kind of action", shown(r, from, end));
-    if (near)
-        diag_help(r->diag, "did you mean %s?", near);
-    else
+    Span kind = {r->file, (uint32_t)from, (uint32_t)end};
+    if (!near || !diag_remedy(r->diag, &(Remedy){1, {{kind, near}}}, "did you mean %s?", near))
         diag_help(r->diag, "%s", KINDS);
     return NO_KIND;
 }

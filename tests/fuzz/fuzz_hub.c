@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     Arena *a = arena_new();
     Options o = {.out = "/dev/null"};
-    Session s = {a, names_new(a), diag_new(a, out, false), &o, NULL, NULL};
+    Session s = {.arena = a, .names = names_new(a), .diag = diag_new(a, out, false), .o = &o};
     Part rest = {data + 1, size - 1};
     if (data[0] & 1)
         tokenize(&s, rest);

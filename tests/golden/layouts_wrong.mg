@@ -15,38 +15,63 @@
 # RUN: not %mgc %s --layout zigzag --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=ZIGZAG
 # RUN: not %mgc %s --layout exposed --device cpu2t --check 2>&1 | FileCheck %s --check-prefix=EXPOSED
 # FEW-HEADS: error[MG0332]: 'kv_heads' of 2 is not split evenly on tp, which is 4 ranks
-# FEW-HEADS: help: tp = 2; or -D kv_heads=4
+# FEW-HEADS: help: -D tp=2
+# FEW-HEADS: help: -D kv_heads=4
 # FFN-BY-5: error[MG0332]: 'ffn' of 48 is not split evenly on tp, which is 5 ranks
-# FFN-BY-5: help: tp = 4 or 6; or -D ffn=50
+# FFN-BY-5: help: -D tp=4
+# FFN-BY-5: help: -D tp=6
+# FFN-BY-5: help: -D ffn=50
 # FFN-BY-TWO-AXES: error[MG0332]: 'ffn' of 48 is not split evenly on cp, tp, which is 32 ranks
-# FFN-BY-TWO-AXES: help: together, cp, tp = 24 or 48; or -D ffn=64
+# FFN-BY-TWO-AXES: help: -D cp=3
+# FFN-BY-TWO-AXES: help: -D cp=6
+# FFN-BY-TWO-AXES: help: -D tp=6
+# FFN-BY-TWO-AXES: help: -D tp=12
+# FFN-BY-TWO-AXES: help: -D ffn=64
 # SEQ-BY-8: error[MG0332]: 'seq' of 12 is not split evenly on cp, which is 8 ranks
-# SEQ-BY-8: help: cp = 6 or 12; or -D seq=16
+# SEQ-BY-8: help: -D cp=6
+# SEQ-BY-8: help: -D cp=12
+# SEQ-BY-8: help: -D seq=16
 # VOCAB-BY-3: error[MG0332]: 'vocab' of 64 is not split evenly on tp, which is 3 ranks
-# VOCAB-BY-3: help: tp = 2 or 4; or -D vocab=66
+# VOCAB-BY-3: help: -D tp=2
+# VOCAB-BY-3: help: -D tp=4
+# VOCAB-BY-3: help: -D vocab=66
 # GROUPS-BY-2: error[MG0332]: 'group' of 3 is not split evenly on tp, which is 2 ranks
-# GROUPS-BY-2: help: tp = 1 or 3; or -D group=4
+# GROUPS-BY-2: help: -D tp=1
+# GROUPS-BY-2: help: -D tp=3
+# GROUPS-BY-2: help: -D group=4
 # HEADS-BY-TWO-AXES: error[MG0332]: 'kv_heads' of 2 is not split evenly on cp, tp, which is 4 ranks
-# HEADS-BY-TWO-AXES: help: together, cp, tp = 2; or -D kv_heads=4
+# HEADS-BY-TWO-AXES: help: -D cp=1
+# HEADS-BY-TWO-AXES: help: -D tp=1
+# HEADS-BY-TWO-AXES: help: -D kv_heads=4
 # HIDDEN-BY-7: error[MG0332]: 'hidden' of 32 is not split evenly on tp, which is 7 ranks
-# HIDDEN-BY-7: help: tp = 4 or 8; or -D hidden=35
+# HIDDEN-BY-7: help: -D tp=4
+# HIDDEN-BY-7: help: -D tp=8
+# HIDDEN-BY-7: help: -D hidden=35
 # TWO-UNEVEN: error[MG0332]: 'ffn' of 48 is not split evenly on tp, which is 7 ranks
-# TWO-UNEVEN: help: tp = 6 or 8; or -D ffn=49
+# TWO-UNEVEN: help: -D tp=6
+# TWO-UNEVEN: help: -D tp=8
+# TWO-UNEVEN: help: -D ffn=49
 # TWO-UNEVEN: error[MG0332]: 'kv_heads' of 2 is not split evenly on tp, which is 7 ranks
-# TWO-UNEVEN: help: tp = 2; or -D kv_heads=7
+# TWO-UNEVEN: help: -D tp=2
+# TWO-UNEVEN: help: -D kv_heads=7
 # UNUSED: error[MG0333]: no rule splits anything on axis 'ep', of 2 ranks
-# UNUSED: help: a rule, such as batch -> ep; or ep = 1
+# UNUSED: help: a rule, such as batch -> ep
+# UNUSED: help: -D ep=1
 # TWO-UNUSED: error[MG0333]: no rule splits anything on axis 'ep', of 2 ranks
-# TWO-UNUSED: help: a rule, such as batch -> ep; or ep = 1
+# TWO-UNUSED: help: a rule, such as batch -> ep
+# TWO-UNUSED: help: -D ep=1
 # TWO-UNUSED: error[MG0333]: no rule splits anything on axis 'pp', of 2 ranks
-# TWO-UNUSED: help: a rule, such as batch -> pp; or pp = 1
+# TWO-UNUSED: help: a rule, such as batch -> pp
+# TWO-UNUSED: help: -D pp=1
 # TOO-SMALL: error[MG0333]: no rule splits anything on axis 'dp', of 32 ranks
-# TOO-SMALL: help: a rule, such as batch -> dp; or dp = 1
+# TOO-SMALL: help: -D dp=1
 # NOTHING: error[MG0337]: a rule for 'spare', which nothing in the program has
 # NOTHING: help: parameters have vocab, hidden, ffn, kv_heads, group, head
 # MASKED: warning[MG0338]: this rule splits nothing: wherever 'batch' is, dp is in use by rules before
 # ZIGZAG: error[MG0332]: 'seq' of 12 is not split evenly on cp, which is 4 ranks, each with two parts in zigzag order
-# ZIGZAG: help: cp = 3 or 6; or -D seq=16
+# ZIGZAG: help: -D cp=3
+# ZIGZAG: help: -D cp=6
+# ZIGZAG: help: -D seq=16
 # EXPOSED: error[MG0553]: {{.*}}% of a step are predicted to wait for communication where the layout asserts less than 1%
 # EXPOSED: help: fewer ranks on that axis, a larger microbatch, or assert more
 dim hidden = 32, kv_heads = 2, group = 3, head = 8, ffn = 48, layers = 2, spare = 8

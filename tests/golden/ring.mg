@@ -42,11 +42,17 @@
 # PLAN: cp         ring_shift         18 times      9 KiB {{.*}} B / n, n = 4
 # EXPLAIN: seq on cp in zigzag order, by the rule for seq
 # THREE: error[MG0332]: 'seq' of 16 is not split evenly on cp, which is 3 ranks, each with two parts in zigzag order
-# THREE: help: cp = 2 or 4; or -D seq=18
+# THREE: help: -D cp=2
+# THREE: help: -D cp=4
+# THREE: help: -D seq=18
 # ODD: error[MG0332]: 'seq' of 12 is not split evenly on cp, which is 4 ranks, each with two parts in zigzag order
-# ODD: help: cp = 3 or 6; or -D seq=16
+# ODD: help: -D cp=3
+# ODD: help: -D cp=6
+# ODD: help: -D seq=16
 # BOTH: error[MG0332]: 'seq' of 6 is not split evenly on cp, tp, which is 4 ranks
-# BOTH: help: together, cp, tp = 3 or 6; or -D seq=8
+# BOTH: help: -D cp=1
+# BOTH: help: -D cp=3
+# BOTH: help: -D seq=8
 # BATCH: error[MG0340]: 'batch' is split in zigzag order, and no attention runs along it
 # BATCH: help: batch -> cp, without it
 # CLASS: error[MG0340]: 'state' is split in zigzag order, and no attention runs along it

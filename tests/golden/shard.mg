@@ -10,7 +10,9 @@
 # GOES: f32[batch=2@dp, seq=4@tp, hidden=32] = reduce_scatter
 # ONE: error[MG0310]: the mesh has 512 ranks: programs of more than 256 are not built yet
 # UNEVEN: error[MG0332]: 'ffn' of 64 is not split evenly on tp, which is 3 ranks
-# UNEVEN: help: tp = 2 or 4; or -D ffn=66
+# UNEVEN: help: -D tp=2
+# UNEVEN: help: -D tp=4
+# UNEVEN: help: -D ffn=66
 # CHECK: axis dp 2
 # CHECK: axis tp 2
 # CHECK: rule batch on dp

@@ -9,6 +9,7 @@
  * check      whether it elaborates to a program that the verifier accepts and that survives its
  * text ir         the logical program Exit codes as mgc's: 0 done, 1 errors in the source, 2 usage,
  * 70 a broken promise of ours. */
+#include "compiler/base/trial.h"
 #include "grammar/grammar.h"
 
 #include <stdlib.h>
@@ -143,7 +144,7 @@ static const char *after(int argc, char **argv, int *i)
 static ElaborateOptions read_options(Front *f, int argc, char **argv)
 {
     ElaborateOptions o = {0};
-    const char **define = NEW_ARRAY(f->arena, const char *, argc);
+    const char **define = NEW_ARRAY(f->arena, const char *, argc + REMEDY_EDITS);
     for (int i = 3; i < argc; i++) {
         size_t size;
         if (strcmp(argv[i], "-D") == 0) {
@@ -165,6 +166,41 @@ static ElaborateOptions read_options(Front *f, int argc, char **argv)
     return o;
 }
 
+typedef struct Line {
+    int argc;
+    char **argv;
+} Line;
+
+/* A remedy is tried as the driver does, as far as the front end goes. */
+static void try(void *ctx, Diag *d, const Remedy *edits)
+{
+    Line *l = ctx;
+    size_t size;
+    Front f = {.arena = arena_new(), .diag = d};
+    f.names = names_new(f.arena);
+    const char *text = read_all(f.arena, l->argv[2], &size);
+    Ast *ast = mg_parse(f.arena, f.names, d, diag_add_file(d, l->argv[2], text, size));
+    if (!ast)
+        return;
+    ElaborateOptions o = read_options(&f, l->argc, l->argv);
+    for (int i = 0; i < edits->n; i++) {
+        const char *with = edits->edit[i].with;
+        if (edits->edit[i].at.file)
+            continue;
+        if (!strncmp(with, "--microbatch ", 13))
+            o.microbatch = atoll(with + 13);
+        else if (!strncmp(with, "--layout ", 9))
+            o.layout = with + 9;
+        else if (!strncmp(with, "--precision ", 12))
+            o.precision = with + 12;
+        else if (!strncmp(with, "-D ", 3))
+            ((const char **)o.define)[o.ndefine++] = with + 3;
+        else
+            exit(2);
+    }
+    mg_elaborate(f.arena, f.names, d, ast, &o);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3)
@@ -172,6 +208,7 @@ int main(int argc, char **argv)
     Front f = {.arena = arena_new()};
     f.names = names_new(f.arena);
     f.diag = diag_new(f.arena, stderr, false);
+    trial_begin(f.arena, f.diag, try, &(Line){argc, argv});
     size_t size;
     const char *text = read_all(f.arena, argv[2], &size);
     Ast *ast = parse_text(&f, argv[2], text, size);

@@ -321,7 +321,7 @@ static void refused(void **state)
         assert_int_equal(try_pass(&s.t, pass_microbatch), PASS_error);
         const char *said = model_messages(&s.t);
         if (!strstr(said, cases[c].message) || !strstr(said, "MG0522") ||
-            !strstr(said, "`microbatch 6`"))
+            !strstr(said, "microbatch 6"))
             fail_msg("wanted '%s', got: %s", cases[c].message, said);
         model_close(&s.t);
     }

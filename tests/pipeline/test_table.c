@@ -112,6 +112,14 @@ static void held_by_groups(void **state)
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
+/* The numbers of microbatches below and above of which there is a schedule. */
+static void nearest(PipeForm f, int below, int above)
+{
+    assert_false(pipe_legal(&f));
+    assert_int_equal(pipe_legal_microbatches(&f, -1), below);
+    assert_int_equal(pipe_legal_microbatches(&f, 1), above);
+}
+
 static void refuses(PipeForm f, const char *why, const char *help)
 {
     Bench b;
@@ -134,30 +142,27 @@ static void numbers(void **state)
     refuses((PipeForm){PIPE_INTERLEAVED, 4, 1025, 8, 0}, "1 to 1024 chunks a rank, not 1025", "");
     refuses((PipeForm){PIPE_ZB_H1, 4, 1, 8, 4}, "zb-h1 has no groups of microbatches", "");
     refuses((PipeForm){PIPE_ZB_H1, 256, 1, 1025, 0},
-            "256 stages of 1025 microbatches are more than 262144 cells", "1024 microbatches");
+            "256 stages of 1025 microbatches are more than 262144 cells", "");
+    nearest((PipeForm){PIPE_ZB_H1, 256, 1, 1025, 0}, 1024, 0);
 }
 
 static void interleaved_numbers(void **state)
 {
     (void)state;
-    refuses((PipeForm){PIPE_INTERLEAVED, 4, 2, 10, 0},
-            "in groups of 4, and of 10 the last group has 2: too few for 4 ranks",
-            "help: 8 microbatches, or 12\n");
-    refuses((PipeForm){PIPE_INTERLEAVED, 4, 2, 3, 0}, "in groups of 4, and there are 3",
-            "help: 4 microbatches\n");
-    refuses((PipeForm){PIPE_INTERLEAVED, 4, 2, 14, 6},
-            "in groups of 6, and of 14 the last group has 2: too few for 4 ranks",
-            "help: 12 microbatches, or 16\n");
-    refuses((PipeForm){PIPE_INTERLEAVED, 4, 2, 8, 3},
-            "a group of 3 microbatches is less than one for each of 4 ranks", "help: a group of 4");
-    refuses((PipeForm){PIPE_INTERLEAVED, 2, 2048, 63, 0},
-            "in groups of 2, and of 63 the last group has 1", "help: 62 microbatches, or 64\n");
-    refuses((PipeForm){PIPE_INTERLEAVED, 4, 1024, 63, 0}, "of 63 the last group has 3",
-            "help: 60 microbatches, or 64\n");
-    refuses((PipeForm){PIPE_INTERLEAVED, 3, 1024, 85, 0}, "of 85 the last group has 1",
-            "help: 84 microbatches\n");
-    refuses((PipeForm){PIPE_INTERLEAVED, 4, 1024, 64, 65}, "in groups of 65, and there are 64",
-            "help: a smaller group: 64 microbatches are the most");
+    const PipeForm ten = {PIPE_INTERLEAVED, 4, 2, 10, 0}, three = {PIPE_INTERLEAVED, 4, 2, 3, 0},
+                   six = {PIPE_INTERLEAVED, 4, 2, 14, 6}, narrow = {PIPE_INTERLEAVED, 4, 2, 8, 3};
+    refuses(ten, "in groups of 4, and of 10 the last group has 2: too few for 4 ranks", "");
+    nearest(ten, 8, 12);
+    refuses(three, "in groups of 4, and there are 3", "");
+    nearest(three, 0, 4);
+    refuses(six, "in groups of 6, and of 14 the last group has 2: too few for 4 ranks", "");
+    nearest(six, 12, 16);
+    refuses(narrow, "a group of 3 microbatches is less than one for each of 4 ranks", "");
+    nearest(narrow, 0, 0);
+    nearest((PipeForm){PIPE_INTERLEAVED, 2, 2048, 63, 0}, 62, 64);
+    nearest((PipeForm){PIPE_INTERLEAVED, 4, 1024, 63, 0}, 60, 64);
+    nearest((PipeForm){PIPE_INTERLEAVED, 3, 1024, 85, 0}, 84, 0);
+    nearest((PipeForm){PIPE_INTERLEAVED, 4, 1024, 64, 65}, 0, 0);
 }
 
 int main(void)

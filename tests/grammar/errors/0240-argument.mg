@@ -1,5 +1,5 @@
 # RUN: not %front check %s 2>&1 | FileCheck %s
-dim batch = 2, seq = 4, vocab = 8, hidden = 3
+dim batch = 2, seq = 4, vocab = 8, hidden = 4
 model m(tokens[batch, seq] : token(vocab)) {
     table : param[vocab, hidden] ~ normal(0.02)
     x = table[tokens]

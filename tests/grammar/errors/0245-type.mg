@@ -6,7 +6,7 @@ block f(y : tokn(vocab)) {
 model m(tokens[batch, seq] : token(vocab)) {
     table : param[vocab, hidden] ~ normal(0.02)
     x = table[tokens]
-    loss = mean(f(x))
+    loss = cross_entropy(x @ table over hidden, f(next(tokens)))
 }
 train { optimizer sgd()  lr 0.1 }
 # CHECK: 0245-type.mg:3:9: error[MG0245]: 'tokn' is not a type of values

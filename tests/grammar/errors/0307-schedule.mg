@@ -5,7 +5,7 @@ model m(tokens[batch, seq] : token(vocab)) {
     x = table[tokens]
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
-train { optimizer sgd()  lr cosinus(peak = 1) }
+train { optimizer sgd()  lr cosinus(peak = 1, steps = 9) }
 # CHECK: 0307-schedule.mg:8:29: error[MG0307]: there is no schedule 'cosinus'
 # CHECK: help: did you mean 'cosine'?
 # CHECK: help: there is: constant, linear, cosine

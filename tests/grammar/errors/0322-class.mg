@@ -9,8 +9,8 @@ train { optimizer sgd()  lr 0.1 }
 layout {
     mesh dp = 2
     batch -> dp
-    gradients -> dp
+    states -> dp
 }
-# CHECK: 0322-class.mg:12:5: error[MG0322]: a rule for 'gradients', which is neither a dim nor a class of tensors
-# CHECK: help: did you mean 'grads'?
+# CHECK: 0322-class.mg:12:5: error[MG0322]: a rule for 'states', which is neither a dim nor a class of tensors
+# CHECK: help: did you mean 'state'?
 # CHECK-NOT: {{error|warning}}[MG

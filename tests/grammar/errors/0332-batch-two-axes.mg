@@ -11,5 +11,7 @@ layout {
     batch -> replica, dp
 }
 # CHECK: 0332-batch-two-axes.mg:9:1: error[MG0332]: 'batch' of 16 is not split evenly on 6 ranks
-# CHECK: help: 4 ranks or 8; or -D batch=18
+# CHECK: help: -D dp=2
+# CHECK: help: -D dp=4
+# CHECK: help: -D batch=18
 # CHECK-NOT: {{error|warning}}[MG

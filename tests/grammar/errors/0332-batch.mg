@@ -9,5 +9,7 @@ train { optimizer sgd()  lr 0.1 }
 layout { mesh dp = 4
 batch -> dp }
 # CHECK: 0332-batch.mg:9:1: error[MG0332]: 'batch' of 6 is not split evenly on 4 ranks
-# CHECK: help: 3 ranks or 6; or -D batch=8
+# CHECK: help: -D dp=3
+# CHECK: help: -D dp=6
+# CHECK: help: -D batch=8
 # CHECK-NOT: {{error|warning}}[MG

@@ -8,5 +8,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimizer sgd()  lr 0.1 }
 layout { device cpu x 8 }
 # CHECK: 0334-devices.mg:9:17: error[MG0334]: 8 devices, and a mesh of 1 rank
-# CHECK: help: device cpu x 1; or a mesh of 8
+# CHECK: help: device cpu x 1
 # CHECK-NOT: {{error|warning}}[MG

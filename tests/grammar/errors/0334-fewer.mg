@@ -12,5 +12,5 @@ layout {
     batch -> dp
 }
 # CHECK: 0334-fewer.mg:10:12: error[MG0334]: 2 devices, and a mesh of 4 ranks
-# CHECK: help: device cpu x 4; or a mesh of 2
+# CHECK: help: device cpu x 4
 # CHECK-NOT: {{error|warning}}[MG

@@ -10,5 +10,7 @@ layout {
     microbatch 1
 }
 # CHECK: 0335-tree-prime.mg:10:16: error[MG0335]: reduce = tree adds up a power of two, and 'batch' of 7 is 7 microbatches
-# CHECK: help: microbatch 7; or -D batch=4 or 8
+# CHECK: help: microbatch 7
+# CHECK: help: -D batch=4
+# CHECK: help: -D batch=8
 # CHECK-NOT: {{error|warning}}[MG

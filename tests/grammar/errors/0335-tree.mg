@@ -12,5 +12,7 @@ layout {
     microbatch 2
 }
 # CHECK: 0335-tree.mg:12:16: error[MG0335]: reduce = tree adds up a power of two, and 'batch' of 24 is 12 microbatches
-# CHECK: help: microbatch 3; or -D batch=16 or 32
+# CHECK: help: microbatch 3
+# CHECK: help: -D batch=16
+# CHECK: help: -D batch=32
 # CHECK-NOT: {{error|warning}}[MG

@@ -12,5 +12,5 @@ layout {
     microbatch 2
 }
 # CHECK: 0336-tree-axes.mg:12:16: error[MG0336]: reduce = tree adds up over one axis, and 'batch' is split on replica, dp
-# CHECK: help: batch -> replica, of 4 ranks
+# CHECK: help: -D replica=4 -D dp=1
 # CHECK-NOT: {{error|warning}}[MG

@@ -13,5 +13,5 @@ layout {
     microbatch 2
 }
 # CHECK: 0336-tree-optimizer.mg:13:16: error[MG0336]: reduce = tree, and muon sums over state that is split on dp
-# CHECK: help: without state -> dp; or another optimizer
+# CHECK: help: without state -> dp
 # CHECK-NOT: {{error|warning}}[MG

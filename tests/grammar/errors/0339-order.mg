@@ -11,5 +11,5 @@ layout {
     seq -> tp, cp
 }
 # CHECK: 0339-order.mg:11:16: error[MG0339]: a rule names 'tp' before 'cp', and the mesh has 'cp' before 'tp'
-# CHECK: help: seq -> cp, tp; or a mesh of tp, cp
+# CHECK: help: seq -> cp, tp
 # CHECK-NOT: {{error|warning}}[MG

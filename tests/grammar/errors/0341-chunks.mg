@@ -9,5 +9,6 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimizer sgd()  lr 0.1  }
 layout { mesh pp = 2, dp = 2  layers -> pp (schedule = 1f1b, chunks = 2) }
 # CHECK: 0341-chunks.mg:10:62: error[MG0341]: 1f1b has one chunk of layers a rank
-# CHECK: help: schedule = interleaved, chunks = 2; or without 'chunks'
+# CHECK: help: schedule = interleaved
+# CHECK: help: without 'chunks'
 # CHECK-NOT: {{error|warning}}[MG

@@ -9,5 +9,6 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimizer sgd()  lr 0.1  }
 layout { mesh pp = 2, dp = 2  layers -> pp (schedule = zb-h1, group = 2) }
 # CHECK: 0341-group.mg:10:63: error[MG0341]: zb-h1 has no groups of microbatches: interleaved has
-# CHECK: help: schedule = interleaved, group = ...; or without 'group'
+# CHECK: help: schedule = interleaved
+# CHECK: help: without 'group'
 # CHECK-NOT: {{error|warning}}[MG
