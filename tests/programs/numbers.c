@@ -323,7 +323,8 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
     Options o = {.precision = "f64"};
     Compiled c = {0};
     vec_push(a, &o.words, path);
-    Session session = {a, names_new(a), diag_new(a, stderr, false), &o, NULL, NULL};
+    Session session = {
+        .arena = a, .names = names_new(a), .diag = diag_new(a, stderr, false), .o = &o};
     if (compile_front(&session, path, &c) != EXIT_done)
         differs("what is legal in f64", 0);
     Many many = {.t = {.a = a, .m = c.module}, .read_back = pass_info[seed % PASS_count].name};

@@ -116,7 +116,8 @@ static void explain(Arena *a, const Options *o, const char *path, const char *te
         if (!at)
             continue;
         at += strspn(at, " ");
-        Session s = {a, names_new(a), diag_new(a, stdout, false), &same, NULL, NULL};
+        Session s = {
+            .arena = a, .names = names_new(a), .diag = diag_new(a, stdout, false), .o = &same};
         if (explain_name(&s, path, arena_strndup(a, at, strcspn(at, " =:("))) == EXIT_internal)
             leave(EXIT_internal);
     }
@@ -129,7 +130,7 @@ static _Noreturn void child(const char *path, const char *text, uint64_t seed, S
     Arena *a = arena_new();
     vec_push(a, &o.words, path);
     draw_options(&o, text, &rng);
-    Session s = {a, names_new(a), diag_new(a, stderr, false), &o, NULL, NULL};
+    Session s = {.arena = a, .names = names_new(a), .diag = diag_new(a, stderr, false), .o = &o};
     Exit status = compile(&s);
     if (status == EXIT_done && gen_random(&rng) % 8 == 0)
         explain(a, &o, path, text);
