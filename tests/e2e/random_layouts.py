@@ -18,8 +18,11 @@ class Dims:
 
 
 def mesh_of(r, ranks):
-    """Axes and their sizes, in some order; together so many ranks, a power of two."""
+    """Axes and their sizes, in some order; together so many ranks, three or a power of two."""
     sizes = {a: 1 for a in AXES}
+    if ranks == 3:
+        sizes[r.choice(("dp", "dp", "cp"))] = ranks = 3
+        return {a: n for a, n in sizes.items() if n > 1}
     while ranks > 1:
         sizes[r.choice(AXES)] *= 2
         ranks //= 2
@@ -57,6 +60,7 @@ def draw(r, dims, ranks=(2, 4, 4), stages=0.15):
     """The number of ranks, and the lines of a layout."""
     n = r.choice(ranks)
     if dims.layers and r.random() < stages:
+        n = 4 if n == 3 else n  # stages of one layer each
         mesh = mesh_of(r, n // 2)
         lines = [*rules_of(r, dims, mesh), stages_of(r, dims)]
         mesh = {"pp": 2, **mesh} if r.random() < 0.5 else {**mesh, "pp": 2}

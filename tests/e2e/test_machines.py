@@ -22,8 +22,8 @@ def draw(seed):
     """The model, the number of ranks, the layout's lines and the number of machines."""
     r = random.Random(seed)
     kind = r.choice(("dense", "dense", "experts"))
-    n, lines = random_layouts.draw(r, DIMS[kind])
-    return kind, n, lines, r.choice((2, 4) if n == 4 else (2,))
+    n, lines = random_layouts.draw(r, DIMS[kind], ranks=(2, 3, 4, 4))
+    return kind, n, lines, r.choice((2, 4)) if n == 4 else n
 
 
 class Machines(mgctest.Case):
@@ -45,7 +45,7 @@ class Machines(mgctest.Case):
         return self.losses("run")
 
     def one_rank(self, kind):
-        self.compiles(MODELS[kind], "-D", "batch=8", "--precision", "f64", "-o", "one")
+        self.compiles(MODELS[kind], "-D", "batch=24", "--precision", "f64", "-o", "one")
         self.run_it(self.argv("one", "run"))
         return self.losses("run")
 
@@ -59,7 +59,7 @@ class Machines(mgctest.Case):
             seed += 1
             kind, n, lines, hosts = draw(seed)
             self.write("it.mg", random_layouts.text(lines, device="cpus"))
-            r = self.mgc(MODELS[kind], "--layout", "./it.mg", "-D", "batch=8", "--precision", "f64", "-o", "many")
+            r = self.mgc(MODELS[kind], "--layout", "./it.mg", "-D", "batch=24", "--precision", "f64", "-o", "many")
             if r.returncode:
                 self.assertEqual(r.returncode, 1, (lines, r.err))
                 refused += 1
