@@ -149,7 +149,6 @@ typedef struct Elab {
     Value logits;        /* sample: of the first cross-entropy over next(...) */
     const Node *sampled; /* that call */
     bool reads_next;     /* somewhere in the source */
-    uint32_t nparams;    /* declared so far in this function */
     Map externals;       /* tensor index + 1, by external name */
     Map alike;           /* ExternalNames, by external name without its numbers */
     Map paths;           /* how often a path was given out, by Name */
@@ -258,6 +257,8 @@ Val call_composite(Elab *e, const Node *call, bool *done);
 const char *path_join(Elab *e, const char *path, const char *word);
 /* Gives t its external name; an error if no checkpoint can hold it, or another parameter has it. */
 bool claim_external(Elab *e, const Node *n, Tensor *t);
+/* The parameter that has the name of this declaration; false: there is none. */
+bool find_external(Elab *e, const Node *n, uint32_t *index);
 Name unique_path(Elab *e, const char *path); /* with _2, _3, ... if it was given out before */
 Value loop_index(Elab *e); /* i32: which round of all the repeats around it; 0 outside of them */
 Value fn_arg(Elab *e, ArgRole role, uint32_t tensor, Type t, const char *hint);

@@ -185,7 +185,6 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->fn->body = region_new(m, NULL);
     e->b = (Builder){.m = m, .region = e->fn->body, .span = model->at};
     e->step = e->seed = e->logits = e->filled = 0;
-    e->nparams = 0;
     e->work = 0;
     e->paths = (Map){0};
     e->loop = NULL;

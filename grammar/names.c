@@ -221,9 +221,22 @@ static bool refused_as_shared(Elab *e, const Node *n, const Tensor *t)
     return false;
 }
 
+static const char *own_name(Elab *e, const Node *n)
+{
+    return n->text ? n->text : text(e, n->name);
+}
+
+bool find_external(Elab *e, const Node *n, uint32_t *index)
+{
+    Name name = name_intern(e->names, path_join(e, e->frame->external, own_name(e, n)));
+    size_t found = (size_t)(uintptr_t)map_find(&e->externals, name);
+    *index = (uint32_t)(found - 1);
+    return found > 0;
+}
+
 bool claim_external(Elab *e, const Node *n, Tensor *t)
 {
-    const char *own = n->text ? n->text : text(e, n->name);
+    const char *own = own_name(e, n);
     const char *name = path_join(e, e->frame->external, own);
     if (!holdable(e, n, own, name))
         return false;

@@ -173,13 +173,12 @@ Name unique_path(Elab *e, const char *path)
     return name;
 }
 
-/* In the first function a new tensor; in the others the one the same declaration made there. */
+/* In the first function a new tensor; in the others the one that has the name there: a sample
+ * leaves out what reads the next tokens, with the parameters in it. */
 static bool tensor_of(Elab *e, const Node *n, uint32_t *index)
 {
-    if (e->mode != MODE_TRAIN) {
-        *index = e->nparams++;
-        return *index < e->module->tensors.n;
-    }
+    if (e->mode != MODE_TRAIN)
+        return find_external(e, n, index);
     *index = (uint32_t)e->module->tensors.n;
     DimList own;
     Tensor t = {.span = n->at, .parameter = *index};

@@ -447,6 +447,26 @@ static void one_row_of_what_compares_tokens(void **state)
     arena_free(w.arena);
 }
 
+/* A sample leaves out a block that reads the next tokens: the parameters behind it are the same. */
+static void parameters_behind_what_reads_next(void **state)
+{
+    (void)state;
+    char text[1024];
+    snprintf(text, sizeof text,
+             "dim batch = 2, seq = 5, vocab = 11, wide = 3\n"
+             "block ahead(x[wide]) {\n  w : param[vocab, wide] ~ normal(1)\n"
+             "  return sum(x @ w over wide, over vocab)\n}\n"
+             "model m(tokens[batch, seq] : token(vocab)) {\n"
+             "  a : param[vocab, wide] ~ normal(1)\n  y = ahead(a[next(tokens)])\n"
+             "  u : param[vocab, wide] ~ normal(1)\n"
+             "  loss = cross_entropy(a[tokens] @ u over wide, next(tokens)) + 0 * mean(y)\n}\n"
+             "%slayout { microbatch 1 }\n",
+             train_block);
+    World w = elaborate(text, 0, NULL, false, NULL);
+    check_sample(&w, 5, 11);
+    arena_free(w.arena);
+}
+
 static void padding_changes_nothing(void **state)
 {
     (void)state;
@@ -515,6 +535,7 @@ int main(void)
         cmocka_unit_test(llama_is_the_llama),
         cmocka_unit_test(one_row_of_logits),
         cmocka_unit_test(one_row_of_what_compares_tokens),
+        cmocka_unit_test(parameters_behind_what_reads_next),
         cmocka_unit_test(padding_changes_nothing),
         cmocka_unit_test(one_prediction_a_window),
         cmocka_unit_test(dropout),
