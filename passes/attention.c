@@ -4,19 +4,20 @@
 
 #include <string.h>
 
-/* Elements of a group, and its stride in a value if it steps through it evenly. */
+/* Elements of a group, and its stride in a value if it steps through it evenly: dims of one element
+ * step nowhere. */
 bool group_stride(const Type *t, const int64_t *stride, const Group *g, int64_t *out)
 {
-    int64_t expect = 0;
+    int64_t expect = 0; /* of the next dim outwards; 0: any */
     *out = 0;
     for (int i = g->n - 1; i >= 0; i--) {
         int at = type_find(t, g->dim[i].name);
-        if (at < 0)
+        if (at < 0 || (g->dim[i].size > 1 && expect && stride[at] != expect))
             return false;
-        if (i == g->n - 1)
+        if (g->dim[i].size == 1)
+            continue;
+        if (!expect)
             *out = stride[at];
-        else if (stride[at] != expect && g->dim[i].size > 1)
-            return false;
         expect = stride[at] * g->dim[i].size;
     }
     return true;

@@ -124,8 +124,11 @@ static void clear_padding(const Module *m, FnArg arg, Tensor64 *x)
 static Tensor64 *arguments(Model *t, const Fn *fn, uint64_t seed)
 {
     Tensor64 *args = inputs_for(t, fn, seed, -0.7, 0.7);
-    for (size_t i = 0; i < fn->args.n; i++)
+    for (size_t i = 0; i < fn->args.n; i++) {
         clear_padding(t->m, fn->args.data[i], &args[i]);
+        if (fn->args.data[i].role == ARG_pos && t->m->seq.size == 1)
+            args[i].data[0] = 0;
+    }
     return args;
 }
 

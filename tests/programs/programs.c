@@ -67,8 +67,8 @@ static void report(Arena *a, const Run *r, uint64_t seed, const char *text, cons
     fflush(stdout);
     if (r->whole)
         return;
-    const char *less = shrink(a, text, seed, t);
-    Tried again = try_program(a, less, seed);
+    const char *less = shrink(a, text, seed, !r->files, t);
+    Tried again = try_program(a, less, seed, !r->files);
     printf("---- seed %llu, made small: %s\n%s\n%s", (unsigned long long)seed,
            outcome_names[again.outcome], less, again.said);
     fflush(stdout);
@@ -97,7 +97,7 @@ static bool file_holds(const Run *r, const char *path)
         Arena *a = arena_new();
         const char *text = read_file(a, path), *code = strstr(text, "(MG");
         int wanted = code && code < strchr(text, '\n') ? atoi(code + 3) : 0;
-        Tried t = try_program(a, text, seed);
+        Tried t = try_program(a, text, seed, false);
         bool as_said = wanted ? t.code == wanted : t.outcome == TRY_accepted;
         good = *text && !is_failure(t.outcome) && as_said;
         if (is_failure(t.outcome))
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
             text = gen_mutate(a, text, &rng);
         if (r.print)
             printf("%s", text);
-        Tried t = try_program(a, text, seed);
+        Tried t = try_program(a, text, seed, true);
         stats_add(&stats, text, changed, &t);
         if (r.show && t.code == r.show)
             printf("---- seed %llu%s\n%s\n%s", (unsigned long long)seed, changed ? ", changed" : "",

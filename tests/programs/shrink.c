@@ -62,13 +62,14 @@ typedef struct Search {
     Arena *a;
     uint64_t seed;
     const char *kind;
+    bool change;
     int tries;
 } Search;
 
 static bool still_fails(Search *s, const char *text)
 {
     Arena *a = arena_new();
-    Tried t = try_program(a, text, s->seed);
+    Tried t = try_program(a, text, s->seed, s->change);
     bool same = is_failure(t.outcome) && !strcmp(kind_of(a, &t), s->kind);
     arena_free(a);
     s->tries++;
@@ -91,9 +92,9 @@ static const char *without(Search *s, const char *text, bool lines, size_t most)
     return text;
 }
 
-const char *shrink(Arena *a, const char *text, uint64_t seed, const Tried *failure)
+const char *shrink(Arena *a, const char *text, uint64_t seed, bool change, const Tried *failure)
 {
-    Search s = {a, seed, kind_of(a, failure), 0};
+    Search s = {a, seed, kind_of(a, failure), change, 0};
     if (failure->outcome == TRY_hang)
         return text;
     text = without(&s, text, true, 32);

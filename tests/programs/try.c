@@ -57,7 +57,7 @@ static void check_format(const char *text)
 }
 
 /* What is wanted of mgc, beside the answer. */
-static void draw_options(Options *o, const char *text, uint64_t *rng)
+static void draw_options(Options *o, const char *text, bool change, uint64_t *rng)
 {
     static const char *const precisions[] = {"f32", "bf16", "f16", "tf32", "f64"};
     static const char *const defines[] = {"layers=2", "batch=4",  "tp=1",
@@ -96,13 +96,13 @@ static void draw_options(Options *o, const char *text, uint64_t *rng)
         o->precision = precisions[gen_random(rng) % 5];
     if (gen_random(rng) % 12 == 0)
         o->recompute = keeps[gen_random(rng) % 3];
-    if (gen_random(rng) % 20 == 0)
+    if (change && gen_random(rng) % 20 == 0)
         o->microbatch = gen_random(rng) % 2 ? "1" : "2";
     if (gen_random(rng) % 20 == 0)
         o->overlap = gen_random(rng) % 2 ? "none" : "auto";
     if (strstr(text, "\nlayout more") && gen_random(rng) % 2)
         o->layout = "more";
-    if (gen_random(rng) % 20 == 0)
+    if (change && gen_random(rng) % 20 == 0)
         vec_push(arena_new(), &o->define, defines[gen_random(rng) % 6]);
 }
 
@@ -123,13 +123,14 @@ static void explain(Arena *a, const Options *o, const char *path, const char *te
     }
 }
 
-static _Noreturn void child(const char *path, const char *text, uint64_t seed, Shared *shared)
+static _Noreturn void child(const char *path, const char *text, uint64_t seed, bool change,
+                            Shared *shared)
 {
     uint64_t rng = seed;
     Options o = {0};
     Arena *a = arena_new();
     vec_push(a, &o.words, path);
-    draw_options(&o, text, &rng);
+    draw_options(&o, text, change, &rng);
     Session s = {.arena = a, .names = names_new(a), .diag = diag_new(a, stderr, false), .o = &o};
     Exit status = compile(&s);
     if (status == EXIT_done && gen_random(&rng) % 8 == 0)
@@ -220,7 +221,7 @@ static void begin(const char *said)
     setenv("TMPDIR", folder(), 1); /* what an internal error leaves */
 }
 
-Tried try_program(Arena *a, const char *text, uint64_t seed)
+Tried try_program(Arena *a, const char *text, uint64_t seed, bool change)
 {
     const char *path = in_folder(a, "program.mg"), *said = in_folder(a, "said");
     Shared *shared =
@@ -231,7 +232,7 @@ Tried try_program(Arena *a, const char *text, uint64_t seed)
     pid_t pid = fork();
     if (!pid) {
         begin(said);
-        child(path, text, seed, shared);
+        child(path, text, seed, change, shared);
     }
     waitpid(pid, &status, 0);
     Tried t = {.said = read_said(a, said), .compared = shared->compared, .ranks = shared->ranks};

@@ -38,8 +38,9 @@ typedef struct Tried {
     const char *said; /* on standard error, in the arena */
 } Tried;
 
-/* seed: what is asked of mgc beside the check, and the arguments of what is compared. */
-Tried try_program(Arena *a, const char *text, uint64_t seed);
+/* seed: what is asked of mgc beside the check, and the arguments of what is compared. change:
+ * options that change the program, too. */
+Tried try_program(Arena *a, const char *text, uint64_t seed, bool change);
 
 /* ---- inside of that process ------------------------------------------------------------------ */
 
@@ -55,6 +56,6 @@ enum { EXIT_NUMBERS = 90, EXIT_FORMAT = 91 };
 void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *s);
 
 /* shrink.c: the text without what its failure does not need. */
-const char *shrink(Arena *a, const char *text, uint64_t seed, const Tried *failure);
+const char *shrink(Arena *a, const char *text, uint64_t seed, bool change, const Tried *failure);
 
 #endif
