@@ -7,7 +7,8 @@ model m(tokens[batch, seq] : token(vocab)) {
     a     : param[ffn, wide]         = 1
     b     : param[ffn, wide]         = 0.5
     c     : param[wide, ffn]         = 0.5
-    x = embed[tokens]
+    g     : param[group]             = 0.1
+    x = g + embed[tokens]
     y = attention(x + a, x * b, x + c, along seq, over row)
     head : param[row, vocab, group] ~ normal(0.3)
     loss = cross_entropy(sum(y, over (wide, ffn)) @ head over (row, group), next(tokens))
