@@ -38,9 +38,19 @@ uint32_t read_source(Session *s, const char *path)
     return 0;
 }
 
+static const char *temp_name(Session *s, const char *path)
+{
+    return arena_printf(s->arena, "%s.%ld.tmp", path, (long)getpid());
+}
+
 Exit output_replaceable(Session *s, const char *path)
 {
     struct stat st;
+    /* It is written under a longer name first. */
+    if (stat(temp_name(s, path), &st) && errno == ENAMETOOLONG) {
+        diag_error(s->diag, (Span){0}, 543, "cannot write '%s': %s", path, strerror(ENAMETOOLONG));
+        return EXIT_tool;
+    }
     if (stat(path, &st) || S_ISREG(st.st_mode))
         return EXIT_done;
     diag_error(s->diag, (Span){0}, 561, "'%s' is no plain file: it is not replaced", path);
@@ -66,7 +76,7 @@ Exit output_open(Session *s, Output *out, const char *path)
     else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         out->file = fopen(path, "we"); /* a pipe, a device: nothing to leave whole */
     else {
-        out->temp = arena_printf(s->arena, "%s.%ld.tmp", path, (long)getpid());
+        out->temp = temp_name(s, path);
         out->file = fopen(out->temp, "wxe");
         if (out->file && stat(path, &st) == 0)
             (void)!fchmod(fileno(out->file), st.st_mode & 0777); /* that of what it replaces */

@@ -332,7 +332,7 @@ static bool escapes(Elab *e, Val v, const Node *block)
 
 static void leave(Elab *e, Frame *f)
 {
-    warn_unused_params(e, f, 0);
+    warn_unused_names(e, f, 0);
     free_dims(e, f);
     e->frame = f->caller;
 }
@@ -404,6 +404,17 @@ static Sym *prelude_block(Elab *e, Name name, size_t values)
     return s;
 }
 
+/* `as ""`: names of parameters would begin with a dot, or stand for no scope. */
+static Val nameless(Elab *e, const Node *n)
+{
+    Span at;
+    fail(e, n->span, 275, "the name of a call is empty");
+    if (text_place(e, n->span, " as \"\"", &at))
+        remedy(e, at, "",
+               "without `as \"\"` the parameters have the names that they have by themselves");
+    return poison;
+}
+
 Val call(Elab *e, const Node *n)
 {
     Args args = {0};
@@ -422,6 +433,8 @@ Val call(Elab *e, const Node *n)
     if (prelude && n->text)
         return fail(e, n->span, 249, "'%s' has no parameters that `as` could name",
                     text(e, n->name));
+    if (n->text && !*n->text)
+        return nameless(e, n);
     if (recursive(e, block->node, n))
         return poison;
     Given *given = NEW_ARRAY(e->arena, Given, block->node->list.n);

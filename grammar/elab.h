@@ -214,7 +214,7 @@ void check_overrides(Elab *e, const NodeList *axes);
 bool global_number(Elab *e, const Node *n, Number *result);
 bool force(Elab *e, Sym *s); /* evaluates a global; false after an error */
 void warn_unused(Elab *e);
-void warn_unused_params(Elab *e, const Frame *f, size_t from);
+void warn_unused_names(Elab *e, const Frame *f, size_t from);
 
 void read_train(Elab *e);
 void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where);

@@ -195,7 +195,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     Val none = {.kind = VAL_POISON};
     statements(e, &model->more, &none);
     bool ok = !e->stopped && (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model));
-    warn_unused_params(e, &f, 0);
+    warn_unused_names(e, &f, 0);
     free_dims(e, &f);
     e->frame = NULL;
     if (!ok)

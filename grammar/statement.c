@@ -148,7 +148,7 @@ static bool close_round(Elab *e, const Node *n, const Carried *c, Value arg, Val
 static void forget(Elab *e, const Node *n, size_t before)
 {
     Frame *f = e->frame;
-    warn_unused_params(e, f, before);
+    warn_unused_names(e, f, before);
     for (size_t i = before; i < f->order.n; i++) {
         f->order.data[i]->gone = true;
         f->order.data[i]->span = n->at;

@@ -216,6 +216,7 @@ typedef struct Tensor {
     double a, b;        /* const a; normal(mean a, std b); uniform [a, b) */
     uint32_t parameter; /* state: index of its parameter; parameter: its own */
     double decay, rate; /* weight decay; factor of the learning rate */
+    bool unread;        /* the front end has told that no expression names it */
     bool frozen;        /* not trained: neither gradient nor state */
     Stations at;        /* after pass shard: the ranks along the axis of stages that have it */
     Span span;

@@ -436,15 +436,29 @@ static Value stored(Scope *s, Value g)
     return i && i->op == OP_merge ? build(&s->b, OP_join, &a, 1, &g) : g;
 }
 
+/* It is only compared, or read for values that are not the loss. */
+static void without_gradient(const Module *m, uint32_t tensor)
+{
+    const Tensor *t = &m->tensors.data[tensor];
+    diag_warning(m->diag, t->span, 292, "parameter '%s' gets no gradient",
+                 name_str(m->names, t->name));
+    diag_help(m->diag, "the loss does not depend on it, or only by comparisons and indices: "
+                       "training leaves it as it is; `frozen where ...` says so");
+}
+
 /* The gradient of a parameter that the loss does not depend on is zero. */
 static void add_results(Scope *s, Fn *fn)
 {
+    enum { WARNINGS_MAX = 20 };
     Diff *d = s->d;
+    int told = 0;
     for (size_t i = 0; i < fn->args.n; i++) {
         if (fn->args.data[i].role != ARG_param || is_frozen(d->m, fn->args.data[i]))
             continue;
         Value arg = fn->body->args.data[i], g = d->ct[arg];
         uint32_t tensor = fn->args.data[i].tensor;
+        if (!g && !d->m->tensors.data[tensor].unread && told++ < WARNINGS_MAX)
+            without_gradient(d->m, tensor);
         if (!g)
             g = build_const(&s->b, type_of(d->m, arg)->dtype, 0);
         vec_push(d->m->arena, &fn->body->results, stored(s, whole(s, g, arg, dtype_of(s, arg))));

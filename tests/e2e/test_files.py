@@ -46,6 +46,20 @@ class Files(mgctest.Case):
         for _ in self.odd("x.mgir"):
             self.refused("--from=x.mgir", "--check", says="x.mgir")
 
+    def test_names_that_are_too_long(self):
+        """What the file system does not take is said before anything is made, and with no remedy that is none."""
+        self.write("m.mg", TINY)
+        for name in ("a" * 300, "a" * 252, "/".join(["b" * 200] * 25)):
+            for more in ([], ["--emit=c"]) if len(name) == 252 else ([], ["--emit=c"], ["--emit=source"]):
+                r = self.mgc("m.mg", *more, "-o", name)
+                self.assertEqual(r.returncode, 4, r.err)
+                self.assertIn("MG0543", r.err)
+                self.assertIn("File name too long", r.err)
+                self.assertNotIn("help:", r.err)
+        self.assertEqual(os.listdir(self.dir), ["m.mg"])
+        r = self.mgc("a" * 300 + ".mg", "--check")
+        self.assertEqual((r.returncode, "File name too long" in r.err), (2, True), r.err)
+
     def test_hub(self):
         os.mkdir(self.path("hub"))
         for name in ("config.json",):
