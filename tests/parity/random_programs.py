@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Random programs of all of the language against PyTorch: random_programs.py [--seed N] [--count N] [--compiled SHARE].
 
 Needs torch. Each program is made twice from one random tree: as a .mg file, and in float64 by torch, with the meaning
@@ -258,6 +259,8 @@ class Scope:
         if r.random() < 0.3:
             d = r.choice(list(self.p.size))
             return f"{self.d(d)} / 4", self.p.size[d] / 4, TIMES
+        if r.random() < 0.2:
+            return "share", 0.75, CALL
         x = r.choice((0.5, 1.5, 2, 0.25, 3, 1, 0.1))
         if r.random() < 0.2:
             return f"-{x}", -x, MINUS
@@ -472,7 +475,8 @@ class Scope:
         share = r.sample([g for g in groups if g not in group], min(1, len(groups) - len(group))) if r.random() < 0.4 else []
         over = [x for x in e.dims if x not in (pos, "batch", d)]
         over = [x for x in over if r.random() < 0.7]
-        into = over + ([d] if d in e.dims else [])
+        if len(over) + len(group) + len(share) > 3:
+            return self.unary()
 
         def projected(more):
             if not over and d in e.dims and not more:
@@ -484,7 +488,6 @@ class Scope:
             dims = [x for x in [*e.dims, *(y for y in w.dims if y not in e.dims)] if x not in over]
             return E(f"{e.at(PRODUCT)} @ {w.at(CALL)} {self.over(over)}", PRODUCT, dims, e.most * w.most * 2,
                      lambda env: named.product(e.value(env), w.value(env), over))
-        assert into is not None
         q, k, v = projected([*group, *share]), projected(share), projected(share)
         if not self.small(q.dims) or self.p.elements(q.dims) * self.p.size[pos] > 4 * ELEMENTS:
             return self.unary()
@@ -550,7 +553,8 @@ class Scope:
         r = self.r
         extra = [d for d in e.dims if d not in dims]
         missing = [d for d in dims if d not in e.dims]
-        if extra and missing and "batch" not in (*extra, *missing) and r.random() < 0.7:
+        few = len(extra) + len(missing) + len(self.repeated) <= 8
+        if few and extra and missing and "batch" not in (*extra, *missing) and r.random() < 0.7:
             w = self.param([*extra, *missing], scale)
             e = E(f"{e.at(PRODUCT)} @ {w.text} {self.over(extra)}", PRODUCT, [*(d for d in e.dims if d in dims), *missing],
                   2 * e.most * w.most, lambda env, e=e: named.product(e.value(env), w.value(env), extra))
@@ -642,7 +646,7 @@ class Scope:
             if r.random() < 0.5 and d != "batch" and d not in given.values():
                 given[d] = p.fresh(r.choice("pd"))
         name, k = p.fresh("f"), r.choice((0.5, 2, 1.5))
-        y = self.any(lambda e: not e.of and self.small(set(x.dims) | set(e.dims)))
+        y = self.any(lambda e: not e.of and self.small(set(x.dims) | set(e.dims))) or x
         formal = [p.fresh("x"), p.fresh("x")]
         body = Scope(p, self.depth + 1, None, dims=given or {"": ""}, repeated=self.repeated)
         for n, e in zip(formal, (x, y), strict=True):
@@ -756,6 +760,8 @@ def make_inputs(p, scope):
         scope.indices.append(ids)
         after = E("next(tokens)", CALL, ("batch", "seq"), 1, lambda env: T(t[:, 1:], ("batch", "seq"), of="vocab"), "vocab")
         targets.append((after, None))
+        if r.random() < 0.3:
+            scope.indices.append(after)
         end = E("last(next(tokens), along seq)", CALL, ("batch",), 1, lambda env: T(t[:, -1], ("batch",), of="vocab"), "vocab")
         targets.append((end, None))
         return "tokens[batch, seq] : token(vocab)", targets
@@ -838,7 +844,7 @@ def make(seed):
 def program_text(p, main, inputs):
     dims = ", ".join(f"{d} = {p.formulas.get(d, n)}" for d, n in p.size.items())
     return "\n".join([
-        f"# seed {p.seed}", f"dim {dims}", "", *p.blocks, f"model random({inputs}) {{", *("    " + line for line in main.lines), "}", "",
+        f"# seed {p.seed}", f"dim {dims}", "const share = 3 / heads / 2", "", *p.blocks, f"model random({inputs}) {{", *("    " + line for line in main.lines), "}", "",
         "train {", "    optimizer sgd(momentum = 0.9)", "    lr        0.1", "    precision f64", "}", "",
         "layout {", "    device     cpu", f"    microbatch {p.size['batch']}", "}", ""])
 
@@ -858,12 +864,14 @@ def draw(seed):
     p, text, loss = make(seed)
     try:
         value = loss()
+        if not value.requires_grad:
+            return None
         value.backward()
     except IllConditioned:
         return None
     grads = {n: t.grad if t.grad is not None else torch.zeros_like(t) for n, t in p.params.items()}
     size = math.sqrt(sum(float((g**2).sum()) for g in grads.values()))
-    if not math.isfinite(float(value)) or not 1e-6 < size < 1e4 or not 1e-2 < abs(float(value)) < 1e4:
+    if not 1e-2 < abs(float(value)) < 20 or not 1e-3 < size < 1e3:  # what is left of large numbers is rounding
         return None
     return p, text, float(value), grads, size
 
@@ -944,7 +952,8 @@ class Check:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seed", type=int, default=1, help="of the first program; the next have those that follow")
+    turn = int(os.environ.get("MGC_TURN", "0"))  # of the commit: scripts/test
+    parser.add_argument("--seed", type=int, default=1 + 10000 * turn, help="of the first program; the next have those that follow")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--compiled", type=float, default=0.1, help="the share that is compiled, too")
     parser.add_argument("--print", action="store_true", help="print the programs")
