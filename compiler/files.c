@@ -3,6 +3,7 @@
 #include "compiler/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,16 +44,27 @@ static const char *temp_name(Session *s, const char *path)
     return arena_printf(s->arena, "%s.%ld.tmp", path, (long)getpid());
 }
 
+/* Whether the file that is written first, beside it, can be made. */
+static Exit output_writable(Session *s, const char *path)
+{
+    const char *temp = temp_name(s, path);
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        close(fd);
+        unlink(temp);
+        return EXIT_done;
+    }
+    diag_error(s->diag, (Span){0}, 543, "cannot write '%s': %s", path, strerror(errno));
+    return EXIT_tool;
+}
+
 Exit output_replaceable(Session *s, const char *path)
 {
     struct stat st;
-    /* It is written under a longer name first. */
-    if (stat(temp_name(s, path), &st) && errno == ENAMETOOLONG) {
-        diag_error(s->diag, (Span){0}, 543, "cannot write '%s': %s", path, strerror(ENAMETOOLONG));
-        return EXIT_tool;
-    }
-    if (stat(path, &st) || S_ISREG(st.st_mode))
+    if (!strcmp(path, "-"))
         return EXIT_done;
+    if (stat(path, &st) || S_ISREG(st.st_mode))
+        return output_writable(s, path);
     diag_error(s->diag, (Span){0}, 561, "'%s' is no plain file: it is not replaced", path);
     return EXIT_usage;
 }

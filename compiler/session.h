@@ -110,7 +110,8 @@ typedef struct Output {
 Exit output_open(Session *s, Output *out, const char *path);
 /* Keep it, or (on false) leave nothing behind. */
 Exit output_close(Session *s, Output *out, bool keep);
-/* Whether a file of that name may be replaced: there is none, or a regular one. */
+/* Whether a file of that name may be made or replaced: there is none, or a regular one, and its
+ * folder takes new ones. */
 Exit output_replaceable(Session *s, const char *path);
 /* Whether there is nothing of that name. */
 Exit output_fresh(Session *s, const char *path);

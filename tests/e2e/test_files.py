@@ -56,6 +56,8 @@ class Files(mgctest.Case):
                 self.assertIn("MG0543", r.err)
                 self.assertIn("File name too long", r.err)
                 self.assertNotIn("help:", r.err)
+        r = self.mgc("m.mg", "-o", "none/x")
+        self.assertEqual((r.returncode, "MG0543" in r.err, "help:" in r.err), (4, True, False), r.err)
         self.assertEqual(os.listdir(self.dir), ["m.mg"])
         r = self.mgc("a" * 300 + ".mg", "--check")
         self.assertEqual((r.returncode, "File name too long" in r.err), (2, True), r.err)
