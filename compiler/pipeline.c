@@ -8,6 +8,7 @@
 
 #include "codegen/link.h"
 #include "compiler/write.h"
+#include "ir/external.h"
 #include "passes/overlap.h"
 #include "passes/passes.h"
 #include "passes/recompute.h"
@@ -223,6 +224,8 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
         diag_error(s->diag, (Span){file, 0, 1}, 566, "this text is no program");
         return EXIT_source;
     }
+    if (!externals_hold(c->module))
+        return EXIT_source;
     if (!module_fn(c->module, "train") || !module_fn(c->module, "eval")) {
         diag_error(s->diag, (Span){file, 0, 1}, 566, "there is no @train or no @eval");
         return EXIT_source;

@@ -1,0 +1,246 @@
+/* external.c - patterns of external names; see external.h.
+ *
+ * Runs of digits and {} in two equal names lie at the same places, so two patterns share a name
+ * when their texts between the runs are equal and each pair of runs has a number in common. A run
+ * has at most one {}, for dots join the parts of a path. */
+#include "ir/external.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOLE_DIGITS = 19 };
+
+/* `before` digits, then (where size > 0) an index below size, then `after` digits. */
+typedef struct Run {
+    const char *before, *after;
+    size_t nbefore, nafter;
+    int64_t size;
+} Run;
+
+static size_t digits(const char *s)
+{
+    return strspn(s, "0123456789");
+}
+
+static bool hole(const char *s)
+{
+    return s[0] == '{' && s[1] == '}';
+}
+
+/* Reads the run at *s, and moves *s and *dim behind it. */
+static Run run_at(const char **s, const Tensor *t, int *dim)
+{
+    Run r = {.before = *s, .nbefore = digits(*s)};
+    *s += r.nbefore;
+    if (hole(*s)) {
+        r.size = t->valid[(*dim)++];
+        r.after = *s += 2;
+        r.nafter = digits(*s);
+        *s += r.nafter;
+    }
+    return r;
+}
+
+/* Puts the fixed digits at place `at` of text, where 0 is a digit that is still free. */
+static bool put_digits(char *text, size_t at, const char *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[at + i] && text[at + i] != from[i])
+            return false;
+        text[at + i] = from[i];
+    }
+    return true;
+}
+
+static bool put_run(char *text, size_t length, const Run *r)
+{
+    return put_digits(text, 0, r->before, r->nbefore) &&
+           put_digits(text, length - r->nafter, r->after, r->nafter);
+}
+
+/* A free first digit of an index of several is 1. */
+static void lead_with_one(char *text, size_t length, const Run *r)
+{
+    if (r->size && length - r->nbefore - r->nafter > 1 && !text[r->nbefore])
+        text[r->nbefore] = '1';
+}
+
+/* Whether the digits of the {} are an index: no leading zero, below the size. */
+static bool in_range(const char *text, size_t length, const Run *r)
+{
+    size_t n = length - r->nbefore - r->nafter;
+    const char *s = text + r->nbefore;
+    if (!r->size)
+        return true;
+    if (n > 1 && s[0] == '0')
+        return false;
+    uint64_t value = 0; /* 19 digits are below 2^64 */
+    for (size_t i = 0; i < n; i++)
+        value = 10 * value + (uint64_t)(s[i] - '0');
+    return value < (uint64_t)r->size;
+}
+
+static bool has_length(const Run *r, size_t length)
+{
+    size_t fixed = r->nbefore + r->nafter;
+    return r->size ? length > fixed && length <= fixed + HOLE_DIGITS : length == fixed;
+}
+
+/* Free digits lie in the {} of both runs, so the least digits make both indices least. */
+static bool share_length(const Run *a, const Run *b, size_t length, char *text)
+{
+    if (!has_length(a, length) || !has_length(b, length))
+        return false;
+    memset(text, 0, length + 1);
+    if (!put_run(text, length, a) || !put_run(text, length, b))
+        return false;
+    lead_with_one(text, length, a);
+    lead_with_one(text, length, b);
+    for (size_t i = 0; i < length; i++)
+        if (!text[i])
+            text[i] = '0';
+    return in_range(text, length, a) && in_range(text, length, b);
+}
+
+static bool share_run(const Run *a, const Run *b, char *text)
+{
+    size_t least = a->nbefore + a->nafter;
+    for (size_t length = least; length <= least + HOLE_DIGITS; length++)
+        if (share_length(a, b, length, text))
+            return true;
+    return false;
+}
+
+bool external_shared(const Names *names, const Tensor *a, const Tensor *b, char *name)
+{
+    const char *s = name_str(names, a->external), *t = name_str(names, b->external);
+    int da = 0, db = 0;
+    while (*s) {
+        if (!digits(s) && !hole(s)) {
+            *name++ = *s++;
+            t++;
+            continue;
+        }
+        Run x = run_at(&s, a, &da), y = run_at(&t, b, &db);
+        if (!share_run(&x, &y, name))
+            return false;
+        name += strlen(name);
+    }
+    *name = '\0';
+    return true;
+}
+
+const char *external_key(Arena *a, const char *s)
+{
+    char *key = NEW_ARRAY(a, char, strlen(s) + 1);
+    size_t n = 0;
+    while (*s) {
+        size_t run = digits(s);
+        while (hole(s + run)) {
+            run += 2;
+            run += digits(s + run);
+        }
+        key[n++] = run ? '0' : *s;
+        s += run ? run : 1;
+    }
+    return key;
+}
+
+bool external_has_empty_part(const char *name)
+{
+    size_t length = strlen(name);
+    return !length || name[0] == '.' || name[length - 1] == '.' || strstr(name, "..");
+}
+
+/* ---- of a text ------------------------------------------------------------------------------- */
+
+/* One {} a stacked dim, and none beside another. */
+static bool has_its_holes(const char *name, const Tensor *t)
+{
+    int holes = 0;
+    for (const char *s = name; (s = strstr(s, "{}")); s += 2) {
+        const char *more = s + 2 + digits(s + 2);
+        if (hole(more))
+            return false;
+        holes++;
+    }
+    return holes == t->stacked;
+}
+
+/* As strings of a source are. */
+static bool is_printable(const char *name)
+{
+    for (const char *s = name; *s; s++)
+        if (*s < ' ' || *s > '~' || *s == '"' || *s == '\\')
+            return false;
+    return true;
+}
+
+static bool holds(const Module *m, const Tensor *t)
+{
+    const char *name = name_str(m->names, t->external), *why = NULL;
+    if (!strcmp(name, "__metadata__"))
+        why = "is the key of something else in safetensors files";
+    else if (external_has_empty_part(name))
+        why = "has an empty part";
+    else if (!is_printable(name))
+        why = "is not printable ASCII";
+    else if (!has_its_holes(name, t))
+        why = "has not one {} for each stacked dim";
+    if (why)
+        diag_error(m->diag, t->span, 276, "external name '%s' of '%s' %s", name,
+                   name_str(m->names, t->name), why);
+    return !why;
+}
+
+/* Of one key those with a {} come first, and equal names stand side by side. */
+typedef struct Keyed {
+    const char *key;
+    const Tensor *tensor;
+} Keyed;
+
+static int by_key(const void *x, const void *y)
+{
+    const Keyed *a = x, *b = y;
+    int order = strcmp(a->key, b->key), stacked = b->tensor->stacked - a->tensor->stacked;
+    order = order ? order : stacked;
+    return order ? order
+                 : (a->tensor->external > b->tensor->external) -
+                       (a->tensor->external < b->tensor->external);
+}
+
+static bool apart(const Module *m, const Tensor *a, const Tensor *b)
+{
+    char name[EXTERNAL_MAX_BYTES];
+    if (!external_shared(m->names, a, b, name))
+        return true;
+    diag_error(m->diag, b->span, 276, "'%s' and '%s' share the external name '%s'",
+               name_str(m->names, a->name), name_str(m->names, b->name), name);
+    return false;
+}
+
+bool externals_hold(const Module *m)
+{
+    bool fine = true;
+    Arena *a = arena_new();
+    Keyed *all = NEW_ARRAY(a, Keyed, m->tensors.n + 1);
+    size_t n = 0;
+    for (size_t t = 0; t < m->tensors.n; t++) {
+        const Tensor *tensor = &m->tensors.data[t];
+        if (tensor->slot)
+            continue;
+        fine &= holds(m, tensor);
+        all[n++] = (Keyed){external_key(a, name_str(m->names, tensor->external)), tensor};
+    }
+    qsort(all, n, sizeof *all, by_key);
+    for (size_t i = 1, first = 0; i < n && fine; i++) {
+        if (strcmp(all[first].key, all[i].key) != 0)
+            first = i;
+        for (size_t k = first; k < i && fine && all[k].tensor->stacked; k++)
+            fine = apart(m, all[k].tensor, all[i].tensor);
+        if (fine && first < i) /* plain names meet only their equals */
+            fine = apart(m, all[i - 1].tensor, all[i].tensor);
+    }
+    arena_free(a);
+    return fine;
+}

@@ -1,0 +1,26 @@
+/* external.h - external names: what a checkpoint can hold, and which two patterns share a name.
+ *
+ * An external name is a pattern: each {} stands for the indices 0 to n - 1 of one stacked dim,
+ * written in decimal without leading zeros. */
+#ifndef MGC_IR_EXTERNAL_H
+#define MGC_IR_EXTERNAL_H
+
+#include "ir/ir.h"
+
+/* A path, a string and the digits of each index (MG0102, MG0256), or a string of an IR text. */
+enum { EXTERNAL_MAX_BYTES = 8192 };
+
+/* The name that both patterns stand for, into name (of EXTERNAL_MAX_BYTES); false if there is none.
+ * Their texts between runs of digits and {} are equal: they have one external_key(). */
+bool external_shared(const Names *names, const Tensor *a, const Tensor *b, char *name);
+
+/* The name with each run of digits and {} as one 0. */
+const char *external_key(Arena *a, const char *name);
+
+/* Whether one of the parts between dots is empty. */
+bool external_has_empty_part(const char *name);
+
+/* Of a module that is no source's: whether checkpoints can hold its parameters; else told. */
+bool externals_hold(const Module *m);
+
+#endif
