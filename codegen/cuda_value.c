@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *cuda_type(DType t)
@@ -116,6 +117,13 @@ static const char *call1(CudaGen *g, const char *f, DType t, const char *x)
     return arena_printf(g->a, "%s%s(%s)", f, t == DT_f32 ? "f" : "", x);
 }
 
+/* A row of ops.def without a line here. */
+static _Noreturn void no_code(Op op)
+{
+    fprintf(stderr, "mgc: codegen/cuda_value.c has no code for '%s'\n", op_info[op].name);
+    abort();
+}
+
 static const char *unary(CudaGen *g, Op op, DType t, const char *x)
 {
     switch (op) {
@@ -134,8 +142,16 @@ static const char *unary(CudaGen *g, Op op, DType t, const char *x)
     case OP_gelu_tanh: /* device.h */
     case OP_gelu_tanh_slope:
         return arena_printf(g->a, "mg_%s(%s)", op_info[op].name, x);
-    default:
+    case OP_exp:
+    case OP_log:
+    case OP_sqrt:
+    case OP_tanh:
+    case OP_erf:
+    case OP_sin:
+    case OP_cos:
         return call1(g, op_info[op].name, t, x);
+    default:
+        no_code(op);
     }
 }
 
@@ -148,6 +164,8 @@ static const char *binary(CudaGen *g, Op op, DType t, const char *x, const char 
         return arena_printf(g->a, "%s %s %s ? %s : %s", x, op == OP_max ? ">=" : "<=", y, x, y);
     if (op == OP_pow)
         return arena_printf(g->a, "pow%s(%s, %s)", t == DT_f32 ? "f" : "", x, y);
+    if (op >= sizeof signs / sizeof *signs || !signs[op])
+        no_code(op);
     return arena_printf(g->a, "%s %s %s", x, signs[op], y);
 }
 
