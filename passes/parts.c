@@ -276,6 +276,26 @@ static Value share(const Adjust *a, Builder *b, Value v)
     return build2(b, OP_div, v, rounds);
 }
 
+/* The same of a result of the region. What a repeat stacks is divided as its rounds make it: stages
+ * of a pipeline are several on a rank, which has one of them at a time. */
+static Value share_result(const Adjust *a, Builder *b, const Uses *uses, Value v)
+{
+    Module *m = b->m;
+    const Ins *loop = m->values.data[v].def;
+    uint32_t k = 0;
+    if (is_part(a, v) || !loop || loop->op != OP_repeat || loop->home != b->region ||
+        uses->count[v] != 1)
+        return share(a, b, v);
+    while (loop->out[k] != v)
+        k++;
+    Value *part = &loop->body->results.data[k];
+    if (k < (uint32_t)loop->attrs.carried)
+        return share(a, b, v);
+    Builder inner = builder_at(m, loop->body, loop);
+    *part = is_part(a, *part) ? *part : share_result(a, &inner, uses, *part);
+    return v;
+}
+
 /* a number of rows before those of this round, as dtype t */
 static Value rows_before(const Adjust *a, Builder *b, DType t, Value rows)
 {
@@ -406,8 +426,11 @@ void parts_adjust(Rounds *r, Region *body)
     Adjust a = {.r = r, .known = r->classified};
     adjust_region(&a, body);
     Builder b = {.m = r->m, .region = body, .backward = true};
+    Arena *tmp = arena_new();
+    const Uses uses = ir_uses(r->m, body, tmp);
     for (size_t k = 0; k < body->results.n; k++)
-        body->results.data[k] = share(&a, &b, body->results.data[k]);
+        body->results.data[k] = share_result(&a, &b, &uses, body->results.data[k]);
+    arena_free(tmp);
 }
 
 /* ---- the whole batch ----------------------------------------------------------------------- */

@@ -217,13 +217,15 @@ static bool moved_by_round(const LoopMaker *l, uint32_t k, Value root)
 }
 
 /* The slice operand whose storage stacked result k can take over, or -1: nobody reads the stack
- * afterwards, and the body computes the result in the slice's place, or has to move it there. */
+ * afterwards, and the body computes the result in the slice's place, or has to move it there. Where
+ * it is wanted in the place of one of them, it is that one. */
 static int shared_operand(LoopMaker *l, uint32_t k)
 {
     const Module *m = l->p->s->m;
     const Region *b = l->i->body;
     Value res = b->results.data[k];
     const Ins *d = m->values.data[res].def;
+    int first = -1;
     if (!d || d->home != b)
         return -1;
     for (uint32_t j = (uint32_t)l->i->attrs.carried; j < l->i->nin; j++) {
@@ -240,10 +242,12 @@ static int shared_operand(LoopMaker *l, uint32_t k)
                         strides_are_dense(type_of(m, xs), seen.stride);
         bool inside =
             d->op == OP_repeat || takes_over(m, d, res, arg) || moved_by_round(l, k, seen.root);
-        if (writable && inside)
+        if (writable && inside && l->over[k] == seen.root)
             return (int)j;
+        if (writable && inside && first < 0)
+            first = (int)j;
     }
-    return -1;
+    return first;
 }
 
 /* Is there a want for result k that the loop may fill from its first round on? */
