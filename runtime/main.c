@@ -275,6 +275,7 @@ static void release(mg_run *r)
     rt_catalog_free(&r->slots);
     rt_world_free(&r->world);
     rt_weights_close(r->weights);
+    rt_costs_free(r->costs);
     free(r->options->data.item);
     free(r->options->val.item);
     free(r->options->dump.item);

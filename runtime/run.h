@@ -521,7 +521,8 @@ char *rt_cpu_unknown(const char *features);
 /* ---- surprise.c: what actions take beside what was predicted ------------------------------- */
 
 typedef struct rt_costs rt_costs;
-rt_costs *rt_costs_new(const mg_program *p);
+rt_costs *rt_costs_new(const mg_program *p); /* for rt_costs_free */
+void rt_costs_free(rt_costs *c);             /* NULL too */
 /* A step begins: is it measured? Then rt_costs_stepped ends it. */
 bool rt_costs_step(rt_costs *c);
 void rt_costs_stepped(rt_costs *c);

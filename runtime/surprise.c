@@ -28,6 +28,11 @@ rt_costs *rt_costs_new(const mg_program *p)
     return rt_alloc(1, sizeof(rt_costs) + (size_t)p->nactions * sizeof(cost));
 }
 
+void rt_costs_free(rt_costs *c)
+{
+    free(c);
+}
+
 bool rt_costs_step(rt_costs *c)
 {
     int64_t n = c->seen++;
@@ -56,9 +61,9 @@ void rt_costs_end(rt_costs *c, int action)
 /* Waits for other ranks are no cost of an action's own. */
 static bool computes(const mg_action *a)
 {
-    static const char *const not[] = {"communication", "receive", "send", "guard"};
-    for (size_t i = 0; i < sizeof not/ sizeof *not; i++)
-        if (strcmp(a->kind, not[i]) == 0)
+    static const char *const waits[] = {"communication", "receive", "send", "guard"};
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        if (strcmp(a->kind, waits[i]) == 0)
             return false;
     return true;
 }
