@@ -4,8 +4,8 @@
  * few steps of its own. From the measured actions follow, in this order: the bandwidth, from all
  * generated kernels, each run counting alike; the rate of products beside their traffic;
  * exponentials and the rate of attention's products, from heads of two sizes; its gradient's.
- * passes/schedule.c makes times of them again. */
-#include "compiler/report.h"
+ * plan/schedule/schedule.c makes times of them again. */
+#include "compiler/report/report.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codegen/link.h"
+#include "codegen/link/link.h"
 
 /* One way to compile the model. Of bf16 it is as large as of f32: where it is multiplied many times
  * as fast, smaller products would show what is beside them. */

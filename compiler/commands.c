@@ -1,6 +1,6 @@
 /* commands.c - mgc explain, fmt, import-hf, tok, pipeline and env: what is no compile. */
 #include "compiler/session.h"
-#include "compiler/tok.h"
+#include "compiler/tok/tok.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* device.c - a device description (JSON) as a Device; docs/devices.md describes the fields. */
-#include "compiler/base/open.h"
+#include "base/open.h"
 #include "compiler/session.h"
 
 #include <dirent.h>
@@ -33,7 +33,9 @@ typedef struct Field {
 } Field;
 
 #define FIELD(key, kind, member, least, most)                                                      \
-    {key, FIELD_##kind, offsetof(Description, member), least, most}
+    {                                                                                              \
+        key, FIELD_##kind, offsetof(Description, member), least, most                              \
+    }
 static const Field fields[] = {
     FIELD("name", text, name, 0, 0),
     FIELD("target", text, target, 0, 0),

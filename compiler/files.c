@@ -1,5 +1,5 @@
 /* files.c - inputs read whole, outputs written whole or not at all; see session.h. */
-#include "compiler/base/open.h"
+#include "base/open.h"
 #include "compiler/session.h"
 
 #include <errno.h>

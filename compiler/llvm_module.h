@@ -3,7 +3,7 @@
 #ifndef MGC_LLVM_MODULE_H
 #define MGC_LLVM_MODULE_H
 
-#include "codegen/link.h"
+#include "codegen/link/link.h"
 
 #define LLVM_MODULE_FILE   "libmgc_llvm.so"
 #define LLVM_MODULE_SYMBOL "mgc_llvm_module"

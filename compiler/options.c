@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "compiler/base/names.h"
+#include "base/names.h"
 
 typedef enum Kind { KIND_text, KIND_list, KIND_choice, KIND_maybe, KIND_flag, KIND_refused } Kind;
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "compiler/base/arena.h"
+#include "base/arena.h"
 
 /* Exit codes, which scripts rely on. */
 typedef enum Exit {

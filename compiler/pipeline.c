@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codegen/link.h"
+#include "codegen/link/link.h"
 #include "compiler/write.h"
 #include "ir/external.h"
-#include "passes/overlap.h"
+#include "decide/overlap.h"
 #include "passes/passes.h"
-#include "passes/recompute.h"
+#include "decide/frontier.h"
 
 /* ---- what is asked for --------------------------------------------------------------------- */
 

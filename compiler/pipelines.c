@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "passes/pipeline/pipeline.h"
+#include "pipeline/pipeline.h"
 
 bool pipeline_options(const Options *o)
 {

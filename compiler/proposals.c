@@ -1,5 +1,5 @@
 /* proposals.c - remedies are tried by compiling once more with them, and written as edits. */
-#include "compiler/base/trial.h"
+#include "base/trial.h"
 #include "compiler/session.h"
 
 #include <jansson.h>

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/overlap.h"
+#include "decide/overlap.h"
 #include "passes/passes.h"
-#include "passes/recompute.h"
+#include "decide/frontier.h"
 
 /* Options of the command line; NULL: as it is. */
 typedef struct Change {

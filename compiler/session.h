@@ -2,10 +2,10 @@
 #ifndef MGC_SESSION_H
 #define MGC_SESSION_H
 
-#include "compiler/base/quantity.h"
+#include "base/quantity.h"
 #include "compiler/options.h"
 #include "grammar/grammar.h"
-#include "ir/plan.h"
+#include "plan/plan.h"
 
 typedef struct Session {
     Arena *arena; /* lives as long as the process works */

@@ -1,6 +1,6 @@
 /* summary.c - the one line after a compile; see session.h. */
 #include "compiler/session.h"
-#include "passes/volume.h"
+#include "plan/volume.h"
 
 void print_summary(const Session *s, const Compiled *c, FILE *out)
 {

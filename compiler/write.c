@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "codegen/cuda.h"
-#include "codegen/link.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/link/link.h"
 
 static Exit emit_c(Session *s, const Plan *p)
 {

@@ -5,9 +5,9 @@
 #ifndef MGC_AST_H
 #define MGC_AST_H
 
-#include "compiler/base/arena.h"
-#include "compiler/base/diag.h"
-#include "compiler/base/names.h"
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/names.h"
 
 typedef enum NodeKind {
     N_none,

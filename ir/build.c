@@ -69,7 +69,7 @@ Ins *build_ins(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in)
     if (wrong)
         bug(b->m, op, wrong, nin, in);
     if (op == OP_dot ||
-        op == OP_sum) /* sums are made in this order: passes/product.h, codegen/nest.h */
+        op == OP_sum) /* sums are made in this order: passes/library/product.h, plan/nest.h */
         order_as(&a.over, type_of(b->m, in[0]));
     return build_typed(b, op, &a, nin, in, op_info[op].results, types, NULL);
 }

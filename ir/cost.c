@@ -1,5 +1,5 @@
 /* cost.c - arithmetic and memory traffic of an instruction, from its types alone. */
-#include "ir/plan.h"
+#include "ir/cost.h"
 
 static double elements(const Module *m, Value v)
 {
@@ -73,8 +73,6 @@ static Cost sum_of_body(const Module *m, const Region *r)
     return c;
 }
 
-/* Multiplications and additions counted apart (a product of m, n, k costs 2mnk); a causal mask
- * halves attention; its backward has five products where the forward has two. */
 double peak_flops(const Device *d, const Train *t)
 {
     return t->half == DT_bf16     ? d->flops_bf16
@@ -84,6 +82,8 @@ double peak_flops(const Device *d, const Train *t)
                                   : d->flops_f32;
 }
 
+/* Multiplications and additions counted apart (a product of m, n, k costs 2mnk); a causal mask
+ * halves attention; its backward has five products where the forward has two. */
 Cost ir_cost(const Module *m, const Ins *i)
 {
     Cost c = {.bytes = traffic(m, i)};

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "compiler/base/arena.h"
-#include "compiler/base/diag.h"
-#include "compiler/base/names.h"
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/names.h"
 
 /* ---- types -------------------------------------------------------------------------------- */
 
@@ -428,10 +428,10 @@ typedef struct Layout {
     const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
     bool overlap;         /* collectives may take what memory is left, to run beside the rest */
     int64_t bucket;       /* gradients of a layer are reduced in its round, from so many bytes on
-                             (passes/buckets.c); 0: none are */
+                             (passes/spmd/buckets.c); 0: none are */
     double send_flops;    /* that are computed while a byte of gradients is added up over ranks; 0:
-                             kernels do not mind what is sent (passes/fuse_delay.c) */
-    VEC(Value) ahead;     /* what is to be gathered a round ahead of its loop (passes/ahead.c) */
+                             kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
+    VEC(Value) ahead; /* what is to be gathered a round ahead of its loop (passes/spmd/ahead.c) */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span;
@@ -543,19 +543,6 @@ void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Te
                          Arena *a, uint64_t *state);
 /* The same numbers as kernels/ draws (mg_random_desc), for op random. */
 double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
-
-/* Arithmetic and memory traffic of one execution of an instruction (repeat: of all its rounds). */
-enum { ATTENTION_BLOCK = 64 }; /* keys that are looked at together, about */
-typedef struct Cost {
-    double flops, bytes;
-    double exps; /* exponentials of attention and cross-entropy, each with what belongs to it */
-    double more; /* share of these that is computed beside: blocks that a causal mask cuts */
-    double
-        across; /* bytes more that a host's kernel takes as long for: what lies across its loops */
-    double slowest; /* times as much as ranks have on average has the one that has most; 0: all
-                       alike */
-} Cost;
-Cost ir_cost(const Module *m, const Ins *i);
 
 /* stations.c - on which ranks along the axis of stages a value is known or, of an argument, needed:
  * per value of the module; AT_ALL where there are no stages. A `repeat` with the mark `relay` is

@@ -2,7 +2,7 @@
  *
  * The input may be anything: strings and names are bounded by the text's own length, and every
  * mistake has its place. */
-#include "compiler/base/open.h"
+#include "base/open.h"
 #include "ir/text_reader.h"
 
 #include <ctype.h>

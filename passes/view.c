@@ -1,6 +1,12 @@
 /* view.c - strides through views and slices; last uses; see view.h. */
 #include "passes/view.h"
 
+int64_t stride_of(const Type *t, const int64_t *stride, Name d)
+{
+    int at = type_find(t, d);
+    return at < 0 ? 0 : stride[at];
+}
+
 void strides_dense(const Type *t, int64_t *stride)
 {
     int64_t s = 1;

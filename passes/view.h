@@ -16,6 +16,14 @@ typedef struct View {
 } View;
 
 View view_of(const Module *m, Value v);
+
+/* A tensor as it lies: a stride for each dim of its type, in elements. */
+typedef struct Strided {
+    const Type *type;
+    int64_t stride[MAX_RANK];
+} Strided;
+/* The stride of a dim, 0 if the tensor lacks it. */
+int64_t stride_of(const Type *t, const int64_t *stride, Name d);
 /* The strides of a VIEW instruction's result, of type t, into its operand, of type `of` and strides
  * `from`. */
 void strides_of_view(const Ins *view, const Type *t, const Type *of, const int64_t *from,

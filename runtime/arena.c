@@ -1,5 +1,5 @@
 /* arena.c - the one block of memory a program computes in, and whether the machine has it. */
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 
 #include <errno.h>
 #include <inttypes.h>

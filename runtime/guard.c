@@ -6,7 +6,7 @@
  * Where updates do not wait for all gradients, the norm is known when some parameters are updated.
  * None of them holds a NaN (pass update), and the step from there on shows where one comes from. */
 #include "runtime/number.h"
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* launch.c - the processor as the device: its threads run what emitted code calls. Nothing here
  * allocates while a step runs. */
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 
 #include <sys/types.h>
 
-#include "runtime/ranks.h"
-#include "runtime/wire.h"
+#include "runtime/net/ranks.h"
+#include "runtime/net/wire.h"
 
 enum { RT_WORKS, RT_AWAITS_RANKS, RT_AWAITS_ORDERS };
 enum { RT_MEETINGS = 3 }; /* of a collective of beside.c */

@@ -1,5 +1,5 @@
 /* main.c - from the command line to the exit code. */
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>

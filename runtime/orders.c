@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "runtime/machine.h"
-#include "runtime/pipe.h"
-#include "runtime/trace.h"
+#include "runtime/net/pipe.h"
+#include "runtime/log/trace.h"
 
 enum { PATIENCE = 10 }; /* seconds, with what ends by itself */
 

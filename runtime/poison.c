@@ -2,7 +2,7 @@
  *
  * The plan says after which action or loop a buffer dies (mg_program.deaths). Bytes of 255 are a
  * NaN of every floating-point type and an index that no table has. */
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 #include "runtime/sizes.h"
 
 enum { POISON = 0xff };

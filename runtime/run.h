@@ -15,7 +15,7 @@
 
 #include "runtime/abi.h"
 #include "runtime/files.h"
-#include "runtime/world.h"
+#include "runtime/net/world.h"
 
 /* ---- how a program ends (text.c) ---------------------------------------------------------- */
 

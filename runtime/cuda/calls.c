@@ -1,7 +1,7 @@
 /* calls.c - what emitted code calls (abi.h), as launches in the stream. Nothing waits but the
  * guard. */
 #include "runtime/cuda/cuda.h"
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 
 #include <math.h>
 

@@ -1,13 +1,13 @@
 /* ranks.c - which GPU is whose. Each rank has one: of those that its machine has the one of its
  * place among the machine's ranks, or the only one that its launcher lets it see. */
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
 #include "runtime/machine.h"
-#include "runtime/pipe.h"
+#include "runtime/net/pipe.h"
 
 /* Several ranks on one GPU take turns: a way to test a layout where there are fewer GPUs. */
 static bool share(void)

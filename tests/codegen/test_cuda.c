@@ -1,6 +1,6 @@
 /* Generated CUDA kernels, run by the shim, against the reference interpreter: compare.h. The second
  * way of running them is another order of blocks and warps. */
-#include "codegen/cuda.h"
+#include "codegen/cuda/cuda.h"
 #include "tests/codegen/compare.h"
 #include "tests/cuda_shim/shim.h"
 

@@ -1,6 +1,6 @@
 /* Texts of a source in an emitted program: whatever they are, identifiers are valid and distinct,
  * strings mean what they say, and comments end where they should. */
-#include "codegen/emit.h"
+#include "codegen/emit/emit.h"
 
 #include <ctype.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test_tiles.c - pointwise kernels whose operands lie across each other, in every order of dims,
  * with gaps, of every type and of sizes that fill no tile: each result has the bits of a loop over
  * all elements, and nothing else is written. */
-#include "codegen/nest.h"
+#include "plan/nest.h"
 #include "tests/codegen/native.h"
 
 #include <setjmp.h>

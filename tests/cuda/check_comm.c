@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 #include "tests/runtime/collective.h"
 
 enum { RANKS = 8, CASES = 60, MOST = 1 << 16, SPACE = MOST * RANKS * 8 };

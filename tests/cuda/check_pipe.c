@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 #include "tests/runtime/stage_table.h"
 #include "tests/sample.h"
 

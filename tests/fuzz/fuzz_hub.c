@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/import.h"
-#include "compiler/tok.h"
+#include "compiler/import/import.h"
+#include "compiler/tok/tok.h"
 #include "tests/fuzz/caught.h"
 
 static void tokenize(Session *s, Part rest)

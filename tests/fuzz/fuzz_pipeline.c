@@ -1,7 +1,7 @@
 /* fuzz_pipeline.c - libFuzzer target: any bytes as a pipeline's table. What is read prints to a
  * text that reads back and prints the same; what is complete is lowered, and with its sends and
  * receives in it it is proved, or refused, again. */
-#include "passes/pipeline/pipeline.h"
+#include "pipeline/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

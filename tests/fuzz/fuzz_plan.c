@@ -2,7 +2,7 @@
  * front end accepts may not fit a device, or have no legal schedule; but no pass may break the IR,
  * and no plan may break the invariants that the checker knows. */
 #include "grammar/grammar.h"
-#include "ir/plan.h"
+#include "plan/plan.h"
 #include "passes/passes.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* fuzz_safetensors.c - libFuzzer target: any bytes as a safetensors file. What the reader accepts
  * tiles the file's data: no tensor begins or ends outside it, and its size is that of its shape. */
-#include "runtime/safetensors.h"
+#include "runtime/checkpoint/safetensors.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
  * check      whether it elaborates to a program that the verifier accepts and that survives its
  * text ir         the logical program Exit codes as mgc's: 0 done, 1 errors in the source, 2 usage,
  * 70 a broken promise of ours. */
-#include "compiler/base/trial.h"
+#include "base/trial.h"
 #include "grammar/grammar.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* trial.c - what is told of remedies: those that work. The compiler here finds every '?' of a text
  * to be wrong, waits for ever at a '&', aborts at a '!', and has an option that allows all. */
-#include "compiler/base/trial.h"
+#include "base/trial.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
     python3 curve.py DATA [STEPS]      needs torch; writes docs/parity_llama_mini.svg and .json
 
 mgc's program writes its initial weights as a checkpoint; PyTorch reads them, and the windows of DATA
-in the program's order (runtime/shuffle.c and data.c, written again here), and trains by
+in the program's order (runtime/data/shuffle.c and data.c, written again here), and trains by
 torch.optim.AdamW in float32. Rounding differs, so the runs part slowly; the curves may not.
 """
 

@@ -3,7 +3,7 @@
  * rows at once, the last batch filled up with its last row; the other is @train of a batch of all
  * rows. */
 #include "grammar/grammar.h"
-#include "passes/parts.h"
+#include "passes/step/parts.h"
 #include "tests/passes/model.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* simulate.h - runs tables and programs as ranks would, and sees what happens. Written from
- * pipeline.h alone: of what is in passes/pipeline it uses the rows, and no function. */
+ * pipeline.h alone: of what is in pipeline/ it uses the rows, and no function. */
 #ifndef TEST_SIMULATE_H
 #define TEST_SIMULATE_H
 
-#include "passes/pipeline/pipeline.h"
+#include "pipeline/pipeline.h"
 
 /* All ranks come to the end, with every gradient complete and added once. Sends and receives are
  * rendezvous. A table without them is run with results that are everywhere at once. */

@@ -2,7 +2,7 @@
 #ifndef TEST_TABLES_H
 #define TEST_TABLES_H
 
-#include "passes/pipeline/pipeline.h"
+#include "pipeline/pipeline.h"
 
 /* What a test works in: messages go into `said`. */
 typedef struct Bench {

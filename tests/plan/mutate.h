@@ -2,7 +2,7 @@
 #ifndef MGC_TESTS_MUTATE_H
 #define MGC_TESTS_MUTATE_H
 
-#include "ir/plan.h"
+#include "plan/plan.h"
 
 /* A copy that can be changed without changing the plan; the module is shared. */
 Plan *plan_copy(const Plan *p, Arena *a);

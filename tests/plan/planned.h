@@ -4,7 +4,7 @@
 #define MGC_TESTS_PLANNED_H
 
 #include "grammar/ast.h"
-#include "ir/plan.h"
+#include "plan/plan.h"
 #include "tests/passes/model.h"
 #include "tests/plan/run_plan.h"
 

@@ -2,7 +2,7 @@
 #ifndef MGC_TESTS_RUN_CALLS_H
 #define MGC_TESTS_RUN_CALLS_H
 
-#include "ir/plan.h"
+#include "plan/plan.h"
 
 void run_gemm(const mg_gemm_desc *d, void *const *p);
 /* seen: how many keys each query sees, or NULL. */

@@ -103,7 +103,7 @@ typedef struct Runner {
     bool sooner;            /* some run sooner than they have to */
 } Runner;
 
-/* What ir/plan.h says of slots (Buffer) and of messages (Pipe). */
+/* What plan/plan.h says of slots (Buffer) and of messages (Pipe). */
 static int64_t slot_offset(const Runner *r, uint32_t buffer)
 {
     const Buffer *b = &r->p->buffers.data[buffer];

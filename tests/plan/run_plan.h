@@ -7,7 +7,7 @@
 #ifndef MGC_TESTS_RUN_PLAN_H
 #define MGC_TESTS_RUN_PLAN_H
 
-#include "ir/plan.h"
+#include "plan/plan.h"
 
 /* Element e (row-major over type's dims) of a strided operand. */
 int64_t strided_element(const Operand *o, int64_t e);

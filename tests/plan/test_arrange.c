@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "passes/streams.h"
+#include "plan/order/streams.h"
 #include "tests/plan/planned.h"
 
 /* ---- stretches ------------------------------------------------------------------------------ */

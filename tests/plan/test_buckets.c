@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "passes/overlap.h"
-#include "passes/volume.h"
+#include "decide/overlap.h"
+#include "plan/volume.h"
 #include "passes/walk.h"
 #include "tests/plan/sharded.h"
 

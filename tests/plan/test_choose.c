@@ -1,5 +1,5 @@
 /* The choice of ranges against every choice there is, on random prices. */
-#include "passes/recompute.h"
+#include "decide/frontier.h"
 #include "tests/passes/model.h"
 
 #include <setjmp.h>

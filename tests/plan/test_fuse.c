@@ -1,7 +1,7 @@
 /* Fusion by example: which instructions become one kernel, of which kind, with how many operands
  * and results; and that a decision can be asked for. That no number changes is the business of
  * test_physical. */
-#include "passes/fuse.h"
+#include "passes/fuse/fuse.h"
 #include "tests/passes/text.h"
 
 #include <setjmp.h>

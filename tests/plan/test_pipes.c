@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "passes/check_run.h"
+#include "plan/check/check_run.h"
 #include "passes/passes.h"
 #include "tests/plan/sharded.h"
 

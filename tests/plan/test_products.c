@@ -1,6 +1,6 @@
 /* Contractions as matrix products: of every order of dims, with one, several or no dims in each
  * group, of size 1 too; and what is copied for it. */
-#include "passes/product.h"
+#include "passes/library/product.h"
 #include "passes/view.h"
 #include "tests/passes/model.h"
 #include "tests/plan/run_calls.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "passes/streams.h"
+#include "plan/order/streams.h"
 #include "tests/plan/planned.h"
 
 enum { FEW = 6, MANY = 30, DEPTH = 3, ROUNDS = 5, LONG = 40, BYTES = 64 };

@@ -1,8 +1,8 @@
 /* What collectives and products take by the numbers of a device, against numbers worked out by
  * hand; and what a step of the mesh is said to be made of. */
-#include "passes/rates.h"
-#include "passes/volume.h"
-#include "passes/whole.h"
+#include "plan/rates.h"
+#include "plan/volume.h"
+#include "plan/whole.h"
 #include "tests/plan/planned.h"
 
 #include <math.h>

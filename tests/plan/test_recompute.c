@@ -1,6 +1,6 @@
 /* What repeats keep: prices against plans, the choice against every choice planned, and budgets. */
 #include "passes/passes.h"
-#include "passes/recompute.h"
+#include "decide/frontier.h"
 #include "tests/plan/planned.h"
 
 #include <math.h>

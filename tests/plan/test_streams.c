@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "passes/streams.h"
-#include "passes/volume.h"
+#include "plan/order/streams.h"
+#include "plan/volume.h"
 #include "tests/plan/mutate.h"
 #include "tests/plan/sharded.h"
 

@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "compiler/session.h"
-#include "passes/overlap.h"
-#include "passes/recompute.h"
+#include "decide/overlap.h"
+#include "decide/frontier.h"
 #include "passes/walk.h"
 #include "tests/plan/sharded.h"
 #include "tests/sample.h"

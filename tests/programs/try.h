@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "compiler/base/arena.h"
+#include "base/arena.h"
 
 typedef enum Outcome {
     TRY_accepted,

@@ -3,7 +3,7 @@
 #include "wire_unit.h"
 
 #include "collective.h"
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 #include "runtime/sizes.h"
 
 enum { RANKS = 8, CASES = 300, MOST = 1 << 16, SPACE = MOST * RANKS * 8 };

@@ -3,8 +3,8 @@
  * that are pretended. */
 #include "wire_unit.h"
 
-#include "runtime/pipe.h"
-#include "runtime/ranks.h"
+#include "runtime/net/pipe.h"
+#include "runtime/net/ranks.h"
 #include "stage_table.h"
 
 enum { SMALL = 64, REDUCED = 1 << 13, STEPS = 3, SPACE = 24 << 20, RANKS_MOST = 8 };

@@ -2,7 +2,7 @@
  */
 #include "unit.h"
 
-#include "runtime/safetensors.h"
+#include "runtime/checkpoint/safetensors.h"
 
 static const char known[] = "\x38\0\0\0\0\0\0\0"
                             "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  "

@@ -2,7 +2,7 @@
  * .., n from 0 to 63. */
 #include "unit.h"
 
-#include "runtime/siphash.h"
+#include "runtime/net/siphash.h"
 
 static const char *const vectors[64] = {
     "a3817f04ba25a8e66df67214c7550293", "da87c1d86b99af44347659119b22fc45",

@@ -2,7 +2,7 @@
  * meshes, with stages of different sizes, and tensors that some of the ranks do not have. */
 #include "unit.h"
 
-#include "runtime/ranks.h"
+#include "runtime/net/ranks.h"
 #include "runtime/sizes.h"
 
 enum { STAGES_MOST = 16, RANKS_MOST = 16, LAYERS_MOST = 4, DIMS = 4 };

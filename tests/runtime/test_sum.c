@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "runtime/half.h"
-#include "runtime/sum.h"
+#include "runtime/net/sum.h"
 
 enum { RANKS = 5, LONGEST = 600 }; /* beyond two blocks */
 

@@ -2,7 +2,7 @@
  */
 #include "tests/runtime/unit.h"
 
-#include "runtime/trace.h"
+#include "runtime/log/trace.h"
 
 static const mg_action actions[] = {
     {.name = "a \"b\"", .kind = "product", .where = "m.mg:1", .predicted_us = 5},

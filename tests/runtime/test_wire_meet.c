@@ -2,7 +2,7 @@
  * another said, or has another secret holds up nobody and is let in nowhere. */
 #include "wire_unit.h"
 
-#include "runtime/wire_tcp.h"
+#include "runtime/net/wire_tcp.h"
 
 /* ---- strangers ------------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/wire.h"
+#include "runtime/net/wire.h"
 
 /* What is said of a rank that is started; what is 0 or NULL stands for what is usual. */
 typedef struct job {

@@ -121,7 +121,7 @@ def main():
     with open(sys.argv[1], encoding="utf-8", errors="replace") as f:
         text = f.read()
     code = ""
-    for file in ("runtime/data.c", "grammar/mg.y", "tests/parity/check.py", "grammar/prelude.mg"):
+    for file in ("runtime/data/data.c", "grammar/mg.y", "tests/parity/check.py", "grammar/prelude.mg"):
         with open(os.path.join(HERE, "../..", file), encoding="utf-8") as f:
             code += f.read()
     if "--compare" in sys.argv:

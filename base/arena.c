@@ -1,0 +1,116 @@
+/* arena.c - blocks of growing size, chained; see arena.h. */
+#include "base/arena.h"
+
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Block {
+    struct Block *prev;
+    size_t used, size;
+    alignas(max_align_t) unsigned char data[];
+} Block;
+
+struct Arena {
+    Block *top;
+    size_t next; /* size of the next block */
+};
+
+static _Noreturn void out_of_memory(void)
+{
+    fputs("mgc: out of memory\n", stderr);
+    exit(70);
+}
+
+Arena *arena_new(void)
+{
+    Arena *a = calloc(1, sizeof *a);
+    if (!a)
+        out_of_memory();
+    a->next = 64 << 10;
+    return a;
+}
+
+void arena_free(Arena *a)
+{
+    if (!a)
+        return;
+    for (Block *b = a->top, *prev; b; b = prev) {
+        prev = b->prev;
+        free(b);
+    }
+    free(a);
+}
+
+void *arena_alloc(Arena *a, size_t size)
+{
+    const size_t align = alignof(max_align_t);
+    if (size > SIZE_MAX / 2)
+        out_of_memory();
+    size = (size + align - 1) / align * align;
+    if (!a->top || a->top->size - a->top->used < size) {
+        size_t want = size > a->next ? size : a->next;
+        Block *b = calloc(1, sizeof *b + want);
+        if (!b)
+            out_of_memory();
+        b->prev = a->top;
+        b->size = want;
+        a->top = b;
+        if (a->next < (size_t)8 << 20)
+            a->next *= 2;
+    }
+    void *p = a->top->data + a->top->used;
+    a->top->used += size;
+    return p;
+}
+
+void *arena_array(Arena *a, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        out_of_memory();
+    return arena_alloc(a, bytes);
+}
+
+void *arena_grow(Arena *a, void *data, size_t n, size_t *cap, size_t item)
+{
+    size_t want = *cap ? *cap * 2 : 8;
+    void *p = arena_array(a, want, item);
+    if (n)
+        memcpy(p, data, n * item);
+    *cap = want;
+    return p;
+}
+
+char *arena_strndup(Arena *a, const char *s, size_t n)
+{
+    char *p = arena_alloc(a, n + 1);
+    memcpy(p, s, n);
+    return p;
+}
+
+char *arena_strdup(Arena *a, const char *s)
+{
+    return arena_strndup(a, s, strlen(s));
+}
+
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    char *p = arena_alloc(a, (size_t)n + 1);
+    vsnprintf(p, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return p;
+}
+
+char *arena_printf(Arena *a, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *p = arena_vprintf(a, fmt, ap);
+    va_end(ap);
+    return p;
+}

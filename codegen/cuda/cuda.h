@@ -1,0 +1,23 @@
+/* codegen/cuda/cuda.h - fused kernels as CUDA C: the text, and how each is launched.
+ *
+ * A kernel is an extern "C" function of one pointer per operand that has memory of its own, in the
+ * order of the operands; what it computes is that of codegen/llvm/llvm_kernel.c. */
+#ifndef MGC_CODEGEN_CUDA_H
+#define MGC_CODEGEN_CUDA_H
+
+#include "plan/plan.h"
+
+/* Blocks in x and y, threads of a block in x. Nothing here depends on the device. */
+typedef struct CudaLaunch {
+    int64_t grid_x, grid_y;
+    int block;
+} CudaLaunch;
+
+CudaLaunch cuda_launch(const Plan *p, const Kernel *k); /* k: one of the plan's */
+/* How many pointers it takes; operand[i]: which operand's place the i-th is. */
+int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS]);
+/* All kernels of a plan, as one file that includes `header`: "device.h" alone, or "library.h" with
+ * the kernels that a program needs besides. */
+void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out);
+
+#endif

@@ -1,0 +1,90 @@
+/* cuda_lanes.c - which elements a thread computes together.
+ *
+ * Along the innermost loop of a map or of a row, 16 bytes of the widest operand at a time. An
+ * operand is accessed by a vector if its elements lie side by side along that loop and every place
+ * that any action gives it is aligned; the others element by element. */
+#include "codegen/cuda/cuda_gen.h"
+
+enum { VECTOR_BYTES = 16, ROW_LEAST = 32 /* vectors of a row, so that a warp is busy */ };
+
+static int64_t stride_along(const CudaGen *g, const Operand *o, int loop)
+{
+    for (int i = 0; i < g->nest.ndims; i++) {
+        int d = g->nest.loop[i] == loop ? operand_dim(o, g->nest.dim[i].name) : -1;
+        if (d >= 0)
+            return o->stride[d];
+    }
+    return 0;
+}
+
+static bool divides(int64_t bytes, const Place *at)
+{
+    bool good = at->offset % bytes == 0;
+    for (int i = 0; i < at->nloops; i++)
+        good &= at->loop[i].stride % bytes == 0;
+    return good;
+}
+
+static bool program_aligned(const CudaGen *g, const Plan *p, const Program *f, int o, int64_t bytes)
+{
+    bool good = true;
+    for (size_t i = 0; f && i < f->actions.n; i++) {
+        const Action *a = &f->actions.data[i];
+        if (a->kind == ACT_kernel && &p->kernels.data[a->kernel] == g->k)
+            good &= divides(bytes, &a->operand[o].at);
+    }
+    return good;
+}
+
+/* Side by side along the loop of the lanes, and aligned wherever it is. */
+static bool has_vectors(const CudaGen *g, const Plan *p, int o, int lanes)
+{
+    const Operand *x = &g->k->operand[o];
+    int64_t width = dtype_bytes(x->type.dtype), bytes = width * lanes;
+    if (stride_along(g, x, g->lane_loop) != 1)
+        return false;
+    for (int d = 0; d < x->type.rank; d++)
+        if (x->stride[d] != 1 && x->stride[d] * width % bytes)
+            return false;
+    return program_aligned(g, p, p->train, o, bytes) && program_aligned(g, p, p->eval, o, bytes) &&
+           program_aligned(g, p, p->sample, o, bytes);
+}
+
+void cuda_lanes(CudaGen *g, const Plan *p)
+{
+    const Nest *n = &g->nest;
+    int loops = n->nouter + n->ninner, last = loops - 1, widest = 0;
+    g->lanes = 1;
+    if (!loops || (n->kind != NEST_map && n->kind != NEST_row) ||
+        (n->kind == NEST_row && last < n->nouter))
+        return;
+    g->lane_loop = last;
+    for (int o = 0; o < g->k->noperands; o++) {
+        int width = (int)dtype_bytes(g->k->operand[o].type.dtype);
+        if (stride_along(g, &g->k->operand[o], last) == 1 && width > widest)
+            widest = width;
+    }
+    int lanes = widest ? VECTOR_BYTES / widest : 1;
+    lanes = lanes > LANES_MOST ? LANES_MOST : lanes;
+    int64_t size = nest_loop(&g->nest, last)->dim.size, row = 1;
+    for (int i = n->nouter; i < loops; i++)
+        row *= nest_loop(&g->nest, i)->dim.size;
+    if (lanes < 2 || size % lanes || (n->kind == NEST_row && row < (int64_t)ROW_LEAST * lanes))
+        return;
+    for (int o = 0; o < g->k->noperands; o++) {
+        g->vector[o] = has_vectors(g, p, o, lanes);
+        if (g->vector[o])
+            g->lanes = lanes;
+    }
+}
+
+CudaEnv cuda_lane(CudaGen *g, const CudaEnv *first, int lane)
+{
+    CudaEnv e = *first;
+    g->lane = lane;
+    for (int i = 0; lane && i < first->n; i++)
+        for (int d = 0; d < g->nest.ndims; d++)
+            if (g->nest.loop[d] == g->lane_loop && g->nest.dim[d].name == e.dim[i] && e.index[i])
+                e.index[i] = arena_printf(g->a, "(%s + %d)", first->index[i], lane);
+    return e;
+}

@@ -1,0 +1,277 @@
+/* emit_descs.c - what products and library kernels are asked to do, as constant data of the emitted
+ * program: the descriptors of runtime/abi.h. */
+#include "codegen/emit/emit.h"
+
+#include <math.h>
+
+void emit_real(const Emitter *e, double x)
+{
+    if (isfinite(x))
+        fprintf(e->out, "%.17g", x);
+    else
+        fputs(isnan(x) ? "(0.0 / 0.0)" : x < 0 ? "(-1.0 / 0.0)" : "(1.0 / 0.0)", e->out);
+}
+
+void emit_sizes(const Emitter *e, const int64_t *v, int n)
+{
+    fputc('{', e->out);
+    for (int i = 0; i < n; i++)
+        fprintf(e->out, "%s%lld", i ? ", " : "", (long long)v[i]);
+    if (!n)
+        fputc('0', e->out);
+    fputc('}', e->out);
+}
+
+static void flag(const Emitter *e, const char *name, bool x)
+{
+    if (x)
+        fprintf(e->out, ", .%s = true", name);
+}
+
+void emit_num(const Emitter *e, const char *name, int64_t x)
+{
+    if (x)
+        fprintf(e->out, ", .%s = %lld", name, (long long)x);
+}
+
+static void list(const Emitter *e, const char *name, const int64_t *v, int n)
+{
+    fprintf(e->out, ", .%s = ", name);
+    emit_sizes(e, v, n);
+}
+
+static const char *desc_dtype(mg_dtype t)
+{
+    static const char *const names[] = {"0",      "MG_F32", "MG_F64", "MG_BF16",
+                                        "MG_F16", "MG_I32", "MG_I64", "MG_BOOL"};
+    return names[t];
+}
+
+static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
+{
+    fprintf(e->out, ".dtype = %s, .out = %s", desc_dtype(d->dtype), desc_dtype(d->out));
+    flag(e, "ta", d->ta);
+    flag(e, "tb", d->tb);
+    static const char *const ends[] = {"MG_BIAS", "MG_SUM", "MG_GELU", "MG_AUX", "MG_GELU_GRAD"};
+    const char *before = ", .epilogue = ";
+    for (int i = 0; i < 5; i++)
+        if (d->epilogue >> i & 1) {
+            fprintf(e->out, "%s%s", before, ends[i]);
+            before = " | ";
+        }
+    emit_num(e, "variant", d->variant);
+    emit_num(e, "m", d->m);
+    emit_num(e, "n", d->n);
+    emit_num(e, "k", d->k);
+    emit_num(e, "lda", d->lda);
+    emit_num(e, "ldb", d->ldb);
+    emit_num(e, "ldc", d->ldc);
+    emit_num(e, "ldx", d->ldx);
+    fputs(", .alpha = ", e->out);
+    emit_real(e, d->alpha);
+    fputs(", .beta = ", e->out);
+    emit_real(e, d->beta);
+    emit_num(e, "batch", d->batch);
+    emit_num(e, "sa", d->sa);
+    emit_num(e, "sb", d->sb);
+    emit_num(e, "sc", d->sc);
+}
+
+static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool grad)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    flag(e, "causal", d->causal);
+    fputs(", .scale = ", e->out);
+    emit_real(e, d->scale);
+    emit_num(e, "batch", d->batch);
+    emit_num(e, "kv", d->kv);
+    emit_num(e, "group", d->group);
+    emit_num(e, "queries", d->queries);
+    emit_num(e, "keys", d->keys);
+    emit_num(e, "head", d->head);
+    emit_num(e, "vhead", d->vhead);
+    fputs(",\n    ", e->out);
+    fputs(".q = ", e->out);
+    emit_sizes(e, d->q, 4);
+    list(e, "k", d->k, 3);
+    list(e, "v", d->v, 3);
+    list(e, "o", d->o, 4);
+    list(e, "lse", d->lse, 4);
+    if (!grad)
+        return;
+    list(e, "dq", d->dq, 4);
+    list(e, "dk", d->dk, 3);
+    list(e, "dv", d->dv, 3);
+}
+
+static void desc_xent(const Emitter *e, const mg_xent_desc *d)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    emit_num(e, "rows", d->rows);
+    emit_num(e, "vocab", d->vocab);
+    emit_num(e, "valid", d->valid);
+    emit_num(e, "dloss_stride", d->dloss_stride);
+    emit_num(e, "target_inner", d->target_inner);
+    emit_num(e, "target_outer", d->target_outer);
+}
+
+static void desc_head(const Emitter *e, const mg_head_desc *d)
+{
+    fputs(".xent = {", e->out);
+    desc_xent(e, &d->xent);
+    fputs("}", e->out);
+    emit_num(e, "hidden", d->hidden);
+    emit_num(e, "chunk", d->chunk);
+    flag(e, "w_by_vocab", d->w_by_vocab);
+    flag(e, "dw_accumulate", d->dw_accumulate);
+    fprintf(e->out, ", .dw = %s", desc_dtype(d->dw));
+}
+
+static void desc_gather(const Emitter *e, const mg_gather_desc *d)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    emit_num(e, "indices", d->indices);
+    emit_num(e, "outer", d->outer);
+    emit_num(e, "n", d->n);
+    emit_num(e, "inner", d->inner);
+    emit_num(e, "index_inner", d->index_inner);
+    emit_num(e, "index_outer", d->index_outer);
+    flag(e, "accumulate", d->accumulate);
+}
+
+static void desc_top(const Emitter *e, const mg_top_desc *d)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    emit_num(e, "rows", d->rows);
+    emit_num(e, "n", d->n);
+    emit_num(e, "top", d->top);
+}
+
+static void desc_experts(const Emitter *e, const mg_experts_desc *d)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
+    emit_num(e, "groups", d->groups);
+    emit_num(e, "positions", d->positions);
+    emit_num(e, "choices", d->choices);
+    emit_num(e, "experts", d->experts);
+    emit_num(e, "slots", d->slots);
+    emit_num(e, "inner", d->inner);
+}
+
+static void desc_random(const Emitter *e, const mg_random_desc *d)
+{
+    fprintf(e->out, ".dtype = %s, .key = %lluu, .elements = %lld", desc_dtype(d->dtype),
+            (unsigned long long)d->key, (long long)d->elements);
+}
+
+static void desc_comm(const Emitter *e, const mg_comm_desc *d)
+{
+    static const char *const kinds[] = {
+        "0",        "MG_ALL_REDUCE", "MG_REDUCE_SCATTER", "MG_ALL_GATHER", "MG_ALL_TO_ALL",
+        "MG_SHARD", "MG_RING_SHIFT", "MG_BROADCAST"};
+    fprintf(e->out, ".kind = %s, .dtype = %s, .axes = %u, .n = %lld, ", kinds[d->kind],
+            desc_dtype(d->dtype), d->axes, (long long)d->n);
+    fprintf(e->out, ".outer = %lld, .size = %lld, .inner = %lld", (long long)d->outer,
+            (long long)d->size, (long long)d->inner);
+    emit_num(e, "root", d->root);
+    if (d->most)
+        fputs(", .most = true", e->out);
+    if (d->tree)
+        fputs(", .tree = true", e->out);
+    if (d->zigzag)
+        fputs(", .zigzag = true", e->out);
+    if (d->kind == MG_ALL_TO_ALL)
+        fprintf(e->out, ", .to_outer = %lld, .to_size = %lld, .to_inner = %lld",
+                (long long)d->to_outer, (long long)d->to_size, (long long)d->to_inner);
+}
+
+static const char *desc_type(ActionKind k)
+{
+    switch (k) {
+    case ACT_gemm:
+        return "mg_gemm_desc";
+    case ACT_attention:
+    case ACT_attention_grad:
+        return "mg_attention_desc";
+    case ACT_xent:
+    case ACT_xent_grad:
+        return "mg_xent_desc";
+    case ACT_head:
+    case ACT_head_loss:
+        return "mg_head_desc";
+    case ACT_gather:
+    case ACT_scatter_add:
+        return "mg_gather_desc";
+    case ACT_top:
+        return "mg_top_desc";
+    case ACT_slots:
+    case ACT_dispatch:
+    case ACT_combine:
+    case ACT_combine_weight:
+        return "mg_experts_desc";
+    case ACT_random:
+        return "mg_random_desc";
+    case ACT_comm:
+        return "mg_comm_desc";
+    default:
+        return NULL;
+    }
+}
+
+static void desc_body(const Emitter *e, const Action *a)
+{
+    switch (a->kind) {
+    case ACT_gemm:
+        desc_gemm(e, &a->gemm);
+        break;
+    case ACT_attention:
+    case ACT_attention_grad:
+        desc_attention(e, &a->attention, a->kind == ACT_attention_grad);
+        break;
+    case ACT_xent:
+    case ACT_xent_grad:
+        desc_xent(e, &a->xent);
+        break;
+    case ACT_head:
+    case ACT_head_loss:
+        desc_head(e, &a->head);
+        break;
+    case ACT_gather:
+    case ACT_scatter_add:
+        desc_gather(e, &a->gather);
+        break;
+    case ACT_top:
+        desc_top(e, &a->top);
+        break;
+    case ACT_slots:
+    case ACT_dispatch:
+    case ACT_combine:
+    case ACT_combine_weight:
+        desc_experts(e, &a->experts);
+        break;
+    default:
+        desc_random(e, &a->random);
+        break;
+    case ACT_comm:
+        desc_comm(e, &a->comm);
+        break;
+    }
+}
+
+void emit_descriptors(Emitter *e)
+{
+    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
+    fputs("/* What products and library kernels are asked to do. */\n", e->out);
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
+            const Action *a = &programs[k]->actions.data[i];
+            const char *type = desc_type(a->kind);
+            if (!type)
+                continue;
+            e->desc[a->id] = cname(&e->names, "d_", name_str(e->m->names, a->name));
+            fprintf(e->out, "static const %s %s = {", type, e->desc[a->id]);
+            desc_body(e, a);
+            fputs("};\n", e->out);
+        }
+    fputs("\n", e->out);
+}

@@ -1,0 +1,104 @@
+/* link.c - the executable: kernels and emitted C in a private directory, then the C compiler. */
+#include "codegen/link/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+int run_program(const char *const *argv, bool quiet)
+{
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    int status;
+    posix_spawn_file_actions_init(&files);
+    if (quiet)
+        posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+    int wrong = posix_spawnp(&pid, argv[0], &files, NULL, (char *const *)argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (wrong) {
+        errno = wrong;
+        return -1;
+    }
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+bool run_tool(const Plan *p, const char *const *argv, const char *help)
+{
+    int status = run_program(argv, false);
+    if (status < 0)
+        diag_error(p->module->diag, (Span){0}, 542, "cannot run '%s': %s", argv[0],
+                   strerror(errno));
+    else if (status)
+        diag_error(p->module->diag, (Span){0}, 542, "'%s' failed with status %d", argv[0], status);
+    if (status)
+        diag_help(p->module->diag, "%s", help);
+    return status == 0;
+}
+
+static bool compile(const Plan *p, const char *dir, const char *lib_dir, const char *to)
+{
+    Arena *a = p->module->arena;
+    const char *cc = getenv("MGC_CC");
+    cc = cc && *cc ? cc : "cc";
+    const char *argv[] = {cc,
+                          "-std=c17",
+                          "-O1",
+                          "-Wall",
+                          "-Wextra",
+                          "-Werror",
+                          arena_printf(a, "-I%s/include", lib_dir),
+                          arena_printf(a, "%s/program.c", dir),
+                          arena_printf(a, "%s/kernels.o", dir),
+                          arena_printf(a, "%s/libmgrt.a", lib_dir),
+                          "-lm",
+                          "-lpthread",
+                          "-ldl",
+                          "-o",
+                          to,
+                          NULL};
+    return run_tool(p, argv, "set MGC_CC to a C compiler that works");
+}
+
+static bool host_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir,
+                       const char *to)
+{
+    Arena *a = p->module->arena;
+    const char *features = "";
+    if (!kernels(p, KERNEL_object, arena_printf(a, "%s/kernels.o", dir), &features))
+        return false;
+    if (emit_to_file(p, features, arena_printf(a, "%s/program.c", dir)))
+        return compile(p, dir, lib_dir, to);
+    diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
+    return false;
+}
+
+bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *out)
+{
+    Module *m = p->module;
+    const char *dir = temp_dir(m->arena, NULL);
+    if (!dir) {
+        diag_error(m->diag, (Span){0}, 543, "cannot make a temporary directory: %s",
+                   strerror(errno));
+        return false;
+    }
+    const char *beside = arena_printf(m->arena, "%s.%ld.tmp", out, (long)getpid());
+    bool ok = p->device->target == TARGET_cuda ? cuda_build(p, lib_dir, dir, beside)
+                                               : host_build(p, kernels, lib_dir, dir, beside);
+    if (ok && rename(beside, out)) {
+        diag_error(m->diag, (Span){0}, 543, "cannot write '%s': %s", out, strerror(errno));
+        ok = false;
+    }
+    if (!ok)
+        unlink(beside);
+    remove_dir(dir);
+    return ok;
+}

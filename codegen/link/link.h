@@ -1,0 +1,43 @@
+/* link.h - from a plan to files: the executable, or a source tree that makes it. */
+#ifndef MGC_LINK_H
+#define MGC_LINK_H
+
+#include "plan/plan.h"
+
+/* codegen_kernels, passed in so that only who makes kernels loads LLVM. */
+typedef bool KernelsFn(const Plan *p, KernelOutput form, const char *path, const char **features);
+
+/* Writes the executable `out`: kernels, emitted C, the runtime of lib_dir (libmgrt.a and
+ * include/abi.h), put together by $MGC_CC or cc in a private directory, then renamed into place.
+ * For a GPU nvcc ($MGC_NVCC, that of $CUDA_HOME or /usr/local/cuda, or the one in PATH) makes the
+ * kernels, and libmgrt_cuda.a is the runtime. False: told on the module's diag, and no file is
+ * left. */
+bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *out);
+
+/* codegen/link/link_cuda.c: kernels.cu, program.c and image.S, which takes in the file `fatbin`;
+ * false: errno. The runtime's path, or NULL after telling that it is missing. */
+bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to);
+bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin);
+const char *cuda_runtime(const Plan *p, const char *lib_dir);
+
+/* Writes the directory `dir` (which must not exist): the emitted program and its kernels, abi.h,
+ * the runtime and a Makefile that needs a C compiler only, for a GPU the CUDA Toolkit too. False:
+ * told, and nothing is left. `kernels` is for plans of the processor. */
+bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir);
+
+/* codegen/link/link.c: runs a program found in PATH and waits; quiet: without its standard output.
+ * Its exit status, 128 and the signal it died of, or -1 with errno. */
+int run_program(const char *const *argv, bool quiet);
+/* codegen/link/link.c: runs a program found in PATH and waits; false after telling that it failed,
+ * with that help. */
+bool run_tool(const Plan *p, const char *const *argv, const char *help);
+
+/* codegen/link/files.c: a fresh private directory (in $TMPDIR, or beside `beside`), its removal,
+ * and copies. Paths are in `a`. NULL or false: errno says why. */
+const char *temp_dir(Arena *a, const char *beside);
+void remove_dir(const char *dir); /* the plain files in it, and itself */
+bool copy_file(const char *from, const char *to);
+/* Emits the program's C to a file. */
+bool emit_to_file(const Plan *p, const char *features, const char *path);
+
+#endif

@@ -1,0 +1,133 @@
+/* link_cuda.c - the executable of a program for GPUs: kernels by nvcc into a fat binary, which the
+ * emitted C carries; then the C compiler, with the runtime of CUDA programs. */
+#include "codegen/cuda/cuda.h"
+#include "codegen/link/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *toolkit(Arena *a)
+{
+    const char *home = getenv("CUDA_HOME");
+    return home && *home ? home : arena_strdup(a, "/usr/local/cuda");
+}
+
+static const char *nvcc(Arena *a)
+{
+    const char *given = getenv("MGC_NVCC"), *usual = arena_printf(a, "%s/bin/nvcc", toolkit(a));
+    return given && *given ? given : access(usual, X_OK) == 0 ? usual : "nvcc";
+}
+
+/* Where NCCL is, if not beside the toolkit or where linkers look. */
+static const char *nccl(Arena *a)
+{
+    const char *home = getenv("NCCL_HOME");
+    return home && *home ? arena_printf(a, "%s/lib", home)
+                         : arena_printf(a, "%s/lib64", toolkit(a));
+}
+
+bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
+{
+    Arena *a = p->module->arena;
+    FILE *f = fopen(arena_printf(a, "%s/kernels.cu", dir), "we");
+    if (!f)
+        return false;
+    codegen_cuda_kernels(p, "library.h", f);
+    bool good = !ferror(f);
+    good &= fclose(f) == 0;
+    if (!(f = fopen(arena_printf(a, "%s/image.S", dir), "we")))
+        return false;
+    fprintf(f,
+            ".section .rodata\n.balign 64\n.globl mg_cuda_image\nmg_cuda_image:\n"
+            ".incbin \"%s\"\n.section .note.GNU-stack,\"\",@progbits\n",
+            fatbin);
+    good &= !ferror(f);
+    good &= fclose(f) == 0;
+    return good && emit_to_file(p, "", arena_printf(a, "%s/program.c", dir));
+}
+
+/* sm_80, sm_90 with its tensor cores, and PTX for what comes after: that of sm_80, as sm_90a has
+ * none that goes on. */
+static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
+{
+    Arena *a = p->module->arena;
+    const char *argv[] = {nvcc(a),
+                          "-fatbin",
+                          "-O3",
+                          "-std=c++17",
+                          "-t",
+                          "0",
+                          "-gencode=arch=compute_80,code=[sm_80,compute_80]",
+                          "-gencode=arch=compute_90a,code=sm_90a",
+                          arena_printf(a, "-I%s/cuda", lib_dir),
+                          arena_printf(a, "-I%s/include", lib_dir),
+                          arena_printf(a, "%s/kernels.cu", dir),
+                          "-o",
+                          arena_printf(a, "%s/kernels.fatbin", dir),
+                          NULL};
+    return run_tool(p, argv, "set MGC_NVCC to the nvcc of a CUDA Toolkit of version 12 or later");
+}
+
+const char *cuda_runtime(const Plan *p, const char *lib_dir)
+{
+    const char *runtime = arena_printf(p->module->arena, "%s/libmgrt_cuda.a", lib_dir);
+    const char *collectives = arena_printf(p->module->arena, "%s/nccl", lib_dir);
+    if (access(runtime, R_OK) == 0 && p->module->layout.mesh.n && access(collectives, R_OK)) {
+        diag_error(p->module->diag, (Span){0}, 542, "%s was built without NCCL", runtime);
+        diag_help(p->module->diag,
+                  "programs of several ranks need it: build mgc where nccl.h is (NCCL_HOME); "
+                  "--emit=c and --emit=cuda need none");
+        return NULL;
+    }
+    if (access(runtime, R_OK) == 0)
+        return runtime;
+    diag_error(p->module->diag, (Span){0}, 542, "%s is missing", runtime);
+    diag_help(p->module->diag,
+              "build mgc where there is a CUDA Toolkit; --emit=c and --emit=cuda need none");
+    return NULL;
+}
+
+static bool link_program(const Plan *p, const char *dir, const char *lib_dir, const char *to)
+{
+    Arena *a = p->module->arena;
+    const char *cc = getenv("MGC_CC"), *lib = arena_printf(a, "%s/lib64", toolkit(a));
+    const char *runtime = cuda_runtime(p, lib_dir);
+    cc = cc && *cc ? cc : "cc";
+    if (!runtime)
+        return false;
+    const char *argv[] = {cc,
+                          "-std=c17",
+                          "-O1",
+                          "-Wall",
+                          "-Wextra",
+                          "-Werror",
+                          arena_printf(a, "-I%s/include", lib_dir),
+                          arena_printf(a, "%s/program.c", dir),
+                          arena_printf(a, "%s/image.S", dir),
+                          runtime,
+                          arena_printf(a, "-L%s", lib),
+                          arena_printf(a, "-Wl,-rpath,%s", lib),
+                          arena_printf(a, "-L%s", nccl(a)),
+                          arena_printf(a, "-Wl,-rpath,%s", nccl(a)),
+                          p->module->layout.mesh.n ? "-lnccl" : "-lm",
+                          "-lcublasLt",
+                          "-lcudart_static",
+                          "-lrt",
+                          "-lm",
+                          "-lpthread",
+                          "-ldl",
+                          "-o",
+                          to,
+                          NULL};
+    return run_tool(p, argv, "set MGC_CC to a C compiler that works");
+}
+
+bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to)
+{
+    if (cuda_write_texts(p, dir, arena_printf(p->module->arena, "%s/kernels.fatbin", dir)))
+        return compile_kernels(p, dir, lib_dir) && link_program(p, dir, lib_dir, to);
+    diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
+    return false;
+}

@@ -1,0 +1,113 @@
+/* source.c - the emitted program as a directory that is built where mgc is not. */
+#include "codegen/link/link.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char host_rules[] =
+    "CC ?= cc\nCFLAGS ?= -std=c17 -O1 -Wall -Wextra\n\n"
+    "train: program.c abi.h kernels.s libmgrt.a\n"
+    "\t$(CC) $(CFLAGS) -I. program.c kernels.s libmgrt.a -lm -lpthread -ldl -o $@\n\n"
+    "clean:\n\trm -f train\n.PHONY: clean\n";
+
+static const char cuda_rules[] =
+    "CC ?= cc\nCFLAGS ?= -std=c17 -O1 -Wall -Wextra\nCUDA_HOME ?= /usr/local/cuda\n"
+    "NVCC ?= $(CUDA_HOME)/bin/nvcc\n"
+    "CODE ?= -gencode=arch=compute_80,code=[sm_80,compute_80] "
+    "-gencode=arch=compute_90a,code=sm_90a\n"
+    "LIBS = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 $(NCCL) -lcublasLt -lcudart_static "
+    "-lrt -lm -lpthread -ldl\n\n"
+    "train: program.c abi.h image.S kernels.fatbin libmgrt_cuda.a\n"
+    "\t$(CC) $(CFLAGS) -I. program.c image.S libmgrt_cuda.a $(LIBS) -o $@\n\n"
+    "kernels.fatbin: kernels.cu library.h device.h abi.h\n"
+    "\t$(NVCC) -fatbin -O3 -std=c++17 -t 0 $(CODE) -I. kernels.cu -o $@\n\n"
+    "clean:\n\trm -f train kernels.fatbin\n.PHONY: clean\n";
+
+static const char nccl_library[] =
+    "NCCL_HOME ?= $(CUDA_HOME)\nNCCL = -L$(NCCL_HOME)/lib -Wl,-rpath,$(NCCL_HOME)/lib -lnccl\n";
+
+static bool write_makefile(const Plan *p, const char *path)
+{
+    bool cuda = p->device->target == TARGET_cuda;
+    FILE *f = fopen(path, "we");
+    if (!f)
+        return false;
+    bool nccl = cuda && p->module->layout.mesh.n;
+    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler%s%s.\n%s%s",
+            name_str(p->module->names, p->module->name), MGC_VERSION,
+            cuda ? " and the CUDA Toolkit" : "", nccl ? " and NCCL" : "", nccl ? nccl_library : "",
+            cuda ? cuda_rules : host_rules);
+    bool ok = !ferror(f);
+    return fclose(f) == 0 && ok;
+}
+
+static bool copy_into(Arena *a, const char *dir, const char *from)
+{
+    return copy_file(from, arena_printf(a, "%s/%s", dir, strrchr(from, '/') + 1));
+}
+
+static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
+{
+    static const char *const headers[] = {"device",     "library",   "gather", "experts", "random",
+                                          "xent",       "attention", "mma",    "flash",   "wgmma",
+                                          "flash_sm90", "rows",      "shares"};
+    Arena *a = p->module->arena;
+    const char *runtime = cuda_runtime(p, lib_dir);
+    if (!runtime)
+        return false;
+    errno = 0;
+    bool good = cuda_write_texts(p, dir, "kernels.fatbin") && copy_into(a, dir, runtime) &&
+                copy_into(a, dir, arena_printf(a, "%s/include/abi.h", lib_dir)) &&
+                write_makefile(p, arena_printf(a, "%s/Makefile", dir));
+    for (size_t i = 0; i < sizeof headers / sizeof *headers && good; i++)
+        good = copy_into(a, dir, arena_printf(a, "%s/cuda/%s.h", lib_dir, headers[i]));
+    if (!good)
+        diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir,
+                   strerror(errno));
+    return good;
+}
+
+static bool fill(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir)
+{
+    Arena *a = p->module->arena;
+    const char *features = "";
+    if (p->device->target == TARGET_cuda)
+        return fill_cuda(p, lib_dir, dir);
+    if (!kernels(p, KERNEL_assembly, arena_printf(a, "%s/kernels.s", dir), &features))
+        return false;
+    errno = 0;
+    if (emit_to_file(p, features, arena_printf(a, "%s/program.c", dir)) &&
+        copy_file(arena_printf(a, "%s/include/abi.h", lib_dir), arena_printf(a, "%s/abi.h", dir)) &&
+        copy_file(arena_printf(a, "%s/libmgrt.a", lib_dir), arena_printf(a, "%s/libmgrt.a", dir)) &&
+        write_makefile(p, arena_printf(a, "%s/Makefile", dir)))
+        return true;
+    diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
+    return false;
+}
+
+bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir)
+{
+    Module *m = p->module;
+    struct stat st;
+    if (lstat(dir, &st) == 0) {
+        diag_error(m->diag, (Span){0}, 544, "'%s' exists", dir);
+        diag_help(m->diag, "name a directory that does not exist: nothing is overwritten");
+        return false;
+    }
+    const char *temp = temp_dir(m->arena, dir);
+    if (!temp) {
+        diag_error(m->diag, (Span){0}, 543, "cannot make a directory beside '%s': %s", dir,
+                   strerror(errno));
+        return false;
+    }
+    bool ok = fill(p, kernels, lib_dir, temp) && chmod(temp, 0755) == 0;
+    if (ok && rename(temp, dir)) {
+        diag_error(m->diag, (Span){0}, 543, "cannot write '%s': %s", dir, strerror(errno));
+        ok = false;
+    }
+    if (!ok)
+        remove_dir(temp);
+    return ok;
+}

@@ -1,0 +1,204 @@
+/* llvm.c - all generated kernels of a plan, for one processor, into one file.
+ *
+ * The processor is described by the x86-64 level it reaches (v4: AVX-512, v3: AVX2 and FMA), not by
+ * its model: the object needs exactly the features of that level, which the program records and
+ * checks when it starts. */
+#include "codegen/llvm/llvm_gen.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Support.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Level {
+    const char *cpu;
+    int vector_bits;
+    const char *needs; /* each of these, as LLVM writes them */
+} Level;
+
+static const Level levels[] = {
+    {"x86-64-v4", 512,
+     "+avx512f,+avx512cd,+avx512bw,+avx512dq,+avx512vl,+avx2,+fma,+bmi,+bmi2,+f16c"},
+    {"x86-64-v3", 256, "+avx2,+fma,+bmi,+bmi2,+f16c"},
+    {"x86-64", 128, ""},
+};
+
+static bool has_all(const char *have, const char *needs)
+{
+    for (const char *p = needs; *p;) {
+        size_t n = strcspn(p, ",");
+        bool found = false;
+        for (const char *h = have; (h = strstr(h, "+")) != NULL; h++)
+            if (strncmp(h, p, n) == 0 && (h[n] == ',' || !h[n]))
+                found = true;
+        if (!found)
+            return false;
+        p += n + (p[n] == ',');
+    }
+    return true;
+}
+
+static Level host_level(Arena *a)
+{
+    char *triple = LLVMGetDefaultTargetTriple(), *have = LLVMGetHostCPUFeatures();
+    char *name = LLVMGetHostCPUName();
+    Level l = {arena_strdup(a, name), 0, ""};
+    if (strncmp(triple, "x86_64", 6) == 0)
+        for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+            if (has_all(have, levels[i].needs)) {
+                l = levels[i];
+                break;
+            }
+    LLVMDisposeMessage(triple);
+    LLVMDisposeMessage(have);
+    LLVMDisposeMessage(name);
+    return l;
+}
+
+static Level level_for(const Plan *p)
+{
+    for (size_t i = 0; p->cpu && i < sizeof levels / sizeof *levels; i++)
+        if (strcmp(levels[i].cpu, p->cpu) == 0)
+            return levels[i];
+    return host_level(p->module->arena);
+}
+
+const char *codegen_features(const Plan *p)
+{
+    return level_for(p).needs;
+}
+
+/* Loads of elements apart from each other are not widened together: what would lie beyond the last
+ * one would leave the last vector of a loop to scalars, in another order of a sum. */
+static void set_options(void)
+{
+    static bool done;
+    static const char *const argv[] = {"mgc", "-enable-interleaved-mem-accesses=false"};
+    if (!done)
+        LLVMParseCommandLineOptions(2, argv, NULL);
+    done = true;
+}
+
+/* A loop that was to be widened and was not: its sum has another order than it should. */
+static void count_narrow(LLVMDiagnosticInfoRef d, void *ctx)
+{
+    if (LLVMGetDiagInfoSeverity(d) != LLVMDSWarning)
+        return;
+    char *text = LLVMGetDiagInfoDescription(d);
+    if (strstr(text, "loop not vectorized"))
+        ++*(int *)ctx;
+    LLVMDisposeMessage(text);
+}
+
+static LLVMTargetMachineRef target_machine(const Level *l, char **error)
+{
+    LLVMInitializeNativeTarget();
+    LLVMInitializeNativeAsmPrinter();
+    char *triple = LLVMGetDefaultTargetTriple();
+    LLVMTargetRef target;
+    LLVMTargetMachineRef tm = NULL;
+    if (!LLVMGetTargetFromTriple(triple, &target, error))
+        tm = LLVMCreateTargetMachine(target, triple, l->cpu, "", LLVMCodeGenLevelDefault,
+                                     LLVMRelocPIC, LLVMCodeModelDefault);
+    LLVMDisposeMessage(triple);
+    return tm;
+}
+
+static LlvmModule module_begin(const Module *m, LLVMTargetMachineRef tm, const Level *level)
+{
+    LlvmModule l = {.m = m, .c = LLVMContextCreate(), .arena = arena_new()};
+    l.mod = LLVMModuleCreateWithNameInContext("kernels", l.c);
+    l.b = LLVMCreateBuilderInContext(l.c);
+    l.i1 = LLVMInt1TypeInContext(l.c);
+    l.i8 = LLVMInt8TypeInContext(l.c);
+    l.i16 = LLVMInt16TypeInContext(l.c);
+    l.i32 = LLVMInt32TypeInContext(l.c);
+    l.i64 = LLVMInt64TypeInContext(l.c);
+    l.f16 = LLVMHalfTypeInContext(l.c);
+    l.f32 = LLVMFloatTypeInContext(l.c);
+    l.f64 = LLVMDoubleTypeInContext(l.c);
+    l.ptr = LLVMPointerTypeInContext(l.c, 0);
+    l.vector_bits = level->vector_bits;
+    char *triple = LLVMGetTargetMachineTriple(tm);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
+    LLVMSetTarget(l.mod, triple);
+    LLVMSetModuleDataLayout(l.mod, layout);
+    LLVMDisposeMessage(triple);
+    LLVMDisposeTargetData(layout);
+    return l;
+}
+
+static const char *optimise(LlvmModule *l, LLVMTargetMachineRef tm)
+{
+    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    LLVMPassBuilderOptionsSetLoopVectorization(o, 1);
+    LLVMPassBuilderOptionsSetLoopInterleaving(o, 1);
+    LLVMPassBuilderOptionsSetSLPVectorization(o, 0);
+    LLVMErrorRef e = LLVMRunPasses(l->mod, "default<O2>", tm, o);
+    LLVMDisposePassBuilderOptions(o);
+    if (!e)
+        return NULL;
+    char *message = LLVMGetErrorMessage(e);
+    const char *kept = arena_strdup(l->m->arena, message);
+    LLVMDisposeErrorMessage(message);
+    return kept;
+}
+
+static const char *write_out(LlvmModule *l, LLVMTargetMachineRef tm, KernelOutput form,
+                             const char *path)
+{
+    char *error = NULL;
+    int failed = form == KERNEL_llvm_ir
+                     ? LLVMPrintModuleToFile(l->mod, path, &error)
+                     : LLVMTargetMachineEmitToFile(
+                           tm, l->mod, path,
+                           form == KERNEL_object ? LLVMObjectFile : LLVMAssemblyFile, &error);
+    const char *kept = failed ? arena_strdup(l->m->arena, error ? error : "cannot write") : NULL;
+    LLVMDisposeMessage(error);
+    return kept;
+}
+
+int codegen_narrow_loops;
+
+bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features)
+{
+    Module *m = p->module;
+    Level level = level_for(p);
+    char *no_target = NULL, *invalid = NULL;
+    LLVMTargetMachineRef tm = target_machine(&level, &no_target);
+    if (!tm) {
+        diag_error(m->diag, (Span){0}, 540, "LLVM has no code generator for this machine: %s",
+                   no_target ? no_target : "unknown target");
+        LLVMDisposeMessage(no_target);
+        return false;
+    }
+    *features = level.needs;
+    LlvmModule l = module_begin(m, tm, &level);
+    set_options();
+    codegen_narrow_loops = 0;
+    LLVMContextSetDiagnosticHandler(l.c, count_narrow, &codegen_narrow_loops);
+    for (size_t i = 0; i < p->kernels.n; i++)
+        llvm_kernel(&l, &p->kernels.data[i]);
+    llvm_keep_variants(&l);
+    const char *wrong = NULL;
+    if (LLVMVerifyModule(l.mod, LLVMReturnStatusAction, &invalid))
+        wrong = arena_printf(m->arena, "generated kernels are not valid LLVM IR: %s", invalid);
+    LLVMDisposeMessage(invalid);
+    if (!wrong)
+        wrong = optimise(&l, tm);
+    if (!wrong)
+        wrong = write_out(&l, tm, form, path);
+    if (wrong)
+        diag_error(m->diag, (Span){0}, 541, "kernels: %s", wrong);
+    LLVMDisposeBuilder(l.b);
+    LLVMDisposeModule(l.mod);
+    LLVMContextDispose(l.c);
+    LLVMDisposeTargetMachine(tm);
+    arena_free(l.arena);
+    return !wrong;
+}

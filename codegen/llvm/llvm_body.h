@@ -1,0 +1,89 @@
+/* llvm_body.h - the body of one kernel while it is written: private to llvm_kernel.c, llvm_value.c
+ * and llvm_sum.c. */
+#ifndef MGC_LLVM_BODY_H
+#define MGC_LLVM_BODY_H
+
+#include "codegen/llvm/llvm_gen.h"
+
+enum { ENV_EXTRA = 8 };
+
+/* The index of every dim, as LLVM values. Dims that only exist inside the body (the operand of a
+ * rename, pick or window) are entered on the way. */
+typedef struct Env {
+    int n;
+    Name dim[NEST_DIMS + ENV_EXTRA];
+    LLVMValueRef index[NEST_DIMS + ENV_EXTRA]; /* NULL: walked by a merged neighbour */
+    int8_t half[NEST_DIMS + ENV_EXTRA];        /* of a rotated dim: 0 or 1; else -1 */
+} Env;
+
+typedef struct Gen {
+    LlvmModule *l;
+    const Kernel *k;
+    const Region *body;
+    Nest nest;
+    LLVMValueRef fn;
+    LLVMValueRef pointer[MAX_OPERANDS];
+    LLVMValueRef *memo;    /* per value, at the current indices */
+    LLVMValueRef *reduced; /* per value: a reduction's result, once its loop is done */
+    int *stage;            /* per value: loops over the row that come before it is known */
+    int64_t sum_length;    /* of the innermost loop, where it adds up parts of sums; else 0 */
+    NestTile tile;
+    LLVMValueRef within[NEST_TILED];   /* per tiled loop: the index in the tile */
+    LLVMValueRef turned[MAX_OPERANDS]; /* the block in place of an operand, or NULL */
+} Gen;
+
+typedef struct LoopCode {
+    LLVMBasicBlockRef head, exit;
+    LLVMValueRef index;
+} LoopCode;
+
+/* Bounds of a loop that is shared out; NULL: all of it. */
+typedef struct Bounds {
+    LLVMValueRef from, to;
+} Bounds;
+
+/* What is written inside loops: at the indices of e. */
+typedef void Leaf(Gen *g, const Env *e, void *ctx);
+
+/* ---- llvm_value.c ---- */
+
+LLVMValueRef gen_int(const Gen *g, int64_t x);
+LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset);
+LLVMValueRef gen_element(Gen *g, LLVMValueRef base, const Operand *o, const Env *e);
+/* The same of the kernel's operand k, wherever it is read or written. */
+LLVMValueRef gen_operand(Gen *g, int k, const Env *e);
+LLVMValueRef gen_load(Gen *g, DType t, LLVMValueRef from);
+void gen_store(Gen *g, DType t, LLVMValueRef x, LLVMValueRef to);
+
+LLVMBasicBlockRef gen_new_block(Gen *g, const char *name);
+LoopCode gen_loop_begin(Gen *g, LLVMValueRef from, LLVMValueRef to);
+LLVMValueRef gen_loop_end(Gen *g, LoopCode *c); /* the branch back */
+/* Nothing that was computed before holds where the builder now is. */
+void gen_forget(Gen *g);
+/* Enters the index of a loop under every dim it stands for. */
+void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index, int8_t half);
+/* The inner loops [at, end) that satisfy `which` (-1: all, 0: kept, 1: reduced), then the leaf. A
+ * rotated loop runs as two halves. last: bounds of the last loop. */
+void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Bounds *last,
+                    Leaf *leaf, void *ctx);
+Bounds *gen_block_bounds(Gen *g, LLVMValueRef block, Bounds *b);
+
+/* The value at the indices of e; computed once between two gen_forget. */
+LLVMValueRef gen_eval(Gen *g, Value v, const Env *e);
+void gen_store_result(Gen *g, size_t k, const Env *e);
+
+/* ---- llvm_tile.c ---- */
+
+/* One tile of a kernel that has some: leaf for each of its elements. */
+void gen_unit_tile(Gen *g, LLVMValueRef u, Leaf *leaf);
+/* Where the element of an operand is in its block. */
+LLVMValueRef gen_turned(Gen *g, int operand);
+
+/* ---- llvm_sum.c: one unit of a kernel that reduces ---- */
+
+void gen_unit_row(Gen *g, const Env *e);
+void gen_unit_partial(Gen *g, const Env *e, LLVMValueRef u);
+void gen_unit_col(Gen *g, const Env *e);
+void gen_unit_combine(Gen *g, const Env *e, LLVMValueRef block);
+
+#endif

@@ -1,0 +1,42 @@
+/* llvm_gen.h - the state of generating one kernel; private to codegen/llvm*.c. */
+#ifndef MGC_LLVM_GEN_H
+#define MGC_LLVM_GEN_H
+
+#include "plan/nest.h"
+
+#include <llvm-c/Core.h>
+
+typedef struct LlvmModule {
+    const Module *m;
+    LLVMContextRef c;
+    LLVMModuleRef mod;
+    LLVMBuilderRef b;
+    LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
+    int vector_bits; /* of the processor's widest float vectors */
+    /* What calls of libm functions may be widened to, kept alive for the vectoriser. */
+    VEC(LLVMValueRef) variants;
+    Arena *arena;
+} LlvmModule;
+
+LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t); /* as stored: bool is a byte */
+/* A half between memory and register, where it is a float; narrow: of a number that is one. */
+LLVMValueRef llvm_widen(LlvmModule *l, DType half, LLVMValueRef x);
+LLVMValueRef llvm_narrow(LlvmModule *l, DType half, LLVMValueRef x);
+LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t); /* as computed: bool is a bit */
+
+/* codegen/llvm/llvm_ops.c: a pointwise op or cast on registers. */
+LLVMValueRef llvm_pointwise(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b,
+                            LLVMValueRef c);
+LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to);
+/* A term of a sum whose order the vectoriser may choose. */
+LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b);
+/* After all kernels: says that the variants are used. */
+void llvm_keep_variants(LlvmModule *l);
+
+/* codegen/llvm/llvm_kernel.c: adds one kernel's function to the module; what every function is
+ * marked with. */
+void llvm_function_marks(LlvmModule *l, LLVMValueRef f);
+void llvm_kernel(LlvmModule *l, const Kernel *k);
+
+#endif

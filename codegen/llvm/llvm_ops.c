@@ -1,0 +1,416 @@
+/* llvm_ops.c - pointwise ops as LLVM instructions.
+ *
+ * The bits of an element are those of its operands and its op, whatever else its kernel computes
+ * and wherever in a loop it stands: what is computed again for the backward pass is what it was.
+ *
+ * So nothing is relaxed, and a sum of a product is rounded twice: a fused multiply-add would round
+ * once where both are in one kernel, and twice where they are not. And a function of libm is one
+ * routine: glibc's vector routine (libmvec, at most 4 ulp) for the widest vectors of the processor.
+ * Loops that the vectoriser widens to another number of lanes, and what is left of a loop, call it
+ * with some lanes unused. Its lanes do not depend on each other. */
+#include "codegen/llvm/llvm_gen.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
+{
+    switch (t) {
+    case DT_f64:
+        return l->f64;
+    case DT_i32:
+        return l->i32;
+    case DT_i64:
+        return l->i64;
+    case DT_bool:
+        return l->i1;
+    default:
+        return l->f32;
+    }
+}
+
+LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t)
+{
+    return t == DT_bool ? l->i8 : dtype_is_half(t) ? l->i16 : llvm_register_type(l, t);
+}
+
+static LLVMValueRef intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,
+                              LLVMValueRef *args)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->mod, id, &t, 1);
+    return LLVMBuildCall2(l->b, LLVMIntrinsicGetType(l->c, id, &t, 1), f, args, (unsigned)n, "");
+}
+
+LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef v = LLVMBuildFAdd(l->b, a, b, "");
+    if (LLVMCanValueUseFastMathFlags(v))
+        LLVMSetFastMathFlags(v, LLVMFastMathAllowReassoc);
+    return v;
+}
+
+LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef args[2] = {a, b};
+    return intrinsic(l, "llvm.maximum", llvm_register_type(l, t), 2, args);
+}
+
+/* ---- halves --------------------------------------------------------------------------------- */
+
+/* In a register a half is the float of the same value; in memory it is 16 bits. f16 has
+ * instructions from x86-64-v3 on; a bf16 is the upper half of a float, and its arithmetic is done
+ * on integers, since LLVM's bfloat is not legal on most processors. */
+
+static LLVMValueRef bits32(const LlvmModule *l, uint32_t x)
+{
+    return LLVMConstInt(l->i32, x, 0);
+}
+
+/* The bits of the bf16 nearest to x, ties to even, in the upper half. */
+static LLVMValueRef bf16_bits(LlvmModule *l, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    LLVMValueRef bits = LLVMBuildBitCast(b, x, l->i32, "");
+    LLVMValueRef odd = LLVMBuildAnd(b, LLVMBuildLShr(b, bits, bits32(l, 16), ""), bits32(l, 1), "");
+    LLVMValueRef step = LLVMBuildAdd(b, odd, bits32(l, 0x7fff), "");
+    LLVMValueRef nearest = LLVMBuildAdd(b, bits, step, "");
+    LLVMValueRef quiet = LLVMBuildOr(b, bits, bits32(l, 0x400000), "");
+    LLVMValueRef nan = LLVMBuildFCmp(b, LLVMRealUNO, x, x, "");
+    return LLVMBuildSelect(b, nan, quiet, nearest, "");
+}
+
+/* A float as it is when it has been a half. */
+static LLVMValueRef rounded(LlvmModule *l, DType half, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    if (half == DT_f16)
+        return LLVMBuildFPExt(b, LLVMBuildFPTrunc(b, x, l->f16, ""), l->f32, "");
+    LLVMValueRef kept = LLVMBuildAnd(b, bf16_bits(l, x), bits32(l, 0xffff0000), "");
+    return LLVMBuildBitCast(b, kept, l->f32, "");
+}
+
+LLVMValueRef llvm_widen(LlvmModule *l, DType half, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    if (half == DT_f16)
+        return LLVMBuildFPExt(b, LLVMBuildBitCast(b, x, l->f16, ""), l->f32, "");
+    x = LLVMBuildShl(b, LLVMBuildZExt(b, x, l->i32, ""), bits32(l, 16), "");
+    return LLVMBuildBitCast(b, x, l->f32, "");
+}
+
+LLVMValueRef llvm_narrow(LlvmModule *l, DType half, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    if (half == DT_f16)
+        return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, l->f16, ""), l->i16, "");
+    x = LLVMBuildLShr(b, LLVMBuildBitCast(b, x, l->i32, ""), bits32(l, 16), "");
+    return LLVMBuildTrunc(b, x, l->i16, "");
+}
+
+/* ---- libm ----------------------------------------------------------------------------------- */
+
+static void mark(LlvmModule *l, LLVMValueRef f, const char *attribute)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(attribute, strlen(attribute));
+    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(l->c, kind, 0));
+}
+
+static void mark_pure(LlvmModule *l, LLVMValueRef f)
+{
+    mark(l, f, "nounwind");
+    mark(l, f, "willreturn");
+    mark(l, f, "memory");
+}
+
+/* A function of libm on one type. */
+typedef struct Routine {
+    const char *name; /* glibc's: expf */
+    LLVMTypeRef type;
+    int nargs, lanes;    /* of the vector routine that computes it */
+    LLVMValueRef vector; /* that routine */
+} Routine;
+
+static LLVMTypeRef routine_type(const Routine *r, int lanes)
+{
+    LLVMTypeRef t = lanes > 1 ? LLVMVectorType(r->type, (unsigned)lanes) : r->type;
+    LLVMTypeRef in[2] = {t, t};
+    return LLVMFunctionType(t, in, (unsigned)r->nargs, 0);
+}
+
+/* Elements [from, from + n) of x, those beyond its end being its first ones again. */
+static LLVMValueRef elements(LlvmModule *l, LLVMValueRef x, int have, int from, int n)
+{
+    LLVMValueRef mask[64];
+    for (int i = 0; i < n; i++)
+        mask[i] = LLVMConstInt(l->i32, (unsigned)((from + i) % have), 0);
+    return LLVMBuildShuffleVector(l->b, x, LLVMGetPoison(LLVMTypeOf(x)),
+                                  LLVMConstVector(mask, (unsigned)n), "");
+}
+
+/* The parts of an operand of so many lanes that the vector routine takes. */
+static LLVMValueRef part_of(LlvmModule *l, const Routine *r, LLVMValueRef x, int lanes, int part)
+{
+    if (lanes == 1) {
+        LLVMTypeRef one = LLVMVectorType(r->type, 1);
+        x = LLVMBuildInsertElement(l->b, LLVMGetPoison(one), x, LLVMConstInt(l->i32, 0, 0), "");
+    }
+    return elements(l, x, lanes, part * r->lanes, r->lanes);
+}
+
+/* A function of this module that computes `lanes` elements (1: a scalar) by the vector routine. */
+static LLVMValueRef define_lanes(LlvmModule *l, const Routine *r, int lanes, const char *name)
+{
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    LLVMTypeRef ft = routine_type(r, lanes);
+    LLVMValueRef f = LLVMAddFunction(l->mod, name, ft), out = NULL;
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    mark_pure(l, f);
+    mark(l, f, "noinline"); /* the vectoriser looks for the calls of it */
+    LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->c, f, ""));
+    for (int part = 0, parts = lanes > r->lanes ? lanes / r->lanes : 1; part < parts; part++) {
+        LLVMValueRef in[2];
+        for (int k = 0; k < r->nargs; k++)
+            in[k] = part_of(l, r, LLVMGetParam(f, (unsigned)k), lanes, part);
+        LLVMValueRef y =
+            LLVMBuildCall2(l->b, routine_type(r, r->lanes), r->vector, in, (unsigned)r->nargs, "");
+        if (parts == 1)
+            out = lanes == 1 ? LLVMBuildExtractElement(l->b, y, LLVMConstInt(l->i32, 0, 0), "")
+                             : elements(l, y, r->lanes, 0, lanes);
+        for (int i = 0; parts > 1 && i < r->lanes; i++) {
+            LLVMValueRef at = LLVMConstInt(l->i32, (unsigned)i, 0);
+            LLVMValueRef to = LLVMConstInt(l->i32, (unsigned)(part * r->lanes + i), 0);
+            out = LLVMBuildInsertElement(l->b, out ? out : LLVMGetPoison(LLVMGetReturnType(ft)),
+                                         LLVMBuildExtractElement(l->b, y, at, ""), to, "");
+        }
+    }
+    LLVMBuildRet(l->b, out);
+    LLVMPositionBuilderAtEnd(l->b, here);
+    return f;
+}
+
+/* The forms of a routine for loops of other widths than its own, and what they are called in the
+ * attribute "vector-function-abi-variant" (names: Intel's vector function ABI). */
+static const char *variants_of(LlvmModule *l, const Routine *r, const char *scalar)
+{
+    const char *args = r->nargs == 2 ? "vv" : "v";
+    char *list = arena_strdup(l->arena, "");
+    for (int lanes = 2; lanes <= 2 * r->lanes; lanes *= 2) {
+        const char *name = lanes == r->lanes ? LLVMGetValueName(r->vector)
+                                             : arena_printf(l->arena, "%s_%d", scalar, lanes);
+        if (!LLVMGetNamedFunction(l->mod, name)) {
+            LLVMValueRef f = define_lanes(l, r, lanes, name);
+            vec_push(l->arena, &l->variants, f);
+        }
+        list = arena_printf(l->arena, "%s%s_ZGV_LLVM_N%d%s_%s(%s)", list, *list ? "," : "", lanes,
+                            args, scalar, name);
+    }
+    return list;
+}
+
+static LLVMValueRef declared(LlvmModule *l, const char *name, LLVMTypeRef ft)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(l->mod, name);
+    if (f)
+        return f;
+    f = LLVMAddFunction(l->mod, name, ft);
+    mark_pure(l, f);
+    return f;
+}
+
+static LLVMValueRef libm(LlvmModule *l, const char *base, DType t, int nargs, LLVMValueRef a,
+                         LLVMValueRef b)
+{
+    const bool wide = t == DT_f64;
+    Routine r = {.name = wide ? base : arena_printf(l->arena, "%sf", base),
+                 .type = llvm_register_type(l, t),
+                 .nargs = nargs,
+                 .lanes = l->vector_bits / (wide ? 64 : 32)};
+    LLVMValueRef args[2] = {a, b};
+    if (!l->vector_bits)
+        return LLVMBuildCall2(l->b, routine_type(&r, 1), declared(l, r.name, routine_type(&r, 1)),
+                              args, (unsigned)nargs, "");
+    const char isa = l->vector_bits == 512 ? 'e' : l->vector_bits == 256 ? 'd' : 'b';
+    const char *vector =
+        arena_printf(l->arena, "_ZGV%cN%d%s_%s", isa, r.lanes, nargs == 2 ? "vv" : "v", r.name);
+    const char *scalar = arena_printf(l->arena, "lane_%s", r.name);
+    if (!LLVMGetNamedFunction(l->mod, vector)) {
+        r.vector = declared(l, vector, routine_type(&r, r.lanes));
+        vec_push(l->arena, &l->variants, r.vector);
+    }
+    r.vector = LLVMGetNamedFunction(l->mod, vector);
+    LLVMValueRef f = LLVMGetNamedFunction(l->mod, scalar);
+    f = f ? f : define_lanes(l, &r, 1, scalar);
+    LLVMValueRef call = LLVMBuildCall2(l->b, routine_type(&r, 1), f, args, (unsigned)nargs, "");
+    static const char key[] = "vector-function-abi-variant";
+    const char *list = variants_of(l, &r, scalar);
+    LLVMAddCallSiteAttribute(
+        call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+        LLVMCreateStringAttribute(l->c, key, sizeof key - 1, list, (unsigned)strlen(list)));
+    return call;
+}
+
+void llvm_keep_variants(LlvmModule *l)
+{
+    if (!l->variants.n)
+        return;
+    LLVMValueRef list = LLVMConstArray2(l->ptr, l->variants.data, l->variants.n);
+    LLVMValueRef used = LLVMAddGlobal(l->mod, LLVMTypeOf(list), "llvm.compiler.used");
+    LLVMSetInitializer(used, list);
+    LLVMSetLinkage(used, LLVMAppendingLinkage);
+    LLVMSetSection(used, "llvm.metadata");
+}
+
+/* ---- ops ------------------------------------------------------------------------------------ */
+
+static LLVMValueRef number(const LlvmModule *l, DType t, double x)
+{
+    return dtype_is_float(t) ? LLVMConstReal(llvm_register_type(l, t), x)
+                             : LLVMConstInt(llvm_register_type(l, t), (uint64_t)(int64_t)x, 1);
+}
+
+/* gelu_tanh of x, or its slope; in the order of ir/ops.c. */
+static LLVMValueRef gelu_tanh(LlvmModule *l, bool slope, DType t, LLVMValueRef x)
+{
+    LLVMBuilderRef b = l->b;
+    const LLVMValueRef c = number(l, t, 0.7978845608028654), k = number(l, t, 0.044715),
+                       one = number(l, t, 1), half = number(l, t, 0.5);
+    LLVMValueRef kx = LLVMBuildFMul(b, k, x, "");
+    LLVMValueRef cube = LLVMBuildFMul(b, LLVMBuildFMul(b, kx, x, ""), x, "");
+    LLVMValueRef u = LLVMBuildFMul(b, c, LLVMBuildFAdd(b, x, cube, ""), "");
+    LLVMValueRef y = libm(l, "tanh", t, 1, u, NULL);
+    LLVMValueRef half_x = LLVMBuildFMul(b, half, x, ""), more = LLVMBuildFAdd(b, one, y, "");
+    if (!slope)
+        return LLVMBuildFMul(b, half_x, more, "");
+    LLVMValueRef three = LLVMBuildFMul(b, number(l, t, 3), LLVMBuildFMul(b, kx, x, ""), "");
+    LLVMValueRef du = LLVMBuildFMul(b, c, LLVMBuildFAdd(b, one, three, ""), "");
+    LLVMValueRef less = LLVMBuildFSub(b, one, LLVMBuildFMul(b, y, y, ""), "");
+    LLVMValueRef second = LLVMBuildFMul(b, LLVMBuildFMul(b, half_x, less, ""), du, "");
+    return LLVMBuildFAdd(b, LLVMBuildFMul(b, half, more, ""), second, "");
+}
+
+/* Where the result would be denormal or 0, glibc's vector routine goes on one lane at a time, a
+ * hundred times slower; and that is where masked scores are. So exp(a) is exp(a + up) exp(-up)
+ * there, with `least` for what is below it: the product is denormal or 0 by itself. */
+static LLVMValueRef exponential(LlvmModule *l, DType t, LLVMValueRef a)
+{
+    const bool wide = t == DT_f64;
+    LLVMValueRef low = LLVMBuildFCmp(l->b, LLVMRealOLT, a, number(l, t, wide ? -707 : -87), "");
+    LLVMValueRef least = number(l, t, wide ? -1300 : -150), up = number(l, t, wide ? 600 : 64);
+    LLVMValueRef beyond = LLVMBuildFCmp(l->b, LLVMRealOLT, a, least, "");
+    LLVMValueRef moved = LLVMBuildFAdd(l->b, LLVMBuildSelect(l->b, beyond, least, a, ""), up, "");
+    LLVMValueRef y = libm(l, "exp", t, 1, LLVMBuildSelect(l->b, low, moved, a, ""), NULL);
+    LLVMValueRef down = LLVMBuildFMul(l->b, y, number(l, t, exp(wide ? -600 : -64)), "");
+    return LLVMBuildSelect(l->b, low, down, y, "");
+}
+
+static LLVMValueRef no_code(Op op)
+{
+    fprintf(stderr, "mgc: codegen/llvm/llvm_ops.c has no code for '%s'\n", op_info[op].name);
+    abort();
+}
+
+static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
+{
+    LLVMTypeRef type = llvm_register_type(l, t);
+    LLVMBuilderRef b = l->b;
+    bool real = dtype_is_float(t);
+    switch (op) {
+    case OP_copy:
+        return a;
+    case OP_neg:
+        return real ? LLVMBuildFNeg(b, a, "") : LLVMBuildNeg(b, a, "");
+    case OP_abs:
+        if (real)
+            return intrinsic(l, "llvm.fabs", type, 1, &a);
+        return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntSLT, a, number(l, t, 0), ""),
+                               LLVMBuildNeg(b, a, ""), a, "");
+    case OP_sqrt:
+        return intrinsic(l, "llvm.sqrt", type, 1, &a);
+    case OP_rsqrt:
+        return LLVMBuildFDiv(b, number(l, t, 1), intrinsic(l, "llvm.sqrt", type, 1, &a), "");
+    case OP_sigmoid: /* exp(-a) may overflow to infinity: 1 / inf is the right 0 */
+        a = libm(l, "exp", t, 1, LLVMBuildFNeg(b, a, ""), NULL);
+        return LLVMBuildFDiv(b, number(l, t, 1), LLVMBuildFAdd(b, number(l, t, 1), a, ""), "");
+    case OP_gelu_tanh:
+    case OP_gelu_tanh_slope:
+        return gelu_tanh(l, op == OP_gelu_tanh_slope, t, a);
+    case OP_exp:
+        return exponential(l, t, a);
+    case OP_log:
+    case OP_tanh:
+    case OP_erf:
+    case OP_sin:
+    case OP_cos:
+        return libm(l, op_info[op].name, t, 1, a, NULL);
+    default: /* a row of ops.def without a line here */
+        return no_code(op);
+    }
+}
+
+static LLVMValueRef compare(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b)
+{
+    static const LLVMRealPredicate real[] = {LLVMRealOLT, LLVMRealOLE, LLVMRealOGT,
+                                             LLVMRealOGE, LLVMRealOEQ, LLVMRealUNE};
+    static const LLVMIntPredicate whole[] = {LLVMIntSLT, LLVMIntSLE, LLVMIntSGT,
+                                             LLVMIntSGE, LLVMIntEQ,  LLVMIntNE};
+    int at = (int)op - OP_lt;
+    return dtype_is_float(t) ? LLVMBuildFCmp(l->b, real[at], a, b, "")
+                             : LLVMBuildICmp(l->b, whole[at], a, b, "");
+}
+
+static LLVMValueRef binary(LlvmModule *l, Op op, DType t, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMBuilderRef b = l->b;
+    bool real = dtype_is_float(t);
+    switch (op) {
+    case OP_add:
+        return real ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
+    case OP_sub:
+        return real ? LLVMBuildFSub(b, x, y, "") : LLVMBuildSub(b, x, y, "");
+    case OP_mul:
+        return real ? LLVMBuildFMul(b, x, y, "") : LLVMBuildMul(b, x, y, "");
+    case OP_div:
+        return real ? LLVMBuildFDiv(b, x, y, "") : LLVMBuildSDiv(b, x, y, "");
+    case OP_max: /* as op_evaluate: a >= b ? a : b, so that a NaN in b shows */
+        return LLVMBuildSelect(b, compare(l, OP_ge, t, x, y), x, y, "");
+    case OP_min:
+        return LLVMBuildSelect(b, compare(l, OP_le, t, x, y), x, y, "");
+    case OP_pow:
+        return libm(l, "pow", t, 2, x, y);
+    default:
+        return no_code(op);
+    }
+}
+
+LLVMValueRef llvm_pointwise(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b,
+                            LLVMValueRef c)
+{
+    if (op == OP_select)
+        return LLVMBuildSelect(l->b, a, b, c, "");
+    if (op >= OP_lt && op <= OP_ne)
+        return compare(l, op, t, a, b);
+    return op_info[op].least == 1 ? unary(l, op, t, a) : binary(l, op, t, a, b);
+}
+
+LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
+{
+    LLVMTypeRef type = llvm_register_type(l, to);
+    LLVMBuilderRef b = l->b;
+    if (from == to)
+        return x;
+    if (to == DT_bool)
+        return compare(l, OP_ne, from, x, number(l, from, 0));
+    if (dtype_is_float(to))
+        x = dtype_is_float(from) ? LLVMBuildFPCast(b, x, type, "")
+            : from == DT_bool    ? LLVMBuildUIToFP(b, x, type, "")
+                                 : LLVMBuildSIToFP(b, x, type, "");
+    else if (dtype_is_float(from))
+        x = LLVMBuildFPToSI(b, x, type, "");
+    else
+        x = from == DT_bool ? LLVMBuildZExt(b, x, type, "") : LLVMBuildIntCast2(b, x, type, 1, "");
+    return dtype_is_half(to) ? rounded(l, to, x) : x;
+}

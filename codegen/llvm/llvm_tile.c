@@ -1,0 +1,282 @@
+/* llvm_tile.c - one tile of a pointwise kernel (nest_tile.c).
+ *
+ *   operands that lie across the innermost loop and are read are copied into blocks, turned
+ *   loops over the tile: the body, on blocks and on the other operands
+ *   blocks that were written are copied out, turned
+ *
+ * Squares of a line's elements and as many rounds of the innermost loop are turned in registers
+ * (square); what a tile at an edge has left is copied one by one. A copy changes no bit. */
+#include "codegen/llvm/llvm_body.h"
+
+/* What is known of a unit before its loops. */
+typedef struct Tile {
+    LLVMValueRef from[NEST_TILED], count[NEST_TILED];
+    Env start; /* every loop, the tiled ones at `from` */
+    Env outer; /* those that are not tiled */
+} Tile;
+
+/* A block or memory, where a copy has come to. */
+typedef struct Side {
+    LLVMValueRef at;
+    const int64_t *stride;
+} Side;
+
+static LLVMTypeRef bits_of(const LlvmModule *l, DType t)
+{
+    return LLVMIntTypeInContext(l->c, (unsigned)dtype_bytes(t) * 8);
+}
+
+/* Elements along an edge of a square: as many as a vector has, 16 at most. */
+static int edge_of(const LlvmModule *l, DType t)
+{
+    int most = (l->vector_bits ? l->vector_bits : 128) / 8 / (int)dtype_bytes(t);
+    return most < 16 ? most : 16;
+}
+
+/* ---- a square -------------------------------------------------------------------------------- */
+
+/* In a pair of rows `apart` from each other, the blocks of `apart` elements off the diagonal change
+ * places. */
+static void swap_blocks(LlvmModule *l, LLVMValueRef *a, LLVMValueRef *b, int edge, int apart)
+{
+    LLVMValueRef first[16], second[16];
+    for (int j = 0; j < edge; j++) {
+        bool low = !(j & apart);
+        first[j] =
+            LLVMConstInt(LLVMInt32TypeInContext(l->c), (unsigned)(low ? j : edge + j - apart), 0);
+        second[j] =
+            LLVMConstInt(LLVMInt32TypeInContext(l->c), (unsigned)(low ? j + apart : edge + j), 0);
+    }
+    LLVMValueRef x =
+        LLVMBuildShuffleVector(l->b, *a, *b, LLVMConstVector(first, (unsigned)edge), "");
+    *b = LLVMBuildShuffleVector(l->b, *a, *b, LLVMConstVector(second, (unsigned)edge), "");
+    *a = x;
+}
+
+static LLVMValueRef row_at(LlvmModule *l, LLVMTypeRef element, LLVMValueRef base,
+                           LLVMValueRef stride, int row)
+{
+    LLVMValueRef n = LLVMConstInt(l->i64, (unsigned)row, 0);
+    LLVMValueRef offset = LLVMBuildNSWMul(l->b, stride, n, "");
+    return LLVMBuildInBoundsGEP2(l->b, element, base, &offset, 1, "");
+}
+
+/* The function (to, stride, from, stride) that turns a square of rows; strides in elements. */
+static LLVMValueRef square_function(Gen *g, DType t)
+{
+    LlvmModule *l = g->l;
+    int edge = edge_of(l, t);
+    const char *name = arena_printf(l->arena, "square.%d.%d", (int)dtype_bytes(t), edge);
+    LLVMValueRef f = LLVMGetNamedFunction(l->mod, name);
+    if (f)
+        return f;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    LLVMMetadataRef place = LLVMGetCurrentDebugLocation2(l->b);
+    LLVMSetCurrentDebugLocation2(l->b, NULL);
+    LLVMTypeRef in[4] = {l->ptr, l->i64, l->ptr, l->i64}, element = bits_of(l, t);
+    LLVMTypeRef vector = LLVMVectorType(element, (unsigned)edge);
+    f = LLVMAddFunction(l->mod, name, LLVMFunctionType(LLVMVoidTypeInContext(l->c), in, 4, 0));
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    llvm_function_marks(l, f);
+    LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->c, f, "entry"));
+    LLVMValueRef row[16];
+    for (int i = 0; i < edge; i++) {
+        row[i] = LLVMBuildLoad2(l->b, vector,
+                                row_at(l, element, LLVMGetParam(f, 2), LLVMGetParam(f, 3), i), "");
+        LLVMSetAlignment(row[i], (unsigned)dtype_bytes(t));
+    }
+    for (int apart = 1; apart < edge; apart *= 2)
+        for (int i = 0; i < edge; i++)
+            if (!(i & apart))
+                swap_blocks(l, &row[i], &row[i + apart], edge, apart);
+    for (int i = 0; i < edge; i++)
+        LLVMSetAlignment(
+            LLVMBuildStore(l->b, row[i],
+                           row_at(l, element, LLVMGetParam(f, 0), LLVMGetParam(f, 1), i)),
+            (unsigned)dtype_bytes(t));
+    LLVMBuildRetVoid(l->b);
+    LLVMPositionBuilderAtEnd(l->b, here);
+    LLVMSetCurrentDebugLocation2(l->b, place);
+    return f;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static LLVMValueRef stepped(Gen *g, DType t, LLVMValueRef at, LLVMValueRef index, int64_t stride)
+{
+    LLVMValueRef offset = LLVMBuildNSWMul(g->l->b, index, gen_int(g, stride), "");
+    return LLVMBuildInBoundsGEP2(g->l->b, bits_of(g->l, t), at, &offset, 1, "");
+}
+
+/* One by one: the loops of a line from its `k`th on, and the innermost from `done`. */
+static void copy_elements(Gen *g, const Tile *t, int o, int k, LLVMValueRef done, Side to,
+                          Side from)
+{
+    const NestTurned *u = &g->tile.turned[o];
+    DType type = g->k->operand[o].type.dtype;
+    bool last = k == u->n;
+    int tiled = last ? g->tile.n - 1 : u->tiled[k];
+    LoopCode c = gen_loop_begin(g, last ? done : gen_int(g, 0), t->count[tiled]);
+    to.at = stepped(g, type, to.at, c.index, to.stride[tiled]);
+    from.at = stepped(g, type, from.at, c.index, from.stride[tiled]);
+    if (last) {
+        LLVMValueRef x = LLVMBuildLoad2(g->l->b, bits_of(g->l, type), from.at, "");
+        LLVMSetAlignment(x, (unsigned)dtype_bytes(type));
+        LLVMSetAlignment(LLVMBuildStore(g->l->b, x, to.at), (unsigned)dtype_bytes(type));
+    } else {
+        copy_elements(g, t, o, k + 1, done, to, from);
+    }
+    gen_loop_end(g, &c);
+}
+
+/* Does the tile have whole lines? */
+static LLVMValueRef whole_lines(Gen *g, const Tile *t, const NestTurned *u)
+{
+    LLVMValueRef all = LLVMConstInt(g->l->i1, 1, 0);
+    for (int k = u->n - u->run; k < u->n; k++) {
+        LLVMValueRef size = gen_int(g, g->tile.size[u->tiled[k]]);
+        LLVMValueRef whole = LLVMBuildICmp(g->l->b, LLVMIntEQ, t->count[u->tiled[k]], size, "");
+        all = LLVMBuildAnd(g->l->b, all, whole, "");
+    }
+    return all;
+}
+
+/* Lines and the innermost loop, square by square; then what is left. in: into the block. */
+static void copy_lines(Gen *g, const Tile *t, int o, bool in, Side to, Side from)
+{
+    LLVMBuilderRef b = g->l->b;
+    const NestTurned *u = &g->tile.turned[o];
+    DType type = g->k->operand[o].type.dtype;
+    int edge = edge_of(g->l, type), last = g->tile.n - 1;
+    int64_t block_row = g->tile.size[last], across = u->at[last];
+    LLVMValueRef done = gen_int(g, 0);
+    if (u->line >= edge && u->line % edge == 0 && g->tile.size[last] >= edge) {
+        LLVMValueRef f = square_function(g, type);
+        LLVMValueRef rows = LLVMBuildSDiv(b, t->count[last], gen_int(g, edge), "");
+        rows = LLVMBuildSelect(b, whole_lines(g, t, u), rows, done, "");
+        LoopCode c = gen_loop_begin(g, gen_int(g, 0), rows);
+        LLVMValueRef first = LLVMBuildNSWMul(b, c.index, gen_int(g, edge), "");
+        for (int64_t line = 0; line < u->line; line += edge) {
+            int64_t to_line = in ? line * block_row : line,
+                    from_line = in ? line : line * block_row;
+            LLVMValueRef x = stepped(g, type, to.at, gen_int(g, to_line), 1);
+            LLVMValueRef y = stepped(g, type, from.at, gen_int(g, from_line), 1);
+            LLVMValueRef args[4] = {
+                stepped(g, type, x, first, to.stride[last]), gen_int(g, in ? block_row : across),
+                stepped(g, type, y, first, from.stride[last]), gen_int(g, in ? across : block_row)};
+            LLVMBuildCall2(b, LLVMGlobalGetValueType(f), f, args, 4, "");
+        }
+        gen_loop_end(g, &c);
+        done = LLVMBuildNSWMul(b, rows, gen_int(g, edge), "");
+    }
+    copy_elements(g, t, o, u->n - u->run, done, to, from);
+}
+
+static void copy_block(Gen *g, const Tile *t, int o, int k, bool in, Side to, Side from)
+{
+    const NestTurned *u = &g->tile.turned[o];
+    DType type = g->k->operand[o].type.dtype;
+    if (k == u->n - u->run) {
+        copy_lines(g, t, o, in, to, from);
+        return;
+    }
+    int tiled = u->tiled[k];
+    LoopCode c = gen_loop_begin(g, gen_int(g, 0), t->count[tiled]);
+    to.at = stepped(g, type, to.at, c.index, to.stride[tiled]);
+    from.at = stepped(g, type, from.at, c.index, from.stride[tiled]);
+    copy_block(g, t, o, k + 1, in, to, from);
+    gen_loop_end(g, &c);
+}
+
+static void copy_turned(Gen *g, const Tile *t, int o, bool in)
+{
+    const NestTurned *u = &g->tile.turned[o];
+    Side block = {g->turned[o], u->in};
+    Side memory = {gen_element(g, g->pointer[o], &g->k->operand[o], &t->start), u->at};
+    copy_block(g, t, o, 0, in, in ? block : memory, in ? memory : block);
+}
+
+/* ---- a unit ---------------------------------------------------------------------------------- */
+
+LLVMValueRef gen_turned(Gen *g, int operand)
+{
+    const NestTurned *u = &g->tile.turned[operand];
+    LLVMValueRef at = g->turned[operand];
+    for (int i = 0; i < g->tile.n; i++)
+        if (u->in[i])
+            at = stepped(g, g->k->operand[operand].type.dtype, at, g->within[i], u->in[i]);
+    return at;
+}
+
+static LLVMValueRef new_block(Gen *g, int o)
+{
+    LlvmModule *l = g->l;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    LLVMPositionBuilderAtEnd(l->b, LLVMGetEntryBasicBlock(g->fn));
+    LLVMTypeRef type =
+        LLVMArrayType2(bits_of(l, g->k->operand[o].type.dtype), (uint64_t)g->tile.turned[o].block);
+    LLVMValueRef a = LLVMBuildAlloca(l->b, type, "block");
+    LLVMSetAlignment(a, 64);
+    LLVMPositionBuilderAtEnd(l->b, here);
+    return a;
+}
+
+/* Which tile unit u is. */
+static Tile find_tile(Gen *g, LLVMValueRef u)
+{
+    LLVMBuilderRef b = g->l->b;
+    const Nest *n = &g->nest;
+    Tile t = {0};
+    int tiled = g->tile.n - 1;
+    for (int i = n->nouter + n->ninner - 1; i >= 0; i--) {
+        int64_t of = nest_loop(n, i)->dim.size;
+        bool cut = tiled >= 0 && g->tile.loop[tiled] == i;
+        LLVMValueRef pieces = gen_int(g, cut ? g->tile.pieces[tiled] : of);
+        LLVMValueRef index = i ? LLVMBuildSRem(b, u, pieces, "") : u;
+        u = i ? LLVMBuildSDiv(b, u, pieces, "") : u;
+        if (!cut) {
+            gen_env_loop(g, &t.outer, i, index, -1);
+            gen_env_loop(g, &t.start, i, index, -1);
+            continue;
+        }
+        LLVMValueRef size = gen_int(g, g->tile.size[tiled]);
+        t.from[tiled] = LLVMBuildNSWMul(b, index, size, "");
+        LLVMValueRef left = LLVMBuildNSWSub(b, gen_int(g, of), t.from[tiled], "");
+        LLVMValueRef less = LLVMBuildICmp(b, LLVMIntSLT, left, size, "");
+        t.count[tiled] = of % g->tile.size[tiled] ? LLVMBuildSelect(b, less, left, size, "") : size;
+        gen_env_loop(g, &t.start, i, t.from[tiled], -1);
+        tiled--;
+    }
+    return t;
+}
+
+static void tile_loops(Gen *g, const Tile *t, int at, const Env *e, Leaf *leaf)
+{
+    if (at == g->tile.n) {
+        gen_forget(g);
+        leaf(g, e, NULL);
+        return;
+    }
+    LoopCode c = gen_loop_begin(g, gen_int(g, 0), t->count[at]);
+    Env inner = *e;
+    g->within[at] = c.index;
+    gen_env_loop(g, &inner, g->tile.loop[at], LLVMBuildNSWAdd(g->l->b, t->from[at], c.index, ""),
+                 -1);
+    tile_loops(g, t, at + 1, &inner, leaf);
+    gen_loop_end(g, &c);
+}
+
+void gen_unit_tile(Gen *g, LLVMValueRef u, Leaf *leaf)
+{
+    Tile t = find_tile(g, u);
+    for (int o = 0; o < g->k->noperands; o++)
+        if (g->tile.turned[o].n)
+            g->turned[o] = new_block(g, o);
+    for (int o = 0; o < g->k->nin; o++)
+        if (g->turned[o])
+            copy_turned(g, &t, o, true);
+    tile_loops(g, &t, 0, &t.outer, leaf);
+    for (int o = g->k->nin; o < g->k->noperands; o++)
+        if (g->turned[o])
+            copy_turned(g, &t, o, false);
+}

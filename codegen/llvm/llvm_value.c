@@ -1,0 +1,334 @@
+/* llvm_value.c - values, addresses and loops of a kernel's body.
+ *
+ * A value is evaluated where it is needed, by recursion from the results: an environment says which
+ * index each dim has, a memo keeps what was already computed at these indices. */
+#include "codegen/llvm/llvm_body.h"
+
+#include <llvm-c/DebugInfo.h>
+#include <string.h>
+
+LLVMValueRef gen_int(const Gen *g, int64_t x)
+{
+    return LLVMConstInt(g->l->i64, (uint64_t)x, 1);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static int env_find(const Env *e, Name d)
+{
+    for (int i = e->n - 1; i >= 0; i--)
+        if (e->dim[i] == d)
+            return i;
+    return -1;
+}
+
+static void env_enter(Env *e, Name d, LLVMValueRef index, int8_t half)
+{
+    e->dim[e->n] = d;
+    e->index[e->n] = index;
+    e->half[e->n++] = half;
+}
+
+LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset)
+{
+    return LLVMBuildInBoundsGEP2(g->l->b, llvm_memory_type(g->l, t), base, &offset, 1, "");
+}
+
+/* base[sum over dims of index * stride], dim by dim: LLVM makes a bitwise or of a sum whose terms
+ * share no bits, in which its vectoriser does not see neighbours any more. */
+LLVMValueRef gen_element(Gen *g, LLVMValueRef base, const Operand *o, const Env *e)
+{
+    for (int i = 0; i < o->type.rank; i++) {
+        int d = env_find(e, o->type.dims[i].name);
+        if (d < 0 || !e->index[d] || o->stride[i] == 0)
+            continue;
+        LLVMValueRef part = LLVMBuildNSWMul(g->l->b, e->index[d], gen_int(g, o->stride[i]), "");
+        base = gen_address(g, base, o->type.dtype, part);
+    }
+    return base;
+}
+
+LLVMValueRef gen_operand(Gen *g, int k, const Env *e)
+{
+    return g->turned[k] ? gen_turned(g, k) : gen_element(g, g->pointer[k], &g->k->operand[k], e);
+}
+
+LLVMValueRef gen_load(Gen *g, DType t, LLVMValueRef from)
+{
+    LLVMValueRef x = LLVMBuildLoad2(g->l->b, llvm_memory_type(g->l, t), from, "");
+    LLVMSetAlignment(x, (unsigned)dtype_bytes(t));
+    if (dtype_is_half(t))
+        return llvm_widen(g->l, t, x);
+    return t == DT_bool ? LLVMBuildICmp(g->l->b, LLVMIntNE, x, LLVMConstInt(g->l->i8, 0, 0), "")
+                        : x;
+}
+
+void gen_store(Gen *g, DType t, LLVMValueRef x, LLVMValueRef to)
+{
+    if (t == DT_bool)
+        x = LLVMBuildZExt(g->l->b, x, g->l->i8, "");
+    else if (dtype_is_half(t))
+        x = llvm_narrow(g->l, t, x);
+    LLVMSetAlignment(LLVMBuildStore(g->l->b, x, to), (unsigned)dtype_bytes(t));
+}
+
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+LLVMBasicBlockRef gen_new_block(Gen *g, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(g->l->c, g->fn, name);
+}
+
+LoopCode gen_loop_begin(Gen *g, LLVMValueRef from, LLVMValueRef to)
+{
+    LLVMBuilderRef b = g->l->b;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b), body = gen_new_block(g, "body");
+    LoopCode c = {.head = gen_new_block(g, "loop"), .exit = gen_new_block(g, "done")};
+    LLVMBuildBr(b, c.head);
+    LLVMPositionBuilderAtEnd(b, c.head);
+    c.index = LLVMBuildPhi(b, g->l->i64, "i");
+    LLVMAddIncoming(c.index, &from, &before, 1);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, c.index, to, ""), body, c.exit);
+    LLVMPositionBuilderAtEnd(b, body);
+    return c;
+}
+
+LLVMValueRef gen_loop_end(Gen *g, LoopCode *c)
+{
+    LLVMBuilderRef b = g->l->b;
+    LLVMValueRef next = LLVMBuildNSWAdd(b, c->index, gen_int(g, 1), "");
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
+    LLVMAddIncoming(c->index, &next, &here, 1);
+    LLVMValueRef back = LLVMBuildBr(b, c->head);
+    LLVMPositionBuilderAtEnd(b, c->exit);
+    return back;
+}
+
+static LLVMMetadataRef hint(LLVMContextRef c, const char *name, int n)
+{
+    LLVMMetadataRef pair[2] = {
+        LLVMMDStringInContext2(c, name, strlen(name)),
+        LLVMValueAsMetadata(LLVMConstInt(LLVMInt32TypeInContext(c), (unsigned)n, 0))};
+    return LLVMMDNodeInContext2(c, pair, 2);
+}
+
+static void set_hints(Gen *g, LLVMValueRef back, LLVMMetadataRef *all, int n)
+{
+    LLVMContextRef c = g->l->c;
+    LLVMMetadataRef self = all[0] = LLVMTemporaryMDNode(c, NULL, 0);
+    LLVMMetadataRef node = LLVMMDNodeInContext2(c, all, (size_t)n);
+    LLVMMetadataReplaceAllUsesWith(self, node); /* a loop's node begins with itself */
+    LLVMSetMetadata(back, LLVMGetMDKindIDInContext(c, "llvm.loop", 9),
+                    LLVMMetadataAsValue(c, node));
+}
+
+static int widest(const Gen *g)
+{
+    return (g->l->vector_bits ? g->l->vector_bits : 128) / 32;
+}
+
+/* The loop is widened to MG_TILE elements at a time, and nothing is left of a multiple of that. */
+static void widen_to_tiles(Gen *g, LLVMValueRef back)
+{
+    LLVMContextRef c = g->l->c;
+    LLVMMetadataRef all[3] = {NULL, hint(c, "llvm.loop.vectorize.width", widest(g)),
+                              hint(c, "llvm.loop.interleave.count", MG_TILE / widest(g))};
+    set_hints(g, back, all, 3);
+}
+
+/* A sum over n elements has so many parts, whatever else its loop computes: element i is added to
+ * part i mod parts, in the order of i; those beyond the last multiple are added to their sum. */
+enum { SUM_VECTORS = 4 };
+static int sum_parts(const Gen *g, int64_t n)
+{
+    int parts = 1;
+    while (2 * parts <= n && 2 * parts <= SUM_VECTORS * widest(g))
+        parts *= 2;
+    return parts;
+}
+
+static void widen_sum(Gen *g, LLVMValueRef back, int64_t n)
+{
+    LLVMContextRef c = g->l->c;
+    const int parts = sum_parts(g, n), lanes = parts < widest(g) ? parts : widest(g);
+    LLVMMetadataRef all[5] = {NULL, hint(c, "llvm.loop.vectorize.width", lanes),
+                              hint(c, "llvm.loop.interleave.count", parts / lanes)};
+    LLVMMetadataRef on[2] = {LLVMMDStringInContext2(c, "llvm.loop.vectorize.enable", 26),
+                             LLVMValueAsMetadata(LLVMConstInt(g->l->i1, 1, 0))};
+    LLVMMetadataRef off = LLVMMDStringInContext2(c, "llvm.loop.unroll.disable", 24);
+    all[3] = LLVMMDNodeInContext2(c, on, 2);
+    all[4] = LLVMMDNodeInContext2(c, &off, 1);
+    set_hints(g, back, all, 5);
+}
+
+void gen_forget(Gen *g)
+{
+    memset(g->memo, 0, g->l->m->values.n * sizeof *g->memo);
+}
+
+static LLVMValueRef index_of(const Gen *g, int dim, LLVMValueRef index)
+{
+    const int64_t below = g->nest.below[dim];
+    if (!below)
+        return index;
+    index = LLVMBuildSDiv(g->l->b, index, gen_int(g, below), "");
+    return LLVMBuildSRem(g->l->b, index, gen_int(g, g->nest.dim[dim].size), "");
+}
+
+/* Enters the index of a loop under every dim it stands for. */
+void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index, int8_t half)
+{
+    for (int i = 0; i < g->nest.ndims; i++)
+        if (g->nest.loop[i] == loop)
+            env_enter(e, g->nest.dim[i].name, index_of(g, i, index), half);
+        else if (g->nest.loop[i] < 0 && env_find(e, g->nest.dim[i].name) < 0)
+            env_enter(e, g->nest.dim[i].name, NULL, -1);
+}
+
+/* The inner loops [at, end) that satisfy `which` (-1: all, 0: kept, 1: reduced), then the leaf. A
+ * rotated loop runs as two halves. last: bounds of the last loop. */
+void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Bounds *last,
+                    Leaf *leaf, void *ctx)
+{
+    while (at < end && which >= 0 && g->nest.inner[at].reduced != (which == 1))
+        at++;
+    if (at == end) {
+        gen_forget(g);
+        leaf(g, e, ctx);
+        return;
+    }
+    const NestLoop *l = &g->nest.inner[at];
+    bool shared = last && at == end - 1;
+    for (int half = 0; half <= (l->rotated ? 1 : 0); half++) {
+        int64_t n = l->dim.size, lo = l->rotated ? half * (n / 2) : 0;
+        int64_t hi = l->rotated ? lo + n / 2 : n;
+        LoopCode c = gen_loop_begin(g, shared ? last->from : gen_int(g, lo),
+                                    shared ? last->to : gen_int(g, hi));
+        Env inner = *e;
+        gen_env_loop(g, &inner, g->nest.nouter + at, c.index, l->rotated ? (int8_t)half : -1);
+        gen_nest_loops(g, at + 1, end, which, &inner, last, leaf, ctx);
+        LLVMValueRef back = gen_loop_end(g, &c);
+        if (g->sum_length && at == end - 1)
+            widen_sum(g, back, shared ? g->sum_length : hi - lo);
+        else if (g->k->columns)
+            widen_to_tiles(g, back);
+    }
+}
+
+/* The piece of the last inner loop that a unit's block is; NULL where the loop is not cut. */
+Bounds *gen_block_bounds(Gen *g, LLVMValueRef block, Bounds *b)
+{
+    if (!block)
+        return NULL;
+    LLVMBuilderRef at = g->l->b;
+    LLVMValueRef size = gen_int(g, g->nest.inner[g->nest.ninner - 1].dim.size);
+    b->from = LLVMBuildNSWMul(at, block, gen_int(g, g->nest.block), "");
+    b->to = LLVMBuildNSWAdd(at, b->from, gen_int(g, g->nest.block), "");
+    b->to = LLVMBuildSelect(at, LLVMBuildICmp(at, LLVMIntSLT, b->to, size, ""), b->to, size, "");
+    return b;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Evaluates an operand at other indices than those of the memo. */
+static LLVMValueRef eval_elsewhere(Gen *g, Value v, const Env *e)
+{
+    LLVMValueRef *memo = g->memo;
+    g->memo = NEW_ARRAY(g->l->arena, LLVMValueRef, g->l->m->values.n);
+    LLVMValueRef x = gen_eval(g, v, e);
+    g->memo = memo;
+    return x;
+}
+
+static LLVMValueRef eval_rotate(Gen *g, const Ins *i, const Env *e)
+{
+    int d = env_find(e, i->attrs.dim.name);
+    const Type *t = type_of(g->l->m, i->in[0]);
+    int64_t half = t->dims[type_find(t, i->attrs.dim.name)].size / 2;
+    bool low = e->half[d] == 0;
+    Env other = *e;
+    other.index[d] = LLVMBuildNSWAdd(g->l->b, e->index[d], gen_int(g, low ? half : -half), "");
+    other.half[d] = low ? 1 : 0;
+    LLVMValueRef x = eval_elsewhere(g, i->in[0], &other);
+    return low ? LLVMBuildFNeg(g->l->b, x, "") : x;
+}
+
+/* Ops that only change indices. */
+static LLVMValueRef eval_moved(Gen *g, const Ins *i, const Env *e)
+{
+    Env other = *e;
+    if (i->op == OP_rename) {
+        int d = env_find(e, i->attrs.to.name);
+        env_enter(&other, i->attrs.dim.name, e->index[d], e->half[d]);
+    } else if (i->op == OP_pick) {
+        env_enter(&other, i->attrs.dim.name, gen_int(g, i->attrs.at), -1);
+    } else {
+        int d = env_find(e, i->attrs.along.name);
+        env_enter(&other, i->attrs.along.name,
+                  LLVMBuildNSWAdd(g->l->b, e->index[d], gen_int(g, i->attrs.at), ""), -1);
+    }
+    return eval_elsewhere(g, i->in[0], &other);
+}
+
+static LLVMValueRef eval_leaf(Gen *g, const Ins *i, DType t, const Env *e)
+{
+    LLVMTypeRef type = llvm_register_type(g->l, t);
+    if (i->op == OP_const)
+        return dtype_is_half(t)    ? llvm_cast(g->l, LLVMConstReal(type, i->attrs.value), DT_f32, t)
+               : dtype_is_float(t) ? LLVMConstReal(type, i->attrs.value)
+                                   : LLVMConstInt(type, (uint64_t)(int64_t)i->attrs.value, 1);
+    LLVMValueRef at = e->index[env_find(e, i->attrs.dim.name)];
+    return dtype_is_float(t) ? LLVMBuildSIToFP(g->l->b, at, type, "")
+                             : LLVMBuildIntCast2(g->l->b, at, type, 1, "");
+}
+
+static LLVMValueRef eval_ins(Gen *g, const Ins *i, const Env *e)
+{
+    const Module *m = g->l->m;
+    DType t = type_of(m, i->out[0])->dtype;
+    switch (i->op) {
+    case OP_const:
+    case OP_iota:
+        return eval_leaf(g, i, t, e);
+    case OP_rotate:
+        return eval_rotate(g, i, e);
+    case OP_rename:
+    case OP_pick:
+    case OP_window:
+        return eval_moved(g, i, e);
+    case OP_cast:
+        return llvm_cast(g->l, gen_eval(g, i->in[0], e), type_of(m, i->in[0])->dtype, t);
+    default: {
+        LLVMValueRef x[3] = {0};
+        for (uint32_t k = 0; k < i->nin; k++)
+            x[k] = gen_eval(g, i->in[k], e);
+        return llvm_pointwise(g->l, i->op, type_of(m, i->in[i->nin - 1])->dtype, x[0], x[1], x[2]);
+    }
+    }
+}
+
+LLVMValueRef gen_eval(Gen *g, Value v, const Env *e)
+{
+    if (g->reduced[v])
+        return g->reduced[v];
+    if (g->memo[v])
+        return g->memo[v];
+    const Ins *def = g->l->m->values.data[v].def;
+    LLVMValueRef x = NULL;
+    if (def && def->op != OP_fused && def->home == g->body) {
+        x = eval_ins(g, def, e);
+    } else {
+        for (size_t k = 0; k < g->body->args.n; k++)
+            if (g->body->args.data[k] == v)
+                x = gen_load(g, g->k->operand[k].type.dtype, gen_operand(g, (int)k, e));
+    }
+    return g->memo[v] = x;
+}
+
+void gen_store_result(Gen *g, size_t k, const Env *e)
+{
+    int o = g->k->nin + (int)k;
+    const Operand *to = &g->k->operand[o];
+    LLVMValueRef x = gen_eval(g, g->body->results.data[k], e);
+    gen_store(g, to->type.dtype, x, gen_operand(g, o, e));
+}

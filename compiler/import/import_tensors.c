@@ -1,0 +1,209 @@
+/* import_tensors.c - names and shapes of a directory's safetensors files, against a module's. */
+#include "base/open.h"
+#include "compiler/import/import.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEADER_MAX = 100000000 };
+
+static bool unfit(const HfModel *h, const char *path, const char *why)
+{
+    diag_error(h->s->diag, (Span){0}, 571, "%s: %s", path, why);
+    return false;
+}
+
+/* The header of one file, merged into h->tensors. */
+static bool read_file(HfModel *h, const char *path)
+{
+    unsigned char first[8];
+    struct stat st;
+    json_error_t e;
+    FILE *f = open_file(path);
+    if (!f || fstat(fileno(f), &st)) {
+        const char *why = open_error();
+        if (f)
+            fclose(f);
+        return unfit(h, path, why);
+    }
+    uint64_t n = 0;
+    bool whole = fread(first, 1, 8, f) == 8;
+    for (int i = 7; whole && i >= 0; i--)
+        n = n << 8 | first[i];
+    if (!whole || n < 2 || n > HEADER_MAX || st.st_size < 8 || n > (uint64_t)st.st_size - 8) {
+        fclose(f);
+        return unfit(h, path, "no safetensors file: its header does not fit into it");
+    }
+    char *text = arena_alloc(h->s->arena, (size_t)n);
+    whole = fread(text, 1, (size_t)n, f) == n;
+    fclose(f);
+    if (!whole)
+        return unfit(h, path, "it cannot be read");
+    json_t *header = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &e);
+    json_array_append_new(h->owned, header);
+    if (!json_is_object(header))
+        return unfit(h, path, header ? "its header is no JSON object" : e.text);
+    json_object_del(header, "__metadata__");
+    const char *name;
+    json_t *tensor;
+    json_object_foreach(header, name, tensor)
+        if (json_object_get(h->tensors, name))
+            return unfit(h, path, arena_printf(h->s->arena, "'%s' is in two files", name));
+    json_object_update(h->tensors, header);
+    return true;
+}
+
+static bool read_index(HfModel *h, const char *path)
+{
+    json_error_t e;
+    size_t size;
+    uint32_t file = read_source(h->s, path);
+    if (!file)
+        return false;
+    const char *text = diag_text(h->s->diag, file, &size);
+    json_t *index = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
+    json_t *map = json_object_get(index, "weight_map"), *seen = json_object(), *v;
+    const char *tensor;
+    json_array_append_new(h->owned, index);
+    json_array_append_new(h->owned, seen);
+    if (!json_is_object(map))
+        return unfit(h, path, index ? "there is no \"weight_map\"" : e.text);
+    json_object_foreach(map, tensor, v) {
+        const char *name = json_string_value(v);
+        if (!name || !*name || *name == '.' || strchr(name, '/'))
+            return unfit(h, path,
+                         arena_printf(h->s->arena,
+                                      "the file of '%.200s' is no name of a file "
+                                      "beside it",
+                                      tensor));
+        if (json_object_get(seen, name))
+            continue;
+        json_object_set_new(seen, name, json_true());
+        if (!read_file(h, arena_printf(h->s->arena, "%s/%s", h->dir, name)))
+            return false;
+    }
+    return true;
+}
+
+bool import_tensors(HfModel *h)
+{
+    const char *one = arena_printf(h->s->arena, "%s/model.safetensors", h->dir);
+    const char *index = arena_printf(h->s->arena, "%s.index.json", one);
+    bool single = access(one, F_OK) == 0;
+    if (!single && access(index, F_OK))
+        return true; /* a config alone */
+    h->tensors = json_object();
+    json_array_append_new(h->owned, h->tensors);
+    return single ? read_file(h, one) : read_index(h, index);
+}
+
+/* ---- agreement ----------------------------------------------------------------------------- */
+
+static const char *shape_text(const HfModel *h, int rank, const int64_t *shape)
+{
+    const char *text = "[";
+    for (int i = 0; i < rank; i++)
+        text = arena_printf(h->s->arena, "%s%s%lld", text, i ? ", " : "", (long long)shape[i]);
+    return arena_printf(h->s->arena, "%s]", text);
+}
+
+static bool same_shape(const json_t *shape, int rank, const int64_t *want)
+{
+    bool same = json_is_array(shape) && (int)json_array_size(shape) == rank;
+    for (int i = 0; same && i < rank; i++)
+        same = json_integer_value(json_array_get(shape, (size_t)i)) == want[i];
+    return same;
+}
+
+/* One external tensor: takes it out of what is left. */
+static bool agree_one(const HfModel *h, json_t *left, const char *name, int rank,
+                      const int64_t *want)
+{
+    json_t *tensor = json_object_get(left, name);
+    Arena *a = h->s->arena;
+    if (!tensor)
+        return unfit(h, h->dir,
+                     arena_printf(a, "%s is missing: %s", name, shape_text(h, rank, want)));
+    json_t *shape = json_object_get(tensor, "shape");
+    if (!same_shape(shape, rank, want)) {
+        char *has = json_dumps(shape ? shape : json_null(), JSON_ENCODE_ANY | JSON_COMPACT);
+        unfit(h, h->dir,
+              arena_printf(a, "%s is %.200s; config.json makes it %s", name, has,
+                           shape_text(h, rank, want)));
+        free(has);
+        return false;
+    }
+    json_object_del(left, name);
+    return true;
+}
+
+static int64_t external_count(const Tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->stacked; i++)
+        n *= t->valid[i];
+    return n;
+}
+
+/* The name of number n of those that a pattern stands for, in the order of its {}. */
+static const char *fill(Arena *a, const Tensor *t, const char *pattern, int64_t n)
+{
+    const char *name = "", *hole;
+    int64_t behind = external_count(t);
+    for (int i = 0; (hole = strstr(pattern, "{}")); i++) {
+        behind /= t->valid[i];
+        name = arena_printf(a, "%s%.*s%lld", name, (int)(hole - pattern), pattern,
+                            (long long)(n / behind));
+        n %= behind;
+        pattern = hole + 2;
+    }
+    return arena_printf(a, "%s%s", name, pattern);
+}
+
+static bool agree_tensor(const HfModel *h, json_t *left, const Module *m, const Tensor *t)
+{
+    int64_t shape[MAX_RANK];
+    int place = 0;
+    bool same = true;
+    for (int i = 0; i < t->external_rank; i++) {
+        shape[i] = 1;
+        for (int k = 0; k < t->merge[i]; k++)
+            shape[i] *= t->valid[t->order[place++]];
+    }
+    for (int64_t n = 0; n < external_count(t); n++)
+        same &= agree_one(h, left, fill(h->s->arena, t, name_str(m->names, t->external), n),
+                          t->external_rank, shape);
+    return same;
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t n = strlen(name), k = strlen(end);
+    return n >= k && strcmp(name + n - k, end) == 0;
+}
+
+/* What files may hold beside parameters: masks and tables that are computed, a tied head. */
+static bool left_out(const HfModel *h, const char *name)
+{
+    return ends_in(name, ".rotary_emb.inv_freq") || ends_in(name, ".attn.masked_bias") ||
+           (ends_in(name, ".attn.bias") && !ends_in(name, "_attn.bias")) ||
+           (h->tied && strcmp(name, "lm_head.weight") == 0);
+}
+
+bool import_agree(const HfModel *h, const Module *m)
+{
+    json_t *left = json_copy(h->tensors), *tensor;
+    const char *name;
+    bool same = true;
+    for (size_t i = 0; i < m->tensors.n; i++)
+        if (!m->tensors.data[i].slot)
+            same &= agree_tensor(h, left, m, &m->tensors.data[i]);
+    json_object_foreach(left, name, tensor)
+        if (!left_out(h, name) && !json_is_null(tensor))
+            same =
+                unfit(h, h->dir, arena_printf(h->s->arena, "%.200s is not in such a model", name));
+    json_decref(left);
+    return same;
+}

@@ -1,0 +1,353 @@
+/* page.c - mgc --report: lib/mgc/report.html with what was compiled in it, as one JSON object.
+ *
+ * The page draws; here is only gathered: texts while the passes run, the rest from the plan. */
+#include "compiler/report/page_pipe.h"
+#include "compiler/session.h"
+#include "compiler/report/trace.h"
+#include "plan/whole.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decide/frontier.h"
+
+typedef struct Text {
+    const char *name;
+    char *text;
+    size_t size;
+} Text;
+
+struct Page {
+    Arena *a;
+    VEC(Text) passes;
+    Text fusion, frontier;
+    FILE *why; /* where fusion is told */
+};
+
+/* ---- gathering ------------------------------------------------------------------------------- */
+
+Page *page_new(Arena *a)
+{
+    Page *p = NEW(a, Page);
+    *p = (Page){.a = a};
+    p->why = open_memstream(&p->fusion.text, &p->fusion.size);
+    return p;
+}
+
+void page_pass(Page *p, const char *name, const Module *m)
+{
+    Text t = {.name = name};
+    FILE *out = open_memstream(&t.text, &t.size);
+    ir_print(m, out);
+    fclose(out);
+    vec_push(p->a, &p->passes, t);
+}
+
+FILE *page_fusion(Page *p)
+{
+    return p->why;
+}
+
+void page_frontier(Page *p, const Module *m, const Device *d)
+{
+    FILE *out = open_memstream(&p->frontier.text, &p->frontier.size);
+    frontier_print(m, d, out);
+    fclose(out);
+}
+
+/* ---- the plan as JSON ------------------------------------------------------------------------ */
+
+typedef struct Maker {
+    const Plan *p;
+    Arena *a;
+    json_t *root;
+    int kind[ACT_count];       /* number of a kind in the page, the costliest 0 */
+    double seconds[ACT_count]; /* of a step */
+    int *action;               /* per action of the step: its number in the page */
+    double *times;             /* ... how often it runs */
+    uint32_t file;             /* the source */
+    json_t *slices, *loops;
+    int depth;
+} Maker;
+
+static int line_of(const Maker *m, Span at)
+{
+    int line = 0, column;
+    if (at.file == m->file)
+        diag_locate(m->p->module->diag, at, &line, &column);
+    return line;
+}
+
+static void count(Maker *m)
+{
+    const Program *g = m->p->train;
+    for (size_t i = 0; i < g->actions.n; i++) {
+        const Action *a = &g->actions.data[i];
+        m->times[i] = a->times;
+        m->seconds[a->kind] += a->seconds * a->times;
+    }
+}
+
+static void number_kinds(Maker *m)
+{
+    json_t *names = json_array(), *time = json_array();
+    for (int k = 0; k < ACT_count; k++)
+        m->kind[k] = -1;
+    for (int n = 0;; n++) {
+        int best = -1;
+        for (int k = 0; k < ACT_count; k++)
+            if (m->kind[k] < 0 && m->seconds[k] > 0 &&
+                (best < 0 || m->seconds[k] > m->seconds[best]))
+                best = k;
+        if (best < 0)
+            break;
+        m->kind[best] = n;
+        json_array_append_new(names, json_string(plan_kind((ActionKind)best)));
+        json_array_append_new(time, json_pack("[i, f]", n, m->seconds[best]));
+    }
+    json_object_set_new(m->root, "kinds", names);
+    json_object_set_new(m->root, "by_kind", time);
+}
+
+static void add_actions(Maker *m)
+{
+    const Program *g = m->p->train;
+    json_t *all = json_array();
+    for (size_t i = 0; i < g->actions.n; i++) {
+        const Action *a = &g->actions.data[i];
+        m->action[i] = (int)json_array_size(all);
+        if (a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_phase)
+            continue;
+        json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:b, s:b}",
+                                             "name", name_str(m->p->module->names, a->name), "kind",
+                                             m->kind[a->kind], "line", line_of(m, a->span), "times",
+                                             m->times[i], "time", a->seconds * m->times[i], "flops",
+                                             a->flops, "bytes", a->bytes_moved, "backward",
+                                             a->backward, "again", a->again));
+    }
+    json_object_set_new(m->root, "actions", all);
+}
+
+static void add_span(Maker *m, const char *name, const TraceSlice *s, int64_t rounds)
+{
+    json_array_append_new(m->loops, json_pack("[s, f, f, i, I, i]", name, s->begin, s->seconds,
+                                              s->depth, (json_int_t)rounds, s->rank));
+    m->depth = s->depth >= m->depth ? s->depth + 1 : m->depth;
+}
+
+static void add_slice(void *ctx, const TraceSlice *s)
+{
+    Maker *m = ctx;
+    if (s->rest || (s->of && !pipe_computes(s->of->kind)))
+        return;
+    if (s->of) {
+        add_span(m, pipe_name(*s->of).text, s, 1);
+        return;
+    }
+    if (s->loop) {
+        add_span(m, name_str(m->p->module->names, s->loop->dim.name), s, s->rounds);
+        return;
+    }
+    int number = m->action[s->action - m->p->train->actions.data];
+    json_array_append_new(m->slices, json_pack("[i, f, f, i, i]", number, s->begin, s->seconds,
+                                               (int)s->action->stream, s->rank));
+}
+
+static void add_buffers(Maker *m)
+{
+    const Plan *p = m->p;
+    int owner[OWN_count], owners = 0, last = (int)p->train->actions.n - 1;
+    json_t *all = json_array(), *names = json_array(), *sizes = json_array();
+    for (int o = 0; o < OWN_count; o++) {
+        owner[o] = -1;
+        if (p->memory[o])
+            json_array_append_new(
+                sizes, json_pack("[s, I]", plan_owner((Owner)o), (json_int_t)p->memory[o]));
+    }
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        const Buffer *b = &p->buffers.data[i];
+        if (!b->persistent && (b->program != 0 || b->first < 0))
+            continue;
+        if (owner[b->owner] < 0) {
+            owner[b->owner] = owners++;
+            json_array_append_new(names, json_string(plan_owner(b->owner)));
+        }
+        json_array_append_new(all,
+                              json_pack("[s, i, i, i, I, I]", name_str(p->module->names, b->name),
+                                        owner[b->owner], b->persistent ? 0 : b->first,
+                                        b->persistent ? last : b->last, (json_int_t)b->offset,
+                                        (json_int_t)b->bytes));
+    }
+    json_object_set_new(m->root, "owner_names", names);
+    json_object_set_new(m->root, "owners", sizes);
+    json_object_set_new(m->root, "buffers", all);
+}
+
+static void row(json_t *to, const char *name, const char *value)
+{
+    json_array_append_new(to, json_pack("[s, s]", name, value));
+}
+
+/* What a step of all ranks is made of. */
+static void add_whole(Maker *m, json_t *rows)
+{
+    const Module *mod = m->p->module;
+    const Whole w = plan_whole(m->p);
+    row(rows, "a round",
+        arena_printf(m->a, "%s forward, %s backward; %lld rounds, and %s beside them",
+                     text_seconds(m->a, w.forward), text_seconds(m->a, w.backward),
+                     (long long)w.rounds, text_seconds(m->a, w.before + w.after)));
+    row(rows, "bubble", arena_printf(m->a, "%.1f%% of the step", 100 * w.bubble));
+    row(rows, "a rank that computes a tenth slower",
+        arena_printf(m->a, "+%.1f%%", 100 * w.slower / w.step));
+    for (int i = 0; i < w.naxes; i++)
+        row(rows, arena_printf(m->a, "waits for %s", mesh_axes_text(mod, w.along[i].axes)),
+            arena_printf(m->a, "%s, %.1f%% of the step", text_seconds(m->a, w.along[i].exposed),
+                         100 * w.along[i].exposed / w.step));
+}
+
+static void add_summary(Maker *m)
+{
+    const Plan *p = m->p;
+    const Module *mod = p->module;
+    const Program *g = p->train;
+    Arena *a = m->a;
+    double peak = peak_flops(p->device, &mod->train);
+    json_t *rows = json_array();
+    row(rows, "model", name_str(mod->names, mod->name));
+    row(rows, "layout", name_str(mod->names, mod->layout.name));
+    row(rows, "device", p->device->name);
+    row(rows, "step",
+        arena_printf(a, "%lld sequences of %lld, %lld at once", (long long)mod->batch.size,
+                     (long long)mod->seq.size, (long long)mod->layout.microbatch));
+    row(rows, "predicted", text_seconds(a, g->seconds));
+    row(rows, "tokens a second",
+        arena_printf(a, "%.4g", (double)mod->batch.size * (double)mod->seq.size / g->seconds));
+    row(rows, "model FLOPs utilization",
+        arena_printf(a, "%.1f%%", 100 * g->flops / g->seconds / peak));
+    add_whole(m, rows);
+    row(rows, "computed again", g->again > 0 ? text_seconds(a, g->again) : "nothing");
+    row(rows, "memory",
+        arena_printf(a, "%s of %s", text_bytes(a, (double)plan_bytes(p)),
+                     text_bytes(a, (double)p->device->memory)));
+    row(rows, "largest live set",
+        arena_printf(a, "%s, the arena %.2f%% over it", text_bytes(a, (double)p->live_bound_bytes),
+                     100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1)));
+    row(rows, "actions, kernels", arena_printf(a, "%u, %zu generated", p->nactions, p->kernels.n));
+    json_object_set_new(m->root, "summary", rows);
+}
+
+static json_t *text_json(const char *text)
+{
+    return json_string(text ? text : "");
+}
+
+static void add_texts(Maker *m, const Page *page)
+{
+    json_t *passes = json_array();
+    size_t size;
+    for (size_t i = 0; i < page->passes.n; i++)
+        json_array_append_new(passes, json_pack("{s:s, s:o}", "name", page->passes.data[i].name,
+                                                "text", text_json(page->passes.data[i].text)));
+    const Diag *d = m->p->module->diag;
+    const char *path = m->file ? diag_path(d, m->file) : "", *base = strrchr(path, '/');
+    json_object_set_new(m->root, "passes", passes);
+    json_object_set_new(m->root, "fusion", text_json(page->fusion.text));
+    json_object_set_new(m->root, "recompute", text_json(page->frontier.text));
+    Text layout = {0};
+    FILE *out = open_memstream(&layout.text, &layout.size);
+    plan_print_layout(m->p, out);
+    fclose(out);
+    json_object_set_new(m->root, "layout", text_json(layout.text));
+    free(layout.text);
+    json_object_set_new(m->root, "source_name", text_json(base ? base + 1 : path));
+    json_object_set_new(m->root, "source", text_json(m->file ? diag_text(d, m->file, &size) : ""));
+}
+
+/* The file that most of the step comes from. */
+static uint32_t source_file(const Plan *p)
+{
+    for (size_t i = 0; i < p->module->tensors.n; i++)
+        if (p->module->tensors.data[i].span.file)
+            return p->module->tensors.data[i].span.file;
+    return 0;
+}
+
+static json_t *page_json(const Plan *p, const Page *page, Arena *a)
+{
+    const Module *mod = p->module;
+    const Program *g = p->train;
+    size_t n = g->actions.n;
+    Maker m = {.p = p, .a = a, .root = json_object(), .file = source_file(p)};
+    m.action = NEW_ARRAY(a, int, n + 1);
+    m.times = NEW_ARRAY(a, double, n + 1);
+    m.slices = json_array();
+    m.loops = json_array();
+    const char *title =
+        arena_printf(a, "%s on %s", name_str(mod->names, mod->name), p->device->name);
+    json_object_set_new(m.root, "title", json_string(title));
+    json_object_set_new(
+        m.root, "line",
+        json_string(arena_printf(a, "layout %s · %s a step · %s of %s · mgc %s",
+                                 name_str(mod->names, mod->layout.name),
+                                 text_seconds(a, g->seconds), text_bytes(a, (double)plan_bytes(p)),
+                                 text_bytes(a, (double)p->device->memory), MGC_VERSION)));
+    count(&m);
+    add_summary(&m);
+    number_kinds(&m);
+    add_actions(&m);
+    trace_walk(p, add_slice, &m);
+    json_object_set_new(m.root, "slices", m.slices);
+    json_object_set_new(m.root, "loops", m.loops);
+    json_t *pipeline = page_pipeline(p);
+    if (pipeline)
+        json_object_set_new(m.root, "pipeline", pipeline);
+    add_buffers(&m);
+    add_texts(&m, page);
+    const Action *peak = &g->actions.data[g->peak_action];
+    json_t *rest = json_pack(
+        "{s:f, s:i, s:i, s:i, s:i, s:s, s:I, s:I, s:f, s:f}", "seconds", g->seconds, "streams",
+        plan_stream_count(p), "depth", m.depth, "action_count", (int)n, "peak", g->peak_action,
+        "peak_name", peak->name ? name_str(mod->names, peak->name) : "a loop", "arena",
+        (json_int_t)p->arena_bytes, "live", (json_int_t)p->live_bound_bytes, "peak_flops",
+        peak_flops(p->device, &mod->train), "bandwidth", p->device->bandwidth);
+    json_object_update(m.root, rest);
+    json_decref(rest);
+    return m.root;
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+/* In a page's script no text may end it. */
+static void put_json(const json_t *o, FILE *out)
+{
+    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6) | JSON_PRESERVE_ORDER);
+    for (const char *c = text; c && *c; c++)
+        if (*c == '<')
+            fputs("\\u003c", out);
+        else
+            putc(*c, out);
+    free(text);
+}
+
+Exit page_write(Session *s, const Compiled *c, const char *path)
+{
+    static const char mark[] = "@DATA@";
+    uint32_t file = read_source(s, arena_printf(s->arena, "%s/report.html", home_dir(s->arena)));
+    size_t size;
+    Output out;
+    if (!file)
+        return EXIT_tool;
+    fflush(s->page->why);
+    const char *html = diag_text(s->diag, file, &size), *at = strstr(html, mark);
+    Exit wrong = output_open(s, &out, path);
+    if (wrong)
+        return wrong;
+    json_t *o = page_json(c->plan, s->page, s->arena);
+    fwrite(html, 1, (size_t)(at - html), out.file);
+    put_json(o, out.file);
+    fputs(at + sizeof mark - 1, out.file);
+    json_decref(o);
+    return output_close(s, &out, true);
+}

@@ -1,0 +1,25 @@
+/* trace.h - the predicted timeline of one training step, slice by slice: see trace_walk.c. */
+#ifndef MGC_TRACE_H
+#define MGC_TRACE_H
+
+#include "plan/plan.h"
+#include "pipeline/pipeline.h"
+
+typedef struct TraceSlice {
+    const Action *action;  /* of a loop its ACT_loop; NULL: a phase or a message of a pipeline */
+    const Loop *loop;      /* NULL: an action */
+    int64_t rounds;        /* of a loop */
+    bool rest;             /* of a loop or a pipeline: `rounds` that are not shown one by one */
+    const PipeAction *of;  /* the phase, or the send or receive; NULL: neither */
+    double begin, seconds; /* from the beginning of the step */
+    int depth;             /* loops around */
+    int rank;              /* the place along the axis of stages; 0 without a pipeline */
+} TraceSlice;
+typedef void TraceFn(void *ctx, const TraceSlice *s);
+
+/* Tells each slice of the step; those of a rank on end, what is around others before them. */
+void trace_walk(const Plan *p, TraceFn *tell, void *ctx);
+/* Places along the axis of stages; 1 without a pipeline. */
+int trace_ranks(const Plan *p);
+
+#endif

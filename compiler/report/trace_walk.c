@@ -1,0 +1,202 @@
+/* trace_walk.c - one training step in the order of time, as it is predicted.
+ *
+ * Loops are shown round by round up to a limit; a loop with more rounds is shown by its first ones
+ * and one slice for the rest, so that there are few slices whatever the depth.
+ *
+ * With a pipeline each rank along the axis of stages has its own timeline: what comes before the
+ * loop over microbatches, the phases and messages of its row at the times of the clock, and what
+ * comes after. Inside a phase its actions are told for the first microbatch alone, and of at most
+ * DETAILED stages; the phases and messages of all ranks together are at most PIPE_SHOWN, those that
+ * end first, and one slice a rank stands for the others. */
+#include "compiler/report/trace.h"
+#include "plan/order/pipe_time.h"
+
+#include <math.h>
+
+enum {
+    ROUNDS = 4, /* of a loop that are shown one by one */
+    DETAILED = 16,
+    PIPE_SHOWN = 1 << 16
+};
+
+typedef struct Walker {
+    const Plan *plan;
+    const Program *program;
+    TraceFn *tell;
+    void *ctx;
+    int depth;                /* loops around */
+    int rank;                 /* along the axis of stages */
+    int stage;                /* whose phase this is in; -1: none */
+    double free[MAX_STREAMS]; /* in a phase: when a stream is through */
+} Walker;
+
+static void tell(const Walker *w, TraceSlice s)
+{
+    s.depth = w->depth;
+    s.rank = w->rank;
+    w->tell(w->ctx, &s);
+}
+
+static bool is_done_here(const Walker *w, const Action *a)
+{
+    const Pipe *pipe = w->program->pipe;
+    if (!pipe)
+        return true;
+    return w->stage >= 0 ? pipe_does(a->on, w->stage, pipe->stages)
+                         : pipe_does(a->on, w->rank, pipe->ranks);
+}
+
+/* ---- actions and loops ----------------------------------------------------------------------- */
+
+static void walk(Walker *w, int from, int to, double since);
+
+/* Returns how long it takes. */
+static double walk_loop(Walker *w, const Loop *l, const Action *a, double begin)
+{
+    int64_t rounds = w->stage >= 0 ? pipe_rounds(w->plan, l, w->stage) : l->dim.size;
+    TraceSlice s = {.action = a,
+                    .loop = l,
+                    .rounds = rounds,
+                    .begin = begin,
+                    .seconds = (double)rounds * l->seconds};
+    tell(w, s);
+    w->depth++;
+    for (int64_t i = 0; i < rounds && i < ROUNDS; i++)
+        walk(w, l->begin + 1, l->end, begin + (double)i * l->seconds);
+    w->depth--;
+    if (rounds > ROUNDS) {
+        s.rounds -= ROUNDS;
+        s.rest = true;
+        s.begin += ROUNDS * l->seconds;
+        s.seconds -= ROUNDS * l->seconds;
+        tell(w, s);
+    }
+    return (double)rounds * l->seconds;
+}
+
+/* Actions [from, to) of a round that began at `since`. */
+static void walk(Walker *w, int from, int to, double since)
+{
+    for (int i = from; i < to; i++) {
+        const Action *a = &w->program->actions.data[i];
+        if (a->kind == ACT_loop) {
+            const Loop *l = &w->program->loops.data[a->loop];
+            walk_loop(w, l, a, since + a->begin);
+            i = l->end;
+        } else if (is_done_here(w, a)) {
+            tell(w, (TraceSlice){
+                        .action = a, .begin = since + a->begin, .seconds = a->end - a->begin});
+        }
+    }
+}
+
+/* ---- pipelines ------------------------------------------------------------------------------- */
+
+/* What of a phase is at its outermost: the sum of what each adds is what the phase takes. An action
+ * of another stream ends when what it adds is over. */
+static void walk_phase(Walker *w, int from, int to, double begin)
+{
+    double now = begin;
+    w->depth++; /* the phase is around them as a round of the loop would be */
+    for (int s = 0; s < MAX_STREAMS; s++)
+        w->free[s] = begin;
+    for (int i = from; i < to; i++) {
+        const Action *a = &w->program->actions.data[i];
+        if (a->kind == ACT_loop) {
+            const Loop *l = &w->program->loops.data[a->loop];
+            now += walk_loop(w, l, a, now);
+            i = l->end;
+        } else if (a->kind != ACT_phase && is_done_here(w, a)) {
+            now += pipe_adds(a);
+            double since = fmax(now - (a->end - a->begin), w->free[a->stream]);
+            since = a->stream ? since : now - a->seconds;
+            tell(w, (TraceSlice){.action = a, .begin = since, .seconds = now - since});
+            w->free[a->stream] = now;
+        }
+    }
+    w->depth--;
+}
+
+static void walk_actions(Walker *w, PipeAction of, double begin)
+{
+    const Pipe *pipe = w->program->pipe;
+    const int k = of.kind == PIPE_F ? 0 : of.kind == PIPE_W ? 2 : 1;
+    const int to = k + 1 < pipe->phases && of.kind != PIPE_B
+                       ? pipe->begin[k + 1]
+                       : w->program->loops.data[pipe->loop].end;
+    w->stage = of.stage;
+    walk_phase(w, pipe->begin[k], to, begin);
+    w->stage = -1;
+}
+
+/* When the last is over of what is shown. */
+static double shown_until(const Pipe *pipe, const PipeClock *k)
+{
+    const size_t most = (size_t)(PIPE_SHOWN / pipe->ranks);
+    double until = k->step;
+    for (int rank = 0; rank < pipe->ranks; rank++) {
+        size_t told = 0;
+        const PipeOps *ops = &pipe->program->rank[rank];
+        for (size_t i = 0; i < ops->n; i++)
+            if (ops->data[i].step != PIPE_WAIT && ++told > most)
+                until = fmin(until, k->begin[rank][i]);
+    }
+    return until;
+}
+
+static void walk_row(Walker *w, const PipeClock *k, double since, double until)
+{
+    const Pipe *pipe = w->program->pipe;
+    const PipeOps *ops = &pipe->program->rank[w->rank];
+    int64_t left = 0;
+    double over = 0;
+    for (size_t i = 0; i < ops->n; i++) {
+        const PipeOp *op = &ops->data[i];
+        const double begin = k->begin[w->rank][i], end = k->end[w->rank][i];
+        const bool computes = op->step == PIPE_COMPUTE, shown = end <= until;
+        if (op->step == PIPE_WAIT)
+            continue;
+        left += computes && !shown;
+        if (!shown)
+            continue;
+        over = computes ? end : over;
+        tell(w, (TraceSlice){.of = &op->action, .begin = since + begin, .seconds = end - begin});
+        if (computes && op->action.microbatch == 0 &&
+            (op->action.stage < DETAILED - 1 || op->action.stage == pipe->stages - 1))
+            walk_actions(w, op->action, since + begin);
+    }
+    if (left)
+        tell(w,
+             (TraceSlice){
+                 .rest = true, .rounds = left, .begin = since + over, .seconds = k->step - over});
+}
+
+static void walk_pipeline(Walker *w, const PipeClock *k)
+{
+    const Pipe *pipe = w->program->pipe;
+    const Loop *micro = &w->program->loops.data[pipe->loop];
+    const double since = w->program->actions.data[micro->begin].begin, until = shown_until(pipe, k);
+    for (w->rank = 0; w->rank < pipe->ranks; w->rank++) {
+        walk(w, 0, micro->begin, 0);
+        walk_row(w, k, since, until);
+        walk(w, micro->end + 1, (int)w->program->actions.n,
+             k->step - (double)micro->dim.size * micro->seconds);
+    }
+}
+
+void trace_walk(const Plan *p, TraceFn *tell, void *ctx)
+{
+    Walker w = {.plan = p, .program = p->train, .tell = tell, .ctx = ctx, .stage = -1};
+    Arena *tmp = arena_new();
+    const PipeClock *k = p->train->pipe ? pipe_run(p, p->train, tmp) : NULL;
+    if (k)
+        walk_pipeline(&w, k);
+    else
+        walk(&w, 0, (int)p->train->actions.n, 0);
+    arena_free(tmp);
+}
+
+int trace_ranks(const Plan *p)
+{
+    return p->train->pipe ? p->train->pipe->ranks : 1;
+}

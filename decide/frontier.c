@@ -1,0 +1,432 @@
+/* frontier.c - what repeats keep for the backward part, for the memory there is.
+ *
+ * Each option of a repeat (passes/autodiff/options.c) is planned for all its rounds, and once more
+ * in segments of two, which prices it (decide/price.c); from prices alone the best ranges follow
+ * for any memory (decide/choose.c). What was chosen is planned too: where that needs more than was
+ * computed, the choice is made again with as much less. */
+#include "decide/frontier.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/quantity.h"
+#include "passes/passes.h"
+
+enum { SEGMENT_MOST = 32, TRIES = 8, LINES = 12 };
+
+struct Frontier {
+    Arena *a;
+    const Module *m; /* before pass recompute */
+    const Device *d;
+    int loops;
+    const Ins *loop[KEEP_LOOPS];
+    KeepOption option[KEEP_LOOPS][KEEP_OPTIONS];
+    int options[KEEP_LOOPS];
+    KeepKind kind[KEEP_LOOPS][KEEP_KINDS];
+    KeepProblem problem;
+    int64_t outside;
+    double fastest; /* seconds of a step whose repeats all take their fastest option */
+};
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+Plan *frontier_plan(const Module *module, const Device *d, const KeepPlan *kept, const char *fn,
+                    Arena *a)
+{
+    Module *m = module_copy(module, fn, diag_silent(module->diag, a), a);
+    m->layout.plan = kept;
+    Job job = {.m = m, .log = stderr};
+    Plan *p = NULL;
+    if (passes_run(&job, &(PassRange){.from = "recompute"}) == PASS_ok)
+        p = plan_schedule(job.m, d, a);
+    if (p)
+        plan_pack(p);
+    return p;
+}
+
+/* All rounds of one repeat take an option, in segments or not (a round that is left over by
+ * itself); those of the others their last, the fastest. */
+static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segment)
+{
+    KeepPlan *kept = NEW(f->a, KeepPlan);
+    *kept = (KeepPlan){0};
+    for (int l = 0; l < f->loops; l++) {
+        KeepRanges ranges = {0};
+        const bool *keep = f->option[l][l == loop ? option : f->options[l] - 1].keep;
+        int64_t rounds = f->loop[l]->attrs.dim.size, rest = l == loop ? rounds % segment : 0;
+        vec_push(f->a, &ranges, ((KeepRange){rounds - rest, l == loop ? segment : 1, keep, NULL}));
+        if (rest)
+            vec_push(f->a, &ranges, ((KeepRange){rest, 1, keep, NULL}));
+        vec_push(f->a, &kept->loops, ranges);
+    }
+    return kept;
+}
+
+static bool price(const Frontier *f, const KeepPlan *kept, KeepPrice *p)
+{
+    Arena *tmp = arena_new();
+    int ranges = 0;
+    for (size_t l = 0; l < kept->loops.n; l++)
+        ranges += (int)kept->loops.data[l].n;
+    Plan *plan = frontier_plan(f->m, f->d, kept, "train", tmp);
+    bool ok = plan && keep_price(plan, ranges, tmp, p);
+    arena_free(tmp);
+    return ok;
+}
+
+/* ---- prices ---------------------------------------------------------------------------------- */
+
+/* A loop in a loop: there is room for one more level, and for one more dim of what it slices. */
+static bool may_segment(const Frontier *f, int l)
+{
+    const Ins *loop = f->loop[l];
+    if (loop->attrs.dim.size < 4)
+        return false;
+    for (size_t n = 0; n < loop->body->ins.n; n++)
+        if (loop->body->ins.data[n]->op == OP_repeat)
+            return false;
+    for (uint32_t k = (uint32_t)loop->attrs.carried; k < loop->nin; k++)
+        if (type_of(f->m, loop->in[k])->rank >= MAX_RANK)
+            return false;
+    return true;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What goes into the first round of a range that is not a loop's first is copied there, for each
+ * microbatch. */
+static double start_of(const Frontier *f, int64_t carried)
+{
+    double copy = 2 * (double)carried / f->d->bandwidth;
+    double times = (double)mesh_rounds(f->m);
+    return times * (copy > f->d->launch ? copy : f->d->launch);
+}
+
+static bool price_options(Frontier *f, int l, double *least)
+{
+    double rounds = (double)f->problem.rounds[l];
+    for (int o = 0; o < f->options[l]; o++) {
+        KeepPrice p;
+        if (!price(f, uniform(f, l, o, 1), &p))
+            return false;
+        const RangePrice *r = &p.range[l];
+        f->kind[l][f->problem.kinds[l]++] = (KeepKind){.option = o,
+                                                       .segment = 1,
+                                                       .stored = r->stored,
+                                                       .fixed = r->fixed,
+                                                       .transient = larger(r->forward, r->backward),
+                                                       .seconds = p.seconds / rounds};
+        f->problem.start[l] = start_of(f, r->fixed);
+        f->problem.between = larger(f->problem.between, p.between);
+        f->outside = larger(f->outside, p.outside);
+        *least = o == 0 || p.seconds < *least ? p.seconds : *least;
+    }
+    for (int k = 0; k < f->problem.kinds[l]; k++)
+        f->kind[l][k].seconds -= *least / rounds;
+    return true;
+}
+
+/* Options that another one beats in all that counts are left out. */
+static void drop_beaten(Frontier *f, int l)
+{
+    KeepKind *kind = f->kind[l];
+    int n = f->problem.kinds[l], left = 0;
+    for (int k = 0; k < n; k++) {
+        bool beaten = false;
+        for (int i = 0; i < n && !beaten; i++) {
+            bool as_good = kind[i].stored <= kind[k].stored &&
+                           kind[i].transient <= kind[k].transient &&
+                           kind[i].seconds <= kind[k].seconds;
+            bool same = kind[i].stored == kind[k].stored &&
+                        kind[i].transient == kind[k].transient &&
+                        kind[i].seconds == kind[k].seconds;
+            beaten = i != k && as_good && (!same || i < k) && i >= left;
+        }
+        for (int i = 0; i < left && !beaten; i++)
+            beaten = kind[i].stored <= kind[k].stored && kind[i].transient <= kind[k].transient &&
+                     kind[i].seconds <= kind[k].seconds;
+        if (!beaten)
+            kind[left++] = kind[k];
+    }
+    f->problem.kinds[l] = left;
+}
+
+/* Segments of two are planned; of k they keep what k - 2 rounds more of the option store. What goes
+ * into a segment is copied twice: to run on from, and to run again from. */
+static void price_segments(Frontier *f, int l)
+{
+    int options = f->problem.kinds[l];
+    int64_t rounds = f->problem.rounds[l];
+    for (int o = 0; o < options && may_segment(f, l); o++) {
+        const KeepKind plain = f->kind[l][o];
+        KeepPrice p;
+        if (!price(f, uniform(f, l, plain.option, 2), &p))
+            return;
+        const RangePrice *r = &p.range[l];
+        double all = p.seconds - f->fastest;
+        if (rounds % 2)
+            all -= plain.seconds + f->problem.start[l];
+        for (int64_t k = 2; k <= rounds && k <= SEGMENT_MOST; k++) {
+            if (f->problem.kinds[l] == KEEP_KINDS)
+                return;
+            f->kind[l][f->problem.kinds[l]++] =
+                (KeepKind){.option = plain.option,
+                           .segment = k,
+                           .stored = r->stored,
+                           .fixed = r->fixed,
+                           .transient = larger(r->forward, r->backward + (k - 2) * plain.stored),
+                           .seconds = all / (double)(rounds - rounds % 2) +
+                                      f->problem.start[l] * (2 / (double)k - 1)};
+        }
+    }
+}
+
+void frontier_close(Frontier *f)
+{
+    arena_free(f->a);
+}
+
+Frontier *frontier_open(const Module *m, const Device *d)
+{
+    Arena *a = arena_new();
+    Frontier *f = NEW(a, Frontier);
+    *f = (Frontier){.a = a, .m = m, .d = d};
+    f->loops = keep_loops(m, f->loop, KEEP_LOOPS);
+    f->problem.loops = f->loops;
+    bool ok = f->loops > 0;
+    for (int l = 0; l < f->loops && ok; l++) {
+        f->problem.rounds[l] = f->loop[l]->attrs.dim.size;
+        f->problem.kind[l] = f->kind[l];
+        f->options[l] = keep_options(m, l, d, a, f->option[l]);
+        ok = f->options[l] > 0;
+    }
+    for (int l = 0; l < f->loops && ok; l++) {
+        double least = 0;
+        ok = price_options(f, l, &least);
+        drop_beaten(f, l);
+        /* The others' fastest option is the last by estimate; what the plan says counts. */
+        f->fastest = l == 0 || least < f->fastest ? least : f->fastest;
+    }
+    for (int l = 0; l < f->loops && ok; l++)
+        price_segments(f, l);
+    if (ok)
+        return f;
+    frontier_close(f);
+    return NULL;
+}
+
+/* ---- choices --------------------------------------------------------------------------------- */
+
+/* limit: bytes beside what is persistent. */
+static bool choose(Frontier *f, int64_t limit, KeepChoice *c)
+{
+    if (limit < f->outside)
+        return false;
+    Arena *tmp = arena_new();
+    f->problem.limit = limit;
+    bool found = keep_choose(&f->problem, c, tmp);
+    arena_free(tmp);
+    if (found)
+        c->peak = larger(c->peak, f->outside);
+    return found;
+}
+
+/* The choice with the least memory, to a thousandth of it, or a byte. */
+static bool choose_least(Frontier *f, int64_t enough, KeepChoice *c)
+{
+    int64_t low = 0, high = enough;
+    if (!choose(f, enough, c))
+        return false;
+    high = c->peak;
+    while (high - low > 1 + high / 1000) {
+        int64_t limit = low + (high - low) / 2;
+        KeepChoice one;
+        if (choose(f, limit, &one)) {
+            *c = one;
+            high = one.peak > low ? one.peak : limit;
+        } else {
+            low = limit;
+        }
+    }
+    return true;
+}
+
+const KeepProblem *frontier_problem(const Frontier *f)
+{
+    return &f->problem;
+}
+
+KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
+{
+    KeepPlan *kept = NEW(a, KeepPlan);
+    *kept = (KeepPlan){0};
+    for (int l = 0; l < f->loops; l++) {
+        KeepRanges ranges = {0};
+        for (int r = 0; r < c->n; r++) {
+            if (c->range[r].loop != l)
+                continue;
+            const KeepKind *k = &f->kind[l][c->range[r].kind];
+            bool *keep = NEW_ARRAY(a, bool, f->m->values.n);
+            memcpy(keep, f->option[l][k->option].keep, f->m->values.n * sizeof *keep);
+            const char *says = arena_printf(a, "%s", f->option[l][k->option].names);
+            vec_push(a, &ranges, ((KeepRange){c->range[r].rounds, k->segment, keep, says}));
+        }
+        vec_push(a, &kept->loops, ranges);
+        vec_push(a, &kept->dims, f->loop[l]->attrs.dim.name);
+    }
+    return kept;
+}
+
+/* What a plan for the whole program needs, or -1; persistent: of that, what no choice changes. */
+static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept,
+                          int64_t *persistent)
+{
+    Arena *tmp = arena_new();
+    Plan *p = frontier_plan(m, d, kept, NULL, tmp);
+    int64_t bytes = p ? plan_bytes(p) : -1;
+    if (p)
+        *persistent = p->persistent_bytes + p->scratch_bytes * p->device->threads;
+    arena_free(tmp);
+    return bytes;
+}
+
+/* "layers 0..7 in segments of 4 keep q k; 8..11 keep gate up" */
+static const char *described(const Frontier *f, const KeepChoice *c)
+{
+    const char *all = "";
+    int64_t at = 0;
+    for (int r = 0; r < c->n; r++) {
+        int l = c->range[r].loop;
+        const KeepKind *k = &f->kind[l][c->range[r].kind];
+        at = r && c->range[r - 1].loop == l ? at : 0;
+        all = arena_printf(f->a, "%s%s%s %lld..%lld", all, r ? "; " : "",
+                           name_str(f->m->names, f->loop[l]->attrs.dim.name), (long long)at,
+                           (long long)(at + c->range[r].rounds - 1));
+        if (k->segment > 1)
+            all = arena_printf(f->a, "%s in segments of %lld", all, (long long)k->segment);
+        all = arena_printf(f->a, "%s keep %s", all, f->option[l][k->option].names);
+        at += c->range[r].rounds;
+    }
+    return all;
+}
+
+/* Where layers are stages all keep the same, as all ranks run one text: the most of what is worth
+ * it that fits, or else the least. NULL: the default fits. */
+static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a)
+{
+    KeepOption options[KEEP_OPTIONS];
+    const Ins *loops[KEEP_LOOPS];
+    int64_t budget = plan_budget(m, d), persistent = 0;
+    int64_t bytes = bytes_with(m, d, NULL, &persistent);
+    int n = keep_loops(m, loops, KEEP_LOOPS), staged = 0;
+    if (bytes <= budget || persistent >= budget)
+        return NULL;
+    while (staged < n && !ir_is_staged(m, loops[staged]))
+        staged++;
+    int all = staged < n ? keep_options(m, staged, d, a, options) : 0;
+    KeepPlan *plan = NULL;
+    for (int k = all - 2; k >= 0; k--) { /* the last is the default */
+        plan = NEW(a, KeepPlan);
+        for (int l = 0; l < n; l++) {
+            KeepRanges ranges = {0};
+            if (l == staged)
+                vec_push(a, &ranges,
+                         ((KeepRange){.rounds = loops[l]->attrs.dim.size,
+                                      .segment = 1,
+                                      .keep = options[k].keep,
+                                      .says = options[k].names}));
+            vec_push(a, &plan->loops, ranges);
+            vec_push(a, &plan->dims, loops[l]->attrs.dim.name);
+        }
+        bytes = bytes_with(m, d, plan, &persistent);
+        if (bytes < 0 || bytes <= budget)
+            break;
+    }
+    return plan;
+}
+
+const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
+{
+    if (m->layout.pipeline.axis)
+        return frontier_alike(m, d, a);
+    int64_t budget = plan_budget(m, d), persistent = 0;
+    int64_t bytes = bytes_with(m, d, NULL, &persistent);
+    if (bytes <= budget || persistent >= budget)
+        return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
+    Frontier *f = frontier_open(m, d);
+    if (!f)
+        return NULL;
+    const KeepPlan *kept = NULL;
+    int64_t limit = budget - persistent;
+    for (int k = 0; k < TRIES; k++) {
+        KeepChoice c;
+        if (!choose(f, limit, &c)) {
+            /* The error that follows is to show the least there is. */
+            kept = choose_least(f, INT64_MAX / 4, &c) ? frontier_kept(f, &c, a) : kept;
+            break;
+        }
+        kept = frontier_kept(f, &c, a);
+        bytes = bytes_with(m, d, kept, &persistent);
+        if (bytes < 0 || bytes <= budget)
+            break;
+        limit = (c.peak < limit ? c.peak : limit) - (bytes - budget);
+    }
+    frontier_close(f);
+    return kept;
+}
+
+/* ---- what is said ---------------------------------------------------------------------------- */
+
+static void print_options(const Frontier *f, int l, FILE *out)
+{
+    const char *name = name_str(f->m->names, f->loop[l]->attrs.dim.name);
+    fprintf(out,
+            "%s: %lld rounds; what each may keep, and what it takes to compute the rest again\n",
+            name, (long long)f->problem.rounds[l]);
+    fprintf(out, "  %14s %12s  %s\n", "bytes a round", "time a round", "keeps");
+    for (int k = 0; k < f->problem.kinds[l]; k++) {
+        const KeepKind *kind = &f->kind[l][k];
+        if (kind->segment == 1)
+            fprintf(out, "  %14s %12s  %s\n", text_bytes(f->a, (double)kind->stored),
+                    kind->seconds > 0 ? text_seconds(f->a, kind->seconds) : "0",
+                    f->option[l][kind->option].names);
+    }
+}
+
+void frontier_print(const Module *m, const Device *d, FILE *out)
+{
+    if (m->layout.pipeline.axis) {
+        fputs("the layers of a pipeline all keep the same\n", out);
+        return;
+    }
+    Frontier *f = frontier_open(m, d);
+    KeepChoice most, least, c;
+    int64_t persistent = 0;
+    if (!f || !choose(f, INT64_MAX / 4, &most) || !choose_least(f, INT64_MAX / 4, &least)) {
+        fputs("there is no repeat whose backward part reads what its forward part computes\n", out);
+        if (f)
+            frontier_close(f);
+        return;
+    }
+    bytes_with(m, d, NULL, &persistent);
+    for (int l = 0; l < f->loops; l++)
+        print_options(f, l, out);
+    fprintf(out,
+            "\nthe fastest for each memory: what is beside the %s that are there all the time\n",
+            text_bytes(f->a, (double)persistent));
+    fprintf(out, "  %14s %12s %7s  %s\n", "peak", "step", "slower", "what is kept");
+    int64_t last = -1;
+    for (int i = 0; i <= LINES; i++) {
+        int64_t limit = least.peak + (most.peak - least.peak) / LINES * i;
+        if (!choose(f, i == LINES ? most.peak : limit, &c) || c.peak == last)
+            continue;
+        last = c.peak;
+        fprintf(out, "  %14s %12s %6.2f%%  %s\n", text_bytes(f->a, (double)c.peak),
+                text_seconds(f->a, f->fastest + c.seconds), 100 * c.seconds / f->fastest,
+                described(f, &c));
+    }
+    frontier_close(f);
+}

@@ -1,0 +1,98 @@
+/* frontier.h - what the repeats of a module keep for the backward part, the best for a given
+ * memory.
+ *
+ *   price.c     bytes and seconds of an option, read off a plan made with it
+ *   choose.c    the fastest ranges of rounds that fit, from prices alone
+ *   frontier.c  puts them together */
+#ifndef MGC_FRONTIER_H
+#define MGC_FRONTIER_H
+
+#include "passes/autodiff/recompute.h"
+#include "plan/plan.h"
+
+/* ---- price.c --------------------------------------------------------------------------------- */
+
+enum { KEEP_RANGES = 8, KEEP_KINDS = 256 };
+
+/* Bytes of one range. forward, backward: at most, while it runs, beside what it and the ranges
+ * before it store. */
+typedef struct RangePrice {
+    int64_t stored, fixed; /* of a round of its loop (a segment where it has those); of the range */
+    int64_t forward, backward;
+} RangePrice;
+
+typedef struct KeepPrice {
+    RangePrice range[KEEP_RANGES];
+    int64_t between; /* beside all that is stored, between the last forward and backward range */
+    int64_t outside; /* before and after all of them */
+    double seconds;  /* of the step */
+} KeepPrice;
+
+/* Reads the prices off a plan whose buffers have lifetimes (plan_schedule). False: its loops are
+ * not `ranges` forward and as many backward. */
+bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price);
+
+/* ---- choose.c -------------------------------------------------------------------------------- */
+
+/* A way to treat a range of rounds, priced. Bytes that it stores are there from when the range runs
+ * forward until it has run backward. */
+typedef struct KeepKind {
+    int option;
+    int64_t segment;   /* 1: none; or rounds that run again together */
+    int64_t stored;    /* bytes of a segment */
+    int64_t fixed;     /* ... of the range, whatever its length */
+    int64_t transient; /* bytes beside all that is stored, while it runs one way or the other */
+    double seconds;    /* of a round, more than the fastest */
+} KeepKind;
+
+typedef struct KeepProblem {
+    int loops; /* that run one after the other */
+    int64_t rounds[KEEP_LOOPS];
+    int kinds[KEEP_LOOPS];
+    KeepKind *kind[KEEP_LOOPS];
+    double start[KEEP_LOOPS]; /* seconds of each range but the first */
+    int64_t between;          /* bytes beside all that is stored, between forward and backward */
+    int64_t limit;            /* bytes */
+} KeepProblem;
+
+typedef struct KeepChoice {
+    int n; /* ranges, in the order in which they run */
+    struct {
+        int loop, kind;
+        int64_t rounds;
+    } range[KEEP_RANGES];
+    int64_t peak;   /* bytes */
+    double seconds; /* more than the fastest */
+} KeepChoice;
+
+/* The fastest of all choices of at most KEEP_RANGES ranges that fit (with more than 32 rounds
+ * within 0.5% of its seconds); of equally fast ones the smallest. Within a loop the ranges stand in
+ * the order of their transients, the largest first, which no other order beats. False: none fits.
+ */
+bool keep_choose(const KeepProblem *p, KeepChoice *c, Arena *tmp);
+
+/* Peak and seconds of a choice. */
+void keep_measure(const KeepProblem *p, KeepChoice *c);
+
+/* ---- frontier.c ------------------------------------------------------------------------------ */
+
+/* What the repeats of a module keep so that it fits its device and its layout's assertion, the
+ * fastest there is; if nothing fits, what needs least. NULL: the default, which fits, or is not
+ * what makes it too large. m is as it is before pass recompute, and is not changed; the result is
+ * in a. */
+const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a);
+/* What may be kept, and the fastest choices for some memories, as text. */
+void frontier_print(const Module *m, const Device *d, FILE *out);
+
+/* The options of all repeats, priced. NULL: there is nothing to choose. */
+typedef struct Frontier Frontier;
+Frontier *frontier_open(const Module *m, const Device *d);
+void frontier_close(Frontier *f);
+const KeepProblem *frontier_problem(const Frontier *f);
+/* A choice as what pass recompute reads, in a; and the plan of the module with it (fn: of that
+ * function alone, NULL: of all), placed, in a. NULL: the passes refuse it. */
+KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a);
+Plan *frontier_plan(const Module *m, const Device *d, const KeepPlan *kept, const char *fn,
+                    Arena *a);
+
+#endif

@@ -1,0 +1,24 @@
+/* cost.h - arithmetic and memory traffic of an instruction, from its types alone. */
+#ifndef MGC_COST_H
+#define MGC_COST_H
+
+#include "base/device.h"
+#include "ir/ir.h"
+
+/* Arithmetic and memory traffic of one execution of an instruction (repeat: of all its rounds). */
+enum { ATTENTION_BLOCK = 64 }; /* keys that are looked at together, about */
+typedef struct Cost {
+    double flops, bytes;
+    double exps; /* exponentials of attention and cross-entropy, each with what belongs to it */
+    double more; /* share of these that is computed beside: blocks that a causal mask cuts */
+    double
+        across; /* bytes more that a host's kernel takes as long for: what lies across its loops */
+    double slowest; /* times as much as ranks have on average has the one that has most; 0: all
+                       alike */
+} Cost;
+Cost ir_cost(const Module *m, const Ins *i);
+
+/* Peak of products of a program on a device, FLOP/s. */
+double peak_flops(const Device *d, const Train *t);
+
+#endif

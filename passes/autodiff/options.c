@@ -1,0 +1,417 @@
+/* options.c - what a round of a repeat may keep for the backward part; see recompute.h.
+ *
+ * What the backward part reads is found by differentiating a copy that keeps everything. Of the
+ * instructions that lead there, those that are worth a choice are the candidates: each set of them
+ * is a way to treat a round. What is kept is there; everything else that is read is computed again
+ * from it. A set costs its bytes, and the time of what is computed again; only sets are left that
+ * no other beats in both. The times are estimates: whoever chooses plans what is left. */
+#include "ir/cost.h"
+#include "passes/autodiff/gradient.h"
+#include "passes/passes.h"
+#include "passes/autodiff/recompute.h"
+#include "passes/view.h"
+#include "passes/walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CANDIDATES = 12 };
+
+typedef struct Unit {
+    const Ins *ins;
+    bool there; /* costs nothing to have: a table, a result of a loop inside, small and kept */
+    bool read;  /* by the backward part */
+    bool candidate;
+    bool instead; /* of something expensive that leads to it */
+    int64_t bytes;
+    double seconds;
+    double
+        worth; /* seconds that keeping it saves, at least if what leads to it is not kept either */
+} Unit;
+
+typedef struct Search {
+    const Module *m;
+    const Region *body;
+    Arena *a;
+    Unit *unit; /* per instruction of the body */
+    int *home;  /* per value: its instruction's number, or -1 */
+    int candidate[CANDIDATES], n;
+} Search;
+
+typedef struct Set {
+    unsigned mask; /* of candidates */
+    int64_t bytes;
+    double seconds;
+} Set;
+
+/* ---- what is read ---------------------------------------------------------------------------- */
+
+int keep_loops(const Module *m, const Ins **loops, int most)
+{
+    const Fn *fn = module_fn(m, "train");
+    int n = 0;
+    for (size_t k = 0; fn && k < fn->body->ins.n; k++)
+        if (fn->body->ins.data[k]->op == OP_repeat && n < most)
+            loops[n++] = fn->body->ins.data[k];
+    return n;
+}
+
+/* Values of loop number `loop` that the backward part reads if everything is kept. */
+static bool *read_values(const Module *m, int loop, Arena *a)
+{
+    bool *read = NEW_ARRAY(a, bool, m->values.n);
+    Arena *tmp = arena_new();
+    const Ins *loops[KEEP_LOOPS];
+    Module *c = module_copy(m, "train", diag_silent(m->diag, tmp), tmp);
+    c->layout.recompute = RECOMPUTE_none;
+    c->layout.plan = NULL;
+    Job j = {.m = c, .tmp = tmp, .log = stderr};
+    if (pass_recompute(&j) == PASS_ok && pass_differentiate(&j) == PASS_ok &&
+        keep_loops(c, loops, KEEP_LOOPS) > loop)
+        for (size_t k = 0; k < loops[loop]->body->results.n; k++) {
+            Value v = loops[loop]->body->results.data[k];
+            if (k >= (size_t)loops[loop]->attrs.carried && v < m->values.n)
+                read[v] = true;
+        }
+    arena_free(tmp);
+    return read;
+}
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+static bool is_cheap(const Module *m, const Ins *i)
+{
+    return op_is(i->op, CHEAP | POINTWISE) && !ir_ends_product(m, i);
+}
+
+/* What is fused with its neighbours costs about a third of a pass over its result. */
+static double seconds_of(const Module *m, const Ins *i, const Device *d)
+{
+    Cost c = ir_cost(m, i);
+    if (op_is(i->op, VIEW))
+        return 0;
+    if (is_cheap(m, i))
+        return (double)type_bytes(type_of(m, i->out[0])) / d->bandwidth / 3;
+    double compute = c.flops / (peak_flops(d, &m->train) * d->product_share);
+    double memory = c.bytes / d->bandwidth;
+    return compute > memory ? compute : memory;
+}
+
+static void describe(Search *s, const Device *d, const bool *read, const bool *leaf)
+{
+    int64_t carried = 0;
+    for (size_t k = 0; k < s->body->args.n && k < (size_t)s->body->owner->attrs.carried; k++)
+        carried += type_bytes(type_of(s->m, s->body->args.data[k]));
+    for (size_t v = 0; v < s->m->values.n; v++)
+        s->home[v] = -1;
+    for (size_t n = 0; n < s->body->ins.n; n++) {
+        const Ins *i = s->body->ins.data[n];
+        Unit *u = &s->unit[n];
+        *u = (Unit){.ins = i, .there = i->body || !i->nout};
+        for (uint32_t k = 0; k < i->nout; k++) {
+            s->home[i->out[k]] = (int)n;
+            u->there |= leaf[i->out[k]];
+            u->read |= read[i->out[k]];
+            u->bytes += type_bytes(type_of(s->m, i->out[k]));
+        }
+        if (u->there)
+            continue;
+        u->seconds = u->worth = seconds_of(s->m, i, d);
+        u->candidate = u->read || !is_cheap(s->m, i);
+        /* Sums of rows and such: they are not worth a question. */
+        if (!is_cheap(s->m, i) && u->bytes * 32 < carried)
+            u->there = true;
+        u->candidate &= !u->there;
+    }
+}
+
+/* The one use of what i computes, in the body; NULL: none, or several. */
+static const Ins *only_user(const Search *s, const Ins *i)
+{
+    const Ins *user = NULL;
+    for (size_t n = 0; n < s->body->ins.n; n++) {
+        const Ins *x = s->body->ins.data[n];
+        bool uses = false;
+        for (uint32_t k = 0; k < x->nin; k++)
+            for (uint32_t o = 0; o < i->nout; o++)
+                uses |= x->in[k] == i->out[o];
+        if (uses && (user || x->body))
+            return NULL;
+        user = uses ? x : user;
+    }
+    for (size_t k = 0; k < s->body->results.n; k++)
+        for (uint32_t o = 0; o < i->nout; o++)
+            if (s->body->results.data[k] == i->out[o])
+                return NULL;
+    return user;
+}
+
+/* Is all that i reads there, but for what `from` computes? */
+static bool rest_is_there(const Search *s, const Ins *i, const Ins *from)
+{
+    for (uint32_t k = 0; k < i->nin; k++) {
+        int n = s->home[i->in[k]];
+        if (n >= 0 && !s->unit[n].there && s->unit[n].ins != from)
+            return false;
+    }
+    return true;
+}
+
+/* What is not read itself may only lead to something no larger that is: to keep that is better.
+ * NULL: it does not. */
+static Unit *better(const Search *s, const Unit *u)
+{
+    const Ins *at = u->ins;
+    while (!u->read) {
+        const Ins *next = only_user(s, at);
+        if (!next || !is_cheap(s->m, next) || !rest_is_there(s, next, at))
+            return NULL;
+        Unit *v = &s->unit[s->home[next->out[0]]];
+        if (v->candidate)
+            return v->bytes <= u->bytes ? v : NULL;
+        at = next;
+    }
+    return NULL;
+}
+
+/* What the products of halves are before they are rounded is part of them. */
+static void leave_ends(Search *s)
+{
+    for (size_t n = 0; n < s->body->ins.n; n++) {
+        const Ins *i = s->body->ins.data[n];
+        if (!ir_ends_product(s->m, i))
+            continue;
+        const Ins *add = s->m->values.data[i->in[0]].def;
+        for (int k = -1; k < 2; k++) {
+            int at = s->home[k < 0 ? i->in[0] : add->in[k]];
+            if (at >= 0 && (k < 0 || s->unit[at].ins->op == OP_dot))
+                s->unit[at].candidate = false;
+        }
+    }
+}
+
+static int less_worth(const void *x, const void *y)
+{
+    const Unit *a = *(Unit *const *)x, *b = *(Unit *const *)y;
+    double p = a->worth / (double)a->bytes, q = b->worth / (double)b->bytes;
+    return p != q ? (p < q ? -1 : 1) : (a > b) - (a < b);
+}
+
+/* Of what is equally good one is left. */
+static void leave_beaten(Search *s)
+{
+    leave_ends(s);
+    for (size_t k = 0; k < s->body->ins.n; k++) {
+        Unit *u = &s->unit[k], *v = u->candidate ? better(s, u) : NULL;
+        if (v) {
+            v->worth += u->worth;
+            v->instead = true;
+            u->candidate = false;
+        }
+    }
+}
+
+/* Of too many candidates those with the least time for their bytes are never kept. */
+static void choose_candidates(Search *s)
+{
+    Unit **all = NEW_ARRAY(s->a, Unit *, s->body->ins.n + 1);
+    size_t n = 0;
+    for (size_t k = 0; k < s->body->ins.n; k++)
+        if (s->unit[k].candidate)
+            all[n++] = &s->unit[k];
+    qsort(all, n, sizeof *all, less_worth);
+    for (size_t k = 0; n > CANDIDATES && k < n - CANDIDATES; k++)
+        all[k]->candidate = false;
+    for (size_t k = 0; k < s->body->ins.n; k++)
+        if (s->unit[k].candidate)
+            s->candidate[s->n++] = (int)k;
+}
+
+/* ---- sets ------------------------------------------------------------------------------------ */
+
+/* What a set of kept instructions costs; false: it keeps something that nothing reads. */
+static bool measure(const Search *s, const bool *kept, bool *wanted, Set *set)
+{
+    size_t n = s->body->ins.n;
+    for (size_t k = 0; k < n; k++)
+        wanted[k] = s->unit[k].read;
+    set->bytes = 0;
+    set->seconds = 0;
+    for (size_t k = n; k-- > 0;) {
+        const Unit *u = &s->unit[k];
+        if (!wanted[k] && kept[k])
+            return false;
+        if (!wanted[k] || u->there)
+            continue;
+        if (kept[k]) {
+            set->bytes += u->bytes;
+            continue;
+        }
+        set->seconds += u->seconds;
+        for (uint32_t x = 0; x < u->ins->nin; x++)
+            if (s->home[u->ins->in[x]] >= 0)
+                wanted[s->home[u->ins->in[x]]] = true;
+    }
+    return true;
+}
+
+static int fewer_bytes(const void *x, const void *y)
+{
+    const Set *a = x, *b = y;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    if (a->seconds != b->seconds)
+        return a->seconds < b->seconds ? -1 : 1;
+    return (a->mask > b->mask) - (a->mask < b->mask);
+}
+
+static size_t all_sets(const Search *s, Set *set)
+{
+    bool *kept = NEW_ARRAY(s->a, bool, s->body->ins.n + 1);
+    bool *wanted = NEW_ARRAY(s->a, bool, s->body->ins.n + 1);
+    size_t n = 0;
+    for (unsigned mask = 0; mask < 1u << s->n; mask++) {
+        for (int k = 0; k < s->n; k++)
+            kept[s->candidate[k]] = mask >> k & 1;
+        set[n].mask = mask;
+        n += measure(s, kept, wanted, &set[n]);
+    }
+    return n;
+}
+
+/* Those that no other one beats, the fewest bytes first. */
+static size_t frontier(Set *set, size_t n)
+{
+    size_t left = 0;
+    qsort(set, n, sizeof *set, fewer_bytes);
+    for (size_t k = 0; k < n; k++)
+        if (!left || set[k].seconds < set[left - 1].seconds)
+            set[left++] = set[k];
+    return left;
+}
+
+/* Leaves out those between two others that save least time a byte more than their neighbour. */
+static size_t thin(Set *set, size_t n, size_t most)
+{
+    while (n > most) {
+        size_t worst = 1;
+        double least = 0;
+        for (size_t k = 1; k + 1 < n; k++) {
+            /* how far it lies below the line between its neighbours, in seconds */
+            double share = (double)(set[k].bytes - set[k - 1].bytes) /
+                           (double)(set[k + 1].bytes - set[k - 1].bytes);
+            double line = set[k - 1].seconds + share * (set[k + 1].seconds - set[k - 1].seconds);
+            double below = line - set[k].seconds;
+            if (k == 1 || below < least) {
+                worst = k;
+                least = below;
+            }
+        }
+        memmove(set + worst, set + worst + 1, (n - worst - 1) * sizeof *set);
+        n--;
+    }
+    return n;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static const char *names_of(const Search *s, const bool *keep)
+{
+    const char *all = "";
+    for (int k = 0; k < s->n; k++) {
+        const Ins *i = s->unit[s->candidate[k]].ins;
+        if (keep[i->out[0]])
+            all = arena_printf(s->a, "%s%s%s", all, *all ? " " : "", ins_called(s->m, i));
+    }
+    return *all ? all : "nothing";
+}
+
+static void keep_inside(const Module *m, const Region *r, bool *keep)
+{
+    for (size_t n = 0; n < r->ins.n; n++) {
+        const Ins *i = r->ins.data[n];
+        for (uint32_t k = 0; k < i->nout; k++)
+            keep[i->out[k]] = !is_cheap(m, i);
+        if (i->body)
+            keep_inside(m, i->body, keep);
+    }
+}
+
+/* What is kept where nothing was chosen. */
+static KeepOption default_option(const Search *s)
+{
+    KeepOption o = {.keep = NEW_ARRAY(s->a, bool, s->m->values.n), .names = ""};
+    for (size_t n = 0; n < s->body->ins.n; n++) {
+        const Unit *u = &s->unit[n];
+        bool cheap = is_cheap(s->m, u->ins), kept = u->candidate && (!cheap || u->instead);
+        if (u->ins->body)
+            keep_inside(s->m, u->ins->body, o.keep);
+        for (uint32_t k = 0; k < u->ins->nout; k++)
+            o.keep[u->ins->out[k]] = kept || (u->there && !cheap);
+        if (kept)
+            o.names = arena_printf(s->a, "%s%s%s", o.names, *o.names ? " " : "",
+                                   ins_called(s->m, u->ins));
+    }
+    return o;
+}
+
+/* The candidates of a set; what is small and expensive is kept beside them. */
+static KeepOption option_of(const Search *s, const Set *set)
+{
+    KeepOption o = {.keep = NEW_ARRAY(s->a, bool, s->m->values.n)};
+    for (size_t n = 0; n < s->body->ins.n; n++) {
+        const Unit *u = &s->unit[n];
+        if (u->ins->body)
+            keep_inside(s->m, u->ins->body, o.keep);
+        for (uint32_t k = 0; k < u->ins->nout; k++)
+            o.keep[u->ins->out[k]] = u->there && !is_cheap(s->m, u->ins);
+    }
+    for (int k = 0; k < s->n; k++)
+        for (uint32_t x = 0; x < s->unit[s->candidate[k]].ins->nout; x++)
+            o.keep[s->unit[s->candidate[k]].ins->out[x]] = set->mask >> k & 1;
+    o.names = names_of(s, o.keep);
+    return o;
+}
+
+static Search *search_open(const Module *m, const Ins *loop, int number, const Device *d, Arena *a)
+{
+    Search *s = NEW(a, Search);
+    *s = (Search){.m = m, .body = loop->body, .a = a};
+    s->unit = NEW_ARRAY(a, Unit, loop->body->ins.n + 1);
+    s->home = NEW_ARRAY(a, int, m->values.n);
+    describe(s, d, read_values(m, number, a), activity_leaf(m, module_fn(m, "train")->body, a));
+    leave_beaten(s);
+    return s;
+}
+
+bool *keep_default(const Module *m, int loop, Arena *a)
+{
+    static const Device any = {.flops_f32 = 1,
+                               .flops_f64 = 1,
+                               .flops_tf32 = 1,
+                               .flops_bf16 = 1,
+                               .flops_f16 = 1,
+                               .product_share = 1,
+                               .bandwidth = 1};
+    const Ins *loops[KEEP_LOOPS];
+    if (keep_loops(m, loops, KEEP_LOOPS) <= loop)
+        return NULL;
+    return default_option(search_open(m, loops[loop], loop, &any, a)).keep;
+}
+
+int keep_options(const Module *m, int loop, const Device *d, Arena *a,
+                 KeepOption options[KEEP_OPTIONS])
+{
+    const Ins *loops[KEEP_LOOPS];
+    if (keep_loops(m, loops, KEEP_LOOPS) <= loop)
+        return 0;
+    Search *s = search_open(m, loops[loop], loop, d, a);
+    KeepOption usual = default_option(s);
+    choose_candidates(s);
+    Set *set = NEW_ARRAY(a, Set, 1u << s->n);
+    size_t n = thin(set, frontier(set, all_sets(s, set)), KEEP_OPTIONS - 1);
+    for (size_t k = 0; k < n; k++)
+        options[k] = option_of(s, &set[k]);
+    options[n++] = usual;
+    return (int)n;
+}

@@ -1,0 +1,39 @@
+/* recompute.h - what the backward part of repeats may keep.
+ *
+ *   recompute.c  the pass: marks, ranges, segments
+ *   options.c    what a repeat's rounds may keep: the options worth a price, by estimate
+ *
+ * Which option is best for a given memory is decided by planning them: decide/frontier.h. */
+#ifndef MGC_PASSES_RECOMPUTE_H
+#define MGC_PASSES_RECOMPUTE_H
+
+#include "base/device.h"
+#include "ir/ir.h"
+
+/* What people call an instruction: a product after its parameter, others after their value. */
+const char *ins_called(const Module *m, const Ins *i);
+
+/* ---- options.c ------------------------------------------------------------------------------- */
+
+/* One way to treat each round of a repeat. */
+typedef struct KeepOption {
+    bool *keep;        /* per value of the module */
+    const char *names; /* of what is kept: "q k v attention gate up" */
+} KeepOption;
+
+enum { KEEP_LOOPS = 8, KEEP_OPTIONS = 12 };
+
+/* The options of outermost repeat number `loop` of @train, as it is before recompute.c: those that
+ * no other one beats in bytes and estimated seconds, the fewest bytes first, and at last the
+ * default. Returns how many. */
+int keep_options(const Module *m, int loop, const Device *d, Arena *a,
+                 KeepOption options[KEEP_OPTIONS]);
+
+/* What is kept of that repeat, by value, where nothing was chosen: what is expensive, or what
+ * follows from it for as many bytes. NULL: there is no such repeat, or it is beyond KEEP_LOOPS. */
+bool *keep_default(const Module *m, int loop, Arena *a);
+
+/* The repeats of @train that ranges can be made of: the instructions, in order; how many. */
+int keep_loops(const Module *m, const Ins **loops, int most);
+
+#endif

@@ -1,0 +1,107 @@
+/* attention.c - whether the operands of attention lie as its descriptor can say; see attention.h.
+ */
+#include "passes/library/attention.h"
+
+#include <string.h>
+
+/* Elements of a group, and its stride in a value if it steps through it evenly: dims of one element
+ * step nowhere. */
+bool group_stride(const Type *t, const int64_t *stride, const Group *g, int64_t *out)
+{
+    int64_t expect = 0; /* of the next dim outwards; 0: any */
+    *out = 0;
+    for (int i = g->n - 1; i >= 0; i--) {
+        int at = type_find(t, g->dim[i].name);
+        if (at < 0 || (g->dim[i].size > 1 && expect && stride[at] != expect))
+            return false;
+        if (g->dim[i].size == 1)
+            continue;
+        if (!expect)
+            *out = stride[at];
+        expect = stride[at] * g->dim[i].size;
+    }
+    return true;
+}
+
+static int64_t group_size(const Group *g)
+{
+    int64_t n = 1;
+    for (int i = 0; i < g->n; i++)
+        n *= g->dim[i].size;
+    return n;
+}
+
+/* Strides of batch, along, kv and group in an operand; group may be absent (keys). */
+static bool attention_strides(const Strided *o, const Group g[3], Name along, int64_t out[4])
+{
+    out[1] = stride_of(o->type, o->stride, along);
+    return group_stride(o->type, o->stride, &g[0], &out[0]) &&
+           group_stride(o->type, o->stride, &g[1], &out[2]) &&
+           (!g[2].n || group_stride(o->type, o->stride, &g[2], &out[3]));
+}
+
+static bool describe_attention(const Ins *i, const Strided *q, const Strided *k, const Strided *v,
+                               const Strided *o, const Strided *lse, const Group g[3],
+                               mg_attention_desc *d)
+{
+    Name along = i->attrs.along.name;
+    Group keys[3] = {g[0], g[1], {0}};
+    int64_t ks[4], vs[4];
+    if (!attention_strides(q, g, along, d->q) || !attention_strides(k, keys, along, ks) ||
+        !attention_strides(v, keys, along, vs) || !attention_strides(o, g, along, d->o) ||
+        !attention_strides(lse, g, along, d->lse))
+        return false;
+    memcpy(d->k, ks, sizeof d->k);
+    memcpy(d->v, vs, sizeof d->v);
+    d->batch = group_size(&g[0]);
+    d->kv = group_size(&g[1]);
+    d->group = group_size(&g[2]);
+    d->queries = q->type->dims[type_find(q->type, along)].size;
+    d->keys = k->type->dims[type_find(k->type, along)].size;
+    d->head = d->vhead = i->attrs.over.dim[0].size;
+    int h = type_find(q->type, i->attrs.over.dim[0].name);
+    d->head = d->vhead = q->type->dims[h].size;
+    return q->stride[h] == 1 && stride_of(k->type, k->stride, i->attrs.over.dim[0].name) == 1 &&
+           stride_of(v->type, v->stride, i->attrs.over.dim[0].name) == 1 && i->attrs.over.n == 1;
+}
+
+/* The gradients lie as they do, in the same groups of dims. */
+static bool describe_gradients(const Ins *i, const Strided op[], const Group g[3],
+                               mg_attention_desc *d)
+{
+    Name along = i->attrs.along.name, head = i->attrs.over.dim[0].name;
+    Group keys[3] = {g[0], g[1], {0}};
+    int64_t dk[4], dv[4];
+    if (!attention_strides(&op[6], g, along, d->dq) ||
+        !attention_strides(&op[7], keys, along, dk) || !attention_strides(&op[8], keys, along, dv))
+        return false;
+    memcpy(d->dk, dk, sizeof d->dk);
+    memcpy(d->dv, dv, sizeof d->dv);
+    return stride_of(op[6].type, op[6].stride, head) == 1 &&
+           stride_of(op[7].type, op[7].stride, head) == 1 &&
+           stride_of(op[8].type, op[8].stride, head) == 1;
+}
+
+/* Dims of q: shared with the keys (in two runs: batch, then kv heads), or its own (group). */
+bool attention_match(const Ins *i, const Strided op[], mg_attention_desc *d)
+{
+    const Type *q = op[0].type, *k = op[1].type;
+    Group shared = {0}, group = {0};
+    for (int n = 0; n < q->rank; n++) {
+        Dim dim = q->dims[n];
+        if (dim.name == i->attrs.along.name || dims_have(&i->attrs.over, dim.name))
+            continue;
+        Group *g = type_find(k, dim.name) >= 0 ? &shared : &group;
+        g->dim[g->n++] = dim;
+    }
+    for (int cut = shared.n > 0; cut <= shared.n; cut++) {
+        Group g[3] = {shared, {0}, group};
+        g[0].n = cut;
+        g[1].n = shared.n - cut;
+        memcpy(g[1].dim, shared.dim + cut, (size_t)g[1].n * sizeof g[1].dim[0]);
+        if (describe_attention(i, &op[0], &op[1], &op[2], &op[3], &op[4], g, d) &&
+            (i->op == OP_attention || describe_gradients(i, op, g, d)))
+            return true;
+    }
+    return false;
+}

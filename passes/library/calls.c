@@ -1,0 +1,311 @@
+/* calls.c - operands of library calls in the order of dims and the density their descriptors can
+ * say (runtime/abi.h); what lies otherwise is copied. Part of the pass `products`.
+ *
+ *   attention            heads innermost, the other dims in groups of one stride each; of its
+ *                        gradients o and do are ordered alike, and dense
+ *   cross_entropy, head  rows dense, classes (or hidden) innermost; targets and dloss in the order
+ *                        of the rows
+ *   top                  the scores innermost
+ *   experts              all dense; of choices the group's dims outside, then positions, then
+ * choices; of rows and slots the same groups, and what is left innermost gather, scatter_add tables
+ * dense; what is added is ordered index first, then the table's dims
+ */
+#include "passes/library/attention.h"
+#include "passes/library/product.h"
+#include "passes/view.h"
+
+#include <string.h>
+
+static void as(Builder *b, Value *v, const Type *t)
+{
+    Type want = *t;
+    want.dtype = type_of(b->m, *v)->dtype;
+    want.indexes = type_of(b->m, *v)->indexes;
+    *v = build_as(b, *v, want);
+}
+
+/* A view becomes a tensor of its own. */
+static void dense(Builder *b, Value *v)
+{
+    const Ins *def = b->m->values.data[*v].def;
+    View w = view_of(b->m, *v);
+    Type t = *type_of(b->m, *v);
+    if (strides_are_dense(&t, w.stride) && !(def && op_is(def->op, VIEW)))
+        return;
+    *v = build_typed(b, OP_copy, NULL, 1, v, 1, &t, NULL)->out[0];
+}
+
+/* So does one whose elements are apart. */
+static void contiguous(Builder *b, Value *v)
+{
+    if (!strides_are_dense(type_of(b->m, *v), view_of(b->m, *v).stride))
+        dense(b, v);
+}
+
+/* t with the dims of `last` at the end. */
+static Type ending_in(const Type *t, const DimList *last)
+{
+    Type r = *t;
+    r.rank = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < t->rank; i++)
+            if (dims_have(last, t->dims[i].name) == (pass == 1))
+                r.dims[r.rank++] = t->dims[i];
+    return r;
+}
+
+static Type less(const Type *t, const DimList *gone)
+{
+    Type r = *t;
+    r.rank = 0;
+    for (int i = 0; i < t->rank; i++)
+        if (!dims_have(gone, t->dims[i].name))
+            r.dims[r.rank++] = t->dims[i];
+    return r;
+}
+
+/* The heads have to be contiguous. */
+static void heads_last(Builder *b, Value *v, const DimList *over)
+{
+    Type t = ending_in(type_of(b->m, *v), over);
+    View w = view_of(b->m, *v);
+    as(b, v, &t);
+    if (type_of(b->m, *v)->rank && w.root != *v && w.stride[t.rank - 1] != 1 &&
+        t.dims[t.rank - 1].size != 1)
+        dense(b, v);
+}
+
+static Strided as_view(const Module *m, Value v)
+{
+    Strided o = {.type = type_of(m, v)};
+    View w = view_of(m, v);
+    memcpy(o.stride, w.stride, sizeof o.stride);
+    return o;
+}
+
+/* Can the descriptor say where q, k, v and, as their types then are, the results lie? */
+static bool lies_evenly(Builder *b, const Ins *i)
+{
+    const uint32_t nin = i->op == OP_attention ? 3 : 6;
+    Strided op[9];
+    Type rule[3];
+    mg_attention_desc d = {0};
+    if (type_check(b->m, i->op, &i->attrs, (int)i->nin, i->in, (int)i->nout, rule))
+        return true; /* the verifier's */
+    for (uint32_t k = 0; k < nin; k++)
+        op[k] = as_view(b->m, i->in[k]);
+    for (uint32_t k = 0; k < i->nout; k++) {
+        op[nin + k] = (Strided){.type = &rule[k]};
+        strides_dense(&rule[k], op[nin + k].stride);
+    }
+    return attention_match(i, op, &d);
+}
+
+/* Dense copies in one order: what queries and keys share, the sequence, what queries have alone,
+ * the heads' elements. */
+static void lay_evenly(Builder *b, Ins *i)
+{
+    const Type q = *type_of(b->m, i->in[0]), keys = *type_of(b->m, i->in[1]);
+    const Name along = i->attrs.along.name;
+    Type shared = {0}, own = {0};
+    for (int x = 0; x < q.rank; x++)
+        if (q.dims[x].name != along && !dims_have(&i->attrs.over, q.dims[x].name)) {
+            Type *to = type_find(&keys, q.dims[x].name) >= 0 ? &shared : &own;
+            to->dims[to->rank++] = q.dims[x];
+        }
+    for (int k = 0; k < 3; k++) {
+        const Type *t = type_of(b->m, i->in[k]);
+        Type want = shared;
+        want.dims[want.rank++] = t->dims[type_find(t, along)];
+        for (int x = 0; k == 0 && x < own.rank; x++)
+            want.dims[want.rank++] = own.dims[x];
+        for (int x = 0; x < t->rank; x++)
+            if (dims_have(&i->attrs.over, t->dims[x].name))
+                want.dims[want.rank++] = t->dims[x];
+        as(b, &i->in[k], &want);
+        dense(b, &i->in[k]);
+    }
+}
+
+static void fit_gradients(Builder *b, Ins *i)
+{
+    Type o = *type_of(b->m, i->in[0]);
+    Type lse = less(&o, &i->attrs.over);
+    as(b, &i->in[3], &o);
+    as(b, &i->in[4], &lse);
+    as(b, &i->in[5], &o);
+    for (int k = 3; k < 6; k++)
+        dense(b, &i->in[k]);
+}
+
+static void fit_attention(Builder *b, Ins *i)
+{
+    for (int k = 0; k < 3; k++)
+        heads_last(b, &i->in[k], &i->attrs.over);
+    if (i->op == OP_attention_grad)
+        fit_gradients(b, i);
+    if (lies_evenly(b, i))
+        return;
+    lay_evenly(b, i);
+    if (i->op == OP_attention_grad)
+        fit_gradients(b, i);
+}
+
+static void fit_cross_entropy(Builder *b, Ins *i)
+{
+    Type logits = ending_in(type_of(b->m, i->in[0]), &i->attrs.over);
+    Type rows = less(&logits, &i->attrs.over);
+    as(b, &i->in[0], &logits);
+    dense(b, &i->in[0]);
+    as(b, &i->in[1], &rows);
+    for (uint32_t k = 2; k < i->nin; k++)
+        if (type_of(b->m, i->in[k])->rank)
+            as(b, &i->in[k], &rows);
+}
+
+static void fit_head(Builder *b, Ins *i)
+{
+    Type rows = less(type_of(b->m, i->in[0]), &i->attrs.over);
+    dense(b, &i->in[0]);
+    dense(b, &i->in[1]);
+    as(b, &i->in[2], &rows);
+    if (i->nin > 3 && type_of(b->m, i->in[3])->rank)
+        as(b, &i->in[3], &rows);
+}
+
+static void fit_scatter(Builder *b, Ins *i)
+{
+    Type table = *type_of(b->m, i->out[0]), want = *type_of(b->m, i->in[1]);
+    for (int k = 0; k < table.rank; k++)
+        if (table.dims[k].name != i->attrs.dim.name)
+            want.dims[want.rank++] = table.dims[k];
+    want.indexes = 0;
+    as(b, &i->in[0], &want);
+    dense(b, &i->in[0]);
+}
+
+static void fit_top(Builder *b, Ins *i)
+{
+    DimList last = {1, {i->attrs.dim}};
+    Type t = ending_in(type_of(b->m, i->in[0]), &last);
+    as(b, &i->in[0], &t);
+    dense(b, &i->in[0]);
+}
+
+static void add_dim(Type *to, const Type *t, Name d)
+{
+    int at = type_find(t, d);
+    if (at >= 0 && type_find(to, d) < 0)
+        to->dims[to->rank++] = t->dims[at];
+}
+
+/* t with the dims of `first`, as far as it has them, before its others. */
+static Type beginning_with(const Type *t, const Type *first)
+{
+    Type r = *t;
+    r.rank = 0;
+    for (int i = 0; i < first->rank; i++)
+        add_dim(&r, t, first->dims[i].name);
+    for (int i = 0; i < t->rank; i++)
+        add_dim(&r, t, t->dims[i].name);
+    return r;
+}
+
+static void order(Builder *b, Value *v, const Type *first)
+{
+    Type t = beginning_with(type_of(b->m, *v), first);
+    as(b, v, &t);
+    dense(b, v);
+}
+
+static void fit_experts(Builder *b, Ins *i)
+{
+    const Attrs *a = &i->attrs;
+    uint32_t choice = i->op == OP_slots ? 0 : i->op == OP_combine_weight ? 2 : 1;
+    DimList last = a->over;
+    last.dim[last.n++] = a->along;
+    Type of = *type_of(b->m, i->in[choice]), group = less(&of, &last), positions = group;
+    positions.dims[positions.rank++] = a->along;
+    for (uint32_t k = choice; k < i->nin; k++)
+        order(b, &i->in[k], &positions);
+    if (i->op == OP_slots)
+        return;
+    Type slots = {.rank = 1, .dims = {a->dim}};
+    for (int k = 0; k < group.rank; k++)
+        slots.dims[slots.rank++] = group.dims[k];
+    slots.dims[slots.rank++] = a->to;
+    order(b, &i->in[0], i->op == OP_dispatch ? &positions : &slots);
+    if (i->op != OP_combine_weight)
+        return;
+    Type rest = *type_of(b->m, i->in[0]); /* what is left lies as in the slots */
+    for (int k = slots.rank; k < rest.rank; k++)
+        positions.dims[positions.rank++] = rest.dims[k];
+    order(b, &i->in[1], &positions);
+}
+
+/* Results of a call keep the order of dims of its rule, which is that of its operands: where they
+ * were reordered a copy brings them back. */
+static void restore(Builder *b, Ins *i, ValueMap *map)
+{
+    Type rule[8];
+    if (type_check(b->m, i->op, &i->attrs, (int)i->nin, i->in, 8, rule))
+        return;
+    for (uint32_t k = 0; k < i->nout; k++) {
+        Type was = *type_of(b->m, i->out[k]);
+        if (type_equal(&rule[k], &was) || i->op == OP_scatter_add || i->op == OP_gather)
+            continue;
+        rule[k].dtype = was.dtype;
+        Value v = value_new(b->m, b->region, rule[k], b->m->values.data[i->out[k]].name);
+        b->m->values.data[v].def = i;
+        Value old = i->out[k];
+        i->out[k] = v;
+        map_set(b->m, map, old, build_as(b, v, was));
+    }
+}
+
+void fit_call(Builder *b, Ins *i, ValueMap *map)
+{
+    Module *m = b->m;
+    switch (i->op) {
+    case OP_attention:
+    case OP_attention_grad:
+        fit_attention(b, i);
+        break;
+    case OP_cross_entropy:
+    case OP_cross_entropy_grad:
+        fit_cross_entropy(b, i);
+        break;
+    case OP_head:
+    case OP_head_loss:
+        fit_head(b, i);
+        break;
+    case OP_gather:
+        dense(b, &i->in[0]);
+        break;
+    case OP_all_reduce:
+    case OP_reduce_scatter:
+    case OP_all_gather:
+    case OP_all_to_all:
+    case OP_shard:
+    case OP_ring_shift:
+        contiguous(b, &i->in[0]);
+        break;
+    case OP_scatter_add:
+        fit_scatter(b, i);
+        break;
+    case OP_top:
+        fit_top(b, i);
+        break;
+    case OP_slots:
+    case OP_dispatch:
+    case OP_combine:
+    case OP_combine_weight:
+        fit_experts(b, i);
+        break;
+    default:
+        break;
+    }
+    vec_push(m->arena, &b->region->ins, i);
+    if (op_is(i->op, CALL) && i->op != OP_random)
+        restore(b, i, map);
+}

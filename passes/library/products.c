@@ -1,0 +1,251 @@
+/* products.c - every `dot` becomes one call of mg_gemm.
+ *
+ *   add(dot(a, b), c)   ->  dot(a, b, c) where c may be overwritten: it is summed in place
+ *   dot(a, b)           ->  dot(copy a, copy b) or copy(dot(a, b)) in other orders of dims where
+ *                           the operands as they lie are no matrices; the fewest bytes are copied
+ *   dot(a, b, c)        ->  add(dot(a, b), c) where c cannot be the result's storage
+ *
+ * A copy is a pointwise op, so fusion can still merge it with its neighbours. */
+#include "passes/passes.h"
+#include "passes/library/product.h"
+#include "passes/view.h"
+
+typedef struct Products {
+    Module *m;
+    Arena *tmp;
+    Region *region;
+    Builder b;
+    const int *last; /* uses in the region as it was */
+    Uses uses;
+    ValueMap map;
+} Products;
+
+/* ---- accumulation --------------------------------------------------------------------------- */
+
+static bool is_result(const Region *r, Value v)
+{
+    for (size_t i = 0; i < r->results.n; i++)
+        if (r->results.data[i] == v)
+            return true;
+    return false;
+}
+
+/* A dot whose only use is the instruction at hand, of exactly type t. */
+static bool free_dot(const Products *p, Value v, const Type *t)
+{
+    const Ins *d = p->m->values.data[v].def;
+    return d && d->op == OP_dot && d->nin == 2 && !d->apart && d->home == p->region &&
+           p->uses.count[v] == 1 && type_equal(type_of(p->m, v), t);
+}
+
+/* May the result of `add` at position `at` take over c's storage? A pointwise value that is only
+ * added here is better added by the kernel that makes it: it then needs no storage. */
+static bool may_take(const Products *p, Value c, const Ins *add, int at)
+{
+    const ValueInfo *info = &p->m->values.data[c];
+    if (info->home != p->region || p->last[c] != at ||
+        !type_equal(type_of(p->m, c), type_of(p->m, add->out[0])))
+        return false;
+    if (info->def && op_is(info->def->op, POINTWISE | FUSE))
+        return p->uses.count[c] > 1;
+    if (info->def)
+        return !op_is(info->def->op, VIEW);
+    Value stacked;
+    if (!p->region->owner)
+        return false; /* an input of the program */
+    return !slice_loop(p->m, c, &stacked) || is_result(p->region, add->out[0]);
+}
+
+static int defined_at(const Products *p, Value v)
+{
+    for (size_t i = 0; i < p->region->ins.n; i++)
+        if (p->region->ins.data[i] == p->m->values.data[v].def)
+            return (int)i;
+    return -1;
+}
+
+/* Turns add(dot, c) into dot(a, b, c) in place; the dot that was is left without uses. */
+static void accumulate(Products *p, Ins *add, int at)
+{
+    const Type *t = type_of(p->m, add->out[0]);
+    int best = -1, where = -1;
+    for (int k = 0; k < 2; k++) {
+        Value v = add->in[k], c = add->in[1 - k];
+        if (v != c && free_dot(p, v, t) && may_take(p, c, add, at) && defined_at(p, v) > where) {
+            best = k;
+            where = defined_at(p, v);
+        }
+    }
+    if (best < 0)
+        return;
+    const Ins *dot = p->m->values.data[add->in[best]].def;
+    Value *in = NEW_ARRAY(p->m->arena, Value, 3);
+    in[0] = dot->in[0];
+    in[1] = dot->in[1];
+    in[2] = add->in[1 - best];
+    p->uses.count[add->in[best]] = 0;
+    add->op = OP_dot;
+    add->attrs = dot->attrs;
+    add->in = in;
+    add->nin = 3;
+}
+
+/* ---- matching ------------------------------------------------------------------------------- */
+
+typedef struct Choice {
+    bool copy[3]; /* a, b, result */
+    Type type[3]; /* as the product takes them */
+    double bytes;
+} Choice;
+
+static Strided strided(const Module *m, Value v)
+{
+    Strided s = {.type = type_of(m, v)};
+    View w = view_of(m, v);
+    for (int i = 0; i < s.type->rank; i++)
+        s.stride[i] = w.stride[i];
+    return s;
+}
+
+enum { IN_A = 1, IN_B = 2, IN_C = 4 };
+
+/* Appends the dims of `from` that occur in exactly the tensors of `in`. */
+static void take(Type *to, const Type *from, const Type t[3], int in)
+{
+    for (int i = 0; i < from->rank; i++) {
+        int where = 0;
+        for (int w = 0; w < 3; w++)
+            where |= type_find(&t[w], from->dims[i].name) >= 0 ? 1 << w : 0;
+        if (where == in)
+            to->dims[to->rank++] = from->dims[i];
+    }
+}
+
+/* Types with the dims of each group together: batch, then rows, then columns; what is summed in its
+ * order. */
+static void reorder(const Type t[3], const DimList *over, const bool copy[3], Type out[3])
+{
+    const Type *like = copy[2] ? &t[0] : &t[2];
+    const Type *columns = copy[2] ? &t[1] : &t[2];
+    Type sum = {.rank = over->n};
+    for (int i = 0; i < over->n; i++)
+        sum.dims[i] = t[0].dims[type_find(&t[0], over->dim[i].name)];
+    for (int w = 0; w < 3; w++) {
+        out[w] = t[w];
+        if (!copy[w])
+            continue;
+        out[w].rank = 0;
+        out[w].indexes = 0;
+        take(&out[w], like, t, IN_A | IN_B | IN_C);
+        if (w != 1)
+            take(&out[w], like, t, IN_A | IN_C);
+        if (w != 2)
+            take(&out[w], &sum, t, IN_A | IN_B);
+        if (w != 0)
+            take(&out[w], columns, t, IN_B | IN_C);
+    }
+}
+
+static bool try_choice(const Products *p, const Ins *dot, int which, Choice *c)
+{
+    Value v[3] = {dot->in[0], dot->in[1], dot->out[0]};
+    Type t[3];
+    Strided s[3];
+    Product match;
+    *c = (Choice){0};
+    for (int w = 0; w < 3; w++) {
+        c->copy[w] = which >> w & 1;
+        t[w] = *type_of(p->m, v[w]);
+        c->bytes += c->copy[w] ? (double)type_bytes(&t[w]) : 0;
+    }
+    reorder(t, &dot->attrs.over, c->copy, c->type);
+    for (int w = 0; w < 3; w++) {
+        s[w] = strided(p->m, v[w]);
+        if (c->copy[w]) {
+            s[w].type = &c->type[w];
+            strides_dense(s[w].type, s[w].stride);
+        }
+    }
+    return product_match(&s[0], &s[1], &s[2], &dot->attrs.over, &match);
+}
+
+/* Copying all three always gives a product. */
+static Choice choose(const Products *p, const Ins *dot)
+{
+    Choice best = {.bytes = -1}, c;
+    for (int which = 0; which < 8; which++)
+        if (try_choice(p, dot, which, &c) && (best.bytes < 0 || c.bytes < best.bytes))
+            best = c;
+    return best;
+}
+
+/* c is the result's storage only if it lies as the result does. */
+static bool in_place(const Products *p, const Ins *dot)
+{
+    return dot->nin == 3 && type_equal(type_of(p->m, dot->in[2]), type_of(p->m, dot->out[0])) &&
+           !op_is(p->m->values.data[dot->in[2]].def ? p->m->values.data[dot->in[2]].def->op
+                                                    : OP_none,
+                  VIEW);
+}
+
+static void place_dot(Products *p, Ins *dot)
+{
+    Choice c = choose(p, dot);
+    bool keep = in_place(p, dot) && !c.copy[2];
+    if (!c.copy[0] && !c.copy[1] && !c.copy[2] && (dot->nin == 2 || keep)) {
+        vec_push(p->m->arena, &p->region->ins, dot);
+        return;
+    }
+    Type want = *type_of(p->m, dot->out[0]);
+    Value in[3] = {dot->in[0], dot->in[1], dot->nin == 3 ? dot->in[2] : 0};
+    for (int w = 0; w < 2; w++) /* also of a view whose type is the one wanted: it becomes dense */
+        if (c.copy[w])
+            in[w] = build_typed(&p->b, OP_copy, NULL, 1, &in[w], 1, &c.type[w], NULL)->out[0];
+    Value r =
+        build_typed(&p->b, OP_dot, &dot->attrs, keep ? 3 : 2, in, 1, &c.type[2], NULL)->out[0];
+    p->m->values.data[r].name = p->m->values.data[dot->out[0]].name;
+    r = build_as(&p->b, r, want);
+    if (in[2] && !keep) {
+        Value sum[2] = {r, in[2]};
+        r = build_typed(&p->b, OP_add, NULL, 2, sum, 1, &want, NULL)->out[0];
+    }
+    map_set(p->m, &p->map, dot->out[0], r);
+}
+
+/* ---- the pass ------------------------------------------------------------------------------- */
+
+static void products_in(Module *m, Region *r, Arena *tmp)
+{
+    Products p = {
+        .m = m, .tmp = tmp, .region = r, .last = last_uses(m, r, tmp), .uses = ir_uses(m, r, tmp)};
+    for (size_t i = 0; i < r->ins.n; i++)
+        if (r->ins.data[i]->op == OP_add && !r->ins.data[i]->apart)
+            accumulate(&p, r->ins.data[i], (int)i);
+    Ins **old = r->ins.data;
+    size_t n = r->ins.n;
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t i = 0; i < n; i++) {
+        Ins *ins = old[i];
+        p.b = (Builder){m, r, ins->span, ins->path, ins->block, ins->backward, ins->again};
+        if (ins->op == OP_dot && ins->nin == 2 && p.uses.count[ins->out[0]] == 0)
+            continue; /* now part of another */
+        if (ins->op == OP_dot)
+            place_dot(&p, ins);
+        else
+            fit_call(&p.b, ins, &p.map);
+        if (ins->op == OP_repeat)
+            products_in(m, ins->body, tmp);
+    }
+    Value *map = NEW_ARRAY(tmp, Value, m->values.n);
+    for (size_t v = 0; v < p.map.n && v < m->values.n; v++)
+        map[v] = p.map.data[v];
+    ir_replace(r, map);
+}
+
+PassStatus pass_products(Job *j)
+{
+    for (size_t i = 0; i < j->m->fns.n; i++)
+        products_in(j->m, j->m->fns.data[i]->body, j->tmp);
+    return PASS_ok;
+}

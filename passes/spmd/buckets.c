@@ -1,0 +1,251 @@
+/* buckets.c - gradients that a loop stacks are reduced round by round; part of pass ahead.
+ *
+ *   before:  g = repeat layers[32] reverse (...) { dw = dot x, dy ... -> dw }
+ *            r = all_reduce g
+ *   after:   r = repeat layers[32] reverse (...) { dw = dot x, dy;  s = all_reduce dw ... -> s }
+ *
+ * Behind the loop nothing is left beside which the reduction of all layers could run; in a round it
+ * runs beside the rest of the backward pass of that layer. What it sums, and in which order, is the
+ * same, element by element.
+ *
+ * Gradients that are added up over microbatches are reduced once a step. So their last round stands
+ * behind the loop, where the loops over layers that it has are like any others:
+ *
+ *   a = repeat micro[8] (a) { a' = repeat layers reverse (slice a) ... }      r = all_reduce a
+ *   a = repeat micro[7] (a) { ... }    a' = repeat layers reverse (slice a) ...     r = all_reduce
+ * a'
+ *
+ * Small ones stay: a message costs what it costs. Whether it is done, and from which size on, is
+ * Layout.bucket (overlap.c).
+ *
+ * why here: what is to be reduced is known, and loops are not yet planned; before what is gathered
+ * ahead, which looks at the same loops. */
+#include "passes/spmd/ahead.h"
+#include "passes/simplify/simplify.h"
+#include "passes/walk.h"
+
+#include <string.h>
+
+typedef struct Buckets {
+    Module *m;
+    Arena *tmp;
+    int64_t least; /* bytes of a round, to be reduced by itself */
+} Buckets;
+
+static bool is_reduction(const Ins *i)
+{
+    return i->op == OP_all_reduce || i->op == OP_reduce_scatter;
+}
+
+static const Ins *def_of(const Buckets *u, Value v)
+{
+    return u->m->values.data[v].def;
+}
+
+/* Which result of an instruction v is. */
+static uint32_t result_index(const Ins *i, Value v)
+{
+    uint32_t k = 0;
+    while (i->out[k] != v)
+        k++;
+    return k;
+}
+
+/* Is v stacked by a loop, from what its rounds compute themselves, enough of it? */
+static bool is_stacked(const Buckets *u, Value v)
+{
+    const Ins *loop = def_of(u, v);
+    if (!loop || loop->op != OP_repeat || loop->attrs.relay)
+        return false;
+    uint32_t k = result_index(loop, v);
+    if (k < (uint32_t)loop->attrs.carried)
+        return false;
+    Value made = loop->body->results.data[k];
+    const ValueInfo *info = &u->m->values.data[made];
+    return info->def && info->home == loop->body && type_bytes(&info->type) >= u->least;
+}
+
+/* ... or put together of such, from loops over ranges of the same dim? */
+static bool is_made_in_rounds(const Buckets *u, Value v, Name reduced)
+{
+    const Ins *def = def_of(u, v);
+    if (def && def->op == OP_join) {
+        for (uint32_t k = 0; k < def->nin; k++)
+            if (!is_made_in_rounds(u, def->in[k], reduced))
+                return false;
+        return def->attrs.dim.name != reduced;
+    }
+    return is_stacked(u, v) && def->attrs.dim.name != reduced;
+}
+
+static bool is_used_once(const Buckets *u, const Uses *uses, Value v)
+{
+    const Ins *def = def_of(u, v);
+    for (uint32_t k = 0; def && def->op == OP_join && k < def->nin; k++)
+        if (uses->count[def->in[k]] != 1)
+            return false;
+    return uses->count[v] == 1;
+}
+
+/* ---- into the rounds ------------------------------------------------------------------------ */
+
+static void move_last_behind(Region *r, Value v)
+{
+    Ins *last = r->ins.data[r->ins.n - 1];
+    size_t at = r->ins.n - 1;
+    for (;; at--) {
+        Ins *before = r->ins.data[at - 1];
+        bool makes = false;
+        for (uint32_t k = 0; k < before->nout; k++)
+            makes |= before->out[k] == v;
+        if (makes)
+            break;
+        r->ins.data[at] = before;
+    }
+    r->ins.data[at] = last;
+}
+
+/* The reduction of v, by the rounds that make it. */
+static Value reduced(Buckets *u, Builder *b, const Ins *reduction, Value v)
+{
+    Module *m = u->m;
+    Ins *def = m->values.data[v].def;
+    if (def->op == OP_join) {
+        Value *parts = NEW_ARRAY(u->tmp, Value, def->nin);
+        for (uint32_t k = 0; k < def->nin; k++)
+            parts[k] = reduced(u, b, reduction, def->in[k]);
+        Value all = build(b, OP_join, &def->attrs, (int)def->nin, parts);
+        m->values.data[all].name = m->values.data[v].name;
+        return all;
+    }
+    Value made = def->body->results.data[result_index(def, v)];
+    Builder in = builder_at(m, def->body, m->values.data[made].def);
+    Value sum = build(&in, reduction->op, &reduction->attrs, 1, &made);
+    m->values.data[sum].name = m->values.data[made].name;
+    move_last_behind(def->body, made);
+    return repeat_stack(m, def, sum);
+}
+
+static void into_rounds(Buckets *u, Region *r)
+{
+    Module *m = u->m;
+    Uses uses = ir_uses(m, r, u->tmp);
+    Ins **old = r->ins.data;
+    const size_t n = r->ins.n, values = m->values.n;
+    Value *map = NEW_ARRAY(u->tmp, Value, values);
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t k = 0; k < n; k++) {
+        Ins *i = old[k];
+        Value v = i->nin ? i->in[0] : 0;
+        if (is_reduction(i) && is_used_once(u, &uses, v) &&
+            is_made_in_rounds(u, v, i->op == OP_reduce_scatter ? i->attrs.dim.name : 0)) {
+            Builder b = builder_at(m, r, i);
+            map[i->out[0]] = reduced(u, &b, i, v);
+            continue;
+        }
+        vec_push(m->arena, &r->ins, i);
+    }
+    Value *all = NEW_ARRAY(u->tmp, Value, m->values.n);
+    memcpy(all, map, values * sizeof *all);
+    ir_replace(r, all);
+}
+
+/* ---- the last microbatch -------------------------------------------------------------------- */
+
+/* Does a loop that only carries end with the sums of another, which are then reduced? */
+static bool accumulates(const Buckets *u, const Region *r, const Ins *loop)
+{
+    if (loop->op != OP_repeat || loop->attrs.relay || loop->attrs.reverse ||
+        loop->attrs.dim.size < 2 || loop->nout != (uint32_t)loop->attrs.carried)
+        return false;
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if (!is_reduction(i) || def_of(u, i->in[0]) != loop)
+            continue;
+        Value made = loop->body->results.data[result_index(loop, i->in[0])];
+        const ValueInfo *info = &u->m->values.data[made];
+        if (info->def && info->home == loop->body && is_made_in_rounds(u, made, 0))
+            return true;
+    }
+    return false;
+}
+
+static Value seen(Builder *b, Op op, const Attrs *attrs, Value of)
+{
+    Value v = build(b, op, attrs, 1, &of);
+    b->m->values.data[v].name = b->m->values.data[of].name;
+    return v;
+}
+
+/* All rounds but the last as a loop, and the last behind it; what the loop gave, in `map`. */
+static void peel(Buckets *u, Builder *b, const Ins *loop, Value *map)
+{
+    Module *m = u->m;
+    const Dim d = loop->attrs.dim;
+    Value *in = NEW_ARRAY(u->tmp, Value, loop->nin + 1);
+    ValueMap here = {0};
+    for (uint32_t k = 0; k < loop->nin; k++) {
+        bool slice = k >= (uint32_t)loop->attrs.carried;
+        Attrs most = {.along = {d.name, d.size - 1}};
+        in[k] = slice ? seen(b, OP_window, &most, loop->in[k]) : loop->in[k];
+    }
+    const Ins *most = repeat_part(b, loop, d.size - 1, in, 0);
+    for (uint32_t k = 0; k < loop->nin; k++) {
+        Attrs last = {.dim = d, .at = d.size - 1};
+        Value given =
+            k < (uint32_t)loop->attrs.carried ? most->out[k] : seen(b, OP_pick, &last, loop->in[k]);
+        map_set(m, &here, loop->body->args.data[k], given);
+    }
+    Value index = loop->body->args.data[loop->nin];
+    if (repeat_counts(m, loop))
+        map_set(m, &here, index, build_const(b, type_of(m, index)->dtype, (double)(d.size - 1)));
+    region_copy(b, loop->body, &here);
+    for (uint32_t k = 0; k < loop->nout; k++)
+        map[loop->out[k]] = map_get(&here, loop->body->results.data[k]);
+}
+
+static void peel_loops(Buckets *u, Region *r)
+{
+    Module *m = u->m;
+    const Region was = *r;
+    const size_t values = m->values.n;
+    Value *map = NEW_ARRAY(u->tmp, Value, values);
+    bool any = false, *peels = NEW_ARRAY(u->tmp, bool, was.ins.n + 1);
+    for (size_t k = 0; k < was.ins.n; k++)
+        any |= peels[k] = accumulates(u, &was, was.ins.data[k]);
+    if (!any)
+        return;
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t k = 0; k < was.ins.n; k++) {
+        Builder b = builder_at(m, r, was.ins.data[k]);
+        if (peels[k])
+            peel(u, &b, was.ins.data[k], map);
+        else
+            vec_push(m->arena, &r->ins, was.ins.data[k]);
+    }
+    Value *all = NEW_ARRAY(u->tmp, Value, m->values.n);
+    memcpy(all, map, values * sizeof *all);
+    ir_replace(r, all);
+}
+
+static void region(Buckets *u, Region *r)
+{
+    peel_loops(u, r);
+    into_rounds(u, r);
+    for (size_t k = 0; k < r->ins.n; k++)
+        if (r->ins.data[k]->op == OP_repeat)
+            region(u, r->ins.data[k]->body);
+}
+
+void reduce_in_rounds(Module *m, Arena *tmp)
+{
+    /* Of a pipeline each stage's last round is another: none can be put behind the loop. */
+    Buckets u = {.m = m, .tmp = tmp, .least = m->layout.pipeline.axis ? 0 : m->layout.bucket};
+    for (size_t f = 0; f < m->fns.n && u.least; f++) {
+        region(&u, m->fns.data[f]->body);
+        simplify_drop(m, m->fns.data[f], tmp);
+    }
+    m->layout.bucket = 0;
+}

@@ -1,0 +1,139 @@
+/* shard_convert.c - from one way to lie over the mesh to another, a step at a time, each the
+ * cheapest there is: what is partial is added up into its parts where it is to be split; what is
+ * split along the wrong dim changes places; what all ranks have is cut; what is left is gathered
+ * or added up whole. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "passes/spmd/shard.h"
+
+static Value step(Builder *b, Op op, Value x, Name dim, Name to, Axes axes)
+{
+    const Type *t = type_of(b->m, x);
+    bool sums = op == OP_reduce_scatter || op == OP_all_reduce;
+    Attrs a = {.axes = axes, .tree = sums && (t->partial & axes & mesh_tree_of(b->m, t))};
+    if (dim)
+        a.dim = t->dims[type_find(t, dim)];
+    if (to)
+        a.to = t->dims[type_find(t, to)];
+    if (op == OP_all_gather)
+        a.zigzag = (a.dim.zigzag & axes) != 0;
+    else if (op == OP_reduce_scatter || op == OP_shard)
+        a.zigzag = (mesh_zigzag(b->m, dim) & axes) != 0;
+    Name hint = b->m->values.data[x].name;
+    Value y = build(b, op, &a, 1, &x);
+    b->m->values.data[y].name = hint;
+    return y;
+}
+
+/* The lowest axis of a set, as a set: the outermost. */
+static Axes first_of(Axes axes)
+{
+    return axes & -axes;
+}
+
+static Axes last_of(Axes axes)
+{
+    while (axes & (axes - 1))
+        axes &= axes - 1;
+    return axes;
+}
+
+/* The axis that dim i may be split on next: those it is split on are the first of the wanted. */
+static Axes next_axis(Axes now, Axes wanted)
+{
+    Axes missing = wanted & ~now;
+    if (!missing || (now & ~wanted))
+        return 0;
+    Axes next = first_of(missing);
+    return now < next ? next : 0;
+}
+
+/* Dim of t that is split on an axis, if it is the last of those it is split on; or -1. */
+static int gives_up(const Type *t, Axes axis)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (last_of(t->dims[i].axes) == axis)
+            return i;
+    return -1;
+}
+
+/* Parts in zigzag order do not change places with others: they are gathered. */
+static bool in_order(const Module *m, Name dim, Axes axis)
+{
+    return !(mesh_zigzag(m, dim) & axis);
+}
+
+/* One dim more is split as wanted. */
+static Value split_more(Builder *b, Value x, const Type *to)
+{
+    const Type *t = type_of(b->m, x);
+    for (int want = 0; want < 3; want++)
+        for (int i = 0; i < t->rank; i++) {
+            Dim d = t->dims[i];
+            Axes axis = next_axis(d.axes, to->dims[type_find(to, d.name)].axes);
+            int from = axis ? gives_up(t, axis) : -1;
+            if (!axis)
+                continue;
+            if (want == 0 && (t->partial & axis))
+                return step(b, OP_reduce_scatter, x, d.name, 0, axis);
+            if (want == 1 && !((type_axes(t) | t->partial) & axis))
+                return step(b, OP_shard, x, d.name, 0, axis);
+            if (want == 2 && from >= 0 && in_order(b->m, d.name, axis) &&
+                in_order(b->m, t->dims[from].name, axis))
+                return step(b, OP_all_to_all, x, t->dims[from].name, d.name, axis);
+        }
+    return 0;
+}
+
+/* One dim less is split otherwise than wanted. */
+static Value gather_one(Builder *b, Value x, const Type *to)
+{
+    const Type *t = type_of(b->m, x);
+    for (int i = 0; i < t->rank; i++) {
+        Dim d = t->dims[i];
+        Axes wanted = to->dims[type_find(to, d.name)].axes;
+        Axes missing = wanted & ~d.axes;
+        bool blocked = missing && d.axes > first_of(missing); /* a later axis is there already */
+        if ((d.axes & ~wanted) || blocked)
+            return step(b, OP_all_gather, x, d.name, 0, last_of(d.axes));
+    }
+    return 0;
+}
+
+/* What is added up in a tree is so before it is over other axes: each axis by itself gives the same
+ * numbers however many ranks the tree's has. */
+static Value tree_first(Builder *b, Value x, const Type *to)
+{
+    const Type *t = type_of(b->m, x);
+    Axes tree = mesh_tree_of(b->m, t) & t->partial & ~to->partial;
+    for (int i = 0; i < t->rank && tree; i++) {
+        Dim d = t->dims[i];
+        if (next_axis(d.axes, to->dims[type_find(to, d.name)].axes) == tree)
+            return step(b, OP_reduce_scatter, x, d.name, 0, tree);
+    }
+    return tree ? step(b, OP_all_reduce, x, 0, 0, tree) : 0;
+}
+
+Value convert(Builder *b, Value x, const Type *to)
+{
+    for (int n = 0; n < 4 * MAX_AXES; n++) {
+        const Type *t = type_of(b->m, x);
+        if (t->most) {
+            x = step(b, OP_all_reduce, x, 0, 0, t->most);
+            continue;
+        }
+        Value y = tree_first(b, x, to);
+        if (!y)
+            y = split_more(b, x, to);
+        if (!y)
+            y = gather_one(b, x, to);
+        if (!y && (t->partial & ~to->partial))
+            y = step(b, OP_all_reduce, x, 0, 0, t->partial & ~to->partial);
+        if (!y)
+            return x;
+        x = y;
+    }
+    fprintf(stderr, "mgc: internal error: shard: no way from one layout to another\n");
+    exit(70);
+}

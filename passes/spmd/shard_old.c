@@ -1,0 +1,167 @@
+/* shard_old.c - what pass shard asks of the program as it was; see shard.h. */
+#include "passes/spmd/shard.h"
+#include "passes/walk.h"
+
+static void note_use(Shard *s, Value v, const Ins *i, const Region *of, size_t at)
+{
+    if (v < s->values)
+        vec_push(s->tmp, &s->uses[v], ((Use){i, of, at}));
+}
+
+static void read_uses(Shard *s, const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        for (uint32_t x = 0; x < i->nin; x++)
+            note_use(s, i->in[x], i, NULL, x);
+        if (i->body)
+            read_uses(s, i->body);
+    }
+    for (size_t k = 0; k < r->results.n; k++)
+        note_use(s, r->results.data[k], NULL, r, k);
+}
+
+/* What is carried round a loop to become a gradient is an accumulator of it; in a tree so is what
+ * the loop inside of that one adds to it. */
+static void read_accumulators(Shard *s, Value v, uint32_t tensor)
+{
+    const Ins *def = s->m->values.data[v].def, *sum, *inner;
+    for (uint32_t k = 0; def && def->op == OP_add && s->m->layout.pipeline.axis && k < def->nin;
+         k++) {
+        s->grad[def->in[k]] = tensor + 1; /* of a table that two stations use */
+        read_accumulators(s, def->in[k], tensor);
+    }
+    for (uint32_t n = 0; def && def->op == OP_repeat && n < (uint32_t)def->attrs.carried; n++) {
+        if (def->out[n] != v)
+            continue;
+        s->grad[def->body->args.data[n]] = tensor + 1;
+        sum = s->m->values.data[def->body->results.data[n]].def;
+        inner = def->apart && sum && sum->apart ? s->m->values.data[sum->in[1]].def : NULL;
+        if (inner && inner->op == OP_repeat && inner->apart)
+            read_accumulators(s, sum->in[1], tensor);
+    }
+}
+
+static void read_gradients(Shard *s)
+{
+    for (size_t k = 0; k < s->fn->gradients.n; k++) {
+        FnGradient g = s->fn->gradients.data[k];
+        s->grad[g.v] = g.tensor + 1;
+        s->whole_grad[g.v] = true;
+        read_accumulators(s, g.v, g.tensor);
+    }
+}
+
+/* Leaves are computed as they are wanted, wherever that is, and never sent. */
+static void read_leaves(Shard *s, const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        bool leaf =
+            i->op == OP_const || i->op == OP_iota || i->op == OP_cast || op_is(i->op, POINTWISE);
+        for (uint32_t x = 0; x < i->nin; x++)
+            leaf &= s->leaf[i->in[x]];
+        if (i->body)
+            read_leaves(s, i->body);
+        if (leaf)
+            s->leaf[i->out[0]] = true;
+    }
+}
+
+Value shard_accumulator(const Shard *s, Value v)
+{
+    for (;;) {
+        const ValueInfo *x = &s->m->values.data[v];
+        const Ins *loop = x->home->owner;
+        double start;
+        size_t k = 0;
+        if (x->def && x->def->op == OP_window) {
+            v = x->def->in[0];
+            continue;
+        }
+        if (x->def || !loop)
+            return 0;
+        while (x->home->args.data[k] != v)
+            k++;
+        if (k >= loop->nin)
+            return 0;
+        if (k < (size_t)loop->attrs.carried)
+            return value_is_const(s->m, loop->in[k], &start) && start == 0 ? v : 0;
+        v = loop->in[k];
+    }
+}
+
+bool shard_stays_partial(const Shard *s, Value v)
+{
+    for (size_t k = 0; k < s->uses[v].n; k++) {
+        Use u = s->uses[v].data[k];
+        if (!u.ins) {
+            const Ins *loop = u.of->owner;
+            if (!loop)
+                return false;
+            if (u.at < (size_t)loop->attrs.carried ? !s->hint[u.of->args.data[u.at]]
+                                                   : !shard_stays_partial(s, loop->out[u.at]))
+                return false;
+            continue;
+        }
+        switch (u.ins->op) {
+        case OP_add:
+        case OP_sub:
+        case OP_neg:
+        case OP_cast:
+        case OP_sum:
+        case OP_join:
+        case OP_window:
+            break;
+        case OP_repeat:
+            if (u.at < (size_t)u.ins->attrs.carried)
+                return false;
+            break;
+        case OP_copy:
+            if (!shard_stays_partial(s, u.ins->out[0]))
+                return false;
+            break;
+        case OP_dispatch:
+        case OP_combine:
+            if (u.at || !shard_stays_partial(s, u.ins->out[0]))
+                return false;
+            break;
+        case OP_combine_weight: /* a number a choice is added up instead */
+            if (u.at)
+                return false;
+            break;
+        case OP_mul:
+            if (type_of(s->m, u.ins->in[1 - u.at])->rank)
+                return false;
+            break;
+        default:
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Where the optimizer begins, and what its parameters are. */
+static void read_parameters(Shard *s)
+{
+    const Region *r = s->fn->body;
+    for (size_t k = 0; k < r->args.n; k++)
+        if (s->fn->args.data[k].role == ARG_param)
+            s->param[r->args.data[k]] = s->fn->args.data[k].tensor + 1;
+    s->updates = r->ins.n;
+    for (size_t k = 0; k < s->fn->gradients.n; k++) {
+        const Ins *def = s->m->values.data[s->fn->gradients.data[k].v].def;
+        size_t at = 0;
+        while (def && at < r->ins.n && r->ins.data[at] != def)
+            at++;
+        s->updates = !k || at + 1 > s->updates ? at + 1 : s->updates;
+    }
+}
+
+void shard_read(Shard *s)
+{
+    read_parameters(s);
+    read_uses(s, s->fn->body);
+    read_leaves(s, s->fn->body);
+    read_gradients(s);
+}

@@ -1,0 +1,193 @@
+/* shard_refuse.c - programs that cannot be cut into stages; see shard.h. */
+#include "passes/spmd/shard.h"
+
+static const char *named(const Module *m, Value v)
+{
+    return name_str(m->names, m->values.data[v].name);
+}
+
+static const char *layers(const Module *m)
+{
+    return name_str(m->names, m->layout.pipeline.dim);
+}
+
+/* ---- before: the loops ------------------------------------------------------------------------
+ */
+
+typedef struct Loops {
+    const Module *m;
+    const Ins *first;
+    bool fine;
+} Loops;
+
+static bool looks_along(const Ins *i, Name dim)
+{
+    const Attrs *a = &i->attrs;
+    return i->op != OP_repeat && i->op != OP_iota &&
+           (a->dim.name == dim || a->to.name == dim || a->along.name == dim);
+}
+
+static void look_at(Loops *l, const Region *r, int depth)
+{
+    const Module *m = l->m;
+    for (size_t k = 0; k < r->ins.n && l->fine; k++) {
+        const Ins *i = r->ins.data[k];
+        if (looks_along(i, m->layout.pipeline.dim)) {
+            diag_error(m->diag, i->span, 343,
+                       "this looks at some of '%s', which are stages on several ranks", layers(m));
+            diag_note(m->diag, m->layout.pipeline.span, "by this rule");
+            l->fine = false;
+        } else if (ir_is_staged(m, i) && depth > 1) {
+            diag_error(m->diag, i->span, 343,
+                       "stages are rounds of an outermost repeat, and '%s' is inside of another",
+                       layers(m));
+            l->fine = false;
+        } else if (ir_is_staged(m, i) && i->attrs.carried && !i->attrs.reverse && l->first) {
+            diag_error(m->diag, i->span, 343, "a second repeat over '%s': stages are of one",
+                       layers(m));
+            diag_note(m->diag, l->first->span, "the first one");
+            l->fine = false;
+        } else if (ir_is_staged(m, i) && i->attrs.carried && !i->attrs.reverse) {
+            l->first = i;
+        }
+        if (i->body && l->fine)
+            look_at(l, i->body, depth + 1);
+    }
+}
+
+bool stages_are_loops(const Module *m)
+{
+    for (size_t f = 0; f < m->fns.n && m->layout.pipeline.axis; f++) {
+        Loops l = {.m = m, .fine = true};
+        look_at(&l, m->fns.data[f]->body, 0);
+        if (!l.fine)
+            return false;
+        if (l.first)
+            continue;
+        diag_error(m->diag, m->layout.pipeline.span, 343,
+                   "no layer hands anything on to the next: '%s' are no stages", layers(m));
+        return false;
+    }
+    return true;
+}
+
+/* ---- after: values ----------------------------------------------------------------------------
+ */
+
+static const char *place(Stations at)
+{
+    return at & AT_FIRST ? "before the layers, on the first rank"
+                         : "from what the layers give, on the last rank";
+}
+
+typedef struct Places {
+    const Module *m;
+    const Stations *at; /* where values are */
+    bool fine;
+} Places;
+
+static void refuse(Places *p, const Ins *i, const char *what, Value v)
+{
+    const Module *m = p->m;
+    const Ins *def = m->values.data[v].def;
+    if (!p->fine)
+        return;
+    p->fine = false;
+    diag_error(m->diag, i->span, 343, "%s '%s', which is computed %s", what, named(m, v),
+               place(p->at[v]));
+    if (def && def->span.file)
+        diag_note(m->diag, def->span, "here");
+    diag_help(m->diag, "what layers hand on is carried by the repeat: x = x + ...");
+}
+
+/* Two operands that no rank has both of. */
+static void refuse_both(Places *p, const Ins *i, Value v)
+{
+    const Module *m = p->m;
+    Value other = v;
+    for (uint32_t x = 0; x < i->nin; x++)
+        if (!(p->at[i->in[x]] & p->at[v]))
+            other = i->in[x];
+    if (!p->fine)
+        return;
+    p->fine = false;
+    if (i->backward)
+        diag_error(m->diag, i->span, 343,
+                   "the gradient of what is computed here is needed on the first rank of a "
+                   "pipeline, and a part of it is made on the last");
+    else
+        diag_error(m->diag, i->span, 343, "this needs '%s', which is computed %s, and '%s', %s",
+                   named(m, other), place(p->at[other]), named(m, v), place(p->at[v]));
+    diag_help(m->diag, "what layers hand on is carried by the repeat: x = x + ...");
+}
+
+/* Inside of layers all is at all ranks, but for what comes from outside. */
+static void check_layer(Places *p, const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        for (uint32_t x = 0; x < i->nin && p->fine; x++) {
+            const Region *home = p->m->values.data[i->in[x]].home;
+            if (p->at[i->in[x]] != AT_ALL && (!home->owner || !ir_is_staged(p->m, home->owner)))
+                refuse(p, i, "each layer reads", i->in[x]);
+        }
+        if (i->body)
+            check_layer(p, i->body);
+    }
+}
+
+static void check_round(Places *p, const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n && p->fine; k++) {
+        const Ins *i = r->ins.data[k];
+        Stations all = AT_ALL;
+        if (ir_is_staged(p->m, i)) {
+            Stations begin = i->attrs.reverse ? AT_LAST : AT_FIRST;
+            for (uint32_t x = 0; x < i->nin; x++)
+                if (x < i->attrs.carried ? !(p->at[i->in[x]] & begin) : p->at[i->in[x]] != AT_ALL)
+                    refuse(p, i, "these layers begin with", i->in[x]);
+            check_layer(p, i->body);
+            continue;
+        }
+        for (uint32_t x = 0; x < i->nin && i->op != OP_repeat; x++) {
+            if (!(all & p->at[i->in[x]]))
+                refuse_both(p, i, i->in[x]);
+            all &= p->at[i->in[x]];
+        }
+        if (i->op == OP_repeat)
+            check_round(p, i->body);
+    }
+}
+
+static bool tensors_have_places(const Module *m)
+{
+    for (size_t k = 0; k < m->tensors.n; k++) {
+        const Tensor *t = &m->tensors.data[k];
+        bool stacked = type_find(&t->type, m->layout.pipeline.dim) >= 0;
+        if (stacked || t->slot || !(t->at & AT_MIDDLE))
+            continue;
+        diag_error(m->diag, t->span, 343,
+                   "each layer reads the parameter '%s', which is not one of a layer",
+                   name_str(m->names, t->name));
+        diag_note(m->diag, m->layout.pipeline.span, "the layers are on several ranks");
+        diag_help(m->diag, "a parameter inside of the repeat, one for each layer");
+        return false;
+    }
+    return true;
+}
+
+bool stages_hold(const Module *m, Arena *tmp)
+{
+    if (!tensors_have_places(m))
+        return false;
+    for (size_t f = 0; f < m->fns.n; f++) {
+        const Fn *fn = m->fns.data[f];
+        Places p = {m, ir_available(m, fn->body, fn, tmp), true};
+        for (size_t k = 0; k < fn->body->ins.n && p.fine; k++)
+            if (fn->body->ins.data[k]->op == OP_repeat)
+                check_round(&p, fn->body->ins.data[k]->body);
+        if (!p.fine)
+            return false;
+    }
+    return true;
+}

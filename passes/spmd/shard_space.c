@@ -1,0 +1,197 @@
+/* shard_space.c - the dims that an instruction runs over, and on which axes each is split; see
+ * shard.h. */
+#include "passes/spmd/shard.h"
+
+static int space_find(const Space *p, Name d)
+{
+    for (int i = 0; i < p->n; i++)
+        if (p->dim[i].name == d)
+            return i;
+    return -1;
+}
+
+static void space_add(Space *p, const Type *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (space_find(p, t->dims[i].name) < 0 && p->n < 4 * MAX_RANK)
+            p->dim[p->n++] = t->dims[i];
+}
+
+static void space_fix(Space *p, Name d)
+{
+    int at = space_find(p, d);
+    if (at >= 0)
+        p->fixed[at] = true;
+}
+
+/* Dims that the op looks at as a whole. */
+static void fix_dims(const Shard *s, const Ins *i, Space *p)
+{
+    const Attrs *a = &i->attrs;
+    switch (i->op) {
+    case OP_rename:
+    case OP_pick:
+    case OP_split:
+    case OP_merge:
+    case OP_join:
+    case OP_rotate:
+        space_fix(p, a->dim.name);
+        space_fix(p, a->to.name);
+        break;
+    case OP_window:
+        space_fix(p, a->along.name);
+        break;
+    case OP_top:
+        space_fix(p, a->dim.name);
+        space_fix(p, a->to.name);
+        break;
+    case OP_slots: /* a group is routed as a whole: what experts have is sent to them afterwards */
+    case OP_dispatch:
+    case OP_combine:
+    case OP_combine_weight:
+        space_fix(p, a->dim.name);
+        space_fix(p, a->to.name);
+        space_fix(p, a->along.name);
+        for (int k = 0; k < a->over.n; k++)
+            space_fix(p, a->over.dim[k].name);
+        break;
+    case OP_sum:
+        for (int k = 0; a->whole && k < a->over.n; k++)
+            space_fix(p, a->over.dim[k].name);
+        break;
+    case OP_attention: /* what it runs along may be split: keys go round */
+    case OP_attention_grad:
+        for (int k = 0; k < a->over.n; k++)
+            space_fix(p, a->over.dim[k].name);
+        break;
+    case OP_cross_entropy:
+    case OP_cross_entropy_grad:
+        space_fix(p, a->over.dim[0].name);
+        break;
+    case OP_gather: /* an index along the dim that is looked up is another dim of that name */
+        if (type_find(type_of(s->m, i->in[1]), a->dim.name) >= 0)
+            space_fix(p, a->dim.name);
+        break;
+    case OP_scatter_add:
+        if (type_find(type_of(s->m, i->in[1]), a->dim.name) >= 0)
+            space_fix(p, a->dim.name);
+        break;
+    case OP_random: /* numbers are drawn by their place in the whole */
+        for (int k = 0; k < p->n; k++)
+            p->fixed[k] = true;
+        break;
+    default:
+        break;
+    }
+}
+
+Axes space_axes(const Space *p)
+{
+    Axes all = 0;
+    for (int i = 0; i < p->n; i++)
+        all |= p->axes[i];
+    return all;
+}
+
+/* An axis that no rule uses here splits what it splits of the operands. */
+static void adopt(const Shard *s, const Ins *i, Space *p)
+{
+    int added = ins_added(i); /* what is added to follows, or is added to afterwards */
+    for (uint32_t k = 0; k < i->nin; k++) {
+        if ((int)k == added)
+            continue;
+        Type t = *type_of(s->m, s->now[i->in[k]]);
+        if (s->updating &&
+            s->param[i->in[k]]) { /* of which a rank needs what it has the state of */
+            Split state = class_split_of(s->m, &t, s->param[i->in[k]] - 1, CLASS_state);
+            for (int d = 0; d < t.rank; d++)
+                t.dims[d].axes |= state.axes[d];
+        }
+        for (int d = 0; d < t.rank; d++) {
+            int at = space_find(p, t.dims[d].name);
+            Axes more = t.dims[d].axes & ~space_axes(p);
+            if (at >= 0 && !p->fixed[at] && more > p->axes[at])
+                p->axes[at] |= more;
+        }
+    }
+}
+
+/* Axes over which what an op is linear in is partial: it may run on that, and split on others. */
+static Axes partial_operands(const Shard *s, const Ins *i)
+{
+    Axes all = ~(Axes)0, any = 0;
+    switch (i->op) {
+    case OP_neg:
+    case OP_cast:
+    case OP_copy:
+    case OP_sum:
+    case OP_window:
+    case OP_dispatch:
+    case OP_combine:
+        return type_of(s->m, s->now[i->in[0]])->partial;
+    case OP_combine_weight:
+        return type_of(s->m, s->now[i->in[0]])->partial & ~type_of(s->m, s->now[i->in[1]])->partial;
+    case OP_mul:
+        for (int k = 0; k < 2; k++)
+            if (!type_of(s->m, i->in[1 - k])->rank)
+                any |= type_of(s->m, s->now[i->in[k]])->partial &
+                       ~type_of(s->m, s->now[i->in[1 - k]])->partial;
+        return any;
+    case OP_add:
+    case OP_sub:
+    case OP_join:
+        for (uint32_t k = 0; k < i->nin; k++)
+            all &= type_of(s->m, s->now[i->in[k]])->partial;
+        return all;
+    default:
+        return 0;
+    }
+}
+
+Space space_of(const Shard *s, const Ins *i)
+{
+    Space p = {0};
+    for (uint32_t k = 0; k < i->nin; k++)
+        space_add(&p, type_of(s->m, i->in[k]));
+    for (uint32_t k = 0; k < i->nout; k++)
+        space_add(&p, type_of(s->m, i->out[k]));
+    fix_dims(s, i, &p);
+    mesh_walk(s->m, p.dim, p.n, p.fixed, p.axes);
+    adopt(s, i, &p);
+    p.partial = partial_operands(s, i);
+    for (int d = 0; d < p.n; d++) {
+        p.axes[d] &= ~p.partial;
+        /* Where another dim had to stay whole, its axes came to this one: as far as it is even. */
+        for (Axes last = 1u << (MAX_AXES - 1); last; last >>= 1)
+            if (!(p.axes[d] & s->m->layout.pipeline.axis) &&
+                p.dim[d].size % mesh_unit(s->m, p.axes[d], mesh_zigzag(s->m, p.dim[d].name)))
+                p.axes[d] &= ~last;
+    }
+    return p;
+}
+
+Dim space_dim(const Shard *s, const Space *p, Dim d)
+{
+    int at = space_find(p, d.name);
+    const Pipeline *pipe = &s->m->layout.pipeline;
+    if (pipe->axis && d.name == pipe->dim) /* whole, there is the same room for each stage */
+        d.size = mesh_stages(s->m) * pipe->most;
+    return at >= 0 && !d.axes ? mesh_split(s->m, d, p->axes[at]) : d;
+}
+
+Type space_type(const Shard *s, const Space *p, Type t)
+{
+    for (int i = 0; i < t.rank; i++)
+        t.dims[i] = space_dim(s, p, t.dims[i]);
+    return t;
+}
+
+Attrs space_attrs(const Shard *s, const Space *p, Attrs a)
+{
+    a.dim = space_dim(s, p, a.dim);
+    a.to = space_dim(s, p, a.to);
+    a.along = space_dim(s, p, a.along);
+    for (int i = 0; i < a.over.n; i++)
+        a.over.dim[i] = space_dim(s, p, a.over.dim[i]);
+    return a;
+}

@@ -1,0 +1,182 @@
+/* stages.c - how many layers each stage of a pipeline has; see shard.h.
+ *
+ * The first rank also computes what comes before the layers, the last what comes after them (the
+ * logits, mostly): they have fewer layers where that makes the slowest rank faster. What is
+ * compared are a microbatch's arithmetic and bytes, forward and backward. */
+#include "ir/cost.h"
+#include "pipeline/pipeline.h"
+#include "passes/spmd/shard.h"
+#include "ir/propose.h"
+
+#include <string.h>
+
+/* Operations that a device does while it moves a byte, about: of processors some ten, of GPUs,
+ * which move little beside products, more. */
+enum { PER_BYTE = 20, PER_EXP = 10 };
+
+typedef struct Weight {
+    double layer, before, after; /* of one layer; outside of them on the first and the last rank */
+    int64_t layers;
+} Weight;
+
+static double weight_of(const Module *m, const Ins *i)
+{
+    Cost c = ir_cost(m, i);
+    return c.flops + PER_EXP * c.exps + PER_BYTE * c.bytes;
+}
+
+typedef struct Weigher {
+    const Module *m;
+    const Stations *available, *needed;
+    Weight w;
+} Weigher;
+
+static void weigh(Weigher *s, const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if (ir_is_staged(s->m, i)) {
+            s->w.layers = i->attrs.dim.size;
+            s->w.layer += weight_of(s->m, i) / (double)i->attrs.dim.size;
+            continue;
+        }
+        Stations at = i->nout ? s->available[i->out[0]] : 0;
+        if (at == AT_ALL)
+            at = s->needed[i->out[0]];
+        if (at == AT_ALL || !at)
+            continue; /* on all ranks alike */
+        s->w.before += at & AT_FIRST ? weight_of(s->m, i) : 0;
+        s->w.after += at & AT_LAST ? weight_of(s->m, i) : 0;
+    }
+}
+
+/* Of the loop over microbatches, which is a function's only one with layers in it. */
+static Weight weights(const Module *m, Arena *tmp)
+{
+    const Fn *fn = module_fn(m, "train") ? module_fn(m, "train") : m->fns.data[0];
+    Weigher s = {
+        .m = m, .available = ir_available(m, fn->body, fn, tmp), .needed = ir_stations(m, fn, tmp)};
+    for (size_t k = 0; k < fn->body->ins.n; k++)
+        if (fn->body->ins.data[k]->op == OP_repeat)
+            weigh(&s, fn->body->ins.data[k]->body);
+    return s.w;
+}
+
+/* Gives layer after layer to the rank that then has the least to do, the last of several. */
+static void share_out(const Weight *w, int64_t ranks, int chunks, int64_t *layers)
+{
+    int64_t left = w->layers;
+    for (int64_t r = 0; r < ranks; r++) {
+        layers[r] = chunks - (r == 0) - (r == ranks - 1); /* a stage between has one at least */
+        left -= layers[r];
+    }
+    for (; left > 0; left--) {
+        int64_t best = 0;
+        double least = 0;
+        for (int64_t r = 0; r < ranks; r++) {
+            double load = (double)(layers[r] + 1) * w->layer + (r == 0 ? w->before : 0) +
+                          (r == ranks - 1 ? w->after : 0);
+            if (r == 0 || load <= least) {
+                best = r;
+                least = load;
+            }
+        }
+        layers[best]++;
+    }
+}
+
+/* The stages of a rank have as many layers each; the first and the last of all have fewer where
+ * that does not come out even. */
+static void cut(Module *m, const Weight *w, int64_t *of_rank)
+{
+    Pipeline *p = &m->layout.pipeline;
+    int64_t ranks = mesh_size(m, p->axis);
+    share_out(w, ranks, p->chunks, of_rank);
+    p->layers.n = 0;
+    p->most = 0;
+    for (int s = 0; s < mesh_stages(m); s++) {
+        int64_t n = of_rank[s % ranks], chunk = s / ranks, rest = n % p->chunks;
+        bool more = s % ranks == 0 ? chunk >= p->chunks - rest : chunk < rest;
+        int64_t mine = n / p->chunks + more;
+        vec_push(m->arena, &p->layers, mine);
+        p->most = mine > p->most ? mine : p->most;
+    }
+}
+
+/* Another size of microbatches, the nearest first; else another batch. */
+static void propose_microbatches(const Module *m, const PipeForm *f)
+{
+    const int64_t ranks = mesh_batch_ranks(m), mine = m->batch.size / ranks,
+                  now = m->layout.microbatch;
+    for (int64_t off = 1; off < mine; off++)
+        for (int64_t n = now - off; n <= now + off; n += 2 * off) {
+            PipeForm other = *f;
+            if (n < 1 || mine % n)
+                continue;
+            other.microbatches = (int)(mine / n);
+            if (pipe_legal(&other) && propose_microbatch(m->diag, &m->layout, n))
+                return;
+        }
+    for (int step = -1; step <= 1; step += 2) {
+        int n = pipe_legal_microbatches(f, step);
+        if (n)
+            propose_size(m->diag, name_str(m->names, m->batch.name), n * now * ranks);
+    }
+}
+
+/* Is there such a schedule for the microbatches of a step? */
+static bool has_schedule(const Module *m)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    PipeForm f = {.ranks = (int)mesh_size(m, p->axis), .chunks = p->chunks, .group = p->group};
+    f.microbatches = (int)mesh_rounds(m);
+    for (int s = 0; s < PIPE_SCHEDULES; s++) {
+        f.schedule = (PipeSchedule)s;
+        if (strcmp(name_str(m->names, p->schedule), pipe_schedule_name(f.schedule)) != 0)
+            continue;
+        Arena *tmp = arena_new();
+        bool made = pipe_make(tmp, m->diag, &f) != NULL;
+        arena_free(tmp);
+        if (!made) {
+            diag_note(m->diag, p->span, "the pipeline is this one");
+            propose_microbatches(m, &f);
+        }
+        return made;
+    }
+    return true; /* a table of its own */
+}
+
+/* As many layers as stages need, or as few ranks as those layers are enough for. */
+static void propose_stages(const Module *m, const Weight *w, int n)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    if (w->layers > 1)
+        propose_size(m->diag, name_str(m->names, p->dim), n);
+    for (int64_t ranks = (w->layers + 2) / p->chunks; ranks > 0; ranks--)
+        for (size_t i = 0; i < m->layout.mesh.n; i++)
+            if (p->axis >> i & 1 && ranks < m->layout.mesh.data[i].size &&
+                propose_size(m->diag, name_str(m->names, m->layout.mesh.data[i].name), ranks))
+                return;
+}
+
+bool stages_choose(Module *m)
+{
+    Pipeline *p = &m->layout.pipeline;
+    if (!p->axis)
+        return true;
+    Arena *tmp = arena_new();
+    Weight w = weights(m, tmp);
+    int64_t ranks = mesh_size(m, p->axis);
+    const int n = mesh_stages(m);
+    bool enough = n <= MAX_STAGES && w.layers > 1 && w.layers >= n - 2;
+    if (enough)
+        cut(m, &w, NEW_ARRAY(tmp, int64_t, ranks));
+    else
+        diag_error(m->diag, p->span, 344,
+                   "%d stages of %lld layer%s: all but the first and the last have one", n,
+                   (long long)w.layers, w.layers == 1 ? "" : "s");
+    if (!enough)
+        propose_stages(m, &w, n);
+    arena_free(tmp);
+    return enough && (!module_fn(m, "train") || has_schedule(m));
+}

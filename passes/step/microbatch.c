@@ -1,0 +1,479 @@
+/* microbatch.c - loss and gradients are added up over rounds of a loop.
+ *
+ *   before:  @train(params, tokens[batch, window]) -> loss, gradients
+ *   after:   @train(params, tokens[micro, batch, window]):
+ *              repeat micro (carried loss, gradients from 0; slices tokens)
+ *                the program before, with the dim batch of the size of a microbatch
+ *              -> loss, gradients
+ *
+ * The tokens are the same bytes in the same order. The loss is a mean over the whole batch in every
+ * round already: the front end divides by the number of all targets (parts.c checks that nothing
+ * else of the whole batch is needed). A gradient that an inner loop stacks or adds up is added to
+ * in that loop, so that its storage can be the accumulator's.
+ *
+ * With `reduce = tree` there are loops of two rounds in each other instead, an accumulator each:
+ *
+ *   repeat micro_2 = 2 (a from 0) {
+ *     repeat micro = 2 (b from 0) { g = gradients of round 2 micro_2 + micro; give b + g }
+ *     give a + b
+ *   }
+ *
+ * Sums are made in this order and no other: a gradient is computed by itself, and then added. */
+#include "passes/simplify/accumulate.h"
+#include "passes/step/parts.h"
+#include "passes/passes.h"
+#include "passes/step/tied.h"
+#include "passes/step/tree.h"
+#include "passes/walk.h"
+#include "ir/propose.h"
+
+#include <string.h>
+
+/* ---- names ------------------------------------------------------------------------------------
+ */
+
+/* A name for a loop's dim that the program does not use. */
+static Name round_name(const Module *m, const char *s)
+{
+    Name n = name_intern(m->names, s);
+    for (size_t v = 1; v < m->values.n; v++)
+        if (type_find(&m->values.data[v].type, n) >= 0) {
+            s = arena_printf(m->arena, "%s_", s);
+            n = name_intern(m->names, s);
+            v = 0;
+        }
+    return n;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+/* What comes by batch: as it is given, and the slice of one round. */
+typedef struct Given {
+    int n;
+    Value whole[MAX_INPUTS], slice[MAX_INPUTS];
+} Given;
+
+static bool by_batch(ArgRole role)
+{
+    return role == ARG_tokens || role == ARG_weight || role == ARG_input;
+}
+
+/* The function's arguments move to the new outer region. All but the inputs keep their value
+ * numbers; what was an input is the slice of one round. */
+static Given move_args(Module *m, Fn *fn, Region *top, Region *body, Dim micro)
+{
+    Given g = {0};
+    for (size_t i = 0; i < fn->args.n; i++) {
+        Value v = body->args.data[i];
+        ArgRole role = fn->args.data[i].role;
+        if (by_batch(role)) {
+            g.slice[g.n] = v;
+            g.whole[g.n++] =
+                region_arg(m, top, type_stacked(type_of(m, v), micro), m->values.data[v].name);
+            continue;
+        }
+        m->values.data[v].home = top;
+        vec_push(m->arena, &top->args, v);
+    }
+    return g;
+}
+
+/* Rounded copies of parameters are made once, for all rounds. */
+static void move_copies(Module *m, Region *top, Region *body)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < body->ins.n; k++) {
+        Ins *i = body->ins.data[k];
+        if (i->op != OP_cast || m->values.data[i->in[0]].home != top ||
+            m->values.data[i->in[0]].def) {
+            body->ins.data[kept++] = i;
+            continue;
+        }
+        i->home = m->values.data[i->out[0]].home = top;
+        vec_push(m->arena, &top->ins, i);
+    }
+    body->ins.n = kept;
+}
+
+typedef struct Adder {
+    Builder b;
+    Uses uses;
+    VEC(Ins *) views; /* of running sums: they are put before everything else */
+    Arena *tmp;
+    bool tree; /* what is added is computed first, by itself */
+} Adder;
+
+/* acc + v where v is what a loop of region r stacks: each of its rounds adds its own. */
+static bool added_by_rounds(Adder *a, const Region *r, Value v, Value acc)
+{
+    Module *m = a->b.m;
+    Ins *loop = m->values.data[v].def;
+    if (!loop || loop->op != OP_repeat || loop->home != r || a->uses.count[v] != 1 ||
+        !type_equal(type_of(m, v), type_of(m, acc)) ||
+        type_of(m, acc)->dims[0].name != loop->attrs.dim.name)
+        return false;
+    uint32_t k = 0;
+    while (loop->out[k] != v)
+        k++;
+    if (k < (uint32_t)loop->attrs.carried)
+        return false;
+    Value *part = &loop->body->results.data[k], slice = repeat_slice(m, loop, acc);
+    if (added_by_rounds(a, loop->body, *part, slice))
+        return true;
+    Builder b = builder_at(m, loop->body, loop);
+    *part = tree_add(&b, slice, *part);
+    return true;
+}
+
+static Value view_of_sum(Adder *a, Op op, const Attrs *attrs, Value acc)
+{
+    Value v = build(&a->b, op, attrs, 1, &acc);
+    vec_push(a->tmp, &a->views, a->b.region->ins.data[--a->b.region->ins.n]);
+    return v;
+}
+
+static Value added(Adder *a, Value v, Value acc);
+
+/* What is joined is added to part by part, what is merged as it was before. 0: v is neither. */
+static Value added_by_parts(Adder *a, Value v, Value acc)
+{
+    Module *m = a->b.m;
+    Ins *i = m->values.data[v].def;
+    if (!i || i->home != a->b.region || a->uses.count[v] != 1)
+        return 0;
+    if (i->op == OP_merge) {
+        Value x = added(a, i->in[0], view_of_sum(a, OP_split, &i->attrs, acc));
+        return x == i->in[0] ? v : build(&a->b, OP_merge, &i->attrs, 1, &x);
+    }
+    if (i->op != OP_join)
+        return 0;
+    Value *part = NEW_ARRAY(a->tmp, Value, i->nin);
+    bool same = true;
+    int64_t at = 0;
+    for (uint32_t k = 0; k < i->nin; k++) {
+        Attrs w = {.along = type_of(m, i->in[k])->dims[0], .at = at};
+        part[k] = added(a, i->in[k], view_of_sum(a, OP_window, &w, acc));
+        same &= part[k] == i->in[k];
+        at += w.along.size;
+    }
+    return same ? v : build(&a->b, OP_join, &i->attrs, (int)i->nin, part);
+}
+
+/* acc + v, in place where that can be. */
+static Value added(Adder *a, Value v, Value acc)
+{
+    /* Counts of values made since are not in `uses`; none of those is asked for. */
+    if (a->tree ? added_by_rounds(a, a->b.region, v, acc)
+                : accumulate_into(a->b.m, a->b.region, &a->uses, v, acc))
+        return v;
+    Value sum = added_by_parts(a, v, acc);
+    if (sum)
+        return sum;
+    if (a->tree)
+        return tree_add(&a->b, acc, v);
+    Type t = *type_of(a->b.m, v);
+    Value in[] = {acc, v};
+    return build_typed(&a->b, OP_add, NULL, 2, in, 1, &t, NULL)->out[0];
+}
+
+/* What round after round adds up starts at 0; each result of the body becomes the sum so far. */
+static void add_up(Module *m, Region *body, const Value *acc, bool backward, Arena *tmp)
+{
+    Adder a = {
+        .b = {.m = m, .region = body, .backward = backward}, .tmp = tmp, .tree = m->train.tree};
+    a.uses = ir_uses(m, body, tmp);
+    for (size_t k = 0; k < body->results.n; k++)
+        body->results.data[k] = added(&a, body->results.data[k], acc[k]);
+    Ins **rest = body->ins.data;
+    size_t n = body->ins.n;
+    body->ins.data = NULL;
+    body->ins.n = body->ins.cap = 0;
+    for (size_t k = 0; k < a.views.n; k++)
+        vec_push(m->arena, &body->ins, a.views.data[k]);
+    for (size_t k = 0; k < n; k++)
+        vec_push(m->arena, &body->ins, rest[k]);
+}
+
+/* What all loops have in common, and the innermost's body. */
+typedef struct Nest {
+    const Rounds *r;
+    Region *leaf;
+    Given given;
+    const Type *types; /* of what is added up */
+    size_t n;
+    Name micro; /* the dim of inputs along which rounds follow each other */
+    bool backward;
+    Arena *tmp;
+} Nest;
+
+/* What was appended to a region since it had n instructions is put before everything else. */
+static void put_first(Region *r, size_t n, Arena *tmp)
+{
+    size_t more = r->ins.n - n;
+    Ins **last = NEW_ARRAY(tmp, Ins *, more + 1);
+    if (!more)
+        return;
+    memcpy(last, r->ins.data + n, more * sizeof *last);
+    memmove(r->ins.data + more, r->ins.data, n * sizeof *last);
+    memcpy(r->ins.data, last, more * sizeof *last);
+}
+
+/* The number of a round: twice as many as `before` are before it, or none. */
+static Value round_number(Builder *b, Value before, Value index)
+{
+    return before ? build2(b, OP_add, build2(b, OP_mul, before, build_const(b, DT_i32, 2)), index)
+                  : index;
+}
+
+/* The innermost body is the program of one round. */
+static void make_leaf(const Nest *w, Region *above, Value before)
+{
+    Module *m = w->r->m;
+    Region *body = w->leaf;
+    Value *acc = NEW_ARRAY(w->tmp, Value, w->n + 1), round = w->r->index, index = round;
+    body->args.n = 0;
+    body->parent = above;
+    for (size_t k = 0; k < w->n; k++)
+        acc[k] = region_arg(m, body, w->types[k], 0);
+    for (int k = 0; k < w->given.n; k++)
+        vec_push(m->arena, &body->args, w->given.slice[k]);
+    if (before)
+        index = region_arg(m, body, (Type){.dtype = DT_i32}, m->values.data[round].name);
+    else
+        vec_push(m->arena, &body->args, index);
+    add_up(m, body, acc, w->backward, w->tmp);
+    if (!before)
+        return;
+    size_t n = body->ins.n;
+    Builder b = {.m = m, .region = body};
+    index = round_number(&b, before, index);
+    put_first(body, n, w->tmp);
+    Value *map = NEW_ARRAY(w->tmp, Value, m->values.n);
+    map[round] = index;
+    ir_replace(body, map);
+}
+
+static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t rounds, Value before);
+
+/* The body of a loop of two rounds, each of which is `half` rounds of the innermost loop. */
+static Region *two_halves(const Nest *w, Region *above, const Value *inputs, int64_t half, Name dim,
+                          Value before)
+{
+    Module *m = w->r->m;
+    Region *body = region_new(m, above);
+    Builder b = {.m = m, .region = body}, sums = {.m = m, .region = body, .backward = true};
+    Value slice[MAX_INPUTS], *acc = NEW_ARRAY(w->tmp, Value, w->n + 1);
+    for (size_t k = 0; k < w->n; k++)
+        acc[k] = region_arg(m, body, w->types[k], 0);
+    for (int k = 0; k < w->given.n; k++)
+        slice[k] = region_arg(m, body, type_without(type_of(m, inputs[k]), dim),
+                              m->values.data[inputs[k]].name);
+    Value index = region_arg(m, body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
+    const Ins *loop = loops(w, body, slice, half, round_number(&b, before, index));
+    for (size_t k = 0; k < w->n; k++)
+        vec_push(m->arena, &body->results, tree_add(&sums, acc[k], loop->out[k]));
+    return body;
+}
+
+/* Appends to r the loop, or loops in each other, of so many rounds over `inputs`. */
+static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t rounds, Value before)
+{
+    Module *m = w->r->m;
+    Builder b = {.m = m, .region = r, .backward = true};
+    bool innermost = !m->train.tree || rounds == 2;
+    Dim dim = {.name = w->micro, .size = innermost ? rounds : 2};
+    if (!innermost)
+        dim.name = round_name(m, arena_printf(m->arena, "micro_%lld", (long long)(rounds / 2)));
+    Value *in = NEW_ARRAY(w->tmp, Value, w->n + MAX_INPUTS);
+    Attrs halves = {.dim = {.name = w->micro, .size = rounds / 2}, .to = dim};
+    for (size_t k = 0; k < w->n; k++)
+        in[k] = build_filled(&b, w->types[k], 0);
+    for (int k = 0; k < w->given.n; k++)
+        in[w->n + (size_t)k] = innermost ? inputs[k] : build(&b, OP_split, &halves, 1, &inputs[k]);
+    Region *body = w->leaf;
+    if (innermost)
+        make_leaf(w, r, before);
+    else
+        body = two_halves(w, r, in + w->n, rounds / 2, dim.name, before);
+    Attrs a = {.dim = dim, .carried = (int64_t)w->n};
+    Ins *loop =
+        build_typed(&b, OP_repeat, &a, (int)w->n + w->given.n, in, (int)w->n, w->types, body);
+    loop->backward = false; /* the whole of the step: forward and backward */
+    loop->apart = m->train.tree;
+    return loop;
+}
+
+/* tied: as tied_split has it. */
+static void wrap(const Rounds *r, Fn *fn, Dim micro, const uint32_t *tied, Arena *tmp)
+{
+    Module *m = r->m;
+    Region *body = fn->body, *top = region_new(m, NULL);
+    Nest w = {.r = r,
+              .leaf = body,
+              .n = body->results.n,
+              .micro = micro.name,
+              .backward = fn == module_fn(m, "train"),
+              .tmp = tmp};
+    w.given = move_args(m, fn, top, body, micro);
+    move_copies(m, top, body);
+    Type *types = NEW_ARRAY(tmp, Type, w.n + 1);
+    for (size_t k = 0; k < w.n; k++)
+        types[k] = *type_of(m, body->results.data[k]);
+    w.types = types;
+    ValueMap inputs = {0};
+    for (int k = 0; k < w.given.n; k++)
+        map_set(m, &inputs, w.given.slice[k], w.given.whole[k]);
+    Builder before = {.m = m, .region = top};
+    parts_whole(r, &before, body, &inputs, micro, tmp);
+    const Ins *loop = loops(&w, top, w.given.whole, micro.size, 0);
+    for (size_t k = 0; k < fn->results.n; k++)
+        vec_push(m->arena, &top->results, tied_sum(&before, loop, tied, k));
+    fn->body = top;
+}
+
+/* A pipeline is run by microbatches, be there one alone: those of a step, and what is evaluated and
+ * sampled. Its loops are relays. */
+static void mark_relays(void *ctx, Ins *i)
+{
+    i->attrs.relay = ir_is_staged(ctx, i) && i->attrs.carried > 0;
+}
+
+static void wrap_as_one(Module *m, Fn *fn, Name name, Arena *tmp)
+{
+    Dim micro = {.name = name, .size = 1};
+    Rounds r = {.m = m, .batch = m->batch.name, .rounds = 1, .pieces = 1};
+    r.index = value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
+    wrap(&r, fn, micro, NULL, tmp);
+}
+
+/* ---- what has no place in a tree --------------------------------------------------------------
+ */
+
+static bool draws(const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++)
+        if (r->ins.data[k]->op == OP_random ||
+            (r->ins.data[k]->body && draws(r->ins.data[k]->body)))
+            return true;
+    return false;
+}
+
+static bool refuse(const Module *m, Span at, const char *what)
+{
+    diag_error(m->diag, at, 524, "reduce = tree: %s", what);
+    propose_no_tree(m->diag, &m->train);
+    return false;
+}
+
+/* Before the parts are adjusted. */
+static bool has_a_tree(const Rounds *r, const Fn *fn)
+{
+    const Module *m = r->m;
+    for (size_t v = 1; v < r->classified; v++)
+        if (r->whole[v])
+            return refuse(m, m->values.data[v].def->span,
+                          "what is summed of the whole batch before its rounds has no order");
+    for (size_t i = 0; i < fn->args.n; i++)
+        if (by_batch(fn->args.data[i].role) &&
+            type_of(m, fn->body->args.data[i])->rank + 2 > MAX_RANK)
+            return refuse(m, (Span){0}, "an input has at most 6 dims");
+    if (r->pieces > RULE_OPERANDS && draws(fn->body))
+        return refuse(m, (Span){0}, "numbers are drawn for at most 24 ranks");
+    return true;
+}
+
+/* Only inputs come by batch. */
+static PassStatus check_args(const Job *j, const Fn *fn)
+{
+    const Module *m = j->m;
+    for (size_t i = 0; i < fn->args.n; i++) {
+        FnArg a = fn->args.data[i];
+        if (by_batch(a.role) || type_find(type_of(m, fn->body->args.data[i]), m->batch.name) < 0)
+            continue;
+        const Tensor *t = &m->tensors.data[a.tensor];
+        diag_error(m->diag, t->span, 522, "parameter '%s' has the dim '%s', which microbatch cuts",
+                   name_str(m->names, t->name), name_str(m->names, m->batch.name));
+        propose_microbatch(m->diag, &m->layout, m->batch.size / mesh_batch_ranks(m));
+        return PASS_error;
+    }
+    return PASS_ok;
+}
+
+/* Has each rank the sequences of its rounds one after another? In how many pieces is a round then?
+ */
+static int64_t pieces(const Module *m, int64_t rounds)
+{
+    bool each = mesh_tree_each_round(m) || rounds == 1;
+    return each ? 1 : mesh_size(m, mesh_tree_axes(m));
+}
+
+/* The program of a whole batch becomes a loop over its rounds. */
+static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t rounds)
+{
+    Module *m = j->m;
+    bool tree = m->train.tree, staged = m->layout.pipeline.axis != 0;
+    PassStatus status = check_args(j, fn);
+    if (status != PASS_ok)
+        return status;
+    Rounds r = {.m = m,
+                .batch = m->batch.name,
+                .size = m->batch.size / rounds,
+                .rounds = rounds,
+                .pieces = pieces(m, rounds)};
+    rounds_resize(&r, fn->body);
+    if (!parts_find(&r, fn->body, j->tmp) || (tree && !has_a_tree(&r, fn)))
+        return PASS_error;
+    if (rounds > 1 || staged) {
+        r.index = value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
+    } else { /* of which nothing changes: it is looked at alone */
+        Builder b = {.m = m, .region = fn->body};
+        size_t n = fn->body->ins.n;
+        r.index = build_const(&b, DT_i32, 0);
+        put_first(fn->body, n, j->tmp);
+    }
+    parts_adjust(&r, fn->body);
+    const Ins *shared = m->values.data[r.shared].def;
+    if (tree && r.shared &&
+        !refuse(m, shared ? shared->span : (Span){0},
+                "what does not depend on the batch is added to what does"))
+        return PASS_error;
+    bool train = fn == module_fn(m, "train");
+    if (rounds > 1 || staged)
+        wrap(&r, fn, (Dim){.name = micro, .size = rounds},
+             staged && train ? tied_split(m, fn, j->tmp) : NULL, j->tmp);
+    return PASS_ok;
+}
+
+/* @train, and @eval where it was given the whole batch of a step (evaluate.c). */
+static bool is_cut(const Module *m, const Fn *fn, int64_t size)
+{
+    bool train = fn == module_fn(m, "train");
+    return train ? size < m->batch.size || m->train.tree || m->layout.pipeline.axis
+                 : size < m->batch.size && fn_rows(m, fn) == m->batch.size;
+}
+
+PassStatus pass_microbatch(Job *j)
+{
+    Module *m = j->m;
+    int64_t size = m->layout.microbatch * mesh_batch_ranks(m); /* of all ranks together */
+    int64_t rounds = size < 1 ? 0 : m->batch.size / size;
+    bool whole = size >= 1 && m->batch.size % size == 0;
+    Name micro = round_name(m, "micro");
+    for (size_t f = 0; f < m->fns.n; f++) {
+        Fn *fn = m->fns.data[f];
+        PassStatus status = PASS_ok;
+        if (m->layout.pipeline.axis)
+            each_ins(fn->body, mark_relays, m);
+        if (is_cut(m, fn, size)) {
+            if (!whole || (m->train.tree && (rounds & (rounds - 1))))
+                return pass_bug(j, NULL, "microbatch %lld does not divide the batch of %lld",
+                                (long long)size, (long long)m->batch.size);
+            status = cut(j, fn, micro, rounds);
+        } else if (m->layout.pipeline.axis) {
+            wrap_as_one(m, fn, micro, j->tmp);
+        }
+        if (status != PASS_ok)
+            return status;
+    }
+    return PASS_ok;
+}

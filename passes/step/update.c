@@ -1,0 +1,280 @@
+/* update.c - what happens to the gradients: norm, guard, clipping, the optimizer.
+ *
+ *   before:  @train(params, tokens) -> loss, gradients
+ *   after:   @train(params, tokens, [step,] lr, states) -> loss, norm, new params, new states
+ *
+ * The guard ends a step whose loss or norm is not finite before anything is updated. With `update
+ * as_ready` it looks at the loss alone, so that updates need not wait for the gradients of others
+ * (guard.c); elements that would not be finite then stay what they were.
+ *
+ * Where the loss was scaled, norm and gradients are divided by the scale. optimizers.c has the
+ * rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64 partial of the norm, added
+ * in the order of the model. */
+#include "passes/step/tree.h"
+#include "passes/step/update.h"
+#include "passes/walk.h"
+
+#include <float.h>
+
+static const double CLIP_EPS = 1e-6; /* as clip_grad_norm_ */
+
+Value up_number(Update *u, double x)
+{
+    return build_const(&u->b, DT_f64, x);
+}
+
+Value up1(Update *u, Op op, Value x)
+{
+    return build1(&u->b, op, x);
+}
+
+Value up2(Update *u, Op op, Value x, Value y)
+{
+    return build2(&u->b, op, x, y);
+}
+
+/* x times an f64 number, rounded to x's dtype first. */
+Value up_scaled(Update *u, Value x, Value by)
+{
+    return up2(u, OP_mul, x, build_cast(&u->b, by, type_of(u->m, x)->dtype));
+}
+
+Value up_scaled_by(Update *u, Value x, double by)
+{
+    return up2(u, OP_mul, x, build_const(&u->b, type_of(u->m, x)->dtype, by));
+}
+
+/* The argument of a role, added if there is none yet. */
+static Value argument(Update *u, ArgRole role, DType t, const char *name)
+{
+    for (size_t i = 0; i < u->fn->args.n; i++)
+        if (u->fn->args.data[i].role == role)
+            return u->fn->body->args.data[i];
+    vec_push(u->m->arena, &u->fn->args, (FnArg){.role = role});
+    return region_arg(u->m, u->fn->body, (Type){.dtype = t}, name_intern(u->m->names, name));
+}
+
+/* A parameter or a state, as it was before the step. */
+static Value tensor_value(const Update *u, uint32_t tensor)
+{
+    for (size_t i = 0; i < u->fn->args.n; i++)
+        if (u->fn->args.data[i].role <= ARG_state && u->fn->args.data[i].tensor == tensor)
+            return u->fn->body->args.data[i];
+    return 0;
+}
+
+static bool lacking(const DimList *lacks, Name dim)
+{
+    return lacks && dims_have(lacks, dim);
+}
+
+/* Without the dims of `lacks`; in the external form, groups that lose all their dims go. */
+static Tensor shaped(const Tensor *p, const DimList *lacks)
+{
+    Tensor t = *p;
+    int place[MAX_RANK], from = 0;
+    t.type.rank = t.external_rank = 0;
+    for (int i = 0; i < p->type.rank; i++) {
+        place[i] = t.type.rank;
+        if (lacking(lacks, p->type.dims[i].name))
+            continue;
+        t.valid[t.type.rank] = p->valid[i];
+        t.type.dims[t.type.rank++] = p->type.dims[i];
+    }
+    int n = 0;
+    for (int i = 0; i < p->external_rank; i++) {
+        int kept = 0;
+        for (int k = 0; k < p->merge[i]; k++) {
+            int stored = p->order[from++];
+            if (lacking(lacks, p->type.dims[stored].name))
+                continue;
+            t.order[n++] = (uint8_t)place[stored];
+            kept++;
+        }
+        if (kept)
+            t.merge[t.external_rank++] = (uint8_t)kept;
+    }
+    return t;
+}
+
+Value up_state(Update *u, uint32_t of, const char *slot, const DimList *lacks, uint32_t *tensor)
+{
+    Module *m = u->m;
+    Tensor t = shaped(&m->tensors.data[of], lacks);
+    const char *name = arena_printf(m->arena, "%s.%s", slot, name_str(m->names, t.name));
+    t.name = name_intern(m->names, name);
+    t.slot = name_intern(m->names, slot);
+    t.init = INIT_const;
+    t.a = t.b = 0;
+    t.parameter = of;
+    *tensor = (uint32_t)m->tensors.n;
+    vec_push(m->arena, &m->tensors, t);
+    vec_push(m->arena, &u->fn->args, (FnArg){ARG_state, *tensor});
+    return region_arg(m, u->fn->body, t.type, t.name);
+}
+
+Value up_time(Update *u)
+{
+    if (!u->step)
+        u->step = argument(u, ARG_step, DT_i64, "step");
+    return up2(u, OP_add, build_cast(&u->b, u->step, DT_f64), up_number(u, 1));
+}
+
+static void result(Update *u, ResultRole role, uint32_t tensor, Value v)
+{
+    vec_push(u->m->arena, &u->fn->results, (FnResult){role, tensor});
+    vec_push(u->m->arena, &u->fn->body->results, v);
+}
+
+/* The largest number of a type. */
+static double largest(DType t)
+{
+    return t == DT_f64 ? DBL_MAX : FLT_MAX;
+}
+
+/* Where v is finite; else what was there. */
+static Value if_finite(Update *u, Value v, Value old)
+{
+    DType t = type_of(u->m, v)->dtype;
+    Value most = build_const(&u->b, t, largest(t));
+    Value choice[] = {up2(u, OP_le, up1(u, OP_abs, v), most), v, old};
+    return build(&u->b, OP_select, NULL, 3, choice);
+}
+
+/* New values of parameters and states, in memory's type. */
+void up_new_value(Update *u, uint32_t tensor, Value v)
+{
+    if (u->m->train.as_ready)
+        v = if_finite(u, v, tensor_value(u, tensor));
+    result(u, RES_update, tensor, build_as(&u->b, v, u->m->tensors.data[tensor].type));
+}
+
+static void mark_tensor(Update *u, uint32_t tensor)
+{
+    const Tensor *t = &u->m->tensors.data[tensor];
+    u->b.span = t->span;
+    u->b.path = t->name;
+}
+
+/* ---- norm and clipping ----------------------------------------------------------------------- */
+
+/* The first dim inside of the layers that no rule for dims splits: along it classes of tensors are,
+ * where it divides. -1: there is none. */
+static int first_free(const Update *u, uint32_t tensor, int layers)
+{
+    const Type *t = &u->m->tensors.data[tensor].type;
+    bool fixed[MAX_RANK] = {false};
+    Axes axes[MAX_RANK];
+    mesh_walk(u->m, t->dims, t->rank, fixed, axes);
+    for (int i = u->m->tensors.data[tensor].stacked; i < t->rank; i++)
+        if (!axes[i])
+            return i;
+    return layers < t->rank ? layers : -1;
+}
+
+static Value sum_whole(Update *u, Value x, const DimList *over, bool apart)
+{
+    Attrs a = {.over = *over, .whole = true};
+    if (!over->n)
+        return x;
+    Ins *i = build_ins(&u->b, OP_sum, &a, 1, &x);
+    i->apart = apart;
+    return i->out[0];
+}
+
+/* The sums inside of one dim, on the ranks that have it; then along that dim, of which all have
+ * all; and those of layers from the first to the last. So it depends neither on how classes of
+ * tensors are split nor on which layers a rank has. */
+static Value sum_by_parts(Update *u, Value x, uint32_t tensor)
+{
+    const Tensor *p = &u->m->tensors.data[tensor];
+    const Type *t = type_of(u->m, x);
+    const int layers = p->stacked - p->numbered, at = first_free(u, tensor, layers);
+    DimList inside = {0}, along = {0}, stacked = {0};
+    for (int i = 0; i < t->rank; i++) {
+        DimList *l = i < layers ? &stacked : i == at ? &along : &inside;
+        l->dim[l->n++] = t->dims[i];
+    }
+    x = sum_whole(u, build_sum(&u->b, x, &inside), &along, false);
+    return sum_whole(u, x, &stacked, true);
+}
+
+static Value sum_of_squares(Update *u, Value g, uint32_t tensor)
+{
+    Value x = build_cast(&u->b, g, DT_f64);
+    x = up2(u, OP_mul, x, x);
+    return u->m->train.tree ? tree_sum(&u->b, x, tensor) : sum_by_parts(u, x, tensor);
+}
+
+static void build_norm(Update *u, const Value *grad, const uint32_t *tensor, size_t n)
+{
+    Value total = 0;
+    for (size_t i = 0; i < n; i++) {
+        mark_tensor(u, tensor[i]);
+        Value part = sum_of_squares(u, grad[i], tensor[i]);
+        total = total ? up2(u, OP_add, total, part) : part;
+    }
+    u->b.span = (Span){0};
+    u->b.path = 0;
+    u->norm = up1(u, OP_sqrt, total ? total : up_number(u, 0));
+    Value scale = u->m->train.scale != 0 ? argument(u, ARG_scale, DT_f64, "scale") : 0;
+    if (scale)
+        u->norm = up2(u, OP_div, u->norm, scale);
+    if (u->m->train.clip > 0) {
+        Value over = up2(u, OP_add, u->norm, up_number(u, CLIP_EPS));
+        Value ratio = up2(u, OP_div, up_number(u, u->m->train.clip), over);
+        u->clip = up2(u, OP_min, ratio, up_number(u, 1));
+    }
+    if (scale) /* a power of two: the gradients are what they were without */
+        u->clip = up2(u, OP_div, u->clip ? u->clip : up_number(u, 1), scale);
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+/* Takes the gradients off the function's results; only the loss stays. */
+static size_t take_gradients(Update *u, Value *grad, uint32_t *tensor)
+{
+    size_t n = 0, kept = 0;
+    Region *body = u->fn->body;
+    for (size_t i = 0; i < u->fn->results.n; i++) {
+        FnResult r = u->fn->results.data[i];
+        if (r.role == RES_grad) {
+            grad[n] = body->results.data[i];
+            tensor[n++] = r.tensor;
+        } else {
+            body->results.data[kept] = body->results.data[i];
+            u->fn->results.data[kept++] = r;
+        }
+    }
+    body->results.n = u->fn->results.n = kept;
+    return n;
+}
+
+PassStatus pass_update(Job *j)
+{
+    Module *m = j->m;
+    Update u = {.m = m, .fn = module_fn(m, "train")};
+    if (!u.fn)
+        return PASS_ok;
+    u.b = (Builder){.m = m, .region = u.fn->body, .block = name_intern(m->names, "optimizer")};
+    Value *grad = NEW_ARRAY(j->tmp, Value, u.fn->results.n);
+    uint32_t *tensor = NEW_ARRAY(j->tmp, uint32_t, u.fn->results.n);
+    size_t n = take_gradients(&u, grad, tensor);
+    if (u.fn->results.n != 1)
+        return pass_bug(j, NULL, "@train is to have the loss and the gradients as results");
+    for (size_t i = 0; i < n; i++)
+        vec_push(m->arena, &u.fn->gradients, ((FnGradient){grad[i], tensor[i]}));
+    build_norm(&u, grad, tensor, n);
+    result(&u, RES_norm, 0, u.norm);
+    Value watched[] = {u.fn->body->results.data[0], u.norm};
+    build_ins(&u.b, OP_guard, NULL, m->train.as_ready ? 1 : 2, watched);
+    u.lr = argument(&u, ARG_lr, DT_f64, "lr");
+    optimizer_prepare(&u);
+    for (size_t i = 0; i < n; i++) {
+        mark_tensor(&u, tensor[i]);
+        Value p = tensor_value(&u, tensor[i]);
+        Value g = u.clip ? up_scaled(&u, grad[i], u.clip) : grad[i];
+        optimizer_update(&u, tensor[i], p, g);
+    }
+    return PASS_ok;
+}

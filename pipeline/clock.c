@@ -1,0 +1,140 @@
+/* clock.c - how long a step takes, by running it: each operation begins as soon as what it waits
+ * for is complete, which is the longest way through the graph of the proof. */
+#include "pipeline/graph.h"
+
+#include <math.h>
+
+static double cost_of(const PipeCosts *c, PipeAction a)
+{
+    double input = c->input[a.stage], weight = c->weight[a.stage];
+    return a.kind == PIPE_F   ? c->forward[a.stage]
+           : a.kind == PIPE_B ? input + weight
+           : a.kind == PIPE_I ? input
+           : a.kind == PIPE_W ? weight
+                              : c->send;
+}
+
+/* The graph in its order, so that a run goes through memory once. */
+typedef struct Walk {
+    size_t nodes;
+    uint32_t *first, *next; /* as in the graph, of positions */
+    uint32_t *position;     /* of a node */
+    double *length;         /* of what ends here; what starts takes no time */
+    int16_t *rank;          /* that computes what ends here; NOBODY */
+    double *time;           /* when it is reached */
+} Walk;
+
+enum { NOBODY = -1 };
+
+static Walk walk_of(Arena *a, const PipeGraph *g, const PipeCosts *c)
+{
+    size_t n = g->nodes, edges = 0;
+    Walk w = {.nodes = n,
+              .first = NEW_ARRAY(a, uint32_t, n + 1),
+              .next = NEW_ARRAY(a, uint32_t, g->first[n]),
+              .position = NEW_ARRAY(a, uint32_t, n),
+              .length = NEW_ARRAY(a, double, n),
+              .rank = NEW_ARRAY(a, int16_t, n),
+              .time = NEW_ARRAY(a, double, n)};
+    for (size_t i = 0; i < n; i++)
+        w.position[g->order[i]] = (uint32_t)i;
+    for (size_t i = 0; i < n; i++) {
+        Node x = g->order[i];
+        Place at = g->place[x / 2];
+        const PipeOp *op = &g->program->rank[at.rank].data[at.op];
+        w.rank[i] = NOBODY;
+        if (x % 2) {
+            w.length[i] = cost_of(c, op->action);
+            w.rank[i] = op->step == PIPE_COMPUTE ? (int16_t)at.rank : NOBODY;
+        }
+        for (uint32_t k = g->first[x]; k < g->first[x + 1]; k++)
+            w.next[edges++] = w.position[g->next[k]];
+        w.first[i + 1] = (uint32_t)edges;
+    }
+    return w;
+}
+
+/* The time of the last; a rank takes `factor` as long to compute. */
+static double run(const Walk *w, int rank, double factor)
+{
+    double step = 0;
+    for (size_t i = 0; i < w->nodes; i++)
+        w->time[i] = 0;
+    for (size_t i = 0; i < w->nodes; i++) {
+        double t = w->time[i] + w->length[i] * (w->rank[i] == rank ? factor : 1);
+        w->time[i] = t;
+        step = t > step ? t : step;
+        for (uint32_t k = w->first[i]; k < w->first[i + 1]; k++)
+            if (w->time[w->next[k]] < t)
+                w->time[w->next[k]] = t;
+    }
+    return step;
+}
+
+PipeClock *pipe_clock(Arena *a, const PipeGraph *g, const PipeCosts *c)
+{
+    Arena *tmp = arena_new();
+    int ranks = g->program->table->ranks;
+    Walk w = walk_of(tmp, g, c);
+    PipeClock *k = NEW(a, PipeClock);
+    k->step = run(&w, NOBODY, 1);
+    k->busy = NEW_ARRAY(a, double, ranks);
+    k->begin = NEW_ARRAY(a, double *, ranks);
+    k->end = NEW_ARRAY(a, double *, ranks);
+    for (int rank = 0; rank < ranks; rank++) {
+        k->begin[rank] = NEW_ARRAY(a, double, g->program->rank[rank].n);
+        k->end[rank] = NEW_ARRAY(a, double, g->program->rank[rank].n);
+    }
+    double busy = 0;
+    for (size_t i = 0; i < g->nodes / 2; i++) {
+        Place at = g->place[i];
+        uint32_t end = w.position[2 * i + 1];
+        k->begin[at.rank][at.op] = w.time[w.position[2 * i]];
+        k->end[at.rank][at.op] = w.time[end];
+        if (w.rank[end] != NOBODY) {
+            k->busy[at.rank] += w.length[end];
+            busy += w.length[end];
+        }
+    }
+    k->bubble = fmax(0, 1 - busy / (k->step * ranks));
+    arena_free(tmp);
+    return k;
+}
+
+/* Which ranks are tried. */
+static bool *tried(Arena *a, const PipeClock *k, int ranks)
+{
+    enum { APART = PIPE_SLOWER_MAX - 1 }; /* one more is the busiest */
+    bool *try = NEW_ARRAY(a, bool, ranks);
+    int busiest = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        try[rank] = ranks <= PIPE_SLOWER_MAX;
+        busiest = k->busy[rank] > k->busy[busiest] ? rank : busiest;
+    }
+    for (int i = 0; i < APART && ranks > PIPE_SLOWER_MAX; i++)
+        try[(int64_t)i * (ranks - 1) / (APART - 1)] = true;
+    try[busiest] = true;
+    return try;
+}
+
+PipeSlower pipe_slower(Arena *a, const PipeGraph *g, const PipeCosts *c, const PipeClock *k,
+                       double factor)
+{
+    Arena *tmp = arena_new();
+    int ranks = g->program->table->ranks;
+    double *longer = NEW_ARRAY(a, double, ranks);
+    Walk w = walk_of(tmp, g, c);
+    uint64_t work = 0;
+    const bool *try = tried(tmp, k, ranks);
+    for (int rank = 0; rank < ranks; rank++) {
+        longer[rank] = NAN;
+        if (!try[rank])
+            continue;
+        work += w.first[w.nodes];
+        /* For the derivative so little that the longest way stays the longest. */
+        double more = factor > 0 ? k->busy[rank] * factor : k->step * 0x1p-24;
+        longer[rank] = (run(&w, rank, 1 + more / k->busy[rank]) - k->step) / more;
+    }
+    arena_free(tmp);
+    return (PipeSlower){longer, work};
+}

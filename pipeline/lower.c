@@ -1,0 +1,331 @@
+/* lower.c - from a table to what each rank runs: computing, sends and receives that begin, waits.
+ *
+ *   row       1F1  1B0  1F2                        of rank 1 of 3
+ *   runs      wait 1RECV_F1, 1F1
+ *             start 1SEND_F1 1RECV_B0              one issue
+ *             wait 1RECV_B0, 1B0
+ *             start 1RECV_F2 1SEND_B0
+ *             wait 1RECV_F2, 1F2 ...
+ *
+ * Where a table has no sends and receives they are put in by one rule. In a run in which F, I and W
+ * take one unit each, B two, and messages none,
+ *
+ *   a send stands right behind the action that makes it;
+ *   its receive stands as late as it may: before the first action that begins, in that run, no
+ *   sooner than the action that needs it, or the one with which the sender goes on;
+ *   what stands between two actions that compute is one issue: all of it begins together.
+ *
+ * All rows then follow one order of time in which a message is a moment, so that no rank waits for
+ * what comes after it there; receives come in the order in which they are needed, unless a sender
+ * would stand still for it; and from one rank to another they come in the order of the sends. Put
+ * right before what needs them instead, receives of interleaved leave all ranks waiting for each
+ * other to receive.
+ *
+ * A table with sends and receives runs as it stands; neighbours are one issue there, too.
+ *
+ * A receive is waited for by what needs it. What a rank sends lies in two buffers each way: the
+ * action that would fill a third waits for the send before the last. At the end all are waited for.
+ * A table whose own sends stand later than that needs more buffers; how many is counted. */
+#include "pipeline/cells.h"
+
+#include <stdlib.h>
+
+/* ---- operations of a rank ------------------------------------------------------------------- */
+
+/* Sends of one direction that nobody has waited for yet, and what was made to be sent. */
+typedef struct Sending {
+    VEC(uint32_t) op;
+    size_t first, made;
+} Sending;
+
+typedef struct Lower {
+    Arena *arena, *tmp;
+    const PipeTable *t;
+    PipeProgram *program;
+    Cells *started;        /* 1 + the operation that starts a receive */
+    Sending (*sending)[2]; /* a rank, by direction */
+    uint32_t *issues;      /* of a rank so far */
+} Lower;
+
+static void put(Lower *l, int rank, PipeOp op)
+{
+    vec_push(l->arena, &l->program->rank[rank], op);
+}
+
+static void put_wait(Lower *l, int rank, uint32_t of)
+{
+    PipeAction a = l->program->rank[rank].data[of].action;
+    put(l, rank, (PipeOp){.step = PIPE_WAIT, .action = a, .of = of});
+}
+
+static void wait_sends(Lower *l, int rank, int direction, size_t leave)
+{
+    Sending *s = &l->sending[rank][direction];
+    while (s->op.n - s->first > leave)
+        put_wait(l, rank, s->op.data[s->first++]);
+}
+
+static void put_start(Lower *l, int rank, PipeAction a)
+{
+    const PipeOps *ops = &l->program->rank[rank];
+    if (!ops->n || ops->data[ops->n - 1].step != PIPE_START)
+        l->issues[rank]++;
+    if (pipe_sends(a.kind))
+        vec_push(l->tmp, &l->sending[rank][a.kind == PIPE_SEND_B].op, (uint32_t)ops->n);
+    else
+        cells_enter(l->t, l->started, a, ops->n);
+    put(l, rank, (PipeOp){.step = PIPE_START, .action = a, .issue = l->issues[rank] - 1});
+}
+
+static void put_compute(Lower *l, int rank, PipeAction a)
+{
+    PipeAction message;
+    if (pipe_recv_of(l->t, a, &message))
+        put_wait(l, rank, cells_find(l->t, l->started, message) - 1);
+    if (pipe_send_of(l->t, a, &message)) {
+        int direction = message.kind == PIPE_SEND_B;
+        Sending *s = &l->sending[rank][direction];
+        wait_sends(l, rank, direction, 1);
+        int filled = (int)(++s->made - s->first), *most = &l->program->buffers[rank][direction];
+        *most = filled > *most ? filled : *most;
+    }
+    put(l, rank, (PipeOp){.step = PIPE_COMPUTE, .action = a});
+}
+
+static void put_end(Lower *l, int rank)
+{
+    wait_sends(l, rank, 0, 0);
+    wait_sends(l, rank, 1, 0);
+}
+
+/* ---- a run in units ------------------------------------------------------------------------- */
+
+/* When each action of each row begins. */
+typedef struct Run {
+    const PipeTable *t;
+    Cells *cells;
+    int32_t **begin;  /* [rank][index]; what stands still never begins */
+    int32_t *free;    /* a rank, since when */
+    size_t *at;       /* its next action */
+    int *todo, ntodo; /* ranks that may go on */
+    bool *queued;
+} Run;
+
+static int32_t units(PipeKind k)
+{
+    return k == PIPE_B ? 2 : 1;
+}
+
+/* Whether an action of a row has been run; then *end, by when at the earliest. */
+static bool has_run(const Run *r, PipeAction a, int32_t *end)
+{
+    int rank = a.stage % r->t->ranks;
+    uint32_t i = cells_find(r->t, r->cells, a);
+    if (!i || i > r->at[rank])
+        return false;
+    int32_t e = r->begin[rank][i - 1] + units(a.kind);
+    *end = e > *end ? e : *end;
+    return true;
+}
+
+/* What is needed of the same rank stands before it in the row: that is T3. */
+static bool may_run(const Run *r, PipeAction a, int32_t *since)
+{
+    PipeAction from = a;
+    if (a.kind == PIPE_F && a.stage > 0) {
+        from.stage--;
+        return has_run(r, from, since);
+    }
+    if ((a.kind == PIPE_B || a.kind == PIPE_I) && a.stage + 1 < r->t->stages)
+        return has_run(r, cells_backward(r->t, r->cells, a.stage + 1, a.microbatch), since);
+    return true;
+}
+
+static void wake(Run *r, int stage)
+{
+    int rank = (stage + r->t->ranks) % r->t->ranks;
+    if (!r->queued[rank])
+        r->todo[r->ntodo++] = rank;
+    r->queued[rank] = true;
+}
+
+static void run_rank(Run *r, int rank)
+{
+    const PipeRow *row = &r->t->row[rank];
+    while (r->at[rank] < row->n) {
+        PipeAction a = row->data[r->at[rank]];
+        int32_t since = r->free[rank];
+        if (!may_run(r, a, &since))
+            return;
+        r->begin[rank][r->at[rank]++] = since;
+        r->free[rank] = since + units(a.kind);
+        wake(r, a.stage + 1);
+        wake(r, a.stage - 1);
+    }
+}
+
+/* False: some stand still. */
+static bool run(Run *r, Arena *a, const PipeTable *t)
+{
+    size_t n = (size_t)t->ranks;
+    *r = (Run){.t = t,
+               .cells = cells_of(a, t),
+               .begin = NEW_ARRAY(a, int32_t *, n),
+               .free = NEW_ARRAY(a, int32_t, n),
+               .at = NEW_ARRAY(a, size_t, n),
+               .todo = NEW_ARRAY(a, int, n),
+               .queued = NEW_ARRAY(a, bool, n)};
+    for (int rank = 0; rank < t->ranks; rank++) {
+        r->begin[rank] = NEW_ARRAY(a, int32_t, t->row[rank].n);
+        wake(r, rank);
+    }
+    while (r->ntodo) {
+        int rank = r->todo[--r->ntodo];
+        r->queued[rank] = false;
+        run_rank(r, rank);
+    }
+    for (int rank = 0; rank < t->ranks; rank++)
+        if (r->at[rank] < t->row[rank].n)
+            return false;
+    return true;
+}
+
+/* ---- messages, in the order of time --------------------------------------------------------- */
+
+typedef struct Message {
+    PipeAction send;
+    int32_t time;
+} Message;
+
+/* When the one that needs it begins, or the one that its sender goes on with. */
+static int32_t time_of(const Run *r, int rank, size_t i, PipeAction send)
+{
+    PipeAction to = pipe_peer(send);
+    PipeAction need = {PIPE_F, to.stage, to.microbatch, 0};
+    if (to.kind == PIPE_RECV_B)
+        need = cells_backward(r->t, r->cells, to.stage, to.microbatch);
+    int32_t time = r->begin[to.stage % r->t->ranks][cells_find(r->t, r->cells, need) - 1];
+    if (i + 1 < r->t->row[rank].n && r->begin[rank][i + 1] < time)
+        time = r->begin[rank][i + 1];
+    return time;
+}
+
+/* Sorted by time, those of one time by rank: a bucket for each moment. */
+static Message *messages(const Run *r, Arena *a, size_t *count)
+{
+    const PipeTable *t = r->t;
+    int32_t end = 0;
+    size_t n = 0;
+    for (int rank = 0; rank < t->ranks; rank++)
+        end = r->free[rank] > end ? r->free[rank] : end;
+    size_t *bucket = NEW_ARRAY(a, size_t, end + 2);
+    Message *unsorted = NEW_ARRAY(a, Message, 2 * pipe_cells(t));
+    for (int rank = 0; rank < t->ranks; rank++)
+        for (size_t i = 0; i < t->row[rank].n; i++) {
+            Message *m = &unsorted[n];
+            if (!pipe_send_of(t, t->row[rank].data[i], &m->send))
+                continue;
+            m->time = time_of(r, rank, i, m->send);
+            bucket[m->time + 1]++;
+            n++;
+        }
+    for (int32_t i = 0; i < end; i++)
+        bucket[i + 1] += bucket[i];
+    Message *sorted = NEW_ARRAY(a, Message, n);
+    for (size_t i = 0; i < n; i++)
+        sorted[bucket[unsorted[i].time]++] = unsorted[i];
+    *count = n;
+    return sorted;
+}
+
+static void derive(Lower *l, const Run *r)
+{
+    const PipeTable *t = l->t;
+    size_t n, *at = NEW_ARRAY(l->tmp, size_t, t->ranks);
+    Message *m = messages(r, l->tmp, &n);
+    for (size_t i = 0; i < n; i++) {
+        PipeAction ends[] = {m[i].send, pipe_peer(m[i].send)};
+        for (int k = 0; k < 2; k++) {
+            int rank = ends[k].stage % t->ranks;
+            const PipeRow *row = &t->row[rank];
+            while (at[rank] < row->n && r->begin[rank][at[rank]] < m[i].time)
+                put_compute(l, rank, row->data[at[rank]++]);
+            put_start(l, rank, ends[k]);
+        }
+    }
+    for (int rank = 0; rank < t->ranks; rank++)
+        while (at[rank] < t->row[rank].n)
+            put_compute(l, rank, t->row[rank].data[at[rank]++]);
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+/* A table that cannot be run has no order of time. What is put in only says who waits for whom. */
+static void derive_stuck(Lower *l)
+{
+    for (int rank = 0; rank < l->t->ranks; rank++)
+        for (size_t i = 0; i < l->t->row[rank].n; i++) {
+            PipeAction a = l->t->row[rank].data[i], message;
+            if (pipe_recv_of(l->t, a, &message))
+                put_start(l, rank, message);
+            put_compute(l, rank, a);
+            if (pipe_send_of(l->t, a, &message))
+                put_start(l, rank, message);
+        }
+}
+
+static void take_over(Lower *l)
+{
+    for (int rank = 0; rank < l->t->ranks; rank++)
+        for (size_t i = 0; i < l->t->row[rank].n; i++) {
+            PipeAction a = l->t->row[rank].data[i];
+            if (pipe_computes(a.kind))
+                put_compute(l, rank, a);
+            else
+                put_start(l, rank, a);
+        }
+}
+
+PipeProgram *pipe_lower(Arena *a, const PipeTable *t)
+{
+    Arena *tmp = arena_new();
+    PipeProgram *p = NEW(a, PipeProgram);
+    p->table = t;
+    p->rank = NEW_ARRAY(a, PipeOps, t->ranks);
+    p->buffers = arena_array(a, (size_t)t->ranks, sizeof *p->buffers);
+    Lower l = {.arena = a,
+               .tmp = tmp,
+               .t = t,
+               .program = p,
+               .started = cells_new(tmp, t),
+               .sending = arena_array(tmp, (size_t)t->ranks, sizeof *l.sending),
+               .issues = NEW_ARRAY(tmp, uint32_t, t->ranks)};
+    Run r;
+    if (t->comms)
+        take_over(&l);
+    else if (run(&r, tmp, t))
+        derive(&l, &r);
+    else {
+        p->stuck = true;
+        derive_stuck(&l);
+    }
+    for (int rank = 0; rank < t->ranks; rank++)
+        put_end(&l, rank);
+    arena_free(tmp);
+    return p;
+}
+
+PipeTable *pipe_with_comms(Arena *a, const PipeProgram *p)
+{
+    PipeTable *t = NEW(a, PipeTable);
+    *t = *p->table;
+    t->row = NEW_ARRAY(a, PipeRow, t->ranks);
+    for (int rank = 0; rank < t->ranks; rank++)
+        for (size_t i = 0; i < p->rank[rank].n; i++) {
+            const PipeOp *op = &p->rank[rank].data[i];
+            t->comms |= op->step == PIPE_START;
+            if (op->step != PIPE_WAIT)
+                vec_push(a, &t->row[rank], op->action);
+        }
+    return t;
+}

@@ -1,0 +1,308 @@
+/* check.c - executes a plan symbolically and says what is not as the IR means it; see check.h.
+ *
+ * Proved of each program: P1 to P7 of plan/plan.h, that every result is where the program says, and
+ * that the claimed peaks are the real ones (check_bytes.c). */
+#include "plan/check/check.h"
+#include "plan/check/check_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void broken(Check *c, int p, const char *fmt, ...)
+{
+    va_list ap;
+    if (c->broken++ >= CHECK_TOLD)
+        return;
+    fprintf(c->out, "plan: P%d is broken in %s", p,
+            c->prog ? name_str(c->m->names, c->prog->fn->name) : "the arena");
+    if (c->station && c->m->layout.pipeline.axis)
+        fprintf(c->out, " on the %s",
+                c->station == AT_FIRST  ? "first rank"
+                : c->station == AT_LAST ? "last rank"
+                                        : "ranks between");
+    if (c->at >= 0) {
+        const Action *a = &c->prog->actions.data[c->at];
+        fprintf(c->out, ", action %d '%s'", c->at, name_str(c->m->names, a->name));
+        for (int l = a->around; l >= 0; l = c->prog->loops.data[l].parent)
+            fprintf(c->out, " %s=%lld", name_str(c->m->names, c->prog->loops.data[l].dim.name),
+                    (long long)c->round[l]);
+    }
+    fputs(": ", c->out);
+    va_start(ap, fmt);
+    vfprintf(c->out, fmt, ap);
+    va_end(ap);
+    fputc('\n', c->out);
+}
+
+const char *value_name(const Check *c, Value v)
+{
+    const ValueInfo *i = &c->m->values.data[v];
+    const char *name = name_str(c->m->names, i->name);
+    return *name ? name : i->def ? op_info[i->def->op].name : "argument";
+}
+
+/* ---- P5: loops ------------------------------------------------------------------------------- */
+
+/* The program's loops, in the order of their beginnings, are the repeats of the function, in the
+ * order of its text. */
+static bool pair_loops(Check *c, const Region *r, int parent, size_t *begin)
+{
+    for (size_t i = 0; i < r->ins.n; i++) {
+        const Ins *ins = r->ins.data[i];
+        if (ins->op != OP_repeat)
+            continue;
+        const Program *p = c->prog;
+        while (*begin < p->actions.n && p->actions.data[*begin].kind != ACT_loop)
+            ++*begin;
+        if (*begin == p->actions.n) {
+            broken(c, 5, "a repeat over '%s' has no loop",
+                   name_str(c->m->names, ins->attrs.dim.name));
+            return false;
+        }
+        uint32_t l = p->actions.data[(*begin)++].loop;
+        if (l >= p->loops.n || c->loop_ins[l] || p->loops.data[l].dim.size != ins->attrs.dim.size ||
+            p->loops.data[l].reverse != ins->attrs.reverse || p->loops.data[l].parent != parent) {
+            broken(c, 5, "a loop is not the repeat over '%s' that it stands for",
+                   name_str(c->m->names, ins->attrs.dim.name));
+            return false;
+        }
+        c->loop_ins[l] = ins;
+        if (!pair_loops(c, ins->body, (int)l, begin))
+            return false;
+    }
+    return true;
+}
+
+static bool check_loops(Check *c)
+{
+    const Program *p = c->prog;
+    int depth = 0, around = -1;
+    for (size_t i = 0; i < p->actions.n; i++) {
+        const Action *a = &p->actions.data[i];
+        c->at = -1;
+        bool loop = a->kind == ACT_loop || a->kind == ACT_end;
+        if (a->kind >= ACT_count || (loop && a->loop >= p->loops.n) ||
+            (a->kind == ACT_end &&
+             (around != (int)a->loop || p->loops.data[a->loop].end != (int)i)) ||
+            (a->kind == ACT_loop &&
+             (p->loops.data[a->loop].begin != (int)i || ++depth > MAX_NEST))) {
+            broken(c, 5, "loops are not balanced at action %zu", i);
+            return false;
+        }
+        if (a->kind == ACT_end) {
+            around = p->loops.data[a->loop].parent;
+            depth--;
+        }
+        if (a->around != around) {
+            broken(c, 5, "action %zu does not know the loop around it", i);
+            return false;
+        }
+        if (a->kind == ACT_loop) {
+            if (p->loops.data[a->loop].parent != around) {
+                broken(c, 5, "the loop of action %zu does not know the loop around it", i);
+                return false;
+            }
+            around = (int)a->loop;
+        }
+    }
+    if (depth) {
+        broken(c, 5, "a loop has no end");
+        return false;
+    }
+    size_t begin = 0;
+    if (!pair_loops(c, p->fn->body, -1, &begin))
+        return false;
+    for (; begin < p->actions.n; begin++)
+        if (p->actions.data[begin].kind == ACT_loop) {
+            broken(c, 5, "a loop stands for no repeat");
+            return false;
+        }
+    return true;
+}
+
+/* A loop may be executed in three rounds instead of all if nothing it writes moves with its index:
+ * then all other rounds are like the second. */
+static void choose_shortened(Check *c)
+{
+    const Program *p = c->prog;
+    for (size_t l = 0; l < p->loops.n; l++)
+        c->shortened[l] =
+            p->loops.data[l].dim.size > 3 && c->loop_ins[l]->nout == c->loop_ins[l]->attrs.carried;
+    for (size_t i = 0; i < p->actions.n; i++)
+        for (int k = 0; k < p->actions.data[i].noperands; k++) {
+            const Operand *o = &p->actions.data[i].operand[k];
+            for (int n = 0; n < o->at.nloops; n++)
+                if (o->write)
+                    c->shortened[o->at.loop[n].loop] = false;
+        }
+}
+
+static bool is_shortened(const void *ctx, const Ins *loop)
+{
+    const Check *c = ctx;
+    for (size_t l = 0; l < c->prog->loops.n; l++)
+        if (c->loop_ins[l] == loop)
+            return c->shortened[l];
+    return false;
+}
+
+/* ---- P1, P2 ---------------------------------------------------------------------------------- */
+
+static bool inside_nest(const Check *c, int around, uint32_t loop)
+{
+    for (int l = around; l >= 0; l = c->prog->loops.data[l].parent)
+        if ((uint32_t)l == loop)
+            return true;
+    return false;
+}
+
+/* The ranks along the axis of stages: with several chunks each has stages that are neither the
+ * first nor the last. */
+static Stations ranks_that_do(const Check *c, const Action *a)
+{
+    const Pipe *p = c->prog->pipe;
+    bool inside = p && inside_nest(c, a->around, (uint32_t)p->loop);
+    return inside && p->stages > p->ranks && (a->on & AT_MIDDLE) ? AT_ALL : a->on;
+}
+
+static bool check_operand(Check *c, const Action *a, const Operand *o)
+{
+    int64_t lo = o->at.offset, hi = o->at.offset;
+    if (o->at.buffer >= c->p->buffers.n || o->at.nloops < 0 || o->at.nloops > MAX_NEST ||
+        o->type.rank < 0 || o->type.rank > MAX_RANK || o->value >= c->m->values.n) {
+        broken(c, 1, "an operand is in no buffer");
+        return false;
+    }
+    const Buffer *b = &c->p->buffers.data[o->at.buffer];
+    for (int i = 0; i < o->at.nloops; i++) {
+        if (!inside_nest(c, a->around, o->at.loop[i].loop)) {
+            broken(c, 5, "an operand moves with a loop that is not around it");
+            return false;
+        }
+        int64_t far = o->at.loop[i].stride * (c->prog->loops.data[o->at.loop[i].loop].dim.size - 1);
+        *(far < 0 ? &lo : &hi) += far;
+    }
+    const int64_t width = dtype_bytes(o->type.dtype);
+    if (!width) {
+        broken(c, 1, "an operand is a %s, which is never in memory", dtype_name(o->type.dtype));
+        return false;
+    }
+    for (int i = 0; i < o->type.rank; i++)
+        hi += (o->type.dims[i].size - 1) * o->stride[i] * width;
+    hi += width;
+    if (lo < 0 || hi > b->bytes || o->at.offset % width) {
+        broken(c, 1, "bytes [%lld, %lld) of buffer '%s', which has %lld", (long long)lo,
+               (long long)hi, name_str(c->m->names, b->name), (long long)b->bytes);
+        return false;
+    }
+    if (ranks_that_do(c, a) & ~b->at) {
+        broken(c, 2, "buffer '%s' is not on all ranks that use it", name_str(c->m->names, b->name));
+        return false;
+    }
+    if (!b->persistent && (b->program != c->program || c->at < b->first || c->at > b->last)) {
+        broken(c, 2, "buffer '%s' is not alive", name_str(c->m->names, b->name));
+        return false;
+    }
+    return true;
+}
+
+static bool check_operands(Check *c)
+{
+    int before = c->broken;
+    for (size_t i = 0; i < c->prog->actions.n; i++) {
+        const Action *a = &c->prog->actions.data[i];
+        c->at = (int)i;
+        if (a->noperands < 0 || a->noperands > MAX_OPERANDS)
+            broken(c, 1, "%d operands", a->noperands);
+        for (int k = 0; k < a->noperands && a->noperands <= MAX_OPERANDS; k++)
+            check_operand(c, a, &a->operand[k]);
+    }
+    c->at = -1;
+    return c->broken == before;
+}
+
+/* ---- execution ------------------------------------------------------------------------------- */
+
+static void run_range(Check *c, int from, int to)
+{
+    for (int i = from; i < to && c->broken < CHECK_TOLD; i++) {
+        const Action *a = &c->prog->actions.data[i];
+        c->at = i;
+        if (a->kind != ACT_loop) {
+            if (a->kind != ACT_phase && (a->on & c->station))
+                run_action(c, a);
+            continue;
+        }
+        const Ins *loop = c->loop_ins[a->loop];
+        int end = c->prog->loops.data[a->loop].end;
+        for (int64_t r = next_round(loop, c->shortened[a->loop], -1); r >= 0;
+             r = next_round(loop, c->shortened[a->loop], r)) {
+            c->round[a->loop] = r;
+            run_range(c, i + 1, end);
+        }
+        i = end;
+    }
+    c->at = -1;
+}
+
+static const Program *program_number(const Plan *p, int n)
+{
+    return n == 0 ? p->train : n == 1 ? p->eval : p->sample;
+}
+
+static void check_program(Check *c)
+{
+    const Program *p = c->prog;
+    c->loop_ins = NEW_ARRAY(c->tmp, const Ins *, p->loops.n + 1);
+    c->shortened = NEW_ARRAY(c->tmp, bool, p->loops.n + 1);
+    c->described = NEW_ARRAY(c->tmp, bool, 2 * p->actions.n + 2);
+    c->round = NEW_ARRAY(c->tmp, int64_t, p->loops.n + 1);
+    c->at = -1;
+    if (!check_loops(c) || !check_operands(c))
+        return;
+    if (c->prog->queued)
+        check_queue(c);
+    else
+        check_streams(c);
+    check_pipe(c);
+    if (mesh_ranks(c->m) > 1)
+        check_ranks(c, true);
+    if (check_unfolds(c->m))
+        check_ranks(c, false);
+    choose_shortened(c);
+    c->meaning = (Meaning){.m = c->m, .shortened = is_shortened, .ctx = c};
+    const int64_t ranks =
+        c->m->layout.pipeline.axis ? mesh_size(c->m, c->m->layout.pipeline.axis) : 1;
+    for (Stations at = AT_FIRST; at <= AT_LAST; at <<= 1) {
+        if ((at == AT_MIDDLE && ranks < 3) || (at == AT_LAST && ranks < 2))
+            continue;
+        c->station = at;
+        c->memory = memory_new(c->tmp);
+        c->guarded = false;
+        give_arguments(c);
+        run_range(c, 0, (int)p->actions.n);
+        if (c->broken < CHECK_TOLD)
+            check_results(c);
+    }
+}
+
+int plan_check(const Plan *p, FILE *out)
+{
+    int broken_in_all = 0;
+    Check c = {.p = p, .m = p->module, .out = out, .at = -1};
+    check_bytes(&c);
+    broken_in_all = c.broken;
+    for (int n = 0; n < 3 && !broken_in_all; n++) {
+        c.prog = program_number(p, n);
+        c.program = n;
+        c.broken = 0;
+        c.tmp = arena_new();
+        if (c.prog) {
+            check_program(&c);
+            check_peak(&c);
+        }
+        arena_free(c.tmp);
+        broken_in_all += c.broken;
+    }
+    return broken_in_all;
+}

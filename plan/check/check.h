@@ -1,0 +1,76 @@
+/* check.h - the proof of a plan: private to check*.c.
+ *
+ * Written against plan/plan.h alone. Each program is executed symbolically: memory is a map from
+ * bytes to (value, round of the loops around it, element). An action is legal if each element it
+ * reads is the one the IR means there, whichever loop, slot or view it comes through; it then
+ * leaves its results' elements where it writes. That the action computes what its instruction says
+ * is checked against its descriptor or kernel. What the planner believed (lifetimes, wishes,
+ * aliases) is not asked. */
+#ifndef MGC_PASSES_CHECK_H
+#define MGC_PASSES_CHECK_H
+
+#include "plan/plan.h"
+
+/* ---- check_memory.c: what lies where --------------------------------------------------------- */
+
+/* Bytes [lo, hi) hold elements first, first + 1, ... of a value in one round of its loops. */
+typedef struct Piece {
+    int64_t lo, hi;
+    Value value;     /* computed or given; not a view, slice or loop result. 0: workspace */
+    uint64_t rounds; /* see check_value.c; workspace: the action that wrote it */
+    int64_t first;
+    int64_t bytes; /* of an element */
+} Piece;
+
+typedef struct Memory Memory;
+Memory *memory_new(Arena *a);
+void memory_write(Memory *m, Piece p);
+/* The piece that holds byte `at`, or NULL. */
+const Piece *memory_at(const Memory *m, int64_t at);
+
+/* ---- check_value.c: what the IR means -------------------------------------------------------- */
+
+/* Rounds of the loops around a point of the program, outermost first. */
+typedef struct Rounds {
+    int64_t at[MAX_NEST];
+} Rounds;
+
+/* A run of elements of a value as it was computed. */
+typedef void RunFn(void *ctx, Value v, uint64_t rounds, int64_t first, int64_t n);
+
+typedef struct Meaning {
+    const Module *m;
+    /* Loops that change nothing but a sum are executed in their first two and their last round;
+     * shortened[owner's dim] would be ambiguous, so it is asked by loop instruction. */
+    bool (*shortened)(const void *ctx, const Ins *loop);
+    const void *ctx;
+} Meaning;
+
+/* Calls run for elements [first, first + n) of v, in order, each run from one computed value. */
+void meaning_of(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n, RunFn *run,
+                void *ctx);
+uint64_t rounds_key(const Module *m, Value v, Rounds r);
+int region_depth(const Region *r);
+/* The round that runs after `i`, and -1 after the last; the first, with i = -1. */
+int64_t next_round(const Ins *loop, bool shortened, int64_t i);
+
+/* ---- check_call.c: descriptors --------------------------------------------------------------- */
+
+/* What the action's descriptor gets wrong of instruction i, or NULL. The operands' values, types
+ * and order are checked already. */
+const char *call_wrong(const Module *m, const Action *a, const Ins *i);
+const char *experts_wrong(const Action *a, const Ins *i); /* check_experts.c */
+bool check_is_dense(const Operand *o);                    /* row-major, without gaps */
+mg_dtype check_dtype(DType t);                            /* as runtime/abi.h numbers them */
+
+/* ---- check_kernel.c -------------------------------------------------------------------------- */
+
+/* What keeps kernel k from computing instruction i, or NULL. */
+const char *kernel_wrong(const Module *m, const Kernel *k, const Ins *i);
+/* May result j of i take operand k's place, both lying alike? */
+bool kernel_in_place(const Module *m, const Ins *i, uint32_t j, uint32_t k);
+/* Is each element of its results one step of i's kernel, which of input k reads that element alone?
+ */
+bool kernel_by_elements(const Module *m, const Ins *i, uint32_t k);
+
+#endif

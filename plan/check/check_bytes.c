@@ -1,0 +1,107 @@
+/* check_bytes.c - P2: buffers in the arena, and whether the claimed peaks are the real ones. */
+#include "plan/check/check_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *buffer_name(const Check *c, const Buffer *b)
+{
+    return name_str(c->m->names, b->name);
+}
+
+static void check_buffer(Check *c, const Buffer *b)
+{
+    const Plan *p = c->p;
+    if (b->bytes < 0 || b->bytes % 64 || b->offset < 0 || b->offset % 64 ||
+        b->offset > p->arena_bytes - b->bytes)
+        broken(c, 2, "buffer '%s' of %lld bytes at %lld is not inside the arena of %lld",
+               buffer_name(c, b), (long long)b->bytes, (long long)b->offset,
+               (long long)p->arena_bytes);
+    else if (b->persistent ? b->offset + b->bytes > p->persistent_bytes
+                           : b->bytes && b->offset < p->persistent_bytes)
+        broken(c, 2, "buffer '%s' is on the wrong side of the persistent bytes", buffer_name(c, b));
+}
+
+static bool alive_together(const Buffer *a, const Buffer *b)
+{
+    if (!(a->at & b->at)) /* no rank has both */
+        return false;
+    if (a->persistent || b->persistent)
+        return true;
+    return a->program == b->program && a->first <= b->last && b->first <= a->last;
+}
+
+static int by_offset(const void *x, const void *y)
+{
+    const Buffer *a = *(const Buffer *const *)x, *b = *(const Buffer *const *)y;
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* No two buffers that are alive together share a byte. */
+static void check_disjoint(Check *c)
+{
+    size_t n = c->p->buffers.n;
+    const Buffer **sorted = calloc(n + 1, sizeof *sorted);
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &c->p->buffers.data[i];
+    qsort(sorted, n, sizeof *sorted, by_offset);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n && sorted[k]->offset < sorted[i]->offset + sorted[i]->bytes;
+             k++)
+            if (sorted[k]->bytes && alive_together(sorted[i], sorted[k]))
+                broken(c, 2, "buffers '%s' and '%s' share bytes and are alive together",
+                       buffer_name(c, sorted[i]), buffer_name(c, sorted[k]));
+    free(sorted);
+}
+
+void check_bytes(Check *c)
+{
+    const Plan *p = c->p;
+    if (p->tensor_buffer.n != c->m->tensors.n || p->persistent_bytes > p->arena_bytes)
+        broken(c, 2, "not one buffer for each tensor");
+    for (size_t i = 0; i < p->buffers.n; i++)
+        check_buffer(c, &p->buffers.data[i]);
+    for (size_t i = 0; i < p->tensor_buffer.n; i++) {
+        int b = p->tensor_buffer.data[i];
+        if (b < 0 || (size_t)b >= p->buffers.n || !p->buffers.data[b].persistent ||
+            p->buffers.data[b].bytes < type_bytes(&c->m->tensors.data[i].type))
+            broken(c, 2, "tensor '%s' has no buffer of its own",
+                   name_str(c->m->names, c->m->tensors.data[i].name));
+    }
+    if (!c->broken)
+        check_disjoint(c);
+}
+
+/* The largest sum of live bytes, by the buffers' lifetimes, and the highest byte in use. */
+void check_peak(Check *c)
+{
+    const Program *p = c->prog;
+    int64_t top = 0, bound = 0;
+    int64_t *change = calloc(p->actions.n + 2, sizeof *change);
+    for (Stations at = AT_FIRST; at <= AT_LAST; at <<= 1) {
+        memset(change, 0, (p->actions.n + 2) * sizeof *change);
+        for (size_t i = 0; i < c->p->buffers.n; i++) {
+            const Buffer *b = &c->p->buffers.data[i];
+            if (b->persistent || b->program != c->program || b->last < b->first || b->first < 0 ||
+                !(b->at & at))
+                continue;
+            if (b->offset + b->bytes - c->p->persistent_bytes > top)
+                top = b->offset + b->bytes - c->p->persistent_bytes;
+            change[b->first] += b->bytes;
+            change[b->last + 1] -= b->bytes;
+        }
+        int64_t live = 0;
+        for (size_t i = 0; i < p->actions.n; i++) {
+            live += change[i];
+            bound = live > bound ? live : bound;
+        }
+    }
+    free(change);
+    c->at = -1;
+    if (p->peak != top)
+        broken(c, 2, "it claims a peak of %lld bytes and uses %lld", (long long)p->peak,
+               (long long)top);
+    if (p->live_bound != bound)
+        broken(c, 2, "it claims that at most %lld bytes are alive, and %lld are",
+               (long long)p->live_bound, (long long)bound);
+}

@@ -1,0 +1,116 @@
+/* check_experts.c - do the numbers of a descriptor describe how rows go to experts and back? The
+ * dims of each tensor are walked in the order that runtime/abi.h says, dense. */
+#include "plan/check/check.h"
+
+/* Takes dims off the front of a dense operand. */
+typedef struct Front {
+    const Operand *o;
+    int at;
+} Front;
+
+static bool next_is(Front *f, Name d, int64_t size)
+{
+    const Type *t = &f->o->type;
+    return f->at < t->rank && t->dims[f->at].name == d && t->dims[f->at++].size == size;
+}
+
+static int64_t rest_of(const Front *f)
+{
+    int64_t n = 1;
+    for (int i = f->at; i < f->o->type.rank; i++)
+        n *= f->o->type.dims[i].size;
+    return n;
+}
+
+/* The dims of choices but their last, those of positions and of what is chosen. */
+static bool groups_are(Front *f, const Type *choice, int n, int64_t groups)
+{
+    int64_t all = 1;
+    for (int i = 0; i < n; i++) {
+        if (!next_is(f, choice->dims[i].name, choice->dims[i].size))
+            return false;
+        all *= choice->dims[i].size;
+    }
+    return all == groups;
+}
+
+static bool choices_are(const Operand *o, const Type *choice, const mg_experts_desc *d,
+                        const Attrs *a)
+{
+    Front f = {o, 0};
+    return groups_are(&f, choice, choice->rank - 1 - a->over.n, d->groups) &&
+           next_is(&f, a->along.name, d->positions) &&
+           (a->over.n ? next_is(&f, a->over.dim[0].name, d->choices) : d->choices == 1) &&
+           f.at == o->type.rank;
+}
+
+static bool same_rest(const Front *a, const Front *b)
+{
+    const Type *x = &a->o->type, *y = &b->o->type;
+    bool same = x->rank - a->at == y->rank - b->at;
+    for (int i = 0; same && a->at + i < x->rank; i++)
+        same = x->dims[a->at + i].name == y->dims[b->at + i].name;
+    return same;
+}
+
+static const char *top_wrong(const Action *a, const Ins *i)
+{
+    const mg_top_desc *d = &a->top;
+    const Type *x = &a->operand[0].type, *y = &a->operand[1].type;
+    int last = x->rank - 1;
+    if (d->dtype != check_dtype(x->dtype))
+        return "the type of its numbers";
+    if (x->dims[last].name != i->attrs.dim.name || d->n != x->dims[last].size ||
+        y->dims[y->rank - 1].name != i->attrs.to.name || d->top != y->dims[y->rank - 1].size ||
+        x->rank != y->rank || d->rows * d->n != type_elements(x))
+        return "rows or sizes";
+    for (int k = 0; k < last; k++)
+        if (x->dims[k].name != y->dims[k].name)
+            return "the order of the rows";
+    return NULL;
+}
+
+/* Which operands hold what, of each op. */
+static const struct {
+    int rows, z, choice, first_weight;
+} held[OP_count] = {
+    [OP_slots] = {-1, -1, 0, 2},
+    [OP_dispatch] = {0, -1, 1, 3},
+    [OP_combine] = {-1, 0, 1, 3},
+    [OP_combine_weight] = {1, 0, 2, 4},
+};
+
+const char *experts_wrong(const Action *a, const Ins *i)
+{
+    const mg_experts_desc *d = &a->experts;
+    const Operand *o = a->operand;
+    for (int k = 0; k < a->noperands; k++)
+        if (!check_is_dense(&o[k]))
+            return "an operand that is not dense";
+    if (i->op == OP_top)
+        return top_wrong(a, i);
+    int result = a->noperands - 1, choice = held[i->op].choice;
+    const Type *of = &o[choice].type;
+    if (!choices_are(&o[choice], of, d, &i->attrs) ||
+        !choices_are(&o[choice + 1], of, d, &i->attrs))
+        return "groups, positions or choices";
+    if (d->experts != i->attrs.dim.size || d->slots != i->attrs.to.size)
+        return "experts or slots";
+    if (i->op == OP_slots)
+        return d->inner == 1 ? NULL : "what a row is";
+    for (int k = held[i->op].first_weight; k <= result; k++)
+        if ((k < result || i->op == OP_combine_weight) && !choices_are(&o[k], of, d, &i->attrs))
+            return "the weight of a choice";
+    Front rows = {&o[held[i->op].rows < 0 ? result : held[i->op].rows], 0};
+    Front z = {&o[held[i->op].z < 0 ? result : held[i->op].z], 0};
+    int groups = of->rank - 1 - i->attrs.over.n;
+    if (d->dtype != check_dtype(rows.o->type.dtype) || z.o->type.dtype != rows.o->type.dtype)
+        return "the type of its numbers";
+    if (!groups_are(&rows, of, groups, d->groups) ||
+        !next_is(&rows, i->attrs.along.name, d->positions) || rest_of(&rows) != d->inner)
+        return "the rows of positions";
+    if (!next_is(&z, i->attrs.dim.name, d->experts) || !groups_are(&z, of, groups, d->groups) ||
+        !next_is(&z, i->attrs.to.name, d->slots) || rest_of(&z) != d->inner)
+        return "the rows of slots";
+    return same_rest(&rows, &z) ? NULL : "what a row is";
+}

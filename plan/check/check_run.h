@@ -1,0 +1,77 @@
+/* check_run.h - the state of a symbolic execution: private to check.c, check_run.c, check_bytes.c.
+ */
+#ifndef MGC_PASSES_CHECK_RUN_H
+#define MGC_PASSES_CHECK_RUN_H
+
+#include "plan/check/check.h"
+
+enum { CHECK_TOLD = 20 }; /* broken invariants that are described, a program */
+
+typedef struct Check {
+    const Plan *p;
+    const Module *m;
+    const Program *prog; /* NULL: what is common to all */
+    int program;
+    FILE *out;
+    Arena *tmp;
+    int broken;
+    int at;               /* action that runs, or -1 */
+    const Ins **loop_ins; /* per loop of the program */
+    bool *shortened;
+    bool *described; /* two per action: its descriptor was checked, which no round changes, and
+                        its kernel */
+    int64_t *round;
+    Meaning meaning;
+    Memory *memory;
+    bool guarded;     /* the guard has run */
+    Stations station; /* the rank that runs, along the axis of stages */
+} Check;
+
+/* Invariant p does not hold, at the action that runs. */
+void broken(Check *c, int p, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+const char *value_name(const Check *c, Value v);
+
+/* check_run.c */
+void give_arguments(Check *c);
+void run_action(Check *c, const Action *a);
+/* The instruction an action computes: that of the value it writes. */
+const Ins *instruction_of(const Check *c, const Action *a);
+/* In this round. */
+int64_t address_of(const Check *c, const Place *at);
+void check_results(Check *c);
+/* Elements of an operand that follow each other in memory; is what should be there there? What it
+ * writes is there from now on. */
+int64_t run_length(const Operand *o);
+bool expect_operand(Check *c, const Operand *o);
+void write_operand(Check *c, const Operand *o);
+
+/* check_overlap.c: do operands meet; do they lie in the same bytes, element by element? An action
+ * must not write over what else it has, but for what may be done in place. i: NULL, or what it
+ * computes. */
+bool overlap(const Check *c, const Operand *a, const Operand *b);
+bool lie_alike(const Check *c, const Operand *a, const Operand *b);
+void check_overlaps(Check *c, const Action *a, const Ins *i);
+
+/* check_then.c: a product and the kernel that goes on with it. */
+void run_with_kernel(Check *c, const Action *a);
+
+/* check_value.c: the buffer of a function's argument, or -1 */
+int argument_buffer(const Check *c, FnArg a);
+
+/* check_bytes.c: buffers in the arena, lifetimes, peaks */
+void check_bytes(Check *c);
+/* check_pipe.c: P8; a message's receive or send; does this rank give what is communicated? */
+void check_pipe(Check *c);
+void check_pass(Check *c, const Action *a);
+bool check_gives(const Check *c, const Action *a);
+/* check_ranks.c: P7, P8: what ranks do together, run; of some that stand for all, or of all. Of a
+ * mesh that is small enough for all. */
+void check_ranks(Check *c, bool folded);
+bool check_unfolds(const Module *m);
+/* check_streams.c: P6, P7. The operands are inside their buffers. */
+void check_streams(Check *c);
+/* check_queue.c: the same, where collectives are a queue. */
+void check_queue(Check *c);
+void check_peak(Check *c);
+
+#endif

@@ -1,0 +1,150 @@
+/* check_streams.c - P6: actions that touch the same bytes, one of them writing, run in their order;
+ * P7: so do collectives, whatever they touch.
+ *
+ * An action comes after what stands before it in its stream, after what it waits for, and after
+ * what that comes after; loops' ends, the guard and a program's last action come after everything.
+ * So the program in its order, which check_run.c executes, stands for every order in which the
+ * streams may run it. All ranks run one program: each meets the others' collectives in its own
+ * order of them. */
+#include "plan/check/check_run.h"
+
+#include <string.h>
+
+/* Per action of a stretch, per stream: 1 + the last action there that is done before it begins. */
+typedef struct Done {
+    uint32_t upto[MAX_STREAMS];
+} Done;
+
+static bool meets(const Action *a)
+{
+    return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard;
+}
+
+static bool communicates(const Action *a)
+{
+    return a->kind == ACT_comm && a->comm.kind != MG_SHARD;
+}
+
+static void join(Done *d, const Done *other)
+{
+    for (int s = 0; s < MAX_STREAMS; s++)
+        if (other->upto[s] > d->upto[s])
+            d->upto[s] = other->upto[s];
+}
+
+static void range(const Check *c, const Operand *o, int64_t *lo, int64_t *hi)
+{
+    *lo = *hi = c->p->buffers.data[o->at.buffer].offset + o->at.offset;
+    for (int i = 0; i < o->at.nloops; i++) {
+        int64_t far = o->at.loop[i].stride * (c->prog->loops.data[o->at.loop[i].loop].dim.size - 1);
+        *(far < 0 ? lo : hi) += far;
+    }
+    for (int i = 0; i < o->type.rank; i++)
+        *hi += (o->type.dims[i].size - 1) * o->stride[i] * dtype_bytes(o->type.dtype);
+    *hi += dtype_bytes(o->type.dtype);
+}
+
+/* Where an action writes what another touches: -1 if nowhere. */
+static int64_t common_byte(const Check *c, const Action *a, const Action *b)
+{
+    for (int i = 0; i < a->noperands; i++)
+        for (int k = 0; k < b->noperands; k++) {
+            int64_t lo, hi, from, to;
+            if (!a->operand[i].write && !b->operand[k].write)
+                continue;
+            range(c, &a->operand[i], &lo, &hi);
+            range(c, &b->operand[k], &from, &to);
+            if (lo < to && from < hi)
+                return lo > from ? lo : from;
+        }
+    return -1;
+}
+
+/* `last`: per stream 1 + its last action in the stretch so far. */
+static bool wait_for_all(Check *c, const Action *a, const Done *before, const uint32_t *last)
+{
+    if (a->stream)
+        broken(c, 6, "stream %d where all streams meet", a->stream);
+    for (int s = 1; s < MAX_STREAMS && !a->stream; s++)
+        if (last[s] > before->upto[s]) {
+            broken(c, 6, "it does not wait for action %u of stream %d", last[s] - 1, s);
+            return false;
+        }
+    return a->stream == 0;
+}
+
+/* Fills what is done before action `at` of the stretch that begins at `from`. */
+static bool follow(Check *c, size_t from, size_t at, const Done *done, const uint32_t *last,
+                   Done *before)
+{
+    const Action *a = &c->prog->actions.data[at];
+    *before = (Done){0};
+    if (a->stream >= MAX_STREAMS) {
+        broken(c, 6, "stream %d", a->stream);
+        return false;
+    }
+    if (last[a->stream]) {
+        join(before, &done[last[a->stream] - 1]);
+        before->upto[a->stream] = last[a->stream];
+    }
+    for (int s = 0; s < MAX_STREAMS; s++) {
+        uint32_t w = a->wait[s];
+        if (!w)
+            continue;
+        if (w - 1 < from || w - 1 >= at || c->prog->actions.data[w - 1].stream != s) {
+            broken(c, 6, "it waits for action %u, which is not before it in stream %d", w - 1, s);
+            return false;
+        }
+        join(before, &done[w - 1]);
+        if (w > before->upto[s])
+            before->upto[s] = w;
+    }
+    if (a->stream && !before->upto[0]) {
+        broken(c, 6, "stream %d begins before what came before it is done", a->stream);
+        return false;
+    }
+    return true;
+}
+
+static void check_order(Check *c, size_t from, size_t at, const Done *before)
+{
+    const Action *act = c->prog->actions.data;
+    for (size_t k = from; k < at; k++) {
+        if (act[k].stream == act[at].stream || k + 1 <= before->upto[act[k].stream])
+            continue;
+        int64_t byte = common_byte(c, &act[k], &act[at]);
+        if (communicates(&act[k]) && communicates(&act[at]))
+            broken(c, 7, "collective %zu of stream %d may still be running", k, act[k].stream);
+        if (byte >= 0)
+            broken(c, 6, "action %zu of stream %d may still be running, and both touch byte %lld",
+                   k, act[k].stream, (long long)byte);
+    }
+}
+
+void check_streams(Check *c)
+{
+    const Program *p = c->prog;
+    Done *done = NEW_ARRAY(c->tmp, Done, p->actions.n + 1);
+    uint32_t last[MAX_STREAMS] = {0};
+    size_t from = 0;
+    bool beside = false;
+    for (size_t i = 0; i < p->actions.n; i++) {
+        const Action *a = &p->actions.data[i];
+        c->at = (int)i;
+        if (!follow(c, from, i, done, last, &done[i]))
+            return;
+        if (meets(a) || i + 1 == p->actions.n) {
+            if (!wait_for_all(c, a, &done[i], last))
+                return;
+            memset(last, 0, sizeof last);
+            from = i + 1;
+            beside = false;
+            continue;
+        }
+        beside |= a->stream != 0;
+        if (beside)
+            check_order(c, from, i, &done[i]);
+        last[a->stream] = (uint32_t)i + 1;
+    }
+    c->at = -1;
+}

@@ -1,0 +1,226 @@
+/* check_value.c - from a value to the computed values its elements come from.
+ *
+ * A view is its operand's elements at other indices. A slice is a part of the stacked value; a
+ * carried argument is the start value in the first round and the body's result of the round before
+ * in any other; a loop's carried result is the body's of the last round, a stacked one the body's
+ * of all rounds, one after the other. Everything else is computed (or given). */
+#include "plan/check/check_run.h"
+
+int region_depth(const Region *r)
+{
+    int depth = 0;
+    for (; r->owner; r = r->parent)
+        depth++;
+    return depth;
+}
+
+/* Rounds as one number, which is below 2^63 as loops of fewer rounds are; only those around v's
+ * definition count. */
+uint64_t rounds_key(const Module *m, Value v, Rounds r)
+{
+    uint64_t key = 0, times = 1;
+    const Region *home = m->values.data[v].home;
+    for (int i = region_depth(home); home->owner; home = home->parent) {
+        key += times * (uint64_t)(r.at[--i] + 1);
+        times *= (uint64_t)home->owner->attrs.dim.size + 1;
+    }
+    return key;
+}
+
+int64_t next_round(const Ins *loop, bool shortened, int64_t i)
+{
+    int64_t n = loop->attrs.dim.size, step = i < 0 ? 0 : loop->attrs.reverse ? n - 1 - i : i;
+    step = i < 0 ? 0 : shortened && step == 1 && n > 3 ? n - 1 : step + 1;
+    return step >= n ? -1 : loop->attrs.reverse ? n - 1 - step : step;
+}
+
+static int64_t previous_round(const Ins *loop, bool shortened, int64_t i)
+{
+    int64_t before = -1, r = next_round(loop, shortened, -1);
+    if (!shortened)
+        return loop->attrs.reverse ? (i + 1 < loop->attrs.dim.size ? i + 1 : -1) : i - 1;
+    for (; r >= 0 && r != i; r = next_round(loop, shortened, r))
+        before = r;
+    return before;
+}
+
+/* Element e of a view, in its operand: row-major indices shifted, renamed, or with one more dim. */
+static int64_t viewed_element(const Module *m, const Ins *view, int64_t e)
+{
+    if (view->op == OP_split || view->op == OP_merge)
+        return e;
+    const Type *t = type_of(m, view->out[0]), *u = type_of(m, view->in[0]);
+    const Attrs *a = &view->attrs;
+    int64_t index[MAX_RANK], at = 0;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        index[i] = e % t->dims[i].size;
+        e /= t->dims[i].size;
+    }
+    for (int i = 0; i < u->rank; i++) {
+        Name d = u->dims[i].name;
+        int64_t here;
+        if (view->op == OP_pick && d == a->dim.name)
+            here = a->at;
+        else if (view->op == OP_rename && d == a->dim.name)
+            here = index[type_find(t, a->to.name)];
+        else
+            here =
+                index[type_find(t, d)] + (view->op == OP_window && d == a->along.name ? a->at : 0);
+        at = at * u->dims[i].size + here;
+    }
+    return at;
+}
+
+/* Elements of a view that follow each other in its operand too: those of the dims inside the one
+ * that is picked from or cut. */
+static int64_t viewed_run(const Module *m, const Ins *view)
+{
+    const Type *t = type_of(m, view->out[0]), *u = type_of(m, view->in[0]);
+    int from = view->op == OP_pick     ? type_find(u, view->attrs.dim.name)
+               : view->op == OP_window ? type_find(u, view->attrs.along.name)
+                                       : 0;
+    int64_t n = 1;
+    for (int i = from; i < t->rank; i++)
+        n *= t->dims[i].size;
+    return n;
+}
+
+static void meaning_of_view(const Meaning *w, const Ins *view, Rounds r, int64_t first, int64_t n,
+                            RunFn *run, void *ctx)
+{
+    int64_t inner = viewed_run(w->m, view), start = 0, length = 0;
+    while (n > 0) {
+        int64_t at = viewed_element(w->m, view, first), some = inner - first % inner;
+        some = some < n ? some : n;
+        if (length && at != start + length) {
+            meaning_of(w, view->in[0], r, start, length, run, ctx);
+            length = 0;
+        }
+        start = length ? start : at;
+        length += some;
+        first += some;
+        n -= some;
+    }
+    if (length)
+        meaning_of(w, view->in[0], r, start, length, run, ctx);
+}
+
+/* The parts' elements, one part after the other. */
+static void meaning_of_join(const Meaning *w, const Ins *join, Rounds r, int64_t first, int64_t n,
+                            RunFn *run, void *ctx)
+{
+    for (uint32_t k = 0; k < join->nin && n > 0; k++) {
+        int64_t size = type_elements(type_of(w->m, join->in[k]));
+        int64_t some = n < size - first ? n : size - first;
+        if (first < size) {
+            meaning_of(w, join->in[k], r, first, some, run, ctx);
+            n -= some;
+            first = 0;
+        } else {
+            first -= size;
+        }
+    }
+}
+
+static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Rounds r,
+                              int64_t first, int64_t n, RunFn *run, void *ctx)
+{
+    Value inner = loop->body->results.data[k];
+    int depth = region_depth(loop->home);
+    bool shortened = w->shortened(w->ctx, loop);
+    if (k < loop->attrs.carried) {
+        for (int64_t i = next_round(loop, shortened, -1); i >= 0;
+             i = next_round(loop, shortened, i))
+            r.at[depth] = i;
+        meaning_of(w, inner, r, first, n, run, ctx);
+        return;
+    }
+    int64_t size = type_elements(type_of(w->m, inner));
+    while (n > 0) {
+        int64_t i = first / size, at = first % size, some = n < size - at ? n : size - at;
+        r.at[depth] = i;
+        meaning_of(w, inner, r, at, some, run, ctx);
+        first += some;
+        n -= some;
+    }
+}
+
+static void meaning_of_argument(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n,
+                                RunFn *run, void *ctx)
+{
+    const Region *body = w->m->values.data[v].home;
+    const Ins *loop = body->owner;
+    uint32_t k = 0;
+    while (body->args.data[k] != v)
+        k++;
+    if (!loop || k >= loop->nin) { /* of a function; or the index, which is never in memory */
+        run(ctx, v, rounds_key(w->m, v, r), first, n);
+        return;
+    }
+    int depth = region_depth(loop->home);
+    if (k >= loop->attrs.carried) {
+        int64_t size = type_elements(type_of(w->m, v));
+        meaning_of(w, loop->in[k], r, r.at[depth] * size + first, n, run, ctx);
+        return;
+    }
+    int64_t before = previous_round(loop, w->shortened(w->ctx, loop), r.at[depth]);
+    if (before >= 0)
+        r.at[depth] = before;
+    meaning_of(w, before >= 0 ? body->results.data[k] : loop->in[k], r, first, n, run, ctx);
+}
+
+void meaning_of(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n, RunFn *run,
+                void *ctx)
+{
+    const Ins *def = w->m->values.data[v].def;
+    if (!def) {
+        meaning_of_argument(w, v, r, first, n, run, ctx);
+    } else if (op_is(def->op, VIEW)) {
+        meaning_of_view(w, def, r, first, n, run, ctx);
+    } else if (def->op == OP_join) {
+        meaning_of_join(w, def, r, first, n, run, ctx);
+    } else if (def->op == OP_repeat) {
+        uint32_t k = 0;
+        while (def->out[k] != v)
+            k++;
+        meaning_of_result(w, def, k, r, first, n, run, ctx);
+    } else {
+        run(ctx, v, rounds_key(w->m, v, r), first, n);
+    }
+}
+
+int argument_buffer(const Check *c, FnArg a)
+{
+    const Program *p = c->prog;
+    switch (a.role) {
+    case ARG_input:
+        return a.tensor < c->m->inputs.n ? p->input[a.tensor] : -1;
+    case ARG_tokens:
+        return p->tokens;
+    case ARG_weight:
+        return p->weights;
+    case ARG_lr:
+        return p->lr;
+    case ARG_scale:
+        return p->scale;
+    case ARG_step:
+        return p->step;
+    case ARG_seed:
+        return p->seed;
+    case ARG_pos:
+        return p->pos;
+    case ARG_filled:
+        return p->filled;
+    case ARG_before:
+        return p->before;
+    case ARG_total:
+        return a.tensor < p->totals.n ? p->totals.data[a.tensor] : -1;
+    case ARG_place:
+        for (int k = 0; k < p->nplaces; k++)
+            if (p->place[k].axes == a.tensor)
+                return p->place[k].buffer;
+        return -1;
+    default:
+        return a.tensor < c->p->tensor_buffer.n ? c->p->tensor_buffer.data[a.tensor] : -1;
+    }
+}

@@ -1,0 +1,385 @@
+/* arrange.c - the order of a stretch's actions, where a device has several streams.
+ *
+ * List scheduling. An action is ready once all are placed that it has to come after: those before
+ * it in the program that touch the same bytes of a buffer, one of them writing. Products and what
+ * moves bytes need different things of the device, and may run side by side; of the actions that
+ * are ready the one is taken that can begin first, of several the one with the longest path of
+ * actions behind it.
+ *
+ *   as it was    dx1 | dw1 | norm1 | dx2 | dw2 | norm2      dw waits for nothing and nothing for it
+ *   arranged     dx1 | dw1   dx2 | dw2                      arithmetic
+ *                      norm1     norm2                      bandwidth
+ *
+ * Collectives need the links alone, and go into any order that their operands allow: the program's,
+ * which is that of all ranks, is the one that is made here. One may begin while the action before
+ * it runs, and may still run when the next one begins; so its operands are alive from the action
+ * before it to the first that needs its result.
+ *
+ * The longest path is not all there is to it: where everything computes all the time anyway, what
+ * is to be sent should be made early, so that the last messages have something to run beside. So
+ * two orders are made, one by paths alone, one in which that comes first.
+ *
+ * Where collectives are a queue, those of the loop before a stretch may still be under way when it
+ * begins (queue_late.c): what they give is ready later.
+ *
+ * Memory is a limit and no objective: an action that would make more bytes alive than are given is
+ * not ready; where that leaves none, the one is taken that leaves least alive. The faster order is
+ * kept only if it is faster than the program's by the same measure, and within the limit. */
+#include "plan/order/streams.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An order has to save so much of the time to be taken. */
+static const double WORTH = 0.002;
+
+typedef struct Touch {
+    uint32_t buffer;
+    Bytes bytes;
+    bool write;
+} Touch;
+
+/* An action of the stretch, by its place in it. */
+typedef struct Node {
+    const Action *a;
+    bool sends;
+    bool gives;     /* a collective waits for it */
+    double seconds; /* that it takes */
+    double late;    /* from the beginning until what it needs of those before is there */
+    int ntouches, nuses;
+    Touch *touch;
+    uint32_t *use; /* buffers that are alive while it runs: those it touches, and those that a
+                      collective reads whose result it is the first to need */
+    bool *before;  /* per node: it comes after that one */
+    double tail;   /* seconds of the longest path behind it */
+    /* While an order is made: */
+    int waiting;  /* of those before it, how many are not placed */
+    double ready; /* when those that are placed are done */
+    bool placed;
+} Node;
+
+/* A buffer that the stretch touches. */
+typedef struct Use {
+    int64_t bytes; /* 0: alive all the time, whatever the order */
+    bool born, dies;
+    int left, placed; /* actions that use it: not placed, placed */
+} Use;
+
+typedef struct Stretch {
+    const Plan *p;
+    int n;
+    Node *node;
+    Use *use;    /* per buffer of the plan */
+    bool sends;  /* there are collectives */
+    bool queue;  /* which are a queue */
+    double late; /* until the collectives of before are through */
+    int64_t most, outside;
+    Arena *tmp;
+} Stretch;
+
+/* ---- what comes after what ------------------------------------------------------------------ */
+
+static void add_use(Node *v, uint32_t buffer)
+{
+    for (int i = 0; i < v->nuses; i++)
+        if (v->use[i] == buffer)
+            return;
+    v->use[v->nuses++] = buffer;
+}
+
+static void read_touches(Stretch *s, const Program *g, Node *v)
+{
+    const Action *a = v->a;
+    v->sends = needs_links(a);
+    v->seconds = v->sends ? PLAN_LATE * a->seconds : a->seconds;
+    v->touch = NEW_ARRAY(s->tmp, Touch, a->noperands + 1);
+    v->use = NEW_ARRAY(s->tmp, uint32_t, s->p->buffers.n);
+    for (int k = 0; k < a->noperands; k++) {
+        const Operand *o = &a->operand[k];
+        v->touch[v->ntouches++] = (Touch){o->at.buffer, operand_bytes(s->p, g, o, false), o->write};
+        add_use(v, o->at.buffer);
+    }
+}
+
+static bool nodes_conflict(const Node *x, const Node *y)
+{
+    for (int i = 0; i < x->ntouches; i++)
+        for (int k = 0; k < y->ntouches; k++) {
+            const Touch *a = &x->touch[i], *b = &y->touch[k];
+            if (a->buffer == b->buffer && (a->write || b->write) && a->bytes.lo < b->bytes.hi &&
+                b->bytes.lo < a->bytes.hi)
+                return true;
+        }
+    return false;
+}
+
+static void read_order(Stretch *s)
+{
+    for (int i = s->n - 1; i >= 0; i--) {
+        Node *v = &s->node[i];
+        v->before = NEW_ARRAY(s->tmp, bool, s->n);
+        for (int k = 0; k < i; k++)
+            v->before[k] = nodes_conflict(&s->node[k], v);
+    }
+    for (int i = s->n - 1; i >= 0; i--) {
+        Node *v = &s->node[i];
+        for (int k = i + 1; k < s->n; k++) {
+            const Node *next = &s->node[k];
+            if (next->before[i] && next->tail + next->seconds > v->tail)
+                v->tail = next->tail + next->seconds;
+            v->gives |= next->before[i] && next->sends && !v->sends;
+        }
+    }
+}
+
+/* What was sent before, and may go on beside the stretch. */
+static void read_late(Stretch *s, const Program *g, int from)
+{
+    const double *late = queue_late(g, from, s->tmp);
+    for (int k = 0; k < from; k++) {
+        s->late = late[k] > s->late ? late[k] : s->late;
+        for (int i = 0; i < s->n && late[k] > 0; i++)
+            if (late[k] > s->node[i].late &&
+                conflict(s->p, g, &g->actions.data[k], s->node[i].a, false))
+                s->node[i].late = late[k];
+    }
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* What collective i reads is alive until the first action that needs its result; if the stretch
+ * has none, beyond its end. */
+static void hold_operands(Stretch *s, int i)
+{
+    const Node *v = &s->node[i];
+    int first = i + 1;
+    while (first < s->n && !s->node[first].before[i])
+        first++;
+    for (int k = 0; k < v->ntouches; k++)
+        if (first < s->n)
+            add_use(&s->node[first], v->touch[k].buffer);
+        else
+            s->use[v->touch[k].buffer].dies = false;
+}
+
+static void read_buffers(Stretch *s, int program, int from, int end)
+{
+    for (size_t b = 0; b < s->p->buffers.n; b++) {
+        const Buffer *x = &s->p->buffers.data[b];
+        if (x->persistent || x->program != program || x->first < 0)
+            continue;
+        bool begins = x->first >= from && x->first < end, ends = x->last >= from && x->last < end;
+        if (begins || ends)
+            s->use[b] = (Use){.bytes = x->bytes, .born = begins, .dies = ends};
+        if (!begins && x->first < from && x->last >= from)
+            s->outside += x->bytes;
+    }
+    for (int i = 0; i < s->n; i++)
+        if (s->node[i].sends)
+            hold_operands(s, i);
+    for (int i = 0; i < s->n; i++)
+        for (int k = 0; k < s->node[i].nuses; k++)
+            s->use[s->node[i].use[k]].left++;
+}
+
+/* Bytes alive while an action runs after those that are placed, and after it, beside those now. */
+static void live_bytes(const Stretch *s, const Node *v, int64_t *during, int64_t *after)
+{
+    *during = *after = 0;
+    for (int k = 0; k < v->nuses; k++) {
+        const Use *u = &s->use[v->use[k]];
+        if (u->born && !u->placed)
+            *during += u->bytes;
+        if (u->dies && u->left == 1)
+            *after -= u->bytes;
+    }
+    *after += *during;
+}
+
+/* ---- time ----------------------------------------------------------------------------------- */
+
+typedef struct State {
+    double free[RES_count];
+    double since; /* when the last that is no collective begins */
+    int64_t live;
+    int64_t highest; /* alive while that runs, with what collectives after it write */
+    int *place;      /* per position: the node there */
+    int n;
+} State;
+
+/* What it has to wait for of its like. Beside collectives, which take longer than kernels, all that
+ * computes is taken to be in one stream, as most of it is. */
+static Resource unit_of(const Stretch *s, const Node *v)
+{
+    return v->sends ? RES_links : s->sends ? RES_arithmetic : resource_of(v->a);
+}
+
+/* A collective stands behind what runs when it begins. */
+static double begins(const Stretch *s, const State *t, const Node *v)
+{
+    double when = t->free[unit_of(s, v)];
+    when = v->ready > when ? v->ready : when;
+    return v->sends && t->since > when ? t->since : when;
+}
+
+/* When it can be placed: what is to be sent is handed to a queue as soon as it is there. */
+static double placed_at(const Stretch *s, const State *t, const Node *v)
+{
+    if (v->sends && s->queue)
+        return v->ready > t->since ? v->ready : t->since;
+    return begins(s, t, v);
+}
+
+static bool has_room(const Stretch *s, const State *t, const Node *v, int64_t during)
+{
+    return (v->sends ? t->highest : t->live) + during <= s->most;
+}
+
+/* Places node i next. False: more is alive then than may be. */
+static bool put(Stretch *s, State *t, int i)
+{
+    Node *v = &s->node[i];
+    int64_t during, after;
+    live_bytes(s, v, &during, &after);
+    bool fits = has_room(s, t, v, during);
+    double begin = begins(s, t, v), end = begin + v->seconds;
+    t->since = v->sends ? t->since : begin;
+    t->highest = (v->sends ? t->highest : t->live) + during;
+    t->free[unit_of(s, v)] = end;
+    t->live += after;
+    v->placed = true;
+    t->place[t->n++] = i;
+    for (int k = 0; k < v->nuses; k++) {
+        s->use[v->use[k]].left--;
+        s->use[v->use[k]].placed++;
+    }
+    for (int k = i + 1; k < s->n; k++)
+        if (s->node[k].before[i]) {
+            s->node[k].waiting--;
+            s->node[k].ready = end > s->node[k].ready ? end : s->node[k].ready;
+        }
+    return fits;
+}
+
+static State begin(Stretch *s)
+{
+    State t = {.free[RES_links] = s->late, .live = s->outside, .highest = s->outside};
+    t.place = NEW_ARRAY(s->tmp, int, s->n);
+    for (int i = 0; i < s->n; i++) {
+        Node *v = &s->node[i];
+        v->waiting = 0;
+        v->ready = v->late;
+        v->placed = false;
+        for (int k = 0; k < i; k++)
+            v->waiting += v->before[k];
+    }
+    for (size_t b = 0; b < s->p->buffers.n; b++) {
+        s->use[b].left += s->use[b].placed;
+        s->use[b].placed = 0;
+    }
+    return t;
+}
+
+static double makespan(const State *t)
+{
+    double end = 0;
+    for (int r = 0; r < RES_count; r++)
+        end = t->free[r] > end ? t->free[r] : end;
+    return end;
+}
+
+/* Seconds of the path that begins with it. Beside collectives those behind it: work that is done in
+ * one place, and then has some way to go by itself, goes by how far that is. */
+static double urgency(const Stretch *s, const Node *v)
+{
+    return v->tail + (s->sends ? 0 : v->seconds);
+}
+
+/* Of two that could begin as soon. giving: what is to be sent comes first. */
+static bool is_urgent(const Stretch *s, const Node *v, const Node *than, bool giving)
+{
+    if (giving && v->gives != than->gives)
+        return v->gives;
+    return urgency(s, v) > urgency(s, than);
+}
+
+/* The node to place next among those that nothing holds back. */
+static int pick(const Stretch *s, const State *t, bool giving)
+{
+    int best = -1, least = -1;
+    double when = 0;
+    int64_t kept = 0;
+    for (int i = 0; i < s->n; i++) {
+        const Node *v = &s->node[i];
+        if (v->waiting || v->placed)
+            continue;
+        int64_t during, after;
+        live_bytes(s, v, &during, &after);
+        if (least < 0 || after < kept) {
+            least = i;
+            kept = after;
+        }
+        if (!has_room(s, t, v, during))
+            continue;
+        double begin = placed_at(s, t, v);
+        if (best < 0 || begin < when ||
+            (begin == when && is_urgent(s, v, &s->node[best], giving))) {
+            best = i;
+            when = begin;
+        }
+    }
+    return best >= 0 ? best : least;
+}
+
+/* An order, if it fits and is faster than *seconds, which it then is. */
+static bool order(Stretch *s, bool giving, State *now, double *seconds)
+{
+    State t = begin(s);
+    bool fits = true;
+    while (t.n < s->n)
+        fits &= put(s, &t, pick(s, &t, giving));
+    if (!fits || makespan(&t) > *seconds)
+        return false;
+    *seconds = makespan(&t);
+    *now = t;
+    return true;
+}
+
+bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t most,
+                     Arena *tmp)
+{
+    Stretch s = {.p = p, .n = end - from, .most = most, .tmp = tmp};
+    s.node = NEW_ARRAY(tmp, Node, s.n);
+    s.use = NEW_ARRAY(tmp, Use, p->buffers.n);
+    bool used[RES_count] = {false};
+    int resources = 0;
+    for (int i = 0; i < s.n; i++) {
+        s.node[i].a = &g->actions.data[from + i];
+        resources += !used[resource_of(s.node[i].a)];
+        used[resource_of(s.node[i].a)] = true;
+        read_touches(&s, g, &s.node[i]);
+        s.sends |= s.node[i].sends;
+    }
+    if (resources < 2 || (s.sends ? p->device->collectives_wait : p->device->products_wait))
+        return false;
+    read_order(&s);
+    s.queue = has_queue(p, g);
+    if (s.queue && from > 0 && g->actions.data[from - 1].around < 0)
+        read_late(&s, g, from);
+    read_buffers(&s, program, from, end);
+    State was = begin(&s);
+    for (int i = 0; i < s.n; i++)
+        put(&s, &was, i);
+    State now;
+    double seconds = (1 - WORTH) * makespan(&was);
+    bool any = order(&s, false, &now, &seconds);
+    if (s.sends)
+        any |= order(&s, true, &now, &seconds);
+    if (!any)
+        return false;
+    Action *in_order = NEW_ARRAY(tmp, Action, s.n);
+    for (int i = 0; i < s.n; i++)
+        in_order[i] = *s.node[now.place[i]].a;
+    memcpy(&g->actions.data[from], in_order, (size_t)s.n * sizeof *in_order);
+    return true;
+}

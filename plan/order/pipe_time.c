@@ -1,0 +1,143 @@
+/* pipe_time.c - how long a step of a pipeline takes: what each phase of each stage costs, from the
+ * timeline of a round, and then its table run with those costs. */
+#include "plan/order/pipe_time.h"
+#include "plan/rates.h"
+#include "plan/order/streams.h"
+
+#include <math.h>
+
+bool pipe_does(Stations on, int at, int n)
+{
+    Stations here = (Stations)((at == 0 ? AT_FIRST : 0) | (at == n - 1 ? AT_LAST : 0));
+    return on & (here ? here : AT_MIDDLE);
+}
+
+int64_t pipe_rounds(const Plan *p, const Loop *l, int stage)
+{
+    const Pipeline *of = &p->module->layout.pipeline;
+    return l->dim.name == of->dim ? of->layers.data[stage] : l->dim.size;
+}
+
+double pipe_adds(const Action *a)
+{
+    return a->stream ? a->exposed : a->seconds;
+}
+
+/* Seconds of the actions [from, to) that a stage does; of the layers' loops, its share. */
+static double phase_seconds(const Plan *p, const Program *g, int from, int to, int stage)
+{
+    const int stages = g->pipe->stages;
+    double all = 0;
+    for (int i = from; i < to; i++) {
+        const Action *a = &g->actions.data[i];
+        if (a->kind == ACT_loop) {
+            const Loop *loop = &g->loops.data[a->loop];
+            all += (double)pipe_rounds(p, loop, stage) * loop->seconds;
+            i = loop->end;
+        } else if (a->kind != ACT_phase && pipe_does(a->on, stage, stages)) {
+            all += pipe_adds(a);
+        }
+    }
+    return all;
+}
+
+/* One message: the links' time for what it has. */
+double pipe_message(const Plan *p, const Pipe *pipe)
+{
+    int64_t bytes = pipe->message[0] > pipe->message[1] ? pipe->message[0] : pipe->message[1];
+    return rate_message(p->module, p->device, p->module->layout.pipeline.axis, (double)bytes);
+}
+
+/* The costs of a table's phases and messages, and the graph that says who waits for whom, with a
+ * queue each for computing, sending and receiving. NULL: it cannot be run, which its proof
+ * excludes. */
+static const PipeGraph *graph_of(const Plan *p, const Program *g, Arena *a, PipeCosts *c)
+{
+    const Pipe *pipe = g->pipe;
+    const Loop *micro = &g->loops.data[pipe->loop];
+    double *cost[PIPE_PHASES];
+    for (int k = 0; k < PIPE_PHASES; k++) {
+        int to = k + 1 < pipe->phases ? pipe->begin[k + 1] : micro->end;
+        cost[k] = NEW_ARRAY(a, double, pipe->stages);
+        for (int s = 0; s < pipe->stages && k < pipe->phases; s++)
+            cost[k][s] = phase_seconds(p, g, pipe->begin[k], to, s);
+    }
+    *c = (PipeCosts){cost[0], cost[1], cost[2], pipe_message(p, pipe)};
+    PipeProof proof;
+    return pipe_prove(a, pipe->program, p->module->diag, &proof) ? proof.graph[PIPE_BY_KIND] : NULL;
+}
+
+const PipeClock *pipe_run(const Plan *p, const Program *g, Arena *a)
+{
+    PipeCosts c;
+    const PipeGraph *graph = graph_of(p, g, a, &c);
+    return graph ? pipe_clock(a, graph, &c) : NULL;
+}
+
+/* What computes has the same order in a program's row as in what it was made from. */
+static void tell_times(const Pipe *pipe, const PipeClock *k, double since)
+{
+    for (int rank = 0; rank < pipe->ranks; rank++) {
+        const PipeOps *ops = &pipe->program->rank[rank];
+        mg_pipe_op *to = pipe->ops[rank];
+        for (size_t i = 0; i < ops->n; i++) {
+            if (ops->data[i].step != PIPE_COMPUTE)
+                continue;
+            while (to->step > MG_PIPE_W)
+                to++;
+            to->at = (float)(1e6 * (since + k->begin[rank][i]));
+            to->lasts = (float)(1e6 * (k->end[rank][i] - k->begin[rank][i]));
+            to++;
+        }
+        while (to->step)
+            to++;
+        to->at = (float)(1e6 * (since + k->step));
+    }
+}
+
+void pipe_time(Plan *p, Program *g)
+{
+    const Loop *micro = &g->loops.data[g->pipe->loop];
+    Arena *tmp = arena_new();
+    PipeCosts c;
+    const PipeGraph *graph = graph_of(p, g, tmp, &c);
+    if (graph) {
+        const PipeClock *k = pipe_clock(tmp, graph, &c);
+        g->pipe->message_seconds = c.send;
+        g->pipe->step = k->step;
+        g->pipe->bubble = k->bubble;
+        tell_times(g->pipe, k, g->actions.data[micro->begin].begin);
+        g->seconds += k->step - (double)micro->dim.size * micro->seconds;
+    }
+    arena_free(tmp);
+}
+
+double pipe_slowest(const Plan *p, const Program *g, double factor)
+{
+    Arena *tmp = arena_new();
+    PipeCosts c;
+    double worst = 0;
+    const PipeGraph *graph = graph_of(p, g, tmp, &c);
+    if (graph) {
+        const PipeClock *k = pipe_clock(tmp, graph, &c);
+        const double *by = pipe_slower(tmp, graph, &c, k, factor).longer;
+        for (int rank = 0; rank < g->pipe->ranks; rank++)
+            worst = fmax(worst, by[rank] * factor * k->busy[rank]);
+    }
+    arena_free(tmp);
+    return worst + factor * (g->seconds - g->pipe->step);
+}
+
+void plan_print_grid(const Plan *p, bool color, FILE *out)
+{
+    const Program *g = p->train;
+    Arena *tmp = arena_new();
+    double columns;
+    const PipeClock *k = g->pipe ? pipe_run(p, g, tmp) : NULL;
+    if (k && !pipe_print_grid(g->pipe->program, k, color, out, &columns))
+        fprintf(out,
+                "the grid would have %.0f columns, and %d are the most: fewer microbatches show "
+                "the same order\n",
+                columns, PIPE_COLUMNS_MAX);
+    arena_free(tmp);
+}

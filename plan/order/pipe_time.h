@@ -1,0 +1,21 @@
+/* pipe_time.h - a pipeline as it will run: see pipe_time.c. */
+#ifndef MGC_PASSES_PIPE_TIME_H
+#define MGC_PASSES_PIPE_TIME_H
+
+#include "plan/plan.h"
+#include "pipeline/pipeline.h"
+
+/* The table of a program that has a pipeline, run with what its phases and messages cost; seconds,
+ * from the beginning of the loop over microbatches. In the arena; NULL: it cannot be run, which its
+ * proof excludes. */
+const PipeClock *pipe_run(const Plan *p, const Program *g, Arena *a);
+
+/* Is an action done at place `at` of n: in the loop over microbatches stages, outside of it ranks?
+ */
+bool pipe_does(Stations on, int at, int n);
+/* Rounds of a loop that a stage does: of that over layers its share. */
+int64_t pipe_rounds(const Plan *p, const Loop *l, int stage);
+/* Seconds that an action of a phase adds to it. */
+double pipe_adds(const Action *a);
+
+#endif

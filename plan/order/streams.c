@@ -1,0 +1,257 @@
+/* streams.c - what may run beside the rest: products whose results nobody waits for, and
+ * collectives.
+ *
+ *   0  rest         ... dy ------ dx ------ norm' ------ add ------ ... -- the next that touches
+ *   1  products             \---- dw -------------------/               its bytes
+ *   2  collectives  gather --/ ... \----- reduce_scatter ----/
+ *
+ * Gradients of weights are needed at the end of a round, those of activations at once: while a
+ * product of the first kind computes, kernels that only move bytes run beside it. A collective uses
+ * the links, which nothing else does. Where things lie is decided before (place.c); a product goes
+ * to a stream of its own if enough such kernels come before another action touches its bytes, a
+ * collective if by the timeline anything runs beside it. What touches their bytes waits for them.
+ * Loops and the guard meet all streams, and so does the last action of a program. On processors
+ * they need not: there collectives are a queue (queue.c).
+ *
+ * There is one stream of collectives for all sets of axes: the links are one resource, so that
+ * collectives side by side would only share what one alone has, and each comes after the one before
+ * it, as on all other ranks, which run the same text. Libraries of several communicators promise
+ * nothing for any other order.
+ *
+ * check_streams.c proves the result, and shares nothing with this file but plan/plan.h. */
+#include "plan/order/streams.h"
+
+#include <string.h>
+
+/* Of an action's own time: what has to run beside it. */
+static const double WORTH = 0.1;
+
+enum { REST, PRODUCTS, COLLECTIVES, USED };
+
+/* What is done before an action begins: per stream, 1 + the last action of the stretch there. */
+typedef struct Before {
+    uint32_t upto[USED];
+} Before;
+
+typedef struct Stretch {
+    const Plan *p;
+    Program *g;
+    size_t from, end;
+    Before *before; /* per action of the program */
+    bool *point;    /* ... something waits for it */
+    int points;     /* of the stretches before; here: two for each action that leaves the rest */
+} Stretch;
+
+Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool placed)
+{
+    Bytes b = {o->at.offset + (placed ? p->buffers.data[o->at.buffer].offset : 0), 0};
+    b.hi = b.lo + dtype_bytes(o->type.dtype);
+    for (int i = 0; i < o->type.rank; i++)
+        b.hi += (o->type.dims[i].size - 1) * o->stride[i] * dtype_bytes(o->type.dtype);
+    for (int i = 0; i < o->at.nloops; i++) {
+        int64_t far = o->at.loop[i].stride * (g->loops.data[o->at.loop[i].loop].dim.size - 1);
+        *(far < 0 ? &b.lo : &b.hi) += far;
+    }
+    return b;
+}
+
+bool meets_all(const Action *a)
+{
+    return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard ||
+           a->kind == ACT_phase;
+}
+
+/* Two products side by side only share what one alone would have. */
+Resource resource_of(const Action *a)
+{
+    if (a->kind == ACT_comm)
+        return a->comm.kind == MG_SHARD ? RES_bandwidth : RES_links;
+    return a->kind == ACT_kernel || a->kind == ACT_copy || a->kind == ACT_zero ||
+                   a->kind == ACT_receive || a->kind == ACT_send || a->kind == ACT_gather ||
+                   a->kind == ACT_scatter_add || a->kind == ACT_dispatch ||
+                   a->kind == ACT_combine || a->kind == ACT_combine_weight
+               ? RES_bandwidth
+               : RES_arithmetic;
+}
+
+bool conflict(const Plan *plan, const Program *g, const Action *a, const Action *b, bool placed)
+{
+    for (int i = 0; i < a->noperands; i++)
+        for (int k = 0; k < b->noperands; k++) {
+            const Operand *x = &a->operand[i], *y = &b->operand[k];
+            if ((!x->write && !y->write) || (!placed && x->at.buffer != y->at.buffer))
+                continue;
+            const Bytes p = operand_bytes(plan, g, x, placed),
+                        q = operand_bytes(plan, g, y, placed);
+            if (p.lo < q.hi && q.lo < p.hi)
+                return true;
+        }
+    return false;
+}
+
+bool needs_links(const Action *a)
+{
+    return resource_of(a) == RES_links;
+}
+
+bool in_order(const Plan *p, const Program *g, size_t x, size_t y)
+{
+    const Action *a = &g->actions.data[x], *b = &g->actions.data[y];
+    return (needs_links(a) && needs_links(b)) || conflict(p, g, a, b, true);
+}
+
+/* ---- which stream --------------------------------------------------------------------------- */
+
+/* Kernels that may run beside a product, from the action after it on: their time. */
+static double beside_product(const Stretch *s, size_t at)
+{
+    const Action *act = s->g->actions.data;
+    double t = 0;
+    for (size_t i = at + 1; i < s->end && !conflict(s->p, s->g, &act[at], &act[i], true); i++)
+        t += resource_of(&act[i]) == RES_bandwidth ? act[i].seconds : 0;
+    return t;
+}
+
+/* A collective leaves the rest to see what runs beside it then; if that is too little, it goes
+ * back, for nobody had to wait for it. */
+static int stream_for(const Stretch *s, size_t i, bool seen)
+{
+    const Action *a = &s->g->actions.data[i];
+    const Device *d = s->p->device;
+    if (a->kind == ACT_gemm && !d->products_wait && beside_product(s, i) >= WORTH * a->seconds)
+        return PRODUCTS;
+    if (needs_links(a) && !d->collectives_wait && (!seen || a->exposed <= (1 - WORTH) * a->seconds))
+        return COLLECTIVES;
+    return REST;
+}
+
+/* A stream begins after an action of the rest, which has met all streams. */
+static bool can_leave(const Stretch *s, size_t i)
+{
+    const Action *act = s->g->actions.data;
+    size_t k = s->from;
+    while (k < i && act[k].stream != REST)
+        k++;
+    return k < i && s->points + 2 <= MG_POINTS_MAX;
+}
+
+/* ---- who waits for whom --------------------------------------------------------------------- */
+
+static void wait_for(Stretch *s, size_t i, size_t k)
+{
+    Action *act = s->g->actions.data;
+    Before *b = &s->before[i];
+    act[i].wait[act[k].stream] = (uint32_t)k + 1;
+    s->point[k] = true;
+    for (int n = 0; n < USED; n++)
+        if (s->before[k].upto[n] > b->upto[n])
+            b->upto[n] = s->before[k].upto[n];
+    if (k + 1 > b->upto[act[k].stream])
+        b->upto[act[k].stream] = (uint32_t)k + 1;
+}
+
+/* What has to be done before action i, the latest first: that may come after the others. all:
+ * everything has to. */
+static void find_waits(Stretch *s, size_t i, bool all)
+{
+    Action *act = s->g->actions.data;
+    Before *b = &s->before[i];
+    size_t first = i;
+    for (size_t k = i; k-- > s->from;)
+        if (act[k].stream == act[i].stream) {
+            *b = s->before[k];
+            b->upto[act[k].stream] = (uint32_t)k + 1;
+            break;
+        }
+    for (size_t k = i; k-- > s->from;) {
+        first = act[k].stream == REST ? k : first;
+        if (act[k].stream != act[i].stream && k + 1 > b->upto[act[k].stream] &&
+            (all || in_order(s->p, s->g, k, i)))
+            wait_for(s, i, k);
+    }
+    if (act[i].stream != REST && !b->upto[REST])
+        wait_for(s, i, first);
+}
+
+/* Streams of the actions [from, end), and who waits; the one at `end` comes after all of them.
+ * seen: the timeline has been told. */
+static void choose(Stretch *s, bool seen)
+{
+    Action *act = s->g->actions.data;
+    const int points = s->points;
+    for (size_t i = s->from; i < s->end; i++) {
+        int stream = can_leave(s, i) ? stream_for(s, i, seen) : REST;
+        act[i].stream = (uint8_t)stream;
+        s->points += stream != REST ? 2 : 0; /* who it waits for, and it */
+        find_waits(s, i, false);
+    }
+    find_waits(s, s->end, true);
+    s->points = points;
+    for (size_t i = s->from; i < s->end; i++)
+        s->points += s->point[i];
+}
+
+static void forget(Stretch *s)
+{
+    Action *act = s->g->actions.data;
+    for (size_t i = s->from; i < s->end; i++) {
+        s->points -= s->point[i];
+        s->point[i] = false;
+        s->before[i] = (Before){0};
+        memset(act[i].wait, 0, sizeof act[i].wait);
+        act[i].stream = REST;
+    }
+    s->before[s->end] = (Before){0};
+    memset(act[s->end].wait, 0, sizeof act[s->end].wait);
+}
+
+static void choose_twice(Stretch *s)
+{
+    bool any = false;
+    for (size_t i = s->from; i < s->end; i++)
+        any |= needs_links(&s->g->actions.data[i]);
+    choose(s, false);
+    if (!any)
+        return;
+    timeline_stretch(s->p, s->g, (int)s->from, (int)s->end, 0);
+    forget(s);
+    choose(s, true);
+}
+
+static void choose_all(const Plan *p, Program *g)
+{
+    if (!g || !g->actions.n)
+        return;
+    if (has_queue(p, g)) {
+        queue_streams(p, g);
+        return;
+    }
+    Arena *tmp = arena_new();
+    const size_t last = g->actions.n - 1;
+    Stretch s = {.p = p, .g = g, .before = NEW_ARRAY(tmp, Before, last + 1)};
+    s.point = NEW_ARRAY(tmp, bool, last + 1);
+    for (s.end = 0; s.end <= last; s.end++)
+        if (meets_all(&g->actions.data[s.end]) || s.end == last) {
+            choose_twice(&s);
+            s.from = s.end + 1;
+        }
+    arena_free(tmp);
+}
+
+int plan_stream_count(const Plan *p)
+{
+    int n = p->device->streams;
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        if (p->train->actions.data[i].stream >= n)
+            n = p->train->actions.data[i].stream + 1;
+    return n;
+}
+
+void plan_streams(Plan *p)
+{
+    if (p->device->streams < 2)
+        return;
+    choose_all(p, p->train);
+    choose_all(p, p->eval);
+    choose_all(p, p->sample);
+}

@@ -1,0 +1,69 @@
+/* streams.h - what the order of actions (arrange.c), their streams (streams.c) and their times
+ * (timeline.c) have in common; private to passes/. check_streams.c shares nothing with it. */
+#ifndef MGC_PASSES_STREAMS_H
+#define MGC_PASSES_STREAMS_H
+
+#include "plan/plan.h"
+
+/* The bytes [lo, hi) that an operand is in any round of the loops around it: of the arena, or of
+ * its buffer while buffers have no place yet. */
+typedef struct Bytes {
+    int64_t lo, hi;
+} Bytes;
+
+Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool placed);
+
+/* Do all streams meet at it? A stretch is what stands between two such actions. */
+bool meets_all(const Action *a);
+
+/* What an action needs to itself: actions that need different ones take no longer side by side, but
+ * for what a collective slows the rest (Device.link_slowdown). */
+typedef enum Resource { RES_arithmetic, RES_bandwidth, RES_links, RES_count } Resource;
+Resource resource_of(const Action *a);
+
+/* Times its seconds that a collective is given when an order, or what is sent when, is chosen:
+ * ranks do not come to it at once, and what leaves some room stays good when they do not. */
+#define PLAN_LATE 1.5
+
+bool needs_links(const Action *a); /* a collective among ranks */
+/* Do two actions of a program touch the same bytes, one of them writing? Before buffers are placed:
+ * of one buffer. */
+bool conflict(const Plan *p, const Program *g, const Action *a, const Action *b, bool placed);
+/* Have two of a program whose buffers are placed to run in their order? There is a conflict, or
+ * both are collectives. */
+bool in_order(const Plan *p, const Program *g, size_t x, size_t y);
+
+/* queue.c: where one thread computes and carries on what is sent, collectives are a queue. That is
+ * so on processors, but not in pipelines, whose rounds come in another order. */
+bool has_queue(const Plan *p, const Program *g);
+/* Streams and waits of such a program, and its times. */
+void queue_streams(const Plan *p, Program *g);
+void queue_times(const Plan *p, Program *g);
+
+/* queue_late.c: per action before the stretch that begins at `from`, outside of all loops: seconds
+ * that it, a collective, is still under way then. */
+double *queue_late(const Program *g, int from, Arena *tmp);
+
+/* When the actions [from, end), none of which meets all streams, begin and end, from a time on;
+ * returns when all are done. */
+double timeline_stretch(const Plan *p, Program *g, int from, int end, double now);
+
+/* sink.c: before an order is made in stretches. Did anything move? */
+bool sink_waits(const Plan *p, Program *g, Arena *tmp);
+
+/* pipe_time.c: seconds of a message of a pipeline. */
+double pipe_message(const Plan *p, const Pipe *pipe);
+/* Replaces the rounds of a pipeline in a program's time by a run of its table. */
+void pipe_time(Plan *p, Program *g);
+/* What a step grows by if the rank of a pipeline computes slower by that factor that matters most.
+ */
+double pipe_slowest(const Plan *p, const Program *g, double factor);
+
+/* Puts the actions [from, end) of one stretch into the order in which they take least time in as
+ * many streams as the device has, with never more than `most` bytes of buffers alive (beside what
+ * lives through them all). Before buffers are placed; their lifetimes are those of the order there
+ * is; program: its number in Buffer.program. False: no order is faster, nothing is changed. */
+bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t most,
+                     Arena *tmp);
+
+#endif

@@ -1,0 +1,148 @@
+/* timeline.c - when each action begins and ends, and how long a program takes.
+ *
+ * Within a stretch an action begins when the one before it in its stream is done, those it waits
+ * for are, and those before it in the program that need what it needs to itself (arithmetic, the
+ * memory's bandwidth, or the links). While a collective runs, what runs beside it is slower; while
+ * nothing does, the collective is exposed. A round of a loop begins when all streams are through,
+ * and every round takes as long as the first. (Where collectives are a queue: queue_time.c.) */
+#include "plan/order/streams.h"
+
+#include <math.h>
+
+/* A stretch while it runs: per resource what runs, and what is next. */
+typedef struct Clock {
+    Action *act;
+    int from, end;
+    int running[RES_count]; /* -1: nothing */
+    int next[RES_count];    /* the first that has not begun */
+    double left[RES_count]; /* seconds of what runs, by itself */
+    double now;
+} Clock;
+
+/* The first action from `at` on that needs a resource. */
+static int next_user(const Clock *c, int resource, int at)
+{
+    while (at < c->end && (int)resource_of(&c->act[at]) != resource)
+        at++;
+    return at;
+}
+
+static bool is_done(const Action *a)
+{
+    return a->end >= 0;
+}
+
+/* Is all done that the streams have before action i? */
+static bool may_begin(const Clock *c, int i)
+{
+    const Action *a = &c->act[i];
+    int before = i - 1;
+    while (before >= c->from && c->act[before].stream != a->stream)
+        before--;
+    bool may = before < c->from || is_done(&c->act[before]);
+    for (int s = 0; s < MAX_STREAMS; s++)
+        may &= !a->wait[s] || is_done(&c->act[a->wait[s] - 1]);
+    return may;
+}
+
+/* False: nothing is left to run. */
+static bool begin_what_may(Clock *c)
+{
+    bool any = false;
+    for (int r = 0; r < RES_count; r++) {
+        int i = c->next[r];
+        if (c->running[r] < 0 && i < c->end && may_begin(c, i)) {
+            c->running[r] = i;
+            c->left[r] = c->act[i].seconds;
+            c->act[i].begin = c->now;
+            c->next[r] = next_user(c, r, i + 1);
+        }
+        any |= c->running[r] >= 0;
+    }
+    return any;
+}
+
+/* On to the time at which something is done. */
+static void advance(Clock *c, double slowdown)
+{
+    double lasts[RES_count], least = INFINITY;
+    const bool links = c->running[RES_links] >= 0;
+    bool alone = links;
+    for (int r = 0; r < RES_count; r++) {
+        double pace = links && r != RES_links ? slowdown : 1;
+        lasts[r] = c->running[r] >= 0 ? pace * c->left[r] : INFINITY;
+        alone &= r == RES_links || c->running[r] < 0;
+        least = fmin(least, lasts[r]);
+    }
+    if (alone)
+        c->act[c->running[RES_links]].exposed += least;
+    c->now += least;
+    for (int r = 0; r < RES_count; r++) {
+        if (c->running[r] < 0)
+            continue;
+        if (lasts[r] > least) {
+            c->left[r] *= 1 - least / lasts[r];
+            continue;
+        }
+        c->act[c->running[r]].end = c->now;
+        c->running[r] = -1;
+    }
+}
+
+double timeline_stretch(const Plan *p, Program *g, int from, int end, double now)
+{
+    Clock c = {.act = g->actions.data, .from = from, .end = end, .now = now};
+    for (int i = from; i < end; i++) {
+        c.act[i].end = -1;
+        c.act[i].exposed = 0;
+    }
+    for (int r = 0; r < RES_count; r++) {
+        c.running[r] = -1;
+        c.next[r] = next_user(&c, r, from);
+    }
+    while (begin_what_may(&c))
+        advance(&c, p->device->link_slowdown);
+    return c.now;
+}
+
+/* Actions [from, to), from 0 on: sets when each begins and ends, in its round of the loop around
+ * it. Returns when all are done. */
+static double walk(const Plan *p, Program *g, int from, int to)
+{
+    Action *act = g->actions.data;
+    double now = 0;
+    for (int i = from; i < to; i++) {
+        Action *a = &act[i];
+        if (!meets_all(a)) {
+            int end = i + 1;
+            while (end < to && !meets_all(&act[end]))
+                end++;
+            now = timeline_stretch(p, g, i, end, now);
+            i = end - 1;
+            continue;
+        }
+        a->begin = now;
+        now += a->seconds;
+        if (a->kind == ACT_loop) {
+            Loop *l = &g->loops.data[a->loop];
+            l->seconds = walk(p, g, i + 1, l->end);
+            now += (double)l->dim.size * l->seconds;
+            i = l->end;
+        }
+        a->end = now;
+    }
+    return now;
+}
+
+void plan_timeline(Plan *p)
+{
+    Program *const all[] = {p->train, p->eval, p->sample};
+    for (int i = 0; i < 3; i++)
+        if (all[i] && all[i]->queued) {
+            queue_times(p, all[i]);
+        } else if (all[i]) {
+            all[i]->seconds = walk(p, all[i], 0, (int)all[i]->actions.n);
+            if (all[i]->pipe)
+                pipe_time(p, all[i]);
+        }
+}

@@ -1,0 +1,372 @@
+/* place.c - offsets in the arena: persistent buffers first, then what each program needs between.
+ *
+ * The programs (step, eval, sample) never run at once, so their transient parts overlap. Within
+ * one, buffers alive at the same time may not: offline packing, the best of several greedy orders,
+ * each putting a buffer at the lowest place free of its contemporaries (first fit) or in the
+ * tightest gap (best fit); where that does not reach the largest live set, which is a lower bound,
+ * what ends highest is placed earlier and earlier. Both numbers are in the plan.
+ *
+ * All ranks have one arena's offsets. What is on the first rank of a pipeline alone and what is on
+ * the last alone may lie in the same bytes; a peak is that of the rank that needs most. */
+#include "plan/rates.h"
+
+#include "base/quantity.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Item {
+    uint32_t buffer;
+    int64_t bytes, offset;
+    int first, last;
+    Stations at;
+    bool at_peak; /* alive when most is */
+} Item;
+
+typedef struct Packing {
+    Item *item;
+    size_t n;
+} Packing;
+
+static int64_t align64(int64_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+static int by_size(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : (a->buffer > b->buffer) * 2 - 1;
+}
+
+static int by_area(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    double p = (double)a->bytes * (a->last - a->first + 1);
+    double q = (double)b->bytes * (b->last - b->first + 1);
+    return p != q ? (p < q ? 1 : -1) : by_size(x, y);
+}
+
+static int by_length(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    int p = a->last - a->first, q = b->last - b->first;
+    return p != q ? (p < q ? 1 : -1) : by_size(x, y);
+}
+
+static int by_start(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    return a->first != b->first ? (a->first > b->first ? 1 : -1) : by_size(x, y);
+}
+
+/* What is alive at the peak fills the arena to its top: it lies without a gap, in the order in
+ * which it comes, so that what goes together leaves its place together. */
+static int by_peak(const void *x, const void *y)
+{
+    const Item *a = x, *b = y;
+    return a->at_peak != b->at_peak ? b->at_peak - a->at_peak
+           : a->at_peak             ? by_start(x, y)
+                                    : by_area(x, y);
+}
+
+static bool together(const Item *a, const Item *b)
+{
+    return a->first <= b->last && b->first <= a->last && (a->at & b->at);
+}
+
+/* Where the item goes, beside the n that are placed, which are in order of their offsets. */
+static int64_t place_for(const Item *it, Item *const *placed, size_t n, bool best_fit)
+{
+    int64_t at = 0, found = -1, tightest = INT64_MAX;
+    for (size_t k = 0; k < n; k++) {
+        const Item *other = placed[k];
+        if (!together(it, other))
+            continue;
+        int64_t gap = other->offset - at;
+        if (gap >= it->bytes && gap < tightest) {
+            tightest = gap;
+            found = at;
+            if (!best_fit)
+                break;
+        }
+        if (other->offset + other->bytes > at)
+            at = other->offset + other->bytes;
+    }
+    return found >= 0 ? found : at;
+}
+
+/* Places items in the order given; returns the end of the highest. */
+static int64_t pack(Packing *p, bool best_fit, Item **placed)
+{
+    int64_t top = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        Item *it = &p->item[i];
+        it->offset = place_for(it, placed, i, best_fit);
+        size_t low = 0, high = i; /* behind all that begin no higher */
+        while (low < high) {
+            size_t middle = (low + high) / 2;
+            if (placed[middle]->offset <= it->offset)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        memmove(placed + low + 1, placed + low, (i - low) * sizeof *placed);
+        placed[low] = it;
+        if (it->offset + it->bytes > top)
+            top = it->offset + it->bytes;
+    }
+    return top;
+}
+
+/* The item that ends highest is placed before all others, and everything anew: what is hard to
+ * place comes to the front by and by. Until the bound is reached, or for so many rounds. */
+static int64_t squeeze(Packing *p, int64_t top, int64_t bound, Item *best, Item **live)
+{
+    enum { ROUNDS = 150 };
+    for (int round = 0; round < ROUNDS && top > bound; round++) {
+        size_t high = 0;
+        for (size_t i = 0; i < p->n; i++)
+            if (p->item[i].offset + p->item[i].bytes > p->item[high].offset + p->item[high].bytes)
+                high = i;
+        Item it = p->item[high];
+        memmove(p->item + 1, p->item, high * sizeof *p->item);
+        p->item[0] = it;
+        int64_t t = pack(p, false, live);
+        if (t < top) {
+            top = t;
+            memcpy(best, p->item, p->n * sizeof *best);
+        }
+    }
+    return top;
+}
+
+static int64_t best_packing(Packing *p, int64_t bound, Arena *a)
+{
+    typedef int Order(const void *, const void *);
+    Order *const orders[] = {by_size, by_area, by_length, by_start, by_peak};
+    Item *best = NEW_ARRAY(a, Item, p->n + 1);
+    Item **live = NEW_ARRAY(a, Item *, p->n + 1);
+    int64_t top = -1;
+    for (size_t o = 0; o < sizeof orders / sizeof *orders; o++)
+        for (int fit = 0; fit < 2; fit++) {
+            qsort(p->item, p->n, sizeof *p->item, orders[o]);
+            int64_t t = pack(p, fit == 1, live);
+            if (top < 0 || t < top) {
+                top = t;
+                memcpy(best, p->item, p->n * sizeof *best);
+            }
+        }
+    for (size_t o = 0; o < sizeof orders / sizeof *orders && top > bound; o++) {
+        qsort(p->item, p->n, sizeof *p->item, orders[o]);
+        pack(p, false, live);
+        top = squeeze(p, top, bound, best, live);
+    }
+    memcpy(p->item, best, p->n * sizeof *best);
+    return top;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static const Stations stations[] = {AT_FIRST, AT_MIDDLE, AT_LAST};
+enum { STATIONS = sizeof stations / sizeof *stations };
+
+/* Bytes alive during each action, on the ranks that have most; returns the action with most. */
+static int busiest(const Packing *p, int actions, Arena *a, int64_t *most)
+{
+    int at = 0;
+    *most = 0;
+    for (int k = 0; k < STATIONS; k++) {
+        int64_t *delta = NEW_ARRAY(a, int64_t, actions + 2), live = 0;
+        for (size_t i = 0; i < p->n; i++) {
+            if (!(p->item[i].at & stations[k]))
+                continue;
+            delta[p->item[i].first] += p->item[i].bytes;
+            delta[p->item[i].last + 1] -= p->item[i].bytes;
+        }
+        for (int i = 0; i < actions; i++) {
+            live += delta[i];
+            if (live > *most) {
+                *most = live;
+                at = i;
+            }
+        }
+    }
+    return at;
+}
+
+int64_t plan_budget(const Module *m, const Device *d)
+{
+    double asserted = m->layout.assert_peak;
+    return asserted > 0 && asserted < (double)d->memory ? (int64_t)asserted : d->memory;
+}
+
+/* How far above the bound a packing is good enough. What collectives touch is alive across others'
+ * lives, so that no packing may reach the bound: one that is close will do, if it fits. */
+static int64_t slack(const Plan *p, const Program *prog)
+{
+    int64_t left = plan_budget(p->module, p->device) - p->persistent_bytes - prog->live_bound;
+    int64_t close = prog->live_bound / 1000;
+    return !p->module->layout.overlap || left < 0 ? 0 : left < close ? left : close;
+}
+
+static void place_program(Plan *p, Program *prog, int number, Arena *a)
+{
+    Packing k = {.item = NEW_ARRAY(a, Item, p->buffers.n + 1)};
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        const Buffer *b = &p->buffers.data[i];
+        if (!b->persistent && b->program == number && b->first >= 0)
+            k.item[k.n++] = (Item){(uint32_t)i, b->bytes, 0, b->first, b->last, b->at, false};
+    }
+    prog->peak_action = busiest(&k, (int)prog->actions.n, a, &prog->live_bound);
+    for (size_t i = 0; i < k.n; i++)
+        k.item[i].at_peak =
+            k.item[i].first <= prog->peak_action && k.item[i].last >= prog->peak_action;
+    prog->peak = best_packing(&k, prog->live_bound + slack(p, prog), a);
+    for (size_t i = 0; i < k.n; i++)
+        p->buffers.data[k.item[i].buffer].offset = p->persistent_bytes + k.item[i].offset;
+}
+
+/* Bytes by owner: what is persistent, and what is alive at the peak of the fullest program, on the
+ * ranks that have most. */
+static void count_owners(Plan *p, const Program *fullest, int number)
+{
+    int64_t most = -1;
+    for (int k = 0; k < STATIONS; k++) {
+        int64_t here[OWN_count] = {0}, all = 0;
+        for (size_t i = 0; i < p->buffers.n; i++) {
+            const Buffer *b = &p->buffers.data[i];
+            bool at_peak = b->program == number && b->first >= 0 &&
+                           b->first <= fullest->peak_action && b->last >= fullest->peak_action;
+            if ((b->persistent || at_peak) && (b->at & stations[k])) {
+                here[b->owner] += b->bytes;
+                all += b->bytes;
+            }
+        }
+        if (all > most)
+            memcpy(p->memory, here, sizeof here);
+        most = all > most ? all : most;
+    }
+}
+
+/* What all ranks have first, then what some have: those at other stations over each other. Returns
+ * the end. */
+static int64_t place_persistent(Plan *p)
+{
+    int64_t end[STATIONS] = {0}, top = 0;
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < p->buffers.n; i++) {
+            Buffer *b = &p->buffers.data[i];
+            if (!b->persistent || (b->at == AT_ALL) != (round == 0))
+                continue;
+            b->offset = 0;
+            for (int k = 0; k < STATIONS; k++)
+                if ((b->at & stations[k]) && end[k] > b->offset)
+                    b->offset = end[k];
+            for (int k = 0; k < STATIONS; k++)
+                if (b->at & stations[k])
+                    end[k] = align64(b->offset + b->bytes);
+        }
+    for (int k = 0; k < STATIONS; k++)
+        top = end[k] > top ? end[k] : top;
+    return top;
+}
+
+/* ---- too much -------------------------------------------------------------------------------- */
+
+static int larger(const void *x, const void *y)
+{
+    const Buffer *a = *(Buffer *const *)x, *b = *(Buffer *const *)y;
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : (a > b) - (a < b);
+}
+
+/* The buffers alive at the peak, largest first, under their source lines. */
+static void tell_live(Plan *p, const Program *prog, int number)
+{
+    enum { SHOWN = 8 };
+    Module *m = p->module;
+    VEC(Buffer *) live = {0};
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        Buffer *b = &p->buffers.data[i];
+        if (b->persistent || (b->program == number && b->first >= 0 &&
+                              b->first <= prog->peak_action && b->last >= prog->peak_action))
+            vec_push(m->arena, &live, b);
+    }
+    qsort(live.data, live.n, sizeof *live.data, larger);
+    for (size_t i = 0; i < live.n && i < SHOWN; i++)
+        diag_note(m->diag, live.data[i]->span, "%s: %lld bytes (%s)",
+                  name_str(m->names, live.data[i]->name), (long long)live.data[i]->bytes,
+                  text_bytes(m->arena, (double)live.data[i]->bytes));
+    if (live.n > SHOWN)
+        diag_note(m->diag, (Span){0}, "and %zu smaller ones", live.n - SHOWN);
+}
+
+int64_t plan_bytes(const Plan *p)
+{
+    return p->arena_bytes + p->scratch_bytes * p->device->threads;
+}
+
+static bool fits(Plan *p, const Program *prog, int number)
+{
+    Module *m = p->module;
+    int64_t all = plan_bytes(p);
+    double limit = m->layout.assert_peak;
+    bool asserted = limit > 0 && (double)all > limit;
+    if (all <= p->device->memory && !asserted)
+        return true;
+    Span where = asserted ? m->layout.assert_span : (Span){0};
+    diag_error(m->diag, where, asserted ? 551 : 550,
+               asserted ? "the plan needs %lld bytes (%s) where the layout asserts less than "
+                          "%lld (%s)"
+                        : "the plan needs %lld bytes (%s) and the device has %lld (%s)",
+               (long long)all, text_bytes(m->arena, (double)all),
+               (long long)(asserted ? limit : (double)p->device->memory),
+               text_bytes(m->arena, asserted ? limit : (double)p->device->memory));
+    tell_live(p, prog, number);
+    return false;
+}
+
+/* The program that needs most; its number. */
+static const Program *fullest_of(const Plan *p, int *number)
+{
+    const Program *programs[] = {p->train, p->eval, p->sample}, *fullest = NULL;
+    for (int k = 0; k < 3; k++)
+        if (programs[k] && (!fullest || programs[k]->peak > fullest->peak)) {
+            fullest = programs[k];
+            *number = k;
+        }
+    return fullest;
+}
+
+void plan_pack(Plan *p)
+{
+    Program *programs[] = {p->train, p->eval, p->sample};
+    Arena *tmp = arena_new();
+    int number = 0;
+    plan_rates(p); /* every plan comes through here, whatever its device */
+    int64_t at = place_persistent(p);
+    p->persistent_bytes = at;
+    for (int k = 0; k < 3; k++) {
+        if (!programs[k])
+            continue;
+        place_program(p, programs[k], k, tmp);
+        if (p->live_bound_bytes < at + programs[k]->live_bound)
+            p->live_bound_bytes = at + programs[k]->live_bound;
+    }
+    const Program *fullest = fullest_of(p, &number);
+    p->arena_bytes = at + (fullest ? fullest->peak : 0);
+    if (fullest)
+        count_owners(p, fullest, number);
+    arena_free(tmp);
+}
+
+bool plan_place(Plan *p)
+{
+    plan_pack(p);
+    int number = 0;
+    const Program *fullest = fullest_of(p, &number);
+    return !fullest || fits(p, fullest, number);
+}

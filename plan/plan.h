@@ -1,0 +1,338 @@
+/* plan.h - the program as it will run: actions in order, on bytes of one arena.
+ *
+ * The plan is the only thing that check, --plan, --schedule, --trace and the emitters read, and no
+ * emitter decides anything. It is made by plan/schedule/schedule.c (actions, buffers) and
+ * plan/place/place.c (offsets), and proved by plan/check/check.c.
+ *
+ * Invariants
+ *   P1  an operand's bytes lie inside its buffer for every index of the loops around the action
+ *   P2  a buffer is placed inside the arena; buffers alive at the same time do not overlap, but
+ *       where one action's output takes over an input in place (Kernel.alias)
+ *   P3  each read sees the bytes the program's meaning says (the value's last write)
+ *   P4  nothing writes a parameter or state before the guard
+ *   P5  loop begin and end are balanced; an action's loops are those around it
+ *   P6  of two actions that touch the same bytes, one of them writing, the later one comes after
+ *       the other in its stream, or waits for it; loops' begin and end, the guard and the last
+ *       action of a program come after everything before them, and everything after them after them
+ *   P7  collectives come one after the other, in the order of the program, which is that of all
+ *       ranks: each waits for the one before it, whatever the axes
+ *   P8  in a pipeline nothing but what has slots is handed from one phase of a microbatch to the
+ *       next, a phase touches of what it changes the layers of its stage alone, no two stages and
+ *       microbatches that are under way have one slot, no message lies where another still does,
+ *       and the table is a schedule (pipeline/pipeline.h) */
+#ifndef MGC_PLAN_H
+#define MGC_PLAN_H
+
+#include "base/device.h"
+#include "ir/cost.h"
+#include "ir/ir.h"
+#include "runtime/abi.h"
+
+enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8 };
+
+typedef enum Owner {
+    OWN_params,
+    OWN_grads,
+    OWN_optimizer,
+    OWN_activations,
+    OWN_comm,
+    OWN_workspace,
+    OWN_io, /* tokens, scalars, loss, logits */
+    OWN_count
+} Owner;
+
+/* Bytes that are allocated as one: an array of equal slots where loops stack values in it.
+ *
+ * What one phase of a pipeline hands to another is there several times (slot > 0): for stage s
+ * (chunk c of its rank) and a microbatch, whose slot the table says, a place in it means `slot`
+ * bytes times the slot's number further on; and where it is stacked by layers (by_layer), c times
+ * less: its chunks take the places of slots. */
+typedef struct Buffer {
+    Name name;
+    Owner owner;
+    int64_t bytes, offset; /* multiples of 64; offset -1 until placed */
+    int64_t slot;
+    bool by_layer;
+    Stations at;     /* the ranks along the axis of stages that have it */
+    bool persistent; /* parameters, state, inputs: alive in all programs, placed first */
+    int program;     /* index in Plan.programs of a transient buffer */
+    int first, last; /* alive during these actions of its program, inclusive; a value that
+                        crosses a loop's rounds is alive in the whole loop */
+    Value value;     /* what it was made for, 0: workspace */
+    Span span;
+} Buffer;
+
+/* A byte address: offset + sum of stride * index of the loop, inside a buffer. */
+typedef struct Place {
+    uint32_t buffer;
+    int64_t offset;
+    int nloops;
+    struct {
+        uint32_t loop;
+        int64_t stride;
+    } loop[MAX_NEST];
+} Place;
+
+/* What an action reads or writes: a strided tensor at a place. stride is in elements, per dim of
+ * the type; dense row-major unless it is a view. */
+typedef struct Operand {
+    Place at;
+    Type type;
+    int64_t stride[MAX_RANK];
+    bool read, write;
+    Value value; /* the IR value held there; 0 for workspace */
+} Operand;
+
+typedef struct Loop {
+    Dim dim;        /* name and number of rounds */
+    bool reverse;   /* the index runs from size - 1 to 0 */
+    int parent;     /* index of the loop around it, or -1 */
+    int begin, end; /* its ACT_loop and ACT_end */
+    double seconds; /* predicted, one round */
+} Loop;
+
+/* A generated kernel. Several actions share one if their fused bodies, types, strides and aliases
+ * are equal. Its pointers are the operands of the action, in order: inputs, outputs, and for
+ * partial sums the workspace. */
+typedef enum KernelPhase {
+    PHASE_whole,   /* map, row; col whose outer dims are kept: one kernel does it all */
+    PHASE_partial, /* col: `chunks` units, unit c sums its share of the outermost reduced dim(s).
+                      Operands: the nin inputs, then per result a workspace partial[c, kept dims]
+                      (dense, in the order of the result's dims, of the result's dtype) */
+    PHASE_combine  /* col: partial[chunks, kept] summed in order of chunk. Operands: the nout
+                      workspaces, then the nout results */
+} KernelPhase;
+
+typedef struct Kernel {
+    Name name;      /* unique C identifier: "k_norm_2" */
+    const Ins *ins; /* the fused instruction it was made from */
+    KernelPhase phase;
+    int64_t chunks;
+    int nin, nout;                 /* of the fused instruction */
+    Operand operand[MAX_OPERANDS]; /* types and strides; places are those of the first user */
+    int noperands;
+    int8_t alias[MAX_OPERANDS]; /* output j (index among operands) is input alias[j], or -1 */
+    int64_t columns;            /* of the product it goes on with (mg_gemm_then); 0: of none */
+    int64_t units, grain;       /* as for mg_launch; set by codegen's nest analysis */
+} Kernel;
+
+typedef enum ActionKind {
+    ACT_loop,
+    ACT_end,
+    ACT_kernel,
+    ACT_gemm,
+    ACT_attention,
+    ACT_attention_grad,
+    ACT_xent,
+    ACT_xent_grad,
+    ACT_head,
+    ACT_head_loss,
+    ACT_gather,
+    ACT_scatter_add,
+    ACT_top,
+    ACT_slots,
+    ACT_dispatch,
+    ACT_combine,
+    ACT_combine_weight,
+    ACT_random,
+    ACT_comm,
+    ACT_copy,
+    ACT_zero,
+    ACT_guard,
+    ACT_phase, /* of a pipeline: here begins a phase of a microbatch; like loops it does nothing */
+    ACT_receive, /* what a relay begins with, from the message that came */
+    ACT_send,    /* what a relay ends with, into the message that goes */
+    ACT_count
+} ActionKind;
+
+typedef struct Action {
+    ActionKind kind;
+    uint32_t id;     /* index in mg_main.actions (loops have none: UINT32_MAX) */
+    uint32_t loop;   /* ACT_loop, ACT_end: index in Program.loops */
+    uint32_t kernel; /* ACT_kernel: index in Plan.kernels */
+    int then;        /* ACT_gemm: the operands from this one on are those of kernel `kernel`, which
+                        goes on with what the product gives, piece by piece; 0: none does */
+    int around;      /* innermost loop around it, or -1 */
+    Stations on;     /* the ranks along the axis of stages that do it: in a pipeline, of stages (the
+                        first, the last, those between) */
+    int way;         /* receive, send: 0 forward, 1 back; */
+    int64_t part;    /* and where in the message it lies, bytes */
+    union {
+        mg_gemm_desc gemm;
+        mg_attention_desc attention;
+        mg_xent_desc xent;
+        mg_head_desc head;
+        mg_gather_desc gather;
+        mg_top_desc top;
+        mg_experts_desc experts;
+        mg_random_desc random;
+        mg_comm_desc comm;
+        int64_t bytes; /* copy, zero, receive, send */
+    };
+    /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; attention q k
+     * v o lse, and of a part of the keys seen; ... attention_grad: q k v o lse do dq dk dv, the
+     * same seen, and of halves work; head: x w target dloss loss dx dw work; head_loss: x w target
+     * loss work; dispatch, combine: the weight, if there is one, before the result. */
+    int noperands;
+    Operand *operand;
+    uint8_t stream;
+    /* Per other stream: 1 + index of the action to wait for, 0: none. It stands between the same
+     * loops' ends and guards, or, where collectives are a queue, anywhere in the program: what is
+     * waited for is the last time it began, and what began before that. */
+    uint32_t wait[MAX_STREAMS];
+    double seconds, flops, bytes_moved; /* predicted, one execution */
+    double times;                       /* executions a step; in a pipeline of a rank on average */
+    /* Predicted, since the round of the loop around it began, or the program; `exposed`: of a
+     * collective's time, that in which nothing runs beside it. */
+    double begin, end, exposed;
+    Name name; /* "layers.attend.q" */
+    Span span;
+    Name path, block;
+    bool backward, again; /* as of its instruction */
+} Action;
+
+struct PipeProgram;
+
+/* How the rounds of the loop over microbatches run on several ranks: each is cut into phases (F; B,
+ * or I and W), which a table puts in order. Without it they would run one round after the other,
+ * each from its first stage to its last and back. */
+enum { PIPE_PHASES = 3 };
+typedef struct Pipe {
+    int loop;               /* over microbatches */
+    int phases;             /* 1: forward alone; 2: F and B; 3: F, I, W */
+    int begin[PIPE_PHASES]; /* their ACT_phase */
+    Axes axis;
+    int ranks, stages;
+    double message_seconds; /* predicted, of one */
+    /* The table by rank, each row with an MG_PIPE_END; how many slots and buffers of messages
+     * (forward and back) it needs: of each rank, of the one that needs most. */
+    mg_pipe_op **ops;
+    int *slots, sends[2], receives[2];
+    const struct PipeProgram *program; /* what it was made from: pipeline/pipeline.h */
+    double step, bubble;           /* predicted: seconds of all rounds, the part of them in which
+                                      ranks are idle */
+    int64_t message[2], stride[2]; /* bytes of one, forward and back; from one buffer to the next */
+    uint32_t sent[2], received[2]; /* Plan.buffers; where there are messages */
+    uint32_t send_id[2],
+        receive_id[2]; /* of a ACT_send and ACT_receive: stand for the message, too */
+} Pipe;
+
+typedef struct Program {
+    const Fn *fn;
+    VEC(Action) actions;
+    VEC(Loop) loops;
+    Pipe *pipe; /* NULL: none */
+    /* Where the runtime finds inputs and results: buffer numbers, or -1 (see mg_entry). */
+    int tokens, weights, lr, scale, step, seed, pos, filled, before, loss, norm, logits;
+    VEC(int) totals;       /* buffers by the number of a total, each in place */
+    int input[MAX_INPUTS]; /* per Module.inputs */
+    struct {
+        Axes axes;
+        int buffer;
+    } place[MG_PLACES_MAX]; /* where the program reads the rank's place along some axes */
+    int nplaces;
+    int64_t batch, window; /* sequences that a rank takes at once, in rounds of `rows` */
+    int64_t rows;
+    Axes batch_axes; /* over which the others of a round are */
+    double seconds;  /* predicted, loops multiplied out */
+    double busy;     /* the actions' own, of all streams */
+    double again;    /* of those: for what is computed once more than the model says */
+    double flops;    /* of the model: not of what is computed again */
+    bool queued;     /* collectives are a queue, which goes on beside all that runs (queue.c) */
+    int64_t peak, live_bound; /* transient bytes: as placed, and the largest live set */
+    int peak_action;
+} Program;
+
+typedef struct Plan {
+    Module *module;
+    const Device *device;
+    const char *cpu; /* level of x86-64 that kernels are for, "x86-64-v3"; NULL: the machine's */
+    VEC(Buffer) buffers;
+    VEC(Kernel) kernels;
+    VEC(int) tensor_buffer;         /* per Module.tensors: its buffer */
+    Program *train, *eval, *sample; /* sample is NULL if the model has none */
+    int64_t arena_bytes, persistent_bytes, live_bound_bytes;
+    int64_t scratch_bytes;     /* per thread, beside the arena */
+    int64_t memory[OWN_count]; /* bytes by owner at the peak */
+    uint32_t nactions;
+} Plan;
+
+/* plan/schedule/schedule.c: fused module -> actions and buffers without offsets. NULL: infeasible,
+ * told.
+ */
+Plan *plan_schedule(Module *m, const Device *device, Arena *a);
+/* plan/place/place.c: sets every offset, arena_bytes, peaks. False: does not fit, told with the
+ * live tensors at the peak (exit 3). */
+bool plan_place(Plan *p);
+/* The same without a word on whether it fits. */
+void plan_pack(Plan *p);
+/* What it may need: the device's memory, or what the layout asserts. */
+int64_t plan_budget(const Module *m, const Device *d);
+/* What a device needs to have: the arena, and scratch space for each thread. */
+int64_t plan_bytes(const Plan *p);
+/* plan/times.c: how often each action is executed. plan_schedule calls it. */
+void plan_times(Plan *p);
+/* plan/order/streams.c: what runs in a stream of its own, and who waits for it. After plan_place.
+ */
+void plan_streams(Plan *p);
+/* In how many the step is; no fewer than the device has for what computes. */
+int plan_stream_count(const Plan *p);
+/* plan/order/timeline.c: sets when each action begins, and how long each program takes. After
+ * plan_streams; before, programs take as long as all their actions one after the other. */
+void plan_timeline(Plan *p);
+/* plan/asserts.c: false if the layout asserts a shorter step, told with what takes its time. */
+bool plan_asserts(const Plan *p);
+/* The actions that take most of a program, loops multiplied out, the first the longest; how many.
+ */
+typedef struct Costly {
+    const Action *a;
+    double times, seconds;
+} Costly;
+int plan_costliest(const Program *p, Costly *top, int most);
+/* plan/check/check.c: written apart from the two above. Number of broken invariants, each told. */
+int plan_check(const Plan *p, FILE *out);
+/* plan/show.c */
+const char *plan_kind(ActionKind k);            /* "product" */
+const char *plan_owner(Owner o);                /* "activations" */
+void plan_print(const Plan *p, FILE *out);      /* --plan */
+void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
+void plan_print_schedule(const Plan *p, FILE *out);
+/* plan/order/pipe_time.c: the pipeline of a step as stages and time; nothing where there is none.
+ */
+void plan_print_grid(const Plan *p, bool color, FILE *out);
+void plan_print_layout(const Plan *p, FILE *out); /* what ranks send, and what each has */
+void plan_print_memory(const Plan *p, FILE *out); /* --memory, MiniMalloc's columns */
+
+/* plan/show_tensors.c: dims of a tensor that are split on an axis, and by which rule; at most
+ * MAX_AXES, how many. */
+typedef struct TensorSplit {
+    Name dim, axis;
+    bool zigzag;
+    const LayoutRule *rule;
+} TensorSplit;
+int tensor_splits(const Module *m, const Tensor *t, TensorSplit *out);
+const char *split_rule(const Module *m, const TensorSplit *s); /* "kv_heads", "state" */
+void plan_print_tensors(const Plan *p, FILE *out);             /* nothing where there is one rank */
+
+/* plan/nest.c: fills units and grain of a kernel (also called by schedule for its costs). */
+void kernel_nest(const Module *m, Kernel *k);
+/* plan/nest_tile.c: bytes of operands that a kernel on a host turns (nest.h). */
+double kernel_turns(const Module *m, const Kernel *k);
+/* Can a kernel go on with a product: is it cut into the rows and k->columns columns in which its
+ * operand c lies? */
+bool kernel_goes_by_rows(const Module *m, const Kernel *k, int c);
+
+/* codegen/llvm/llvm.c: all kernels of the plan into one object file (or assembly, or IR text) for
+ * the host processor or the named one. False on failure, told on m->diag. features: set to what the
+ * program needs, in arena. */
+typedef enum KernelOutput { KERNEL_object, KERNEL_assembly, KERNEL_llvm_ir } KernelOutput;
+bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
+/* How many loops with sums the last call left narrow, which breaks the order of these: for tests,
+ * 0. */
+extern int codegen_narrow_loops;
+/* The features kernels need on this machine, without making any ("" off x86-64). */
+const char *codegen_features(const Plan *p);
+/* codegen/emit/emit_c.c: the emitted program. */
+void codegen_emit_c(const Plan *p, const char *features, FILE *out);
+
+#endif

@@ -1,0 +1,152 @@
+/* rates.c - how long a product takes by its shape, and a collective by where its ranks are.
+ *
+ * A GPU computes a product in tiles of its result, each on one multiprocessor, in waves of as many
+ * tiles as there are multiprocessors; the last wave takes as long as a full one, and at the end of
+ * each a tile is written while nothing is multiplied. So with T tiles of R x C elements, e bytes
+ * each, on S multiprocessors
+ *   seconds = ceil(T / S) (2 R C k / (share peak / S) + e R C / (bandwidth / S))
+ * for the fastest of a few shapes of tiles (cuBLAS and CUTLASS choose alike), which may also cut
+ * the sum over k; and no less than its bytes take.
+ *
+ * A collective among n ranks, g of each node, of B bytes that a rank sends:
+ *   ring      B / min(link, g node) + (n - n/g) link_seconds + (n/g - 1) node_seconds a way:
+ *             a node's ranks take the network in turns, so its links to the network add up
+ *   tree      where it is faster, of all_reduce, and of what has one rank in a node: as many bytes,
+ *             log2(n/g) steps over the network
+ *   exchange  what goes to other nodes, (n - g) / n of it, at the rate of the network
+ *   shift     one rank of a node sends into the network, and all wait for it
+ * The formulas of rings and trees are those by which NCCL chooses among them. */
+#include "plan/rates.h"
+
+#include "plan/volume.h"
+
+#include <math.h>
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* A tile of half the size reads its operands more often per multiplication. */
+static const double HALF_TILE_SHARE = 0.9;
+enum { SPLITS = 8 }; /* parts that the sum may be cut into */
+
+typedef struct Tiles {
+    const mg_gemm_desc *g;
+    double multiplier; /* FLOP/s of one multiprocessor */
+    double bandwidth;  /* bytes/s, its share of the memory's */
+    double processors;
+} Tiles;
+
+static double by_tiles(const Tiles *t, double rows, double columns, int splits, double share)
+{
+    const mg_gemm_desc *g = t->g;
+    double tiles = ceil((double)g->m / rows) * ceil((double)g->n / columns) * (double)g->batch;
+    double waves = ceil(tiles * splits / t->processors);
+    double area = rows * columns;
+    double bytes =
+        splits > 1 ? 2 * 4 : (double)mg_dtype_bytes(g->out); /* parts are f32, added up */
+    double depth = ceil((double)g->k / splits);
+    return waves * (2 * area * depth / (t->multiplier * share) + area * bytes / t->bandwidth);
+}
+
+static double product_seconds(const Plan *p, const Action *a)
+{
+    const Device *d = p->device;
+    double peak = peak_flops(d, &p->module->train) * d->product_share;
+    Tiles t = {.g = &a->gemm,
+               .multiplier = peak / d->threads,
+               .bandwidth = d->bandwidth / d->threads,
+               .processors = d->threads};
+    double rows = d->product_rows, columns = d->product_columns, best = INFINITY;
+    for (int s = 1; s <= SPLITS; s *= 2) {
+        best = fmin(best, by_tiles(&t, rows, columns, s, 1));
+        best = fmin(best, by_tiles(&t, columns, rows, s, 1));
+        best =
+            fmin(best, by_tiles(&t, fmin(rows, columns), fmin(rows, columns), s, HALF_TILE_SHARE));
+    }
+    return fmax(best, a->bytes_moved / d->bandwidth);
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+int64_t rate_node_ranks(const Module *m, const Device *d, Axes axes)
+{
+    int64_t stride = 1, here = 1;
+    for (size_t i = m->layout.mesh.n; i-- > 0;) {
+        int64_t size = m->layout.mesh.data[i].size, room = d->node_ranks / stride;
+        if (axes >> i & 1 && room > 1)
+            here *= size < room ? size : room;
+        stride *= size;
+    }
+    return here;
+}
+
+double rate_message(const Module *m, const Device *d, Axes axes, double bytes)
+{
+    return rate_node_ranks(m, d, axes) == mesh_size(m, axes)
+               ? bytes / d->link_bandwidth + d->link_seconds
+               : bytes / fmin(d->link_bandwidth, d->node_bandwidth) + d->node_seconds;
+}
+
+static double ring_steps(const Device *d, double n, double nodes)
+{
+    return (n - nodes) * d->link_seconds + (nodes - 1) * d->node_seconds;
+}
+
+static double collective_seconds(const Plan *p, const Action *a)
+{
+    const Device *d = p->device;
+    const mg_comm_desc *c = &a->comm;
+    double n = (double)c->n, here = (double)rate_node_ranks(p->module, d, c->axes);
+    double nodes = ceil(n / here), bytes = volume_bytes(a);
+    double ring = nodes > 1 ? fmin(d->link_bandwidth, here * d->node_bandwidth) : d->link_bandwidth;
+    double alone = nodes > 1 ? fmin(d->link_bandwidth, d->node_bandwidth) : d->link_bandwidth;
+    double tree = (here - 1) * d->link_seconds + ceil(log2(nodes)) * d->node_seconds;
+    double steps = ring_steps(d, n, nodes);
+    switch (c->kind) {
+    case MG_RING_SHIFT:
+        return rate_message(p->module, d, c->axes, bytes);
+    case MG_ALL_TO_ALL:
+        return fmax(bytes * (here - 1) / fmax(n - 1, 1) / d->link_bandwidth,
+                    bytes * (n - here) / fmax(n - 1, 1) / alone) +
+               steps;
+    case MG_ALL_REDUCE:
+        return bytes / ring + 2 * fmin(tree, steps);
+    default:
+        return bytes / ring + (here > 1 ? steps : fmin(tree, steps));
+    }
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static void rate(const Plan *p, Program *g)
+{
+    const Device *d = p->device;
+    for (size_t i = 0; i < g->actions.n; i++) {
+        Action *a = &g->actions.data[i];
+        if (a->kind == ACT_gemm && d->product_rows && d->product_columns)
+            a->seconds = fmax(product_seconds(p, a), d->launch);
+        if (a->kind == ACT_comm && a->comm.kind != MG_SHARD)
+            a->seconds =
+                fmax(collective_seconds(p, a), fmax(a->bytes_moved / d->bandwidth, d->launch));
+    }
+}
+
+static void total(Program *g)
+{
+    g->busy = g->again = 0;
+    for (size_t i = 0; i < g->actions.n; i++) {
+        const Action *a = &g->actions.data[i];
+        g->busy += a->seconds * a->times;
+        g->again += a->again ? a->seconds * a->times : 0;
+    }
+    g->seconds = g->busy;
+}
+
+void plan_rates(Plan *p)
+{
+    Program *const all[] = {p->train, p->eval, p->sample};
+    for (int i = 0; i < 3; i++)
+        if (all[i]) {
+            rate(p, all[i]);
+            total(all[i]);
+        }
+}

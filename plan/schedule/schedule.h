@@ -1,0 +1,161 @@
+/* schedule.h - from fused IR to actions on buffers: private to schedule*.c.
+ *
+ * Where a value lives (its Loc) is decided before the instructions of its region are written, from
+ * the end backwards: what must end up in a fixed place (a parameter's new value, a stacked slot,
+ * the next value of a carried one) is computed there at once if nothing still needs what is there,
+ * and copied at the end of the region if something does. All other values get buffers of their own.
+ */
+#ifndef MGC_PASSES_SCHEDULE_H
+#define MGC_PASSES_SCHEDULE_H
+
+#include "plan/plan.h"
+
+/* Where a value's elements are: strides in elements per dim of its type. */
+typedef struct Loc {
+    bool known;
+    Place at;
+    int64_t stride[MAX_RANK];
+} Loc;
+
+/* A place a value should be computed in. `free_from`: the last position (in its region) at which
+ * what is there is still read; an instruction at just that position may take it over if it reads
+ * `occupant` in place. `start`: an accumulating instruction's result belongs there, and the value
+ * only starts it: if it cannot be computed there, the instruction copies it. `chain`: behind what a
+ * loop stacks there, one more slot is for the carried value that it is a stack of. */
+typedef struct Want {
+    bool set;
+    Loc to;
+    int free_from;
+    Value occupant;
+    bool start, chain;
+} Want;
+
+/* A value that could not be computed where it is wanted. */
+typedef struct Move {
+    Value from;
+    Loc to;
+} Move;
+
+/* Storage of one repeat, decided before its region is written. */
+typedef struct LoopPlan {
+    const Ins *ins;
+    int index;       /* of its Loop in the program */
+    Want *target;    /* per body result: where it should go */
+    Loc *arg;        /* per carried argument: where it lives inside */
+    Loc *out;        /* per result: where it is afterwards; unknown: where operand `share` is */
+    int *share;      /* per stacked result: the slices whose storage it takes over, or -1 */
+    bool *copy_in;   /* per carried value: the start value has to be copied to its place */
+    Loc *start;      /* where */
+    VEC(Move) after; /* results that are wanted elsewhere than the loop leaves them */
+} LoopPlan;
+
+typedef struct Sched {
+    Plan *p;
+    Module *m;
+    Arena *tmp;
+    Program *prog;
+    int program;
+    Loc *loc;
+    Want *want;
+    VEC(int) home;         /* per buffer: the loop whose rounds it is new in; -1: the program's */
+    VEC(LoopPlan *) loops; /* decided, not yet written */
+    Stations *at;          /* per value */
+    VEC(Name) shapes;      /* per kernel: its text, see schedule_kernel.c */
+    bool failed;
+} Sched;
+
+/* schedule.c */
+_Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what);
+
+/* schedule_io.c: buffers of a function's arguments; where its results should go. prefix: what the
+ * names of the buffers begin with. */
+void io_args(Sched *s, const Fn *f, const char *prefix);
+void io_results(Sched *s, const Fn *f, const char *prefix, Want *target);
+
+/* schedule_pipe.c: the loop over microbatches that a relay is in, its phases, its messages. False:
+ * there is no such schedule, told. */
+bool pipe_is_relay(const Sched *s, const Ins *i);
+bool pipe_begin(Sched *s, const Ins *loop, int index);
+void pipe_phase(Sched *s);
+/* Can a relay's stack have a slot more, for the end? Not between chunks, and not where stages end
+ * after different numbers of layers. */
+bool pipe_chains(const Sched *s);
+/* Does a phase run some of the rounds of this loop alone, because a rank has several stages? */
+bool pipe_runs_parts(const Sched *s, const Ins *i);
+/* Is it the loop of weights' gradients (weights.c)? */
+bool pipe_begins_weights(const Sched *s, const Ins *i);
+/* Does a region have a relay that runs backwards? */
+bool pipe_returns(const Sched *s, const Region *r);
+void pipe_receive(Sched *s, const LoopPlan *lp);
+void pipe_send(Sched *s, const LoopPlan *lp);
+/* After the program is written: what has slots; and how long all that is alive. */
+void pipe_slots_of_buffers(Sched *s);
+void pipe_lifetimes(Sched *s);
+
+/* schedule_name.c: unique in its program */
+Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands);
+
+/* schedule_loc.c: buffers, and places in them */
+uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v);
+Loc loc_dense(uint32_t buffer, const Type *t);
+Loc loc_new(Sched *s, Value v, int home);
+bool loc_equal(const Loc *a, const Loc *b, int rank);
+Loc locate(Sched *s, Value v); /* views resolved */
+Operand operand_of(Sched *s, Value v, bool read, bool write);
+/* Place of round `index + first` of a stacked location whose slots are `bytes` apart. */
+Loc loc_slot(const Loc *base, int loop, int64_t bytes, int64_t first);
+/* A stacked location of `rank` inner dims, seen without its outermost dim. */
+Loc loc_inner(const Loc *l, int rank);
+/* Slots for n rounds of a value that is stacked, and one more: where the first is. */
+Loc loc_chain(Sched *s, Value stack, int64_t n, int home);
+
+/* schedule_store.c: decides wants and loops of a region whose results should go to target[] (may be
+ * NULL); what cannot is appended to moves. home: index of the loop the region is the body of, or
+ * -1. */
+typedef VEC(Move) Moves;
+void plan_region(Sched *s, Region *r, const Want *target, int home, Moves *moves);
+LoopPlan *loop_plan(Sched *s, const Ins *i);
+/* May `d`, which computes v, overwrite what it reads as `occupant`? */
+bool takes_over(const Module *m, const Ins *d, Value v, Value occupant);
+
+/* schedule_call.c: descriptors of library calls, action by action */
+void call_dot(Sched *s, const Ins *i);
+void call_attention(Sched *s, const Ins *i, int home);
+void call_cross_entropy(Sched *s, const Ins *i);
+void call_head(Sched *s, const Ins *i, int home);
+void call_gather(Sched *s, const Ins *i);
+void call_random(Sched *s, const Ins *i);
+void call_comm(Sched *s, const Ins *i, int home);
+
+/* Ends the compiler unless an operand is dense. */
+void require_dense(const Sched *s, const Ins *i, const Operand *o);
+
+/* schedule_experts.c */
+void call_top(Sched *s, const Ins *i);
+void call_experts(Sched *s, const Ins *i);
+
+/* schedule_kernel.c */
+void call_kernel(Sched *s, const Ins *i, int home);
+
+/* schedule_then.c: a result of a kernel that has no place yet gets that of the product before it,
+ * which nothing else needs. */
+void take_place_of_product(Sched *s, const Ins *i);
+/* The product that k can go on with, whose columns it is cut into then; NULL: none. */
+Action *goes_on_with(Sched *s, Kernel *k);
+/* ... and does, as kernel `number` of the plan; c: what it would cost by itself. */
+void go_on(Sched *s, Action *a, const Kernel *k, uint32_t number, Cost c);
+
+/* schedule_lives.c: the order in which the actions of the program run, and when its buffers are
+ * alive in it. */
+void order_actions(Sched *s);
+
+/* schedule.c: appends an action for i (NULL: none) and prices it. */
+Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op);
+void price(Sched *s, Action *a, Cost c);
+/* ... what it does beside that: c of a kernel. */
+void price_more(Sched *s, Action *a, Cost c);
+/* Is v read after i, in its region? */
+bool used_after(const Sched *s, const Ins *i, Value v);
+void emit_copy(Sched *s, Value v, const Loc *to, const Ins *at);
+
+#endif

@@ -1,0 +1,343 @@
+/* schedule_call.c - instructions that are one call of the runtime's library: their descriptors. */
+#include "passes/library/attention.h"
+#include "passes/library/product.h"
+#include "plan/volume.h"
+#include "plan/schedule/schedule.h"
+#include "passes/view.h"
+#include "runtime/sizes.h"
+
+#include <string.h>
+
+/* Bytes of logits that exist at once, and the fewest rows. Each chunk reads the whole weight and
+ * adds to its whole gradient, so the more of them the slower; where the weight is large, so is what
+ * belongs to it in any case, and logits may take as much as the weight, up to a limit. A GPU wants
+ * products large enough to be busy. */
+static const struct {
+    int64_t least, most, rows;
+} head_chunk[] = {
+    [TARGET_host] = {16 << 20, 64 << 20, 32}, [TARGET_cuda] = {256 << 20, 256 << 20, 512}};
+
+static void priced(Sched *s, Action *a, const Ins *i)
+{
+    price(s, a, ir_cost(s->m, i));
+}
+
+static Strided strided(Sched *s, Value v)
+{
+    Loc l = locate(s, v);
+    Strided r = {.type = type_of(s->m, v)};
+    memcpy(r.stride, l.stride, sizeof r.stride);
+    return r;
+}
+
+/* Space each thread of the host needs beside the arena. */
+static void needs_scratch(Sched *s, int64_t bytes)
+{
+    Plan *p = s->p;
+    if (p->device->target == TARGET_host && bytes > p->scratch_bytes)
+        p->scratch_bytes = bytes;
+}
+
+static uint8_t epilogue_of(const Ins *i)
+{
+    const uint8_t bias = i->nin == 3 ? MG_BIAS : 0;
+    switch (i->op) {
+    case OP_dot_bias:
+        return MG_BIAS;
+    case OP_dot_sum:
+        return MG_SUM;
+    case OP_dot_gelu:
+        return MG_GELU | bias;
+    case OP_dot_gelu_aux:
+        return MG_GELU | MG_AUX | bias;
+    case OP_dot_gelu_grad:
+        return MG_GELU_GRAD;
+    default:
+        return MG_PLAIN;
+    }
+}
+
+void call_dot(Sched *s, const Ins *i)
+{
+    Strided a = strided(s, i->in[0]), b = strided(s, i->in[1]), c = strided(s, i->out[0]);
+    Product p;
+    if (!product_match(&a, &b, &c, &i->attrs.over, &p))
+        sched_bug(s, i, "a contraction that is no product");
+    bool adds = ins_added(i) >= 0;
+    p.desc.beta = adds ? 1 : 0;
+    p.desc.epilogue = epilogue_of(i);
+    Value first = i->in[p.swap], second = i->in[!p.swap];
+    Operand op[5] = {operand_of(s, first, true, false), operand_of(s, second, true, false),
+                     operand_of(s, i->out[0], adds, true)};
+    int n = 3;
+    if (p.desc.epilogue & MG_BIAS)
+        op[n++] = operand_of(s, i->in[2], true, false);
+    if (p.desc.epilogue & MG_SUM)
+        op[n++] = operand_of(s, i->out[1], false, true);
+    if (p.desc.epilogue & (MG_AUX | MG_GELU_GRAD)) {
+        const bool given = p.desc.epilogue & MG_AUX;
+        const Value aux = given ? i->out[1] : i->in[2];
+        Strided x = strided(s, aux);
+        Product like;
+        if (!product_match(&a, &b, &x, &i->attrs.over, &like) || like.swap != p.swap ||
+            like.desc.batch != 1)
+            sched_bug(s, i, "a matrix of a product's end that lies otherwise than its result");
+        p.desc.ldx = like.desc.ldc;
+        op[n++] = operand_of(s, aux, !given, given);
+    }
+    Action *act = action_new(s, ACT_gemm, i, n, op);
+    act->gemm = p.desc;
+    needs_scratch(s, mg_gemm_scratch(&p.desc));
+    priced(s, act, i);
+}
+
+static Operand work_space(Sched *s, const char *name, int64_t bytes, int home)
+{
+    Type t = {.dtype = DT_bool, .rank = 1, .dims = {{name_intern(s->m->names, "byte"), bytes}}};
+    Operand o = {.type = t, .read = true, .write = true};
+    o.at.buffer = buffer_new(s, name, OWN_workspace, bytes, home, 0);
+    o.stride[0] = 1;
+    return o;
+}
+
+void require_dense(const Sched *s, const Ins *i, const Operand *o)
+{
+    if (!strides_are_dense(&o->type, o->stride))
+        sched_bug(s, i, "an operand has to be dense");
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+static bool match_attention(const Ins *i, const Operand *op, int n, mg_attention_desc *d)
+{
+    Strided lies[11];
+    for (int k = 0; k < n; k++) {
+        lies[k].type = &op[k].type;
+        memcpy(lies[k].stride, op[k].stride, sizeof lies[k].stride);
+    }
+    return attention_match(i, lies, d);
+}
+
+void call_attention(Sched *s, const Ins *i, int home)
+{
+    bool grad = i->op == OP_attention_grad;
+    uint32_t nin = grad ? 6 : 3;
+    Operand op[11];
+    int n = 0;
+    for (uint32_t k = 0; k < nin; k++)
+        op[n++] = operand_of(s, i->in[k], true, false);
+    for (uint32_t k = 0; k < i->nout; k++)
+        op[n++] = operand_of(s, i->out[k], false, true);
+    if (i->nin > nin) {
+        op[n++] = operand_of(s, i->in[nin], true, false);
+        require_dense(s, i, &op[n - 1]);
+    }
+    mg_attention_desc d = {
+        .dtype = abi_dtype(op[0].type.dtype), .causal = i->attrs.causal, .scale = i->attrs.scale};
+    if (!match_attention(i, op, n, &d))
+        sched_bug(s, i, "attention over operands that do not step evenly");
+    for (int x = 0; grad && x < op[3].type.rank; x++) /* do as o */
+        if (stride_of(&op[5].type, op[5].stride, op[3].type.dims[x].name) != op[3].stride[x])
+            sched_bug(s, i, "a cotangent of attention that lies unlike its result");
+    if (grad && s->p->device->target == TARGET_cuda && mg_attention_grad_work(&d))
+        op[n++] = work_space(s, "delta", mg_attention_grad_work(&d), home);
+    Action *a = action_new(s, grad ? ACT_attention_grad : ACT_attention, i, n, op);
+    a->attention = d;
+    needs_scratch(s, mg_attention_scratch(&d));
+    priced(s, a, i);
+}
+
+/* ---- indices --------------------------------------------------------------------------------- */
+
+/* A value of indices as rows of `inner` that are `outer` apart: what gather and targets take. */
+static void index_steps(Sched *s, const Ins *i, const Operand *o, int64_t *inner, int64_t *outer)
+{
+    int64_t run = 1;
+    int k = o->type.rank - 1;
+    while (k >= 0 && (o->stride[k] == run || o->type.dims[k].size == 1))
+        run *= o->type.dims[k--].size;
+    *inner = run;
+    *outer = run;
+    if (k < 0)
+        return;
+    Group rest = {.n = k + 1};
+    memcpy(rest.dim, o->type.dims, (size_t)rest.n * sizeof rest.dim[0]);
+    if (!group_stride(&o->type, o->stride, &rest, outer))
+        sched_bug(s, i, "indices that do not step evenly");
+}
+
+void call_gather(Sched *s, const Ins *i)
+{
+    bool scatter = i->op == OP_scatter_add;
+    Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
+                     operand_of(s, i->out[0], scatter && i->nin == 3, true)};
+    const Operand *table = scatter ? &op[2] : &op[0];
+    require_dense(s, i, &op[0]);
+    require_dense(s, i, &op[2]);
+    mg_gather_desc d = {.dtype = abi_dtype(table->type.dtype),
+                        .outer = 1,
+                        .inner = 1,
+                        .accumulate = scatter && i->nin == 3};
+    int at = type_find(&table->type, i->attrs.dim.name);
+    for (int k = 0; k < at; k++)
+        d.outer *= table->type.dims[k].size;
+    for (int k = at + 1; k < table->type.rank; k++)
+        d.inner *= table->type.dims[k].size;
+    d.n = table->type.dims[at].size;
+    d.indices = type_elements(&op[1].type);
+    index_steps(s, i, &op[1], &d.index_inner, &d.index_outer);
+    Action *a = action_new(s, scatter ? ACT_scatter_add : ACT_gather, i, 3, op);
+    a->gather = d;
+    priced(s, a, i);
+}
+
+static mg_xent_desc describe_xent(Sched *s, const Ins *i, const Type *classes, Name dim,
+                                  const Operand *target)
+{
+    mg_xent_desc d = {.dtype = abi_dtype(classes->dtype), .valid = i->attrs.valid};
+    d.rows = type_elements(&target->type);
+    d.vocab = classes->dims[type_find(classes, dim)].size;
+    index_steps(s, i, target, &d.target_inner, &d.target_outer);
+    return d;
+}
+
+static int64_t dloss_stride(Sched *s, const Ins *i, const Operand *dloss, int64_t rows)
+{
+    int64_t n = type_elements(&dloss->type);
+    if (n != 1 && n != rows)
+        sched_bug(s, i, "the loss's cotangent has neither one number nor one a row");
+    return n == 1 ? 0 : 1;
+}
+
+void call_cross_entropy(Sched *s, const Ins *i)
+{
+    bool grad = i->op == OP_cross_entropy_grad;
+    Operand op[5];
+    int n = 0;
+    for (uint32_t k = 0; k < i->nin; k++)
+        op[n++] = operand_of(s, i->in[k], true, false);
+    for (uint32_t k = 0; k < i->nout; k++)
+        op[n++] = operand_of(s, i->out[k], false, true);
+    Name classes = i->attrs.over.dim[0].name;
+    require_dense(s, i, &op[0]);
+    if (op[0].type.dims[op[0].type.rank - 1].name != classes)
+        sched_bug(s, i, "the classes are not the innermost dim");
+    mg_xent_desc d = describe_xent(s, i, &op[0].type, classes, &op[1]);
+    if (grad)
+        d.dloss_stride = dloss_stride(s, i, &op[3], d.rows);
+    Action *a = action_new(s, grad ? ACT_xent_grad : ACT_xent, i, n, op);
+    a->xent = d;
+    priced(s, a, i);
+}
+
+/* The smallest number of chunks whose logits fit the work space, in rows that divide evenly. */
+static int64_t chunk_rows(Target target, int64_t rows, int64_t row_bytes, int64_t weight_bytes)
+{
+    const int64_t least = head_chunk[target].least, limit = head_chunk[target].most;
+    const int64_t work = weight_bytes < least ? least : weight_bytes > limit ? limit : weight_bytes;
+    int64_t most = work / row_bytes;
+    if (most < head_chunk[target].rows)
+        most = head_chunk[target].rows;
+    int64_t chunks = (rows + most - 1) / most;
+    return (rows + chunks - 1) / chunks;
+}
+
+void call_head(Sched *s, const Ins *i, int home)
+{
+    bool grad = i->op == OP_head;
+    Operand op[8];
+    int n = 0;
+    for (uint32_t k = 0; k < (grad ? 4u : 3u); k++)
+        op[n++] = operand_of(s, i->in[k], true, false);
+    for (uint32_t k = 0; k < i->nout; k++)
+        op[n++] = operand_of(s, i->out[k], k == 2 && i->nin == 5, true);
+    for (int k = 0; k < n; k++)
+        if (k != 2)
+            require_dense(s, i, &op[k]);
+    const Type *w = &op[1].type;
+    mg_head_desc d = {.xent = describe_xent(s, i, w, i->attrs.dim.name, &op[2]),
+                      .w_by_vocab = w->dims[0].name == i->attrs.dim.name,
+                      .dw_accumulate = i->nin == 5};
+    d.dw = grad ? abi_dtype(op[6].type.dtype) : d.xent.dtype;
+    d.hidden = type_elements(w) / d.xent.vocab;
+    if (grad)
+        d.xent.dloss_stride = dloss_stride(s, i, &op[3], d.xent.rows);
+    d.chunk = chunk_rows(s->p->device->target, d.xent.rows,
+                         d.xent.vocab * mg_dtype_bytes(d.xent.dtype), type_bytes(w));
+    op[n++] = work_space(s, "logits", mg_head_work(&d), home);
+    Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
+    a->head = d;
+    needs_scratch(s, mg_head_scratch(&d));
+    Cost c = ir_cost(s->m, i);
+    double again = (double)((d.xent.rows + d.chunk - 1) / d.chunk - 1); /* chunks but the first */
+    c.bytes += again * (double)type_bytes(w) * (grad ? 2 : 1);
+    c.bytes += grad ? again * 2 * (double)type_bytes(&op[6].type) : 0;
+    price(s, a, c);
+}
+
+/* FNV-1a, as mg_key of the runtime. */
+static uint64_t key_of(const char *s)
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211u;
+    return h;
+}
+
+void call_random(Sched *s, const Ins *i)
+{
+    Operand op[4];
+    for (int k = 0; k < 3; k++)
+        op[k] = operand_of(s, i->in[k], true, false);
+    op[3] = operand_of(s, i->out[0], false, true);
+    Action *a = action_new(s, ACT_random, i, 4, op);
+    a->random = (mg_random_desc){.dtype = abi_dtype(op[3].type.dtype),
+                                 .key = key_of(name_str(s->m->names, i->attrs.key)),
+                                 .elements = type_elements(&op[3].type)};
+    priced(s, a, i);
+}
+
+/* A type as [outer, size, inner] around a dim; around none: all of it is inside. */
+static void around(const Type *t, Name dim, int64_t *outer, int64_t *size, int64_t *inner)
+{
+    int at = dim ? type_find(t, dim) : -1;
+    *outer = *size = *inner = 1;
+    for (int i = 0; i < t->rank; i++)
+        *(i < at ? outer : i == at ? size : inner) *= t->dims[i].size;
+}
+
+void call_comm(Sched *s, const Ins *i, int home)
+{
+    static const mg_comm_kind kinds[OP_count] = {
+        [OP_all_reduce] = MG_ALL_REDUCE, [OP_reduce_scatter] = MG_REDUCE_SCATTER,
+        [OP_all_gather] = MG_ALL_GATHER, [OP_all_to_all] = MG_ALL_TO_ALL,
+        [OP_shard] = MG_SHARD,           [OP_ring_shift] = MG_RING_SHIFT,
+        [OP_broadcast] = MG_BROADCAST};
+    Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true)};
+    int n = 2;
+    require_dense(s, i, &op[0]);
+    require_dense(s, i, &op[1]);
+    mg_comm_desc d = {.kind = kinds[i->op],
+                      .dtype = abi_dtype(op[0].type.dtype),
+                      .most = i->attrs.most,
+                      .tree = i->attrs.tree,
+                      .zigzag = i->attrs.zigzag,
+                      .axes = i->attrs.axes,
+                      .n = mesh_size(s->m, i->attrs.axes),
+                      .root = i->op == OP_broadcast ? (int)i->attrs.at : 0};
+    around(&op[0].type, i->attrs.dim.name, &d.outer, &d.size, &d.inner);
+    around(&op[0].type, i->attrs.to.name, &d.to_outer, &d.to_size, &d.to_inner);
+    if (s->p->device->target == TARGET_cuda && mg_comm_work(&d))
+        op[n++] = work_space(s, "shares", mg_comm_work(&d), home);
+    Action *a = action_new(s, ACT_comm, i, n, op);
+    a->comm = d;
+    priced(s, a, i);
+    const Device *dev = s->p->device;
+    double steps = d.kind == MG_RING_SHIFT   ? 1
+                   : d.kind == MG_BROADCAST  ? 1
+                   : d.kind == MG_ALL_REDUCE ? 2 * (double)(d.n - 1)
+                                             : (double)(d.n - 1);
+    double sent = volume_bytes(a) / dev->link_bandwidth + steps * dev->link_seconds;
+    if (d.kind != MG_SHARD && sent > a->seconds)
+        a->seconds = sent;
+}

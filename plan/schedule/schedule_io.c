@@ -1,0 +1,110 @@
+/* schedule_io.c - what goes into a program and comes out of it: buffers that the runtime fills and
+ * reads, each in its place in the Program. */
+#include "plan/schedule/schedule.h"
+#include "passes/view.h"
+
+static int io_buffer(Sched *s, const char *name, Value v)
+{
+    uint32_t b = buffer_new(s, name, OWN_io, type_bytes(type_of(s->m, v)), -1, v);
+    s->p->buffers.data[b].persistent = true;
+    s->p->buffers.data[b].at = AT_ALL;
+    return (int)b;
+}
+
+/* How many sequences a rank has one after another: those of a round, or, where its rounds are added
+ * up in a tree before those of other ranks are, of all. */
+static int64_t rows_of(const Module *m, const Program *p, int64_t round)
+{
+    return mesh_tree_axes(m) && !mesh_tree_each_round(m) ? p->batch : round;
+}
+
+/* Nothing is there yet. */
+static void no_io(Program *p)
+{
+    int *all[] = {&p->tokens, &p->weights, &p->lr,     &p->scale, &p->step, &p->seed,
+                  &p->pos,    &p->filled,  &p->before, &p->loss,  &p->norm, &p->logits};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        *all[k] = -1;
+    for (int k = 0; k < MAX_INPUTS; k++)
+        p->input[k] = -1;
+}
+
+void io_args(Sched *s, const Fn *f, const char *prefix)
+{
+    Program *p = s->prog;
+    no_io(p);
+    p->batch_axes = f->batch;
+    int *slot[] = {[ARG_input] = NULL,       [ARG_tokens] = &p->tokens, [ARG_weight] = &p->weights,
+                   [ARG_lr] = &p->lr,        [ARG_scale] = &p->scale,   [ARG_step] = &p->step,
+                   [ARG_seed] = &p->seed,    [ARG_pos] = &p->pos,       [ARG_filled] = &p->filled,
+                   [ARG_before] = &p->before};
+    for (size_t k = 0; k < f->args.n; k++) {
+        Value v = f->body->args.data[k];
+        FnArg a = f->args.data[k];
+        const char *name = a.role == ARG_input
+                               ? name_str(s->m->names, s->m->inputs.data[a.tensor].name)
+                               : arg_role_names[a.role];
+        int b = a.role <= ARG_state
+                    ? s->p->tensor_buffer.data[a.tensor]
+                    : io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, name), v);
+        if (a.role == ARG_place) {
+            if (p->nplaces == MG_PLACES_MAX)
+                sched_bug(s, NULL, "more places along axes than a program can ask for");
+            p->place[p->nplaces].axes = a.tensor;
+            p->place[p->nplaces++].buffer = b;
+        }
+        if (a.role == ARG_input) {
+            const Type *t = type_of(s->m, v); /* [batch, ...] or [rounds, batch, ...] */
+            p->input[a.tensor] = b;
+            p->batch = 1;
+            for (int i = 0; i <= type_find(t, s->m->batch.name); i++)
+                p->batch *= t->dims[i].size;
+            p->rows = rows_of(s->m, p, t->dims[type_find(t, s->m->batch.name)].size);
+        } else if (a.role == ARG_total) {
+            vec_push(s->m->arena, &p->totals, b);
+        } else if (a.role > ARG_state && a.role != ARG_place) {
+            *slot[a.role] = b;
+        }
+        if (a.role == ARG_tokens) {
+            const Type *t = type_of(s->m, v);
+            p->window = t->dims[t->rank - 1].size;
+            p->batch = type_elements(t) / p->window;
+            p->rows = rows_of(s->m, p, t->dims[t->rank - 2].size);
+        }
+        s->loc[v] = loc_dense((uint32_t)b, type_of(s->m, v));
+    }
+}
+
+/* Is this result the new value of that argument? */
+static bool in_place(FnArg a, FnResult r)
+{
+    return a.tensor == r.tensor &&
+           (r.role == RES_total ? a.role == ARG_total : a.role <= ARG_state);
+}
+
+void io_results(Sched *s, const Fn *f, const char *prefix, Want *target)
+{
+    Program *p = s->prog;
+    int *slot[] = {[RES_loss] = &p->loss, [RES_norm] = &p->norm, [RES_logits] = &p->logits};
+    const int *last = last_uses(s->m, f->body, s->tmp);
+    for (size_t k = 0; k < f->results.n; k++) {
+        Value v = f->body->results.data[k];
+        FnResult r = f->results.data[k];
+        if (r.role == RES_grad)
+            sched_bug(s, NULL, "a gradient that nothing uses");
+        target[k] = (Want){.set = true, .free_from = -1};
+        if (r.role == RES_update || r.role == RES_total) {
+            const int *b = r.role == RES_total ? p->totals.data : s->p->tensor_buffer.data;
+            target[k].to = loc_dense((uint32_t)b[r.tensor], type_of(s->m, v));
+            for (size_t i = 0; i < f->args.n; i++)
+                if (in_place(f->args.data[i], r))
+                    target[k].occupant = f->body->args.data[i];
+            if (target[k].occupant)
+                target[k].free_from = last[target[k].occupant];
+        } else {
+            *slot[r.role] = io_buffer(
+                s, arena_printf(s->m->arena, "%s.%s", prefix, result_role_names[r.role]), v);
+            target[k].to = loc_dense((uint32_t)*slot[r.role], type_of(s->m, v));
+        }
+    }
+}

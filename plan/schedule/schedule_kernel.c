@@ -1,0 +1,309 @@
+/* schedule_kernel.c - fused instructions: kernels, shared where they are equal, and how column sums
+ * are cut for many threads. */
+#include "plan/schedule/schedule.h"
+#include "passes/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MANY_UNITS = 16,        /* a kernel with so many units needs no partial sums */
+    CHUNK_ELEMENTS = 16384, /* what a chunk of a partial sum should read */
+    ORDERED_TERMS = 2048,   /* ... of one in order should sum */
+    MOST_CHUNKS = 32
+};
+
+/* ---- equal kernels --------------------------------------------------------------------------- */
+
+/* A kernel as text in which dims and values are numbers in order of appearance: two kernels with
+ * one text compute the same from the same strides, wherever they come from. */
+typedef struct Shape {
+    const Sched *s;
+    FILE *out;
+    Name dim[64];
+    int ndims;
+    uint32_t *number; /* per value */
+    uint32_t next;
+} Shape;
+
+static void shape_dim(Shape *h, Dim d)
+{
+    int k = 0;
+    while (k < h->ndims && h->dim[k] != d.name)
+        k++;
+    if (k == h->ndims && k < 64)
+        h->dim[h->ndims++] = d.name;
+    fprintf(h->out, "d%d=%lld,", k, (long long)d.size);
+}
+
+static void shape_type(Shape *h, const Type *t)
+{
+    fprintf(h->out, "%s[", dtype_name(t->dtype));
+    for (int i = 0; i < t->rank; i++)
+        shape_dim(h, t->dims[i]);
+    fputc(']', h->out);
+}
+
+static void shape_attrs(Shape *h, const Ins *i)
+{
+    unsigned have = op_info[i->op].attrs;
+    const Attrs *a = &i->attrs;
+    if (have & 1u << ATTR_over)
+        for (int k = 0; k < a->over.n; k++)
+            shape_dim(h, a->over.dim[k]);
+    if (have & 1u << ATTR_dim)
+        shape_dim(h, a->dim);
+    if (have & 1u << ATTR_to)
+        shape_dim(h, a->to);
+    if (have & 1u << ATTR_along)
+        shape_dim(h, a->along);
+    fprintf(h->out, "{%lld,%a%s}", (long long)a->at, a->value, i->apart ? ",apart" : "");
+}
+
+static void shape_body(Shape *h, const Region *b)
+{
+    const Module *m = h->s->m;
+    for (size_t k = 0; k < b->args.n; k++)
+        h->number[b->args.data[k]] = h->next++;
+    for (size_t k = 0; k < b->ins.n; k++) {
+        const Ins *i = b->ins.data[k];
+        fprintf(h->out, "\n%s", op_info[i->op].name);
+        for (uint32_t n = 0; n < i->nin; n++)
+            fprintf(h->out, " %u", h->number[i->in[n]]);
+        shape_attrs(h, i);
+        shape_type(h, type_of(m, i->out[0]));
+        h->number[i->out[0]] = h->next++;
+    }
+    for (size_t k = 0; k < b->results.n; k++)
+        fprintf(h->out, " =%u", h->number[b->results.data[k]]);
+}
+
+static const char *shape_of(Sched *s, const Kernel *k)
+{
+    char *text;
+    size_t size;
+    Shape h = {.s = s, .out = open_memstream(&text, &size)};
+    h.number = NEW_ARRAY(s->tmp, uint32_t, s->m->values.n);
+    fprintf(h.out, "%s %d %lld %lld", name_str(s->m->names, k->ins->attrs.kind), k->phase,
+            (long long)k->chunks, (long long)k->columns);
+    for (int i = 0; i < k->noperands; i++) {
+        fprintf(h.out, "\n%d ", k->alias[i]);
+        shape_type(&h, &k->operand[i].type);
+        for (int n = 0; n < k->operand[i].type.rank; n++)
+            fprintf(h.out, "*%lld", (long long)k->operand[i].stride[n]);
+    }
+    shape_body(&h, k->ins->body);
+    fclose(h.out);
+    const char *kept = arena_strdup(s->m->arena, text);
+    free(text);
+    return kept;
+}
+
+static const char *kernel_name(const Sched *s, const Ins *i)
+{
+    const char *name = name_str(s->m->names, s->m->values.data[i->out[0]].name);
+    char *safe = arena_printf(s->m->arena, "k_%.40s", *name ? name : "fused");
+    for (char *c = safe; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
+            *c = '_';
+    return safe;
+}
+
+/* The kernel equal to k, added if there is none. */
+static uint32_t kernel_number(Sched *s, Kernel *k)
+{
+    Name shape = name_intern(s->m->names, shape_of(s, k));
+    for (size_t i = 0; i < s->p->kernels.n; i++)
+        if (s->shapes.data[i] == shape)
+            return (uint32_t)i;
+    kernel_nest(s->m, k);
+    const char *base = kernel_name(s, k->ins), *name = base;
+    for (int n = 2;; n++) {
+        bool taken = false;
+        for (size_t i = 0; i < s->p->kernels.n; i++)
+            taken |= strcmp(name_str(s->m->names, s->p->kernels.data[i].name), name) == 0;
+        if (!taken)
+            break;
+        name = arena_printf(s->m->arena, "%s_%d", base, n);
+    }
+    k->name = name_intern(s->m->names, name);
+    vec_push(s->m->arena, &s->p->kernels, *k);
+    vec_push(s->tmp, &s->shapes, shape);
+    return (uint32_t)s->p->kernels.n - 1;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static Kernel kernel_of(Sched *s, const Ins *i)
+{
+    Kernel k = {.ins = i, .nin = (int)i->nin, .nout = (int)i->nout};
+    if (i->nin + i->nout > MAX_OPERANDS)
+        sched_bug(s, i, "a kernel with too many operands");
+    for (uint32_t n = 0; n < i->nin; n++)
+        k.operand[k.noperands++] = operand_of(s, i->in[n], true, false);
+    for (uint32_t n = 0; n < i->nout; n++)
+        k.operand[k.noperands++] = operand_of(s, i->out[n], false, true);
+    memset(k.alias, -1, sizeof k.alias);
+    for (int o = k.nin; o < k.noperands; o++)
+        for (int n = 0; n < k.nin; n++) {
+            Loc a = {.known = true, .at = k.operand[o].at},
+                b = {.known = true, .at = k.operand[n].at};
+            memcpy(a.stride, k.operand[o].stride, sizeof a.stride);
+            memcpy(b.stride, k.operand[n].stride, sizeof b.stride);
+            if (loc_equal(&a, &b, k.operand[o].type.rank))
+                k.alias[o] = (int8_t)n;
+        }
+    return k;
+}
+
+/* Elements of argument n that a body reads: those that its views of it have, where it has only
+ * those. */
+static double elements_read(const Module *m, const Region *body, size_t n)
+{
+    const double all = (double)type_elements(type_of(m, body->args.data[n]));
+    double read = 0;
+    for (size_t k = 0; k < body->ins.n; k++) {
+        const Ins *i = body->ins.data[k];
+        for (uint32_t o = 0; o < i->nin; o++)
+            if (i->in[o] == body->args.data[n])
+                read += i->op == OP_pick || i->op == OP_window
+                            ? (double)type_elements(type_of(m, i->out[0]))
+                            : all;
+    }
+    for (size_t k = 0; k < body->results.n; k++)
+        read += body->results.data[k] == body->args.data[n] ? all : 0;
+    return read < all ? read : all;
+}
+
+static double moved(const Module *m, const Kernel *k)
+{
+    const Region *body = k->ins->body;
+    double bytes = 0;
+    for (int n = 0; n < k->noperands; n++) {
+        bool argument = k->phase != PHASE_combine && n < k->nin && (size_t)n < body->args.n;
+        const Type *t = &k->operand[n].type;
+        bytes += argument ? elements_read(m, body, (size_t)n) * dtype_bytes(t->dtype)
+                          : (double)type_bytes(t);
+    }
+    return bytes;
+}
+
+/* What is turned takes about 2.2 times as long as what is not: measured, on an EPYC with AVX-512.
+ */
+static double across(const Sched *s, const Kernel *k)
+{
+    return s->p->device->target == TARGET_host ? 1.2 * kernel_turns(s->m, k) : 0;
+}
+
+static void launch(Sched *s, Kernel *k, double flops)
+{
+    const Cost cost = {.flops = flops, .bytes = moved(s->m, k), .across = across(s, k)};
+    Action *product = k->phase == PHASE_whole ? goes_on_with(s, k) : NULL;
+    const uint32_t number = kernel_number(s, k);
+    if (product) {
+        go_on(s, product, k, number, cost);
+        return;
+    }
+    Action *a = action_new(s, ACT_kernel, k->ins, k->noperands, k->operand);
+    a->kernel = number;
+    price(s, a, cost);
+}
+
+static bool sums_in_order(const Ins *fused)
+{
+    for (size_t k = 0; k < fused->body->ins.n; k++)
+        if (fused->body->ins.data[k]->op == OP_sum && fused->body->ins.data[k]->apart)
+            return true;
+    return false;
+}
+
+/* How many chunks a column sum is cut into: by its size alone, so that no thread count shows; and
+ * whether at all, by its size without the depth of the model. */
+static int64_t chunks_of(Sched *s, const Kernel *k)
+{
+    Kernel whole = *k;
+    DimList depth = depth_dims(s->m);
+    int64_t most = 0, a_round = 0, kept = type_elements(&k->operand[k->nin].type);
+    kernel_nest(s->m, &whole);
+    for (int n = 0; n < k->nin; n++) {
+        int64_t e = type_elements(&k->operand[n].type);
+        int64_t r = elements_a_round(&k->operand[n].type, &depth);
+        most = e > most ? e : most;
+        a_round = r > a_round ? r : a_round;
+    }
+    int64_t reduced = kept ? most / kept : 1, chunks = most / CHUNK_ELEMENTS;
+    if (sums_in_order(
+            k->ins)) { /* by what is summed alone: of what is kept a rank may have a part */
+        chunks = reduced / ORDERED_TERMS;
+        return chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
+    }
+    if (whole.units >= MANY_UNITS || a_round < 2 * CHUNK_ELEMENTS || reduced < 2)
+        return 1;
+    chunks = chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
+    return chunks > reduced ? reduced : chunks;
+}
+
+static void call_partial(Sched *s, const Kernel *whole, int64_t chunks, double flops, int home)
+{
+    Kernel part = *whole, sum = *whole;
+    part.phase = PHASE_partial;
+    sum.phase = PHASE_combine;
+    part.chunks = sum.chunks = chunks;
+    memset(part.alias, -1, sizeof part.alias);
+    memset(sum.alias, -1, sizeof sum.alias);
+    for (int o = 0; o < whole->nout; o++) {
+        const Operand *to = &whole->operand[whole->nin + o];
+        Operand w = {.type = type_push(&to->type, (Dim){.name = name_intern(s->m->names, "chunk"),
+                                                        .size = chunks})};
+        w.at.buffer = buffer_new(s, "partial", OWN_workspace, type_bytes(&w.type), home, 0);
+        strides_dense(&w.type, w.stride);
+        w.write = true;
+        part.operand[whole->nin + o] = w;
+        w.write = false;
+        w.read = true;
+        sum.operand[o] = w;
+        sum.operand[whole->nout + o] = *to;
+    }
+    sum.nin = whole->nout;
+    sum.noperands = 2 * whole->nout;
+    launch(s, &part, flops);
+    launch(s, &sum, moved(s->m, &sum) / 4);
+}
+
+/* Nothing but zeros: no kernel is made for that. */
+static bool is_zero(const Sched *s, const Ins *i)
+{
+    if (i->nin || i->nout != 1 || type_elements(type_of(s->m, i->out[0])) == 1)
+        return false;
+    for (size_t k = 0; k < i->body->ins.n; k++) {
+        const Ins *b = i->body->ins.data[k];
+        if (b->op != OP_copy && b->op != OP_cast && (b->op != OP_const || b->attrs.value != 0))
+            return false;
+    }
+    return true;
+}
+
+static void call_zero(Sched *s, const Ins *i)
+{
+    Operand op = operand_of(s, i->out[0], false, true);
+    Action *a = action_new(s, ACT_zero, i, 1, &op);
+    a->bytes = type_bytes(&op.type);
+    price(s, a, (Cost){.bytes = (double)a->bytes});
+}
+
+void call_kernel(Sched *s, const Ins *i, int home)
+{
+    if (is_zero(s, i)) {
+        call_zero(s, i);
+        return;
+    }
+    Kernel k = kernel_of(s, i);
+    double flops = ir_cost(s->m, i).flops;
+    int64_t chunks = 1;
+    if (strcmp(name_str(s->m->names, i->attrs.kind), "col") == 0)
+        chunks = chunks_of(s, &k);
+    if (chunks > 1)
+        call_partial(s, &k, chunks, flops, home);
+    else
+        launch(s, &k, flops);
+}

@@ -1,0 +1,193 @@
+/* schedule_lives.c - the order of a program's actions, and when buffers are alive in it.
+ *
+ * A buffer is alive from the first action that touches it to the last; what crosses a loop's
+ * rounds, in the whole loop. Where a device has several streams the actions between two places
+ * where all streams meet are put in another order first (arrange.c), and what a collective touches
+ * is alive as long as it may run, so that its bytes are nobody else's then: without that, it would
+ * have to wait for them, and others for it. */
+#include "plan/schedule/schedule.h"
+#include "plan/order/streams.h"
+
+/* The innermost loop around an action that is inside `home`'s body, or is the home's own level: -1.
+ * A buffer new in each round of `home` that a deeper loop touches is alive in all of that loop. */
+static int loop_under(const Program *p, int around, int home)
+{
+    int under = -1;
+    for (int l = around; l >= 0 && l != home; l = p->loops.data[l].parent)
+        under = l;
+    return under;
+}
+
+static void set_lifetimes(Sched *s)
+{
+    Program *p = s->prog;
+    for (size_t i = 0; i < p->actions.n; i++) {
+        const Action *a = &p->actions.data[i];
+        for (int k = 0; k < a->noperands; k++) {
+            Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
+            int l = loop_under(p, a->around, s->home.data[a->operand[k].at.buffer]);
+            int first = l < 0 ? (int)i : p->loops.data[l].begin;
+            int last = l < 0 ? (int)i : p->loops.data[l].end;
+            b->first = b->first < 0 || first < b->first ? first : b->first;
+            b->last = last > b->last ? last : b->last;
+        }
+    }
+    pipe_lifetimes(s);
+}
+
+/* The most bytes of transient buffers that are alive at once. */
+static int64_t most_alive(const Sched *s)
+{
+    int64_t n = (int64_t)s->prog->actions.n, live = 0, most = 0;
+    int64_t *change = NEW_ARRAY(s->tmp, int64_t, n + 1);
+    for (size_t b = 0; b < s->p->buffers.n; b++) {
+        const Buffer *x = &s->p->buffers.data[b];
+        if (x->persistent || x->program != s->program || x->first < 0)
+            continue;
+        change[x->first] += x->bytes;
+        change[x->last + 1] -= x->bytes;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        live += change[i];
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+/* The end of the stretch that begins at `from`: what meets all streams there, or the program's end.
+ */
+static int stretch_end(const Program *g, int from)
+{
+    int i = from;
+    while (i < (int)g->actions.n && !meets_all(&g->actions.data[i]))
+        i++;
+    return i;
+}
+
+static bool touches_written(const Action *a, const Action *by)
+{
+    for (int i = 0; i < by->noperands; i++)
+        for (int k = 0; by->operand[i].write && k < a->noperands; k++)
+            if (a->operand[k].at.buffer == by->operand[i].at.buffer)
+                return true;
+    return false;
+}
+
+/* What an action touches is alive from `first` to `last` at least. */
+static void extend(Sched *s, const Action *a, int first, int last)
+{
+    for (int k = 0; k < a->noperands; k++) {
+        Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
+        b->first = first < b->first ? first : b->first;
+        b->last = last > b->last ? last : b->last;
+    }
+}
+
+/* The same, if no more is alive then than may be. */
+static void extend_if_room(Sched *s, const Action *a, int first, int last, int64_t most)
+{
+    Buffer was[MAX_OPERANDS];
+    for (int k = 0; k < a->noperands; k++)
+        was[k] = s->p->buffers.data[a->operand[k].at.buffer];
+    extend(s, a, first, last);
+    for (int k = 0; k < a->noperands && most_alive(s) > most; k++)
+        s->p->buffers.data[a->operand[k].at.buffer] = was[k];
+}
+
+/* In a queue it may still run when its stretch is over: in the next rounds of the loops around it,
+ * and behind them, up to whom all wait for or who needs its result; *after begins where the stretch
+ * ends. */
+static void goes_on(const Program *p, const Action *a, int *first, int *after)
+{
+    const Action *act = p->actions.data;
+    for (int n = (int)p->actions.n, inside = a->around; *after < n; ++*after) {
+        const Action *x = &act[*after];
+        if (x->kind == ACT_guard || touches_written(x, a))
+            break;
+        if (x->kind == ACT_end && (int)x->loop == inside) {
+            const Loop *l = &p->loops.data[x->loop];
+            *first = l->begin < *first ? l->begin : *first;
+            inside = l->parent;
+        }
+    }
+}
+
+/* A collective runs beside others: it may begin while the action before it runs, and is done when
+ * the first begins that needs its result. What it touches is alive in all that time. */
+static void extend_stretch(Sched *s, int from, int end, int64_t most)
+{
+    const Program *p = s->prog;
+    const Action *act = p->actions.data;
+    for (int i = from, before = from; i < end; i++) {
+        if (!needs_links(&act[i])) {
+            before = i;
+            continue;
+        }
+        int first = before, after = i + 1;
+        while (after < end && !touches_written(&act[after], &act[i]))
+            after++;
+        if (after == end && has_queue(s->p, p))
+            goes_on(p, &act[i], &first, &after);
+        after = after < (int)p->actions.n ? after : (int)p->actions.n - 1;
+        extend_if_room(s, &act[i], first, after, most);
+    }
+}
+
+static void renew_lifetimes(Sched *s)
+{
+    for (size_t b = 0; b < s->p->buffers.n; b++) {
+        Buffer *x = &s->p->buffers.data[b];
+        if (!x->persistent && x->program == s->program)
+            x->first = x->last = -1;
+    }
+    set_lifetimes(s);
+}
+
+static void number_actions(Program *g)
+{
+    uint32_t id = UINT32_MAX;
+    for (size_t i = 0; i < g->actions.n; i++)
+        id = g->actions.data[i].id < id ? g->actions.data[i].id : id;
+    for (size_t i = 0; i < g->actions.n; i++) /* in the order of the program, as before */
+        if (g->actions.data[i].id != UINT32_MAX)
+            g->actions.data[i].id = id++;
+}
+
+/* Bytes that may be alive: no more than are anyway, or, where collectives may take room, than the
+ * device has, but for what a packing may lose. */
+static int64_t most_allowed(const Sched *s)
+{
+    const double PACKED = 0.98;
+    int64_t most = most_alive(s),
+            room = (int64_t)(PACKED * (double)plan_budget(s->m, s->p->device));
+    for (size_t b = 0; b < s->p->buffers.n; b++)
+        room -= s->p->buffers.data[b].persistent ? s->p->buffers.data[b].bytes : 0;
+    return s->m->layout.overlap && room > most ? room : most;
+}
+
+void order_actions(Sched *s)
+{
+    Program *g = s->prog;
+    set_lifetimes(s);
+    if (s->p->device->streams < 2)
+        return;
+    const int64_t most = most_allowed(s);
+    bool any = has_queue(s->p, g) && s->m->layout.overlap && sink_waits(s->p, g, s->tmp);
+    if (any)
+        renew_lifetimes(s);
+    for (int from = 0; from < (int)g->actions.n; from++) {
+        int end = stretch_end(g, from);
+        if (end - from > 1)
+            any |= arrange_stretch(s->p, g, s->program, from, end, most, s->tmp);
+        from = end;
+    }
+    if (any) {
+        number_actions(g);
+        renew_lifetimes(s);
+    }
+    for (int from = 0; from < (int)g->actions.n && s->m->layout.overlap; from++) {
+        int end = stretch_end(g, from);
+        extend_stretch(s, from, end, most);
+        from = end;
+    }
+}

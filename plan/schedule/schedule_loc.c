@@ -1,0 +1,155 @@
+/* schedule_loc.c - buffers, and where in them the elements of values are. */
+#include "plan/schedule/schedule.h"
+#include "passes/view.h"
+
+#include <string.h>
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+static int64_t round64(int64_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v)
+{
+    Buffer b = {.name = name_intern(s->m->names, name),
+                .owner = owner,
+                .value = v,
+                .offset = -1,
+                .program = s->program,
+                .first = -1,
+                .last = -1};
+    b.bytes = round64(bytes > 0 ? bytes : 1);
+    if (v && s->m->values.data[v].def)
+        b.span = s->m->values.data[v].def->span;
+    vec_push(s->m->arena, &s->p->buffers, b);
+    vec_push(s->m->arena, &s->home, home);
+    return (uint32_t)s->p->buffers.n - 1;
+}
+
+Loc loc_dense(uint32_t buffer, const Type *t)
+{
+    Loc l = {.known = true, .at = {.buffer = buffer}};
+    strides_dense(t, l.stride);
+    return l;
+}
+
+/* Does it only come from other ranks, to be used? Gathered, perhaps for the next round of a loop;
+ * or a round's sum, which is added to what there is. */
+static bool is_received(const Module *m, Value v)
+{
+    const Ins *def = m->values.data[v].def;
+    uint32_t k = 0;
+    if (!def || def->op != OP_repeat)
+        return def &&
+               (def->op == OP_all_gather || (def->op == OP_reduce_scatter && def->home->owner));
+    while (def->out[k] != v)
+        k++;
+    return k < def->attrs.carried && is_received(m, def->body->results.data[k]);
+}
+
+/* Gradients are told from activations by their type: that of a parameter. */
+static Owner owner_of(const Sched *s, Value v)
+{
+    const ValueInfo *info = &s->m->values.data[v];
+    if (is_received(s->m, v))
+        return OWN_comm;
+    for (size_t i = 0; i < s->m->tensors.n; i++)
+        if (type_equal(&info->type, &s->m->tensors.data[i].type))
+            return OWN_grads;
+    return OWN_activations;
+}
+
+static const char *value_name(const Sched *s, Value v)
+{
+    const ValueInfo *info = &s->m->values.data[v];
+    const char *name = name_str(s->m->names, info->name);
+    if (!*name)
+        name = info->def ? op_info[info->def->op].name : "value";
+    if (!info->def || !info->def->path || strchr(name, '.'))
+        return name;
+    return arena_printf(s->m->arena, "%s.%s", name_str(s->m->names, info->def->path), name);
+}
+
+Loc loc_new(Sched *s, Value v, int home)
+{
+    const Type *t = type_of(s->m, v);
+    Owner owner = owner_of(s, v);
+    const char *name = value_name(s, v);
+    if (owner == OWN_grads) /* it may be called like its parameter */
+        name = arena_printf(s->m->arena, "grad.%s", name);
+    return loc_dense(buffer_new(s, name, owner, type_bytes(t), home, v), t);
+}
+
+static bool place_equal(const Place *a, const Place *b)
+{
+    if (a->buffer != b->buffer || a->offset != b->offset || a->nloops != b->nloops)
+        return false;
+    for (int i = 0; i < a->nloops; i++)
+        if (a->loop[i].loop != b->loop[i].loop || a->loop[i].stride != b->loop[i].stride)
+            return false;
+    return true;
+}
+
+bool loc_equal(const Loc *a, const Loc *b, int rank)
+{
+    return a->known && b->known && place_equal(&a->at, &b->at) &&
+           memcmp(a->stride, b->stride, (size_t)rank * sizeof a->stride[0]) == 0;
+}
+
+Loc locate(Sched *s, Value v)
+{
+    const Ins *def = s->m->values.data[v].def;
+    if (!def || !op_is(def->op, VIEW)) {
+        if (!s->loc[v].known)
+            sched_bug(s, def, "a value is read that has no place");
+        return s->loc[v];
+    }
+    Loc from = locate(s, def->in[0]), l = from;
+    const Type *t = type_of(s->m, v), *ft = type_of(s->m, def->in[0]);
+    const Attrs *a = &def->attrs;
+    strides_of_view(def, t, ft, from.stride, l.stride);
+    int moved = def->op == OP_pick     ? type_find(ft, a->dim.name)
+                : def->op == OP_window ? type_find(ft, a->along.name)
+                                       : -1;
+    if (moved >= 0)
+        l.at.offset += a->at * from.stride[moved] * dtype_bytes(t->dtype);
+    return l;
+}
+
+Operand operand_of(Sched *s, Value v, bool read, bool write)
+{
+    Loc l = locate(s, v);
+    Operand o = {.at = l.at, .type = *type_of(s->m, v), .read = read, .write = write, .value = v};
+    memcpy(o.stride, l.stride, sizeof o.stride);
+    return o;
+}
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+Loc loc_slot(const Loc *base, int loop, int64_t bytes, int64_t first)
+{
+    Loc l = *base;
+    l.at.offset += first * bytes;
+    l.at.loop[l.at.nloops].loop = (uint32_t)loop;
+    l.at.loop[l.at.nloops++].stride = bytes;
+    return l;
+}
+
+Loc loc_inner(const Loc *l, int rank)
+{
+    Loc r = *l;
+    memmove(r.stride, l->stride + 1, (size_t)rank * sizeof r.stride[0]);
+    return r;
+}
+
+Loc loc_chain(Sched *s, Value stack, int64_t n, int home)
+{
+    const Type *t = type_of(s->m, stack);
+    int64_t bytes = type_bytes(t) / t->dims[0].size;
+    uint32_t buf =
+        buffer_new(s, value_name(s, stack), OWN_activations, bytes * (n + 1), home, stack);
+    Loc l = loc_dense(buf, t);
+    return loc_inner(&l, t->rank - 1);
+}

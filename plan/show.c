@@ -1,0 +1,417 @@
+/* show.c - the plan for people (--plan), for programs (--plan=json), and the schedule as text. */
+#include "plan/plan.h"
+
+#include "base/quantity.h"
+
+#include "plan/volume.h"
+#include "plan/whole.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const owners[OWN_count] = {[OWN_params] = "params",
+                                              [OWN_grads] = "grads",
+                                              [OWN_optimizer] = "optimizer",
+                                              [OWN_activations] = "activations",
+                                              [OWN_comm] = "comm",
+                                              [OWN_workspace] = "workspace",
+                                              [OWN_io] = "io"};
+
+static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
+                                             [ACT_end] = "end",
+                                             [ACT_kernel] = "kernel",
+                                             [ACT_gemm] = "product",
+                                             [ACT_attention] = "attention",
+                                             [ACT_attention_grad] = "attention_grad",
+                                             [ACT_xent] = "cross_entropy",
+                                             [ACT_xent_grad] = "cross_entropy_grad",
+                                             [ACT_head] = "head",
+                                             [ACT_head_loss] = "head_loss",
+                                             [ACT_gather] = "gather",
+                                             [ACT_scatter_add] = "scatter_add",
+                                             [ACT_top] = "top",
+                                             [ACT_slots] = "slots",
+                                             [ACT_dispatch] = "dispatch",
+                                             [ACT_combine] = "combine",
+                                             [ACT_combine_weight] = "combine_weight",
+                                             [ACT_random] = "random",
+                                             [ACT_copy] = "copy",
+                                             [ACT_comm] = "communication",
+                                             [ACT_zero] = "zero",
+                                             [ACT_guard] = "guard",
+                                             [ACT_phase] = "phase",
+                                             [ACT_receive] = "receive",
+                                             [ACT_send] = "send"};
+
+const char *plan_kind(ActionKind k)
+{
+    return kinds[k];
+}
+
+const char *plan_owner(Owner o)
+{
+    return owners[o];
+}
+
+static int64_t parameters(const Plan *p)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < p->module->tensors.n; i++) {
+        const Tensor *t = &p->module->tensors.data[i];
+        int64_t e = 1;
+        for (int k = 0; k < t->type.rank; k++)
+            e *= t->valid[k];
+        n += t->slot ? 0 : e;
+    }
+    return n;
+}
+
+/* Share of the device's peak that the step's arithmetic makes of its predicted time. */
+static double mfu(const Plan *p)
+{
+    double peak = peak_flops(p->device, &p->module->train);
+    return p->train->seconds > 0 ? p->train->flops / p->train->seconds / peak : 0;
+}
+
+/* Seconds of a step by kind of action, loops multiplied out. */
+static void seconds_by_kind(const Program *p, double out[ACT_count])
+{
+    for (size_t i = 0; i < p->actions.n; i++)
+        out[p->actions.data[i].kind] += p->actions.data[i].seconds * p->actions.data[i].times;
+}
+
+/* The actions that take most of a step, loops multiplied out. */
+static void print_biggest(const Plan *p, FILE *out)
+{
+    enum { BIGGEST = 8 };
+    Costly top[BIGGEST];
+    int n = plan_costliest(p->train, top, BIGGEST);
+    fputs("biggest actions\n", out);
+    for (int k = 0; k < n; k++) {
+        int line = 0, column;
+        diag_locate(p->module->diag, top[k].a->span, &line, &column);
+        fprintf(out, "  %-34s %-18s line %-4d %5.0f x %9.2f us %5.1f%%\n",
+                name_str(p->module->names, top[k].a->name), kinds[top[k].a->kind], line,
+                top[k].times, top[k].a->seconds * 1e6, 100 * top[k].seconds / p->train->seconds);
+    }
+}
+
+/* What the backward part keeps, by ranges of rounds where that was chosen. */
+static void print_recompute(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    const KeepPlan *kept = m->layout.plan;
+    fprintf(out, "recompute    %s; %s a step for what is computed again\n",
+            recompute_names[m->layout.recompute],
+            p->train->again > 0 ? text_seconds(m->arena, p->train->again) : "nothing");
+    for (size_t l = 0; kept && l < kept->loops.n; l++) {
+        int64_t at = 0;
+        for (size_t r = 0; r < kept->loops.data[l].n; r++) {
+            const KeepRange *range = &kept->loops.data[l].data[r];
+            fprintf(out, "  %s %lld..%lld", name_str(m->names, kept->dims.data[l]), (long long)at,
+                    (long long)(at + range->rounds - 1));
+            if (range->segment > 1)
+                fprintf(out, ", %lld at a time", (long long)range->segment);
+            fprintf(out, " keep %s\n", range->says);
+            at += range->rounds;
+        }
+    }
+}
+
+static json_t *recompute_json(const Plan *p)
+{
+    const Module *m = p->module;
+    const KeepPlan *kept = m->layout.plan;
+    json_t *ranges = json_array();
+    for (size_t l = 0; kept && l < kept->loops.n; l++) {
+        int64_t at = 0;
+        for (size_t r = 0; r < kept->loops.data[l].n; r++) {
+            const KeepRange *range = &kept->loops.data[l].data[r];
+            json_array_append_new(
+                ranges, json_pack("{s:s, s:I, s:I, s:I, s:s}", "repeat",
+                                  name_str(m->names, kept->dims.data[l]), "first", (json_int_t)at,
+                                  "rounds", (json_int_t)range->rounds, "segment",
+                                  (json_int_t)range->segment, "keep", range->says));
+            at += range->rounds;
+        }
+    }
+    return json_pack("{s:s, s:f, s:o}", "policy", recompute_names[m->layout.recompute], "again_ms",
+                     p->train->again * 1e3, "ranges", ranges);
+}
+
+static void print_volumes(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    Volumes all = plan_volumes(p->module, p->train);
+    if (!all.n)
+        return;
+    fprintf(out,
+            "communication of a step: a rank sends %s in %s, %s of it while nothing else runs; B: "
+            "bytes of the whole tensor\n",
+            text_bytes(m->arena, all.bytes), text_seconds(m->arena, all.seconds),
+            all.exposed > 0 ? text_seconds(m->arena, all.exposed) : "none");
+    for (int i = 0; i < all.n; i++) {
+        const Volume *v = &all.of[i];
+        fprintf(out, "  %-10s %-14s %6.0f times %12s %12s %12s  %s, n = %lld%s%s\n",
+                mesh_axes_text(m, v->axes), volume_kind(v->kind), v->count,
+                text_bytes(m->arena, v->bytes), text_seconds(m->arena, v->seconds),
+                v->exposed > 0 ? text_seconds(m->arena, v->exposed) : "0", volume_formula(v->kind),
+                (long long)v->ranks, v->scalar ? ", numbers" : "", v->tree ? ", in a tree" : "");
+    }
+}
+
+/* What a step of all ranks is made of. */
+static void print_whole(const Plan *p, FILE *out)
+{
+    Arena *a = p->module->arena;
+    const Whole w = plan_whole(p);
+    fprintf(out, "  a round    %s forward, %s backward; %lld rounds, and %s beside them\n",
+            text_seconds(a, w.forward), text_seconds(a, w.backward), (long long)w.rounds,
+            text_seconds(a, w.before + w.after));
+    fprintf(
+        out,
+        "  the mesh   bubble %.1f%%; a rank that computes a tenth slower makes it %.1f%% longer",
+        100 * w.bubble, 100 * w.slower / w.step);
+    for (int i = 0; i < w.naxes; i++)
+        fprintf(out, "%s %s %.1f%%", i ? "," : "; waits for",
+                mesh_axes_text(p->module, w.along[i].axes), 100 * w.along[i].exposed / w.step);
+    fputc('\n', out);
+}
+
+/* Exposed milliseconds by the axes along which ranks wait. */
+static json_t *waits_json(const Plan *p, const Whole *w)
+{
+    json_t *o = json_object();
+    for (int i = 0; i < w->naxes; i++)
+        json_object_set_new(o, mesh_axes_text(p->module, w->along[i].axes),
+                            json_real(w->along[i].exposed * 1e3));
+    return o;
+}
+
+static json_t *round_json(const Whole *w)
+{
+    return json_pack("{s:I, s:f, s:f, s:f, s:f}", "rounds", (json_int_t)w->rounds, "forward_ms",
+                     w->forward * 1e3, "backward_ms", w->backward * 1e3, "before_ms",
+                     w->before * 1e3, "after_ms", w->after * 1e3);
+}
+
+static json_t *volumes_json(const Plan *p, const Volumes *all)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < all->n; i++) {
+        const Volume *v = &all->of[i];
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:f, s:f, s:s}", "axis",
+                            mesh_axes_text(p->module, v->axes), "kind", volume_kind(v->kind),
+                            "ranks", (int)v->ranks, "bytes", (json_int_t)llround(v->bytes), "count",
+                            (json_int_t)v->count, "scalars", v->scalar, "tree", v->tree, "ms",
+                            v->seconds * 1e3, "exposed_ms", v->exposed * 1e3, "formula",
+                            volume_formula(v->kind)));
+    }
+    return list;
+}
+
+void plan_print_layout(const Plan *p, FILE *out)
+{
+    print_volumes(p, out);
+    plan_print_tensors(p, out);
+}
+
+static json_t *splits_json(const Module *m, const Tensor *t)
+{
+    TensorSplit all[MAX_AXES];
+    json_t *list = json_array();
+    for (int i = 0, n = tensor_splits(m, t, all); i < n; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s}", "dim", name_str(m->names, all[i].dim), "axis",
+                            name_str(m->names, all[i].axis), "rule", split_rule(m, &all[i])));
+    return list;
+}
+
+/* What a rank has of each. */
+static json_t *tensors_json(const Module *m)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < m->tensors.n; i++) {
+        const Tensor *t = &m->tensors.data[i];
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:I, s:o}", "name", name_str(m->names, t->external), "slot",
+                            name_str(m->names, t->slot), "bytes", (json_int_t)type_bytes(&t->type),
+                            "split", splits_json(m, t)));
+    }
+    return list;
+}
+
+void plan_print(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    double by_kind[ACT_count] = {0};
+    int64_t all = plan_bytes(p);
+    int64_t ranks = mesh_ranks(m);
+    fprintf(out, "model        %s, layout %s, device %s, %lld rank%s\n",
+            name_str(m->names, m->name), name_str(m->names, m->layout.name), p->device->name,
+            (long long)ranks, ranks > 1 ? "s" : "");
+    fprintf(out, "parameters   %lld\n", (long long)parameters(p));
+    fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
+            (long long)m->batch.size, (long long)m->seq.size, (long long)m->layout.microbatch,
+            p->train->flops * 1e-9);
+    fprintf(out, "predicted    %s, %.3g tokens/s, MFU %.1f%%\n",
+            text_seconds(m->arena, p->train->seconds),
+            (double)m->batch.size * (double)m->seq.size / p->train->seconds, 100 * mfu(p));
+    print_whole(p, out);
+    fprintf(out, "memory       %s of %s (arena %lld bytes, %d threads x %lld scratch)\n",
+            text_bytes(m->arena, (double)all), text_bytes(m->arena, (double)p->device->memory),
+            (long long)p->arena_bytes, p->device->threads, (long long)p->scratch_bytes);
+    for (int i = 0; i < OWN_count; i++)
+        if (p->memory[i])
+            fprintf(out, "  %-12s %s\n", owners[i], text_bytes(m->arena, (double)p->memory[i]));
+    fprintf(out, "  live bound   %s, arena over it %.2f%%\n",
+            text_bytes(m->arena, (double)p->live_bound_bytes),
+            100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1));
+    print_recompute(p, out);
+    seconds_by_kind(p->train, by_kind);
+    fputs("step time by kind\n", out);
+    for (int i = 0; i < ACT_count; i++)
+        if (by_kind[i] > 0)
+            fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", kinds[i], by_kind[i] * 1e3,
+                    100 * by_kind[i] / p->train->busy);
+    print_biggest(p, out);
+    plan_print_layout(p, out);
+    fprintf(out, "kernels      %zu generated; %u actions in all programs\n", p->kernels.n,
+            p->nactions);
+}
+
+void plan_print_json(const Plan *p, FILE *out)
+{
+    const Module *m = p->module;
+    json_t *memory = json_object(), *mesh = json_object();
+    static const char *const axes[] = {"pp", "dp", "cp", "tp"};
+    for (int i = 0; i < OWN_count; i++)
+        json_object_set_new(memory, owners[i], json_integer(p->memory[i]));
+    for (int i = 0; i < 4; i++)
+        json_object_set_new(mesh, axes[i], json_integer(1));
+    for (size_t i = 0; i < m->layout.mesh.n; i++)
+        json_object_set_new(mesh, name_str(m->names, m->layout.mesh.data[i].name),
+                            json_integer(m->layout.mesh.data[i].size));
+    const int64_t ranks = mesh_ranks(m);
+    const Volumes all = plan_volumes(p->module, p->train);
+    const Whole whole = plan_whole(p);
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:o, s:f, s:f, "
+        "s:o, s:f, s:o, s:o, s:o}",
+        "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name),
+        "device", p->device->name, "ranks", (int)ranks, "mesh", mesh, "params",
+        (json_int_t)parameters(p), "flops_per_step", p->train->flops * (double)ranks, "arena_bytes",
+        (json_int_t)p->arena_bytes, "live_bound_bytes", (json_int_t)p->live_bound_bytes,
+        "scratch_bytes", (json_int_t)(p->scratch_bytes * p->device->threads), "memory", memory,
+        "capacity_bytes", (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu",
+        mfu(p), "recompute", recompute_json(p), "bubble", whole.bubble, "exposed_comm_ms",
+        all.exposed * 1e3, "exposed_ms", waits_json(p, &whole), "slower_rank",
+        whole.slower / whole.step, "parts", round_json(&whole), "collectives",
+        volumes_json(p, &all), "tensors", tensors_json(m));
+    json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+    fputc('\n', out);
+    json_decref(o);
+}
+
+/* Of the step, program 0. Persistent buffers live throughout. A name may occur twice, so its number
+ * follows it. */
+void plan_print_memory(const Plan *p, FILE *out)
+{
+    int end = (int)p->train->actions.n;
+    fputs("id,lower,upper,size,offset\n", out);
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        const Buffer *b = &p->buffers.data[i];
+        if (!b->persistent && (b->program != 0 || b->first < 0))
+            continue;
+        fprintf(out, "%s#%zu,%d,%d,%lld,%lld\n", name_str(p->module->names, b->name), i,
+                b->persistent ? 0 : b->first, b->persistent ? end : b->last + 1,
+                (long long)b->bytes, (long long)b->offset);
+    }
+}
+
+/* ---- schedule -------------------------------------------------------------------------------- */
+
+static void print_place(const Plan *p, const Program *prog, const Operand *o, FILE *out)
+{
+    const Buffer *b = &p->buffers.data[o->at.buffer];
+    fprintf(out, " %s%s", o->write ? (o->read ? "+" : "=") : "",
+            name_str(p->module->names, b->name));
+    if (o->at.offset)
+        fprintf(out, "+%lld", (long long)o->at.offset);
+    for (int i = 0; i < o->at.nloops; i++)
+        fprintf(out, "[%s*%lld]",
+                name_str(p->module->names, prog->loops.data[o->at.loop[i].loop].dim.name),
+                (long long)o->at.loop[i].stride);
+}
+
+static const char *phase_name(const Pipe *p, int action)
+{
+    static const char *const names[2][PIPE_PHASES] = {{"F", "B"}, {"F", "I", "W"}};
+    int k = 0;
+    while (p->begin[k] != action)
+        k++;
+    return names[p->phases == 3][k];
+}
+
+/* Stages that do an action, or, outside of a pipeline, ranks along its axis. */
+static const char *station_name(Stations at)
+{
+    static const char *const names[AT_ALL + 1] = {[AT_FIRST] = "first",
+                                                  [AT_MIDDLE] = "between",
+                                                  [AT_LAST] = "last",
+                                                  [AT_FIRST | AT_LAST] = "first, last",
+                                                  [AT_FIRST | AT_MIDDLE] = "not last",
+                                                  [AT_MIDDLE | AT_LAST] = "not first"};
+    return names[at] ? names[at] : "";
+}
+
+static void print_program(const Plan *p, const Program *prog, const char *name, FILE *out)
+{
+    const Names *names = p->module->names;
+    int depth = 1;
+    fprintf(out, "%s: %.4g ms predicted, peak %lld of transient bytes (bound %lld)\n", name,
+            prog->seconds * 1e3, (long long)prog->peak, (long long)prog->live_bound);
+    for (size_t i = 0; i < prog->actions.n; i++) {
+        const Action *a = &prog->actions.data[i];
+        int line = 0, column;
+        if (a->kind == ACT_loop) {
+            const Loop *l = &prog->loops.data[a->loop];
+            fprintf(out, "%*sloop %s x %lld%s\n", depth++ * 2, "", name_str(names, l->dim.name),
+                    (long long)l->dim.size, l->reverse ? " reverse" : "");
+            continue;
+        }
+        if (a->kind == ACT_end) {
+            fprintf(out, "%*send\n", --depth * 2, "");
+            continue;
+        }
+        if (a->kind == ACT_phase) {
+            fprintf(out, "%*sphase %s\n", depth * 2 - 2, "", phase_name(prog->pipe, (int)i));
+            continue;
+        }
+        diag_locate(p->module->diag, a->span, &line, &column);
+        fprintf(out, "%*s%3u s%d %-14s %-34s %9.2f us %4d |", depth * 2, "", a->id, a->stream,
+                kinds[a->kind], name_str(names, a->name), a->seconds * 1e6, line);
+        for (int k = 0; k < a->noperands; k++)
+            print_place(p, prog, &a->operand[k], out);
+        for (int s = 0; s < MAX_STREAMS; s++)
+            if (a->wait[s])
+                fprintf(out, " | after %u", prog->actions.data[a->wait[s] - 1].id);
+        if (a->on != AT_ALL && p->module->layout.pipeline.axis)
+            fprintf(out, " | %s", station_name(a->on));
+        if (a->exposed > 0)
+            fprintf(out, " | exposed %.2f us", a->exposed * 1e6);
+        fputc('\n', out);
+    }
+}
+
+void plan_print_schedule(const Plan *p, FILE *out)
+{
+    print_program(p, p->train, "step", out);
+    if (p->eval)
+        print_program(p, p->eval, "eval", out);
+    if (p->sample)
+        print_program(p, p->sample, "sample", out);
+}

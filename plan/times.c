@@ -1,0 +1,63 @@
+/* times.c - how often an action is executed in a step: loops multiplied out; in a pipeline by the
+ * ranks along its axis on average, of which each does its stages' parts. */
+#include "plan/plan.h"
+
+static bool is_at(Stations at, int place, int n)
+{
+    Stations here = (Stations)((place == 0 ? AT_FIRST : 0) | (place == n - 1 ? AT_LAST : 0));
+    return at & (here ? here : AT_MIDDLE);
+}
+
+static double share(Stations at, int n)
+{
+    int many = 0;
+    for (int k = 0; k < n; k++)
+        many += is_at(at, k, n);
+    return many;
+}
+
+/* Rounds that a loop makes when it is come to: over layers, those of a stage on average. */
+static double rounds_of(const Module *m, const Program *g, const Loop *l, bool inside)
+{
+    const Pipeline *p = &m->layout.pipeline;
+    int64_t layers = 0;
+    if (!inside || l->dim.name != p->dim)
+        return (double)l->dim.size;
+    for (size_t s = 0; s < p->layers.n; s++)
+        layers += p->layers.data[s];
+    return (double)layers / g->pipe->stages;
+}
+
+void plan_times(Plan *p)
+{
+    Program *const all[] = {p->train, p->eval, p->sample};
+    const Module *m = p->module;
+    const Axes axis = m->layout.pipeline.axis;
+    const int ranks = axis ? (int)mesh_size(m, axis) : 1;
+    for (int k = 0; k < 3; k++) {
+        Program *g = all[k];
+        double times = 1;
+        bool inside = false;
+        for (size_t i = 0; g && i < g->actions.n; i++) {
+            Action *a = &g->actions.data[i];
+            bool pipe = g->pipe && (a->kind == ACT_loop || a->kind == ACT_end) &&
+                        (int)a->loop == g->pipe->loop;
+            if (a->kind == ACT_loop)
+                times *= rounds_of(m, g, &g->loops.data[a->loop], inside);
+            if (pipe && a->kind == ACT_loop) { /* of each round a stage of each chunk */
+                inside = true;
+                times *= (double)g->pipe->stages / ranks;
+            }
+            a->times = times;
+            if (a->kind != ACT_loop && a->kind != ACT_end && a->kind != ACT_phase && axis)
+                a->times *= inside ? share(a->on, g->pipe->stages) / g->pipe->stages
+                                   : share(a->on, ranks) / ranks;
+            if (pipe && a->kind == ACT_end) {
+                inside = false;
+                times /= (double)g->pipe->stages / ranks;
+            }
+            if (a->kind == ACT_end)
+                times /= rounds_of(m, g, &g->loops.data[a->loop], inside);
+        }
+    }
+}

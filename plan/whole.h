@@ -1,0 +1,31 @@
+/* whole.h - see whole.c. */
+#ifndef MGC_PASSES_WHOLE_H
+#define MGC_PASSES_WHOLE_H
+
+#include "plan/plan.h"
+
+enum { AXES_SETS = 16 };
+
+/* Communication among the ranks along some axes: seconds of a step, and those of them in which
+ * nothing else runs. */
+typedef struct AxesTime {
+    Axes axes;
+    double seconds, exposed;
+} AxesTime;
+
+/* A step of all ranks of the mesh together; seconds, but for what is said. */
+typedef struct Whole {
+    double step;
+    double bubble;             /* part of the step that ranks wait for other stages */
+    int64_t rounds;            /* microbatches of a rank */
+    double forward, backward;  /* of one round */
+    double before, after;      /* of the step, outside of the rounds */
+    double slower;             /* what `step` grows by if one rank computes a tenth slower */
+    AxesTime along[AXES_SETS]; /* in the order in which the step first uses them */
+    int naxes;
+} Whole;
+
+/* After plan_timeline. Runs the timeline once more, of a copy. */
+Whole plan_whole(const Plan *p);
+
+#endif

@@ -1,0 +1,415 @@
+/* catalog.c - from the tensors of a program to those of a checkpoint, and back.
+ *
+ * mg_tensor says how a stored tensor (stacked over layers and experts, its dims in the order that
+ * suits the kernels, padded) relates to external tensors (one a layer, the order and shape that
+ * others expect). Here that is turned into a list of external tensors with strides, by which any
+ * range of external elements can be read or written. `order` holds indices of stored dims. */
+#include "runtime/net/ranks.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/sizes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* NULL, or what is wrong with a tensor of layers that are cut into stages. */
+static const char *stages_contradict(const mg_program *p, const mg_tensor *t)
+{
+    const mg_stages *s = &p->stages;
+    const int stages = s->chunks * rt_ranks_of(p, s->axis);
+    int64_t all = 0;
+    for (int i = 0; i < stages; i++) {
+        if (s->layers[i] < 0 || s->layers[i] > s->most)
+            return "a stage without room for its layers";
+        all += s->layers[i];
+    }
+    if (!t->stacked || t->axes[0] != s->axis)
+        return "stages of what is no dim of layers";
+    return t->size[0] == (int64_t)s->chunks * s->most && t->valid[0] == all
+               ? NULL
+               : "other layers than the stages";
+}
+
+/* NULL, or what is wrong with the entry. */
+static const char *contradiction(const mg_program *p, const mg_tensor *t)
+{
+    unsigned seen = 0;
+    int places = t->rank - t->stacked, merged = 0;
+    if (t->rank > MG_RANK_MAX || t->stacked > t->rank || t->external_rank > MG_RANK_MAX)
+        return "a rank over MG_RANK_MAX";
+    if (t->dtype != MG_F32 && t->dtype != MG_F64)
+        return "a dtype other than f32 and f64";
+    for (int i = 0; i < t->rank; i++)
+        if (t->size[i] < 1 || t->valid[i] < 1 ||
+            t->valid[i] > t->size[i] * rt_ranks_of(p, t->axes[i]))
+            return "a size that is not 1 <= valid <= size";
+    for (int i = 0; i < places; i++) {
+        if (t->order[i] < t->stacked || t->order[i] >= t->rank || (seen >> t->order[i] & 1))
+            return "an order that is not a permutation of the dims after the stacked ones";
+        seen |= 1u << t->order[i];
+    }
+    for (int i = 0; i < t->external_rank; i++)
+        merged += t->merge[i];
+    if (merged != places)
+        return "merges that do not sum to the number of dims";
+    uint32_t split = 0;
+    for (int i = 0; i < t->stacked; i++) {
+        if (split & t->axes[i])
+            return "two dims in its name that are split on one axis";
+        split |= t->axes[i];
+    }
+    if (mg_is_staged(&p->stages, t, 0)) {
+        const char *wrong = stages_contradict(p, t);
+        if (wrong)
+            return wrong;
+    }
+    const bool middle = rt_ranks_of(p, p->stages.axis) > 2;
+    if (p->stages.axis && !(t->at & (middle ? MG_AT_ALL : MG_AT_FIRST | MG_AT_LAST)))
+        return "no rank that has it";
+    int holes = 0;
+    for (const char *s = t->name; (s = strstr(s, "{}")); s += 2)
+        holes++;
+    return holes == t->stacked ? NULL : "a name without one {} a stacked dim";
+}
+
+/* "exp_avg.model.layers.3.weight" */
+static char *name_of(const mg_tensor *t, const int64_t *index)
+{
+    char *name = NULL;
+    size_t size;
+    FILE *f = open_memstream(&name, &size);
+    if (!f)
+        rt_die(RT_FAILED, "no memory for a name");
+    fprintf(f, "%s%s", t->slot, *t->slot ? "." : "");
+    for (const char *s = t->name; *s;)
+        if (s[0] == '{' && s[1] == '}') {
+            fprintf(f, "%lld", (long long)*index++);
+            s += 2;
+        } else
+            putc(*s++, f);
+    if (fclose(f) || !name)
+        rt_die(RT_FAILED, "no memory for a name");
+    char *exact = rt_printf("%s", name); /* without the stream's room to grow */
+    free(name);
+    return exact;
+}
+
+/* An index of dim i of the whole tensor as one of the part that has it, and the place of the ranks
+ * that do among those along the dim's axes. */
+static int64_t index_in_part(const mg_program *p, const rt_form *x, int i, int64_t index,
+                             int *place)
+{
+    int64_t size = x->part[i] * rt_ranks_of(p, x->axes[i]);
+    *place = 0;
+    for (int a = 0; a < p->naxes; a++) {
+        int64_t n = p->axes[a].size, half = size / n / 2;
+        if (!(x->axes[i] >> a & 1))
+            continue;
+        size /= n;
+        if (x->zigzag[i] >> a & 1) {
+            int64_t piece = index / half;
+            *place = *place * (int)n + (int)(piece < n ? piece : 2 * n - 1 - piece);
+            index = index % half + (piece < n ? 0 : half);
+        } else {
+            *place = *place * (int)n + (int)(index / size);
+            index %= size;
+        }
+    }
+    return index;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b ? common_divisor(b, a % b) : a;
+}
+
+/* Of dim i: every piece begins at a multiple of this, in the whole and on its rank. */
+static int64_t unit_of(const mg_program *p, const rt_form *x, int i)
+{
+    int64_t size = x->part[i] * rt_ranks_of(p, x->axes[i]), unit = size;
+    for (int a = 0; a < p->naxes; a++)
+        if (x->axes[i] >> a & 1) {
+            size /= p->axes[a].size;
+            unit = common_divisor(unit, x->zigzag[i] >> a & 1 ? size / 2 : size);
+        }
+    return unit;
+}
+
+/* The place along some axes of the mesh of who is at `place` along `axes` of them, as far as axis i
+ * says: its digit. */
+static int digit_of(const mg_program *p, uint32_t axes, int place, int i)
+{
+    return place / rt_ranks_of(p, axes & ~(((uint32_t)2 << i) - 1)) % (int)p->axes[i].size;
+}
+
+/* A place along `on` and one along `axes`, as one along both. */
+static int place_on(const mg_program *p, uint32_t on, int place, uint32_t axes, int place_of_axes)
+{
+    int both = 0;
+    for (int i = 0; i < p->naxes; i++)
+        if ((axes | on) >> i & 1)
+            both =
+                both * (int)p->axes[i].size +
+                (axes >> i & 1 ? digit_of(p, axes, place_of_axes, i) : digit_of(p, on, place, i));
+    return both;
+}
+
+/* Neighbouring dims that lie behind each other in memory are one: longer runs, fewer carries. */
+static void coalesce(rt_form *x)
+{
+    int n = 0;
+    for (int i = 0; i < x->ndims && !x->split; i++) {
+        if (n && x->stride[n - 1] == x->stride[i] * x->dim[i]) {
+            x->dim[n - 1] *= x->dim[i];
+            x->stride[n - 1] = x->stride[i];
+        } else {
+            x->dim[n] = x->dim[i];
+            x->stride[n++] = x->stride[i];
+        }
+    }
+    if (!x->ndims) { /* a scalar */
+        x->dim[n] = x->part[n] = x->unit[n] = 1;
+        x->stride[n++] = 1;
+    }
+    if (n)
+        x->ndims = n;
+}
+
+static void strides_of(const mg_tensor *t, int64_t stride[MG_RANK_MAX])
+{
+    int64_t behind = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        stride[i] = behind;
+        behind *= t->size[i];
+    }
+}
+
+static rt_form form_of(const mg_program *p, const mg_tensor *t)
+{
+    int64_t stride[MG_RANK_MAX];
+    rt_form x = {.tensor = t, .rank = t->external_rank, .elements = 1};
+    x.copies = rt_ranks_of(p, RT_ALL_AXES);
+    x.apart = x.copies > 1 ? rt_arena_stride(p) : 0;
+    strides_of(t, stride);
+    for (int i = 0; i < t->stacked; i++)
+        x.on |= t->axes[i];
+    if (x.on || (p->stages.axis && t->at != MG_AT_ALL))
+        x.split = p;
+    x.ndims = t->rank - t->stacked;
+    for (int i = 0; i < x.ndims; i++) {
+        x.dim[i] = t->valid[t->order[i]];
+        x.stride[i] = stride[t->order[i]];
+        x.part[i] = t->size[t->order[i]];
+        x.axes[i] = t->axes[t->order[i]];
+        x.zigzag[i] = t->zigzag[t->order[i]];
+        x.unit[i] = unit_of(p, &x, i);
+        x.split = x.axes[i] ? p : x.split;
+        x.elements *= x.dim[i];
+    }
+    for (int i = 0, k = 0; i < x.rank; i++) {
+        x.shape[i] = 1;
+        for (int n = 0; n < t->merge[i]; n++)
+            x.shape[i] *= x.dim[k++];
+    }
+    coalesce(&x);
+    return x;
+}
+
+static rt_external describe(const mg_program *p, const rt_form *form, const int64_t *index)
+{
+    const mg_tensor *t = form->tensor;
+    int64_t stride[MG_RANK_MAX];
+    rt_external x = {.form = form};
+    uint32_t on = 0;
+    strides_of(t, stride);
+    for (int i = 0; i < t->stacked; i++) {
+        mg_layer l = {.place = (int)(index[i] / t->size[i]), .at = index[i] % t->size[i]};
+        if (mg_is_staged(&p->stages, t, i))
+            l = mg_layer_of(&p->stages, rt_ranks_of(p, p->stages.axis), index[i]);
+        x.offset += l.at * stride[i];
+        if (t->axes[i])
+            x.place = place_on(p, on, x.place, t->axes[i], l.place);
+        on |= t->axes[i];
+    }
+    x.name = name_of(t, index);
+    return x;
+}
+
+/* What the entry takes here, and at most in the header of a file: twice there where its list grows,
+ * and as text. */
+static void count_memory(rt_catalog *c, const rt_external *x)
+{
+    enum { CHUNK = 32, NUMBER = 21, KEYS = 64 }; /* of the heap; digits; beside the name */
+    const int64_t name = (int64_t)strlen(x->name);
+    const int64_t text = name + KEYS + NUMBER * (x->form->rank + 2);
+    c->memory += (int64_t)sizeof *x + name + CHUNK;
+    c->entries += 2 * (int64_t)sizeof(rt_st_tensor) + name + CHUNK + 2 * text;
+}
+
+static void add(rt_catalog *c, const mg_program *p, const rt_form *form)
+{
+    const mg_tensor *t = form->tensor;
+    int64_t index[MG_RANK_MAX] = {0}, count = 1;
+    for (int i = 0; i < t->stacked; i++)
+        count *= t->valid[i];
+    c->item = rt_grow(c->item, (size_t)(c->n + count), sizeof *c->item);
+    for (int64_t k = 0; k < count; k++) {
+        int64_t rest = k;
+        for (int i = t->stacked - 1; i >= 0; i--) {
+            index[i] = rest % t->valid[i];
+            rest /= t->valid[i];
+        }
+        rt_external x = describe(p, form, index);
+        c->item[c->n++] = x;
+        c->bytes += form->elements * mg_dtype_bytes(t->dtype);
+        count_memory(c, &x);
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const rt_external *)a)->name, ((const rt_external *)b)->name);
+}
+
+rt_catalog rt_catalog_new(const mg_program *p, mg_role role)
+{
+    rt_catalog c = {.form = rt_alloc((size_t)p->ntensors, sizeof *c.form)};
+    int forms = 0;
+    for (int i = 0; i < p->ntensors; i++) {
+        const mg_tensor *t = &p->tensors[i];
+        const char *wrong = contradiction(p, t);
+        if (wrong)
+            rt_die(RT_MISFIT, "%s: tensor %s has %s: this program was not made by its compiler",
+                   t->where, t->name, wrong);
+        if (t->role == role) {
+            c.form[forms] = form_of(p, t);
+            add(&c, p, &c.form[forms++]);
+        }
+    }
+    c.memory += p->ntensors * (int64_t)sizeof *c.form;
+    if (c.n)
+        qsort(c.item, (size_t)c.n, sizeof *c.item, by_name);
+    for (int i = 1; i < c.n; i++)
+        if (strcmp(c.item[i - 1].name, c.item[i].name) == 0)
+            rt_die(RT_MISFIT, "two tensors are called %s (%s and %s)", c.item[i].name,
+                   c.item[i - 1].form->tensor->where, c.item[i].form->tensor->where);
+    return c;
+}
+
+void rt_catalog_free(rt_catalog *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        free(c->item[i].name);
+        free(c->item[i].stands);
+    }
+    free(c->item);
+    free(c->form);
+    *c = (rt_catalog){0};
+}
+
+/* `n` elements `stride` apart, to or from a dense row. */
+static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_t size, bool get)
+{
+    if (stride == 1) {
+        memcpy(get ? dense : stored, get ? stored : dense, (size_t)n * size);
+    } else if (size == 4) {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(get ? dense + i * 4 : stored + i * stride * 4,
+                   get ? stored + i * stride * 4 : dense + i * 4, 4);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            memcpy(get ? dense + i * 8 : stored + i * stride * 8,
+                   get ? stored + i * stride * 8 : dense + i * 8, 8);
+    }
+}
+
+bool rt_external_has(const rt_external *x, int rank)
+{
+    const mg_program *p = x->form->split;
+    return !p || ((!x->form->on || rt_place_of(p, rank, x->form->on) == x->place) &&
+                  rt_has_tensor(p, x->form->tensor, rank));
+}
+
+/* Is a rank at these places along the axes of each dim? */
+static bool has(const rt_external *x, int rank, const int *place)
+{
+    if (!rt_external_has(x, rank))
+        return false;
+    for (int i = 0; i < x->form->ndims; i++)
+        if (x->form->axes[i] && rt_place_of(x->form->split, rank, x->form->axes[i]) != place[i])
+            return false;
+    return true;
+}
+
+/* A run of the ranks at these places, `at` elements from the part's beginning: of all ranks that
+ * have it, or to be read of one. */
+static void move_parts(const rt_external *x, char *stored, const int *place, int64_t at,
+                       char *dense, int64_t run, bool get)
+{
+    size_t size = (size_t)mg_dtype_bytes(x->form->tensor->dtype);
+    int ranks = rt_ranks_of(x->form->split, ~(uint32_t)0);
+    int64_t stride = rt_arena_stride(x->form->split);
+    for (int k = 0; k < ranks; k++)
+        if ((!x->stands || x->stands[k] == k) && has(x, k, place)) {
+            move_run(stored + k * stride + at * (int64_t)size, x->form->stride[x->form->ndims - 1],
+                     dense, run, size, get);
+            if (get)
+                return;
+        }
+}
+
+/* Of a tensor that all ranks have, the leader's is read, and all are written. */
+static void move_whole(const rt_external *x, char *stored, int64_t at, char *dense, int64_t run,
+                       bool get)
+{
+    size_t size = (size_t)mg_dtype_bytes(x->form->tensor->dtype);
+    int ranks = get ? 1 : x->form->copies;
+    for (int k = 0; k < ranks; k++)
+        if (!x->stands || x->stands[k] == k)
+            move_run(stored + k * x->form->apart + at * (int64_t)size,
+                     x->form->stride[x->form->ndims - 1], dense, run, size, get);
+}
+
+static void move(const rt_external *x, char *stored, int64_t begin, int64_t n, char *dense,
+                 bool get)
+{
+    size_t size = (size_t)mg_dtype_bytes(x->form->tensor->dtype);
+    int64_t index[MG_RANK_MAX], rest = begin;
+    int last = x->form->ndims - 1;
+    for (int i = last; i >= 0; i--) {
+        index[i] = rest % x->form->dim[i];
+        rest /= x->form->dim[i];
+    }
+    while (n > 0) {
+        int64_t at = 0, run = x->form->dim[last] - index[last];
+        if (x->form->split && run > x->form->unit[last] - index[last] % x->form->unit[last])
+            run = x->form->unit[last] - index[last] % x->form->unit[last];
+        if (run > n)
+            run = n;
+        int place[MG_RANK_MAX];
+        for (int i = 0; i <= last; i++)
+            at += (x->form->split ? index_in_part(x->form->split, x->form, i, index[i], &place[i])
+                                  : index[i]) *
+                  x->form->stride[i];
+        if (x->form->split)
+            move_parts(x, stored, place, at, dense, run, get);
+        else
+            move_whole(x, stored, at, dense, run, get);
+        dense += run * (int64_t)size;
+        n -= run;
+        index[last] += run;
+        for (int i = last; i > 0 && index[i] == x->form->dim[i]; i--) {
+            index[i] = 0;
+            index[i - 1]++;
+        }
+    }
+}
+
+void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out)
+{
+    move(x, (char *)stored, begin, n, out, true);
+}
+
+void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t n, const void *in)
+{
+    move(x, stored, begin, n, (char *)in, false);
+}

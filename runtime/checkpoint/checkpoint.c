@@ -1,0 +1,348 @@
+/* checkpoint.c - writing a checkpoint so that none is ever half there.
+ *
+ *   OUT/ckpt/.tmp-step-N/   model.safetensors, optimizer.safetensors, config.json, state.json: each
+ *                           written, fsync'ed and closed; then the directory is fsync'ed
+ *   rename to step-N        atomic; then OUT/ckpt is fsync'ed, and only then older ones are removed
+ *
+ * Whatever fails before the rename leaves the newest checkpoint as it was; the run goes on with a
+ * warning. state.json holds the size and CRC-32C of the others and, in its last line, its own.
+ * Everything is named from a descriptor of OUT/ckpt: see files.h. */
+#include "runtime/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/safetensors.h"
+
+typedef struct writer {
+    int fd;
+    uint32_t crc;
+    int64_t bytes;
+} writer;
+
+static bool put(writer *w, const void *p, size_t n)
+{
+    w->crc = rt_crc32c(w->crc, p, n);
+    w->bytes += (int64_t)n;
+    while (n) {
+        ssize_t done = write(w->fd, p, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return false;
+        p = (const char *)p + done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+static bool open_writer(writer *w, int dir, const char *name)
+{
+    *w = (writer){.fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+    return w->fd >= 0;
+}
+
+/* What fsync cannot write is lost, whatever a later call says: a failure is final. */
+static bool close_writer(writer *w, bool good)
+{
+    good = good && fsync(w->fd) == 0;
+    int e = errno;
+    if (close(w->fd) && good) {
+        good = false;
+        e = errno;
+    }
+    errno = e;
+    return good;
+}
+
+typedef struct gathering {
+    const rt_external *x;
+    const char *stored;
+    int64_t begin;
+    char *out;
+} gathering;
+
+static void gather(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const gathering *g = ctx;
+    int64_t size = mg_dtype_bytes(g->x->form->tensor->dtype);
+    (void)scratch;
+    rt_external_get(g->x, g->stored, g->begin + begin, end - begin, g->out + begin * size);
+}
+
+static bool put_tensor(writer *w, mg_run *r, const rt_external *x, char *buffer)
+{
+    int64_t size = mg_dtype_bytes(x->form->tensor->dtype), chunk = RT_CHUNK / size;
+    const char *stored = rt_stored_open(r, x, true);
+    bool good = true;
+    for (int64_t at = 0; good && at < x->form->elements; at += chunk) {
+        int64_t n = x->form->elements - at < chunk ? x->form->elements - at : chunk;
+        gathering g = {x, stored, at, buffer};
+        rt_pool_run(r->pool, n, 16384, gather, &g);
+        good = put(w, buffer, (size_t)(n * size));
+    }
+    rt_stored_close(r, x, false);
+    return good;
+}
+
+static char *header_of(const rt_catalog *c, size_t *size)
+{
+    rt_st_tensor *t = rt_alloc((size_t)c->n, sizeof *t);
+    for (int i = 0; i < c->n; i++) {
+        const rt_external *x = &c->item[i];
+        t[i].name = x->name;
+        t[i].rank = x->form->rank;
+        strcpy(t[i].dtype, rt_dtype_name(x->form->tensor->dtype));
+        memcpy(t[i].shape, x->form->shape, sizeof x->form->shape);
+    }
+    char *header = rt_st_header(t, (size_t)c->n, size);
+    free(t);
+    return header;
+}
+
+const char *rt_dtype_name(mg_dtype t)
+{
+    return t == MG_F64 ? "F64" : "F32";
+}
+
+static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog *c, writer *w)
+{
+    if (!open_writer(w, dir, name))
+        return false;
+    size_t size;
+    char *header = header_of(c, &size), *buffer = rt_alloc(RT_CHUNK, 1);
+    /* A full disk is better known now than after minutes of writing. Some file systems cannot say.
+     */
+    bool good = fallocate(w->fd, 0, 0, (off_t)size + c->bytes) == 0 || errno != ENOSPC;
+    good = good && put(w, header, size);
+    for (int i = 0; good && i < c->n; i++)
+        good = put_tensor(w, r, &c->item[i], buffer);
+    int e = errno;
+    free(header);
+    free(buffer);
+    errno = e;
+    return close_writer(w, good);
+}
+
+/* As it is in the program. */
+static bool write_config(const mg_run *r, int dir, writer *w)
+{
+    const char *text = r->program->config_json;
+    return open_writer(w, dir, RT_CONFIG_FILE) && close_writer(w, put(w, text, strlen(text)));
+}
+
+static void print_seal(FILE *f, const char *name, const writer *w)
+{
+    fprintf(f, "\"%s\":{\"bytes\":%" PRId64 ",\"crc32c\":\"%08" PRIx32 "\"}", name, w->bytes,
+            w->crc);
+}
+
+static char *state_text(const mg_run *r, const writer *model, const writer *slots,
+                        const writer *config)
+{
+    const rt_state *s = &r->state;
+    char *text = NULL, *program = rt_json_escape(r->program->name),
+         *compiler = rt_json_escape(r->program->compiler);
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        rt_die(RT_FAILED, "no memory for state.json");
+    fprintf(f, "{\"format\":%d,\n\"program\":\"%s\",\n\"compiler\":\"%s\",\n", RT_CKPT_FORMAT,
+            program, compiler);
+    fprintf(f, "\"fingerprint\":\"%016" PRIx64 "\",\n", r->program->fingerprint);
+    fprintf(f, "\"step\":%" PRId64 ",\n\"sequences\":%" PRId64 ",\n\"seed\":%" PRId64 ",\n",
+            s->step, s->sequences, s->seed);
+    fprintf(f, "\"lr\":%s,\n", isnan(s->lr) ? "null" : rt_double_text(s->lr).text);
+    if (s->steps == RT_UNSET)
+        fputs("\"steps\":null,\n", f);
+    else
+        fprintf(f, "\"steps\":%" PRId64 ",\n", s->steps);
+    fprintf(f, "\"data_tokens\":%" PRId64 ",\n\"data_windows\":%" PRId64 ",\n", s->data_tokens,
+            s->data_windows);
+    if (s->blend)
+        fprintf(f, "\"blend\":\"%016" PRIx64 "\",\n", s->blend);
+    if (s->spikes.seen) {
+        const rt_spikes *k = &s->spikes;
+        fprintf(f, "\"spikes\":[%" PRId64 ",%" PRId64 ",%" PRId64, k->seen, k->skipped,
+                k->in_a_row);
+        for (int i = 0; i < 2; i++)
+            fprintf(f, ",%s", rt_double_text(k->mean[i]).text);
+        for (int i = 0; i < 2; i++)
+            fprintf(f, ",%s", rt_double_text(k->variance[i]).text);
+        fputs("],\n", f);
+    }
+    if (s->scale.value != 0) { /* also where a program in f32 goes on */
+        const rt_scale *k = &s->scale;
+        fprintf(f, "\"scale\":[%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\n",
+                rt_double_text(k->value).text, k->hysteresis, k->steps, k->last, k->overflows);
+    }
+    fputs("\"files\":{", f);
+    print_seal(f, RT_MODEL_FILE, model);
+    fputs(",\n", f);
+    print_seal(f, RT_SLOTS_FILE, slots);
+    if (r->program->config_json) {
+        fputs(",\n", f);
+        print_seal(f, RT_CONFIG_FILE, config);
+    }
+    fputs("}", f);
+    fflush(f);
+    fprintf(f, RT_SEAL, rt_crc32c(0, text, size));
+    if (fclose(f))
+        rt_die(RT_FAILED, "no memory for state.json");
+    free(program);
+    free(compiler);
+    return text;
+}
+
+static bool write_all(mg_run *r, int dir, const char **file)
+{
+    writer model, slots, config, state;
+    if (!write_tensors(r, dir, *file = RT_MODEL_FILE, &r->params, &model) ||
+        !write_tensors(r, dir, *file = RT_SLOTS_FILE, &r->slots, &slots) ||
+        (r->program->config_json && (*file = RT_CONFIG_FILE, !write_config(r, dir, &config))) ||
+        !open_writer(&state, dir, *file = RT_STATE_FILE))
+        return false;
+    char *text = state_text(r, &model, &slots, &config);
+    bool good = close_writer(&state, put(&state, text, strlen(text)));
+    int e = errno;
+    free(text);
+    *file = "its directory";
+    errno = e;
+    return good && fsync(dir) == 0;
+}
+
+rt_words rt_checkpoint_name(int64_t step)
+{
+    rt_words w;
+    snprintf(w.text, sizeof w.text, "step-%08" PRId64, step);
+    return w;
+}
+
+/* Puts the finished directory in its place, over an old one of that name if there is one. */
+static bool publish(int root, const char *tmp, const char *name)
+{
+    if (renameat2(root, tmp, root, name, RENAME_EXCHANGE) && renameat(root, tmp, root, name))
+        return false;
+    return fsync(root) == 0;
+}
+
+static bool save_into(mg_run *r, int root, const char **file)
+{
+    rt_words name = rt_checkpoint_name(r->state.step);
+    char *tmp = rt_printf(".tmp-%s", name.text);
+    *file = "its directory";
+    rt_remove_at(root, tmp, 0);
+    bool good = mkdirat(root, tmp, 0777) == 0;
+    int dir = good ? rt_folder_inside(root, tmp) : -1;
+    good = dir >= 0 && write_all(r, dir, file);
+    int e = errno;
+    if (dir >= 0)
+        close(dir);
+    errno = e;
+    good = good && publish(root, tmp, name.text);
+    e = errno;
+    rt_remove_at(root, tmp, 0); /* what failed, or what was replaced */
+    free(tmp);
+    errno = e;
+    return good;
+}
+
+/* Each is first renamed, so that a kill never leaves half of one. */
+void rt_checkpoint_prune(const mg_run *r)
+{
+    int64_t *step = rt_checkpoint_list(r->options->out);
+    int root = rt_checkpoints_open(r->options->out);
+    for (int i = 0; r->options->keep && step[i] >= 0; i++) {
+        if (i < r->options->keep || step[i] >= r->state.step)
+            continue;
+        rt_words name = rt_checkpoint_name(step[i]);
+        char *old = rt_printf(".old-%s", name.text);
+        if (renameat(root, name.text, root, old) || !rt_remove_at(root, old, 0))
+            rt_warn("%s/ckpt/%s could not be removed: %s", r->options->out, name.text,
+                    strerror(errno));
+        free(old);
+    }
+    if (root >= 0)
+        close(root);
+    free(step);
+}
+
+bool rt_checkpoint_save(mg_run *r)
+{
+    char *path = rt_printf("%s/ckpt", r->options->out);
+    const char *file = "its directory";
+    int root = -1;
+    bool good = mkdir(path, 0777) == 0 || errno == EEXIST;
+    good = good && (root = rt_checkpoints_open(r->options->out)) >= 0;
+    good = good && save_into(r, root, &file);
+    if (good) {
+        r->saved_step = r->state.step;
+        rt_checkpoint_prune(r);
+    } else {
+        int e = errno;
+        rt_words kept = rt_checkpoint_name(r->saved_step);
+        rt_warn("no checkpoint of step %" PRId64 ": writing %s in %s: %s; the newest is %s",
+                r->state.step, file, path, strerror(e), r->saved_step >= 0 ? kept.text : "none");
+    }
+    if (root >= 0)
+        close(root);
+    free(path);
+    return good;
+}
+
+int64_t rt_checkpoint_bytes(const mg_run *r)
+{
+    return r->params.bytes + r->slots.bytes;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+int64_t *rt_checkpoint_list(const char *out)
+{
+    int64_t *step = rt_alloc(1, sizeof *step), n = 0;
+    int root = rt_checkpoints_open(out);
+    DIR *d = root < 0 ? NULL : fdopendir(root);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        int64_t s;
+        if (sscanf(e->d_name, "step-%" SCNd64, &s) != 1 || s < 0 ||
+            strcmp(e->d_name, rt_checkpoint_name(s).text))
+            continue;
+        step = rt_grow(step, (size_t)n + 2, sizeof *step);
+        step[n++] = s;
+    }
+    if (d)
+        closedir(d);
+    if (n)
+        qsort(step, (size_t)n, sizeof *step, newest_first);
+    step[n] = -1;
+    return step;
+}
+
+static bool is_stale(const char *name)
+{
+    return strncmp(name, ".tmp-step-", 10) == 0 || strncmp(name, ".old-step-", 10) == 0;
+}
+
+void rt_checkpoint_clean(const char *out)
+{
+    int root = rt_checkpoints_open(out);
+    DIR *d = root < 0 ? NULL : fdopendir(root);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (is_stale(e->d_name) && !rt_remove_at(root, e->d_name, 0))
+            rt_warn("%s/ckpt/%s: left by an interrupted save, could not be removed: %s", out,
+                    e->d_name, strerror(errno));
+    if (d)
+        closedir(d);
+}

@@ -1,0 +1,416 @@
+/* weights.c - --init: the parameters of a safetensors file or directory that somebody else wrote.
+ *
+ * A directory holds model.safetensors, or model.safetensors.index.json and the files that it names.
+ * Tensors are matched by external name and shape; f32, f64, bf16 and f16 are read. Whatever does
+ * not fit is listed, all of it, before anything is created. Optimizer state starts at zero. */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/json.h"
+#include "runtime/number.h"
+
+#define ONE_FILE "model.safetensors"
+#define INDEX    "model.safetensors.index.json"
+
+typedef struct source {
+    const rt_st_tensor *tensor;
+    int file;
+    bool used;
+} source;
+
+typedef struct tensor_file {
+    char *path;
+    int fd;
+    rt_st st;
+} tensor_file;
+
+struct rt_weights {
+    tensor_file *file;
+    int nfiles;
+    source *source; /* sorted by name */
+    size_t n;
+    int *of; /* per parameter: its source */
+};
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+static int add_file(rt_weights *w, char *path)
+{
+    w->file = rt_grow(w->file, (size_t)w->nfiles + 1, sizeof *w->file);
+    tensor_file *f = &w->file[w->nfiles];
+    *f = (tensor_file){.path = path, .fd = rt_file_open(AT_FDCWD, path, O_RDONLY)};
+    if (f->fd < 0)
+        rt_die(RT_BAD_DATA, "--init: %s: %s", path, rt_file_error());
+    char *why = rt_read_header(path, f->fd, &f->st);
+    if (why)
+        rt_die(RT_BAD_DATA, "--init: %s", why);
+    return w->nfiles++;
+}
+
+static void add_source(rt_weights *w, int file, const rt_st_tensor *t)
+{
+    if ((w->n & (w->n - 1)) == 0)
+        w->source = rt_grow(w->source, w->n ? 2 * w->n : 1, sizeof *w->source);
+    w->source[w->n++] = (source){t, file, false};
+}
+
+/* The file of an index that is called `name`; a path could lead anywhere. */
+static int indexed_file(rt_weights *w, const char *dir, const char *index, const char *name)
+{
+    size_t skip = strlen(dir) + 1;
+    for (int i = 0; i < w->nfiles; i++)
+        if (strcmp(w->file[i].path + skip, name) == 0)
+            return i;
+    if (!rt_is_file_name(name))
+        rt_die(RT_BAD_DATA, "--init: %s: \"%s\" is not the name of a file beside it", index, name);
+    return add_file(w, rt_printf("%s/%s", dir, name));
+}
+
+static bool read_weight_map(rt_json *j, rt_weights *w, const char *dir, const char *index)
+{
+    if (!rt_json_enter(j, '{'))
+        return false;
+    while (rt_json_key(j)) {
+        char *tensor = rt_printf("%s", j->text);
+        if (!rt_json_string(j))
+            return false;
+        int file = indexed_file(w, dir, index, j->text);
+        const rt_st_tensor *t = rt_st_find(&w->file[file].st, tensor);
+        if (!t)
+            rt_die(RT_BAD_DATA, "--init: %s: %s is not in %s", index, tensor, w->file[file].path);
+        add_source(w, file, t);
+        free(tensor);
+    }
+    return !j->error;
+}
+
+/* {"metadata": ..., "weight_map": {"tensor": "file", ...}} */
+static void read_index(rt_weights *w, const char *dir, const char *path)
+{
+    struct stat st;
+    int fd = rt_file_open(AT_FDCWD, path, O_RDONLY);
+    if (fd < 0 || fstat(fd, &st))
+        rt_die(RT_BAD_DATA, "--init: %s: %s", path, rt_file_error());
+    if (st.st_size > ST_HEADER_MAX)
+        rt_die(RT_BAD_DATA, "--init: %s has %" PRId64 " bytes; %d are the most", path,
+               (int64_t)st.st_size, ST_HEADER_MAX);
+    char *text = rt_alloc((size_t)st.st_size + 1, 1);
+    if (!rt_read_at(fd, text, (size_t)st.st_size, 0))
+        rt_die(RT_IO, "--init: %s cannot be read: %s", path, strerror(errno));
+    close(fd);
+    rt_json j;
+    rt_json_begin(&j, text, (size_t)st.st_size);
+    bool map = false;
+    bool good = rt_json_enter(&j, '{');
+    while (good && rt_json_key(&j)) {
+        bool here = strcmp(j.text, "weight_map") == 0;
+        if (here && map)
+            rt_json_fail(&j, "\"weight_map\" comes twice");
+        else
+            good = here ? read_weight_map(&j, w, dir, path) : rt_json_skip(&j);
+        map |= here;
+    }
+    if (!j.error && !w->n)
+        rt_json_fail(&j, map ? "\"weight_map\" is empty" : "there is no \"weight_map\"");
+    if (!j.error)
+        rt_json_end(&j);
+    if (j.error)
+        rt_die(RT_BAD_DATA, "--init: %s: %s (byte %td)", path, j.error, j.at - j.begin);
+    rt_json_free(&j);
+    free(text);
+}
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static void open_directory(rt_weights *w, const char *dir)
+{
+    char *one = rt_printf("%s/" ONE_FILE, dir), *index = rt_printf("%s/" INDEX, dir);
+    char *pickle = rt_printf("%s/pytorch_model.bin", dir);
+    if (is_there(one)) {
+        add_file(w, one);
+        one = NULL;
+    } else if (is_there(index)) {
+        read_index(w, dir, index);
+    } else {
+        rt_die(RT_BAD_DATA, "--init: %s holds neither " ONE_FILE " nor " INDEX "%s", dir,
+               is_there(pickle) ? "; pytorch_model.bin is a pickle, which is not read: save the "
+                                  "model again with save_pretrained(DIR, safe_serialization=True)"
+                                : "");
+    }
+    free(one);
+    free(index);
+    free(pickle);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const source *)a)->tensor->name, ((const source *)b)->tensor->name);
+}
+
+static void list_sources(rt_weights *w)
+{
+    if (!w->n && w->nfiles) /* no index: everything in the one file */
+        for (size_t i = 0; i < w->file[0].st.n; i++)
+            add_source(w, 0, &w->file[0].st.tensor[i]);
+    if (w->n)
+        qsort(w->source, w->n, sizeof *w->source, by_name);
+    for (size_t i = 1; i < w->n; i++)
+        if (by_name(&w->source[i - 1], &w->source[i]) == 0)
+            rt_die(RT_BAD_DATA, "--init: %s is named twice in the index",
+                   w->source[i].tensor->name);
+}
+
+/* ---- matching ----------------------------------------------------------------------------- */
+
+static int find_source(const rt_weights *w, const char *name)
+{
+    size_t low = 0, high = w->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(w->source[middle].tensor->name, name);
+        if (order == 0)
+            return (int)middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
+}
+
+static const char *const base[] = {"model.", "transformer."};
+enum { BASES = sizeof base / sizeof *base };
+
+/* Files of a model with and without its head differ by the first part of the names: way 0 takes
+ * names as they are, 1 without such a part, 2 with base[0] before it, and so on. */
+static int find_by(const rt_weights *w, const char *name, int way)
+{
+    for (int i = 0; way == 1 && i < BASES; i++)
+        if (strncmp(name, base[i], strlen(base[i])) == 0)
+            return find_source(w, name + strlen(base[i]));
+    if (way < 2)
+        return find_source(w, name);
+    char *longer = rt_printf("%s%s", base[way - 2], name);
+    int found = find_source(w, longer);
+    free(longer);
+    return found >= 0 ? found : find_source(w, name);
+}
+
+/* In the way that finds the most, the plainest first. */
+static void match(const mg_run *r, rt_weights *w)
+{
+    int best = 0, most = -1;
+    for (int way = 0; way < 2 + BASES; way++) {
+        int found = 0;
+        for (int i = 0; i < r->params.n; i++)
+            found += find_by(w, r->params.item[i].name, way) >= 0;
+        if (found > most) {
+            most = found;
+            best = way;
+        }
+    }
+    w->of = rt_alloc((size_t)r->params.n + 1, sizeof *w->of);
+    for (int i = 0; i < r->params.n; i++) {
+        w->of[i] = find_by(w, r->params.item[i].name, best);
+        if (w->of[i] >= 0)
+            w->source[w->of[i]].used = true;
+    }
+}
+
+static bool readable(const char *dtype)
+{
+    return !strcmp(dtype, "F32") || !strcmp(dtype, "F64") || !strcmp(dtype, "BF16") ||
+           !strcmp(dtype, "F16");
+}
+
+static void print_shape(FILE *f, int rank, const int64_t *shape)
+{
+    fputc('[', f);
+    for (int i = 0; i < rank; i++)
+        fprintf(f, "%s%" PRId64, i ? ", " : "", shape[i]);
+    fputc(']', f);
+}
+
+static void check_parameters(const mg_run *r, const rt_weights *w, FILE *f)
+{
+    for (int i = 0; i < r->params.n; i++) {
+        const rt_external *x = &r->params.item[i];
+        const rt_st_tensor *t = w->of[i] < 0 ? NULL : w->source[w->of[i]].tensor;
+        if (!t) {
+            fprintf(f, "\n  %s is missing: ", x->name);
+            print_shape(f, x->form->rank, x->form->shape);
+            fprintf(f, " (%s)", x->form->tensor->where);
+        } else if (t->rank != x->form->rank ||
+                   memcmp(t->shape, x->form->shape,
+                          (size_t)x->form->rank * sizeof *x->form->shape) != 0) {
+            fprintf(f, "\n  %s is ", x->name);
+            print_shape(f, t->rank, t->shape);
+            fputs(" there; this program has ", f);
+            print_shape(f, x->form->rank, x->form->shape);
+            fprintf(f, " (%s)", x->form->tensor->where);
+        } else if (!readable(t->dtype)) {
+            fprintf(f, "\n  %s is of type %s; F32, F64, BF16 and F16 are read", x->name, t->dtype);
+        }
+    }
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t n = strlen(name), k = strlen(end);
+    return n >= k && strcmp(name + n - k, end) == 0;
+}
+
+/* What older files carry beside their parameters: masks and tables that are computed here. */
+static bool is_buffer(const char *name)
+{
+    return ends_in(name, ".rotary_emb.inv_freq") || ends_in(name, ".attn.masked_bias") ||
+           (ends_in(name, ".attn.bias") && !ends_in(name, "_attn.bias"));
+}
+
+static bool same_bytes(const rt_weights *w, const source *a, const source *b)
+{
+    uint64_t n = a->tensor->end - a->tensor->begin;
+    char *x = rt_alloc(RT_CHUNK, 2), *y = x + RT_CHUNK;
+    const tensor_file *fa = &w->file[a->file], *fb = &w->file[b->file];
+    bool same = true;
+    for (uint64_t at = 0; same && at < n; at += RT_CHUNK) {
+        size_t size = (size_t)(n - at < RT_CHUNK ? n - at : RT_CHUNK);
+        same = rt_read_at(fa->fd, x, size, (int64_t)(fa->st.data + a->tensor->begin + at)) &&
+               rt_read_at(fb->fd, y, size, (int64_t)(fb->st.data + b->tensor->begin + at)) &&
+               memcmp(x, y, size) == 0;
+    }
+    free(x);
+    return same;
+}
+
+/* A tied tensor may be stored under both its names: the same bytes as one that is read. */
+static const source *copy_of(const rt_weights *w, const source *s)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        const source *o = &w->source[i];
+        if (o->used && strcmp(o->tensor->dtype, s->tensor->dtype) == 0 &&
+            o->tensor->rank == s->tensor->rank &&
+            memcmp(o->tensor->shape, s->tensor->shape,
+                   (size_t)s->tensor->rank * sizeof *s->tensor->shape) == 0 &&
+            s->tensor->rank >= 2 && same_bytes(w, o, s))
+            return o;
+    }
+    return NULL;
+}
+
+static void check_surplus(const rt_weights *w, FILE *f)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        const source *s = &w->source[i];
+        if (s->used || is_buffer(s->tensor->name) || copy_of(w, s))
+            continue;
+        char *name = rt_shown(s->tensor->name);
+        fprintf(f, "\n  %s ", name);
+        free(name);
+        print_shape(f, s->tensor->rank, s->tensor->shape);
+        fputs(" is not in this program", f);
+    }
+}
+
+rt_weights *rt_weights_open(const mg_run *r, const char *path)
+{
+    rt_weights *w = rt_alloc(1, sizeof *w);
+    struct stat st;
+    if (stat(path, &st))
+        rt_die(RT_BAD_DATA, "--init: %s: %s", path, strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        open_directory(w, path);
+    else
+        add_file(w, rt_printf("%s", path));
+    list_sources(w);
+    match(r, w);
+    char *list = NULL;
+    size_t size;
+    FILE *f = open_memstream(&list, &size);
+    if (!f)
+        rt_die(RT_FAILED, "no memory to check %s", path);
+    check_parameters(r, w, f);
+    check_surplus(w, f);
+    fclose(f);
+    if (*list)
+        rt_die(RT_BAD_DATA, "--init: %s does not fit this program:%s", path, list);
+    free(list);
+    return w;
+}
+
+/* ---- loading ------------------------------------------------------------------------------ */
+
+typedef struct moving {
+    const rt_external *x;
+    const char *dtype;
+    char *stored;
+    int64_t begin;
+    const char *in;
+    char *converted;
+} moving;
+
+static void convert_and_put(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const moving *m = ctx;
+    mg_dtype to = m->x->form->tensor->dtype;
+    char *out = m->converted + begin * mg_dtype_bytes(to);
+    (void)scratch;
+    for (int64_t i = begin; i < end; i++) {
+        double v = rt_number(m->dtype, m->in, i);
+        if (to == MG_F64)
+            ((double *)m->converted)[i] = v;
+        else
+            ((float *)m->converted)[i] = (float)v;
+    }
+    rt_external_put(m->x, m->stored, m->begin + begin, end - begin, out);
+}
+
+void rt_weights_load(mg_run *r, rt_weights *w)
+{
+    enum { ELEMENTS = RT_CHUNK / 8 };
+    char *in = rt_alloc(RT_CHUNK, 2), *converted = in + RT_CHUNK;
+    for (int i = 0; i < r->params.n; i++) {
+        const rt_external *x = &r->params.item[i];
+        const source *s = &w->source[w->of[i]];
+        const tensor_file *f = &w->file[s->file];
+        int64_t size = rt_st_bits(s->tensor->dtype) / 8;
+        char *stored = rt_stored_open(r, x, false);
+        for (int64_t at = 0; at < x->form->elements; at += ELEMENTS) {
+            int64_t n = x->form->elements - at < ELEMENTS ? x->form->elements - at : ELEMENTS;
+            int64_t from = (int64_t)(f->st.data + s->tensor->begin) + at * size;
+            if (!rt_read_at(f->fd, in, (size_t)(n * size), from))
+                rt_die(RT_IO, "%s cannot be read: %s", f->path,
+                       errno ? strerror(errno) : "it became shorter");
+            moving m = {x, s->tensor->dtype, stored, at, in, converted};
+            rt_pool_run(r->pool, n, 16384, convert_and_put, &m);
+        }
+        rt_stored_close(r, x, true);
+    }
+    free(in);
+}
+
+void rt_weights_close(rt_weights *w)
+{
+    if (!w)
+        return;
+    for (int i = 0; i < w->nfiles; i++) {
+        rt_st_free(&w->file[i].st);
+        close(w->file[i].fd);
+        free(w->file[i].path);
+    }
+    free(w->file);
+    free(w->source);
+    free(w->of);
+    free(w);
+}

@@ -1,0 +1,200 @@
+/* trace_write.c - the measured timeline of all ranks as Chrome's trace JSON, which Perfetto opens.
+ *
+ * A process a rank, with two tracks: what was measured, and what the compiler predicted, laid out
+ * from the same beginning of the step; of a pipeline, phases begin when its clock has them begin,
+ * and what is in them follows. Times are in microseconds from rank 0's first traced step.
+ *
+ * Ranks of one machine have one clock (CLOCK_MONOTONIC). Those of another were asked for theirs
+ * before the first traced step and after the last: the answer lies between a question and its
+ * coming back, so half of that time is the most by which it is wrong ("clock_error_us"). Where both
+ * answers may be true at once, the clocks are taken to be equally fast; else that one is evenly
+ * faster or slower. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/net/ranks.h"
+#include "runtime/log/trace.h"
+
+enum { MEASURED, PREDICTED };
+
+typedef struct writer {
+    FILE *f;
+    const mg_program *p;
+    int rank;
+    const rt_clock *clock;
+    int64_t origin;
+} writer;
+
+/* By how much a clock is ahead of rank 0's at a moment of its own: ns. */
+static double ahead(const rt_clock *a, const rt_clock *b, int64_t ns)
+{
+    const int64_t least = a->ahead - a->error > b->ahead - b->error ? a->ahead - a->error
+                                                                    : b->ahead - b->error,
+                  most = a->ahead + a->error < b->ahead + b->error ? a->ahead + a->error
+                                                                   : b->ahead + b->error,
+                  since = ns - a->at - a->ahead, span = b->at + b->ahead - a->at - a->ahead;
+    if (least <= most || span <= 0)
+        return (double)least + (double)(most - least) / 2;
+    return (double)a->ahead + (double)since / (double)span * (double)(b->ahead - a->ahead);
+}
+
+/* Microseconds of a moment of the rank's clock. */
+static double when(const writer *w, int64_t ns)
+{
+    const double ours = (double)(ns - w->origin);
+    return (ours - ahead(&w->clock[0], &w->clock[1], ns)) / 1e3;
+}
+
+/* As rank 0's clock has it, so that what was in something else still is. */
+static double took(const writer *w, const rt_event *e)
+{
+    return when(w, e->end) - when(w, e->begin);
+}
+
+static double lasted(const rt_event *e)
+{
+    return (double)(e->end - e->begin) / 1e3;
+}
+
+static void begin_slice(const writer *w, int track, double ts, double dur, const char *kind,
+                        const char *name)
+{
+    fprintf(w->f,
+            ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\","
+            "\"name\":\"%s\",\"args\":{",
+            w->rank, track, ts, dur, kind, name);
+}
+
+static void write_step(const writer *w, const rt_event *e)
+{
+    char name[32];
+    const double predicted = w->p->step.predicted_ms;
+    snprintf(name, sizeof name, "step %" PRId64, e->step);
+    for (int track = MEASURED; track <= PREDICTED; track++) {
+        begin_slice(w, track, when(w, e->begin), track ? predicted * 1e3 : took(w, e), "step",
+                    name);
+        fprintf(w->f, "\"predicted_ms\":%s}}", rt_double_text(predicted).text);
+    }
+}
+
+static void write_action(const writer *w, const rt_event *e, double predicted)
+{
+    const mg_action *a = &w->p->actions[e->action];
+    char *name = rt_json_escape(a->name), *kind = rt_json_escape(a->kind),
+         *where = rt_json_escape(a->where);
+    const double measured = lasted(e);
+    for (int track = MEASURED; track <= PREDICTED; track++) {
+        begin_slice(w, track, track ? predicted : when(w, e->begin),
+                    track ? a->predicted_us : took(w, e), kind, name);
+        fprintf(w->f,
+                "\"src\":\"%s\",\"action\":%d,\"step\":%" PRId64
+                ",\"measured_us\":%.3f,\"predicted_us\":%s,\"flops\":%s,\"bytes\":%s",
+                where, e->action, e->step, measured, rt_double_text(a->predicted_us).text,
+                rt_double_text(a->flops).text, rt_double_text(a->bytes).text);
+        if (measured > 0)
+            fprintf(w->f, ",\"gflops\":%.3f,\"gbytes_per_s\":%.3f", a->flops / measured / 1e3,
+                    a->bytes / measured / 1e3);
+        fputs("}}", w->f);
+    }
+    free(name);
+    free(kind);
+    free(where);
+}
+
+/* "2F5", "2SEND_F5", "wait 2SEND_F5": as in tables. */
+static void write_operation(const writer *w, const rt_event *e, double step)
+{
+    static const char *const names[] = {"END",    "F",      "B",      "I",      "W",
+                                        "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT"};
+    const bool waits = e->kind == MG_PIPE_WAIT, phase = e->action == RT_EVENT_PHASE;
+    char name[48];
+    snprintf(name, sizeof name, "%s%d%s%d", waits ? "wait " : "", e->stage,
+             names[waits ? e->of : e->kind], e->microbatch);
+    for (int track = MEASURED; track <= (phase ? PREDICTED : MEASURED); track++) {
+        begin_slice(w, track, track ? step + (double)e->at : when(w, e->begin),
+                    track ? (double)e->lasts : took(w, e), phase ? "phase" : "message", name);
+        fprintf(w->f,
+                "\"kind\":\"%s\",\"stage\":%d,\"microbatch\":%d,\"step\":%" PRId64
+                ",\"measured_us\":%.3f,\"predicted_us\":%.3f}}",
+                names[waits ? e->of : e->kind], e->stage, e->microbatch, e->step, lasted(e),
+                phase ? (double)e->lasts : 0);
+    }
+}
+
+/* The events of one step, which lie before it. */
+static void write_events(const writer *w, const rt_event *e, const rt_event *end)
+{
+    const double step = when(w, end->begin);
+    double predicted = step;
+    write_step(w, end);
+    for (; e < end; e++) {
+        if (e->action == RT_EVENT_PHASE) {
+            predicted = step + (double)e->at;
+            if (e->kind != MG_PIPE_END)
+                write_operation(w, e, step);
+        } else if (e->kind) {
+            write_operation(w, e, step);
+        } else {
+            write_action(w, e, predicted);
+            predicted += w->p->actions[e->action].predicted_us;
+        }
+    }
+}
+
+/* "llama, rank 3: pp 1, dp 1" */
+static void write_names(const writer *w, const rt_record *of)
+{
+    const mg_program *p = w->p;
+    char *name = rt_json_escape(p->name);
+    const int64_t error =
+        of->clock[0].error > of->clock[1].error ? of->clock[0].error : of->clock[1].error;
+    fprintf(
+        w->f,
+        "%s{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"%s",
+        w->rank ? ",\n" : "", w->rank, name);
+    for (int i = 0; i < p->naxes; i++) {
+        char *axis = rt_json_escape(p->axes[i].name);
+        if (!i)
+            fprintf(w->f, ", rank %d", w->rank);
+        fprintf(w->f, "%s%s %d", i ? ", " : ": ", axis, rt_place_of(p, w->rank, (uint32_t)1 << i));
+        free(axis);
+    }
+    fprintf(w->f, "\",\"clock_ahead_us\":%.3f,\"clock_error_us\":%.3f,\"left_out\":%" PRId64,
+            (double)of->clock[0].ahead / 1e3, (double)error / 1e3, of->left_out);
+    if (p->stages.axis)
+        fprintf(w->f, ",\"place\":%d", rt_place_of(p, w->rank, p->stages.axis));
+    fputs("}}", w->f);
+    static const char *const tracks[] = {"measured", "predicted"};
+    for (int track = MEASURED; track <= PREDICTED; track++)
+        fprintf(
+            w->f,
+            ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":"
+            "\"%s\"}}",
+            w->rank, track, tracks[track]);
+    free(name);
+}
+
+void rt_trace_head(FILE *f, int ranks)
+{
+    fprintf(f,
+            "{\"displayTimeUnit\":\"ms\",\"distributedInfo\": {\"rank\": 0, \"world_size\": %d},"
+            "\"traceEvents\":[\n",
+            ranks);
+}
+
+void rt_trace_rank(FILE *f, const mg_program *p, int rank, const rt_record *of, int64_t origin)
+{
+    const writer w = {f, p, rank, of->clock, origin};
+    write_names(&w, of);
+    for (int64_t i = 0, first = 0; i < of->n; i++)
+        if (of->event[i].action == RT_EVENT_STEP) {
+            write_events(&w, &of->event[first], &of->event[i]);
+            first = i + 1;
+        }
+}
+
+void rt_trace_tail(FILE *f)
+{
+    fputs("\n]}\n", f);
+}

@@ -1,0 +1,441 @@
+/* beside.c - collectives that run beside what computes, where ranks are on several machines.
+ *
+ * The plan says where one begins and who waits for it (plan/order/queue.c). What is begun is a
+ * queue; this thread carries it on whenever it comes by: between actions (mg_progress), between
+ * parts of its share of a parallel loop, and while it waits. Messages are in pieces, a few of which
+ * are under way at a time, each in memory of its own:
+ *
+ *   enter: meet (x is there, of all on this machine) | pieces: messages, then sums | parts of sums
+ *   | end: meet
+ *
+ * All ranks run the same text, so the messages of one collective follow those of the one before it
+ * between any two ranks, and its own may begin while the others' last are on their way. One that
+ * touches what an earlier one writes, or writes what that one reads, enters when that one is done:
+ * the program says so by a wait in the queue's own stream. queue.h has these rules. Whoever waits
+ * carries on with the whole queue: nobody waits for what this rank has begun and forgot.
+ *
+ * Sums are those of comm.c, element by element: the same bits. Ranks on one machine make their
+ * collectives at once; there communication is work of the processors. */
+#include <string.h>
+
+#include "runtime/net/comm.h"
+#include "runtime/queue.h"
+#include "runtime/sizes.h"
+
+enum { DEPTH = 128, PIECES = 8, ROUND = 64 };
+enum { IN, PARTS, OUT };                         /* where the ranks of this machine meet */
+enum { PATIENCE_NS = 500000 };                   /* between two looks */
+enum { AT_START, AT_PIECES, AT_PARTS, AT_SUMS }; /* what of a collective begins next */
+
+typedef struct task {
+    rt_comm c;
+    int action;
+    int stage;
+    uint64_t after;                /* the number in the queue that is done before it enters */
+    int64_t at;                    /* bytes, up to which messages have begun */
+    int pieces;                    /* of those under way, its own */
+    uint32_t meeting[RT_MEETINGS]; /* its number among those of its axes; 0: not come to */
+} task;
+
+typedef struct piece {
+    task *of;
+    bool given; /* its messages are to be made y of */
+    rt_ticket messages;
+    int64_t begin, end;
+    const char *came[MG_RANKS_MAX];
+} piece;
+
+struct rt_beside {
+    mg_run *run;
+    int stream;
+    bool busy; /* carries on: what it does in parallel is no reason to */
+    /* Numbers of the last that is done, that has begun all its messages, that has entered, and that
+     * was put into the queue (queue.h). */
+    uint64_t done, posted, entered, begun;
+    uint64_t after;                /* what is put there next enters when this one is done */
+    uint64_t point[MG_POINTS_MAX]; /* the last that had begun there; 0: none */
+    int first, npieces;            /* a ring, the first the oldest */
+    int64_t looked;                /* ns */
+    piece piece[PIECES];
+    task task[DEPTH];
+};
+
+/* number: from 1. */
+static task *task_at(struct rt_beside *b, uint64_t number)
+{
+    return &b->task[number % DEPTH];
+}
+
+/* ---- the ranks of this machine --------------------------------------------------------------- */
+
+static _Atomic uint32_t *meetings(const mg_run *r, int rank, uint32_t axes, int which)
+{
+    const struct rt_ranks *k = r->ranks;
+    int64_t sets = (int64_t)1 << r->program->naxes;
+    axes &= (uint32_t)(sets - 1);
+    return &k->meetings[(rank * sets + axes) * RT_MEETINGS + which];
+}
+
+/* This rank has come to that place of a collective. */
+static void come(task *t, int which)
+{
+    const rt_comm *c = &t->c;
+    _Atomic uint32_t *mine = meetings(c->run, c->run->rank, c->d->axes, which);
+    if (t->meeting[which])
+        return;
+    t->meeting[which] = *mine + 1;
+    rt_word_next(mine);
+}
+
+/* The counter of one who has not, and what it says; NULL: all have. */
+static _Atomic uint32_t *late(const task *t, int which, uint32_t *says)
+{
+    const rt_comm *c = &t->c;
+    for (int i = 0; i < c->d->n; i++) {
+        if (!c->here[i] || i == c->me)
+            continue;
+        _Atomic uint32_t *theirs = meetings(c->run, c->member[i], c->d->axes, which);
+        *says = *theirs;
+        if ((int32_t)(*says - t->meeting[which]) < 0)
+            return theirs;
+    }
+    return NULL;
+}
+
+static bool have_come(const task *t, int which)
+{
+    uint32_t says;
+    return !late(t, which, &says);
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static int64_t piece_bytes(const rt_comm *c)
+{
+    return RT_POST / PIECES / (c->d->n - 1) / ROUND * ROUND;
+}
+
+/* NULL: those under way are enough. */
+static piece *new_piece(struct rt_beside *b, task *t)
+{
+    int messages = 2 * (int)(t->c.d->n - 1);
+    for (int i = 0; i < b->npieces; i++)
+        messages += b->piece[(b->first + i) % PIECES].messages.left;
+    if (b->npieces == PIECES || messages > RT_WIRE_PENDING - RT_WIRE_PIPE)
+        return NULL;
+    piece *p = &b->piece[(b->first + b->npieces++) % PIECES];
+    p->of = t;
+    p->given = false;
+    p->messages = (rt_ticket){0};
+    t->pieces++;
+    return p;
+}
+
+static bool begin_piece(struct rt_beside *b, task *t)
+{
+    struct rt_ranks *k = b->run->ranks;
+    rt_comm *c = &t->c;
+    piece *p = new_piece(b, t);
+    if (!p)
+        return false;
+    if (t->stage == AT_SUMS) {
+        rt_comm_post_sums(c, t->at, &p->messages);
+        t->at += RT_WIRE_MOST;
+    } else if (rt_comm_moves(c)) {
+        rt_comm_post_move(c, t->at, &p->messages);
+        t->at += RT_WIRE_MOST;
+    } else {
+        int64_t room = (p - b->piece) * (RT_POST / PIECES);
+        rt_comm_post(c, t->at, piece_bytes(c), k->in + room, k->out + room, &p->messages);
+        t->at += piece_bytes(c);
+        p->given = true;
+        p->begin = c->begin;
+        p->end = c->end;
+        memcpy(p->came, c->came, (size_t)c->d->n * sizeof *p->came);
+    }
+    return true;
+}
+
+static void part(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    rt_comm_take(ctx, begin, end);
+}
+
+/* Makes y of what has come. free: the pool is. */
+static void take(rt_comm *c, bool free)
+{
+    enum { GRAIN = 1 << 15 };
+    int64_t elements = (c->end - c->begin) / c->width;
+    if (elements <= 0)
+        return;
+    if (free)
+        mg_parallel(c->run, elements, GRAIN / c->width, part, c);
+    else
+        rt_comm_take(c, 0, elements);
+}
+
+static bool end_piece(struct rt_beside *b, bool free)
+{
+    piece *p = &b->piece[b->first];
+    if (!b->npieces || p->messages.left)
+        return false;
+    rt_comm *c = &p->of->c;
+    if (p->given) {
+        c->begin = p->begin;
+        c->end = p->end;
+        memcpy(c->came, p->came, (size_t)c->d->n * sizeof *p->came);
+        take(c, free);
+    }
+    p->of->pieces--;
+    b->first = (b->first + 1) % PIECES;
+    b->npieces--;
+    return true;
+}
+
+/* ---- a collective ---------------------------------------------------------------------------- */
+
+/* All of it is on this machine. */
+static bool make_here(task *t, bool free)
+{
+    rt_comm *c = &t->c;
+    if (!free)
+        return false; /* it would keep this thread for long */
+    if (rt_comm_moves(c)) {
+        rt_comm_copy(c);
+    } else {
+        c->begin = 0;
+        c->end = c->mine.rows * c->mine.row;
+        take(c, free);
+    }
+    t->at = INT64_MAX;
+    return true;
+}
+
+static int64_t bytes_to_post(const task *t)
+{
+    return rt_comm_moves(&t->c) ? t->c.bytes : t->c.most;
+}
+
+/* Says that the operands of the next are there, once those that it comes after are done. */
+static bool enter(struct rt_beside *b)
+{
+    const uint64_t next = b->entered + 1;
+    if (next > b->begun || !mg_queue_enters(next, b->entered, b->done, task_at(b, next)->after))
+        return false;
+    come(task_at(b, next), IN);
+    b->entered = next;
+    return true;
+}
+
+/* Begins what is next of the first collective that has not begun all of its messages. */
+static bool go_on(struct rt_beside *b, bool free)
+{
+    if (!mg_queue_sends(b->posted + 1, b->entered, b->posted))
+        return false;
+    task *t = task_at(b, b->posted + 1);
+    rt_comm *c = &t->c;
+    switch (t->stage) {
+    case AT_START:
+        if (!have_come(t, IN))
+            return false;
+        if (!c->all_here && rt_comm_moves(c)) {
+            if (!free)
+                return false;
+            rt_comm_copy(c);
+        }
+        t->stage = AT_PIECES;
+        return true;
+    case AT_PIECES:
+        if (t->at < bytes_to_post(t))
+            return c->all_here ? make_here(t, free) : begin_piece(b, t);
+        t->stage = AT_PARTS;
+        if (!rt_comm_parts(c))
+            b->posted++;
+        return true;
+    case AT_PARTS:
+        if (t->pieces)
+            return false;
+        come(t, PARTS);
+        if (!have_come(t, PARTS))
+            return false;
+        rt_comm_copy_sums(c);
+        t->stage = AT_SUMS;
+        t->at = 0;
+        return true;
+    default:
+        if (t->at < c->most && !c->all_here)
+            return begin_piece(b, t);
+        b->posted++;
+        return true;
+    }
+}
+
+/* The oldest, once nobody on this machine reads what is its own any more. */
+static bool end_oldest(struct rt_beside *b)
+{
+    if (!mg_queue_ends(b->done + 1, b->posted, b->done))
+        return false;
+    task *t = task_at(b, b->done + 1);
+    if (t->pieces)
+        return false;
+    come(t, OUT);
+    if (!have_come(t, OUT))
+        return false;
+    b->done++;
+    return true;
+}
+
+/* As far as it goes without waiting. Has anything ended or begun? */
+static bool carry_on(struct rt_beside *b, bool free)
+{
+    bool any = false, moved;
+    b->busy = true;
+    do {
+        rt_wire_go_on(b->run->ranks->wire);
+        moved = false;
+        while (end_piece(b, free) || enter(b) || go_on(b, free) || end_oldest(b))
+            any = moved = true;
+    } while (moved && b->done < b->begun);
+    b->busy = false;
+    return any;
+}
+
+/* For a message of the oldest piece, or, where none is under way, a rank of this machine. */
+static void await(struct rt_beside *b)
+{
+    mg_run *r = b->run;
+    rt_slot *slot = &r->ranks->shared->slot[r->rank];
+    if (b->npieces) {
+        rt_ticket *t = &b->piece[b->first].messages;
+        for (int i = 0, peer; t->left && !rt_wire_done(r->ranks->wire, t, &peer); i++) {
+            slot->peer = peer;
+            rt_nap(i);
+        }
+        slot->peer = -1;
+        return;
+    }
+    const task *t = task_at(b, b->done + 1);
+    int which = b->done < b->posted ? OUT : t->stage == AT_START ? IN : PARTS;
+    uint32_t says;
+    _Atomic uint32_t *word = t->meeting[which] ? late(t, which, &says) : NULL;
+    if (word)
+        rt_word_await(r, word, says);
+}
+
+/* Until so many are done. */
+static void wait_for(struct rt_beside *b, uint64_t number)
+{
+    mg_run *r = b->run;
+    while (b->done < number) {
+        const uint64_t oldest = b->done;
+        atomic_store_explicit(&r->action, task_at(b, oldest + 1)->action, memory_order_relaxed);
+        rt_wait_begins(r, RT_AWAITS_RANKS);
+        while (b->done == oldest)
+            if (!carry_on(b, true))
+                await(b);
+        rt_wait_ends(r);
+    }
+}
+
+static void finish(struct rt_beside *b, uint64_t number)
+{
+    if (b->done < number)
+        carry_on(b, true);
+    if (b->done >= number)
+        return;
+    int action = task_at(b, b->done + 1)->action;
+    mg_begin(b->run, action);
+    wait_for(b, number);
+    mg_end(b->run, action);
+}
+
+/* ---- what emitted code and the pool call ----------------------------------------------------- */
+
+/* While its own part of a loop runs. */
+static bool look(void *ctx)
+{
+    struct rt_beside *b = ctx;
+    if (b->done == b->begun || b->busy)
+        return false;
+    int64_t now = rt_now_ns();
+    if (now - b->looked > PATIENCE_NS) {
+        carry_on(b, false);
+        b->looked = now;
+    }
+    return true;
+}
+
+void rt_beside_open(mg_run *r)
+{
+    r->ranks->beside = rt_alloc(1, sizeof *r->ranks->beside);
+    r->ranks->beside->run = r;
+    rt_pool_beside(r->pool, look, r->ranks->beside);
+}
+
+static struct rt_beside *of(const mg_run *r)
+{
+    return r->ranks ? r->ranks->beside : NULL;
+}
+
+bool rt_beside_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y)
+{
+    struct rt_beside *b = of(r);
+    if (!b || !b->stream || d->kind == MG_SHARD)
+        return false;
+    if (b->begun - b->done == DEPTH)
+        finish(b, b->done + 1);
+    task *t = task_at(b, b->begun + 1);
+    mg_begin(r, action);
+    t->action = action;
+    t->stage = AT_START;
+    t->after = b->after;
+    t->at = 0;
+    t->pieces = 0;
+    memset(t->meeting, 0, sizeof t->meeting);
+    rt_comm_set(&t->c, r, d, x, y);
+    b->begun++;
+    carry_on(b, true);
+    if (r->watch & ~(unsigned)(RT_WATCH_TIME | RT_WATCH_COST))
+        wait_for(b, b->begun); /* who looks at values looks in the order of the program */
+    mg_end(r, action);
+    mg_output(r, action, y, mg_comm_elements(d), d->dtype);
+    return true;
+}
+
+void mg_progress(mg_run *r)
+{
+    struct rt_beside *b = of(r);
+    if (!b || b->done == b->begun)
+        return;
+    int64_t now = rt_now_ns();
+    if (now - b->looked > PATIENCE_NS) {
+        carry_on(b, true);
+        b->looked = now;
+    }
+}
+
+void mg_stream(mg_run *r, int s)
+{
+    if (of(r))
+        of(r)->stream = s;
+}
+
+void mg_record(mg_run *r, int point)
+{
+    if (of(r))
+        of(r)->point[point] = of(r)->stream ? of(r)->begun : 0;
+}
+
+/* Who computes waits at once. In the queue's stream what is put there next waits, and by the rules
+ * of the queue all behind it. */
+void mg_wait(mg_run *r, int point)
+{
+    struct rt_beside *b = of(r);
+    if (!b)
+        return;
+    if (!b->stream)
+        finish(b, b->point[point]);
+    else if (b->point[point] > b->after)
+        b->after = b->point[point];
+}

@@ -1,0 +1,423 @@
+/* comm.c - what ranks do together. On one machine each reads the others' numbers where they are;
+ * what is on another comes over the wire, in chunks, into memory that is there from the start.
+ *
+ * Of x each rank gives each other some rows (`share`); of what it is given it makes its y, by
+ * adding up or by putting side by side. Sums are made in the order of ranks, by one of them for
+ * all, or by each alike: the same bits on all ranks, in every run, and on whatever machines the
+ * ranks are. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/net/comm.h"
+#include "runtime/sizes.h"
+#include "runtime/net/sum.h"
+
+enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: that each adds up by itself; for a thread */
+enum { POST = RT_POST, ROUND = 64 };
+
+typedef rt_share share;
+typedef rt_comm comm;
+
+static void find_group(comm *c)
+{
+    const mg_program *p = c->run->program;
+    uint32_t others = ~c->d->axes & (((uint32_t)1 << p->naxes) - 1);
+    int n = 0, mine = rt_place_of(p, c->run->rank, others);
+    c->all_here = true;
+    for (int k = 0; n < c->d->n; k++)
+        if (rt_place_of(p, k, others) == mine) {
+            c->here[n] = rt_is_here(c->run, k);
+            c->all_here = c->all_here && c->here[n];
+            c->member[n++] = k;
+        }
+    c->me = rt_place_of(p, c->run->rank, c->d->axes);
+}
+
+static const char *of_member(const comm *c, const void *at, int member)
+{
+    return rt_of_rank(c->run, at, c->member[member]);
+}
+
+static int64_t total(const share *s)
+{
+    return s->rows * s->row;
+}
+
+/* The byte `at` of a share of x, and how many lie behind it. */
+static int64_t place_in(const share *s, int64_t at, int64_t *behind)
+{
+    int64_t row = s->first + at / s->row * s->step, in = at % s->row, half = s->row / 2;
+    bool second = s->jump && in >= half;
+    *behind = (s->jump && !second ? half : s->row) - in;
+    return row + in + (second ? s->jump - half : 0);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- who gives what -------------------------------------------------------------------------- */
+
+/* Two machines send each other as much if each adds up all of it, and need not meet again. */
+static bool is_small(const comm *c)
+{
+    return c->bytes <= SMALL || (c->d->n == 2 && !c->all_here);
+}
+
+/* Elements [all * k / n, all * (k + 1) / n) are those which member k adds up for all. */
+static int64_t cut(const comm *c, int k)
+{
+    return c->bytes / c->width * k / c->d->n * c->width;
+}
+
+/* What each member gives to member `to`. */
+static share share_of(const comm *c, int to)
+{
+    const mg_comm_desc *d = c->d;
+    int64_t row = d->size / d->n * d->inner * c->width;
+    switch (d->kind) {
+    case MG_REDUCE_SCATTER:
+    case MG_SHARD:
+        if (d->zigzag)
+            return (share){d->outer, row, row * d->n, to * row / 2,
+                           (2 * d->n - 1 - 2 * to) * row / 2};
+        return (share){d->outer, row, row * d->n, to * row, 0};
+    case MG_ALL_TO_ALL:
+        row = d->to_size / d->n * d->to_inner * c->width;
+        return (share){d->to_outer, row, row * d->n, to * row, 0};
+    case MG_ALL_REDUCE:
+        if (!is_small(c))
+            return (share){1, cut(c, to + 1) - cut(c, to), 0, cut(c, to), 0};
+        break;
+    case MG_ALL_GATHER:
+    case MG_RING_SHIFT:
+    case MG_BROADCAST:
+        break;
+    }
+    return (share){1, c->bytes, 0, 0, 0};
+}
+
+/* ---- over the wire --------------------------------------------------------------------------- */
+
+int64_t rt_comm_bytes(const mg_run *r)
+{
+    return rt_world_spread(&r->world) ? 2 * (int64_t)POST : 0;
+}
+
+void rt_comm_open(mg_run *r)
+{
+    struct rt_ranks *k = r->ranks;
+    if (!k->wire)
+        return;
+    k->in = mmap(NULL, 2 * (size_t)POST, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (k->in == MAP_FAILED)
+        rt_die(RT_FAILED, "no memory for messages to other machines");
+    k->out = k->in + POST;
+    rt_beside_open(r);
+}
+
+/* Bytes of each member's chunk, the same for all of a group. */
+static int64_t chunk(const comm *c)
+{
+    return c->all_here ? INT64_MAX : POST / (c->d->n - 1) / ROUND * ROUND;
+}
+
+/* Bytes [begin, end) of a share of x in one piece: where they are, or copied. */
+static const char *pack(const comm *c, const share *s, int64_t begin, int64_t end, char *to)
+{
+    int64_t behind;
+    if (s->rows == 1 && !s->jump)
+        return c->x + s->first + begin;
+    for (int64_t at = begin, n; at < end; at += n) {
+        int64_t from = place_in(s, at, &behind);
+        n = least(behind, end - at);
+        memcpy(to + at - begin, c->x + from, (size_t)n);
+    }
+    return to;
+}
+
+/* To those elsewhere their part of the chunk, from them mine. Where y has it in one piece it comes
+ * there. */
+void rt_comm_post(comm *c, int64_t begin, int64_t size, char *ins, char *outs, rt_ticket *t)
+{
+    const struct rt_ranks *k = c->run->ranks;
+    int64_t post = 0;
+    c->begin = begin;
+    c->end = least(begin + size, total(&c->mine));
+    for (int i = 0; i < c->d->n; i++) {
+        share theirs = share_of(c, i);
+        int64_t end = least(begin + size, total(&theirs));
+        if (c->here[i])
+            continue;
+        char *in = ins + post, *out = outs + post;
+        if (c->line && total(&c->mine) <= c->line && !c->d->zigzag)
+            in = c->y + i * c->line + begin;
+        post += size;
+        c->came[i] = in;
+        if (end > begin)
+            rt_wire_send(k->wire, c->member[i], pack(c, &theirs, begin, end, out), end - begin, t);
+        if (c->end > begin)
+            rt_wire_take(k->wire, c->member[i], in, c->end - begin, t);
+    }
+}
+
+/* The byte `at` of what a member gives to this rank, and how many lie behind it. */
+static const char *given(const comm *c, int member, int64_t at, int64_t *behind)
+{
+    if (!c->here[member]) {
+        *behind = c->end - at;
+        return c->came[member] + at - c->begin;
+    }
+    return of_member(c, c->x + place_in(&c->mine, at, behind), member);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* Into y, which begins with this rank's first (of a large all_reduce: where its part does). */
+static void sum_given(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const comm *c = ctx;
+    char *y = c->y + (c->d->kind == MG_ALL_REDUCE ? c->mine.first : 0);
+    (void)scratch;
+    end = c->begin + end * c->width;
+    for (int64_t at = c->begin + begin * c->width, n; at < end; at += n) {
+        const char *from[MG_RANKS_MAX];
+        int64_t behind;
+        n = end - at;
+        for (int k = 0; k < c->d->n; k++) {
+            from[k] = given(c, k, at, &behind);
+            n = least(n, behind);
+        }
+        rt_sum(c->d, from, y + at, n / c->width);
+    }
+}
+
+/* Each has added up a part for all: the parts of the others come into y. */
+void rt_comm_copy_sums(const comm *c)
+{
+    for (int k = 0; k < c->d->n; k++)
+        if (c->here[k] && k != c->me)
+            memcpy(c->y + cut(c, k), of_member(c, c->y + cut(c, k), k),
+                   (size_t)(cut(c, k + 1) - cut(c, k)));
+}
+
+void rt_comm_post_sums(const comm *c, int64_t at, rt_ticket *t)
+{
+    int64_t from = cut(c, c->me) + at, n = least(RT_WIRE_MOST, cut(c, c->me + 1) - from);
+    for (int k = 0; k < c->d->n; k++) {
+        int64_t to = cut(c, k) + at, comes = least(RT_WIRE_MOST, cut(c, k + 1) - to);
+        if (!c->here[k] && n > 0)
+            rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n, t);
+        if (!c->here[k] && comes > 0)
+            rt_wire_take(c->run->ranks->wire, c->member[k], c->y + to, comes, t);
+    }
+}
+
+static void gather_sums(const comm *c)
+{
+    rt_meet(c->run, c->d->axes);
+    rt_comm_copy_sums(c);
+    for (int64_t at = 0; at < c->most && !c->all_here; at += RT_WIRE_MOST) {
+        rt_ticket t = {0};
+        rt_comm_post_sums(c, at, &t);
+        rt_wire_wait(c->run, &t);
+    }
+}
+
+/* ---- side by side ---------------------------------------------------------------------------- */
+
+/* Where the byte `at` of what member k gives comes to lie in y, and how many lie behind it. */
+static int64_t place_of_line(const comm *c, int k, int64_t at, int64_t *room)
+{
+    int64_t n = c->d->n, line = at / c->line, in = at % c->line, half = c->line / 2;
+    bool second = c->d->zigzag && in >= half;
+    *room = (c->d->zigzag && !second ? half : c->line) - in;
+    if (!c->d->zigzag)
+        return (line * n + k) * c->line + in;
+    return (line * 2 * n + (second ? 2 * n - 1 - k : k)) * half + in % half;
+}
+
+static void lay_given(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const comm *c = ctx;
+    (void)scratch;
+    begin = c->begin + begin * c->width;
+    end = c->begin + end * c->width;
+    for (int k = 0; k < c->d->n; k++)
+        for (int64_t at = begin, n; at < end; at += n) {
+            int64_t behind, room;
+            const char *from = given(c, k, at, &behind);
+            char *to = c->y + place_of_line(c, k, at, &room);
+            n = least(end - at, least(behind, room));
+            if (to != from)
+                memcpy(to, from, (size_t)n);
+        }
+}
+
+/* What is gathered lies, for each index of the dims outside of it, side by side in the order of
+ * ranks: as much of each as is inside, of which the dim that is cut may be one. */
+static int64_t line_of(const comm *c)
+{
+    const mg_comm_desc *d = c->d;
+    int64_t inside = d->size * d->inner * c->width;
+    bool cut_inside = d->kind == MG_ALL_TO_ALL && d->outer * d->size <= d->to_outer;
+    return cut_inside ? inside / d->n : inside;
+}
+
+static void cut_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const comm *c = ctx;
+    (void)scratch;
+    for (int64_t at = begin * c->mine.row, n; at < end * c->mine.row; at += n) {
+        int64_t from = place_in(&c->mine, at, &n);
+        memcpy(c->y + at, c->x + from, (size_t)n);
+    }
+}
+
+/* ---- round the ring, and from one to all ------------------------------------------------------
+ */
+
+static int before_me(const comm *c)
+{
+    return (c->me + (int)c->d->n - 1) % (int)c->d->n;
+}
+
+bool rt_comm_moves(const comm *c)
+{
+    return c->d->kind == MG_RING_SHIFT || c->d->kind == MG_BROADCAST;
+}
+
+/* Whose x comes to be y. */
+static int giver(const comm *c)
+{
+    return c->d->kind == MG_BROADCAST ? c->d->root : before_me(c);
+}
+
+static bool is_given_by_me(const comm *c, int member)
+{
+    if (c->d->kind == MG_BROADCAST)
+        return c->me == c->d->root;
+    return member == (c->me + 1) % (int)c->d->n;
+}
+
+/* Of the x of another on this machine. */
+static void copy_range(void *ctx, int64_t begin, int64_t end, void *scratch)
+{
+    const comm *c = ctx;
+    (void)scratch;
+    memcpy(c->y + begin * c->width, of_member(c, c->x + begin * c->width, giver(c)),
+           (size_t)((end - begin) * c->width));
+}
+
+void rt_comm_copy(comm *c)
+{
+    if (c->here[giver(c)])
+        mg_parallel(c->run, c->bytes / c->width, GRAIN / c->width, copy_range, c);
+}
+
+void rt_comm_post_move(const comm *c, int64_t at, rt_ticket *t)
+{
+    rt_wire *wire = c->run->ranks->wire;
+    int64_t n = least(RT_WIRE_MOST, c->bytes - at);
+    for (int k = 0; k < c->d->n; k++)
+        if (!c->here[k] && is_given_by_me(c, k))
+            rt_wire_send(wire, c->member[k], c->x + at, n, t);
+    if (!c->here[giver(c)])
+        rt_wire_take(wire, c->member[giver(c)], c->y + at, n, t);
+}
+
+static void move(comm *c)
+{
+    rt_meet(c->run, c->d->axes);
+    rt_comm_copy(c);
+    for (int64_t at = 0; at < c->bytes && !c->all_here; at += RT_WIRE_MOST) {
+        rt_ticket t = {0};
+        rt_comm_post_move(c, at, &t);
+        rt_wire_wait(c->run, &t);
+    }
+}
+
+/* ---- a collective ---------------------------------------------------------------------------- */
+
+static bool lies_side_by_side(const mg_comm_desc *d)
+{
+    return d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL;
+}
+
+bool rt_comm_parts(const comm *c)
+{
+    return c->d->kind == MG_ALL_REDUCE && !is_small(c);
+}
+
+void rt_comm_set(comm *c, mg_run *r, const mg_comm_desc *d, const void *x, void *y)
+{
+    *c = (comm){.d = d, .run = r, .x = x, .y = y, .width = mg_dtype_bytes(d->dtype)};
+    c->bytes = d->outer * d->size * d->inner * c->width;
+    find_group(c);
+    c->mine = share_of(c, c->me);
+    if (lies_side_by_side(d))
+        c->line = line_of(c);
+    for (int i = 0; i < d->n; i++) {
+        share s = share_of(c, i);
+        c->most = total(&s) > c->most ? total(&s) : c->most;
+    }
+}
+
+static mg_task *maker(const comm *c)
+{
+    return lies_side_by_side(c->d) ? lay_given : sum_given;
+}
+
+void rt_comm_take(comm *c, int64_t from, int64_t to)
+{
+    maker(c)(c, from, to, NULL);
+}
+
+/* Chunk by chunk: the messages, and then what is made of them. */
+static void over_chunks(comm *c)
+{
+    const struct rt_ranks *k = c->run->ranks;
+    int64_t size = chunk(c);
+    rt_meet(c->run, c->d->axes);
+    for (int64_t at = 0; at < c->most; at += size) {
+        c->end = total(&c->mine);
+        if (!c->all_here) {
+            rt_ticket t = {0};
+            rt_comm_post(c, at, size, k->in, k->out, &t);
+            rt_wire_wait(c->run, &t);
+        }
+        if (c->end > c->begin)
+            mg_parallel(c->run, (c->end - c->begin) / c->width, GRAIN / c->width, maker(c), c);
+        if (c->all_here)
+            return;
+    }
+}
+
+static void together(comm *c)
+{
+    if (rt_comm_moves(c))
+        move(c);
+    else
+        over_chunks(c);
+    if (rt_comm_parts(c))
+        gather_sums(c);
+    rt_meet(c->run, c->d->axes); /* nobody changes what another still reads */
+}
+
+void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work)
+{
+    (void)work;
+    if (rt_beside_begin(r, action, d, x, y))
+        return;
+    comm c;
+    mg_begin(r, action);
+    rt_comm_set(&c, r, d, x, y);
+    if (d->kind == MG_SHARD)
+        mg_parallel(r, c.mine.rows, 1 + GRAIN / (c.mine.row + 1), cut_rows, &c);
+    else
+        together(&c);
+    mg_end(r, action);
+    mg_output(r, action, y, mg_comm_elements(d), d->dtype);
+}
