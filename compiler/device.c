@@ -33,9 +33,7 @@ typedef struct Field {
 } Field;
 
 #define FIELD(key, kind, member, least, most)                                                      \
-    {                                                                                              \
-        key, FIELD_##kind, offsetof(Description, member), least, most                              \
-    }
+    {key, FIELD_##kind, offsetof(Description, member), least, most}
 static const Field fields[] = {
     FIELD("name", text, name, 0, 0),
     FIELD("target", text, target, 0, 0),
