@@ -5,7 +5,7 @@
  * generated kernels, each run counting alike; the rate of products beside their traffic;
  * exponentials and the rate of attention's products, from heads of two sizes; its gradient's.
  * plan/schedule/schedule.c makes times of them again. */
-#include "compiler/report/report.h"
+#include "compiler/report/trace_report.h"
 
 #include <errno.h>
 #include <ftw.h>

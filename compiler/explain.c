@@ -206,7 +206,7 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
             }
         if (!read && !write)
             continue;
-        const char *kernel = act->kind == ACT_kernel || act->then
+        const char *kernel = act->kind == ACT_kernel || act->epilogue
                                  ? name_str(q->m->names, p->kernels.data[act->kernel].name)
                                  : "";
         row(read && write ? "updated by"
@@ -214,7 +214,7 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
                           : "written by",
             arena_printf(q->s->arena, "@%s action %u: %s %s%s%s%s, %s",
                          name_str(q->m->names, program->fn->name), act->id, plan_kind(act->kind),
-                         act->then ? "and " : "", kernel, *kernel ? " for " : "",
+                         act->epilogue ? "and " : "", kernel, *kernel ? " for " : "",
                          name_str(q->m->names, act->name), place(q, act->span)));
     }
 }

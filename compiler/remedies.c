@@ -41,7 +41,7 @@ static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Planned
     if (passes_run(&job, &(PassRange){.from = "recompute", .until = "local"}) != PASS_ok)
         return;
     overlap_choose(m, d);
-    if (passes_run(&job, &(PassRange){.from = "ahead"}) != PASS_ok)
+    if (passes_run(&job, &(PassRange){.from = "prefetch_gathers"}) != PASS_ok)
         return;
     Plan *p = plan_schedule(job.m, d, a);
     if (!p)

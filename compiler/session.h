@@ -23,7 +23,7 @@ void times_begin(Session *s);
 void times_mark(const Session *s, const char *part);
 void times_print(const Session *s, FILE *out);
 
-/* pipeline.c: a model or an IR text, through the passes, to what the options ask for. */
+/* compile.c: a model or an IR text, through the passes, to what the options ask for. */
 Exit compile(Session *s);
 
 /* What an input has become. The plan is NULL where the range of passes ends before it. */
@@ -51,14 +51,15 @@ Exit command_import_hf(Session *s, const char *dir);
 /* calibrate.c: measures this machine and writes its description to -o, or standard output. */
 Exit command_calibrate(Session *s);
 
-/* report.c: what a trace of ./train measured beside what was predicted, on standard output. */
+/* trace_report.c: what a trace of ./train measured beside what was predicted, on standard output.
+ */
 Exit command_report(Session *s, const char *path);
 
-/* pipelines.c: a pipeline's schedule, proved and shown. */
+/* pipeline_command.c: a pipeline's schedule, proved and shown. */
 Exit command_pipeline(Session *s, const char *name);
 bool pipeline_options(const Options *o); /* whether any of its options is given */
 
-/* commands.c */
+/* subcommands.c */
 Exit command_run(Session *s);
 
 /* trace.c: the predicted timeline of one training step, as Chrome's trace JSON. */

@@ -1,9 +1,9 @@
 /* frontier.c - what repeats keep for the backward part, for the memory there is.
  *
- * Each option of a repeat (passes/autodiff/options.c) is planned for all its rounds, and once more
- * in segments of two, which prices it (decide/price.c); from prices alone the best ranges follow
- * for any memory (decide/choose.c). What was chosen is planned too: where that needs more than was
- * computed, the choice is made again with as much less. */
+ * Each option of a repeat (passes/autodiff/remat_candidates.c) is planned for all its rounds, and
+ * once more in segments of two, which prices it (decide/price.c); from prices alone the best ranges
+ * follow for any memory (decide/choose.c). What was chosen is planned too: where that needs more
+ * than was computed, the choice is made again with as much less. */
 #include "decide/frontier.h"
 
 #include <stdlib.h>

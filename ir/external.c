@@ -209,7 +209,7 @@ static int by_key(const void *x, const void *y)
                        (a->tensor->external < b->tensor->external);
 }
 
-static bool apart(const Module *m, const Tensor *a, const Tensor *b)
+static bool disjoint(const Module *m, const Tensor *a, const Tensor *b)
 {
     char name[EXTERNAL_MAX_BYTES];
     if (!external_shared(m->names, a, b, name))
@@ -237,9 +237,9 @@ bool externals_hold(const Module *m)
         if (strcmp(all[first].key, all[i].key) != 0)
             first = i;
         for (size_t k = first; k < i && fine && all[k].tensor->stacked; k++)
-            fine = apart(m, all[k].tensor, all[i].tensor);
+            fine = disjoint(m, all[k].tensor, all[i].tensor);
         if (fine && first < i) /* plain names meet only their equals */
-            fine = apart(m, all[i - 1].tensor, all[i].tensor);
+            fine = disjoint(m, all[i - 1].tensor, all[i].tensor);
     }
     arena_free(a);
     return fine;

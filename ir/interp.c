@@ -491,7 +491,7 @@ static void interpret(Interp like, int64_t ranks, const Fn *fn, const Tensor64 *
     const Region *b = fn->body;
     Group g = {.rank = interp_alloc(ranks, sizeof *g.rank), .n = ranks};
     Arena *tmp = arena_new();
-    Stations *at = ranks > 1 ? ir_stations(m, fn, tmp) : NEW_ARRAY(tmp, Stations, m->values.n);
+    StageSet *at = ranks > 1 ? ir_stage_set(m, fn, tmp) : NEW_ARRAY(tmp, StageSet, m->values.n);
     if (ranks == 1) /* it is told everything */
         memset(at, AT_ALL, m->values.n * sizeof *at);
     g.at = at;

@@ -33,7 +33,7 @@ int64_t type_stride(const Type *t, int i); /* elements between neighbours along 
 typedef struct Group {
     Interp *rank;
     int64_t n;
-    const Stations *at; /* per value: where it is */
+    const StageSet *at; /* per value: where it is */
 } Group;
 
 /* The ranks of a group run rounds [first, first + n) of a loop, the last first where it is in

@@ -57,7 +57,7 @@ int64_t interp_position(const Interp *in, Dim d, int64_t k)
 
 bool interp_takes_part(const Group *g, const Interp *in, const Ins *i)
 {
-    Stations at = i->nout ? 0 : AT_ALL;
+    StageSet at = i->nout ? 0 : AT_ALL;
     for (uint32_t k = 0; k < i->nout; k++)
         at |= g->at[i->out[k]];
     return (at & mesh_station(in->m, in->rank)) != 0;

@@ -164,7 +164,7 @@ struct Ins {
     bool backward; /* made by the differentiator */
     bool again;    /* ... to compute once more what the forward part did */
     bool keep;     /* forward, in a repeat: what the backward part reads of it is kept for it */
-    bool apart; /* its bits are promised. dot: nothing else is summed in it, for a copy of it has to
+    bool exact; /* its bits are promised. dot: nothing else is summed in it, for a copy of it has to
                    give the same; add: of two parts of a tree, in no other order and rounded by
                    itself; sum: from the first element to the last */
 };
@@ -195,7 +195,7 @@ typedef struct ValueInfo {
 typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
 
 /* Ranks along the axis of pipeline stages: a set of these. */
-typedef uint8_t Stations;
+typedef uint8_t StageSet;
 enum { AT_FIRST = 1, AT_MIDDLE = 2, AT_LAST = 4, AT_ALL = 7 };
 extern const char *const station_names[3]; /* as in the text */
 
@@ -218,7 +218,7 @@ typedef struct Tensor {
     double decay, rate; /* weight decay; factor of the learning rate */
     bool unread;        /* the front end has told that no expression names it */
     bool frozen;        /* not trained: neither gradient nor state */
-    Stations at;        /* after pass shard: the ranks along the axis of stages that have it */
+    StageSet at;        /* after pass shard: the ranks along the axis of stages that have it */
     Span span;
 } Tensor;
 
@@ -431,7 +431,8 @@ typedef struct Layout {
                              (passes/spmd/buckets.c); 0: none are */
     double send_flops;    /* that are computed while a byte of gradients is added up over ranks; 0:
                              kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
-    VEC(Value) ahead; /* what is to be gathered a round ahead of its loop (passes/spmd/ahead.c) */
+    VEC(Value)
+    ahead; /* what is to be gathered a round ahead of its loop (passes/spmd/prefetch_gathers.c) */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span;
@@ -544,15 +545,15 @@ void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Te
 /* The same numbers as kernels/ draws (mg_random_desc), for op random. */
 double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
 
-/* stations.c - on which ranks along the axis of stages a value is known or, of an argument, needed:
- * per value of the module; AT_ALL where there are no stages. A `repeat` with the mark `relay` is
- * run by one stage after the other: what it carries is where it begins before it, and where it ends
- * after it. Something computed from values at different stations is there where all of them are;
- * 0: nowhere, a broken invariant. */
-Stations *ir_stations(const Module *m, const Fn *fn, Arena *a);
+/* stage_set.c - on which ranks along the axis of stages a value is known or, of an argument,
+ * needed: per value of the module; AT_ALL where there are no stages. A `repeat` with the mark
+ * `relay` is run by one stage after the other: what it carries is where it begins before it, and
+ * where it ends after it. Something computed from values at different stage_set is there where all
+ * of them are; 0: nowhere, a broken invariant. */
+StageSet *ir_stage_set(const Module *m, const Fn *fn, Arena *a);
 /* Where it could be known, whoever asks: per value of the module, forward from what relays hand on
  * and from the tensors that have a place. */
-Stations *ir_available(const Module *m, const Region *r, const Fn *fn, Arena *a);
+StageSet *ir_available(const Module *m, const Region *r, const Fn *fn, Arena *a);
 
 /* ---- walking and changing ----------------------------------------------------------------- */
 

@@ -265,7 +265,7 @@ static void read_ins(Reader *r, Region *region, int depth)
         b.block = text_want_name(r);
     b.again = text_take_word(r, "again");
     b.backward = b.again || text_take_word(r, "backward");
-    bool keep = text_take_word(r, "keep"), apart = text_take_word(r, "apart");
+    bool keep = text_take_word(r, "keep"), exact = text_take_word(r, "exact");
     Region *body = NULL;
     if (op == OP_repeat || op == OP_fused) {
         if (depth == MAX_DEPTH)
@@ -277,7 +277,7 @@ static void read_ins(Reader *r, Region *region, int depth)
     }
     Ins *i = build_typed(&b, op, &attrs, nin, in, res->n, res->types.data, body);
     i->keep = keep;
-    i->apart = apart;
+    i->exact = exact;
     for (int k = 0; k < res->n; k++)
         define(r, res->of[k].name, res->of[k].span, i->out[k]);
 }
@@ -425,7 +425,7 @@ static void read_tensor(Reader *r)
     t.frozen = text_take_word(r, "frozen");
     if (text_take_word(r, "at"))
         for (int k = 0; k < 3; k++)
-            t.at |= (Stations)(text_take_word(r, station_names[k]) << k);
+            t.at |= (StageSet)(text_take_word(r, station_names[k]) << k);
     t.span = text_read_place(r);
     vec_push(r->a, &r->m->tensors, t);
 }

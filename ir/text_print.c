@@ -313,8 +313,8 @@ static void print_head(const Printer *p, const Ins *i)
         fputs(i->again ? " again" : " backward", out);
     if (i->keep)
         fputs(" keep", out);
-    if (i->apart)
-        fputs(" apart", out);
+    if (i->exact)
+        fputs(" exact", out);
 }
 
 static void print_ins(const Printer *p, const Ins *i, int depth)

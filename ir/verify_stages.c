@@ -62,7 +62,7 @@ static void check_tensors(Verifier *v)
 typedef struct Relays {
     Verifier *v;
     int ways[2]; /* forward, in reverse */
-    const Stations *at;
+    const StageSet *at;
 } Relays;
 
 static void check_staged(Relays *r, const Ins *i, bool inside)
@@ -77,7 +77,7 @@ static void check_staged(Relays *r, const Ins *i, bool inside)
         verify_broken(r->v, i, 12,
                       i->attrs.relay ? "a relay that hands nothing on"
                                      : "stages hand on what is carried");
-    Stations end = i->attrs.reverse ? AT_FIRST : AT_LAST;
+    StageSet end = i->attrs.reverse ? AT_FIRST : AT_LAST;
     for (uint32_t k = 0; i->attrs.relay && k < i->attrs.carried; k++)
         if (r->at[i->out[k]] & ~end)
             verify_broken(r->v, i, 12, "what the relay carries is needed where it does not end");
@@ -110,7 +110,7 @@ static void check_region(Relays *r, const Region *b, int depth, bool inside)
 
 static void check_fn(Verifier *v, const Fn *fn)
 {
-    Relays r = {.v = v, .at = ir_stations(v->m, fn, v->tmp)};
+    Relays r = {.v = v, .at = ir_stage_set(v->m, fn, v->tmp)};
     check_region(&r, fn->body, 0, false);
     for (size_t k = 0; k < fn->args.n; k++) {
         FnArg a = fn->args.data[k];

@@ -87,7 +87,7 @@ Ins *ir_clone(Builder *b, const Ins *i, ValueMap *map)
     copy->path = i->path;
     copy->block = i->block;
     copy->keep = i->keep;
-    copy->apart = i->apart;
+    copy->exact = i->exact;
     for (uint32_t k = 0; k < i->nout; k++) {
         m->values.data[copy->out[k]].name = m->values.data[i->out[k]].name;
         map_set(m, map, i->out[k], copy->out[k]);

@@ -89,13 +89,13 @@ MGK_INLINE void step(int rows, int cols, const char *a, const char *a2, const ch
 /* What comes next, of a panel of B and of C. It is asked for beside the products, at an even pace
  * and without a question: branches there cost a tenth of the time (measured). Beyond the end of
  * anything this does nothing. */
-typedef struct Soon {
+typedef struct Prefetch {
     const char *b, *c;
     int64_t row; /* bytes between rows of C */
-} Soon;
+} Prefetch;
 
 /* Lines of B, and of rows of C the lines from number `from` on: each has two. */
-MGK_INLINE void fetch(Soon *s, int lines, int from, int count)
+MGK_INLINE void fetch(Prefetch *s, int lines, int from, int count)
 {
 #pragma GCC unroll 4
     for (int i = 0; i < lines; i++, s->b += 64)
@@ -108,7 +108,8 @@ MGK_INLINE void fetch(Soon *s, int lines, int from, int count)
 }
 
 /* All terms, the smallest parts first. */
-MGK_INLINE void terms(int rows, int cols, int parts, const mgk_amx *w, Soon *soon, const char *a)
+MGK_INLINE void terms(int rows, int cols, int parts, const mgk_amx *w, Prefetch *prefetch,
+                      const char *a)
 {
     /* After some 2000 cycles without one, the next store of a tile takes 800 (measured on Sapphire
      * Rapids); a store of any tile now and then keeps it at 16. */
@@ -124,39 +125,39 @@ MGK_INLINE void terms(int rows, int cols, int parts, const mgk_amx *w, Soon *soo
          * tiles of rows. */
         if (parts == 3) {
             step(rows, cols, a, a2, b, b2, 0, 2, true, true);
-            fetch(soon, 2, 0, 1);
+            fetch(prefetch, 2, 0, 1);
             step(rows, cols, a, a2, b, b2, 0, 1, false, true);
-            fetch(soon, 2, 1, 1);
+            fetch(prefetch, 2, 1, 1);
             step(rows, cols, a, a2, b, b2, 1, 1, true, false);
-            fetch(soon, 2, 2, 1);
+            fetch(prefetch, 2, 2, 1);
             step(rows, cols, a, a2, b, b2, 1, 0, false, true);
-            fetch(soon, 2, 3, 1);
+            fetch(prefetch, 2, 3, 1);
             step(rows, cols, a, a2, b, b2, 2, 0, true, false);
-            fetch(soon, 2, 4, 1);
+            fetch(prefetch, 2, 4, 1);
             step(rows, cols, a, a2, b, b2, 0, 0, true, false);
-            fetch(soon, 2, 5, 1);
+            fetch(prefetch, 2, 5, 1);
         }
         if (parts == 2) {
             step(rows, cols, a, a2, b, b2, 0, 1, true, true);
-            fetch(soon, 2, 0, 2);
+            fetch(prefetch, 2, 0, 2);
             step(rows, cols, a, a2, b, b2, 1, 1, true, false);
-            fetch(soon, 2, 0, 2);
+            fetch(prefetch, 2, 0, 2);
             step(rows, cols, a, a2, b, b2, 1, 0, false, true);
-            fetch(soon, 2, 0, 2);
+            fetch(prefetch, 2, 0, 2);
             step(rows, cols, a, a2, b, b2, 0, 0, true, false);
-            fetch(soon, 2, 0, 0);
+            fetch(prefetch, 2, 0, 0);
         }
         if (parts == 1) {
             step(rows, cols, a, a2, b, b2, 0, 0, true, true);
-            fetch(soon, 4, 0, 6);
+            fetch(prefetch, 4, 0, 6);
         }
     }
 }
 
 /* Sums of `rows` x `cols` tiles of terms, to rows `ld` apart. Terms of other blocks are added
  * later: what has been summed is small then, and is rounded so many times less. */
-MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Soon *soon, const char *a, float *to,
-                     int64_t ld)
+MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Prefetch *prefetch, const char *a,
+                     float *to, int64_t ld)
 {
     enum { LINES = MGK_AMX_LINES };
     _tile_zero(0);
@@ -164,11 +165,11 @@ MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Soon *soon, const cha
     _tile_zero(2);
     _tile_zero(3);
     if (w->parts == 3)
-        terms(rows, cols, 3, w, soon, a);
+        terms(rows, cols, 3, w, prefetch, a);
     else if (w->parts == 2)
-        terms(rows, cols, 2, w, soon, a);
+        terms(rows, cols, 2, w, prefetch, a);
     else
-        terms(rows, cols, 1, w, soon, a);
+        terms(rows, cols, 1, w, prefetch, a);
     _tile_stored(0, to, ld * 4);
     if (cols == 2)
         _tile_stored(1, to + LINES, ld * 4);
@@ -197,23 +198,23 @@ MGK_INLINE void put(const mgk_amx *w, const float *sums, float *c, int64_t n)
 }
 
 /* m rows of C. */
-static void rows_of(const mgk_amx *w, Soon *soon, int64_t m, const char *a, float *c)
+static void rows_of(const mgk_amx *w, Prefetch *prefetch, int64_t m, const char *a, float *c)
 {
     enum { N = MGK_AMX_PANEL };
     _Alignas(64) float all[N * N];
     const bool high = m > MGK_AMX_LINES, wide = w->n > MGK_AMX_LINES;
     if (m == N && w->n == N && !w->add && !w->bias && w->alpha == 1) {
-        sums(2, 2, w, soon, a, c, w->ldc);
+        sums(2, 2, w, prefetch, a, c, w->ldc);
         return;
     }
     if (high && wide)
-        sums(2, 2, w, soon, a, all, N);
+        sums(2, 2, w, prefetch, a, all, N);
     else if (high)
-        sums(2, 1, w, soon, a, all, N);
+        sums(2, 1, w, prefetch, a, all, N);
     else if (wide)
-        sums(1, 2, w, soon, a, all, N);
+        sums(1, 2, w, prefetch, a, all, N);
     else
-        sums(1, 1, w, soon, a, all, N);
+        sums(1, 1, w, prefetch, a, all, N);
     if (w->n == N)
         for (int64_t i = 0; i < m; i++)
             put(w, all + i * N, c + i * w->ldc, N);
@@ -227,12 +228,12 @@ void mgk_amx_panel(const mgk_amx *w)
     enum { HIGH = 2 * MGK_AMX_LINES };
     const int64_t bytes = w->chunks * w->parts * 2 * MGK_AMX_BYTES; /* of two tiles of rows */
     const char *a = w->a;
-    Soon soon = {.b = w->b + bytes, .row = w->ldc * (int64_t)sizeof(float)};
+    Prefetch prefetch = {.b = w->b + bytes, .row = w->ldc * (int64_t)sizeof(float)};
     settle();
     for (int64_t i = 0; i < w->m; i += HIGH, a += bytes) {
         float *c = w->c + i * w->ldc;
-        soon.c = (const char *)(i + HIGH < w->m ? c + HIGH * w->ldc : w->c + MGK_AMX_PANEL);
-        rows_of(w, &soon, w->m - i < HIGH ? w->m - i : HIGH, a, c);
+        prefetch.c = (const char *)(i + HIGH < w->m ? c + HIGH * w->ldc : w->c + MGK_AMX_PANEL);
+        rows_of(w, &prefetch, w->m - i < HIGH ? w->m - i : HIGH, a, c);
     }
 }
 

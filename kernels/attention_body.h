@@ -13,7 +13,7 @@
 #include "kernels/panel.h"
 #include "kernels/strip.h"
 
-#include "kernels/attention_soon.h"
+#include "kernels/attention_prefetch.h"
 #include "kernels/attention_tiles.h"
 
 #define Forward       NAME(Forward)
@@ -44,7 +44,7 @@ typedef struct Forward {
     T *st;            /* [BLOCK_KEYS] of lanes: scores, then probabilities */
     T *keep;          /* lanes: what a new maximum leaves of old sums */
     Tiles tk, tv, tp; /* on AMX: keys; values, turned; st */
-    Soon soon;
+    Prefetch prefetch;
     int64_t strips;
     ForwardStrip strip[MGK_STRIPS];
 } Forward;
@@ -150,10 +150,10 @@ static void forward_block(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
                             .ldb = LANES,
                             .c = f->st,
                             .ldc = LANES});
-    soon_some(&f->soon);
+    prefetch_some(&f->prefetch);
     strip_mask(&p->s, t0, keys, f->st);
     soften(f, p, keys);
-    soon_some(&f->soon);
+    prefetch_some(&f->prefetch);
     forward_sums(f, p, t0, keys);
 }
 
@@ -194,11 +194,11 @@ static void forward_unit(const mgk_attention *x, mgk_place place, const mgk_plac
     forward_open(&f, x, b, h, place.row, scratch);
     const int64_t seen = strip_keys(&f.strip[f.strips - 1].s, 0, d->keys);
     const int64_t blocks = (seen + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS;
-    soon_tile(&f.soon, x, next, 2 * f.strips * blocks);
+    prefetch_tile(&f.prefetch, x, next, 2 * f.strips * blocks);
     for (int64_t t0 = 0; t0 < seen; t0 += MGK_BLOCK_KEYS) {
         const int64_t block = seen - t0 < MGK_BLOCK_KEYS ? seen - t0 : MGK_BLOCK_KEYS;
         forward_keys(&f, k + t0 * d->k[1], v + t0 * d->v[1], block);
-        soon_block(&f.soon, x, place, t0 + MGK_BLOCK_KEYS, seen, next, 2 * f.strips);
+        prefetch_block(&f.prefetch, x, place, t0 + MGK_BLOCK_KEYS, seen, next, 2 * f.strips);
         for (int64_t i = 0; i < f.strips; i++) {
             int64_t keys = strip_keys(&f.strip[i].s, t0, block);
             if (keys > 0)

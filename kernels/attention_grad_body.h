@@ -52,7 +52,7 @@ typedef struct Backward {
     Tiles tds;                 /* dS of a strip */
     Tiles tpt, tdst, tqr, tdr; /* of the tile's strips: P and dS, turned; qr and doutr */
     const mgk_place *next;     /* NULL, or what the sweep after this one begins with */
-    Soon soon;
+    Prefetch prefetch;
     BackwardStrip strip[MGK_STRIPS];
 } Backward;
 
@@ -172,14 +172,14 @@ static void backward_scores(Backward *w, BackwardStrip *p, int64_t keys)
     const mg_attention_desc *d = w->d;
     if (TILED) {
         tiles_product(keys, LANES, 0, d->head, &w->tk, &p->tq, w->st, LANES, false);
-        soon_some(&w->soon);
+        prefetch_some(&w->prefetch);
         tiles_product(keys, LANES, 0, d->vhead, &w->tv, &p->tdo, w->ds, LANES, false);
         return;
     }
     Panel y = {.start = MGK_ZERO, .m = keys, .vecs = MGK_STRIP_VECS, .ldb = LANES, .ldc = LANES};
     y.k = y.stride = d->head, y.a = w->k, y.b = p->qt, y.c = w->st;
     panel_down(&y);
-    soon_some(&w->soon);
+    prefetch_some(&w->prefetch);
     y.k = y.stride = d->vhead, y.a = w->v, y.b = p->doutt, y.c = w->ds;
     panel_down(&y);
 }
@@ -212,7 +212,7 @@ static void backward_kv(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
     y.a = w->ds, y.b = p->qr, y.c = w->dk + (t0 - w->key0) * w->wide;
     y.ldb = y.ldc = w->wide, y.vecs = w->wide / VL;
     panel_down(&y);
-    soon_some(&w->soon);
+    prefetch_some(&w->prefetch);
     y.a = w->st, y.b = p->doutr, y.c = w->dv + (t0 - w->key0) * w->vwide;
     y.ldb = y.ldc = w->vwide, y.vecs = w->vwide / VL;
     panel_down(&y);
@@ -224,7 +224,7 @@ static void backward_all_kv(Backward *w, int first, int strips, int64_t t0, int6
     const int64_t lanes = (strips - first) * LANES, at = t0 - w->key0;
     tiles_product(seen, w->wide, first, lanes, &w->tdst, &w->tqr, w->dk + at * w->wide, w->wide,
                   true);
-    soon_some(&w->soon);
+    prefetch_some(&w->prefetch);
     tiles_product(seen, w->vwide, first, lanes, &w->tpt, &w->tdr, w->dv + at * w->vwide, w->vwide,
                   true);
 }
@@ -233,12 +233,12 @@ static void backward_all_kv(Backward *w, int first, int strips, int64_t t0, int6
 static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys, int64_t seen)
 {
     backward_scores(w, p, keys);
-    soon_some(&w->soon);
+    prefetch_some(&w->prefetch);
     strip_mask(&p->s, t0, keys, w->st);
     backward_probs(w, p, keys);
     if (w->want_q) {
         backward_q(w, p, t0, keys);
-        soon_some(&w->soon);
+        prefetch_some(&w->prefetch);
     }
     if (w->want_kv && !TILED)
         backward_kv(w, p, t0, keys);
@@ -272,15 +272,15 @@ static void backward_tile(Backward *w, int64_t row0, int64_t row1, const mgk_pla
             backward_strip(w, &w->strip[strips++], row0);
     const int64_t end = w->key0 + strip_keys(&w->strip[strips - 1].s, w->key0, w->keys);
     const int64_t times = strips * (2 + w->want_q + w->want_kv);
-    soon_tile(&w->soon, w->x, next,
-              times * ((end - w->key0 + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS));
+    prefetch_tile(&w->prefetch, w->x, next,
+                  times * ((end - w->key0 + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS));
     for (int64_t t0 = w->key0; t0 < end; t0 += MGK_BLOCK_KEYS) {
         const int64_t block = end - t0 < MGK_BLOCK_KEYS ? end - t0 : MGK_BLOCK_KEYS;
         const int64_t seen = strip_keys(&w->strip[strips - 1].s, t0, block);
         int first = strips;
         backward_keys(w, k + t0 * d->k[1], v + t0 * d->v[1], block);
-        soon_block(&w->soon, w->x, (mgk_place){w->b, w->h, 0}, t0 + MGK_BLOCK_KEYS, end, next,
-                   times);
+        prefetch_block(&w->prefetch, w->x, (mgk_place){w->b, w->h, 0}, t0 + MGK_BLOCK_KEYS, end,
+                       next, times);
         for (int i = 0; i < strips; i++) {
             int64_t keys = strip_keys(&w->strip[i].s, t0, block);
             if (keys <= 0)

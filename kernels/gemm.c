@@ -18,7 +18,7 @@ typedef struct Job {
     const mg_gemm_desc *d;
     const char *a, *b;
     char *c, *extra, *aux;
-    const mgk_then *then;
+    const mgk_epilogue *call;
     int64_t rows, cols;    /* parts of m and of n */
     int64_t height, width; /* of a part */
     int64_t strips;        /* of a part, side by side: a unit each */
@@ -72,7 +72,7 @@ static void parts(void *ctx, int64_t begin, int64_t end, void *scratch)
                             .c = w->c + batch * d->sc * out,
                             .extra = w->extra,
                             .aux = w->aux,
-                            .then = w->then,
+                            .call = w->call,
                             .i = p / w->cols % w->rows * w->height,
                             .j = p % w->cols * w->width + strip * MG_BLOCK_N};
         part.m = smaller(w->height, d->m - part.i);
@@ -112,15 +112,15 @@ static mg_gemm_desc turned(const mg_gemm_desc *d)
 }
 
 static void gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
-                 void *extra, void *aux, const mgk_then *then)
+                 void *extra, void *aux, const mgk_epilogue *call)
 {
     check(d);
-    if (then && (d->batch != 1 || d->n % MG_TILE))
-        mgk_fatal("mg_gemm_then", "a kernel goes on with a single product, of even pieces");
+    if (call && (d->batch != 1 || d->n % MG_TILE))
+        mgk_fatal("mg_gemm_epilogue", "a kernel goes on with a single product, of even pieces");
     if (d->m == 0 || d->n == 0)
         return;
     const mg_gemm_desc column = turned(d);
-    const bool turns = d->n == 1 && d->ldc == 1 && d->epilogue == MG_PLAIN && !then;
+    const bool turns = d->n == 1 && d->ldc == 1 && d->epilogue == MG_PLAIN && !call;
     Job w = {.run = r,
              .d = turns ? &column : d,
              .a = turns ? b : a,
@@ -128,7 +128,7 @@ static void gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b,
              .c = c,
              .extra = extra,
              .aux = aux,
-             .then = then};
+             .call = call};
     const int64_t threads = mg_threads(r);
     const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
     double worth = flops * (double)d->batch / SMALL;
@@ -167,12 +167,12 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
     outputs(r, action, d, c, extra, aux);
 }
 
-void mg_gemm_then(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
-                  void *c, void *extra, void *aux, mg_kernel *k, void *const *p)
+void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
+                      void *c, void *extra, void *aux, mg_kernel *k, void *const *p)
 {
-    const mgk_then then = {k, p};
+    const mgk_epilogue call = {k, p};
     mg_begin(r, action);
-    gemm(r, d, a, b, c, extra, aux, &then);
+    gemm(r, d, a, b, c, extra, aux, &call);
     mg_end(r, action);
     outputs(r, action, d, mg_outputs(r, action, p, c) ? NULL : c, extra, aux);
 }

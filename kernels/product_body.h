@@ -12,33 +12,33 @@
 /* So many tiles of A are packed together. */
 #define SIDE 4
 
-#define pack_copy   NAME(pack_copy)
-#define pack_flip   NAME(pack_flip)
-#define pack_tiles  NAME(pack_tiles)
-#define pack_b      NAME(pack_b)
-#define panel_at    NAME(panel_at)
-#define soon_of     NAME(soon_of)
-#define panel_soon  NAME(panel_soon)
-#define tiles_soon  NAME(tiles_soon)
-#define first_panel NAME(first_panel)
-#define multiply    NAME(multiply)
-#define length_of   NAME(length_of)
-#define near_sums   NAME(near_sums)
-#define panel_of    NAME(panel_of)
-#define panel_sums  NAME(panel_sums)
-#define round_in    NAME(round_in)
-#define gelu_of     NAME(gelu_of)
-#define gelu_out    NAME(gelu_out)
-#define round_out   NAME(round_out)
-#define put_sums    NAME(put_sums)
-#define finish      NAME(finish)
-#define Strip       NAME(Strip)
-#define strip_terms NAME(strip_terms)
-#define strip_of    NAME(strip_of)
-#define Space       NAME(Space)
-#define space_of    NAME(space_of)
-#define sums_of     NAME(sums_of)
-#define strip_begin NAME(strip_begin)
+#define pack_copy      NAME(pack_copy)
+#define pack_flip      NAME(pack_flip)
+#define pack_tiles     NAME(pack_tiles)
+#define pack_b         NAME(pack_b)
+#define panel_at       NAME(panel_at)
+#define prefetch_of    NAME(prefetch_of)
+#define panel_prefetch NAME(panel_prefetch)
+#define tiles_prefetch NAME(tiles_prefetch)
+#define first_panel    NAME(first_panel)
+#define multiply       NAME(multiply)
+#define length_of      NAME(length_of)
+#define near_sums      NAME(near_sums)
+#define panel_of       NAME(panel_of)
+#define panel_sums     NAME(panel_sums)
+#define round_in       NAME(round_in)
+#define gelu_of        NAME(gelu_of)
+#define gelu_out       NAME(gelu_out)
+#define round_out      NAME(round_out)
+#define put_sums       NAME(put_sums)
+#define finish         NAME(finish)
+#define Strip          NAME(Strip)
+#define strip_terms    NAME(strip_terms)
+#define strip_of       NAME(strip_of)
+#define Space          NAME(Space)
+#define space_of       NAME(space_of)
+#define sums_of        NAME(sums_of)
+#define strip_begin    NAME(strip_begin)
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
@@ -189,34 +189,35 @@ static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_
 }
 
 /* `runs` of `length` numbers, ld apart, that are wanted when so many tiles are done. */
-static mgk_soon soon_of(const E *from, int64_t ld, int64_t runs, int64_t length, int64_t tiles)
+static mgk_prefetch prefetch_of(const E *from, int64_t ld, int64_t runs, int64_t length,
+                                int64_t tiles)
 {
     const int64_t into = (int64_t)((uintptr_t)from % 64);
     const int64_t lines = (into + length * (int64_t)sizeof(E) + 63) / 64;
-    return (mgk_soon){(const char *)from - into, ld * (int64_t)sizeof(E), runs, lines,
-                      runs * lines * BESIDE / (tiles * MG_BLOCK_K) + 1};
+    return (mgk_prefetch){(const char *)from - into, ld * (int64_t)sizeof(E), runs, lines,
+                          runs * lines * BESIDE / (tiles * MG_BLOCK_K) + 1};
 }
 
 /* The panel that is packed after this one, to have it near by then. */
-static mgk_soon panel_soon(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_t end,
-                           int64_t tiles)
+static mgk_prefetch panel_prefetch(const mgk_product *w, int64_t p, int64_t k, int64_t j,
+                                   int64_t end, int64_t tiles)
 {
     const mg_gemm_desc *d = w->d;
     if (j + 2 * PANEL_N > end)
-        return (mgk_soon){0};
-    return soon_of(panel_at(w, p, j + PANEL_N), d->ldb, d->tb ? PANEL_N : k * TERMS_EACH,
-                   d->tb ? k * TERMS_EACH : PANEL_N, tiles);
+        return (mgk_prefetch){0};
+    return prefetch_of(panel_at(w, p, j + PANEL_N), d->ldb, d->tb ? PANEL_N : k * TERMS_EACH,
+                       d->tb ? k * TERMS_EACH : PANEL_N, tiles);
 }
 
 /* Tiles [t, end) of the same rows and terms as pack_tiles'. */
-static mgk_soon tiles_soon(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k,
-                           int64_t t, int64_t end, int64_t tiles)
+static mgk_prefetch tiles_prefetch(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k,
+                                   int64_t t, int64_t end, int64_t tiles)
 {
     const mg_gemm_desc *d = w->d;
     const int64_t row = i + tile_row(m, t), rows = i + tile_row(m, end) - row;
     const int64_t at = p * TERMS_EACH, terms = k * TERMS_EACH;
     const E *from = (const E *)w->a + (d->ta ? at * d->lda + row : row * d->lda + at);
-    return soon_of(from, d->lda, d->ta ? terms : rows, d->ta ? rows : terms, tiles);
+    return prefetch_of(from, d->lda, d->ta ? terms : rows, d->ta ? rows : terms, tiles);
 }
 
 /* ---- beside the product ---------------------------------------------------------------------- */
@@ -318,8 +319,8 @@ static void finish(const mgk_product *w, const Strip *s, int64_t i, int64_t m)
 {
     if (!near_sums(w->d))
         put_sums(w, s->c + i * s->ldc, s->ldc, s->i + i, m, s->j, s->n);
-    if (w->then)
-        mgk_then_rows(w, s->i + i, m, s->j, s->n);
+    if (w->call)
+        mgk_epilogue_rows(w, s->i + i, m, s->j, s->n);
 }
 
 /* Its tiles, of pairs or of numbers. */
@@ -340,7 +341,7 @@ static void first_panel(const mgk_product *w, const Strip *s, int64_t p, mgk_pan
         next = t + SIDE < n ? t + SIDE : n;
         const int64_t then = next + SIDE < n ? next + SIDE : n;
         pack_tiles(w, s->i, s->m, p, k, t, next, s->a);
-        panel->a_soon = tiles_soon(w, s->i, s->m, p, k, next, then, next - t);
+        panel->a_prefetch = tiles_prefetch(w, s->i, s->m, p, k, next, then, next - t);
         panel->begin = t;
         panel->end = next;
         multiply(panel);
@@ -367,10 +368,10 @@ static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64
                        .across = d->ta,
                        .add = p > 0 || d->beta != 0,
                        .alpha = d->alpha,
-                       .b_soon = panel_soon(w, p, k, s->j + j, end, tiles)};
+                       .b_prefetch = panel_prefetch(w, p, k, s->j + j, end, tiles)};
     if (j + n == s->n && left > 0) /* the last of this block */
-        panel.a_soon = tiles_soon(w, s->i, s->m, p + k, left < k ? left : k, 0,
-                                  SIDE < tiles ? SIDE : tiles, tiles);
+        panel.a_prefetch = tiles_prefetch(w, s->i, s->m, p + k, left < k ? left : k, 0,
+                                          SIDE < tiles ? SIDE : tiles, tiles);
     if (sizeof(E) == sizeof(T) && !d->tb && n == PANEL_N)
         panel.from = panel_at(w, p, s->j + j);
     else

@@ -39,7 +39,7 @@ MGK_INLINE int64_t tile_row(int64_t m, int64_t t)
 }
 
 /* Asks for the next lines. */
-MGK_INLINE void fetch(mgk_soon *s)
+MGK_INLINE void fetch(mgk_prefetch *s)
 {
     for (int64_t count = s->each; count > 0 && s->runs > 0; s->runs--, s->at += s->stride)
         for (int64_t l = 0; l < s->lines; l++, count--)
@@ -47,7 +47,7 @@ MGK_INLINE void fetch(mgk_soon *s)
 }
 
 /* `packs`: B from where it lies, and into the panel beside that. */
-MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_soon *c_soon,
+MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_prefetch *c_prefetch,
                           const T *a, V acc[TILE_ROWS][TILE_VECS])
 {
     const T *b = packs ? w->from : w->b;
@@ -58,9 +58,9 @@ MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_s
         for (int j = 0; j < TILE_VECS; j++)
             acc[i][j] = vall(0);
     for (int64_t left = w->k; left > 0;) {
-        fetch(c_soon);
-        fetch(&w->b_soon);
-        fetch(&w->a_soon);
+        fetch(c_prefetch);
+        fetch(&w->b_prefetch);
+        fetch(&w->a_prefetch);
         int64_t terms = left < BESIDE ? left : BESIDE;
         left -= terms;
         do {
@@ -121,14 +121,14 @@ MGK_INLINE void tile_rest(int rows, const mgk_panel *w, T *c, int64_t ldc,
         memcpy(c + i * ldc, all[i], (size_t)w->n * sizeof(T));
 }
 
-MGK_INLINE void tile_of(int rows, bool across, bool packs, mgk_panel *w, mgk_soon *c_soon,
+MGK_INLINE void tile_of(int rows, bool across, bool packs, mgk_panel *w, mgk_prefetch *c_prefetch,
                         const T *a, T *c)
 {
     V acc[TILE_ROWS][TILE_VECS];
     if (packs)
-        tile_sums(rows, across, true, w, c_soon, a, acc);
+        tile_sums(rows, across, true, w, c_prefetch, a, acc);
     else
-        tile_sums(rows, across, false, w, c_soon, a, acc);
+        tile_sums(rows, across, false, w, c_prefetch, a, acc);
     if (w->n == PANEL_N)
         tile_store(rows, w, c, w->ldc, acc);
     else
@@ -143,15 +143,16 @@ MGK_INLINE void tiles_of(bool across, mgk_panel *w)
         const bool packs = w->from && t == 0;
         const T *a = (const T *)w->a + (across ? t * TILE_STEP * w->k : row * ROW_STEP);
         T *c = (T *)w->c + row * w->ldc;
-        mgk_soon c_soon = {.at = (const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
-                           .stride = w->ldc * (int64_t)sizeof(T),
-                           .runs = TILE_ROWS,
-                           .lines = TILE_VECS * VBYTES / 64,
-                           .each = TILE_ROWS * BESIDE / MG_BLOCK_K + 1};
+        mgk_prefetch c_prefetch = {
+            .at = (const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
+            .stride = w->ldc * (int64_t)sizeof(T),
+            .runs = TILE_ROWS,
+            .lines = TILE_VECS * VBYTES / 64,
+            .each = TILE_ROWS * BESIDE / MG_BLOCK_K + 1};
         switch (next - row) {
 #define CASE(rows)                                                                                 \
     case rows:                                                                                     \
-        tile_of(rows, across, packs, w, &c_soon, a, c);                                            \
+        tile_of(rows, across, packs, w, &c_prefetch, a, c);                                        \
         break;
             CASE(1)
             CASE(2)

@@ -60,15 +60,15 @@ const PipeTable *pipe_of_layout(const Module *m, int64_t microbatches)
     return pipe_make(m->arena, m->diag, &f);
 }
 
-bool pipe_layout_has_weights(const Module *m, bool *apart)
+bool pipe_layout_splits_wgrad(const Module *m, bool *splits)
 {
     const Pipeline *l = &m->layout.pipeline;
-    *apart = !strcmp(name_str(m->names, l->schedule), pipe_schedule_name(PIPE_ZB_H1));
+    *splits = !strcmp(name_str(m->names, l->schedule), pipe_schedule_name(PIPE_ZB_H1));
     if (!l->table)
         return true;
     const PipeTable *t = table_of_file(m, l->table);
     for (int rank = 0; t && rank < t->ranks; rank++)
         for (size_t i = 0; i < t->row[rank].n; i++)
-            *apart |= t->row[rank].data[i].kind == PIPE_W;
+            *splits |= t->row[rank].data[i].kind == PIPE_W;
     return t != NULL;
 }

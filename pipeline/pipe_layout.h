@@ -9,6 +9,6 @@
  * there are. */
 const PipeTable *pipe_of_layout(const Module *m, int64_t microbatches);
 /* *apart: does it have W apart from I somewhere? False: its table cannot be read, told. */
-bool pipe_layout_has_weights(const Module *m, bool *apart);
+bool pipe_layout_splits_wgrad(const Module *m, bool *splits);
 
 #endif

@@ -53,7 +53,7 @@ typedef struct Buffer {
     int64_t bytes, offset; /* multiples of 64; offset -1 until placed */
     int64_t slot;
     bool by_layer;
-    Stations at;     /* the ranks along the axis of stages that have it */
+    StageSet at;     /* the ranks along the axis of stages that have it */
     bool persistent; /* parameters, state, inputs: alive in all programs, placed first */
     int program;     /* index in Plan.programs of a transient buffer */
     int first, last; /* alive during these actions of its program, inclusive; a value that
@@ -112,7 +112,7 @@ typedef struct Kernel {
     Operand operand[MAX_OPERANDS]; /* types and strides; places are those of the first user */
     int noperands;
     int8_t alias[MAX_OPERANDS]; /* output j (index among operands) is input alias[j], or -1 */
-    int64_t columns;            /* of the product it goes on with (mg_gemm_then); 0: of none */
+    int64_t columns;            /* of the product it goes on with (mg_gemm_epilogue); 0: of none */
     int64_t units, grain;       /* as for mg_launch; set by codegen's nest analysis */
 } Kernel;
 
@@ -150,10 +150,10 @@ typedef struct Action {
     uint32_t id;     /* index in mg_main.actions (loops have none: UINT32_MAX) */
     uint32_t loop;   /* ACT_loop, ACT_end: index in Program.loops */
     uint32_t kernel; /* ACT_kernel: index in Plan.kernels */
-    int then;        /* ACT_gemm: the operands from this one on are those of kernel `kernel`, which
-                        goes on with what the product gives, piece by piece; 0: none does */
+    int epilogue;    /* ACT_gemm: the operands from this one on are those of kernel `kernel`, which
+                    goes on with what the product gives, piece by piece; 0: none does */
     int around;      /* innermost loop around it, or -1 */
-    Stations on;     /* the ranks along the axis of stages that do it: in a pipeline, of stages (the
+    StageSet on;     /* the ranks along the axis of stages that do it: in a pipeline, of stages (the
                         first, the last, those between) */
     int way;         /* receive, send: 0 forward, 1 back; */
     int64_t part;    /* and where in the message it lies, bytes */

@@ -357,7 +357,7 @@ static const char *phase_name(const Pipe *p, int action)
 }
 
 /* Stages that do an action, or, outside of a pipeline, ranks along its axis. */
-static const char *station_name(Stations at)
+static const char *station_name(StageSet at)
 {
     static const char *const names[AT_ALL + 1] = {[AT_FIRST] = "first",
                                                   [AT_MIDDLE] = "between",

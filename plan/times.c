@@ -2,13 +2,13 @@
  * ranks along its axis on average, of which each does its stages' parts. */
 #include "plan/plan.h"
 
-static bool is_at(Stations at, int place, int n)
+static bool is_at(StageSet at, int place, int n)
 {
-    Stations here = (Stations)((place == 0 ? AT_FIRST : 0) | (place == n - 1 ? AT_LAST : 0));
+    StageSet here = (StageSet)((place == 0 ? AT_FIRST : 0) | (place == n - 1 ? AT_LAST : 0));
     return at & (here ? here : AT_MIDDLE);
 }
 
-static double share(Stations at, int n)
+static double share(StageSet at, int n)
 {
     int many = 0;
     for (int k = 0; k < n; k++)

@@ -345,8 +345,8 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
  * k is that many columns of a row, row by row; it reads of C what is there, and may write over it,
  * but not over A, B, extra or aux. */
 #define MG_TILE 32
-void mg_gemm_then(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
-                  void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
+void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
+                      void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
 
 /* Attention: for each batch b, kv head h, group g and query s over keys t:
  *   o[b,s,h,g,:] = sum_t softmax_t(scale * q[b,s,h,g,:] . k[b,t,h,:]) v[b,t,h,:]

@@ -1,6 +1,6 @@
-/* queue.h - the rules of the queue of collectives: read by beside.c, which carries it on, and by
- * plan/check/check_queue.c, which proves that no two collectives that these rules let run at once
- * touch the same bytes.
+/* queue.h - the rules of the queue of collectives: read by async_comm.c, which carries it on, and
+ * by plan/check/check_queue.c, which proves that no two collectives that these rules let run at
+ * once touch the same bytes.
  *
  * Collectives are numbered 1, 2, ... in the order in which a rank puts them into the queue. Each
  * enters it (the rank says that the operands are there, and messages may begin), has posted all of

@@ -166,7 +166,7 @@ void rt_poison_dead(mg_run *r, int event);
 
 /* The arena may be the memory of a device: the host reads and writes it by these alone. */
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes);
-/* orders.c: all ranks run a program. */
+/* commands.c: all ranks run a program. */
 void rt_run(mg_run *r, rt_program which);
 /* What rank 0 puts is so on all ranks. */
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
@@ -557,7 +557,7 @@ struct mg_run {
     struct rt_ranks *ranks;      /* NULL: one rank */
     struct rt_cuda *cuda;        /* the folder cuda's, or NULL */
     unsigned watch;              /* RT_WATCH_*: 0 while nobody looks */
-    _Atomic int action;          /* running now, or -1: for SIGUSR2 and the vigil */
+    _Atomic int action;          /* running now, or -1: for SIGUSR2 and the watchdog */
     _Atomic uint64_t begun;      /* actions so far */
     volatile int64_t step_began; /* ns */
     bool dumped;                 /* the first step of --dump was run */

@@ -1,4 +1,4 @@
-/* codegen/cuda/cuda.h - fused kernels as CUDA C: the text, and how each is launched.
+/* cuda.h - fused kernels as CUDA C: the text, and how each is launched.
  *
  * A kernel is an extern "C" function of one pointer per operand that has memory of its own, in the
  * order of the operands; what it computes is that of codegen/llvm/llvm_kernel.c. */

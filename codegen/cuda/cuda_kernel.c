@@ -204,7 +204,7 @@ static const char *start_of(CudaGen *g, const Ins *i, DType t)
 
 static void step(CudaGen *g, const Ins *i, DType t, const char *acc, const char *x)
 {
-    if (i->op == OP_sum && i->apart)
+    if (i->op == OP_sum && i->exact)
         cuda_line(g, "%s = mg_add_apart(%s, %s);", acc, acc, x);
     else if (i->op == OP_sum)
         cuda_line(g, "%s += %s;", acc, x);

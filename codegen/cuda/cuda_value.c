@@ -247,7 +247,7 @@ static const char *expression(CudaGen *g, const Ins *i, const CudaEnv *e)
     if (i->op == OP_select)
         return arena_printf(g->a, "%s ? %s : %s", x[0], x[1], x[2]);
     DType of = type_of(g->m, i->in[0])->dtype;
-    if (i->op == OP_add && i->apart)
+    if (i->op == OP_add && i->exact)
         return arena_printf(g->a, "mg_add_apart(%s, %s)", x[0], x[1]);
     return op_info[i->op].least == 1 ? unary(g, i->op, of, x[0]) : binary(g, i->op, of, x[0], x[1]);
 }

@@ -133,17 +133,17 @@ static void call_gemm(const Writer *w, const Action *a, int depth)
     FILE *out = w->e->out;
     const int extra = (a->gemm.epilogue & (MG_BIAS | MG_SUM)) != 0;
     const int aux = (a->gemm.epilogue & (MG_AUX | MG_GELU_GRAD)) != 0;
-    call_described(w, a, a->then ? "mg_gemm_then" : "mg_gemm");
+    call_described(w, a, a->epilogue ? "mg_gemm_epilogue" : "mg_gemm");
     places(w, a, 0, 3 + extra);
     fputs(extra ? "" : ", NULL", out);
     places(w, a, 3 + extra, 3 + extra + aux);
     fputs(aux ? "" : ", NULL", out);
-    if (!a->then) {
+    if (!a->epilogue) {
         fputs(");\n", out);
         return;
     }
     fprintf(out, ",\n%*s%s,", depth * 4 + 13, "", str(w->e, w->e->p->kernels.data[a->kernel].name));
-    pointers(w, a, a->then, depth * 4 + 13);
+    pointers(w, a, a->epilogue, depth * 4 + 13);
 }
 
 static void call_library(const Writer *w, const Action *a, const char *function, int index)

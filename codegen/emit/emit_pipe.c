@@ -9,7 +9,7 @@ static int stages_of(const Program *p)
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 
-static const char *condition(Emitter *e, Stations on, const char *stage, int n)
+static const char *condition(Emitter *e, StageSet on, const char *stage, int n)
 {
     switch (on) {
     case AT_FIRST:
@@ -104,7 +104,7 @@ void emit_pipe_begin(const Emitter *e, const char *entry, int depth)
 
 void emit_pipe_phase(const Emitter *e, const Program *p, const Action *a, int depth)
 {
-    const bool apart = p->pipe->phases == 3;
+    const bool splits = p->pipe->phases == 3;
     int k = 0, out = depth * 4 - 4;
     while (&p->actions.data[p->pipe->begin[k]] != a)
         k++;
@@ -118,7 +118,7 @@ void emit_pipe_phase(const Emitter *e, const Program *p, const Action *a, int de
         fprintf(e->out, "%*s/* fall through */\n%*scase MG_PIPE_W:\n", depth * 4, "", out, "");
     else
         fprintf(e->out, "%*scase MG_PIPE_B:\n", out, "");
-    if (k == 1 && apart)
+    if (k == 1 && splits)
         fprintf(e->out, "%*scase MG_PIPE_I:\n", out, "");
 }
 

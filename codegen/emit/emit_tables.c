@@ -112,11 +112,11 @@ static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
 /* Of a generated kernel, by its pointers. */
 static int float_outputs(const Action *a, int *out)
 {
-    const bool generated = a->kind == ACT_kernel || a->then;
+    const bool generated = a->kind == ACT_kernel || a->epilogue;
     int n = 0;
-    for (int i = a->then; i < a->noperands && generated && n < 6; i++)
+    for (int i = a->epilogue; i < a->noperands && generated && n < 6; i++)
         if (a->operand[i].write && dtype_is_float(a->operand[i].type.dtype))
-            out[n++] = i - a->then;
+            out[n++] = i - a->epilogue;
     return n;
 }
 
@@ -132,7 +132,7 @@ static void emit_action(Emitter *e, const Action *a)
     emit_string(out, where(e, a->span));
     fprintf(out, ", %.4g, %.6g, %.6g, %d, {", a->seconds * 1e6, a->flops, a->bytes_moved, n);
     for (int i = 0; i < n; i++) {
-        const Type *t = &a->operand[a->then + written[i]].type;
+        const Type *t = &a->operand[a->epilogue + written[i]].type;
         fprintf(out, "%s{%d, %s, %lld}", i ? ", " : "", written[i], emit_dtype(t->dtype),
                 (long long)type_elements(t));
     }

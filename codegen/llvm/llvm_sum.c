@@ -34,7 +34,7 @@ static int64_t length_in_parts(const Gen *g, const Ins *const *sum, int n)
     const NestLoop *l = g->nest.ninner ? &g->nest.inner[g->nest.ninner - 1] : NULL;
     const int64_t size = !l ? 0 : l->rotated ? l->dim.size / 2 : l->dim.size;
     for (int k = 0; k < n; k++)
-        if (sum[k]->apart)
+        if (sum[k]->exact)
             return 0;
     return size < SHORT_SUM ? 0 : size;
 }

@@ -35,17 +35,17 @@ static int edge_of(const LlvmModule *l, DType t)
 
 /* ---- a square -------------------------------------------------------------------------------- */
 
-/* In a pair of rows `apart` from each other, the blocks of `apart` elements off the diagonal change
- * places. */
-static void swap_blocks(LlvmModule *l, LLVMValueRef *a, LLVMValueRef *b, int edge, int apart)
+/* In a pair of rows `distance` from each other, the blocks of `distance` elements off the diagonal
+ * change places. */
+static void swap_blocks(LlvmModule *l, LLVMValueRef *a, LLVMValueRef *b, int edge, int distance)
 {
     LLVMValueRef first[16], second[16];
     for (int j = 0; j < edge; j++) {
-        bool low = !(j & apart);
-        first[j] =
-            LLVMConstInt(LLVMInt32TypeInContext(l->c), (unsigned)(low ? j : edge + j - apart), 0);
-        second[j] =
-            LLVMConstInt(LLVMInt32TypeInContext(l->c), (unsigned)(low ? j + apart : edge + j), 0);
+        bool low = !(j & distance);
+        first[j] = LLVMConstInt(LLVMInt32TypeInContext(l->c),
+                                (unsigned)(low ? j : edge + j - distance), 0);
+        second[j] = LLVMConstInt(LLVMInt32TypeInContext(l->c),
+                                 (unsigned)(low ? j + distance : edge + j), 0);
     }
     LLVMValueRef x =
         LLVMBuildShuffleVector(l->b, *a, *b, LLVMConstVector(first, (unsigned)edge), "");
@@ -85,10 +85,10 @@ static LLVMValueRef square_function(Gen *g, DType t)
                                 row_at(l, element, LLVMGetParam(f, 2), LLVMGetParam(f, 3), i), "");
         LLVMSetAlignment(row[i], (unsigned)dtype_bytes(t));
     }
-    for (int apart = 1; apart < edge; apart *= 2)
+    for (int distance = 1; distance < edge; distance *= 2)
         for (int i = 0; i < edge; i++)
-            if (!(i & apart))
-                swap_blocks(l, &row[i], &row[i + apart], edge, apart);
+            if (!(i & distance))
+                swap_blocks(l, &row[i], &row[i + distance], edge, distance);
     for (int i = 0; i < edge; i++)
         LLVMSetAlignment(
             LLVMBuildStore(l->b, row[i],

@@ -27,10 +27,10 @@
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-static void set_apart(void *ctx, Ins *i)
+static void set_exact(void *ctx, Ins *i)
 {
     (void)ctx;
-    i->apart = i->op == OP_dot;
+    i->exact = i->op == OP_dot;
 }
 
 const char *ins_called(const Module *m, const Ins *i)
@@ -319,7 +319,7 @@ PassStatus pass_recompute(Job *j)
             mark_range(m, i->body, keep);
         else
             each_ins(i->body, mark, m);
-        each_ins(i->body, set_apart, NULL);
+        each_ins(i->body, set_exact, NULL);
         i->keep = true;
     }
     return fn && m->layout.plan ? split_loops(j, fn->body) : PASS_ok;

@@ -1,7 +1,7 @@
 /* recompute.h - what the backward part of repeats may keep.
  *
  *   recompute.c  the pass: marks, ranges, segments
- *   options.c    what a repeat's rounds may keep: the options worth a price, by estimate
+ *   remat_candidates.c    what a repeat's rounds may keep: the options worth a price, by estimate
  *
  * Which option is best for a given memory is decided by planning them: decide/frontier.h. */
 #ifndef MGC_PASSES_RECOMPUTE_H
@@ -13,7 +13,8 @@
 /* What people call an instruction: a product after its parameter, others after their value. */
 const char *ins_called(const Module *m, const Ins *i);
 
-/* ---- options.c ------------------------------------------------------------------------------- */
+/* ---- remat_candidates.c
+ * ------------------------------------------------------------------------------- */
 
 /* One way to treat each round of a repeat. */
 typedef struct KeepOption {

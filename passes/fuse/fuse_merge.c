@@ -93,9 +93,9 @@ static bool costs_per_stage(const Fuse *f, const Cluster *producer, const Cluste
 }
 
 /* The ranks that need what a cluster gives, along the axis of stages. */
-static Stations station(const Fuse *f, const Cluster *c)
+static StageSet station(const Fuse *f, const Cluster *c)
 {
-    Stations all = 0;
+    StageSet all = 0;
     for (int k = 0; k < c->n; k++)
         all |= c->extra[k] ? 0 : f->station[f->r->ins.data[c->member[k]]->out[0]];
     return all;

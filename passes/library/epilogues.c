@@ -17,7 +17,7 @@
  * f32, and so is what gelu_tanh is computed from; the sums of dy are of the halves that it
  * multiplies. Bias and sums lie along the columns of the product as it will be called, so that this
  * is checked here. */
-#include "passes/order.h"
+#include "passes/toposort.h"
 #include "passes/passes.h"
 #include "passes/library/product.h"
 #include "passes/view.h"
@@ -274,7 +274,7 @@ static void epilogues_in(Module *m, Region *r, Arena *tmp)
             r->ins.data[kept++] = r->ins.data[i];
     r->ins.n = kept;
     if (moved)
-        order_region(m, r, tmp); /* the sums are there when their products are */
+        toposort_region(m, r, tmp); /* the sums are there when their products are */
 }
 
 PassStatus pass_epilogues(Job *j)

@@ -10,7 +10,7 @@
  *
  * needs: accumulation done (simplify). why here: before products, which would lay the dots out
  * singly. It takes the gradient at once with the loss, so dloss may not depend on the loss. */
-#include "passes/order.h"
+#include "passes/toposort.h"
 #include "passes/passes.h"
 #include "passes/walk.h"
 
@@ -191,7 +191,7 @@ static void heads_in(Module *m, Region *r, Arena *tmp)
             continue;
         Head h = {.m = m, .r = r, .tmp = tmp, .uses = ir_uses(m, r, tmp)};
         if (rewrite(&h, ins)) {
-            order_region(m, r, tmp);
+            toposort_region(m, r, tmp);
             i = (size_t)-1; /* look again from the start: positions have changed */
         }
     }

@@ -34,7 +34,7 @@ static bool is_result(const Region *r, Value v)
 static bool free_dot(const Products *p, Value v, const Type *t)
 {
     const Ins *d = p->m->values.data[v].def;
-    return d && d->op == OP_dot && d->nin == 2 && !d->apart && d->home == p->region &&
+    return d && d->op == OP_dot && d->nin == 2 && !d->exact && d->home == p->region &&
            p->uses.count[v] == 1 && type_equal(type_of(p->m, v), t);
 }
 
@@ -219,7 +219,7 @@ static void products_in(Module *m, Region *r, Arena *tmp)
     Products p = {
         .m = m, .tmp = tmp, .region = r, .last = last_uses(m, r, tmp), .uses = ir_uses(m, r, tmp)};
     for (size_t i = 0; i < r->ins.n; i++)
-        if (r->ins.data[i]->op == OP_add && !r->ins.data[i]->apart)
+        if (r->ins.data[i]->op == OP_add && !r->ins.data[i]->exact)
             accumulate(&p, r->ins.data[i], (int)i);
     Ins **old = r->ins.data;
     size_t n = r->ins.n;

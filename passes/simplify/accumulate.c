@@ -38,7 +38,7 @@ static bool is_running_sum(const Module *m, const Ins *loop, uint32_t k)
 {
     Value arg = loop->body->args.data[k], next = loop->body->results.data[k];
     const Ins *i = m->values.data[next].def;
-    if (!i || i->home != loop->body || i->apart)
+    if (!i || i->home != loop->body || i->exact)
         return false;
     switch (i->op) {
     case OP_add:
@@ -88,7 +88,7 @@ bool accumulate_into(Module *m, const Region *r, const Uses *uses, Value g, Valu
     if (!i || i->home != r || uses->count[g] != 1 || !type_equal(type_of(m, g), type_of(m, acc)))
         return false;
     bool early = from_the_start(m, r, acc);
-    if (i->apart)
+    if (i->exact)
         return false;
     switch (i->op) {
     case OP_dot:
@@ -154,7 +154,7 @@ static void merge_region(All *a, Region *r)
             i->in[k] = map_get(&a->map, i->in[k]);
         if (i->body)
             merge_region(a, i->body);
-        bool typed = i->op == OP_add && i->backward && !i->apart &&
+        bool typed = i->op == OP_add && i->backward && !i->exact &&
                      type_equal(type_of(a->m, i->in[0]), type_of(a->m, i->out[0])) &&
                      type_equal(type_of(a->m, i->in[1]), type_of(a->m, i->out[0]));
         if (typed && (merge(a, i, 1) || merge(a, i, 0))) {

@@ -13,9 +13,9 @@ static bool one_round(Job *j, Fn *fn)
 {
     Module *m = j->m;
     bool changed = simplify_fold(m, fn);
-    changed |= simplify_hoist(m, fn, j->tmp);
-    changed |= simplify_share(m, fn, j->tmp);
-    changed |= simplify_drop(m, fn, j->tmp);
+    changed |= simplify_licm(m, fn, j->tmp);
+    changed |= simplify_cse(m, fn, j->tmp);
+    changed |= simplify_dce(m, fn, j->tmp);
     changed |= accumulate_all(m, fn->body, j->tmp);
     return changed;
 }

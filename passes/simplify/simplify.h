@@ -8,11 +8,11 @@
 
 /* fold.c: constants are computed, exact identities applied, copies read through. */
 bool simplify_fold(Module *m, Fn *fn);
-/* share.c: what is computed twice is computed once; forward and backward are kept apart. */
-bool simplify_share(Module *m, Fn *fn, Arena *a);
-/* hoist.c: tables that depend on nothing leave the loops. */
-bool simplify_hoist(Module *m, Fn *fn, Arena *a);
-/* drop.c: what nothing uses goes: instructions, carried values, slices, stacked results. */
-bool simplify_drop(Module *m, Fn *fn, Arena *a);
+/* cse.c: what is computed twice is computed once; forward and backward are kept apart. */
+bool simplify_cse(Module *m, Fn *fn, Arena *a);
+/* licm.c: tables that depend on nothing leave the loops. */
+bool simplify_licm(Module *m, Fn *fn, Arena *a);
+/* dce.c: what nothing uses goes: instructions, carried values, slices, stacked results. */
+bool simplify_dce(Module *m, Fn *fn, Arena *a);
 
 #endif

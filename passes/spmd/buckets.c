@@ -20,7 +20,7 @@
  *
  * why here: what is to be reduced is known, and loops are not yet planned; before what is gathered
  * ahead, which looks at the same loops. */
-#include "passes/spmd/ahead.h"
+#include "passes/spmd/prefetch_gathers.h"
 #include "passes/simplify/simplify.h"
 #include "passes/walk.h"
 
@@ -245,7 +245,7 @@ void reduce_in_rounds(Module *m, Arena *tmp)
     Buckets u = {.m = m, .tmp = tmp, .least = m->layout.pipeline.axis ? 0 : m->layout.bucket};
     for (size_t f = 0; f < m->fns.n && u.least; f++) {
         region(&u, m->fns.data[f]->body);
-        simplify_drop(m, m->fns.data[f], tmp);
+        simplify_dce(m, m->fns.data[f], tmp);
     }
     m->layout.bucket = 0;
 }

@@ -92,7 +92,7 @@ static void may_gather(Shard *s, Value v, Axes partial)
 {
     Value root = shard_accumulator(s, v);
     partial &= root ? ~s->never[root] : 0;
-    if (root && s->m->values.data[root].home->owner->apart)
+    if (root && s->m->values.data[root].home->owner->exact)
         partial &= ~s->each_round;
     if (!(partial & ~s->hint[root]))
         return;
@@ -118,7 +118,7 @@ static void take_back_hints(Shard *s)
 static void note_early(Shard *s, const Ins *i, Value old, Axes partial)
 {
     bool now = s->added_up[old] || (type_of(s->m, s->now[old])->partial & ~partial & s->tree);
-    if (now && !i->apart && !s->whole_grad[old])
+    if (now && !i->exact && !s->whole_grad[old])
         s->early = i;
 }
 
@@ -242,7 +242,7 @@ static void loop(Shard *s, const Ins *i)
     }
     s->region = above;
     Ins *made = build_typed(&b, OP_repeat, &attrs, (int)i->nin, in, (int)i->nout, types, body);
-    made->apart = i->apart;
+    made->exact = i->exact;
     for (uint32_t k = 0; k < i->nout; k++)
         finish(s, &b, i, k, made->out[k]);
 }
@@ -306,7 +306,7 @@ static void instruction(Shard *s, const Ins *i)
                 types[0].partial == type_of(s->m, in[added])->partial;
     Ins *made = build_typed(&b, i->op, &attrs, nin + fits, in, (int)i->nout, types, NULL);
     made->keep = i->keep;
-    made->apart = i->apart;
+    made->exact = i->exact;
     if (added >= 0 && !fits) {
         add_to(s, &b, i, made->out[0], added);
         return;
@@ -415,7 +415,7 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
     fn->gradients.n = 0;
     if (m->layout.pipeline.axis)
         shard_broadcast(m, fn, tmp);
-    simplify_drop(m, fn, tmp); /* what was brought where nobody wanted it */
+    simplify_dce(m, fn, tmp); /* what was brought where nobody wanted it */
     return true;
 }
 

@@ -25,8 +25,8 @@ Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorC
 /* shard_check.c: false if the rules cannot be followed; told. */
 bool shard_is_possible(const Module *m, Arena *tmp);
 
-/* shard_stations.c - with a pipeline. Outside of the loops over microbatches, what is known at some
- * of the ranks and needed by others is sent to all. */
+/* shard_stage_set.c - with a pipeline. Outside of the loops over microbatches, what is known at
+ * some of the ranks and needed by others is sent to all. */
 void shard_broadcast(Module *m, Fn *fn, Arena *tmp);
 /* Tensor.at: where parameters are needed, and with them their states. */
 void shard_places(Module *m, Arena *tmp);

@@ -28,7 +28,7 @@ static void read_accumulators(Shard *s, Value v, uint32_t tensor)
     const Ins *def = s->m->values.data[v].def, *sum, *inner;
     for (uint32_t k = 0; def && def->op == OP_add && s->m->layout.pipeline.axis && k < def->nin;
          k++) {
-        s->grad[def->in[k]] = tensor + 1; /* of a table that two stations use */
+        s->grad[def->in[k]] = tensor + 1; /* of a table that two stage_set use */
         read_accumulators(s, def->in[k], tensor);
     }
     for (uint32_t n = 0; def && def->op == OP_repeat && n < (uint32_t)def->attrs.carried; n++) {
@@ -36,8 +36,8 @@ static void read_accumulators(Shard *s, Value v, uint32_t tensor)
             continue;
         s->grad[def->body->args.data[n]] = tensor + 1;
         sum = s->m->values.data[def->body->results.data[n]].def;
-        inner = def->apart && sum && sum->apart ? s->m->values.data[sum->in[1]].def : NULL;
-        if (inner && inner->op == OP_repeat && inner->apart)
+        inner = def->exact && sum && sum->exact ? s->m->values.data[sum->in[1]].def : NULL;
+        if (inner && inner->op == OP_repeat && inner->exact)
             read_accumulators(s, sum->in[1], tensor);
     }
 }

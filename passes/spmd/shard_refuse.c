@@ -74,7 +74,7 @@ bool stages_are_loops(const Module *m)
 /* ---- after: values ----------------------------------------------------------------------------
  */
 
-static const char *place(Stations at)
+static const char *place(StageSet at)
 {
     return at & AT_FIRST ? "before the layers, on the first rank"
                          : "from what the layers give, on the last rank";
@@ -82,7 +82,7 @@ static const char *place(Stations at)
 
 typedef struct Places {
     const Module *m;
-    const Stations *at; /* where values are */
+    const StageSet *at; /* where values are */
     bool fine;
 } Places;
 
@@ -140,9 +140,9 @@ static void check_round(Places *p, const Region *r)
 {
     for (size_t k = 0; k < r->ins.n && p->fine; k++) {
         const Ins *i = r->ins.data[k];
-        Stations all = AT_ALL;
+        StageSet all = AT_ALL;
         if (ir_is_staged(p->m, i)) {
-            Stations begin = i->attrs.reverse ? AT_LAST : AT_FIRST;
+            StageSet begin = i->attrs.reverse ? AT_LAST : AT_FIRST;
             for (uint32_t x = 0; x < i->nin; x++)
                 if (x < i->attrs.carried ? !(p->at[i->in[x]] & begin) : p->at[i->in[x]] != AT_ALL)
                     refuse(p, i, "these layers begin with", i->in[x]);

@@ -27,7 +27,7 @@ static double weight_of(const Module *m, const Ins *i)
 
 typedef struct Weigher {
     const Module *m;
-    const Stations *available, *needed;
+    const StageSet *available, *needed;
     Weight w;
 } Weigher;
 
@@ -40,7 +40,7 @@ static void weigh(Weigher *s, const Region *r)
             s->w.layer += weight_of(s->m, i) / (double)i->attrs.dim.size;
             continue;
         }
-        Stations at = i->nout ? s->available[i->out[0]] : 0;
+        StageSet at = i->nout ? s->available[i->out[0]] : 0;
         if (at == AT_ALL)
             at = s->needed[i->out[0]];
         if (at == AT_ALL || !at)
@@ -54,8 +54,9 @@ static void weigh(Weigher *s, const Region *r)
 static Weight weights(const Module *m, Arena *tmp)
 {
     const Fn *fn = module_fn(m, "train") ? module_fn(m, "train") : m->fns.data[0];
-    Weigher s = {
-        .m = m, .available = ir_available(m, fn->body, fn, tmp), .needed = ir_stations(m, fn, tmp)};
+    Weigher s = {.m = m,
+                 .available = ir_available(m, fn->body, fn, tmp),
+                 .needed = ir_stage_set(m, fn, tmp)};
     for (size_t k = 0; k < fn->body->ins.n; k++)
         if (fn->body->ins.data[k]->op == OP_repeat)
             weigh(&s, fn->body->ins.data[k]->body);

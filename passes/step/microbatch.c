@@ -299,7 +299,7 @@ static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t rounds,
     Ins *loop =
         build_typed(&b, OP_repeat, &a, (int)w->n + w->given.n, in, (int)w->n, w->types, body);
     loop->backward = false; /* the whole of the step: forward and backward */
-    loop->apart = m->train.tree;
+    loop->exact = m->train.tree;
     return loop;
 }
 

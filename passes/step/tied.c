@@ -10,12 +10,12 @@
 
 typedef struct Parts {
     Builder b;
-    const Stations *at;
+    const StageSet *at;
     Value sum[2]; /* of what is known at the first station (or all), and of the rest */
-    bool apart;   /* a term is of neither */
+    bool mixed;   /* a term is of neither */
 } Parts;
 
-static void add_term(Parts *p, Value v, Stations at)
+static void add_term(Parts *p, Value v, StageSet at)
 {
     Value *sum = &p->sum[at & AT_FIRST ? 0 : 1];
     *sum = *sum ? build2(&p->b, OP_add, *sum, v) : v;
@@ -34,7 +34,7 @@ static void terms(Parts *p, Value v)
         terms(p, i->in[1]);
     } else if (i && (i->op == OP_cast || i->op == OP_copy) && i->home == p->b.region) {
         terms(&inner, i->in[0]);
-        p->apart |= inner.apart;
+        p->mixed |= inner.mixed;
         for (int k = 0; k < 2; k++)
             if (inner.sum[k])
                 add_term(
@@ -43,7 +43,7 @@ static void terms(Parts *p, Value v)
                         ->out[0],
                     k ? AT_LAST : AT_FIRST);
     } else {
-        p->apart = true;
+        p->mixed = true;
     }
 }
 
@@ -51,7 +51,7 @@ uint32_t *tied_split(Module *m, Fn *fn, Arena *tmp)
 {
     Region *body = fn->body;
     uint32_t *other = NEW_ARRAY(tmp, uint32_t, fn->results.n);
-    const Stations *at = ir_available(m, body, fn, tmp);
+    const StageSet *at = ir_available(m, body, fn, tmp);
     bool changed = false;
     for (size_t k = 0; k < fn->results.n; k++) {
         Value v = body->results.data[k];
@@ -59,7 +59,7 @@ uint32_t *tied_split(Module *m, Fn *fn, Arena *tmp)
             continue;
         Parts p = {.b = {.m = m, .region = body, .backward = true}, .at = at};
         terms(&p, v);
-        if (p.apart || !p.sum[0] || !p.sum[1])
+        if (p.mixed || !p.sum[0] || !p.sum[1])
             continue; /* what is wrong is told of the program of all ranks */
         Type t = *type_of(m, v);
         body->results.data[k] = build_as(&p.b, p.sum[0], t);
@@ -68,7 +68,7 @@ uint32_t *tied_split(Module *m, Fn *fn, Arena *tmp)
         changed = true;
     }
     if (changed)
-        simplify_drop(m, fn, tmp); /* the sums */
+        simplify_dce(m, fn, tmp); /* the sums */
     return other;
 }
 

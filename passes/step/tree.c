@@ -28,7 +28,7 @@ static Value in_order(Builder *b, Value x, const DimList *over, bool whole)
     if (over->n == 0)
         return x;
     Ins *i = build_ins(b, OP_sum, &a, 1, &x);
-    i->apart = true;
+    i->exact = true;
     return i->out[0];
 }
 
@@ -51,6 +51,6 @@ Value tree_add(Builder *b, Value x, Value y)
     Type t = *type_of(b->m, y);
     Value in[] = {x, y};
     Ins *i = build_typed(b, OP_add, NULL, 2, in, 1, &t, NULL);
-    i->apart = true;
+    i->exact = true;
     return i->out[0];
 }

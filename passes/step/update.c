@@ -172,13 +172,13 @@ static int first_free(const Update *u, uint32_t tensor, int layers)
     return layers < t->rank ? layers : -1;
 }
 
-static Value sum_whole(Update *u, Value x, const DimList *over, bool apart)
+static Value sum_whole(Update *u, Value x, const DimList *over, bool exact)
 {
     Attrs a = {.over = *over, .whole = true};
     if (!over->n)
         return x;
     Ins *i = build_ins(&u->b, OP_sum, &a, 1, &x);
-    i->apart = apart;
+    i->exact = exact;
     return i->out[0];
 }
 

@@ -158,7 +158,7 @@ static bool inside_nest(const Check *c, int around, uint32_t loop)
 
 /* The ranks along the axis of stages: with several chunks each has stages that are neither the
  * first nor the last. */
-static Stations ranks_that_do(const Check *c, const Action *a)
+static StageSet ranks_that_do(const Check *c, const Action *a)
 {
     const Pipe *p = c->prog->pipe;
     bool inside = p && inside_nest(c, a->around, (uint32_t)p->loop);
@@ -273,7 +273,7 @@ static void check_program(Check *c)
     c->meaning = (Meaning){.m = c->m, .shortened = is_shortened, .ctx = c};
     const int64_t ranks =
         c->m->layout.pipeline.axis ? mesh_size(c->m, c->m->layout.pipeline.axis) : 1;
-    for (Stations at = AT_FIRST; at <= AT_LAST; at <<= 1) {
+    for (StageSet at = AT_FIRST; at <= AT_LAST; at <<= 1) {
         if ((at == AT_MIDDLE && ranks < 3) || (at == AT_LAST && ranks < 2))
             continue;
         c->station = at;

@@ -78,7 +78,7 @@ void check_peak(Check *c)
     const Program *p = c->prog;
     int64_t top = 0, bound = 0;
     int64_t *change = calloc(p->actions.n + 2, sizeof *change);
-    for (Stations at = AT_FIRST; at <= AT_LAST; at <<= 1) {
+    for (StageSet at = AT_FIRST; at <= AT_LAST; at <<= 1) {
         memset(change, 0, (p->actions.n + 2) * sizeof *change);
         for (size_t i = 0; i < c->p->buffers.n; i++) {
             const Buffer *b = &c->p->buffers.data[i];

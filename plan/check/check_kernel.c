@@ -77,7 +77,7 @@ static bool pair_attrs(Pairing *p, const Ins *a, const Ins *b)
 
 static bool pair_ins(Pairing *p, const Ins *a, const Ins *b)
 {
-    if (a->op != b->op || a->nin != b->nin || a->nout != b->nout || a->apart != b->apart ||
+    if (a->op != b->op || a->nin != b->nin || a->nout != b->nout || a->exact != b->exact ||
         !pair_attrs(p, a, b))
         return false;
     for (uint32_t k = 0; k < a->nin; k++)

@@ -201,9 +201,9 @@ static void walk_rank(Check *c, int rank)
 
 /* ---- room ------------------------------------------------------------------------------------ */
 
-static bool is_at(Stations at, int rank, int ranks)
+static bool is_at(StageSet at, int rank, int ranks)
 {
-    Stations here = (Stations)((rank == 0 ? AT_FIRST : 0) | (rank == ranks - 1 ? AT_LAST : 0));
+    StageSet here = (StageSet)((rank == 0 ? AT_FIRST : 0) | (rank == ranks - 1 ? AT_LAST : 0));
     return at & (here ? here : AT_MIDDLE);
 }
 

@@ -43,9 +43,9 @@ typedef struct Ranks {
     bool told;
 } Ranks;
 
-static Stations station_of(int place, int n)
+static StageSet station_of(int place, int n)
 {
-    Stations at = (Stations)((place == 0 ? AT_FIRST : 0) | (place == n - 1 ? AT_LAST : 0));
+    StageSet at = (StageSet)((place == 0 ? AT_FIRST : 0) | (place == n - 1 ? AT_LAST : 0));
     return at ? at : AT_MIDDLE;
 }
 

@@ -445,7 +445,7 @@ static void run_call(Check *c, const Action *a, const Ins *i)
 
 void run_action(Check *c, const Action *a)
 {
-    if (a->then) {
+    if (a->epilogue) {
         run_with_kernel(c, a);
         return;
     }

@@ -24,7 +24,7 @@ typedef struct Check {
     Meaning meaning;
     Memory *memory;
     bool guarded;     /* the guard has run */
-    Stations station; /* the rank that runs, along the axis of stages */
+    StageSet station; /* the rank that runs, along the axis of stages */
 } Check;
 
 /* Invariant p does not hold, at the action that runs. */
@@ -52,7 +52,7 @@ bool overlap(const Check *c, const Operand *a, const Operand *b);
 bool lie_alike(const Check *c, const Operand *a, const Operand *b);
 void check_overlaps(Check *c, const Action *a, const Ins *i);
 
-/* check_then.c: a product and the kernel that goes on with it. */
+/* check_epilogue.c: a product and the kernel that goes on with it. */
 void run_with_kernel(Check *c, const Action *a);
 
 /* check_value.c: the buffer of a function's argument, or -1 */

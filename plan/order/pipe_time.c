@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-bool pipe_does(Stations on, int at, int n)
+bool pipe_does(StageSet on, int at, int n)
 {
-    Stations here = (Stations)((at == 0 ? AT_FIRST : 0) | (at == n - 1 ? AT_LAST : 0));
+    StageSet here = (StageSet)((at == 0 ? AT_FIRST : 0) | (at == n - 1 ? AT_LAST : 0));
     return on & (here ? here : AT_MIDDLE);
 }
 

@@ -1,5 +1,5 @@
 /* queue.c - who waits for collectives where they are a queue that the thread that computes carries
- * on meanwhile (runtime/net/beside.c), as on processors.
+ * on meanwhile (runtime/net/async_comm.c), as on processors.
  *
  *   round 2   dw ----- dx ----- norm' ---- | dw waits: it writes what is sent
  *              \-> send dw -----------------> still under way when the round ends

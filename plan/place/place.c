@@ -20,7 +20,7 @@ typedef struct Item {
     uint32_t buffer;
     int64_t bytes, offset;
     int first, last;
-    Stations at;
+    StageSet at;
     bool at_peak; /* alive when most is */
 } Item;
 
@@ -171,18 +171,18 @@ static int64_t best_packing(Packing *p, int64_t bound, Arena *a)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static const Stations stations[] = {AT_FIRST, AT_MIDDLE, AT_LAST};
-enum { STATIONS = sizeof stations / sizeof *stations };
+static const StageSet stage_set[] = {AT_FIRST, AT_MIDDLE, AT_LAST};
+enum { STAGE_SET = sizeof stage_set / sizeof *stage_set };
 
 /* Bytes alive during each action, on the ranks that have most; returns the action with most. */
 static int busiest(const Packing *p, int actions, Arena *a, int64_t *most)
 {
     int at = 0;
     *most = 0;
-    for (int k = 0; k < STATIONS; k++) {
+    for (int k = 0; k < STAGE_SET; k++) {
         int64_t *delta = NEW_ARRAY(a, int64_t, actions + 2), live = 0;
         for (size_t i = 0; i < p->n; i++) {
-            if (!(p->item[i].at & stations[k]))
+            if (!(p->item[i].at & stage_set[k]))
                 continue;
             delta[p->item[i].first] += p->item[i].bytes;
             delta[p->item[i].last + 1] -= p->item[i].bytes;
@@ -235,13 +235,13 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
 static void count_owners(Plan *p, const Program *fullest, int number)
 {
     int64_t most = -1;
-    for (int k = 0; k < STATIONS; k++) {
+    for (int k = 0; k < STAGE_SET; k++) {
         int64_t here[OWN_count] = {0}, all = 0;
         for (size_t i = 0; i < p->buffers.n; i++) {
             const Buffer *b = &p->buffers.data[i];
             bool at_peak = b->program == number && b->first >= 0 &&
                            b->first <= fullest->peak_action && b->last >= fullest->peak_action;
-            if ((b->persistent || at_peak) && (b->at & stations[k])) {
+            if ((b->persistent || at_peak) && (b->at & stage_set[k])) {
                 here[b->owner] += b->bytes;
                 all += b->bytes;
             }
@@ -252,25 +252,25 @@ static void count_owners(Plan *p, const Program *fullest, int number)
     }
 }
 
-/* What all ranks have first, then what some have: those at other stations over each other. Returns
+/* What all ranks have first, then what some have: those at other stage_set over each other. Returns
  * the end. */
 static int64_t place_persistent(Plan *p)
 {
-    int64_t end[STATIONS] = {0}, top = 0;
+    int64_t end[STAGE_SET] = {0}, top = 0;
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < p->buffers.n; i++) {
             Buffer *b = &p->buffers.data[i];
             if (!b->persistent || (b->at == AT_ALL) != (round == 0))
                 continue;
             b->offset = 0;
-            for (int k = 0; k < STATIONS; k++)
-                if ((b->at & stations[k]) && end[k] > b->offset)
+            for (int k = 0; k < STAGE_SET; k++)
+                if ((b->at & stage_set[k]) && end[k] > b->offset)
                     b->offset = end[k];
-            for (int k = 0; k < STATIONS; k++)
-                if (b->at & stations[k])
+            for (int k = 0; k < STAGE_SET; k++)
+                if (b->at & stage_set[k])
                     end[k] = align64(b->offset + b->bytes);
         }
-    for (int k = 0; k < STATIONS; k++)
+    for (int k = 0; k < STAGE_SET; k++)
         top = end[k] > top ? end[k] : top;
     return top;
 }

@@ -437,7 +437,7 @@ static void name_gradients(Sched *s, const Fn *f)
 
 /* A buffer is on the ranks that do something with it. In a pipeline of several chunks all ranks
  * have stages between the first and the last. */
-static void note_stations(Sched *s)
+static void note_stage_set(Sched *s)
 {
     const Pipe *pipe = s->prog->pipe;
     const Loop *l = pipe ? &s->prog->loops.data[pipe->loop] : NULL;
@@ -465,12 +465,12 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     Want *target = NEW_ARRAY(s->tmp, Want, f->results.n + 1);
     io_args(s, f, name);
     io_results(s, f, name, target);
-    s->at = ir_stations(s->m, f, s->tmp);
+    s->at = ir_stage_set(s->m, f, s->tmp);
     schedule_region(s, f->body, target, -1);
     if (s->failed)
         return NULL;
     name_gradients(s, f);
-    note_stations(s);
+    note_stage_set(s);
     pipe_slots_of_buffers(s);
     order_actions(s);
     return p;

@@ -59,7 +59,7 @@ typedef struct Sched {
     Want *want;
     VEC(int) home;         /* per buffer: the loop whose rounds it is new in; -1: the program's */
     VEC(LoopPlan *) loops; /* decided, not yet written */
-    Stations *at;          /* per value */
+    StageSet *at;          /* per value */
     VEC(Name) shapes;      /* per kernel: its text, see schedule_kernel.c */
     bool failed;
 } Sched;
@@ -137,8 +137,8 @@ void call_experts(Sched *s, const Ins *i);
 /* schedule_kernel.c */
 void call_kernel(Sched *s, const Ins *i, int home);
 
-/* schedule_then.c: a result of a kernel that has no place yet gets that of the product before it,
- * which nothing else needs. */
+/* schedule_epilogue.c: a result of a kernel that has no place yet gets that of the product before
+ * it, which nothing else needs. */
 void take_place_of_product(Sched *s, const Ins *i);
 /* The product that k can go on with, whose columns it is cut into then; NULL: none. */
 Action *goes_on_with(Sched *s, Kernel *k);

@@ -57,7 +57,7 @@ static void shape_attrs(Shape *h, const Ins *i)
         shape_dim(h, a->to);
     if (have & 1u << ATTR_along)
         shape_dim(h, a->along);
-    fprintf(h->out, "{%lld,%a%s}", (long long)a->at, a->value, i->apart ? ",apart" : "");
+    fprintf(h->out, "{%lld,%a%s}", (long long)a->at, a->value, i->exact ? ",apart" : "");
 }
 
 static void shape_body(Shape *h, const Region *b)
@@ -212,7 +212,7 @@ static void launch(Sched *s, Kernel *k, double flops)
 static bool sums_in_order(const Ins *fused)
 {
     for (size_t k = 0; k < fused->body->ins.n; k++)
-        if (fused->body->ins.data[k]->op == OP_sum && fused->body->ins.data[k]->apart)
+        if (fused->body->ins.data[k]->op == OP_sum && fused->body->ins.data[k]->exact)
             return true;
     return false;
 }

@@ -158,7 +158,7 @@ static void pass(Sched *s, const Ins *i, ActionKind kind, Value v, const Loc *at
     a->part = part;
     /* The first stage begins with what it has, the last ends with what it has; backwards likewise.
      */
-    a->on = AT_ALL & (Stations) ~(receive == !way ? AT_FIRST : AT_LAST);
+    a->on = AT_ALL & (StageSet) ~(receive == !way ? AT_FIRST : AT_LAST);
     price(s, a, (Cost){.bytes = 2 * (double)a->bytes});
     uint32_t *id = receive ? &s->prog->pipe->receive_id[way] : &s->prog->pipe->send_id[way];
     *id = *id == UINT32_MAX ? a->id : *id;
@@ -206,11 +206,11 @@ static bool by_layer(const Sched *s, const Place *at)
 }
 
 /* The most slots that the ranks have who have this buffer. */
-static int64_t slots_at(const Pipe *p, Stations at)
+static int64_t slots_at(const Pipe *p, StageSet at)
 {
     int n = p->ranks, most = 1;
     for (int rank = 0; rank < n; rank++) {
-        Stations here = (Stations)((rank == 0 ? AT_FIRST : 0) | (rank == n - 1 ? AT_LAST : 0));
+        StageSet here = (StageSet)((rank == 0 ? AT_FIRST : 0) | (rank == n - 1 ? AT_LAST : 0));
         if ((at & (here ? here : AT_MIDDLE)) && p->slots[rank] > most)
             most = p->slots[rank];
     }

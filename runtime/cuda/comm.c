@@ -8,7 +8,7 @@
  *
  * The host issues collectives in the order of the program, one thread, the same on all ranks of a
  * group: that is what the plan proves, and what NCCL asks for. Around each the GPU leaves a mark,
- * by which the vigil knows in which of them it waits. */
+ * by which the watchdog knows in which of them it waits. */
 #include <stdlib.h>
 
 #include "runtime/cuda/nccl_comms.h"

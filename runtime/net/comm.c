@@ -115,7 +115,7 @@ void rt_comm_open(mg_run *r)
     if (k->in == MAP_FAILED)
         rt_die(RT_FAILED, "no memory for messages to other machines");
     k->out = k->in + POST;
-    rt_beside_open(r);
+    rt_async_comm_open(r);
 }
 
 /* Bytes of each member's chunk, the same for all of a group. */
@@ -409,7 +409,7 @@ static void together(comm *c)
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work)
 {
     (void)work;
-    if (rt_beside_begin(r, action, d, x, y))
+    if (rt_async_comm_begin(r, action, d, x, y))
         return;
     comm c;
     mg_begin(r, action);

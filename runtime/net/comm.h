@@ -1,5 +1,5 @@
 /* comm.h - the parts of a collective among ranks of which some are on other machines; private to
- * comm.c, which makes one at once, and beside.c, which carries it on while others compute. */
+ * comm.c, which makes one at once, and async_comm.c, which carries it on while others compute. */
 #ifndef MG_COMM_H
 #define MG_COMM_H
 
@@ -48,12 +48,13 @@ bool rt_comm_moves(const rt_comm *c);
 void rt_comm_copy(rt_comm *c);
 void rt_comm_post_move(const rt_comm *c, int64_t at, rt_ticket *t);
 
-/* ---- beside.c ------------------------------------------------------------------------------- */
+/* ---- async_comm.c -------------------------------------------------------------------------------
+ */
 
 /* Memory for collectives that run beside the rest; after the wire is open. */
-void rt_beside_open(mg_run *r);
+void rt_async_comm_open(mg_run *r);
 /* Begins one, if what follows runs beside the rest now. False: it is to be made at once, and none
  * is under way. */
-bool rt_beside_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y);
+bool rt_async_comm_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y);
 
 #endif

@@ -143,7 +143,7 @@ static int64_t meetings_bytes(const mg_program *p)
 }
 
 /* Of the shared memory, what lies before the arenas: with what pipelines take, which begins at
- * k->pipes, and at its end what beside.c has there. */
+ * k->pipes, and at its end what async_comm.c has there. */
 static int64_t head_bytes(struct rt_ranks *k, const mg_program *p)
 {
     int64_t bytes =
@@ -338,7 +338,7 @@ void rt_ranks_join(mg_run *r)
     sign_in(r);
     told_of = r;
     rt_at_parting(part);
-    k->vigil = rt_vigil_new(r);
+    k->watchdog = rt_watchdog_new(r);
     rt_meet(r, RT_ALL_AXES);
     if (r->rank == 0 && (k->wire || !rt_arenas_are_shared))
         rt_images_settle(r);
@@ -365,7 +365,7 @@ static _Noreturn void begin_follower(mg_run *r, pid_t leader, int rank, int link
     rt_speak_for(rank);
     sign_in(r);
     rt_at_parting(part);
-    k->vigil = rt_vigil_new(r);
+    k->watchdog = rt_watchdog_new(r);
     rt_ranks_follow(r);
 }
 
@@ -400,7 +400,7 @@ void rt_ranks_start(mg_run *r)
         close(pair[1]);
         k->link[i] = pair[0];
     }
-    k->vigil = rt_vigil_new(r);
+    k->watchdog = rt_watchdog_new(r);
     if (!rt_arenas_are_shared)
         rt_images_settle(r);
 }

@@ -53,14 +53,14 @@ void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes, rt_ticket *t);
 bool rt_wire_done(rt_wire *w, const rt_ticket *t, int *peer);
 /* Goes on with everything, as far as that goes at once. Is anything left? */
 bool rt_wire_go_on(rt_wire *w);
-/* Small words between the vigils of ranks on different machines, apart from all else, and from a
+/* Small words between the watchdogs of ranks on different machines, apart from all else, and from a
  * thread of their own: none, where this MPI has no room for a second thread. */
 typedef struct rt_word {
     int32_t asks;  /* or answers */
     int32_t waits; /* the one who answers: as in its slot */
     int32_t action;
     int32_t still;   /* ms for which that was so */
-    int32_t verdict; /* or says what ends the program, as the vigil writes it, */
+    int32_t verdict; /* or says what ends the program, as the watchdog writes it, */
     int32_t parted;  /* or that it ends, as in its slot; of a verdict: who is gone did */
 } rt_word;
 bool rt_wire_speaks(const rt_wire *w);

@@ -12,7 +12,7 @@
 
 #include "runtime/net/wire.h"
 
-/* MPI_THREAD_MULTIPLE, alike in both: the vigil's thread may call MPI_Abort. */
+/* MPI_THREAD_MULTIPLE, alike in both: the watchdog's thread may call MPI_Abort. */
 enum { THREADS = 3, TAG = 1, WORDS = 2 };
 
 typedef struct state {

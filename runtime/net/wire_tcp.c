@@ -4,8 +4,8 @@
  * the sockets take and give without waiting. So it does not matter in which order ranks begin what
  * they send to each other, nor how much that is: who cannot send takes.
  *
- * A connection that breaks means that the rank at its other end is gone. The vigil sees that at the
- * line of words and ends the process; here it is waited for. */
+ * A connection that breaks means that the rank at its other end is gone. The watchdog sees that at
+ * the line of words and ends the process; here it is waited for. */
 #include "runtime/net/wire_tcp.h"
 
 #include <errno.h>
@@ -143,7 +143,7 @@ static int peer_of(void *p, const rt_ticket *t)
     return -1;
 }
 
-/* Before there is a vigil. Others may still be on their way to each other, and give up by
+/* Before there is a watchdog. Others may still be on their way to each other, and give up by
  * themselves; they are to say it first. */
 static void gather(void *p, const void *mine, void *all, int bytes)
 {

@@ -1,7 +1,7 @@
 /* wire_tcp.h - messages by TCP; private to the files wire_tcp*.c.
  *
  * Between every two ranks there are two connections, the lines: one for the messages of the main
- * thread, one for the words of the vigil's. */
+ * thread, one for the words of the watchdog's. */
 #ifndef MG_WIRE_TCP_H
 #define MG_WIRE_TCP_H
 

@@ -12,22 +12,22 @@
 # NEST: train {{.*}} compute f32 tree
 # NEST: arg %tokens: i32[micro=8, batch=1, seq=9](vocab)
 # NEST: [[HALVES:%split.*]]: i32[micro_4=2, micro=4, batch=1, seq=9](vocab) = split %tokens {dim=micro=4, to=micro_4=2}
-# NEST: = repeat {{.*}}, [[HALVES]] {dim=micro_4=2, carried=4, reverse=no} apart {
-# NEST: = repeat {{.*}} {dim=micro_2=2, carried=4, reverse=no} apart {
-# NEST: = repeat {{.*}} {dim=micro=2, carried=4, reverse=no} apart {
+# NEST: = repeat {{.*}}, [[HALVES]] {dim=micro_4=2, carried=4, reverse=no} exact {
+# NEST: = repeat {{.*}} {dim=micro_2=2, carried=4, reverse=no} exact {
+# NEST: = repeat {{.*}} {dim=micro=2, carried=4, reverse=no} exact {
 # NEST: repeat {{.*}}dim=layers=3{{.*}}reverse=yes
-# NEST: f32[hidden=32, ffn=64] = add %{{.*}}, %dot{{.*}} apart
-# NEST: f64[] = add {{.*}} apart
-# NEST: f64[] = add {{.*}} apart
-# NEST: f64[] = add {{.*}} apart
+# NEST: f32[hidden=32, ffn=64] = add %{{.*}}, %dot{{.*}} exact
+# NEST: f64[] = add {{.*}} exact
+# NEST: f64[] = add {{.*}} exact
+# NEST: f64[] = add {{.*}} exact
 # The norm: what is inside of the dim that may be split, then that dim, of which each rank is given all.
 # CHECK: arg %tokens: i32[micro=4, batch=1@dp, seq=9](vocab)
 # CHECK: dim=micro_2=2
 # CHECK: dim=micro=2
 # CHECK: f32[layers=3, hidden=32, ffn=32@dp] = reduce_scatter %{{.*}} {dim=ffn=64, axes=dp, tree}
-# CHECK: [[PART:%sum.*]]: f64[layers=3, ffn=32@dp] = sum %{{.*}} {over=[hidden=32]}{{.*}} apart
+# CHECK: [[PART:%sum.*]]: f64[layers=3, ffn=32@dp] = sum %{{.*}} {over=[hidden=32]}{{.*}} exact
 # CHECK: [[ALL:%sum.*]]: f64[layers=3, ffn=64] = all_gather [[PART]] {dim=ffn=32@dp, axes=dp}
-# CHECK: f64[] = sum [[ALL]] {over=[layers=3, ffn=64], whole}{{.*}} apart
+# CHECK: f64[] = sum [[ALL]] {over=[layers=3, ffn=64], whole}{{.*}} exact
 # GOES: reduce_scatter %{{.*}} {dim=ffn=64, axes=dp, tree}
 # PLAN: dp {{.*}}reduce_scatter {{.*}} n = 2, in a tree
 # JSON: "kind": "reduce_scatter"

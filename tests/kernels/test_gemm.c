@@ -292,8 +292,8 @@ static void test_then(void **state)
             const int64_t pieces = d.sc / MG_TILE;
             Pieces w = {d.out, d.n, c.p, copy.p, calloc((size_t)pieces, sizeof(int))};
             mg_run r = {.threads = 1 + i % 5, .scratch = mg_gemm_scratch(&d), .cuts = seed};
-            mg_gemm_then(&r, 0, &d, x.a.p, x.b.p, c.p, x.extra.p, x.aux.p, copy_pieces,
-                         (void *[]){c.p, &w});
+            mg_gemm_epilogue(&r, 0, &d, x.a.p, x.b.p, c.p, x.extra.p, x.aux.p, copy_pieces,
+                             (void *[]){c.p, &w});
             assert_true(same_bits(&x.c, &copy));
             assert_int_equal(r.outputs, 0); /* the test's kernel wrote over C */
             int64_t wrong = 0;

@@ -91,7 +91,7 @@ typedef struct Runner {
     int64_t ranks;
     unsigned char *arena; /* of the rank that runs */
     const mg_pipe_op *op; /* of a pipeline, which runs */
-    int stations;         /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
+    int stage_set;        /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
     int64_t *round;       /* per loop: its index now */
     KernelRun *kernel;
     void *ctx;
@@ -228,11 +228,11 @@ static bool run_on_rank(const Runner *r, const Action *act)
         return true;
     case ACT_gemm:
         run_gemm(&act->gemm, p);
-        if (act->then) {
+        if (act->epilogue) {
             Action kernel = *act;
-            kernel.operand += act->then;
-            kernel.noperands -= act->then;
-            r->kernel(r->ctx, r->p, &kernel, p + act->then);
+            kernel.operand += act->epilogue;
+            kernel.noperands -= act->epilogue;
+            r->kernel(r->ctx, r->p, &kernel, p + act->epilogue);
         }
         return true;
     case ACT_attention:
@@ -304,7 +304,7 @@ static bool takes_part(const Runner *r, int64_t rank, const Action *act)
     if (!m->layout.pipeline.axis)
         return true;
     int64_t n = mesh_size(m, m->layout.pipeline.axis), k = station(r, rank);
-    if (r->stations >= 0 && k != r->stations)
+    if (r->stage_set >= 0 && k != r->stage_set)
         return false;
     if (r->op) {
         n = r->prog->pipe->stages;
@@ -519,9 +519,9 @@ static bool walk_on(Runner *r, Walker *w, int at)
     Walker *me = &w[at];
     const mg_pipe_op *o = me->op;
     if (o->step <= MG_PIPE_W) {
-        r->stations = at;
+        r->stage_set = at;
         run_compute(r, o);
-        r->stations = -1;
+        r->stage_set = -1;
     } else if (o->step != MG_PIPE_WAIT) {
         if (me->nbegun[o->step] == PENDING)
             abort();
@@ -617,7 +617,7 @@ static bool run_all(Runner *r)
 {
     if (!r->kernel)
         r->kernel = in_interpreter;
-    r->stations = -1;
+    r->stage_set = -1;
     r->round = calloc(r->prog->loops.n + 1, sizeof *r->round);
     r->sent = calloc(QUEUE, sizeof *r->sent);
     r->number = calloc(r->prog->actions.n + 1, sizeof *r->number);

@@ -100,7 +100,7 @@ static void numbers(void **state)
         ran++;
         Counts before = counts_of(&c.t);
         c.t.m->layout.bucket = 1;
-        must_pass(&c.t, pass_ahead);
+        must_pass(&c.t, pass_prefetch_gathers);
         Counts after = counts_of(&c.t);
         assert_true(before.elements == after.elements);
         moved += after.inside > before.inside;
@@ -127,7 +127,7 @@ static void small_ones(void **state)
     assert_true(open_case(&c, 0));
     Counts before = counts_of(&c.t);
     c.t.m->layout.bucket = 1 << 20;
-    must_pass(&c.t, pass_ahead);
+    must_pass(&c.t, pass_prefetch_gathers);
     Counts after = counts_of(&c.t);
     assert_true(before.inside == after.inside);
     close_case(&c);
@@ -147,7 +147,7 @@ static Plan *planned(const Case *c, Model *copy, const Device *d, int64_t bucket
     copy->m->layout.overlap = true;
     copy->m->layout.bucket = bucket;
     copy->m->layout.send_flops = send_flops;
-    must_pass(copy, pass_ahead);
+    must_pass(copy, pass_prefetch_gathers);
     lower_physical(copy);
     return plan_for(copy, d);
 }

@@ -295,7 +295,7 @@ static void lies(void **state)
 static Action *joined(Plan *p)
 {
     for (size_t i = 0; i < p->train->actions.n; i++)
-        if (p->train->actions.data[i].then)
+        if (p->train->actions.data[i].epilogue)
             return &p->train->actions.data[i];
     return NULL;
 }
@@ -335,7 +335,7 @@ static bool half_of_it(Plan *p)
 static bool of_another(Plan *p)
 {
     Action *a = joined(p);
-    for (int n = a->then; n < a->noperands; n++)
+    for (int n = a->epilogue; n < a->noperands; n++)
         if (a->operand[n].value == a->operand[2].value && !a->operand[n].write)
             a->operand[n].value = a->operand[0].value;
     return true;

@@ -49,7 +49,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 static Plan *planned(Model *t, const Case *c, const Device *d)
 {
     t->m->layout.pipeline.schedule = name_intern(t->m->names, c->schedule);
-    must_pass(t, pass_weights);
+    must_pass(t, pass_split_wgrad);
     lower_physical(t);
     return plan_for(t, d);
 }

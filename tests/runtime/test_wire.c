@@ -199,7 +199,7 @@ static void parts(rt_wire *w, int rank, int size)
     CHECK(rt_wire_hears(w, 1, &word) && word.verdict == 77 && !word.parted);
     CHECK(rt_wire_hears(w, 1, &word) && word.parted == 6 && !word.verdict);
     CHECK(!rt_wire_hears(w, 1, &word));
-    /* What it was to give never comes, and that is waited for until the vigil ends it. */
+    /* What it was to give never comes, and that is waited for until the watchdog ends it. */
     int peer;
     rt_wire_take(w, 1, much, sizeof much, &t);
     rt_wire_take(w, 1, much, sizeof much, &t);
@@ -221,7 +221,7 @@ static void words(void **state)
     unit_ends(b, 5, NULL);
 }
 
-/* Who hears nothing more of a rank before there is a vigil says so. */
+/* Who hears nothing more of a rank before there is a watchdog says so. */
 static void goes(rt_wire *w, int rank, int size)
 {
     int64_t mine = 0, all[64];
@@ -239,7 +239,7 @@ static void hangs(rt_wire *w, int rank, int size)
     goes(w, rank ? 1 : 0, 2);
 }
 
-static void before_the_vigil(void **state)
+static void before_the_watchdog(void **state)
 {
     (void)state;
     job j = {.size = 2, .port = unit_port(), .limit = 1};
@@ -298,8 +298,8 @@ static void carriers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(messages), cmocka_unit_test(six),
-                                       cmocka_unit_test(words), cmocka_unit_test(before_the_vigil),
-                                       cmocka_unit_test(carriers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages), cmocka_unit_test(six), cmocka_unit_test(words),
+        cmocka_unit_test(before_the_watchdog), cmocka_unit_test(carriers)};
     return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* orders.c - what rank 0 has the others do: it writes an order, and they, who wait for the next
+/* commands.c - what rank 0 has the others do: it writes an order, and they, who wait for the next
  * one, carry it out. On one machine orders go over the connection of rendezvous.c (or of a bare
  * start), to another over the wire. Bytes of an arena that rank 0 can reach need none: they are
  * written where they are, between programs. */
@@ -24,7 +24,7 @@ typedef struct order {
     int64_t traced; /* RUN: the step, if it is traced, else 0 */
 } order;
 
-/* The connection is broken: the vigil knows, and ends this process, unless all end anyway. */
+/* The connection is broken: the watchdog knows, and ends this process, unless all end anyway. */
 static _Noreturn void await_the_end(int rank)
 {
     sleep(PATIENCE);
@@ -234,7 +234,7 @@ void rt_ranks_follow(mg_run *r)
             obey_get(r, &o, piece);
     }
     r->ranks->shared->ending = true;
-    rt_vigil_free(r->ranks->vigil);
+    rt_watchdog_free(r->ranks->watchdog);
     rt_device_close(r);
     if (r->ranks->wire)
         rt_wire_close(r->ranks->wire, RT_DONE);
@@ -330,7 +330,7 @@ void rt_ranks_end(mg_run *r)
     for (int i = 1; i < k->n; i++)
         if (k->child[i])
             wait_for(k->child[i]);
-    rt_vigil_free(k->vigil);
+    rt_watchdog_free(k->watchdog);
     if (k->wire)
         rt_wire_close(k->wire, (int)r->code);
     for (int i = 1; i < k->n; i++)
@@ -338,7 +338,7 @@ void rt_ranks_end(mg_run *r)
             close(k->link[i]);
     rt_pipe_free(k->pipe);
     rt_pool_beside(r->pool, NULL, NULL);
-    free(k->beside);
+    free(k->async_comm);
     free(k->first);
     free(k);
     r->ranks = NULL;

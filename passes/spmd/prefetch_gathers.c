@@ -1,5 +1,5 @@
-/* ahead.c - pass ahead: what a round of a loop begins with is gathered in the round before. (And
- * what a loop stacks to be reduced is reduced in its rounds: buckets.c.)
+/* prefetch_gathers.c - what a round of a loop begins with is gathered in the round
+ * before. (And what a loop stacks to be reduced is reduced in its rounds: buckets.c.)
  *
  *   before:  x = repeat layers[32] (x, slice w, slice v) {
  *                a = all_gather w;  x1 = dot x, a ... b = all_gather v;  x2 = dot x1, b
@@ -25,7 +25,7 @@
  *
  * why here: types say no more how values lie, so a part of a loop is a loop on windows. */
 #include "ir/cost.h"
-#include "passes/spmd/ahead.h"
+#include "passes/spmd/prefetch_gathers.h"
 #include "passes/passes.h"
 #include "passes/simplify/simplify.h"
 #include "passes/view.h"
@@ -261,14 +261,14 @@ static void region(Ahead *a, Region *r)
     ir_replace(r, all);
 }
 
-PassStatus pass_ahead(Job *j)
+PassStatus pass_prefetch_gathers(Job *j)
 {
     Module *m = j->m;
     reduce_in_rounds(m, j->tmp);
     for (size_t f = 0; f < m->fns.n && m->layout.ahead.n; f++) {
         Ahead a = {.m = m, .fn = m->fns.data[f], .tmp = j->tmp};
         region(&a, a.fn->body);
-        simplify_drop(m, m->fns.data[f], j->tmp);
+        simplify_dce(m, m->fns.data[f], j->tmp);
     }
     m->layout.ahead.n = 0;
     return PASS_ok;

@@ -135,7 +135,7 @@ static void numbers(void **state)
         assert_true(open_local(&t, &r, layout, l));
         ask_for_all(&t);
         Counts before = counts_of(&t);
-        must_pass(&t, pass_ahead);
+        must_pass(&t, pass_prefetch_gathers);
         Counts after = counts_of(&t);
         assert_true(before.elements == after.elements);
         split += after.loops - before.loops;
@@ -158,7 +158,7 @@ static void not_asked_for(void **state)
     open_reference(&r, &models[0], 4);
     assert_true(open_local(&t, &r, layouts[0], l));
     char *before = printed(t.m);
-    must_pass(&t, pass_ahead);
+    must_pass(&t, pass_prefetch_gathers);
     char *after = printed(t.m);
     assert_string_equal(before, after);
     free(before);
@@ -192,7 +192,7 @@ static Plan *plan_as(const Model *t, Model *copy, const Device *d, bool overlap,
     copy->m->layout.overlap = overlap;
     if (!ahead)
         copy->m->layout.ahead.n = 0;
-    must_pass(copy, pass_ahead);
+    must_pass(copy, pass_prefetch_gathers);
     lower_physical(copy);
     return plan_for(copy, d);
 }
@@ -275,7 +275,7 @@ static const Plan *chosen(const Model *t, Model *copy, int64_t memory)
     *copy = *t;
     copy->m = module_copy(t->m, NULL, t->m->diag, t->a);
     overlap_choose(copy->m, &d);
-    must_pass(copy, pass_ahead);
+    must_pass(copy, pass_prefetch_gathers);
     lower_physical(copy);
     Device *kept = NEW(t->a, Device);
     *kept = d;

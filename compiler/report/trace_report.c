@@ -1,7 +1,7 @@
-/* report.c - mgc report: a measured timeline (./train --trace) beside what its program predicted,
- * by kind of action and action by action. */
+/* trace_report.c - mgc report: a measured timeline (./train --trace) beside what its program
+ * predicted, by kind of action and action by action. */
 #include "base/open.h"
-#include "compiler/report/report.h"
+#include "compiler/report/trace_report.h"
 
 #include <jansson.h>
 #include <stdlib.h>

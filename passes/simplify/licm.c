@@ -1,4 +1,4 @@
-/* hoist.c - tables that depend on nothing leave the loops; part of simplify.
+/* licm.c - tables that depend on nothing leave the loops; part of simplify.
  *
  * The angles of a rotary embedding are the same in every layer and in both directions. A value that
  * is computed from positions and constants alone, at some cost an element, is computed once at the
@@ -69,7 +69,7 @@ static void use_table(void *ctx, Value *use)
         *use = map_get(&h->map, v);
 }
 
-bool simplify_hoist(Module *m, Fn *fn, Arena *a)
+bool simplify_licm(Module *m, Fn *fn, Arena *a)
 {
     Region *top = fn->body;
     Hoist h = {.m = m,

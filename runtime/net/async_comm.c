@@ -1,4 +1,4 @@
-/* beside.c - collectives that run beside what computes, where ranks are on several machines.
+/* async_comm.c - collectives that run beside what computes, where ranks are on several machines.
  *
  * The plan says where one begins and who waits for it (plan/order/queue.c). What is begun is a
  * queue; this thread carries it on whenever it comes by: between actions (mg_progress), between
@@ -45,7 +45,7 @@ typedef struct piece {
     const char *came[MG_RANKS_MAX];
 } piece;
 
-struct rt_beside {
+struct rt_async_comm {
     mg_run *run;
     int stream;
     bool busy; /* carries on: what it does in parallel is no reason to */
@@ -61,7 +61,7 @@ struct rt_beside {
 };
 
 /* number: from 1. */
-static task *task_at(struct rt_beside *b, uint64_t number)
+static task *task_at(struct rt_async_comm *b, uint64_t number)
 {
     return &b->task[number % DEPTH];
 }
@@ -116,7 +116,7 @@ static int64_t piece_bytes(const rt_comm *c)
 }
 
 /* NULL: those under way are enough. */
-static piece *new_piece(struct rt_beside *b, task *t)
+static piece *new_piece(struct rt_async_comm *b, task *t)
 {
     int messages = 2 * (int)(t->c.d->n - 1);
     for (int i = 0; i < b->npieces; i++)
@@ -131,7 +131,7 @@ static piece *new_piece(struct rt_beside *b, task *t)
     return p;
 }
 
-static bool begin_piece(struct rt_beside *b, task *t)
+static bool begin_piece(struct rt_async_comm *b, task *t)
 {
     struct rt_ranks *k = b->run->ranks;
     rt_comm *c = &t->c;
@@ -175,7 +175,7 @@ static void take(rt_comm *c, bool free)
         rt_comm_take(c, 0, elements);
 }
 
-static bool end_piece(struct rt_beside *b, bool free)
+static bool end_piece(struct rt_async_comm *b, bool free)
 {
     piece *p = &b->piece[b->first];
     if (!b->npieces || p->messages.left)
@@ -218,7 +218,7 @@ static int64_t bytes_to_post(const task *t)
 }
 
 /* Says that the operands of the next are there, once those that it comes after are done. */
-static bool enter(struct rt_beside *b)
+static bool enter(struct rt_async_comm *b)
 {
     const uint64_t next = b->entered + 1;
     if (next > b->begun || !mg_queue_enters(next, b->entered, b->done, task_at(b, next)->after))
@@ -229,7 +229,7 @@ static bool enter(struct rt_beside *b)
 }
 
 /* Begins what is next of the first collective that has not begun all of its messages. */
-static bool go_on(struct rt_beside *b, bool free)
+static bool go_on(struct rt_async_comm *b, bool free)
 {
     if (!mg_queue_sends(b->posted + 1, b->entered, b->posted))
         return false;
@@ -272,7 +272,7 @@ static bool go_on(struct rt_beside *b, bool free)
 }
 
 /* The oldest, once nobody on this machine reads what is its own any more. */
-static bool end_oldest(struct rt_beside *b)
+static bool end_oldest(struct rt_async_comm *b)
 {
     if (!mg_queue_ends(b->done + 1, b->posted, b->done))
         return false;
@@ -287,7 +287,7 @@ static bool end_oldest(struct rt_beside *b)
 }
 
 /* As far as it goes without waiting. Has anything ended or begun? */
-static bool carry_on(struct rt_beside *b, bool free)
+static bool carry_on(struct rt_async_comm *b, bool free)
 {
     bool any = false, moved;
     b->busy = true;
@@ -302,7 +302,7 @@ static bool carry_on(struct rt_beside *b, bool free)
 }
 
 /* For a message of the oldest piece, or, where none is under way, a rank of this machine. */
-static void await(struct rt_beside *b)
+static void await(struct rt_async_comm *b)
 {
     mg_run *r = b->run;
     rt_slot *slot = &r->ranks->shared->slot[r->rank];
@@ -324,7 +324,7 @@ static void await(struct rt_beside *b)
 }
 
 /* Until so many are done. */
-static void wait_for(struct rt_beside *b, uint64_t number)
+static void wait_for(struct rt_async_comm *b, uint64_t number)
 {
     mg_run *r = b->run;
     while (b->done < number) {
@@ -338,7 +338,7 @@ static void wait_for(struct rt_beside *b, uint64_t number)
     }
 }
 
-static void finish(struct rt_beside *b, uint64_t number)
+static void finish(struct rt_async_comm *b, uint64_t number)
 {
     if (b->done < number)
         carry_on(b, true);
@@ -355,7 +355,7 @@ static void finish(struct rt_beside *b, uint64_t number)
 /* While its own part of a loop runs. */
 static bool look(void *ctx)
 {
-    struct rt_beside *b = ctx;
+    struct rt_async_comm *b = ctx;
     if (b->done == b->begun || b->busy)
         return false;
     int64_t now = rt_now_ns();
@@ -366,21 +366,21 @@ static bool look(void *ctx)
     return true;
 }
 
-void rt_beside_open(mg_run *r)
+void rt_async_comm_open(mg_run *r)
 {
-    r->ranks->beside = rt_alloc(1, sizeof *r->ranks->beside);
-    r->ranks->beside->run = r;
-    rt_pool_beside(r->pool, look, r->ranks->beside);
+    r->ranks->async_comm = rt_alloc(1, sizeof *r->ranks->async_comm);
+    r->ranks->async_comm->run = r;
+    rt_pool_beside(r->pool, look, r->ranks->async_comm);
 }
 
-static struct rt_beside *of(const mg_run *r)
+static struct rt_async_comm *of(const mg_run *r)
 {
-    return r->ranks ? r->ranks->beside : NULL;
+    return r->ranks ? r->ranks->async_comm : NULL;
 }
 
-bool rt_beside_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y)
+bool rt_async_comm_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y)
 {
-    struct rt_beside *b = of(r);
+    struct rt_async_comm *b = of(r);
     if (!b || !b->stream || d->kind == MG_SHARD)
         return false;
     if (b->begun - b->done == DEPTH)
@@ -405,7 +405,7 @@ bool rt_beside_begin(mg_run *r, int action, const mg_comm_desc *d, const void *x
 
 void mg_progress(mg_run *r)
 {
-    struct rt_beside *b = of(r);
+    struct rt_async_comm *b = of(r);
     if (!b || b->done == b->begun)
         return;
     int64_t now = rt_now_ns();
@@ -431,7 +431,7 @@ void mg_record(mg_run *r, int point)
  * of the queue all behind it. */
 void mg_wait(mg_run *r, int point)
 {
-    struct rt_beside *b = of(r);
+    struct rt_async_comm *b = of(r);
     if (!b)
         return;
     if (!b->stream)

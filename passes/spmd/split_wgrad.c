@@ -1,4 +1,4 @@
-/* weights.c - pass weights: the gradients of a stage's weights in a loop of their own.
+/* split_wgrad.c - pass weights: the gradients of a stage's weights in a loop of their own.
  *
  *   before:  g, dw = repeat layers (g, slice x, slice w, slice dw), reverse, relay {
  *                dw += x' g;  g = g w'
@@ -245,21 +245,21 @@ static void find_relays(void *ctx, Ins *i)
         *found = i;
 }
 
-PassStatus pass_weights(Job *j)
+PassStatus pass_split_wgrad(Job *j)
 {
     Module *m = j->m;
     Fn *fn = module_fn(m, "train");
     Ins *relay = NULL;
-    bool apart;
+    bool splits;
     if (!fn || !m->layout.pipeline.axis)
         return PASS_ok;
-    if (!pipe_layout_has_weights(m, &apart))
+    if (!pipe_layout_splits_wgrad(m, &splits))
         return PASS_error;
     each_ins(fn->body, find_relays, &relay);
-    if (!relay || !apart)
+    if (!relay || !splits)
         return PASS_ok;
     split(m, relay, j->tmp);
-    simplify_share(m, fn, j->tmp);
-    simplify_drop(m, fn, j->tmp);
+    simplify_cse(m, fn, j->tmp);
+    simplify_dce(m, fn, j->tmp);
     return PASS_ok;
 }

@@ -1,4 +1,4 @@
-/* drop.c - what nothing uses goes; part of simplify.
+/* dce.c - what nothing uses goes; part of simplify.
  *
  * Of a loop, each carried value, slice and stacked result is looked at by itself: a carried value
  * stays if its last value or its value in some round is used, and then needs its start and its next
@@ -128,7 +128,7 @@ static void sweep(Drop *d, Region *r)
     r->ins.n = kept;
 }
 
-bool simplify_drop(Module *m, Fn *fn, Arena *a)
+bool simplify_dce(Module *m, Fn *fn, Arena *a)
 {
     Drop d = {.m = m, .a = a, .live = NEW_ARRAY(a, bool, m->values.n)};
     for (size_t k = 0; k < fn->body->results.n; k++)

@@ -1,5 +1,5 @@
-/* pipelines.c - mgc pipeline: a schedule that is built in or read from a table, proved before
- * anything is said of it, then printed with the time it takes. */
+/* pipeline_command.c - mgc pipeline: a schedule that is built in or read from a table, proved
+ * before anything is said of it, then printed with the time it takes. */
 #include "compiler/session.h"
 
 #include <stdlib.h>

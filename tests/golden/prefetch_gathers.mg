@@ -1,5 +1,5 @@
 # RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --schedule | FileCheck %s
-# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --print-after=ahead > %t.mgir
+# RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --print-after=prefetch_gathers > %t.mgir
 # RUN: FileCheck %s --check-prefix=IR < %t.mgir
 # RUN: %mgc --from=%t.mgir --schedule > %t.rest
 # RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --schedule | diff - %t.rest

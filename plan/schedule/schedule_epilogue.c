@@ -1,9 +1,9 @@
-/* schedule_then.c - kernels that go on with a product: a bias, an activation.
+/* schedule_epilogue.c - kernels that go on with a product: a bias, an activation.
  *
  * A host's product finishes its result a piece at a time. A kernel that comes right after it and
  * needs of the result at each index what is there, and nothing else, is called by the product on
- * each piece, which is in the cache then (mg_gemm_then). Both are one action, with the operands of
- * the one and of the other: as pieces are done at different times, all of them are alive as long
+ * each piece, which is in the cache then (mg_gemm_epilogue). Both are one action, with the operands
+ * of the one and of the other: as pieces are done at different times, all of them are alive as long
  * as it runs, and what the kernel writes may not be what the product still reads.
  *
  * Not where the kernel reads another matrix as large, a gate or a residual: that has to come from
@@ -31,7 +31,7 @@ static bool reads_another(const Sched *s, const Ins *i, uint32_t c)
 static Action *product_before(const Sched *s, const Ins *i, uint32_t *c)
 {
     Action *a = s->prog->actions.n ? &s->prog->actions.data[s->prog->actions.n - 1] : NULL;
-    if (s->p->device->target != TARGET_host || !a || a->kind != ACT_gemm || a->then ||
+    if (s->p->device->target != TARGET_host || !a || a->kind != ACT_gemm || a->epilogue ||
         a->gemm.batch != 1 || a->gemm.n % MG_TILE || a->again != i->again)
         return NULL;
     for (*c = 0; *c < i->nin; ++*c)
@@ -85,9 +85,9 @@ static bool lies_as_result(const Action *a, const Kernel *k, int c)
 }
 
 /* The ranks along the axis of stages that do it. */
-static Stations stations_of(const Sched *s, const Ins *i)
+static StageSet stage_set_of(const Sched *s, const Ins *i)
 {
-    Stations on = 0;
+    StageSet on = 0;
     for (uint32_t k = 0; k < i->nout; k++)
         on |= s->at[i->out[k]];
     return on ? on : AT_ALL;
@@ -97,7 +97,7 @@ Action *goes_on_with(Sched *s, Kernel *k)
 {
     uint32_t c;
     Action *a = product_before(s, k->ins, &c);
-    if (!a || a->on != stations_of(s, k->ins) || a->noperands + k->noperands > MAX_OPERANDS ||
+    if (!a || a->on != stage_set_of(s, k->ins) || a->noperands + k->noperands > MAX_OPERANDS ||
         !lies_as_result(a, k, (int)c) || !keep_apart(a, k, (int)c))
         return NULL;
     k->columns = a->gemm.n;
@@ -117,7 +117,7 @@ void go_on(Sched *s, Action *a, const Kernel *k, uint32_t number, Cost c)
         if (all[a->noperands + n].at.buffer == a->operand[RESULT].at.buffer)
             c.bytes -= (double)type_bytes(&k->operand[n].type);
     a->kernel = number;
-    a->then = a->noperands;
+    a->epilogue = a->noperands;
     a->operand = all;
     a->noperands += k->noperands;
     price_more(s, a, c);

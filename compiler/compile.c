@@ -1,4 +1,4 @@
-/* pipeline.c - from an input to what the options ask for: front end, passes, plan, outputs. */
+/* compile.c - from an input to what the options ask for: front end, passes, plan, outputs. */
 #include "compiler/session.h"
 
 #include <errno.h>
@@ -363,7 +363,7 @@ static void decide_what_to_keep(Session *s, Compiled *c)
 /* Do these passes begin before `ahead`, and come to it? */
 static bool decides_overlap(const char *after, const char *until)
 {
-    int pass = pass_find("ahead");
+    int pass = pass_find("prefetch_gathers");
     return (!after || pass_find(after) < pass) && (!until || pass_find(until) >= pass);
 }
 
@@ -373,7 +373,7 @@ static Exit run_to(Session *s, Compiled *c, const char *after, const char *until
 {
     Exit wrong = EXIT_done;
     if (decides_overlap(after, until)) {
-        const char *before = pass_info[pass_find("ahead") - 1].name;
+        const char *before = pass_info[pass_find("prefetch_gathers") - 1].name;
         wrong = run_passes(s, c, after, before);
         after = before;
         if (!wrong)

@@ -1,4 +1,5 @@
-/* check_then.c - a kernel that goes on with a product: each by itself, and that they do not meet.
+/* check_epilogue.c - a kernel that goes on with a product: each by itself, and that they do not
+ * meet.
  *
  * Pieces of the result are finished in any order, and the kernel goes on with each at once. So what
  * it writes may be nothing that the product still reads or gives, but the piece itself; of the
@@ -32,11 +33,11 @@ static bool meet(Check *c, const Action *product, const Action *kernel, int resu
 void run_with_kernel(Check *c, const Action *a)
 {
     Action product = *a, kernel = *a;
-    product.noperands = a->then;
-    kernel.noperands -= a->then;
-    kernel.operand += a->then;
+    product.noperands = a->epilogue;
+    kernel.noperands -= a->epilogue;
+    kernel.operand += a->epilogue;
     kernel.kind = ACT_kernel;
-    product.then = kernel.then = 0;
+    product.epilogue = kernel.epilogue = 0;
     const Ins *i = instruction_of(c, &kernel);
     const int result = i && i->op == OP_fused ? result_of(c, &product, &kernel, i) : -1;
     if (result < 0 || a->kernel >= c->p->kernels.n ||

@@ -1,4 +1,4 @@
-/* options.c - what a round of a repeat may keep for the backward part; see recompute.h.
+/* remat_candidates.c - what a round of a repeat may keep for the backward part; see recompute.h.
  *
  * What the backward part reads is found by differentiating a copy that keeps everything. Of the
  * instructions that lead there, those that are worth a choice are the candidates: each set of them

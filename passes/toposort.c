@@ -1,10 +1,10 @@
-/* order.c - a region's instructions in the order in which they will run.
+/* toposort.c - a region's instructions in the order in which they will run.
  *
  * A stable topological order that runs pointwise and reducing instructions as soon as their
  * operands are there, before products and other kernels: so that what can share a kernel stands
  * together, and nothing that uses it stands between. Nothing crosses an instruction with an effect.
  */
-#include "passes/order.h"
+#include "passes/toposort.h"
 #include "passes/walk.h"
 
 typedef struct Order {
@@ -58,7 +58,7 @@ static void order_part(Order *o, int from, int to, Ins **out, int *n)
     }
 }
 
-void order_region(Module *m, Region *r, Arena *tmp)
+void toposort_region(Module *m, Region *r, Arena *tmp)
 {
     Order o = {.r = r, .n = (int)r->ins.n, .tmp = tmp};
     o.def = NEW_ARRAY(tmp, int, m->values.n);

@@ -1,13 +1,13 @@
-/* attention_soon.h - what attention reads next, asked for from memory beside its products, some
+/* attention_prefetch.h - what attention reads next, asked for from memory beside its products, some
  * rows each time: where rows lie apart no processor sees the next one coming. Continues strip.h, so
  * no include guard. */
 
-#define Soon       NAME(Soon)
-#define SoonRows   NAME(SoonRows)
-#define soon_row   NAME(soon_row)
-#define soon_tile  NAME(soon_tile)
-#define soon_block NAME(soon_block)
-#define soon_some  NAME(soon_some)
+#define Prefetch       NAME(Prefetch)
+#define SoonRows       NAME(SoonRows)
+#define prefetch_row   NAME(prefetch_row)
+#define prefetch_tile  NAME(prefetch_tile)
+#define prefetch_block NAME(prefetch_block)
+#define prefetch_some  NAME(prefetch_some)
 
 typedef struct SoonRows {
     const E *at; /* row 0 of its (batch, kv head) */
@@ -15,14 +15,14 @@ typedef struct SoonRows {
     int64_t size;
 } SoonRows;
 
-typedef struct Soon {
+typedef struct Prefetch {
     int64_t group;
     SoonRows of_row[4], of_key[2]; /* of_row: up to one at NULL */
     int64_t row, end, key, last;   /* [row, end) and [key, last) are not asked for yet */
     int64_t rows, keys;            /* each time */
-} Soon;
+} Prefetch;
 
-MGK_INLINE void soon_row(const E *at, int64_t size)
+MGK_INLINE void prefetch_row(const E *at, int64_t size)
 {
     for (int64_t c = 0; c < size; c += 64 / (int64_t)sizeof(E))
         __builtin_prefetch(at + c, 0, 2);
@@ -30,7 +30,7 @@ MGK_INLINE void soon_row(const E *at, int64_t size)
 
 /* Rows of the tile at `next`, in so many times: q and o, of the gradient dout and dq too. NULL:
  * none. */
-static void soon_tile(Soon *s, const mgk_attention *x, const mgk_place *next, int64_t times)
+static void prefetch_tile(Prefetch *s, const mgk_attention *x, const mgk_place *next, int64_t times)
 {
     const mg_attention_desc *d = x->d;
     const int64_t all = d->queries * d->group, tile = MGK_STRIPS * LANES;
@@ -38,7 +38,7 @@ static void soon_tile(Soon *s, const mgk_attention *x, const mgk_place *next, in
                              {x->o, d->o, d->vhead},
                              {x->dout, d->o, d->vhead},
                              {x->dq, d->dq, d->head}};
-    *s = (Soon){.group = d->group};
+    *s = (Prefetch){.group = d->group};
     if (!next || times == 0)
         return;
     for (int i = 0; i < 4 && rows[i].at; i++) {
@@ -52,8 +52,8 @@ static void soon_tile(Soon *s, const mgk_attention *x, const mgk_place *next, in
 
 /* The block of keys and values from `key` on of `seen` at `place`, or the first one at `next`, in
  * so many times. */
-static void soon_block(Soon *s, const mgk_attention *x, mgk_place place, int64_t key, int64_t seen,
-                       const mgk_place *next, int64_t times)
+static void prefetch_block(Prefetch *s, const mgk_attention *x, mgk_place place, int64_t key,
+                           int64_t seen, const mgk_place *next, int64_t times)
 {
     const mg_attention_desc *d = x->d;
     s->key = key;
@@ -71,15 +71,16 @@ static void soon_block(Soon *s, const mgk_attention *x, mgk_place place, int64_t
 }
 
 /* Asks for the next ones. */
-static void soon_some(Soon *s)
+static void prefetch_some(Prefetch *s)
 {
     for (int64_t n = s->rows; n > 0 && s->row < s->end; n--, s->row++)
         for (int i = 0; i < 4 && s->of_row[i].at; i++) {
             const SoonRows *r = &s->of_row[i];
-            soon_row(r->at + s->row / s->group * r->stride[1] + s->row % s->group * r->stride[3],
-                     r->size);
+            prefetch_row(r->at + s->row / s->group * r->stride[1] +
+                             s->row % s->group * r->stride[3],
+                         r->size);
         }
     for (int64_t n = s->keys; n > 0 && s->key < s->last; n--, s->key++)
         for (int i = 0; i < 2; i++)
-            soon_row(s->of_key[i].at + s->key * s->of_key[i].stride[1], s->of_key[i].size);
+            prefetch_row(s->of_key[i].at + s->key * s->of_key[i].stride[1], s->of_key[i].size);
 }

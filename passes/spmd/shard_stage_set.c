@@ -1,4 +1,4 @@
-/* shard_stations.c - where values are along the axis of stages; see shard.h and ir/stations.c.
+/* shard_stage_set.c - where values are along the axis of stages; see shard.h and ir/stage_set.c.
  *
  * Outside of the loops over microbatches values go to all ranks where that is needed:
  *
@@ -13,12 +13,12 @@
 typedef struct Sender {
     Module *m;
     Builder b;
-    Stations *at, *need; /* per value that there was before */
+    StageSet *at, *need; /* per value that there was before */
     size_t known;
     ValueMap map;
 } Sender;
 
-static Stations at(const Sender *s, Value v)
+static StageSet at(const Sender *s, Value v)
 {
     return v < s->known ? s->at[v] : AT_ALL;
 }
@@ -38,9 +38,9 @@ static Value sent(Sender *s, Value v)
 }
 
 /* Where all operands are, those that were sent at all. */
-static Stations meet(const Sender *s, const Ins *i)
+static StageSet meet(const Sender *s, const Ins *i)
 {
-    Stations all = AT_ALL;
+    StageSet all = AT_ALL;
     for (uint32_t k = 0; k < i->nin; k++)
         all &= at(s, i->in[k]);
     return all;
@@ -56,7 +56,7 @@ static bool has_tensor(const Sender *s, const Ins *i)
 
 static void instruction(Sender *s, Ins *i)
 {
-    Stations where = meet(s, i), needed = op_is(i->op, EFFECT) ? AT_ALL : 0;
+    StageSet where = meet(s, i), needed = op_is(i->op, EFFECT) ? AT_ALL : 0;
     for (uint32_t k = 0; k < i->nout; k++)
         needed |= s->need[i->out[k]];
     s->b.span = i->span, s->b.path = i->path, s->b.block = i->block, s->b.backward = i->backward;
@@ -88,7 +88,7 @@ void shard_broadcast(Module *m, Fn *fn, Arena *tmp)
     size_t n = r->ins.n;
     Sender s = {.m = m, .b = {.m = m, .region = r}, .known = m->values.n};
     s.at = ir_available(m, r, fn, tmp);
-    s.need = ir_stations(m, fn, tmp);
+    s.need = ir_stage_set(m, fn, tmp);
     r->ins.data = NULL;
     r->ins.n = r->ins.cap = 0;
     for (size_t k = 0; k < n; k++)
@@ -122,7 +122,7 @@ static bool send_sums(Module *m, Fn *fn, Arena *tmp)
     Sender s = {.m = m, .b = {.m = m, .region = r, .backward = true}, .known = m->values.n};
     VEC(Sent) all = {0};
     s.at = ir_available(m, r, fn, tmp);
-    s.need = ir_stations(m, fn, tmp);
+    s.need = ir_stage_set(m, fn, tmp);
     r->ins.data = NULL;
     r->ins.n = r->ins.cap = 0;
     for (size_t k = 0; k < n; k++) {
@@ -151,12 +151,12 @@ static bool spread(Module *m, Arena *tmp)
     for (size_t f = 0; f < m->fns.n; f++) {
         Fn *fn = m->fns.data[f];
         changed |= send_sums(m, fn, tmp);
-        const Stations *need = ir_stations(m, fn, tmp);
+        const StageSet *need = ir_stage_set(m, fn, tmp);
         for (size_t k = 0; k < fn->args.n; k++) {
             if (fn->args.data[k].role > ARG_state)
                 continue;
             Tensor *t = &m->tensors.data[m->tensors.data[fn->args.data[k].tensor].parameter];
-            Stations more = need[fn->body->args.data[k]] & ~t->at;
+            StageSet more = need[fn->body->args.data[k]] & ~t->at;
             t->at |= more;
             changed |= more != 0;
         }

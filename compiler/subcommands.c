@@ -1,4 +1,4 @@
-/* commands.c - mgc explain, fmt, import-hf, tok, pipeline and env: what is no compile. */
+/* subcommands.c - mgc explain, fmt, import-hf, tok, pipeline and env: what is no compile. */
 #include "compiler/session.h"
 #include "compiler/tok/tok.h"
 

@@ -1,4 +1,4 @@
-/* stations.c - on which ranks along the axis of stages values are known, and needed.
+/* stage_set.c - on which ranks along the axis of stages values are known, and needed.
  *
  * The rounds of a relay are stages on several ranks: what it carries begins on the first of them
  * (in reverse: the last) and ends on the last. All else is computed where it is needed. */
@@ -12,12 +12,12 @@ bool ir_is_staged(const Module *m, const Ins *i)
     return i->op == OP_repeat && p->axis && i->attrs.dim.name == p->dim;
 }
 
-static Stations relay_begin(const Ins *i)
+static StageSet relay_begin(const Ins *i)
 {
     return i->attrs.reverse ? AT_LAST : AT_FIRST;
 }
 
-static Stations relay_end(const Ins *i)
+static StageSet relay_end(const Ins *i)
 {
     return i->attrs.reverse ? AT_FIRST : AT_LAST;
 }
@@ -32,19 +32,19 @@ static bool crosses(const Module *m, const Ins *i)
 
 typedef struct Need {
     const Module *m;
-    Stations *at;
+    StageSet *at;
     bool changed;
 } Need;
 
-static void need(Need *n, Value v, Stations where)
+static void need(Need *n, Value v, StageSet where)
 {
     n->changed |= (where & ~n->at[v]) != 0;
     n->at[v] |= where;
 }
 
-static Stations needed_of(const Need *n, const Ins *i)
+static StageSet needed_of(const Need *n, const Ins *i)
 {
-    Stations all = op_is(i->op, EFFECT) ? AT_ALL : 0;
+    StageSet all = op_is(i->op, EFFECT) ? AT_ALL : 0;
     for (uint32_t k = 0; k < i->nout; k++)
         all |= n->at[i->out[k]];
     return all;
@@ -84,7 +84,7 @@ static void need_repeat(Need *n, const Ins *i)
 }
 
 /* One kernel: all of it runs, or nothing. */
-static void need_fused(Need *n, const Ins *i, Stations at)
+static void need_fused(Need *n, const Ins *i, StageSet at)
 {
     for (size_t k = 0; k < i->body->args.n; k++)
         need(n, i->body->args.data[k], at);
@@ -96,7 +96,7 @@ static void need_fused(Need *n, const Ins *i, Stations at)
 }
 
 /* Where a broadcast's operand is. */
-static Stations place_of_root(const Module *m, const Ins *i)
+static StageSet place_of_root(const Module *m, const Ins *i)
 {
     int64_t last = mesh_size(m, i->attrs.axes) - 1;
     return i->attrs.at == 0 ? AT_FIRST : i->attrs.at == last ? AT_LAST : AT_MIDDLE;
@@ -112,7 +112,7 @@ static void need_ins(Need *n, const Ins *i)
         need_repeat(n, i);
         return;
     }
-    Stations at = needed_of(n, i);
+    StageSet at = needed_of(n, i);
     if (!at)
         return;
     if (i->op == OP_fused) {
@@ -131,19 +131,19 @@ static void need_region(Need *n, const Region *r)
         need_ins(n, r->ins.data[k]);
 }
 
-static Stations *everywhere(const Module *m, Arena *a)
+static StageSet *everywhere(const Module *m, Arena *a)
 {
-    Stations *at = NEW_ARRAY(a, Stations, m->values.n);
+    StageSet *at = NEW_ARRAY(a, StageSet, m->values.n);
     for (size_t v = 0; v < m->values.n; v++)
         at[v] = AT_ALL;
     return at;
 }
 
-Stations *ir_stations(const Module *m, const Fn *fn, Arena *a)
+StageSet *ir_stage_set(const Module *m, const Fn *fn, Arena *a)
 {
     if (!m->layout.pipeline.axis)
         return everywhere(m, a);
-    Need n = {.m = m, .at = NEW_ARRAY(a, Stations, m->values.n)};
+    Need n = {.m = m, .at = NEW_ARRAY(a, StageSet, m->values.n)};
     for (size_t k = 0; k < fn->results.n; k++) {
         FnResult r = fn->results.data[k];
         need(&n, fn->body->results.data[k],
@@ -161,7 +161,7 @@ Stations *ir_stations(const Module *m, const Fn *fn, Arena *a)
 
 typedef struct Available {
     const Module *m;
-    Stations *at;
+    StageSet *at;
 } Available;
 
 static void region(Available *a, const Region *r);
@@ -186,7 +186,7 @@ static void repeat(Available *a, const Ins *i)
         changed = false;
         region(a, b);
         for (uint32_t k = 0; k < carried; k++) {
-            Stations both = a->at[b->args.data[k]] & a->at[b->results.data[k]];
+            StageSet both = a->at[b->args.data[k]] & a->at[b->results.data[k]];
             changed |= both != a->at[b->args.data[k]];
             a->at[b->args.data[k]] = both;
         }
@@ -199,7 +199,7 @@ static void region(Available *a, const Region *r)
 {
     for (size_t n = 0; n < r->ins.n; n++) {
         const Ins *i = r->ins.data[n];
-        Stations at = AT_ALL;
+        StageSet at = AT_ALL;
         if (i->op == OP_repeat) {
             ir_is_staged(a->m, i) ? staged(a, i) : repeat(a, i);
             continue;
@@ -211,7 +211,7 @@ static void region(Available *a, const Region *r)
     }
 }
 
-Stations *ir_available(const Module *m, const Region *r, const Fn *fn, Arena *arena)
+StageSet *ir_available(const Module *m, const Region *r, const Fn *fn, Arena *arena)
 {
     Available a = {m, everywhere(m, arena)};
     if (!m->layout.pipeline.axis)

@@ -1,4 +1,4 @@
-/* report.h - a measured timeline, added up; see report.c and calibrate.c. */
+/* trace_report.h - a measured timeline, added up; see report.c and calibrate.c. */
 #ifndef MGC_REPORT_H
 #define MGC_REPORT_H
 

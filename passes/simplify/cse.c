@@ -1,4 +1,4 @@
-/* share.c - what is computed twice is computed once; part of simplify.
+/* cse.c - what is computed twice is computed once; part of simplify.
  *
  * Two instructions are shared if they are the same op of the same operands with the same
  * attributes and result types, and the first is visible where the second stands. Not shared:
@@ -160,7 +160,7 @@ static void share_region(Share *s, Region *r)
     }
 }
 
-bool simplify_share(Module *m, Fn *fn, Arena *a)
+bool simplify_cse(Module *m, Fn *fn, Arena *a)
 {
     uint32_t buckets = 64;
     while (buckets < m->values.n)

@@ -1,10 +1,10 @@
-/* vigil.c - a thread in each rank that ends the program when another rank is gone, or does not go
- * on.
+/* watchdog.c - a thread in each rank that ends the program when another rank is gone, or does not
+ * go on.
  *
  * Gone: the connection to it breaks, which the kernel does however a process ends. The first rank
  * of a machine has one to each of the others, and they to it.
  *
- * Not going on: every tick each vigil says that it beats, and how many actions and meetings its
+ * Not going on: every tick each watchdog says that it beats, and how many actions and meetings its
  * rank is past. A rank whose beats have stopped (its process was stopped, or is not let run), or
  * which begins nothing while this one waits for others, has the time of --hang-after. Time is
  * counted in ticks of one's own, so that a job that was suspended as a whole, or a machine that
@@ -47,7 +47,7 @@ typedef struct sight {
     int64_t silent, still;
 } sight;
 
-struct rt_vigil {
+struct rt_watchdog {
     mg_run *run;
     pthread_t thread;
     int wake;
@@ -60,7 +60,7 @@ struct rt_vigil {
     rt_word answer[MG_RANKS_MAX];
 };
 
-static rt_slot *slot_of(const rt_vigil *v, int rank)
+static rt_slot *slot_of(const rt_watchdog *v, int rank)
 {
     return &v->run->ranks->shared->slot[rank];
 }
@@ -78,7 +78,7 @@ static int action_of(const rt_slot *s)
 /* ---- words ----------------------------------------------------------------------------------- */
 
 /* "action 41, layers.attend.q (product, llama.mg:23)"; to be freed. */
-static char *place_text(const rt_vigil *v, int action)
+static char *place_text(const rt_watchdog *v, int action)
 {
     const mg_program *p = v->run->program;
     if (action < 0 || action >= p->nactions)
@@ -89,7 +89,7 @@ static char *place_text(const rt_vigil *v, int action)
 }
 
 /* Where the others wait; to be freed. */
-static char *waits_text(const rt_vigil *v, int but)
+static char *waits_text(const rt_watchdog *v, int but)
 {
     const struct rt_ranks *k = v->run->ranks;
     for (int i = 0; i < k->nhere; i++) {
@@ -104,7 +104,7 @@ static char *waits_text(const rt_vigil *v, int but)
     return rt_printf("%s", but ? "" : "; the others wait for its word");
 }
 
-static void say(const rt_vigil *v, int verdict)
+static void say(const rt_watchdog *v, int verdict)
 {
     int what = verdict >> 16, rank = (verdict & 0xffff) - 1;
     const rt_slot *s = slot_of(v, rank);
@@ -142,7 +142,7 @@ static void say(const rt_vigil *v, int verdict)
 
 /* A stopped process would not end with the others. A launcher tells what it saw first, so it is to
  * see the others leave: the process is killed a little later, by a child that waits for that. */
-static void kill_rank(const rt_vigil *v, int rank)
+static void kill_rank(const rt_watchdog *v, int rank)
 {
     const rt_slot *s = slot_of(v, rank);
     if (s->pid <= 0 || s->pid_space != slot_of(v, v->run->rank)->pid_space)
@@ -160,7 +160,7 @@ static void kill_rank(const rt_vigil *v, int rank)
 }
 
 /* To the other machines. */
-static void pass_on(const rt_vigil *v, int verdict)
+static void pass_on(const rt_watchdog *v, int verdict)
 {
     const struct rt_ranks *k = v->run->ranks;
     int rank = (verdict & 0xffff) - 1;
@@ -174,7 +174,7 @@ static void pass_on(const rt_vigil *v, int verdict)
 }
 
 /* Another thread of this rank ends it already, tells the others, and has its own code. */
-static void let_end(const rt_vigil *v)
+static void let_end(const rt_watchdog *v)
 {
     enum { PATIENCE_US = 2000000, NAP_US = 10000 };
     for (int us = 0; slot_of(v, v->run->rank)->parted && us < PATIENCE_US; us += NAP_US)
@@ -183,7 +183,7 @@ static void let_end(const rt_vigil *v)
 
 /* Of ranks that rank 0 started, one says it for all: rank 0, with which the others end whatever
  * they are at; and where it is the one, whoever found out. */
-static bool speaks(const rt_vigil *v, int verdict, bool first)
+static bool speaks(const rt_watchdog *v, int verdict, bool first)
 {
     const int what = verdict >> 16, whose = (verdict & 0xffff) - 1, mine = v->run->rank;
     if (!v->run->ranks->launched)
@@ -191,7 +191,7 @@ static bool speaks(const rt_vigil *v, int verdict, bool first)
     return what == KNOT || whose != mine;
 }
 
-static _Noreturn void leave(const rt_vigil *v, bool first)
+static _Noreturn void leave(const rt_watchdog *v, bool first)
 {
     struct rt_ranks *k = v->run->ranks;
     int verdict = k->shared->verdict, what = verdict >> 16, rank = (verdict & 0xffff) - 1;
@@ -212,7 +212,7 @@ static _Noreturn void leave(const rt_vigil *v, bool first)
     _exit(RT_LOST);
 }
 
-static _Noreturn void judge(const rt_vigil *v, int what, int rank)
+static _Noreturn void judge(const rt_watchdog *v, int what, int rank)
 {
     int none = 0;
     bool first = atomic_compare_exchange_strong(&v->run->ranks->shared->verdict, &none,
@@ -221,7 +221,7 @@ static _Noreturn void judge(const rt_vigil *v, int what, int rank)
 }
 
 /* The connection to a rank is broken. */
-static void is_gone(const rt_vigil *v, int rank)
+static void is_gone(const rt_watchdog *v, int rank)
 {
     const rt_machine *m = v->run->ranks->shared;
     int parted = m->slot[0].parted;
@@ -241,7 +241,7 @@ static void is_gone(const rt_vigil *v, int rank)
 
 /* A device that has been in one collective since the last beat waits for others in it, whatever its
  * host does meanwhile. */
-static void beat(rt_vigil *v)
+static void beat(rt_watchdog *v)
 {
     rt_slot *s = slot_of(v, v->run->rank);
     rt_progress device = rt_device_progress(v->run);
@@ -252,7 +252,7 @@ static void beat(rt_vigil *v)
     s->beats++;
 }
 
-static void look_at(rt_vigil *v, int rank, int64_t elapsed)
+static void look_at(rt_watchdog *v, int rank, int64_t elapsed)
 {
     const rt_slot *s = slot_of(v, rank);
     sight *seen = &v->seen[rank];
@@ -265,7 +265,7 @@ static void look_at(rt_vigil *v, int rank, int64_t elapsed)
 
 /* ---- other machines -------------------------------------------------------------------------- */
 
-static void answer(rt_vigil *v, int rank)
+static void answer(rt_watchdog *v, int rank)
 {
     const rt_slot *mine = slot_of(v, v->run->rank);
     rt_word word = {.waits = waits_of(mine),
@@ -275,7 +275,7 @@ static void answer(rt_vigil *v, int rank)
 }
 
 /* Another machine knows what ends the program, or a rank of it ends. */
-static void obey(rt_vigil *v, int rank, const rt_word *word)
+static void obey(rt_watchdog *v, int rank, const rt_word *word)
 {
     const struct rt_ranks *k = v->run->ranks;
     int verdict = word->verdict ? word->verdict : LOST << 16 | (rank + 1);
@@ -291,7 +291,7 @@ static void obey(rt_vigil *v, int rank, const rt_word *word)
     judge(v, what, whose);
 }
 
-static void hear_words(rt_vigil *v, int rank)
+static void hear_words(rt_watchdog *v, int rank)
 {
     rt_word word;
     while (rt_wire_hears(v->run->ranks->wire, rank, &word)) {
@@ -308,7 +308,7 @@ static void hear_words(rt_vigil *v, int rank)
 }
 
 /* A rank that waits for too long asks the others how they are; and is asked. */
-static void converse(rt_vigil *v)
+static void converse(rt_watchdog *v)
 {
     const struct rt_ranks *k = v->run->ranks;
     bool asks = v->limit && waits_of(slot_of(v, v->run->rank)) == RT_AWAITS_RANKS &&
@@ -329,7 +329,7 @@ static void converse(rt_vigil *v)
 
 /* Of the ranks elsewhere, the one that all wait for: it does not answer, or says that it works and
  * goes on with nothing. */
-static void judge_elsewhere(const rt_vigil *v)
+static void judge_elsewhere(const rt_watchdog *v)
 {
     const struct rt_ranks *k = v->run->ranks;
     for (int i = 0; i < k->n && v->asked; i++)
@@ -348,7 +348,7 @@ static void judge_elsewhere(const rt_vigil *v)
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
 /* This rank has waited too long: for whom? */
-static void find_culprit(const rt_vigil *v)
+static void find_culprit(const rt_watchdog *v)
 {
     const struct rt_ranks *k = v->run->ranks;
     int64_t waited = v->seen[v->run->rank].still;
@@ -370,7 +370,7 @@ static void find_culprit(const rt_vigil *v)
         judge(v, KNOT, v->run->rank);
 }
 
-static void look(rt_vigil *v, int64_t elapsed)
+static void look(rt_watchdog *v, int64_t elapsed)
 {
     const struct rt_ranks *k = v->run->ranks;
     const rt_slot *mine = slot_of(v, v->run->rank);
@@ -390,7 +390,7 @@ static void look(rt_vigil *v, int64_t elapsed)
         judge(v, UNHEARD, 0);
 }
 
-static void look_for_launcher(rt_vigil *v)
+static void look_for_launcher(rt_watchdog *v)
 {
     if (!v->launcher || getppid() == v->launcher)
         return;
@@ -401,7 +401,7 @@ static void look_for_launcher(rt_vigil *v)
 
 static void *watch(void *arg)
 {
-    rt_vigil *v = arg;
+    rt_watchdog *v = arg;
     struct rt_ranks *k = v->run->ranks;
     struct pollfd p[MG_RANKS_MAX + 1] = {{v->wake, POLLIN, 0}};
     int rank[MG_RANKS_MAX + 1], n = 1;
@@ -436,9 +436,9 @@ static void *watch(void *arg)
     }
 }
 
-rt_vigil *rt_vigil_new(mg_run *r)
+rt_watchdog *rt_watchdog_new(mg_run *r)
 {
-    rt_vigil *v = rt_alloc(1, sizeof *v);
+    rt_watchdog *v = rt_alloc(1, sizeof *v);
     sigset_t all, before;
     int64_t seconds = r->options->hang_after, ms = seconds * 1000 / TICKS;
     v->run = r;
@@ -462,7 +462,7 @@ rt_vigil *rt_vigil_new(mg_run *r)
     return v;
 }
 
-void rt_vigil_free(rt_vigil *v)
+void rt_watchdog_free(rt_watchdog *v)
 {
     if (!v)
         return;
