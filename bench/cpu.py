@@ -154,7 +154,7 @@ class Program:
     def products(self, events):
         """{(class, ta, tb, m, n, k): how often in a step}, from the descriptions of the actions that ran."""
         described = dict(re.findall(r"(?m)^static const mg_(?:gemm|head)_desc (\w+) = \{(.*)\};$", self.emitted))
-        of_action = {int(a): d for a, d in re.findall(r"mg_(?:gemm|gemm_then|head)\(r, (\d+), &(\w+)", self.emitted)}
+        of_action = {int(a): d for a, d in re.findall(r"mg_(?:gemm|gemm_epilogue|head)\(r, (\d+), &(\w+)", self.emitted)}
         found = collections.Counter()
         for e in events:
             body = described.get(of_action.get(e["args"]["action"]))
