@@ -523,11 +523,11 @@ char *rt_cpu_unknown(const char *features);
 typedef struct rt_costs rt_costs;
 rt_costs *rt_costs_new(const mg_program *p); /* for rt_costs_free */
 void rt_costs_free(rt_costs *c);             /* NULL too */
-/* A step begins: is it measured? Then rt_costs_stepped ends it. */
-bool rt_costs_step(rt_costs *c);
-void rt_costs_stepped(rt_costs *c);
-void rt_costs_begin(rt_costs *c);
-void rt_costs_end(rt_costs *c, int action);
+/* A step begins: is it measured? Then rt_costs_stepped ends it. now: rt_now_ns(). */
+bool rt_costs_step(rt_costs *c, int64_t now);
+void rt_costs_stepped(rt_costs *c, int64_t now);
+void rt_costs_begin(rt_costs *c, int64_t now);
+void rt_costs_end(rt_costs *c, int action, int64_t now);
 /* Lines for the end of a run, to be freed; NULL where there is no surprise, or c is NULL or was
  * never used. */
 char *rt_costs_text(const rt_costs *c, const mg_program *p);

@@ -33,29 +33,29 @@ void rt_costs_free(rt_costs *c)
     free(c);
 }
 
-bool rt_costs_step(rt_costs *c)
+bool rt_costs_step(rt_costs *c, int64_t now)
 {
     int64_t n = c->seen++;
     bool measured = n >= WARM && (n < FIRST || n % EVERY == 0);
     c->steps += measured;
-    c->all_ns -= measured ? rt_now_ns() : 0;
+    c->all_ns -= measured ? now : 0;
     return measured;
 }
 
-void rt_costs_stepped(rt_costs *c)
+void rt_costs_stepped(rt_costs *c, int64_t now)
 {
-    c->all_ns += rt_now_ns();
+    c->all_ns += now;
 }
 
-void rt_costs_begin(rt_costs *c)
+void rt_costs_begin(rt_costs *c, int64_t now)
 {
-    c->open = rt_now_ns();
+    c->open = now;
 }
 
-void rt_costs_end(rt_costs *c, int action)
+void rt_costs_end(rt_costs *c, int action, int64_t now)
 {
     c->of[action].calls++;
-    c->of[action].ns += rt_now_ns() - c->open;
+    c->of[action].ns += now - c->open;
 }
 
 /* Waits for other ranks are no cost of an action's own. */

@@ -129,14 +129,15 @@ static void run_own(mg_run *r, rt_program which)
 {
     bool dumps = which == RT_STEP && r->options->dump.n && !r->dumped;
     bool traced = which == RT_STEP && r->traced;
-    bool costed = which == RT_STEP && r->costs && !dumps && !traced && rt_costs_step(r->costs);
+    bool costed =
+        which == RT_STEP && r->costs && !dumps && !traced && rt_costs_step(r->costs, rt_now_ns());
     int64_t began = traced ? rt_trace_now(r->trace) : 0;
     r->watch |=
         (dumps ? RT_WATCH_DUMP : 0) | (traced ? RT_WATCH_TIME : 0) | (costed ? RT_WATCH_COST : 0);
     rt_device_run(r, which);
     r->watch &= ~(unsigned)(RT_WATCH_DUMP | RT_WATCH_TIME | RT_WATCH_COST);
     if (costed)
-        rt_costs_stepped(r->costs);
+        rt_costs_stepped(r->costs, rt_now_ns());
     if (traced)
         rt_trace_step(r->trace, r->traced, began);
     r->dumped |= dumps;
