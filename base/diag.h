@@ -91,7 +91,7 @@ typedef bool (*RemedyTry)(void *ctx, const Remedy *r, int code, Span at);
 void diag_on_remedy(Diag *d, RemedyTry try, void *ctx);
 Span diag_last(const Diag *d); /* the place of the last error */
 
-/* What is found of a program, for comparison: an error, or a stage that was reached. */
+/* A finding about a program, for comparison: an error, or a stage that was reached. */
 typedef struct Found {
     int code;      /* 0: a stage */
     int stage;     /* 1, 2, ... */

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What open_file sets errno to: no call on a regular file does. */
+/* open_file sets errno to this; no call on a regular file does. */
 #define NOT_REGULAR EMEDIUMTYPE
 
 static FILE *regular(const char *path, int flags, const char *mode)

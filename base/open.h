@@ -10,7 +10,7 @@
 FILE *open_file(const char *path);
 /* A file that mgc makes and comes back to, to be read and written; not through a symbolic link. */
 FILE *open_own(const char *path, bool empty);
-/* What errno says of an open that failed. */
+/* The text of errno after an open that failed. */
 const char *open_error(void);
 
 #endif

@@ -12,7 +12,7 @@
 enum { TRIALS_MAX = 64 };
 static const double seconds_max = 10, seconds_each = 4;
 
-/* What was found until the end, or until time was over. */
+/* The findings of one trial: until its end, or until its time was over. */
 typedef struct Outcome {
     VEC(Found) errors;
     int stage; /* the last one that was reached */
@@ -116,7 +116,7 @@ static bool attempt(Trials *t, const Remedy *edits, Outcome *o)
     return pid > 0;
 }
 
-/* Where this was in the text before the edits. */
+/* The finding with its position in the text before the edits. */
 static Found before(const Trials *t, const Remedy *r, Found f)
 {
     int64_t longer = 0;

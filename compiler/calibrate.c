@@ -240,7 +240,7 @@ static Exit write_device(Session *s, const Calibration *c)
         digits(n.launch),
         /* Ranks of a processor send through its memory: a write and a read. */
         "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown", 1.0,
-        /* What lies between machines is not measured: ten gigabits of Ethernet. */
+        /* A guess: the network between machines is not measured. Ten gigabits of Ethernet. */
         "node_ranks", 256, "node_bandwidth", 1.1e9, "node_seconds", 3e-5, "streams", 1);
     Output out;
     Exit status = output_open(s, &out, s->o->out);

@@ -12,7 +12,7 @@
 
 typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count, FIELD_whole } FieldKind;
 
-/* What a description holds; all of it is required. */
+/* The fields of a description; each is required. */
 typedef struct Description {
     const char *name, *target;
     double memory, threads; /* or "host": what this machine has */

@@ -22,8 +22,7 @@ static void row(const char *name, const char *fmt, ...)
     putchar('\n');
 }
 
-/* What follows `key` in the first line of a stream that begins with it, without separators; or
- * NULL. */
+/* The value of the first line that begins with `key`, without separators; NULL: there is none. */
 static const char *value_of(Arena *a, FILE *f, const char *key)
 {
     char line[4096];
@@ -124,7 +123,7 @@ static void print_cuda(Arena *a)
     row("cuda", "nvcc %s, driver %s", nvcc ? nvcc : "none", driver ? driver : "none");
 }
 
-/* What changes how programs run without being on their command line. */
+/* Environment variables change how programs run, and stand on no command line. */
 static void print_variables(void)
 {
     static const char *const prefixes[] = {"MGC_", "MALLOC_", "CUDA_", "NCCL_"};

@@ -219,7 +219,7 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
     }
 }
 
-/* What of a tensor a rank has, and why. */
+/* The part of a tensor that a rank has, and the rule that says so. */
 static void print_split(const Search *q, const Plan *p, uint32_t b)
 {
     const Module *m = p->module;

@@ -22,7 +22,7 @@ static Exit run(Session *s)
     return status ? status : written;
 }
 
-/* What finds mgc itself to be wrong says so and aborts: that is an exit code like the others. */
+/* Code that finds mgc itself to be wrong says so and aborts; the exit code is 70 then. */
 static void aborted(int signal)
 {
     (void)signal;

@@ -38,7 +38,7 @@ static const struct Command {
 };
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
 
-/* What is being read. */
+/* The command line while it is read. */
 typedef struct Reader {
     Options *o;
     int argc, at;

@@ -132,7 +132,7 @@ static void propose_number(Session *s, const char *option, int n)
     diag_remedy_option(s->diag, text, "%s", text);
 }
 
-/* What one number put to another would do. */
+/* Proposes other numbers of chunks, groups or microbatches that make the schedule legal. */
 static void propose_numbers(Session *s, const PipeForm *f)
 {
     PipeForm chunked = *f, grouped = *f;

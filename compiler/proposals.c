@@ -7,7 +7,7 @@
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
-/* What `more` sets instead of what *o has; of a list, behind it. */
+/* Adds `more` to *o: a single option takes the place of the one there, a list is appended. */
 static void merge(Arena *a, Options *o, const Options *more)
 {
 #define OPTION_TEXT(field, ...) o->field = more->field ? more->field : o->field;

@@ -118,7 +118,7 @@ Exit write_outputs(Session *s, const Compiled *c)
         wrong = page_write(s, c, o->report);
     if (!wrong)
         wrong = write_code(s, c->plan);
-    /* Where standard output carries a text, the line would be in its way. */
+    /* A summary line would disturb a text on standard output. */
     bool text = o->plan || o->schedule || o->print_after.n || (o->emit && !o->out);
     if (!wrong && !text)
         print_summary(s, c, stdout);

@@ -163,7 +163,7 @@ static Val builtin_index(Elab *e, const Call *c)
     return dim_arg(e, c, &d) ? tensor_val(build_iota(&e->b, e->compute, d)) : poison;
 }
 
-/* Which elements of a dim are not padding: a condition, or 1 where none is. */
+/* The condition that an element of a dim is no padding; 1 if the dim has none. */
 static Val builtin_valid(Elab *e, const Call *c)
 {
     Dim d;

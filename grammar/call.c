@@ -54,7 +54,7 @@ static int count_parameters(const Node *block, NodeKind kind)
     return n;
 }
 
-/* What each parameter is given, in the order of the parameters. */
+/* The arguments, in the order of the parameters. */
 typedef struct Given {
     const Node *node; /* the argument; NULL: not given */
     Val val;

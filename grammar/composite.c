@@ -6,7 +6,7 @@
 
 static const Val poison = {.kind = VAL_POISON};
 
-/* What a parameter of the block is bound to. */
+/* The argument that a parameter of the block is bound to. */
 static const Sym *bound(Elab *e, const char *name)
 {
     return find_local(e->frame, name_intern(e->names, name));

@@ -7,7 +7,8 @@
 
 /* The one value of a setting; NULL after an error. */
 const Node *config_value(Elab *e, const Node *setting);
-/* Which of `names` (NULL at the end) a NAME or CALL has; -1 after an error that lists them. */
+/* Index in `names` (NULL at the end) of a NAME's or CALL's name; -1 after an error that lists them.
+ */
 int config_choice(Elab *e, const Node *value, const char *what, const char *const *names, int code);
 /* Arguments of a CALL by name into slots (NULL: not given); one without a name takes the next slot.
  * Only an argument named `conditional` may have a `where`. */
@@ -16,7 +17,7 @@ bool config_args(Elab *e, const Node *value, const char *const *names, const Nod
 /* The setting `precision` (precision.c); and the name that the command line puts in its place. */
 void read_precision(Elab *e, const Node *value, Train *t);
 void override_precision(const char *name, Train *t);
-/* What `reduce = tree` asks of a layout (tree.c); `at` is where it says its microbatch. */
+/* Checks a layout for `reduce = tree` (tree.c); `at` is the place of its microbatch. */
 void check_tree(Elab *e, const Layout *l, Span at);
 /* stages.c: options of a rule's axis; the pipeline of a rule of the chosen layout, if it is one;
  * and what the chosen layout has beside its pipeline. */

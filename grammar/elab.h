@@ -42,7 +42,7 @@ void map_put(Arena *a, Map *m, uint32_t key, void *value); /* replaces */
 
 typedef enum ValKind { VAL_POISON, VAL_NUMBER, VAL_TENSOR } ValKind;
 
-/* What an expression gives. POISON: an error was reported; whatever uses it stays silent. */
+/* The value of an expression. POISON: an error was reported, and its users report none. */
 typedef struct Val {
     ValKind kind;
     Number number;
@@ -178,7 +178,7 @@ bool remedies(Elab *e, const Remedy *r, const char *fmt, ...) __attribute__((for
 /* Likewise an option of the command line, which is what it says: "-D batch=8". */
 bool remedy_option(Elab *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *source_text(const Elab *e, Span s);
-/* Where in s a word, or a text that may be part of one, stands first. */
+/* The first place in s of a word, or of a text that may be part of a word. */
 bool word_place(const Elab *e, Span s, const char *word, Span *at);
 bool text_place(const Elab *e, Span s, const char *text, Span *at);
 /* "did you mean 'x'?" if a candidate is near, and does where the last error is. */
@@ -262,7 +262,8 @@ bool find_external(Elab *e, const Node *n, uint32_t *index);
 Name unique_path(Elab *e, const char *path); /* with _2, _3, ... if it was given out before */
 Value loop_index(Elab *e); /* i32: which round of all the repeats around it; 0 outside of them */
 Value fn_arg(Elab *e, ArgRole role, uint32_t tensor, Type t, const char *hint);
-/* What v is at index pos of dim along, computed for that index alone as far back as it can be. */
+/* The value of v at index pos of dim along. Its inputs are computed for that index alone, as far
+ * back as possible. */
 Value at_position(Elab *e, Value v, Dim along, Value pos);
 void sweep(Elab *e, Region *r); /* drops instructions without use */
 

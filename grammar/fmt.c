@@ -253,7 +253,8 @@ static void place_comments(Fmt *f, uint32_t end)
     }
 }
 
-/* What ends at byte `end` has been written as the last line: a comment behind it joins it. */
+/* The text up to byte `end` has been written as the last line: a comment behind it joins that line.
+ */
 static void end_line(Fmt *f, uint32_t end)
 {
     if (end > f->passed)

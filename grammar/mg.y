@@ -311,8 +311,8 @@ static void mgy_error(Span *at, Parse *p, const char *message)
     parse_exhausted(p, message);
 }
 
-/* What would have been legal, said briefly: what can begin an expression is "an expression", and what
- * could have gone on with one is left out where something else was possible. */
+/* The legal tokens, in brief: all that begin an expression are "an expression". Tokens that continue
+ * an expression are left out if others were possible. */
 static int yyreport_syntax_error(const yypcontext_t *context, Parse *p)
 {
     enum { MANY = 6 };

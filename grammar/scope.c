@@ -51,7 +51,7 @@ static bool reported(Elab *e, Span at, int code)
     return false;
 }
 
-/* Where a person wrote what is going on: the call of the outermost block of the prelude. */
+/* The place in the user's source: the call of the outermost block of the prelude. */
 static Span in_source(const Elab *e, Span at)
 {
     for (const Frame *f = e->frame; f && f->prelude; f = f->caller)
@@ -59,8 +59,8 @@ static Span in_source(const Elab *e, Span at)
     return at;
 }
 
-/* What an error does not show by itself: the definition behind a call of the prelude; the call that
- * brought operands of these types into a block. */
+/* Notes for an error: the definition behind a call of the prelude; the call that brought operands
+ * of these types into a block. */
 static void call_notes(Elab *e, Span at, int code)
 {
     enum { TYPES_FROM = 211, TYPES_TO = 221 };

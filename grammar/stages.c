@@ -45,7 +45,7 @@ static const Node *option(const Elab *e, const NodeList *options, const char *na
     return NULL;
 }
 
-/* What does for a number that the schedule has not. */
+/* Proposes `interleaved`, which has this number, or the rule without the number. */
 static void interleaved_or_without(Elab *e, const NodeList *options, const Node *number,
                                    const char *name)
 {

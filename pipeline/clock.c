@@ -101,7 +101,7 @@ PipeClock *pipe_clock(Arena *a, const PipeGraph *g, const PipeCosts *c)
     return k;
 }
 
-/* Which ranks are tried. */
+/* The ranks that are tried as the slowest. */
 static bool *tried(Arena *a, const PipeClock *k, int ranks)
 {
     enum { APART = PIPE_SLOWER_MAX - 1 }; /* one more is the busiest */

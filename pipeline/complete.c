@@ -152,7 +152,7 @@ static bool enter_rows(const Check *c)
 
 /* ---- what is missing ------------------------------------------------------------------------ */
 
-/* What is told of a rank: its first, and how many more. */
+/* Missing actions of a rank: the first one, and how many more. */
 typedef struct Missing {
     PipeAction first;
     const char *why;

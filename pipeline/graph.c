@@ -55,7 +55,7 @@ static void number(Build *b, Arena *a)
     b->edge = NEW_ARRAY(b->tmp, Edge, 4 * n);
 }
 
-/* What makes a message stands before it: T4. */
+/* A message stands behind the action that makes it: T4. */
 static void needs_maker(Build *b, const Cells *made, uint32_t op, PipeAction send)
 {
     const PipeTable *t = b->g->program->table;

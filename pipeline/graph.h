@@ -27,8 +27,8 @@ struct PipeGraph {
     bool *in_order; /* likewise */
 };
 
-/* What a send meets: the receive of the same number from one rank to the other, as nothing else
- * tells messages apart. */
+/* A send and its receive: the one of the same number between the two ranks. Messages have no other
+ * mark. */
 typedef struct Match {
     Place send, recv;
 } Match;

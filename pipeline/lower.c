@@ -128,7 +128,7 @@ static bool has_run(const Run *r, PipeAction a, int32_t *end)
     return true;
 }
 
-/* What is needed of the same rank stands before it in the row: that is T3. */
+/* An action of the same rank stands before those that need it in the row: T3. */
 static bool may_run(const Run *r, PipeAction a, int32_t *since)
 {
     PipeAction from = a;

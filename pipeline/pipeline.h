@@ -208,7 +208,7 @@ PipeSlots *pipe_slots(Arena *a, const PipeProgram *p);
 
 /* ---- proof.c -------------------------------------------------------------------------------- */
 
-/* What a rank does at once; in each queue it does one thing after the other. */
+/* The queues of a rank. Queues run concurrently; within one, actions run in order. */
 typedef enum PipeQueues {
     PIPE_BY_WAY,  /* computing; sending forward, and back; receiving likewise. Each way of a pair of
                    * ranks is a channel of its own */

@@ -122,8 +122,8 @@ static Place place_of(const PipeGraph *g, Node x)
     return g->place[x / 2];
 }
 
-/* Where to begin: where an operation is entered, and if there is one with what computes, for that
- * was written by somebody. */
+/* The place where the message about a cycle begins: at an operation that computes, if there is one,
+ * because a person wrote that. */
 static size_t beginning(const PipeGraph *g, const Cycle *c)
 {
     size_t from = c->n;

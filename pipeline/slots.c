@@ -115,7 +115,7 @@ static void wait(Slots *s, PipeAction a)
     put(s, to);
 }
 
-/* Who waits for one waits for those before it, too. */
+/* A wait for one action is a wait for all before it. */
 static void waits(Slots *s, const PipeOp *op)
 {
     uint32_t *k = &s->next[op->action.kind];

@@ -125,7 +125,7 @@ static bool is(const char *word, const char *text, size_t n)
     return strlen(word) == n && !memcmp(word, text, n);
 }
 
-/* What PyTorch has and a table here has not, with the reason. */
+/* Actions of PyTorch's tables that a table here does not have, with the reason. */
 static const char *left_out(const char *text, size_t n)
 {
     if (is("UNSHARD", text, n) || is("RESHARD", text, n))

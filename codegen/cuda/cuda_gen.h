@@ -1,4 +1,4 @@
-/* cuda_gen.h - one kernel while its text is written; private to codegen/cuda_*.c. */
+/* cuda_gen.h - one kernel while its text is written; private to codegen/cuda/*.c. */
 #ifndef MGC_CUDA_GEN_H
 #define MGC_CUDA_GEN_H
 

@@ -184,7 +184,7 @@ static bool ends_in(const char *name, const char *end)
     return n >= k && strcmp(name + n - k, end) == 0;
 }
 
-/* What files may hold beside parameters: masks and tables that are computed, a tied head. */
+/* Files may hold more than parameters: masks and tables that mgc computes, a tied head. */
 static bool left_out(const HfModel *h, const char *name)
 {
     return ends_in(name, ".rotary_emb.inv_freq") || ends_in(name, ".attn.masked_bias") ||

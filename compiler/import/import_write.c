@@ -101,7 +101,7 @@ static void write_experts(FILE *out)
           out);
 }
 
-/* What comes after attention in a layer. */
+/* The unit behind attention in a layer: experts, or an MLP. */
 static void write_unit(const HfModel *h, FILE *out)
 {
     if (!h->experts) {

@@ -189,7 +189,7 @@ static void row(json_t *to, const char *name, const char *value)
     json_array_append_new(to, json_pack("[s, s]", name, value));
 }
 
-/* What a step of all ranks is made of. */
+/* The parts of a step of all ranks: seconds and bytes by class. */
 static void add_whole(Maker *m, json_t *rows)
 {
     const Module *mod = m->p->module;

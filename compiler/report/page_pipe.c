@@ -32,7 +32,7 @@ static json_int_t nanoseconds(double seconds)
     return (json_int_t)llround(1e9 * seconds);
 }
 
-/* What a rank computes: its first cells, and how many there are more, since when. */
+/* The cells of a rank: the first ones, how many more there are, and when those begin. */
 static json_t *rank_json(const Pipe *pipe, const PipeClock *k, int rank, double since)
 {
     const PipeOps *ops = &pipe->program->rank[rank];

@@ -92,8 +92,8 @@ static void walk(Walker *w, int from, int to, double since)
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
 
-/* What of a phase is at its outermost: the sum of what each adds is what the phase takes. An action
- * of another stream ends when what it adds is over. */
+/* The outermost actions and loops of a phase. Each adds some time; the sum is the time of the
+ * phase. An action of another stream ends when its own time is over. */
 static void walk_phase(Walker *w, int from, int to, double begin)
 {
     double now = begin;

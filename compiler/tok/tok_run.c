@@ -330,7 +330,7 @@ static uint64_t command_key(const Run *r)
     return h;
 }
 
-/* What an earlier run of the same command left, or nothing. */
+/* The progress that an earlier run of the same command left; empty if there was none. */
 static void find_progress(Run *r)
 {
     json_error_t e;

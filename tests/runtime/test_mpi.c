@@ -1,4 +1,4 @@
-/* A table of an MPI's binary interface (runtime/wire_*.c) against that MPI's own header. */
+/* A table of an MPI's binary interface (runtime/net/wire_*.c) against that MPI's own header. */
 #ifdef NO_MPI
 int main(void)
 {
