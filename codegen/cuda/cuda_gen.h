@@ -1,4 +1,4 @@
-/* cuda_gen.h - one kernel while its text is written; private to codegen/cuda/*.c. */
+/* cuda_gen.h - one kernel while its text is written; private to the files of codegen/cuda. */
 #ifndef MGC_CUDA_GEN_H
 #define MGC_CUDA_GEN_H
 

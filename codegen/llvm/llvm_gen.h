@@ -1,4 +1,4 @@
-/* llvm_gen.h - the state of generating one kernel; private to codegen/llvm/*.c. */
+/* llvm_gen.h - the state of generating one kernel; private to the files of codegen/llvm. */
 #ifndef MGC_LLVM_GEN_H
 #define MGC_LLVM_GEN_H
 
