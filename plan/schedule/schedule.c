@@ -155,7 +155,7 @@ bool used_after(const Sched *s, const Ins *i, Value v)
 
 /* An accumulating instruction works where its result is: what it adds to has to be there. It does
  * not take over the place of an argument: that is where the region's results go, at a time of their
- * own. */
+ * own. Nor that of what it also multiplies, perhaps through a view. */
 static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
 {
     Loc at = locate(s, c);
@@ -165,7 +165,7 @@ static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
     if (s->want[v].set) {
         s->loc[v] = s->want[v].to;
     } else if (info->def && info->home == i->home && !used_after(s, i, root) &&
-               type_equal(t, type_of(s->m, c)) && strides_are_dense(t, at.stride)) {
+               takes_over(s->m, i, v, c) && strides_are_dense(t, at.stride)) {
         s->loc[v] = at;
     } else {
         s->loc[v] = loc_new(s, v, home);
