@@ -80,7 +80,8 @@ void pipe_phase(Sched *s);
 /* Can a relay's stack have a slot more, for the end? Not between chunks, and not where stages end
  * after different numbers of layers. */
 bool pipe_chains(const Sched *s);
-/* Does a phase run some of the rounds of this loop alone, because a rank has several stages? */
+/* Does a phase run some of the rounds of this loop alone, because a rank has several stages or
+ * stages have different numbers of layers? */
 bool pipe_runs_parts(const Sched *s, const Ins *i);
 /* Is it the loop of weights' gradients (weights.c)? */
 bool pipe_begins_weights(const Sched *s, const Ins *i);

@@ -34,7 +34,7 @@ bool pipe_chains(const Sched *s)
 bool pipe_runs_parts(const Sched *s, const Ins *i)
 {
     const Pipeline *l = &s->m->layout.pipeline;
-    return l->axis && l->chunks > 1 && i->attrs.dim.name == l->dim;
+    return l->axis && !pipe_chains(s) && i->attrs.dim.name == l->dim;
 }
 
 static int relays_in(const Sched *s, const Region *r)

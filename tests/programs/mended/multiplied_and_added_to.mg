@@ -4,7 +4,7 @@ dim vocab = 5, batch = 4, seq = 3, group = 2, head = 4, layers = 2
 
 model m(tokens[batch, seq] : token(vocab)) {
     embed : param[group, vocab] ~ normal(0.3)
-    w : param[group, head] ~ normal(0.3)
+    w     : param[group, head]  ~ normal(0.3)
     x = w @ (embed[tokens] * w) over head
     repeat layers {
         x = dropout(min(x, mean(x, over group)), p = 0.25)
