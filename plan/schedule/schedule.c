@@ -302,6 +302,7 @@ static void emit_loop(Sched *s, const Ins *i)
     if (s->failed)
         return;
     schedule_region(s, i->body, lp->target, lp->index);
+    pipe_end(s, lp->index);
     Action *end = action_new(s, ACT_end, NULL, 0, NULL);
     end->loop = (uint32_t)lp->index;
     end->around = s->prog->actions.data[s->prog->loops.data[lp->index].begin].around;

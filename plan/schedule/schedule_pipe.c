@@ -108,6 +108,14 @@ void pipe_phase(Sched *s)
     p->begin[p->phases++] = (int)(a - s->prog->actions.data);
 }
 
+void pipe_end(Sched *s, int index)
+{
+    Pipe *p = s->prog->pipe;
+    bool apart;
+    if (p && p->loop == index && p->phases == 2 && pipe_layout_has_weights(s->m, &apart) && apart)
+        pipe_phase(s);
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static int64_t round64(int64_t n)
