@@ -77,8 +77,8 @@ void io_results(Sched *s, const Fn *f, const char *prefix, Want *target);
 bool pipe_is_relay(const Sched *s, const Ins *i);
 bool pipe_begin(Sched *s, const Ins *loop, int index);
 void pipe_phase(Sched *s);
-/* Before a loop's end: where the table has weights' gradients apart and no layer has any, that phase
- * is there, and empty. */
+/* Before a loop's end: where the table has weights' gradients apart and no layer has any, that
+ * phase is there, and empty. */
 void pipe_end(Sched *s, int index);
 /* Can a relay's stack have a slot more, for the end? Not between chunks, and not where stages end
  * after different numbers of layers. */
