@@ -71,8 +71,10 @@ static bool into_repeat(Module *m, const Uses *uses, Ins *loop, uint32_t k, Valu
     double start;
     if (k >= (uint32_t)loop->attrs.carried)
         return into_stacked(m, loop, k, acc);
-    /* Nothing else in the body may look at the running sum. */
-    if (!is_running_sum(m, loop, k) || uses->count[loop->body->args.data[k]] != 1)
+    /* Nothing else in the body may look at the running sum, before or after a round adds to it. */
+    const Region *b = loop->body;
+    if (!is_running_sum(m, loop, k) || uses->count[b->args.data[k]] != 1 ||
+        uses->count[b->results.data[k]] != 1)
         return false;
     if (value_is_const(m, loop->in[k], &start) && start == 0) {
         loop->in[k] = acc;
@@ -139,6 +141,7 @@ static bool merge(All *a, const Ins *i, uint32_t k)
     if (!accumulate_into(a->m, i->home, &a->uses, g, acc))
         return false;
     map_set(a->m, &a->map, i->out[0], g);
+    a->uses.count[g] = a->uses.count[i->out[0]]; /* who read the sum reads g */
     return true;
 }
 

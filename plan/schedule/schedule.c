@@ -155,7 +155,7 @@ bool used_after(const Sched *s, const Ins *i, Value v)
 
 /* An accumulating instruction works where its result is: what it adds to has to be there. It does
  * not take over the place of an argument: that is where the region's results go, at a time of their
- * own. */
+ * own. Nor that of what it also multiplies, perhaps through a view. */
 static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
 {
     Loc at = locate(s, c);
@@ -165,7 +165,7 @@ static void place_added(Sched *s, const Ins *i, Value v, Value c, int home)
     if (s->want[v].set) {
         s->loc[v] = s->want[v].to;
     } else if (info->def && info->home == i->home && !used_after(s, i, root) &&
-               type_equal(t, type_of(s->m, c)) && strides_are_dense(t, at.stride)) {
+               takes_over(s->m, i, v, c) && strides_are_dense(t, at.stride)) {
         s->loc[v] = at;
     } else {
         s->loc[v] = loc_new(s, v, home);
@@ -302,6 +302,7 @@ static void emit_loop(Sched *s, const Ins *i)
     if (s->failed)
         return;
     schedule_region(s, i->body, lp->target, lp->index);
+    pipe_end(s, lp->index);
     Action *end = action_new(s, ACT_end, NULL, 0, NULL);
     end->loop = (uint32_t)lp->index;
     end->around = s->prog->actions.data[s->prog->loops.data[lp->index].begin].around;

@@ -77,10 +77,14 @@ void io_results(Sched *s, const Fn *f, const char *prefix, Want *target);
 bool pipe_is_relay(const Sched *s, const Ins *i);
 bool pipe_begin(Sched *s, const Ins *loop, int index);
 void pipe_phase(Sched *s);
+/* Before a loop's end: where the table has weights' gradients apart and no layer has any, that
+ * phase is there, and empty. */
+void pipe_end(Sched *s, int index);
 /* Can a relay's stack have a slot more, for the end? Not between chunks, and not where stages end
  * after different numbers of layers. */
 bool pipe_chains(const Sched *s);
-/* Does a phase run some of the rounds of this loop alone, because a rank has several stages? */
+/* Does a phase run some of the rounds of this loop alone, because a rank has several stages or
+ * stages have different numbers of layers? */
 bool pipe_runs_parts(const Sched *s, const Ins *i);
 /* Is it the loop of weights' gradients (weights.c)? */
 bool pipe_begins_weights(const Sched *s, const Ins *i);

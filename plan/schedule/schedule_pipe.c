@@ -34,7 +34,7 @@ bool pipe_chains(const Sched *s)
 bool pipe_runs_parts(const Sched *s, const Ins *i)
 {
     const Pipeline *l = &s->m->layout.pipeline;
-    return l->axis && l->chunks > 1 && i->attrs.dim.name == l->dim;
+    return l->axis && !pipe_chains(s) && i->attrs.dim.name == l->dim;
 }
 
 static int relays_in(const Sched *s, const Region *r)
@@ -106,6 +106,14 @@ void pipe_phase(Sched *s)
         sched_bug(s, NULL, "a pipeline of more phases than there are");
     Action *a = action_new(s, ACT_phase, NULL, 0, NULL);
     p->begin[p->phases++] = (int)(a - s->prog->actions.data);
+}
+
+void pipe_end(Sched *s, int index)
+{
+    Pipe *p = s->prog->pipe;
+    bool apart;
+    if (p && p->loop == index && p->phases == 2 && pipe_layout_has_weights(s->m, &apart) && apart)
+        pipe_phase(s);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

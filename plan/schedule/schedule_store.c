@@ -494,11 +494,13 @@ static void plan_join(Planner *p, const Ins *i, int at)
     }
 }
 
-/* What an accumulating instruction adds to is computed where its result is wanted. */
+/* What an accumulating instruction adds to is computed where its result is wanted, unless the
+ * instruction reads it as another operand, too. */
 static void pass_want_on(Planner *p, const Ins *i, int at)
 {
     Value c = added_to(i), v = c ? i->out[i->op == OP_head ? 2 : 0] : 0;
-    if (!c || !p->s->want[v].set || p->last[c] != at || p->s->want[v].occupant == c)
+    if (!c || !p->s->want[v].set || p->last[c] != at || p->s->want[v].occupant == c ||
+        !takes_over(p->s->m, i, v, c))
         return;
     Want w = p->s->want[v];
     w.start = true;

@@ -158,17 +158,33 @@ static Tensor64 *nudged(Model *t, const Fn *fn, const Tensor64 *args)
     return other;
 }
 
-/* Of each result, the size at which BOUND allows a thousand times what a change of the arguments in
- * their last bits does: where terms cancel there is nothing but rounding. */
+/* How far apart two runs are in a result. */
+static double apart(const Tensor64 *x, const Tensor64 *y)
+{
+    double off = 0;
+    for (int64_t e = 0; e < type_elements(&x->type); e++)
+        off = fmax(off, fabs(x->data[e] - y->data[e]));
+    return off;
+}
+
+/* Of each result, the size at which BOUND allows a thousand times what rounding does: a change of
+ * the arguments in their last bits, and one of each number on the way. Where terms cancel there is
+ * nothing but that; and where they cancel whatever the arguments are, as the gradients of logits
+ * that share all they are made of, only the second shows it. If that does more than round numbers
+ * about 1 it has parted equal ones, of which a maximum is one or the other, and says nothing. */
 static const double *noise(Model *t, const Fn *fn, const Tensor64 *args, const Tensor64 *want)
 {
     enum { TIMES = 1000 };
+    const double ROUNDED = 1e-13;
     double *size = NEW_ARRAY(t->a, double, fn->results.n + 1);
     const Tensor64 *got = run_fn(t, fn, nudged(t, fn, args));
+    Tensor64 *shaken = NEW_ARRAY(t->a, Tensor64, fn->results.n);
+    uint64_t rng = 5;
+    ir_interpret_shaken(t->m, fn, args, shaken, t->a, &rng);
     for (size_t k = 0; k < fn->results.n; k++) {
-        size[k] = 1e-30;
-        for (int64_t e = 0; e < type_elements(&want[k].type); e++)
-            size[k] = fmax(size[k], TIMES / BOUND * fabs(got[k].data[e] - want[k].data[e]));
+        const double by_args = apart(&got[k], &want[k]), on_the_way = apart(&shaken[k], &want[k]);
+        const double off = on_the_way <= ROUNDED ? fmax(by_args, on_the_way) : by_args;
+        size[k] = fmax(1e-30, TIMES / BOUND * off);
     }
     return size;
 }
