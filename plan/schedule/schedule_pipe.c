@@ -111,8 +111,9 @@ void pipe_phase(Sched *s)
 void pipe_end(Sched *s, int index)
 {
     Pipe *p = s->prog->pipe;
-    bool apart;
-    if (p && p->loop == index && p->phases == 2 && pipe_layout_has_weights(s->m, &apart) && apart)
+    bool splits;
+    if (p && p->loop == index && p->phases == 2 && pipe_layout_splits_wgrad(s->m, &splits) &&
+        splits)
         pipe_phase(s);
 }
 

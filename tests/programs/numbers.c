@@ -334,7 +334,7 @@ static Plan *plan_many(Many *many, const Device *d)
     if (!passes_to(many, "recompute", "local"))
         return NULL;
     overlap_choose(m, d);
-    if (!passes_to(many, "ahead", NULL))
+    if (!passes_to(many, "prefetch_gathers", NULL))
         return NULL;
     Plan *p = plan_schedule(m, d, many->t.a);
     if (!p || !plan_place(p))
