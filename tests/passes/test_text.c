@@ -1,7 +1,7 @@
 /* test_text.c - each pass on small programs, before and after as text (tests/passes/text).
  *
- *   passes_text FILE...      runs each case, and shows where "after" is not what the pass gives
- *   passes_text -u FILE...   writes what it gives in the place of "after"
+ *   passes-text FILE...      runs each case, and shows where "after" is not what the pass gives
+ *   passes-text -u FILE...   writes what it gives in the place of "after"
  *
  * A case is read, verified, given to the one pass that its file names, verified, and printed. Why
  * an "after" is right is for whoever writes it to say; -u only saves the typing. */
