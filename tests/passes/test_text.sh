@@ -5,7 +5,8 @@ set -eu
 tool=$1 cases=$2 table=$3
 dir=$(mktemp -d "$PWD/passes_text.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
-good=$cases/drop.mgir file=$dir/case.mgir said=$dir/said
+name=drop # the file that is copied
+good=$cases/$name.mgir file=$dir/case.mgir said=$dir/said
 
 fail() {
     echo "$1" >&2
@@ -36,7 +37,7 @@ awk '/^-----$/ && !after++ { print; getline; sub("sin", "cos") } { print }' "$go
 if cmp -s "$good" "$file"; then
     fail "nothing was planted"
 fi
-refused "a wrong after" $(($(line_of -----) + 1)) " pass 'drop' gives something else: "
+refused "a wrong after" $(($(line_of -----) + 1)) " pass '$name' gives something else: "
 grep -q '^ *[0-9][0-9]* -   %c: .* = cos %x$' "$said" || fail "what is wrong is not shown"
 grep -q '^ * +   %c: .* = sin %x$' "$said" || fail "what it is to be is not shown"
 "$tool" -u "$file" >"$said" 2>&1 || fail "-u does not repair it"
@@ -49,8 +50,8 @@ awk '/^# case: / { skip = 0 } !skip { print } /^-----$/ { skip = 1 }' "$good" >"
 cmp "$good" "$file" || fail "-u fills it with something else"
 
 # What is no file of cases is a failed test, with -u as well.
-sed '1s/drop/dorp/' "$good" >"$file"
-refused "an unknown pass" 1 " no pass is called 'dorp'"
+sed "1s/$name/un$name/" "$good" >"$file"
+refused "an unknown pass" 1 " no pass is called 'un$name'"
 if "$tool" -u "$file" >"$said" 2>&1; then
     fail "-u passes over an unknown pass"
 fi
