@@ -1,5 +1,6 @@
-/* microbatch: the loop it makes, and what it refuses. That it changes no number is the business of
- * test_gradient; here, what random programs do not have: positions along the batch. */
+/* microbatch changes no number: that is the business of test_gradient; here is what random programs
+ * do not have, positions along the batch. The loop it makes, and what it refuses, are in
+ * text/microbatch*.mgir. */
 #include "tests/passes/model.h"
 
 #include <setjmp.h>
@@ -51,58 +52,6 @@ static const Ins *only_repeat(const Region *r)
         }
     assert_non_null(found);
     return found;
-}
-
-static void shape(void **state)
-{
-    (void)state;
-    Small s;
-    open_small(&s, 2);
-    close_loss(&s, s.x);
-    must_pass(&s.t, pass_microbatch);
-    const Ins *loop = only_repeat(s.t.fn->body);
-    const Names *names = s.t.m->names;
-    assert_string_equal(name_str(names, loop->attrs.dim.name), "micro");
-    assert_int_equal(loop->attrs.dim.size, 3);
-    assert_int_equal(loop->attrs.carried, 2);
-    const Type *tokens = type_of(s.t.m, s.t.fn->body->args.data[0]);
-    assert_int_equal(tokens->rank, 3);
-    assert_int_equal(tokens->dims[0].size, 3);
-    assert_int_equal(tokens->dims[1].name, s.batch.name);
-    assert_int_equal(tokens->dims[1].size, 2);
-    assert_int_equal(s.t.m->batch.size, 6);
-    for (size_t v = 1; v < s.t.m->values.n; v++) {
-        const Type *t = &s.t.m->values.data[v].type;
-        int at = type_find(t, s.batch.name);
-        assert_true(at < 0 || t->dims[at].size == 2);
-    }
-    model_close(&s.t);
-}
-
-static void whole_batch(void **state)
-{
-    (void)state;
-    Small s;
-    open_small(&s, 6);
-    close_loss(&s, s.x);
-    size_t before = s.t.fn->body->ins.n;
-    must_pass(&s.t, pass_microbatch);
-    assert_int_equal(s.t.fn->body->ins.n, before);
-    assert_int_equal(type_of(s.t.m, s.t.fn->body->args.data[0])->rank, 2);
-    model_close(&s.t);
-}
-
-static void name_taken(void **state)
-{
-    (void)state;
-    Small s;
-    open_small(&s, 3);
-    Value p = add_param(&s.t, "p", TYPE(DT_f32, dim_of(&s.t, "micro", 2)), 0);
-    close_loss(&s, build2(&s.t.b, OP_mul, s.x, p));
-    must_pass(&s.t, pass_microbatch);
-    const Ins *loop = only_repeat(s.t.fn->body);
-    assert_string_equal(name_str(s.t.m->names, loop->attrs.dim.name), "micro_");
-    model_close(&s.t);
 }
 
 /* Values that stand for one row are those of the row's place in the whole batch. */
@@ -225,112 +174,8 @@ static void in_place(void **state)
     assert_true(stacked > 20);
 }
 
-/* ---- refused --------------------------------------------------------------------------------- */
-
-static Value batch_norm(Small *s)
-{
-    DimList rows = {1, {s->batch}};
-    Value mean = build_sum(&s->t.b, s->x, &rows);
-    return build2(&s->t.b, OP_sub, s->x, mean);
-}
-
-static Value squared_sum(Small *s)
-{
-    DimList rows = {1, {s->batch}};
-    return build_sum(&s->t.b, s->x, &rows); /* the loss squares it */
-}
-
-static Value best_row(Small *s)
-{
-    Attrs a = {.over = {1, {s->batch}}};
-    return build(&s->t.b, OP_rmax, &a, 1, &s->x);
-}
-
-static Value first_row(Small *s)
-{
-    Attrs a = {.dim = s->batch};
-    return build(&s->t.b, OP_pick, &a, 1, &s->x);
-}
-
-static Value renamed(Small *s)
-{
-    Attrs a = {.dim = s->batch, .to = dim_of(&s->t, "rows", 6)};
-    return build(&s->t.b, OP_rename, &a, 1, &s->x);
-}
-
-static Value sum_of(Small *s)
-{
-    return build_sum(&s->t.b, s->x, &(DimList){2, {s->batch, s->seq}});
-}
-
-static Value largest(Small *s)
-{
-    Value x = sum_of(s);
-    return build2(&s->t.b, OP_max, x, build_const(&s->t.b, DT_f32, 0));
-}
-
-static Value divisor(Small *s)
-{
-    return build2(&s->t.b, OP_div, build_const(&s->t.b, DT_f32, 1), sum_of(s));
-}
-
-static Value scanned(Small *s)
-{
-    Module *m = s->t.m;
-    Builder in = {.m = m, .region = region_new(m, s->t.fn->body)};
-    Type row = TYPE(DT_f32, s->seq, s->hid);
-    Value acc = region_arg(m, in.region, row, 0), x = region_arg(m, in.region, row, 0);
-    region_arg(m, in.region, SCALAR(DT_i32), 0);
-    vec_push(s->t.a, &in.region->results, build2(&in, OP_add, acc, x));
-    Value init = build_as(&s->t.b, build_const(&s->t.b, DT_f32, 0), row);
-    Attrs a = {.dim = s->batch, .carried = 1};
-    return build_typed(&s->t.b, OP_repeat, &a, 2, (Value[]){init, s->x}, 1, &row, in.region)
-        ->out[0];
-}
-
-static Value batch_param(Small *s)
-{
-    return build2(&s->t.b, OP_mul, s->x, add_param(&s->t, "p", TYPE(DT_f32, s->batch), 0));
-}
-
-static void refused(void **state)
-{
-    (void)state;
-    static const struct {
-        Value (*program)(Small *);
-        const char *message;
-    } cases[] = {
-        {batch_norm, "a row of the batch that depends on the sum over the batch"},
-        {squared_sum,
-         "depends on the sum over the batch cannot be computed one microbatch at a time "
-         "('mul')"},
-        {best_row, "what looks along the batch"},
-        {first_row, "what looks along the batch"},
-        {renamed, "what looks along the batch"},
-        {largest, "depends on the sum over the batch cannot be computed one microbatch at a time "
-                  "('max')"},
-        {divisor, "depends on the sum over the batch cannot be computed one microbatch at a time "
-                  "('div')"},
-        {scanned, "a repeat over the batch"},
-        {batch_param, "parameter 'p' has the dim 'batch'"},
-    };
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        Small s;
-        open_small(&s, 2);
-        close_loss(&s, cases[c].program(&s));
-        assert_int_equal(try_pass(&s.t, pass_microbatch), PASS_error);
-        const char *said = model_messages(&s.t);
-        if (!strstr(said, cases[c].message) || !strstr(said, "MG0522") ||
-            !strstr(said, "microbatch 6"))
-            fail_msg("wanted '%s', got: %s", cases[c].message, said);
-        model_close(&s.t);
-    }
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shape),      cmocka_unit_test(whole_batch),
-                                       cmocka_unit_test(name_taken), cmocka_unit_test(same_numbers),
-                                       cmocka_unit_test(in_place),   cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_numbers), cmocka_unit_test(in_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

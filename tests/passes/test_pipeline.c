@@ -143,23 +143,6 @@ static void table(void **state)
     }
 }
 
-static void precision(void **state)
-{
-    (void)state;
-    Model t;
-    model_open(&t);
-    random_model(&t, 7);
-    t.m->train.compute = DT_f64;
-    must_pass(&t, pass_precision);
-    for (size_t v = 1; v < t.m->values.n; v++)
-        assert_int_not_equal(t.m->values.data[v].type.dtype, DT_f32);
-    for (size_t k = 0; k < t.m->tensors.n; k++)
-        assert_int_equal(t.m->tensors.data[k].type.dtype, DT_f64);
-    for (size_t n = 0; n < t.fn->body->ins.n; n++)
-        assert_int_not_equal(t.fn->body->ins.data[n]->op, OP_cast);
-    model_close(&t);
-}
-
 /* The interpreter in double is f64: rounding to float after each op is all that differs. */
 static void precision_means(void **state)
 {
@@ -187,9 +170,8 @@ static void precision_means(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole),          cmocka_unit_test(stop_and_go_on),
-        cmocka_unit_test(unknown),        cmocka_unit_test(broken),
-        cmocka_unit_test(table),          cmocka_unit_test(precision),
-        cmocka_unit_test(precision_means)};
+        cmocka_unit_test(whole),   cmocka_unit_test(stop_and_go_on),
+        cmocka_unit_test(unknown), cmocka_unit_test(broken),
+        cmocka_unit_test(table),   cmocka_unit_test(precision_means)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

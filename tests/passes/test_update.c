@@ -289,39 +289,7 @@ static void keeps_what_is_finite(void **state)
     }
 }
 
-/* ---- shape of the result --------------------------------------------------------------------- */
-
-static int roles(const Fn *fn, ArgRole role)
-{
-    int n = 0;
-    for (size_t a = 0; a < fn->args.n; a++)
-        n += fn->args.data[a].role == role;
-    return n;
-}
-
-static void state_tensors(void **state)
-{
-    (void)state;
-    Rules r = {.train = ADAMW, .microbatch = 4, .seed = 3};
-    Model t;
-    open_model(&t, &r);
-    size_t params = t.m->tensors.n;
-    must_pass(&t, pass_microbatch);
-    must_pass(&t, pass_update);
-    assert_int_equal(t.m->tensors.n, 3 * params);
-    assert_int_equal(roles(t.fn, ARG_state), (int)(2 * params));
-    assert_int_equal(roles(t.fn, ARG_lr), 1);
-    assert_int_equal(roles(t.fn, ARG_step), 1);
-    assert_int_equal(t.fn->results.n, 2 + 3 * params);
-    assert_int_equal(t.fn->results.data[1].role, RES_norm);
-    const Tensor *m = &t.m->tensors.data[params], *p = &t.m->tensors.data[m->parameter];
-    const char *name = name_str(t.m->names, m->name);
-    assert_string_equal(name_str(t.m->names, m->slot), "exp_avg");
-    assert_true(!strncmp(name, "exp_avg.", 8) && !strcmp(name + 8, name_str(t.m->names, p->name)));
-    assert_int_equal(m->external, p->external);
-    assert_true(type_equal(&m->type, &p->type));
-    model_close(&t);
-}
+/* ---- the guard ------------------------------------------------------------------------------- */
 
 /* The guard stands before everything that makes a new value. */
 static void guard_first(void **state)
@@ -355,7 +323,6 @@ int main(void)
                                        cmocka_unit_test(adam),
                                        cmocka_unit_test(lion),
                                        cmocka_unit_test(keeps_what_is_finite),
-                                       cmocka_unit_test(state_tensors),
                                        cmocka_unit_test(guard_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
