@@ -399,7 +399,7 @@ static void interp_guard(Interp *in, const Ins *i)
     (void)in, (void)i; /* whoever runs a step looks at loss and norm */
 }
 
-/* What all ranks do together is not in the table. */
+/* Collectives have no entry in the table: all ranks execute them together. */
 #define interp_repeat         NULL
 #define interp_fused          NULL
 #define interp_all_reduce     NULL

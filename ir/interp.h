@@ -46,7 +46,8 @@ void interp_stages(const Group *g, const Ins *i);
 int64_t interp_position(const Interp *in, Dim d, int64_t k);
 /* Is the rank one of those that compute i? */
 bool interp_takes_part(const Group *g, const Interp *in, const Ins *i);
-/* What a rank has not, it has as NaN, so that a wrong use of it shows: a value; results of i. */
+/* Fills a value, or the results of i, that a rank does not have with NaN, so that a wrong use
+ * of it shows. */
 void interp_forget(Interp *in, Value v);
 void interp_forget_others(const Group *g, Interp *in, const Ins *i);
 

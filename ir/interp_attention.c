@@ -197,7 +197,8 @@ static Type whole_along(const Module *m, Type t, Name along)
     return t;
 }
 
-/* What a rank has of a tensor that is split along a dim, into the whole of it or out of it. */
+/* Copies a rank's part of a tensor that is split along a dim into the whole tensor, or out of it.
+ */
 static void copy_rows(const Module *m, int64_t rank, const Tensor64 *part, const Tensor64 *whole,
                       Name along, bool out)
 {

@@ -27,8 +27,8 @@ static Around around(const Type *t, Name dim)
     return a;
 }
 
-/* What a rank has of a dim of x, which is split as i says, into or out of a tensor of that alone.
- */
+/* Copies a rank's part of a dim of x, which is split as i says, into or out of a tensor of that
+ * part alone. */
 static void copy_part(const Interp *in, const Ins *i, double *part, double *x, Around whole,
                       bool out)
 {
@@ -102,7 +102,7 @@ static void gather(Interp *in, int64_t ranks, int64_t rank, const Ins *i, double
             copy_part(&in[r], i, in[r].value[i->in[0]].data, y, whole, false);
 }
 
-/* What the one before has, the last before the first. */
+/* Each rank receives the value of the rank before it; the first receives that of the last. */
 static void shift(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, double *y)
 {
     const Module *m = in->m;
@@ -115,7 +115,7 @@ static void shift(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, d
                    (size_t)type_elements(type_of(m, i->in[0])) * sizeof *y);
 }
 
-/* What the one at a place has. */
+/* All ranks receive the value of one of them. */
 static void broadcast(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, double *y)
 {
     const Module *m = in->m;

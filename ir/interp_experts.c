@@ -136,7 +136,7 @@ static Sent sent_start(Interp *in, const Ins *i, const Type *rows, const Type *z
     return s;
 }
 
-/* Where the choice is in the slots' tensor; -1: nowhere. */
+/* Index of the choice in the slots' tensor; -1: it has no slot. */
 static int64_t sent_to(const Sent *s)
 {
     int64_t e = (int64_t)s->choice[s->w.at[2]], k = (int64_t)s->slot[s->w.at[3]];

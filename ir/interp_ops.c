@@ -64,7 +64,7 @@ void interp_random(Interp *in, const Ins *i)
 
 /* ---- gather --------------------------------------------------------------------------------- */
 
-/* Where in what the rank has of a dim an index of the whole is; -1: elsewhere. */
+/* Position of an index of the whole dim within the rank's part; -1: another rank has it. */
 static int64_t place_here(const Interp *in, Dim d, int64_t index)
 {
     int64_t at = d.axes ? mesh_below(in->m, in->rank, d, index) : index;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank carries goes to the one that is like it but for its stage. */
+/* Hands the carried values to the rank that differs in its stage alone. */
 static void hand_on(const Interp *from, const Group *to, const Ins *i)
 {
     const Module *m = from->m;

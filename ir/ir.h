@@ -32,7 +32,7 @@ int64_t dtype_bytes(DType t);
 bool dtype_is_float(DType t);
 /* bf16, f16: for storage and as operands of products; arithmetic on them is done in f32. */
 bool dtype_is_half(DType t);
-/* What statistics of values of t are (losses, normalisers): f32 for the halves, else t. */
+/* The type of statistics over values of t (losses, normalisers): f32 for halves, else t. */
 DType dtype_wide(DType t);
 
 /* A set of axes of the mesh: bit n is Layout.mesh[n]. */
@@ -337,9 +337,9 @@ typedef struct Input {
 } Input;
 enum { MAX_INPUTS = 8 };
 
-/* What the backward part of the repeats of @train keeps of their forward part: what is expensive
- * (auto: or what was chosen for the memory there is), everything that it reads, nothing but what
- * goes into each round, or what is named. */
+/* Policy for values that the backward pass of @train's repeats keeps from their forward pass:
+ * expensive ones (auto: or those chosen for the memory there is), all that it reads, the inputs
+ * of each iteration alone, or those that are named. */
 typedef enum Recompute {
     RECOMPUTE_auto,
     RECOMPUTE_none,
@@ -474,7 +474,7 @@ static inline const Type *type_of(const Module *m, Value v)
 
 /* ---- building ----------------------------------------------------------------------------- */
 
-/* Where new instructions go (the end of `region`) and what they are marked with. */
+/* Appends new instructions to `region`, with these marks. */
 typedef struct Builder {
     Module *m;
     Region *region;
@@ -505,11 +505,11 @@ Value build_dot(Builder *b, Value x, Value y, const DimList *over);
 Value build_iota(Builder *b, DType t, Dim d);
 Value build_as(Builder *b, Value x, Type t); /* copy to the dims and order of t (broadcasting) */
 
-/* Which operand an instruction adds to, whose storage its result may take: its index, or -1. */
+/* Index of the operand that an instruction adds to, whose storage its result may take; or -1. */
 int ins_added(const Ins *i);
 
-/* What the op's rule says of these operands: fills the result types and returns NULL, or a message
- * (in m->arena) saying what is wrong with them. */
+/* Applies the op's typing rule to operands: fills the result types and returns NULL, or a message
+ * (in m->arena) that says what is wrong with them. */
 const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Value *in, int nout,
                        Type *out);
 
@@ -551,8 +551,8 @@ double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
  * where it ends after it. Something computed from values at different stage_set is there where all
  * of them are; 0: nowhere, a broken invariant. */
 StageSet *ir_stage_set(const Module *m, const Fn *fn, Arena *a);
-/* Where it could be known, whoever asks: per value of the module, forward from what relays hand on
- * and from the tensors that have a place. */
+/* Per value of the module, the stages that could know it: forward from the values that relays hand
+ * on and from the tensors that have a place. */
 StageSet *ir_available(const Module *m, const Region *r, const Fn *fn, Arena *a);
 
 /* ---- walking and changing ----------------------------------------------------------------- */

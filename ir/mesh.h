@@ -50,7 +50,7 @@ StageSet mesh_station(const Module *m, int64_t rank);
 /* A loop whose rounds are layers of the pipeline: is i one? */
 bool ir_is_staged(const Module *m, const Ins *i);
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
-/* What the size of the part that a rank has is to be a multiple of: 1, or 2. */
+/* The size of a rank's part is a multiple of this: 1, or 2 for a zigzag. */
 int mesh_pieces(const Module *m, Axes axes, Axes zigzag);
 /* The index in the whole dim of element i of what a rank has: larger for larger i. */
 int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i);

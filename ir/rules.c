@@ -81,8 +81,8 @@ static const char *has_type(Rule *r, int nth, const Type *t, DType dtype, const 
     return NULL;
 }
 
-/* What an op computes on numbers that are not floats: a comparison for equality and a choice on
- * anything, exact arithmetic on integers. Halves are stored and chosen, never computed with. */
+/* True if an op takes elements of type t. Types other than floats have equality and choice;
+ * integers have exact arithmetic as well. Halves are stored and chosen, never computed with. */
 static bool takes(Op op, DType t)
 {
     switch (op) {

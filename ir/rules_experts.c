@@ -140,7 +140,8 @@ const char *type_dispatch(Rule *r)
     return wrong ? wrong : add_rest(r, t, x, choice);
 }
 
-/* What the slots hold, given for each. */
+/* Checks a tensor of slots: it has the dims of experts and of slots, and the groups of the choices.
+ */
 static const char *slots_hold(Rule *r, const Type *z, const Type *choice)
 {
     const Attrs *a = r->attrs;

@@ -169,7 +169,8 @@ static Axes axes_of(const Type *t, const DimList *dims)
     return all;
 }
 
-/* What an op gives that is linear in each of its first two operands, where `summed` is split. */
+/* The axes over which a result is partial, for an op that is linear in each of its first two
+ * operands; `summed` is split. */
 static const char *product_of(Rule *r, Axes summed, Axes *partial)
 {
     Axes a = r->in[0]->partial, b = r->in[1]->partial;
@@ -206,7 +207,7 @@ static const char *all_whole(Rule *r)
     return wrong;
 }
 
-/* What is added to is partial as what is added. */
+/* The operand that is added to is partial over the same axes as the other. */
 static const char *adds_to(Rule *r, int nth, Axes partial)
 {
     if (r->nin > nth && r->in[nth]->partial != partial)

@@ -95,7 +95,7 @@ static void need_fused(Need *n, const Ins *i, StageSet at)
         need(n, i->in[k], at);
 }
 
-/* Where a broadcast's operand is. */
+/* The stages that have a broadcast's operand. */
 static StageSet place_of_root(const Module *m, const Ins *i)
 {
     int64_t last = mesh_size(m, i->attrs.axes) - 1;

@@ -240,8 +240,8 @@ static char *read_file(Arena *a, const char *path, size_t *size)
     return *size ? text : NULL;
 }
 
-/* What stands in for a source that is not there: blanks, each line as long as the largest column
- * the text names on it, so that every place can be told apart and is printed again as it was. */
+/* A blank source stands in for one that is missing. Each line is as long as the largest column that
+ * the text names on it, so that every place is distinct and is printed again as it was. */
 static char *blank_page(const Reader *r, size_t *size)
 {
     VEC(uint32_t) width = {0};

@@ -140,7 +140,7 @@ static void read_attr_SHARE(Reader *r, double *v)
     read_attr_REAL(r, v);
 }
 
-/* What is between an attribute and the one before it. */
+/* The separator between an attribute and the one before it. */
 typedef enum Between { BEFORE_ALL, COMMA_WANTED, COMMA_READ } Between;
 
 /* Up to an attribute's value; false: it need not be said, and is not. */

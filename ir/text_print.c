@@ -581,7 +581,7 @@ void ir_print(const Module *m, FILE *out)
     }
 }
 
-/* What a broken instruction refers to may not exist: such a value is printed as %?. */
+/* A broken instruction may refer to a value that does not exist: it is printed as %?. */
 void ir_print_ins(const Module *m, const Ins *i, FILE *out)
 {
     Arena *tmp = arena_new();

@@ -120,7 +120,7 @@ static void vjp_none(Vjp *v)
 static void vjp_cast(Vjp *v)
 {
     DType t = operand_type(v, 0).dtype, of = result_type(v, 0).dtype;
-    /* What was rounded on the way there is not rounded on the way back, only what was widened. */
+    /* A cast that rounded has no rounding in its derivative; one that widened has. */
     if (ir_ends_product(v->b->m, v->ins))
         v->grad[0] =
             build_cast(v->b, v->ct[0], of); /* what the product's own derivatives multiply */

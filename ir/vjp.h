@@ -49,8 +49,8 @@ typedef struct Vjp {
     const bool *want;  /* per operand */
     const bool *exact; /* per operand: a half whose cotangent is wanted in f32 */
     Value *grad;       /* per operand: set to its cotangent; left alone where there is none */
-    /* What stands for an operand or result of the instruction where the builder is. Only asked for
-     * what the rule reads, so that nothing else has to be kept. */
+    /* Gives the value that stands for an operand or result of the instruction where the builder is.
+     * Rules ask for the values they read alone, so that no others have to be kept. */
     Value (*need)(void *ctx, Value v);
     void *ctx;
     const char *error; /* why there is no derivative, if there is none */

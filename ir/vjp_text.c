@@ -128,8 +128,8 @@ static Value write_line(Writer *w, int n)
     return w->done[n];
 }
 
-/* What reaches an operand of type t: g (over the result's dims) added up over the dims that t
- * lacks. Along those that g lacks as well every element counts the same. */
+/* The cotangent of an operand of type t: g (over the result's dims) summed over the dims that t
+ * lacks. Along dims that g lacks as well, every element counts the same. */
 static Value reduce_to(Builder *b, Value g, const Type *result, const Type *t)
 {
     DimList over = {0};

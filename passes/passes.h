@@ -18,7 +18,7 @@ typedef enum PassStatus {
 
 struct Plan;
 
-/* What goes down the pipeline. */
+/* The state that passes hand on. */
 typedef struct Job {
     Module *m;
     struct Plan *plan; /* NULL until a pass has made it */
@@ -45,7 +45,7 @@ typedef struct PassInfo {
 extern const PassInfo pass_info[PASS_count];
 int pass_find(const char *name); /* PassId, or -1 */
 
-/* Which part of the pipeline to run, and who looks on. */
+/* The passes to run, and a function that is called after each. */
 typedef struct PassRange {
     const char *from;  /* the first pass to run; NULL: the first there is */
     const char *until; /* the last one; NULL: the last there is */

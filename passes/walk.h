@@ -13,7 +13,7 @@ void each_use(Ins *i, UseFn *f, void *ctx);
 typedef void InsFn(void *ctx, Ins *i);
 void each_ins(Region *r, InsFn *f, void *ctx);
 
-/* Where new instructions for `i` go and what they are marked with: the end of `r`. */
+/* A builder that appends instructions for `i` to `r`, with i's marks. */
 Builder builder_at(Module *m, Region *r, const Ins *i);
 
 /* A tensor of t's type filled with one number. */

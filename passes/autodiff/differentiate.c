@@ -314,7 +314,7 @@ static void end_body(Scope *s, const bool *active, Ends *e)
         }
     for (size_t k = 0; k < s->captured.n; k++) {
         Captured *c = &s->captured.data[k];
-        /* What the parent has of it already is where the sum starts. */
+        /* The sum starts from the cotangent that the parent has already. */
         Value *before = cotangent_slot(s->parent, c->outer);
         Type t = *type_of(d->m, c->outer);
         t.dtype = dtype_wide(t.dtype);

@@ -9,8 +9,9 @@
  * such values have cotangents. */
 bool *activity_varied(const Module *m, const Fn *fn, Arena *a);
 
-/* Which carried values of a loop carry a cotangent: they are varied, and lead to a result of the
- * body that has one. known[i]: result i of the loop has a cotangent. Fills active[0..carried). */
+/* Finds the carried values of a loop that have a cotangent: they are varied, and lead to a result
+ * of the body that has one. known[i]: result i of the loop has a cotangent. Fills
+ * active[0..carried). */
 void activity_carried(const Module *m, const Ins *loop, const bool *varied, const bool *known,
                       bool *active, Arena *a);
 

@@ -58,7 +58,7 @@ Value join_added(Builder *b, Value x, Value y, Arena *tmp)
     while (p.at < i->nin) {
         bool none = is_zero(&p), nothing = is_zero(&q);
         int64_t n = left(&p) < left(&q) ? left(&p) : left(&q);
-        /* What is not zero is used whole, and where the other one is. */
+        /* A part that is not zero is used whole, and lies where the other one is zero. */
         if ((!none && (!nothing || p.used || n < left(&p))) ||
             (!nothing && (q.used || n < left(&q))))
             return 0;

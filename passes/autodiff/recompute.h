@@ -10,7 +10,7 @@
 #include "base/device.h"
 #include "ir/ir.h"
 
-/* What people call an instruction: a product after its parameter, others after their value. */
+/* The name of an instruction for people: a product has its parameter's, others their value's. */
 const char *ins_called(const Module *m, const Ins *i);
 
 /* ---- remat_candidates.c
@@ -30,8 +30,8 @@ enum { KEEP_LOOPS = 8, KEEP_OPTIONS = 12 };
 int keep_options(const Module *m, int loop, const Device *d, Arena *a,
                  KeepOption options[KEEP_OPTIONS]);
 
-/* What is kept of that repeat, by value, where nothing was chosen: what is expensive, or what
- * follows from it for as many bytes. NULL: there is no such repeat, or it is beyond KEEP_LOOPS. */
+/* The default for that repeat, per value: expensive values are kept, or values that follow from
+ * them and have as many bytes. NULL: there is no such repeat, or it is beyond KEEP_LOOPS. */
 bool *keep_default(const Module *m, int loop, Arena *a);
 
 /* The repeats of @train that ranges can be made of: the instructions, in order; how many. */

@@ -84,7 +84,8 @@ static bool is_cheap(const Module *m, const Ins *i)
     return op_is(i->op, CHEAP | POINTWISE) && !ir_ends_product(m, i);
 }
 
-/* What is fused with its neighbours costs about a third of a pass over its result. */
+/* An instruction that is fused with its neighbours costs about a third of a pass over its result.
+ */
 static double seconds_of(const Module *m, const Ins *i, const Device *d)
 {
     Cost c = ir_cost(m, i);
@@ -157,8 +158,8 @@ static bool rest_is_there(const Search *s, const Ins *i, const Ins *from)
     return true;
 }
 
-/* What is not read itself may only lead to something no larger that is: to keep that is better.
- * NULL: it does not. */
+/* A value that the backward pass does not read may lead to one that it reads and that is no larger:
+ * keeping that one is better. NULL: there is none. */
 static Unit *better(const Search *s, const Unit *u)
 {
     const Ins *at = u->ins;
@@ -174,7 +175,7 @@ static Unit *better(const Search *s, const Unit *u)
     return NULL;
 }
 
-/* What the products of halves are before they are rounded is part of them. */
+/* The result of a product of halves before its rounding is part of the product. */
 static void leave_ends(Search *s)
 {
     for (size_t n = 0; n < s->body->ins.n; n++) {
@@ -229,7 +230,8 @@ static void choose_candidates(Search *s)
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
-/* What a set of kept instructions costs; false: it keeps something that nothing reads. */
+/* Computes the cost of a set of kept instructions; false: the set keeps a value that nothing reads.
+ */
 static bool measure(const Search *s, const bool *kept, bool *wanted, Set *set)
 {
     size_t n = s->body->ins.n;
@@ -337,7 +339,7 @@ static void keep_inside(const Module *m, const Region *r, bool *keep)
     }
 }
 
-/* What is kept where nothing was chosen. */
+/* The values that are kept by default. */
 static KeepOption default_option(const Search *s)
 {
     KeepOption o = {.keep = NEW_ARRAY(s->a, bool, s->m->values.n), .names = ""};

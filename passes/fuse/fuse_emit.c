@@ -66,7 +66,7 @@ static void provide(Emit *e, const Cluster *c, Builder *b, Value v)
     vec_push(f->tmp, &e->entered, v);
 }
 
-/* What a kernel's result is called where the program has no name for it: after its last op. */
+/* The name of a kernel's result that the program does not name: that of its last op. */
 static Name result_name(const Fuse *f, Value v)
 {
     const ValueInfo *info = &f->m->values.data[v];
@@ -132,7 +132,7 @@ static void emit_cluster(Emit *e, const Cluster *c)
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-/* What is emitted as one: a cluster, or an instruction that stands alone. */
+/* A unit is emitted as one: a cluster, or an instruction that stands alone. */
 typedef struct Unit {
     const Cluster *cluster; /* NULL: `at` stands alone */
     int at, place;

@@ -82,7 +82,7 @@ static bool turn_max(Split *s, const Ins *i)
     return true;
 }
 
-/* What stands for a value of the region as it was. */
+/* The value that replaces one of the original region. */
 static Value now(const Split *s, Value v)
 {
     return v < s->old_values && s->replaced[v] ? s->replaced[v] : v;

@@ -111,7 +111,7 @@ static Value argument(Evaluate *e, ArgRole role, const char *name)
     return region_arg(e->m, e->fn->body, (Type){.dtype = DT_i64}, name_intern(e->m->names, name));
 }
 
-/* What all of it needs, before everything else. */
+/* Constants and conditions that all sums need, before everything else. */
 static void begin(Evaluate *e)
 {
     Builder b = {.m = e->m, .region = e->fn->body};

@@ -50,8 +50,8 @@ static bool is_plain(Kind a)
     return a.base <= ROWS && !a.degree && !a.factor;
 }
 
-/* What a and b have in common, as terms of a sum. False: nothing. What is the same is a sum, too:
- * of n times itself over all n. */
+/* The kind that a and b have in common as terms of a sum; false: none. A value that is the same for
+ * all rows is a sum, too: of n times itself over all n. */
 static bool join_kinds(Kind a, Kind b, Kind *out)
 {
     *out = a.base == NONE ? b : a;
@@ -204,7 +204,7 @@ static Kind given(Evaluate *e, const Ins *i, Value v)
 
 static void judge_region(Evaluate *e, const Region *r);
 
-/* What is carried has one kind in all rounds. */
+/* A carried value has one kind in all iterations. */
 static void judge_repeat(Evaluate *e, const Ins *i)
 {
     const Region *body = i->body;

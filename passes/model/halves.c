@@ -153,7 +153,7 @@ static bool is_kept_sum(const Halves *h, Ins *const *after, size_t n, const Ins 
 
 static void region(Halves *h, Region *r);
 
-/* What is carried is a half, inside and outside. */
+/* A carried value is a half, inside and outside of the loop. */
 static void loop(Halves *h, Region *r, Ins *i)
 {
     Region *body = i->body;

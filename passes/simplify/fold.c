@@ -225,7 +225,7 @@ static void read_through(Fold *f, Ins *i)
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* What a loop carries round unchanged is an outer value. */
+/* A carried value that no iteration changes is replaced by its initial value. */
 static void fold_carried(Fold *f, const Ins *i)
 {
     for (size_t k = 0; k < (size_t)i->attrs.carried; k++) {

@@ -42,7 +42,7 @@ static const Ins *def_of(const Buckets *u, Value v)
     return u->m->values.data[v].def;
 }
 
-/* Which result of an instruction v is. */
+/* Index of v among the results of an instruction. */
 static uint32_t result_index(const Ins *i, Value v)
 {
     uint32_t k = 0;

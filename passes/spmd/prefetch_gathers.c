@@ -241,7 +241,7 @@ static void region(Ahead *a, Region *r)
         EarlyList early = {0};
         if (i->op == OP_repeat) {
             region(a, i->body);
-            /* What layers of a stage there are, each rank sees for itself. */
+            /* The layers of a stage differ by rank, so staged loops keep their gathers. */
             bool whole = i->attrs.dim.size > 1 && !ir_is_staged(m, i);
             early = whole ? early_gathers(a, i) : early;
         }

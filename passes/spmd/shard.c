@@ -22,7 +22,7 @@
 
 /* ---- how values lie ------------------------------------------------------------------------- */
 
-/* What the rules say of a value's own dims. */
+/* The type that the rules give a value, by its own dims. */
 static Type own_type(const Shard *s, Value v)
 {
     const Type *t = type_of(s->m, v);
@@ -87,7 +87,7 @@ static Value want(Shard *s, Builder *b, Value old, const Type *to)
     return y;
 }
 
-/* What is added to v is partial: if it is an accumulator, it may be too. */
+/* A partial value is added to v: if v is an accumulator, it may be partial as well. */
 static void may_gather(Shard *s, Value v, Axes partial)
 {
     Value root = shard_accumulator(s, v);
@@ -122,7 +122,7 @@ static void note_early(Shard *s, const Ins *i, Value old, Axes partial)
         s->early = i;
 }
 
-/* What several add up to is partial: accumulators among them may be, too. */
+/* A sum of several operands is partial: accumulators among them may be partial as well. */
 static void note_sums(Shard *s, const Ins *i, const Space *p)
 {
     Axes any = 0;
@@ -134,7 +134,7 @@ static void note_sums(Shard *s, const Ins *i, const Space *p)
         may_gather(s, i->in[k], any & ~space_axes(p));
 }
 
-/* What the op gives, brought to what the rules say of it. */
+/* Converts an op's result to the type that the rules give it. */
 static Value settle(Shard *s, Builder *b, Value old, Value x)
 {
     const Type *t = type_of(s->m, x);
@@ -188,7 +188,7 @@ static Type carried_type(const Shard *s, Value arg)
     return t;
 }
 
-/* What a carried value starts from; zero is a part of zero. */
+/* The initial value of a carried value. Zero is a partial sum of zero. */
 static Value start_of(Shard *s, Builder *b, Value old, const Type *t)
 {
     double x;
@@ -335,7 +335,7 @@ static Type tensor_type(const Module *m, uint32_t tensor)
     return split_type(m, t->type, &s);
 }
 
-/* What comes from outside is split by sequences alone. */
+/* Inputs are split by sequences alone. */
 static Type input_type(const Shard *s, Value v)
 {
     const Type *t = type_of(s->m, v);

@@ -62,7 +62,7 @@ static bool sizes_are_even(const Module *m, Axes *used, bool *applied, Arena *tm
     return told.n == 0;
 }
 
-/* Where the setting that names the axis begins; no place if it is not found. */
+/* The place where the setting that names the axis begins; no place if it is not found. */
 static Span before_mesh(const Module *m, Axis a)
 {
     static const char word[] = "mesh";

@@ -101,8 +101,8 @@ static Value gather_one(Builder *b, Value x, const Type *to)
     return 0;
 }
 
-/* What is added up in a tree is so before it is over other axes: each axis by itself gives the same
- * numbers however many ranks the tree's has. */
+/* The axis of a tree is reduced first, by itself: the result has the same bits for any number of
+ * ranks on it. Other axes follow. */
 static Value tree_first(Builder *b, Value x, const Type *to)
 {
     const Type *t = type_of(b->m, x);

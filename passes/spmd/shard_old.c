@@ -21,8 +21,8 @@ static void read_uses(Shard *s, const Region *r)
         note_use(s, r->results.data[k], NULL, r, k);
 }
 
-/* What is carried round a loop to become a gradient is an accumulator of it; in a tree so is what
- * the loop inside of that one adds to it. */
+/* A carried value that becomes a gradient is an accumulator of it. In a tree, the sum that the
+ * inner loop adds to it is one as well. */
 static void read_accumulators(Shard *s, Value v, uint32_t tensor)
 {
     const Ins *def = s->m->values.data[v].def, *sum, *inner;
@@ -141,7 +141,7 @@ bool shard_stays_partial(const Shard *s, Value v)
     return true;
 }
 
-/* Where the optimizer begins, and what its parameters are. */
+/* Finds the first instruction of the optimizer, and its parameters. */
 static void read_parameters(Shard *s)
 {
     const Region *r = s->fn->body;

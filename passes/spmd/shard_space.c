@@ -161,7 +161,8 @@ Space space_of(const Shard *s, const Ins *i)
     p.partial = partial_operands(s, i);
     for (int d = 0; d < p.n; d++) {
         p.axes[d] &= ~p.partial;
-        /* Where another dim had to stay whole, its axes came to this one: as far as it is even. */
+        /* The axes of a dim that had to stay whole went to this one; it keeps those that divide it.
+         */
         for (Axes last = 1u << (MAX_AXES - 1); last; last >>= 1)
             if (!(p.axes[d] & s->m->layout.pipeline.axis) &&
                 p.dim[d].size % mesh_unit(s->m, p.axes[d], mesh_zigzag(s->m, p.dim[d].name)))

@@ -37,7 +37,7 @@ static Value sent(Sender *s, Value v)
     return y;
 }
 
-/* Where all operands are, those that were sent at all. */
+/* The stages that have all operands, of those operands that are sent. */
 static StageSet meet(const Sender *s, const Ins *i)
 {
     StageSet all = AT_ALL;
@@ -111,9 +111,9 @@ typedef struct Sent {
     Value v;
 } Sent;
 
-/* What the rounds add up on some ranks goes to the others that need it, behind the loop: a
- * parameter that is read before the layers and after them may have all of its gradient from one
- * side. True: something is sent. */
+/* Sums of the microbatches' loop go to the other ranks that need them, behind the loop: a parameter
+ * that is read before and after the layers may have all of its gradient from one side. True: there
+ * are some. */
 static bool send_sums(Module *m, Fn *fn, Arena *tmp)
 {
     Region *r = fn->body;

@@ -112,7 +112,7 @@ static Value again(Split *s, const Ins *i)
     return v;
 }
 
-/* What a value of the relay's body is in the weights' loop. */
+/* The value in the weights' loop that stands for one of the relay's body. */
 static Value moved(Split *s, Value v)
 {
     Module *m = s->m;

@@ -47,7 +47,7 @@ static Name round_name(const Module *m, const char *s)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* What comes by batch: as it is given, and the slice of one round. */
+/* The inputs that have the batch dim: whole, and the slice of one microbatch. */
 typedef struct Given {
     int n;
     Value whole[MAX_INPUTS], slice[MAX_INPUTS];
@@ -134,7 +134,7 @@ static Value view_of_sum(Adder *a, Op op, const Attrs *attrs, Value acc)
 
 static Value added(Adder *a, Value v, Value acc);
 
-/* What is joined is added to part by part, what is merged as it was before. 0: v is neither. */
+/* Adds to a join part by part, and to a merge before it is merged. 0: v is neither. */
 static Value added_by_parts(Adder *a, Value v, Value acc)
 {
     Module *m = a->b.m;
@@ -176,7 +176,7 @@ static Value added(Adder *a, Value v, Value acc)
     return build_typed(&a->b, OP_add, NULL, 2, in, 1, &t, NULL)->out[0];
 }
 
-/* What round after round adds up starts at 0; each result of the body becomes the sum so far. */
+/* Accumulators start at 0; each result of the body becomes the sum so far. */
 static void add_up(Module *m, Region *body, const Value *acc, bool backward, Arena *tmp)
 {
     Adder a = {
@@ -194,7 +194,7 @@ static void add_up(Module *m, Region *body, const Value *acc, bool backward, Are
         vec_push(m->arena, &body->ins, rest[k]);
 }
 
-/* What all loops have in common, and the innermost's body. */
+/* State that all loops of the nest share, and the innermost body. */
 typedef struct Nest {
     const Rounds *r;
     Region *leaf;
@@ -206,7 +206,7 @@ typedef struct Nest {
     Arena *tmp;
 } Nest;
 
-/* What was appended to a region since it had n instructions is put before everything else. */
+/* Moves the instructions behind the first n of a region to its beginning. */
 static void put_first(Region *r, size_t n, Arena *tmp)
 {
     size_t more = r->ins.n - n;
