@@ -17,8 +17,7 @@
 #include <cmocka.h>
 
 #include "compiler/session.h"
-#include "decide/overlap.h"
-#include "decide/frontier.h"
+#include "decide/make.h"
 #include "passes/walk.h"
 #include "tests/plan/sharded.h"
 #include "tests/sample.h"
@@ -287,47 +286,27 @@ static void read_back(const Module *m)
         differs("the program, read back,", 1);
 }
 
-static void look(void *ctx, const char *pass, const Job *j)
+static void look(void *ctx, const char *step, const PlanJob *j)
 {
     Many *many = ctx;
-    if (!strcmp(pass, many->read_back))
+    many->t.m = j->m;
+    if (!strcmp(step, many->read_back))
         read_back(j->m);
-    for (int f = 0; f < 3 && !strcmp(pass, "simplify"); f++)
+    for (int f = 0; f < 3 && !strcmp(step, "simplify"); f++)
         if (module_fn(j->m, sharded_functions[f]))
             many->lies[f] = lies(&many->t, sharded_functions[f]);
-}
-
-static bool passes_to(Many *many, const char *from, const char *until)
-{
-    Job job = {.m = many->t.m, .log = stderr};
-    PassStatus s = passes_run(&job, &(PassRange){from, until, look, many});
-    many->t.m = job.m;
-    if (s == PASS_broken)
-        _exit(EXIT_internal);
-    return s == PASS_ok;
 }
 
 /* The plan of the program as it stands, but for its precision. NULL: none in this. */
 static Plan *plan_many(Many *many, const Device *d)
 {
-    Module *m = many->t.m;
-    if (!passes_to(many, NULL, "precision"))
-        return NULL;
-    if (m->layout.recompute == RECOMPUTE_auto)
-        m->layout.plan = frontier_choose(m, d, many->t.a);
-    if (!passes_to(many, "recompute", "local"))
-        return NULL;
-    overlap_choose(m, d);
-    if (!passes_to(many, "ahead", NULL))
-        return NULL;
-    Plan *p = plan_schedule(m, d, many->t.a);
-    if (!p || !plan_place(p))
-        return NULL;
-    plan_streams(p);
-    plan_timeline(p);
-    if (plan_check(p, stderr))
+    PlanJob job = {
+        .m = many->t.m, .d = d, .a = many->t.a, .log = stderr, .done = look, .ctx = many};
+    PassStatus s = plan_make(&job);
+    many->t.m = job.m;
+    if (s == PASS_broken)
         _exit(EXIT_internal);
-    return p;
+    return s == PASS_ok ? job.plan : NULL;
 }
 
 static void compare_plan(const char *path, const char *text, uint64_t seed, Shared *s)
