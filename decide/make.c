@@ -171,8 +171,10 @@ PassStatus plan_make(PlanJob *j)
 {
     const Job said = {.log = j->log};
     Mark after = {-1, -1}, upto = {STEP_count - 1, -1};
-    if ((j->after && !find(j->after, &after)) || (j->upto && !find(j->upto, &upto)))
-        return pass_bug(&said, NULL, "no step is called '%s' or '%s'", j->after, j->upto);
+    if (j->after && !find(j->after, &after))
+        return pass_bug(&said, NULL, "no pass or step is called '%s'", j->after);
+    if (j->upto && !find(j->upto, &upto))
+        return pass_bug(&said, NULL, "no pass or step is called '%s'", j->upto);
     unsigned holds = 0;
     for (int i = 0; i <= upto.row; i++) {
         const StepInfo *s = &step_info[i];

@@ -82,24 +82,20 @@ static void open_one(Model *t, const char *text, int64_t round, uint64_t seed)
     t->m->layout.pipeline = (Pipeline){0};
     t->m->layout.microbatch = round ? round : t->m->batch.size;
     be_comparable(t->m, seed);
-    must_pass(t, pass_evaluate);
-    must_pass(t, pass_precision);
+    must_make(t, NULL, NULL, "precision");
 }
 
-/* The passes one by one. False: one refuses the program, as it may what another choice of what is
- * kept would have let through. */
-static bool pass_all(Model *t, PassRun *const *passes)
+/* On to the gradients, or further. False: a pass refuses the program, as it may what another choice
+ * of what is kept would have let through. */
+static bool passes_to(Model *t, const char *upto)
 {
-    for (; *passes; passes++) {
-        PassStatus s = try_pass(t, *passes);
-        if (s != PASS_ok && s != PASS_error)
-            _exit(EXIT_internal);
-        if (s != PASS_ok)
-            return false;
-        if (ir_verify(t->m, stderr))
-            _exit(EXIT_internal);
-    }
-    return true;
+    PlanJob job = {
+        .m = t->m, .a = t->a, .after = "frontier", .upto = upto, .decided = true, .log = stderr};
+    PassStatus s = plan_make(&job);
+    t->m = job.m;
+    if (s != PASS_ok && s != PASS_error)
+        _exit(EXIT_internal);
+    return s == PASS_ok;
 }
 
 /* Padding is zero. */
@@ -329,8 +325,7 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
     Model one;
     open_one(&one, text, c.module->layout.microbatch * mesh_batch_ranks(c.module), seed);
     one.m->train.tree = c.module->train.tree;
-    if (!pass_all(&one, (PassRun *[]){pass_recompute, pass_differentiate, pass_microbatch,
-                                      pass_update, NULL}))
+    if (!passes_to(&one, "update"))
         return;
     Tensor64 *args[3], *want[3];
     for (int f = 0; f < 3; f++) {
@@ -376,7 +371,7 @@ void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *
         return;
     }
     open_one(&t, text, 0, seed);
-    if (!pass_all(&t, (PassRun *[]){pass_recompute, pass_differentiate, NULL}))
+    if (!passes_to(&t, "differentiate"))
         return;
     fn = module_fn(t.m, "train");
     const Tensor64 *got = run_fn(&t, fn, arguments(&t, fn, 5));
