@@ -8,10 +8,9 @@
 
 #include "codegen/link/link.h"
 #include "compiler/write.h"
-#include "ir/external.h"
-#include "decide/overlap.h"
-#include "passes/passes.h"
 #include "decide/frontier.h"
+#include "decide/make.h"
+#include "ir/external.h"
 
 /* ---- what is asked for --------------------------------------------------------------------- */
 
@@ -249,16 +248,37 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
 
 /* ---- middle -------------------------------------------------------------------------------- */
 
-static void show(void *ctx, const char *pass, const Job *j)
+static void show(Session *s, const char *pass, const Module *m)
 {
-    const Session *s = ctx;
-    times_mark(s, pass);
     if (s->page)
-        page_pass(s->page, pass, j->m);
+        page_pass(s->page, pass, m);
     if (!asks(s->o, pass))
         return;
     printf("# after %s\n", pass);
-    ir_print(j->m, stdout);
+    ir_print(m, stdout);
+}
+
+/* What may be kept is shown as it was decided from. */
+static void show_frontier(Session *s, const PlanJob *j)
+{
+    if (s->o->frontier)
+        frontier_print(j->m, j->d, stdout);
+    if (s->page)
+        page_frontier(s->page, j->m, j->d);
+}
+
+static void step_done(void *ctx, const char *step, const PlanJob *j)
+{
+    Session *s = ctx;
+    if (!strcmp(step, "frontier"))
+        show_frontier(s, j);
+    times_mark(s, step);
+    if (pass_find(step) >= 0)
+        show(s, step, j->m);
+    if (!strcmp(step, "fuse"))
+        diag_stage(s->diag, 2);
+    if (!strcmp(step, "asserts"))
+        diag_stage(s->diag, 3);
 }
 
 /* What mgc was working on when it found itself to be wrong, for a report. */
@@ -278,25 +298,6 @@ static void leave_dump(const Session *s, const Module *m)
             path);
 }
 
-static Exit run_passes(Session *s, Compiled *c, const char *after, const char *until)
-{
-    int first = after ? pass_find(after) + 1 : 0; /* "lower" is not in the table: it gives 0 */
-    int last = until ? pass_find(until) : PASS_count - 1;
-    if (first > last)
-        return EXIT_done;
-    Job job = {.m = c->module,
-               .log = stderr,
-               .fusion = s->o->fusion ? stdout
-                         : s->page    ? page_fusion(s->page)
-                                      : NULL};
-    PassRange range = {pass_info[first].name, pass_info[last].name, show, s};
-    PassStatus status = passes_run(&job, &range);
-    c->module = job.m;
-    if (status == PASS_broken)
-        leave_dump(s, job.m);
-    return (Exit)status;
-}
-
 /* --cpu where there is a processor to choose. */
 static bool takes_cpu(Session *s, const Compiled *c)
 {
@@ -307,111 +308,75 @@ static bool takes_cpu(Session *s, const Compiled *c)
     return false;
 }
 
-static Exit make_plan(Session *s, Compiled *c)
+static Exit usage_of_text(Session *s, const char *option, const char *pass)
 {
-    if (!takes_cpu(s, c))
-        return EXIT_usage;
-    Plan *p = plan_schedule(c->module, &c->device, s->arena);
-    if (!p)
-        return EXIT_infeasible;
-    p->cpu = s->o->cpu;
-    times_mark(s, "schedule");
-    if (!plan_place(p)) {
-        if (!s->trial)
-            remedies_tell(s, p);
+    return usage(
+        s,
+        arena_printf(s->arena, "%s: the text has been through '%s', which decides", option, pass),
+        "go on from an earlier one");
+}
+
+/* Options that ask for what a text that is read back has behind it. */
+static Exit check_after(Session *s, const Compiled *c, const char *after)
+{
+    const int pass = after ? pass_find(after) : -1;
+    if (s->o->frontier && (pass >= pass_find("recompute") || !module_fn(c->module, "train")))
+        return usage_of_text(s, "--frontier", "recompute");
+    if (s->o->fusion && pass >= pass_find("fuse"))
+        return usage_of_text(s, "--fusion", "fuse");
+    return EXIT_done;
+}
+
+/* Passes, decisions and planning, from behind `after` on. */
+static Exit run_steps(Session *s, Compiled *c, const char *after, const char *until)
+{
+    PlanJob job = {.m = c->module,
+                   .d = &c->device,
+                   .a = s->arena,
+                   .after = after,
+                   .upto = until,
+                   .log = stderr,
+                   .fusion = s->o->fusion ? stdout
+                             : s->page    ? page_fusion(s->page)
+                                          : NULL,
+                   .done = step_done,
+                   .ctx = s};
+    PassStatus status = plan_make(&job);
+    c->module = job.m;
+    if (status == PASS_infeasible && !strcmp(job.at, "place") && !s->trial) {
+        remedies_tell(s, job.plan);
         times_mark(s, "remedies");
-        return EXIT_infeasible;
     }
-    times_mark(s, "place");
-    plan_streams(p);
-    plan_timeline(p);
-    times_mark(s, "streams");
-    if (!plan_asserts(p))
-        return EXIT_infeasible;
-    c->plan = p;
-    diag_stage(s->diag, 3);
-    int broken = plan_check(p, stderr);
-    times_mark(s, "check");
-    if (!broken || getenv("MGC_DEBUG_PLAN"))
-        return EXIT_done;
-    fprintf(stderr, "mgc: internal error: the plan breaks %d invariants\n", broken);
-    leave_dump(s, c->module);
-    return EXIT_internal;
-}
-
-/* Is what repeats keep decided in this range of passes? */
-static bool decides_what_to_keep(const Compiled *c, const char *after, const char *until)
-{
-    int pass = pass_find("recompute");
-    return (!after || pass_find(after) < pass) && (!until || pass_find(until) >= pass) &&
-           module_fn(c->module, "train");
-}
-
-/* It is chosen for the memory of the device, unless the layout says. */
-static void decide_what_to_keep(Session *s, Compiled *c)
-{
-    Module *m = c->module;
-    if (s->o->frontier)
-        frontier_print(m, &c->device, stdout);
-    if (s->page)
-        page_frontier(s->page, m, &c->device);
-    if (m->layout.recompute == RECOMPUTE_auto)
-        m->layout.plan = frontier_choose(m, &c->device, s->arena);
-    times_mark(s, "frontier");
-}
-
-/* Do these passes begin before `ahead`, and come to it? */
-static bool decides_overlap(const char *after, const char *until)
-{
-    int pass = pass_find("prefetch_gathers");
-    return (!after || pass_find(after) < pass) && (!until || pass_find(until) >= pass);
-}
-
-/* The passes after `after`; what collectives may take is chosen before the pass that depends on it.
- */
-static Exit run_to(Session *s, Compiled *c, const char *after, const char *until)
-{
-    Exit wrong = EXIT_done;
-    if (decides_overlap(after, until)) {
-        const char *before = pass_info[pass_find("prefetch_gathers") - 1].name;
-        wrong = run_passes(s, c, after, before);
-        after = before;
-        if (!wrong)
-            overlap_choose(c->module, &c->device);
-        times_mark(s, "overlap");
+    if (status == PASS_broken && !strcmp(job.at, "check") && getenv("MGC_DEBUG_PLAN"))
+        status = PASS_ok;
+    if (status == PASS_ok && job.plan) {
+        job.plan->cpu = s->o->cpu;
+        c->plan = job.plan;
     }
-    return wrong ? wrong : run_passes(s, c, after, until);
+    if (status == PASS_broken)
+        leave_dump(s, c->module);
+    return (Exit)status;
 }
 
 Exit compile_middle(Session *s, Compiled *c, const char *after, const char *until)
 {
-    if (!after || !strcmp(after, "lower")) {
-        int broken = ir_verify(c->module, stderr);
-        if (broken) {
+    const bool lowered = after && !strcmp(after, "lower"); /* which comes before the table */
+    if (!after || lowered) {
+        if (ir_verify(c->module, stderr)) {
             leave_dump(s, c->module);
             return EXIT_internal;
         }
         if (!after)
-            show(s, "lower", &(Job){.m = c->module});
+            show(s, "lower", c->module);
     }
-    Exit wrong = EXIT_done;
-    if (decides_what_to_keep(c, after, until)) {
-        wrong = run_passes(s, c, after, "precision");
-        after = "precision";
-        if (!wrong)
-            decide_what_to_keep(s, c);
-    } else if (s->o->frontier) {
-        return usage(s, "--frontier: the text has been through 'recompute', which decides",
-                     "go on from an earlier one");
-    }
-    if (s->o->fusion && after && pass_find(after) >= pass_find("fuse"))
-        return usage(s, "--fusion: the text has been through 'fuse', which decides",
-                     "go on from an earlier one");
-    if (!wrong)
-        wrong = run_to(s, c, after, until);
-    if (!wrong)
+    Exit wrong = check_after(s, c, after);
+    if (!wrong && !until && !takes_cpu(s, c))
+        wrong = EXIT_usage;
+    if (!wrong && (!until || strcmp(until, "lower")))
+        wrong = run_steps(s, c, lowered ? NULL : after, until);
+    if (!wrong && until)
         diag_stage(s->diag, 2);
-    return wrong || until ? wrong : make_plan(s, c);
+    return wrong;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------- */

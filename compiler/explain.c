@@ -1,6 +1,7 @@
 /* explain.c - mgc explain CODE: a row of errors.def. mgc explain F.mg NAME: what becomes of a
  * parameter or a value, from the line that makes it to the bytes it lies in. */
 #include "compiler/session.h"
+#include "plan/show.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decide/overlap.h"
-#include "passes/passes.h"
-#include "decide/frontier.h"
+#include "decide/make.h"
+#include "plan/place/place.h"
 
 /* Options of the command line; NULL: as it is. */
 typedef struct Change {
@@ -31,27 +30,15 @@ typedef struct Search {
     Planned least; /* in bytes, of those that do not do */
 } Search;
 
+/* As the compiler itself plans, but for the proof: that is for what is made. */
 static void plan_module(Module *m, const Device *d, Arena *a, FILE *log, Planned *r)
 {
-    Job job = {.m = m, .log = log};
-    if (passes_run(&job, &(PassRange){.until = "precision"}) != PASS_ok)
+    PlanJob job = {.m = m, .d = d, .a = a, .upto = "asserts", .log = log};
+    r->fits = plan_make(&job) == PASS_ok;
+    if (!job.plan)
         return;
-    if (m->layout.recompute == RECOMPUTE_auto)
-        m->layout.plan = frontier_choose(m, d, a);
-    if (passes_run(&job, &(PassRange){.from = "recompute", .until = "local"}) != PASS_ok)
-        return;
-    overlap_choose(m, d);
-    if (passes_run(&job, &(PassRange){.from = "prefetch_gathers"}) != PASS_ok)
-        return;
-    Plan *p = plan_schedule(job.m, d, a);
-    if (!p)
-        return;
-    r->fits = plan_place(p);
-    plan_streams(p);
-    plan_timeline(p);
-    r->fits = r->fits && plan_asserts(p);
-    r->bytes = plan_bytes(p);
-    r->seconds = p->train->seconds;
+    r->bytes = plan_bytes(job.plan);
+    r->seconds = job.plan->train->seconds;
     r->tokens = (double)job.m->batch.size * (double)job.m->seq.size;
 }
 

@@ -6,6 +6,7 @@
 #include "compiler/options.h"
 #include "grammar/grammar.h"
 #include "plan/plan.h"
+#include "codegen/llvm/llvm.h"
 
 typedef struct Session {
     Arena *arena; /* lives as long as the process works */

@@ -1,6 +1,7 @@
 /* summary.c - the one line after a compile; see session.h. */
 #include "compiler/session.h"
 #include "plan/volume.h"
+#include "plan/place/place.h"
 
 void print_summary(const Session *s, const Compiled *c, FILE *out)
 {

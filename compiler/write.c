@@ -8,6 +8,9 @@
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
+#include "codegen/emit/emit_c.h"
+#include "plan/order/order.h"
+#include "plan/show.h"
 
 static Exit emit_c(Session *s, const Plan *p)
 {

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "base/quantity.h"
-#include "passes/passes.h"
+#include "decide/make.h"
+#include "plan/place/place.h"
 
 enum { SEGMENT_MOST = 32, TRIES = 8, LINES = 12 };
 
@@ -35,13 +36,15 @@ Plan *frontier_plan(const Module *module, const Device *d, const KeepPlan *kept,
 {
     Module *m = module_copy(module, fn, diag_silent(module->diag, a), a);
     m->layout.plan = kept;
-    Job job = {.m = m, .log = stderr};
-    Plan *p = NULL;
-    if (passes_run(&job, &(PassRange){.from = "recompute"}) == PASS_ok)
-        p = plan_schedule(job.m, d, a);
-    if (p)
-        plan_pack(p);
-    return p;
+    PlanJob job = {.m = m,
+                   .d = d,
+                   .a = a,
+                   .after = "frontier",
+                   .upto = "place",
+                   .decided = true,
+                   .log = stderr};
+    plan_make(&job); /* what does not fit has a plan as well */
+    return job.plan;
 }
 
 /* All rounds of one repeat take an option, in segments or not (a round that is left over by

@@ -28,7 +28,7 @@ typedef struct KeepPrice {
     double seconds;  /* of the step */
 } KeepPrice;
 
-/* Reads the prices off a plan whose buffers have lifetimes (plan_schedule). False: its loops are
+/* Reads the prices off a plan whose buffers have lifetimes (step `order`). False: its loops are
  * not `ranges` forward and as many backward. */
 bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price);
 

@@ -10,8 +10,9 @@
  * The fastest that fits is taken, by times in which collectives take half as long again
  * (PLAN_LATE). So a program that fits does so still. */
 #include "decide/overlap.h"
-#include "passes/passes.h"
+#include "decide/make.h"
 #include "plan/order/streams.h"
+#include "plan/place/place.h"
 
 /* Of a gather's time: what has to be waited for. */
 static const double WORTH = 0.1;
@@ -26,18 +27,24 @@ static void collectives_are_late(Program *g)
 static Plan *plan_of(const Module *module, const Device *d, const Layout *as, Arena *a)
 {
     Module *m = module_copy(module, NULL, diag_silent(module->diag, a), a);
-    Job job = {.m = m, .log = stderr};
     m->layout = *as;
-    if (passes_run(&job, &(PassRange){.from = "prefetch_gathers"}) != PASS_ok)
+    PlanJob job = {.m = m,
+                   .d = d,
+                   .a = a,
+                   .after = "overlap",
+                   .upto = "place",
+                   .decided = true,
+                   .log = stderr};
+    plan_make(&job); /* what does not fit is timed as well */
+    if (!job.plan)
         return NULL;
-    Plan *p = plan_schedule(m, d, a);
-    plan_pack(p);
-    collectives_are_late(p->train);
-    collectives_are_late(p->eval);
-    collectives_are_late(p->sample);
-    plan_streams(p);
-    plan_timeline(p);
-    return p;
+    collectives_are_late(job.plan->train);
+    collectives_are_late(job.plan->eval);
+    collectives_are_late(job.plan->sample);
+    job.after = "place";
+    job.upto = "timeline";
+    plan_make(&job);
+    return job.plan;
 }
 
 /* A gather in a loop that nothing, or next to nothing, runs beside. */

@@ -1,12 +1,12 @@
 /* overlap.h - see overlap.c. */
-#ifndef MGC_PASSES_OVERLAP_H
-#define MGC_PASSES_OVERLAP_H
+#ifndef MGC_DECIDE_OVERLAP_H
+#define MGC_DECIDE_OVERLAP_H
 
 #include "plan/plan.h"
 
 /* Sets Layout.overlap, .bucket, .ahead and .send_flops of a module that is as it is before pass
- * ahead: as the fastest plan has them that fits. Nothing where a device has one stream, or the mesh
- * one rank. */
+ * prefetch_gathers: as the fastest plan has them that fits. Nothing where a device has one stream,
+ * or the mesh one rank. */
 void overlap_choose(Module *m, const Device *d);
 
 #endif

@@ -1,8 +1,8 @@
-/* passes.h - the pipeline between the elaborated model and the checked plan, and its runner.
+/* passes.h - the passes from the elaborated model to what a plan is made of, and their runner.
  *
- * passes.def is the list. A pass is one function over the job; it leaves a module that ir_verify
- * accepts, or has reported why it cannot. README.md says what each does and why it stands where it
- * stands. */
+ * passes.def is the list; decide/steps.def says what stands between its passes, and behind them. A
+ * pass is one function over the job; it leaves a module that ir_verify accepts, or has reported why
+ * it cannot. README.md says what each does and why it stands where it stands. */
 #ifndef MGC_PASSES_H
 #define MGC_PASSES_H
 
@@ -16,15 +16,12 @@ typedef enum PassStatus {
     PASS_broken = 70     /* mgc is wrong: reported on the job's `log` */
 } PassStatus;
 
-struct Plan;
-
 /* The state that passes hand on. */
 typedef struct Job {
     Module *m;
-    struct Plan *plan; /* NULL until a pass has made it */
-    Arena *tmp;        /* a pass's scratch: the runner empties it after each */
-    FILE *log;         /* broken invariants are described here */
-    FILE *fusion;      /* every decision to fuse, or not, and why; NULL: nobody asks */
+    Arena *tmp;   /* a pass's scratch: the runner empties it after each */
+    FILE *log;    /* broken invariants are described here */
+    FILE *fusion; /* every decision to fuse, or not, and why; NULL: nobody asks */
 } Job;
 
 typedef enum PassId {

@@ -4,6 +4,7 @@
 #include "base/quantity.h"
 #include "plan/volume.h"
 #include "ir/propose.h"
+#include "plan/asserts.h"
 
 int plan_costliest(const Program *p, Costly *top, int most)
 {

@@ -1,4 +1,4 @@
-/* nest.h - the loops of a generated kernel: private to codegen/.
+/* nest.h - the loops of a generated kernel.
  *
  * A fused body is evaluated at every index of its dims. Dims that all operands step through alike
  * are merged into one loop; loops follow the memory order of the largest operand. The outer loops,
@@ -10,6 +10,14 @@
 #define MGC_NEST_H
 
 #include "plan/plan.h"
+
+/* Fills units and grain of a kernel. */
+void kernel_nest(const Module *m, Kernel *k);
+/* Can a kernel go on with a product: is it cut into the rows and k->columns columns in which its
+ * operand c lies? */
+bool kernel_goes_by_rows(const Module *m, const Kernel *k, int c);
+/* nest_tile.c: bytes of operands that a kernel on a host turns. */
+double kernel_turns(const Module *m, const Kernel *k);
 
 enum { NEST_DIMS = 12 };
 

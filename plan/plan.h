@@ -1,8 +1,8 @@
-/* plan.h - the program as it will run: actions in order, on bytes of one arena.
+/* plan.h - the program as it will run: actions in order, on bytes of one arena. Its data alone.
  *
  * The plan is the only thing that check, --plan, --schedule, --trace and the emitters read, and no
- * emitter decides anything. It is made by plan/schedule/schedule.c (actions, buffers) and
- * plan/place/place.c (offsets), and proved by plan/check/check.c.
+ * emitter decides anything. decide/steps.def lists the steps that make it, and plan_make
+ * (decide/make.h) runs them; plan/check/check.c proves it.
  *
  * Invariants
  *   P1  an operand's bytes lie inside its buffer for every index of the loops around the action
@@ -55,7 +55,8 @@ typedef struct Buffer {
     bool by_layer;
     StageSet at;     /* the ranks along the axis of stages that have it */
     bool persistent; /* parameters, state, inputs: alive in all programs, placed first */
-    int program;     /* index in Plan.programs of a transient buffer */
+    int program;     /* of a transient buffer: 0 train, 1 eval, 2 sample */
+    int home;        /* the loop in each round of which it is new; -1: the program's */
     int first, last; /* alive during these actions of its program, inclusive; a value that
                         crosses a loop's rounds is alive in the whole loop */
     Value value;     /* what it was made for, 0: workspace */
@@ -256,83 +257,5 @@ typedef struct Plan {
     int64_t memory[OWN_count]; /* bytes by owner at the peak */
     uint32_t nactions;
 } Plan;
-
-/* plan/schedule/schedule.c: fused module -> actions and buffers without offsets. NULL: infeasible,
- * told.
- */
-Plan *plan_schedule(Module *m, const Device *device, Arena *a);
-/* plan/place/place.c: sets every offset, arena_bytes, peaks. False: does not fit, told with the
- * live tensors at the peak (exit 3). */
-bool plan_place(Plan *p);
-/* The same without a word on whether it fits. */
-void plan_pack(Plan *p);
-/* What it may need: the device's memory, or what the layout asserts. */
-int64_t plan_budget(const Module *m, const Device *d);
-/* What a device needs to have: the arena, and scratch space for each thread. */
-int64_t plan_bytes(const Plan *p);
-/* plan/times.c: how often each action is executed. plan_schedule calls it. */
-void plan_times(Plan *p);
-/* plan/order/streams.c: what runs in a stream of its own, and who waits for it. After plan_place.
- */
-void plan_streams(Plan *p);
-/* In how many the step is; no fewer than the device has for what computes. */
-int plan_stream_count(const Plan *p);
-/* plan/order/timeline.c: sets when each action begins, and how long each program takes. After
- * plan_streams; before, programs take as long as all their actions one after the other. */
-void plan_timeline(Plan *p);
-/* plan/asserts.c: false if the layout asserts a shorter step, told with what takes its time. */
-bool plan_asserts(const Plan *p);
-/* The actions that take most of a program, loops multiplied out, the first the longest; how many.
- */
-typedef struct Costly {
-    const Action *a;
-    double times, seconds;
-} Costly;
-int plan_costliest(const Program *p, Costly *top, int most);
-/* plan/check/check.c: written apart from the two above. Number of broken invariants, each told. */
-int plan_check(const Plan *p, FILE *out);
-/* plan/show.c */
-const char *plan_kind(ActionKind k);            /* "product" */
-const char *plan_owner(Owner o);                /* "activations" */
-void plan_print(const Plan *p, FILE *out);      /* --plan */
-void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */
-void plan_print_schedule(const Plan *p, FILE *out);
-/* plan/order/pipe_time.c: the pipeline of a step as stages and time; nothing where there is none.
- */
-void plan_print_grid(const Plan *p, bool color, FILE *out);
-void plan_print_layout(const Plan *p, FILE *out); /* what ranks send, and what each has */
-void plan_print_memory(const Plan *p, FILE *out); /* --memory, MiniMalloc's columns */
-
-/* plan/show_tensors.c: dims of a tensor that are split on an axis, and by which rule; at most
- * MAX_AXES, how many. */
-typedef struct TensorSplit {
-    Name dim, axis;
-    bool zigzag;
-    const LayoutRule *rule;
-} TensorSplit;
-int tensor_splits(const Module *m, const Tensor *t, TensorSplit *out);
-const char *split_rule(const Module *m, const TensorSplit *s); /* "kv_heads", "state" */
-void plan_print_tensors(const Plan *p, FILE *out);             /* nothing where there is one rank */
-
-/* plan/nest.c: fills units and grain of a kernel (also called by schedule for its costs). */
-void kernel_nest(const Module *m, Kernel *k);
-/* plan/nest_tile.c: bytes of operands that a kernel on a host turns (nest.h). */
-double kernel_turns(const Module *m, const Kernel *k);
-/* Can a kernel go on with a product: is it cut into the rows and k->columns columns in which its
- * operand c lies? */
-bool kernel_goes_by_rows(const Module *m, const Kernel *k, int c);
-
-/* codegen/llvm/llvm.c: all kernels of the plan into one object file (or assembly, or IR text) for
- * the host processor or the named one. False on failure, told on m->diag. features: set to what the
- * program needs, in arena. */
-typedef enum KernelOutput { KERNEL_object, KERNEL_assembly, KERNEL_llvm_ir } KernelOutput;
-bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
-/* How many loops with sums the last call left narrow, which breaks the order of these: for tests,
- * 0. */
-extern int codegen_narrow_loops;
-/* The features kernels need on this machine, without making any ("" off x86-64). */
-const char *codegen_features(const Plan *p);
-/* codegen/emit/emit_c.c: the emitted program. */
-void codegen_emit_c(const Plan *p, const char *features, FILE *out);
 
 #endif

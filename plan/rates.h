@@ -4,8 +4,9 @@
 
 #include "plan/plan.h"
 
-/* Sets the seconds of products and collectives, whose roofline schedule.c set, and the sums of all
- * seconds of each program. Twice is as once. */
+/* Prices the plan: sets the seconds of collectives, and on GPUs of products (all others' are their
+ * roofline, which schedule.c set), and the sums of all seconds of each program. Twice is as once.
+ */
 void plan_rates(Plan *p);
 
 /* How many of the ranks along these axes are in one node, that of rank 0: ranks count with the last

@@ -5,6 +5,9 @@
 
 #include "plan/volume.h"
 #include "plan/whole.h"
+#include "plan/asserts.h"
+#include "plan/place/place.h"
+#include "plan/show.h"
 
 #include <jansson.h>
 #include <stdlib.h>

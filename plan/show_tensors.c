@@ -1,6 +1,7 @@
 /* show_tensors.c - what of each tensor a rank has, and the rule that split it. */
 #include "base/quantity.h"
 #include "plan/plan.h"
+#include "plan/show.h"
 
 /* The rule that splits a tensor's dim on an axis: that of the dim, or else that of its class. */
 static const LayoutRule *deciding_rule(const Module *m, const Tensor *t, Name dim, int axis)

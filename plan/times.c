@@ -1,6 +1,7 @@
 /* times.c - how often an action is executed in a step: loops multiplied out; in a pipeline by the
  * ranks along its axis on average, of which each does its stages' parts. */
 #include "plan/plan.h"
+#include "plan/times.h"
 
 static bool is_at(StageSet at, int place, int n)
 {

@@ -9,6 +9,7 @@
 
 #include "plan/order/streams.h"
 #include "plan/volume.h"
+#include "plan/order/order.h"
 
 #include <string.h>
 

@@ -5,6 +5,7 @@
  * after it. Nothing is decided here: order, places and kernels are the plan's. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/emit/writer.h"
+#include "codegen/emit/emit_c.h"
 
 #include <stdlib.h>
 #include <string.h>

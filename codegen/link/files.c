@@ -1,5 +1,6 @@
 /* files.c - private directories and copies for the link step. */
 #include "codegen/link/link.h"
+#include "codegen/emit/emit_c.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,6 +3,7 @@
 #define MGC_LINK_H
 
 #include "plan/plan.h"
+#include "codegen/llvm/llvm.h"
 
 /* codegen_kernels, passed in so that only who makes kernels loads LLVM. */
 typedef bool KernelsFn(const Plan *p, KernelOutput form, const char *path, const char **features);

@@ -4,6 +4,7 @@
  * its model: the object needs exactly the features of that level, which the program records and
  * checks when it starts. */
 #include "codegen/llvm/llvm_gen.h"
+#include "codegen/llvm/llvm.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>

@@ -11,6 +11,9 @@
 #include <string.h>
 
 #include "decide/frontier.h"
+#include "plan/order/order.h"
+#include "plan/place/place.h"
+#include "plan/show.h"
 
 typedef struct Text {
     const char *name;

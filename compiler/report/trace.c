@@ -6,6 +6,7 @@
 #include "compiler/session.h"
 #include "compiler/report/trace.h"
 #include "ir/mesh.h"
+#include "plan/order/order.h"
 
 #include <string.h>
 

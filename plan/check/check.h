@@ -1,4 +1,4 @@
-/* check.h - the proof of a plan: private to check*.c.
+/* check.h - the proof of a plan; but for plan_check private to check*.c.
  *
  * Written against plan/plan.h alone. Each program is executed symbolically: memory is a map from
  * bytes to (value, round of the loops around it, element). An action is legal if each element it
@@ -10,6 +10,9 @@
 #define MGC_PASSES_CHECK_H
 
 #include "plan/plan.h"
+
+/* check.c: the number of broken invariants (plan.h), each told. */
+int plan_check(const Plan *p, FILE *out);
 
 /* ---- check_memory.c: what lies where --------------------------------------------------------- */
 

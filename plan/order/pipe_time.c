@@ -3,6 +3,7 @@
 #include "plan/order/pipe_time.h"
 #include "plan/rates.h"
 #include "plan/order/streams.h"
+#include "plan/order/order.h"
 
 #include <math.h>
 

@@ -20,6 +20,7 @@
  *
  * check_streams.c proves the result, and shares nothing with this file but plan/plan.h. */
 #include "plan/order/streams.h"
+#include "plan/order/order.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
  * nothing does, the collective is exposed. A round of a loop begins when all streams are through,
  * and every round takes as long as the first. (Where collectives are a queue: queue_time.c.) */
 #include "plan/order/streams.h"
+#include "plan/order/order.h"
 
 #include <math.h>
 

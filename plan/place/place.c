@@ -8,7 +8,7 @@
  *
  * All ranks have one arena's offsets. What is on the first rank of a pipeline alone and what is on
  * the last alone may lie in the same bytes; a peak is that of the rank that needs most. */
-#include "plan/rates.h"
+#include "plan/place/place.h"
 
 #include "base/quantity.h"
 
@@ -341,12 +341,11 @@ static const Program *fullest_of(const Plan *p, int *number)
     return fullest;
 }
 
-void plan_pack(Plan *p)
+static void place_all(Plan *p)
 {
     Program *programs[] = {p->train, p->eval, p->sample};
     Arena *tmp = arena_new();
     int number = 0;
-    plan_rates(p); /* every plan comes through here, whatever its device */
     int64_t at = place_persistent(p);
     p->persistent_bytes = at;
     for (int k = 0; k < 3; k++) {
@@ -365,7 +364,7 @@ void plan_pack(Plan *p)
 
 bool plan_place(Plan *p)
 {
-    plan_pack(p);
+    place_all(p);
     int number = 0;
     const Program *fullest = fullest_of(p, &number);
     return !fullest || fits(p, fullest, number);

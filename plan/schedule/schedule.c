@@ -5,6 +5,8 @@
  * strides; they cost nothing. */
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
+#include "plan/schedule/actions.h"
+#include "plan/times.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -404,17 +406,12 @@ static void schedule_region(Sched *s, Region *r, const Want *target, int home)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static void total(Program *p)
+static void count_flops(Program *p)
 {
     for (size_t i = 0; p && i < p->actions.n; i++) {
         const Action *a = &p->actions.data[i];
-        p->busy += a->seconds * a->times;
         p->flops += a->again ? 0 : a->flops * a->times;
-        p->again += a->again ? a->seconds * a->times : 0;
     }
-    if (!p)
-        return;
-    p->seconds = p->busy;
 }
 
 /* Gradients are called after their parameter: what its update reads that has its type. */
@@ -473,7 +470,6 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     name_gradients(s, f);
     note_stage_set(s);
     pipe_slots_of_buffers(s);
-    order_actions(s);
     return p;
 }
 
@@ -498,8 +494,8 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     p->sample = schedule_fn(&s, "sample", 2);
     arena_free(s.tmp);
     plan_times(p);
-    total(p->train);
-    total(p->eval);
-    total(p->sample);
+    count_flops(p->train);
+    count_flops(p->eval);
+    count_flops(p->sample);
     return s.failed ? NULL : p;
 }

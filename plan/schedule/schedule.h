@@ -57,7 +57,6 @@ typedef struct Sched {
     int program;
     Loc *loc;
     Want *want;
-    VEC(int) home;         /* per buffer: the loop whose rounds it is new in; -1: the program's */
     VEC(LoopPlan *) loops; /* decided, not yet written */
     StageSet *at;          /* per value */
     VEC(Name) shapes;      /* per kernel: its text, see schedule_kernel.c */
@@ -92,9 +91,8 @@ bool pipe_begins_weights(const Sched *s, const Ins *i);
 bool pipe_returns(const Sched *s, const Region *r);
 void pipe_receive(Sched *s, const LoopPlan *lp);
 void pipe_send(Sched *s, const LoopPlan *lp);
-/* After the program is written: what has slots; and how long all that is alive. */
+/* After the program is written: what has slots. */
 void pipe_slots_of_buffers(Sched *s);
-void pipe_lifetimes(Sched *s);
 
 /* schedule_name.c: unique in its program */
 Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands);
@@ -148,10 +146,6 @@ void take_place_of_product(Sched *s, const Ins *i);
 Action *goes_on_with(Sched *s, Kernel *k);
 /* ... and does, as kernel `number` of the plan; c: what it would cost by itself. */
 void go_on(Sched *s, Action *a, const Kernel *k, uint32_t number, Cost c);
-
-/* schedule_lives.c: the order in which the actions of the program run, and when its buffers are
- * alive in it. */
-void order_actions(Sched *s);
 
 /* schedule.c: appends an action for i (NULL: none) and prices it. */
 Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const Operand *op);

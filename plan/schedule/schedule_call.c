@@ -1,7 +1,6 @@
 /* schedule_call.c - instructions that are one call of the runtime's library: their descriptors. */
 #include "passes/library/attention.h"
 #include "passes/library/product.h"
-#include "plan/volume.h"
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
 #include "runtime/sizes.h"
@@ -332,12 +331,4 @@ void call_comm(Sched *s, const Ins *i, int home)
     Action *a = action_new(s, ACT_comm, i, n, op);
     a->comm = d;
     priced(s, a, i);
-    const Device *dev = s->p->device;
-    double steps = d.kind == MG_RING_SHIFT   ? 1
-                   : d.kind == MG_BROADCAST  ? 1
-                   : d.kind == MG_ALL_REDUCE ? 2 * (double)(d.n - 1)
-                                             : (double)(d.n - 1);
-    double sent = volume_bytes(a) / dev->link_bandwidth + steps * dev->link_seconds;
-    if (d.kind != MG_SHARD && sent > a->seconds)
-        a->seconds = sent;
 }

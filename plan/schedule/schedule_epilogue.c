@@ -11,6 +11,7 @@
  * itself (kernels/README.md has the measurements). */
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
+#include "plan/nest.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * are cut for many threads. */
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
+#include "plan/nest.h"
 
 #include <stdlib.h>
 #include <string.h>

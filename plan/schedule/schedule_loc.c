@@ -18,13 +18,13 @@ uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int 
                 .value = v,
                 .offset = -1,
                 .program = s->program,
+                .home = home,
                 .first = -1,
                 .last = -1};
     b.bytes = round64(bytes > 0 ? bytes : 1);
     if (v && s->m->values.data[v].def)
         b.span = s->m->values.data[v].def->span;
     vec_push(s->m->arena, &s->p->buffers, b);
-    vec_push(s->m->arena, &s->home, home);
     return (uint32_t)s->p->buffers.n - 1;
 }
 

@@ -240,12 +240,12 @@ void pipe_slots_of_buffers(Sched *s)
             const Operand *o = &g->actions.data[i].operand[k];
             Buffer *b = &s->p->buffers.data[o->at.buffer];
             phases[o->at.buffer] |= 1u << phase_of(p, i);
-            if (s->home.data[o->at.buffer] == p->loop)
+            if (b->home == p->loop)
                 b->by_layer |= by_layer(s, &o->at);
         }
     for (size_t k = 0; k < s->p->buffers.n; k++) {
         Buffer *b = &s->p->buffers.data[k];
-        if (b->program != s->program || s->home.data[k] != p->loop)
+        if (b->program != s->program || b->home != p->loop)
             continue;
         if (!(phases[k] & (phases[k] - 1))) {
             b->by_layer = false;
@@ -255,24 +255,5 @@ void pipe_slots_of_buffers(Sched *s)
         int64_t whole = b->value ? type_bytes(type_of(s->m, b->value)) : b->bytes;
         b->slot = b->by_layer ? whole / l->pipeline.chunks : b->bytes;
         b->bytes = round64(b->slot * slots_at(p, b->at));
-    }
-}
-
-/* While microbatches are under way: what has slots, and what messages lie in. */
-void pipe_lifetimes(Sched *s)
-{
-    const Pipe *p = s->prog->pipe;
-    if (!p)
-        return;
-    const Loop *micro = &s->prog->loops.data[p->loop];
-    for (size_t k = 0; k < s->p->buffers.n; k++) {
-        Buffer *b = &s->p->buffers.data[k];
-        bool message = false;
-        for (int way = 0; way < 2 && p->message[way]; way++)
-            message |= k == p->sent[way] || k == p->received[way];
-        if (b->program == s->program && b->first >= 0 && (b->slot || message)) {
-            b->first = micro->begin;
-            b->last = micro->end;
-        }
     }
 }

@@ -1,5 +1,6 @@
 /* native.c - see native.h. */
 #include "tests/codegen/native.h"
+#include "codegen/llvm/llvm.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>

@@ -2,6 +2,7 @@
  * size, as a kernel meets them (vectors and the remainder of a loop). Prints what it measured. And
  * that an element has the same bits wherever in a loop it is, of every pointwise op there is. */
 #include "tests/codegen/native.h"
+#include "plan/nest.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,9 +1,8 @@
 /* fuzz_plan.c - libFuzzer target: any bytes as a .mg file, through all passes to a plan. What the
  * front end accepts may not fit a device, or have no legal schedule; but no pass may break the IR,
  * and no plan may break the invariants that the checker knows. */
+#include "decide/make.h"
 #include "grammar/grammar.h"
-#include "plan/plan.h"
-#include "passes/passes.h"
 
 #include <stdlib.h>
 
@@ -40,14 +39,8 @@ static bool is_small(const Module *m)
 
 static void go_on(Module *m, Arena *a)
 {
-    Job job = {.m = m, .log = stderr};
-    PassStatus s = passes_run(&job, &(PassRange){0});
-    if (s == PASS_broken)
-        abort();
-    if (s != PASS_ok)
-        return;
-    Plan *p = plan_schedule(job.m, &device, a);
-    if (p && plan_place(p) && (plan_streams(p), true) && plan_check(p, stderr))
+    PlanJob job = {.m = m, .d = &device, .a = a, .decided = true, .log = stderr};
+    if (plan_make(&job) == PASS_broken)
         abort();
 }
 

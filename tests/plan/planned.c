@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "decide/make.h"
 #include "grammar/grammar.h"
 #include "tests/plan/run_plan.h"
 
@@ -70,6 +71,17 @@ const Device test_device = {.name = "test",
                             .streams = 2,
                             .threads = 2};
 
+Plan *must_make(Model *t, const Device *d, const char *after, const char *upto)
+{
+    PlanJob job = {
+        .m = t->m, .d = d, .a = t->a, .after = after, .upto = upto, .decided = true, .log = stderr};
+    PassStatus s = plan_make(&job);
+    t->m = job.m;
+    if (s != PASS_ok)
+        fail_msg("%s fails: %s", job.at, model_messages(t));
+    return job.plan;
+}
+
 /* keep: not 0: what is kept is drawn. */
 static void run_logical(Model *t, DType compute, uint64_t keep)
 {
@@ -78,14 +90,10 @@ static void run_logical(Model *t, DType compute, uint64_t keep)
         t->m->train.half = compute;
     t->m->train.scale = compute == DT_f16 && !t->m->train.as_ready ? 16 : 0;
     t->m->train.eps = 1e-3; /* so that tiny gradients compare after the update */
-    must_pass(t, pass_precision);
+    must_make(t, NULL, "evaluate", "precision");
     if (keep)
         random_keep(t, keep);
-    must_pass(t, pass_recompute);
-    must_pass(t, pass_differentiate);
-    must_pass(t, pass_microbatch);
-    must_pass(t, pass_update);
-    must_pass(t, pass_simplify);
+    must_make(t, NULL, "precision", "simplify");
 }
 
 Ast *parse_small(Model *t, const Small *s)
@@ -146,21 +154,12 @@ void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, boo
 
 void lower_physical(Model *t)
 {
-    must_pass(t, pass_head);
-    must_pass(t, pass_guard);
-    must_pass(t, pass_epilogues);
-    must_pass(t, pass_products);
-    must_pass(t, pass_fuse);
+    must_make(t, NULL, "local", "fuse");
 }
 
 Plan *plan_for(Model *t, const Device *d)
 {
-    Plan *p = plan_schedule(t->m, d, t->a);
-    if (!p || !plan_place(p))
-        fail_msg("no plan: %s", model_messages(t));
-    plan_streams(p);
-    plan_timeline(p);
-    return p;
+    return must_make(t, d, "fuse", "timeline");
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

@@ -24,6 +24,9 @@ extern const int small_model_count;
 
 extern const Device test_device;
 
+/* Runs plan_make from behind `after` up to `upto` (decide/steps.def), decisions as the layout has
+ * them; fails the test if a pass or a step does. NULL where `upto` is before the plan. */
+Plan *must_make(Model *t, const Device *d, const char *after, const char *upto);
 /* The syntax tree of a model's file; fails the test if there is none. */
 Ast *parse_small(Model *t, const Small *s);
 /* The program, before all passes. */
@@ -34,7 +37,7 @@ void open_model(Model *t, const Small *s, DType compute);
 void open_kept(Model *t, const Small *s, DType compute, uint64_t keep);
 /* A random program of 4 sequences likewise. keep: what it keeps of its repeats is drawn as well. */
 void open_random(Model *t, uint64_t seed, int64_t microbatch, DType compute, bool keep);
-/* The passes that change the module between simplify and the plan. */
+/* The passes between local and the plan. */
 void lower_physical(Model *t);
 /* Plan with offsets; fails the test if there is none. */
 Plan *plan_for(Model *t, const Device *d);

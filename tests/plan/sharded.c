@@ -41,10 +41,7 @@ static void lay_stages(Model *t, const LayoutRule *r, int64_t chunks)
                                     .chunks = (int)chunks};
 }
 
-/* "dp=2 tp=2; batch dp; kv_heads tp; state dp": the mesh, then rules. Axes that are not in the mesh
- * are left out of rules, as axes of one rank are, and so are rules for dims that the model has not.
- */
-static void lay_out(Model *t, const char *spec)
+void lay_out(Model *t, const char *spec)
 {
     char *text = arena_printf(t->a, "%s", spec), *part = strtok(text, ";");
     Module *m = t->m;
@@ -100,13 +97,10 @@ static void open_step(Model *t, const Small *s)
 /* keep: as Reference has it. */
 static void to_update(Model *t, uint64_t keep)
 {
-    must_pass(t, pass_precision);
+    must_make(t, NULL, "evaluate", "precision");
     if (keep)
         random_keep(t, keep);
-    must_pass(t, pass_recompute);
-    must_pass(t, pass_differentiate);
-    must_pass(t, pass_microbatch);
-    must_pass(t, pass_update);
+    must_make(t, NULL, "precision", "update");
 }
 
 static Tensor64 *arguments(Model *t, const Fn *fn)
@@ -503,10 +497,7 @@ void open_gradients(Model *t, const Small *s, int64_t microbatch, bool tree)
     open_step(t, s);
     t->m->layout.microbatch = microbatch;
     t->m->train.tree = tree;
-    must_pass(t, pass_precision);
-    must_pass(t, pass_recompute);
-    must_pass(t, pass_differentiate);
-    must_pass(t, pass_microbatch);
+    must_make(t, NULL, "evaluate", "microbatch");
 }
 
 /* The inputs of one rank, whose sequences follow each other, as those of all ranks: [rounds, ranks

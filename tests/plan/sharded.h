@@ -21,6 +21,11 @@ typedef struct Reference {
 /* It stays where it is: its messages are written there. Closed by model_close(&r->t). */
 void open_reference(Reference *r, const Small *s, int64_t round);
 
+/* Gives a module a layout: "dp=2 tp=2; batch dp; kv_heads tp; state dp" is the mesh, then rules.
+ * Axes that are not in the mesh are left out of rules, as axes of one rank are, and so are rules
+ * for dims that the model has not. */
+void lay_out(Model *t, const char *spec);
+
 /* Whether all ranks of a layout compute what one does, within SHARD_BOUND of the largest element of
  * each result, after pass shard and after pass local. False: the layout is refused, for sizes that
  * do not come out even or an axis that splits nothing; anything else fails the test. */

@@ -14,6 +14,7 @@
 #include "plan/volume.h"
 #include "passes/walk.h"
 #include "tests/plan/sharded.h"
+#include "plan/check/check.h"
 
 static const Small models[] = {
     {"llama7b.mg",
@@ -147,7 +148,6 @@ static Plan *planned(const Case *c, Model *copy, const Device *d, int64_t bucket
     copy->m->layout.overlap = true;
     copy->m->layout.bucket = bucket;
     copy->m->layout.send_flops = send_flops;
-    must_pass(copy, pass_prefetch_gathers);
     lower_physical(copy);
     return plan_for(copy, d);
 }

@@ -3,6 +3,7 @@
 #include "tests/plan/mutate.h"
 #include "tests/plan/planned.h"
 #include "tests/plan/random_graph.h"
+#include "plan/check/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

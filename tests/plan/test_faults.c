@@ -13,6 +13,7 @@
 #include "passes/walk.h"
 #include "tests/plan/mutate.h"
 #include "tests/plan/sharded.h"
+#include "plan/check/check.h"
 
 #define SIZES "layers=2", "hidden=32", "head=8", "ffn=64", "vocab=64", "seq=8", "batch=16"
 static const Small models[] = {
@@ -418,8 +419,7 @@ static Caught caught(const Fault *f, const Reference *r, const Small *s)
     Fn *fn = module_fn(t.m, "train");
     Lies whole = lies(&t, "train");
     if (f->in_plan) {
-        must_pass(&t, pass_simplify);
-        must_pass(&t, pass_local);
+        must_make(&t, NULL, "shard", "local");
         lower_physical(&t);
         Plan *p = plan_copy(plan_for(&t, &test_device), t.a);
         assert_int_equal(plan_check(p, nowhere), 0);

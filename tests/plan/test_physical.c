@@ -3,6 +3,7 @@
  * a byte arena. On the shipped models and on random programs, in float64 and in float32. */
 #include "tests/plan/planned.h"
 #include "tests/plan/random_graph.h"
+#include "plan/check/check.h"
 
 #include <math.h>
 #include <setjmp.h>

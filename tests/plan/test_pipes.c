@@ -11,6 +11,7 @@
 #include "plan/check/check_run.h"
 #include "passes/passes.h"
 #include "tests/plan/sharded.h"
+#include "plan/check/check.h"
 
 static const Small llama = {"llama7b.mg",
                             0,
@@ -49,7 +50,6 @@ enum { CASES = sizeof cases / sizeof *cases };
 static Plan *planned(Model *t, const Case *c, const Device *d)
 {
     t->m->layout.pipeline.schedule = name_intern(t->m->names, c->schedule);
-    must_pass(t, pass_split_wgrad);
     lower_physical(t);
     return plan_for(t, d);
 }

@@ -1,6 +1,8 @@
 /* Placement: how near the packing comes to what must be alive at once, and what is said when it
  * does not fit. */
+#include "plan/place/place.h"
 #include "tests/plan/planned.h"
+#include "plan/check/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,11 +27,11 @@ static Device device_with(int64_t memory)
     return d;
 }
 
-static Plan *schedule(Model *t, const Small *s, const Device *d)
+static Plan *ordered(Model *t, const Small *s, const Device *d)
 {
     open_model(t, s, DT_f32);
     lower_physical(t);
-    return plan_schedule(t->m, d, t->a);
+    return must_make(t, d, "fuse", "order");
 }
 
 /* Within a hundredth of the largest live set, which nothing can beat. */
@@ -39,7 +41,7 @@ static void near_the_bound(void **state)
     Device d = device_with((int64_t)1 << 50);
     for (int k = 0; k < MODELS; k++) {
         Model t;
-        Plan *p = schedule(&t, &models[k], &d);
+        Plan *p = ordered(&t, &models[k], &d);
         assert_true(plan_place(p));
         const Program *all[] = {p->train, p->eval, p->sample};
         for (int n = 0; n < 3; n++) {
@@ -61,7 +63,7 @@ static void owners(void **state)
     (void)state;
     Device d = device_with((int64_t)1 << 50);
     Model t;
-    Plan *p = schedule(&t, &models[0], &d);
+    Plan *p = ordered(&t, &models[0], &d);
     assert_true(plan_place(p));
     int64_t sum = 0, params = 0;
     for (int o = 0; o < OWN_count; o++)
@@ -82,15 +84,15 @@ static void too_little(void **state)
     (void)state;
     Device much = device_with((int64_t)1 << 50);
     Model t;
-    Plan *p = schedule(&t, &models[0], &much);
+    Plan *p = ordered(&t, &models[0], &much);
     assert_true(plan_place(p));
     int64_t need = p->arena_bytes + p->scratch_bytes * much.threads;
     model_close(&t);
 
     Device exact = device_with(need), less = device_with(need - 1);
-    assert_true(plan_place(schedule(&t, &models[0], &exact)));
+    assert_true(plan_place(ordered(&t, &models[0], &exact)));
     model_close(&t);
-    assert_false(plan_place(schedule(&t, &models[0], &less)));
+    assert_false(plan_place(ordered(&t, &models[0], &less)));
     const char *said = model_messages(&t);
     char numbers[96];
     snprintf(numbers, sizeof numbers, "needs %lld bytes", (long long)need);

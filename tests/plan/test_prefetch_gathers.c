@@ -13,6 +13,8 @@
 #include "plan/volume.h"
 #include "passes/walk.h"
 #include "tests/plan/sharded.h"
+#include "plan/place/place.h"
+#include "plan/check/check.h"
 
 static const Small models[] = {
     {"llama7b.mg",
@@ -192,7 +194,6 @@ static Plan *plan_as(const Model *t, Model *copy, const Device *d, bool overlap,
     copy->m->layout.overlap = overlap;
     if (!ahead)
         copy->m->layout.ahead.n = 0;
-    must_pass(copy, pass_prefetch_gathers);
     lower_physical(copy);
     return plan_for(copy, d);
 }
@@ -275,7 +276,6 @@ static const Plan *chosen(const Model *t, Model *copy, int64_t memory)
     *copy = *t;
     copy->m = module_copy(t->m, NULL, t->m->diag, t->a);
     overlap_choose(copy->m, &d);
-    must_pass(copy, pass_prefetch_gathers);
     lower_physical(copy);
     Device *kept = NEW(t->a, Device);
     *kept = d;

@@ -10,6 +10,7 @@
 
 #include "plan/order/streams.h"
 #include "tests/plan/planned.h"
+#include "plan/order/order.h"
 
 enum { FEW = 6, MANY = 30, DEPTH = 3, ROUNDS = 5, LONG = 40, BYTES = 64 };
 

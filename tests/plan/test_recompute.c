@@ -1,7 +1,7 @@
 /* What repeats keep: prices against plans, the choice against every choice planned, and budgets. */
-#include "passes/passes.h"
 #include "decide/frontier.h"
 #include "tests/plan/planned.h"
+#include "plan/place/place.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static void open_before(Model *t, const Small *s, const char *layers)
             small.define[k] = layers;
     open_elaborated(t, &small);
     t->m->train.compute = DT_f32;
-    must_pass(t, pass_precision);
+    must_make(t, NULL, "evaluate", "precision");
 }
 
 typedef struct Planned {

@@ -14,6 +14,8 @@
 #include "plan/volume.h"
 #include "tests/plan/mutate.h"
 #include "tests/plan/sharded.h"
+#include "plan/check/check.h"
+#include "plan/order/order.h"
 
 static const Small models[] = {
     {"llama7b.mg",

@@ -17,8 +17,7 @@
 #include <cmocka.h>
 
 #include "compiler/session.h"
-#include "decide/overlap.h"
-#include "decide/frontier.h"
+#include "decide/make.h"
 #include "passes/walk.h"
 #include "tests/plan/sharded.h"
 #include "tests/sample.h"
@@ -83,24 +82,20 @@ static void open_one(Model *t, const char *text, int64_t round, uint64_t seed)
     t->m->layout.pipeline = (Pipeline){0};
     t->m->layout.microbatch = round ? round : t->m->batch.size;
     be_comparable(t->m, seed);
-    must_pass(t, pass_evaluate);
-    must_pass(t, pass_precision);
+    must_make(t, NULL, NULL, "precision");
 }
 
-/* The passes one by one. False: one refuses the program, as it may what another choice of what is
- * kept would have let through. */
-static bool pass_all(Model *t, PassRun *const *passes)
+/* On to the gradients, or further. False: a pass refuses the program, as it may what another choice
+ * of what is kept would have let through. */
+static bool passes_to(Model *t, const char *upto)
 {
-    for (; *passes; passes++) {
-        PassStatus s = try_pass(t, *passes);
-        if (s != PASS_ok && s != PASS_error)
-            _exit(EXIT_internal);
-        if (s != PASS_ok)
-            return false;
-        if (ir_verify(t->m, stderr))
-            _exit(EXIT_internal);
-    }
-    return true;
+    PlanJob job = {
+        .m = t->m, .a = t->a, .after = "frontier", .upto = upto, .decided = true, .log = stderr};
+    PassStatus s = plan_make(&job);
+    t->m = job.m;
+    if (s != PASS_ok && s != PASS_error)
+        _exit(EXIT_internal);
+    return s == PASS_ok;
 }
 
 /* Padding is zero. */
@@ -306,47 +301,27 @@ static void read_back(const Module *m)
         differs("the program, read back,", 1);
 }
 
-static void look(void *ctx, const char *pass, const Job *j)
+static void look(void *ctx, const char *step, const PlanJob *j)
 {
     Many *many = ctx;
-    if (!strcmp(pass, many->read_back))
+    many->t.m = j->m;
+    if (!strcmp(step, many->read_back))
         read_back(j->m);
-    for (int f = 0; f < 3 && !strcmp(pass, "simplify"); f++)
+    for (int f = 0; f < 3 && !strcmp(step, "simplify"); f++)
         if (module_fn(j->m, sharded_functions[f]))
             many->lies[f] = lies(&many->t, sharded_functions[f]);
-}
-
-static bool passes_to(Many *many, const char *from, const char *until)
-{
-    Job job = {.m = many->t.m, .log = stderr};
-    PassStatus s = passes_run(&job, &(PassRange){from, until, look, many});
-    many->t.m = job.m;
-    if (s == PASS_broken)
-        _exit(EXIT_internal);
-    return s == PASS_ok;
 }
 
 /* The plan of the program as it stands, but for its precision. NULL: none in this. */
 static Plan *plan_many(Many *many, const Device *d)
 {
-    Module *m = many->t.m;
-    if (!passes_to(many, NULL, "precision"))
-        return NULL;
-    if (m->layout.recompute == RECOMPUTE_auto)
-        m->layout.plan = frontier_choose(m, d, many->t.a);
-    if (!passes_to(many, "recompute", "local"))
-        return NULL;
-    overlap_choose(m, d);
-    if (!passes_to(many, "prefetch_gathers", NULL))
-        return NULL;
-    Plan *p = plan_schedule(m, d, many->t.a);
-    if (!p || !plan_place(p))
-        return NULL;
-    plan_streams(p);
-    plan_timeline(p);
-    if (plan_check(p, stderr))
+    PlanJob job = {
+        .m = many->t.m, .d = d, .a = many->t.a, .log = stderr, .done = look, .ctx = many};
+    PassStatus s = plan_make(&job);
+    many->t.m = job.m;
+    if (s == PASS_broken)
         _exit(EXIT_internal);
-    return p;
+    return s == PASS_ok ? job.plan : NULL;
 }
 
 static void compare_plan(const char *path, const char *text, uint64_t seed, Shared *s)
@@ -369,8 +344,7 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
     Model one;
     open_one(&one, text, c.module->layout.microbatch * mesh_batch_ranks(c.module), seed);
     one.m->train.tree = c.module->train.tree;
-    if (!pass_all(&one, (PassRun *[]){pass_recompute, pass_differentiate, pass_microbatch,
-                                      pass_update, NULL}))
+    if (!passes_to(&one, "update"))
         return;
     Tensor64 *args[3], *want[3];
     for (int f = 0; f < 3; f++) {
@@ -416,7 +390,7 @@ void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *
         return;
     }
     open_one(&t, text, 0, seed);
-    if (!pass_all(&t, (PassRun *[]){pass_recompute, pass_differentiate, NULL}))
+    if (!passes_to(&t, "differentiate"))
         return;
     fn = module_fn(t.m, "train");
     const Tensor64 *got = run_fn(&t, fn, arguments(&t, fn, 5));

@@ -1,12 +1,20 @@
-/* schedule_lives.c - the order of a program's actions, and when buffers are alive in it.
+/* lives.c - the order of a program's actions, and when buffers are alive in it.
  *
  * A buffer is alive from the first action that touches it to the last; what crosses a loop's
  * rounds, in the whole loop. Where a device has several streams the actions between two places
  * where all streams meet are put in another order first (arrange.c), and what a collective touches
  * is alive as long as it may run, so that its bytes are nobody else's then: without that, it would
  * have to wait for them, and others for it. */
-#include "plan/schedule/schedule.h"
+#include "plan/order/order.h"
 #include "plan/order/streams.h"
+#include "plan/place/place.h"
+
+typedef struct Lives {
+    Plan *p;
+    Program *prog;
+    int program; /* its number in Buffer.program */
+    Arena *tmp;
+} Lives;
 
 /* The innermost loop around an action that is inside `home`'s body, or is the home's own level: -1.
  * A buffer new in each round of `home` that a deeper loop touches is alive in all of that loop. */
@@ -18,14 +26,33 @@ static int loop_under(const Program *p, int around, int home)
     return under;
 }
 
-static void set_lifetimes(Sched *s)
+/* While microbatches are under way: what has slots, and what messages lie in. */
+static void pipe_lifetimes(Lives *s)
+{
+    const Pipe *p = s->prog->pipe;
+    if (!p)
+        return;
+    const Loop *micro = &s->prog->loops.data[p->loop];
+    for (size_t k = 0; k < s->p->buffers.n; k++) {
+        Buffer *b = &s->p->buffers.data[k];
+        bool message = false;
+        for (int way = 0; way < 2 && p->message[way]; way++)
+            message |= k == p->sent[way] || k == p->received[way];
+        if (b->program == s->program && b->first >= 0 && (b->slot || message)) {
+            b->first = micro->begin;
+            b->last = micro->end;
+        }
+    }
+}
+
+static void set_lifetimes(Lives *s)
 {
     Program *p = s->prog;
     for (size_t i = 0; i < p->actions.n; i++) {
         const Action *a = &p->actions.data[i];
         for (int k = 0; k < a->noperands; k++) {
             Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
-            int l = loop_under(p, a->around, s->home.data[a->operand[k].at.buffer]);
+            int l = loop_under(p, a->around, b->home);
             int first = l < 0 ? (int)i : p->loops.data[l].begin;
             int last = l < 0 ? (int)i : p->loops.data[l].end;
             b->first = b->first < 0 || first < b->first ? first : b->first;
@@ -36,7 +63,7 @@ static void set_lifetimes(Sched *s)
 }
 
 /* The most bytes of transient buffers that are alive at once. */
-static int64_t most_alive(const Sched *s)
+static int64_t most_alive(const Lives *s)
 {
     int64_t n = (int64_t)s->prog->actions.n, live = 0, most = 0;
     int64_t *change = NEW_ARRAY(s->tmp, int64_t, n + 1);
@@ -74,7 +101,7 @@ static bool touches_written(const Action *a, const Action *by)
 }
 
 /* What an action touches is alive from `first` to `last` at least. */
-static void extend(Sched *s, const Action *a, int first, int last)
+static void extend(Lives *s, const Action *a, int first, int last)
 {
     for (int k = 0; k < a->noperands; k++) {
         Buffer *b = &s->p->buffers.data[a->operand[k].at.buffer];
@@ -84,7 +111,7 @@ static void extend(Sched *s, const Action *a, int first, int last)
 }
 
 /* The same, if no more is alive then than may be. */
-static void extend_if_room(Sched *s, const Action *a, int first, int last, int64_t most)
+static void extend_if_room(Lives *s, const Action *a, int first, int last, int64_t most)
 {
     Buffer was[MAX_OPERANDS];
     for (int k = 0; k < a->noperands; k++)
@@ -114,7 +141,7 @@ static void goes_on(const Program *p, const Action *a, int *first, int *after)
 
 /* A collective runs beside others: it may begin while the action before it runs, and is done when
  * the first begins that needs its result. What it touches is alive in all that time. */
-static void extend_stretch(Sched *s, int from, int end, int64_t most)
+static void extend_stretch(Lives *s, int from, int end, int64_t most)
 {
     const Program *p = s->prog;
     const Action *act = p->actions.data;
@@ -133,7 +160,7 @@ static void extend_stretch(Sched *s, int from, int end, int64_t most)
     }
 }
 
-static void renew_lifetimes(Sched *s)
+static void renew_lifetimes(Lives *s)
 {
     for (size_t b = 0; b < s->p->buffers.n; b++) {
         Buffer *x = &s->p->buffers.data[b];
@@ -155,24 +182,24 @@ static void number_actions(Program *g)
 
 /* Bytes that may be alive: no more than are anyway, or, where collectives may take room, than the
  * device has, but for what a packing may lose. */
-static int64_t most_allowed(const Sched *s)
+static int64_t most_allowed(const Lives *s)
 {
     const double PACKED = 0.98;
     int64_t most = most_alive(s),
-            room = (int64_t)(PACKED * (double)plan_budget(s->m, s->p->device));
+            room = (int64_t)(PACKED * (double)plan_budget(s->p->module, s->p->device));
     for (size_t b = 0; b < s->p->buffers.n; b++)
         room -= s->p->buffers.data[b].persistent ? s->p->buffers.data[b].bytes : 0;
-    return s->m->layout.overlap && room > most ? room : most;
+    return s->p->module->layout.overlap && room > most ? room : most;
 }
 
-void order_actions(Sched *s)
+static void order_actions(Lives *s)
 {
     Program *g = s->prog;
     set_lifetimes(s);
     if (s->p->device->streams < 2)
         return;
     const int64_t most = most_allowed(s);
-    bool any = has_queue(s->p, g) && s->m->layout.overlap && sink_waits(s->p, g, s->tmp);
+    bool any = has_queue(s->p, g) && s->p->module->layout.overlap && sink_waits(s->p, g, s->tmp);
     if (any)
         renew_lifetimes(s);
     for (int from = 0; from < (int)g->actions.n; from++) {
@@ -185,9 +212,19 @@ void order_actions(Sched *s)
         number_actions(g);
         renew_lifetimes(s);
     }
-    for (int from = 0; from < (int)g->actions.n && s->m->layout.overlap; from++) {
+    for (int from = 0; from < (int)g->actions.n && s->p->module->layout.overlap; from++) {
         int end = stretch_end(g, from);
         extend_stretch(s, from, end, most);
         from = end;
     }
+}
+
+void plan_order(Plan *p)
+{
+    Program *const all[] = {p->train, p->eval, p->sample};
+    Arena *tmp = arena_new();
+    for (int i = 0; i < 3; i++)
+        if (all[i])
+            order_actions(&(Lives){.p = p, .prog = all[i], .program = i, .tmp = tmp});
+    arena_free(tmp);
 }

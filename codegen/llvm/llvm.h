@@ -1,0 +1,18 @@
+/* llvm.h - the kernels of a plan for a processor; see llvm.c. */
+#ifndef MGC_LLVM_H
+#define MGC_LLVM_H
+
+#include "plan/plan.h"
+
+/* All kernels of the plan into one object file (or assembly, or IR text) for the host processor or
+ * the named one. False on failure, told on m->diag. features: set to what the program needs, in
+ * arena. */
+typedef enum KernelOutput { KERNEL_object, KERNEL_assembly, KERNEL_llvm_ir } KernelOutput;
+bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
+/* How many loops with sums the last call left narrow, which breaks the order of these: for tests,
+ * 0. */
+extern int codegen_narrow_loops;
+/* The features kernels need on this machine, without making any ("" off x86-64). */
+const char *codegen_features(const Plan *p);
+
+#endif

@@ -1,0 +1,197 @@
+/* make.c - runs steps.def; see make.h.
+ *
+ * Two rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * because a decision hands on `decided`: the plans it compares take all decisions as the layout
+ * has them, so no row of the inner run decides. They begin after the decision's own row:
+ *
+ *   frontier   after frontier, up to place: what a choice needs, and the sum of what it takes. The
+ *              decision behind it is not made yet, and is taken as "nothing beside the rest".
+ *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
+ *              timeline. What the backward part keeps is in the module already.
+ *
+ * So runs are two deep at the most, and a decision depends on no later one. */
+#include "decide/make.h"
+
+#include "decide/frontier.h"
+#include "decide/overlap.h"
+#include "plan/asserts.h"
+#include "plan/check/check.h"
+#include "plan/order/order.h"
+#include "plan/place/place.h"
+#include "plan/rates.h"
+#include "plan/schedule/actions.h"
+
+#include <string.h>
+
+/* ---- decisions ------------------------------------------------------------------------------- */
+
+/* For the memory of the device, unless the layout says. */
+static PassStatus decide_frontier(PlanJob *j)
+{
+    if (j->m->layout.recompute == RECOMPUTE_auto && module_fn(j->m, "train"))
+        j->m->layout.plan = frontier_choose(j->m, j->d, j->a);
+    return PASS_ok;
+}
+
+static PassStatus decide_overlap(PlanJob *j)
+{
+    overlap_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static PassStatus step_schedule(PlanJob *j)
+{
+    j->plan = plan_schedule(j->m, j->d, j->a);
+    return j->plan ? PASS_ok : PASS_infeasible;
+}
+
+static PassStatus step_rates(PlanJob *j)
+{
+    plan_rates(j->plan);
+    return PASS_ok;
+}
+
+static PassStatus step_order(PlanJob *j)
+{
+    plan_order(j->plan);
+    return PASS_ok;
+}
+
+static PassStatus step_place(PlanJob *j)
+{
+    return plan_place(j->plan) ? PASS_ok : PASS_infeasible;
+}
+
+static PassStatus step_streams(PlanJob *j)
+{
+    plan_streams(j->plan);
+    return PASS_ok;
+}
+
+static PassStatus step_timeline(PlanJob *j)
+{
+    plan_timeline(j->plan);
+    return PASS_ok;
+}
+
+static PassStatus step_asserts(PlanJob *j)
+{
+    return plan_asserts(j->plan) ? PASS_ok : PASS_infeasible;
+}
+
+static PassStatus step_check(PlanJob *j)
+{
+    int broken = plan_check(j->plan, j->log);
+    if (!broken)
+        return PASS_ok;
+    fprintf(j->log, "mgc: internal error: the plan breaks %d invariants\n", broken);
+    return PASS_broken;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define ALL         (~0u)
+#define AFTER(name) (1u << STEP_ID_##name)
+
+const StepInfo step_info[STEP_count] = {
+#define PASSES(first, last, needs, keeps, holds)                                                   \
+    [STEP_ID_##last] = {#last, holds, needs, keeps, PASS_ID_##first, PASS_ID_##last, false, NULL},
+#define DECIDE(name, needs, keeps, holds)                                                          \
+    [STEP_ID_##name] = {#name, holds, needs, keeps, -1, -1, true, decide_##name},
+#define STEP(name, needs, keeps, holds)                                                            \
+    [STEP_ID_##name] = {#name, holds, needs, keeps, -1, -1, false, step_##name},
+#include "decide/steps.def"
+};
+
+_Static_assert(STEP_count <= 32, "what holds is a set of 32 bits");
+
+/* A place on the way: how much of it is done after a row, or after a pass of it. */
+typedef struct Mark {
+    int row, pass; /* pass: of a range of passes, or -1 */
+} Mark;
+
+/* False: nothing is called that. */
+static bool find(const char *name, Mark *at)
+{
+    const int pass = pass_find(name);
+    for (int i = 0; i < STEP_count; i++) {
+        const StepInfo *s = &step_info[i];
+        const bool here =
+            s->first < 0 ? !strcmp(s->name, name) : pass >= s->first && pass <= s->last;
+        if (!here)
+            continue;
+        *at = (Mark){i, s->first < 0 ? -1 : pass};
+        return true;
+    }
+    return false;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void tell_done(PlanJob *j, const char *step)
+{
+    j->at = step;
+    if (j->done)
+        j->done(j->ctx, step, j);
+}
+
+static void pass_done(void *ctx, const char *pass, const Job *job)
+{
+    PlanJob *j = ctx;
+    j->m = job->m;
+    tell_done(j, pass);
+}
+
+static PassStatus run_passes(PlanJob *j, int first, int last)
+{
+    Job job = {.m = j->m, .log = j->log, .fusion = j->fusion};
+    const PassRange range = {pass_info[first].name, pass_info[last].name, pass_done, j};
+    j->at = NULL;
+    PassStatus s = passes_run(&job, &range);
+    j->m = job.m;
+    if (s != PASS_ok)
+        j->at = pass_info[j->at ? pass_find(j->at) + 1 : first].name;
+    return s;
+}
+
+static PassStatus run_step(PlanJob *j, const StepInfo *s)
+{
+    if (s->decides && j->decided)
+        return PASS_ok;
+    j->at = s->name;
+    PassStatus status = s->run(j);
+    if (status == PASS_ok)
+        tell_done(j, s->name);
+    return status;
+}
+
+PassStatus plan_make(PlanJob *j)
+{
+    const Job said = {.log = j->log};
+    Mark after = {-1, -1}, upto = {STEP_count - 1, -1};
+    if (j->after && !find(j->after, &after))
+        return pass_bug(&said, NULL, "no pass or step is called '%s'", j->after);
+    if (j->upto && !find(j->upto, &upto))
+        return pass_bug(&said, NULL, "no pass or step is called '%s'", j->upto);
+    unsigned holds = 0;
+    for (int i = 0; i <= upto.row; i++) {
+        const StepInfo *s = &step_info[i];
+        int first = s->first, last = s->last;
+        if (i == after.row && first >= 0)
+            first = after.pass + 1;
+        if (i == upto.row && first >= 0)
+            last = upto.pass;
+        const bool done = i < after.row || (i == after.row && (s->first < 0 || first > last));
+        PassStatus status = PASS_ok;
+        if (!done && s->needs & ~holds)
+            status = pass_bug(&said, NULL, "'%s' runs before a step that it needs", s->name);
+        else if (!done)
+            status = s->first < 0 ? run_step(j, s) : run_passes(j, first, last);
+        if (status != PASS_ok)
+            return status;
+        holds = (holds & s->keeps) | 1u << i;
+    }
+    return PASS_ok;
+}

@@ -1,0 +1,52 @@
+/* make.h - plan_make runs the whole way from a module to its plan, or a part of it: steps.def.
+ *
+ * The compiler, the remedies, the decisions and the tests all plan by it, so they all plan alike.
+ */
+#ifndef MGC_DECIDE_MAKE_H
+#define MGC_DECIDE_MAKE_H
+
+#include "passes/passes.h"
+#include "plan/plan.h"
+
+typedef enum StepId {
+#define PASSES(first, last, needs, keeps, holds) STEP_ID_##last,
+#define DECIDE(name, needs, keeps, holds)        STEP_ID_##name,
+#define STEP(name, needs, keeps, holds)          STEP_ID_##name,
+#include "decide/steps.def"
+    STEP_count
+} StepId;
+
+typedef struct PlanJob PlanJob;
+
+typedef struct StepInfo {
+    const char *name, *holds;
+    unsigned needs, keeps;         /* bit per StepId */
+    int first, last;               /* PassIds of a range of passes; -1 of all others */
+    bool decides;                  /* a decision */
+    PassStatus (*run)(PlanJob *j); /* NULL of a range of passes */
+} StepInfo;
+extern const StepInfo step_info[STEP_count];
+
+/* What to plan, how far, and who looks on. */
+struct PlanJob {
+    Module *m; /* as it is after `after`; passes change it */
+    const Device *d;
+    Arena *a;          /* for the plan, and what decisions choose */
+    const char *after; /* a pass or a step that is done, and all before it; NULL: none is */
+    const char *upto;  /* the last pass or step to run; NULL: the last there is */
+    bool decided;      /* decisions are taken as the layout has them: none is made */
+    FILE *log;         /* broken invariants are described here */
+    FILE *fusion;      /* as Job has it */
+    /* Called after each pass, decision and step that succeeded; NULL: nobody. */
+    void (*done)(void *ctx, const char *step, const PlanJob *j);
+    void *ctx;
+
+    Plan *plan;     /* what `schedule` made, and the steps after it go on with */
+    const char *at; /* the pass or step that ran last, which is the one that failed, if any did */
+};
+
+/* Runs the passes and steps after `after` up to `upto`, in the order of the table, until one fails.
+ * `place` leaves a plan that does not fit placed all the same. Both names must exist. */
+PassStatus plan_make(PlanJob *j);
+
+#endif

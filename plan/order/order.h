@@ -1,0 +1,20 @@
+/* order.h - in which order actions run, which run side by side, and when each begins. */
+#ifndef MGC_PLAN_ORDER_H
+#define MGC_PLAN_ORDER_H
+
+#include "plan/plan.h"
+
+/* lives.c: orders the actions of each program by their seconds, and sets when buffers are alive in
+ * that order. After plan_rates. */
+void plan_order(Plan *p);
+/* streams.c: what runs in a stream of its own, and who waits for it. After plan_place. */
+void plan_streams(Plan *p);
+/* In how many the step is; no fewer than the device has for what computes. */
+int plan_stream_count(const Plan *p);
+/* timeline.c: sets when each action begins, and how long each program takes. After plan_streams;
+ * before, programs take as long as all their actions one after the other. */
+void plan_timeline(Plan *p);
+/* pipe_time.c: the pipeline of a step as stages and time; nothing where there is none. */
+void plan_print_grid(const Plan *p, bool color, FILE *out);
+
+#endif
