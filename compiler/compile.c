@@ -11,6 +11,7 @@
 #include "decide/frontier.h"
 #include "decide/make.h"
 #include "ir/external.h"
+#include "passes/passes.h"
 
 /* ---- what is asked for --------------------------------------------------------------------- */
 
