@@ -1,4 +1,5 @@
-/* wire.c - see wire.h: what carries the messages, and that the MPI is the launcher's. */
+/* wire.c - chooses the carrier of messages between machines, loads its library, and checks that
+ * this MPI is the MPI of the launcher. See wire.h. */
 #include "runtime/net/wire.h"
 
 #include <dlfcn.h>
@@ -13,7 +14,7 @@ struct rt_wire {
     void *state;
     const char *name;
     bool speaks;
-    int code; /* of the process, while it ends */
+    int code; /* exit code of the process, while it ends */
 };
 enum { FAREWELL = 30 }; /* seconds */
 
@@ -37,7 +38,7 @@ const rt_carrier *rt_carrier_of(const rt_world *w, bool gpus)
            rt_launcher_name(w->launcher));
 }
 
-/* Loads the library that the launcher brought, if it takes one. */
+/* Loads the MPI library of the launcher, if the carrier needs one. */
 static void load(rt_wire *wire, const rt_world *w)
 {
     const rt_carrier *carrier = wire->carrier;
@@ -74,7 +75,7 @@ rt_wire *rt_wire_open(const rt_wire_terms *t)
     return wire;
 }
 
-/* All is done and saved, and the carrier does not end. */
+/* Ends the process if the carrier's `stop` hangs: everything is done and saved by then. */
 static void *leave(void *arg)
 {
     const rt_wire *w = arg;
@@ -88,7 +89,7 @@ void rt_wire_close(rt_wire *w, int code)
     w->code = code;
     if (pthread_create(&t, NULL, leave, w) == 0)
         pthread_detach(t);
-    w->carrier->stop(w->state); /* the process ends soon, and what this is with it */
+    w->carrier->stop(w->state); /* the process ends soon and frees `w` */
 }
 
 void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes)
