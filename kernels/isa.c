@@ -1,4 +1,4 @@
-/* isa.c - see isa.h. */
+/* isa.c - detects the vector unit of the processor; see isa.h. */
 #include "kernels/isa.h"
 #include "kernels/amx.h"
 #include "kernels/pairs.h"
