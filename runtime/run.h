@@ -22,9 +22,9 @@
 typedef enum rt_exit {
     RT_DONE = 0,
     RT_FAILED = 1,     /* a run-time failure: non-finite loss, no memory */
-    RT_USAGE = 2,      /* data or a checkpoint is wrong */
-    RT_BAD_DATA = 65,  /* a rank is gone or hangs */
-    RT_LOST = 69,      /* a read or write of the system failed */
+    RT_USAGE = 2,      /* the command line is wrong */
+    RT_BAD_DATA = 65,  /* data or a checkpoint is wrong */
+    RT_LOST = 69,      /* a rank is gone or hangs */
     RT_IO = 74,        /* the system could not read or write */
     RT_STOPPED = 75,   /* stopped by a signal, after saving: run again with --resume */
     RT_NO_DEVICE = 77, /* there is no GPU */
@@ -304,9 +304,8 @@ typedef struct rt_form {
     const mg_program *split; /* NULL: each rank has all of it */
     int64_t part[MG_RANK_MAX];
     uint32_t axes[MG_RANK_MAX], zigzag[MG_RANK_MAX];
-    int64_t
-        unit[MG_RANK_MAX]; /* elements that lie behind each other on a rank, wherever they begin */
-    uint32_t on;           /* the axes that layers or experts are split on */
+    int64_t unit[MG_RANK_MAX]; /* elements: each contiguous run begins at a multiple */
+    uint32_t on;               /* the axes that layers or experts are split on */
 } rt_form;
 /* One external tensor. Models have many layers, so this struct is small. */
 typedef struct rt_external {

@@ -22,7 +22,7 @@ typedef struct rt_cuda {
     cudaStream_t streams[RT_STREAMS]; /* NULL: not created yet */
     cudaEvent_t point[RT_POINTS];
     cudaLibrary_t library;
-    const void **kernel; /* kernels of kernels/cuda/library.h, by number */
+    const void **kernel; /* generated kernels, by number */
     const void **fixed;  /* of kernels/cuda/library.h, by number */
     rt_products *products;
     rt_graphs *graphs;

@@ -86,7 +86,7 @@ const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p)
 
 /* One end of a message. */
 typedef struct end {
-    int kind;
+    int kind;   /* MG_PIPE_SEND_F, ... */
     bool takes; /* this end is the receive */
     int way;    /* forward 0, back 1 */
     int peer;   /* rank */
