@@ -89,15 +89,15 @@ static void check(const mg_gemm_desc *d)
     const bool half = d->dtype == MG_BF16 || d->dtype == MG_F16;
     mgk_float(d->dtype, "mg_gemm");
     if (d->out != d->dtype && !(half && d->out == MG_F32))
-        mgk_fatal("mg_gemm", "the result has the operands' type, or of halves f32");
+        mgk_fatal("mg_gemm", "the result must have the operands' type, or f32 for halves");
     if (d->variant != 0)
         mgk_fatal("mg_gemm", "only variant 0 is built");
     if (d->epilogue != MG_PLAIN && d->batch != 1)
-        mgk_fatal("mg_gemm", "bias and sums are built for single products alone");
+        mgk_fatal("mg_gemm", "an epilogue needs a single product, not a batch");
     if (d->epilogue & ~MG_SUM && d->beta != 0)
-        mgk_fatal("mg_gemm", "only sums go with adding to what is there");
+        mgk_fatal("mg_gemm", "beta 1 allows no epilogue but sums");
     if (d->epilogue & (MG_GELU | MG_GELU_GRAD) && d->out != d->dtype)
-        mgk_fatal("mg_gemm", "gelu gives the operands' type");
+        mgk_fatal("mg_gemm", "the result of gelu must have the operands' type");
     if (d->beta != 0 && d->beta != 1)
         mgk_fatal("mg_gemm", "beta has to be 0 or 1");
 }
@@ -118,7 +118,8 @@ static void gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b,
 {
     check(d);
     if (call && (d->batch != 1 || d->n % MG_TILE))
-        mgk_fatal("mg_gemm_epilogue", "a kernel goes on with a single product, of even pieces");
+        mgk_fatal("mg_gemm_epilogue",
+                  "an epilogue kernel needs a single product with whole tiles of columns");
     if (d->m == 0 || d->n == 0)
         return;
     const mg_gemm_desc column = turned(d);

@@ -128,8 +128,8 @@ void rt_find_non_finite(mg_run *r, int64_t step)
             rt_note(
                 "  the same step run again was finite: suspect this machine's memory or processor");
         else
-            rt_note("  no action's result shows it: it arises in the loss or the norm itself");
+            rt_note("  no output of an action has it: it arises in the loss or the norm itself");
     }
     rt_note("  learning rate of this step: %.3g; %s and nothing was saved", rt_lr(&r->lr, step - 1),
-            updated ? "what had finite gradients was updated" : "no parameter was changed");
+            updated ? "parameters with finite gradients were updated" : "no parameter was changed");
 }

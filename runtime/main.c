@@ -142,12 +142,12 @@ static void settle_data(mg_run *r, bool resumed)
     if (resumed && r->state.data_windows &&
         (r->state.data_tokens != r->data->tokens || r->state.data_windows != r->data->windows))
         rt_warn("the data has %" PRId64 " tokens; the resumed run read %" PRId64
-                ": it goes on, in another order than it would have",
+                ": the run continues, with another order of the data",
                 r->data->tokens, r->state.data_tokens);
     uint64_t blend = r->data->blend ? rt_blend_key(r->data->blend) : 0;
     if (resumed && r->state.data_windows && blend != r->state.blend)
-        rt_warn("the weights of the data are not those of the resumed run: it goes on, in another "
-                "order than it would have");
+        rt_warn("the weights of the data are not those of the resumed run: it continues, with "
+                "another order of the data");
     r->state.blend = blend;
     r->state.data_tokens = r->data->tokens;
     r->state.data_windows = r->data->windows;

@@ -136,7 +136,7 @@ static void print_help(const mg_program *p)
     const char *me = program_invocation_short_name;
     printf("usage: %s --data GLOB [options]\n\n", me);
     printf("  %s --data 'corpus/*.txt' --steps 1000          train\n", me);
-    printf("  %s --data 'corpus/*.txt' --resume              go on after an interruption\n", me);
+    printf("  %s --data 'corpus/*.txt' --resume              continue after an interruption\n", me);
     printf("  %s --resume --sample 500 --prompt 'In the '    generate\n", me);
     const char *group = "";
     for (int i = 0; i < OPTIONS; i++) {

@@ -96,7 +96,8 @@ static void report(mg_run *r, window *w)
                                           .skipped = r->skipped,
                                           .overflow = r->overflow});
     if (r->overflow)
-        rt_log_line(r->log, "step %" PRId64 "  overflow at scale %g: left out; the scale is %g",
+        rt_log_line(r->log,
+                    "step %" PRId64 "  overflow at scale %g: step skipped; the scale is now %g",
                     step, r->scale, r->state.scale.value);
     *w = (window){0};
 }

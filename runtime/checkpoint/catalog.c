@@ -24,10 +24,10 @@ static const char *stages_contradict(const mg_program *p, const mg_tensor *t)
         all += s->layers[i];
     }
     if (!t->stacked || t->axes[0] != s->axis)
-        return "stages of what is no dim of layers";
+        return "stages on a dim that is not a dim of layers";
     return t->size[0] == (int64_t)s->chunks * s->most && t->valid[0] == all
                ? NULL
-               : "other layers than the stages";
+               : "another number of layers than its stages";
 }
 
 /* NULL, or the fault of a tensor. */
@@ -239,7 +239,7 @@ static rt_external describe(const mg_program *p, const rt_form *form, const int6
  * struct, because the list grows by doubling, and its text. */
 static void count_memory(rt_catalog *c, const rt_external *x)
 {
-    enum { CHUNK = 32, NUMBER = 21, KEYS = 64 }; /* of the heap; digits; text beside the name */
+    enum { CHUNK = 32, NUMBER = 21, KEYS = 64 }; /* of the heap; digits; text besides the name */
     const int64_t name = (int64_t)strlen(x->name);
     const int64_t text = name + KEYS + NUMBER * (x->form->rank + 2);
     c->memory += (int64_t)sizeof *x + name + CHUNK;

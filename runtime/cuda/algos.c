@@ -115,19 +115,19 @@ static void read_all(rt_algos *a, FILE *f)
         size_t n = strlen(line);
         if (number <= 3 && strncmp(at, line, n))
             rt_die(RT_BAD_DATA,
-                   "--products %s, line %d: '%.*s' is not '%.*s'; it was measured elsewhere: give "
-                   "another name, and it is measured here",
+                   "--products %s, line %d: '%.*s' is not '%.*s'; the file is for another device "
+                   "or library: give another name to measure here",
                    a->path, number, (int)strcspn(line, "\n"), line, (int)strcspn(at, "\n"), at);
         if (number <= 3)
             at += n;
         else if (!read_item(line, &p))
-            rt_die(RT_BAD_DATA, "--products %s, line %d is no product and its algorithm", a->path,
-                   number);
+            rt_die(RT_BAD_DATA, "--products %s, line %d is not a product with its algorithm",
+                   a->path, number);
         else
             add(a, &p.d, &p.algo);
     }
     if (*at)
-        rt_die(RT_BAD_DATA, "--products %s ends before it says what was measured", a->path);
+        rt_die(RT_BAD_DATA, "--products %s ends before it names device and library", a->path);
     free(want);
 }
 

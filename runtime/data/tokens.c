@@ -217,8 +217,9 @@ static bool open_raw(rt_file *f, int64_t size)
     if (!f->raw)
         return false;
     if (size % f->raw)
-        rt_die(RT_BAD_DATA, "%s has %" PRId64 " bytes, which is no number of tokens of %d", f->path,
-               size, f->raw);
+        rt_die(RT_BAD_DATA,
+               "%s has %" PRId64 " bytes, which is not a multiple of %d, the bytes of a token",
+               f->path, size, f->raw);
     f->width = f->raw;
     f->tokens = size / f->raw;
     return true;

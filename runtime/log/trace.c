@@ -189,14 +189,14 @@ static void write_all(mg_run *r, FILE *f)
     }
     rt_trace_tail(f);
     if (left_out)
-        rt_warn("--trace: %" PRId64 " events are left out; trace fewer steps", left_out);
+        rt_warn("--trace: %" PRId64 " events were not recorded; trace fewer steps", left_out);
 }
 
 void rt_trace_write(mg_run *r, const char *path)
 {
     rt_trace *t = r->trace;
     if (!t->of.n) {
-        rt_warn("--trace: none of those steps was run; no trace was written");
+        rt_warn("--trace: none of these steps ran; no trace was written");
         return;
     }
     FILE *f = rt_file_create(path);

@@ -101,7 +101,7 @@ static char *waits_text(const rt_watchdog *v, int but)
         free(place);
         return text;
     }
-    return rt_printf("%s", but ? "" : "; the others wait for its word");
+    return rt_printf("%s", but ? "" : "; the others wait for its orders");
 }
 
 static void say(const rt_watchdog *v, int verdict)
@@ -124,10 +124,9 @@ static void say(const rt_watchdog *v, int verdict)
         rt_complain("rank %d hangs: for %.3g s it has been %s%s: all ranks end here", rank, seconds,
                     place, others);
     else if (what == UNHEARD)
-        rt_complain(
-            "rank %d hangs: on another machine, it neither goes on nor answers for %.3g s%s: "
-            "all ranks end here",
-            rank, seconds, others);
+        rt_complain("rank %d hangs: on another machine, it has made no progress and not answered "
+                    "for %.3g s%s: all ranks end here",
+                    rank, seconds, others);
     else if (here)
         rt_complain("all ranks of this machine wait for each other for more than %.3g s%s",
                     2 * seconds, others);

@@ -32,9 +32,9 @@ const rt_carrier *rt_carrier_of(const rt_world *w, bool gpus)
     if (meets && *meets)
         return &rt_carrier_tcp;
     rt_die(RT_MISFIT,
-           "%s started ranks on several machines, and said nothing for MPI, by which they would "
-           "talk; start them by: srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH); or set "
-           "MASTER_ADDR, MGC_PORT and MGC_SECRET, and they talk by TCP",
+           "%s started ranks on several machines without variables of MPI, which carries their "
+           "messages; start them by srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH), or set "
+           "MASTER_ADDR, MGC_PORT and MGC_SECRET for messages by TCP",
            rt_launcher_name(w->launcher));
 }
 
@@ -50,8 +50,8 @@ static void load(rt_wire *wire, const rt_world *w)
         library = dlopen(wire->name = carrier->library[i], RTLD_NOW | RTLD_GLOBAL);
     if (!library)
         rt_die(RT_MISFIT,
-               "%s started ranks on several machines, which talk by MPI, and %s cannot be loaded "
-               "(%s): install it, or have LD_LIBRARY_PATH lead to it",
+               "%s started ranks on several machines, whose messages go by MPI, and %s cannot be "
+               "loaded (%s): install it, or set LD_LIBRARY_PATH to its directory",
                rt_launcher_name(w->launcher), carrier->library[0], dlerror());
     const char *lacks = carrier->find(wire->state, library);
     if (lacks)

@@ -169,11 +169,11 @@ static void be_patient(meeting *m)
         rt_note("waiting for rank 0 (%s)", why);
         free(why);
     } else if (m->wire->rank) {
-        rt_note("waiting for %s, with which this rank has to connect", who);
+        rt_note("waiting for %s to connect with this rank", who);
     } else {
         rt_note("waiting for %s at %s, port %d%s", who, m->place.host, m->place.port,
                 m->doors.n && rt_address_is_loopback(&m->doors.near)
-                    ? ", which here is an address that other machines cannot reach"
+                    ? ", an address that other machines cannot reach"
                     : "");
     }
     m->noted = true;
