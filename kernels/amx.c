@@ -1,4 +1,4 @@
-/* amx.c - see amx.h. */
+/* amx.c - products on the tile registers of AMX; see amx.h. */
 #include "kernels/amx.h"
 #include "kernels/isa.h"
 
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Linux gives a process the tiles' place among what it saves of a thread if asked (x86/xstate). */
+/* Asks Linux for the use of tile data: it saves them for a thread only on request (x86/xstate). */
 static bool granted;
 
 __attribute__((constructor)) static void ask(void)
@@ -34,13 +34,13 @@ bool mgk_amx_there(void)
 #pragma GCC target("arch=x86-64-v4,amx-tile,amx-bf16")
 #endif
 
-/* gcc's intrinsics do not say that they read memory: what was written before is there. */
+/* A compiler barrier: gcc's tile intrinsics do not declare that they read memory. */
 MGK_INLINE void settle(void)
 {
     __asm__ volatile("" ::: "memory");
 }
 
-/* Tiles of C are registers 0 to 3, of A 4 and 5, of B 6 and 7. */
+/* Tile registers 0 to 3 hold C, 4 and 5 hold A, 6 and 7 hold B. */
 
 void mgk_amx_begin(void)
 {
@@ -62,8 +62,8 @@ void mgk_amx_end(void)
     _tile_release();
 }
 
-/* Terms of `rows` x `cols` tiles (1 or 2 each) of C: part x of A times part y of B. What is the
- * part of the step before is in its registers. */
+/* Adds the terms of part x of A times part y of B to `rows` x `cols` tiles (1 or 2 each) of C. An
+ * operand that is not new is still in its registers from the previous step. */
 MGK_INLINE void step(int rows, int cols, const char *a, const char *a2, const char *b,
                      const char *b2, int x, int y, bool new_a, bool new_b)
 {
@@ -86,15 +86,16 @@ MGK_INLINE void step(int rows, int cols, const char *a, const char *a2, const ch
     }
 }
 
-/* What comes next, of a panel of B and of C. It is asked for beside the products, at an even pace
- * and without a question: branches there cost a tenth of the time (measured). Beyond the end of
- * anything this does nothing. */
+/* The addresses to prefetch next: of a panel of B and of C. The prefetches are spread evenly
+ * between the products, without branches: branches there cost a tenth of the time (measured). Past
+ * the end of an array they do nothing. */
 typedef struct Prefetch {
     const char *b, *c;
     int64_t row; /* bytes between rows of C */
 } Prefetch;
 
-/* Lines of B, and of rows of C the lines from number `from` on: each has two. */
+/* Prefetches `lines` lines of B, and `count` lines of C from line number `from` on; a row of C has
+ * two lines. */
 MGK_INLINE void fetch(Prefetch *s, int lines, int from, int count)
 {
 #pragma GCC unroll 4
@@ -107,12 +108,12 @@ MGK_INLINE void fetch(Prefetch *s, int lines, int from, int count)
     }
 }
 
-/* All terms, the smallest parts first. */
+/* All terms, the smallest parts first, so that the sum loses less. */
 MGK_INLINE void terms(int rows, int cols, int parts, const mgk_amx *w, Prefetch *prefetch,
                       const char *a)
 {
-    /* After some 2000 cycles without one, the next store of a tile takes 800 (measured on Sapphire
-     * Rapids); a store of any tile now and then keeps it at 16. */
+    /* If no tile was stored for about 2000 cycles, the next tile store takes 800 (measured on
+     * Sapphire Rapids). A store now and then keeps it at 16. */
     enum { AWAKE = 96 };
     const int64_t often = AWAKE / (parts == 3 ? 24 : parts == 2 ? 16 : 4);
     const int64_t bytes = parts * MGK_AMX_BYTES, next = w->chunks * bytes;
@@ -121,8 +122,8 @@ MGK_INLINE void terms(int rows, int cols, int parts, const mgk_amx *w, Prefetch 
     for (int64_t q = 0; q < w->chunks; q++, a += bytes, a2 += bytes, b += bytes, b2 += bytes) {
         if (q % often == often - 1)
             _tile_stored(4, nowhere, 64);
-        /* In a chunk 3 rows of C, all of its 32 where sums are long; of B a panel in 8 times two
-         * tiles of rows. */
+        /* A chunk prefetches 3 rows of C, so a long sum prefetches all of its 32. Of B, 8 times two
+         * tiles of rows prefetch one panel. */
         if (parts == 3) {
             step(rows, cols, a, a2, b, b2, 0, 2, true, true);
             fetch(prefetch, 2, 0, 1);
@@ -154,8 +155,8 @@ MGK_INLINE void terms(int rows, int cols, int parts, const mgk_amx *w, Prefetch 
     }
 }
 
-/* Sums of `rows` x `cols` tiles of terms, to rows `ld` apart. Terms of other blocks are added
- * later: what has been summed is small then, and is rounded so many times less. */
+/* Sums of `rows` x `cols` tiles of terms, stored with a row stride of `ld`. Terms of other blocks
+ * are added later: partial sums are smaller, so they are rounded less. */
 MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Prefetch *prefetch, const char *a,
                      float *to, int64_t ld)
 {
@@ -179,7 +180,7 @@ MGK_INLINE void sums(int rows, int cols, const mgk_amx *w, Prefetch *prefetch, c
         _tile_stored(3, to + LINES * ld + LINES, ld * 4);
 }
 
-/* A row of n sums, times alpha, on top of what is there or of the bias. */
+/* Stores a row of n sums, times alpha, plus C (with `add`) or plus the bias. */
 MGK_INLINE void put(const mgk_amx *w, const float *sums, float *c, int64_t n)
 {
     const __m512 alpha = _mm512_set1_ps(w->alpha);

@@ -1,14 +1,14 @@
-/* amx_body.h - a strip of a product on AMX, whose operands are numbers of one type (product_body.h
- * includes it where vectors of 64 bytes are built): packing, and the order of blocks.
+/* amx_body.h - a strip of a product on AMX for numbers of one type: packing, and the order of
+ * blocks. product_body.h includes it for vectors of 64 bytes.
  *
- * A block of B, all columns of the strip, is packed once for all rows; blocks of A, which stay in
- * the second-level cache, meet it one after the other, a panel at a time. */
+ * A block of B, all columns of the strip, is packed once for all rows. Blocks of A stay in the
+ * second-level cache and multiply it one after another, a panel at a time. */
 
 #define amx_sums  NAME(amx_sums)
 #define amx_block NAME(amx_block)
 #define amx_strip NAME(amx_strip)
 
-/* sum[j] (+)= the sum of column j of packed B, whose parts are it to the bit. */
+/* sum[j] (+)= the sum of column j of packed B; the parts of a number sum to it exactly. */
 static void amx_sums(const char *b, int64_t chunks, int64_t n, bool add, T *sum)
 {
     for (int64_t j = 0; j < n; j += MGK_AMX_LINES) {
@@ -29,9 +29,9 @@ static void amx_sums(const char *b, int64_t chunks, int64_t n, bool add, T *sum)
     }
 }
 
-/* Rows [i, i + m) of the strip, terms [p, p + k): a block of A against all panels of B. The first
- * block of some terms packs them, some at a time, to where further blocks find them; if there are
- * none, all to the same place, which stays near. */
+/* Rows [i, i + m) of the strip, terms [p, p + k): a block of A times all panels of B. The first
+ * block of these terms packs the panels, a group at a time, to where later blocks find them. If it
+ * is the only block, all groups are packed to the same place, which stays in cache. */
 static void amx_block(const mgk_product *w, const Strip *s, int64_t i, int64_t m, int64_t p,
                       int64_t k)
 {

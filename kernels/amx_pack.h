@@ -1,7 +1,7 @@
-/* amx_pack.h - numbers of one type become tiles of AMX (amx.h); a body's helper, included on
- * simd.h's types where vectors of 64 bytes are built, so no include guard. */
+/* amx_pack.h - converts numbers of one type to AMX tiles (amx.h); a part of bodies, on the types of
+ * simd.h for vectors of 64 bytes, so no include guard. */
 
-/* mg_amx_parts() of what lies in memory. */
+/* mg_amx_parts() of the type in memory. */
 #define AMX_PARTS (MGK_HALF == MGK_BF16 ? 1 : MGK_HALF == MGK_F16 ? 2 : 3)
 
 #define amx_put  NAME(amx_put)
@@ -11,10 +11,10 @@
 #define amx_tile NAME(amx_tile)
 #define amx_pack NAME(amx_pack)
 
-/* A row of a tile, each of its parts: pairs of x and y. To the nearest, halves away from zero,
- * which is an addition; the last part is what is left: a bf16 as it is; or cut to one, if the parts
- * are fewer than the number has; or subnormal, which is zero to a tile, but its lower half must not
- * reach x. An infinite number leaves one that is none. */
+/* Stores a row of a tile in all its parts: pairs of x and y. Each part is rounded to nearest,
+ * halves away from zero (one addition). The last part is the remainder: it fits a bf16; or it is
+ * truncated to one, if the number has more parts; or it is subnormal, which a tile reads as zero,
+ * but its lower half must not reach x. Of an infinite number the remainder is a NaN. */
 MGK_INLINE void amx_put(V x, V y, int parts, char *to)
 {
 #pragma GCC unroll 3
@@ -32,21 +32,21 @@ MGK_INLINE void amx_put(V x, V y, int parts, char *to)
 
 #if MGK_HALF == MGK_BF16
 
-/* `count` of 32 numbers, zeros behind them. */
+/* Loads `count` of 32 numbers, and zeros for the rest. */
 MGK_INLINE VU amx_line(const E *from, int64_t count)
 {
     const __mmask32 live = count < MGK_AMX_TERMS ? (__mmask32)((1u << count) - 1) : 0xffffffff;
     return (VU)_mm512_maskz_loadu_epi16(live, from);
 }
 
-/* `count` of 16 numbers, each in 32 bits. */
+/* Loads `count` of 16 numbers, each into 32 bits. */
 MGK_INLINE VU amx_wide(const E *from, int64_t count)
 {
     const __mmask16 live = count < VL ? (__mmask16)((1u << count) - 1) : 0xffff;
     return (VU)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(live, from));
 }
 
-/* A tile. `along`: its terms lie side by side, else its lines do. */
+/* Makes a tile. `along`: its terms are contiguous in memory; otherwise its lines are. */
 MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64_t lines,
                          int64_t terms, char *to)
 {
@@ -72,7 +72,7 @@ MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64
 
 #else
 
-/* a[i][j] = from[i * ld + j], zero past rows and cols; turned if `flip`. */
+/* a[i][j] = from[i * ld + j], zero past rows and cols; transposed if `flip`. */
 MGK_INLINE void amx_half(const E *from, int64_t ld, int64_t rows, int64_t cols, bool flip, V a[VL])
 {
 #pragma GCC unroll 16
@@ -84,7 +84,7 @@ MGK_INLINE void amx_half(const E *from, int64_t ld, int64_t rows, int64_t cols, 
         vflip(a);
 }
 
-/* A tile. `along`: its terms lie side by side, else its lines do. */
+/* Makes a tile. `along`: its terms are contiguous in memory; otherwise its lines are. */
 MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64_t lines,
                          int64_t terms, char *to)
 {
@@ -99,7 +99,7 @@ MGK_INLINE void amx_tile(const E *from, int64_t ld, bool along, bool flip, int64
 
 #endif
 
-/* `lines` lines of A or of B, `terms` terms, in the order of memory. */
+/* Packs `lines` lines of A or B, `terms` terms, in memory order. */
 static void amx_pack(const E *from, int64_t ld, bool along, bool of_b, int64_t lines, int64_t terms,
                      char *to)
 {

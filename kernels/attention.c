@@ -1,4 +1,5 @@
-/* attention.c - attention and its gradients: which body, how many units, how much scratch. */
+/* attention.c - attention and its gradients: chooses the body, the number of units and the cut of
+ * the backward pass. */
 #include "kernels/attention.h"
 #include "kernels/amx.h"
 #include "kernels/output.h"
@@ -36,8 +37,8 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
     mg_attention_part(r, action, d, q, k, v, o, lse, NULL);
 }
 
-/* One sweep, five products, for each (batch, kv head); or cut ones, seven products, if that is done
- * sooner. The bits are the same. */
+/* The number of parts of each (batch, kv head): one sweep with five products, or several parts with
+ * seven products, whichever is faster. The bits are the same. */
 static int64_t backward_parts(const mg_attention_desc *d, int64_t threads)
 {
     const int64_t heads = d->batch * d->kv, turns = (heads + threads - 1) / threads;
@@ -51,7 +52,7 @@ void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, c
 {
     (void)work;
     const int type = mgk_float(d->dtype, "mg_attention_grad");
-    /* The bodies only read o and lse here; forward writes them through the same fields. */
+    /* The bodies only read o and lse here; the forward pass writes them through the same fields. */
     mgk_attention x = {.d = d,
                        .q = q,
                        .k = k,

@@ -1,31 +1,31 @@
-/* attention.h - what the bodies of attention share: sizes of blocks, and one call. */
+/* attention.h - block sizes and the operands of one call, shared by the bodies of attention. */
 #ifndef MGK_ATTENTION_H
 #define MGK_ATTENTION_H
 
 #include "runtime/abi.h"
 
-/* Rows are the (query, group) pairs of one (batch, kv head), one a lane. MGK_STRIP_VECS vectors of
- * them make a strip, the width of the products; MGK_STRIPS strips share a copy of
+/* A row is a (query, group) pair of one (batch, kv head), and occupies one lane. A strip is
+ * MGK_STRIP_VECS vectors of rows, the width of the products; MGK_STRIPS strips share a copy of
  * MGK_BLOCK_KEYS keys. */
 #define MGK_STRIP_VECS 2
 #define MGK_STRIPS     4
 #define MGK_BLOCK_KEYS 64
 
-/* What a product of panel.h finds in its result. */
+/* The use of the old value of C in a product of panel.h. */
 typedef enum mgk_start {
-    MGK_ZERO,  /* it is not read */
-    MGK_ADD,   /* added to */
-    MGK_SCALE, /* times a factor of each lane, then added to */
+    MGK_ZERO,  /* not read */
+    MGK_ADD,   /* added to the product */
+    MGK_SCALE, /* multiplied by a factor for each lane, then added */
 } mgk_start;
 
-/* One call, as its units see it. Gradients: dq, dk, dv are written, o and lse are read. */
+/* One call, shared by its units. In the gradient dq, dk, dv are written, o and lse are read. */
 typedef struct mgk_attention {
     const mg_attention_desc *d;
     const void *q, *k, *v, *dout;
-    const int32_t
-        *seen; /* per query: how many keys it sees, never less than the one before; or NULL */
+    const int32_t *seen; /* per query: the number of keys it sees, at least that of the query
+                          * before; or NULL */
     void *o, *lse, *dq, *dk, *dv;
-    int64_t parts; /* backward: into how many units a (batch, kv head) is cut */
+    int64_t parts; /* backward: number of units of a (batch, kv head) */
 } mgk_attention;
 
 /* Rows of (batch b, kv head h) from `row` on. */

@@ -1,14 +1,14 @@
-/* attention_body.h - attention forward on one type and vector unit (each_isa.h).
+/* attention_body.h - the forward pass of attention on one type and vector unit (each_isa.h).
  *
- * A row, a (query, group) pair, is a lane: scores lie as st[key][row], so that every maximum, sum
- * and exponential over keys is an operation between vectors, and each product broadcasts elements
- * of keys or values as they lie in a row (panel.h): nothing but queries and outputs is ever
+ * A row, a (query, group) pair, is a lane. Scores are stored as st[key][row], so that each maximum,
+ * sum and exponential over keys is an operation between vectors, and each product broadcasts
+ * elements of keys or values in their memory order (panel.h). Only queries and outputs are
  * transposed.
  *
- * Forward is the online softmax of Milakov and Gimelshein (2018) over blocks of keys, as in
- * FlashAttention (Dao et al. 2022). Scores are kept times log2 e, so that 2^x serves. With a mask,
- * a strip of rows meets only the keys its last row sees; a row that sees none gives 0, and for the
- * log of nothing a number that is below any other, but finite. */
+ * The forward pass is the online softmax of Milakov and Gimelshein (2018) over blocks of keys, as
+ * in FlashAttention (Dao et al. 2022). Scores include the factor log2 e, so that 2^x replaces e^x.
+ * With a mask, a strip of rows processes only the keys that its last row sees. A row that sees no
+ * key gives 0, and NO_LSE as its lse: finite, but below any other. */
 
 #include "kernels/panel.h"
 #include "kernels/strip.h"
@@ -33,7 +33,7 @@
 typedef struct ForwardStrip {
     Strip s;
     T *qt;        /* [head] of lanes: queries, times scale log2 e */
-    T *ot;        /* [vhead] of lanes: output, not yet normalised */
+    T *ot;        /* [vhead] of lanes: output before normalisation */
     T *top, *sum; /* lanes: running maximum of scores, and sum of 2^(score - top) */
     Tiles q;      /* on AMX: qt */
 } ForwardStrip;
@@ -42,14 +42,14 @@ typedef struct Forward {
     const mg_attention_desc *d;
     T *k, *v;         /* [BLOCK_KEYS][head], [BLOCK_KEYS][vhead] */
     T *st;            /* [BLOCK_KEYS] of lanes: scores, then probabilities */
-    T *keep;          /* lanes: what a new maximum leaves of old sums */
-    Tiles tk, tv, tp; /* on AMX: keys; values, turned; st */
+    T *keep;          /* lanes: the factor of old sums after a new maximum */
+    Tiles tk, tv, tp; /* on AMX: keys; values, transposed; st */
     Prefetch prefetch;
     int64_t strips;
     ForwardStrip strip[MGK_STRIPS];
 } Forward;
 
-/* Strips of the tile that begins at row0. */
+/* Lays out the scratch, and opens the strips of the tile that begins at row0. */
 static void forward_open(Forward *f, const mgk_attention *x, int64_t b, int64_t h, int64_t row0,
                          char *scratch)
 {
@@ -83,7 +83,7 @@ static void forward_open(Forward *f, const mgk_attention *x, int64_t b, int64_t 
     }
 }
 
-/* Scores of `keys` keys become their share of the softmax so far. */
+/* Turns the scores of `keys` keys into unnormalised probabilities, and updates maximum and sum. */
 static void soften(Forward *f, ForwardStrip *p, int64_t keys)
 {
     for (int64_t lane = 0; lane < LANES; lane += VL) {
@@ -110,7 +110,7 @@ static void soften(Forward *f, ForwardStrip *p, int64_t keys)
     }
 }
 
-/* ot becomes what the new maximum leaves of it, and P v more. */
+/* ot = ot * keep + P v. */
 static void forward_sums(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
 {
     const mg_attention_desc *d = f->d;
@@ -157,7 +157,7 @@ static void forward_block(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
     forward_sums(f, p, t0, keys);
 }
 
-/* A block of keys and values, as the products read them. */
+/* Copies or packs a block of keys and values for the products. */
 static void forward_keys(Forward *f, const E *k, const E *v, int64_t keys)
 {
     const mg_attention_desc *d = f->d;
@@ -182,7 +182,7 @@ static void forward_close(Forward *f, const ForwardStrip *p, const mgk_attention
     unpack_lanes(&p->s, p->ot, f->keep, f->d->vhead, x->o, f->d->o);
 }
 
-/* The tile at `place`; meanwhile what the one at `next` reads first is asked for. */
+/* Computes the tile at `place`, and prefetches what the tile at `next` reads first. */
 static void forward_unit(const mgk_attention *x, mgk_place place, const mgk_place *next,
                          char *scratch)
 {
@@ -209,7 +209,7 @@ static void forward_unit(const mgk_attention *x, mgk_place place, const mgk_plac
         forward_close(&f, &f.strip[i], x);
 }
 
-/* A unit is one tile of MGK_STRIPS strips: (batch, kv head, tile), the last the fastest. */
+/* A unit is one tile of MGK_STRIPS strips: (batch, kv head, tile), the last index the fastest. */
 static void NAME(attention_forward)(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const mgk_attention *x = ctx;

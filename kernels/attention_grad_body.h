@@ -1,14 +1,15 @@
-/* attention_grad_body.h - the backward pass; continues attention_body.h, on its strips.
+/* attention_grad_body.h - the backward pass of attention; continues attention_body.h and uses its
+ * strips.
  *
  * With P the probabilities, D[row] = sum over c of dout[row, c] o[row, c]:
  *   dS = P (dout v^T - D);  dq = scale dS k;  dk = scale dS^T q;  dv = P^T dout
- * P is computed again from lse.
+ * P is recomputed from lse.
  *
- * A sweep walks strips of rows and, for each, blocks of keys, in order. One sweep over all of a
- * (batch, kv head) gives all three gradients by five products. Where there are fewer of those than
- * threads, each is cut into parts: one sweep for dq of a part of the rows, one for dk and dv of a
- * part of the keys, by seven products. Every sum is formed in the same order either way, so the
- * bits depend neither on the number of threads nor on the cut. */
+ * A sweep visits strips of rows and, for each, blocks of keys, in order. One sweep over a whole
+ * (batch, kv head) gives all three gradients with five products. If threads outnumber the (batch,
+ * kv head) pairs, each pair is cut into parts: one sweep for dq of a part of the rows, one for dk
+ * and dv of a part of the keys, with seven products. Each sum has the same order in both cases, so
+ * the bits depend neither on the number of threads nor on the cut. */
 
 #define Backward        NAME(Backward)
 #define BackwardStrip   NAME(BackwardStrip)
@@ -32,7 +33,8 @@
 typedef struct BackwardStrip {
     Strip s;
     T *qt, *doutt; /* [head], [vhead] of lanes: queries times scale log2 e; dout */
-    T *qr, *doutr; /* [lane][wide], [lane][vwide]: the same as rows, zeros past head; no factor */
+    T *qr, *doutr; /* [lane][wide], [lane][vwide]: q and dout as rows, without a factor, zeros past
+                    * head */
     T *dqt;        /* [head] of lanes */
     T *lse, *dot;  /* lanes: lse log2 e; D */
     Tiles tq, tdo; /* on AMX: qt and doutt */
@@ -42,21 +44,21 @@ typedef struct Backward {
     const mgk_attention *x;
     const mg_attention_desc *d;
     int64_t b, h, wide, vwide; /* head and vhead rounded up to whole vectors */
-    bool want_q, want_kv;      /* dq; dk and dv */
-    int64_t key0, keys;        /* of the sweep, whole blocks but for the last */
+    bool want_q, want_kv;      /* want dq; want dk and dv */
+    int64_t key0, keys;        /* keys of the sweep: whole blocks, but the last may be shorter */
     T *k, *v;                  /* [BLOCK_KEYS][head], [BLOCK_KEYS][vhead] */
     T *st, *ds;                /* [BLOCK_KEYS] of lanes: scores, then P; dP, then dS */
     T *dk, *dv;                /* [keys][wide], [keys][vwide]: sums over the rows so far */
     T *factor;                 /* lanes: the scale */
-    Tiles tk, tkt, tv;         /* on AMX: keys, the same turned, values */
+    Tiles tk, tkt, tv;         /* on AMX: keys, transposed keys, values */
     Tiles tds;                 /* dS of a strip */
-    Tiles tpt, tdst, tqr, tdr; /* of the tile's strips: P and dS, turned; qr and doutr */
-    const mgk_place *next;     /* NULL, or what the sweep after this one begins with */
+    Tiles tpt, tdst, tqr, tdr; /* of the tile's strips: P and dS, transposed; qr and doutr */
+    const mgk_place *next;     /* NULL, or the first rows of the next sweep */
     Prefetch prefetch;
     BackwardStrip strip[MGK_STRIPS];
 } Backward;
 
-/* Lays the scratch out; the fields that say what the sweep is of are set. */
+/* Lays out the scratch; the fields that define the sweep are set. */
 static void backward_open(Backward *w, char *scratch)
 {
     const mg_attention_desc *d = w->d;
@@ -97,7 +99,7 @@ static void backward_open(Backward *w, char *scratch)
         w->factor[i] = (T)d->scale;
 }
 
-/* D and lse; both zero in lanes past the strip's rows, where dout is zero too. */
+/* Computes D and lse. Both are zero in lanes past the strip's rows, where dout is zero too. */
 static void row_dots(Backward *w, BackwardStrip *p)
 {
     const mg_attention_desc *d = w->d;
@@ -151,7 +153,7 @@ static void backward_probs(Backward *w, const BackwardStrip *p, int64_t keys)
     }
 }
 
-/* A block of keys and values, as the products read them. */
+/* Copies or packs a block of keys and values for the products. */
 static void backward_keys(Backward *w, const E *k, const E *v, int64_t keys)
 {
     const mg_attention_desc *d = w->d;
@@ -205,7 +207,7 @@ static void backward_q(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
                           .ldc = LANES});
 }
 
-/* dk += dS^T q and dv += P^T dout, of one strip; by vectors. */
+/* dk += dS^T q and dv += P^T dout for one strip, with vectors. */
 static void backward_kv(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
 {
     Panel y = {.start = MGK_ADD, .m = keys, .k = p->s.rows, .stride = LANES};
@@ -218,7 +220,8 @@ static void backward_kv(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
     panel_down(&y);
 }
 
-/* The same by tiles, of all strips from `first` on, which saw `seen` keys of the block at most. */
+/* The same with tiles, for all strips from `first` on, which see at most `seen` keys of the
+ * block. */
 static void backward_all_kv(Backward *w, int first, int strips, int64_t t0, int64_t seen)
 {
     const int64_t lanes = (strips - first) * LANES, at = t0 - w->key0;
@@ -229,7 +232,7 @@ static void backward_all_kv(Backward *w, int first, int strips, int64_t t0, int6
                   true);
 }
 
-/* A strip and a block of keys, of which it sees `keys` and the last strip `seen`. */
+/* Processes a strip with a block of keys; the strip sees `keys` of them, the last strip `seen`. */
 static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys, int64_t seen)
 {
     backward_scores(w, p, keys);
@@ -248,13 +251,14 @@ static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t ke
     }
 }
 
-/* Zero for the dq of a strip. */
+/* Zeroes the dq of a strip. */
 static void no_gradient(BackwardStrip *p, int64_t head)
 {
     memset(p->dqt, 0, (size_t)(head * LANES) * sizeof(T));
 }
 
-/* The sweep's keys for the strips of rows [row0, row1), at most a tile; writes their dq. */
+/* Processes the sweep's keys for the strips of rows [row0, row1), at most a tile; writes their
+ * dq. */
 static void backward_tile(Backward *w, int64_t row0, int64_t row1, const mgk_place *next)
 {
     const mg_attention_desc *d = w->d;
@@ -298,7 +302,7 @@ static void backward_tile(Backward *w, int64_t row0, int64_t row1, const mgk_pla
         unpack_lanes(&w->strip[i].s, w->strip[i].dqt, w->factor, d->head, w->x->dq, d->dq);
 }
 
-/* Rows of `to`, `stride` apart, = factor times rows of `from`, `wide` apart. */
+/* Rows of `to`, at stride `stride`, = factor times rows of `from`, at stride `wide`. */
 static void put_rows(const T *from, int64_t wide, int64_t rows, int64_t size, T factor, E *to,
                      int64_t stride)
 {
@@ -311,7 +315,7 @@ static void put_rows(const T *from, int64_t wide, int64_t rows, int64_t size, T 
     }
 }
 
-/* Rows [row, end) against the sweep's keys; writes what is wanted. */
+/* Processes rows [row, end) with the sweep's keys; writes the wanted gradients. */
 static void backward_sweep(Backward w, int64_t row, int64_t end, char *scratch)
 {
     const mg_attention_desc *d = w.d;
@@ -329,15 +333,15 @@ static void backward_sweep(Backward w, int64_t row, int64_t end, char *scratch)
              (E *)w.x->dv + w.b * d->dv[0] + w.h * d->dv[2] + w.key0 * d->dv[1], d->dv[1]);
 }
 
-/* Where part `part` of x->parts begins, in whole steps. */
+/* The begin of part `part` of `parts`, a multiple of `step`. */
 static int64_t part_begin(int64_t part, int64_t parts, int64_t size, int64_t step)
 {
     const int64_t steps = (size + step - 1) / step, begin = steps * part / parts * step;
     return begin < size ? begin : size;
 }
 
-/* With causal a part of the rows is the heavier the later it is, a part of the keys the lighter:
- * the two of one number make units of like weight. */
+/* With a causal mask, later parts of the rows have more work, and later parts of the keys less. A
+ * unit takes both parts of one number, so units have similar work. */
 static void backward_unit(const mgk_attention *x, int64_t b, int64_t h, int64_t part,
                           const mgk_place *next, char *scratch)
 {
@@ -360,7 +364,7 @@ static void backward_unit(const mgk_attention *x, int64_t b, int64_t h, int64_t 
         backward_sweep(w, 0, rows, scratch);
 }
 
-/* A unit is one part of one (batch, kv head), the last the fastest. */
+/* A unit is one part of one (batch, kv head), the last index the fastest. */
 static void NAME(attention_backward)(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const mgk_attention *x = ctx;

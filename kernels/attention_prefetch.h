@@ -1,6 +1,6 @@
-/* attention_prefetch.h - what attention reads next, asked for from memory beside its products, some
- * rows each time: where rows lie apart no processor sees the next one coming. Continues strip.h, so
- * no include guard. */
+/* attention_prefetch.h - prefetches the rows that attention reads next, a few between products:
+ * rows with a stride are not predicted by a processor's own prefetcher. Continues strip.h, so no
+ * include guard. */
 
 #define Prefetch       NAME(Prefetch)
 #define SoonRows       NAME(SoonRows)
@@ -17,9 +17,9 @@ typedef struct SoonRows {
 
 typedef struct Prefetch {
     int64_t group;
-    SoonRows of_row[4], of_key[2]; /* of_row: up to one at NULL */
-    int64_t row, end, key, last;   /* [row, end) and [key, last) are not asked for yet */
-    int64_t rows, keys;            /* each time */
+    SoonRows of_row[4], of_key[2]; /* of_row: ends at the first NULL */
+    int64_t row, end, key, last;   /* [row, end) and [key, last) are not prefetched yet */
+    int64_t rows, keys;            /* for each call of prefetch_some */
 } Prefetch;
 
 MGK_INLINE void prefetch_row(const E *at, int64_t size)
@@ -28,8 +28,8 @@ MGK_INLINE void prefetch_row(const E *at, int64_t size)
         __builtin_prefetch(at + c, 0, 2);
 }
 
-/* Rows of the tile at `next`, in so many times: q and o, of the gradient dout and dq too. NULL:
- * none. */
+/* Sets the rows of the tile at `next` (q and o, in the gradient also dout and dq), to be prefetched
+ * in `times` calls. next NULL: none. */
 static void prefetch_tile(Prefetch *s, const mgk_attention *x, const mgk_place *next, int64_t times)
 {
     const mg_attention_desc *d = x->d;
@@ -50,8 +50,8 @@ static void prefetch_tile(Prefetch *s, const mgk_attention *x, const mgk_place *
     s->rows = tile / times + 1;
 }
 
-/* The block of keys and values from `key` on of `seen` at `place`, or the first one at `next`, in
- * so many times. */
+/* Sets the block of keys and values from `key` on, of `seen` at `place`, or the first block at
+ * `next`, to be prefetched in `times` calls. */
 static void prefetch_block(Prefetch *s, const mgk_attention *x, mgk_place place, int64_t key,
                            int64_t seen, const mgk_place *next, int64_t times)
 {
@@ -70,7 +70,7 @@ static void prefetch_block(Prefetch *s, const mgk_attention *x, mgk_place place,
     s->keys = MGK_BLOCK_KEYS / times + 1;
 }
 
-/* Asks for the next ones. */
+/* Prefetches the next few rows and keys. */
 static void prefetch_some(Prefetch *s)
 {
     for (int64_t n = s->rows; n > 0 && s->row < s->end; n--, s->row++)

@@ -1,10 +1,11 @@
-/* attention_tiles.h - attention's products on the tiles of AMX (amx.h); continues strip.h, so no
+/* attention_tiles.h - products of attention on the tiles of AMX (amx.h); continues strip.h, so no
  * include guard.
  *
- * Keys and values come from memory and are as many bf16 as their type is. What is computed, queries
- * times a factor and probabilities, is a float: three bf16, or beside halves two, 16 bits of it.
- * Pairs of terms may be any if both operands agree: of heads and keys those of amx_pack.h, as keys
- * and values have them; of lanes those that are half a strip apart. */
+ * Keys and values come from memory, and have as many bf16 parts as their type. Computed operands
+ * (scaled queries and probabilities) are floats with three parts, or, if the memory type is a half,
+ * with two (16 bits). The pairing of terms is free if both operands agree: along heads and keys it
+ * is the pairing of amx_pack.h, which keys and values have; along lanes a pair is two lanes half a
+ * strip apart. */
 
 #define Tiles         NAME(Tiles)
 #define tiles_carve   NAME(tiles_carve)
@@ -31,7 +32,7 @@ typedef struct Tiles {
 #define TILED     (mgk_isa() == MGK_AMX)
 #define OWN_PARTS (AMX_PARTS == 3 ? 3 : 2)
 
-/* A row of a tile, each of its parts: pairs of x and y. */
+/* Stores a row of a tile in all its parts: pairs of x and y. */
 MGK_INLINE void own_put(V x, V y, char *to)
 {
     amx_put(x, y, OWN_PARTS, to);
@@ -42,7 +43,7 @@ MGK_INLINE int64_t tiles_chunks(int64_t terms)
     return (terms + MGK_AMX_TERMS - 1) / MGK_AMX_TERMS;
 }
 
-/* Room for at most so many lines and terms, of numbers of memory or our own. */
+/* Allocates room for `lines` lines and `terms` terms, of memory numbers or (own) computed ones. */
 static Tiles tiles_carve(char **scratch, int64_t lines, int64_t terms, bool own)
 {
     Tiles t = {.at = *scratch, .parts = own ? OWN_PARTS : AMX_PARTS};
@@ -51,7 +52,8 @@ static Tiles tiles_carve(char **scratch, int64_t lines, int64_t terms, bool own)
     return t;
 }
 
-/* Numbers of memory, on the left side of a product. `along`: terms lie side by side, else lines. */
+/* Packs numbers of memory as the left operand. `along`: terms are contiguous; otherwise lines
+ * are. */
 static void tiles_pack(const E *from, int64_t ld, bool along, int64_t lines, int64_t terms,
                        Tiles *to)
 {
@@ -59,7 +61,7 @@ static void tiles_pack(const E *from, int64_t ld, bool along, int64_t lines, int
     amx_pack(from, ld, along, false, lines, terms, to->at);
 }
 
-/* A strip's lanes, on the right side: `terms` rows of them. */
+/* Packs `terms` rows of a strip's lanes as the right operand. */
 static void tiles_terms(const T *from, int64_t terms, Tiles *to)
 {
     const int64_t x = AMX_PARTS == 1 ? 2 : 1, y = AMX_PARTS == 1 ? 1 : VL;
@@ -81,8 +83,8 @@ static void tiles_terms(const T *from, int64_t terms, Tiles *to)
         }
 }
 
-/* Rows of a strip's lanes, on the left side, where the lanes are chunk number `chunk` of the terms:
- * `keys` rows, and zeros for further ones up to `lines`. */
+/* Packs rows of a strip's lanes as the left operand, whose lanes are chunk `chunk` of the terms:
+ * `keys` rows, and zeros in further rows up to `lines`. */
 static void tiles_keys(const T *from, int64_t keys, int64_t lines, const Tiles *to, int64_t chunk)
 {
     char *at = to->at + chunk * to->parts * MGK_AMX_BYTES;
@@ -95,7 +97,7 @@ static void tiles_keys(const T *from, int64_t keys, int64_t lines, const Tiles *
     }
 }
 
-/* The lanes' rows, on the right side: columns are the numbers of a row, `wide` of them. */
+/* Packs the lanes' rows as the right operand: its columns are the `wide` numbers of a row. */
 static void tiles_rows(const T *from, int64_t wide, const Tiles *to, int64_t chunk)
 {
     for (int64_t j = 0; j < wide; j += VL) {
@@ -106,7 +108,7 @@ static void tiles_rows(const T *from, int64_t wide, const Tiles *to, int64_t chu
     }
 }
 
-/* c (+)= a b, `terms` of them from chunk `from` on. m and n are rounded up to whole tiles. */
+/* c (+)= a b over `terms` terms from chunk `from` on. m and n are rounded up to whole tiles. */
 static void tiles_product(int64_t m, int64_t n, int64_t from, int64_t terms, const Tiles *a,
                           const Tiles *b, T *c, int64_t ldc, bool add)
 {

@@ -1,12 +1,12 @@
 /* each_isa.h - includes the file MGK_BODY once for each type and vector unit; no include guard.
  *
- * A body is written on the types and functions of simd.h and sees
- *   T        float or double: what is computed in
+ * A body uses the types and functions of simd.h:
+ *   T        float or double: the compute type
  *   E        an element in memory: T, or 16 bits of a bf16 or f16, which become a float when read
  *   VBYTES   bytes of a vector: 64, 32 or 16
- *   NAME(f)  f with the type and the level appended, so that all copies live in one object file
- * The copies for better units are compiled by pragma: no file needs a flag of its own, and the
- * object runs on any processor, since only MGK_TABLE()[mgk_isa()] is ever called. */
+ *   NAME(f)  f with the type and the level appended, so that all copies are in one object file
+ * Pragmas select the instruction set of each copy, so no file needs a compiler flag. The object
+ * runs on any processor, because only MGK_TABLE()[mgk_isa()] is called. */
 #include "runtime/half.h"
 #include "kernels/isa.h"
 

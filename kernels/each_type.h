@@ -1,4 +1,5 @@
-/* each_type.h - MGK_BODY for each type of number in memory, at one level; see each_isa.h. */
+/* each_type.h - includes MGK_BODY for each type of number in memory, at one level; see
+ * each_isa.h. */
 #define MGK_TYPE f32
 #define MGK_F64  0
 #define MGK_HALF 0

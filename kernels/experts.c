@@ -1,4 +1,4 @@
-/* experts.c - the largest of a few scores, and rows sent to experts and fetched back. */
+/* experts.c - finds the largest of a few scores, and moves rows to experts and back. */
 #include "kernels/experts.h"
 
 #define MGK_BODY "kernels/experts_body.h"
@@ -8,7 +8,7 @@ static mg_task *const send_tasks[][MGK_FLOATS] = MGK_TABLE(experts_send);
 static mg_task *const fetch_tasks[][MGK_FLOATS] = MGK_TABLE(experts_fetch);
 static mg_task *const product_tasks[][MGK_FLOATS] = MGK_TABLE(experts_product);
 
-/* At least so many units to a thread that it moves 32 KB. */
+/* Units for a thread, so that it moves at least 32 KB. */
 static int64_t grain(int64_t unit_bytes)
 {
     return unit_bytes >= 32768 ? 1 : 32768 / (unit_bytes + 1) + 1;
@@ -27,7 +27,8 @@ static double score(const Top *t, int64_t at)
     return t->d->dtype == MG_F64 ? ((const double *)t->x)[at] : (double)((const float *)t->x)[at];
 }
 
-/* Does a number at a come before one at b? NaN comes last, of equal ones the first. */
+/* True if number a at index `at` precedes b at `bt`: larger first, of equal ones the first, NaN
+ * last. */
 static bool before(double a, int64_t at, double b, int64_t bt)
 {
     if (isnan(a) || isnan(b))
@@ -35,7 +36,7 @@ static bool before(double a, int64_t at, double b, int64_t bt)
     return a > b || (a == b && at < bt);
 }
 
-/* Each round takes the first that comes after the one taken before. */
+/* Each iteration takes the first number after the one taken before. */
 static void top_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
@@ -75,7 +76,7 @@ typedef struct Slots {
     int32_t *slot;
 } Slots;
 
-/* Units are experts of groups: each has its own choices counted. */
+/* A unit is an expert of a group, which counts its own choices. */
 static void count_slots(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
@@ -104,7 +105,7 @@ void mg_slots(mg_run *r, int action, const mg_experts_desc *d, const int32_t *ch
     mg_output(r, action, slot, d->groups * d->positions * d->choices, MG_I32);
 }
 
-/* ---- there and back ------------------------------------------------------------------------- */
+/* ---- dispatch and combine ------------------------------------------------------------------- */
 
 static void clear(void *ctx, int64_t begin, int64_t end, void *scratch)
 {

@@ -1,4 +1,4 @@
-/* experts.h - what one call on experts works on; private to experts*. */
+/* experts.h - the operands of one call on experts; private to experts*. */
 #ifndef MGK_EXPERTS_H
 #define MGK_EXPERTS_H
 
@@ -6,11 +6,11 @@
 
 typedef struct mgk_experts {
     const mg_experts_desc *d;
-    void *rows, *z, *weight; /* weight: NULL, or of the type that rows are computed in */
+    void *rows, *z, *weight; /* weight: NULL, or of the compute type of rows */
     const int32_t *choice, *slot;
 } mgk_experts;
 
-/* The row of z where choice c (of all groups) is; -1: nowhere. */
+/* The row of z of choice c (counted over all groups); -1: none. */
 static inline int64_t mgk_row_of(const mgk_experts *x, int64_t c)
 {
     const mg_experts_desc *d = x->d;

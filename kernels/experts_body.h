@@ -1,5 +1,5 @@
-/* experts_body.h - rows to experts and back, on one type and vector unit (each_isa.h). All of it is
- * bound by memory. */
+/* experts_body.h - moves rows to experts and back, on one type and vector unit (each_isa.h). Memory
+ * limits all of it. */
 
 #define weight_of   NAME(weight_of)
 #define send_row    NAME(send_row)
@@ -19,7 +19,7 @@ static void send_row(const E *from, T weight, E *to, int64_t n)
         estore_n(to + j, eload_n(from + j, n - j, 0) * weight, n - j);
 }
 
-/* Positions [begin, end) of all groups. */
+/* Units are positions of all groups. */
 static void NAME(experts_send)(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;
@@ -37,7 +37,7 @@ static void NAME(experts_send)(void *ctx, int64_t begin, int64_t end, void *scra
         }
 }
 
-/* Elements [j, j + n) of position p, n at most VL. */
+/* Elements [j, j + n) of position p; n is at most VL. */
 MGK_INLINE void fetch_strip(const mgk_experts *x, int64_t p, int64_t j, int64_t n)
 {
     const mg_experts_desc *d = x->d;
@@ -69,7 +69,7 @@ static void NAME(experts_fetch)(void *ctx, int64_t begin, int64_t end, void *scr
     }
 }
 
-/* Choices [begin, end) of all groups. */
+/* Units are choices of all groups. */
 static void NAME(experts_product)(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;

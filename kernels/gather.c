@@ -1,5 +1,5 @@
-/* gather.c - rows of a table by index, and the sum of rows back into it. Both move each number
- * once: their limit is memory. */
+/* gather.c - copies rows of a table by index, and sums rows back into it. Both move each number
+ * once, so memory limits them. */
 #include "kernels/isa.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static int64_t index_of(const Rows *w, int64_t i)
     return w->index[i / d->index_inner * d->index_outer + i % d->index_inner];
 }
 
-/* At least so many units to a thread that it moves 32 KB. */
+/* Units for a thread, so that it moves at least 32 KB. */
 static int64_t grain(int64_t unit_bytes)
 {
     return unit_bytes >= 32768 ? 1 : 32768 / (unit_bytes + 1) + 1;
@@ -57,10 +57,10 @@ static void add(char *to, const char *from, int64_t count, bool f64)
             ((float *)to)[j] += ((const float *)from)[j];
 }
 
-/* Columns of the table are cut into strips, so that all threads have the same work however often an
- * index occurs; where a row is too short for that, its rows are cut into ranges too, and a thread
- * passes over the indices of others. Each sum has one owner, who adds in the order of i: the bits
- * are the same for any cut. */
+/* Cuts the columns of the table into strips, so that all threads have equal work however often an
+ * index occurs. If a row is too short for that, the rows of the table are also cut into ranges, and
+ * a thread skips the indices of other ranges. One thread owns each sum and adds in the order of i,
+ * so the bits are the same for any cut. */
 static void scatter_shape(Rows *w, int64_t threads)
 {
     const int64_t line = 64 / mg_dtype_bytes(w->d->dtype); /* a strip is whole cache lines */
@@ -71,7 +71,7 @@ static void scatter_shape(Rows *w, int64_t threads)
     w->ranges = units < threads ? (threads + units - 1) / units : 1;
 }
 
-/* Unit (range, outer, strip). */
+/* A unit is (range, outer, strip). */
 static void scatter(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;

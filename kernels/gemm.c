@@ -1,6 +1,6 @@
-/* gemm.c - matrix products, cut over the pool.
+/* gemm.c - runs a matrix product on the thread pool, in parts.
  *
- * Each part of the result is one thread's, and how a sum is formed depends on its length alone: a
+ * One thread computes each part of the result, and the order of a sum depends only on its length: a
  * product gives the same bits on any number of threads. */
 #include "kernels/gemm.h"
 #include "kernels/isa.h"
@@ -10,7 +10,7 @@
 enum {
     SMALL = 1 << 20, /* floating-point operations below which a part is not worth a thread */
     WIDE = MG_TILE,  /* columns of a part are multiples of this: whole panels of any vector unit */
-    HIGH = 2,        /* rows: as tiles share them */
+    HIGH = 2,        /* rows of a part are multiples of this, because tiles share pairs of rows */
 };
 
 typedef struct Job {
@@ -34,8 +34,9 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A part of height x width reads (height + width) k numbers for height x width x k multiplications:
- * the grid of `want` parts that reads least. Where one dim is much the larger it is the one cut. */
+/* Chooses the grid of `want` parts that reads the least: a part of height x width reads (height +
+ * width) k numbers for height x width x k multiplications. If one dim is much larger than the
+ * other, only that dim is cut. */
 static void choose_grid(Job *w, int64_t want)
 {
     const int64_t m = w->d->m, n = w->d->n;
@@ -46,7 +47,8 @@ static void choose_grid(Job *w, int64_t want)
             continue;
         int64_t height = round_up((m + rows - 1) / rows, HIGH);
         int64_t width = round_up((n + want / rows - 1) / (want / rows), WIDE);
-        /* What is read, and before it, the largest part: it decides when all are done. */
+        /* First the size of the largest part, which decides when all are done; then the numbers
+         * read. */
         int64_t cost = smaller(height, m) * smaller(width, n) * 64 + height + width;
         if (cost <= best) { /* of equal ones the most rows: a packed row of A serves more columns */
             best = cost;
@@ -87,20 +89,20 @@ static void check(const mg_gemm_desc *d)
     const bool half = d->dtype == MG_BF16 || d->dtype == MG_F16;
     mgk_float(d->dtype, "mg_gemm");
     if (d->out != d->dtype && !(half && d->out == MG_F32))
-        mgk_fatal("mg_gemm", "the result has the operands' type, or of halves f32");
+        mgk_fatal("mg_gemm", "the result must have the operands' type, or f32 for halves");
     if (d->variant != 0)
         mgk_fatal("mg_gemm", "only variant 0 is built");
     if (d->epilogue != MG_PLAIN && d->batch != 1)
-        mgk_fatal("mg_gemm", "bias and sums are built for single products alone");
+        mgk_fatal("mg_gemm", "an epilogue needs a single product, not a batch");
     if (d->epilogue & ~MG_SUM && d->beta != 0)
-        mgk_fatal("mg_gemm", "only sums go with adding to what is there");
+        mgk_fatal("mg_gemm", "beta 1 allows no epilogue but sums");
     if (d->epilogue & (MG_GELU | MG_GELU_GRAD) && d->out != d->dtype)
-        mgk_fatal("mg_gemm", "gelu gives the operands' type");
+        mgk_fatal("mg_gemm", "the result of gelu must have the operands' type");
     if (d->beta != 0 && d->beta != 1)
         mgk_fatal("mg_gemm", "beta has to be 0 or 1");
 }
 
-/* A column as a row, the transposed product: vectors lie along rows. */
+/* The transposed product of a single column, which becomes a row: vectors lie along rows. */
 static mg_gemm_desc turned(const mg_gemm_desc *d)
 {
     mg_gemm_desc t = *d;
@@ -116,7 +118,8 @@ static void gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b,
 {
     check(d);
     if (call && (d->batch != 1 || d->n % MG_TILE))
-        mgk_fatal("mg_gemm_epilogue", "a kernel goes on with a single product, of even pieces");
+        mgk_fatal("mg_gemm_epilogue",
+                  "an epilogue kernel needs a single product with whole tiles of columns");
     if (d->m == 0 || d->n == 0)
         return;
     const mg_gemm_desc column = turned(d);
@@ -133,7 +136,7 @@ static void gemm(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b,
     const double flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
     double worth = flops * (double)d->batch / SMALL;
     int64_t want = worth < 1 ? 1 : worth < (double)threads ? (int64_t)worth : threads;
-    /* Whole products where there are enough of them, else parts of each. */
+    /* Whole products if there are enough of them, otherwise parts of each. */
     choose_grid(&w, d->batch >= want ? 1 : (want + d->batch - 1) / d->batch);
     w.strips = (w.width + MG_BLOCK_N - 1) / MG_BLOCK_N;
     const int64_t units = d->batch * w.rows * w.cols * w.strips;

@@ -1,5 +1,6 @@
-/* head.c - the last product and its cross-entropy, forward and backward, a chunk of rows at a time:
- * no more than a chunk of logits ever exists, and they become their own gradients in place. */
+/* head.c - computes the last product and its cross-entropy, forward and backward, a chunk of rows
+ * at a time: at most one chunk of logits exists, and the logits become their own gradients in
+ * place. */
 #include "kernels/gemm.h"
 #include "kernels/isa.h"
 #include "kernels/xent.h"
@@ -9,7 +10,7 @@ typedef struct Head {
     mg_run *run;
     const mg_head_desc *d;
     const char *w;
-    char *z; /* a chunk's rows: logits, then their gradients */
+    char *z; /* rows of a chunk: logits, then their gradients */
 } Head;
 
 /* z = x w. */
@@ -39,7 +40,7 @@ static void chunks(const Head *h, const char *x, const int32_t *target, const vo
 {
     const mg_head_desc *d = h->d;
     const int64_t bytes = mg_dtype_bytes(d->xent.dtype), all = d->xent.rows;
-    const int64_t wide = mg_dtype_bytes(mgk_wide(d->xent.dtype)); /* of a loss */
+    const int64_t wide = mg_dtype_bytes(mgk_wide(d->xent.dtype)); /* bytes of a loss */
     const mg_xent_desc xent = mg_head_xent(d);
     for (int64_t row = 0; row < all; row += d->chunk) {
         int64_t rows = all - row < d->chunk ? all - row : d->chunk;

@@ -1,4 +1,4 @@
-/* isa.c - see isa.h. */
+/* isa.c - detects the vector unit of the processor; see isa.h. */
 #include "kernels/isa.h"
 #include "kernels/amx.h"
 #include "kernels/pairs.h"
@@ -39,7 +39,7 @@ _Noreturn void mgk_fatal(const char *kernel, const char *why)
 int mgk_float(mg_dtype t, const char *kernel)
 {
     if (t < MG_F32 || t > MG_F16)
-        mgk_fatal(kernel, "is built for floats only");
+        mgk_fatal(kernel, "is built for floating-point types only");
     return (int)t - MG_F32;
 }
 

@@ -1,4 +1,4 @@
-/* memory.c - filling with zeros and copying, over the pool. */
+/* memory.c - fills memory with zeros and copies it, on the thread pool. */
 #include "kernels/isa.h"
 
 #include <string.h>

@@ -1,11 +1,12 @@
-/* output.c - see output.h. */
+/* output.c - reports a kernel's output to the runtime; see output.h. */
 #include "kernels/output.h"
 
 typedef struct Dim {
     int64_t size, stride;
 } Dim;
 
-/* Dims of more than one element, the innermost first. Returns how many, or -1 if one is empty. */
+/* Sorts the dims of more than one element, the innermost first. Returns their number, or -1 if a
+ * dim is empty. */
 static int sorted(Dim to[], int rank, const int64_t size[], const int64_t stride[])
 {
     int n = 0;

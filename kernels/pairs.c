@@ -1,4 +1,4 @@
-/* pairs.c - see pairs.h. */
+/* pairs.c - products of bf16 pairs, with AVX512-BF16; see pairs.h. */
 #include "kernels/pairs.h"
 #include "kernels/isa.h"
 
@@ -27,7 +27,7 @@ bool mgk_pairs_there(void)
 #define MGK_HALF 0
 #include "kernels/simd.h"
 
-/* As bits: a pair may be a float that arithmetic would change. */
+/* Copied as bits: a pair may be a float value that arithmetic would change. */
 MGK_INLINE V tile_all(const T *a)
 {
     int32_t pair;

@@ -1,18 +1,18 @@
-/* pairs.h - tiles of a product of bf16, two terms at a time, where the processor can.
+/* pairs.h - tiles of a product of bf16, two terms at a time, on processors with AVX512-BF16.
  *
- * AVX512-BF16 has an instruction that adds to each of 16 floats two products of bf16, as fast as
- * one multiply-add of floats. So a number of a packed operand is a pair: 32 bits, the earlier term
- * in the lower half, a zero behind the last of an odd number; and all else is as for floats. What
- * is subnormal, a term or a sum, is zero to it. */
+ * An instruction of AVX512-BF16 adds two products of bf16 to each of 16 floats, as fast as one
+ * multiply-add of floats. Each element of a packed operand is therefore a pair: 32 bits, the
+ * earlier term in the lower half, and a zero after the last term of an odd number; all else is as
+ * for floats. The instruction treats a subnormal term or sum as zero. */
 #ifndef MGK_PAIRS_H
 #define MGK_PAIRS_H
 
 #include "kernels/product.h"
 
-/* Whether the processor has the instruction. */
+/* True if the processor has the instruction. */
 bool mgk_pairs_there(void);
 
-/* Tiles of a panel, of pairs: w->k counts these. */
+/* Multiplies tiles of a panel of pairs: w->k counts pairs. */
 void mgk_pairs_tiles(mgk_panel *w);
 
 #endif

@@ -1,5 +1,5 @@
-/* pairs_body.h - packing for products of bf16 by pairs (pairs.h): product_body.h includes it where
- * vectors of 64 bytes are built. Offsets and lengths of sums, p and k, count pairs. */
+/* pairs_body.h - packs bf16 pairs for products (pairs.h); product_body.h includes it for vectors of
+ * 64 bytes. Offsets and lengths of sums, p and k, count pairs. */
 
 #define pairs_left NAME(pairs_left)
 #define pairs_side NAME(pairs_side)
@@ -7,20 +7,20 @@
 #define pairs_b    NAME(pairs_b)
 #define pairs_sums NAME(pairs_sums)
 
-/* Terms from pair p on. */
+/* The number of terms from pair p on. */
 MGK_INLINE int64_t pairs_left(const mg_gemm_desc *d, int64_t p)
 {
     return d->k - 2 * p;
 }
 
-/* Two rows of `count` numbers, of which the second may not be there: a vector of pairs. */
+/* A vector of pairs from two rows of `count` numbers; without a second term, from one. */
 MGK_INLINE V pairs_side(const E *from, int64_t ld, int64_t terms, int64_t count)
 {
     const VU first = amx_wide(from, count);
     return (V)(terms > 1 ? first | amx_wide(from + ld, count) << 16 : first);
 }
 
-/* pack_tiles. */
+/* pack_tiles for pairs. */
 static void pairs_a(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k, int64_t t,
                     int64_t end, T *to)
 {
@@ -38,7 +38,7 @@ static void pairs_a(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64
         }
 }
 
-/* pack_b. */
+/* pack_b for pairs. */
 static void pairs_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_t n, T *to)
 {
     const mg_gemm_desc *d = w->d;
@@ -62,7 +62,7 @@ static void pairs_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64
         }
 }
 
-/* panel_sums. */
+/* panel_sums for pairs. */
 static void pairs_sums(const T *b, int64_t k, int64_t n, bool add, T *sum)
 {
     for (int64_t j = 0; j < n; j += VL) {

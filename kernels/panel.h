@@ -1,10 +1,10 @@
-/* panel.h - the one product attention is made of, on blocks that lie in cache; a body's helper,
- * included on simd.h's types, so no include guard.
+/* panel.h - the product that attention consists of, on blocks in cache; a part of bodies, on the
+ * types of simd.h, so no include guard.
  *
  *   C[i, lanes] = C[i, lanes] * keep[lanes] + sum over p of A[i * ai + p * ak] * B[p, lanes]
  *
- * A's elements are broadcast from where they lie, whichever way it is stored: keys and values need
- * no transposing. Rows of B and C are whole vectors of scratch. */
+ * A's elements are broadcast from where they are, in either storage order: keys and values are not
+ * transposed. Rows of B and C are whole vectors of scratch. */
 
 /* Rows and vectors of a register tile. */
 #define PANEL_ROWS (VBYTES == 64 ? 8 : 6)
@@ -18,7 +18,7 @@
 #define Panel        NAME(Panel)
 
 typedef struct Panel {
-    mgk_start start;    /* what C is before */
+    mgk_start start;    /* use of the old C */
     int64_t m, vecs, k; /* rows, vectors, length of the sums */
     const T *a;
     int64_t stride; /* of A: between rows (panel_down) or between terms (panel_across) */
@@ -29,7 +29,7 @@ typedef struct Panel {
     const T *keep;
 } Panel;
 
-/* `rows` x `vecs` of it, both constants where this is expanded. */
+/* Computes `rows` x `vecs` of C; both are constants at each expansion. */
 MGK_INLINE void panel_tile(const Panel *w, int rows, int vecs, int64_t i0, int64_t j0, int64_t ai,
                            int64_t ak)
 {
@@ -67,7 +67,8 @@ MGK_INLINE void panel_tile(const Panel *w, int rows, int vecs, int64_t i0, int64
     }
 }
 
-/* The rows of one or two columns of vectors: full tiles, then those left in powers of two. */
+/* Computes the rows of one or two columns of vectors: full tiles, then the rest in powers of
+ * two. */
 MGK_INLINE void panel_rest(const Panel *w, int vecs, int64_t j0, int64_t ai, int64_t ak)
 {
     int64_t i = 0;
@@ -94,13 +95,13 @@ MGK_INLINE void panel_any(const Panel *w, int64_t ai, int64_t ak)
         panel_rest(w, 1, j * VL, ai, ak);
 }
 
-/* A stored with its rows `stride` apart, terms side by side. */
+/* A is stored with a stride between its rows, and contiguous terms. */
 static void panel_down(const Panel *w)
 {
     panel_any(w, w->stride, 1);
 }
 
-/* A stored with its terms `stride` apart, rows side by side. */
+/* A is stored with a stride between its terms, and contiguous rows. */
 static void panel_across(const Panel *w)
 {
     panel_any(w, 1, w->stride);

@@ -1,4 +1,4 @@
-/* philox.c - single words of Philox4x32-10, and the keys of names; see random.c. */
+/* philox.c - computes single blocks of Philox4x32-10, and the keys of names; see random.c. */
 #include "runtime/abi.h"
 
 #include <string.h>

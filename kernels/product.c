@@ -1,4 +1,4 @@
-/* product.c - a product by one thread: which body. */
+/* product.c - computes one thread's part of a product: chooses the body. */
 #include "kernels/product.h"
 #include "kernels/amx.h"
 #include "kernels/isa.h"

@@ -1,15 +1,16 @@
-/* product_body.h - a product by one thread on one type and vector unit (each_isa.h).
+/* product_body.h - one thread's product on one type and vector unit (each_isa.h).
  *
  * C is cut into tiles that stay in registers while k is summed: rows of A are broadcast, columns of
- * B are vectors. As in Goto and van de Geijn (2008) a block of A is packed, so that it stays in the
- * second-level cache, and B a panel at a time, which is near the processor while all tiles of the
- * block meet it. A is broadcast from rows or from columns, so it is packed as it lies; B is turned
- * where it lies the other way. Halves become floats on that way, or bf16 pairs (pairs.h).
+ * B are vectors. As in Goto and van de Geijn (2008), a block of A is packed, so that it stays in
+ * the second-level cache, and B is packed a panel at a time, which stays in the nearest cache while
+ * all tiles of the block use it. A can be broadcast from rows or columns, so it is packed in its
+ * memory order; B is transposed if necessary. Packing converts halves to floats, or to bf16 pairs
+ * (pairs.h).
  *
- * k is summed in blocks that depend on k alone, a block in registers, blocks in C (where C is of
- * halves, in scratch): an element has the same bits wherever C is cut. */
+ * k is summed in blocks that depend only on k, one block in registers, the blocks in C (or in
+ * scratch, if C is of halves): an element has the same bits for any cut of C. */
 
-/* So many tiles of A are packed together. */
+/* Number of tiles of A that are packed together. */
 #define SIDE 4
 
 #define pack_copy      NAME(pack_copy)
@@ -70,7 +71,7 @@ MGK_INLINE V tile_term(V sum, V all, V b)
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* On the tiles of AMX, where the processor has them. */
+/* The tiles of AMX, if the processor has them. */
 #undef TILED
 #if VBYTES == 64 && !MGK_F64
 #include "kernels/amx_pack.h"
@@ -79,8 +80,8 @@ MGK_INLINE V tile_term(V sum, V all, V b)
 #define TILED false
 #endif
 
-/* Pairs of bf16, where the processor multiplies these: packed operands are of pairs then, and an
- * offset or a length of the sum, p or k, counts as many terms. */
+/* Pairs of bf16, if the processor multiplies them: packed operands then consist of pairs, and p and
+ * k, an offset and a length of the sum, count pairs. */
 #undef PAIRED
 #undef pairs_a
 #undef pairs_b
@@ -113,7 +114,7 @@ MGK_INLINE void pack_copy(const E *from, int64_t ld, int64_t k, int64_t cols, in
     }
 }
 
-/* to[p][0 .. wide) = from[0 .. cols) [p], rows of `from` ld apart, zeros past cols. */
+/* to[p][0 .. wide) = from[0 .. cols) [p], rows of `from` at stride ld, zeros past cols. */
 MGK_INLINE void pack_flip(const E *from, int64_t ld, int64_t k, int64_t cols, int64_t wide, T *to)
 {
     for (int64_t j = 0; j < wide; j += VL) {
@@ -132,9 +133,10 @@ MGK_INLINE void pack_flip(const E *from, int64_t ld, int64_t k, int64_t cols, in
     }
 }
 
-/* Tiles [t, end) of rows [i, i + m) of op(A), terms [p, p + k), into the block `to`: row by row as
- * they lie; or a vector of rows for each term, side by side, so that a line of memory is read once,
- * though two tiles have parts of it. What is past a tile's rows nobody reads. */
+/* Packs tiles [t, end) of rows [i, i + m) of op(A), terms [p, p + k), into the block `to`. If A's
+ * rows are contiguous, they are copied row by row. Otherwise a vector of rows is copied for each
+ * term, tile after tile, so that a cache line that two tiles share is read once. Elements past a
+ * tile's rows are never read. */
 static void pack_tiles(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k, int64_t t,
                        int64_t end, T *to)
 {
@@ -165,7 +167,7 @@ static void pack_tiles(const mgk_product *w, int64_t i, int64_t m, int64_t p, in
             }
 }
 
-/* Where columns from j on of op(B) lie, terms from p on. */
+/* The address of columns from j on and terms from p on of op(B). */
 MGK_INLINE const E *panel_at(const mgk_product *w, int64_t p, int64_t j)
 {
     const mg_gemm_desc *d = w->d;
@@ -188,7 +190,7 @@ static void pack_b(const mgk_product *w, int64_t p, int64_t k, int64_t j, int64_
         pack_copy(from, d->ldb, k, n, PANEL_N, to);
 }
 
-/* `runs` of `length` numbers, ld apart, that are wanted when so many tiles are done. */
+/* A prefetch of `runs` runs of `length` numbers, at stride ld, to finish within `tiles` tiles. */
 static mgk_prefetch prefetch_of(const E *from, int64_t ld, int64_t runs, int64_t length,
                                 int64_t tiles)
 {
@@ -198,7 +200,7 @@ static mgk_prefetch prefetch_of(const E *from, int64_t ld, int64_t runs, int64_t
                           runs * lines * BESIDE / (tiles * MG_BLOCK_K) + 1};
 }
 
-/* The panel that is packed after this one, to have it near by then. */
+/* A prefetch of the panel that is packed after this one. */
 static mgk_prefetch panel_prefetch(const mgk_product *w, int64_t p, int64_t k, int64_t j,
                                    int64_t end, int64_t tiles)
 {
@@ -209,7 +211,7 @@ static mgk_prefetch panel_prefetch(const mgk_product *w, int64_t p, int64_t k, i
                        d->tb ? k * TERMS_EACH : PANEL_N, tiles);
 }
 
-/* Tiles [t, end) of the same rows and terms as pack_tiles'. */
+/* A prefetch of tiles [t, end), with the rows and terms of pack_tiles. */
 static mgk_prefetch tiles_prefetch(const mgk_product *w, int64_t i, int64_t m, int64_t p, int64_t k,
                                    int64_t t, int64_t end, int64_t tiles)
 {
@@ -220,9 +222,9 @@ static mgk_prefetch tiles_prefetch(const mgk_product *w, int64_t i, int64_t m, i
     return prefetch_of(from, d->lda, d->ta ? terms : rows, d->ta ? rows : terms, tiles);
 }
 
-/* ---- beside the product ---------------------------------------------------------------------- */
+/* ---- sums, rounding and epilogues ------------------------------------------------------------ */
 
-/* sum[j] (+)= the sum of a panel's column. */
+/* sum[j] (+)= the sum of a panel's column j. */
 static void panel_sums(const T *b, int64_t k, int64_t n, bool add, T *sum)
 {
     V s[TILE_VECS] = {vall(0), vall(0)};
@@ -233,7 +235,7 @@ static void panel_sums(const T *b, int64_t k, int64_t n, bool add, T *sum)
         sum[j] = (add ? sum[j] : 0) + s[j / VL][j % VL];
 }
 
-/* Rows of numbers in the type of C become those that are computed in, and the way back. */
+/* round_in converts rows from the type of C to the compute type, round_out back. */
 static void round_in(const E *from, int64_t ld, int64_t rows, int64_t cols, T *to, int64_t step)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -251,8 +253,8 @@ static void round_out(const T *from, int64_t step, int64_t rows, int64_t cols, E
     }
 }
 
-/* gelu_tanh at x is x s, s = 1 / (1 + e), e = exp(-2 u), u = c (x + k x^3); its slope is
- * s + 2 x s e s du/dx. Off by 4 units in the last place of max(1, |x|) at most. */
+/* gelu_tanh at x is x s, s = 1 / (1 + e), e = exp(-2 u), u = c (x + k x^3); its slope is s + 2 x s
+ * e s du/dx. The error is at most 4 units in the last place of max(1, |x|). */
 MGK_INLINE V gelu_of(bool slope, V x)
 {
     const T c = (T)0.7978845608028654, k = (T)0.044715, most = MGK_F64 ? 700 : 80; /* of vexp */
@@ -261,7 +263,7 @@ MGK_INLINE V gelu_of(bool slope, V x)
     return slope ? s + 2 * c * x * (e * s * s) * (1 + 3 * k * xx) : x * s;
 }
 
-/* C of finished sums, which may be where C is. */
+/* Computes C from finished sums, which may be stored in C. */
 static void gelu_out(const mg_gemm_desc *d, const T *from, int64_t step, int64_t rows, int64_t cols,
                      E *to, E *aux)
 {
@@ -280,16 +282,16 @@ static void gelu_out(const mg_gemm_desc *d, const T *from, int64_t step, int64_t
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Rows [i, i + m) of C, as high as a block, and columns [j, j + n). */
+/* Rows [i, i + m) of C, at most a block high, and columns [j, j + n). */
 typedef struct Strip {
     int64_t i, m, j, n;
     T *c; /* its first element: in C, or in scratch */
     int64_t ldc;
     T *extra; /* of column j: the bias or the sums */
-    T *a, *b; /* scratch, from its beginning on */
+    T *a, *b; /* scratch, from its start */
 } Strip;
 
-/* Complete sums, `step` apart, become rows [i, i + m) and columns [j, j + n) of C. */
+/* Stores complete sums, at row stride `step`, as rows [i, i + m) and columns [j, j + n) of C. */
 static void put_sums(const mgk_product *w, const T *from, int64_t step, int64_t i, int64_t m,
                      int64_t j, int64_t n)
 {
@@ -307,14 +309,14 @@ MGK_INLINE int64_t length_of(const mg_gemm_desc *d)
     return (d->k + TERMS_EACH - 1) / TERMS_EACH;
 }
 
-/* Whether sums that are rounded are complete panel by panel, and need no more room than one. */
+/* True if sums that are rounded are complete after each panel, and need room for only one. */
 MGK_INLINE bool near_sums(const mg_gemm_desc *d)
 {
     const int64_t block = TILED ? mg_amx_terms(d) : mg_gemm_terms(length_of(d));
     return mg_gemm_rounds(d) && d->beta == 0 && length_of(d) <= block;
 }
 
-/* Rows [i, i + m) of a strip, whose sums are complete. */
+/* Finishes rows [i, i + m) of a strip, whose sums are complete. */
 static void finish(const mgk_product *w, const Strip *s, int64_t i, int64_t m)
 {
     if (!near_sums(w->d))
@@ -323,7 +325,7 @@ static void finish(const mgk_product *w, const Strip *s, int64_t i, int64_t m)
         mgk_epilogue_rows(w, s->i + i, m, s->j, s->n);
 }
 
-/* Its tiles, of pairs or of numbers. */
+/* Multiplies the panel's tiles, of pairs or of numbers. */
 static void multiply(mgk_panel *panel)
 {
     if (PAIRED)
@@ -332,8 +334,8 @@ static void multiply(mgk_panel *panel)
         tiles(panel);
 }
 
-/* All tiles of a block against the first panel it meets. Some are packed when it is their turn, and
- * while they are multiplied the next ones are asked for. */
+/* Multiplies all tiles of a block with the first panel. Each group of tiles is packed just before
+ * its use; the next group is prefetched during the multiplication. */
 static void first_panel(const mgk_product *w, const Strip *s, int64_t p, mgk_panel *panel)
 {
     const int64_t n = panel->end, k = panel->k;
@@ -348,8 +350,8 @@ static void first_panel(const mgk_product *w, const Strip *s, int64_t p, mgk_pan
     }
 }
 
-/* The panel of columns [j, j + n) of the strip. B is packed by the first tile that meets it, where
- * it lies as that tile reads it. */
+/* Sets up the panel of columns [j, j + n) of the strip. If B's order allows it, the first tile
+ * packs the panel while it reads B. */
 static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64_t k, int64_t j,
                           int64_t n)
 {
@@ -369,7 +371,7 @@ static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64
                        .add = p > 0 || d->beta != 0,
                        .alpha = d->alpha,
                        .b_prefetch = panel_prefetch(w, p, k, s->j + j, end, tiles)};
-    if (j + n == s->n && left > 0) /* the last of this block */
+    if (j + n == s->n && left > 0) /* the last panel of this block */
         panel.a_prefetch = tiles_prefetch(w, s->i, s->m, p + k, left < k ? left : k, 0,
                                           SIDE < tiles ? SIDE : tiles, tiles);
     if (sizeof(E) == sizeof(T) && !d->tb && n == PANEL_N)
@@ -379,7 +381,7 @@ static mgk_panel panel_of(const mgk_product *w, const Strip *s, int64_t p, int64
     return panel;
 }
 
-/* Terms [p, p + k). */
+/* Computes terms [p, p + k) of a strip. */
 static void strip_terms(const mgk_product *w, const Strip *s, int64_t p, int64_t k)
 {
     const mg_gemm_desc *d = w->d;
@@ -423,8 +425,8 @@ static void strip_of(const mgk_product *w, const Strip *s)
 #define amx_strip(w, s) ((void)0)
 #endif
 
-/* How a thread's scratch is used: blocks of A and B, what C is summed in, and behind its `lanes`
- * rows what is beside it. Strips are `high` rows high, and begin at multiples of `step`. */
+/* The use of a thread's scratch: blocks of A and B, the sums of C, and behind their `lanes` rows
+ * the epilogue's vector. Strips are `high` rows high, and begin at multiples of `step`. */
 typedef struct Space {
     int64_t high, step, lanes;
     T *a, *b, *c;
@@ -445,7 +447,7 @@ static Space space_of(const mg_gemm_desc *d, void *scratch)
     return s;
 }
 
-/* Where strip z of m rows begins. */
+/* The begin of strip z of m rows. */
 MGK_INLINE int64_t strip_begin(const Space *at, int64_t m, int64_t z, int64_t blocks)
 {
     const int64_t row = (m * z / blocks + at->step - 1) / at->step * at->step;

@@ -1,18 +1,18 @@
-/* product_tiles.h - a packed block of A times a panel of B, tile by tile, on one type and vector
- * unit; included on simd.h's types, so no include guard. Who includes it says what a term is:
+/* product_tiles.h - multiplies a packed block of A by a panel of B, tile by tile, on one type and
+ * vector unit; uses the types of simd.h, so no include guard. The including file defines a term:
  *   V tile_all(const T *a)            a number of A in all lanes
  *   V tile_term(V sum, V all, V b)    sum + all * b */
 
-/* The most rows of a tile, and its vectors: as many sums as there are registers for. */
+/* The most rows of a tile, and its vectors: as many sums as fit the registers. */
 #define TILE_ROWS (VBYTES == 64 ? 14 : 6)
 #define TILE_VECS 2
 #define TILE_STEP ((TILE_ROWS + VL - 1) / VL * VL) /* between columns of packed rows */
-#define ROW_STEP  (MG_BLOCK_K + 16)                /* between rows packed as they lie */
+#define ROW_STEP  (MG_BLOCK_K + 16)                /* between rows packed in memory order */
 #define PANEL_N   (TILE_VECS * VL)
-#define BLOCK_M   ((MG_BLOCK_LANES / TILE_STEP - 1) * TILE_ROWS) /* an odd row is a tile more */
+#define BLOCK_M   ((MG_BLOCK_LANES / TILE_STEP - 1) * TILE_ROWS) /* an odd row is one more tile */
 
-/* Memory is asked for beside the multiplications, some lines at a time: each BESIDE terms of a
- * tile. More at once would wait for one another, and the multiplications for them. */
+/* A tile prefetches a few lines every BESIDE terms. More prefetches at once would wait for each
+ * other, and delay the multiplications. */
 #define BESIDE 8
 
 #define tile_count NAME(tile_count)
@@ -24,8 +24,8 @@
 #define tiles_of   NAME(tiles_of)
 #define fetch      NAME(fetch)
 
-/* Tiles of m rows share its pairs of rows as evenly as they go; an odd row is a tile by itself. So
- * tiles are 1 row high, or an even number. */
+/* Tiles share the pairs of m rows as evenly as possible; an odd row is a tile of its own. A tile is
+ * therefore 1 row high, or an even number. */
 MGK_INLINE int64_t tile_count(int64_t m)
 {
     return (m / 2 * 2 + TILE_ROWS - 1) / TILE_ROWS + m % 2;
@@ -38,7 +38,7 @@ MGK_INLINE int64_t tile_row(int64_t m, int64_t t)
     return t < even ? m / 2 * t / even * 2 : t == even ? m / 2 * 2 : m;
 }
 
-/* Asks for the next lines. */
+/* Prefetches the next lines. */
 MGK_INLINE void fetch(mgk_prefetch *s)
 {
     for (int64_t count = s->each; count > 0 && s->runs > 0; s->runs--, s->at += s->stride)
@@ -46,7 +46,7 @@ MGK_INLINE void fetch(mgk_prefetch *s)
             __builtin_prefetch(s->at + l * 64, 0, 2);
 }
 
-/* `packs`: B from where it lies, and into the panel beside that. */
+/* `packs`: reads B from memory, and also writes it to the panel. */
 MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_prefetch *c_prefetch,
                           const T *a, V acc[TILE_ROWS][TILE_VECS])
 {
@@ -82,7 +82,7 @@ MGK_INLINE void tile_sums(int rows, bool across, bool packs, mgk_panel *w, mgk_p
     }
 }
 
-/* The sums, times alpha, on top of what is there or of the bias. */
+/* Stores the sums, times alpha, plus C (with `add`) or plus the bias. */
 MGK_INLINE void tile_store(int rows, const mgk_panel *w, T *c, int64_t ldc,
                            V acc[TILE_ROWS][TILE_VECS])
 {
@@ -109,7 +109,7 @@ MGK_INLINE void tile_store(int rows, const mgk_panel *w, T *c, int64_t ldc,
         }
 }
 
-/* The same for the last columns of a matrix, by way of a buffer. */
+/* tile_store for the last columns of a matrix, through a buffer. */
 MGK_INLINE void tile_rest(int rows, const mgk_panel *w, T *c, int64_t ldc,
                           V acc[TILE_ROWS][TILE_VECS])
 {
@@ -169,7 +169,7 @@ MGK_INLINE void tiles_of(bool across, mgk_panel *w)
     }
 }
 
-/* Tiles [begin, end) of a block against one panel. */
+/* Multiplies tiles [begin, end) of a block by one panel. */
 static void tiles(mgk_panel *w)
 {
     if (w->across)

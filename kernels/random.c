@@ -1,11 +1,12 @@
-/* random.c - Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1,
- * 2, 3", SC 2011): a counter is encrypted by ten rounds, so any number of the stream is had alone.
+/* random.c - draws random tensors with Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel
+ * random numbers: as easy as 1, 2, 3", SC 2011): ten rounds encrypt a counter, so each number of
+ * the stream can be computed independently.
  *
  * Element g = slot * elements + e of a random tensor is word g % 4 of
  *   counter = {low, high half of g / 4; low, high half of step}
  *   key     = {low, high half of (seed xor the tensor's key)}
  * and its value is the word's top 24 bits times 2^-24, in f64 as in f32, so that a model draws the
- * same numbers in either. */
+ * same numbers in both. */
 #include "kernels/random.h"
 
 #define MGK_BODY "kernels/random_body.h"

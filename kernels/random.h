@@ -1,10 +1,10 @@
-/* random.h - what random.c and its body share. */
+/* random.h - the operands of a draw, shared by random.c and its body. */
 #ifndef MGK_RANDOM_H
 #define MGK_RANDOM_H
 
 #include "kernels/isa.h"
 
-enum { MGK_WIDE = 16 }; /* counters encrypted side by side */
+enum { MGK_WIDE = 16 }; /* counters encrypted together */
 
 typedef struct mgk_draw {
     uint32_t key[2];

@@ -1,5 +1,5 @@
-/* random_body.h - a tensor of random numbers on one type and vector unit (each_isa.h): plain loops
- * over MGK_WIDE counters, which become vector code. */
+/* random_body.h - draws a tensor of random numbers on one type and vector unit (each_isa.h): plain
+ * loops over MGK_WIDE counters, which the compiler vectorises. */
 
 #define rounds NAME(rounds)
 

@@ -1,11 +1,11 @@
-/* simd.h - vectors of VL numbers of type T: the few operations the kernels need; included by
- * each_type.h once for each type and level, so no include guard.
+/* simd.h - vectors of VL numbers of type T: the few operations that the kernels need; each_type.h
+ * includes it once for each type and level, so no include guard.
  *
- * What lies in memory in the program's type E is read by eload and written by estore, halves
- * widened and rounded to nearest, ties to even; vload and vstore are for scratch.
+ * eload reads memory of the program's type E and estore writes it; halves are widened, and rounded
+ * to nearest, ties to even. vload and vstore are for scratch.
  *
- * Arithmetic is the compiler's own on vector types. Only maximum, rounding and scaling by a power
- * of two are spelled with intrinsics where the unit has an instruction that C cannot say. */
+ * Arithmetic uses the compiler's vector types. Only maximum, rounding and scaling by a power of two
+ * use intrinsics, for instructions that C cannot express. */
 
 #define VL ((int)(VBYTES / sizeof(T)))
 
@@ -78,7 +78,7 @@ MGK_INLINE V vall(T s)
     return s - (V){0};
 }
 
-/* The first n < VL of a vector; the others are `fill`. */
+/* Loads the first n < VL numbers of a vector; the others are `fill`. */
 MGK_INLINE V vload_n(const T *p, int64_t n, T fill)
 {
 #if VBYTES == 64 && MGK_F64
@@ -109,7 +109,7 @@ MGK_INLINE V vwhere(VI mask, V a, V b)
     return (V)(((VI)a & mask) | ((VI)b & ~mask));
 }
 
-/* The larger; b where either is not a number. */
+/* The larger; b if either is a NaN. */
 MGK_INLINE V vmax(V a, V b)
 {
 #if !defined(__x86_64__)
@@ -129,7 +129,7 @@ MGK_INLINE V vmax(V a, V b)
 #endif
 }
 
-/* Over the lanes, by halves. */
+/* The sum over the lanes, by halves. */
 MGK_INLINE T vsum(V v)
 {
     T a[VL];
@@ -141,7 +141,7 @@ MGK_INLINE T vsum(V v)
     return a[0];
 }
 
-/* The largest lane; which, if any is not a number, is not said. */
+/* The largest lane; unspecified if a lane is a NaN. */
 MGK_INLINE T vtop(V v)
 {
     T a[VL];
@@ -178,8 +178,8 @@ MGK_INLINE V vpoly(V f)
     return p;
 }
 
-/* p 2^n for a whole n, or 0 where x < least: there n may be anything. A subnormal result would cost
- * a hundred times a normal one, and masked scores, -inf, are common. */
+/* p 2^n for a whole n, or 0 if x < least (n may then be anything). A subnormal result would cost a
+ * hundred times a normal one, and masked scores, -inf, are common. */
 MGK_INLINE V vpower(V p, V n, V x, T least)
 {
 #if VBYTES == 64 && MGK_F64
@@ -211,7 +211,7 @@ MGK_INLINE V vround(V x)
 }
 
 /* 2^x for x up to 127 (f32) or 1023 (f64), within 1.2 ulp; zero below -126 (-1022), where results
- * would be subnormal. A NaN stays one. */
+ * would be subnormal. A NaN stays a NaN. */
 MGK_INLINE V vexp2(V x)
 {
     const V n = vround(x);
@@ -219,7 +219,7 @@ MGK_INLINE V vexp2(V x)
 }
 
 /* e^x for x up to 88 (709), within 1.5 ulp; zero below -87 (-708). The reduction by a split ln 2
- * (Cody and Waite) keeps the error so over the whole range. */
+ * (Cody and Waite) keeps this error over the whole range. */
 MGK_INLINE V vexp(V x)
 {
     const T log2e = (T)0x1.71547652b82fep+0;
@@ -230,8 +230,8 @@ MGK_INLINE V vexp(V x)
     return vpower(vpoly(f), n, x, MGK_F64 ? -708 : -87);
 }
 
-/* Transposes VL rows of VL. Each of log2 VL rounds interleaves row i with row i + VL / 2: it
- * rotates the bits of (row, column) by one place. */
+/* Transposes VL rows of VL. Each of log2 VL steps interleaves row i with row i + VL / 2: it rotates
+ * the bits of (row, column) by one place. */
 #if defined(MGK_ZIP_LOW)
 #undef MGK_ZIP_LOW
 #undef MGK_ZIP_HIGH
@@ -269,13 +269,13 @@ MGK_INLINE void vflip(V a[])
 
 #if MGK_HALF == MGK_BF16
 
-/* The upper half of a float. */
+/* A bf16 is the upper half of a float. */
 MGK_INLINE V ewiden(VE h)
 {
     return (V)(__builtin_convertvector(h, VU) << 16);
 }
 
-/* A NaN keeps its upper bits and becomes a quiet one. */
+/* A NaN keeps its upper bits and becomes quiet. */
 MGK_INLINE VE eround(V x)
 {
     const VU bits = (VU)x, even = (bits >> 16) & 1;
@@ -378,7 +378,7 @@ MGK_INLINE void eput(E *p, T x)
     estore_n(p, vall(x), 1);
 }
 
-/* n elements, as numbers. */
+/* Copies n elements, converted to T. */
 MGK_INLINE void ecopy(T *to, const E *from, int64_t n)
 {
 #if MGK_HALF

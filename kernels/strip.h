@@ -1,5 +1,5 @@
-/* strip.h - rows of attention as lanes: which (query, group) each is, and the way between tensors
- * and scratch; continues attention_body.h, so no include guard. */
+/* strip.h - a strip of attention's rows as lanes: the (query, group) of each lane, and copies
+ * between tensors and scratch; continues attention_body.h, so no include guard. */
 
 #define LANES (MGK_STRIP_VECS * VL)
 
@@ -51,14 +51,14 @@ MGK_INLINE int64_t strip_last(const Strip *s, int64_t lane)
     return ((const Int *)s->position)[lane];
 }
 
-/* How many of the `keys` keys from t0 on any row of the strip sees. */
+/* The number of the `keys` keys from t0 on that any row of the strip sees. */
 MGK_INLINE int64_t strip_keys(const Strip *s, int64_t t0, int64_t keys)
 {
     const int64_t seen = strip_last(s, LANES - 1) + 1 - t0;
     return !s->masked || seen > keys ? keys : seen;
 }
 
-/* Element 0 of a lane's row in a tensor with strides of (batch, query, kv, group). */
+/* Index of element 0 of a lane's row in a tensor with strides of (batch, query, kv, group). */
 MGK_INLINE int64_t strip_row(const Strip *s, int64_t lane, const int64_t stride[4])
 {
     return s->b * stride[0] + s->query[lane] * stride[1] + s->h * stride[2] +
@@ -98,7 +98,7 @@ static void pack_lanes(const Strip *s, const E *from, const int64_t stride[4], i
         }
 }
 
-/* The inverse, into the tensor: row(lane)[c] = from[c][lane] * factor[lane]. */
+/* The inverse of pack_lanes: row(lane)[c] = from[c][lane] * factor[lane]. */
 static void unpack_lanes(const Strip *s, const T *from, const T *factor, int64_t size, E *to,
                          const int64_t stride[4])
 {
@@ -128,7 +128,7 @@ static void pack_rows(const Strip *s, const E *from, const int64_t stride[4], in
         ecopy(to + i * wide, from + strip_row(s, i, stride), size);
 }
 
-/* The next `count` numbers of a scratch block, on a 64-byte boundary. */
+/* Allocates the next `count` numbers of a scratch block, on a 64-byte boundary. */
 MGK_INLINE T *carve(char **scratch, int64_t count)
 {
     T *p = (T *)*scratch;
@@ -136,8 +136,8 @@ MGK_INLINE T *carve(char **scratch, int64_t count)
     return p;
 }
 
-/* Rows of keys or values side by side. In the tensor they lie a power of two apart as a rule, where
- * they would evict one another from the first-level cache. */
+/* Copies rows of keys or values to contiguous memory. In the tensor their stride is usually a power
+ * of two, so that they would evict each other from the first-level cache. */
 static void copy_block(T *to, const E *from, int64_t stride, int64_t rows, int64_t size)
 {
     for (int64_t i = 0; i < rows; i++, from += stride, to += size)

@@ -15,7 +15,7 @@ void mgk_xent_rows(mg_run *r, const mgk_xent *x, mgk_xent_pass pass, int64_t row
     mg_task *task = pass == MGK_XENT_LOSS   ? loss_tasks[level][type]
                     : pass == MGK_XENT_GRAD ? grad_tasks[level][type]
                                             : both_tasks[level][type];
-    /* A row or more, and at least some ten thousand logits, to a thread. */
+    /* At least a row, and at least some ten thousand logits, for each thread. */
     mg_parallel(r, rows, 1 + 16384 / (x->d->vocab + 1), task, (void *)x);
 }
 
@@ -33,7 +33,7 @@ void mg_xent(mg_run *r, int action, const mg_xent_desc *d, const void *z, const 
 void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
                   const int32_t *target, const void *lse, const void *dloss, void *dz)
 {
-    /* lse is only read in this pass; the other one writes it through the same field. */
+    /* This pass only reads lse; the other pass writes it through the same field. */
     mgk_xent x = {.d = d, .z = z, .target = target, .lse = (void *)lse, .dloss = dloss, .dz = dz};
     mg_begin(r, action);
     mgk_xent_rows(r, &x, MGK_XENT_GRAD, d->rows);

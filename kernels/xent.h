@@ -1,11 +1,11 @@
-/* xent.h - rows of cross-entropy as a part of other kernels. */
+/* xent.h - cross-entropy of rows as a part of other kernels. */
 #ifndef MGK_XENT_H
 #define MGK_XENT_H
 
 #include "runtime/abi.h"
 
-/* One call: rows [0, rows) of z, whose targets and dloss are those of rows row0 + [0, rows). What
- * is NULL is not written; for gradients lse is read. */
+/* One call: rows [0, rows) of z, whose targets and dloss are those of rows row0 + [0, rows). An
+ * output that is NULL is not written; for gradients lse is read. */
 typedef struct mgk_xent {
     const mg_xent_desc *d;
     const void *z;

@@ -1,6 +1,6 @@
-/* xent_body.h - rows of cross-entropy on one type and vector unit (each_isa.h). A row is read once
- * for its maximum and once for its exponentials; a row of the vocabulary lies in the second-level
- * cache meanwhile. */
+/* xent_body.h - cross-entropy of rows on one type and vector unit (each_isa.h). A row is read once
+ * for its maximum and once for its exponentials; it stays in the second-level cache between
+ * them. */
 
 #define row_top    NAME(row_top)
 #define row_sum    NAME(row_sum)
@@ -107,8 +107,8 @@ static void NAME(xent_grad)(void *ctx, int64_t begin, int64_t end, void *scratch
     }
 }
 
-/* The exponentials of the sum are kept and scaled: one exp an element instead of two. Those of
- * halves are computed again, since kept ones would be rounded before they are scaled. */
+/* Keeps the exponentials of the sum and scales them: one exp for each element instead of two. For
+ * halves they are computed again, because kept ones would be rounded before scaling. */
 static void NAME(xent_both)(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     (void)scratch;

@@ -24,19 +24,19 @@ static inline int64_t mg_dtype_bytes(mg_dtype t)
     return t == MG_F64 || t == MG_I64 ? 8 : t == MG_BF16 || t == MG_F16 ? 2 : t == MG_BOOL ? 1 : 4;
 }
 
-/* ---- what a program says of itself ------------------------------------------------------- */
+/* ---- the data of a program --------------------------------------------------------------- */
 
 typedef enum mg_role { MG_PARAM = 1, MG_STATE } mg_role;
 typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
 
-/* A persistent tensor: a parameter, or a slot of optimizer state that is shaped like one.
+/* A persistent tensor: a parameter, or a slot of optimizer state with the shape of its parameter.
  *
- * The first `stacked` stored dims are those of the `repeat`s around the declaration, and perhaps of
- * experts: the tensor stands for one external tensor per index of them, and `name` has one "{}" for
- * each. The other
- * stored dims, taken in the order `order`, and merged in groups of merge[0], merge[1], ... give the
- * external shape (that of the safetensors file). A stored dim can be padded: size >= valid; the
- * padding holds zeros, never leaves the program, and never changes. */
+ * The first `stacked` stored dims are the dims of the `repeat`s around the declaration, and
+ * perhaps of experts: the tensor stands for one external tensor for each index of them, and
+ * `name` has one "{}" for each. The other stored dims, in the order `order` and merged in groups
+ * of merge[0], merge[1], ... give the external shape (the shape in the safetensors file). A
+ * stored dim can be padded: size >= valid. The padding holds zeros, never leaves the program,
+ * and never changes. */
 typedef struct mg_tensor {
     const char *name;  /* external name of the parameter, "model.layers.{}.mlp.up_proj.weight" */
     const char *slot;  /* "" for a parameter; "exp_avg", "exp_avg_sq", "momentum" for state */
@@ -45,32 +45,31 @@ typedef struct mg_tensor {
     mg_role role;
     int64_t offset; /* bytes into the arena; dense, row-major over size[] */
     uint8_t rank, stacked, external_rank;
-    int64_t size[MG_RANK_MAX], valid[MG_RANK_MAX]; /* per stored dim: of a rank; of all */
+    int64_t size[MG_RANK_MAX], valid[MG_RANK_MAX]; /* per stored dim: on one rank; on all ranks */
     uint8_t order[MG_RANK_MAX]; /* rank - stacked entries: stored dim at each external place */
     uint8_t merge[MG_RANK_MAX]; /* external_rank entries, summing to rank - stacked */
-    /* Initial value: const a; normal(mean a, std b); uniform in [a, b). Element e (row-major in the
-     * external shape) of the external tensor called n draws from Philox keyed by (seed, n), at
-     * counter e: no layout changes it. State starts at zero. */
+    /* Initial value: const a; normal(mean a, std b); uniform in [a, b). Element e (row-major in
+     * the external shape) of the external tensor n draws from Philox keyed by (seed, n), at
+     * counter e: the value is the same under every layout. State starts at zero. */
     mg_init_kind init;
     double a, b;
-    uint32_t axes[MG_RANK_MAX]; /* per stored dim: those of mg_program.axes it is split on */
-    /* ... and on which of those rank r of n has parts r and 2n - 1 - r of 2n, not part r of n */
+    uint32_t axes[MG_RANK_MAX]; /* per stored dim: the mg_program.axes that it is split on */
+    /* the axes on which rank r of n has parts r and 2n - 1 - r of 2n, not part r of n */
     uint32_t zigzag[MG_RANK_MAX];
-    uint8_t at; /* MG_AT_*: the ranks along the axis of stages that have it; the others have other
-                   things at its place */
+    uint8_t at; /* MG_AT_*: the ranks along the stage axis that have it; on other ranks its bytes
+                 * hold something else */
 } mg_tensor;
 
-/* Ranks along the axis of stages: the first, the last, those between. */
+/* Ranks along the stage axis: the first, those between, the last. */
 enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 };
 
-/* Layers cut into stages, `chunks` of each of the n ranks along an axis: stage s is that of the
- * rank at place s % n, as its chunk s / n. A tensor whose outermost dim is split on that axis has
- * room for `most` layers of each of a rank's chunks, one chunk behind the other; the first
- * layers[s] are those of stage s, the layers being counted from stage to stage. What room is left
- * is like padding: it holds zeros, and never leaves the program. valid[0] counts the layers of all
- * stages. */
+/* Layers in stages, with `chunks` stages on each of the n ranks along an axis: stage s is chunk
+ * s / n of the rank at place s % n. A tensor whose outermost dim is split on that axis has room
+ * for `most` layers of each chunk of a rank, chunk after chunk; the first layers[s] of them are
+ * the layers of stage s. Layers are counted from stage to stage. Unused room is like padding: it
+ * holds zeros, and never leaves the program. valid[0] counts the layers of all stages. */
 typedef struct mg_stages {
-    uint32_t axis; /* a bit: of mg_program.axes; 0: there are none */
+    uint32_t axis; /* one bit of mg_program.axes; 0: no stages */
     int chunks, most;
     const int32_t *layers; /* per stage */
 } mg_stages;
@@ -81,7 +80,7 @@ typedef struct mg_action {
     const char *kind;  /* "kernel", "product", "attention", ... */
     const char *where; /* "llama.mg:23" */
     double predicted_us, flops, bytes;
-    /* The floating-point outputs of a generated kernel: which pointer, how many elements. */
+    /* The floating-point outputs of a generated kernel: pointer index, elements. */
     uint8_t nout;
     struct {
         uint8_t arg;
@@ -90,12 +89,12 @@ typedef struct mg_action {
     } out[6];
 } mg_action;
 
-/* Bytes of the arena in which nothing lives any more after `event`: the action of that number, or,
- * from nactions on, a call of mg_ended. Inputs and results of programs never die. */
+/* Bytes of the arena that are dead after `event`: an action number, or, from nactions on, a call
+ * of mg_ended. Inputs and results of programs never die. */
 typedef struct mg_death {
     uint32_t event;
     int64_t offset, bytes;
-    uint8_t at; /* MG_AT_*: the ranks that had it; with stages others have other things there */
+    uint8_t at; /* MG_AT_*: the ranks that had it; on other ranks the bytes hold something else */
 } mg_death;
 
 typedef enum mg_lr_kind {
@@ -115,8 +114,8 @@ typedef enum mg_lr_shape { MG_SHAPE_LINEAR, MG_SHAPE_COSINE, MG_SHAPE_SQRT } mg_
  *   wsd            peak, and over the `last` steps down to the floor: with q the part of them that
  *                  is done, by 1 - q, (1 + cos(pi q)) / 2 or 1 - sqrt(q)
  *   inverse_sqrt   peak * sqrt(warmup / (n + 1)), not below the floor
- * and with W = max(2, warmup) as DeepSpeed's, whose warm-up goes by n / W, or ln(n + 1) / ln(W):
- *   warmup         from floor to peak, which stays (WarmupLR)
+ * and DeepSpeed's two, with W = max(2, warmup) and a warm-up by n / W, or ln(n + 1) / ln(W):
+ *   warmup         from floor to peak, then constant (WarmupLR)
  *   warmup_cosine  from 0 to peak, then with p = (n - W + 1) / max(1, steps - W), capped at 1,
  *                  by (1 + cos(pi p)) / 2 to the floor (WarmupCosineLR) */
 typedef struct mg_lr {
@@ -128,15 +127,15 @@ typedef struct mg_lr {
     bool log;
 } mg_lr;
 
-/* The scale of the loss of a program in f16 (initial 0: it has none), by DeepSpeed's rule: an
- * overflow halves it, down to `least`, once `hysteresis` of them have been met; `window` good steps
- * in a row double it, and fill the hysteresis up again. */
+/* The loss scale of an f16 program (initial 0: no scale), by DeepSpeed's rule: an overflow
+ * halves the scale, down to `least`, after `hysteresis` overflows; `window` good steps in a row
+ * double it, and reset the hysteresis. */
 typedef struct mg_scale {
     double initial, least;
     int64_t window, hysteresis;
 } mg_scale;
 
-/* An input by name: batch rows of `elements`, dense; i32 where they are indices below `limit`. */
+/* A named input: batch rows of `elements`, dense; i32 indices are below `limit`. */
 typedef struct mg_input {
     const char *name;
     mg_dtype dtype;
@@ -144,60 +143,60 @@ typedef struct mg_input {
     int64_t elements, limit;
 } mg_input;
 #define MG_INPUTS_MAX 8
-#define MG_PLACES_MAX 16 /* sets of axes along which a program asks for its rank's place */
+#define MG_PLACES_MAX 16 /* sets of axes for which a program asks its rank's place */
 
 typedef struct mg_total {
     int64_t offset, n; /* numbers, f64 */
-    bool most;         /* the largest so far, not the sum */
+    bool most;         /* the maximum so far, not the sum */
 } mg_total;
 
-/* One entry of the program (step, eval, sample): where its inputs and outputs lie in the arena, in
- * bytes, or -1 where it has none. */
+/* One entry of the program (step, eval, sample): byte offsets of its inputs and outputs in the
+ * arena; -1: the entry has no such input or output. */
 typedef struct mg_entry {
     bool present;
     int64_t tokens;  /* i32[batch, window] */
     int64_t weights; /* [batch, seq], of the compute type: of the token after each position */
-    int64_t batch;   /* sequences it takes at once, all ranks together */
+    int64_t batch;   /* sequences of one call, on all ranks together */
     int64_t window;  /* tokens of a sequence: seq + 1, or seq for sample */
     int64_t lr;      /* f64 */
-    int64_t step;    /* i64, from 0: the same step draws the same dropout */
+    int64_t step;    /* i64, from 0: equal steps draw equal dropout */
     int64_t seed;    /* i64 */
-    int64_t scale;   /* f64: what the loss is multiplied by (mg_program.scale) */
-    int64_t pos;     /* i32: sample only: the position whose next token is wanted */
-    int64_t filled;  /* i64: eval: so many sequences of the batch count; -1: all do, always */
-    int64_t before;  /* i64: eval: those that were evaluated before */
-    int64_t loss;    /* f64; eval: of all sequences so far */
+    int64_t scale;   /* f64: the loss scale (mg_program.scale) */
+    int64_t pos;     /* i32: sample only: the position whose next token is asked for */
+    int64_t filled;  /* i64: eval: sequences of the batch that count; -1: always all */
+    int64_t before;  /* i64: eval: sequences evaluated before */
+    int64_t loss;    /* f64; eval: over all sequences so far */
     int64_t norm;    /* f64: of all gradients, before clipping */
-    int64_t logits;  /* f32[batch, vocab] (f64 where the program is): sample only */
+    int64_t logits;  /* f32[batch, vocab] (f64 in an f64 program): sample only */
     double predicted_ms, flops;
-    int ninputs; /* instead of tokens */
+    int ninputs; /* named inputs in place of tokens */
     mg_input inputs[MG_INPUTS_MAX];
-    int64_t rows; /* that each rank of `batch_axes` has one after another, then the next rank */
+    int64_t rows; /* rows that a rank of `batch_axes` has one after another, before the next rank */
     uint32_t batch_axes;
-    int64_t ntotals; /* eval: what it goes on adding up, in place */
+    int64_t ntotals; /* eval: sums that the entry adds to, in place */
     const mg_total *total;
-    int nplaces; /* i32 scalars that are the rank's place along some axes */
+    int nplaces; /* i32 scalars: the rank's place along some axes */
     struct {
         uint32_t axes;
         int64_t offset;
     } place[MG_PLACES_MAX];
 } mg_entry;
 
-/* How runtime/cuda launches the kernels of kernels/cuda, which are written for it. */
+/* Launch parameters that runtime/cuda and the kernels of kernels/cuda share. */
 enum {
     MG_XENT_BLOCK = 256,     /* threads, for a row */
     MG_SCATTER_BLOCK = 128,  /* threads, for an index */
     MG_SUM_BLOCK = 256,      /* threads, for 32 columns */
     MG_SLOTS_BLOCK = 128,    /* threads, a warp for an expert */
     MG_EXPERTS_BLOCK = 128,  /* threads, for a row */
-    MG_ATTENTION_WARPS = 4,  /* of a block; each a query or a key */
-    MG_FLASH_WARPS = 4,      /* of a block; each 16 queries or keys */
+    MG_ATTENTION_WARPS = 4,  /* warps of a block; each a query or a key */
+    MG_FLASH_WARPS = 4,      /* warps of a block; each 16 queries or keys */
     MG_ATTENTION_HEAD = 256, /* the longest head */
     MG_FLASH90_ROWS = 128,   /* queries or keys of a block on sm_90, two threads for each */
-    MG_FLASH90_QUERIES = 64, /* of a tile, for the gradients of keys and values */
+    MG_FLASH90_QUERIES = 64, /* of a tile, in the gradient of keys and values */
 };
-/* Keys of a tile by the head, forward and for the gradient of queries; and the shared memory of a
- * block, in bytes: what it owns, and of what it goes over the tiles that are used and asked for. */
+/* Keys of a tile by head size, in the forward pass and in the gradient of queries; and the
+ * shared memory of a block, in bytes: its own rows, and the tiles in use and in flight. */
 #define MG_FLASH90_KEYS(head)    ((head) == 64 ? 64 : 128)
 #define MG_FLASH90_DQ_KEYS(head) ((head) == 64 ? 128 : 64)
 #define MG_FLASH90_SHARED(head)  ((MG_FLASH90_ROWS + 4 * MG_FLASH90_KEYS(head)) * (head) * 2)
@@ -206,8 +205,8 @@ enum {
 #define MG_FLASH90_DKV_SHARED(head)                                                                \
     ((2 * MG_FLASH90_ROWS + 4 * MG_FLASH90_QUERIES) * (head) * 2 + 2 * MG_FLASH90_QUERIES * 8)
 
-/* A generated kernel of a CUDA program: how it is launched, and which of the pointers of a call it
- * takes (those that have places of their own). */
+/* A generated kernel of a CUDA program: its launch size, and the pointers of a call that it
+ * takes (those that are not at fixed places). */
 typedef struct mg_cuda_kernel {
     const char *name;
     int64_t grid_x, grid_y;
@@ -223,19 +222,19 @@ typedef struct mg_axis {
 } mg_axis;
 #define MG_AXES_MAX   16
 #define MG_RANKS_MAX  256 /* of a program */
-#define MG_GROUPS_MAX 64  /* sets of axes along which ranks of GPUs do something together */
+#define MG_GROUPS_MAX 64  /* sets of axes of the collectives of GPU ranks */
 
 typedef struct mg_program {
     uint32_t abi;
     const char *name, *source, *compiler, *layout; /* "llama", "llama.mg", "mgc 0.1.0", "default" */
-    uint64_t fingerprint;      /* of the model: tensors, shapes, optimizer; guards checkpoints */
+    uint64_t fingerprint;      /* hash of tensors, shapes, optimizer: a checkpoint must match it */
     const char *cpu_features;  /* comma-separated, as in LLVM's "+avx512f": what the kernels need */
-    mg_dtype compute;          /* MG_F32 or MG_F64: of parameters and arithmetic */
-    mg_dtype half;             /* what products read, MG_BF16 or MG_F16; 0: as compute */
-    int64_t arena_bytes;       /* everything */
+    mg_dtype compute;          /* MG_F32 or MG_F64: type of parameters and arithmetic */
+    mg_dtype half;             /* type of product operands, MG_BF16 or MG_F16; 0: as compute */
+    int64_t arena_bytes;       /* all tensors */
     int64_t persistent_bytes;  /* parameters and state: the first bytes of the arena */
-    int64_t scratch_bytes;     /* per thread, beside the arena */
-    int64_t batch, seq, vocab; /* a step: sequences, targets of each; valid token ids < vocab */
+    int64_t scratch_bytes;     /* per thread, outside the arena */
+    int64_t batch, seq, vocab; /* of a step: sequences, targets of each; valid token ids < vocab */
     const mg_tensor *tensors;
     int ntensors;
     const mg_action *actions;
@@ -250,99 +249,99 @@ typedef struct mg_program {
     const char *config_json;            /* config.json of its checkpoints, or NULL */
     const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
     int ncuda_kernels;
-    const void *cuda_image; /* the fat binary they are in */
-    int naxes;              /* of more than one rank; 0: one rank */
+    const void *cuda_image; /* the fat binary with the kernels */
+    int naxes;              /* axes of more than one rank; 0: one rank */
     mg_axis axes[MG_AXES_MAX];
     bool tf32; /* products of f32 may round their operands to 10 bits */
-    /* Parameters are updated as their gradients are ready: the guard saw the loss, but not the
-     * norm. What would not be finite stays what it was. */
+    /* Each parameter is updated as its gradient is ready: the guard saw the loss, but not the
+     * norm. A value whose update would not be finite keeps its old value. */
     bool as_ready;
-    /* Of a GPU's program of several ranks: mg_nccl, and the sets of axes along which its ranks do
-     * something together. */
+    /* In a GPU program of several ranks: mg_nccl, and the sets of axes of its collectives. */
     const struct mg_collectives *collectives;
     int ngroups;
     uint32_t groups[MG_GROUPS_MAX];
     mg_stages stages;
 } mg_program;
 
-typedef struct mg_run mg_run; /* the runtime's own; emitted code only hands it on */
+typedef struct mg_run mg_run; /* private to the runtime; emitted code only passes it on */
 
 extern const mg_program mg_main;
 void mg_step(mg_run *r);
 void mg_eval(mg_run *r);
 void mg_sample(mg_run *r);
 
-/* runtime/cuda/comm.c, which needs NCCL: a program of one rank does not name it, and is linked
- * without. */
+/* Defined in runtime/cuda/comm.c, which needs NCCL. A program of one rank does not name it, and
+ * links without NCCL. */
 extern const struct mg_collectives mg_nccl;
 
-/* ---- what emitted code calls --------------------------------------------------------------
+/* ---- functions that emitted code calls ----------------------------------------------------
  * `action` is the index in mg_main.actions. Pointers may not overlap unless said. */
 
 char *mg_arena(mg_run *r);
 
-/* A generated kernel: work units [begin, end) of it, on the pointers p[0..]. Units are independent
- * and each gives the same bits whatever range it is called in. */
+/* A generated kernel: computes work units [begin, end) on the pointers p[0..]. Units are
+ * independent, and each gives the same bits in every range. */
 typedef void mg_kernel(void *const *p, int64_t begin, int64_t end);
 /* Runs all units on the pool, at least `grain` of them per thread. */
 void mg_launch(mg_run *r, int action, mg_kernel *k, int64_t units, int64_t grain, void *const *p);
 
-/* The kernel of that number in mg_main.cuda_kernels, in the stream of the run. */
+/* Launches kernel `kernel` of mg_main.cuda_kernels, in the current stream of the run. */
 void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p);
 
-/* Streams of a GPU: what follows goes into stream s (0 where a program begins and ends); the stream
- * is remembered up to here as a point; what follows in it waits until a point is reached, which was
- * recorded before in this round. On a processor it may be one of the round before, or not have been
- * recorded yet, and then nobody waits. */
+/* Streams of a GPU. mg_stream: the actions that follow go into stream s (0 where a program
+ * begins and ends). mg_record: `point` marks the stream's actions so far. mg_wait: later actions
+ * of the stream wait for a point, which was recorded before in this iteration. On a processor
+ * the point may be of the iteration before, or not recorded yet: then mg_wait does not wait. */
 #define MG_STREAMS_MAX 8
 #define MG_POINTS_MAX  256
 void mg_stream(mg_run *r, int s);
 void mg_record(mg_run *r, int point);
 void mg_wait(mg_run *r, int point);
-/* On a processor stream 0 is what calls these, and in another there are collectives alone: mg_comm
- * then begins one, which goes on when this is called, in parts of actions, and in mg_wait. A wait
- * in that stream holds what begins there next, and all behind it (queue.h). */
+/* On a processor, stream 0 is the calling thread, and another stream holds only collectives:
+ * mg_comm begins one, which makes progress in mg_progress, in parts of actions, and in mg_wait.
+ * A wait in that stream holds the next collective that begins there, and all behind it
+ * (queue.h). */
 void mg_progress(mg_run *r);
 
-/* A loop is through in which the bytes of that event's deaths were in use. */
+/* The loop has ended that used the bytes of the event's deaths. */
 void mg_ended(mg_run *r, int event);
 
 void mg_zero(mg_run *r, int action, void *p, int64_t bytes);
 void mg_copy(mg_run *r, int action, void *to, const void *from, int64_t bytes);
 
 /* False (and remembered by the runtime) if *loss or *norm is not finite: the step then returns
- * before it changes a parameter. norm: NULL where updates do not wait for all gradients. */
+ * before it changes a parameter. norm: NULL if updates do not wait for all gradients. */
 bool mg_guard(mg_run *r, int action, const double *loss, const double *norm);
 
-/* What a product of halves does at its end (batch is then 1), one or several of these. What is
- * computed from its sums is computed before they are rounded; beta is 0 but with MG_SUM. */
+/* The epilogue of a product of halves (batch is then 1), one or several of these. It reads the
+ * sums before they are rounded; beta is 0 except with MG_SUM. */
 typedef enum mg_epilogue {
     MG_PLAIN,
-    MG_BIAS = 1,      /* a bias of C's dtype and of n elements is added to each row */
-    MG_SUM = 2,       /* the n sums of the columns of op(B) are given, as C's dtype; alone */
-    MG_GELU = 4,      /* C is gelu_tanh of that */
-    MG_AUX = 8,       /* and what it is gelu_tanh of is given too: a matrix of C's dtype */
-    MG_GELU_GRAD = 16 /* C is times the slope of gelu_tanh at a matrix of C's dtype; alone */
+    MG_BIAS = 1,      /* adds a bias of C's dtype and of n elements to each row */
+    MG_SUM = 2,       /* gives the n sums of the columns of op(B), in C's dtype; alone */
+    MG_GELU = 4,      /* C is gelu_tanh of the result so far */
+    MG_AUX = 8,       /* also gives the operand of gelu_tanh: a matrix of C's dtype */
+    MG_GELU_GRAD = 16 /* multiplies C by the slope of gelu_tanh at a matrix of C's dtype; alone */
 } mg_epilogue;
 
-/* C = alpha op(A) op(B) + beta C, row-major; `batch` such products, sa, sb, sc elements apart.
- * op(A) is m x k: A is m x k with leading dimension lda, or with ta k x m. beta is 0 or 1, and
- * with 0 C is not read. Halves are summed in f32. */
+/* C = alpha op(A) op(B) + beta C, row-major; `batch` such products, at strides of sa, sb, sc
+ * elements. op(A) is m x k: A is m x k with leading dimension lda, or with ta k x m. beta is 0
+ * or 1; with 0 C is not read. Halves are summed in f32. */
 typedef struct mg_gemm_desc {
     mg_dtype dtype; /* of A and B */
-    mg_dtype out;   /* of C: the same, or of halves f32 */
+    mg_dtype out;   /* of C: the same type, or f32 for halves */
     bool ta, tb;
     uint8_t epilogue; /* of mg_epilogue; its vector is `extra`, its matrix `aux`, else NULL */
-    uint8_t variant;  /* 0: as fast as it goes */
+    uint8_t variant;  /* 0: the fastest */
     int64_t m, n, k, lda, ldb, ldc, ldx; /* ldx: of aux, or 0 */
     double alpha, beta;
     int64_t batch, sa, sb, sc;
 } mg_gemm_desc;
 void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b, void *c,
              void *extra, void *aux);
-/* On a processor, of a single product whose columns are a multiple of MG_TILE: kernel k on the
- * pointers p goes on with each piece of C when it is done and before it leaves the cache. A unit of
- * k is that many columns of a row, row by row; it reads of C what is there, and may write over it,
+/* On a processor, for a single product whose columns are a multiple of MG_TILE: kernel k, on the
+ * pointers p, processes each piece of C when the piece is done and before it leaves the cache. A
+ * unit of k is MG_TILE columns of a row, row by row; it reads C there, and may write over it,
  * but not over A, B, extra or aux. */
 #define MG_TILE 32
 void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
@@ -363,16 +362,17 @@ typedef struct mg_attention_desc {
     int64_t v[3];
     int64_t o[4]; /* also of do */
     int64_t lse[4];
-    int64_t dq[4], dk[3], dv[3]; /* of the gradients alone */
+    int64_t dq[4], dk[3], dv[3]; /* used by the gradient only */
 } mg_attention_desc;
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse);
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work);
-/* The same over keys that are some of all: query s sees the first seen[s], and as many as any query
- * before it. One that sees none has o = 0 and lse = -1e30. lse and o of a gradient are those of all
- * keys. causal is not set; seen may be NULL: all of these. */
+/* Attention over a part of the keys: query s sees the first seen[s] of them, and at least as
+ * many as each query before it. A query that sees none has o = 0 and lse = -1e30. lse and o of a
+ * gradient are those over all keys. causal is not set; seen may be NULL: each query sees all
+ * keys of this part. */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, void *o, void *lse, const int32_t *seen);
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
@@ -395,15 +395,15 @@ void mg_xent(mg_run *r, int action, const mg_xent_desc *d, const void *z, const 
 void mg_xent_grad(mg_run *r, int action, const mg_xent_desc *d, const void *z,
                   const int32_t *target, const void *lse, const void *dloss, void *dz);
 
-/* The head: z = x w, cross-entropy, and both gradients, `chunk` rows at a time, so that no more
- * than chunk rows of logits exist. x[rows, hidden] and w[hidden, vocab] (w_by_vocab: w[vocab,
- * hidden]) are dense. dx is overwritten; dw is overwritten, or added to if dw_accumulate.
- * dx == NULL: the loss alone (dw and dloss are then unused). work: mg_head_work(d) bytes. */
+/* The head: z = x w, cross-entropy, and both gradients, `chunk` rows at a time, so that at most
+ * chunk rows of logits exist. x[rows, hidden] and w[hidden, vocab] (w_by_vocab: w[vocab,
+ * hidden]) are dense. dx is overwritten; dw is overwritten, or added to if dw_accumulate. dx ==
+ * NULL: only the loss (dw and dloss are then unused). work: mg_head_work(d) bytes. */
 typedef struct mg_head_desc {
     mg_xent_desc xent;
     int64_t hidden, chunk;
     bool w_by_vocab, dw_accumulate;
-    mg_dtype dw; /* of dw: that of x and w, or f32 */
+    mg_dtype dw; /* type of dw: the type of x and w, or f32 */
 } mg_head_desc;
 void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const void *w,
              const int32_t *target, const void *dloss, void *loss, void *dx, void *dw, void *work);
@@ -413,7 +413,7 @@ typedef struct mg_gather_desc {
     mg_dtype dtype;
     int64_t indices, outer, n, inner;
     int64_t index_inner, index_outer;
-    bool accumulate; /* scatter only: add to what is there */
+    bool accumulate; /* scatter only: adds to dtable */
 } mg_gather_desc;
 void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
                const int32_t *index, void *y);
@@ -421,24 +421,23 @@ void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
                     const int32_t *index, void *dtable);
 
-/* y[r, k]: where in x[r, 0 .. n) the k-th largest is, k < top; of equal ones the first, NaN last.
- */
+/* y[r, k]: index of the k-th largest of x[r, 0 .. n), k < top; of equal ones the first, NaN last */
 typedef struct mg_top_desc {
     mg_dtype dtype; /* f32 or f64 */
     int64_t rows, n, top;
 } mg_top_desc;
 void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t *y);
 
-/* Experts. Each of the positions of each group makes some choices of an expert, choice[group,
- * position, k]; an expert has so many slots for each group. All tensors are dense:
- *   rows   [groups, positions, inner]       what positions have
- *   z      [experts, groups, slots, inner]  what experts have
- *   choice, slot, weight [groups, positions, choices]; weight of f32 where rows are halves
- * slots           slot = how many choices of the same expert come before, by position and then by
- *                 k, or -1 where that many are all it has
- * dispatch        z[choice, g, slot] = rows[g, p] * weight, 0 where nothing is sent
+/* Experts. Each position of each group makes some choices of an expert, choice[group, position, k];
+ * an expert has `slots` slots for each group. All tensors are dense:
+ *   rows   [groups, positions, inner]       data of positions
+ *   z      [experts, groups, slots, inner]  data of experts
+ *   choice, slot, weight [groups, positions, choices]; weight is f32 if rows are halves
+ * slots           slot = number of earlier choices of the same expert, by position and then by k,
+ *                 or -1 if that is all the slots it has
+ * dispatch        z[choice, g, slot] = rows[g, p] * weight, 0 in unused slots
  * combine         rows[g, p] = sum of z[choice, g, slot] * weight over its choices, in their order
- * combine_weight  weight[g, p, k] = z[choice, g, slot] . rows[g, p], 0 where nothing is sent
+ * combine_weight  weight[g, p, k] = z[choice, g, slot] . rows[g, p], 0 without a slot
  * Choices are below experts. A weight that is NULL is 1. No two choices of a group may have the
  * same slot. */
 typedef struct mg_experts_desc {
@@ -454,8 +453,8 @@ void mg_combine(mg_run *r, int action, const mg_experts_desc *d, const void *z,
 void mg_combine_weight(mg_run *r, int action, const mg_experts_desc *d, const void *z,
                        const void *rows, const int32_t *choice, const int32_t *slot, void *weight);
 
-/* out[e] = uniform in [0, 1), from Philox4x32-10 keyed by (seed, key), at counter
- * (slot * elements + e, step): no layout changes it. With g = slot * elements + e it is the top 24
+/* out[e] = uniform in [0, 1), from Philox4x32-10 keyed by (seed, key), at counter (slot *
+ * elements + e, step): equal under every layout. With g = slot * elements + e it is the top 24
  * bits of word g % 4 of counter {g / 4, step} under the key seed ^ key, 64 bits each, low half
  * first. */
 typedef struct mg_random_desc {
@@ -466,19 +465,19 @@ typedef struct mg_random_desc {
 void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *seed,
                const int64_t *step, const int32_t *slot, void *out);
 
-/* What the ranks along some axes of the mesh do together: n of them, who differ in nothing else.
- * x is [outer, size, inner] around the dim that is cut or put together; y the same with another
- * size, dense, in memory that is not x's.
- *   all_reduce      y = sum of all x, or the largest, in the order of ranks
+/* A collective of the n ranks along some axes of the mesh, which have equal places along the
+ * others. x is [outer, size, inner] around the dim that is cut or concatenated; y likewise with
+ * another size, dense, and does not overlap x.
+ *   all_reduce      y = sum (or maximum) of all x, in rank order
  *   reduce_scatter  y = this rank's part (size / n) of that sum
- *   all_gather      y = the x of all, one behind the other along the dim
+ *   all_gather      y = the x of all ranks, concatenated along the dim
  *   all_to_all      y = this rank's part, along the dim of to_outer, to_size, to_inner, of that
  *   shard           y = this rank's part of x; nothing is sent
- *   ring_shift      y = the x of the rank before, of the first that of the last
- *   broadcast       y = the x of the rank at place `root` of them; the x of others is not looked at
- * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n.
- * Every rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU (NULL
- * where they are none), NULL on a processor. */
+ *   ring_shift      y = the x of the previous rank; the first rank gets that of the last
+ *   broadcast       y = the x of the rank at place `root`; the x of other ranks is not read
+ * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n. Every
+ * rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU (NULL if 0),
+ * NULL on a processor. */
 typedef enum mg_comm_kind {
     MG_ALL_REDUCE = 1,
     MG_REDUCE_SCATTER,
@@ -491,9 +490,9 @@ typedef enum mg_comm_kind {
 typedef struct mg_comm_desc {
     mg_comm_kind kind;
     mg_dtype dtype;
-    bool most;   /* all_reduce: the largest */
-    bool tree;   /* sums: not in the order of ranks, but neighbours first, then those pairs, ... */
-    bool zigzag; /* reduce_scatter, all_gather, shard */
+    bool most;     /* all_reduce: the maximum */
+    bool tree;     /* sums: not in rank order, but of neighbours first, then of those pairs, ... */
+    bool zigzag;   /* reduce_scatter, all_gather, shard */
     uint32_t axes; /* bit k: axis k of mg_program.axes */
     int64_t n, outer, size, inner;
     int64_t to_outer, to_size, to_inner;
@@ -503,29 +502,29 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
 
 /* ---- pipelines ------------------------------------------------------------------------------
  *
- * Microbatches that go through stages on several ranks. What a rank does is a table made and proved
- * when the program was compiled; the emitted program walks it, computes at F, B, I and W, and hands
- * all else to mg_pass:
+ * Microbatches pass through stages on several ranks. Each rank has a table of operations, made and
+ * proved when the program was compiled. The emitted program walks the table, computes at F, B, I
+ * and W, and passes all else to mg_pass:
  *
  *   for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe); mg_phase(r, o); o++)
  *       switch (o->step) { case MG_PIPE_F: ... break; default: mg_pass(r, &pipe, o); }
  *
- * SEND and RECV begin, and wait for nobody. Those that follow each other are one issue: `with` of
- * the first says how many of them are behind it, and is 0 in those; mg_pass begins them all (on a
- * GPU as one NCCL group) when it is called for the first, and does nothing for the others. WAIT:
- * what was begun has ended, so the memory of a send may be written, that of a receive be read; on a
- * GPU in the stream that is set then.
+ * SEND and RECV begin a message, and do not wait. Consecutive ones form one issue: `with` of the
+ * first is the number of those behind it, and 0 in these; mg_pass begins them all (on a GPU as one
+ * NCCL group) when called for the first, and does nothing for the others. WAIT: the message has
+ * ended, so the memory of a send may be written, that of a receive may be read; on a GPU in the
+ * current stream.
  *
- * F messages go from stage to stage, B messages back; stage s and s + 1 are on neighbours of the
- * ring of ranks along the axis. From one rank to another messages are received in the order in
- * which they are sent, F and B together: nothing else says which is which. A send ends when its
- * receive has begun and taken it. It has been proved that nobody waits for himself if what was
- * begun goes on while a rank waits for anything, also for a collective of other axes.
+ * F messages go from stage to stage, B messages back; stages s and s + 1 are on neighbours of the
+ * ring of ranks along the axis. Messages from one rank to another are received in the order of
+ * sending, F and B together: only this order pairs them. A send ends when its receive has begun and
+ * taken it. It is proved that no deadlock occurs if all messages that have begun make progress
+ * while a rank waits for anything, also for a collective of other axes.
  *
- * Between the first and the last operation of a table there are collectives of other axes alone.
- * At its end everything that was begun was waited for. */
+ * Between the first and the last operation of a table only collectives of other axes run. At its
+ * end all messages were waited for. */
 typedef enum mg_pipe_step {
-    MG_PIPE_END, /* of the table */
+    MG_PIPE_END, /* end of the table */
     MG_PIPE_F,
     MG_PIPE_B,
     MG_PIPE_I,
@@ -538,56 +537,56 @@ typedef enum mg_pipe_step {
 } mg_pipe_step;
 typedef struct mg_pipe_op {
     uint8_t step;
-    uint8_t of; /* WAIT: MG_PIPE_SEND_F, ...: what is waited for; it is the oldest begun of that
-                   kind that was not waited for yet */
+    uint8_t of; /* WAIT: MG_PIPE_SEND_F, ...: the kind to wait for; the message is the oldest of
+                 * that kind that was not waited for yet */
     uint8_t in, out; /* numbers of message buffers: of what was received, of what is sent; SEND_*:
                         `out`, RECV_*: `in` */
     uint16_t stage;
-    uint16_t with; /* SEND_*, RECV_*: so many behind it begin together with it */
-    uint16_t slot; /* for the emitted program: which copy of activations */
+    uint16_t with; /* SEND_*, RECV_*: the number of operations behind it that begin with it */
+    uint16_t slot; /* for the emitted program: the copy of activations */
     int32_t microbatch;
-    float at, lasts; /* predicted, of what computes: us from the beginning of the step. END: where
-                        the table is through */
+    float at, lasts; /* predicted, of compute operations: us from the start of the step. END:
+                      * when the table ends */
 } mg_pipe_op;
-/* Messages forward [0] and back [1]: `bytes` of each; buffer k of those that are sent lies at
- * send[way] + k * stride[way] bytes of the arena, of those received at receive[way] + ... */
+/* Messages forward [0] and back [1], of `bytes` bytes each; buffer k of those sent is at byte
+ * send[way] + k * stride[way] of the arena, of those received at receive[way] + ... */
 typedef struct mg_pipe {
     uint32_t axis; /* mg_program.stages.axis */
     int64_t bytes[2], stride[2], send[2], receive[2];
     int action[4];                /* numbers of SEND_F, RECV_F, SEND_B, RECV_B in mg_main.actions */
     const mg_pipe_op *const *ops; /* by place along the axis; each ends with MG_PIPE_END */
 } mg_pipe;
-/* This rank's table; a walk begins. */
+/* Returns this rank's table; a walk begins. */
 const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p);
 void mg_pass(mg_run *r, const mg_pipe *p, const mg_pipe_op *o);
-/* Before each operation: is it not the end of the table? (What is recorded begins here.) */
+/* Called before each operation; false at the end of the table. (Records the operation's start.) */
 bool mg_phase(mg_run *r, const mg_pipe_op *o);
-/* This rank's place among those along these axes. */
+/* This rank's place among the ranks along these axes. */
 int mg_station(const mg_run *r, uint32_t axes);
 
-/* ---- what hand-written kernels call ------------------------------------------------------- */
+/* ---- functions that hand-written kernels call --------------------------------------------- */
 
-/* fn(ctx, begin, end, scratch) over [0, units) on the pool; scratch is the thread's own
+/* Runs fn(ctx, begin, end, scratch) over [0, units) on the pool; scratch is the thread's own
  * mg_main.scratch_bytes (plus what the runtime adds), 64-byte aligned. Not reentrant. */
 typedef void mg_task(void *ctx, int64_t begin, int64_t end, void *scratch);
 void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx);
 int mg_threads(const mg_run *r);
-/* In a task, with its scratch, every fraction of a millisecond: lets go on what runs beside it. */
+/* A task calls it with its scratch each fraction of a millisecond, to drive async communication. */
 void mg_look(mg_run *r, const void *scratch);
-/* Around each call: time for traces; outputs looked at when a non-finite value is sought. */
+/* Around each call: time for traces; outputs are checked in the search for a non-finite value. */
 void mg_begin(mg_run *r, int action);
 void mg_end(mg_run *r, int action);
 void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t);
-/* Tells mg_output what the action's generated kernel wrote by way of the pointers p; is some of it
- * at c? */
+/* Tells mg_output what the action's generated kernel wrote through the pointers p. True if c is
+ * one of its outputs. */
 bool mg_outputs(mg_run *r, int action, void *const *p, const void *c);
 
-/* ---- what the runtime calls in kernels ---------------------------------------------------- */
+/* ---- functions of kernels that the runtime calls ------------------------------------------ */
 
-/* What makes products here: "own, 64-byte vectors", "cuBLASLt 13.1.0". */
+/* The library of products of this program: "own, 64-byte vectors", "cuBLASLt 13.1.0". */
 const char *mg_products_name(void);
 
-/* Tells mg_output of the results of attention, and of its gradient, whatever their strides. */
+/* Tells mg_output of the results of attention, and of its gradient, with any strides. */
 void mg_attention_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *o,
                           const void *lse);
 void mg_attention_grad_outputs(mg_run *r, int action, const mg_attention_desc *d, const void *dq,

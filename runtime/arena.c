@@ -1,4 +1,5 @@
-/* arena.c - the one block of memory a program computes in, and whether the machine has it. */
+/* arena.c - maps the one block of memory that a program computes in, and checks that the machine
+ * has enough. */
 #include "runtime/net/ranks.h"
 
 #include <errno.h>
@@ -10,7 +11,8 @@
 #include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20, PAGE = 4096 };
-/* What the runtime takes besides: buffers of data, checkpoints and logs, stacks in use. */
+/* Memory of a process outside arena and scratch: buffers of data, checkpoints and logs, stacks in
+ * use. */
 #define OTHER_BYTES ((int64_t)16 << 20) /* a process */
 
 /* The number after `key` in a file of "key number" lines, or the file's number if key is "". */
@@ -46,8 +48,8 @@ static void limit_by_cgroup(rt_memory *m, const char *max, const char *used)
         least(m, a - b, "the memory limit of this container");
 }
 
-/* Of the leader: its lists of tensors, and what a save or a resume takes beside its buffers, the
- * larger of the two files'. */
+/* Memory of the leader: its lists of tensors, and the list of entries of a save or a resume: the
+ * larger of the two files counts. */
 static int64_t lists(const mg_run *r)
 {
     const rt_catalog *p = &r->params, *s = &r->slots;
@@ -77,8 +79,8 @@ rt_memory rt_memory_plan(const mg_run *r)
     return m;
 }
 
-/* The most that a process has had: what it has now, pages that several share in proportion (all
- * processes of the program together thus have them once), and by how much it once had more. */
+/* The peak memory of a process: its present memory, with each shared page divided among its
+ * processes (so that the sum over all processes counts it once), plus how much more it once had. */
 static int64_t used_by(int pid)
 {
     char *status = rt_printf("/proc/%d/status", pid),
@@ -154,21 +156,21 @@ static void check_memory(const mg_run *r)
 
 void rt_arena_map(mg_run *r)
 {
-    /* It begins on a huge page. What is mapped before and behind it may not be touched: whoever
-     * does is stopped at once. */
+    /* The arena begins on a huge page. The pages before and behind it are not accessible, so an
+     * access out of bounds faults at once. */
     int64_t pages = (r->program->arena_bytes + PAGE - 1) / PAGE;
     if (r->ranks) {
         r->arena = rt_ranks_arena(r);
         if (rt_is_first_here(r))
-            check_memory(r); /* for all, before any of them takes its own */
+            check_memory(r); /* one check for all ranks, before any rank takes memory */
         rt_meet(r, RT_ALL_AXES);
         rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
         rt_pool_scratch(r->pool, r->program->scratch_bytes);
         rt_comm_open(r);
         if (r->rank && r->options->poison)
-            rt_poison(r); /* before the leader writes what it would overwrite */
+            rt_poison(r); /* before the leader writes: poison would overwrite its data */
         rt_places_tell(r);
-        rt_meet(r, RT_ALL_AXES); /* from here on the leader writes into all of them */
+        rt_meet(r, RT_ALL_AXES); /* from here on the leader writes into all arenas */
         return;
     }
     check_memory(r);
@@ -179,7 +181,7 @@ void rt_arena_map(mg_run *r)
     if (base == MAP_FAILED || mprotect(r->arena, size, PROT_READ | PROT_WRITE))
         rt_die(RT_FAILED, "the arena of %" PRId64 " bytes could not be mapped: %s",
                r->program->arena_bytes, strerror(errno));
-    madvise(r->arena, size, MADV_HUGEPAGE); /* where the system has none, small pages serve */
+    madvise(r->arena, size, MADV_HUGEPAGE); /* without huge pages the kernel uses small ones */
     rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
     rt_pool_scratch(r->pool, r->program->scratch_bytes);
 }

@@ -1,11 +1,12 @@
-/* cpu.c - does this processor have what the kernels were compiled for? Names are LLVM's. */
+/* cpu.c - checks that this processor has the features that the kernels were compiled for. Names are
+ * LLVM's. */
 #include "runtime/run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* 1: has it, 0: lacks it, -1: a name that cannot be asked for. What __builtin_cpu_supports says
- * includes whether the system saves the registers. */
+/* 1: the processor has the feature, 0: it lacks it, -1: the name is not known here.
+ * __builtin_cpu_supports also tests whether the operating system saves the registers. */
 static int has(const char *name, size_t n)
 {
 #ifdef __x86_64__

@@ -1,9 +1,9 @@
-/* dump.c - what actions compute, written down as it is, for --dump: to be compared with what
- * another program, or this one under another layout, computes from the same.
+/* dump.c - writes the outputs of actions to files, for --dump: to compare them with another
+ * program, or with this program under another layout.
  *
- * OUT/dump/rank-R/NUMBER-NAME.DTYPE has the outputs of one action in a rank's first step, behind
- * each other: one run of it after another (rounds and layers, in the order in which they run), and
- * of each run its outputs in their order. What is not dense comes in the order of memory. */
+ * OUT/dump/rank-R/NUMBER-NAME.DTYPE has the outputs of one action in a rank's first step, one run
+ * of the action after another (iterations of loops, in the order in which they run), and for each
+ * run its outputs in their order. Outputs that are not dense come in memory order. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static bool is_wanted(const mg_run *r, int action)
     return false;
 }
 
-/* A pattern that no action has is a mistake. */
+/* Ends the program if a pattern matches no action. */
 static void check_names(const mg_run *r)
 {
     const mg_program *p = r->program;
@@ -48,7 +48,7 @@ void rt_dump_open(const mg_run *r)
     close(out);
 }
 
-/* A name as a part of a path. */
+/* Replaces the characters that cannot be part of a path component. */
 static void make_plain(char *name)
 {
     for (; *name; name++)

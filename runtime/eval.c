@@ -1,5 +1,5 @@
-/* eval.c - the loss over the evaluation set, in a fixed order. The program carries on what it sums
- * (mg_entry.total), so the loss of the last batch is that of all. */
+/* eval.c - computes the loss over the evaluation set, in a fixed order. The program keeps its sums
+ * between batches (mg_entry.total), so the loss of the last batch is the loss of the whole set. */
 #include "runtime/run.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
         rt_put(r, e->seed, &r->state.seed, sizeof r->state.seed);
 }
 
-/* Runs on `n` windows from number `first`; after them the last one again fills the batch. */
+/* Runs on `n` windows from number `first`. If n is less than the batch, copies of the last window
+ * fill it. */
 static double batch_loss(mg_run *r, const rt_data *d, int64_t first, int64_t n)
 {
     const mg_entry *e = &r->program->eval;
@@ -42,7 +43,7 @@ static void put_totals(mg_run *r)
         }
 }
 
-/* Rows that depend on each other: the mean over whole batches. */
+/* For a loss whose rows depend on each other: the mean over whole batches. */
 static double eval_batches(mg_run *r, const rt_data *d, int64_t windows)
 {
     int64_t size = r->program->eval.batch, batches = windows / size;

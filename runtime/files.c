@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What rt_file_open sets errno to: no call on a regular file does. */
+/* errno of rt_file_open for a file that is not regular; no call on a regular file sets it. */
 #define NOT_REGULAR EMEDIUMTYPE
 
 int rt_file_open(int at, const char *name, int flags)
@@ -16,7 +16,7 @@ int rt_file_open(int at, const char *name, int flags)
     struct stat s;
     int fd = openat(at, name, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     if (fd < 0) {
-        if (errno == ENXIO) /* a pipe that nobody reads, a socket, a device that is not there */
+        if (errno == ENXIO) /* a pipe without a reader, a socket, a missing device */
             errno = NOT_REGULAR;
         return -1;
     }
@@ -76,13 +76,14 @@ char *rt_checkpoints_wrong(const char *out)
     return why;
 }
 
-/* An entry that is exchanged meanwhile is removed, or stays: it is never followed. */
+/* If another process exchanges an entry meanwhile, the entry is removed or stays; it is never
+ * followed. */
 bool rt_remove_at(int at, const char *name, int depth)
 {
     int fd = rt_folder_inside(at, name);
     if (fd < 0 && errno == ENOENT)
         return true;
-    if (fd < 0) /* no directory: a link, a file; of a directory that is closed this says so */
+    if (fd < 0) /* not a directory: a link or a file; errno of an unreadable directory stays */
         return (errno == ENOTDIR || errno == ELOOP) && unlinkat(at, name, 0) == 0;
     DIR *d = fdopendir(fd);
     if (!d) {

@@ -1,10 +1,11 @@
-/* guard.c - where did the first NaN come from?
+/* guard.c - finds the action that made the first NaN or infinity.
  *
- * mg_guard returned false, so the step ended before it changed a parameter. Running it again on the
- * same inputs gives the same values, and this time every output is looked at as it is made.
+ * mg_guard returned false, so the step ended before it changed a parameter. A second run on the
+ * same inputs gives the same values; in this run every output is checked when it is made.
  *
- * Where updates do not wait for all gradients, the norm is known when some parameters are updated.
- * None of them holds a NaN (pass update), and the step from there on shows where one comes from. */
+ * If updates do not wait for all gradients, the norm is known only after some parameters were
+ * updated. None of them holds a NaN (pass update), and a run of the step with the updated
+ * parameters shows the source. */
 #include "runtime/number.h"
 #include "runtime/net/ranks.h"
 
@@ -62,7 +63,7 @@ void rt_check_output(mg_run *r, int action, const void *p, int64_t n, mg_dtype t
     c->value = value;
 }
 
-/* A parameter or state that is already not finite, named; true if there is one. */
+/* Reports a parameter or state that was not finite before the step; true if one exists. */
 static bool report_tensors(const mg_run *r)
 {
     for (int i = 0; i < r->program->ntensors; i++) {
@@ -94,7 +95,7 @@ static void report_action(const mg_run *r)
             c->element, c->elements, c->value);
 }
 
-/* Of a step that no guard ended. */
+/* True if the norm is not finite although no guard ended the step. */
 static bool bad_norm(const mg_run *r)
 {
     return !r->guard.tripped && !isfinite(rt_get_f64(r, r->program->step.norm));
@@ -127,8 +128,8 @@ void rt_find_non_finite(mg_run *r, int64_t step)
             rt_note(
                 "  the same step run again was finite: suspect this machine's memory or processor");
         else
-            rt_note("  no action's result shows it: it arises in the loss or the norm itself");
+            rt_note("  no output of an action has it: it arises in the loss or the norm itself");
     }
     rt_note("  learning rate of this step: %.3g; %s and nothing was saved", rt_lr(&r->lr, step - 1),
-            updated ? "what had finite gradients was updated" : "no parameter was changed");
+            updated ? "parameters with finite gradients were updated" : "no parameter was changed");
 }

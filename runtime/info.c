@@ -1,4 +1,4 @@
-/* info.c - --info: the block for a bug report; --dry-run: would this start? */
+/* info.c - prints --info, the table for a bug report, and --dry-run, the checks before a start. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -95,7 +95,7 @@ static void line(const char *mark, const char *fmt, va_list ap)
     printf("[%s] %s", mark, text ? text : "");
     free(text);
     putchar('\n');
-    fflush(stdout); /* before what a failing check prints itself */
+    fflush(stdout); /* before the message of a check that ends the program */
 }
 
 __attribute__((format(printf, 1, 2))) static void ok(const char *fmt, ...)
@@ -114,7 +114,7 @@ __attribute__((format(printf, 1, 2))) static void warn(const char *fmt, ...)
     va_end(ap);
 }
 
-/* The first failure decides the exit code; the checks after it are still made. */
+/* The first failure decides the exit code; the later checks still run. */
 __attribute__((format(printf, 3, 4))) static void fail(rt_exit *code, rt_exit reason,
                                                        const char *fmt, ...)
 {
@@ -166,7 +166,7 @@ static void check_memory(const mg_run *r, rt_exit *code)
            planned.text, m.available, there.text);
 }
 
-/* OUT or, where it does not exist yet, the nearest directory above it. */
+/* OUT, or the nearest existing directory above it. */
 static char *existing_part(const char *out)
 {
     char *path = rt_printf("%s", out);
@@ -253,7 +253,7 @@ rt_exit rt_dry_run(mg_run *r)
     check_memory(r, &code);
     check_out(r, &code);
     check_resume(r, &code);
-    /* Last, because bad data ends the program with its own message. */
+    /* The data check is last: bad data ends the program with its own message. */
     if (!r->options->data.n) {
         warn("data: no --data given");
         return code;

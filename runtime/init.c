@@ -1,8 +1,9 @@
-/* init.c - initial values, the same under every layout and any number of threads.
+/* init.c - fills parameters with initial values, the same under every layout and any number of
+ * threads.
  *
- * Element e of the external tensor called n takes the block of Philox4x32-10 with
+ * Element e of the external tensor n takes the block of Philox4x32-10 with
  *     key = mg_key(n) ^ seed, counter = { low(e), high(e), 0, 0 }
- * and of its four words the first two:
+ * and uses the first two of its four words:
  *     normal   mean + std * sqrt(-2 log((w0 + 1) / 2^32)) * cos(2 pi w1 / 2^32)
  *     uniform  low + (high - low) * w0 / 2^32
  * (Box and Muller, 1958) in double, rounded once to the tensor's dtype. */
@@ -27,7 +28,7 @@ static double draw(const filling *f, int64_t e)
     return t->a + t->b * r * cos(6.28318530717958647693 * ((double)w[1] * 0x1p-32));
 }
 
-/* Rounding to float may reach the upper end, which is not in [a, b). */
+/* Keeps a uniform value below b: rounding to float may give b, which is not in [a, b). */
 static float narrow(const mg_tensor *t, double v)
 {
     float f = (float)v;

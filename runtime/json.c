@@ -1,4 +1,4 @@
-/* json.c - see json.h. */
+/* json.c - a strict pull parser of JSON; see json.h. */
 #include "runtime/json.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ bool rt_json_fail(rt_json *j, const char *why)
     return false;
 }
 
-/* The next byte that is not white space, or -1. */
+/* The next byte that is not white space, or -1; does not consume it. */
 static int peek(rt_json *j)
 {
     while (j->at < j->end && (*j->at == ' ' || *j->at == '\t' || *j->at == '\n' || *j->at == '\r'))
@@ -44,7 +44,7 @@ bool rt_json_enter(rt_json *j, char kind)
     return true;
 }
 
-/* Passes the comma before an element; false at `close` or on an error. */
+/* Consumes the comma before an element; false at `close` or on an error. */
 static bool next(rt_json *j, char close)
 {
     if (j->error)
@@ -95,7 +95,7 @@ static bool push(rt_json *j, unsigned c)
     return true;
 }
 
-/* A code point as UTF-8. */
+/* Appends a code point as UTF-8. */
 static bool push_code(rt_json *j, unsigned c)
 {
     if (c == 0)
@@ -156,7 +156,7 @@ static bool escape(rt_json *j)
     return push_code(j, c);
 }
 
-/* One well-formed sequence of two to four bytes (Unicode 15, table 3-7). */
+/* Consumes one well-formed sequence of two to four bytes (Unicode 15, table 3-7). */
 static bool multibyte(rt_json *j)
 {
     unsigned c = *j->at;
@@ -221,7 +221,7 @@ static bool digits(rt_json *j)
     return j->at > start;
 }
 
-/* The extent of a number; *whole is false where it has a fraction or an exponent. */
+/* Consumes a number; *whole is false if it has a fraction or an exponent. */
 static bool number(rt_json *j, const unsigned char **start, bool *whole)
 {
     if (j->error)

@@ -1,9 +1,10 @@
 /* json.h - a strict pull parser of JSON (RFC 8259) over memory that is not trusted.
  *
- * Nothing is built: the caller asks for what must come next, so its schema is its control flow and
- * memory is bounded by what it keeps. Refused: anything but UTF-8, control characters in strings,
- * lone surrogates, NUL in strings, numbers in other forms, nesting over JSON_DEPTH, text after the
- * value. After the first error every call fails, and `error` says what was wrong at `at`. */
+ * The parser builds no tree: the caller asks for what must come next, so the caller's control flow
+ * is the schema, and memory is bounded by what the caller keeps. Errors are: bytes that are not
+ * UTF-8, control characters in strings, lone surrogates, NUL in strings, numbers in other forms,
+ * nesting over JSON_DEPTH, text after the value. After the first error every call fails, and
+ * `error` says what was wrong at `at`. */
 #ifndef MG_JSON_H
 #define MG_JSON_H
 
@@ -27,18 +28,19 @@ void rt_json_free(rt_json *j);
 
 /* Steps into a container: kind is '{' or '['. */
 bool rt_json_enter(rt_json *j, char kind);
-/* The next key of an object (in j->text), or false at its end, which is then passed. */
+/* Reads the next key of an object into j->text; false at the end of the object, which is
+ * consumed. */
 bool rt_json_key(rt_json *j);
-/* True if another item of an array follows; at its end, which is then passed, false. */
+/* True if another item of an array follows; false at the end of the array, which is consumed. */
 bool rt_json_item(rt_json *j);
 
 bool rt_json_string(rt_json *j); /* in j->text */
-/* A whole number that int64 holds, without fraction or exponent. */
+/* Reads a whole number that fits int64, without fraction or exponent. */
 bool rt_json_int(rt_json *j, int64_t *v);
 bool rt_json_number(rt_json *j, double *v);
 bool rt_json_skip(rt_json *j); /* any value */
-bool rt_json_null(rt_json *j); /* true, and passed, if null comes next; never an error */
+bool rt_json_null(rt_json *j); /* true if null comes next (consumed); never an error */
 bool rt_json_end(rt_json *j);  /* nothing but white space is left */
-bool rt_json_fail(rt_json *j, const char *why); /* false */
+bool rt_json_fail(rt_json *j, const char *why); /* returns false */
 
 #endif

@@ -1,5 +1,5 @@
-/* launch.c - the processor as the device: its threads run what emitted code calls. Nothing here
- * allocates while a step runs. */
+/* launch.c - the device interface on a processor: runs kernels on the threads of the pool. Nothing
+ * here allocates while a step runs. */
 #include "runtime/net/ranks.h"
 
 #include <math.h>
@@ -23,12 +23,12 @@ void rt_device_run(mg_run *r, rt_program which)
 {
     (which == RT_STEP ? r->step : which == RT_EVAL ? r->eval : r->sample)(r);
     if (r->ranks)
-        rt_meet(r, RT_ALL_AXES); /* then the leader may write into arenas again */
+        rt_meet(r, RT_ALL_AXES); /* after this the leader may write into arenas again */
 }
 
 rt_progress rt_device_progress(const mg_run *r)
 {
-    (void)r; /* the host is the device, and says where it waits */
+    (void)r; /* the host is the device, and publishes its own waits */
     return (rt_progress){.action = -1};
 }
 
@@ -39,7 +39,7 @@ void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes)
 
 void rt_device_wait(mg_run *r)
 {
-    (void)r; /* what was called is done */
+    (void)r; /* calls are synchronous */
 }
 
 char *rt_device_text(bool *there)

@@ -1,4 +1,4 @@
-/* lr.c - the learning rate of a step; the formulas are those of mg_lr in abi.h. */
+/* lr.c - computes the learning rate of a step; the formulas are at mg_lr in abi.h. */
 #include "runtime/run.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ static double cosine(double r)
     return 0.5 * (1 + cos(PI * r));
 }
 
-/* The part of [0, length) that lies behind `at`, in [0, 1]. */
+/* at / length, limited to [0, 1]. */
 static double part(int64_t at, int64_t length)
 {
     double r = (double)at / (double)(length > 1 ? length : 1);

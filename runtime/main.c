@@ -1,4 +1,4 @@
-/* main.c - from the command line to the exit code. */
+/* main.c - the main function of a program: from the command line to the exit code. */
 #include "runtime/net/ranks.h"
 
 #include <errno.h>
@@ -60,7 +60,8 @@ static void make_directories(const char *path)
     free(copy);
 }
 
-/* One writer a directory. The lock ends with the process, however it ends. */
+/* Allows one writer for each directory. The kernel drops the lock when the process ends for any
+ * reason. */
 static void claim_out(mg_run *r)
 {
     make_directories(r->options->out);
@@ -77,7 +78,7 @@ static void claim_out(mg_run *r)
         rt_die(RT_IO, "%s", why);
 }
 
-/* The schedule that a state asks for. */
+/* The learning-rate schedule with the peak and steps of the run's state. */
 static mg_lr schedule_of(const mg_run *r)
 {
     mg_lr lr = r->lr;
@@ -88,8 +89,8 @@ static mg_lr schedule_of(const mg_run *r)
     return lr;
 }
 
-/* Most schedules are stretched over the steps of a run: with other steps the next one's rate is
- * another too. */
+/* Tells the user how the learning rate changes: most schedules stretch over the steps of a run, so
+ * other steps change the next rate. */
 static void tell_schedule(const mg_run *r, const mg_lr *was)
 {
     const bool stretched = r->lr.kind != MG_LR_CONSTANT && r->lr.kind != MG_LR_INVERSE_SQRT &&
@@ -107,7 +108,8 @@ static void tell_schedule(const mg_run *r, const mg_lr *was)
     free(rates);
 }
 
-/* What the command line says, else what the resumed run was told, else the program's own. */
+/* Sets seed, peak learning rate and steps: from the command line, else from the resumed run, else
+ * from the program. */
 static void settle_state(mg_run *r, bool resumed)
 {
     const rt_options *o = r->options;
@@ -140,12 +142,12 @@ static void settle_data(mg_run *r, bool resumed)
     if (resumed && r->state.data_windows &&
         (r->state.data_tokens != r->data->tokens || r->state.data_windows != r->data->windows))
         rt_warn("the data has %" PRId64 " tokens; the resumed run read %" PRId64
-                ": it goes on, in another order than it would have",
+                ": the run continues, with another order of the data",
                 r->data->tokens, r->state.data_tokens);
     uint64_t blend = r->data->blend ? rt_blend_key(r->data->blend) : 0;
     if (resumed && r->state.data_windows && blend != r->state.blend)
-        rt_warn("the weights of the data are not those of the resumed run: it goes on, in another "
-                "order than it would have");
+        rt_warn("the weights of the data are not those of the resumed run: it continues, with "
+                "another order of the data");
     r->state.blend = blend;
     r->state.data_tokens = r->data->tokens;
     r->state.data_windows = r->data->windows;
@@ -174,15 +176,16 @@ static void settle(mg_run *r, bool resumed)
     settle_data(r, resumed);
 }
 
-/* A run that is resumed has its weights; the same command can thus be given again and again. */
+/* A resumed run has its weights already. --init is then ignored, so that the same command can be
+ * given again. */
 static void open_weights(mg_run *r, bool resumed)
 {
     if (r->options->init && !resumed)
         r->weights = rt_weights_open(r, r->options->init);
 }
 
-/* How this process was started; what is wrong with that one of several says for all, and all end.
- */
+/* Finds out how this process was started. If that is wrong, all processes end, and one prints the
+ * message. */
 static void find_world(mg_run *r)
 {
     rt_world *w = &r->world;
@@ -204,7 +207,7 @@ static void settle_world(const mg_run *r)
         rt_die(RT_MISFIT, "%s", why);
 }
 
-/* Of several processes the first is the leader, and the others do as it says, for good. */
+/* Joins a run of several processes. The first is the leader; a follower never returns. */
 static void join_others(mg_run *r)
 {
     rt_ranks_join(r);
@@ -226,12 +229,12 @@ static rt_exit train(mg_run *r)
     if (r->options->resume)
         open_weights(r, checkpoint);
     rt_signals_catch(r);
-    fill_arena(r, checkpoint); /* whatever can fail without leaving a trace has now failed */
+    fill_arena(r, checkpoint); /* a start that fails leaves no trace */
     rt_resume_set_aside(r, checkpoint ? r->state.step : -1);
     r->log = rt_log_open(r, checkpoint ? r->state.step : -1);
     if (checkpoint) {
         rt_log_line(r->log, "resumed from %s", checkpoint);
-        rt_checkpoint_prune(r); /* a kill may have come between a save and this */
+        rt_checkpoint_prune(r); /* a run that was killed may have saved without pruning */
     } else if (r->options->resume) {
         rt_log_line(r->log, "no checkpoint in %s/ckpt: starting afresh", r->options->out);
     }
@@ -250,7 +253,7 @@ static rt_exit train(mg_run *r)
     return code;
 }
 
-/* Reads a checkpoint and writes to standard output alone. */
+/* Generates tokens: reads a checkpoint and writes only to standard output. */
 static rt_exit sample(mg_run *r)
 {
     char *checkpoint = r->options->resume ? rt_resume_find(r, &r->state) : NULL;
@@ -307,7 +310,7 @@ int main(int argc, char **argv)
     r.params = rt_catalog_new(r.program, MG_PARAM);
     r.slots = rt_catalog_new(r.program, MG_STATE);
     if (r.world.rank && (options.info || options.dry_run)) {
-        r.code = RT_DONE; /* rank 0 tells of the program; what it checks is its own machine */
+        r.code = RT_DONE; /* rank 0 prints the program, and checks its own machine only */
     } else if (options.info) {
         rt_info(&r);
         r.code = RT_DONE;

@@ -1,4 +1,4 @@
-/* number.c - see number.h. Little-endian, wherever it stands. */
+/* number.c - reads numbers of the types of safetensors; see number.h. All are little-endian. */
 #include "runtime/number.h"
 
 #include <string.h>

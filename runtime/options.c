@@ -1,4 +1,4 @@
-/* options.c - the command line: one table (options.def) is parsed, checked and printed. */
+/* options.c - parses the command line by one table (options.def), checks it, and prints --help. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static const option table[] = {
 };
 enum { OPTIONS = sizeof table / sizeof table[0] };
 
-/* Edits that turn a into b: insertions, deletions, replacements (Levenshtein). */
+/* The edit distance of a and b: insertions, deletions, replacements (Levenshtein). */
 static int distance(const char *a, size_t na, const char *b)
 {
     int row[64];
@@ -136,7 +136,7 @@ static void print_help(const mg_program *p)
     const char *me = program_invocation_short_name;
     printf("usage: %s --data GLOB [options]\n\n", me);
     printf("  %s --data 'corpus/*.txt' --steps 1000          train\n", me);
-    printf("  %s --data 'corpus/*.txt' --resume              go on after an interruption\n", me);
+    printf("  %s --data 'corpus/*.txt' --resume              continue after an interruption\n", me);
     printf("  %s --resume --sample 500 --prompt 'In the '    generate\n", me);
     const char *group = "";
     for (int i = 0; i < OPTIONS; i++) {
@@ -173,7 +173,7 @@ static void defaults(rt_options *o)
     }
 }
 
-/* One argument, and the next where it is the value; returns how many were taken. */
+/* Parses one argument, with the next one if that is its value; returns how many were taken. */
 static int take(rt_options *options, char **argv)
 {
     const char *word = argv[0];
@@ -213,7 +213,7 @@ static int take(rt_options *options, char **argv)
     return equals ? 1 : 2;
 }
 
-/* What depends on more than one option. */
+/* Sets defaults, and checks rules between options. */
 static void settle(rt_options *o, const mg_program *p)
 {
     if (!o->out)

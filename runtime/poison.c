@@ -1,7 +1,8 @@
-/* poison.c - --poison: bytes that nothing lives in are NaN, so that a plan which reads them shows.
+/* poison.c - --poison: fills dead bytes of the arena with NaN, so that a plan that reads them is
+ * visible.
  *
- * The plan says after which action or loop a buffer dies (mg_program.deaths). Bytes of 255 are a
- * NaN of every floating-point type and an index that no table has. */
+ * The plan says after which action or loop a buffer dies (mg_program.deaths). A byte of 255 is part
+ * of a NaN in every floating-point type, and of an index that no table has. */
 #include "runtime/net/ranks.h"
 #include "runtime/sizes.h"
 
@@ -12,7 +13,7 @@ void rt_poison(mg_run *r)
     const mg_program *p = r->program;
     rt_device_fill(r, p->persistent_bytes, POISON, p->arena_bytes - p->persistent_bytes);
     if (r->ranks)
-        rt_places_tell(r); /* once more: they lie there */
+        rt_places_tell(r); /* once more: poison overwrote them */
     r->watch |= RT_WATCH_POISON;
 }
 
@@ -26,7 +27,7 @@ void rt_poison_dead(mg_run *r, int event)
 {
     const mg_program *p = r->program;
     int low = 0, high = p->ndeaths;
-    /* The search for a non-finite value looks at outputs after the action, dead or not. */
+    /* The search for a non-finite value reads outputs after the action, also dead ones. */
     if (r->watch & RT_WATCH_VALUES)
         return;
     while (low < high) {

@@ -1,14 +1,14 @@
-/* pool.c - one pool of threads for everything that runs in parallel.
+/* pool.c - one thread pool for everything that runs in parallel.
  *
- * The caller is thread 0. A job is cut into contiguous ranges, one a thread, so the same job on the
- * same number of threads touches the same memory from the same thread. Launches come every few
- * microseconds inside a step, so a thread that ran out of work spins for SPIN_NS before it sleeps
- * (not where threads share a processor); between runs (data, checkpoints) it sleeps and costs
- * nothing.
+ * The caller is thread 0. A job is cut into contiguous ranges, one for each thread, so the same job
+ * on the same number of threads touches the same memory from the same thread. Inside a step,
+ * launches come every few microseconds: a thread without work therefore spins for SPIN_NS before it
+ * sleeps (but not if threads share a processor). Between runs (data, checkpoints) it sleeps and
+ * costs nothing.
  *
- * A job is announced by one 64-bit ticket: generation << 16 | participants. A worker with a higher
- * number than that never looks at the job, which is then safe to replace when the participants are
- * done. Sleepers are counted before they look at the ticket a last time and the ticket is written
+ * One 64-bit ticket announces a job: generation << 16 | participants. A worker with a higher number
+ * than that never reads the job, so the job can be replaced when its participants are done. A
+ * worker is counted as a sleeper before its last look at the ticket, and the ticket is written
  * before the count is read, both sequentially consistent: no wake-up is lost. */
 #include "runtime/run.h"
 
@@ -36,7 +36,7 @@ struct rt_pool {
     mg_task *fn;
     void *ctx;
     int64_t units;
-    bool (*look)(void *ctx); /* NULL: nothing runs beside */
+    bool (*look)(void *ctx); /* NULL: no async communication */
     void *look_at;
     _Alignas(64) _Atomic uint64_t ticket;
     _Alignas(64) _Atomic int remaining;
@@ -56,13 +56,13 @@ static inline void relax(void)
 #endif
 }
 
-/* Range number `i` of `n` of [0, units). */
+/* The begin of range `i` of `n` of [0, units). */
 static inline int64_t cut(int64_t units, int i, int n)
 {
     return (int64_t)((__int128)units * i / n);
 }
 
-/* Waits for a ticket other than `seen`: spins, then sleeps. */
+/* Waits until the ticket differs from `seen`: spins, then sleeps. */
 static uint64_t next_ticket(rt_pool *p, uint64_t seen)
 {
     uint64_t t;
@@ -164,7 +164,7 @@ void rt_pool_look(rt_pool *p, const void *scratch)
         p->look(p->look_at);
 }
 
-/* Units [0, end), the caller's: in parts, where something runs beside them. */
+/* Runs the caller's units [0, end): in parts, with a look between, if async communication runs. */
 static void own_part(rt_pool *p, int64_t end, int64_t grain, mg_task *fn, void *ctx)
 {
     enum { LOOKS = 16 };
@@ -213,7 +213,8 @@ void rt_pool_scratch(rt_pool *p, int64_t bytes)
         *place = aligned_alloc(size < HUGE_PAGE ? PAGE : HUGE_PAGE, size);
         if (!*place)
             rt_die(RT_FAILED, "no memory for %zu bytes of scratch for thread %d", size, i);
-        /* Packed blocks fill most of a cache: of small pages some would have the same places. */
+        /* Packed blocks fill most of a cache: with small pages, some of them would share cache
+         * sets. */
         madvise(*place, size, MADV_HUGEPAGE);
     }
     int64_t n = (int64_t)size;
@@ -263,7 +264,7 @@ int rt_default_threads(void)
     return within_quota(allowed(&set) ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* Thread i on the i-th processor this process may use. */
+/* Pins thread i to the i-th processor that this process may use. */
 static void pin_threads(rt_pool *p)
 {
     cpu_set_t set, one;

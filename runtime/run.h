@@ -1,9 +1,9 @@
 /* run.h - the runtime's own header: the state of a run and what each file of this folder offers.
  *
- * The emitted program sees abi.h alone. Everything here begins with rt_, because it is linked into
- * the same program as generated code. Only signals.c, text.c and ranks.c hold mutable globals (a
- * signal handler and the end of the process have no argument); the rest of the state of the process
- * is one mg_run, owned by main(). */
+ * The emitted program sees only abi.h. All names here begin with rt_, because the runtime is linked
+ * into one program with generated code. Only signals.c, text.c and ranks.c have mutable globals (a
+ * signal handler and the end of the process have no argument); all other state of the process is in
+ * one mg_run, owned by main(). */
 #ifndef MG_RUN_H
 #define MG_RUN_H
 
@@ -22,9 +22,9 @@
 typedef enum rt_exit {
     RT_DONE = 0,
     RT_FAILED = 1,     /* a run-time failure: non-finite loss, no memory */
-    RT_USAGE = 2,      /* the command line */
-    RT_BAD_DATA = 65,  /* data or a checkpoint is not what it should be */
-    RT_LOST = 69,      /* a rank is gone */
+    RT_USAGE = 2,      /* the command line is wrong */
+    RT_BAD_DATA = 65,  /* data or a checkpoint is wrong */
+    RT_LOST = 69,      /* a rank is gone or hangs */
     RT_IO = 74,        /* the system could not read or write */
     RT_STOPPED = 75,   /* stopped by a signal, after saving: run again with --resume */
     RT_NO_DEVICE = 77, /* there is no GPU */
@@ -33,17 +33,18 @@ typedef enum rt_exit {
 
 /* "train: error: ..." on stderr, then exit(code). */
 _Noreturn void rt_die(rt_exit code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void rt_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* and goes on */
+void rt_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* does not exit */
 void rt_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void rt_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* From now on messages begin with the rank. A quiet process says nothing: another one does. What
- * rt_die calls before the process ends (NULL: nothing). */
+/* rt_speak_for: later messages begin with the rank. rt_be_quiet: a quiet process prints nothing,
+ * because another one prints the same. rt_at_parting: rt_die calls the function before the process
+ * ends (NULL: nothing). */
 void rt_speak_for(int rank);
 void rt_be_quiet(bool quiet);
 void rt_at_parting(void (*parting)(rt_exit code));
 
-/* Memory that cannot be had ends the program. rt_alloc gives zeroes. */
+/* End the program if memory cannot be had. rt_alloc gives zeroes. */
 void *rt_alloc(size_t n, size_t size);
 void *rt_grow(void *p, size_t n, size_t size);
 char *rt_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -57,12 +58,13 @@ rt_words rt_rate_text(double per_second, const char *unit); /* "6.46 GFLOP/s" */
 rt_words rt_duration_text(double seconds);                  /* "1:07:22" */
 rt_words rt_ms_text(double ms);                             /* "412 ms" */
 rt_words rt_double_text(double x); /* shortest decimal that reads back as x */
-/* `text` as the inside of a JSON string; bytes that are not UTF-8 become U+FFFD. To be freed. */
+/* `text` as the inside of a JSON string; bytes that are not UTF-8 become U+FFFD. The caller frees
+ * it. */
 char *rt_json_escape(const char *text);
-/* `text`, out of a file, for a terminal: bytes that one acts on, and what is no UTF-8, as \xNN. To
- * be freed. rt_die and its kin write all of a message so. */
+/* `text` from a file, safe for a terminal: control characters, and bytes that are not UTF-8, become
+ * \xNN. The caller frees it. rt_die and its kin write their messages so. */
 char *rt_shown(const char *text);
-/* A formatted message so, in which lines may follow that are indented by two blanks. */
+/* A formatted message, escaped so; it may have more lines, each indented by two blanks. */
 char *rt_shown_lines(const char *fmt, va_list ap);
 int64_t rt_now_ns(void);   /* monotonic */
 double rt_wall_time(void); /* seconds since 1970 */
@@ -80,7 +82,7 @@ typedef struct rt_span {
     int64_t from, to;
 } rt_span;
 
-/* One field a row of options.def. A number that was not given is RT_UNSET. */
+/* One field for each row of options.def. A number that was not given is RT_UNSET. */
 #define RT_UNSET INT64_MIN
 typedef struct rt_options {
 #define OPTION_TEXT(field, ...)  const char *field;
@@ -94,21 +96,21 @@ typedef struct rt_options {
 #include "runtime/options.def"
 } rt_options;
 
-/* Reads the command line; ends the program on a bad one (2), --help and --version (0). */
+/* Reads the command line. Ends the program if it is bad (2), and after --help and --version (0). */
 void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv);
 
 /* ---- pool.c ------------------------------------------------------------------------------- */
 
 typedef struct rt_pool rt_pool;
 int rt_default_threads(void);          /* cores this process may run on, within its CPU quota */
-int rt_cores_of(const cpu_set_t *set); /* of some, within that quota */
+int rt_cores_of(const cpu_set_t *set); /* cores of a set, within that quota */
 rt_pool *rt_pool_new(int threads, bool pin);
 void rt_pool_free(rt_pool *p);
-/* Gives every thread `bytes` of zeroed scratch (64-byte aligned; touched by its own thread). */
+/* Gives each thread `bytes` of zeroed scratch (64-byte aligned; touched by its own thread). */
 void rt_pool_scratch(rt_pool *p, int64_t bytes);
-/* From now on the caller of rt_pool_run calls `look` between parts of what it does itself, as long
- * as that says that there is something to look after; and in a part, by rt_pool_look, which does
- * nothing on another thread, with another scratch. */
+/* From now on the caller of rt_pool_run calls `look` between parts of its own work, as long as
+ * `look` returns true (it has something to drive); and inside a part by rt_pool_look, which does
+ * nothing on another thread (recognised by its scratch). */
 void rt_pool_beside(rt_pool *p, bool (*look)(void *ctx), void *ctx);
 void rt_pool_look(rt_pool *p, const void *scratch);
 void rt_pool_run(rt_pool *p, int64_t units, int64_t grain, mg_task *fn, void *ctx);
@@ -121,63 +123,64 @@ char *rt_ranks_arena(const mg_run *r);
 
 /* ---- the device: launch.c and arena.c, or the folder cuda ---------------------------------- */
 
-/* Ends the program where it cannot run here: 77 without a GPU, 78 on another processor. */
+/* Ends the program if it cannot run here: exit 77 without a GPU, 78 on another processor. */
 void rt_device_open(mg_run *r);
-/* Starts the ranks that this machine has, before any thread, unless they had to be started before
- * the device was opened. */
+/* Starts the ranks of this machine before any thread, unless they had to be started before the
+ * device was opened. */
 void rt_device_ranks(mg_run *r);
-/* Arenas are memory of the host, and those of one machine its ranks' common memory; else each is
- * its rank's alone. */
+/* True: arenas are host memory, shared by the ranks of a machine. False: each arena is private to
+ * its rank. */
 extern const bool rt_arenas_are_shared;
-/* Bytes of the arena, in the order of what is called before and after. */
+/* Fills bytes of the arena, in stream order with the calls before and after. */
 void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes);
-void rt_device_wait(mg_run *r); /* until all that was called is done */
+void rt_device_wait(mg_run *r); /* waits until all calls are done */
 typedef enum rt_program { RT_STEP, RT_EVAL, RT_SAMPLE, RT_PROGRAMS } rt_program;
 void rt_device_run(mg_run *r, rt_program which); /* on this rank */
 void rt_device_close(mg_run *r);
-/* Of a device that works apart from its host: how many collectives it has entered and left, and in
- * which action it is in one (else -1). */
+/* For a device that runs asynchronously to its host: how many collectives it has entered and left,
+ * and the action of the collective that it is in (else -1). */
 typedef struct rt_progress {
     uint64_t passed;
     int action;
 } rt_progress;
 rt_progress rt_device_progress(const mg_run *r);
-/* The GPU, or why there is none, to be freed; NULL: the device is the processor. */
+/* The GPU, or why there is none (the caller frees it); NULL: the device is the processor. */
 char *rt_device_text(bool *there);
-/* watch.c: looks at the outputs of a generated kernel, if anyone wants to. */
+/* watch.c: passes the outputs of a generated kernel to the watchers, if any. */
 void rt_watch_outputs(mg_run *r, int action, void *const *p);
 
 typedef struct rt_memory {
     int64_t arena, scratch, other, total; /* bytes: planned */
-    int64_t available;                    /* bytes: MemAvailable, cgroup and rlimit, the least */
-    const char *limit;                    /* which of them is the least */
+    int64_t available;                    /* bytes: the least of MemAvailable, cgroup and rlimit */
+    const char *limit;                    /* the name of that limit */
 } rt_memory;
-/* Of the ranks on this machine together. */
+/* The memory of all ranks on this machine. */
 rt_memory rt_memory_plan(const mg_run *r);
-/* Of a host, the most main memory that the program's processes on this machine have had, shared
- * pages once, and how many they are; of a GPU, what is in use of its memory now. Bytes, -1:
- * unknown. */
+/* On a host: the peak main memory of the program's processes on this machine, shared pages counted
+ * once, and the number of processes; on a GPU: the memory in use now. Bytes; -1: unknown. */
 int64_t rt_memory_used(const mg_run *r, int *processes);
-/* Maps, aligns and touches the arena with the pool; ends the program if it does not fit. */
+/* Maps, aligns and touches the arena with the pool. Ends the program if memory is short. */
 void rt_arena_map(mg_run *r);
-/* poison.c: from now on dead bytes are NaN, those of the arena behind the persistent ones first. */
+/* poison.c: from now on dead bytes are NaN; first all bytes of the arena behind the persistent
+ * ones. */
 void rt_poison(mg_run *r);
 void rt_poison_dead(mg_run *r, int event);
 
-/* The arena may be the memory of a device: the host reads and writes it by these alone. */
+/* The arena may be device memory: the host reads and writes it only by these functions. */
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes);
-/* commands.c: all ranks run a program. */
+/* commands.c: runs a program on all ranks. */
 void rt_run(mg_run *r, rt_program which);
-/* What rank 0 puts is so on all ranks. */
+/* Rank 0 writes the bytes on all ranks. */
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
-/* Sequence number b of an entry, to those ranks that have it; `offset`: of the first. */
+/* Writes sequence number b of an entry on the ranks that have it; `offset`: of the first
+ * sequence. */
 void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
                 int64_t bytes);
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes);
 double rt_get_f64(const mg_run *r, int64_t offset);
-/* The stored elements of an external tensor in memory of the host, one tensor at a time: with
- * `read` as they are; otherwise all that is not its padding is to be written. Closed, they are in
- * the arena if they were changed. */
+/* The stored elements of an external tensor in host memory, one tensor at a time. `read`: with
+ * their values; otherwise the caller writes all elements but padding. After rt_stored_close with
+ * `changed` they are in the arena. */
 struct rt_external;
 char *rt_stored_open(mg_run *r, const struct rt_external *x, bool read);
 void rt_stored_close(mg_run *r, const struct rt_external *x, bool changed);
@@ -186,7 +189,7 @@ void rt_stored_close(mg_run *r, const struct rt_external *x, bool changed);
 
 uint32_t rt_crc32c(uint32_t crc, const void *p, size_t n); /* start and chain with crc = 0 */
 uint64_t rt_mix64(uint64_t x);
-/* Where i of [0, n) goes in the pseudo-random permutation named `key`. */
+/* The image of i in [0, n) under the pseudo-random permutation `key`. */
 uint64_t rt_permute(uint64_t key, uint64_t n, uint64_t i);
 
 /* ---- data.c ------------------------------------------------------------------------------- */
@@ -194,18 +197,18 @@ uint64_t rt_permute(uint64_t key, uint64_t n, uint64_t i);
 typedef struct rt_segment {
     int file;                /* index in rt_data.file */
     int64_t first, tokens;   /* first token, number of tokens */
-    int64_t windows, before; /* windows of it, and of the segments before it */
+    int64_t windows, before; /* windows of the segment, and of the segments before it */
 } rt_segment;
 typedef struct rt_file {
     char *path;
     int fd;
-    int raw;   /* bytes a token that the user says it has, or 0 */
-    int width; /* bytes a token: 1, 2, 4 or 8 */
+    int raw;   /* bytes of a token as the user says, or 0 */
+    int width; /* bytes of a token: 1, 2, 4 or 8 */
     bool is_signed;
     int64_t start, tokens; /* byte offset of the first token; tokens in the file */
-    int64_t bytes;         /* of the file, when it was opened, and when it was changed last */
+    int64_t bytes;         /* file size when it was opened; `changed`: its last modification then */
     struct timespec changed;
-    struct rt_file *weights; /* of its tokens as targets, or NULL; owned */
+    struct rt_file *weights; /* weights of its tokens as targets, or NULL; owned */
 } rt_file;
 typedef struct rt_table rt_table;
 typedef struct rt_blend rt_blend;
@@ -215,40 +218,42 @@ typedef struct rt_data {
     rt_segment *segment;
     int nfiles, nsegments;
     int64_t tokens, windows;
-    rt_blend *blend; /* sources by weight, each a set of its own, or NULL */
-    rt_table *table; /* rows of named inputs instead (windows, tokens: rows), or NULL */
-    int64_t first;   /* row */
-    bool borrowed;   /* files and table are another's */
+    rt_blend *blend; /* weighted sources, each a data set, or NULL */
+    rt_table *table; /* named inputs (then windows and tokens count rows), or NULL */
+    int64_t first;   /* first row */
+    bool borrowed;   /* another data set owns files and table */
 } rt_data;
 
 /* Opens and checks the files of `patterns` (globs); every failure ends the program with 65. */
 rt_data *rt_data_open(const rt_list *patterns, const char *option, int64_t seq, int64_t vocab);
 /* The files of `patterns`, not yet opened. */
 rt_data *rt_data_find(const rt_list *patterns, const char *option);
-/* NULL, or which file changed since it was opened, and how (to be freed). */
+/* NULL, or which file changed after it was opened, and how (the caller frees it). */
 char *rt_data_changed(const rt_data *d);
-/* Moves the last `fraction` of the tokens into a set of their own. */
+/* Moves the last `fraction` of the tokens into a new data set. */
 rt_data *rt_data_hold_out(rt_data *d, double fraction);
-/* Fixed order for evaluation: seq apart, from the start of each segment. */
+/* Sets the fixed order of evaluation: windows at a stride of seq, from the start of each
+ * segment. */
 void rt_data_in_order(rt_data *d);
-/* Sample number `index` of the endless shuffled sequence, or of the fixed order, becomes the
+/* Writes sample number `index`, of the endless shuffled sequence or of the fixed order, as the
  * entry's sample number `b`: a window of tokens, or a row of each input. */
 void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, int64_t index,
                     bool shuffled);
-/* Window number `index` of the endless shuffled sequence named `seed`, or of the fixed order. */
+/* The place of window number `index` in the endless shuffled sequence of `seed`, or in the fixed
+ * order. */
 typedef struct rt_place {
     const rt_file *file;
     int64_t first; /* token */
 } rt_place;
 rt_place rt_data_window(const rt_data *d, uint64_t seed, int64_t index);
 rt_place rt_data_window_in_order(const rt_data *d, int64_t index);
-/* Opens the weights beside all files; ends the program where they do not fit. */
+/* Opens the weights of all token files; ends the program if they do not fit. */
 void rt_data_weigh(rt_data *d);
 void rt_data_close(rt_data *d);
 
 /* ---- tokens.c ----------------------------------------------------------------------------- */
 
-/* Opens f->path in the format that it is in and checks every token; ends the program with 65. */
+/* Opens f->path, detects its format, and checks each token; ends the program with 65. */
 void rt_tokens_open(rt_file *f, int64_t seq, int64_t vocab);
 void rt_tokens_read(const rt_file *f, int64_t first, int64_t n, int32_t *out);
 char *rt_tokens_changed(const rt_file *f);                            /* as rt_data_changed */
@@ -257,23 +262,24 @@ void rt_file_read(const rt_file *f, void *to, int64_t n, int64_t at); /* or ends
 /* ---- target_weights.c --------------------------------------------------------------------- */
 
 void rt_targets_open(rt_file *f);
-rt_file *rt_targets_again(const rt_file *w); /* another descriptor of them */
+rt_file *rt_targets_again(const rt_file *w); /* opens a second descriptor */
 void rt_targets_read(const rt_file *f, int64_t first, int64_t n, mg_dtype dtype, void *out);
 void rt_targets_close(rt_file *w); /* NULL: nothing */
 
 /* ---- blend.c ------------------------------------------------------------------------------ */
 
-/* Takes over `source` and what is in it. */
+/* Takes ownership of `source` and the data sets in it. */
 rt_blend *rt_blend_new(rt_data **source, const double *weight, int n);
 rt_blend *rt_blend_like(const rt_blend *b, rt_data **source);
 void rt_blend_free(rt_blend *b);
-/* Whose number *index is sequence g; in order: source after source. */
+/* The data set of sequence g, and its number *index there; in the fixed order: source after
+ * source. */
 const rt_data *rt_blend_pick(rt_blend *b, int64_t g, int64_t *index);
 const rt_data *rt_blend_in_order(const rt_blend *b, int64_t *index);
-uint64_t rt_blend_key(const rt_blend *b); /* of the shares */
+uint64_t rt_blend_key(const rt_blend *b); /* hash of the shares */
 int rt_blend_sources(const rt_blend *b, rt_data ***source);
 
-/* ---- table.c: the same for named inputs --------------------------------------------------- */
+/* ---- table.c: data sets of named inputs --------------------------------------------------- */
 
 rt_data *rt_table_open(const rt_list *patterns, const char *option, const mg_entry *e);
 rt_data *rt_table_hold_out(rt_data *d, double fraction);
@@ -282,49 +288,50 @@ void rt_table_close(rt_data *d);
 
 /* ---- catalog.c ---------------------------------------------------------------------------- */
 
-/* What all layers (and experts) of a stored tensor have alike as the outside knows them: slices of
- * it, their dims reordered. */
+/* The external form of all layers (and experts) of a stored tensor: slices of it, with reordered
+ * dims. */
 typedef struct rt_form {
     const mg_tensor *tensor;
     int rank;
     int64_t shape[MG_RANK_MAX];
     int64_t elements;
-    int ndims; /* the dims behind the shape, before merging: sizes and strides in elements */
+    int ndims; /* the dims of the shape before merging: sizes and strides in elements */
     int64_t dim[MG_RANK_MAX], stride[MG_RANK_MAX];
-    /* Of a tensor that is split over ranks: how much of each dim a rank has, and on which axes. */
-    int copies; /* arenas that have it, where all do; bytes between them */
+    /* For a tensor that is split over ranks: the part of each dim that a rank has, and the axes of
+     * the split. */
+    int copies; /* if all arenas have it: number of arenas, and bytes between them */
     int64_t apart;
     const mg_program *split; /* NULL: each rank has all of it */
     int64_t part[MG_RANK_MAX];
     uint32_t axes[MG_RANK_MAX], zigzag[MG_RANK_MAX];
-    int64_t
-        unit[MG_RANK_MAX]; /* elements that lie behind each other on a rank, wherever they begin */
-    uint32_t on;           /* the axes that layers or experts are split on */
+    int64_t unit[MG_RANK_MAX]; /* elements: each contiguous run begins at a multiple */
+    uint32_t on;               /* the axes that layers or experts are split on */
 } rt_form;
-/* One of them. There are as many as there are layers: so it holds little. */
+/* One external tensor. Models have many layers, so this struct is small. */
 typedef struct rt_external {
     const rt_form *form;
     char *name;      /* "model.layers.3.mlp.up_proj.weight"; "exp_avg." before it for a slot */
     int64_t offset;  /* elements from the start of the stored tensor */
-    int16_t *stands; /* by rank: in whose place of rank 0's memory what it has is kept; owned; NULL:
-                        each in its own */
-    int place;       /* along form->on: that of the ranks which have it */
+    int16_t *stands; /* by rank: the rank in whose place of rank 0's memory its data are kept;
+                      * owned; NULL: in its own place */
+    int place;       /* along form->on: the place of the ranks that have it */
 } rt_external;
 typedef struct rt_catalog {
     rt_external *item; /* sorted by name */
-    rt_form *form;     /* as many as there are tensors of the role */
+    rt_form *form;     /* one for each tensor of the role */
     int n;
     int64_t bytes;   /* of the tensors */
-    int64_t memory;  /* bytes of the host that it takes, */
-    int64_t entries; /* and those that a header with an entry for each takes at most */
+    int64_t memory;  /* bytes of host memory of the catalog, */
+    int64_t entries; /* and the most that a header with an entry for each takes */
 } rt_catalog;
 
-/* Ends the program (78) on a table that contradicts itself. */
+/* Ends the program (78) if the program's table contradicts itself. */
 rt_catalog rt_catalog_new(const mg_program *p, mg_role role);
 void rt_catalog_free(rt_catalog *c);
-/* Has a rank any part of it? */
+/* True if the rank has a part of the tensor. */
 bool rt_external_has(const rt_external *x, int rank);
-/* Elements [begin, begin + n) in external order, out of and into what rt_stored_open gave. */
+/* Elements [begin, begin + n) in external order, read from and written to the memory of
+ * rt_stored_open. */
 void rt_external_get(const rt_external *x, const char *stored, int64_t begin, int64_t n, void *out);
 void rt_external_put(const rt_external *x, char *stored, int64_t begin, int64_t n, const void *in);
 
@@ -340,62 +347,62 @@ typedef struct rt_guard {
     int action;
     double loss, norm;
 } rt_guard;
-typedef struct rt_check { /* the first non-finite value seen while looking for one */
+typedef struct rt_check { /* the first non-finite value of the search */
     bool found;
     int action;
-    int output;   /* which of its outputs, from 1 */
+    int output;   /* number of the output of the action, from 1 */
     int outputs;  /* outputs of the running action seen so far */
-    int64_t call; /* which run of the action in this step, from 1 */
+    int64_t call; /* number of the run of the action in this step, from 1 */
     int64_t element, elements;
     double value;
     int64_t *calls; /* per action, in this step */
 } rt_check;
-/* What a guard decides: does the step go on? If not, it was a spike, or an overflow that is left
- * out, or r->guard is set. */
+/* The decision of a guard: true if the step goes on. If false, the step was a spike or a forgiven
+ * overflow, or r->guard is set. */
 bool rt_guard_passes(mg_run *r, int action, double loss, double norm);
-/* Runs the step again, looking at the outputs of every action, and says what it found. */
+/* Runs the step again, checks the outputs of each action, and prints what it found. */
 void rt_find_non_finite(mg_run *r, int64_t step);
 void rt_check_output(mg_run *r, int action, const void *p, int64_t n, mg_dtype t);
 
-/* dump.c: before the first step of rank 0; then, for each output, of every rank. */
+/* dump.c: rt_dump_open before the first step, on rank 0; rt_dump for each output, on each rank. */
 void rt_dump_open(const mg_run *r);
 void rt_dump(mg_run *r, int action, const void *p, int64_t n, mg_dtype t);
 
-/* trace.c, trace.h: of a rank. `action` is in mg_program.actions; of a pipeline each operation is
- * told before it is done, and the end of the table. */
+/* trace.c, trace.h: the trace of a rank. `action` is an index in mg_program.actions. In a pipeline,
+ * rt_trace_phase is called before each operation, and at the end of the table. */
 typedef struct rt_trace rt_trace;
 rt_trace *rt_trace_new(const mg_program *p);
 void rt_trace_begin(rt_trace *t, int action);
 void rt_trace_end(rt_trace *t, int action);
 void rt_trace_phase(rt_trace *t, const mg_pipe_op *o);
-/* Up to now; what was recorded since the step before is of this one. */
+/* Ends the record of a step; events since the step before belong to this step. */
 void rt_trace_step(rt_trace *t, int64_t step, int64_t begin_ns);
 /* Rank 0: asks other machines for their clocks, before the first traced step and after the last. */
 void rt_trace_clocks(mg_run *r, bool after);
-/* Rank 0: writes OUT/trace.json with what all ranks recorded, and prints its own costliest actions,
- * predicted beside measured. */
+/* Rank 0: writes OUT/trace.json with the records of all ranks, and prints its own costliest
+ * actions, with predicted and measured times. */
 void rt_trace_write(mg_run *r, const char *path);
 void rt_trace_free(rt_trace *t);
 
 /* ---- spike.c ------------------------------------------------------------------------------ */
 
-/* Is this step to be skipped? (r->skipped is then set.) */
+/* True if this step is to be skipped (then sets r->skipped). */
 bool rt_spike(mg_run *r, double loss, double norm);
-void rt_spike_observe(mg_run *r, double loss, double norm); /* of a step that was not */
+void rt_spike_observe(mg_run *r, double loss, double norm); /* of a step that was not skipped */
 
 /* ---- scale.c ------------------------------------------------------------------------------ */
 
 void rt_scale_start(mg_run *r);
-/* A step whose gradients are not finite: is it only to be left out? (r->overflow is then set.) */
+/* True if a step whose gradients are not finite is only skipped (then sets r->overflow). */
 bool rt_scale_forgives(mg_run *r);
-void rt_scale_good(mg_run *r);       /* after one whose gradients were */
-int64_t rt_updates(const mg_run *r); /* steps done that were not left out */
+void rt_scale_good(mg_run *r);       /* after a step with finite gradients */
+int64_t rt_updates(const mg_run *r); /* steps done, without skipped overflows */
 
 /* ---- signals.c ---------------------------------------------------------------------------- */
 
-/* `r` is what SIGUSR2 tells of. */
+/* `r` is the run that SIGUSR2 reports. */
 void rt_signals_catch(const mg_run *r);
-void rt_signals_follow(const mg_run *r); /* of a rank that does as it is told: SIGUSR2 alone */
+void rt_signals_follow(const mg_run *r); /* for a follower: only SIGUSR2 */
 int rt_signal_stop(void);                /* the signal that asks to save and stop, or 0 */
 bool rt_signal_save(void);               /* true once after SIGUSR1: save and go on */
 
@@ -413,8 +420,8 @@ typedef struct rt_history {
     rt_points loss, val;
 } rt_history;
 void rt_points_add(rt_points *p, int64_t step, double value);
-/* Reads metrics.jsonl up to and including `step`; cuts the rest of the file and a torn last line
- * away. False with errno if the file could not be rewritten. */
+/* Reads metrics.jsonl up to and including `step`, and cuts off the rest of the file and a torn last
+ * line. False with errno if the file could not be rewritten. */
 bool rt_history_read(rt_history *h, const char *path, int64_t step);
 void rt_history_free(rt_history *h);
 
@@ -423,18 +430,18 @@ size_t rt_tf_header(uint8_t out[64], double wall_time);
 size_t rt_tf_scalar(uint8_t out[256], double wall_time, int64_t step, const char *tag, float x);
 size_t rt_tf_start(uint8_t out[64], double wall_time, int64_t step);
 
-/* Draws the loss; NULL, or why it could not. */
+/* Draws the loss; NULL, or the error. */
 const char *rt_svg_write(const char *path, const rt_history *h, const char *title,
                          const char *subtitle);
 
 typedef struct rt_log rt_log;
-/* Every step, logged or not. */
+/* Called for each step, logged or not. */
 void rt_log_observe(rt_log *l, double loss, double step_ms);
 rt_log *rt_log_open(mg_run *r, int64_t resumed_step);
 typedef struct rt_step_report {
     int64_t step; /* steps done */
     double loss, norm, lr, step_ms;
-    double scale; /* of the loss; 0: the program has none */
+    double scale; /* loss scale; 0: the program has none */
     bool skipped, overflow;
 } rt_step_report;
 void rt_log_step(rt_log *l, const rt_step_report *s);
@@ -446,44 +453,44 @@ void rt_log_close(rt_log *l); /* prints the summary */
 
 /* ---- checkpoint.c, resume.c --------------------------------------------------------------- */
 
-typedef struct rt_spikes { /* of loss and gradient norm; see spike.c */
+typedef struct rt_spikes { /* statistics of loss and gradient norm; see spike.c */
     int64_t seen, skipped, in_a_row;
     double mean[2], variance[2];
 } rt_spikes;
 
-typedef struct rt_scale { /* of the loss; see scale.c */
+typedef struct rt_scale { /* the loss scale; see scale.c */
     double value;
-    int64_t hysteresis;  /* overflows until it is halved, and one */
-    int64_t steps, last; /* steps counted; the number of the last that overflowed, or -1 */
+    int64_t hysteresis;  /* overflows until the scale is halved, plus one */
+    int64_t steps, last; /* steps counted; number of the last overflow, or -1 */
     int64_t overflows;
 } rt_scale;
 
-typedef struct rt_state { /* what a run is besides its tensors */
+typedef struct rt_state { /* the state of a run besides its tensors */
     int64_t step;         /* steps done */
     int64_t sequences;    /* sequences read */
     int64_t seed;
     double lr;     /* the peak given by --lr, or NAN */
     int64_t steps; /* given by --steps, or RT_UNSET */
     int64_t data_tokens, data_windows;
-    uint64_t blend; /* of the weights of the sources; 0: none */
+    uint64_t blend; /* hash of the weights of the sources; 0: none */
     rt_spikes spikes;
     rt_scale scale;
 } rt_state;
 
 int64_t rt_checkpoint_bytes(const mg_run *r);
-/* True if the state is now on disk; else a warning was printed and nothing was lost. */
+/* True if the state is now on disk; otherwise a warning was printed and nothing was lost. */
 bool rt_checkpoint_save(mg_run *r);
 /* The name of a step's checkpoint under OUT/ckpt. */
 rt_words rt_checkpoint_name(int64_t step);
-/* Steps of the checkpoints in OUT/ckpt, newest first; -1 ends it. To be freed. */
+/* Steps of the checkpoints in OUT/ckpt, newest first, ended by -1. The caller frees it. */
 int64_t *rt_checkpoint_list(const char *out);
-/* Removes all but the --keep newest. */
+/* Removes all but the newest --keep checkpoints. */
 void rt_checkpoint_prune(const mg_run *r);
-void rt_checkpoint_clean(const char *out); /* removes what an interrupted save left */
+void rt_checkpoint_clean(const char *out); /* removes files that an interrupted save left */
 
-/* NULL if `dir` is a whole checkpoint of this program, else why not (to be freed). */
+/* NULL if `dir` is a whole checkpoint of this program, else why not (the caller frees it). */
 char *rt_checkpoint_verify(const mg_run *r, const char *dir, rt_state *state);
-/* Finds what --resume asks for; NULL if it may start afresh. Ends the program with 65. */
+/* Finds the checkpoint of --resume; NULL if the run may start afresh. Ends the program with 65. */
 char *rt_resume_find(const mg_run *r, rt_state *state);
 /* Fills parameters and state; ends the program with 65. */
 void rt_resume_load(mg_run *r, const char *dir);
@@ -493,8 +500,8 @@ void rt_resume_set_aside(const mg_run *r, int64_t step);
 /* ---- weights.c ---------------------------------------------------------------------------- */
 
 typedef struct rt_weights rt_weights;
-/* What --init names, checked against the program; ends the program with 65 and a list of all that
- * does not fit. */
+/* Opens the weights of --init and checks them against the program; ends the program with 65 and a
+ * list of all misfits. */
 rt_weights *rt_weights_open(const mg_run *r, const char *path);
 void rt_weights_load(mg_run *r, rt_weights *w); /* fills the parameters */
 void rt_weights_close(rt_weights *w);
@@ -503,33 +510,34 @@ void rt_weights_close(rt_weights *w);
 
 void rt_open_data(mg_run *r); /* --data, --val, --val-fraction */
 rt_exit rt_train(mg_run *r);
-void rt_fill_batch(mg_run *r); /* every input of the next step; the step may overwrite them */
+void rt_fill_batch(mg_run *r); /* all inputs of the next step; the step may overwrite them */
 void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, seed */
-/* How many windows of a set are evaluated: all, or those of --eval-batches. */
+/* The number of windows of an evaluation: all, or those of --eval-batches. */
 int64_t rt_eval_windows(const mg_run *r, const rt_data *d);
-/* The loss of these windows as one batch, or, where its rows depend on each other, the mean over
- * whole batches, of which there is one at least (rt_open_data). */
+/* The loss of these windows as one batch; or, if its rows depend on each other, the mean over whole
+ * batches, of which rt_open_data guarantees one. */
 double rt_eval(mg_run *r, const rt_data *d);
 void rt_sample(mg_run *r);
 void rt_info(const mg_run *r);
 rt_exit rt_dry_run(mg_run *r);
-/* NULL, or the features this processor lacks ("avx512f, amx-bf16"; to be freed). */
+/* NULL, or the features that this processor lacks ("avx512f, amx-bf16"; the caller frees it). */
 char *rt_cpu_lacks(const char *features);
-/* The same of those that cannot be asked for. */
+/* NULL, or the features that are not known here (the caller frees it). */
 char *rt_cpu_unknown(const char *features);
 
-/* ---- surprise.c: what actions take beside what was predicted ------------------------------- */
+/* ---- surprise.c: measured times of actions against predicted times ------------------------- */
 
 typedef struct rt_costs rt_costs;
-rt_costs *rt_costs_new(const mg_program *p); /* for rt_costs_free */
-void rt_costs_free(rt_costs *c);             /* NULL too */
-/* A step begins: is it measured? Then rt_costs_stepped ends it. now: rt_now_ns(). */
+rt_costs *rt_costs_new(const mg_program *p); /* the caller frees it with rt_costs_free */
+void rt_costs_free(rt_costs *c);             /* NULL: nothing */
+/* rt_costs_step: a step begins; true if it is measured, and then rt_costs_stepped ends it. now:
+ * rt_now_ns(). */
 bool rt_costs_step(rt_costs *c, int64_t now);
 void rt_costs_stepped(rt_costs *c, int64_t now);
 void rt_costs_begin(rt_costs *c, int64_t now);
 void rt_costs_end(rt_costs *c, int action, int64_t now);
-/* Lines for the end of a run, to be freed; NULL where there is no surprise, or c is NULL or was
- * never used. */
+/* Lines for the end of a run (the caller frees them); NULL if there is no surprise, or if c is NULL
+ * or unused. */
 char *rt_costs_text(const rt_costs *c, const mg_program *p);
 
 /* ---- the run ------------------------------------------------------------------------------ */
@@ -541,11 +549,11 @@ enum {
     RT_WATCH_DUMP = 8,
     RT_WATCH_COST = 16
 };
-/* Is anyone interested in outputs? */
+/* Any watcher of outputs. */
 enum { RT_WATCH_OUTPUTS = RT_WATCH_VALUES | RT_WATCH_DUMP };
 
 struct mg_run {
-    const mg_program *program; /* mg_main and its code: main.c alone names them */
+    const mg_program *program; /* mg_main and its code: only main.c names them */
     void (*step)(mg_run *), (*eval)(mg_run *), (*sample)(mg_run *);
     const rt_options *options;
     mg_lr lr; /* the program's, with the peak and steps of the command line */
@@ -555,19 +563,19 @@ struct mg_run {
     rt_world world;
     int rank;                    /* 0: the leader */
     struct rt_ranks *ranks;      /* NULL: one rank */
-    struct rt_cuda *cuda;        /* the folder cuda's, or NULL */
-    unsigned watch;              /* RT_WATCH_*: 0 while nobody looks */
-    _Atomic int action;          /* running now, or -1: for SIGUSR2 and the watchdog */
-    _Atomic uint64_t begun;      /* actions so far */
+    struct rt_cuda *cuda;        /* state of the folder cuda, or NULL */
+    unsigned watch;              /* RT_WATCH_*: 0 if nothing is watched */
+    _Atomic int action;          /* the current action, or -1: for SIGUSR2 and the watchdog */
+    _Atomic uint64_t begun;      /* number of actions begun */
     volatile int64_t step_began; /* ns */
-    bool dumped;                 /* the first step of --dump was run */
-    int64_t traced;              /* the step that runs, if it is traced; else 0 */
-    double scale;                /* of the loss in this step */
+    bool dumped;                 /* the first step of --dump has run */
+    int64_t traced;              /* the number of the current step, if it is traced; else 0 */
+    double scale;                /* the loss scale of this step */
     bool skipped, overflow;      /* the step was a spike; its gradients were not finite */
     int64_t started;             /* ns */
     int64_t deadline;            /* of --max-time, ns, or 0 */
-    int64_t save_ns;             /* what the last save took */
-    double longest_ms;           /* step */
+    int64_t save_ns;             /* duration of the last save */
+    double longest_ms;           /* the longest step */
     rt_guard guard;
     rt_check check;
     rt_trace *trace;
@@ -576,10 +584,10 @@ struct mg_run {
     rt_data *data, *val;
     rt_state state;
     rt_catalog params, slots;
-    rt_weights *weights; /* what the run starts from instead of initial values, or NULL */
-    int64_t saved_step;  /* of the newest checkpoint known good, or -1 */
-    int lock;            /* OUT/.lock: one writer a directory */
-    rt_exit code;        /* with which the program ends, once that is known */
+    rt_weights *weights; /* weights of --init, or NULL */
+    int64_t saved_step;  /* step of the newest good checkpoint, or -1 */
+    int lock;            /* OUT/.lock: one writer for each directory */
+    rt_exit code;        /* exit code of the program, once known */
 };
 
 #endif

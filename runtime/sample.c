@@ -1,7 +1,8 @@
-/* sample.c - generation: the last `seq` tokens go in, the logits of the next come out.
+/* sample.c - generates tokens: the last `seq` tokens go in, the logits of the next token come out.
  *
- * The window is left-aligned while it is short; what lies behind the position is causal future and
- * never seen. Token i is drawn with Philox keyed by (seed, "sample") at counter i. */
+ * A short context is left-aligned in the window; the window behind the position is in the causal
+ * future, and is never read. Token i is drawn with Philox keyed by (seed, "sample") at counter
+ * i. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ enum { BYTES = 256 };
 typedef struct context {
     int32_t *token;
     int64_t n, cap;
-    char *logits; /* of the next token, in the type that the program computes in */
+    char *logits; /* of the next token, in the program's compute type */
 } context;
 
 static void push(context *c, int32_t t)
@@ -28,7 +29,7 @@ static void push(context *c, int32_t t)
     c->token[c->n++] = t;
 }
 
-/* Bytes are their own tokens; otherwise the prompt is a list of token ids. */
+/* With a vocabulary of 256, bytes are tokens; otherwise the prompt is a list of token ids. */
 static void read_prompt(context *c, const mg_program *p, const char *prompt)
 {
     if (p->vocab == BYTES) {
@@ -51,8 +52,8 @@ static void read_prompt(context *c, const mg_program *p, const char *prompt)
         push(c, 0);
 }
 
-/* Puts the end of the context into the window, and takes the logits. A program that is not told a
- * position looks at the end of the window. */
+/* Puts the end of the context into the window, and reads the logits. A program without a position
+ * input takes the logits at the end of the window. */
 static void forward(mg_run *r, context *c)
 {
     const mg_entry *e = &r->program->sample;
@@ -101,12 +102,12 @@ static int32_t choose(const mg_run *r, const context *c, int64_t index)
         if (u < at)
             return (int32_t)i;
     }
-    return (int32_t)best; /* u rounded up to the whole sum */
+    return (int32_t)best; /* rounding made u as large as the whole sum */
 }
 
-/* ---- text that a terminal can be given ---------------------------------------------------- */
+/* ---- text that is safe for a terminal ----------------------------------------------------- */
 
-typedef struct shown { /* bytes of a character that is not whole yet */
+typedef struct shown { /* bytes of an incomplete character */
     unsigned char byte[4];
     int n, want;
 } shown;
@@ -118,7 +119,8 @@ static void flush_escaped(shown *s)
     s->n = 0;
 }
 
-/* Printable ASCII, newline, tab and whole UTF-8 characters as they are; all else as \xNN. */
+/* Prints printable ASCII, newline, tab and whole UTF-8 characters unchanged, all other bytes as
+ * \xNN. */
 static void show_byte(shown *s, unsigned char c)
 {
     if (s->n && (c & 0xC0) != 0x80)

@@ -1,12 +1,12 @@
-/* scale.c - the scale of the loss of a program in f16, by DeepSpeed's rule.
+/* scale.c - adapts the loss scale of an f16 program, by DeepSpeed's rule.
  *
- * The step multiplies the loss by the scale before it is differentiated, and divides the gradients
- * by it before they are used. A step whose gradients are not finite changes nothing: the guard ends
- * it, its batch is not read again, and neither the schedule of the learning rate nor the
- * optimizer's count of steps sees it. The first `hysteresis` - 1 overflows are forgiven; each one
- * after them halves the scale. Whenever the steps since the last overflow are one more than a
- * multiple of `window`, the scale doubles and the hysteresis is filled up again. An overflow at the
- * least scale is no matter of scaling: the run ends there, as any that is not finite. */
+ * The step multiplies the loss by the scale before differentiation, and divides the gradients by it
+ * before their use. A step whose gradients are not finite changes nothing: the guard ends it, its
+ * batch is not read again, and neither the schedule of the learning rate nor the optimizer's count
+ * of steps includes it. The first `hysteresis` - 1 overflows leave the scale unchanged; each later
+ * one halves it. Whenever the number of steps since the last overflow is one more than a multiple
+ * of `window`, the scale doubles and the hysteresis is reset. An overflow at the least scale cannot
+ * be cured by scaling: the run ends there, as for any value that is not finite. */
 #include "runtime/run.h"
 
 #include <inttypes.h>

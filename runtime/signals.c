@@ -1,7 +1,8 @@
-/* signals.c - SIGTERM, SIGHUP and the first SIGINT ask the run to save and stop; SIGUSR1 to save
- * and go on; SIGUSR2 says where the run is, also where it hangs; a second SIGINT leaves at once.
- * The other handlers only set a flag, which the loop reads between steps. The flags, and whose run
- * it is, are the only mutable globals of the runtime: a handler has no argument. */
+/* signals.c - handles signals. SIGTERM, SIGHUP and the first SIGINT ask the run to save and stop;
+ * SIGUSR1 asks it to save and go on; SIGUSR2 prints where the run is, also if it hangs; a second
+ * SIGINT ends the process at once. The other handlers only set a flag, which the loop reads between
+ * steps. A handler has no argument, so the flags and the run that they belong to are mutable
+ * globals. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ static void on_save(int number)
     save_signal = number;
 }
 
-/* Text built by hand: in a handler nothing of stdio may be used. */
+/* A line of text, built by hand: a signal handler may not use stdio. */
 typedef struct line {
     char text[400];
     size_t n;
@@ -66,7 +67,7 @@ static void on_where(int number)
     }
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t ms = ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec - r->step_began) / 1000000;
-    if (!r->rank) { /* the others do not know */
+    if (!r->rank) { /* only the leader knows the step */
         add_text(&l, ": after step ");
         add_number(&l, r->state.step);
         add_text(&l, " of ");
@@ -103,7 +104,7 @@ static void handle(int number, void (*handler)(int))
 {
     struct sigaction now = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
     sigemptyset(&now.sa_mask);
-    /* What nohup or a shell told us to ignore stays ignored. */
+    /* A signal that nohup or a shell told us to ignore stays ignored. */
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN && handler != SIG_IGN)
         return;
     sigaction(number, &now, NULL);
@@ -117,8 +118,8 @@ void rt_signals_catch(const mg_run *r)
     handle(SIGINT, on_stop);
     handle(SIGHUP, on_stop);
     handle(SIGUSR1, on_save);
-    handle(SIGXFSZ, SIG_IGN); /* a file over the limit is a failed save, with a message */
-    handle(SIGPIPE, SIG_IGN); /* a closed pipe on stdout must not end a training run */
+    handle(SIGXFSZ, SIG_IGN); /* then a file over the limit is a failed save, with a message */
+    handle(SIGPIPE, SIG_IGN); /* then a closed pipe on stdout does not end a training run */
 }
 
 void rt_signals_follow(const mg_run *r)

@@ -1,6 +1,6 @@
-/* sizes.h - what follows from the descriptors of abi.h: scratch and work space in bytes, the
- * products of a head, how shares of a tensor lie. The compiler plans by it and the runtime goes by
- * it; an emitted program has no need of it. */
+/* sizes.h - sizes that follow from the descriptors of abi.h: scratch and work space in bytes, the
+ * products of a head, the shares of a tensor. The compiler plans with them and the runtime uses the
+ * same; an emitted program does not need them. */
 #ifndef MG_SIZES_H
 #define MG_SIZES_H
 
@@ -8,16 +8,16 @@
 
 /* ---- products, attention, heads -------------------------------------------------------------- */
 
-/* A product by one thread packs a block of A, of MG_BLOCK_LANES rows (fewer: lanes of vectors that
- * rows do not fill count) and at most MG_BLOCK_K terms, and as many terms of a panel of B, which is
- * at most 32 columns wide. */
+/* A product by one thread packs a block of A and a panel of B. The block has MG_BLOCK_LANES rows
+ * (with partly filled vectors, unused lanes count) and at most MG_BLOCK_K terms; the panel has as
+ * many terms, and at most 32 columns. */
 #define MG_BLOCK_LANES 640
 #define MG_BLOCK_K     256
-/* So many columns at once: what they are summed into stays near. Of halves they are summed in
+/* Columns at a time, so that their sums stay in a near cache. Products of halves are summed in
  * scratch. */
 #define MG_BLOCK_N 1024
-/* Terms of k that are summed at once: blocks of at most `most`, as equal as multiples of `whole`
- * allow. */
+/* Terms of k that are summed at a time: blocks of at most `most`, of equal size as far as multiples
+ * of `whole` allow. */
 static inline int64_t mg_even_terms(int64_t k, int64_t most, int64_t whole)
 {
     const int64_t blocks = (k + most - 1) / most;
@@ -27,7 +27,7 @@ static inline int64_t mg_gemm_terms(int64_t k)
 {
     return mg_even_terms(k, MG_BLOCK_K, 16);
 }
-/* Rows of a block of m rows, and lanes that none of any vector unit's tiles fill. */
+/* Rows of a block of m rows, plus the most lanes that tiles of any vector unit leave unused. */
 static inline int64_t mg_gemm_lanes(int64_t m)
 {
     const int64_t all = (m + 5) / 6 * 8 + 32;
@@ -37,8 +37,8 @@ static inline bool mg_gemm_rounds(const mg_gemm_desc *d)
 {
     return d->out == MG_BF16 || d->out == MG_F16;
 }
-/* On the tiles of AMX (kernels/amx.h) a number is one to three bf16. Blocks of A are of so many
- * rows, and of terms that are so many bf16; B is packed as wide as a strip, for so many rows
+/* On the tiles of AMX (kernels/amx.h) a number becomes one to three bf16. Blocks of A have MG_AMX_M
+ * rows, and terms of MG_AMX_K bf16 in all; B is packed as wide as a strip, for MG_AMX_ROWS rows
  * together. */
 #define MG_AMX_M    256
 #define MG_AMX_K    1536
@@ -51,13 +51,13 @@ static inline int64_t mg_amx_terms(const mg_gemm_desc *d)
 {
     return mg_even_terms(d->k, MG_AMX_K / mg_amx_parts(d->dtype), 32);
 }
-/* Floats that a packed block takes: of so many lines, but at most `most`; whole tiles. */
+/* Floats of a packed block of `lines` lines, but at most `most`; whole tiles. */
 static inline int64_t mg_amx_block(const mg_gemm_desc *d, int64_t lines, int64_t most)
 {
     const int64_t tiles = ((lines < most ? lines : most) + 15) / 16;
     return tiles * 16 * mg_amx_terms(d) * mg_amx_parts(d->dtype) / 2;
 }
-/* Bytes of scratch per thread: for vectors or for tiles. */
+/* Bytes of scratch per thread: the larger of the vector and the tile version. */
 static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
 {
     const int64_t lanes = mg_gemm_lanes(d->m);
@@ -73,8 +73,8 @@ static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
     return (packed + sums > tiled + tile_sums ? packed + sums : tiled + tile_sums) * 4;
 }
 
-/* Bytes of work that the gradient of attention takes on a GPU (NULL where they are none): of halves
- * one float for each query. */
+/* Bytes of work of the gradient of attention on a GPU (work is NULL if 0): for halves one float for
+ * each query. */
 static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
 {
     return d->dtype == MG_BF16 || d->dtype == MG_F16
@@ -82,7 +82,7 @@ static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
                : 0;
 }
 /* Bytes of scratch per thread, for both directions: blocks of 64 keys meet 4 strips of rows, each
- * 2 vectors of the widest kind wide. */
+ * as wide as 2 of the widest vectors. */
 static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
 {
     enum { KEYS = 64, STRIPS = 4, STRIP_VECTORS = 2, TILE = 1024 };
@@ -95,8 +95,8 @@ static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
     const int64_t all = (block + STRIPS * strip + keys * (wide + vwide)) * bytes + arrays * 64;
     if (d->dtype == MG_F64)
         return all;
-    /* Tiles of AMX, of the gradients: keys, the same turned, values; dS; and each strip's queries,
-     * dout and probabilities both ways. */
+    /* AMX tiles of the gradients: keys, transposed keys, values; dS; and for each strip queries,
+     * dout and probabilities, in both orientations. */
     const int64_t lines = wide / 16, vlines = vwide / 16, parts = mg_amx_parts(d->dtype);
     const int64_t terms = (d->head + 31) / 32, vterms = (d->vhead + 31) / 32;
     const int64_t own = parts == 3 ? 3 : 2, of_keys = 4 * terms + 2 * lines + 4 * vterms;
@@ -104,7 +104,7 @@ static inline int64_t mg_attention_scratch(const mg_attention_desc *d)
     return all + (parts * of_keys + own * (4 + STRIPS * of_strip)) * TILE;
 }
 
-/* A head's rows of logits begin at lines of memory: numbers from one to the next, and the
+/* Each row of a head's logits begins at a cache line: elements from one row to the next, and the
  * cross-entropy of such rows. */
 static inline int64_t mg_head_row(const mg_head_desc *d)
 {
@@ -119,8 +119,8 @@ static inline mg_xent_desc mg_head_xent(const mg_head_desc *d)
     return x;
 }
 #endif
-/* Its products, `rows` rows at a time, for operands of these types: z = x w; dx = dz w'; and dw
- * (+)= x' dz, or with w_by_vocab dz' x, added to what is there if `add`. */
+/* The products of a head for `rows` rows: z = x w; dx = dz w'; and dw (+)= x' dz, or with
+ * w_by_vocab dz' x, added to dw if `add`. */
 #ifndef __cplusplus
 static inline mg_gemm_desc mg_head_z(const mg_head_desc *d, int64_t rows)
 {
@@ -169,7 +169,7 @@ static inline mg_gemm_desc mg_head_dw(const mg_head_desc *d, int64_t rows, bool 
                           .batch = 1};
 }
 #endif
-/* Bytes of scratch per thread: that of the largest of them. */
+/* Bytes of scratch per thread: the largest of the three products. */
 #ifndef __cplusplus
 static inline int64_t mg_head_scratch(const mg_head_desc *d)
 {
@@ -189,8 +189,8 @@ static inline int64_t mg_head_work(const mg_head_desc *d)
 
 /* ---- layers of stages ------------------------------------------------------------------------ */
 
-/* Where layer number `layer` of all is: its stage; the place, along the axis of stages, of the rank
- * that has it; which of the layers there is room for on that rank it is. Of `n` ranks. */
+/* The position of layer number `layer` of all: its stage; the place, along the stage axis of `n`
+ * ranks, of the rank that has it; its index among the layers that the rank has room for. */
 typedef struct mg_layer {
     int stage, place;
     int64_t at;
@@ -204,27 +204,28 @@ static inline mg_layer mg_layer_of(const mg_stages *s, int n, int64_t layer)
     l.at = (int64_t)(l.stage / n) * s->most + layer;
     return l;
 }
-/* Is dim `dim` of a tensor the one that is cut into stages? */
+/* True if dim `dim` of a tensor is cut into stages. */
 static inline bool mg_is_staged(const mg_stages *s, const mg_tensor *t, int dim)
 {
     return dim == 0 && t->rank > 0 && (t->axes[0] & s->axis) != 0;
 }
-/* Has the rank at that place of `n` along the axis of stages a tensor with mg_tensor.at = `at`? */
+/* True if the rank at `place` of `n` along the stage axis has a tensor with mg_tensor.at = `at`. */
 static inline bool mg_is_at(unsigned at, int place, int n)
 {
     const unsigned mine = place == 0 ? MG_AT_FIRST : place == n - 1 ? MG_AT_LAST : MG_AT_MIDDLE;
     return (at & mine) != 0;
 }
 
-/* ---- what ranks do together ------------------------------------------------------------------ */
+/* ---- collectives ---------------------------------------------------------------------------- */
 
 /* On GPUs a rank's share of a tensor is `rows` pieces of `row` bytes, one for each index of the
- * dims outside of the one that is cut (of x) or put together (of y). Few long pieces are sent as
- * they lie; many short ones, or halves that lie apart (zigzag), become one piece in work space. */
+ * dims outside of the dim that is cut (in x) or concatenated (in y). A few long pieces are sent in
+ * place. Many short pieces, or the two separate halves of zigzag order, are first copied to one
+ * piece in work space. */
 enum { MG_PIECES = 256, MG_PIECE_BYTES = 1 << 14, MG_TREE_BYTES = 1 << 26 };
 typedef struct mg_share {
     int64_t rows, row;
-    bool gathered; /* in work space */
+    bool gathered; /* copied to work space */
 } mg_share;
 static inline mg_share mg_share_of(const mg_comm_desc *d, int64_t rows, int64_t row)
 {
@@ -232,7 +233,7 @@ static inline mg_share mg_share_of(const mg_comm_desc *d, int64_t rows, int64_t 
     mg_share s = {rows, row, d->zigzag || (rows > 1 && !few)};
     return s;
 }
-/* Of x: what goes to each rank (reduce_scatter, all_to_all, shard). */
+/* The share of x for each rank (reduce_scatter, all_to_all, shard). */
 static inline mg_share mg_share_cut(const mg_comm_desc *d)
 {
     const int64_t width = mg_dtype_bytes(d->dtype);
@@ -240,8 +241,8 @@ static inline mg_share mg_share_cut(const mg_comm_desc *d)
         return mg_share_of(d, d->to_outer, d->to_size / d->n * d->to_inner * width);
     return mg_share_of(d, d->outer, d->size / d->n * d->inner * width);
 }
-/* Of y: what comes from each rank (all_gather, all_to_all). Of an exchange the dim that is cut lies
- * outside of the one that is put together, or inside. */
+/* The share of y from each rank (all_gather, all_to_all). In an all_to_all the dim that is cut is
+ * either outside or inside of the dim that is concatenated. */
 static inline mg_share mg_share_laid(const mg_comm_desc *d)
 {
     const int64_t line = d->size * d->inner * mg_dtype_bytes(d->dtype);
@@ -256,14 +257,14 @@ static inline int64_t mg_comm_elements(const mg_comm_desc *d) /* of y */
     const bool part = d->kind == MG_REDUCE_SCATTER || d->kind == MG_SHARD;
     return d->kind == MG_ALL_GATHER ? x * d->n : part ? x / d->n : x;
 }
-/* Of an all_reduce in a tree: elements that are under way at once, a multiple of n. */
+/* For an all_reduce in a tree: elements in flight at a time, a multiple of n. */
 static inline int64_t mg_tree_elements(const mg_comm_desc *d)
 {
     const int64_t all = d->outer * d->size * d->inner, most = MG_TREE_BYTES / 8;
     return ((all < most ? all : most) + d->n - 1) / d->n * d->n;
 }
-/* Bytes of work that it takes on a GPU: shares to be sent, behind each other, and behind them what
- * came. */
+/* Bytes of work of a collective on a GPU: first the shares to send, one after another
+ * (mg_comm_sent), then the data received. */
 static inline int64_t mg_comm_sent(const mg_comm_desc *d)
 {
     const bool cuts = d->kind == MG_REDUCE_SCATTER || d->kind == MG_ALL_TO_ALL;

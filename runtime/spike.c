@@ -1,11 +1,12 @@
-/* spike.c - --skip-spikes Z: a step that stands far above those before it changes nothing.
+/* spike.c - --skip-spikes Z: skips a step whose loss or gradient norm is far above earlier steps.
  *
- * Of loss and gradient norm the mean and variance are kept, each step counting 1/64 (the first 64
- * alike). A step whose loss or norm lies more than Z standard deviations above its mean is ended by
- * the guard, before a parameter changes; it is logged and counted, its batch is not read again, and
- * it does not enter the means. The first 64 steps are never skipped, and after 8 skipped in a row
- * the next is taken: then it is no spike. The numbers are kept in checkpoints, so that a resumed
- * run skips what the whole one would have. */
+ * The runtime keeps the mean and variance of loss and gradient norm; a new step has the weight 1/64
+ * (the first 64 steps have equal weights). If the loss or norm of a step is more than Z standard
+ * deviations above its mean, the guard ends the step before a parameter changes. The step is logged
+ * and counted, its batch is not read again, and it does not enter the means. The first 64 steps are
+ * never skipped, and after 8 skipped steps in a row the next one is taken: it is then no spike.
+ * Checkpoints keep the numbers, so that a resumed run skips the same steps as an uninterrupted
+ * one. */
 #include "runtime/run.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* text.c - words for people: messages, sizes, durations; and memory that is there or ends it. */
+/* text.c - text for people: messages, sizes, durations; and allocation that ends the program on
+ * failure. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Whose words these are, and who is told of the last. */
+/* The prefix of messages, and the function that rt_die calls last. */
 static struct {
     char who[24];
     bool quiet;
@@ -49,14 +50,14 @@ static int utf8_length(const unsigned char *s)
     return n;
 }
 
-/* Is the sequence of n bytes one that a terminal acts on (C0, DEL, C1), or none? */
+/* True if a terminal acts on the sequence of n bytes (C0, DEL, C1), or if it is not UTF-8. */
 static bool acts(const unsigned char *s, int n)
 {
     return n == 0 || *s < 0x20 || *s == 0x7F || (n == 2 && *s == 0xC2 && s[1] < 0xA0);
 }
 
-/* What several lines are in a message of ours is indented: names out of files are written by
- * rt_shown first, so that none begins a line. */
+/* Escapes text. With `lines`, a newline before two blanks stays: only our own messages have such
+ * lines, because names from files go through rt_shown first. */
 static char *shown(const char *text, bool lines)
 {
     char *out = rt_alloc(4 * strlen(text) + 1, 1), *o = out;
@@ -85,7 +86,7 @@ char *rt_shown_lines(const char *fmt, va_list ap)
     return out;
 }
 
-/* A line at once: several ranks may speak. */
+/* Writes each message with one call, because several ranks may write at the same time. */
 static void say(const char *kind, const char *fmt, va_list ap)
 {
     char *text = voice.quiet ? NULL : rt_shown_lines(fmt, ap);
@@ -107,10 +108,10 @@ void rt_die(rt_exit code, const char *fmt, ...)
     va_end(ap);
     fflush(NULL);
     if (voice.quiet)
-        usleep(500000); /* rank 0 says it, before the launcher hears of this end */
+        usleep(500000); /* rank 0 prints the message before the launcher sees this exit */
     if (voice.parting)
         voice.parting(code);
-    _exit((int)code); /* other threads may be at work: nothing is torn down under them */
+    _exit((int)code); /* no exit handlers: other threads may still be running */
 }
 
 void rt_complain(const char *fmt, ...)
@@ -300,7 +301,7 @@ double rt_duration(const char *text)
         if (*end && (k == 4 || k <= last))
             return NAN;
         if (!*end && last >= 0)
-            return NAN; /* 3h20: minutes of what? */
+            return NAN; /* "3h20" does not name the unit of 20 */
         total += part * (*end ? units[k].seconds : 1);
         last = k;
         s = *end ? end + 1 : end;

@@ -1,4 +1,5 @@
-/* train.c - the loop: a batch in, a step, a line out; saves, evaluations and signals in between. */
+/* train.c - the training loop: reads a batch, runs a step, logs it; saves, evaluates and handles
+ * signals in between. */
 #include "runtime/run.h"
 
 #include <inttypes.h>
@@ -25,13 +26,13 @@ static double norm_of(const mg_run *r)
     return e->norm >= 0 ? rt_get_f64(r, e->norm) : NAN;
 }
 
-/* Did the step go wrong behind its guard, which saw the loss alone? */
+/* True if the gradients were not finite in a step whose guard saw only the loss. */
 static bool bad_gradients(const mg_run *r)
 {
     return r->program->as_ready && !r->guard.tripped && !isfinite(norm_of(r));
 }
 
-/* The step returned without changing a parameter, or gave what no guard saw. */
+/* Ends the run after a step that was not finite: the guard ended it, or saw only the loss. */
 static _Noreturn void end_non_finite(mg_run *r)
 {
     int64_t step = r->state.step + 1;
@@ -95,7 +96,8 @@ static void report(mg_run *r, window *w)
                                           .skipped = r->skipped,
                                           .overflow = r->overflow});
     if (r->overflow)
-        rt_log_line(r->log, "step %" PRId64 "  overflow at scale %g: left out; the scale is %g",
+        rt_log_line(r->log,
+                    "step %" PRId64 "  overflow at scale %g: step skipped; the scale is now %g",
                     step, r->scale, r->state.scale.value);
     *w = (window){0};
 }
@@ -135,7 +137,8 @@ static bool save(mg_run *r)
     return good;
 }
 
-/* What was read so far was good, so it is kept; what comes would not be what it says it is. */
+/* Ends the run if a file of the data changed. The steps so far used the old data and are saved;
+ * later steps would use data other than the log says. */
 static void stop_on_changed_data(mg_run *r)
 {
     enum { EVERY = 64 };
@@ -157,7 +160,7 @@ static void write_trace(mg_run *r)
     r->trace = NULL;
 }
 
-/* Time for one more step, the save and as much again. */
+/* True if less time is left than one step and one save need, with a factor of 2 for safety. */
 static bool time_is_up(const mg_run *r)
 {
     double step = r->longest_ms * 1e6, save = (double)r->save_ns;

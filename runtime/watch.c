@@ -1,5 +1,5 @@
-/* watch.c - what emitted code and kernels call around each action (abi.h), whatever the device.
- * Where nobody watches, an action costs one test before and one after. */
+/* watch.c - functions that emitted code and kernels call around each action (abi.h), on any device.
+ * If nothing is watched, an action costs one test before and one after. */
 #include "runtime/run.h"
 
 char *mg_arena(mg_run *r)
@@ -42,7 +42,7 @@ void mg_end(mg_run *r, int action)
 bool mg_phase(mg_run *r, const mg_pipe_op *o)
 {
     if (r->watch & RT_WATCH_TIME) {
-        rt_device_wait(r); /* a GPU, for what it was told to wait for */
+        rt_device_wait(r); /* on a GPU: for the message that it was told to wait for */
         rt_trace_phase(r->trace, o);
     }
     return o->step != MG_PIPE_END;

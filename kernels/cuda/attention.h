@@ -1,18 +1,20 @@
-/* attention.h - attention and its gradients for all types and heads: a warp a query, or in the
- * gradients of keys and values a warp a key. Halves with heads that the tensor cores take have
- * kernels of their own (flash.h).
+/* attention.h - attention and its gradients for all types and heads: a warp computes a query, or in
+ * the gradients of keys and values a key. Halves with heads that the tensor cores support have
+ * separate kernels (flash.h).
  *
- * A warp goes over 32 keys (queries) at a time, a lane each for the products, then spreads the head
- * over the lanes for the sums: element d of a head is lane d % 32's. The softmax is renormalised as
- * it goes (Milakov and Gimelshein, 2018), so no score is stored; the gradients compute it again
- * from lse (Dao et al., FlashAttention, 2022). Each kernel is there twice: over all keys, and over
- * some of all (a round of a ring), of which it meets those alone that somebody sees. */
+ * A warp processes 32 keys (queries) at a time: each lane computes the products of one, then the
+ * lanes divide the head for the sums; lane d % 32 has element d of the head. The softmax is
+ * renormalised as it goes (Milakov and Gimelshein, 2018), so no score is stored; the gradients
+ * recompute it from lse (Dao et al., FlashAttention, 2022). Each kernel exists twice: over all
+ * keys, and over a part of the keys (an iteration of ring attention), of which it processes only
+ * those that some query sees. */
 #ifndef MG_CUDA_ATTENTION_H
 #define MG_CUDA_ATTENTION_H
 
-enum { MG_HEAD_EACH = MG_ATTENTION_HEAD / 32 }; /* elements of a head that are a lane's */
+enum { MG_HEAD_EACH = MG_ATTENTION_HEAD / 32 }; /* elements of a head that one lane has */
 
-/* Which of [batch, kv, group, row] a warp is, rows innermost; false if there is none. */
+/* The place of a warp in [batch, kv, group, row], rows innermost; mg_spot_of returns false if the
+ * warp has none. */
 struct mg_spot {
     int64_t b, h, g, row;
 };
@@ -27,11 +29,10 @@ __device__ static inline bool mg_spot_of(int64_t batch, int64_t kv, int64_t grou
     return p->b < batch;
 }
 
-/* Who sees which keys: a query the first ones, a key the queries from `first` on. query() and key()
- * are what a loop keeps of one of its own.
+/* The mask: the keys that a query sees (the first ones), and the queries that see a key (those from
+ * `first` on). A loop keeps the result of query() or key() for its own query or key.
  *
- * Keys that are all there are, those up to the query itself if causal: computed where it is asked.
- */
+ * All keys, or with causal those up to the query itself: computed at each use. */
 struct mg_all_keys {
     const int32_t *seen; /* NULL */
     struct query_type {
@@ -65,8 +66,8 @@ struct mg_all_keys {
         return d.causal ? t : 0;
     }
 };
-/* Keys that are some of all: seen says how many, and never falls. A query may see none; one that is
- * not there counts as the last. */
+/* A part of the keys: seen[s] is the number of keys that query s sees, and never falls. A query may
+ * see none; a query past the end counts as the last. */
 struct mg_some_keys {
     const int32_t *seen;
     struct query_type {
@@ -108,7 +109,7 @@ struct mg_some_keys {
         return low;
     }
 };
-#define MG_NO_LSE -1e30 /* of a query that sees no key: the log of nothing, but finite */
+#define MG_NO_LSE -1e30 /* lse of a query that sees no key: finite, in place of log 0 */
 
 template <class T, class A = typename mg_wider<T>::type>
 __device__ static inline A mg_dot(const T *a, const T *b, int64_t n)

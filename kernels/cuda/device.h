@@ -1,17 +1,18 @@
-/* device.h - what CUDA kernels share, generated ones and those of this folder.
+/* device.h - types and reductions that all CUDA kernels share, generated ones and those of this
+ * folder.
  *
- * Reductions run in a fixed order: the same numbers give the same bits. A block is `B` threads, a
- * multiple of 32; all of them take part. Compiled by nvcc, or with MG_SHIM for the processor by a
- * C++ compiler, after tests/cuda_shim/cuda_shim.h. */
+ * Reductions run in a fixed order: the same numbers give the same bits. A block has `B` threads, a
+ * multiple of 32, and all of them take part. nvcc compiles this file; with MG_SHIM a C++ compiler
+ * compiles it for the processor, after tests/cuda_shim/cuda_shim.h. */
 #ifndef MG_CUDA_DEVICE_H
 #define MG_CUDA_DEVICE_H
 
-#ifndef MG_SHIM              /* which is included before all else */
-#pragma nv_diag_suppress 177 /* indices that no operand steps by */
+#ifndef MG_SHIM              /* the shim is included before all else */
+#pragma nv_diag_suppress 177 /* indices that no operand uses */
 #define MG_EXPORT(kernel)
 #define MG_SHARED(type, name, n) __shared__ type name[n]
 #define MG_UNROLL                _Pragma("unroll")   /* so that arrays become registers */
-#define MG_NO_UNROLL             _Pragma("unroll 1") /* to need fewer of them */
+#define MG_NO_UNROLL             _Pragma("unroll 1") /* to need fewer registers */
 #endif
 
 #include <math.h>
@@ -19,7 +20,7 @@
 
 #define MG_ALL 0xffffffffu
 
-/* ---- halves: stored as bits, computed with as float --------------------------------------- */
+/* ---- halves: stored as bits, computed as float -------------------------------------------- */
 
 struct mg_bf16 {
     uint16_t bits;
@@ -28,7 +29,7 @@ struct mg_f16 {
     uint16_t bits;
 };
 
-/* What numbers of a type are computed in: mg_wider<mg_bf16>::type is float. */
+/* The compute type of numbers of a type: mg_wider<mg_bf16>::type is float. */
 template <class T> struct mg_wider {
     typedef T type;
 };
@@ -82,7 +83,7 @@ __device__ static inline double mg_gelu_tanh_slope(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (0.7978845608028654 * (1 + 3 * (kx * x)));
 }
 
-/* Rounded to nearest, ties to even. */
+/* Rounds to nearest, ties to even. */
 template <class T> __device__ inline T mg_narrow(typename mg_wider<T>::type x)
 {
     return x;
@@ -108,7 +109,7 @@ template <> __device__ inline mg_f16 mg_narrow<mg_f16>(float x)
     return y;
 }
 
-/* N elements that are read and written at once: their address is a multiple of their size. */
+/* N elements that are read and written at once; their address is a multiple of their size. */
 template <class T, int N> struct alignas(sizeof(T) * N) mg_vec {
     T x[N];
 };
@@ -119,7 +120,7 @@ template <class T> struct mg_plus {
         return a + b;
     }
 };
-/* Rounded by itself, whatever product is added. */
+/* a + b with a rounding of its own: not fused with a product. */
 #ifdef MG_SHIM
 __device__ static inline float mg_add_apart(float a, float b)
 {
@@ -140,7 +141,7 @@ __device__ static inline double mg_add_apart(double a, double b)
 }
 #endif
 
-/* A NaN on either side shows, in whatever order numbers meet. */
+/* A NaN on either side gives a NaN, in any order of the numbers. */
 template <class T> struct mg_greater {
     __device__ T operator()(T a, T b) const
     {
@@ -155,7 +156,8 @@ template <class T, class F> __device__ static inline T mg_warp_reduce(T x, F f)
     return x;
 }
 
-/* A block of 32 columns and B / 32 slices: the sum of a column's slices, for the first of them. */
+/* In a block of 32 columns and B / 32 slices: reduces the slices of each column; the threads of the
+ * first slice get the result. */
 template <int B, class T, class F> __device__ static inline T mg_column_reduce(T x, F f)
 {
     MG_SHARED(T, part, B);
@@ -178,7 +180,7 @@ template <int B, class T> __device__ static inline T mg_column_max(T x)
     return mg_column_reduce<B>(x, mg_greater<T>());
 }
 
-/* Every thread gets the result. */
+/* Reduces over the block; every thread gets the result. */
 template <int B, class T, class F> __device__ static inline T mg_block_reduce(T x, F f)
 {
     MG_SHARED(T, part, B / 32);
@@ -191,7 +193,7 @@ template <int B, class T, class F> __device__ static inline T mg_block_reduce(T 
     T all = part[0];
     for (int i = 1; i < B / 32; i++)
         all = f(all, part[i]);
-    __syncthreads(); /* before the next one uses `part` */
+    __syncthreads(); /* before the next call uses `part` */
     return all;
 }
 

@@ -1,8 +1,9 @@
-/* experts.h - the largest of a few scores, and rows sent to experts and fetched back. */
+/* experts.h - finds the largest of a few scores, and moves rows to experts and back. */
 #ifndef MG_CUDA_EXPERTS_H
 #define MG_CUDA_EXPERTS_H
 
-/* Does a number at a come before one at b? NaN comes last, of equal ones the first. */
+/* True if number a at index `at` precedes b at `bt`: larger first, of equal ones the first, NaN
+ * last. */
 template <class T> __device__ static inline bool mg_before(T a, int64_t at, T b, int64_t bt)
 {
     if (a != a || b != b)
@@ -10,7 +11,7 @@ template <class T> __device__ static inline bool mg_before(T a, int64_t at, T b,
     return a > b || (a == b && at < bt);
 }
 
-/* A thread a row: each round takes the first that comes after the one taken before. */
+/* A thread computes a row: each iteration takes the first number after the one taken before. */
 template <class T>
 __device__ static inline void mg_top_rows(const mg_top_desc &d, const T *x, int32_t *y)
 {
@@ -30,7 +31,7 @@ __device__ static inline void mg_top_rows(const mg_top_desc &d, const T *x, int3
     }
 }
 
-/* A warp an expert of a group: 32 choices at a time, counted by a ballot. */
+/* A warp counts the choices of one expert of a group: 32 choices at a time, with a ballot. */
 extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
     mg_slots_i32(mg_experts_desc d, const int32_t *choice, int32_t *slot)
 {
@@ -51,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
 }
 MG_EXPORT(mg_slots_i32)
 
-/* The row of z where choice c (of all groups) is; -1: nowhere. */
+/* The row of z of choice c (counted over all groups); -1: none. */
 __device__ static inline int64_t mg_row_of(const mg_experts_desc &d, const int32_t *choice,
                                            const int32_t *slot, int64_t c)
 {
@@ -60,7 +61,7 @@ __device__ static inline int64_t mg_row_of(const mg_experts_desc &d, const int32
                                                             : -1;
 }
 
-/* Sixteen bytes at a time where rows on both sides begin at multiples of them. */
+/* True if rows on both sides begin at multiples of 16 bytes, and can be copied so. */
 template <class T>
 __device__ static inline bool mg_rows_in_chunks(const mg_experts_desc &d, const T *a, const T *b)
 {
@@ -79,7 +80,7 @@ __device__ static inline void mg_send_by(int64_t n, const T *from, const W *weig
     }
 }
 
-/* Block c: the row of its position goes to its slot, times its weight. */
+/* Block c copies the row of its position to its slot, times its weight. */
 template <class T, class W>
 __device__ static inline void mg_send(const mg_experts_desc &d, const T *rows,
                                       const int32_t *choice, const int32_t *slot, const W *weight,
@@ -120,7 +121,7 @@ __device__ static inline void mg_fetch_by(const mg_experts_desc &d, const T *z,
     }
 }
 
-/* Block p: what its choices have, added up in their order. */
+/* Block p sums the rows of its choices, in their order. */
 template <class T, class W>
 __device__ static inline void mg_fetch(const mg_experts_desc &d, const T *z, const int32_t *choice,
                                        const int32_t *slot, const W *weight, T *rows)
@@ -131,7 +132,7 @@ __device__ static inline void mg_fetch(const mg_experts_desc &d, const T *z, con
         mg_fetch_by<1>(d, z, choice, slot, weight, rows);
 }
 
-/* Block c: the product of its row and its slot. */
+/* Block c computes the product of its row and its slot. */
 template <class T, class W>
 __device__ static inline void mg_row_product(const mg_experts_desc &d, const T *z, const T *rows,
                                              const int32_t *choice, const int32_t *slot, W *weight)

@@ -1,12 +1,13 @@
 /* flash.h - attention of halves on the tensor cores, for heads of 64 and 128.
  *
- * As FlashAttention-2 (Dao, 2023): a block takes 64 queries and goes over the keys in tiles; the
- * softmax is renormalised as it goes, in powers of two, so that no score reaches memory. The
- * gradients are two kernels, which each compute the scores again: one for dq, over the keys; one
- * for dk and dv, over the queries of all groups. So every element has one owner and every sum one
- * order: the same bits each time, at seven products where adding up dq in memory would take five.
+ * As in FlashAttention-2 (Dao, 2023), a block takes 64 queries and loops over the keys in tiles;
+ * the softmax is renormalised as it goes, in powers of two, so that no score reaches memory. The
+ * gradients are two kernels, which both recompute the scores: one computes dq, in a loop over keys;
+ * the other dk and dv, in a loop over the queries of all groups. Each element therefore has one
+ * owner and each sum one order: the same bits each time, with seven products, where a sum of dq in
+ * memory would need five.
  *
- * A warp owns 16 rows: queries, or in the last kernel keys. What is multiplied is rounded to T,
+ * A warp owns 16 rows: queries, or in the last kernel keys. Operands of products are rounded to T;
  * all sums and the softmax are float. */
 #ifndef MG_CUDA_FLASH_H
 #define MG_CUDA_FLASH_H
@@ -16,7 +17,7 @@ enum { FLASH_THREADS = 32 * MG_FLASH_WARPS, FLASH_ROWS = 16 * MG_FLASH_WARPS };
 #define FLASH_LOG2E 1.4426950408889634f
 #define FLASH_LN2   0.6931471805599453f
 
-/* 2^x to 2 ulp, 0 where that is below the least normal number; a NaN stays one. */
+/* 2^x to 2 ulp; 0 if the result is below the least normal number; a NaN stays a NaN. */
 #ifdef MG_SHIM
 __device__ static inline float mg_exp2(float x)
 {
@@ -31,7 +32,7 @@ __device__ static inline float mg_exp2(float x)
 }
 #endif
 
-/* Which of [batch, kv, group] a block is: y of the grid. */
+/* The place of a block in [batch, kv, group]: y of the grid. */
 struct flash_head {
     int64_t b, h, g;
 };
@@ -49,7 +50,7 @@ __device__ static inline int64_t flash_key_at(const int64_t s[3], const flash_he
     return p.b * s[0] + row * s[1] + p.h * s[2];
 }
 
-/* Over the four lanes that share a row. */
+/* Reduces over the four lanes that share a row. */
 template <class F> __device__ static inline float flash_row(float x, F f)
 {
     x = f(x, __shfl_xor_sync(MG_ALL, x, 1));
@@ -58,7 +59,7 @@ template <class F> __device__ static inline float flash_row(float x, F f)
 
 /* ---- forward ------------------------------------------------------------------------------ */
 
-/* Scores of one row become exp2(score - top); its sum and maximum go on. */
+/* Turns the scores of one row into exp2(score - top), and updates its sum and maximum. */
 template <int N>
 __device__ static inline float flash_softmax(float (*s)[4], int half, float scale, int seen,
                                              float &top, float &sum)
@@ -85,13 +86,13 @@ __device__ static inline float flash_softmax(float (*s)[4], int half, float scal
         x = mg_exp2(x - above);
         part += x;
     }
-    sum = sum * keep + part; /* of this lane's columns; put together at the end */
+    sum = sum * keep + part; /* of this lane's columns; lanes are combined at the end */
     top = above;
     return keep;
 }
 
-/* Of one row: its normaliser, and what its sums are multiplied with. A query that sees nothing
- * attends to nothing. */
+/* The normaliser of a row in *lse; returns the factor of its sums. A query that sees no key has an
+ * output of 0. */
 template <class Q>
 __device__ static inline float flash_norm(const Q &mine, float top, float sum, float *lse)
 {
@@ -99,8 +100,8 @@ __device__ static inline float flash_norm(const Q &mine, float top, float sum, f
     return mine.none() ? 0 : 1 / sum;
 }
 
-/* Writes a warp's 16 rows from `from` on: a lane has two of them, 8 apart, of each the largest
- * score and the sum over its columns. */
+/* Writes a warp's 16 rows from `from` on. A lane has two of them, 8 apart: for each the largest
+ * score, and the sum over its columns. */
 template <class T, int D, class Q>
 __device__ static inline void flash_finish(const mg_attention_desc &d, const flash_head &p,
                                            int from, const float (*acc)[4], const Q &mine0,
@@ -142,24 +143,24 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, S sees, 
     MG_UNROLL
     for (int i = 0; i < D / 16; i++)
         mg_tile_a<D>(a[i], ks, 16 * warp, 16 * i);
-    __syncthreads(); /* before keys take the place of the queries */
+    __syncthreads(); /* before keys overwrite the queries */
 
     float acc[D / 8][4] = {{0}}, s[N / 8][4];
-    /* Of a query that sees nothing: finite, so that exp2(-INFINITY - top) is 0. */
+    /* A query that sees no key gets a finite maximum, so that exp2(-INFINITY - top) is 0. */
     float top0 = mine0.none() ? 0 : -INFINITY, top1 = mine1.none() ? 0 : -INFINITY;
     float sum0 = 0, sum1 = 0;
     mg_tile_load<D, N, FLASH_THREADS>(ks, k0, d.k[1], keys);
     mg_copy_commit();
     for (int at = 0; at < keys; at += N) {
         mg_copy_wait<0>();
-        __syncthreads(); /* these keys are here, the values before are used */
+        __syncthreads(); /* these keys have arrived, the values before are used */
         mg_tile_load<D, N, FLASH_THREADS>(vs, v0 + at * d.v[1], d.v[1], keys - at);
         mg_copy_commit();
         mg_times_transposed<T, D, N>(s, a, ks);
         __syncthreads(); /* the keys are used */
         if (at + N < keys)
             mg_tile_load<D, N, FLASH_THREADS>(ks, k0 + (at + N) * d.k[1], d.k[1], keys - at - N);
-        mg_copy_commit(); /* perhaps of nothing: the wait below counts groups */
+        mg_copy_commit(); /* perhaps empty: the wait below counts groups */
         const float keep0 = flash_softmax<N>(s, 0, scale, mine0.keys(d) - at, top0, sum0);
         const float keep1 = flash_softmax<N>(s, 1, scale, mine1.keys(d) - at, top1, sum1);
         MG_UNROLL
@@ -168,7 +169,7 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, S sees, 
             acc[j][2] *= keep1, acc[j][3] *= keep1;
         }
         mg_copy_wait<1>();
-        __syncthreads(); /* the values are here */
+        __syncthreads(); /* the values have arrived */
         mg_add_times<T, D, N>(acc, s, vs);
     }
     flash_finish<T, D>(d, p, from + 16 * warp, acc, mine0, top0, sum0, mine1, top1, sum1, o, lse);
@@ -176,7 +177,7 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, S sees, 
 
 /* ---- backward ----------------------------------------------------------------------------- */
 
-/* delta = do . o of every query, [batch, kv, group, queries]: a warp a row. */
+/* delta = do . o of each query, [batch, kv, group, queries]: a warp computes a row. */
 template <class T>
 __device__ static inline void flash_delta(const mg_attention_desc &d, const T *o, const T *dout,
                                           float *delta)
@@ -195,7 +196,7 @@ __device__ static inline void flash_delta(const mg_attention_desc &d, const T *o
         delta[n] = sum;
 }
 
-/* Where delta has query 0 of a head. */
+/* Index of query 0 of a head in delta. */
 __device__ static inline int64_t flash_delta_at(const mg_attention_desc &d, const flash_head &p)
 {
     return ((p.b * d.kv + p.h) * d.group + p.g) * d.queries;
@@ -208,7 +209,7 @@ __device__ static inline void flash_dq(const mg_attention_desc &d, S sees, const
 {
     enum {
         N = 4096 / D
-    }; /* keys at a time: what a thread holds of them shrinks as the head grows */
+    }; /* keys at a time: fewer for a large head, because a thread has registers for both */
     MG_SHARED(mg_chunk, area, 2 * N * D / 8);
     mg_chunk *ks = area, *vs = area + N * D / 8;
     const flash_head p = flash_head_of(d.kv, d.group);
@@ -245,7 +246,7 @@ __device__ static inline void flash_dq(const mg_attention_desc &d, S sees, const
 
     float acc[D / 8][4] = {{0}}, s[N / 8][4], dp[N / 8][4];
     for (int at = 0; at < keys; at += N) {
-        __syncthreads(); /* what is here is used */
+        __syncthreads(); /* the tiles in shared memory are used */
         mg_tile_load<D, N, FLASH_THREADS>(ks, k + flash_key_at(d.k, p, at), d.k[1], keys - at);
         mg_tile_load<D, N, FLASH_THREADS>(vs, v + flash_key_at(d.v, p, at), d.v[1], keys - at);
         mg_copy_commit();
@@ -293,7 +294,7 @@ __device__ static inline void flash_dkv(const mg_attention_desc &d, S sees, cons
     float ak[D / 8][4] = {{0}}, av[D / 8][4] = {{0}}, s[N / 8][4], dp[N / 8][4];
     for (p.g = 0; p.g < d.group; p.g++)
         for (int at = first; at < queries; at += N) {
-            __syncthreads(); /* what is here is used */
+            __syncthreads(); /* the tiles in shared memory are used */
             mg_tile_load<D, N, FLASH_THREADS>(qs, q + flash_at(d.q, p, at), d.q[1], queries - at);
             mg_tile_load<D, N, FLASH_THREADS>(gs, dout + flash_at(d.o, p, at), d.o[1],
                                               queries - at);

@@ -1,12 +1,12 @@
-/* flash_sm90.h - attention as flash.h has it, on the tensor cores of sm_90.
+/* flash_sm90.h - the attention of flash.h on the tensor cores of sm_90.
  *
- * A block is two warpgroups, each with 64 rows: queries, or in the last kernel keys. Tiles of what
- * they go over are copied while the ones before are used, and the block meets once a tile. Of a
- * warpgroup's own work the product that follows a softmax is done beside the next scores (Shah et
- * al., FlashAttention-3, 2024), and one warpgroup's softmax beside the other's products. Every sum
- * has one order, as in flash.h: the same bits each time.
+ * A block is two warpgroups, each with 64 rows: queries, or in the last kernel keys. The next tiles
+ * are copied while the current ones are used, and the block synchronises once a tile. Within a
+ * warpgroup, the product after a softmax runs concurrently with the next scores (Shah et al.,
+ * FlashAttention-3, 2024), and the softmax of one warpgroup runs concurrently with the products of
+ * the other. Each sum has one order, as in flash.h: the same bits each time.
  *
- * Compiled for sm_90a alone; elsewhere the kernels are there in name. For scales above 0. */
+ * Compiled only for sm_90a; for other targets the kernels trap. Only for scales above 0. */
 #ifndef MG_CUDA_FLASH_SM90_H
 #define MG_CUDA_FLASH_SM90_H
 
@@ -14,8 +14,8 @@
 
 enum { FLASH90_ROWS = MG_FLASH90_ROWS, FLASH90_THREADS = 2 * FLASH90_ROWS };
 
-/* How many keys the first query of this thread's warpgroup sees: none of the others sees fewer. Of
- * a tile that ends there all is seen. */
+/* The number of keys that the first query of this thread's warpgroup sees: no other query sees
+ * fewer. A tile that ends there needs no mask. */
 template <class S>
 __device__ static inline int flash90_least(const mg_attention_desc &d, const S &sees, int from)
 {
@@ -24,7 +24,7 @@ __device__ static inline int flash90_least(const mg_attention_desc &d, const S &
 
 /* ---- forward ------------------------------------------------------------------------------ */
 
-/* Scores that a query does not see: seen of the tile's columns, for this lane's row. */
+/* Masks the scores that this lane's row does not see; it sees `seen` of the tile's columns. */
 template <int N> __device__ static inline void flash90_mask(float (*s)[4], int half, int seen)
 {
     const int t = (int)threadIdx.x % 4;
@@ -36,7 +36,7 @@ template <int N> __device__ static inline void flash90_mask(float (*s)[4], int h
             s[j][2 * half + i] = -INFINITY;
 }
 
-/* Scores of one row become exp2(scale * score - top); its sum and maximum go on. */
+/* Turns the scores of one row into exp2(scale * score - top), and updates its sum and maximum. */
 template <int N>
 __device__ static inline float flash90_softmax(float (*s)[4], int half, float scale, float &top,
                                                float &sum)
@@ -53,10 +53,10 @@ __device__ static inline float flash90_softmax(float (*s)[4], int half, float sc
         MG_UNROLL
     for (int i = 0; i < 2; i++) {
         float &x = s[j][2 * half + i];
-        x = mg_exp2(fmaf(x, scale, -above)); /* a NaN stays one */
+        x = mg_exp2(fmaf(x, scale, -above)); /* a NaN stays a NaN */
         part += x;
     }
-    sum = sum * keep + part; /* of this lane's columns; put together at the end */
+    sum = sum * keep + part; /* of this lane's columns; lanes are combined at the end */
     top = above;
     return keep;
 }
@@ -89,12 +89,12 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
         mg_panel_a<M>(a[i], qs, 16 * warp, 16 * i);
 
     float acc[D / 8][4] = {{0}}, s[N / 8][4];
-    /* Of a query that sees nothing: finite, so that exp2(-INFINITY - top) is 0. */
+    /* A query that sees no key gets a finite maximum, so that exp2(-INFINITY - top) is 0. */
     float top0 = mine0.none() ? 0 : -INFINITY, top1 = mine1.none() ? 0 : -INFINITY;
     float sum0 = 0, sum1 = 0;
     int stage = 0;
     for (int at = 0;; at += N, stage ^= 1) {
-        /* The keys at `at` are here, and the values before them. */
+        /* Here the keys at `at` have arrived, and the values before them. */
         if (at + N < keys)
             mg_panel_load<D, N, FLASH90_THREADS>(ks + (stage ^ 1) * TILE, k0 + (at + N) * d.k[1],
                                                  d.k[1], keys - at - N);
@@ -127,7 +127,7 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
         }
         mg_pack_columns<T, N>(weights, s);
         mg_copy_arrived<0>();
-        __syncthreads(); /* what was asked for is here, what was used is free */
+        __syncthreads(); /* the copies have arrived, the used tiles are free */
         if (at + N >= keys)
             break;
     }
@@ -173,11 +173,11 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
 
     float acc[D / 8][4] = {{0}}, s[N / 8][4], dp[N / 8][4];
     uint32_t ds[N / 16][4];
-    int here = 0, last = 0; /* of three: these keys, and those before */
+    int here = 0, last = 0; /* which of three tiles: the current keys, the previous keys */
     for (int at = 0, stage = 0; at < keys; at += N, stage ^= 1) {
         const int next = here == 2 ? 0 : here + 1;
         mg_copy_arrived<0>();
-        __syncthreads(); /* what was asked for is here, what was used is free */
+        __syncthreads(); /* the copies have arrived, the used tiles are free */
         if (at + N < keys) {
             mg_panel_load<D, N, FLASH90_THREADS>(ks + next * TILE, k0 + (at + N) * d.k[1], d.k[1],
                                                  keys - at - N);
@@ -240,7 +240,7 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
     MG_SHARED_ALL(area);
     mg_chunk *ks = area, *vs = ks + M * D / 8;
     mg_chunk *qs = vs + M * D / 8, *gs = qs + 2 * TILE; /* two tiles of each */
-    float *ls = (float *)(gs + 2 * TILE); /* twice lse, then delta, of a tile's queries */
+    float *ls = (float *)(gs + 2 * TILE); /* twice: lse, then delta, of a tile's queries */
     const flash_head p = flash_head_of(d.kv, 1);
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     const int from = (int)blockIdx.x * M, key = from + 16 * warp + g, group = warp / 4 * 64;
@@ -252,10 +252,10 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
 
     mg_panel_load<D, M, FLASH90_THREADS>(ks, k + flash_key_at(d.k, p, from), d.k[1], keys - from);
     mg_panel_load<D, M, FLASH90_THREADS>(vs, v + flash_key_at(d.v, p, from), d.v[1], keys - from);
-    /* Of the queries' head, which is the group's next after all of them. */
+    /* Pointers to the current head of queries; after its last tile, the group's next head. */
     const T *q0 = q + flash_at(d.q, p, 0), *g0 = dout + flash_at(d.o, p, 0);
     const float *l0 = lse + flash_at(d.lse, p, 0), *delta0 = delta + flash_delta_at(d, p);
-    /* Asks for those at `at`. What is 0 of one that is not there adds nothing. */
+    /* Copies the tiles at `at`. Rows past the end are zeros, and add nothing. */
     const auto ask = [&](int at, int stage) {
         mg_panel_load<D, N, FLASH90_THREADS>(qs + stage * TILE, q0 + at * d.q[1], d.q[1],
                                              queries - at);
@@ -277,7 +277,7 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
         const float *now = ls + stage * 2 * N;
         const int seen = sees.query(d, at).keys(d), here = at;
         mg_copy_arrived<0>();
-        __syncthreads(); /* what was asked for is here, what was used is free */
+        __syncthreads(); /* the copies have arrived, the used tiles are free */
         at += N;
         if (at >= queries) {
             at = first;
@@ -300,7 +300,7 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
             s[j][c] = mg_exp2(fmaf(s[j][c], scale, -l));
             s[j][c + 2] = mg_exp2(fmaf(s[j][c + 2], scale, -l));
         }
-        if (seen < from + group + 64) /* the tile's first query sees least */
+        if (seen < from + group + 64) /* the tile's first query sees the fewest keys */
             MG_UNROLL
         for (int j = 0; j < N / 8; j++)
             MG_UNROLL

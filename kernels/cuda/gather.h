@@ -1,4 +1,4 @@
-/* gather.h - rows of a table by index, and the sum of rows back into it. */
+/* gather.h - copies rows of a table by index, and sums rows back into it. */
 #ifndef MG_CUDA_GATHER_H
 #define MG_CUDA_GATHER_H
 
@@ -7,7 +7,7 @@ __device__ static inline int64_t mg_index(const mg_gather_desc &d, const int32_t
     return index[i / d.index_inner * d.index_outer + i % d.index_inner];
 }
 
-/* A thread an element of y[indices, outer, inner]. */
+/* A thread copies an element of y[indices, outer, inner]. */
 template <class T>
 __device__ static inline void mg_gather_rows(const mg_gather_desc &d, const T *table,
                                              const int32_t *index, T *y)
@@ -19,8 +19,9 @@ __device__ static inline void mg_gather_rows(const mg_gather_desc &d, const T *t
     }
 }
 
-/* Block (i, o): if i is the first with its index, it adds the rows of all with that index, in their
- * order, to the row of the table: one owner a row, the same bits on any device. */
+/* Block (i, o): if i is the first with its index, the block adds the rows of all i with that index,
+ * in their order, to the row of the table. Each row has one owner, so the bits are the same on any
+ * device. */
 template <class T>
 __device__ static inline void mg_scatter_rows(const mg_gather_desc &d, const T *dy,
                                               const int32_t *index, T *dtable)

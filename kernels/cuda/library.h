@@ -1,12 +1,12 @@
-/* library.h - the kernels that no plan generates, for kernels.cu, for each type that they are
- * needed in. Their parameters are explained in abi.h; descriptors are passed by value. */
+/* library.h - the kernels that no plan generates, compiled in kernels.cu for each type that needs
+ * them. abi.h explains their parameters; descriptors are passed by value. */
 #ifndef MG_CUDA_LIBRARY_H
 #define MG_CUDA_LIBRARY_H
 
 #include "abi.h"
 #include "device.h"
 
-/* A program asks for the types that it has; who asks for none gets all. */
+/* A program defines the types that it uses; without any definition all types are built. */
 #if !defined MG_WITH_F32 && !defined MG_WITH_F64 && !defined MG_WITH_BF16 && !defined MG_WITH_F16
 #define MG_WITH_F32
 #define MG_WITH_F64
@@ -35,7 +35,7 @@
 #define MG_IF_F16(...)
 #endif
 
-/* Attention over some of all keys: a round of a ring. */
+/* Attention over a part of the keys: an iteration of ring attention. */
 #ifdef MG_WITH_PARTS
 #define MG_IF_PARTS(...) __VA_ARGS__
 #else

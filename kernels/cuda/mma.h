@@ -1,8 +1,8 @@
-/* mma.h - the tensor cores of sm_80 and later: 16-byte copies to shared memory that are waited for,
- * matrices from there into the registers of a warp, and their product.
+/* mma.h - the tensor cores of sm_80 and later: asynchronous 16-byte copies to shared memory, loads
+ * of matrices from there into the registers of a warp, and their product.
  *
- * A tile is ROWS rows of D halves in shared memory, in chunks of 16 bytes. Chunk c of row r lies at
- * chunk c ^ (r % 8), so that the eight rows of a matrix lie in different banks.
+ * A tile is ROWS rows of D halves in shared memory, in chunks of 16 bytes. Chunk c of row r is at
+ * chunk c ^ (r % 8), so that the eight rows of a matrix are in different banks.
  *
  * Fragments (PTX ISA, mma.m16n8k16), with g = lane / 4 and t = lane % 4:
  *   a[0..3]   rows g and g + 8 of columns 2t, 2t + 1; the same of columns 2t + 8, 2t + 9
@@ -16,7 +16,7 @@ struct alignas(16) mg_chunk {
 };
 
 #ifdef MG_SHIM
-/* What is copied arrives when it is waited for; until then it is NaN. */
+/* The shim copies at the wait; until then the target is NaN. */
 __device__ static inline void mg_copy_async(mg_chunk *to, const void *from, bool there)
 {
     shim_copy_later(to, there ? from : NULL, sizeof *to);
@@ -91,7 +91,7 @@ __device__ static inline unsigned mg_shared_address(const void *p)
 {
     return (unsigned)__cvta_generic_to_shared(p);
 }
-/* Sixteen bytes, zeros where there is nothing to copy. */
+/* Copies sixteen bytes, or zeros if there is nothing to copy. */
 __device__ static inline void mg_copy_async(mg_chunk *to, const void *from, bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(mg_shared_address(to)),
@@ -108,13 +108,13 @@ __device__ static inline void mg_copy_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* All groups but the N last ones have arrived, for this thread. */
+/* Waits until all groups but the last N have arrived, for this thread. */
 template <int N> __device__ static inline void mg_copy_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* Four matrices of 8 x 8; lane l points to row l % 8 of matrix l / 8. */
+/* Loads four matrices of 8 x 8; lane l points to row l % 8 of matrix l / 8. */
 __device__ static inline void mg_load_matrices(uint32_t r[4], const mg_chunk *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -145,7 +145,7 @@ __device__ static inline void mg_mma(float c[4], const uint32_t a[4], uint32_t b
 MG_MMA(mg_bf16, "bf16")
 MG_MMA(mg_f16, "f16")
 
-/* Two numbers as halves of a register. */
+/* Packs two numbers, rounded to halves, into a register. */
 template <class T> __device__ static inline uint32_t mg_pack(float low, float high);
 #define MG_PACK(T, name)                                                                           \
     template <> __device__ inline uint32_t mg_pack<T>(float low, float high)                       \
@@ -165,8 +165,9 @@ template <int D> __device__ static inline int mg_tile_at(int row, int chunk)
     return row * (D / 8) + (chunk ^ (row & 7));
 }
 
-/* The first `valid` rows from global memory, `stride` elements apart; zeros behind them. Asked for
- * by all THREADS of the block; arrives when they have waited and met. */
+/* Copies the first `valid` rows from global memory, at a stride of `stride` elements, and zeros
+ * behind them. All THREADS of the block call it; the rows are there after each thread has waited
+ * and the block has synchronised. */
 template <int D, int ROWS, int THREADS, class T>
 __device__ static inline void mg_tile_load(mg_chunk *tile, const T *from, int64_t stride, int valid)
 {
@@ -179,7 +180,7 @@ __device__ static inline void mg_tile_load(mg_chunk *tile, const T *from, int64_
     }
 }
 
-/* Rows [row, row + 16), columns [column, column + 16) as the first factor. */
+/* Loads rows [row, row + 16), columns [column, column + 16) as the first operand. */
 template <int D>
 __device__ static inline void mg_tile_a(uint32_t a[4], const mg_chunk *tile, int row, int column)
 {
@@ -187,8 +188,8 @@ __device__ static inline void mg_tile_a(uint32_t a[4], const mg_chunk *tile, int
     mg_load_matrices(a, &tile[mg_tile_at<D>(row + lane % 16, column / 8 + lane / 16)]);
 }
 
-/* The second factor, of which the tile is the transpose: its rows are the columns n .. n + 15 of
- * the product. b[0], b[1] are of n .. n + 7, the others of n + 8 .. n + 15. */
+/* Loads the second operand, whose transpose is the tile: rows of the tile are columns n .. n + 15
+ * of the product. b[0], b[1] are of n .. n + 7, the others of n + 8 .. n + 15. */
 template <int D>
 __device__ static inline void mg_tile_bt(uint32_t b[4], const mg_chunk *tile, int n, int k)
 {
@@ -196,7 +197,7 @@ __device__ static inline void mg_tile_bt(uint32_t b[4], const mg_chunk *tile, in
     mg_load_matrices(b, &tile[mg_tile_at<D>(n + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2)]);
 }
 
-/* The second factor as it lies: rows k .. k + 15, columns n .. n + 15. */
+/* Loads the second operand without transposition: rows k .. k + 15, columns n .. n + 15. */
 template <int D>
 __device__ static inline void mg_tile_b(uint32_t b[4], const mg_chunk *tile, int k, int n)
 {
@@ -206,8 +207,7 @@ __device__ static inline void mg_tile_b(uint32_t b[4], const mg_chunk *tile, int
 
 /* Products of a warp's 16 rows: c[j] is columns 8j .. 8j + 7. */
 
-/* c = a times the transpose of the tile: the tile's ROWS rows are the columns. a: D / 16 fragments.
- */
+/* c = a times the transpose of the tile, whose ROWS rows become columns. a: D / 16 fragments. */
 template <class T, int D, int ROWS>
 __device__ static inline void mg_times_transposed(float (*c)[4], const uint32_t (*a)[4],
                                                   const mg_chunk *tile)
@@ -226,7 +226,7 @@ __device__ static inline void mg_times_transposed(float (*c)[4], const uint32_t 
     }
 }
 
-/* The same with the first factor in a tile, from `row` on. */
+/* The same with the first operand in a tile, from `row` on. */
 template <class T, int D, int ROWS>
 __device__ static inline void mg_tile_times_transposed(float (*c)[4], const mg_chunk *first,
                                                        int row, const mg_chunk *tile)
@@ -248,7 +248,7 @@ __device__ static inline void mg_tile_times_transposed(float (*c)[4], const mg_c
     }
 }
 
-/* 16 columns of a product, rounded to T: a first factor. */
+/* 16 columns of a product, rounded to T, as a first operand. */
 template <class T> __device__ static inline void mg_pack_product(uint32_t a[4], const float (*x)[4])
 {
     a[0] = mg_pack<T>(x[0][0], x[0][1]);
@@ -257,7 +257,7 @@ template <class T> __device__ static inline void mg_pack_product(uint32_t a[4], 
     a[3] = mg_pack<T>(x[1][2], x[1][3]);
 }
 
-/* sum += x times the tile; x is 16 x ROWS, as a product gave it, rounded to T. */
+/* sum += x times the tile; x is a product of 16 x ROWS, rounded to T. */
 template <class T, int D, int ROWS>
 __device__ static inline void mg_add_times(float (*sum)[4], const float (*x)[4],
                                            const mg_chunk *tile)
@@ -276,8 +276,8 @@ __device__ static inline void mg_add_times(float (*sum)[4], const float (*x)[4],
     }
 }
 
-/* Writes a warp's 16 x D product, times `by` for each of a lane's two rows, to the first `valid`
- * rows from `to` on, `stride` elements apart. */
+/* Writes a warp's 16 x D product, times `by0` and `by1` for a lane's two rows, to the first `valid`
+ * rows from `to` on, at a stride of `stride` elements. */
 template <class T, int D>
 __device__ static inline void mg_store_rows(T *to, int64_t stride, int valid, const float (*c)[4],
                                             float by0, float by1)

@@ -1,4 +1,5 @@
-/* random.h - Philox4x32-10, the numbers of kernels/random.c: see there. */
+/* random.h - draws random tensors with Philox4x32-10: the same numbers as kernels/random.c, which
+ * has the definition. */
 #ifndef MG_CUDA_RANDOM_H
 #define MG_CUDA_RANDOM_H
 

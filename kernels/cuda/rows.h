@@ -1,10 +1,10 @@
-/* rows.h - what the ends of products do, where the library has no algorithm that does it: a bias in
- * all rows of the result, which is then added to; the sums of a matrix's columns; gelu_tanh, and
- * times its slope. */
+/* rows.h - epilogues of products for which the library has no algorithm: a bias in all rows of the
+ * result, to which the product is added; the sums of a matrix's columns; gelu_tanh, and the product
+ * with its slope. */
 #ifndef MG_CUDA_ROWS_H
 #define MG_CUDA_ROWS_H
 
-/* c[i * ld + j] = bias[j]: a thread an element. */
+/* c[i * ld + j] = bias[j]: a thread writes an element. */
 template <class T>
 __device__ static inline void mg_fill_rows(const mg_gemm_desc &d, const T *bias, T *c)
 {
@@ -13,7 +13,8 @@ __device__ static inline void mg_fill_rows(const mg_gemm_desc &d, const T *bias,
         c[e / d.n * d.ldc + e % d.n] = bias[e % d.n];
 }
 
-/* sum[j] of the k rows of op(B): a block 32 columns, eight threads each; always in one order. */
+/* sum[j] of the k rows of op(B): a block has 32 columns with eight threads each; the order is
+ * fixed. */
 template <class T>
 __device__ static inline void mg_sum_rows(const mg_gemm_desc &d, const T *b, float *sum)
 {
@@ -27,7 +28,7 @@ __device__ static inline void mg_sum_rows(const mg_gemm_desc &d, const T *b, flo
         sum[j] = mine;
 }
 
-/* aux = c, where it is wanted; c = gelu_tanh(c): a thread an element. */
+/* aux = c, unless aux is NULL; c = gelu_tanh(c): a thread computes an element. */
 template <class T> __device__ static inline void mg_gelu_rows(const mg_gemm_desc &d, T *c, T *aux)
 {
     const int64_t all = d.m * d.n, step = (int64_t)gridDim.x * blockDim.x;
@@ -39,7 +40,7 @@ template <class T> __device__ static inline void mg_gelu_rows(const mg_gemm_desc
     }
 }
 
-/* c times the slope at aux. */
+/* c = c times the slope of gelu_tanh at aux. */
 template <class T>
 __device__ static inline void mg_gelu_grad_rows(const mg_gemm_desc &d, T *c, const T *aux)
 {

@@ -1,13 +1,13 @@
-/* shares.h - what ranks do together, but for sending: a rank's share of a tensor becomes one piece
- * of memory or is laid where it belongs, shares are added up in a fixed order, and the host is told
- * how far the GPU has come. */
+/* shares.h - the parts of collectives other than sending: packs a rank's share of a tensor into one
+ * piece of memory or unpacks it, sums shares in a fixed order, and tells the host how far the GPU
+ * has come. */
 #ifndef MG_CUDA_SHARES_H
 #define MG_CUDA_SHARES_H
 
-/* Shares first, first + 1, ... first + count - 1 of n, behind each other in `pieces`, and in
- * `tensor` where they belong: a row of it is the shares' rows side by side, or with zigzag share
- * r's first half the r-th and its second half the (2n - 1 - r)-th of 2n. A block in y takes rows
- * one after another. */
+/* Shares first, first + 1, ... first + count - 1 of n: one after another in `pieces`, and at their
+ * places in `tensor`. A row of the tensor has the rows of all shares next to each other; with
+ * zigzag, the first half of share r is the r-th of 2n parts and its second half the (2n - 1 -
+ * r)-th. A block in y takes rows one after another. */
 struct mg_laying {
     int64_t first, count, n, rows, row; /* row: in words */
     int zigzag, cut;                    /* cut: pieces = tensor, else tensor = pieces */
@@ -39,7 +39,7 @@ template <class T>
 __device__ static inline void mg_sum_shares(int64_t n, int64_t apart, int64_t elements,
                                             const T *from, T *to)
 {
-    enum { LEVELS = 10 }; /* of more than MG_RANKS_MAX ranks */
+    enum { LEVELS = 10 }; /* enough for MG_RANKS_MAX ranks */
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; e < elements; e += step) {
         T waiting[LEVELS] = {from[e] + (T)0};
@@ -75,9 +75,9 @@ MG_LAY(16, mg_word16)
     }                                                                                              \
     MG_EXPORT(mg_sum_shares_##name)
 MG_SUM_SHARES(f32, float)
-MG_SUM_SHARES(f64, double) /* norms and losses, of every program */
+MG_SUM_SHARES(f64, double) /* norms and losses of every program */
 
-/* mark[0], in memory of the host, becomes `value`, and mark[1] counts. */
+/* mark[0], in host memory, becomes `value`, and mark[1] counts. */
 extern "C" __global__ void mg_mark(volatile uint32_t *mark, uint32_t value)
 {
     mark[0] = value;

@@ -1,12 +1,13 @@
-/* wgmma.h - the tensor cores of sm_90: a product of a warpgroup, four warps that follow each other.
+/* wgmma.h - the tensor cores of sm_90: asynchronous products of a warpgroup, four consecutive
+ * warps.
  *
- * The second factor lies in shared memory, the first there too or in registers; the product is done
- * beside what the warps do, until it is waited for. A tile is ROWS rows of D halves in panels of 64
- * columns: chunk c (16 bytes) of row r of a panel lies at chunk c ^ (r % 8) of the row's 128 bytes,
- * which the hardware calls its 128-byte swizzle. Panels begin at multiples of 1 KiB.
+ * The second operand is in shared memory, the first there too or in registers. A product runs
+ * concurrently with the warps until they wait for it. A tile is ROWS rows of D halves in panels of
+ * 64 columns: chunk c (16 bytes) of row r of a panel is at chunk c ^ (r % 8) of the row's 128
+ * bytes, which the hardware calls its 128-byte swizzle. Panels begin at multiples of 1 KiB.
  *
- * Fragments are those of mma.h, warp w of the group having rows 16w .. 16w + 15 of 64 (PTX ISA,
- * "Asynchronous Warpgroup Level Matrix Instructions", which also has the descriptors below). */
+ * Fragments are those of mma.h; warp w of the group has rows 16w .. 16w + 15 of 64 (PTX ISA,
+ * "Asynchronous Warpgroup Level Matrix Instructions", which also defines the descriptors below). */
 #ifndef MG_CUDA_WGMMA_H
 #define MG_CUDA_WGMMA_H
 
@@ -27,8 +28,9 @@ template <int ROWS> __device__ static inline int mg_panel_at(int row, int chunk)
     return (chunk / 8 * ROWS + row) * 8 + ((chunk ^ row) & 7);
 }
 
-/* The first `valid` rows from global memory, `stride` elements apart; zeros behind them. Asked for
- * by all THREADS of the block; arrives when they have waited and met. */
+/* Copies the first `valid` rows from global memory, at a stride of `stride` elements, and zeros
+ * behind them. All THREADS of the block call it; the rows are there after each thread has waited
+ * and the block has synchronised. */
 template <int D, int ROWS, int THREADS, class T>
 __device__ static inline void mg_panel_load(mg_chunk *tile, const T *from, int64_t stride,
                                             int valid)
@@ -41,12 +43,13 @@ __device__ static inline void mg_panel_load(mg_chunk *tile, const T *from, int64
     MG_UNROLL
     for (int i = 0; i < ROWS / STEP; i++) {
         const bool there = row + i * STEP < valid;
-        mg_copy_async(&to[i * STEP * 8], at, there); /* what is not there is not read */
+        mg_copy_async(&to[i * STEP * 8], at, there); /* rows past the end are not read */
         at += STEP * stride;
     }
 }
 
-/* Rows [row, row + 16), columns [column, column + 16) as a warp's part of the first factor. */
+/* Loads rows [row, row + 16), columns [column, column + 16) as a warp's part of the first
+ * operand. */
 template <int ROWS>
 __device__ static inline void mg_panel_a(uint32_t a[4], const mg_chunk *tile, int row, int column)
 {
@@ -54,22 +57,25 @@ __device__ static inline void mg_panel_a(uint32_t a[4], const mg_chunk *tile, in
     mg_load_matrices(a, &tile[mg_panel_at<ROWS>(row + lane % 16, column / 8 + lane / 16)]);
 }
 
-/* Where a factor of a product is, for the tensor cores: bits 0-13 the address, 16-29 from one panel
- * to the next, 32-45 from eight rows to the next eight, all over 16; 62: the swizzle. */
+/* The descriptor of an operand for the tensor cores: bits 0-13 the address, 16-29 the stride
+ * between panels, 32-45 the stride between groups of eight rows, all divided by 16; 62: the
+ * swizzle. */
 __device__ static inline uint64_t mg_factor(const mg_chunk *at, int panel_bytes)
 {
     return (mg_shared_address(at) & 0x3ffff) >> 4 | (uint64_t)(panel_bytes >> 4) << 16 |
            (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* Columns [column, column + 16) of the tile, of rows from `row` on, a multiple of 8. */
+/* The descriptor of columns [column, column + 16) of the tile, from row `row` on, a multiple of
+ * 8. */
 template <int ROWS>
 __device__ static inline uint64_t mg_columns(const mg_chunk *tile, int row, int column)
 {
     return mg_factor(&tile[(column / 64 * ROWS + row) * 8 + column % 64 / 8], 16);
 }
 
-/* Rows [row, row + 16) of the tile, all columns: for a second factor that lies as it is. */
+/* The descriptor of rows [row, row + 16) of the tile, all columns: a second operand that is not
+ * transposed. */
 template <int ROWS> __device__ static inline uint64_t mg_rows(const mg_chunk *tile, int row)
 {
     return mg_factor(&tile[row * 8], ROWS * 128);
@@ -77,14 +83,15 @@ template <int ROWS> __device__ static inline uint64_t mg_rows(const mg_chunk *ti
 
 /* ---- products ----------------------------------------------------------------------------- */
 #ifdef MG_SHIM
-/* What a lane has of a product: its two rows of the first factor, or where they are. */
+/* The operands of a product for one lane: its two rows of the first operand, or their
+ * descriptor. */
 struct shim_product {
     uint32_t a[4][4]; /* registers of the four lanes that share rows */
     uint64_t first, second;
     bool in_registers, turned, add;
 };
 
-/* Element (row, k) of a factor: rows are what is not summed over. */
+/* Element (row, k) of an operand; k is the index of the sum. */
 template <class T>
 static inline float shim_element(uint64_t factor, bool turned, unsigned row, unsigned k)
 {
@@ -165,7 +172,7 @@ __device__ static inline void mg_group_of_tiles(float (*c)[4], uint64_t first, u
     shim_group_issue(&c[0][0], N / 2, shim_group_product<T, N>, &p, sizeof p);
 }
 #else
-/* Before products that follow others, or registers that were written. */
+/* Call it before products that follow other products, or that read registers just written. */
 __device__ static inline void mg_group_begin()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -174,19 +181,20 @@ __device__ static inline void mg_group_commit()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/* All groups but the N last ones are done. */
+/* Waits until all groups but the last N are done. */
 template <int N> __device__ static inline void mg_group_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
-/* What was waited for: no use of it goes before this. */
+/* A compiler barrier after the wait: no use of the result moves before it. */
 template <int N> __device__ static inline void mg_settle(float (&c)[N][4])
 {
     MG_UNROLL
     for (int j = 0; j < N; j++)
         asm volatile("" : "+f"(c[j][0]), "+f"(c[j][1]), "+f"(c[j][2]), "+f"(c[j][3])::"memory");
 }
-/* This thread's copies but those of the last N groups are there, for the tensor cores too. */
+/* Waits until this thread's copies, except the last N groups, have arrived, also for the tensor
+ * cores. */
 template <int N> __device__ static inline void mg_copy_arrived()
 {
     mg_copy_wait<N>();
@@ -206,8 +214,8 @@ template <int N> __device__ static inline void mg_copy_arrived()
 #define MG_OUT_64(c)  MG_16(c), MG_16((c) + 4)
 #define MG_OUT_128(c) MG_OUT_64(c), MG_OUT_64((c) + 8)
 
-/* c (+)= a b: 64 x N of 64 x 16 and 16 x N, whose second factor lies transposed, or TURNED as it
- * is. */
+/* c (+)= a b: 64 x N of 64 x 16 and 16 x N. The second operand is stored transposed, or, if TURNED,
+ * not transposed. */
 template <class T, int N, bool TURNED>
 __device__ static inline void mg_group_of_registers(float (*c)[4], const uint32_t a[4],
                                                     uint64_t second, bool add);
@@ -257,7 +265,7 @@ __device__ static inline void mg_group_transposed(float (*c)[4], const uint32_t 
         mg_group_of_registers<T, N, false>(c, a[k], mg_columns<ROWS>(tile, 0, 16 * k), k > 0);
 }
 
-/* The same with the first factor in a tile, 64 rows from `row` on. */
+/* The same with the first operand in a tile, 64 rows from `row` on. */
 template <class T, int K, int N, int FIRST_ROWS, int ROWS>
 __device__ static inline void mg_group_tiles_transposed(float (*c)[4], const mg_chunk *first,
                                                         int row, const mg_chunk *tile)
@@ -278,7 +286,7 @@ __device__ static inline void mg_group_add(float (*sum)[4], const uint32_t (*a)[
         mg_group_of_registers<T, N, true>(sum, a[k], mg_rows<ROWS>(tile, 16 * k), true);
 }
 
-/* A product of N columns, rounded to T: the first factor of another. */
+/* A product of N columns, rounded to T, as the first operand of another product. */
 template <class T, int N>
 __device__ static inline void mg_pack_columns(uint32_t (*a)[4], const float (*x)[4])
 {

@@ -1,4 +1,4 @@
-/* xent.h - cross-entropy over rows of logits: a block a row. */
+/* xent.h - cross-entropy over rows of logits: a block computes a row. */
 #ifndef MG_CUDA_XENT_H
 #define MG_CUDA_XENT_H
 
@@ -24,7 +24,7 @@ __device__ static inline int mg_target(const mg_xent_desc &d, const int32_t *tar
     return target[row / d.target_inner * d.target_outer + row % d.target_inner];
 }
 
-/* W classes from c on, as they are stored; beyond the valid ones -infinity. */
+/* Loads W classes from c on in their compute type; invalid classes become -infinity. */
 template <int W, class T, class A>
 __device__ static inline void mg_classes(const T *z, int64_t c, int64_t valid, A *x)
 {
@@ -33,8 +33,8 @@ __device__ static inline void mg_classes(const T *z, int64_t c, int64_t valid, A
         x[i] = c + i < valid ? mg_wide(some.x[i]) : -(A)INFINITY;
 }
 
-/* log sum exp of the valid classes of a row; every thread gets it. Read once: a thread's sum is
- * relative to the greatest that it has met. */
+/* log sum exp of the valid classes of a row, for every thread. The row is read once: each thread's
+ * sum is relative to the largest logit that the thread has seen. */
 template <int W, class T, class A = typename mg_wider<T>::type>
 __device__ static inline A mg_row_lse_by(const mg_xent_desc &d, const T *z)
 {
@@ -57,7 +57,7 @@ __device__ static inline A mg_row_lse_by(const mg_xent_desc &d, const T *z)
     return mg_log(mg_block_sum<B>(sum)) + all;
 }
 
-/* Sixteen bytes at a time where rows begin at multiples of them. */
+/* True if rows begin at multiples of 16 bytes, and can be read so. */
 template <class T> __device__ static inline bool mg_in_chunks(const mg_xent_desc &d, const T *z)
 {
     return d.vocab * sizeof(T) % 16 == 0 && (uintptr_t)z % 16 == 0;
@@ -99,7 +99,7 @@ __device__ static inline void mg_row_grad_by(const mg_xent_desc &d, const T *z, 
     }
 }
 
-/* dz may be z: each thread reads what it then writes. */
+/* dz may be z: each thread reads an element before it writes it. */
 template <class T, class A>
 __device__ static inline void mg_row_grad(const mg_xent_desc &d, const T *z, int target, A lse,
                                           A dloss, T *dz)
@@ -120,8 +120,8 @@ __device__ static inline void mg_xent_backward(const mg_xent_desc &d, const T *z
                 dloss[row * d.dloss_stride], dz + row * d.vocab);
 }
 
-/* The head's rows [first, first + gridDim.x): loss, and if dloss is not NULL the logits become
- * their own gradients. z holds these rows alone. */
+/* The head's rows [first, first + gridDim.x): computes the loss, and if dloss is not NULL replaces
+ * the logits by their gradients. z holds only these rows. */
 template <class T, class A>
 __device__ static inline void mg_xent_both(const mg_xent_desc &d, int64_t first, T *z,
                                            const int32_t *target, const A *dloss, A *loss)

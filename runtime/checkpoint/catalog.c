@@ -1,9 +1,10 @@
-/* catalog.c - from the tensors of a program to those of a checkpoint, and back.
+/* catalog.c - maps the tensors of a program to the tensors of a checkpoint, and back.
  *
  * mg_tensor says how a stored tensor (stacked over layers and experts, its dims in the order that
- * suits the kernels, padded) relates to external tensors (one a layer, the order and shape that
- * others expect). Here that is turned into a list of external tensors with strides, by which any
- * range of external elements can be read or written. `order` holds indices of stored dims. */
+ * suits the kernels, padded) relates to external tensors (one for each layer, in the order and
+ * shape that other programs expect). This file turns that into a list of external tensors with
+ * strides, so that any range of external elements can be read or written. `order` holds indices of
+ * stored dims. */
 #include "runtime/net/ranks.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/sizes.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL, or what is wrong with a tensor of layers that are cut into stages. */
+/* NULL, or the fault of a tensor of layers that are cut into stages. */
 static const char *stages_contradict(const mg_program *p, const mg_tensor *t)
 {
     const mg_stages *s = &p->stages;
@@ -23,13 +24,13 @@ static const char *stages_contradict(const mg_program *p, const mg_tensor *t)
         all += s->layers[i];
     }
     if (!t->stacked || t->axes[0] != s->axis)
-        return "stages of what is no dim of layers";
+        return "stages on a dim that is not a dim of layers";
     return t->size[0] == (int64_t)s->chunks * s->most && t->valid[0] == all
                ? NULL
-               : "other layers than the stages";
+               : "another number of layers than its stages";
 }
 
-/* NULL, or what is wrong with the entry. */
+/* NULL, or the fault of a tensor. */
 static const char *contradiction(const mg_program *p, const mg_tensor *t)
 {
     unsigned seen = 0;
@@ -71,7 +72,7 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
     return holes == t->stacked ? NULL : "a name without one {} a stacked dim";
 }
 
-/* "exp_avg.model.layers.3.weight" */
+/* The external name: "exp_avg.model.layers.3.weight". */
 static char *name_of(const mg_tensor *t, const int64_t *index)
 {
     char *name = NULL;
@@ -88,13 +89,13 @@ static char *name_of(const mg_tensor *t, const int64_t *index)
             putc(*s++, f);
     if (fclose(f) || !name)
         rt_die(RT_FAILED, "no memory for a name");
-    char *exact = rt_printf("%s", name); /* without the stream's room to grow */
+    char *exact = rt_printf("%s", name); /* without the spare room of the stream's buffer */
     free(name);
     return exact;
 }
 
-/* An index of dim i of the whole tensor as one of the part that has it, and the place of the ranks
- * that do among those along the dim's axes. */
+/* Returns an index of dim i of the whole tensor as an index in one part, and in *place the place of
+ * the ranks with that part along the dim's axes. */
 static int64_t index_in_part(const mg_program *p, const rt_form *x, int i, int64_t index,
                              int *place)
 {
@@ -122,7 +123,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b ? common_divisor(b, a % b) : a;
 }
 
-/* Of dim i: every piece begins at a multiple of this, in the whole and on its rank. */
+/* Elements of dim i: each piece begins at a multiple of this, in the whole tensor and on its
+ * rank. */
 static int64_t unit_of(const mg_program *p, const rt_form *x, int i)
 {
     int64_t size = x->part[i] * rt_ranks_of(p, x->axes[i]), unit = size;
@@ -134,14 +136,13 @@ static int64_t unit_of(const mg_program *p, const rt_form *x, int i)
     return unit;
 }
 
-/* The place along some axes of the mesh of who is at `place` along `axes` of them, as far as axis i
- * says: its digit. */
+/* The coordinate on axis i of a rank at `place` along the set `axes`. */
 static int digit_of(const mg_program *p, uint32_t axes, int place, int i)
 {
     return place / rt_ranks_of(p, axes & ~(((uint32_t)2 << i) - 1)) % (int)p->axes[i].size;
 }
 
-/* A place along `on` and one along `axes`, as one along both. */
+/* Combines a place along `on` and a place along `axes` into a place along both. */
 static int place_on(const mg_program *p, uint32_t on, int place, uint32_t axes, int place_of_axes)
 {
     int both = 0;
@@ -153,7 +154,7 @@ static int place_on(const mg_program *p, uint32_t on, int place, uint32_t axes, 
     return both;
 }
 
-/* Neighbouring dims that lie behind each other in memory are one: longer runs, fewer carries. */
+/* Merges neighbouring dims that are contiguous in memory: longer runs, fewer carries. */
 static void coalesce(rt_form *x)
 {
     int n = 0;
@@ -234,11 +235,11 @@ static rt_external describe(const mg_program *p, const rt_form *form, const int6
     return x;
 }
 
-/* What the entry takes here, and at most in the header of a file: twice there where its list grows,
- * and as text. */
+/* Adds the memory of the entry in this catalog, and at most in the header of a file: twice its
+ * struct, because the list grows by doubling, and its text. */
 static void count_memory(rt_catalog *c, const rt_external *x)
 {
-    enum { CHUNK = 32, NUMBER = 21, KEYS = 64 }; /* of the heap; digits; beside the name */
+    enum { CHUNK = 32, NUMBER = 21, KEYS = 64 }; /* of the heap; digits; text besides the name */
     const int64_t name = (int64_t)strlen(x->name);
     const int64_t text = name + KEYS + NUMBER * (x->form->rank + 2);
     c->memory += (int64_t)sizeof *x + name + CHUNK;
@@ -306,7 +307,7 @@ void rt_catalog_free(rt_catalog *c)
     *c = (rt_catalog){0};
 }
 
-/* `n` elements `stride` apart, to or from a dense row. */
+/* Copies `n` elements at stride `stride` to or from a dense row. */
 static void move_run(char *stored, int64_t stride, char *dense, int64_t n, size_t size, bool get)
 {
     if (stride == 1) {
@@ -329,7 +330,7 @@ bool rt_external_has(const rt_external *x, int rank)
                   rt_has_tensor(p, x->form->tensor, rank));
 }
 
-/* Is a rank at these places along the axes of each dim? */
+/* True if a rank is at these places along the axes of each dim. */
 static bool has(const rt_external *x, int rank, const int *place)
 {
     if (!rt_external_has(x, rank))
@@ -340,8 +341,8 @@ static bool has(const rt_external *x, int rank, const int *place)
     return true;
 }
 
-/* A run of the ranks at these places, `at` elements from the part's beginning: of all ranks that
- * have it, or to be read of one. */
+/* Copies a run of the part at these places, `at` elements from the part's beginning: writes it to
+ * all ranks that have the part, or reads it from one. */
 static void move_parts(const rt_external *x, char *stored, const int *place, int64_t at,
                        char *dense, int64_t run, bool get)
 {
@@ -357,7 +358,8 @@ static void move_parts(const rt_external *x, char *stored, const int *place, int
         }
 }
 
-/* Of a tensor that all ranks have, the leader's is read, and all are written. */
+/* Copies a run of a tensor that all ranks have: reads it from the leader, writes it to all
+ * ranks. */
 static void move_whole(const rt_external *x, char *stored, int64_t at, char *dense, int64_t run,
                        bool get)
 {

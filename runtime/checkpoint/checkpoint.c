@@ -1,12 +1,12 @@
-/* checkpoint.c - writing a checkpoint so that none is ever half there.
+/* checkpoint.c - writes a checkpoint so that a partly written one is never visible.
  *
  *   OUT/ckpt/.tmp-step-N/   model.safetensors, optimizer.safetensors, config.json, state.json: each
  *                           written, fsync'ed and closed; then the directory is fsync'ed
  *   rename to step-N        atomic; then OUT/ckpt is fsync'ed, and only then older ones are removed
  *
- * Whatever fails before the rename leaves the newest checkpoint as it was; the run goes on with a
- * warning. state.json holds the size and CRC-32C of the others and, in its last line, its own.
- * Everything is named from a descriptor of OUT/ckpt: see files.h. */
+ * A failure before the rename leaves the newest checkpoint unchanged; the run goes on with a
+ * warning. state.json holds the size and CRC-32C of the other files and, in its last line, its own.
+ * All names are relative to a descriptor of OUT/ckpt: see files.h. */
 #include "runtime/run.h"
 
 #include <dirent.h>
@@ -50,7 +50,7 @@ static bool open_writer(writer *w, int dir, const char *name)
     return w->fd >= 0;
 }
 
-/* What fsync cannot write is lost, whatever a later call says: a failure is final. */
+/* A failure of fsync is final: the data are lost, even if a later call succeeds. */
 static bool close_writer(writer *w, bool good)
 {
     good = good && fsync(w->fd) == 0;
@@ -119,8 +119,7 @@ static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog
         return false;
     size_t size;
     char *header = header_of(c, &size), *buffer = rt_alloc(RT_CHUNK, 1);
-    /* A full disk is better known now than after minutes of writing. Some file systems cannot say.
-     */
+    /* Detects a full disk now, not after minutes of writing. Some file systems cannot tell. */
     bool good = fallocate(w->fd, 0, 0, (off_t)size + c->bytes) == 0 || errno != ENOSPC;
     good = good && put(w, header, size);
     for (int i = 0; good && i < c->n; i++)
@@ -132,7 +131,7 @@ static bool write_tensors(mg_run *r, int dir, const char *name, const rt_catalog
     return close_writer(w, good);
 }
 
-/* As it is in the program. */
+/* Writes config.json as the program has it. */
 static bool write_config(const mg_run *r, int dir, writer *w)
 {
     const char *text = r->program->config_json;
@@ -179,7 +178,7 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
             fprintf(f, ",%s", rt_double_text(k->variance[i]).text);
         fputs("],\n", f);
     }
-    if (s->scale.value != 0) { /* also where a program in f32 goes on */
+    if (s->scale.value != 0) { /* also for an f32 program that resumed an f16 run */
         const rt_scale *k = &s->scale;
         fprintf(f, "\"scale\":[%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\n",
                 rt_double_text(k->value).text, k->hysteresis, k->steps, k->last, k->overflows);
@@ -226,7 +225,7 @@ rt_words rt_checkpoint_name(int64_t step)
     return w;
 }
 
-/* Puts the finished directory in its place, over an old one of that name if there is one. */
+/* Puts the finished directory in its place; an old one of that name is exchanged. */
 static bool publish(int root, const char *tmp, const char *name)
 {
     if (renameat2(root, tmp, root, name, RENAME_EXCHANGE) && renameat(root, tmp, root, name))
@@ -249,13 +248,13 @@ static bool save_into(mg_run *r, int root, const char **file)
     errno = e;
     good = good && publish(root, tmp, name.text);
     e = errno;
-    rt_remove_at(root, tmp, 0); /* what failed, or what was replaced */
+    rt_remove_at(root, tmp, 0); /* the failed directory, or the replaced one */
     free(tmp);
     errno = e;
     return good;
 }
 
-/* Each is first renamed, so that a kill never leaves half of one. */
+/* Renames each old checkpoint before its removal, so that a kill never leaves half a checkpoint. */
 void rt_checkpoint_prune(const mg_run *r)
 {
     int64_t *step = rt_checkpoint_list(r->options->out);

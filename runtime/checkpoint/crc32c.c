@@ -1,5 +1,6 @@
-/* crc32c.c - CRC-32C (Castagnoli, reflected polynomial 0x82F63B78): checkpoints and event files.
- * By the processor's instruction where it has one, else a byte at a time from a table. */
+/* crc32c.c - computes CRC-32C (Castagnoli, reflected polynomial 0x82F63B78) for checkpoints and
+ * event files: with the processor's instruction if it has one, else a byte at a time from a
+ * table. */
 #include "runtime/run.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* images.c - checkpoints and initial values where rank 0 cannot reach all arenas. It reads and
- * writes external tensors element by element, in arenas. Where an arena is on another machine, or
- * in the memory of a GPU, it has an image of it: memory of its own at the same place, of which only
- * the tensor that is open takes any. Ranks that have the same part of a tensor have one image
- * together, which then goes to all of them. */
+/* images.c - checkpoints and initial values when rank 0 cannot reach all arenas. Rank 0 reads and
+ * writes external tensors element by element, in arenas. In the place of an arena on another
+ * machine, or in the memory of a GPU, rank 0 has an image of it: its own memory at the same
+ * offsets. Only the tensor that is open occupies memory there. Ranks with the same part of a tensor
+ * share one image, which is then sent to all of them. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -10,14 +10,14 @@
 
 enum { PAGE = 4096 };
 
-/* Does a rank that cannot be reached have a part? Of one of many layers or experts some have none.
- */
+/* True if the rank is out of reach and has a part of the tensor. Some ranks have no part of a layer
+ * or an expert. */
 static bool is_there(const mg_run *r, const rt_external *x, int rank)
 {
     return !rt_is_in_reach(r, rank) && rt_external_has(x, rank);
 }
 
-/* Do two ranks have the same part? */
+/* True if two ranks have the same part. */
 static bool alike(const rt_external *x, int a, int b)
 {
     if (!rt_external_has(x, a) || !rt_external_has(x, b))
@@ -51,7 +51,7 @@ void rt_images_settle(mg_run *r)
     settle(r, &r->slots);
 }
 
-/* Where it begins in an arena, and how far a rank's part of it goes there. */
+/* Bytes of a rank's part of the tensor in an arena, and its first byte in *offset. */
 static int64_t span(const rt_external *x, int64_t *offset)
 {
     int64_t width = mg_dtype_bytes(x->form->tensor->dtype), elements = 1;
@@ -62,7 +62,7 @@ static int64_t span(const rt_external *x, int64_t *offset)
     return elements * width;
 }
 
-/* Is it the lowest rank that has its part? That one is read. */
+/* True if the rank is the lowest rank with its part: only that rank is read. */
 static bool is_read(const rt_external *x, int rank)
 {
     for (int other = 0; other < rank; other++)

@@ -1,4 +1,5 @@
-/* resume.c - reading a checkpoint, of which nothing is believed until it is checked. */
+/* resume.c - finds, checks and reads a checkpoint; nothing in it is trusted before it is
+ * checked. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include "runtime/json.h"
 #include "runtime/checkpoint/safetensors.h"
 
-typedef struct file_seal { /* what state.json says of a file */
+typedef struct file_seal { /* the entry of state.json for a file */
     int64_t bytes;
     uint32_t crc;
     bool given;
@@ -153,7 +154,7 @@ enum {
     DATA_WINDOWS,
     FILES,
     SEAL,
-    BLEND, /* what follows may be missing */
+    BLEND, /* the keys from here on are optional */
     SPIKES,
     SCALE,
     KEYS
@@ -334,7 +335,7 @@ static void print_surplus(FILE *f, const char *file, const char *name)
     free(text);
 }
 
-/* One line for every tensor that is missing, unexpected or of another shape. */
+/* Prints a line for each tensor that is missing, unexpected or of another shape. */
 static void print_differences(FILE *f, const rt_catalog *c, const rt_st *st, const char *file)
 {
     for (int i = 0; i < c->n; i++) {
@@ -383,7 +384,7 @@ static char *check_file(int at, const char *dir, const char *file, const file_se
     return why;
 }
 
-/* Nothing here reads it, but a checkpoint is whole or it is not. */
+/* Checks config.json: nothing here reads it, but a checkpoint is valid only as a whole. */
 static char *check_config(int at, const char *dir, const file_seal *seal)
 {
     char *path = rt_printf("%s/" RT_CONFIG_FILE, dir);
@@ -516,7 +517,7 @@ void rt_resume_load(mg_run *r, const char *dir)
 
 /* ---- setting aside ------------------------------------------------------------------------ */
 
-/* A fresh previous-N in the folder `out`, the first N that is free. */
+/* Makes previous-N in the folder `out`, with the first free N; returns its name. */
 static char *make_previous(int out, const char *path)
 {
     for (int n = 1;; n++) {

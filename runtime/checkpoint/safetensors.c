@@ -1,4 +1,4 @@
-/* safetensors.c - see safetensors.h. */
+/* safetensors.c - parses and writes the header of a safetensors file; see safetensors.h. */
 #include "runtime/checkpoint/safetensors.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ uint64_t rt_st_header_size(const uint8_t first[8], uint64_t file_size, char erro
     return n;
 }
 
-/* Names must be unique: keys of __metadata__ are kept until they can be sorted. */
+/* Keys of __metadata__, kept until they can be sorted: names must be unique. */
 typedef struct names {
     char **item;
     size_t n, cap;
@@ -126,7 +126,7 @@ static bool parse_offsets(rt_json *j, rt_st_tensor *t, char error[ST_ERROR])
     return true;
 }
 
-/* dtype, shape and data_offsets agree, without overflow. */
+/* Checks that dtype, shape and data_offsets agree, without overflow. */
 static bool check_size(const rt_st_tensor *t, char error[ST_ERROR])
 {
     uint64_t bits = (uint64_t)rt_st_bits(t->dtype);
@@ -216,7 +216,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const rt_st_tensor *)a)->name, ((const rt_st_tensor *)b)->name);
 }
 
-/* Sorted by offset the tensors follow each other from 0 to the end; sorted by name no two agree. */
+/* Checks that the tensors, sorted by offset, tile the data from 0 to the end, and, sorted by name,
+ * are unique. */
 static bool check_tiling(rt_st *st, uint64_t data_bytes, char error[ST_ERROR])
 {
     uint64_t at = 0;

@@ -2,9 +2,8 @@
  *
  *   u64 little-endian N | N bytes of JSON, beginning with '{' | data, offsets relative to its start
  *
- * The reader is the only way to an rt_st: what it returns has no duplicate or empty names, dtypes
- * it knows, shapes that do not overflow, and offsets that tile the data exactly to the file's end.
- */
+ * Only the reader makes an rt_st. It guarantees names that are unique and not empty, known dtypes,
+ * shapes that do not overflow, and offsets that tile the data exactly to the file's end. */
 #ifndef MG_SAFETENSORS_H
 #define MG_SAFETENSORS_H
 
@@ -36,15 +35,15 @@ typedef struct rt_st {
 
 /* The N of the first eight bytes, checked against the file's size; 0 and `error` if it is bad. */
 uint64_t rt_st_header_size(const uint8_t first[8], uint64_t file_size, char error[ST_ERROR]);
-/* Parses the N bytes of JSON of a file of `file_size` bytes. False and `error` if anything is not
- * as it should be; `st` then holds nothing. */
+/* Parses the N bytes of JSON of a file of `file_size` bytes. False with `error` if anything is
+ * wrong; `st` is then empty. */
 bool rt_st_parse(rt_st *st, const void *json, uint64_t n, uint64_t file_size, char error[ST_ERROR]);
 void rt_st_free(rt_st *st);
 const rt_st_tensor *rt_st_find(const rt_st *st, const char *name);
 
-/* The eight bytes and the JSON for tensors laid out in the order given, padded with spaces to a
- * multiple of eight; *size is set. Offsets follow from shapes. To be freed. */
+/* Makes the eight bytes and the JSON for tensors stored in the given order, padded with spaces to a
+ * multiple of eight; sets *size. Offsets follow from shapes. The caller frees it. */
 char *rt_st_header(const rt_st_tensor *tensor, size_t n, size_t *size);
-int rt_st_bits(const char *dtype); /* of an element, or 0 for a name that is no dtype */
+int rt_st_bits(const char *dtype); /* bits of an element; 0: not a dtype */
 
 #endif

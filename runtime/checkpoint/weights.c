@@ -1,8 +1,8 @@
-/* weights.c - --init: the parameters of a safetensors file or directory that somebody else wrote.
+/* weights.c - --init: reads the parameters of a safetensors file or directory of another program.
  *
  * A directory holds model.safetensors, or model.safetensors.index.json and the files that it names.
- * Tensors are matched by external name and shape; f32, f64, bf16 and f16 are read. Whatever does
- * not fit is listed, all of it, before anything is created. Optimizer state starts at zero. */
+ * Tensors are matched by external name and shape; f32, f64, bf16 and f16 are read. All misfits are
+ * listed before any file is created. Optimizer state starts at zero. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static void add_source(rt_weights *w, int file, const rt_st_tensor *t)
     w->source[w->n++] = (source){t, file, false};
 }
 
-/* The file of an index that is called `name`; a path could lead anywhere. */
+/* The file `name` of an index; must be a plain name, because a path could lead anywhere. */
 static int indexed_file(rt_weights *w, const char *dir, const char *index, const char *name)
 {
     size_t skip = strlen(dir) + 1;
@@ -160,7 +160,7 @@ static int by_name(const void *a, const void *b)
 
 static void list_sources(rt_weights *w)
 {
-    if (!w->n && w->nfiles) /* no index: everything in the one file */
+    if (!w->n && w->nfiles) /* without an index one file has all tensors */
         for (size_t i = 0; i < w->file[0].st.n; i++)
             add_source(w, 0, &w->file[0].st.tensor[i]);
     if (w->n)
@@ -192,8 +192,9 @@ static int find_source(const rt_weights *w, const char *name)
 static const char *const base[] = {"model.", "transformer."};
 enum { BASES = sizeof base / sizeof *base };
 
-/* Files of a model with and without its head differ by the first part of the names: way 0 takes
- * names as they are, 1 without such a part, 2 with base[0] before it, and so on. */
+/* Finds the tensor of a parameter. The files of a model with and without its head differ in the
+ * first component of the names: way 0 takes names unchanged, way 1 without that component, way 2
+ * with the prefix base[0], and so on. */
 static int find_by(const rt_weights *w, const char *name, int way)
 {
     for (int i = 0; way == 1 && i < BASES; i++)
@@ -207,7 +208,7 @@ static int find_by(const rt_weights *w, const char *name, int way)
     return found >= 0 ? found : find_source(w, name);
 }
 
-/* In the way that finds the most, the plainest first. */
+/* Chooses the way that finds the most parameters; of equal ones the first. */
 static void match(const mg_run *r, rt_weights *w)
 {
     int best = 0, most = -1;
@@ -271,7 +272,8 @@ static bool ends_in(const char *name, const char *end)
     return n >= k && strcmp(name + n - k, end) == 0;
 }
 
-/* What older files carry beside their parameters: masks and tables that are computed here. */
+/* True for tensors of older files that are not parameters: masks and tables that the program
+ * computes itself. */
 static bool is_buffer(const char *name)
 {
     return ends_in(name, ".rotary_emb.inv_freq") || ends_in(name, ".attn.masked_bias") ||
@@ -294,7 +296,8 @@ static bool same_bytes(const rt_weights *w, const source *a, const source *b)
     return same;
 }
 
-/* A tied tensor may be stored under both its names: the same bytes as one that is read. */
+/* Finds the used tensor with the same bytes: a tied tensor may be stored under both of its
+ * names. */
 static const source *copy_of(const rt_weights *w, const source *s)
 {
     for (size_t i = 0; i < w->n; i++) {

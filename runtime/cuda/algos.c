@@ -1,14 +1,16 @@
-/* algos.c - --products FILE: which algorithm each product takes, measured once and pinned.
+/* algos.c - --products FILE: measures the algorithms of each product once, and keeps the fastest in
+ * a file.
  *
  *   mgc-products 2
  *   device NVIDIA H200
  *   library 130100
  *   MG_BF16 MG_F32 0 | ta tb | m n k | lda ldb ldc ldx | batch sa sb sc | apart | eight words of
- * the algorithm
+ *   the algorithm
  *
- * (without the bars, numbers in decimal, the words in hexadecimal). An algorithm means something to
- * one library on one device only, so another one refuses the file. Without the option a product
- * takes what the library's heuristic puts first, which is the same each time too. */
+ * (without the bars, numbers in decimal, the words in hexadecimal). An algorithm is valid for one
+ * library on one device, so a file of another library or device is refused. Without the option a
+ * product takes the first algorithm of the library's heuristic, which is also the same each
+ * time. */
 #include "runtime/cuda/cuda.h"
 
 #include <errno.h>
@@ -99,7 +101,7 @@ static bool read_item(const char *line, pinned *p)
     return strspn(line, "\n") == strlen(line);
 }
 
-/* What the first lines have to be, for this device and library. */
+/* The first lines of a file for this device and library. */
 static char *heading(const rt_algos *a)
 {
     return rt_printf("mgc-products 2\ndevice %s\nlibrary %zu\n", a->device, cublasLtGetVersion());
@@ -113,19 +115,19 @@ static void read_all(rt_algos *a, FILE *f)
         size_t n = strlen(line);
         if (number <= 3 && strncmp(at, line, n))
             rt_die(RT_BAD_DATA,
-                   "--products %s, line %d: '%.*s' is not '%.*s'; it was measured elsewhere: give "
-                   "another name, and it is measured here",
+                   "--products %s, line %d: '%.*s' is not '%.*s'; the file is for another device "
+                   "or library: give another name to measure here",
                    a->path, number, (int)strcspn(line, "\n"), line, (int)strcspn(at, "\n"), at);
         if (number <= 3)
             at += n;
         else if (!read_item(line, &p))
-            rt_die(RT_BAD_DATA, "--products %s, line %d is no product and its algorithm", a->path,
-                   number);
+            rt_die(RT_BAD_DATA, "--products %s, line %d is not a product with its algorithm",
+                   a->path, number);
         else
             add(a, &p.d, &p.algo);
     }
     if (*at)
-        rt_die(RT_BAD_DATA, "--products %s ends before it says what was measured", a->path);
+        rt_die(RT_BAD_DATA, "--products %s ends before it names device and library", a->path);
     free(want);
 }
 

@@ -1,5 +1,5 @@
-/* calls.c - what emitted code calls (abi.h), as launches in the stream. Nothing waits but the
- * guard. */
+/* calls.c - runs the calls of emitted code (abi.h) as launches in the stream. Only the guard
+ * waits. */
 #include "runtime/cuda/cuda.h"
 #include "runtime/net/ranks.h"
 
@@ -29,13 +29,13 @@ void mg_cuda_launch(mg_run *r, int action, int kernel, void *const *p)
     rt_watch_outputs(r, action, p);
 }
 
-/* Which of the kernels for several types. */
+/* Offset of a type among the kernels for several types. */
 static int variant(mg_dtype t)
 {
     return t == MG_F64 ? 1 : t == MG_BF16 ? 2 : t == MG_F16 ? 3 : 0;
 }
 
-/* Of losses and normalisers of such numbers. */
+/* The type of losses and normalisers of numbers of type t. */
 static mg_dtype statistic(mg_dtype t)
 {
     return t == MG_F64 ? MG_F64 : MG_F32;
@@ -72,7 +72,8 @@ bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
     return passes;
 }
 
-/* Loss and norm are the same on all ranks; the leader, who also judges spikes, decides for all. */
+/* Decides the guard. Loss and norm are the same on all ranks; the leader, which also detects
+ * spikes, decides for all. */
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
     bool passes = true;
@@ -81,12 +82,12 @@ bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm
         double n = norm ? rt_get_f64(r, (const char *)norm - r->arena) : 0;
         passes = rt_guard_passes(r, action, l, n);
     } else {
-        rt_device_wait(r); /* so that it hears the word when it can go on */
+        rt_device_wait(r); /* so that this rank hears the decision when it can go on */
     }
     return r->ranks ? rt_ranks_agree(r, passes) : passes;
 }
 
-/* ---- what ranks do together (comm.c) ------------------------------------------------------ */
+/* ---- marks of collectives (comm.c) -------------------------------------------------------- */
 
 static void mark(mg_run *r, uint32_t value)
 {
@@ -242,7 +243,8 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
         mg_output(r, action, extra, d->n, d->out);
 }
 
-/* One chunk of rows of the head: logits, their losses and gradients, the gradients of x and w. */
+/* Runs one chunk of rows of the head: logits, their losses and gradients, the gradients of x and
+ * w. */
 static void head_rows(mg_run *r, const mg_head_desc *d, int64_t row, int64_t rows, const char *x,
                       const void *w, const int32_t *target, const void *dloss, void *loss, char *dx,
                       void *dw, void *z)
@@ -295,7 +297,7 @@ static void check_head(const mg_attention_desc *d)
                (long long)(d->head > d->vhead ? d->head : d->vhead), MG_ATTENTION_HEAD);
 }
 
-/* Sixteen bytes at a time: are all rows of a tensor at multiples of them? */
+/* True if all rows of a tensor begin at multiples of 16 bytes. */
 static bool in_chunks(const void *p, const int64_t *stride, int n)
 {
     bool whole = (uintptr_t)p % 16 == 0;
@@ -304,7 +306,7 @@ static bool in_chunks(const void *p, const int64_t *stride, int n)
     return whole;
 }
 
-/* Which of the kernels for the tensor cores takes it, or -1. The grid has up to 65535 heads. */
+/* Index of the tensor-core kernel for these operands, or -1. The grid has up to 65535 heads. */
 static int flash(const mg_attention_desc *d, const void *q, const void *k, const void *v,
                  const void *o)
 {
@@ -316,8 +318,8 @@ static int flash(const mg_attention_desc *d, const void *q, const void *k, const
     return (d->dtype == MG_F16) * 2 + (d->head == 128);
 }
 
-/* One of those kernels, for so many rows of each head: of sm_90 where the GPU has its tensor cores,
- * with so much shared memory, or of sm_80. */
+/* Launches a tensor-core kernel for `rows` rows of each head: the sm_90 version, with `shared`
+ * bytes of shared memory, if the GPU has those tensor cores; otherwise the sm_80 version. */
 static void flash_call(mg_run *r, const mg_attention_desc *d, int fixed, int fixed90, int shared,
                        int64_t rows, int64_t heads, void **args)
 {

@@ -1,14 +1,14 @@
-/* comm.c - what ranks do together, by NCCL: a communicator for each set of axes along which the
- * program's ranks do something, all made at the start, with that of pipe.c.
+/* comm.c - runs collectives of GPU ranks with NCCL: one communicator for each set of axes that a
+ * collective uses, all made at the start, together with that of pipe.c.
  *
- * NCCL sends pieces of memory. A share that is not one piece in its tensor is brought into one
- * before, or laid where it belongs after, in the action's work space (kernels/cuda/shares.h). Sums
- * are NCCL's, in an order that is the same in every run; those of `reduce = tree` are made by
- * sending each share to the rank that adds it up, which takes a ring's bytes too.
+ * NCCL sends contiguous memory. A share that is not contiguous in its tensor is packed before, or
+ * unpacked after, in the action's work space (kernels/cuda/shares.h). Sums are made by NCCL, in an
+ * order that is the same in every run. For `reduce = tree` each share is sent to the rank that sums
+ * it, which moves as many bytes as a ring.
  *
- * The host issues collectives in the order of the program, one thread, the same on all ranks of a
- * group: that is what the plan proves, and what NCCL asks for. Around each the GPU leaves a mark,
- * by which the watchdog knows in which of them it waits. */
+ * One host thread issues collectives in program order, the same on all ranks of a group: the plan
+ * proves this order, and NCCL requires it. Around each collective the GPU writes a mark, from which
+ * the watchdog knows the collective that the GPU waits in. */
 #include <stdlib.h>
 
 #include "runtime/cuda/nccl_comms.h"
@@ -22,8 +22,8 @@ void rt_nccl_must(ncclResult_t e, const char *what)
 
 /* ---- the start and the end ---------------------------------------------------------------- */
 
-/* A ring adds up in one order, whatever else NCCL finds faster; who sets the variable has chosen.
- */
+/* Chooses a ring, which sums in a fixed order, even if NCCL finds another algorithm faster. A user
+ * who sets the variable has chosen. */
 static void settle_order(void)
 {
     setenv("NCCL_ALGO", "Ring", 0);
@@ -54,7 +54,7 @@ static void open_comms(mg_run *r)
     rt_wait_ends(r);
 }
 
-/* All work is done; the other ranks need not be there any more. */
+/* Closes the communicators. All work is done; other ranks may be gone already. */
 static void close_comms(mg_run *r)
 {
     rt_comms *c = r->cuda->comms;
@@ -78,7 +78,7 @@ typedef struct call {
     ncclComm_t comm;
     int me; /* place in the group */
     int64_t width;
-    char *came; /* work space behind what is sent */
+    char *came; /* work space behind the data to send */
 } call;
 
 static ncclComm_t comm_of(const mg_run *r, uint32_t axes)
@@ -106,13 +106,13 @@ static int64_t greatest_word(int64_t bytes, const void *a, const void *b)
     return word;
 }
 
-/* As struct mg_laying of kernels/cuda/shares.h. */
+/* The same as struct mg_laying of kernels/cuda/shares.h. */
 typedef struct laying {
     int64_t first, count, n, rows, row;
     int32_t zigzag, cut;
 } laying;
 
-/* Shares [first, first + count) of a tensor into pieces behind each other, or back. */
+/* Packs shares [first, first + count) of a tensor one after another, or unpacks them. */
 static void lay(const call *c, const mg_share *s, int64_t first, int64_t count, bool cut, void *to,
                 const void *from)
 {
@@ -128,8 +128,8 @@ static void lay(const call *c, const mg_share *s, int64_t first, int64_t count, 
                  BLOCK, (void *[]){&l, &to, &from});
 }
 
-/* Piece i of x goes to rank i, and what comes from it is piece i of y: of as many bytes as `give`
- * and `take` say. */
+/* Sends piece i of x, of give[i] bytes, to rank i, and receives piece i of y, of take[i] bytes,
+ * from it. */
 static void exchange(const call *c, const char *x, char *y, const int64_t *give,
                      const int64_t *take)
 {
@@ -154,7 +154,7 @@ static void exchange_shares(const call *c, const char *x, char *y, int64_t bytes
     exchange(c, x, y, each, each);
 }
 
-/* The sum of what came from all. */
+/* Sums the shares that all ranks sent. */
 static void sum_shares(const call *c, int64_t elements, char *y)
 {
     enum { BLOCK = 256, GRID = 1 << 16 };
@@ -164,8 +164,8 @@ static void sum_shares(const call *c, int64_t elements, char *y)
                  BLOCK, (void *[]){&n, &elements, &elements, &from, &y});
 }
 
-/* Of `all` elements, at most mg_tree_elements, rank k adds up the k-th n-th, as far as there are so
- * many, and sends them to all. */
+/* All-reduces `all` elements, at most mg_tree_elements: rank k sums the k-th of n parts (the last
+ * parts may be shorter) and sends its sum to all ranks. */
 static void all_reduce_some(const call *c, int64_t all, const char *x, char *y)
 {
     const int64_t part = (all + c->d->n - 1) / c->d->n;
@@ -304,7 +304,7 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
     } else {
         c.comm = comm_of(r, d->axes);
         rt_cuda_enter(r, action);
-        rt_wait_begins(r, RT_AWAITS_RANKS); /* NCCL may wait for others here, the first time */
+        rt_wait_begins(r, RT_AWAITS_RANKS); /* NCCL may wait in its first call */
         together(&c, x, y, work);
         rt_wait_ends(r);
         rt_cuda_leave(r);

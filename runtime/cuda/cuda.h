@@ -1,7 +1,7 @@
-/* cuda.h - private to runtime/cuda: one GPU as the device of a run.
+/* cuda.h - one GPU as the device of a run; private to runtime/cuda.
  *
- * What a program does on the device goes into the streams that the plan says; the host waits where
- * it reads a result. Nothing is managed memory. */
+ * The work of a program goes into the streams that the plan chose; the host waits only where it
+ * reads a result. No managed memory is used. */
 #ifndef MG_RUNTIME_CUDA_H
 #define MG_RUNTIME_CUDA_H
 
@@ -19,26 +19,26 @@ enum { RT_STREAMS = MG_STREAMS_MAX, RT_POINTS = MG_POINTS_MAX };
 typedef struct rt_cuda {
     cudaStream_t stream; /* of the next launch: streams[at] */
     int at;
-    cudaStream_t streams[RT_STREAMS]; /* NULL: not met yet */
+    cudaStream_t streams[RT_STREAMS]; /* NULL: not created yet */
     cudaEvent_t point[RT_POINTS];
     cudaLibrary_t library;
-    const void **kernel; /* generated ones, by number */
+    const void **kernel; /* generated kernels, by number */
     const void **fixed;  /* of kernels/cuda/library.h, by number */
     rt_products *products;
     rt_graphs *graphs;
     struct rt_comms *comms;  /* comm.c; NULL: one rank */
-    uint32_t *_Atomic marks; /* RT_STREAMS pairs that the GPU writes; see rt_cuda_marks */
-    char *staging;           /* pinned; of the tensor that is open */
+    uint32_t *_Atomic marks; /* RT_STREAMS pairs that the GPU writes; see rt_cuda_enter */
+    char *staging;           /* pinned; holds the open tensor */
     int64_t staging_bytes;
     char name[256];
-    bool warpgroups; /* its tensor cores are those of sm_90, and wanted */
+    bool warpgroups; /* uses the tensor cores of sm_90 */
 } rt_cuda;
 
-/* Ends the program with what failed unless e is success. */
+/* Ends the program with a message that names `what`, unless e is success. */
 void rt_cuda_must(cudaError_t e, const char *what);
 
-/* The kernels of kernels/cuda/library.h. Those for several types follow each other: f32, f64, then
- * with four of them bf16, f16. */
+/* The kernels of kernels/cuda/library.h. Kernels for several types are consecutive: f32, f64, then,
+ * if there are four, bf16, f16. */
 typedef enum rt_fixed {
     FIXED_gather_1,
     FIXED_gather_2,
@@ -61,13 +61,13 @@ typedef enum rt_fixed {
     FIXED_flash = FIXED_flash_delta + 2,         /* bf16 for heads of 64 and 128, then f16 */
     FIXED_flash_dq = FIXED_flash + 4,
     FIXED_flash_dkv = FIXED_flash_dq + 4,
-    FIXED_attention_part = FIXED_flash_dkv + 4, /* and so on: over some of all keys */
+    FIXED_attention_part = FIXED_flash_dkv + 4, /* the next twelve: over a part of the keys */
     FIXED_attention_dq_part = FIXED_attention_part + 4,
     FIXED_attention_dkv_part = FIXED_attention_dq_part + 4,
     FIXED_flash_part = FIXED_attention_dkv_part + 4,
     FIXED_flash_dq_part = FIXED_flash_part + 4,
     FIXED_flash_dkv_part = FIXED_flash_dq_part + 4,
-    FIXED_flash90 = FIXED_flash_dkv_part + 4, /* as FIXED_flash, of sm_90 */
+    FIXED_flash90 = FIXED_flash_dkv_part + 4, /* as FIXED_flash, for sm_90 */
     FIXED_flash90_dq = FIXED_flash90 + 4,
     FIXED_flash90_dkv = FIXED_flash90_dq + 4,
     FIXED_flash90_part = FIXED_flash90_dkv + 4,
@@ -82,8 +82,8 @@ typedef enum rt_fixed {
     FIXED_mark = FIXED_sum_shares + 2,
     FIXED_count
 } rt_fixed;
-/* A launch in the stream of the run; of a kernel of the library (device.c), that may ask for shared
- * memory beside what is in its text, the same each time: bytes. */
+/* Launch a kernel in the current stream; rt_cuda_call* launch a kernel of the library (device.c).
+ * `shared`: bytes of dynamic shared memory, the same in each call of a kernel. */
 void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, int shared,
                     void **args);
 void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
@@ -95,51 +95,51 @@ void rt_streams_open(rt_cuda *c);
 void rt_streams_wait(rt_cuda *c);
 void rt_streams_close(rt_cuda *c);
 
-/* What ranks of GPUs do together: mg_nccl. `open` is called by all ranks alike, when their arenas
- * are there. */
+/* The collectives of GPU ranks: mg_nccl. All ranks call `open` when their arenas exist. */
 struct mg_collectives {
     void (*open)(mg_run *r);
     void (*close)(mg_run *r);
 };
-/* Around a collective: the GPU tells the host that it is in it, and that it is through. Per stream:
- * 1 + the action, or 0; and how often that changed. */
+/* Around a collective: the GPU tells the host that it has entered, and that it has left. A mark has
+ * two words per stream: 1 + the action, or 0; and a count of changes. */
 void rt_cuda_enter(mg_run *r, int action);
 void rt_cuda_leave(mg_run *r);
 
-/* ranks.c: which GPU of this machine is the rank's. */
+/* ranks.c: the number of this rank's GPU on this machine. */
 int rt_cuda_choose(const mg_run *r, int devices);
-/* Ends the program (78) where two ranks of this machine have one GPU, and nobody wants that. */
+/* rt_cuda_sign publishes the GPU of this rank. rt_cuda_apart ends the program (78) if two ranks of
+ * this machine have the same GPU, unless the user allowed that. */
 void rt_cuda_sign(mg_run *r, const struct cudaDeviceProp *p);
 void rt_cuda_apart(mg_run *r);
 
-/* calls.c: the guard itself. */
+/* calls.c: decides the guard. */
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm);
 
 /* graph.c */
 rt_graphs *rt_graphs_new(void);
 void rt_graphs_free(rt_graphs *g);
-void rt_graphs_count(rt_graphs *g); /* one more launch */
-/* The guard, between two graphs if they are being captured. */
+void rt_graphs_count(rt_graphs *g); /* counts a launch */
+/* The guard; while a program is captured, it separates two graphs. */
 bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *norm);
 
 /* algos.c: the algorithms of products, pinned in a file. */
 typedef struct rt_algo {
     cublasLtMatmulAlgo_t algo;
-    bool apart; /* the library has none with the product's epilogue: a kernel does that */
+    bool apart; /* the library has no algorithm with the product's epilogue: kernels compute it */
 } rt_algo;
 typedef struct rt_algos rt_algos;
-bool rt_same_product(const mg_gemm_desc *a, const mg_gemm_desc *b); /* but for alpha and beta */
-/* Reads the file if there is one; ends the program (65) if it was measured elsewhere. */
+bool rt_same_product(const mg_gemm_desc *a, const mg_gemm_desc *b); /* ignores alpha and beta */
+/* Reads the file if it exists; ends the program (65) if it is for another device or library. */
 rt_algos *rt_algos_open(const char *path, const char *device);
 const rt_algo *rt_algos_find(const rt_algos *a, const mg_gemm_desc *d); /* or NULL */
 void rt_algos_add(rt_algos *a, const mg_gemm_desc *d, const rt_algo *algo);
-void rt_algos_save(rt_algos *a); /* where something was added; NULL: nothing */
+void rt_algos_save(rt_algos *a); /* if something was added; NULL: nothing */
 void rt_algos_free(rt_algos *a);
 
-/* products.c: C = alpha op(A) op(B) + beta C in the stream, as mg_gemm_desc has it; extra, aux: of
- * its epilogue. */
+/* products.c: C = alpha op(A) op(B) + beta C in the stream, as in mg_gemm_desc; extra, aux:
+ * operands of its epilogue. */
 rt_products *rt_products_new(const mg_run *r);
-void rt_products_save(rt_products *p); /* what was measured */
+void rt_products_save(rt_products *p); /* the measured algorithms */
 void rt_products_free(rt_products *p);
 void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
                 void *extra, void *aux);

@@ -1,4 +1,4 @@
-/* device.c - the GPU, its memory, and the host's way to it. */
+/* device.c - opens the GPU, manages its memory, and copies between host and GPU. */
 #include "runtime/cuda/cuda.h"
 #include "runtime/machine.h"
 
@@ -22,8 +22,8 @@ static const void *kernel_of(rt_cuda *c, const char *name)
     return (const void *)k;
 }
 
-/* Those of types that the program has; found when they are launched for the first time, which no
- * graph captures. */
+/* Finds a kernel of the library at its first launch, which no graph captures: a program's library
+ * has only kernels of the types that the program uses. */
 static const void *fixed_kernel(rt_cuda *c, int which, int shared)
 {
 #define FLASH(name) name "_bf16_64", name "_bf16_128", name "_f16_64", name "_f16_128"
@@ -117,7 +117,7 @@ static void load_kernels(mg_run *r)
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* NULL, or why there is no GPU to run on. */
+/* NULL, or why no GPU is available. */
 static const char *no_device(void)
 {
     int n = 0;
@@ -146,13 +146,13 @@ char *rt_device_text(bool *there)
 
 void rt_device_open(mg_run *r)
 {
-    rt_ranks_start(r); /* a process that has spoken to a GPU cannot be copied */
+    rt_ranks_start(r); /* a process that has used a GPU cannot fork */
     const char *why = no_device();
     struct cudaDeviceProp p;
     void *marks;
     int devices;
     while (why && r->rank && !r->ranks->launched)
-        pause(); /* rank 0 sees the same, says so, and ends this one with it */
+        pause(); /* rank 0 finds the same error, prints it, and ends this process */
     if (why)
         rt_die(RT_NO_DEVICE, "%s was compiled for a GPU: %s", r->program->name, why);
     rt_cuda *c = r->cuda = rt_alloc(1, sizeof *c);
@@ -187,13 +187,13 @@ void rt_device_wait(mg_run *r)
 void rt_device_close(mg_run *r)
 {
     rt_cuda *c = r->cuda;
-    rt_ranks_end(r); /* and with them the thread that looks at marks */
+    rt_ranks_end(r); /* also ends the thread that reads marks */
     if (!c)
         return;
     rt_graphs_free(c->graphs); /* before the communicators that they use */
     if (c->comms)
         r->program->collectives->close(r);
-    rt_streams_close(c); /* before the memory that is written in them */
+    rt_streams_close(c); /* before the memory that they write */
     if (c->marks)
         cudaFreeHost(c->marks);
     rt_products_free(c->products);
@@ -256,7 +256,7 @@ const bool rt_arenas_are_shared = false;
 
 void rt_device_ranks(mg_run *r)
 {
-    (void)r; /* rt_device_open did */
+    (void)r; /* rt_device_open started the ranks */
 }
 
 rt_progress rt_device_progress(const mg_run *r)
@@ -292,7 +292,8 @@ double rt_get_f64(const mg_run *r, int64_t offset)
     return x;
 }
 
-/* The first stored element of an external tensor in the arena, and how far it goes. */
+/* Bytes from the first to the last stored element of an external tensor, and the offset of the
+ * first. */
 static int64_t stored_bytes(const rt_external *x, int64_t *offset)
 {
     int64_t width = mg_dtype_bytes(x->form->tensor->dtype), span = 1;
@@ -319,7 +320,7 @@ char *rt_stored_open(mg_run *r, const rt_external *x, bool read)
     if (read)
         rt_get(r, offset, c->staging, bytes);
     else
-        memset(c->staging, 0, (size_t)bytes); /* its padding */
+        memset(c->staging, 0, (size_t)bytes); /* zeroes the padding */
     return c->staging;
 }
 

@@ -1,10 +1,11 @@
-/* graph.c - a program's launches as CUDA graphs: thousands of them cost the host one call.
+/* graph.c - captures a program's launches as CUDA graphs: thousands of launches then cost the host
+ * one call.
  *
- * Places in the arena are the same in every step, so what a program launches is too. A program runs
- * as it is the first time (libraries load then what they load), is captured the second time, and
- * from then on its graphs are launched: one up to the guard, where the host looks at loss and norm,
- * one after it. A program of very many launches stays as it is: its kernels are long enough to hide
- * the host. */
+ * Addresses in the arena are the same in every step, so the launches of a program are the same too.
+ * The first run of a program is not captured (libraries load code then); the second run is
+ * captured; later runs launch the graphs: one up to the guard, where the host reads loss and norm,
+ * and one after it. A program with very many launches is never captured: its kernels are long
+ * enough to hide the time of the host. */
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -16,14 +17,14 @@ typedef struct graph {
     cudaGraphExec_t part[PARTS];
     int parts;
     bool guarded;
-    int action; /* the guard's, and what it looks at */
+    int action; /* the guard's action and operands */
     const double *loss, *norm;
 } graph;
 
 struct rt_graphs {
     graph of[RT_PROGRAMS];
     graph *capturing; /* or NULL */
-    int64_t launches; /* in the program that runs */
+    int64_t launches; /* in the running program */
 };
 
 rt_graphs *rt_graphs_new(void)
@@ -56,7 +57,7 @@ static void begin(const rt_cuda *c)
                  "capturing a graph");
 }
 
-/* Ends the part that is being captured, and launches it. */
+/* Ends the capture of the current part, and launches it. */
 static void end(const rt_cuda *c, graph *g)
 {
     cudaGraph_t captured;
@@ -81,7 +82,7 @@ bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *no
     if (good)
         begin(c);
     else
-        c->graphs->capturing = NULL; /* the rest was not seen */
+        c->graphs->capturing = NULL; /* the second part was not captured */
     return good;
 }
 

@@ -1,40 +1,40 @@
-/* pipe.c - messages between the stages of a pipeline, by NCCL.
+/* pipe.c - passes messages between the stages of a pipeline, with NCCL.
  *
- * They have a stream of their own, and a communicator of their own along the axis of stages, so
- * that they run beside what computes and beside collectives of other axes. What begins together is
- * one group, an issue: it begins when all is done that was launched before it where the program
- * computes, and after the issues before it. To wait for a message is to have the computing stream
- * wait for its issue; the host waits for nothing. A captured step has all of it in its graph: the
- * stream joins by the event with which an issue begins, and has come back by the last wait of a
- * table, which waits for everything.
+ * Messages have their own stream, and their own communicator along the stage axis, so that they run
+ * concurrently with computation and with collectives of other axes. Messages that begin together
+ * form one group, an issue. An issue begins after all work launched before it in the computing
+ * stream, and after earlier issues. A wait for a message makes the computing stream wait for the
+ * message's issue; the host does not wait. A captured step has all of this in its graph: the
+ * message stream joins the capture through the event before an issue, and is joined back by the
+ * last wait of a table, which waits for all messages.
  *
- * The GPU leaves its marks (rt_cuda_enter) around the wait, in the computing stream: a receive that
- * was begun early does not hold its rank up, and says nothing of who is late. */
+ * The GPU writes its marks (rt_cuda_enter) around the wait, in the computing stream: a receive that
+ * began early does not hold up its rank, and does not tell which rank is late. */
 #include <stdlib.h>
 
 #include "runtime/cuda/nccl_comms.h"
 #include "runtime/machine.h"
 
-/* Messages of a kind, and issues, that may be under way. */
+/* Messages of a kind, and issues, that may be in flight. */
 enum { KINDS = 4, MESSAGES = 512, ISSUES = 512 };
 
 struct rt_pipe {
     ncclComm_t comm;
     cudaStream_t stream;
-    cudaEvent_t before;        /* what an issue waits for */
-    cudaEvent_t ended[ISSUES]; /* by number of the issue modulo ISSUES; NULL: not met yet */
+    cudaEvent_t before;        /* the event that an issue waits for */
+    cudaEvent_t ended[ISSUES]; /* by issue number modulo ISSUES; NULL: not created yet */
     int64_t issues;            /* begun in this table */
-    int64_t waited;            /* issues before it are waited for, by stream `at` */
+    int64_t waited;            /* stream `at` has waited for all issues before this number */
     int at;
     struct {
         int64_t issue[MESSAGES];
         unsigned first, n;
     } begun[KINDS]; /* not yet waited for */
-    int with;       /* that many of the next operations have begun */
+    int with;       /* number of next operations that have begun already */
 };
 
-/* Connections between neighbours are made when they talk for the first time, for which hosts wait:
- * they do it here, where all of them come. */
+/* Makes the connections between neighbours. NCCL makes them at the first message and makes the host
+ * wait, so all ranks exchange a byte here. */
 static void connect(mg_run *r, const struct rt_pipe *p, int n)
 {
     const int me = rt_place_of(r->program, r->rank, r->program->stages.axis);
@@ -112,7 +112,7 @@ static void call_nccl(mg_run *r, const mg_pipe *p, const mg_pipe_op *o)
                      "sending");
 }
 
-/* The event of an issue; made in a program's first run, which no graph captures. */
+/* The event of an issue, created in a program's first run, which no graph captures. */
 static cudaEvent_t ended(struct rt_pipe *s, int64_t issue)
 {
     cudaEvent_t *e = &s->ended[issue % ISSUES];
@@ -151,7 +151,8 @@ static void begin(mg_run *r, const mg_pipe *p, const mg_pipe_op *o)
 
 /* ---- waiting ------------------------------------------------------------------------------ */
 
-/* Issues end one after the other: whoever waited for one has waited for those before. */
+/* Waits for the oldest message of a kind. Issues end in order, so a wait for an issue covers all
+ * earlier ones. */
 static void finish(mg_run *r, const mg_pipe *p, int kind)
 {
     struct rt_pipe *s = r->cuda->comms->pipe;

@@ -1,9 +1,9 @@
-/* products.c - matrix products by cuBLASLt.
+/* products.c - runs matrix products with cuBLASLt.
  *
- * It knows columns first, so a product of row-major matrices is asked for as C' = B' A'. What a
- * description needs (layouts, the algorithm) is made when it is met for the first time and kept.
- * The algorithm is what the heuristic puts first; with --products what was measured to be the
- * fastest of the first few (algos.c). */
+ * cuBLASLt is column-major, so a product of row-major matrices is computed as C' = B' A'. The state
+ * of a product (layouts, the algorithm) is made at its first call and kept. The algorithm is the
+ * first of the heuristic, or, with --products, the fastest measured one of the first few
+ * (algos.c). */
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -20,9 +20,9 @@ typedef struct product {
 
 struct rt_products {
     cublasLtHandle_t lt;
-    void *workspace[RT_STREAMS]; /* made when a stream has its first product */
-    cublasComputeType_t f32;     /* how products of floats are computed */
-    rt_algos *pinned;            /* or NULL */
+    void *workspace[RT_STREAMS]; /* allocated at the first product of a stream */
+    cublasComputeType_t f32;     /* compute type of f32 products */
+    rt_algos *pinned;            /* with --products, else NULL */
     product *item;
     int n;
 };
@@ -75,7 +75,7 @@ static cudaDataType_t type_of(mg_dtype t)
                           : CUDA_R_32F;
 }
 
-/* A matrix of rows x columns in memory, row by row: as columns first it is its transpose. */
+/* The layout of a row-major matrix of rows x columns: in column-major order it is the transpose. */
 static cublasLtMatrixLayout_t layout(const mg_gemm_desc *d, mg_dtype t, int64_t rows,
                                      int64_t columns, int64_t ld, int64_t stride)
 {
@@ -97,7 +97,7 @@ static void set(product *x, cublasLtMatmulDescAttributes_t what, const void *val
     must(cublasLtMatmulDescSetAttribute(x->op, what, value, bytes), "a description");
 }
 
-/* Columns first, our B is the first factor: its sums are A's. */
+/* cuBLASLt's epilogue. In column-major order our B is the first operand, so its sums are BGRADA. */
 static cublasLtEpilogue_t epilogue(int e)
 {
     switch (e) {
@@ -120,7 +120,7 @@ static cublasLtEpilogue_t epilogue(int e)
     }
 }
 
-/* Where the vector and the matrix of the epilogue are. */
+/* Sets the addresses of the epilogue's vector and matrix. */
 static void point(product *x, const void *extra, const void *aux)
 {
     if (x->d.epilogue & (MG_BIAS | MG_SUM))
@@ -129,7 +129,7 @@ static void point(product *x, const void *extra, const void *aux)
         set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
 }
 
-/* The algorithms that the heuristic puts first, at most `most`; 0: there is none. */
+/* The first algorithms of the heuristic, at most `most`; 0: none. */
 static int candidates(const rt_products *p, const product *x, cublasLtMatmulHeuristicResult_t *best,
                       int most)
 {
@@ -184,8 +184,8 @@ static float time_of(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *al
     return ms;
 }
 
-/* The fastest of them, measured on memory of its own: what C and what the epilogue gives hold is
- * not touched. */
+/* Index of the fastest algorithm. The measurement uses temporary memory for C and for the
+ * epilogue's results, so it does not change the real ones. */
 static int fastest(mg_run *r, product *x, const cublasLtMatmulHeuristicResult_t *best, int n,
                    const void *a, const void *b, const void *extra, const void *aux)
 {
@@ -227,7 +227,8 @@ static void with_epilogue(product *x, const void *extra, const void *aux, bool a
     x->chosen.apart = apart;
 }
 
-/* With its epilogue if the library can, else without. */
+/* Chooses an algorithm: with the product's epilogue if the library has one, otherwise without
+ * it. */
 static void choose(mg_run *r, product *x, const void *a, const void *b, const void *extra,
                    const void *aux)
 {
@@ -284,7 +285,7 @@ static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void
     return x;
 }
 
-/* ---- epilogues by kernels of their own ------------------------------------------------------- */
+/* ---- epilogues by separate kernels ----------------------------------------------------------- */
 
 enum { BLOCK = 256, GRID_MOST = 1 << 20 };
 
@@ -294,9 +295,8 @@ static int64_t blocks_of(const mg_gemm_desc *d)
     return blocks < GRID_MOST ? blocks : GRID_MOST;
 }
 
-/* What is done apart before the product: a bias, on top of which it is added and rounded once;
- * sums.
- */
+/* Computes the part of the epilogue that precedes the product: the bias goes into C, so that the
+ * product adds to it and rounds once; and sums. */
 static void do_before(mg_run *r, const mg_gemm_desc *d, const void *b, void *c, void *extra)
 {
     const int f16 = d->dtype == MG_F16;
@@ -308,7 +308,7 @@ static void do_before(mg_run *r, const mg_gemm_desc *d, const void *b, void *c, 
                      (void *[]){(void *)d, &b, &extra});
 }
 
-/* And after it: of its result, rounded. */
+/* Computes the part that follows the product, from its rounded result. */
 static void do_after(mg_run *r, const mg_gemm_desc *d, void *c, void *aux)
 {
     const int f16 = d->dtype == MG_F16;

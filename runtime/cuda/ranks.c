@@ -1,5 +1,5 @@
-/* ranks.c - which GPU is whose. Each rank has one: of those that its machine has the one of its
- * place among the machine's ranks, or the only one that its launcher lets it see. */
+/* ranks.c - chooses the GPU of each rank: the GPU with the rank's place among the ranks of its
+ * machine, or the only GPU that the launcher lets the rank see. */
 #include "runtime/net/ranks.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "runtime/machine.h"
 #include "runtime/net/pipe.h"
 
-/* Several ranks on one GPU take turns: a way to test a layout where there are fewer GPUs. */
+/* True if the user lets several ranks take turns on one GPU, to test a layout with fewer GPUs. */
 static bool share(void)
 {
     const char *s = getenv("MGC_SHARE_GPU");
@@ -33,8 +33,8 @@ void rt_cuda_sign(mg_run *r, const struct cudaDeviceProp *p)
     r->ranks->shared->slot[r->rank].device = id ? id : 1;
 }
 
-/* NCCL refuses two ranks on a GPU of one machine, so each has to look like a machine of its own;
- * they meet over the loopback interface. */
+/* NCCL refuses two ranks of one machine on the same GPU. Each rank therefore pretends to be on its
+ * own machine, and they communicate over the loopback interface. */
 static void look_apart(const mg_run *r)
 {
     char *name = rt_printf("mgc-%d", r->rank);
@@ -50,7 +50,7 @@ static void look_apart(const mg_run *r)
 void rt_cuda_apart(mg_run *r)
 {
     const struct rt_ranks *k = r->ranks;
-    rt_meet(r, RT_ALL_AXES); /* all of this machine have signed */
+    rt_meet(r, RT_ALL_AXES); /* all ranks of this machine have published their GPUs */
     for (int i = 0; i < k->nhere && !share() && rt_is_first_here(r); i++)
         for (int j = 0; j < i; j++)
             if (k->shared->slot[k->here[i]].device == k->shared->slot[k->here[j]].device)
@@ -63,7 +63,7 @@ void rt_cuda_apart(mg_run *r)
         look_apart(r);
 }
 
-/* Messages between stages need nothing in shared memory: they are NCCL's (pipe.c). */
+/* Messages between stages use NCCL (pipe.c), and need no shared memory. */
 int64_t rt_pipe_shared_bytes(const mg_program *p)
 {
     (void)p;

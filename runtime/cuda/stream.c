@@ -1,8 +1,8 @@
-/* stream.c - several streams: where the next launch goes, and who waits for whom.
+/* stream.c - several streams: the stream of the next launch, and waits of one stream for another.
  *
- * Streams and points are made when they are met for the first time; a program's first run is not
- * captured, so that a graph finds them all. Outside of a program everything is in stream 0, which
- * has waited for the others then. */
+ * Streams and events are created at their first use. A program's first run is not captured, so a
+ * graph finds all of them. Outside of a program all work is in stream 0, which has then waited for
+ * the other streams. */
 #include "runtime/cuda/cuda.h"
 
 static cudaStream_t stream(rt_cuda *c, int s)
@@ -35,7 +35,8 @@ void rt_streams_close(rt_cuda *c)
             cudaStreamDestroy(c->streams[s]);
 }
 
-/* Poisoned bytes belong to what comes next in the program's order, which is then kept. */
+/* With --poison everything runs in stream 0: poison is written in program order, and other streams
+ * would break that order. */
 void mg_stream(mg_run *r, int s)
 {
     if (r->watch & RT_WATCH_POISON)

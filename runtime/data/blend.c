@@ -1,10 +1,11 @@
-/* blend.c - several sources of data, read in proportion to their weights.
+/* blend.c - reads several sources of data in proportion to their weights.
  *
- * Sequence g of a run comes from the source that is furthest behind its share of the first g + 1,
- * the first of equals: a function of the weights and g alone, in which every prefix has each share
- * to within one sequence. The k-th sequence that a source gives is its own k-th: each source is
- * permuted and repeated by itself. The counts of the last g are kept, as runs go forward; what lies
- * behind is counted from the start again. */
+ * Sequence g of a run comes from the source that is furthest behind its share of the first g + 1
+ * sequences (of equal ones the first). The choice depends only on the weights and g, and each
+ * prefix of the run has each share to within one sequence. The k-th sequence taken from a source is
+ * the k-th of that source: each source is permuted and repeated independently. The counts at the
+ * last g are kept, because runs go forward; for an earlier g they are counted again from the
+ * start. */
 #include "runtime/run.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ struct rt_blend {
     int n;
     rt_data **source;
     double *share;      /* sums to 1 */
-    int64_t *count, at; /* sequences of each before number `at` */
+    int64_t *count, at; /* sequences of each source before number `at` */
 };
 
 rt_blend *rt_blend_new(rt_data **source, const double *weight, int n)
@@ -86,7 +87,7 @@ int rt_blend_sources(const rt_blend *b, rt_data ***source)
     return b->n;
 }
 
-/* The same shares of other sets: what was held out of each. */
+/* A blend with the same shares of other data sets: those that were held out of each source. */
 rt_blend *rt_blend_like(const rt_blend *b, rt_data **source)
 {
     return rt_blend_new(source, b->share, b->n);

@@ -1,11 +1,11 @@
-/* data.c - sets of token files, their windows, and the order in which they are read.
+/* data.c - data sets of token files, their windows, and the order in which windows are read.
  *
- * A source is [WEIGHT:][u8:|u16:|u32:]GLOB. With weights each is a set of its own (blend.c),
- * without them all files are one.
+ * A source is [WEIGHT:][u8:|u16:|u32:]GLOB. With weights each source is a data set of its own
+ * (blend.c); without weights all files are one set.
  *
- * A segment of n tokens gives c = max(1, n / seq - 1) windows of seq + 1 tokens, seq apart, from a
- * phase that each epoch draws anew; so every epoch has the same number of windows, and over the
- * epochs every token is at every place of a window. */
+ * A segment of n tokens gives c = max(1, n / seq - 1) windows of seq + 1 tokens, at a stride of
+ * seq, from a phase that each epoch draws anew. Each epoch therefore has the same number of
+ * windows, and over the epochs each token is at each place of a window. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Windows of a segment in shuffled order; see the top. */
+/* Windows of a segment in shuffled order; see the head of this file. */
 static int64_t shuffled_windows(int64_t tokens, int64_t seq)
 {
     int64_t c = tokens / seq - 1;
@@ -36,7 +36,7 @@ static void count_windows(rt_data *d, bool in_order)
     }
 }
 
-/* Many shards are many descriptors. */
+/* Raises the limit of open files: each shard has a descriptor. */
 static void raise_file_limit(void)
 {
     struct rlimit l;
@@ -48,7 +48,8 @@ static void raise_file_limit(void)
 
 /* ---- sources ------------------------------------------------------------------------------ */
 
-/* What stands before the name: a weight (0: none), and bytes a token of a raw file (0: not raw). */
+/* A source of the command line: its weight (0: none), and bytes of a token of a raw file (0: not
+ * raw). */
 typedef struct source {
     double weight;
     int raw;
@@ -79,7 +80,7 @@ static source read_source(const char *text, const char *option)
     return s;
 }
 
-/* What stands beside files of tokens. */
+/* True for files that accompany a token file. */
 static bool is_beside(const char *path)
 {
     const char *end = strrchr(path, '.');
@@ -128,7 +129,7 @@ static void open_set(rt_data *d, int64_t seq, int64_t vocab)
     count_windows(d, false);
 }
 
-/* The sums of what the sources have. */
+/* A data set of all sources, with the sums of their counts. */
 static rt_data *blended(rt_blend *b, int64_t seq)
 {
     rt_data *d = rt_alloc(1, sizeof *d), **part;
@@ -206,7 +207,7 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction)
         for (int k = i + 1; k < d->nsegments; k++)
             after += d->segment[k].tokens;
         int64_t here = held - after < 0 ? 0 : held - after < s.tokens ? held - after : s.tokens;
-        if (here > d->seq) { /* a shorter tail holds no window: it stays with neither */
+        if (here > d->seq) { /* a shorter tail has no window: neither set gets it */
             int fd = dup(d->file[s.file].fd);
             if (fd < 0)
                 rt_die(RT_IO, "%s: %s", d->file[s.file].path, strerror(errno));
@@ -259,7 +260,7 @@ static const rt_segment *segment_of(const rt_data *d, int64_t window)
     return &d->segment[low];
 }
 
-/* The epoch's key, and where in it the index lies. */
+/* The key of the epoch of sequence `index`; *at: the window of the sequence in that epoch. */
 static uint64_t epoch_of(const rt_data *d, uint64_t seed, int64_t index, int64_t *at)
 {
     uint64_t n = (uint64_t)d->windows;

@@ -1,9 +1,9 @@
 /* shuffle.c - a permutation of [0, n) that is computed, not stored.
  *
- * A balanced Feistel network permutes [0, 4^h), the least such power that is at least n; a result
- * outside [0, n) is put through again until it falls inside (cycle walking, Black and Rogaway
- * 2002), which takes fewer than four turns on average. Where a window comes in an epoch is
- * therefore a pure function of (seed, epoch, index): resuming needs a number and no state. */
+ * A balanced Feistel network permutes [0, 4^h), with the least such power that is at least n. A
+ * result outside [0, n) goes through the network again until it is inside (cycle walking, Black and
+ * Rogaway 2002), on average fewer than four times. The place of a window in an epoch is therefore a
+ * pure function of (seed, epoch, index): a resumed run needs one number and no state. */
 #include "runtime/run.h"
 
 /* The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection that mixes all bits. */

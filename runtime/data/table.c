@@ -1,8 +1,9 @@
-/* table.c - data by name: the rows of tensors in safetensors files, a row of each input a sample.
+/* table.c - named data: the rows of tensors in safetensors files; a sample is one row of each
+ * input.
  *
- * For programs whose inputs are not windows of tokens. Every file holds a tensor for each input,
- * its first dim the rows; of the rest only the number of elements counts. All that does not fit is
- * told when the files are opened, indices that are out of range included. */
+ * For programs whose inputs are not windows of tokens. Each file holds a tensor for each input, and
+ * its first dim counts rows; of the other dims only the number of elements matters. All misfits,
+ * also indices out of range, are reported when the files are opened. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static void check_tensor(const rt_file *f, const mg_input *in, const rt_st_tenso
 {
     int64_t elements = 1;
     for (int i = 1; i < t->rank; i++)
-        elements *= t->shape[i]; /* the reader checked the product */
+        elements *= t->shape[i]; /* no overflow: the reader checked the product */
     if (!t->rank || t->shape[0] < 1)
         rt_die(RT_BAD_DATA, "%s: %s has no rows", f->path, t->name);
     if (elements != in->elements)
@@ -63,7 +64,8 @@ static void read_row(const rt_file *f, const table_file *t, int input, int64_t r
                errno ? strerror(errno) : "it became shorter while it was used");
 }
 
-/* Before anything is computed: an index beyond the classes would read beside a tensor. */
+/* Checks indices before the first step: an index that is too large would read outside of a
+ * tensor. */
 static void check_indices(const rt_data *d, const rt_file *f, const table_file *t, char *row)
 {
     const mg_entry *e = d->table->entry;
@@ -136,7 +138,7 @@ rt_data *rt_table_hold_out(rt_data *d, double fraction)
                d->windows, held < 1 ? "the evaluation" : "the training");
     rt_data *v = rt_alloc(1, sizeof *v);
     *v = *d;
-    v->borrowed = true; /* the files stay those of d */
+    v->borrowed = true; /* d keeps the ownership of the files */
     v->windows = v->tokens = held;
     v->first = d->first + d->windows - held;
     d->windows = d->tokens = d->windows - held;

@@ -1,9 +1,9 @@
-/* target_weights.c - what each token of a file counts as a target: X.weights beside the token file
+/* target_weights.c - the weight of each token of a file as a target: file X.weights for token file
  * X.
  *
- * For programs that take weight[batch, seq]. It has an entry for each token of the file: a byte (0
- * to 255) or a little-endian float, which its size tells. Token i is predicted at cost entry i: a
- * prompt whose tokens have 0 is read, not learnt. */
+ * For programs that take weight[batch, seq]. The file has one entry for each token: a byte (0 to
+ * 255) or a little-endian float; the file size tells which. Entry i is the weight of the prediction
+ * of token i: a prompt whose tokens have weight 0 is read, but not learnt. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static double entry(const rt_file *w, const char *p, int64_t i)
     return x;
 }
 
-/* Calls put(ctx, i, x) for entries first + i; ends the program at one that is no weight. */
+/* Calls put(ctx, i, x) for entries first + i; ends the program at an entry that is not a weight. */
 static void each_entry(const rt_file *w, int64_t first, int64_t n,
                        void put(void *ctx, int64_t i, double x), void *ctx)
 {

@@ -1,13 +1,15 @@
-/* tokens.c - files of tokens: which format one is in, and reading it.
+/* tokens.c - detects the format of a token file, checks it, and reads tokens.
  *
  *   llm.c      256 int32, the first three 20240520, 1, n: then n uint16;
  *              or 20240801, 7, n: then n uint32
- *   Megatron   X.bin beside X.idx, which begins with MMIDIDX: tokens of the type that it names
- *   bytes      anything else where the vocabulary is 256
- *   raw        what the user says is one: u8:, u16: or u32: before the name (nanoGPT's are u16:)
+ *   Megatron   X.bin with X.idx, which begins with MMIDIDX: tokens of the type that it names
+ *   bytes      any other file, if the vocabulary is 256
+ *   raw        a file that the user names so: u8:, u16: or u32: before the name (nanoGPT's are
+ *   u16:)
  *
- * Little-endian all of them. Files are read with pread, not mapped: one that shrinks under us is an
- * error with a name, not a SIGBUS. Every token is checked against the vocabulary before step 0. */
+ * All formats are little-endian. Files are read with pread, not mapped: a file that shrinks during
+ * the run is an error with its name, not a SIGBUS. Each token is checked against the vocabulary
+ * before step 0. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -23,7 +25,7 @@ enum {
     LLMC_MAGIC_32 = 20240801,
     LLMC_HEADER = 1024,
     BYTE_VOCAB = 256,
-    CHUNK = 1 << 14 /* tokens at once */
+    CHUNK = 1 << 14 /* tokens at a time */
 };
 
 static void read_fully(int fd, const char *path, void *to, size_t n, int64_t at)
@@ -132,7 +134,7 @@ static bool ends_in(const char *s, const char *end)
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-/* Lengths and offsets of the index have to tile the tokens: a window runs over them all. */
+/* Checks that lengths and offsets of the index tile the tokens, because windows cross sequences. */
 static void check_sequences(const rt_file *f, int fd, const char *index, int64_t n, int64_t size)
 {
     enum { AT = 34, ROWS = 4096 };
@@ -162,7 +164,7 @@ static void check_sequences(const rt_file *f, int fd, const char *index, int64_t
     free(offsets);
 }
 
-/* True if there is an index beside the file, which then says what it holds. */
+/* Opens a Megatron file; true if the file has an index, which then says what the file holds. */
 static bool open_megatron(rt_file *f, int64_t size)
 {
     static const struct {
@@ -209,14 +211,15 @@ static bool open_megatron(rt_file *f, int64_t size)
     return true;
 }
 
-/* What the user says: "u16:" before the name. */
+/* Opens a file that the user named as raw ("u16:" before the name). */
 static bool open_raw(rt_file *f, int64_t size)
 {
     if (!f->raw)
         return false;
     if (size % f->raw)
-        rt_die(RT_BAD_DATA, "%s has %" PRId64 " bytes, which is no number of tokens of %d", f->path,
-               size, f->raw);
+        rt_die(RT_BAD_DATA,
+               "%s has %" PRId64 " bytes, which is not a multiple of %d, the bytes of a token",
+               f->path, size, f->raw);
     f->width = f->raw;
     f->tokens = size / f->raw;
     return true;

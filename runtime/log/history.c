@@ -1,4 +1,4 @@
-/* history.c - metrics.jsonl as it is on disk: read back, and cut back to the step resumed from. */
+/* history.c - reads metrics.jsonl back, and cuts it off after the step that is resumed. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ typedef struct line {
     bool has_step, has_loss, has_val;
 } line;
 
-/* One whole object with a step; other keys may say what they like. */
+/* Parses a whole object with a step; other keys may have any value. */
 static bool parse_line(const char *text, size_t n, line *l)
 {
     rt_json j;
@@ -78,7 +78,7 @@ static char *read_whole(const char *path, size_t *n)
     return NULL;
 }
 
-/* Replaces the file by text[0..n), whole or not at all. */
+/* Replaces the file by text[0..n), atomically. */
 static bool rewrite(const char *path, const char *text, size_t n)
 {
     char *tmp = rt_printf("%s.tmp", path);

@@ -1,7 +1,8 @@
-/* log.c - what a run says: the progress line, metrics.jsonl, TensorBoard events, the loss curve.
+/* log.c - the output of a run: the progress line, metrics.jsonl, TensorBoard events, the loss
+ * curve.
  *
- * A line of metrics.jsonl is one write() at the end of the file: a kill tears the last line at
- * most. A log that cannot be written is warned of once and never stops the training. */
+ * A line of metrics.jsonl is one write() at the end of the file, so a kill can only tear the last
+ * line. A log that cannot be written causes one warning and never stops the training. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -22,12 +23,12 @@ struct rt_log {
     bool live, color;    /* redraw one line; use colours */
     bool warned, drawn;  /* drawn: the terminal's line is not finished */
     int64_t drawn_ns, resumed, start_ns;
-    double mean_ms; /* of a step, for the time that is left */
+    double mean_ms; /* mean step time, for the estimated time left */
     rt_history history;
     double time[TIMES]; /* step times: the last TIMES of them, as a ring */
     int64_t times;
     double first_loss, last_loss, val_loss;
-    uint8_t record[5 * 256]; /* events not yet written: at most five a step */
+    uint8_t record[5 * 256]; /* events not yet written: at most five for each step */
     size_t nrecord;
 };
 
@@ -53,7 +54,7 @@ static void append(rt_log *l, int fd, const char *file, const void *p, size_t n)
         failed(l, file);
 }
 
-/* Records are gathered, so that a step costs one write. */
+/* Buffers an event, so that a step costs one write. */
 static void event(rt_log *l, int64_t step, const char *tag, double x)
 {
     l->nrecord += rt_tf_scalar(l->record + l->nrecord, rt_wall_time(), step, tag, (float)x);
@@ -65,7 +66,7 @@ static void flush_events(rt_log *l)
     l->nrecord = 0;
 }
 
-/* A file for each process, under TensorBoard's kind of name. */
+/* Opens an event file for this process, with a name of TensorBoard's form. */
 static void open_events(rt_log *l)
 {
     char host[256] = "localhost";
@@ -130,7 +131,7 @@ static double tokens_per_s(const rt_log *l, double step_ms)
     return step_ms > 0 ? (double)tokens_per_step(l) / step_ms * 1e3 : 0;
 }
 
-/* "9.1235", or with an exponent where four places would show nothing. */
+/* "9.1235", or with an exponent if four decimals would show too little. */
 static rt_words loss_text(double loss)
 {
     rt_words w;
@@ -138,7 +139,7 @@ static rt_words loss_text(double loss)
     return w;
 }
 
-/* A redrawn line must not wrap. */
+/* Width of the terminal: a redrawn line must not wrap. */
 static int columns(const rt_log *l)
 {
     struct winsize w;
@@ -176,13 +177,13 @@ void rt_log_observe(rt_log *l, double loss, double step_ms)
 {
     l->time[l->times++ % TIMES] = step_ms;
     if (!isfinite(loss))
-        return; /* of a step that was left out */
+        return; /* of a skipped step */
     if (isnan(l->first_loss))
         l->first_loss = loss;
     l->last_loss = loss;
 }
 
-/* To be freed. */
+/* The caller frees it. */
 static char *number_text(double x)
 {
     return rt_printf("%s", isfinite(x) ? rt_double_text(x).text : "null");
@@ -266,7 +267,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Predicted beside measured: the median, because the first steps warm caches. */
+/* Prints predicted and measured step time: the median, because the first steps warm caches. */
 static void print_summary(rt_log *l)
 {
     const mg_run *r = l->run;

@@ -1,8 +1,8 @@
-/* surprise.c - what took more than twice as long as the compiler predicted, or less than half, said
- * by name at the end of a run.
+/* surprise.c - reports, at the end of a run, the actions that took more than twice, or less than
+ * half, of their predicted time.
  *
- * On a processor actions end before they return, so two looks at the clock are the measurement. It
- * is made in a few steps after the first two, which warm caches, and then in each 64th. */
+ * On a processor an action ends before its call returns, so two reads of the clock measure it. A
+ * few steps are measured after the first two, which warm caches, and then each 64th step. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "runtime/run.h"
 
 enum { WARM = 2, FIRST = 10, EVERY = 64, SAID = 5 };
-#define SHARE 0.03 /* of a step: what is less does not matter */
+#define SHARE 0.03 /* of a step: smaller actions do not matter */
 #define TIMES 2.0
 
 typedef struct cost {
@@ -18,8 +18,8 @@ typedef struct cost {
 } cost;
 
 struct rt_costs {
-    int64_t seen, steps;  /* run; measured */
-    int64_t open, all_ns; /* the running action's beginning; the measured steps */
+    int64_t seen, steps;  /* steps run; steps measured */
+    int64_t open, all_ns; /* start of the running action; total time of the measured steps */
     cost of[];            /* by action */
 };
 
@@ -58,7 +58,7 @@ void rt_costs_end(rt_costs *c, int action, int64_t now)
     c->of[action].ns += now - c->open;
 }
 
-/* Waits for other ranks are no cost of an action's own. */
+/* True if the time of an action is its own, and not a wait for other ranks. */
 static bool computes(const mg_action *a)
 {
     static const char *const waits[] = {"communication", "receive", "send", "guard"};
@@ -70,7 +70,7 @@ static bool computes(const mg_action *a)
 
 typedef struct surprise {
     const mg_action *action;
-    double us, times; /* a call, and of what was predicted */
+    double us, times; /* of a call, and relative to the prediction */
     double share;     /* of a step */
 } surprise;
 
@@ -88,7 +88,7 @@ static int find(const rt_costs *c, const mg_program *p, surprise *s)
         double us = c->of[i].calls ? (double)c->of[i].ns / 1e3 / (double)c->of[i].calls : 0;
         double times = a->predicted_us > 0 ? us / a->predicted_us : 0;
         double share = (double)c->of[i].ns / (double)c->all_ns;
-        double off = times < 1 ? share / times : share; /* what was expected counts, too */
+        double off = times < 1 ? share / times : share; /* too fast: its predicted share counts */
         if (c->of[i].calls && computes(a) && off >= SHARE && (times > TIMES || times < 1 / TIMES))
             s[n++] = (surprise){a, us, times, share};
     }

@@ -1,8 +1,8 @@
-/* svg.c - the loss curve as one self-contained picture.
+/* svg.c - draws the loss curve as one self-contained picture.
  *
- * The raw loss is faint, its moving average bold, evaluations are points. Colours follow the
+ * The raw loss is faint, its moving average is bold, evaluations are points. Colours follow the
  * viewer's light or dark scheme. A long run is drawn by the least and greatest loss of each column
- * of pixels, so a spike is never lost. */
+ * of pixels, so that no spike is lost. */
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ enum { WIDTH = 960, HEIGHT = 540, LEFT = 72, RIGHT = 28, TOP = 76, BOTTOM = 56, 
 typedef struct chart {
     FILE *f;
     const rt_history *h;
-    double x0, x1, y0, y1; /* what is shown: steps, loss */
+    double x0, x1, y0, y1; /* range shown: steps, loss */
     double *smooth;        /* per point of h->loss */
 } chart;
 
@@ -50,7 +50,7 @@ static void include(chart *c, double v)
     c->y1 = v > c->y1 ? v : c->y1;
 }
 
-/* From the smoothed curve, the evaluations and all but the outermost raw losses. */
+/* Sets the range from the smoothed curve, the evaluations and all but the outermost raw losses. */
 static void choose_range(chart *c)
 {
     const rt_points *l = &c->h->loss, *v = &c->h->val;
@@ -169,7 +169,8 @@ static void draw_axes(const chart *c)
             (TOP + HEIGHT - BOTTOM) / 2);
 }
 
-/* The loss: every point, or the least and greatest of each column; the average: the last of it. */
+/* Draws the loss: each point, or the least and greatest of each column; or the average: its last
+ * point of each column. */
 static void draw_loss(const chart *c, bool averaged)
 {
     const rt_points *l = &c->h->loss;

@@ -1,9 +1,9 @@
-/* tfevents.c - TensorBoard's event records, without protobuf.
+/* tfevents.c - writes TensorBoard's event records, without protobuf.
  *
  * record = u64 length | u32 mask(crc of the length) | data | u32 mask(crc of the data)
  * Event  = 1: wall time (double)  2: step (varint)  3: "brain.Event:2"  5: Summary  7: SessionLog
- * Summary = 1: Value { 1: tag, 2: float };  SessionLog = 1: status, 1 for "start": what an earlier
- * process logged at or after that step is void. */
+ * Summary = 1: Value { 1: tag, 2: float };  SessionLog = 1: status, 1 for "start": events that an
+ * earlier process logged at or after that step are void. */
 #include "runtime/run.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static uint8_t *put_bytes(uint8_t *o, const void *p, size_t n)
     return o + n;
 }
 
-/* Wall time and, unless it is 0, the step. */
+/* Writes the wall time and, unless it is 0, the step. */
 static uint8_t *begin_event(uint8_t *o, double wall_time, int64_t step)
 {
     uint64_t bits;
@@ -49,7 +49,7 @@ static uint8_t *begin_event(uint8_t *o, double wall_time, int64_t step)
     return o;
 }
 
-/* The data already lies 12 bytes into the record. */
+/* Completes a record whose data begin 12 bytes into it; returns its size. */
 static size_t close_record(uint8_t *record, const uint8_t *end)
 {
     size_t n = (size_t)(end - record) - 12;
@@ -70,7 +70,7 @@ size_t rt_tf_header(uint8_t out[64], double wall_time)
 size_t rt_tf_scalar(uint8_t out[256], double wall_time, int64_t step, const char *tag, float x)
 {
     uint8_t *o = begin_event(out + 12, wall_time, step);
-    uint8_t n = (uint8_t)strlen(tag); /* tags are ours: under 100 bytes */
+    uint8_t n = (uint8_t)strlen(tag); /* tags are constants of log.c, shorter than 100 bytes */
     uint32_t bits;
     memcpy(&bits, &x, 4);
     *o++ = 5 << 3 | 2;

@@ -1,8 +1,8 @@
-/* trace.c - --trace: what happens in a few steps, recorded by each rank, brought to rank 0, and
- * written by it into one file (trace_write.c).
+/* trace.c - --trace: each rank records the events of a few steps; rank 0 collects the records and
+ * writes them into one file (trace_write.c).
  *
- * A rank records at most its share of EVENTS, and rank 0 asks for one rank's after another's and
- * forgets them when they are written: so it needs memory for what two ranks have recorded. */
+ * A rank records at most its share of EVENTS. Rank 0 asks for the records of one rank after
+ * another, and frees each after writing: it needs memory for the records of two ranks. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ struct rt_trace {
     const mg_program *program;
     rt_record of;
     int64_t cap, most;
-    int64_t open;              /* when the running action began */
-    int64_t phase;             /* 1 + the event of the phase that goes on, or 0 */
-    const mg_pipe_op *passing; /* the operation that sends, receives or waits, or NULL */
+    int64_t open;              /* start of the running action */
+    int64_t phase;             /* 1 + index of the event of the running phase, or 0 */
+    const mg_pipe_op *passing; /* the operation that sends, receives or waits now, or NULL */
     int64_t ahead;             /* ns */
     rt_clock clock[MG_RANKS_MAX][2];
     bool asked;
@@ -27,7 +27,7 @@ struct rt_trace {
 
 rt_trace *rt_trace_new(const mg_program *p)
 {
-    /* For tests: the clocks of pretended machines differ by seconds. */
+    /* For tests: gives simulated machines clocks that differ by seconds. */
     const char *ahead = getenv("MGC_FAKE_CLOCK");
     const int ranks = rt_ranks_of(p, RT_ALL_AXES);
     rt_trace *t = rt_alloc(1, sizeof *t);
@@ -49,7 +49,7 @@ rt_record *rt_trace_record(rt_trace *t)
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-/* Steps are recorded whatever there is. */
+/* Records an event; false if the limit is reached. Events of steps have no limit. */
 static bool add(rt_trace *t, rt_event e)
 {
     if (t->of.n >= t->most && e.action != RT_EVENT_STEP) {
@@ -79,7 +79,7 @@ void rt_trace_end(rt_trace *t, int action)
         e.of = o->of;
         e.stage = o->stage;
         e.microbatch = o->microbatch;
-        t->passing = o->step == MG_PIPE_WAIT ? o : o + 1; /* those that begin with it */
+        t->passing = o->step == MG_PIPE_WAIT ? o : o + 1; /* the next one of the issue */
     }
     add(t, e);
 }
@@ -169,7 +169,7 @@ static void print_costliest(const rt_trace *t)
     free(sum);
 }
 
-/* Rank 0's own and the others', one after the other. */
+/* Writes the record of rank 0, then those of the other ranks. */
 static void write_all(mg_run *r, FILE *f)
 {
     rt_trace *t = r->trace;
@@ -189,14 +189,14 @@ static void write_all(mg_run *r, FILE *f)
     }
     rt_trace_tail(f);
     if (left_out)
-        rt_warn("--trace: %" PRId64 " events are left out; trace fewer steps", left_out);
+        rt_warn("--trace: %" PRId64 " events were not recorded; trace fewer steps", left_out);
 }
 
 void rt_trace_write(mg_run *r, const char *path)
 {
     rt_trace *t = r->trace;
     if (!t->of.n) {
-        rt_warn("--trace: none of those steps was run; no trace was written");
+        rt_warn("--trace: none of these steps ran; no trace was written");
         return;
     }
     FILE *f = rt_file_create(path);

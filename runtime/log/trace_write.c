@@ -1,14 +1,16 @@
-/* trace_write.c - the measured timeline of all ranks as Chrome's trace JSON, which Perfetto opens.
+/* trace_write.c - writes the measured timeline of all ranks as Chrome's trace JSON, which Perfetto
+ * opens.
  *
- * A process a rank, with two tracks: what was measured, and what the compiler predicted, laid out
- * from the same beginning of the step; of a pipeline, phases begin when its clock has them begin,
- * and what is in them follows. Times are in microseconds from rank 0's first traced step.
+ * Each rank is a process with two tracks: the measured times, and the times that the compiler
+ * predicted, from the same start of the step. In a pipeline, predicted phases begin at their
+ * predicted times, and the actions of a phase follow each other. Times are in microseconds from
+ * rank 0's first traced step.
  *
- * Ranks of one machine have one clock (CLOCK_MONOTONIC). Those of another were asked for theirs
- * before the first traced step and after the last: the answer lies between a question and its
- * coming back, so half of that time is the most by which it is wrong ("clock_error_us"). Where both
- * answers may be true at once, the clocks are taken to be equally fast; else that one is evenly
- * faster or slower. */
+ * Ranks of one machine have one clock (CLOCK_MONOTONIC). Rank 0 asks ranks of other machines for
+ * their clocks before the first traced step and after the last. The answer was given between the
+ * question and its arrival, so it is wrong by at most half of that time ("clock_error_us"). If one
+ * offset fits both answers, the clocks are assumed to run equally fast; otherwise the other clock
+ * is assumed to be faster or slower by a constant rate. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +28,7 @@ typedef struct writer {
     int64_t origin;
 } writer;
 
-/* By how much a clock is ahead of rank 0's at a moment of its own: ns. */
+/* The offset of a clock from rank 0's clock at time `ns` of that clock, in ns. */
 static double ahead(const rt_clock *a, const rt_clock *b, int64_t ns)
 {
     const int64_t least = a->ahead - a->error > b->ahead - b->error ? a->ahead - a->error
@@ -39,14 +41,14 @@ static double ahead(const rt_clock *a, const rt_clock *b, int64_t ns)
     return (double)a->ahead + (double)since / (double)span * (double)(b->ahead - a->ahead);
 }
 
-/* Microseconds of a moment of the rank's clock. */
+/* Microseconds on rank 0's clock of a time of the rank's clock. */
 static double when(const writer *w, int64_t ns)
 {
     const double ours = (double)(ns - w->origin);
     return (ours - ahead(&w->clock[0], &w->clock[1], ns)) / 1e3;
 }
 
-/* As rank 0's clock has it, so that what was in something else still is. */
+/* Duration on rank 0's clock, so that nested slices stay nested. */
 static double took(const writer *w, const rt_event *e)
 {
     return when(w, e->end) - when(w, e->begin);
@@ -102,7 +104,7 @@ static void write_action(const writer *w, const rt_event *e, double predicted)
     free(where);
 }
 
-/* "2F5", "2SEND_F5", "wait 2SEND_F5": as in tables. */
+/* Writes a phase or a message by its name in tables: "2F5", "2SEND_F5", "wait 2SEND_F5". */
 static void write_operation(const writer *w, const rt_event *e, double step)
 {
     static const char *const names[] = {"END",    "F",      "B",      "I",      "W",
@@ -122,7 +124,7 @@ static void write_operation(const writer *w, const rt_event *e, double step)
     }
 }
 
-/* The events of one step, which lie before it. */
+/* Writes the events [e, end) of the step whose event is `end`. */
 static void write_events(const writer *w, const rt_event *e, const rt_event *end)
 {
     const double step = when(w, end->begin);

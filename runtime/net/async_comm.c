@@ -1,21 +1,24 @@
-/* async_comm.c - collectives that run beside what computes, where ranks are on several machines.
+/* async_comm.c - runs collectives while the rank computes, in a program whose ranks are on several
+ * machines.
  *
- * The plan says where one begins and who waits for it (plan/order/queue.c). What is begun is a
- * queue; this thread carries it on whenever it comes by: between actions (mg_progress), between
- * parts of its share of a parallel loop, and while it waits. Messages are in pieces, a few of which
- * are under way at a time, each in memory of its own:
+ * The plan says where a collective begins and which action waits for it (plan/order/queue.c). The
+ * collectives that have begun form a queue. One thread computes and also drives the queue: between
+ * actions (mg_progress), between parts of its share of a parallel loop, and while it waits. A
+ * collective is sent in pieces. A few pieces are in flight at a time, each in its own memory:
  *
- *   enter: meet (x is there, of all on this machine) | pieces: messages, then sums | parts of sums
- *   | end: meet
+ *   enter: meet (the operand x is ready on all ranks of this machine) | pieces: messages, then sums
+ *   | parts of sums | end: meet
  *
- * All ranks run the same text, so the messages of one collective follow those of the one before it
- * between any two ranks, and its own may begin while the others' last are on their way. One that
- * touches what an earlier one writes, or writes what that one reads, enters when that one is done:
- * the program says so by a wait in the queue's own stream. queue.h has these rules. Whoever waits
- * carries on with the whole queue: nobody waits for what this rank has begun and forgot.
+ * All ranks run the same program text. Between two ranks, the messages of a collective therefore
+ * follow the messages of the collective before it, and may begin while the earlier ones are still
+ * in flight. A collective that touches what an earlier one writes, or writes what an earlier one
+ * reads, enters when the earlier one is done: the program says so by a wait in the queue's own
+ * stream. queue.h has these rules. A rank that waits drives the whole queue, so no other rank waits
+ * for work that this rank has begun and then left alone.
  *
- * Sums are those of comm.c, element by element: the same bits. Ranks on one machine make their
- * collectives at once; there communication is work of the processors. */
+ * Sums are the sums of comm.c, element by element: the same bits. If all ranks are on one
+ * machine, collectives run synchronously, because communication there is work for the
+ * processors. */
 #include <string.h>
 
 #include "runtime/net/comm.h"
@@ -23,23 +26,23 @@
 #include "runtime/sizes.h"
 
 enum { DEPTH = 128, PIECES = 8, ROUND = 64 };
-enum { IN, PARTS, OUT };                         /* where the ranks of this machine meet */
-enum { PATIENCE_NS = 500000 };                   /* between two looks */
-enum { AT_START, AT_PIECES, AT_PARTS, AT_SUMS }; /* what of a collective begins next */
+enum { IN, PARTS, OUT };                         /* barriers among the ranks of this machine */
+enum { PATIENCE_NS = 500000 };                   /* between two looks at the queue */
+enum { AT_START, AT_PIECES, AT_PARTS, AT_SUMS }; /* the next step of a collective */
 
 typedef struct task {
     rt_comm c;
     int action;
     int stage;
-    uint64_t after;                /* the number in the queue that is done before it enters */
-    int64_t at;                    /* bytes, up to which messages have begun */
-    int pieces;                    /* of those under way, its own */
-    uint32_t meeting[RT_MEETINGS]; /* its number among those of its axes; 0: not come to */
+    uint64_t after;                /* the number that must be done before it enters */
+    int64_t at;                    /* bytes whose messages have begun */
+    int pieces;                    /* pieces of this collective that are in flight */
+    uint32_t meeting[RT_MEETINGS]; /* its number on its axes; 0: not reached yet */
 } task;
 
 typedef struct piece {
     task *of;
-    bool given; /* its messages are to be made y of */
+    bool given; /* its messages are still to be combined into y */
     rt_ticket messages;
     int64_t begin, end;
     const char *came[MG_RANKS_MAX];
@@ -48,19 +51,19 @@ typedef struct piece {
 struct rt_async_comm {
     mg_run *run;
     int stream;
-    bool busy; /* carries on: what it does in parallel is no reason to */
-    /* Numbers of the last that is done, that has begun all its messages, that has entered, and that
-     * was put into the queue (queue.h). */
+    bool busy; /* carry_on is running: parallel work inside it must not call it again */
+    /* Numbers in the queue (queue.h): the last collective that is done, that has begun all its
+     * messages, that has entered, and that was put into the queue. */
     uint64_t done, posted, entered, begun;
-    uint64_t after;                /* what is put there next enters when this one is done */
-    uint64_t point[MG_POINTS_MAX]; /* the last that had begun there; 0: none */
-    int first, npieces;            /* a ring, the first the oldest */
+    uint64_t after;                /* the next collective enters after this number */
+    uint64_t point[MG_POINTS_MAX]; /* the last collective that had begun at the point; 0: none */
+    int first, npieces;            /* a ring; `first` is the oldest */
     int64_t looked;                /* ns */
     piece piece[PIECES];
     task task[DEPTH];
 };
 
-/* number: from 1. */
+/* number: counted from 1. */
 static task *task_at(struct rt_async_comm *b, uint64_t number)
 {
     return &b->task[number % DEPTH];
@@ -76,7 +79,7 @@ static _Atomic uint32_t *meetings(const mg_run *r, int rank, uint32_t axes, int 
     return &k->meetings[(rank * sets + axes) * RT_MEETINGS + which];
 }
 
-/* This rank has come to that place of a collective. */
+/* Marks that this rank has reached the meeting. */
 static void come(task *t, int which)
 {
     const rt_comm *c = &t->c;
@@ -87,7 +90,8 @@ static void come(task *t, int which)
     rt_word_next(mine);
 }
 
-/* The counter of one who has not, and what it says; NULL: all have. */
+/* The counter of a rank that has not reached the meeting, and its value in *says; NULL: all
+ * ranks have reached it. */
 static _Atomic uint32_t *late(const task *t, int which, uint32_t *says)
 {
     const rt_comm *c = &t->c;
@@ -115,7 +119,7 @@ static int64_t piece_bytes(const rt_comm *c)
     return RT_POST / PIECES / (c->d->n - 1) / ROUND * ROUND;
 }
 
-/* NULL: those under way are enough. */
+/* NULL: enough messages are in flight. */
 static piece *new_piece(struct rt_async_comm *b, task *t)
 {
     int messages = 2 * (int)(t->c.d->n - 1);
@@ -162,7 +166,7 @@ static void part(void *ctx, int64_t begin, int64_t end, void *scratch)
     rt_comm_take(ctx, begin, end);
 }
 
-/* Makes y of what has come. free: the pool is. */
+/* Makes y from the chunk that arrived. free: the thread pool is free. */
 static void take(rt_comm *c, bool free)
 {
     enum { GRAIN = 1 << 15 };
@@ -195,12 +199,12 @@ static bool end_piece(struct rt_async_comm *b, bool free)
 
 /* ---- a collective ---------------------------------------------------------------------------- */
 
-/* All of it is on this machine. */
+/* Runs a collective whose ranks are all on this machine. */
 static bool make_here(task *t, bool free)
 {
     rt_comm *c = &t->c;
     if (!free)
-        return false; /* it would keep this thread for long */
+        return false; /* the copy or sum would hold up this thread for long */
     if (rt_comm_moves(c)) {
         rt_comm_copy(c);
     } else {
@@ -217,7 +221,8 @@ static int64_t bytes_to_post(const task *t)
     return rt_comm_moves(&t->c) ? t->c.bytes : t->c.most;
 }
 
-/* Says that the operands of the next are there, once those that it comes after are done. */
+/* Announces that the operands of the next collective are ready, once the collectives that it
+ * depends on are done. */
 static bool enter(struct rt_async_comm *b)
 {
     const uint64_t next = b->entered + 1;
@@ -228,7 +233,7 @@ static bool enter(struct rt_async_comm *b)
     return true;
 }
 
-/* Begins what is next of the first collective that has not begun all of its messages. */
+/* Begins the next step of the first collective that has not begun all of its messages. */
 static bool go_on(struct rt_async_comm *b, bool free)
 {
     if (!mg_queue_sends(b->posted + 1, b->entered, b->posted))
@@ -271,7 +276,7 @@ static bool go_on(struct rt_async_comm *b, bool free)
     }
 }
 
-/* The oldest, once nobody on this machine reads what is its own any more. */
+/* Ends the oldest collective, once no rank on this machine reads this rank's operand any more. */
 static bool end_oldest(struct rt_async_comm *b)
 {
     if (!mg_queue_ends(b->done + 1, b->posted, b->done))
@@ -286,7 +291,7 @@ static bool end_oldest(struct rt_async_comm *b)
     return true;
 }
 
-/* As far as it goes without waiting. Has anything ended or begun? */
+/* Drives the queue as far as possible without waiting. True if a step began or ended. */
 static bool carry_on(struct rt_async_comm *b, bool free)
 {
     bool any = false, moved;
@@ -301,7 +306,8 @@ static bool carry_on(struct rt_async_comm *b, bool free)
     return any;
 }
 
-/* For a message of the oldest piece, or, where none is under way, a rank of this machine. */
+/* Waits for a message of the oldest piece, or, if no piece is in flight, for a rank of this
+ * machine. */
 static void await(struct rt_async_comm *b)
 {
     mg_run *r = b->run;
@@ -323,7 +329,7 @@ static void await(struct rt_async_comm *b)
         rt_word_await(r, word, says);
 }
 
-/* Until so many are done. */
+/* Waits until collective `number` is done. */
 static void wait_for(struct rt_async_comm *b, uint64_t number)
 {
     mg_run *r = b->run;
@@ -352,7 +358,7 @@ static void finish(struct rt_async_comm *b, uint64_t number)
 
 /* ---- what emitted code and the pool call ----------------------------------------------------- */
 
-/* While its own part of a loop runs. */
+/* Called by the pool while this thread runs its part of a parallel loop. */
 static bool look(void *ctx)
 {
     struct rt_async_comm *b = ctx;
@@ -397,7 +403,7 @@ bool rt_async_comm_begin(mg_run *r, int action, const mg_comm_desc *d, const voi
     b->begun++;
     carry_on(b, true);
     if (r->watch & ~(unsigned)(RT_WATCH_TIME | RT_WATCH_COST))
-        wait_for(b, b->begun); /* who looks at values looks in the order of the program */
+        wait_for(b, b->begun); /* a run that watches values sees them in program order */
     mg_end(r, action);
     mg_output(r, action, y, mg_comm_elements(d), d->dtype);
     return true;
@@ -427,8 +433,8 @@ void mg_record(mg_run *r, int point)
         of(r)->point[point] = of(r)->stream ? of(r)->begun : 0;
 }
 
-/* Who computes waits at once. In the queue's stream what is put there next waits, and by the rules
- * of the queue all behind it. */
+/* In the compute stream, the rank waits at once. In the queue's stream, the next collective of
+ * the queue waits, and by the rules of the queue all collectives behind it. */
 void mg_wait(mg_run *r, int point)
 {
     struct rt_async_comm *b = of(r);

@@ -1,10 +1,11 @@
-/* comm.c - what ranks do together. On one machine each reads the others' numbers where they are;
- * what is on another comes over the wire, in chunks, into memory that is there from the start.
+/* comm.c - runs the collectives of ranks on processors. On one machine each rank reads the arenas
+ * of the other ranks in place. Data of other machines arrive over the wire, in chunks, in memory
+ * that is allocated at the start.
  *
- * Of x each rank gives each other some rows (`share`); of what it is given it makes its y, by
- * adding up or by putting side by side. Sums are made in the order of ranks, by one of them for
- * all, or by each alike: the same bits on all ranks, in every run, and on whatever machines the
- * ranks are. */
+ * Each rank gives each other rank some rows of x (`share`). From the rows that a rank is given
+ * it makes y, by summation or concatenation. Sums are made in the order of ranks, either by one
+ * rank for all, or by each rank in the same way. The bits are therefore the same on all ranks,
+ * in every run, and for any placement of ranks on machines. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,7 +13,7 @@
 #include "runtime/sizes.h"
 #include "runtime/net/sum.h"
 
-enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: that each adds up by itself; for a thread */
+enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: each rank sums it all; work of a thread */
 enum { POST = RT_POST, ROUND = 64 };
 
 typedef rt_share share;
@@ -43,7 +44,7 @@ static int64_t total(const share *s)
     return s->rows * s->row;
 }
 
-/* The byte `at` of a share of x, and how many lie behind it. */
+/* The place of byte `at` of a share in x; *behind: how many bytes follow it in one piece. */
 static int64_t place_in(const share *s, int64_t at, int64_t *behind)
 {
     int64_t row = s->first + at / s->row * s->step, in = at % s->row, half = s->row / 2;
@@ -59,19 +60,20 @@ static int64_t least(int64_t a, int64_t b)
 
 /* ---- who gives what -------------------------------------------------------------------------- */
 
-/* Two machines send each other as much if each adds up all of it, and need not meet again. */
+/* If each of two ranks on two machines sums everything itself, it sends as many bytes as
+ * otherwise, and the second meeting is saved. */
 static bool is_small(const comm *c)
 {
     return c->bytes <= SMALL || (c->d->n == 2 && !c->all_here);
 }
 
-/* Elements [all * k / n, all * (k + 1) / n) are those which member k adds up for all. */
+/* Member k sums elements [all * k / n, all * (k + 1) / n) for all members. */
 static int64_t cut(const comm *c, int k)
 {
     return c->bytes / c->width * k / c->d->n * c->width;
 }
 
-/* What each member gives to member `to`. */
+/* The part of its x that each member gives to member `to`. */
 static share share_of(const comm *c, int to)
 {
     const mg_comm_desc *d = c->d;
@@ -118,13 +120,14 @@ void rt_comm_open(mg_run *r)
     rt_async_comm_open(r);
 }
 
-/* Bytes of each member's chunk, the same for all of a group. */
+/* Bytes of each member's chunk: the same for all members of a group. */
 static int64_t chunk(const comm *c)
 {
     return c->all_here ? INT64_MAX : POST / (c->d->n - 1) / ROUND * ROUND;
 }
 
-/* Bytes [begin, end) of a share of x in one piece: where they are, or copied. */
+/* Bytes [begin, end) of a share of x in one piece: in place if possible, otherwise copied into
+ * `to`. */
 static const char *pack(const comm *c, const share *s, int64_t begin, int64_t end, char *to)
 {
     int64_t behind;
@@ -138,8 +141,8 @@ static const char *pack(const comm *c, const share *s, int64_t begin, int64_t en
     return to;
 }
 
-/* To those elsewhere their part of the chunk, from them mine. Where y has it in one piece it comes
- * there. */
+/* Sends each member on another machine its part of the chunk, and receives this rank's part from
+ * it. If y has the received bytes in one piece, they arrive in y directly. */
 void rt_comm_post(comm *c, int64_t begin, int64_t size, char *ins, char *outs, rt_ticket *t)
 {
     const struct rt_ranks *k = c->run->ranks;
@@ -163,7 +166,8 @@ void rt_comm_post(comm *c, int64_t begin, int64_t size, char *ins, char *outs, r
     }
 }
 
-/* The byte `at` of what a member gives to this rank, and how many lie behind it. */
+/* The address of byte `at` of what a member gives to this rank; *behind: how many bytes follow
+ * it in one piece. */
 static const char *given(const comm *c, int member, int64_t at, int64_t *behind)
 {
     if (!c->here[member]) {
@@ -175,7 +179,8 @@ static const char *given(const comm *c, int member, int64_t at, int64_t *behind)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Into y, which begins with this rank's first (of a large all_reduce: where its part does). */
+/* Sums into y, which begins with this rank's first element (for a large all_reduce: y begins
+ * with element 0 and the sum goes to this rank's part). */
 static void sum_given(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
@@ -194,7 +199,7 @@ static void sum_given(void *ctx, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* Each has added up a part for all: the parts of the others come into y. */
+/* Each rank has summed one part for all: copies the parts of the other ranks here into y. */
 void rt_comm_copy_sums(const comm *c)
 {
     for (int k = 0; k < c->d->n; k++)
@@ -228,7 +233,8 @@ static void gather_sums(const comm *c)
 
 /* ---- side by side ---------------------------------------------------------------------------- */
 
-/* Where the byte `at` of what member k gives comes to lie in y, and how many lie behind it. */
+/* The place in y of byte `at` of what member k gives; *room: how many bytes follow it in one
+ * piece. */
 static int64_t place_of_line(const comm *c, int k, int64_t at, int64_t *room)
 {
     int64_t n = c->d->n, line = at / c->line, in = at % c->line, half = c->line / 2;
@@ -256,8 +262,9 @@ static void lay_given(void *ctx, int64_t begin, int64_t end, void *scratch)
         }
 }
 
-/* What is gathered lies, for each index of the dims outside of it, side by side in the order of
- * ranks: as much of each as is inside, of which the dim that is cut may be one. */
+/* Bytes that each rank gives in one piece. For each index of the outer dims, y has the pieces of
+ * all ranks next to each other in rank order. A piece covers the inner dims; the dim that an
+ * all_to_all cuts may be one of them. */
 static int64_t line_of(const comm *c)
 {
     const mg_comm_desc *d = c->d;
@@ -276,8 +283,7 @@ static void cut_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
     }
 }
 
-/* ---- round the ring, and from one to all ------------------------------------------------------
- */
+/* ---- ring shift and broadcast ---------------------------------------------------------------- */
 
 static int before_me(const comm *c)
 {
@@ -289,7 +295,7 @@ bool rt_comm_moves(const comm *c)
     return c->d->kind == MG_RING_SHIFT || c->d->kind == MG_BROADCAST;
 }
 
-/* Whose x comes to be y. */
+/* The member whose x becomes y. */
 static int giver(const comm *c)
 {
     return c->d->kind == MG_BROADCAST ? c->d->root : before_me(c);
@@ -302,7 +308,7 @@ static bool is_given_by_me(const comm *c, int member)
     return member == (c->me + 1) % (int)c->d->n;
 }
 
-/* Of the x of another on this machine. */
+/* Copies a range from the x of another rank on this machine. */
 static void copy_range(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
     const comm *c = ctx;
@@ -375,7 +381,7 @@ void rt_comm_take(comm *c, int64_t from, int64_t to)
     maker(c)(c, from, to, NULL);
 }
 
-/* Chunk by chunk: the messages, and then what is made of them. */
+/* Chunk by chunk: exchanges the messages, then makes y from the chunk. */
 static void over_chunks(comm *c)
 {
     const struct rt_ranks *k = c->run->ranks;
@@ -403,7 +409,7 @@ static void together(comm *c)
         over_chunks(c);
     if (rt_comm_parts(c))
         gather_sums(c);
-    rt_meet(c->run, c->d->axes); /* nobody changes what another still reads */
+    rt_meet(c->run, c->d->axes); /* no rank overwrites what another rank still reads */
 }
 
 void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *y, void *work)

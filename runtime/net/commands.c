@@ -1,7 +1,7 @@
-/* commands.c - what rank 0 has the others do: it writes an order, and they, who wait for the next
- * one, carry it out. On one machine orders go over the connection of rendezvous.c (or of a bare
- * start), to another over the wire. Bytes of an arena that rank 0 can reach need none: they are
- * written where they are, between programs. */
+/* commands.c - the orders of rank 0 to the other ranks: rank 0 writes an order, and a rank that
+ * waits for the next order carries it out. On one machine an order goes over the connection of
+ * rendezvous.c (or of a bare start), to another machine over the wire. Bytes of an arena that
+ * rank 0 can reach need no order: rank 0 writes them in place, between programs. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "runtime/net/pipe.h"
 #include "runtime/log/trace.h"
 
-enum { PATIENCE = 10 }; /* seconds, with what ends by itself */
+enum { PATIENCE = 10 }; /* seconds of patience with a process that ends by itself */
 
 typedef enum order_kind { RUN = 1, PUT, GET, CLOCK, RECORD, END } order_kind;
 typedef struct order {
@@ -24,7 +24,8 @@ typedef struct order {
     int64_t traced; /* RUN: the step, if it is traced, else 0 */
 } order;
 
-/* The connection is broken: the watchdog knows, and ends this process, unless all end anyway. */
+/* Ends the process after a broken connection. The watchdog knows the cause and ends this process
+ * first, unless the whole run ends anyway. */
 static _Noreturn void await_the_end(int rank)
 {
     sleep(PATIENCE);
@@ -92,7 +93,7 @@ void rt_ranks_share(mg_run *r, void *what, int64_t bytes)
     rt_wait_ends(r);
 }
 
-/* The rank's place along axes that its programs ask for: it never changes. */
+/* Writes the rank's places along the axes that its programs ask for. A place never changes. */
 void rt_places_tell(mg_run *r)
 {
     const mg_entry *all[] = {&r->program->step, &r->program->eval, &r->program->sample};
@@ -144,7 +145,8 @@ static void run_own(mg_run *r, rt_program which)
     r->action = -1;
 }
 
-/* A follower hears the next order when this one is done: a device of its own may be behind. */
+/* A follower waits for its device before it hears the next order: the device may still be
+ * running the program. */
 static void obey_run(mg_run *r, const order *o)
 {
     r->traced = o->traced;
@@ -156,7 +158,7 @@ static void obey_run(mg_run *r, const order *o)
 
 /* ---- --trace --------------------------------------------------------------------------------- */
 
-enum { ASKED = 32 }; /* times, for a clock: the quickest answer says most */
+enum { ASKED = 32 }; /* round trips to a clock: the shortest one is the most exact */
 
 static void obey_clock(mg_run *r)
 {
@@ -205,14 +207,14 @@ rt_record rt_ranks_record(mg_run *r, int rank)
     return of;
 }
 
-/* ---- the order of the day -------------------------------------------------------------------- */
+/* ---- the loop over orders -------------------------------------------------------------------- */
 
 void rt_ranks_follow(mg_run *r)
 {
     char *piece = rt_alloc(PIECE, 1);
     rt_signals_follow(r);
-    rt_device_open(r); /* of a bare start's processor it is: that is once more nothing */
-    r->pool = rt_pool_new(r->threads, false); /* --pin: would be on the leader's processors */
+    rt_device_open(r); /* in a bare start on a processor this only repeats the check */
+    r->pool = rt_pool_new(r->threads, false); /* --pin is for the leader's processors only */
     rt_arena_map(r);
     if (r->options->poison && !rt_arenas_are_shared)
         rt_poison(r);
@@ -311,7 +313,7 @@ void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const v
             put_into(r, k, offset + here * bytes, from, bytes);
 }
 
-/* A follower ends at once, unless it was stopped. */
+/* A follower ends at once, unless its process was stopped. */
 static void wait_for(pid_t child)
 {
     enum { NAP_US = 1000 };

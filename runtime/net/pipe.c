@@ -1,14 +1,14 @@
-/* pipe.c - messages between the stages of a pipeline, from a rank to its neighbours on the ring of
- * ranks along the axis of stages.
+/* pipe.c - passes messages between the stages of a pipeline: from a rank to its neighbours on the
+ * ring of ranks along the stage axis.
  *
- * From one rank to another messages are numbered as they are sent and received: that order alone
- * says which send is for which receive. On one machine the two meet at a letter in shared memory:
- * whoever comes to it second copies the message, from one arena to the other, and says that it is
- * done. So nobody has to wait for a message to go on, and it is copied once. To another machine it
- * goes over the wire, with a ticket of its own, and goes on while its rank waits for anything
- * (wait.c).
+ * Messages from one rank to another are numbered in the order of sending and of receiving. Only
+ * this number pairs a send with a receive. On one machine both ends of a message use a letter in
+ * shared memory: the rank that comes second copies the message from arena to arena and marks it
+ * done. No rank waits in order to begin a message, and each message is copied once. A message to
+ * another machine goes over the wire with its own ticket, and makes progress while its rank waits
+ * for anything (wait.c).
  *
- * What was begun of a kind (SEND_F, ...) is waited for in the order in which it was begun. */
+ * The messages of one kind (SEND_F, ...) are waited for in the order in which they were begun. */
 #include "runtime/net/pipe.h"
 
 #include <stdlib.h>
@@ -18,25 +18,26 @@
 
 enum { KINDS = 4, WAYS = 2, GRAIN = 1 << 15 };
 
-/* More than a table can have under way between two ranks: a message has a buffer, and there are 256
- * each way. */
+/* More than a schedule can have in flight between two ranks: each message has a buffer, and a
+ * direction has 256 buffers. */
 enum { LETTERS = 2 * 256 };
 
-/* Where the k-th send of a channel meets the k-th receive, k being its number modulo LETTERS. */
+/* The meeting point of the k-th send and the k-th receive of a channel; its index is k modulo
+ * LETTERS. */
 typedef struct letter {
-    _Alignas(64) _Atomic uint32_t ends; /* how many have come, of all messages it was of */
-    _Atomic uint32_t done;              /* how many messages were copied */
-    int64_t offset[2], bytes[2];        /* in the arena of the sender, of the receiver */
+    _Alignas(64) _Atomic uint32_t ends; /* ends that have come, of all messages of this letter */
+    _Atomic uint32_t done;              /* messages that were copied */
+    int64_t offset[2], bytes[2];        /* in the arena of the sender [0] and of the receiver [1] */
 } letter;
 
-/* From a rank to one of its neighbours. */
+/* The letters from a rank to one of its neighbours. */
 typedef struct channel {
     letter letter[LETTERS];
 } channel;
 
 typedef struct message {
-    letter *letter; /* NULL: it is on the wire */
-    uint32_t turn;  /* what letter->done is until it is copied */
+    letter *letter; /* NULL: the message is on the wire */
+    uint32_t turn;  /* value of letter->done until the message is copied */
     rt_ticket ticket;
 } message;
 
@@ -46,10 +47,10 @@ typedef struct queue {
 } queue;
 
 struct rt_pipe {
-    channel (*channels)[WAYS];        /* by rank that sends */
+    channel (*channels)[WAYS];        /* by sending rank */
     uint64_t sent[WAYS], taken[WAYS]; /* messages */
     queue begun[KINDS];               /* not yet waited for */
-    int with;                         /* that many of the next operations have begun */
+    int with;                         /* number of next operations that have begun already */
     int pieces;                       /* on the wire */
 };
 
@@ -86,7 +87,7 @@ const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p)
 /* One end of a message. */
 typedef struct end {
     int kind;   /* MG_PIPE_SEND_F, ... */
-    bool takes; /* it is the receive */
+    bool takes; /* this end is the receive */
     int way;    /* forward 0, back 1 */
     int peer;   /* rank */
     int64_t offset, bytes;
@@ -127,7 +128,8 @@ static void deliver(mg_run *r, letter *l, const end *e)
     rt_word_next(&l->done);
 }
 
-/* Between two ranks there is one channel each way round; two ranks alone have one for both ways. */
+/* Two neighbours have one channel for each direction of the ring. In a ring of two ranks, both
+ * directions share one channel. */
 static void begin_here(mg_run *r, const mg_pipe *p, const end *e, message *m)
 {
     struct rt_pipe *s = r->ranks->pipe;

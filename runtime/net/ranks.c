@@ -1,4 +1,5 @@
-/* ranks.c - see ranks.h. */
+/* ranks.c - starts or joins the ranks of a run, and maps the memory that they share. See
+ * ranks.h. */
 #include "runtime/net/ranks.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ int rt_ranks_of(const mg_program *p, uint32_t axes)
     return (int)n;
 }
 
-/* A rank's place among those along some axes, the first the outermost. */
+/* A rank's place among the ranks along some axes; the first axis is the outermost. */
 int rt_place_of(const mg_program *p, int rank, uint32_t axes)
 {
     int64_t behind = rt_ranks_of(p, RT_ALL_AXES), place = 0;
@@ -70,7 +71,7 @@ static uint32_t all_axes(const mg_program *p)
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Places of barriers, and how many there are. */
+/* Numbers the barriers of each set of axes; returns how many barriers exist. */
 static int64_t number_barriers(struct rt_ranks *k, const mg_program *p)
 {
     int64_t sets = (int64_t)1 << p->naxes, n = 0;
@@ -91,7 +92,7 @@ static void make_barriers(struct rt_ranks *k, const mg_program *p)
         }
 }
 
-/* With a page that may not be touched behind each. */
+/* Includes a guard page behind each arena: an access to it faults. */
 int64_t rt_arena_stride(const mg_program *p)
 {
     return (p->arena_bytes + PAGE + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -142,8 +143,8 @@ static int64_t meetings_bytes(const mg_program *p)
            (int64_t)sizeof(uint32_t);
 }
 
-/* Of the shared memory, what lies before the arenas: with what pipelines take, which begins at
- * k->pipes, and at its end what async_comm.c has there. */
+/* Bytes of the shared memory before the arenas. Sets k->pipes, where the memory of pipelines
+ * begins; the meetings of async_comm.c are at the end. */
 static int64_t head_bytes(struct rt_ranks *k, const mg_program *p)
 {
     int64_t bytes =
@@ -171,7 +172,7 @@ static void *map(void *at, int64_t bytes, int access, int flags, int fd, int64_t
     return p;
 }
 
-/* The head, and the arenas at their places by rank, or their images. */
+/* Maps the head, and the arenas (or their images) at their places by rank. */
 static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd, int64_t head)
 {
     const int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -195,7 +196,7 @@ char *rt_ranks_arena(const mg_run *r)
     return r->ranks->arenas + r->rank * rt_arena_stride(r->program);
 }
 
-/* What this process is in its slot, and the processors that it may use. */
+/* Fills this process's slot, and adds the processors that the process may use. */
 static void sign_in(mg_run *r)
 {
     struct rt_ranks *k = r->ranks;
@@ -244,9 +245,9 @@ static void add_here(struct rt_ranks *k, int rank)
     k->here[k->nhere++] = rank;
 }
 
-static const mg_run *told_of; /* what rt_die calls has no argument */
+static const mg_run *told_of; /* the function that rt_die calls has no argument */
 
-/* The others see why this process ended. */
+/* Shows the other ranks the exit code of this process. */
 static void part(rt_exit code)
 {
     const mg_run *r = told_of;
@@ -255,7 +256,7 @@ static void part(rt_exit code)
         rt_wire_abort(r->ranks->wire, (int)code);
 }
 
-/* What the processes of a program have to have in common. */
+/* A key of the program, the same for all processes that run it. */
 static uint64_t program_key(const mg_program *p)
 {
     char *text = rt_printf("%s %s %s %s %llx %lld %d %d %u", p->name, p->compiler, p->layout,
@@ -266,7 +267,7 @@ static uint64_t program_key(const mg_program *p)
     return key;
 }
 
-/* Machines by what processes have to share to meet at a socket of rendezvous.c. */
+/* Identifies a machine. Two processes with the same id can meet at a socket of rendezvous.c. */
 typedef struct host {
     uint64_t id, nonce;
 } host;
@@ -285,7 +286,7 @@ static uint64_t host_id(const rt_world *w)
     return rt_mix64(mg_key(boot) ^ rt_mix64(net.st_ino ^ block << 48));
 }
 
-/* Who is on this machine, over the wire; the name of the job is a random number of rank 0. */
+/* Finds the ranks on this machine, over the wire. The job's name is a random number of rank 0. */
 static char *find_hosts(mg_run *r)
 {
     struct rt_ranks *k = r->ranks;
@@ -344,7 +345,7 @@ void rt_ranks_join(mg_run *r)
         rt_images_settle(r);
 }
 
-/* A pair of connected sockets: the leader's end, and the follower's. */
+/* A pair of connected sockets: pair[0] for the leader, pair[1] for the follower. */
 static void make_link(int pair[2])
 {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))

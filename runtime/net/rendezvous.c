@@ -1,11 +1,12 @@
-/* rendezvous.c - the processes of one machine find each other.
+/* rendezvous.c - lets the processes of one machine find each other.
  *
- * The first listens at a socket of the abstract namespace, whose name comes from what the launcher
- * tells all of them alone; the others call there, say who they are, and are given the shared
- * memory. Nothing of it is in a file system: the name is free again when its process is gone,
- * however it ended, and the memory with the last that has it. The name need not be secret: both
- * sides ask the kernel whose process the other is, and a stranger's is sent away. The connections
- * stay: when one breaks, a rank is gone. */
+ * The first process listens at a socket of the abstract namespace. The name of the socket comes
+ * from what the launcher tells only the processes of this job. The other processes connect, say
+ * their rank, and get the shared memory. No file is left behind: the kernel frees the name when
+ * its process ends for any reason, and the memory when the last process that has it ends. The
+ * name need not be secret: both sides ask the kernel for the owner of the other process, and a
+ * process of another user is sent away. The connections stay open: a broken connection means
+ * that a rank is gone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -51,7 +52,7 @@ static int make_socket(void)
     return s;
 }
 
-/* The ranks that are missing: "2, 5". To be freed. */
+/* The missing ranks: "2, 5". The caller frees it. */
 static char *missing(const struct rt_ranks *k)
 {
     char *text = NULL;
@@ -65,7 +66,7 @@ static char *missing(const struct rt_ranks *k)
     return text;
 }
 
-/* Notes once that somebody is waited for, and ends the program when it was too long. */
+/* Prints a note once if the wait is long, and ends the program if it is too long. */
 static void be_patient(const struct rt_ranks *k, int me, int64_t began, double limit, bool *noted)
 {
     int64_t ms = (rt_now_ns() - began) / 1000000;
@@ -98,7 +99,7 @@ static void give(int s, int fd)
         rt_die(RT_LOST, "a rank hung up before it had the shared memory: %s", strerror(errno));
 }
 
-/* Who calls, or -1: nobody that is expected. */
+/* The rank that connected, or -1: not a rank of this job. */
 static int who_is_it(const struct rt_ranks *k, int s, uint64_t fingerprint)
 {
     struct timeval limit = {.tv_sec = HELLO_SECONDS}, none = {0};

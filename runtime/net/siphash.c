@@ -1,5 +1,5 @@
-/* siphash.c - see siphash.h. Numbers are read and written in little-endian order, whatever the
- * machine's is. */
+/* siphash.c - SipHash-2-4; see siphash.h. Words are read and written in little-endian order on
+ * any machine. */
 #include "runtime/net/siphash.h"
 
 enum { WORD = 8, C_ROUNDS = 2, D_ROUNDS = 4 };

@@ -1,6 +1,7 @@
-/* sum.c - see sum.h. Block by block, in a buffer that stays in the nearest cache, whatever the
- * number of members is: each of their arrays is read once, as a stream, and the sum written once.
- * So the loops are over one array at a time, and are vectors (CMakeLists.txt asks for that). */
+/* sum.c - adds up the arrays of a group's members; see sum.h. The sum is made block by block, in
+ * a buffer that stays in the nearest cache for any number of members. Each array is read once,
+ * as a stream, and the sum is written once. Each inner loop reads one array, so that it
+ * vectorises (CMakeLists.txt asks for that). */
 #include "runtime/net/sum.h"
 
 #include <string.h>
@@ -70,10 +71,9 @@ static void add_half(mg_dtype t, bool most, int n, const char *const *from, uint
 
 /* ---- in a tree ------------------------------------------------------------------------------- */
 
-/* Ranks 0 and 1, 2 and 3, ..., then those pairs. A sum waits for its neighbour. Each number is
- * added to 0 first, so that no zero is negative whichever of the ranks and of their rounds it comes
- * from.
- */
+/* Adds ranks 0 and 1, 2 and 3, ..., then those pairs: a partial sum waits for its neighbour.
+ * Each number is first added to 0: then no zero is negative, whichever rank or iteration it
+ * comes from. */
 #define ADD_TREE(name, T)                                                                          \
     static void name(int n, const char *const *from, T *to, int64_t elements)                      \
     {                                                                                              \

@@ -1,9 +1,9 @@
-/* wait.c - how a rank waits for others: at a barrier of its machine, for a word of the memory they
- * share, for messages on the wire.
+/* wait.c - how a rank waits for other ranks: at a barrier of its machine, for a word of shared
+ * memory, for messages on the wire.
  *
- * Whatever is waited for, all that was begun on the wire goes on meanwhile: a message between the
- * stages of a pipeline does not stand still because its rank is in a collective. Who has nothing on
- * the wire sleeps in the kernel. */
+ * During each wait all messages on the wire make progress: a message between the stages of a
+ * pipeline does not stop because its rank is in a collective. A rank with nothing on the wire
+ * sleeps in the kernel. */
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -54,8 +54,8 @@ void rt_word_next(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* The last one lets all go on; nobody comes back before they have seen it, for they have the turn
- * that it was. */
+/* The last rank releases all others. A fast rank that comes back cannot confuse a slow one,
+ * because each waits for its own value of `turn` to change. */
 static void pass_barrier(mg_run *r, rt_barrier *b)
 {
     uint32_t turn = b->turn;

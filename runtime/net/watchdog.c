@@ -1,25 +1,25 @@
-/* watchdog.c - a thread in each rank that ends the program when another rank is gone, or does not
- * go on.
+/* watchdog.c - a thread in each rank that ends the program when another rank is gone or hangs.
  *
- * Gone: the connection to it breaks, which the kernel does however a process ends. The first rank
- * of a machine has one to each of the others, and they to it.
+ * Gone: the connection to the rank breaks. The kernel closes it however a process ends. The first
+ * rank of a machine has a connection to each of the others.
  *
- * Not going on: every tick each watchdog says that it beats, and how many actions and meetings its
- * rank is past. A rank whose beats have stopped (its process was stopped, or is not let run), or
- * which begins nothing while this one waits for others, has the time of --hang-after. Time is
- * counted in ticks of one's own, so that a job that was suspended as a whole, or a machine that
- * slept, goes on. Between programs rank 0 may take as long as it likes, as long as it beats.
+ * Hangs: at every tick each watchdog publishes a heartbeat, and how many actions and meetings its
+ * rank has passed. --hang-after limits two cases: the heartbeats of a rank stop (its process was
+ * stopped, or gets no processor), or a rank begins no action while this rank waits for other ranks.
+ * Each watchdog counts time in its own ticks, so that a job that was suspended as a whole, or a
+ * machine that slept, goes on. Between programs rank 0 may take as long as it likes, as long as its
+ * heartbeat continues.
  *
- * Whoever waits for too long asks the ranks of other machines, over the wire: they answer from this
- * thread, so that one which does not is stopped.
+ * A rank that waits for too long asks the ranks of other machines, over the wire. Their watchdog
+ * threads answer, so a rank that does not answer is stopped.
  *
- * Rank 0 also sees when its launcher is gone, and then saves and stops as if it had been asked to.
+ * Rank 0 also sees when its launcher is gone; then it saves and stops as on a signal.
  *
- * Whoever finds out first leaves its verdict in the shared memory, where the others see it, and
- * says it to the ranks of other machines: so all name the rank that was first, and not one that
- * ended because of it. Where the wire has lines (TCP), one that breaks without such a word is of a
- * rank that is gone, or of its machine. A wait can never outlast that: it is in another thread, and
- * ends with the process. */
+ * The first watchdog that finds a fault leaves its verdict in shared memory, where the ranks of
+ * this machine see it, and sends it to the ranks of other machines. All ranks therefore name the
+ * rank that failed first, and not a rank that ended because of it. If the wire has lines (TCP),
+ * a line that breaks without such a word belongs to a rank that is gone, or to its machine. A
+ * wait cannot block the watchdog: the wait is in another thread, and ends with the process. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -32,16 +32,16 @@
 
 #include "runtime/machine.h"
 
-/* Verdicts: what, and of which rank. */
+/* Verdicts: the kind of fault. A verdict also has the rank. */
 enum { LOST = 1, STOPPED, STUCK, UNHEARD, KNOT };
 
 enum { TICK_MS = 1000, TICKS = 8, TICK_LEAST_MS = 20, LAST_WORDS_US = 300000 };
-/* Rank 0 on another machine may take as many limits between programs. */
+/* Between programs, rank 0 on another machine may be silent for this many limits. */
 enum { BETWEEN = 10 };
-/* A machine that has found out ends in that time. */
+/* A machine that found the fault ends its ranks within this time. */
 #define ELSEWHERE_NS ((int64_t)2000000000)
 
-/* What was last seen of a rank, and for how long it was so, ns. */
+/* The last state that was seen of a rank, and for how long it has not changed, ns. */
 typedef struct sight {
     uint64_t beats, past;
     int64_t silent, still;
@@ -52,10 +52,10 @@ struct rt_watchdog {
     pthread_t thread;
     int wake;
     int64_t tick, limit; /* ns; no limit: 0 */
-    pid_t launcher;      /* of rank 0, where one started it */
-    uint64_t passed;     /* by the device, at the last beat */
+    pid_t launcher;      /* parent process of rank 0, if a launcher started it; else 0 */
+    uint64_t passed;     /* actions that the device had passed at the last beat */
     sight seen[MG_RANKS_MAX];
-    bool asked; /* the ranks of other machines, since this one waits */
+    bool asked; /* the ranks of other machines were asked during this wait */
     bool answered[MG_RANKS_MAX];
     rt_word answer[MG_RANKS_MAX];
 };
@@ -77,7 +77,7 @@ static int action_of(const rt_slot *s)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* "action 41, layers.attend.q (product, llama.mg:23)"; to be freed. */
+/* "action 41, layers.attend.q (product, llama.mg:23)"; the caller frees it. */
 static char *place_text(const rt_watchdog *v, int action)
 {
     const mg_program *p = v->run->program;
@@ -88,7 +88,7 @@ static char *place_text(const rt_watchdog *v, int action)
                      a->where);
 }
 
-/* Where the others wait; to be freed. */
+/* The place where the other ranks wait; the caller frees it. */
 static char *waits_text(const rt_watchdog *v, int but)
 {
     const struct rt_ranks *k = v->run->ranks;
@@ -101,7 +101,7 @@ static char *waits_text(const rt_watchdog *v, int but)
         free(place);
         return text;
     }
-    return rt_printf("%s", but ? "" : "; the others wait for its word");
+    return rt_printf("%s", but ? "" : "; the others wait for its orders");
 }
 
 static void say(const rt_watchdog *v, int verdict)
@@ -124,10 +124,9 @@ static void say(const rt_watchdog *v, int verdict)
         rt_complain("rank %d hangs: for %.3g s it has been %s%s: all ranks end here", rank, seconds,
                     place, others);
     else if (what == UNHEARD)
-        rt_complain(
-            "rank %d hangs: on another machine, it neither goes on nor answers for %.3g s%s: "
-            "all ranks end here",
-            rank, seconds, others);
+        rt_complain("rank %d hangs: on another machine, it has made no progress and not answered "
+                    "for %.3g s%s: all ranks end here",
+                    rank, seconds, others);
     else if (here)
         rt_complain("all ranks of this machine wait for each other for more than %.3g s%s",
                     2 * seconds, others);
@@ -140,8 +139,9 @@ static void say(const rt_watchdog *v, int verdict)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* A stopped process would not end with the others. A launcher tells what it saw first, so it is to
- * see the others leave: the process is killed a little later, by a child that waits for that. */
+/* Kills a stopped process, which would not end with the others. A launcher reports what it sees
+ * first, and should see the other ranks leave first: a child process therefore kills it a little
+ * later. */
 static void kill_rank(const rt_watchdog *v, int rank)
 {
     const rt_slot *s = slot_of(v, rank);
@@ -159,7 +159,7 @@ static void kill_rank(const rt_watchdog *v, int rank)
         _exit(RT_DONE);
 }
 
-/* To the other machines. */
+/* Sends the verdict to the other machines. */
 static void pass_on(const rt_watchdog *v, int verdict)
 {
     const struct rt_ranks *k = v->run->ranks;
@@ -173,7 +173,8 @@ static void pass_on(const rt_watchdog *v, int verdict)
             rt_wire_say(k->wire, i, &word);
 }
 
-/* Another thread of this rank ends it already, tells the others, and has its own code. */
+/* Waits while another thread of this rank ends the process: that thread tells the other ranks
+ * and has its own exit code. */
 static void let_end(const rt_watchdog *v)
 {
     enum { PATIENCE_US = 2000000, NAP_US = 10000 };
@@ -181,8 +182,9 @@ static void let_end(const rt_watchdog *v)
         usleep(NAP_US);
 }
 
-/* Of ranks that rank 0 started, one says it for all: rank 0, with which the others end whatever
- * they are at; and where it is the one, whoever found out. */
+/* Chooses the rank that prints the verdict. In a bare start one rank prints for all: rank 0,
+ * because the others end with rank 0 at any time; or, if rank 0 is at fault, the rank that found
+ * it. */
 static bool speaks(const rt_watchdog *v, int verdict, bool first)
 {
     const int what = verdict >> 16, whose = (verdict & 0xffff) - 1, mine = v->run->rank;
@@ -204,7 +206,7 @@ static _Noreturn void leave(const rt_watchdog *v, bool first)
         if (k->link[k->here[i]] >= 0)
             shutdown(k->link[k->here[i]], SHUT_RDWR);
     if (k->launched)
-        usleep(LAST_WORDS_US); /* before the launcher hears of it, and ends the others */
+        usleep(LAST_WORDS_US); /* print before the launcher sees the end and ends the others */
     if (first && (what == STOPPED || what == STUCK) && k->is_here[rank])
         kill_rank(v, rank);
     if (k->wire)
@@ -220,7 +222,7 @@ static _Noreturn void judge(const rt_watchdog *v, int what, int rank)
     leave(v, first);
 }
 
-/* The connection to a rank is broken. */
+/* Handles a broken connection to a rank. */
 static void is_gone(const rt_watchdog *v, int rank)
 {
     const rt_machine *m = v->run->ranks->shared;
@@ -230,7 +232,7 @@ static void is_gone(const rt_watchdog *v, int rank)
     let_end(v);
     if (m->verdict)
         leave(v, false);
-    if (parted) { /* rank 0 has said why, to which others may not have come yet */
+    if (parted) { /* rank 0 has printed the cause; others may not know it yet */
         pass_on(v, LOST << 16 | 1);
         _exit(parted - 1);
     }
@@ -239,8 +241,8 @@ static void is_gone(const rt_watchdog *v, int rank)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-/* A device that has been in one collective since the last beat waits for others in it, whatever its
- * host does meanwhile. */
+/* Publishes the state of this rank. A device that has been in one collective since the last beat
+ * waits for other ranks, whatever its host does. */
 static void beat(rt_watchdog *v)
 {
     rt_slot *s = slot_of(v, v->run->rank);
@@ -274,7 +276,7 @@ static void answer(rt_watchdog *v, int rank)
     rt_wire_say(v->run->ranks->wire, rank, &word);
 }
 
-/* Another machine knows what ends the program, or a rank of it ends. */
+/* Obeys a word of another machine: a verdict, or that one of its ranks ends. */
 static void obey(rt_watchdog *v, int rank, const rt_word *word)
 {
     const struct rt_ranks *k = v->run->ranks;
@@ -307,7 +309,7 @@ static void hear_words(rt_watchdog *v, int rank)
     }
 }
 
-/* A rank that waits for too long asks the others how they are; and is asked. */
+/* Asks the other ranks for their state if this rank waits for too long; answers their questions. */
 static void converse(rt_watchdog *v)
 {
     const struct rt_ranks *k = v->run->ranks;
@@ -327,8 +329,8 @@ static void converse(rt_watchdog *v)
     v->asked = asks;
 }
 
-/* Of the ranks elsewhere, the one that all wait for: it does not answer, or says that it works and
- * goes on with nothing. */
+/* Finds the rank on another machine that all wait for: a rank that does not answer, or that
+ * works without progress. */
 static void judge_elsewhere(const rt_watchdog *v)
 {
     const struct rt_ranks *k = v->run->ranks;
@@ -347,7 +349,7 @@ static void judge_elsewhere(const rt_watchdog *v)
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
-/* This rank has waited too long: for whom? */
+/* Finds the rank that this rank has waited for too long. */
 static void find_culprit(const rt_watchdog *v)
 {
     const struct rt_ranks *k = v->run->ranks;
@@ -358,7 +360,7 @@ static void find_culprit(const rt_watchdog *v)
                 judge(v, STUCK, k->here[i]);
             return;
         }
-    /* Its own machine has the first say about a rank. */
+    /* The machine of a rank judges it first. */
     if (k->wire && waited >= v->limit + v->limit / 4 + ELSEWHERE_NS)
         judge_elsewhere(v);
     for (int i = 0; i < k->nhere; i++) {
@@ -419,7 +421,7 @@ static void *watch(void *arg)
             return NULL;
         for (int i = 1; i < n; i++) {
             if (p[i].revents && !k->is_here[rank[i]])
-                hear_words(v, rank[i]); /* the last of which says why it ends */
+                hear_words(v, rank[i]); /* the last word says why the rank ends */
             if (p[i].revents & ~POLLIN) {
                 is_gone(v, rank[i]);
                 p[i].fd = -1;
@@ -447,8 +449,8 @@ rt_watchdog *rt_watchdog_new(mg_run *r)
                : ms < TICK_LEAST_MS     ? TICK_LEAST_MS
                                         : ms) *
               (int64_t)1000000;
-    /* mpirun is the parent of its ranks as long as it lives; torchrun's variables anyone may set.
-     */
+    /* mpirun is the parent of its ranks as long as it lives. Under torchrun the parent means
+     * nothing: any process can set the variables. */
     bool mpirun = r->world.launcher == RT_OPENMPI || r->world.launcher == RT_HYDRA;
     v->launcher = r->ranks->launched && mpirun && !r->rank ? getppid() : 0;
     v->wake = eventfd(0, EFD_CLOEXEC);

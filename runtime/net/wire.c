@@ -1,4 +1,5 @@
-/* wire.c - see wire.h: what carries the messages, and that the MPI is the launcher's. */
+/* wire.c - chooses the carrier of messages between machines, loads its library, and checks that
+ * this MPI is the MPI of the launcher. See wire.h. */
 #include "runtime/net/wire.h"
 
 #include <dlfcn.h>
@@ -13,7 +14,7 @@ struct rt_wire {
     void *state;
     const char *name;
     bool speaks;
-    int code; /* of the process, while it ends */
+    int code; /* exit code of the process, while it ends */
 };
 enum { FAREWELL = 30 }; /* seconds */
 
@@ -31,13 +32,13 @@ const rt_carrier *rt_carrier_of(const rt_world *w, bool gpus)
     if (meets && *meets)
         return &rt_carrier_tcp;
     rt_die(RT_MISFIT,
-           "%s started ranks on several machines, and said nothing for MPI, by which they would "
-           "talk; start them by: srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH); or set "
-           "MASTER_ADDR, MGC_PORT and MGC_SECRET, and they talk by TCP",
+           "%s started ranks on several machines without variables of MPI, which carries their "
+           "messages; start them by srun --mpi=pmix (Open MPI) or srun --mpi=pmi2 (MPICH), or set "
+           "MASTER_ADDR, MGC_PORT and MGC_SECRET for messages by TCP",
            rt_launcher_name(w->launcher));
 }
 
-/* Loads the library that the launcher brought, if it takes one. */
+/* Loads the MPI library of the launcher, if the carrier needs one. */
 static void load(rt_wire *wire, const rt_world *w)
 {
     const rt_carrier *carrier = wire->carrier;
@@ -49,8 +50,8 @@ static void load(rt_wire *wire, const rt_world *w)
         library = dlopen(wire->name = carrier->library[i], RTLD_NOW | RTLD_GLOBAL);
     if (!library)
         rt_die(RT_MISFIT,
-               "%s started ranks on several machines, which talk by MPI, and %s cannot be loaded "
-               "(%s): install it, or have LD_LIBRARY_PATH lead to it",
+               "%s started ranks on several machines, whose messages go by MPI, and %s cannot be "
+               "loaded (%s): install it, or set LD_LIBRARY_PATH to its directory",
                rt_launcher_name(w->launcher), carrier->library[0], dlerror());
     const char *lacks = carrier->find(wire->state, library);
     if (lacks)
@@ -74,7 +75,7 @@ rt_wire *rt_wire_open(const rt_wire_terms *t)
     return wire;
 }
 
-/* All is done and saved, and the carrier does not end. */
+/* Ends the process if the carrier's `stop` hangs: everything is done and saved by then. */
 static void *leave(void *arg)
 {
     const rt_wire *w = arg;
@@ -88,7 +89,7 @@ void rt_wire_close(rt_wire *w, int code)
     w->code = code;
     if (pthread_create(&t, NULL, leave, w) == 0)
         pthread_detach(t);
-    w->carrier->stop(w->state); /* the process ends soon, and what this is with it */
+    w->carrier->stop(w->state); /* the process ends soon and frees `w` */
 }
 
 void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes)

@@ -1,18 +1,20 @@
-/* wire_body.h - an rt_carrier over one binary interface of MPI; included once for each, with
+/* wire_body.h - an rt_carrier over one binary interface of MPI. A file includes it once, after it
+ * defines
  *   TABLE      the name of the rt_carrier
  *   LIBRARIES  names of the library, the likeliest first
- *   HANDLE     what a communicator, a datatype and a request are
+ *   HANDLE     the type of a communicator, a datatype and a request
  *   WORLD(l), BYTE(l)  MPI_COMM_WORLD and MPI_BYTE, of the loaded library
  *   KNOWN_BY   a symbol that the other interface lacks, or NULL
- *   UNKNOWN_BY one that this interface lacks, or NULL
+ *   UNKNOWN_BY a symbol that this interface lacks, or NULL
  *   IGNORE     MPI_STATUS_IGNORE
- *   ENDED(l)   has it ended MPI in another way than by MPI_Finalize? */
+ *   ENDED(l)   true if it has ended MPI in another way than by MPI_Finalize */
 #include <dlfcn.h>
 #include <stddef.h>
 
 #include "runtime/net/wire.h"
 
-/* MPI_THREAD_MULTIPLE, alike in both: the watchdog's thread may call MPI_Abort. */
+/* MPI_THREAD_MULTIPLE, the same number in both interfaces: the watchdog's thread may call
+ * MPI_Abort. */
 enum { THREADS = 3, TAG = 1, WORDS = 2 };
 
 typedef struct state {
@@ -31,11 +33,11 @@ typedef struct state {
     void *library;
     HANDLE world;
     HANDLE byte;
-    int n; /* begun, and not seen to be done */
+    int n; /* requests that have begun and are not known to be done */
     HANDLE request[RT_WIRE_PENDING];
     int peer[RT_WIRE_PENDING];
     rt_ticket *ticket[RT_WIRE_PENDING];
-    struct { /* words to a rank, and from it */
+    struct { /* words to a rank and from it */
         rt_word said, heard;
         HANDLE to;
         HANDLE from;
@@ -107,7 +109,7 @@ static void gather(void *p, const void *mine, void *all, int bytes)
     s->Allgather(mine, bytes, s->byte, all, bytes, s->byte, s->world);
 }
 
-/* The request of a message that begins. */
+/* The request of a new message. */
 static HANDLE *begin(state *s, int rank, rt_ticket *t)
 {
     s->peer[s->n] = rank;
@@ -116,7 +118,7 @@ static HANDLE *begin(state *s, int rank, rt_ticket *t)
     return &s->request[s->n++];
 }
 
-/* Errors end the job: MPI's own handler does so. */
+/* MPI's own error handler ends the job. */
 static void send(void *p, int rank, const void *from, int bytes, rt_ticket *t)
 {
     state *s = p;

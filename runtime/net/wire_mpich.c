@@ -1,5 +1,5 @@
-/* wire_mpich.c - the binary interface of MPICH, which Intel MPI, MVAPICH and Cray MPI share (their
- * ABI initiative; library version 12). Handles are numbers. */
+/* wire_mpich.c - the rt_carrier of MPICH's binary interface, which Intel MPI, MVAPICH and Cray
+ * MPI share (their ABI initiative; library version 12). Handles are numbers. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A line to the launcher (PMI 1), and its answer. */
+/* Sends a line to the launcher (PMI 1) and waits for its answer. */
 static bool ask(int fd, const char *line, const char *answer)
 {
     enum { LIMIT_MS = 10000 };
@@ -25,9 +25,9 @@ static bool ask(int fd, const char *line, const char *answer)
     return strstr(text, answer);
 }
 
-/* MPICH 4.0 over UCX does not come out of MPI_Finalize in every other run where UCX uses TCP: one
- * rank waits for others to disconnect, who wait for it at the launcher and are deaf. So they wait
- * at the launcher here, and tell it that they end, as MPI_Finalize would. */
+/* MPICH 4.0 over UCX hangs in MPI_Finalize in every other run if UCX uses TCP: one rank waits
+ * for other ranks to disconnect, while these wait for it at the launcher and do not react. Here
+ * all ranks wait at the launcher instead, and tell it that they end, as MPI_Finalize would. */
 static bool ends_by_launcher(void *library)
 {
     enum { VERSION_BYTES = 8192 };

@@ -1,5 +1,5 @@
-/* wire_openmpi.c - the binary interface of Open MPI (libmpi.so.40: releases 3 to 5). Handles are
- * pointers; those that MPI defines are addresses of objects in the library. */
+/* wire_openmpi.c - the rt_carrier of Open MPI's binary interface (libmpi.so.40: releases 3 to
+ * 5). Handles are pointers; the predefined handles are addresses of objects in the library. */
 #define TABLE      rt_carrier_openmpi
 #define LIBRARIES  "libmpi.so.40", "libmpi.so"
 #define HANDLE     void *

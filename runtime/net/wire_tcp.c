@@ -1,11 +1,12 @@
-/* wire_tcp.c - messages and words over the lines that wire_tcp_meet.c made.
+/* wire_tcp.c - sends messages and words over the lines that wire_tcp_meet.c made.
  *
- * What is begun is a list; whoever waits, for whichever of it, moves on with all of it, as far as
- * the sockets take and give without waiting. So it does not matter in which order ranks begin what
- * they send to each other, nor how much that is: who cannot send takes.
+ * The messages that have begun form a list. A rank that waits for any message drives the whole
+ * list, as far as the sockets accept and give bytes without waiting. The order in which two ranks
+ * begin their messages, and the size of the messages, therefore cannot cause a deadlock: a rank
+ * that cannot send still takes.
  *
- * A connection that breaks means that the rank at its other end is gone. The watchdog sees that at
- * the line of words and ends the process; here it is waited for. */
+ * A broken connection means that the rank at its other end is gone. The watchdog sees that at
+ * the line of words and ends the process; the code here only waits for that. */
 #include "runtime/net/wire_tcp.h"
 
 #include <errno.h>
@@ -54,7 +55,7 @@ static void breaks(rt_tcp *w, int rank)
     w->broke = w->broke ? w->broke : rt_now_ns();
 }
 
-/* As far as it goes at once: bytes, or 0. */
+/* Moves one message as far as possible without waiting; returns the bytes moved, or 0. */
 static int64_t move_one(rt_tcp *w, const rt_tcp_op *o)
 {
     int fd = w->line[RT_MESSAGES][o->rank];
@@ -70,8 +71,8 @@ static int64_t move_one(rt_tcp *w, const rt_tcp_op *o)
     return n > 0 ? n : 0;
 }
 
-/* Each message once, but none before those that were begun before it between the same two ranks in
- * the same direction. Did anything move? What is done is no longer in the list. */
+/* Moves each message once, but no message before an earlier one between the same two ranks in
+ * the same direction. True if bytes moved. Removes messages that are done from the list. */
 static bool move(rt_tcp *w)
 {
     short waits[MG_RANKS_MAX] = {0};
@@ -97,7 +98,7 @@ static bool move(rt_tcp *w)
     return moved;
 }
 
-/* Until something can go on, or for so long. */
+/* Waits until a message can move, for at most `ms`. */
 static bool await(rt_tcp *w, int ms)
 {
     struct pollfd p[MG_RANKS_MAX];
@@ -112,12 +113,12 @@ static bool await(rt_tcp *w, int ms)
         }
     if (poll(p, (nfds_t)n, ms) <= 0)
         return false;
-    for (int i = 0; i < n; i++) /* what is broken says so where it is used */
+    for (int i = 0; i < n; i++) /* a broken socket reports its error when it is used */
         w->ready[rank[i]] |= p[i].revents & (POLLERR | POLLHUP) ? wanted[rank[i]] : p[i].revents;
     return true;
 }
 
-/* Without a ticket each message moves on once: somebody waits for something else. */
+/* Without a ticket each message moves once: the caller waits for something else. */
 static bool go_on(void *p, const rt_ticket *t)
 {
     rt_tcp *w = p;
@@ -143,8 +144,8 @@ static int peer_of(void *p, const rt_ticket *t)
     return -1;
 }
 
-/* Before there is a watchdog. Others may still be on their way to each other, and give up by
- * themselves; they are to say it first. */
+/* Runs before the watchdog exists. Other ranks may still be connecting to each other, and may
+ * give up: the grace time lets their message come first. */
 static void gather(void *p, const void *mine, void *all, int bytes)
 {
     enum { GRACE = 2 };
@@ -172,7 +173,7 @@ static void gather(void *p, const void *mine, void *all, int bytes)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* Is the last word on its way as a whole? */
+/* Sends the rest of the last word; true if all of it is sent. */
 static bool spoke(rt_tcp *w, int rank)
 {
     const rt_word *word = &w->word[rank].to;
@@ -217,7 +218,7 @@ static int line_of(void *p, int rank)
     return w->line[RT_WORDS][rank];
 }
 
-/* The lines of words break with the process; nothing is left to be called off. */
+/* The lines of words close with the process; no receive needs to be cancelled. */
 static void silence(void *p)
 {
     (void)p;
@@ -225,8 +226,8 @@ static void silence(void *p)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Whoever ended before the others know that all end would seem to be gone: so all come to rank 0
- * first. */
+/* All ranks first report to rank 0. A rank that closed its lines before the other ranks know of
+ * the end would look like a rank that is gone. */
 static void stop(void *p)
 {
     rt_tcp *w = p;
@@ -249,7 +250,7 @@ static void stop(void *p)
                 close(w->line[line][i]);
 }
 
-/* Tells the others; this process ends by itself. */
+/* Tells the other ranks; this process ends by itself. */
 static void abort_here(void *p, int code)
 {
     rt_tcp *w = p;

@@ -1,6 +1,6 @@
-/* wire_tcp_door.c - where a rank listens while ranks meet: rank 0 at the addresses of its machine
- * that MASTER_ADDR stands for, the others at the one by which they reached it. Never at all
- * addresses that a machine has. */
+/* wire_tcp_door.c - opens the sockets at which a rank listens while ranks meet: rank 0 at the
+ * addresses of its machine that MASTER_ADDR names, each other rank at the address by which it
+ * reached rank 0. A rank never listens at all addresses of its machine. */
 #include <errno.h>
 #include <netdb.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "runtime/run.h"
 #include "runtime/net/wire_tcp.h"
 
-/* It may take the network some time to have a port, or a name. */
+/* A network may need some time to free a port, or to know a name. */
 enum { PORT_SECONDS = 3, NAME_SECONDS = 10, RETRY_MS = 200 };
 
 int rt_tcp_socket(const rt_address *a)
@@ -25,7 +25,7 @@ void rt_tcp_set(int fd, int level, int option, int value)
     setsockopt(fd, level, option, &value, sizeof value);
 }
 
-/* False with errno. */
+/* False: errno says why. */
 static bool open_door(rt_doors *d, const rt_address *a)
 {
     int s = rt_tcp_socket(a);

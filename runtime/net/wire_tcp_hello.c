@@ -1,15 +1,16 @@
-/* wire_tcp_hello.c - how two processes that are connected know each other as ranks of one job.
+/* wire_tcp_hello.c - two connected processes authenticate each other as ranks of one job.
  *
  *   caller -> callee   hello
  *   callee -> caller   its own hello, MAC(callee, both hellos)
  *   caller -> callee   its door, MAC(caller, both hellos, door)
  *   callee -> caller   welcome
  *
- * Each MAC is keyed by the secret of the job, and is over the numbers that both have drawn for this
- * connection alone, both ranks, the job, and who of them says it: so what was said elsewhere, or by
- * the other, proves nothing. A callee believes nothing before the proof, and no stranger ends it;
- * it only says why it sends one away. A caller that is refused by one who has the secret, or finds
- * somebody who has not, ends with what is to be done. */
+ * Each MAC uses the secret of the job as key, and covers the random numbers that both processes
+ * drew for this connection only, both ranks, the job, and the role of the speaker. A MAC from
+ * another connection, or of the other role, therefore proves nothing. A callee believes nothing
+ * before the proof, and a stranger cannot end it: the callee only notes why it sends a process
+ * away. A caller that is refused by a process with the secret, or that finds a process without
+ * it, ends the program with a message that says what to do. */
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -67,13 +68,13 @@ static const char *hang_up(rt_call *c, const char *why)
     return why;
 }
 
-/* A connection that is new has room for what is said here. */
+/* Cannot block: the send buffer of a new connection has room for these bytes. */
 static bool say(const rt_call *c, const void *what, size_t bytes)
 {
     return send(c->fd, what, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
 }
 
-/* Do the first bytes that a process says of itself? */
+/* True if the bytes so far begin with the magic, where a hello is expected. */
 static bool sounds_right(const rt_call *c)
 {
     size_t n = c->came < sizeof magic ? c->came : sizeof magic;
@@ -90,7 +91,7 @@ static _Noreturn void is_another_program(const rt_call *c)
            c->rank, at.text);
 }
 
-/* Has all of what is expected come? If not, it may be over. */
+/* True if all expected bytes have come. If false, the call may be over. */
 static bool hear(rt_call *c, size_t bytes, const char **why)
 {
     while (c->came < bytes) {
@@ -121,7 +122,7 @@ static bool hear(rt_call *c, size_t bytes, const char **why)
 
 /* ---- the callee ------------------------------------------------------------------------------ */
 
-/* What is wrong with a hello, as its answer says it. */
+/* The fault of a hello, as the answer reports it; 0: none. */
 static uint32_t refusal_of(const rt_party *p, const rt_hello *h)
 {
     const rt_tcp *w = p->wire;
@@ -155,7 +156,7 @@ static const char *answer(const rt_party *p, rt_call *c)
     memcpy(&c->caller, c->in, sizeof c->caller);
     bool same_version = c->caller.version == VERSION;
     uint32_t refusal = same_version ? refusal_of(p, &c->caller) : NO_SUCH_CALL;
-    /* Numbers of a stranger stand for nothing before it is known to be none. */
+    /* The numbers of a process that is refused are not valid indices. */
     c->rank = refusal ? -1 : (int)c->caller.rank;
     c->line = refusal ? -1 : (int)c->caller.line;
     c->callee = hello_of(p, c);

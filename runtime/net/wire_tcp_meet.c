@@ -1,10 +1,11 @@
-/* wire_tcp_meet.c - the ranks of a job find each other over TCP.
+/* wire_tcp_meet.c - lets the ranks of a job find each other over TCP.
  *
- * Rank 0 listens where MASTER_ADDR says, and the others call it until it answers. Each listens
- * itself at the address by which it reached rank 0, and says so; when all have come, rank 0 tells
- * all of them where the others are, and each rank calls those below it. Nobody waits for one
- * connection: all that are on their way go on in turn, so that a stranger who calls and says
- * nothing, or rubbish, holds up nobody. When all lines stand, nobody listens any more. */
+ * Rank 0 listens at MASTER_ADDR, and the other ranks call it until it answers. Each other rank
+ * listens at the address by which it reached rank 0, and tells rank 0 its port. When all ranks
+ * have come, rank 0 sends all addresses to each rank, and each rank calls the ranks below it. No
+ * rank waits for a single connection: all connections advance in turn, so that a stranger who
+ * calls and says nothing, or rubbish, holds up no rank. When all lines stand, all ranks stop
+ * listening. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -18,22 +19,24 @@
 
 enum { CALLS = 16, STRANGERS = 16, NOTES = 16, NAMED = 16 };
 enum { TICK_MS = 20, RETRY_MS = 20, RETRY_MOST_MS = 500, NOTE_MS = 5000 };
-/* For a connection and what is said on it; for rank 0 to tell, which may wait as long as any. */
+/* Limit of a connection and its greeting; extra time for rank 0 to send the addresses, because
+ * rank 0 itself may wait up to the limit. */
 enum { CALL_SECONDS = 10, GRACE_SECONDS = 5 };
-/* A machine that vanished is seen by the probe after so much silence, in four seconds. */
+/* A machine that vanished is detected by the keepalive probe after this silence, within four
+ * seconds. */
 enum { IDLE_SECONDS = 2, PROBE_SECONDS = 1, PROBES = 2, SILENCE_MS = 3500 };
 #define SECOND ((int64_t)1000000000)
 #define MS     ((int64_t)1000000)
 
-/* Calls of a rank below this one: one at a time. */
+/* The calls to a rank below this one: one at a time. */
 typedef struct caller {
     rt_call call;
-    int64_t again; /* ns: not before */
+    int64_t again; /* ns: no call before this time */
     int wait_ms;
-    const char *why; /* the last did not come to be, or NULL */
+    const char *why; /* the last call failed, or NULL */
 } caller;
 
-/* Who is polled. */
+/* The meaning of a polled descriptor. */
 typedef struct polled {
     enum { DOOR, GUEST, CALLER, LINE } kind;
     int of, line;
@@ -47,18 +50,18 @@ typedef struct meeting {
     int64_t began;
     bool noted;
     rt_doors doors;
-    int turn;       /* of the addresses of rank 0, which is called */
-    rt_call *guest; /* those who called, and are not known yet */
+    int turn;       /* counter: which address of rank 0 is called next */
+    rt_call *guest; /* callers that are not authenticated yet */
     int nguests;
     caller *caller; /* by rank */
     rt_spot spot[MG_RANKS_MAX];
-    int64_t told; /* bytes of the spots that have come from rank 0 */
+    int64_t told; /* bytes of `spot` that have come from rank 0 */
     uint64_t noted_of[NOTES];
     int nnotes;
     struct pollfd *poll;
     polled *of;
     int npoll;
-    int64_t looked; /* ns: at the lines that stand */
+    int64_t looked; /* ns: the last look at the lines that stand */
 } meeting;
 
 /* ---- who is there ---------------------------------------------------------------------------- */
@@ -81,7 +84,7 @@ static bool all_stand(const meeting *m)
     return true;
 }
 
-/* The ranks that are missing: "rank 2, 5"; to be freed. */
+/* The missing ranks: "rank 2, 5"; the caller frees it. */
 static char *missing(const meeting *m)
 {
     char *text = rt_printf("rank");
@@ -101,14 +104,14 @@ static char *missing(const meeting *m)
     return text;
 }
 
-/* What came of calling a rank; to be freed. */
+/* The result of the last call to a rank; the caller frees it. */
 static char *last_call(const meeting *m, int rank)
 {
     rt_address_text at = rt_address_say(&m->caller[rank].call.other);
     return rt_printf("%s: %s", at.text, m->caller[rank].why ? m->caller[rank].why : "no answer");
 }
 
-/* What keeps this rank from having met rank 0; to be freed. */
+/* The reason why this rank has not met rank 0; the caller frees it. */
 static char *without_leader(const meeting *m)
 {
     if (m->doors.unknown)
@@ -147,7 +150,7 @@ static _Noreturn void give_up(const meeting *m, char *who)
         who, m->limit);
 }
 
-/* Notes once that somebody is waited for, and ends the program when it was too long. */
+/* Prints a note once if the wait is long, and ends the program if it is too long. */
 static void be_patient(meeting *m)
 {
     int64_t ms = (rt_now_ns() - m->began) / MS;
@@ -166,18 +169,18 @@ static void be_patient(meeting *m)
         rt_note("waiting for rank 0 (%s)", why);
         free(why);
     } else if (m->wire->rank) {
-        rt_note("waiting for %s, with which this rank has to connect", who);
+        rt_note("waiting for %s to connect with this rank", who);
     } else {
         rt_note("waiting for %s at %s, port %d%s", who, m->place.host, m->place.port,
                 m->doors.n && rt_address_is_loopback(&m->doors.near)
-                    ? ", which here is an address that other machines cannot reach"
+                    ? ", an address that other machines cannot reach"
                     : "");
     }
     m->noted = true;
     free(who);
 }
 
-/* The next thing that is waited for has all the time. */
+/* Gives the next stage of the meeting the full time limit. */
 static void turn_clock(meeting *m)
 {
     m->began = rt_now_ns();
@@ -188,7 +191,7 @@ static void turn_clock(meeting *m)
 
 static void allow_files(const meeting *m)
 {
-    enum { OTHERS = 64 }; /* that the program has open */
+    enum { OTHERS = 64 }; /* other files that the program has open */
     struct rlimit l;
     rlim_t need = (rlim_t)((RT_LINES + 1) * m->wire->size + m->nguests + RT_DOORS + OTHERS);
     if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur >= need)
@@ -218,8 +221,9 @@ static bool is_of_this_machine(int fd)
     return a.version == b.version && memcmp(a.at, b.at, sizeof a.at) == 0;
 }
 
-/* Messages may be held up as long as the other computes. Words are short, and always heard: where
- * the kernel of the other does not say that they came, or that it is there, its machine is gone. */
+/* Sets keepalive on the lines of words. A line of messages may be silent as long as the other
+ * rank computes. Words are short and always read: if the other kernel does not acknowledge a
+ * word or a probe, its machine is gone. */
 static void watch_machines(const rt_tcp *w)
 {
     for (int i = 0; i < w->size; i++) {
@@ -249,7 +253,7 @@ static void call_again(meeting *m, int rank, const char *why)
         m->turn++;
 }
 
-/* The first line to it that is missing. */
+/* Calls the rank for the first line to it that is missing. */
 static void begin_call(meeting *m, int rank)
 {
     caller *k = &m->caller[rank];
@@ -273,7 +277,8 @@ static void begin_call(meeting *m, int rank)
         call_again(m, rank, strerror(errno));
 }
 
-/* A call of a port where nobody listens may be given that port itself, and then reaches itself. */
+/* A call to a port of this machine where no process listens may get that port as its own, and
+ * then connects to itself. */
 static bool reached_itself(const rt_call *c, const rt_address *near)
 {
     return memcmp(near, &c->other, rt_address_bytes(near)) == 0;
@@ -292,7 +297,7 @@ static void connected(meeting *m, int rank)
         call_again(m, rank, strerror(e ? e : ECONNREFUSED));
         return;
     }
-    if (rank == 0 && k->call.line == RT_MESSAGES) /* now it is known by which address */
+    if (rank == 0 && k->call.line == RT_MESSAGES) /* now the address that reaches rank 0 is known */
         m->party.door = rt_doors_open(&m->doors, &near);
     rt_call_begin(&m->party, &k->call);
     if (k->call.stage == RT_CALL_OVER)
@@ -318,7 +323,7 @@ static void caller_goes_on(meeting *m, int rank)
     }
 }
 
-/* The nearest first, so that not all call the same. */
+/* Calls the nearest ranks first, so that the ranks do not all call the same one. */
 static void call_others(meeting *m)
 {
     int64_t now = rt_now_ns();
@@ -335,7 +340,7 @@ static void call_others(meeting *m)
 
 /* ---- being called ---------------------------------------------------------------------------- */
 
-/* Notes it once of each address, and of so many at most. */
+/* Closes the connection. Notes it once for each address and reason, and at most NOTES times. */
 static void send_away(meeting *m, rt_call *c, const char *why)
 {
     rt_address_text at = rt_address_say(&c->other);
@@ -356,7 +361,7 @@ static void send_away(meeting *m, rt_call *c, const char *why)
     rt_note("a process that called from %s was sent away: %s", at.text, why);
 }
 
-/* A place for one more: if there is none, that of the one who has been there longest. */
+/* A free place for a new caller; if all are taken, the place of the oldest. */
 static rt_call *place_for_guest(meeting *m)
 {
     rt_call *oldest = &m->guest[0];
@@ -455,7 +460,7 @@ static void look_at(meeting *m, int fd, short events, polled of)
     m->of[m->npoll++] = of;
 }
 
-/* Lines that stand are many, and looked at now and then. */
+/* Lines that stand are many: they are polled only once a tick. */
 static void gather_polled(meeting *m)
 {
     const rt_tcp *w = m->wire;

@@ -1,5 +1,5 @@
-/* wire_tcp_place.c - where ranks on several machines meet, and by what they know each other, out of
- * the environment; and how addresses are written. */
+/* wire_tcp_place.c - reads from the environment where ranks on several machines meet, and the
+ * secret by which they know each other; formats addresses. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static const char *var(const char *name)
     return s && *s ? s : NULL;
 }
 
-/* Who hands the variables of the environment to ranks on other machines. */
+/* How the launcher hands environment variables to ranks on other machines. */
 static const char *passed_on(const rt_world *w)
 {
     static const char *const text[] = {
@@ -27,7 +27,7 @@ static const char *passed_on(const rt_world *w)
     return text[w->launcher];
 }
 
-/* "mpirun hands it on by: -x MGC_SECRET"; to be freed. */
+/* "mpirun hands it on by: -x MGC_SECRET"; the caller frees it. */
 static char *handing(const rt_world *w, const char *name)
 {
     bool named = w->launcher == RT_OPENMPI || w->launcher == RT_HYDRA;
@@ -111,7 +111,8 @@ static void read_secret(uint8_t secret[RT_KEY_BYTES], const rt_world *w)
     free(how);
 }
 
-/* What the launcher says alike on all machines, which is less than on one (rt_world.job). */
+/* The job's name from variables that are the same on all machines; rt_world.job uses more,
+ * because it is for one machine. */
 static char *job_of(const rt_world *w, int port)
 {
     static const char *const names[][3] = {
@@ -133,7 +134,7 @@ static char *job_of(const rt_world *w, int port)
 
 void rt_tcp_place_read(rt_tcp_place *p, const rt_world *w)
 {
-    /* What one process of a machine lacks, all of them do: one says so. */
+    /* All processes of a machine lack the same variable: only one of them prints the message. */
     rt_be_quiet(w->local_rank > 0);
     *p = (rt_tcp_place){.host = find_host(w), .port = find_port(w)};
     read_secret(p->secret, w);
@@ -197,8 +198,8 @@ rt_address rt_spot_address(const rt_spot *s, const rt_address *near)
         a.v6.sin6_family = AF_INET6;
         a.v6.sin6_port = htons((uint16_t)s->port);
         memcpy(&a.v6.sin6_addr, s->at, 16);
-        /* Which of this machine's interfaces leads to an address of one link, only this machine
-         * knows. */
+        /* The scope of a link-local address is this machine's own interface, so only this
+         * machine can know it. */
         if (IN6_IS_ADDR_LINKLOCAL(&a.v6.sin6_addr) && near->any.sa_family == AF_INET6)
             a.v6.sin6_scope_id = near->v6.sin6_scope_id;
     } else {

@@ -1,5 +1,6 @@
-/* world.c - see world.h. Each launcher has variables of its own; where several have left some, they
- * have to say the same, since nothing tells which of them started this process last. */
+/* world.c - reads from the environment how this process was started; see world.h. Each launcher
+ * has its own variables. If variables of several launchers are set, their values must agree,
+ * because nothing tells which launcher started this process. */
 #include "runtime/net/world.h"
 
 #include <inttypes.h>
@@ -37,7 +38,7 @@ static const char *var(const char *name)
     return s && *s ? s : NULL;
 }
 
-/* NULL, or why the variable is no number of [least, MOST]. */
+/* NULL, or why the variable is not a number in [least, MOST]. */
 static char *number(const char *name, int least, int *n)
 {
     const char *s = var(name);
@@ -52,7 +53,7 @@ static char *number(const char *name, int least, int *n)
     return NULL;
 }
 
-/* A pair of rank and size, of which both are set, or neither. */
+/* Reads a pair of rank and size; both variables must be set. NULL, or why not. */
 static char *place(const char *rank, const char *size, int *r, int *n)
 {
     char *why = number(size, 1, n);
@@ -79,9 +80,9 @@ static char *read_source(rt_world *w, const source *s)
 
 /* ---- SLURM ----------------------------------------------------------------------------------- */
 
-/* Is this a task of srun? The shell of sbatch, of salloc and of an interactive step has SLURM's
- * variables too, and started nothing: it has no step, or one of the reserved numbers, or a
- * terminal for its only task. */
+/* True if this process is a task of srun. The shell of sbatch, of salloc and of an interactive
+ * step also has SLURM's variables, although it started no rank: it has no step, or a reserved
+ * step number, or a terminal for its only task. */
 static bool in_step(void)
 {
     const char *step = var("SLURM_STEP_ID"), *tasks = var("SLURM_STEP_NUM_TASKS");
@@ -91,7 +92,7 @@ static bool in_step(void)
     return !(var("SLURM_PTY_PORT") && tasks && strcmp(tasks, "1") == 0);
 }
 
-/* "2(x3),1": of 2, 2, 2, 1 tasks the one with that number. */
+/* The number of tasks on a node: "2(x3),1" stands for nodes of 2, 2, 2 and 1 tasks. */
 static char *tasks_of_node(const char *text, int node, int *tasks)
 {
     for (const char *s = text; *s;) {
@@ -150,8 +151,8 @@ static void join(char **text, const char *name)
     *text = longer;
 }
 
-/* Hydra gives its processes no name in common, but a socket to the one daemon that it has on a
- * machine: the daemon's process is the name. */
+/* Hydra gives its processes no common name, but a socket to its one daemon on the machine: the
+ * process id of the daemon is the name. */
 static void join_daemon(char **text)
 {
     struct ucred peer;
@@ -195,7 +196,7 @@ static char *read_launcher(rt_world *w)
         if (!var(s->rank) && !var(s->size))
             continue;
         if (s->launcher == RT_HYDRA && in_step() && !var(s->local_rank))
-            continue; /* srun speaks PMI too, and says more by its own variables */
+            continue; /* srun speaks PMI too; its own variables say more */
         char *why = read_source(&found, s);
         if (why)
             return why;
@@ -231,7 +232,7 @@ void rt_world_free(rt_world *w)
     w->job = NULL;
 }
 
-/* The start of a program of that many ranks by the launcher that was used. */
+/* The command that starts a program of `ranks` ranks by this launcher. */
 static char *right_command(const rt_world *w, int ranks, const char *command)
 {
     if (ranks == 1)

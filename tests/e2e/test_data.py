@@ -83,7 +83,7 @@ class Data(mgctest.Case):
 
     def test_wrong(self):
         self.write("a.raw", bytes(2001))
-        self.refused("--data", "u16:a.raw", word="a.raw has 2001 bytes, which is no number of tokens of 2")
+        self.refused("--data", "u16:a.raw", word="a.raw has 2001 bytes, which is not a multiple of 2, the bytes of a token")
         self.refused("--data", "a.raw", word="u16:a.raw")
         self.write("b.bin", llmc([VOCAB] * 100))
         self.refused("--data", "b.bin", word=f"b.bin: token 0 is {VOCAB}")

@@ -115,7 +115,7 @@ class Ready(mgctest.Case):
                 r = self.trains("./bad", "--data", "text1.txt", "--steps", 3, "--out", "b", code=1)
                 self.assertRegex(r.err, r"error: step 1 gave a loss of \d\S* and a gradient norm of -?nan")
                 self.assertRegex(r.err, r"the first is in the result of action \d+, \S+ \(kernel")
-                said = "what had finite gradients was updated" if "ready" in when else "no parameter was changed"
+                said = "parameters with finite gradients were updated" if "ready" in when else "no parameter was changed"
                 self.assertIn(said + " and nothing was saved", r.err)
                 self.assertFalse(os.path.exists(self.path("b/ckpt")))
 
