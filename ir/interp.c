@@ -399,18 +399,12 @@ static void interp_guard(Interp *in, const Ins *i)
     (void)in, (void)i; /* whoever runs a step looks at loss and norm */
 }
 
-/* What all ranks do together is not in the table. */
-#define interp_repeat         NULL
-#define interp_fused          NULL
-#define interp_all_reduce     NULL
-#define interp_reduce_scatter NULL
-#define interp_all_gather     NULL
-#define interp_all_to_all     NULL
-#define interp_shard          NULL
-#define interp_ring_shift     NULL
-#define interp_broadcast      NULL
+/* What all ranks do together is not in the table: interp_comm.c has one of its own. */
+#define interp_repeat NULL
+#define interp_fused  NULL
 static InterpFn *const table[OP_count] = {
 #define OP(name, ...) [OP_##name] = interp_##name,
+#define COLLECTIVE(name, ...)
 #include "ir/ops.def"
 };
 
