@@ -37,8 +37,8 @@ CASES = [Case("gpt2_t64", "gpt2_124m", {"batch": 4, "seq": 64}), Case("gpt2_t256
          Case("llama_wide", "llama_56m", {"hidden": 2048, "kv_heads": 4, "group": 4, "head": 128, "ffn": 5632, "layers": 2,
                                           "seq": 512, "batch": 2})]
 CLASSES = ["products", "attention", "head", "norms and activations", "optimiser", "other"]
-KINDS = {"product": "products", "attention": "attention", "attention gradient": "attention", "head": "head",
-         "cross-entropy": "head", "cross-entropy gradient": "head"}
+KINDS = {"product": "products", "attention": "attention", "attention_grad": "attention", "head": "head",
+         "head_loss": "head", "cross_entropy": "head", "cross_entropy_grad": "head"}
 
 
 def run(*argv, **more):

@@ -123,11 +123,11 @@ static Exit measure(Calibration *c, int k)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static const ReportLine *kind_of(const Report *r, const char *kind)
+static const ReportLine *kind_of(const Report *r, ActionKind kind)
 {
     static const ReportLine none = {.measured = 1, .flops = 1, .bytes = 1};
     for (size_t i = 0; i < r->kinds.n; i++)
-        if (!strcmp(r->kinds.data[i].kind, kind))
+        if (!strcmp(r->kinds.data[i].kind, action_info[kind].name))
             return &r->kinds.data[i];
     return &none;
 }
@@ -143,7 +143,8 @@ static double fastest(const Report *r)
     double best = 1e6;
     for (size_t i = 0; i < r->actions.n; i++) {
         const ReportLine *l = &r->actions.data[i];
-        if (l->name && !strcmp(l->kind, "product") && l->flops / l->measured * 1e6 > best)
+        if (l->name && !strcmp(l->kind, action_info[ACT_gemm].name) &&
+            l->flops / l->measured * 1e6 > best)
             best = l->flops / l->measured * 1e6;
     }
     return best;
@@ -155,7 +156,8 @@ static double shortest(const Report *r)
     double best = 1e-3;
     for (size_t i = 0; i < r->actions.n; i++) {
         const ReportLine *l = &r->actions.data[i];
-        if (l->name && !strcmp(l->kind, "kernel") && l->measured / l->calls * 1e-6 < best)
+        if (l->name && !strcmp(l->kind, action_info[ACT_kernel].name) &&
+            l->measured / l->calls * 1e-6 < best)
             best = l->measured / l->calls * 1e-6;
     }
     return best;
@@ -176,7 +178,7 @@ static double arithmetic(const ReportLine *l, const Size *size, double bandwidth
  * arithmetic. A processor may multiply them many times as fast as floats. */
 static double of_halves(const Report *r, const Numbers *n)
 {
-    const ReportLine *l = kind_of(r, "product");
+    const ReportLine *l = kind_of(r, ACT_gemm);
     const double rest = l->measured * 1e-6 - l->bytes / n->bandwidth;
     return within(l->flops / (rest > 0 ? rest : 1e-9) / n->share, 0.05 * n->flops, 16 * n->flops);
 }
@@ -184,10 +186,10 @@ static double of_halves(const Report *r, const Numbers *n)
 static Numbers numbers_of(const Calibration *c)
 {
     const Report *large = &c->run[LARGE], *small = &c->run[SMALL];
-    const ReportLine *p = kind_of(large, "product"), *q = kind_of(small, "product");
+    const ReportLine *p = kind_of(large, ACT_gemm), *q = kind_of(small, ACT_gemm);
     Numbers n = {.bandwidth = 1};
     for (int k = 0; k < SIZES; k++) {
-        const ReportLine *l = kind_of(&c->run[k], "kernel");
+        const ReportLine *l = kind_of(&c->run[k], ACT_kernel);
         n.bandwidth *= pow(l->bytes / l->measured * 1e6, 1.0 / SIZES);
     }
     n.flops = fastest(large);
@@ -200,15 +202,15 @@ static Numbers numbers_of(const Calibration *c)
     n.flops_f16 = of_halves(&c->run[F16], &n);
     /* Attention: seconds = (flops x + exponentials y) more + bytes / bandwidth, for heads of two
      * sizes; more: what is computed beside, as ir_cost has it. */
-    const ReportLine *f = kind_of(large, "attention"), *g = kind_of(small, "attention");
+    const ReportLine *f = kind_of(large, ACT_attention), *g = kind_of(small, ACT_attention);
     double ef = f->flops / (4 * sizes[0].head), eg = g->flops / (4 * sizes[1].head);
     double tf = arithmetic(f, &sizes[0], n.bandwidth), tg = arithmetic(g, &sizes[1], n.bandwidth);
     double det = f->flops * eg - g->flops * ef;
     double x = (tf * eg - tg * ef) / det, y = (f->flops * tg - g->flops * tf) / det;
     n.attention = within(x > 0 ? 1 / x / n.flops : 1, 0.05, 1);
     n.exps = y > 0 ? within(1 / y, 1e7, 1e15) : 1e12;
-    const ReportLine *df = kind_of(large, "attention gradient");
-    const ReportLine *dg = kind_of(small, "attention gradient");
+    const ReportLine *df = kind_of(large, ACT_attention_grad);
+    const ReportLine *dg = kind_of(small, ACT_attention_grad);
     const double rest = arithmetic(df, &sizes[0], n.bandwidth) +
                         arithmetic(dg, &sizes[1], n.bandwidth) - 2 * (ef + eg) / n.exps;
     n.gradient = within((df->flops + dg->flops) / (rest > 0 ? rest : 1e-9) / n.flops, 0.05, 1);

@@ -214,9 +214,10 @@ static void print_access(const Search *q, const Plan *p, const Program *program,
             : read        ? "read by"
                           : "written by",
             arena_printf(q->s->arena, "@%s action %u: %s %s%s%s%s, %s",
-                         name_str(q->m->names, program->fn->name), act->id, plan_kind(act->kind),
-                         act->epilogue ? "and " : "", kernel, *kernel ? " for " : "",
-                         name_str(q->m->names, act->name), place(q, act->span)));
+                         name_str(q->m->names, program->fn->name), act->id,
+                         action_info[act->kind].name, act->epilogue ? "and " : "", kernel,
+                         *kernel ? " for " : "", name_str(q->m->names, act->name),
+                         place(q, act->span)));
     }
 }
 

@@ -11,6 +11,7 @@
  * (PLAN_LATE). So a program that fits does so still. */
 #include "decide/overlap.h"
 #include "decide/make.h"
+#include "ir/collective.h"
 #include "plan/order/streams.h"
 #include "plan/place/place.h"
 
@@ -81,8 +82,7 @@ static double send_flops(const Program *g)
             flops += a->flops;
             computes += a->seconds;
         }
-        if (a->kind == ACT_comm &&
-            (a->comm.kind == MG_ALL_REDUCE || a->comm.kind == MG_REDUCE_SCATTER)) {
+        if (a->kind == ACT_comm && op_is(collective_of_kind(a->comm.kind)->op, SUMS)) {
             bytes += (double)type_bytes(&a->operand[0].type);
             sends += a->seconds;
         }

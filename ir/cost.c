@@ -82,79 +82,127 @@ double peak_flops(const Device *d, const Train *t)
                                   : d->flops_f32;
 }
 
-/* Multiplications and additions counted apart (a product of m, n, k costs 2mnk); a causal mask
- * halves attention; its backward has five products where the forward has two. */
+/* ---- arithmetic, an op a function ------------------------------------------------------------
+ *
+ * Multiplications and additions counted apart (a product of m, n, k costs 2mnk); a causal mask
+ * halves attention; its backward has five products where the forward has two. Each adds to what
+ * traffic() says. */
+
+static void cost_moved(const Module *m, const Ins *i, Cost *c)
+{
+    (void)m, (void)i, (void)c; /* bytes alone */
+}
+
+static void cost_dot(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over);
+}
+
+static void cost_sum(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = elements(m, i->in[0]);
+}
+
+static void cost_top(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = elements(m, i->in[0]) * (double)i->attrs.to.size;
+}
+
+/* Each choice is read for each expert. */
+static void cost_slots(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = elements(m, i->in[0]) * (double)i->attrs.dim.size;
+}
+
+static void cost_combine_weight(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = 2 * elements(m, i->in[1]) * over_size(m, i->in[2], &i->attrs.over);
+}
+
+static void cost_random(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = 10 * elements(m, i->out[0]);
+}
+
+static void cost_attention(const Module *m, const Ins *i, Cost *c)
+{
+    double seq = dim_size(m, i->in[1], i->attrs.along.name);
+    bool round = i->attrs.share > 0; /* of a causal ring: ranks see half of all pairs on average */
+    double keys = seq * (i->attrs.causal || round ? 0.5 : 1);
+    c->slowest = round ? i->attrs.share / 0.5 : 0;
+    c->more = i->attrs.causal ? ATTENTION_BLOCK / seq : 0;
+    double head = over_size(m, i->in[0], &i->attrs.over);
+    c->flops = (i->op == OP_attention ? 4 : 10) * elements(m, i->in[0]) * keys;
+    c->exps = (i->op == OP_attention ? 1 : 2) * elements(m, i->in[0]) / head * keys;
+}
+
+static void cost_cross_entropy(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = 12 * elements(m, i->in[0]);
+    c->exps = elements(m, i->in[0]);
+}
+
+static void cost_head(const Module *m, const Ins *i, Cost *c)
+{
+    double rows = elements(m, i->in[2]), classes = dim_size(m, i->in[1], i->attrs.dim.name);
+    double hidden = over_size(m, i->in[0], &i->attrs.over);
+    c->flops = rows * classes * (i->op == OP_head ? 6 * hidden + 24 : 2 * hidden + 12);
+    c->bytes += rows * classes * (double)dtype_bytes(type_of(m, i->in[0])->dtype);
+    c->exps = rows * classes;
+}
+
+static void cost_repeat(const Module *m, const Ins *i, Cost *c)
+{
+    Cost body = sum_of_body(m, i->body);
+    c->flops = body.flops * (double)i->attrs.dim.size;
+    c->bytes = body.bytes * (double)i->attrs.dim.size;
+}
+
+static void cost_fused(const Module *m, const Ins *i, Cost *c)
+{
+    c->flops = sum_of_body(m, i->body).flops;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define cost_const              cost_moved
+#define cost_iota               cost_moved
+#define cost_cast               cost_moved
+#define cost_rename             cost_moved
+#define cost_pick               cost_moved
+#define cost_window             cost_moved
+#define cost_split              cost_moved
+#define cost_merge              cost_moved
+#define cost_join               cost_moved
+#define cost_rotate             cost_moved
+#define cost_gather             cost_moved
+#define cost_dispatch           cost_moved
+#define cost_combine            cost_moved
+#define cost_guard              cost_moved
+#define cost_rmax               cost_sum
+#define cost_scatter_add        cost_sum
+#define cost_dot_bias           cost_dot
+#define cost_dot_sum            cost_dot
+#define cost_dot_gelu           cost_dot
+#define cost_dot_gelu_aux       cost_dot
+#define cost_dot_gelu_grad      cost_dot
+#define cost_attention_grad     cost_attention
+#define cost_cross_entropy_grad cost_cross_entropy
+#define cost_head_loss          cost_head
+
+typedef void CostFn(const Module *m, const Ins *i, Cost *c);
+static CostFn *const cost[OP_count] = {
+#define OP(name, ...)         [OP_##name] = cost_##name,
+#define COLLECTIVE(name, ...) [OP_##name] = cost_moved, /* what is sent is plan/rates.c's */
+#include "ir/ops.def"
+};
+
 Cost ir_cost(const Module *m, const Ins *i)
 {
     Cost c = {.bytes = traffic(m, i)};
-    if (op_is(i->op, POINTWISE)) {
+    if (op_is(i->op, POINTWISE))
         c.flops = op_info[i->op].flops * elements(m, i->out[0]);
-        return c;
-    }
-    switch (i->op) {
-    case OP_dot:
-    case OP_dot_bias:
-    case OP_dot_sum:
-    case OP_dot_gelu:
-    case OP_dot_gelu_aux:
-    case OP_dot_gelu_grad:
-        c.flops = 2 * elements(m, i->out[0]) * over_size(m, i->in[0], &i->attrs.over);
-        break;
-    case OP_sum:
-    case OP_rmax:
-    case OP_scatter_add:
-        c.flops = elements(m, i->in[0]);
-        break;
-    case OP_top:
-        c.flops = elements(m, i->in[0]) * (double)i->attrs.to.size;
-        break;
-    case OP_slots: /* each choice is read for each expert */
-        c.flops = elements(m, i->in[0]) * (double)i->attrs.dim.size;
-        break;
-    case OP_combine_weight:
-        c.flops = 2 * elements(m, i->in[1]) * over_size(m, i->in[2], &i->attrs.over);
-        break;
-    case OP_random:
-        c.flops = 10 * elements(m, i->out[0]);
-        break;
-    case OP_attention:
-    case OP_attention_grad: {
-        double seq = dim_size(m, i->in[1], i->attrs.along.name);
-        bool round =
-            i->attrs.share > 0; /* of a causal ring: ranks see half of all pairs on average */
-        double keys = seq * (i->attrs.causal || round ? 0.5 : 1);
-        c.slowest = round ? i->attrs.share / 0.5 : 0;
-        c.more = i->attrs.causal ? ATTENTION_BLOCK / seq : 0;
-        double head = over_size(m, i->in[0], &i->attrs.over);
-        c.flops = (i->op == OP_attention ? 4 : 10) * elements(m, i->in[0]) * keys;
-        c.exps = (i->op == OP_attention ? 1 : 2) * elements(m, i->in[0]) / head * keys;
-        break;
-    }
-    case OP_cross_entropy:
-    case OP_cross_entropy_grad:
-        c.flops = 12 * elements(m, i->in[0]);
-        c.exps = elements(m, i->in[0]);
-        break;
-    case OP_head:
-    case OP_head_loss: {
-        double rows = elements(m, i->in[2]), classes = dim_size(m, i->in[1], i->attrs.dim.name);
-        double hidden = over_size(m, i->in[0], &i->attrs.over);
-        c.flops = rows * classes * (i->op == OP_head ? 6 * hidden + 24 : 2 * hidden + 12);
-        c.bytes += rows * classes * (double)dtype_bytes(type_of(m, i->in[0])->dtype);
-        c.exps = rows * classes;
-        break;
-    }
-    case OP_repeat: {
-        Cost body = sum_of_body(m, i->body);
-        c.flops = body.flops * (double)i->attrs.dim.size;
-        c.bytes = body.bytes * (double)i->attrs.dim.size;
-        break;
-    }
-    case OP_fused:
-        c.flops = sum_of_body(m, i->body).flops;
-        break;
-    default:
-        break;
-    }
+    else
+        cost[i->op](m, i, &c);
     return c;
 }

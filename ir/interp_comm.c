@@ -133,40 +133,76 @@ static void cut(const Interp *in, const Ins *i, Name dim, const Type *whole, dou
     copy_part(in, i, y, x, around(whole, dim), true);
 }
 
+/* ---- the table: what a rank, one of many, has then --------------------------------------------
+ */
+
+typedef struct Ranks {
+    Interp *in; /* of all */
+    int64_t n;
+    Interp *mine;
+} Ranks;
+
+static double *new_whole(const Interp *in, const Ins *i)
+{
+    int64_t n = type_elements(type_of(in->m, i->in[0])) * mesh_size(in->m, i->attrs.axes);
+    return interp_alloc(n, sizeof(double));
+}
+
+static void comm_all_reduce(const Ranks *r, const Ins *i, double *y)
+{
+    reduce(r->in, r->n, r->mine->rank, i, y);
+}
+
+static void comm_reduce_scatter(const Ranks *r, const Ins *i, double *y)
+{
+    double *all = new_whole(r->mine, i);
+    reduce(r->in, r->n, r->mine->rank, i, all);
+    cut(r->mine, i, i->attrs.dim.name, type_of(r->mine->m, i->in[0]), all, y);
+    free(all);
+}
+
+static void comm_all_gather(const Ranks *r, const Ins *i, double *y)
+{
+    gather(r->in, r->n, r->mine->rank, i, y);
+}
+
+static void comm_all_to_all(const Ranks *r, const Ins *i, double *y)
+{
+    const Module *m = r->mine->m;
+    double *all = new_whole(r->mine, i);
+    Type gathered = *type_of(m, i->in[0]);
+    gathered.dims[type_find(&gathered, i->attrs.dim.name)].size *= mesh_size(m, i->attrs.axes);
+    gather(r->in, r->n, r->mine->rank, i, all);
+    cut(r->mine, i, i->attrs.to.name, &gathered, all, y);
+    free(all);
+}
+
+static void comm_shard(const Ranks *r, const Ins *i, double *y)
+{
+    cut(r->mine, i, i->attrs.dim.name, type_of(r->mine->m, i->in[0]), r->mine->value[i->in[0]].data,
+        y);
+}
+
+static void comm_ring_shift(const Ranks *r, const Ins *i, double *y)
+{
+    shift(r->in, r->n, r->mine->rank, i, y);
+}
+
+static void comm_broadcast(const Ranks *r, const Ins *i, double *y)
+{
+    broadcast(r->in, r->n, r->mine->rank, i, y);
+}
+
+typedef void CommFn(const Ranks *r, const Ins *i, double *y);
+static CommFn *const table[OP_count] = {
+#define COLLECTIVE(name, ...) [OP_##name] = comm_##name,
+#include "ir/ops.def"
+};
+
 void interp_comm(Interp *in, int64_t ranks, const Ins *i)
 {
-    const Module *m = in->m;
-    Type t = *type_of(m, i->in[0]);
-    int64_t n = type_elements(&t), group = mesh_size(m, i->attrs.axes);
     for (int64_t r = 0; r < ranks; r++) {
-        double *y = interp_out(&in[r], i, 0), *x = in[r].value[i->in[0]].data;
-        double *all = interp_alloc(n * group, sizeof *all);
-        Type gathered = t;
-        switch (i->op) {
-        case OP_all_reduce:
-            reduce(in, ranks, in[r].rank, i, y);
-            break;
-        case OP_reduce_scatter:
-            reduce(in, ranks, in[r].rank, i, all);
-            cut(&in[r], i, i->attrs.dim.name, &t, all, y);
-            break;
-        case OP_all_gather:
-            gather(in, ranks, in[r].rank, i, y);
-            break;
-        case OP_all_to_all:
-            gather(in, ranks, in[r].rank, i, all);
-            gathered.dims[type_find(&t, i->attrs.dim.name)].size *= group;
-            cut(&in[r], i, i->attrs.to.name, &gathered, all, y);
-            break;
-        case OP_ring_shift:
-            shift(in, ranks, in[r].rank, i, y);
-            break;
-        case OP_broadcast:
-            broadcast(in, ranks, in[r].rank, i, y);
-            break;
-        default:
-            cut(&in[r], i, i->attrs.dim.name, &t, x, y);
-        }
-        free(all);
+        const Ranks all = {in, ranks, &in[r]};
+        table[i->op](&all, i, interp_out(&in[r], i, 0));
     }
 }

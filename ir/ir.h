@@ -98,7 +98,8 @@ enum {
     EFFECT = 16,
     INTEGER = 32,
     POINTWISE = 64,
-    COMM = 128
+    COMM = 128,
+    SUMS = 256
 };
 
 typedef enum AttrId {

@@ -4,14 +4,18 @@
 #include <math.h>
 #include <string.h>
 
-/* The attribute list of a row, as bits: BITS(over, along) is bit(over) | bit(along). */
+/* The attribute list of a row, as bits: BITS(over, along) is bit(over) | bit(along). More than
+ * BITS8 has room for do not compile. */
 enum {
 #define ATTR(name, kind) BIT_##name = 1u << ATTR_##name,
 #include "ir/attrs.def"
     BIT_ = 0
 };
-#define BITS5(a, b, c, d, e, ...) (BIT_##a | BIT_##b | BIT_##c | BIT_##d | BIT_##e)
-#define BITS(...)                 BITS5(__VA_ARGS__, , , , , )
+#define NOTHING_LEFT(bit) (0 * sizeof(char[(bit) ? -1 : 1]))
+#define BITS8(a, b, c, d, e, f, g, h, left, ...)                                                   \
+    (BIT_##a | BIT_##b | BIT_##c | BIT_##d | BIT_##e | BIT_##f | BIT_##g | BIT_##h |               \
+     NOTHING_LEFT(BIT_##left))
+#define BITS(...) BITS8(__VA_ARGS__, , , , , , , , , )
 
 const OpInfo op_info[OP_count] = {
     [OP_none] = {"none", 0, 0, 0, 0, 0, 0, NULL},
@@ -63,22 +67,18 @@ double op_evaluate(Op op, double a, double b, double c)
 #define PW3(n, fl, value, vjp)                                                                     \
     case OP_##n:                                                                                   \
         return value;
+#define OP(n, ...) case OP_##n:
 #include "ir/ops.def"
-    default:
-        return NAN; /* not pointwise: the callers ask op_is(op, POINTWISE) first */
+    case OP_none:
+    case OP_count:
+        break;
     }
+    return NAN; /* not pointwise: the callers ask op_is(op, POINTWISE) first */
 }
 
 int ins_added(const Ins *i)
 {
-    switch (i->op) {
-    case OP_dot:
-    case OP_dot_sum:
-    case OP_scatter_add:
+    if (i->op == OP_dot || i->op == OP_dot_sum || i->op == OP_scatter_add)
         return i->nin == 3 ? 2 : -1;
-    case OP_head:
-        return i->nin == 5 ? 4 : -1;
-    default:
-        return -1;
-    }
+    return i->op == OP_head && i->nin == 5 ? 4 : -1;
 }

@@ -24,13 +24,8 @@ const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side);
 
 /* rules_mesh.c: sets over which axes the results, whose dims are known, are partial. */
 const char *rule_over_mesh(Rule *r, Op op);
-const char *type_all_reduce(Rule *r);
-const char *type_reduce_scatter(Rule *r);
-const char *type_all_gather(Rule *r);
-const char *type_all_to_all(Rule *r);
-const char *type_shard(Rule *r);
-const char *type_ring_shift(Rule *r);
-const char *type_broadcast(Rule *r);
+#define COLLECTIVE(name, ...) const char *type_##name(Rule *r);
+#include "ir/ops.def"
 
 /* rules_dims.c */
 const char *type_rename(Rule *r);

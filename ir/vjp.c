@@ -1,6 +1,6 @@
 /* vjp.c - the derivatives of the ops that are not pointwise; see vjp.h.
  *
- * The table at the end is made from ops.def: an op without a rule does not link. */
+ * The table at the end is made from ops.def: an op without a rule does not compile. */
 #include "ir/vjp.h"
 #include "ir/vjp_rules.h"
 
@@ -97,13 +97,6 @@ static void vjp_none(Vjp *v)
 #define vjp_iota               vjp_none
 #define vjp_random             vjp_none
 #define vjp_guard              vjp_none
-#define vjp_all_reduce         vjp_none /* communication is made after differentiation */
-#define vjp_reduce_scatter     vjp_none
-#define vjp_all_gather         vjp_none
-#define vjp_all_to_all         vjp_none
-#define vjp_shard              vjp_none
-#define vjp_ring_shift         vjp_none
-#define vjp_broadcast          vjp_none
 #define vjp_fused              vjp_none /* kernels are made after differentiation */
 #define vjp_head               vjp_none
 #define vjp_dot_bias           vjp_none
@@ -401,6 +394,8 @@ static VjpRule *const rule[OP_count] = {
 #define CMP2(name, ...) [OP_##name] = vjp_pointwise,
 #define PW3(name, ...)  [OP_##name] = vjp_pointwise,
 #define OP(name, ...)   [OP_##name] = vjp_##name,
+/* made after differentiation */
+#define COLLECTIVE(name, ...) [OP_##name] = vjp_none,
 #include "ir/ops.def"
 };
 

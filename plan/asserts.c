@@ -12,7 +12,7 @@ int plan_costliest(const Program *p, Costly *top, int most)
     for (size_t i = 0; i < p->actions.n; i++) {
         const Action *a = &p->actions.data[i];
         const double times = a->times;
-        if (a->kind == ACT_loop || a->kind == ACT_end)
+        if (action_is_mark(a))
             continue;
         int k = n;
         while (k > 0 && a->seconds * times > top[k - 1].seconds) {
@@ -116,7 +116,7 @@ static bool communication_is_hidden(const Plan *p)
         if (v->axes >> i & 1)
             diag_note(m->diag, l->mesh.data[i].span,
                       "%s over '%s': %.0f times, %s a rank, %.4g ms, of which %.4g beside nothing",
-                      volume_kind(v->kind), name_str(m->names, l->mesh.data[i].name), v->count,
+                      volume_name(v), name_str(m->names, l->mesh.data[i].name), v->count,
                       text_bytes(m->arena, v->bytes), v->seconds * 1e3, v->exposed * 1e3);
     diag_help(m->diag, "fewer ranks on that axis, a larger microbatch, or assert more");
     return false;

@@ -222,7 +222,8 @@ static int outer_loops(const Nest *n, const Kernel *k, const NestLoop *loops, in
         if (n->kind == NEST_col && outer == count)
             outer = count - 1 > 0 ? count - 1 : 0;
         return outer;
-    default:
+    case NEST_map:
+    case NEST_combine:
         outer = count;
         while (outer > 0 && (outer == count || inner < INNER))
             inner *= loops[--outer].dim.size;
@@ -231,6 +232,7 @@ static int outer_loops(const Nest *n, const Kernel *k, const NestLoop *loops, in
                 outer = i;
         return outer;
     }
+    return 0;
 }
 
 static void count_units(Nest *n, const Kernel *k)

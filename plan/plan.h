@@ -26,6 +26,7 @@
 #include "base/device.h"
 #include "ir/cost.h"
 #include "ir/ir.h"
+#include "plan/actions.h"
 #include "runtime/abi.h"
 
 enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8 };
@@ -117,35 +118,6 @@ typedef struct Kernel {
     int64_t units, grain;       /* as for mg_launch; set by codegen's nest analysis */
 } Kernel;
 
-typedef enum ActionKind {
-    ACT_loop,
-    ACT_end,
-    ACT_kernel,
-    ACT_gemm,
-    ACT_attention,
-    ACT_attention_grad,
-    ACT_xent,
-    ACT_xent_grad,
-    ACT_head,
-    ACT_head_loss,
-    ACT_gather,
-    ACT_scatter_add,
-    ACT_top,
-    ACT_slots,
-    ACT_dispatch,
-    ACT_combine,
-    ACT_combine_weight,
-    ACT_random,
-    ACT_comm,
-    ACT_copy,
-    ACT_zero,
-    ACT_guard,
-    ACT_phase, /* of a pipeline: here begins a phase of a microbatch; like loops it does nothing */
-    ACT_receive, /* what a relay begins with, from the message that came */
-    ACT_send,    /* what a relay ends with, into the message that goes */
-    ACT_count
-} ActionKind;
-
 typedef struct Action {
     ActionKind kind;
     uint32_t id;     /* index in mg_main.actions (loops have none: UINT32_MAX) */
@@ -191,6 +163,17 @@ typedef struct Action {
     Name path, block;
     bool backward, again; /* as of its instruction */
 } Action;
+
+/* Where a loop or a phase begins or ends: it does nothing itself. */
+static inline bool action_is_mark(const Action *a)
+{
+    return kind_is_mark(a->kind);
+}
+/* A collective among ranks. */
+static inline bool action_sends(const Action *a)
+{
+    return a->kind == ACT_comm && a->comm.kind != MG_SHARD;
+}
 
 struct PipeProgram;
 

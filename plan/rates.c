@@ -18,6 +18,7 @@
  * The formulas of rings and trees are those by which NCCL chooses among them. */
 #include "plan/rates.h"
 
+#include "ir/collective.h"
 #include "plan/volume.h"
 
 #include <math.h>
@@ -101,18 +102,21 @@ static double collective_seconds(const Plan *p, const Action *a)
     double alone = nodes > 1 ? fmin(d->link_bandwidth, d->node_bandwidth) : d->link_bandwidth;
     double tree = (here - 1) * d->link_seconds + ceil(log2(nodes)) * d->node_seconds;
     double steps = ring_steps(d, n, nodes);
-    switch (c->kind) {
-    case MG_RING_SHIFT:
+    switch (collective_of_kind(c->kind)->sends) {
+    case SEND_neighbour:
         return rate_message(p->module, d, c->axes, bytes);
-    case MG_ALL_TO_ALL:
+    case SEND_exchange:
         return fmax(bytes * (here - 1) / fmax(n - 1, 1) / d->link_bandwidth,
                     bytes * (n - here) / fmax(n - 1, 1) / alone) +
                steps;
-    case MG_ALL_REDUCE:
+    case SEND_twice:
         return bytes / ring + 2 * fmin(tree, steps);
-    default:
+    case SEND_ring:
         return bytes / ring + (here > 1 ? steps : fmin(tree, steps));
+    case SEND_nothing:
+        break;
     }
+    return 0;
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -124,7 +128,7 @@ static void rate(const Plan *p, Program *g)
         Action *a = &g->actions.data[i];
         if (a->kind == ACT_gemm && d->product_rows && d->product_columns)
             a->seconds = fmax(product_seconds(p, a), d->launch);
-        if (a->kind == ACT_comm && a->comm.kind != MG_SHARD)
+        if (action_sends(a))
             a->seconds =
                 fmax(collective_seconds(p, a), fmax(a->bytes_moved / d->bandwidth, d->launch));
     }

@@ -22,37 +22,6 @@ static const char *const owners[OWN_count] = {[OWN_params] = "params",
                                               [OWN_workspace] = "workspace",
                                               [OWN_io] = "io"};
 
-static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
-                                             [ACT_end] = "end",
-                                             [ACT_kernel] = "kernel",
-                                             [ACT_gemm] = "product",
-                                             [ACT_attention] = "attention",
-                                             [ACT_attention_grad] = "attention_grad",
-                                             [ACT_xent] = "cross_entropy",
-                                             [ACT_xent_grad] = "cross_entropy_grad",
-                                             [ACT_head] = "head",
-                                             [ACT_head_loss] = "head_loss",
-                                             [ACT_gather] = "gather",
-                                             [ACT_scatter_add] = "scatter_add",
-                                             [ACT_top] = "top",
-                                             [ACT_slots] = "slots",
-                                             [ACT_dispatch] = "dispatch",
-                                             [ACT_combine] = "combine",
-                                             [ACT_combine_weight] = "combine_weight",
-                                             [ACT_random] = "random",
-                                             [ACT_copy] = "copy",
-                                             [ACT_comm] = "communication",
-                                             [ACT_zero] = "zero",
-                                             [ACT_guard] = "guard",
-                                             [ACT_phase] = "phase",
-                                             [ACT_receive] = "receive",
-                                             [ACT_send] = "send"};
-
-const char *plan_kind(ActionKind k)
-{
-    return kinds[k];
-}
-
 const char *plan_owner(Owner o)
 {
     return owners[o];
@@ -96,7 +65,7 @@ static void print_biggest(const Plan *p, FILE *out)
         int line = 0, column;
         diag_locate(p->module->diag, top[k].a->span, &line, &column);
         fprintf(out, "  %-34s %-18s line %-4d %5.0f x %9.2f us %5.1f%%\n",
-                name_str(p->module->names, top[k].a->name), kinds[top[k].a->kind], line,
+                name_str(p->module->names, top[k].a->name), action_info[top[k].a->kind].name, line,
                 top[k].times, top[k].a->seconds * 1e6, 100 * top[k].seconds / p->train->seconds);
     }
 }
@@ -158,9 +127,9 @@ static void print_volumes(const Plan *p, FILE *out)
     for (int i = 0; i < all.n; i++) {
         const Volume *v = &all.of[i];
         fprintf(out, "  %-10s %-14s %6.0f times %12s %12s %12s  %s, n = %lld%s%s\n",
-                mesh_axes_text(m, v->axes), volume_kind(v->kind), v->count,
+                mesh_axes_text(m, v->axes), volume_name(v), v->count,
                 text_bytes(m->arena, v->bytes), text_seconds(m->arena, v->seconds),
-                v->exposed > 0 ? text_seconds(m->arena, v->exposed) : "0", volume_formula(v->kind),
+                v->exposed > 0 ? text_seconds(m->arena, v->exposed) : "0", volume_formula(v),
                 (long long)v->ranks, v->scalar ? ", numbers" : "", v->tree ? ", in a tree" : "");
     }
 }
@@ -205,13 +174,13 @@ static json_t *volumes_json(const Plan *p, const Volumes *all)
     json_t *list = json_array();
     for (int i = 0; i < all->n; i++) {
         const Volume *v = &all->of[i];
-        json_array_append_new(
-            list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:f, s:f, s:s}", "axis",
-                            mesh_axes_text(p->module, v->axes), "kind", volume_kind(v->kind),
-                            "ranks", (int)v->ranks, "bytes", (json_int_t)llround(v->bytes), "count",
-                            (json_int_t)v->count, "scalars", v->scalar, "tree", v->tree, "ms",
-                            v->seconds * 1e3, "exposed_ms", v->exposed * 1e3, "formula",
-                            volume_formula(v->kind)));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:b, s:b, s:f, s:f, s:s}",
+                                              "axis", mesh_axes_text(p->module, v->axes), "kind",
+                                              volume_name(v), "ranks", (int)v->ranks, "bytes",
+                                              (json_int_t)llround(v->bytes), "count",
+                                              (json_int_t)v->count, "scalars", v->scalar, "tree",
+                                              v->tree, "ms", v->seconds * 1e3, "exposed_ms",
+                                              v->exposed * 1e3, "formula", volume_formula(v)));
     }
     return list;
 }
@@ -278,7 +247,7 @@ void plan_print(const Plan *p, FILE *out)
     fputs("step time by kind\n", out);
     for (int i = 0; i < ACT_count; i++)
         if (by_kind[i] > 0)
-            fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", kinds[i], by_kind[i] * 1e3,
+            fprintf(out, "  %-18s %8.3f ms %5.1f%%\n", action_info[i].name, by_kind[i] * 1e3,
                     100 * by_kind[i] / p->train->busy);
     print_biggest(p, out);
     plan_print_layout(p, out);
@@ -396,7 +365,7 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
         }
         diag_locate(p->module->diag, a->span, &line, &column);
         fprintf(out, "%*s%3u s%d %-14s %-34s %9.2f us %4d |", depth * 2, "", a->id, a->stream,
-                kinds[a->kind], name_str(names, a->name), a->seconds * 1e6, line);
+                action_info[a->kind].name, name_str(names, a->name), a->seconds * 1e6, line);
         for (int k = 0; k < a->noperands; k++)
             print_place(p, prog, &a->operand[k], out);
         for (int s = 0; s < MAX_STREAMS; s++)

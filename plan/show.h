@@ -4,7 +4,6 @@
 
 #include "plan/plan.h"
 
-const char *plan_kind(ActionKind k);            /* "product" */
 const char *plan_owner(Owner o);                /* "activations" */
 void plan_print(const Plan *p, FILE *out);      /* --plan */
 void plan_print_json(const Plan *p, FILE *out); /* --plan=json, fields as in docs/plan.md */

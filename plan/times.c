@@ -50,7 +50,7 @@ void plan_times(Plan *p)
                 times *= (double)g->pipe->stages / ranks;
             }
             a->times = times;
-            if (a->kind != ACT_loop && a->kind != ACT_end && a->kind != ACT_phase && axis)
+            if (!action_is_mark(a) && axis)
                 a->times *= inside ? share(a->on, g->pipe->stages) / g->pipe->stages
                                    : share(a->on, ranks) / ranks;
             if (pipe && a->kind == ACT_end) {

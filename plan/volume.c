@@ -1,13 +1,12 @@
 /* volume.c - what ranks send each other in a step, by axis and kind, and how long it takes.
  *
- * A ring over n ranks sends (n - 1) / n of a tensor to gather, to scatter or to exchange it, and
- * twice that to add it up whole; B: the bytes of the whole tensor on a rank.
- *   all_reduce                                  2 (n - 1) / n B
- *   reduce_scatter, all_gather, all_to_all        (n - 1) / n B
- *   ring_shift                                    B / n: of what goes round, a rank's part
- * Numbers alone (a loss, a norm) are counted apart. What of the time nothing hides is the
- * timeline's (timeline.c). */
+ * What each kind sends is in its row of ir/ops.def: a ring over n ranks sends (n - 1) / n of a
+ * tensor to gather, to scatter or to exchange it, and twice that to add it up whole. Numbers alone
+ * (a loss, a norm) are counted apart. What of the time nothing hides is the timeline's
+ * (timeline.c). */
 #include "plan/volume.h"
+
+#include "ir/collective.h"
 
 #include <string.h>
 
@@ -15,36 +14,17 @@ double volume_bytes(const Action *a)
 {
     const mg_comm_desc *d = &a->comm;
     double x = (double)(d->outer * d->size * d->inner) * (double)mg_dtype_bytes(d->dtype);
-    double n = (double)d->n, share = (n - 1) / n;
-    switch (d->kind) {
-    case MG_ALL_REDUCE:
-        return 2 * share * x;
-    case MG_ALL_GATHER:
-        return share * x * n;
-    case MG_SHARD:
-        return 0;
-    case MG_RING_SHIFT:
-        return x;
-    case MG_BROADCAST: /* on a way through all ranks, of which the last sends nothing */
-        return share * x;
-    default:
-        return share * x;
-    }
+    return collective_bytes(d->kind, x, (double)d->n);
 }
 
-const char *volume_formula(mg_comm_kind k)
+const char *volume_formula(const Volume *v)
 {
-    return k == MG_ALL_REDUCE   ? "2 (n - 1) / n B"
-           : k == MG_RING_SHIFT ? "B / n"
-           : k                  ? "(n - 1) / n B"
-                                : "B";
+    return v->kind ? collective_of_kind(v->kind)->formula : "B";
 }
 
-const char *volume_kind(mg_comm_kind k)
+const char *volume_name(const Volume *v)
 {
-    static const char *const names[] = {"send",       "all_reduce", "reduce_scatter", "all_gather",
-                                        "all_to_all", "shard",      "ring_shift",     "broadcast"};
-    return names[k];
+    return v->kind ? op_info[collective_of_kind(v->kind)->op].name : "send";
 }
 
 static Volume *entry(const Module *m, Volumes *all, const Action *a)
@@ -88,7 +68,7 @@ Volumes plan_volumes(const Module *m, const Program *g)
     for (size_t i = 0; g && i < g->actions.n; i++) {
         const Action *a = &g->actions.data[i];
         const double times = a->times;
-        if (a->kind != ACT_comm || a->comm.kind == MG_SHARD)
+        if (!action_sends(a))
             continue;
         Volume *v = entry(m, &all, a);
         all.seconds += times * a->seconds;

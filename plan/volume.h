@@ -1,6 +1,6 @@
 /* volume.h - see volume.c. */
-#ifndef MGC_PASSES_VOLUME_H
-#define MGC_PASSES_VOLUME_H
+#ifndef MGC_PLAN_VOLUME_H
+#define MGC_PLAN_VOLUME_H
 
 #include "plan/plan.h"
 
@@ -9,7 +9,7 @@ enum { VOLUMES_MAX = 64 };
 /* All communication of one kind along the same axes, in a step. */
 typedef struct Volume {
     Axes axes;
-    mg_comm_kind kind;
+    mg_comm_kind kind; /* 0: messages of a pipeline's stages */
     bool scalar; /* of numbers about tensors, which are sums in f64, and not of their elements */
     bool tree;   /* added up in a tree, not in the order of ranks */
     int64_t ranks;
@@ -25,8 +25,8 @@ typedef struct Volumes {
 
 /* After plan_timeline, which says what is exposed. */
 Volumes plan_volumes(const Module *m, const Program *g);
-double volume_bytes(const Action *a); /* one execution's */
-const char *volume_kind(mg_comm_kind k);
-const char *volume_formula(mg_comm_kind k); /* "2 (n - 1) / n B" */
+double volume_bytes(const Action *a);        /* one execution's */
+const char *volume_name(const Volume *v);    /* "all_reduce" */
+const char *volume_formula(const Volume *v); /* "2 (n - 1) / n B" */
 
 #endif

@@ -19,8 +19,7 @@ static const char *str(const Emitter *e, Name n)
 
 static bool starts_group(const Action *a)
 {
-    return a->kind != ACT_loop && a->kind != ACT_end && a->kind != ACT_guard &&
-           a->kind != ACT_phase;
+    return !action_is_mark(a) && a->kind != ACT_guard;
 }
 
 /* What follows the guard is the update, one function whatever parameter it is for. */

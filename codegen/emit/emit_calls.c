@@ -104,8 +104,8 @@ static void call_kernel(const Writer *w, const Action *a, int depth)
     if (w->e->cuda)
         fprintf(out, "mg_cuda_launch(r, %u, K_%s,", a->id, str(w->e, k->name));
     else
-        fprintf(out, "mg_launch(r, %u, %s, %lld, %lld,", a->id, str(w->e, k->name),
-                (long long)k->units, (long long)k->grain);
+        fprintf(out, "%s(r, %u, %s, %lld, %lld,", action_info[a->kind].function, a->id,
+                str(w->e, k->name), (long long)k->units, (long long)k->grain);
     pointers(w, a, 0, depth * 4 + 10);
 }
 
@@ -133,7 +133,7 @@ static void call_gemm(const Writer *w, const Action *a, int depth)
     FILE *out = w->e->out;
     const int extra = (a->gemm.epilogue & (MG_BIAS | MG_SUM)) != 0;
     const int aux = (a->gemm.epilogue & (MG_AUX | MG_GELU_GRAD)) != 0;
-    call_described(w, a, a->epilogue ? "mg_gemm_epilogue" : "mg_gemm");
+    call_described(w, a, a->epilogue ? "mg_gemm_epilogue" : action_info[a->kind].function);
     places(w, a, 0, 3 + extra);
     fputs(extra ? "" : ", NULL", out);
     places(w, a, 3 + extra, 3 + extra + aux);
@@ -146,14 +146,14 @@ static void call_gemm(const Writer *w, const Action *a, int depth)
     pointers(w, a, a->epilogue, depth * 4 + 13);
 }
 
-static void call_library(const Writer *w, const Action *a, const char *function, int index)
+static void call_library(const Writer *w, const Action *a, int index)
 {
-    call_with_last(w, a, function, index, a->noperands);
+    call_with_last(w, a, action_info[a->kind].function, index, a->noperands);
 }
 
 static void call_head_loss(const Writer *w, const Action *a)
 {
-    call_described(w, a, "mg_head");
+    call_described(w, a, action_info[a->kind].function);
     places(w, a, 0, 2);
     typed_place(w, a, 2, "const int32_t");
     fputs(", NULL", w->e->out);
@@ -164,10 +164,10 @@ static void call_head_loss(const Writer *w, const Action *a)
 }
 
 /* The operands from `choice` on are choices and slots, then, unless it is missing, a weight. */
-static void call_experts(const Writer *w, const Action *a, const char *function, int choice)
+static void call_experts(const Writer *w, const Action *a, int choice)
 {
     int last = a->noperands - 1, next = choice + 2;
-    call_described(w, a, function);
+    call_described(w, a, action_info[a->kind].function);
     places(w, a, 0, choice);
     typed_place(w, a, choice, "const int32_t");
     typed_place(w, a, choice + 1, "const int32_t");
@@ -177,9 +177,9 @@ static void call_experts(const Writer *w, const Action *a, const char *function,
     fputs(");\n", w->e->out);
 }
 
-static void call_indices(const Writer *w, const Action *a, const char *function, bool of_indices)
+static void call_indices(const Writer *w, const Action *a, bool of_indices)
 {
-    call_described(w, a, function);
+    call_described(w, a, action_info[a->kind].function);
     if (of_indices)
         typed_place(w, a, 0, "const int32_t");
     else
@@ -190,7 +190,7 @@ static void call_indices(const Writer *w, const Action *a, const char *function,
 
 static void call_random(const Writer *w, const Action *a)
 {
-    call_described(w, a, "mg_random");
+    call_described(w, a, action_info[a->kind].function);
     typed_place(w, a, 0, "const int64_t");
     typed_place(w, a, 1, "const int64_t");
     typed_place(w, a, 2, "const int32_t");
@@ -201,7 +201,7 @@ static void call_random(const Writer *w, const Action *a)
 static void call_memory(const Writer *w, const Action *a)
 {
     bool written_first = a->kind == ACT_receive; /* copy, send: from, to */
-    fprintf(w->e->out, "%s(r, %u", a->kind == ACT_zero ? "mg_zero" : "mg_copy", a->id);
+    fprintf(w->e->out, "%s(r, %u", action_info[a->kind].function, a->id);
     if (a->kind == ACT_zero || written_first)
         places(w, a, 0, 1);
     if (a->kind != ACT_zero)
@@ -249,6 +249,7 @@ int emit_if(const Writer *w, const Action *a, int depth)
 void emit_call(Writer *w, const Action *a, int depth, bool conditional)
 {
     FILE *out = w->e->out;
+    const char *function = action_info[a->kind].function;
     quote(w, a, depth);
     emit_waits(w, a, depth);
     fprintf(out, "%*s", (conditional ? emit_if(w, a, depth) : depth) * 4, "");
@@ -260,51 +261,55 @@ void emit_call(Writer *w, const Action *a, int depth, bool conditional)
         call_gemm(w, a, depth);
         break;
     case ACT_attention:
-        call_library(w, a, a->noperands > 5 ? "mg_attention_part" : "mg_attention", 5);
+        if (a->noperands > 5)
+            call_with_last(w, a, "mg_attention_part", 5, a->noperands);
+        else
+            call_library(w, a, -1);
         break;
     case ACT_attention_grad:
-        a->noperands > 9 && a->operand[9].value /* no work space: how many keys are seen */
-            ? call_with_last(w, a, "mg_attention_part_grad", 9, 11)
-            : call_with_last(w, a, "mg_attention_grad", -1, 10);
+        if (a->noperands > 9 && a->operand[9].value) /* no work space: how many keys are seen */
+            call_with_last(w, a, "mg_attention_part_grad", 9, 11);
+        else
+            call_with_last(w, a, function, -1, 10);
         break;
     case ACT_xent:
-        call_library(w, a, "mg_xent", 1);
+        call_library(w, a, 1);
         break;
     case ACT_xent_grad:
-        call_library(w, a, "mg_xent_grad", 1);
+        call_library(w, a, 1);
         break;
     case ACT_head:
-        call_library(w, a, "mg_head", 2);
+        call_library(w, a, 2);
         break;
     case ACT_head_loss:
         call_head_loss(w, a);
         break;
     case ACT_gather:
-        call_library(w, a, "mg_gather", 1);
+        call_library(w, a, 1);
         break;
     case ACT_scatter_add:
-        call_library(w, a, "mg_scatter_add", 1);
+        call_library(w, a, 1);
         break;
     case ACT_top:
-        call_indices(w, a, "mg_top", false);
+        call_indices(w, a, false);
         break;
     case ACT_slots:
-        call_indices(w, a, "mg_slots", true);
+        call_indices(w, a, true);
         break;
     case ACT_dispatch:
-        call_experts(w, a, "mg_dispatch", 1);
+        call_experts(w, a, 1);
         break;
     case ACT_combine:
-        call_experts(w, a, "mg_combine", 1);
+        call_experts(w, a, 1);
         break;
     case ACT_combine_weight:
-        call_experts(w, a, "mg_combine_weight", 2);
+        call_experts(w, a, 2);
         break;
     case ACT_random:
         call_random(w, a);
         break;
     case ACT_comm:
-        call_with_last(w, a, "mg_comm", -1, 3);
+        call_with_last(w, a, function, -1, 3);
         break;
     case ACT_copy:
     case ACT_zero:
@@ -313,7 +318,7 @@ void emit_call(Writer *w, const Action *a, int depth, bool conditional)
         call_memory(w, a);
         break;
     case ACT_guard:
-        fprintf(out, "if (!mg_guard(r, %u", a->id);
+        fprintf(out, "if (!%s(r, %u", function, a->id);
         typed_place(w, a, 0, "const double");
         if (a->noperands > 1)
             typed_place(w, a, 1, "const double");

@@ -1,6 +1,7 @@
 /* emit_descs.c - what products and library kernels are asked to do, as constant data of the emitted
  * program: the descriptors of runtime/abi.h. */
 #include "codegen/emit/emit.h"
+#include "ir/collective.h"
 
 #include <math.h>
 
@@ -166,11 +167,8 @@ static void desc_random(const Emitter *e, const mg_random_desc *d)
 
 static void desc_comm(const Emitter *e, const mg_comm_desc *d)
 {
-    static const char *const kinds[] = {
-        "0",        "MG_ALL_REDUCE", "MG_REDUCE_SCATTER", "MG_ALL_GATHER", "MG_ALL_TO_ALL",
-        "MG_SHARD", "MG_RING_SHIFT", "MG_BROADCAST"};
-    fprintf(e->out, ".kind = %s, .dtype = %s, .axes = %u, .n = %lld, ", kinds[d->kind],
-            desc_dtype(d->dtype), d->axes, (long long)d->n);
+    fprintf(e->out, ".kind = %s, .dtype = %s, .axes = %u, .n = %lld, ",
+            collective_of_kind(d->kind)->abi, desc_dtype(d->dtype), d->axes, (long long)d->n);
     fprintf(e->out, ".outer = %lld, .size = %lld, .inner = %lld", (long long)d->outer,
             (long long)d->size, (long long)d->inner);
     emit_num(e, "root", d->root);
@@ -183,39 +181,6 @@ static void desc_comm(const Emitter *e, const mg_comm_desc *d)
     if (d->kind == MG_ALL_TO_ALL)
         fprintf(e->out, ", .to_outer = %lld, .to_size = %lld, .to_inner = %lld",
                 (long long)d->to_outer, (long long)d->to_size, (long long)d->to_inner);
-}
-
-static const char *desc_type(ActionKind k)
-{
-    switch (k) {
-    case ACT_gemm:
-        return "mg_gemm_desc";
-    case ACT_attention:
-    case ACT_attention_grad:
-        return "mg_attention_desc";
-    case ACT_xent:
-    case ACT_xent_grad:
-        return "mg_xent_desc";
-    case ACT_head:
-    case ACT_head_loss:
-        return "mg_head_desc";
-    case ACT_gather:
-    case ACT_scatter_add:
-        return "mg_gather_desc";
-    case ACT_top:
-        return "mg_top_desc";
-    case ACT_slots:
-    case ACT_dispatch:
-    case ACT_combine:
-    case ACT_combine_weight:
-        return "mg_experts_desc";
-    case ACT_random:
-        return "mg_random_desc";
-    case ACT_comm:
-        return "mg_comm_desc";
-    default:
-        return NULL;
-    }
 }
 
 static void desc_body(const Emitter *e, const Action *a)
@@ -249,12 +214,23 @@ static void desc_body(const Emitter *e, const Action *a)
     case ACT_combine_weight:
         desc_experts(e, &a->experts);
         break;
-    default:
+    case ACT_random:
         desc_random(e, &a->random);
         break;
     case ACT_comm:
         desc_comm(e, &a->comm);
         break;
+    case ACT_loop:
+    case ACT_end:
+    case ACT_kernel:
+    case ACT_copy:
+    case ACT_zero:
+    case ACT_guard:
+    case ACT_phase:
+    case ACT_receive:
+    case ACT_send:
+    case ACT_count:
+        break; /* they have none */
     }
 }
 
@@ -265,7 +241,7 @@ void emit_descriptors(Emitter *e)
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
             const Action *a = &programs[k]->actions.data[i];
-            const char *type = desc_type(a->kind);
+            const char *type = action_info[a->kind].descriptor;
             if (!type)
                 continue;
             e->desc[a->id] = cname(&e->names, "d_", name_str(e->m->names, a->name));

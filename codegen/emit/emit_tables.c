@@ -84,31 +84,6 @@ void emit_tensors(Emitter *e)
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-static const char *const kinds[ACT_count] = {[ACT_loop] = "loop",
-                                             [ACT_end] = "end",
-                                             [ACT_kernel] = "kernel",
-                                             [ACT_gemm] = "product",
-                                             [ACT_attention] = "attention",
-                                             [ACT_attention_grad] = "attention gradient",
-                                             [ACT_xent] = "cross-entropy",
-                                             [ACT_xent_grad] = "cross-entropy gradient",
-                                             [ACT_head] = "head",
-                                             [ACT_head_loss] = "head",
-                                             [ACT_gather] = "gather",
-                                             [ACT_scatter_add] = "scatter",
-                                             [ACT_top] = "top",
-                                             [ACT_slots] = "slots",
-                                             [ACT_dispatch] = "dispatch",
-                                             [ACT_combine] = "combine",
-                                             [ACT_combine_weight] = "combine weight",
-                                             [ACT_random] = "random",
-                                             [ACT_copy] = "copy",
-                                             [ACT_comm] = "communication",
-                                             [ACT_zero] = "zero",
-                                             [ACT_guard] = "guard",
-                                             [ACT_receive] = "receive",
-                                             [ACT_send] = "send"};
-
 /* Of a generated kernel, by its pointers. */
 static int float_outputs(const Action *a, int *out)
 {
@@ -127,7 +102,7 @@ static void emit_action(Emitter *e, const Action *a)
     fputs("    {", out);
     emit_string(out, str(e, a->name));
     fputs(", ", out);
-    emit_string(out, kinds[a->kind]);
+    emit_string(out, action_info[a->kind].name);
     fputs(", ", out);
     emit_string(out, where(e, a->span));
     fprintf(out, ", %.4g, %.6g, %.6g, %d, {", a->seconds * 1e6, a->flops, a->bytes_moved, n);
@@ -324,7 +299,7 @@ static void emit_groups(const Emitter *e)
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
-            if (a->kind == ACT_comm && a->comm.kind != MG_SHARD)
+            if (action_sends(a))
                 add_axes(groups, &n, a->comm.axes);
         }
     fprintf(e->out, "    .collectives = &mg_nccl,\n    .ngroups = %d,\n    .groups = {", n);

@@ -106,7 +106,7 @@ static void number_kinds(Maker *m)
         if (best < 0)
             break;
         m->kind[best] = n;
-        json_array_append_new(names, json_string(plan_kind((ActionKind)best)));
+        json_array_append_new(names, json_string(action_info[best].name));
         json_array_append_new(time, json_pack("[i, f]", n, m->seconds[best]));
     }
     json_object_set_new(m->root, "kinds", names);
@@ -120,7 +120,7 @@ static void add_actions(Maker *m)
     for (size_t i = 0; i < g->actions.n; i++) {
         const Action *a = &g->actions.data[i];
         m->action[i] = (int)json_array_size(all);
-        if (a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_phase)
+        if (action_is_mark(a))
             continue;
         json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:b, s:b}",
                                              "name", name_str(m->p->module->names, a->name), "kind",

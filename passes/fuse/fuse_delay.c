@@ -28,11 +28,6 @@ static bool is_call(const Ins *i)
     return !fusible(i) && !fuse_leaf(i) && !op_is(i->op, VIEW);
 }
 
-static bool is_reduction(const Ins *i)
-{
-    return i->op == OP_all_reduce || i->op == OP_reduce_scatter;
-}
-
 /* Does nothing that computes much wait for what is made at a position? `leaves` says it of those
  * behind it. */
 static bool only_leaves(const Fuse *f, int at, const bool *leaves)
@@ -59,7 +54,7 @@ void fuse_find_delays(Fuse *f)
     for (int at = f->n - 1; at >= 0; at--) {
         const Ins *i = f->r->ins.data[at];
         leaves[at] = only_leaves(f, at, leaves);
-        if (is_reduction(i) && sets < SETS && leaves[at]) {
+        if (op_is(i->op, SUMS) && sets < SETS && leaves[at]) {
             d->bytes[sets] = (double)type_bytes(type_of(f->m, i->in[0]));
             d->behind[at] = (uint64_t)1 << sets++;
         }

@@ -263,49 +263,42 @@ static void restore(Builder *b, Ins *i, ValueMap *map)
     }
 }
 
+static void fit_first(Builder *b, Ins *i)
+{
+    dense(b, &i->in[0]);
+}
+
+static void fit_collective(Builder *b, Ins *i)
+{
+    contiguous(b, &i->in[0]);
+}
+
+static void fit_random(Builder *b, Ins *i)
+{
+    (void)b, (void)i; /* its operands are numbers */
+}
+
+#define fit_gather             fit_first
+#define fit_scatter_add        fit_scatter
+#define fit_attention_grad     fit_attention
+#define fit_cross_entropy_grad fit_cross_entropy
+#define fit_head_loss          fit_head
+#define fit_slots              fit_experts
+#define fit_dispatch           fit_experts
+#define fit_combine            fit_experts
+#define fit_combine_weight     fit_experts
+typedef void FitFn(Builder *b, Ins *i);
+static FitFn *const fit[OP_count] = {
+#define LIBRARY(name, ...)    [OP_##name] = fit_##name,
+#define COLLECTIVE(name, ...) [OP_##name] = fit_collective,
+#include "ir/ops.def"
+};
+
 void fit_call(Builder *b, Ins *i, ValueMap *map)
 {
-    Module *m = b->m;
-    switch (i->op) {
-    case OP_attention:
-    case OP_attention_grad:
-        fit_attention(b, i);
-        break;
-    case OP_cross_entropy:
-    case OP_cross_entropy_grad:
-        fit_cross_entropy(b, i);
-        break;
-    case OP_head:
-    case OP_head_loss:
-        fit_head(b, i);
-        break;
-    case OP_gather:
-        dense(b, &i->in[0]);
-        break;
-    case OP_all_reduce:
-    case OP_reduce_scatter:
-    case OP_all_gather:
-    case OP_all_to_all:
-    case OP_shard:
-    case OP_ring_shift:
-        contiguous(b, &i->in[0]);
-        break;
-    case OP_scatter_add:
-        fit_scatter(b, i);
-        break;
-    case OP_top:
-        fit_top(b, i);
-        break;
-    case OP_slots:
-    case OP_dispatch:
-    case OP_combine:
-    case OP_combine_weight:
-        fit_experts(b, i);
-        break;
-    default:
-        break;
-    }
-    vec_push(m->arena, &b->region->ins, i);
+    if (fit[i->op])
+        fit[i->op](b, i);
+    vec_push(b->m->arena, &b->region->ins, i);
     if (op_is(i->op, CALL) && i->op != OP_random)
         restore(b, i, map);
 }

@@ -32,11 +32,6 @@ typedef struct Buckets {
     int64_t least; /* bytes of a round, to be reduced by itself */
 } Buckets;
 
-static bool is_reduction(const Ins *i)
-{
-    return i->op == OP_all_reduce || i->op == OP_reduce_scatter;
-}
-
 static const Ins *def_of(const Buckets *u, Value v)
 {
     return u->m->values.data[v].def;
@@ -138,7 +133,7 @@ static void into_rounds(Buckets *u, Region *r)
     for (size_t k = 0; k < n; k++) {
         Ins *i = old[k];
         Value v = i->nin ? i->in[0] : 0;
-        if (is_reduction(i) && is_used_once(u, &uses, v) &&
+        if (op_is(i->op, SUMS) && is_used_once(u, &uses, v) &&
             is_made_in_rounds(u, v, i->op == OP_reduce_scatter ? i->attrs.dim.name : 0)) {
             Builder b = builder_at(m, r, i);
             map[i->out[0]] = reduced(u, &b, i, v);
@@ -161,7 +156,7 @@ static bool accumulates(const Buckets *u, const Region *r, const Ins *loop)
         return false;
     for (size_t k = 0; k < r->ins.n; k++) {
         const Ins *i = r->ins.data[k];
-        if (!is_reduction(i) || def_of(u, i->in[0]) != loop)
+        if (!op_is(i->op, SUMS) || def_of(u, i->in[0]) != loop)
             continue;
         Value made = loop->body->results.data[result_index(loop, i->in[0])];
         const ValueInfo *info = &u->m->values.data[made];

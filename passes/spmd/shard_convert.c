@@ -10,7 +10,7 @@
 static Value step(Builder *b, Op op, Value x, Name dim, Name to, Axes axes)
 {
     const Type *t = type_of(b->m, x);
-    bool sums = op == OP_reduce_scatter || op == OP_all_reduce;
+    bool sums = op_is(op, SUMS);
     Attrs a = {.axes = axes, .tree = sums && (t->partial & axes & mesh_tree_of(b->m, t))};
     if (dim)
         a.dim = t->dims[type_find(t, dim)];

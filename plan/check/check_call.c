@@ -3,6 +3,7 @@
  * A descriptor walks each tensor by a few indices (batch, row, column, ...), each of which stands
  * for some of the instruction's dims, merged. An index is right if there is one way to take it
  * apart into its dims that gives the strides of every tensor it walks. */
+#include "ir/collective.h"
 #include "plan/check/check.h"
 #include "runtime/sizes.h"
 
@@ -421,12 +422,8 @@ static const char *comm_wrong(const Module *m, const Action *a, const Ins *i)
 {
     const mg_comm_desc *d = &a->comm;
     const Type *t = &a->operand[0].type;
-    static const Op of[] = {
-        [MG_ALL_REDUCE] = OP_all_reduce, [MG_REDUCE_SCATTER] = OP_reduce_scatter,
-        [MG_ALL_GATHER] = OP_all_gather, [MG_ALL_TO_ALL] = OP_all_to_all,
-        [MG_SHARD] = OP_shard,           [MG_RING_SHIFT] = OP_ring_shift,
-        [MG_BROADCAST] = OP_broadcast};
-    if (d->kind < MG_ALL_REDUCE || d->kind > MG_BROADCAST || of[d->kind] != i->op)
+    const Collective *of = collective_of(i->op);
+    if (!of || d->kind != of->kind)
         return "what ranks do together";
     if (d->axes != i->attrs.axes || d->n != mesh_size(m, i->attrs.axes) ||
         d->root != (i->op == OP_broadcast ? (int)i->attrs.at : 0))
@@ -469,7 +466,17 @@ const char *call_wrong(const Module *m, const Action *a, const Ins *i)
         return random_wrong(m, a, i);
     case ACT_comm:
         return comm_wrong(m, a, i);
-    default:
-        return NULL;
+    case ACT_loop:
+    case ACT_end:
+    case ACT_kernel:
+    case ACT_copy:
+    case ACT_zero:
+    case ACT_guard:
+    case ACT_phase:
+    case ACT_receive:
+    case ACT_send:
+    case ACT_count:
+        break; /* they have no descriptor */
     }
+    return NULL;
 }

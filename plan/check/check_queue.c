@@ -30,11 +30,6 @@ typedef struct Queue {
     int64_t *number;     /* per action: of what it put there the last time, or 0 */
 } Queue;
 
-static bool communicates(const Action *a)
-{
-    return a->kind == ACT_comm && a->comm.kind != MG_SHARD;
-}
-
 static void bytes_of(const Check *c, const Operand *o, int64_t *lo, int64_t *hi)
 {
     *lo = *hi = c->p->buffers.data[o->at.buffer].offset + o->at.offset;
@@ -107,7 +102,7 @@ static bool run_one(Queue *q, size_t at)
     const Action *a = &c->prog->actions.data[at];
     const bool last = at + 1 == c->prog->actions.n;
     c->at = (int)at;
-    if (a->stream && (!communicates(a) || a->stream >= MAX_STREAMS || last)) {
+    if (a->stream && (!action_sends(a) || a->stream >= MAX_STREAMS || last)) {
         broken(c, 6, "it is in the queue of collectives");
         return false;
     }
@@ -128,7 +123,7 @@ static bool run_one(Queue *q, size_t at)
     }
     for (size_t k = 0; k < q->sent.n; k++)
         check_touch(q, a, &q->sent.data[k]);
-    if (q->sent.n && communicates(a))
+    if (q->sent.n && action_sends(a))
         broken(c, 7, "collective %zu may still be in the queue", q->sent.data[0].action);
     if (q->sent.n && (a->kind == ACT_guard || last))
         broken(c, 6, "it does not wait for collective %zu", q->sent.data[q->sent.n - 1].action);

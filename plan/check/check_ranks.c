@@ -104,8 +104,7 @@ static bool meet(Ranks *r, Rank *x)
 static bool is_met(const Ranks *r, const Action *a)
 {
     Axes stages = r->c->m->layout.pipeline.axis;
-    return a->kind == ACT_comm && a->comm.kind != MG_SHARD &&
-           (!r->folded || (a->comm.axes & stages));
+    return action_sends(a) && (!r->folded || (a->comm.axes & stages));
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

@@ -170,16 +170,59 @@ static void want(Wanted *w, Value v, bool read, bool write)
     w->write[w->n - 1] = write;
 }
 
-static const Op op_of_kind[ACT_count] = {
-    [ACT_kernel] = OP_fused,        [ACT_gemm] = OP_dot,
-    [ACT_attention] = OP_attention, [ACT_attention_grad] = OP_attention_grad,
-    [ACT_xent] = OP_cross_entropy,  [ACT_xent_grad] = OP_cross_entropy_grad,
-    [ACT_head] = OP_head,           [ACT_head_loss] = OP_head_loss,
-    [ACT_gather] = OP_gather,       [ACT_scatter_add] = OP_scatter_add,
-    [ACT_random] = OP_random,       [ACT_top] = OP_top,
-    [ACT_slots] = OP_slots,         [ACT_dispatch] = OP_dispatch,
-    [ACT_combine] = OP_combine,     [ACT_combine_weight] = OP_combine_weight,
-};
+/* May an action of a kind stand for an instruction? Those with rules of their own stand for none.
+ */
+static bool stands_for(ActionKind k, Op op)
+{
+    switch (k) {
+    case ACT_kernel:
+        return op == OP_fused;
+    case ACT_gemm:
+        return op_is_product(op);
+    case ACT_attention:
+        return op == OP_attention;
+    case ACT_attention_grad:
+        return op == OP_attention_grad;
+    case ACT_xent:
+        return op == OP_cross_entropy;
+    case ACT_xent_grad:
+        return op == OP_cross_entropy_grad;
+    case ACT_head:
+        return op == OP_head;
+    case ACT_head_loss:
+        return op == OP_head_loss;
+    case ACT_gather:
+        return op == OP_gather;
+    case ACT_scatter_add:
+        return op == OP_scatter_add;
+    case ACT_top:
+        return op == OP_top;
+    case ACT_slots:
+        return op == OP_slots;
+    case ACT_dispatch:
+        return op == OP_dispatch;
+    case ACT_combine:
+        return op == OP_combine;
+    case ACT_combine_weight:
+        return op == OP_combine_weight;
+    case ACT_random:
+        return op == OP_random;
+    case ACT_comm:
+        return op_is(op, COMM);
+    case ACT_zero: /* whatever adds to it */
+        return true;
+    case ACT_loop:
+    case ACT_end:
+    case ACT_copy:
+    case ACT_guard:
+    case ACT_phase:
+    case ACT_receive:
+    case ACT_send:
+    case ACT_count:
+        break;
+    }
+    return false;
+}
 
 static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
 {
@@ -463,10 +506,7 @@ void run_action(Check *c, const Action *a)
         check_pass(c, a);
     } else if (k && k->phase == PHASE_partial) {
         run_partial(c, a, k);
-    } else if (!i || !home_is_here(c, i) ||
-               (a->kind != ACT_zero && i->op != op_of_kind[a->kind] &&
-                !(a->kind == ACT_gemm && op_is_product(i->op)) &&
-                !(a->kind == ACT_comm && op_is(i->op, COMM)))) {
+    } else if (!i || !home_is_here(c, i) || !stands_for(a->kind, i->op)) {
         broken(c, 3, "it stands for no instruction of its place in the program");
     } else if (a->kind == ACT_zero) {
         run_zero(c, a, i);

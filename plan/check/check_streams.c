@@ -20,11 +20,6 @@ static bool meets(const Action *a)
     return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard;
 }
 
-static bool communicates(const Action *a)
-{
-    return a->kind == ACT_comm && a->comm.kind != MG_SHARD;
-}
-
 static void join(Done *d, const Done *other)
 {
     for (int s = 0; s < MAX_STREAMS; s++)
@@ -113,7 +108,7 @@ static void check_order(Check *c, size_t from, size_t at, const Done *before)
         if (act[k].stream == act[at].stream || k + 1 <= before->upto[act[k].stream])
             continue;
         int64_t byte = common_byte(c, &act[k], &act[at]);
-        if (communicates(&act[k]) && communicates(&act[at]))
+        if (action_sends(&act[k]) && action_sends(&act[at]))
             broken(c, 7, "collective %zu of stream %d may still be running", k, act[k].stream);
         if (byte >= 0)
             broken(c, 6, "action %zu of stream %d may still be running, and both touch byte %lld",

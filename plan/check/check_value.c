@@ -220,7 +220,9 @@ int argument_buffer(const Check *c, FnArg a)
             if (p->place[k].axes == a.tensor)
                 return p->place[k].buffer;
         return -1;
-    default:
+    case ARG_param:
+    case ARG_state:
         return a.tensor < c->p->tensor_buffer.n ? c->p->tensor_buffer.data[a.tensor] : -1;
     }
+    return -1;
 }

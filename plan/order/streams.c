@@ -58,21 +58,13 @@ Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool plac
 
 bool meets_all(const Action *a)
 {
-    return a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_guard ||
-           a->kind == ACT_phase;
+    return action_is_mark(a) || a->kind == ACT_guard;
 }
 
 /* Two products side by side only share what one alone would have. */
 Resource resource_of(const Action *a)
 {
-    if (a->kind == ACT_comm)
-        return a->comm.kind == MG_SHARD ? RES_bandwidth : RES_links;
-    return a->kind == ACT_kernel || a->kind == ACT_copy || a->kind == ACT_zero ||
-                   a->kind == ACT_receive || a->kind == ACT_send || a->kind == ACT_gather ||
-                   a->kind == ACT_scatter_add || a->kind == ACT_dispatch ||
-                   a->kind == ACT_combine || a->kind == ACT_combine_weight
-               ? RES_bandwidth
-               : RES_arithmetic;
+    return a->kind == ACT_comm && !action_sends(a) ? RES_bandwidth : action_info[a->kind].resource;
 }
 
 bool conflict(const Plan *plan, const Program *g, const Action *a, const Action *b, bool placed)

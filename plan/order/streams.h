@@ -16,9 +16,7 @@ Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool plac
 /* Do all streams meet at it? A stretch is what stands between two such actions. */
 bool meets_all(const Action *a);
 
-/* What an action needs to itself: actions that need different ones take no longer side by side, but
- * for what a collective slows the rest (Device.link_slowdown). */
-typedef enum Resource { RES_arithmetic, RES_bandwidth, RES_links, RES_count } Resource;
+/* What it takes most of; of a collective that sends nothing the memory's bandwidth. */
 Resource resource_of(const Action *a);
 
 /* Times its seconds that a collective is given when an order, or what is sent when, is chosen:

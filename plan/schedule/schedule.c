@@ -47,7 +47,7 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
     for (uint32_t k = 0; i && k < i->nout && kind == ACT_kernel; k++)
         a.on |= s->at[i->out[k]];
     a.on = a.on ? a.on : AT_ALL;
-    if (kind != ACT_loop && kind != ACT_end && kind != ACT_phase)
+    if (!kind_is_mark(kind))
         a.id = s->p->nactions++;
     if (a.id != UINT32_MAX)
         a.name = action_name(s, i, op, noperands);
@@ -70,13 +70,10 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
  * of halves too. */
 static double rate_of(const Device *d, const Train *t, ActionKind kind)
 {
-    const double share = kind == ACT_attention        ? d->attention_share
-                         : kind == ACT_attention_grad ? d->attention_grad_share
-                                                      : d->product_share;
     const bool attention = kind == ACT_attention || kind == ACT_attention_grad;
     if (kind == ACT_kernel && d->target == TARGET_host)
         return KERNEL_SHARE * d->flops_f32;
-    return share *
+    return kind_share(kind, d) *
            (attention && t->half && d->target == TARGET_host ? d->flops_f32 : peak_flops(d, t));
 }
 
@@ -189,6 +186,30 @@ static void emit_join(Sched *s, const Ins *i)
     }
 }
 
+static void emit_guard(Sched *s, const Ins *i)
+{
+    Operand op[2];
+    for (uint32_t k = 0; k < i->nin; k++)
+        op[k] = operand_of(s, i->in[k], true, false);
+    price(s, action_new(s, ACT_guard, i, (int)i->nin, op), (Cost){.bytes = 8.0 * i->nin});
+}
+
+/* What is one call of the library, by its op. */
+#define call_scatter_add        call_gather
+#define call_attention_grad     call_attention
+#define call_cross_entropy_grad call_cross_entropy
+#define call_head_loss          call_head
+#define call_slots              call_experts
+#define call_dispatch           call_experts
+#define call_combine            call_experts
+#define call_combine_weight     call_experts
+typedef void CallFn(Sched *s, const Ins *i, int home);
+static CallFn *const call[OP_count] = {
+#define LIBRARY(name, ...)    [OP_##name] = call_##name,
+#define COLLECTIVE(name, ...) [OP_##name] = call_comm,
+#include "ir/ops.def"
+};
+
 static void emit_ins(Sched *s, const Ins *i, int home)
 {
     int adds = ins_added(i);
@@ -198,69 +219,18 @@ static void emit_ins(Sched *s, const Ins *i, int home)
         take_place_of_product(s, i);
     if (!op_is(i->op, VIEW))
         place_results(s, i, home);
-    switch (i->op) {
-    case OP_fused:
+    if (i->op == OP_fused)
         call_kernel(s, i, home);
-        break;
-    case OP_dot:
-    case OP_dot_bias:
-    case OP_dot_sum:
-    case OP_dot_gelu:
-    case OP_dot_gelu_aux:
-    case OP_dot_gelu_grad:
+    else if (op_is_product(i->op))
         call_dot(s, i);
-        break;
-    case OP_attention:
-    case OP_attention_grad:
-        call_attention(s, i, home);
-        break;
-    case OP_cross_entropy:
-    case OP_cross_entropy_grad:
-        call_cross_entropy(s, i);
-        break;
-    case OP_head:
-    case OP_head_loss:
-        call_head(s, i, home);
-        break;
-    case OP_gather:
-    case OP_scatter_add:
-        call_gather(s, i);
-        break;
-    case OP_top:
-        call_top(s, i);
-        break;
-    case OP_slots:
-    case OP_dispatch:
-    case OP_combine:
-    case OP_combine_weight:
-        call_experts(s, i);
-        break;
-    case OP_random:
-        call_random(s, i);
-        break;
-    case OP_all_reduce:
-    case OP_reduce_scatter:
-    case OP_all_gather:
-    case OP_all_to_all:
-    case OP_shard:
-    case OP_ring_shift:
-    case OP_broadcast:
-        call_comm(s, i, home);
-        break;
-    case OP_join:
+    else if (call[i->op])
+        call[i->op](s, i, home);
+    else if (i->op == OP_join)
         emit_join(s, i);
-        break;
-    case OP_guard: {
-        Operand op[2];
-        for (uint32_t k = 0; k < i->nin; k++)
-            op[k] = operand_of(s, i->in[k], true, false);
-        price(s, action_new(s, ACT_guard, i, (int)i->nin, op), (Cost){.bytes = 8.0 * i->nin});
-        break;
-    }
-    default:
-        if (!op_is(i->op, VIEW))
-            sched_bug(s, i, "an instruction that is no kernel is left");
-    }
+    else if (i->op == OP_guard)
+        emit_guard(s, i);
+    else if (!op_is(i->op, VIEW))
+        sched_bug(s, i, "an instruction that is no kernel is left");
 }
 
 /* Where a loop's operands are inside it, and where its body's results go. */

@@ -120,21 +120,22 @@ LoopPlan *loop_plan(Sched *s, const Ins *i);
 /* May `d`, which computes v, overwrite what it reads as `occupant`? */
 bool takes_over(const Module *m, const Ins *d, Value v, Value occupant);
 
-/* schedule_call.c: descriptors of library calls, action by action */
+/* schedule_call.c: descriptors of library calls, action by action. home: where work space is
+ * needed, the loop around it. */
 void call_dot(Sched *s, const Ins *i);
 void call_attention(Sched *s, const Ins *i, int home);
-void call_cross_entropy(Sched *s, const Ins *i);
+void call_cross_entropy(Sched *s, const Ins *i, int home);
 void call_head(Sched *s, const Ins *i, int home);
-void call_gather(Sched *s, const Ins *i);
-void call_random(Sched *s, const Ins *i);
+void call_gather(Sched *s, const Ins *i, int home);
+void call_random(Sched *s, const Ins *i, int home);
 void call_comm(Sched *s, const Ins *i, int home);
 
 /* Ends the compiler unless an operand is dense. */
 void require_dense(const Sched *s, const Ins *i, const Operand *o);
 
 /* schedule_experts.c */
-void call_top(Sched *s, const Ins *i);
-void call_experts(Sched *s, const Ins *i);
+void call_top(Sched *s, const Ins *i, int home);
+void call_experts(Sched *s, const Ins *i, int home);
 
 /* schedule_kernel.c */
 void call_kernel(Sched *s, const Ins *i, int home);

@@ -1,4 +1,5 @@
 /* schedule_call.c - instructions that are one call of the runtime's library: their descriptors. */
+#include "ir/collective.h"
 #include "passes/library/attention.h"
 #include "passes/library/product.h"
 #include "plan/schedule/schedule.h"
@@ -39,21 +40,14 @@ static void needs_scratch(Sched *s, int64_t bytes)
 
 static uint8_t epilogue_of(const Ins *i)
 {
-    const uint8_t bias = i->nin == 3 ? MG_BIAS : 0;
-    switch (i->op) {
-    case OP_dot_bias:
-        return MG_BIAS;
-    case OP_dot_sum:
-        return MG_SUM;
-    case OP_dot_gelu:
-        return MG_GELU | bias;
-    case OP_dot_gelu_aux:
-        return MG_GELU | MG_AUX | bias;
-    case OP_dot_gelu_grad:
-        return MG_GELU_GRAD;
-    default:
-        return MG_PLAIN;
-    }
+    static const uint8_t ends[OP_count] = {[OP_dot] = MG_PLAIN,
+                                           [OP_dot_bias] = MG_BIAS,
+                                           [OP_dot_sum] = MG_SUM,
+                                           [OP_dot_gelu] = MG_GELU,
+                                           [OP_dot_gelu_aux] = MG_GELU | MG_AUX,
+                                           [OP_dot_gelu_grad] = MG_GELU_GRAD};
+    const bool biased = (ends[i->op] & MG_GELU) && i->nin == 3;
+    return ends[i->op] | (biased ? MG_BIAS : 0);
 }
 
 void call_dot(Sched *s, const Ins *i)
@@ -165,8 +159,9 @@ static void index_steps(Sched *s, const Ins *i, const Operand *o, int64_t *inner
         sched_bug(s, i, "indices that do not step evenly");
 }
 
-void call_gather(Sched *s, const Ins *i)
+void call_gather(Sched *s, const Ins *i, int home)
 {
+    (void)home;
     bool scatter = i->op == OP_scatter_add;
     Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
                      operand_of(s, i->out[0], scatter && i->nin == 3, true)};
@@ -208,8 +203,9 @@ static int64_t dloss_stride(Sched *s, const Ins *i, const Operand *dloss, int64_
     return n == 1 ? 0 : 1;
 }
 
-void call_cross_entropy(Sched *s, const Ins *i)
+void call_cross_entropy(Sched *s, const Ins *i, int home)
 {
+    (void)home;
     bool grad = i->op == OP_cross_entropy_grad;
     Operand op[5];
     int n = 0;
@@ -283,8 +279,9 @@ static uint64_t key_of(const char *s)
     return h;
 }
 
-void call_random(Sched *s, const Ins *i)
+void call_random(Sched *s, const Ins *i, int home)
 {
+    (void)home;
     Operand op[4];
     for (int k = 0; k < 3; k++)
         op[k] = operand_of(s, i->in[k], true, false);
@@ -307,16 +304,11 @@ static void around(const Type *t, Name dim, int64_t *outer, int64_t *size, int64
 
 void call_comm(Sched *s, const Ins *i, int home)
 {
-    static const mg_comm_kind kinds[OP_count] = {
-        [OP_all_reduce] = MG_ALL_REDUCE, [OP_reduce_scatter] = MG_REDUCE_SCATTER,
-        [OP_all_gather] = MG_ALL_GATHER, [OP_all_to_all] = MG_ALL_TO_ALL,
-        [OP_shard] = MG_SHARD,           [OP_ring_shift] = MG_RING_SHIFT,
-        [OP_broadcast] = MG_BROADCAST};
     Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->out[0], false, true)};
     int n = 2;
     require_dense(s, i, &op[0]);
     require_dense(s, i, &op[1]);
-    mg_comm_desc d = {.kind = kinds[i->op],
+    mg_comm_desc d = {.kind = collective_of(i->op)->kind,
                       .dtype = abi_dtype(op[0].type.dtype),
                       .most = i->attrs.most,
                       .tree = i->attrs.tree,

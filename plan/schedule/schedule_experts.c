@@ -20,8 +20,9 @@ static Action *call(Sched *s, const Ins *i, ActionKind kind)
     return action_new(s, kind, i, n, op);
 }
 
-void call_top(Sched *s, const Ins *i)
+void call_top(Sched *s, const Ins *i, int home)
 {
+    (void)home;
     const Type *x = type_of(s->m, i->in[0]);
     int64_t n = size_of(x, i->attrs.dim.name);
     Action *a = call(s, i, ACT_top);
@@ -32,8 +33,9 @@ void call_top(Sched *s, const Ins *i)
     price(s, a, ir_cost(s->m, i));
 }
 
-void call_experts(Sched *s, const Ins *i)
+void call_experts(Sched *s, const Ins *i, int home)
 {
+    (void)home;
     static const ActionKind kinds[OP_count] = {[OP_slots] = ACT_slots,
                                                [OP_dispatch] = ACT_dispatch,
                                                [OP_combine] = ACT_combine,

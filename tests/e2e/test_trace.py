@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import statistics
 
 import mgctest
@@ -144,9 +145,11 @@ class Measured(Tracks):
 }
 """
 
+    OPTIONS = ("--layout", "./four.mg", "-D", "batch=8", "-D", "layers=4")
+
     def make(self, layout=LAYOUT):
         self.write("four.mg", layout)
-        self.compiles(test_launch.MODEL, "--layout", "./four.mg", "-D", "batch=8", "-D", "layers=4", "-o", "train")
+        self.compiles(test_launch.MODEL, *self.OPTIONS, "-o", "train")
         self.text(6000)
 
     def args(self, out):
@@ -237,6 +240,14 @@ class Measured(Tracks):
         self.assertLess(self.ends_apart(events), 1e5 + error)
         self.check_report("tcp", events)
 
+    def check_kinds(self, events):
+        """An action is of the kind that the schedule says, by the same name."""
+        schedule = self.compiles(test_launch.MODEL, *self.OPTIONS, "--schedule").out
+        kinds = {int(n): kind for n, kind in re.findall(r"(?m)^ +(\d+) s\d+ (\w+) ", schedule)}
+        found = {(e["args"]["action"], e["cat"]) for e in events if "action" in e.get("args", {})}
+        self.assertLessEqual({"product", "attention_grad", "communication"}, {kind for _, kind in found})
+        self.assertEqual(found, {(n, kinds[n]) for n, _ in found})
+
     def test_without_stages(self):
         """Other layouts have all ranks in a trace, too."""
         self.make(test_launch.LAYOUT)
@@ -244,6 +255,7 @@ class Measured(Tracks):
         events, ranks = self.trace("run")
         self.assertFalse([e for e in events if e.get("cat") in ("phase", "message")])
         self.assertIn("llama, rank 3: dp 1, tp 1", ranks[3]["name"])
+        self.check_kinds(events)
         self.assertLess(self.ends_apart([e for e in events if "args" in e]), 1e5)
 
     def test_stopped(self):

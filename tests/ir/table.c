@@ -20,7 +20,7 @@ int main(void)
         unsigned bit;
         const char *name;
     } flags[] = {{CHEAP, "cheap"},   {FUSE, "fuse"},       {VIEW, "view"}, {CALL, "call"},
-                 {EFFECT, "effect"}, {INTEGER, "integer"}, {COMM, "comm"}};
+                 {EFFECT, "effect"}, {INTEGER, "integer"}, {COMM, "comm"}, {SUMS, "sums"}};
     puts("| op | value | derivative |\n|---|---|---|");
     for (int i = 1; i < OP_count; i++)
         if (op_is(i, POINTWISE))
@@ -43,7 +43,7 @@ int main(void)
             printf("any |");
         else
             printf("%d |", o->results);
-        for (size_t k = 0; k < 6; k++)
+        for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
             if (o->flags & flags[k].bit)
                 printf(" %s", flags[k].name);
         printf(" |");

@@ -277,27 +277,9 @@ static bool shorter_loop(Mutation *m)
         int64_t *const fields[] = {__VA_ARGS__};                                                   \
         int which = any(m, sizeof fields / sizeof *fields);                                        \
         SAY("number %d of the descriptor of '%s' (%s) changes from %lld", which, name(m, a->name), \
-            kinds[a->kind], (long long)*fields[which]);                                            \
+            action_info[a->kind].name, (long long)*fields[which]);                                 \
         *fields[which] += any(m, 2) ? 1 : -1;                                                      \
     } while (0)
-
-static const char *const kinds[ACT_count] = {[ACT_gemm] = "product",
-                                             [ACT_attention] = "attention",
-                                             [ACT_xent] = "cross-entropy",
-                                             [ACT_attention_grad] = "gradient of attention",
-                                             [ACT_head] = "head",
-                                             [ACT_xent_grad] = "gradient of cross-entropy",
-                                             [ACT_gather] = "gather",
-                                             [ACT_head_loss] = "loss of the head",
-                                             [ACT_random] = "random",
-                                             [ACT_scatter_add] = "scatter",
-                                             [ACT_top] = "top",
-                                             [ACT_slots] = "slots",
-                                             [ACT_dispatch] = "dispatch",
-                                             [ACT_combine] = "combine",
-                                             [ACT_combine_weight] = "combine weight",
-                                             [ACT_copy] = "copy",
-                                             [ACT_zero] = "zero"};
 
 static bool flip(Mutation *m, const Action *a, bool *flag, const char *of)
 {
@@ -350,7 +332,9 @@ static bool change_xent(Mutation *m, Action *a, mg_xent_desc *d)
 static bool change_descriptor(Mutation *m)
 {
     Action *a = any_action(m);
-    switch (a ? a->kind : ACT_count) {
+    if (!a)
+        return false;
+    switch (a->kind) {
     case ACT_gemm:
         return change_gemm(m, a);
     case ACT_attention:
@@ -391,9 +375,18 @@ static bool change_descriptor(Mutation *m)
     case ACT_zero:
         PICK(&a->bytes);
         return true;
-    default:
-        return false;
+    case ACT_loop:
+    case ACT_end:
+    case ACT_kernel:
+    case ACT_comm:
+    case ACT_guard:
+    case ACT_phase:
+    case ACT_receive:
+    case ACT_send:
+    case ACT_count:
+        break;
     }
+    return false;
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

@@ -286,9 +286,13 @@ static bool run_on_rank(const Runner *r, const Action *act)
         return true;
     case ACT_guard:
         return isfinite(*(double *)p[0]) && (act->noperands < 2 || isfinite(*(double *)p[1]));
-    default:
-        abort();
+    case ACT_loop: /* what runs a program goes round them, and has ranks meet */
+    case ACT_end:
+    case ACT_comm:
+    case ACT_count:
+        break;
     }
+    abort();
 }
 
 /* The place of a rank along the axis of a pipeline. */

@@ -1,0 +1,37 @@
+/* actions.h - actions.def as data. */
+#ifndef MGC_ACTIONS_H
+#define MGC_ACTIONS_H
+
+#include <stdbool.h>
+
+#include "base/device.h"
+
+typedef enum ActionKind {
+#define MARK(id, ...)   ACT_##id,
+#define ACTION(id, ...) ACT_##id,
+#include "plan/actions.def"
+    ACT_count
+} ActionKind;
+
+/* What an action needs to itself: actions that need different ones take no longer side by side, but
+ * for what a collective slows the rest (Device.link_slowdown). */
+typedef enum Resource { RES_arithmetic, RES_bandwidth, RES_links, RES_count } Resource;
+
+typedef struct ActionInfo {
+    const char *name;       /* "product" */
+    const char *function;   /* "mg_gemm"; NULL: a mark */
+    const char *descriptor; /* "mg_gemm_desc"; NULL: none */
+    Resource resource;
+} ActionInfo;
+
+extern const ActionInfo action_info[ACT_count];
+
+static inline bool kind_is_mark(ActionKind k)
+{
+    return !action_info[k].function;
+}
+
+/* Share of a device's peak at which a kind multiplies. */
+double kind_share(ActionKind k, const Device *d);
+
+#endif
