@@ -4,8 +4,9 @@
  *   layout.c     layout blocks                         train.c     the train block
  *   elaborate.c  functions of the module, the model    statement.c statements, repeat
  *   param.c      parameters                            expr.c      expressions
- *   call.c       arguments, calls of blocks            builtin.c   functions; composite.c: ops with
- * a sample.c     the row of logits that is asked for               definition in prelude.mg     */
+ *   call.c       arguments, calls of blocks            builtin.c   functions
+ *   sample.c     the row of logits that is asked for   composite.c ops that prelude.mg defines
+ *   update.c     rules of optimizers                                                           */
 #ifndef MGC_ELAB_H
 #define MGC_ELAB_H
 
