@@ -284,7 +284,8 @@ void write_block(Gen *g)
     forget_dims(g);
     g->dim[g->batch].gone = false;
     g->dim[g->extra].gone = true;
-    b.used = g->used & ~bit(g->extra);
+    b.extra = bit(g->extra);
+    b.used = g->used & ~b.extra;
     b.params = g->nparams > external;
     g->nnumbers = numbers;
     g->nvalues = 0;

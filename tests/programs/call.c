@@ -10,7 +10,7 @@
 /* Its result is to have these dims: those that it has itself, and what comes along. */
 static bool gives(const Gen *g, const GenBlock *b, Dims want, Dims *along)
 {
-    Dims extra = bit(g->extra);
+    Dims extra = b->extra;
     if (b->result & ~want & ~extra)
         return false;
     *along = want & ~b->result;
@@ -25,7 +25,7 @@ static const char *call_of(Gen *g, const GenBlock *b, Dims along, int depth)
     const char *s = "";
     for (int i = 0; i < b->nargs; i++) {
         const GenValue *arg = &b->arg[i], *v = NULL;
-        Dims extra = bit(g->extra);
+        Dims extra = b->extra;
         if (arg->kind == KIND_index) {
             for (int k = 0; k < g->nvalues; k++)
                 if (g->value[k].kind == KIND_index && g->value[k].indexes == arg->indexes &&
@@ -76,7 +76,7 @@ const char *pair_called(Gen *g, Dims result[2], int depth)
     if (!n)
         return NULL;
     const GenBlock *b = &g->block[fits[draw_below(g, n)]];
-    const Dims of[2] = {b->result, b->second}, extra = bit(g->extra);
+    const Dims of[2] = {b->result, b->second}, extra = b->extra;
     Dims want = of[0] & ~extra, along = 0;
     if (of[0] & extra) {
         want |= reach(g) & ~b->used;

@@ -61,7 +61,8 @@ typedef struct GenBlock {
     int nargs;
     GenValue arg[ARGS_MAX];
     Dims result, used;
-    bool two; /* it returns another value as well, and is called by a statement */
+    Dims extra; /* the bit of Gen.extra, which a model has no more */
+    bool two;   /* it returns another value as well, and is called by a statement */
     Dims second;
     int along, over; /* the dim that these are given as; -1: none */
     const char *option, *flag;
