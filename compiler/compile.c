@@ -220,6 +220,7 @@ static Exit read_dump(Session *s, const char *path, Compiled *c, const char **af
     c->module = ir_parse(s->arena, s->names, s->diag, file);
     if (!c->module || diag_errors(s->diag))
         return EXIT_source;
+    c->module->update_rule = mg_update_rule;
     if (ir_verify(c->module, stderr)) {
         diag_error(s->diag, (Span){file, 0, 1}, 566, "this text is no program");
         return EXIT_source;

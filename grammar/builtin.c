@@ -105,6 +105,17 @@ static Val builtin_ceil(Elab *e, const Call *c)
     return v;
 }
 
+/* What is computed in double (a loss, the numbers of a step) as the rest of the program is. */
+static Val builtin_rounded(Elab *e, const Call *c)
+{
+    Val v = expr(e, c->arg[0]);
+    if (v.kind != VAL_TENSOR)
+        return v;
+    if (!dtype_is_float(type_of(e->module, v.value)->dtype))
+        return fail(e, c->arg[0]->span, 211, "'rounded' of indices or conditions");
+    return tensor_val(build_cast(&e->b, v.value, e->compute));
+}
+
 /* ---- choices and indices ------------------------------------------------------------------ */
 
 /* A condition known at compile time chooses there: the other side is not computed. */

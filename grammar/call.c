@@ -314,7 +314,7 @@ static bool recursive(Elab *e, const Node *block, const Node *n)
 }
 
 /* A local dim may not leave its block: nobody outside could name it. */
-static bool escapes(Elab *e, Val v, const Node *block)
+static bool one_escapes(Elab *e, Val v, const Node *block)
 {
     const Type *t = v.kind == VAL_TENSOR ? type_of(e->module, v.value) : NULL;
     for (int i = 0; t && i < t->rank; i++) {
@@ -327,6 +327,16 @@ static bool escapes(Elab *e, Val v, const Node *block)
         help(e, "sum over it, or rename it: `x[%s -> ...]`", text(e, d->name));
         return true;
     }
+    return false;
+}
+
+static bool escapes(Elab *e, Val v, const Node *block)
+{
+    if (v.kind != VAL_SEVERAL)
+        return one_escapes(e, v, block);
+    for (size_t i = 0; i < v.count; i++)
+        if (one_escapes(e, v.several[i], block))
+            return true;
     return false;
 }
 

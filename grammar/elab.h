@@ -4,8 +4,9 @@
  *   layout.c     layout blocks                         train.c     the train block
  *   elaborate.c  functions of the module, the model    statement.c statements, repeat
  *   param.c      parameters                            expr.c      expressions
- *   call.c       arguments, calls of blocks            builtin.c   functions; composite.c: ops with
- * a sample.c     the row of logits that is asked for               definition in prelude.mg     */
+ *   call.c       arguments, calls of blocks            builtin.c   functions
+ *   sample.c     the row of logits that is asked for   composite.c ops that prelude.mg defines
+ *   update.c     rules of optimizers                                                           */
 #ifndef MGC_ELAB_H
 #define MGC_ELAB_H
 
@@ -40,13 +41,16 @@ void map_put(Arena *a, Map *m, uint32_t key, void *value); /* replaces */
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-typedef enum ValKind { VAL_POISON, VAL_NUMBER, VAL_TENSOR } ValKind;
+typedef enum ValKind { VAL_POISON, VAL_NUMBER, VAL_TENSOR, VAL_SEVERAL } ValKind;
 
-/* The value of an expression. POISON: an error was reported, and its users report none. */
+/* The value of an expression. POISON: an error was reported, and its users report none. SEVERAL:
+ * the results of a block that has more than one; only a statement that names them takes it. */
 typedef struct Val {
     ValKind kind;
     Number number;
     Value value;
+    const struct Val *several;
+    size_t count; /* of `several` */
 } Val;
 
 /* A dim as tensors know it. valid < size where the layout pads it. */
@@ -152,6 +156,7 @@ typedef struct Elab {
     Map externals;       /* tensor index + 1, by external name */
     Map alike;           /* ExternalNames, by external name without its numbers */
     Map paths;           /* how often a path was given out, by Name */
+    bool rule;           /* an optimizer's: padding is like other elements */
     bool constant;       /* only numbers are allowed */
     bool circle;         /* layouts extend each other, which was said */
     bool stopped;        /* a limit was passed: everything is poison */
@@ -216,6 +221,10 @@ bool force(Elab *e, Sym *s); /* evaluates a global; false after an error */
 void warn_unused(Elab *e);
 void warn_unused_names(Elab *e, const Frame *f, size_t from);
 
+/* The blocks of prelude.mg: read, NULL after errors; declared. */
+const Ast *read_prelude(Elab *e);
+void declare_prelude(Elab *e);
+
 void read_train(Elab *e);
 void add_rule(Elab *e, RuleKind kind, double value, const NodeList *where);
 void apply_rules(Elab *e, Tensor *t); /* decay, rate, frozen of a new parameter */
@@ -227,7 +236,8 @@ void read_layout(Elab *e);
 void statements(Elab *e, const NodeList *list, Val *result);
 void param(Elab *e, const Node *n);
 
-Val expr(Elab *e, const Node *n);
+Val expr(Elab *e, const Node *n);         /* one value */
+Val several_expr(Elab *e, const Node *n); /* the same, or several */
 Val apply1(Elab *e, Span at, Op op, Val x);
 Val apply2(Elab *e, Span at, Op op, Val x, Val y);
 bool check_padding(Elab *e, Span at, const DimList *over); /* none of them is padded */

@@ -368,7 +368,7 @@ static void elaborate_functions(Elab *e, const Node *model)
     set_size(e, m->batch, m->batch.size);
 }
 
-static const Ast *read_prelude(Elab *e)
+const Ast *read_prelude(Elab *e)
 {
     uint32_t file = diag_add_file(e->diag, "prelude.mg", prelude_text, strlen(prelude_text));
     return mg_parse(e->arena, e->names, e->diag, file);
@@ -382,6 +382,7 @@ Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const Elab
     Module *m = e->module = module_new(a, names, d);
     e->b.m = m;
     m->source = ast->path;
+    m->update_rule = mg_update_rule;
     e->prelude = read_prelude(e);
     if (!e->prelude) /* the limit of errors was passed before */
         return NULL;

@@ -229,7 +229,8 @@ static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList
 bool check_padding(Elab *e, Span at, const DimList *over)
 {
     /* The definition of cross_entropy masks what is padded itself. */
-    if (e->frame->prelude && op_find(text(e, e->frame->block->name)) == OP_cross_entropy)
+    if (e->rule ||
+        (e->frame->prelude && op_find(text(e, e->frame->block->name)) == OP_cross_entropy))
         return true;
     for (int i = 0; i < over->n; i++) {
         const DimInfo *d = dim_info(e, over->dim[i].name);
@@ -288,11 +289,9 @@ static void same_size(Elab *e, const Node *n, Dim d)
              "`dim t = %s` makes a dim of that size", text(e, d.name));
 }
 
-static Val rename_dim(Elab *e, const Node *n, Val x)
+static Val rename_one(Elab *e, const Node *n, Val x, Dim from, Dim to)
 {
-    Attrs attrs = {0};
-    if (!resolve_dim(e, n->a, &attrs.dim) || !resolve_dim(e, n->b, &attrs.to))
-        return poison;
+    const Attrs attrs = {.dim = from, .to = to};
     const Type *t = type_of(e->module, x.value);
     if (type_find(t, attrs.dim.name) < 0) {
         fail(e, n->a->at, 215, "there is no dim '%s' to rename", text(e, attrs.dim.name));
@@ -311,6 +310,22 @@ static Val rename_dim(Elab *e, const Node *n, Val x)
         return fail(e, n->b->at, 217, "there is a dim '%s' already: the dims are %s",
                     text(e, attrs.to.name), type_text(e, x.value));
     return make(e, n->at, OP_rename, &attrs, 1, &x.value);
+}
+
+/* x[a -> b]; where they stand for several dims each of these. */
+static Val rename_dims(Elab *e, const Node *n, Val x)
+{
+    DimList from, to;
+    if (!resolve_dims(e, &(NodeList){.data = (Node **)&n->a, .n = 1}, &from) ||
+        !resolve_dims(e, &(NodeList){.data = (Node **)&n->b, .n = 1}, &to))
+        return poison;
+    if (from.n != to.n)
+        return fail(e, n->b->at, 207, "'%s' stands for %d dims (%s), and '%s' for %d (%s)",
+                    text(e, n->a->name), from.n, dims_text(e, &from), text(e, n->b->name), to.n,
+                    dims_text(e, &to));
+    for (int i = 0; i < from.n && x.kind == VAL_TENSOR; i++)
+        x = rename_one(e, n, x, from.dim[i], to.dim[i]);
+    return x;
 }
 
 static Val gather(Elab *e, const Node *n, const Node *sub, Val x, Val index)
@@ -353,7 +368,7 @@ static Val subscript(Elab *e, const Node *n)
             return poison;
         if (x.kind == VAL_NUMBER)
             return fail(e, n->a->span, 214, "'[' on a number, which has no dims");
-        x = sub->kind == N_RENAME ? rename_dim(e, sub, x) : gather(e, n, sub, x, index);
+        x = sub->kind == N_RENAME ? rename_dims(e, sub, x) : gather(e, n, sub, x, index);
     }
     return x;
 }
@@ -396,13 +411,13 @@ static Val dispatch(Elab *e, const Node *n)
     }
 }
 
-Val expr(Elab *e, const Node *n)
+Val several_expr(Elab *e, const Node *n)
 {
     if (diag_enough(e->diag))
         return poison;
     if (e->stopped)
         return poison;
-    if (++e->work > WORK_MAX || (e->module && e->module->values.n > VALUES_MAX)) {
+    if (++e->work > WORK_MAX || (e->module && e->module->values.n > VALUES_MAX && !e->rule)) {
         e->stopped = true;
         return fail(e, n->at, 230, "the program is too large: more than %d operations",
                     e->work > WORK_MAX ? WORK_MAX : VALUES_MAX);
@@ -418,6 +433,18 @@ Val expr(Elab *e, const Node *n)
     e->b.span = span;
     e->nest--;
     return v;
+}
+
+Val expr(Elab *e, const Node *n)
+{
+    Val v = several_expr(e, n);
+    if (v.kind != VAL_SEVERAL)
+        return v;
+    const Node *call = node_bare(n);
+    fail(e, call->at, 258, "'%s' gives %zu values where one is wanted", text(e, call->name),
+         v.count);
+    help(e, "name them in a statement of their own: `a, b = %s(...)`", text(e, call->name));
+    return poison;
 }
 
 /* ---- numbers ------------------------------------------------------------------------------ */

@@ -342,6 +342,10 @@ static void add_plain(Fmt *f, const Node *n)
         put_list(f, &n->list, ", ");
     } else if (n->kind == N_RETURN) {
         put(f, "return ");
+        put_list(f, &n->list, ", ");
+    } else if (n->kind == N_SEVERAL) {
+        put_list(f, &n->list, ", ");
+        put(f, " = ");
         put_node(f, n->a);
     } else {
         put_assigned(f, n);

@@ -150,7 +150,7 @@ static void declare_bindings(Elab *e, const Node *n)
     }
 }
 
-void declare_globals(Elab *e)
+void declare_prelude(Elab *e)
 {
     for (size_t i = 0; i < e->prelude->items.n; i++) {
         const Node *n = e->prelude->items.data[i];
@@ -162,6 +162,11 @@ void declare_globals(Elab *e)
         else
             map_put(e->arena, &e->builtin_blocks, n->name, s);
     }
+}
+
+void declare_globals(Elab *e)
+{
+    declare_prelude(e);
     for (size_t i = 0; i < e->ast->items.n; i++) {
         const Node *n = e->ast->items.data[i];
         if (n->kind == N_DIMS || n->kind == N_CONSTS)

@@ -29,4 +29,8 @@ typedef struct ElaborateOptions {
  * sample; the train block and the layout, checked. NULL after errors (codes 02xx and 03xx). */
 Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o);
 
+/* The rule of an optimizer, out of its block in prelude.mg (grammar/update.c): Module.update_rule.
+ */
+bool mg_update_rule(Builder *b, const RuleCall *c, Value *out);
+
 #endif

@@ -1,8 +1,8 @@
 /* mg.y - the grammar of .mg files. LALR(1), no conflicts.
  *
- * Statements need no separators: each begins with a keyword, `name =` or `name :`, and nothing that
- * can end an expression can be followed by a name. `@` takes its `over` at once, so it is one
- * production. The initial value of a parameter has expressions of its own (`number`), in which a
+ * Statements need no separators: each begins with a keyword, `name =`, `a, b =` or `name :`, and
+ * nothing that can end an expression can be followed by a name. `@` takes its `over` at once, so it
+ * is one production. The initial value of a parameter has expressions of its own (`number`), in which a
  * call takes no `as`: there the word begins the external name.
  * After an error, parse.c skips to the next statement and hands out RESUME. */
 %code top {
@@ -51,7 +51,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %type <node> json member selector item binding parameter parent statement number atom entry axis option pad
 %type <node> expr sum term unary dot postfix primary call argument subscript group name
 %type <list> selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
-%type <list> entries values pads exprs axes options option_list arguments argument_list subscripts dims
+%type <list> several entries values pads exprs axes options option_list arguments argument_list subscripts dims
 %type <text> path
 %type <op> compare
 
@@ -127,6 +127,7 @@ statements: %empty              { $$ = list_new(p, NULL); }
                                 { $$ = $2 ? list_add(p, $1, $2) : $1; if (p->deep) YYABORT; }
 
 statement: IDENT '=' expr       { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a = $3); }
+         | several '=' expr     { $$ = MAKE(@$, SEVERAL, .at = @1, .list = *$1, .a = $3); }
          | IDENT ':' "param" '[' names ']' '=' number path external
                                 { $$ = MAKE(@$, PARAM, .name = $1, .at = @1, .list = *$5, .a = $8,
                                             .text = $9, .more = *$10); }
@@ -136,9 +137,12 @@ statement: IDENT '=' expr       { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a
          | "repeat" IDENT path '{' statements '}'
                                 { $$ = MAKE(@$, REPEAT, .name = $2, .at = @2, .body = @4.end, .text = $3,
                                             .more = *$5); }
-         | "return" expr        { $$ = MAKE(@$, RETURN, .at = @1, .a = $2); }
+         | "return" exprs       { $$ = MAKE(@$, RETURN, .at = @1, .list = *$2); }
          | "dim" bindings       { $$ = MAKE(@$, DIMS, .list = *$2); }
          | error RESUME         { $$ = NULL; yyerrok; }
+
+several: IDENT ',' name         { $$ = list_new(p, MAKE(@1, NAME, .name = $1)); list_add(p, $$, $3); }
+       | several ',' name       { $$ = list_add(p, $1, $3); }
 
 path: %empty                    { $$ = NULL; }
     | "as" STRING               { $$ = $2; }

@@ -83,6 +83,26 @@ static bool begins_item(const Parse *p, const Token *t)
             t->kind == CONFIG || (margin && (t->kind == DIM || t->kind == CONST)));
 }
 
+/* Do a name's `=` or `:`, or the other names of several and their `=`, come next? */
+static bool goes_on_as_statement(Parse *p)
+{
+    enum { LOOK = 16 };
+    Token seen[LOOK];
+    int n = 0;
+    bool names = true;
+    while (names && n + 2 <= LOOK) {
+        seen[n++] = next(p);
+        names = seen[n - 1].kind == ',';
+        if (names)
+            seen[n++] = next(p);
+        names = names && seen[n - 1].kind == IDENT;
+    }
+    bool found = seen[n - 1].kind == '=' || (n == 1 && seen[0].kind == ':');
+    while (n > 0)
+        hand_back(p, seen[--n]);
+    return found;
+}
+
 static bool begins_statement(Parse *p, const Token *t)
 {
     if (!t->first)
@@ -91,9 +111,7 @@ static bool begins_statement(Parse *p, const Token *t)
         return true;
     if (t->kind != IDENT || p->item == TRAIN || p->item == LAYOUT)
         return t->kind == IDENT;
-    Token after = next(p);
-    hand_back(p, after);
-    return after.kind == '=' || after.kind == ':';
+    return goes_on_as_statement(p);
 }
 
 /* After an error at p->last: skips to where something new begins, closes the braces that must have

@@ -17,22 +17,58 @@ static void name_value(Elab *e, Val v, Name name)
         info->name = name;
 }
 
-static void assign(Elab *e, const Node *n)
+/* `to`: an ASSIGN, or one NAME of a SEVERAL. */
+static void assign(Elab *e, const Node *to, Val v)
 {
-    Val v = expr(e, n->a);
-    Sym *s = find_local(e->frame, n->name);
+    Sym *s = find_local(e->frame, to->name);
     if (s && s->kind == SYM_PARAM && !s->gone) {
-        fail(e, n->at, 233, "parameter '%s' cannot be assigned", text(e, n->name));
+        fail(e, to->at, 233, "parameter '%s' cannot be assigned", text(e, to->name));
         note(e, s->span, "declared here");
         return;
     }
     if (!s || s->kind != SYM_VALUE || s->gone)
-        s = declare(e, SYM_VALUE, n->name, n->at);
+        s = declare(e, SYM_VALUE, to->name, to->at);
     if (!s)
         return;
     s->val = v;
     s->ready = true;
-    name_value(e, v, n->name);
+    name_value(e, v, to->name);
+}
+
+/* As many values as there are names, each name once. */
+static bool check_several(Elab *e, const Node *n, Val v)
+{
+    const NodeList *names = &n->list;
+    for (size_t i = 0; i < names->n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (names->data[k]->name == names->data[i]->name) {
+                fail(e, names->data[i]->at, 258, "'%s' is named twice",
+                     text(e, names->data[i]->name));
+                return false;
+            }
+    const Node *call = node_bare(n->a);
+    size_t count = v.kind == VAL_SEVERAL ? v.count : 1;
+    if (v.kind == VAL_POISON || count == names->n)
+        return v.kind != VAL_POISON;
+    if (call->kind == N_CALL)
+        fail(e, n->span, 258, "%zu names for the %zu value%s of '%s'", names->n, count,
+             count == 1 ? "" : "s", text(e, call->name));
+    else
+        fail(e, n->span, 258, "%zu names for one value", names->n);
+    const Sym *block = call->kind == N_CALL ? map_find(&e->blocks, call->name) : NULL;
+    if (block)
+        note(e, block->span, "'%s' is declared here", text(e, call->name));
+    else
+        help(e, "only a block that returns several values has one for each name");
+    return false;
+}
+
+static void assign_several(Elab *e, const Node *n)
+{
+    Val v = several_expr(e, n->a);
+    bool ok = check_several(e, n, v);
+    for (size_t i = 0; i < n->list.n; i++)
+        assign(e, n->list.data[i], ok ? v.several[i] : (Val){.kind = VAL_POISON});
 }
 
 /* The size of a dim in the function that is built, of which the batch has its own. */
@@ -45,11 +81,34 @@ static bool size_of(Elab *e, const Node *n, int64_t *size)
     return true;
 }
 
+/* `dim t = d` where d stands for other than one dim: as many, of their sizes. */
+static bool local_list(Elab *e, const Node *b)
+{
+    const Node *same = node_bare(b->a);
+    const Sym *as = same->kind == N_NAME ? find_local(e->frame, same->name) : NULL;
+    if (!as || as->kind != SYM_DIM || as->dims.n == 1)
+        return false;
+    lookup(e, same->name); /* it is used */
+    DimList made = {.n = as->dims.n};
+    for (int i = 0; i < made.n; i++) {
+        const DimInfo *like = dim_info(e, as->dims.dim[i].name);
+        const int64_t size = like->size, valid = like->valid;
+        made.dim[i] = new_dim(e, b->name, size, b->at, true);
+        dim_info(e, made.dim[i].name)->valid = valid;
+    }
+    Sym *s = declare(e, SYM_DIM, b->name, b->at);
+    if (s)
+        s->dims = made, s->ready = true;
+    return true;
+}
+
 static void local_dims(Elab *e, const Node *n)
 {
     for (size_t i = 0; i < n->list.n; i++) {
         const Node *b = n->list.data[i];
         int64_t size;
+        if (local_list(e, b))
+            continue;
         if (!size_of(e, b->a, &size))
             continue;
         if (size < 1) {
@@ -82,6 +141,16 @@ typedef struct Carried {
 
 typedef VEC(Carried) CarriedList;
 
+static void add_carried(Elab *e, Name assigned, CarriedList *out)
+{
+    Sym *s = find_local(e->frame, assigned);
+    bool known = !s || s->kind != SYM_VALUE || s->gone;
+    for (size_t k = 0; k < out->n; k++)
+        known |= out->data[k].sym == s;
+    if (!known)
+        vec_push(e->arena, out, (Carried){s, 0});
+}
+
 /* Names that have a value before the loop and get another in it, in the order of the text. */
 static void find_carried(Elab *e, const NodeList *body, CarriedList *out)
 {
@@ -89,14 +158,10 @@ static void find_carried(Elab *e, const NodeList *body, CarriedList *out)
         const Node *n = body->data[i];
         if (n->kind == N_REPEAT)
             find_carried(e, &n->more, out);
-        Sym *s = n->kind == N_ASSIGN ? find_local(e->frame, n->name) : NULL;
-        if (!s || s->kind != SYM_VALUE || s->gone)
-            continue;
-        bool known = false;
-        for (size_t k = 0; k < out->n; k++)
-            known |= out->data[k].sym == s;
-        if (!known)
-            vec_push(e->arena, out, (Carried){s, 0});
+        else if (n->kind == N_ASSIGN)
+            add_carried(e, n->name, out);
+        for (size_t k = 0; n->kind == N_SEVERAL && k < n->list.n; k++)
+            add_carried(e, n->list.data[k]->name, out);
     }
 }
 
@@ -321,11 +386,29 @@ Value loop_index(Elab *e)
 
 /* ---- statements --------------------------------------------------------------------------- */
 
+/* What a block gives: one value, or several. */
+static Val returned(Elab *e, const Node *n)
+{
+    const size_t count = n->list.n;
+    if (count == 1)
+        return expr(e, n->list.data[0]);
+    Val *v = NEW_ARRAY(e->arena, Val, count);
+    bool ok = true;
+    for (size_t i = 0; i < count; i++) {
+        v[i] = expr(e, n->list.data[i]);
+        ok &= v[i].kind != VAL_POISON;
+    }
+    return ok ? (Val){.kind = VAL_SEVERAL, .several = v, .count = count}
+              : (Val){.kind = VAL_POISON};
+}
+
 static void statement(Elab *e, const Node *n, Val *result, bool last)
 {
     bool block = e->frame->block->kind == N_BLOCK;
     if (n->kind == N_ASSIGN) {
-        assign(e, n);
+        assign(e, n, expr(e, n->a));
+    } else if (n->kind == N_SEVERAL) {
+        assign_several(e, n);
     } else if (n->kind == N_PARAM) {
         param(e, n);
     } else if (n->kind == N_REPEAT) {
@@ -339,7 +422,7 @@ static void statement(Elab *e, const Node *n, Val *result, bool last)
     } else if (!last) {
         fail(e, n->at, 239, "statements after return");
     } else {
-        *result = expr(e, n->a);
+        *result = returned(e, n);
     }
 }
 

@@ -1,6 +1,7 @@
 /* train.c - the train block: optimizer, learning rate, clipping, precision; rules.c has what holds
  * for some parameters only. */
 #include "grammar/config.h"
+#include "ir/optimizers.h"
 
 #include <string.h>
 
@@ -67,74 +68,67 @@ static bool flag(Elab *e, const Node *n, const char *what, bool *yes)
     return false;
 }
 
-/* What an optimizer can be given, by name; each in the order in which values come without. */
-enum { BETAS, EPS, DECAY, MOMENTUM, NESTEROV, BETA1, POWER, THRESHOLD, SETTINGS };
-static const char *const setting_names[SETTINGS] = {"betas",    "eps",   "decay", "momentum",
-                                                    "nesterov", "beta1", "power", "threshold"};
-static const struct {
-    Train defaults;
-    int n, takes[5];
-} rules_of[OPT_count] = {
-    [OPT_adamw] = {{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, 3, {BETAS, EPS, DECAY}},
-    [OPT_adam] = {{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, 3, {BETAS, EPS, DECAY}},
-    [OPT_sgd] = {{.eps = 1e-8}, 3, {MOMENTUM, DECAY, NESTEROV}},
-    [OPT_lion] = {{.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}, 2, {BETAS, DECAY}},
-    [OPT_adafactor] = {{.eps = 1e-30, .power = 0.8, .threshold = 1},
-                       5,
-                       {BETA1, POWER, THRESHOLD, EPS, DECAY}},
-    [OPT_muon] = {{.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.95, .nesterov = true},
-                  5,
-                  {MOMENTUM, BETAS, EPS, DECAY, NESTEROV}},
-};
-
-static bool setting_of(Elab *e, int which, const Node *n, Train *t)
+/* One option of an optimizer; n is NULL where it is not given. */
+static bool option_of(Elab *e, int which, const Node *n, Train *t)
 {
-    switch (which) {
-    case BETAS:
+    const OptionInfo *o = &optimizer_options[which];
+    const int number = optimizer_number(o->name);
+    bool yes = false;
+    switch (o->kind) {
+    case KIND_PAIR:
         return betas(e, n, t);
-    case EPS:
-        return bounded(e, n, "eps", -1, 1, &t->eps);
-    case DECAY:
+    case KIND_DECAY:
         return decay(e, n);
-    case MOMENTUM:
-        return bounded(e, n, "momentum", 0, 1, &t->momentum);
-    case NESTEROV:
-        return flag(e, n, "nesterov", &t->nesterov);
-    case BETA1:
-        return bounded(e, n, "beta1", 0, 1, &t->beta1);
-    case POWER:
-        return bounded(e, n, "power", -1, 10, &t->power);
-    default:
-        return bounded(e, n, "threshold", -1, 1e300, &t->threshold);
+    case KIND_FLAG:
+        if (!flag(e, n, o->name, &yes))
+            return false;
+        if (n)
+            *train_number(t, number) = yes;
+        return true;
+    case KIND_NUMBER:
+        return bounded(e, n, o->name, o->low, o->high, train_number(t, number));
+    }
+    return false;
+}
+
+/* What holds where nothing is given. */
+static void default_of(Train *t, int which, const double *without)
+{
+    const OptionInfo *o = &optimizer_options[which];
+    if (o->kind == KIND_PAIR) {
+        t->beta1 = without[0];
+        t->beta2 = without[1];
+    } else if (o->kind != KIND_DECAY) {
+        *train_number(t, optimizer_number(o->name)) = without[0];
     }
 }
 
 static void optimizer(Elab *e, const Node *value, Train *t)
 {
-    const char *names[OPT_count + 1] = {NULL}, *takes[SETTINGS + 1] = {NULL};
-    const Node *slot[SETTINGS];
+    const char *names[OPT_count + 1] = {NULL}, *takes[OPTIONS_MOST + 1] = {NULL};
+    const Node *slot[OPTIONS_MOST], *given[OPTION_count] = {NULL};
     for (int i = 0; i < OPT_count; i++)
-        names[i] = optimizer_names[i];
-    int which = config_choice(e, value, "optimizer", names, 307);
+        names[i] = optimizers[i].name;
+    int which = config_choice(e, value, "optimizer", names, 307), n = 0;
+    if (which < 0 && value->name && map_find(&e->blocks, value->name))
+        help(e, "'%s' is a block of this file; the rules of optimizers are the compiler's own",
+             text(e, value->name));
     if (which < 0)
         return;
-    const Train *d = &rules_of[which].defaults;
+    const OptimizerInfo *row = &optimizers[which];
     t->optimizer = (Optimizer)which;
-    t->beta1 = d->beta1;
-    t->beta2 = d->beta2;
-    t->eps = d->eps;
-    t->momentum = d->momentum;
-    t->power = d->power;
-    t->threshold = d->threshold;
-    t->nesterov = d->nesterov;
-    for (int i = 0; i < rules_of[which].n; i++)
-        takes[i] = setting_names[rules_of[which].takes[i]];
+    for (; n < OPTIONS_MOST && row->takes[n].option; n++) {
+        takes[n] = optimizer_options[row->takes[n].option].name;
+        default_of(t, row->takes[n].option, row->takes[n].without);
+    }
     if (!config_args(e, value, takes, slot, "decay", 308))
         return;
-    for (int i = 0; i < rules_of[which].n; i++)
-        if (!setting_of(e, rules_of[which].takes[i], slot[i], t))
+    for (int i = 0; i < n; i++) {
+        given[row->takes[i].option] = slot[i];
+        if (!option_of(e, row->takes[i].option, slot[i], t))
             return;
-    if (which == OPT_sgd && t->nesterov && t->momentum == 0)
+    }
+    if (given[OPTION_nesterov] && t->nesterov != 0 && t->momentum == 0)
         fail(e, value->span, 303, "nesterov needs a momentum");
 }
 

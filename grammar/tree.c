@@ -1,6 +1,7 @@
 /* tree.c - what `reduce = tree` asks of a layout: the microbatches of a step are a power of two,
  * over one axis, and no optimizer sums over what is split on it. */
 #include "grammar/config.h"
+#include "ir/optimizers.h"
 #include "ir/propose.h"
 
 #include <string.h>
@@ -83,7 +84,7 @@ void check_tree(Elab *e, const Layout *l, Span at)
              mesh_axes_text(&over, axes));
         one_axis(e, &over, axes);
     }
-    if ((o == OPT_adafactor || o == OPT_muon) && splits_batch(&over, CLASS_state)) {
+    if (optimizers[o].of == MATRICES && splits_batch(&over, CLASS_state)) {
         fail(e, at, 336, "reduce = tree, and %s sums over state that is split on %s",
              optimizer_names[o], mesh_axes_text(&over, axes));
         whole_state(e, &over, mesh_axes_text(&over, axes));

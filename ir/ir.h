@@ -280,13 +280,10 @@ typedef struct Fn {
     Axes batch; /* after pass local: those that its sequences are split on */
 } Fn;
 
+/* A row of optimizers.def each (ir/optimizers.h). */
 typedef enum Optimizer {
-    OPT_adamw,
-    OPT_sgd,
-    OPT_adam,
-    OPT_lion,
-    OPT_adafactor,
-    OPT_muon,
+#define OPTIMIZER(name, ...) OPT_##name,
+#include "ir/optimizers.def"
     OPT_count
 } Optimizer;
 extern const char *const optimizer_names[OPT_count];
@@ -309,9 +306,9 @@ extern const char *const descent_names[DESCENT_count];
 /* The train block, checked. What differs by parameter is in Tensor. */
 typedef struct Train {
     Optimizer optimizer;
-    double beta1, beta2, eps, momentum;
-    double power, threshold; /* adafactor: of the second moment's decay; the largest update */
-    bool nesterov;
+#define NUMBER(name) double name;
+#define FLAG(name)   double name;
+#include "ir/optimizers.def"
     double clip; /* 0: none */
     Schedule schedule;
     double peak, floor;
@@ -442,6 +439,12 @@ typedef struct Layout {
 /* The dim of the loops in which keys go round: none of a source is called so. */
 #define RING_ROUND "ring.round"
 
+/* Writes the rule of one parameter at the builder's end: out[0] is its new value, then come those
+ * of its states. False: it cannot, which is a bug of mgc and was reported. */
+typedef struct RuleCall RuleCall; /* ir/optimizers.h */
+struct Builder;
+typedef bool UpdateRule(struct Builder *b, const RuleCall *c, Value *out);
+
 struct Module {
     Arena *arena;
     Names *names;
@@ -456,7 +459,8 @@ struct Module {
     VEC(Fn *) fns;
     Train train;
     Layout layout;
-    const char *config; /* config.json of its checkpoints, or NULL */
+    const char *config;      /* config.json of its checkpoints, or NULL */
+    UpdateRule *update_rule; /* NULL: nobody has set it since the text was read */
     /* After pass local: types say no more how values lie, and communication says all by its
      * attributes. */
     bool local;

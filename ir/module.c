@@ -150,8 +150,6 @@ Value region_arg(Module *m, Region *r, Type t, Name hint)
     return v;
 }
 
-const char *const optimizer_names[OPT_count] = {"adamw", "sgd",       "adam",
-                                                "lion",  "adafactor", "muon"};
 const char *const schedule_names[LR_count] = {"constant",     "linear", "cosine",       "wsd",
                                               "inverse_sqrt", "warmup", "warmup_cosine"};
 const char *const descent_names[DESCENT_count] = {"linear", "cosine", "sqrt"};

@@ -94,6 +94,7 @@ static bool takes(Op op, DType t)
         return !dtype_is_half(t);
     case OP_neg:
     case OP_abs:
+    case OP_sign:
     case OP_add:
     case OP_sub:
     case OP_mul:

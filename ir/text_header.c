@@ -9,16 +9,18 @@ void text_read_train(Reader *r)
     struct {
         const char *name;
         double *value;
-    } reals[] = {{"beta1", &t->beta1},       {"beta2", &t->beta2}, {"eps", &t->eps},
-                 {"momentum", &t->momentum}, {"power", &t->power}, {"threshold", &t->threshold},
-                 {"clip", &t->clip},         {"peak", &t->peak},   {"floor", &t->floor}};
+    } reals[] = {
+#define NUMBER(name) {#name, &t->name},
+#include "ir/optimizers.def"
+        {"clip", &t->clip}, {"peak", &t->peak}, {"floor", &t->floor}};
     text_want_word(r, "train");
     t->optimizer = (Optimizer)text_want_choice(r, optimizer_names, OPT_count);
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
         text_want_word(r, reals[i].name);
         *reals[i].value = text_want_real(r);
     }
-    t->nesterov = text_take_word(r, "nesterov");
+#define FLAG(name) t->name = text_take_word(r, #name);
+#include "ir/optimizers.def"
     text_want_word(r, "lr");
     t->schedule = (Schedule)text_want_choice(r, schedule_names, LR_count);
     text_want_word(r, "warmup");

@@ -486,15 +486,15 @@ static void print_mesh(const Module *m, FILE *out)
         fputs("local\n", out);
 }
 
+static void print_setting(const char *name, double value, FILE *out)
+{
+    fprintf(out, " %s ", name);
+    print_real(out, value);
+}
+
 static void print_header(const Module *m, FILE *out)
 {
     const Train *t = &m->train;
-    const struct {
-        const char *name;
-        double value;
-    } reals[] = {{"beta1", t->beta1},       {"beta2", t->beta2}, {"eps", t->eps},
-                 {"momentum", t->momentum}, {"power", t->power}, {"threshold", t->threshold},
-                 {"clip", t->clip},         {"peak", t->peak},   {"floor", t->floor}};
     fputs("mgir 1\nmodel ", out);
     print_string(out, name_str(m->names, m->name));
     fputs(" source ", out);
@@ -504,22 +504,23 @@ static void print_header(const Module *m, FILE *out)
     fputs(" seq ", out);
     print_dim(m, m->seq, out);
     fprintf(out, " vocab %lld\ntrain %s", (long long)m->vocab, optimizer_names[t->optimizer]);
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
-        fprintf(out, " %s ", reals[i].name);
-        print_real(out, reals[i].value);
-    }
-    fprintf(out, "%s lr %s warmup %lld steps %lld last %lld %s%s compute %s%s",
-            t->nesterov ? " nesterov" : "", schedule_names[t->schedule], (long long)t->warmup,
-            (long long)t->steps, (long long)t->last, descent_names[t->descent],
-            t->log ? " log" : "", dtype_name(t->compute), t->tf32 ? " tf32" : "");
-    fprintf(out, "%s%s", t->tree ? " tree" : "", t->as_ready ? " as_ready" : "");
+#define NUMBER(name) print_setting(#name, t->name, out);
+#include "ir/optimizers.def"
+    print_setting("clip", t->clip, out);
+    print_setting("peak", t->peak, out);
+    print_setting("floor", t->floor, out);
+#define FLAG(name) fputs(t->name != 0 ? " " #name : "", out);
+#include "ir/optimizers.def"
+    fprintf(out, " lr %s warmup %lld steps %lld last %lld %s%s compute %s%s%s%s",
+            schedule_names[t->schedule], (long long)t->warmup, (long long)t->steps,
+            (long long)t->last, descent_names[t->descent], t->log ? " log" : "",
+            dtype_name(t->compute), t->tf32 ? " tf32" : "", t->tree ? " tree" : "",
+            t->as_ready ? " as_ready" : "");
     if (t->half)
         fprintf(out, " half %s", dtype_name(t->half));
     if (t->scale != 0) {
-        fputs(" scale ", out);
-        print_real(out, t->scale);
-        fputs(" least ", out);
-        print_real(out, t->scale_least);
+        print_setting("scale", t->scale, out);
+        print_setting("least", t->scale_least, out);
         fprintf(out, " window %lld hysteresis %lld", (long long)t->scale_window,
                 (long long)t->scale_hysteresis);
     }
@@ -536,20 +537,16 @@ static void print_header(const Module *m, FILE *out)
     if (m->layout.overlap)
         fputs(" overlap", out);
     if (m->layout.send_flops > 0) {
-        fputs(" send_flops ", out);
-        print_real(out, m->layout.send_flops);
+        print_setting("send_flops", m->layout.send_flops, out);
     }
-    fputs(" assert_peak ", out);
-    print_real(out, m->layout.assert_peak);
+    print_setting("assert_peak", m->layout.assert_peak, out);
     print_place(m, m->layout.assert_span, out);
     if (m->layout.assert_step != 0) {
-        fputs(" assert_step ", out);
-        print_real(out, m->layout.assert_step);
+        print_setting("assert_step", m->layout.assert_step, out);
         print_place(m, m->layout.assert_step_span, out);
     }
     if (m->layout.assert_exposed != 0) {
-        fputs(" assert_exposed ", out);
-        print_real(out, m->layout.assert_exposed);
+        print_setting("assert_exposed", m->layout.assert_exposed, out);
         print_place(m, m->layout.assert_exposed_span, out);
     }
     fputc('\n', out);

@@ -134,6 +134,10 @@ static const char *unary(CudaGen *g, Op op, DType t, const char *x)
     case OP_abs:
         return dtype_is_float(t) ? call1(g, "fabs", t, x)
                                  : arena_printf(g->a, "%s < 0 ? -(%s) : %s", x, x, x);
+    case OP_sign:
+        return arena_printf(g->a, "%s > %s ? %s : %s < %s ? %s : %s", x, cuda_number(g, t, 0),
+                            cuda_number(g, t, 1), x, cuda_number(g, t, 0), cuda_number(g, t, -1),
+                            cuda_number(g, t, 0));
     case OP_rsqrt: /* CUDA's rsqrt is less exact than the quotient */
         return arena_printf(g->a, "%s / %s", cuda_number(g, t, 1), call1(g, "sqrt", t, x));
     case OP_sigmoid: /* exp(-x) may overflow to infinity: 1 / inf is the right 0 */

@@ -239,9 +239,11 @@ static const char *config_line(const Emitter *e)
     const struct {
         const char *name;
         double value;
-    } numbers[] = {{"beta1", t->beta1},       {"beta2", t->beta2}, {"eps", t->eps},
-                   {"momentum", t->momentum}, {"power", t->power}, {"threshold", t->threshold},
-                   {"nesterov", t->nesterov}};
+    } numbers[] = {
+#define NUMBER(name) {#name, t->name},
+#define FLAG(name)   {#name, t->name},
+#include "ir/optimizers.def"
+    };
     const char *opt = "", *between = "";
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].value != 0) {

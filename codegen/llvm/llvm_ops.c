@@ -313,6 +313,19 @@ static LLVMValueRef no_code(Op op)
     abort();
 }
 
+static LLVMValueRef sign(LlvmModule *l, DType t, LLVMValueRef a)
+{
+    const bool real = dtype_is_float(t);
+    LLVMBuilderRef b = l->b;
+    LLVMValueRef zero = number(l, t, 0);
+    LLVMValueRef less = real ? LLVMBuildFCmp(b, LLVMRealOLT, a, zero, "")
+                             : LLVMBuildICmp(b, LLVMIntSLT, a, zero, "");
+    LLVMValueRef more = real ? LLVMBuildFCmp(b, LLVMRealOGT, a, zero, "")
+                             : LLVMBuildICmp(b, LLVMIntSGT, a, zero, "");
+    return LLVMBuildSelect(b, more, number(l, t, 1),
+                           LLVMBuildSelect(b, less, number(l, t, -1), zero, ""), "");
+}
+
 static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
 {
     LLVMTypeRef type = llvm_register_type(l, t);
@@ -328,6 +341,8 @@ static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
             return intrinsic(l, "llvm.fabs", type, 1, &a);
         return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntSLT, a, number(l, t, 0), ""),
                                LLVMBuildNeg(b, a, ""), a, "");
+    case OP_sign:
+        return sign(l, t, a);
     case OP_sqrt:
         return intrinsic(l, "llvm.sqrt", type, 1, &a);
     case OP_rsqrt:

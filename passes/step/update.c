@@ -7,9 +7,9 @@
  * as_ready` it looks at the loss alone, so that updates need not wait for the gradients of others
  * (guard.c); elements that would not be finite then stay what they were.
  *
- * Where the loss was scaled, norm and gradients are divided by the scale. optimizers.c has the
- * rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64 partial of the norm, added
- * in the order of the model. */
+ * Where the loss was scaled, norm and gradients are divided by the scale. optimizers.c asks
+ * for the rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64 partial of the
+ * norm, added in the order of the model. */
 #include "passes/step/tree.h"
 #include "passes/step/update.h"
 #include "passes/walk.h"
@@ -18,30 +18,25 @@
 
 static const double CLIP_EPS = 1e-6; /* as clip_grad_norm_ */
 
-Value up_number(Update *u, double x)
+static Value up_number(Update *u, double x)
 {
     return build_const(&u->b, DT_f64, x);
 }
 
-Value up1(Update *u, Op op, Value x)
+static Value up1(Update *u, Op op, Value x)
 {
     return build1(&u->b, op, x);
 }
 
-Value up2(Update *u, Op op, Value x, Value y)
+static Value up2(Update *u, Op op, Value x, Value y)
 {
     return build2(&u->b, op, x, y);
 }
 
 /* x times an f64 number, rounded to x's dtype first. */
-Value up_scaled(Update *u, Value x, Value by)
+static Value up_scaled(Update *u, Value x, Value by)
 {
     return up2(u, OP_mul, x, build_cast(&u->b, by, type_of(u->m, x)->dtype));
-}
-
-Value up_scaled_by(Update *u, Value x, double by)
-{
-    return up2(u, OP_mul, x, build_const(&u->b, type_of(u->m, x)->dtype, by));
 }
 
 /* The argument of a role, added if there is none yet. */
@@ -117,7 +112,9 @@ Value up_time(Update *u)
 {
     if (!u->step)
         u->step = argument(u, ARG_step, DT_i64, "step");
-    return up2(u, OP_add, build_cast(&u->b, u->step, DT_f64), up_number(u, 1));
+    if (!u->time)
+        u->time = up2(u, OP_add, build_cast(&u->b, u->step, DT_f64), up_number(u, 1));
+    return u->time;
 }
 
 static void result(Update *u, ResultRole role, uint32_t tensor, Value v)
@@ -269,12 +266,12 @@ PassStatus pass_update(Job *j)
     Value watched[] = {u.fn->body->results.data[0], u.norm};
     build_ins(&u.b, OP_guard, NULL, m->train.as_ready ? 1 : 2, watched);
     u.lr = argument(&u, ARG_lr, DT_f64, "lr");
-    optimizer_prepare(&u);
     for (size_t i = 0; i < n; i++) {
         mark_tensor(&u, tensor[i]);
         Value p = tensor_value(&u, tensor[i]);
         Value g = u.clip ? up_scaled(&u, grad[i], u.clip) : grad[i];
-        optimizer_update(&u, tensor[i], p, g);
+        if (!optimizer_update(&u, tensor[i], p, g))
+            return pass_bug(j, NULL, "no rule of '%s'", optimizers[m->train.optimizer].name);
     }
     return PASS_ok;
 }

@@ -34,6 +34,10 @@ static long double abs_exact(long double x)
 {
     return fabsl(x);
 }
+static long double sign_exact(long double x)
+{
+    return (x > 0) - (x < 0);
+}
 static long double neg_exact(long double x)
 {
     return -x;
@@ -51,6 +55,7 @@ static const Function functions[] = {
     {OP_rsqrt, rsqrt_exact, 1.5},
     {OP_sigmoid, sigmoid_exact, 5},
     {OP_abs, abs_exact, 0},
+    {OP_sign, sign_exact, 0},
     {OP_neg, neg_exact, 0},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };

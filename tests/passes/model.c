@@ -1,5 +1,6 @@
 /* model.c - building, running and comparing programs; see model.h. */
 #include "tests/passes/model.h"
+#include "grammar/grammar.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -30,6 +31,7 @@ void model_open(Model *t)
                           .momentum = 0.9,
                           .clip = 1,
                           .compute = DT_f32};
+    t->m->update_rule = mg_update_rule;
     t->m->layout = (Layout){.microbatch = 1, .recompute = RECOMPUTE_auto};
     t->m->batch = (Dim){.name = name_intern(t->m->names, "batch"), .size = 1};
     t->fn = NEW(t->a, Fn);
@@ -173,6 +175,7 @@ Tensor64 *run_fn(Model *t, const Fn *fn, const Tensor64 *args)
 PassStatus try_pass(Model *t, PassRun *pass)
 {
     Job j = {.m = t->m, .tmp = arena_new(), .log = stderr};
+    t->m->update_rule = mg_update_rule; /* texts that were read have none */
     PassStatus s = pass(&j);
     arena_free(j.tmp);
     return s;

@@ -1,5 +1,6 @@
 /* The table of passes and its runner; precision. */
 #include "tests/passes/model.h"
+#include "grammar/grammar.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,6 +87,7 @@ static void stop_and_go_on(void **state)
     uint32_t file = diag_add_file(u.m->diag, "half.mgir", half, strlen(half));
     u.m = ir_parse(u.a, u.m->names, u.m->diag, file);
     assert_non_null(u.m);
+    u.m->update_rule = mg_update_rule;
     Outcome second = run_range(&u, "microbatch", "simplify");
     assert_int_equal(second.status, PASS_ok);
     assert_string_equal(second.seen.text, "microbatch update shard simplify ");

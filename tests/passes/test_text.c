@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grammar/grammar.h"
 #include "passes/passes.h"
 #include "passes/simplify/accumulate.h"
 #include "passes/simplify/simplify.h"
@@ -164,6 +165,7 @@ static const char *outcome(const CaseFile *f, const Case *c, Bench *b)
         fprintf(stderr, "%s:%d: the program before the pass is none\n", f->path, c->line);
         return NULL;
     }
+    m->update_rule = mg_update_rule;
     Printed before = printed(m, f->opened, b->a);
     PassStatus status = run(f->pass, m);
     if (status == PASS_broken) {

@@ -1,6 +1,7 @@
 /* The update: five steps in the interpreter against the formulas written out as loops over plain
  * arrays, on the gradients that differentiate gives. */
 #include "tests/passes/model.h"
+#include "ir/optimizers.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -291,6 +292,59 @@ static void keeps_what_is_finite(void **state)
 
 /* ---- the guard ------------------------------------------------------------------------------- */
 
+static int roles(const Fn *fn, ArgRole role)
+{
+    int n = 0;
+    for (size_t a = 0; a < fn->args.n; a++)
+        n += fn->args.data[a].role == role;
+    return n;
+}
+
+/* Each row has its block, which takes and gives what the row says: of vectors and of matrices, and
+ * whether its numbers are zero or not. */
+static void every_row(void **state)
+{
+    (void)state;
+    for (int o = 0; o < OPT_count; o++)
+        for (int zero = 0; zero < 2; zero++) {
+            Rules r = {.train = ADAMW, .microbatch = 4, .seed = 3};
+            r.train.optimizer = (Optimizer)o;
+            for (int k = 0; k < NUMBER_count && zero; k++)
+                *train_number(&r.train, k) = 0;
+            r.train.threshold = r.train.power = 1;
+            Model t;
+            open_model(&t, &r);
+            size_t params = t.m->tensors.n;
+            must_pass(&t, pass_microbatch);
+            must_pass(&t, pass_update);
+            for (size_t k = params; k < t.m->tensors.n; k++) {
+                const char *slot = name_str(t.m->names, t.m->tensors.data[k].slot);
+                bool named = optimizers[o].rest != (Optimizer)o; /* the states of others, too */
+                for (int i = 0; i < STATES_MOST && optimizers[o].states[i].slot; i++)
+                    named |= !strcmp(slot, optimizers[o].states[i].slot);
+                assert_true(named);
+            }
+            assert_int_equal(roles(t.fn, ARG_state), (int)(t.m->tensors.n - params));
+            must_pass(&t, pass_simplify);
+            model_close(&t);
+        }
+}
+
+/* A module whose text was read, of which nobody has said who writes the rules. */
+static void no_rules(void **state)
+{
+    (void)state;
+    Rules r = {.train = ADAMW, .microbatch = 4, .seed = 3};
+    Model t;
+    open_model(&t, &r);
+    must_pass(&t, pass_microbatch);
+    t.m->update_rule = NULL;
+    FILE *log = fopen("/dev/null", "w");
+    assert_int_equal(pass_update(&(Job){.m = t.m, .tmp = t.a, .log = log}), PASS_broken);
+    fclose(log);
+    model_close(&t);
+}
+
 /* The guard stands before everything that makes a new value. */
 static void guard_first(void **state)
 {
@@ -323,6 +377,8 @@ int main(void)
                                        cmocka_unit_test(adam),
                                        cmocka_unit_test(lion),
                                        cmocka_unit_test(keeps_what_is_finite),
+                                       cmocka_unit_test(every_row),
+                                       cmocka_unit_test(no_rules),
                                        cmocka_unit_test(guard_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

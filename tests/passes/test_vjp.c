@@ -406,6 +406,8 @@ static void kinks(void **state)
         {OP_abs, 0, 0, 0, 0},
         {OP_abs, -0.0, 0, 0, 0},
         {OP_abs, -3, 0, -1, 0},
+        {OP_sign, 0, 0, 0, 0},
+        {OP_sign, -3, 0, 0, 0},
         {OP_max, 2, 2, 0.5, 0.5},
         {OP_max, 0, 0, 0.5, 0.5},
         {OP_max, 1, 2, 0, 1},

@@ -54,6 +54,30 @@ static void assign_again(Gen *g, int base)
     add_value(g, v.name, KIND_float, d, -1);
 }
 
+/* A name that may get a value of these dims: a new one, or one that has such a value. */
+static const char *name_for(Gen *g, Dims d, const char *other)
+{
+    for (int i = 0; i < g->nvalues; i++) {
+        const GenValue *v = &g->value[i];
+        if (v->kind == KIND_float && !v->param && v->dims == d && strcmp(v->name, other) != 0 &&
+            draw_one_in(g, 3))
+            return v->name;
+    }
+    return new_name(g, "v");
+}
+
+static void assign_two(Gen *g)
+{
+    Dims d[2];
+    const char *s = pair_called(g, d, 2);
+    if (!s)
+        return;
+    const char *x = name_for(g, d[0], ""), *y = name_for(g, d[1], x);
+    line(g, "%s, %s = %s", x, y, s);
+    add_value(g, x, KIND_float, d[0], -1);
+    add_value(g, y, KIND_float, d[1], -1);
+}
+
 static void choose_indices(Gen *g)
 {
     const GenValue *v = draw_value(g, KIND_float, ~(Dims)0);
@@ -129,7 +153,7 @@ static void local_dim(Gen *g)
 
 static void statement(Gen *g, int base)
 {
-    int which = draw_below(g, 16);
+    int which = draw_below(g, 18);
     if (which < 5)
         assign_new(g);
     else if (which < 10)
@@ -142,6 +166,8 @@ static void statement(Gen *g, int base)
         local_dim(g);
     else if (which == 14)
         add_up(g, base);
+    else if (which > 15)
+        assign_two(g);
     else
         declare_param(g, draw_dims(g) & ~g->fixed, "p");
 }
@@ -246,13 +272,20 @@ void write_block(Gen *g)
     b.result = draw_dims(g) & ~local;
     if (draw_below(g, 5))
         b.result |= reach(g);
-    line(g, "return %s", expression(g, b.result, 3));
+    const char *result = expression(g, b.result, 3);
+    b.two = draw_one_in(g, 3);
+    if (b.two) {
+        b.second = draw_dims(g) & ~local;
+        result = TEXT("%s, %s", result, expression(g, b.second, 3));
+    }
+    line(g, "return %s", result);
     g->indent = 0;
     line(g, "}");
     forget_dims(g);
     g->dim[g->batch].gone = false;
     g->dim[g->extra].gone = true;
-    b.used = g->used & ~bit(g->extra);
+    b.extra = bit(g->extra);
+    b.used = g->used & ~b.extra;
     b.params = g->nparams > external;
     g->nnumbers = numbers;
     g->nvalues = 0;

@@ -10,7 +10,7 @@
 /* Its result is to have these dims: those that it has itself, and what comes along. */
 static bool gives(const Gen *g, const GenBlock *b, Dims want, Dims *along)
 {
-    Dims extra = bit(g->extra);
+    Dims extra = b->extra;
     if (b->result & ~want & ~extra)
         return false;
     *along = want & ~b->result;
@@ -19,21 +19,13 @@ static bool gives(const Gen *g, const GenBlock *b, Dims want, Dims *along)
     return !(g->fixed & *along & ~reach(g));
 }
 
-const char *block_called(Gen *g, Dims want, int depth)
+/* `along`: dims that come with the first argument. */
+static const char *call_of(Gen *g, const GenBlock *b, Dims along, int depth)
 {
-    int fits[BLOCKS_MAX], n = 0;
-    Dims along;
-    for (int i = 0; i < g->nblocks; i++)
-        if (gives(g, &g->block[i], want, &along))
-            fits[n++] = i;
-    if (!n)
-        return NULL;
-    const GenBlock *b = &g->block[fits[draw_below(g, n)]];
-    gives(g, b, want, &along);
     const char *s = "";
     for (int i = 0; i < b->nargs; i++) {
         const GenValue *arg = &b->arg[i], *v = NULL;
-        Dims extra = bit(g->extra);
+        Dims extra = b->extra;
         if (arg->kind == KIND_index) {
             for (int k = 0; k < g->nvalues; k++)
                 if (g->value[k].kind == KIND_index && g->value[k].indexes == arg->indexes &&
@@ -59,6 +51,46 @@ const char *block_called(Gen *g, Dims want, int depth)
     g->used |= b->used;
     const char *as = b->params && draw_below(g, 40) ? TEXT(" as \"%s\"", new_name(g, "call")) : "";
     return TEXT("%s(%s)%s", b->name, s, as);
+}
+
+const char *block_called(Gen *g, Dims want, int depth)
+{
+    int fits[BLOCKS_MAX], n = 0;
+    Dims along = 0;
+    for (int i = 0; i < g->nblocks; i++)
+        if (!g->block[i].two && gives(g, &g->block[i], want, &along))
+            fits[n++] = i;
+    if (!n)
+        return NULL;
+    const GenBlock *b = &g->block[fits[draw_below(g, n)]];
+    gives(g, b, want, &along);
+    return call_of(g, b, along, depth);
+}
+
+const char *pair_called(Gen *g, Dims result[2], int depth)
+{
+    int fits[BLOCKS_MAX], n = 0;
+    for (int i = 0; i < g->nblocks; i++)
+        if (g->block[i].two)
+            fits[n++] = i;
+    if (!n)
+        return NULL;
+    const GenBlock *b = &g->block[fits[draw_below(g, n)]];
+    const Dims of[2] = {b->result, b->second}, extra = b->extra;
+    Dims want = of[0] & ~extra, along = 0;
+    if (of[0] & extra) {
+        want |= reach(g) & ~b->used;
+        if (draw_one_in(g, 2))
+            want |= bit(draw_dim(g, tensor_dims(g) & ~want & ~b->used & ~of[1] & ~g->fixed));
+    }
+    if (!gives(g, b, want, &along))
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        result[i] = (of[i] & ~extra) | (of[i] & extra ? along : 0);
+        if (!small(g, result[i]) || result[i] & g->fixed & ~reach(g))
+            return NULL;
+    }
+    return call_of(g, b, along, depth);
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */

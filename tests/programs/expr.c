@@ -221,6 +221,8 @@ static const char *unary(Gen *g, Dims want, int depth)
                                      "sin(%s)",
                                      "cos(%s)",
                                      "abs(%s)",
+                                     "sign(%s)",
+                                     "rounded(%s)",
                                      "relu(%s)",
                                      "silu(%s)",
                                      "gelu(%s)",
@@ -234,7 +236,7 @@ static const char *unary(Gen *g, Dims want, int depth)
                                      "-tanh(%s)",
                                      "pow(1 + abs(%s), -0.5)",
                                      "pow(0.5 + sigmoid(%s), 1.5)"};
-    return TEXT(of[draw_below(g, 19)], expression(g, want, depth - 1));
+    return TEXT(of[draw_below(g, 21)], expression(g, want, depth - 1));
 }
 
 static const char *square(Gen *g, Dims want, int depth)

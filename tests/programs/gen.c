@@ -275,8 +275,8 @@ static void write_consts(Gen *g)
         "3 * 0.25",    "exp(-1)",     "max(1, layers)",
         "min(0.5, 1)", "pow(2, 3)",   "select(layers > 2, 0.3, 0.7)",
         "abs(-0.25)",  "layers == 2", "sin(0.5) + cos(0.5)",
-        "log(2)",      "tanh(1)",     "erf(0.5)",
-        "sigmoid(0)"};
+        "sign(-3)",    "log(2)",      "tanh(1)",
+        "erf(0.5)",    "sigmoid(0)"};
     int n = draw_below(g, 4);
     for (int i = 0; i < n && g->nnumbers < NUMBERS_MAX; i++) {
         const char *name = new_name(g, "c");

@@ -61,6 +61,9 @@ typedef struct GenBlock {
     int nargs;
     GenValue arg[ARGS_MAX];
     Dims result, used;
+    Dims extra; /* the bit of Gen.extra, which a model has no more */
+    bool two;   /* it returns another value as well, and is called by a statement */
+    Dims second;
     int along, over; /* the dim that these are given as; -1: none */
     const char *option, *flag;
     bool must;   /* the option has no default */
@@ -146,6 +149,8 @@ const char *declare_param(Gen *g, Dims dims, const char *stem);
 
 /* NULL: it cannot have these dims. */
 const char *block_called(Gen *g, Dims want, int depth);
+/* Of a block that returns two values, and their dims. */
+const char *pair_called(Gen *g, Dims result[2], int depth);
 const char *attended(Gen *g, Dims want, int depth);
 const char *routed(Gen *g, Dims want, int depth);
 

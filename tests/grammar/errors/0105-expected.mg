@@ -7,5 +7,5 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: 0105-expected.mg:7:5: error[MG0105]: expected ':' or '=', found 'loss'
+# CHECK: 0105-expected.mg:7:5: error[MG0105]: expected ':', ',' or '=', found 'loss'
 # CHECK-NOT: {{error|warning}}[MG

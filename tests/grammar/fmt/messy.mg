@@ -17,7 +17,7 @@ x=x@w over(a) @ w over ( a,b ) # trailing
   return f(((x+1)*y)[x->y,x], # moves up
    along (s,t),over(d),k=2 where r<=1) as "p" # close
 }
-block g(t:token(a), u [b]:token(a)) { return t } const c=1,
+block g(t:token(a), u [b]:token(a)) { x , y=h(t)  return t,u+1 } const c=1,
 d=2
 model m(t[a,b]:token(a)){ dim q=a
 repeat a as "l.{}"{repeat b{x=x

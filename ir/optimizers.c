@@ -1,0 +1,49 @@
+/* optimizers.c - optimizers.def as tables. */
+#include "ir/optimizers.h"
+
+#include <stddef.h>
+#include <string.h>
+
+const NumberInfo optimizer_numbers[NUMBER_count] = {
+#define NUMBER(name) [NUMBER_##name] = {#name, offsetof(Train, name), false},
+#define FLAG(name)   [NUMBER_##name] = {#name, offsetof(Train, name), true},
+#include "ir/optimizers.def"
+};
+
+const OptionInfo optimizer_options[OPTION_count] = {
+#define OPTION(name, kind, low, high) [OPTION_##name] = {#name, KIND_##kind, low, high},
+#include "ir/optimizers.def"
+};
+
+const OptimizerInfo optimizers[OPT_count] = {
+#define TAKES(...)  {__VA_ARGS__}
+#define STATES(...) {__VA_ARGS__}
+#define OPTIMIZER(name, of, rest, takes, states)                                                   \
+    [OPT_##name] = {#name, of, OPT_##rest, takes, states},
+#include "ir/optimizers.def"
+};
+
+const char *const optimizer_names[OPT_count] = {
+#define OPTIMIZER(name, ...) [OPT_##name] = #name,
+#include "ir/optimizers.def"
+};
+
+double *train_number(Train *t, int number)
+{
+    return (double *)(void *)((char *)t + optimizer_numbers[number].at);
+}
+
+double train_number_of(const Train *t, int number)
+{
+    double d;
+    memcpy(&d, (const char *)t + optimizer_numbers[number].at, sizeof d);
+    return d;
+}
+
+int optimizer_number(const char *name)
+{
+    for (int i = 0; i < NUMBER_count; i++)
+        if (!strcmp(optimizer_numbers[i].name, name))
+            return i;
+    return -1;
+}
