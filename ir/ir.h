@@ -81,11 +81,9 @@ bool dims_have(const DimList *l, Name dim);
 
 typedef enum Op {
     OP_none,
-#define PW1(name, ...)  OP_##name,
-#define PW2(name, ...)  OP_##name,
-#define CMP2(name, ...) OP_##name,
-#define PW3(name, ...)  OP_##name,
-#define OP(name, ...)   OP_##name,
+#define PRIMITIVE(name, ...) OP_##name,
+#define COMPOSED(name, ...)  OP_##name,
+#define OP(name, ...)        OP_##name,
 #include "ir/ops.def"
     OP_count
 } Op;
@@ -98,8 +96,13 @@ enum {
     EFFECT = 16,
     INTEGER = 32,
     POINTWISE = 64,
-    COMM = 128
+    COMM = 128,
+    FUNCTION = 256,
+    CONDITION = 512
 };
+
+/* The numbers that a pointwise op is for, as in ops.def; each has those before it. */
+typedef enum Takes { TAKES_REAL, TAKES_NUMBER, TAKES_STORED, TAKES_ANY } Takes;
 
 typedef enum AttrId {
 #define ATTR(name, kind) ATTR_##name,
@@ -128,9 +131,12 @@ typedef struct OpInfo {
     const char *name;
     int least, most, results; /* 250: any number */
     unsigned flags;
-    unsigned attrs;  /* bit per AttrId */
-    double flops;    /* pointwise: per element */
-    const char *vjp; /* pointwise: text; else NULL */
+    unsigned attrs; /* bit per AttrId */
+    /* Of pointwise ops: */
+    Takes takes;
+    double flops;      /* per element */
+    const char *value; /* text; NULL: a primitive */
+    const char *vjp;   /* text */
 } OpInfo;
 
 extern const OpInfo op_info[OP_count];
@@ -143,7 +149,7 @@ static inline bool op_is_product(Op op)
 {
     return op >= OP_dot && op <= OP_dot_gelu_grad;
 }
-/* The value of a pointwise op on doubles (comparisons give 0 or 1). */
+/* The value of a pointwise op on doubles (comparisons give 0 or 1): ir/op_value.c. */
 double op_evaluate(Op op, double a, double b, double c);
 
 typedef uint32_t Value; /* index into Module.values; 0 is none */
