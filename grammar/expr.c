@@ -376,32 +376,38 @@ static Val name(Elab *e, const Node *n)
     return s->val;
 }
 
+static Val literal(Elab *e, const Node *n)
+{
+    (void)e;
+    return number_val(number_literal(n->text, n->number));
+}
+
+static Val paren(Elab *e, const Node *n)
+{
+    return expr(e, n->a);
+}
+
+static Val quantity(Elab *e, const Node *n)
+{
+    return fail(e, n->span, 222, "a number with a unit has no place here");
+}
+
+static Val word(Elab *e, const Node *n)
+{
+    return fail(e, n->span, 222, "'%s' is neither a number nor a name", n->text);
+}
+
+/* The nodes that are expressions; lists of names or values are none. */
+static Val (*const kinds[N_count])(Elab *, const Node *) = {
+    [N_NUMBER] = literal, [N_NAME] = name,         [N_PAREN] = paren,     [N_NEG] = negate,
+    [N_BINARY] = binary,  [N_DOT] = dot,           [N_INDEX] = subscript, [N_CALL] = call,
+    [N_WORD] = word,      [N_QUANTITY] = quantity,
+};
+
 static Val dispatch(Elab *e, const Node *n)
 {
-    switch (n->kind) {
-    case N_NUMBER:
-        return number_val(number_literal(n->text, n->number));
-    case N_NAME:
-        return name(e, n);
-    case N_PAREN:
-        return expr(e, n->a);
-    case N_NEG:
-        return negate(e, n);
-    case N_BINARY:
-        return binary(e, n);
-    case N_DOT:
-        return dot(e, n);
-    case N_INDEX:
-        return subscript(e, n);
-    case N_CALL:
-        return call(e, n);
-    case N_QUANTITY:
-        return fail(e, n->span, 222, "a number with a unit has no place here");
-    case N_WORD:
-        return fail(e, n->span, 222, "'%s' is neither a number nor a name", n->text);
-    default:
-        return fail(e, n->span, 222, "a list has no place here");
-    }
+    return kinds[n->kind] ? kinds[n->kind](e, n)
+                          : fail(e, n->span, 222, "a list has no place here");
 }
 
 Val expr(Elab *e, const Node *n)

@@ -68,12 +68,23 @@ static bool flag(Elab *e, const Node *n, const char *what, bool *yes)
 }
 
 /* What an optimizer can be given, by name; each in the order in which values come without. */
-enum { BETAS, EPS, DECAY, MOMENTUM, NESTEROV, BETA1, POWER, THRESHOLD, SETTINGS };
+typedef enum Setting {
+    BETAS,
+    EPS,
+    DECAY,
+    MOMENTUM,
+    NESTEROV,
+    BETA1,
+    POWER,
+    THRESHOLD,
+    SETTINGS
+} Setting;
 static const char *const setting_names[SETTINGS] = {"betas",    "eps",   "decay", "momentum",
                                                     "nesterov", "beta1", "power", "threshold"};
 static const struct {
     Train defaults;
-    int n, takes[5];
+    int n;
+    Setting takes[5];
 } rules_of[OPT_count] = {
     [OPT_adamw] = {{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, 3, {BETAS, EPS, DECAY}},
     [OPT_adam] = {{.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, 3, {BETAS, EPS, DECAY}},
@@ -87,7 +98,7 @@ static const struct {
                   {MOMENTUM, BETAS, EPS, DECAY, NESTEROV}},
 };
 
-static bool setting_of(Elab *e, int which, const Node *n, Train *t)
+static bool setting_of(Elab *e, Setting which, const Node *n, Train *t)
 {
     switch (which) {
     case BETAS:
@@ -104,9 +115,12 @@ static bool setting_of(Elab *e, int which, const Node *n, Train *t)
         return bounded(e, n, "beta1", 0, 1, &t->beta1);
     case POWER:
         return bounded(e, n, "power", -1, 10, &t->power);
-    default:
+    case THRESHOLD:
         return bounded(e, n, "threshold", -1, 1e300, &t->threshold);
+    case SETTINGS:
+        break;
     }
+    return false;
 }
 
 static void optimizer(Elab *e, const Node *value, Train *t)
@@ -138,13 +152,14 @@ static void optimizer(Elab *e, const Node *value, Train *t)
         fail(e, value->span, 303, "nesterov needs a momentum");
 }
 
-enum { PEAK, WARMUP, STEPS, FLOOR, LAST, SHAPE, LOG, TIMES };
+typedef enum Time { PEAK, WARMUP, STEPS, FLOOR, LAST, SHAPE, LOG, TIMES } Time;
 static const char *const time_names[TIMES] = {"peak", "warmup", "steps", "floor",
                                               "last", "shape",  "log"};
 static const struct {
     bool steps;   /* needs them */
     double floor; /* of the peak, unless told */
-    int n, takes[6];
+    int n;
+    Time takes[6];
 } schedule_of[LR_count] = {
     [LR_constant] = {false, 0, 3, {PEAK, WARMUP, STEPS}},
     [LR_linear] = {true, 0, 4, {PEAK, WARMUP, STEPS, FLOOR}},
@@ -155,7 +170,7 @@ static const struct {
     [LR_warmup_cosine] = {true, 1e-4, 5, {PEAK, WARMUP, STEPS, FLOOR, LOG}},
 };
 
-static bool time_of(Elab *e, int which, const Node *n, Train *t)
+static bool time_of(Elab *e, Time which, const Node *n, Train *t)
 {
     static const char *const shapes[] = {"linear", "cosine", "sqrt", NULL};
     int shape;
@@ -172,11 +187,14 @@ static bool time_of(Elab *e, int which, const Node *n, Train *t)
         return !n || config_integer(e, n, 0, &t->last, 303);
     case LOG:
         return flag(e, n, "log", &t->log);
-    default:
+    case SHAPE:
         shape = n ? config_choice(e, n->kind == N_NAMED ? n->a : n, "shape", shapes, 307) : 0;
         t->descent = shape < 0 ? DESCENT_linear : (Descent)shape;
         return shape >= 0;
+    case TIMES:
+        break;
     }
+    return false;
 }
 
 static void check_schedule(Elab *e, const Node *value, const Node *const *given, const Train *t)

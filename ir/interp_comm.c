@@ -142,29 +142,22 @@ void interp_comm(Interp *in, int64_t ranks, const Ins *i)
         double *y = interp_out(&in[r], i, 0), *x = in[r].value[i->in[0]].data;
         double *all = interp_alloc(n * group, sizeof *all);
         Type gathered = t;
-        switch (i->op) {
-        case OP_all_reduce:
+        if (i->op == OP_all_reduce) {
             reduce(in, ranks, in[r].rank, i, y);
-            break;
-        case OP_reduce_scatter:
+        } else if (i->op == OP_reduce_scatter) {
             reduce(in, ranks, in[r].rank, i, all);
             cut(&in[r], i, i->attrs.dim.name, &t, all, y);
-            break;
-        case OP_all_gather:
+        } else if (i->op == OP_all_gather) {
             gather(in, ranks, in[r].rank, i, y);
-            break;
-        case OP_all_to_all:
+        } else if (i->op == OP_all_to_all) {
             gather(in, ranks, in[r].rank, i, all);
             gathered.dims[type_find(&t, i->attrs.dim.name)].size *= group;
             cut(&in[r], i, i->attrs.to.name, &gathered, all, y);
-            break;
-        case OP_ring_shift:
+        } else if (i->op == OP_ring_shift) {
             shift(in, ranks, in[r].rank, i, y);
-            break;
-        case OP_broadcast:
+        } else if (i->op == OP_broadcast) {
             broadcast(in, ranks, in[r].rank, i, y);
-            break;
-        default:
+        } else { /* shard */
             cut(&in[r], i, i->attrs.dim.name, &t, x, y);
         }
         free(all);

@@ -98,7 +98,9 @@ enum {
     POINTWISE = 64,
     COMM = 128,
     FUNCTION = 256,
-    CONDITION = 512
+    CONDITION = 512,
+    LINEAR = 1024,
+    ADDITIVE = 2048
 };
 
 /* The numbers that a pointwise op is for, as in ops.def; each has those before it. */
@@ -144,6 +146,16 @@ Op op_find(const char *name); /* OP_none if there is none */
 static inline bool op_is(Op op, unsigned flag)
 {
     return (op_info[op].flags & flag) != 0;
+}
+/* Is op one of those listed? */
+#define OP_AMONG(op, ...)                                                                          \
+    op_among(op, (const Op[]){__VA_ARGS__}, sizeof(Op[]){__VA_ARGS__} / sizeof(Op))
+static inline bool op_among(Op op, const Op *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == op)
+            return true;
+    return false;
 }
 static inline bool op_is_product(Op op)
 {
@@ -585,5 +597,4 @@ void map_set(Module *m, ValueMap *map, Value from, Value to);
 Ins *ir_clone(Builder *b, const Ins *i, ValueMap *map);
 
 #include "ir/mesh.h"
-
 #endif

@@ -263,48 +263,43 @@ static void restore(Builder *b, Ins *i, ValueMap *map)
     }
 }
 
+static void fit_gather(Builder *b, Ins *i)
+{
+    dense(b, &i->in[0]);
+}
+
+static void fit_collective(Builder *b, Ins *i)
+{
+    contiguous(b, &i->in[0]);
+}
+
+static void (*const fits[OP_count])(Builder *, Ins *) = {
+    [OP_attention] = fit_attention,
+    [OP_attention_grad] = fit_attention,
+    [OP_cross_entropy] = fit_cross_entropy,
+    [OP_cross_entropy_grad] = fit_cross_entropy,
+    [OP_head] = fit_head,
+    [OP_head_loss] = fit_head,
+    [OP_gather] = fit_gather,
+    [OP_scatter_add] = fit_scatter,
+    [OP_top] = fit_top,
+    [OP_slots] = fit_experts,
+    [OP_dispatch] = fit_experts,
+    [OP_combine] = fit_experts,
+    [OP_combine_weight] = fit_experts,
+    [OP_all_reduce] = fit_collective,
+    [OP_reduce_scatter] = fit_collective,
+    [OP_all_gather] = fit_collective,
+    [OP_all_to_all] = fit_collective,
+    [OP_shard] = fit_collective,
+    [OP_ring_shift] = fit_collective,
+};
+
 void fit_call(Builder *b, Ins *i, ValueMap *map)
 {
     Module *m = b->m;
-    switch (i->op) {
-    case OP_attention:
-    case OP_attention_grad:
-        fit_attention(b, i);
-        break;
-    case OP_cross_entropy:
-    case OP_cross_entropy_grad:
-        fit_cross_entropy(b, i);
-        break;
-    case OP_head:
-    case OP_head_loss:
-        fit_head(b, i);
-        break;
-    case OP_gather:
-        dense(b, &i->in[0]);
-        break;
-    case OP_all_reduce:
-    case OP_reduce_scatter:
-    case OP_all_gather:
-    case OP_all_to_all:
-    case OP_shard:
-    case OP_ring_shift:
-        contiguous(b, &i->in[0]);
-        break;
-    case OP_scatter_add:
-        fit_scatter(b, i);
-        break;
-    case OP_top:
-        fit_top(b, i);
-        break;
-    case OP_slots:
-    case OP_dispatch:
-    case OP_combine:
-    case OP_combine_weight:
-        fit_experts(b, i);
-        break;
-    default:
-        break;
-    }
+    if (fits[i->op])
+        fits[i->op](b, i);
     vec_push(m->arena, &b->region->ins, i);
     if (op_is(i->op, CALL) && i->op != OP_random)
         restore(b, i, map);

@@ -321,7 +321,11 @@ void optimizer_update(Update *u, uint32_t tensor, Value p, Value g)
         else
             adam(u, tensor, p, g, true);
         break;
-    default:
+    case OPT_adam:
+    case OPT_adamw:
         adam(u, tensor, p, g, u->m->train.optimizer == OPT_adamw);
+        break;
+    case OPT_count:
+        break;
     }
 }

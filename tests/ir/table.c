@@ -20,8 +20,9 @@ int main(int argc, char **argv)
     static const struct {
         unsigned bit;
         const char *name;
-    } flags[] = {{CHEAP, "cheap"},   {FUSE, "fuse"},       {VIEW, "view"}, {CALL, "call"},
-                 {EFFECT, "effect"}, {INTEGER, "integer"}, {COMM, "comm"}};
+    } flags[] = {{CHEAP, "cheap"}, {FUSE, "fuse"},     {VIEW, "view"},
+                 {CALL, "call"},   {EFFECT, "effect"}, {INTEGER, "integer"},
+                 {COMM, "comm"},   {LINEAR, "linear"}, {ADDITIVE, "additive"}};
     const size_t nflags = sizeof flags / sizeof *flags;
     for (int i = 1; argc > 1 && i < OP_count; i++)
         if (op_is(i, FUNCTION))
