@@ -69,10 +69,18 @@ static Val builtin_mean(Elab *e, const Call *c)
     return apply2(e, c->node->at, OP_mul, sum, (Val){.kind = VAL_NUMBER, .number = share});
 }
 
+static Val elementwise(Elab *e, Op op, const Call *c)
+{
+    Val x[3];
+    for (int i = 0; i < c->nargs; i++)
+        x[i] = expr(e, c->arg[i]);
+    return apply_op(e, c->node->at, op, c->nargs, x);
+}
+
 static Val builtin_max(Elab *e, const Call *c)
 {
     if (c->nargs == 2 && !c->over_given)
-        return apply2(e, c->node->at, OP_max, expr(e, c->arg[0]), expr(e, c->arg[1]));
+        return elementwise(e, OP_max, c);
     if (c->nargs == 2 || !c->over_given) {
         fail(e, c->node->at, 241, "max takes two values, or one and `over`");
         return poison;
@@ -80,16 +88,6 @@ static Val builtin_max(Elab *e, const Call *c)
     Attrs attrs = {0};
     Value x;
     return reduction(e, c, &x, &attrs) ? make(e, c->node->at, OP_rmax, &attrs, 1, &x) : poison;
-}
-
-static Val builtin_min(Elab *e, const Call *c)
-{
-    return apply2(e, c->node->at, OP_min, expr(e, c->arg[0]), expr(e, c->arg[1]));
-}
-
-static Val builtin_pow(Elab *e, const Call *c)
-{
-    return apply2(e, c->node->at, OP_pow, expr(e, c->arg[0]), expr(e, c->arg[1]));
 }
 
 /* For sizes: 5 / 2 experts are no dim, ceil(5 / 2) are. */
@@ -313,49 +311,58 @@ static Val builtin_next(Elab *e, const Call *c)
 
 typedef struct Builtin {
     const char *name;
-    Op op; /* UNARY */
+    Op op; /* of a pointwise one, whose usage is its operands */
     int least, most, along, over, from;
     const char *option, *usage;
     BuiltinFn *fn;
 } Builtin;
 
 static const Builtin builtins[] = {
-#define UNARY(op) {#op, OP_##op, 1, 1, 0, 0, 0, NULL, #op "(x)", NULL},
 #define BUILTIN(name, least, most, along, over, from, option, usage)                               \
     {#name, OP_none, least, most, along, over, from, option, usage, builtin_##name},
 #include "grammar/builtin.def"
 };
 enum { NBUILTINS = sizeof builtins / sizeof *builtins };
 
-static const char *const names[] = {
-#define UNARY(op)          #op,
-#define BUILTIN(name, ...) #name,
-#include "grammar/builtin.def"
-};
-
-const char *const *builtin_names(size_t *n)
+/* The functions that are pointwise ops, then those of the table. */
+const char *builtin_name(size_t n)
 {
-    *n = NBUILTINS;
-    return names;
+    for (Op op = OP_none + 1; op < OP_count; op++)
+        if (op_is(op, FUNCTION) && n-- == 0)
+            return op_info[op].name;
+    return n < NBUILTINS ? builtins[n].name : NULL;
 }
 
-static const Builtin *find(const char *name)
+static bool find(const char *name, Builtin *b)
 {
+    static const char *const usage[] = {[1] = "x", [2] = "a, b", [3] = "a, b, c"};
+    Op op = op_find(name);
+    if (op_is(op, FUNCTION)) {
+        int n = op_info[op].least;
+        *b = (Builtin){.name = name, .op = op, .least = n, .most = n, .usage = usage[n]};
+        return true;
+    }
     for (int i = 0; i < NBUILTINS; i++)
-        if (strcmp(builtins[i].name, name) == 0)
-            return &builtins[i];
-    return NULL;
+        if (strcmp(builtins[i].name, name) == 0) {
+            *b = builtins[i];
+            return true;
+        }
+    return false;
 }
 
 bool is_builtin(const char *name)
 {
-    return find(name);
+    Builtin b;
+    return find(name, &b);
 }
 
 static Val misused(Elab *e, const Builtin *b, Span at, const char *what)
 {
     fail(e, at, 241, "'%s' %s", b->name, what);
-    help(e, "its use is %s", b->usage);
+    if (b->op)
+        help(e, "its use is %s(%s)", b->name, b->usage);
+    else
+        help(e, "its use is %s", b->usage);
     return poison;
 }
 
@@ -419,9 +426,11 @@ static bool arrow(Elab *e, const Builtin *b, Call *c)
 
 Val call_builtin(Elab *e, const Args *a)
 {
-    const Builtin *b = find(text(e, a->call->name));
+    Builtin found;
+    const Builtin *b = &found;
     Call c = {0};
     Span at;
+    find(text(e, a->call->name), &found);
     const char *wrong = arrange(e, b, a, &c, &at);
     if (wrong)
         return misused(e, b, at, wrong);
@@ -431,5 +440,5 @@ Val call_builtin(Elab *e, const Args *a)
         return misused(e, b, c.over_node->at, "takes one dim");
     if (c.arrow && !arrow(e, b, &c))
         return poison;
-    return b->fn ? b->fn(e, &c) : apply1(e, a->call->at, b->op, expr(e, c.arg[0]));
+    return b->fn ? b->fn(e, &c) : elementwise(e, b->op, &c);
 }

@@ -392,10 +392,8 @@ static Val run_block(Elab *e, const Node *block, const Node *n, Given *given, bo
 static Val unknown_function(Elab *e, const Node *n)
 {
     VEC(const char *) near = {0};
-    size_t count;
-    const char *const *names = builtin_names(&count);
-    for (size_t i = 0; i < count; i++)
-        vec_push(e->arena, &near, names[i]);
+    for (size_t i = 0; builtin_name(i); i++)
+        vec_push(e->arena, &near, builtin_name(i));
     for (size_t i = 0; i < e->prelude->items.n; i++)
         vec_push(e->arena, &near, text(e, e->prelude->items.data[i]->name));
     for (size_t i = 0; i < e->block_order.n; i++)

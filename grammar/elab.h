@@ -238,7 +238,8 @@ void param(Elab *e, const Node *n);
 
 Val expr(Elab *e, const Node *n);         /* one value */
 Val several_expr(Elab *e, const Node *n); /* the same, or several */
-Val apply1(Elab *e, Span at, Op op, Val x);
+/* A pointwise op of tensors and numbers: of numbers a number. */
+Val apply_op(Elab *e, Span at, Op op, int n, const Val *x);
 Val apply2(Elab *e, Span at, Op op, Val x, Val y);
 bool check_padding(Elab *e, Span at, const DimList *over); /* none of them is padded */
 Val number_expr(Elab *e, const Node *n);                   /* a number, or poison after an error */
@@ -258,7 +259,7 @@ typedef struct Args {
 } Args;
 Val call(Elab *e, const Node *n);
 bool is_builtin(const char *name);
-const char *const *builtin_names(size_t *n);
+const char *builtin_name(size_t n); /* the nth, or NULL */
 Val call_builtin(Elab *e, const Args *a);
 /* The op that a block of the prelude defines, on what is bound in the block's frame (the current
  * one). *done is false if there is no such op or it does not take these operands. */

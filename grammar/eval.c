@@ -113,13 +113,13 @@ const char *number_binary(BinaryOp op, Number a, Number b, Number *r)
     return wrong;
 }
 
-const char *number_op(Op op, Number a, Number b, Number *r)
+const char *number_op(Op op, int n, const Number *x, Number *r)
 {
-    if (op == OP_max || op == OP_min) {
-        *r = (op == OP_max) == (a.d >= b.d) ? a : b;
+    if (op == OP_max || op == OP_min) { /* of two integers one of them */
+        *r = (op == OP_max) == (x[0].d >= x[1].d) ? x[0] : x[1];
         return NULL;
     }
-    return finish(op_evaluate(op, a.d, b.d, 0), r);
+    return finish(op_evaluate(op, x[0].d, n > 1 ? x[1].d : 0, n > 2 ? x[2].d : 0), r);
 }
 
 bool size_multiply(int64_t a, int64_t b, int64_t *r)

@@ -25,8 +25,8 @@ const char *number_text(Arena *a, Number n);
 /* Each returns NULL, or what is wrong ("it overflows"). Comparisons give 0 or 1. */
 const char *number_negate(Number a, Number *r);
 const char *number_binary(BinaryOp op, Number a, Number b, Number *r);
-/* A pointwise op of one or two operands (b is 0 where it takes one). */
-const char *number_op(Op op, Number a, Number b, Number *r);
+/* A pointwise op of n operands. */
+const char *number_op(Op op, int n, const Number *x, Number *r);
 
 /* a * b of sizes: false on overflow or beyond 2^62. */
 bool size_multiply(int64_t a, int64_t b, int64_t *r);

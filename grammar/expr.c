@@ -82,13 +82,16 @@ static bool join_dims(Elab *e, Span at, Type *t, const Type *more)
     return fits(e, at, t);
 }
 
-/* Both floating, of one dtype: numbers become constants, f32 beside f64 is cast. */
-static bool unify(Elab *e, Span at, Val x, Val y, Value out[2])
+/* All floating, of one dtype: numbers become constants, f32 beside f64 is cast. */
+static bool unify(Elab *e, Span at, int n, const Val *x, Value *out)
 {
-    DType dx = x.kind == VAL_TENSOR ? type_of(e->module, x.value)->dtype : DT_none;
-    DType dy = y.kind == VAL_TENSOR ? type_of(e->module, y.value)->dtype : DT_none;
-    DType wide = dx == DT_f64 || dy == DT_f64 ? DT_f64 : e->compute;
-    const Val *odd = dx && !dtype_is_float(dx) ? &x : dy && !dtype_is_float(dy) ? &y : NULL;
+    DType wide = e->compute;
+    const Val *odd = NULL;
+    for (int i = 0; i < n; i++) {
+        DType t = x[i].kind == VAL_TENSOR ? type_of(e->module, x[i].value)->dtype : DT_none;
+        odd = !odd && t && !dtype_is_float(t) ? &x[i] : odd;
+        wide = t == DT_f64 ? DT_f64 : wide;
+    }
     if (odd) {
         const Type *t = type_of(e->module, odd->value);
         if (t->dtype == DT_bool)
@@ -99,63 +102,68 @@ static bool unify(Elab *e, Span at, Val x, Val y, Value out[2])
                                     : "look them up in a table: `table[indices]`");
         return false;
     }
-    out[0] = build_cast(&e->b, as_tensor(e, x, wide), wide);
-    out[1] = build_cast(&e->b, as_tensor(e, y, wide), wide);
+    for (int i = 0; i < n; i++)
+        out[i] = build_cast(&e->b, as_tensor(e, x[i], wide), wide);
     return true;
 }
 
 /* For comparisons: indices may be compared with each other or with numbers. */
-static bool unify_indices(Elab *e, Val *x, Val *y)
+static bool unify_indices(Elab *e, Val *x, Value *out)
 {
-    Val *both[2] = {x, y};
     bool index[2];
     for (int i = 0; i < 2; i++)
-        index[i] =
-            both[i]->kind == VAL_TENSOR && type_of(e->module, both[i]->value)->dtype == DT_i32;
-    for (int i = 0; i < 2; i++)
+        index[i] = x[i].kind == VAL_TENSOR && type_of(e->module, x[i].value)->dtype == DT_i32;
+    for (int i = 0; i < 2; i++) {
         if (index[i] && !index[!i])
-            both[i]->value = build_cast(&e->b, both[i]->value, e->compute);
+            x[i].value = build_cast(&e->b, x[i].value, e->compute);
+        out[i] = x[i].value;
+    }
     return index[0] && index[1];
 }
 
-static Val pointwise(Elab *e, Span at, Op op, Val x, Val y)
+static Val pointwise(Elab *e, Span at, Op op, int n, const Val *x)
 {
-    Value in[2] = {x.value, y.value};
-    bool compare = op >= OP_lt && op <= OP_ne;
-    if (!(compare && unify_indices(e, &x, &y)) && !unify(e, at, x, y, in))
+    Val same[3] = {x[0], n > 1 ? x[1] : x[0], n > 2 ? x[2] : x[0]};
+    Value in[3];
+    if (!(op_is(op, CONDITION) && n == 2 && unify_indices(e, same, in)) &&
+        !unify(e, at, n, same, in))
         return poison;
     Type t = *type_of(e->module, in[0]);
-    if (!join_dims(e, at, &t, type_of(e->module, in[1])))
-        return poison;
-    return make(e, at, op, NULL, 2, in);
+    for (int i = 1; i < n; i++)
+        if (!join_dims(e, at, &t, type_of(e->module, in[i])))
+            return poison;
+    return make(e, at, op, NULL, n, in);
+}
+
+/* "pow of 2 and 0.5" */
+static const char *of_numbers(Elab *e, Op op, int n, const Number *x)
+{
+    const char *said = arena_printf(e->arena, "%s of", op_info[op].name);
+    for (int i = 0; i < n; i++)
+        said =
+            arena_printf(e->arena, "%s%s %s", said, i ? " and" : "", number_text(e->arena, x[i]));
+    return said;
+}
+
+Val apply_op(Elab *e, Span at, Op op, int n, const Val *x)
+{
+    Number in[3] = {0}, r;
+    bool tensor = false;
+    for (int i = 0; i < n; i++) {
+        if (x[i].kind == VAL_POISON)
+            return poison;
+        tensor |= x[i].kind == VAL_TENSOR;
+        in[i] = x[i].number;
+    }
+    if (tensor)
+        return pointwise(e, at, op, n, x);
+    const char *wrong = number_op(op, n, in, &r);
+    return wrong ? fail(e, at, 212, "%s %s", of_numbers(e, op, n, in), wrong) : number_val(r);
 }
 
 Val apply2(Elab *e, Span at, Op op, Val x, Val y)
 {
-    if (x.kind == VAL_POISON || y.kind == VAL_POISON)
-        return poison;
-    if (x.kind == VAL_TENSOR || y.kind == VAL_TENSOR)
-        return pointwise(e, at, op, x, y);
-    Number r;
-    const char *wrong = number_op(op, x.number, y.number, &r);
-    return wrong ? fail(e, at, 212, "%s of %s and %s %s", op_info[op].name,
-                        number_text(e->arena, x.number), number_text(e->arena, y.number), wrong)
-                 : number_val(r);
-}
-
-Val apply1(Elab *e, Span at, Op op, Val x)
-{
-    if (x.kind == VAL_POISON)
-        return poison;
-    if (x.kind == VAL_TENSOR) {
-        Value one[2];
-        return unify(e, at, x, x, one) ? make(e, at, op, NULL, 1, one) : poison;
-    }
-    Number r;
-    const char *wrong = number_op(op, x.number, number_int(0), &r);
-    return wrong ? fail(e, at, 212, "%s of %s %s", op_info[op].name,
-                        number_text(e->arena, x.number), wrong)
-                 : number_val(r);
+    return apply_op(e, at, op, 2, (Val[]){x, y});
 }
 
 /* ---- the kinds of expressions ------------------------------------------------------------- */
@@ -171,7 +179,7 @@ static Val binary(Elab *e, const Node *n)
         return fail(e, n->at, 212, "%s / %s divides by zero", type_text(e, x.value),
                     number_text(e->arena, y.number));
     if (x.kind == VAL_TENSOR || y.kind == VAL_TENSOR)
-        return pointwise(e, n->at, of[n->op], x, y);
+        return pointwise(e, n->at, of[n->op], 2, (Val[]){x, y});
     Number r;
     const char *wrong = number_binary(n->op, x.number, y.number, &r);
     return wrong ? fail(e, n->at, 212, "%s %s %s %s", number_text(e->arena, x.number),
@@ -183,7 +191,7 @@ static Val negate(Elab *e, const Node *n)
 {
     Val x = expr(e, n->a);
     if (x.kind != VAL_NUMBER)
-        return apply1(e, n->at, OP_neg, x);
+        return apply_op(e, n->at, OP_neg, 1, &x);
     Number r;
     const char *wrong = number_negate(x.number, &r);
     return wrong ? fail(e, n->at, 212, "-(%s) %s", number_text(e->arena, x.number), wrong)
@@ -258,7 +266,7 @@ static Val dot(Elab *e, const Node *n)
     }
     Value in[2];
     if (!check_summed(e, n, x.value, y.value, &over) || !check_padding(e, n->at, &over) ||
-        !unify(e, n->at, x, y, in))
+        !unify(e, n->at, 2, (Val[]){x, y}, in))
         return poison;
     Type t = {0};
     for (int side = 0; side < 2; side++) {
@@ -383,32 +391,38 @@ static Val name(Elab *e, const Node *n)
     return s->val;
 }
 
+static Val literal(Elab *e, const Node *n)
+{
+    (void)e;
+    return number_val(number_literal(n->text, n->number));
+}
+
+static Val paren(Elab *e, const Node *n)
+{
+    return expr(e, n->a);
+}
+
+static Val quantity(Elab *e, const Node *n)
+{
+    return fail(e, n->span, 222, "a number with a unit has no place here");
+}
+
+static Val word(Elab *e, const Node *n)
+{
+    return fail(e, n->span, 222, "'%s' is neither a number nor a name", n->text);
+}
+
+/* The nodes that are expressions; lists of names or values are none. */
+static Val (*const kinds[N_count])(Elab *, const Node *) = {
+    [N_NUMBER] = literal, [N_NAME] = name,         [N_PAREN] = paren,     [N_NEG] = negate,
+    [N_BINARY] = binary,  [N_DOT] = dot,           [N_INDEX] = subscript, [N_CALL] = call,
+    [N_WORD] = word,      [N_QUANTITY] = quantity,
+};
+
 static Val dispatch(Elab *e, const Node *n)
 {
-    switch (n->kind) {
-    case N_NUMBER:
-        return number_val(number_literal(n->text, n->number));
-    case N_NAME:
-        return name(e, n);
-    case N_PAREN:
-        return expr(e, n->a);
-    case N_NEG:
-        return negate(e, n);
-    case N_BINARY:
-        return binary(e, n);
-    case N_DOT:
-        return dot(e, n);
-    case N_INDEX:
-        return subscript(e, n);
-    case N_CALL:
-        return call(e, n);
-    case N_QUANTITY:
-        return fail(e, n->span, 222, "a number with a unit has no place here");
-    case N_WORD:
-        return fail(e, n->span, 222, "'%s' is neither a number nor a name", n->text);
-    default:
-        return fail(e, n->span, 222, "a list has no place here");
-    }
+    return kinds[n->kind] ? kinds[n->kind](e, n)
+                          : fail(e, n->span, 222, "a list has no place here");
 }
 
 Val several_expr(Elab *e, const Node *n)

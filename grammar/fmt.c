@@ -215,8 +215,31 @@ static void put_node(Fmt *f, const Node *n)
         if (n->list.n)
             put_enclosed(f, " (", &n->list, ", ", ")");
         break;
-    default:
+    case N_NAME:
+    case N_NUMBER:
+    case N_QUANTITY:
+    case N_WORD:
         put_leaf(f, n);
+        break;
+    case N_DIMS: /* what has lines of its own, or is part of one */
+    case N_CONSTS:
+    case N_BLOCK:
+    case N_MODEL:
+    case N_TRAIN:
+    case N_LAYOUT:
+    case N_CONFIG:
+    case N_TENSOR:
+    case N_FLAG:
+    case N_OPTION:
+    case N_PARAM:
+    case N_REPEAT:
+    case N_SEVERAL:
+    case N_RETURN:
+    case N_SETTING:
+    case N_RULE:
+    case N_none:
+    case N_count:
+        break;
     }
 }
 

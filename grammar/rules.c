@@ -23,9 +23,15 @@ static bool rank_holds(int rank, BinaryOp op, int64_t than)
         return rank >= than;
     case B_EQ:
         return rank == than;
-    default:
+    case B_NE:
         return rank != than;
+    case B_ADD:
+    case B_SUB:
+    case B_MUL:
+    case B_DIV:
+        break;
     }
+    return false; /* the grammar has comparisons alone here */
 }
 
 static bool has_dim(const Tensor *t, Name dim)

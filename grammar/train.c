@@ -132,13 +132,14 @@ static void optimizer(Elab *e, const Node *value, Train *t)
         fail(e, value->span, 303, "nesterov needs a momentum");
 }
 
-enum { PEAK, WARMUP, STEPS, FLOOR, LAST, SHAPE, LOG, TIMES };
+typedef enum Time { PEAK, WARMUP, STEPS, FLOOR, LAST, SHAPE, LOG, TIMES } Time;
 static const char *const time_names[TIMES] = {"peak", "warmup", "steps", "floor",
                                               "last", "shape",  "log"};
 static const struct {
     bool steps;   /* needs them */
     double floor; /* of the peak, unless told */
-    int n, takes[6];
+    int n;
+    Time takes[6];
 } schedule_of[LR_count] = {
     [LR_constant] = {false, 0, 3, {PEAK, WARMUP, STEPS}},
     [LR_linear] = {true, 0, 4, {PEAK, WARMUP, STEPS, FLOOR}},
@@ -149,7 +150,7 @@ static const struct {
     [LR_warmup_cosine] = {true, 1e-4, 5, {PEAK, WARMUP, STEPS, FLOOR, LOG}},
 };
 
-static bool time_of(Elab *e, int which, const Node *n, Train *t)
+static bool time_of(Elab *e, Time which, const Node *n, Train *t)
 {
     static const char *const shapes[] = {"linear", "cosine", "sqrt", NULL};
     int shape;
@@ -166,11 +167,14 @@ static bool time_of(Elab *e, int which, const Node *n, Train *t)
         return !n || config_integer(e, n, 0, &t->last, 303);
     case LOG:
         return flag(e, n, "log", &t->log);
-    default:
+    case SHAPE:
         shape = n ? config_choice(e, n->kind == N_NAMED ? n->a : n, "shape", shapes, 307) : 0;
         t->descent = shape < 0 ? DESCENT_linear : (Descent)shape;
         return shape >= 0;
+    case TIMES:
+        break;
     }
+    return false;
 }
 
 static void check_schedule(Elab *e, const Node *value, const Node *const *given, const Train *t)

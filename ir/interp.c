@@ -172,9 +172,12 @@ double interp_rounded(double x, DType t)
     case DT_i32:
     case DT_i64:
         return trunc(x);
-    default:
-        return x;
+    case DT_f64:
+    case DT_none:
+    case DT_count:
+        break;
     }
+    return x;
 }
 
 static void interp_cast(Interp *in, const Ins *i)

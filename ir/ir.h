@@ -81,11 +81,9 @@ bool dims_have(const DimList *l, Name dim);
 
 typedef enum Op {
     OP_none,
-#define PW1(name, ...)  OP_##name,
-#define PW2(name, ...)  OP_##name,
-#define CMP2(name, ...) OP_##name,
-#define PW3(name, ...)  OP_##name,
-#define OP(name, ...)   OP_##name,
+#define PRIMITIVE(name, ...) OP_##name,
+#define COMPOSED(name, ...)  OP_##name,
+#define OP(name, ...)        OP_##name,
 #include "ir/ops.def"
     OP_count
 } Op;
@@ -99,8 +97,15 @@ enum {
     INTEGER = 32,
     POINTWISE = 64,
     COMM = 128,
-    SUMS = 256
+    SUMS = 256,
+    FUNCTION = 512,
+    CONDITION = 1024,
+    LINEAR = 2048,
+    ADDITIVE = 4096
 };
+
+/* The numbers that a pointwise op is for, as in ops.def; each has those before it. */
+typedef enum Takes { TAKES_REAL, TAKES_NUMBER, TAKES_STORED, TAKES_ANY } Takes;
 
 typedef enum AttrId {
 #define ATTR(name, kind) ATTR_##name,
@@ -129,9 +134,12 @@ typedef struct OpInfo {
     const char *name;
     int least, most, results; /* 250: any number */
     unsigned flags;
-    unsigned attrs;  /* bit per AttrId */
-    double flops;    /* pointwise: per element */
-    const char *vjp; /* pointwise: text; else NULL */
+    unsigned attrs; /* bit per AttrId */
+    /* Of pointwise ops: */
+    Takes takes;
+    double flops;      /* per element */
+    const char *value; /* text; NULL: a primitive */
+    const char *vjp;   /* text */
 } OpInfo;
 
 extern const OpInfo op_info[OP_count];
@@ -140,11 +148,21 @@ static inline bool op_is(Op op, unsigned flag)
 {
     return (op_info[op].flags & flag) != 0;
 }
+/* Is op one of those listed? */
+#define OP_AMONG(op, ...)                                                                          \
+    op_among(op, (const Op[]){__VA_ARGS__}, sizeof(Op[]){__VA_ARGS__} / sizeof(Op))
+static inline bool op_among(Op op, const Op *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == op)
+            return true;
+    return false;
+}
 static inline bool op_is_product(Op op)
 {
     return op >= OP_dot && op <= OP_dot_gelu_grad;
 }
-/* The value of a pointwise op on doubles (comparisons give 0 or 1). */
+/* The value of a pointwise op on doubles (comparisons give 0 or 1): ir/op_value.c. */
 double op_evaluate(Op op, double a, double b, double c);
 
 typedef uint32_t Value; /* index into Module.values; 0 is none */
@@ -584,5 +602,4 @@ void map_set(Module *m, ValueMap *map, Value from, Value to);
 Ins *ir_clone(Builder *b, const Ins *i, ValueMap *map);
 
 #include "ir/mesh.h"
-
 #endif

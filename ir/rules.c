@@ -81,33 +81,14 @@ static const char *has_type(Rule *r, int nth, const Type *t, DType dtype, const 
     return NULL;
 }
 
-/* True if an op takes elements of type t. Types other than floats have equality and choice;
- * integers have exact arithmetic as well. Halves are stored and chosen, never computed with. */
+/* The dtypes that a pointwise op is for. Halves are stored and chosen, never computed with. */
 static bool takes(Op op, DType t)
 {
-    switch (op) {
-    case OP_copy:
-    case OP_select:
-        return true;
-    case OP_eq:
-    case OP_ne:
-        return !dtype_is_half(t);
-    case OP_neg:
-    case OP_abs:
-    case OP_sign:
-    case OP_add:
-    case OP_sub:
-    case OP_mul:
-    case OP_max:
-    case OP_min:
-    case OP_lt:
-    case OP_le:
-    case OP_gt:
-    case OP_ge:
-        return t != DT_bool && !dtype_is_half(t);
-    default:
-        return dtype_is_float(t) && !dtype_is_half(t);
-    }
+    const Takes least = dtype_is_half(t)    ? TAKES_ANY
+                        : t == DT_bool      ? TAKES_STORED
+                        : dtype_is_float(t) ? TAKES_REAL
+                                            : TAKES_NUMBER;
+    return op_info[op].takes >= least;
 }
 
 static const char *pointwise(Rule *r, Op op)
@@ -129,7 +110,7 @@ static const char *pointwise(Rule *r, Op op)
     return NULL;
 }
 
-static const char *compare(Rule *r, Op op)
+static const char *condition(Rule *r, Op op)
 {
     const char *wrong = pointwise(r, op);
     r->out[0].dtype = DT_bool;
@@ -539,10 +520,10 @@ const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Valu
     const char *wrong = sizes_agree(&r, op);
     if (wrong)
         return wrong;
-    if (op >= OP_lt && op <= OP_ne)
-        wrong = compare(&r, op);
+    if (op_is(op, POINTWISE))
+        wrong = op_is(op, CONDITION) ? condition(&r, op) : pointwise(&r, op);
     else
-        wrong = op_is(op, POINTWISE) ? pointwise(&r, op) : rules[op](&r);
+        wrong = rules[op](&r);
     if (!wrong && nout >= info->results)
         wrong = rule_over_mesh(&r, op);
     for (int i = 0; !wrong && i < info->results; i++)

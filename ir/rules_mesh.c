@@ -224,6 +224,19 @@ static const char *scatter(Rule *r, Axes *partial)
     return wrong ? wrong : adds_to(r, 2, *partial);
 }
 
+/* Linear in what is sent; a weight's gradient in what it is a product of. */
+static const char *experts(Rule *r, Op op, Axes *partial)
+{
+    const bool product = op == OP_combine_weight;
+    const char *wrong = NULL;
+    for (int i = product ? 2 : 1; i < r->nin && !wrong; i++)
+        wrong = whole(r, i);
+    if (!wrong && product)
+        return product_of(r, type_axes(r->in[1]) & ~type_axes(&r->out[0]), partial);
+    *partial = r->in[0]->partial;
+    return wrong;
+}
+
 /* The axes that the results are partial over. */
 static const char *partial_of(Rule *r, Op op, Axes *partial)
 {
@@ -232,54 +245,32 @@ static const char *partial_of(Rule *r, Op op, Axes *partial)
     for (int i = 0; i < r->nin; i++)
         if (r->in[i]->most)
             WRONG(r, "operand %d is the largest of a rank where that of all is wanted", i + 1);
-    switch (op) {
-    case OP_copy:
-    case OP_neg:
-    case OP_cast:
-    case OP_rename:
-    case OP_pick:
-    case OP_window:
-    case OP_split:
-    case OP_merge:
-    case OP_rotate:
-        *partial = r->in[0]->partial;
+    if (op == OP_sum)
+        *partial = axes_of(r->in[0], &r->attrs->over);
+    if (op_is(op, LINEAR) || op == OP_cast) {
+        *partial |= r->in[0]->partial;
         return NULL;
-    case OP_add:
-    case OP_sub:
-    case OP_join:
+    }
+    if (op_is(op, ADDITIVE))
         return alike(r, 0, partial);
-    case OP_select:
-        wrong = whole(r, 0);
-        return wrong ? wrong : alike(r, 1, partial);
-    case OP_mul:
+    if (op == OP_mul)
         return product_of(r, 0, partial);
-    case OP_div:
-        *partial = r->in[0]->partial;
-        return whole(r, 1);
-    case OP_sum:
-        *partial = r->in[0]->partial | axes_of(r->in[0], &r->attrs->over);
-        return NULL;
-    case OP_dot:
+    if (op == OP_dot) {
         wrong = product_of(r, axes_of(r->in[0], &r->attrs->over), partial);
         return wrong ? wrong : adds_to(r, 2, *partial);
-    case OP_gather:
-        *partial = r->in[0]->partial | r->attrs->dim.axes;
-        return whole(r, 1);
-    case OP_scatter_add:
-        return scatter(r, partial);
-    case OP_dispatch:
-    case OP_combine:
-        *partial = r->in[0]->partial;
-        for (int i = 1; i < r->nin && !wrong; i++)
-            wrong = whole(r, i);
-        return wrong;
-    case OP_combine_weight:
-        for (int i = 2; i < r->nin && !wrong; i++)
-            wrong = whole(r, i);
-        return wrong ? wrong : product_of(r, type_axes(r->in[1]) & ~type_axes(&r->out[0]), partial);
-    default:
-        return all_whole(r);
     }
+    if (op == OP_scatter_add)
+        return scatter(r, partial);
+    if (op == OP_div || op == OP_gather) {
+        *partial = r->in[0]->partial | (op == OP_gather ? r->attrs->dim.axes : 0);
+        return whole(r, 1);
+    }
+    if (op == OP_select) {
+        wrong = whole(r, 0);
+        return wrong ? wrong : alike(r, 1, partial);
+    }
+    return OP_AMONG(op, OP_dispatch, OP_combine, OP_combine_weight) ? experts(r, op, partial)
+                                                                    : all_whole(r);
 }
 
 /* Dims that an op looks at as a whole. */
@@ -287,40 +278,18 @@ static const char *unsplit(Rule *r, Op op)
 {
     const Attrs *a = r->attrs;
     Axes axes = 0;
-    switch (op) {
-    case OP_pick:
-    case OP_split:
-    case OP_merge:
-    case OP_join:
-    case OP_rotate:
+    if (OP_AMONG(op, OP_pick, OP_split, OP_merge, OP_join, OP_rotate))
         axes = a->dim.axes | a->to.axes;
-        break;
-    case OP_window:
+    else if (op == OP_window)
         axes = a->along.axes;
-        break;
-    case OP_top:
-    case OP_slots:
-    case OP_dispatch:
-    case OP_combine:
-    case OP_combine_weight:
+    else if (OP_AMONG(op, OP_top, OP_slots, OP_dispatch, OP_combine, OP_combine_weight))
         axes = a->dim.axes | a->to.axes | a->along.axes | (a->over.n ? a->over.dim[0].axes : 0);
-        break;
-    case OP_sum:
+    else if (op == OP_sum)
         axes = a->whole ? axes_of(r->in[0], &a->over) : 0;
-        break;
-    case OP_attention: /* along is: a ring */
-    case OP_attention_grad:
+    else if (OP_AMONG(op, OP_attention, OP_attention_grad)) /* along may be: a ring */
         axes = axes_of(r->in[0], &a->over);
-        break;
-    case OP_cross_entropy:
-    case OP_cross_entropy_grad:
-    case OP_head:
-    case OP_head_loss:
+    else if (OP_AMONG(op, OP_cross_entropy, OP_cross_entropy_grad, OP_head, OP_head_loss))
         axes = axes_of(r->in[0], &a->over) | a->dim.axes;
-        break;
-    default:
-        break;
-    }
     if (axes)
         WRONG(r, "a dim that is looked at as a whole is split on %s", axes_text(r, axes));
     return NULL;

@@ -89,15 +89,9 @@ static bool superset(const Type *big, const Type *small)
 /* The dtypes that const, iota, random and cast may choose for their result. */
 static bool may_choose(Op op, DType t)
 {
-    switch (op) {
-    case OP_const:
-    case OP_cast:
+    if (op == OP_const || op == OP_cast)
         return true;
-    case OP_iota:
-        return dtype_is_float(t) || t == DT_i32;
-    default:
-        return op == OP_random && dtype_is_float(t);
-    }
+    return dtype_is_float(t) ? op == OP_iota || op == OP_random : op == OP_iota && t == DT_i32;
 }
 
 static bool holds(DType t, double x)

@@ -389,11 +389,9 @@ static void vjp_head_loss(Vjp *v)
 /* ---- the table ---------------------------------------------------------------------------- */
 
 static VjpRule *const rule[OP_count] = {
-#define PW1(name, ...)  [OP_##name] = vjp_pointwise,
-#define PW2(name, ...)  [OP_##name] = vjp_pointwise,
-#define CMP2(name, ...) [OP_##name] = vjp_pointwise,
-#define PW3(name, ...)  [OP_##name] = vjp_pointwise,
-#define OP(name, ...)   [OP_##name] = vjp_##name,
+#define PRIMITIVE(name, ...) [OP_##name] = vjp_pointwise,
+#define COMPOSED(name, ...)  [OP_##name] = vjp_pointwise,
+#define OP(name, ...)        [OP_##name] = vjp_##name,
 /* made after differentiation */
 #define COLLECTIVE(name, ...) [OP_##name] = vjp_none,
 #include "ir/ops.def"

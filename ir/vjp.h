@@ -10,31 +10,13 @@
 #ifndef MGC_VJP_H
 #define MGC_VJP_H
 
-#include "ir/ir.h"
+#include "ir/op_text.h"
 
-enum { VJP_OPERANDS = RULE_OPERANDS, VJP_LINES = 16 };
+enum { VJP_OPERANDS = RULE_OPERANDS };
 
-/* One rule text, read: each line is an op on operands a b c (0..2), the result r, its cotangent g,
- * earlier lines, or numbers. */
-typedef enum VjpTermKind {
-    VJP_operand,
-    VJP_result,
-    VJP_cotangent,
-    VJP_line,
-    VJP_number
-} VjpTermKind;
-typedef struct VjpTerm {
-    VjpTermKind kind;
-    int index;
-    double number;
-} VjpTerm;
+/* The rule of a pointwise op, read. */
 typedef struct VjpText {
-    int lines;
-    struct {
-        Op op;
-        int nin;
-        VjpTerm in[3];
-    } line[VJP_LINES];
+    OpText text;
     int gradient[3]; /* the line that defines ga, gb, gc; -1: no derivative */
 } VjpText;
 

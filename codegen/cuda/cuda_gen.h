@@ -43,6 +43,8 @@ const char *cuda_temp(CudaGen *g, const char *prefix);
 /* The element of operand o at the indices of e: "p3[...]". */
 const char *cuda_element(CudaGen *g, int o, const Operand *as, const CudaEnv *e, const char *base);
 const char *cuda_number(CudaGen *g, DType t, double x);
+/* A pointwise op of names or numbers of dtype t (the condition of a choice is a bool). */
+const char *cuda_pointwise(CudaGen *g, Op op, DType t, int nin, const char *const *x);
 /* The value at the indices of e: a temporary or a constant; statements go out as they are needed.
  */
 const char *cuda_eval(CudaGen *g, Value v, const CudaEnv *e);

@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *cuda_type(DType t)
@@ -112,67 +111,6 @@ const char *cuda_number(CudaGen *g, DType t, double x)
 
 /* ---- operations --------------------------------------------------------------------------- */
 
-static const char *call1(CudaGen *g, const char *f, DType t, const char *x)
-{
-    return arena_printf(g->a, "%s%s(%s)", f, t == DT_f32 ? "f" : "", x);
-}
-
-/* A row of ops.def without a line here. */
-static _Noreturn void no_code(Op op)
-{
-    fprintf(stderr, "mgc: codegen/cuda/cuda_value.c has no code for '%s'\n", op_info[op].name);
-    abort();
-}
-
-static const char *unary(CudaGen *g, Op op, DType t, const char *x)
-{
-    switch (op) {
-    case OP_copy:
-        return x;
-    case OP_neg:
-        return arena_printf(g->a, "-(%s)", x);
-    case OP_abs:
-        return dtype_is_float(t) ? call1(g, "fabs", t, x)
-                                 : arena_printf(g->a, "%s < 0 ? -(%s) : %s", x, x, x);
-    case OP_sign:
-        return arena_printf(g->a, "%s > %s ? %s : %s < %s ? %s : %s", x, cuda_number(g, t, 0),
-                            cuda_number(g, t, 1), x, cuda_number(g, t, 0), cuda_number(g, t, -1),
-                            cuda_number(g, t, 0));
-    case OP_rsqrt: /* CUDA's rsqrt is less exact than the quotient */
-        return arena_printf(g->a, "%s / %s", cuda_number(g, t, 1), call1(g, "sqrt", t, x));
-    case OP_sigmoid: /* exp(-x) may overflow to infinity: 1 / inf is the right 0 */
-        return arena_printf(g->a, "%s / (%s + %s)", cuda_number(g, t, 1), cuda_number(g, t, 1),
-                            call1(g, "exp", t, arena_printf(g->a, "-(%s)", x)));
-    case OP_gelu_tanh: /* device.h */
-    case OP_gelu_tanh_slope:
-        return arena_printf(g->a, "mg_%s(%s)", op_info[op].name, x);
-    case OP_exp:
-    case OP_log:
-    case OP_sqrt:
-    case OP_tanh:
-    case OP_erf:
-    case OP_sin:
-    case OP_cos:
-        return call1(g, op_info[op].name, t, x);
-    default:
-        no_code(op);
-    }
-}
-
-static const char *binary(CudaGen *g, Op op, DType t, const char *x, const char *y)
-{
-    static const char *const signs[] = {
-        [OP_add] = "+", [OP_sub] = "-", [OP_mul] = "*", [OP_div] = "/", [OP_lt] = "<",
-        [OP_le] = "<=", [OP_gt] = ">",  [OP_ge] = ">=", [OP_eq] = "==", [OP_ne] = "!="};
-    if (op == OP_max || op == OP_min)
-        return arena_printf(g->a, "%s %s %s ? %s : %s", x, op == OP_max ? ">=" : "<=", y, x, y);
-    if (op == OP_pow)
-        return arena_printf(g->a, "pow%s(%s, %s)", t == DT_f32 ? "f" : "", x, y);
-    if (op >= sizeof signs / sizeof *signs || !signs[op])
-        no_code(op);
-    return arena_printf(g->a, "%s %s %s", x, signs[op], y);
-}
-
 static const char *cast(CudaGen *g, DType from, DType to, const char *x)
 {
     if (dtype_is_half(from) && from != to)
@@ -229,31 +167,23 @@ static const char *rotated(CudaGen *g, const Ins *i, const CudaEnv *e)
 static const char *expression(CudaGen *g, const Ins *i, const CudaEnv *e)
 {
     DType t = type_of(g->m, i->out[0])->dtype;
-    const char *x[3] = {0};
-    switch (i->op) {
-    case OP_const:
+    if (i->op == OP_const)
         return cuda_number(g, t, i->attrs.value);
-    case OP_iota:
+    if (i->op == OP_iota)
         return arena_printf(g->a, "(%s)(%s)", cuda_type(t), index_of(e, i->attrs.dim.name));
-    case OP_rotate:
+    if (i->op == OP_rotate)
         return rotated(g, i, e);
-    case OP_rename:
-    case OP_pick:
-    case OP_window:
+    if (i->op == OP_rename || i->op == OP_pick || i->op == OP_window)
         return moved(g, i, e);
-    case OP_cast:
+    if (i->op == OP_cast)
         return cast(g, type_of(g->m, i->in[0])->dtype, t, cuda_eval(g, i->in[0], e));
-    default:
-        break;
-    }
+    const char *x[3] = {0};
     for (uint32_t k = 0; k < i->nin; k++)
         x[k] = cuda_eval(g, i->in[k], e);
-    if (i->op == OP_select)
-        return arena_printf(g->a, "%s ? %s : %s", x[0], x[1], x[2]);
-    DType of = type_of(g->m, i->in[0])->dtype;
     if (i->op == OP_add && i->exact)
         return arena_printf(g->a, "mg_add_apart(%s, %s)", x[0], x[1]);
-    return op_info[i->op].least == 1 ? unary(g, i->op, of, x[0]) : binary(g, i->op, of, x[0], x[1]);
+    DType of = type_of(g->m, i->in[i->nin - 1])->dtype;
+    return cuda_pointwise(g, i->op, of, (int)i->nin, x);
 }
 
 /* Operand k for all lanes at once: the first of them reads it. */

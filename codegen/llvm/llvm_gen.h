@@ -24,9 +24,15 @@ LLVMValueRef llvm_widen(LlvmModule *l, DType half, LLVMValueRef x);
 LLVMValueRef llvm_narrow(LlvmModule *l, DType half, LLVMValueRef x);
 LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t); /* as computed: bool is a bit */
 
-/* codegen/llvm/llvm_ops.c: a pointwise op or cast on registers. */
-LLVMValueRef llvm_pointwise(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b,
-                            LLVMValueRef c);
+/* codegen/llvm/llvm_pointwise.c: a pointwise op on registers x of dtype t (the condition of a
+ * choice is a bit), and a constant. */
+LLVMValueRef llvm_pointwise(LlvmModule *l, Op op, DType t, LLVMValueRef *x);
+LLVMValueRef llvm_number(const LlvmModule *l, DType t, double x);
+
+/* codegen/llvm/llvm_ops.c: a function of libm (exp) or LLVM (llvm.fabs); a cast. */
+LLVMValueRef llvm_routine(LlvmModule *l, const char *base, DType t, int nargs, LLVMValueRef *args);
+LLVMValueRef llvm_intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,
+                            LLVMValueRef *args);
 LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to);
 /* A term of a sum whose order the vectoriser may choose. */
 LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b);

@@ -1,4 +1,4 @@
-/* llvm_ops.c - pointwise ops as LLVM instructions.
+/* llvm_ops.c - what pointwise ops are made of: registers, halves, and routines of libm.
  *
  * The bits of an element are those of its operands and its op, whatever else its kernel computes
  * and wherever in a loop it stands: what is computed again for the backward pass is what it was.
@@ -10,9 +10,6 @@
  * with some lanes unused. Its lanes do not depend on each other. */
 #include "codegen/llvm/llvm_gen.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
@@ -26,9 +23,14 @@ LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t)
         return l->i64;
     case DT_bool:
         return l->i1;
-    default:
-        return l->f32;
+    case DT_f32:
+    case DT_bf16:
+    case DT_f16:
+    case DT_none:
+    case DT_count:
+        break;
     }
+    return l->f32;
 }
 
 LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t)
@@ -36,8 +38,8 @@ LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t)
     return t == DT_bool ? l->i8 : dtype_is_half(t) ? l->i16 : llvm_register_type(l, t);
 }
 
-static LLVMValueRef intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,
-                              LLVMValueRef *args)
+LLVMValueRef llvm_intrinsic(LlvmModule *l, const char *name, LLVMTypeRef t, int n,
+                            LLVMValueRef *args)
 {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(l->mod, id, &t, 1);
@@ -55,7 +57,7 @@ LLVMValueRef llvm_add_reassociable(LlvmModule *l, LLVMValueRef a, LLVMValueRef b
 LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef args[2] = {a, b};
-    return intrinsic(l, "llvm.maximum", llvm_register_type(l, t), 2, args);
+    return llvm_intrinsic(l, "llvm.maximum", llvm_register_type(l, t), 2, args);
 }
 
 /* ---- halves --------------------------------------------------------------------------------- */
@@ -221,15 +223,13 @@ static LLVMValueRef declared(LlvmModule *l, const char *name, LLVMTypeRef ft)
     return f;
 }
 
-static LLVMValueRef libm(LlvmModule *l, const char *base, DType t, int nargs, LLVMValueRef a,
-                         LLVMValueRef b)
+LLVMValueRef llvm_routine(LlvmModule *l, const char *base, DType t, int nargs, LLVMValueRef *args)
 {
     const bool wide = t == DT_f64;
     Routine r = {.name = wide ? base : arena_printf(l->arena, "%sf", base),
                  .type = llvm_register_type(l, t),
                  .nargs = nargs,
                  .lanes = l->vector_bits / (wide ? 64 : 32)};
-    LLVMValueRef args[2] = {a, b};
     if (!l->vector_bits)
         return LLVMBuildCall2(l->b, routine_type(&r, 1), declared(l, r.name, routine_type(&r, 1)),
                               args, (unsigned)nargs, "");
@@ -264,152 +264,7 @@ void llvm_keep_variants(LlvmModule *l)
     LLVMSetSection(used, "llvm.metadata");
 }
 
-/* ---- ops ------------------------------------------------------------------------------------ */
-
-static LLVMValueRef number(const LlvmModule *l, DType t, double x)
-{
-    return dtype_is_float(t) ? LLVMConstReal(llvm_register_type(l, t), x)
-                             : LLVMConstInt(llvm_register_type(l, t), (uint64_t)(int64_t)x, 1);
-}
-
-/* gelu_tanh of x, or its slope; in the order of ir/ops.c. */
-static LLVMValueRef gelu_tanh(LlvmModule *l, bool slope, DType t, LLVMValueRef x)
-{
-    LLVMBuilderRef b = l->b;
-    const LLVMValueRef c = number(l, t, 0.7978845608028654), k = number(l, t, 0.044715),
-                       one = number(l, t, 1), half = number(l, t, 0.5);
-    LLVMValueRef kx = LLVMBuildFMul(b, k, x, "");
-    LLVMValueRef cube = LLVMBuildFMul(b, LLVMBuildFMul(b, kx, x, ""), x, "");
-    LLVMValueRef u = LLVMBuildFMul(b, c, LLVMBuildFAdd(b, x, cube, ""), "");
-    LLVMValueRef y = libm(l, "tanh", t, 1, u, NULL);
-    LLVMValueRef half_x = LLVMBuildFMul(b, half, x, ""), more = LLVMBuildFAdd(b, one, y, "");
-    if (!slope)
-        return LLVMBuildFMul(b, half_x, more, "");
-    LLVMValueRef three = LLVMBuildFMul(b, number(l, t, 3), LLVMBuildFMul(b, kx, x, ""), "");
-    LLVMValueRef du = LLVMBuildFMul(b, c, LLVMBuildFAdd(b, one, three, ""), "");
-    LLVMValueRef less = LLVMBuildFSub(b, one, LLVMBuildFMul(b, y, y, ""), "");
-    LLVMValueRef second = LLVMBuildFMul(b, LLVMBuildFMul(b, half_x, less, ""), du, "");
-    return LLVMBuildFAdd(b, LLVMBuildFMul(b, half, more, ""), second, "");
-}
-
-/* Where the result would be denormal or 0, glibc's vector routine goes on one lane at a time, a
- * hundred times slower; and that is where masked scores are. So exp(a) is exp(a + up) exp(-up)
- * there, with `least` for what is below it: the product is denormal or 0 by itself. */
-static LLVMValueRef exponential(LlvmModule *l, DType t, LLVMValueRef a)
-{
-    const bool wide = t == DT_f64;
-    LLVMValueRef low = LLVMBuildFCmp(l->b, LLVMRealOLT, a, number(l, t, wide ? -707 : -87), "");
-    LLVMValueRef least = number(l, t, wide ? -1300 : -150), up = number(l, t, wide ? 600 : 64);
-    LLVMValueRef beyond = LLVMBuildFCmp(l->b, LLVMRealOLT, a, least, "");
-    LLVMValueRef moved = LLVMBuildFAdd(l->b, LLVMBuildSelect(l->b, beyond, least, a, ""), up, "");
-    LLVMValueRef y = libm(l, "exp", t, 1, LLVMBuildSelect(l->b, low, moved, a, ""), NULL);
-    LLVMValueRef down = LLVMBuildFMul(l->b, y, number(l, t, exp(wide ? -600 : -64)), "");
-    return LLVMBuildSelect(l->b, low, down, y, "");
-}
-
-static LLVMValueRef no_code(Op op)
-{
-    fprintf(stderr, "mgc: codegen/llvm/llvm_ops.c has no code for '%s'\n", op_info[op].name);
-    abort();
-}
-
-static LLVMValueRef sign(LlvmModule *l, DType t, LLVMValueRef a)
-{
-    const bool real = dtype_is_float(t);
-    LLVMBuilderRef b = l->b;
-    LLVMValueRef zero = number(l, t, 0);
-    LLVMValueRef less = real ? LLVMBuildFCmp(b, LLVMRealOLT, a, zero, "")
-                             : LLVMBuildICmp(b, LLVMIntSLT, a, zero, "");
-    LLVMValueRef more = real ? LLVMBuildFCmp(b, LLVMRealOGT, a, zero, "")
-                             : LLVMBuildICmp(b, LLVMIntSGT, a, zero, "");
-    return LLVMBuildSelect(b, more, number(l, t, 1),
-                           LLVMBuildSelect(b, less, number(l, t, -1), zero, ""), "");
-}
-
-static LLVMValueRef unary(LlvmModule *l, Op op, DType t, LLVMValueRef a)
-{
-    LLVMTypeRef type = llvm_register_type(l, t);
-    LLVMBuilderRef b = l->b;
-    bool real = dtype_is_float(t);
-    switch (op) {
-    case OP_copy:
-        return a;
-    case OP_neg:
-        return real ? LLVMBuildFNeg(b, a, "") : LLVMBuildNeg(b, a, "");
-    case OP_abs:
-        if (real)
-            return intrinsic(l, "llvm.fabs", type, 1, &a);
-        return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntSLT, a, number(l, t, 0), ""),
-                               LLVMBuildNeg(b, a, ""), a, "");
-    case OP_sign:
-        return sign(l, t, a);
-    case OP_sqrt:
-        return intrinsic(l, "llvm.sqrt", type, 1, &a);
-    case OP_rsqrt:
-        return LLVMBuildFDiv(b, number(l, t, 1), intrinsic(l, "llvm.sqrt", type, 1, &a), "");
-    case OP_sigmoid: /* exp(-a) may overflow to infinity: 1 / inf is the right 0 */
-        a = libm(l, "exp", t, 1, LLVMBuildFNeg(b, a, ""), NULL);
-        return LLVMBuildFDiv(b, number(l, t, 1), LLVMBuildFAdd(b, number(l, t, 1), a, ""), "");
-    case OP_gelu_tanh:
-    case OP_gelu_tanh_slope:
-        return gelu_tanh(l, op == OP_gelu_tanh_slope, t, a);
-    case OP_exp:
-        return exponential(l, t, a);
-    case OP_log:
-    case OP_tanh:
-    case OP_erf:
-    case OP_sin:
-    case OP_cos:
-        return libm(l, op_info[op].name, t, 1, a, NULL);
-    default: /* a row of ops.def without a line here */
-        return no_code(op);
-    }
-}
-
-static LLVMValueRef compare(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b)
-{
-    static const LLVMRealPredicate real[] = {LLVMRealOLT, LLVMRealOLE, LLVMRealOGT,
-                                             LLVMRealOGE, LLVMRealOEQ, LLVMRealUNE};
-    static const LLVMIntPredicate whole[] = {LLVMIntSLT, LLVMIntSLE, LLVMIntSGT,
-                                             LLVMIntSGE, LLVMIntEQ,  LLVMIntNE};
-    int at = (int)op - OP_lt;
-    return dtype_is_float(t) ? LLVMBuildFCmp(l->b, real[at], a, b, "")
-                             : LLVMBuildICmp(l->b, whole[at], a, b, "");
-}
-
-static LLVMValueRef binary(LlvmModule *l, Op op, DType t, LLVMValueRef x, LLVMValueRef y)
-{
-    LLVMBuilderRef b = l->b;
-    bool real = dtype_is_float(t);
-    switch (op) {
-    case OP_add:
-        return real ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
-    case OP_sub:
-        return real ? LLVMBuildFSub(b, x, y, "") : LLVMBuildSub(b, x, y, "");
-    case OP_mul:
-        return real ? LLVMBuildFMul(b, x, y, "") : LLVMBuildMul(b, x, y, "");
-    case OP_div:
-        return real ? LLVMBuildFDiv(b, x, y, "") : LLVMBuildSDiv(b, x, y, "");
-    case OP_max: /* as op_evaluate: a >= b ? a : b, so that a NaN in b shows */
-        return LLVMBuildSelect(b, compare(l, OP_ge, t, x, y), x, y, "");
-    case OP_min:
-        return LLVMBuildSelect(b, compare(l, OP_le, t, x, y), x, y, "");
-    case OP_pow:
-        return libm(l, "pow", t, 2, x, y);
-    default:
-        return no_code(op);
-    }
-}
-
-LLVMValueRef llvm_pointwise(LlvmModule *l, Op op, DType t, LLVMValueRef a, LLVMValueRef b,
-                            LLVMValueRef c)
-{
-    if (op == OP_select)
-        return LLVMBuildSelect(l->b, a, b, c, "");
-    if (op >= OP_lt && op <= OP_ne)
-        return compare(l, op, t, a, b);
-    return op_info[op].least == 1 ? unary(l, op, t, a) : binary(l, op, t, a, b);
-}
+/* ---- casts ---------------------------------------------------------------------------------- */
 
 LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
 {
@@ -418,7 +273,7 @@ LLVMValueRef llvm_cast(LlvmModule *l, LLVMValueRef x, DType from, DType to)
     if (from == to)
         return x;
     if (to == DT_bool)
-        return compare(l, OP_ne, from, x, number(l, from, 0));
+        return llvm_pointwise(l, OP_ne, from, (LLVMValueRef[]){x, llvm_number(l, from, 0)});
     if (dtype_is_float(to))
         x = dtype_is_float(from) ? LLVMBuildFPCast(b, x, type, "")
             : from == DT_bool    ? LLVMBuildUIToFP(b, x, type, "")

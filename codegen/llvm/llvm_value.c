@@ -286,25 +286,18 @@ static LLVMValueRef eval_ins(Gen *g, const Ins *i, const Env *e)
 {
     const Module *m = g->l->m;
     DType t = type_of(m, i->out[0])->dtype;
-    switch (i->op) {
-    case OP_const:
-    case OP_iota:
+    if (i->op == OP_const || i->op == OP_iota)
         return eval_leaf(g, i, t, e);
-    case OP_rotate:
+    if (i->op == OP_rotate)
         return eval_rotate(g, i, e);
-    case OP_rename:
-    case OP_pick:
-    case OP_window:
+    if (i->op == OP_rename || i->op == OP_pick || i->op == OP_window)
         return eval_moved(g, i, e);
-    case OP_cast:
+    if (i->op == OP_cast)
         return llvm_cast(g->l, gen_eval(g, i->in[0], e), type_of(m, i->in[0])->dtype, t);
-    default: {
-        LLVMValueRef x[3] = {0};
-        for (uint32_t k = 0; k < i->nin; k++)
-            x[k] = gen_eval(g, i->in[k], e);
-        return llvm_pointwise(g->l, i->op, type_of(m, i->in[i->nin - 1])->dtype, x[0], x[1], x[2]);
-    }
-    }
+    LLVMValueRef x[3] = {0};
+    for (uint32_t k = 0; k < i->nin; k++)
+        x[k] = gen_eval(g, i->in[k], e);
+    return llvm_pointwise(g->l, i->op, type_of(m, i->in[i->nin - 1])->dtype, x);
 }
 
 LLVMValueRef gen_eval(Gen *g, Value v, const Env *e)

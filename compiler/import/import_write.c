@@ -311,7 +311,9 @@ static void write_value(const HfModel *h, FILE *out, const json_t *v)
         }
         fputc('}', out);
         break;
-    default:
+    case JSON_TRUE:
+    case JSON_FALSE:
+    case JSON_NULL:
         fputs(json_is_true(v) ? "true" : json_is_false(v) ? "false" : "null", out);
     }
 }

@@ -63,7 +63,7 @@ __device__ static inline float mg_wide(mg_f16 x)
 #endif
 }
 
-/* ir/ops.c has the formulas. */
+/* For the ends of products; as the rows of ir/ops.def say, in their order. */
 __device__ static inline float mg_gelu_tanh(float x)
 {
     return 0.5f * x * (1 + tanhf(0.797884583f * (x + 0.0447149985f * x * x * x)));

@@ -73,9 +73,11 @@ static bool is_kept(const Module *m, const Ins *i)
                (i->op == OP_cast && m->values.data[i->in[0]].def &&
                 dtype_is_half(type_of(m, i->out[0])->dtype) &&
                 is_named(m, m->values.data[i->in[0]].def));
-    default:
-        return false;
+    case RECOMPUTE_all:
+    case RECOMPUTE_count:
+        break;
     }
+    return false;
 }
 
 static void mark(void *ctx, Ins *i)

@@ -35,7 +35,7 @@ Kind evaluate_kind(const Evaluate *e, Value v)
 /* Is operand k added to others, as it is? */
 static bool adds(const Ins *i, uint32_t k)
 {
-    return i->op == OP_add || i->op == OP_sub || i->op == OP_join || (i->op == OP_select && k > 0);
+    return op_is(i->op, ADDITIVE) || (i->op == OP_select && k > 0);
 }
 
 static bool equal(Kind a, Kind b)
@@ -97,42 +97,23 @@ static bool takes_plain(const Evaluate *e, const Ins *i, uint32_t from)
 static bool linear(const Evaluate *e, const Ins *i, Kind *out)
 {
     Kind a = i->nin ? evaluate_kind(e, i->in[0]) : (Kind){.base = SAME}, b;
-    switch (i->op) {
-    case OP_neg:
-    case OP_copy:
-    case OP_sum:
-    case OP_rename:
-    case OP_pick:
-    case OP_window:
-    case OP_split:
-    case OP_merge:
-    case OP_rotate:
-    case OP_gather:
-        *out = a;
+    *out = a;
+    if (op_is(i->op, LINEAR) || i->op == OP_gather)
         return a.base != SO_FAR && takes_plain(e, i, 1);
-    case OP_cast:
-        *out = a;
+    if (i->op == OP_cast)
         return a.base != SO_FAR && (dtype_is_float(type_of(e->m, i->out[0])->dtype) || is_plain(a));
-    case OP_mul:
-    case OP_dot:
+    if (i->op == OP_mul || i->op == OP_dot)
         return i->nin == 2 && product_of(a, evaluate_kind(e, i->in[1]), out);
-    case OP_div:
+    if (i->op == OP_div) {
         b = evaluate_kind(e, i->in[1]);
         b.degree = -b.degree;
         b.divides = b.factor && !b.divides;
         return b.base <= ROWS && product_of(a, b, out);
-    case OP_add:
-    case OP_sub:
-    case OP_join:
-    case OP_select:
-        return sum_of_terms(e, i, out);
-    case OP_const:
-        *out = (Kind){.base = i->attrs.value == 0 ? NONE : SAME};
-        return true;
-    default:
-        *out = (Kind){.base = SAME};
-        return takes_plain(e, i, 0);
     }
+    if (op_is(i->op, ADDITIVE) || i->op == OP_select)
+        return sum_of_terms(e, i, out);
+    *out = (Kind){.base = i->op == OP_const && i->attrs.value == 0 ? NONE : SAME};
+    return takes_plain(e, i, 0);
 }
 
 /* Does i look along the batch, otherwise than summing? */

@@ -40,15 +40,9 @@ static bool is_running_sum(const Module *m, const Ins *loop, uint32_t k)
     const Ins *i = m->values.data[next].def;
     if (!i || i->home != loop->body || i->exact)
         return false;
-    switch (i->op) {
-    case OP_add:
+    if (i->op == OP_add)
         return i->in[0] == arg || i->in[1] == arg;
-    case OP_dot:
-    case OP_scatter_add:
-        return i->nin == 3 && i->in[2] == arg;
-    default:
-        return false;
-    }
+    return OP_AMONG(i->op, OP_dot, OP_scatter_add) && i->nin == 3 && i->in[2] == arg;
 }
 
 static uint32_t result_number(const Ins *i, Value v)
@@ -92,21 +86,17 @@ bool accumulate_into(Module *m, const Region *r, const Uses *uses, Value g, Valu
     bool early = from_the_start(m, r, acc);
     if (i->exact)
         return false;
-    switch (i->op) {
-    case OP_dot:
-    case OP_scatter_add:
-        if (i->nin == 3)
-            return early && accumulate_into(m, r, uses, i->in[2], acc);
-        append_operand(m, i, acc);
-        return true;
-    case OP_add:
+    if (i->op == OP_add)
         return early && (accumulate_into(m, r, uses, i->in[0], acc) ||
                          accumulate_into(m, r, uses, i->in[1], acc));
-    case OP_repeat:
+    if (i->op == OP_repeat)
         return into_repeat(m, uses, i, result_number(i, g), acc);
-    default:
+    if (!OP_AMONG(i->op, OP_dot, OP_scatter_add))
         return false;
-    }
+    if (i->nin == 3)
+        return early && accumulate_into(m, r, uses, i->in[2], acc);
+    append_operand(m, i, acc);
+    return true;
 }
 
 /* ---- all additions of a region -------------------------------------------------------------- */

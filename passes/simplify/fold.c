@@ -92,9 +92,14 @@ static bool lossless(DType from, DType to)
         return from == DT_i32 || from == DT_bool;
     case DT_i32:
         return from == DT_bool;
-    default:
-        return false;
+    case DT_bf16:
+    case DT_f16:
+    case DT_bool:
+    case DT_none:
+    case DT_count:
+        break;
     }
+    return false;
 }
 
 static Value fold_cast(Fold *f, Ins *i)
@@ -168,34 +173,39 @@ static Value fold_sum(Fold *f, Ins *i)
     return turns(f, i, OP_neg, 1, sum->out[0], 0);
 }
 
-static Value fold_identity(Fold *f, Ins *i)
+/* a / 1, pow a 1 */
+static Value fold_one(Fold *f, Ins *i)
+{
+    return is_number(f, i->in[1], 1) ? becomes(f, i, i->in[0]) : 0;
+}
+
+static Value fold_neg(Fold *f, Ins *i)
+{
+    return def_by(f, i->in[0], OP_neg) ? becomes(f, i, def(f, i->in[0])->in[0]) : 0;
+}
+
+static Value fold_select(Fold *f, Ins *i)
 {
     double c;
-    switch (i->op) {
-    case OP_add:
-        return fold_add(f, i);
-    case OP_sub:
-        return fold_sub(f, i);
-    case OP_mul:
-        return fold_mul(f, i);
-    case OP_div:
-    case OP_pow:
-        return is_number(f, i->in[1], 1) ? becomes(f, i, i->in[0]) : 0;
-    case OP_neg:
-        return def_by(f, i->in[0], OP_neg) ? becomes(f, i, def(f, i->in[0])->in[0]) : 0;
-    case OP_select:
-        return value_is_const(f->m, i->in[0], &c) ? becomes(f, i, i->in[c != 0 ? 1 : 2]) : 0;
-    case OP_sum:
-        return fold_sum(f, i);
-    case OP_cast:
-        return fold_cast(f, i);
-    case OP_copy:
-        if (def_by(f, i->in[0], OP_copy))
-            return turns(f, i, OP_copy, 1, def(f, i->in[0])->in[0], 0);
-        return becomes(f, i, i->in[0]);
-    default:
-        return 0;
-    }
+    return value_is_const(f->m, i->in[0], &c) ? becomes(f, i, i->in[c != 0 ? 1 : 2]) : 0;
+}
+
+static Value fold_copy(Fold *f, Ins *i)
+{
+    if (def_by(f, i->in[0], OP_copy))
+        return turns(f, i, OP_copy, 1, def(f, i->in[0])->in[0], 0);
+    return becomes(f, i, i->in[0]);
+}
+
+static Value fold_identity(Fold *f, Ins *i)
+{
+    static Value (*const fold[OP_count])(Fold *, Ins *) = {
+        [OP_add] = fold_add,       [OP_sub] = fold_sub, [OP_mul] = fold_mul,
+        [OP_div] = fold_one,       [OP_pow] = fold_one, [OP_neg] = fold_neg,
+        [OP_select] = fold_select, [OP_sum] = fold_sum, [OP_cast] = fold_cast,
+        [OP_copy] = fold_copy,
+    };
+    return fold[i->op] ? fold[i->op](f, i) : 0;
 }
 
 /* A pointwise op broadcasts and permutes by itself: it reads what a copy reads, as long as all

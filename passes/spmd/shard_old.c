@@ -91,6 +91,20 @@ Value shard_accumulator(const Shard *s, Value v)
     }
 }
 
+/* The same of what an instruction does with operand `at`. */
+static bool use_stays_partial(const Shard *s, const Ins *i, size_t at)
+{
+    if (OP_AMONG(i->op, OP_add, OP_sub, OP_neg, OP_cast, OP_sum, OP_join, OP_window))
+        return true;
+    if (i->op == OP_repeat)
+        return at >= (size_t)i->attrs.carried;
+    if (OP_AMONG(i->op, OP_copy, OP_dispatch, OP_combine))
+        return !at && shard_stays_partial(s, i->out[0]);
+    if (i->op == OP_combine_weight) /* a number a choice is added up instead */
+        return !at;
+    return i->op == OP_mul && !type_of(s->m, i->in[1 - at])->rank;
+}
+
 bool shard_stays_partial(const Shard *s, Value v)
 {
     for (size_t k = 0; k < s->uses[v].n; k++) {
@@ -104,39 +118,8 @@ bool shard_stays_partial(const Shard *s, Value v)
                 return false;
             continue;
         }
-        switch (u.ins->op) {
-        case OP_add:
-        case OP_sub:
-        case OP_neg:
-        case OP_cast:
-        case OP_sum:
-        case OP_join:
-        case OP_window:
-            break;
-        case OP_repeat:
-            if (u.at < (size_t)u.ins->attrs.carried)
-                return false;
-            break;
-        case OP_copy:
-            if (!shard_stays_partial(s, u.ins->out[0]))
-                return false;
-            break;
-        case OP_dispatch:
-        case OP_combine:
-            if (u.at || !shard_stays_partial(s, u.ins->out[0]))
-                return false;
-            break;
-        case OP_combine_weight: /* a number a choice is added up instead */
-            if (u.at)
-                return false;
-            break;
-        case OP_mul:
-            if (type_of(s->m, u.ins->in[1 - u.at])->rank)
-                return false;
-            break;
-        default:
+        if (!use_stays_partial(s, u.ins, u.at))
             return false;
-        }
     }
     return true;
 }

@@ -24,65 +24,35 @@ static void space_fix(Space *p, Name d)
         p->fixed[at] = true;
 }
 
+static void fix_dims_of(Space *p, const DimList *l)
+{
+    for (int k = 0; k < l->n; k++)
+        space_fix(p, l->dim[k].name);
+}
+
 /* Dims that the op looks at as a whole. */
 static void fix_dims(const Shard *s, const Ins *i, Space *p)
 {
     const Attrs *a = &i->attrs;
-    switch (i->op) {
-    case OP_rename:
-    case OP_pick:
-    case OP_split:
-    case OP_merge:
-    case OP_join:
-    case OP_rotate:
+    /* A group is routed as a whole: what experts have is sent to them afterwards. */
+    const bool routes = OP_AMONG(i->op, OP_slots, OP_dispatch, OP_combine, OP_combine_weight);
+    if (routes ||
+        OP_AMONG(i->op, OP_rename, OP_pick, OP_split, OP_merge, OP_join, OP_rotate, OP_top)) {
         space_fix(p, a->dim.name);
         space_fix(p, a->to.name);
-        break;
-    case OP_window:
-        space_fix(p, a->along.name);
-        break;
-    case OP_top:
-        space_fix(p, a->dim.name);
-        space_fix(p, a->to.name);
-        break;
-    case OP_slots: /* a group is routed as a whole: what experts have is sent to them afterwards */
-    case OP_dispatch:
-    case OP_combine:
-    case OP_combine_weight:
-        space_fix(p, a->dim.name);
-        space_fix(p, a->to.name);
-        space_fix(p, a->along.name);
-        for (int k = 0; k < a->over.n; k++)
-            space_fix(p, a->over.dim[k].name);
-        break;
-    case OP_sum:
-        for (int k = 0; a->whole && k < a->over.n; k++)
-            space_fix(p, a->over.dim[k].name);
-        break;
-    case OP_attention: /* what it runs along may be split: keys go round */
-    case OP_attention_grad:
-        for (int k = 0; k < a->over.n; k++)
-            space_fix(p, a->over.dim[k].name);
-        break;
-    case OP_cross_entropy:
-    case OP_cross_entropy_grad:
-        space_fix(p, a->over.dim[0].name);
-        break;
-    case OP_gather: /* an index along the dim that is looked up is another dim of that name */
-        if (type_find(type_of(s->m, i->in[1]), a->dim.name) >= 0)
-            space_fix(p, a->dim.name);
-        break;
-    case OP_scatter_add:
-        if (type_find(type_of(s->m, i->in[1]), a->dim.name) >= 0)
-            space_fix(p, a->dim.name);
-        break;
-    case OP_random: /* numbers are drawn by their place in the whole */
-        for (int k = 0; k < p->n; k++)
-            p->fixed[k] = true;
-        break;
-    default:
-        break;
     }
+    if (routes || i->op == OP_window)
+        space_fix(p, a->along.name);
+    /* What attention runs along may be split: keys go round. */
+    if (routes || (i->op == OP_sum && a->whole) ||
+        OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_cross_entropy, OP_cross_entropy_grad))
+        fix_dims_of(p, &a->over);
+    /* An index along the dim that is looked up is another dim of that name. */
+    if (OP_AMONG(i->op, OP_gather, OP_scatter_add) &&
+        type_find(type_of(s->m, i->in[1]), a->dim.name) >= 0)
+        space_fix(p, a->dim.name);
+    for (int k = 0; i->op == OP_random && k < p->n; k++)
+        p->fixed[k] = true; /* numbers are drawn by their place in the whole */
 }
 
 Axes space_axes(const Space *p)
@@ -120,32 +90,22 @@ static void adopt(const Shard *s, const Ins *i, Space *p)
 static Axes partial_operands(const Shard *s, const Ins *i)
 {
     Axes all = ~(Axes)0, any = 0;
-    switch (i->op) {
-    case OP_neg:
-    case OP_cast:
-    case OP_copy:
-    case OP_sum:
-    case OP_window:
-    case OP_dispatch:
-    case OP_combine:
+    if (OP_AMONG(i->op, OP_neg, OP_cast, OP_copy, OP_sum, OP_window, OP_dispatch, OP_combine))
         return type_of(s->m, s->now[i->in[0]])->partial;
-    case OP_combine_weight:
+    if (i->op == OP_combine_weight)
         return type_of(s->m, s->now[i->in[0]])->partial & ~type_of(s->m, s->now[i->in[1]])->partial;
-    case OP_mul:
+    if (i->op == OP_mul) {
         for (int k = 0; k < 2; k++)
             if (!type_of(s->m, i->in[1 - k])->rank)
                 any |= type_of(s->m, s->now[i->in[k]])->partial &
                        ~type_of(s->m, s->now[i->in[1 - k]])->partial;
         return any;
-    case OP_add:
-    case OP_sub:
-    case OP_join:
-        for (uint32_t k = 0; k < i->nin; k++)
-            all &= type_of(s->m, s->now[i->in[k]])->partial;
-        return all;
-    default:
-        return 0;
     }
+    if (!op_is(i->op, ADDITIVE))
+        return 0;
+    for (uint32_t k = 0; k < i->nin; k++)
+        all &= type_of(s->m, s->now[i->in[k]])->partial;
+    return all;
 }
 
 Space space_of(const Shard *s, const Ins *i)

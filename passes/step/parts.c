@@ -71,19 +71,8 @@ static bool has_batch(const Rounds *r, Value v)
 /* Operands that are added to the result as they are: a part there makes the others parts too. */
 static bool adds(const Ins *i, uint32_t k)
 {
-    switch (i->op) {
-    case OP_add:
-    case OP_sub:
-    case OP_join:
-        return true;
-    case OP_select:
-        return k > 0;
-    case OP_dot:
-    case OP_scatter_add:
-        return k == 2;
-    default:
-        return false;
-    }
+    return op_is(i->op, ADDITIVE) || (i->op == OP_select && k > 0) ||
+           (OP_AMONG(i->op, OP_dot, OP_scatter_add) && k == 2);
 }
 
 /* Are all operands but k the same in all rounds? */
@@ -98,40 +87,20 @@ static bool others_same(const Rounds *r, const Ins *i, uint32_t k)
 /* Is the op linear in a part at operand k, given that no other operand but added ones is a part? */
 static bool linear(const Rounds *r, const Ins *i, uint32_t k)
 {
-    if (adds(i, k))
+    if (adds(i, k) || op_is(i->op, LINEAR))
         return true;
-    switch (i->op) {
-    case OP_neg:
-    case OP_copy:
-    case OP_sum:
-    case OP_rename:
-    case OP_pick:
-    case OP_window:
-    case OP_split:
-    case OP_merge:
-    case OP_rotate:
-        return true;
-    case OP_cast:
+    if (i->op == OP_cast)
         return dtype_is_float(type_of(r->m, i->out[0])->dtype);
-    case OP_mul:
-    case OP_dot:
+    if (i->op == OP_mul || i->op == OP_dot)
         return !r->part[i->in[1 - k]] && !has_batch(r, i->in[1 - k]);
-    case OP_div:
-    case OP_gather:
-    case OP_scatter_add:
+    if (OP_AMONG(i->op, OP_div, OP_gather, OP_scatter_add))
         return k == 0 && !r->part[i->in[1]] && !has_batch(r, i->in[1]);
-    case OP_attention_grad: /* in what comes back to its result */
-        return k == 5 && others_same(r, i, k);
-    case OP_cross_entropy_grad:
-        return k == 3 && others_same(r, i, k);
-    case OP_dispatch: /* in the rows, and in their weights */
-    case OP_combine:
-        return (k == 0 || k == 3) && others_same(r, i, k);
-    case OP_combine_weight:
-        return k < 2 && others_same(r, i, k);
-    default:
-        return false;
-    }
+    bool here = (i->op == OP_attention_grad && k == 5) || /* in what comes back to its result */
+                (i->op == OP_cross_entropy_grad && k == 3) ||
+                (i->op == OP_combine_weight && k < 2) ||
+                /* in the rows, and in their weights */
+                (OP_AMONG(i->op, OP_dispatch, OP_combine) && (k == 0 || k == 3));
+    return here && others_same(r, i, k);
 }
 
 /* Ops that sum over dims: over the batch they make parts. */

@@ -1,90 +1,149 @@
-/* How exact the functions of generated kernels are: against libm in long double, on floats of every
- * size, as a kernel meets them (vectors and the remainder of a loop). Prints what it measured. And
- * that an element has the same bits wherever in a loop it is, of every pointwise op there is. */
+/* Every pointwise op of ir/ops.def as a kernel meets it (vectors, and what is left of a loop), on
+ * every dtype that it takes. A primitive is as exact as its row says in long double, on floats of
+ * every size; prints what it measured. A composed op has the bits of the lines of its text, one
+ * kernel after the other. And an element has the same bits wherever in a loop it is. */
 #include "tests/codegen/native.h"
 #include "plan/nest.h"
 
+#include "ir/op_text.h"
+
 #include <float.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tgmath.h>
 
 #include <cmocka.h>
 
-enum { N = 4099, ROUNDS = 64 };
+enum { N = 4099, ROUNDS = 64, FEW = 4 /* of what is one instruction */ };
 
-typedef struct Function {
-    Op op;
-    long double (*exact)(long double);
-    double ulp; /* at most, in either precision */
-} Function;
+/* ---- what is exact --------------------------------------------------------------------------- */
 
-static long double rsqrt_exact(long double x)
-{
-    return 1 / sqrtl(x);
-}
-static long double sigmoid_exact(long double x)
-{
-    return 1 / (1 + expl(-x));
-}
-static long double abs_exact(long double x)
-{
-    return fabsl(x);
-}
-static long double sign_exact(long double x)
-{
-    return (x > 0) - (x < 0);
-}
-static long double neg_exact(long double x)
-{
-    return -x;
-}
+#define PRIMITIVE(name, operands, takes, flags, flops, value, vjp)                                 \
+    static long double exact_##name(long double a, long double b, long double c)                   \
+    {                                                                                              \
+        (void)a, (void)b, (void)c;                                                                 \
+        return value;                                                                              \
+    }
+#include "ir/ops.def"
 
-/* libmvec promises 4 ulp; sigmoid adds a sum and a quotient to its exp. */
-static const Function functions[] = {
-    {OP_exp, expl, 4},
-    {OP_log, logl, 4},
-    {OP_tanh, tanhl, 4},
-    {OP_erf, erfl, 4},
-    {OP_sin, sinl, 4},
-    {OP_cos, cosl, 4},
-    {OP_sqrt, sqrtl, 0.5},
-    {OP_rsqrt, rsqrt_exact, 1.5},
-    {OP_sigmoid, sigmoid_exact, 5},
-    {OP_abs, abs_exact, 0},
-    {OP_sign, sign_exact, 0},
-    {OP_neg, neg_exact, 0},
+static long double (*const primitive[OP_count])(long double, long double, long double) = {
+#define PRIMITIVE(name, ...) [OP_##name] = exact_##name,
+#include "ir/ops.def"
 };
-enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
-/* The kernel y = op x (or op(x, z)) on n elements, added to the plan. */
-static void add_kernel(Model *t, Plan *p, Op op, DType f, int nin, int64_t n)
+static long double exact(Op op, const long double *x)
 {
-    Type type = TYPE(f, dim_of(t, arena_printf(t->a, "n%lld", (long long)n), n));
+    if (primitive[op])
+        return primitive[op](x[0], x[1], x[2]);
+    const OpText *text = op_value(op);
+    long double done[OP_LINES];
+    for (int n = 0; n < text->lines; n++) {
+        long double in[3] = {0};
+        for (int k = 0; k < text->line[n].nin; k++) {
+            const OpTerm *t = &text->line[n].in[k];
+            in[k] = t->kind == TERM_operand ? x[t->index]
+                    : t->kind == TERM_line  ? done[t->index]
+                                            : (long double)t->number;
+        }
+        done[n] = exact(text->line[n].op, in);
+    }
+    return done[text->lines - 1];
+}
+
+/* Units in the last place. An instruction is rounded once, and the exact value is a long double,
+ * which is rounded too; libmvec promises 4; sigmoid adds a sum and a quotient to its exp. */
+static double most_off(Op op)
+{
+    return op_info[op].flops <= 4 ? 0.501 : op == OP_sigmoid ? 5 : 4;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static bool is_taken(Op op, DType t)
+{
+    const Takes least = dtype_is_half(t)    ? TAKES_ANY
+                        : t == DT_bool      ? TAKES_STORED
+                        : dtype_is_float(t) ? TAKES_REAL
+                                            : TAKES_NUMBER;
+    return op_is(op, POINTWISE) && op_info[op].takes >= least;
+}
+
+static DType operand_type(Op op, DType t, int k)
+{
+    return op == OP_select && k == 0 ? DT_bool : t;
+}
+
+static DType result_type(Op op, DType t)
+{
+    return op_is(op, CONDITION) ? DT_bool : t;
+}
+
+/* The kernel r = op a b c on n elements of dtype f, added to the plan. */
+static void add_kernel(Model *t, Plan *p, Op op, DType f, int64_t n)
+{
+    const int nin = op_info[op].least;
+    Dim d = dim_of(t, arena_printf(t->a, "n%lld", (long long)n), n);
     Region *body = region_new(t->m, t->fn->body);
     Builder inner = t->b;
-    Value in[2], arg[2];
+    Value in[3], arg[3];
     inner.region = body;
-    for (int i = 0; i < nin; i++) {
+    Attrs a = {.kind = name_intern(t->m->names, "map")};
+    Kernel k = {.nin = nin, .nout = 1, .noperands = nin + 1};
+    for (int i = 0; i <= nin; i++) {
+        Type type = TYPE(i < nin ? operand_type(op, f, i) : result_type(op, f), d);
+        k.operand[i] = (Operand){.type = type, .stride = {1}, .read = i < nin, .write = i == nin};
+        k.alias[i] = -1;
+        if (i == nin)
+            break;
         in[i] = value_new(t->m, t->fn->body, type, 0);
         arg[i] = region_arg(t->m, body, type, 0);
     }
     Value y = build(&inner, op, NULL, nin, arg);
     vec_push(t->a, &body->results, y);
-    Attrs a = {.kind = name_intern(t->m->names, "map")};
-    Kernel k = {.nin = nin, .nout = 1, .noperands = nin + 1};
-    k.ins = build_typed(&t->b, OP_fused, &a, nin, in, 1, &type, body);
+    k.ins = build_typed(&t->b, OP_fused, &a, nin, in, 1, &k.operand[nin].type, body);
     k.name = name_intern(t->m->names, arena_printf(t->a, "k%zu", p->kernels.n));
-    for (int i = 0; i <= nin; i++) {
-        k.operand[i] = (Operand){.type = type, .stride = {1}, .read = i < nin, .write = i == nin};
-        k.alias[i] = -1;
-    }
     kernel_nest(t->m, &k);
     vec_push(t->a, &p->kernels, k);
 }
+
+/* A kernel of N elements for every op and dtype. */
+typedef struct All {
+    Model t;
+    Plan plan;
+    Native native;
+    size_t kernel[OP_count][DT_count];
+} All;
+
+static void all_open(All *all)
+{
+    model_open(&all->t);
+    all->plan = (Plan){.module = all->t.m};
+    for (Op op = OP_none + 1; op < OP_count; op++)
+        for (DType t = DT_none + 1; t < DT_count; t++)
+            if (is_taken(op, t)) {
+                all->kernel[op][t] = all->plan.kernels.n;
+                add_kernel(&all->t, &all->plan, op, t, N);
+            }
+    native_open(&all->native, &all->t, &all->plan);
+}
+
+static void all_close(All *all)
+{
+    native_close(&all->native);
+    model_close(&all->t);
+}
+
+/* memory: of the operands, then of the result. */
+static void run(const All *all, Op op, DType t, void **memory)
+{
+    size_t k = all->kernel[op][t];
+    all->native.kernel[k](memory, 0, all->plan.kernels.data[k].units);
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
 
 static uint64_t next(uint64_t *state)
 {
@@ -128,73 +187,177 @@ static double ulps(double x, long double y, DType f)
                     ldexpl(1, exponent - (f == DT_f32 ? FLT_MANT_DIG : DBL_MANT_DIG)));
 }
 
-/* The worst error of a kernel of one or two operands over many draws. */
-static double worst(Plan *p, const Native *native, size_t k, DType f, const Function *fn,
-                    double *where)
+/* A number for operand k: of integers small ones, so that no result overflows. */
+static double any_number(uint64_t *state, Op op, DType t, int k)
 {
-    int nin = p->kernels.data[k].nin;
-    size_t width = (size_t)dtype_bytes(f);
-    unsigned char *memory[3];
-    double most = 0;
-    uint64_t state = 77 + k + 1000 * sample_turn();
-    for (int i = 0; i <= nin; i++)
-        memory[i] = malloc(N * width);
-    for (int round = 0; round < ROUNDS; round++) {
+    if (t == DT_bool)
+        return draw_int(state, 2);
+    if (!dtype_is_float(t))
+        return draw_int(state, 101) - 50;
+    if (dtype_is_half(t) || (k == 1 && draw_int(state, 2)) || (op == OP_pow && k == 1))
+        return draw(state, -30, 30);
+    double x = any_float(state, t);
+    return op == OP_pow ? fabs(x) : x;
+}
+
+static void **memory_new(void)
+{
+    void **memory = malloc(4 * sizeof *memory);
+    for (int i = 0; i < 4; i++)
+        memory[i] = malloc(N * sizeof(double));
+    return memory;
+}
+
+static void memory_free(void **memory)
+{
+    for (int i = 0; i < 4; i++)
+        free(memory[i]);
+    free(memory);
+}
+
+static void fill(void **memory, Op op, DType t, uint64_t *state)
+{
+    for (int k = 0; k < op_info[op].least; k++)
         for (int64_t e = 0; e < N; e++) {
-            number_put(memory[0], f, e,
-                       nin == 2 ? fabs(any_float(&state, f)) : any_float(&state, f));
-            if (nin == 2)
-                number_put(memory[1], f, e, draw(&state, -30, 30));
+            DType of = operand_type(op, t, k);
+            number_put(memory[k], of, e, any_number(state, op, of, k));
         }
-        native->kernel[k]((void **)memory, 0, p->kernels.data[k].units);
+}
+
+static void operands_at(long double *x, void *const *memory, Op op, DType t, int64_t e)
+{
+    for (int k = 0; k < op_info[op].least; k++)
+        x[k] = number_at(memory[k], operand_type(op, t, k), e);
+}
+
+/* ---- primitives are exact enough ------------------------------------------------------------- */
+
+/* The worst error of an op on floats, over many draws. */
+static double worst(const All *all, Op op, DType t, double *where)
+{
+    void **memory = memory_new(), *result = memory[op_info[op].least];
+    double most = 0;
+    uint64_t state = 77 + (uint64_t)op + 1000 * sample_turn();
+    for (int round = 0; round < (op_info[op].flops <= 4 ? FEW : ROUNDS); round++) {
+        fill(memory, op, t, &state);
+        run(all, op, t, memory);
         for (int64_t e = 0; e < N; e++) {
-            double x = number_at(memory[0], f, e), y = number_at(memory[nin], f, e);
-            long double exact =
-                nin == 2 ? powl(x, number_at(memory[1], f, e)) : fn->exact((long double)x);
-            double d = ulps(y, exact, f);
+            long double x[3] = {0};
+            operands_at(x, memory, op, t, e);
+            double y = number_at(result, result_type(op, t), e);
+            double d = op_is(op, CONDITION) ? (exact(op, x) != y ? INFINITY : 0)
+                                            : ulps(y, exact(op, x), t);
             if (d > most || isnan(d)) {
                 most = d;
-                *where = x;
+                *where = (double)x[0];
             }
         }
     }
-    for (int i = 0; i <= nin; i++)
-        free(memory[i]);
+    memory_free(memory);
     return most;
 }
 
 static void exact_enough(void **state)
 {
-    (void)state;
-    Model t;
-    Native native;
-    model_open(&t);
-    Plan p = {.module = t.m};
-    for (int f = 0; f < 2; f++) {
-        for (int k = 0; k < FUNCTIONS; k++)
-            add_kernel(&t, &p, functions[k].op, f ? DT_f64 : DT_f32, 1, N);
-        add_kernel(&t, &p, OP_pow, f ? DT_f64 : DT_f32, 2, N);
-    }
-    native_open(&native, &t, &p);
-    print_message("%-10s %8s %8s   ulp at most, of %d\n", "", "f32", "f64", N * ROUNDS);
+    const All *all = *state;
+    print_message("%-16s %8s %8s   ulp at most, of %d or %d\n", "", "f32", "f64", N * ROUNDS,
+                  N * FEW);
     bool right = true;
-    for (int k = 0; k <= FUNCTIONS; k++) {
+    for (Op op = OP_none + 1; op < OP_count; op++) {
+        if (!is_taken(op, DT_f32) || (op_info[op].value && !op_is(op, FUNCTION)))
+            continue;
         double where[2] = {0}, off[2];
-        double most = k < FUNCTIONS ? functions[k].ulp : 4;
         for (int f = 0; f < 2; f++)
-            off[f] = worst(&p, &native, (size_t)(f * (FUNCTIONS + 1) + k), f ? DT_f64 : DT_f32,
-                           &functions[k % FUNCTIONS], &where[f]);
-        print_message("%-10s %8.2f %8.2f\n", op_info[k < FUNCTIONS ? functions[k].op : OP_pow].name,
-                      off[0], off[1]);
-        for (int f = 0; f < 2; f++)
-            if (!(off[f] <= most)) {
-                print_message("  more than %g, at %.17g\n", most, where[f]);
+            off[f] = worst(all, op, f ? DT_f64 : DT_f32, &where[f]);
+        print_message("%-16s %8.2f %8.2f\n", op_info[op].name, off[0], off[1]);
+        for (int f = 0; f < 2 && primitive[op]; f++)
+            if (!(off[f] <= most_off(op))) {
+                print_message("  more than %g, at %.17g\n", most_off(op), where[f]);
                 right = false;
             }
     }
-    native_close(&native);
-    model_close(&t);
     assert_true(right);
+}
+
+/* Integers, conditions, and halves, which are copied and chosen: to the bit. */
+static void exact_on_others(void **state)
+{
+    const All *all = *state;
+    uint64_t rng = 9 + sample_turn();
+    void **memory = memory_new();
+    int tried = 0;
+    for (Op op = OP_none + 1; op < OP_count; op++)
+        for (DType t = DT_none + 1; t < DT_count; t++) {
+            if (!is_taken(op, t) || t == DT_f32 || t == DT_f64)
+                continue;
+            fill(memory, op, t, &rng);
+            run(all, op, t, memory);
+            for (int64_t e = 0; e < N; e++) {
+                long double x[3] = {0};
+                operands_at(x, memory, op, t, e);
+                double y = number_at(memory[op_info[op].least], result_type(op, t), e);
+                if (y != exact(op, x) ||
+                    y != op_evaluate(op, (double)x[0], (double)x[1], (double)x[2]))
+                    fail_msg("%s of %s: %g of %g, %g, %g", op_info[op].name, dtype_name(t), y,
+                             (double)x[0], (double)x[1], (double)x[2]);
+            }
+            tried++;
+        }
+    assert_true(tried > 30);
+    memory_free(memory);
+}
+
+/* ---- composed ops are their lines ------------------------------------------------------------ */
+
+/* The operand of a line: an operand of the op, an earlier line, or a number in every element. */
+static void *term(const OpTerm *in, DType t, void *const *operand, void *const *done, void *spare)
+{
+    if (in->kind == TERM_operand)
+        return operand[in->index];
+    if (in->kind == TERM_line)
+        return done[in->index];
+    for (int64_t e = 0; e < N; e++)
+        number_put(spare, t, e, in->number);
+    return spare;
+}
+
+/* Line by line, each by its own kernel; the last is the result. */
+static void run_lines(const All *all, Op op, DType t, void *const *operand, void **done)
+{
+    const OpText *text = op_value(op);
+    void **spare = memory_new();
+    for (int n = 0; n < text->lines; n++) {
+        const OpLine *line = &text->line[n];
+        void *memory[4];
+        for (int k = 0; k < line->nin; k++)
+            memory[k] = term(&line->in[k], t, operand, done, spare[k]);
+        memory[line->nin] = done[n];
+        run(all, line->op, t, memory);
+    }
+    memory_free(spare);
+}
+
+static void composed_is_its_lines(void **state)
+{
+    const All *all = *state;
+    uint64_t rng = 11 + sample_turn();
+    void **memory = memory_new(), *done[OP_LINES];
+    for (int n = 0; n < OP_LINES; n++)
+        done[n] = malloc(N * sizeof(double));
+    for (Op op = OP_none + 1; op < OP_count; op++)
+        for (DType t = DT_none + 1; t < DT_count; t++) {
+            if (!op_info[op].value || !is_taken(op, t))
+                continue;
+            fill(memory, op, t, &rng);
+            run(all, op, t, memory);
+            run_lines(all, op, t, memory, done);
+            const void *result = memory[op_info[op].least], *last = done[op_value(op)->lines - 1];
+            if (memcmp(result, last, N * (size_t)dtype_bytes(result_type(op, t))) != 0)
+                fail_msg("%s of %s has other bits than its lines", op_info[op].name, dtype_name(t));
+        }
+    for (int n = 0; n < OP_LINES; n++)
+        free(done[n]);
+    memory_free(memory);
 }
 
 /* ---- bits ------------------------------------------------------------------------------------ */
@@ -203,32 +366,42 @@ static void exact_enough(void **state)
 static const int64_t lengths[] = {N, 1, 2, 3, 5, 7, 8, 9, 13, 15, 16, 17, 23, 31, 33, 63};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
-static bool gives_floats(Op op)
+/* The kernels of one op: on all of the operands, then on pieces of them. */
+static void same_in_pieces(const Plan *p, const Native *native, size_t first, Op op, DType f,
+                           void *const *memory, uint64_t *rng)
 {
-    return op_is(op, POINTWISE) && op != OP_select && !(op >= OP_lt && op <= OP_ne);
-}
-
-/* The kernels of one op: on all of x and z, then on pieces of them. */
-static void same_in_pieces(const Plan *p, const Native *native, size_t first, DType f,
-                           unsigned char *const *memory, uint64_t *rng, const char *name)
-{
-    const int nin = p->kernels.data[first].nin;
-    const size_t width = (size_t)dtype_bytes(f);
-    unsigned char *whole = memory[2], *piece = malloc(64 * width);
-    void *at[3] = {memory[0], nin == 2 ? memory[1] : whole, whole};
-    native->kernel[first](at, 0, p->kernels.data[first].units);
+    const int nin = op_info[op].least;
+    const size_t width = (size_t)dtype_bytes(result_type(op, f));
+    unsigned char *whole = memory[nin], *piece = malloc(64 * width);
+    native->kernel[first](memory, 0, p->kernels.data[first].units);
     for (int k = 1; k < LENGTHS; k++)
         for (int draws = 0; draws < 8; draws++) {
             const int64_t from = draw_int(rng, (int)(N - lengths[k]));
-            void *in[3] = {memory[0] + (size_t)from * width, memory[1] + (size_t)from * width,
-                           piece};
+            void *in[4];
+            for (int i = 0; i < nin; i++)
+                in[i] = (unsigned char *)memory[i] +
+                        (size_t)from * (size_t)dtype_bytes(operand_type(op, f, i));
             in[nin] = piece;
             native->kernel[first + (size_t)k](in, 0, p->kernels.data[first + (size_t)k].units);
             if (memcmp(piece, whole + (size_t)from * width, (size_t)lengths[k] * width) != 0)
-                fail_msg("%s on %d bytes: other bits in a loop of %lld, from element %lld of %d",
-                         name, (int)width, (long long)lengths[k], (long long)from, N);
+                fail_msg("%s of %s: other bits in a loop of %lld, from element %lld of %d",
+                         op_info[op].name, dtype_name(f), (long long)lengths[k], (long long)from,
+                         N);
         }
     free(piece);
+}
+
+/* Sizes that no function leaves, and some that all do. */
+static void fill_usual(void **memory, Op op, DType f, uint64_t *rng)
+{
+    for (int k = 0; k < op_info[op].least; k++)
+        for (int64_t e = 0; e < N; e++) {
+            DType t = operand_type(op, f, k);
+            double x = t == DT_bool           ? draw_int(rng, 2)
+                       : k == 0 && e % 8 == 0 ? any_float(rng, f)
+                                              : draw(rng, k ? -3 : 0.01, k ? 3 : 4);
+            number_put(memory[k], t, e, x);
+        }
 }
 
 static void same_bits_on(const char *cpu)
@@ -236,31 +409,24 @@ static void same_bits_on(const char *cpu)
     Model t;
     Native native;
     uint64_t rng = 5 + sample_turn();
+    static const DType types[] = {DT_f32, DT_f64};
     model_open(&t);
     Plan p = {.module = t.m, .cpu = cpu};
     for (int f = 0; f < 2; f++)
         for (Op op = OP_none + 1; op < OP_count; op++)
-            for (int k = 0; gives_floats(op) && k < LENGTHS; k++)
-                add_kernel(&t, &p, op, f ? DT_f64 : DT_f32, op_info[op].least, lengths[k]);
+            for (int k = 0; is_taken(op, types[f]) && k < LENGTHS; k++)
+                add_kernel(&t, &p, op, types[f], lengths[k]);
     native_open(&native, &t, &p);
     size_t first = 0;
-    for (int f = 0; f < 2; f++) {
-        const DType type = f ? DT_f64 : DT_f32;
-        unsigned char *memory[3];
-        for (int i = 0; i < 3; i++)
-            memory[i] = malloc(N * (size_t)dtype_bytes(type));
-        for (int64_t e = 0; e < N; e++) { /* sizes that no function leaves, and some that all do */
-            number_put(memory[0], type, e, e % 8 ? draw(&rng, 0.01, 4) : any_float(&rng, type));
-            number_put(memory[1], type, e, draw(&rng, -3, 3));
-        }
+    void **memory = memory_new();
+    for (int f = 0; f < 2; f++)
         for (Op op = OP_none + 1; op < OP_count; op++)
-            if (gives_floats(op)) {
-                same_in_pieces(&p, &native, first, type, memory, &rng, op_info[op].name);
+            if (is_taken(op, types[f])) {
+                fill_usual(memory, op, types[f], &rng);
+                same_in_pieces(&p, &native, first, op, types[f], memory, &rng);
                 first += LENGTHS;
             }
-        for (int i = 0; i < 3; i++)
-            free(memory[i]);
-    }
+    memory_free(memory);
     assert_int_equal(first, p.kernels.n);
     native_close(&native);
     model_close(&t);
@@ -290,8 +456,24 @@ static void same_bits(void **state)
     print_message("same bits at %d levels of processors\n", tried);
 }
 
+static int open_all(void **state)
+{
+    static All all;
+    all_open(&all);
+    *state = &all;
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    all_close(*state);
+    return 0;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(exact_enough), cmocka_unit_test(same_bits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_enough), cmocka_unit_test(exact_on_others),
+        cmocka_unit_test(composed_is_its_lines), cmocka_unit_test(same_bits)};
+    return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -4,28 +4,36 @@
 #include <string.h>
 #include "ir/ir.h"
 static const char *expr[OP_count] = {
-#define PW1(n, f, v, g)  [OP_##n] = #v,
-#define PW2(n, f, v, g)  [OP_##n] = #v,
-#define CMP2(n, f, v, g) [OP_##n] = #v,
-#define PW3(n, f, v, g)  [OP_##n] = #v,
+#define PRIMITIVE(n, operands, takes, flags, flops, value, vjp) [OP_##n] = #value,
+#define COMPOSED(n, operands, takes, flags, flops, value, vjp)  [OP_##n] = value,
 #include "ir/ops.def"
 };
+static const char *takes[] = {"real", "number", "stored", "any"};
 static const char *attr[] = {
 #define ATTR(n, k) #n,
 #include "ir/attrs.def"
 };
-int main(void)
+/* With an argument: the names of the functions of the language. */
+int main(int argc, char **argv)
 {
+    (void)argv;
     static const struct {
         unsigned bit;
         const char *name;
-    } flags[] = {{CHEAP, "cheap"},   {FUSE, "fuse"},       {VIEW, "view"}, {CALL, "call"},
-                 {EFFECT, "effect"}, {INTEGER, "integer"}, {COMM, "comm"}, {SUMS, "sums"}};
-    puts("| op | value | derivative |\n|---|---|---|");
+    } flags[] = {{CHEAP, "cheap"},   {FUSE, "fuse"},        {VIEW, "view"}, {CALL, "call"},
+                 {EFFECT, "effect"}, {INTEGER, "integer"},  {COMM, "comm"}, {SUMS, "sums"},
+                 {LINEAR, "linear"}, {ADDITIVE, "additive"}};
+    const size_t nflags = sizeof flags / sizeof *flags;
+    for (int i = 1; argc > 1 && i < OP_count; i++)
+        if (op_is(i, FUNCTION))
+            puts(op_info[i].name);
+    if (argc > 1)
+        return 0;
+    puts("| op | takes | value | derivative |\n|---|---|---|---|");
     for (int i = 1; i < OP_count; i++)
         if (op_is(i, POINTWISE))
-            printf("| `%s` | `%s` | %s%s%s |\n", op_info[i].name, expr[i],
-                   *op_info[i].vjp ? "`" : "", op_info[i].vjp, *op_info[i].vjp ? "`" : "");
+            printf("| `%s` | %s | `%s` | %s%s%s |\n", op_info[i].name, takes[op_info[i].takes],
+                   expr[i], *op_info[i].vjp ? "`" : "", op_info[i].vjp, *op_info[i].vjp ? "`" : "");
     puts("\n| op | operands | results | flags | attributes |\n|---|---|---|---|---|");
     for (int i = 1; i < OP_count; i++) {
         const OpInfo *o = &op_info[i];
@@ -43,7 +51,7 @@ int main(void)
             printf("any |");
         else
             printf("%d |", o->results);
-        for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
+        for (size_t k = 0; k < nflags; k++)
             if (o->flags & flags[k].bit)
                 printf(" %s", flags[k].name);
         printf(" |");

@@ -1,12 +1,17 @@
 /* stats.c - see stats.h. */
 #include "tests/programs/stats.h"
 
+#include "ir/ir.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+/* Empty: an op that the language has no function for. */
 static const char *const words[] = {
-#define UNARY(op)          #op "(",
+#define PRIMITIVE(name, operands, takes, flags, ...) (flags) & FUNCTION ? #name "(" : "",
+#define COMPOSED                                     PRIMITIVE
+#include "ir/ops.def"
 #define BUILTIN(name, ...) #name "(",
 #include "grammar/builtin.def"
     "relu(",
@@ -106,8 +111,9 @@ static const char *const words[] = {
 static void count_words(Stats *s, const char *text, const Tried *t)
 {
     for (int i = 0; words[i]; i++) {
-        const char *at = text;
-        while ((at = strstr(at, words[i])) && at > text && isalnum((unsigned char)words[i][0]) &&
+        const char *at = *words[i] ? text : NULL;
+        while (at && (at = strstr(at, words[i])) && at > text &&
+               isalnum((unsigned char)words[i][0]) &&
                (isalnum((unsigned char)at[-1]) || at[-1] == '_'))
             at++;
         s->said[i] += at != NULL;
@@ -133,8 +139,9 @@ void stats_table(const Stats *s)
 {
     printf("%-26s %9s %9s %9s\n", "", "programs", "accepted", "compared");
     for (int i = 0; words[i]; i++)
-        printf("%-26.*s %9d %9d %9d\n", (int)strcspn(words[i], "\n"), words[i], s->said[i],
-               s->accepted[i], s->planned[i]);
+        if (*words[i])
+            printf("%-26.*s %9d %9d %9d\n", (int)strcspn(words[i], "\n"), words[i], s->said[i],
+                   s->accepted[i], s->planned[i]);
     printf("\n%-26s %9s %9s\n", "first error", "drawn", "changed");
     for (int i = 0; i < CODES; i++)
         if (s->code[0][i] + s->code[1][i])
