@@ -230,6 +230,7 @@ void fuse_module(Module *m, Arena *tmp, FILE *why)
     for (size_t i = 0; i < m->fns.n; i++) {
         if (why)
             fprintf(why, "@%s\n", name_str(m->names, m->fns.data[i]->name));
+        fuse_index_layers(m, m->fns.data[i]->body);
         fuse_region(m, m->fns.data[i], m->fns.data[i]->body, tmp, why);
     }
 }

@@ -5,8 +5,8 @@
  * reading costs the same and the writing is saved. */
 #include "passes/fuse/fuse.h"
 
-/* The members of `from` that v is computed from, up to its inputs and values much smaller than v;
- * false if it is too much work, or there is a reduction in it. */
+/* The members of `from` that v is computed from, up to its inputs and to values of its own that are
+ * much smaller than v; false if it is too much work, or there is a reduction in it. */
 typedef struct Slice {
     const Fuse *f;
     const Cluster *from;
@@ -28,10 +28,12 @@ static bool slice(Slice *s, Value v)
     if (at < 0 || !cluster_has(s->from, at) || slice_has(s, at))
         return true;
     const Ins *i = s->f->r->ins.data[at];
-    if (s->n > 0 && value_elements(s->f, v) * FUSE_SMALL <= s->size &&
+    /* What `from` computes again is another's to store: who may be gone, or wait for the user. */
+    const bool stores = s->n > 0 && s->f->owner[at] == s->from;
+    if (stores && value_elements(s->f, v) * FUSE_SMALL <= s->size &&
         s->from->shape.kind == KIND_row)
         return true; /* one number a row: it can be stored instead */
-    if (s->n > 0 && dtype_is_half(type_of(s->f->m, v)->dtype))
+    if (stores && dtype_is_half(type_of(s->f->m, v)->dtype))
         return true; /* so can a half, in half the bytes */
     s->flops += op_info[i->op].flops;
     if (!op_is(i->op, POINTWISE | CHEAP) || i->op == OP_rotate || s->flops > FUSE_AGAIN ||

@@ -7,7 +7,7 @@
  * what it was handed)
  *   a half that is widened:         at each use again, so that the half is what is stored
  *   the index of a loop, where its body reads it: a slice of 0, 1, ... in memory, for a kernel
- * reads memory only */
+ * reads memory only. Of layers of which a phase runs a part: made before all phases */
 #include "passes/fuse/fuse.h"
 #include "passes/view.h"
 
@@ -115,20 +115,28 @@ static bool region_uses(const Region *r, Value v)
     return false;
 }
 
-/* The loop's index becomes one more slice. */
-static void index_from_memory(Split *s, Ins *loop)
+/* The loop's index becomes one more slice: of `all`. */
+static void slice_index(Module *m, Ins *loop, Value all)
 {
-    Module *m = s->m;
     Region *body = loop->body;
     Value index = body->args.data[loop->nin];
-    if (!region_uses(body, index))
-        return;
     Value *in = NEW_ARRAY(m->arena, Value, loop->nin + 1);
     memcpy(in, loop->in, loop->nin * sizeof *in);
-    in[loop->nin++] = build_iota(&s->b, DT_i32, loop->attrs.dim);
+    in[loop->nin++] = all;
     loop->in = in;
     /* The argument that was the index is the slice now; nobody reads the new index. */
     region_arg(m, body, (Type){.dtype = DT_i32}, m->values.data[index].name);
+}
+
+static bool reads_index(const Ins *loop)
+{
+    return region_uses(loop->body, loop->body->args.data[loop->nin]);
+}
+
+static void index_from_memory(Split *s, Ins *loop)
+{
+    if (reads_index(loop))
+        slice_index(s->m, loop, build_iota(&s->b, DT_i32, loop->attrs.dim));
 }
 
 /* Two names for one place would hide from the planner who still needs it. */
@@ -206,4 +214,36 @@ void fuse_prepare(Module *m, Region *r, Arena *tmp)
     Value *map = NEW_ARRAY(tmp, Value, m->values.n);
     memcpy(map, s.replaced, s.old_values * sizeof *map);
     ir_replace(r, map);
+}
+
+/* ---- indices of a rank's layers -------------------------------------------------------------- */
+
+/* Loops over layers in r take their indices from b's region. */
+static void indices_before(Builder *b, Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        Ins *i = r->ins.data[k];
+        if (i->op != OP_repeat)
+            continue;
+        if (i->attrs.dim.name == b->m->layout.pipeline.dim && reads_index(i))
+            slice_index(b->m, i, build_iota(b, DT_i32, i->attrs.dim));
+        indices_before(b, i->body);
+    }
+}
+
+void fuse_index_layers(Module *m, Region *r)
+{
+    if (m->layout.pipeline.chunks < 2)
+        return;
+    Ins **old = r->ins.data;
+    size_t n = r->ins.n;
+    r->ins.data = NULL;
+    r->ins.n = r->ins.cap = 0;
+    for (size_t k = 0; k < n; k++) {
+        Ins *i = old[k];
+        Builder b = {m, r, i->span, i->path, i->block, i->backward, i->again};
+        if (i->op == OP_repeat)
+            indices_before(&b, i->body);
+        vec_push(m->arena, &r->ins, i);
+    }
 }

@@ -126,8 +126,9 @@ static void choose_shortened(Check *c)
 {
     const Program *p = c->prog;
     for (size_t l = 0; l < p->loops.n; l++)
-        c->shortened[l] =
-            p->loops.data[l].dim.size > 3 && c->loop_ins[l]->nout == c->loop_ins[l]->attrs.carried;
+        c->shortened[l] = p->loops.data[l].dim.size > 3 &&
+                          c->loop_ins[l]->nout == c->loop_ins[l]->attrs.carried &&
+                          !check_leaves_out(c, c->loop_ins[l]);
     for (size_t i = 0; i < p->actions.n; i++)
         for (int k = 0; k < p->actions.data[i].noperands; k++) {
             const Operand *o = &p->actions.data[i].operand[k];
@@ -235,8 +236,8 @@ static void run_range(Check *c, int from, int to)
         }
         const Ins *loop = c->loop_ins[a->loop];
         int end = c->prog->loops.data[a->loop].end;
-        for (int64_t r = next_round(loop, c->shortened[a->loop], -1); r >= 0;
-             r = next_round(loop, c->shortened[a->loop], r)) {
+        for (int64_t r = next_round(&c->meaning, loop, -1); r >= 0;
+             r = next_round(&c->meaning, loop, r)) {
             c->round[a->loop] = r;
             run_range(c, i + 1, end);
         }
@@ -269,14 +270,15 @@ static void check_program(Check *c)
         check_ranks(c, true);
     if (check_unfolds(c->m))
         check_ranks(c, false);
-    choose_shortened(c);
-    c->meaning = (Meaning){.m = c->m, .shortened = is_shortened, .ctx = c};
-    const int64_t ranks =
-        c->m->layout.pipeline.axis ? mesh_size(c->m, c->m->layout.pipeline.axis) : 1;
-    for (StageSet at = AT_FIRST; at <= AT_LAST; at <<= 1) {
-        if ((at == AT_MIDDLE && ranks < 3) || (at == AT_LAST && ranks < 2))
+    c->meaning = (Meaning){.m = c->m, .shortened = is_shortened, .runs = check_runs, .ctx = c};
+    const int ranks =
+        c->m->layout.pipeline.axis ? (int)mesh_size(c->m, c->m->layout.pipeline.axis) : 1;
+    for (int rank = 0; rank < ranks; rank++) {
+        if (!check_is_another(c, rank, ranks))
             continue;
-        c->station = at;
+        c->rank = rank;
+        c->station = check_station(rank, ranks);
+        choose_shortened(c);
         c->memory = memory_new(c->tmp);
         c->guarded = false;
         give_arguments(c);

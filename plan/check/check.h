@@ -46,16 +46,20 @@ typedef struct Meaning {
     /* Loops that change nothing but a sum are executed in their first two and their last round;
      * shortened[owner's dim] would be ambiguous, so it is asked by loop instruction. */
     bool (*shortened)(const void *ctx, const Ins *loop);
+    /* Does the rank run this round of the loop? Of layers it may have fewer than others. */
+    bool (*runs)(const void *ctx, const Ins *loop, int64_t i);
     const void *ctx;
 } Meaning;
 
+/* In place of rounds: elements that no round of this rank writes. */
+#define UNWRITTEN UINT64_MAX
 /* Calls run for elements [first, first + n) of v, in order, each run from one computed value. */
 void meaning_of(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n, RunFn *run,
                 void *ctx);
 uint64_t rounds_key(const Module *m, Value v, Rounds r);
 int region_depth(const Region *r);
 /* The round that runs after `i`, and -1 after the last; the first, with i = -1. */
-int64_t next_round(const Ins *loop, bool shortened, int64_t i);
+int64_t next_round(const Meaning *w, const Ins *loop, int64_t i);
 
 /* ---- check_call.c: descriptors --------------------------------------------------------------- */
 

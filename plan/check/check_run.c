@@ -64,6 +64,12 @@ static void expect_run(void *ctx, Value v, uint64_t rounds, int64_t first, int64
 {
     Cursor *k = ctx;
     Check *c = k->c;
+    if (rounds == UNWRITTEN) {
+        k->failed = true;
+        broken(c, 3,
+               "reads element %lld of '%s', of a layer that this rank has not and nobody wrote",
+               (long long)first, value_name(c, v));
+    }
     while (n > 0 && !k->failed) {
         const Piece *p = memory_at(c->memory, k->address);
         int64_t at = p ? p->first + (k->address - p->lo) / k->bytes : 0;

@@ -25,6 +25,7 @@ typedef struct Check {
     Memory *memory;
     bool guarded;     /* the guard has run */
     StageSet station; /* the rank that runs, along the axis of stages */
+    int rank;         /* ... its number there */
 } Check;
 
 /* Invariant p does not hold, at the action that runs. */
@@ -54,6 +55,13 @@ void check_overlaps(Check *c, const Action *a, const Ins *i);
 
 /* check_epilogue.c: a product and the kernel that goes on with it. */
 void run_with_kernel(Check *c, const Action *a);
+
+/* check_depth.c: does the rank that runs leave out rounds of this loop; does it run this one? Is a
+ * rank, along the axis of stages, unlike all before it? */
+bool check_leaves_out(const Check *c, const Ins *loop);
+bool check_runs(const void *c, const Ins *loop, int64_t i);
+StageSet check_station(int rank, int ranks);
+bool check_is_another(const Check *c, int rank, int ranks);
 
 /* check_value.c: the buffer of a function's argument, or -1 */
 int argument_buffer(const Check *c, FnArg a);

@@ -27,19 +27,29 @@ uint64_t rounds_key(const Module *m, Value v, Rounds r)
     return key;
 }
 
-int64_t next_round(const Ins *loop, bool shortened, int64_t i)
+int64_t next_round(const Meaning *w, const Ins *loop, int64_t i)
 {
-    int64_t n = loop->attrs.dim.size, step = i < 0 ? 0 : loop->attrs.reverse ? n - 1 - i : i;
-    step = i < 0 ? 0 : shortened && step == 1 && n > 3 ? n - 1 : step + 1;
-    return step >= n ? -1 : loop->attrs.reverse ? n - 1 - step : step;
+    const bool shortened = w->shortened(w->ctx, loop), reverse = loop->attrs.reverse;
+    const int64_t n = loop->attrs.dim.size;
+    int64_t step = i < 0 ? -1 : reverse ? n - 1 - i : i;
+    do {
+        step = shortened && step == 1 && n > 3 ? n - 1 : step + 1;
+        i = reverse ? n - 1 - step : step;
+    } while (step < n && !w->runs(w->ctx, loop, i));
+    return step >= n ? -1 : i;
 }
 
-static int64_t previous_round(const Ins *loop, bool shortened, int64_t i)
+static int64_t previous_round(const Meaning *w, const Ins *loop, int64_t i)
 {
-    int64_t before = -1, r = next_round(loop, shortened, -1);
-    if (!shortened)
-        return loop->attrs.reverse ? (i + 1 < loop->attrs.dim.size ? i + 1 : -1) : i - 1;
-    for (; r >= 0 && r != i; r = next_round(loop, shortened, r))
+    const int64_t n = loop->attrs.dim.size, back = loop->attrs.reverse ? 1 : -1;
+    if (!w->shortened(w->ctx, loop)) {
+        do
+            i += back;
+        while (i >= 0 && i < n && !w->runs(w->ctx, loop, i));
+        return i < n ? i : -1;
+    }
+    int64_t before = -1, r = next_round(w, loop, -1);
+    for (; r >= 0 && r != i; r = next_round(w, loop, r))
         before = r;
     return before;
 }
@@ -122,24 +132,40 @@ static void meaning_of_join(const Meaning *w, const Ins *join, Rounds r, int64_t
     }
 }
 
+/* Elements of what a loop stacks, of a round that it leaves out. Where the stack is carried on by
+ * the loop around, as sums of gradients are, they are as they were when that round began. */
+static void meaning_of_left_out(const Meaning *w, const Ins *loop, uint32_t k, Rounds r,
+                                int64_t first, int64_t n, RunFn *run, void *ctx)
+{
+    const Region *body = loop->home;
+    for (int64_t c = 0; body->owner && c < body->owner->attrs.carried; c++)
+        if (body->results.data[c] == loop->out[k]) {
+            meaning_of(w, body->args.data[c], r, first, n, run, ctx);
+            return;
+        }
+    run(ctx, loop->out[k], UNWRITTEN, first, n);
+}
+
 static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Rounds r,
                               int64_t first, int64_t n, RunFn *run, void *ctx)
 {
     Value inner = loop->body->results.data[k];
     int depth = region_depth(loop->home);
-    bool shortened = w->shortened(w->ctx, loop);
     if (k < loop->attrs.carried) {
-        for (int64_t i = next_round(loop, shortened, -1); i >= 0;
-             i = next_round(loop, shortened, i))
-            r.at[depth] = i;
-        meaning_of(w, inner, r, first, n, run, ctx);
+        int64_t last = -1;
+        for (int64_t i = next_round(w, loop, -1); i >= 0; i = next_round(w, loop, i))
+            last = r.at[depth] = i;
+        meaning_of(w, last < 0 ? loop->in[k] : inner, r, first, n, run, ctx);
         return;
     }
     int64_t size = type_elements(type_of(w->m, inner));
     while (n > 0) {
         int64_t i = first / size, at = first % size, some = n < size - at ? n : size - at;
         r.at[depth] = i;
-        meaning_of(w, inner, r, at, some, run, ctx);
+        if (w->runs(w->ctx, loop, i))
+            meaning_of(w, inner, r, at, some, run, ctx);
+        else
+            meaning_of_left_out(w, loop, k, r, first, some, run, ctx);
         first += some;
         n -= some;
     }
@@ -163,7 +189,7 @@ static void meaning_of_argument(const Meaning *w, Value v, Rounds r, int64_t fir
         meaning_of(w, loop->in[k], r, r.at[depth] * size + first, n, run, ctx);
         return;
     }
-    int64_t before = previous_round(loop, w->shortened(w->ctx, loop), r.at[depth]);
+    int64_t before = previous_round(w, loop, r.at[depth]);
     if (before >= 0)
         r.at[depth] = before;
     meaning_of(w, before >= 0 ? body->results.data[k] : loop->in[k], r, first, n, run, ctx);

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -25,6 +26,14 @@ static const Small mixtral = {"mixtral_mini.mg",
                               0,
                               {"layers=5", "hidden=8", "kv_heads=4", "head=2", "ffn=8", "vocab=16",
                                "seq=8", "experts=4", "batch=8"}};
+
+static const Small even = {"llama7b.mg",
+                           0,
+                           {"layers=8", "hidden=16", "kv_heads=4", "group=1", "head=4", "ffn=8",
+                            "vocab=16", "seq=8", "batch=8"}};
+/* Gradients that are stacked first, and then moved to their sum. */
+static const Small moved = {
+    MODELS_DIR "/../tests/programs/mended/stages_of_different_depth.mg", 0, {"layers=4"}};
 
 typedef struct Case {
     const Small *model;
@@ -209,8 +218,55 @@ static void faults(void **state)
     assert_true(seen > faults / 2 && standing > faults / 10);
 }
 
+/* ---- a stage with fewer layers --------------------------------------------------------------- */
+
+/* What the proof says of the program's training; to be freed. */
+static char *said_of(const Plan *p)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    plan_check(p, f);
+    fclose(f);
+    return text;
+}
+
+/* The plan was made for stages of one depth. Where the last has a layer less, the head would read
+ * what no layer computed; and all of a stack would be moved over sums of gradients, with a slice
+ * that is whatever lay there. */
+static void fewer_layers(void **state)
+{
+    (void)state;
+    static const struct {
+        Case of;
+        const char *said;
+    } all[] = {
+        {{&moved, "zb-h1", "pp=2; layers pp", 1}, "reads element 1 of 'repeat' (from 'copy')"},
+        {{&even, "zb-h1", "pp=4; layers pp", 1}, "P3 is broken in train on the last rank"},
+        {{&even, "1f1b", "pp=2; layers pp", 2}, "P3 is broken in train on the last rank"}};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        Reference r;
+        Model t;
+        Lies l[3];
+        open_reference(&r, all[k].of.model, all[k].of.round);
+        assert_true(open_local(&t, &r, all[k].of.spec, l));
+        Plan *p = planned(&t, &all[k].of, &test_device);
+        assert_true(proved(p));
+        Pipeline *stages = &t.m->layout.pipeline;
+        stages->layers.data[stages->layers.n - 1]--;
+        char *said = said_of(p);
+        if (!strstr(said, all[k].said))
+            fail_msg("%s, layout %s: not '%s', but '%s'", all[k].of.schedule, all[k].of.spec,
+                     all[k].said, said);
+        free(said);
+        model_close(&t);
+        model_close(&r.t);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(runs), cmocka_unit_test(faults)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(runs), cmocka_unit_test(faults),
+                                       cmocka_unit_test(fewer_layers)};
     return cmocka_run_group_tests_name("pipes", tests, NULL, NULL);
 }
