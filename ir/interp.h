@@ -2,7 +2,7 @@
 #ifndef MGC_INTERP_H
 #define MGC_INTERP_H
 
-#include "ir/ir.h"
+#include "ir/interpret.h"
 
 typedef struct Interp {
     const Module *m;

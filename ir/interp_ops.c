@@ -1,4 +1,5 @@
 /* interp_ops.c - the reference meaning of the ops that kernels/ implements. */
+#include "ir/interpret.h"
 #include "ir/interp.h"
 
 #include <math.h>

@@ -548,26 +548,6 @@ Module *ir_parse(Arena *a, Names *names, Diag *d, uint32_t file);
  * the instruction. A broken invariant is a bug of mgc, not of the source. */
 int ir_verify(const Module *m, FILE *out);
 
-/* A tensor of the interpreter: elements in double, row-major over type's dims. */
-typedef struct Tensor64 {
-    Type type;
-    double *data;
-} Tensor64;
-/* Runs a function. args: one per argument; results (allocated in `a`): one per result. f32 values
- * are rounded to float after every instruction if `round` is set, else kept in double. */
-void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
-                  bool round);
-/* Of a sharded program, all ranks of the mesh together: args and results are those of rank 0, then
- * of rank 1, and so on. */
-void ir_interpret_ranks(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
-                        Arena *a);
-/* In double, but every float result of an instruction is off by up to its type's rounding, drawn
- * from *state: how far apart two such runs are says how well rounded arithmetic can do. */
-void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
-                         Arena *a, uint64_t *state);
-/* The same numbers as kernels/ draws (mg_random_desc), for op random. */
-double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
-
 /* stage_set.c - on which ranks along the axis of stages a value is known or, of an argument,
  * needed: per value of the module; AT_ALL where there are no stages. A `repeat` with the mark
  * `relay` is run by one stage after the other: what it carries is where it begins before it, and

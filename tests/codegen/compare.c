@@ -1,4 +1,5 @@
 /* compare.c - see compare.h. */
+#include "ir/interpret.h"
 #include "tests/codegen/compare.h"
 
 #include <float.h>

@@ -4,7 +4,7 @@
  * functions of the prelude one by one. Beyond that: the ops of attention and cross-entropy agree
  * with their definitions, one row of logits with the loss, a padded model with the plain one. */
 #include "grammar/grammar.h"
-#include "ir/ir.h"
+#include "ir/interpret.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "ir/ir.h"
+#include "ir/interpret.h"
 
 /* A place to read programs into: messages are kept, to be looked at. */
 typedef struct World {

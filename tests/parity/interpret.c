@@ -5,6 +5,7 @@
  *
  * The tensors: weight.NAME and grad.NAME for each parameter (a frozen one has no gradient), and the
  * data: "batch" or "tokens", windows of tokens, or the model's inputs by their names. */
+#include "ir/interpret.h"
 #include "grammar/grammar.h"
 #include "passes/passes.h"
 

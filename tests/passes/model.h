@@ -3,7 +3,7 @@
 #ifndef MGC_TESTS_PASSES_MODEL_H
 #define MGC_TESTS_PASSES_MODEL_H
 
-#include "ir/ir.h"
+#include "ir/interpret.h"
 #include "passes/passes.h"
 #include "tests/sample.h"
 

@@ -3,6 +3,7 @@
 #ifndef MGC_TESTS_PLANNED_H
 #define MGC_TESTS_PLANNED_H
 
+#include "ir/interpret.h"
 #include "grammar/ast.h"
 #include "plan/plan.h"
 #include "tests/passes/model.h"

@@ -7,6 +7,7 @@
 #ifndef MGC_TESTS_RUN_PLAN_H
 #define MGC_TESTS_RUN_PLAN_H
 
+#include "ir/interpret.h"
 #include "plan/plan.h"
 
 /* Element e (row-major over type's dims) of a strided operand. */

@@ -7,6 +7,7 @@
 #ifndef MGC_TESTS_SHARDED_H
 #define MGC_TESTS_SHARDED_H
 
+#include "ir/interpret.h"
 #include "tests/plan/planned.h"
 
 /* A model, and what one rank makes of it. */

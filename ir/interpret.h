@@ -1,0 +1,27 @@
+/* interpret.h - the reference interpreter: what a program means, in double precision. */
+#ifndef MGC_INTERPRET_H
+#define MGC_INTERPRET_H
+
+#include "ir/ir.h"
+
+/* A tensor of the interpreter: elements in double, row-major over type's dims. */
+typedef struct Tensor64 {
+    Type type;
+    double *data;
+} Tensor64;
+/* Runs a function. args: one per argument; results (allocated in `a`): one per result. f32 values
+ * are rounded to float after every instruction if `round` is set, else kept in double. */
+void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results, Arena *a,
+                  bool round);
+/* Of a sharded program, all ranks of the mesh together: args and results are those of rank 0, then
+ * of rank 1, and so on. */
+void ir_interpret_ranks(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
+                        Arena *a);
+/* In double, but every float result of an instruction is off by up to its type's rounding, drawn
+ * from *state: how far apart two such runs are says how well rounded arithmetic can do. */
+void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
+                         Arena *a, uint64_t *state);
+/* The same numbers as kernels/ draws (mg_random_desc), for op random. */
+double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
+
+#endif
