@@ -158,9 +158,7 @@ static void emit_heading(const Emitter *e)
             fprintf(out, "%s %s %lld", comma, owners[i], (long long)e->p->memory[i]);
             comma = ",";
         }
-    fputs(". */\n#include \"abi.h\"\n\n/* An action's number, what is done, and the places it is "
-          "done on. */\n",
-          out);
+    fputs(". */\n#include \"abi.h\"\n\n", out);
     fputs(e->cuda ? "#define LAUNCH(n, kernel, ...) "
                     "mg_cuda_launch(r, n, K_##kernel, (void *[]){__VA_ARGS__})\n"
                   : "#define LAUNCH(n, kernel, units, grain, ...) "
@@ -238,7 +236,7 @@ static void emit_all_tables(Emitter *e)
           "#define AT(line) ",
           e->out);
     emit_string(e->out, e->m->source);
-    fputs(" \":\" #line\n\n", e->out);
+    fputs(" \":\" #line\n", e->out);
     fputs("#define GEMM(type, made, rows, columns, inner, x, y, z, f, g, times) .dtype = type, "
           ".out = made, .m = rows, "
           ".n = columns, .k = inner, .lda = x, .ldb = y, .ldc = z, .alpha = f, .beta = g, "

@@ -202,10 +202,11 @@ void emit_buffers(Emitter *e)
 {
     static const char *const prefix[OWN_count] = {"P_", "G_", "S_", "A_", "C_", "W_", "X_"};
     find_steps(e);
-    fputs("/* Places in the arena: P parameters, S optimizer state, G gradients, A activations, "
-          "C communication, W workspace, X inputs and results; (i): of layer or microbatch i. Sizes, "
-          "where nothing else is said:",
-          e->out);
+    fputs(
+        "/* Places in the arena: P parameters, S optimizer state, G gradients, A activations, "
+        "C communication, W workspace, X inputs and results; (i): of layer or microbatch i. Sizes, "
+        "where nothing else is said:",
+        e->out);
     Sizes sizes = {0};
     collect_sizes(e, &sizes);
     comment_sizes(e, &sizes);

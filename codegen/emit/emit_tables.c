@@ -509,10 +509,10 @@ void emit_program(Emitter *e)
     if (e->m->layout.pipeline.axis)
         fprintf(out, "    .stages = {%u, %d, %lld, stage_layers},\n", e->m->layout.pipeline.axis,
                 e->m->layout.pipeline.chunks, (long long)e->m->layout.pipeline.most);
-    fprintf(out, "    .compute = %s,\n", emit_dtype(t->compute));
+    fprintf(out, "    .compute = %s, ", emit_dtype(t->compute));
     if (t->half)
-        fprintf(out, "    .half = %s,\n", emit_dtype(t->half));
-    fprintf(out, "    .arena_bytes = %lld, .persistent_bytes = %lld, .scratch_bytes = %lld,\n",
+        fprintf(out, ".half = %s, ", emit_dtype(t->half));
+    fprintf(out, ".arena_bytes = %lld, .persistent_bytes = %lld, .scratch_bytes = %lld,\n",
             (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->scratch_bytes);
     fprintf(out, "    .batch = %lld, .seq = %lld, .vocab = %lld,\n", (long long)e->m->batch.size,
             (long long)e->m->seq.size, (long long)e->m->vocab);
@@ -524,8 +524,9 @@ void emit_program(Emitter *e)
     emit_real(e, t->peak);
     fputs(", ", out);
     emit_real(e, t->floor);
-    fprintf(out, ", %lld, %lld, %lld, %s, %s},\n", (long long)t->warmup, (long long)t->steps,
-            (long long)t->last, shapes[t->descent], t->log ? "true" : "false");
+    fprintf(out, ", %lld, %lld, %lld, %s, %s}, .optimizer = \"%s\",\n", (long long)t->warmup,
+            (long long)t->steps, (long long)t->last, shapes[t->descent], t->log ? "true" : "false",
+            optimizer_names[t->optimizer]);
     if (t->scale != 0) {
         fputs("    .scale = {", out);
         emit_real(e, t->scale);
@@ -536,7 +537,6 @@ void emit_program(Emitter *e)
     }
     if (t->as_ready)
         fputs("    .as_ready = true,\n", out);
-    named(e, "optimizer", optimizer_names[t->optimizer]);
     emit_entry(e, "step", p->train);
     emit_entry(e, "eval", p->eval);
     emit_entry(e, "sample", p->sample);

@@ -185,8 +185,11 @@ static const char *block_word(const Sched *s, const Ins *i)
                                     : name_str(s->m->names, s->m->name),
                             result_name(s, i, &given));
     }
-    if (makes_table(s, i))
-        return arena_printf(s->m->arena, "%s_%s", word, result_name(s, i, &given));
+    const char *own = result_name(s, i, &given);
+    const size_t n = strlen(word), m = strlen(own);
+    const bool said = n >= m && !strcmp(word + n - m, own);
+    if (makes_table(s, i) && !said)
+        return arena_printf(s->m->arena, "%s_%s", word, own);
     return *before ? arena_printf(s->m->arena, "%s_%s", before, word) : word;
 }
 

@@ -34,9 +34,9 @@
 # LOCAL: attention_grad
 # LOCAL: repeat {{.*}} {dim=ring.round=3, carried=6
 # LOCAL-COUNT-4: ring_shift
-# C: .kind = MG_RING_SHIFT
 # C: mg_attention_part(r
-# C: mg_attention_part_grad(r, {{.*}}, (const int32_t *)({{.*}}), NULL);
+# C: mg_attention_part_grad(r, {{[^;]*}}, (const int32_t *){{[^;]*}}, NULL);
+# C: .kind = MG_RING_SHIFT
 # GPU: attention_grad attention_grad {{.*}} =attention_grad =attention_grad =attention_grad +delta
 # GPU: attention_grad attention_grad_2 {{.*}} =attention_grad =attention_grad =attention_grad add{{[_0-9]*}} +delta
 # PLAN: cp         ring_shift         18 times      9 KiB {{.*}} B / n, n = 4
