@@ -2,6 +2,7 @@
 #include "codegen/emit/emit.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,8 @@ const char *short_real(Arena *a, double x, int digits)
 
 const char *real_text(Arena *a, double x)
 {
+    if (fabs(x) < 1e7 && x == (double)(int)x)
+        return arena_printf(a, "%d", (int)x);
     for (int digits = 1;; digits++) {
         const char *s = short_real(a, x, digits);
         if (digits == 17 || strtod(s, NULL) == x)

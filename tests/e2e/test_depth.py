@@ -18,11 +18,12 @@ class Depth(mgctest.Case):
         two, few, many = (self.compiles(model("llama_mini.mg"), "-D", f"layers={n}", LARGE, "--emit=c").out
                           for n in (2, *LAYERS))
         self.assertLess(len(many), 1.1 * len(two))
-        self.assertEqual(len(few.splitlines()), len(many.splitlines()))
+        # A line that is broken because its numbers are wide is no more source.
+        self.assertLess(abs(len(few.splitlines()) - len(many.splitlines())), 0.01 * len(few.splitlines()))
         self.assertLess(len(many), 1.01 * len(few))
-        # Beside numbers, the two programs are one.
-        few, many = (re.sub(r"(?m)^.*fingerprint.*$| +", " ", text) for text in (few, many))
-        plain = [re.sub(r"-?\d[\d.e+-]*", "0", text) for text in (few, many)]
+        # Beside numbers, and where lines are broken, the two programs are one.
+        few, many = (re.sub(r"(?m)^.*fingerprint.*$", "", text) for text in (few, many))
+        plain = [re.sub(r"[\s\\*]+", "", re.sub(r"-?\b\d[\d.e+-]*", "0", text)) for text in (few, many)]
         self.assertEqual(*plain)
 
     def test_emitted_source_is_short(self):
