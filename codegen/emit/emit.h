@@ -47,6 +47,8 @@ void emit_wrapped(FILE *out, const char *text);
 
 /* codegen/emit/emit_formula.c: what a generated kernel computes, one line. */
 const char *kernel_formula(const Emitter *e, const Kernel *k);
+/* Does the name of an op say what a value is ("cos"), and not only how it was made ("mul")? */
+bool emit_op_tells(const char *op);
 
 /* codegen/emit/emit_places.c: macros for the buffers; a place by them; a buffer's offset. */
 const char *emit_short_name(const Emitter *e, const char *name); /* "mlp.up" of "layers.mlp.up" */

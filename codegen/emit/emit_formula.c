@@ -59,11 +59,9 @@ static const char *letter(Formula *f, Value v)
     return unique(f, "t");
 }
 
-/* Names of ops that say what a value is, and not only how it was made. */
-static bool tells(const char *op)
+bool emit_op_tells(const char *op)
 {
-    static const char *const ops[] = {"cos",  "sin",       "rsqrt",   "sqrt", "exp",
-                                      "tanh", "attention", "sigmoid", "head"};
+    static const char *const ops[] = {"cos", "sin", "rsqrt", "sqrt", "exp", "tanh", "sigmoid"};
     for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
         if (!strcmp(op, ops[k]))
             return true;
@@ -76,7 +74,7 @@ static const char *own_name(const Formula *f, Value v)
     const char *name = str(f->e, info(f, v)->name), *dot = strchr(name, '.');
     if (dot)
         name = arena_strndup(f->e->a, name, (size_t)(dot - name));
-    return *name && (op_find(name) == OP_none || (tells(name) && !f->update)) ? name : NULL;
+    return *name && (op_find(name) == OP_none || (emit_op_tells(name) && !f->update)) ? name : NULL;
 }
 
 /* A product with a weight of the source is called after it. */

@@ -85,7 +85,7 @@ static const char *buffer_name(const Emitter *e, size_t buffer)
     if (strlen(op) > 1 && op[strlen(op) - 1] == '_')
         op = arena_strndup(e->a, op, strlen(op) - 1);
     const Action *a = b->owner == OWN_activations ? maker(e, buffer, &operand) : NULL;
-    if (!a || op_find(op) == OP_none)
+    if (!a || op_find(op) == OP_none || emit_op_tells(op))
         return name;
     const char *path = str(e, a->path), *made = library_result(a, operand);
     if (a->kind == ACT_gemm && !a->epilogue)
