@@ -93,6 +93,7 @@ bool emit_in_pipe(const Program *p, int loop);
 /* When an action is done, as C; NULL: always. Inside of a pipeline `o` is the operation. */
 const char *emit_condition(Emitter *e, const Program *p, const Action *a);
 void emit_slot(const Emitter *e, const Program *p, uint32_t buffer);
+bool emit_has_slot(const Emitter *e, const Program *p, uint32_t buffer); /* does it print any? */
 void emit_stage_loop(const Emitter *e, const Program *p, const Loop *l, const char *i, int depth);
 void emit_pipe_begin(const Emitter *e, const char *entry, int depth);
 void emit_pipe_phase(const Emitter *e, const Program *p, const Action *a, int depth);

@@ -27,7 +27,8 @@ static void places(const Writer *w, const Action *a, int from, int to)
 static void typed_place(const Writer *w, const Action *a, int i, const char *type)
 {
     const Place *at = &a->operand[i].at;
-    const bool whole = !at->offset && !at->nloops; /* the macro alone, which has brackets */
+    const bool whole = !at->offset && !at->nloops && /* the macro alone, which has brackets */
+                       !emit_has_slot(w->e, w->p, at->buffer);
     fprintf(w->e->out, ", (%s *)%s", type, whole ? "" : "(");
     place(w, &a->operand[i]);
     fputs(whole ? "" : ")", w->e->out);

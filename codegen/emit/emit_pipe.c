@@ -67,6 +67,15 @@ void emit_slot(const Emitter *e, const Program *p, uint32_t buffer)
     }
 }
 
+bool emit_has_slot(const Emitter *e, const Program *p, uint32_t buffer)
+{
+    const Pipe *pipe = p->pipe;
+    bool message = false;
+    for (int way = 0; pipe && way < 2 && pipe->message[way]; way++)
+        message |= buffer == pipe->sent[way] || buffer == pipe->received[way];
+    return message || e->p->buffers.data[buffer].slot;
+}
+
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 /* The rounds of a loop over layers that are those of the operation's stage. */
