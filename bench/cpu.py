@@ -153,8 +153,8 @@ class Program:
 
     def products(self, events):
         """{(class, ta, tb, m, n, k): how often in a step}, from the descriptions of the actions that ran."""
-        tables = "".join(re.findall(r"(?ms)^static const mg_(?:gemm|head)_desc$.*?;$", self.emitted))
-        described = dict(re.findall(r"(?ms)^    (\w+) = \{(.*?)\}[,;]$", tables))
+        tables = "\n".join(re.findall(r"(?ms)^static const mg_(?:gemm|head)_desc$.*?;$", self.emitted))
+        described = dict(re.findall(r"(?ms)^    (\w+) = \{(.*?)\}(?:,(?=\n {4}\w)|;)$", tables))
         of_action = {int(a): d for a, d in
                      re.findall(r"(?:mg_(?:gemm|gemm_epilogue|head)\(r, |PRODUCT\()(\d+), &?(\w+)", self.emitted)}
         found = collections.Counter()
