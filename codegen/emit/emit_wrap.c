@@ -11,13 +11,14 @@ typedef enum Kind { CODE, COMMENT, MACRO } Kind;
 /* What a line is inside of at a place: brackets, and whether that is a string. */
 typedef struct Scan {
     int open[NESTED], depth;
-    bool string;
+    bool string, escaped;
 } Scan;
 
-static void scan(Scan *s, char c, char before, int column)
+static void scan(Scan *s, char c, int column)
 {
-    if (c == '"' && before != '\\')
+    if (c == '"' && !s->escaped)
         s->string = !s->string;
+    s->escaped = c == '\\' && !s->escaped;
     if (s->string)
         return;
     if ((c == '(' || c == '{' || c == '[') && s->depth < NESTED)
@@ -55,7 +56,7 @@ static size_t part(const char *text, size_t n, int column, Kind kind, const Scan
             *after = s;
         }
         if (!words)
-            scan(&s, text[i], i ? text[i - 1] : ' ', column + (int)i);
+            scan(&s, text[i], column + (int)i);
     }
     return best;
 }
