@@ -153,8 +153,10 @@ class Program:
 
     def products(self, events):
         """{(class, ta, tb, m, n, k): how often in a step}, from the descriptions of the actions that ran."""
-        described = dict(re.findall(r"(?m)^static const mg_(?:gemm|head)_desc (\w+) = \{(.*)\};$", self.emitted))
-        of_action = {int(a): d for a, d in re.findall(r"mg_(?:gemm|gemm_epilogue|head)\(r, (\d+), &(\w+)", self.emitted)}
+        tables = "\n".join(re.findall(r"(?ms)^static const mg_(?:gemm|head)_desc$.*?;$", self.emitted))
+        described = dict(re.findall(r"(?ms)^    (\w+) = \{(.*?)\}(?:,(?=\n {4}\w)|;)$", tables))
+        of_action = {int(a): d for a, d in
+                     re.findall(r"(?:mg_(?:gemm|gemm_epilogue|head)\(r, |PRODUCT\()(\d+), &?(\w+)", self.emitted)}
         found = collections.Counter()
         for e in events:
             body = described.get(of_action.get(e["args"]["action"]))
@@ -164,6 +166,9 @@ class Program:
                 continue
             d = collections.defaultdict(int, ((n, int(v)) for n, v in re.findall(r"\.(\w+) = (\d+)", body)))
             yes = set(re.findall(r"\.(\w+) = true", body))
+            product = re.match(r"GEMM\(\w+, \w+, (\d+), (\d+), (\d+), [^)]*?(\d+)\)", body)
+            if product:
+                d.update(zip(("m", "n", "k", "batch"), map(int, product.groups())))
             if e["cat"] == "product":
                 found["products", "ta" in yes, "tb" in yes, d["m"], d["n"], d["k"]] += d["batch"]
             else:

@@ -106,7 +106,7 @@ typedef enum KernelPhase {
 } KernelPhase;
 
 typedef struct Kernel {
-    Name name;      /* unique C identifier: "k_norm_2" */
+    Name name;      /* unique C identifier: "k_rmsnorm" */
     const Ins *ins; /* the fused instruction it was made from */
     KernelPhase phase;
     int64_t chunks;

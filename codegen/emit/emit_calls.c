@@ -1,8 +1,7 @@
 /* emit_calls.c - one action as C: the function that does it, its places, what it waits for. */
-#include <stdlib.h>
-
-#include "codegen/cuda/cuda.h"
 #include "codegen/emit/writer.h"
+
+#include <string.h>
 
 static const char *str(const Emitter *e, Name n)
 {
@@ -13,18 +12,10 @@ static const char *str(const Emitter *e, Name n)
 
 static void place(const Writer *w, const Operand *o)
 {
-    FILE *out = w->e->out;
-    fprintf(out, "a + %s", w->e->buffer[o->at.buffer]);
-    if (o->at.offset)
-        fprintf(out, " + %lld", (long long)o->at.offset);
-    for (int i = 0; i < o->at.nloops; i++)
-        if (o->at.loop[i].stride)
-            fprintf(out, " + %s * %lld", w->loop[o->at.loop[i].loop],
-                    (long long)o->at.loop[i].stride);
-    emit_slot(w->e, w->p, o->at.buffer);
+    emit_place(w->e, w->p, w->loop, &o->at);
 }
 
-/* ", place, place, ..." of operands [from, to). cast: their pointer type, or NULL for void. */
+/* ", place, place, ..." of operands [from, to). */
 static void places(const Writer *w, const Action *a, int from, int to)
 {
     for (int i = from; i < to; i++) {
@@ -35,78 +26,93 @@ static void places(const Writer *w, const Action *a, int from, int to)
 
 static void typed_place(const Writer *w, const Action *a, int i, const char *type)
 {
-    fprintf(w->e->out, ", (%s *)(", type);
+    const Place *at = &a->operand[i].at;
+    const bool whole = !at->offset && !at->nloops && /* the macro alone, which has brackets */
+                       !emit_has_slot(w->e, w->p, at->buffer);
+    fprintf(w->e->out, ", (%s *)%s", type, whole ? "" : "(");
     place(w, &a->operand[i]);
-    fputc(')', w->e->out);
+    fputs(whole ? "" : ")", w->e->out);
 }
 
-/* The source line an action comes from, as a comment, unless it is the one quoted last. */
+/* The optimizer's kernels have one heading for all parameters, before the guard and behind it. */
+static bool heading_of_update(Writer *w, const Action *a, int depth)
+{
+    const Train *t = &w->e->m->train;
+    if (!w->guarded && strcmp(str(w->e, a->block), "optimizer") != 0)
+        return false;
+    const char *block = w->guarded ? "update" : "optimizer";
+    if (!strcmp(w->block, block))
+        return true;
+    fprintf(w->e->out, "%s%*s/* ", w->called ? "\n" : "", depth * 4, "");
+    if (w->guarded)
+        fprintf(w->e->out, "The optimizer: %s of every parameter. */\n",
+                optimizer_names[t->optimizer]);
+    else
+        fputs("The norm of the gradients, and the optimizer's numbers. */\n", w->e->out);
+    w->block = block;
+    w->line = 0;
+    return true;
+}
+
+/* The source line an action comes from, as a heading, with the block if that is another one, unless
+ * it is the one quoted last. */
 static void quote(Writer *w, const Action *a, int depth)
 {
-    enum { WIDEST = 90 };
+    enum { WIDEST = 110 };
     const Emitter *e = w->e;
     int line, column;
     size_t size;
-    if (!a->span.file)
+    const char *part = a->backward ? ", backward" : a->again ? ", again" : "";
+    if (heading_of_update(w, a, depth) || !a->span.file)
         return;
+    const char *block = arena_printf(e->a, "%s%s", emit_short_name(e, str(e, a->path)), part);
     diag_locate(e->m->diag, a->span, &line, &column);
-    if (line == w->line && a->span.file == w->line_file)
+    const bool same_block = !strcmp(block, w->block);
+    if (line == w->line && a->span.file == w->line_file && same_block)
         return;
     w->line = line;
     w->line_file = a->span.file;
+    w->block = block;
     const char *text = diag_text(e->m->diag, a->span.file, &size);
     size_t at = a->span.begin < size ? a->span.begin : size, end;
     while (at > 0 && text[at - 1] != '\n')
         at--;
     while (at < size && (text[at] == ' ' || text[at] == '\t'))
         at++;
-    for (end = at; end < size && text[end] != '\n' && end - at < WIDEST; end++)
+    for (end = at; end < size && text[end] != '\n'; end++)
         ;
-    fprintf(e->out, "%*s/* %d: ", depth * 4, "", line);
-    emit_comment_text(e->out, text + at, end - at);
-    fputs(" */\n", e->out);
+    const char *path = diag_path(e->m->diag, a->span.file), *base = strrchr(path, '/');
+    const char *head = arena_printf(e->a, "%s:%d", base ? base + 1 : path, line);
+    if (!same_block && *block)
+        head = arena_printf(e->a, "%s [%s]", head, *block == ',' ? block + 2 : block);
+    size_t room = (size_t)(depth * 4) + strlen(head) + 8;
+    room = room + 20 < WIDEST ? WIDEST - room : 20;
+    const bool cut = end - at > room;
+    fprintf(e->out, "%*s/* ", depth * 4, "");
+    emit_comment_text(e->out, head, strlen(head));
+    fputs("  ", e->out);
+    emit_comment_text(e->out, text + at, cut ? room - 3 : end - at);
+    fputs(cut ? "... */\n" : " */\n", e->out);
 }
 
-/* The pointers of a kernel, operands from `first` on, as many a line as fit. */
-static void pointers(const Writer *w, const Action *a, int first, int indent)
+/* The pointers of a kernel, operands from `first` on. */
+static void pointers(const Writer *w, const Action *a, int first)
 {
-    enum { WIDTH = 100 };
-    FILE *out = w->e->out;
-    int column = indent + 10;
-    fprintf(out, "\n%*s(void *[]){", indent, "");
     for (int i = first; i < a->noperands; i++) {
-        char *text;
-        size_t n;
-        Writer quiet = *w;
-        Emitter e = *w->e;
-        quiet.e = &e;
-        e.out = open_memstream(&text, &n);
-        place(&quiet, &a->operand[i]);
-        fclose(e.out);
-        if (i > first && column + (int)n + 2 > WIDTH) {
-            fprintf(out, ",\n%*s", indent + 10, "");
-            column = indent + 10;
-        } else if (i > first) {
-            fputs(", ", out);
-            column += 2;
-        }
-        fputs(text, out);
-        column += (int)n;
-        free(text);
+        fputs(i > first ? ", " : "", w->e->out);
+        place(w, &a->operand[i]);
     }
-    fputs("});\n", out);
 }
 
-static void call_kernel(const Writer *w, const Action *a, int depth)
+static void call_kernel(const Writer *w, const Action *a)
 {
     const Kernel *k = &w->e->p->kernels.data[a->kernel];
     FILE *out = w->e->out;
-    if (w->e->cuda)
-        fprintf(out, "mg_cuda_launch(r, %u, K_%s,", a->id, str(w->e, k->name));
-    else
-        fprintf(out, "%s(r, %u, %s, %lld, %lld,", action_info[a->kind].function, a->id,
-                str(w->e, k->name), (long long)k->units, (long long)k->grain);
-    pointers(w, a, 0, depth * 4 + 10);
+    fprintf(out, "LAUNCH(%u, %s, ", a->id, str(w->e, k->name));
+    if (!w->e->cuda)
+        fprintf(out, "%lld, %lld, ", (long long)k->units, (long long)k->grain);
+    pointers(w, a, 0);
+    fputs(");\n", out);
 }
 
 static void call_described(const Writer *w, const Action *a, const char *function)
@@ -128,11 +134,17 @@ static void call_with_last(const Writer *w, const Action *a, const char *functio
     fputs(a->noperands < most ? ", NULL);\n" : ");\n", w->e->out);
 }
 
-static void call_gemm(const Writer *w, const Action *a, int depth)
+static void call_gemm(const Writer *w, const Action *a)
 {
     FILE *out = w->e->out;
     const int extra = (a->gemm.epilogue & (MG_BIAS | MG_SUM)) != 0;
     const int aux = (a->gemm.epilogue & (MG_AUX | MG_GELU_GRAD)) != 0;
+    if (!extra && !aux && !a->epilogue) {
+        fprintf(out, "PRODUCT(%u, %s", a->id, w->e->desc[a->id]);
+        places(w, a, 0, 3);
+        fputs(");\n", out);
+        return;
+    }
     call_described(w, a, a->epilogue ? "mg_gemm_epilogue" : action_info[a->kind].function);
     places(w, a, 0, 3 + extra);
     fputs(extra ? "" : ", NULL", out);
@@ -142,8 +154,9 @@ static void call_gemm(const Writer *w, const Action *a, int depth)
         fputs(");\n", out);
         return;
     }
-    fprintf(out, ",\n%*s%s,", depth * 4 + 13, "", str(w->e, w->e->p->kernels.data[a->kernel].name));
-    pointers(w, a, a->epilogue, depth * 4 + 13);
+    fprintf(out, ", %s, (void *[]){", str(w->e, w->e->p->kernels.data[a->kernel].name));
+    pointers(w, a, a->epilogue);
+    fputs("});\n", out);
 }
 
 static void call_library(const Writer *w, const Action *a, int index)
@@ -237,7 +250,8 @@ static void emit_record(const Writer *w, const Action *a, int depth)
 /* ---- one action --------------------------------------------------------------------------------
  */
 
-int emit_if(const Writer *w, const Action *a, int depth)
+/* "if (...)" where not all ranks do it; the depth of what follows. */
+static int emit_if(const Writer *w, const Action *a, int depth)
 {
     const char *condition = emit_condition(w->e, w->p, a);
     if (condition)
@@ -245,20 +259,20 @@ int emit_if(const Writer *w, const Action *a, int depth)
     return depth + (condition != NULL);
 }
 
-/* Who does not do it waits and records all the same: others may come after what it comes after. */
-void emit_call(Writer *w, const Action *a, int depth, bool conditional)
+/* A rank that skips the action still waits and records: later actions depend on the event. */
+void emit_call(Writer *w, const Action *a, int depth)
 {
     FILE *out = w->e->out;
     const char *function = action_info[a->kind].function;
     quote(w, a, depth);
     emit_waits(w, a, depth);
-    fprintf(out, "%*s", (conditional ? emit_if(w, a, depth) : depth) * 4, "");
+    fprintf(out, "%*s", emit_if(w, a, depth) * 4, "");
     switch (a->kind) {
     case ACT_kernel:
-        call_kernel(w, a, depth);
+        call_kernel(w, a);
         break;
     case ACT_gemm:
-        call_gemm(w, a, depth);
+        call_gemm(w, a);
         break;
     case ACT_attention:
         if (a->noperands > 5)
@@ -334,4 +348,5 @@ void emit_call(Writer *w, const Action *a, int depth, bool conditional)
         break; /* emit_body writes the loops */
     }
     emit_record(w, a, depth);
+    w->called = true;
 }

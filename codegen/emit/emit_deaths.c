@@ -1,6 +1,8 @@
 /* emit_deaths.c - where buffers die, for the runtime's --poison (mg_death). */
 #include "codegen/emit/emit.h"
 
+#include <string.h>
+
 static int program_number(const Plan *p, const Program *prog)
 {
     return prog == p->train ? 0 : prog == p->eval ? 1 : 2;
@@ -33,31 +35,42 @@ bool death_at(const Plan *p, const Program *prog, size_t action)
     return false;
 }
 
-static size_t emit_deaths_of(Emitter *e, const Program *prog, bool loops)
+static const char *death_text(const Emitter *e, const Program *prog, size_t at, size_t buffer)
 {
-    size_t n = 0;
+    const Buffer *b = &e->p->buffers.data[buffer];
+    const char *form = b->at == AT_ALL ? "DIES(%u,%s%s,%lld),"
+                                       : "{.event = %u, .offset = %s%s, .bytes = %lld, .at = %d},";
+    return arena_printf(e->a, form, death_event(e->p, prog, at), e->buffer[buffer],
+                        e->step[buffer] ? "(0)" : "", (long long)b->bytes, b->at);
+}
+
+/* As many a line as fit; *column is where the last one ends, 0: there is none. */
+static void emit_deaths_of(Emitter *e, const Program *prog, bool loops, size_t *column)
+{
     for (size_t at = 0; prog && at < prog->actions.n; at++) {
         if ((prog->actions.data[at].kind == ACT_end) != loops)
             continue;
         for (size_t i = 0; i < e->p->buffers.n; i++) {
-            const Buffer *b = &e->p->buffers.data[i];
-            if (!dies(e->p, b, prog, at))
+            if (!dies(e->p, &e->p->buffers.data[i], prog, at))
                 continue;
-            fprintf(e->out, "%s{%u, %s, %lld, %d},", n++ % 2 ? " " : "\n    ",
-                    death_event(e->p, prog, at), e->buffer[i], (long long)b->bytes, b->at);
+            const char *text = death_text(e, prog, at, i);
+            const bool fits = *column && *column + 1 + strlen(text) <= EMIT_WIDTH;
+            fprintf(e->out, "%s%s", fits ? " " : "\n    ", text);
+            *column = (fits ? *column + 1 : 4) + strlen(text);
         }
     }
-    return n;
 }
 
 void emit_deaths(Emitter *e)
 {
     const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
-    size_t n = 0;
-    fputs("/* after which action, or loop, bytes are dead: for --poison */\n"
+    size_t column = 0;
+    fputs("/* After which action, or loop, bytes are dead: for --poison. */\n"
+          "#define DIES(n, place, size) {.event = n, .offset = place, .bytes = size, .at = "
+          "MG_AT_ALL}\n"
           "static const mg_death deaths[] = {",
           e->out);
     for (int k = 0; k < 6; k++)
-        n += emit_deaths_of(e, programs[k % 3], k >= 3);
-    fprintf(e->out, "%s\n};\n\n", n ? "" : "\n    {0}");
+        emit_deaths_of(e, programs[k % 3], k >= 3, &column);
+    fprintf(e->out, "%s\n};\n\n", column ? "" : "\n    {0}");
 }

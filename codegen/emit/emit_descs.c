@@ -4,11 +4,13 @@
 #include "ir/collective.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 void emit_real(const Emitter *e, double x)
 {
     if (isfinite(x))
-        fprintf(e->out, "%.17g", x);
+        fputs(real_text(e->a, x), e->out);
     else
         fputs(isnan(x) ? "(0.0 / 0.0)" : x < 0 ? "(-1.0 / 0.0)" : "(1.0 / 0.0)", e->out);
 }
@@ -48,9 +50,16 @@ static const char *desc_dtype(mg_dtype t)
     return names[t];
 }
 
+/* GEMM, a macro of the file, says what all have; the rest is named. */
 static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
 {
-    fprintf(e->out, ".dtype = %s, .out = %s", desc_dtype(d->dtype), desc_dtype(d->out));
+    fprintf(e->out, "GEMM(%s, %s, %lld, %lld, %lld, %lld, %lld, %lld, ", desc_dtype(d->dtype),
+            desc_dtype(d->out), (long long)d->m, (long long)d->n, (long long)d->k,
+            (long long)d->lda, (long long)d->ldb, (long long)d->ldc);
+    emit_real(e, d->alpha);
+    fputs(", ", e->out);
+    emit_real(e, d->beta);
+    fprintf(e->out, ", %lld)", (long long)d->batch);
     flag(e, "ta", d->ta);
     flag(e, "tb", d->tb);
     static const char *const ends[] = {"MG_BIAS", "MG_SUM", "MG_GELU", "MG_AUX", "MG_GELU_GRAD"};
@@ -61,18 +70,7 @@ static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
             before = " | ";
         }
     emit_num(e, "variant", d->variant);
-    emit_num(e, "m", d->m);
-    emit_num(e, "n", d->n);
-    emit_num(e, "k", d->k);
-    emit_num(e, "lda", d->lda);
-    emit_num(e, "ldb", d->ldb);
-    emit_num(e, "ldc", d->ldc);
     emit_num(e, "ldx", d->ldx);
-    fputs(", .alpha = ", e->out);
-    emit_real(e, d->alpha);
-    fputs(", .beta = ", e->out);
-    emit_real(e, d->beta);
-    emit_num(e, "batch", d->batch);
     emit_num(e, "sa", d->sa);
     emit_num(e, "sb", d->sb);
     emit_num(e, "sc", d->sc);
@@ -91,8 +89,7 @@ static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool gr
     emit_num(e, "keys", d->keys);
     emit_num(e, "head", d->head);
     emit_num(e, "vhead", d->vhead);
-    fputs(",\n    ", e->out);
-    fputs(".q = ", e->out);
+    fputs(", .q = ", e->out);
     emit_sizes(e, d->q, 4);
     list(e, "k", d->k, 3);
     list(e, "v", d->v, 3);
@@ -234,20 +231,90 @@ static void desc_body(const Emitter *e, const Action *a)
     }
 }
 
-void emit_descriptors(Emitter *e)
+/* "gemm_4096x432x160", m by n by k, of what is added to C "_add"; others after their action. */
+static const char *desc_name(const Emitter *e, const Action *a, const char *type)
+{
+    const mg_gemm_desc *d = &a->gemm;
+    if (a->kind == ACT_gemm)
+        return arena_printf(e->a, "gemm_%lldx%lldx%lld%s%s%s", (long long)d->m, (long long)d->n,
+                            (long long)d->k, d->ta ? "_ta" : "", d->tb ? "_tb" : "",
+                            d->beta != 0 ? "_add" : "");
+    const char *name = name_str(e->m->names, a->name), *last = strrchr(name, '.');
+    const char *kind = arena_strndup(e->a, type + 3, strlen(type) - strlen("mg__desc"));
+    name = last ? last + 1 : name;
+    return !strncmp(name, kind, strlen(kind)) ? name : arena_printf(e->a, "%s_%s", kind, name);
+}
+
+static const char *desc_text(const Emitter *e, const Action *a)
+{
+    char *text;
+    size_t size;
+    Emitter aside = *e;
+    aside.out = open_memstream(&text, &size);
+    desc_body(&aside, a);
+    fclose(aside.out);
+    const char *kept = arena_strdup(e->a, text);
+    free(text);
+    return kept;
+}
+
+/* The number of an action's descriptor among those, added if none says the same. */
+static size_t described(Emitter *e, const Action *a, const char *type)
+{
+    const char *body = desc_text(e, a);
+    for (size_t i = 0; i < e->ndescribed; i++)
+        if (!strcmp(e->described[i].type, type) && !strcmp(e->described[i].body, body))
+            return i;
+    size_t i = e->ndescribed++;
+    e->described[i].type = type;
+    e->described[i].body = body;
+    e->described[i].name = cname(&e->names, "", desc_name(e, a, type));
+    return i;
+}
+
+/* Per type one declaration of all its descriptors, or their definition. */
+static void each_type(const Emitter *e, bool define)
+{
+    for (size_t i = 0; i < e->ndescribed; i++) {
+        bool first = true;
+        for (size_t k = 0; k < i; k++)
+            first &= strcmp(e->described[k].type, e->described[i].type) != 0;
+        if (!first)
+            continue;
+        fprintf(e->out, "static const %s", e->described[i].type);
+        const char *before = define ? "\n    " : " ";
+        for (size_t k = i; k < e->ndescribed; k++) {
+            if (strcmp(e->described[k].type, e->described[i].type) != 0)
+                continue;
+            fprintf(e->out, "%s%s", before, e->described[k].name);
+            if (define)
+                fprintf(e->out, " = {%s}", e->described[k].body);
+            before = define ? ",\n    " : ", ";
+        }
+        fputs(";\n", e->out);
+    }
+    fputs(e->ndescribed ? "\n" : "", e->out);
+}
+
+void emit_descriptor_names(Emitter *e)
 {
     const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
-    fputs("/* What products and library kernels are asked to do. */\n", e->out);
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
             const Action *a = &programs[k]->actions.data[i];
             const char *type = action_info[a->kind].descriptor;
-            if (!type)
-                continue;
-            e->desc[a->id] = cname(&e->names, "d_", name_str(e->m->names, a->name));
-            fprintf(e->out, "static const %s %s = {", type, e->desc[a->id]);
-            desc_body(e, a);
-            fputs("};\n", e->out);
+            if (type)
+                e->desc[a->id] = e->described[described(e, a, type)].name;
         }
-    fputs("\n", e->out);
+    if (e->ndescribed)
+        fputs("/* What products (m x n x k) and library kernels are asked to do: see below. */\n",
+              e->out);
+    each_type(e, false);
+}
+
+void emit_descriptors(const Emitter *e)
+{
+    if (e->ndescribed)
+        fputs("/* What products and library kernels are asked to do. */\n", e->out);
+    each_type(e, true);
 }

@@ -2,6 +2,8 @@
 #include "codegen/emit/emit.h"
 
 #include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 CNames cnames_new(Arena *a)
@@ -59,4 +61,31 @@ const char *emit_dtype(DType t)
         [DT_f32] = "MG_F32", [DT_f64] = "MG_F64", [DT_bf16] = "MG_BF16", [DT_f16] = "MG_F16",
         [DT_i32] = "MG_I32", [DT_i64] = "MG_I64", [DT_bool] = "MG_BOOL"};
     return names[t];
+}
+
+/* 5.25926e+06 as 5.25926e6. */
+static const char *without_plus(char *s)
+{
+    char *e = strchr(s, 'e'), *to = e;
+    if (!e || e[1] == '-')
+        return s;
+    for (char *from = e + strspn(e, "e+0"); (to[1] = *from); from++)
+        to++;
+    return s;
+}
+
+const char *short_real(Arena *a, double x, int digits)
+{
+    return without_plus(arena_printf(a, "%.*g", digits, x));
+}
+
+const char *real_text(Arena *a, double x)
+{
+    if (fabs(x) < 1e7 && x == (double)(int)x)
+        return arena_printf(a, "%d", (int)x);
+    for (int digits = 1;; digits++) {
+        const char *s = short_real(a, x, digits);
+        if (digits == 17 || strtod(s, NULL) == x)
+            return s;
+    }
 }

@@ -135,19 +135,33 @@ static void emit_op(const Emitter *e, const mg_pipe_op *o)
 {
     static const char *const steps[] = {"END",    "F",      "B",      "I",      "W",
                                         "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT"};
-    fprintf(e->out, "    {MG_PIPE_%s, ", steps[o->step]);
+    fprintf(e->out, "    {.step = MG_PIPE_%s", steps[o->step]);
     if (o->of)
-        fprintf(e->out, "MG_PIPE_%s", steps[o->of]);
-    fprintf(e->out, "%s, %d, %d, %d, %d, %d, %d, %.9g, %.9g},\n", o->of ? "" : "0", o->in, o->out,
-            o->stage, o->with, o->slot, (int)o->microbatch, (double)o->at, (double)o->lasts);
+        fprintf(e->out, ", .of = MG_PIPE_%s", steps[o->of]);
+    emit_num(e, "in", o->in);
+    emit_num(e, "out", o->out);
+    emit_num(e, "stage", o->stage);
+    emit_num(e, "with", o->with);
+    emit_num(e, "slot", o->slot);
+    emit_num(e, "microbatch", o->microbatch);
+    if (o->at != 0)
+        fprintf(e->out, ", .at = %.9g", (double)o->at);
+    if (o->lasts != 0)
+        fprintf(e->out, ", .lasts = %.9g", (double)o->lasts);
+    fputs("},\n", e->out);
 }
 
 static void emit_places(const Emitter *e, const char *name, const uint32_t *buffer,
                         const int64_t *has)
 {
     fprintf(e->out, "    .%s = {", name);
-    for (int way = 0; way < 2; way++)
-        fprintf(e->out, "%s%s", way ? ", " : "", has[way] ? e->buffer[buffer[way]] : "0");
+    for (int way = 0; way < 2; way++) {
+        fputs(way ? ", " : "", e->out);
+        if (has[way])
+            emit_offset(e, buffer[way]);
+        else
+            fputc('0', e->out);
+    }
     fputs("},\n", e->out);
 }
 
@@ -157,11 +171,8 @@ void emit_pipe(const Emitter *e, const Program *p, const char *entry)
     if (!x)
         return;
     const int ranks = x->ranks;
-    fprintf(e->out,
-            "/* What each rank does of the pipeline: operation, what is waited for, buffers it "
-            "receives\n * in and sends from, stage, how many behind it begin with it, slot, 0, "
-            "microbatch; of what computes, when it begins and how long it\n * takes, predicted, "
-            "us. */\n");
+    fprintf(e->out, "/* What each rank does of the pipeline: mg_pipe_op in abi.h says what each "
+                    "field is. */\n");
     for (int rank = 0; rank < ranks; rank++) {
         fprintf(e->out, "static const mg_pipe_op %s_ops_%d[] = {\n", entry, rank);
         const mg_pipe_op *o = x->ops[rank];
@@ -185,6 +196,19 @@ void emit_pipe(const Emitter *e, const Program *p, const char *entry)
         fprintf(e->out, "%s%d", k ? ", " : "", id == UINT32_MAX ? -1 : (int)id);
     }
     fprintf(e->out, "},\n    .ops = %s_ops,\n};\n\n", entry);
+}
+
+void emit_pipe_names(const Emitter *e)
+{
+    const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
+    static const char *const entries[] = {"step", "eval", "sample"};
+    if (e->m->layout.pipeline.axis)
+        fprintf(e->out, "static const int32_t stage_layers[%zu];\n",
+                e->m->layout.pipeline.layers.n);
+    for (int k = 0; k < 3; k++)
+        if (programs[k] && programs[k]->pipe)
+            fprintf(e->out, "static const mg_pipe %s_pipe;\n", entries[k]);
+    fputs(e->m->layout.pipeline.axis ? "\n" : "", e->out);
 }
 
 void emit_stages(const Emitter *e)

@@ -1,16 +1,26 @@
 /* emit_tables.c - the constant data of the emitted program: tensors, actions, mg_main. */
 #include "codegen/emit/emit.h"
 
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const char *where(const Emitter *e, Span s)
+const char *emit_where(const Emitter *e, Span s)
 {
     int line, column;
+    char *text;
+    size_t size;
     if (!s.file)
-        return "";
+        return "\"\"";
     diag_locate(e->m->diag, s, &line, &column);
-    return arena_printf(e->a, "%s:%d", diag_path(e->m->diag, s.file), line);
+    const char *path = diag_path(e->m->diag, s.file);
+    if (!strcmp(path, e->m->source))
+        return arena_printf(e->a, "AT(%d)", line);
+    FILE *out = open_memstream(&text, &size);
+    emit_string(out, arena_printf(e->a, "%s:%d", path, line));
+    fclose(out);
+    const char *kept = arena_strdup(e->a, text);
+    free(text);
+    return kept;
 }
 
 static const char *str(const Emitter *e, Name n)
@@ -28,56 +38,153 @@ static void bytes(const Emitter *e, const uint8_t *v, int n)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static void emit_tensor(Emitter *e, size_t i)
+/* What a parameter and its optimizer state say alike, in the order of mg_tensor's fields. */
+static const char *shape_text(const Emitter *e, const Tensor *t)
 {
-    static const char *const inits[] = {"MG_INIT_CONST", "MG_INIT_NORMAL", "MG_INIT_UNIFORM"};
-    const Tensor *t = &e->m->tensors.data[i];
-    FILE *out = e->out;
-    int64_t stored[MAX_RANK];
-    for (int k = 0; k < t->type.rank; k++)
-        stored[k] = t->type.dims[k].size;
-    fputs("    {", out);
-    emit_string(out, str(e, t->external));
-    fputs(", ", out);
-    emit_string(out, str(e, t->slot));
-    fputs(", ", out);
-    emit_string(out, where(e, t->span));
-    fprintf(out, ", %s, %s, %s, %d, %d, %d,\n     ", emit_dtype(t->type.dtype),
-            t->slot ? "MG_STATE" : "MG_PARAM", e->buffer[e->p->tensor_buffer.data[i]], t->type.rank,
-            t->stacked, t->external_rank);
-    emit_sizes(e, stored, t->type.rank);
-    fputs(", ", out);
-    emit_sizes(e, t->valid, t->type.rank);
-    fputs(", ", out);
-    bytes(e, t->order, t->type.rank - t->stacked);
-    fputs(", ", out);
-    bytes(e, t->merge, t->external_rank);
-    fprintf(out, ", %s, ", inits[t->init]);
-    emit_real(e, t->a);
-    fputs(", ", out);
-    emit_real(e, t->b);
-    int64_t axes[MAX_RANK], zigzag[MAX_RANK], split = 0, zigzags = 0;
+    char *text;
+    size_t size;
+    Emitter aside = *e;
+    FILE *out = aside.out = open_memstream(&text, &size);
+    int64_t stored[MAX_RANK], axes[MAX_RANK], zigzag[MAX_RANK], split = 0, zigzags = 0;
     for (int k = 0; k < t->type.rank; k++) {
+        stored[k] = t->type.dims[k].size;
         split |= axes[k] = t->axes[k];
         zigzags |= zigzag[k] = t->zigzag[k];
     }
-    fputs(", ", out);
-    emit_sizes(e, axes, split ? t->type.rank : 0);
-    fputs(", ", out);
-    emit_sizes(e, zigzag, zigzags ? t->type.rank : 0);
-    fprintf(out, ", %d},\n", t->at ? t->at : AT_ALL);
+    fputs(".name = ", out);
+    emit_string(out, str(e, t->external));
+    fprintf(out, ", .where = %s, .dtype = %s, RANKS(%d, %d, %d), ", emit_where(e, t->span),
+            emit_dtype(t->type.dtype), t->type.rank, t->stacked, t->external_rank);
+    if (!memcmp(stored, t->valid, (size_t)t->type.rank * sizeof *stored)) {
+        fputs("SIZES(", out);
+        for (int k = 0; k < t->type.rank; k++)
+            fprintf(out, "%s%lld", k ? ", " : "", (long long)stored[k]);
+        fputs(t->type.rank ? ")" : "0)", out);
+    } else {
+        fputs(".size = ", out);
+        emit_sizes(&aside, stored, t->type.rank);
+        fputs(", .valid = ", out);
+        emit_sizes(&aside, t->valid, t->type.rank);
+    }
+    fputs(", .order = ", out);
+    bytes(&aside, t->order, t->type.rank - t->stacked);
+    fputs(", .merge = ", out);
+    bytes(&aside, t->merge, t->external_rank);
+    if (split) {
+        fputs(", .axes = ", out);
+        emit_sizes(&aside, axes, t->type.rank);
+    }
+    if (zigzags) {
+        fputs(", .zigzag = ", out);
+        emit_sizes(&aside, zigzag, t->type.rank);
+    }
+    if (t->at && t->at != AT_ALL)
+        fprintf(out, ", .at = %d", t->at);
+    else
+        fputs(", .at = MG_AT_ALL", out);
+    fclose(out);
+    const char *kept = arena_strdup(e->a, text);
+    free(text);
+    return kept;
 }
 
+/* State begins with zeros. */
+static void emit_tensor(const Emitter *e, size_t i, const char *shape)
+{
+    static const char *const inits[] = {"MG_INIT_CONST", "MG_INIT_NORMAL", "MG_INIT_UNIFORM"};
+    const Tensor *t = &e->m->tensors.data[i];
+    fprintf(e->out, "    %s(%s, ", t->slot ? "STATE" : "PARAM", shape);
+    if (t->slot) {
+        emit_string(e->out, str(e, t->slot));
+        fputs(", ", e->out);
+    }
+    emit_offset(e, (size_t)e->p->tensor_buffer.data[i]);
+    fprintf(e->out, ", %s, ", inits[t->init]);
+    emit_real(e, t->a);
+    fputs(", ", e->out);
+    emit_real(e, t->b);
+    fputs("),\n", e->out);
+}
+
+/* How many tensors from i on are the state of one parameter that STATE_OF stands for: all that the
+ * first parameter has, at places called alike; 0: these are not. */
+static size_t alike(const Emitter *e, size_t i, const char *const *shape)
+{
+    const Tensor *t = e->m->tensors.data;
+    const size_t n = e->m->tensors.n;
+    size_t first = 0, k = 0;
+    while (first < n && !t[first].slot)
+        first++;
+    for (; first + k < n && t[first + k].parameter == t[first].parameter && t[first + k].slot;
+         k++) {
+        if (i + k >= n || t[i + k].slot != t[first + k].slot ||
+            t[i + k].parameter != t[i].parameter || shape[i + k] != shape[i] ||
+            t[i + k].init != INIT_const || t[i + k].a != 0 || t[i + k].b != 0)
+            return 0;
+        const int b = e->p->tensor_buffer.data[i + k];
+        if (e->step[b] || strcmp(e->buffer[b], arena_printf(e->a, "S_%s_%s", str(e, t[i + k].slot),
+                                                            shape[i] + 3)))
+            return 0;
+    }
+    return t[i].slot ? k : 0;
+}
+
+static void define_states(const Emitter *e)
+{
+    const char *comma = "";
+    fputs("#define STATE_OF(p) ", e->out);
+    const Tensor *first = NULL;
+    for (size_t i = 0; i < e->m->tensors.n; i++) {
+        const Tensor *t = &e->m->tensors.data[i];
+        if (!t->slot || (first && t->parameter != first->parameter))
+            continue;
+        first = t;
+        fprintf(e->out, "%sSTATE(OF_##p, \"%s\", S_%s_##p, MG_INIT_CONST, 0, 0)", comma,
+                str(e, t->slot), str(e, t->slot));
+        comma = ", ";
+    }
+    fputs("\n", e->out);
+}
+
+/* A shape, which a parameter has with its state, is a macro. */
 void emit_tensors(Emitter *e)
 {
-    fputs("/* name, slot, source, dtype, role, offset, rank, stacked, external rank,\n"
-          " * stored sizes, valid sizes, external order, merged, initial value,\n"
-          " * axes of a split dim, those in zigzag order, which stages' ranks */\n"
-          "static const mg_tensor tensors[] = {\n",
+    const size_t n = e->m->tensors.n;
+    const char **shape = NEW_ARRAY(e->a, const char *, n + 1);
+    const char **name = NEW_ARRAY(e->a, const char *, n + 1);
+    fputs("/* Tensors, as mg_tensor in abi.h says: parameters, and what the optimizer keeps of "
+          "them. */\n"
+          "#define RANKS(all, layers, outside) .rank = all, .stacked = layers, .external_rank = "
+          "outside\n"
+          "#define SIZES(...) .size = {__VA_ARGS__}, .valid = {__VA_ARGS__}\n"
+          "#define STATE(t, s, at, by, x, y) "
+          "{t, .slot = s, .role = MG_STATE, .offset = at, .init = by, .a = x, .b = y}\n"
+          "#define PARAM(t, at, by, x, y) "
+          "{t, .slot = \"\", .role = MG_PARAM, .offset = at, .init = by, .a = x, .b = y}\n",
           e->out);
-    for (size_t i = 0; i < e->m->tensors.n; i++)
-        emit_tensor(e, i);
-    if (!e->m->tensors.n)
+    for (size_t i = 0; i < n; i++) {
+        const Tensor *t = &e->m->tensors.data[i];
+        shape[i] = shape_text(e, t);
+        for (size_t k = 0; k < i && !name[i]; k++)
+            if (!strcmp(shape[k], shape[i]))
+                name[i] = name[k];
+        if (name[i])
+            continue;
+        name[i] = cname(&e->names, "OF_", emit_short_name(e, str(e, t->name)));
+        fprintf(e->out, "#define %s %s\n", name[i], shape[i]);
+    }
+    define_states(e);
+    fputs("static const mg_tensor tensors[] = {\n", e->out);
+    for (size_t i = 0; i < n; i++) {
+        const size_t states = alike(e, i, name);
+        if (states) {
+            fprintf(e->out, "    STATE_OF(%s),\n", name[i] + 3);
+            i += states - 1;
+        } else {
+            emit_tensor(e, i, name[i]);
+        }
+    }
+    if (!n)
         fputs("    {0},\n", e->out);
     fputs("};\n\n", e->out);
 }
@@ -95,23 +202,38 @@ static int float_outputs(const Action *a, int *out)
     return n;
 }
 
+/* Several of one type and size behind each other are said at once. */
+static void emit_outputs(const Emitter *e, const Action *a, const int *written, int n)
+{
+    fprintf(e->out, ", %d", n);
+    for (int i = 0, run; i < n; i += run) {
+        const Type *t = &a->operand[a->epilogue + written[i]].type;
+        for (run = 1; i + run < n && run < 3; run++) {
+            const Type *next = &a->operand[a->epilogue + written[i + run]].type;
+            if (written[i + run] != written[i] + run || next->dtype != t->dtype ||
+                type_elements(next) != type_elements(t))
+                break;
+        }
+        fprintf(e->out, ", OUT%.0d(%s, %d, %lld)", run > 1 ? run : 0, emit_dtype(t->dtype) + 3,
+                written[i], (long long)type_elements(t));
+    }
+}
+
 static void emit_action(Emitter *e, const Action *a)
 {
     FILE *out = e->out;
     int written[6], n = float_outputs(a, written);
-    fputs("    {", out);
+    fprintf(out, "    [%u] = %s(", a->id, n ? "KERNEL" : "ACTION");
     emit_string(out, str(e, a->name));
-    fputs(", ", out);
-    emit_string(out, action_info[a->kind].name);
-    fputs(", ", out);
-    emit_string(out, where(e, a->span));
-    fprintf(out, ", %.4g, %.6g, %.6g, %d, {", a->seconds * 1e6, a->flops, a->bytes_moved, n);
-    for (int i = 0; i < n; i++) {
-        const Type *t = &a->operand[a->epilogue + written[i]].type;
-        fprintf(out, "%s{%d, %s, %lld}", i ? ", " : "", written[i], emit_dtype(t->dtype),
-                (long long)type_elements(t));
+    if (!n) {
+        fputs(", ", out);
+        emit_string(out, action_info[a->kind].name);
     }
-    fputs(n ? "}},\n" : "{0}}},\n", out);
+    fprintf(out, ", %s, %s, %s, %s", emit_where(e, a->span), short_real(e->a, a->seconds * 1e6, 4),
+            short_real(e->a, a->flops, 6), short_real(e->a, a->bytes_moved, 6));
+    if (n)
+        emit_outputs(e, a, written, n);
+    fputs("),\n", out);
 }
 
 void emit_actions(Emitter *e)
@@ -122,9 +244,23 @@ void emit_actions(Emitter *e)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++)
             if (programs[k]->actions.data[i].id < e->p->nactions)
                 by_id[programs[k]->actions.data[i].id] = &programs[k]->actions.data[i];
-    fputs("/* name, kind, source, predicted us, FLOPs, bytes, floating outputs of a kernel */\n"
-          "static const mg_action actions[] = {\n",
-          e->out);
+    fputs(
+        "/* Actions, for traces and messages: name, kind, source, predicted us, FLOPs, bytes; of "
+        "a\n"
+        " * kernel its floating outputs: how many, and of each which pointer, how many elements. "
+        "*/\n"
+        "#define OUT(t, i, n) {i, MG_##t, n}\n#define OUT2(t, i, n) OUT(t, i, n), OUT(t, i + 1, "
+        "n)\n"
+        "#define OUT3(t, i, n) OUT2(t, i, n), OUT(t, i + 2, n)\n"
+        "#define ACTION(n, k, w, us, f, b) {.name = n, .kind = k, .where = w, .predicted_us = us, "
+        ".flops = f, .bytes = b}\n"
+        "#define KERNEL(n, at, us, f, b, outs, ...) {.name = n, .kind = \"",
+        e->out);
+    fprintf(e->out,
+            "%s\", .where = at, .predicted_us = us, .flops = f, .bytes = b, .nout = outs, "
+            ".out = {__VA_ARGS__}}\n"
+            "static const mg_action actions[] = {\n",
+            action_info[ACT_kernel].name);
     for (uint32_t i = 0; i < e->p->nactions; i++)
         if (by_id[i])
             emit_action(e, by_id[i]);
@@ -166,31 +302,34 @@ static void entry_offset(const Emitter *e, const char *name, int buffer)
     if (buffer < 0)
         fputs("-1", e->out);
     else
-        fputs(e->buffer[buffer], e->out);
+        emit_offset(e, (size_t)buffer);
 }
 
 /* Where the inputs of an entry lie; elements of a sample. */
 static void emit_inputs(const Emitter *e, const Program *p)
 {
-    fprintf(e->out, ",\n        .ninputs = %zu, .inputs = {", e->m->inputs.n);
+    fprintf(e->out, ", .ninputs = %zu, .inputs = {", e->m->inputs.n);
     for (size_t i = 0; i < e->m->inputs.n; i++) {
         const Buffer *b = &e->p->buffers.data[p->input[i]];
         const Type *t = type_of(e->m, b->value);
         fputs(i ? ", {" : "{", e->out);
         emit_string(e->out, str(e, e->m->inputs.data[i].name));
-        fprintf(e->out, ", %s, %s, %lld, %lld}", emit_dtype(t->dtype), e->buffer[p->input[i]],
-                (long long)(type_elements(t) / p->batch), (long long)e->m->inputs.data[i].limit);
+        fprintf(e->out, ", %s, ", emit_dtype(t->dtype));
+        emit_offset(e, (size_t)p->input[i]);
+        fprintf(e->out, ", %lld, %lld}", (long long)(type_elements(t) / p->batch),
+                (long long)e->m->inputs.data[i].limit);
     }
     fputs("}", e->out);
 }
 
 static void emit_totals(const Emitter *e, const Program *p)
 {
-    fprintf(e->out, ",\n        .ntotals = %zu, .total = (const mg_total[]){", p->totals.n);
+    fprintf(e->out, ", .ntotals = %zu, .total = (const mg_total[]){", p->totals.n);
     for (size_t i = 0; i < p->totals.n; i++) {
         const Buffer *b = &e->p->buffers.data[p->totals.data[i]];
-        fprintf(e->out, "%s{%s, %lld, %s}", i ? ", " : "", e->buffer[p->totals.data[i]],
-                (long long)type_elements(type_of(e->m, b->value)),
+        fputs(i ? ", {" : "{", e->out);
+        emit_offset(e, (size_t)p->totals.data[i]);
+        fprintf(e->out, ", %lld, %s}", (long long)type_elements(type_of(e->m, b->value)),
                 p->fn->totals.data[i] ? "true" : "false");
     }
     fputs("}", e->out);
@@ -219,16 +358,18 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     entry_offset(e, "loss", p->loss);
     entry_offset(e, "norm", p->norm);
     entry_offset(e, "logits", p->logits);
-    fprintf(e->out, ",\n        .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
+    fprintf(e->out, ", .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
     if (e->m->inputs.n)
         emit_inputs(e, p);
     if (p->totals.n)
         emit_totals(e, p);
     if (p->nplaces)
-        fprintf(e->out, ",\n        .nplaces = %d, .place = {", p->nplaces);
-    for (int i = 0; i < p->nplaces; i++)
-        fprintf(e->out, "%s{%u, %s}", i ? ", " : "", p->place[i].axes,
-                e->buffer[p->place[i].buffer]);
+        fprintf(e->out, ", .nplaces = %d, .place = {", p->nplaces);
+    for (int i = 0; i < p->nplaces; i++) {
+        fprintf(e->out, "%s{%u, ", i ? ", " : "", p->place[i].axes);
+        emit_offset(e, (size_t)p->place[i].buffer);
+        fputc('}', e->out);
+    }
     fputs(p->nplaces ? "}},\n" : "},\n", e->out);
 }
 
@@ -263,8 +404,14 @@ static const char *config_line(const Emitter *e)
 
 static void named(const Emitter *e, const char *field, const char *text)
 {
+    enum { PIECE = 90 };
     fprintf(e->out, "    .%s = ", field);
-    emit_string(e->out, text);
+    do {
+        size_t n = strnlen(text, PIECE);
+        emit_string(e->out, arena_strndup(e->a, text, n));
+        text += n;
+        fputs(*text ? " " : "", e->out);
+    } while (*text);
     fputs(",\n", e->out);
 }
 
@@ -323,8 +470,9 @@ void emit_program(Emitter *e)
     fputs("const mg_program mg_main = {\n    .abi = MG_ABI,\n", out);
     named(e, "name", str(e, e->m->name));
     named(e, "source", e->m->source);
-    named(e, "compiler", "mgc " MGC_VERSION);
-    named(e, "layout", str(e, e->m->layout.name));
+    fputs("    .compiler = \"mgc " MGC_VERSION "\", .layout = ", out);
+    emit_string(out, str(e, e->m->layout.name));
+    fputs(",\n", out);
     fprintf(out, "    .fingerprint = 0x%016llxu,\n", (unsigned long long)fingerprint(e));
     named(e, "cpu_features", e->features);
     if (e->m->layout.mesh.n)
@@ -338,26 +486,24 @@ void emit_program(Emitter *e)
     if (e->m->layout.pipeline.axis)
         fprintf(out, "    .stages = {%u, %d, %lld, stage_layers},\n", e->m->layout.pipeline.axis,
                 e->m->layout.pipeline.chunks, (long long)e->m->layout.pipeline.most);
-    fprintf(out, "    .compute = %s,\n", emit_dtype(t->compute));
+    fprintf(out, "    .compute = %s, ", emit_dtype(t->compute));
     if (t->half)
-        fprintf(out, "    .half = %s,\n", emit_dtype(t->half));
-    fprintf(out,
-            "    .arena_bytes = %lld,\n    .persistent_bytes = %lld,\n"
-            "    .scratch_bytes = %lld,\n",
+        fprintf(out, ".half = %s, ", emit_dtype(t->half));
+    fprintf(out, ".arena_bytes = %lld, .persistent_bytes = %lld, .scratch_bytes = %lld,\n",
             (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->scratch_bytes);
-    fprintf(out, "    .batch = %lld,\n    .seq = %lld,\n    .vocab = %lld,\n",
-            (long long)e->m->batch.size, (long long)e->m->seq.size, (long long)e->m->vocab);
+    fprintf(out, "    .batch = %lld, .seq = %lld, .vocab = %lld,\n", (long long)e->m->batch.size,
+            (long long)e->m->seq.size, (long long)e->m->vocab);
     fprintf(out,
-            "    .tensors = tensors,\n    .ntensors = %zu,\n    .actions = actions,\n"
-            "    .nactions = %u,\n"
-            "    .deaths = deaths,\n    .ndeaths = sizeof deaths / sizeof *deaths,\n",
+            "    .tensors = tensors, .ntensors = %zu, .actions = actions, .nactions = %u,\n"
+            "    .deaths = deaths, .ndeaths = sizeof deaths / sizeof *deaths,\n",
             e->m->tensors.n, p->nactions);
     fprintf(out, "    .lr = {%s, ", lr[t->schedule]);
     emit_real(e, t->peak);
     fputs(", ", out);
     emit_real(e, t->floor);
-    fprintf(out, ", %lld, %lld, %lld, %s, %s},\n", (long long)t->warmup, (long long)t->steps,
-            (long long)t->last, shapes[t->descent], t->log ? "true" : "false");
+    fprintf(out, ", %lld, %lld, %lld, %s, %s}, .optimizer = \"%s\",\n", (long long)t->warmup,
+            (long long)t->steps, (long long)t->last, shapes[t->descent], t->log ? "true" : "false",
+            optimizer_names[t->optimizer]);
     if (t->scale != 0) {
         fputs("    .scale = {", out);
         emit_real(e, t->scale);
@@ -368,7 +514,6 @@ void emit_program(Emitter *e)
     }
     if (t->as_ready)
         fputs("    .as_ready = true,\n", out);
-    named(e, "optimizer", optimizer_names[t->optimizer]);
     emit_entry(e, "step", p->train);
     emit_entry(e, "eval", p->eval);
     emit_entry(e, "sample", p->sample);

@@ -96,6 +96,8 @@ void pipe_slots_of_buffers(Sched *s);
 
 /* schedule_name.c: unique in its program */
 Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands);
+/* Of a generated kernel: unique, a C identifier, and the same however deep the model is. */
+Name kernel_name(const Sched *s, const Kernel *k);
 
 /* schedule_loc.c: buffers, and places in them */
 uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v);

@@ -100,16 +100,6 @@ static const char *shape_of(Sched *s, const Kernel *k)
     return kept;
 }
 
-static const char *kernel_name(const Sched *s, const Ins *i)
-{
-    const char *name = name_str(s->m->names, s->m->values.data[i->out[0]].name);
-    char *safe = arena_printf(s->m->arena, "k_%.40s", *name ? name : "fused");
-    for (char *c = safe; *c; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
-            *c = '_';
-    return safe;
-}
-
 /* The kernel equal to k, added if there is none. */
 static uint32_t kernel_number(Sched *s, Kernel *k)
 {
@@ -118,16 +108,7 @@ static uint32_t kernel_number(Sched *s, Kernel *k)
         if (s->shapes.data[i] == shape)
             return (uint32_t)i;
     kernel_nest(s->m, k);
-    const char *base = kernel_name(s, k->ins), *name = base;
-    for (int n = 2;; n++) {
-        bool taken = false;
-        for (size_t i = 0; i < s->p->kernels.n; i++)
-            taken |= strcmp(name_str(s->m->names, s->p->kernels.data[i].name), name) == 0;
-        if (!taken)
-            break;
-        name = arena_printf(s->m->arena, "%s_%d", base, n);
-    }
-    k->name = name_intern(s->m->names, name);
+    k->name = kernel_name(s, k);
     vec_push(s->m->arena, &s->p->kernels, *k);
     vec_push(s->tmp, &s->shapes, shape);
     return (uint32_t)s->p->kernels.n - 1;

@@ -3,10 +3,15 @@
  * The path of its block, then the name of its result in the source. Products without one are named
  * after the weight: "layers.mlp.gate", in the backward part "layers.mlp.gate.dx"; those that make a
  * weight's gradient "dw". Updates are "update", unnamed kernels are named after their last op. A
- * name that comes again gets a number. */
+ * name that comes again gets a number.
+ *
+ * A generated kernel is named after what it computes: the function that the source calls there
+ * ("k_rmsnorm"), the block ("k_swiglu"), the optimizer ("k_adamw"); "d_" if it computes gradients.
+ */
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* The parameter that v is, or is a slice of: its name, else 0. */
@@ -73,4 +78,156 @@ Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands)
     for (int n = 2; taken(s, name); n++)
         name = arena_printf(s->m->arena, "%s_%d", base, n);
     return name_intern(s->m->names, name);
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+/* "rmsnorm" where the source says `rmsnorm(x, ...)` at the place of an instruction, else "". */
+static const char *callee(const Sched *s, const Ins *i)
+{
+    size_t size = 0, end;
+    const char *text = i->span.file ? diag_text(s->m->diag, i->span.file, &size) : NULL;
+    for (end = i->span.begin; text && end < size; end++)
+        if (!isalnum((unsigned char)text[end]) && text[end] != '_')
+            break;
+    if (!text || end >= size || text[end] != '(')
+        return "";
+    return arena_strndup(s->m->arena, text + i->span.begin, end - i->span.begin);
+}
+
+static bool computes(const Ins *i)
+{
+    return i->op != OP_const && i->op != OP_cast && i->op != OP_copy && i->op != OP_iota;
+}
+
+/* The name a source gives a kernel's first result, else that of the op which makes it. */
+static const char *result_name(const Sched *s, const Ins *i, bool *given)
+{
+    const Ins *def = s->m->values.data[i->body->results.data[0]].def;
+    const char *name = name_str(s->m->names, s->m->values.data[i->out[0]].name);
+    const char *op = def ? op_info[def->op].name : "copy";
+    *given = strcmp(name, op) != 0 && op_find(name) == OP_none && !strchr(name, '.');
+    return *given ? name : op;
+}
+
+/* A kernel whose inputs are constants of the model: of angles, of positions. */
+static bool makes_table(const Sched *s, const Ins *i)
+{
+    bool table = i->op == OP_fused;
+    for (uint32_t k = 0; k < i->nin && table; k++) {
+        const Ins *def = s->m->values.data[i->in[k]].def;
+        table = def && makes_table(s, def);
+    }
+    return table;
+}
+
+static bool past_guard(const Sched *s)
+{
+    for (size_t k = 0; k < s->prog->actions.n; k++)
+        if (s->prog->actions.data[k].kind == ACT_guard)
+            return true;
+    return false;
+}
+
+static bool has_op(const Ins *i, Op op)
+{
+    for (size_t k = 0; k < i->body->ins.n; k++)
+        if (i->body->ins.data[k]->op == op)
+            return true;
+    return false;
+}
+
+/* Of the block "optimizer": the update itself, what comes before the guard, the rest. */
+static const char *optimizer_word(const Sched *s, const Kernel *k)
+{
+    bool given, scalars = true;
+    const char *rule = optimizer_names[s->m->train.optimizer];
+    if (updates(s, k->operand, k->noperands))
+        return rule;
+    if (!past_guard(s))
+        return has_op(k->ins, OP_sqrt)  ? "grad_norm"
+               : has_op(k->ins, OP_mul) ? "grad_squares"
+                                        : "grad_total";
+    for (uint32_t r = 0; r < k->ins->nout; r++)
+        scalars &= !type_of(s->m, k->ins->out[r])->rank;
+    return arena_printf(s->m->arena, "%s_%s", rule,
+                        scalars ? "factors" : result_name(s, k->ins, &given));
+}
+
+/* The function of the source that all of a kernel's ops belong to, else their block; before it, an
+ * op of another block that was fused with them. */
+static const char *block_word(const Sched *s, const Ins *i)
+{
+    const char *one = NULL, *some = "", *before = "", *word;
+    bool mixed = false, given;
+    for (size_t k = 0; k < i->body->ins.n; k++) {
+        const Ins *b = i->body->ins.data[k];
+        if (!computes(b) && i->body->ins.n > 1)
+            continue;
+        if (b->path != i->path) {
+            before = *before ? before : op_info[b->op].name;
+            continue;
+        }
+        const char *c = callee(s, b);
+        mixed |= one && strcmp(one, c) != 0;
+        one = one ? one : c;
+        some = *some ? some : c;
+    }
+    if (i->block)
+        word = one && *one && !mixed ? one : name_str(s->m->names, i->block);
+    else if (*some)
+        word = some;
+    else {
+        const char *path = name_str(s->m->names, i->path), *last = strrchr(path, '.');
+        word = arena_printf(s->m->arena, "%s_%s",
+                            last    ? last + 1
+                            : *path ? path
+                                    : name_str(s->m->names, s->m->name),
+                            result_name(s, i, &given));
+    }
+    const char *own = result_name(s, i, &given);
+    const size_t n = strlen(word), m = strlen(own);
+    const bool said = n >= m && !strcmp(word + n - m, own);
+    if (makes_table(s, i) && !said)
+        return arena_printf(s->m->arena, "%s_%s", word, own);
+    return *before ? arena_printf(s->m->arena, "%s_%s", before, word) : word;
+}
+
+static bool kernel_taken(const Sched *s, const char *name)
+{
+    for (size_t i = 0; i < s->p->kernels.n; i++)
+        if (!strcmp(name_str(s->m->names, s->p->kernels.data[i].name), name))
+            return true;
+    return false;
+}
+
+/* The first name that is free: as it is, with the program's, with the result's, with a number. */
+static Name free_name(const Sched *s, const Ins *i, const char *base)
+{
+    bool given;
+    const char *own = result_name(s, i, &given), *name = base;
+    const char *program = name_str(s->m->names, s->prog->fn->name);
+    if (kernel_taken(s, name) && s->prog->fn != module_fn(s->m, "train"))
+        name = base = arena_printf(s->m->arena, "%s_%s", base, program);
+    if (kernel_taken(s, name) && given)
+        name = base = arena_printf(s->m->arena, "%s_%s", base, own);
+    for (int n = 2; kernel_taken(s, name); n++)
+        name = arena_printf(s->m->arena, "%s_%d", base, n);
+    return name_intern(s->m->names, name);
+}
+
+Name kernel_name(const Sched *s, const Kernel *k)
+{
+    static const char *const phases[] = {
+        [PHASE_whole] = "", [PHASE_partial] = "_parts", [PHASE_combine] = "_total"};
+    const Ins *i = k->ins;
+    const bool update = !strcmp(name_str(s->m->names, i->block), "optimizer");
+    const bool sums = i->backward && !strcmp(name_str(s->m->names, i->attrs.kind), "col");
+    char *name = arena_printf(s->m->arena, "%s_%.48s%s%s", i->backward && !update ? "d" : "k",
+                              update ? optimizer_word(s, k) : block_word(s, i),
+                              sums ? "_param" : "", phases[k->phase]);
+    for (char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c))
+            *c = '_';
+    return free_name(s, i, name);
 }

@@ -1,5 +1,5 @@
 /* Texts of a source in an emitted program: whatever they are, identifiers are valid and distinct,
- * strings mean what they say, and comments end where they should. */
+ * strings mean what they say, comments end where they should; numbers and lines are short. */
 #include "codegen/emit/emit.h"
 
 #include <ctype.h>
@@ -104,9 +104,68 @@ static void comments(void **state)
         }
 }
 
+static void numbers(void **state)
+{
+    (void)state;
+    Arena *a = arena_new();
+    static const struct {
+        double x;
+        const char *text;
+    } known[] = {{0, "0"},     {60, "60"},      {-1, "-1"},           {0.003, "0.003"},
+                 {0.1, "0.1"}, {1e-5, "1e-05"}, {1.5e300, "1.5e300"}, {5e-324, "5e-324"}};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        assert_string_equal(real_text(a, known[k].x), known[k].text);
+    for (int k = 1; k < 1000; k++) {
+        double x = 1.0 / k * (k % 7 - 3.0) * (k % 5 ? 1 : 1e20);
+        assert_true(strtod(real_text(a, x), NULL) == x);
+    }
+    arena_free(a);
+}
+
+/* Long lines are broken, and mean what they meant: nothing but blanks changes outside of strings,
+ * and nothing at all in them. */
+static void lines(void **state)
+{
+    (void)state;
+    for (int i = 0; i < HOSTILE; i++) {
+        char *line, *text;
+        size_t n, size;
+        FILE *f = open_memstream(&line, &n);
+        fputs("static const char *const t[] = {", f);
+        for (int k = 0; k < 12; k++) {
+            fputs(k ? ", " : "", f);
+            emit_string(f, "some words, with blanks");
+            fputs(" ", f);
+            emit_string(f, hostile[i]);
+        }
+        fputs("};", f);
+        fclose(f);
+        f = open_memstream(&text, &size);
+        emit_wrapped(f, line);
+        fclose(f);
+        const char *from = line;
+        int width = 0;
+        for (const char *to = text; *to; to++) {
+            width = *to == '\n' ? 0 : width + 1;
+            assert_in_range(width, 0, EMIT_WIDTH);
+            if (*to == '\n') {
+                assert_true(*from == ' ' || !*from);
+                from += *from == ' ';
+                to += strspn(to + 1, " ");
+            } else {
+                assert_int_equal(*to, *from++);
+            }
+        }
+        assert_int_equal(*from, 0);
+        free(line);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(identifiers), cmocka_unit_test(strings),
-                                       cmocka_unit_test(comments)};
+                                       cmocka_unit_test(comments), cmocka_unit_test(numbers),
+                                       cmocka_unit_test(lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ class Poison(mgctest.Case):
         text = self.read("tree/program.c").decode()
         begin = text.index("mg_death deaths[] = {")
         step = int(re.search(r"mg_guard\(r, (\d+)", text).group(1))
-        entries = [m for m in re.finditer(r"\{(\d+), (\w+), \d+, \d\}", text[begin:]) if 1 < int(m.group(1)) < step]
+        entries = [m for m in re.finditer(r"DIES\((\d+),(\w+)(?:\(0\))?,\d+\)", text[begin:]) if 1 < int(m.group(1)) < step]
         self.assertGreater(len(entries), 10)
         silent = []
         for m in entries:

@@ -165,7 +165,7 @@ class Run(mgctest.Case):
     def test_halves_of_rope_are_loaded_whole(self):
         """Neighbours in memory are neighbours to the vectoriser: each half of 32 is no gather."""
         r = self.compiles(model("llama_56m.mg"), "--emit=llvm")
-        self.assertIn("@k_q", r.out)
+        self.assertIn("@k_rope", r.out)
         self.assertNotIn("masked.gather", r.out)
 
 

@@ -1,23 +1,28 @@
 # RUN: %mgc %s --device=%S/Inputs/small.json --emit=c | FileCheck %s
 #
 # What a person would have written: places by name, a loop for what repeats, a guard before what
-# cannot be undone, the line of the source over what it became.
-# CHECK: /* line: compiled by mgc {{.*}}emit_c.mg, layout default.
+# cannot be undone, the line of the source over what it became, a kernel beside its formula. The
+# step stands before the tables.
+# CHECK: /* line: compiled by mgc {{.*}}emit_c.mg, layout default, device small.
 # CHECK: #include "abi.h"
-# CHECK: #define P_embed 0
-# CHECK: #define X_train_tokens {{[0-9]+}} /* i32[micro=2, batch=1, seq=4] */
-# CHECK: {"embed", "", "{{.*}}emit_c.mg:[[#PARAM:]]", MG_F32, MG_PARAM, P_embed,
-# CHECK: static void step_micro(mg_run *r, char *a, int64_t i_micro)
-# CHECK-NEXT: {
-# CHECK-NEXT: /* [[#PARAM + 1]]: loss = cross_entropy(embed[tokens] @ embed over hidden, next(tokens)) */
-# CHECK-NEXT: mg_gather(r, {{[0-9]+}}, &{{.*}}, a + P_embed, (const int32_t *)(a + X_train_tokens + i_micro * 16),
+# CHECK: extern mg_kernel d_cross_entropy; /* y = a + sum(f64(x) over batch, seq) * 0.16666666666666666 */
+# CHECK: extern mg_kernel k_sgd; /* momentum' = momentum * 0.9 + x; p' = p - momentum' * f32(lr) */
+# CHECK: #define P_embed (base + 0)
+# CHECK: #define X_train_tokens(i) (base + {{[0-9]+}} + (i) * 16) /* i32[batch, seq=4] */
 # CHECK: void mg_step(mg_run *r)
-# CHECK: for (int64_t i_micro = 0; i_micro < 2; i_micro++) {
+# CHECK: for (int64_t m = 0; m < 2; m++) {
+# CHECK: /* emit_c.mg:[[#LINE:]]  loss = cross_entropy(embed[tokens] @ embed over hidden, next(tokens)) */
+# CHECK-NEXT: mg_gather(r, {{[0-9]+}}, &{{.*}}, P_embed, (const int32_t *)(X_train_tokens(m)), A_{{.*}});
 # CHECK: if (!mg_guard(
 # CHECK-NEXT: return;
-# CHECK: a + S_momentum_embed, a + P_embed});
+# CHECK: The optimizer: sgd
+# CHECK: LAUNCH({{[0-9]+}}, k_sgd, {{.*}} S_momentum_embed, P_embed);
 # CHECK: void mg_eval(mg_run *r)
 # CHECK: void mg_sample(mg_run *r)
+# CHECK: #define base 0
+# CHECK: #define OF_embed .name = "embed", .where = AT([[#LINE - 1]]), .dtype = MG_F32,
+# CHECK: PARAM(OF_embed, P_embed, MG_INIT_NORMAL, 0, 0.1),
+# CHECK: static const mg_action actions[] = {
 # CHECK: const mg_program mg_main = {
 # CHECK-NEXT: .abi = MG_ABI,
 # CHECK-NEXT: .name = "line",

@@ -14,10 +14,10 @@
 # CHECK: f32[hidden=4, out=4], {{%.*}}: f32[out=4] = dot_sum
 # CHECK: guard
 # F32-NOT: dot_{{bias|sum|gelu}}
-# C-DAG: .epilogue = MG_BIAS,
-# C-DAG: .epilogue = MG_SUM,
-# C-DAG: .epilogue = MG_BIAS | MG_GELU | MG_AUX, {{.*}}.ldx = 8
-# C-DAG: .epilogue = MG_GELU_GRAD, {{.*}}.ldx = 8
+# C-DAG: .epilogue = MG_BIAS}
+# C-DAG: .epilogue = MG_SUM}
+# C-DAG: .epilogue = MG_BIAS | MG_GELU | MG_AUX,{{[[:space:]]+}}.ldx = 8
+# C-DAG: .epilogue = MG_GELU_GRAD,{{[[:space:]]+}}.ldx = 8
 dim hidden = 4, out = 4, wide = 8, vocab = 8, seq = 3, batch = 2
 
 model epilogues(tokens[batch, seq] : token(vocab)) {

@@ -1,0 +1,330 @@
+/* emit_formula.c - what a generated kernel computes, as a line of mathematics: its fused body read
+ * from the results back, with the names of the source where there are any. */
+#include "codegen/emit/emit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How tightly an expression holds together: what stands in brackets inside of another. */
+typedef enum Level { CHOICE, COMPARED, ADDED, MULTIPLIED, SIGNED, WHOLE } Level;
+
+typedef struct Text {
+    const char *s;
+    Level level;
+} Text;
+
+typedef struct Formula {
+    const Emitter *e;
+    const Region *body;
+    Names *used;
+    const char **name; /* per value of the body that has one */
+    Uses uses;
+    bool update; /* of the optimizer: dims are any, one formula is for all shapes */
+    FILE *out;
+} Formula;
+
+static const char *str(const Emitter *e, Name n)
+{
+    return name_str(e->m->names, n);
+}
+
+static const ValueInfo *info(const Formula *f, Value v)
+{
+    return &f->e->m->values.data[v];
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static const char *unique(Formula *f, const char *base)
+{
+    const char *name = base;
+    for (int k = 2;; k++) {
+        uint32_t before = name_count(f->used);
+        if (name_intern(f->used, name) > before)
+            return name;
+        name = arena_printf(f->e->a, "%s%d", base, k);
+    }
+}
+
+/* A letter for what the source does not name: a scalar, or not. */
+static const char *letter(Formula *f, Value v)
+{
+    const char *set = type_of(f->e->m, v)->rank ? "xzuvw" : "abcst";
+    for (; *set; set++) {
+        uint32_t before = name_count(f->used);
+        const char *name = arena_printf(f->e->a, "%c", *set);
+        if (name_intern(f->used, name) > before)
+            return name;
+    }
+    return unique(f, "t");
+}
+
+bool emit_op_tells(const char *op)
+{
+    static const char *const ops[] = {"cos", "sin", "rsqrt", "sqrt", "exp", "tanh", "sigmoid"};
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+        if (!strcmp(op, ops[k]))
+            return true;
+    return false;
+}
+
+/* "x" of a value called so in the source; "exp_avg" of "exp_avg.embed"; NULL: after an op. */
+static const char *own_name(const Formula *f, Value v)
+{
+    const char *name = str(f->e, info(f, v)->name), *dot = strchr(name, '.');
+    if (dot)
+        name = arena_strndup(f->e->a, name, (size_t)(dot - name));
+    return *name && (op_find(name) == OP_none || (emit_op_tells(name) && !f->update)) ? name : NULL;
+}
+
+/* A product with a weight of the source is called after it. */
+static const char *product_name(const Formula *f, Value v)
+{
+    const Ins *def = info(f, v)->def;
+    if (!def || !op_is_product(def->op) || def->backward)
+        return NULL;
+    const char *name = str(f->e, info(f, def->in[1])->name);
+    return *name && op_find(name) == OP_none && !strchr(name, '.') ? name : NULL;
+}
+
+static bool is_parameter(const Formula *f, Value v)
+{
+    const Fn *fn = f->e->p->train ? f->e->p->train->fn : NULL;
+    for (size_t k = 0; fn && k < fn->args.n; k++)
+        if (fn->body->args.data[k] == v)
+            return fn->args.data[k].role == ARG_param;
+    return false;
+}
+
+static void name_inputs(Formula *f, const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->ins->nin; i++) {
+        Value arg = f->body->args.data[i], outer = k->ins->in[i];
+        const char *own = f->update && is_parameter(f, outer) ? "p" : own_name(f, outer);
+        own = own ? own : product_name(f, outer);
+        f->name[arg] = own ? unique(f, own) : letter(f, arg);
+    }
+}
+
+/* ---- expressions ----------------------------------------------------------------------------- */
+
+static Text expression(Formula *f, Value v);
+
+static const char *at(Formula *f, Value v, Level least)
+{
+    Text t = f->name[v] ? (Text){f->name[v], WHOLE} : expression(f, v);
+    return t.level >= least ? t.s : arena_printf(f->e->a, "(%s)", t.s);
+}
+
+/* " over hidden, head" */
+static const char *over(const Formula *f, const DimList *d)
+{
+    const char *all = d->n && !f->update ? " over" : "";
+    for (int i = 0; i < d->n && !f->update; i++)
+        all = arena_printf(f->e->a, "%s%s %s", all, i ? "," : "", str(f->e, d->dim[i].name));
+    return all;
+}
+
+/* A sum times 1 / n is a mean. */
+static const char *mean(Formula *f, const Ins *i)
+{
+    const Ins *sum = info(f, i->in[0])->def, *factor = info(f, i->in[1])->def;
+    double n = 1;
+    if (!sum || !factor || sum->op != OP_sum || factor->op != OP_const || f->name[i->in[0]])
+        return NULL;
+    for (int k = 0; k < sum->attrs.over.n; k++)
+        n *= (double)sum->attrs.over.dim[k].size;
+    if (n < 2 || factor->attrs.value != 1 / n)
+        return NULL;
+    return arena_printf(f->e->a, "mean(%s%s)", at(f, sum->in[0], CHOICE),
+                        over(f, &sum->attrs.over));
+}
+
+static Text infix(Formula *f, const Ins *i, const char *sign, Level level, bool ordered)
+{
+    return (Text){arena_printf(f->e->a, "%s %s %s", at(f, i->in[0], level), sign,
+                               at(f, i->in[1], level + ordered)),
+                  level};
+}
+
+static Text function(Formula *f, const Ins *i)
+{
+    const char *all = "";
+    for (uint32_t k = 0; k < i->nin; k++)
+        all = arena_printf(f->e->a, "%s%s%s", all, k ? ", " : "", at(f, i->in[k], CHOICE));
+    return (Text){arena_printf(f->e->a, "%s(%s)", op_info[i->op].name, all), WHOLE};
+}
+
+/* Operators of C. An ordered one binds its right side closer. */
+static const struct {
+    const char *sign;
+    Level level;
+    bool ordered;
+} operators[OP_count] = {
+    [OP_add] = {"+", ADDED, false},      [OP_sub] = {"-", ADDED, true},
+    [OP_mul] = {"*", MULTIPLIED, false}, [OP_div] = {"/", MULTIPLIED, true},
+    [OP_lt] = {"<", COMPARED, true},     [OP_le] = {"<=", COMPARED, true},
+    [OP_gt] = {">", COMPARED, true},     [OP_ge] = {">=", COMPARED, true},
+    [OP_eq] = {"==", COMPARED, true},    [OP_ne] = {"!=", COMPARED, true},
+};
+
+static Text number(Formula *f, const Ins *i)
+{
+    return (Text){real_text(f->e->a, i->attrs.value), i->attrs.value < 0 ? SIGNED : WHOLE};
+}
+
+static Text negated(Formula *f, const Ins *i)
+{
+    return (Text){arena_printf(f->e->a, "-%s", at(f, i->in[0], SIGNED)), SIGNED};
+}
+
+static Text chosen(Formula *f, const Ins *i)
+{
+    return (Text){arena_printf(f->e->a, "%s ? %s : %s", at(f, i->in[0], COMPARED),
+                               at(f, i->in[1], COMPARED), at(f, i->in[2], COMPARED)),
+                  CHOICE};
+}
+
+static Text index_of(Formula *f, const Ins *i)
+{
+    return (Text){arena_printf(f->e->a, "index(%s)", str(f->e, i->attrs.dim.name)), WHOLE};
+}
+
+static Text cast(Formula *f, const Ins *i)
+{
+    return (Text){arena_printf(f->e->a, "%s(%s)", dtype_name(info(f, i->out[0])->type.dtype),
+                               at(f, i->in[0], CHOICE)),
+                  WHOLE};
+}
+
+static Text itself(Formula *f, const Ins *i)
+{
+    return (Text){at(f, i->in[0], CHOICE), CHOICE};
+}
+
+static Text picked(Formula *f, const Ins *i)
+{
+    return (Text){arena_printf(f->e->a, "%s[%s = %lld]", at(f, i->in[0], WHOLE),
+                               str(f->e, i->attrs.dim.name), (long long)i->attrs.at),
+                  WHOLE};
+}
+
+static Text window(Formula *f, const Ins *i)
+{
+    return (Text){arena_printf(f->e->a, "%s[%s + %lld]", at(f, i->in[0], WHOLE),
+                               str(f->e, i->attrs.along.name), (long long)i->attrs.at),
+                  WHOLE};
+}
+
+static Text rotated(Formula *f, const Ins *i)
+{
+    return (Text){arena_printf(f->e->a, "rotate(%s over %s)", at(f, i->in[0], CHOICE),
+                               str(f->e, i->attrs.dim.name)),
+                  WHOLE};
+}
+
+static Text reduced(Formula *f, const Ins *i)
+{
+    return (Text){arena_printf(f->e->a, "%s(%s%s)", i->op == OP_sum ? "sum" : "max",
+                               at(f, i->in[0], CHOICE), over(f, &i->attrs.over)),
+                  WHOLE};
+}
+
+/* Notation other than an operator; NULL: a function of the op's name. */
+static Text (*const notation[OP_count])(Formula *f, const Ins *i) = {
+    [OP_const] = number,  [OP_neg] = negated,    [OP_select] = chosen, [OP_iota] = index_of,
+    [OP_cast] = cast,     [OP_copy] = itself,    [OP_rename] = itself, [OP_pick] = picked,
+    [OP_window] = window, [OP_rotate] = rotated, [OP_sum] = reduced,   [OP_rmax] = reduced,
+};
+
+static Text expression(Formula *f, Value v)
+{
+    const Ins *i = info(f, v)->def;
+    if (i->op == OP_mul && mean(f, i))
+        return (Text){mean(f, i), WHOLE};
+    if (operators[i->op].sign)
+        return infix(f, i, operators[i->op].sign, operators[i->op].level, operators[i->op].ordered);
+    return notation[i->op] ? notation[i->op](f, i) : function(f, i);
+}
+
+/* ---- a kernel -------------------------------------------------------------------------------- */
+
+/* What the result is called: after the input it replaces, by the source, or "y". */
+static const char *result_name(Formula *f, const Kernel *k, size_t r)
+{
+    int old = k->alias[k->nin + (int)r];
+    const char *own = own_name(f, k->ins->out[r]);
+    if (k->phase == PHASE_whole && old >= 0 && old < k->nin)
+        return arena_printf(f->e->a, "%s'", f->name[f->body->args.data[old]]);
+    return unique(f, own ? own : "y");
+}
+
+static bool trivial(const Ins *i)
+{
+    return i->op == OP_const || i->op == OP_copy || i->op == OP_iota || i->op == OP_cast ||
+           i->op == OP_rename || i->op == OP_pick || i->op == OP_window;
+}
+
+/* Which result of the kernel a value is, or -1. */
+static int result_of(const Formula *f, Value v)
+{
+    for (size_t r = 0; r < f->body->results.n; r++)
+        if (f->body->results.data[r] == v)
+            return (int)r;
+    return -1;
+}
+
+static void define(Formula *f, Value v, const char *name, const char *part)
+{
+    const char *s = at(f, v, CHOICE);
+    f->name[v] = name;
+    fprintf(f->out, "%s%s%s = %s", ftell(f->out) ? "; " : "", part, name, s);
+}
+
+/* In the order in which they are computed: results, and values that several others need. */
+static void definitions(Formula *f, const Kernel *k)
+{
+    const char *part = k->phase == PHASE_partial ? "part of " : "";
+    for (size_t n = 0; n < f->body->ins.n; n++) {
+        const Ins *i = f->body->ins.data[n];
+        const Value v = i->out[0];
+        const int r = result_of(f, v);
+        const char *own = own_name(f, v);
+        if (r >= 0)
+            define(f, v, result_name(f, k, (size_t)r), part);
+        else if (!trivial(i) && f->uses.count[v] > 1)
+            define(f, v, unique(f, own ? own : "t"), "");
+    }
+    for (size_t r = 0; r < f->body->results.n; r++) /* an input as it is, a value twice */
+        if (!info(f, f->body->results.data[r])->def ||
+            result_of(f, f->body->results.data[r]) != (int)r)
+            define(f, f->body->results.data[r], result_name(f, k, r), part);
+}
+
+static void sums_of_parts(Formula *f, const Kernel *k)
+{
+    for (size_t r = 0; r < f->body->results.n; r++) {
+        const char *name = result_name(f, k, r);
+        fprintf(f->out, "%s%s = sum(parts of %s)", r ? "; " : "", name, name);
+    }
+}
+
+const char *kernel_formula(const Emitter *e, const Kernel *k)
+{
+    char *text;
+    size_t size;
+    Formula f = {.e = e, .body = k->ins->body, .used = names_new(e->a)};
+    f.out = open_memstream(&text, &size);
+    f.name = NEW_ARRAY(e->a, const char *, e->m->values.n);
+    f.uses = ir_uses(e->m, f.body, e->a);
+    f.update = !strcmp(str(e, k->ins->block), "optimizer");
+    name_inputs(&f, k);
+    if (k->phase == PHASE_combine)
+        sums_of_parts(&f, k);
+    else
+        definitions(&f, k);
+    fclose(f.out);
+    const char *kept = arena_strdup(e->a, text);
+    free(text);
+    return kept;
+}

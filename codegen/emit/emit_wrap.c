@@ -1,0 +1,101 @@
+/* emit_wrap.c - the emitted program's lines, none longer than WIDTH: the writers print what belongs
+ * together as one line, and it is broken here, between words, behind the bracket it stands in. */
+#include "codegen/emit/emit.h"
+
+#include <string.h>
+
+enum { WIDTH = EMIT_WIDTH, DEEPEST = 28, NESTED = 64, NEAR = 30 };
+
+typedef enum Kind { CODE, COMMENT, MACRO } Kind;
+
+/* What a line is inside of at a place: brackets, and whether that is a string. */
+typedef struct Scan {
+    int open[NESTED], depth;
+    bool string, escaped;
+} Scan;
+
+static void scan(Scan *s, char c, int column)
+{
+    if (c == '"' && !s->escaped)
+        s->string = !s->string;
+    s->escaped = c == '\\' && !s->escaped;
+    if (s->string)
+        return;
+    if ((c == '(' || c == '{' || c == '[') && s->depth < NESTED)
+        s->open[s->depth++] = column + 1;
+    if ((c == ')' || c == '}' || c == ']') && s->depth > 0)
+        s->depth--;
+}
+
+/* Where the rest of a line goes. */
+static int indent_of(const Scan *s, int first)
+{
+    for (int k = s->depth; k-- > 0;)
+        if (s->open[k] <= DEEPEST)
+            return s->open[k];
+    return first + 4;
+}
+
+/* The length of the part of text that fits, up to a blank outside of strings, and rather up to one
+ * behind a comma, in fewer brackets, if it is near; *after is what is open there. 0: there is none.
+ */
+static size_t part(const char *text, size_t n, int column, Kind kind, const Scan *from, Scan *after)
+{
+    Scan s = *from;
+    size_t best = 0;
+    int paid = 0;
+    const size_t room = (size_t)(WIDTH - (kind == MACRO) * 2 - column);
+    const bool words = kind == COMMENT;
+    for (size_t i = 0; i < n && (i <= room || !best); i++) {
+        if (text[i] == ' ' && i && text[i - 1] != ' ' && (words || !s.string)) {
+            const int cost = s.depth + (words || text[i - 1] == ',' ? 0 : NESTED);
+            if (best && cost > paid && i - best < NEAR)
+                continue;
+            best = i;
+            paid = cost;
+            *after = s;
+        }
+        if (!words)
+            scan(&s, text[i], column + (int)i);
+    }
+    return best;
+}
+
+static void emit_line(FILE *out, const char *text, size_t n)
+{
+    size_t first = strspn(text, " ");
+    const Kind kind = !strncmp(text + first, "/*", 2) || text[first] == '*' ? COMMENT
+                      : text[first] == '#'                                  ? MACRO
+                                                                            : CODE;
+    Scan state = {0}, after = {0};
+    const char *from = text;
+    int column = 0;
+    while (column + (int)n > WIDTH) {
+        size_t skip = column ? 0 : first;
+        size_t k = part(text + skip, n - skip, column + (int)skip, kind, &state, &after);
+        if (!k)
+            break;
+        k += skip;
+        fwrite(text, 1, k, out);
+        fputs(kind == MACRO ? " \\\n" : "\n", out);
+        state = after;
+        text += k + 1;
+        n -= k + 1;
+        column = kind == COMMENT ? (int)first + 3 : indent_of(&state, (int)first);
+        if (kind == COMMENT && from[first] == '*')
+            fprintf(out, "%*s*  ", (int)first, "");
+        else
+            fprintf(out, "%*s", column, "");
+    }
+    fwrite(text, 1, n, out);
+    fputc('\n', out);
+}
+
+void emit_wrapped(FILE *out, const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        emit_line(out, text, n);
+        text += n + (text[n] == '\n');
+    }
+}
