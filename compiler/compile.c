@@ -260,7 +260,7 @@ static void show(Session *s, const char *pass, const Module *m)
     ir_print(m, stdout);
 }
 
-/* What may be kept is shown as it was decided from. */
+/* The frontier is printed for the module that it was decided from. */
 static void show_frontier(Session *s, const PlanJob *j)
 {
     if (s->o->frontier)
@@ -283,7 +283,7 @@ static void step_done(void *ctx, const char *step, const PlanJob *j)
         diag_stage(s->diag, 3);
 }
 
-/* What mgc was working on when it found itself to be wrong, for a report. */
+/* Writes the program that mgc was working on when it found itself to be wrong, for a report. */
 static void leave_dump(const Session *s, const Module *m)
 {
     const char *tmp = getenv("TMPDIR");

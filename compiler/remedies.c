@@ -174,7 +174,7 @@ static void each_alone(Search *q)
         larger_device(q);
 }
 
-/* What changes no result but by rounding, where nothing does alone. */
+/* Changes that alter results by rounding alone, together, if none suffices by itself. */
 static void all_together(Search *q)
 {
     const Layout *l = &q->plan->module->layout;

@@ -27,7 +27,7 @@ void times_print(const Session *s, FILE *out);
 /* compile.c: a model or an IR text, through the passes, to what the options ask for. */
 Exit compile(Session *s);
 
-/* What an input has become. The plan is NULL where the range of passes ends before it. */
+/* An input as far as it is compiled. The plan is NULL if the range of passes ends before it. */
 typedef struct Compiled {
     Module *module;
     Device device;

@@ -99,8 +99,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What goes into the first round of a range that is not a loop's first is copied there, for each
- * microbatch. */
+/* The inputs of a range that is not a loop's first are copied there, for each microbatch. */
 static double start_of(const Frontier *f, int64_t carried)
 {
     double copy = 2 * (double)carried / f->d->bandwidth;
@@ -283,7 +282,8 @@ KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
     return kept;
 }
 
-/* What a plan for the whole program needs, or -1; persistent: of that, what no choice changes. */
+/* Bytes that a plan for the whole program needs, or -1; persistent: those that no choice changes.
+ */
 static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept,
                           int64_t *persistent)
 {
@@ -316,8 +316,8 @@ static const char *described(const Frontier *f, const KeepChoice *c)
     return all;
 }
 
-/* Where layers are stages all keep the same, as all ranks run one text: the most of what is worth
- * it that fits, or else the least. NULL: the default fits. */
+/* In a pipeline all stages keep the same values, for all ranks run one text: the most that fits of
+ * what is worth keeping, or else the least. NULL: the default fits. */
 static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a)
 {
     KeepOption options[KEEP_OPTIONS];

@@ -76,12 +76,12 @@ void keep_measure(const KeepProblem *p, KeepChoice *c);
 
 /* ---- frontier.c ------------------------------------------------------------------------------ */
 
-/* What the repeats of a module keep so that it fits its device and its layout's assertion, the
- * fastest there is; if nothing fits, what needs least. NULL: the default, which fits, or is not
- * what makes it too large. m is as it is before pass recompute, and is not changed; the result is
- * in a. */
+/* Chooses what the repeats of a module keep: the fastest choice that fits its device and its
+ * layout's assertion; if none fits, the one that needs least. NULL: the default, which fits, or is
+ * not what makes it too large. m is as it is before pass recompute, and is not changed; the result
+ * is in a. */
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a);
-/* What may be kept, and the fastest choices for some memories, as text. */
+/* Prints the values that may be kept, and the fastest choices for some memories. */
 void frontier_print(const Module *m, const Device *d, FILE *out);
 
 /* The options of all repeats, priced. NULL: there is nothing to choose. */

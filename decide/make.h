@@ -27,7 +27,7 @@ typedef struct StepInfo {
 } StepInfo;
 extern const StepInfo step_info[STEP_count];
 
-/* What to plan, how far, and who looks on. */
+/* The module to plan, how far to go, and a function that is called after each step. */
 struct PlanJob {
     Module *m; /* as it is after `after`; passes change it */
     const Device *d;

@@ -81,7 +81,7 @@ bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price)
     *price = (KeepPrice){.seconds = p->train->seconds};
     for (int r = 0; r < ranges; r++) {
         const Loop *f = &loop[child[r]], *b = &loop[child[2 * ranges - 1 - r]];
-        /* What is there in all rounds of microbatches is no range's: sums of gradients. */
+        /* Sums of gradients live through all microbatches: they belong to no range. */
         int from = r ? loop[child[r - 1]].end + 1 : micro < 0 ? 0 : loop[micro].begin + 1;
         if (f->dim.name != b->dim.name || f->dim.size != b->dim.size || f->reverse == b->reverse)
             return false;

@@ -103,7 +103,7 @@ static Val builtin_ceil(Elab *e, const Call *c)
     return v;
 }
 
-/* What is computed in double (a loss, the numbers of a step) as the rest of the program is. */
+/* Rounds a double (a loss, the numbers of a step) to the type of the rest of the program. */
 static Val builtin_rounded(Elab *e, const Call *c)
 {
     Val v = expr(e, c->arg[0]);

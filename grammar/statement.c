@@ -386,7 +386,7 @@ Value loop_index(Elab *e)
 
 /* ---- statements --------------------------------------------------------------------------- */
 
-/* What a block gives: one value, or several. */
+/* The result of a block: one value, or several. */
 static Val returned(Elab *e, const Node *n)
 {
     const size_t count = n->list.n;

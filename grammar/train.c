@@ -91,7 +91,7 @@ static bool option_of(Elab *e, int which, const Node *n, Train *t)
     return false;
 }
 
-/* What holds where nothing is given. */
+/* The default of an option. */
 static void default_of(Train *t, int which, const double *without)
 {
     const OptionInfo *o = &optimizer_options[which];

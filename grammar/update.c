@@ -107,7 +107,7 @@ static bool bind_rule(Elab *e, const Node *block, const RuleCall *c)
     return true;
 }
 
-/* What the block returned: the new p, and each state that there is. */
+/* The results of the block: the new p, and each state that there is. */
 static bool take_results(Elab *e, const Node *block, const RuleCall *c, Val result, Value *out)
 {
     const size_t count = result.kind == VAL_SEVERAL ? result.count : 1;

@@ -7,17 +7,17 @@
 
 static _Noreturn void bug(Module *m, Op op, const char *what, int nin, const Value *in)
 {
-    fprintf(stderr, "mgc: internal error: building %s: %s\n", op_info[op].name, what);
+    const char *all = "";
     for (int i = 0; i < nin; i++) {
         const Type *t = type_of(m, in[i]);
-        fprintf(stderr, "  operand %d '%s': %s[", i, name_str(m->names, m->values.data[in[i]].name),
-                dtype_name(t->dtype));
+        all = arena_printf(m->arena, "%s\n  operand %d '%s': %s[", all, i,
+                           name_str(m->names, m->values.data[in[i]].name), dtype_name(t->dtype));
         for (int k = 0; k < t->rank; k++)
-            fprintf(stderr, "%s%s=%lld", k ? ", " : "", name_str(m->names, t->dims[k].name),
-                    (long long)t->dims[k].size);
-        fprintf(stderr, "]\n");
+            all = arena_printf(m->arena, "%s%s%s=%lld", all, k ? ", " : "",
+                               name_str(m->names, t->dims[k].name), (long long)t->dims[k].size);
+        all = arena_printf(m->arena, "%s]", all);
     }
-    exit(70);
+    ir_broken(m, NULL, "building %s: %s%s", op_info[op].name, what, all);
 }
 
 Ins *build_typed(Builder *b, Op op, const Attrs *attrs, int nin, const Value *in, int nout,

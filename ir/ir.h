@@ -122,7 +122,6 @@ typedef struct Attrs {
 #define TYPE_OF_MARK     bool
 #define TYPE_OF_NAME     Name
 #define TYPE_OF_AXES     Axes
-#define TYPE_OF_MARK     bool
 #define TYPE_OF_SHARE    double
 #define ATTR(name, kind) TYPE_OF_##kind name;
 #include "ir/attrs.def"
@@ -547,6 +546,11 @@ Module *ir_parse(Arena *a, Names *names, Diag *d, uint32_t file);
 /* Checks every invariant of ir/README.md; returns the number broken, each reported on `out` with
  * the instruction. A broken invariant is a bug of mgc, not of the source. */
 int ir_verify(const Module *m, FILE *out);
+
+/* Ends the process with 70 where mgc is found to be wrong and cannot go on: says what is wrong, and
+ * with which instruction (NULL: with none). */
+_Noreturn void ir_broken(const Module *m, const Ins *at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* stage_set.c - on which ranks along the axis of stages a value is known or, of an argument,
  * needed: per value of the module; AT_ALL where there are no stages. A `repeat` with the mark

@@ -33,10 +33,8 @@ static void read_texts(void)
     for (Op op = OP_none + 1; op < OP_count; op++) {
         const char *text = op_info[op].value;
         const char *wrong = text ? op_read_value(op, text, &texts[op], a) : NULL;
-        if (wrong) {
-            fprintf(stderr, "mgc: the value of '%s' in ir/ops.def: %s\n", op_info[op].name, wrong);
-            exit(70);
-        }
+        if (wrong)
+            ir_broken(NULL, NULL, "the value of '%s' in ir/ops.def: %s", op_info[op].name, wrong);
     }
     arena_free(a);
 }

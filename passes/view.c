@@ -90,25 +90,6 @@ View view_of(const Module *m, Value v)
     return r;
 }
 
-Type type_drop(const Type *t, Name d)
-{
-    Type r = {.dtype = t->dtype, .indexes = t->indexes};
-    for (int i = 0; i < t->rank; i++)
-        if (t->dims[i].name != d)
-            r.dims[r.rank++] = t->dims[i];
-    return r;
-}
-
-Type type_push(const Type *t, Dim d)
-{
-    Type r = *t;
-    for (int i = t->rank; i > 0; i--)
-        r.dims[i] = t->dims[i - 1];
-    r.dims[0] = d;
-    r.rank++;
-    return r;
-}
-
 static void add_depth(const Region *r, DimList *l)
 {
     for (size_t i = 0; i < r->ins.n; i++) {

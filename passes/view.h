@@ -37,11 +37,6 @@ int arg_index(const Module *m, Value v);
 /* The loop whose body takes v as a slice of its operand; NULL if it is none. */
 const Ins *slice_loop(const Module *m, Value v, Value *stacked);
 
-/* Types by name: t without dim d; with dim d put first; the dims of `of` that t has, in of's order.
- */
-Type type_drop(const Type *t, Name d);
-Type type_push(const Type *t, Dim d);
-
 /* The dims that repeats run over. Decisions are made by sizes without them: a deeper model is the
  * same program with other numbers. */
 DimList depth_dims(const Module *m);

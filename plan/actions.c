@@ -12,11 +12,11 @@
 #include "plan/actions.def"
 
 const ActionInfo action_info[ACT_count] = {
-#define MARK(id, name) [ACT_##id] = {name, NULL, NULL, RES_arithmetic},
+#define MARK(id, name) [ACT_##id] = {name, NULL, NULL, RESOURCE_arithmetic},
 #define ACTION(id, name, function, rate, resource)                                                 \
-    [ACT_##id] = {name, #function, NULL, RES_##resource},
+    [ACT_##id] = {name, #function, NULL, RESOURCE_##resource},
 #define DESCRIBED(id, name, function, descriptor, rate, resource)                                  \
-    [ACT_##id] = {name, #function, "mg_" #descriptor "_desc", RES_##resource},
+    [ACT_##id] = {name, #function, "mg_" #descriptor "_desc", RESOURCE_##resource},
 #include "plan/actions.def"
 };
 

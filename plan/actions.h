@@ -13,9 +13,14 @@ typedef enum ActionKind {
     ACT_count
 } ActionKind;
 
-/* What an action needs to itself: actions that need different ones take no longer side by side, but
- * for what a collective slows the rest (Device.link_slowdown). */
-typedef enum Resource { RES_arithmetic, RES_bandwidth, RES_links, RES_count } Resource;
+/* The resource that bounds an action. Actions with different resources take no longer side by side,
+ * but a collective slows the others (Device.link_slowdown). */
+typedef enum Resource {
+    RESOURCE_arithmetic,
+    RESOURCE_bandwidth,
+    RESOURCE_links,
+    RESOURCE_count
+} Resource;
 
 typedef struct ActionInfo {
     const char *name;       /* "product" */

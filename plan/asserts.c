@@ -89,7 +89,7 @@ static bool step_is_short(const Plan *p)
     return false;
 }
 
-/* What of all that ranks send each other is waited for longest. */
+/* The kind of communication that ranks wait for longest. */
 static const Volume *longest(const Volumes *all)
 {
     const Volume *most = &all->of[0];

@@ -21,7 +21,8 @@ static int64_t loop_stride(const Nest *n, const Operand *o, int loop)
     return d < 0 ? 0 : o->stride[d];
 }
 
-/* What is read at other indices than those of the loops: arguments below an op that moves. */
+/* Marks arguments that are read at other indices than those of the loops: below an op that moves.
+ */
 static void mark_moved(const Module *m, const Region *body, Value v, bool moves, bool *moved)
 {
     const Ins *i = m->values.data[v].def;

@@ -75,8 +75,8 @@ typedef struct Place {
     } loop[MAX_NEST];
 } Place;
 
-/* What an action reads or writes: a strided tensor at a place. stride is in elements, per dim of
- * the type; dense row-major unless it is a view. */
+/* An operand of an action: a strided tensor at a place. Strides are in elements, per dim of the
+ * type; dense row-major unless it is a view. */
 typedef struct Operand {
     Place at;
     Type type;
@@ -164,7 +164,7 @@ typedef struct Action {
     bool backward, again; /* as of its instruction */
 } Action;
 
-/* Where a loop or a phase begins or ends: it does nothing itself. */
+/* The begin or end of a loop or a phase: such an action does nothing itself. */
 static inline bool action_is_mark(const Action *a)
 {
     return kind_is_mark(a->kind);
@@ -206,7 +206,7 @@ typedef struct Program {
     VEC(Action) actions;
     VEC(Loop) loops;
     Pipe *pipe; /* NULL: none */
-    /* Where the runtime finds inputs and results: buffer numbers, or -1 (see mg_entry). */
+    /* Inputs and results for the runtime: buffer numbers, or -1 (see mg_entry). */
     int tokens, weights, lr, scale, step, seed, pos, filled, before, loss, norm, logits;
     VEC(int) totals;       /* buffers by the number of a total, each in place */
     int input[MAX_INPUTS]; /* per Module.inputs */

@@ -70,7 +70,7 @@ static void print_biggest(const Plan *p, FILE *out)
     }
 }
 
-/* What the backward part keeps, by ranges of rounds where that was chosen. */
+/* The values that the backward pass keeps, by ranges of iterations where those were chosen. */
 static void print_recompute(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -134,7 +134,7 @@ static void print_volumes(const Plan *p, FILE *out)
     }
 }
 
-/* What a step of all ranks is made of. */
+/* The parts of a step of all ranks: seconds and bytes by class. */
 static void print_whole(const Plan *p, FILE *out)
 {
     Arena *a = p->module->arena;
@@ -202,7 +202,7 @@ static json_t *splits_json(const Module *m, const Tensor *t)
     return list;
 }
 
-/* What a rank has of each. */
+/* The part of each tensor that a rank has. */
 static json_t *tensors_json(const Module *m)
 {
     json_t *list = json_array();

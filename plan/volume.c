@@ -44,7 +44,7 @@ static Volume *entry(const Module *m, Volumes *all, const Action *a)
     return &all->of[all->n++];
 }
 
-/* What the stages of a pipeline hand on, of a rank on average. */
+/* Messages between the stages of a pipeline, for a rank on average. */
 static void add_messages(const Program *g, Volumes *all)
 {
     const Pipe *p = g->pipe;

@@ -307,7 +307,7 @@ void emit_descriptor_names(Emitter *e)
                 e->desc[a->id] = e->described[described(e, a, type)].name;
         }
     if (e->ndescribed)
-        fputs("/* What products (m x n x k) and library kernels are asked to do: see below. */\n",
+        fputs("/* Descriptors of products (m x n x k) and library kernels: see below. */\n",
               e->out);
     each_type(e, false);
 }
@@ -315,6 +315,6 @@ void emit_descriptor_names(Emitter *e)
 void emit_descriptors(const Emitter *e)
 {
     if (e->ndescribed)
-        fputs("/* What products and library kernels are asked to do. */\n", e->out);
+        fputs("/* Descriptors of products and library kernels. */\n", e->out);
     each_type(e, true);
 }

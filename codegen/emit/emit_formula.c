@@ -249,7 +249,7 @@ static Text expression(Formula *f, Value v)
 
 /* ---- a kernel -------------------------------------------------------------------------------- */
 
-/* What the result is called: after the input it replaces, by the source, or "y". */
+/* The name of a result: that of the input it replaces, that of the source, or "y". */
 static const char *result_name(Formula *f, const Kernel *k, size_t r)
 {
     int old = k->alias[k->nin + (int)r];
@@ -265,7 +265,7 @@ static bool trivial(const Ins *i)
            i->op == OP_rename || i->op == OP_pick || i->op == OP_window;
 }
 
-/* Which result of the kernel a value is, or -1. */
+/* Index of a value among the results of the kernel, or -1. */
 static int result_of(const Formula *f, Value v)
 {
     for (size_t r = 0; r < f->body->results.n; r++)

@@ -50,7 +50,7 @@ const char *emit_condition(Emitter *e, const Program *p, const Action *a)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* What a place in a buffer is further on for the stage and microbatch of an operation. */
+/* Bytes that a place in a buffer is further on for the stage and microbatch of an operation. */
 void emit_slot(const Emitter *e, const Program *p, uint32_t buffer)
 {
     const Buffer *b = &e->p->buffers.data[buffer];
@@ -171,8 +171,9 @@ void emit_pipe(const Emitter *e, const Program *p, const char *entry)
     if (!x)
         return;
     const int ranks = x->ranks;
-    fprintf(e->out, "/* What each rank does of the pipeline: mg_pipe_op in abi.h says what each "
-                    "field is. */\n");
+    fprintf(e->out,
+            "/* The operations of each rank in the pipeline: mg_pipe_op in abi.h says what each "
+            "field is. */\n");
     for (int rank = 0; rank < ranks; rank++) {
         fprintf(e->out, "static const mg_pipe_op %s_ops_%d[] = {\n", entry, rank);
         const mg_pipe_op *o = x->ops[rank];

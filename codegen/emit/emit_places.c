@@ -34,7 +34,7 @@ static const Action *maker(const Emitter *e, size_t buffer, int *operand)
     return NULL;
 }
 
-/* What kernels by hand call their results. */
+/* The names that kernels by hand give their results. */
 static const char *library_result(const Action *a, int operand)
 {
     static const char *const attention[] = {[3] = "attention", [4] = "lse"};

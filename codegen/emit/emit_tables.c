@@ -38,7 +38,7 @@ static void bytes(const Emitter *e, const uint8_t *v, int n)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* What a parameter and its optimizer state say alike, in the order of mg_tensor's fields. */
+/* The fields that a parameter and its optimizer state share, in the order of mg_tensor. */
 static const char *shape_text(const Emitter *e, const Tensor *t)
 {
     char *text;
@@ -279,7 +279,7 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
     return h;
 }
 
-/* What a checkpoint depends on: external names, shapes and types of all tensors, the optimizer. */
+/* A checkpoint depends on external names, shapes and types of all tensors, and on the optimizer. */
 static uint64_t fingerprint(const Emitter *e)
 {
     uint64_t h = 14695981039346656037u;
@@ -305,7 +305,7 @@ static void entry_offset(const Emitter *e, const char *name, int buffer)
         emit_offset(e, (size_t)buffer);
 }
 
-/* Where the inputs of an entry lie; elements of a sample. */
+/* Places of the inputs of an entry, and elements of a sample. */
 static void emit_inputs(const Emitter *e, const Program *p)
 {
     fprintf(e->out, ", .ninputs = %zu, .inputs = {", e->m->inputs.n);

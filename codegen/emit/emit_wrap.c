@@ -8,7 +8,7 @@ enum { WIDTH = EMIT_WIDTH, DEEPEST = 28, NESTED = 64, NEAR = 30 };
 
 typedef enum Kind { CODE, COMMENT, MACRO } Kind;
 
-/* What a line is inside of at a place: brackets, and whether that is a string. */
+/* The open brackets at a place of a line, and whether the place is in a string. */
 typedef struct Scan {
     int open[NESTED], depth;
     bool string, escaped;
@@ -27,7 +27,7 @@ static void scan(Scan *s, char c, int column)
         s->depth--;
 }
 
-/* Where the rest of a line goes. */
+/* The indentation of the rest of a line. */
 static int indent_of(const Scan *s, int first)
 {
     for (int k = s->depth; k-- > 0;)

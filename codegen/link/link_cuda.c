@@ -20,7 +20,7 @@ static const char *nvcc(Arena *a)
     return given && *given ? given : access(usual, X_OK) == 0 ? usual : "nvcc";
 }
 
-/* Where NCCL is, if not beside the toolkit or where linkers look. */
+/* The folder of NCCL, if it is neither beside the toolkit nor where linkers look. */
 static const char *nccl(Arena *a)
 {
     const char *home = getenv("NCCL_HOME");

@@ -42,7 +42,7 @@ typedef struct Bounds {
     LLVMValueRef from, to;
 } Bounds;
 
-/* What is written inside loops: at the indices of e. */
+/* Writes the code inside the loops, at the indices of e. */
 typedef void Leaf(Gen *g, const Env *e, void *ctx);
 
 /* ---- llvm_value.c ---- */
@@ -76,7 +76,7 @@ void gen_store_result(Gen *g, size_t k, const Env *e);
 
 /* One tile of a kernel that has some: leaf for each of its elements. */
 void gen_unit_tile(Gen *g, LLVMValueRef u, Leaf *leaf);
-/* Where the element of an operand is in its block. */
+/* Address of an operand's element in its turned block. */
 LLVMValueRef gen_turned(Gen *g, int operand);
 
 /* ---- llvm_sum.c: one unit of a kernel that reduces ---- */

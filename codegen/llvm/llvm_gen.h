@@ -13,7 +13,7 @@ typedef struct LlvmModule {
     LLVMBuilderRef b;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
     int vector_bits; /* of the processor's widest float vectors */
-    /* What calls of libm functions may be widened to, kept alive for the vectoriser. */
+    /* Vector variants of libm functions, kept alive for the vectoriser. */
     VEC(LLVMValueRef) variants;
     Arena *arena;
 } LlvmModule;

@@ -54,8 +54,8 @@ static LLVMValueRef routine(LlvmModule *l, const Primitive *p, DType t, LLVMValu
     return llvm_routine(l, p->name, t, p->operands, x);
 }
 
-/* Where the result would be denormal or 0, glibc's vector routine goes on one lane at a time, a
- * hundred times slower; and that is where masked scores are. So exp(a) is exp(a + up) exp(-up)
+/* Masked scores have exponentials that are denormal or 0, which glibc's vector routine computes one
+ * lane at a time, a hundred times slower. So exp(a) is exp(a + up) exp(-up)
  * there, with `least` for what is below it: the product is denormal or 0 by itself. */
 static LLVMValueRef exponential(LlvmModule *l, const Primitive *p, DType t, LLVMValueRef *x)
 {

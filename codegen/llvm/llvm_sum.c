@@ -130,8 +130,7 @@ void gen_unit_row(Gen *g, const Env *e)
 
 /* ---- col ------------------------------------------------------------------------------------- */
 
-/* Where the sums of this unit are accumulated: the results, or this chunk's row of the workspaces.
- */
+/* Accumulators of this unit's sums: the results, or this chunk's row of the workspaces. */
 typedef struct Columns {
     LLVMValueRef base[MAX_OPERANDS];
     Operand to[MAX_OPERANDS];

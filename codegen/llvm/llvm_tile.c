@@ -8,7 +8,7 @@
  * (square); what a tile at an edge has left is copied one by one. A copy changes no bit. */
 #include "codegen/llvm/llvm_body.h"
 
-/* What is known of a unit before its loops. */
+/* A unit before its loops. */
 typedef struct Tile {
     LLVMValueRef from[NEST_TILED], count[NEST_TILED];
     Env start; /* every loop, the tiled ones at `from` */
@@ -221,7 +221,7 @@ static LLVMValueRef new_block(Gen *g, int o)
     return a;
 }
 
-/* Which tile unit u is. */
+/* The tile of unit u. */
 static Tile find_tile(Gen *g, LLVMValueRef u)
 {
     LLVMBuilderRef b = g->l->b;

@@ -67,24 +67,26 @@ __device__ static inline float flash_softmax(float (*s)[4], int half, float scal
     const int t = (int)threadIdx.x % 4;
     float above = -INFINITY;
     MG_UNROLL
-    for (int j = 0; j < N / 8; j++)
+    for (int j = 0; j < N / 8; j++) {
         MG_UNROLL
-    for (int i = 0; i < 2; i++) {
-        float &x = s[j][2 * half + i];
-        x = 8 * j + 2 * t + i < seen ? x * scale : -INFINITY;
-        above = x > above ? x : above;
+        for (int i = 0; i < 2; i++) {
+            float &x = s[j][2 * half + i];
+            x = 8 * j + 2 * t + i < seen ? x * scale : -INFINITY;
+            above = x > above ? x : above;
+        }
     }
     above = flash_row(above, mg_greater<float>());
     above = top > above ? top : above;
     const float keep = mg_exp2(top - above);
     float part = 0;
     MG_UNROLL
-    for (int j = 0; j < N / 8; j++)
+    for (int j = 0; j < N / 8; j++) {
         MG_UNROLL
-    for (int i = 0; i < 2; i++) {
-        float &x = s[j][2 * half + i];
-        x = mg_exp2(x - above);
-        part += x;
+        for (int i = 0; i < 2; i++) {
+            float &x = s[j][2 * half + i];
+            x = mg_exp2(x - above);
+            part += x;
+        }
     }
     sum = sum * keep + part; /* of this lane's columns; lanes are combined at the end */
     top = above;
@@ -255,12 +257,13 @@ __device__ static inline void flash_dq(const mg_attention_desc &d, S sees, const
         mg_times_transposed<T, D, N>(s, a, ks);
         mg_times_transposed<T, D, N>(dp, ga, vs);
         MG_UNROLL
-        for (int j = 0; j < N / 8; j++)
+        for (int j = 0; j < N / 8; j++) {
             MG_UNROLL
-        for (int i = 0; i < 4; i++) {
-            const bool seen = 8 * j + 2 * t + i % 2 < (i < 2 ? mine0 : mine1).keys(d) - at;
-            const float e = seen ? mg_exp2(s[j][i] * scale - l[i / 2]) : 0;
-            s[j][i] = e * (dp[j][i] - D0[i / 2]);
+            for (int i = 0; i < 4; i++) {
+                const bool seen = 8 * j + 2 * t + i % 2 < (i < 2 ? mine0 : mine1).keys(d) - at;
+                const float e = seen ? mg_exp2(s[j][i] * scale - l[i / 2]) : 0;
+                s[j][i] = e * (dp[j][i] - D0[i / 2]);
+            }
         }
         mg_add_times<T, D, N>(acc, s, ks);
     }
@@ -305,19 +308,20 @@ __device__ static inline void flash_dkv(const mg_attention_desc &d, S sees, cons
             mg_tile_times_transposed<T, D, N>(dp, vs, 16 * warp, gs);
             const float *l0 = lse + flash_at(d.lse, p, 0), *delta0 = delta + flash_delta_at(d, p);
             MG_UNROLL
-            for (int j = 0; j < N / 8; j++)
+            for (int j = 0; j < N / 8; j++) {
                 MG_UNROLL
-            for (int c = 0; c < 2; c++) {
-                const int query = at + 8 * j + 2 * t + c;
-                const bool there = query < queries;
-                const float l = there ? l0[query * d.lse[1]] * FLASH_LOG2E : 0;
-                const float of = there ? delta0[query] : 0;
-                MG_UNROLL
-                for (int i = c; i < 4; i += 2) {
-                    const bool seen = there && (i < 2 ? key0 : key1).seen_by(d, query);
-                    const float e = seen ? mg_exp2(s[j][i] * scale - l) : 0;
-                    s[j][i] = e;
-                    dp[j][i] = e * (dp[j][i] - of);
+                for (int c = 0; c < 2; c++) {
+                    const int query = at + 8 * j + 2 * t + c;
+                    const bool there = query < queries;
+                    const float l = there ? l0[query * d.lse[1]] * FLASH_LOG2E : 0;
+                    const float of = there ? delta0[query] : 0;
+                    MG_UNROLL
+                    for (int i = c; i < 4; i += 2) {
+                        const bool seen = there && (i < 2 ? key0 : key1).seen_by(d, query);
+                        const float e = seen ? mg_exp2(s[j][i] * scale - l) : 0;
+                        s[j][i] = e;
+                        dp[j][i] = e * (dp[j][i] - of);
+                    }
                 }
             }
             mg_add_times<T, D, N>(av, s, gs);

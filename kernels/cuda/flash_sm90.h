@@ -29,11 +29,12 @@ template <int N> __device__ static inline void flash90_mask(float (*s)[4], int h
 {
     const int t = (int)threadIdx.x % 4;
     MG_UNROLL
-    for (int j = 0; j < N / 8; j++)
+    for (int j = 0; j < N / 8; j++) {
         MG_UNROLL
-    for (int i = 0; i < 2; i++)
-        if (8 * j + 2 * t + i >= seen)
-            s[j][2 * half + i] = -INFINITY;
+        for (int i = 0; i < 2; i++)
+            if (8 * j + 2 * t + i >= seen)
+                s[j][2 * half + i] = -INFINITY;
+    }
 }
 
 /* Turns the scores of one row into exp2(scale * score - top), and updates its sum and maximum. */
@@ -49,12 +50,13 @@ __device__ static inline float flash90_softmax(float (*s)[4], int half, float sc
     const float keep = mg_exp2(top - above);
     float part = 0;
     MG_UNROLL
-    for (int j = 0; j < N / 8; j++)
+    for (int j = 0; j < N / 8; j++) {
         MG_UNROLL
-    for (int i = 0; i < 2; i++) {
-        float &x = s[j][2 * half + i];
-        x = mg_exp2(fmaf(x, scale, -above)); /* a NaN stays a NaN */
-        part += x;
+        for (int i = 0; i < 2; i++) {
+            float &x = s[j][2 * half + i];
+            x = mg_exp2(fmaf(x, scale, -above)); /* a NaN stays a NaN */
+            part += x;
+        }
     }
     sum = sum * keep + part; /* of this lane's columns; lanes are combined at the end */
     top = above;
@@ -199,22 +201,26 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
         mg_settle(s);
         mg_settle(dp);
         MG_UNROLL
-        for (int j = 0; j < N / 8; j++)
+        for (int j = 0; j < N / 8; j++) {
             MG_UNROLL
-        for (int i = 0; i < 4; i++)
-            s[j][i] = mg_exp2(fmaf(s[j][i], scale, -l[i / 2]));
-        if (at + N > least)
+            for (int i = 0; i < 4; i++)
+                s[j][i] = mg_exp2(fmaf(s[j][i], scale, -l[i / 2]));
+        }
+        if (at + N > least) {
             MG_UNROLL
-        for (int j = 0; j < N / 8; j++)
-            MG_UNROLL
-        for (int i = 0; i < 4; i++)
-            if (8 * j + 2 * t + i % 2 >= (i < 2 ? mine0 : mine1).keys(d) - at)
-                s[j][i] = 0;
+            for (int j = 0; j < N / 8; j++) {
+                MG_UNROLL
+                for (int i = 0; i < 4; i++)
+                    if (8 * j + 2 * t + i % 2 >= (i < 2 ? mine0 : mine1).keys(d) - at)
+                        s[j][i] = 0;
+            }
+        }
         MG_UNROLL
-        for (int j = 0; j < N / 8; j++)
+        for (int j = 0; j < N / 8; j++) {
             MG_UNROLL
-        for (int i = 0; i < 4; i++)
-            s[j][i] *= dp[j][i] - D0[i / 2];
+            for (int i = 0; i < 4; i++)
+                s[j][i] *= dp[j][i] - D0[i / 2];
+        }
         mg_group_wait<0>();
         mg_settle(acc);
         mg_pack_columns<T, N>(ds, s);
@@ -293,20 +299,22 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
         mg_group_wait<1>();
         mg_settle(s);
         MG_UNROLL
-        for (int j = 0; j < N / 8; j++)
+        for (int j = 0; j < N / 8; j++) {
             MG_UNROLL
-        for (int c = 0; c < 2; c++) {
-            const float l = now[8 * j + 2 * t + c] * FLASH_LOG2E;
-            s[j][c] = mg_exp2(fmaf(s[j][c], scale, -l));
-            s[j][c + 2] = mg_exp2(fmaf(s[j][c + 2], scale, -l));
+            for (int c = 0; c < 2; c++) {
+                const float l = now[8 * j + 2 * t + c] * FLASH_LOG2E;
+                s[j][c] = mg_exp2(fmaf(s[j][c], scale, -l));
+                s[j][c + 2] = mg_exp2(fmaf(s[j][c + 2], scale, -l));
+            }
         }
         if (seen < from + group + 64) /* the tile's first query sees the fewest keys */
             MG_UNROLL
-        for (int j = 0; j < N / 8; j++)
+        for (int j = 0; j < N / 8; j++) {
             MG_UNROLL
-        for (int i = 0; i < 4; i++)
-            if (!(i < 2 ? key0 : key1).seen_by(d, here + 8 * j + 2 * t + i % 2))
-                s[j][i] = 0;
+            for (int i = 0; i < 4; i++)
+                if (!(i < 2 ? key0 : key1).seen_by(d, here + 8 * j + 2 * t + i % 2))
+                    s[j][i] = 0;
+        }
         mg_pack_columns<T, N>(a, s);
         mg_group_begin();
         mg_group_add<T, N, D, N>(av, a, gs + stage * TILE);
@@ -314,12 +322,13 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
         mg_group_wait<1>();
         mg_settle(dp);
         MG_UNROLL
-        for (int j = 0; j < N / 8; j++)
+        for (int j = 0; j < N / 8; j++) {
             MG_UNROLL
-        for (int c = 0; c < 2; c++) {
-            const float less = now[N + 8 * j + 2 * t + c];
-            s[j][c] *= dp[j][c] - less;
-            s[j][c + 2] *= dp[j][c + 2] - less;
+            for (int c = 0; c < 2; c++) {
+                const float less = now[N + 8 * j + 2 * t + c];
+                s[j][c] *= dp[j][c] - less;
+                s[j][c + 2] *= dp[j][c + 2] - less;
+            }
         }
         mg_pack_columns<T, N>(b, s);
         mg_group_begin();

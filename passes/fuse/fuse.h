@@ -111,7 +111,7 @@ void fuse_emit(Fuse *f);
 /* fuse_split.c: reductions that fit no kernel are split or transposed; views that leave a region or
  * enter a loop are copied */
 void fuse_prepare(Module *m, Region *r, Arena *tmp);
-/* Where a rank has several stages: a phase runs the layers of one, and can make no value that is of
+/* A rank may have several stages: a phase runs the layers of one, and can make no value that is of
  * all the rank's layers. The layers' indices in a function's region r are made outside of its
  * loops. */
 void fuse_index_layers(Module *m, Region *r);

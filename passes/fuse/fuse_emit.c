@@ -239,10 +239,8 @@ void fuse_emit(Fuse *f)
         for (int k = 0; k < n; k++)
             if (!unit[k].done && (!best || unit[k].place < best->place) && unit_ready(&e, &unit[k]))
                 best = &unit[k];
-        if (!best) {
-            fputs("mgc: internal error: fuse: kernels that wait for each other\n", stderr);
-            exit(70);
-        }
+        if (!best)
+            ir_broken(f->m, NULL, "fuse: kernels that wait for each other");
         emit_unit(&e, best);
     }
     Value *map = NEW_ARRAY(f->tmp, Value, m->values.n);

@@ -28,7 +28,8 @@ static bool slice(Slice *s, Value v)
     if (at < 0 || !cluster_has(s->from, at) || slice_has(s, at))
         return true;
     const Ins *i = s->f->r->ins.data[at];
-    /* What `from` computes again is another's to store: who may be gone, or wait for the user. */
+    /* A value that `from` computes again is stored by another kernel, which may be gone, or wait
+     * for the user. */
     const bool stores = s->n > 0 && s->f->owner[at] == s->from;
     if (stores && value_elements(s->f, v) * FUSE_SMALL <= s->size &&
         s->from->shape.kind == KIND_row)

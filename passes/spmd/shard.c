@@ -293,14 +293,12 @@ static void instruction(Shard *s, const Ins *i)
     Attrs attrs = space_attrs(s, &p, i->attrs);
     int nin = (int)i->nin - (added >= 0);
     const char *wrong = type_check(s->m, i->op, &attrs, nin, in, 8, rule);
+    if (wrong)
+        ir_broken(s->m, i, "shard: %s", wrong);
     for (uint32_t k = 0; k < i->nout; k++) {
         types[k] = space_type(s, &p, *type_of(s->m, i->out[k]));
         types[k].partial = rule[k].partial;
         types[k].most = rule[k].most;
-    }
-    if (wrong) {
-        fprintf(stderr, "mgc: internal error: shard: %s\n", wrong);
-        ir_print_ins(s->m, i, stderr);
     }
     bool fits = added >= 0 && type_same_dims(&types[0], type_of(s->m, in[added])) &&
                 types[0].partial == type_of(s->m, in[added])->partial;

@@ -134,6 +134,5 @@ Value convert(Builder *b, Value x, const Type *to)
             return x;
         x = y;
     }
-    fprintf(stderr, "mgc: internal error: shard: no way from one layout to another\n");
-    exit(70);
+    ir_broken(b->m, NULL, "shard: no way from one layout to another");
 }

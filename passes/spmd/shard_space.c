@@ -43,7 +43,7 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
     }
     if (routes || i->op == OP_window)
         space_fix(p, a->along.name);
-    /* What attention runs along may be split: keys go round. */
+    /* The dim that attention runs along may be split: keys go round. */
     if (routes || (i->op == OP_sum && a->whole) ||
         OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_cross_entropy, OP_cross_entropy_grad))
         fix_dims_of(p, &a->over);

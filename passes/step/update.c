@@ -129,7 +129,7 @@ static double largest(DType t)
     return t == DT_f64 ? DBL_MAX : FLT_MAX;
 }
 
-/* Where v is finite; else what was there. */
+/* The new value if v is finite, else the old one. */
 static Value if_finite(Update *u, Value v, Value old)
 {
     DType t = type_of(u->m, v)->dtype;

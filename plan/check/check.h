@@ -63,8 +63,8 @@ int64_t next_round(const Meaning *w, const Ins *loop, int64_t i);
 
 /* ---- check_call.c: descriptors --------------------------------------------------------------- */
 
-/* What the action's descriptor gets wrong of instruction i, or NULL. The operands' values, types
- * and order are checked already. */
+/* Compares an action's descriptor with instruction i: a text that says what is wrong, or NULL. The
+ * operands' values, types and order are checked already. */
 const char *call_wrong(const Module *m, const Action *a, const Ins *i);
 const char *experts_wrong(const Action *a, const Ins *i); /* check_experts.c */
 bool check_is_dense(const Operand *o);                    /* row-major, without gaps */
@@ -72,7 +72,7 @@ mg_dtype check_dtype(DType t);                            /* as runtime/abi.h nu
 
 /* ---- check_kernel.c -------------------------------------------------------------------------- */
 
-/* What keeps kernel k from computing instruction i, or NULL. */
+/* A text that says why kernel k does not compute instruction i, or NULL. */
 const char *kernel_wrong(const Module *m, const Kernel *k, const Ins *i);
 /* May result j of i take operand k's place, both lying alike? */
 bool kernel_in_place(const Module *m, const Ins *i, uint32_t j, uint32_t k);

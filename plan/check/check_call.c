@@ -108,7 +108,7 @@ static bool product_is(const mg_gemm_desc *d, const Dims g[4], const Operand *co
     return false;
 }
 
-/* What an op does at a product's end, and how many operands that makes. */
+/* The epilogue that an op has, and the number of operands that makes. */
 static int end_of(const Ins *i, int *n)
 {
     *n = 4;

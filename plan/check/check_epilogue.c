@@ -6,7 +6,8 @@
  * result it may read that piece alone; and of all else that the product gives, nothing. */
 #include "plan/check/check_run.h"
 
-/* Which operand of the kernel is the result, -1: none is, or does not lie as it does. */
+/* Index of the kernel's operand that is the product's result; -1: none is, or its strides differ.
+ */
 static int result_of(Check *c, const Action *product, const Action *kernel, const Ins *i)
 {
     for (int n = 0; n < (int)i->nin && n < kernel->noperands; n++)

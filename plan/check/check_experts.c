@@ -70,7 +70,7 @@ static const char *top_wrong(const Action *a, const Ins *i)
     return NULL;
 }
 
-/* Which operands hold what, of each op. */
+/* The operands of each op, by what they hold. */
 static const struct {
     int rows, z, choice, first_weight;
 } held[OP_count] = {

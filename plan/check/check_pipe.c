@@ -101,7 +101,7 @@ static void check_shared(Check *c)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Who has each of some equal places: 1 + a cell, or 0. */
+/* The holder of each of some equal places: 1 + a cell, or 0. */
 typedef struct Holders {
     size_t *by;
     bool *come; /* received: it was waited for */
@@ -127,7 +127,7 @@ static void release(Check *c, int rank, Holders *h, int k, size_t cell, bool fre
         h->by[k] = 0;
 }
 
-/* What a message of a stage and microbatch is: that of the cell whose F or B makes it. */
+/* A message belongs to a stage and a microbatch: to the cell whose F or B makes it. */
 static bool came_from(const mg_pipe_op *o, int stages)
 {
     return o->step == MG_PIPE_F ? o->stage > 0 : o->step != MG_PIPE_W && o->stage + 1 < stages;
@@ -243,8 +243,7 @@ void check_pipe(Check *c)
 
 /* ---- what a rank does of it ------------------------------------------------------------------ */
 
-/* What a relay begins with comes from the stage before, where it is the value that it ended with.
- */
+/* The values that a relay begins with come from the stage before, which ended with them. */
 void check_pass(Check *c, const Action *a)
 {
     const Operand *o = &a->operand[0], *message = &a->operand[1];

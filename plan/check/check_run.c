@@ -161,7 +161,7 @@ static void write_work(Check *c, const Operand *o, int which)
 
 /* ---- which instruction, which operands ------------------------------------------------------- */
 
-/* What the IR says the operands of a call are: the instruction's, with results; 0: work space. */
+/* The operands of a call by the IR: the instruction's operands and results; 0: workspace. */
 typedef struct Wanted {
     int n;
     Value v[MAX_OPERANDS];
@@ -347,8 +347,8 @@ static bool is_partial(const Operand *o, const Kernel *k, const Type *result)
     return true;
 }
 
-/* Which instruction a partial sum is of is known when its chunks are combined: the action before
- * has read its operands, and left its mark. */
+/* The instruction of a partial sum is known when its chunks are combined: the action before has
+ * read its operands, and left its mark. */
 static void run_partial(Check *c, const Action *a, const Kernel *k)
 {
     int nin = (int)k->ins->nin, nout = (int)k->ins->nout;

@@ -39,7 +39,7 @@ static void range(const Check *c, const Operand *o, int64_t *lo, int64_t *hi)
     *hi += dtype_bytes(o->type.dtype);
 }
 
-/* Where an action writes what another touches: -1 if nowhere. */
+/* The first byte that one action writes and the other touches; -1: there is none. */
 static int64_t common_byte(const Check *c, const Action *a, const Action *b)
 {
     for (int i = 0; i < a->noperands; i++)

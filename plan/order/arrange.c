@@ -132,7 +132,7 @@ static void read_order(Stretch *s)
     }
 }
 
-/* What was sent before, and may go on beside the stretch. */
+/* Collectives that began before the stretch and may run during it. */
 static void read_late(Stretch *s, const Program *g, int from)
 {
     const double *late = queue_late(g, from, s->tmp);
@@ -147,7 +147,7 @@ static void read_late(Stretch *s, const Program *g, int from)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* What collective i reads is alive until the first action that needs its result; if the stretch
+/* The operands of collective i live until the first action that needs its result; if the stretch
  * has none, beyond its end. */
 static void hold_operands(Stretch *s, int i)
 {
@@ -199,7 +199,7 @@ static void live_bytes(const Stretch *s, const Node *v, int64_t *during, int64_t
 /* ---- time ----------------------------------------------------------------------------------- */
 
 typedef struct State {
-    double free[RES_count];
+    double free[RESOURCE_count];
     double since; /* when the last that is no collective begins */
     int64_t live;
     int64_t highest; /* alive while that runs, with what collectives after it write */
@@ -207,11 +207,11 @@ typedef struct State {
     int n;
 } State;
 
-/* What it has to wait for of its like. Beside collectives, which take longer than kernels, all that
- * computes is taken to be in one stream, as most of it is. */
+/* The resource for which a node waits. Collectives take longer than kernels, so all computation is
+ * taken to be in one stream, as most of it is. */
 static Resource unit_of(const Stretch *s, const Node *v)
 {
-    return v->sends ? RES_links : s->sends ? RES_arithmetic : resource_of(v->a);
+    return v->sends ? RESOURCE_links : s->sends ? RESOURCE_arithmetic : resource_of(v->a);
 }
 
 /* A collective stands behind what runs when it begins. */
@@ -263,7 +263,7 @@ static bool put(Stretch *s, State *t, int i)
 
 static State begin(Stretch *s)
 {
-    State t = {.free[RES_links] = s->late, .live = s->outside, .highest = s->outside};
+    State t = {.free[RESOURCE_links] = s->late, .live = s->outside, .highest = s->outside};
     t.place = NEW_ARRAY(s->tmp, int, s->n);
     for (int i = 0; i < s->n; i++) {
         Node *v = &s->node[i];
@@ -283,7 +283,7 @@ static State begin(Stretch *s)
 static double makespan(const State *t)
 {
     double end = 0;
-    for (int r = 0; r < RES_count; r++)
+    for (int r = 0; r < RESOURCE_count; r++)
         end = t->free[r] > end ? t->free[r] : end;
     return end;
 }
@@ -351,7 +351,7 @@ bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, 
     Stretch s = {.p = p, .n = end - from, .most = most, .tmp = tmp};
     s.node = NEW_ARRAY(tmp, Node, s.n);
     s.use = NEW_ARRAY(tmp, Use, p->buffers.n);
-    bool used[RES_count] = {false};
+    bool used[RESOURCE_count] = {false};
     int resources = 0;
     for (int i = 0; i < s.n; i++) {
         s.node[i].a = &g->actions.data[from + i];

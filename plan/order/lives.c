@@ -100,7 +100,7 @@ static bool touches_written(const Action *a, const Action *by)
     return false;
 }
 
-/* What an action touches is alive from `first` to `last` at least. */
+/* Buffers that an action touches live from `first` to `last` at least. */
 static void extend(Lives *s, const Action *a, int first, int last)
 {
     for (int k = 0; k < a->noperands; k++) {

@@ -75,7 +75,7 @@ const PipeClock *pipe_run(const Plan *p, const Program *g, Arena *a)
     return graph ? pipe_clock(a, graph, &c) : NULL;
 }
 
-/* What computes has the same order in a program's row as in what it was made from. */
+/* Computing actions have the same order in a program's row as in the table it was made from. */
 static void tell_times(const Pipe *pipe, const PipeClock *k, double since)
 {
     for (int rank = 0; rank < pipe->ranks; rank++) {

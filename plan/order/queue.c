@@ -124,7 +124,8 @@ static void wait_for(const Walk *w, size_t i, Queue *q, int k)
 
 static void walk(const Walk *w, size_t from, size_t to, Queue *q);
 
-/* What of the round's end is open at the next one's top, behind what was before the loop. */
+/* The collectives that are open at the top of the next iteration: those of this one's end, behind
+ * those from before the loop. */
 static Queue carried_over(const Walk *w, int loop, const Queue *before, const Queue *end)
 {
     const Loop *l = &w->g->loops.data[loop];

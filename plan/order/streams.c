@@ -29,7 +29,7 @@ static const double WORTH = 0.1;
 
 enum { REST, PRODUCTS, COLLECTIVES, USED };
 
-/* What is done before an action begins: per stream, 1 + the last action of the stretch there. */
+/* The actions that are done before one begins: per stream, 1 + the last one of the stretch. */
 typedef struct Before {
     uint32_t upto[USED];
 } Before;
@@ -64,7 +64,8 @@ bool meets_all(const Action *a)
 /* Two products side by side only share what one alone would have. */
 Resource resource_of(const Action *a)
 {
-    return a->kind == ACT_comm && !action_sends(a) ? RES_bandwidth : action_info[a->kind].resource;
+    return a->kind == ACT_comm && !action_sends(a) ? RESOURCE_bandwidth
+                                                   : action_info[a->kind].resource;
 }
 
 bool conflict(const Plan *plan, const Program *g, const Action *a, const Action *b, bool placed)
@@ -84,7 +85,7 @@ bool conflict(const Plan *plan, const Program *g, const Action *a, const Action 
 
 bool needs_links(const Action *a)
 {
-    return resource_of(a) == RES_links;
+    return resource_of(a) == RESOURCE_links;
 }
 
 bool in_order(const Plan *p, const Program *g, size_t x, size_t y)
@@ -101,7 +102,7 @@ static double beside_product(const Stretch *s, size_t at)
     const Action *act = s->g->actions.data;
     double t = 0;
     for (size_t i = at + 1; i < s->end && !conflict(s->p, s->g, &act[at], &act[i], true); i++)
-        t += resource_of(&act[i]) == RES_bandwidth ? act[i].seconds : 0;
+        t += resource_of(&act[i]) == RESOURCE_bandwidth ? act[i].seconds : 0;
     return t;
 }
 
@@ -143,8 +144,8 @@ static void wait_for(Stretch *s, size_t i, size_t k)
         b->upto[act[k].stream] = (uint32_t)k + 1;
 }
 
-/* What has to be done before action i, the latest first: that may come after the others. all:
- * everything has to. */
+/* Finds the actions that must be done before action i, the latest first, for it may imply the
+ * others. all: every earlier action must be done. */
 static void find_waits(Stretch *s, size_t i, bool all)
 {
     Action *act = s->g->actions.data;

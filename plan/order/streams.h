@@ -16,7 +16,7 @@ Bytes operand_bytes(const Plan *p, const Program *g, const Operand *o, bool plac
 /* Do all streams meet at it? A stretch is what stands between two such actions. */
 bool meets_all(const Action *a);
 
-/* What it takes most of; of a collective that sends nothing the memory's bandwidth. */
+/* The resource that bounds an action; for a collective that sends nothing, memory's bandwidth. */
 Resource resource_of(const Action *a);
 
 /* Times its seconds that a collective is given when an order, or what is sent when, is chosen:
@@ -53,7 +53,7 @@ bool sink_waits(const Plan *p, Program *g, Arena *tmp);
 double pipe_message(const Plan *p, const Pipe *pipe);
 /* Replaces the rounds of a pipeline in a program's time by a run of its table. */
 void pipe_time(Plan *p, Program *g);
-/* What a step grows by if the rank of a pipeline computes slower by that factor that matters most.
+/* Seconds that a step grows by if the most critical rank of a pipeline computes slower by a factor.
  */
 double pipe_slowest(const Plan *p, const Program *g, double factor);
 

@@ -14,9 +14,9 @@
 typedef struct Clock {
     Action *act;
     int from, end;
-    int running[RES_count]; /* -1: nothing */
-    int next[RES_count];    /* the first that has not begun */
-    double left[RES_count]; /* seconds of what runs, by itself */
+    int running[RESOURCE_count]; /* -1: nothing */
+    int next[RESOURCE_count];    /* the first that has not begun */
+    double left[RESOURCE_count]; /* seconds of what runs, by itself */
     double now;
 } Clock;
 
@@ -50,7 +50,7 @@ static bool may_begin(const Clock *c, int i)
 static bool begin_what_may(Clock *c)
 {
     bool any = false;
-    for (int r = 0; r < RES_count; r++) {
+    for (int r = 0; r < RESOURCE_count; r++) {
         int i = c->next[r];
         if (c->running[r] < 0 && i < c->end && may_begin(c, i)) {
             c->running[r] = i;
@@ -66,19 +66,19 @@ static bool begin_what_may(Clock *c)
 /* On to the time at which something is done. */
 static void advance(Clock *c, double slowdown)
 {
-    double lasts[RES_count], least = INFINITY;
-    const bool links = c->running[RES_links] >= 0;
+    double lasts[RESOURCE_count], least = INFINITY;
+    const bool links = c->running[RESOURCE_links] >= 0;
     bool alone = links;
-    for (int r = 0; r < RES_count; r++) {
-        double pace = links && r != RES_links ? slowdown : 1;
+    for (int r = 0; r < RESOURCE_count; r++) {
+        double pace = links && r != RESOURCE_links ? slowdown : 1;
         lasts[r] = c->running[r] >= 0 ? pace * c->left[r] : INFINITY;
-        alone &= r == RES_links || c->running[r] < 0;
+        alone &= r == RESOURCE_links || c->running[r] < 0;
         least = fmin(least, lasts[r]);
     }
     if (alone)
-        c->act[c->running[RES_links]].exposed += least;
+        c->act[c->running[RESOURCE_links]].exposed += least;
     c->now += least;
-    for (int r = 0; r < RES_count; r++) {
+    for (int r = 0; r < RESOURCE_count; r++) {
         if (c->running[r] < 0)
             continue;
         if (lasts[r] > least) {
@@ -97,7 +97,7 @@ double timeline_stretch(const Plan *p, Program *g, int from, int end, double now
         c.act[i].end = -1;
         c.act[i].exposed = 0;
     }
-    for (int r = 0; r < RES_count; r++) {
+    for (int r = 0; r < RESOURCE_count; r++) {
         c.running[r] = -1;
         c.next[r] = next_user(&c, r, from);
     }

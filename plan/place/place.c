@@ -63,8 +63,8 @@ static int by_start(const void *x, const void *y)
     return a->first != b->first ? (a->first > b->first ? 1 : -1) : by_size(x, y);
 }
 
-/* What is alive at the peak fills the arena to its top: it lies without a gap, in the order in
- * which it comes, so that what goes together leaves its place together. */
+/* Buffers alive at the peak fill the arena to its top: without gaps, in the order of their first
+ * actions, so that buffers that die together leave one gap. */
 static int by_peak(const void *x, const void *y)
 {
     const Item *a = x, *b = y;
@@ -78,7 +78,7 @@ static bool together(const Item *a, const Item *b)
     return a->first <= b->last && b->first <= a->last && (a->at & b->at);
 }
 
-/* Where the item goes, beside the n that are placed, which are in order of their offsets. */
+/* The offset for an item among n placed ones, which are in order of their offsets. */
 static int64_t place_for(const Item *it, Item *const *placed, size_t n, bool best_fit)
 {
     int64_t at = 0, found = -1, tightest = INT64_MAX;
@@ -252,8 +252,8 @@ static void count_owners(Plan *p, const Program *fullest, int number)
     }
 }
 
-/* What all ranks have first, then what some have: those at other stage_set over each other. Returns
- * the end. */
+/* Places the buffers of all ranks first, then those of some: those of different stages over each
+ * other. Returns the end. */
 static int64_t place_persistent(Plan *p)
 {
     int64_t end[STAGE_SET] = {0}, top = 0;

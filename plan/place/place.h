@@ -7,9 +7,9 @@
 /* Sets every offset, arena_bytes and peaks, by the lifetimes of buffers. False: it does not fit,
  * told with the live tensors at the peak; the plan is placed all the same. */
 bool plan_place(Plan *p);
-/* What it may need: the device's memory, or what the layout asserts. */
+/* Bytes that a plan may need: the device's memory, or the limit that the layout asserts. */
 int64_t plan_budget(const Module *m, const Device *d);
-/* What a device needs to have: the arena, and scratch space for each thread. */
+/* Bytes that a plan needs: the arena, and scratch space for each thread. */
 int64_t plan_bytes(const Plan *p);
 
 #endif

@@ -13,10 +13,7 @@
 
 _Noreturn void sched_bug(const Sched *s, const Ins *i, const char *what)
 {
-    fprintf(stderr, "mgc: internal error: schedule: %s\n", what);
-    if (i)
-        ir_print_ins(s->m, i, stderr);
-    exit(70);
+    ir_broken(s->m, i, "schedule: %s", what);
 }
 
 /* ---- actions --------------------------------------------------------------------------------- */
@@ -194,7 +191,7 @@ static void emit_guard(Sched *s, const Ins *i)
     price(s, action_new(s, ACT_guard, i, (int)i->nin, op), (Cost){.bytes = 8.0 * i->nin});
 }
 
-/* What is one call of the library, by its op. */
+/* Instructions that are one call of the library, by op. */
 #define call_scatter_add        call_gather
 #define call_attention_grad     call_attention
 #define call_cross_entropy_grad call_cross_entropy
@@ -233,7 +230,7 @@ static void emit_ins(Sched *s, const Ins *i, int home)
         sched_bug(s, i, "an instruction that is no kernel is left");
 }
 
-/* Where a loop's operands are inside it, and where its body's results go. */
+/* Gives the arguments and the results of a loop's body their places. */
 static void enter_loop(Sched *s, LoopPlan *lp)
 {
     const Ins *i = lp->ins;
@@ -285,7 +282,7 @@ static void emit_loop(Sched *s, const Ins *i)
         pipe_send(s, lp);
     for (size_t k = 0; k < lp->after.n; k++)
         emit_move(s, &lp->after.data[k], i);
-    /* What follows the layers' way forward is of the way back, if there is one. */
+    /* Actions behind the forward relay belong to the backward phase, if there is one. */
     if (pipe_is_relay(s, i) && !i->attrs.reverse && pipe_returns(s, i->home))
         pipe_phase(s);
 }

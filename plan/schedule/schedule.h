@@ -10,7 +10,7 @@
 
 #include "plan/plan.h"
 
-/* Where a value's elements are: strides in elements per dim of its type. */
+/* The place of a value's elements, and its strides in elements per dim of its type. */
 typedef struct Loc {
     bool known;
     Place at;

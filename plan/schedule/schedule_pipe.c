@@ -124,7 +124,7 @@ static int64_t round64(int64_t n)
     return (n + 63) / 64 * 64;
 }
 
-/* What all values that a relay carries take in a message, one behind the other. */
+/* Bytes of a message: all values that a relay carries, one behind the other. */
 static int64_t message_bytes(const Sched *s, const Ins *i)
 {
     int64_t bytes = 0;

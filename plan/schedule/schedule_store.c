@@ -494,7 +494,7 @@ static void plan_join(Planner *p, const Ins *i, int at)
     }
 }
 
-/* What an accumulating instruction adds to is computed where its result is wanted, unless the
+/* The operand that an instruction adds to is computed where its result is wanted, unless the
  * instruction reads it as another operand, too. */
 static void pass_want_on(Planner *p, const Ins *i, int at)
 {

@@ -23,7 +23,5 @@ const char *rt_dtype_name(mg_dtype t); /* the name in safetensors */
 
 /* Reads all n bytes with pread; false on an error (errno 0: the file ends before). */
 bool rt_read_at(int fd, void *to, size_t n, int64_t at);
-/* Reads the header of an open safetensors file; NULL, or its fault (the caller frees it). */
-char *rt_read_header(const char *path, int fd, rt_st *st);
 
 #endif

@@ -294,25 +294,6 @@ static char *check_seal(const char *path, int fd, const file_seal *s)
     return NULL;
 }
 
-char *rt_read_header(const char *path, int fd, rt_st *st)
-{
-    struct stat s;
-    uint8_t first[8];
-    char error[ST_ERROR];
-    if (fstat(fd, &s) || s.st_size < 8 || !rt_read_at(fd, first, 8, 0))
-        return rt_printf("%s is no safetensors file: it is shorter than 8 bytes", path);
-    uint64_t n = rt_st_header_size(first, (uint64_t)s.st_size, error);
-    if (!n)
-        return rt_printf("%s: %s", path, error);
-    char *json = rt_alloc(n, 1), *why = NULL;
-    if (!rt_read_at(fd, json, n, 8))
-        why = rt_printf("%s cannot be read: %s", path, strerror(errno));
-    else if (!rt_st_parse(st, json, n, (uint64_t)s.st_size, error))
-        why = rt_printf("%s: %s", path, error);
-    free(json);
-    return why;
-}
-
 static void print_shape(FILE *f, const char *dtype, int rank, const int64_t *shape)
 {
     fprintf(f, "%s[", dtype);
@@ -374,7 +355,7 @@ static char *check_file(int at, const char *dir, const char *file, const file_se
     rt_st st = {0};
     char *why = fd < 0 ? rt_printf("%s: %s", path, rt_file_error()) : check_seal(path, fd, seal);
     if (!why)
-        why = rt_read_header(path, fd, &st);
+        why = rt_st_read(path, fd, &st);
     if (!why)
         print_differences(differences, c, &st, file);
     rt_st_free(&st);
@@ -479,7 +460,7 @@ static void load_file(mg_run *r, int at_dir, const char *dir, const char *file, 
     char *path = rt_printf("%s/%s", dir, file), *buffer = rt_alloc(RT_CHUNK, 1);
     int fd = rt_file_open(at_dir, file, O_RDONLY | O_NOFOLLOW);
     rt_st st = {0};
-    char *why = fd < 0 ? rt_printf("%s: %s", path, rt_file_error()) : rt_read_header(path, fd, &st);
+    char *why = fd < 0 ? rt_printf("%s: %s", path, rt_file_error()) : rt_st_read(path, fd, &st);
     if (why)
         rt_die(RT_BAD_DATA, "%s", why);
     for (int i = 0; i < c->n; i++) {

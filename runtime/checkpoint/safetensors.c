@@ -1,12 +1,15 @@
 /* safetensors.c - parses and writes the header of a safetensors file; see safetensors.h. */
 #include "runtime/checkpoint/safetensors.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/json.h"
 #include "runtime/run.h"
 
@@ -309,4 +312,23 @@ char *rt_st_header(const rt_st_tensor *tensor, size_t n, size_t *size)
     for (int i = 0; i < 8; i++)
         text[i] = (char)(json >> (8 * i));
     return text;
+}
+
+char *rt_st_read(const char *path, int fd, rt_st *st)
+{
+    struct stat s;
+    uint8_t first[8];
+    char error[ST_ERROR];
+    if (fstat(fd, &s) || s.st_size < 8 || !rt_read_at(fd, first, 8, 0))
+        return rt_printf("%s is no safetensors file: it is shorter than 8 bytes", path);
+    uint64_t n = rt_st_header_size(first, (uint64_t)s.st_size, error);
+    if (!n)
+        return rt_printf("%s: %s", path, error);
+    char *json = rt_alloc(n, 1), *why = NULL;
+    if (!rt_read_at(fd, json, n, 8))
+        why = rt_printf("%s cannot be read: %s", path, strerror(errno));
+    else if (!rt_st_parse(st, json, n, (uint64_t)s.st_size, error))
+        why = rt_printf("%s: %s", path, error);
+    free(json);
+    return why;
 }

@@ -38,6 +38,8 @@ uint64_t rt_st_header_size(const uint8_t first[8], uint64_t file_size, char erro
 /* Parses the N bytes of JSON of a file of `file_size` bytes. False with `error` if anything is
  * wrong; `st` is then empty. */
 bool rt_st_parse(rt_st *st, const void *json, uint64_t n, uint64_t file_size, char error[ST_ERROR]);
+/* Reads the header of an open file; NULL, or its fault (the caller frees it). */
+char *rt_st_read(const char *path, int fd, rt_st *st);
 void rt_st_free(rt_st *st);
 const rt_st_tensor *rt_st_find(const rt_st *st, const char *name);
 

@@ -49,7 +49,7 @@ static int add_file(rt_weights *w, char *path)
     *f = (tensor_file){.path = path, .fd = rt_file_open(AT_FDCWD, path, O_RDONLY)};
     if (f->fd < 0)
         rt_die(RT_BAD_DATA, "--init: %s: %s", path, rt_file_error());
-    char *why = rt_read_header(path, f->fd, &f->st);
+    char *why = rt_st_read(path, f->fd, &f->st);
     if (why)
         rt_die(RT_BAD_DATA, "--init: %s", why);
     return w->nfiles++;

@@ -90,7 +90,7 @@ static void open_file(rt_data *d, rt_file *f, table_file *t)
     f->fd = rt_file_open(AT_FDCWD, f->path, O_RDONLY);
     if (f->fd < 0)
         rt_die(RT_BAD_DATA, "%s: %s", f->path, rt_file_error());
-    char *why = rt_read_header(f->path, f->fd, &t->st);
+    char *why = rt_st_read(f->path, f->fd, &t->st);
     if (why)
         rt_die(RT_BAD_DATA, "%s", why);
     for (int k = 0; k < e->ninputs; k++) {

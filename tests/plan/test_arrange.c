@@ -221,7 +221,7 @@ static void check_timeline(const Program *g)
         }
     }
     assert_true(g->seconds <= g->busy * (1 + 1e-12));
-    assert_true(g->seconds >= g->busy / RES_count);
+    assert_true(g->seconds >= g->busy / RESOURCE_count);
 }
 
 static void models(void **state)
