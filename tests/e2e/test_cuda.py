@@ -91,7 +91,7 @@ class Cuda(shim.Case):
         clean = self.losses("./gpu", "--steps", 3)
         self.assertEqual(self.losses("./gpu", "--steps", 3, "--poison"), clean)
         text = self.read("program.c").decode()
-        death = re.search(r"mg_death deaths\[\] = \{\s*\{\d+, \w+, \d+, \d\},\s*\{(\d+),", text)
+        death = re.search(r"mg_death deaths\[\] = \{\s*DIES\(\d+,\w+(?:\(0\))?,\d+\),\s*DIES\((\d+),", text)
         self.write("program.c", text[:death.start(1)] + str(int(death[1]) - 1) + text[death.end(1):])
         self.link()
         self.assertEqual(self.losses("./gpu", "--steps", 3), clean)
