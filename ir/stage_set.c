@@ -119,8 +119,11 @@ static void need_ins(Need *n, const Ins *i)
         need_fused(n, i, at);
         return;
     }
-    if (crosses(n->m, i))
+    if (crosses(n->m, i)) { /* all ranks take part, and have the result */
+        for (uint32_t k = 0; k < i->nout; k++)
+            need(n, i->out[k], AT_ALL);
         at = i->op == OP_broadcast ? place_of_root(n->m, i) : AT_ALL;
+    }
     for (uint32_t k = 0; k < i->nin; k++)
         need(n, i->in[k], at);
 }

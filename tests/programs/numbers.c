@@ -171,12 +171,13 @@ static const double *noise(Model *t, const Fn *fn, const Tensor64 *args, const T
 {
     enum { TIMES = 1000, SHAKES = 4 };
     const double ROUNDED = 1e-13;
+    const double SQUARED = 1e-32 / BOUND; /* rounding of a sum that cancels, squared: a moment */
     double *size = NEW_ARRAY(t->a, double, fn->results.n + 1);
     const Tensor64 *got = run_fn(t, fn, nudged(t, fn, args));
     Tensor64 *shaken = NEW_ARRAY(t->a, Tensor64, fn->results.n);
     uint64_t rng = 5;
     for (size_t k = 0; k < fn->results.n; k++)
-        size[k] = fmax(1e-30, TIMES / BOUND * apart(&got[k], &want[k]));
+        size[k] = fmax(SQUARED, TIMES / BOUND * apart(&got[k], &want[k]));
     for (int n = 0; n < SHAKES; n++) { /* one may differ in the sign alone of what is squared */
         ir_interpret_shaken(t->m, fn, args, shaken, t->a, &rng);
         for (size_t k = 0; k < fn->results.n; k++) {
