@@ -223,9 +223,10 @@ static void emit_action(Emitter *e, const Action *a)
 {
     FILE *out = e->out;
     int written[6], n = float_outputs(a, written);
-    fprintf(out, "    [%u] = %s(", a->id, n ? "KERNEL" : "ACTION");
+    const bool kernel = n && a->kind == ACT_kernel;
+    fprintf(out, "    [%u] = %s(", a->id, kernel ? "KERNEL" : n ? "WRITES" : "ACTION");
     emit_string(out, str(e, a->name));
-    if (!n) {
+    if (!kernel) {
         fputs(", ", out);
         emit_string(out, action_info[a->kind].name);
     }
@@ -247,18 +248,18 @@ void emit_actions(Emitter *e)
     fputs(
         "/* Actions, for traces and messages: name, kind, source, predicted us, FLOPs, bytes; of "
         "a\n"
-        " * kernel its floating outputs: how many, and of each which pointer, how many elements. "
-        "*/\n"
+        " * kernel or an epilogue the floating outputs: how many, and of each which pointer, how "
+        "many elements. */\n"
         "#define OUT(t, i, n) {i, MG_##t, n}\n#define OUT2(t, i, n) OUT(t, i, n), OUT(t, i + 1, "
         "n)\n"
         "#define OUT3(t, i, n) OUT2(t, i, n), OUT(t, i + 2, n)\n"
         "#define ACTION(n, k, w, us, f, b) {.name = n, .kind = k, .where = w, .predicted_us = us, "
         ".flops = f, .bytes = b}\n"
-        "#define KERNEL(n, at, us, f, b, outs, ...) {.name = n, .kind = \"",
+        "#define WRITES(n, k, at, us, f, b, outs, ...) {.name = n, .kind = k, .where = at, "
+        ".predicted_us = us, .flops = f, .bytes = b, .nout = outs, .out = {__VA_ARGS__}}\n",
         e->out);
     fprintf(e->out,
-            "%s\", .where = at, .predicted_us = us, .flops = f, .bytes = b, .nout = outs, "
-            ".out = {__VA_ARGS__}}\n"
+            "#define KERNEL(n, ...) WRITES(n, \"%s\", __VA_ARGS__)\n"
             "static const mg_action actions[] = {\n",
             action_info[ACT_kernel].name);
     for (uint32_t i = 0; i < e->p->nactions; i++)

@@ -38,7 +38,7 @@ class Depth(mgctest.Case):
         kernels = re.findall(r"\b[kd]_\w+", " ".join(re.findall(r"(?m)^extern mg_kernel[^;]*", text)))
         self.assertLessEqual({"k_rmsnorm", "d_rmsnorm", "k_rope", "k_swiglu", "d_swiglu", "k_adamw"}, set(kernels))
         with open(os.path.join(mgctest.SOURCE, "ir", "ops.def"), encoding="utf-8") as f:
-            ops = set(re.findall(r"(?m)^(?:PW\d|CMP2|OP)\((\w+),", f.read()))
+            ops = set(re.findall(r"(?m)^(?:PRIMITIVE|COMPOSED|OP|LIBRARY|COLLECTIVE)\((\w+),", f.read()))
         self.assertIn("add", ops)
         bare = [k for k in kernels if re.sub(r"_\d+$", "", k)[2:] in ops and k[-1].isdigit()]
         self.assertEqual(bare, [])

@@ -262,7 +262,7 @@ class Measured(Tracks):
         """The steps that were asked for come later than the end: nothing is written, and nobody waits."""
         self.make()
         r = self.trains(*self.args("run")[:-1], "30:40")
-        self.assertIn(b"none of those steps was run", r.stderr)
+        self.assertIn(b"none of these steps ran", r.stderr)
         self.assertFalse(os.path.exists(self.path("run/trace.json")))
 
 
