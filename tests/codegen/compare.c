@@ -96,7 +96,7 @@ static void compare_result(Comparison *c, const Plan *p, const Action *act, void
         double x = result(c, k, o, at[j], c->want, e);
         size = isfinite(x) ? fmax(size, fabs(x)) : size;
     }
-    /* What is wrong is wrong by far more; how exact a single operation is, test_math says. */
+    /* A wrong kernel is off by far more; test_math holds single operations to a bound. */
     double off = c->slack * c->epsilon * size;
     for (int64_t e = 0, tolerant = 0; e < n; e++) {
         double x = result(c, k, o, at[j], c->want, e), y = result(c, k, o, at[j], c->arena, e);

@@ -65,7 +65,7 @@ static void collectives_have_rows(void **state)
     assert_int_equal(n, MG_BROADCAST);
 }
 
-/* What a row says that a rank sends is what its formula says, of the whole tensor. */
+/* The bytes that a row says a rank sends equal its formula, of the whole tensor. */
 static void formulas_are_bytes(void **state)
 {
     (void)state;

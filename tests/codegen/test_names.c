@@ -45,7 +45,7 @@ static void identifiers(void **state)
     arena_free(a);
 }
 
-/* What a C compiler makes of a literal that has octal escapes and no others but \" and \\. */
+/* Decodes a literal as a C compiler does; its escapes are octal, \" and \\ only. */
 static size_t meaning(const char *literal, char *to)
 {
     size_t n = 0;

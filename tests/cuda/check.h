@@ -41,11 +41,12 @@ Array numbers_of(Bench *b, int64_t n, mg_dtype t);
 Array indices(Bench *b, int64_t n, int64_t limit);
 void done(Bench *b, int n, Array *const *a);
 
-/* What an lse is where nothing is seen, to be found as it is. */
+/* The lse of a query that sees no key; the kernel must give this number. */
 #define NOTHING -1e30
 
-/* What the device computed in a, against want: the greatest difference relative to the greatest.
- * `terms` are an ulp for each term of the longest sum, `roundings` to halves on the way there. */
+/* Compares a, as the device computed it, with want: the greatest difference relative to the
+ * greatest element. `terms` are an ulp for each term of the longest sum, `roundings` to halves on
+ * the way there. */
 void compare(Bench *b, const char *what, const Array *a, const double *want, double terms,
              double roundings);
 

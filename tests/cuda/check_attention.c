@@ -107,8 +107,8 @@ static void draw_seen(Bench *b, int32_t *seen, int64_t queries, int64_t n)
     }
 }
 
-/* What of a part's keys is at or before each query, where both are split in zigzag order over as
- * many ranks as there are parts, and the queries are rank `rank`'s. */
+/* Counts the keys of a part at or before each query of rank `rank`. Both are split in zigzag order
+ * over as many ranks as there are parts. */
 static void zigzag_seen(int32_t *seen, int64_t half, int64_t ranks, int64_t rank, int64_t part)
 {
     for (int64_t s = 0; s < 2 * half; s++) {
@@ -173,7 +173,7 @@ static void draw_heads(Bench *b, mg_attention_desc *d)
     d->scale = 1 / sqrt((double)d->head);
 }
 
-/* Where results go: what lies between rows is 0 and stays so. */
+/* An array for results. The padding between rows is 0 and stays so. */
 static Array results(Bench *b, mg_dtype t, int64_t n, int64_t row, int64_t pad)
 {
     Array a = numbers_of(b, n, t);
@@ -420,7 +420,7 @@ static void forward_free(Forward *f)
     free(f->lse);
 }
 
-/* What the parts gave, by their lse: the weights of each are e^(lse - the largest). */
+/* Merges the results of the parts by their lse: a part's weight is e^(lse - the largest). */
 static void merge(const Case *c, const Forward *part, Forward *to)
 {
     const mg_attention_desc *d = &c->d;

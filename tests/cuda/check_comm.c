@@ -16,7 +16,7 @@ extern const unsigned char mg_cuda_image[];
 static const mg_action nothing = {"collective", "communication", "", 0, 0, 0, 0, {{0, 0, 0}}};
 static const mg_axis axes[] = {{"a", 2}, {"b", 2}, {"c", 2}};
 
-/* What all of them draw from, and what the whole mesh has. */
+/* The random cases: all ranks draw the same ones, over the axes of the whole mesh. */
 typedef struct cases {
     int axes;
     uint64_t seed;

@@ -159,7 +159,7 @@ static void check_tables(Bench *b)
     done(b, 4, (Array *[]){&table, &y, &ix, &sum});
 }
 
-/* Where choice c is in z; -1: nowhere. *slot: its slot, by counting. */
+/* The index of choice c in z, or -1 if its expert has no slot left. *slot: its slot or -1. */
 static int64_t sent_to(const mg_experts_desc *d, const Array *choice, int64_t c, double *slot)
 {
     int64_t each = d->positions * d->choices, e = (int64_t)choice->x[c], before = 0;

@@ -117,7 +117,7 @@ static void fill(mg_run *r, int salt)
     rt_device_wait(r);
 }
 
-/* What came for each stage of this rank and each microbatch. */
+/* Checks the messages received for each stage of this rank and each microbatch. */
 static void compare(mg_run *r, int salt, const char *what)
 {
     const stage_table *t = of.table;

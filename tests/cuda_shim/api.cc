@@ -73,7 +73,7 @@ cudaError_t cudaSetDevice(int number)
     return cudaSuccess;
 }
 
-/* What tells GPUs apart is the same in all processes. */
+/* The uuid of a GPU is the same in all processes. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
 {
     if (!is_device(number))
@@ -125,7 +125,7 @@ struct Pinned {
 };
 static std::map<char *, Pinned> pinned;
 
-/* What has a byte of it, or the end. */
+/* The pinned block that has a byte of this range, or the end. */
 static std::map<char *, Pinned>::iterator pinned_near(char *p, size_t bytes)
 {
     auto after = pinned.lower_bound(p + bytes);
@@ -223,7 +223,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *k, cudaLibrary_t, const char *nam
     return *k ? cudaSuccess : cudaErrorSymbolNotFound;
 }
 
-/* What of shared memory a launch may ask for: 48 KiB, or as much as was said, up to what sm_90 has. */
+/* The limit of a launch's shared memory: 48 KiB, or as much as was said, up to what sm_90 has. */
 static std::map<const ShimKernel *, size_t> shared_most;
 enum { SHARED_USUAL = 48 << 10, SHARED_MOST = 227 << 10 };
 

@@ -386,7 +386,7 @@ struct Batch {
 static std::vector<Batch> batches;
 static ncclResult_t group_error;
 
-/* What a rank sends itself it has to take in the same group. */
+/* A rank must receive in the same group what it sends itself. */
 static bool self_is_met(const ShimComm &c, const std::vector<ShimCall> &calls)
 {
     std::vector<size_t> bytes[2];

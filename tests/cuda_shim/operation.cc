@@ -26,7 +26,7 @@ struct Message {
     size_t done; /* of header and bytes */
 };
 
-/* What the other ranks have of a sum. */
+/* The other ranks' terms of a sum. */
 struct Terms {
     const ShimCall *call;
     std::vector<std::vector<char>> of; /* by rank */
@@ -213,7 +213,7 @@ void shim_check_buffers(const ShimComm &c, const std::vector<ShimCall> &calls)
         }
 }
 
-/* Who looks at the output too early sees bytes that nobody put there. */
+/* Fills the output, so that a read too early sees bytes that nobody put there. */
 static void poison(const ShimComm &c, const ShimCall &call)
 {
     const Bytes out = output_of(c, call);

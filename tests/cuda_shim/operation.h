@@ -11,7 +11,7 @@
 #include "tests/cuda_shim/segment.h"
 #include "tests/cuda_shim/stream.h"
 
-/* What a process has of a communicator, for its handle and its operations. */
+/* A process's side of a communicator, shared by its handle and its operations. */
 struct ShimComm {
     ShimSegment shared;
     int rank = 0, ranks = 0;
@@ -20,7 +20,7 @@ struct ShimComm {
     uint64_t collectives = 0;          /* that began */
     std::vector<uint64_t> sent, taken; /* messages that are no part of one, by peer */
     std::atomic<bool> aborted{false};  /* also by another thread; its work is done as it is then */
-    /* Who else has it can launch more: a graph. */
+    /* Another owner, a graph, can launch more operations. */
     std::shared_ptr<char> launch = std::make_shared<char>();
 };
 

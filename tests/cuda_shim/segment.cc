@@ -12,7 +12,7 @@
 enum { RANKS_MOST = 1024, MAGIC = 16 };
 static const char magic[MAGIC] = "shim of nccl 1";
 
-/* What is in an id, padded with zeros. */
+/* The content of an id, padded with zeros. */
 struct Id {
     char magic[MAGIC];
     int pid, fd;
@@ -29,7 +29,7 @@ struct Rank {
     ShimNote note[2];            /* of even rounds and of odd ones */
 };
 
-/* What its maker writes. */
+/* The head of a segment, written by its maker. */
 struct Start {
     Id id;
     uint64_t seed;

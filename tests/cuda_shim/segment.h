@@ -25,7 +25,7 @@ struct ShimRing {
 size_t shim_ring_put(ShimRing *r, const char *from, size_t bytes);
 size_t shim_ring_take(ShimRing *r, char *to, size_t bytes);
 
-/* What a rank says when a communicator is split. */
+/* A rank's message when a communicator is split. */
 struct ShimNote {
     int color, key;
     ncclUniqueId id; /* of a segment that it made for its part */

@@ -91,7 +91,7 @@ static uint64_t draw()
 
 /* ---- running ------------------------------------------------------------------------------ */
 
-/* What goes on by itself: the first items of a queue, and which points count for it. */
+/* The first items of a queue, which go on by themselves, and the points that count for it. */
 struct Lane {
     int stream;
     Queue *queue;
@@ -174,7 +174,7 @@ static bool one(const Lane &lane)
     return false;
 }
 
-/* Which of the streams that can goes on. */
+/* The rule by which one of the streams that can goes on. */
 struct Order {
     bool any;
     uint64_t key; /* else: of their ranks */
@@ -332,7 +332,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     return cudaSuccess;
 }
 
-/* Who asks again and again comes to the end, as with a GPU that works meanwhile. */
+/* A caller that asks again and again comes to the end, as with a GPU that works meanwhile. */
 cudaError_t cudaStreamQuery(cudaStream_t s)
 {
     if (s->captured)

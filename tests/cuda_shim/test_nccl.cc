@@ -62,7 +62,7 @@ static void set(std::vector<char> &to, size_t i, ncclDataType_t t, int x)
     }
 }
 
-/* What rank r has: small, so that every sum is exact. */
+/* Element i of rank r: small, so that every sum is exact. */
 static int value(ncclDataType_t t, int r, size_t i)
 {
     return (r * 7 + (int)(i % 1000) * 3) % 11 - (t == ncclUint8 ? 0 : 5);

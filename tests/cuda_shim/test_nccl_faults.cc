@@ -19,7 +19,7 @@ enum { SEEDS = 12 };
 
 /* ---- waits that are missing --------------------------------------------------------------- */
 
-/* Who makes what a collective sends is in another stream, and so is who reads what it got. */
+/* The producer of a collective's input is in another stream, and so is the reader of its output. */
 enum Missing { NOTHING, BEFORE, AFTER };
 
 static void step(Missing missing, int time, cudaStream_t *s, cudaEvent_t *e, Device<int> &in,

@@ -251,7 +251,7 @@ static void matrices(void **)
     check_tiles<mg_f16>("tiles_f16");
 }
 
-/* What was not waited for is NaN, under every seed. */
+/* A result that was not waited for is NaN, under every seed. */
 static void missing_wait(void **)
 {
     mg_bf16 a[16 * 64] = {{0}};

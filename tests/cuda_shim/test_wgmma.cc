@@ -24,7 +24,7 @@ extern "C" {
 
 enum { THREADS = 128, M = 64 };
 
-/* What is left out or done too early. */
+/* The step that is left out or done too early. */
 enum Mistake { NONE, NO_FENCE, NO_WAIT, READ_EARLY, WRITTEN_EARLY, NO_ARRIVAL, NO_BARRIER, BESIDE, NO_END };
 
 template <int N> static void put(float *out, const float (*c)[4])

@@ -15,7 +15,7 @@ uint64_t seed;
 ncclComm_t world;
 uint64_t *told;
 
-/* What the processes of a test share. */
+/* Memory that the processes of a test share. */
 struct Meeting {
     std::atomic<bool> ready;
     ncclUniqueId id;

@@ -15,7 +15,7 @@ extern int rank, ranks; /* of this process */
 extern uint64_t seed;
 extern ncclComm_t world;
 
-/* What ranks tell the test. */
+/* Numbers that ranks report to the test. */
 enum { TOLD = 64 };
 extern uint64_t *told; /* [rank] */
 

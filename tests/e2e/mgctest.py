@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: mgc, programs, scratch folders. The standard library only."""
+"""Common parts of the end-to-end tests: mgc, programs, scratch folders. The standard library only."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def model(name):
 
 
 def few(name):
-    """What makes a shipped model of 400 billion parameters fit a device of 2 TiB."""
+    """Options that make a shipped model of 400 billion parameters fit a device of 2 TiB."""
     return ("-D", "layers=2") if "405b" in name else ()
 
 

@@ -7,7 +7,7 @@ AXES = ("dp", "cp", "tp")
 
 @dataclass
 class Dims:
-    """What a layout may split of a model."""
+    """The dims of a model that a layout may split."""
 
     groups: list  # of texts: dims that one rule splits together
     seq: str = ""  # the dim of positions, if there is one

@@ -55,7 +55,7 @@ class Report(mgctest.Case):
             self.assertEqual(self.mgc("report", bad).returncode, 2, bad)
 
     def test_memory_is_told(self):
-        """What is resident is the arena and little else; nothing lies beyond it."""
+        """Resident memory is the arena and little else."""
         self.compiles(model("llama_mini.mg"), "-o", "t")
         r = self.trains("./t", "--data", self.text(40000), "--steps", 2, "--out", "run")
         arena, used = r.out.split("(arena ")[1].split(" bytes")[0], r.out.split("), used ")[1].split(" MiB")[0]

@@ -85,7 +85,7 @@ class Cuda(shim.Case):
         return got
 
     def test_poison(self):
-        """What is dead is NaN, and no loss changes; but one does where a buffer dies before its last use."""
+        """Dead buffers are NaN, and no loss changes; but one does where a buffer dies before its last use."""
         self.gpu(MLP)
         self.text(6000)
         clean = self.losses("./gpu", "--steps", 3)
@@ -167,7 +167,7 @@ class Cuda(shim.Case):
                 self.assertLess(max(abs(a - b) / a for (a, _), (b, _) in zip(groups, warps, strict=True)), bound)
 
     def test_packed(self):
-        """What goes to a machine with a GPU can be built by nvcc and a C compiler. Minutes: in the full run."""
+        """The package for a machine with a GPU builds with nvcc and a C compiler. Minutes: in the full run."""
         self.needs_nvcc()
         if not FULL:
             self.skipTest("in the full run")
@@ -252,7 +252,7 @@ class Cuda(shim.Case):
         self.follows("m.mg")
 
     def test_checkpoints_are_the_same(self):
-        """What the GPU saves the processor goes on from, and the other way; both sample the same text."""
+        """The processor resumes a checkpoint of the GPU, and the other way; both sample the same text."""
         self.write("m.mg", TINY)
         self.both("m.mg")
         self.text(3000)

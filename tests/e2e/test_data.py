@@ -67,7 +67,7 @@ class Data(mgctest.Case):
         self.takes("--data", "m*", tokens=5000)
 
     def test_same_tokens_same_losses(self):
-        """What format the tokens are in is all the same to the run."""
+        """The format of the tokens makes no difference to the run."""
         ids = [i * i * 31 % VOCAB for i in range(2000)]
         self.write("a.bin", llmc(ids))
         self.write("b.raw", array.array("I", ids).tobytes())

@@ -27,7 +27,7 @@ class Depth(mgctest.Case):
         self.assertEqual(*plain)
 
     def test_emitted_source_is_short(self):
-        """What a person reads first stands first, no line is too long, and kernels have the names of what they do."""
+        """The step stands first, no line is too long, and kernels have the names of what they do."""
         text = self.compiles(model("llama_mini.mg"), LARGE, "--emit=c").out
         lines = text.splitlines()
         self.assertLessEqual(len(lines), 900)

@@ -1,4 +1,4 @@
-"""What is no regular file in the place of one that mgc reads is refused at once, by name."""
+"""mgc refuses at once, by name, a path to read that is no regular file."""
 
 import json
 import os
@@ -47,7 +47,7 @@ class Files(mgctest.Case):
             self.refused("--from=x.mgir", "--check", says="x.mgir")
 
     def test_names_that_are_too_long(self):
-        """What the file system does not take is said before anything is made, and with no remedy that is none."""
+        """A name too long for the file system is refused before anything is made, with no remedy that is none."""
         self.write("m.mg", TINY)
         for name in ("a" * 300, "a" * 252, "/".join(["b" * 200] * 25)):
             for more in ([], ["--emit=c"]) if len(name) == 252 else ([], ["--emit=c"], ["--emit=source"]):
@@ -83,7 +83,7 @@ class Files(mgctest.Case):
         self.write(path, len(header).to_bytes(8, "little") + header + bytes(4))
 
     def test_text_of_files(self):
-        """What a file says is quoted so that a terminal does not act on it."""
+        """Messages quote the text of a file so that a terminal does not act on it."""
         x = self.HOSTILE
         os.mkdir(self.path("hub"))
         with open(os.path.join(os.path.dirname(__file__), "hf", "qwen3_0_6b.json"), encoding="utf-8") as f:

@@ -21,7 +21,7 @@ class Kill(mgctest.Case):
                                 stderr=subprocess.PIPE)
 
     def numbers(self, run):
-        """What a step computed, without how long it took."""
+        """The numbers that each step computed, without its times."""
         keep = ("step", "loss", "grad_norm", "lr", "val_loss")
         return [{k: m[k] for k in keep if k in m} for m in self.metrics(run)]
 

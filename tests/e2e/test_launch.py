@@ -36,12 +36,12 @@ PORT = 20000 + os.getpid() * 4 % 12000  # of this test alone, below those that t
 SECRET = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 MPIS = {"openmpi": ("mpirun.openmpi", "--oversubscribe"), "mpich": ("mpirun.mpich",)}
 
-# What takes seconds to be noticed is tried with one of them in turn; MGC_FULL=1 takes both.
+# Faults that take seconds to be noticed are tried with one of them in turn; MGC_FULL=1 takes both.
 SAMPLE = some(MPIS)
 
 
 def torchrun(rank, size, local_rank=None, local_size=None, port=PORT):
-    """What torchrun sets; the port is the job's name."""
+    """The environment that torchrun sets; the port is the job's name."""
     return {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank if local_rank is None else local_rank,
             "LOCAL_WORLD_SIZE": local_size or size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
 
@@ -166,7 +166,7 @@ class Launch(mgctest.Case):
             self.assertEqual(said[-5:], bare.out[-5:])
             if hosts == 4 and not FULL:
                 continue
-            # What it saved a bare start goes on from, and what a bare one saved it.
+            # A bare start resumes its checkpoint, and it resumes that of a bare start.
             for saved, resumed in ((out, "bare"), ("bare", out)):
                 shutil.copytree(self.path(saved), self.path("again"))
                 shutil.rmtree(self.path("again/ckpt/step-00000006"))
@@ -523,7 +523,7 @@ class Launch(mgctest.Case):
             self.gone(ranks)
 
     def hung_words(self, number, launcher, env=None):
-        """What the others say; a stopped process which they cannot reach ends when it goes on."""
+        """The messages of the others; a stopped process which they cannot reach ends when it goes on."""
         shutil.rmtree(self.path("long"), ignore_errors=True)
         started, ranks = self.long(launcher, env)
         os.kill(ranks[number], signal.SIGSTOP)

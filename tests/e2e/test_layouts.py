@@ -153,7 +153,7 @@ class Layouts(mgctest.Case):
             self.assertLess(off[1], 1e-4)
 
     def decisions(self, out, name):
-        """Which experts each position chose in the first step: by sequence and layer. Ranks of the batch's axes have
+        """The experts that each position chose in the first step, by sequence and layer. Ranks of the batch's axes have
         neighbouring sequences of a round; of others (tp, cp) the first rank is asked, or each its part of a sequence."""
         sizes = dict(a.split(" = ") for a in (EXPERTS[name][0] if name != "one" else "dp = 1").split(", "))
         rules = EXPERTS[name][1] if name != "one" else ""

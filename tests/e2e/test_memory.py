@@ -1,4 +1,4 @@
-"""What a run takes of the machine's memory is what it planned: with many layers, wide, with experts, in halves, on one
+"""A run takes as much of the machine's memory as it planned: with many layers, wide, with experts, in halves, on one
 rank and several, fresh, resumed and saving."""
 
 import re

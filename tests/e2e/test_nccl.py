@@ -124,8 +124,8 @@ class Nccl(shim.Case):
                     self.assertEqual(self.losses("./" + name, "--steps", 4, seed=seed), want)
 
     def test_checkpoints(self):
-        """What a processor saved under one layout a GPU resumes under another, and back; what a program is started with and
-        what it draws are the same."""
+        """A GPU resumes under one layout what a processor saved under another, and back; both start from the same
+        parameters and draw the same."""
         self.text(6000)
         name = SOME[0] if FULL or LAYOUTS[SOME[0]][0].count("=") < 3 else "zero3_tp2"
         self.one(LLAMA, "--precision", "f32")

@@ -17,7 +17,7 @@ LAYOUTS = {  # ranks, and what the layout says beside the mesh
     "zero3_rounds": (4, "mesh dp = 4\n batch -> dp\n state, grads, params -> dp\n microbatch 1"),
     "tp": (4, "mesh dp = 2, tp = 2\n batch -> dp\n kv_heads, ffn, vocab -> tp\n seq -> tp\n microbatch 2"),
     "ring": (4, "mesh dp = 2, cp = 2\n batch -> dp\n seq -> cp (zigzag)\n state, grads, params -> dp\n microbatch 2"),
-    # What one collective writes is what the next one reads: over two axes, and from place to place of one ring.
+    # A collective reads what the one before it writes: over two axes, and from place to place of one ring.
     "two_axes": (4, "mesh dp = 2, cp = 2\n batch -> dp, cp\n state -> dp, cp\n microbatch 1"),
     "one_ring": (4, "mesh cp = 4\n seq -> cp\n microbatch 4"),
 }

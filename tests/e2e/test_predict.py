@@ -1,4 +1,4 @@
-"""What mgc's plans say of layouts whose throughput others published, and of meshes of thousands of ranks: scripts/predict
+"""Predictions for layouts whose throughput others published, and for meshes of thousands of ranks: scripts/predict
 on a sample of its table (all of it with MGC_FULL), and a model of 405 billion parameters."""
 
 import json

@@ -51,7 +51,7 @@ def layout(mesh, rules, microbatch, more=""):
 
 
 INTERLEAVED = "deep -> s (schedule = interleaved, chunks = 2)"
-# What the shipped wrong sources do not show: a name, its text, and options.
+# Cases that the shipped wrong sources do not show: a name, its text, and options.
 OWN = [
     ("whole_batch", PAIRS + layout("dp = 3", "batch -> dp", 2), []),
     ("whole_batch_option", PAIRS + layout("dp = 3", "batch -> dp", 8), ["--microbatch", "4"]),
@@ -89,7 +89,7 @@ def offsets(text):
 
 class Proposals(mgctest.Case):
     def errors(self, r, texts):
-        """What is wrong: code, file and the byte where it is."""
+        """The errors as a set: code, file and the byte where each is."""
         found = set()
         for file, line, column, code in ERROR.findall(r.err):
             begin = offsets(texts[file])[int(line) - 1] + int(column) - 1 if file in texts else 0
@@ -204,7 +204,7 @@ class Proposals(mgctest.Case):
         self.assertNotIn("help:", r.err)
 
     def test_a_wrong_one_is_found(self):
-        """What was told, changed into what it should not be, does not pass for a remedy here."""
+        """A remedy that is changed into a wrong one does not pass for a remedy here."""
         argv, texts = ["m.mg", "--check"], {"m.mg": PAIRS + layout("dp = 3", "batch -> dp", 2)}
         wrong, told, _ = self.compile(argv, texts)
         good = next(t for t in told if t["code"] == "MG0216")

@@ -120,7 +120,7 @@ class Ready(mgctest.Case):
                 self.assertFalse(os.path.exists(self.path("b/ckpt")))
 
     def test_refused(self):
-        """What needs the norm before the updates."""
+        """Options that need the norm before the updates are refused."""
         self.write("tiny.mg", TINY.replace("clip      1.0", "update as_ready"))
         self.compiles("tiny.mg", "-o", "train")
         self.text(3000)

@@ -1,4 +1,4 @@
-"""What repeats keep: any policy and any memory give the same bits; what is asked for is what happens."""
+"""Recomputation in repeats: any policy and any memory give the same bits; what is asked for is what happens."""
 
 import json
 import os
@@ -99,7 +99,7 @@ layout {{
                  "abs(h) + relu(h - 0.1)"]
 
     def test_same_bits_of_functions(self):
-        """What is computed again is what it was: by a vector or by what is left of a row, in whichever kernel, on
+        """A recomputed value has the same bits: by a vector or by what is left of a row, in whichever kernel, on
         whichever thread."""
         self.write("w.bin", bytes(b for i in range(4096) for b in ((i * 7919 >> 3) % 256, 0)))
         cases = [(f, seq, wide, precision) for f in self.FUNCTIONS for seq, wide in ((9, 33), (5, 64), (16, 19), (3, 131))

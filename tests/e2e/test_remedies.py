@@ -1,4 +1,4 @@
-"""What does not fit says what would, and each remedy does what was said of it."""
+"""A program that does not fit gets remedies, and each does what was said of it."""
 
 import json
 import os
@@ -55,7 +55,7 @@ class Remedies(mgctest.Case):
         self.assertIn("--precision bf16", told)
 
     def test_together(self):
-        """Where no change does alone, all of them; where they do not either, how far they go."""
+        """If no change does alone, the message proposes all of them; if they do not either, how far they go."""
         options = {"--recompute": "none", "-D": "seq=129"}
         told, _ = self.check("llama_mini.mg", 77_000_000, **options)
         self.assertEqual(told, ["--microbatch 1 --recompute auto"])

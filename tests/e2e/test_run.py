@@ -107,7 +107,7 @@ class Run(mgctest.Case):
         self.assertAlmostEqual(end / 1e3, plan["step_ms"], delta=0.01 * plan["step_ms"])
 
     def test_dump(self):
-        """What actions gave in the first step: sizes are those of the schedule, and one of them is the loss."""
+        """The results of actions in the first step: sizes are those of the schedule, and one of them is the loss."""
         self.write("tiny.mg", TINY)
         self.compiles("tiny.mg", "--precision", "f64", "-o", "train")
         self.text(2000)
@@ -138,7 +138,7 @@ class Run(mgctest.Case):
                 self.assertLessEqual(end, begin + 0.002)  # written to a nanosecond
 
     def test_memory(self):
-        """What a packer would be given, and what the plan made of it: nothing alive together overlaps."""
+        """The input of a packer, and the plan's offsets: no two buffers that are live together overlap."""
         for name in "mlp.mg", "gpt2_124m.mg":
             self.compiles(model(name), "--device", "cpu2t", "--memory", "m.csv", "--check")
             rows = list(csv.DictReader(self.read("m.csv").decode().splitlines()))

@@ -110,7 +110,7 @@ class Tok(mgctest.Case):
         self.assertFalse([f for f in os.listdir(self.dir) if ".part" in f])
 
     def test_not_utf8(self):
-        """What is no UTF-8 is U+FFFD, as Python's errors='replace' has it."""
+        """Bytes that are no UTF-8 become U+FFFD, as Python's errors='replace' has it."""
         raw = b"a\xffb\xe2\x82c\xf0\x9f\x98\xed\xa0\x80\xc0\xafd\xf5"
         self.write("a.txt", raw)
         self.write("b.txt", raw.decode(errors="replace").encode())

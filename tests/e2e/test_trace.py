@@ -171,7 +171,7 @@ class Measured(Tracks):
         return events, ranks
 
     def check_phases(self, events, ranks, slack):
-        """What a stage does begins when what it needs has ended, whatever process says so (us)."""
+        """A phase of a stage begins when those that it needs have ended, whatever process says so (us)."""
         found = {}
         for e in events:
             if e.get("cat") == "phase":

@@ -77,7 +77,7 @@ class Tree(mgctest.Case):
         return self.left(out, steps)
 
     def left(self, out, steps):
-        """What a run leaves: losses and norms of its steps, and the bytes of its last checkpoint."""
+        """The results of a run: losses and norms of its steps, and the bytes of its last checkpoint."""
         lines = [(l["loss"], l["grad_norm"]) for l in self.metrics(out) if "loss" in l]
         files = [self.read(f"{out}/ckpt/step-{steps:08d}/{kind}.safetensors") for kind in ("model", "optimizer")]
         return lines, files
@@ -138,7 +138,7 @@ class Tree(mgctest.Case):
         self.alike(want, self.trained(self.make(source, "dp8_zero3"), 12, "moved", "--resume"))
 
     def test_refused(self):
-        """What has no place in the tree: MG0524, or MG0335."""
+        """A sum that has no place in the tree is refused: MG0524, or MG0335."""
         penalty = SHARED.replace("precision f32", "precision f32 (reduce = tree)").replace(
             "loss = ", "size = sum(up * up)\n    loss = 0.1 * size + ")
         weighed = SHARED.replace("precision f32", "precision f32 (reduce = tree)").replace(

@@ -1,4 +1,4 @@
-"""What a rank sends in a step, and holds of the model, against closed formulas, to the byte: gpt2_124m and llama7b over
+"""The bytes that a rank sends in a step, and holds of the model, against closed formulas: gpt2_124m and llama7b over
 eight and four devices. P: parameters; M: microbatches; n: ranks, each of which sends (n - 1) / n of a tensor to gather
 or to scatter it, and twice that to add it up whole."""
 

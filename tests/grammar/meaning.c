@@ -428,7 +428,8 @@ static void one_row_of_logits(void **state)
     free(text);
 }
 
-/* What compares the token of a position is computed for all, for indices are not looked up. */
+/* A comparison with the token of a position is computed for all positions, as indices are not
+ * looked up. */
 static void one_row_of_what_compares_tokens(void **state)
 {
     (void)state;

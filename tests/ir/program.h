@@ -37,7 +37,7 @@ extern const char program_head[]; /* what such a text begins with, up to the ten
 Module *world_read(World *w, const char *text); /* NULL if it is not accepted */
 char *module_text(Arena *a, const Module *m);
 
-/* What ir_verify says of a module, in the world's messages; how many invariants are broken. */
+/* Runs ir_verify; its messages go into the world's. Returns the number of broken invariants. */
 int world_verify(World *w, const Module *m);
 
 /* Reads and verifies a program, failing the test if it does not hold. */

@@ -37,7 +37,7 @@ static void drop(Case *x)
     free(x->index);
 }
 
-/* Where in the table element j of row i of outer o comes from. */
+/* The index in the table of element j of row i of outer o. */
 static int64_t source(const Case *x, int64_t i, int64_t o, int64_t j)
 {
     const mg_gather_desc *d = &x->d;

@@ -241,7 +241,7 @@ static void test_bits(void **state)
     }
 }
 
-/* What the kernel of a test is told: C, a copy of it, and how often each piece was asked for. */
+/* The context of a test's kernel: C, a copy of it, and how often each piece was asked for. */
 typedef struct Pieces {
     mg_dtype t;
     int64_t n;

@@ -15,7 +15,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(sys.argv.pop())
 
-# What is appended to a file, or a new file's text, and what lint has to say of it.
+# A violation: a file, the text appended to it or the text of a new file, and lint's message.
 PLANTED = [
     ("passes/walk.c", '#include "plan/plan.h"\n', 'passes/ may not include "plan/plan.h"'),
     ("base/arena.c", '#include "ir/ir.h"\n', 'base/ may not include "ir/ir.h"'),

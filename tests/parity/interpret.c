@@ -96,7 +96,7 @@ static double element(const Stored *s, int64_t i)
     return x;
 }
 
-/* Where element e of the external tensor for stacked index s lies in the stored one. */
+/* The index in the stored tensor of element e of the external one, for stacked index s. */
 static int64_t stored_index(const Tensor *t, int64_t s, int64_t e)
 {
     int64_t stride[MAX_RANK], at = 0;

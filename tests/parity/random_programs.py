@@ -63,7 +63,7 @@ def over_text(over):
 
 
 class Env:
-    """Where a statement is computed: the values by name, and the path of the repeats and calls around it."""
+    """The scope of a statement: the values by name, and the path of the repeats and calls around it."""
 
     def __init__(self, program, path=(), around=None):
         self.program, self.path, self.around, self.values = program, path, around, {}
@@ -877,7 +877,7 @@ def draw(seed):
 
 
 def errors(text):
-    """What a compiler says, without its warnings."""
+    """A compiler's messages without its warnings."""
     parts = re.split(r"^(?=\S+:\d+:\d+: |\w[\w-]*: )", text, flags=re.M)
     return "".join(t for t in parts if "warning[" not in t)[-3000:]
 
@@ -911,7 +911,7 @@ class Check:
         return "" if r.returncode == 0 else f"interpreter, exit code {r.returncode}\n{r.stdout[-3000:]}{errors(r.stderr)}"
 
     def compiled(self, drawn):
-        """What is wrong with a step of the compiled program, or nothing."""
+        """The fault of a step of the compiled program, or nothing."""
         p, _, value, grads, size = drawn
         r = random.Random(p.seed)
         how = [f"--recompute={r.choice(('auto', 'none', 'all'))}"]

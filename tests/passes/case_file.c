@@ -41,7 +41,7 @@ static size_t find(const CaseFile *f, size_t at, const char *with)
     return at;
 }
 
-/* What a line says behind its mark. */
+/* The rest of a line behind its mark. */
 static const char *said(const CaseFile *f, size_t at, const char *mark, Arena *a)
 {
     const char *s = f->text + at + strlen(mark);

@@ -78,8 +78,8 @@ static const char *const losses[] = {
 };
 enum { LOSSES = sizeof losses / sizeof *losses, OF_TRAINING = 5 };
 
-/* Whose rows depend on each other; in the last ones by inputs alone, so that training can be in
- * rounds. */
+/* Losses whose rows depend on each other. In the last ones they depend on inputs alone, so
+ * training can be in iterations. */
 static const char *const mixing[] = {
     "d = e - mean(e)\n loss = mean(d * d)",
     "loss = mean(log(sum(exp(h @ (h[batch -> other]) over wide), over other)))",

@@ -83,7 +83,8 @@ typedef struct Printed {
     char *head, *rest;
 } Printed;
 
-/* Where the functions begin; or, where the head of the file opens the first, what that computes. */
+/* The length of a module's text before its functions. If the head of the file opens the first
+ * function, its signature counts too. */
 static size_t head_length(const char *text, bool opened)
 {
     const char *p = strstr(text, "\nfn @");
@@ -151,7 +152,7 @@ static const char *messages(Bench *b)
     return b->said;
 }
 
-/* What the pass makes of a case, as "after" says it; NULL: something is wrong, and said so. */
+/* The output of the pass for a case, in the form of its "after"; NULL after an error message. */
 static const char *outcome(const CaseFile *f, const Case *c, Bench *b)
 {
     const char *text = case_text(f, c, b->a);

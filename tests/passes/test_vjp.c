@@ -357,7 +357,8 @@ static CaseFn *const cases[OP_count] = {
     [OP_combine_weight] = case_combine_weight,
 };
 
-/* What is made after differentiation, has no operand, or is a loop (test_gradient). */
+/* Operations without a case: made after differentiation, without an operand, or loops
+ * (test_gradient). */
 static bool no_case(Op op)
 {
     return op == OP_const || op == OP_fused || op == OP_repeat || op == OP_head ||
@@ -395,8 +396,8 @@ static void ties(void **state)
     model_close(&t);
 }
 
-/* Where a function has a kink the slope is that of PyTorch (2.15, float64): abs, maximum, minimum,
- * pow, sqrt of these numbers, backward from a sum. */
+/* The slope at a kink is that of PyTorch (2.15, float64): abs, maximum, minimum, pow, sqrt of these
+ * numbers, backward from a sum. */
 static void kinks(void **state)
 {
     (void)state;

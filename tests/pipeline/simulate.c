@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a message carries: what was made of which microbatch by which stage. */
+/* The content of a message: the kind of result, the stage that made it and its microbatch. */
 typedef struct Token {
     char what; /* 'f', 'b'; 0: nothing is there */
     int stage, microbatch;
@@ -356,13 +356,13 @@ bool simulate_queues(const PipeTable *t, bool by_way)
 
 /* ---- programs ------------------------------------------------------------------------------- */
 
-/* What a rank has made to be sent, by direction, and its sends. */
+/* Outputs that a rank has made to be sent, by direction, and its sends. */
 typedef struct Outgoing {
     size_t made[2], sends[2];
     Post **send[2];
 } Outgoing;
 
-/* What was made and is not on the other side lies in buffers. */
+/* An output takes a buffer until its send is done. */
 static void fill_buffer(World *w, const int *buffers, Outgoing *g, PipeAction a)
 {
     int p = w->t->ranks, way = a.kind == PIPE_F ? 0 : 1;

@@ -13,7 +13,7 @@ bool simulate_single(const PipeTable *t); /* each rank does one thing after the 
  * beside those back. */
 bool simulate_queues(const PipeTable *t, bool by_way);
 
-/* What is lowered, by ranks that start and go on, and wait only where the program says so; messages
+/* Runs a lowered program. Ranks start and go on, and wait only where the program says so; messages
  * arrive as late as they may, in random order. */
 bool simulate_program(const PipeProgram *p, uint64_t seed);
 

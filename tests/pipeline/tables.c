@@ -94,7 +94,7 @@ static bool is_done(const Draft *d, PipeKind kind, int stage, int k)
     return d->done[kind][pipe_cell(d->t, stage, k)];
 }
 
-/* Where the table has sends, what comes from another rank has to have been sent. */
+/* An input from a neighbour stage is there once made, or once sent if the table has sends. */
 static bool arrived(const Draft *d, PipeKind made, PipeKind sent, int stage, int k)
 {
     return stage < 0 || stage >= d->t->stages || is_done(d, d->t->comms ? sent : made, stage, k);
@@ -124,7 +124,7 @@ static bool possible(const Draft *d, PipeAction a)
     }
 }
 
-/* What has become possible of a stage. */
+/* Lists the actions of a stage that have become possible. */
 static void list(Draft *d, int stage, int k)
 {
     if (stage < 0 || stage >= d->t->stages)

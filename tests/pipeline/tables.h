@@ -4,7 +4,7 @@
 
 #include "pipeline/pipeline.h"
 
-/* What a test works in: messages go into `said`. */
+/* An arena and diagnostics for a test; messages go into `said`. */
 typedef struct Bench {
     Arena *arena;
     Diag *diag;

@@ -263,7 +263,7 @@ static void stragglers(void **state)
 /* ---- how much work it is ----------------------------------------------------------------------
  */
 
-/* What proof and summary look at, an action. */
+/* The work of proof and summary per action. */
 static double work_of(PipeSchedule s, int ranks, int microbatches)
 {
     Bench b;

@@ -1,5 +1,5 @@
-/* What is lowered: sends right behind what makes them, receives where the rule puts them, one issue
- * between two that compute, waits before what needs them. */
+/* test_lower.c - lowering of tables: sends right behind what makes them, receives where the rule
+ * puts them, one issue between two that compute, waits before what needs them. */
 #include "tests/pipeline/simulate.h"
 #include "tests/pipeline/tables.h"
 

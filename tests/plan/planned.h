@@ -46,7 +46,7 @@ Plan *plan_for(Model *t, const Device *d);
 /* ---- running ----------------------------------------------------------------------------------
  */
 
-/* What a function is given, and what it gives. */
+/* A function's arguments and results. */
 typedef struct Run {
     const Fn *fn;
     Tensor64 *args, *results;
@@ -64,7 +64,7 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
  * cancelled down to is as exact as they are. */
 double worst_difference(const Fn *fn, const Tensor64 *x, const Tensor64 *y, size_t *which);
 
-/* Where a plan has arguments and results of a program. */
+/* The buffer of an argument or a result of a program. */
 int buffer_of_argument(const Plan *p, const Program *prog, FnArg a);
 int buffer_of_result(const Plan *p, const Program *prog, FnResult r);
 

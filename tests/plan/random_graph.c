@@ -19,7 +19,7 @@ typedef struct Graph {
     Dim dim[DIMS];
 } Graph;
 
-/* What may be used at a point of the program. */
+/* Values in scope at a point of the program. */
 typedef struct Pool {
     int n;
     Value v[POOL];

@@ -103,7 +103,7 @@ typedef struct Runner {
     bool sooner;            /* some run sooner than they have to */
 } Runner;
 
-/* What plan/plan.h says of slots (Buffer) and of messages (Pipe). */
+/* The offset by slot (Buffer) and by message (Pipe), as plan/plan.h defines them. */
 static int64_t slot_offset(const Runner *r, uint32_t buffer)
 {
     const Buffer *b = &r->p->buffers.data[buffer];

@@ -22,7 +22,7 @@ void number_put(void *p, DType t, int64_t i, double x);
 void interpret_kernel(const Plan *p, const Action *act, void *const *at);
 void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, uint64_t *state);
 
-/* What runs the kernels; `ctx` is handed through. */
+/* Runs one kernel; `ctx` is handed through. */
 typedef void KernelRun(void *ctx, const Plan *p, const Action *act, void *const *at);
 
 /* Runs all actions of a program, its kernels by `kernel` (NULL: interpret_kernel). order: NULL for

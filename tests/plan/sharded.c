@@ -120,8 +120,8 @@ static int64_t place_of(const Module *m, int64_t rank, Dim d, int64_t i)
     return d.axes & m->layout.pipeline.axis ? mesh_layer(m, rank, i) : mesh_index(m, rank, d, i);
 }
 
-/* What a rank has of a whole tensor; of which it may have a dim more, of size 1, in front. room: in
- * the room that stages leave. */
+/* A rank's shard of a whole tensor. The shard may have a dim more, of size 1, in front. room: the
+ * value of elements in the room that stages leave. */
 static Tensor64 part_of(const Module *m, const Tensor64 *whole, const Type *t, int64_t rank,
                         double room, Arena *a)
 {
@@ -196,7 +196,7 @@ static Compared compare(const Model *one, Model *many, const Fn *fn, const Lies 
     return c;
 }
 
-/* What each rank is given of the arguments. */
+/* The shards of the arguments, by rank. */
 static Tensor64 *parts_of(Model *many, const Fn *fn, const Tensor64 *args, const Lies *l)
 {
     int64_t ranks = mesh_ranks(many->m);
@@ -518,7 +518,7 @@ static void deal_out(const Model *t, Tensor64 *x, const Type *type, int64_t micr
     *x = (Tensor64){*type, to};
 }
 
-/* What the ranks have of a result, put together; all that have the same part agree. */
+/* Puts a result together from the ranks' shards; all ranks with the same shard agree. */
 static Tensor64 put_together(Model *t, const Type *type, const Tensor64 *got, size_t apart)
 {
     const Module *m = t->m;

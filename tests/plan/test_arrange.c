@@ -79,7 +79,7 @@ static bool in_conflict(const Action *x, const Action *y)
     return false;
 }
 
-/* What an order takes: time, and the most bytes alive. order[k]: the action at k. */
+/* The time of an order and its peak of live bytes. order[k]: the action at k. */
 static double judge(const Case *c, const Action *const *order, int64_t *most)
 {
     double end[ACTIONS] = {0}, resource[2] = {0}, all = 0;

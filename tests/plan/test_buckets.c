@@ -120,7 +120,7 @@ static void numbers(void **state)
     assert_true(ran > 0 && 2 * moved >= ran);
 }
 
-/* What is smaller stays. */
+/* Reductions smaller than a bucket stay in the loop. */
 static void small_ones(void **state)
 {
     (void)state;

@@ -396,7 +396,7 @@ static void kernels_of_products(void **state)
     model_close(&x.t);
 }
 
-/* What is broken is said with the invariant, the action, the round and the values. */
+/* A message names the broken invariant, the action, the iteration and the values. */
 static void messages(void **state)
 {
     (void)state;

@@ -167,7 +167,7 @@ static void in_two(void **state)
     }
 }
 
-/* What does not fit is placed, and nothing runs behind that; a byte too little is a reason to
+/* A plan that does not fit is placed, and no later pass runs. A byte too little is a reason to
  * decide otherwise. */
 static void too_large(void **state)
 {

@@ -110,7 +110,7 @@ static void shipped_f32(void **state)
     }
 }
 
-/* Where there are more experts than a position chooses, rounding decides which. */
+/* Rounding decides which experts a position chooses if there are more than it takes. */
 static bool chooses(const Small *s)
 {
     for (int i = 0; s->define[i]; i++)

@@ -220,7 +220,7 @@ static void faults(void **state)
 
 /* ---- a stage with fewer layers --------------------------------------------------------------- */
 
-/* What the proof says of the program's training; to be freed. */
+/* The proof's messages on the program's training; to be freed. */
 static char *said_of(const Plan *p)
 {
     char *text;

@@ -57,7 +57,7 @@ static void near_the_bound(void **state)
     }
 }
 
-/* What is in the plan by owner is all of it. */
+/* The bytes by owner add up to the whole plan. */
 static void owners(void **state)
 {
     (void)state;

@@ -260,7 +260,7 @@ static void plans(void **state)
 
 /* ---- the choice ----------------------------------------------------------------------------- */
 
-/* Where a gather takes as long as some kernels. */
+/* A device on which a gather takes as long as some kernels. */
 static Device slow_links(void)
 {
     Device d = test_device;
@@ -268,7 +268,7 @@ static Device slow_links(void)
     return d;
 }
 
-/* What the choice for a device of so much memory comes to. */
+/* The plan that overlap_choose leads to on a device of so much memory. */
 static const Plan *chosen(const Model *t, Model *copy, int64_t memory)
 {
     Device d = slow_links();
@@ -282,8 +282,8 @@ static const Plan *chosen(const Model *t, Model *copy, int64_t memory)
     return plan_for(copy, kept);
 }
 
-/* What it takes is in what the device has: the less there is, the less is taken, and at last
- * nothing. */
+/* The chosen plan fits the device's memory; with just enough for the plain plan there is no
+ * overlap. */
 static void memory(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void memory(void **state)
     assert_true(ahead > 1);
 }
 
-/* Where there is one stream, or one rank, there is nothing to choose. */
+/* One stream, or one rank, leaves nothing to choose. */
 static void nothing_to_choose(void **state)
 {
     (void)state;

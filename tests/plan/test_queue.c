@@ -145,7 +145,7 @@ static bool sends(const Action *a)
     return a->kind == ACT_comm && a->comm.kind != MG_SHARD;
 }
 
-/* What is in the queue behind the first `done` may be anywhere between its first byte and its last:
+/* A queued action behind the first `done` may be anywhere between its first byte and its last:
  * beside what computes, and beside what the queue takes up next. */
 static void check_touches(Thread *r, const Action *a, int64_t done)
 {
@@ -325,8 +325,8 @@ static size_t place_now(const Program *g, uint32_t id)
     return i;
 }
 
-/* What touches the same buffer stays in its order, loops stay whole, and nothing waits before a
- * loop for what was sent there if it need not. */
+/* Actions on the same buffer stay in order, loops stay whole, and no wait stands before a loop
+ * unless it must. */
 static void sinks(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What collectives and products take by the numbers of a device, against numbers worked out by
- * hand; and what a step of the mesh is said to be made of. */
+/* test_rates.c - times of collectives and products by the numbers of a device, against numbers
+ * worked out by hand; and the parts of a step of the mesh. */
 #include "plan/rates.h"
 #include "plan/volume.h"
 #include "plan/whole.h"

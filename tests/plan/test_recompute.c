@@ -1,4 +1,5 @@
-/* What repeats keep: prices against plans, the choice against every choice planned, and budgets. */
+/* test_recompute.c - recomputation in repeats: prices against plans, the choice against every
+ * choice planned, and budgets. */
 #include "decide/frontier.h"
 #include "tests/plan/planned.h"
 #include "plan/place/place.h"

@@ -114,7 +114,7 @@ static void stages_combined(void **state)
         }
 }
 
-/* What is made of them for the plan: kernels, and products as they are called. */
+/* Stages are fused for the plan: into kernels, and products as they are called. */
 static void stages_fused(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void stages_fused(void **state)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-/* What ranks of several stages do together: collectives along their axis, and relays. */
+/* The n-th operation that crosses stages: a collective along their axis, or a relay. */
 static Ins *nth_crossing(const Module *m, Region *r, int *n)
 {
     for (size_t k = 0; k < r->ins.n; k++) {

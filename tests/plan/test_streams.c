@@ -230,7 +230,7 @@ static void order_of_collectives(void **state)
     assert_true(planted > 20 && alone > (SANITIZED ? 1 : 5));
 }
 
-/* Where collectives wait, none leaves what computes. */
+/* Collectives that wait stay in the stream that computes. */
 static void collectives_wait(void **state)
 {
     (void)state;

@@ -185,7 +185,7 @@ static void close_to_plain(void **state)
 
 typedef enum Fault { UNMARKED, PARTS, FAULTS } Fault;
 
-/* What sums v in its order, of what every rank has; NULL: nothing. */
+/* The instruction that sums v of all ranks in order; NULL: there is none. */
 static Ins *whole_sum(const Region *r, Value v)
 {
     for (size_t k = 0; k < r->ins.n; k++)

@@ -337,7 +337,7 @@ static void token_input(Gen *g)
     add_value(g, "x", KIND_float, at | own, -1);
 }
 
-/* What a cross-entropy is of, over the targets of these dims. */
+/* The logits of a cross-entropy over targets of these dims. */
 static const char *logits(Gen *g, Dims at, int classes)
 {
     const GenValue *x = NULL;

@@ -389,7 +389,7 @@ static const char *unpadded(Gen *g, Dims want, int depth)
                  : TEXT("select(valid(%s), %s, 0)", dim_name(g, d), expression(g, want, depth - 1));
 }
 
-/* What the targets of a cross-entropy get, in a value of its own. */
+/* A cross-entropy of a new expression; a value of the program gives its targets. */
 static const char *entropy(Gen *g, Dims want, int depth)
 {
     const GenValue *v = draw_value(g, KIND_index, tensor_dims(g) & ~g->fixed);

@@ -231,15 +231,16 @@ static double slope_error(Model *t, const Fn *loss, Tensor64 *args, size_t p,
     double rounded = 1e-15 * fabs(here);
     for (int k = -4; k <= 4; k++) /* steps so short that nothing but rounding shows */
         rounded = fmax(rounded, fabs(loss_at(t, loss, args, p, way.data, k * 1e-12) - here));
-    /* Where the loss does not move at all, as a softmax under what all its logits share, there is a
+    /* A loss that does not move at all, as a softmax under what all its logits share, has a
      * gradient of rounding alone, as large as what it is multiplied by on its way. */
     if (slope == 0 && fabs(said) < 1e-2)
         return 0;
     return fabs(slope - said) / (fmax(size, least) + (rounded / h + noise) / SLOPE_BOUND);
 }
 
-/* Where a maximum or a choice changes hands the slope is another on each side, and where the loss
- * bends much a long way sees another: a gradient is wrong that is so at each of several places. */
+/* A gradient is wrong if it is so at each of several places. One place can mislead: the slope
+ * differs on the two sides of a maximum or a choice, and a long way sees another where the loss
+ * bends much. */
 static void check_gradients(Model *plain, Model *t, uint64_t seed)
 {
     enum { PLACES = 6 };

@@ -10,7 +10,7 @@ enum { TRIES = 3000 };
 
 typedef VEC(const char *) Parts;
 
-/* What a failure says, without the numbers and names in it. */
+/* The kind of a failure: its message without numbers and names. */
 static const char *kind_of(Arena *a, const Tried *t)
 {
     static const char *const marks[] = {"internal error: ", "invariant", "ERROR: AddressSanitizer",

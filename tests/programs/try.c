@@ -56,7 +56,7 @@ static void check_format(const char *text)
     arena_free(a);
 }
 
-/* What is wanted of mgc, beside the answer. */
+/* Draws the options that mgc is given. */
 static void draw_options(Options *o, const char *text, bool change, uint64_t *rng)
 {
     static const char *const precisions[] = {"f32", "bf16", "f16", "tf32", "f64"};

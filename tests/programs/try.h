@@ -27,7 +27,7 @@ static inline bool is_failure(Outcome o)
     return o > TRY_infeasible;
 }
 
-/* What was compared of an accepted program: 0 nothing, for it computes too much. */
+/* Flags of the comparisons made of an accepted program; 0: none, for it computes too much. */
 enum { COMPARED_loss = 1, COMPARED_gradients = 2, COMPARED_plan = 4, NOT_FINITE = 8 };
 
 typedef struct Tried {

@@ -42,7 +42,7 @@ static int64_t moved(int64_t i, int64_t size, int64_t inner, int64_t to_size, in
     return (i / (inner * size) * to_size + to) * inner + i % inner;
 }
 
-/* Where place `at` of the part of rank `me` is in the whole dim; a part is half..half. */
+/* The place in the whole dim of place `at` in the part of rank `me`; a part is half..half. */
 static int64_t in_whole(const mg_comm_desc *d, int64_t part, int me, int64_t at)
 {
     int64_t half = part / 2;
@@ -51,7 +51,7 @@ static int64_t in_whole(const mg_comm_desc *d, int64_t part, int me, int64_t at)
     return at < half ? me * half + at : (2 * d->n - 1 - me) * half + at - half;
 }
 
-/* Whose part has a place of the whole dim, and where. */
+/* Finds the rank whose part has place `at` of the whole dim. Returns the place in that part. */
 static int64_t in_part(const mg_comm_desc *d, int64_t part, int64_t at, int *rank)
 {
     for (*rank = 0;; ++*rank)

@@ -36,7 +36,7 @@ typedef struct memory {                      /* the arena */
 
 #define AT(field) (int64_t)offsetof(memory, field)
 
-/* What a test can make wrong. */
+/* Values that a test can make wrong. */
 #ifndef FAKE_ABI
 #define FAKE_ABI MG_ABI
 #endif

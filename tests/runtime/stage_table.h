@@ -247,7 +247,7 @@ static inline void table_draw(stage_table *t, uint64_t *seed)
     }
 }
 
-/* What stands between two other operations begins together. */
+/* Groups sends and receives that stand side by side, so that they begin together. */
 static inline void table_group(stage_row *r)
 {
     for (int i = 0, n; i < r->n; i += n) {

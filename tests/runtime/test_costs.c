@@ -1,4 +1,5 @@
-/* What is said at the end of a run of actions that took another time than was predicted. */
+/* test_costs.c - the report, at the end of a run, of surprises: actions that took another time than
+ * predicted. */
 #include "unit.h"
 
 enum { SLOW, RIGHT, QUICK, COMM, SMALL, ACTIONS };

@@ -1,4 +1,4 @@
-/* What the JSON reader takes, and all that it does not. */
+/* test_json.c - texts that the JSON reader takes, and texts that it refuses. */
 #include "unit.h"
 
 #include "runtime/json.h"

@@ -9,7 +9,7 @@
 
 enum { SMALL = 64, REDUCED = 1 << 13, STEPS = 3, SPACE = 24 << 20, RANKS_MOST = 8 };
 
-/* What is run; a program has no argument. */
+/* The table and the pipe of the run; a program has no argument. */
 static stage_table *table;
 static mg_pipe pipe_of;
 static int hang_at; /* of rank 1, the operation before which it hangs, or -1 */
@@ -39,7 +39,8 @@ static mg_program program = {.name = "",
         }                                                                                          \
     } while (0)
 
-/* What goes along the other axis meanwhile: of all sizes, so that all ways of comm.c are taken. */
+/* Runs a collective along the other axis meanwhile, of all sizes, so that all ways of comm.c are
+ * taken. */
 static void reduce(mg_run *r, int number, int64_t at)
 {
     uint32_t other = 3 & ~pipe_of.axis;

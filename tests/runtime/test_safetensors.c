@@ -169,7 +169,7 @@ static void refuses_sizes(void **state)
     assert_int_equal(rt_st_header_size((const uint8_t *)known, 63, error), 0);
 }
 
-/* What a taken header promises holds, whatever was done to the file. */
+/* An accepted header keeps its promises, whatever was done to the file. */
 static void check_promises(const rt_st *st, size_t size)
 {
     uint64_t sum = 0;

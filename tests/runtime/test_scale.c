@@ -21,7 +21,7 @@ static bool one(mg_run *r, bool overflow)
     return true;
 }
 
-/* What DynamicLossScaler.update_scale gives for window 3, hysteresis 2, from 16. */
+/* The scales of DynamicLossScaler.update_scale for window 3, hysteresis 2, from 16. */
 static void deepspeed(void **state)
 {
     static const int overflow[] = {1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0};

@@ -101,7 +101,7 @@ static int64_t layer_there(const example *e, int place, int64_t k)
     return -1;
 }
 
-/* What stored element `at` of a rank is: its index in the whole tensor. False: it is no element. */
+/* The index in the whole tensor of stored element `at` of a rank. False: it is no element. */
 static bool index_of(const example *e, int rank, int64_t at, int64_t index[DIMS])
 {
     const mg_tensor *t = &e->t;

@@ -15,7 +15,7 @@ static const mg_program program = {.name = "p",
                                    .axes = {{"pp", 2}},
                                    .stages = {.axis = 1}};
 
-/* What a rank's record is as text; to be freed. */
+/* A rank's record as the text of a trace; to be freed. */
 static char *written(const rt_record *of, int64_t origin)
 {
     char *text;

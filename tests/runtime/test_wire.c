@@ -199,7 +199,7 @@ static void parts(rt_wire *w, int rank, int size)
     CHECK(rt_wire_hears(w, 1, &word) && word.verdict == 77 && !word.parted);
     CHECK(rt_wire_hears(w, 1, &word) && word.parted == 6 && !word.verdict);
     CHECK(!rt_wire_hears(w, 1, &word));
-    /* What it was to give never comes, and that is waited for until the watchdog ends it. */
+    /* The peer's data never come, and the rank waits for them until the watchdog ends it. */
     int peer;
     rt_wire_take(w, 1, much, sizeof much, &t);
     rt_wire_take(w, 1, much, sizeof much, &t);
@@ -221,7 +221,7 @@ static void words(void **state)
     unit_ends(b, 5, NULL);
 }
 
-/* Who hears nothing more of a rank before there is a watchdog says so. */
+/* A rank that hears nothing more of another before there is a watchdog says so. */
 static void goes(rt_wire *w, int rank, int size)
 {
     int64_t mine = 0, all[64];

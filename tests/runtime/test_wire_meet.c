@@ -50,7 +50,7 @@ static bool hung_up(int s)
     return recv(s, &byte, 1, 0) <= 0;
 }
 
-/* What a rank would say, as far as a stranger can know: rank 0 says its job and program itself. */
+/* A rank's hello, as far as a stranger can know it: rank 0 says its job and program itself. */
 static rt_hello likely(int port, int size, int rank)
 {
     rt_hello h = {
@@ -135,7 +135,7 @@ static void strangers(void **state)
     close(silent), close(half), close(unproved);
 }
 
-/* Who says nothing for ten seconds is sent away, while rank 0 waits on. */
+/* A caller that says nothing for ten seconds is sent away, while rank 0 waits on. */
 static void too_slow(void **state)
 {
     job j = {.size = 2, .port = unit_port()};
@@ -224,7 +224,7 @@ static void fuzz(void **state)
             close(kept[i]);
 }
 
-/* What rank 0 said itself proves nothing, nor what a rank proved on another connection. */
+/* A proof copied from rank 0, or from another connection, proves nothing. */
 static void reflected(void **state)
 {
     job j = {.size = 2, .port = unit_port()};

@@ -16,7 +16,7 @@
 
 #include "runtime/net/wire.h"
 
-/* What is said of a rank that is started; what is 0 or NULL stands for what is usual. */
+/* Settings of a rank that is started; 0 or NULL stands for the default. */
 typedef struct job {
     int size, port;
     const char *host, *secret;
@@ -105,7 +105,7 @@ static inline process unit_rank(const job *j, int rank, void (*fn)(rt_wire *w, i
     return p;
 }
 
-/* What it said, to be freed, and how it ended: a code, or 256 and a signal. */
+/* A process's standard error, to be freed, and its exit status: a code, or 256 and a signal. */
 static inline char *unit_said(process p, int *code)
 {
     size_t n = 0;

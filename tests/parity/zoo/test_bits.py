@@ -1,4 +1,4 @@
-"""What the backward part keeps changes no bit: losses, norms, parameters and optimizer state of three steps of every model
+"""Recomputation changes no bit: losses, norms, parameters and optimizer state of three steps of every model
 with a repeat, under `recompute none`, `auto` and `all`, for every microbatch that divides the batch, in f32 and f64. CI
 takes some of the models, which turn with the commit; MGC_FULL=1 takes all."""
 

@@ -14,7 +14,7 @@ TRIES = 10  # for each that is wanted
 
 
 def dims_of(source):
-    """What a layout may split of a model: all dims that its file gives, but the batch."""
+    """The dims of a model that a layout may split: all that its file gives, but the batch."""
     with open(source, encoding="utf-8") as f:
         text = re.sub(r"#.*", "", f.read())
     names = re.findall(r"(\w+) = [^,\n]+", " ".join(re.findall(r"^dim (.*)", text, re.M)))

@@ -1,4 +1,4 @@
-"""What the tests of the zoo share: a model's golden numbers, and a program's beside them."""
+"""Common parts of the zoo's tests: a model's golden numbers, and a program's beside them."""
 
 import json
 import math
@@ -70,7 +70,7 @@ class Golden:
         return ["--init", "start.safetensors", "--data", "u8:??.window"]
 
     def differences(self, case, out):
-        """What a run's losses, norms and first gradients have beyond the bounds: texts."""
+        """The losses, norms and first gradients of a run that are beyond the bounds, as texts."""
         found = []
         rows = [m for m in case.metrics(out) if "grad_norm" in m]
         if [m["step"] for m in rows] != list(range(1, len(self.losses) + 1)):

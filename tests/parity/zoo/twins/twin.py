@@ -1,4 +1,4 @@
-"""What the twins have in common: how a model is described, and the few functions that several are made of.
+"""Common parts of the twins: the form of a model's description, and functions that several are made of.
 
 A twin is a class: `shapes()` names its parameters as checkpoints do, `inputs(draw)` gives the data of one batch, and
 `loss(w, d)` computes the loss of parameters and data, in plain torch.
@@ -58,7 +58,7 @@ def rope(x, theta=10000.0):
 
 
 def hidden_from(t):
-    """Which keys a query does not see: those behind it."""
+    """The mask of keys that a query does not see: those behind it."""
     return torch.ones(t, t, dtype=torch.bool).triu(1)
 
 
