@@ -248,13 +248,16 @@ void check_pass(Check *c, const Action *a)
 {
     const Operand *o = &a->operand[0], *message = &a->operand[1];
     bool receive = a->kind == ACT_receive;
-    const Ins *relay = NULL;
-    for (size_t l = 0; l < c->prog->loops.n && !relay; l++)
-        for (int64_t k = 0; c->loop_ins[l]->attrs.relay && k < c->loop_ins[l]->attrs.carried; k++)
-            if (o->value == (receive ? c->loop_ins[l]->in[k] : c->loop_ins[l]->out[k]))
-                relay = c->loop_ins[l];
-    if (a->noperands != 2 || !relay || a->way != relay->attrs.reverse || message->value ||
-        o->write != receive || o->read == receive || message->write == receive ||
+    const Ins *relay = NULL; /* of its way: both may begin with one value, zeros */
+    for (size_t l = 0; l < c->prog->loops.n && !relay; l++) {
+        const Ins *i = c->loop_ins[l];
+        for (int64_t k = 0; i->attrs.relay && i->attrs.reverse == a->way && k < i->attrs.carried;
+             k++)
+            if (o->value == (receive ? i->in[k] : i->out[k]))
+                relay = i;
+    }
+    if (a->noperands != 2 || !relay || message->value || o->write != receive ||
+        o->read == receive || message->write == receive ||
         !type_equal(&o->type, type_of(c->m, o->value)) || a->bytes != type_bytes(&o->type) ||
         !type_equal(&message->type, &o->type) || run_length(o) != type_elements(&o->type) ||
         run_length(message) != run_length(o) || message->at.offset != a->part) {
