@@ -168,7 +168,8 @@ static bool logits_result(Elab *e)
     if (t.rank != 2 || type_find(&t, batch.name) < 0)
         return false;
     if (t.dims[0].name != batch.name)
-        t = (Type){.dtype = t.dtype, .rank = 2, .dims = {batch, t.dims[0]}};
+        t = (Type){.rank = 2, .dims = {batch, t.dims[0]}};
+    t.dtype = e->compute; /* a loss within them is f64, and makes them so */
     add_result(e, RES_logits, build_as(&e->b, build_cast(&e->b, v, e->compute), t));
     return true;
 }

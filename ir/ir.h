@@ -215,7 +215,7 @@ typedef enum Init { INIT_const, INIT_normal, INIT_uniform } Init;
 /* Ranks along the axis of pipeline stages: a set of these. */
 typedef uint8_t StageSet;
 enum { AT_FIRST = 1, AT_MIDDLE = 2, AT_LAST = 4, AT_ALL = 7 };
-extern const char *const station_names[3]; /* as in the text */
+extern const char *const stage_names[3]; /* as in the text */
 
 /* A tensor that outlives a step: a parameter, or a slot of optimizer state of the same shape. */
 typedef struct Tensor {
@@ -555,7 +555,7 @@ _Noreturn void ir_broken(const Module *m, const Ins *at, const char *fmt, ...)
 /* stage_set.c - on which ranks along the axis of stages a value is known or, of an argument,
  * needed: per value of the module; AT_ALL where there are no stages. A `repeat` with the mark
  * `relay` is run by one stage after the other: what it carries is where it begins before it, and
- * where it ends after it. Something computed from values at different stage_set is there where all
+ * where it ends after it. Something computed from values of different stages is there where all
  * of them are; 0: nowhere, a broken invariant. */
 StageSet *ir_stage_set(const Module *m, const Fn *fn, Arena *a);
 /* Per value of the module, the stages that could know it: forward from the values that relays hand

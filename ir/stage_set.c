@@ -4,7 +4,7 @@
  * (in reverse: the last) and ends on the last. All else is computed where it is needed. */
 #include "ir/ir.h"
 
-const char *const station_names[3] = {"first", "middle", "last"};
+const char *const stage_names[3] = {"first", "middle", "last"};
 
 bool ir_is_staged(const Module *m, const Ins *i)
 {

@@ -425,7 +425,7 @@ static void read_tensor(Reader *r)
     t.frozen = text_take_word(r, "frozen");
     if (text_take_word(r, "at"))
         for (int k = 0; k < 3; k++)
-            t.at |= (StageSet)(text_take_word(r, station_names[k]) << k);
+            t.at |= (StageSet)(text_take_word(r, stage_names[k]) << k);
     t.span = text_read_place(r);
     vec_push(r->a, &r->m->tensors, t);
 }

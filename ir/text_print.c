@@ -434,7 +434,7 @@ static void print_tensor(const Module *m, const Tensor *t, FILE *out)
     fputs(t->frozen ? " frozen" : "", out);
     for (int k = 0; k < 3 && t->at; k++)
         fprintf(out, "%s%s%s", k ? "" : " at", t->at >> k & 1 ? " " : "",
-                t->at >> k & 1 ? station_names[k] : "");
+                t->at >> k & 1 ? stage_names[k] : "");
     print_place(m, t->span, out);
     fputc('\n', out);
 }

@@ -28,7 +28,7 @@ static void read_accumulators(Shard *s, Value v, uint32_t tensor)
     const Ins *def = s->m->values.data[v].def, *sum, *inner;
     for (uint32_t k = 0; def && def->op == OP_add && s->m->layout.pipeline.axis && k < def->nin;
          k++) {
-        s->grad[def->in[k]] = tensor + 1; /* of a table that two stage_set use */
+        s->grad[def->in[k]] = tensor + 1; /* of a table that two stages use */
         read_accumulators(s, def->in[k], tensor);
     }
     for (uint32_t n = 0; def && def->op == OP_repeat && n < (uint32_t)def->attrs.carried; n++) {

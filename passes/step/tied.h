@@ -4,7 +4,7 @@
 
 #include "ir/ir.h"
 
-/* Before the loop over microbatches is made: a gradient that is a sum of what two stage_set make
+/* Before the loop over microbatches is made: a gradient that is a sum of what two stages make
  * becomes two results of the function's body, the second one behind all others: by result of the
  * function its number from 1, or 0. */
 uint32_t *tied_split(Module *m, Fn *fn, Arena *tmp);

@@ -4,7 +4,7 @@
 
 enum { RANKS = 3 };
 
-/* A program with tensors at stage_set ("first", ...), over three ranks with 1, 2 and 1 layers. */
+/* A program with tensors of stages ("first", ...), over three ranks with 1, 2 and 1 layers. */
 static char *in_stages(World *w, const char *const *args, const char *const *at, const char *stages,
                        const char *body, int results)
 {

@@ -91,7 +91,7 @@ typedef struct Runner {
     int64_t ranks;
     unsigned char *arena; /* of the rank that runs */
     const mg_pipe_op *op; /* of a pipeline, which runs */
-    int stage_set;        /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
+    int stage;            /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
     int64_t *round;       /* per loop: its index now */
     KernelRun *kernel;
     void *ctx;
@@ -308,7 +308,7 @@ static bool takes_part(const Runner *r, int64_t rank, const Action *act)
     if (!m->layout.pipeline.axis)
         return true;
     int64_t n = mesh_size(m, m->layout.pipeline.axis), k = station(r, rank);
-    if (r->stage_set >= 0 && k != r->stage_set)
+    if (r->stage >= 0 && k != r->stage)
         return false;
     if (r->op) {
         n = r->prog->pipe->stages;
@@ -523,9 +523,9 @@ static bool walk_on(Runner *r, Walker *w, int at)
     Walker *me = &w[at];
     const mg_pipe_op *o = me->op;
     if (o->step <= MG_PIPE_W) {
-        r->stage_set = at;
+        r->stage = at;
         run_compute(r, o);
-        r->stage_set = -1;
+        r->stage = -1;
     } else if (o->step != MG_PIPE_WAIT) {
         if (me->nbegun[o->step] == PENDING)
             abort();
@@ -621,7 +621,7 @@ static bool run_all(Runner *r)
 {
     if (!r->kernel)
         r->kernel = in_interpreter;
-    r->stage_set = -1;
+    r->stage = -1;
     r->round = calloc(r->prog->loops.n + 1, sizeof *r->round);
     r->sent = calloc(QUEUE, sizeof *r->sent);
     r->number = calloc(r->prog->actions.n + 1, sizeof *r->number);
