@@ -428,6 +428,39 @@ static double rounding_unit(DType t)
     return t == DT_f64 ? DBL_EPSILON : t == DT_f32 ? FLT_EPSILON : t == DT_bf16 ? 0x1p-7 : 0x1p-10;
 }
 
+/* Ops that give numbers that were there before, or leave others to what is in them. */
+static bool rounds_nothing(Op op)
+{
+    static const Op as_they_are[] = {OP_const, OP_iota, OP_random, OP_copy,   OP_neg,
+                                     OP_abs,   OP_max,  OP_min,    OP_select, OP_rotate,
+                                     OP_join,  OP_rmax, OP_gather, OP_repeat, OP_fused};
+    for (size_t k = 0; k < sizeof as_they_are / sizeof *as_they_are; k++)
+        if (op == as_they_are[k])
+            return true;
+    return op_is(op, VIEW) || (op_is(op, COMM) && !op_is(op, SUMS));
+}
+
+/* What no arithmetic rounds stays as it is, whole numbers among it: a maximum is one of those that
+ * it is of, and an exponent of 3 - 1 that is not 2 would make a NaN of a square. */
+static bool is_exact(const Ins *i, double x, DType t)
+{
+    if (rounds_nothing(i->op) || (x == trunc(x) && fabs(x) < 0x1p20))
+        return true;
+    return i->op == OP_cast && interp_rounded(x, t) == x;
+}
+
+/* A number in [-1, 1) that an operation and its result decide: what is computed twice is rounded
+ * alike. */
+static double drawn_from(uint64_t seed, Op op, double x)
+{
+    uint64_t h;
+    memcpy(&h, &x, sizeof h);
+    h = (h ^ seed ^ (uint64_t)op << 56) * 0x9e3779b97f4a7c15U;
+    h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9U;
+    h = (h ^ h >> 32) * 0x94d049bb133111ebU;
+    return (double)(h >> 11) * 0x1p-52 - 1;
+}
+
 static void shake_results(Interp *in, const Ins *i)
 {
     for (uint32_t k = 0; k < i->nout; k++) {
@@ -435,10 +468,9 @@ static void shake_results(Interp *in, const Ins *i)
         if (!dtype_is_float(t->type.dtype))
             continue;
         double unit = rounding_unit(t->type.dtype);
-        for (int64_t n = type_elements(&t->type) - 1; n >= 0; n--) {
-            *in->shake = *in->shake * 6364136223846793005U + 1442695040888963407U;
-            t->data[n] *= 1 + unit * ((double)(*in->shake >> 11) * 0x1p-52 - 1);
-        }
+        for (int64_t n = type_elements(&t->type) - 1; n >= 0; n--)
+            if (!is_exact(i, t->data[n], t->type.dtype))
+                t->data[n] *= 1 + unit * drawn_from(in->seed, i->op, t->data[n]);
     }
 }
 
@@ -475,7 +507,7 @@ static void run_region(const Group *g, const Region *r)
             interp_forget_others(g, in, i);
             if (in->round)
                 round_results(in, i);
-            if (in->shake)
+            if (in->seed)
                 shake_results(in, i);
         }
     }
@@ -533,7 +565,7 @@ void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 
 }
 
 void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
-                         Arena *a, uint64_t *state)
+                         Arena *a, uint64_t seed)
 {
-    interpret((Interp){.m = m, .shake = state}, 1, fn, args, results, a);
+    interpret((Interp){.m = m, .seed = seed}, 1, fn, args, results, a);
 }

@@ -8,8 +8,8 @@ typedef struct Interp {
     const Module *m;
     Tensor64 *value; /* per value; data is malloc'ed and owned here */
     bool round;
-    int64_t rank;    /* of the mesh */
-    uint64_t *shake; /* state of the generator that results are made inexact by; NULL: none */
+    int64_t rank;  /* of the mesh */
+    uint64_t seed; /* of what results are made inexact by; 0: they are not */
 } Interp;
 
 /* Indices over some dims in row-major order, with the offset into up to five tensors: a tensor

@@ -17,10 +17,11 @@ void ir_interpret(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 
  * of rank 1, and so on. */
 void ir_interpret_ranks(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
                         Arena *a);
-/* In double, but every float result of an instruction is off by up to its type's rounding, drawn
- * from *state: how far apart two such runs are says how well rounded arithmetic can do. */
+/* In double, but every float result of an instruction is off by up to its type's rounding: how far
+ * apart two such runs are says how well rounded arithmetic can do. The seed (not 0), the op and the
+ * result decide by how much: what is computed again from the same numbers is the same again. */
 void ir_interpret_shaken(const Module *m, const Fn *fn, const Tensor64 *args, Tensor64 *results,
-                         Arena *a, uint64_t *state);
+                         Arena *a, uint64_t seed);
 /* The same numbers as kernels/ draws (mg_random_desc), for op random. */
 double ir_random(uint64_t seed, uint64_t step, uint64_t key, uint64_t element);
 

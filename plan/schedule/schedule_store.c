@@ -218,7 +218,8 @@ static bool moved_by_round(const LoopMaker *l, uint32_t k, Value root)
 
 /* The slice operand whose storage stacked result k can take over, or -1: nobody reads the stack
  * afterwards, and the body computes the result in the slice's place, or has to move it there. Where
- * it is wanted in the place of one of them, it is that one. */
+ * it is wanted in the place of one of them, it is that one, also if the body has read the slice
+ * before it computes the result (a sum of several steps). */
 static int shared_operand(LoopMaker *l, uint32_t k)
 {
     const Module *m = l->p->s->m;
@@ -228,21 +229,24 @@ static int shared_operand(LoopMaker *l, uint32_t k)
     int first = -1;
     if (!d || d->home != b)
         return -1;
+    int pos = 0;
+    while (b->ins.data[pos] != d)
+        pos++;
     for (uint32_t j = (uint32_t)l->i->attrs.carried; j < l->i->nin; j++) {
         Value arg = b->args.data[j], xs = l->i->in[j];
-        size_t pos = 0;
-        while (b->ins.data[pos] != d)
-            pos++;
-        if (shared_already(l, j) || kept_for_another(l, k, view_of(m, xs).root) ||
-            l->body_last[arg] != (int)pos || !only_operand(l->p, l->i, l->at, j) ||
+        const View seen = view_of(m, xs);
+        const bool wanted = l->over[k] == seen.root;
+        const bool by_round = moved_by_round(l, k, seen.root);
+        if (shared_already(l, j) || kept_for_another(l, k, seen.root) ||
+            !(l->body_last[arg] == pos || by_round || (wanted && l->body_last[arg] < pos)) ||
+            !only_operand(l->p, l->i, l->at, j) ||
             !type_equal(type_of(m, xs), type_of(m, l->i->out[k])))
             continue;
-        View seen = view_of(m, xs);
         bool writable = is_writable(l->p, &seen, l->i->out[k]) &&
                         strides_are_dense(type_of(m, xs), seen.stride);
         bool inside =
-            d->op == OP_repeat || takes_over(m, d, res, arg) || moved_by_round(l, k, seen.root);
-        if (writable && inside && l->over[k] == seen.root)
+            d->op == OP_repeat || l->body_last[arg] < pos || by_round || takes_over(m, d, res, arg);
+        if (writable && inside && wanted)
             return (int)j;
         if (writable && inside && first < 0)
             first = (int)j;

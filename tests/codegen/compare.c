@@ -72,7 +72,7 @@ static double sensitivity(Comparison *c, const Plan *p, const Action *act, void 
                                x * (1 + draw(&c->rng, -2, 2) * c->epsilon));
             }
         }
-        interpret_kernel_shaken(p, act, at, &c->rng);
+        interpret_kernel_shaken(p, act, at, c->rng);
         for (int64_t e = 0; e < result_elements(k, o); e++) {
             double x = result(c, k, o, at[j], c->want, e), y = result(c, k, o, at[j], c->arena, e);
             if (isfinite(x) && isfinite(y))

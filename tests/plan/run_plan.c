@@ -183,10 +183,10 @@ static void store_partial(void *to, const Operand *o, const Tensor64 *x, Arena *
 
 void interpret_kernel(const Plan *p, const Action *act, void *const *at)
 {
-    interpret_kernel_shaken(p, act, at, NULL);
+    interpret_kernel_shaken(p, act, at, 0);
 }
 
-void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, uint64_t *state)
+void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, uint64_t seed)
 {
     const Kernel *k = &p->kernels.data[act->kernel];
     const Region *body = k->ins->body;
@@ -201,8 +201,8 @@ void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, 
     Tensor64 *out = NEW_ARRAY(a, Tensor64, body->results.n);
     for (size_t i = 0; i < body->args.n; i++)
         in[i] = load(at[i], &act->operand[i], type_of(p->module, body->args.data[i]), a);
-    if (state)
-        ir_interpret_shaken(p->module, &fn, in, out, a, state);
+    if (seed)
+        ir_interpret_shaken(p->module, &fn, in, out, a, seed);
     else
         ir_interpret(p->module, &fn, in, out, a, false);
     for (size_t i = 0; i < body->results.n; i++) {

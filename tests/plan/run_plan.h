@@ -20,7 +20,7 @@ void number_put(void *p, DType t, int64_t i, double x);
 /* Runs a kernel's action on the memory of its operands, in the interpreter; shaken: with inexact
  * results (ir_interpret_shaken) drawn from *state. */
 void interpret_kernel(const Plan *p, const Action *act, void *const *at);
-void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, uint64_t *state);
+void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, uint64_t seed);
 
 /* Runs one kernel; `ctx` is handed through. */
 typedef void KernelRun(void *ctx, const Plan *p, const Action *act, void *const *at);

@@ -153,37 +153,48 @@ static Tensor64 *nudged(Model *t, const Fn *fn, const Tensor64 *args)
     return other;
 }
 
-/* How far apart two runs are in a result. */
+/* How far apart two runs are in a result: infinitely if one is not finite. */
 static double apart(const Tensor64 *x, const Tensor64 *y)
 {
     double off = 0;
-    for (int64_t e = 0; e < type_elements(&x->type); e++)
-        off = fmax(off, fabs(x->data[e] - y->data[e]));
+    for (int64_t e = 0; e < type_elements(&x->type); e++) {
+        const double by = fabs(x->data[e] - y->data[e]);
+        off = fmax(off, isfinite(by) ? by : INFINITY);
+    }
+    return off;
+}
+
+/* How far each result is from `want` if every number on the way is off by its rounding, as in any
+ * run: the gradients of logits that share all they are made of cancel whatever the arguments are,
+ * and are made of nothing else; and where numbers that are equal by mathematics are compared,
+ * rounding decides. (What is computed twice is rounded alike, and must compare as equal.)
+ * Infinitely, if rounding makes it another result: a root of what is zero by mathematics. */
+static const double *shaken(Model *t, const Fn *fn, const Tensor64 *args, const Tensor64 *want)
+{
+    enum { SHAKES = 4 };
+    Tensor64 *got = NEW_ARRAY(t->a, Tensor64, fn->results.n);
+    double *off = NEW_ARRAY(t->a, double, fn->results.n + 1);
+    for (uint64_t n = 1; n <= SHAKES;
+         n++) { /* one may differ in the sign alone of what is squared */
+        ir_interpret_shaken(t->m, fn, args, got, t->a, n);
+        for (size_t k = 0; k < fn->results.n; k++)
+            off[k] = fmax(off[k], apart(&got[k], &want[k]));
+    }
     return off;
 }
 
 /* Of each result, the size at which BOUND allows a thousand times what rounding does: a change of
- * the arguments in their last bits, and one of each number on the way. Where terms cancel there is
- * nothing but that; and where they cancel whatever the arguments are, as the gradients of logits
- * that share all they are made of, only the second shows it. If that does more than round numbers
- * about 1 it has parted equal ones, of which a maximum is one or the other, and says nothing. */
+ * the arguments in their last bits, and one of each number on the way. */
 static const double *noise(Model *t, const Fn *fn, const Tensor64 *args, const Tensor64 *want)
 {
-    enum { TIMES = 1000, SHAKES = 4 };
-    const double ROUNDED = 1e-13;
+    enum { TIMES = 1000 };
     const double SQUARED = 1e-32 / BOUND; /* rounding of a sum that cancels, squared: a moment */
     double *size = NEW_ARRAY(t->a, double, fn->results.n + 1);
     const Tensor64 *got = run_fn(t, fn, nudged(t, fn, args));
-    Tensor64 *shaken = NEW_ARRAY(t->a, Tensor64, fn->results.n);
-    uint64_t rng = 5;
-    for (size_t k = 0; k < fn->results.n; k++)
-        size[k] = fmax(SQUARED, TIMES / BOUND * apart(&got[k], &want[k]));
-    for (int n = 0; n < SHAKES; n++) { /* one may differ in the sign alone of what is squared */
-        ir_interpret_shaken(t->m, fn, args, shaken, t->a, &rng);
-        for (size_t k = 0; k < fn->results.n; k++) {
-            const double off = apart(&shaken[k], &want[k]);
-            size[k] = off <= ROUNDED ? fmax(size[k], TIMES / BOUND * off) : size[k];
-        }
+    const double *off = shaken(t, fn, args, want);
+    for (size_t k = 0; k < fn->results.n; k++) {
+        const double by = apart(&got[k], &want[k]);
+        size[k] = fmax(SQUARED, TIMES / BOUND * fmax(off[k], isfinite(by) ? by : 0));
     }
     return size;
 }
@@ -207,10 +218,11 @@ static double loss_at(Model *t, const Fn *fn, Tensor64 *args, size_t p, const do
 }
 
 /* How far the slope along a random way is from what a gradient says, relative to what it is made
- * of.
- */
+ * of. gradient: of the arguments, and of nudged ones; shake: what rounding makes of the loss, and
+ * of an element of the gradient. */
 static double slope_error(Model *t, const Fn *loss, Tensor64 *args, size_t p,
-                          const Tensor64 gradient[2], double h, uint64_t *rng)
+                          const Tensor64 gradient[2], const double shake[2], double h,
+                          uint64_t *rng)
 {
     int64_t n = type_elements(&args[p].type);
     Tensor64 way = {.type = args[p].type, .data = NEW_ARRAY(t->a, double, n)};
@@ -221,14 +233,15 @@ static double slope_error(Model *t, const Fn *loss, Tensor64 *args, size_t p,
     for (int64_t e = 0; e < n; e++) {
         said += way.data[e] * gradient[0].data[e];
         size += fabs(way.data[e] * gradient[0].data[e]);
-        noise += 10 * fabs(way.data[e] * (gradient[0].data[e] - gradient[1].data[e]));
+        noise += 10 * fabs(way.data[e]) *
+                 fmax(shake[1], fabs(gradient[0].data[e] - gradient[1].data[e]));
     }
     double slope =
         (8 * (loss_at(t, loss, args, p, way.data, h) - loss_at(t, loss, args, p, way.data, -h)) -
          loss_at(t, loss, args, p, way.data, 2 * h) + loss_at(t, loss, args, p, way.data, -2 * h)) /
         (12 * h);
     double here = loss_at(t, loss, args, p, way.data, 0), least = 1e-5 * fmax(1, fabs(here));
-    double rounded = 1e-15 * fabs(here);
+    double rounded = fmax(1e-15 * fabs(here), shake[0]);
     for (int k = -4; k <= 4; k++) /* steps so short that nothing but rounding shows */
         rounded = fmax(rounded, fabs(loss_at(t, loss, args, p, way.data, k * 1e-12) - here));
     /* A loss that does not move at all, as a softmax under what all its logits share, has a
@@ -261,7 +274,9 @@ static void check_gradients(Model *plain, Model *t, uint64_t seed)
             if (!all_finite(fn, results))
                 return;
             const Tensor64 both[2] = {results[r], run_fn(t, fn, nudged(t, fn, args))[r]};
-            least = fmin(least, slope_error(plain, loss, args, p, both, way[place % 3], &rng));
+            const double *off = shaken(t, fn, args, results), shake[2] = {off[0], off[r]};
+            least =
+                fmin(least, slope_error(plain, loss, args, p, both, shake, way[place % 3], &rng));
         }
         if (!(least <= SLOPE_BOUND))
             differs(arena_printf(
