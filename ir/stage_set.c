@@ -179,6 +179,18 @@ static void staged(Available *a, const Ins *i)
         a->at[i->out[k]] = k < carried ? relay_end(i) : a->at[i->body->results.data[k]];
 }
 
+/* Is result k of the loop over microbatches a sum that each stage of a rank would add to once more?
+ * (What has the layers' dim is each stage's own part of it.) */
+static bool added_by_each_stage(const Available *a, const Ins *i, uint32_t k)
+{
+    const Pipeline *p = &a->m->layout.pipeline;
+    bool relays = false;
+    for (size_t n = 0; n < i->body->ins.n; n++)
+        relays |= i->body->ins.data[n]->attrs.relay;
+    return relays && p->chunks > 1 && k < (uint32_t)i->attrs.carried &&
+           type_find(type_of(a->m, i->out[k]), p->dim) < 0;
+}
+
 static void repeat(Available *a, const Ins *i)
 {
     const Region *b = i->body;
@@ -194,8 +206,10 @@ static void repeat(Available *a, const Ins *i)
             a->at[b->args.data[k]] = both;
         }
     }
-    for (uint32_t k = 0; k < i->nout; k++)
-        a->at[i->out[k]] = a->at[b->results.data[k]];
+    for (uint32_t k = 0; k < i->nout; k++) {
+        StageSet at = a->at[b->results.data[k]];
+        a->at[i->out[k]] = at == AT_ALL && added_by_each_stage(a, i, k) ? AT_LAST : at;
+    }
 }
 
 static void region(Available *a, const Region *r)

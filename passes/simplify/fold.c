@@ -251,6 +251,18 @@ static void fold_carried(Fold *f, const Ins *i)
     }
 }
 
+/* A stack of slices that rounds hand on as they are is the stack that they are of. */
+static void fold_stacked(Fold *f, const Ins *i)
+{
+    for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nout; k++)
+        for (uint32_t j = (uint32_t)i->attrs.carried; j < i->nin; j++)
+            if (i->body->results.data[k] == i->body->args.data[j] &&
+                type_equal(type_of(f->m, i->out[k]), type_of(f->m, i->in[j]))) {
+                map_set(f->m, &f->map, i->out[k], i->in[j]);
+                f->changed = true; /* and nothing uses the result any more */
+            }
+}
+
 static void fold_region(Fold *f, Region *r)
 {
     Ins **old = r->ins.data;
@@ -264,6 +276,7 @@ static void fold_region(Fold *f, Region *r)
         if (i->op == OP_repeat) {
             fold_carried(f, i);
             fold_region(f, i->body);
+            fold_stacked(f, i);
         }
         f->region = r;
         Value v = i->nout ? fold_constant(f, i) : 0; /* a guard has no result */
