@@ -224,14 +224,24 @@ static bool check_operands(Check *c)
 
 /* ---- execution ------------------------------------------------------------------------------- */
 
+/* Is it done by each stage of a rank that has several, once in each? */
+static bool by_each_stage(const Check *c, const Action *a)
+{
+    const Pipe *p = c->prog->pipe;
+    return p && p->stages > p->ranks && a->around == p->loop && (a->on & AT_MIDDLE);
+}
+
 static void run_range(Check *c, int from, int to)
 {
     for (int i = from; i < to && c->broken < CHECK_TOLD; i++) {
         const Action *a = &c->prog->actions.data[i];
         c->at = i;
         if (a->kind != ACT_loop) {
-            if (a->kind != ACT_phase && (a->on & c->station))
-                run_action(c, a);
+            if (a->kind == ACT_phase || !(a->on & c->station))
+                continue;
+            run_action(c, a);
+            if (a->kind == ACT_kernel && by_each_stage(c, a))
+                run_action(c, a); /* a sum that it adds to is not what it was */
             continue;
         }
         const Ins *loop = c->loop_ins[a->loop];
