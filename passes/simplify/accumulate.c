@@ -123,6 +123,26 @@ static bool own(const All *a, const Region *r, Value v)
     return i && i->home == r && i->backward;
 }
 
+/* The sum of two stacks of one loop is the stack of the rounds' sums. */
+static bool sum_in_rounds(All *a, const Ins *i)
+{
+    Value x = i->in[0], y = i->in[1];
+    Ins *loop = a->m->values.data[x].def;
+    if (x == y || !own(a, i->home, x) || a->m->values.data[y].def != loop || loop->op != OP_repeat ||
+        a->uses.count[x] != 1)
+        return false;
+    const uint32_t k = result_number(loop, x), n = result_number(loop, y);
+    if (k < (uint32_t)loop->attrs.carried || n < (uint32_t)loop->attrs.carried)
+        return false;
+    Value *parts = loop->body->results.data, in[] = {parts[k], parts[n]};
+    Builder b = builder_at(a->m, loop->body, loop);
+    Type t = *type_of(a->m, parts[k]);
+    parts[k] = build_typed(&b, OP_add, NULL, 2, in, 1, &t, NULL)->out[0];
+    map_set(a->m, &a->map, i->out[0], x);
+    a->uses.count[x] = a->uses.count[i->out[0]];
+    return true;
+}
+
 static bool merge(All *a, const Ins *i, uint32_t k)
 {
     Value g = i->in[k], acc = i->in[1 - k];
@@ -150,7 +170,7 @@ static void merge_region(All *a, Region *r)
         bool typed = i->op == OP_add && i->backward && !i->exact &&
                      type_equal(type_of(a->m, i->in[0]), type_of(a->m, i->out[0])) &&
                      type_equal(type_of(a->m, i->in[1]), type_of(a->m, i->out[0]));
-        if (typed && (merge(a, i, 1) || merge(a, i, 0))) {
+        if (typed && (sum_in_rounds(a, i) || merge(a, i, 1) || merge(a, i, 0))) {
             a->changed = true;
             continue;
         }
