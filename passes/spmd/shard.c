@@ -176,7 +176,8 @@ static void finish(Shard *s, Builder *b, const Ins *i, uint32_t k, Value x)
 {
     name_as(s, x, i->out[k]);
     s->made[i->out[k]] = x;
-    s->now[i->out[k]] = settle(s, b, i->out[k], x);
+    /* Leaves are made anew as they are wanted: their own way may not even come out even. */
+    s->now[i->out[k]] = s->leaf[i->out[k]] ? x : settle(s, b, i->out[k], x);
 }
 
 /* ---- loops ---------------------------------------------------------------------------------- */
