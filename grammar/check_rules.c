@@ -72,7 +72,7 @@ static bool option_gives(OptionId option, const char *number)
 
 static bool row_gives(const OptimizerInfo *row, const char *number)
 {
-    if (!strcmp(number, "rate") || !strcmp(number, "decay") || !strcmp(number, "rank"))
+    if (!strcmp(number, "rate") || !strcmp(number, "rank"))
         return true; /* of the parameter */
     for (int i = 0; i < OPTIONS_MOST && row->takes[i].option; i++)
         if (option_gives(row->takes[i].option, number))
