@@ -17,8 +17,7 @@ enum {
 #define BITS(...) BITS8(__VA_ARGS__, , , , , , , , , )
 
 #define COLLECTIVE(name, kind, flags, sends, formula, bytes, steps, ...)                           \
-    _Static_assert(BITS(__VA_ARGS__) & BIT_axes, "ops.def: " #name " is of ranks along some "      \
-                                                                   "axes");
+    _Static_assert(BITS(__VA_ARGS__) & BIT_axes, #name " has no attribute axes");
 #include "ir/ops.def"
 
 const OpInfo op_info[OP_count] = {
