@@ -107,6 +107,14 @@ const StepInfo step_info[STEP_count] = {
 
 _Static_assert(STEP_count <= 32, "what holds is a set of 32 bits");
 
+enum {
+    PASSES_IN_RANGES = 0
+#define PASSES(first, last, needs, keeps, holds) +PASS_ID_##last - PASS_ID_##first + 1
+#include "decide/steps.def"
+};
+_Static_assert((int)PASSES_IN_RANGES == (int)PASS_count,
+               "each pass is in one range of decide/steps.def");
+
 /* A place on the way: how much of it is done after a row, or after a pass of it. */
 typedef struct Mark {
     int row, pass; /* pass: of a range of passes, or -1 */

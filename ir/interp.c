@@ -403,7 +403,7 @@ static void interp_guard(Interp *in, const Ins *i)
 }
 
 /* Collectives have no entry in the table: all ranks execute them together, by the table of
- * interp_comm.c. */
+ * comm.c. */
 #define interp_repeat NULL
 #define interp_fused  NULL
 static InterpFn *const table[OP_count] = {

@@ -16,6 +16,10 @@ enum {
      NOTHING_LEFT(BIT_##left))
 #define BITS(...) BITS8(__VA_ARGS__, , , , , , , , , )
 
+#define COLLECTIVE(name, kind, flags, sends, formula, bytes, steps, ...)                           \
+    _Static_assert(BITS(__VA_ARGS__) & BIT_axes, #name " has no attribute axes");
+#include "ir/ops.def"
+
 const OpInfo op_info[OP_count] = {
     [OP_none] = {.name = "none"},
 #define POINTWISE_ROW(n, operands, takes, flags, flops, value, vjp)                                \

@@ -19,11 +19,18 @@ static inline const char *rule_dim(const Rule *r, Name n)
     return name_str(r->m->names, n);
 }
 
+static inline const char *rule_axes(const Rule *r, Axes axes)
+{
+    return mesh_axes_text(r->m, axes);
+}
+
 /* t, called `side`, has d, of that size. */
 const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side);
 
 /* rules_mesh.c: sets over which axes the results, whose dims are known, are partial. */
 const char *rule_over_mesh(Rule *r, Op op);
+
+/* comm.c */
 #define COLLECTIVE(name, ...) const char *type_##name(Rule *r);
 #include "ir/ops.def"
 

@@ -468,25 +468,24 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
 /* A collective of the n ranks along some axes of the mesh, which have equal places along the
  * others. x is [outer, size, inner] around the dim that is cut or concatenated; y likewise with
  * another size, dense, and does not overlap x.
- *   all_reduce      y = sum (or maximum) of all x, in rank order
- *   reduce_scatter  y = this rank's part (size / n) of that sum
- *   all_gather      y = the x of all ranks, concatenated along the dim
- *   all_to_all      y = this rank's part, along the dim of to_outer, to_size, to_inner, of that
- *   shard           y = this rank's part of x; nothing is sent
- *   ring_shift      y = the x of the previous rank; the first rank gets that of the last
- *   broadcast       y = the x of the rank at place `root`; the x of other ranks is not read
  * zigzag: a rank's part is not the r-th of n, but the r-th and the (2n - 1 - r)-th of 2n. Every
  * rank of a group calls the same in the same order. work: mg_comm_work bytes on a GPU (NULL if 0),
- * NULL on a processor. */
-typedef enum mg_comm_kind {
-    MG_ALL_REDUCE = 1,
-    MG_REDUCE_SCATTER,
-    MG_ALL_GATHER,
-    MG_ALL_TO_ALL,
-    MG_SHARD,
-    MG_RING_SHIFT,
-    MG_BROADCAST
-} mg_comm_kind;
+ * NULL on a processor.
+ * Of each kind: its number, its name, and what becomes of x. MG_CUTS: each rank gets its part;
+ * MG_JOINS: the parts of all ranks are put together; MG_SUMS: they are added up; MG_MOVES: y is the
+ * x of one rank. */
+#define MG_COLLECTIVES(KIND)                                                                       \
+    KIND(1, MG_ALL_REDUCE, MG_SUMS)               /* y = sum (or maximum) of all x, by rank */     \
+    KIND(2, MG_REDUCE_SCATTER, MG_CUTS | MG_SUMS) /* y = this rank's part (size / n) of that */    \
+    KIND(3, MG_ALL_GATHER, MG_JOINS)              /* y = all x, concatenated along the dim */      \
+    KIND(4, MG_ALL_TO_ALL, MG_CUTS | MG_JOINS)    /* y = a part of that: of dim to_... */          \
+    KIND(5, MG_SHARD, MG_CUTS)                    /* y = this rank's part of x; none is sent */    \
+    KIND(6, MG_RING_SHIFT, MG_MOVES)              /* y = the previous rank's x, round a ring */    \
+    KIND(7, MG_BROADCAST, MG_MOVES)               /* y = the x of place `root` */
+enum { MG_CUTS = 1, MG_JOINS = 2, MG_SUMS = 4, MG_MOVES = 8 };
+#define MG_KIND(number, kind, does) kind = number,
+typedef enum mg_comm_kind { MG_COLLECTIVES(MG_KIND) } mg_comm_kind;
+#undef MG_KIND
 typedef struct mg_comm_desc {
     mg_comm_kind kind;
     mg_dtype dtype;

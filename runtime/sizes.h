@@ -222,6 +222,18 @@ static inline bool mg_is_at(unsigned at, int place, int n)
  * dims outside of the dim that is cut (in x) or concatenated (in y). A few long pieces are sent in
  * place. Many short pieces, or the two separate halves of zigzag order, are first copied to one
  * piece in work space. */
+/* MG_CUTS, ...: what a collective does, by its row in abi.h. */
+static inline int mg_comm_does(mg_comm_kind of)
+{
+    switch (of) {
+#define MG_KIND(number, kind, does)                                                                \
+    case kind:                                                                                     \
+        return does;
+        MG_COLLECTIVES(MG_KIND)
+#undef MG_KIND
+    }
+    return 0;
+}
 enum { MG_PIECES = 256, MG_PIECE_BYTES = 1 << 14, MG_TREE_BYTES = 1 << 26 };
 typedef struct mg_share {
     int64_t rows, row;
@@ -254,8 +266,8 @@ static inline mg_share mg_share_laid(const mg_comm_desc *d)
 static inline int64_t mg_comm_elements(const mg_comm_desc *d) /* of y */
 {
     const int64_t x = d->outer * d->size * d->inner;
-    const bool part = d->kind == MG_REDUCE_SCATTER || d->kind == MG_SHARD;
-    return d->kind == MG_ALL_GATHER ? x * d->n : part ? x / d->n : x;
+    const int does = mg_comm_does(d->kind);
+    return x / (does & MG_CUTS ? d->n : 1) * (does & MG_JOINS ? d->n : 1);
 }
 /* For an all_reduce in a tree: elements in flight at a time, a multiple of n. */
 static inline int64_t mg_tree_elements(const mg_comm_desc *d)
@@ -267,20 +279,21 @@ static inline int64_t mg_tree_elements(const mg_comm_desc *d)
  * (mg_comm_sent), then the data received. */
 static inline int64_t mg_comm_sent(const mg_comm_desc *d)
 {
-    const bool cuts = d->kind == MG_REDUCE_SCATTER || d->kind == MG_ALL_TO_ALL;
+    const int does = mg_comm_does(d->kind);
+    const bool cuts = does & MG_CUTS && does != MG_CUTS;
     const mg_share s = mg_share_cut(d);
     return cuts && s.gathered ? d->n * s.rows * s.row : 0;
 }
 static inline int64_t mg_comm_work(const mg_comm_desc *d)
 {
-    const bool lays = d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL;
+    const int does = mg_comm_does(d->kind);
     const mg_share y = mg_share_laid(d), x = mg_share_cut(d);
     int64_t came = 0;
-    if (lays && y.gathered)
+    if (does & MG_JOINS && y.gathered)
         came = d->n * y.rows * y.row;
-    else if (d->tree && d->kind == MG_REDUCE_SCATTER)
+    else if (d->tree && does & MG_CUTS)
         came = d->n * x.row * (x.gathered ? x.rows : 1);
-    else if (d->tree && d->kind == MG_ALL_REDUCE)
+    else if (d->tree && does & MG_SUMS)
         came = mg_tree_elements(d) * mg_dtype_bytes(d->dtype);
     return mg_comm_sent(d) + came;
 }

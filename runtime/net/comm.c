@@ -285,27 +285,32 @@ static void cut_rows(void *ctx, int64_t begin, int64_t end, void *scratch)
 
 /* ---- ring shift and broadcast ---------------------------------------------------------------- */
 
-static int before_me(const comm *c)
-{
-    return (c->me + (int)c->d->n - 1) % (int)c->d->n;
-}
-
 bool rt_comm_moves(const comm *c)
 {
-    return c->d->kind == MG_RING_SHIFT || c->d->kind == MG_BROADCAST;
+    return mg_comm_does(c->d->kind) & MG_MOVES;
 }
 
-/* The member whose x becomes y. */
+/* The member whose x becomes the y of `member`. */
+static int giver_of(const comm *c, int member)
+{
+    switch (c->d->kind) {
+    case MG_RING_SHIFT:
+        return (member + (int)c->d->n - 1) % (int)c->d->n;
+    case MG_BROADCAST:
+        return c->d->root;
+    case MG_ALL_REDUCE:
+    case MG_REDUCE_SCATTER:
+    case MG_ALL_GATHER:
+    case MG_ALL_TO_ALL:
+    case MG_SHARD:
+        break;
+    }
+    return member;
+}
+
 static int giver(const comm *c)
 {
-    return c->d->kind == MG_BROADCAST ? c->d->root : before_me(c);
-}
-
-static bool is_given_by_me(const comm *c, int member)
-{
-    if (c->d->kind == MG_BROADCAST)
-        return c->me == c->d->root;
-    return member == (c->me + 1) % (int)c->d->n;
+    return giver_of(c, c->me);
 }
 
 /* Copies a range from the x of another rank on this machine. */
@@ -328,7 +333,7 @@ void rt_comm_post_move(const comm *c, int64_t at, rt_ticket *t)
     rt_wire *wire = c->run->ranks->wire;
     int64_t n = least(RT_WIRE_MOST, c->bytes - at);
     for (int k = 0; k < c->d->n; k++)
-        if (!c->here[k] && is_given_by_me(c, k))
+        if (!c->here[k] && giver_of(c, k) == c->me)
             rt_wire_send(wire, c->member[k], c->x + at, n, t);
     if (!c->here[giver(c)])
         rt_wire_take(wire, c->member[giver(c)], c->y + at, n, t);
@@ -349,7 +354,7 @@ static void move(comm *c)
 
 static bool lies_side_by_side(const mg_comm_desc *d)
 {
-    return d->kind == MG_ALL_GATHER || d->kind == MG_ALL_TO_ALL;
+    return mg_comm_does(d->kind) & MG_JOINS;
 }
 
 bool rt_comm_parts(const comm *c)

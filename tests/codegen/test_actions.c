@@ -3,6 +3,7 @@
 #include "codegen/emit/emit_c.h"
 #include "ir/collective.h"
 #include "plan/show.h"
+#include "runtime/sizes.h"
 #include "tests/plan/planned.h"
 
 #include <ctype.h>
@@ -59,10 +60,15 @@ static void collectives_have_rows(void **state)
         assert_string_equal(c->abi, abi);
         assert_ptr_equal(collective_of_kind(c->kind), c);
         assert_int_equal(c->op, op);
-        assert_int_equal(c->sends == SEND_nothing, c->kind == MG_SHARD);
+        const int does = mg_comm_does(c->kind);
+        assert_int_equal(c->sends == SEND_nothing, does == MG_CUTS);
+        assert_int_equal(op_is((Op)op, SUMS), (does & MG_SUMS) != 0);
         n++;
     }
-    assert_int_equal(n, MG_BROADCAST);
+#define MG_KIND(number, kind, does) n--;
+    MG_COLLECTIVES(MG_KIND)
+#undef MG_KIND
+    assert_int_equal(n, 0);
 }
 
 /* The bytes that a row says a rank sends equal its formula, of the whole tensor. */
@@ -75,7 +81,7 @@ static void formulas_are_bytes(void **state)
         if (!c)
             continue;
         /* a rank has all of the tensor, or one part of n */
-        double whole = op == OP_all_gather || op == OP_ring_shift ? n * x : x;
+        double whole = op == OP_all_gather || strcmp(c->formula, "B / n") == 0 ? n * x : x;
         double says = strcmp(c->formula, "2 (n - 1) / n B") == 0 ? 2 * (n - 1) / n * whole
                       : strcmp(c->formula, "(n - 1) / n B") == 0 ? (n - 1) / n * whole
                       : strcmp(c->formula, "B / n") == 0         ? whole / n

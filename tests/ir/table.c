@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "ir/ir.h"
+#include "ir/optimizers.h"
 static const char *expr[OP_count] = {
 #define PRIMITIVE(n, operands, takes, flags, flops, value, vjp) [OP_##n] = #value,
 #define COMPOSED(n, operands, takes, flags, flops, value, vjp)  [OP_##n] = value,
@@ -13,10 +14,9 @@ static const char *attr[] = {
 #define ATTR(n, k) #n,
 #include "ir/attrs.def"
 };
-/* With an argument: the names of the functions of the language. */
+/* With an argument: the names of the `functions` of the language, or of its `optimizers`. */
 int main(int argc, char **argv)
 {
-    (void)argv;
     static const struct {
         unsigned bit;
         const char *name;
@@ -24,9 +24,12 @@ int main(int argc, char **argv)
                  {EFFECT, "effect"}, {INTEGER, "integer"},  {COMM, "comm"}, {SUMS, "sums"},
                  {LINEAR, "linear"}, {ADDITIVE, "additive"}};
     const size_t nflags = sizeof flags / sizeof *flags;
-    for (int i = 1; argc > 1 && i < OP_count; i++)
+    bool functions = argc > 1 && !strcmp(argv[1], "functions");
+    for (int i = 1; functions && i < OP_count; i++)
         if (op_is(i, FUNCTION))
             puts(op_info[i].name);
+    for (int i = 0; argc > 1 && !functions && i < OPT_count; i++)
+        puts(optimizers[i].name);
     if (argc > 1)
         return 0;
     puts("| op | takes | value | derivative |\n|---|---|---|---|");

@@ -1,8 +1,8 @@
 #!/bin/sh
-# test_text.sh TOOL CASES PASSES_DEF - what passes-text says of files that are wrong, what its -u
-# repairs, and that every pass has a file of cases. Works on copies, below the current directory.
+# test_text.sh TOOL CASES PASSES - what passes-text says of files that are wrong, what its -u
+# repairs, and that every pass has a file of cases and a row in the table of PASSES/README.md. Works on copies, below the current directory.
 set -eu
-tool=$1 cases=$2 table=$3
+tool=$1 cases=$2 table=$3/passes.def page=$3/README.md
 dir=$(mktemp -d "$PWD/passes_text.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 name=dce # the file that is copied
@@ -69,10 +69,11 @@ sed '0,/f32\[i=4\] = sum/s//f32[i=5] = sum/' "$good" >"$file"
 refused "a program that is none" "$(grep -nm1 '^# case: ' "$file" | cut -d: -f1)" \
     " the program before the pass is none"
 
-# Every pass has a file.
+# Every pass has a file, and a row.
 : >"$said"
 passes=$(sed -n 's/^PASS(\([a-z_]*\),.*/\1/p' "$table")
 [ -n "$passes" ] || fail "there are no passes in $table"
 for pass in $passes; do
     grep -qx "# pass: $pass" "$cases"/*.mgir || fail "no file of cases is for pass '$pass'"
+    grep -q "^| $pass | " "$page" || fail "$page has no row for pass '$pass'"
 done

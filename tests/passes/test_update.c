@@ -79,6 +79,32 @@ static void lion_by_hand(const Train *tr, int step, double *p, double *m, const 
     }
 }
 
+/* Every rule has a case: those of matrices are in tests/parity/rules.py alone. */
+static void rule_by_hand(const Train *tr, int step, double *p, double *m, double *v, double *g,
+                         int64_t n, double decay)
+{
+    switch (tr->optimizer) {
+    case OPT_adamw:
+        adamw_by_hand(tr, step, p, m, v, g, n, decay);
+        break;
+    case OPT_adam:
+        for (int64_t k = 0; k < n; k++)
+            g[k] += decay * p[k];
+        adamw_by_hand(tr, step, p, m, v, g, n, 0);
+        break;
+    case OPT_sgd:
+        sgd_by_hand(tr, step, p, m, g, n, decay);
+        break;
+    case OPT_lion:
+        lion_by_hand(tr, step, p, m, g, n, decay);
+        break;
+    case OPT_adafactor:
+    case OPT_muon:
+    case OPT_count:
+        fail_msg("the rule of %s is not here", optimizers[tr->optimizer].name);
+    }
+}
+
 static void step_by_hand(Hand *h, int step)
 {
     const Train *tr = &h->t.m->train;
@@ -104,16 +130,7 @@ static void step_by_hand(Hand *h, int step)
         }
         for (int64_t k = 0; k < n; k++)
             g[k] *= clip;
-        for (int64_t k = 0; k < n && tr->optimizer == OPT_adam; k++)
-            g[k] += decay * h->args[a].data[k];
-        if (tr->optimizer == OPT_adamw)
-            adamw_by_hand(tr, step, h->args[a].data, h->m[a], h->v[a], g, n, decay);
-        else if (tr->optimizer == OPT_adam)
-            adamw_by_hand(tr, step, h->args[a].data, h->m[a], h->v[a], g, n, 0);
-        else if (tr->optimizer == OPT_lion)
-            lion_by_hand(tr, step, h->args[a].data, h->m[a], g, n, decay);
-        else
-            sgd_by_hand(tr, step, h->args[a].data, h->m[a], g, n, decay);
+        rule_by_hand(tr, step, h->args[a].data, h->m[a], h->v[a], g, n, decay);
     }
 }
 

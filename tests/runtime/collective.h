@@ -60,28 +60,27 @@ static int64_t in_part(const mg_comm_desc *d, int64_t part, int64_t at, int *ran
                 return p;
 }
 
-/* Element i of y, by the definition. */
-static double expected(const mg_comm_desc *d, const int *member, int me, int64_t i)
+/* Element i of a whole sum or maximum. */
+static double summed(const mg_comm_desc *d, const int *member, int64_t i)
+{
+    double sum = 0;
+    for (int k = 0; k < d->n; k++) {
+        double v = value(member[k], i);
+        sum = !k ? v : d->most ? fmax(sum, v) : sum + v;
+    }
+    return sum;
+}
+
+/* Of element i of a rank's part of x: its number in x. */
+static int64_t of_part(const mg_comm_desc *d, int me, int64_t i)
 {
     int64_t part = d->size / d->n;
-    if (d->kind == MG_BROADCAST)
-        return value(member[d->root], i);
-    if (d->kind == MG_RING_SHIFT)
-        return value(member[(me + (int)d->n - 1) % (int)d->n], i);
-    if (d->kind == MG_ALL_REDUCE || d->kind == MG_REDUCE_SCATTER) {
-        double sum = 0;
-        if (d->kind == MG_REDUCE_SCATTER)
-            i = moved(i, part, d->inner, d->size, in_whole(d, part, me, along(i, part, d->inner)));
-        for (int k = 0; k < d->n; k++) {
-            double v = value(member[k], i);
-            sum = !k ? v : d->most ? fmax(sum, v) : sum + v;
-        }
-        return sum;
-    }
-    if (d->kind == MG_SHARD)
-        return value(member[me], moved(i, part, d->inner, d->size,
-                                       in_whole(d, part, me, along(i, part, d->inner))));
-    /* y has the gathered dim n times as long; in all_to_all the other is cut, and may be inside. */
+    return moved(i, part, d->inner, d->size, in_whole(d, part, me, along(i, part, d->inner)));
+}
+
+/* y has the gathered dim n times as long; in all_to_all the other is cut, and may be inside. */
+static double gathered(const mg_comm_desc *d, const int *member, int me, int64_t i)
+{
     bool turned = d->kind == MG_ALL_TO_ALL, inside = turned && d->outer * d->size <= d->to_outer;
     int64_t inner = inside ? d->inner / d->n : d->inner, all = d->size * d->n;
     int k;
@@ -93,6 +92,27 @@ static double expected(const mg_comm_desc *d, const int *member, int me, int64_t
         i = moved(i, cut, d->to_inner, d->to_size, me * cut + along(i, cut, d->to_inner));
     }
     return value(member[k], i);
+}
+
+/* Element i of y, by the definition. */
+static double expected(const mg_comm_desc *d, const int *member, int me, int64_t i)
+{
+    switch (d->kind) {
+    case MG_ALL_REDUCE:
+        return summed(d, member, i);
+    case MG_REDUCE_SCATTER:
+        return summed(d, member, of_part(d, me, i));
+    case MG_ALL_GATHER:
+    case MG_ALL_TO_ALL:
+        return gathered(d, member, me, i);
+    case MG_SHARD:
+        return value(member[me], of_part(d, me, i));
+    case MG_RING_SHIFT:
+        return value(member[(me + (int)d->n - 1) % (int)d->n], i);
+    case MG_BROADCAST:
+        return value(member[d->root], i);
+    }
+    return NAN;
 }
 
 static uint64_t draw_bits(uint64_t *seed)
@@ -109,7 +129,10 @@ static int64_t any(uint64_t *seed, int64_t n)
 static mg_comm_desc random_desc(uint64_t *seed, int naxes)
 {
     static const mg_dtype types[] = {MG_F32, MG_F64, MG_I32};
-    mg_comm_desc d = {.kind = (mg_comm_kind)any(seed, MG_BROADCAST),
+#define MG_KIND(number, kind, does) kind,
+    static const mg_comm_kind kinds[] = {MG_COLLECTIVES(MG_KIND)};
+#undef MG_KIND
+    mg_comm_desc d = {.kind = kinds[any(seed, sizeof kinds / sizeof *kinds) - 1],
                       .dtype = types[any(seed, 3) - 1],
                       .axes = (uint32_t)any(seed, (1 << naxes) - 1)};
     bool sums = d.kind == MG_ALL_REDUCE || d.kind == MG_REDUCE_SCATTER;

@@ -1,9 +1,159 @@
-/* interp_comm.c - what ranks do together, in the reference interpreter: the value as it is on all
- * ranks of a group is put together, and each takes its part. */
+/* comm.c - what ranks do together: of each collective how its result lies over the mesh, and its
+ * meaning in the reference interpreter. There the value as it is on all ranks of a group is put
+ * together, and each takes its part. */
 #include "ir/interp.h"
+#include "ir/rules.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+/* The last axes of a dim, those that its neighbouring elements are apart on. */
+static bool innermost(Axes axes, Axes of)
+{
+    Axes rest = of & ~axes;
+    return (axes & of) == axes && (!rest || (axes & -axes) > rest);
+}
+
+static const char *has_axes(Rule *r)
+{
+    Axes axes = r->attrs->axes;
+    if (!axes || axes >> r->m->layout.mesh.n)
+        WRONG(r, "no axis of the mesh is named");
+    if (r->attrs->zigzag && (axes & (axes - 1)))
+        WRONG(r, "zigzag order on %s, which is not one axis", rule_axes(r, axes));
+    return NULL;
+}
+
+/* Dim at of r->out[0] is split on the attribute's axes as well. */
+static const char *split_on(Rule *r, Name name)
+{
+    Type *t = &r->out[0];
+    Axes axes = r->attrs->axes;
+    int at = type_find(t, name);
+    if (at < 0)
+        WRONG(r, "there is no dim '%s' to split", rule_dim(r, name));
+    if (axes & (type_axes(t) | t->partial | t->most))
+        WRONG(r, "axis %s is in use", rule_axes(r, axes & (type_axes(t) | t->partial | t->most)));
+    if (!innermost(axes, axes | t->dims[at].axes))
+        WRONG(r, "dim '%s' is split on %s, which does not come before %s in the mesh",
+              rule_dim(r, name), rule_axes(r, t->dims[at].axes), rule_axes(r, axes));
+    int64_t n = mesh_size(r->m, axes), unit = n * (r->attrs->zigzag ? 2 : 1);
+    if (t->dims[at].size % unit)
+        WRONG(r, "dim '%s' of %lld is not split evenly on %s, of %lld ranks", rule_dim(r, name),
+              (long long)t->dims[at].size, rule_axes(r, axes), (long long)n);
+    t->dims[at].size /= n;
+    if (!r->m->local) {
+        t->dims[at].axes |= axes;
+        t->dims[at].zigzag |= r->attrs->zigzag ? axes : 0;
+    }
+    return NULL;
+}
+
+static const char *whole_on(Rule *r, Name name)
+{
+    Type *t = &r->out[0];
+    Axes axes = r->attrs->axes;
+    int at = type_find(t, name);
+    if (at < 0)
+        WRONG(r, "there is no dim '%s' to gather", rule_dim(r, name));
+    if (!r->m->local && !innermost(axes, t->dims[at].axes))
+        WRONG(r, "dim '%s' is split on '%s', of which '%s' are not the last", rule_dim(r, name),
+              rule_axes(r, t->dims[at].axes), rule_axes(r, axes));
+    if (!r->m->local && (t->dims[at].zigzag & axes) != (r->attrs->zigzag ? axes : 0))
+        WRONG(r, "dim '%s' is %sin zigzag order on %s", rule_dim(r, name),
+              r->attrs->zigzag ? "not " : "", rule_axes(r, axes));
+    t->dims[at].size *= mesh_size(r->m, axes);
+    t->dims[at].axes &= ~axes;
+    t->dims[at].zigzag &= ~axes;
+    return NULL;
+}
+
+static const char *added_up(Rule *r)
+{
+    Axes axes = r->attrs->axes;
+    if (r->m->local)
+        return NULL;
+    Axes tree = axes & mesh_tree_of(r->m, r->in[0]);
+    if (tree ? !r->attrs->tree || axes != tree : r->attrs->tree)
+        WRONG(r,
+              tree ? "a sum over %s that is not in the order of the tree"
+                   : "a tree over %s, which has none",
+              rule_axes(r, tree ? tree : axes));
+    if ((r->in[0]->partial & axes) != axes)
+        WRONG(r, "the operand is not partial over %s", rule_axes(r, axes & ~r->in[0]->partial));
+    r->out[0].partial &= ~axes;
+    return NULL;
+}
+
+const char *type_all_reduce(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    if (wrong || r->m->local || !(r->in[0]->most & r->attrs->axes))
+        return wrong ? wrong : added_up(r);
+    if ((r->in[0]->most & r->attrs->axes) != r->attrs->axes)
+        WRONG(r, "the operand is not of the largest over %s alone", rule_axes(r, r->attrs->axes));
+    r->out[0].most &= ~r->attrs->axes;
+    return NULL;
+}
+
+const char *type_reduce_scatter(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    if (!wrong)
+        wrong = added_up(r);
+    return wrong ? wrong : split_on(r, r->attrs->dim.name);
+}
+
+const char *type_all_gather(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    return wrong ? wrong : whole_on(r, r->attrs->dim.name);
+}
+
+const char *type_all_to_all(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    if (!wrong)
+        wrong = whole_on(r, r->attrs->dim.name);
+    return wrong ? wrong : split_on(r, r->attrs->to.name);
+}
+
+const char *type_shard(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    return wrong ? wrong : split_on(r, r->attrs->dim.name);
+}
+
+const char *type_ring_shift(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    if (!wrong && !r->m->local)
+        WRONG(r, "what a rank has of a value is another part of it than its type says");
+    return wrong;
+}
+
+const char *type_broadcast(Rule *r)
+{
+    const char *wrong = has_axes(r);
+    r->out[0] = *r->in[0];
+    Axes in_use = (type_axes(r->in[0]) | r->in[0]->partial | r->in[0]->most) & r->attrs->axes;
+    if (!wrong && (r->attrs->at < 0 || r->attrs->at >= mesh_size(r->m, r->attrs->axes)))
+        WRONG(r, "no rank along %s is at place %lld", rule_axes(r, r->attrs->axes),
+              (long long)r->attrs->at);
+    if (!wrong && in_use)
+        WRONG(r, "ranks of %s have parts of the operand", rule_axes(r, in_use));
+    return wrong;
+}
+
+/* ---- meanings -------------------------------------------------------------------------------- */
 
 bool interp_same_group(const Module *m, int64_t a, int64_t b, Axes axes)
 {
