@@ -109,9 +109,8 @@ static bool reads_halves(const Emitter *e)
 
 void c_kernels_include(const Emitter *e)
 {
-    fputs("\n#include <math.h>\n", e->out);
-    if (reads_halves(e))
-        fputs("#include \"half.h\"\n", e->out);
+    fputs(reads_halves(e) ? "#include \"half.h\"\n\n" : "\n", e->out);
+    fputs("#include <math.h>\n", e->out);
 }
 
 void c_kernels(const Emitter *e)

@@ -11,7 +11,7 @@ static const char words[] =
     "auto break case char const continue default do double else enum extern float for goto if "
     "inline int long register restrict return short signed sizeof static struct switch typedef "
     "union unsigned void volatile while bool true false "
-    "int32_t int64_t uint8_t uint16_t INT64_C NULL INFINITY NAN "
+    "int32_t int64_t uint8_t uint16_t INT64_C NULL INFINITY NAN linux unix "
     "exp expf log logf sqrt sqrtf tanh tanhf erf erff sin sinf cos cosf pow powf fabs fabsf "
     "larger largerf mg_from_bf16 mg_to_bf16 mg_from_f16 mg_to_f16 ";
 
@@ -35,7 +35,7 @@ static const char *safe(CGen *g, const char *base)
             *at = '_';
         capitals &= !islower((unsigned char)*at);
     }
-    return capitals || isdigit((unsigned char)*s) ? arena_printf(g->c.a, "the_%s", s) : s;
+    return capitals || !isalpha((unsigned char)*s) ? arena_printf(g->c.a, "the_%s", s) : s;
 }
 
 static bool means(const CGen *g, const char *name)
