@@ -215,8 +215,9 @@ void emit_buffers(Emitter *e)
         e->buffer[i] = cname(&e->names, prefix[b->owner], emit_short_name(e, buffer_name(e, i)));
         fprintf(e->out, "#define %s%s (base + %lld", e->buffer[i], e->step[i] ? "(i)" : "",
                 (long long)b->offset);
-        if (e->step[i])
-            fprintf(e->out, " + (i) * %lld", (long long)e->step[i]);
+        if (e->step[i]) /* by an index that may be a number */
+            fprintf(e->out, " + (i) * %lld%s", (long long)e->step[i],
+                    b->bytes > INT32_MAX ? "L" : "");
         fputc(')', e->out);
         if (b->value && b->owner != OWN_params && b->owner != OWN_optimizer) {
             fputs(" /* ", e->out);
