@@ -56,7 +56,7 @@ static void declare_operand(const CGen *g, int o)
     const Type *t = &k->operand[o].type;
     FILE *out = g->e->out;
     fprintf(out, "    %s%s *restrict %s = args[%d]; /* %s[", code_written(k, o) ? "" : "const ",
-            c_dialect.stored[t->dtype], g->pointer[o], o, dtype_name(t->dtype));
+            code_stored(&c_dialect, t->dtype), g->pointer[o], o, dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++) {
         fputs(i ? ", " : "", out);
         const char *name = name_str(g->e->m->names, t->dims[i].name);

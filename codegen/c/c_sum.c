@@ -31,7 +31,7 @@ static void add(CGen *g, const Ins *i, const char *sum, bool stored, Text x)
 static const char *declare(CGen *g, const Ins *i)
 {
     const char *name = c_fresh(g, i->op == OP_sum ? "sum" : "most");
-    code_line(&g->c, "%s %s = %s;", g->c.dialect->computed[dtype_of(g, i->out[0])], name,
+    code_line(&g->c, "%s %s = %s;", code_computed(g->c.dialect, dtype_of(g, i->out[0])), name,
               code_start(&g->c, i));
     return name;
 }

@@ -99,20 +99,8 @@ static const char *offset(Code *c, const char *sum)
 }
 
 const Dialect c_dialect = {
-    .stored = {[DT_f32] = "float",
-               [DT_f64] = "double",
-               [DT_bf16] = "uint16_t",
-               [DT_f16] = "uint16_t",
-               [DT_i32] = "int32_t",
-               [DT_i64] = "int64_t",
-               [DT_bool] = "uint8_t"},
-    .computed = {[DT_f32] = "float",
-                 [DT_f64] = "double",
-                 [DT_bf16] = "float",
-                 [DT_f16] = "float",
-                 [DT_i32] = "int32_t",
-                 [DT_i64] = "int64_t",
-                 [DT_bool] = "bool"},
+    .half = {[DT_bf16] = "uint16_t", [DT_f16] = "uint16_t"},
+    .widened = true,
     .from_half = from_half,
     .to_half = to_half,
     .load = load,

@@ -39,8 +39,9 @@ typedef struct CodeEnv {
 typedef struct Code Code;
 
 typedef struct Dialect {
-    const char *stored[DT_count], *computed[DT_count]; /* types in memory and of variables */
-    const char *add_apart; /* a function whose sum no product is fused into; NULL: "+" is so */
+    const char *half[DT_count]; /* types of halves in memory */
+    bool widened;               /* a variable is the float of the same value */
+    const char *add_apart;      /* a function whose sum no product is fused into; NULL: "+" is so */
     /* A half as it is computed with, as a float; and a float made such a half. */
     Text (*from_half)(Code *c, DType half, Text x);
     Text (*to_half)(Code *c, DType half, Text x);
@@ -84,6 +85,9 @@ struct Code {
 void code_begin(Code *c, const Dialect *d, const Module *m, const Kernel *k, Arena *a);
 
 /* ---- code_value.c ---- */
+
+const char *code_stored(const Dialect *d, DType t);   /* a type in memory; bool is a byte */
+const char *code_computed(const Dialect *d, DType t); /* ... and of a variable */
 
 void code_line(Code *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 Text code_variable(Code *c, const char *base, DType t, Text x);

@@ -7,6 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *code_stored(const Dialect *d, DType t)
+{
+    static const char *const names[DT_count] = {[DT_f32] = "float",
+                                                [DT_f64] = "double",
+                                                [DT_i32] = "int32_t",
+                                                [DT_i64] = "int64_t",
+                                                [DT_bool] = "uint8_t"};
+    return dtype_is_half(t) ? d->half[t] : names[t];
+}
+
+const char *code_computed(const Dialect *d, DType t)
+{
+    return t == DT_bool ? "bool" : dtype_is_half(t) && d->widened ? "float" : code_stored(d, t);
+}
+
 void code_begin(Code *c, const Dialect *d, const Module *m, const Kernel *k, Arena *a)
 {
     const size_t n = m->values.n;
@@ -34,7 +49,7 @@ void code_line(Code *c, const char *fmt, ...)
 Text code_variable(Code *c, const char *base, DType t, Text x)
 {
     const char *name = c->dialect->fresh(c, base);
-    code_line(c, "const %s %s = %s;", c->dialect->computed[t], name, x.s);
+    code_line(c, "const %s %s = %s;", code_computed(c->dialect, t), name, x.s);
     return (Text){name, NAMED};
 }
 
@@ -181,8 +196,8 @@ Text code_cast(Code *c, DType from, DType to, Text x)
         return code_pointwise(c, OP_ne, from, 2, (Text[]){x, code_number(c, from, 0)});
     if (dtype_is_half(to))
         return c->dialect->to_half(c, to, code_cast(c, from, DT_f32, x));
-    return (Text){arena_printf(c->a, "(%s)%s", c->dialect->computed[to], code_at(c, x, CALLED)),
-                  SIGNED};
+    return (Text){
+        arena_printf(c->a, "(%s)%s", code_computed(c->dialect, to), code_at(c, x, CALLED)), SIGNED};
 }
 
 /* An operand at other indices than those that values are known at. */

@@ -4,7 +4,7 @@
 
 const char *cuda_type(DType t)
 {
-    return cuda_dialect.stored[t];
+    return code_stored(&cuda_dialect, t);
 }
 
 const char *cuda_temp(CudaGen *g, const char *prefix)
@@ -76,20 +76,7 @@ static const char *offset(Code *c, const char *sum)
 }
 
 const Dialect cuda_dialect = {
-    .stored = {[DT_f32] = "float",
-               [DT_f64] = "double",
-               [DT_bf16] = "mg_bf16",
-               [DT_f16] = "mg_f16",
-               [DT_i32] = "int32_t",
-               [DT_i64] = "int64_t",
-               [DT_bool] = "uint8_t"},
-    .computed = {[DT_f32] = "float",
-                 [DT_f64] = "double",
-                 [DT_bf16] = "mg_bf16",
-                 [DT_f16] = "mg_f16",
-                 [DT_i32] = "int32_t",
-                 [DT_i64] = "int64_t",
-                 [DT_bool] = "bool"},
+    .half = {[DT_bf16] = "mg_bf16", [DT_f16] = "mg_f16"},
     .add_apart = "mg_add_apart",
     .from_half = from_half,
     .to_half = to_half,

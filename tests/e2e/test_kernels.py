@@ -111,6 +111,13 @@ class Kernels(mgctest.Case):
             text = re.sub(rf"(?<!\.)\b{old}\b(?!\.)", new, text)
         self.agree("f32", self.write("names.mg", text), steps=5)
 
+    def test_large_model(self):
+        """Seven billion parameters: places and offsets beyond 32 bits."""
+        self.compiles(model("llama7b.mg"), "--device=cpu2t", "--emit=c", "--with-kernels", "-o", "large.c")
+        r = self.run_program("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                             f"-I{mgctest.BUILD}/lib/mgc/include", "large.c")
+        self.assertEqual((r.returncode, r.stderr), (0, b""), r.stderr[:2000])
+
     def test_refusals(self):
         path = self.write("tiny.mg", TINY)
         for argv, words in ((("--with-kernels", "-o", "x"), "--with-kernels is for the program as C"),
