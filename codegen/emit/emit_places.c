@@ -215,9 +215,8 @@ void emit_buffers(Emitter *e)
         e->buffer[i] = cname(&e->names, prefix[b->owner], emit_short_name(e, buffer_name(e, i)));
         fprintf(e->out, "#define %s%s (base + %lld", e->buffer[i], e->step[i] ? "(i)" : "",
                 (long long)b->offset);
-        if (e->step[i]) /* by an index that may be a number */
-            fprintf(e->out, " + (i) * %lld%s", (long long)e->step[i],
-                    b->bytes > INT32_MAX ? "L" : "");
+        if (e->step[i])
+            fprintf(e->out, " + (i) * %lld", (long long)e->step[i]);
         fputc(')', e->out);
         if (b->value && b->owner != OWN_params && b->owner != OWN_optimizer) {
             fputs(" /* ", e->out);
@@ -263,7 +262,8 @@ void emit_place(const Emitter *e, const Program *p, const char *const *loop, con
                     (long long)(ahead < 0 ? -ahead : ahead));
         fputc(')', out);
     } else if (step) {
-        fprintf(out, "(%lld)", (long long)ahead);
+        fprintf(out, ahead ? "(%lldL)" : "(%lld)",
+                (long long)ahead); /* times the step: beyond an int */
     }
     if (rest)
         fprintf(out, " + %lld", (long long)rest);
