@@ -68,8 +68,7 @@ const char *c_value_name(const CGen *g, Value v);
 extern const Dialect c_dialect;
 /* A value for a statement. */
 Text c_eval(CGen *g, Value v, const CodeEnv *e);
-/* An element of the kernel's operand o at the indices of e, given as x; the operand as it is
- * stored. */
+/* A value as it is stored, and an element in memory as it is computed with. */
 const char *c_stored(CGen *g, DType t, Text x);
 Text c_loaded(CGen *g, DType t, const char *element);
 /* All results that are wanted (NULL: all), at the indices of e. */

@@ -12,19 +12,18 @@ static DType dtype_of(const CGen *g, Value v)
     return type_of(g->c.m, v)->dtype;
 }
 
-/* sum is a variable, or an element in memory (stored). */
+/* Adds to a sum, or to a maximum: a variable, or an element in memory (stored). */
 static void add(CGen *g, const Ins *i, const char *sum, bool stored, Text x)
 {
     const DType t = dtype_of(g, i->out[0]);
-    const Text old = stored ? c_loaded(g, t, sum) : (Text){sum, NAMED};
-    if (i->op == OP_rmax)
-        x = (Text){arena_printf(g->c.a, "larger%s(%s, %s)", t == DT_f64 ? "" : "f", old.s, x.s),
-                   CALLED};
-    else if (!stored || !dtype_is_half(t)) {
+    if (i->op == OP_sum && !(stored && dtype_is_half(t))) {
         code_line(&g->c, "%s += %s;", sum, x.s);
         return;
-    } else
-        x = code_pointwise(&g->c, OP_add, DT_f32, 2, (Text[]){old, x});
+    }
+    const Text old = stored ? c_loaded(g, t, sum) : (Text){sum, NAMED};
+    const char *larger = t == DT_f64 ? "larger" : "largerf";
+    x = i->op == OP_sum ? code_pointwise(&g->c, OP_add, DT_f32, 2, (Text[]){old, x})
+                        : (Text){arena_printf(g->c.a, "%s(%s, %s)", larger, old.s, x.s), CALLED};
     code_line(&g->c, "%s = %s;", sum, stored ? c_stored(g, t, x) : x.s);
 }
 
