@@ -27,7 +27,7 @@ Names *names_new(Arena *a)
     return t;
 }
 
-static uint32_t *slot_of(Names *t, const char *s, size_t n)
+static uint32_t *slot_of(const Names *t, const char *s, size_t n)
 {
     for (size_t i = hash(s, n);; i++) {
         uint32_t *slot = &t->slots[i & (t->nslots - 1)];
@@ -60,6 +60,11 @@ Name name_intern_n(Names *t, const char *s, size_t n)
 Name name_intern(Names *t, const char *s)
 {
     return name_intern_n(t, s, strlen(s));
+}
+
+Name name_find(const Names *t, const char *s)
+{
+    return *slot_of(t, s, strlen(s));
 }
 
 const char *name_str(const Names *t, Name n)

@@ -10,8 +10,9 @@ typedef struct Names Names;
 Names *names_new(Arena *a);
 Name name_intern(Names *t, const char *s);
 Name name_intern_n(Names *t, const char *s, size_t n);
-const char *name_str(const Names *t, Name n); /* "" for 0 */
-uint32_t name_count(const Names *t);          /* names are 1 .. count */
+Name name_find(const Names *t, const char *s); /* 0: it is not there */
+const char *name_str(const Names *t, Name n);  /* "" for 0 */
+uint32_t name_count(const Names *t);           /* names are 1 .. count */
 
 /* The candidate nearest to `word` by edit distance, or NULL if none is near enough to suggest. */
 const char *name_nearest(const char *word, const char *const *candidates, size_t n);

@@ -68,6 +68,12 @@ static Exit check_options(Session *s)
                      "mgc --from=FILE.mgir -o train");
     if (o->emit && !strcmp(o->emit, "source") && !o->out)
         return usage(s, "--emit=source writes a directory", "-o DIR");
+    if (o->with_kernels && (!o->emit || strcmp(o->emit, "c")))
+        return usage(s, "--with-kernels is for the program as C",
+                     "--emit=c --with-kernels -o FILE.c");
+    if (o->with_kernels && o->cpu)
+        return usage(s, "--cpu is for kernels that LLVM makes, and --with-kernels writes them as C",
+                     "leave out one of them; the C compiler has -march");
     if (o->check && (o->emit || o->out))
         return usage(s, "--check makes no code: there is nothing for -o or --emit to write",
                      "leave out one of them");
@@ -310,6 +316,17 @@ static bool takes_cpu(Session *s, const Compiled *c)
     return false;
 }
 
+/* --with-kernels where they are in C. */
+static bool takes_kernels(Session *s, const Compiled *c)
+{
+    if (!s->o->with_kernels || c->device.target == TARGET_host)
+        return true;
+    diag_error(s->diag, (Span){0}, 0,
+               "--with-kernels: kernels for '%s' are CUDA, a file of their own", c->device.name);
+    diag_help(s->diag, "--emit=cuda writes it; --emit=c the program that launches them");
+    return false;
+}
+
 static Exit usage_of_text(Session *s, const char *option, const char *pass)
 {
     return usage(
@@ -372,7 +389,7 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
             show(s, "lower", c->module);
     }
     Exit wrong = check_after(s, c, after);
-    if (!wrong && !until && !takes_cpu(s, c))
+    if (!wrong && !until && !(takes_cpu(s, c) && takes_kernels(s, c)))
         wrong = EXIT_usage;
     if (!wrong && (!until || strcmp(until, "lower")))
         wrong = run_steps(s, c, lowered ? NULL : after, until);

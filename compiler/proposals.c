@@ -39,7 +39,7 @@ static void only_check(Options *o)
 {
     o->check = !o->command || !strcmp(o->command, "fmt");
     o->out = o->emit = o->plan = o->trace = o->report = o->memory = o->proposals = NULL;
-    o->frontier = o->fusion = o->schedule = o->time_passes = false;
+    o->with_kernels = o->frontier = o->fusion = o->schedule = o->time_passes = false;
     o->print_after.n = 0;
 }
 

@@ -18,9 +18,9 @@ static bool plain(const Options *o, bool compiles)
     bool front = o->define.n || o->layout || o->device || o->precision || o->microbatch ||
                  o->recompute || o->overlap || o->cpu;
     return !pipeline_options(o) && !o->tokenizer && !o->json_key && !o->json_prompt && !o->eod &&
-           !o->out && !o->emit && !o->plan && !o->frontier && !o->fusion && !o->report &&
-           !o->schedule && !o->trace && !o->memory && !o->print_after.n && !o->time_passes &&
-           !o->from && (compiles || !front);
+           !o->out && !o->emit && !o->with_kernels && !o->plan && !o->frontier && !o->fusion &&
+           !o->report && !o->schedule && !o->trace && !o->memory && !o->print_after.n &&
+           !o->time_passes && !o->from && (compiles || !front);
 }
 
 static Exit command_explain(Session *s)

@@ -16,12 +16,12 @@ static Exit emit_c(Session *s, const Plan *p)
 {
     Output out;
     const char *features = "";
-    if (p->device->target == TARGET_host && !llvm_features(p, &features))
+    if (p->device->target == TARGET_host && !s->o->with_kernels && !llvm_features(p, &features))
         return EXIT_tool;
     Exit wrong = output_open(s, &out, s->o->out);
     if (wrong)
         return wrong;
-    codegen_emit_c(p, features, out.file);
+    codegen_emit_c(p, features, s->o->with_kernels, out.file);
     return output_close(s, &out, true);
 }
 

@@ -66,9 +66,9 @@ static CudaLaunch launch_of(const Nest *n, const Kernel *k, int lanes)
 
 CudaLaunch cuda_launch(const Plan *p, const Kernel *k)
 {
-    CudaGen g = {.m = p->module, .k = k, .body = k->ins->body, .nest = nest_of(p->module, k)};
+    CudaGen g = {.c = {.m = p->module, .k = k, .nest = nest_of(p->module, k)}};
     cuda_lanes(&g, p);
-    return launch_of(&g.nest, k, g.lanes);
+    return launch_of(&g.c.nest, k, g.lanes);
 }
 
 int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS])
@@ -83,101 +83,101 @@ int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS])
 /* ---- loops -------------------------------------------------------------------------------- */
 
 /* Declares the indices of the loops that are (not) spread from the flat number `of`. */
-static void split_index(CudaGen *g, CudaEnv *e, bool of_spread, const char *of)
+static void split_index(CudaGen *g, CodeEnv *e, bool of_spread, const char *of)
 {
     int last = -1;
     int64_t below = 1;
-    for (int i = 0; i < loops(&g->nest); i++)
-        if (spread(&g->nest, i) == of_spread && last < 0)
+    for (int i = 0; i < loops(&g->c.nest); i++)
+        if (spread(&g->c.nest, i) == of_spread && last < 0)
             last = i; /* the outermost needs no remainder */
-    for (int i = loops(&g->nest) - 1; i >= 0; i--) {
-        if (spread(&g->nest, i) != of_spread)
+    for (int i = loops(&g->c.nest) - 1; i >= 0; i--) {
+        if (spread(&g->c.nest, i) != of_spread)
             continue;
         bool lanes = g->lanes > 1 && i == g->lane_loop;
-        int64_t size = nest_loop(&g->nest, i)->dim.size / (lanes ? g->lanes : 1);
+        int64_t size = nest_loop(&g->c.nest, i)->dim.size / (lanes ? g->lanes : 1);
         const char *name = cuda_temp(g, "i"), *x = of;
         if (below > 1)
-            x = arena_printf(g->a, "%s / %lld", x, (long long)below);
+            x = arena_printf(g->c.a, "%s / %lld", x, (long long)below);
         if (i != last)
-            x = arena_printf(g->a, "%s %% %lld", x, (long long)size);
+            x = arena_printf(g->c.a, "%s %% %lld", x, (long long)size);
         if (lanes)
-            x = arena_printf(g->a, "%s * %d", x, g->lanes);
-        cuda_line(g, "const %s %s = %s;", g->index, name, x);
-        cuda_env_loop(g, e, i, name);
+            x = arena_printf(g->c.a, "%s * %d", x, g->lanes);
+        code_line(&g->c, "const %s %s = %s;", g->c.index, name, x);
+        code_env_loop(&g->c, e, i, name);
         below *= size;
     }
 }
 
 static void open_brace(CudaGen *g)
 {
-    g->depth++;
-    cuda_forget(g);
+    g->c.depth++;
+    code_forget(&g->c);
 }
 
 static void close_brace(CudaGen *g)
 {
-    g->depth--;
-    cuda_line(g, "}");
-    cuda_forget(g);
+    g->c.depth--;
+    code_line(&g->c, "}");
+    code_forget(&g->c);
 }
 
 /* Extents in steps of a thread: of the lanes together. */
 static int64_t steps(const CudaGen *g, bool of_spread)
 {
-    bool lanes = g->lanes > 1 && spread(&g->nest, g->lane_loop) == of_spread;
-    return extent(&g->nest, of_spread) / (lanes ? g->lanes : 1);
+    bool lanes = g->lanes > 1 && spread(&g->c.nest, g->lane_loop) == of_spread;
+    return extent(&g->c.nest, of_spread) / (lanes ? g->lanes : 1);
 }
 
 /* Every spread element, by all threads in x. */
-static void begin_spread(CudaGen *g, CudaEnv *e)
+static void begin_spread(CudaGen *g, CodeEnv *e)
 {
-    cuda_line(g,
+    code_line(&g->c,
               "for (int64_t n = (int64_t)blockIdx.x * %d + threadIdx.x; n < %lld; n += "
               "(int64_t)gridDim.x * %d) {",
               g->launch.block, (long long)steps(g, true), g->launch.block);
     open_brace(g);
-    cuda_line(g, "const %s at = (%s)n;", g->index, g->index);
+    code_line(&g->c, "const %s at = (%s)n;", g->c.index, g->c.index);
     split_index(g, e, true, "at");
 }
 
-static void store(CudaGen *g, size_t k, const char *x, const CudaEnv *e)
+static void store(CudaGen *g, size_t k, const char *x, const CodeEnv *e)
 {
-    int o = g->k->nin + (int)k;
-    cuda_line(g, "%s = %s;", cuda_element(g, o, &g->k->operand[o], e, NULL), x);
+    int o = g->c.k->nin + (int)k;
+    code_line(&g->c, "%s = %s;", code_element(&g->c, o, &g->c.k->operand[o], e, NULL), x);
 }
 
 /* Result k of all lanes: at once if they lie side by side. */
-static void store_lanes(CudaGen *g, size_t k, const char *const *x, const CudaEnv *first)
+static void store_lanes(CudaGen *g, size_t k, const char *const *x, const CodeEnv *first)
 {
-    int o = g->k->nin + (int)k;
+    int o = g->c.k->nin + (int)k;
     if (!g->vector[o]) {
         for (int lane = 0; lane < g->lanes; lane++) {
-            CudaEnv e = cuda_lane(g, first, lane);
+            CodeEnv e = cuda_lane(g, first, lane);
             store(g, k, x[lane], &e);
         }
         return;
     }
-    const Operand *to = &g->k->operand[o];
-    const char *type = arena_printf(g->a, "mg_vec<%s, %d>", cuda_type(to->type.dtype), g->lanes);
+    const Operand *to = &g->c.k->operand[o];
+    const char *type = arena_printf(g->c.a, "mg_vec<%s, %d>", cuda_type(to->type.dtype), g->lanes);
     const char *all = "";
     for (int lane = 0; lane < g->lanes; lane++)
-        all = arena_printf(g->a, "%s%s%s", all, lane ? ", " : "", x[lane]);
-    cuda_line(g, "*(%s *)&%s = {{%s}};", type, cuda_element(g, o, to, first, NULL), all);
+        all = arena_printf(g->c.a, "%s%s%s", all, lane ? ", " : "", x[lane]);
+    code_line(&g->c, "*(%s *)&%s = {{%s}};", type, code_element(&g->c, o, to, first, NULL), all);
 }
 
 /* All loads before all stores: a result may take an operand's place. */
-static void store_all(CudaGen *g, const CudaEnv *first, const bool *which)
+static void store_all(CudaGen *g, const CodeEnv *first, const bool *which)
 {
     const char *x[MAX_OPERANDS][LANES_MOST];
     memset(g->wide, 0, sizeof g->wide);
     for (int lane = 0; lane < g->lanes; lane++) {
-        CudaEnv e = cuda_lane(g, first, lane);
-        cuda_forget(g);
-        for (size_t k = 0; k < g->body->results.n; k++)
+        CodeEnv e = cuda_lane(g, first, lane);
+        code_forget(&g->c);
+        for (size_t k = 0; k < g->c.body->results.n; k++)
             if (!which || which[k])
-                x[k][lane] = cuda_eval(g, g->body->results.data[k], &e);
+                x[k][lane] = cuda_eval(g, g->c.body->results.data[k], &e);
     }
-    for (size_t k = 0; k < g->body->results.n; k++) {
+    for (size_t k = 0; k < g->c.body->results.n; k++) {
         if (which && !which[k])
             continue;
         if (g->lanes > 1)
@@ -189,7 +189,7 @@ static void store_all(CudaGen *g, const CudaEnv *first, const bool *which)
 
 static void write_map(CudaGen *g)
 {
-    CudaEnv e = {0};
+    CodeEnv e = {0};
     begin_spread(g, &e);
     store_all(g, &e, NULL);
     close_brace(g);
@@ -197,56 +197,51 @@ static void write_map(CudaGen *g)
 
 /* ---- reductions --------------------------------------------------------------------------- */
 
-static const char *start_of(CudaGen *g, const Ins *i, DType t)
-{
-    return cuda_number(g, t, i->op == OP_sum ? 0 : -INFINITY);
-}
-
 static void step(CudaGen *g, const Ins *i, DType t, const char *acc, const char *x)
 {
     if (i->op == OP_sum && i->exact)
-        cuda_line(g, "%s = mg_add_apart(%s, %s);", acc, acc, x);
+        code_line(&g->c, "%s = mg_add_apart(%s, %s);", acc, acc, x);
     else if (i->op == OP_sum)
-        cuda_line(g, "%s += %s;", acc, x);
+        code_line(&g->c, "%s += %s;", acc, x);
     else
-        cuda_line(g, "%s = mg_greater<%s>()(%s, %s);", acc, cuda_type(t), acc, x);
+        code_line(&g->c, "%s = mg_greater<%s>()(%s, %s);", acc, cuda_type(t), acc, x);
 }
 
 static DType dtype_of(const CudaGen *g, Value v)
 {
-    return type_of(g->m, v)->dtype;
+    return type_of(g->c.m, v)->dtype;
 }
 
-static void begin_row_loop(CudaGen *g, const CudaEnv *row, CudaEnv *e)
+static void begin_row_loop(CudaGen *g, const CodeEnv *row, CodeEnv *e)
 {
     *e = *row;
-    cuda_line(g, "for (%s j = threadIdx.x; j < %lld; j += %d) {", g->index,
+    code_line(&g->c, "for (%s j = threadIdx.x; j < %lld; j += %d) {", g->c.index,
               (long long)steps(g, false), g->launch.block);
     open_brace(g);
     split_index(g, e, false, "j");
 }
 
-static void row_stage(CudaGen *g, const CudaEnv *row, int s)
+static void row_stage(CudaGen *g, const CodeEnv *row, int s)
 {
     const Ins *sum[MAX_OPERANDS];
     const char *acc[MAX_OPERANDS];
     int n = 0;
-    for (size_t i = 0; i < g->body->ins.n && n < MAX_OPERANDS; i++) {
-        const Ins *ins = g->body->ins.data[i];
-        if (!nest_reduces(ins) || g->stage[ins->out[0]] != s)
+    for (size_t i = 0; i < g->c.body->ins.n && n < MAX_OPERANDS; i++) {
+        const Ins *ins = g->c.body->ins.data[i];
+        if (!nest_reduces(ins) || g->c.stage[ins->out[0]] != s)
             continue;
         DType t = dtype_of(g, ins->out[0]);
         sum[n] = ins;
         acc[n] = cuda_temp(g, "s");
-        cuda_line(g, "%s %s = %s;", cuda_type(t), acc[n], start_of(g, ins, t));
+        code_line(&g->c, "%s %s = %s;", cuda_type(t), acc[n], code_start(&g->c, ins));
         n++;
     }
-    CudaEnv e;
+    CodeEnv e;
     begin_row_loop(g, row, &e);
     memset(g->wide, 0, sizeof g->wide);
     for (int lane = 0; lane < g->lanes; lane++) {
-        CudaEnv mine = cuda_lane(g, &e, lane);
-        cuda_forget(g);
+        CodeEnv mine = cuda_lane(g, &e, lane);
+        code_forget(&g->c);
         for (int k = 0; k < n; k++)
             step(g, sum[k], dtype_of(g, sum[k]->out[0]), acc[k],
                  cuda_eval(g, sum[k]->in[0], &mine));
@@ -254,9 +249,9 @@ static void row_stage(CudaGen *g, const CudaEnv *row, int s)
     close_brace(g);
     g->lane = 0;
     for (int k = 0; k < n; k++) {
-        cuda_line(g, "%s = mg_block_%s<%d>(%s);", acc[k], sum[k]->op == OP_sum ? "sum" : "max",
+        code_line(&g->c, "%s = mg_block_%s<%d>(%s);", acc[k], sum[k]->op == OP_sum ? "sum" : "max",
                   g->launch.block, acc[k]);
-        g->reduced[sum[k]->out[0]] = acc[k];
+        g->c.reduced[sum[k]->out[0]] = acc[k];
     }
 }
 
@@ -264,23 +259,23 @@ static void row_stage(CudaGen *g, const CudaEnv *row, int s)
  * an operand that the loop reads. */
 static void write_row(CudaGen *g)
 {
-    CudaEnv row = {0}, e;
+    CodeEnv row = {0}, e;
     bool is_wide[MAX_OPERANDS] = {0}, any = false, narrow = false;
     const char *x[MAX_OPERANDS];
-    cuda_line(g, "for (int64_t n = blockIdx.x; n < %lld; n += gridDim.x) {",
-              (long long)extent(&g->nest, true));
+    code_line(&g->c, "for (int64_t n = blockIdx.x; n < %lld; n += gridDim.x) {",
+              (long long)extent(&g->c.nest, true));
     open_brace(g);
-    cuda_line(g, "const %s at = (%s)n;", g->index, g->index);
+    code_line(&g->c, "const %s at = (%s)n;", g->c.index, g->c.index);
     split_index(g, &row, true, "at");
-    int stages = nest_stages(g->body, g->stage);
+    int stages = nest_stages(g->c.body, g->c.stage);
     for (int s = 1; s <= stages; s++)
         row_stage(g, &row, s);
-    for (size_t k = 0; k < g->body->results.n; k++) {
-        is_wide[k] = nest_wide(&g->nest, type_of(g->m, g->body->results.data[k]));
+    for (size_t k = 0; k < g->c.body->results.n; k++) {
+        is_wide[k] = nest_wide(&g->c.nest, type_of(g->c.m, g->c.body->results.data[k]));
         any |= is_wide[k];
         narrow |= !is_wide[k];
         if (!is_wide[k])
-            x[k] = cuda_eval(g, g->body->results.data[k], &row);
+            x[k] = cuda_eval(g, g->c.body->results.data[k], &row);
     }
     if (any) {
         begin_row_loop(g, &row, &e);
@@ -288,67 +283,62 @@ static void write_row(CudaGen *g)
         close_brace(g);
     }
     if (narrow) {
-        cuda_line(g, "__syncthreads();"); /* all have read what is overwritten */
-        cuda_line(g, "if (threadIdx.x == 0) {");
-        g->depth++;
-        for (size_t k = 0; k < g->body->results.n; k++)
+        code_line(&g->c, "__syncthreads();"); /* all have read what is overwritten */
+        code_line(&g->c, "if (threadIdx.x == 0) {");
+        g->c.depth++;
+        for (size_t k = 0; k < g->c.body->results.n; k++)
             if (!is_wide[k])
                 store(g, k, x[k], &row);
-        g->depth--;
-        cuda_line(g, "}");
+        g->c.depth--;
+        code_line(&g->c, "}");
     }
     close_brace(g);
 }
 
 /* ---- columns ------------------------------------------------------------------------------ */
 
-/* A result's type as partial sums have it: [chunk, kept], dense. */
+/* A result as partial sums have it: [chunk, kept], dense. */
 static Operand chunk_of(const CudaGen *g, size_t k, int64_t *elements)
 {
-    Operand o = g->k->operand[g->k->nin + (int)k];
-    if (g->k->phase == PHASE_combine)
-        o = g->k->operand[g->k->nout + (int)k];
+    Operand o = g->c.k->operand[g->c.k->nin + (int)k];
+    if (g->c.k->phase == PHASE_combine)
+        o = g->c.k->operand[g->c.k->nout + (int)k];
     else
-        o.type = *type_of(g->m, g->body->results.data[k]);
-    *elements = 1;
-    for (int i = o.type.rank - 1; i >= 0; i--) {
-        o.stride[i] = *elements;
-        *elements *= o.type.dims[i].size;
-    }
-    return o;
+        o.type = *type_of(g->c.m, g->c.body->results.data[k]);
+    return code_dense(&o, elements);
 }
 
 static void declare_sums(CudaGen *g, const char **acc)
 {
-    for (size_t k = 0; k < g->body->results.n; k++) {
-        Value v = g->body->results.data[k];
+    for (size_t k = 0; k < g->c.body->results.n; k++) {
+        Value v = g->c.body->results.data[k];
         acc[k] = cuda_temp(g, "s");
-        cuda_line(g, "%s %s = %s;", cuda_type(dtype_of(g, v)), acc[k],
-                  start_of(g, g->m->values.data[v].def, dtype_of(g, v)));
+        code_line(&g->c, "%s %s = %s;", cuda_type(dtype_of(g, v)), acc[k],
+                  code_start(&g->c, g->c.m->values.data[v].def));
     }
 }
 
 /* Rows [from, to), every eighth of them, TERMS at a time. */
-static void sum_rows(CudaGen *g, const CudaEnv *kept, const char *const *acc)
+static void sum_rows(CudaGen *g, const CodeEnv *kept, const char *const *acc)
 {
     const char *some[MAX_OPERANDS];
-    CudaEnv e = *kept;
+    CodeEnv e = *kept;
     const int slices = BLOCK / COLUMNS;
-    cuda_line(g, "for (%s k = from + threadIdx.x / %d; k < to; k += %d) {", g->index, COLUMNS,
+    code_line(&g->c, "for (%s k = from + threadIdx.x / %d; k < to; k += %d) {", g->c.index, COLUMNS,
               slices * TERMS);
     open_brace(g);
     declare_sums(g, some);
-    cuda_line(g, "for (%s j = k; j < to && j < k + %d; j += %d) {", g->index, slices * TERMS,
+    code_line(&g->c, "for (%s j = k; j < to && j < k + %d; j += %d) {", g->c.index, slices * TERMS,
               slices);
     open_brace(g);
     split_index(g, &e, false, "j");
-    for (size_t k = 0; k < g->body->results.n; k++) {
-        const Ins *sum = g->m->values.data[g->body->results.data[k]].def;
+    for (size_t k = 0; k < g->c.body->results.n; k++) {
+        const Ins *sum = g->c.m->values.data[g->c.body->results.data[k]].def;
         step(g, sum, dtype_of(g, sum->out[0]), some[k], cuda_eval(g, sum->in[0], &e));
     }
     close_brace(g);
-    for (size_t k = 0; k < g->body->results.n; k++) {
-        const Ins *sum = g->m->values.data[g->body->results.data[k]].def;
+    for (size_t k = 0; k < g->c.body->results.n; k++) {
+        const Ins *sum = g->c.m->values.data[g->c.body->results.data[k]].def;
         step(g, sum, dtype_of(g, sum->out[0]), acc[k], some[k]);
     }
     close_brace(g);
@@ -356,89 +346,88 @@ static void sum_rows(CudaGen *g, const CudaEnv *kept, const char *const *acc)
 
 static void write_col(CudaGen *g)
 {
-    CudaEnv kept = {0};
+    CodeEnv kept = {0};
     const char *acc[MAX_OPERANDS];
-    bool partial = g->k->phase == PHASE_partial;
-    long long total = extent(&g->nest, false), chunks = g->k->chunks, n = extent(&g->nest, true);
+    bool partial = g->c.k->phase == PHASE_partial;
+    long long total = extent(&g->c.nest, false), chunks = g->c.k->chunks,
+              n = extent(&g->c.nest, true);
     if (partial) {
-        cuda_line(g, "const %s from = (%s)(blockIdx.y * INT64_C(%lld) / %lld);", g->index, g->index,
-                  total, chunks);
-        cuda_line(g, "const %s to = (%s)((blockIdx.y + INT64_C(1)) * %lld / %lld);", g->index,
-                  g->index, total, chunks);
+        code_line(&g->c, "const %s from = (%s)(blockIdx.y * INT64_C(%lld) / %lld);", g->c.index,
+                  g->c.index, total, chunks);
+        code_line(&g->c, "const %s to = (%s)((blockIdx.y + INT64_C(1)) * %lld / %lld);", g->c.index,
+                  g->c.index, total, chunks);
     } else {
-        cuda_line(g, "const %s from = 0, to = %lld;", g->index, total);
+        code_line(&g->c, "const %s from = 0, to = %lld;", g->c.index, total);
     }
-    cuda_line(
-        g, "for (int64_t n = (int64_t)blockIdx.x * %d; n < %lld; n += (int64_t)gridDim.x * %d) {",
+    code_line(
+        &g->c,
+        "for (int64_t n = (int64_t)blockIdx.x * %d; n < %lld; n += (int64_t)gridDim.x * %d) {",
         COLUMNS, n, COLUMNS);
     open_brace(g);
-    cuda_line(g, "const int64_t mine = n + threadIdx.x %% %d;", COLUMNS);
-    cuda_line(g, "const %s at = (%s)(mine < %lld ? mine : %lld);", g->index, g->index, n, n - 1);
+    code_line(&g->c, "const int64_t mine = n + threadIdx.x %% %d;", COLUMNS);
+    code_line(&g->c, "const %s at = (%s)(mine < %lld ? mine : %lld);", g->c.index, g->c.index, n,
+              n - 1);
     split_index(g, &kept, true, "at");
     declare_sums(g, acc);
     sum_rows(g, &kept, acc);
-    for (size_t k = 0; k < g->body->results.n; k++)
-        cuda_line(g, "%s = mg_column_%s<%d>(%s);", acc[k],
-                  g->m->values.data[g->body->results.data[k]].def->op == OP_sum ? "sum" : "max",
+    for (size_t k = 0; k < g->c.body->results.n; k++)
+        code_line(&g->c, "%s = mg_column_%s<%d>(%s);", acc[k],
+                  g->c.m->values.data[g->c.body->results.data[k]].def->op == OP_sum ? "sum" : "max",
                   BLOCK, acc[k]);
-    cuda_line(g, "if (threadIdx.x < %d && mine < %lld) {", COLUMNS, n);
-    g->depth++;
-    for (size_t k = 0; k < g->body->results.n; k++) {
+    code_line(&g->c, "if (threadIdx.x < %d && mine < %lld) {", COLUMNS, n);
+    g->c.depth++;
+    for (size_t k = 0; k < g->c.body->results.n; k++) {
         int64_t elements;
         Operand o = chunk_of(g, k, &elements);
-        int at = g->k->nin + (int)k;
+        int at = g->c.k->nin + (int)k;
         const char *base =
-            partial ? arena_printf(g->a, "blockIdx.y * INT64_C(%lld)", (long long)elements) : NULL;
-        cuda_line(g, "%s = %s;",
-                  cuda_element(g, at, partial ? &o : &g->k->operand[at], &kept, base), acc[k]);
+            partial ? arena_printf(g->c.a, "blockIdx.y * INT64_C(%lld)", (long long)elements)
+                    : NULL;
+        code_line(&g->c, "%s = %s;",
+                  code_element(&g->c, at, partial ? &o : &g->c.k->operand[at], &kept, base),
+                  acc[k]);
     }
-    g->depth--;
-    cuda_line(g, "}");
+    g->c.depth--;
+    code_line(&g->c, "}");
     close_brace(g);
 }
 
 static void write_combine(CudaGen *g)
 {
-    CudaEnv e = {0};
+    CodeEnv e = {0};
     begin_spread(g, &e);
-    for (int k = 0; k < g->k->nout; k++) {
+    for (int k = 0; k < g->c.k->nout; k++) {
         int64_t n;
         Operand o = chunk_of(g, (size_t)k, &n);
-        const Ins *sum = g->m->values.data[g->body->results.data[k]].def;
+        const Ins *sum = g->c.m->values.data[g->c.body->results.data[k]].def;
         const char *acc = cuda_temp(g, "s");
-        cuda_line(g, "%s %s = %s;", cuda_type(o.type.dtype), acc, start_of(g, sum, o.type.dtype));
-        cuda_line(g, "for (int c = 0; c < %lld; c++) {", (long long)g->k->chunks);
-        g->depth++;
+        code_line(&g->c, "%s %s = %s;", cuda_type(o.type.dtype), acc, code_start(&g->c, sum));
+        code_line(&g->c, "for (int c = 0; c < %lld; c++) {", (long long)g->c.k->chunks);
+        g->c.depth++;
         const char *x = cuda_temp(g, "v");
-        cuda_line(
-            g, "const %s %s = %s;", cuda_type(o.type.dtype), x,
-            cuda_element(g, k, &o, &e, arena_printf(g->a, "c * INT64_C(%lld)", (long long)n)));
+        code_line(&g->c, "const %s %s = %s;", cuda_type(o.type.dtype), x,
+                  code_element(&g->c, k, &o, &e,
+                               arena_printf(g->c.a, "c * INT64_C(%lld)", (long long)n)));
         step(g, sum, o.type.dtype, acc, x);
-        g->depth--;
-        cuda_line(g, "}");
-        cuda_line(g, "%s = %s;",
-                  cuda_element(g, g->k->nout + k, &g->k->operand[g->k->nout + k], &e, NULL), acc);
+        g->c.depth--;
+        code_line(&g->c, "}");
+        code_line(
+            &g->c, "%s = %s;",
+            code_element(&g->c, g->c.k->nout + k, &g->c.k->operand[g->c.k->nout + k], &e, NULL),
+            acc);
     }
     close_brace(g);
 }
 
 /* ---- the function ------------------------------------------------------------------------- */
 
-static bool written(const Kernel *k, int o)
-{
-    bool is = o >= k->noperands - k->nout;
-    for (int i = k->noperands - k->nout; i < k->noperands && !is; i++)
-        is = k->alias[i] == o;
-    return is;
-}
-
 /* Do all flat numbers and all offsets in elements fit an int? */
 static bool small(const CudaGen *g)
 {
-    int64_t most = extent(&g->nest, true) > extent(&g->nest, false) ? extent(&g->nest, true)
-                                                                    : extent(&g->nest, false);
-    for (int i = 0; i < g->k->noperands; i++) {
-        const Operand *o = &g->k->operand[i];
+    int64_t most = extent(&g->c.nest, true) > extent(&g->c.nest, false) ? extent(&g->c.nest, true)
+                                                                        : extent(&g->c.nest, false);
+    for (int i = 0; i < g->c.k->noperands; i++) {
+        const Operand *o = &g->c.k->operand[i];
         int64_t end = 1;
         for (int d = 0; d < o->type.rank; d++)
             end += (o->type.dims[d].size - 1) * o->stride[d];
@@ -451,27 +440,25 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
 {
     const Module *m = p->module;
     Arena *a = arena_new();
-    CudaGen g = {.m = m, .k = k, .body = k->ins->body, .nest = nest_of(m, k), .out = out, .a = a};
+    CudaGen g = {.c = {.nest = nest_of(m, k), .out = out}};
     int pointer[MAX_OPERANDS], n = cuda_pointers(k, pointer);
     const char *name = name_str(m->names, k->name);
+    code_begin(&g.c, &cuda_dialect, m, k, a);
     cuda_lanes(&g, p);
-    g.launch = launch_of(&g.nest, k, g.lanes);
-    g.memo = NEW_ARRAY(a, const char *, m->values.n);
-    g.reduced = NEW_ARRAY(a, const char *, m->values.n);
-    g.stage = NEW_ARRAY(a, int, m->values.n);
-    g.index = small(&g) ? "int" : "int64_t";
+    g.launch = launch_of(&g.c.nest, k, g.lanes);
+    g.c.index = small(&g) ? "int" : "int64_t";
     fprintf(out, "extern \"C\" __global__ void __launch_bounds__(%d, 1) %s(", g.launch.block, name);
     for (int i = 0; i < n; i++)
         fprintf(out, "%s%s%s *__restrict__ p%d", i ? ", " : "",
-                written(k, pointer[i]) ? "" : "const ",
+                code_written(k, pointer[i]) ? "" : "const ",
                 cuda_type(k->operand[pointer[i]].type.dtype), pointer[i]);
     fputs(")\n{\n", out);
-    g.depth = 1;
-    if (g.nest.kind == NEST_row)
+    g.c.depth = 1;
+    if (g.c.nest.kind == NEST_row)
         write_row(&g);
-    else if (g.nest.kind == NEST_col)
+    else if (g.c.nest.kind == NEST_col)
         write_col(&g);
-    else if (g.nest.kind == NEST_combine)
+    else if (g.c.nest.kind == NEST_combine)
         write_combine(&g);
     else
         write_map(&g);

@@ -9,8 +9,8 @@ enum { VECTOR_BYTES = 16, ROW_LEAST = 32 /* vectors of a row, so that a warp is 
 
 static int64_t stride_along(const CudaGen *g, const Operand *o, int loop)
 {
-    for (int i = 0; i < g->nest.ndims; i++) {
-        int d = g->nest.loop[i] == loop ? operand_dim(o, g->nest.dim[i].name) : -1;
+    for (int i = 0; i < g->c.nest.ndims; i++) {
+        int d = g->c.nest.loop[i] == loop ? operand_dim(o, g->c.nest.dim[i].name) : -1;
         if (d >= 0)
             return o->stride[d];
     }
@@ -30,7 +30,7 @@ static bool program_aligned(const CudaGen *g, const Plan *p, const Program *f, i
     bool good = true;
     for (size_t i = 0; f && i < f->actions.n; i++) {
         const Action *a = &f->actions.data[i];
-        if (a->kind == ACT_kernel && &p->kernels.data[a->kernel] == g->k)
+        if (a->kind == ACT_kernel && &p->kernels.data[a->kernel] == g->c.k)
             good &= divides(bytes, &a->operand[o].at);
     }
     return good;
@@ -39,7 +39,7 @@ static bool program_aligned(const CudaGen *g, const Plan *p, const Program *f, i
 /* Side by side along the loop of the lanes, and aligned wherever it is. */
 static bool has_vectors(const CudaGen *g, const Plan *p, int o, int lanes)
 {
-    const Operand *x = &g->k->operand[o];
+    const Operand *x = &g->c.k->operand[o];
     int64_t width = dtype_bytes(x->type.dtype), bytes = width * lanes;
     if (stride_along(g, x, g->lane_loop) != 1)
         return false;
@@ -52,39 +52,40 @@ static bool has_vectors(const CudaGen *g, const Plan *p, int o, int lanes)
 
 void cuda_lanes(CudaGen *g, const Plan *p)
 {
-    const Nest *n = &g->nest;
+    const Nest *n = &g->c.nest;
     int loops = n->nouter + n->ninner, last = loops - 1, widest = 0;
     g->lanes = 1;
     if (!loops || (n->kind != NEST_map && n->kind != NEST_row) ||
         (n->kind == NEST_row && last < n->nouter))
         return;
     g->lane_loop = last;
-    for (int o = 0; o < g->k->noperands; o++) {
-        int width = (int)dtype_bytes(g->k->operand[o].type.dtype);
-        if (stride_along(g, &g->k->operand[o], last) == 1 && width > widest)
+    for (int o = 0; o < g->c.k->noperands; o++) {
+        int width = (int)dtype_bytes(g->c.k->operand[o].type.dtype);
+        if (stride_along(g, &g->c.k->operand[o], last) == 1 && width > widest)
             widest = width;
     }
     int lanes = widest ? VECTOR_BYTES / widest : 1;
     lanes = lanes > LANES_MOST ? LANES_MOST : lanes;
-    int64_t size = nest_loop(&g->nest, last)->dim.size, row = 1;
+    int64_t size = nest_loop(&g->c.nest, last)->dim.size, row = 1;
     for (int i = n->nouter; i < loops; i++)
-        row *= nest_loop(&g->nest, i)->dim.size;
+        row *= nest_loop(&g->c.nest, i)->dim.size;
     if (lanes < 2 || size % lanes || (n->kind == NEST_row && row < (int64_t)ROW_LEAST * lanes))
         return;
-    for (int o = 0; o < g->k->noperands; o++) {
+    for (int o = 0; o < g->c.k->noperands; o++) {
         g->vector[o] = has_vectors(g, p, o, lanes);
         if (g->vector[o])
             g->lanes = lanes;
     }
 }
 
-CudaEnv cuda_lane(CudaGen *g, const CudaEnv *first, int lane)
+CodeEnv cuda_lane(CudaGen *g, const CodeEnv *first, int lane)
 {
-    CudaEnv e = *first;
+    CodeEnv e = *first;
     g->lane = lane;
     for (int i = 0; lane && i < first->n; i++)
-        for (int d = 0; d < g->nest.ndims; d++)
-            if (g->nest.loop[d] == g->lane_loop && g->nest.dim[d].name == e.dim[i] && e.index[i])
-                e.index[i] = arena_printf(g->a, "(%s + %d)", first->index[i], lane);
+        for (int d = 0; d < g->c.nest.ndims; d++)
+            if (g->c.nest.loop[d] == g->lane_loop && g->c.nest.dim[d].name == e.dim[i] &&
+                e.index[i])
+                e.index[i] = arena_printf(g->c.a, "(%s + %d)", first->index[i], lane);
     return e;
 }

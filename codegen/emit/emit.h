@@ -38,15 +38,20 @@ typedef struct Emitter {
     } *described;
     size_t ndescribed;
     const char *features;
-    bool cuda;
+    bool cuda, kernels; /* kernels: they are in the file, too */
 } Emitter;
 
 /* codegen/emit/emit_wrap.c: text, its long lines broken. */
 enum { EMIT_WIDTH = 110 };
 void emit_wrapped(FILE *out, const char *text);
 
-/* codegen/emit/emit_formula.c: what a generated kernel computes, one line. */
-const char *kernel_formula(const Emitter *e, const Kernel *k);
+/* codegen/emit/emit_formula.c: what a generated kernel computes, one line, and what it calls the
+ * kernel's operands ("p'": the new value of p, in its place) and values of its body (NULL: written
+ * where they are used). */
+typedef struct KernelText {
+    const char *formula, *operand[MAX_OPERANDS], **value;
+} KernelText;
+KernelText kernel_text(const Emitter *e, const Kernel *k);
 /* Does the name of an op say what a value is ("cos"), and not only how it was made ("mul")? */
 bool emit_op_tells(const char *op);
 

@@ -3,6 +3,7 @@
  * Each program (step, eval, sample) is written as a function with the loops of the plan, under the
  * lines of the source that its calls come from. It stands before all tables: a reader begins with
  * mg_step. Nothing is decided here: order, places and kernels are the plan's. */
+#include "codegen/c/c_kernels.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/emit/writer.h"
 #include "codegen/emit/emit_c.h"
@@ -147,9 +148,15 @@ static void emit_heading(const Emitter *e)
           "for each step of\n"
           " * training, mg_eval and mg_sample. Each call in them is one action: its number in the "
           "table of actions,\n"
-          " * what is done, on which places. Kernels stand in an object file; what they compute is "
-          "written\n"
-          " * beside their declarations (y' is y's new value).\n",
+          " * what is done, on which places. ",
+          out);
+    fputs(e->kernels ? "Kernels stand behind mg_sample, each below what it computes\n"
+                       " * (y' is y's new value). To make the program, with HOME the home that "
+                       "mgc env prints:\n *\n"
+                       " *     cc -std=c17 -O2 -ffp-contract=off -IHOME/include FILE.c "
+                       "HOME/libmgrt.a -lm -lpthread -ldl -o train\n"
+                     : "Kernels stand in an object file; what they compute is written\n"
+                       " * beside their declarations (y' is y's new value).\n",
           out);
     fprintf(out, " *\n * Everything lives in one arena of %lld bytes; at the peak:",
             (long long)e->p->arena_bytes);
@@ -159,7 +166,10 @@ static void emit_heading(const Emitter *e)
             fprintf(out, "%s %s %lld", comma, owners[i], (long long)e->p->memory[i]);
             comma = ",";
         }
-    fputs(". */\n#include \"abi.h\"\n\n", out);
+    fputs(". */\n#include \"abi.h\"\n", out);
+    if (e->kernels)
+        c_kernels_include(e);
+    fputc('\n', out);
     fputs(e->cuda ? "#define LAUNCH(n, kernel, ...) "
                     "mg_cuda_launch(r, n, K_##kernel, (void *[]){__VA_ARGS__})\n"
                   : "#define LAUNCH(n, kernel, units, grain, ...) "
@@ -176,7 +186,7 @@ static void emit_kernels(const Emitter *e)
     const size_t n = e->p->kernels.n;
     const char **formula = NEW_ARRAY(e->a, const char *, n + 1);
     for (size_t i = 0; i < n; i++)
-        formula[i] = kernel_formula(e, &e->p->kernels.data[i]);
+        formula[i] = kernel_text(e, &e->p->kernels.data[i]).formula;
     fputs("/* Generated kernels. */\n", e->out);
     for (size_t i = 0; i < n; i++) {
         if (!formula[i])
@@ -256,14 +266,14 @@ static void emit_all_tables(Emitter *e)
     emit_program(e);
 }
 
-void codegen_emit_c(const Plan *p, const char *features, FILE *out)
+void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out)
 {
     static const char *const taken[] = {"mg_main", "mg_step", "mg_eval", "mg_sample",    "tensors",
                                         "actions", "main",    "deaths",  "stage_layers", "base"};
     Arena *a = arena_new();
     char *text;
     size_t size;
-    Emitter e = {.p = p, .m = p->module, .a = a, .features = features};
+    Emitter e = {.p = p, .m = p->module, .a = a, .features = features, .kernels = kernels};
     e.out = open_memstream(&text, &size);
     e.cuda = p->device->target == TARGET_cuda;
     e.names = cnames_new(a);
@@ -281,6 +291,8 @@ void codegen_emit_c(const Plan *p, const char *features, FILE *out)
     emit_descriptor_names(&e);
     emit_pipe_names(&e);
     emit_functions(&e);
+    if (kernels)
+        c_kernels(&e);
     emit_all_tables(&e);
     fclose(e.out);
     emit_wrapped(out, text);

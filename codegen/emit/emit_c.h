@@ -4,7 +4,8 @@
 
 #include "plan/plan.h"
 
-/* Writes the program of a plan as C. features: what its kernels need of a processor. */
-void codegen_emit_c(const Plan *p, const char *features, FILE *out);
+/* Writes the program of a plan as C. features: what its kernels need of a processor; kernels: they
+ * are written as C, too, and need nothing. */
+void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out);
 
 #endif

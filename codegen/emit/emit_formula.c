@@ -1,17 +1,10 @@
 /* emit_formula.c - what a generated kernel computes, as a line of mathematics: its fused body read
  * from the results back, with the names of the source where there are any. */
+#include "codegen/code/code.h"
 #include "codegen/emit/emit.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* How tightly an expression holds together: what stands in brackets inside of another. */
-typedef enum Level { CHOICE, COMPARED, ADDED, MULTIPLIED, SIGNED, WHOLE } Level;
-
-typedef struct Text {
-    const char *s;
-    Level level;
-} Text;
 
 typedef struct Formula {
     const Emitter *e;
@@ -19,7 +12,8 @@ typedef struct Formula {
     Names *used;
     const char **name; /* per value of the body that has one */
     Uses uses;
-    bool update; /* of the optimizer: dims are any, one formula is for all shapes */
+    const char **operand; /* per operand of the kernel: what it is called */
+    bool update;          /* of the optimizer: dims are any, one formula is for all shapes */
     FILE *out;
 } Formula;
 
@@ -103,6 +97,7 @@ static void name_inputs(Formula *f, const Kernel *k)
         const char *own = f->update && is_parameter(f, outer) ? "p" : own_name(f, outer);
         own = own ? own : product_name(f, outer);
         f->name[arg] = own ? unique(f, own) : letter(f, arg);
+        f->operand[i] = f->name[arg];
     }
 }
 
@@ -112,7 +107,7 @@ static Text expression(Formula *f, Value v);
 
 static const char *at(Formula *f, Value v, Level least)
 {
-    Text t = f->name[v] ? (Text){f->name[v], WHOLE} : expression(f, v);
+    Text t = f->name[v] ? (Text){f->name[v], NAMED} : expression(f, v);
     return t.level >= least ? t.s : arena_printf(f->e->a, "(%s)", t.s);
 }
 
@@ -140,11 +135,11 @@ static const char *mean(Formula *f, const Ins *i)
                         over(f, &sum->attrs.over));
 }
 
-static Text infix(Formula *f, const Ins *i, const char *sign, Level level, bool ordered)
+static Text infix(Formula *f, const Ins *i, const CodeOperator *o)
 {
-    return (Text){arena_printf(f->e->a, "%s %s %s", at(f, i->in[0], level), sign,
-                               at(f, i->in[1], level + ordered)),
-                  level};
+    return (Text){arena_printf(f->e->a, "%s %s %s", at(f, i->in[0], o->level), o->sign,
+                               at(f, i->in[1], o->level + o->ordered)),
+                  o->level};
 }
 
 static Text function(Formula *f, const Ins *i)
@@ -152,25 +147,12 @@ static Text function(Formula *f, const Ins *i)
     const char *all = "";
     for (uint32_t k = 0; k < i->nin; k++)
         all = arena_printf(f->e->a, "%s%s%s", all, k ? ", " : "", at(f, i->in[k], CHOICE));
-    return (Text){arena_printf(f->e->a, "%s(%s)", op_info[i->op].name, all), WHOLE};
+    return (Text){arena_printf(f->e->a, "%s(%s)", op_info[i->op].name, all), NAMED};
 }
-
-/* Operators of C. An ordered one binds its right side closer. */
-static const struct {
-    const char *sign;
-    Level level;
-    bool ordered;
-} operators[OP_count] = {
-    [OP_add] = {"+", ADDED, false},      [OP_sub] = {"-", ADDED, true},
-    [OP_mul] = {"*", MULTIPLIED, false}, [OP_div] = {"/", MULTIPLIED, true},
-    [OP_lt] = {"<", COMPARED, true},     [OP_le] = {"<=", COMPARED, true},
-    [OP_gt] = {">", COMPARED, true},     [OP_ge] = {">=", COMPARED, true},
-    [OP_eq] = {"==", COMPARED, true},    [OP_ne] = {"!=", COMPARED, true},
-};
 
 static Text number(Formula *f, const Ins *i)
 {
-    return (Text){real_text(f->e->a, i->attrs.value), i->attrs.value < 0 ? SIGNED : WHOLE};
+    return (Text){real_text(f->e->a, i->attrs.value), i->attrs.value < 0 ? SIGNED : NAMED};
 }
 
 static Text negated(Formula *f, const Ins *i)
@@ -187,14 +169,14 @@ static Text chosen(Formula *f, const Ins *i)
 
 static Text index_of(Formula *f, const Ins *i)
 {
-    return (Text){arena_printf(f->e->a, "index(%s)", str(f->e, i->attrs.dim.name)), WHOLE};
+    return (Text){arena_printf(f->e->a, "index(%s)", str(f->e, i->attrs.dim.name)), NAMED};
 }
 
 static Text cast(Formula *f, const Ins *i)
 {
     return (Text){arena_printf(f->e->a, "%s(%s)", dtype_name(info(f, i->out[0])->type.dtype),
                                at(f, i->in[0], CHOICE)),
-                  WHOLE};
+                  NAMED};
 }
 
 static Text itself(Formula *f, const Ins *i)
@@ -204,30 +186,30 @@ static Text itself(Formula *f, const Ins *i)
 
 static Text picked(Formula *f, const Ins *i)
 {
-    return (Text){arena_printf(f->e->a, "%s[%s = %lld]", at(f, i->in[0], WHOLE),
+    return (Text){arena_printf(f->e->a, "%s[%s = %lld]", at(f, i->in[0], NAMED),
                                str(f->e, i->attrs.dim.name), (long long)i->attrs.at),
-                  WHOLE};
+                  NAMED};
 }
 
 static Text window(Formula *f, const Ins *i)
 {
-    return (Text){arena_printf(f->e->a, "%s[%s + %lld]", at(f, i->in[0], WHOLE),
+    return (Text){arena_printf(f->e->a, "%s[%s + %lld]", at(f, i->in[0], NAMED),
                                str(f->e, i->attrs.along.name), (long long)i->attrs.at),
-                  WHOLE};
+                  NAMED};
 }
 
 static Text rotated(Formula *f, const Ins *i)
 {
     return (Text){arena_printf(f->e->a, "rotate(%s over %s)", at(f, i->in[0], CHOICE),
                                str(f->e, i->attrs.dim.name)),
-                  WHOLE};
+                  NAMED};
 }
 
 static Text reduced(Formula *f, const Ins *i)
 {
     return (Text){arena_printf(f->e->a, "%s(%s%s)", i->op == OP_sum ? "sum" : "max",
                                at(f, i->in[0], CHOICE), over(f, &i->attrs.over)),
-                  WHOLE};
+                  NAMED};
 }
 
 /* Notation other than an operator; NULL: a function of the op's name. */
@@ -241,9 +223,9 @@ static Text expression(Formula *f, Value v)
 {
     const Ins *i = info(f, v)->def;
     if (i->op == OP_mul && mean(f, i))
-        return (Text){mean(f, i), WHOLE};
-    if (operators[i->op].sign)
-        return infix(f, i, operators[i->op].sign, operators[i->op].level, operators[i->op].ordered);
+        return (Text){mean(f, i), NAMED};
+    if (code_operator[i->op].sign)
+        return infix(f, i, &code_operator[i->op]);
     return notation[i->op] ? notation[i->op](f, i) : function(f, i);
 }
 
@@ -281,6 +263,13 @@ static void define(Formula *f, Value v, const char *name, const char *part)
     fprintf(f->out, "%s%s%s = %s", ftell(f->out) ? "; " : "", part, name, s);
 }
 
+static void define_result(Formula *f, const Kernel *k, size_t r, const char *part)
+{
+    const char *name = result_name(f, k, r);
+    f->operand[k->nin + (int)r] = *part ? arena_printf(f->e->a, "%s_parts", name) : name;
+    define(f, f->body->results.data[r], name, part);
+}
+
 /* In the order in which they are computed: results, and values that several others need. */
 static void definitions(Formula *f, const Kernel *k)
 {
@@ -291,29 +280,32 @@ static void definitions(Formula *f, const Kernel *k)
         const int r = result_of(f, v);
         const char *own = own_name(f, v);
         if (r >= 0)
-            define(f, v, result_name(f, k, (size_t)r), part);
+            define_result(f, k, (size_t)r, part);
         else if (!trivial(i) && f->uses.count[v] > 1)
             define(f, v, unique(f, own ? own : "t"), "");
     }
     for (size_t r = 0; r < f->body->results.n; r++) /* an input as it is, a value twice */
         if (!info(f, f->body->results.data[r])->def ||
             result_of(f, f->body->results.data[r]) != (int)r)
-            define(f, f->body->results.data[r], result_name(f, k, r), part);
+            define_result(f, k, r, part);
 }
 
 static void sums_of_parts(Formula *f, const Kernel *k)
 {
     for (size_t r = 0; r < f->body->results.n; r++) {
         const char *name = result_name(f, k, r);
+        f->operand[r] = arena_printf(f->e->a, "%s_parts", name);
+        f->operand[k->nout + (int)r] = name;
         fprintf(f->out, "%s%s = sum(parts of %s)", r ? "; " : "", name, name);
     }
 }
 
-const char *kernel_formula(const Emitter *e, const Kernel *k)
+KernelText kernel_text(const Emitter *e, const Kernel *k)
 {
     char *text;
     size_t size;
-    Formula f = {.e = e, .body = k->ins->body, .used = names_new(e->a)};
+    KernelText all = {0};
+    Formula f = {.e = e, .body = k->ins->body, .used = names_new(e->a), .operand = all.operand};
     f.out = open_memstream(&text, &size);
     f.name = NEW_ARRAY(e->a, const char *, e->m->values.n);
     f.uses = ir_uses(e->m, f.body, e->a);
@@ -324,7 +316,8 @@ const char *kernel_formula(const Emitter *e, const Kernel *k)
     else
         definitions(&f, k);
     fclose(f.out);
-    const char *kept = arena_strdup(e->a, text);
+    all.formula = arena_strdup(e->a, text);
+    all.value = f.name;
     free(text);
-    return kept;
+    return all;
 }

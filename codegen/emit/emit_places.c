@@ -262,7 +262,8 @@ void emit_place(const Emitter *e, const Program *p, const char *const *loop, con
                     (long long)(ahead < 0 ? -ahead : ahead));
         fputc(')', out);
     } else if (step) {
-        fprintf(out, "(%lld)", (long long)ahead);
+        fprintf(out, ahead ? "(%lldL)" : "(%lld)",
+                (long long)ahead); /* times the step: beyond an int */
     }
     if (rest)
         fprintf(out, " + %lld", (long long)rest);

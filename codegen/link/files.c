@@ -57,7 +57,7 @@ bool emit_to_file(const Plan *p, const char *features, const char *path)
     FILE *f = fopen(path, "we");
     if (!f)
         return false;
-    codegen_emit_c(p, features, f);
+    codegen_emit_c(p, features, false, f);
     bool ok = !ferror(f);
     return fclose(f) == 0 && ok;
 }

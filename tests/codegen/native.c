@@ -1,5 +1,6 @@
 /* native.c - see native.h. */
 #include "tests/codegen/native.h"
+#include "codegen/emit/emit_c.h"
 #include "codegen/llvm/llvm.h"
 
 #include <dlfcn.h>
@@ -15,17 +16,8 @@
 
 extern char **environ;
 
-static void link_library(const char *library, const char *object)
+static void run(char *const *argv)
 {
-    char *argv[] = {"cc",
-                    "-shared",
-                    "-Wl,-z,noexecstack",
-                    "-o",
-                    (char *)(uintptr_t)library,
-                    (char *)(uintptr_t)object,
-                    "-lmvec",
-                    "-lm",
-                    NULL};
     pid_t pid;
     int status = -1;
     assert_int_equal(posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ), 0);
@@ -33,18 +25,40 @@ static void link_library(const char *library, const char *object)
     assert_int_equal(status, 0);
 }
 
-void native_open(Native *n, Model *t, const Plan *p)
+static void make_object(Model *t, const Plan *p, const char *path)
 {
-    const char *tmp = getenv("TMPDIR"), *features;
-    char *dir = arena_printf(t->a, "%s/mgc-kernels-XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(dir));
-    const char *object = arena_printf(t->a, "%s/k.o", dir);
-    const char *library = arena_printf(t->a, "%s/k.so", dir);
-    if (!codegen_kernels(p, KERNEL_object, object, &features))
+    const char *features;
+    if (!codegen_kernels(p, KERNEL_object, path, &features))
         fail_msg("no kernels: %s", model_messages(t));
     assert_int_equal(codegen_narrow_loops, 0);
-    link_library(library, object);
-    n->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* The whole program, compiled as it says. */
+static void make_object_of_c(Model *t, const Plan *p, const char *path)
+{
+    const char *source = arena_printf(t->a, "%s.c", path);
+    FILE *f = fopen(source, "w");
+    assert_non_null(f);
+    t->m->source = t->m->source ? t->m->source : "a test";
+    codegen_emit_c(p, "", true, f);
+    assert_int_equal(fclose(f), 0);
+    run((char *[]){"cc", "-std=c17", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror",
+                   "-fPIC", "-I" RUNTIME, "-c", (char *)(uintptr_t)source, "-o",
+                   (char *)(uintptr_t)path, NULL});
+    unlink(source);
+}
+
+static void open_made(Native *n, Model *t, const Plan *p,
+                      void make(Model *t, const Plan *p, const char *path))
+{
+    const char *tmp = getenv("TMPDIR");
+    char *dir = arena_printf(t->a, "%s/mgc-kernels-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(dir));
+    char *object = arena_printf(t->a, "%s/k.o", dir), *library = arena_printf(t->a, "%s/k.so", dir);
+    make(t, p, object);
+    run((char *[]){"cc", "-shared", "-Wl,-z,noexecstack", "-o", library, object, "-lmvec", "-lm",
+                   NULL});
+    n->library = dlopen(library, RTLD_LAZY | RTLD_LOCAL); /* a program's calls are not resolved */
     unlink(object);
     unlink(library);
     rmdir(dir);
@@ -56,6 +70,16 @@ void native_open(Native *n, Model *t, const Plan *p)
         assert_non_null(f);
         n->kernel[k] = (NativeKernel *)(uintptr_t)f;
     }
+}
+
+void native_open(Native *n, Model *t, const Plan *p)
+{
+    open_made(n, t, p, make_object);
+}
+
+void native_open_c(Native *n, Model *t, const Plan *p)
+{
+    open_made(n, t, p, make_object_of_c);
 }
 
 void native_close(Native *n)

@@ -11,8 +11,10 @@ typedef struct Native {
     NativeKernel **kernel; /* per kernel of the plan */
 } Native;
 
-/* Generates, links and loads; fails the test if that fails. */
+/* Generates (by LLVM, or as the program in C, compiled as it says), links and loads; fails the test
+ * if that fails. */
 void native_open(Native *n, Model *t, const Plan *p);
+void native_open_c(Native *n, Model *t, const Plan *p);
 void native_close(Native *n);
 
 #endif

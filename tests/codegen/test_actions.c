@@ -105,7 +105,7 @@ static void write_text(Text *t, const Plan *p, void write(const Plan *, FILE *))
 
 static void emitted(const Plan *p, FILE *out)
 {
-    codegen_emit_c(p, "", out);
+    codegen_emit_c(p, "", false, out);
 }
 
 /* The kind of action `id` in the emitted table: [id] = ACTION("name", "kind", ...); that of a

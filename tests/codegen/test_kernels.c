@@ -1,4 +1,5 @@
-/* Generated kernels of the processor against the reference interpreter: compare.h. */
+/* Generated kernels of the processor, by LLVM or in C (NATIVE_OPEN), against the reference
+ * interpreter: compare.h. */
 #include "tests/codegen/compare.h"
 #include "tests/codegen/native.h"
 
@@ -11,7 +12,7 @@
 static void open_native(Comparison *c, Model *t, const Plan *p)
 {
     c->kernels = NEW(t->a, Native);
-    native_open(c->kernels, t, p);
+    NATIVE_OPEN(c->kernels, t, p);
 }
 
 static void close_native(Comparison *c)

@@ -176,7 +176,8 @@ static void tiles_on(const char *cpu)
     static Case cases[CASES];
     Model t;
     model_open(&t);
-    Plan p = {.module = t.m, .cpu = cpu};
+    static const Device host = {.target = TARGET_host};
+    Plan p = {.module = t.m, .device = &host, .cpu = cpu};
     int tiled = 0, edges = 0, deep = 0, lines = 0;
     for (int i = 0; i < CASES; i++) {
         add_case(&t, &p, &rng, &cases[i]);
@@ -190,7 +191,7 @@ static void tiles_on(const char *cpu)
             lines += tile.turned[o].run > 1;
     }
     Native native;
-    native_open(&native, &t, &p);
+    NATIVE_OPEN(&native, &t, &p);
     for (int i = 0; i < CASES; i++)
         run_case(&cases[i], native.kernel[i], &rng);
     native_close(&native);

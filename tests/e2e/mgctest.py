@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import subprocess
 import tempfile
@@ -110,6 +111,15 @@ class Case(unittest.TestCase):
         r = self.mgc(*argv, **more)
         self.assertEqual(r.returncode, 0, r.err[-4000:])
         return r
+
+    def compiles_in_c(self, program, *argv):
+        """A program whose kernels are in its C, made by the line in its head, without a warning."""
+        self.compiles(*argv, "--emit=c", "--with-kernels", "-o", f"{program}.c")
+        (line,) = re.findall(r"^ \*     (cc .*)$", self.read(f"{program}.c").decode(), re.M)
+        home = os.path.join(BUILD, "lib/mgc")
+        line = line.replace("HOME", home).replace("FILE.c", f"{program}.c").replace("train", program)
+        r = self.run_program(*line.split(), "-Wall", "-Wextra", "-Werror")
+        self.assertEqual((r.returncode, r.stderr), (0, b""), r.stderr[:4000])
 
     def trains(self, *argv, code=0, **more):
         r = self.run_program(*argv, **more)

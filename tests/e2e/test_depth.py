@@ -26,6 +26,13 @@ class Depth(mgctest.Case):
         plain = [re.sub(r"[\s\\*]+", "", re.sub(r"-?\b\d[\d.e+-]*", "0", text)) for text in (few, many)]
         self.assertEqual(*plain)
 
+    def test_kernels_in_c(self):
+        """The kernels, too: as many lines, but where a loop over all layers is long enough to be cut."""
+        few, many = (self.compiles(model("llama_mini.mg"), "-D", f"layers={n}", LARGE, "--emit=c", "--with-kernels").out
+                     for n in LAYERS)
+        self.assertLess(abs(len(few.splitlines()) - len(many.splitlines())), 0.01 * len(few.splitlines()))
+        self.assertLess(abs(len(few) - len(many)), 0.02 * len(few))
+
     def test_emitted_source_is_short(self):
         """The step stands first, no line is too long, and kernels have the names of what they do."""
         text = self.compiles(model("llama_mini.mg"), LARGE, "--emit=c").out

@@ -15,6 +15,15 @@ class Zoo(mgctest.Case):
                 self.compiles(golden.source, "-o", name)
                 self.assertEqual(golden.run(self, name, f"run-{name}", data), [])
 
+    def test_kernels_in_c(self):
+        """The same of programs whose kernels are C (--with-kernels): no LLVM, and the C library's functions."""
+        for name in mgctest.some(MODELS, 4, turn=mgctest.TURN + 2):
+            with self.subTest(model=name):
+                golden = Golden(name)
+                data = golden.prepare(self)
+                self.compiles_in_c(name, golden.source)
+                self.assertEqual(golden.run(self, name, f"run-{name}", data), [])
+
     def test_evaluation(self):
         """val_loss of the batch is its loss, for every microbatch; rows of CLIP and batch norm depend on each other."""
         mixing = ["batch_norm", "clip"]

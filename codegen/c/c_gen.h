@@ -1,0 +1,99 @@
+/* c_gen.h - one kernel while it is written as plain C; private to the files of codegen/c.
+ *
+ * What is walked is the nest that the plan counts units by (nest_on_host, with its tiles), so that
+ * a kernel in C takes the units of the one that LLVM makes. A unit is a box: each loop is cut into
+ * pieces of some size, the unit's number says which piece of each, the last loop's fastest. Boxes
+ * of different units share nothing and are all there is.
+ *
+ * Every kernel is written twice. The first time counts how often each value, offset and index is
+ * used; the second makes variables of those that are used more than once, and declares no index
+ * that nothing reads. Both make them in one order, by which they are counted. */
+#ifndef MGC_C_GEN_H
+#define MGC_C_GEN_H
+
+#include "codegen/code/code.h"
+#include "codegen/emit/emit.h"
+
+/* A name that may be used where it is: of an index, `order` counts its uses. */
+typedef struct CLive {
+    const char *name;
+    int order;
+} CLive;
+
+/* The place of an element, and the variable that says it, or the sum itself. */
+typedef struct COffset {
+    const char *sum, *name;
+    int order;
+} COffset;
+
+/* A loop is cut into so many pieces; of the unit's piece, [from, to) is left to walk, or the index
+ * is known. */
+typedef struct CCut {
+    int64_t pieces, size;
+    const char *from, *to, *index;
+} CCut;
+
+typedef struct CGen {
+    Code c; /* first: the dialect's functions find the rest by it */
+    const Emitter *e;
+    KernelText text;
+    CCut cut[NEST_DIMS];
+    const char *pointer[MAX_OPERANDS];
+    int read[MAX_OPERANDS]; /* its order */
+    const Names *taken;     /* words of C, and what the file defines */
+    VEC(CLive) live;
+    VEC(COffset) offset;
+    size_t live_at[NEST_DIMS * 2], offset_at[NEST_DIMS * 2]; /* per open brace: what was there */
+    int braces;
+    Value root; /* the value that the current statement is for */
+} CGen;
+
+/* ---- c_names.c ---- */
+
+/* A name made of `base` that means nothing else here, until the brace around it closes. */
+const char *c_fresh(CGen *g, const char *base);
+/* The same for an index; is it read, as far as is known? */
+const char *c_index(CGen *g, const char *base, bool *is_read);
+void c_read(Code *c, const char *text); /* a use of an index, or of an element's offset */
+void c_open(CGen *g);                   /* behind a "{" that has been written */
+void c_close(CGen *g);
+void c_close_to(CGen *g, int braces);
+void c_name_operands(CGen *g);
+Names *c_taken(const Emitter *e, Arena *a);
+/* The name of a variable for v. */
+const char *c_value_name(const CGen *g, Value v);
+
+/* ---- c_value.c ---- */
+
+extern const Dialect c_dialect;
+/* A value for a statement. */
+Text c_eval(CGen *g, Value v, const CodeEnv *e);
+/* A value as it is stored, and an element in memory as it is computed with. */
+const char *c_stored(CGen *g, DType t, Text x);
+Text c_loaded(CGen *g, DType t, const char *element);
+/* All results that are wanted (NULL: all), at the indices of e. */
+void c_store(CGen *g, const CodeEnv *e, const bool *which);
+
+/* ---- c_loops.c ---- */
+
+int c_loops(const CGen *g);
+void c_cut(CGen *g); /* of a unit */
+/* The loop over the units of [begin, end); the indices of e that a unit fixes. */
+void c_units(CGen *g, CodeEnv *e);
+/* Opens the loops of [first, end) that satisfy `which` (-1: all, 0: kept, 1: reduced) and that the
+ * unit leaves. */
+void c_open_loops(CGen *g, int first, int end, int which, CodeEnv *e);
+/* One loop over [from, to); its index: of any name, or one of the nest. */
+const char *c_for(CGen *g, const char *base, const char *from, const char *to);
+const char *c_open_loop(CGen *g, int loop, const char *from, const char *to, CodeEnv *e);
+/* The indices of the loops [first, end) from the number `of` that counts through them all. */
+void c_split(CGen *g, int first, int end, const char *of, CodeEnv *e);
+
+/* ---- c_sum.c ---- */
+
+void c_row(CGen *g);
+void c_col(CGen *g);
+void c_partial(CGen *g);
+void c_combine(CGen *g);
+
+#endif

@@ -1,0 +1,132 @@
+/* c_kernels.c - the fused instructions of a plan as plain C functions, in place of those that LLVM
+ * makes: of the same names, units and arguments. */
+#include "codegen/c/c_kernels.h"
+#include "codegen/c/c_gen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void write_body(CGen *g)
+{
+    c_cut(g);
+    if (g->c.k->phase == PHASE_partial)
+        c_partial(g);
+    else if (g->c.nest.kind == NEST_combine)
+        c_combine(g);
+    else if (g->c.nest.kind == NEST_row)
+        c_row(g);
+    else if (g->c.nest.kind == NEST_col)
+        c_col(g);
+    else {
+        CodeEnv e = {0};
+        c_units(g, &e);
+        c_open_loops(g, 0, c_loops(g), -1, &e);
+        c_store(g, &e, NULL);
+    }
+    c_close_to(g, 0);
+}
+
+/* One of the two times that a kernel is written: its statements, in the arena. */
+static const char *body_text(CGen *g, const Kernel *k, bool counting)
+{
+    char *text;
+    size_t size;
+    CGen fresh = {.c = {.uses = {g->c.uses.data, g->c.uses.n, g->c.uses.cap}, .counting = counting},
+                  .e = g->e,
+                  .text = g->text,
+                  .taken = g->taken};
+    Arena *a = g->c.a;
+    *g = fresh;
+    code_begin(&g->c, &c_dialect, g->e->m, k, a);
+    g->c.nest = nest_on_host(g->e->m, k);
+    g->c.out = open_memstream(&text, &size);
+    g->c.depth = 1;
+    c_name_operands(g);
+    write_body(g);
+    fclose(g->c.out);
+    const char *kept = arena_strdup(a, text);
+    free(text);
+    return kept;
+}
+
+/* "float *restrict y = args[2]; / * f32[seq=128] * /": operands lie apart from each other. */
+static void declare_operand(const CGen *g, int o)
+{
+    const Kernel *k = g->c.k;
+    const Type *t = &k->operand[o].type;
+    FILE *out = g->e->out;
+    fprintf(out, "    %s%s *restrict %s = args[%d]; /* %s[", code_written(k, o) ? "" : "const ",
+            code_stored(&c_dialect, t->dtype), g->pointer[o], o, dtype_name(t->dtype));
+    for (int i = 0; i < t->rank; i++) {
+        fputs(i ? ", " : "", out);
+        const char *name = name_str(g->e->m->names, t->dims[i].name);
+        emit_comment_text(out, name, strlen(name));
+        fprintf(out, "=%lld", (long long)t->dims[i].size);
+    }
+    fputs("] */\n", out);
+}
+
+static void write_kernel(const Emitter *e, const Kernel *k, const Names *taken)
+{
+    CGen g = {.e = e, .text = kernel_text(e, k), .taken = taken};
+    g.c.a = arena_new();
+    body_text(&g, k, true);
+    const char *body = body_text(&g, k, false);
+    fputs("/* ", e->out);
+    emit_comment_text(e->out, g.text.formula, strlen(g.text.formula));
+    fprintf(e->out, " */\nvoid %s(void *const *args, int64_t begin, int64_t end)\n{\n",
+            name_str(e->m->names, k->name));
+    for (int o = 0; o < k->noperands; o++)
+        if (g.pointer[o] && g.c.uses.data[g.read[o]])
+            declare_operand(&g, o);
+    fprintf(e->out, "%s}\n\n", body);
+    arena_free(g.c.a);
+}
+
+/* Is there a maximum among the kernels, of numbers of that type? */
+static bool finds_most(const Emitter *e, DType t)
+{
+    bool any = false;
+    for (size_t i = 0; i < e->p->kernels.n; i++) {
+        const Region *body = e->p->kernels.data[i].ins->body;
+        for (size_t n = 0; n < body->ins.n; n++)
+            any |= body->ins.data[n]->op == OP_rmax &&
+                   (type_of(e->m, body->ins.data[n]->out[0])->dtype == DT_f64) == (t == DT_f64);
+    }
+    return any;
+}
+
+static bool reads_halves(const Emitter *e)
+{
+    bool any = false;
+    for (size_t i = 0; i < e->p->kernels.n; i++) {
+        const Kernel *k = &e->p->kernels.data[i];
+        for (int o = 0; o < k->noperands; o++)
+            any |= dtype_is_half(k->operand[o].type.dtype);
+    }
+    return any;
+}
+
+void c_kernels_include(const Emitter *e)
+{
+    fputs(reads_halves(e) ? "#include \"half.h\"\n\n" : "\n", e->out);
+    fputs("#include <math.h>\n", e->out);
+}
+
+void c_kernels(const Emitter *e)
+{
+    Arena *a = arena_new();
+    const Names *taken = c_taken(e, a);
+    fputs("/* The kernels, in C: units [begin, end) of what is done, on those places. */\n\n",
+          e->out);
+    static const char larger[] =
+        "static inline %s larger%s(%s a, %s b) /* a NaN, if either is one */\n"
+        "{\n    return a > b || a != a ? a : b;\n}\n\n";
+    if (finds_most(e, DT_f32))
+        fprintf(e->out, larger, "float", "f", "float", "float");
+    if (finds_most(e, DT_f64))
+        fprintf(e->out, larger, "double", "", "double", "double");
+    for (size_t i = 0; i < e->p->kernels.n; i++)
+        write_kernel(e, &e->p->kernels.data[i], taken);
+    arena_free(a);
+}

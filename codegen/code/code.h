@@ -1,0 +1,118 @@
+/* code.h - the body of one kernel while it is written as text: what plain C (codegen/c) and CUDA
+ * (codegen/cuda) have in common, private to them.
+ *
+ * Expressions come by recursion from what needs them, at the indices of an environment. What is
+ * known at the current indices is remembered; whether a value becomes a variable or stands where it
+ * is used is the dialect's, as are the names. The tree of an expression is always that of the body:
+ * brackets stand wherever C would read another one. */
+#ifndef MGC_CODE_H
+#define MGC_CODE_H
+
+#include "plan/nest.h"
+
+/* How tightly an expression holds together: what stands in brackets inside of another. */
+typedef enum Level { CHOICE, COMPARED, ADDED, MULTIPLIED, SIGNED, CALLED, NAMED } Level;
+
+typedef struct Text {
+    const char *s;
+    Level level;
+} Text;
+
+/* Operators of C; sign is NULL for other ops. Real arithmetic has no order but the one written: an
+ * ordered one binds its right side closer in mathematics, too. */
+typedef struct CodeOperator {
+    const char *sign;
+    Level level;
+    bool ordered;
+} CodeOperator;
+extern const CodeOperator code_operator[OP_count];
+
+enum { CODE_EXTRA = 8 };
+
+/* The index of every dim, as C expressions; NULL: a merged neighbour walks it. */
+typedef struct CodeEnv {
+    int n;
+    Name dim[NEST_DIMS + CODE_EXTRA];
+    const char *index[NEST_DIMS + CODE_EXTRA];
+} CodeEnv;
+
+typedef struct Code Code;
+
+typedef struct Dialect {
+    const char *half[DT_count]; /* types of halves in memory */
+    bool widened;               /* a variable is the float of the same value */
+    const char *add_apart;      /* a function whose sum no product is fused into; NULL: "+" is so */
+    /* A half as it is computed with, as a float; and a float made such a half. */
+    Text (*from_half)(Code *c, DType half, Text x);
+    Text (*to_half)(Code *c, DType half, Text x);
+    /* The element of operand o that argument o of the body is. */
+    Text (*load)(Code *c, int o, const CodeEnv *e);
+    /* A variable for x, the value v, or x itself. */
+    Text (*keep)(Code *c, Value v, Text x, int order);
+    const char *(*fresh)(Code *c, const char *base); /* a new variable's name */
+    const char *(*pointer)(Code *c, int o);          /* an operand's name */
+    const char *(*offset)(Code *c, const char *sum); /* what stands in its brackets */
+    /* NULL, or told each use of an index, and each but the first of a value. */
+    void (*read)(Code *c, const char *text);
+} Dialect;
+
+/* A value at the current indices. */
+typedef struct Known {
+    Text text;
+    int order; /* how many were made before it */
+} Known;
+
+struct Code {
+    const Dialect *dialect;
+    const Module *m;
+    const Kernel *k;
+    const Region *body;
+    Nest nest;
+    FILE *out;
+    Arena *a;
+    int depth;            /* of indentation, in fours */
+    const char *index;    /* type of indices */
+    Known *known;         /* per value, at the current indices */
+    const char **reduced; /* per value: the variable of a finished reduction */
+    int *stage;           /* per value: reductions that come before it is known */
+    bool moved;           /* at other indices than those of the loops */
+    int order;            /* values made so far */
+    VEC(int) uses;        /* by order, while `counting` */
+    bool counting;
+};
+
+/* For a kernel; `c` is zero but for what a dialect has beside. */
+void code_begin(Code *c, const Dialect *d, const Module *m, const Kernel *k, Arena *a);
+
+/* ---- code_value.c ---- */
+
+const char *code_stored(const Dialect *d, DType t);   /* a type in memory; bool is a byte */
+const char *code_computed(const Dialect *d, DType t); /* ... and of a variable */
+
+void code_line(Code *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+Text code_variable(Code *c, const char *base, DType t, Text x);
+void code_forget(Code *c); /* what was computed before does not hold here */
+void code_enter(CodeEnv *e, Name d, const char *index);
+/* Enters the index of a loop of the nest under every dim it stands for. */
+void code_env_loop(const Code *c, CodeEnv *e, int loop, const char *index);
+/* The element of operand o at the indices of e: "p3[...]"; NULL or terms that come first. */
+const char *code_element(Code *c, int o, const Operand *as, const CodeEnv *e, const char *base);
+/* The operand whose pointer an operand has. */
+int code_place(const Kernel *k, int o);
+bool code_written(const Kernel *k, int o); /* is anything stored at that pointer? */
+/* ... as partial sums have it: dense, and how many elements that are. */
+Operand code_dense(const Operand *o, int64_t *elements);
+/* The value at the indices of e; statements go out as they are needed. */
+Text code_eval(Code *c, Value v, const CodeEnv *e);
+const char *code_at(Code *c, Text x, Level least); /* in brackets if it is looser */
+Text code_cast(Code *c, DType from, DType to, Text x);
+Text code_number(Code *c, DType t, double x);
+/* The number that a sum or maximum starts from. */
+const char *code_start(Code *c, const Ins *reduction);
+
+/* ---- code_pointwise.c ---- */
+
+/* A pointwise op on operands of dtype t (the condition of a choice is a bool). */
+Text code_pointwise(Code *c, Op op, DType t, int nin, const Text *x);
+
+#endif
