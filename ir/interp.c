@@ -498,7 +498,7 @@ static void interpret(Interp like, int64_t ranks, const Fn *fn, const Tensor64 *
         g.rank[r].rank = r;
         g.rank[r].value = interp_alloc((int64_t)m->values.n, sizeof *like.value);
         for (size_t i = 0; i < b->args.n; i++)
-            if (g.at[b->args.data[i]] & mesh_station(m, r))
+            if (g.at[b->args.data[i]] & mesh_stage_set(m, r))
                 interp_set(&g.rank[r], b->args.data[i], args[(size_t)r * b->args.n + i].data);
             else
                 interp_forget(&g.rank[r], b->args.data[i]);

@@ -60,7 +60,7 @@ bool interp_takes_part(const Group *g, const Interp *in, const Ins *i)
     StageSet at = i->nout ? 0 : AT_ALL;
     for (uint32_t k = 0; k < i->nout; k++)
         at |= g->at[i->out[k]];
-    return (at & mesh_station(in->m, in->rank)) != 0;
+    return (at & mesh_stage_set(in->m, in->rank)) != 0;
 }
 
 void interp_forget(Interp *in, Value v)
@@ -73,6 +73,6 @@ void interp_forget(Interp *in, Value v)
 void interp_forget_others(const Group *g, Interp *in, const Ins *i)
 {
     for (uint32_t k = 0; k < i->nout; k++)
-        if (!(g->at[i->out[k]] & mesh_station(in->m, in->rank)))
+        if (!(g->at[i->out[k]] & mesh_stage_set(in->m, in->rank)))
             interp_forget(in, i->out[k]);
 }

@@ -108,7 +108,7 @@ int mesh_pieces(const Module *m, Axes axes, Axes zigzag)
     return 1;
 }
 
-StageSet mesh_station(const Module *m, int64_t rank)
+StageSet mesh_stage_set(const Module *m, int64_t rank)
 {
     Axes axis = m->layout.pipeline.axis;
     int64_t place = axis ? mesh_place(m, rank, axis) : 0;

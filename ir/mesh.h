@@ -45,8 +45,9 @@ int mesh_stage(const Module *m, int64_t rank, int64_t i);
 int64_t mesh_layer(const Module *m, int64_t rank, int64_t i);
 /* How many layers are before a stage. */
 int64_t mesh_first_layer(const Module *m, int stage);
-/* The rank's place along the axis of stages, as a set of one; AT_ALL where there are no stages. */
-StageSet mesh_station(const Module *m, int64_t rank);
+/* The stage of a rank along the axis of stages, as a set of one; AT_ALL where there are no stages.
+ */
+StageSet mesh_stage_set(const Module *m, int64_t rank);
 /* A loop whose rounds are layers of the pipeline: is i one? */
 bool ir_is_staged(const Module *m, const Ins *i);
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);

@@ -329,7 +329,7 @@ static const char *phase_name(const Pipe *p, int action)
 }
 
 /* Stages that do an action, or, outside of a pipeline, ranks along its axis. */
-static const char *station_name(StageSet at)
+static const char *stage_set_name(StageSet at)
 {
     static const char *const names[AT_ALL + 1] = {[AT_FIRST] = "first",
                                                   [AT_MIDDLE] = "between",
@@ -372,7 +372,7 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
             if (a->wait[s])
                 fprintf(out, " | after %u", prog->actions.data[a->wait[s] - 1].id);
         if (a->on != AT_ALL && p->module->layout.pipeline.axis)
-            fprintf(out, " | %s", station_name(a->on));
+            fprintf(out, " | %s", stage_set_name(a->on));
         if (a->exposed > 0)
             fprintf(out, " | exposed %.2f us", a->exposed * 1e6);
         fputc('\n', out);

@@ -562,7 +562,7 @@ void mg_pass(mg_run *r, const mg_pipe *p, const mg_pipe_op *o);
 /* Called before each operation; false at the end of the table. (Records the operation's start.) */
 bool mg_phase(mg_run *r, const mg_pipe_op *o);
 /* This rank's place among the ranks along these axes. */
-int mg_station(const mg_run *r, uint32_t axes);
+int mg_place(const mg_run *r, uint32_t axes);
 
 /* ---- functions that hand-written kernels call --------------------------------------------- */
 

@@ -44,7 +44,7 @@ const char *emit_condition(Emitter *e, const Program *p, const Action *a)
         return NULL;
     if (emit_in_pipe(p, a->around))
         return condition(e, a->on, "o->stage", stages_of(p));
-    return condition(e, a->on, arena_printf(e->a, "mg_station(r, %u)", l->axis),
+    return condition(e, a->on, arena_printf(e->a, "mg_place(r, %u)", l->axis),
                      (int)mesh_size(e->m, l->axis));
 }
 

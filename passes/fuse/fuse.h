@@ -58,7 +58,7 @@ typedef struct Fuse {
     DimList depth;           /* dims of repeats: sizes are compared without them */
     int n;                   /* instructions */
     int guard;               /* position of the guard, or -1: nothing moves across it */
-    const StageSet *station; /* per value of the function: where it is needed */
+    const StageSet *stages;  /* per value of the function: where it is needed */
     int *at;                 /* per value: position of its definition in r, or -1 */
     Users *users;            /* per position, over all its results */
     Cluster **owner;         /* per position: the cluster that owns it; NULL: stands alone */

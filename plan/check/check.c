@@ -15,11 +15,11 @@ void broken(Check *c, int p, const char *fmt, ...)
         return;
     fprintf(c->out, "plan: P%d is broken in %s", p,
             c->prog ? name_str(c->m->names, c->prog->fn->name) : "the arena");
-    if (c->station && c->m->layout.pipeline.axis)
+    if (c->stages && c->m->layout.pipeline.axis)
         fprintf(c->out, " on the %s",
-                c->station == AT_FIRST  ? "first rank"
-                : c->station == AT_LAST ? "last rank"
-                                        : "ranks between");
+                c->stages == AT_FIRST  ? "first rank"
+                : c->stages == AT_LAST ? "last rank"
+                                       : "ranks between");
     if (c->at >= 0) {
         const Action *a = &c->prog->actions.data[c->at];
         fprintf(c->out, ", action %d '%s'", c->at, name_str(c->m->names, a->name));
@@ -230,7 +230,7 @@ static void run_range(Check *c, int from, int to)
         const Action *a = &c->prog->actions.data[i];
         c->at = i;
         if (a->kind != ACT_loop) {
-            if (a->kind != ACT_phase && (a->on & c->station))
+            if (a->kind != ACT_phase && (a->on & c->stages))
                 run_action(c, a);
             continue;
         }
@@ -277,7 +277,7 @@ static void check_program(Check *c)
         if (!check_is_another(c, rank, ranks))
             continue;
         c->rank = rank;
-        c->station = check_station(rank, ranks);
+        c->stages = check_stage_set(rank, ranks);
         choose_shortened(c);
         c->memory = memory_new(c->tmp);
         c->guarded = false;

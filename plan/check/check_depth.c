@@ -39,7 +39,7 @@ bool check_runs(const void *ctx, const Ins *loop, int64_t i)
            i % l->most < l->layers.data[stage_of(c, c->rank, (int)(i / l->most))];
 }
 
-StageSet check_station(int rank, int ranks)
+StageSet check_stage_set(int rank, int ranks)
 {
     return rank == 0 ? AT_FIRST : rank == ranks - 1 ? AT_LAST : AT_MIDDLE;
 }
@@ -48,7 +48,7 @@ bool check_is_another(const Check *c, int rank, int ranks)
 {
     const Pipeline *l = &c->m->layout.pipeline;
     for (int before = 0; before < rank; before++) {
-        bool same = check_station(before, ranks) == check_station(rank, ranks);
+        bool same = check_stage_set(before, ranks) == check_stage_set(rank, ranks);
         for (int chunk = 0; same && c->prog->pipe && chunk < l->chunks; chunk++)
             same = l->layers.data[stage_of(c, before, chunk)] ==
                    l->layers.data[stage_of(c, rank, chunk)];

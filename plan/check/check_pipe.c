@@ -276,7 +276,7 @@ bool check_gives(const Check *c, const Action *a)
     if (a->kind != ACT_comm || a->comm.kind != MG_BROADCAST ||
         a->comm.axes != c->m->layout.pipeline.axis)
         return true;
-    return c->station & (a->comm.root == 0               ? AT_FIRST
-                         : a->comm.root == a->comm.n - 1 ? AT_LAST
-                                                         : AT_MIDDLE);
+    return c->stages & (a->comm.root == 0               ? AT_FIRST
+                        : a->comm.root == a->comm.n - 1 ? AT_LAST
+                                                        : AT_MIDDLE);
 }

@@ -43,7 +43,7 @@ typedef struct Ranks {
     bool told;
 } Ranks;
 
-static StageSet station_of(int place, int n)
+static StageSet stage_set_of(int place, int n)
 {
     StageSet at = (StageSet)((place == 0 ? AT_FIRST : 0) | (place == n - 1 ? AT_LAST : 0));
     return at ? at : AT_MIDDLE;
@@ -53,9 +53,9 @@ static bool does(const Ranks *r, const Rank *x, const Action *a)
 {
     const Module *m = r->c->m;
     if (x->op)
-        return a->on & station_of(x->op->stage, r->pipe->stages);
+        return a->on & stage_set_of(x->op->stage, r->pipe->stages);
     return !m->layout.pipeline.axis ||
-           (a->on & station_of(x->place, (int)mesh_size(m, m->layout.pipeline.axis)));
+           (a->on & stage_set_of(x->place, (int)mesh_size(m, m->layout.pipeline.axis)));
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */

@@ -552,7 +552,7 @@ void give_arguments(Check *c)
     for (size_t i = 0; i < f->args.n; i++) {
         int b = argument_buffer(c, f->args.data[i]);
         if (f->args.data[i].role <= ARG_state &&
-            !(c->p->buffers.data[b].at & c->station)) /* others are at its place */
+            !(c->p->buffers.data[b].at & c->stages)) /* others are at its place */
             continue;
         if (!fits(c, b, f->body->args.data[i], true))
             continue;
@@ -570,7 +570,7 @@ static void check_kept(Check *c)
         for (size_t k = 0; k < f->results.n; k++)
             updated |= f->results.data[k].role == RES_update &&
                        f->results.data[k].tensor == f->args.data[i].tensor;
-        if (updated || !(c->p->buffers.data[argument_buffer(c, f->args.data[i])].at & c->station))
+        if (updated || !(c->p->buffers.data[argument_buffer(c, f->args.data[i])].at & c->stages))
             continue;
         Operand o = whole(c, argument_buffer(c, f->args.data[i]), f->body->args.data[i]);
         each_run(c, &o, expect_run);
@@ -588,7 +588,7 @@ void check_results(Check *c)
                 : r.role == RES_logits ? c->prog->logits
                 : r.role == RES_total  ? c->prog->totals.data[r.tensor]
                                        : c->p->tensor_buffer.data[r.tensor];
-        if (r.role == RES_update && !(c->p->buffers.data[b].at & c->station))
+        if (r.role == RES_update && !(c->p->buffers.data[b].at & c->stages))
             continue;
         if (!fits(c, b, f->body->results.data[i], r.role != RES_logits))
             continue;

@@ -23,9 +23,9 @@ typedef struct Check {
     int64_t *round;
     Meaning meaning;
     Memory *memory;
-    bool guarded;     /* the guard has run */
-    StageSet station; /* the rank that runs, along the axis of stages */
-    int rank;         /* ... its number there */
+    bool guarded;    /* the guard has run */
+    StageSet stages; /* the rank that runs, along the axis of stages */
+    int rank;        /* ... its number there */
 } Check;
 
 /* Invariant p does not hold, at the action that runs. */
@@ -60,7 +60,7 @@ void run_with_kernel(Check *c, const Action *a);
  * rank, along the axis of stages, unlike all before it? */
 bool check_leaves_out(const Check *c, const Ins *loop);
 bool check_runs(const void *c, const Ins *loop, int64_t i);
-StageSet check_station(int rank, int ranks);
+StageSet check_stage_set(int rank, int ranks);
 bool check_is_another(const Check *c, int rank, int ranks);
 
 /* check_value.c: the buffer of a function's argument, or -1 */

@@ -79,7 +79,7 @@ const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p)
     if (!s || p->axis != r->program->stages.axis)
         rt_die(RT_MISFIT, "this program has a pipeline without stages: compile it again");
     s->with = 0;
-    return p->ops[mg_station(r, p->axis)];
+    return p->ops[mg_place(r, p->axis)];
 }
 
 /* ---- a message ------------------------------------------------------------------------------- */

@@ -53,7 +53,7 @@ int rt_neighbour(const mg_program *p, int rank, uint32_t axis, int by)
     return rank + ((place + by + n) % n - place) * behind;
 }
 
-int mg_station(const mg_run *r, uint32_t axes)
+int mg_place(const mg_run *r, uint32_t axes)
 {
     return rt_place_of(r->program, r->rank, axes);
 }

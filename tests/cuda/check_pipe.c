@@ -124,7 +124,7 @@ static void compare(mg_run *r, int salt, const char *what)
     for (int way = 0; way < 2; way++) {
         const int64_t bytes = of.pipe.bytes[way];
         uint32_t *words = rt_alloc((size_t)bytes, 1);
-        for (int stage = mg_station(r, of.pipe.axis); stage < t->stages; stage += t->ranks)
+        for (int stage = mg_place(r, of.pipe.axis); stage < t->stages; stage += t->ranks)
             for (int mb = 0; mb < t->microbatches; mb++) {
                 const int from = way ? stage + 1 : stage - 1;
                 if (from < 0 || from == t->stages)

@@ -296,7 +296,7 @@ static bool run_on_rank(const Runner *r, const Action *act)
 }
 
 /* The place of a rank along the axis of a pipeline. */
-static int station(const Runner *r, int64_t rank)
+static int place_of(const Runner *r, int64_t rank)
 {
     return (int)mesh_place(r->p->module, rank, r->p->module->layout.pipeline.axis);
 }
@@ -307,7 +307,7 @@ static bool takes_part(const Runner *r, int64_t rank, const Action *act)
     const Module *m = r->p->module;
     if (!m->layout.pipeline.axis)
         return true;
-    int64_t n = mesh_size(m, m->layout.pipeline.axis), k = station(r, rank);
+    int64_t n = mesh_size(m, m->layout.pipeline.axis), k = place_of(r, rank);
     if (r->stage >= 0 && k != r->stage)
         return false;
     if (r->op) {
@@ -502,7 +502,7 @@ static bool take(Runner *r, Walker *w, int at, int step)
     for (int64_t k = 0; k < r->ranks; k++)
         for (int64_t j = 0; j < r->ranks; j++) {
             Axes rest = ~m->layout.pipeline.axis;
-            if (station(r, k) != (sends ? at : peer) || station(r, j) != (sends ? peer : at) ||
+            if (place_of(r, k) != (sends ? at : peer) || place_of(r, j) != (sends ? peer : at) ||
                 mesh_place(m, k, rest) != mesh_place(m, j, rest))
                 continue;
             memcpy(r->arenas[j] + r->p->buffers.data[p->received[way]].offset +

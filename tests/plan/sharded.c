@@ -164,7 +164,7 @@ static double off_by(double x, double want)
 static bool has_result(const Module *m, FnResult r, int64_t rank)
 {
     return r.role != RES_update || !m->layout.pipeline.axis ||
-           (m->tensors.data[r.tensor].at & mesh_station(m, rank));
+           (m->tensors.data[r.tensor].at & mesh_stage_set(m, rank));
 }
 
 /* Every rank's results against its parts of the whole ones; relative to the largest element. */
@@ -227,7 +227,7 @@ Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, 
 /* Does a rank have a buffer? At its place are other things where it has not. */
 static bool has_buffer(const Model *many, const Plan *p, size_t rank, int buffer)
 {
-    return p->buffers.data[buffer].at & mesh_station(many->m, (int64_t)rank);
+    return p->buffers.data[buffer].at & mesh_stage_set(many->m, (int64_t)rank);
 }
 
 Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,

@@ -239,7 +239,7 @@ static void descend(float *w, float *v, const float *g, int n, double lr)
 void mg_step(mg_run *r)
 {
     memory *m = (memory *)mg_arena(r);
-    const int place = RANKS > 1 ? mg_station(r, 1) : 0;
+    const int place = RANKS > 1 ? mg_place(r, 1) : 0;
     memset(m->table_g, 0, sizeof m->table_g + sizeof m->head_g + sizeof m->w_g);
     m->last_loss = 0;
     rounds(r, m);
