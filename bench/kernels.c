@@ -46,8 +46,8 @@ struct mg_run {
 
 static void share(mg_run *r, int i)
 {
-    int64_t most = (r->units + r->grain - 1) / r->grain;
-    int64_t n = most < r->threads ? (most > 0 ? most : 1) : r->threads;
+    int64_t max = (r->units + r->grain - 1) / r->grain;
+    int64_t n = max < r->threads ? (max > 0 ? max : 1) : r->threads;
     if (i < n && r->units > 0)
         r->fn(r->ctx, r->units * i / n, r->units * (i + 1) / n, r->scratch[i]);
 }

@@ -24,18 +24,18 @@ static Exit usage(Session *s, const char *text, const char *help)
 /* ---- numbers -------------------------------------------------------------------------------- */
 
 /* 0 where the option is not given. */
-static Exit read_count(Session *s, const char *option, const char *text, int most, int *n)
+static Exit read_count(Session *s, const char *option, const char *text, int limit, int *n)
 {
     *n = 0;
     if (!text)
         return EXIT_done;
     size_t digits = strspn(text, "0123456789");
     long value = digits && digits < 8 && !text[digits] ? strtol(text, NULL, 10) : 0;
-    if (value < 1 || value > most)
-        return usage(
-            s,
-            arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", option, text, most),
-            arena_printf(s->arena, "--%s=%d", option, most < 4 ? most : 4));
+    if (value < 1 || value > limit)
+        return usage(s,
+                     arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", option,
+                                  text, limit),
+                     arena_printf(s->arena, "--%s=%d", option, limit < 4 ? limit : 4));
     *n = (int)value;
     return EXIT_done;
 }

@@ -43,7 +43,7 @@ typedef struct Chooser {
     double slack;     /* ... that a choice has to be better by to be looked for */
     int64_t over;     /* bytes that are needed beside all that is stored, at least */
     List states;      /* by number */
-    size_t most;      /* states in a list */
+    size_t limit;     /* states in a list */
     int64_t work;     /* states that may still be made */
     KeepChoice known; /* as fast as `best`, if that is not INT64_MAX */
 } Chooser;
@@ -177,7 +177,7 @@ static void truncate_list(Chooser *c, List *l, int64_t rounds)
     for (size_t k = 0; k < l->n; k++)
         all[k] = (Ranked){bound_of(c, &l->data[k], rounds), l->data[k]};
     qsort(all, l->n, sizeof *all, by_bound);
-    l->n = c->most;
+    l->n = c->limit;
     for (size_t k = 0; k < l->n; k++)
         l->data[k] = all[k].state;
 }
@@ -205,7 +205,7 @@ static void prune(Chooser *c, List *l, int64_t rounds)
         l->data[left++] = s;
     }
     l->n = left;
-    if (l->n > c->most)
+    if (l->n > c->limit)
         truncate_list(c, l, rounds);
 }
 
@@ -362,9 +362,9 @@ static void read_ranges(const Chooser *c, uint32_t at, KeepChoice *choice)
 }
 
 /* Searches with that many states a list; a better choice becomes the known one. */
-static void search_with(Chooser *c, size_t most)
+static void search_with(Chooser *c, size_t limit)
 {
-    c->most = most;
+    c->limit = limit;
     uint32_t at = search(c);
     if (!at || c->states.data[at].time > c->best)
         return;

@@ -406,9 +406,9 @@ void frontier_print(const Module *m, const Device *d, FILE *out)
         return;
     }
     Frontier *f = frontier_open(m, d);
-    KeepChoice most, least, c;
+    KeepChoice fastest, smallest, c;
     int64_t persistent = 0;
-    if (!f || !choose(f, INT64_MAX / 4, &most) || !choose_least(f, INT64_MAX / 4, &least)) {
+    if (!f || !choose(f, INT64_MAX / 4, &fastest) || !choose_least(f, INT64_MAX / 4, &smallest)) {
         fputs("there is no repeat whose backward part reads what its forward part computes\n", out);
         if (f)
             frontier_close(f);
@@ -423,8 +423,8 @@ void frontier_print(const Module *m, const Device *d, FILE *out)
     fprintf(out, "  %14s %12s %7s  %s\n", "peak", "step", "slower", "what is kept");
     int64_t last = -1;
     for (int i = 0; i <= LINES; i++) {
-        int64_t limit = least.peak + (most.peak - least.peak) / LINES * i;
-        if (!choose(f, i == LINES ? most.peak : limit, &c) || c.peak == last)
+        int64_t limit = smallest.peak + (fastest.peak - smallest.peak) / LINES * i;
+        if (!choose(f, i == LINES ? fastest.peak : limit, &c) || c.peak == last)
             continue;
         last = c.peak;
         fprintf(out, "  %14s %12s %6.2f%%  %s\n", text_bytes(f->a, (double)c.peak),

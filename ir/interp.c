@@ -340,7 +340,7 @@ static void round_begin(Interp *in, const Ins *i, int64_t at)
 {
     const Region *b = i->body;
     double index = (double)at;
-    if (ir_is_staged(in->m, i) && in->m->layout.pipeline.most && !in->m->local)
+    if (ir_is_staged(in->m, i) && in->m->layout.pipeline.max_layers && !in->m->local)
         index = (double)mesh_layer(in->m, in->rank, at);
     for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nin; k++)
         interp_set(in, b->args.data[k],
@@ -377,7 +377,7 @@ static void repeat(const Group *g, const Ins *i)
     const Module *m = g->rank->m;
     for (int64_t r = 0; r < g->n; r++)
         repeat_begin(&g->rank[r], i);
-    if (ir_is_staged(m, i) && m->layout.pipeline.most)
+    if (ir_is_staged(m, i) && m->layout.pipeline.max_layers)
         interp_stages(g, i);
     else
         interp_rounds(g, i, 0, i->attrs.dim.size);

@@ -76,7 +76,7 @@ static void reduce(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, 
 {
     const Module *m = in->m;
     const Type *t = type_of(m, i->in[0]);
-    bool most = m->local ? i->attrs.most : (t->most & i->attrs.axes) != 0, first = true;
+    bool max = m->local ? i->attrs.max : (t->max & i->attrs.axes) != 0, first = true;
     if (i->attrs.tree) {
         reduce_tree(in, ranks, rank, i, y);
         return;
@@ -86,7 +86,7 @@ static void reduce(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, 
         if (!interp_same_group(m, in[r].rank, rank, i->attrs.axes))
             continue;
         for (int64_t e = 0; e < type_elements(t); e++)
-            y[e] = first ? x[e] : !most ? y[e] + x[e] : x[e] > y[e] ? x[e] : y[e];
+            y[e] = first ? x[e] : !max ? y[e] + x[e] : x[e] > y[e] ? x[e] : y[e];
         first = false;
     }
 }

@@ -37,7 +37,7 @@ void interp_stages(const Group *g, const Ins *i)
         for (int64_t r = 0; r < before.n; r++)
             hand_on(&before.rank[r], &now, i);
         if (now.n)
-            interp_rounds(&now, i, stage / ranks * p->most, p->layers.data[stage]);
+            interp_rounds(&now, i, stage / ranks * p->max_layers, p->layers.data[stage]);
         memcpy(before.rank, now.rank, (size_t)now.n * sizeof *now.rank);
         before.n = now.n;
     }
@@ -50,7 +50,7 @@ int64_t interp_position(const Interp *in, Dim d, int64_t k)
     const Module *m = in->m;
     if (!(d.axes & m->layout.pipeline.axis))
         return mesh_index(m, in->rank, d, k);
-    return mesh_first_layer(m, mesh_stage(m, in->rank, k)) + k % m->layout.pipeline.most;
+    return mesh_first_layer(m, mesh_stage(m, in->rank, k)) + k % m->layout.pipeline.max_layers;
 }
 
 /* ---- where values are ------------------------------------------------------------------------ */

@@ -52,14 +52,14 @@ typedef struct Dim {
  * whose elements they number (0 if none): token(vocab).
  *
  * How a value lies over the mesh is part of its type (after pass shard). On each axis it is split
- * along the dim that has it; or partial: the ranks' numbers have to be added up, or, with `most`,
+ * along the dim that has it; or partial: the ranks' numbers have to be added up, or, with `max`,
  * the largest is meant; or else all ranks have the same. No axis is used twice. */
 typedef struct Type {
     DType dtype;
     int rank;
     Dim dims[MAX_RANK];
     Name indexes;
-    Axes partial, most;
+    Axes partial, max;
 } Type;
 
 Axes type_axes(const Type *t); /* that its dims are split on */
@@ -131,7 +131,7 @@ enum { RULE_OPERANDS = 24 }; /* that an op other than repeat and fused has at mo
 
 typedef struct OpInfo {
     const char *name;
-    int least, most, results; /* 250: any number */
+    int min, max, results; /* 250: any number */
     unsigned flags;
     unsigned attrs; /* bit per AttrId */
     /* Of pointwise ops: */
@@ -424,9 +424,9 @@ typedef struct Pipeline {
     int chunks;        /* 1 or more */
     int group;         /* interleaved; 0: as many as ranks */
     /* Set by pass shard: per stage, how many layers; the largest of those. A rank has room for
-     * `most` layers of each of its chunks: the dim is chunks * most long there. */
+     * `max_layers` layers of each of its chunks: the dim is chunks * max_layers long there. */
     VEC(int64_t) layers;
-    int64_t most;
+    int64_t max_layers;
     Span span;
 } Pipeline;
 

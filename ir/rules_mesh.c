@@ -38,8 +38,8 @@ static const char *split_on(Rule *r, Name name)
     int at = type_find(t, name);
     if (at < 0)
         WRONG(r, "there is no dim '%s' to split", rule_dim(r, name));
-    if (axes & (type_axes(t) | t->partial | t->most))
-        WRONG(r, "axis %s is in use", axes_text(r, axes & (type_axes(t) | t->partial | t->most)));
+    if (axes & (type_axes(t) | t->partial | t->max))
+        WRONG(r, "axis %s is in use", axes_text(r, axes & (type_axes(t) | t->partial | t->max)));
     if (!innermost(axes, axes | t->dims[at].axes))
         WRONG(r, "dim '%s' is split on %s, which does not come before %s in the mesh",
               rule_dim(r, name), axes_text(r, t->dims[at].axes), axes_text(r, axes));
@@ -95,11 +95,11 @@ const char *type_all_reduce(Rule *r)
 {
     const char *wrong = has_axes(r);
     r->out[0] = *r->in[0];
-    if (wrong || r->m->local || !(r->in[0]->most & r->attrs->axes))
+    if (wrong || r->m->local || !(r->in[0]->max & r->attrs->axes))
         return wrong ? wrong : added_up(r);
-    if ((r->in[0]->most & r->attrs->axes) != r->attrs->axes)
+    if ((r->in[0]->max & r->attrs->axes) != r->attrs->axes)
         WRONG(r, "the operand is not of the largest over %s alone", axes_text(r, r->attrs->axes));
-    r->out[0].most &= ~r->attrs->axes;
+    r->out[0].max &= ~r->attrs->axes;
     return NULL;
 }
 
@@ -148,7 +148,7 @@ const char *type_broadcast(Rule *r)
 {
     const char *wrong = has_axes(r);
     r->out[0] = *r->in[0];
-    Axes in_use = (type_axes(r->in[0]) | r->in[0]->partial | r->in[0]->most) & r->attrs->axes;
+    Axes in_use = (type_axes(r->in[0]) | r->in[0]->partial | r->in[0]->max) & r->attrs->axes;
     if (!wrong && (r->attrs->at < 0 || r->attrs->at >= mesh_size(r->m, r->attrs->axes)))
         WRONG(r, "no rank along %s is at place %lld", axes_text(r, r->attrs->axes),
               (long long)r->attrs->at);
@@ -192,7 +192,7 @@ static const char *alike(Rule *r, int from, Axes *partial)
 
 static const char *whole(Rule *r, int i)
 {
-    Axes axes = r->in[i]->partial | r->in[i]->most;
+    Axes axes = r->in[i]->partial | r->in[i]->max;
     if (axes)
         WRONG(r, "operand %d is partial over %s where its sum is wanted", i + 1,
               axes_text(r, axes));
@@ -243,7 +243,7 @@ static const char *partial_of(Rule *r, Op op, Axes *partial)
     const char *wrong = NULL;
     *partial = 0;
     for (int i = 0; i < r->nin; i++)
-        if (r->in[i]->most)
+        if (r->in[i]->max)
             WRONG(r, "operand %d is the largest of a rank where that of all is wanted", i + 1);
     if (op == OP_sum)
         *partial = axes_of(r->in[0], &r->attrs->over);
@@ -322,8 +322,8 @@ const char *rule_over_mesh(Rule *r, Op op)
     for (int i = 0; i < op_info[op].results && !wrong; i++) {
         Type *t = &r->out[i];
         t->partial = partial | partial_alone(r, op, i);
-        t->most = op == OP_rmax ? axes_of(r->in[0], &r->attrs->over) : 0;
-        Axes seen = t->partial | t->most;
+        t->max = op == OP_rmax ? axes_of(r->in[0], &r->attrs->over) : 0;
+        Axes seen = t->partial | t->max;
         for (int k = 0; k < t->rank; k++) {
             if (t->dims[k].axes & seen)
                 WRONG(r, "axis %s would be used twice by the result",

@@ -31,11 +31,11 @@ static int least(int a, int b)
 
 /* ---- what numbers there can be -------------------------------------------------------------- */
 
-static bool in_range(Diag *d, const char *what, int n, int most)
+static bool in_range(Diag *d, const char *what, int n, int limit)
 {
-    if (n >= 1 && n <= most)
+    if (n >= 1 && n <= limit)
         return true;
-    diag_error(d, (Span){0}, 581, "a pipeline has 1 to %d %s, not %d", most, what, n);
+    diag_error(d, (Span){0}, 581, "a pipeline has 1 to %d %s, not %d", limit, what, n);
     return false;
 }
 
@@ -74,8 +74,8 @@ static bool legal(Diag *d, PipeForm *f)
         !in_range(d, "chunks a rank", f->chunks, PIPE_STAGES_MAX / f->ranks) ||
         !in_range(d, "microbatches", f->microbatches, PIPE_MICROBATCHES_MAX))
         return false;
-    int stages = f->ranks * f->chunks, most = PIPE_CELLS_MAX / stages;
-    if (f->microbatches > most) {
+    int stages = f->ranks * f->chunks, limit = PIPE_CELLS_MAX / stages;
+    if (f->microbatches > limit) {
         diag_error(d, (Span){0}, 583, "%d stages of %d microbatches are more than %d cells", stages,
                    f->microbatches, PIPE_CELLS_MAX);
         return false;

@@ -6,7 +6,7 @@
 #include "ir/propose.h"
 #include "plan/asserts.h"
 
-int plan_costliest(const Program *p, Costly *top, int most)
+int plan_costliest(const Program *p, Costly *top, int limit)
 {
     int n = 0;
     for (size_t i = 0; i < p->actions.n; i++) {
@@ -16,13 +16,13 @@ int plan_costliest(const Program *p, Costly *top, int most)
             continue;
         int k = n;
         while (k > 0 && a->seconds * times > top[k - 1].seconds) {
-            if (k < most)
+            if (k < limit)
                 top[k] = top[k - 1];
             k--;
         }
-        if (k < most) {
+        if (k < limit) {
             top[k] = (Costly){a, times, a->seconds * times};
-            n += n < most;
+            n += n < limit;
         }
     }
     return n;
@@ -45,15 +45,15 @@ static void tell_costliest(const Plan *p)
  * rounds of several are the loop that takes longest; of one, everything is taken to be in it. */
 static double round_seconds(const Program *p, int64_t rounds)
 {
-    double most = 0;
+    double max = 0;
     if (rounds == 1)
         return p->seconds;
     for (size_t i = 0; i < p->loops.n; i++) {
         const Loop *l = &p->loops.data[i];
         if (l->parent < 0)
-            most = fmax(most, l->seconds * (double)l->dim.size);
+            max = fmax(max, l->seconds * (double)l->dim.size);
     }
-    return most / (double)rounds;
+    return max / (double)rounds;
 }
 
 /* The largest batch whose step is as short as is asserted, if there is one. */
@@ -92,11 +92,11 @@ static bool step_is_short(const Plan *p)
 /* The kind of communication that ranks wait for longest. */
 static const Volume *longest(const Volumes *all)
 {
-    const Volume *most = &all->of[0];
+    const Volume *max = &all->of[0];
     for (int i = 1; i < all->n; i++)
-        if (all->of[i].exposed > most->exposed)
-            most = &all->of[i];
-    return most;
+        if (all->of[i].exposed > max->exposed)
+            max = &all->of[i];
+    return max;
 }
 
 static bool communication_is_hidden(const Plan *p)

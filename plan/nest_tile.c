@@ -116,11 +116,11 @@ static bool cut_loops(const Nest *n, const int64_t *tile, NestTile *t)
     }
     if (others * LINE_LEAST > BLOCK_MOST)
         return false;
-    int64_t most = BLOCK_MOST / others, size = 64;
-    while (size > most)
+    int64_t max = BLOCK_MOST / others, size = 64;
+    while (size > max)
         size /= 2;
     t->loop[t->n] = loops - 1;
-    t->size[t->n++] = last <= size + size / 2 && last <= most ? last : last < size ? last : size;
+    t->size[t->n++] = last <= size + size / 2 && last <= max ? last : last < size ? last : size;
     t->units = 1;
     for (int i = 0, at = 0; i < loops; i++) {
         int64_t of = nest_loop(n, i)->dim.size;

@@ -435,16 +435,16 @@ static bool written(const Kernel *k, int o)
 /* Do all flat numbers and all offsets in elements fit an int? */
 static bool small(const CudaGen *g)
 {
-    int64_t most = extent(&g->nest, true) > extent(&g->nest, false) ? extent(&g->nest, true)
-                                                                    : extent(&g->nest, false);
+    int64_t max = extent(&g->nest, true) > extent(&g->nest, false) ? extent(&g->nest, true)
+                                                                   : extent(&g->nest, false);
     for (int i = 0; i < g->k->noperands; i++) {
         const Operand *o = &g->k->operand[i];
         int64_t end = 1;
         for (int d = 0; d < o->type.rank; d++)
             end += (o->type.dims[d].size - 1) * o->stride[d];
-        most = end > most ? end : most;
+        max = end > max ? end : max;
     }
-    return most < INT32_MAX - (1 << 20);
+    return max < INT32_MAX - (1 << 20);
 }
 
 static void write_kernel(const Plan *p, const Kernel *k, FILE *out)

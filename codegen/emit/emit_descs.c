@@ -169,8 +169,8 @@ static void desc_comm(const Emitter *e, const mg_comm_desc *d)
     fprintf(e->out, ".outer = %lld, .size = %lld, .inner = %lld", (long long)d->outer,
             (long long)d->size, (long long)d->inner);
     emit_num(e, "root", d->root);
-    if (d->most)
-        fputs(", .most = true", e->out);
+    if (d->max)
+        fputs(", .max = true", e->out);
     if (d->tree)
         fputs(", .tree = true", e->out);
     if (d->zigzag)

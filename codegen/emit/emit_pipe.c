@@ -84,7 +84,8 @@ void emit_stage_loop(const Emitter *e, const Program *p, const Loop *l, const ch
     const Pipeline *layout = &e->m->layout.pipeline;
     const char *first = "0", *plus = "";
     if (layout->chunks > 1) {
-        first = arena_printf(e->a, "o->stage / %d * %lld", p->pipe->ranks, (long long)layout->most);
+        first = arena_printf(e->a, "o->stage / %d * %lld", p->pipe->ranks,
+                             (long long)layout->max_layers);
         plus = arena_printf(e->a, "%s + ", first);
     }
     fprintf(e->out, "%*sfor (int64_t %s = ", depth * 4, "", i);

@@ -29,8 +29,8 @@ static LLVMTypeRef bits_of(const LlvmModule *l, DType t)
 /* Elements along an edge of a square: as many as a vector has, 16 at most. */
 static int edge_of(const LlvmModule *l, DType t)
 {
-    int most = (l->vector_bits ? l->vector_bits : 128) / 8 / (int)dtype_bytes(t);
-    return most < 16 ? most : 16;
+    int max = (l->vector_bits ? l->vector_bits : 128) / 8 / (int)dtype_bytes(t);
+    return max < 16 ? max : 16;
 }
 
 /* ---- a square -------------------------------------------------------------------------------- */

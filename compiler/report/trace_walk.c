@@ -132,13 +132,13 @@ static void walk_actions(Walker *w, PipeAction of, double begin)
 /* When the last is over of what is shown. */
 static double shown_until(const Pipe *pipe, const PipeClock *k)
 {
-    const size_t most = (size_t)(PIPE_SHOWN / pipe->ranks);
+    const size_t limit = (size_t)(PIPE_SHOWN / pipe->ranks);
     double until = k->step;
     for (int rank = 0; rank < pipe->ranks; rank++) {
         size_t told = 0;
         const PipeOps *ops = &pipe->program->rank[rank];
         for (size_t i = 0; i < ops->n; i++)
-            if (ops->data[i].step != PIPE_WAIT && ++told > most)
+            if (ops->data[i].step != PIPE_WAIT && ++told > limit)
                 until = fmin(until, k->begin[rank][i]);
     }
     return until;

@@ -35,6 +35,6 @@ int keep_options(const Module *m, int loop, const Device *d, Arena *a,
 bool *keep_default(const Module *m, int loop, Arena *a);
 
 /* The repeats of @train that ranges can be made of: the instructions, in order; how many. */
-int keep_loops(const Module *m, const Ins **loops, int most);
+int keep_loops(const Module *m, const Ins **loops, int limit);
 
 #endif

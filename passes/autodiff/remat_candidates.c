@@ -46,12 +46,12 @@ typedef struct Set {
 
 /* ---- what is read ---------------------------------------------------------------------------- */
 
-int keep_loops(const Module *m, const Ins **loops, int most)
+int keep_loops(const Module *m, const Ins **loops, int limit)
 {
     const Fn *fn = module_fn(m, "train");
     int n = 0;
     for (size_t k = 0; fn && k < fn->body->ins.n; k++)
-        if (fn->body->ins.data[k]->op == OP_repeat && n < most)
+        if (fn->body->ins.data[k]->op == OP_repeat && n < limit)
             loops[n++] = fn->body->ins.data[k];
     return n;
 }
@@ -293,9 +293,9 @@ static size_t frontier(Set *set, size_t n)
 }
 
 /* Leaves out those between two others that save least time a byte more than their neighbour. */
-static size_t thin(Set *set, size_t n, size_t most)
+static size_t thin(Set *set, size_t n, size_t limit)
 {
-    while (n > most) {
+    while (n > limit) {
         size_t worst = 1;
         double least = 0;
         for (size_t k = 1; k + 1 < n; k++) {

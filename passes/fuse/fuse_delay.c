@@ -79,10 +79,10 @@ void fuse_find_delays(Fuse *f)
 
 static int calls_before(const Fuse *f, const Cluster *c)
 {
-    int most = 0;
+    int max = 0;
     for (int k = 0; k < c->n; k++)
-        most = f->delays->calls[c->member[k]] > most ? f->delays->calls[c->member[k]] : most;
-    return most;
+        max = f->delays->calls[c->member[k]] > max ? f->delays->calls[c->member[k]] : max;
+    return max;
 }
 
 static uint64_t sums_behind(const Fuse *f, const Cluster *c)

@@ -204,14 +204,14 @@ static bool rows_are_innermost(const Look *l)
 /* Does a large input with all of Q have one of them innermost? */
 static bool columns_are_innermost(const Look *l)
 {
-    double most = -1;
+    double max = -1;
     bool inner = false;
     for (int k = 0; k < l->s->nin; k++) {
         DimList d = dims_of(type_of(l->f->m, l->s->in[k]));
         double n = value_elements(l->f, l->s->in[k]);
         Name last = innermost(l->f, l->s->in[k]);
-        if (dims_within(&l->s->reduced, &d) && n > most) {
-            most = n;
+        if (dims_within(&l->s->reduced, &d) && n > max) {
+            max = n;
             inner = last && dims_have(&l->s->reduced, last);
         }
     }

@@ -182,14 +182,14 @@ static void peel(Buckets *u, Builder *b, const Ins *loop, Value *map)
     ValueMap here = {0};
     for (uint32_t k = 0; k < loop->nin; k++) {
         bool slice = k >= (uint32_t)loop->attrs.carried;
-        Attrs most = {.along = {d.name, d.size - 1}};
-        in[k] = slice ? seen(b, OP_window, &most, loop->in[k]) : loop->in[k];
+        Attrs all_but_last = {.along = {d.name, d.size - 1}};
+        in[k] = slice ? seen(b, OP_window, &all_but_last, loop->in[k]) : loop->in[k];
     }
-    const Ins *most = repeat_part(b, loop, d.size - 1, in, 0);
+    const Ins *rest = repeat_part(b, loop, d.size - 1, in, 0);
     for (uint32_t k = 0; k < loop->nin; k++) {
         Attrs last = {.dim = d, .at = d.size - 1};
         Value given =
-            k < (uint32_t)loop->attrs.carried ? most->out[k] : seen(b, OP_pick, &last, loop->in[k]);
+            k < (uint32_t)loop->attrs.carried ? rest->out[k] : seen(b, OP_pick, &last, loop->in[k]);
         map_set(m, &here, loop->body->args.data[k], given);
     }
     Value index = loop->body->args.data[loop->nin];

@@ -203,23 +203,23 @@ static void split_loop(Ahead *a, Builder *b, const Ins *loop, const EarlyList *e
         start[k] = made_again(&at, g->out[0], loop->body->args.data[e->slice],
                               seen(&at, OP_pick, &first, loop->in[e->slice]));
     }
-    Ins *most = rounds_of(b, loop, back ? 1 : 0, n - 1, loop->in);
+    Ins *rest = rounds_of(b, loop, back ? 1 : 0, n - 1, loop->in);
     for (size_t k = 0; k < early->n; k++)
-        gather[k] = same_in(most, loop, early->data[k].at);
+        gather[k] = same_in(rest, loop, early->data[k].at);
     for (size_t k = 0; k < early->n; k++) {
         const Early *e = &early->data[k];
         Builder before = *b; /* the windows stand before the loop */
         b->region->ins.n--;
         Value next = window(&before, loop, loop->in[e->slice], back ? 0 : 1, n - 1);
-        vec_push(m->arena, &b->region->ins, most);
+        vec_push(m->arena, &b->region->ins, rest);
         end[k] =
-            carry_gather(b, most, gather[k], most->body->args.data[e->slice + k], next, start[k]);
+            carry_gather(b, rest, gather[k], rest->body->args.data[e->slice + k], next, start[k]);
     }
-    Ins *last = rounds_of(b, loop, back ? 0 : n - 1, 1, most->out);
+    Ins *last = rounds_of(b, loop, back ? 0 : n - 1, 1, rest->out);
     for (size_t k = 0; k < early->n; k++)
         replace_in(m, last->body, same_in(last, loop, early->data[k].at)->out[0], end[k]);
     for (uint32_t k = 0; k < loop->nout; k++) {
-        Value parts[2] = {k < carried ? 0 : most->out[k + early->n], last->out[k]};
+        Value parts[2] = {k < carried ? 0 : rest->out[k + early->n], last->out[k]};
         Attrs join = {.dim = loop->attrs.dim};
         results[k] = last->out[k];
         if (k >= carried)

@@ -298,7 +298,7 @@ static void instruction(Shard *s, const Ins *i)
     for (uint32_t k = 0; k < i->nout; k++) {
         types[k] = space_type(s, &p, *type_of(s->m, i->out[k]));
         types[k].partial = rule[k].partial;
-        types[k].most = rule[k].most;
+        types[k].max = rule[k].max;
     }
     bool fits = added >= 0 && type_same_dims(&types[0], type_of(s->m, in[added])) &&
                 types[0].partial == type_of(s->m, in[added])->partial;

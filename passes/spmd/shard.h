@@ -36,8 +36,8 @@ void shard_places(Module *m, Arena *tmp);
 bool stages_are_loops(const Module *m);
 bool stages_hold(const Module *m, Arena *tmp);
 
-/* stages.c: Layout.pipeline.layers and .most, such that the slowest rank is the fastest that it can
- * be. True where there is no pipeline, or nothing is wrong with it; else told. */
+/* stages.c: Layout.pipeline.layers and .max_layers, such that the slowest rank is the fastest that
+ * it can be. True where there is no pipeline, or nothing is wrong with it; else told. */
 bool stages_choose(Module *m);
 
 /* shard_convert.c: x as a value of type `to`, which differs in how it lies alone. Instructions go

@@ -26,7 +26,7 @@ bool check_leaves_out(const Check *c, const Ins *loop)
     if (!c->prog->pipe || loop->attrs.dim.name != l->dim)
         return false;
     for (int chunk = 0; chunk < l->chunks; chunk++)
-        if (l->layers.data[stage_of(c, c->rank, chunk)] != l->most)
+        if (l->layers.data[stage_of(c, c->rank, chunk)] != l->max_layers)
             return in_pipe(c, loop);
     return false;
 }
@@ -36,7 +36,7 @@ bool check_runs(const void *ctx, const Ins *loop, int64_t i)
     const Check *c = ctx;
     const Pipeline *l = &c->m->layout.pipeline;
     return !check_leaves_out(c, loop) ||
-           i % l->most < l->layers.data[stage_of(c, c->rank, (int)(i / l->most))];
+           i % l->max_layers < l->layers.data[stage_of(c, c->rank, (int)(i / l->max_layers))];
 }
 
 StageSet check_stage_set(int rank, int ranks)

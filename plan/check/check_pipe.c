@@ -38,7 +38,7 @@ static void check_place(Check *c, const Buffer *b, const Operand *o)
 {
     const Pipeline *l = &c->m->layout.pipeline;
     int64_t stride = layer_stride(c, &o->at);
-    if (b->by_layer ? stride * l->most != b->slot : stride && l->chunks > 1)
+    if (b->by_layer ? stride * l->max_layers != b->slot : stride && l->chunks > 1)
         broken(c, 8, "'%s' is in slots of %lld bytes and moves by %lld from layer to layer",
                buffer_name(c, b), (long long)b->slot, (long long)stride);
     if (b->program != c->program || b->persistent)

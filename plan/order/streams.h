@@ -58,10 +58,10 @@ void pipe_time(Plan *p, Program *g);
 double pipe_slowest(const Plan *p, const Program *g, double factor);
 
 /* Puts the actions [from, end) of one stretch into the order in which they take least time in as
- * many streams as the device has, with never more than `most` bytes of buffers alive (beside what
+ * many streams as the device has, with never more than `limit` bytes of buffers alive (beside what
  * lives through them all). Before buffers are placed; their lifetimes are those of the order there
  * is; program: its number in Buffer.program. False: no order is faster, nothing is changed. */
-bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t most,
+bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t limit,
                      Arena *tmp);
 
 #endif

@@ -207,15 +207,15 @@ static int64_t chunks_of(Sched *s, const Kernel *k)
 {
     Kernel whole = *k;
     DimList depth = depth_dims(s->m);
-    int64_t most = 0, a_round = 0, kept = type_elements(&k->operand[k->nin].type);
+    int64_t max = 0, a_round = 0, kept = type_elements(&k->operand[k->nin].type);
     kernel_nest(s->m, &whole);
     for (int n = 0; n < k->nin; n++) {
         int64_t e = type_elements(&k->operand[n].type);
         int64_t r = elements_a_round(&k->operand[n].type, &depth);
-        most = e > most ? e : most;
+        max = e > max ? e : max;
         a_round = r > a_round ? r : a_round;
     }
-    int64_t reduced = kept ? most / kept : 1, chunks = most / CHUNK_ELEMENTS;
+    int64_t reduced = kept ? max / kept : 1, chunks = max / CHUNK_ELEMENTS;
     if (sums_in_order(
             k->ins)) { /* by what is summed alone: of what is kept a rank may have a part */
         chunks = reduced / ORDERED_TERMS;

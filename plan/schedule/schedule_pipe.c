@@ -27,7 +27,7 @@ bool pipe_chains(const Sched *s)
     const Pipeline *l = &s->m->layout.pipeline;
     bool even = l->chunks == 1;
     for (size_t k = 0; k < l->layers.n; k++)
-        even &= l->layers.data[k] == l->most;
+        even &= l->layers.data[k] == l->max_layers;
     return even;
 }
 
@@ -217,13 +217,13 @@ static bool by_layer(const Sched *s, const Place *at)
 /* The most slots that the ranks have who have this buffer. */
 static int64_t slots_at(const Pipe *p, StageSet at)
 {
-    int n = p->ranks, most = 1;
+    int n = p->ranks, max = 1;
     for (int rank = 0; rank < n; rank++) {
         StageSet here = (StageSet)((rank == 0 ? AT_FIRST : 0) | (rank == n - 1 ? AT_LAST : 0));
-        if ((at & (here ? here : AT_MIDDLE)) && p->slots[rank] > most)
-            most = p->slots[rank];
+        if ((at & (here ? here : AT_MIDDLE)) && p->slots[rank] > max)
+            max = p->slots[rank];
     }
-    return most;
+    return max;
 }
 
 void pipe_slots_of_buffers(Sched *s)

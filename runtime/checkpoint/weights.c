@@ -211,13 +211,13 @@ static int find_by(const rt_weights *w, const char *name, int way)
 /* Chooses the way that finds the most parameters; of equal ones the first. */
 static void match(const mg_run *r, rt_weights *w)
 {
-    int best = 0, most = -1;
+    int best = 0, max = -1;
     for (int way = 0; way < 2 + BASES; way++) {
         int found = 0;
         for (int i = 0; i < r->params.n; i++)
             found += find_by(w, r->params.item[i].name, way) >= 0;
-        if (found > most) {
-            most = found;
+        if (found > max) {
+            max = found;
             best = way;
         }
     }

@@ -218,7 +218,7 @@ static bool make_here(task *t, bool free)
 
 static int64_t bytes_to_post(const task *t)
 {
-    return rt_comm_moves(&t->c) ? t->c.bytes : t->c.most;
+    return rt_comm_moves(&t->c) ? t->c.bytes : t->c.max_bytes;
 }
 
 /* Announces that the operands of the next collective are ready, once the collectives that it
@@ -269,7 +269,7 @@ static bool go_on(struct rt_async_comm *b, bool free)
         t->at = 0;
         return true;
     default:
-        if (t->at < c->most && !c->all_here)
+        if (t->at < c->max_bytes && !c->all_here)
             return begin_piece(b, t);
         b->posted++;
         return true;

@@ -224,7 +224,7 @@ static void gather_sums(const comm *c)
 {
     rt_meet(c->run, c->d->axes);
     rt_comm_copy_sums(c);
-    for (int64_t at = 0; at < c->most && !c->all_here; at += RT_WIRE_MOST) {
+    for (int64_t at = 0; at < c->max_bytes && !c->all_here; at += RT_WIRE_MOST) {
         rt_ticket t = {0};
         rt_comm_post_sums(c, at, &t);
         rt_wire_wait(c->run, &t);
@@ -367,7 +367,7 @@ void rt_comm_set(comm *c, mg_run *r, const mg_comm_desc *d, const void *x, void 
         c->line = line_of(c);
     for (int i = 0; i < d->n; i++) {
         share s = share_of(c, i);
-        c->most = total(&s) > c->most ? total(&s) : c->most;
+        c->max_bytes = total(&s) > c->max_bytes ? total(&s) : c->max_bytes;
     }
 }
 
@@ -387,7 +387,7 @@ static void over_chunks(comm *c)
     const struct rt_ranks *k = c->run->ranks;
     int64_t size = chunk(c);
     rt_meet(c->run, c->d->axes);
-    for (int64_t at = 0; at < c->most; at += size) {
+    for (int64_t at = 0; at < c->max_bytes; at += size) {
         c->end = total(&c->mine);
         if (!c->all_here) {
             rt_ticket t = {0};

@@ -26,7 +26,7 @@ typedef struct rt_comm {
     int64_t width, bytes;           /* bytes of an element; bytes of x */
     int64_t line;                   /* bytes of y that one rank gives in one piece */
     rt_share mine;                  /* the rows that each rank gives to this rank */
-    int64_t most;                   /* the most bytes that one rank gives to another */
+    int64_t max_bytes;              /* the most bytes that one rank gives to another */
     int64_t begin, end;             /* the current chunk of the share, bytes */
     const char *came[MG_RANKS_MAX]; /* the chunk from members on other machines */
 } rt_comm;

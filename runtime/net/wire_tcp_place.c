@@ -36,14 +36,14 @@ static char *handing(const rt_world *w, const char *name)
 
 /* ---- the port -------------------------------------------------------------------------------- */
 
-static int port_in(const char *name, int most)
+static int port_in(const char *name, int limit)
 {
     const char *s = var(name);
     char *end;
     long port = strtol(s, &end, 10);
-    if (!isdigit((unsigned char)*s) || *end || port < 1 || port > most)
+    if (!isdigit((unsigned char)*s) || *end || port < 1 || port > limit)
         rt_die(RT_MISFIT, "the variable %s is '%.40s': a port from 1 to %d is wanted", name, s,
-               most);
+               limit);
     return (int)port;
 }
 

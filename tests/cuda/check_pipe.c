@@ -204,7 +204,7 @@ int main(int argc, char **argv)
                     .nactions = 6,
                     .naxes = 1 + (other > 1),
                     .axes = {{"pp", stages}, {"tp", other}},
-                    .stages = {.axis = 1, .chunks = 1, .most = 1, .layers = none},
+                    .stages = {.axis = 1, .chunks = 1, .max_layers = 1, .layers = none},
                     .cuda_image = mg_cuda_image,
                     .collectives = &mg_nccl,
                     .ngroups = other > 1,

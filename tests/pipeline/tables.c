@@ -240,8 +240,8 @@ static Mails mails_between(Bench *b, const PipeTable *t, int from, int to)
 /* Mostly as soon, or as late, as may be. */
 static size_t between(uint64_t *seed, size_t often, size_t other)
 {
-    size_t least = often < other ? often : other, most = often < other ? other : often;
-    return any_of(seed, 24) ? often : least + (size_t)any_of(seed, (int)(most - least) + 1);
+    size_t min = often < other ? often : other, max = often < other ? other : often;
+    return any_of(seed, 24) ? often : min + (size_t)any_of(seed, (int)(max - min) + 1);
 }
 
 PipeTable *with_messages(Bench *b, const PipeTable *t, uint64_t *seed)

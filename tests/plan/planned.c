@@ -261,10 +261,10 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
 
 static double greatest(const Tensor64 *x)
 {
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < type_elements(&x->type); i++)
-        most = fmax(most, fabs(x->data[i]));
-    return most;
+        max = fmax(max, fabs(x->data[i]));
+    return max;
 }
 
 double worst_difference(const Fn *fn, const Tensor64 *x, const Tensor64 *y, size_t *which)

@@ -40,10 +40,10 @@ static Value get(Graph *g, const Pool *p)
     return p->v[any(g, p->n)];
 }
 
-static Type random_type(Graph *g, int most)
+static Type random_type(Graph *g, int max)
 {
     Type t = {.dtype = g->f};
-    int rank = any(g, most + 1), from = any(g, DIMS), step = 1 + any(g, 2) * 2;
+    int rank = any(g, max + 1), from = any(g, DIMS), step = 1 + any(g, 2) * 2;
     for (int i = 0; i < rank; i++) {
         Dim d = g->dim[(from + i * step) % DIMS];
         if (type_find(&t, d.name) < 0)

@@ -598,7 +598,7 @@ static bool run_range(Runner *r, int from, int to)
         int64_t first = 0, rounds = l->dim.size;
         if (r->op && l->dim.name == r->p->module->layout.pipeline.dim) {
             const Pipeline *stages = &r->p->module->layout.pipeline;
-            first = r->op->stage / r->prog->pipe->ranks * stages->most;
+            first = r->op->stage / r->prog->pipe->ranks * stages->max_layers;
             rounds = stages->layers.data[r->op->stage];
         }
         for (int64_t n = 0; n < rounds; n++) {

@@ -484,8 +484,8 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
             s = arena_printf(a, "%s %s%s", s, axes[(first + two) % 3],
                              zigzag && draw_int(rng, 4) == 0 ? "~" : "");
     }
-    int most = draw_int(rng, 4), axis = draw_int(rng, n);
-    for (int c = 0; c < most; c++)
+    int max = draw_int(rng, 4), axis = draw_int(rng, n);
+    for (int c = 0; c < max; c++)
         s = arena_printf(a, "%s; %s %s", s, classes[c], axes[(first + axis) % 3]);
     return s;
 }

@@ -60,12 +60,12 @@ static void add_action(Case *c, uint64_t *rng)
     vec_push(c->a, &c->g.actions, act);
 }
 
-static void add_body(Case *c, int most, uint64_t *rng);
+static void add_body(Case *c, int max, uint64_t *rng);
 
-static void add_loop(Case *c, int most, uint64_t *rng)
+static void add_loop(Case *c, int max, uint64_t *rng)
 {
     const int number = (int)c->g.loops.n, outside = c->around;
-    const int rounds = c->depth && most > ROUNDS ? ROUNDS : most;
+    const int rounds = c->depth && max > ROUNDS ? ROUNDS : max;
     Loop l = {.dim = {1, 1 + draw_int(rng, rounds)},
               .reverse = draw_int(rng, 2),
               .parent = outside,
@@ -78,26 +78,26 @@ static void add_loop(Case *c, int most, uint64_t *rng)
     vec_push(c->a, &c->g.actions, begin);
     c->around = number;
     c->depth++;
-    add_body(c, most, rng);
+    add_body(c, max, rng);
     c->depth--;
     c->around = outside;
     c->g.loops.data[number].end = (int)c->g.actions.n;
     vec_push(c->a, &c->g.actions, end);
 }
 
-static void add_body(Case *c, int most, uint64_t *rng)
+static void add_body(Case *c, int max, uint64_t *rng)
 {
     for (int n = 2 + draw_int(rng, 7); n > 0; n--)
         if (c->depth < DEPTH && draw_int(rng, 4) == 0)
-            add_loop(c, most, rng);
+            add_loop(c, max, rng);
         else
             add_action(c, rng);
 }
 
 /* Loops have at most so many rounds, those in others no more than ROUNDS. */
-static void open_case(Case *c, int buffers, int most, uint64_t *rng)
+static void open_case(Case *c, int buffers, int max, uint64_t *rng)
 {
-    const int64_t bytes = BYTES * (int64_t)(most > ROUNDS ? most : ROUNDS);
+    const int64_t bytes = BYTES * (int64_t)(max > ROUNDS ? max : ROUNDS);
     *c = (Case){.a = arena_new(), .d = test_device, .around = -1, .buffers = buffers};
     c->may_guard = draw_int(rng, 2);
     c->d.products_wait = true;
@@ -105,7 +105,7 @@ static void open_case(Case *c, int buffers, int most, uint64_t *rng)
     c->p.train = &c->g;
     for (int b = 0; b < buffers; b++)
         vec_push(c->a, &c->p.buffers, (Buffer){.bytes = bytes, .offset = b * bytes});
-    add_body(c, most, rng);
+    add_body(c, max, rng);
     c->may_guard = false;
     add_action(c, rng);
 }
@@ -270,11 +270,11 @@ static void times(void **state)
 {
     (void)state;
     uint64_t rng = sample_turn() + 2;
-    double most_off = 0, all_off = 0;
+    double max_off = 0, all_off = 0;
     for (int n = 0; n < TIMED; n++) {
         Case c;
-        const int most = n % 2 ? 3 : LONG;
-        open_case(&c, FEW, most, &rng);
+        const int max = n % 2 ? 3 : LONG;
+        open_case(&c, FEW, max, &rng);
         plan_streams(&c.p);
         plan_timeline(&c.p);
         const Thread r = run_all(&c);
@@ -289,20 +289,20 @@ static void times(void **state)
         }
         const double hidden = r.sent_seconds + r.alone - exposed;
         const double slower = (1 - 1 / c.d.link_slowdown) * hidden;
-        if (most == 3) {
+        if (max == 3) {
             assert_true(fabs(c.g.seconds - r.computed - slower - exposed) < 1e-6);
             assert_true(fabs(c.g.seconds - r.now) < 1e-6);
             assert_true(fabs(exposed - r.waited - r.alone) < 1e-6);
         } else {
             const double off = fabs(c.g.seconds - r.now) / r.now;
-            most_off = fmax(most_off, off);
+            max_off = fmax(max_off, off);
             all_off += off;
         }
         arena_free(c.a);
     }
     print_message("loops of more rounds: off by %.2f%% on average, %.1f%% at most\n",
-                  100 * all_off / (TIMED / 2), 100 * most_off);
-    assert_true(all_off < 0.001 * TIMED / 2 && most_off < 0.01);
+                  100 * all_off / (TIMED / 2), 100 * max_off);
+    assert_true(all_off < 0.001 * TIMED / 2 && max_off < 0.01);
 }
 
 /* ---- what sinks ------------------------------------------------------------------------------ */

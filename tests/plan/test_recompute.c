@@ -148,14 +148,14 @@ static void try_model(const Small *s, const char *layers, int64_t carried)
     /* Whatever the budget: nothing that fits is faster. Prices may be off by what is carried, at
      * most once for each of three ranges, and by a thousandth of the time on either side. What is
      * kept where the default fits is not chosen by price: docs/plan.md says so. */
-    int64_t least = INT64_MAX, most = 0;
+    int64_t min = INT64_MAX, max = 0;
     for (size_t k = 0; k < e.all.n; k++) {
-        least = e.all.data[k].bytes < least ? e.all.data[k].bytes : least;
-        most = e.all.data[k].bytes > most ? e.all.data[k].bytes : most;
+        min = e.all.data[k].bytes < min ? e.all.data[k].bytes : min;
+        max = e.all.data[k].bytes > max ? e.all.data[k].bytes : max;
     }
     Planned last = {0};
     for (int k = 0; k <= 12; k++) {
-        Device small = device(least + (most - least) * k / 12 + 3 * carried);
+        Device small = device(min + (max - min) * k / 12 + 3 * carried);
         Arena *a = arena_new();
         const KeepPlan *kept = frontier_choose(t.m, &small, a);
         Planned chosen = plan_with(&t, &small, kept, NULL);

@@ -187,9 +187,9 @@ Dims reach(const Gen *g)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static int even_or_any(Gen *g, int most)
+static int even_or_any(Gen *g, int max)
 {
-    int n = draw_between(g, 1, most);
+    int n = draw_between(g, 1, max);
     return draw_below(g, 4) ? n + (n & 1) : n;
 }
 
@@ -197,7 +197,7 @@ static void draw_dims(Gen *g)
 {
     static const char *const more[] = {"hidden", "heads", "group", "head",
                                        "ffn",    "row",   "col",   "near"};
-    static const int most[] = {6, 3, 2, 4, 6, 3, 4, 3};
+    static const int max[] = {6, 3, 2, 4, 6, 3, 4, 3};
     static const char *const rounds[] = {"layers", "outer", "inner", "steps_in"};
     static const int batches[] = {1, 2, 3, 4, 4, 4, 8};
     g->batch = add_dim(g, "batch", batches[draw_below(g, 7)]);
@@ -208,7 +208,7 @@ static void draw_dims(Gen *g)
     g->classes = g->named && draw_below(g, 3) ? add_dim(g, "classes", draw_between(g, 2, 5)) : -1;
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (i == 0 || draw_below(g, 3))
-            add_dim(g, more[i], even_or_any(g, most[i]));
+            add_dim(g, more[i], even_or_any(g, max[i]));
     for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++)
         if (i == 0 || draw_below(g, 2))
             g->dim[add_dim(g, rounds[i], draw_between(g, 1, i ? 3 : 4))].rounds = true;

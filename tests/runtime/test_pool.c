@@ -46,9 +46,9 @@ static void covers(void **state)
             if (round % 100 == 0)
                 usleep(300); /* the workers fall asleep */
             rt_pool_run(p, units, grain, mark, &s);
-            int64_t most = grain > 1 ? units / grain : units;
-            most = most < 1 ? 1 : most < threads[k] ? most : threads[k];
-            assert_int_equal(s.ranges, units ? most : 0);
+            int64_t max = grain > 1 ? units / grain : units;
+            max = max < 1 ? 1 : max < threads[k] ? max : threads[k];
+            assert_int_equal(s.ranges, units ? max : 0);
             assert_int_equal(s.bad, 0);
             for (int64_t i = 0; i < UNITS; i++)
                 assert_int_equal(s.unit[i], i < units);

@@ -26,11 +26,11 @@ static void draw_stages(example *e, uint64_t *seed)
     s->layers = e->layers;
     for (int i = 0; i < s->chunks * e->pp; i++) {
         e->layers[i] = (int32_t)draw(seed, LAYERS_MOST);
-        s->most = e->layers[i] > s->most ? e->layers[i] : s->most;
+        s->max_layers = e->layers[i] > s->max_layers ? e->layers[i] : s->max_layers;
     }
-    if (!s->most) /* somebody has something */
-        s->most = e->layers[0] = 1;
-    s->most += (int)draw(seed, 2);
+    if (!s->max_layers) /* somebody has something */
+        s->max_layers = e->layers[0] = 1;
+    s->max_layers += (int)draw(seed, 2);
 }
 
 /* [layers@pp, experts@ep, x, y@tp], the axes of the mesh in any order; or without layers, at some
@@ -66,7 +66,7 @@ static void draw_example(example *e, uint64_t *seed)
     if (e->pp == 2 && t->at == MG_AT_MIDDLE)
         t->at = MG_AT_LAST;
     if (staged) {
-        t->size[0] = (int64_t)e->p.stages.chunks * e->p.stages.most;
+        t->size[0] = (int64_t)e->p.stages.chunks * e->p.stages.max_layers;
         for (int i = 0; i < e->p.stages.chunks * e->pp; i++)
             t->valid[0] += e->layers[i];
         t->axes[0] = e->p.stages.axis;
@@ -96,7 +96,7 @@ static int64_t layer_there(const example *e, int place, int64_t k)
     const mg_stages *s = &e->p.stages;
     for (int stage = 0, layer = 0; stage < s->chunks * e->pp; stage++)
         for (int i = 0; i < e->layers[stage]; i++, layer++)
-            if (stage % e->pp == place && stage / e->pp * s->most + i == k)
+            if (stage % e->pp == place && stage / e->pp * s->max_layers + i == k)
                 return layer;
     return -1;
 }
@@ -243,7 +243,7 @@ static void initial_values(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         const int ranks = stages[i].axis ? 2 : 1;
-        const int64_t room = stages[i].axis ? stages[i].chunks * stages[i].most : LAYERS;
+        const int64_t room = stages[i].axis ? stages[i].chunks * stages[i].max_layers : LAYERS;
         const mg_tensor t = {.name = "w.{}",
                              .slot = "",
                              .where = "",
