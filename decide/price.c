@@ -1,8 +1,8 @@
-/* price.c - what ways to treat the rounds of repeats cost, read off plans made with them; see
+/* price.c - what ways to treat the iterations of repeats cost, read off plans made with them; see
  * recompute.h.
  *
- * The rounds of @train's repeats run forward as loops F0, F1, ... (ranges, in order) and backward
- * as
+ * The iterations of @train's repeats run forward as loops F0, F1, ... (ranges, in order) and
+ * backward as
  * ..., B1, B0, inside the loop over microbatches if there is one. What lies between the beginning
  * of F0 and the end of B0 belongs to a range: everything from F(i) to F(i+1), and from B(i+1) to
  * the end of B(i). */
@@ -29,7 +29,7 @@ static int micro_loop(const Plan *p)
 static int children(const Plan *p, int parent, int *child, int max)
 {
     const Program *prog = p->train;
-    const Name ring = name_intern(p->module->names, RING_ROUND);
+    const Name ring = name_intern(p->module->names, RING_ITERATION);
     int n = 0;
     for (size_t l = 0; l < prog->loops.n; l++)
         if (prog->loops.data[l].parent == parent && prog->loops.data[l].dim.name != ring) {

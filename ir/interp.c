@@ -308,8 +308,8 @@ static void interp_rmax(Interp *in, const Ins *i)
 
 static void run_region(const Group *g, const Region *r);
 
-/* The body's next values become the arguments of the next round: all are copied first, since one
- * may be another's argument. */
+/* The body's next values become the arguments of the next iteration: all are copied first, since
+ * one may be another's argument. */
 static void carry(Interp *in, const Ins *i)
 {
     const Region *b = i->body;
@@ -336,7 +336,7 @@ static void repeat_begin(Interp *in, const Ins *i)
         interp_set(in, i->body->args.data[k], interp_in(in, i, k));
 }
 
-static void round_begin(Interp *in, const Ins *i, int64_t at)
+static void iteration_begin(Interp *in, const Ins *i, int64_t at)
 {
     const Region *b = i->body;
     double index = (double)at;
@@ -348,7 +348,7 @@ static void round_begin(Interp *in, const Ins *i, int64_t at)
     interp_set(in, b->args.data[i->nin], &index);
 }
 
-static void round_end(Interp *in, const Ins *i, int64_t at)
+static void iteration_end(Interp *in, const Ins *i, int64_t at)
 {
     for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nout; k++) {
         Value res = i->body->results.data[k];
@@ -359,16 +359,16 @@ static void round_end(Interp *in, const Ins *i, int64_t at)
     carry(in, i);
 }
 
-/* Rounds [first, first + n), the last first where the loop runs in reverse. */
-void interp_rounds(const Group *g, const Ins *i, int64_t first, int64_t n)
+/* Iterations [first, first + n), the last first where the loop runs in reverse. */
+void interp_iterations(const Group *g, const Ins *i, int64_t first, int64_t n)
 {
     for (int64_t step = 0; step < n; step++) {
         int64_t at = first + (i->attrs.reverse ? n - 1 - step : step);
         for (int64_t r = 0; r < g->n; r++)
-            round_begin(&g->rank[r], i, at);
+            iteration_begin(&g->rank[r], i, at);
         run_region(g, i->body);
         for (int64_t r = 0; r < g->n; r++)
-            round_end(&g->rank[r], i, at);
+            iteration_end(&g->rank[r], i, at);
     }
 }
 
@@ -380,7 +380,7 @@ static void repeat(const Group *g, const Ins *i)
     if (ir_is_staged(m, i) && m->layout.pipeline.max_layers)
         interp_stages(g, i);
     else
-        interp_rounds(g, i, 0, i->attrs.dim.size);
+        interp_iterations(g, i, 0, i->attrs.dim.size);
     for (int64_t r = 0; r < g->n; r++)
         for (uint32_t k = 0; k < (uint32_t)i->attrs.carried; k++)
             interp_set(&g->rank[r], i->out[k], g->rank[r].value[i->body->args.data[k]].data);

@@ -37,7 +37,7 @@ void interp_stages(const Group *g, const Ins *i)
         for (int64_t r = 0; r < before.n; r++)
             hand_on(&before.rank[r], &now, i);
         if (now.n)
-            interp_rounds(&now, i, stage / ranks * p->max_layers, p->layers.data[stage]);
+            interp_iterations(&now, i, stage / ranks * p->max_layers, p->layers.data[stage]);
         memcpy(before.rank, now.rank, (size_t)now.n * sizeof *now.rank);
         before.n = now.n;
     }

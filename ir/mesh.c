@@ -213,7 +213,7 @@ int64_t mesh_batch_ranks(const Module *m)
     return mesh_size(m, mesh_batch_axes(m));
 }
 
-int64_t mesh_rounds(const Module *m)
+int64_t mesh_microbatches(const Module *m)
 {
     return m->batch.size / mesh_batch_ranks(m) / m->layout.microbatch;
 }
@@ -228,7 +228,7 @@ Axes mesh_tree_of(const Module *m, const Type *t)
     return dtype_is_half(t->dtype) ? 0 : mesh_tree_axes(m);
 }
 
-bool mesh_tree_each_round(const Module *m)
+bool mesh_tree_each_microbatch(const Module *m)
 {
     Axes tree = mesh_tree_axes(m), split = 0;
     for (size_t r = 0; r < m->layout.rules.n; r++) {

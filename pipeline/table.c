@@ -175,7 +175,7 @@ static void row_zb_h1(Row r, const PipeForm *f, int rank)
 /* The k-th forward of a rank, or backward: of which chunk, counted as it goes, and microbatch. */
 static PipeAction nth(const PipeForm *f, int rank, int k, PipeKind kind)
 {
-    int round = f->group * f->chunks, first = k / round * f->group;
+    int turn = f->group * f->chunks, first = k / turn * f->group;
     int size = least(f->group, f->microbatches - first), in = k - first * f->chunks;
     int chunk = kind == PIPE_F ? in / size : f->chunks - 1 - in / size;
     return (PipeAction){kind, chunk * f->ranks + rank, first + in % size, 0};

@@ -10,7 +10,7 @@
 enum {
     LINE_BYTES = 64,
     LINE_LEAST = 16,   /* elements of a line that a tile has */
-    SHORT = 4,         /* a loop with fewer rounds is not worth it */
+    SHORT = 4,         /* a loop with fewer iterations is not worth it */
     SMALL = 4096,      /* an operand of so many elements stays in the nearest cache */
     BLOCK_MOST = 4096, /* elements of a block */
 };

@@ -78,7 +78,7 @@ bool emit_has_slot(const Emitter *e, const Program *p, uint32_t buffer)
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* The rounds of a loop over layers that are those of the operation's stage. */
+/* The iterations of a loop over layers that are those of the operation's stage. */
 void emit_stage_loop(const Emitter *e, const Program *p, const Loop *l, const char *i, int depth)
 {
     const Pipeline *layout = &e->m->layout.pipeline;

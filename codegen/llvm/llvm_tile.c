@@ -4,7 +4,7 @@
  *   loops over the tile: the body, on blocks and on the other operands
  *   blocks that were written are copied out, turned
  *
- * Squares of a line's elements and as many rounds of the innermost loop are turned in registers
+ * Squares of a line's elements and as many iterations of the innermost loop are turned in registers
  * (square); what a tile at an edge has left is copied one by one. A copy changes no bit. */
 #include "codegen/llvm/llvm_body.h"
 

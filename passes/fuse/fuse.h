@@ -88,7 +88,7 @@ void fuse_prune(Fuse *f);
 
 /* fuse_shape.c: fills c->shape; a and b as for cluster_gives */
 void shape_of(const Fuse *f, Cluster *c, const Cluster *a, const Cluster *b);
-double value_elements(const Fuse *f, Value v);       /* a round of the loops it is stacked for */
+double value_elements(const Fuse *f, Value v); /* an iteration of the loops it is stacked for */
 bool dims_equal(const DimList *a, const DimList *b); /* as sets */
 double dims_elements(const DimList *l);
 

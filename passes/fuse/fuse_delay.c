@@ -7,8 +7,8 @@
  *
  * A kernel begins when all that it reads is there. What it gives for a gradient of weights may have
  * to wait for what it reads besides; and so has the sum over ranks of that gradient, until nothing
- * is left in the round that could run beside it. Where that is so, it costs less to read a tensor
- * twice. Layout.send_flops says whether to look, and what a sum costs (overlap.c). */
+ * is left in the iteration that could run beside it. Where that is so, it costs less to read a
+ * tensor twice. Layout.send_flops says whether to look, and what a sum costs (overlap.c). */
 #include "ir/cost.h"
 #include "passes/fuse/fuse.h"
 #include "passes/view.h"

@@ -80,14 +80,14 @@ static bool dims_within(const DimList *a, const DimList *b)
 
 double value_elements(const Fuse *f, Value v)
 {
-    return (double)elements_a_round(type_of(f->m, v), &f->depth);
+    return (double)elements_per_iteration(type_of(f->m, v), &f->depth);
 }
 
 /* Is a reduction over these dims too long for one thread? */
 static bool long_row(const Fuse *f, const DimList *reduced)
 {
-    DimList a_round = dims_less(reduced, &f->depth);
-    return dims_elements(&a_round) > FUSE_ROW_ALONE;
+    DimList per_iteration = dims_less(reduced, &f->depth);
+    return dims_elements(&per_iteration) > FUSE_ROW_ALONE;
 }
 
 /* ---- collecting ----------------------------------------------------------------------------- */

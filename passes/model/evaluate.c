@@ -237,8 +237,8 @@ static void of_whole_batches(Evaluate *e)
         "on others of their batch",
         (long long)m->batch.size, op_info[e->mixes->op].name);
     drop_argument(e, ARG_filled);
-    Rounds whole = {.m = m, .batch = m->batch.name, .size = m->batch.size};
-    rounds_resize(&whole, e->fn->body);
+    Microbatches whole = {.m = m, .batch = m->batch.name, .size = m->batch.size};
+    microbatches_resize(&whole, e->fn->body);
 }
 
 /* Was the module's text printed after this pass? */

@@ -20,7 +20,7 @@ static void append_operand(Module *m, Ins *i, Value v)
     i->in = in;
 }
 
-/* Result k of a loop, which it stacks: each round adds its slice of acc. */
+/* Result k of a loop, which it stacks: each iteration adds its slice of acc. */
 static bool into_stacked(Module *m, Ins *loop, uint32_t k, Value acc)
 {
     Value part = loop->body->results.data[k];
@@ -65,7 +65,8 @@ static bool into_repeat(Module *m, const Uses *uses, Ins *loop, uint32_t k, Valu
     double start;
     if (k >= (uint32_t)loop->attrs.carried)
         return into_stacked(m, loop, k, acc);
-    /* Nothing else in the body may look at the running sum, before or after a round adds to it. */
+    /* Nothing else in the body may look at the running sum, before or after an iteration adds to
+     * it. */
     const Region *b = loop->body;
     if (!is_running_sum(m, loop, k) || uses->count[b->args.data[k]] != 1 ||
         uses->count[b->results.data[k]] != 1)

@@ -83,7 +83,7 @@ static void instruction(Local *l, Region *r, Ins *i)
     }
 }
 
-/* A round of the rank's layers as one of the whole model's. */
+/* An iteration of the rank's layers as one of the whole model's. */
 static void number_layers(Local *l, Region *r)
 {
     const Ins *loop = r->owner;

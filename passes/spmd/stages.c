@@ -130,7 +130,7 @@ static bool has_schedule(const Module *m)
 {
     const Pipeline *p = &m->layout.pipeline;
     PipeForm f = {.ranks = (int)mesh_size(m, p->axis), .chunks = p->chunks, .group = p->group};
-    f.microbatches = (int)mesh_rounds(m);
+    f.microbatches = (int)mesh_microbatches(m);
     for (int s = 0; s < PIPE_SCHEDULES; s++) {
         f.schedule = (PipeSchedule)s;
         if (strcmp(name_str(m->names, p->schedule), pipe_schedule_name(f.schedule)) != 0)

@@ -25,7 +25,7 @@ void broken(Check *c, int p, const char *fmt, ...)
         fprintf(c->out, ", action %d '%s'", c->at, name_str(c->m->names, a->name));
         for (int l = a->around; l >= 0; l = c->prog->loops.data[l].parent)
             fprintf(c->out, " %s=%lld", name_str(c->m->names, c->prog->loops.data[l].dim.name),
-                    (long long)c->round[l]);
+                    (long long)c->iteration[l]);
     }
     fputs(": ", c->out);
     va_start(ap, fmt);
@@ -120,8 +120,8 @@ static bool check_loops(Check *c)
     return true;
 }
 
-/* A loop may be executed in three rounds instead of all if nothing it writes moves with its index:
- * then all other rounds are like the second. */
+/* A loop may be executed in three iterations instead of all if nothing it writes moves with its
+ * index: then all other iterations are like the second. */
 static void choose_shortened(Check *c)
 {
     const Program *p = c->prog;
@@ -236,9 +236,9 @@ static void run_range(Check *c, int from, int to)
         }
         const Ins *loop = c->loop_ins[a->loop];
         int end = c->prog->loops.data[a->loop].end;
-        for (int64_t r = next_round(&c->meaning, loop, -1); r >= 0;
-             r = next_round(&c->meaning, loop, r)) {
-            c->round[a->loop] = r;
+        for (int64_t r = next_iteration(&c->meaning, loop, -1); r >= 0;
+             r = next_iteration(&c->meaning, loop, r)) {
+            c->iteration[a->loop] = r;
             run_range(c, i + 1, end);
         }
         i = end;
@@ -257,7 +257,7 @@ static void check_program(Check *c)
     c->loop_ins = NEW_ARRAY(c->tmp, const Ins *, p->loops.n + 1);
     c->shortened = NEW_ARRAY(c->tmp, bool, p->loops.n + 1);
     c->described = NEW_ARRAY(c->tmp, bool, 2 * p->actions.n + 2);
-    c->round = NEW_ARRAY(c->tmp, int64_t, p->loops.n + 1);
+    c->iteration = NEW_ARRAY(c->tmp, int64_t, p->loops.n + 1);
     c->at = -1;
     if (!check_loops(c) || !check_operands(c))
         return;

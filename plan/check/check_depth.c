@@ -1,9 +1,9 @@
 /* check_depth.c - ranks whose stages have different numbers of layers.
  *
  * Every rank has room for as many layers a stage as the deepest stage has, and a phase runs those
- * that there are. So a loop over layers leaves out the rounds of layers that the rank has not, and
- * what it stacks for them is written by nobody. Each rank that differs from the others of its place
- * along the axis of stages is executed by itself. */
+ * that there are. So a loop over layers leaves out the iterations of layers that the rank has not,
+ * and what it stacks for them is written by nobody. Each rank that differs from the others of its
+ * place along the axis of stages is executed by itself. */
 #include "plan/check/check_run.h"
 
 static int64_t stage_of(const Check *c, int rank, int chunk)

@@ -1,10 +1,10 @@
-/* check_pipe.c - P8: rounds of a pipeline may run in the order of its table.
+/* check_pipe.c - P8: iterations of a pipeline may run in the order of its table.
  *
- * check.c executes each round as if one rank ran all of it, with as many layers as that has a stage
- * (check_depth.c). That another order of whole phases
- * means the same follows if phases share nothing but what has slots, and what is only added to in
- * one of them; if a slot is nobody else's from the first phase of a stage and microbatch to the
- * last; and if a message stays where it is until it has been used. Here the table is walked for it.
+ * check.c executes each iteration as if one rank ran all of it, with as many layers as that has a
+ * stage (check_depth.c). That another order of whole phases means the same follows if phases share
+ * nothing but what has slots, and what is only added to in one of them; if a slot is nobody else's
+ * from the first phase of a stage and microbatch to the last; and if a message stays where it is
+ * until it has been used. Here the table is walked for it.
  */
 #include "plan/check/check_run.h"
 

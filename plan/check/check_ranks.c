@@ -1,10 +1,10 @@
 /* check_ranks.c - P7, P8: nobody waits for ever, by running what ranks do together.
  *
  * Each rank goes through the program as it is emitted: a loop's body once (all ranks of a group
- * make the same rounds), a pipeline by its table. It stands still at a collective until all of its
- * group are there, at the same, and where it waits for a message until both ends have begun; the
- * n-th that one rank sends another is the n-th that that one receives from it. If in the end some
- * stand still, or meet at different collectives, the plan is wrong.
+ * make the same iterations), a pipeline by its table. It stands still at a collective until all of
+ * its group are there, at the same, and where it waits for a message until both ends have begun;
+ * the n-th that one rank sends another is the n-th that that one receives from it. If in the end
+ * some stand still, or meet at different collectives, the plan is wrong.
  *
  * Ranks that differ in other axes than that of stages run the same rows of the table, and meet
  * along those axes in the order of the program: so one of each place along the axis of stages

@@ -1,7 +1,7 @@
 /* lives.c - the order of a program's actions, and when buffers are alive in it.
  *
  * A buffer is alive from the first action that touches it to the last; what crosses a loop's
- * rounds, in the whole loop. Where a device has several streams the actions between two places
+ * iterations, in the whole loop. Where a device has several streams the actions between two places
  * where all streams meet are put in another order first (arrange.c), and what a collective touches
  * is alive as long as it may run, so that its bytes are nobody else's then: without that, it would
  * have to wait for them, and others for it. */
@@ -17,7 +17,8 @@ typedef struct Lives {
 } Lives;
 
 /* The innermost loop around an action that is inside `home`'s body, or is the home's own level: -1.
- * A buffer new in each round of `home` that a deeper loop touches is alive in all of that loop. */
+ * A buffer new in each iteration of `home` that a deeper loop touches is alive in all of that loop.
+ */
 static int loop_under(const Program *p, int around, int home)
 {
     int under = -1;
@@ -121,9 +122,9 @@ static void extend_if_room(Lives *s, const Action *a, int first, int last, int64
         s->p->buffers.data[a->operand[k].at.buffer] = was[k];
 }
 
-/* In a queue it may still run when its stretch is over: in the next rounds of the loops around it,
- * and behind them, up to whom all wait for or who needs its result; *after begins where the stretch
- * ends. */
+/* In a queue it may still run when its stretch is over: in the next iterations of the loops around
+ * it, and behind them, up to whom all wait for or who needs its result; *after begins where the
+ * stretch ends. */
 static void goes_on(const Program *p, const Action *a, int *first, int *after)
 {
     const Action *act = p->actions.data;

@@ -25,7 +25,7 @@
 #include "runtime/queue.h"
 #include "runtime/sizes.h"
 
-enum { DEPTH = 128, PIECES = 8, ROUND = 64 };
+enum { DEPTH = 128, PIECES = 8, ALIGN = 64 };
 enum { IN, PARTS, OUT };                         /* barriers among the ranks of this machine */
 enum { PATIENCE_NS = 500000 };                   /* between two looks at the queue */
 enum { AT_START, AT_PIECES, AT_PARTS, AT_SUMS }; /* the next step of a collective */
@@ -116,7 +116,7 @@ static bool have_come(const task *t, int which)
 
 static int64_t piece_bytes(const rt_comm *c)
 {
-    return RT_POST / PIECES / (c->d->n - 1) / ROUND * ROUND;
+    return RT_POST / PIECES / (c->d->n - 1) / ALIGN * ALIGN;
 }
 
 /* NULL: enough messages are in flight. */

@@ -14,7 +14,7 @@
 #include "runtime/net/sum.h"
 
 enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: each rank sums it all; work of a thread */
-enum { POST = RT_POST, ROUND = 64 };
+enum { POST = RT_POST, ALIGN = 64 };
 
 typedef rt_share share;
 typedef rt_comm comm;
@@ -123,7 +123,7 @@ void rt_comm_open(mg_run *r)
 /* Bytes of each member's chunk: the same for all members of a group. */
 static int64_t chunk(const comm *c)
 {
-    return c->all_here ? INT64_MAX : POST / (c->d->n - 1) / ROUND * ROUND;
+    return c->all_here ? INT64_MAX : POST / (c->d->n - 1) / ALIGN * ALIGN;
 }
 
 /* Bytes [begin, end) of a share of x in one piece: in place if possible, otherwise copied into

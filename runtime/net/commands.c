@@ -306,10 +306,10 @@ void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const v
 {
     const mg_program *p = r->program;
     const int ranks = r->ranks ? r->ranks->n : 1;
-    const int64_t round = e->rows * rt_ranks_of(p, e->batch_axes);
-    const int64_t here = r->ranks ? b / round * e->rows + b % e->rows : b;
+    const int64_t at_once = e->rows * rt_ranks_of(p, e->batch_axes);
+    const int64_t here = r->ranks ? b / at_once * e->rows + b % e->rows : b;
     for (int k = 0; k < ranks; k++)
-        if (!r->ranks || rt_place_of(p, k, e->batch_axes) == b % round / e->rows)
+        if (!r->ranks || rt_place_of(p, k, e->batch_axes) == b % at_once / e->rows)
             put_into(r, k, offset + here * bytes, from, bytes);
 }
 

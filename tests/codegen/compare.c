@@ -61,7 +61,7 @@ static double sensitivity(Comparison *c, const Plan *p, const Action *act, void 
     unsigned char *kept = malloc(bytes);
     double max = 0;
     memcpy(kept, c->arena, bytes);
-    for (int round = 0; round < 3; round++) {
+    for (int iteration = 0; iteration < 3; iteration++) {
         memcpy(c->arena, c->before, bytes);
         for (int i = 0; i < act->noperands - k->nout; i++) {
             const Operand *in = &act->operand[i];

@@ -2,8 +2,8 @@
  * loops in double; part of check_kernels.
  *
  * The keys of a case are cut into parts, and of each a query sees the first few: from none to all.
- * Each part alone is checked, with o and lse of all keys for its gradients, as a round of a ring
- * has them; then the parts together, merged by lse and added up. Where the parts make a whole,
+ * Each part alone is checked, with o and lse of all keys for its gradients, as an iteration of a
+ * ring has them; then the parts together, merged by lse and added up. Where the parts make a whole,
  * without a mask or with a causal one, that is computed by one call, too. */
 #include "tests/cuda/check.h"
 

@@ -2,10 +2,10 @@
  * [NAME=VALUE]...
  *
  * The model is made small, and easy to split: every dim that its file gives as a number
- * above 3 is a power of 2, at most 8, or 3 where it counts the rounds of a repeat; NAME=VALUE sizes
- * one otherwise. Prints each layout that follows, or is refused, and ends at the
- * first that does not follow. A model of which nothing could differ fails: its gradients are zero,
- * or its loss depends on no parameter or on no data, or no layout of several ranks follows. */
+ * above 3 is a power of 2, at most 8, or 3 where it counts the iterations of a repeat; NAME=VALUE
+ * sizes one otherwise. Prints each layout that follows, or is refused, and ends at the first that
+ * does not follow. A model of which nothing could differ fails: its gradients are zero, or its loss
+ * depends on no parameter or on no data, or no layout of several ranks follows. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

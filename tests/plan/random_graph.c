@@ -248,7 +248,7 @@ static void loop(Graph *g, Pool *p, int depth)
 {
     Module *m = g->b->m;
     Builder *outer = g->b, inner = *outer;
-    Dim d = dim_of(g->t, depth ? "inner" : "round", 2 + any(g, 3));
+    Dim d = dim_of(g->t, depth ? "inner" : "iteration", 2 + any(g, 3));
     Value in[4], arg[4], give[6];
     Type types[6];
     int carried = 1 + any(g, 2), nin = carried, nout = carried;

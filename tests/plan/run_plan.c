@@ -92,7 +92,7 @@ typedef struct Runner {
     unsigned char *arena; /* of the rank that runs */
     const mg_pipe_op *op; /* of a pipeline, which runs */
     int stage;            /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
-    int64_t *round;       /* per loop: its index now */
+    int64_t *iteration;   /* per loop: its index now */
     KernelRun *kernel;
     void *ctx;
     uint64_t *order;
@@ -124,7 +124,7 @@ static void *address(const Runner *r, const Place *at)
 {
     int64_t offset = r->p->buffers.data[at->buffer].offset + at->offset;
     for (int i = 0; i < at->nloops; i++)
-        offset += at->loop[i].stride * r->round[at->loop[i].loop];
+        offset += at->loop[i].stride * r->iteration[at->loop[i].loop];
     return r->arena + offset + slot_offset(r, at->buffer);
 }
 
@@ -391,17 +391,17 @@ static void run_disordered(Runner *r, int from, int to)
 enum { QUEUE = 256 };
 typedef struct Sent {
     const Action *act;
-    int64_t number, *round; /* the loops' indices when it began */
+    int64_t number, *iteration; /* the loops' indices when it began */
     int64_t after;
 } Sent;
 
 static void run_sent(Runner *r, int k)
 {
-    int64_t *now = r->round;
-    r->round = r->sent[k].round;
+    int64_t *now = r->iteration;
+    r->iteration = r->sent[k].iteration;
     run_together(r, r->sent[k].act);
-    free(r->round);
-    r->round = now;
+    free(r->iteration);
+    r->iteration = now;
     memmove(r->sent + k, r->sent + k + 1, (size_t)(--r->nsent - k) * sizeof *r->sent);
 }
 
@@ -434,8 +434,8 @@ static bool run_queued(Runner *r, int at)
     if (r->nsent == QUEUE)
         abort();
     Sent *s = &r->sent[r->nsent++];
-    *s = (Sent){act, ++r->begun, calloc(r->prog->loops.n + 1, sizeof *s->round), r->after};
-    memcpy(s->round, r->round, r->prog->loops.n * sizeof *s->round);
+    *s = (Sent){act, ++r->begun, calloc(r->prog->loops.n + 1, sizeof *s->iteration), r->after};
+    memcpy(s->iteration, r->iteration, r->prog->loops.n * sizeof *s->iteration);
     r->number[at] = s->number;
     return true;
 }
@@ -461,7 +461,7 @@ static void run_phase(Runner *r, const mg_pipe_op *o, int phase)
     int end = phase < p->phases - 1 && phase < PIPE_PHASES - 1 ? p->begin[phase + 1]
                                                                : r->prog->loops.data[p->loop].end;
     r->op = o;
-    r->round[p->loop] = o->microbatch;
+    r->iteration[p->loop] = o->microbatch;
     run_range(r, p->begin[phase] + 1, end);
     r->op = NULL;
 }
@@ -595,14 +595,14 @@ static bool run_range(Runner *r, int from, int to)
             i = l->end;
             continue;
         }
-        int64_t first = 0, rounds = l->dim.size;
+        int64_t first = 0, iterations = l->dim.size;
         if (r->op && l->dim.name == r->p->module->layout.pipeline.dim) {
             const Pipeline *stages = &r->p->module->layout.pipeline;
             first = r->op->stage / r->prog->pipe->ranks * stages->max_layers;
-            rounds = stages->layers.data[r->op->stage];
+            iterations = stages->layers.data[r->op->stage];
         }
-        for (int64_t n = 0; n < rounds; n++) {
-            r->round[act->loop] = first + (l->reverse ? rounds - 1 - n : n);
+        for (int64_t n = 0; n < iterations; n++) {
+            r->iteration[act->loop] = first + (l->reverse ? iterations - 1 - n : n);
             if (!run_range(r, i + 1, l->end) || (queued && !run_queued(r, l->end)))
                 return false;
         }
@@ -622,7 +622,7 @@ static bool run_all(Runner *r)
     if (!r->kernel)
         r->kernel = in_interpreter;
     r->stage = -1;
-    r->round = calloc(r->prog->loops.n + 1, sizeof *r->round);
+    r->iteration = calloc(r->prog->loops.n + 1, sizeof *r->iteration);
     r->sent = calloc(QUEUE, sizeof *r->sent);
     r->number = calloc(r->prog->actions.n + 1, sizeof *r->number);
     r->sooner = r->order && r->prog->queued && draw_int(r->order, 2);
@@ -631,7 +631,7 @@ static bool run_all(Runner *r)
         abort(); /* neither behind the guard nor at the end is there one */
     free(r->sent);
     free(r->number);
-    free(r->round);
+    free(r->iteration);
     return done;
 }
 

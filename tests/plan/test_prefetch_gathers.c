@@ -1,5 +1,6 @@
-/* Gathers a round ahead: the program computes what it did, sends what it sent, and can be written
- * down and read; its plans copy nothing more; and it is chosen where it is faster and fits. */
+/* Gathers an iteration ahead: the program computes what it did, sends what it sent, and can be
+ * written down and read; its plans copy nothing more; and it is chosen where it is faster and fits.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -319,7 +320,7 @@ static void memory(void **state)
         model_close(&t);
         model_close(&r.t);
     }
-    print_message("%d of %d gather a round ahead\n", ahead, LAYOUTS);
+    print_message("%d of %d gather an iteration ahead\n", ahead, LAYOUTS);
     assert_true(ahead > 1);
 }
 

@@ -118,7 +118,7 @@ Dims tensor_dims(const Gen *g)
 {
     Dims all = 0;
     for (int i = 0; i < g->ndims; i++)
-        if (!g->dim[i].rounds && !g->dim[i].gone && i != g->extra && i != g->experts &&
+        if (!g->dim[i].iterations && !g->dim[i].gone && i != g->extra && i != g->experts &&
             i != g->slot)
             all |= bit(i);
     return all;
@@ -198,7 +198,7 @@ static void draw_dims(Gen *g)
     static const char *const more[] = {"hidden", "heads", "group", "head",
                                        "ffn",    "row",   "col",   "near"};
     static const int max[] = {6, 3, 2, 4, 6, 3, 4, 3};
-    static const char *const rounds[] = {"layers", "outer", "inner", "steps_in"};
+    static const char *const repeats[] = {"layers", "outer", "inner", "steps_in"};
     static const int batches[] = {1, 2, 3, 4, 4, 4, 8};
     g->batch = add_dim(g, "batch", batches[draw_below(g, 7)]);
     g->seq = -1;
@@ -209,9 +209,9 @@ static void draw_dims(Gen *g)
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (i == 0 || draw_below(g, 3))
             add_dim(g, more[i], even_or_any(g, max[i]));
-    for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++)
+    for (size_t i = 0; i < sizeof repeats / sizeof *repeats; i++)
         if (i == 0 || draw_below(g, 2))
-            g->dim[add_dim(g, rounds[i], draw_between(g, 1, i ? 3 : 4))].rounds = true;
+            g->dim[add_dim(g, repeats[i], draw_between(g, 1, i ? 3 : 4))].iterations = true;
     g->experts = g->choice = g->best = g->slot = -1;
     if (g->seq >= 0 && draw_one_in(g, 4)) {
         int n = draw_between(g, 2, 4);

@@ -38,7 +38,7 @@ enum {
 typedef struct GenDim {
     const char *name;
     int size;
-    bool rounds;       /* counts the rounds of repeats, and is of no tensor */
+    bool iterations;   /* counts the iterations of repeats, and is of no tensor */
     bool local;        /* of a block */
     bool gone;         /* out of sight */
     const char *alias; /* what it is called in the body that is being written; NULL: by its name */

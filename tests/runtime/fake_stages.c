@@ -193,7 +193,7 @@ static mg_pipe pipe_of = {.axis = 1,
                           .receive = {AT(receive[0]), AT(receive[1])},
                           .action = {0, 1, 2, 3}};
 
-static void rounds(mg_run *r, memory *m)
+static void iterations(mg_run *r, memory *m)
 {
     static stage_table *t; /* emitted ones are in the program */
     if (!t)
@@ -217,7 +217,7 @@ static void rounds(mg_run *r, memory *m)
     mg_comm(r, 4, &d, &m->last_loss, &m->loss, NULL);
 }
 #else
-static void rounds(mg_run *r, memory *m)
+static void iterations(mg_run *r, memory *m)
 {
     (void)r;
     for (int mb = 0; mb < BATCH; mb++) {
@@ -242,7 +242,7 @@ void mg_step(mg_run *r)
     const int place = RANKS > 1 ? mg_place(r, 1) : 0;
     memset(m->table_g, 0, sizeof m->table_g + sizeof m->head_g + sizeof m->w_g);
     m->last_loss = 0;
-    rounds(r, m);
+    iterations(r, m);
     m->norm = fabs(m->loss);
     if (!mg_guard(r, 5, &m->loss, &m->norm))
         return;

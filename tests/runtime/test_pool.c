@@ -37,13 +37,13 @@ static void covers(void **state)
         rt_pool *p = rt_pool_new(threads[k], false);
         uint64_t seed = 3;
         rt_pool_scratch(p, 100);
-        for (int round = 0; round < 2000; round++) {
+        for (int iteration = 0; iteration < 2000; iteration++) {
             int64_t units = (int64_t)(unit_random(&seed) % UNITS),
                     grain = (int64_t)(unit_random(&seed) % 50);
             memset(&s, 0, sizeof s);
             s.grain = grain;
             s.units = units;
-            if (round % 100 == 0)
+            if (iteration % 100 == 0)
                 usleep(300); /* the workers fall asleep */
             rt_pool_run(p, units, grain, mark, &s);
             int64_t max = grain > 1 ? units / grain : units;

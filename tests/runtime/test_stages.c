@@ -226,7 +226,7 @@ static void shares(void **state)
 {
     (void)state;
     uint64_t seed = 21;
-    for (int round = 0; round < 1500; round++) {
+    for (int iteration = 0; iteration < 1500; iteration++) {
         example e;
         draw_example(&e, &seed);
         check(&e);
