@@ -119,9 +119,12 @@ static bool possible(const Draft *d, PipeAction a)
         return d->t->comms && s + 1 < d->t->stages && is_done(d, PIPE_F, s, k);
     case PIPE_SEND_B:
         return d->t->comms && s > 0 && is_done(d, PIPE_B, s, k);
-    default:
-        return false;
+    case PIPE_RECV_F:
+    case PIPE_RECV_B:
+    case PIPE_KINDS:
+        break;
     }
+    return false;
 }
 
 /* Lists the actions of a stage that have become possible. */

@@ -211,9 +211,11 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
         return prog->before;
     case ARG_total:
         return prog->totals.data[a.tensor];
-    default:
+    case ARG_param:
+    case ARG_state:
         return p->tensor_buffer.data[a.tensor];
     }
+    abort();
 }
 
 int buffer_of_result(const Plan *p, const Program *prog, FnResult r)

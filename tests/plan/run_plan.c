@@ -55,9 +55,13 @@ double number_at(const void *p, DType t, int64_t i)
     case DT_bf16:
     case DT_f16:
         return half_at(((const uint16_t *)p)[i], t);
-    default:
+    case DT_f32:
         return ((const float *)p)[i];
+    case DT_none:
+    case DT_count:
+        break;
     }
+    abort();
 }
 
 void number_put(void *p, DType t, int64_t i, double x)
@@ -79,8 +83,12 @@ void number_put(void *p, DType t, int64_t i, double x)
     case DT_f16:
         ((uint16_t *)p)[i] = half_bits(x, t);
         break;
-    default:
+    case DT_f32:
         ((float *)p)[i] = (float)x;
+        break;
+    case DT_none:
+    case DT_count:
+        abort();
     }
 }
 

@@ -196,10 +196,13 @@ static bool plant(const Module *m, Fn *fn, Ins *i, Fault f)
     case OTHER_PLACE:
         i->attrs.at = mesh_size(m, m->layout.pipeline.axis) - 1 - i->attrs.at;
         return i->op == OP_broadcast;
-    default:
+    case OTHER_WAY:
         i->attrs.reverse = !i->attrs.reverse;
         return relay;
+    case FAULTS:
+        break;
     }
+    return false;
 }
 
 /* Each is refused by the invariants, or seen in the numbers. */
