@@ -235,7 +235,7 @@ static Exit print_grid(Session *s, const PipeProgram *p, const PipeProof *proof,
     const PipeClock *k = pipe_clock(s->arena, proof->graph[PIPE_BY_WAY], c);
     if (pipe_print_grid(p, k, color, stdout, &columns))
         return EXIT_done;
-    diag_error(s->diag, (Span){0}, 583, "the grid would have %.0f columns, and %d are the most",
+    diag_error(s->diag, (Span){0}, 583, "the grid would have %.0f columns, and the limit is %d",
                columns, PIPE_COLUMNS_MAX);
     diag_help(s->diag,
               "fewer microbatches show the same order; without --grid the table is printed");

@@ -392,7 +392,7 @@ static void print_options(const Frontier *f, int l, FILE *out)
         out,
         "%s: %lld iterations; what each may keep, and what it takes to compute the rest again\n",
         name, (long long)f->problem.iterations[l]);
-    fprintf(out, "  %14s %12s  %s\n", "bytes an iteration", "time an iteration", "keeps");
+    fprintf(out, "  %14s %12s  %s\n", "bytes each", "time each", "keeps");
     for (int k = 0; k < f->problem.kinds[l]; k++) {
         const KeepKind *kind = &f->kind[l][k];
         if (kind->segment == 1)
@@ -420,8 +420,7 @@ void frontier_print(const Module *m, const Device *d, FILE *out)
     bytes_with(m, d, NULL, &persistent);
     for (int l = 0; l < f->loops; l++)
         print_options(f, l, out);
-    fprintf(out,
-            "\nthe fastest for each memory: what is beside the %s that are there all the time\n",
+    fprintf(out, "\nthe fastest for each memory: bytes beyond the %s that are always live\n",
             text_bytes(f->a, (double)persistent));
     fprintf(out, "  %14s %12s %7s  %s\n", "peak", "step", "slower", "what is kept");
     int64_t last = -1;

@@ -116,7 +116,7 @@ static bool communication_is_hidden(const Plan *p)
     for (size_t i = 0; i < l->mesh.n; i++)
         if (v->axes >> i & 1)
             diag_note(m->diag, l->mesh.data[i].span,
-                      "%s over '%s': %.0f times, %s a rank, %.4g ms, of which %.4g beside nothing",
+                      "%s over '%s': %.0f times, %s a rank, %.4g ms, of which %.4g exposed",
                       volume_name(v), name_str(m->names, l->mesh.data[i].name), v->count,
                       text_bytes(m->arena, v->bytes), v->seconds * 1e3, v->exposed * 1e3);
     diag_help(m->diag, "fewer ranks on that axis, a larger microbatch, or assert more");

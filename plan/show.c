@@ -139,7 +139,8 @@ static void print_whole(const Plan *p, FILE *out)
 {
     Arena *a = p->module->arena;
     const Whole w = plan_whole(p);
-    fprintf(out, "  microbatch %s forward, %s backward; %lld microbatches, and %s beside them\n",
+    fprintf(out,
+            "  microbatch %s forward, %s backward; %lld microbatches, and %s outside of them\n",
             text_seconds(a, w.forward), text_seconds(a, w.backward), (long long)w.microbatches,
             text_seconds(a, w.before + w.after));
     fprintf(

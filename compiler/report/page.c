@@ -198,7 +198,7 @@ static void add_whole(Maker *m, json_t *rows)
     const Module *mod = m->p->module;
     const Whole w = plan_whole(m->p);
     row(rows, "a microbatch",
-        arena_printf(m->a, "%s forward, %s backward; %lld microbatches, and %s beside them",
+        arena_printf(m->a, "%s forward, %s backward; %lld microbatches, and %s outside of them",
                      text_seconds(m->a, w.forward), text_seconds(m->a, w.backward),
                      (long long)w.microbatches, text_seconds(m->a, w.before + w.after)));
     row(rows, "bubble", arena_printf(m->a, "%.1f%% of the step", 100 * w.bubble));

@@ -137,7 +137,7 @@ void plan_print_grid(const Plan *p, bool color, FILE *out)
     const PipeClock *k = g->pipe ? pipe_run(p, g, tmp) : NULL;
     if (k && !pipe_print_grid(g->pipe->program, k, color, out, &columns))
         fprintf(out,
-                "the grid would have %.0f columns, and %d are the most: fewer microbatches show "
+                "the grid would have %.0f columns, and the limit is %d: fewer microbatches show "
                 "the same order\n",
                 columns, PIPE_COLUMNS_MAX);
     arena_free(tmp);

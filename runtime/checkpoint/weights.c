@@ -100,7 +100,7 @@ static void read_index(rt_weights *w, const char *dir, const char *path)
     if (fd < 0 || fstat(fd, &st))
         rt_die(RT_BAD_DATA, "--init: %s: %s", path, rt_file_error());
     if (st.st_size > ST_HEADER_MAX)
-        rt_die(RT_BAD_DATA, "--init: %s has %" PRId64 " bytes; %d are the most", path,
+        rt_die(RT_BAD_DATA, "--init: %s has %" PRId64 " bytes; the limit is %d", path,
                (int64_t)st.st_size, ST_HEADER_MAX);
     char *text = rt_alloc((size_t)st.st_size + 1, 1);
     if (!rt_read_at(fd, text, (size_t)st.st_size, 0))

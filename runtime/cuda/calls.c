@@ -293,7 +293,7 @@ static int64_t warps(int64_t n)
 static void check_head(const mg_attention_desc *d)
 {
     if (d->head > MG_ATTENTION_HEAD || d->vhead > MG_ATTENTION_HEAD)
-        rt_die(RT_FAILED, "attention with a head of %lld is not built; %d is the most",
+        rt_die(RT_FAILED, "attention with a head of %lld is not built; the limit is %d",
                (long long)(d->head > d->vhead ? d->head : d->vhead), MG_ATTENTION_HEAD);
 }
 

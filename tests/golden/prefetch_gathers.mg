@@ -32,7 +32,7 @@
 #
 # As many gathers as without, and as much is sent.
 # PLAN: predicted 22.{{.*}}, MFU 5{{.*}}
-# PLAN-NEXT: microbatch {{.*}} forward, {{.*}} backward; 64 microbatches, and {{.*}} beside them
+# PLAN-NEXT: microbatch {{.*}} forward, {{.*}} backward; 64 microbatches, and {{.*}} outside of them
 # PLAN-NEXT: the mesh bubble 0.0%; a rank that computes a tenth slower makes it {{[89][.0-9]*}}% longer; waits for dp {{[0-9.]+}}%
 # PLAN: comm {{.*}} MiB
 # PLAN: communication of a step: a rank sends 2.73 TiB in {{[0-9.]+}} s, {{.*}} ms of it while nothing else runs
