@@ -13,7 +13,7 @@
 #include "decide/make.h"
 #include "plan/place/place.h"
 
-enum { SEGMENT_MOST = 32, TRIES = 8, LINES = 12 };
+enum { SEGMENT_MAX = 32, TRIES = 8, LINES = 12 };
 
 struct Frontier {
     Arena *a;
@@ -173,7 +173,7 @@ static void price_segments(Frontier *f, int l)
         double all = p.seconds - f->fastest;
         if (iterations % 2)
             all -= plain.seconds + f->problem.start[l];
-        for (int64_t k = 2; k <= iterations && k <= SEGMENT_MOST; k++) {
+        for (int64_t k = 2; k <= iterations && k <= SEGMENT_MAX; k++) {
             if (f->problem.kinds[l] == KEEP_KINDS)
                 return;
             f->kind[l][f->problem.kinds[l]++] =

@@ -5,7 +5,7 @@
 #include "codegen/cuda/cuda.h"
 #include "plan/nest.h"
 
-enum { CUDA_EXTRA = 8, LANES_MOST = 8 };
+enum { CUDA_EXTRA = 8, LANES_MAX = 8 };
 
 /* The index of every dim, as C expressions; NULL: a merged neighbour walks it. */
 typedef struct CudaEnv {

@@ -16,7 +16,7 @@ enum {
     BLOCK = 256,
     COLUMNS = 32, /* of a block that sums columns */
     ROW_EACH = 4, /* elements of a row a thread, at least */
-    GRID_MOST = 1 << 20,
+    GRID_MAX = 1 << 20,
     TERMS = 64 /* added to a number that then is added: long sums stay exact */
 };
 
@@ -60,7 +60,7 @@ static CudaLaunch launch_of(const Nest *n, const Kernel *k, int lanes)
             each *= lanes;
         l.grid_x = (extent(n, true) + each - 1) / each;
     }
-    l.grid_x = l.grid_x < GRID_MOST ? l.grid_x : GRID_MOST;
+    l.grid_x = l.grid_x < GRID_MAX ? l.grid_x : GRID_MAX;
     return l;
 }
 
@@ -168,7 +168,7 @@ static void store_lanes(CudaGen *g, size_t k, const char *const *x, const CudaEn
 /* All loads before all stores: a result may take an operand's place. */
 static void store_all(CudaGen *g, const CudaEnv *first, const bool *which)
 {
-    const char *x[MAX_OPERANDS][LANES_MOST];
+    const char *x[MAX_OPERANDS][LANES_MAX];
     memset(g->wide, 0, sizeof g->wide);
     for (int lane = 0; lane < g->lanes; lane++) {
         CudaEnv e = cuda_lane(g, first, lane);

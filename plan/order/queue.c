@@ -27,7 +27,7 @@
 
 enum { COMPUTES = 0, SENDS = 2 };
 enum {
-    MOST = MAX_NEST + 1
+    LIMIT = MAX_NEST + 1
 }; /* times that one is open: of this iteration, and of each loop's before */
 
 /* A collective that may still run. */
@@ -62,7 +62,7 @@ bool has_queue(const Plan *p, const Program *g)
 
 static Queue queue_copy(const Walk *w, const Queue *q)
 {
-    Queue copy = {NEW_ARRAY(w->tmp, Open, MOST * w->sends + 1), q->n};
+    Queue copy = {NEW_ARRAY(w->tmp, Open, LIMIT * w->sends + 1), q->n};
     if (q->n)
         memcpy(copy.open, q->open, (size_t)q->n * sizeof *q->open);
     return copy;

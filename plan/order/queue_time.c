@@ -13,7 +13,7 @@
 
 #include "plan/order/streams.h"
 
-enum { ITERATIONS_LEAST = 3, ITERATIONS_MOST = 1024 };
+enum { ITERATIONS_MIN = 3, ITERATIONS_MAX = 1024 };
 
 /* One in the queue. */
 typedef struct Sent {
@@ -142,8 +142,8 @@ static void walk_loop(Clock *c, Loop *l)
     const size_t n = c->g->actions.n;
     double *exposed = NEW_ARRAY(c->tmp, double, n), *times = NEW_ARRAY(c->tmp, double, n);
     const double first = c->now, outside = c->since;
-    while (iterations < all && iterations < ITERATIONS_MOST &&
-           (iterations < ITERATIONS_LEAST || !is_alike(&last, &before))) {
+    while (iterations < all && iterations < ITERATIONS_MAX &&
+           (iterations < ITERATIONS_MIN || !is_alike(&last, &before))) {
         memcpy(exposed, c->exposed, n * sizeof *exposed);
         memcpy(times, c->times, n * sizeof *times);
         c->since = c->now;

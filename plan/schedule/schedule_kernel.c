@@ -12,7 +12,7 @@ enum {
     MANY_UNITS = 16,        /* a kernel with so many units needs no partial sums */
     CHUNK_ELEMENTS = 16384, /* what a chunk of a partial sum should read */
     ORDERED_TERMS = 2048,   /* ... of one in order should sum */
-    MOST_CHUNKS = 32
+    MAX_CHUNKS = 32
 };
 
 /* ---- equal kernels --------------------------------------------------------------------------- */
@@ -219,11 +219,11 @@ static int64_t chunks_of(Sched *s, const Kernel *k)
     if (sums_in_order(
             k->ins)) { /* by what is summed alone: of what is kept a rank may have a part */
         chunks = reduced / ORDERED_TERMS;
-        return chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
+        return chunks < 1 ? 1 : chunks > MAX_CHUNKS ? MAX_CHUNKS : chunks;
     }
     if (whole.units >= MANY_UNITS || per_iteration < 2 * CHUNK_ELEMENTS || reduced < 2)
         return 1;
-    chunks = chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
+    chunks = chunks > MAX_CHUNKS ? MAX_CHUNKS : chunks;
     return chunks > reduced ? reduced : chunks;
 }
 

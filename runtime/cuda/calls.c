@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 256, GRID_MOST = 1 << 20 };
+enum { BLOCK = 256, GRID_MAX = 1 << 20 };
 
 void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, int shared,
                     void **args)
@@ -44,7 +44,7 @@ static mg_dtype statistic(mg_dtype t)
 static int64_t blocks_for(int64_t elements, int block)
 {
     int64_t n = (elements + block - 1) / block;
-    return n < GRID_MOST ? n : GRID_MOST;
+    return n < GRID_MAX ? n : GRID_MAX;
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */

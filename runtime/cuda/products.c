@@ -287,12 +287,12 @@ static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void
 
 /* ---- epilogues by separate kernels ----------------------------------------------------------- */
 
-enum { BLOCK = 256, GRID_MOST = 1 << 20 };
+enum { BLOCK = 256, GRID_MAX = 1 << 20 };
 
 static int64_t blocks_of(const mg_gemm_desc *d)
 {
     const int64_t blocks = (d->m * d->n + BLOCK - 1) / BLOCK;
-    return blocks < GRID_MOST ? blocks : GRID_MOST;
+    return blocks < GRID_MAX ? blocks : GRID_MAX;
 }
 
 /* Computes the part of the epilogue that precedes the product: the bias goes into C, so that the

@@ -11,7 +11,7 @@
 #include "runtime/net/ranks.h"
 #include "runtime/log/trace.h"
 
-enum { EVENTS = 1 << 20, EVENTS_LEAST = 1 << 13 };
+enum { EVENTS = 1 << 20, EVENTS_MIN = 1 << 13 };
 
 struct rt_trace {
     const mg_program *program;
@@ -32,7 +32,7 @@ rt_trace *rt_trace_new(const mg_program *p)
     const int ranks = rt_ranks_of(p, RT_ALL_AXES);
     rt_trace *t = rt_alloc(1, sizeof *t);
     t->program = p;
-    t->limit = EVENTS / ranks > EVENTS_LEAST ? EVENTS / ranks : EVENTS_LEAST;
+    t->limit = EVENTS / ranks > EVENTS_MIN ? EVENTS / ranks : EVENTS_MIN;
     t->ahead = ahead ? (int64_t)(strtod(ahead, NULL) * 1e9) : 0;
     return t;
 }

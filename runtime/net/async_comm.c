@@ -149,10 +149,10 @@ static bool begin_piece(struct rt_async_comm *b, task *t)
         return false;
     if (t->phase == AT_SUMS) {
         rt_comm_post_sums(c, t->at, &p->messages);
-        t->at += RT_WIRE_MOST;
+        t->at += RT_WIRE_MAX;
     } else if (rt_comm_moves(c)) {
         rt_comm_post_move(c, t->at, &p->messages);
-        t->at += RT_WIRE_MOST;
+        t->at += RT_WIRE_MAX;
     } else {
         int64_t room = (p - b->piece) * (RT_POST / PIECES);
         rt_comm_post(c, t->at, piece_bytes(c), k->in + room, k->out + room, &p->messages);

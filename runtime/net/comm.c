@@ -210,9 +210,9 @@ void rt_comm_copy_sums(const comm *c)
 
 void rt_comm_post_sums(const comm *c, int64_t at, rt_ticket *t)
 {
-    int64_t from = cut(c, c->me) + at, n = least(RT_WIRE_MOST, cut(c, c->me + 1) - from);
+    int64_t from = cut(c, c->me) + at, n = least(RT_WIRE_MAX, cut(c, c->me + 1) - from);
     for (int k = 0; k < c->d->n; k++) {
-        int64_t to = cut(c, k) + at, comes = least(RT_WIRE_MOST, cut(c, k + 1) - to);
+        int64_t to = cut(c, k) + at, comes = least(RT_WIRE_MAX, cut(c, k + 1) - to);
         if (!c->here[k] && n > 0)
             rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n, t);
         if (!c->here[k] && comes > 0)
@@ -224,7 +224,7 @@ static void gather_sums(const comm *c)
 {
     rt_meet(c->run, c->d->axes);
     rt_comm_copy_sums(c);
-    for (int64_t at = 0; at < c->max_bytes && !c->all_here; at += RT_WIRE_MOST) {
+    for (int64_t at = 0; at < c->max_bytes && !c->all_here; at += RT_WIRE_MAX) {
         rt_ticket t = {0};
         rt_comm_post_sums(c, at, &t);
         rt_wire_wait(c->run, &t);
@@ -326,7 +326,7 @@ void rt_comm_copy(comm *c)
 void rt_comm_post_move(const comm *c, int64_t at, rt_ticket *t)
 {
     rt_wire *wire = c->run->ranks->wire;
-    int64_t n = least(RT_WIRE_MOST, c->bytes - at);
+    int64_t n = least(RT_WIRE_MAX, c->bytes - at);
     for (int k = 0; k < c->d->n; k++)
         if (!c->here[k] && is_given_by_me(c, k))
             rt_wire_send(wire, c->member[k], c->x + at, n, t);
@@ -338,7 +338,7 @@ static void move(comm *c)
 {
     rt_meet(c->run, c->d->axes);
     rt_comm_copy(c);
-    for (int64_t at = 0; at < c->bytes && !c->all_here; at += RT_WIRE_MOST) {
+    for (int64_t at = 0; at < c->bytes && !c->all_here; at += RT_WIRE_MAX) {
         rt_ticket t = {0};
         rt_comm_post_move(c, at, &t);
         rt_wire_wait(c->run, &t);

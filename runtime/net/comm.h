@@ -45,7 +45,7 @@ bool rt_comm_parts(const rt_comm *c);
 void rt_comm_copy_sums(const rt_comm *c);
 void rt_comm_post_sums(const rt_comm *c, int64_t at, rt_ticket *t);
 /* True for a ring shift and a broadcast, which only move x. Then rt_comm_copy copies from this
- * machine, and rt_comm_post_move begins messages from byte `at` on, of at most RT_WIRE_MOST
+ * machine, and rt_comm_post_move begins messages from byte `at` on, of at most RT_WIRE_MAX
  * bytes. */
 bool rt_comm_moves(const rt_comm *c);
 void rt_comm_copy(rt_comm *c);

@@ -38,7 +38,7 @@ static void tell(mg_run *r, int rank, const void *what, int64_t bytes)
     const char *from = what;
     if (!k->is_here[rank]) {
         for (int64_t n; bytes; from += n, bytes -= n) {
-            n = bytes < RT_WIRE_MOST ? bytes : RT_WIRE_MOST;
+            n = bytes < RT_WIRE_MAX ? bytes : RT_WIRE_MAX;
             rt_ticket t = {0};
             rt_wire_send(k->wire, rank, from, n, &t);
             rt_wire_wait(r, &t);
@@ -60,7 +60,7 @@ static void hear(mg_run *r, int rank, void *what, int64_t bytes)
     char *to = what;
     if (!k->is_here[rank]) {
         for (int64_t n; bytes; to += n, bytes -= n) {
-            n = bytes < RT_WIRE_MOST ? bytes : RT_WIRE_MOST;
+            n = bytes < RT_WIRE_MAX ? bytes : RT_WIRE_MAX;
             rt_ticket t = {0};
             rt_wire_take(k->wire, rank, to, n, &t);
             rt_wire_wait(r, &t);

@@ -49,11 +49,11 @@ static int port_in(const char *name, int limit)
 
 static int find_port(const rt_world *w)
 {
-    enum { MOST = 65535 };
+    enum { LIMIT = 65535 };
     if (var("MGC_PORT"))
-        return port_in("MGC_PORT", MOST);
+        return port_in("MGC_PORT", LIMIT);
     if (var("MASTER_PORT"))
-        return port_in("MASTER_PORT", MOST - 1) + 1;
+        return port_in("MASTER_PORT", LIMIT - 1) + 1;
     char *how = handing(w, "MGC_PORT");
     rt_die(
         RT_MISFIT,

@@ -10,7 +10,7 @@
 #include "runtime/net/ranks.h"
 #include "tests/runtime/collective.h"
 
-enum { RANKS = 8, CASES = 60, MOST = 1 << 16, SPACE = MOST * RANKS * 8 };
+enum { RANKS = 8, CASES = 60, LIMIT = 1 << 16, SPACE = LIMIT * RANKS * 8 };
 
 extern const unsigned char mg_cuda_image[];
 static const mg_action nothing = {"collective", "communication", "", 0, 0, 0, 0, {{0, 0, 0}}};

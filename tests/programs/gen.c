@@ -94,7 +94,7 @@ int rank_of(Dims d)
 
 bool small(const Gen *g, Dims d)
 {
-    return rank_of(d) <= RANK_MOST && elements(g, d) <= SIZE_MAX_ELEMENTS;
+    return rank_of(d) <= RANK_MAX && elements(g, d) <= SIZE_MAX_ELEMENTS;
 }
 
 const char *dim_name(Gen *g, int d)

@@ -32,7 +32,7 @@ enum {
     ARGS_MAX = 4,
     NUMBERS_MAX = 16,
     SIZE_MAX_ELEMENTS = 1500,
-    RANK_MOST = 6,
+    RANK_MAX = 6,
 };
 
 typedef struct GenDim {

@@ -19,8 +19,8 @@
 #endif
 
 enum { VOCAB = 256, D = 12, LAYERS = 5, SEQ = 16, BATCH = 8, STAGES = RANKS * CHUNKS, BUFFERS = 8 };
-#define MOST (STAGES == 1 ? LAYERS : STAGES == 2 ? 3 : 2)
-#define ROOM (CHUNKS * MOST)
+#define LIMIT (STAGES == 1 ? LAYERS : STAGES == 2 ? 3 : 2)
+#define ROOM  (CHUNKS * LIMIT)
 
 static const int32_t layers[STAGES] = {
 #if RANKS * CHUNKS == 1
@@ -133,7 +133,7 @@ const mg_program mg_main = {
 #if RANKS > 1
     .naxes = 1,
     .axes = {{"pp", RANKS}},
-    .stages = {1, CHUNKS, MOST, layers},
+    .stages = {1, CHUNKS, LIMIT, layers},
 #endif
 };
 
@@ -141,7 +141,7 @@ const mg_program mg_main = {
 
 static void forward(memory *m, int stage, int mb, const float *in, float *out)
 {
-    const int chunk = stage / RANKS, at = chunk * MOST;
+    const int chunk = stage / RANKS, at = chunk * LIMIT;
     float *x = m->act[at + chunk][mb];
     for (int d = 0; d < D; d++)
         x[d] = in ? in[d] : 0;
@@ -163,7 +163,7 @@ static void forward(memory *m, int stage, int mb, const float *in, float *out)
 
 static void backward(memory *m, int stage, int mb, const float *in, float *out)
 {
-    const int chunk = stage / RANKS, at = chunk * MOST;
+    const int chunk = stage / RANKS, at = chunk * LIMIT;
     float g[D], y = 0, (*x)[BATCH][D] = &m->act[at + chunk];
     for (int d = 0; d < D && !in; d++)
         y += x[layers[stage]][mb][d] * m->last.head[d] / D;
@@ -252,7 +252,7 @@ void mg_step(mg_run *r)
         descend(m->last.head, m->last.head_m, m->head_g, D, m->lr);
     for (int stage = place; stage < STAGES; stage += RANKS)
         for (int l = 0; l < layers[stage]; l++) {
-            int at = stage / RANKS * MOST + l;
+            int at = stage / RANKS * LIMIT + l;
             descend(m->w[at], m->w_m[at], m->w_g[at], D, m->lr);
         }
 }

@@ -7,7 +7,7 @@
 #include "runtime/net/ranks.h"
 #include "stage_table.h"
 
-enum { SMALL = 64, REDUCED = 1 << 13, STEPS = 3, SPACE = 24 << 20, RANKS_MOST = 8 };
+enum { SMALL = 64, REDUCED = 1 << 13, STEPS = 3, SPACE = 24 << 20, RANKS_MAX = 8 };
 
 /* The table and the pipe of the run; a program has no argument. */
 static stage_table *table;
@@ -198,7 +198,7 @@ static process start_rank(int rank, int size, int hosts, int port, int64_t hang_
 static void run_example(const example *e)
 {
     const int ranks = e->pp * e->other;
-    process p[RANKS_MOST];
+    process p[RANKS_MAX];
     prepare(e);
     if (e->hosts) {
         int port = unit_port();

@@ -5,12 +5,12 @@
 #include "runtime/net/ranks.h"
 #include "runtime/sizes.h"
 
-enum { STAGES_MOST = 16, RANKS_MOST = 16, LAYERS_MOST = 4, DIMS = 4 };
+enum { STAGES_MAX = 16, RANKS_MAX = 16, LAYERS_MAX = 4, DIMS = 4 };
 
 typedef struct example {
     mg_program p;
     mg_tensor t;
-    int32_t layers[STAGES_MOST];
+    int32_t layers[STAGES_MAX];
     int ranks, pp;
 } example;
 
@@ -25,7 +25,7 @@ static void draw_stages(example *e, uint64_t *seed)
     s->chunks = 1 + (int)draw(seed, 3);
     s->layers = e->layers;
     for (int i = 0; i < s->chunks * e->pp; i++) {
-        e->layers[i] = (int32_t)draw(seed, LAYERS_MOST);
+        e->layers[i] = (int32_t)draw(seed, LAYERS_MAX);
         s->max_layers = e->layers[i] > s->max_layers ? e->layers[i] : s->max_layers;
     }
     if (!s->max_layers) /* somebody has something */
