@@ -31,7 +31,7 @@ static Peak *const peaks[][MGK_FLOATS] = MGK_TABLE(peak);
 
 /* ---- a small pool ------------------------------------------------------------------------- */
 
-enum { MOST = 64, HUGE_PAGE = 2 << 20 };
+enum { LIMIT = 64, HUGE_PAGE = 2 << 20 };
 
 struct mg_run {
     int threads;
@@ -41,13 +41,13 @@ struct mg_run {
     int64_t units, grain;
     mg_task *fn;
     void *ctx;
-    char *scratch[MOST];
+    char *scratch[LIMIT];
 };
 
 static void share(mg_run *r, int i)
 {
-    int64_t most = (r->units + r->grain - 1) / r->grain;
-    int64_t n = most < r->threads ? (most > 0 ? most : 1) : r->threads;
+    int64_t max = (r->units + r->grain - 1) / r->grain;
+    int64_t n = max < r->threads ? (max > 0 ? max : 1) : r->threads;
     if (i < n && r->units > 0)
         r->fn(r->ctx, r->units * i / n, r->units * (i + 1) / n, r->scratch[i]);
 }
@@ -194,7 +194,7 @@ static void peak_work(mg_run *r, void *ctx)
 /* The limit is measured again beside each case, since clocks move: the best of before and after. */
 static double peak_of(mg_run *r)
 {
-    double done[8 * MOST] = {0}, seconds = best_within(r, 0.03, peak_work, done);
+    double done[8 * LIMIT] = {0}, seconds = best_within(r, 0.03, peak_work, done);
     return done[0] * r->threads / seconds;
 }
 
@@ -526,7 +526,7 @@ int main(int argc, char **argv)
 {
     const bool list = argc == 5 && !strcmp(argv[1], "--products");
     const int threads = list ? atoi(argv[3]) : argc > 1 ? atoi(argv[1]) : 2;
-    if (threads < 1 || threads > MOST) {
+    if (threads < 1 || threads > LIMIT) {
         fprintf(stderr, "bench_kernels: between 1 and 64 threads\n");
         return 1;
     }

@@ -15,7 +15,7 @@
 #include <time.h>
 
 enum {
-    MOST_RUNS = 1000,
+    MAX_RUNS = 1000,
     STEP = 32, /* OpenBLAS's parts: whole micro-kernels */
 };
 static const double WINDOW = 0.15; /* seconds of a product by a library */
@@ -108,10 +108,10 @@ static int by_size(const void *a, const void *b)
 
 static void measure(const Product *p, const char *name, Way *way)
 {
-    double times[MOST_RUNS], start = now();
+    double times[MAX_RUNS], start = now();
     int n = 0;
     way(p); /* pages, packing buffers, the library's threads */
-    while (n < MOST_RUNS && (n < 3 || now() - start < WINDOW)) {
+    while (n < MAX_RUNS && (n < 3 || now() - start < WINDOW)) {
         double t = now();
         way(p);
         times[n++] = now() - t;

@@ -132,9 +132,9 @@ static const ReportLine *kind_of(const Report *r, ActionKind kind)
     return &none;
 }
 
-static double within(double x, double least, double most)
+static double within(double x, double min, double max)
 {
-    return x >= least ? (x <= most ? x : most) : least;
+    return x >= min ? (x <= max ? x : max) : min;
 }
 
 /* The fastest product of a run, FLOP/s. */

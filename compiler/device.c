@@ -29,11 +29,11 @@ typedef struct Field {
     const char *key;
     FieldKind kind;
     size_t at;
-    double least, most;
+    double min, max;
 } Field;
 
-#define FIELD(key, kind, member, least, most)                                                      \
-    {key, FIELD_##kind, offsetof(Description, member), least, most}
+#define FIELD(key, kind, member, min, max)                                                         \
+    {key, FIELD_##kind, offsetof(Description, member), min, max}
 static const Field fields[] = {
     FIELD("name", text, name, 0, 0),
     FIELD("target", text, target, 0, 0),
@@ -91,8 +91,8 @@ static const char *read_field(Arena *a, const Field *f, const json_t *v, Descrip
                : f->kind == FIELD_whole ? "is a whole number"
                                         : "is a number";
     double x = json_number_value(v);
-    if (!(x >= f->least && x <= f->most))
-        return arena_printf(a, "lies between %g and %g", f->least, f->most);
+    if (!(x >= f->min && x <= f->max))
+        return arena_printf(a, "lies between %g and %g", f->min, f->max);
     *(double *)to = x;
     return NULL;
 }

@@ -110,7 +110,7 @@ static void print_tensor(const Search *q, const Tensor *t)
     row("stored", type_text(q, &t->type));
     row("external",
         arena_printf(a, "%s [%s]%s", name_str(q->m->names, t->external), external_shape(q, t),
-                     t->stacked ? ", one for every round of the repeats around it" : ""));
+                     t->stacked ? ", one for every iteration of the repeats around it" : ""));
     if (t->init == INIT_const)
         row("starts as", arena_printf(a, "%g", t->a));
     else

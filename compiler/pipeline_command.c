@@ -24,18 +24,18 @@ static Exit usage(Session *s, const char *text, const char *help)
 /* ---- numbers -------------------------------------------------------------------------------- */
 
 /* 0 where the option is not given. */
-static Exit read_count(Session *s, const char *option, const char *text, int most, int *n)
+static Exit read_count(Session *s, const char *option, const char *text, int limit, int *n)
 {
     *n = 0;
     if (!text)
         return EXIT_done;
     size_t digits = strspn(text, "0123456789");
     long value = digits && digits < 8 && !text[digits] ? strtol(text, NULL, 10) : 0;
-    if (value < 1 || value > most)
-        return usage(
-            s,
-            arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", option, text, most),
-            arena_printf(s->arena, "--%s=%d", option, most < 4 ? most : 4));
+    if (value < 1 || value > limit)
+        return usage(s,
+                     arena_printf(s->arena, "--%s '%s' is no whole number from 1 to %d", option,
+                                  text, limit),
+                     arena_printf(s->arena, "--%s=%d", option, limit < 4 ? limit : 4));
     *n = (int)value;
     return EXIT_done;
 }
@@ -235,7 +235,7 @@ static Exit print_grid(Session *s, const PipeProgram *p, const PipeProof *proof,
     const PipeClock *k = pipe_clock(s->arena, proof->graph[PIPE_BY_WAY], c);
     if (pipe_print_grid(p, k, color, stdout, &columns))
         return EXIT_done;
-    diag_error(s->diag, (Span){0}, 583, "the grid would have %.0f columns, and %d are the most",
+    diag_error(s->diag, (Span){0}, 583, "the grid would have %.0f columns, and the limit is %d",
                columns, PIPE_COLUMNS_MAX);
     diag_help(s->diag,
               "fewer microbatches show the same order; without --grid the table is printed");

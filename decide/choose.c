@@ -1,17 +1,17 @@
-/* choose.c - the fastest ranges of rounds that fit in a memory: exactly for loops of up to 32
- * rounds, and for longer ones within half a percent of what recomputing takes, or the best of what
- * a bounded search sees; see recompute.h.
+/* choose.c - the fastest ranges of iterations that fit in a memory: exactly for loops of up to 32
+ * iterations, and for longer ones within half a percent of what recomputing takes, or the best of
+ * what a bounded search sees; see recompute.h.
  *
  * Let P be what is stored when a range runs, its own included. It needs P plus its transient bytes,
  * and all of it stays until it has run backward; so a later range with a larger transient should
  * have stood before (an exchange of two neighbours shows it), and each kind occurs once: the order
  * is known, only the lengths are sought.
  *
- * Dynamic programming over kinds in that order, a segment at a time; a state is how many rounds are
- * given to ranges and what that stores, takes and needed at its peak. A state is left out if
- * another with as many rounds beats it, or if even the relaxed problem from there on (one price for
- * all bytes, rounds in fractions: Lagrange's bound) is slower than the best that is known: of two
- * ranges, or from a first pass that keeps few states. */
+ * Dynamic programming over kinds in that order, a segment at a time; a state is how many iterations
+ * are given to ranges and what that stores, takes and needed at its peak. A state is left out if
+ * another with as many iterations beats it, or if even the relaxed problem from there on (one price
+ * for all bytes, iterations in fractions: Lagrange's bound) is slower than the best that is known:
+ * of two ranges, or from a first pass that keeps few states. */
 #include "decide/frontier.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ typedef struct State {
     int ranges;
     uint32_t number, before; /* its own; that of the state that its last range was added to */
     int loop, kind;          /* of its last range */
-    int64_t rounds;
+    int64_t iterations;
 } State;
 
 typedef VEC(State) List;
@@ -35,15 +35,15 @@ typedef struct Chooser {
     Arena *tmp;
     int order[KEEP_LOOPS][KEEP_KINDS]; /* kinds, the largest transient first */
     double price;                      /* of a byte, in picoseconds */
-    double least[KEEP_LOOPS];          /* of a round: time and price of bytes, at least */
-    double after[KEEP_LOOPS + 1];      /* ... of all rounds of the loops from this one on */
-    double least_stored[KEEP_LOOPS];   /* bytes of a round, at least */
+    double least[KEEP_LOOPS];          /* of an iteration: time and price of bytes, at least */
+    double after[KEEP_LOOPS + 1];      /* ... of all iterations of the loops from this one on */
+    double least_stored[KEEP_LOOPS];   /* bytes of an iteration, at least */
     double stored_after[KEEP_LOOPS + 1];
     int64_t best;     /* picoseconds */
     double slack;     /* ... that a choice has to be better by to be looked for */
     int64_t over;     /* bytes that are needed beside all that is stored, at least */
     List states;      /* by number */
-    size_t most;      /* states in a list */
+    size_t limit;     /* states in a list */
     int64_t work;     /* states that may still be made */
     KeepChoice known; /* as fast as `best`, if that is not INT64_MAX */
 } Chooser;
@@ -58,7 +58,7 @@ static const KeepKind *kind_of(const Chooser *c, int loop, int kind)
     return &c->p->kind[loop][kind];
 }
 
-static double stored_a_round(const KeepKind *k)
+static double stored_per_iteration(const KeepKind *k)
 {
     return (double)k->stored / (double)k->segment;
 }
@@ -70,7 +70,8 @@ static double least_of(const Chooser *c, int loop, double price)
     double least = INFINITY;
     for (int k = 0; k < c->p->kinds[loop]; k++) {
         const KeepKind *kind = kind_of(c, loop, k);
-        least = fmin(least, (double)picoseconds(kind->seconds) + price * stored_a_round(kind));
+        least =
+            fmin(least, (double)picoseconds(kind->seconds) + price * stored_per_iteration(kind));
     }
     return least;
 }
@@ -79,7 +80,7 @@ static double bound_with(const Chooser *c, double price)
 {
     double bound = price * (double)(c->over - c->p->limit);
     for (int l = 0; l < c->p->loops; l++)
-        bound += (double)c->p->rounds[l] * least_of(c, l, price);
+        bound += (double)c->p->iterations[l] * least_of(c, l, price);
     return bound;
 }
 
@@ -103,19 +104,20 @@ static void find_price(Chooser *c)
         c->price = 0;
     for (int l = c->p->loops - 1; l >= 0; l--) {
         c->least[l] = least_of(c, l, c->price);
-        c->after[l] = c->after[l + 1] + (double)c->p->rounds[l] * c->least[l];
+        c->after[l] = c->after[l + 1] + (double)c->p->iterations[l] * c->least[l];
         c->least_stored[l] = INFINITY;
         for (int k = 0; k < c->p->kinds[l]; k++)
-            c->least_stored[l] = fmin(c->least_stored[l], stored_a_round(kind_of(c, l, k)));
-        c->stored_after[l] = c->stored_after[l + 1] + (double)c->p->rounds[l] * c->least_stored[l];
+            c->least_stored[l] = fmin(c->least_stored[l], stored_per_iteration(kind_of(c, l, k)));
+        c->stored_after[l] =
+            c->stored_after[l + 1] + (double)c->p->iterations[l] * c->least_stored[l];
     }
 }
 
 /* How much more than the bound any choice takes that has a segment of this kind. */
 static double excess_of(const Chooser *c, int loop, const KeepKind *k)
 {
-    double round = (double)picoseconds(k->seconds) + c->price * stored_a_round(k);
-    return (double)k->segment * (round - c->least[loop]);
+    double iteration = (double)picoseconds(k->seconds) + c->price * stored_per_iteration(k);
+    return (double)k->segment * (iteration - c->least[loop]);
 }
 
 /* Can a kind be part of a choice as good as the best that is known? */
@@ -125,23 +127,24 @@ static bool may_serve(const Chooser *c, int loop, const KeepKind *k)
     return excess_of(c, loop, k) <= (double)c->best - c->slack - bound + 0.5;
 }
 
-/* A round of it costs little more than the bound has for it. */
+/* An iteration of it costs little more than the bound has for it. */
 static bool likely(const Chooser *c, int loop, const KeepKind *k)
 {
     return excess_of(c, loop, k) <= 0.1 * (double)k->segment * fabs(c->least[loop]) + 0.5;
 }
 
-/* A time that no completion of the state is below, which ends with `rounds` rounds of a loop. */
-static double bound_of(const Chooser *c, const State *s, int64_t rounds)
+/* A time that no completion of the state is below, which ends with `iterations` iterations of a
+ * loop. */
+static double bound_of(const Chooser *c, const State *s, int64_t iterations)
 {
-    double left = (double)(c->p->rounds[s->loop] - rounds);
+    double left = (double)(c->p->iterations[s->loop] - iterations);
     return (double)s->time + c->price * (double)(s->stored + c->over - c->p->limit) +
            left * c->least[s->loop] + c->after[s->loop + 1];
 }
 
-static bool may_fit(const Chooser *c, const State *s, int64_t rounds)
+static bool may_fit(const Chooser *c, const State *s, int64_t iterations)
 {
-    double left = (double)(c->p->rounds[s->loop] - rounds);
+    double left = (double)(c->p->iterations[s->loop] - iterations);
     double stored =
         (double)s->stored + left * c->least_stored[s->loop] + c->stored_after[s->loop + 1];
     return stored + (double)c->over <= (double)c->p->limit && s->peak <= c->p->limit;
@@ -171,20 +174,20 @@ static int by_bound(const void *x, const void *y)
 }
 
 /* The first pass keeps those that promise most. */
-static void truncate_list(Chooser *c, List *l, int64_t rounds)
+static void truncate_list(Chooser *c, List *l, int64_t iterations)
 {
     Ranked *all = NEW_ARRAY(c->tmp, Ranked, l->n);
     for (size_t k = 0; k < l->n; k++)
-        all[k] = (Ranked){bound_of(c, &l->data[k], rounds), l->data[k]};
+        all[k] = (Ranked){bound_of(c, &l->data[k], iterations), l->data[k]};
     qsort(all, l->n, sizeof *all, by_bound);
-    l->n = c->most;
+    l->n = c->limit;
     for (size_t k = 0; k < l->n; k++)
         l->data[k] = all[k].state;
 }
 
 /* Leaves out what another one beats: no more stored, no more ranges, and less time, or as little
  * and no higher peak. */
-static void prune(Chooser *c, List *l, int64_t rounds)
+static void prune(Chooser *c, List *l, int64_t iterations)
 {
     int64_t time[KEEP_RANGES + 1], peak[KEEP_RANGES + 1];
     size_t left = 0;
@@ -205,20 +208,20 @@ static void prune(Chooser *c, List *l, int64_t rounds)
         l->data[left++] = s;
     }
     l->n = left;
-    if (l->n > c->most)
-        truncate_list(c, l, rounds);
+    if (l->n > c->limit)
+        truncate_list(c, l, iterations);
 }
 
 /* One more segment for the last range of s, which is of kind k. */
-static void extend(Chooser *c, List *to, State s, const KeepKind *k, int64_t rounds)
+static void extend(Chooser *c, List *to, State s, const KeepKind *k, int64_t iterations)
 {
-    s.rounds += k->segment;
+    s.iterations += k->segment;
     s.time += k->segment * picoseconds(k->seconds);
     s.stored += k->stored;
     int64_t need = s.stored + k->transient;
     s.peak = s.peak > need ? s.peak : need;
-    if (c->work > 0 && may_fit(c, &s, rounds) &&
-        bound_of(c, &s, rounds) <= (double)c->best - c->slack + 0.5) {
+    if (c->work > 0 && may_fit(c, &s, iterations) &&
+        bound_of(c, &s, iterations) <= (double)c->best - c->slack + 0.5) {
         vec_push(c->tmp, to, s);
         c->work--;
     }
@@ -228,7 +231,7 @@ static void extend(Chooser *c, List *to, State s, const KeepKind *k, int64_t rou
 static void add_ranges(Chooser *c, List *list, int loop, int kind)
 {
     const KeepKind *k = kind_of(c, loop, kind);
-    int64_t n = c->p->rounds[loop];
+    int64_t n = c->p->iterations[loop];
     List *open = NEW_ARRAY(c->tmp, List, n + 1);
     for (int64_t r = k->segment; r <= n; r++) {
         for (size_t i = 0; i < open[r - k->segment].n; i++)
@@ -240,7 +243,7 @@ static void add_ranges(Chooser *c, List *list, int loop, int kind)
             s.loop = loop;
             s.stored += k->fixed;
             s.time += r > k->segment ? picoseconds(c->p->start[loop]) : 0;
-            s.rounds = 0;
+            s.iterations = 0;
             s.kind = kind;
             s.before = s.number;
             s.ranges++;
@@ -262,7 +265,7 @@ static void add_ranges(Chooser *c, List *list, int loop, int kind)
     }
 }
 
-/* The best state with all rounds of all loops, or 0. */
+/* The best state with all iterations of all loops, or 0. */
 static uint32_t search(Chooser *c)
 {
     State none = {.peak = 0};
@@ -271,12 +274,12 @@ static uint32_t search(Chooser *c)
     List done = {0};
     vec_push(c->tmp, &done, none);
     for (int l = 0; l < c->p->loops; l++) {
-        List *list = NEW_ARRAY(c->tmp, List, c->p->rounds[l] + 1);
+        List *list = NEW_ARRAY(c->tmp, List, c->p->iterations[l] + 1);
         list[0] = done;
         for (int k = 0; k < c->p->kinds[l]; k++)
             if (may_serve(c, l, kind_of(c, l, c->order[l][k])))
                 add_ranges(c, list, l, c->order[l][k]);
-        done = list[c->p->rounds[l]];
+        done = list[c->p->iterations[l]];
     }
     uint32_t best = 0;
     for (size_t k = 0; k < done.n; k++) {
@@ -327,8 +330,8 @@ static void try_pairs(Chooser *c)
             const KeepKind *a = kind_of(c, 0, c->order[0][i]), *b = kind_of(c, 0, c->order[0][k]);
             if (!likely(c, 0, a) || !likely(c, 0, b))
                 continue;
-            for (int64_t n = 0; n <= p->rounds[0]; n += a->segment) {
-                int64_t rest = p->rounds[0] - n;
+            for (int64_t n = 0; n <= p->iterations[0]; n += a->segment) {
+                int64_t rest = p->iterations[0] - n;
                 if (rest % b->segment)
                     continue;
                 int64_t first = n ? n / a->segment * a->stored + a->fixed : 0;
@@ -343,7 +346,7 @@ static void try_pairs(Chooser *c)
                     for (int r = 0; r < 2; r++)
                         if (r ? rest : n) {
                             c->known.range[c->known.n].kind = c->order[0][r ? k : i];
-                            c->known.range[c->known.n++].rounds = r ? rest : n;
+                            c->known.range[c->known.n++].iterations = r ? rest : n;
                         }
                 }
             }
@@ -357,14 +360,14 @@ static void read_ranges(const Chooser *c, uint32_t at, KeepChoice *choice)
     for (int k = s->ranges; k-- > 0; s = &c->states.data[s->before]) {
         choice->range[k].loop = s->loop;
         choice->range[k].kind = s->kind;
-        choice->range[k].rounds = s->rounds;
+        choice->range[k].iterations = s->iterations;
     }
 }
 
 /* Searches with that many states a list; a better choice becomes the known one. */
-static void search_with(Chooser *c, size_t most)
+static void search_with(Chooser *c, size_t limit)
 {
-    c->most = most;
+    c->limit = limit;
     uint32_t at = search(c);
     if (!at || c->states.data[at].time > c->best)
         return;
@@ -380,14 +383,14 @@ bool keep_choose(const KeepProblem *p, KeepChoice *choice, Arena *tmp)
     c->over = needed_over(p);
     for (int l = 0; l < p->loops; l++) {
         sort_kinds(c, l);
-        many |= p->rounds[l] > EXACT;
+        many |= p->iterations[l] > EXACT;
     }
     find_price(c);
     try_pairs(c);
     if (many || c->best == INT64_MAX)
         search_with(c, FEW);
-    /* Of many rounds the last thousandths of what recomputing takes are not worth the search, nor
-     * is any time: choices are almost as many as states. */
+    /* Of many iterations the last thousandths of what recomputing takes are not worth the search,
+     * nor is any time: choices are almost as many as states. */
     if (many && c->best < INT64_MAX) {
         c->slack = 0.005 * (double)c->best;
         c->work = WORK;
@@ -406,8 +409,8 @@ void keep_measure(const KeepProblem *p, KeepChoice *c)
     c->peak = 0;
     for (int i = 0; i < c->n; i++) {
         const KeepKind *k = &p->kind[c->range[i].loop][c->range[i].kind];
-        stored += c->range[i].rounds / k->segment * k->stored + k->fixed;
-        time += c->range[i].rounds * picoseconds(k->seconds);
+        stored += c->range[i].iterations / k->segment * k->stored + k->fixed;
+        time += c->range[i].iterations * picoseconds(k->seconds);
         if (i && c->range[i - 1].loop == c->range[i].loop)
             time += picoseconds(p->start[c->range[i].loop]);
         c->peak = c->peak > stored + k->transient ? c->peak : stored + k->transient;

@@ -1,9 +1,9 @@
 /* frontier.c - what repeats keep for the backward part, for the memory there is.
  *
- * Each option of a repeat (passes/autodiff/remat_candidates.c) is planned for all its rounds, and
- * once more in segments of two, which prices it (decide/price.c); from prices alone the best ranges
- * follow for any memory (decide/choose.c). What was chosen is planned too: where that needs more
- * than was computed, the choice is made again with as much less. */
+ * Each option of a repeat (passes/autodiff/remat_candidates.c) is planned for all its iterations,
+ * and once more in segments of two, which prices it (decide/price.c); from prices alone the best
+ * ranges follow for any memory (decide/choose.c). What was chosen is planned too: where that needs
+ * more than was computed, the choice is made again with as much less. */
 #include "decide/frontier.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "decide/make.h"
 #include "plan/place/place.h"
 
-enum { SEGMENT_MOST = 32, TRIES = 8, LINES = 12 };
+enum { SEGMENT_MAX = 32, TRIES = 8, LINES = 12 };
 
 struct Frontier {
     Arena *a;
@@ -47,8 +47,8 @@ Plan *frontier_plan(const Module *module, const Device *d, const KeepPlan *kept,
     return job.plan;
 }
 
-/* All rounds of one repeat take an option, in segments or not (a round that is left over by
- * itself); those of the others their last, the fastest. */
+/* All iterations of one repeat take an option, in segments or not (an iteration that is left over
+ * by itself); those of the others their last, the fastest. */
 static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segment)
 {
     KeepPlan *kept = NEW(f->a, KeepPlan);
@@ -56,8 +56,10 @@ static KeepPlan *uniform(const Frontier *f, int loop, int option, int64_t segmen
     for (int l = 0; l < f->loops; l++) {
         KeepRanges ranges = {0};
         const bool *keep = f->option[l][l == loop ? option : f->options[l] - 1].keep;
-        int64_t rounds = f->loop[l]->attrs.dim.size, rest = l == loop ? rounds % segment : 0;
-        vec_push(f->a, &ranges, ((KeepRange){rounds - rest, l == loop ? segment : 1, keep, NULL}));
+        int64_t iterations = f->loop[l]->attrs.dim.size,
+                rest = l == loop ? iterations % segment : 0;
+        vec_push(f->a, &ranges,
+                 ((KeepRange){iterations - rest, l == loop ? segment : 1, keep, NULL}));
         if (rest)
             vec_push(f->a, &ranges, ((KeepRange){rest, 1, keep, NULL}));
         vec_push(f->a, &kept->loops, ranges);
@@ -103,13 +105,13 @@ static int64_t larger(int64_t a, int64_t b)
 static double start_of(const Frontier *f, int64_t carried)
 {
     double copy = 2 * (double)carried / f->d->bandwidth;
-    double times = (double)mesh_rounds(f->m);
+    double times = (double)mesh_microbatches(f->m);
     return times * (copy > f->d->launch ? copy : f->d->launch);
 }
 
 static bool price_options(Frontier *f, int l, double *least)
 {
-    double rounds = (double)f->problem.rounds[l];
+    double iterations = (double)f->problem.iterations[l];
     for (int o = 0; o < f->options[l]; o++) {
         KeepPrice p;
         if (!price(f, uniform(f, l, o, 1), &p))
@@ -120,14 +122,14 @@ static bool price_options(Frontier *f, int l, double *least)
                                                        .stored = r->stored,
                                                        .fixed = r->fixed,
                                                        .transient = larger(r->forward, r->backward),
-                                                       .seconds = p.seconds / rounds};
+                                                       .seconds = p.seconds / iterations};
         f->problem.start[l] = start_of(f, r->fixed);
         f->problem.between = larger(f->problem.between, p.between);
         f->outside = larger(f->outside, p.outside);
         *least = o == 0 || p.seconds < *least ? p.seconds : *least;
     }
     for (int k = 0; k < f->problem.kinds[l]; k++)
-        f->kind[l][k].seconds -= *least / rounds;
+        f->kind[l][k].seconds -= *least / iterations;
     return true;
 }
 
@@ -156,12 +158,12 @@ static void drop_beaten(Frontier *f, int l)
     f->problem.kinds[l] = left;
 }
 
-/* Segments of two are planned; of k they keep what k - 2 rounds more of the option store. What goes
- * into a segment is copied twice: to run on from, and to run again from. */
+/* Segments of two are planned; of k they keep what k - 2 iterations more of the option store. What
+ * goes into a segment is copied twice: to run on from, and to run again from. */
 static void price_segments(Frontier *f, int l)
 {
     int options = f->problem.kinds[l];
-    int64_t rounds = f->problem.rounds[l];
+    int64_t iterations = f->problem.iterations[l];
     for (int o = 0; o < options && may_segment(f, l); o++) {
         const KeepKind plain = f->kind[l][o];
         KeepPrice p;
@@ -169,9 +171,9 @@ static void price_segments(Frontier *f, int l)
             return;
         const RangePrice *r = &p.range[l];
         double all = p.seconds - f->fastest;
-        if (rounds % 2)
+        if (iterations % 2)
             all -= plain.seconds + f->problem.start[l];
-        for (int64_t k = 2; k <= rounds && k <= SEGMENT_MOST; k++) {
+        for (int64_t k = 2; k <= iterations && k <= SEGMENT_MAX; k++) {
             if (f->problem.kinds[l] == KEEP_KINDS)
                 return;
             f->kind[l][f->problem.kinds[l]++] =
@@ -180,7 +182,7 @@ static void price_segments(Frontier *f, int l)
                            .stored = r->stored,
                            .fixed = r->fixed,
                            .transient = larger(r->forward, r->backward + (k - 2) * plain.stored),
-                           .seconds = all / (double)(rounds - rounds % 2) +
+                           .seconds = all / (double)(iterations - iterations % 2) +
                                       f->problem.start[l] * (2 / (double)k - 1)};
         }
     }
@@ -200,7 +202,7 @@ Frontier *frontier_open(const Module *m, const Device *d)
     f->problem.loops = f->loops;
     bool ok = f->loops > 0;
     for (int l = 0; l < f->loops && ok; l++) {
-        f->problem.rounds[l] = f->loop[l]->attrs.dim.size;
+        f->problem.iterations[l] = f->loop[l]->attrs.dim.size;
         f->problem.kind[l] = f->kind[l];
         f->options[l] = keep_options(m, l, d, a, f->option[l]);
         ok = f->options[l] > 0;
@@ -274,7 +276,7 @@ KeepPlan *frontier_kept(const Frontier *f, const KeepChoice *c, Arena *a)
             bool *keep = NEW_ARRAY(a, bool, f->m->values.n);
             memcpy(keep, f->option[l][k->option].keep, f->m->values.n * sizeof *keep);
             const char *says = arena_printf(a, "%s", f->option[l][k->option].names);
-            vec_push(a, &ranges, ((KeepRange){c->range[r].rounds, k->segment, keep, says}));
+            vec_push(a, &ranges, ((KeepRange){c->range[r].iterations, k->segment, keep, says}));
         }
         vec_push(a, &kept->loops, ranges);
         vec_push(a, &kept->dims, f->loop[l]->attrs.dim.name);
@@ -307,11 +309,11 @@ static const char *described(const Frontier *f, const KeepChoice *c)
         at = r && c->range[r - 1].loop == l ? at : 0;
         all = arena_printf(f->a, "%s%s%s %lld..%lld", all, r ? "; " : "",
                            name_str(f->m->names, f->loop[l]->attrs.dim.name), (long long)at,
-                           (long long)(at + c->range[r].rounds - 1));
+                           (long long)(at + c->range[r].iterations - 1));
         if (k->segment > 1)
             all = arena_printf(f->a, "%s in segments of %lld", all, (long long)k->segment);
         all = arena_printf(f->a, "%s keep %s", all, f->option[l][k->option].names);
-        at += c->range[r].rounds;
+        at += c->range[r].iterations;
     }
     return all;
 }
@@ -337,7 +339,7 @@ static const KeepPlan *frontier_alike(const Module *m, const Device *d, Arena *a
             KeepRanges ranges = {0};
             if (l == staged)
                 vec_push(a, &ranges,
-                         ((KeepRange){.rounds = loops[l]->attrs.dim.size,
+                         ((KeepRange){.iterations = loops[l]->attrs.dim.size,
                                       .segment = 1,
                                       .keep = options[k].keep,
                                       .says = options[k].names}));
@@ -386,10 +388,11 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
 static void print_options(const Frontier *f, int l, FILE *out)
 {
     const char *name = name_str(f->m->names, f->loop[l]->attrs.dim.name);
-    fprintf(out,
-            "%s: %lld rounds; what each may keep, and what it takes to compute the rest again\n",
-            name, (long long)f->problem.rounds[l]);
-    fprintf(out, "  %14s %12s  %s\n", "bytes a round", "time a round", "keeps");
+    fprintf(
+        out,
+        "%s: %lld iterations; what each may keep, and what it takes to compute the rest again\n",
+        name, (long long)f->problem.iterations[l]);
+    fprintf(out, "  %14s %12s  %s\n", "bytes each", "time each", "keeps");
     for (int k = 0; k < f->problem.kinds[l]; k++) {
         const KeepKind *kind = &f->kind[l][k];
         if (kind->segment == 1)
@@ -406,9 +409,9 @@ void frontier_print(const Module *m, const Device *d, FILE *out)
         return;
     }
     Frontier *f = frontier_open(m, d);
-    KeepChoice most, least, c;
+    KeepChoice fastest, smallest, c;
     int64_t persistent = 0;
-    if (!f || !choose(f, INT64_MAX / 4, &most) || !choose_least(f, INT64_MAX / 4, &least)) {
+    if (!f || !choose(f, INT64_MAX / 4, &fastest) || !choose_least(f, INT64_MAX / 4, &smallest)) {
         fputs("there is no repeat whose backward part reads what its forward part computes\n", out);
         if (f)
             frontier_close(f);
@@ -417,14 +420,13 @@ void frontier_print(const Module *m, const Device *d, FILE *out)
     bytes_with(m, d, NULL, &persistent);
     for (int l = 0; l < f->loops; l++)
         print_options(f, l, out);
-    fprintf(out,
-            "\nthe fastest for each memory: what is beside the %s that are there all the time\n",
+    fprintf(out, "\nthe fastest for each memory: bytes beyond the %s that are always live\n",
             text_bytes(f->a, (double)persistent));
     fprintf(out, "  %14s %12s %7s  %s\n", "peak", "step", "slower", "what is kept");
     int64_t last = -1;
     for (int i = 0; i <= LINES; i++) {
-        int64_t limit = least.peak + (most.peak - least.peak) / LINES * i;
-        if (!choose(f, i == LINES ? most.peak : limit, &c) || c.peak == last)
+        int64_t limit = smallest.peak + (fastest.peak - smallest.peak) / LINES * i;
+        if (!choose(f, i == LINES ? fastest.peak : limit, &c) || c.peak == last)
             continue;
         last = c.peak;
         fprintf(out, "  %14s %12s %6.2f%%  %s\n", text_bytes(f->a, (double)c.peak),

@@ -2,7 +2,7 @@
  * memory.
  *
  *   price.c     bytes and seconds of an option, read off a plan made with it
- *   choose.c    the fastest ranges of rounds that fit, from prices alone
+ *   choose.c    the fastest ranges of iterations that fit, from prices alone
  *   frontier.c  puts them together */
 #ifndef MGC_FRONTIER_H
 #define MGC_FRONTIER_H
@@ -17,7 +17,8 @@ enum { KEEP_RANGES = 8, KEEP_KINDS = 256 };
 /* Bytes of one range. forward, backward: at most, while it runs, beside what it and the ranges
  * before it store. */
 typedef struct RangePrice {
-    int64_t stored, fixed; /* of a round of its loop (a segment where it has those); of the range */
+    int64_t stored,
+        fixed; /* of an iteration of its loop (a segment where it has those); of the range */
     int64_t forward, backward;
 } RangePrice;
 
@@ -34,20 +35,20 @@ bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price);
 
 /* ---- choose.c -------------------------------------------------------------------------------- */
 
-/* A way to treat a range of rounds, priced. Bytes that it stores are there from when the range runs
- * forward until it has run backward. */
+/* A way to treat a range of iterations, priced. Bytes that it stores are there from when the range
+ * runs forward until it has run backward. */
 typedef struct KeepKind {
     int option;
-    int64_t segment;   /* 1: none; or rounds that run again together */
+    int64_t segment;   /* 1: none; or iterations that run again together */
     int64_t stored;    /* bytes of a segment */
     int64_t fixed;     /* ... of the range, whatever its length */
     int64_t transient; /* bytes beside all that is stored, while it runs one way or the other */
-    double seconds;    /* of a round, more than the fastest */
+    double seconds;    /* of an iteration, more than the fastest */
 } KeepKind;
 
 typedef struct KeepProblem {
     int loops; /* that run one after the other */
-    int64_t rounds[KEEP_LOOPS];
+    int64_t iterations[KEEP_LOOPS];
     int kinds[KEEP_LOOPS];
     KeepKind *kind[KEEP_LOOPS];
     double start[KEEP_LOOPS]; /* seconds of each range but the first */
@@ -59,13 +60,13 @@ typedef struct KeepChoice {
     int n; /* ranges, in the order in which they run */
     struct {
         int loop, kind;
-        int64_t rounds;
+        int64_t iterations;
     } range[KEEP_RANGES];
     int64_t peak;   /* bytes */
     double seconds; /* more than the fastest */
 } KeepChoice;
 
-/* The fastest of all choices of at most KEEP_RANGES ranges that fit (with more than 32 rounds
+/* The fastest of all choices of at most KEEP_RANGES ranges that fit (with more than 32 iterations
  * within 0.5% of its seconds); of equally fast ones the smallest. Within a loop the ranges stand in
  * the order of their transients, the largest first, which no other order beats. False: none fits.
  */

@@ -3,9 +3,9 @@
  *
  *   1  as it is: what the program needs anyway is all there is
  *   2  with what the device has left, what a collective touches is alive as long as it may run
- *   3  and gradients of layers are reduced in the rounds that make them (buckets.c)
- *   4  and those gathers are made a round ahead (prefetch_gathers.c) that are waited for in the
- * better of these 5  and what is sent is made earlier, by kernels that read more (fuse_delay.c)
+ *   3  and gradients of layers are reduced in the iterations that make them (buckets.c)
+ *   4  and those gathers are made an iteration ahead (prefetch_gathers.c) that are waited for in
+ * the better of these 5  and what is sent is made earlier, by kernels that read more (fuse_delay.c)
  *
  * The fastest that fits is taken, by times in which collectives take half as long again
  * (PLAN_LATE). So a program that fits does so still. */

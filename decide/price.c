@@ -1,8 +1,8 @@
-/* price.c - what ways to treat the rounds of repeats cost, read off plans made with them; see
+/* price.c - what ways to treat the iterations of repeats cost, read off plans made with them; see
  * recompute.h.
  *
- * The rounds of @train's repeats run forward as loops F0, F1, ... (ranges, in order) and backward
- * as
+ * The iterations of @train's repeats run forward as loops F0, F1, ... (ranges, in order) and
+ * backward as
  * ..., B1, B0, inside the loop over microbatches if there is one. What lies between the beginning
  * of F0 and the end of B0 belongs to a range: everything from F(i) to F(i+1), and from B(i+1) to
  * the end of B(i). */
@@ -26,14 +26,14 @@ static int micro_loop(const Plan *p)
 
 /* Loops right inside another, in the order in which they run, but those of attention. -1: too many.
  */
-static int children(const Plan *p, int parent, int *child, int most)
+static int children(const Plan *p, int parent, int *child, int max)
 {
     const Program *prog = p->train;
-    const Name ring = name_intern(p->module->names, RING_ROUND);
+    const Name ring = name_intern(p->module->names, RING_ITERATION);
     int n = 0;
     for (size_t l = 0; l < prog->loops.n; l++)
         if (prog->loops.data[l].parent == parent && prog->loops.data[l].dim.name != ring) {
-            if (n == most)
+            if (n == max)
                 return -1;
             int at = n++;
             for (; at > 0 && prog->loops.data[child[at - 1]].begin > prog->loops.data[l].begin;
@@ -60,7 +60,7 @@ static int64_t *live_bytes(const Plan *p, Arena *a)
     return live;
 }
 
-static int64_t most(const int64_t *live, int from, int to)
+static int64_t max_live(const int64_t *live, int from, int to)
 {
     int64_t m = 0;
     for (int i = from; i <= to; i++)
@@ -99,13 +99,13 @@ bool keep_price(const Plan *p, int ranges, Arena *a, KeepPrice *price)
         below += x->stored * f->dim.size + x->fixed;
         int next = r + 1 < ranges ? loop[child[r + 1]].begin - 1 : f->end;
         int after = r + 1 < ranges ? loop[child[2 * ranges - 2 - r]].end + 1 : b->begin;
-        x->forward = most(live, f->begin, next) - below;
-        x->backward = most(live, after, b->end) - below;
+        x->forward = max_live(live, f->begin, next) - below;
+        x->backward = max_live(live, after, b->end) - below;
     }
     int between = loop[child[ranges - 1]].end + 1, back = loop[child[ranges]].begin - 1;
-    price->between = most(live, between, back) - below;
-    price->outside = most(live, 0, loop[child[0]].begin - 1);
-    int64_t end = most(live, loop[child[2 * ranges - 1]].end + 1, last);
+    price->between = max_live(live, between, back) - below;
+    price->outside = max_live(live, 0, loop[child[0]].begin - 1);
+    int64_t end = max_live(live, loop[child[2 * ranges - 1]].end + 1, last);
     price->outside = price->outside > end ? price->outside : end;
     return true;
 }

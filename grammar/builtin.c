@@ -312,14 +312,14 @@ static Val builtin_next(Elab *e, const Call *c)
 typedef struct Builtin {
     const char *name;
     Op op; /* of a pointwise one, whose usage is its operands */
-    int least, most, along, over, from;
+    int min, max, along, over, from;
     const char *option, *usage;
     BuiltinFn *fn;
 } Builtin;
 
 static const Builtin builtins[] = {
-#define BUILTIN(name, least, most, along, over, from, option, usage)                               \
-    {#name, OP_none, least, most, along, over, from, option, usage, builtin_##name},
+#define BUILTIN(name, min, max, along, over, from, option, usage)                                  \
+    {#name, OP_none, min, max, along, over, from, option, usage, builtin_##name},
 #include "grammar/builtin.def"
 };
 enum { NBUILTINS = sizeof builtins / sizeof *builtins };
@@ -338,8 +338,8 @@ static bool find(const char *name, Builtin *b)
     static const char *const usage[] = {[1] = "x", [2] = "a, b", [3] = "a, b, c"};
     Op op = op_find(name);
     if (op_is(op, FUNCTION)) {
-        int n = op_info[op].least;
-        *b = (Builtin){.name = name, .op = op, .least = n, .most = n, .usage = usage[n]};
+        int n = op_info[op].min;
+        *b = (Builtin){.name = name, .op = op, .min = n, .max = n, .usage = usage[n]};
         return true;
     }
     for (int i = 0; i < NBUILTINS; i++)
@@ -374,9 +374,9 @@ static const char *arrange(Elab *e, const Builtin *b, const Args *a, Call *c, Sp
     c->nargs = (int)a->positional.n;
     if (a->call->text)
         return "has no parameters that `as` could name";
-    if (a->positional.n < (size_t)b->least || a->positional.n > (size_t)b->most)
-        return arena_printf(e->arena, "takes %d value%s; %zu are given", b->least,
-                            b->least == 1 ? "" : "s", a->positional.n);
+    if (a->positional.n < (size_t)b->min || a->positional.n > (size_t)b->max)
+        return arena_printf(e->arena, "takes %d value%s; %zu are given", b->min,
+                            b->min == 1 ? "" : "s", a->positional.n);
     for (size_t i = 0; i < a->positional.n; i++)
         c->arg[i] = a->positional.data[i];
     for (size_t i = 0; i < a->named.n; i++) {

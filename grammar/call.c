@@ -111,18 +111,18 @@ static bool refuse_named(Elab *e, const Node *block, const Node *arg)
 
 static bool refuse_count(Elab *e, const Node *block, const Node *call, NodeKind kind, size_t given)
 {
-    int most = count_parameters(block, kind);
-    if (given <= (size_t)most)
+    int max = count_parameters(block, kind);
+    if (given <= (size_t)max)
         return false;
     const char *what = kind == N_TENSOR   ? "value"
                        : kind == N_ALONG  ? "`along`"
                        : kind == N_RENAME ? "`->`"
                                           : "`over`";
-    if (most == 0)
+    if (max == 0)
         fail(e, call->at, 241, "'%s' takes no %s", text(e, block->name), what);
     else
-        fail(e, call->at, 241, "'%s' takes %d %s%s; %zu are given", text(e, block->name), most,
-             what, most == 1 ? "" : "s", given);
+        fail(e, call->at, 241, "'%s' takes %d %s%s; %zu are given", text(e, block->name), max, what,
+             max == 1 ? "" : "s", given);
     declared_here(e, block);
     return true;
 }

@@ -74,7 +74,7 @@ static bool row_gives(const OptimizerInfo *row, const char *number)
 {
     if (!strcmp(number, "rate") || !strcmp(number, "rank"))
         return true; /* of the parameter */
-    for (int i = 0; i < OPTIONS_MOST && row->takes[i].option; i++)
+    for (int i = 0; i < OPTIONS_MAX && row->takes[i].option; i++)
         if (option_gives(row->takes[i].option, number))
             return true;
     return false;
@@ -90,7 +90,7 @@ static void check_numbers(Check *c, const OptimizerInfo *row, const Node *block)
                   "ir/optimizers.def: the row of '%s' has no option for '%s', which its block in "
                   "grammar/prelude.mg takes",
                   row->name, name_of(c, block->list.data[i]));
-    for (int i = 0; i < OPTIONS_MOST && row->takes[i].option; i++) {
+    for (int i = 0; i < OPTIONS_MAX && row->takes[i].option; i++) {
         const OptionInfo *o = &optimizer_options[row->takes[i].option];
         const char *number = o->kind == KIND_PAIR ? "beta2" : o->name;
         if (!takes_number(c, block, number) && !takes_number(c, rest, number))
@@ -112,7 +112,7 @@ static void check_row(Check *c, const OptimizerInfo *row)
         return;
     }
     int states = 0;
-    while (states < STATES_MOST && row->states[states].slot)
+    while (states < STATES_MAX && row->states[states].slot)
         states++;
     if (strcmp(value_at(c, block, 0), "p") || strcmp(value_at(c, block, 1), "g") ||
         strcmp(value_at(c, block, 2 + states), "lr"))

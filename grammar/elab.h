@@ -271,7 +271,8 @@ bool claim_external(Elab *e, const Node *n, Tensor *t);
 /* The parameter that has the name of this declaration; false: there is none. */
 bool find_external(Elab *e, const Node *n, uint32_t *index);
 Name unique_path(Elab *e, const char *path); /* with _2, _3, ... if it was given out before */
-Value loop_index(Elab *e); /* i32: which round of all the repeats around it; 0 outside of them */
+Value loop_index(
+    Elab *e); /* i32: which iteration of all the repeats around it; 0 outside of them */
 Value fn_arg(Elab *e, ArgRole role, uint32_t tensor, Type t, const char *hint);
 /* The value of v at index pos of dim along. Its inputs are computed for that index alone, as far
  * back as possible. */

@@ -246,8 +246,8 @@ static bool check_named(Elab *e, const Node *model, const Node *in)
             return false;
         input.limit = dim_info(e, d.name)->valid;
         if (input.limit >= INT32_MAX)
-            return fail(e, in->a->at, 273, "'%s' is %lld; here 2^31 - 2 is the most",
-                        text(e, d.name), (long long)input.limit),
+            return fail(e, in->a->at, 273, "'%s' is %lld; the limit is 2^31 - 2", text(e, d.name),
+                        (long long)input.limit),
                    false;
     }
     vec_push(m->arena, &m->inputs, input);
@@ -300,7 +300,7 @@ static bool check_input(Elab *e, const Node *model)
     const Dim dims[3] = {m->batch, m->seq, vocab};
     for (int i = 0; i < 3; i++) {
         if (dims[i].size >= INT32_MAX)
-            return fail(e, names[i]->at, 273, "'%s' is %lld; here 2^31 - 2 is the most",
+            return fail(e, names[i]->at, 273, "'%s' is %lld; the limit is 2^31 - 2",
                         text(e, dims[i].name), (long long)dims[i].size),
                    false;
         for (int k = 0; k < i; k++)

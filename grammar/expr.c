@@ -437,7 +437,7 @@ Val several_expr(Elab *e, const Node *n)
                     e->work > WORK_MAX ? WORK_MAX : VALUES_MAX);
     }
     if (e->nest >= NEST_MAX)
-        return fail(e, n->span, 231, "nested too deeply, through calls; %d levels are the most",
+        return fail(e, n->span, 231, "nested too deeply, through calls; the limit is %d levels",
                     NEST_MAX);
     e->nest++;
     Span span = e->b.span;

@@ -120,7 +120,7 @@ static void declare_block(Elab *e, const Node *n)
 {
     const Sym *old = map_find(&e->blocks, n->name);
     if (n->list.n > PARAMETERS_MAX) {
-        fail(e, n->at, 255, "block '%s' has %zu parameters; %d are the most", text(e, n->name),
+        fail(e, n->at, 255, "block '%s' has %zu parameters; the limit is %d", text(e, n->name),
              n->list.n, PARAMETERS_MAX);
         return;
     }

@@ -1,7 +1,7 @@
 /* param.c - parameters: tensors that outlive a step, their names, initial values, external form.
  *
  * A parameter inside repeats is stored once, with the dims of the repeats in front; each repeat
- * hands its body the slice of its round. */
+ * hands its body the slice of its iteration. */
 #include "grammar/elab.h"
 #include "ir/propose.h"
 
@@ -134,7 +134,8 @@ static bool stored_type(Elab *e, const Node *n, const DimList *own, Tensor *t)
             for (size_t i = 0; i < n->list.n; i++)
                 if (n->list.data[i]->name == l->dim.name)
                     remedy(e, entry_with_comma(e->diag, n->list.data[i]->span), "",
-                           "each round has a '%s' of its own: leave the dim out", text(e, n->name));
+                           "each iteration has a '%s' of its own: leave the dim out",
+                           text(e, n->name));
             return false;
         }
         if (loops.n + own->n == MAX_RANK) {

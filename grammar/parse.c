@@ -32,7 +32,7 @@ void parse_comment(Parse *p, Span at, const char *text, size_t n)
 const char *parse_string(Parse *p, Span at, const char *text, size_t n)
 {
     if (n > PARSE_STRING_MAX) {
-        diag_error(p->diag, at, 102, "a string of %zu bytes; %d is the most", n, PARSE_STRING_MAX);
+        diag_error(p->diag, at, 102, "a string of %zu bytes; the limit is %d", n, PARSE_STRING_MAX);
         return "_";
     }
     for (size_t i = 0; i < n; i++)
@@ -211,7 +211,7 @@ void parse_unexpected(Parse *p, const char *const *expected, int n, bool wants_o
 static void too_deep(Parse *p, Span at)
 {
     if (!p->deep)
-        diag_error(p->diag, at, 107, "nested too deeply; %d levels are the most", AST_DEPTH_MAX);
+        diag_error(p->diag, at, 107, "nested too deeply; the limit is %d levels", AST_DEPTH_MAX);
     p->deep = true;
 }
 
@@ -272,7 +272,7 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
     p->x = name_intern(names, "x");
     p->line_start = true;
     if (size > FILE_MAX) {
-        diag_error(d, (Span){file, 0, 0}, 108, "a file of %zu bytes; %d is the most", size,
+        diag_error(d, (Span){file, 0, 0}, 108, "a file of %zu bytes; the limit is %d", size,
                    FILE_MAX);
         return NULL;
     }

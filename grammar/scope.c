@@ -257,8 +257,8 @@ Sym *lookup_or_fail(Elab *e, const Node *n)
     if (e->quiet)
         return NULL;
     if (gone) {
-        note(e, gone->span, "it belongs to one round of this repeat");
-        help(e, "assign '%s' before the repeat, so that it is carried from round to round",
+        note(e, gone->span, "it belongs to one iteration of this repeat");
+        help(e, "assign '%s' before the repeat, so that it is carried from iteration to iteration",
              text(e, n->name));
     } else if (map_find(&e->blocks, n->name)) {
         help(e, "'%s' is a block: write `%s(...)`", text(e, n->name), text(e, n->name));

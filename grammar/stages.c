@@ -152,7 +152,7 @@ void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, La
     if (!repeated || !options)
         return;
     if (kept->n > 1 || kept->zigzag) {
-        fail(e, kept->span, 341, "the rounds of a repeat over '%s' are cut along one axis%s",
+        fail(e, kept->span, 341, "the iterations of a repeat over '%s' are cut along one axis%s",
              text(e, dim), kept->zigzag ? ", in their order" : "");
         return;
     }

@@ -178,7 +178,7 @@ static bool open_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop)
         c->initial = as_tensor(e, c->sym->val, e->compute);
         Type t = *type_of(e->module, c->initial);
         if (t.indexes) {
-            fail(e, n->at, 234, "indices '%s' cannot change from round to round",
+            fail(e, n->at, 234, "indices '%s' cannot change from iteration to iteration",
                  text(e, c->sym->name));
             return false;
         }
@@ -190,8 +190,8 @@ static bool open_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop)
     return ok;
 }
 
-/* The value a round hands on must be of the type it received. */
-static bool close_round(Elab *e, const Node *n, const Carried *c, Value arg, Value *next)
+/* The value an iteration hands on must be of the type it received. */
+static bool close_iteration(Elab *e, const Node *n, const Carried *c, Value arg, Value *next)
 {
     if (c->sym->val.kind == VAL_POISON)
         return false;
@@ -199,7 +199,7 @@ static bool close_round(Elab *e, const Node *n, const Carried *c, Value arg, Val
     Value v = as_tensor(e, c->sym->val, want->dtype);
     const Type *have = type_of(e->module, v);
     if (!type_same_dims(want, have) || !dtype_is_float(have->dtype)) {
-        fail(e, n->at, 235, "'%s' is %s before this repeat and %s after a round",
+        fail(e, n->at, 235, "'%s' is %s before this repeat and %s after an iteration",
              text(e, c->sym->name), type_text(e, arg), type_text(e, v));
         help(e, "what a repeat carries keeps its dims");
         return false;
@@ -220,8 +220,8 @@ static void forget(Elab *e, const Node *n, size_t before)
     }
 }
 
-/* A value of a round that has the dim of the repeat, or 0: all rounds' together would have it
- * twice. */
+/* A value of an iteration that has the dim of the repeat, or 0: all iterations' together would have
+ * it twice. */
 static Value with_dim(const Module *m, const Region *r, Name dim)
 {
     for (size_t i = 0; i < r->args.n; i++)
@@ -240,7 +240,7 @@ static Value with_dim(const Module *m, const Region *r, Name dim)
 }
 
 /* Is the repeat's dim its own? */
-static bool check_rounds(Elab *e, const Node *n, const Loop *loop)
+static bool check_iterations(Elab *e, const Node *n, const Loop *loop)
 {
     const Value v = with_dim(e->module, loop->region, loop->dim.name);
     if (!v)
@@ -252,9 +252,11 @@ static bool check_rounds(Elab *e, const Node *n, const Loop *loop)
         note(e, def->span, "this value");
     Span name;
     if (word_place(e, n->at, text(e, loop->dim.name), &name)) {
-        const char *dim = arena_printf(e->arena, "dim rounds = %lld\n", (long long)loop->dim.size);
-        remedies(e, &(Remedy){2, {{{name.file, 0, 0}, dim}, {name, "rounds"}}},
-                 "count the rounds by a dim of their own: `dim rounds = %lld`, and `repeat rounds`",
+        const char *dim =
+            arena_printf(e->arena, "dim iterations = %lld\n", (long long)loop->dim.size);
+        remedies(e, &(Remedy){2, {{{name.file, 0, 0}, dim}, {name, "iterations"}}},
+                 "count the iterations by a dim of their own: `dim iterations = %lld`, and `repeat "
+                 "iterations`",
                  (long long)loop->dim.size);
     }
     return false;
@@ -274,7 +276,7 @@ static bool finish_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop
     VEC(Type) types = {0};
     for (size_t i = 0; i < carried->n; i++) {
         Value next;
-        if (!close_round(e, n, &carried->data[i], loop->carried.data[i], &next))
+        if (!close_iteration(e, n, &carried->data[i], loop->carried.data[i], &next))
             return false;
         vec_push(e->arena, &loop->region->results, next);
         vec_push(e->arena, &in, carried->data[i].initial);
@@ -302,7 +304,7 @@ static bool check_repeat(Elab *e, const Node *n, Dim d, const CarriedList *carri
 {
     const char *hole = n->text ? strstr(n->text, "{}") : NULL;
     if (n->text && (!hole || strstr(hole + 2, "{}"))) {
-        fail(e, n->span, 236, "the name of a repeat holds one {}, for the number of the round");
+        fail(e, n->span, 236, "the name of a repeat holds one {}, for the number of the iteration");
         Span at;
         if (text_place(e, n->span, arena_printf(e->arena, "\"%s\"", n->text), &at)) {
             const char *with = arena_printf(e->arena, "\"%s.{}\"", text(e, n->name));
@@ -322,7 +324,7 @@ static bool check_repeat(Elab *e, const Node *n, Dim d, const CarriedList *carri
     }
     if (d.name == e->module->batch.name || d.size > INT32_MAX) {
         fail(e, n->at, 237,
-             d.size > INT32_MAX ? "a repeat of more than 2^31 - 1 rounds"
+             d.size > INT32_MAX ? "a repeat of more than 2^31 - 1 iterations"
                                 : "a repeat over the batch");
         return false;
     }
@@ -359,7 +361,7 @@ static void repeat(Elab *e, const Node *n)
     Val none = {.kind = VAL_POISON};
     statements(e, &n->more, &none);
     outer.span = n->at;
-    if (ok && check_rounds(e, n, &loop))
+    if (ok && check_iterations(e, n, &loop))
         ok = finish_loop(e, n, &carried, &loop, &outer);
     if (!ok)
         abandon_loop(&carried);
@@ -375,11 +377,11 @@ Value loop_index(Elab *e)
     if (!e->loop)
         return build_const(&e->b, DT_i32, 0);
     Value index = e->loop->index;
-    double rounds = (double)e->loop->dim.size;
+    double iterations = (double)e->loop->dim.size;
     for (const Loop *l = e->loop->outer; l; l = l->outer) {
-        Value scale = build_const(&e->b, DT_i32, rounds);
+        Value scale = build_const(&e->b, DT_i32, iterations);
         index = build2(&e->b, OP_add, index, build2(&e->b, OP_mul, l->index, scale));
-        rounds *= (double)l->dim.size;
+        iterations *= (double)l->dim.size;
     }
     return index;
 }

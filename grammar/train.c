@@ -105,8 +105,8 @@ static void default_of(Train *t, int which, const double *without)
 
 static void optimizer(Elab *e, const Node *value, Train *t)
 {
-    const char *names[OPT_count + 1] = {NULL}, *takes[OPTIONS_MOST + 1] = {NULL};
-    const Node *slot[OPTIONS_MOST], *given[OPTION_count] = {NULL};
+    const char *names[OPT_count + 1] = {NULL}, *takes[OPTIONS_MAX + 1] = {NULL};
+    const Node *slot[OPTIONS_MAX], *given[OPTION_count] = {NULL};
     for (int i = 0; i < OPT_count; i++)
         names[i] = optimizers[i].name;
     int which = config_choice(e, value, "optimizer", names, 307), n = 0;
@@ -117,7 +117,7 @@ static void optimizer(Elab *e, const Node *value, Train *t)
         return;
     const OptimizerInfo *row = &optimizers[which];
     t->optimizer = (Optimizer)which;
-    for (; n < OPTIONS_MOST && row->takes[n].option; n++) {
+    for (; n < OPTIONS_MAX && row->takes[n].option; n++) {
         takes[n] = optimizer_options[row->takes[n].option].name;
         default_of(t, row->takes[n].option, row->takes[n].without);
     }

@@ -64,7 +64,7 @@ static bool given_dims(const RuleCall *c, const char *name, DimList *dims)
 static bool given_value(const RuleCall *c, int at, const char *name, Val *v)
 {
     int states = 0;
-    while (states < STATES_MOST && optimizers[c->optimizer].states[states].slot)
+    while (states < STATES_MAX && optimizers[c->optimizer].states[states].slot)
         states++;
     Value x = 0;
     if (at < 2)
@@ -112,7 +112,7 @@ static bool take_results(Elab *e, const Node *block, const RuleCall *c, Val resu
 {
     const size_t count = result.kind == VAL_SEVERAL ? result.count : 1;
     const Val *v = result.kind == VAL_SEVERAL ? result.several : &result;
-    for (size_t i = 0; i <= STATES_MOST; i++) {
+    for (size_t i = 0; i <= STATES_MAX; i++) {
         const Value old = i == 0 ? c->p : c->states[i - 1];
         if (!old)
             continue;

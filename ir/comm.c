@@ -34,8 +34,8 @@ static const char *split_on(Rule *r, Name name)
     int at = type_find(t, name);
     if (at < 0)
         WRONG(r, "there is no dim '%s' to split", rule_dim(r, name));
-    if (axes & (type_axes(t) | t->partial | t->most))
-        WRONG(r, "axis %s is in use", rule_axes(r, axes & (type_axes(t) | t->partial | t->most)));
+    if (axes & (type_axes(t) | t->partial | t->max))
+        WRONG(r, "axis %s is in use", rule_axes(r, axes & (type_axes(t) | t->partial | t->max)));
     if (!innermost(axes, axes | t->dims[at].axes))
         WRONG(r, "dim '%s' is split on %s, which does not come before %s in the mesh",
               rule_dim(r, name), rule_axes(r, t->dims[at].axes), rule_axes(r, axes));
@@ -91,11 +91,11 @@ const char *type_all_reduce(Rule *r)
 {
     const char *wrong = has_axes(r);
     r->out[0] = *r->in[0];
-    if (wrong || r->m->local || !(r->in[0]->most & r->attrs->axes))
+    if (wrong || r->m->local || !(r->in[0]->max & r->attrs->axes))
         return wrong ? wrong : added_up(r);
-    if ((r->in[0]->most & r->attrs->axes) != r->attrs->axes)
+    if ((r->in[0]->max & r->attrs->axes) != r->attrs->axes)
         WRONG(r, "the operand is not of the largest over %s alone", rule_axes(r, r->attrs->axes));
-    r->out[0].most &= ~r->attrs->axes;
+    r->out[0].max &= ~r->attrs->axes;
     return NULL;
 }
 
@@ -144,7 +144,7 @@ const char *type_broadcast(Rule *r)
 {
     const char *wrong = has_axes(r);
     r->out[0] = *r->in[0];
-    Axes in_use = (type_axes(r->in[0]) | r->in[0]->partial | r->in[0]->most) & r->attrs->axes;
+    Axes in_use = (type_axes(r->in[0]) | r->in[0]->partial | r->in[0]->max) & r->attrs->axes;
     if (!wrong && (r->attrs->at < 0 || r->attrs->at >= mesh_size(r->m, r->attrs->axes)))
         WRONG(r, "no rank along %s is at place %lld", rule_axes(r, r->attrs->axes),
               (long long)r->attrs->at);
@@ -196,7 +196,8 @@ static void copy_part(const Interp *in, const Ins *i, double *part, double *x, A
 }
 
 /* n numbers that lie `stride` apart, pairs of neighbours first: as they are added up in a tree.
- * What is added to 0 is no negative zero, whichever of the ranks and of their rounds it comes from.
+ * What is added to 0 is no negative zero, whichever of the ranks and of their iterations it comes
+ * from.
  */
 static double tree_sum(double *x, int64_t n, int64_t stride)
 {
@@ -226,7 +227,7 @@ static void reduce(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, 
 {
     const Module *m = in->m;
     const Type *t = type_of(m, i->in[0]);
-    bool most = m->local ? i->attrs.most : (t->most & i->attrs.axes) != 0, first = true;
+    bool max = m->local ? i->attrs.max : (t->max & i->attrs.axes) != 0, first = true;
     if (i->attrs.tree) {
         reduce_tree(in, ranks, rank, i, y);
         return;
@@ -236,7 +237,7 @@ static void reduce(const Interp *in, int64_t ranks, int64_t rank, const Ins *i, 
         if (!interp_same_group(m, in[r].rank, rank, i->attrs.axes))
             continue;
         for (int64_t e = 0; e < type_elements(t); e++)
-            y[e] = first ? x[e] : !most ? y[e] + x[e] : x[e] > y[e] ? x[e] : y[e];
+            y[e] = first ? x[e] : !max ? y[e] + x[e] : x[e] > y[e] ? x[e] : y[e];
         first = false;
     }
 }

@@ -127,9 +127,9 @@ static void cost_random(const Module *m, const Ins *i, Cost *c)
 static void cost_attention(const Module *m, const Ins *i, Cost *c)
 {
     double seq = dim_size(m, i->in[1], i->attrs.along.name);
-    bool round = i->attrs.share > 0; /* of a causal ring: ranks see half of all pairs on average */
-    double keys = seq * (i->attrs.causal || round ? 0.5 : 1);
-    c->slowest = round ? i->attrs.share / 0.5 : 0;
+    bool ring = i->attrs.share > 0; /* of a causal ring: ranks see half of all pairs on average */
+    double keys = seq * (i->attrs.causal || ring ? 0.5 : 1);
+    c->slowest = ring ? i->attrs.share / 0.5 : 0;
     c->more = i->attrs.causal ? ATTENTION_BLOCK / seq : 0;
     double head = over_size(m, i->in[0], &i->attrs.over);
     c->flops = (i->op == OP_attention ? 4 : 10) * elements(m, i->in[0]) * keys;

@@ -5,7 +5,8 @@
 #include "base/device.h"
 #include "ir/ir.h"
 
-/* Arithmetic and memory traffic of one execution of an instruction (repeat: of all its rounds). */
+/* Arithmetic and memory traffic of one execution of an instruction (repeat: of all its iterations).
+ */
 enum { ATTENTION_BLOCK = 64 }; /* keys that are looked at together, about */
 typedef struct Cost {
     double flops, bytes;

@@ -308,8 +308,8 @@ static void interp_rmax(Interp *in, const Ins *i)
 
 static void run_region(const Group *g, const Region *r);
 
-/* The body's next values become the arguments of the next round: all are copied first, since one
- * may be another's argument. */
+/* The body's next values become the arguments of the next iteration: all are copied first, since
+ * one may be another's argument. */
 static void carry(Interp *in, const Ins *i)
 {
     const Region *b = i->body;
@@ -336,11 +336,11 @@ static void repeat_begin(Interp *in, const Ins *i)
         interp_set(in, i->body->args.data[k], interp_in(in, i, k));
 }
 
-static void round_begin(Interp *in, const Ins *i, int64_t at)
+static void iteration_begin(Interp *in, const Ins *i, int64_t at)
 {
     const Region *b = i->body;
     double index = (double)at;
-    if (ir_is_staged(in->m, i) && in->m->layout.pipeline.most && !in->m->local)
+    if (ir_is_staged(in->m, i) && in->m->layout.pipeline.max_layers && !in->m->local)
         index = (double)mesh_layer(in->m, in->rank, at);
     for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nin; k++)
         interp_set(in, b->args.data[k],
@@ -348,7 +348,7 @@ static void round_begin(Interp *in, const Ins *i, int64_t at)
     interp_set(in, b->args.data[i->nin], &index);
 }
 
-static void round_end(Interp *in, const Ins *i, int64_t at)
+static void iteration_end(Interp *in, const Ins *i, int64_t at)
 {
     for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nout; k++) {
         Value res = i->body->results.data[k];
@@ -359,16 +359,16 @@ static void round_end(Interp *in, const Ins *i, int64_t at)
     carry(in, i);
 }
 
-/* Rounds [first, first + n), the last first where the loop runs in reverse. */
-void interp_rounds(const Group *g, const Ins *i, int64_t first, int64_t n)
+/* Iterations [first, first + n), the last first where the loop runs in reverse. */
+void interp_iterations(const Group *g, const Ins *i, int64_t first, int64_t n)
 {
     for (int64_t step = 0; step < n; step++) {
         int64_t at = first + (i->attrs.reverse ? n - 1 - step : step);
         for (int64_t r = 0; r < g->n; r++)
-            round_begin(&g->rank[r], i, at);
+            iteration_begin(&g->rank[r], i, at);
         run_region(g, i->body);
         for (int64_t r = 0; r < g->n; r++)
-            round_end(&g->rank[r], i, at);
+            iteration_end(&g->rank[r], i, at);
     }
 }
 
@@ -377,10 +377,10 @@ static void repeat(const Group *g, const Ins *i)
     const Module *m = g->rank->m;
     for (int64_t r = 0; r < g->n; r++)
         repeat_begin(&g->rank[r], i);
-    if (ir_is_staged(m, i) && m->layout.pipeline.most)
+    if (ir_is_staged(m, i) && m->layout.pipeline.max_layers)
         interp_stages(g, i);
     else
-        interp_rounds(g, i, 0, i->attrs.dim.size);
+        interp_iterations(g, i, 0, i->attrs.dim.size);
     for (int64_t r = 0; r < g->n; r++)
         for (uint32_t k = 0; k < (uint32_t)i->attrs.carried; k++)
             interp_set(&g->rank[r], i->out[k], g->rank[r].value[i->body->args.data[k]].data);
@@ -440,8 +440,8 @@ static bool rounds_nothing(Op op)
     return op_is(op, VIEW) || (op_is(op, COMM) && !op_is(op, SUMS));
 }
 
-/* What no arithmetic rounds stays as it is, whole numbers among it: a maximum is one of those that
- * it is of, and an exponent of 3 - 1 that is not 2 would make a NaN of a square. */
+/* Numbers that no arithmetic rounds stay as they are, whole numbers among them: a maximum is one of
+ * its operands, and an exponent of 3 - 1 that is not 2 would make a NaN of a square. */
 static bool is_exact(const Ins *i, double x, DType t)
 {
     if (rounds_nothing(i->op) || (x == trunc(x) && fabs(x) < 0x1p20))
@@ -530,7 +530,7 @@ static void interpret(Interp like, int64_t ranks, const Fn *fn, const Tensor64 *
         g.rank[r].rank = r;
         g.rank[r].value = interp_alloc((int64_t)m->values.n, sizeof *like.value);
         for (size_t i = 0; i < b->args.n; i++)
-            if (g.at[b->args.data[i]] & mesh_station(m, r))
+            if (g.at[b->args.data[i]] & mesh_stage_set(m, r))
                 interp_set(&g.rank[r], b->args.data[i], args[(size_t)r * b->args.n + i].data);
             else
                 interp_forget(&g.rank[r], b->args.data[i]);

@@ -36,10 +36,10 @@ typedef struct Group {
     const StageSet *at; /* per value: where it is */
 } Group;
 
-/* The ranks of a group run rounds [first, first + n) of a loop, the last first where it is in
+/* The ranks of a group run iterations [first, first + n) of a loop, the last first where it is in
  * reverse. */
-void interp_rounds(const Group *g, const Ins *i, int64_t first, int64_t n);
-/* interp_stages.c: all rounds of a loop over layers that are stages. */
+void interp_iterations(const Group *g, const Ins *i, int64_t first, int64_t n);
+/* interp_stages.c: all iterations of a loop over layers that are stages. */
 void interp_stages(const Group *g, const Ins *i);
 /* Element k of what the rank has of a dim: its number in the whole; of layers, that of the layer.
  */

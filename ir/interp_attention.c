@@ -159,7 +159,7 @@ static void attend_back(const Attrs *attrs, int nin, const Tensor64 *in, const T
     free(v), free(o), free(g), free(dq), free(dk), free(dv), free(a.qhead);
 }
 
-enum { MOST_IN = 7, MOST_OUT = 3 };
+enum { MAX_IN = 7, MAX_OUT = 3 };
 
 static void compute(const Ins *i, const Tensor64 *in, const Tensor64 *out)
 {
@@ -171,7 +171,7 @@ static void compute(const Ins *i, const Tensor64 *in, const Tensor64 *out)
 
 void interp_attention(Interp *in, const Ins *i)
 {
-    Tensor64 x[MOST_IN], y[MOST_OUT];
+    Tensor64 x[MAX_IN], y[MAX_OUT];
     for (uint32_t k = 0; k < i->nin; k++)
         x[k] = in->value[i->in[k]];
     for (uint32_t k = 0; k < i->nout; k++) {
@@ -221,7 +221,7 @@ void interp_ring(Interp *in, int64_t ranks, const Ins *i)
     const Module *m = in->m;
     Dim along = i->attrs.along;
     for (int64_t r = 0; r < ranks; r++) {
-        Tensor64 x[MOST_IN], y[MOST_OUT];
+        Tensor64 x[MAX_IN], y[MAX_OUT];
         for (uint32_t k = 0; k < i->nin; k++) {
             x[k].type = whole_along(m, *type_of(m, i->in[k]), along.name);
             x[k].data = interp_alloc(type_elements(&x[k].type), sizeof(double));

@@ -47,7 +47,7 @@ void interp_top(Interp *in, const Ins *i)
     const Type *xt = in_type(in, i, 0), *yt = out_type(in, i, 0);
     const double *x = interp_in(in, i, 0);
     double *y = interp_out(in, i, 0);
-    int64_t xs, ys, n = own_dim(xt, i->attrs.dim.name).size, most = i->attrs.to.size;
+    int64_t xs, ys, n = own_dim(xt, i->attrs.dim.name).size, max = i->attrs.to.size;
     Type rows = standing(xt, i->attrs.dim.name, &xs), top = standing(yt, i->attrs.to.name, &ys);
     bool *taken = interp_alloc(n, sizeof *taken);
     Walk w = walk_start();
@@ -59,7 +59,7 @@ void interp_top(Interp *in, const Ins *i)
     do {
         for (int64_t k = 0; k < n; k++)
             taken[k] = false;
-        for (int64_t k = 0; k < most; k++) {
+        for (int64_t k = 0; k < max; k++) {
             int64_t best = largest(x + w.at[0], xs, n, taken);
             taken[best] = true;
             y[w.at[1] + k * ys] = (double)best;

@@ -37,7 +37,7 @@ void interp_stages(const Group *g, const Ins *i)
         for (int64_t r = 0; r < before.n; r++)
             hand_on(&before.rank[r], &now, i);
         if (now.n)
-            interp_rounds(&now, i, stage / ranks * p->most, p->layers.data[stage]);
+            interp_iterations(&now, i, stage / ranks * p->max_layers, p->layers.data[stage]);
         memcpy(before.rank, now.rank, (size_t)now.n * sizeof *now.rank);
         before.n = now.n;
     }
@@ -50,7 +50,7 @@ int64_t interp_position(const Interp *in, Dim d, int64_t k)
     const Module *m = in->m;
     if (!(d.axes & m->layout.pipeline.axis))
         return mesh_index(m, in->rank, d, k);
-    return mesh_first_layer(m, mesh_stage(m, in->rank, k)) + k % m->layout.pipeline.most;
+    return mesh_first_layer(m, mesh_stage(m, in->rank, k)) + k % m->layout.pipeline.max_layers;
 }
 
 /* ---- where values are ------------------------------------------------------------------------ */
@@ -60,7 +60,7 @@ bool interp_takes_part(const Group *g, const Interp *in, const Ins *i)
     StageSet at = i->nout ? 0 : AT_ALL;
     for (uint32_t k = 0; k < i->nout; k++)
         at |= g->at[i->out[k]];
-    return (at & mesh_station(in->m, in->rank)) != 0;
+    return (at & mesh_stage_set(in->m, in->rank)) != 0;
 }
 
 void interp_forget(Interp *in, Value v)
@@ -73,6 +73,6 @@ void interp_forget(Interp *in, Value v)
 void interp_forget_others(const Group *g, Interp *in, const Ins *i)
 {
     for (uint32_t k = 0; k < i->nout; k++)
-        if (!(g->at[i->out[k]] & mesh_station(in->m, in->rank)))
+        if (!(g->at[i->out[k]] & mesh_stage_set(in->m, in->rank)))
             interp_forget(in, i->out[k]);
 }

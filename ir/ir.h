@@ -52,14 +52,14 @@ typedef struct Dim {
  * whose elements they number (0 if none): token(vocab).
  *
  * How a value lies over the mesh is part of its type (after pass shard). On each axis it is split
- * along the dim that has it; or partial: the ranks' numbers have to be added up, or, with `most`,
+ * along the dim that has it; or partial: the ranks' numbers have to be added up, or, with `max`,
  * the largest is meant; or else all ranks have the same. No axis is used twice. */
 typedef struct Type {
     DType dtype;
     int rank;
     Dim dims[MAX_RANK];
     Name indexes;
-    Axes partial, most;
+    Axes partial, max;
 } Type;
 
 Axes type_axes(const Type *t); /* that its dims are split on */
@@ -131,7 +131,7 @@ enum { RULE_OPERANDS = 24 }; /* that an op other than repeat and fused has at mo
 
 typedef struct OpInfo {
     const char *name;
-    int least, most, results; /* 250: any number */
+    int min, max, results; /* 250: any number */
     unsigned flags;
     unsigned attrs; /* bit per AttrId */
     /* Of pointwise ops: */
@@ -190,7 +190,7 @@ struct Ins {
 /* repeat over dim d of n: operands are `carried` initial values, then stacked values (each has d);
  *   body arguments: the carried values, then the slices (d dropped), then one i32 scalar, the
  * index; body results: the next carried values, then values to stack (d is put first in the type).
- *   Results: the carried values after the last round, then the stacked ones.
+ *   Results: the carried values after the last iteration, then the stacked ones.
  *   The body may also use values of the regions around it.
  * fused: one kernel. Operands are the body's arguments, one to one; the body uses nothing else. */
 struct Region {
@@ -364,17 +364,17 @@ typedef enum Recompute {
 } Recompute;
 extern const char *const recompute_names[RECOMPUTE_count];
 
-/* Rounds of a repeat, in the order in which they run, that are treated alike. */
+/* Iterations of a repeat, in the order in which they run, that are treated alike. */
 typedef struct KeepRange {
-    int64_t rounds;
-    int64_t segment; /* 1, or so many rounds keep no more than what goes into the first of them, and
-                        run again together; it divides `rounds` */
+    int64_t iterations;
+    int64_t segment; /* 1, or so many iterations keep no more than what goes into the first of them,
+                        and run again together; it divides `iterations` */
     const bool *keep; /* per value of the module as it was before recompute.c: it is kept */
     const char *says; /* for people: what is kept; NULL: nobody asked */
 } KeepRange;
 typedef VEC(KeepRange) KeepRanges;
 
-/* Per outermost repeat of @train, in order: its ranges, which together are all its rounds. */
+/* Per outermost repeat of @train, in order: its ranges, which together are all its iterations. */
 typedef struct KeepPlan {
     VEC(KeepRanges) loops;
     VEC(Name) dims; /* of those repeats, for people */
@@ -413,8 +413,8 @@ typedef struct LayoutRule {
     Span span;
 } LayoutRule;
 
-/* The rule `layers -> pp (schedule = ...)`: rounds of the repeat over `dim` are cut into stages,
- * `chunks` a rank: stage s is on rank s % p of the axis, as its chunk s / p. */
+/* The rule `layers -> pp (schedule = ...)`: iterations of the repeat over `dim` are cut into
+ * stages, `chunks` a rank: stage s is on rank s % p of the axis, as its chunk s / p. */
 enum { MAX_STAGES = 4096 };
 typedef struct Pipeline {
     Axes axis; /* one axis of the mesh; 0: there is none, and the rest is not set */
@@ -424,9 +424,9 @@ typedef struct Pipeline {
     int chunks;        /* 1 or more */
     int group;         /* interleaved; 0: as many as ranks */
     /* Set by pass shard: per stage, how many layers; the largest of those. A rank has room for
-     * `most` layers of each of its chunks: the dim is chunks * most long there. */
+     * `max_layers` layers of each of its chunks: the dim is chunks * max_layers long there. */
     VEC(int64_t) layers;
-    int64_t most;
+    int64_t max_layers;
     Span span;
 } Pipeline;
 
@@ -442,19 +442,20 @@ typedef struct Layout {
     VEC(KeptName) keep;   /* RECOMPUTE_keep */
     const KeepPlan *plan; /* RECOMPUTE_auto: what was chosen; NULL: nothing in particular */
     bool overlap;         /* collectives may take what memory is left, to run beside the rest */
-    int64_t bucket;       /* gradients of a layer are reduced in its round, from so many bytes on
-                             (passes/spmd/buckets.c); 0: none are */
-    double send_flops;    /* that are computed while a byte of gradients is added up over ranks; 0:
-                             kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
+    int64_t bucket;    /* gradients of a layer are reduced in its iteration, from so many bytes on
+                          (passes/spmd/buckets.c); 0: none are */
+    double send_flops; /* that are computed while a byte of gradients is added up over ranks; 0:
+                          kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
     VEC(Value)
-    ahead; /* what is to be gathered a round ahead of its loop (passes/spmd/prefetch_gathers.c) */
+    ahead; /* what is to be gathered an iteration ahead of its loop (passes/spmd/prefetch_gathers.c)
+            */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span;
 } Layout;
 
 /* The dim of the loops in which keys go round: none of a source is called so. */
-#define RING_ROUND "ring.round"
+#define RING_ITERATION "ring.iteration"
 
 /* Writes the rule of one parameter at the builder's end: out[0] is its new value, then come those
  * of its states. False: it cannot, which is a bug of mgc and was reported. */

@@ -61,7 +61,7 @@ Dim mesh_split(const Module *m, Dim d, Axes more)
     d.axes |= more;
     d.zigzag |= more & mesh_zigzag(m, d.name);
     if (more & m->layout.pipeline.axis)
-        d.size = m->layout.pipeline.chunks * m->layout.pipeline.most;
+        d.size = m->layout.pipeline.chunks * m->layout.pipeline.max_layers;
     else
         d.size /= mesh_size(m, more);
     return d;
@@ -76,7 +76,7 @@ int mesh_stages(const Module *m)
 int mesh_stage(const Module *m, int64_t rank, int64_t i)
 {
     const Pipeline *p = &m->layout.pipeline;
-    return (int)(i / p->most * mesh_size(m, p->axis) + mesh_place(m, rank, p->axis));
+    return (int)(i / p->max_layers * mesh_size(m, p->axis) + mesh_place(m, rank, p->axis));
 }
 
 int64_t mesh_first_layer(const Module *m, int stage)
@@ -91,8 +91,8 @@ int64_t mesh_layer(const Module *m, int64_t rank, int64_t i)
 {
     const Pipeline *p = &m->layout.pipeline;
     int stage = mesh_stage(m, rank, i);
-    bool is_one = i % p->most < p->layers.data[stage];
-    return is_one ? mesh_first_layer(m, stage) + i % p->most : -1;
+    bool is_one = i % p->max_layers < p->layers.data[stage];
+    return is_one ? mesh_first_layer(m, stage) + i % p->max_layers : -1;
 }
 
 /* From the innermost axis out: what zigzag order cuts in two has to be even there. */
@@ -108,7 +108,7 @@ int mesh_pieces(const Module *m, Axes axes, Axes zigzag)
     return 1;
 }
 
-StageSet mesh_station(const Module *m, int64_t rank)
+StageSet mesh_stage_set(const Module *m, int64_t rank)
 {
     Axes axis = m->layout.pipeline.axis;
     int64_t place = axis ? mesh_place(m, rank, axis) : 0;
@@ -127,7 +127,8 @@ int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i)
 {
     int64_t size = d.size;
     if (d.axes & m->layout.pipeline.axis) /* split on that alone, with the same room for each */
-        return mesh_stage(m, rank, i) * m->layout.pipeline.most + i % m->layout.pipeline.most;
+        return mesh_stage(m, rank, i) * m->layout.pipeline.max_layers +
+               i % m->layout.pipeline.max_layers;
     for (size_t a = m->layout.mesh.n; a-- > 0;) {
         int64_t n = m->layout.mesh.data[a].size, p = mesh_coordinate(m, rank, (int)a);
         int64_t half = size / 2;
@@ -142,9 +143,9 @@ int64_t mesh_index(const Module *m, int64_t rank, Dim d, int64_t i)
     return i;
 }
 
-static int64_t within(int64_t x, int64_t most)
+static int64_t within(int64_t x, int64_t limit)
 {
-    return x < 0 ? 0 : x > most ? most : x;
+    return x < 0 ? 0 : x > limit ? limit : x;
 }
 
 int64_t mesh_below(const Module *m, int64_t rank, Dim d, int64_t end)
@@ -212,7 +213,7 @@ int64_t mesh_batch_ranks(const Module *m)
     return mesh_size(m, mesh_batch_axes(m));
 }
 
-int64_t mesh_rounds(const Module *m)
+int64_t mesh_microbatches(const Module *m)
 {
     return m->batch.size / mesh_batch_ranks(m) / m->layout.microbatch;
 }
@@ -227,7 +228,7 @@ Axes mesh_tree_of(const Module *m, const Type *t)
     return dtype_is_half(t->dtype) ? 0 : mesh_tree_axes(m);
 }
 
-bool mesh_tree_each_round(const Module *m)
+bool mesh_tree_each_microbatch(const Module *m)
 {
     Axes tree = mesh_tree_axes(m), split = 0;
     for (size_t r = 0; r < m->layout.rules.n; r++) {

@@ -23,15 +23,15 @@ void mesh_walk_noting(const Module *m, const Dim *dims, int n, const bool *fixed
 /* Over which axes the sequences of a batch are split; how many ranks that are. */
 Axes mesh_batch_axes(const Module *m);
 int64_t mesh_batch_ranks(const Module *m);
-/* In how many rounds a step computes its batch, each of a microbatch on every rank. */
-int64_t mesh_rounds(const Module *m);
+/* How many microbatches a step computes one after another; each rank has its part of each. */
+int64_t mesh_microbatches(const Module *m);
 /* With `reduce = tree`: the axis over which gradients are added up in the tree, or 0; and whether
  * every microbatch is, for each rank keeps a part of the sums alone. Then microbatch s of a step,
- * of sequences [s * microbatch, ...), is round s / n of rank s % n; else round s % rounds of rank
- * s / rounds. */
+ * of sequences [s * microbatch, ...), is the (s / n)th of rank s % n; else number s % k of rank
+ * s / k, of its k microbatches. */
 Axes mesh_tree_axes(const Module *m);
 Axes mesh_tree_of(const Module *m, const Type *t); /* the same for a value: 0 for halves */
-bool mesh_tree_each_round(const Module *m);
+bool mesh_tree_each_microbatch(const Module *m);
 /* The dim as it is on all ranks together. */
 int64_t dim_whole(const Module *m, Dim d);
 /* The axes on which the layout's rules split a dim of this name in zigzag order. */
@@ -45,9 +45,10 @@ int mesh_stage(const Module *m, int64_t rank, int64_t i);
 int64_t mesh_layer(const Module *m, int64_t rank, int64_t i);
 /* How many layers are before a stage. */
 int64_t mesh_first_layer(const Module *m, int stage);
-/* The rank's place along the axis of stages, as a set of one; AT_ALL where there are no stages. */
-StageSet mesh_station(const Module *m, int64_t rank);
-/* A loop whose rounds are layers of the pipeline: is i one? */
+/* The stage of a rank along the axis of stages, as a set of one; AT_ALL where there are no stages.
+ */
+StageSet mesh_stage_set(const Module *m, int64_t rank);
+/* A loop whose iterations are layers of the pipeline: is i one? */
 bool ir_is_staged(const Module *m, const Ins *i);
 int64_t mesh_unit(const Module *m, Axes axes, Axes zigzag);
 /* The size of a rank's part is a multiple of this: 1, or 2 for a zigzag. */

@@ -53,8 +53,7 @@ int type_find(const Type *t, Name dim)
 
 bool type_equal(const Type *a, const Type *b)
 {
-    if (a->dtype != b->dtype || a->rank != b->rank || a->partial != b->partial ||
-        a->most != b->most)
+    if (a->dtype != b->dtype || a->rank != b->rank || a->partial != b->partial || a->max != b->max)
         return false;
     for (int i = 0; i < a->rank; i++)
         if (a->dims[i].name != b->dims[i].name || a->dims[i].size != b->dims[i].size ||
@@ -88,7 +87,7 @@ void type_strip(Type *t)
 {
     for (int i = 0; i < t->rank; i++)
         t->dims[i].axes = t->dims[i].zigzag = 0;
-    t->partial = t->most = 0;
+    t->partial = t->max = 0;
 }
 
 int64_t type_elements(const Type *t)

@@ -29,7 +29,7 @@ static void word(Reader *r, char to[32])
 static bool read_term(const Reader *r, const char *w, OpTerm *t)
 {
     *t = (OpTerm){TERM_operand, w[0] - 'a', 0};
-    if (!w[1] && w[0] >= 'a' && w[0] < 'a' + op_info[r->op].least)
+    if (!w[1] && w[0] >= 'a' && w[0] < 'a' + op_info[r->op].min)
         return true;
     t->kind = w[0] == 'r' ? TERM_result : TERM_cotangent;
     if (r->derivative && (!strcmp(w, "r") || !strcmp(w, "g")))
@@ -60,7 +60,7 @@ static const char *read_line(Reader *r)
     line->op = op_find(w);
     if (line->op == OP_none || !op_is(line->op, POINTWISE))
         return arena_printf(r->arena, "'%s' is no pointwise op", w);
-    line->nin = op_info[line->op].least;
+    line->nin = op_info[line->op].min;
     for (int i = 0; i < line->nin; i++) {
         word(r, w);
         if (!read_term(r, w, &line->in[i]))

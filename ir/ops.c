@@ -28,8 +28,8 @@ const OpInfo op_info[OP_count] = {
 #define PRIMITIVE(n, operands, takes, flags, flops, value, vjp)                                    \
     POINTWISE_ROW(n, operands, takes, flags, flops, NULL, vjp)
 #define COMPOSED POINTWISE_ROW
-#define OP(n, least, most, results, flags, ...)                                                    \
-    [OP_##n] = {#n, least, most, results, flags, BITS(__VA_ARGS__), 0, 0, NULL, NULL},
+#define OP(n, min, max, results, flags, ...)                                                       \
+    [OP_##n] = {#n, min, max, results, flags, BITS(__VA_ARGS__), 0, 0, NULL, NULL},
 #include "ir/ops.def"
 };
 

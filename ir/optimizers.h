@@ -40,7 +40,7 @@ typedef struct OptionInfo {
 } OptionInfo;
 extern const OptionInfo optimizer_options[OPTION_count];
 
-enum { OPTIONS_MOST = 6, STATES_MOST = 4 };
+enum { OPTIONS_MAX = 6, STATES_MAX = 4 };
 
 typedef struct StateInfo {
     const char *slot; /* NULL: no more */
@@ -55,16 +55,16 @@ typedef struct OptimizerInfo {
     struct {
         OptionId option; /* OPTION_none: no more */
         double without[2];
-    } takes[OPTIONS_MOST];
-    StateInfo states[STATES_MOST];
+    } takes[OPTIONS_MAX];
+    StateInfo states[STATES_MAX];
 } OptimizerInfo;
 extern const OptimizerInfo optimizers[OPT_count];
 
 /* One parameter's update. `step` makes the number of the step, from 1, where the rule reads it. */
 struct RuleCall {
     Optimizer optimizer;
-    Value p, g, lr;            /* lr: f64 */
-    Value states[STATES_MOST]; /* 0: there is no such one */
+    Value p, g, lr;           /* lr: f64 */
+    Value states[STATES_MAX]; /* 0: there is no such one */
     bool matrix;
     DimList rows, cols, all; /* of a matrix; all: its dims but those that number it */
     Value (*step)(void *ctx);

@@ -513,7 +513,7 @@ const char *type_check(Module *m, Op op, const Attrs *attrs, int nin, const Valu
 {
     const OpInfo *info = &op_info[op];
     Rule r = {.m = m, .attrs = attrs, .nin = nin, .out = out};
-    if (nin < info->least || nin > info->most || nin > RULE_OPERANDS || nout < info->results)
+    if (nin < info->min || nin > info->max || nin > RULE_OPERANDS || nout < info->results)
         WRONG(&r, "%s does not take %d operands for %d results", info->name, nin, nout);
     for (int i = 0; i < nin; i++)
         r.in[i] = type_of(m, in[i]);

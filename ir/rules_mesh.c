@@ -39,7 +39,7 @@ static const char *alike(Rule *r, int from, Axes *partial)
 
 static const char *whole(Rule *r, int i)
 {
-    Axes axes = r->in[i]->partial | r->in[i]->most;
+    Axes axes = r->in[i]->partial | r->in[i]->max;
     if (axes)
         WRONG(r, "operand %d is partial over %s where its sum is wanted", i + 1,
               rule_axes(r, axes));
@@ -90,7 +90,7 @@ static const char *partial_of(Rule *r, Op op, Axes *partial)
     const char *wrong = NULL;
     *partial = 0;
     for (int i = 0; i < r->nin; i++)
-        if (r->in[i]->most)
+        if (r->in[i]->max)
             WRONG(r, "operand %d is the largest of a rank where that of all is wanted", i + 1);
     if (op == OP_sum)
         *partial = axes_of(r->in[0], &r->attrs->over);
@@ -169,8 +169,8 @@ const char *rule_over_mesh(Rule *r, Op op)
     for (int i = 0; i < op_info[op].results && !wrong; i++) {
         Type *t = &r->out[i];
         t->partial = partial | partial_alone(r, op, i);
-        t->most = op == OP_rmax ? axes_of(r->in[0], &r->attrs->over) : 0;
-        Axes seen = t->partial | t->most;
+        t->max = op == OP_rmax ? axes_of(r->in[0], &r->attrs->over) : 0;
+        Axes seen = t->partial | t->max;
         for (int k = 0; k < t->rank; k++) {
             if (t->dims[k].axes & seen)
                 WRONG(r, "axis %s would be used twice by the result",

@@ -1,7 +1,7 @@
 /* stage_set.c - on which ranks along the axis of stages values are known, and needed.
  *
- * The rounds of a relay are stages on several ranks: what it carries begins on the first of them
- * (in reverse: the last) and ends on the last. All else is computed where it is needed. */
+ * The iterations of a relay are stages on several ranks: what it carries begins on the first of
+ * them (in reverse: the last) and ends on the last. All else is computed where it is needed. */
 #include "ir/ir.h"
 
 const char *const stage_names[3] = {"first", "middle", "last"};

@@ -102,10 +102,10 @@ static void read_pipeline(Reader *r)
         do {
             int64_t n = text_want_int(r, 0, INT32_MAX);
             vec_push(r->m->arena, &p->layers, n);
-            p->most = n > p->most ? n : p->most;
+            p->max_layers = n > p->max_layers ? n : p->max_layers;
         } while (text_take_mark(r, ','));
         text_want_mark(r, ']');
-        if (p->layers.n != (size_t)mesh_stages(r->m) || !p->most)
+        if (p->layers.n != (size_t)mesh_stages(r->m) || !p->max_layers)
             text_wrong(r, s, 403, "there are not %s of layers as there are stages",
                        "as many numbers");
     }

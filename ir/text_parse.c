@@ -90,8 +90,8 @@ static Type read_type(Reader *r)
         text_want_mark(r, ')');
     }
     while (text_take_mark(r, '{')) {
-        static const char *const words[] = {"partial", "most"};
-        Axes *axes = text_want_choice(r, words, 2) ? &t.most : &t.partial;
+        static const char *const words[] = {"partial", "max"};
+        Axes *axes = text_want_choice(r, words, 2) ? &t.max : &t.partial;
         text_want_mark(r, ':');
         *axes = read_axes(r, NULL);
         text_want_mark(r, '}');
@@ -255,7 +255,7 @@ static void read_ins(Reader *r, Region *region, int depth)
             break;
     }
     const OpInfo *info = &op_info[op];
-    if (nin < info->least || nin > info->most || (info->results != 250 && res->n != info->results))
+    if (nin < info->min || nin > info->max || (info->results != 250 && res->n != info->results))
         text_wrong(r, at, 409, "'%s' has the wrong number of operands or results", name);
     read_attrs(r, op, &attrs);
     Builder b = {.m = r->m, .region = region, .span = text_read_place(r)};
@@ -320,11 +320,11 @@ static uint32_t read_tensor_ref(Reader *r)
     text_wrong(r, s, 410, "there is no tensor '%s'", name_str(r->m->names, n));
 }
 
-/* Totals come in order; `most` where one is a maximum. */
+/* Totals come in order; `max` where one is a maximum. */
 static void read_total(Reader *r, Fn *f, FnArg *a)
 {
     a->tensor = (uint32_t)text_want_int(r, (int64_t)f->totals.n, (int64_t)f->totals.n);
-    vec_push(r->a, &f->totals, text_take_word(r, "most"));
+    vec_push(r->a, &f->totals, text_take_word(r, "max"));
 }
 
 static void read_fn(Reader *r)

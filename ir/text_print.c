@@ -115,7 +115,7 @@ static void print_type(const Module *m, const Type *t, FILE *out)
         fputs(")", out);
     }
     print_partial(m, "partial", t->partial, out);
-    print_partial(m, "most", t->most, out);
+    print_partial(m, "max", t->max, out);
 }
 
 /* ---- names of values ----------------------------------------------------------------------- */
@@ -370,7 +370,7 @@ static void print_fn(Printer *p, const Fn *f)
             fprintf(p->out, " %u", a.tensor);
         if (a.role == ARG_place)
             print_axes(p->m, a.tensor, p->out);
-        fputs(a.role == ARG_total && f->totals.data[a.tensor] ? " most\n" : "\n", p->out);
+        fputs(a.role == ARG_total && f->totals.data[a.tensor] ? " max\n" : "\n", p->out);
     }
     if (f->batch) {
         fputs("  batch ", p->out);

@@ -98,8 +98,8 @@ static bool holds(DType t, double x)
 {
     if (dtype_is_float(t))
         return true;
-    double most = t == DT_bool ? 1 : t == DT_i32 ? INT32_MAX : 0x1p53;
-    return x == trunc(x) && x <= most && x >= (t == DT_bool ? 0 : -most - (t == DT_i32));
+    double max = t == DT_bool ? 1 : t == DT_i32 ? INT32_MAX : 0x1p53;
+    return x == trunc(x) && x <= max && x >= (t == DT_bool ? 0 : -max - (t == DT_i32));
 }
 
 /* Result k of a product of halves that is wanted as it was summed: a dot's, the head's gradient of
@@ -137,7 +137,7 @@ static void check_types(Verifier *v, const Ins *i)
                              : i->op != OP_random && !type_same_dims(t, &want[k]))
             verify_broken(v, i, 4, "the result has not the dims of the rule");
         bool zero = i->op == OP_const && i->attrs.value == 0; /* is a part of zero too */
-        if (!zero && (t->partial != want[k].partial || t->most != want[k].most))
+        if (!zero && (t->partial != want[k].partial || t->max != want[k].max))
             verify_broken(v, i, 4, "the result is partial over other axes than by the rule");
         if ((i->op == OP_split || i->op == OP_merge || i->op == OP_join) &&
             !type_equal(t, &want[k]))
@@ -152,7 +152,7 @@ static void check_region(Verifier *v, const Region *r, const Ins *owner, const R
 
 static Type without(const Type *t, Name d)
 {
-    Type u = {.dtype = t->dtype, .indexes = t->indexes, .partial = t->partial, .most = t->most};
+    Type u = {.dtype = t->dtype, .indexes = t->indexes, .partial = t->partial, .max = t->max};
     for (int k = 0; k < t->rank; k++)
         if (t->dims[k].name != d)
             u.dims[u.rank++] = t->dims[k];

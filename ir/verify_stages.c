@@ -14,22 +14,22 @@ static const Pipeline *pipeline(const Verifier *v)
 /* Has pass shard been through? Before it, layers are one loop as ever. */
 static bool is_cut(const Verifier *v)
 {
-    return pipeline(v)->most > 0;
+    return pipeline(v)->max_layers > 0;
 }
 
 static void check_sizes(Verifier *v)
 {
     const Pipeline *p = pipeline(v);
-    int64_t most = 0;
+    int64_t max = 0;
     if (!p->axis || (p->axis & (p->axis - 1)) || p->axis >> v->m->layout.mesh.n || p->chunks < 1) {
         verify_broken(v, NULL, 12, "stages along no axis");
         return;
     }
     for (size_t s = 0; s < p->layers.n; s++)
-        most = p->layers.data[s] > most ? p->layers.data[s] : most;
-    if (p->layers.n != (size_t)mesh_stages(v->m) || most != p->most)
+        max = p->layers.data[s] > max ? p->layers.data[s] : max;
+    if (p->layers.n != (size_t)mesh_stages(v->m) || max != p->max_layers)
         verify_broken(v, NULL, 12, "%zu stages of at most %lld layers", p->layers.n,
-                      (long long)most);
+                      (long long)max);
 }
 
 static void check_dim(Verifier *v, const Ins *i, Dim d, Axes axes)
@@ -37,7 +37,7 @@ static void check_dim(Verifier *v, const Ins *i, Dim d, Axes axes)
     const Pipeline *p = pipeline(v);
     if (!(axes & p->axis))
         return;
-    if (d.name != p->dim || axes != p->axis || d.size != p->chunks * p->most)
+    if (d.name != p->dim || axes != p->axis || d.size != p->chunks * p->max_layers)
         verify_broken(v, i, 12, "'%s' of %lld is split as stages are",
                       name_str(v->m->names, d.name), (long long)d.size);
 }
@@ -71,7 +71,7 @@ static void check_staged(Relays *r, const Ins *i, bool inside)
     Axes axes = r->v->m->local ? p->axis : i->attrs.dim.axes;
     if (inside)
         verify_broken(r->v, i, 12, "stages inside of a stage");
-    if (axes != p->axis || i->attrs.dim.size != p->chunks * p->most)
+    if (axes != p->axis || i->attrs.dim.size != p->chunks * p->max_layers)
         verify_broken(r->v, i, 12, "a loop over all layers where a rank has some");
     if (i->attrs.relay != (i->attrs.carried > 0))
         verify_broken(r->v, i, 12,

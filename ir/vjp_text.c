@@ -10,7 +10,7 @@ const char *vjp_read(Op op, const char *text, VjpText *out, Arena *a)
     const char *wrong = op_read_derivative(op, text, &out->text, a);
     for (int i = 0; i < out->text.lines; i++) {
         const char *name = out->text.line[i].name;
-        if (name[0] == 'g' && name[1] >= 'a' && name[1] < 'a' + op_info[op].least && !name[2])
+        if (name[0] == 'g' && name[1] >= 'a' && name[1] < 'a' + op_info[op].min && !name[2])
             out->gradient[name[1] - 'a'] = i;
     }
     return wrong;

@@ -257,9 +257,9 @@ static void round_out(const T *from, int64_t step, int64_t rows, int64_t cols, E
  * e s du/dx. The error is at most 4 units in the last place of max(1, |x|). */
 MGK_INLINE V gelu_of(bool slope, V x)
 {
-    const T c = (T)0.7978845608028654, k = (T)0.044715, most = MGK_F64 ? 700 : 80; /* of vexp */
+    const T c = (T)0.7978845608028654, k = (T)0.044715, max = MGK_F64 ? 700 : 80; /* of vexp */
     const V xx = x * x, uu = 2 * c * x * (1 + k * xx);
-    const V e = vexp(-vmax(uu, vall(-most))), s = 1 / (1 + e);
+    const V e = vexp(-vmax(uu, vall(-max))), s = 1 / (1 + e);
     return slope ? s + 2 * c * x * (e * s * s) * (1 + 3 * k * xx) : x * s;
 }
 

@@ -110,7 +110,7 @@ DimList depth_dims(const Module *m)
     return l;
 }
 
-int64_t elements_a_round(const Type *t, const DimList *depth)
+int64_t elements_per_iteration(const Type *t, const DimList *depth)
 {
     int64_t n = 1;
     for (int i = 0; i < t->rank; i++)

@@ -40,7 +40,7 @@ const Ins *slice_loop(const Module *m, Value v, Value *stacked);
 /* The dims that repeats run over. Decisions are made by sizes without them: a deeper model is the
  * same program with other numbers. */
 DimList depth_dims(const Module *m);
-int64_t elements_a_round(const Type *t, const DimList *depth);
+int64_t elements_per_iteration(const Type *t, const DimList *depth);
 
 /* Last position in region r (index into r->ins) at which each value is used there, an instruction
  * counting for its whole body, and a view for what it views. The results of r are used at

@@ -44,7 +44,7 @@ Value build_filled(Builder *b, Type t, double value)
 
 Type type_without(const Type *t, Name d)
 {
-    Type r = {.dtype = t->dtype, .indexes = t->indexes, .partial = t->partial, .most = t->most};
+    Type r = {.dtype = t->dtype, .indexes = t->indexes, .partial = t->partial, .max = t->max};
     for (int i = 0; i < t->rank; i++)
         if (t->dims[i].name != d)
             r.dims[r.rank++] = t->dims[i];
@@ -141,15 +141,15 @@ void region_copy(Builder *b, const Region *r, ValueMap *map)
     }
 }
 
-Ins *repeat_part(Builder *b, const Ins *loop, int64_t rounds, const Value *in, Value number)
+Ins *repeat_part(Builder *b, const Ins *loop, int64_t iterations, const Value *in, Value number)
 {
     Module *m = b->m;
     ValueMap map = {0};
     Ins *copy = ir_clone(b, loop, &map);
-    copy->attrs.dim.size = rounds;
+    copy->attrs.dim.size = iterations;
     memcpy(copy->in, in, loop->nin * sizeof *in);
     for (uint32_t k = (uint32_t)loop->attrs.carried; k < loop->nout; k++)
-        m->values.data[copy->out[k]].type.dims[0].size = rounds;
+        m->values.data[copy->out[k]].type.dims[0].size = iterations;
     copy_marks(loop->body, copy->body);
     if (!number)
         return copy;

@@ -24,12 +24,12 @@ Value repeat_stack(Module *m, Ins *loop, Value v);
 /* One more operand of a loop is handed to its body slice by slice: returns the slice, an argument
  * of the body before the index. */
 Value repeat_slice(Module *m, Ins *loop, Value stacked);
-/* One more value goes round a loop: returns the body's argument. What the next round is given is
- * set as the body's result of the same number, the last of those that are carried. */
+/* One more value goes round a loop: returns the body's argument. What the next iteration is given
+ * is set as the body's result of the same number, the last of those that are carried. */
 Value repeat_carry(Module *m, Ins *loop, Value start);
-/* `rounds` rounds of a loop on other operands, at the builder's end. number: of its first round, if
- * the body asks which one it is in (repeat_counts), else 0. */
-Ins *repeat_part(Builder *b, const Ins *loop, int64_t rounds, const Value *in, Value number);
+/* `iterations` iterations of a loop on other operands, at the builder's end. number: of its first
+ * iteration, if the body asks which one it is in (repeat_counts), else 0. */
+Ins *repeat_part(Builder *b, const Ins *loop, int64_t iterations, const Value *in, Value number);
 bool repeat_counts(Module *m, const Ins *loop);
 /* A region's instructions once more, at the builder's end, of the same part of the program;
  * operands through map, results entered into it. */

@@ -86,8 +86,8 @@ static void put_compute(Lower *l, int rank, PipeAction a)
         int direction = message.kind == PIPE_SEND_B;
         Sending *s = &l->sending[rank][direction];
         wait_sends(l, rank, direction, 1);
-        int filled = (int)(++s->made - s->first), *most = &l->program->buffers[rank][direction];
-        *most = filled > *most ? filled : *most;
+        int filled = (int)(++s->made - s->first), *max = &l->program->buffers[rank][direction];
+        *max = filled > *max ? filled : *max;
     }
     put(l, rank, (PipeOp){.step = PIPE_COMPUTE, .action = a});
 }

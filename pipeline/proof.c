@@ -140,18 +140,18 @@ static size_t beginning(const PipeGraph *g, const Cycle *c)
 
 static const char *listed(Arena *tmp, const PipeGraph *g, const Cycle *c, size_t from)
 {
-    enum { MOST = 24 }; /* of a long one that are written out */
+    enum { LIMIT = 24 }; /* of a long one that are written out */
     const char *text = "";
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++) {
         Node x = c->data[(from + i) % c->n], before = c->data[(from + i + c->n - 1) % c->n];
         Place at = place_of(g, x);
-        if (x / 2 != before / 2 && n++ < MOST)
+        if (x / 2 != before / 2 && n++ < LIMIT)
             text = arena_printf(tmp, "%srank %d: %s <- ", text, at.rank,
                                 pipe_name(action_of(g->program, at)).text);
     }
-    if (n > MOST)
-        text = arena_printf(tmp, "%s(%zu more) <- ", text, n - MOST);
+    if (n > LIMIT)
+        text = arena_printf(tmp, "%s(%zu more) <- ", text, n - LIMIT);
     Place at = place_of(g, c->data[from]);
     return arena_printf(tmp, "%srank %d: %s", text, at.rank,
                         pipe_name(action_of(g->program, at)).text);

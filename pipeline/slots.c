@@ -126,9 +126,9 @@ static void waits(Slots *s, const PipeOp *op)
     }
 }
 
-static void more(int *most, const Pool *p)
+static void more(int *max, const Pool *p)
 {
-    *most = (int)p->used.n > *most ? (int)p->used.n : *most;
+    *max = (int)p->used.n > *max ? (int)p->used.n : *max;
 }
 
 PipeSlots *pipe_slots(Arena *a, const PipeProgram *p)

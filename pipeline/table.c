@@ -31,11 +31,11 @@ static int least(int a, int b)
 
 /* ---- what numbers there can be -------------------------------------------------------------- */
 
-static bool in_range(Diag *d, const char *what, int n, int most)
+static bool in_range(Diag *d, const char *what, int n, int limit)
 {
-    if (n >= 1 && n <= most)
+    if (n >= 1 && n <= limit)
         return true;
-    diag_error(d, (Span){0}, 581, "a pipeline has 1 to %d %s, not %d", most, what, n);
+    diag_error(d, (Span){0}, 581, "a pipeline has 1 to %d %s, not %d", limit, what, n);
     return false;
 }
 
@@ -74,8 +74,8 @@ static bool legal(Diag *d, PipeForm *f)
         !in_range(d, "chunks a rank", f->chunks, PIPE_STAGES_MAX / f->ranks) ||
         !in_range(d, "microbatches", f->microbatches, PIPE_MICROBATCHES_MAX))
         return false;
-    int stages = f->ranks * f->chunks, most = PIPE_CELLS_MAX / stages;
-    if (f->microbatches > most) {
+    int stages = f->ranks * f->chunks, limit = PIPE_CELLS_MAX / stages;
+    if (f->microbatches > limit) {
         diag_error(d, (Span){0}, 583, "%d stages of %d microbatches are more than %d cells", stages,
                    f->microbatches, PIPE_CELLS_MAX);
         return false;
@@ -175,7 +175,7 @@ static void row_zb_h1(Row r, const PipeForm *f, int rank)
 /* The k-th forward of a rank, or backward: of which chunk, counted as it goes, and microbatch. */
 static PipeAction nth(const PipeForm *f, int rank, int k, PipeKind kind)
 {
-    int round = f->group * f->chunks, first = k / round * f->group;
+    int turn = f->group * f->chunks, first = k / turn * f->group;
     int size = least(f->group, f->microbatches - first), in = k - first * f->chunks;
     int chunk = kind == PIPE_F ? in / size : f->chunks - 1 - in / size;
     return (PipeAction){kind, chunk * f->ranks + rank, first + in % size, 0};

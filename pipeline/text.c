@@ -93,23 +93,23 @@ static const char *shown(Reader *r, size_t from, size_t end)
 
 enum { NO_NUMBER = -1, TOO_LARGE = -2 };
 
-/* Decimal digits from *p on, as long as they last: a number below `most`. That it is too large is
+/* Decimal digits from *p on, as long as they last: a number below `limit`. That it is too large is
  * told, that there is none is not. */
-static int number(Reader *r, size_t *p, size_t end, const char *what, int most)
+static int number(Reader *r, size_t *p, size_t end, const char *what, int limit)
 {
     size_t from = *p;
     int64_t n = 0;
     while (*p < end && r->text[*p] >= '0' && r->text[*p] <= '9') {
-        n = n <= most ? n * 10 + (r->text[*p] - '0') : n;
+        n = n <= limit ? n * 10 + (r->text[*p] - '0') : n;
         ++*p;
     }
     if (*p == from)
         return NO_NUMBER;
-    if (n < most)
+    if (n < limit)
         return (int)n;
     diag_error(r->diag, (Span){r->file, (uint32_t)from, (uint32_t)*p}, 583,
                "%s %s is too large: they are counted from 0 to %d", what, shown(r, from, *p),
-               most - 1);
+               limit - 1);
     return TOO_LARGE;
 }
 

@@ -6,7 +6,7 @@
 #include "ir/propose.h"
 #include "plan/asserts.h"
 
-int plan_costliest(const Program *p, Costly *top, int most)
+int plan_costliest(const Program *p, Costly *top, int limit)
 {
     int n = 0;
     for (size_t i = 0; i < p->actions.n; i++) {
@@ -16,13 +16,13 @@ int plan_costliest(const Program *p, Costly *top, int most)
             continue;
         int k = n;
         while (k > 0 && a->seconds * times > top[k - 1].seconds) {
-            if (k < most)
+            if (k < limit)
                 top[k] = top[k - 1];
             k--;
         }
-        if (k < most) {
+        if (k < limit) {
             top[k] = (Costly){a, times, a->seconds * times};
-            n += n < most;
+            n += n < limit;
         }
     }
     return n;
@@ -41,30 +41,31 @@ static void tell_costliest(const Plan *p)
                   top[k].times > 1 ? arena_printf(m->arena, ", %.0f times", top[k].times) : "");
 }
 
-/* Seconds of one round over a microbatch; what a step does once, the optimizer, is not in them. The
- * rounds of several are the loop that takes longest; of one, everything is taken to be in it. */
-static double round_seconds(const Program *p, int64_t rounds)
+/* Seconds of one microbatch; what a step does once, the optimizer, is not in
+ * them. Several are the loop that takes longest; of one, everything is taken to
+ * be in it. */
+static double microbatch_seconds(const Program *p, int64_t microbatches)
 {
-    double most = 0;
-    if (rounds == 1)
+    double max = 0;
+    if (microbatches == 1)
         return p->seconds;
     for (size_t i = 0; i < p->loops.n; i++) {
         const Loop *l = &p->loops.data[i];
         if (l->parent < 0)
-            most = fmax(most, l->seconds * (double)l->dim.size);
+            max = fmax(max, l->seconds * (double)l->dim.size);
     }
-    return most / (double)rounds;
+    return max / (double)microbatches;
 }
 
 /* The largest batch whose step is as short as is asserted, if there is one. */
 static void tell_remedy(const Plan *p, double limit)
 {
     const Module *m = p->module;
-    int64_t rounds = mesh_rounds(m), micro = m->batch.size / rounds;
-    double round = round_seconds(p->train, rounds);
-    double once = p->train->seconds - round * (double)rounds;
-    int64_t fit = rounds;
-    while (fit > 0 && once + round * (double)fit >= limit)
+    int64_t microbatches = mesh_microbatches(m), micro = m->batch.size / microbatches;
+    double microbatch = microbatch_seconds(p->train, microbatches);
+    double once = p->train->seconds - microbatch * (double)microbatches;
+    int64_t fit = microbatches;
+    while (fit > 0 && once + microbatch * (double)fit >= limit)
         fit--;
     enum { TRIES = 4 };
     for (int64_t n = fit, ranks = mesh_batch_ranks(m); n > 0 && n > fit - TRIES; n--)
@@ -73,7 +74,7 @@ static void tell_remedy(const Plan *p, double limit)
     if (fit <= 0)
         diag_help(m->diag,
                   "even one microbatch of %lld takes %.4g ms: assert more, or name a faster device",
-                  (long long)micro, (once + round) * 1e3);
+                  (long long)micro, (once + microbatch) * 1e3);
 }
 
 static bool step_is_short(const Plan *p)
@@ -92,11 +93,11 @@ static bool step_is_short(const Plan *p)
 /* The kind of communication that ranks wait for longest. */
 static const Volume *longest(const Volumes *all)
 {
-    const Volume *most = &all->of[0];
+    const Volume *max = &all->of[0];
     for (int i = 1; i < all->n; i++)
-        if (all->of[i].exposed > most->exposed)
-            most = &all->of[i];
-    return most;
+        if (all->of[i].exposed > max->exposed)
+            max = &all->of[i];
+    return max;
 }
 
 static bool communication_is_hidden(const Plan *p)
@@ -115,7 +116,7 @@ static bool communication_is_hidden(const Plan *p)
     for (size_t i = 0; i < l->mesh.n; i++)
         if (v->axes >> i & 1)
             diag_note(m->diag, l->mesh.data[i].span,
-                      "%s over '%s': %.0f times, %s a rank, %.4g ms, of which %.4g beside nothing",
+                      "%s over '%s': %.0f times, %s a rank, %.4g ms, of which %.4g exposed",
                       volume_name(v), name_str(m->names, l->mesh.data[i].name), v->count,
                       text_bytes(m->arena, v->bytes), v->seconds * 1e3, v->exposed * 1e3);
     diag_help(m->diag, "fewer ranks on that axis, a larger microbatch, or assert more");

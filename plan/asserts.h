@@ -13,6 +13,6 @@ typedef struct Costly {
     const Action *a;
     double times, seconds;
 } Costly;
-int plan_costliest(const Program *p, Costly *top, int most);
+int plan_costliest(const Program *p, Costly *top, int limit);
 
 #endif

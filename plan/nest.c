@@ -83,11 +83,11 @@ static DimList reduced_dims(const Region *body)
 static const Operand *leader(const Kernel *k)
 {
     const Operand *best = NULL;
-    int64_t most = -1;
+    int64_t max = -1;
     for (int i = 0; i < k->noperands; i++) {
         int64_t n = type_elements(&k->operand[i].type);
-        if (n > most || (n == most && i >= k->nin)) {
-            most = n;
+        if (n > max || (n == max && i >= k->nin)) {
+            max = n;
             best = &k->operand[i];
         }
     }
@@ -364,7 +364,7 @@ bool nest_reduces(const Ins *i)
 
 int nest_stages(const Region *body, int *stage)
 {
-    int most = 0;
+    int max = 0;
     for (size_t i = 0; i < body->ins.n; i++) {
         const Ins *ins = body->ins.data[i];
         int s = 0;
@@ -373,7 +373,7 @@ int nest_stages(const Region *body, int *stage)
         s += nest_reduces(ins);
         for (uint32_t k = 0; k < ins->nout; k++)
             stage[ins->out[k]] = s;
-        most = s > most ? s : most;
+        max = s > max ? s : max;
     }
-    return most;
+    return max;
 }

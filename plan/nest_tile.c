@@ -9,10 +9,10 @@
 
 enum {
     LINE_BYTES = 64,
-    LINE_LEAST = 16,   /* elements of a line that a tile has */
-    SHORT = 4,         /* a loop with fewer rounds is not worth it */
-    SMALL = 4096,      /* an operand of so many elements stays in the nearest cache */
-    BLOCK_MOST = 4096, /* elements of a block */
+    LINE_MIN = 16,    /* elements of a line that a tile has */
+    SHORT = 4,        /* a loop with fewer iterations is not worth it */
+    SMALL = 4096,     /* an operand of so many elements stays in the nearest cache */
+    BLOCK_MAX = 4096, /* elements of a block */
 };
 
 static int64_t loop_stride(const Nest *n, const Operand *o, int loop)
@@ -83,7 +83,7 @@ static bool want_lines(const Nest *n, const Operand *o, int64_t *tile)
     int64_t line = 1, want = LINE_BYTES / dtype_bytes(o->type.dtype), piece[NEST_DIMS];
     if (!known_dims(n, o) || type_elements(&o->type) < SMALL || loop_stride(n, o, last) <= 1)
         return false;
-    want = want < LINE_LEAST ? LINE_LEAST : want;
+    want = want < LINE_MIN ? LINE_MIN : want;
     int used = 0;
     while (used < count && line < want && loop_stride(n, o, loop[used]) == line) {
         int64_t size = nest_loop(n, loop[used])->dim.size, more = (want + line - 1) / line;
@@ -114,13 +114,13 @@ static bool cut_loops(const Nest *n, const int64_t *tile, NestTile *t)
         t->size[t->n++] = tile[i];
         others *= tile[i];
     }
-    if (others * LINE_LEAST > BLOCK_MOST)
+    if (others * LINE_MIN > BLOCK_MAX)
         return false;
-    int64_t most = BLOCK_MOST / others, size = 64;
-    while (size > most)
+    int64_t max = BLOCK_MAX / others, size = 64;
+    while (size > max)
         size /= 2;
     t->loop[t->n] = loops - 1;
-    t->size[t->n++] = last <= size + size / 2 && last <= most ? last : last < size ? last : size;
+    t->size[t->n++] = last <= size + size / 2 && last <= max ? last : last < size ? last : size;
     t->units = 1;
     for (int i = 0, at = 0; i < loops; i++) {
         int64_t of = nest_loop(n, i)->dim.size;

@@ -57,9 +57,9 @@ typedef struct Buffer {
     StageSet at;     /* the ranks along the axis of stages that have it */
     bool persistent; /* parameters, state, inputs: alive in all programs, placed first */
     int program;     /* of a transient buffer: 0 train, 1 eval, 2 sample */
-    int home;        /* the loop in each round of which it is new; -1: the program's */
+    int home;        /* the loop in each iteration of which it is new; -1: the program's */
     int first, last; /* alive during these actions of its program, inclusive; a value that
-                        crosses a loop's rounds is alive in the whole loop */
+                        crosses a loop's iterations is alive in the whole loop */
     Value value;     /* what it was made for, 0: workspace */
     Span span;
 } Buffer;
@@ -86,11 +86,11 @@ typedef struct Operand {
 } Operand;
 
 typedef struct Loop {
-    Dim dim;        /* name and number of rounds */
+    Dim dim;        /* name and number of iterations */
     bool reverse;   /* the index runs from size - 1 to 0 */
     int parent;     /* index of the loop around it, or -1 */
     int begin, end; /* its ACT_loop and ACT_end */
-    double seconds; /* predicted, one round */
+    double seconds; /* predicted, one iteration */
 } Loop;
 
 /* A generated kernel. Several actions share one if their fused bodies, types, strides and aliases
@@ -155,7 +155,7 @@ typedef struct Action {
     uint32_t wait[MAX_STREAMS];
     double seconds, flops, bytes_moved; /* predicted, one execution */
     double times;                       /* executions a step; in a pipeline of a rank on average */
-    /* Predicted, since the round of the loop around it began, or the program; `exposed`: of a
+    /* Predicted, since the iteration of the loop around it began, or the program; `exposed`: of a
      * collective's time, that in which nothing runs beside it. */
     double begin, end, exposed;
     Name name; /* "layers.attend.q" */
@@ -177,8 +177,8 @@ static inline bool action_sends(const Action *a)
 
 struct PipeProgram;
 
-/* How the rounds of the loop over microbatches run on several ranks: each is cut into phases (F; B,
- * or I and W), which a table puts in order. Without it they would run one round after the other,
+/* How the microbatches of a step run on several ranks: each is cut into phases (F; B,
+ * or I and W), which a table puts in order. Without it they would run one after the other,
  * each from its first stage to its last and back. */
 enum { PIPE_PHASES = 3 };
 typedef struct Pipe {
@@ -193,8 +193,8 @@ typedef struct Pipe {
     mg_pipe_op **ops;
     int *slots, sends[2], receives[2];
     const struct PipeProgram *program; /* what it was made from: pipeline/pipeline.h */
-    double step, bubble;           /* predicted: seconds of all rounds, the part of them in which
-                                      ranks are idle */
+    double step, bubble; /* predicted: seconds of all microbatches, the part of them in which
+                            ranks are idle */
     int64_t message[2], stride[2]; /* bytes of one, forward and back; from one buffer to the next */
     uint32_t sent[2], received[2]; /* Plan.buffers; where there are messages */
     uint32_t send_id[2],
@@ -215,9 +215,9 @@ typedef struct Program {
         int buffer;
     } place[MG_PLACES_MAX]; /* where the program reads the rank's place along some axes */
     int nplaces;
-    int64_t batch, window; /* sequences that a rank takes at once, in rounds of `rows` */
+    int64_t batch, window; /* sequences that a rank takes at once, in microbatches of `rows` */
     int64_t rows;
-    Axes batch_axes; /* over which the others of a round are */
+    Axes batch_axes; /* over which the others of a microbatch are */
     double seconds;  /* predicted, loops multiplied out */
     double busy;     /* the actions' own, of all streams */
     double again;    /* of those: for what is computed once more than the model says */

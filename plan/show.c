@@ -83,11 +83,11 @@ static void print_recompute(const Plan *p, FILE *out)
         for (size_t r = 0; r < kept->loops.data[l].n; r++) {
             const KeepRange *range = &kept->loops.data[l].data[r];
             fprintf(out, "  %s %lld..%lld", name_str(m->names, kept->dims.data[l]), (long long)at,
-                    (long long)(at + range->rounds - 1));
+                    (long long)(at + range->iterations - 1));
             if (range->segment > 1)
                 fprintf(out, ", %lld at a time", (long long)range->segment);
             fprintf(out, " keep %s\n", range->says);
-            at += range->rounds;
+            at += range->iterations;
         }
     }
 }
@@ -104,9 +104,9 @@ static json_t *recompute_json(const Plan *p)
             json_array_append_new(
                 ranges, json_pack("{s:s, s:I, s:I, s:I, s:s}", "repeat",
                                   name_str(m->names, kept->dims.data[l]), "first", (json_int_t)at,
-                                  "rounds", (json_int_t)range->rounds, "segment",
+                                  "iterations", (json_int_t)range->iterations, "segment",
                                   (json_int_t)range->segment, "keep", range->says));
-            at += range->rounds;
+            at += range->iterations;
         }
     }
     return json_pack("{s:s, s:f, s:o}", "policy", recompute_names[m->layout.recompute], "again_ms",
@@ -139,8 +139,9 @@ static void print_whole(const Plan *p, FILE *out)
 {
     Arena *a = p->module->arena;
     const Whole w = plan_whole(p);
-    fprintf(out, "  a round    %s forward, %s backward; %lld rounds, and %s beside them\n",
-            text_seconds(a, w.forward), text_seconds(a, w.backward), (long long)w.rounds,
+    fprintf(out,
+            "  microbatch %s forward, %s backward; %lld microbatches, and %s outside of them\n",
+            text_seconds(a, w.forward), text_seconds(a, w.backward), (long long)w.microbatches,
             text_seconds(a, w.before + w.after));
     fprintf(
         out,
@@ -162,10 +163,10 @@ static json_t *waits_json(const Plan *p, const Whole *w)
     return o;
 }
 
-static json_t *round_json(const Whole *w)
+static json_t *microbatch_json(const Whole *w)
 {
-    return json_pack("{s:I, s:f, s:f, s:f, s:f}", "rounds", (json_int_t)w->rounds, "forward_ms",
-                     w->forward * 1e3, "backward_ms", w->backward * 1e3, "before_ms",
+    return json_pack("{s:I, s:f, s:f, s:f, s:f}", "microbatches", (json_int_t)w->microbatches,
+                     "forward_ms", w->forward * 1e3, "backward_ms", w->backward * 1e3, "before_ms",
                      w->before * 1e3, "after_ms", w->after * 1e3);
 }
 
@@ -281,7 +282,7 @@ void plan_print_json(const Plan *p, FILE *out)
         "capacity_bytes", (json_int_t)p->device->memory, "step_ms", p->train->seconds * 1e3, "mfu",
         mfu(p), "recompute", recompute_json(p), "bubble", whole.bubble, "exposed_comm_ms",
         all.exposed * 1e3, "exposed_ms", waits_json(p, &whole), "slower_rank",
-        whole.slower / whole.step, "parts", round_json(&whole), "collectives",
+        whole.slower / whole.step, "parts", microbatch_json(&whole), "collectives",
         volumes_json(p, &all), "tensors", tensors_json(m));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
@@ -329,7 +330,7 @@ static const char *phase_name(const Pipe *p, int action)
 }
 
 /* Stages that do an action, or, outside of a pipeline, ranks along its axis. */
-static const char *station_name(StageSet at)
+static const char *stage_set_name(StageSet at)
 {
     static const char *const names[AT_ALL + 1] = {[AT_FIRST] = "first",
                                                   [AT_MIDDLE] = "between",
@@ -372,7 +373,7 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
             if (a->wait[s])
                 fprintf(out, " | after %u", prog->actions.data[a->wait[s] - 1].id);
         if (a->on != AT_ALL && p->module->layout.pipeline.axis)
-            fprintf(out, " | %s", station_name(a->on));
+            fprintf(out, " | %s", stage_set_name(a->on));
         if (a->exposed > 0)
             fprintf(out, " | exposed %.2f us", a->exposed * 1e6);
         fputc('\n', out);

@@ -17,8 +17,8 @@ static double share(StageSet at, int n)
     return many;
 }
 
-/* Rounds that a loop makes when it is come to: over layers, those of a stage on average. */
-static double rounds_of(const Module *m, const Program *g, const Loop *l, bool inside)
+/* Iterations that a loop makes when it is come to: over layers, those of a stage on average. */
+static double iterations_of(const Module *m, const Program *g, const Loop *l, bool inside)
 {
     const Pipeline *p = &m->layout.pipeline;
     int64_t layers = 0;
@@ -44,8 +44,8 @@ void plan_times(Plan *p)
             bool pipe = g->pipe && (a->kind == ACT_loop || a->kind == ACT_end) &&
                         (int)a->loop == g->pipe->loop;
             if (a->kind == ACT_loop)
-                times *= rounds_of(m, g, &g->loops.data[a->loop], inside);
-            if (pipe && a->kind == ACT_loop) { /* of each round a stage of each chunk */
+                times *= iterations_of(m, g, &g->loops.data[a->loop], inside);
+            if (pipe && a->kind == ACT_loop) { /* of each iteration a stage of each chunk */
                 inside = true;
                 times *= (double)g->pipe->stages / ranks;
             }
@@ -58,7 +58,7 @@ void plan_times(Plan *p)
                 times /= (double)g->pipe->stages / ranks;
             }
             if (a->kind == ACT_end)
-                times /= rounds_of(m, g, &g->loops.data[a->loop], inside);
+                times /= iterations_of(m, g, &g->loops.data[a->loop], inside);
         }
     }
 }

@@ -48,8 +48,8 @@ static Volume *entry(const Module *m, Volumes *all, const Action *a)
 static void add_messages(const Program *g, Volumes *all)
 {
     const Pipe *p = g->pipe;
-    const double rounds = (double)g->loops.data[p->loop].dim.size;
-    const double count = rounds * (p->stages - 1) / p->ranks;
+    const double iterations = (double)g->loops.data[p->loop].dim.size;
+    const double count = iterations * (p->stages - 1) / p->ranks;
     Volume v = {.axes = p->axis, .ranks = p->ranks};
     for (int way = 0; way < 2; way++) {
         v.bytes += count * (double)p->message[way];

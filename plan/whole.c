@@ -15,27 +15,27 @@
 
 static const double TENTH = 0.1;
 
-/* The actions of a round: those of the outermost loop over microbatches, or all. */
-typedef struct Round {
+/* The actions of a microbatch: those of the outermost loop over microbatches, or all. */
+typedef struct Microbatch {
     int from, end;
     int64_t times;
-    double begin, seconds; /* of all rounds */
+    double begin, seconds; /* of all microbatches */
     double each;
-} Round;
+} Microbatch;
 
-static Round round_of(const Plan *p, const Program *g)
+static Microbatch microbatch_of(const Plan *p, const Program *g)
 {
-    Round r = {0, (int)g->actions.n, 1, 0, g->seconds, g->seconds};
+    Microbatch r = {0, (int)g->actions.n, 1, 0, g->seconds, g->seconds};
     for (size_t i = 0; i < g->loops.n; i++) {
         const Loop *l = &g->loops.data[i];
         if (l->parent >= 0 || strcmp(name_str(p->module->names, l->dim.name), "micro"))
             continue;
-        return (Round){l->begin + 1,
-                       l->end,
-                       l->dim.size,
-                       g->actions.data[l->begin].begin,
-                       g->pipe ? g->pipe->step : (double)l->dim.size * l->seconds,
-                       l->seconds};
+        return (Microbatch){l->begin + 1,
+                            l->end,
+                            l->dim.size,
+                            g->actions.data[l->begin].begin,
+                            g->pipe ? g->pipe->step : (double)l->dim.size * l->seconds,
+                            l->seconds};
     }
     return r;
 }
@@ -57,7 +57,7 @@ static bool goes_backward(const Program *g, int i)
 
 /* The backward pass begins with its first action behind the last loop forward (constants of it may
  * stand before), and ends with its last. */
-static void split_round(const Program *g, const Round *r, Whole *w)
+static void split_microbatch(const Program *g, const Microbatch *r, Whole *w)
 {
     double begin = -1, end = 0;
     int forward = r->from;
@@ -71,12 +71,12 @@ static void split_round(const Program *g, const Round *r, Whole *w)
         begin = begin < 0 || a->begin < begin ? a->begin : begin;
         end = a->end > end ? a->end : end;
     }
-    double round = r->each;
+    double microbatch = r->each;
     bool all = r->from == 0; /* no loop: what comes before is forward, what follows is not */
-    w->forward = begin < 0 ? round : begin;
-    w->backward = begin < 0 ? 0 : (all ? end : round) - begin;
+    w->forward = begin < 0 ? microbatch : begin;
+    w->backward = begin < 0 ? 0 : (all ? end : microbatch) - begin;
     w->before = r->begin;
-    w->after = all ? round - end : g->seconds - r->begin - r->seconds;
+    w->after = all ? microbatch - end : g->seconds - r->begin - r->seconds;
 }
 
 static void by_axes(const Module *m, const Program *g, Whole *w)
@@ -120,11 +120,11 @@ Whole plan_whole(const Plan *p)
 {
     const Program *g = p->train;
     Whole w = {.step = g->seconds};
-    const Round r = round_of(p, g);
-    w.rounds = r.times;
-    split_round(g, &r, &w);
+    const Microbatch r = microbatch_of(p, g);
+    w.microbatches = r.times;
+    split_microbatch(g, &r, &w);
     by_axes(p->module, g, &w);
-    if (g->pipe) /* rounds are of several ranks at once */
+    if (g->pipe) /* microbatches are of several ranks at once */
         w.after = g->seconds - w.before - g->pipe->step;
     w.bubble = g->pipe ? g->pipe->bubble * g->pipe->step / w.step : 0;
     w.slower = g->pipe ? pipe_slowest(p, g, TENTH) : with_slow_rank(p) - w.step;

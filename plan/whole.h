@@ -17,9 +17,9 @@ typedef struct AxesTime {
 typedef struct Whole {
     double step;
     double bubble;             /* part of the step that ranks wait for other stages */
-    int64_t rounds;            /* microbatches of a rank */
-    double forward, backward;  /* of one round */
-    double before, after;      /* of the step, outside of the rounds */
+    int64_t microbatches;      /* of a rank */
+    double forward, backward;  /* of one microbatch */
+    double before, after;      /* of the step, outside of the microbatches */
     double slower;             /* what `step` grows by if one rank computes a tenth slower */
     AxesTime along[AXES_SETS]; /* in the order in which the step first uses them */
     int naxes;

@@ -65,12 +65,12 @@ enum { MG_AT_FIRST = 1, MG_AT_MIDDLE = 2, MG_AT_LAST = 4, MG_AT_ALL = 7 };
 
 /* Layers in stages, with `chunks` stages on each of the n ranks along an axis: stage s is chunk
  * s / n of the rank at place s % n. A tensor whose outermost dim is split on that axis has room
- * for `most` layers of each chunk of a rank, chunk after chunk; the first layers[s] of them are
- * the layers of stage s. Layers are counted from stage to stage. Unused room is like padding: it
- * holds zeros, and never leaves the program. valid[0] counts the layers of all stages. */
+ * for `max_layers` layers of each chunk of a rank, chunk after chunk; the first layers[s] of them
+ * are the layers of stage s. Layers are counted from stage to stage. Unused room is like padding:
+ * it holds zeros, and never leaves the program. valid[0] counts the layers of all stages. */
 typedef struct mg_stages {
     uint32_t axis; /* one bit of mg_program.axes; 0: no stages */
-    int chunks, most;
+    int chunks, max_layers;
     const int32_t *layers; /* per stage */
 } mg_stages;
 
@@ -147,7 +147,7 @@ typedef struct mg_input {
 
 typedef struct mg_total {
     int64_t offset, n; /* numbers, f64 */
-    bool most;         /* the maximum so far, not the sum */
+    bool max;          /* the maximum so far, not the sum */
 } mg_total;
 
 /* One entry of the program (step, eval, sample): byte offsets of its inputs and outputs in the
@@ -489,7 +489,7 @@ typedef enum mg_comm_kind { MG_COLLECTIVES(MG_KIND) } mg_comm_kind;
 typedef struct mg_comm_desc {
     mg_comm_kind kind;
     mg_dtype dtype;
-    bool most;     /* all_reduce: the maximum */
+    bool max;      /* all_reduce: the maximum */
     bool tree;     /* sums: not in rank order, but of neighbours first, then of those pairs, ... */
     bool zigzag;   /* reduce_scatter, all_gather, shard */
     uint32_t axes; /* bit k: axis k of mg_program.axes */
@@ -561,7 +561,7 @@ void mg_pass(mg_run *r, const mg_pipe *p, const mg_pipe_op *o);
 /* Called before each operation; false at the end of the table. (Records the operation's start.) */
 bool mg_phase(mg_run *r, const mg_pipe_op *o);
 /* This rank's place among the ranks along these axes. */
-int mg_station(const mg_run *r, uint32_t axes);
+int mg_place(const mg_run *r, uint32_t axes);
 
 /* ---- functions that hand-written kernels call --------------------------------------------- */
 

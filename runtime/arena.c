@@ -85,11 +85,11 @@ static int64_t used_by(int pid)
 {
     char *status = rt_printf("/proc/%d/status", pid),
          *rollup = rt_printf("/proc/%d/smaps_rollup", pid);
-    int64_t most = read_number(status, "VmHWM:"), now = read_number(status, "VmRSS:");
+    int64_t max = read_number(status, "VmHWM:"), now = read_number(status, "VmRSS:");
     int64_t share = read_number(rollup, "Pss:");
     free(status);
     free(rollup);
-    return most < 0 || now < 0 || share < 0 ? -1 : (share + most - now) * 1024;
+    return max < 0 || now < 0 || share < 0 ? -1 : (share + max - now) * 1024;
 }
 
 int64_t rt_memory_used(const mg_run *r, int *processes)

@@ -38,7 +38,7 @@ static void put_totals(mg_run *r)
     const mg_entry *e = &r->program->eval;
     for (int64_t i = 0; i < e->ntotals; i++)
         for (int64_t k = 0; k < e->total[i].n; k++) {
-            double start = e->total[i].most ? -INFINITY : 0;
+            double start = e->total[i].max ? -INFINITY : 0;
             rt_put(r, e->total[i].offset + k * (int64_t)sizeof start, &start, sizeof start);
         }
 }
@@ -55,8 +55,9 @@ static double eval_batches(mg_run *r, const rt_data *d, int64_t windows)
 
 int64_t rt_eval_windows(const mg_run *r, const rt_data *d)
 {
-    int64_t most = r->options->eval_batches, batch = r->program->step.batch;
-    return most == RT_UNSET || most >= (d->windows + batch - 1) / batch ? d->windows : most * batch;
+    int64_t limit = r->options->eval_batches, batch = r->program->step.batch;
+    return limit == RT_UNSET || limit >= (d->windows + batch - 1) / batch ? d->windows
+                                                                          : limit * batch;
 }
 
 double rt_eval(mg_run *r, const rt_data *d)

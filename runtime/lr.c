@@ -58,7 +58,10 @@ double rt_lr(const mg_lr *lr, int64_t step)
         return descent(lr, step);
     case MG_LR_INVERSE_SQRT:
         return fmax(lr->floor, lr->peak * sqrt((double)lr->warmup / (double)(step + 1)));
-    default:
-        return lr->peak;
+    case MG_LR_CONSTANT:
+    case MG_LR_WARMUP:
+    case MG_LR_WARMUP_COSINE:
+        break;
     }
+    return lr->peak;
 }

@@ -1,15 +1,16 @@
 /* number.c - reads numbers of the types of safetensors; see number.h. All are little-endian. */
 #include "runtime/number.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "runtime/half.h"
 
 static const char *const kinds[] = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16",
                                     "I8",  "U64", "U32", "U16",  "U8",  "BOOL"};
-enum { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, KINDS };
+typedef enum kind { F64, F32, F16, BF16, I64, I32, I16, I8, U64, U32, U16, U8, BOOL, KINDS } kind;
 
-static int kind_of(const char *dtype)
+static kind kind_of(const char *dtype)
 {
     int k = 0;
     while (k < KINDS && strcmp(kinds[k], dtype))
@@ -59,7 +60,11 @@ double rt_number(const char *dtype, const char *from, int64_t i)
         return AT(uint32_t);
     case U16:
         return AT(uint16_t);
-    default: /* U8, BOOL */
+    case U8:
+    case BOOL:
         return AT(uint8_t);
+    case KINDS:
+        break; /* rt_number_known says no */
     }
+    return NAN;
 }

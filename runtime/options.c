@@ -102,7 +102,7 @@ static void set(rt_options *options, const option *o, const char *text)
     case COUNT: {
         int64_t n = whole_number(o, text, 0);
         if ((double)n < o->least)
-            rt_die(RT_USAGE, "--%s is %" PRId64 "; the least is %.0f", o->name, n, o->least);
+            rt_die(RT_USAGE, "--%s is %" PRId64 "; the minimum is %.0f", o->name, n, o->least);
         *(int64_t *)field = n;
         break;
     }
@@ -235,7 +235,7 @@ static void settle(rt_options *o, const mg_program *p)
     if (o->hang_after == RT_UNSET)
         o->hang_after = 300;
     if (o->hang_after > 1000000)
-        rt_die(RT_USAGE, "--hang-after is %" PRId64 "; the most is 1000000", o->hang_after);
+        rt_die(RT_USAGE, "--hang-after is %" PRId64 "; the limit is 1000000", o->hang_after);
     if (isnan(o->temperature))
         o->temperature = 1;
     if (o->max_time && !(rt_duration(o->max_time) > 0))
@@ -243,7 +243,7 @@ static void settle(rt_options *o, const mg_program *p)
     if (o->resume && !*o->resume)
         rt_die(RT_USAGE, "--resume= needs auto or a directory");
     if (!isnan(o->val_fraction) && o->val_fraction > 0.5)
-        rt_die(RT_USAGE, "--val-fraction is %g; the most is 0.5", o->val_fraction);
+        rt_die(RT_USAGE, "--val-fraction is %g; the limit is 0.5", o->val_fraction);
     if (!isnan(o->val_fraction) && o->val_fraction > 0 && o->val.n)
         rt_die(RT_USAGE, "--val and --val-fraction: one of them");
     if ((o->prompt || o->logits || o->temperature != 1) && o->sample == RT_UNSET)
@@ -251,7 +251,7 @@ static void settle(rt_options *o, const mg_program *p)
     if (o->sample != RT_UNSET && !p->sample.present)
         rt_die(RT_USAGE, "--sample: %s was compiled without a sampling program", p->name);
     if (o->threads > 1024)
-        rt_die(RT_USAGE, "--threads is %" PRId64 "; the most is 1024", o->threads);
+        rt_die(RT_USAGE, "--threads is %" PRId64 "; the limit is 1024", o->threads);
     bool evaluates = o->val.n || o->val_fraction > 0;
     if (!evaluates && (o->eval_every != RT_UNSET || o->eval_batches != RT_UNSET))
         rt_die(RT_USAGE, "--eval-every and --eval-batches need --val or --val-fraction");

@@ -20,7 +20,7 @@ void rt_poison(mg_run *r)
 static bool had(const mg_run *r, const mg_death *d)
 {
     const uint32_t axis = r->program->stages.axis;
-    return !axis || mg_is_at(d->at, mg_station(r, axis), rt_ranks_of(r->program, axis));
+    return !axis || mg_is_at(d->at, mg_place(r, axis), rt_ranks_of(r->program, axis));
 }
 
 void rt_poison_dead(mg_run *r, int event)

@@ -16,11 +16,11 @@
 /* Columns at a time, so that their sums stay in a near cache. Products of halves are summed in
  * scratch. */
 #define MG_BLOCK_N 1024
-/* Terms of k that are summed at a time: blocks of at most `most`, of equal size as far as multiples
- * of `whole` allow. */
-static inline int64_t mg_even_terms(int64_t k, int64_t most, int64_t whole)
+/* Terms of k that are summed at a time: blocks of at most `limit`, of equal size as far as
+ * multiples of `whole` allow. */
+static inline int64_t mg_even_terms(int64_t k, int64_t limit, int64_t whole)
 {
-    const int64_t blocks = (k + most - 1) / most;
+    const int64_t blocks = (k + limit - 1) / limit;
     return blocks ? ((k + blocks - 1) / blocks + whole - 1) / whole * whole : 0;
 }
 static inline int64_t mg_gemm_terms(int64_t k)
@@ -51,10 +51,10 @@ static inline int64_t mg_amx_terms(const mg_gemm_desc *d)
 {
     return mg_even_terms(d->k, MG_AMX_K / mg_amx_parts(d->dtype), 32);
 }
-/* Floats of a packed block of `lines` lines, but at most `most`; whole tiles. */
-static inline int64_t mg_amx_block(const mg_gemm_desc *d, int64_t lines, int64_t most)
+/* Floats of a packed block of `lines` lines, but at most `limit`; whole tiles. */
+static inline int64_t mg_amx_block(const mg_gemm_desc *d, int64_t lines, int64_t limit)
 {
-    const int64_t tiles = ((lines < most ? lines : most) + 15) / 16;
+    const int64_t tiles = ((lines < limit ? lines : limit) + 15) / 16;
     return tiles * 16 * mg_amx_terms(d) * mg_amx_parts(d->dtype) / 2;
 }
 /* Bytes of scratch per thread: the larger of the vector and the tile version. */
@@ -175,11 +175,11 @@ static inline int64_t mg_head_scratch(const mg_head_desc *d)
 {
     const mg_gemm_desc all[] = {mg_head_z(d, d->chunk), mg_head_dx(d, d->chunk),
                                 mg_head_dw(d, d->chunk, true)};
-    int64_t most = 0;
+    int64_t max = 0;
     for (int i = 0; i < 3; i++)
-        if (mg_gemm_scratch(&all[i]) > most)
-            most = mg_gemm_scratch(&all[i]);
-    return most;
+        if (mg_gemm_scratch(&all[i]) > max)
+            max = mg_gemm_scratch(&all[i]);
+    return max;
 }
 #endif
 static inline int64_t mg_head_work(const mg_head_desc *d)
@@ -201,7 +201,7 @@ static inline mg_layer mg_layer_of(const mg_stages *s, int n, int64_t layer)
     while (layer >= s->layers[l.stage])
         layer -= s->layers[l.stage++];
     l.place = l.stage % n;
-    l.at = (int64_t)(l.stage / n) * s->most + layer;
+    l.at = (int64_t)(l.stage / n) * s->max_layers + layer;
     return l;
 }
 /* True if dim `dim` of a tensor is cut into stages. */
@@ -272,8 +272,8 @@ static inline int64_t mg_comm_elements(const mg_comm_desc *d) /* of y */
 /* For an all_reduce in a tree: elements in flight at a time, a multiple of n. */
 static inline int64_t mg_tree_elements(const mg_comm_desc *d)
 {
-    const int64_t all = d->outer * d->size * d->inner, most = MG_TREE_BYTES / 8;
-    return ((all < most ? all : most) + d->n - 1) / d->n * d->n;
+    const int64_t all = d->outer * d->size * d->inner, limit = MG_TREE_BYTES / 8;
+    return ((all < limit ? all : limit) + d->n - 1) / d->n * d->n;
 }
 /* Bytes of work of a collective on a GPU: first the shares to send, one after another
  * (mg_comm_sent), then the data received. */

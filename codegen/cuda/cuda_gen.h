@@ -5,7 +5,7 @@
 #include "codegen/code/code.h"
 #include "codegen/cuda/cuda.h"
 
-enum { LANES_MOST = 8 };
+enum { LANES_MAX = 8 };
 
 typedef struct CudaGen {
     Code c; /* first: the dialect's functions find the rest by it */

@@ -16,7 +16,7 @@ enum {
     BLOCK = 256,
     COLUMNS = 32, /* of a block that sums columns */
     ROW_EACH = 4, /* elements of a row a thread, at least */
-    GRID_MOST = 1 << 20,
+    GRID_MAX = 1 << 20,
     TERMS = 64 /* added to a number that then is added: long sums stay exact */
 };
 
@@ -60,7 +60,7 @@ static CudaLaunch launch_of(const Nest *n, const Kernel *k, int lanes)
             each *= lanes;
         l.grid_x = (extent(n, true) + each - 1) / each;
     }
-    l.grid_x = l.grid_x < GRID_MOST ? l.grid_x : GRID_MOST;
+    l.grid_x = l.grid_x < GRID_MAX ? l.grid_x : GRID_MAX;
     return l;
 }
 
@@ -168,7 +168,7 @@ static void store_lanes(CudaGen *g, size_t k, const char *const *x, const CodeEn
 /* All loads before all stores: a result may take an operand's place. */
 static void store_all(CudaGen *g, const CodeEnv *first, const bool *which)
 {
-    const char *x[MAX_OPERANDS][LANES_MOST];
+    const char *x[MAX_OPERANDS][LANES_MAX];
     memset(g->wide, 0, sizeof g->wide);
     for (int lane = 0; lane < g->lanes; lane++) {
         CodeEnv e = cuda_lane(g, first, lane);
@@ -424,16 +424,16 @@ static void write_combine(CudaGen *g)
 /* Do all flat numbers and all offsets in elements fit an int? */
 static bool small(const CudaGen *g)
 {
-    int64_t most = extent(&g->c.nest, true) > extent(&g->c.nest, false) ? extent(&g->c.nest, true)
-                                                                        : extent(&g->c.nest, false);
+    int64_t max = extent(&g->c.nest, true) > extent(&g->c.nest, false) ? extent(&g->c.nest, true)
+                                                                       : extent(&g->c.nest, false);
     for (int i = 0; i < g->c.k->noperands; i++) {
         const Operand *o = &g->c.k->operand[i];
         int64_t end = 1;
         for (int d = 0; d < o->type.rank; d++)
             end += (o->type.dims[d].size - 1) * o->stride[d];
-        most = end > most ? end : most;
+        max = end > max ? end : max;
     }
-    return most < INT32_MAX - (1 << 20);
+    return max < INT32_MAX - (1 << 20);
 }
 
 static void write_kernel(const Plan *p, const Kernel *k, FILE *out)

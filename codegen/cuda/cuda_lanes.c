@@ -5,7 +5,7 @@
  * that any action gives it is aligned; the others element by element. */
 #include "codegen/cuda/cuda_gen.h"
 
-enum { VECTOR_BYTES = 16, ROW_LEAST = 32 /* vectors of a row, so that a warp is busy */ };
+enum { VECTOR_BYTES = 16, ROW_MIN = 32 /* vectors of a row, so that a warp is busy */ };
 
 static int64_t stride_along(const CudaGen *g, const Operand *o, int loop)
 {
@@ -65,11 +65,11 @@ void cuda_lanes(CudaGen *g, const Plan *p)
             widest = width;
     }
     int lanes = widest ? VECTOR_BYTES / widest : 1;
-    lanes = lanes > LANES_MOST ? LANES_MOST : lanes;
+    lanes = lanes > LANES_MAX ? LANES_MAX : lanes;
     int64_t size = nest_loop(&g->c.nest, last)->dim.size, row = 1;
     for (int i = n->nouter; i < loops; i++)
         row *= nest_loop(&g->c.nest, i)->dim.size;
-    if (lanes < 2 || size % lanes || (n->kind == NEST_row && row < (int64_t)ROW_LEAST * lanes))
+    if (lanes < 2 || size % lanes || (n->kind == NEST_row && row < (int64_t)ROW_MIN * lanes))
         return;
     for (int o = 0; o < g->c.k->noperands; o++) {
         g->vector[o] = has_vectors(g, p, o, lanes);

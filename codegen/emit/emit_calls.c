@@ -120,9 +120,10 @@ static void call_described(const Writer *w, const Action *a, const char *functio
     fprintf(w->e->out, "%s(r, %u, &%s", function, a->id, w->e->desc[a->id]);
 }
 
-/* index: which operand is an int32_t pointer, or -1. Of `most` operands the last may be missing. */
+/* index: which operand is an int32_t pointer, or -1. Of `limit` operands the last may be missing.
+ */
 static void call_with_last(const Writer *w, const Action *a, const char *function, int index,
-                           int most)
+                           int limit)
 {
     call_described(w, a, function);
     for (int i = 0; i < a->noperands; i++) {
@@ -131,7 +132,7 @@ static void call_with_last(const Writer *w, const Action *a, const char *functio
         else
             places(w, a, i, i + 1);
     }
-    fputs(a->noperands < most ? ", NULL);\n" : ");\n", w->e->out);
+    fputs(a->noperands < limit ? ", NULL);\n" : ");\n", w->e->out);
 }
 
 static void call_gemm(const Writer *w, const Action *a)

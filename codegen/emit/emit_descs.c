@@ -37,17 +37,32 @@ void emit_num(const Emitter *e, const char *name, int64_t x)
         fprintf(e->out, ", .%s = %lld", name, (long long)x);
 }
 
-static void list(const Emitter *e, const char *name, const int64_t *v, int n)
-{
-    fprintf(e->out, ", .%s = ", name);
-    emit_sizes(e, v, n);
-}
-
 static const char *desc_dtype(mg_dtype t)
 {
     static const char *const names[] = {"0",      "MG_F32", "MG_F64", "MG_BF16",
                                         "MG_F16", "MG_I32", "MG_I64", "MG_BOOL"};
     return names[t];
+}
+
+/* A number of a descriptor by its name there. */
+typedef struct Number {
+    const char *name;
+    int64_t value;
+} Number;
+#define NUMBER(member) {#member, d->member}
+
+/* A descriptor's dtype and numbers. */
+static void sized(const Emitter *e, mg_dtype t, const Number *number, size_t n)
+{
+    fprintf(e->out, ".dtype = %s", desc_dtype(t));
+    for (size_t i = 0; i < n; i++)
+        emit_num(e, number[i].name, number[i].value);
+}
+
+static void list(const Emitter *e, const char *name, const int64_t *v, int n)
+{
+    fprintf(e->out, ", .%s = ", name);
+    emit_sizes(e, v, n);
 }
 
 /* GEMM, a macro of the file, says what all have; the rest is named. */
@@ -104,13 +119,9 @@ static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool gr
 
 static void desc_xent(const Emitter *e, const mg_xent_desc *d)
 {
-    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
-    emit_num(e, "rows", d->rows);
-    emit_num(e, "vocab", d->vocab);
-    emit_num(e, "valid", d->valid);
-    emit_num(e, "dloss_stride", d->dloss_stride);
-    emit_num(e, "target_inner", d->target_inner);
-    emit_num(e, "target_outer", d->target_outer);
+    const Number numbers[] = {NUMBER(rows),         NUMBER(vocab),        NUMBER(valid),
+                              NUMBER(dloss_stride), NUMBER(target_inner), NUMBER(target_outer)};
+    sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void desc_head(const Emitter *e, const mg_head_desc *d)
@@ -127,33 +138,23 @@ static void desc_head(const Emitter *e, const mg_head_desc *d)
 
 static void desc_gather(const Emitter *e, const mg_gather_desc *d)
 {
-    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
-    emit_num(e, "indices", d->indices);
-    emit_num(e, "outer", d->outer);
-    emit_num(e, "n", d->n);
-    emit_num(e, "inner", d->inner);
-    emit_num(e, "index_inner", d->index_inner);
-    emit_num(e, "index_outer", d->index_outer);
+    const Number numbers[] = {NUMBER(indices), NUMBER(outer),       NUMBER(n),
+                              NUMBER(inner),   NUMBER(index_inner), NUMBER(index_outer)};
+    sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
     flag(e, "accumulate", d->accumulate);
 }
 
 static void desc_top(const Emitter *e, const mg_top_desc *d)
 {
-    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
-    emit_num(e, "rows", d->rows);
-    emit_num(e, "n", d->n);
-    emit_num(e, "top", d->top);
+    const Number numbers[] = {NUMBER(rows), NUMBER(n), NUMBER(top)};
+    sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void desc_experts(const Emitter *e, const mg_experts_desc *d)
 {
-    fprintf(e->out, ".dtype = %s", desc_dtype(d->dtype));
-    emit_num(e, "groups", d->groups);
-    emit_num(e, "positions", d->positions);
-    emit_num(e, "choices", d->choices);
-    emit_num(e, "experts", d->experts);
-    emit_num(e, "slots", d->slots);
-    emit_num(e, "inner", d->inner);
+    const Number numbers[] = {NUMBER(groups),  NUMBER(positions), NUMBER(choices),
+                              NUMBER(experts), NUMBER(slots),     NUMBER(inner)};
+    sized(e, d->dtype, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void desc_random(const Emitter *e, const mg_random_desc *d)
@@ -169,12 +170,9 @@ static void desc_comm(const Emitter *e, const mg_comm_desc *d)
     fprintf(e->out, ".outer = %lld, .size = %lld, .inner = %lld", (long long)d->outer,
             (long long)d->size, (long long)d->inner);
     emit_num(e, "root", d->root);
-    if (d->most)
-        fputs(", .most = true", e->out);
-    if (d->tree)
-        fputs(", .tree = true", e->out);
-    if (d->zigzag)
-        fputs(", .zigzag = true", e->out);
+    flag(e, "max", d->max);
+    flag(e, "tree", d->tree);
+    flag(e, "zigzag", d->zigzag);
     if (d->kind == MG_ALL_TO_ALL)
         fprintf(e->out, ", .to_outer = %lld, .to_size = %lld, .to_inner = %lld",
                 (long long)d->to_outer, (long long)d->to_size, (long long)d->to_inner);

@@ -44,7 +44,7 @@ const char *emit_condition(Emitter *e, const Program *p, const Action *a)
         return NULL;
     if (emit_in_pipe(p, a->around))
         return condition(e, a->on, "o->stage", stages_of(p));
-    return condition(e, a->on, arena_printf(e->a, "mg_station(r, %u)", l->axis),
+    return condition(e, a->on, arena_printf(e->a, "mg_place(r, %u)", l->axis),
                      (int)mesh_size(e->m, l->axis));
 }
 
@@ -78,13 +78,14 @@ bool emit_has_slot(const Emitter *e, const Program *p, uint32_t buffer)
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* The rounds of a loop over layers that are those of the operation's stage. */
+/* The iterations of a loop over layers that are those of the operation's stage. */
 void emit_stage_loop(const Emitter *e, const Program *p, const Loop *l, const char *i, int depth)
 {
     const Pipeline *layout = &e->m->layout.pipeline;
     const char *first = "0", *plus = "";
     if (layout->chunks > 1) {
-        first = arena_printf(e->a, "o->stage / %d * %lld", p->pipe->ranks, (long long)layout->most);
+        first = arena_printf(e->a, "o->stage / %d * %lld", p->pipe->ranks,
+                             (long long)layout->max_layers);
         plus = arena_printf(e->a, "%s + ", first);
     }
     fprintf(e->out, "%*sfor (int64_t %s = ", depth * 4, "", i);

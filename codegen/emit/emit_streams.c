@@ -15,7 +15,7 @@ int *stream_points(const Program *p, Arena *a)
     return point;
 }
 
-/* The first action that something in the queue may run beside: where the first round begins in
+/* The first action that something in the queue may run beside: where the first iteration begins in
  * which something is put there. */
 static size_t first_beside(const Program *p)
 {

@@ -486,7 +486,7 @@ void emit_program(Emitter *e)
     fputs(e->m->layout.mesh.n ? "},\n" : "", out);
     if (e->m->layout.pipeline.axis)
         fprintf(out, "    .stages = {%u, %d, %lld, stage_layers},\n", e->m->layout.pipeline.axis,
-                e->m->layout.pipeline.chunks, (long long)e->m->layout.pipeline.most);
+                e->m->layout.pipeline.chunks, (long long)e->m->layout.pipeline.max_layers);
     fprintf(out, "    .compute = %s, ", emit_dtype(t->compute));
     if (t->half)
         fprintf(out, ".half = %s, ", emit_dtype(t->half));

@@ -4,7 +4,7 @@
  *   loops over the tile: the body, on blocks and on the other operands
  *   blocks that were written are copied out, turned
  *
- * Squares of a line's elements and as many rounds of the innermost loop are turned in registers
+ * Squares of a line's elements and as many iterations of the innermost loop are turned in registers
  * (square); what a tile at an edge has left is copied one by one. A copy changes no bit. */
 #include "codegen/llvm/llvm_body.h"
 
@@ -29,8 +29,8 @@ static LLVMTypeRef bits_of(const LlvmModule *l, DType t)
 /* Elements along an edge of a square: as many as a vector has, 16 at most. */
 static int edge_of(const LlvmModule *l, DType t)
 {
-    int most = (l->vector_bits ? l->vector_bits : 128) / 8 / (int)dtype_bytes(t);
-    return most < 16 ? most : 16;
+    int max = (l->vector_bits ? l->vector_bits : 128) / 8 / (int)dtype_bytes(t);
+    return max < 16 ? max : 16;
 }
 
 /* ---- a square -------------------------------------------------------------------------------- */

@@ -132,10 +132,10 @@ static void add_actions(Maker *m)
     json_object_set_new(m->root, "actions", all);
 }
 
-static void add_span(Maker *m, const char *name, const TraceSlice *s, int64_t rounds)
+static void add_span(Maker *m, const char *name, const TraceSlice *s, int64_t iterations)
 {
     json_array_append_new(m->loops, json_pack("[s, f, f, i, I, i]", name, s->begin, s->seconds,
-                                              s->depth, (json_int_t)rounds, s->rank));
+                                              s->depth, (json_int_t)iterations, s->rank));
     m->depth = s->depth >= m->depth ? s->depth + 1 : m->depth;
 }
 
@@ -149,7 +149,7 @@ static void add_slice(void *ctx, const TraceSlice *s)
         return;
     }
     if (s->loop) {
-        add_span(m, name_str(m->p->module->names, s->loop->dim.name), s, s->rounds);
+        add_span(m, name_str(m->p->module->names, s->loop->dim.name), s, s->iterations);
         return;
     }
     int number = m->action[s->action - m->p->train->actions.data];
@@ -197,10 +197,10 @@ static void add_whole(Maker *m, json_t *rows)
 {
     const Module *mod = m->p->module;
     const Whole w = plan_whole(m->p);
-    row(rows, "a round",
-        arena_printf(m->a, "%s forward, %s backward; %lld rounds, and %s beside them",
+    row(rows, "a microbatch",
+        arena_printf(m->a, "%s forward, %s backward; %lld microbatches, and %s outside of them",
                      text_seconds(m->a, w.forward), text_seconds(m->a, w.backward),
-                     (long long)w.rounds, text_seconds(m->a, w.before + w.after)));
+                     (long long)w.microbatches, text_seconds(m->a, w.before + w.after)));
     row(rows, "bubble", arena_printf(m->a, "%.1f%% of the step", 100 * w.bubble));
     row(rows, "a rank that computes a tenth slower",
         arena_printf(m->a, "+%.1f%%", 100 * w.slower / w.step));

@@ -36,13 +36,13 @@ static json_int_t nanoseconds(double seconds)
 static json_t *rank_json(const Pipe *pipe, const PipeClock *k, int rank, double since)
 {
     const PipeOps *ops = &pipe->program->rank[rank];
-    const size_t most = (size_t)(CELLS / pipe->ranks);
+    const size_t limit = (size_t)(CELLS / pipe->ranks);
     json_t *cells = json_array();
     size_t n = 0;
     double end = 0;
     for (size_t i = 0; i < ops->n; i++) {
         const PipeAction a = ops->data[i].action;
-        if (ops->data[i].step != PIPE_COMPUTE || n++ >= most)
+        if (ops->data[i].step != PIPE_COMPUTE || n++ >= limit)
             continue;
         end = k->end[rank][i];
         json_array_append_new(cells, json_pack("[s, i, i, I, I]", pipe_kind(a.kind), a.stage,
@@ -52,10 +52,10 @@ static json_t *rank_json(const Pipe *pipe, const PipeClock *k, int rank, double 
     json_t *row =
         json_pack("{s:f, s:f, s:i, s:o}", "busy", k->busy[rank], "idle",
                   fmax(0, k->step - k->busy[rank]), "slots", pipe->slots[rank], "cells", cells);
-    if (n > most)
+    if (n > limit)
         json_object_set_new(row, "rest",
-                            json_pack("[I, I, I]", (json_int_t)(n - most), nanoseconds(since + end),
-                                      nanoseconds(k->step - end)));
+                            json_pack("[I, I, I]", (json_int_t)(n - limit),
+                                      nanoseconds(since + end), nanoseconds(k->step - end)));
     return row;
 }
 

@@ -86,7 +86,7 @@ static void put_slice(void *ctx, const TraceSlice *s)
     }
     if (!a) {
         put_event(t, s->rank, 0, s->begin, s->seconds, "phase");
-        fprintf(t->out, "\"%lld more phases\",\"args\":{}}", (long long)s->rounds);
+        fprintf(t->out, "\"%lld more phases\",\"args\":{}}", (long long)s->iterations);
         return;
     }
     int line, column, track = !s->loop ? a->stream : s->rest ? 0 : LOOPS + s->depth;
@@ -95,9 +95,10 @@ static void put_slice(void *ctx, const TraceSlice *s)
               s->loop       ? "loop"
               : a->backward ? "backward"
                             : "forward");
-    put_string(t->out, s->rest   ? arena_printf(m->arena, "%lld more rounds", (long long)s->rounds)
-                       : s->loop ? name_str(m->names, s->loop->dim.name)
-                                 : name_str(m->names, a->name));
+    put_string(t->out,
+               s->rest   ? arena_printf(m->arena, "%lld more iterations", (long long)s->iterations)
+               : s->loop ? name_str(m->names, s->loop->dim.name)
+                         : name_str(m->names, a->name));
     fprintf(t->out, ",\"args\":{\"flops\":%.0f,\"bytes\":%.0f,\"line\":%d}}",
             s->loop ? 0 : a->flops, s->loop ? 0 : a->bytes_moved, line);
 }

@@ -8,8 +8,8 @@
 typedef struct TraceSlice {
     const Action *action;  /* of a loop its ACT_loop; NULL: a phase or a message of a pipeline */
     const Loop *loop;      /* NULL: an action */
-    int64_t rounds;        /* of a loop */
-    bool rest;             /* of a loop or a pipeline: `rounds` that are not shown one by one */
+    int64_t iterations;    /* of a loop */
+    bool rest;             /* of a loop or a pipeline: `iterations` that are not shown one by one */
     const PipeAction *of;  /* the phase, or the send or receive; NULL: neither */
     double begin, seconds; /* from the beginning of the step */
     int depth;             /* loops around */

@@ -203,11 +203,11 @@ static void print_classes(const Report *r)
 
 static void print_ranks(const Report *r)
 {
-    double least = r->ranks.data[0].measured, most = least, error = 0, left_out = 0;
+    double min = r->ranks.data[0].measured, max = min, error = 0, left_out = 0;
     for (size_t i = 0; i < r->ranks.n; i++) {
         const ReportRank *k = &r->ranks.data[i];
-        least = k->measured < least ? k->measured : least;
-        most = k->measured > most ? k->measured : most;
+        min = k->measured < min ? k->measured : min;
+        max = k->measured > max ? k->measured : max;
         error = k->clock_error > error ? k->clock_error : error;
         left_out += k->left_out;
     }
@@ -218,7 +218,7 @@ static void print_ranks(const Report *r)
     printf(
         "%zu ranks, whose steps are %.3f to %.3f ms; their clocks agree within %.3f ms. Below are "
         "means of ranks\n",
-        r->ranks.n, least / r->steps, most / r->steps, error);
+        r->ranks.n, min / r->steps, max / r->steps, error);
     print_classes(r);
 }
 

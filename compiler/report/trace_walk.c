@@ -1,7 +1,7 @@
 /* trace_walk.c - one training step in the order of time, as it is predicted.
  *
- * Loops are shown round by round up to a limit; a loop with more rounds is shown by its first ones
- * and one slice for the rest, so that there are few slices whatever the depth.
+ * Loops are shown iteration by iteration up to a limit; a loop with more iterations is shown by its
+ * first ones and one slice for the rest, so that there are few slices whatever the depth.
  *
  * With a pipeline each rank along the axis of stages has its own timeline: what comes before the
  * loop over microbatches, the phases and messages of its row at the times of the clock, and what
@@ -14,7 +14,7 @@
 #include <math.h>
 
 enum {
-    ROUNDS = 4, /* of a loop that are shown one by one */
+    ITERATIONS = 4, /* of a loop that are shown one by one */
     DETAILED = 16,
     PIPE_SHOWN = 1 << 16
 };
@@ -53,28 +53,28 @@ static void walk(Walker *w, int from, int to, double since);
 /* Returns how long it takes. */
 static double walk_loop(Walker *w, const Loop *l, const Action *a, double begin)
 {
-    int64_t rounds = w->stage >= 0 ? pipe_rounds(w->plan, l, w->stage) : l->dim.size;
+    int64_t iterations = w->stage >= 0 ? pipe_iterations(w->plan, l, w->stage) : l->dim.size;
     TraceSlice s = {.action = a,
                     .loop = l,
-                    .rounds = rounds,
+                    .iterations = iterations,
                     .begin = begin,
-                    .seconds = (double)rounds * l->seconds};
+                    .seconds = (double)iterations * l->seconds};
     tell(w, s);
     w->depth++;
-    for (int64_t i = 0; i < rounds && i < ROUNDS; i++)
+    for (int64_t i = 0; i < iterations && i < ITERATIONS; i++)
         walk(w, l->begin + 1, l->end, begin + (double)i * l->seconds);
     w->depth--;
-    if (rounds > ROUNDS) {
-        s.rounds -= ROUNDS;
+    if (iterations > ITERATIONS) {
+        s.iterations -= ITERATIONS;
         s.rest = true;
-        s.begin += ROUNDS * l->seconds;
-        s.seconds -= ROUNDS * l->seconds;
+        s.begin += ITERATIONS * l->seconds;
+        s.seconds -= ITERATIONS * l->seconds;
         tell(w, s);
     }
-    return (double)rounds * l->seconds;
+    return (double)iterations * l->seconds;
 }
 
-/* Actions [from, to) of a round that began at `since`. */
+/* Actions [from, to) of an iteration that began at `since`. */
 static void walk(Walker *w, int from, int to, double since)
 {
     for (int i = from; i < to; i++) {
@@ -97,7 +97,7 @@ static void walk(Walker *w, int from, int to, double since)
 static void walk_phase(Walker *w, int from, int to, double begin)
 {
     double now = begin;
-    w->depth++; /* the phase is around them as a round of the loop would be */
+    w->depth++; /* the phase is around them as an iteration of the loop would be */
     for (int s = 0; s < MAX_STREAMS; s++)
         w->free[s] = begin;
     for (int i = from; i < to; i++) {
@@ -132,13 +132,13 @@ static void walk_actions(Walker *w, PipeAction of, double begin)
 /* When the last is over of what is shown. */
 static double shown_until(const Pipe *pipe, const PipeClock *k)
 {
-    const size_t most = (size_t)(PIPE_SHOWN / pipe->ranks);
+    const size_t limit = (size_t)(PIPE_SHOWN / pipe->ranks);
     double until = k->step;
     for (int rank = 0; rank < pipe->ranks; rank++) {
         size_t told = 0;
         const PipeOps *ops = &pipe->program->rank[rank];
         for (size_t i = 0; i < ops->n; i++)
-            if (ops->data[i].step != PIPE_WAIT && ++told > most)
+            if (ops->data[i].step != PIPE_WAIT && ++told > limit)
                 until = fmin(until, k->begin[rank][i]);
     }
     return until;
@@ -166,9 +166,10 @@ static void walk_row(Walker *w, const PipeClock *k, double since, double until)
             walk_actions(w, op->action, since + begin);
     }
     if (left)
-        tell(w,
-             (TraceSlice){
-                 .rest = true, .rounds = left, .begin = since + over, .seconds = k->step - over});
+        tell(w, (TraceSlice){.rest = true,
+                             .iterations = left,
+                             .begin = since + over,
+                             .seconds = k->step - over});
 }
 
 static void walk_pipeline(Walker *w, const PipeClock *k)

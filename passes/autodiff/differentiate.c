@@ -10,7 +10,7 @@
  *   backward  repeat d reverse (carried dc, acc;     slices residuals, s, dt)
  *                                                    -> dc0, acc, stacked ds
  *
- * acc are the cotangents of outer values that the body uses, added up over the rounds. What the
+ * acc are the cotangents of outer values that the body uses, added up over the iterations. What the
  * backward body asks for of the forward one is stacked by the forward loop if it is marked `keep`
  * (recompute.c), and else computed again from what is there. A loop in a loop that is not marked
  * runs again as a whole before it is differentiated, and that run stacks. */
@@ -129,9 +129,10 @@ static Value stacked(Scope *s, Value v)
     Diff *d = s->d;
     if (type_of(d->m, v)->rank == MAX_RANK) {
         const Ins *i = d->m->values.data[v].def;
-        diag_error(d->m->diag, i ? i->span : s->loop->span, 520,
-                   "the backward pass has to keep a value of %d dims for each round of a repeat",
-                   MAX_RANK);
+        diag_error(
+            d->m->diag, i ? i->span : s->loop->span, 520,
+            "the backward pass has to keep a value of %d dims for each iteration of a repeat",
+            MAX_RANK);
         diag_help(d->m->diag, "a tensor has at most %d dims: merge some of them", MAX_RANK);
         d->failed = true;
         return v;

@@ -14,7 +14,7 @@ typedef struct Parts {
     Builder *b;
     const Ins *join;
     uint32_t at;
-    int64_t used; /* rounds of part `at` */
+    int64_t used; /* iterations of part `at` */
 } Parts;
 
 static bool is_zero(const Parts *p)

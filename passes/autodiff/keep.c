@@ -34,7 +34,7 @@ static bool is_large(const Module *m, Value v)
     return n > LARGE;
 }
 
-/* The rounded copy of a parameter serves all rounds and both directions. */
+/* The rounded copy of a parameter serves all iterations and both directions. */
 static bool is_copy(const Module *m, const Ins *i)
 {
     return i->op == OP_cast && !m->values.data[i->in[0]].def &&

@@ -3,13 +3,13 @@
  *   before:  repeat layers[12] { q = ...; n = ... }
  *   after:   repeat layers[12] { q = ... keep; n = ... }
  *
- * or, where rounds are treated differently (Layout.plan), ranges of them one after the other, each
- * a loop of its own on windows of what the loop was given:
+ * or, where iterations are treated differently (Layout.plan), ranges of them one after the other,
+ * each a loop of its own on windows of what the loop was given:
  *
  *   h, a = repeat layers[4] (h, window w [0, 4)) { ... }
  *   h, b = repeat layers[8] (h, window w [4, 12)) { ... };  join a, b
  *
- * and rounds that keep only what goes into a segment of them as a loop in a loop:
+ * and iterations that keep only what goes into a segment of them as a loop in a loop:
  *
  *   repeat layers.segments[2] (h, split window w) { repeat layers[4] (h, slice) { ... } }
  *
@@ -101,7 +101,7 @@ typedef struct Splitter {
     Module *m;
     const Ins *loop;
     Builder b;   /* where the loop was */
-    bool counts; /* the body asks which round it is in */
+    bool counts; /* the body asks which iteration it is in */
 } Splitter;
 
 static Value integer(Builder *b, int64_t n)
@@ -127,7 +127,7 @@ static void segmented(Splitter *s, const KeepRange *range, int64_t first, const 
     const char *name = name_str(m->names, loop->attrs.dim.name);
     Attrs halves = {.dim = {loop->attrs.dim.name, range->segment},
                     .to = {name_intern(m->names, arena_printf(m->arena, "%s.segments", name)),
-                           range->rounds / range->segment}};
+                           range->iterations / range->segment}};
     Builder b = s->b;
     b.region = region_new(m, s->b.region);
     Value *outside = NEW_ARRAY(m->arena, Value, loop->nin);
@@ -170,16 +170,16 @@ static void one_range(Splitter *s, const KeepRange *range, int64_t first, Value 
     Value *out = NEW_ARRAY(s->m->arena, Value, loop->nout + 1);
     mark_range(s->m, loop->body,
                range->keep); /* copies have the marks of what they are copied from */
-    Attrs window = {.along = {loop->attrs.dim.name, range->rounds}, .at = first};
+    Attrs window = {.along = {loop->attrs.dim.name, range->iterations}, .at = first};
     for (uint32_t k = 0; k < loop->nin; k++)
-        here[k] = k < carried || range->rounds == loop->attrs.dim.size
+        here[k] = k < carried || range->iterations == loop->attrs.dim.size
                       ? in[k]
                       : seen(s, OP_window, &window, in[k]);
     if (range->segment > 1) {
         segmented(s, range, first, here, out);
     } else {
-        Ins *copy =
-            repeat_part(&s->b, loop, range->rounds, here, s->counts ? integer(&s->b, first) : 0);
+        Ins *copy = repeat_part(&s->b, loop, range->iterations, here,
+                                s->counts ? integer(&s->b, first) : 0);
         copy->keep = true;
         memcpy(out, copy->out, loop->nout * sizeof *out);
     }
@@ -200,10 +200,10 @@ static void split_loop(Splitter *s, const KeepRanges *ranges, Value *results)
     memcpy(in, loop->in, loop->nin * sizeof *in);
     for (size_t k = 0; k < ranges->n; k++) {
         const KeepRange *range = &ranges->data[k];
-        int64_t first = loop->attrs.reverse ? n - done - range->rounds : done;
+        int64_t first = loop->attrs.reverse ? n - done - range->iterations : done;
         size_t place = loop->attrs.reverse ? ranges->n - 1 - k : k;
         one_range(s, range, first, in, parts + place * stacked);
-        done += range->rounds;
+        done += range->iterations;
     }
     memcpy(results, in, carried * sizeof *in);
     for (uint32_t k = 0; k < stacked; k++) {
@@ -233,11 +233,11 @@ static PassStatus split_loops(Job *j, Region *r)
             vec_push(m->arena, &r->ins, i);
             continue;
         }
-        int64_t rounds = 0;
+        int64_t iterations = 0;
         for (size_t x = 0; x < ranges->n; x++)
-            rounds += ranges->data[x].rounds;
-        if (rounds != i->attrs.dim.size)
-            return pass_bug(j, i, "ranges of %lld rounds", (long long)rounds);
+            iterations += ranges->data[x].iterations;
+        if (iterations != i->attrs.dim.size)
+            return pass_bug(j, i, "ranges of %lld iterations", (long long)iterations);
         if (ranges->n == 1 && ranges->data[0].segment == 1) {
             mark_range(m, i->body, ranges->data[0].keep);
             vec_push(m->arena, &r->ins, i);

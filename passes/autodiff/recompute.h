@@ -1,7 +1,8 @@
 /* recompute.h - what the backward part of repeats may keep.
  *
  *   recompute.c  the pass: marks, ranges, segments
- *   remat_candidates.c    what a repeat's rounds may keep: the options worth a price, by estimate
+ *   remat_candidates.c    what a repeat's iterations may keep: the options worth a price, by
+ * estimate
  *
  * Which option is best for a given memory is decided by planning them: decide/frontier.h. */
 #ifndef MGC_PASSES_RECOMPUTE_H
@@ -16,7 +17,7 @@ const char *ins_called(const Module *m, const Ins *i);
 /* ---- remat_candidates.c
  * ------------------------------------------------------------------------------- */
 
-/* One way to treat each round of a repeat. */
+/* One way to treat each iteration of a repeat. */
 typedef struct KeepOption {
     bool *keep;        /* per value of the module */
     const char *names; /* of what is kept: "q k v attention gate up" */
@@ -35,6 +36,6 @@ int keep_options(const Module *m, int loop, const Device *d, Arena *a,
 bool *keep_default(const Module *m, int loop, Arena *a);
 
 /* The repeats of @train that ranges can be made of: the instructions, in order; how many. */
-int keep_loops(const Module *m, const Ins **loops, int most);
+int keep_loops(const Module *m, const Ins **loops, int limit);
 
 #endif

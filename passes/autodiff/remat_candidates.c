@@ -1,10 +1,11 @@
-/* remat_candidates.c - what a round of a repeat may keep for the backward part; see recompute.h.
+/* remat_candidates.c - what an iteration of a repeat may keep for the backward part; see
+ * recompute.h.
  *
  * What the backward part reads is found by differentiating a copy that keeps everything. Of the
  * instructions that lead there, those that are worth a choice are the candidates: each set of them
- * is a way to treat a round. What is kept is there; everything else that is read is computed again
- * from it. A set costs its bytes, and the time of what is computed again; only sets are left that
- * no other beats in both. The times are estimates: whoever chooses plans what is left. */
+ * is a way to treat an iteration. What is kept is there; everything else that is read is computed
+ * again from it. A set costs its bytes, and the time of what is computed again; only sets are left
+ * that no other beats in both. The times are estimates: whoever chooses plans what is left. */
 #include "ir/cost.h"
 #include "passes/autodiff/gradient.h"
 #include "passes/passes.h"
@@ -46,12 +47,12 @@ typedef struct Set {
 
 /* ---- what is read ---------------------------------------------------------------------------- */
 
-int keep_loops(const Module *m, const Ins **loops, int most)
+int keep_loops(const Module *m, const Ins **loops, int limit)
 {
     const Fn *fn = module_fn(m, "train");
     int n = 0;
     for (size_t k = 0; fn && k < fn->body->ins.n; k++)
-        if (fn->body->ins.data[k]->op == OP_repeat && n < most)
+        if (fn->body->ins.data[k]->op == OP_repeat && n < limit)
             loops[n++] = fn->body->ins.data[k];
     return n;
 }
@@ -293,9 +294,9 @@ static size_t frontier(Set *set, size_t n)
 }
 
 /* Leaves out those between two others that save least time a byte more than their neighbour. */
-static size_t thin(Set *set, size_t n, size_t most)
+static size_t thin(Set *set, size_t n, size_t limit)
 {
-    while (n > most) {
+    while (n > limit) {
         size_t worst = 1;
         double least = 0;
         for (size_t k = 1; k + 1 < n; k++) {

@@ -206,7 +206,7 @@ static void fuse_region(Module *m, const Fn *fn, Region *r, Arena *tmp, FILE *wh
 {
     fuse_prepare(m, r, tmp);
     Fuse f = {.m = m,
-              .station = ir_stage_set(m, fn, tmp),
+              .stages = ir_stage_set(m, fn, tmp),
               .r = r,
               .tmp = tmp,
               .why = why,

@@ -58,7 +58,7 @@ typedef struct Fuse {
     DimList depth;           /* dims of repeats: sizes are compared without them */
     int n;                   /* instructions */
     int guard;               /* position of the guard, or -1: nothing moves across it */
-    const StageSet *station; /* per value of the function: where it is needed */
+    const StageSet *stages;  /* per value of the function: where it is needed */
     int *at;                 /* per value: position of its definition in r, or -1 */
     Users *users;            /* per position, over all its results */
     Cluster **owner;         /* per position: the cluster that owns it; NULL: stands alone */
@@ -88,7 +88,7 @@ void fuse_prune(Fuse *f);
 
 /* fuse_shape.c: fills c->shape; a and b as for cluster_gives */
 void shape_of(const Fuse *f, Cluster *c, const Cluster *a, const Cluster *b);
-double value_elements(const Fuse *f, Value v);       /* a round of the loops it is stacked for */
+double value_elements(const Fuse *f, Value v); /* an iteration of the loops it is stacked for */
 bool dims_equal(const DimList *a, const DimList *b); /* as sets */
 double dims_elements(const DimList *l);
 

@@ -7,8 +7,8 @@
  *
  * A kernel begins when all that it reads is there. What it gives for a gradient of weights may have
  * to wait for what it reads besides; and so has the sum over ranks of that gradient, until nothing
- * is left in the round that could run beside it. Where that is so, it costs less to read a tensor
- * twice. Layout.send_flops says whether to look, and what a sum costs (overlap.c). */
+ * is left in the iteration that could run beside it. Where that is so, it costs less to read a
+ * tensor twice. Layout.send_flops says whether to look, and what a sum costs (overlap.c). */
 #include "ir/cost.h"
 #include "passes/fuse/fuse.h"
 #include "passes/view.h"
@@ -79,10 +79,10 @@ void fuse_find_delays(Fuse *f)
 
 static int calls_before(const Fuse *f, const Cluster *c)
 {
-    int most = 0;
+    int max = 0;
     for (int k = 0; k < c->n; k++)
-        most = f->delays->calls[c->member[k]] > most ? f->delays->calls[c->member[k]] : most;
-    return most;
+        max = f->delays->calls[c->member[k]] > max ? f->delays->calls[c->member[k]] : max;
+    return max;
 }
 
 static uint64_t sums_behind(const Fuse *f, const Cluster *c)

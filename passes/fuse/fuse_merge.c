@@ -93,11 +93,11 @@ static bool costs_per_stage(const Fuse *f, const Cluster *producer, const Cluste
 }
 
 /* The ranks that need what a cluster gives, along the axis of stages. */
-static StageSet station(const Fuse *f, const Cluster *c)
+static StageSet stages_of(const Fuse *f, const Cluster *c)
 {
     StageSet all = 0;
     for (int k = 0; k < c->n; k++)
-        all |= c->extra[k] ? 0 : f->station[f->r->ins.data[c->member[k]]->out[0]];
+        all |= c->extra[k] ? 0 : f->stages[f->r->ins.data[c->member[k]]->out[0]];
     return all;
 }
 
@@ -107,7 +107,7 @@ static Cluster *try_merge(Fuse *f, Cluster *a, Cluster *b)
     Cluster *c = cluster_union(f, a, b);
     shape_of(f, c, a, b);
     const char *why = c->shape.why;
-    if (station(f, a) != station(f, b))
+    if (stages_of(f, a) != stages_of(f, b))
         why = "other ranks need it";
     if (!why && fuse_path_between(f, a, b))
         why = "something outside stands between them";

@@ -80,14 +80,14 @@ static bool dims_within(const DimList *a, const DimList *b)
 
 double value_elements(const Fuse *f, Value v)
 {
-    return (double)elements_a_round(type_of(f->m, v), &f->depth);
+    return (double)elements_per_iteration(type_of(f->m, v), &f->depth);
 }
 
 /* Is a reduction over these dims too long for one thread? */
 static bool long_row(const Fuse *f, const DimList *reduced)
 {
-    DimList a_round = dims_less(reduced, &f->depth);
-    return dims_elements(&a_round) > FUSE_ROW_ALONE;
+    DimList per_iteration = dims_less(reduced, &f->depth);
+    return dims_elements(&per_iteration) > FUSE_ROW_ALONE;
 }
 
 /* ---- collecting ----------------------------------------------------------------------------- */
@@ -204,14 +204,14 @@ static bool rows_are_innermost(const Look *l)
 /* Does a large input with all of Q have one of them innermost? */
 static bool columns_are_innermost(const Look *l)
 {
-    double most = -1;
+    double max = -1;
     bool inner = false;
     for (int k = 0; k < l->s->nin; k++) {
         DimList d = dims_of(type_of(l->f->m, l->s->in[k]));
         double n = value_elements(l->f, l->s->in[k]);
         Name last = innermost(l->f, l->s->in[k]);
-        if (dims_within(&l->s->reduced, &d) && n > most) {
-            most = n;
+        if (dims_within(&l->s->reduced, &d) && n > max) {
+            max = n;
             inner = last && dims_have(&l->s->reduced, last);
         }
     }

@@ -49,20 +49,20 @@ static Value total_arg(Evaluate *e, const Around *around, const Type *t)
     return region_arg(e->m, e->fn->body, *t, name_intern(e->m->names, "total"));
 }
 
-static void give_total(Evaluate *e, const Around *around, Value v, bool most)
+static void give_total(Evaluate *e, const Around *around, Value v, bool max)
 {
     for (; around; around = around->outer)
         v = repeat_stack(e->m, around->loop, v);
     vec_push(e->tmp, &e->out, v);
-    vec_push(e->m->arena, &e->fn->totals, most);
+    vec_push(e->m->arena, &e->fn->totals, max);
 }
 
 /* Goes on from what came before: sum, or the larger. In f64. */
-static Value carried_on(Evaluate *e, Builder *b, const Around *around, Value v, bool most)
+static Value carried_on(Evaluate *e, Builder *b, const Around *around, Value v, bool max)
 {
     Type t = *type_of(e->m, v);
-    Value so_far = build2(b, most ? OP_max : OP_add, total_arg(e, around, &t), v);
-    give_total(e, around, so_far, most);
+    Value so_far = build2(b, max ? OP_max : OP_add, total_arg(e, around, &t), v);
+    give_total(e, around, so_far, max);
     return so_far;
 }
 
@@ -237,8 +237,8 @@ static void of_whole_batches(Evaluate *e)
         "on others of their batch",
         (long long)m->batch.size, op_info[e->mixes->op].name);
     drop_argument(e, ARG_filled);
-    Rounds whole = {.m = m, .batch = m->batch.name, .size = m->batch.size};
-    rounds_resize(&whole, e->fn->body);
+    Microbatches whole = {.m = m, .batch = m->batch.name, .size = m->batch.size};
+    microbatches_resize(&whole, e->fn->body);
 }
 
 /* Was the module's text printed after this pass? */

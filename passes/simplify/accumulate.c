@@ -20,7 +20,7 @@ static void append_operand(Module *m, Ins *i, Value v)
     i->in = in;
 }
 
-/* Result k of a loop, which it stacks: each round adds its slice of acc. */
+/* Result k of a loop, which it stacks: each iteration adds its slice of acc. */
 static bool into_stacked(Module *m, Ins *loop, uint32_t k, Value acc)
 {
     Value part = loop->body->results.data[k];
@@ -65,7 +65,8 @@ static bool into_repeat(Module *m, const Uses *uses, Ins *loop, uint32_t k, Valu
     double start;
     if (k >= (uint32_t)loop->attrs.carried)
         return into_stacked(m, loop, k, acc);
-    /* Nothing else in the body may look at the running sum, before or after a round adds to it. */
+    /* Nothing else in the body may look at the running sum, before or after an iteration adds to
+     * it. */
     const Region *b = loop->body;
     if (!is_running_sum(m, loop, k) || uses->count[b->args.data[k]] != 1 ||
         uses->count[b->results.data[k]] != 1)
@@ -123,13 +124,13 @@ static bool own(const All *a, const Region *r, Value v)
     return i && i->home == r && i->backward;
 }
 
-/* The sum of two stacks of one loop is the stack of the rounds' sums. */
-static bool sum_in_rounds(All *a, const Ins *i)
+/* The sum of two stacks of one loop is the stack of the iterations' sums. */
+static bool sum_in_iterations(All *a, const Ins *i)
 {
     Value x = i->in[0], y = i->in[1];
     Ins *loop = a->m->values.data[x].def;
-    if (x == y || !own(a, i->home, x) || a->m->values.data[y].def != loop || loop->op != OP_repeat ||
-        a->uses.count[x] != 1)
+    if (x == y || !own(a, i->home, x) || a->m->values.data[y].def != loop ||
+        loop->op != OP_repeat || a->uses.count[x] != 1)
         return false;
     const uint32_t k = result_number(loop, x), n = result_number(loop, y);
     if (k < (uint32_t)loop->attrs.carried || n < (uint32_t)loop->attrs.carried)
@@ -170,7 +171,7 @@ static void merge_region(All *a, Region *r)
         bool typed = i->op == OP_add && i->backward && !i->exact &&
                      type_equal(type_of(a->m, i->in[0]), type_of(a->m, i->out[0])) &&
                      type_equal(type_of(a->m, i->in[1]), type_of(a->m, i->out[0]));
-        if (typed && (sum_in_rounds(a, i) || merge(a, i, 1) || merge(a, i, 0))) {
+        if (typed && (sum_in_iterations(a, i) || merge(a, i, 1) || merge(a, i, 0))) {
             a->changed = true;
             continue;
         }

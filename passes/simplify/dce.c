@@ -1,8 +1,8 @@
 /* dce.c - what nothing uses goes; part of simplify.
  *
  * Of a loop, each carried value, slice and stacked result is looked at by itself: a carried value
- * stays if its last value or its value in some round is used, and then needs its start and its next
- * value; so a gradient that leads nowhere goes with everything that was kept for it. */
+ * stays if its last value or its value in some iteration is used, and then needs its start and its
+ * next value; so a gradient that leads nowhere goes with everything that was kept for it. */
 #include "passes/simplify/simplify.h"
 
 typedef struct Drop {

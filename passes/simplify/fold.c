@@ -251,7 +251,7 @@ static void fold_carried(Fold *f, const Ins *i)
     }
 }
 
-/* A stack of slices that rounds hand on as they are is the stack that they are of. */
+/* A stack of slices that iterations hand on as they are is the stack that they are of. */
 static void fold_stacked(Fold *f, const Ins *i)
 {
     for (uint32_t k = (uint32_t)i->attrs.carried; k < i->nout; k++)

@@ -7,9 +7,9 @@
 #include "passes/simplify/accumulate.h"
 #include "passes/passes.h"
 
-enum { ROUNDS = 64 };
+enum { ITERATIONS = 64 };
 
-static bool one_round(Job *j, Fn *fn)
+static bool one_iteration(Job *j, Fn *fn)
 {
     Module *m = j->m;
     bool changed = simplify_fold(m, fn);
@@ -23,9 +23,9 @@ static bool one_round(Job *j, Fn *fn)
 PassStatus pass_simplify(Job *j)
 {
     for (size_t f = 0; f < j->m->fns.n; f++) {
-        int rounds = 0;
-        while (one_round(j, j->m->fns.data[f]))
-            if (++rounds == ROUNDS)
+        int iterations = 0;
+        while (one_iteration(j, j->m->fns.data[f]))
+            if (++iterations == ITERATIONS)
                 return pass_bug(j, NULL, "simplify does not come to an end in @%s",
                                 name_str(j->m->names, j->m->fns.data[f]->name));
     }

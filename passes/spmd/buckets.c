@@ -1,15 +1,15 @@
-/* buckets.c - gradients that a loop stacks are reduced round by round; part of pass ahead.
+/* buckets.c - gradients that a loop stacks are reduced iteration by iteration; part of pass ahead.
  *
  *   before:  g = repeat layers[32] reverse (...) { dw = dot x, dy ... -> dw }
  *            r = all_reduce g
  *   after:   r = repeat layers[32] reverse (...) { dw = dot x, dy;  s = all_reduce dw ... -> s }
  *
- * Behind the loop nothing is left beside which the reduction of all layers could run; in a round it
- * runs beside the rest of the backward pass of that layer. What it sums, and in which order, is the
- * same, element by element.
+ * Behind the loop nothing is left beside which the reduction of all layers could run; in an
+ * iteration it runs beside the rest of the backward pass of that layer. What it sums, and in which
+ * order, is the same, element by element.
  *
- * Gradients that are added up over microbatches are reduced once a step. So their last round stands
- * behind the loop, where the loops over layers that it has are like any others:
+ * Gradients that are added up over microbatches are reduced once a step. So their last iteration
+ * stands behind the loop, where the loops over layers that it has are like any others:
  *
  *   a = repeat micro[8] (a) { a' = repeat layers reverse (slice a) ... }      r = all_reduce a
  *   a = repeat micro[7] (a) { ... }    a' = repeat layers reverse (slice a) ...     r = all_reduce
@@ -29,7 +29,7 @@
 typedef struct Buckets {
     Module *m;
     Arena *tmp;
-    int64_t least; /* bytes of a round, to be reduced by itself */
+    int64_t least; /* bytes of an iteration, to be reduced by itself */
 } Buckets;
 
 static const Ins *def_of(const Buckets *u, Value v)
@@ -46,7 +46,7 @@ static uint32_t result_index(const Ins *i, Value v)
     return k;
 }
 
-/* Is v stacked by a loop, from what its rounds compute themselves, enough of it? */
+/* Is v stacked by a loop, from what its iterations compute themselves, enough of it? */
 static bool is_stacked(const Buckets *u, Value v)
 {
     const Ins *loop = def_of(u, v);
@@ -61,12 +61,12 @@ static bool is_stacked(const Buckets *u, Value v)
 }
 
 /* ... or put together of such, from loops over ranges of the same dim? */
-static bool is_made_in_rounds(const Buckets *u, Value v, Name reduced)
+static bool is_made_in_iterations(const Buckets *u, Value v, Name reduced)
 {
     const Ins *def = def_of(u, v);
     if (def && def->op == OP_join) {
         for (uint32_t k = 0; k < def->nin; k++)
-            if (!is_made_in_rounds(u, def->in[k], reduced))
+            if (!is_made_in_iterations(u, def->in[k], reduced))
                 return false;
         return def->attrs.dim.name != reduced;
     }
@@ -82,7 +82,8 @@ static bool is_used_once(const Buckets *u, const Uses *uses, Value v)
     return uses->count[v] == 1;
 }
 
-/* ---- into the rounds ------------------------------------------------------------------------ */
+/* ---- into the iterations ------------------------------------------------------------------------
+ */
 
 static void move_last_behind(Region *r, Value v)
 {
@@ -100,7 +101,7 @@ static void move_last_behind(Region *r, Value v)
     r->ins.data[at] = last;
 }
 
-/* The reduction of v, by the rounds that make it. */
+/* The reduction of v, by the iterations that make it. */
 static Value reduced(Buckets *u, Builder *b, const Ins *reduction, Value v)
 {
     Module *m = u->m;
@@ -121,7 +122,7 @@ static Value reduced(Buckets *u, Builder *b, const Ins *reduction, Value v)
     return repeat_stack(m, def, sum);
 }
 
-static void into_rounds(Buckets *u, Region *r)
+static void into_iterations(Buckets *u, Region *r)
 {
     Module *m = u->m;
     Uses uses = ir_uses(m, r, u->tmp);
@@ -134,7 +135,7 @@ static void into_rounds(Buckets *u, Region *r)
         Ins *i = old[k];
         Value v = i->nin ? i->in[0] : 0;
         if (op_is(i->op, SUMS) && is_used_once(u, &uses, v) &&
-            is_made_in_rounds(u, v, i->op == OP_reduce_scatter ? i->attrs.dim.name : 0)) {
+            is_made_in_iterations(u, v, i->op == OP_reduce_scatter ? i->attrs.dim.name : 0)) {
             Builder b = builder_at(m, r, i);
             map[i->out[0]] = reduced(u, &b, i, v);
             continue;
@@ -160,7 +161,7 @@ static bool accumulates(const Buckets *u, const Region *r, const Ins *loop)
             continue;
         Value made = loop->body->results.data[result_index(loop, i->in[0])];
         const ValueInfo *info = &u->m->values.data[made];
-        if (info->def && info->home == loop->body && is_made_in_rounds(u, made, 0))
+        if (info->def && info->home == loop->body && is_made_in_iterations(u, made, 0))
             return true;
     }
     return false;
@@ -173,7 +174,7 @@ static Value seen(Builder *b, Op op, const Attrs *attrs, Value of)
     return v;
 }
 
-/* All rounds but the last as a loop, and the last behind it; what the loop gave, in `map`. */
+/* All iterations but the last as a loop, and the last behind it; what the loop gave, in `map`. */
 static void peel(Buckets *u, Builder *b, const Ins *loop, Value *map)
 {
     Module *m = u->m;
@@ -182,14 +183,14 @@ static void peel(Buckets *u, Builder *b, const Ins *loop, Value *map)
     ValueMap here = {0};
     for (uint32_t k = 0; k < loop->nin; k++) {
         bool slice = k >= (uint32_t)loop->attrs.carried;
-        Attrs most = {.along = {d.name, d.size - 1}};
-        in[k] = slice ? seen(b, OP_window, &most, loop->in[k]) : loop->in[k];
+        Attrs all_but_last = {.along = {d.name, d.size - 1}};
+        in[k] = slice ? seen(b, OP_window, &all_but_last, loop->in[k]) : loop->in[k];
     }
-    const Ins *most = repeat_part(b, loop, d.size - 1, in, 0);
+    const Ins *rest = repeat_part(b, loop, d.size - 1, in, 0);
     for (uint32_t k = 0; k < loop->nin; k++) {
         Attrs last = {.dim = d, .at = d.size - 1};
         Value given =
-            k < (uint32_t)loop->attrs.carried ? most->out[k] : seen(b, OP_pick, &last, loop->in[k]);
+            k < (uint32_t)loop->attrs.carried ? rest->out[k] : seen(b, OP_pick, &last, loop->in[k]);
         map_set(m, &here, loop->body->args.data[k], given);
     }
     Value index = loop->body->args.data[loop->nin];
@@ -228,15 +229,15 @@ static void peel_loops(Buckets *u, Region *r)
 static void region(Buckets *u, Region *r)
 {
     peel_loops(u, r);
-    into_rounds(u, r);
+    into_iterations(u, r);
     for (size_t k = 0; k < r->ins.n; k++)
         if (r->ins.data[k]->op == OP_repeat)
             region(u, r->ins.data[k]->body);
 }
 
-void reduce_in_rounds(Module *m, Arena *tmp)
+void reduce_in_iterations(Module *m, Arena *tmp)
 {
-    /* Of a pipeline each stage's last round is another: none can be put behind the loop. */
+    /* Of a pipeline each stage's last iteration is another: none can be put behind the loop. */
     Buckets u = {.m = m, .tmp = tmp, .least = m->layout.pipeline.axis ? 0 : m->layout.bucket};
     for (size_t f = 0; f < m->fns.n && u.least; f++) {
         region(&u, m->fns.data[f]->body);

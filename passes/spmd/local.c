@@ -83,7 +83,7 @@ static void instruction(Local *l, Region *r, Ins *i)
     }
 }
 
-/* A round of the rank's layers as one of the whole model's. */
+/* An iteration of the rank's layers as one of the whole model's. */
 static void number_layers(Local *l, Region *r)
 {
     const Ins *loop = r->owner;
@@ -128,7 +128,7 @@ PassStatus pass_local(Job *j)
     for (size_t v = 1; v < m->values.n; v++) {
         Ins *def = m->values.data[v].def;
         if (def && def->op == OP_all_reduce)
-            def->attrs.most = (type_of(m, def->in[0])->most & def->attrs.axes) != 0;
+            def->attrs.max = (type_of(m, def->in[0])->max & def->attrs.axes) != 0;
     }
     for (size_t f = 0; f < m->fns.n; f++)
         m->fns.data[f]->batch = batch_axes(m, m->fns.data[f]);

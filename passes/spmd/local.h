@@ -24,8 +24,8 @@ Value local_in_order(Local *l, Builder *b, const Ins *gather);
  * that rank, per axis of the mesh; NULL: of this one. */
 Value local_below(Local *l, Builder *b, Dim d, Value end, const Value *place);
 
-/* ring.c: attention along a dim that is split, or its gradient, in rounds; i's operands are new,
- * along is the dim as it was. out: per result. */
+/* ring.c: attention along a dim that is split, or its gradient, in iterations; i's operands are
+ * new, along is the dim as it was. out: per result. */
 void ring_attention(Local *l, Builder *b, const Ins *i, Dim along, Value *out);
 
 #endif

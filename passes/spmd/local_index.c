@@ -67,11 +67,11 @@ Value local_layer(Local *l, Builder *b, Value index)
     int64_t ranks = mesh_size(l->m, p->axis);
     Value stage = local_place(l, p->axis), inside = index;
     for (int c = 1; c < p->chunks; c++) { /* room for each is the same */
-        Value beyond = build2(b, OP_ge, index, number(b, c * p->most));
+        Value beyond = build2(b, OP_ge, index, number(b, c * p->max_layers));
         Value in[3] = {beyond, number(b, 1), number(b, 0)};
         Value one = build(b, OP_select, NULL, 3, in);
         stage = build2(b, OP_add, build2(b, OP_mul, one, number(b, ranks)), stage);
-        inside = build2(b, OP_sub, inside, build2(b, OP_mul, one, number(b, p->most)));
+        inside = build2(b, OP_sub, inside, build2(b, OP_mul, one, number(b, p->max_layers)));
     }
     return build2(b, OP_add, inside, layers_before(b, p, stage));
 }
@@ -83,12 +83,12 @@ Value local_in_order(Local *l, Builder *b, const Ins *gather)
     Value x = build(b, OP_all_gather, &gather->attrs, 1, gather->in);
     if (p->chunks == 1)
         return x;
-    Dim layer = {.name = p->dim, .size = p->chunks * p->most};
+    Dim layer = {.name = p->dim, .size = p->chunks * p->max_layers};
     Dim rank = {.name = name_intern(l->m->names, "stage.rank"), .size = ranks};
     Dim chunk = {.name = name_intern(l->m->names, "stage.chunk"), .size = p->chunks};
     Attrs by_rank = {.dim = layer, .to = rank};
     x = build(b, OP_split, &by_rank, 1, &x);
-    layer.size = p->most;
+    layer.size = p->max_layers;
     Attrs by_chunk = {.dim = layer, .to = chunk};
     x = build(b, OP_split, &by_chunk, 1, &x);
     Type t = *type_of(l->m, x);
@@ -105,9 +105,9 @@ Value local_in_order(Local *l, Builder *b, const Ins *gather)
 }
 
 /* x within [0, most] */
-static Value within(Builder *b, Value x, int64_t most)
+static Value within(Builder *b, Value x, int64_t limit)
 {
-    return build2(b, OP_min, build2(b, OP_max, x, number(b, 0)), number(b, most));
+    return build2(b, OP_min, build2(b, OP_max, x, number(b, 0)), number(b, limit));
 }
 
 Value local_below(Local *l, Builder *b, Dim d, Value end, const Value *place)

@@ -1,5 +1,5 @@
-/* prefetch_gathers.c - what a round of a loop begins with is gathered in the round
- * before. (And what a loop stacks to be reduced is reduced in its rounds: buckets.c.)
+/* prefetch_gathers.c - what an iteration of a loop begins with is gathered in the iteration
+ * before. (And what a loop stacks to be reduced is reduced in its iterations: buckets.c.)
  *
  *   before:  x = repeat layers[32] (x, slice w, slice v) {
  *                a = all_gather w;  x1 = dot x, a ... b = all_gather v;  x2 = dot x1, b
@@ -7,20 +7,20 @@
  *   after:   a = all_gather (pick w 0)
  *            x, a = repeat layers[31] (x, a, slice window v [0, 31), slice window w [1, 32)) {
  *                x1 = dot x, a ... b = all_gather v;  x2 = dot x1, b
- *                a' = all_gather w                                       of the next round
+ *                a' = all_gather w                                       of the next iteration
  *            }
  *            x = repeat layers[1] (x, slice window v [31, 32)) { x1 = dot x, a ... }
  *
- * With parameters that are split over ranks, each round gathers those of its layer. A gather runs
- * beside what computes (streams.c), but for those that a round begins with, for which there is
- * nothing to run beside (Layout.ahead, see overlap.c). So these are carried round the loop: once
- * their last reader is done, those of the next round are gathered into the same place, while the
- * rest of the round computes; it takes no second buffer and no copy. What a round needs at its end
- * stays where it is: it is gathered beside the round's beginning, and would have less to run beside
- * at the end of the round before.
+ * With parameters that are split over ranks, each iteration gathers those of its layer. A gather
+ * runs beside what computes (streams.c), but for those that an iteration begins with, for which
+ * there is nothing to run beside (Layout.ahead, see overlap.c). So these are carried round the
+ * loop: once their last reader is done, those of the next iteration are gathered into the same
+ * place, while the rest of the iteration computes; it takes no second buffer and no copy. What an
+ * iteration needs at its end stays where it is: it is gathered beside the iteration's beginning,
+ * and would have less to run beside at the end of the iteration before.
  *
- * The last round stands by itself, as there is nothing to gather for the next: what ranks send is
- * what they sent before. Loops of ranges and segments are loops like any other, with their own
+ * The last iteration stands by itself, as there is nothing to gather for the next: what ranks send
+ * is what they sent before. Loops of ranges and segments are loops like any other, with their own
  * gathers before them.
  *
  * why here: types say no more how values lie, so a part of a loop is a loop on windows. */
@@ -31,7 +31,7 @@
 #include "passes/view.h"
 #include "passes/walk.h"
 
-/* A gather of a loop's body that is to be made a round ahead. */
+/* A gather of a loop's body that is to be made an iteration ahead. */
 typedef struct Early {
     size_t at;      /* in the body */
     uint32_t slice; /* the operand of the loop that it gathers a slice of */
@@ -142,15 +142,15 @@ static Value seen(Builder *b, Op op, const Attrs *attrs, Value of)
     return v;
 }
 
-/* Rounds [first, first + n) of a stacked value. */
+/* Iterations [first, first + n) of a stacked value. */
 static Value window(Builder *b, const Ins *loop, Value stacked, int64_t first, int64_t n)
 {
     Attrs w = {.along = {loop->attrs.dim.name, n}, .at = first};
     return seen(b, OP_window, &w, stacked);
 }
 
-/* These rounds of a loop, which begin with `in` of what it carries. */
-static Ins *rounds_of(Builder *b, const Ins *loop, int64_t first, int64_t n, const Value *in)
+/* These iterations of a loop, which begin with `in` of what it carries. */
+static Ins *iterations_of(Builder *b, const Ins *loop, int64_t first, int64_t n, const Value *in)
 {
     Module *m = b->m;
     Value *here = NEW_ARRAY(m->arena, Value, loop->nin + 1);
@@ -173,8 +173,9 @@ static void replace_in(Module *m, Region *r, Value v, Value by)
     ir_replace(r, map);
 }
 
-/* The part, of all rounds but the last, carries what gather g gives, beginning with `start`, and
- * makes the next from the slice of the round behind. Returns its value after the last round. */
+/* The part, of all iterations but the last, carries what gather g gives, beginning with `start`,
+ * and makes the next from the slice of the iteration behind. Returns its value after the last
+ * iteration. */
 static Value carry_gather(Builder *b, Ins *part, const Ins *g, Value slice, Value next, Value start)
 {
     Module *m = b->m;
@@ -203,23 +204,23 @@ static void split_loop(Ahead *a, Builder *b, const Ins *loop, const EarlyList *e
         start[k] = made_again(&at, g->out[0], loop->body->args.data[e->slice],
                               seen(&at, OP_pick, &first, loop->in[e->slice]));
     }
-    Ins *most = rounds_of(b, loop, back ? 1 : 0, n - 1, loop->in);
+    Ins *rest = iterations_of(b, loop, back ? 1 : 0, n - 1, loop->in);
     for (size_t k = 0; k < early->n; k++)
-        gather[k] = same_in(most, loop, early->data[k].at);
+        gather[k] = same_in(rest, loop, early->data[k].at);
     for (size_t k = 0; k < early->n; k++) {
         const Early *e = &early->data[k];
         Builder before = *b; /* the windows stand before the loop */
         b->region->ins.n--;
         Value next = window(&before, loop, loop->in[e->slice], back ? 0 : 1, n - 1);
-        vec_push(m->arena, &b->region->ins, most);
+        vec_push(m->arena, &b->region->ins, rest);
         end[k] =
-            carry_gather(b, most, gather[k], most->body->args.data[e->slice + k], next, start[k]);
+            carry_gather(b, rest, gather[k], rest->body->args.data[e->slice + k], next, start[k]);
     }
-    Ins *last = rounds_of(b, loop, back ? 0 : n - 1, 1, most->out);
+    Ins *last = iterations_of(b, loop, back ? 0 : n - 1, 1, rest->out);
     for (size_t k = 0; k < early->n; k++)
         replace_in(m, last->body, same_in(last, loop, early->data[k].at)->out[0], end[k]);
     for (uint32_t k = 0; k < loop->nout; k++) {
-        Value parts[2] = {k < carried ? 0 : most->out[k + early->n], last->out[k]};
+        Value parts[2] = {k < carried ? 0 : rest->out[k + early->n], last->out[k]};
         Attrs join = {.dim = loop->attrs.dim};
         results[k] = last->out[k];
         if (k >= carried)
@@ -264,7 +265,7 @@ static void region(Ahead *a, Region *r)
 PassStatus pass_prefetch_gathers(Job *j)
 {
     Module *m = j->m;
-    reduce_in_rounds(m, j->tmp);
+    reduce_in_iterations(m, j->tmp);
     for (size_t f = 0; f < m->fns.n && m->layout.ahead.n; f++) {
         Ahead a = {.m = m, .fn = m->fns.data[f], .tmp = j->tmp};
         region(&a, a.fn->body);

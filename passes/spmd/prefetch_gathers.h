@@ -5,7 +5,8 @@
 
 #include "ir/ir.h"
 
-/* buckets.c: what loops stack to be reduced is reduced in their rounds, as Layout.bucket says. */
-void reduce_in_rounds(Module *m, Arena *tmp);
+/* buckets.c: what loops stack to be reduced is reduced in their iterations, as Layout.bucket says.
+ */
+void reduce_in_iterations(Module *m, Arena *tmp);
 
 #endif

@@ -15,10 +15,10 @@
  *       sk, sv = those of (sk + dk', sv + dv') of the rank before
  *   dk + sk, dv + sv
  *
- * What is added up for keys goes round with them, a round behind, and is home after n - 1 shifts.
- * Sums are made in the order of the ring: the same bits in every run. Keys of a rank lie in the
- * order of their positions, so those that a query sees are the first ones, whatever the order in
- * which a dim lies on the axis. Halves are added up in the wide type. */
+ * What is added up for keys goes round with them, an iteration behind, and is home after n - 1
+ * shifts. Sums are made in the order of the ring: the same bits in every run. Keys of a rank lie in
+ * the order of their positions, so those that a query sees are the first ones, whatever the order
+ * in which a dim lies on the axis. Halves are added up in the wide type. */
 #include "passes/spmd/local.h"
 #include "passes/walk.h"
 
@@ -31,7 +31,7 @@ typedef struct Ring {
     Builder *b; /* around the loop */
     const Ins *i;
     Dim along;   /* as it was */
-    Attrs attrs; /* of one round's attention */
+    Attrs attrs; /* of one iteration's attention */
     int64_t ranks;
     Value position; /* causal: of each query, and 1 more */
     Builder in;     /* the loop's body */
@@ -66,11 +66,11 @@ static void open_loop(Ring *r)
     Region *body = region_new(m, r->b->region);
     for (int k = 0; k < r->carried; k++)
         r->arg[k] = region_arg(m, body, *type_of(m, r->start[k]), m->values.data[r->start[k]].name);
-    r->index = region_arg(m, body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
+    r->index = region_arg(m, body, (Type){.dtype = DT_i32}, name_intern(m->names, "iteration"));
     r->in = builder_at(m, body, r->i);
 }
 
-/* Results are the carried values after the last round. */
+/* Results are the carried values after the last iteration. */
 static Ins *close_loop(Ring *r)
 {
     Module *m = r->l->m;
@@ -79,12 +79,13 @@ static Ins *close_loop(Ring *r)
         types[k] = *type_of(m, r->start[k]);
         vec_push(m->arena, &r->in.region->results, build_as(&r->in, r->next[k], types[k]));
     }
-    Attrs a = {.dim = {.name = name_intern(m->names, RING_ROUND), .size = r->ranks - 1},
+    Attrs a = {.dim = {.name = name_intern(m->names, RING_ITERATION), .size = r->ranks - 1},
                .carried = r->carried};
     return build_typed(r->b, OP_repeat, &a, r->carried, r->start, r->carried, types, r->in.region);
 }
 
-/* ---- a round --------------------------------------------------------------------------------- */
+/* ---- an iteration
+ * --------------------------------------------------------------------------------- */
 
 static Value shifted(Ring *r, Value x)
 {
@@ -122,7 +123,7 @@ static Value keys_seen(Ring *r)
     return local_below(r->l, &r->in, r->along, r->position, r->source);
 }
 
-/* The attention of a round, or its gradient, as an instruction on these operands. */
+/* The attention of an iteration, or its gradient, as an instruction on these operands. */
 static Ins *compute(Ring *r, Value k, Value v, Value seen)
 {
     Value in[8];
@@ -134,8 +135,8 @@ static Ins *compute(Ring *r, Value k, Value v, Value seen)
     if (seen) {
         in[n++] = seen;
         a.causal = false;
-        /* With all of it in zigzag order every rank sees half of the pairs of each round; else one
-         * sees all of them. */
+        /* With all of it in zigzag order every rank sees half of the pairs of each iteration; else
+         * one sees all of them. */
         a.share = r->along.zigzag == r->along.axes ? 0.5 : 1;
     }
     return build_ins(&r->in, r->i->op, &a, n, in);

@@ -8,7 +8,7 @@
  * say on which axes each is split, and an axis that no rule uses there is taken as it splits an
  * operand (so an optimizer runs on the parts that its state is in). A result is brought to what the
  * rules say of its own dims. A partial one is added up at once, unless all that reads it is linear
- * in it: then the sum of several, or of all rounds of a loop, is added up instead of each.
+ * in it: then the sum of several, or of all iterations of a loop, is added up instead of each.
  *
  * Whether gradients are summed over microbatches before they are reduced is seen on the way: where
  * what is added to an accumulator is partial, the accumulator is to be (`hint`), and the function
@@ -93,15 +93,15 @@ static void may_gather(Shard *s, Value v, Axes partial)
     Value root = shard_accumulator(s, v);
     partial &= root ? ~s->never[root] : 0;
     if (root && s->m->values.data[root].home->owner->exact)
-        partial &= ~s->each_round;
+        partial &= ~s->each_microbatch;
     if (!(partial & ~s->hint[root]))
         return;
     s->hint[root] |= partial;
     s->again = true;
 }
 
-/* Once all is known that may be partial: accumulators that are not so in the next round, since
- * something whole was added, are added up each round. */
+/* Once all is known that may be partial: accumulators that are not so in the next iteration, since
+ * something whole was added, are added up each iteration. */
 static void take_back_hints(Shard *s)
 {
     bool known = !s->again;
@@ -299,7 +299,7 @@ static void instruction(Shard *s, const Ins *i)
     for (uint32_t k = 0; k < i->nout; k++) {
         types[k] = space_type(s, &p, *type_of(s->m, i->out[k]));
         types[k].partial = rule[k].partial;
-        types[k].most = rule[k].most;
+        types[k].max = rule[k].max;
     }
     bool fits = added >= 0 && type_same_dims(&types[0], type_of(s->m, in[added])) &&
                 types[0].partial == type_of(s->m, in[added])->partial;
@@ -388,7 +388,7 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
     shard_classes(m, fn);
     Shard s = {.m = m, .fn = fn, .tmp = tmp, .values = m->values.n};
     s.tree = fn == module_fn(m, "train") ? mesh_tree_axes(m) : 0;
-    s.each_round = mesh_tree_each_round(m) ? s.tree : 0;
+    s.each_microbatch = mesh_tree_each_microbatch(m) ? s.tree : 0;
     s.now = NEW_ARRAY(tmp, Value, s.values);
     s.made = NEW_ARRAY(tmp, Value, s.values);
     s.leaf = NEW_ARRAY(tmp, bool, s.values);

@@ -36,8 +36,8 @@ void shard_places(Module *m, Arena *tmp);
 bool stages_are_loops(const Module *m);
 bool stages_hold(const Module *m, Arena *tmp);
 
-/* stages.c: Layout.pipeline.layers and .most, such that the slowest rank is the fastest that it can
- * be. True where there is no pipeline, or nothing is wrong with it; else told. */
+/* stages.c: Layout.pipeline.layers and .max_layers, such that the slowest rank is the fastest that
+ * it can be. True where there is no pipeline, or nothing is wrong with it; else told. */
 bool stages_choose(Module *m);
 
 /* shard_convert.c: x as a value of type `to`, which differs in how it lies alone. Instructions go
@@ -61,21 +61,21 @@ typedef struct Shard {
     Module *m;
     Fn *fn;
     Arena *tmp;
-    size_t values;    /* of the old program: below it */
-    Value *now;       /* per old value: the new one, as the rules want it */
-    Value *made;      /* ... and as the instruction made it */
-    bool *leaf;       /* per old value: it is computed from positions and constants alone */
-    Axes *hint;       /* per old value: an accumulator that is partial over these */
-    Axes *lacks;      /* ... but what is added up is not: of those, seen this time */
-    Axes *never;      /* ... and so it cannot be */
-    bool again;       /* a hint is new, or was wrong */
-    Axes tree;        /* over these, what is added up is a microbatch's all */
-    Axes each_round;  /* ... before it is added to others, or 0: when all are added up */
-    bool *added_up;   /* per old value: it is added up over these as soon as it is made */
-    const Ins *early; /* a sum of which a part is added up before */
-    UseList *uses;    /* per old value */
-    uint32_t *grad;   /* per old value: 1 + the parameter whose gradient it is, or adds up to */
-    bool *whole_grad; /* per old value: it is all of it */
+    size_t values;        /* of the old program: below it */
+    Value *now;           /* per old value: the new one, as the rules want it */
+    Value *made;          /* ... and as the instruction made it */
+    bool *leaf;           /* per old value: it is computed from positions and constants alone */
+    Axes *hint;           /* per old value: an accumulator that is partial over these */
+    Axes *lacks;          /* ... but what is added up is not: of those, seen this time */
+    Axes *never;          /* ... and so it cannot be */
+    bool again;           /* a hint is new, or was wrong */
+    Axes tree;            /* over these, what is added up is a microbatch's all */
+    Axes each_microbatch; /* ... before it is added to others, or 0: when all are added up */
+    bool *added_up;       /* per old value: it is added up over these as soon as it is made */
+    const Ins *early;     /* a sum of which a part is added up before */
+    UseList *uses;        /* per old value */
+    uint32_t *grad;       /* per old value: 1 + the parameter whose gradient it is, or adds up to */
+    bool *whole_grad;     /* per old value: it is all of it */
     VEC(Brought) brought;
     Region *region;  /* that is being built */
     uint32_t *param; /* per old value: 1 + the parameter that it is */

@@ -103,13 +103,13 @@ static bool all_are_used(const Module *m, Axes used)
 /* The most elements of a dim of that name that anything has; 0: nothing has it. */
 static int64_t size_of(const Module *m, Name dim)
 {
-    int64_t most = 0;
+    int64_t max = 0;
     for (size_t v = 1; v < m->values.n; v++) {
         const Type *t = &m->values.data[v].type;
         int at = type_find(t, dim);
-        most = at >= 0 && t->dims[at].size > most ? t->dims[at].size : most;
+        max = at >= 0 && t->dims[at].size > max ? t->dims[at].size : max;
     }
-    return most;
+    return max;
 }
 
 /* Dims of parameters: what rules are for. */

@@ -119,8 +119,8 @@ Value convert(Builder *b, Value x, const Type *to)
 {
     for (int n = 0; n < 4 * MAX_AXES; n++) {
         const Type *t = type_of(b->m, x);
-        if (t->most) {
-            x = step(b, OP_all_reduce, x, 0, 0, t->most);
+        if (t->max) {
+            x = step(b, OP_all_reduce, x, 0, 0, t->max);
             continue;
         }
         Value y = tree_first(b, x, to);

@@ -38,9 +38,10 @@ static void look_at(Loops *l, const Region *r, int depth)
             diag_note(m->diag, m->layout.pipeline.span, "by this rule");
             l->fine = false;
         } else if (ir_is_staged(m, i) && depth > 1) {
-            diag_error(m->diag, i->span, 343,
-                       "stages are rounds of an outermost repeat, and '%s' is inside of another",
-                       layers(m));
+            diag_error(
+                m->diag, i->span, 343,
+                "stages are iterations of an outermost repeat, and '%s' is inside of another",
+                layers(m));
             l->fine = false;
         } else if (ir_is_staged(m, i) && i->attrs.carried && !i->attrs.reverse && l->first) {
             diag_error(m->diag, i->span, 343, "a second repeat over '%s': stages are of one",
@@ -136,7 +137,7 @@ static void check_layer(Places *p, const Region *r)
     }
 }
 
-static void check_round(Places *p, const Region *r)
+static void check_iteration(Places *p, const Region *r)
 {
     for (size_t k = 0; k < r->ins.n && p->fine; k++) {
         const Ins *i = r->ins.data[k];
@@ -155,7 +156,7 @@ static void check_round(Places *p, const Region *r)
             all &= p->at[i->in[x]];
         }
         if (i->op == OP_repeat)
-            check_round(p, i->body);
+            check_iteration(p, i->body);
     }
 }
 
@@ -185,7 +186,7 @@ bool stages_hold(const Module *m, Arena *tmp)
         Places p = {m, ir_available(m, fn->body, fn, tmp), true};
         for (size_t k = 0; k < fn->body->ins.n && p.fine; k++)
             if (fn->body->ins.data[k]->op == OP_repeat)
-                check_round(&p, fn->body->ins.data[k]->body);
+                check_iteration(&p, fn->body->ins.data[k]->body);
         if (!p.fine)
             return false;
     }

@@ -136,7 +136,7 @@ Dim space_dim(const Shard *s, const Space *p, Dim d)
     int at = space_find(p, d.name);
     const Pipeline *pipe = &s->m->layout.pipeline;
     if (pipe->axis && d.name == pipe->dim) /* whole, there is the same room for each stage */
-        d.size = mesh_stages(s->m) * pipe->most;
+        d.size = mesh_stages(s->m) * pipe->max_layers;
     return at >= 0 && !d.axes ? mesh_split(s->m, d, p->axes[at]) : d;
 }
 

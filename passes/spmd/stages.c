@@ -94,13 +94,13 @@ static void cut(Module *m, const Weight *w, int64_t *of_rank)
     int64_t ranks = mesh_size(m, p->axis);
     share_out(w, ranks, p->chunks, of_rank);
     p->layers.n = 0;
-    p->most = 0;
+    p->max_layers = 0;
     for (int s = 0; s < mesh_stages(m); s++) {
         int64_t n = of_rank[s % ranks], chunk = s / ranks, rest = n % p->chunks;
         bool more = s % ranks == 0 ? chunk >= p->chunks - rest : chunk < rest;
         int64_t mine = n / p->chunks + more;
         vec_push(m->arena, &p->layers, mine);
-        p->most = mine > p->most ? mine : p->most;
+        p->max_layers = mine > p->max_layers ? mine : p->max_layers;
     }
 }
 
@@ -130,7 +130,7 @@ static bool has_schedule(const Module *m)
 {
     const Pipeline *p = &m->layout.pipeline;
     PipeForm f = {.ranks = (int)mesh_size(m, p->axis), .chunks = p->chunks, .group = p->group};
-    f.microbatches = (int)mesh_rounds(m);
+    f.microbatches = (int)mesh_microbatches(m);
     for (int s = 0; s < PIPE_SCHEDULES; s++) {
         f.schedule = (PipeSchedule)s;
         if (strcmp(name_str(m->names, p->schedule), pipe_schedule_name(f.schedule)) != 0)

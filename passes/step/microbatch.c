@@ -1,4 +1,4 @@
-/* microbatch.c - loss and gradients are added up over rounds of a loop.
+/* microbatch.c - loss and gradients are added up over the microbatches, in a loop.
  *
  *   before:  @train(params, tokens[batch, window]) -> loss, gradients
  *   after:   @train(params, tokens[micro, batch, window]):
@@ -7,14 +7,15 @@
  *              -> loss, gradients
  *
  * The tokens are the same bytes in the same order. The loss is a mean over the whole batch in every
- * round already: the front end divides by the number of all targets (parts.c checks that nothing
- * else of the whole batch is needed). A gradient that an inner loop stacks or adds up is added to
- * in that loop, so that its storage can be the accumulator's.
+ * microbatch already: the front end divides by the number of all targets (parts.c checks that
+ * nothing else of the whole batch is needed). A gradient that an inner loop stacks or adds up is
+ * added to in that loop, so that its storage can be the accumulator's.
  *
- * With `reduce = tree` there are loops of two rounds in each other instead, an accumulator each:
+ * With `reduce = tree` there are nested loops of two iterations each instead, an accumulator
+ * each:
  *
  *   repeat micro_2 = 2 (a from 0) {
- *     repeat micro = 2 (b from 0) { g = gradients of round 2 micro_2 + micro; give b + g }
+ *     repeat micro = 2 (b from 0) { g = gradients of microbatch 2 micro_2 + micro; give b + g }
  *     give a + b
  *   }
  *
@@ -33,7 +34,7 @@
  */
 
 /* A name for a loop's dim that the program does not use. */
-static Name round_name(const Module *m, const char *s)
+static Name microbatch_name(const Module *m, const char *s)
 {
     Name n = name_intern(m->names, s);
     for (size_t v = 1; v < m->values.n; v++)
@@ -59,7 +60,7 @@ static bool by_batch(ArgRole role)
 }
 
 /* The function's arguments move to the new outer region. All but the inputs keep their value
- * numbers; what was an input is the slice of one round. */
+ * numbers; what was an input is the slice of one microbatch. */
 static Given move_args(Module *m, Fn *fn, Region *top, Region *body, Dim micro)
 {
     Given g = {0};
@@ -78,7 +79,7 @@ static Given move_args(Module *m, Fn *fn, Region *top, Region *body, Dim micro)
     return g;
 }
 
-/* Rounded copies of parameters are made once, for all rounds. */
+/* Rounded copies of parameters are made once, for all microbatches. */
 static void move_copies(Module *m, Region *top, Region *body)
 {
     size_t kept = 0;
@@ -103,8 +104,8 @@ typedef struct Adder {
     bool tree; /* what is added is computed first, by itself */
 } Adder;
 
-/* acc + v where v is what a loop of region r stacks: each of its rounds adds its own. */
-static bool added_by_rounds(Adder *a, const Region *r, Value v, Value acc)
+/* acc + v where v is what a loop of region r stacks: each of its iterations adds its own. */
+static bool added_by_iterations(Adder *a, const Region *r, Value v, Value acc)
 {
     Module *m = a->b.m;
     Ins *loop = m->values.data[v].def;
@@ -118,7 +119,7 @@ static bool added_by_rounds(Adder *a, const Region *r, Value v, Value acc)
     if (k < (uint32_t)loop->attrs.carried)
         return false;
     Value *part = &loop->body->results.data[k], slice = repeat_slice(m, loop, acc);
-    if (added_by_rounds(a, loop->body, *part, slice))
+    if (added_by_iterations(a, loop->body, *part, slice))
         return true;
     Builder b = builder_at(m, loop->body, loop);
     *part = tree_add(&b, slice, *part);
@@ -163,7 +164,7 @@ static Value added_by_parts(Adder *a, Value v, Value acc)
 static Value added(Adder *a, Value v, Value acc)
 {
     /* Counts of values made since are not in `uses`; none of those is asked for. */
-    if (a->tree ? added_by_rounds(a, a->b.region, v, acc)
+    if (a->tree ? added_by_iterations(a, a->b.region, v, acc)
                 : accumulate_into(a->b.m, a->b.region, &a->uses, v, acc))
         return v;
     Value sum = added_by_parts(a, v, acc);
@@ -196,12 +197,12 @@ static void add_up(Module *m, Region *body, const Value *acc, bool backward, Are
 
 /* State that all loops of the nest share, and the innermost body. */
 typedef struct Nest {
-    const Rounds *r;
+    const Microbatches *r;
     Region *leaf;
     Given given;
     const Type *types; /* of what is added up */
     size_t n;
-    Name micro; /* the dim of inputs along which rounds follow each other */
+    Name micro; /* the dim of inputs along which microbatches follow each other */
     bool backward;
     Arena *tmp;
 } Nest;
@@ -218,19 +219,19 @@ static void put_first(Region *r, size_t n, Arena *tmp)
     memcpy(r->ins.data, last, more * sizeof *last);
 }
 
-/* The number of a round: twice as many as `before` are before it, or none. */
-static Value round_number(Builder *b, Value before, Value index)
+/* The number of a microbatch: twice as many as `before` are before it, or none. */
+static Value microbatch_number(Builder *b, Value before, Value index)
 {
     return before ? build2(b, OP_add, build2(b, OP_mul, before, build_const(b, DT_i32, 2)), index)
                   : index;
 }
 
-/* The innermost body is the program of one round. */
+/* The innermost body is the program of one microbatch. */
 static void make_leaf(const Nest *w, Region *above, Value before)
 {
     Module *m = w->r->m;
     Region *body = w->leaf;
-    Value *acc = NEW_ARRAY(w->tmp, Value, w->n + 1), round = w->r->index, index = round;
+    Value *acc = NEW_ARRAY(w->tmp, Value, w->n + 1), microbatch = w->r->index, index = microbatch;
     body->args.n = 0;
     body->parent = above;
     for (size_t k = 0; k < w->n; k++)
@@ -238,7 +239,7 @@ static void make_leaf(const Nest *w, Region *above, Value before)
     for (int k = 0; k < w->given.n; k++)
         vec_push(m->arena, &body->args, w->given.slice[k]);
     if (before)
-        index = region_arg(m, body, (Type){.dtype = DT_i32}, m->values.data[round].name);
+        index = region_arg(m, body, (Type){.dtype = DT_i32}, m->values.data[microbatch].name);
     else
         vec_push(m->arena, &body->args, index);
     add_up(m, body, acc, w->backward, w->tmp);
@@ -246,16 +247,18 @@ static void make_leaf(const Nest *w, Region *above, Value before)
         return;
     size_t n = body->ins.n;
     Builder b = {.m = m, .region = body};
-    index = round_number(&b, before, index);
+    index = microbatch_number(&b, before, index);
     put_first(body, n, w->tmp);
     Value *map = NEW_ARRAY(w->tmp, Value, m->values.n);
-    map[round] = index;
+    map[microbatch] = index;
     ir_replace(body, map);
 }
 
-static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t rounds, Value before);
+static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t microbatches,
+                  Value before);
 
-/* The body of a loop of two rounds, each of which is `half` rounds of the innermost loop. */
+/* The body of a loop of two iterations, each of which is `half` iterations of the innermost
+ * loop. */
 static Region *two_halves(const Nest *w, Region *above, const Value *inputs, int64_t half, Name dim,
                           Value before)
 {
@@ -268,24 +271,25 @@ static Region *two_halves(const Nest *w, Region *above, const Value *inputs, int
     for (int k = 0; k < w->given.n; k++)
         slice[k] = region_arg(m, body, type_without(type_of(m, inputs[k]), dim),
                               m->values.data[inputs[k]].name);
-    Value index = region_arg(m, body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
-    const Ins *loop = loops(w, body, slice, half, round_number(&b, before, index));
+    Value index = region_arg(m, body, (Type){.dtype = DT_i32}, name_intern(m->names, "microbatch"));
+    const Ins *loop = loops(w, body, slice, half, microbatch_number(&b, before, index));
     for (size_t k = 0; k < w->n; k++)
         vec_push(m->arena, &body->results, tree_add(&sums, acc[k], loop->out[k]));
     return body;
 }
 
-/* Appends to r the loop, or loops in each other, of so many rounds over `inputs`. */
-static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t rounds, Value before)
+/* Appends to r the loop, or loops in each other, of so many microbatches over `inputs`. */
+static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t microbatches, Value before)
 {
     Module *m = w->r->m;
     Builder b = {.m = m, .region = r, .backward = true};
-    bool innermost = !m->train.tree || rounds == 2;
-    Dim dim = {.name = w->micro, .size = innermost ? rounds : 2};
+    bool innermost = !m->train.tree || microbatches == 2;
+    Dim dim = {.name = w->micro, .size = innermost ? microbatches : 2};
     if (!innermost)
-        dim.name = round_name(m, arena_printf(m->arena, "micro_%lld", (long long)(rounds / 2)));
+        dim.name =
+            microbatch_name(m, arena_printf(m->arena, "micro_%lld", (long long)(microbatches / 2)));
     Value *in = NEW_ARRAY(w->tmp, Value, w->n + MAX_INPUTS);
-    Attrs halves = {.dim = {.name = w->micro, .size = rounds / 2}, .to = dim};
+    Attrs halves = {.dim = {.name = w->micro, .size = microbatches / 2}, .to = dim};
     for (size_t k = 0; k < w->n; k++)
         in[k] = build_filled(&b, w->types[k], 0);
     for (int k = 0; k < w->given.n; k++)
@@ -294,7 +298,7 @@ static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t rounds,
     if (innermost)
         make_leaf(w, r, before);
     else
-        body = two_halves(w, r, in + w->n, rounds / 2, dim.name, before);
+        body = two_halves(w, r, in + w->n, microbatches / 2, dim.name, before);
     Attrs a = {.dim = dim, .carried = (int64_t)w->n};
     Ins *loop =
         build_typed(&b, OP_repeat, &a, (int)w->n + w->given.n, in, (int)w->n, w->types, body);
@@ -304,7 +308,7 @@ static Ins *loops(const Nest *w, Region *r, const Value *inputs, int64_t rounds,
 }
 
 /* tied: as tied_split has it. */
-static void wrap(const Rounds *r, Fn *fn, Dim micro, const uint32_t *tied, Arena *tmp)
+static void wrap(const Microbatches *r, Fn *fn, Dim micro, const uint32_t *tied, Arena *tmp)
 {
     Module *m = r->m;
     Region *body = fn->body, *top = region_new(m, NULL);
@@ -341,8 +345,8 @@ static void mark_relays(void *ctx, Ins *i)
 static void wrap_as_one(Module *m, Fn *fn, Name name, Arena *tmp)
 {
     Dim micro = {.name = name, .size = 1};
-    Rounds r = {.m = m, .batch = m->batch.name, .rounds = 1, .pieces = 1};
-    r.index = value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
+    Microbatches r = {.m = m, .batch = m->batch.name, .microbatches = 1, .pieces = 1};
+    r.index = value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "microbatch"));
     wrap(&r, fn, micro, NULL, tmp);
 }
 
@@ -366,13 +370,13 @@ static bool refuse(const Module *m, Span at, const char *what)
 }
 
 /* Before the parts are adjusted. */
-static bool has_a_tree(const Rounds *r, const Fn *fn)
+static bool has_a_tree(const Microbatches *r, const Fn *fn)
 {
     const Module *m = r->m;
     for (size_t v = 1; v < r->classified; v++)
         if (r->whole[v])
             return refuse(m, m->values.data[v].def->span,
-                          "what is summed of the whole batch before its rounds has no order");
+                          "what is summed of the whole batch before its microbatches has no order");
     for (size_t i = 0; i < fn->args.n; i++)
         if (by_batch(fn->args.data[i].role) &&
             type_of(m, fn->body->args.data[i])->rank + 2 > MAX_RANK)
@@ -399,32 +403,34 @@ static PassStatus check_args(const Job *j, const Fn *fn)
     return PASS_ok;
 }
 
-/* Has each rank the sequences of its rounds one after another? In how many pieces is a round then?
+/* Has each rank the sequences of its microbatches one after another? In how many pieces is a
+ * microbatch then?
  */
-static int64_t pieces(const Module *m, int64_t rounds)
+static int64_t pieces(const Module *m, int64_t microbatches)
 {
-    bool each = mesh_tree_each_round(m) || rounds == 1;
+    bool each = mesh_tree_each_microbatch(m) || microbatches == 1;
     return each ? 1 : mesh_size(m, mesh_tree_axes(m));
 }
 
-/* The program of a whole batch becomes a loop over its rounds. */
-static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t rounds)
+/* The program of a whole batch becomes a loop over its microbatches. */
+static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t microbatches)
 {
     Module *m = j->m;
     bool tree = m->train.tree, staged = m->layout.pipeline.axis != 0;
     PassStatus status = check_args(j, fn);
     if (status != PASS_ok)
         return status;
-    Rounds r = {.m = m,
-                .batch = m->batch.name,
-                .size = m->batch.size / rounds,
-                .rounds = rounds,
-                .pieces = pieces(m, rounds)};
-    rounds_resize(&r, fn->body);
+    Microbatches r = {.m = m,
+                      .batch = m->batch.name,
+                      .size = m->batch.size / microbatches,
+                      .microbatches = microbatches,
+                      .pieces = pieces(m, microbatches)};
+    microbatches_resize(&r, fn->body);
     if (!parts_find(&r, fn->body, j->tmp) || (tree && !has_a_tree(&r, fn)))
         return PASS_error;
-    if (rounds > 1 || staged) {
-        r.index = value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "round"));
+    if (microbatches > 1 || staged) {
+        r.index =
+            value_new(m, fn->body, (Type){.dtype = DT_i32}, name_intern(m->names, "microbatch"));
     } else { /* of which nothing changes: it is looked at alone */
         Builder b = {.m = m, .region = fn->body};
         size_t n = fn->body->ins.n;
@@ -438,8 +444,8 @@ static PassStatus cut(Job *j, Fn *fn, Name micro, int64_t rounds)
                 "what does not depend on the batch is added to what does"))
         return PASS_error;
     bool train = fn == module_fn(m, "train");
-    if (rounds > 1 || staged)
-        wrap(&r, fn, (Dim){.name = micro, .size = rounds},
+    if (microbatches > 1 || staged)
+        wrap(&r, fn, (Dim){.name = micro, .size = microbatches},
              staged && train ? tied_split(m, fn, j->tmp) : NULL, j->tmp);
     return PASS_ok;
 }
@@ -456,19 +462,19 @@ PassStatus pass_microbatch(Job *j)
 {
     Module *m = j->m;
     int64_t size = m->layout.microbatch * mesh_batch_ranks(m); /* of all ranks together */
-    int64_t rounds = size < 1 ? 0 : m->batch.size / size;
+    int64_t microbatches = size < 1 ? 0 : m->batch.size / size;
     bool whole = size >= 1 && m->batch.size % size == 0;
-    Name micro = round_name(m, "micro");
+    Name micro = microbatch_name(m, "micro");
     for (size_t f = 0; f < m->fns.n; f++) {
         Fn *fn = m->fns.data[f];
         PassStatus status = PASS_ok;
         if (m->layout.pipeline.axis)
             each_ins(fn->body, mark_relays, m);
         if (is_cut(m, fn, size)) {
-            if (!whole || (m->train.tree && (rounds & (rounds - 1))))
+            if (!whole || (m->train.tree && (microbatches & (microbatches - 1))))
                 return pass_bug(j, NULL, "microbatch %lld does not divide the batch of %lld",
                                 (long long)size, (long long)m->batch.size);
-            status = cut(j, fn, micro, rounds);
+            status = cut(j, fn, micro, microbatches);
         } else if (m->layout.pipeline.axis) {
             wrap_as_one(m, fn, micro, j->tmp);
         }

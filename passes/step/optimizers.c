@@ -42,7 +42,7 @@ static bool has_state(const Update *u, const StateInfo *s, bool matrix)
 static void add_states(Update *u, uint32_t tensor, RuleCall *c, uint32_t *state)
 {
     const StateInfo *row = optimizers[c->optimizer].states;
-    for (int i = 0; i < STATES_MOST && row[i].slot; i++) {
+    for (int i = 0; i < STATES_MAX && row[i].slot; i++) {
         const DimList *lacks = row[i].shape == ROWS   ? &c->cols
                                : row[i].shape == COLS ? &c->rows
                                                       : NULL;
@@ -76,13 +76,13 @@ bool optimizer_update(Update *u, uint32_t tensor, Value p, Value g)
         c.rows = external_dims(t, t->external_rank - 2);
         c.cols = external_dims(t, t->external_rank - 1);
     }
-    uint32_t state[STATES_MOST] = {0};
-    Value new[STATES_MOST + 1] = {0};
+    uint32_t state[STATES_MAX] = {0};
+    Value new[STATES_MAX + 1] = {0};
     add_states(u, tensor, &c, state);
     if (!u->m->update_rule || !u->m->update_rule(&u->b, &c, new))
         return false;
     up_new_value(u, tensor, new[0]);
-    for (int i = 0; i < STATES_MOST; i++)
+    for (int i = 0; i < STATES_MAX; i++)
         if (c.states[i])
             up_new_value(u, state[i], new[i + 1]);
     return true;

@@ -1,13 +1,13 @@
-/* parts.c - what a round over one microbatch computes of the whole batch.
+/* parts.c - what one microbatch computes of the whole batch.
  *
- * In a round, every value is one of three things:
+ * In a microbatch every value is one of three things:
  *   own   it has the batch dim: the rows of the whole-batch value that this microbatch is about
- *   same  it does not depend on the batch: equal to the whole-batch value in every round
- *   part  it was summed over the batch: the whole-batch value is the sum over the rounds
+ *   same  it does not depend on the batch: equal to the whole-batch value in every microbatch
+ *   part  it was summed over the batch: the whole-batch value is the sum over the microbatches
  * A sum over the batch of what comes from the inputs alone is none of them: it is computed before
- * the rounds, of the whole batch, and then the same in all. Sums, products with what is the same,
- * and casts of parts are parts; anything else done to a part would mix rows that are not there (a
- * mean over the batch inside the model), and is refused. */
+ * the microbatches, of the whole batch, and then the same in all. Sums, products with what is the
+ * same, and casts of parts are parts; anything else done to a part would mix rows that are not
+ * there (a mean over the batch inside the model), and is refused. */
 #include "passes/step/parts.h"
 #include "passes/walk.h"
 #include "ir/propose.h"
@@ -25,20 +25,20 @@ int64_t fn_rows(const Module *m, const Fn *fn)
     return 0;
 }
 
-static void resize_dim(const Rounds *r, Dim *d)
+static void resize_dim(const Microbatches *r, Dim *d)
 {
     if (d->name == r->batch)
         d->size = r->size;
 }
 
-static void resize_value(const Rounds *r, Value v)
+static void resize_value(const Microbatches *r, Value v)
 {
     Type *t = &r->m->values.data[v].type;
     for (int i = 0; i < t->rank; i++)
         resize_dim(r, &t->dims[i]);
 }
 
-static void resize_attrs(const Rounds *r, Attrs *a)
+static void resize_attrs(const Microbatches *r, Attrs *a)
 {
     resize_dim(r, &a->dim);
     resize_dim(r, &a->along);
@@ -47,7 +47,7 @@ static void resize_attrs(const Rounds *r, Attrs *a)
         resize_dim(r, &a->over.dim[i]);
 }
 
-void rounds_resize(const Rounds *r, Region *body)
+void microbatches_resize(const Microbatches *r, Region *body)
 {
     for (size_t k = 0; k < body->args.n; k++)
         resize_value(r, body->args.data[k]);
@@ -57,11 +57,11 @@ void rounds_resize(const Rounds *r, Region *body)
         for (uint32_t k = 0; k < i->nout; k++)
             resize_value(r, i->out[k]);
         if (i->body)
-            rounds_resize(r, i->body);
+            microbatches_resize(r, i->body);
     }
 }
 
-static bool has_batch(const Rounds *r, Value v)
+static bool has_batch(const Microbatches *r, Value v)
 {
     return type_find(type_of(r->m, v), r->batch) >= 0;
 }
@@ -75,8 +75,8 @@ static bool adds(const Ins *i, uint32_t k)
            (OP_AMONG(i->op, OP_dot, OP_scatter_add) && k == 2);
 }
 
-/* Are all operands but k the same in all rounds? */
-static bool others_same(const Rounds *r, const Ins *i, uint32_t k)
+/* Are all operands but k the same in all microbatches? */
+static bool others_same(const Microbatches *r, const Ins *i, uint32_t k)
 {
     for (uint32_t o = 0; o < i->nin; o++)
         if (o != k && (r->part[i->in[o]] || has_batch(r, i->in[o])))
@@ -85,7 +85,7 @@ static bool others_same(const Rounds *r, const Ins *i, uint32_t k)
 }
 
 /* Is the op linear in a part at operand k, given that no other operand but added ones is a part? */
-static bool linear(const Rounds *r, const Ins *i, uint32_t k)
+static bool linear(const Microbatches *r, const Ins *i, uint32_t k)
 {
     if (adds(i, k) || op_is(i->op, LINEAR))
         return true;
@@ -110,7 +110,7 @@ static bool sums(Op op)
            op == OP_cross_entropy_grad || op == OP_head;
 }
 
-static bool refuse(const Rounds *r, const Ins *i, const char *what)
+static bool refuse(const Microbatches *r, const Ins *i, const char *what)
 {
     diag_error(r->m->diag, i->span, 522, "%s cannot be computed one microbatch at a time ('%s')",
                what, op_info[i->op].name);
@@ -120,7 +120,7 @@ static bool refuse(const Rounds *r, const Ins *i, const char *what)
 }
 
 /* Ops that look along a dim and would see one microbatch of it. */
-static bool along_batch(const Rounds *r, const Ins *i)
+static bool along_batch(const Microbatches *r, const Ins *i)
 {
     const Attrs *a = &i->attrs;
     if (a->along.name == r->batch || a->to.name == r->batch)
@@ -131,18 +131,18 @@ static bool along_batch(const Rounds *r, const Ins *i)
 }
 
 /* Does i only rearrange and combine what comes from the inputs, each row by itself? */
-static bool from_inputs(const Rounds *r, const Ins *i)
+static bool from_inputs(const Microbatches *r, const Ins *i)
 {
     bool known = op_is(i->op, POINTWISE | VIEW) || i->op == OP_cast || i->op == OP_const ||
                  i->op == OP_sum || i->op == OP_rmax;
     known = known && i->op != OP_copy && i->home == r->top &&
-            type_of(r->m, i->out[0])->rank < MAX_RANK; /* the dim of rounds is to come */
+            type_of(r->m, i->out[0])->rank < MAX_RANK; /* the dim of microbatches is to come */
     for (uint32_t k = 0; k < i->nin && known; k++)
         known = r->given[i->in[k]];
     return known;
 }
 
-static bool find_ins(Rounds *r, const Ins *i)
+static bool find_ins(Microbatches *r, const Ins *i)
 {
     bool own = false, part = false;
     if (from_inputs(r, i)) {
@@ -174,9 +174,9 @@ static bool find_ins(Rounds *r, const Ins *i)
     return true;
 }
 
-static bool find_region(Rounds *r, const Region *body);
+static bool find_region(Microbatches *r, const Region *body);
 
-static bool find_repeat(Rounds *r, const Ins *i)
+static bool find_repeat(Microbatches *r, const Ins *i)
 {
     const Region *body = i->body;
     size_t carried = (size_t)i->attrs.carried;
@@ -199,7 +199,7 @@ static bool find_repeat(Rounds *r, const Ins *i)
     return true;
 }
 
-static bool find_region(Rounds *r, const Region *body)
+static bool find_region(Microbatches *r, const Region *body)
 {
     for (size_t n = 0; n < body->ins.n; n++) {
         const Ins *i = body->ins.data[n];
@@ -209,7 +209,7 @@ static bool find_region(Rounds *r, const Region *body)
     return true;
 }
 
-bool parts_find(Rounds *r, Region *body, Arena *a)
+bool parts_find(Microbatches *r, Region *body, Arena *a)
 {
     r->part = NEW_ARRAY(a, bool, r->m->values.n);
     r->given = NEW_ARRAY(a, bool, r->m->values.n);
@@ -224,7 +224,7 @@ bool parts_find(Rounds *r, Region *body, Arena *a)
 /* ---- adjusting ----------------------------------------------------------------------------- */
 
 typedef struct Adjust {
-    Rounds *r;
+    Microbatches *r;
     ValueMap map;
     size_t known; /* values that were classified */
 } Adjust;
@@ -234,19 +234,20 @@ static bool is_part(const Adjust *a, Value v)
     return v >= a->known || a->r->part[v];
 }
 
-/* A value that is the same in all rounds, as the part of it that one round contributes. */
+/* A value that is the same in all microbatches, as the part of it that one microbatch contributes.
+ */
 static Value share(const Adjust *a, Builder *b, Value v)
 {
     double known;
     if (is_part(a, v) || (value_is_const(b->m, v, &known) && known == 0))
         return v;
     a->r->shared = v;
-    Value rounds = build_const(b, type_of(b->m, v)->dtype, (double)a->r->rounds);
-    return build2(b, OP_div, v, rounds);
+    Value microbatches = build_const(b, type_of(b->m, v)->dtype, (double)a->r->microbatches);
+    return build2(b, OP_div, v, microbatches);
 }
 
-/* The same of a result of the region. What a repeat stacks is divided as its rounds make it: stages
- * of a pipeline are several on a rank, which has one of them at a time. */
+/* The same of a result of the region. What a repeat stacks is divided as its iterations make it:
+ * stages of a pipeline are several on a rank, which has one of them at a time. */
 static Value share_result(const Adjust *a, Builder *b, const Uses *uses, Value v)
 {
     Module *m = b->m;
@@ -265,7 +266,7 @@ static Value share_result(const Adjust *a, Builder *b, const Uses *uses, Value v
     return v;
 }
 
-/* a number of rows before those of this round, as dtype t */
+/* a number of rows before those of this microbatch, as dtype t */
 static Value rows_before(const Adjust *a, Builder *b, DType t, Value rows)
 {
     return build2(b, OP_mul, build_cast(b, a->r->index, t), rows);
@@ -279,24 +280,24 @@ static void adjust_iota(Adjust *a, Builder *b, Ins *i)
     map_set(b->m, &a->map, v, build2(b, OP_add, v, before));
 }
 
-/* Element e of a tensor drawn at slot s is number s * elements + e of the stream: with 1/rounds of
- * the elements, slot s becomes s * rounds + round. */
+/* Element e of a tensor drawn at slot s is number s * elements + e of the stream: with
+ * 1/microbatches of the elements, slot s becomes s * microbatches + microbatch. */
 static void adjust_random(Adjust *a, Builder *b, Ins *i)
 {
-    Value rounds = build_const(b, DT_i32, (double)a->r->rounds);
-    i->in[2] = build2(b, OP_add, build2(b, OP_mul, i->in[2], rounds), a->r->index);
+    Value microbatches = build_const(b, DT_i32, (double)a->r->microbatches);
+    i->in[2] = build2(b, OP_add, build2(b, OP_mul, i->in[2], microbatches), a->r->index);
 }
 
 /* x[piece, row, ...] with these two as the batch. */
 static Value as_batch(const Adjust *a, Builder *b, Value x, Dim row)
 {
-    const Rounds *r = a->r;
+    const Microbatches *r = a->r;
     Attrs rename = {.dim = {.name = row.name, .size = r->size},
                     .to = {.name = r->batch, .size = r->size}};
     return build(b, OP_rename, &rename, 1, &x);
 }
 
-static Dim row_of_piece(const Rounds *r)
+static Dim row_of_piece(const Microbatches *r)
 {
     return (Dim){.name = name_intern(r->m->names, "row of piece"), .size = r->size / r->pieces};
 }
@@ -304,11 +305,12 @@ static Dim row_of_piece(const Rounds *r)
 /* Positions along a batch in pieces. */
 static Value iota_of_pieces(const Adjust *a, Builder *b, const Ins *i)
 {
-    const Rounds *r = a->r;
+    const Microbatches *r = a->r;
     DType t = type_of(b->m, i->out[0])->dtype;
     Dim row = row_of_piece(r);
     Dim piece = {.name = name_intern(b->m->names, "piece"), .size = r->pieces};
-    Value before = build2(b, OP_mul, build_iota(b, t, piece), build_const(b, t, (double)r->rounds));
+    Value before =
+        build2(b, OP_mul, build_iota(b, t, piece), build_const(b, t, (double)r->microbatches));
     before = build2(b, OP_add, before, build_cast(b, r->index, t));
     before = build2(b, OP_mul, before, build_const(b, t, (double)row.size));
     Attrs merge = {.dim = row, .to = piece};
@@ -320,7 +322,7 @@ static Value iota_of_pieces(const Adjust *a, Builder *b, const Ins *i)
 /* Numbers drawn for a batch in pieces: each piece is drawn at a slot of its own. */
 static Value random_of_pieces(const Adjust *a, Builder *b, const Ins *i)
 {
-    const Rounds *r = a->r;
+    const Microbatches *r = a->r;
     Dim row = row_of_piece(r);
     Type t = *type_of(b->m, i->out[0]);
     Value part[RULE_OPERANDS], in[3] = {i->in[0], i->in[1], 0};
@@ -328,7 +330,7 @@ static Value random_of_pieces(const Adjust *a, Builder *b, const Ins *i)
     for (int64_t p = 0; p < r->pieces; p++) {
         Value slot = build2(b, OP_mul, i->in[2], build_const(b, DT_i32, (double)r->pieces));
         slot = build2(b, OP_add, slot, build_const(b, DT_i32, (double)p));
-        slot = build2(b, OP_mul, slot, build_const(b, DT_i32, (double)r->rounds));
+        slot = build2(b, OP_mul, slot, build_const(b, DT_i32, (double)r->microbatches));
         in[2] = build2(b, OP_add, slot, r->index);
         part[p] = build_typed(b, OP_random, &i->attrs, 3, in, 1, &t, NULL)->out[0];
     }
@@ -340,7 +342,7 @@ static void adjust_region(Adjust *a, Region *body);
 
 static void adjust_ins(Adjust *a, Region *home, Ins *i)
 {
-    const Rounds *r = a->r;
+    const Microbatches *r = a->r;
     Builder b = builder_at(r->m, home, i);
     for (uint32_t k = 0; k < i->nin; k++)
         i->in[k] = map_get(&a->map, i->in[k]);
@@ -390,7 +392,7 @@ static void adjust_region(Adjust *a, Region *body)
         body->results.data[k] = map_get(&a->map, body->results.data[k]);
 }
 
-void parts_adjust(Rounds *r, Region *body)
+void parts_adjust(Microbatches *r, Region *body)
 {
     Adjust a = {.r = r, .known = r->classified};
     adjust_region(&a, body);
@@ -404,7 +406,7 @@ void parts_adjust(Rounds *r, Region *body)
 
 /* ---- the whole batch ----------------------------------------------------------------------- */
 
-static Value whole_value(const Rounds *r, Builder *b, ValueMap *map, Value v, Dim micro)
+static Value whole_value(const Microbatches *r, Builder *b, ValueMap *map, Value v, Dim micro)
 {
     const Ins *i = r->m->values.data[v].def;
     if (map_get(map, v) != v)
@@ -426,7 +428,8 @@ static Value whole_value(const Rounds *r, Builder *b, ValueMap *map, Value v, Di
     return out;
 }
 
-void parts_whole(const Rounds *r, Builder *b, Region *body, ValueMap *inputs, Dim micro, Arena *tmp)
+void parts_whole(const Microbatches *r, Builder *b, Region *body, ValueMap *inputs, Dim micro,
+                 Arena *tmp)
 {
     Value *replace = NEW_ARRAY(tmp, Value, r->m->values.n + 1);
     for (size_t v = 0; v < r->classified; v++)

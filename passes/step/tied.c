@@ -11,7 +11,7 @@
 typedef struct Parts {
     Builder b;
     const StageSet *at;
-    Value sum[2]; /* of what is known at the first station (or all), and of the rest */
+    Value sum[2]; /* of what is known at the first stage (or all), and of the rest */
     bool mixed;   /* a term is of neither */
 } Parts;
 

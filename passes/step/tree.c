@@ -11,12 +11,12 @@ int tree_dim(const Module *m, uint32_t tensor)
     for (int i = 0; i < p->stacked - p->numbered; i++)
         fixed[i] = true;
     mesh_walk(m, p->type.dims, p->type.rank, fixed, axes);
-    for (int64_t i = p->stacked, most = 1; i < p->type.rank; i++) {
+    for (int64_t i = p->stacked, max = 1; i < p->type.rank; i++) {
         int64_t size = p->type.dims[i].size, twos = size & -size;
         twos = twos > RANKS ? RANKS : twos;
-        if (axes[i] || twos <= most)
+        if (axes[i] || twos <= max)
             continue;
-        most = twos;
+        max = twos;
         best = (int)i;
     }
     return best;

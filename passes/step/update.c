@@ -133,8 +133,8 @@ static double largest(DType t)
 static Value if_finite(Update *u, Value v, Value old)
 {
     DType t = type_of(u->m, v)->dtype;
-    Value most = build_const(&u->b, t, largest(t));
-    Value choice[] = {up2(u, OP_le, up1(u, OP_abs, v), most), v, old};
+    Value max = build_const(&u->b, t, largest(t));
+    Value choice[] = {up2(u, OP_le, up1(u, OP_abs, v), max), v, old};
     return build(&u->b, OP_select, NULL, 3, choice);
 }
 

@@ -15,17 +15,17 @@ void broken(Check *c, int p, const char *fmt, ...)
         return;
     fprintf(c->out, "plan: P%d is broken in %s", p,
             c->prog ? name_str(c->m->names, c->prog->fn->name) : "the arena");
-    if (c->station && c->m->layout.pipeline.axis)
+    if (c->stages && c->m->layout.pipeline.axis)
         fprintf(c->out, " on the %s",
-                c->station == AT_FIRST  ? "first rank"
-                : c->station == AT_LAST ? "last rank"
-                                        : "ranks between");
+                c->stages == AT_FIRST  ? "first rank"
+                : c->stages == AT_LAST ? "last rank"
+                                       : "ranks between");
     if (c->at >= 0) {
         const Action *a = &c->prog->actions.data[c->at];
         fprintf(c->out, ", action %d '%s'", c->at, name_str(c->m->names, a->name));
         for (int l = a->around; l >= 0; l = c->prog->loops.data[l].parent)
             fprintf(c->out, " %s=%lld", name_str(c->m->names, c->prog->loops.data[l].dim.name),
-                    (long long)c->round[l]);
+                    (long long)c->iteration[l]);
     }
     fputs(": ", c->out);
     va_start(ap, fmt);
@@ -120,8 +120,8 @@ static bool check_loops(Check *c)
     return true;
 }
 
-/* A loop may be executed in three rounds instead of all if nothing it writes moves with its index:
- * then all other rounds are like the second. */
+/* A loop may be executed in three iterations instead of all if nothing it writes moves with its
+ * index: then all other iterations are like the second. */
 static void choose_shortened(Check *c)
 {
     const Program *p = c->prog;
@@ -237,7 +237,7 @@ static void run_range(Check *c, int from, int to)
         const Action *a = &c->prog->actions.data[i];
         c->at = i;
         if (a->kind != ACT_loop) {
-            if (a->kind == ACT_phase || !(a->on & c->station))
+            if (a->kind == ACT_phase || !(a->on & c->stages))
                 continue;
             run_action(c, a);
             if (a->kind == ACT_kernel && by_each_stage(c, a))
@@ -246,9 +246,9 @@ static void run_range(Check *c, int from, int to)
         }
         const Ins *loop = c->loop_ins[a->loop];
         int end = c->prog->loops.data[a->loop].end;
-        for (int64_t r = next_round(&c->meaning, loop, -1); r >= 0;
-             r = next_round(&c->meaning, loop, r)) {
-            c->round[a->loop] = r;
+        for (int64_t r = next_iteration(&c->meaning, loop, -1); r >= 0;
+             r = next_iteration(&c->meaning, loop, r)) {
+            c->iteration[a->loop] = r;
             run_range(c, i + 1, end);
         }
         i = end;
@@ -267,7 +267,7 @@ static void check_program(Check *c)
     c->loop_ins = NEW_ARRAY(c->tmp, const Ins *, p->loops.n + 1);
     c->shortened = NEW_ARRAY(c->tmp, bool, p->loops.n + 1);
     c->described = NEW_ARRAY(c->tmp, bool, 2 * p->actions.n + 2);
-    c->round = NEW_ARRAY(c->tmp, int64_t, p->loops.n + 1);
+    c->iteration = NEW_ARRAY(c->tmp, int64_t, p->loops.n + 1);
     c->at = -1;
     if (!check_loops(c) || !check_operands(c))
         return;
@@ -287,7 +287,7 @@ static void check_program(Check *c)
         if (!check_is_another(c, rank, ranks))
             continue;
         c->rank = rank;
-        c->station = check_station(rank, ranks);
+        c->stages = check_stage_set(rank, ranks);
         choose_shortened(c);
         c->memory = memory_new(c->tmp);
         c->guarded = false;

@@ -1,8 +1,8 @@
 /* check.h - the proof of a plan; but for plan_check private to check*.c.
  *
  * Written against plan/plan.h alone. Each program is executed symbolically: memory is a map from
- * bytes to (value, round of the loops around it, element). An action is legal if each element it
- * reads is the one the IR means there, whichever loop, slot or view it comes through; it then
+ * bytes to (value, iteration of the loops around it, element). An action is legal if each element
+ * it reads is the one the IR means there, whichever loop, slot or view it comes through; it then
  * leaves its results' elements where it writes. That the action computes what its instruction says
  * is checked against its descriptor or kernel. What the planner believed (lifetimes, wishes,
  * aliases) is not asked. */
@@ -16,11 +16,11 @@ int plan_check(const Plan *p, FILE *out);
 
 /* ---- check_memory.c: what lies where --------------------------------------------------------- */
 
-/* Bytes [lo, hi) hold elements first, first + 1, ... of a value in one round of its loops. */
+/* Bytes [lo, hi) hold elements first, first + 1, ... of a value in one iteration of its loops. */
 typedef struct Piece {
     int64_t lo, hi;
-    Value value;     /* computed or given; not a view, slice or loop result. 0: workspace */
-    uint64_t rounds; /* see check_value.c; workspace: the action that wrote it */
+    Value value;         /* computed or given; not a view, slice or loop result. 0: workspace */
+    uint64_t iterations; /* see check_value.c; workspace: the action that wrote it */
     int64_t first;
     int64_t bytes; /* of an element */
 } Piece;
@@ -33,33 +33,33 @@ const Piece *memory_at(const Memory *m, int64_t at);
 
 /* ---- check_value.c: what the IR means -------------------------------------------------------- */
 
-/* Rounds of the loops around a point of the program, outermost first. */
-typedef struct Rounds {
+/* Iterations of the loops around a point of the program, outermost first. */
+typedef struct Iterations {
     int64_t at[MAX_NEST];
-} Rounds;
+} Iterations;
 
 /* A run of elements of a value as it was computed. */
-typedef void RunFn(void *ctx, Value v, uint64_t rounds, int64_t first, int64_t n);
+typedef void RunFn(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n);
 
 typedef struct Meaning {
     const Module *m;
-    /* Loops that change nothing but a sum are executed in their first two and their last round;
+    /* Loops that change nothing but a sum are executed in their first two and their last iteration;
      * shortened[owner's dim] would be ambiguous, so it is asked by loop instruction. */
     bool (*shortened)(const void *ctx, const Ins *loop);
-    /* Does the rank run this round of the loop? Of layers it may have fewer than others. */
+    /* Does the rank run this iteration of the loop? Of layers it may have fewer than others. */
     bool (*runs)(const void *ctx, const Ins *loop, int64_t i);
     const void *ctx;
 } Meaning;
 
-/* In place of rounds: elements that no round of this rank writes. */
+/* In place of iterations: elements that no iteration of this rank writes. */
 #define UNWRITTEN UINT64_MAX
 /* Calls run for elements [first, first + n) of v, in order, each run from one computed value. */
-void meaning_of(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n, RunFn *run,
+void meaning_of(const Meaning *w, Value v, Iterations r, int64_t first, int64_t n, RunFn *run,
                 void *ctx);
-uint64_t rounds_key(const Module *m, Value v, Rounds r);
+uint64_t iterations_key(const Module *m, Value v, Iterations r);
 int region_depth(const Region *r);
-/* The round that runs after `i`, and -1 after the last; the first, with i = -1. */
-int64_t next_round(const Meaning *w, const Ins *loop, int64_t i);
+/* The iteration that runs after `i`, and -1 after the last; the first, with i = -1. */
+int64_t next_iteration(const Meaning *w, const Ins *loop, int64_t i);
 
 /* ---- check_call.c: descriptors --------------------------------------------------------------- */
 

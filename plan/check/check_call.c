@@ -428,7 +428,7 @@ static const char *comm_wrong(const Module *m, const Action *a, const Ins *i)
     if (d->axes != i->attrs.axes || d->n != mesh_size(m, i->attrs.axes) ||
         d->root != (i->op == OP_broadcast ? (int)i->attrs.at : 0))
         return "which ranks do it together";
-    if (d->dtype != check_dtype(t->dtype) || d->most != i->attrs.most || d->tree != i->attrs.tree ||
+    if (d->dtype != check_dtype(t->dtype) || d->max != i->attrs.max || d->tree != i->attrs.tree ||
         d->zigzag != i->attrs.zigzag)
         return "type, sum, or order";
     if (!is_around(t, i->attrs.dim.name, d->outer, d->size, d->inner) ||

@@ -1,10 +1,10 @@
-/* check_pipe.c - P8: rounds of a pipeline may run in the order of its table.
+/* check_pipe.c - P8: iterations of a pipeline may run in the order of its table.
  *
- * check.c executes each round as if one rank ran all of it, with as many layers as that has a stage
- * (check_depth.c). That another order of whole phases
- * means the same follows if phases share nothing but what has slots, and what is only added to in
- * one of them; if a slot is nobody else's from the first phase of a stage and microbatch to the
- * last; and if a message stays where it is until it has been used. Here the table is walked for it.
+ * check.c executes each iteration as if one rank ran all of it, with as many layers as that has a
+ * stage (check_depth.c). That another order of whole phases means the same follows if phases share
+ * nothing but what has slots, and what is only added to in one of them; if a slot is nobody else's
+ * from the first phase of a stage and microbatch to the last; and if a message stays where it is
+ * until it has been used. Here the table is walked for it.
  */
 #include "plan/check/check_run.h"
 
@@ -38,7 +38,7 @@ static void check_place(Check *c, const Buffer *b, const Operand *o)
 {
     const Pipeline *l = &c->m->layout.pipeline;
     int64_t stride = layer_stride(c, &o->at);
-    if (b->by_layer ? stride * l->most != b->slot : stride && l->chunks > 1)
+    if (b->by_layer ? stride * l->max_layers != b->slot : stride && l->chunks > 1)
         broken(c, 8, "'%s' is in slots of %lld bytes and moves by %lld from layer to layer",
                buffer_name(c, b), (long long)b->slot, (long long)stride);
     if (b->program != c->program || b->persistent)
@@ -276,7 +276,7 @@ bool check_gives(const Check *c, const Action *a)
     if (a->kind != ACT_comm || a->comm.kind != MG_BROADCAST ||
         a->comm.axes != c->m->layout.pipeline.axis)
         return true;
-    return c->station & (a->comm.root == 0               ? AT_FIRST
-                         : a->comm.root == a->comm.n - 1 ? AT_LAST
-                                                         : AT_MIDDLE);
+    return c->stages & (a->comm.root == 0               ? AT_FIRST
+                        : a->comm.root == a->comm.n - 1 ? AT_LAST
+                                                        : AT_MIDDLE);
 }

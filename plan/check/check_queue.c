@@ -9,17 +9,17 @@
  * collective may be made beside the queue while there is one in it (P7); and the guard, and who
  * comes after the program, find it empty.
  *
- * Of a loop the first two rounds and the last two are run: what is in the queue at the top of the
- * second is there at the top of all others. */
+ * Of a loop the first two iterations and the last two are run: what is in the queue at the top of
+ * the second is there at the top of all others. */
 #include "plan/check/check_run.h"
 #include "runtime/queue.h"
 
-enum { EDGE = 2 }; /* rounds at either end of a loop */
+enum { EDGE = 2 }; /* iterations at either end of a loop */
 
 typedef struct Sent {
     size_t action;
     int64_t number;
-    int64_t *lo, *hi; /* per operand: its bytes, in that round */
+    int64_t *lo, *hi; /* per operand: its bytes, in that iteration */
 } Sent;
 
 typedef struct Queue {
@@ -34,7 +34,7 @@ static void bytes_of(const Check *c, const Operand *o, int64_t *lo, int64_t *hi)
 {
     *lo = *hi = c->p->buffers.data[o->at.buffer].offset + o->at.offset;
     for (int i = 0; i < o->at.nloops; i++) {
-        int64_t far = o->at.loop[i].stride * c->round[o->at.loop[i].loop];
+        int64_t far = o->at.loop[i].stride * c->iteration[o->at.loop[i].loop];
         *lo += far;
         *hi += far;
     }
@@ -143,11 +143,11 @@ static bool run(Queue *q, size_t from, size_t to)
         const Loop *l = &p->loops.data[number];
         for (int64_t k = 0, n = l->dim.size; k < n;
              k = k == EDGE - 1 && n > 2 * EDGE ? n - EDGE : k + 1) {
-            q->c->round[number] = l->reverse ? n - 1 - k : k;
+            q->c->iteration[number] = l->reverse ? n - 1 - k : k;
             if (!run(q, i + 1, (size_t)l->end + 1))
                 return false;
         }
-        q->c->round[number] = 0;
+        q->c->iteration[number] = 0;
         i = (size_t)l->end;
     }
     return true;

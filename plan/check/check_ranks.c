@@ -1,10 +1,10 @@
 /* check_ranks.c - P7, P8: nobody waits for ever, by running what ranks do together.
  *
  * Each rank goes through the program as it is emitted: a loop's body once (all ranks of a group
- * make the same rounds), a pipeline by its table. It stands still at a collective until all of its
- * group are there, at the same, and where it waits for a message until both ends have begun; the
- * n-th that one rank sends another is the n-th that that one receives from it. If in the end some
- * stand still, or meet at different collectives, the plan is wrong.
+ * make the same iterations), a pipeline by its table. It stands still at a collective until all of
+ * its group are there, at the same, and where it waits for a message until both ends have begun;
+ * the n-th that one rank sends another is the n-th that that one receives from it. If in the end
+ * some stand still, or meet at different collectives, the plan is wrong.
  *
  * Ranks that differ in other axes than that of stages run the same rows of the table, and meet
  * along those axes in the order of the program: so one of each place along the axis of stages
@@ -43,7 +43,7 @@ typedef struct Ranks {
     bool told;
 } Ranks;
 
-static StageSet station_of(int place, int n)
+static StageSet stage_set_of(int place, int n)
 {
     StageSet at = (StageSet)((place == 0 ? AT_FIRST : 0) | (place == n - 1 ? AT_LAST : 0));
     return at ? at : AT_MIDDLE;
@@ -53,9 +53,9 @@ static bool does(const Ranks *r, const Rank *x, const Action *a)
 {
     const Module *m = r->c->m;
     if (x->op)
-        return a->on & station_of(x->op->stage, r->pipe->stages);
+        return a->on & stage_set_of(x->op->stage, r->pipe->stages);
     return !m->layout.pipeline.axis ||
-           (a->on & station_of(x->place, (int)mesh_size(m, m->layout.pipeline.axis)));
+           (a->on & stage_set_of(x->place, (int)mesh_size(m, m->layout.pipeline.axis)));
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ static bool same_collective(const Action *a, const Action *b)
 {
     const mg_comm_desc *x = &a->comm, *y = &b->comm;
     return x->kind == y->kind && x->dtype == y->dtype && x->axes == y->axes && x->n == y->n &&
-           x->outer * x->size * x->inner == y->outer * y->size * y->inner && x->most == y->most &&
+           x->outer * x->size * x->inner == y->outer * y->size * y->inner && x->max == y->max &&
            x->tree == y->tree && x->root == y->root;
 }
 

@@ -6,27 +6,27 @@
 
 /* ---- elements in memory ---------------------------------------------------------------------- */
 
-static Rounds rounds_now(const Check *c, int around)
+static Iterations iterations_now(const Check *c, int around)
 {
-    Rounds r = {{0}};
+    Iterations r = {{0}};
     int nest[MAX_NEST], n = 0;
     for (int l = around; l >= 0; l = c->prog->loops.data[l].parent)
         nest[n++] = l;
     for (int i = 0; i < n; i++)
-        r.at[i] = c->round[nest[n - 1 - i]];
+        r.at[i] = c->iteration[nest[n - 1 - i]];
     return r;
 }
 
-static Rounds rounds_here(const Check *c)
+static Iterations iterations_here(const Check *c)
 {
-    return rounds_now(c, c->at < 0 ? -1 : c->prog->actions.data[c->at].around);
+    return iterations_now(c, c->at < 0 ? -1 : c->prog->actions.data[c->at].around);
 }
 
 int64_t address_of(const Check *c, const Place *at)
 {
     int64_t a = c->p->buffers.data[at->buffer].offset + at->offset;
     for (int i = 0; i < at->nloops; i++)
-        a += at->loop[i].stride * c->round[at->loop[i].loop];
+        a += at->loop[i].stride * c->iteration[at->loop[i].loop];
     return a;
 }
 
@@ -60,11 +60,11 @@ typedef struct Cursor {
     bool failed;
 } Cursor;
 
-static void expect_run(void *ctx, Value v, uint64_t rounds, int64_t first, int64_t n)
+static void expect_run(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n)
 {
     Cursor *k = ctx;
     Check *c = k->c;
-    if (rounds == UNWRITTEN) {
+    if (iterations == UNWRITTEN) {
         k->failed = true;
         broken(c, 3,
                "reads element %lld of '%s', of a layer that this rank has not and nobody wrote",
@@ -73,16 +73,16 @@ static void expect_run(void *ctx, Value v, uint64_t rounds, int64_t first, int64
     while (n > 0 && !k->failed) {
         const Piece *p = memory_at(c->memory, k->address);
         int64_t at = p ? p->first + (k->address - p->lo) / k->bytes : 0;
-        if (!p || p->value != v || p->rounds != rounds || at != first || p->bytes != k->bytes ||
-            (k->address - p->lo) % k->bytes) {
+        if (!p || p->value != v || p->iterations != iterations || at != first ||
+            p->bytes != k->bytes || (k->address - p->lo) % k->bytes) {
             k->failed = true;
             broken(c, 3, "reads element %lld of '%s' (from '%s') at byte %lld, where %s%s%s is",
                    (long long)first, value_name(c, k->o->value), value_name(c, v),
                    (long long)k->address, p ? "'" : "nothing", p ? value_name(c, p->value) : "",
-                   !p                    ? ""
-                   : p->value != v || !v ? "'"
-                   : p->rounds != rounds ? "' of another round"
-                                         : "', another element,");
+                   !p                            ? ""
+                   : p->value != v || !v         ? "'"
+                   : p->iterations != iterations ? "' of another iteration"
+                                                 : "', another element,");
             return;
         }
         int64_t some = (p->hi - k->address) / k->bytes;
@@ -93,13 +93,13 @@ static void expect_run(void *ctx, Value v, uint64_t rounds, int64_t first, int64
     }
 }
 
-static void write_run(void *ctx, Value v, uint64_t rounds, int64_t first, int64_t n)
+static void write_run(void *ctx, Value v, uint64_t iterations, int64_t first, int64_t n)
 {
     Cursor *k = ctx;
     memory_write(k->c->memory, (Piece){.lo = k->address,
                                        .hi = k->address + n * k->bytes,
                                        .value = v,
-                                       .rounds = rounds,
+                                       .iterations = iterations,
                                        .first = first,
                                        .bytes = k->bytes});
     k->address += n * k->bytes;
@@ -113,7 +113,7 @@ static bool each_run(Check *c, const Operand *o, RunFn *run)
     int64_t base = address_of(c, &o->at);
     for (int64_t e = 0; e < n && !k.failed; e += length) {
         k.address = base + element_offset(o, e) * k.bytes;
-        meaning_of(&c->meaning, o->value, rounds_here(c), e, length, run, &k);
+        meaning_of(&c->meaning, o->value, iterations_here(c), e, length, run, &k);
     }
     return !k.failed;
 }
@@ -153,10 +153,11 @@ static void write_work(Check *c, const Operand *o, int which)
 {
     int64_t lo = address_of(c, &o->at), bytes = dtype_bytes(o->type.dtype);
     if (may_write(c, o))
-        memory_write(c->memory, (Piece){.lo = lo,
-                                        .hi = lo + type_elements(&o->type) * bytes,
-                                        .rounds = (uint64_t)c->at * MAX_OPERANDS + (uint64_t)which,
-                                        .bytes = bytes});
+        memory_write(c->memory,
+                     (Piece){.lo = lo,
+                             .hi = lo + type_elements(&o->type) * bytes,
+                             .iterations = (uint64_t)c->at * MAX_OPERANDS + (uint64_t)which,
+                             .bytes = bytes});
 }
 
 /* ---- which instruction, which operands ------------------------------------------------------- */
@@ -375,9 +376,9 @@ static bool combines(const Check *c, const Action *a, const Kernel *k, const Ins
     int64_t lo = address_of(c, &o->at), bytes = type_bytes(&o->type);
     const Piece *p = memory_at(c->memory, lo);
     if (!p || p->value || p->lo != lo || p->hi != lo + bytes ||
-        p->rounds % MAX_OPERANDS != (uint64_t)which)
+        p->iterations % MAX_OPERANDS != (uint64_t)which)
         return false;
-    const Action *from = &c->prog->actions.data[p->rounds / MAX_OPERANDS];
+    const Action *from = &c->prog->actions.data[p->iterations / MAX_OPERANDS];
     const Kernel *part = &c->p->kernels.data[from->kernel];
     if (from->kind != ACT_kernel || from->around != a->around || part->phase != PHASE_partial ||
         part->chunks != k->chunks || kernel_wrong(c->m, part, i))
@@ -552,7 +553,7 @@ void give_arguments(Check *c)
     for (size_t i = 0; i < f->args.n; i++) {
         int b = argument_buffer(c, f->args.data[i]);
         if (f->args.data[i].role <= ARG_state &&
-            !(c->p->buffers.data[b].at & c->station)) /* others are at its place */
+            !(c->p->buffers.data[b].at & c->stages)) /* others are at its place */
             continue;
         if (!fits(c, b, f->body->args.data[i], true))
             continue;
@@ -570,7 +571,7 @@ static void check_kept(Check *c)
         for (size_t k = 0; k < f->results.n; k++)
             updated |= f->results.data[k].role == RES_update &&
                        f->results.data[k].tensor == f->args.data[i].tensor;
-        if (updated || !(c->p->buffers.data[argument_buffer(c, f->args.data[i])].at & c->station))
+        if (updated || !(c->p->buffers.data[argument_buffer(c, f->args.data[i])].at & c->stages))
             continue;
         Operand o = whole(c, argument_buffer(c, f->args.data[i]), f->body->args.data[i]);
         each_run(c, &o, expect_run);
@@ -588,7 +589,7 @@ void check_results(Check *c)
                 : r.role == RES_logits ? c->prog->logits
                 : r.role == RES_total  ? c->prog->totals.data[r.tensor]
                                        : c->p->tensor_buffer.data[r.tensor];
-        if (r.role == RES_update && !(c->p->buffers.data[b].at & c->station))
+        if (r.role == RES_update && !(c->p->buffers.data[b].at & c->stages))
             continue;
         if (!fits(c, b, f->body->results.data[i], r.role != RES_logits))
             continue;

@@ -18,14 +18,14 @@ typedef struct Check {
     int at;               /* action that runs, or -1 */
     const Ins **loop_ins; /* per loop of the program */
     bool *shortened;
-    bool *described; /* two per action: its descriptor was checked, which no round changes, and
+    bool *described; /* two per action: its descriptor was checked, which no iteration changes, and
                         its kernel */
-    int64_t *round;
+    int64_t *iteration;
     Meaning meaning;
     Memory *memory;
-    bool guarded;     /* the guard has run */
-    StageSet station; /* the rank that runs, along the axis of stages */
-    int rank;         /* ... its number there */
+    bool guarded;    /* the guard has run */
+    StageSet stages; /* the rank that runs, along the axis of stages */
+    int rank;        /* ... its number there */
 } Check;
 
 /* Invariant p does not hold, at the action that runs. */
@@ -37,7 +37,7 @@ void give_arguments(Check *c);
 void run_action(Check *c, const Action *a);
 /* The instruction an action computes: that of the value it writes. */
 const Ins *instruction_of(const Check *c, const Action *a);
-/* In this round. */
+/* In this iteration. */
 int64_t address_of(const Check *c, const Place *at);
 void check_results(Check *c);
 /* Elements of an operand that follow each other in memory; is what should be there there? What it
@@ -56,11 +56,11 @@ void check_overlaps(Check *c, const Action *a, const Ins *i);
 /* check_epilogue.c: a product and the kernel that goes on with it. */
 void run_with_kernel(Check *c, const Action *a);
 
-/* check_depth.c: does the rank that runs leave out rounds of this loop; does it run this one? Is a
- * rank, along the axis of stages, unlike all before it? */
+/* check_depth.c: does the rank that runs leave out iterations of this loop; does it run this one?
+ * Is a rank, along the axis of stages, unlike all before it? */
 bool check_leaves_out(const Check *c, const Ins *loop);
 bool check_runs(const void *c, const Ins *loop, int64_t i);
-StageSet check_station(int rank, int ranks);
+StageSet check_stage_set(int rank, int ranks);
 bool check_is_another(const Check *c, int rank, int ranks);
 
 /* check_value.c: the buffer of a function's argument, or -1 */

@@ -1,9 +1,9 @@
 /* check_value.c - from a value to the computed values its elements come from.
  *
  * A view is its operand's elements at other indices. A slice is a part of the stacked value; a
- * carried argument is the start value in the first round and the body's result of the round before
- * in any other; a loop's carried result is the body's of the last round, a stacked one the body's
- * of all rounds, one after the other. Everything else is computed (or given). */
+ * carried argument is the start value in the first iteration and the body's result of the iteration
+ * before in any other; a loop's carried result is the body's of the last iteration, a stacked one
+ * the body's of all iterations, one after the other. Everything else is computed (or given). */
 #include "plan/check/check_run.h"
 
 int region_depth(const Region *r)
@@ -14,9 +14,9 @@ int region_depth(const Region *r)
     return depth;
 }
 
-/* Rounds as one number, which is below 2^63 as loops of fewer rounds are; only those around v's
- * definition count. */
-uint64_t rounds_key(const Module *m, Value v, Rounds r)
+/* Iterations as one number, which is below 2^63 as loops of fewer iterations are; only those around
+ * v's definition count. */
+uint64_t iterations_key(const Module *m, Value v, Iterations r)
 {
     uint64_t key = 0, times = 1;
     const Region *home = m->values.data[v].home;
@@ -27,7 +27,7 @@ uint64_t rounds_key(const Module *m, Value v, Rounds r)
     return key;
 }
 
-int64_t next_round(const Meaning *w, const Ins *loop, int64_t i)
+int64_t next_iteration(const Meaning *w, const Ins *loop, int64_t i)
 {
     const bool shortened = w->shortened(w->ctx, loop), reverse = loop->attrs.reverse;
     const int64_t n = loop->attrs.dim.size;
@@ -39,7 +39,7 @@ int64_t next_round(const Meaning *w, const Ins *loop, int64_t i)
     return step >= n ? -1 : i;
 }
 
-static int64_t previous_round(const Meaning *w, const Ins *loop, int64_t i)
+static int64_t previous_iteration(const Meaning *w, const Ins *loop, int64_t i)
 {
     const int64_t n = loop->attrs.dim.size, back = loop->attrs.reverse ? 1 : -1;
     if (!w->shortened(w->ctx, loop)) {
@@ -48,8 +48,8 @@ static int64_t previous_round(const Meaning *w, const Ins *loop, int64_t i)
         while (i >= 0 && i < n && !w->runs(w->ctx, loop, i));
         return i < n ? i : -1;
     }
-    int64_t before = -1, r = next_round(w, loop, -1);
-    for (; r >= 0 && r != i; r = next_round(w, loop, r))
+    int64_t before = -1, r = next_iteration(w, loop, -1);
+    for (; r >= 0 && r != i; r = next_iteration(w, loop, r))
         before = r;
     return before;
 }
@@ -95,8 +95,8 @@ static int64_t viewed_run(const Module *m, const Ins *view)
     return n;
 }
 
-static void meaning_of_view(const Meaning *w, const Ins *view, Rounds r, int64_t first, int64_t n,
-                            RunFn *run, void *ctx)
+static void meaning_of_view(const Meaning *w, const Ins *view, Iterations r, int64_t first,
+                            int64_t n, RunFn *run, void *ctx)
 {
     int64_t inner = viewed_run(w->m, view), start = 0, length = 0;
     while (n > 0) {
@@ -116,8 +116,8 @@ static void meaning_of_view(const Meaning *w, const Ins *view, Rounds r, int64_t
 }
 
 /* The parts' elements, one part after the other. */
-static void meaning_of_join(const Meaning *w, const Ins *join, Rounds r, int64_t first, int64_t n,
-                            RunFn *run, void *ctx)
+static void meaning_of_join(const Meaning *w, const Ins *join, Iterations r, int64_t first,
+                            int64_t n, RunFn *run, void *ctx)
 {
     for (uint32_t k = 0; k < join->nin && n > 0; k++) {
         int64_t size = type_elements(type_of(w->m, join->in[k]));
@@ -132,9 +132,9 @@ static void meaning_of_join(const Meaning *w, const Ins *join, Rounds r, int64_t
     }
 }
 
-/* Elements of what a loop stacks, of a round that it leaves out. Where the stack is carried on by
- * the loop around, as sums of gradients are, they are as they were when that round began. */
-static void meaning_of_left_out(const Meaning *w, const Ins *loop, uint32_t k, Rounds r,
+/* Elements of what a loop stacks, of an iteration that it leaves out. Where the stack is carried on
+ * by the loop around, as sums of gradients are, they are as they were when that iteration began. */
+static void meaning_of_left_out(const Meaning *w, const Ins *loop, uint32_t k, Iterations r,
                                 int64_t first, int64_t n, RunFn *run, void *ctx)
 {
     const Region *body = loop->home;
@@ -146,14 +146,14 @@ static void meaning_of_left_out(const Meaning *w, const Ins *loop, uint32_t k, R
     run(ctx, loop->out[k], UNWRITTEN, first, n);
 }
 
-static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Rounds r,
+static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Iterations r,
                               int64_t first, int64_t n, RunFn *run, void *ctx)
 {
     Value inner = loop->body->results.data[k];
     int depth = region_depth(loop->home);
     if (k < loop->attrs.carried) {
         int64_t last = -1;
-        for (int64_t i = next_round(w, loop, -1); i >= 0; i = next_round(w, loop, i))
+        for (int64_t i = next_iteration(w, loop, -1); i >= 0; i = next_iteration(w, loop, i))
             last = r.at[depth] = i;
         meaning_of(w, last < 0 ? loop->in[k] : inner, r, first, n, run, ctx);
         return;
@@ -171,7 +171,7 @@ static void meaning_of_result(const Meaning *w, const Ins *loop, uint32_t k, Rou
     }
 }
 
-static void meaning_of_argument(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n,
+static void meaning_of_argument(const Meaning *w, Value v, Iterations r, int64_t first, int64_t n,
                                 RunFn *run, void *ctx)
 {
     const Region *body = w->m->values.data[v].home;
@@ -180,7 +180,7 @@ static void meaning_of_argument(const Meaning *w, Value v, Rounds r, int64_t fir
     while (body->args.data[k] != v)
         k++;
     if (!loop || k >= loop->nin) { /* of a function; or the index, which is never in memory */
-        run(ctx, v, rounds_key(w->m, v, r), first, n);
+        run(ctx, v, iterations_key(w->m, v, r), first, n);
         return;
     }
     int depth = region_depth(loop->home);
@@ -189,13 +189,13 @@ static void meaning_of_argument(const Meaning *w, Value v, Rounds r, int64_t fir
         meaning_of(w, loop->in[k], r, r.at[depth] * size + first, n, run, ctx);
         return;
     }
-    int64_t before = previous_round(w, loop, r.at[depth]);
+    int64_t before = previous_iteration(w, loop, r.at[depth]);
     if (before >= 0)
         r.at[depth] = before;
     meaning_of(w, before >= 0 ? body->results.data[k] : loop->in[k], r, first, n, run, ctx);
 }
 
-void meaning_of(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n, RunFn *run,
+void meaning_of(const Meaning *w, Value v, Iterations r, int64_t first, int64_t n, RunFn *run,
                 void *ctx)
 {
     const Ins *def = w->m->values.data[v].def;
@@ -211,7 +211,7 @@ void meaning_of(const Meaning *w, Value v, Rounds r, int64_t first, int64_t n, R
             k++;
         meaning_of_result(w, def, k, r, first, n, run, ctx);
     } else {
-        run(ctx, v, rounds_key(w->m, v, r), first, n);
+        run(ctx, v, iterations_key(w->m, v, r), first, n);
     }
 }
 

@@ -73,7 +73,7 @@ typedef struct Stretch {
     bool sends;  /* there are collectives */
     bool queue;  /* which are a queue */
     double late; /* until the collectives of before are through */
-    int64_t most, outside;
+    int64_t limit, outside;
     Arena *tmp;
 } Stretch;
 
@@ -232,7 +232,7 @@ static double placed_at(const Stretch *s, const State *t, const Node *v)
 
 static bool has_room(const Stretch *s, const State *t, const Node *v, int64_t during)
 {
-    return (v->sends ? t->highest : t->live) + during <= s->most;
+    return (v->sends ? t->highest : t->live) + during <= s->limit;
 }
 
 /* Places node i next. False: more is alive then than may be. */
@@ -345,10 +345,10 @@ static bool order(Stretch *s, bool giving, State *now, double *seconds)
     return true;
 }
 
-bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t most,
+bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t limit,
                      Arena *tmp)
 {
-    Stretch s = {.p = p, .n = end - from, .most = most, .tmp = tmp};
+    Stretch s = {.p = p, .n = end - from, .limit = limit, .tmp = tmp};
     s.node = NEW_ARRAY(tmp, Node, s.n);
     s.use = NEW_ARRAY(tmp, Use, p->buffers.n);
     bool used[RESOURCE_count] = {false};

@@ -1,7 +1,7 @@
 /* lives.c - the order of a program's actions, and when buffers are alive in it.
  *
  * A buffer is alive from the first action that touches it to the last; what crosses a loop's
- * rounds, in the whole loop. Where a device has several streams the actions between two places
+ * iterations, in the whole loop. Where a device has several streams the actions between two places
  * where all streams meet are put in another order first (arrange.c), and what a collective touches
  * is alive as long as it may run, so that its bytes are nobody else's then: without that, it would
  * have to wait for them, and others for it. */
@@ -17,7 +17,8 @@ typedef struct Lives {
 } Lives;
 
 /* The innermost loop around an action that is inside `home`'s body, or is the home's own level: -1.
- * A buffer new in each round of `home` that a deeper loop touches is alive in all of that loop. */
+ * A buffer new in each iteration of `home` that a deeper loop touches is alive in all of that loop.
+ */
 static int loop_under(const Program *p, int around, int home)
 {
     int under = -1;
@@ -63,9 +64,9 @@ static void set_lifetimes(Lives *s)
 }
 
 /* The most bytes of transient buffers that are alive at once. */
-static int64_t most_alive(const Lives *s)
+static int64_t max_alive(const Lives *s)
 {
-    int64_t n = (int64_t)s->prog->actions.n, live = 0, most = 0;
+    int64_t n = (int64_t)s->prog->actions.n, live = 0, max = 0;
     int64_t *change = NEW_ARRAY(s->tmp, int64_t, n + 1);
     for (size_t b = 0; b < s->p->buffers.n; b++) {
         const Buffer *x = &s->p->buffers.data[b];
@@ -76,9 +77,9 @@ static int64_t most_alive(const Lives *s)
     }
     for (int64_t i = 0; i < n; i++) {
         live += change[i];
-        most = live > most ? live : most;
+        max = live > max ? live : max;
     }
-    return most;
+    return max;
 }
 
 /* The end of the stretch that begins at `from`: what meets all streams there, or the program's end.
@@ -111,19 +112,19 @@ static void extend(Lives *s, const Action *a, int first, int last)
 }
 
 /* The same, if no more is alive then than may be. */
-static void extend_if_room(Lives *s, const Action *a, int first, int last, int64_t most)
+static void extend_if_room(Lives *s, const Action *a, int first, int last, int64_t limit)
 {
     Buffer was[MAX_OPERANDS];
     for (int k = 0; k < a->noperands; k++)
         was[k] = s->p->buffers.data[a->operand[k].at.buffer];
     extend(s, a, first, last);
-    for (int k = 0; k < a->noperands && most_alive(s) > most; k++)
+    for (int k = 0; k < a->noperands && max_alive(s) > limit; k++)
         s->p->buffers.data[a->operand[k].at.buffer] = was[k];
 }
 
-/* In a queue it may still run when its stretch is over: in the next rounds of the loops around it,
- * and behind them, up to whom all wait for or who needs its result; *after begins where the stretch
- * ends. */
+/* In a queue it may still run when its stretch is over: in the next iterations of the loops around
+ * it, and behind them, up to whom all wait for or who needs its result; *after begins where the
+ * stretch ends. */
 static void goes_on(const Program *p, const Action *a, int *first, int *after)
 {
     const Action *act = p->actions.data;
@@ -141,7 +142,7 @@ static void goes_on(const Program *p, const Action *a, int *first, int *after)
 
 /* A collective runs beside others: it may begin while the action before it runs, and is done when
  * the first begins that needs its result. What it touches is alive in all that time. */
-static void extend_stretch(Lives *s, int from, int end, int64_t most)
+static void extend_stretch(Lives *s, int from, int end, int64_t limit)
 {
     const Program *p = s->prog;
     const Action *act = p->actions.data;
@@ -156,7 +157,7 @@ static void extend_stretch(Lives *s, int from, int end, int64_t most)
         if (after == end && has_queue(s->p, p))
             goes_on(p, &act[i], &first, &after);
         after = after < (int)p->actions.n ? after : (int)p->actions.n - 1;
-        extend_if_room(s, &act[i], first, after, most);
+        extend_if_room(s, &act[i], first, after, limit);
     }
 }
 
@@ -182,14 +183,14 @@ static void number_actions(Program *g)
 
 /* Bytes that may be alive: no more than are anyway, or, where collectives may take room, than the
  * device has, but for what a packing may lose. */
-static int64_t most_allowed(const Lives *s)
+static int64_t max_allowed(const Lives *s)
 {
     const double PACKED = 0.98;
-    int64_t most = most_alive(s),
+    int64_t max = max_alive(s),
             room = (int64_t)(PACKED * (double)plan_budget(s->p->module, s->p->device));
     for (size_t b = 0; b < s->p->buffers.n; b++)
         room -= s->p->buffers.data[b].persistent ? s->p->buffers.data[b].bytes : 0;
-    return s->p->module->layout.overlap && room > most ? room : most;
+    return s->p->module->layout.overlap && room > max ? room : max;
 }
 
 static void order_actions(Lives *s)
@@ -198,14 +199,14 @@ static void order_actions(Lives *s)
     set_lifetimes(s);
     if (s->p->device->streams < 2)
         return;
-    const int64_t most = most_allowed(s);
+    const int64_t limit = max_allowed(s);
     bool any = has_queue(s->p, g) && s->p->module->layout.overlap && sink_waits(s->p, g, s->tmp);
     if (any)
         renew_lifetimes(s);
     for (int from = 0; from < (int)g->actions.n; from++) {
         int end = stretch_end(g, from);
         if (end - from > 1)
-            any |= arrange_stretch(s->p, g, s->program, from, end, most, s->tmp);
+            any |= arrange_stretch(s->p, g, s->program, from, end, limit, s->tmp);
         from = end;
     }
     if (any) {
@@ -214,7 +215,7 @@ static void order_actions(Lives *s)
     }
     for (int from = 0; from < (int)g->actions.n && s->p->module->layout.overlap; from++) {
         int end = stretch_end(g, from);
-        extend_stretch(s, from, end, most);
+        extend_stretch(s, from, end, limit);
         from = end;
     }
 }

@@ -1,5 +1,5 @@
 /* pipe_time.c - how long a step of a pipeline takes: what each phase of each stage costs, from the
- * timeline of a round, and then its table run with those costs. */
+ * timeline of an iteration, and then its table run with those costs. */
 #include "plan/order/pipe_time.h"
 #include "plan/rates.h"
 #include "plan/order/streams.h"
@@ -13,7 +13,7 @@ bool pipe_does(StageSet on, int at, int n)
     return on & (here ? here : AT_MIDDLE);
 }
 
-int64_t pipe_rounds(const Plan *p, const Loop *l, int stage)
+int64_t pipe_iterations(const Plan *p, const Loop *l, int stage)
 {
     const Pipeline *of = &p->module->layout.pipeline;
     return l->dim.name == of->dim ? of->layers.data[stage] : l->dim.size;
@@ -33,7 +33,7 @@ static double phase_seconds(const Plan *p, const Program *g, int from, int to, i
         const Action *a = &g->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *loop = &g->loops.data[a->loop];
-            all += (double)pipe_rounds(p, loop, stage) * loop->seconds;
+            all += (double)pipe_iterations(p, loop, stage) * loop->seconds;
             i = loop->end;
         } else if (a->kind != ACT_phase && pipe_does(a->on, stage, stages)) {
             all += pipe_adds(a);
@@ -137,7 +137,7 @@ void plan_print_grid(const Plan *p, bool color, FILE *out)
     const PipeClock *k = g->pipe ? pipe_run(p, g, tmp) : NULL;
     if (k && !pipe_print_grid(g->pipe->program, k, color, out, &columns))
         fprintf(out,
-                "the grid would have %.0f columns, and %d are the most: fewer microbatches show "
+                "the grid would have %.0f columns, and the limit is %d: fewer microbatches show "
                 "the same order\n",
                 columns, PIPE_COLUMNS_MAX);
     arena_free(tmp);

@@ -1,24 +1,24 @@
 /* queue.c - who waits for collectives where they are a queue that the thread that computes carries
  * on meanwhile (runtime/net/async_comm.c), as on processors.
  *
- *   round 2   dw ----- dx ----- norm' ---- | dw waits: it writes what is sent
- *              \-> send dw -----------------> still under way when the round ends
- *   round 1                                | dw ----- dx ----- norm' ----
+ *   iteration 2   dw ----- dx ----- norm' ---- | dw waits: it writes what is sent
+ *              \-> send dw -----------------> still under way when the iteration ends
+ *   iteration 1                                | dw ----- dx ----- norm' ----
  *
  * What computes is in order by itself. The queue is in order, too, but the messages of several
  * collectives may be under way at once (runtime/queue.h has its rules). So there is one question,
  * for what computes and for each collective: which collectives may still run when an action begins
  * that touches their bytes? It waits for the last of those, and so for all that began before it:
  * the thread that computes by standing still, a collective in the queue, with all behind it. Loops
- * are no answer: the last collectives of a round go on in the next one, and those before a loop in
- * all of its rounds. So ranks may be apart by most of a round, and who was late in one round and
- * early in the next is waited for in neither.
+ * are no answer: the last collectives of an iteration go on in the next one, and those before a
+ * loop in all of its iterations. So ranks may be apart by most of an iteration, and who was late in
+ * one iteration and early in the next is waited for in neither.
  *
- * Open are, in the order in which they began, those that may still run. At the top of a round that
- * is what was open before the loop, and behind it what may have begun in the round before; in the
- * first round that is nothing, and waiting for it is for nothing. So that a wait is right in all
- * rounds, a loop waits at its beginning for all that anything in it would wait for, and what is
- * open from before it stays so.
+ * Open are, in the order in which they began, those that may still run. At the top of an iteration
+ * that is what was open before the loop, and behind it what may have begun in the iteration before;
+ * in the first iteration that is nothing, and waiting for it is for nothing. So that a wait is
+ * right in all iterations, a loop waits at its beginning for all that anything in it would wait
+ * for, and what is open from before it stays so.
  *
  * check_queue.c proves the result, and shares nothing with this file but plan/plan.h. */
 #include <string.h>
@@ -26,12 +26,14 @@
 #include "plan/order/streams.h"
 
 enum { COMPUTES = 0, SENDS = 2 };
-enum { MOST = MAX_NEST + 1 }; /* times that one is open: of this round, and of each loop's before */
+enum {
+    LIMIT = MAX_NEST + 1
+}; /* times that one is open: of this iteration, and of each loop's before */
 
 /* A collective that may still run. */
 typedef struct Open {
     uint32_t action;
-    int carried; /* the loop in whose round before this one it began, if there was one; -1: it
+    int carried; /* the loop in whose iteration before this one it began, if there was one; -1: it
                     began */
     bool
         awaited; /* by a collective behind it: it is done before whatever the queue takes up next */
@@ -60,7 +62,7 @@ bool has_queue(const Plan *p, const Program *g)
 
 static Queue queue_copy(const Walk *w, const Queue *q)
 {
-    Queue copy = {NEW_ARRAY(w->tmp, Open, MOST * w->sends + 1), q->n};
+    Queue copy = {NEW_ARRAY(w->tmp, Open, LIMIT * w->sends + 1), q->n};
     if (q->n)
         memcpy(copy.open, q->open, (size_t)q->n * sizeof *q->open);
     return copy;
@@ -148,7 +150,7 @@ static void walk_loop(const Walk *w, int loop, Queue *q)
     const Queue before = queue_copy(w, q);
     walk(w, (size_t)l->begin + 1, (size_t)l->end, q);
     if (l->dim.size > 1) {
-        /* Now what a round leaves is known; with that at its top it leaves no more. */
+        /* Now what an iteration leaves is known; with that at its top it leaves no more. */
         *q = carried_over(w, loop, &before, q);
         walk(w, (size_t)l->begin + 1, (size_t)l->end, q);
     }

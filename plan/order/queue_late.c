@@ -6,10 +6,10 @@
  *
  * An order of the stretch (arrange.c) takes first what need not wait. Before buffers are placed,
  * and before it is known who waits for what: as if nothing had waited so far, which makes it later
- * than it is. Of a loop the last few rounds count, whatever their number is. */
+ * than it is. Of a loop the last few iterations count, whatever their number is. */
 #include "plan/order/streams.h"
 
-enum { ROUNDS = 8 };
+enum { ITERATIONS = 8 };
 
 typedef struct Run {
     const Program *g;
@@ -23,7 +23,7 @@ static void run(Run *r, int from, int to)
         const Action *a = &r->g->actions.data[i];
         if (a->kind == ACT_loop) {
             const Loop *l = &r->g->loops.data[a->loop];
-            for (int64_t k = 0; k < l->dim.size && k < ROUNDS; k++)
+            for (int64_t k = 0; k < l->dim.size && k < ITERATIONS; k++)
                 run(r, l->begin + 1, l->end);
             i = l->end;
         } else if (needs_links(a)) {

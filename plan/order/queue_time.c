@@ -5,7 +5,7 @@
  * for has ended; it is slower while the queue is at work. A collective that is in the queue begins
  * when the one before it there ends; of its time it is exposed for what an action waits.
  *
- * Rounds of a loop are run until one is as the one before: the first ones differ, as nothing is
+ * Iterations of a loop are run until one is as the one before: the first ones differ, as nothing is
  * under way yet, or less; and where more is sent than the links carry, the queue grows from each to
  * the next. The others take as long as the last of those. */
 #include <math.h>
@@ -13,7 +13,7 @@
 
 #include "plan/order/streams.h"
 
-enum { ROUNDS_LEAST = 3, ROUNDS_MOST = 1024 };
+enum { ITERATIONS_MIN = 3, ITERATIONS_MAX = 1024 };
 
 /* One in the queue. */
 typedef struct Sent {
@@ -24,7 +24,7 @@ typedef struct Sent {
 typedef struct Clock {
     const Plan *p;
     Program *g;
-    double now, since; /* seconds since the program began; when the round did */
+    double now, since; /* seconds since the program began; when the iteration did */
     VEC(Sent) queue;   /* those that had not ended when they were last looked at, in order */
     double *ended;     /* per action: when it ended the last time; 0: not yet */
     double *exposed;   /* per action, of all its executions */
@@ -93,7 +93,7 @@ static void run(Clock *c, size_t i)
 
 static void walk(Clock *c, size_t from, size_t to);
 
-/* `more` rounds like the last, which began when these had been executed and exposed so much. */
+/* `more` iterations like the last, which began when these had been executed and exposed so much. */
 static void repeat(Clock *c, const Loop *l, int64_t more, const double *exposed,
                    const double *times)
 {
@@ -110,19 +110,19 @@ static void repeat(Clock *c, const Loop *l, int64_t more, const double *exposed,
     c->now += later;
 }
 
-/* How a round ended: as the one before, if both took as long and left as much in the queue. */
-typedef struct Round {
+/* How an iteration ended: as the one before, if both took as long and left as much in the queue. */
+typedef struct Iteration {
     double seconds, left;
-} Round;
+} Iteration;
 
-static bool is_alike(const Round *a, const Round *b)
+static bool is_alike(const Iteration *a, const Iteration *b)
 {
     const double NEAR = 1e-3;
     return fabs(a->seconds - b->seconds) <= NEAR * a->seconds &&
            fabs(a->left - b->left) <= NEAR * a->seconds;
 }
 
-/* Rounds are shown alike: as the last one, in the time that they take on average. */
+/* Iterations are shown alike: as the last one, in the time that they take on average. */
 static void stretch(Clock *c, const Loop *l, double by)
 {
     for (int i = l->begin + 1; i <= l->end; i++) {
@@ -137,26 +137,26 @@ static void stretch(Clock *c, const Loop *l, double by)
 static void walk_loop(Clock *c, Loop *l)
 {
     const int64_t all = l->dim.size;
-    int64_t rounds = 0;
-    Round last = {0}, before = {0};
+    int64_t iterations = 0;
+    Iteration last = {0}, before = {0};
     const size_t n = c->g->actions.n;
     double *exposed = NEW_ARRAY(c->tmp, double, n), *times = NEW_ARRAY(c->tmp, double, n);
     const double first = c->now, outside = c->since;
-    while (rounds < all && rounds < ROUNDS_MOST &&
-           (rounds < ROUNDS_LEAST || !is_alike(&last, &before))) {
+    while (iterations < all && iterations < ITERATIONS_MAX &&
+           (iterations < ITERATIONS_MIN || !is_alike(&last, &before))) {
         memcpy(exposed, c->exposed, n * sizeof *exposed);
         memcpy(times, c->times, n * sizeof *times);
         c->since = c->now;
         walk(c, (size_t)l->begin + 1, (size_t)l->end + 1);
         before = last;
-        last = (Round){c->now - c->since, fmax(queue_ends(c) - c->now, 0)};
-        rounds++;
+        last = (Iteration){c->now - c->since, fmax(queue_ends(c) - c->now, 0)};
+        iterations++;
     }
-    if (all > rounds)
-        repeat(c, l, all - rounds, exposed, times);
+    if (all > iterations)
+        repeat(c, l, all - iterations, exposed, times);
     l->seconds = (c->now - first) / (double)all;
     if (c->now > c->since)
-        stretch(c, l, l->seconds * (double)(all - rounds + 1) / (c->now - c->since));
+        stretch(c, l, l->seconds * (double)(all - iterations + 1) / (c->now - c->since));
     c->since = outside;
 }
 

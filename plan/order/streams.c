@@ -5,7 +5,7 @@
  *   1  products             \---- dw -------------------/               its bytes
  *   2  collectives  gather --/ ... \----- reduce_scatter ----/
  *
- * Gradients of weights are needed at the end of a round, those of activations at once: while a
+ * Gradients of weights are needed at the end of an iteration, those of activations at once: while a
  * product of the first kind computes, kernels that only move bytes run beside it. A collective uses
  * the links, which nothing else does. Where things lie is decided before (place.c); a product goes
  * to a stream of its own if enough such kernels come before another action touches its bytes, a

@@ -5,8 +5,8 @@
 
 #include "plan/plan.h"
 
-/* The bytes [lo, hi) that an operand is in any round of the loops around it: of the arena, or of
- * its buffer while buffers have no place yet. */
+/* The bytes [lo, hi) that an operand is in any iteration of the loops around it: of the arena, or
+ * of its buffer while buffers have no place yet. */
 typedef struct Bytes {
     int64_t lo, hi;
 } Bytes;
@@ -32,7 +32,7 @@ bool conflict(const Plan *p, const Program *g, const Action *a, const Action *b,
 bool in_order(const Plan *p, const Program *g, size_t x, size_t y);
 
 /* queue.c: where one thread computes and carries on what is sent, collectives are a queue. That is
- * so on processors, but not in pipelines, whose rounds come in another order. */
+ * so on processors, but not in pipelines, whose iterations come in another order. */
 bool has_queue(const Plan *p, const Program *g);
 /* Streams and waits of such a program, and its times. */
 void queue_streams(const Plan *p, Program *g);
@@ -51,17 +51,17 @@ bool sink_waits(const Plan *p, Program *g, Arena *tmp);
 
 /* pipe_time.c: seconds of a message of a pipeline. */
 double pipe_message(const Plan *p, const Pipe *pipe);
-/* Replaces the rounds of a pipeline in a program's time by a run of its table. */
+/* Replaces the iterations of a pipeline in a program's time by a run of its table. */
 void pipe_time(Plan *p, Program *g);
 /* Seconds that a step grows by if the most critical rank of a pipeline computes slower by a factor.
  */
 double pipe_slowest(const Plan *p, const Program *g, double factor);
 
 /* Puts the actions [from, end) of one stretch into the order in which they take least time in as
- * many streams as the device has, with never more than `most` bytes of buffers alive (beside what
+ * many streams as the device has, with never more than `limit` bytes of buffers alive (beside what
  * lives through them all). Before buffers are placed; their lifetimes are those of the order there
  * is; program: its number in Buffer.program. False: no order is faster, nothing is changed. */
-bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t most,
+bool arrange_stretch(const Plan *p, Program *g, int program, int from, int end, int64_t limit,
                      Arena *tmp);
 
 #endif

@@ -3,8 +3,9 @@
  * Within a stretch an action begins when the one before it in its stream is done, those it waits
  * for are, and those before it in the program that need what it needs to itself (arithmetic, the
  * memory's bandwidth, or the links). While a collective runs, what runs beside it is slower; while
- * nothing does, the collective is exposed. A round of a loop begins when all streams are through,
- * and every round takes as long as the first. (Where collectives are a queue: queue_time.c.) */
+ * nothing does, the collective is exposed. An iteration of a loop begins when all streams are
+ * through, and every iteration takes as long as the first. (Where collectives are a queue:
+ * queue_time.c.) */
 #include "plan/order/streams.h"
 #include "plan/order/order.h"
 
@@ -106,8 +107,8 @@ double timeline_stretch(const Plan *p, Program *g, int from, int end, double now
     return c.now;
 }
 
-/* Actions [from, to), from 0 on: sets when each begins and ends, in its round of the loop around
- * it. Returns when all are done. */
+/* Actions [from, to), from 0 on: sets when each begins and ends, in its iteration of the loop
+ * around it. Returns when all are done. */
 static double walk(const Plan *p, Program *g, int from, int to)
 {
     Action *act = g->actions.data;

@@ -123,11 +123,11 @@ static int64_t pack(Packing *p, bool best_fit, Item **placed)
 }
 
 /* The item that ends highest is placed before all others, and everything anew: what is hard to
- * place comes to the front by and by. Until the bound is reached, or for so many rounds. */
+ * place comes to the front by and by. Until the bound is reached, or for so many iterations. */
 static int64_t squeeze(Packing *p, int64_t top, int64_t bound, Item *best, Item **live)
 {
-    enum { ROUNDS = 150 };
-    for (int round = 0; round < ROUNDS && top > bound; round++) {
+    enum { ITERATIONS = 150 };
+    for (int iteration = 0; iteration < ITERATIONS && top > bound; iteration++) {
         size_t high = 0;
         for (size_t i = 0; i < p->n; i++)
             if (p->item[i].offset + p->item[i].bytes > p->item[high].offset + p->item[high].bytes)
@@ -175,10 +175,10 @@ static const StageSet stage_set[] = {AT_FIRST, AT_MIDDLE, AT_LAST};
 enum { STAGE_SET = sizeof stage_set / sizeof *stage_set };
 
 /* Bytes alive during each action, on the ranks that have most; returns the action with most. */
-static int busiest(const Packing *p, int actions, Arena *a, int64_t *most)
+static int busiest(const Packing *p, int actions, Arena *a, int64_t *max)
 {
     int at = 0;
-    *most = 0;
+    *max = 0;
     for (int k = 0; k < STAGE_SET; k++) {
         int64_t *delta = NEW_ARRAY(a, int64_t, actions + 2), live = 0;
         for (size_t i = 0; i < p->n; i++) {
@@ -189,8 +189,8 @@ static int busiest(const Packing *p, int actions, Arena *a, int64_t *most)
         }
         for (int i = 0; i < actions; i++) {
             live += delta[i];
-            if (live > *most) {
-                *most = live;
+            if (live > *max) {
+                *max = live;
                 at = i;
             }
         }
@@ -234,7 +234,7 @@ static void place_program(Plan *p, Program *prog, int number, Arena *a)
  * ranks that have most. */
 static void count_owners(Plan *p, const Program *fullest, int number)
 {
-    int64_t most = -1;
+    int64_t max = -1;
     for (int k = 0; k < STAGE_SET; k++) {
         int64_t here[OWN_count] = {0}, all = 0;
         for (size_t i = 0; i < p->buffers.n; i++) {
@@ -246,9 +246,9 @@ static void count_owners(Plan *p, const Program *fullest, int number)
                 all += b->bytes;
             }
         }
-        if (all > most)
+        if (all > max)
             memcpy(p->memory, here, sizeof here);
-        most = all > most ? all : most;
+        max = all > max ? all : max;
     }
 }
 
@@ -257,10 +257,10 @@ static void count_owners(Plan *p, const Program *fullest, int number)
 static int64_t place_persistent(Plan *p)
 {
     int64_t end[STAGE_SET] = {0}, top = 0;
-    for (int round = 0; round < 2; round++)
+    for (int iteration = 0; iteration < 2; iteration++)
         for (size_t i = 0; i < p->buffers.n; i++) {
             Buffer *b = &p->buffers.data[i];
-            if (!b->persistent || (b->at == AT_ALL) != (round == 0))
+            if (!b->persistent || (b->at == AT_ALL) != (iteration == 0))
                 continue;
             b->offset = 0;
             for (int k = 0; k < STAGE_SET; k++)

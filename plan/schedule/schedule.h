@@ -82,7 +82,7 @@ void pipe_end(Sched *s, int index);
 /* Can a relay's stack have a slot more, for the end? Not between chunks, and not where stages end
  * after different numbers of layers. */
 bool pipe_chains(const Sched *s);
-/* Does a phase run some of the rounds of this loop alone, because a rank has several stages or
+/* Does a phase run some of the iterations of this loop alone, because a rank has several stages or
  * stages have different numbers of layers? */
 bool pipe_runs_parts(const Sched *s, const Ins *i);
 /* Is it the loop of weights' gradients (weights.c)? */
@@ -106,11 +106,11 @@ Loc loc_new(Sched *s, Value v, int home);
 bool loc_equal(const Loc *a, const Loc *b, int rank);
 Loc locate(Sched *s, Value v); /* views resolved */
 Operand operand_of(Sched *s, Value v, bool read, bool write);
-/* Place of round `index + first` of a stacked location whose slots are `bytes` apart. */
+/* Place of iteration `index + first` of a stacked location whose slots are `bytes` apart. */
 Loc loc_slot(const Loc *base, int loop, int64_t bytes, int64_t first);
 /* A stacked location of `rank` inner dims, seen without its outermost dim. */
 Loc loc_inner(const Loc *l, int rank);
-/* Slots for n rounds of a value that is stacked, and one more: where the first is. */
+/* Slots for n iterations of a value that is stacked, and one more: where the first is. */
 Loc loc_chain(Sched *s, Value stack, int64_t n, int home);
 
 /* schedule_store.c: decides wants and loops of a region whose results should go to target[] (may be

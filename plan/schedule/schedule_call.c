@@ -13,7 +13,7 @@
  * belongs to it in any case, and logits may take as much as the weight, up to a limit. A GPU wants
  * products large enough to be busy. */
 static const struct {
-    int64_t least, most, rows;
+    int64_t min, max, rows;
 } head_chunk[] = {
     [TARGET_host] = {16 << 20, 64 << 20, 32}, [TARGET_cuda] = {256 << 20, 256 << 20, 512}};
 
@@ -228,12 +228,12 @@ void call_cross_entropy(Sched *s, const Ins *i, int home)
 /* The smallest number of chunks whose logits fit the work space, in rows that divide evenly. */
 static int64_t chunk_rows(Target target, int64_t rows, int64_t row_bytes, int64_t weight_bytes)
 {
-    const int64_t least = head_chunk[target].least, limit = head_chunk[target].most;
-    const int64_t work = weight_bytes < least ? least : weight_bytes > limit ? limit : weight_bytes;
-    int64_t most = work / row_bytes;
-    if (most < head_chunk[target].rows)
-        most = head_chunk[target].rows;
-    int64_t chunks = (rows + most - 1) / most;
+    const int64_t min = head_chunk[target].min, limit = head_chunk[target].max;
+    const int64_t work = weight_bytes < min ? min : weight_bytes > limit ? limit : weight_bytes;
+    int64_t max = work / row_bytes;
+    if (max < head_chunk[target].rows)
+        max = head_chunk[target].rows;
+    int64_t chunks = (rows + max - 1) / max;
     return (rows + chunks - 1) / chunks;
 }
 
@@ -310,7 +310,7 @@ void call_comm(Sched *s, const Ins *i, int home)
     require_dense(s, i, &op[1]);
     mg_comm_desc d = {.kind = collective_of(i->op)->kind,
                       .dtype = abi_dtype(op[0].type.dtype),
-                      .most = i->attrs.most,
+                      .max = i->attrs.max,
                       .tree = i->attrs.tree,
                       .zigzag = i->attrs.zigzag,
                       .axes = i->attrs.axes,

@@ -11,11 +11,11 @@ static int io_buffer(Sched *s, const char *name, Value v)
     return (int)b;
 }
 
-/* How many sequences a rank has one after another: those of a round, or, where its rounds are added
- * up in a tree before those of other ranks are, of all. */
-static int64_t rows_of(const Module *m, const Program *p, int64_t round)
+/* How many sequences a rank has one after another: those of a microbatch, or, where its
+ * microbatches are added up in a tree before those of other ranks are, of all. */
+static int64_t rows_of(const Module *m, const Program *p, int64_t microbatch)
 {
-    return mesh_tree_axes(m) && !mesh_tree_each_round(m) ? p->batch : round;
+    return mesh_tree_axes(m) && !mesh_tree_each_microbatch(m) ? p->batch : microbatch;
 }
 
 /* Nothing is there yet. */
@@ -54,7 +54,7 @@ void io_args(Sched *s, const Fn *f, const char *prefix)
             p->place[p->nplaces++].buffer = b;
         }
         if (a.role == ARG_input) {
-            const Type *t = type_of(s->m, v); /* [batch, ...] or [rounds, batch, ...] */
+            const Type *t = type_of(s->m, v); /* [batch, ...] or [microbatches, batch, ...] */
             p->input[a.tensor] = b;
             p->batch = 1;
             for (int i = 0; i <= type_find(t, s->m->batch.name); i++)

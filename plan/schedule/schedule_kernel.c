@@ -12,7 +12,7 @@ enum {
     MANY_UNITS = 16,        /* a kernel with so many units needs no partial sums */
     CHUNK_ELEMENTS = 16384, /* what a chunk of a partial sum should read */
     ORDERED_TERMS = 2048,   /* ... of one in order should sum */
-    MOST_CHUNKS = 32
+    MAX_CHUNKS = 32
 };
 
 /* ---- equal kernels --------------------------------------------------------------------------- */
@@ -207,23 +207,23 @@ static int64_t chunks_of(Sched *s, const Kernel *k)
 {
     Kernel whole = *k;
     DimList depth = depth_dims(s->m);
-    int64_t most = 0, a_round = 0, kept = type_elements(&k->operand[k->nin].type);
+    int64_t max = 0, per_iteration = 0, kept = type_elements(&k->operand[k->nin].type);
     kernel_nest(s->m, &whole);
     for (int n = 0; n < k->nin; n++) {
         int64_t e = type_elements(&k->operand[n].type);
-        int64_t r = elements_a_round(&k->operand[n].type, &depth);
-        most = e > most ? e : most;
-        a_round = r > a_round ? r : a_round;
+        int64_t r = elements_per_iteration(&k->operand[n].type, &depth);
+        max = e > max ? e : max;
+        per_iteration = r > per_iteration ? r : per_iteration;
     }
-    int64_t reduced = kept ? most / kept : 1, chunks = most / CHUNK_ELEMENTS;
+    int64_t reduced = kept ? max / kept : 1, chunks = max / CHUNK_ELEMENTS;
     if (sums_in_order(
             k->ins)) { /* by what is summed alone: of what is kept a rank may have a part */
         chunks = reduced / ORDERED_TERMS;
-        return chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
+        return chunks < 1 ? 1 : chunks > MAX_CHUNKS ? MAX_CHUNKS : chunks;
     }
-    if (whole.units >= MANY_UNITS || a_round < 2 * CHUNK_ELEMENTS || reduced < 2)
+    if (whole.units >= MANY_UNITS || per_iteration < 2 * CHUNK_ELEMENTS || reduced < 2)
         return 1;
-    chunks = chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks;
+    chunks = chunks > MAX_CHUNKS ? MAX_CHUNKS : chunks;
     return chunks > reduced ? reduced : chunks;
 }
 

@@ -35,8 +35,8 @@ Loc loc_dense(uint32_t buffer, const Type *t)
     return l;
 }
 
-/* Does it only come from other ranks, to be used? Gathered, perhaps for the next round of a loop;
- * or a round's sum, which is added to what there is. */
+/* Does it only come from other ranks, to be used? Gathered, perhaps for the next iteration of a
+ * loop; or an iteration's sum, which is added to what there is. */
 static bool is_received(const Module *m, Value v)
 {
     const Ins *def = m->values.data[v].def;

@@ -1,14 +1,14 @@
 /* schedule_pipe.c - the loop over microbatches as a pipeline: its table, its phases, its messages.
  *
- * A round of the loop is written as if one rank ran all of it:
+ * An iteration of the loop is written as if one rank ran all of it:
  *
  *   loop micro
  *     phase F    what comes before the layers; receive; loop layers; send
  *     phase B    what comes between; receive; loop layers, reverse; send; what comes after
  *
  * with the stages' own parts marked by where they are done (Action.on). The table says which phase
- * of which stage and microbatch a rank does when; a stage runs its layers' rounds alone. What one
- * phase leaves to the next lies in slots, as many as microbatches are under way. */
+ * of which stage and microbatch a rank does when; a stage runs its layers' iterations alone. What
+ * one phase leaves to the next lies in slots, as many as microbatches are under way. */
 #include "plan/schedule/schedule.h"
 #include "pipeline/pipe_layout.h"
 #include "passes/view.h"
@@ -27,7 +27,7 @@ bool pipe_chains(const Sched *s)
     const Pipeline *l = &s->m->layout.pipeline;
     bool even = l->chunks == 1;
     for (size_t k = 0; k < l->layers.n; k++)
-        even &= l->layers.data[k] == l->most;
+        even &= l->layers.data[k] == l->max_layers;
     return even;
 }
 
@@ -71,9 +71,9 @@ bool pipe_begin(Sched *s, const Ins *loop, int index)
     if (!relays || !l->axis)
         return true;
     int ranks = (int)mesh_size(s->m, l->axis);
-    int64_t rounds = loop->attrs.dim.size;
-    const PipeTable *t = relays > 1 ? pipe_of_layout(s->m, rounds)
-                                    : pipe_make_forward(a, ranks, l->chunks, (int)rounds);
+    int64_t iterations = loop->attrs.dim.size;
+    const PipeTable *t = relays > 1 ? pipe_of_layout(s->m, iterations)
+                                    : pipe_make_forward(a, ranks, l->chunks, (int)iterations);
     if (!t || !pipe_complete(t, s->m->diag))
         return false;
     Pipe *p = NEW(a, Pipe);
@@ -217,13 +217,13 @@ static bool by_layer(const Sched *s, const Place *at)
 /* The most slots that the ranks have who have this buffer. */
 static int64_t slots_at(const Pipe *p, StageSet at)
 {
-    int n = p->ranks, most = 1;
+    int n = p->ranks, max = 1;
     for (int rank = 0; rank < n; rank++) {
         StageSet here = (StageSet)((rank == 0 ? AT_FIRST : 0) | (rank == n - 1 ? AT_LAST : 0));
-        if ((at & (here ? here : AT_MIDDLE)) && p->slots[rank] > most)
-            most = p->slots[rank];
+        if ((at & (here ? here : AT_MIDDLE)) && p->slots[rank] > max)
+            max = p->slots[rank];
     }
-    return most;
+    return max;
 }
 
 void pipe_slots_of_buffers(Sched *s)

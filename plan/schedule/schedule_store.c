@@ -207,11 +207,12 @@ static bool kept_for_another(const LoopMaker *l, uint32_t k, Value root)
     return false;
 }
 
-/* Is result k of a loop of which a phase of a pipeline runs some rounds wanted where the stack
- * `root` lies? Then each round moves its slice there, as it is done with it. (Elsewhere all of the
- * result is moved at once, behind the loop: the slices of rounds that do not run stay as they are.)
+/* Is result k of a loop of which a phase of a pipeline runs some iterations wanted where the stack
+ * `root` lies? Then each iteration moves its slice there, as it is done with it. (Elsewhere all of
+ * the result is moved at once, behind the loop: the slices of iterations that do not run stay as
+ * they are.)
  */
-static bool moved_by_round(const LoopMaker *l, uint32_t k, Value root)
+static bool moved_by_iteration(const LoopMaker *l, uint32_t k, Value root)
 {
     return l->over[k] == root && pipe_runs_parts(l->p->s, l->i);
 }
@@ -236,16 +237,16 @@ static int shared_operand(LoopMaker *l, uint32_t k)
         Value arg = b->args.data[j], xs = l->i->in[j];
         const View seen = view_of(m, xs);
         const bool wanted = l->over[k] == seen.root;
-        const bool by_round = moved_by_round(l, k, seen.root);
+        const bool by_iteration = moved_by_iteration(l, k, seen.root);
         if (shared_already(l, j) || kept_for_another(l, k, seen.root) ||
-            !(l->body_last[arg] == pos || by_round || (wanted && l->body_last[arg] < pos)) ||
+            !(l->body_last[arg] == pos || by_iteration || (wanted && l->body_last[arg] < pos)) ||
             !only_operand(l->p, l->i, l->at, j) ||
             !type_equal(type_of(m, xs), type_of(m, l->i->out[k])))
             continue;
         bool writable = is_writable(l->p, &seen, l->i->out[k]) &&
                         strides_are_dense(type_of(m, xs), seen.stride);
-        bool inside =
-            d->op == OP_repeat || l->body_last[arg] < pos || by_round || takes_over(m, d, res, arg);
+        bool inside = d->op == OP_repeat || l->body_last[arg] < pos || by_iteration ||
+                      takes_over(m, d, res, arg);
         if (writable && inside && wanted)
             return (int)j;
         if (writable && inside && first < 0)
@@ -254,7 +255,7 @@ static int shared_operand(LoopMaker *l, uint32_t k)
     return first;
 }
 
-/* Is there a want for result k that the loop may fill from its first round on? */
+/* Is there a want for result k that the loop may fill from its first iteration on? */
 static const Want *free_want(const LoopMaker *l, uint32_t k)
 {
     const Want *w = &l->p->s->want[l->i->out[k]];
@@ -297,7 +298,7 @@ static void plan_stacked(LoopMaker *l, uint32_t k)
         (Want){.set = true, .to = loc_slot(&in, l->index, type_bytes(rt), 0), .free_from = -1};
 }
 
-/* The result that stacks carried value k as it enters each round, or -1. */
+/* The result that stacks carried value k as it enters each iteration, or -1. */
 static int64_t stack_of(const Ins *loop, uint32_t k)
 {
     const Region *b = loop->body;
@@ -314,10 +315,10 @@ static bool read_behind(const LoopMaker *l, uint32_t k)
     return last_read(l->p, &part) > l->at;
 }
 
-/* A carried value that is stacked as it enters each round lives in the stack itself, which has one
- * slot more: round i reads slot i and writes slot i + 1 (backwards: reads i + 1, writes i). What it
- * begins with is computed there, unless it is read behind the loop: what reads the stack then may
- * write over it. */
+/* A carried value that is stacked as it enters each iteration lives in the stack itself, which has
+ * one slot more: iteration i reads slot i and writes slot i + 1 (backwards: reads i + 1, writes i).
+ * What it begins with is computed there, unless it is read behind the loop: what reads the stack
+ * then may write over it. */
 static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
 {
     Sched *s = l->p->s;

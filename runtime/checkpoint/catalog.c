@@ -19,13 +19,13 @@ static const char *stages_contradict(const mg_program *p, const mg_tensor *t)
     const int stages = s->chunks * rt_ranks_of(p, s->axis);
     int64_t all = 0;
     for (int i = 0; i < stages; i++) {
-        if (s->layers[i] < 0 || s->layers[i] > s->most)
+        if (s->layers[i] < 0 || s->layers[i] > s->max_layers)
             return "a stage without room for its layers";
         all += s->layers[i];
     }
     if (!t->stacked || t->axes[0] != s->axis)
         return "stages on a dim that is not a dim of layers";
-    return t->size[0] == (int64_t)s->chunks * s->most && t->valid[0] == all
+    return t->size[0] == (int64_t)s->chunks * s->max_layers && t->valid[0] == all
                ? NULL
                : "another number of layers than its stages";
 }

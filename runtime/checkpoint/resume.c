@@ -140,7 +140,7 @@ static bool parse_scale(rt_json *j, rt_scale *s)
     return !rt_json_item(j) && !j->error;
 }
 
-enum {
+typedef enum field {
     FORMAT,
     PROGRAM,
     COMPILER,
@@ -156,9 +156,9 @@ enum {
     SEAL,
     BLEND, /* the keys from here on are optional */
     SPIKES,
-    SCALE,
-    KEYS
-};
+    SCALE
+} field;
+enum { KEYS = SCALE + 1 };
 static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [PROGRAM] = "program",
                                       [COMPILER] = "compiler",
@@ -176,11 +176,11 @@ static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [SPIKES] = "spikes",
                                       [SCALE] = "scale"};
 
-static bool parse_field(rt_json *j, manifest *m, int field)
+static bool parse_field(rt_json *j, manifest *m, field f)
 {
     rt_state *s = &m->state;
     uint64_t ignored;
-    switch (field) {
+    switch (f) {
     case FORMAT:
         return rt_json_int(j, &m->format);
     case PROGRAM:
@@ -210,9 +210,10 @@ static bool parse_field(rt_json *j, manifest *m, int field)
         return hex(j, 16, &s->blend);
     case FILES:
         return parse_files(j, m);
-    default: /* SEAL: checked before the text was parsed */
+    case SEAL: /* checked before the text was parsed */
         return hex(j, 8, &ignored);
     }
+    return false;
 }
 
 static bool parse_manifest(rt_json *j, manifest *m)
@@ -226,7 +227,7 @@ static bool parse_manifest(rt_json *j, manifest *m)
         if (k == KEYS || (m->seen >> k & 1))
             return rt_json_fail(j, "a key that is unknown or comes twice");
         m->seen |= 1u << k;
-        if (!parse_field(j, m, k))
+        if (!parse_field(j, m, (field)k))
             return false;
     }
     if (~m->seen & ((1u << BLEND) - 1))

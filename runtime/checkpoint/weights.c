@@ -100,7 +100,7 @@ static void read_index(rt_weights *w, const char *dir, const char *path)
     if (fd < 0 || fstat(fd, &st))
         rt_die(RT_BAD_DATA, "--init: %s: %s", path, rt_file_error());
     if (st.st_size > ST_HEADER_MAX)
-        rt_die(RT_BAD_DATA, "--init: %s has %" PRId64 " bytes; %d are the most", path,
+        rt_die(RT_BAD_DATA, "--init: %s has %" PRId64 " bytes; the limit is %d", path,
                (int64_t)st.st_size, ST_HEADER_MAX);
     char *text = rt_alloc((size_t)st.st_size + 1, 1);
     if (!rt_read_at(fd, text, (size_t)st.st_size, 0))
@@ -211,13 +211,13 @@ static int find_by(const rt_weights *w, const char *name, int way)
 /* Chooses the way that finds the most parameters; of equal ones the first. */
 static void match(const mg_run *r, rt_weights *w)
 {
-    int best = 0, most = -1;
+    int best = 0, max = -1;
     for (int way = 0; way < 2 + BASES; way++) {
         int found = 0;
         for (int i = 0; i < r->params.n; i++)
             found += find_by(w, r->params.item[i].name, way) >= 0;
-        if (found > most) {
-            most = found;
+        if (found > max) {
+            max = found;
             best = way;
         }
     }

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 256, GRID_MOST = 1 << 20 };
+enum { BLOCK = 256, GRID_MAX = 1 << 20 };
 
 void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, int shared,
                     void **args)
@@ -44,7 +44,7 @@ static mg_dtype statistic(mg_dtype t)
 static int64_t blocks_for(int64_t elements, int block)
 {
     int64_t n = (elements + block - 1) / block;
-    return n < GRID_MOST ? n : GRID_MOST;
+    return n < GRID_MAX ? n : GRID_MAX;
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
@@ -293,7 +293,7 @@ static int64_t warps(int64_t n)
 static void check_head(const mg_attention_desc *d)
 {
     if (d->head > MG_ATTENTION_HEAD || d->vhead > MG_ATTENTION_HEAD)
-        rt_die(RT_FAILED, "attention with a head of %lld is not built; %d is the most",
+        rt_die(RT_FAILED, "attention with a head of %lld is not built; the limit is %d",
                (long long)(d->head > d->vhead ? d->head : d->vhead), MG_ATTENTION_HEAD);
 }
 

@@ -195,13 +195,14 @@ static void all_reduce_some(const call *c, int64_t all, const char *x, char *y)
 static void all_reduce(const call *c, const char *x, char *y)
 {
     const mg_comm_desc *d = c->d;
-    const int64_t all = d->outer * d->size * d->inner, most = mg_tree_elements(d);
+    const int64_t all = d->outer * d->size * d->inner, limit = mg_tree_elements(d);
     if (!d->tree)
-        rt_nccl_must(ncclAllReduce(x, y, (size_t)all, number(d->dtype), d->most ? ncclMax : ncclSum,
+        rt_nccl_must(ncclAllReduce(x, y, (size_t)all, number(d->dtype), d->max ? ncclMax : ncclSum,
                                    c->comm, c->r->cuda->stream),
                      "an all-reduce");
-    for (int64_t at = 0; at < all && d->tree; at += most)
-        all_reduce_some(c, all - at < most ? all - at : most, x + at * c->width, y + at * c->width);
+    for (int64_t at = 0; at < all && d->tree; at += limit)
+        all_reduce_some(c, all - at < limit ? all - at : limit, x + at * c->width,
+                        y + at * c->width);
 }
 
 static void reduce_scatter(const call *c, const char *x, char *y, char *sent)

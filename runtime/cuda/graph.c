@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { LAUNCHES_MOST = 1 << 16, PARTS = 2 };
+enum { LAUNCHES_MAX = 1 << 16, PARTS = 2 };
 
 typedef struct graph {
     enum { FRESH, RAN, CAPTURED, PLAIN } state;
@@ -119,7 +119,7 @@ void rt_device_run(mg_run *r, rt_program which)
         program[which](r);
         rt_products_save(r->cuda->products);
         if (g->state == FRESH)
-            g->state = all->launches <= LAUNCHES_MOST ? RAN : PLAIN;
+            g->state = all->launches <= LAUNCHES_MAX ? RAN : PLAIN;
     } else if (g->state == RAN) {
         capture(r, g, program[which]);
     } else {

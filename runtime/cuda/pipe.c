@@ -89,7 +89,7 @@ const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p)
         rt_die(RT_MISFIT, "this program has a pipeline without stages: compile it again");
     s->with = 0;
     s->issues = s->waited = 0;
-    return p->ops[mg_station(r, p->axis)];
+    return p->ops[mg_place(r, p->axis)];
 }
 
 /* ---- beginning ---------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p)
 static void call_nccl(mg_run *r, const mg_pipe *p, const mg_pipe_op *o)
 {
     const struct rt_pipe *s = r->cuda->comms->pipe;
-    const int n = rt_ranks_of(r->program, p->axis), me = mg_station(r, p->axis);
+    const int n = rt_ranks_of(r->program, p->axis), me = mg_place(r, p->axis);
     const bool takes = o->step == MG_PIPE_RECV_F || o->step == MG_PIPE_RECV_B;
     const int way = o->step == MG_PIPE_SEND_B || o->step == MG_PIPE_RECV_B;
     const int peer = (me + (takes == way ? 1 : n - 1)) % n;

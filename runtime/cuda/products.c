@@ -129,9 +129,9 @@ static void point(product *x, const void *extra, const void *aux)
         set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
 }
 
-/* The first algorithms of the heuristic, at most `most`; 0: none. */
+/* The first algorithms of the heuristic, at most `limit`; 0: none. */
 static int candidates(const rt_products *p, const product *x, cublasLtMatmulHeuristicResult_t *best,
-                      int most)
+                      int limit)
 {
     cublasLtMatmulPreference_t want;
     size_t workspace = WORKSPACE;
@@ -141,7 +141,7 @@ static int candidates(const rt_products *p, const product *x, cublasLtMatmulHeur
                                               &workspace, sizeof workspace),
          "the work space");
     cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(p->lt, x->op, x->a, x->b, x->c, x->c,
-                                                           want, most, best, &found);
+                                                           want, limit, best, &found);
     cublasLtMatmulPreferenceDestroy(want);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED)
         return 0;
@@ -241,10 +241,10 @@ static void choose(mg_run *r, product *x, const void *a, const void *b, const vo
         x->chosen = *known;
         return;
     }
-    int most = p->pinned ? MEASURED : 1, n = 0;
+    int limit = p->pinned ? MEASURED : 1, n = 0;
     for (int apart = 0; apart <= (x->d.epilogue != MG_PLAIN) && !n; apart++) {
         with_epilogue(x, extra, aux, apart);
-        n = candidates(p, x, best, most);
+        n = candidates(p, x, best, limit);
     }
     if (!n)
         rt_die(RT_FAILED, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
@@ -287,12 +287,12 @@ static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void
 
 /* ---- epilogues by separate kernels ----------------------------------------------------------- */
 
-enum { BLOCK = 256, GRID_MOST = 1 << 20 };
+enum { BLOCK = 256, GRID_MAX = 1 << 20 };
 
 static int64_t blocks_of(const mg_gemm_desc *d)
 {
     const int64_t blocks = (d->m * d->n + BLOCK - 1) / BLOCK;
-    return blocks < GRID_MOST ? blocks : GRID_MOST;
+    return blocks < GRID_MAX ? blocks : GRID_MAX;
 }
 
 /* Computes the part of the epilogue that precedes the product: the bias goes into C, so that the

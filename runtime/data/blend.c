@@ -36,11 +36,11 @@ rt_blend *rt_blend_new(rt_data **source, const double *weight, int n)
 static int next_source(const rt_blend *b, int64_t g)
 {
     int best = 0;
-    double most = -1e300;
+    double max = -1e300;
     for (int i = 0; i < b->n; i++) {
         double behind = b->share[i] * (double)(g + 1) - (double)b->count[i];
-        if (behind > most) {
-            most = behind;
+        if (behind > max) {
+            max = behind;
             best = i;
         }
     }

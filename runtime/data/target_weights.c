@@ -29,9 +29,9 @@ static void each_entry(const rt_file *w, int64_t first, int64_t n,
                        void put(void *ctx, int64_t i, double x), void *ctx)
 {
     char buffer[1 << 13];
-    int64_t most = (int64_t)sizeof buffer / w->width;
-    for (int64_t at = 0; at < n; at += most) {
-        int64_t k = n - at < most ? n - at : most;
+    int64_t limit = (int64_t)sizeof buffer / w->width;
+    for (int64_t at = 0; at < n; at += limit) {
+        int64_t k = n - at < limit ? n - at : limit;
         rt_file_read(w, buffer, k * w->width, (first + at) * w->width);
         for (int64_t i = 0; i < k; i++) {
             double x = entry(w, buffer, i);

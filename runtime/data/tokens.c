@@ -76,9 +76,9 @@ static int64_t token_at(const rt_file *f, const char *p, int64_t i)
 void rt_tokens_read(const rt_file *f, int64_t first, int64_t n, int32_t *out)
 {
     char buffer[8 * 1024];
-    int64_t most = (int64_t)sizeof buffer / f->width;
+    int64_t limit = (int64_t)sizeof buffer / f->width;
     for (int64_t done = 0; done < n;) {
-        int64_t k = n - done < most ? n - done : most;
+        int64_t k = n - done < limit ? n - done : limit;
         read_fully(f->fd, f->path, buffer, (size_t)(k * f->width),
                    f->start + (first + done) * f->width);
         for (int64_t i = 0; i < k; i++)
@@ -196,8 +196,9 @@ static bool open_megatron(rt_file *f, int64_t size)
     if (head[17] >= sizeof types / sizeof *types || !types[head[17]].width)
         rt_die(RT_BAD_DATA, "%s: its tokens are of type %d; 1, 3, 4, 5 and 8 are known", index,
                head[17]);
-    uint64_t most = (uint64_t)s.st_size;
-    if (sequences > most / 12 || documents > most / 8 || 34 + sequences * 12 + documents * 8 > most)
+    uint64_t limit = (uint64_t)s.st_size;
+    if (sequences > limit / 12 || documents > limit / 8 ||
+        34 + sequences * 12 + documents * 8 > limit)
         rt_die(RT_BAD_DATA,
                "%s has %" PRId64 " bytes, too few for the %" PRIu64 " sequences and %" PRIu64
                " documents that it counts",

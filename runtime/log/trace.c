@@ -11,12 +11,12 @@
 #include "runtime/net/ranks.h"
 #include "runtime/log/trace.h"
 
-enum { EVENTS = 1 << 20, EVENTS_LEAST = 1 << 13 };
+enum { EVENTS = 1 << 20, EVENTS_MIN = 1 << 13 };
 
 struct rt_trace {
     const mg_program *program;
     rt_record of;
-    int64_t cap, most;
+    int64_t cap, limit;
     int64_t open;              /* start of the running action */
     int64_t phase;             /* 1 + index of the event of the running phase, or 0 */
     const mg_pipe_op *passing; /* the operation that sends, receives or waits now, or NULL */
@@ -32,7 +32,7 @@ rt_trace *rt_trace_new(const mg_program *p)
     const int ranks = rt_ranks_of(p, RT_ALL_AXES);
     rt_trace *t = rt_alloc(1, sizeof *t);
     t->program = p;
-    t->most = EVENTS / ranks > EVENTS_LEAST ? EVENTS / ranks : EVENTS_LEAST;
+    t->limit = EVENTS / ranks > EVENTS_MIN ? EVENTS / ranks : EVENTS_MIN;
     t->ahead = ahead ? (int64_t)(strtod(ahead, NULL) * 1e9) : 0;
     return t;
 }
@@ -52,7 +52,7 @@ rt_record *rt_trace_record(rt_trace *t)
 /* Records an event; false if the limit is reached. Events of steps have no limit. */
 static bool add(rt_trace *t, rt_event e)
 {
-    if (t->of.n >= t->most && e.action != RT_EVENT_STEP) {
+    if (t->of.n >= t->limit && e.action != RT_EVENT_STEP) {
         t->of.left_out++;
         return false;
     }

@@ -31,13 +31,13 @@ typedef struct writer {
 /* The offset of a clock from rank 0's clock at time `ns` of that clock, in ns. */
 static double ahead(const rt_clock *a, const rt_clock *b, int64_t ns)
 {
-    const int64_t least = a->ahead - a->error > b->ahead - b->error ? a->ahead - a->error
-                                                                    : b->ahead - b->error,
-                  most = a->ahead + a->error < b->ahead + b->error ? a->ahead + a->error
-                                                                   : b->ahead + b->error,
+    const int64_t min = a->ahead - a->error > b->ahead - b->error ? a->ahead - a->error
+                                                                  : b->ahead - b->error,
+                  max = a->ahead + a->error < b->ahead + b->error ? a->ahead + a->error
+                                                                  : b->ahead + b->error,
                   since = ns - a->at - a->ahead, span = b->at + b->ahead - a->at - a->ahead;
-    if (least <= most || span <= 0)
-        return (double)least + (double)(most - least) / 2;
+    if (min <= max || span <= 0)
+        return (double)min + (double)(max - min) / 2;
     return (double)a->ahead + (double)since / (double)span * (double)(b->ahead - a->ahead);
 }
 

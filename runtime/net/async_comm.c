@@ -25,15 +25,20 @@
 #include "runtime/queue.h"
 #include "runtime/sizes.h"
 
-enum { DEPTH = 128, PIECES = 8, ROUND = 64 };
-enum { IN, PARTS, OUT };                         /* barriers among the ranks of this machine */
-enum { PATIENCE_NS = 500000 };                   /* between two looks at the queue */
-enum { AT_START, AT_PIECES, AT_PARTS, AT_SUMS }; /* the next step of a collective */
+enum { DEPTH = 128, PIECES = 8, ALIGN = 64 };
+enum { IN, PARTS, OUT };       /* barriers among the ranks of this machine */
+enum { PATIENCE_NS = 500000 }; /* between two looks at the queue */
+typedef enum comm_phase {
+    AT_START,
+    AT_PIECES,
+    AT_PARTS,
+    AT_SUMS
+} comm_phase; /* the next step of a collective */
 
 typedef struct task {
     rt_comm c;
     int action;
-    int stage;
+    comm_phase phase;
     uint64_t after;                /* the number that must be done before it enters */
     int64_t at;                    /* bytes whose messages have begun */
     int pieces;                    /* pieces of this collective that are in flight */
@@ -116,7 +121,7 @@ static bool have_come(const task *t, int which)
 
 static int64_t piece_bytes(const rt_comm *c)
 {
-    return RT_POST / PIECES / (c->d->n - 1) / ROUND * ROUND;
+    return RT_POST / PIECES / (c->d->n - 1) / ALIGN * ALIGN;
 }
 
 /* NULL: enough messages are in flight. */
@@ -142,12 +147,12 @@ static bool begin_piece(struct rt_async_comm *b, task *t)
     piece *p = new_piece(b, t);
     if (!p)
         return false;
-    if (t->stage == AT_SUMS) {
+    if (t->phase == AT_SUMS) {
         rt_comm_post_sums(c, t->at, &p->messages);
-        t->at += RT_WIRE_MOST;
+        t->at += RT_WIRE_MAX;
     } else if (rt_comm_moves(c)) {
         rt_comm_post_move(c, t->at, &p->messages);
-        t->at += RT_WIRE_MOST;
+        t->at += RT_WIRE_MAX;
     } else {
         int64_t room = (p - b->piece) * (RT_POST / PIECES);
         rt_comm_post(c, t->at, piece_bytes(c), k->in + room, k->out + room, &p->messages);
@@ -218,7 +223,7 @@ static bool make_here(task *t, bool free)
 
 static int64_t bytes_to_post(const task *t)
 {
-    return rt_comm_moves(&t->c) ? t->c.bytes : t->c.most;
+    return rt_comm_moves(&t->c) ? t->c.bytes : t->c.max_bytes;
 }
 
 /* Announces that the operands of the next collective are ready, once the collectives that it
@@ -240,7 +245,7 @@ static bool go_on(struct rt_async_comm *b, bool free)
         return false;
     task *t = task_at(b, b->posted + 1);
     rt_comm *c = &t->c;
-    switch (t->stage) {
+    switch (t->phase) {
     case AT_START:
         if (!have_come(t, IN))
             return false;
@@ -249,12 +254,12 @@ static bool go_on(struct rt_async_comm *b, bool free)
                 return false;
             rt_comm_copy(c);
         }
-        t->stage = AT_PIECES;
+        t->phase = AT_PIECES;
         return true;
     case AT_PIECES:
         if (t->at < bytes_to_post(t))
             return c->all_here ? make_here(t, free) : begin_piece(b, t);
-        t->stage = AT_PARTS;
+        t->phase = AT_PARTS;
         if (!rt_comm_parts(c))
             b->posted++;
         return true;
@@ -265,15 +270,16 @@ static bool go_on(struct rt_async_comm *b, bool free)
         if (!have_come(t, PARTS))
             return false;
         rt_comm_copy_sums(c);
-        t->stage = AT_SUMS;
+        t->phase = AT_SUMS;
         t->at = 0;
         return true;
-    default:
-        if (t->at < c->most && !c->all_here)
+    case AT_SUMS:
+        if (t->at < c->max_bytes && !c->all_here)
             return begin_piece(b, t);
         b->posted++;
         return true;
     }
+    return false;
 }
 
 /* Ends the oldest collective, once no rank on this machine reads this rank's operand any more. */
@@ -322,7 +328,7 @@ static void await(struct rt_async_comm *b)
         return;
     }
     const task *t = task_at(b, b->done + 1);
-    int which = b->done < b->posted ? OUT : t->stage == AT_START ? IN : PARTS;
+    int which = b->done < b->posted ? OUT : t->phase == AT_START ? IN : PARTS;
     uint32_t says;
     _Atomic uint32_t *word = t->meeting[which] ? late(t, which, &says) : NULL;
     if (word)
@@ -394,7 +400,7 @@ bool rt_async_comm_begin(mg_run *r, int action, const mg_comm_desc *d, const voi
     task *t = task_at(b, b->begun + 1);
     mg_begin(r, action);
     t->action = action;
-    t->stage = AT_START;
+    t->phase = AT_START;
     t->after = b->after;
     t->at = 0;
     t->pieces = 0;

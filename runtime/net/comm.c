@@ -14,7 +14,7 @@
 #include "runtime/net/sum.h"
 
 enum { SMALL = 1 << 15, GRAIN = 1 << 15 }; /* bytes: each rank sums it all; work of a thread */
-enum { POST = RT_POST, ROUND = 64 };
+enum { POST = RT_POST, ALIGN = 64 };
 
 typedef rt_share share;
 typedef rt_comm comm;
@@ -123,7 +123,7 @@ void rt_comm_open(mg_run *r)
 /* Bytes of each member's chunk: the same for all members of a group. */
 static int64_t chunk(const comm *c)
 {
-    return c->all_here ? INT64_MAX : POST / (c->d->n - 1) / ROUND * ROUND;
+    return c->all_here ? INT64_MAX : POST / (c->d->n - 1) / ALIGN * ALIGN;
 }
 
 /* Bytes [begin, end) of a share of x in one piece: in place if possible, otherwise copied into
@@ -210,9 +210,9 @@ void rt_comm_copy_sums(const comm *c)
 
 void rt_comm_post_sums(const comm *c, int64_t at, rt_ticket *t)
 {
-    int64_t from = cut(c, c->me) + at, n = least(RT_WIRE_MOST, cut(c, c->me + 1) - from);
+    int64_t from = cut(c, c->me) + at, n = least(RT_WIRE_MAX, cut(c, c->me + 1) - from);
     for (int k = 0; k < c->d->n; k++) {
-        int64_t to = cut(c, k) + at, comes = least(RT_WIRE_MOST, cut(c, k + 1) - to);
+        int64_t to = cut(c, k) + at, comes = least(RT_WIRE_MAX, cut(c, k + 1) - to);
         if (!c->here[k] && n > 0)
             rt_wire_send(c->run->ranks->wire, c->member[k], c->y + from, n, t);
         if (!c->here[k] && comes > 0)
@@ -224,7 +224,7 @@ static void gather_sums(const comm *c)
 {
     rt_meet(c->run, c->d->axes);
     rt_comm_copy_sums(c);
-    for (int64_t at = 0; at < c->most && !c->all_here; at += RT_WIRE_MOST) {
+    for (int64_t at = 0; at < c->max_bytes && !c->all_here; at += RT_WIRE_MAX) {
         rt_ticket t = {0};
         rt_comm_post_sums(c, at, &t);
         rt_wire_wait(c->run, &t);
@@ -331,7 +331,7 @@ void rt_comm_copy(comm *c)
 void rt_comm_post_move(const comm *c, int64_t at, rt_ticket *t)
 {
     rt_wire *wire = c->run->ranks->wire;
-    int64_t n = least(RT_WIRE_MOST, c->bytes - at);
+    int64_t n = least(RT_WIRE_MAX, c->bytes - at);
     for (int k = 0; k < c->d->n; k++)
         if (!c->here[k] && giver_of(c, k) == c->me)
             rt_wire_send(wire, c->member[k], c->x + at, n, t);
@@ -343,7 +343,7 @@ static void move(comm *c)
 {
     rt_meet(c->run, c->d->axes);
     rt_comm_copy(c);
-    for (int64_t at = 0; at < c->bytes && !c->all_here; at += RT_WIRE_MOST) {
+    for (int64_t at = 0; at < c->bytes && !c->all_here; at += RT_WIRE_MAX) {
         rt_ticket t = {0};
         rt_comm_post_move(c, at, &t);
         rt_wire_wait(c->run, &t);
@@ -372,7 +372,7 @@ void rt_comm_set(comm *c, mg_run *r, const mg_comm_desc *d, const void *x, void 
         c->line = line_of(c);
     for (int i = 0; i < d->n; i++) {
         share s = share_of(c, i);
-        c->most = total(&s) > c->most ? total(&s) : c->most;
+        c->max_bytes = total(&s) > c->max_bytes ? total(&s) : c->max_bytes;
     }
 }
 
@@ -392,7 +392,7 @@ static void over_chunks(comm *c)
     const struct rt_ranks *k = c->run->ranks;
     int64_t size = chunk(c);
     rt_meet(c->run, c->d->axes);
-    for (int64_t at = 0; at < c->most; at += size) {
+    for (int64_t at = 0; at < c->max_bytes; at += size) {
         c->end = total(&c->mine);
         if (!c->all_here) {
             rt_ticket t = {0};

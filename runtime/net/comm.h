@@ -26,7 +26,7 @@ typedef struct rt_comm {
     int64_t width, bytes;           /* bytes of an element; bytes of x */
     int64_t line;                   /* bytes of y that one rank gives in one piece */
     rt_share mine;                  /* the rows that each rank gives to this rank */
-    int64_t most;                   /* the most bytes that one rank gives to another */
+    int64_t max_bytes;              /* the most bytes that one rank gives to another */
     int64_t begin, end;             /* the current chunk of the share, bytes */
     const char *came[MG_RANKS_MAX]; /* the chunk from members on other machines */
 } rt_comm;
@@ -45,7 +45,7 @@ bool rt_comm_parts(const rt_comm *c);
 void rt_comm_copy_sums(const rt_comm *c);
 void rt_comm_post_sums(const rt_comm *c, int64_t at, rt_ticket *t);
 /* True for a ring shift and a broadcast, which only move x. Then rt_comm_copy copies from this
- * machine, and rt_comm_post_move begins messages from byte `at` on, of at most RT_WIRE_MOST
+ * machine, and rt_comm_post_move begins messages from byte `at` on, of at most RT_WIRE_MAX
  * bytes. */
 bool rt_comm_moves(const rt_comm *c);
 void rt_comm_copy(rt_comm *c);

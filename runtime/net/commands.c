@@ -38,7 +38,7 @@ static void tell(mg_run *r, int rank, const void *what, int64_t bytes)
     const char *from = what;
     if (!k->is_here[rank]) {
         for (int64_t n; bytes; from += n, bytes -= n) {
-            n = bytes < RT_WIRE_MOST ? bytes : RT_WIRE_MOST;
+            n = bytes < RT_WIRE_MAX ? bytes : RT_WIRE_MAX;
             rt_ticket t = {0};
             rt_wire_send(k->wire, rank, from, n, &t);
             rt_wire_wait(r, &t);
@@ -60,7 +60,7 @@ static void hear(mg_run *r, int rank, void *what, int64_t bytes)
     char *to = what;
     if (!k->is_here[rank]) {
         for (int64_t n; bytes; to += n, bytes -= n) {
-            n = bytes < RT_WIRE_MOST ? bytes : RT_WIRE_MOST;
+            n = bytes < RT_WIRE_MAX ? bytes : RT_WIRE_MAX;
             rt_ticket t = {0};
             rt_wire_take(k->wire, rank, to, n, &t);
             rt_wire_wait(r, &t);
@@ -306,10 +306,10 @@ void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const v
 {
     const mg_program *p = r->program;
     const int ranks = r->ranks ? r->ranks->n : 1;
-    const int64_t round = e->rows * rt_ranks_of(p, e->batch_axes);
-    const int64_t here = r->ranks ? b / round * e->rows + b % e->rows : b;
+    const int64_t at_once = e->rows * rt_ranks_of(p, e->batch_axes);
+    const int64_t here = r->ranks ? b / at_once * e->rows + b % e->rows : b;
     for (int k = 0; k < ranks; k++)
-        if (!r->ranks || rt_place_of(p, k, e->batch_axes) == b % round / e->rows)
+        if (!r->ranks || rt_place_of(p, k, e->batch_axes) == b % at_once / e->rows)
             put_into(r, k, offset + here * bytes, from, bytes);
 }
 

@@ -79,7 +79,7 @@ const mg_pipe_op *mg_pipe_ops(mg_run *r, const mg_pipe *p)
     if (!s || p->axis != r->program->stages.axis)
         rt_die(RT_MISFIT, "this program has a pipeline without stages: compile it again");
     s->with = 0;
-    return p->ops[mg_station(r, p->axis)];
+    return p->ops[mg_place(r, p->axis)];
 }
 
 /* ---- a message ------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static void begin_there(mg_run *r, const end *e, message *m)
     struct rt_ranks *k = r->ranks;
     m->letter = NULL;
     for (int64_t at = 0, n; at < e->bytes; at += n) {
-        n = e->bytes - at < RT_WIRE_MOST ? e->bytes - at : RT_WIRE_MOST;
+        n = e->bytes - at < RT_WIRE_MAX ? e->bytes - at : RT_WIRE_MAX;
         if (++k->pipe->pieces > RT_WIRE_PIPE)
             rt_die(RT_FAILED, "more than %d messages of a pipeline are on the wire", RT_WIRE_PIPE);
         if (e->takes)
@@ -188,7 +188,7 @@ static void wait_here(mg_run *r, const message *m)
 static void wait_there(mg_run *r, const message *m, int64_t bytes)
 {
     rt_wire_wait(r, &m->ticket);
-    r->ranks->pipe->pieces -= (int)((bytes + RT_WIRE_MOST - 1) / RT_WIRE_MOST);
+    r->ranks->pipe->pieces -= (int)((bytes + RT_WIRE_MAX - 1) / RT_WIRE_MAX);
 }
 
 static void finish(mg_run *r, const mg_pipe *p, int kind)

@@ -53,7 +53,7 @@ int rt_neighbour(const mg_program *p, int rank, uint32_t axis, int by)
     return rank + ((place + by + n) % n - place) * behind;
 }
 
-int mg_station(const mg_run *r, uint32_t axes)
+int mg_place(const mg_run *r, uint32_t axes)
 {
     return rt_place_of(r->program, r->rank, axes);
 }
@@ -233,7 +233,7 @@ static struct rt_ranks *new_ranks(mg_run *r)
     struct rt_ranks *k = r->ranks = rt_alloc(1, sizeof *k);
     k->n = rt_ranks_of(r->program, RT_ALL_AXES);
     if (k->n > MG_RANKS_MAX)
-        rt_die(RT_MISFIT, "this program has %d ranks; the most is %d", k->n, MG_RANKS_MAX);
+        rt_die(RT_MISFIT, "this program has %d ranks; the limit is %d", k->n, MG_RANKS_MAX);
     for (int i = 0; i < k->n; i++)
         k->link[i] = -1;
     return k;

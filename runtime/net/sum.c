@@ -18,7 +18,7 @@ static int64_t many_of(int64_t left)
 /* ---- in the order of members ----------------------------------------------------------------- */
 
 #define ADD_UP(name, T)                                                                            \
-    static void name(bool most, int n, const char *const *from, T *to, int64_t elements)           \
+    static void name(bool max, int n, const char *const *from, T *to, int64_t elements)            \
     {                                                                                              \
         T sum[BLOCK];                                                                              \
         for (int64_t at = 0; at < elements; at += BLOCK) {                                         \
@@ -26,7 +26,7 @@ static int64_t many_of(int64_t left)
             memcpy(sum, (const T *)from[0] + at, (size_t)many * sizeof *to);                       \
             for (int k = 1; k < n; k++) {                                                          \
                 const T *one = (const T *)from[k] + at;                                            \
-                if (most)                                                                          \
+                if (max)                                                                           \
                     for (int64_t e = 0; e < many; e++)                                             \
                         sum[e] = one[e] > sum[e] ? one[e] : sum[e];                                \
                 else                                                                               \
@@ -51,7 +51,7 @@ static uint16_t rounded(float x, mg_dtype t)
     return t == MG_BF16 ? mg_to_bf16(x) : mg_to_f16(x);
 }
 
-static void add_half(mg_dtype t, bool most, int n, const char *const *from, uint16_t *to,
+static void add_half(mg_dtype t, bool max, int n, const char *const *from, uint16_t *to,
                      int64_t elements)
 {
     float sum[BLOCK];
@@ -61,7 +61,7 @@ static void add_half(mg_dtype t, bool most, int n, const char *const *from, uint
             const uint16_t *one = (const uint16_t *)from[k] + at;
             for (int64_t e = 0; e < many; e++) {
                 const float x = widened(one[e], t);
-                sum[e] = !k ? x : !most ? sum[e] + x : x > sum[e] ? x : sum[e];
+                sum[e] = !k ? x : !max ? sum[e] + x : x > sum[e] ? x : sum[e];
             }
         }
         for (int64_t e = 0; e < many; e++)
@@ -106,11 +106,11 @@ void rt_sum(const mg_comm_desc *d, const char *const *from, char *to, int64_t el
     else if (d->tree)
         add_tree_f32(n, from, (float *)(void *)to, elements);
     else if (d->dtype == MG_F64)
-        add_f64(d->most, n, from, (double *)(void *)to, elements);
+        add_f64(d->max, n, from, (double *)(void *)to, elements);
     else if (d->dtype == MG_F32)
-        add_f32(d->most, n, from, (float *)(void *)to, elements);
+        add_f32(d->max, n, from, (float *)(void *)to, elements);
     else if (d->dtype == MG_I32)
-        add_i32(d->most, n, from, (int32_t *)(void *)to, elements);
+        add_i32(d->max, n, from, (int32_t *)(void *)to, elements);
     else
-        add_half(d->dtype, d->most, n, from, (uint16_t *)(void *)to, elements);
+        add_half(d->dtype, d->max, n, from, (uint16_t *)(void *)to, elements);
 }

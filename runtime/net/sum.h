@@ -4,7 +4,7 @@
 
 #include "runtime/abi.h"
 
-/* Writes to `to` the sum (d->most: the maximum) of d->n arrays of `elements` elements of
+/* Writes to `to` the sum (d->max: the maximum) of d->n arrays of `elements` elements of
  * d->dtype. The order is the order of members, or with d->tree a tree over them: the bits do not
  * depend on where the arrays are cut. Halves are summed in f32 and rounded once. `to` may be one
  * of the arrays; otherwise it overlaps none of them. */

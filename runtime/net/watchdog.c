@@ -35,7 +35,7 @@
 /* Verdicts: the kind of fault. A verdict also has the rank. */
 enum { LOST = 1, STOPPED, STUCK, UNHEARD, KNOT };
 
-enum { TICK_MS = 1000, TICKS = 8, TICK_LEAST_MS = 20, LAST_WORDS_US = 300000 };
+enum { TICK_MS = 1000, TICKS = 8, TICK_MIN_MS = 20, LAST_WORDS_US = 300000 };
 /* Between programs, rank 0 on another machine may be silent for this many limits. */
 enum { BETWEEN = 10 };
 /* A machine that found the fault ends its ranks within this time. */
@@ -446,7 +446,7 @@ rt_watchdog *rt_watchdog_new(mg_run *r)
     v->run = r;
     v->limit = seconds * 1000000000;
     v->tick = (!seconds || ms > TICK_MS ? TICK_MS
-               : ms < TICK_LEAST_MS     ? TICK_LEAST_MS
+               : ms < TICK_MIN_MS       ? TICK_MIN_MS
                                         : ms) *
               (int64_t)1000000;
     /* mpirun is the parent of its ranks as long as it lives. Under torchrun the parent means

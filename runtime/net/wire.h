@@ -41,11 +41,11 @@ void rt_wire_close(rt_wire *w, int code);
 /* Gives `bytes` bytes of each rank to all ranks, by rank. Waits. */
 void rt_wire_gather(rt_wire *w, const void *mine, void *all, int bytes);
 /* Begin a message. Do not touch the memory until the ticket is done. At most RT_WIRE_PENDING
- * messages at once, RT_WIRE_PIPE of them for pipelines, of at most RT_WIRE_MOST bytes each. A
+ * messages at once, RT_WIRE_PIPE of them for pipelines, of at most RT_WIRE_MAX bytes each. A
  * wait for one ticket waits for no other ticket. */
 #define RT_WIRE_PIPE    1024
 #define RT_WIRE_PENDING (2 * 256 + 8 + RT_WIRE_PIPE)
-#define RT_WIRE_MOST    ((int64_t)1 << 30)
+#define RT_WIRE_MAX     ((int64_t)1 << 30)
 void rt_wire_send(rt_wire *w, int rank, const void *from, int64_t bytes, rt_ticket *t);
 void rt_wire_take(rt_wire *w, int rank, void *to, int64_t bytes, rt_ticket *t);
 /* True if all messages of the ticket are done. If not, *peer is a rank that has not done its

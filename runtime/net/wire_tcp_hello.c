@@ -23,7 +23,13 @@ enum { VERSION = 1 };
 static const char magic[8] = "mgcwire";
 static const uint32_t welcome = 0x636d6577;
 
-enum { ANOTHER_SIZE = 1, ANOTHER_JOB, ANOTHER_PROGRAM, NO_SUCH_CALL, TWICE };
+typedef enum refusal {
+    ANOTHER_SIZE = 1,
+    ANOTHER_JOB,
+    ANOTHER_PROGRAM,
+    NO_SUCH_CALL,
+    TWICE
+} refusal;
 
 _Static_assert(sizeof(rt_hello) == 64 && sizeof(rt_spot) == 24, "nothing between the fields");
 
@@ -203,7 +209,7 @@ void rt_call_begin(const rt_party *p, rt_call *c)
 static _Noreturn void refused(const rt_party *p, const rt_call *c)
 {
     rt_address_text at = rt_address_say(&c->other);
-    switch (c->callee.refusal) {
+    switch ((refusal)c->callee.refusal) {
     case ANOTHER_SIZE:
         rt_die(RT_MISFIT,
                "rank %d (%s) is one of %u ranks, and this is one of %d: all have to be "
@@ -223,10 +229,11 @@ static _Noreturn void refused(const rt_party *p, const rt_call *c)
         rt_die(RT_MISFIT,
                "two processes call themselves rank %d: rank %d (%s) has met the other one",
                p->wire->rank, c->rank, at.text);
-    default:
-        rt_die(RT_MISFIT, "what listens at %s is not rank %d, for which it was called", at.text,
-               c->rank);
+    case NO_SUCH_CALL:
+        break;
     }
+    rt_die(RT_MISFIT, "what listens at %s is not rank %d, for which it was called", at.text,
+           c->rank);
 }
 
 static const char *prove(const rt_party *p, rt_call *c)

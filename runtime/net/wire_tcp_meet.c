@@ -18,7 +18,7 @@
 #include "runtime/net/wire_tcp.h"
 
 enum { CALLS = 16, STRANGERS = 16, NOTES = 16, NAMED = 16 };
-enum { TICK_MS = 20, RETRY_MS = 20, RETRY_MOST_MS = 500, NOTE_MS = 5000 };
+enum { TICK_MS = 20, RETRY_MS = 20, RETRY_MAX_MS = 500, NOTE_MS = 5000 };
 /* Limit of a connection and its greeting; extra time for rank 0 to send the addresses, because
  * rank 0 itself may wait up to the limit. */
 enum { CALL_SECONDS = 10, GRACE_SECONDS = 5 };
@@ -248,7 +248,7 @@ static void call_again(meeting *m, int rank, const char *why)
     k->call.fd = -1;
     k->why = why;
     k->again = rt_now_ns() + k->wait_ms * MS;
-    k->wait_ms = 2 * k->wait_ms < RETRY_MOST_MS ? 2 * k->wait_ms : RETRY_MOST_MS;
+    k->wait_ms = 2 * k->wait_ms < RETRY_MAX_MS ? 2 * k->wait_ms : RETRY_MAX_MS;
     if (rank == 0)
         m->turn++;
 }

@@ -36,24 +36,24 @@ static char *handing(const rt_world *w, const char *name)
 
 /* ---- the port -------------------------------------------------------------------------------- */
 
-static int port_in(const char *name, int most)
+static int port_in(const char *name, int limit)
 {
     const char *s = var(name);
     char *end;
     long port = strtol(s, &end, 10);
-    if (!isdigit((unsigned char)*s) || *end || port < 1 || port > most)
+    if (!isdigit((unsigned char)*s) || *end || port < 1 || port > limit)
         rt_die(RT_MISFIT, "the variable %s is '%.40s': a port from 1 to %d is wanted", name, s,
-               most);
+               limit);
     return (int)port;
 }
 
 static int find_port(const rt_world *w)
 {
-    enum { MOST = 65535 };
+    enum { LIMIT = 65535 };
     if (var("MGC_PORT"))
-        return port_in("MGC_PORT", MOST);
+        return port_in("MGC_PORT", LIMIT);
     if (var("MASTER_PORT"))
-        return port_in("MASTER_PORT", MOST - 1) + 1;
+        return port_in("MASTER_PORT", LIMIT - 1) + 1;
     char *how = handing(w, "MGC_PORT");
     rt_die(
         RT_MISFIT,

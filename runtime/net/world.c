@@ -21,7 +21,7 @@ static const source sources[] = {
     {RT_HYDRA, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     {RT_TORCHRUN, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
 };
-enum { SOURCES = sizeof sources / sizeof *sources, MOST = 1 << 24 };
+enum { SOURCES = sizeof sources / sizeof *sources, LIMIT = 1 << 24 };
 
 const char *rt_launcher_name(rt_launcher l)
 {
@@ -38,7 +38,7 @@ static const char *var(const char *name)
     return s && *s ? s : NULL;
 }
 
-/* NULL, or why the variable is not a number in [least, MOST]. */
+/* NULL, or why the variable is not a number in [least, LIMIT]. */
 static char *number(const char *name, int least, int *n)
 {
     const char *s = var(name);
@@ -46,7 +46,7 @@ static char *number(const char *name, int least, int *n)
     if (!s)
         return rt_printf("the variable %s is not set", name);
     long x = strtol(s, &end, 10);
-    if (*s < '0' || *s > '9' || *end || x < least || x > MOST)
+    if (*s < '0' || *s > '9' || *end || x < least || x > LIMIT)
         return rt_printf("the variable %s is '%.40s': a whole number from %d is wanted", name, s,
                          least);
     *n = (int)x;
@@ -98,7 +98,7 @@ static char *tasks_of_node(const char *text, int node, int *tasks)
     for (const char *s = text; *s;) {
         char *end;
         long n = strtol(s, &end, 10), times = 1;
-        if (end == s || n < 1 || n > MOST)
+        if (end == s || n < 1 || n > LIMIT)
             break;
         if (end[0] == '(' && end[1] == 'x') {
             times = strtol(end + 2, &end, 10);

@@ -59,9 +59,9 @@ static double sensitivity(Comparison *c, const Plan *p, const Action *act, void 
     const Operand *o = &act->operand[j];
     size_t bytes = (size_t)c->bytes;
     unsigned char *kept = malloc(bytes);
-    double most = 0;
+    double max = 0;
     memcpy(kept, c->arena, bytes);
-    for (int round = 0; round < 3; round++) {
+    for (int iteration = 0; iteration < 3; iteration++) {
         memcpy(c->arena, c->before, bytes);
         for (int i = 0; i < act->noperands - k->nout; i++) {
             const Operand *in = &act->operand[i];
@@ -76,12 +76,12 @@ static double sensitivity(Comparison *c, const Plan *p, const Action *act, void 
         for (int64_t e = 0; e < result_elements(k, o); e++) {
             double x = result(c, k, o, at[j], c->want, e), y = result(c, k, o, at[j], c->arena, e);
             if (isfinite(x) && isfinite(y))
-                most = fmax(most, fabs(x - y));
+                max = fmax(max, fabs(x - y));
         }
     }
     memcpy(c->arena, kept, bytes);
     free(kept);
-    return most;
+    return max;
 }
 
 /* Compares result j in the arena with c->want, and marks it as seen in c->before. */

@@ -55,7 +55,7 @@ static long double exact(Op op, const long double *x)
 
 /* Units in the last place. An instruction is rounded once, and the exact value is a long double,
  * which is rounded too; libmvec promises 4; sigmoid adds a sum and a quotient to its exp. */
-static double most_off(Op op)
+static double max_off(Op op)
 {
     return op_info[op].flops <= 4 ? 0.501 : op == OP_sigmoid ? 5 : 4;
 }
@@ -84,7 +84,7 @@ static DType result_type(Op op, DType t)
 /* The kernel r = op a b c on n elements of dtype f, added to the plan. */
 static void add_kernel(Model *t, Plan *p, Op op, DType f, int64_t n)
 {
-    const int nin = op_info[op].least;
+    const int nin = op_info[op].min;
     Dim d = dim_of(t, arena_printf(t->a, "n%lld", (long long)n), n);
     Region *body = region_new(t->m, t->fn->body);
     Builder inner = t->b;
@@ -172,13 +172,13 @@ static double any_float(uint64_t *state, DType f)
 /* The distance of x from the exact y, in units in the last place of y rounded to f. */
 static double ulps(double x, long double y, DType f)
 {
-    double most = f == DT_f32 ? FLT_MAX : DBL_MAX, least = f == DT_f32 ? FLT_MIN : DBL_MIN;
+    double max = f == DT_f32 ? FLT_MAX : DBL_MAX, least = f == DT_f32 ? FLT_MIN : DBL_MIN;
     if (isnan(y) || isnan(x))
         return isnan(y) && isnan(x) ? 0 : INFINITY;
-    if (fabsl(y) > most) /* either is fine where the exact value is about the greatest float */
-        return isinf(x) || fabs(x) > most * 0.999 ? 0 : INFINITY;
+    if (fabsl(y) > max) /* either is fine where the exact value is about the greatest float */
+        return isinf(x) || fabs(x) > max * 0.999 ? 0 : INFINITY;
     if (isinf(x))
-        return fabsl(y) > most * 0.999 ? 0 : INFINITY;
+        return fabsl(y) > max * 0.999 ? 0 : INFINITY;
     if (fabsl(y) < least) /* subnormal: flushed to zero or not */
         return fabs(x) <= least * 1.001 ? 0 : INFINITY;
     int exponent;
@@ -217,7 +217,7 @@ static void memory_free(void **memory)
 
 static void fill(void **memory, Op op, DType t, uint64_t *state)
 {
-    for (int k = 0; k < op_info[op].least; k++)
+    for (int k = 0; k < op_info[op].min; k++)
         for (int64_t e = 0; e < N; e++) {
             DType of = operand_type(op, t, k);
             number_put(memory[k], of, e, any_number(state, op, of, k));
@@ -226,7 +226,7 @@ static void fill(void **memory, Op op, DType t, uint64_t *state)
 
 static void operands_at(long double *x, void *const *memory, Op op, DType t, int64_t e)
 {
-    for (int k = 0; k < op_info[op].least; k++)
+    for (int k = 0; k < op_info[op].min; k++)
         x[k] = number_at(memory[k], operand_type(op, t, k), e);
 }
 
@@ -235,8 +235,8 @@ static void operands_at(long double *x, void *const *memory, Op op, DType t, int
 /* The worst error of an op on floats, over many draws. */
 static double worst(const All *all, Op op, DType t, double *where)
 {
-    void **memory = memory_new(), *result = memory[op_info[op].least];
-    double most = 0;
+    void **memory = memory_new(), *result = memory[op_info[op].min];
+    double max = 0;
     uint64_t state = 77 + (uint64_t)op + 1000 * sample_turn();
     for (int round = 0; round < (op_info[op].flops <= 4 ? FEW : ROUNDS); round++) {
         fill(memory, op, t, &state);
@@ -247,14 +247,14 @@ static double worst(const All *all, Op op, DType t, double *where)
             double y = number_at(result, result_type(op, t), e);
             double d = op_is(op, CONDITION) ? (exact(op, x) != y ? INFINITY : 0)
                                             : ulps(y, exact(op, x), t);
-            if (d > most || isnan(d)) {
-                most = d;
+            if (d > max || isnan(d)) {
+                max = d;
                 *where = (double)x[0];
             }
         }
     }
     memory_free(memory);
-    return most;
+    return max;
 }
 
 static void exact_enough(void **state)
@@ -271,8 +271,8 @@ static void exact_enough(void **state)
             off[f] = worst(all, op, f ? DT_f64 : DT_f32, &where[f]);
         print_message("%-16s %8.2f %8.2f\n", op_info[op].name, off[0], off[1]);
         for (int f = 0; f < 2 && primitive[op]; f++)
-            if (!(off[f] <= most_off(op))) {
-                print_message("  more than %g, at %.17g\n", most_off(op), where[f]);
+            if (!(off[f] <= max_off(op))) {
+                print_message("  more than %g, at %.17g\n", max_off(op), where[f]);
                 right = false;
             }
     }
@@ -295,7 +295,7 @@ static void exact_on_others(void **state)
             for (int64_t e = 0; e < N; e++) {
                 long double x[3] = {0};
                 operands_at(x, memory, op, t, e);
-                double y = number_at(memory[op_info[op].least], result_type(op, t), e);
+                double y = number_at(memory[op_info[op].min], result_type(op, t), e);
                 if (y != exact(op, x) ||
                     y != op_evaluate(op, (double)x[0], (double)x[1], (double)x[2]))
                     fail_msg("%s of %s: %g of %g, %g, %g", op_info[op].name, dtype_name(t), y,
@@ -351,7 +351,7 @@ static void composed_is_its_lines(void **state)
             fill(memory, op, t, &rng);
             run(all, op, t, memory);
             run_lines(all, op, t, memory, done);
-            const void *result = memory[op_info[op].least], *last = done[op_value(op)->lines - 1];
+            const void *result = memory[op_info[op].min], *last = done[op_value(op)->lines - 1];
             if (memcmp(result, last, N * (size_t)dtype_bytes(result_type(op, t))) != 0)
                 fail_msg("%s of %s has other bits than its lines", op_info[op].name, dtype_name(t));
         }
@@ -370,7 +370,7 @@ enum { LENGTHS = sizeof lengths / sizeof *lengths };
 static void same_in_pieces(const Plan *p, const Native *native, size_t first, Op op, DType f,
                            void *const *memory, uint64_t *rng)
 {
-    const int nin = op_info[op].least;
+    const int nin = op_info[op].min;
     const size_t width = (size_t)dtype_bytes(result_type(op, f));
     unsigned char *whole = memory[nin], *piece = malloc(64 * width);
     native->kernel[first](memory, 0, p->kernels.data[first].units);
@@ -394,7 +394,7 @@ static void same_in_pieces(const Plan *p, const Native *native, size_t first, Op
 /* Sizes that no function leaves, and some that all do. */
 static void fill_usual(void **memory, Op op, DType f, uint64_t *rng)
 {
-    for (int k = 0; k < op_info[op].least; k++)
+    for (int k = 0; k < op_info[op].min; k++)
         for (int64_t e = 0; e < N; e++) {
             DType t = operand_type(op, f, k);
             double x = t == DT_bool           ? draw_int(rng, 2)

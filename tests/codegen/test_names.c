@@ -28,7 +28,7 @@ static void identifiers(void **state)
     int count = 0;
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    for (int round = 0; round < 3; round++)
+    for (int iteration = 0; iteration < 3; iteration++)
         for (int i = 0; i < HOSTILE; i++)
             given[count++] = cname(&n, "t_", hostile[i]);
     given[count++] = cname(&n, "t_", longest);

@@ -41,9 +41,9 @@ double draw(Bench *b)
     return (double)(b->rng * 0x2545F4914F6CDD1Du >> 11) * 0x1p-53;
 }
 
-int64_t draw_int(Bench *b, int64_t least, int64_t most)
+int64_t draw_int(Bench *b, int64_t min, int64_t max)
 {
-    return least + (int64_t)(draw(b) * (double)(most - least + 1));
+    return min + (int64_t)(draw(b) * (double)(max - min + 1));
 }
 
 void *at(Bench *b, const Array *a)

@@ -26,7 +26,7 @@ bool is_half(mg_dtype t);
 mg_dtype statistic(mg_dtype t);
 
 double draw(Bench *b); /* in [0, 1) */
-int64_t draw_int(Bench *b, int64_t least, int64_t most);
+int64_t draw_int(Bench *b, int64_t min, int64_t max);
 
 void *at(Bench *b, const Array *a);
 int64_t take(Bench *b, int64_t bytes);

@@ -2,8 +2,8 @@
  * loops in double; part of check_kernels.
  *
  * The keys of a case are cut into parts, and of each a query sees the first few: from none to all.
- * Each part alone is checked, with o and lse of all keys for its gradients, as a round of a ring
- * has them; then the parts together, merged by lse and added up. Where the parts make a whole,
+ * Each part alone is checked, with o and lse of all keys for its gradients, as an iteration of a
+ * ring has them; then the parts together, merged by lse and added up. Where the parts make a whole,
  * without a mask or with a causal one, that is computed by one call, too. */
 #include "tests/cuda/check.h"
 
@@ -149,13 +149,13 @@ static void draw_lengths(Bench *b, Case *c)
 {
     mg_attention_desc *d = &c->d;
     const bool tiles = draw_int(b, 0, 3) == 0;
-    const int64_t least = tiles ? 130 : PARTS, most = tiles ? 400 : draw_int(b, 0, 3) ? 70 : 150;
+    const int64_t min = tiles ? 130 : PARTS, max = tiles ? 400 : draw_int(b, 0, 3) ? 70 : 150;
     c->parts = (int)draw_int(b, 1, tiles ? 2 : PARTS);
-    d->queries = draw_int(b, tiles && draw_int(b, 0, 1) ? 130 : 1, most);
-    d->keys = c->kind == CAUSAL && draw_int(b, 0, 2) ? d->queries : draw_int(b, least, most);
+    d->queries = draw_int(b, tiles && draw_int(b, 0, 1) ? 130 : 1, max);
+    d->keys = c->kind == CAUSAL && draw_int(b, 0, 2) ? d->queries : draw_int(b, min, max);
     c->parts = d->keys < c->parts ? (int)d->keys : c->parts;
     if (c->kind == RING) { /* as many queries and keys on each rank */
-        d->queries = draw_int(b, 1, most / 4) * 2;
+        d->queries = draw_int(b, 1, max / 4) * 2;
         d->keys = d->queries * c->parts;
     }
     for (int p = 1; p <= c->parts; p++)
@@ -271,7 +271,7 @@ typedef struct Gradients {
 static double want_backward(const Case *c, int from, int to, Gradients *sum)
 {
     const mg_attention_desc *d = &c->d;
-    double *z = malloc((size_t)d->keys * sizeof *z), most = 0;
+    double *z = malloc((size_t)d->keys * sizeof *z), max = 0;
     for (int64_t i = 0; i < rows_of(d); i++) {
         const Row r = row_of(d, i);
         const double *g = &c->g.x[at_row(d->o, &r)], l = c->lse.x[at_row(d->lse, &r)];
@@ -291,10 +291,10 @@ static double want_backward(const Case *c, int from, int to, Gradients *sum)
                 sum->dk[at_key(d->dk, &r, t) + j] += ds * c->q.x[at_row(d->q, &r) + j];
             }
         }
-        most = fmax(most, terms);
+        max = fmax(max, terms);
     }
     free(z);
-    return most;
+    return max;
 }
 
 /* ---- on the device ------------------------------------------------------------------------ */
@@ -352,10 +352,10 @@ static void part_backward(Bench *b, Case *c, int p)
 
 static double largest(const double *x, int64_t n)
 {
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < n; i++)
-        most = fmax(most, fabs(x[i]));
-    return most;
+        max = fmax(max, fabs(x[i]));
+    return max;
 }
 
 /* Of a tensor with a row of `size` elements for each query: which are of queries that see nothing
@@ -445,7 +445,7 @@ static void merge(const Case *c, const Forward *part, Forward *to)
 static void check_parts_forward(Bench *b, Case *c, const Forward *all)
 {
     Forward found[PARTS], want = forward_new(c), merged = forward_new(c);
-    double most = 0;
+    double max = 0;
     for (int p = 0; p < c->parts; p++) {
         part_forward(b, c, p);
         want_forward(c, p, p + 1, want.o, want.lse);
@@ -453,7 +453,7 @@ static void check_parts_forward(Bench *b, Case *c, const Forward *all)
                      unseen_rows(c, p, &c->o, c->d.o, c->d.vhead));
         compare_part(b, c, "part's lse", &c->lse, want.lse, 0, NULL);
         found[p] = (Forward){download(b, &c->o), download(b, &c->lse)};
-        most = fmax(most, largest(found[p].o, c->o.n));
+        max = fmax(max, largest(found[p].o, c->o.n));
     }
     merge(c, found, &merged);
     Compared x = {.what = "parts merged",
@@ -461,7 +461,7 @@ static void check_parts_forward(Bench *b, Case *c, const Forward *all)
                   .n = c->o.n,
                   .x = merged.o,
                   .want = all->o,
-                  .size = most,
+                  .size = max,
                   .terms = terms_of(&c->d),
                   .roundings = 1};
     compare_numbers(b, &x);

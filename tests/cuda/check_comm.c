@@ -10,7 +10,7 @@
 #include "runtime/net/ranks.h"
 #include "tests/runtime/collective.h"
 
-enum { RANKS = 8, CASES = 60, MOST = 1 << 16, SPACE = MOST * RANKS * 8 };
+enum { RANKS = 8, CASES = 60, LIMIT = 1 << 16, SPACE = LIMIT * RANKS * 8 };
 
 extern const unsigned char mg_cuda_image[];
 static const mg_action nothing = {"collective", "communication", "", 0, 0, 0, 0, {{0, 0, 0}}};
@@ -22,7 +22,7 @@ typedef struct cases {
     uint64_t seed;
 } cases;
 static cases of; /* a program has no argument */
-static int round_of;
+static int call_number;
 
 static mg_comm_desc next(uint64_t *seed)
 {
@@ -33,7 +33,7 @@ static void fill(mg_run *r, const mg_comm_desc *d, char *host)
 {
     int64_t n = d->outer * d->size * d->inner;
     for (int64_t i = 0; i < n; i++)
-        put(d->dtype, host, i, value(r->rank + round_of, i));
+        put(d->dtype, host, i, value(r->rank + call_number, i));
     rt_put_own(r, 0, host, n * mg_dtype_bytes(d->dtype));
 }
 
@@ -43,7 +43,7 @@ static void compare(mg_run *r, const mg_comm_desc *d, int number, char *host)
     uint32_t others = ~d->axes & ((1u << of.axes) - 1);
     for (int k = 0; k < 1 << of.axes; k++)
         if (rt_place_of(r->program, k, others) == rt_place_of(r->program, r->rank, others))
-            member[n++] = k + round_of;
+            member[n++] = k + call_number;
     rt_get(r, SPACE, host, mg_comm_elements(d) * mg_dtype_bytes(d->dtype));
     for (int64_t i = 0; i < mg_comm_elements(d); i++)
         if (get(d->dtype, host, i) != expected(d, member, me, i))
@@ -53,7 +53,7 @@ static void compare(mg_run *r, const mg_comm_desc *d, int number, char *host)
                    get(d->dtype, host, i), expected(d, member, me, i));
 }
 
-/* Each case by itself, with numbers of this round. */
+/* Each case by itself, with numbers of this call. */
 static void run_cases(mg_run *r)
 {
     char *host = rt_alloc(SPACE, 1), *a = mg_arena(r);
@@ -84,12 +84,12 @@ static void run_graph(mg_run *r)
     while (graphed.kind == MG_SHARD)
         graphed = next(&seed);
     r->eval = run_one;
-    for (round_of = 0; round_of < 4; round_of++) {
+    for (call_number = 0; call_number < 4; call_number++) {
         fill(r, &graphed, host);
         rt_device_run(r, RT_EVAL);
         compare(r, &graphed, -1, host);
     }
-    round_of = 0;
+    call_number = 0;
     free(host);
 }
 

@@ -388,7 +388,7 @@ int main(int argc, char **argv)
     rt_arena_map(&b.run);
     const uint64_t one_of = attention ? 4 : SANITIZED ? 2 : 1;
     uint64_t i = 0;
-    for (int round = 0; round < 6; round++)
+    for (int iteration = 0; iteration < 6; iteration++)
         for (b.t = attention ? MG_BF16 : MG_F32; b.t <= MG_F16; b.t++) {
             if (!sampled(i++, one_of))
                 continue;

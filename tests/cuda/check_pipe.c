@@ -14,7 +14,7 @@
 #include "tests/runtime/stage_table.h"
 #include "tests/sample.h"
 
-enum { ROUNDS = 4, SUMMED = 3000, LAUNCH = 5 };
+enum { ITERATIONS = 4, SUMMED = 3000, LAUNCH = 5 };
 
 extern const unsigned char mg_cuda_image[];
 static const mg_action actions[] = {{"send", "send", "", 0, 0, 0, 0, {{0, 0, 0}}},
@@ -92,7 +92,7 @@ static void walk(mg_run *r)
 
 /* ---- the host's part ------------------------------------------------------------------------- */
 
-/* Everything that is sent in this round, and a log that nobody has written. */
+/* Everything that is sent in this iteration, and a log that nobody has written. */
 static void fill(mg_run *r, int salt)
 {
     const stage_table *t = of.table;
@@ -124,7 +124,7 @@ static void compare(mg_run *r, int salt, const char *what)
     for (int way = 0; way < 2; way++) {
         const int64_t bytes = of.pipe.bytes[way];
         uint32_t *words = rt_alloc((size_t)bytes, 1);
-        for (int stage = mg_station(r, of.pipe.axis); stage < t->stages; stage += t->ranks)
+        for (int stage = mg_place(r, of.pipe.axis); stage < t->stages; stage += t->ranks)
             for (int mb = 0; mb < t->microbatches; mb++) {
                 const int from = way ? stage + 1 : stage - 1;
                 if (from < 0 || from == t->stages)
@@ -134,7 +134,7 @@ static void compare(mg_run *r, int salt, const char *what)
                 for (int64_t i = 0; i < bytes / 4; i++)
                     if (words[i] != table_word(way, from, mb, salt, i))
                         rt_die(RT_FAILED,
-                               "%s, round %d: way %d, stage %d, microbatch %d, word %lld", what,
+                               "%s, iteration %d: way %d, stage %d, microbatch %d, word %lld", what,
                                salt, way, stage, mb, (long long)i);
             }
         free(words);
@@ -177,7 +177,7 @@ static void run_all(mg_run *r)
         char *what = rt_printf("example %d", k);
         place(&examples[k], rt_ranks_of(r->program, of.pipe.axis), seed + (uint64_t)k);
         r->eval = r->sample = walk;
-        for (int i = 0; i < ROUNDS; i++) {
+        for (int i = 0; i < ITERATIONS; i++) {
             fill(r, i);
             if (k < 2) /* of each, one graph is kept */
                 rt_device_run(r, slot[k]);
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
                     .nactions = 6,
                     .naxes = 1 + (other > 1),
                     .axes = {{"pp", stages}, {"tp", other}},
-                    .stages = {.axis = 1, .chunks = 1, .most = 1, .layers = none},
+                    .stages = {.axis = 1, .chunks = 1, .max_layers = 1, .layers = none},
                     .cuda_image = mg_cuda_image,
                     .collectives = &mg_nccl,
                     .ngroups = other > 1,

@@ -225,11 +225,11 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *k, cudaLibrary_t, const char *nam
 
 /* The limit of a launch's shared memory: 48 KiB, or as much as was said, up to what sm_90 has. */
 static std::map<const ShimKernel *, size_t> shared_most;
-enum { SHARED_USUAL = 48 << 10, SHARED_MOST = 227 << 10 };
+enum { SHARED_USUAL = 48 << 10, SHARED_MAX = 227 << 10 };
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value)
 {
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_MOST)
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_MAX)
         return cudaErrorInvalidValue;
     shared_most[(const ShimKernel *)kernel] = (size_t)value;
     return cudaSuccess;

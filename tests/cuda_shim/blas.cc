@@ -126,14 +126,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int most,
+                                              cublasLtMatmulPreference_t, int max,
                                               cublasLtMatmulHeuristicResult_t *r, int *found)
 {
     int64_t m = d->a == CUBLAS_OP_N ? a->rows : a->columns, k = d->a == CUBLAS_OP_N ? a->columns : a->rows;
     int64_t n = d->b == CUBLAS_OP_N ? b->columns : b->rows, l = d->b == CUBLAS_OP_N ? b->rows : b->columns;
     *found = m == c->rows && n == c->columns && k == l && a->batch == c->batch && b->batch == c->batch;
-    *found = *found ? most < 3 ? most : 3 : 0;
-    memset(r, 0, (size_t)most * sizeof *r);
+    *found = *found ? max < 3 ? max : 3 : 0;
+    memset(r, 0, (size_t)max * sizeof *r);
     for (int i = 0; i < *found; i++)
         r[i].algo.data[0] = (uint64_t)i + 1; /* who multiplies with none has not asked */
     /* Half of the shapes have no algorithm with an epilogue, as may be with the real one; an

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LATE_MOST = 24, TEXT = 160 };
+enum { LATE_MAX = 24, TEXT = 160 };
 
 struct Header {
     uint32_t kind, type, op;
@@ -257,7 +257,7 @@ void Operation::add(const ShimCall &call)
 void Operation::begin()
 {
     const uint64_t drawn = shim_mix(shim_mix(shim_mix(shim_seed()) + (uint64_t)c->rank) + turn);
-    late = drawn % 2 ? 0 : (unsigned)(drawn >> 8) % LATE_MOST;
+    late = drawn % 2 ? 0 : (unsigned)(drawn >> 8) % LATE_MAX;
     until_taken = drawn >> 32 & 1;
     out.resize((size_t)c->ranks);
     in.resize((size_t)c->ranks);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <type_traits>
 
-enum { RANGE_LEAST = 16, RANGE_MOST = 200 };
+enum { RANGE_MIN = 16, RANGE_MAX = 200 };
 
 size_t shim_type_bytes(ncclDataType_t t)
 {
@@ -82,7 +82,7 @@ static void reduce_range(char *to, const std::vector<const char *> &part, size_t
 {
     typedef typename T::Sum Sum;
     typedef typename T::Stored Stored;
-    Stored stored[RANGE_MOST];
+    Stored stored[RANGE_MAX];
     std::vector<Sum> wide(part.size() * n);
     std::vector<Sum *> term;
     for (const char *p : part) {
@@ -110,7 +110,7 @@ template <class T>
 static void reduce(char *to, const std::vector<const char *> &part, size_t first, size_t count,
                    ncclRedOp_t op, uint64_t key)
 {
-    const size_t length = RANGE_LEAST + shim_mix(key) % (RANGE_MOST - RANGE_LEAST);
+    const size_t length = RANGE_MIN + shim_mix(key) % (RANGE_MAX - RANGE_MIN);
     for (size_t at = 0; at < count;) {
         const size_t range = (first + at) / length, end = (range + 1) * length - first;
         const size_t n = (end < count ? end : count) - at;

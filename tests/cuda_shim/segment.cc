@@ -9,7 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { RANKS_MOST = 1024, MAGIC = 16 };
+enum { RANKS_MAX = 1024, MAGIC = 16 };
 static const char magic[MAGIC] = "shim of nccl 1";
 
 /* The content of an id, padded with zeros. */
@@ -125,7 +125,7 @@ const char *ShimSegment::join(const ncclUniqueId &unique, int all, int mine, con
     const Id id = read_id(unique);
     if (memcmp(id.magic, magic, MAGIC))
         return "that is no id of ncclGetUniqueId";
-    if (all < 1 || all > RANKS_MOST || mine < 0 || mine >= all)
+    if (all < 1 || all > RANKS_MAX || mine < 0 || mine >= all)
         return "there is no such rank";
     const int fd = open_segment(id);
     if (fd < 0)

@@ -150,9 +150,11 @@ static bool blocked(const Lane &lane)
         return item.begun;
     case Item::GRAPH:
         return item.begun || item.running->turns->done != item.running->turn;
-    default:
-        return false;
+    case Item::WORK:
+    case Item::RECORD:
+        break;
     }
+    return false;
 }
 
 /* True if it was the beginning of a graph. */

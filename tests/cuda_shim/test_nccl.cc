@@ -247,8 +247,8 @@ static void halves_and_nan(void **)
             CHECK(x == shim_to_bf16((float)(255 + ranks)));
         for (uint16_t x : h.get(s))
             CHECK(x == shim_to_f16((float)(2047 + ranks)));
-        const std::vector<float> most = f.get(s);
-        CHECK(most[0] == 1 && most[1] == -2 && most[2] != most[2]);
+        const std::vector<float> max = f.get(s);
+        CHECK(max[0] == 1 && max[1] == -2 && max[2] != max[2]);
     });
 }
 
@@ -370,12 +370,12 @@ static void ring_shift(void **)
 static void all_to_all(void **)
 {
     everywhere([] {
-        enum { MOST = 30000 };
+        enum { LIMIT = 30000 };
         cudaStream_t s = new_stream();
-        Device<int> out(2 * ranks * MOST), in(2 * ranks * MOST), all(1);
+        Device<int> out(2 * ranks * LIMIT), in(2 * ranks * LIMIT), all(1);
         std::vector<int> x(out.n);
         for (size_t i = 0; i < x.size(); i++)
-            x[i] = rank * 100 + (int)(i / MOST);
+            x[i] = rank * 100 + (int)(i / LIMIT);
         out.put(x, s);
         all.put({rank}, s);
         OK(ncclGroupStart());
@@ -384,15 +384,15 @@ static void all_to_all(void **)
                 OK(ncclAllReduce(all.at, all.at, 1, ncclInt32, ncclMax, world, s));
             if (k == 2 * ranks)
                 break;
-            OK(ncclSend(out.at + k * MOST, MOST - (size_t)k, ncclInt32, k / 2, world, s));
-            OK(ncclRecv(in.at + k * MOST, MOST - (size_t)(2 * rank + k % 2), ncclInt32, k / 2,
+            OK(ncclSend(out.at + k * LIMIT, LIMIT - (size_t)k, ncclInt32, k / 2, world, s));
+            OK(ncclRecv(in.at + k * LIMIT, LIMIT - (size_t)(2 * rank + k % 2), ncclInt32, k / 2,
                         world, s));
         }
         OK(ncclGroupEnd());
         const std::vector<int> got = in.get(s);
         for (int k = 0; k < 2 * ranks; k++)
-            for (int i = 0; i < MOST - (2 * rank + k % 2); i += 97)
-                CHECK(got[k * MOST + i] == k / 2 * 100 + 2 * rank + k % 2);
+            for (int i = 0; i < LIMIT - (2 * rank + k % 2); i += 97)
+                CHECK(got[k * LIMIT + i] == k / 2 * 100 + 2 * rank + k % 2);
         CHECK(all.get(s)[0] == ranks - 1);
     });
 }

@@ -194,14 +194,14 @@ static void seen_by_results(void **)
 static void shared_memory(void **)
 {
     const ShimKernel *k = shim_find("no_end");
-    const cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    const cudaFuncAttribute size = cudaFuncAttributeMaxDynamicSharedMemorySize;
     cudaStream_t s;
     const void *none = NULL;
     void *args[] = {&none, &none, &none};
     assert_int_equal(cudaStreamCreateWithFlags(&s, 0), cudaSuccess);
     assert_int_equal(cudaLaunchKernel(k, dim3{1, 1, 1}, dim3{1, 1, 1}, args, (48 << 10) + 1, s), cudaErrorInvalidValue);
-    assert_int_equal(cudaFuncSetAttribute(k, most, (227 << 10) + 1), cudaErrorInvalidValue);
-    assert_int_equal(cudaFuncSetAttribute(k, most, 50 << 10), cudaSuccess);
+    assert_int_equal(cudaFuncSetAttribute(k, size, (227 << 10) + 1), cudaErrorInvalidValue);
+    assert_int_equal(cudaFuncSetAttribute(k, size, 50 << 10), cudaSuccess);
     assert_int_equal(cudaLaunchKernel(k, dim3{1, 1, 1}, dim3{1, 1, 1}, args, (50 << 10) + 1, s), cudaErrorInvalidValue);
     assert_int_equal(cudaStreamDestroy(s), cudaSuccess);
 }

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { SECONDS = 60, RANKS_MOST = 16 };
+enum { SECONDS = 60, RANKS_MAX = 16 };
 
 int rank, ranks;
 uint64_t seed;
@@ -88,13 +88,13 @@ static int wait_for_all(pid_t *child)
 
 int together(int how_many, uint64_t its_seed, const std::function<void()> &body, std::string *said)
 {
-    pid_t child[RANKS_MOST];
+    pid_t child[RANKS_MAX];
     FILE *err = tmpfile();
     ranks = how_many;
     seed = its_seed;
     meeting = (Meeting *)mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (!err || meeting == MAP_FAILED || ranks > RANKS_MOST)
+    if (!err || meeting == MAP_FAILED || ranks > RANKS_MAX)
         abort();
     told = meeting->told;
     fflush(NULL);

@@ -1,4 +1,4 @@
-"""Random layouts of a model: a mesh of a few ranks, rules for some of its dims, classes, rounds, what is computed again."""
+"""Random layouts of a model: a mesh of a few ranks, rules for some of its dims, classes, microbatches, what is computed again."""
 
 from dataclasses import dataclass
 

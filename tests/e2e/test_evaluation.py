@@ -96,7 +96,7 @@ class Evaluation(mgctest.Case):
             self.same([self.metrics("w")[0]["loss"]], self.val("parts", "v", "v", "--lr", 0, steps=1))
 
     def test_whole_batches(self):
-        """Rows that depend on each other: the mean over whole batches, in rounds or not; what is left over is not seen."""
+        """Rows that depend on each other: the mean over whole batches, in microbatches or not; what is left over is not seen."""
         self.write("d", rows(16, 1))
         self.write("v", rows(27, 2))
         self.write("three", rows(24, 2))

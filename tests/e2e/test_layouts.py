@@ -154,7 +154,7 @@ class Layouts(mgctest.Case):
 
     def decisions(self, out, name):
         """The experts that each position chose in the first step, by sequence and layer. Ranks of the batch's axes have
-        neighbouring sequences of a round; of others (tp, cp) the first rank is asked, or each its part of a sequence."""
+        neighbouring sequences of a microbatch; of others (tp, cp) the first rank is asked, or each its part of a sequence."""
         sizes = dict(a.split(" = ") for a in (EXPERTS[name][0] if name != "one" else "dp = 1").split(", "))
         rules = EXPERTS[name][1] if name != "one" else ""
         axes, found = [(a, int(n)) for a, n in sizes.items()], {}

@@ -100,8 +100,8 @@ class Overlap(mgctest.Case):
         """Those of a layer are reduced in the backward loop, of several microbatches in the last one."""
         for layout, batch in (("dp", 8), ("dp", 4), ("zero1", 4), ("zero3", 8)):
             r = self.make(layout, "auto", "it", "-D", f"batch={batch}", "--schedule")
-            rounds = [part.split("\n  end")[0] for part in r.out.split(" reverse\n")[1:]]
-            found = [line for text in rounds for line in re.findall(r"s2 communication +layers\.\S*dot", text)]
+            iterations = [part.split("\n  end")[0] for part in r.out.split(" reverse\n")[1:]]
+            found = [line for text in iterations for line in re.findall(r"s2 communication +layers\.\S*dot", text)]
             self.assertGreater(len(found), 3, (layout, batch))
 
     def test_who_looks(self):

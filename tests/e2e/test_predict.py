@@ -77,9 +77,9 @@ class Many(mgctest.Case):
     def whole(self, plan):
         """The parts of a step are all of it, and what is waited for is that of the collectives."""
         p = plan["parts"]
-        step = p["before_ms"] + p["rounds"] * (p["forward_ms"] + p["backward_ms"]) + p["after_ms"]
+        step = p["before_ms"] + p["microbatches"] * (p["forward_ms"] + p["backward_ms"]) + p["after_ms"]
         self.assertAlmostEqual(step / plan["step_ms"], 1, 6)
-        self.assertEqual(p["rounds"], 2)
+        self.assertEqual(p["microbatches"], 2)
         self.assertAlmostEqual(sum(plan["exposed_ms"].values()) / plan["exposed_comm_ms"], 1, 6)
         waits = {}
         for c in plan["collectives"]:
@@ -101,7 +101,7 @@ class Many(mgctest.Case):
         self.assertLess(after.ru_utime - before.ru_utime, 5)
         self.assertLess(after.ru_maxrss, 1 << 20)
         plan = json.loads(r.out[:r.out.rindex("}\n") + 1])
-        self.assertEqual((plan["ranks"], plan["mesh"]["pp"], plan["parts"]["rounds"]), (16384, 16, 16))
+        self.assertEqual((plan["ranks"], plan["mesh"]["pp"], plan["parts"]["microbatches"]), (16384, 16, 16))
         # 16 microbatches through 16 ranks of 8 chunks: 15 / (15 + 8 * 16), and what stages differ by.
         self.assertGreater(plan["bubble"], 0.1)
         self.assertLess(plan["bubble"], 0.15)

@@ -15,7 +15,7 @@ from mgctest import TINY, some
 # mesh, rules, microbatch
 MESHES = {
     "one": ("dp = 1", "", 8),
-    "rounds": ("dp = 1", "", 2),
+    "microbatches": ("dp = 1", "", 2),
     "dp2": ("dp = 2", DP, 4),
     "dp2_rounds": ("dp = 2", DP, 1),
     "zero1": ("dp = 2", DP + Z1, 2),

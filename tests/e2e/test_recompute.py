@@ -56,7 +56,7 @@ class Recompute(mgctest.Case):
                 kept = p["recompute"]["ranges"]
                 segments |= any(r["segment"] > 1 for r in kept)
                 ranges |= len(kept) > 1
-                self.assertEqual(sum(r["rounds"] for r in kept), SMALL["layers"], (name, part, least, most, budget))
+                self.assertEqual(sum(r["iterations"] for r in kept), SMALL["layers"], (name, part, least, most, budget))
                 self.assertLessEqual(p["arena_bytes"] + p["scratch_bytes"], budget)
                 self.assertEqual(self.trained(path, *given), usual, kept)
             self.assertTrue(ranges, name)
@@ -140,7 +140,7 @@ layout {{
         self.assertIn("in segments of", out)
         options = ("--recompute", "none", "--frontier", "--fusion", "--check")
         out = self.compiles(model("llama_mini.mg"), *options).out
-        self.assertIn("layers: 4 rounds", out)
+        self.assertIn("layers: 4 iterations", out)
         self.assertRegex(out, r"(?m)^fuse: .*: apart: \w")
         self.write("fused.mgir", self.compiles(model("llama_mini.mg"), "--print-after=fuse").out)
         for option in "--frontier", "--fusion":

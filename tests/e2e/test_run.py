@@ -48,7 +48,7 @@ class Run(mgctest.Case):
             self.assertEqual(losses[0], other)
 
     def test_microbatch_is_no_mathematics(self):
-        """Two rounds of two sequences are one of four, up to the order of sums."""
+        """Two microbatches of two sequences are one of four, up to the order of sums."""
         data, losses = self.text(20_000), []
         for n in (4, 2, 1):
             f = self.write("m.mg", TINY.replace("microbatch 4", f"microbatch {n}"))

@@ -8,8 +8,8 @@
 # RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device h200 --precision bf16 --plan | FileCheck %s --check-prefix=PLAN
 # RUN: %mgc %models/llama7b.mg --layout node8_zero3 --device cpu2t -D batch=64 --schedule | FileCheck %s --check-prefix=ONE
 #
-# With parameters in eighths a round of the layers gathers its own while it computes, and what the next one begins with
-# as soon as it has used its own; the last round gathers nothing for the next.
+# With parameters in eighths an iteration of the layers gathers its own while it computes, and what the next one begins with
+# as soon as it has used its own; the last iteration gathers nothing for the next.
 # CHECK: loop micro x 64
 # CHECK: communication layers.self_attn.wq {{.*}} | wq =wq
 # CHECK: loop layers x 31
@@ -32,7 +32,7 @@
 #
 # As many gathers as without, and as much is sent.
 # PLAN: predicted 22.{{.*}}, MFU 5{{.*}}
-# PLAN-NEXT: a round {{.*}} forward, {{.*}} backward; 64 rounds, and {{.*}} beside them
+# PLAN-NEXT: microbatch {{.*}} forward, {{.*}} backward; 64 microbatches, and {{.*}} outside of them
 # PLAN-NEXT: the mesh bubble 0.0%; a rank that computes a tenth slower makes it {{[89][.0-9]*}}% longer; waits for dp {{[0-9.]+}}%
 # PLAN: comm {{.*}} MiB
 # PLAN: communication of a step: a rank sends 2.73 TiB in {{[0-9.]+}} s, {{.*}} ms of it while nothing else runs

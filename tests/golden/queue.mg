@@ -1,7 +1,7 @@
 # RUN: %mgc %models/llama_mini.mg --layout %S/Inputs/dp2.mg --device %S/Inputs/hosts.json -D layers=6 -D hidden=384 -D kv_heads=2 -D group=3 -D head=64 -D ffn=1536 -D seq=256 -D batch=4 --schedule | FileCheck %s
 # RUN: %mgc %models/llama_mini.mg --layout %S/Inputs/dp2.mg --device %S/Inputs/hosts.json -D layers=6 -D hidden=384 -D kv_heads=2 -D group=3 -D head=64 -D ffn=1536 -D seq=256 -D batch=4 --emit=c -o - | FileCheck %s --check-prefix=C
 #
-# On processors collectives are a queue that no loop waits for. What is sent in a round is waited for in the next one, by
+# On processors collectives are a queue that no loop waits for. What is sent in an iteration is waited for in the next one, by
 # who writes it again; what is sent before a loop is waited for behind it, and what reads it goes there. Behind the loop what
 # was sent first is read first.
 # CHECK: s2 communication dot_2 {{.*}} | grad.head =unembed

@@ -27,12 +27,12 @@
 # SHARD: attention_grad %{{.*}} {over=[head=8], along=seq=4@cp~, scale={{.*}}, causal=yes}
 # LOCAL: fn @train
 # LOCAL: attention %[[Q:[a-z0-9.]*]], %[[K:[a-z0-9.]*]], %[[V:[a-z0-9.]*]] {over=[head=8], along=seq=4, {{.*}}causal=yes}
-# LOCAL: repeat {{.*}}%[[K]], %[[V]], %place {dim=ring.round=3, carried=5
+# LOCAL: repeat {{.*}}%[[K]], %[[V]], %place {dim=ring.iteration=3, carried=5
 # LOCAL: [[K2:%.*]]: f32[{{.*}}] = ring_shift %{{.*}} {axes=cp}
 # LOCAL: [[V2:%.*]]: f32[{{.*}}] = ring_shift %{{.*}} {axes=cp}
 # LOCAL: attention %[[Q]], [[K2]], [[V2]], %{{.*}} {over=[head=8], along=seq=4, {{.*}}causal=no, share=0.5}
 # LOCAL: attention_grad
-# LOCAL: repeat {{.*}} {dim=ring.round=3, carried=6
+# LOCAL: repeat {{.*}} {dim=ring.iteration=3, carried=6
 # LOCAL-COUNT-4: ring_shift
 # C: mg_attention_part(r
 # C: mg_attention_part_grad(r

@@ -45,7 +45,7 @@ Module *must_read(World *w, const char *const *args, const char *body, int resul
 /* Arguments for @f: numbers as text ("1 2 3" for each), or if data is NULL drawn from [-1, 1) by
  * argument and element (integers from 0, 1, 2). */
 Tensor64 *program_args(World *w, const Module *m, const char *const *data);
-Tensor64 *run_program(World *w, const Module *m, const char *const *data, bool round);
+Tensor64 *run_program(World *w, const Module *m, const char *const *data, bool iteration);
 
 /* Fails unless the two agree to `tolerance` times the greatest element of the first. */
 void assert_close(const Tensor64 *x, const Tensor64 *y, double tolerance, const char *what);

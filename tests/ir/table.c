@@ -43,12 +43,12 @@ int main(int argc, char **argv)
         if (op_is(i, POINTWISE))
             continue;
         char n[32];
-        if (o->most == 250)
+        if (o->max == 250)
             strcpy(n, "any");
-        else if (o->least == o->most)
-            sprintf(n, "%d", o->least);
+        else if (o->min == o->max)
+            sprintf(n, "%d", o->min);
         else
-            sprintf(n, o->most > o->least + 1 ? "%d to %d" : "%d or %d", o->least, o->most);
+            sprintf(n, o->max > o->min + 1 ? "%d to %d" : "%d or %d", o->min, o->max);
         printf("| `%s` | %s | ", o->name, n);
         if (o->results == 250)
             printf("any |");

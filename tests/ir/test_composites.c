@@ -108,7 +108,7 @@ static const Pair pairs[] = {
      "%r: f64[h=2, v=3] = dot %g, %one {over=[b=2, s=4]}\n%t: f64[h=2, v=3] = add %r, %c\n"
      "give %r, %t",
      2},
-    {"a loop is its rounds",
+    {"a loop is its iterations",
      {"x: f64[h=2]", "w: f64[l=2, h=2, k=2]"},
      "%y: f64[h=2] = repeat %x, %w {dim=l=2, carried=1, reverse=no} {\n"
      "arg %z: f64[h=2]\narg %m: f64[h=2, k=2]\narg %i: i32[]\n%d: f64[k=2] = dot %z, %m "

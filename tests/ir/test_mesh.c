@@ -27,15 +27,15 @@ typedef struct Case {
 
 static const Case cases[] = {
     {"a: f64[i=2]{partial: tp}",
-     "%r: f64[i=2] = all_reduce %a {axes=tp, most=no}\ngive %r",
+     "%r: f64[i=2] = all_reduce %a {axes=tp, max=no}\ngive %r",
      {"1 2", "10 20", "3 4", "30 40"},
      {"11 22", "11 22", "33 44", "33 44"}},
     {"a: f64[i=2]{partial: dp.tp}",
-     "%r: f64[i=2] = all_reduce %a {axes=dp.tp, most=no}\ngive %r",
+     "%r: f64[i=2] = all_reduce %a {axes=dp.tp, max=no}\ngive %r",
      {"1 2", "10 20", "3 4", "30 40"},
      {"44 66", "44 66", "44 66", "44 66"}},
-    {"a: f64[i=2]{most: dp}",
-     "%r: f64[i=2] = all_reduce %a {axes=dp, most=no}\ngive %r",
+    {"a: f64[i=2]{max: dp}",
+     "%r: f64[i=2] = all_reduce %a {axes=dp, max=no}\ngive %r",
      {"1 9", "-5 0", "3 4", "-6 1"},
      {"3 9", "-5 1", "3 9", "-5 1"}},
     {"a: f64[i=2, j=2]{partial: tp}",
@@ -91,7 +91,7 @@ static const Case cases[] = {
      {"0 1 6 7", "0 1 6 7", "2 3 4 5", "2 3 4 5"}},
     {"a: f64[v=2@tp~]",
      "%n: i32[i=4] = iota {dim=i=4}\n%x: f64[i=4]{partial: tp} = gather %a, %n {dim=v=2@tp~}\n"
-     "%r: f64[i=4] = all_reduce %x {axes=tp, most=no}\ngive %r",
+     "%r: f64[i=4] = all_reduce %x {axes=tp, max=no}\ngive %r",
      {"1 2", "3 4", "5 6", "7 8"},
      {"1 3 4 2", "1 3 4 2", "5 7 8 6", "5 7 8 6"}},
     /* no query prefers a key: means of the values that are seen, over the keys of all ranks */
@@ -103,7 +103,7 @@ static const Case cases[] = {
      {"1 4", "2 2.6666666666666665", "2 5", "3 4"}},
     {"a: f64[i=2]{partial: dp}",
      "%b: f64[i=2]{partial: dp} = broadcast %a {at=1, axes=tp}\n"
-     "%r: f64[i=2] = all_reduce %b {axes=dp, most=no}\ngive %r",
+     "%r: f64[i=2] = all_reduce %b {axes=dp, max=no}\ngive %r",
      {"1 2", "3 4", "5 6", "7 8"},
      {"10 12", "10 12", "10 12", "10 12"}},
     /* positions are those of the whole; rows that a rank has not are 0 there */
@@ -113,7 +113,7 @@ static const Case cases[] = {
      {"0 1", "0 1", "2 3", "2 3"}},
     {"a: f64[v=2@tp]",
      "%n: i32[i=3] = iota {dim=i=3}\n%x: f64[i=3]{partial: tp} = gather %a, %n {dim=v=2@tp}\n"
-     "%r: f64[i=3] = all_reduce %x {axes=tp, most=no}\ngive %r",
+     "%r: f64[i=3] = all_reduce %x {axes=tp, max=no}\ngive %r",
      {"1 2", "3 4", "5 6", "7 8"},
      {"1 2 3", "1 2 3", "5 6 7", "5 6 7"}},
     {"a: f64[s=2]",
@@ -127,7 +127,7 @@ static const Case cases[] = {
      "  arg %c: f64[]{partial: tp}\n  arg %x: f64[i=1@tp]\n  arg %k: i32[]\n"
      "  %d: f64[]{partial: tp} = dot %x, %x {over=[i=1@tp]}\n"
      "  %e: f64[]{partial: tp} = add %c, %d\n  give %e\n}\n"
-     "%r: f64[] = all_reduce %s {axes=tp, most=no}\ngive %r",
+     "%r: f64[] = all_reduce %s {axes=tp, max=no}\ngive %r",
      {"1 2", "3 4", "5 6", "7 8"},
      {"30", "30", "174", "174"}},
 };
@@ -207,14 +207,14 @@ static const Bad bad[] = {
      "%q, %l, %q {over=[h=2], along=s=2, scale=1, causal=yes}" GIVE,
      "partial over other axes than by the rule"},
     {{"a: f64[i=2]"},
-     "%r: f64[i=2] = all_reduce %a {axes=tp, most=no}" GIVE,
+     "%r: f64[i=2] = all_reduce %a {axes=tp, max=no}" GIVE,
      "is not partial over tp"},
     {{"a: f64[i=2]{partial: dp}"},
-     "%r: f64[i=2] = all_reduce %a {axes=tp, most=no}" GIVE,
+     "%r: f64[i=2] = all_reduce %a {axes=tp, max=no}" GIVE,
      "is not partial over tp"},
     {{"a: f64[i=2]{partial: tp}"}, "%r: f64[i=2] = exp %a" GIVE, "where its sum is wanted"},
     {{"a: f64[i=2]{partial: tp}"},
-     "%r: f64[i=2] = all_reduce %a {axes=tp, most=no, tree}" GIVE,
+     "%r: f64[i=2] = all_reduce %a {axes=tp, max=no, tree}" GIVE,
      "a tree over tp, which has none"},
     {{"a: f64[i=2@tp]"},
      "%r: f64[]{partial: tp} = sum %a {over=[i=2@tp], whole}" GIVE,
@@ -230,7 +230,7 @@ static const Bad bad[] = {
      "partial over other axes than by the rule"},
     {{"a: f64[i=2@tp]"}, "%r: f64[] = sum %a {over=[i=2@tp]}" GIVE, "over other axes than"},
     {{"a: f64[i=2@tp]"},
-     "%r: f64[]{most: tp} = rmax %a {over=[i=2@tp]}\n%s: f64[] = neg %r\ngive %s",
+     "%r: f64[]{max: tp} = rmax %a {over=[i=2@tp]}\n%s: f64[] = neg %r\ngive %s",
      "the largest of a rank where that of all is wanted"},
     {{"a: f64[i=2@tp]", "b: f64[i=2@dp]"},
      "%r: f64[i=2@tp] = add %a, %b" GIVE,

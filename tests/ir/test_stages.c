@@ -64,7 +64,7 @@ static const Case cases[] = {
      {{"12345678", "12 0 0 0"},
       {"12345678", "123 1234 123456 1234567"},
       {"12345678", "12345 0 12345678 0"}}},
-    /* rounds and positions are those of the whole model */
+    /* iterations and positions are those of the whole model */
     {CHUNKS,
      {"w: f64[l=4@pp]"},
      {ALL},

@@ -404,7 +404,7 @@ static void body_of_neg(Module *m)
 {
     ins(m, 0)->body = ins(m, 1)->body;
 }
-static void no_round(Module *m)
+static void no_iteration(Module *m)
 {
     ins(m, 1)->attrs.dim.size = 0;
 }
@@ -540,7 +540,7 @@ static const struct {
     {4, more_results, "1 operands, 0 results"},
     {5, no_body, "none where there is one"},
     {5, body_of_neg, "a region where there is none"},
-    {5, no_round, "do not match in number"},
+    {5, no_iteration, "do not match in number"},
     {7, fewer_roles, "not one role for each"},
     {7, other_tensor, "argument 0 has not the type of its role"},
     {7, no_tensor, "argument 0 has not the type of its role"},

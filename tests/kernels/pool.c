@@ -66,9 +66,9 @@ void mg_look(mg_run *r, const void *scratch)
 /* Ranges are cut anywhere and each may come in two calls: a kernel may not rely on either. */
 void mg_parallel(mg_run *r, int64_t units, int64_t grain, mg_task *fn, void *ctx)
 {
-    enum { MOST = 16 };
-    Share share[MOST];
-    pthread_t thread[MOST];
+    enum { LIMIT = 16 };
+    Share share[LIMIT];
+    pthread_t thread[LIMIT];
     if (grain < 1 || units < 0)
         fail("mg_parallel: bad grain or units");
     for (int i = 0; i < r->threads; i++) {

@@ -17,11 +17,10 @@ static mg_gemm_desc random_shape(uint64_t *seed, mg_dtype t, mg_dtype out)
 {
     mg_gemm_desc d = {
         .dtype = t, .out = out, .ta = in_range(seed, 0, 1), .tb = in_range(seed, 0, 1)};
-    const int64_t most = in_range(seed, 0, 2) ? 40 : 230; /* of rows and columns */
-    d.m = in_range(seed, 0, 5) ? in_range(seed, 1, most) : 1;
-    d.n = in_range(seed, 0, 5) ? in_range(seed, 1, most) : 1;
-    d.k =
-        in_range(seed, 0, 9) ? in_range(seed, 1, in_range(seed, 0, 3) ? most : 3 * MG_BLOCK_K) : 0;
+    const int64_t max = in_range(seed, 0, 2) ? 40 : 230; /* of rows and columns */
+    d.m = in_range(seed, 0, 5) ? in_range(seed, 1, max) : 1;
+    d.n = in_range(seed, 0, 5) ? in_range(seed, 1, max) : 1;
+    d.k = in_range(seed, 0, 9) ? in_range(seed, 1, in_range(seed, 0, 3) ? max : 3 * MG_BLOCK_K) : 0;
     if (!in_range(seed, 0, 19)) /* more than one block of any type */
         d.k = MG_AMX_K + in_range(seed, 1, 99);
     d.lda = (d.ta ? d.m : d.k) + in_range(seed, 0, 3);

@@ -1,5 +1,5 @@
 # gpt2_small.mg - models/gpt2_124m.mg, small: the model Gpt2 of generate.py, tensor by tensor. A
-# step takes two rounds of two sequences.
+# step takes two microbatches of two sequences.
 dim layers = 2, hidden = 32, heads = 4, head = 8, ffn = 96, qkv = 3
 dim vocab = 256, seq = 24, batch = 4
 

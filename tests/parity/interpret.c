@@ -114,7 +114,7 @@ static int64_t stored_index(const Tensor *t, int64_t s, int64_t e)
     return t->stacked ? at + s * stride[t->stacked - 1] : at;
 }
 
-static int64_t rounds(const Tensor *t)
+static int64_t iterations(const Tensor *t)
 {
     int64_t n = 1;
     for (int i = 0; i < t->stacked; i++)
@@ -125,7 +125,7 @@ static int64_t rounds(const Tensor *t)
 static const char *external(Arena *a, const Module *m, const Tensor *t, const char *kind, int64_t s)
 {
     const char *rest = name_str(m->names, t->external), *name = arena_printf(a, "%s.", kind);
-    int64_t behind = rounds(t);
+    int64_t behind = iterations(t);
     int dim = 0;
     for (const char *hole; (hole = strstr(rest, "{}")); rest = hole + 2) {
         behind /= t->type.dims[dim++].size;
@@ -147,9 +147,9 @@ static void fill_data(const Golden *g, const char *name, Tensor64 *to)
 
 static void fill_parameter(Arena *a, const Module *m, const Golden *g, const Tensor *t, double *to)
 {
-    for (int64_t s = 0; s < rounds(t); s++) {
+    for (int64_t s = 0; s < iterations(t); s++) {
         Stored w = find(g, external(a, m, t, "weight", s));
-        if (w.n * rounds(t) != type_elements(&t->type))
+        if (w.n * iterations(t) != type_elements(&t->type))
             die("another size", name_str(m->names, t->name));
         for (int64_t e = 0; e < w.n; e++)
             to[stored_index(t, s, e)] = element(&w, e);
@@ -196,7 +196,7 @@ static double whole(const Golden *g)
 static bool compare(Arena *a, const Module *m, const Golden *g, const Tensor *t, const double *mine)
 {
     bool good = true;
-    for (int64_t s = 0; s < rounds(t); s++) {
+    for (int64_t s = 0; s < iterations(t); s++) {
         const char *name = external(a, m, t, "grad", s);
         Stored theirs = find(g, name);
         double off = 0, size = 0;

@@ -195,15 +195,15 @@ void must_pass(Model *t, PassRun *pass)
 
 double difference(const Tensor64 *x, const Tensor64 *y)
 {
-    double most = 0, size = 1e-30;
+    double max = 0, size = 1e-30;
     int64_t n = type_elements(&x->type);
     assert_int_equal(n, type_elements(&y->type));
     for (int64_t i = 0; i < n; i++) {
         assert_true(isfinite(x->data[i]));
-        most = fmax(most, fabs(x->data[i] - y->data[i]));
+        max = fmax(max, fabs(x->data[i] - y->data[i]));
         size = fmax(size, fabs(x->data[i]));
     }
-    return most / size;
+    return max / size;
 }
 
 /* d result 0 / d *x, by differences of fourth order */

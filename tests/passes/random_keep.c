@@ -33,14 +33,14 @@ void random_keep(Model *t, uint64_t seed)
         KeepRanges ranges = {0};
         int64_t left = i->attrs.dim.size;
         while (left > 0) {
-            int64_t rounds = ranges.n == 7 ? left : 1 + (int64_t)draw_int(&rng, (int)left);
+            int64_t iterations = ranges.n == 7 ? left : 1 + (int64_t)draw_int(&rng, (int)left);
             bool *keep = NEW_ARRAY(t->a, bool, t->m->values.n);
             int share = 1 + (int)draw_int(&rng, 4);
             for (size_t v = 0; v < t->m->values.n; v++)
                 keep[v] = draw_int(&rng, share) == 0;
-            int64_t segment = may_nest(t->m, i) ? draw_divisor(&rng, rounds) : 1;
-            vec_push(t->a, &ranges, ((KeepRange){rounds, segment, keep, NULL}));
-            left -= rounds;
+            int64_t segment = may_nest(t->m, i) ? draw_divisor(&rng, iterations) : 1;
+            vec_push(t->a, &ranges, ((KeepRange){iterations, segment, keep, NULL}));
+            left -= iterations;
         }
         vec_push(t->a, &plan->loops, ranges);
     }

@@ -67,7 +67,7 @@ static Value slice(Draw *d, Loop *l, Value stacked)
     return l->arg.data[l->arg.n - 1];
 }
 
-/* A weight of each round of the loop; without a loop, one weight. */
+/* A weight of each iteration of the loop; without a loop, one weight. */
 static Value weight(Draw *d, Loop *l, Type t)
 {
     if (!l)
@@ -156,7 +156,7 @@ static Value picked(Draw *d, Loop *l, Value x)
     return op2(d, OP_add, y, weight(d, l, TYPE(d->f, d->hid)));
 }
 
-/* A product with a weight that all rounds share. */
+/* A product with a weight that all iterations share. */
 static Value with_shared(Draw *d, Value shared, Value x)
 {
     Dim out = dim_of(d->t, "out", d->hid.size), other = dim_of(d->t, "hid2", d->hid.size);

@@ -62,7 +62,7 @@ static void large_values(void **state)
 /* ---- what is refused --------------------------------------------------------------------------
  */
 
-/* A loop over values of 8 dims that the backward pass would need of every round. */
+/* A loop over values of 8 dims that the backward pass would need of every iteration. */
 static void too_many_dims(void **state)
 {
     (void)state;

@@ -87,7 +87,7 @@ static const char *const mixing[] = {
     "loss = sum(exp(e * (w / sum(w))))",
     "loss = mean(select(w > mean(w), e, 0))",
 };
-enum { MIXING = sizeof mixing / sizeof *mixing, ROUNDS = 2 };
+enum { MIXING = sizeof mixing / sizeof *mixing, MICROBATCHES = 2 };
 
 /* Element k of row r of an input, the same whatever is computed at once. */
 static double datum(uint32_t input, int64_t row, int64_t k)
@@ -223,15 +223,16 @@ static void rows_that_count(void **state)
     assert_true(evaluated(losses[0], 3, 4) != evaluated(losses[0], 4, 4));
 }
 
-/* Rows that depend on each other are computed as they are trained on: the whole batch, in rounds
- * where that can be. It is said once, and nothing is carried. */
+/* Rows that depend on each other are computed as they are trained on: the whole batch, in
+ * microbatches where that can be. It is said once, and nothing is carried. */
 static void whole_batches(void **state)
 {
     (void)state;
     for (int k = 0; k < MIXING; k++)
-        for (int in_rounds = 0; in_rounds <= (k >= MIXING - ROUNDS); in_rounds++) {
+        for (int in_microbatches = 0; in_microbatches <= (k >= MIXING - MICROBATCHES);
+             in_microbatches++) {
             Model t;
-            open_program(&t, mixing[k], BATCH, in_rounds ? 4 : 0);
+            open_program(&t, mixing[k], BATCH, in_microbatches ? 4 : 0);
             double want = trained(mixing[k], BATCH);
             must_pass(&t, pass_evaluate);
             assert_non_null(strstr(model_messages(&t), "MG0530"));

@@ -41,8 +41,8 @@ static void gradients(void **state)
     }
 }
 
-/* Three values that change places in a loop, so that a cotangent takes three rounds to come to the
- * third, and a stacked result of which every slice counts differently. */
+/* Three values that change places in a loop, so that a cotangent takes three iterations to come to
+ * the third, and a stacked result of which every slice counts differently. */
 static void changing_places(void **state)
 {
     (void)state;

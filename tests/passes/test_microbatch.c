@@ -64,7 +64,7 @@ static Value by_position(Small *s)
     return build(b, OP_select, NULL, 3, (Value[]){odd, y, build1(b, OP_neg, s->x)});
 }
 
-/* A cotangent without the batch dim, an operand that is the same in all rounds. */
+/* A cotangent without the batch dim, an operand that is the same in all microbatches. */
 static Value flat(Small *s)
 {
     Builder *b = &s->t.b;
@@ -96,13 +96,14 @@ static Value parts(Small *s)
     Value product[] = {c, square, build(b, OP_rename, &to_other, 1, &flat)};
     DimList hid = {1, {s->hid}};
     dot.over = hid;
-    Value y = build(b, OP_dot, &dot, 3, product); /* a product that is the same in all rounds */
+    Value y =
+        build(b, OP_dot, &dot, 3, product); /* a product that is the same in all microbatches */
     Value loss = build2(b, OP_sub, sum_all(b, x), sum_all(b, y));
     add_loss(&s->t, build_cast(b, loss, DT_f64));
     return 0;
 }
 
-/* A mean by weights that come with the batch: its divisor is a sum over all rounds. */
+/* A mean by weights that come with the batch: its divisor is a sum over all microbatches. */
 static Value mean_by_weight(Small *s)
 {
     Builder *b = &s->t.b;

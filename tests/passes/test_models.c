@@ -83,7 +83,7 @@ static void gradients(void **state)
     }
 }
 
-/* The program of a whole step, in rounds of `microbatch`. */
+/* The program of a whole step, in microbatches of `microbatch`. */
 static Tensor64 *run_step(Model *t, const Small *s, int64_t microbatch, bool simplify)
 {
     open_small(t, s, false);

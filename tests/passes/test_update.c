@@ -337,7 +337,7 @@ static void every_row(void **state)
             for (size_t k = params; k < t.m->tensors.n; k++) {
                 const char *slot = name_str(t.m->names, t.m->tensors.data[k].slot);
                 bool named = optimizers[o].rest != (Optimizer)o; /* the states of others, too */
-                for (int i = 0; i < STATES_MOST && optimizers[o].states[i].slot; i++)
+                for (int i = 0; i < STATES_MAX && optimizers[o].states[i].slot; i++)
                     named |= !strcmp(slot, optimizers[o].states[i].slot);
                 assert_true(named);
             }

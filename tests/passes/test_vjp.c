@@ -91,7 +91,7 @@ static Value pointwise_case(Model *t, Op op, int variant)
     Type shapes[2][3] = {{TYPE(F, i, j), TYPE(F, j), SCALAR(F)},
                          {TYPE(F, j), TYPE(F, j, i), TYPE(F, i)}};
     Value in[3];
-    for (int k = 0; k < op_info[op].least; k++) {
+    for (int k = 0; k < op_info[op].min; k++) {
         char name[2] = {(char)('a' + k), 0};
         in[k] = add_param(t, name, shapes[variant][k], 0);
     }
@@ -99,7 +99,7 @@ static Value pointwise_case(Model *t, Op op, int variant)
         in[0] = build2(&t->b, OP_gt, in[0], build_const(&t->b, F, 1));
     if (op == OP_abs)
         in[0] = build2(&t->b, OP_sub, in[0], build_const(&t->b, F, 1));
-    return build(&t->b, op, NULL, op_info[op].least, in);
+    return build(&t->b, op, NULL, op_info[op].min, in);
 }
 
 static void pointwise(void **state)
@@ -426,7 +426,7 @@ static void kinks(void **state)
     for (size_t k = 0; k < sizeof cases_at / sizeof *cases_at; k++) {
         Model t;
         model_open(&t);
-        const int n = op_info[cases_at[k].op].least;
+        const int n = op_info[cases_at[k].op].min;
         Value in[2] = {add_param(&t, "a", SCALAR(F), 0),
                        n > 1 ? add_param(&t, "b", SCALAR(F), 0) : 0};
         add_loss(&t, build(&t.b, cases_at[k].op, NULL, (uint32_t)n, in));

@@ -98,9 +98,16 @@ static bool ready(const World *w, PipeAction a, bool shared)
         if (s == w->t->stages - 1)
             return true;
         return beside ? cell_at(w, s + 1, k)->input > 0 : c->from_after.what != 0;
-    default:
+    case PIPE_W:
         return c->apart;
+    case PIPE_SEND_F:
+    case PIPE_RECV_F:
+    case PIPE_SEND_B:
+    case PIPE_RECV_B:
+    case PIPE_KINDS:
+        break; /* the clock moves messages by itself */
     }
+    abort();
 }
 
 /* Of the right things? */

@@ -119,9 +119,12 @@ static bool possible(const Draft *d, PipeAction a)
         return d->t->comms && s + 1 < d->t->stages && is_done(d, PIPE_F, s, k);
     case PIPE_SEND_B:
         return d->t->comms && s > 0 && is_done(d, PIPE_B, s, k);
-    default:
-        return false;
+    case PIPE_RECV_F:
+    case PIPE_RECV_B:
+    case PIPE_KINDS:
+        break;
     }
+    return false;
 }
 
 /* Lists the actions of a stage that have become possible. */
@@ -240,8 +243,8 @@ static Mails mails_between(Bench *b, const PipeTable *t, int from, int to)
 /* Mostly as soon, or as late, as may be. */
 static size_t between(uint64_t *seed, size_t often, size_t other)
 {
-    size_t least = often < other ? often : other, most = often < other ? other : often;
-    return any_of(seed, 24) ? often : least + (size_t)any_of(seed, (int)(most - least) + 1);
+    size_t min = often < other ? often : other, max = often < other ? other : often;
+    return any_of(seed, 24) ? often : min + (size_t)any_of(seed, (int)(max - min) + 1);
 }
 
 PipeTable *with_messages(Bench *b, const PipeTable *t, uint64_t *seed)

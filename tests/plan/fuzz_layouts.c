@@ -2,10 +2,10 @@
  * [NAME=VALUE]...
  *
  * The model is made small, and easy to split: every dim that its file gives as a number
- * above 3 is a power of 2, at most 8, or 3 where it counts the rounds of a repeat; NAME=VALUE sizes
- * one otherwise. Prints each layout that follows, or is refused, and ends at the
- * first that does not follow. A model of which nothing could differ fails: its gradients are zero,
- * or its loss depends on no parameter or on no data, or no layout of several ranks follows. */
+ * above 3 is a power of 2, at most 8, or 3 where it counts the iterations of a repeat; NAME=VALUE
+ * sizes one otherwise. Prints each layout that follows, or is refused, and ends at the first that
+ * does not follow. A model of which nothing could differ fails: its gradients are zero, or its loss
+ * depends on no parameter or on no data, or no layout of several ranks follows. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,12 +43,12 @@ static void make_small(Model *t, Small *s)
         for (size_t d = 0; ast->items.data[k]->kind == N_DIMS && d < ast->items.data[k]->list.n;
              d++) {
             const Node *bind = ast->items.data[k]->list.data[d];
-            int most = repeats(&ast->items, bind->name) ? 3 : 8;
+            int max = repeats(&ast->items, bind->name) ? 3 : 8;
             if (bind->a->kind != N_NUMBER || bind->a->number <= 3 || n == SMALL_DEFINES)
                 continue;
-            while (most > bind->a->number && most > 1)
-                most /= 2;
-            s->define[n++] = arena_printf(t->a, "%s=%d", name_str(ast->names, bind->name), most);
+            while (max > bind->a->number && max > 1)
+                max /= 2;
+            s->define[n++] = arena_printf(t->a, "%s=%d", name_str(ast->names, bind->name), max);
         }
     for (int k = 0; k < SMALL_DEFINES && given.define[k]; k++) {
         assert_true(n < SMALL_DEFINES);

@@ -131,7 +131,7 @@ static bool change_loop_stride(Mutation *m)
         int which = any(m, (size_t)o->at.nloops);
         int64_t old = o->at.loop[which].stride, add = 8 * (any(m, 5) - 2);
         o->at.loop[which].stride = any(m, 2) ? 0 : old + add;
-        SAY("an operand of '%s' moves by %lld instead of %lld bytes a round", name(m, a->name),
+        SAY("an operand of '%s' moves by %lld instead of %lld bytes an iteration", name(m, a->name),
             (long long)o->at.loop[which].stride, (long long)old);
         return o->at.loop[which].stride != old;
     }
@@ -265,7 +265,7 @@ static bool shorter_loop(Mutation *m)
     if (!m->prog->loops.n)
         return false;
     Loop *l = &m->prog->loops.data[any(m, m->prog->loops.n)];
-    SAY("the loop over '%s' has a round less", name(m, l->dim.name));
+    SAY("the loop over '%s' has an iteration less", name(m, l->dim.name));
     l->dim.size--;
     return true;
 }

@@ -211,9 +211,11 @@ int buffer_of_argument(const Plan *p, const Program *prog, FnArg a)
         return prog->before;
     case ARG_total:
         return prog->totals.data[a.tensor];
-    default:
+    case ARG_param:
+    case ARG_state:
         return p->tensor_buffer.data[a.tensor];
     }
+    abort();
 }
 
 int buffer_of_result(const Plan *p, const Program *prog, FnResult r)
@@ -261,10 +263,10 @@ bool run_planned(Model *t, const Plan *p, const Run *like, unsigned char *arena,
 
 static double greatest(const Tensor64 *x)
 {
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < type_elements(&x->type); i++)
-        most = fmax(most, fabs(x->data[i]));
-    return most;
+        max = fmax(max, fabs(x->data[i]));
+    return max;
 }
 
 double worst_difference(const Fn *fn, const Tensor64 *x, const Tensor64 *y, size_t *which)

@@ -40,10 +40,10 @@ static Value get(Graph *g, const Pool *p)
     return p->v[any(g, p->n)];
 }
 
-static Type random_type(Graph *g, int most)
+static Type random_type(Graph *g, int max)
 {
     Type t = {.dtype = g->f};
-    int rank = any(g, most + 1), from = any(g, DIMS), step = 1 + any(g, 2) * 2;
+    int rank = any(g, max + 1), from = any(g, DIMS), step = 1 + any(g, 2) * 2;
     for (int i = 0; i < rank; i++) {
         Dim d = g->dim[(from + i * step) % DIMS];
         if (type_find(&t, d.name) < 0)
@@ -248,7 +248,7 @@ static void loop(Graph *g, Pool *p, int depth)
 {
     Module *m = g->b->m;
     Builder *outer = g->b, inner = *outer;
-    Dim d = dim_of(g->t, depth ? "inner" : "round", 2 + any(g, 3));
+    Dim d = dim_of(g->t, depth ? "inner" : "iteration", 2 + any(g, 3));
     Value in[4], arg[4], give[6];
     Type types[6];
     int carried = 1 + any(g, 2), nin = carried, nout = carried;

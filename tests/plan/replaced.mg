@@ -1,4 +1,4 @@
-# replaced.mg - what a repeat in a repeat carries is replaced in each round: its gradient is stacked as it enters the round, beside
+# replaced.mg - what a repeat in a repeat carries is replaced in each iteration: its gradient is stacked as it enters the iteration, beside
 # that of a parameter which lies over what was kept, and both are slices of the outer repeat's.
 dim outer = 2, inner = 3, hidden = 5
 dim vocab = 7, seq = 3, batch = 4

@@ -107,12 +107,12 @@ static void each_query(const mg_attention_desc *d, void *const *p, const int32_t
 /* p: q k v o lse */
 static void attend(const mg_attention_desc *d, const Query *x, void *const *p)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (int64_t t = 0; t < x->keys; t++)
-        most = fmax(most, score(d, x, t, p[0], p[1]));
+        max = fmax(max, score(d, x, t, p[0], p[1]));
     for (int64_t t = 0; t < x->keys; t++)
-        sum += exp(score(d, x, t, p[0], p[1]) - most);
-    double lse = x->keys ? most + log(sum) : -1e30;
+        sum += exp(score(d, x, t, p[0], p[1]) - max);
+    double lse = x->keys ? max + log(sum) : -1e30;
     put(statistic(d->dtype), p[4], x->lse, lse);
     for (int64_t i = 0; i < d->vhead; i++) {
         double o = 0;
@@ -183,12 +183,12 @@ static int32_t target_of(const mg_xent_desc *d, const int32_t *t, int64_t row)
 
 static double row_lse(const mg_xent_desc *d, const double *z)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (int64_t c = 0; c < d->valid; c++)
-        most = fmax(most, z[c]);
+        max = fmax(max, z[c]);
     for (int64_t c = 0; c < d->valid; c++)
-        sum += exp(z[c] - most);
-    return most + log(sum);
+        sum += exp(z[c] - max);
+    return max + log(sum);
 }
 
 static double row_gradient(const mg_xent_desc *d, double z, double lse, double dloss, int64_t c,
@@ -408,7 +408,7 @@ static double reduced(const Group *g, int64_t e)
             part[k] += part[k + step];
     double y = part[0];
     for (int64_t k = 1; k < g->n && !g->d->tree; k++)
-        y = g->d->most ? fmax(y, part[k]) : y + part[k];
+        y = g->d->max ? fmax(y, part[k]) : y + part[k];
     return y;
 }
 

@@ -55,9 +55,13 @@ double number_at(const void *p, DType t, int64_t i)
     case DT_bf16:
     case DT_f16:
         return half_at(((const uint16_t *)p)[i], t);
-    default:
+    case DT_f32:
         return ((const float *)p)[i];
+    case DT_none:
+    case DT_count:
+        break;
     }
+    abort();
 }
 
 void number_put(void *p, DType t, int64_t i, double x)
@@ -79,8 +83,12 @@ void number_put(void *p, DType t, int64_t i, double x)
     case DT_f16:
         ((uint16_t *)p)[i] = half_bits(x, t);
         break;
-    default:
+    case DT_f32:
         ((float *)p)[i] = (float)x;
+        break;
+    case DT_none:
+    case DT_count:
+        abort();
     }
 }
 
@@ -92,7 +100,7 @@ typedef struct Runner {
     unsigned char *arena; /* of the rank that runs */
     const mg_pipe_op *op; /* of a pipeline, which runs */
     int stage;            /* of a pipeline: along its axis, the one whose ranks run; -1: all do */
-    int64_t *round;       /* per loop: its index now */
+    int64_t *iteration;   /* per loop: its index now */
     KernelRun *kernel;
     void *ctx;
     uint64_t *order;
@@ -124,7 +132,7 @@ static void *address(const Runner *r, const Place *at)
 {
     int64_t offset = r->p->buffers.data[at->buffer].offset + at->offset;
     for (int i = 0; i < at->nloops; i++)
-        offset += at->loop[i].stride * r->round[at->loop[i].loop];
+        offset += at->loop[i].stride * r->iteration[at->loop[i].loop];
     return r->arena + offset + slot_offset(r, at->buffer);
 }
 
@@ -296,7 +304,7 @@ static bool run_on_rank(const Runner *r, const Action *act)
 }
 
 /* The place of a rank along the axis of a pipeline. */
-static int station(const Runner *r, int64_t rank)
+static int place_of(const Runner *r, int64_t rank)
 {
     return (int)mesh_place(r->p->module, rank, r->p->module->layout.pipeline.axis);
 }
@@ -307,7 +315,7 @@ static bool takes_part(const Runner *r, int64_t rank, const Action *act)
     const Module *m = r->p->module;
     if (!m->layout.pipeline.axis)
         return true;
-    int64_t n = mesh_size(m, m->layout.pipeline.axis), k = station(r, rank);
+    int64_t n = mesh_size(m, m->layout.pipeline.axis), k = place_of(r, rank);
     if (r->stage >= 0 && k != r->stage)
         return false;
     if (r->op) {
@@ -391,17 +399,17 @@ static void run_disordered(Runner *r, int from, int to)
 enum { QUEUE = 256 };
 typedef struct Sent {
     const Action *act;
-    int64_t number, *round; /* the loops' indices when it began */
+    int64_t number, *iteration; /* the loops' indices when it began */
     int64_t after;
 } Sent;
 
 static void run_sent(Runner *r, int k)
 {
-    int64_t *now = r->round;
-    r->round = r->sent[k].round;
+    int64_t *now = r->iteration;
+    r->iteration = r->sent[k].iteration;
     run_together(r, r->sent[k].act);
-    free(r->round);
-    r->round = now;
+    free(r->iteration);
+    r->iteration = now;
     memmove(r->sent + k, r->sent + k + 1, (size_t)(--r->nsent - k) * sizeof *r->sent);
 }
 
@@ -434,8 +442,8 @@ static bool run_queued(Runner *r, int at)
     if (r->nsent == QUEUE)
         abort();
     Sent *s = &r->sent[r->nsent++];
-    *s = (Sent){act, ++r->begun, calloc(r->prog->loops.n + 1, sizeof *s->round), r->after};
-    memcpy(s->round, r->round, r->prog->loops.n * sizeof *s->round);
+    *s = (Sent){act, ++r->begun, calloc(r->prog->loops.n + 1, sizeof *s->iteration), r->after};
+    memcpy(s->iteration, r->iteration, r->prog->loops.n * sizeof *s->iteration);
     r->number[at] = s->number;
     return true;
 }
@@ -461,7 +469,7 @@ static void run_phase(Runner *r, const mg_pipe_op *o, int phase)
     int end = phase < p->phases - 1 && phase < PIPE_PHASES - 1 ? p->begin[phase + 1]
                                                                : r->prog->loops.data[p->loop].end;
     r->op = o;
-    r->round[p->loop] = o->microbatch;
+    r->iteration[p->loop] = o->microbatch;
     run_range(r, p->begin[phase] + 1, end);
     r->op = NULL;
 }
@@ -502,7 +510,7 @@ static bool take(Runner *r, Walker *w, int at, int step)
     for (int64_t k = 0; k < r->ranks; k++)
         for (int64_t j = 0; j < r->ranks; j++) {
             Axes rest = ~m->layout.pipeline.axis;
-            if (station(r, k) != (sends ? at : peer) || station(r, j) != (sends ? peer : at) ||
+            if (place_of(r, k) != (sends ? at : peer) || place_of(r, j) != (sends ? peer : at) ||
                 mesh_place(m, k, rest) != mesh_place(m, j, rest))
                 continue;
             memcpy(r->arenas[j] + r->p->buffers.data[p->received[way]].offset +
@@ -595,14 +603,14 @@ static bool run_range(Runner *r, int from, int to)
             i = l->end;
             continue;
         }
-        int64_t first = 0, rounds = l->dim.size;
+        int64_t first = 0, iterations = l->dim.size;
         if (r->op && l->dim.name == r->p->module->layout.pipeline.dim) {
             const Pipeline *stages = &r->p->module->layout.pipeline;
-            first = r->op->stage / r->prog->pipe->ranks * stages->most;
-            rounds = stages->layers.data[r->op->stage];
+            first = r->op->stage / r->prog->pipe->ranks * stages->max_layers;
+            iterations = stages->layers.data[r->op->stage];
         }
-        for (int64_t n = 0; n < rounds; n++) {
-            r->round[act->loop] = first + (l->reverse ? rounds - 1 - n : n);
+        for (int64_t n = 0; n < iterations; n++) {
+            r->iteration[act->loop] = first + (l->reverse ? iterations - 1 - n : n);
             if (!run_range(r, i + 1, l->end) || (queued && !run_queued(r, l->end)))
                 return false;
         }
@@ -622,7 +630,7 @@ static bool run_all(Runner *r)
     if (!r->kernel)
         r->kernel = in_interpreter;
     r->stage = -1;
-    r->round = calloc(r->prog->loops.n + 1, sizeof *r->round);
+    r->iteration = calloc(r->prog->loops.n + 1, sizeof *r->iteration);
     r->sent = calloc(QUEUE, sizeof *r->sent);
     r->number = calloc(r->prog->actions.n + 1, sizeof *r->number);
     r->sooner = r->order && r->prog->queued && draw_int(r->order, 2);
@@ -631,7 +639,7 @@ static bool run_all(Runner *r)
         abort(); /* neither behind the guard nor at the end is there one */
     free(r->sent);
     free(r->number);
-    free(r->round);
+    free(r->iteration);
     return done;
 }
 

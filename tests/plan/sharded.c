@@ -164,7 +164,7 @@ static double off_by(double x, double want)
 static bool has_result(const Module *m, FnResult r, int64_t rank)
 {
     return r.role != RES_update || !m->layout.pipeline.axis ||
-           (m->tensors.data[r.tensor].at & mesh_station(m, rank));
+           (m->tensors.data[r.tensor].at & mesh_stage_set(m, rank));
 }
 
 /* Every rank's results against its parts of the whole ones; relative to the largest element. */
@@ -227,7 +227,7 @@ Compared run_many(const Model *one, const Tensor64 *args, const Tensor64 *want, 
 /* Does a rank have a buffer? At its place are other things where it has not. */
 static bool has_buffer(const Model *many, const Plan *p, size_t rank, int buffer)
 {
-    return p->buffers.data[buffer].at & mesh_station(many->m, (int64_t)rank);
+    return p->buffers.data[buffer].at & mesh_stage_set(many->m, (int64_t)rank);
 }
 
 Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64 *want, Model *many,
@@ -268,11 +268,11 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
 
 const char *const sharded_functions[] = {"train", "eval", "sample"};
 
-void open_reference(Reference *r, const Small *s, int64_t round)
+void open_reference(Reference *r, const Small *s, int64_t at_once)
 {
-    *r = (Reference){.small = s, .round = round};
+    *r = (Reference){.small = s, .at_once = at_once};
     open_step(&r->t, s);
-    r->t.m->layout.microbatch = round;
+    r->t.m->layout.microbatch = at_once;
     to_update(&r->t, 0);
     for (int f = 0; f < 3; f++) {
         const Fn *fn = module_fn(r->t.m, sharded_functions[f]);
@@ -289,9 +289,9 @@ static bool open_sharded(Model *t, const Reference *r, const char *spec)
     open_step(t, r->small);
     lay_out(t, spec);
     int64_t ranks = mesh_batch_ranks(t->m);
-    if (r->round % ranks)
+    if (r->at_once % ranks)
         return false;
-    t->m->layout.microbatch = r->round / ranks;
+    t->m->layout.microbatch = r->at_once / ranks;
     to_update(t, r->keep);
     return try_pass(t, pass_shard) == PASS_ok;
 }
@@ -484,8 +484,8 @@ const char *random_layout(const Reference *r, Arena *a, uint64_t *rng)
             s = arena_printf(a, "%s %s%s", s, axes[(first + two) % 3],
                              zigzag && draw_int(rng, 4) == 0 ? "~" : "");
     }
-    int most = draw_int(rng, 4), axis = draw_int(rng, n);
-    for (int c = 0; c < most; c++)
+    int max = draw_int(rng, 4), axis = draw_int(rng, n);
+    for (int c = 0; c < max; c++)
         s = arena_printf(a, "%s; %s %s", s, classes[c], axes[(first + axis) % 3]);
     return s;
 }
@@ -500,18 +500,20 @@ void open_gradients(Model *t, const Small *s, int64_t microbatch, bool tree)
     must_make(t, NULL, "evaluate", "microbatch");
 }
 
-/* The inputs of one rank, whose sequences follow each other, as those of all ranks: [rounds, ranks
- * * microbatch, ...], where rank r has them from r / ranks of the batch on, round by round. */
+/* The inputs of one rank, whose sequences follow each other, as those of all ranks. Their batch is
+ * [microbatches, ranks * microbatch, ...], where rank r has them from r / ranks of the batch on,
+ * microbatch by microbatch. */
 static void deal_out(const Model *t, Tensor64 *x, const Type *type, int64_t microbatch)
 {
     const Module *m = t->m;
-    int64_t all = m->batch.size, ranks = mesh_batch_ranks(m), rounds = all / ranks / microbatch;
+    int64_t all = m->batch.size, ranks = mesh_batch_ranks(m),
+            microbatches = all / ranks / microbatch;
     int64_t row = type_elements(type) / all;
     double *to = NEW_ARRAY(t->a, double, type_elements(type));
     for (int64_t b = 0; b < all; b++) {
         int64_t s = b / microbatch, at = s;
-        if (!mesh_tree_each_round(m))
-            at = s % rounds * ranks + s / rounds;
+        if (!mesh_tree_each_microbatch(m))
+            at = s % microbatches * ranks + s / microbatches;
         memcpy(to + (at * microbatch + b % microbatch) * row, x->data + b * row,
                (size_t)row * sizeof *to);
     }

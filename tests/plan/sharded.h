@@ -14,13 +14,13 @@
 typedef struct Reference {
     Model t;
     const Small *small;
-    int64_t round;               /* sequences computed at once, of all ranks */
+    int64_t at_once;             /* sequences computed at once, of all ranks */
     uint64_t keep;               /* not 0: what many ranks keep of repeats is drawn from it */
     Tensor64 *args[3], *want[3]; /* @train, @eval, @sample; NULL where there is none */
 } Reference;
 
 /* It stays where it is: its messages are written there. Closed by model_close(&r->t). */
-void open_reference(Reference *r, const Small *s, int64_t round);
+void open_reference(Reference *r, const Small *s, int64_t at_once);
 
 /* Gives a module a layout: "dp=2 tp=2; batch dp; kv_heads tp; state dp" is the mesh, then rules.
  * Axes that are not in the mesh are left out of rules, as axes of one rank are, and so are rules
@@ -75,7 +75,7 @@ Compared run_many_planned(const Model *one, const Tensor64 *args, const Tensor64
  */
 
 /* A step of all ranks with `reduce = tree`, in double precision: what each result is, whole. Rank
- * and round have the sequences that the runtime would give them. */
+ * and microbatch have the sequences that the runtime would give them. */
 typedef struct TreeRun {
     Model t;
     const Fn *fn;

@@ -19,7 +19,7 @@ typedef struct Case {
     Arena *a;
     Plan p;
     Program g;
-    int64_t most; /* alive at once, in the order there is */
+    int64_t max; /* alive at once, in the order there is */
 } Case;
 
 /* Buffers of several sizes, of which some come from before or go on after; each action reads one or
@@ -80,10 +80,10 @@ static bool in_conflict(const Action *x, const Action *y)
 }
 
 /* The time of an order and its peak of live bytes. order[k]: the action at k. */
-static double judge(const Case *c, const Action *const *order, int64_t *most)
+static double judge(const Case *c, const Action *const *order, int64_t *max)
 {
     double end[ACTIONS] = {0}, resource[2] = {0}, all = 0;
-    *most = 0;
+    *max = 0;
     for (int i = 0; i < ACTIONS; i++) {
         double *free = &resource[order[i]->kind == ACT_gemm], begin = *free;
         for (int k = 0; k < i; k++)
@@ -103,21 +103,21 @@ static double judge(const Case *c, const Action *const *order, int64_t *most)
                 }
             live += now || (before && after) ? x->bytes : 0;
         }
-        *most = live > *most ? live : *most;
+        *max = live > *max ? live : *max;
     }
     return all;
 }
 
-/* The least time of all orders that keep conflicts as they are and have no more than `most` bytes
+/* The least time of all orders that keep conflicts as they are and have no more than `max` bytes
  * alive. */
-static double best_order(const Case *c, const Action **order, int n, bool *used, int64_t most)
+static double best_order(const Case *c, const Action **order, int n, bool *used, int64_t max)
 {
     const Action *act = c->g.actions.data;
     double best = INFINITY;
     int64_t alive;
     if (n == ACTIONS) {
         double t = judge(c, order, &alive);
-        return alive <= most ? t : INFINITY;
+        return alive <= max ? t : INFINITY;
     }
     for (int i = 0; i < ACTIONS; i++) {
         bool may = !used[i];
@@ -127,18 +127,18 @@ static double best_order(const Case *c, const Action **order, int n, bool *used,
             continue;
         used[i] = true;
         order[n] = &act[i];
-        best = fmin(best, best_order(c, order, n + 1, used, most));
+        best = fmin(best, best_order(c, order, n + 1, used, max));
         used[i] = false;
     }
     return best;
 }
 
-static double judge_program(const Case *c, int64_t *most)
+static double judge_program(const Case *c, int64_t *max)
 {
     const Action *order[ACTIONS];
     for (int i = 0; i < ACTIONS; i++)
         order[i] = &c->g.actions.data[i];
-    return judge(c, order, most);
+    return judge(c, order, max);
 }
 
 /* Buffers of which no action has anything to do with are alive beside the stretch or not at all:
@@ -152,11 +152,11 @@ static void random_stretches(void **state)
     for (int k = 0; k < CASES; k++) {
         uint64_t rng = 1000 * (uint64_t)sample_turn() + (uint64_t)k + 1;
         Case c = random_case(&rng);
-        int64_t most, now;
-        double before = judge_program(&c, &most);
+        int64_t max, now;
+        double before = judge_program(&c, &max);
         const Action *order[ACTIONS];
         bool used[ACTIONS] = {false};
-        double best = best_order(&c, order, 0, used, most);
+        double best = best_order(&c, order, 0, used, max);
         Action old[ACTIONS];
         memcpy(old, c.g.actions.data, sizeof old);
         /* Actions are numbered from 1 here, so that a buffer can begin before them. */
@@ -164,11 +164,11 @@ static void random_stretches(void **state)
         vec_push(c.a, &shifted.actions, (Action){.kind = ACT_guard});
         for (int i = 0; i < ACTIONS; i++)
             vec_push(c.a, &shifted.actions, old[i]);
-        bool any = arrange_stretch(&c.p, &shifted, 0, 1, ACTIONS + 1, most, c.a);
+        bool any = arrange_stretch(&c.p, &shifted, 0, 1, ACTIONS + 1, max, c.a);
         memcpy(c.g.actions.data, shifted.actions.data + 1, sizeof old);
         double after = judge_program(&c, &now);
         assert_true(any ? after < before : memcmp(old, c.g.actions.data, sizeof old) == 0);
-        assert_true(now <= most);
+        assert_true(now <= max);
         assert_true(after >= best - 1e-9);
         for (int i = 0; i < ACTIONS; i++)
             for (int j = i + 1; j < ACTIONS; j++)

@@ -1,6 +1,6 @@
-/* Gradients that are reduced in the rounds that make them: the program computes what it did, and
- * sends what it sent; its plans, on GPUs and on hosts, hold and compute the same in any order; and
- * it is chosen where it is faster. */
+/* Gradients that are reduced in the iterations that make them: the program computes what it did,
+ * and sends what it sent; its plans, on GPUs and on hosts, hold and compute the same in any order;
+ * and it is chosen where it is faster. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,7 +116,7 @@ static void numbers(void **state)
         }
         close_case(&c);
     }
-    print_message("in %d programs reductions are in rounds\n", moved);
+    print_message("in %d programs reductions are in iterations\n", moved);
     assert_true(ran > 0 && 2 * moved >= ran);
 }
 

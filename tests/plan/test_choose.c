@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { ROUNDS = 6, PROBLEMS = 3000 };
+enum { ITERATIONS = 6, PROBLEMS = 3000 };
 
 typedef struct Random {
     KeepProblem p;
@@ -23,7 +23,7 @@ static void draw_problem(Random *r, uint64_t seed)
     memset(r, 0, sizeof *r);
     r->p.loops = 1 + (seed % 4 == 0);
     for (int l = 0; l < r->p.loops; l++) {
-        r->p.rounds[l] = 1 + draw_int(&rng, r->p.loops == 1 ? ROUNDS : 3);
+        r->p.iterations[l] = 1 + draw_int(&rng, r->p.loops == 1 ? ITERATIONS : 3);
         r->p.kinds[l] = 1 + (int)draw_int(&rng, 5);
         r->p.kind[l] = r->kind[l];
         r->p.start[l] = 1e-6 * (double)draw_int(&rng, 3);
@@ -60,7 +60,7 @@ static void try_all(Best *b, int loop, int64_t left)
         return;
     }
     if (left == 0) {
-        try_all(b, loop + 1, b->p->rounds[loop + 1]);
+        try_all(b, loop + 1, b->p->iterations[loop + 1]);
         return;
     }
     if (b->now.n == KEEP_RANGES)
@@ -69,7 +69,7 @@ static void try_all(Best *b, int loop, int64_t left)
         for (int64_t n = b->p->kind[loop][k].segment; n <= left; n += b->p->kind[loop][k].segment) {
             b->now.range[b->now.n].loop = loop;
             b->now.range[b->now.n].kind = k;
-            b->now.range[b->now.n].rounds = n;
+            b->now.range[b->now.n].iterations = n;
             b->now.n++;
             try_all(b, loop, left - n);
             b->now.n--;
@@ -85,7 +85,7 @@ static void best_of_all(void **state)
         Random r;
         draw_problem(&r, seed);
         Best b = {.p = &r.p};
-        try_all(&b, 0, r.p.rounds[0]);
+        try_all(&b, 0, r.p.iterations[0]);
         Arena *tmp = arena_new();
         KeepChoice c = {0};
         bool found = keep_choose(&r.p, &c, tmp);
@@ -94,11 +94,11 @@ static void best_of_all(void **state)
         if (found && (c.peak != b.best.peak || c.seconds != b.best.seconds || c.peak > r.p.limit))
             fail_msg("problem %d: %lld bytes, %g s where %lld bytes, %g s are possible", (int)seed,
                      (long long)c.peak, c.seconds, (long long)b.best.peak, b.best.seconds);
-        int64_t rounds[2] = {0};
+        int64_t iterations[2] = {0};
         for (int k = 0; found && k < c.n; k++)
-            rounds[c.range[k].loop] += c.range[k].rounds;
+            iterations[c.range[k].loop] += c.range[k].iterations;
         for (int l = 0; found && l < r.p.loops; l++)
-            assert_int_equal(rounds[l], r.p.rounds[l]);
+            assert_int_equal(iterations[l], r.p.iterations[l]);
         fit += found;
         arena_free(tmp);
     }
@@ -112,7 +112,7 @@ static void monotone(void **state)
     for (uint64_t n = 0; n < 300; n++) {
         Random r;
         draw_problem(&r, 300 * sample_turn() + n);
-        r.p.rounds[0] = 12;
+        r.p.iterations[0] = 12;
         KeepChoice last = {0};
         bool had = false;
         for (r.p.limit = 0; r.p.limit < 400; r.p.limit += 7) {

@@ -23,7 +23,7 @@ static const Small models[] = {
 };
 static const char layout[] =
     "dp=2 cp=2 tp=2; batch dp; kv_heads tp; heads tp; ffn tp; vocab tp; seq cp tp; state dp";
-enum { DP = 1, CP = 2, TP = 4, ROUND = 8 };
+enum { DP = 1, CP = 2, TP = 4, AT_ONCE = 8 };
 
 /* ---- looking ----------------------------------------------------------------------------------
  */
@@ -448,7 +448,7 @@ static void by_name(void **state)
             char path[64];
             Small s = faults[f].weighed ? weighed_model(&models[k], path, sizeof path) : models[k];
             Reference r;
-            open_reference(&r, &s, ROUND);
+            open_reference(&r, &s, AT_ONCE);
             Caught by = caught(&faults[f], &r, &s);
             if (k == 0)
                 print_message("%-50s %s\n", faults[f].name, ways[by]);

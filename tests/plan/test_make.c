@@ -17,11 +17,11 @@ static const Small llama = {
     0,
     {"hidden=32", "kv_heads=2", "head=8", "ffn=48", "vocab=32", "seq=16", "batch=8", "layers=3"}};
 
-enum { MOST = PASS_count + STEP_count };
+enum { LIMIT = PASS_count + STEP_count };
 
 /* The names of passes and steps, in the order in which they are to run, or ran. */
 typedef struct Way {
-    const char *name[MOST];
+    const char *name[LIMIT];
     int n;
 } Way;
 
@@ -41,7 +41,7 @@ static Way way_of_table(bool decided)
 static void note(void *ctx, const char *step, const PlanJob *j)
 {
     Way *w = ctx;
-    assert_true(w->n < MOST);
+    assert_true(w->n < LIMIT);
     assert_string_equal(j->at, step);
     assert_true(!j->plan ==
                 (pass_find(step) >= 0 || !strcmp(step, "frontier") || !strcmp(step, "overlap")));

@@ -38,7 +38,7 @@ static const Small moved = {
 typedef struct Case {
     const Small *model;
     const char *schedule, *spec;
-    int64_t round; /* sequences of all ranks */
+    int64_t at_once; /* sequences of all ranks */
 } Case;
 
 static const Case cases[] = {
@@ -77,7 +77,7 @@ static void runs(void **state)
         Reference r;
         Model t;
         Lies l[3];
-        open_reference(&r, c->model, c->round);
+        open_reference(&r, c->model, c->at_once);
         assert_true(open_local(&t, &r, c->spec, l));
         const Plan *p = planned(&t, c, k % 2 ? &test_device : &host);
         if (plan_check(p, stderr))
@@ -194,7 +194,7 @@ static void faults(void **state)
         Reference r;
         Model t;
         Lies l[3];
-        open_reference(&r, c->model, c->round);
+        open_reference(&r, c->model, c->at_once);
         assert_true(open_local(&t, &r, c->spec, l));
         Plan *p = planned(&t, c, &test_device);
         assert_true(proved(p));
@@ -248,7 +248,7 @@ static void fewer_layers(void **state)
         Reference r;
         Model t;
         Lies l[3];
-        open_reference(&r, all[k].of.model, all[k].of.round);
+        open_reference(&r, all[k].of.model, all[k].of.at_once);
         assert_true(open_local(&t, &r, all[k].of.spec, l));
         Plan *p = planned(&t, &all[k].of, &test_device);
         assert_true(proved(p));

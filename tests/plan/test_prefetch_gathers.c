@@ -1,5 +1,6 @@
-/* Gathers a round ahead: the program computes what it did, sends what it sent, and can be written
- * down and read; its plans copy nothing more; and it is chosen where it is faster and fits. */
+/* Gathers an iteration ahead: the program computes what it did, sends what it sent, and can be
+ * written down and read; its plans copy nothing more; and it is chosen where it is faster and fits.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -296,30 +297,30 @@ static void memory(void **state)
         open_reference(&r, &models[0], 4);
         assert_true(open_local(&t, &r, layouts[k], l));
         const Plan *plain = plan_as(&t, &copy, &slow, false, false);
-        const int64_t least = plan_bytes(plain);
+        const int64_t min = plan_bytes(plain);
         const Plan *all = chosen(&t, &copy, slow.memory);
-        const int64_t most = plan_bytes(all);
+        const int64_t max = plan_bytes(all);
         const Volumes before = plan_volumes(plain->module, plain->train),
                       after = plan_volumes(all->module, all->train);
         assert_true(copy.m->layout.overlap);
         assert_true(all->train->seconds < plain->train->seconds);
         assert_true(after.exposed < before.exposed && same(after.bytes, before.bytes));
         ahead += all->train->loops.n > plain->train->loops.n;
-        assert_true(most > least);
+        assert_true(max > min);
         for (int part = 0; part < 8; part++) {
-            int64_t limit = least + (most - least) * part / 8;
+            int64_t limit = min + (max - min) * part / 8;
             const Plan *p = chosen(&t, &copy, limit);
             must_hold(p);
             assert_true(plan_bytes(p) <= limit);
             assert_true(p->train->seconds <= plain->train->seconds);
         }
-        const Plan *none = chosen(&t, &copy, least);
-        assert_true(plan_bytes(none) == least && !copy.m->layout.overlap);
+        const Plan *none = chosen(&t, &copy, min);
+        assert_true(plan_bytes(none) == min && !copy.m->layout.overlap);
         assert_true(none->train->loops.n == plain->train->loops.n);
         model_close(&t);
         model_close(&r.t);
     }
-    print_message("%d of %d gather a round ahead\n", ahead, LAYOUTS);
+    print_message("%d of %d gather an iteration ahead\n", ahead, LAYOUTS);
     assert_true(ahead > 1);
 }
 

@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-enum { GROUPS = 4, MOST = 2 }; /* batch, M, N, K; dims in each */
+enum { GROUPS = 4, LIMIT = 2 }; /* batch, M, N, K; dims in each */
 
 /* A contraction drawn from a seed: dims of each group, each tensor's in some order. */
 typedef struct Case {
-    Dim dim[GROUPS][MOST];
+    Dim dim[GROUPS][LIMIT];
     int n[GROUPS];
     Type type[3]; /* a, b, result */
     DimList over;
@@ -37,12 +37,13 @@ static void shuffle(Type *t, uint64_t *seed)
 static Case draw_case(Model *t, uint64_t seed)
 {
     static const bool has[GROUPS][3] = {{1, 1, 1}, {1, 0, 1}, {0, 1, 1}, {1, 1, 0}};
-    static const char *const names[GROUPS][MOST] = {{"b", "c"}, {"m", "l"}, {"n", "o"}, {"k", "j"}};
+    static const char *const names[GROUPS][LIMIT] = {
+        {"b", "c"}, {"m", "l"}, {"n", "o"}, {"k", "j"}};
     Case c = {0};
     for (int w = 0; w < 3; w++)
         c.type[w].dtype = DT_f64;
     for (int g = 0; g < GROUPS; g++) {
-        c.n[g] = draw_int(&seed, MOST + 1);
+        c.n[g] = draw_int(&seed, LIMIT + 1);
         for (int i = 0; i < c.n[g]; i++) {
             c.dim[g][i] = dim_of(t, names[g][i], 1 + draw_int(&seed, 4));
             for (int w = 0; w < 3; w++)

@@ -12,7 +12,7 @@
 #include "tests/plan/planned.h"
 #include "plan/order/order.h"
 
-enum { FEW = 6, MANY = 30, DEPTH = 3, ROUNDS = 5, LONG = 40, BYTES = 64 };
+enum { FEW = 6, MANY = 30, DEPTH = 3, ITERATIONS = 5, LONG = 40, BYTES = 64 };
 
 /* A program whose buffers are each a few pieces, of which some actions take one, by the index of
  * a loop around them. */
@@ -60,13 +60,13 @@ static void add_action(Case *c, uint64_t *rng)
     vec_push(c->a, &c->g.actions, act);
 }
 
-static void add_body(Case *c, int most, uint64_t *rng);
+static void add_body(Case *c, int max, uint64_t *rng);
 
-static void add_loop(Case *c, int most, uint64_t *rng)
+static void add_loop(Case *c, int max, uint64_t *rng)
 {
     const int number = (int)c->g.loops.n, outside = c->around;
-    const int rounds = c->depth && most > ROUNDS ? ROUNDS : most;
-    Loop l = {.dim = {1, 1 + draw_int(rng, rounds)},
+    const int iterations = c->depth && max > ITERATIONS ? ITERATIONS : max;
+    Loop l = {.dim = {1, 1 + draw_int(rng, iterations)},
               .reverse = draw_int(rng, 2),
               .parent = outside,
               .begin = (int)c->g.actions.n};
@@ -78,26 +78,26 @@ static void add_loop(Case *c, int most, uint64_t *rng)
     vec_push(c->a, &c->g.actions, begin);
     c->around = number;
     c->depth++;
-    add_body(c, most, rng);
+    add_body(c, max, rng);
     c->depth--;
     c->around = outside;
     c->g.loops.data[number].end = (int)c->g.actions.n;
     vec_push(c->a, &c->g.actions, end);
 }
 
-static void add_body(Case *c, int most, uint64_t *rng)
+static void add_body(Case *c, int max, uint64_t *rng)
 {
     for (int n = 2 + draw_int(rng, 7); n > 0; n--)
         if (c->depth < DEPTH && draw_int(rng, 4) == 0)
-            add_loop(c, most, rng);
+            add_loop(c, max, rng);
         else
             add_action(c, rng);
 }
 
-/* Loops have at most so many rounds, those in others no more than ROUNDS. */
-static void open_case(Case *c, int buffers, int most, uint64_t *rng)
+/* Loops have at most so many iterations, those in others no more than ROUNDS. */
+static void open_case(Case *c, int buffers, int max, uint64_t *rng)
 {
-    const int64_t bytes = BYTES * (int64_t)(most > ROUNDS ? most : ROUNDS);
+    const int64_t bytes = BYTES * (int64_t)(max > ITERATIONS ? max : ITERATIONS);
     *c = (Case){.a = arena_new(), .d = test_device, .around = -1, .buffers = buffers};
     c->may_guard = draw_int(rng, 2);
     c->d.products_wait = true;
@@ -105,7 +105,7 @@ static void open_case(Case *c, int buffers, int most, uint64_t *rng)
     c->p.train = &c->g;
     for (int b = 0; b < buffers; b++)
         vec_push(c->a, &c->p.buffers, (Buffer){.bytes = bytes, .offset = b * bytes});
-    add_body(c, most, rng);
+    add_body(c, max, rng);
     c->may_guard = false;
     add_action(c, rng);
 }
@@ -113,7 +113,7 @@ static void open_case(Case *c, int buffers, int most, uint64_t *rng)
 /* ---- the thread that runs it
  * --------------------------------------------------------------------- */
 
-/* One in the queue: its bytes in the round in which it began, when it begins and ends there. */
+/* One in the queue: its bytes in the iteration in which it began, when it begins and ends there. */
 typedef struct Sent {
     size_t action;
     int64_t lo[3];
@@ -122,13 +122,13 @@ typedef struct Sent {
 
 typedef struct Thread {
     const Case *c;
-    int64_t round[64];
+    int64_t iteration[64];
     VEC(Sent) sent;
     int64_t *number; /* per action: 1 + its place in the queue, the last time */
     int64_t done;    /* of the queue */
     int64_t after;   /* what is put there next begins when so many are done */
     double now, free, computed, sent_seconds, waited, alone;
-    int beyond; /* waits for the round before */
+    int beyond; /* waits for the iteration before */
     int broken;
 } Thread;
 
@@ -136,7 +136,7 @@ static int64_t place_of(const Thread *r, const Operand *o)
 {
     int64_t at = r->c->p.buffers.data[o->at.buffer].offset;
     for (int i = 0; i < o->at.nloops; i++)
-        at += o->at.loop[i].stride * r->round[o->at.loop[i].loop];
+        at += o->at.loop[i].stride * r->iteration[o->at.loop[i].loop];
     return at;
 }
 
@@ -216,7 +216,7 @@ static void run(Thread *r, size_t from, size_t to)
             continue;
         const Loop *l = &r->c->g.loops.data[a->loop];
         for (int64_t k = 0; k < l->dim.size; k++) {
-            r->round[a->loop] = l->reverse ? l->dim.size - 1 - k : k;
+            r->iteration[a->loop] = l->reverse ? l->dim.size - 1 - k : k;
             run(r, i + 1, (size_t)l->end);
             run_one(r, (size_t)l->end);
         }
@@ -241,7 +241,7 @@ static void waits(void **state)
     uint64_t rng = sample_turn() + 1;
     for (int n = 0; n < (SANITIZED ? 300 : 3000); n++) {
         Case c;
-        open_case(&c, FEW, ROUNDS, &rng);
+        open_case(&c, FEW, ITERATIONS, &rng);
         plan_streams(&c.p);
         assert_true(c.g.queued);
         Thread r = run_all(&c);
@@ -256,25 +256,26 @@ static void waits(void **state)
         }
         arena_free(c.a);
     }
-    print_message("%d of %d waits are needed; %d for the round before\n", needed, all, beyond);
-    /* The others are for places of one buffer that are other ones in any two rounds. */
+    print_message("%d of %d waits are needed; %d for the iteration before\n", needed, all, beyond);
+    /* The others are for places of one buffer that are other ones in any two iterations. */
     assert_true(needed > 3 * all / 4 && beyond > 500);
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* One thread computes or waits: so long a program takes. Loops of few rounds are run as they are.
+/* One thread computes or waits: so long a program takes. Loops of few iterations are run as they
+ * are.
  */
 enum { TIMED = 600 };
 static void times(void **state)
 {
     (void)state;
     uint64_t rng = sample_turn() + 2;
-    double most_off = 0, all_off = 0;
+    double max_off = 0, all_off = 0;
     for (int n = 0; n < TIMED; n++) {
         Case c;
-        const int most = n % 2 ? 3 : LONG;
-        open_case(&c, FEW, most, &rng);
+        const int max = n % 2 ? 3 : LONG;
+        open_case(&c, FEW, max, &rng);
         plan_streams(&c.p);
         plan_timeline(&c.p);
         const Thread r = run_all(&c);
@@ -289,20 +290,20 @@ static void times(void **state)
         }
         const double hidden = r.sent_seconds + r.alone - exposed;
         const double slower = (1 - 1 / c.d.link_slowdown) * hidden;
-        if (most == 3) {
+        if (max == 3) {
             assert_true(fabs(c.g.seconds - r.computed - slower - exposed) < 1e-6);
             assert_true(fabs(c.g.seconds - r.now) < 1e-6);
             assert_true(fabs(exposed - r.waited - r.alone) < 1e-6);
         } else {
             const double off = fabs(c.g.seconds - r.now) / r.now;
-            most_off = fmax(most_off, off);
+            max_off = fmax(max_off, off);
             all_off += off;
         }
         arena_free(c.a);
     }
-    print_message("loops of more rounds: off by %.2f%% on average, %.1f%% at most\n",
-                  100 * all_off / (TIMED / 2), 100 * most_off);
-    assert_true(all_off < 0.001 * TIMED / 2 && most_off < 0.01);
+    print_message("loops of more iterations: off by %.2f%% on average, %.1f%% at most\n",
+                  100 * all_off / (TIMED / 2), 100 * max_off);
+    assert_true(all_off < 0.001 * TIMED / 2 && max_off < 0.01);
 }
 
 /* ---- what sinks ------------------------------------------------------------------------------ */
@@ -334,7 +335,7 @@ static void sinks(void **state)
     int sunk = 0, moved = 0;
     for (int n = 0; n < 2000; n++) {
         Case c;
-        open_case(&c, MANY, ROUNDS, &rng);
+        open_case(&c, MANY, ITERATIONS, &rng);
         Program was = c.g;
         was.actions.data = NEW_ARRAY(c.a, Action, c.g.actions.n);
         memcpy(was.actions.data, c.g.actions.data, c.g.actions.n * sizeof *was.actions.data);

@@ -135,7 +135,7 @@ static void whole(void **state)
         lower_physical(&t);
         const Plan *p = plan_for(&t, &test_device);
         const Whole w = plan_whole(p);
-        near(w.before + (double)w.rounds * (w.forward + w.backward) + w.after, w.step);
+        near(w.before + (double)w.microbatches * (w.forward + w.backward) + w.after, w.step);
         assert_true(w.forward > 0 && w.backward > 0 && w.after >= 0 && w.bubble == 0);
         near(w.slower, 0.1 * w.step); /* of one rank: nothing is sent */
         assert_int_equal(w.naxes, 0);

@@ -70,12 +70,12 @@ typedef struct Every {
     KeepChoice now;
     double fastest;
     int64_t persistent; /* bytes */
-    int64_t carried;    /* bytes that go from a round to the next */
+    int64_t carried;    /* bytes that go from an iteration to the next */
     VEC(Planned) all;
     int wrong;
 } Every;
 
-/* A price is right in time, and in bytes up to what is carried from a round to the next. */
+/* A price is right in time, and in bytes up to what is carried from an iteration to the next. */
 static void check_price(Every *e)
 {
     Arena *tmp = arena_new();
@@ -89,7 +89,7 @@ static void check_price(Every *e)
             print_error("priced %lld bytes %.6g s, planned %lld %.6g:", (long long)bytes, seconds,
                         (long long)p.arena, p.seconds);
             for (int r = 0; r < e->now.n; r++)
-                print_error(" %lld x kind %d by %lld;", (long long)e->now.range[r].rounds,
+                print_error(" %lld x kind %d by %lld;", (long long)e->now.range[r].iterations,
                             e->now.range[r].kind,
                             (long long)e->p->kind[0][e->now.range[r].kind].segment);
             print_error("\n");
@@ -110,12 +110,12 @@ static void try_every(Every *e, int64_t left)
         int64_t segment = e->p->kind[0][k].segment;
         if (n && e->now.range[n - 1].kind == k)
             continue;
-        for (int64_t rounds = segment; rounds <= left; rounds += segment) {
+        for (int64_t iterations = segment; iterations <= left; iterations += segment) {
             e->now.n = n + 1;
             e->now.range[n].loop = 0;
             e->now.range[n].kind = k;
-            e->now.range[n].rounds = rounds;
-            try_every(e, left - rounds);
+            e->now.range[n].iterations = iterations;
+            try_every(e, left - iterations);
             e->now.n = n;
         }
     }
@@ -137,25 +137,25 @@ static void try_model(const Small *s, const char *layers, int64_t carried)
     e.fastest = INFINITY;
     for (int k = 0; k < e.p->kinds[0]; k++)
         if (e.p->kind[0][k].segment == 1) {
-            KeepChoice one = {.n = 1, .range = {{0, k, e.p->rounds[0]}}};
+            KeepChoice one = {.n = 1, .range = {{0, k, e.p->iterations[0]}}};
             Arena *a = arena_new();
             double x = plan_with(&t, &d, frontier_kept(f, &one, a), "train").seconds;
             e.fastest = x < e.fastest ? x : e.fastest;
             arena_free(a);
         }
-    try_every(&e, e.p->rounds[0]);
+    try_every(&e, e.p->iterations[0]);
     assert_int_equal(e.wrong, 0);
     /* Whatever the budget: nothing that fits is faster. Prices may be off by what is carried, at
      * most once for each of three ranges, and by a thousandth of the time on either side. What is
      * kept where the default fits is not chosen by price: docs/plan.md says so. */
-    int64_t least = INT64_MAX, most = 0;
+    int64_t min = INT64_MAX, max = 0;
     for (size_t k = 0; k < e.all.n; k++) {
-        least = e.all.data[k].bytes < least ? e.all.data[k].bytes : least;
-        most = e.all.data[k].bytes > most ? e.all.data[k].bytes : most;
+        min = e.all.data[k].bytes < min ? e.all.data[k].bytes : min;
+        max = e.all.data[k].bytes > max ? e.all.data[k].bytes : max;
     }
     Planned last = {0};
     for (int k = 0; k <= 12; k++) {
-        Device small = device(least + (most - least) * k / 12 + 3 * carried);
+        Device small = device(min + (max - min) * k / 12 + 3 * carried);
         Arena *a = arena_new();
         const KeepPlan *kept = frontier_choose(t.m, &small, a);
         Planned chosen = plan_with(&t, &small, kept, NULL);

@@ -75,9 +75,9 @@ static void named(void **state)
     (void)state;
     uint64_t n = 0;
     for (int k = 0; k < MODELS; k++)
-        for (int64_t round = 16; round >= 8; round -= 8) {
+        for (int64_t at_once = 16; at_once >= 8; at_once -= 8) {
             Reference r;
-            open_reference(&r, &models[k], round);
+            open_reference(&r, &models[k], at_once);
             for (uint64_t l = 0; l < LAYOUTS; l++, n++)
                 if (sampled(n, SANITIZED ? 4 : 1))
                     assert_true(layout_follows(&r, layouts[l]));
@@ -104,9 +104,9 @@ static void kinds_of_rings(void **state)
 {
     (void)state;
     uint64_t n = 0;
-    for (int64_t round = 8; round >= 4; round -= 4) {
+    for (int64_t at_once = 8; at_once >= 4; at_once -= 4) {
         Reference r;
-        open_reference(&r, &rings, round);
+        open_reference(&r, &rings, at_once);
         for (size_t l = 0; l < sizeof ring_layouts / sizeof *ring_layouts; l++, n++)
             if (sampled(n, SANITIZED ? 4 : 1))
                 assert_true(layout_follows(&r, ring_layouts[l]));

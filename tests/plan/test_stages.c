@@ -64,13 +64,13 @@ static const Alone alone[] = {
 static void stages_alone(void **state)
 {
     (void)state;
-    static const int64_t rounds[] = {8, 4, 2, 1};
+    static const int64_t at_once[] = {8, 4, 2, 1};
     for (size_t k = 0; k < sizeof alone / sizeof *alone; k++)
         for (int n = 0; n < 4; n++) {
             Reference r;
             if (!sampled(4 * k + (uint64_t)n, SANITIZED ? 4 : 1))
                 continue;
-            open_reference(&r, &alone[k].model, rounds[n]);
+            open_reference(&r, &alone[k].model, at_once[n]);
             double worst = layout_error(&r, alone[k].spec);
             if (alone[k].bits ? worst != 0 : !(worst <= SHARD_BOUND))
                 fail_msg("%s %s, layout %s: %g", alone[k].model.file, alone[k].model.define[0],
@@ -104,9 +104,9 @@ static void stages_combined(void **state)
     uint64_t n = 0;
     static const Small models[] = {LLAMA(5, 12), GPT2(4, 12), QWEN(5, 12), MIXTRAL(5, 12)};
     for (size_t k = 0; k < sizeof models / sizeof *models; k++)
-        for (int64_t round = 12; round >= 4; round -= 8) { /* one microbatch, and three */
+        for (int64_t at_once = 12; at_once >= 4; at_once -= 8) { /* one microbatch, and three */
             Reference r;
-            open_reference(&r, &models[k], round);
+            open_reference(&r, &models[k], at_once);
             for (size_t l = 0; l < sizeof combined / sizeof *combined; l++, n++)
                 if (sampled(n, SANITIZED ? 4 : 1) && (!strstr(combined[l], "experts") || k == 3))
                     assert_true(layout_follows(&r, combined[l]));
@@ -196,10 +196,13 @@ static bool plant(const Module *m, Fn *fn, Ins *i, Fault f)
     case OTHER_PLACE:
         i->attrs.at = mesh_size(m, m->layout.pipeline.axis) - 1 - i->attrs.at;
         return i->op == OP_broadcast;
-    default:
+    case OTHER_WAY:
         i->attrs.reverse = !i->attrs.reverse;
         return relay;
+    case FAULTS:
+        break;
     }
+    return false;
 }
 
 /* Each is refused by the invariants, or seen in the numbers. */

@@ -309,8 +309,8 @@ static void times(void **state)
                     all += sends(&act[n]) ? times * act[n].seconds : 0;
                 from = i + 1;
                 if (i < g->actions.n && act[i].kind != ACT_guard) {
-                    double rounds = (double)g->loops.data[act[i].loop].dim.size;
-                    times = act[i].kind == ACT_loop ? times * rounds : times / rounds;
+                    double iterations = (double)g->loops.data[act[i].loop].dim.size;
+                    times = act[i].kind == ACT_loop ? times * iterations : times / iterations;
                 }
             }
         Volumes v = plan_volumes(x.p->module, g);

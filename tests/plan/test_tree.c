@@ -55,27 +55,27 @@ static double pairs(double *x, int n)
 static void order(void **state)
 {
     (void)state;
-    enum { ROUNDS = 8, EACH = 2 };
+    enum { MICROBATCHES = 8, EACH = 2 };
     for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
-        Model t, part[ROUNDS];
-        Tensor64 *of[ROUNDS];
+        Model t, part[MICROBATCHES];
+        Tensor64 *of[MICROBATCHES];
         int64_t other = 0, plain = 0, all = 0;
         open_gradients(&t, &models[k], EACH, true);
         const Fn *fn = module_fn(t.m, "train");
         Tensor64 *args = inputs_for(&t, fn, 3, -1, 1), *got = run_fn(&t, fn, args);
-        for (int r = 0; r < ROUNDS; r++)
+        for (int r = 0; r < MICROBATCHES; r++)
             of[r] = leaf(&part[r], &models[k], args, r * EACH, EACH);
         for (size_t i = 0; i < fn->results.n; i++)
             for (int64_t e = 0; e < type_elements(&got[i].type); e++, all++) {
-                double x[ROUNDS], in_turn = 0;
-                for (int r = 0; r < ROUNDS; r++)
+                double x[MICROBATCHES], in_turn = 0;
+                for (int r = 0; r < MICROBATCHES; r++)
                     in_turn += x[r] = of[r][i].data[e];
-                other += got[i].data[e] != pairs(x, ROUNDS);
+                other += got[i].data[e] != pairs(x, MICROBATCHES);
                 plain += got[i].data[e] != in_turn;
             }
         assert_int_equal(other, 0);   /* every bit is that of the tree */
         assert_true(plain > all / 8); /* and a sum in turn has others */
-        for (int r = 0; r < ROUNDS; r++)
+        for (int r = 0; r < MICROBATCHES; r++)
             model_close(&part[r]);
         model_close(&t);
     }

@@ -112,7 +112,7 @@ static void repeat(Gen *g)
     Dims free = 0;
     int some[VALUES_MAX], n = 0;
     for (int i = 0; i < g->ndims; i++) {
-        bool used = !g->dim[i].rounds || g->dim[i].gone;
+        bool used = !g->dim[i].iterations || g->dim[i].gone;
         for (int k = 0; k < g->depth; k++)
             used |= g->loops[k] == i;
         free |= used ? 0 : bit(i);

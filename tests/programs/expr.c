@@ -169,10 +169,10 @@ static Dims subset(Gen *g, Dims of)
 }
 
 /* Dims that nothing here has yet, to be summed over. */
-static Dims fresh(Gen *g, Dims want, int most)
+static Dims fresh(Gen *g, Dims want, int max)
 {
     Dims d = 0, free = tensor_dims(g) & ~want & ~g->fixed;
-    for (int n = draw_between(g, 1, most); n > 0; n--)
+    for (int n = draw_between(g, 1, max); n > 0; n--)
         d |= bit(draw_dim(g, free & ~d));
     return small(g, want | d) ? d : 0;
 }

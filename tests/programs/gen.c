@@ -94,7 +94,7 @@ int rank_of(Dims d)
 
 bool small(const Gen *g, Dims d)
 {
-    return rank_of(d) <= RANK_MOST && elements(g, d) <= SIZE_MAX_ELEMENTS;
+    return rank_of(d) <= RANK_MAX && elements(g, d) <= SIZE_MAX_ELEMENTS;
 }
 
 const char *dim_name(Gen *g, int d)
@@ -118,7 +118,7 @@ Dims tensor_dims(const Gen *g)
 {
     Dims all = 0;
     for (int i = 0; i < g->ndims; i++)
-        if (!g->dim[i].rounds && !g->dim[i].gone && i != g->extra && i != g->experts &&
+        if (!g->dim[i].iterations && !g->dim[i].gone && i != g->extra && i != g->experts &&
             i != g->slot)
             all |= bit(i);
     return all;
@@ -187,9 +187,9 @@ Dims reach(const Gen *g)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static int even_or_any(Gen *g, int most)
+static int even_or_any(Gen *g, int max)
 {
-    int n = draw_between(g, 1, most);
+    int n = draw_between(g, 1, max);
     return draw_below(g, 4) ? n + (n & 1) : n;
 }
 
@@ -197,8 +197,8 @@ static void draw_dims(Gen *g)
 {
     static const char *const more[] = {"hidden", "heads", "group", "head",
                                        "ffn",    "row",   "col",   "near"};
-    static const int most[] = {6, 3, 2, 4, 6, 3, 4, 3};
-    static const char *const rounds[] = {"layers", "outer", "inner", "steps_in"};
+    static const int max[] = {6, 3, 2, 4, 6, 3, 4, 3};
+    static const char *const repeats[] = {"layers", "outer", "inner", "steps_in"};
     static const int batches[] = {1, 2, 3, 4, 4, 4, 8};
     g->batch = add_dim(g, "batch", batches[draw_below(g, 7)]);
     g->seq = -1;
@@ -208,10 +208,10 @@ static void draw_dims(Gen *g)
     g->classes = g->named && draw_below(g, 3) ? add_dim(g, "classes", draw_between(g, 2, 5)) : -1;
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (i == 0 || draw_below(g, 3))
-            add_dim(g, more[i], even_or_any(g, most[i]));
-    for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++)
+            add_dim(g, more[i], even_or_any(g, max[i]));
+    for (size_t i = 0; i < sizeof repeats / sizeof *repeats; i++)
         if (i == 0 || draw_below(g, 2))
-            g->dim[add_dim(g, rounds[i], draw_between(g, 1, i ? 3 : 4))].rounds = true;
+            g->dim[add_dim(g, repeats[i], draw_between(g, 1, i ? 3 : 4))].iterations = true;
     g->experts = g->choice = g->best = g->slot = -1;
     if (g->seq >= 0 && draw_one_in(g, 4)) {
         int n = draw_between(g, 2, 4);

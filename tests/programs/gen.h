@@ -32,13 +32,13 @@ enum {
     ARGS_MAX = 4,
     NUMBERS_MAX = 16,
     SIZE_MAX_ELEMENTS = 1500,
-    RANK_MOST = 6,
+    RANK_MAX = 6,
 };
 
 typedef struct GenDim {
     const char *name;
     int size;
-    bool rounds;       /* counts the rounds of repeats, and is of no tensor */
+    bool iterations;   /* counts the iterations of repeats, and is of no tensor */
     bool local;        /* of a block */
     bool gone;         /* out of sight */
     const char *alias; /* what it is called in the body that is being written; NULL: by its name */

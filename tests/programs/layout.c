@@ -103,17 +103,17 @@ static void write_rules(Gen *g, const Mesh *m)
                  axes[i]);
             break;
         }
-    int rounds = -1;
+    int iterations = -1;
     for (int i = 0; i < g->ndims && m->stages; i++)
-        if (g->dim[i].rounds && (g->repeated & bit(i) || draw_one_in(g, 30)) &&
-            (rounds < 0 || draw_one_in(g, 4)))
-            rounds = i;
+        if (g->dim[i].iterations && (g->repeated & bit(i) || draw_one_in(g, 30)) &&
+            (iterations < 0 || draw_one_in(g, 4)))
+            iterations = i;
     if (m->stages)
-        line(g, "%s -> pp%s", dim_name(g, rounds < 0 ? g->batch : rounds),
-             rounds < 0 ? ""
-                        : ANY("", " (schedule = 1f1b)", " (schedule = gpipe)",
-                              " (schedule = zb-h1)", " (schedule = interleaved, chunks = 2)",
-                              " (schedule = interleaved, chunks = 2, group = 2)"));
+        line(g, "%s -> pp%s", dim_name(g, iterations < 0 ? g->batch : iterations),
+             iterations < 0 ? ""
+                            : ANY("", " (schedule = 1f1b)", " (schedule = gpipe)",
+                                  " (schedule = zb-h1)", " (schedule = interleaved, chunks = 2)",
+                                  " (schedule = interleaved, chunks = 2, group = 2)"));
 }
 
 static void write_pad(Gen *g)

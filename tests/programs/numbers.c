@@ -53,8 +53,8 @@ static double work_of(const Module *m, const Region *r)
 
 /* ---- one rank -------------------------------------------------------------------------------- */
 
-/* The program of one rank in double precision; `round` sequences at once, 0: all. An optimizer that
- * makes much of nothing (a sign, a ratio of two tiny numbers) is another one here. */
+/* The program of one rank in double precision; `at_once` sequences at once, 0: all. An optimizer
+ * that makes much of nothing (a sign, a ratio of two tiny numbers) is another one here. */
 static void be_comparable(Module *m, uint64_t seed)
 {
     Train *t = &m->train;
@@ -67,7 +67,7 @@ static void be_comparable(Module *m, uint64_t seed)
     }
 }
 
-static void open_one(Model *t, const char *text, int64_t round, uint64_t seed)
+static void open_one(Model *t, const char *text, int64_t at_once, uint64_t seed)
 {
     model_open(t);
     Diag *d = t->m->diag;
@@ -80,7 +80,7 @@ static void open_one(Model *t, const char *text, int64_t round, uint64_t seed)
     t->fn = module_fn(t->m, "train");
     t->m->layout.mesh.n = t->m->layout.rules.n = 0;
     t->m->layout.pipeline = (Pipeline){0};
-    t->m->layout.microbatch = round ? round : t->m->batch.size;
+    t->m->layout.microbatch = at_once ? at_once : t->m->batch.size;
     be_comparable(t->m, seed);
     must_make(t, NULL, NULL, "precision");
 }

@@ -76,10 +76,10 @@ static void report(Arena *a, const Run *r, uint64_t seed, const char *text, cons
 
 static char *read_file(Arena *a, const char *path)
 {
-    enum { MOST = 1 << 16 };
-    char *text = arena_alloc(a, MOST);
+    enum { LIMIT = 1 << 16 };
+    char *text = arena_alloc(a, LIMIT);
     FILE *f = fopen(path, "r");
-    size_t n = f ? fread(text, 1, MOST - 1, f) : 0;
+    size_t n = f ? fread(text, 1, LIMIT - 1, f) : 0;
     text[n] = 0;
     if (!n)
         fprintf(stderr, "programs: %s cannot be read\n", path);

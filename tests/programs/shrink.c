@@ -76,10 +76,10 @@ static bool still_fails(Search *s, const char *text)
     return same;
 }
 
-static const char *without(Search *s, const char *text, bool lines, size_t most)
+static const char *without(Search *s, const char *text, bool lines, size_t max)
 {
     Parts p = split(s->a, text, lines);
-    for (size_t n = most < p.n ? most : p.n / 2; n; n /= 2)
+    for (size_t n = max < p.n ? max : p.n / 2; n; n /= 2)
         for (size_t at = 0; at + n <= p.n && s->tries < TRIES;) {
             const char *less = join(s->a, &p, at, at + n);
             if (!still_fails(s, less)) {

@@ -66,7 +66,7 @@ static double summed(const mg_comm_desc *d, const int *member, int64_t i)
     double sum = 0;
     for (int k = 0; k < d->n; k++) {
         double v = value(member[k], i);
-        sum = !k ? v : d->most ? fmax(sum, v) : sum + v;
+        sum = !k ? v : d->max ? fmax(sum, v) : sum + v;
     }
     return sum;
 }
@@ -138,8 +138,8 @@ static mg_comm_desc random_desc(uint64_t *seed, int naxes)
     bool sums = d.kind == MG_ALL_REDUCE || d.kind == MG_REDUCE_SCATTER;
     d.n = 1 << __builtin_popcount(d.axes);
     d.root = (int)any(seed, d.n) - 1;
-    d.most = d.kind == MG_ALL_REDUCE && any(seed, 2) == 1;
-    d.tree = sums && !d.most && d.dtype != MG_I32 && any(seed, 3) == 1;
+    d.max = d.kind == MG_ALL_REDUCE && any(seed, 2) == 1;
+    d.tree = sums && !d.max && d.dtype != MG_I32 && any(seed, 3) == 1;
     d.zigzag = (d.kind == MG_REDUCE_SCATTER || d.kind == MG_ALL_GATHER || d.kind == MG_SHARD) &&
                any(seed, 3) == 1;
     int64_t big = any(seed, 4) == 1 ? 40 : 4;

@@ -19,8 +19,8 @@
 #endif
 
 enum { VOCAB = 256, D = 12, LAYERS = 5, SEQ = 16, BATCH = 8, STAGES = RANKS * CHUNKS, BUFFERS = 8 };
-#define MOST (STAGES == 1 ? LAYERS : STAGES == 2 ? 3 : 2)
-#define ROOM (CHUNKS * MOST)
+#define LIMIT (STAGES == 1 ? LAYERS : STAGES == 2 ? 3 : 2)
+#define ROOM  (CHUNKS * LIMIT)
 
 static const int32_t layers[STAGES] = {
 #if RANKS * CHUNKS == 1
@@ -133,7 +133,7 @@ const mg_program mg_main = {
 #if RANKS > 1
     .naxes = 1,
     .axes = {{"pp", RANKS}},
-    .stages = {1, CHUNKS, MOST, layers},
+    .stages = {1, CHUNKS, LIMIT, layers},
 #endif
 };
 
@@ -141,7 +141,7 @@ const mg_program mg_main = {
 
 static void forward(memory *m, int stage, int mb, const float *in, float *out)
 {
-    const int chunk = stage / RANKS, at = chunk * MOST;
+    const int chunk = stage / RANKS, at = chunk * LIMIT;
     float *x = m->act[at + chunk][mb];
     for (int d = 0; d < D; d++)
         x[d] = in ? in[d] : 0;
@@ -163,7 +163,7 @@ static void forward(memory *m, int stage, int mb, const float *in, float *out)
 
 static void backward(memory *m, int stage, int mb, const float *in, float *out)
 {
-    const int chunk = stage / RANKS, at = chunk * MOST;
+    const int chunk = stage / RANKS, at = chunk * LIMIT;
     float g[D], y = 0, (*x)[BATCH][D] = &m->act[at + chunk];
     for (int d = 0; d < D && !in; d++)
         y += x[layers[stage]][mb][d] * m->last.head[d] / D;
@@ -193,7 +193,7 @@ static mg_pipe pipe_of = {.axis = 1,
                           .receive = {AT(receive[0]), AT(receive[1])},
                           .action = {0, 1, 2, 3}};
 
-static void rounds(mg_run *r, memory *m)
+static void iterations(mg_run *r, memory *m)
 {
     static stage_table *t; /* emitted ones are in the program */
     if (!t)
@@ -217,7 +217,7 @@ static void rounds(mg_run *r, memory *m)
     mg_comm(r, 4, &d, &m->last_loss, &m->loss, NULL);
 }
 #else
-static void rounds(mg_run *r, memory *m)
+static void iterations(mg_run *r, memory *m)
 {
     (void)r;
     for (int mb = 0; mb < BATCH; mb++) {
@@ -239,10 +239,10 @@ static void descend(float *w, float *v, const float *g, int n, double lr)
 void mg_step(mg_run *r)
 {
     memory *m = (memory *)mg_arena(r);
-    const int place = RANKS > 1 ? mg_station(r, 1) : 0;
+    const int place = RANKS > 1 ? mg_place(r, 1) : 0;
     memset(m->table_g, 0, sizeof m->table_g + sizeof m->head_g + sizeof m->w_g);
     m->last_loss = 0;
-    rounds(r, m);
+    iterations(r, m);
     m->norm = fabs(m->loss);
     if (!mg_guard(r, 5, &m->loss, &m->norm))
         return;
@@ -252,7 +252,7 @@ void mg_step(mg_run *r)
         descend(m->last.head, m->last.head_m, m->head_g, D, m->lr);
     for (int stage = place; stage < STAGES; stage += RANKS)
         for (int l = 0; l < layers[stage]; l++) {
-            int at = stage / RANKS * MOST + l;
+            int at = stage / RANKS * LIMIT + l;
             descend(m->w[at], m->w_m[at], m->w_g[at], D, m->lr);
         }
 }

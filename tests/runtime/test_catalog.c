@@ -99,7 +99,7 @@ static void layouts(void **state)
 {
     (void)state;
     uint64_t seed = 9;
-    for (int round = 0; round < 3000; round++) {
+    for (int iteration = 0; iteration < 3000; iteration++) {
         char name[64];
         mg_tensor t;
         random_tensor(&t, name, &seed);

@@ -6,7 +6,7 @@
 #include "runtime/net/ranks.h"
 #include "runtime/sizes.h"
 
-enum { RANKS = 8, CASES = 300, MOST = 1 << 16, SPACE = MOST * RANKS * 8 };
+enum { RANKS = 8, CASES = 300, LIMIT = 1 << 16, SPACE = LIMIT * RANKS * 8 };
 
 static const mg_action nothing = {"collective", "communication", "", 0, 0, 0, 0, {{0, 0, 0}}};
 

@@ -7,7 +7,7 @@
 #include "runtime/net/ranks.h"
 #include "stage_table.h"
 
-enum { SMALL = 64, REDUCED = 1 << 13, STEPS = 3, SPACE = 24 << 20, RANKS_MOST = 8 };
+enum { SMALL = 64, REDUCED = 1 << 13, STEPS = 3, SPACE = 24 << 20, RANKS_MAX = 8 };
 
 /* The table and the pipe of the run; a program has no argument. */
 static stage_table *table;
@@ -56,7 +56,7 @@ static void reduce(mg_run *r, int number, int64_t at)
     if (d.n == 1)
         return;
     for (int64_t i = 0; i < n; i++)
-        x[i] = (int32_t)(i + number + mg_station(r, other));
+        x[i] = (int32_t)(i + number + mg_place(r, other));
     mg_comm(r, 4, &d, x, y, NULL);
     for (int64_t i = 0; i < n * (d.kind == MG_ALL_GATHER ? d.n : 1); i++) {
         int64_t sum = d.kind == MG_ALL_GATHER ? i % n + number + i / n
@@ -86,8 +86,7 @@ static void walk(mg_run *r, int step)
     const int64_t free_bytes = SPACE - 16 * REDUCED * (int64_t)sizeof(int32_t) * 8;
     int number = 0;
     for (const mg_pipe_op *o = mg_pipe_ops(r, &pipe_of); o->step; o++) {
-        while (r->rank == 1 && hang_at >= 0 &&
-               o - table->ops[mg_station(r, pipe_of.axis)] >= hang_at)
+        while (r->rank == 1 && hang_at >= 0 && o - table->ops[mg_place(r, pipe_of.axis)] >= hang_at)
             dies ? (void)raise(SIGKILL) : (void)usleep(1000);
         if (o->step > MG_PIPE_W) {
             mg_pass(r, &pipe_of, o);
@@ -103,7 +102,7 @@ static void walk(mg_run *r, int step)
     mg_comm_desc d = {MG_BROADCAST, MG_I64,        .axes = pipe_of.axis, .n = n,
                       .outer = 1,   .size = SMALL, .inner = 1,           .root = step % n};
     for (int i = 0; i < SMALL; i++)
-        x[i] = mg_station(r, pipe_of.axis) * 100 + i + step;
+        x[i] = mg_place(r, pipe_of.axis) * 100 + i + step;
     mg_comm(r, 4, &d, x, y, NULL);
     for (int i = 0; i < SMALL; i++)
         EXPECT(y[i] == d.root * 100 + i + step, "broadcast: element %d", i);
@@ -199,7 +198,7 @@ static process start_rank(int rank, int size, int hosts, int port, int64_t hang_
 static void run_example(const example *e)
 {
     const int ranks = e->pp * e->other;
-    process p[RANKS_MOST];
+    process p[RANKS_MAX];
     prepare(e);
     if (e->hosts) {
         int port = unit_port();

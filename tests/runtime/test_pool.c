@@ -37,18 +37,18 @@ static void covers(void **state)
         rt_pool *p = rt_pool_new(threads[k], false);
         uint64_t seed = 3;
         rt_pool_scratch(p, 100);
-        for (int round = 0; round < 2000; round++) {
+        for (int iteration = 0; iteration < 2000; iteration++) {
             int64_t units = (int64_t)(unit_random(&seed) % UNITS),
                     grain = (int64_t)(unit_random(&seed) % 50);
             memset(&s, 0, sizeof s);
             s.grain = grain;
             s.units = units;
-            if (round % 100 == 0)
+            if (iteration % 100 == 0)
                 usleep(300); /* the workers fall asleep */
             rt_pool_run(p, units, grain, mark, &s);
-            int64_t most = grain > 1 ? units / grain : units;
-            most = most < 1 ? 1 : most < threads[k] ? most : threads[k];
-            assert_int_equal(s.ranges, units ? most : 0);
+            int64_t max = grain > 1 ? units / grain : units;
+            max = max < 1 ? 1 : max < threads[k] ? max : threads[k];
+            assert_int_equal(s.ranges, units ? max : 0);
             assert_int_equal(s.bad, 0);
             for (int64_t i = 0; i < UNITS; i++)
                 assert_int_equal(s.unit[i], i < units);

@@ -198,7 +198,7 @@ static void survives_mutation(void **state)
     char *file = calloc(size, 1), *mutant = malloc(size);
     file[0] = (char)n;
     memcpy(file + 8, json, n);
-    for (int round = 0; round < 200000; round++) {
+    for (int iteration = 0; iteration < 200000; iteration++) {
         char error[ST_ERROR] = "";
         rt_st st;
         size_t length = size;

@@ -5,12 +5,12 @@
 #include "runtime/net/ranks.h"
 #include "runtime/sizes.h"
 
-enum { STAGES_MOST = 16, RANKS_MOST = 16, LAYERS_MOST = 4, DIMS = 4 };
+enum { STAGES_MAX = 16, RANKS_MAX = 16, LAYERS_MAX = 4, DIMS = 4 };
 
 typedef struct example {
     mg_program p;
     mg_tensor t;
-    int32_t layers[STAGES_MOST];
+    int32_t layers[STAGES_MAX];
     int ranks, pp;
 } example;
 
@@ -25,12 +25,12 @@ static void draw_stages(example *e, uint64_t *seed)
     s->chunks = 1 + (int)draw(seed, 3);
     s->layers = e->layers;
     for (int i = 0; i < s->chunks * e->pp; i++) {
-        e->layers[i] = (int32_t)draw(seed, LAYERS_MOST);
-        s->most = e->layers[i] > s->most ? e->layers[i] : s->most;
+        e->layers[i] = (int32_t)draw(seed, LAYERS_MAX);
+        s->max_layers = e->layers[i] > s->max_layers ? e->layers[i] : s->max_layers;
     }
-    if (!s->most) /* somebody has something */
-        s->most = e->layers[0] = 1;
-    s->most += (int)draw(seed, 2);
+    if (!s->max_layers) /* somebody has something */
+        s->max_layers = e->layers[0] = 1;
+    s->max_layers += (int)draw(seed, 2);
 }
 
 /* [layers@pp, experts@ep, x, y@tp], the axes of the mesh in any order; or without layers, at some
@@ -66,7 +66,7 @@ static void draw_example(example *e, uint64_t *seed)
     if (e->pp == 2 && t->at == MG_AT_MIDDLE)
         t->at = MG_AT_LAST;
     if (staged) {
-        t->size[0] = (int64_t)e->p.stages.chunks * e->p.stages.most;
+        t->size[0] = (int64_t)e->p.stages.chunks * e->p.stages.max_layers;
         for (int i = 0; i < e->p.stages.chunks * e->pp; i++)
             t->valid[0] += e->layers[i];
         t->axes[0] = e->p.stages.axis;
@@ -96,7 +96,7 @@ static int64_t layer_there(const example *e, int place, int64_t k)
     const mg_stages *s = &e->p.stages;
     for (int stage = 0, layer = 0; stage < s->chunks * e->pp; stage++)
         for (int i = 0; i < e->layers[stage]; i++, layer++)
-            if (stage % e->pp == place && stage / e->pp * s->most + i == k)
+            if (stage % e->pp == place && stage / e->pp * s->max_layers + i == k)
                 return layer;
     return -1;
 }
@@ -226,7 +226,7 @@ static void shares(void **state)
 {
     (void)state;
     uint64_t seed = 21;
-    for (int round = 0; round < 1500; round++) {
+    for (int iteration = 0; iteration < 1500; iteration++) {
         example e;
         draw_example(&e, &seed);
         check(&e);
@@ -243,7 +243,7 @@ static void initial_values(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         const int ranks = stages[i].axis ? 2 : 1;
-        const int64_t room = stages[i].axis ? stages[i].chunks * stages[i].most : LAYERS;
+        const int64_t room = stages[i].axis ? stages[i].chunks * stages[i].max_layers : LAYERS;
         const mg_tensor t = {.name = "w.{}",
                              .slot = "",
                              .where = "",

@@ -55,15 +55,15 @@ static double sum_of(const mg_comm_desc *d, const char *const *from, int begin, 
     double sum = get(d->dtype, from[begin], e);
     for (int k = 1; k < n; k++) {
         const double x = get(d->dtype, from[begin + k], e);
-        sum = !d->most ? plus(d->dtype, sum, x) : x > sum ? x : sum;
+        sum = !d->max ? plus(d->dtype, sum, x) : x > sum ? x : sum;
     }
     return sum;
 }
 
-static void check(mg_dtype t, bool most, bool tree, int n, int64_t length, bool in_place)
+static void check(mg_dtype t, bool max, bool tree, int n, int64_t length, bool in_place)
 {
     static double memory[RANKS + 2][LONGEST + 1];
-    const mg_comm_desc d = {.dtype = t, .most = most, .tree = tree, .n = n};
+    const mg_comm_desc d = {.dtype = t, .max = max, .tree = tree, .n = n};
     const char *from[RANKS];
     double expected[LONGEST];
     for (int k = 0; k < n; k++) {

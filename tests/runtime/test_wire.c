@@ -60,15 +60,15 @@ static void crosses(rt_wire *w, int rank, int size)
 /* As many as may be begun at once, of all sizes, nothing among them, in their order. */
 static void many(rt_wire *w, int rank, int size)
 {
-    enum { MOST = 5000 };
+    enum { LIMIT = 5000 };
     int each = RT_WIRE_PENDING / 2 / (size - 1);
-    uint32_t *out = malloc((size_t)size * (size_t)each * MOST * 4);
-    uint32_t *in = calloc((size_t)size * (size_t)each, MOST * 4);
+    uint32_t *out = malloc((size_t)size * (size_t)each * LIMIT * 4);
+    uint32_t *in = calloc((size_t)size * (size_t)each, LIMIT * 4);
     for (int turn = 0; turn < 3; turn++) {
         for (int m = 0; m < each; m++)
             for (int i = 0; i < size; i++) {
-                int64_t n = (m * 37 + turn) % 5 ? m % 7 : (m * 1009) % MOST,
-                        at = (i * each + m) * MOST;
+                int64_t n = (m * 37 + turn) % 5 ? m % 7 : (m * 1009) % LIMIT,
+                        at = (i * each + m) * LIMIT;
                 if (i == rank)
                     continue;
                 fill(out + at, n, rank, i, m + turn);
@@ -78,8 +78,8 @@ static void many(rt_wire *w, int rank, int size)
         unit_wait(w, &t);
         for (int m = 0; m < each; m++)
             for (int i = 0; i < size; i++) {
-                int64_t n = (m * 37 + turn) % 5 ? m % 7 : (m * 1009) % MOST,
-                        at = (i * each + m) * MOST;
+                int64_t n = (m * 37 + turn) % 5 ? m % 7 : (m * 1009) % LIMIT,
+                        at = (i * each + m) * LIMIT;
                 CHECK(i == rank || is(in + at, n, i, rank, m + turn));
             }
     }

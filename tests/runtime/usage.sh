@@ -27,8 +27,8 @@ refused "--steps needs a value" --steps
 refused "--steps takes a whole number, not 'ten'" --steps ten
 refused "--steps takes a whole number, not '1e3'" --steps=1e3
 refused "--steps takes a whole number, not '99999999999999999999'" --steps 99999999999999999999
-refused "--steps is -1; the least is 0" --steps=-1
-refused "--log-every is 0; the least is 1" --log-every 0
+refused "--steps is -1; the minimum is 0" --steps=-1
+refused "--log-every is 0; the minimum is 1" --log-every 0
 refused "--lr takes a number" --lr fast
 refused "--lr takes a number" --lr nan
 refused "--info takes no value" --info=yes
@@ -37,7 +37,7 @@ refused "A is not after B" --trace 5:4
 refused "--resume takes its value after '='" --resume run
 refused "--val and --val-fraction" --data text --val text --val-fraction 0.1
 refused "this program has one rank" --data text --hang-after 5
-refused "the most is 0.5" --data text --val-fraction 0.9
+refused "the limit is 0.5" --data text --val-fraction 0.9
 refused "need --sample" --data text --prompt x
 refused "need --val" --data text --eval-every 5
 refused "--data is needed" --steps 5

@@ -80,7 +80,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t to,
-                                              cublasLtMatmulPreference_t p, int most,
+                                              cublasLtMatmulPreference_t p, int max,
                                               cublasLtMatmulHeuristicResult_t *r, int *found);
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const void *alpha,
                               const void *a, cublasLtMatrixLayout_t la, const void *b,

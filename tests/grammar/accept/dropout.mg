@@ -1,4 +1,4 @@
-# Dropout draws by (seed, step, round of the repeats); only training has it.
+# Dropout draws by (seed, step, iteration of the repeats); only training has it.
 # RUN: %front ir %s | FileCheck %s
 dim outer = 3, inner = 5
 dim batch = 2, seq = 4, vocab = 8, hidden = 2

@@ -1,4 +1,4 @@
 # RUN: not %front check %s 2>&1 | FileCheck %s
 dim a = 11111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111
-# CHECK: 0102-long-number.mg:2:9: error[MG0102]: a number of 140 digits; 128 is the most
+# CHECK: 0102-long-number.mg:2:9: error[MG0102]: a number of 140 digits; the limit is 128
 # CHECK-NOT: {{error|warning}}[MG

@@ -7,5 +7,5 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: 0102-long-string.mg:6:30: error[MG0102]: a string of 300 bytes; 256 is the most
+# CHECK: 0102-long-string.mg:6:30: error[MG0102]: a string of 300 bytes; the limit is 256
 # CHECK-NOT: {{error|warning}}[MG

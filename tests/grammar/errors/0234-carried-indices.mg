@@ -11,5 +11,5 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: 0234-carried-indices.mg:8:12: error[MG0234]: indices 't' cannot change from round to round
+# CHECK: 0234-carried-indices.mg:8:12: error[MG0234]: indices 't' cannot change from iteration to iteration
 # CHECK-NOT: {{error|warning}}[MG

@@ -11,6 +11,6 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = mean(y)
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: 0235-carried-dims.mg:8:12: error[MG0235]: 'y' is [] before this repeat and [batch, seq, hidden] after a round
+# CHECK: 0235-carried-dims.mg:8:12: error[MG0235]: 'y' is [] before this repeat and [batch, seq, hidden] after an iteration
 # CHECK: help: what a repeat carries keeps its dims
 # CHECK-NOT: {{error|warning}}[MG

@@ -11,6 +11,6 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = mean(y)
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: 0236-hole.mg:8:5: error[MG0236]: the name of a repeat holds one {}, for the number of the round
+# CHECK: 0236-hole.mg:8:5: error[MG0236]: the name of a repeat holds one {}, for the number of the iteration
 # CHECK: help: as "deep.{}"
 # CHECK-NOT: {{error|warning}}[MG

@@ -14,7 +14,7 @@ model m(tokens[batch, seq] : token(vocab)) {
 }
 train { optimizer sgd()  lr 0.1 }
 # CHECK: 0237-repeat-own.mg:6:12: error[MG0237]: a repeat over 'hidden', which [batch, seq, hidden] in it has
-# CHECK: help: count the rounds by a dim of their own: `dim rounds = 3`, and `repeat rounds`
+# CHECK: help: count the iterations by a dim of their own: `dim iterations = 3`, and `repeat iterations`
 # CHECK: 0237-repeat-own.mg:10:12: error[MG0237]: a repeat over 'hidden', which [batch, seq, hidden] in it has
 # CHECK: 0237-repeat-own.mg:11:{{[0-9]+}}: note: this value
 # CHECK-NOT: {{error|warning}}[MG

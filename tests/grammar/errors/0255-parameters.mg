@@ -9,5 +9,5 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: 0255-parameters.mg:2:7: error[MG0255]: block 'f' has 70 parameters; 64 are the most
+# CHECK: 0255-parameters.mg:2:7: error[MG0255]: block 'f' has 70 parameters; the limit is 64
 # CHECK-NOT: {{error|warning}}[MG

@@ -13,5 +13,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 }
 train { optimizer sgd()  lr 0.1 }
 # CHECK: 0262-repeat-dim.mg:9:9: error[MG0262]: dim 'deep' is the repeat around 'w'
-# CHECK: help: each round has a 'w' of its own: leave the dim out
+# CHECK: help: each iteration has a 'w' of its own: leave the dim out
 # CHECK-NOT: {{error|warning}}[MG

@@ -6,5 +6,5 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = cross_entropy(x @ table over hidden, next(tokens))
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: 0273-vocab.mg:3:36: error[MG0273]: 'vocab' is 4294967296; here 2^31 - 2 is the most
+# CHECK: 0273-vocab.mg:3:36: error[MG0273]: 'vocab' is 4294967296; the limit is 2^31 - 2
 # CHECK-NOT: {{error|warning}}[MG

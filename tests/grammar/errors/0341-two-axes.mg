@@ -8,5 +8,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 }
 train { optimizer sgd()  lr 0.1  }
 layout { mesh pp = 2, dp = 2  layers -> pp, dp }
-# CHECK: 0341-two-axes.mg:10:31: error[MG0341]: the rounds of a repeat over 'layers' are cut along one axis
+# CHECK: 0341-two-axes.mg:10:31: error[MG0341]: the iterations of a repeat over 'layers' are cut along one axis
 # CHECK-NOT: {{error|warning}}[MG

@@ -1,4 +1,4 @@
-# A step that is longer than asserted (MG0552): its batch is one microbatch on each of two ranks, without a loop of rounds.
+# A step that is longer than asserted (MG0552): its batch is one microbatch on each of two ranks, without a loop of microbatches.
 dim features = 2, batch = 2
 
 model m(x[batch, features]) {

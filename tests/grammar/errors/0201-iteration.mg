@@ -12,7 +12,7 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = mean(y) + mean(z)
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: 0201-round.mg:12:27: error[MG0201]: unknown name 'z'
-# CHECK: 0201-round.mg:8:12: note: it belongs to one round of this repeat
-# CHECK: help: assign 'z' before the repeat, so that it is carried from round to round
+# CHECK: 0201-iteration.mg:12:27: error[MG0201]: unknown name 'z'
+# CHECK: 0201-iteration.mg:8:12: note: it belongs to one iteration of this repeat
+# CHECK: help: assign 'z' before the repeat, so that it is carried from iteration to iteration
 # CHECK-NOT: {{error|warning}}[MG
