@@ -461,17 +461,20 @@ static double drawn_from(uint64_t seed, Op op, double x)
     return (double)(h >> 11) * 0x1p-52 - 1;
 }
 
+static void shake(const Interp *in, const Ins *i, Tensor64 *t)
+{
+    double unit = rounding_unit(t->type.dtype);
+    if (!dtype_is_float(t->type.dtype))
+        return;
+    for (int64_t n = type_elements(&t->type) - 1; n >= 0; n--)
+        if (!is_exact(i, t->data[n], t->type.dtype))
+            t->data[n] *= 1 + unit * drawn_from(in->seed, i->op, t->data[n]);
+}
+
 static void shake_results(Interp *in, const Ins *i)
 {
-    for (uint32_t k = 0; k < i->nout; k++) {
-        Tensor64 *t = &in->value[i->out[k]];
-        if (!dtype_is_float(t->type.dtype))
-            continue;
-        double unit = rounding_unit(t->type.dtype);
-        for (int64_t n = type_elements(&t->type) - 1; n >= 0; n--)
-            if (!is_exact(i, t->data[n], t->type.dtype))
-                t->data[n] *= 1 + unit * drawn_from(in->seed, i->op, t->data[n]);
-    }
+    for (uint32_t k = 0; k < i->nout; k++)
+        shake(in, i, &in->value[i->out[k]]);
 }
 
 static void one(Interp *in, const Ins *i)
@@ -480,6 +483,27 @@ static void one(Interp *in, const Ins *i)
         interp_pointwise(in, i);
     else
         table[i->op](in, i);
+}
+
+/* An op that adds up or computes in several steps rounds on its way as well. Sums that cancel show
+ * nothing of that in a result; so what it reads is off, too. */
+static void one_shaken(Interp *in, const Ins *i)
+{
+    double *kept[RULE_OPERANDS] = {0};
+    const bool inside = OP_AMONG(i->op, OP_dot, OP_sum) || op_is(i->op, CALL);
+    for (uint32_t k = 0; k < i->nin && inside; k++) {
+        Tensor64 *t = &in->value[i->in[k]];
+        const size_t bytes = (size_t)type_elements(&t->type) * sizeof(double);
+        kept[k] = interp_alloc((int64_t)bytes + 1, 1);
+        memcpy(kept[k], t->data, bytes);
+        shake(in, i, t);
+    }
+    one(in, i);
+    for (uint32_t k = i->nin; k-- > 0 && inside;) {
+        Tensor64 *t = &in->value[i->in[k]];
+        memcpy(t->data, kept[k], (size_t)type_elements(&t->type) * sizeof(double));
+        free(kept[k]);
+    }
 }
 
 /* Attention whose keys are on several ranks. */
@@ -503,7 +527,7 @@ static void run_region(const Group *g, const Region *r)
         for (int64_t n = 0; n < g->n; n++) {
             Interp *in = &g->rank[n];
             if (!i->body && !op_is(i->op, COMM) && !is_ring(i) && interp_takes_part(g, in, i))
-                one(in, i);
+                in->seed ? one_shaken(in, i) : one(in, i);
             interp_forget_others(g, in, i);
             if (in->round)
                 round_results(in, i);

@@ -104,7 +104,8 @@ static void each_query(const mg_attention_desc *d, void *const *p, const int32_t
                 }
 }
 
-/* p: q k v o lse */
+/* p: q k v o lse. The output does not go by lse, which rounds where scores are large: the gradient
+ * takes differences of it. */
 static void attend(const mg_attention_desc *d, const Query *x, void *const *p)
 {
     double max = -INFINITY, sum = 0;
@@ -118,8 +119,8 @@ static void attend(const mg_attention_desc *d, const Query *x, void *const *p)
         double o = 0;
         for (int64_t t = 0; t < x->keys; t++)
             o +=
-                exp(score(d, x, t, p[0], p[1]) - lse) * get(d->dtype, p[2], x->v + t * d->v[1] + i);
-        put(d->dtype, p[3], x->o + i, o);
+                exp(score(d, x, t, p[0], p[1]) - max) * get(d->dtype, p[2], x->v + t * d->v[1] + i);
+        put(d->dtype, p[3], x->o + i, x->keys ? o / sum : 0);
     }
 }
 
