@@ -12,6 +12,16 @@ bool ir_is_staged(const Module *m, const Ins *i)
     return i->op == OP_repeat && p->axis && i->attrs.dim.name == p->dim;
 }
 
+const Ins *ir_relay_before(const Ins *i, Ins *const *among, size_t n)
+{
+    if (i->op != OP_repeat || !i->attrs.relay || !i->attrs.reverse)
+        return NULL;
+    for (size_t k = 0; k < n; k++)
+        if (among[k]->op == OP_repeat && among[k]->attrs.relay && !among[k]->attrs.reverse)
+            return among[k];
+    return NULL;
+}
+
 static StageSet relay_begin(const Ins *i)
 {
     return i->attrs.reverse ? AT_LAST : AT_FIRST;

@@ -83,6 +83,9 @@ static void check_staged(Relays *r, const Ins *i, bool inside)
             verify_broken(r->v, i, 12, "what the relay carries is needed where it does not end");
     if (i->attrs.relay && r->ways[i->attrs.reverse]++)
         verify_broken(r->v, i, 12, "a second relay in the same direction");
+    if (i->attrs.relay && i->attrs.reverse && !r->ways[false] &&
+        ir_relay_before(i, i->home->ins.data, i->home->ins.n))
+        verify_broken(r->v, i, 12, "the relay goes back before it went forward");
 }
 
 /* depth: loops around the region. */

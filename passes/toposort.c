@@ -69,8 +69,12 @@ void toposort_region(Module *m, Region *r, Arena *tmp)
     for (int i = 0; i < o.n; i++)
         for (uint32_t k = 0; k < r->ins.data[i]->nout; k++)
             o.def[r->ins.data[i]->out[k]] = i;
-    for (o.user = 0; o.user < o.n; o.user++)
+    for (o.user = 0; o.user < o.n; o.user++) {
+        const Ins *before = ir_relay_before(r->ins.data[o.user], r->ins.data, r->ins.n);
         each_use(r->ins.data[o.user], count_operand, &o);
+        if (before)
+            count_operand(&o, &(Value){before->out[0]});
+    }
     Ins **out = NEW_ARRAY(tmp, Ins *, o.n);
     int n = 0, from = 0;
     for (int i = 0; i <= o.n; i++)

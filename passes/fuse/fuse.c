@@ -147,8 +147,12 @@ static void count_use(Fuse *f, Value v, int at)
 
 static void all_uses(Fuse *f, void (*note)(Fuse *, Value, int))
 {
-    for (int i = 0; i < f->n; i++)
+    for (int i = 0; i < f->n; i++) {
+        const Ins *before = ir_relay_before(f->r->ins.data[i], f->r->ins.data, f->r->ins.n);
         uses_in(f, f->r->ins.data[i], i, note);
+        if (before)
+            note(f, before->out[0], i);
+    }
     for (size_t i = 0; i < f->r->results.n; i++)
         note(f, f->r->results.data[i], f->n);
 }

@@ -150,6 +150,9 @@ static bool value_ready(const Emit *e, const Cluster *reader, Value v)
 
 static bool uses_ready(const Emit *e, const Ins *i)
 {
+    const Ins *before = ir_relay_before(i, e->old, (size_t)e->f->n);
+    if (before && !value_ready(e, NULL, before->out[0]))
+        return false;
     for (uint32_t k = 0; k < i->nin; k++)
         if (!value_ready(e, NULL, i->in[k]))
             return false;

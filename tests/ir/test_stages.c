@@ -167,6 +167,14 @@ static const Bad bad[] = {
                                               "f64[] = broadcast %e {at=2, axes=pp}\ngive %r",
      "a second relay"},
     {ARGS,
+     {"first", ALL},
+     RELAY("2@pp", "%a", "reverse=yes, relay") "%d: f64[] = broadcast %x {at=0, axes=pp}\n"
+                                               "%e: f64[] = repeat %d {dim=l=2@pp, carried=1, "
+                                               "reverse=no, relay} {\narg %o: f64[]\n"
+                                               "arg %p: i32[]\n%q: f64[] = neg %o\ngive %q\n}\n%r: "
+                                               "f64[] = broadcast %e {at=2, axes=pp}\ngive %r",
+     "goes back before it went forward"},
+    {ARGS,
      {ALL, ALL},
      "%x: f64[] = repeat %a {dim=k=2, carried=1, reverse=no} " BODY(
          "%y: f64[] = broadcast %c {at=0, axes=pp}\n") "give %x",
