@@ -29,9 +29,20 @@ static void add(CGen *g, const Ins *i, const char *sum, bool stored, Text x)
 
 static const char *declare(CGen *g, const Ins *i)
 {
-    const char *name = c_fresh(g, i->op == OP_sum ? "sum" : "most");
+    const char *name = c_fresh(g, i->op == OP_sum ? "sum" : "max");
     code_line(&g->c, "%s %s = %s;", code_computed(g->c.dialect, dtype_of(g, i->out[0])), name,
               code_start(&g->c, i));
+    return name;
+}
+
+/* The same of a sum that may have a great many terms, one after the other: in double, which a sum
+ * of floats in vectors is as good as. */
+static const char *declare_long(CGen *g, const Ins *i)
+{
+    if (i->op != OP_sum || dtype_of(g, i->out[0]) == DT_f64)
+        return declare(g, i);
+    const char *name = c_fresh(g, "sum");
+    code_line(&g->c, "double %s = 0.0;", name);
     return name;
 }
 
@@ -194,17 +205,17 @@ static void add_all(CGen *g, const Columns *c, const CodeEnv *e)
         add(g, sum_of(g, r), column(g, c, r, e), true, x[r]);
 }
 
-/* The last loop, a reduced one, sums into variables, then those into memory: as they are (once), or
- * to what is there. */
-static void add_last(CGen *g, const Columns *c, const CodeEnv *e, bool once)
+/* The loops from `tail` on, all reduced, sum into variables, then those into memory: as they are
+ * (once), or to what is there. */
+static void add_tail(CGen *g, const Columns *c, int tail, const CodeEnv *e, bool once)
 {
     const char *acc[MAX_OPERANDS];
     const size_t n = g->c.body->results.n;
-    const int braces = g->braces, last = c_loops(g) - 1;
+    const int braces = g->braces;
     CodeEnv inner = *e;
     for (size_t r = 0; r < n; r++)
-        acc[r] = declare(g, sum_of(g, r));
-    c_open_loops(g, last, last + 1, -1, &inner);
+        acc[r] = declare_long(g, sum_of(g, r));
+    c_open_loops(g, tail, c_loops(g), -1, &inner);
     for (size_t r = 0; r < n; r++)
         add(g, sum_of(g, r), acc[r], false, c_eval(g, sum_of(g, r)->in[0], &inner));
     c_close_to(g, braces);
@@ -217,27 +228,32 @@ static void add_last(CGen *g, const Columns *c, const CodeEnv *e, bool once)
     }
 }
 
-static bool last_is_reduced(const CGen *g)
+/* The first of the loops from `first` on behind which, itself included, all are reduced. */
+static int tail_from(const CGen *g, int first)
 {
-    return g->c.nest.ninner && nest_loop(&g->c.nest, c_loops(g) - 1)->reduced;
+    int tail = c_loops(g);
+    while (tail > first && nest_loop(&g->c.nest, tail - 1)->reduced)
+        tail--;
+    return tail;
 }
 
-/* Are all sums made by the last loop alone, once each? */
-static bool sums_at_once(const CGen *g)
+/* Are all sums made by the loops from `tail` on alone, once each? */
+static bool sums_at_once(const CGen *g, int tail)
 {
     bool others = false;
-    for (int i = 0; i < c_loops(g) - 1; i++)
+    for (int i = 0; i < tail; i++)
         others |= nest_loop(&g->c.nest, i)->reduced && nest_loop(&g->c.nest, i)->dim.size > 1;
-    return last_is_reduced(g) && !others;
+    return tail < c_loops(g) && !others;
 }
 
 /* The loops from `first` on. */
 static void columns(CGen *g, const Columns *c, int first, const CodeEnv *kept)
 {
     CodeEnv e = *kept;
-    c_open_loops(g, first, c_loops(g) - last_is_reduced(g), -1, &e);
-    if (last_is_reduced(g))
-        add_last(g, c, &e, sums_at_once(g));
+    const int tail = tail_from(g, first);
+    c_open_loops(g, first, tail, -1, &e);
+    if (tail < c_loops(g))
+        add_tail(g, c, tail, &e, sums_at_once(g, tail));
     else
         add_all(g, c, &e);
 }
@@ -250,7 +266,7 @@ void c_col(CGen *g)
         c.to[r] = g->c.k->operand[g->c.k->nin + (int)r];
     c_units(g, &e);
     const int braces = g->braces;
-    if (!sums_at_once(g))
+    if (!sums_at_once(g, tail_from(g, g->c.nest.nouter)))
         zero(g, &c, &e);
     columns(g, &c, g->c.nest.nouter, &e);
     c_close_to(g, braces);
@@ -308,7 +324,7 @@ void c_combine(CGen *g)
         const Operand *to = &g->c.k->operand[nout + r];
         const Operand dense = code_dense(to, &elements);
         const Ins *sum = sum_of(g, (size_t)r);
-        const char *acc = declare(g, sum);
+        const char *acc = declare_long(g, sum);
         const char *chunk =
             c_for(g, "chunk", "0", arena_printf(g->c.a, "%lld", (long long)g->c.k->chunks));
         const char *base =

@@ -204,7 +204,7 @@ static void compare_random(const Comparison *like, DType f, bool poison, int pro
 {
     Comparison c = *like;
     c.epsilon = epsilon(f);
-    c.slack = dtype_is_half(f) ? 8 : 256;
+    c.slack = dtype_is_half(f) ? 8 : f == DT_f64 && c.term_by_term ? 2048 : 256;
     c.poison = poison;
     for (int k = 0; k < programs; k++) {
         if (!sampled((uint64_t)k, SANITIZED ? 3 : 2))

@@ -16,6 +16,7 @@ struct Comparison {
     void *kernels;
     uint64_t rng;
     bool halves;           /* are kernels on bf16 and f16 built? */
+    bool term_by_term;     /* does a sum in f64 add one term after the other? Vectors round less */
     double epsilon, slack; /* of the floats; how many of them a result may be off by, of its size */
     bool poison;           /* puts NaN and infinities into what the kernel reads */
     unsigned char *arena, *before, *want;

@@ -39,7 +39,12 @@ static void run_in_pieces(Comparison *c, const Plan *p, const Action *act, void 
 }
 
 static const Comparison like = {
-    .open = open_native, .run = run_in_pieces, .close = close_native, .halves = true};
+    .open = open_native,
+    .run = run_in_pieces,
+    .close = close_native,
+    .halves = true,
+    .term_by_term = TERM_BY_TERM,
+};
 
 int main(void)
 {
