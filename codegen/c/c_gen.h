@@ -1,13 +1,15 @@
 /* c_gen.h - one kernel while it is written as plain C; private to the files of codegen/c.
  *
- * What is walked is the nest that the plan counts units by (nest_on_host, with its tiles), so that
- * a kernel in C takes the units of the one that LLVM makes. A unit is a box: each loop is cut into
- * pieces of some size, the unit's number says which piece of each, the last loop's fastest. Boxes
- * of different units share nothing and are all there is.
+ * The loops are those of the nest by which the plan counts units (nest_on_host, with its tiles). So
+ * a kernel in C has the same units as LLVM's kernel. A unit is a box: each loop is cut into pieces
+ * of some size, and the number of the unit gives one piece of each loop, with the last loop
+ * fastest. The boxes of different units have no element in common, and together they cover all
+ * elements.
  *
- * Every kernel is written twice. The first time counts how often each value, offset and index is
- * used; the second makes variables of those that are used more than once, and declares no index
- * that nothing reads. Both make them in one order, by which they are counted. */
+ * Every kernel is written twice. The first time counts the uses of each value, offset and index.
+ * The second time makes variables of those with more than one use, and declares no index that
+ * nothing reads. Both times go through them in the same order, and the counts belong to places in
+ * that order. */
 #ifndef MGC_C_GEN_H
 #define MGC_C_GEN_H
 

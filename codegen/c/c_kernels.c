@@ -1,5 +1,5 @@
-/* c_kernels.c - the fused instructions of a plan as plain C functions, in place of those that LLVM
- * makes: of the same names, units and arguments. */
+/* c_kernels.c - the fused instructions of a plan as plain C functions. They replace LLVM's kernels,
+ * and have the same names, units and arguments. */
 #include "codegen/c/c_kernels.h"
 #include "codegen/c/c_gen.h"
 

@@ -1,4 +1,4 @@
-/* c_loops.c - the loops of a kernel in C: over the units that are asked for, and inside of one. */
+/* c_loops.c - the loops of a kernel in C: over the units of a call, and inside of one unit. */
 #include "codegen/c/c_gen.h"
 
 int c_loops(const CGen *g)

@@ -1,5 +1,5 @@
-/* c_names.c - names in a kernel: those of its formula and of dims, made safe for C, each meaning
- * one thing where it stands. */
+/* c_names.c - names in a kernel: the names of its formula and of dims, made safe for C. At each
+ * place a name means one thing. */
 #include "codegen/c/c_gen.h"
 
 #include <ctype.h>

@@ -1,8 +1,8 @@
 /* c_sum.c - kernels that reduce, in C: every sum in the order of its loops.
  *
- * row      loops over the row, stage by stage; a variable for each sum
- * col      sums into their place in memory, at once or a chunk at a time (partial)
- * combine  the chunks of partial sums, in their order */
+ * row      loops over the row, stage by stage; each sum has a variable
+ * col      adds to the place of the sum in memory, at once or a chunk at a time (partial)
+ * combine  adds up the chunks of partial sums, in their order */
 #include "codegen/c/c_gen.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* c_value.c - values of a kernel's body in plain C: one that is used once stands where it is used,
- * and a half is computed with as the float of the same value. */
+/* c_value.c - values of a kernel's body in plain C. A value with one use is written at that use,
+ * without a variable. A variable of a half is the float of the same value. */
 #include "codegen/c/c_gen.h"
 
 #include <string.h>

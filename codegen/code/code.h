@@ -1,10 +1,11 @@
-/* code.h - the body of one kernel while it is written as text: what plain C (codegen/c) and CUDA
- * (codegen/cuda) have in common, private to them.
+/* code.h - the body of one kernel while it is written as text. It is the common part of plain C
+ * (codegen/c) and CUDA (codegen/cuda), and private to them.
  *
- * Expressions come by recursion from what needs them, at the indices of an environment. What is
- * known at the current indices is remembered; whether a value becomes a variable or stands where it
- * is used is the dialect's, as are the names. The tree of an expression is always that of the body:
- * brackets stand wherever C would read another one. */
+ * An expression is made by recursion from the expression that needs it, at the indices of an
+ * environment. Values that are known at the current indices are remembered. The dialect chooses
+ * names, and decides whether a value becomes a variable or is written where it is used. An
+ * expression has the same tree as the body: it has brackets wherever C would otherwise read another
+ * tree. */
 #ifndef MGC_CODE_H
 #define MGC_CODE_H
 

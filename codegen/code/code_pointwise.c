@@ -1,5 +1,5 @@
-/* code_pointwise.c - pointwise ops as C expressions: a line of the table for each primitive of
- * ir/ops.def, and composed ops by the text in their rows. */
+/* code_pointwise.c - pointwise ops as C expressions. Each primitive of ir/ops.def has a line of the
+ * table; composed ops use the text in their rows. */
 #include "codegen/code/code.h"
 
 #include "ir/op_text.h"

@@ -1,5 +1,5 @@
-/* code_value.c - values of a kernel's body as C expressions: see code.h. Floats of 32 bits use the
- * functions with an f: nothing is computed in double that is not double in the body. */
+/* code_value.c - values of a kernel's body as C expressions; see code.h. Floats of 32 bits use the
+ * functions with an f. So only values that are double in the body are computed in double. */
 #include "codegen/code/code.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
-/* cuda.h - fused kernels as CUDA C: the text, and how each is launched.
+/* cuda.h - fused kernels as CUDA C: their text, and the launch of each.
  *
- * A kernel is an extern "C" function of one pointer per operand that has memory of its own, in the
- * order of the operands; what it computes is that of codegen/llvm/llvm_kernel.c. */
+ * A kernel is an extern "C" function. It has one pointer for each operand that has memory of its
+ * own, in the order of the operands. It computes the same as the function of
+ * codegen/llvm/llvm_kernel.c. */
 #ifndef MGC_CODEGEN_CUDA_H
 #define MGC_CODEGEN_CUDA_H
 

@@ -1,12 +1,13 @@
 /* cuda_kernel.c - one fused instruction as one CUDA kernel.
  *
- *   map      a thread an element, in the order of the largest operand
- *   row      a block a row: loops over it, stage by stage; what they sum goes through the block
- *   col      a block 32 kept elements: eight threads of each share what is summed; cut into chunks,
- *            y is the chunk
- *   combine  a thread a kept element: the chunks of partial sums, in their order
+ *   map      one thread for each element, in the order of the largest operand
+ *   row      one block for each row: loops over the row, stage by stage; the threads of the block
+ *            add up their sums together
+ *   col      one block for 32 kept elements, with eight threads for each, which divide the summed
+ *            dims; if these are cut into chunks, y is the number of the chunk
+ *   combine  one thread for each kept element: the chunks of partial sums, in their order
  *
- * Every sum is made in one order, whatever the device. */
+ * Every sum has one order, on all devices. */
 #include "codegen/cuda/cuda_gen.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* emit.h - what the writers of the emitted C share; private to codegen/. */
+/* emit.h - the common part of the files that write the emitted C; private to codegen/. */
 #ifndef MGC_EMIT_H
 #define MGC_EMIT_H
 

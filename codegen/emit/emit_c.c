@@ -1,8 +1,9 @@
 /* emit_c.c - the emitted program: one C file that calls kernels on places of one arena.
  *
- * Each program (step, eval, sample) is written as a function with the loops of the plan, under the
- * lines of the source that its calls come from. It stands before all tables: a reader begins with
- * mg_step. Nothing is decided here: order, places and kernels are the plan's. */
+ * Each program (step, eval, sample) becomes a function with the loops of the plan. Above the calls
+ * are the source lines that they come from. These functions come before all tables, so that a
+ * reader begins with mg_step. The emitter decides nothing: order, places and kernels are those of
+ * the plan. */
 #include "codegen/c/c_kernels.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/emit/writer.h"

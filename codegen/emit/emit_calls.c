@@ -1,4 +1,4 @@
-/* emit_calls.c - one action as C: the function that does it, its places, what it waits for. */
+/* emit_calls.c - one action as C: the function that does it, its places, and its waits. */
 #include "codegen/emit/writer.h"
 
 #include <string.h>

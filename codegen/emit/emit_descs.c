@@ -1,5 +1,5 @@
-/* emit_descs.c - what products and library kernels are asked to do, as constant data of the emitted
- * program: the descriptors of runtime/abi.h. */
+/* emit_descs.c - the descriptors of products and library kernels (runtime/abi.h), as constant data
+ * of the emitted program. */
 #include "codegen/emit/emit.h"
 #include "ir/collective.h"
 

@@ -1,5 +1,5 @@
-/* emit_formula.c - what a generated kernel computes, as a line of mathematics: its fused body read
- * from the results back, with the names of the source where there are any. */
+/* emit_formula.c - the formula of a generated kernel, as a line of mathematics: its fused body,
+ * read back from the results, with the names of the source if there are any. */
 #include "codegen/code/code.h"
 #include "codegen/emit/emit.h"
 

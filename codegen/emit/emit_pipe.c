@@ -1,5 +1,5 @@
-/* emit_pipe.c - the tables of a pipeline in the emitted program, and what its loops say of stages.
- */
+/* emit_pipe.c - the tables of a pipeline in the emitted program, and the conditions of its loops on
+ * stages. */
 #include "codegen/emit/emit.h"
 
 static int stages_of(const Program *p)

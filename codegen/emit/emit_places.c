@@ -1,5 +1,5 @@
-/* emit_places.c - places in the arena: a macro for each buffer, with an index where it is walked
- * through step by step, layer by layer. */
+/* emit_places.c - places in the arena: a macro for each buffer. If loops walk through the buffer
+ * step by step, layer by layer, the macro has an index. */
 #include "codegen/emit/emit.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* emit_streams.c - what an emitted program says of streams: points, and where a processor carries
- * on what runs beside the rest. Nothing of it where all is in one. */
+/* emit_streams.c - streams in the emitted program: the points that other streams wait for, and the
+ * places where a processor advances async collectives. A program with one stream has neither. */
 #include "codegen/emit/emit.h"
 
 int *stream_points(const Program *p, Arena *a)

@@ -1,5 +1,6 @@
-/* emit_wrap.c - the emitted program's lines, none longer than WIDTH: the writers print what belongs
- * together as one line, and it is broken here, between words, behind the bracket it stands in. */
+/* emit_wrap.c - breaks the lines of the emitted program, so that none is longer than WIDTH. The
+ * writers print text that belongs together as one line. This file breaks it between words, and
+ * indents the rest to the open bracket. */
 #include "codegen/emit/emit.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* writer.h - a program's function while it is written: private to emit_c.c and emit_calls.c. */
+/* writer.h - the function of a program while it is written; private to emit_c.c and emit_calls.c.
+ */
 #ifndef MGC_WRITER_H
 #define MGC_WRITER_H
 

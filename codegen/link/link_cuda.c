@@ -1,5 +1,5 @@
-/* link_cuda.c - the executable of a program for GPUs: kernels by nvcc into a fat binary, which the
- * emitted C carries; then the C compiler, with the runtime of CUDA programs. */
+/* link_cuda.c - makes the executable of a program for GPUs. nvcc compiles the kernels into a fat
+ * binary, and the emitted C contains it. Then the C compiler links the runtime of CUDA programs. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
 

@@ -1,8 +1,8 @@
-/* llvm.c - all generated kernels of a plan, for one processor, into one file.
+/* llvm.c - all generated kernels of a plan, for one processor, in one file.
  *
- * The processor is described by the x86-64 level it reaches (v4: AVX-512, v3: AVX2 and FMA), not by
- * its model: the object needs exactly the features of that level, which the program records and
- * checks when it starts. */
+ * The processor is described by its x86-64 level (v4: AVX-512, v3: AVX2 and FMA), not by its model.
+ * The object needs exactly the features of that level. The program records them, and checks them
+ * when it starts. */
 #include "codegen/llvm/llvm_gen.h"
 #include "codegen/llvm/llvm.h"
 

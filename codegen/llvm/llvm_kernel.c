@@ -3,12 +3,13 @@
  *   void NAME(ptr p, i64 begin, i64 end)    unpacks the pointers; for u in [begin, end) calls
  *   void NAME.unit(ptr noalias ..., i64 u)  one unit of work
  *
- * The two stay apart: a unit's bits may not depend on which others its thread runs, as they would
- * if the loop over short units were widened, its remainder rounding in other places. The code
- * written here is scalar loops; LLVM's vectoriser widens them. A value of the body is evaluated
- * where it is needed, by recursion from the results: an environment says which index each dim has,
- * a memo keeps what was already computed at these indices. Reductions are evaluated in loops of
- * their own, stage by stage, and stay in registers. */
+ * The two functions are separate because the bits of a unit must not depend on the other units of
+ * its thread. If LLVM vectorised the loop over short units, the bits would depend on them: the
+ * remainder of such a loop rounds at other places. The code here makes scalar loops, and LLVM's
+ * vectoriser widens them. A value of the body is computed where it is needed, by recursion from the
+ * results. An environment has the index of each dim, and a memo has the values that were already
+ * computed at these indices. Reductions are computed in loops of their own, stage by stage, and
+ * stay in registers. */
 #include "codegen/llvm/llvm_body.h"
 
 #include <string.h>

@@ -1,13 +1,15 @@
-/* llvm_ops.c - what pointwise ops are made of: registers, halves, and routines of libm.
+/* llvm_ops.c - the parts of pointwise ops: registers, halves, and routines of libm.
  *
- * The bits of an element are those of its operands and its op, whatever else its kernel computes
- * and wherever in a loop it stands: what is computed again for the backward pass is what it was.
+ * The bits of an element depend only on its operands and its op. They do not depend on the rest of
+ * the kernel, or on the place in a loop. So a value that is recomputed for the backward pass has
+ * the same bits as before.
  *
- * So nothing is relaxed, and a sum of a product is rounded twice: a fused multiply-add would round
- * once where both are in one kernel, and twice where they are not. And a function of libm is one
- * routine: glibc's vector routine (libmvec, at most 4 ulp) for the widest vectors of the processor.
- * Loops that the vectoriser widens to another number of lanes, and what is left of a loop, call it
- * with some lanes unused. Its lanes do not depend on each other. */
+ * For this reason no arithmetic is relaxed, and a sum of a product is rounded twice. A fused
+ * multiply-add would round once if both ops are in one kernel, and twice if they are not. A
+ * function of libm is always one routine: glibc's vector routine (libmvec, at most 4 ulp) for the
+ * widest vectors of the processor. Loops that the vectoriser widens to another number of lanes, and
+ * the remainder of a loop, call it with some lanes unused. Its lanes do not depend on each other.
+ */
 #include "codegen/llvm/llvm_gen.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* llvm_pointwise.c - pointwise ops as LLVM instructions: a line of the table for each primitive of
- * ir/ops.def, and composed ops by the text in their rows. */
+/* llvm_pointwise.c - pointwise ops as LLVM instructions. Each primitive of ir/ops.def has a line of
+ * the table; composed ops use the text in their rows. */
 #include "codegen/llvm/llvm_gen.h"
 
 #include "ir/op_text.h"

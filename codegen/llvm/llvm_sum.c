@@ -1,6 +1,6 @@
 /* llvm_sum.c - units of kernels that reduce.
  *
- * row      loops over the row, stage by stage; what they sum stays in registers
+ * row      loops over the row, stage by stage; the sums stay in registers
  * col      an expression summed into its kept dims, at once or a chunk at a time (partial)
  * combine  the chunks of partial sums, added in their order */
 #include "codegen/llvm/llvm_body.h"

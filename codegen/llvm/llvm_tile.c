@@ -1,11 +1,12 @@
 /* llvm_tile.c - one tile of a pointwise kernel (nest_tile.c).
  *
- *   operands that lie across the innermost loop and are read are copied into blocks, turned
- *   loops over the tile: the body, on blocks and on the other operands
- *   blocks that were written are copied out, turned
+ *   1. copies the operands that are read and lie across the innermost loop into blocks, turned
+ *   2. loops over the tile: the body, on blocks and on the other operands
+ *   3. copies written blocks out, turned back
  *
- * Squares of a line's elements and as many iterations of the innermost loop are turned in registers
- * (square); what a tile at an edge has left is copied one by one. A copy changes no bit. */
+ * Squares are turned in registers (square): a square has the elements of a line, and as many
+ * iterations of the innermost loop. At the edges of a tile the remaining elements are copied one by
+ * one. A copy changes no bit. */
 #include "codegen/llvm/llvm_body.h"
 
 /* A unit before its loops. */

@@ -1,7 +1,7 @@
 /* llvm_value.c - values, addresses and loops of a kernel's body.
  *
- * A value is evaluated where it is needed, by recursion from the results: an environment says which
- * index each dim has, a memo keeps what was already computed at these indices. */
+ * A value is computed where it is needed, by recursion from the results. An environment has the
+ * index of each dim, and a memo has the values that were already computed at these indices. */
 #include "codegen/llvm/llvm_body.h"
 
 #include <llvm-c/DebugInfo.h>
