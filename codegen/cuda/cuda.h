@@ -15,7 +15,7 @@ typedef struct CudaLaunch {
 } CudaLaunch;
 
 CudaLaunch cuda_launch(const Plan *p, const Kernel *k); /* k: one of the plan's */
-/* How many pointers it takes; operand[i]: which operand's place the i-th is. */
+/* The number of its pointers; operand[i]: the operand whose place is the i-th pointer. */
 int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS]);
 /* All kernels of a plan, as one file that includes `header`: "device.h" alone, or "library.h" with
  * the kernels that a program needs besides. */
