@@ -26,7 +26,7 @@ static void write_body(CGen *g)
     c_close_to(g, 0);
 }
 
-/* One of the two times that a kernel is written: its statements, in the arena. */
+/* Writes a kernel, one of the two times: its statements, in the arena. */
 static const char *body_text(CGen *g, const Kernel *k, bool counting)
 {
     char *text;

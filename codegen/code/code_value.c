@@ -98,7 +98,7 @@ void code_env_loop(const Code *c, CodeEnv *e, int loop, const char *index)
             code_enter(e, c->nest.dim[i].name, NULL);
 }
 
-/* index * stride: of a number, the product. NULL: 0. */
+/* index * stride; if the index is a number, the product as a number. NULL: 0. */
 static const char *term(Code *c, const char *index, int64_t stride)
 {
     if (index[strspn(index, "0123456789")])

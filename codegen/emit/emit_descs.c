@@ -65,7 +65,8 @@ static void list(const Emitter *e, const char *name, const int64_t *v, int n)
     emit_sizes(e, v, n);
 }
 
-/* GEMM, a macro of the file, says what all have; the rest is named. */
+/* GEMM, a macro of the emitted file, has the common fields of all products. The other fields are
+ * written by name. */
 static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
 {
     fprintf(e->out, "GEMM(%s, %s, %lld, %lld, %lld, %lld, %lld, %lld, ", desc_dtype(d->dtype),
@@ -229,7 +230,8 @@ static void desc_body(const Emitter *e, const Action *a)
     }
 }
 
-/* "gemm_4096x432x160", m by n by k, of what is added to C "_add"; others after their action. */
+/* "gemm_4096x432x160", m by n by k, with "_add" if the product is added to C. Other descriptors are
+ * named after their action. */
 static const char *desc_name(const Emitter *e, const Action *a, const char *type)
 {
     const mg_gemm_desc *d = &a->gemm;

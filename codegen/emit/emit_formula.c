@@ -12,7 +12,7 @@ typedef struct Formula {
     Names *used;
     const char **name; /* per value of the body that has one */
     Uses uses;
-    const char **operand; /* per operand of the kernel: what it is called */
+    const char **operand; /* per operand of the kernel: its name */
     bool update;          /* of the optimizer: dims are any, one formula is for all shapes */
     FILE *out;
 } Formula;
@@ -40,7 +40,7 @@ static const char *unique(Formula *f, const char *base)
     }
 }
 
-/* A letter for what the source does not name: a scalar, or not. */
+/* A letter for an operand without a name in the source: a scalar, or another one. */
 static const char *letter(Formula *f, Value v)
 {
     const char *set = type_of(f->e->m, v)->rank ? "xzuvw" : "abcst";

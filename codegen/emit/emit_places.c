@@ -11,7 +11,7 @@ static const char *str(const Emitter *e, Name n)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The last operand that an action writes is what it is there for. */
+/* The main result of an action is the last operand that it writes. */
 static bool is_main(const Action *a, int operand)
 {
     for (int k = operand + 1; k < a->noperands; k++)
@@ -190,7 +190,7 @@ static void comment_sizes(const Emitter *e, const Sizes *s)
     fputs(". */\n", e->out);
 }
 
-/* Is the outermost dim what the macro's index counts? */
+/* Does the macro's index count the outermost dim? */
 static int indexed(const Emitter *e, size_t buffer)
 {
     const Buffer *b = &e->p->buffers.data[buffer];

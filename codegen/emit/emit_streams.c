@@ -15,8 +15,8 @@ int *stream_points(const Program *p, Arena *a)
     return point;
 }
 
-/* The first action that something in the queue may run beside: where the first iteration begins in
- * which something is put there. */
+/* The first action beside which a collective of the queue may run: the begin of the first iteration
+ * that puts a collective there. */
 static size_t first_beside(const Program *p)
 {
     size_t i = 0;

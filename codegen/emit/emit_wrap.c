@@ -37,9 +37,9 @@ static int indent_of(const Scan *s, int first)
     return first + 4;
 }
 
-/* The length of the part of text that fits, up to a blank outside of strings, and rather up to one
- * behind a comma, in fewer brackets, if it is near; *after is what is open there. 0: there is none.
- */
+/* The length of the part of text that fits: it ends at a blank outside of strings. A blank after a
+ * comma, in fewer brackets, is preferred if it is near. *after: the open brackets there. 0: no part
+ * fits. */
 static size_t part(const char *text, size_t n, int column, Kind kind, const Scan *from, Scan *after)
 {
     Scan s = *from;

@@ -48,8 +48,8 @@ bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
     return good && emit_to_file(p, "", arena_printf(a, "%s/program.c", dir));
 }
 
-/* sm_80, sm_90 with its tensor cores, and PTX for what comes after: that of sm_80, as sm_90a has
- * none that goes on. */
+/* sm_80, sm_90 with its tensor cores, and PTX for later processors. It is the PTX of sm_80, because
+ * that of sm_90a does not run on later processors. */
 static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
 {
     Arena *a = p->module->arena;

@@ -4,9 +4,9 @@
 
 #include "plan/plan.h"
 
-/* All kernels of the plan into one object file (or assembly, or IR text) for the host processor or
- * the named one. False on failure, told on m->diag. features: set to what the program needs, in
- * arena. */
+/* Compiles all kernels of the plan into one object file (or assembly, or IR text), for the host
+ * processor or the named one. False on failure, which m->diag reports. features: set to the
+ * features that the program needs, in the arena. */
 typedef enum KernelOutput { KERNEL_object, KERNEL_assembly, KERNEL_llvm_ir } KernelOutput;
 bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
 /* The number of loops with sums that the last call did not vectorise, which breaks the order of

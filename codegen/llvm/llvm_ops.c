@@ -86,7 +86,7 @@ static LLVMValueRef bf16_bits(LlvmModule *l, LLVMValueRef x)
     return LLVMBuildSelect(b, nan, quiet, nearest, "");
 }
 
-/* A float as it is when it has been a half. */
+/* A float, rounded to a half and back. */
 static LLVMValueRef rounded(LlvmModule *l, DType half, LLVMValueRef x)
 {
     LLVMBuilderRef b = l->b;
@@ -196,8 +196,8 @@ static LLVMValueRef define_lanes(LlvmModule *l, const Routine *r, int lanes, con
     return f;
 }
 
-/* The forms of a routine for loops of other widths than its own, and what they are called in the
- * attribute "vector-function-abi-variant" (names: Intel's vector function ABI). */
+/* The forms of a routine for loops of other widths than its own, and their names in the attribute
+ * "vector-function-abi-variant" (names: Intel's vector function ABI). */
 static const char *variants_of(LlvmModule *l, const Routine *r, const char *scalar)
 {
     const char *args = r->nargs == 2 ? "vv" : "v";

@@ -54,9 +54,9 @@ static LLVMValueRef routine(LlvmModule *l, const Primitive *p, DType t, LLVMValu
     return llvm_routine(l, p->name, t, p->operands, x);
 }
 
-/* Masked scores have exponentials that are denormal or 0, which glibc's vector routine computes one
- * lane at a time, a hundred times slower. So exp(a) is exp(a + up) exp(-up)
- * there, with `least` for what is below it: the product is denormal or 0 by itself. */
+/* Masked scores have exponentials that are denormal or 0. glibc's vector routine computes these one
+ * lane at a time, a hundred times slower. There exp(a) is therefore computed as exp(a + up)
+ * exp(-up), and values below `least` are replaced by it: the product is denormal or 0 by itself. */
 static LLVMValueRef exponential(LlvmModule *l, const Primitive *p, DType t, LLVMValueRef *x)
 {
     const bool wide = t == DT_f64;

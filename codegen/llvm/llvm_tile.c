@@ -142,7 +142,8 @@ static LLVMValueRef whole_lines(Gen *g, const Tile *t, const NestTurned *u)
     return all;
 }
 
-/* Lines and the innermost loop, square by square; then what is left. in: into the block. */
+/* Copies lines and the innermost loop, square by square, then the remaining elements. in: into the
+ * block. */
 static void copy_lines(Gen *g, const Tile *t, int o, bool in, Side to, Side from)
 {
     LLVMBuilderRef b = g->l->b;
