@@ -37,7 +37,7 @@ static bool program_aligned(const CudaGen *g, const Plan *p, const Program *f, i
     return good;
 }
 
-/* Side by side along the loop of the lanes, and aligned wherever it is. */
+/* Is the operand contiguous along the loop of the lanes, and aligned at each of its places? */
 static bool has_vectors(const CudaGen *g, const Plan *p, int o, int lanes)
 {
     const Operand *x = &g->c.k->operand[o];

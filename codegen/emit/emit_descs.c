@@ -226,7 +226,7 @@ static void desc_body(const Emitter *e, const Action *a)
     case ACT_receive:
     case ACT_send:
     case ACT_count:
-        break; /* they have none */
+        break; /* these have no descriptor */
     }
 }
 
@@ -258,7 +258,8 @@ static const char *desc_text(const Emitter *e, const Action *a)
     return kept;
 }
 
-/* The number of an action's descriptor among those, added if none says the same. */
+/* The number of an action's descriptor among all constants. It is added if no constant is equal to
+ * it. */
 static size_t described(Emitter *e, const Action *a, const char *type)
 {
     const char *body = desc_text(e, a);
@@ -272,7 +273,7 @@ static size_t described(Emitter *e, const Action *a, const char *type)
     return i;
 }
 
-/* Per type one declaration of all its descriptors, or their definition. */
+/* For each type, one declaration of all its descriptors, or their definitions. */
 static void each_type(const Emitter *e, bool define)
 {
     for (size_t i = 0; i < e->ndescribed; i++) {

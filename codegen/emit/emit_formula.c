@@ -13,7 +13,7 @@ typedef struct Formula {
     const char **name; /* per value of the body that has one */
     Uses uses;
     const char **operand; /* per operand of the kernel: its name */
-    bool update;          /* of the optimizer: dims are any, one formula is for all shapes */
+    bool update;          /* an optimizer kernel: one formula is valid for all shapes */
     FILE *out;
 } Formula;
 
@@ -62,7 +62,8 @@ bool emit_op_tells(const char *op)
     return false;
 }
 
-/* "x" of a value called so in the source; "exp_avg" of "exp_avg.embed"; NULL: after an op. */
+/* "x" for a value with this name in the source; "exp_avg" for "exp_avg.embed"; NULL: the value has
+ * the name of an op. */
 static const char *own_name(const Formula *f, Value v)
 {
     const char *name = str(f->e, info(f, v)->name), *dot = strchr(name, '.');
@@ -71,7 +72,7 @@ static const char *own_name(const Formula *f, Value v)
     return *name && (op_find(name) == OP_none || (emit_op_tells(name) && !f->update)) ? name : NULL;
 }
 
-/* A product with a weight of the source is called after it. */
+/* A product with a weight of the source has the name of the weight. */
 static const char *product_name(const Formula *f, Value v)
 {
     const Ins *def = info(f, v)->def;
@@ -231,7 +232,7 @@ static Text expression(Formula *f, Value v)
 
 /* ---- a kernel -------------------------------------------------------------------------------- */
 
-/* The name of a result: that of the input it replaces, that of the source, or "y". */
+/* The name of a result: of the input that it replaces, of the source, or "y". */
 static const char *result_name(Formula *f, const Kernel *k, size_t r)
 {
     int old = k->alias[k->nin + (int)r];
@@ -270,7 +271,7 @@ static void define_result(Formula *f, const Kernel *k, size_t r, const char *par
     define(f, f->body->results.data[r], name, part);
 }
 
-/* In the order in which they are computed: results, and values that several others need. */
+/* Writes results, and values that several others need, in the order of computation. */
 static void definitions(Formula *f, const Kernel *k)
 {
     const char *part = k->phase == PHASE_partial ? "part of " : "";

@@ -28,7 +28,7 @@ static void scan(Scan *s, char c, int column)
         s->depth--;
 }
 
-/* The indentation of the rest of a line. */
+/* The indentation of the remainder of a broken line. */
 static int indent_of(const Scan *s, int first)
 {
     for (int k = s->depth; k-- > 0;)

@@ -26,7 +26,7 @@ static void map_leaf(Gen *g, const Env *e, void *ctx)
         gen_store_result(g, k, e);
 }
 
-/* columns: NULL, or those of the row that are asked for. */
+/* columns: NULL, or the wanted columns of the row. */
 static void unit_map(Gen *g, const Env *e, LLVMValueRef block, const Bounds *columns)
 {
     Bounds b;
@@ -90,8 +90,8 @@ void llvm_function_marks(LlvmModule *l, LLVMValueRef f)
         LLVMCreateStringAttribute(l->c, width, sizeof width - 1, bits, (unsigned)strlen(bits)));
 }
 
-/* The function of one unit: a pointer for each operand that has memory of its own, and the unit; or
- * a row, and which of its columns. */
+/* The function of one unit. Its arguments are a pointer for each operand that has memory of its
+ * own, and the unit, or a row and a range of its columns. */
 static int unit_function(Gen *g, const char *name)
 {
     LlvmModule *l = g->l;
@@ -142,7 +142,7 @@ static LLVMValueRef lesser(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
     return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, a, b, ""), a, b, "");
 }
 
-/* ... where units are tiles of rows: for each row that has some. */
+/* The same if units are tiles of rows: calls it for each row of the units. */
 static void all_rows(Gen *g, LLVMValueRef one, LLVMValueRef *args, int n)
 {
     LLVMBuilderRef b = g->l->b;

@@ -134,7 +134,7 @@ static void mark_pure(LlvmModule *l, LLVMValueRef f)
 typedef struct Routine {
     const char *name; /* glibc's: expf */
     LLVMTypeRef type;
-    int nargs, lanes;    /* of the vector routine that computes it */
+    int nargs, lanes;    /* of its vector routine */
     LLVMValueRef vector; /* that routine */
 } Routine;
 
@@ -145,7 +145,7 @@ static LLVMTypeRef routine_type(const Routine *r, int lanes)
     return LLVMFunctionType(t, in, (unsigned)r->nargs, 0);
 }
 
-/* Elements [from, from + n) of x, those beyond its end being its first ones again. */
+/* Elements [from, from + n) of x. Beyond its end come its first elements again. */
 static LLVMValueRef elements(LlvmModule *l, LLVMValueRef x, int have, int from, int n)
 {
     LLVMValueRef mask[64];
@@ -155,7 +155,7 @@ static LLVMValueRef elements(LlvmModule *l, LLVMValueRef x, int have, int from, 
                                   LLVMConstVector(mask, (unsigned)n), "");
 }
 
-/* The parts of an operand of so many lanes that the vector routine takes. */
+/* The parts into which an operand is cut for the vector routine. */
 static LLVMValueRef part_of(LlvmModule *l, const Routine *r, LLVMValueRef x, int lanes, int part)
 {
     if (lanes == 1) {

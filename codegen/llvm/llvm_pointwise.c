@@ -72,7 +72,7 @@ static LLVMValueRef exponential(LlvmModule *l, const Primitive *p, DType t, LLVM
     return LLVMBuildSelect(l->b, low, LLVMBuildFMul(l->b, y, scale, ""), y, "");
 }
 
-/* 1 / (1 + exp(-a)): where that exp is denormal or 0 it is lost in the sum. */
+/* 1 / (1 + exp(-a)): if that exp is denormal or 0, it has no effect in the sum. */
 static LLVMValueRef sigmoid(LlvmModule *l, const Primitive *p, DType t, LLVMValueRef *x)
 {
     LLVMValueRef minus = LLVMBuildFNeg(l->b, x[0], ""), one = llvm_number(l, t, 1);
