@@ -1,5 +1,5 @@
-/* c_kernels.c - the fused instructions of a plan as plain C functions, in place of those that LLVM
- * makes: of the same names, units and arguments. */
+/* c_kernels.c - the fused instructions of a plan as plain C functions. They replace LLVM's kernels,
+ * and have the same names, units and arguments. */
 #include "codegen/c/c_kernels.h"
 #include "codegen/c/c_gen.h"
 
@@ -26,7 +26,7 @@ static void write_body(CGen *g)
     c_close_to(g, 0);
 }
 
-/* One of the two times that a kernel is written: its statements, in the arena. */
+/* Writes a kernel, one of the two times: its statements, in the arena. */
 static const char *body_text(CGen *g, const Kernel *k, bool counting)
 {
     char *text;

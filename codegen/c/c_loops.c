@@ -1,4 +1,4 @@
-/* c_loops.c - the loops of a kernel in C: over the units that are asked for, and inside of one. */
+/* c_loops.c - the loops of a kernel in C: over the units of a call, and inside of one unit. */
 #include "codegen/c/c_gen.h"
 
 int c_loops(const CGen *g)
@@ -13,7 +13,7 @@ static long long size_of(const CGen *g, int loop)
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-/* The loop that walks dim i: its own, or that of the neighbours it is merged with. */
+/* The loop over dim i: its own, or the loop of the neighbours that it is merged with. */
 static int loop_of(const Nest *n, int i)
 {
     while (i < n->ndims && n->loop[i] < 0)
@@ -21,7 +21,7 @@ static int loop_of(const Nest *n, int i)
     return i < n->ndims ? n->loop[i] : -1;
 }
 
-/* "seq"; of merged dims "batch_seq", or "batch_to_hidden". Those of size 1 say nothing. */
+/* "seq"; for merged dims "batch_seq", or "batch_to_hidden". Dims of size 1 are not in the name. */
 static const char *loop_name(const CGen *g, int loop)
 {
     const Nest *n = &g->c.nest;
@@ -57,8 +57,8 @@ static const char *digit(CGen *g, const char *of, int64_t below, int64_t size, b
     return outermost ? x : arena_printf(g->c.a, "%s %% %lld", x, (long long)size);
 }
 
-/* The index of a loop under every dim it stands for; of one over dims that lie apart, what is left
- * of it for each. */
+/* Enters the index of a loop for each of its dims. If its dims do not lie side by side, each dim
+ * has its own part of the index. */
 static void enter_loop(CGen *g, int loop, const char *index, CodeEnv *e)
 {
     const Nest *n = &g->c.nest;
@@ -129,7 +129,7 @@ static CCut whole(CGen *g, int loop)
     return (CCut){1, size_of(g, loop), "0", arena_printf(g->c.a, "%lld", size_of(g, loop)), NULL};
 }
 
-/* Outer loops are units, index by index; of the others the last may be cut. */
+/* A unit has one index of each outer loop; of the other loops, the last may be cut. */
 void c_cut(CGen *g)
 {
     const Nest *n = &g->c.nest;
@@ -155,7 +155,7 @@ void c_cut(CGen *g)
     }
 }
 
-/* The lesser of the number x and the end of a loop whose last piece is smaller. */
+/* The smaller of the number x and the end of a loop, if its last piece is smaller. */
 static const char *up_to(CGen *g, int loop, const char *x)
 {
     const long long size = size_of(g, loop);

@@ -1,5 +1,5 @@
-/* c_names.c - names in a kernel: those of its formula and of dims, made safe for C, each meaning
- * one thing where it stands. */
+/* c_names.c - names in a kernel: the names of its formula and of dims, made safe for C. At each
+ * place a name means one thing. */
 #include "codegen/c/c_gen.h"
 
 #include <ctype.h>
@@ -25,7 +25,8 @@ Names *c_taken(const Emitter *e, Arena *a)
     return taken;
 }
 
-/* Letters, digits and '_', and no macro of a header: those have capitals alone. */
+/* A name of letters, digits and '_'. It is no macro of a header, because macros have only capitals.
+ */
 static const char *safe(CGen *g, const char *base)
 {
     bool capitals = strlen(base) > 2;
@@ -61,7 +62,7 @@ const char *c_fresh(CGen *g, const char *base)
     return enter(g, base, -1);
 }
 
-/* The number under which uses are counted: none so far. */
+/* A new number under which uses are counted; it has no use yet. */
 static int new_order(CGen *g)
 {
     if (g->c.counting)

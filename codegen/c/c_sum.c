@@ -1,8 +1,8 @@
 /* c_sum.c - kernels that reduce, in C: every sum in the order of its loops.
  *
- * row      loops over the row, stage by stage; a variable for each sum
- * col      sums into their place in memory, at once or a chunk at a time (partial)
- * combine  the chunks of partial sums, in their order */
+ * row      loops over the row, stage by stage; each sum has a variable
+ * col      adds to the place of the sum in memory, at once or a chunk at a time (partial)
+ * combine  adds up the chunks of partial sums, in their order */
 #include "codegen/c/c_gen.h"
 
 #include <string.h>
@@ -75,7 +75,7 @@ static bool used_along(const CGen *g, Value v)
     return is;
 }
 
-/* A number of which a row has one is computed once, before the loop that uses it. */
+/* A number that is the same in a whole row is computed once, before the loop that uses it. */
 static void before_loop(CGen *g, const CodeEnv *row, int stage)
 {
     if (moves(g->c.body))
@@ -115,8 +115,8 @@ static void row_stage(CGen *g, const CodeEnv *row, int s)
         g->c.reduced[sum[k]->out[0]] = acc[k];
 }
 
-/* One number a row is computed before the last loop and stored after it: it may take the place of
- * an operand that the loop reads. */
+/* A result with one number for each row is computed before the last loop and stored after it,
+ * because it may take the place of an operand that the loop reads. */
 static Text before_store(CGen *g, Value v, const CodeEnv *row)
 {
     Text x = c_eval(g, v, row);
@@ -205,8 +205,8 @@ static void add_all(CGen *g, const Columns *c, const CodeEnv *e)
         add(g, sum_of(g, r), column(g, c, r, e), true, x[r]);
 }
 
-/* The loops from `tail` on, all reduced, sum into variables, then those into memory: as they are
- * (once), or to what is there. */
+/* The loops from `tail` on, all reduced, sum into variables. They are then stored in memory (once),
+ * or added to the values there. */
 static void add_tail(CGen *g, const Columns *c, int tail, const CodeEnv *e, bool once)
 {
     const char *acc[MAX_OPERANDS];

@@ -1,5 +1,5 @@
-/* c_value.c - values of a kernel's body in plain C: one that is used once stands where it is used,
- * and a half is computed with as the float of the same value. */
+/* c_value.c - values of a kernel's body in plain C. A value with one use is written at that use,
+ * without a variable. A variable of a half is the float of the same value. */
 #include "codegen/c/c_gen.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ static const char *pointer(Code *c, int o)
     return g->pointer[o];
 }
 
-/* A sum that several elements are found by is a variable. */
+/* If several elements have the same sum as offset, the sum is a variable. */
 static const char *offset(Code *c, const char *sum)
 {
     CGen *g = (CGen *)c;
@@ -129,7 +129,7 @@ static bool in_place(const Kernel *k)
     return any;
 }
 
-/* A result may take the place of an operand that others are computed from: then all are computed
+/* A result may take the place of an operand that other results need. Then all results are computed
  * before any is stored. */
 void c_store(CGen *g, const CodeEnv *e, const bool *which)
 {

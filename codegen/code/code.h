@@ -1,16 +1,17 @@
-/* code.h - the body of one kernel while it is written as text: what plain C (codegen/c) and CUDA
- * (codegen/cuda) have in common, private to them.
+/* code.h - the body of one kernel while it is written as text. It is the common part of plain C
+ * (codegen/c) and CUDA (codegen/cuda), and private to them.
  *
- * Expressions come by recursion from what needs them, at the indices of an environment. What is
- * known at the current indices is remembered; whether a value becomes a variable or stands where it
- * is used is the dialect's, as are the names. The tree of an expression is always that of the body:
- * brackets stand wherever C would read another one. */
+ * An expression is made by recursion from the expression that needs it, at the indices of an
+ * environment. Values that are known at the current indices are remembered. The dialect chooses
+ * names, and decides whether a value becomes a variable or is written where it is used. An
+ * expression has the same tree as the body: it has brackets wherever C would otherwise read another
+ * tree. */
 #ifndef MGC_CODE_H
 #define MGC_CODE_H
 
 #include "plan/nest.h"
 
-/* How tightly an expression holds together: what stands in brackets inside of another. */
+/* How tightly an operator binds. An operand of a lower level needs brackets. */
 typedef enum Level { CHOICE, COMPARED, ADDED, MULTIPLIED, SIGNED, CALLED, NAMED } Level;
 
 typedef struct Text {
@@ -18,8 +19,8 @@ typedef struct Text {
     Level level;
 } Text;
 
-/* Operators of C; sign is NULL for other ops. Real arithmetic has no order but the one written: an
- * ordered one binds its right side closer in mathematics, too. */
+/* Operators of C; `sign` is NULL for other ops. Rounding makes the order of every operator matter,
+ * so the text keeps it. `ordered`: the order matters in mathematics, too (a - b - c). */
 typedef struct CodeOperator {
     const char *sign;
     Level level;
@@ -29,7 +30,8 @@ extern const CodeOperator code_operator[OP_count];
 
 enum { CODE_EXTRA = 8 };
 
-/* The index of every dim, as C expressions; NULL: a merged neighbour walks it. */
+/* The index of every dim, as C expressions; NULL: the dim is merged into the loop of a neighbour.
+ */
 typedef struct CodeEnv {
     int n;
     Name dim[NEST_DIMS + CODE_EXTRA];
@@ -41,25 +43,25 @@ typedef struct Code Code;
 typedef struct Dialect {
     const char *half[DT_count]; /* types of halves in memory */
     bool widened;               /* a variable is the float of the same value */
-    const char *add_apart;      /* a function whose sum no product is fused into; NULL: "+" is so */
-    /* A half as it is computed with, as a float; and a float made such a half. */
+    const char *add_apart;      /* a sum that the compiler fuses with no product; NULL: "+" */
+    /* From a half to a float, and from a float to a half. */
     Text (*from_half)(Code *c, DType half, Text x);
     Text (*to_half)(Code *c, DType half, Text x);
-    /* The element of operand o that argument o of the body is. */
+    /* The element of operand o, which is argument o of the body. */
     Text (*load)(Code *c, int o, const CodeEnv *e);
-    /* A variable for x, the value v, or x itself. */
+    /* A variable for x, which is value v; or x itself. */
     Text (*keep)(Code *c, Value v, Text x, int order);
     const char *(*fresh)(Code *c, const char *base); /* a new variable's name */
     const char *(*pointer)(Code *c, int o);          /* an operand's name */
-    const char *(*offset)(Code *c, const char *sum); /* what stands in its brackets */
-    /* NULL, or told each use of an index, and each but the first of a value. */
+    const char *(*offset)(Code *c, const char *sum); /* the text in the brackets of an element */
+    /* NULL, or called at each use of an index, and at each use of a value except the first. */
     void (*read)(Code *c, const char *text);
 } Dialect;
 
 /* A value at the current indices. */
 typedef struct Known {
     Text text;
-    int order; /* how many were made before it */
+    int order; /* the number of values made before it */
 } Known;
 
 struct Code {
@@ -74,14 +76,14 @@ struct Code {
     const char *index;    /* type of indices */
     Known *known;         /* per value, at the current indices */
     const char **reduced; /* per value: the variable of a finished reduction */
-    int *stage;           /* per value: reductions that come before it is known */
-    bool moved;           /* at other indices than those of the loops */
+    int *stage;           /* per value: the number of reductions before it is known */
+    bool moved;           /* the current indices are not those of the loops */
     int order;            /* values made so far */
     VEC(int) uses;        /* by order, while `counting` */
     bool counting;
 };
 
-/* For a kernel; `c` is zero but for what a dialect has beside. */
+/* Begins a kernel. `c` is zero, except for fields of the dialect. */
 void code_begin(Code *c, const Dialect *d, const Module *m, const Kernel *k, Arena *a);
 
 /* ---- code_value.c ---- */
@@ -91,20 +93,20 @@ const char *code_computed(const Dialect *d, DType t); /* ... and of a variable *
 
 void code_line(Code *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 Text code_variable(Code *c, const char *base, DType t, Text x);
-void code_forget(Code *c); /* what was computed before does not hold here */
+void code_forget(Code *c); /* values computed before are not valid here */
 void code_enter(CodeEnv *e, Name d, const char *index);
-/* Enters the index of a loop of the nest under every dim it stands for. */
+/* Enters the index of a loop of the nest for each dim of that loop. */
 void code_env_loop(const Code *c, CodeEnv *e, int loop, const char *index);
-/* The element of operand o at the indices of e: "p3[...]"; NULL or terms that come first. */
+/* The element of operand o at the indices of e: "p3[...]". base: terms that come first, or NULL. */
 const char *code_element(Code *c, int o, const Operand *as, const CodeEnv *e, const char *base);
-/* The operand whose pointer an operand has. */
+/* The operand that has the pointer of operand o. */
 int code_place(const Kernel *k, int o);
 bool code_written(const Kernel *k, int o); /* is anything stored at that pointer? */
-/* ... as partial sums have it: dense, and how many elements that are. */
+/* Operand o as partial sums have it: dense; and the number of its elements. */
 Operand code_dense(const Operand *o, int64_t *elements);
-/* The value at the indices of e; statements go out as they are needed. */
+/* The value at the indices of e. Statements that it needs are written out first. */
 Text code_eval(Code *c, Value v, const CodeEnv *e);
-const char *code_at(Code *c, Text x, Level least); /* in brackets if it is looser */
+const char *code_at(Code *c, Text x, Level least); /* in brackets if its level is lower */
 Text code_cast(Code *c, DType from, DType to, Text x);
 Text code_number(Code *c, DType t, double x);
 /* The number that a sum or maximum starts from. */

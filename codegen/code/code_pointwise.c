@@ -1,5 +1,5 @@
-/* code_pointwise.c - pointwise ops as C expressions: a line of the table for each primitive of
- * ir/ops.def, and composed ops by the text in their rows. */
+/* code_pointwise.c - pointwise ops as C expressions. Each primitive of ir/ops.def has a line of the
+ * table; composed ops use the text in their rows. */
 #include "codegen/code/code.h"
 
 #include "ir/op_text.h"
@@ -14,7 +14,7 @@ const CodeOperator code_operator[OP_count] = {
     [OP_eq] = {"==", COMPARED, true},    [OP_ne] = {"!=", COMPARED, true},
 };
 
-/* How a primitive is written, of operands x of dtype t. */
+/* The text of a primitive with operands x of dtype t. */
 typedef Text Write(Code *c, Op op, DType t, const Text *x);
 
 static Text itself(Code *c, Op op, DType t, const Text *x)
@@ -131,7 +131,8 @@ static int uses_of(const OpText *text, int operand)
     return uses;
 }
 
-/* A line that one other uses is written inside it; what several use is a variable. */
+/* A line with one use is written inside the line that uses it; a line with several uses is a
+ * variable. */
 static Text composed(Code *c, Op op, DType t, int nin, const Text *in)
 {
     const OpText *text = op_value(op);

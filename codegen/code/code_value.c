@@ -1,5 +1,5 @@
-/* code_value.c - values of a kernel's body as C expressions: see code.h. Floats of 32 bits use the
- * functions with an f: nothing is computed in double that is not double in the body. */
+/* code_value.c - values of a kernel's body as C expressions; see code.h. Floats of 32 bits use the
+ * functions with an f. So only values that are double in the body are computed in double. */
 #include "codegen/code/code.h"
 
 #include <math.h>
@@ -98,7 +98,7 @@ void code_env_loop(const Code *c, CodeEnv *e, int loop, const char *index)
             code_enter(e, c->nest.dim[i].name, NULL);
 }
 
-/* index * stride: of a number, the product. NULL: 0. */
+/* index * stride; if the index is a number, the product as a number. NULL: 0. */
 static const char *term(Code *c, const char *index, int64_t stride)
 {
     if (index[strspn(index, "0123456789")])

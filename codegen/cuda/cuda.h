@@ -1,7 +1,8 @@
-/* cuda.h - fused kernels as CUDA C: the text, and how each is launched.
+/* cuda.h - fused kernels as CUDA C: their text, and the launch of each.
  *
- * A kernel is an extern "C" function of one pointer per operand that has memory of its own, in the
- * order of the operands; what it computes is that of codegen/llvm/llvm_kernel.c. */
+ * A kernel is an extern "C" function. It has one pointer for each operand that has memory of its
+ * own, in the order of the operands. It computes the same as the function of
+ * codegen/llvm/llvm_kernel.c. */
 #ifndef MGC_CODEGEN_CUDA_H
 #define MGC_CODEGEN_CUDA_H
 
@@ -14,7 +15,7 @@ typedef struct CudaLaunch {
 } CudaLaunch;
 
 CudaLaunch cuda_launch(const Plan *p, const Kernel *k); /* k: one of the plan's */
-/* How many pointers it takes; operand[i]: which operand's place the i-th is. */
+/* The number of its pointers; operand[i]: the operand whose place is the i-th pointer. */
 int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS]);
 /* All kernels of a plan, as one file that includes `header`: "device.h" alone, or "library.h" with
  * the kernels that a program needs besides. */

@@ -1,12 +1,13 @@
 /* cuda_kernel.c - one fused instruction as one CUDA kernel.
  *
- *   map      a thread an element, in the order of the largest operand
- *   row      a block a row: loops over it, stage by stage; what they sum goes through the block
- *   col      a block 32 kept elements: eight threads of each share what is summed; cut into chunks,
- *            y is the chunk
- *   combine  a thread a kept element: the chunks of partial sums, in their order
+ *   map      one thread for each element, in the order of the largest operand
+ *   row      one block for each row: loops over the row, stage by stage; the threads of the block
+ *            add up their sums together
+ *   col      one block for 32 kept elements, with eight threads for each, which divide the summed
+ *            dims; if these are cut into chunks, y is the number of the chunk
+ *   combine  one thread for each kept element: the chunks of partial sums, in their order
  *
- * Every sum is made in one order, whatever the device. */
+ * Every sum has one order, on all devices. */
 #include "codegen/cuda/cuda_gen.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ enum {
     COLUMNS = 32, /* of a block that sums columns */
     ROW_EACH = 4, /* elements of a row a thread, at least */
     GRID_MAX = 1 << 20,
-    TERMS = 64 /* added to a number that then is added: long sums stay exact */
+    TERMS = 64 /* terms summed first, so that long sums stay exact */
 };
 
 /* ---- shape of a launch -------------------------------------------------------------------- */
@@ -27,7 +28,7 @@ static int loops(const Nest *n)
     return n->nouter + n->ninner;
 }
 
-/* Is loop i walked by the threads of the grid (else inside a thread or block)? */
+/* Is loop i spread over the threads of the grid? If not, it runs inside of a thread or block. */
 static bool spread(const Nest *n, int i)
 {
     return n->kind == NEST_map || n->kind == NEST_combine ? true
@@ -44,7 +45,7 @@ static int64_t extent(const Nest *n, bool of_spread)
     return e;
 }
 
-/* `lanes`: elements a thread computes at a time. */
+/* `lanes`: the number of elements that a thread computes at a time. */
 static CudaLaunch launch_of(const Nest *n, const Kernel *k, int lanes)
 {
     CudaLaunch l = {.grid_y = k->phase == PHASE_partial ? k->chunks : 1, .block = BLOCK};
@@ -82,7 +83,8 @@ int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS])
 
 /* ---- loops -------------------------------------------------------------------------------- */
 
-/* Declares the indices of the loops that are (not) spread from the flat number `of`. */
+/* Declares the indices of the loops that are spread, or of the others, from the flat number `of`.
+ */
 static void split_index(CudaGen *g, CodeEnv *e, bool of_spread, const char *of)
 {
     int last = -1;
@@ -121,14 +123,14 @@ static void close_brace(CudaGen *g)
     code_forget(&g->c);
 }
 
-/* Extents in steps of a thread: of the lanes together. */
+/* Extents in steps of a thread. A step takes all lanes. */
 static int64_t steps(const CudaGen *g, bool of_spread)
 {
     bool lanes = g->lanes > 1 && spread(&g->c.nest, g->lane_loop) == of_spread;
     return extent(&g->c.nest, of_spread) / (lanes ? g->lanes : 1);
 }
 
-/* Every spread element, by all threads in x. */
+/* Loops over every spread element, with all threads in x. */
 static void begin_spread(CudaGen *g, CodeEnv *e)
 {
     code_line(&g->c,
@@ -146,7 +148,7 @@ static void store(CudaGen *g, size_t k, const char *x, const CodeEnv *e)
     code_line(&g->c, "%s = %s;", code_element(&g->c, o, &g->c.k->operand[o], e, NULL), x);
 }
 
-/* Result k of all lanes: at once if they lie side by side. */
+/* Stores result k of all lanes: as one vector if they are contiguous. */
 static void store_lanes(CudaGen *g, size_t k, const char *const *x, const CodeEnv *first)
 {
     int o = g->c.k->nin + (int)k;
@@ -255,8 +257,8 @@ static void row_stage(CudaGen *g, const CodeEnv *row, int s)
     }
 }
 
-/* One number a row is computed before the last loop and stored after it: it may take the place of
- * an operand that the loop reads. */
+/* A result with one number for each row is computed before the last loop and stored after it,
+ * because it may take the place of an operand that the loop reads. */
 static void write_row(CudaGen *g)
 {
     CodeEnv row = {0}, e;
@@ -283,7 +285,7 @@ static void write_row(CudaGen *g)
         close_brace(g);
     }
     if (narrow) {
-        code_line(&g->c, "__syncthreads();"); /* all have read what is overwritten */
+        code_line(&g->c, "__syncthreads();"); /* all threads have read the old values */
         code_line(&g->c, "if (threadIdx.x == 0) {");
         g->c.depth++;
         for (size_t k = 0; k < g->c.body->results.n; k++)
@@ -297,7 +299,7 @@ static void write_row(CudaGen *g)
 
 /* ---- columns ------------------------------------------------------------------------------ */
 
-/* A result as partial sums have it: [chunk, kept], dense. */
+/* A result in the form of partial sums: [chunk, kept], dense. */
 static Operand chunk_of(const CudaGen *g, size_t k, int64_t *elements)
 {
     Operand o = g->c.k->operand[g->c.k->nin + (int)k];
@@ -318,7 +320,7 @@ static void declare_sums(CudaGen *g, const char **acc)
     }
 }
 
-/* Rows [from, to), every eighth of them, TERMS at a time. */
+/* Sums every eighth of the rows [from, to), TERMS rows at a time. */
 static void sum_rows(CudaGen *g, const CodeEnv *kept, const char *const *acc)
 {
     const char *some[MAX_OPERANDS];
@@ -466,7 +468,7 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
     arena_free(a);
 }
 
-/* Does attention run over some of all keys anywhere? */
+/* Does any attention run over only a part of the keys? */
 static bool in_parts(const Program *p)
 {
     for (size_t i = 0; p && i < p->actions.n; i++) {

@@ -1,8 +1,9 @@
-/* cuda_lanes.c - which elements a thread computes together.
+/* cuda_lanes.c - chooses the elements that a thread computes together.
  *
- * Along the innermost loop of a map or of a row, 16 bytes of the widest operand at a time. An
- * operand is accessed by a vector if its elements lie side by side along that loop and every place
- * that any action gives it is aligned; the others element by element. */
+ * A thread computes 16 bytes of the widest operand at a time, along the innermost loop of a map or
+ * of a row. An operand is read or written as a vector under two conditions: its elements are
+ * contiguous along that loop, and its place is aligned in every action. All other operands are
+ * accessed element by element. */
 #include "codegen/cuda/cuda_gen.h"
 
 enum { VECTOR_BYTES = 16, ROW_MIN = 32 /* vectors of a row, so that a warp is busy */ };
@@ -36,7 +37,7 @@ static bool program_aligned(const CudaGen *g, const Plan *p, const Program *f, i
     return good;
 }
 
-/* Side by side along the loop of the lanes, and aligned wherever it is. */
+/* Is the operand contiguous along the loop of the lanes, and aligned at each of its places? */
 static bool has_vectors(const CudaGen *g, const Plan *p, int o, int lanes)
 {
     const Operand *x = &g->c.k->operand[o];

@@ -1,5 +1,5 @@
-/* cuda_value.c - values of a kernel's body in CUDA C: each is a temporary, and a half is computed
- * with as it is stored. */
+/* cuda_value.c - values of a kernel's body in CUDA C. Each value is a temporary. A variable of a
+ * half has the type in memory, and is widened at each use. */
 #include "codegen/cuda/cuda_gen.h"
 
 const char *cuda_type(DType t)

@@ -1,11 +1,12 @@
-/* emit.h - what the writers of the emitted C share; private to codegen/. */
+/* emit.h - the common part of the files that write the emitted C; private to codegen/. */
 #ifndef MGC_EMIT_H
 #define MGC_EMIT_H
 
 #include "plan/plan.h"
 
-/* C identifiers: every name from a source is prefixed and reduced to letters, digits and '_', so it
- * can neither be a keyword nor break out; two different things never get one identifier. */
+/* C identifiers. Each name from a source gets a prefix and is reduced to letters, digits and '_'.
+ * So it is never a keyword, and contains no other C text. Two different things never have one
+ * identifier. */
 typedef struct CNames {
     Arena *a;
     Names *used;
@@ -33,21 +34,21 @@ typedef struct Emitter {
     const char **buffer; /* per buffer: its macro */
     int64_t *step;       /* per buffer: bytes that the macro's index counts in; 0: it has none */
     const char **desc;   /* per action id: the constant that describes it, or NULL */
-    struct {             /* the constants, each once */
+    struct {             /* the constants, without duplicates */
         const char *name, *type, *body;
     } *described;
     size_t ndescribed;
     const char *features;
-    bool cuda, kernels; /* kernels: they are in the file, too */
+    bool cuda, kernels; /* kernels: the file contains them */
 } Emitter;
 
-/* codegen/emit/emit_wrap.c: text, its long lines broken. */
+/* codegen/emit/emit_wrap.c: writes text, and breaks its long lines. */
 enum { EMIT_WIDTH = 110 };
 void emit_wrapped(FILE *out, const char *text);
 
-/* codegen/emit/emit_formula.c: what a generated kernel computes, one line, and what it calls the
- * kernel's operands ("p'": the new value of p, in its place) and values of its body (NULL: written
- * where they are used). */
+/* codegen/emit/emit_formula.c: the formula of a generated kernel, as one line. `operand` and
+ * `value` are its names for the operands ("p'": the new value of p, in its place) and for values of
+ * the body (NULL: written where they are used). */
 typedef struct KernelText {
     const char *formula, *operand[MAX_OPERANDS], **value;
 } KernelText;
@@ -55,7 +56,8 @@ KernelText kernel_text(const Emitter *e, const Kernel *k);
 /* Does the name of an op say what a value is ("cos"), and not only how it was made ("mul")? */
 bool emit_op_tells(const char *op);
 
-/* codegen/emit/emit_places.c: macros for the buffers; a place by them; a buffer's offset. */
+/* codegen/emit/emit_places.c: macros for the buffers, places as uses of these macros, and the
+ * offset of a buffer. */
 const char *emit_short_name(const Emitter *e, const char *name); /* "mlp.up" of "layers.mlp.up" */
 void emit_buffers(Emitter *e);
 void emit_place(const Emitter *e, const Program *p, const char *const *loop, const Place *at);
@@ -66,36 +68,40 @@ void emit_tensors(Emitter *e);
 void emit_actions(Emitter *e);
 void emit_program(Emitter *e);
 void emit_deaths(Emitter *e);
-/* "AT(23)", a macro of the file for lines of the model's source; another file in full. */
+/* "AT(23)", a macro of the emitted file, for lines of the model's source; lines of other files in
+ * full. */
 const char *emit_where(const Emitter *e, Span s);
 
-/* codegen/emit/emit_descs.c: descriptors are declared before the functions, defined behind them. */
+/* codegen/emit/emit_descs.c: descriptors are declared before the functions, and defined after them.
+ */
 void emit_descriptor_names(Emitter *e);
 void emit_descriptors(const Emitter *e);
 void emit_real(const Emitter *e, double x);
 void emit_sizes(const Emitter *e, const int64_t *v, int n);
-/* ", .name = x", unless x is 0, as what is not named is. */
+/* Writes ", .name = x". Writes nothing if x is 0, because fields without a name are 0. */
 void emit_num(const Emitter *e, const char *name, int64_t x);
 
-/* codegen/emit/emit_streams.c: per action of a program 1 + its number among those that something
- * waits for, or 0; and of a processor's program whether a collective may run beside it, from where
- * one begins in a stream of its own to where it is waited for, and has to be carried on. */
+/* codegen/emit/emit_streams.c. Points: for each action of a program, 1 + its number among the
+ * actions that others wait for, or 0. Beside: for each action of a processor's program, whether an
+ * async collective may run beside it, so that the action has to advance it. This is so from the
+ * begin of the collective to the wait for it. */
 int *stream_points(const Program *p, Arena *a);
 bool *stream_beside(const Emitter *e, const Program *p);
 
-/* codegen/emit/emit_deaths.c: the number of what ends at a program's action, an action or a loop,
+/* codegen/emit/emit_deaths.c: the number of the action or loop that ends at an action of a program,
  * and whether a buffer dies with it. */
 uint32_t death_event(const Plan *p, const Program *prog, size_t action);
 bool death_at(const Plan *p, const Program *prog, size_t action);
 
-/* codegen/emit/emit_pipe.c: layers by stage; a pipeline's tables (nothing where p has none); what
- * functions read of them. */
+/* codegen/emit/emit_pipe.c: the layers of each stage; the tables of a pipeline (nothing if p has
+ * none); and the code in functions that reads these tables. */
 void emit_pipe_names(const Emitter *e);
 void emit_stages(const Emitter *e);
 void emit_pipe(const Emitter *e, const Program *p, const char *entry);
-/* Is a loop, or -1, the pipeline's or inside of it? */
+/* Is the loop that of the pipeline, or inside of it? loop may be -1. */
 bool emit_in_pipe(const Program *p, int loop);
-/* When an action is done, as C; NULL: always. Inside of a pipeline `o` is the operation. */
+/* The condition under which an action runs, as C; NULL: always. Inside of a pipeline `o` is the
+ * operation. */
 const char *emit_condition(Emitter *e, const Program *p, const Action *a);
 void emit_slot(const Emitter *e, const Program *p, uint32_t buffer);
 bool emit_has_slot(const Emitter *e, const Program *p, uint32_t buffer); /* does it print any? */

@@ -1,8 +1,9 @@
 /* emit_c.c - the emitted program: one C file that calls kernels on places of one arena.
  *
- * Each program (step, eval, sample) is written as a function with the loops of the plan, under the
- * lines of the source that its calls come from. It stands before all tables: a reader begins with
- * mg_step. Nothing is decided here: order, places and kernels are the plan's. */
+ * Each program (step, eval, sample) becomes a function with the loops of the plan. Above the calls
+ * are the source lines that they come from. These functions come before all tables, so that a
+ * reader begins with mg_step. The emitter decides nothing: order, places and kernels are those of
+ * the plan. */
 #include "codegen/c/c_kernels.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/emit/writer.h"
@@ -30,7 +31,7 @@ static void emit_loop(const Writer *w, uint32_t index, int depth)
         fprintf(w->e->out, "0; %s < %lld; %s++) {\n", i, n, i);
 }
 
-/* The loop over a pipeline's microbatches is a walk through its table. */
+/* The loop over the microbatches of a pipeline goes through its table. */
 static int emit_loop_begin(const Writer *w, const Action *a, int depth)
 {
     const Loop *l = &w->p->loops.data[a->loop];
@@ -85,8 +86,8 @@ static void emit_body(Writer *w)
     }
 }
 
-/* A loop's variable is the first letter of its dim; one inside of another of that name has a
- * number, and `r` and `o` mean something else. */
+/* The variable of a loop is the first letter of its dim. Inside of a loop with the same letter it
+ * gets a number. `r` and `o` have other meanings. */
 static void name_loops(Writer *w)
 {
     for (size_t l = 0; l < w->p->loops.n; l++) {
@@ -180,7 +181,7 @@ static void emit_heading(const Emitter *e)
           out);
 }
 
-/* Those with one formula stand together beside it. */
+/* Kernels with the same formula stand together beside it. */
 static void emit_kernels(const Emitter *e)
 {
     const size_t n = e->p->kernels.n;
@@ -210,7 +211,7 @@ static void emit_kernels(const Emitter *e)
     fputs("\n", e->out);
 }
 
-/* How each is launched on a GPU. */
+/* The launch of each kernel on a GPU. */
 static void emit_cuda_kernels(const Emitter *e)
 {
     const Plan *p = e->p;

@@ -4,8 +4,8 @@
 
 #include "plan/plan.h"
 
-/* Writes the program of a plan as C. features: what its kernels need of a processor; kernels: they
- * are written as C, too, and need nothing. */
+/* Writes the program of a plan as C. features: the features of a processor that its kernels need;
+ * kernels: they are written as C, too, and need no features. */
 void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out);
 
 #endif

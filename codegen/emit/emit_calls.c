@@ -1,4 +1,4 @@
-/* emit_calls.c - one action as C: the function that does it, its places, what it waits for. */
+/* emit_calls.c - one action as C: the function that does it, its places, and its waits. */
 #include "codegen/emit/writer.h"
 
 #include <string.h>
@@ -54,8 +54,8 @@ static bool heading_of_update(Writer *w, const Action *a, int depth)
     return true;
 }
 
-/* The source line an action comes from, as a heading, with the block if that is another one, unless
- * it is the one quoted last. */
+/* Writes the source line that an action comes from, as a heading, unless it was the last line
+ * quoted. The block is added if it is another one than before. */
 static void quote(Writer *w, const Action *a, int depth)
 {
     enum { WIDEST = 110 };
@@ -120,8 +120,8 @@ static void call_described(const Writer *w, const Action *a, const char *functio
     fprintf(w->e->out, "%s(r, %u, &%s", function, a->id, w->e->desc[a->id]);
 }
 
-/* index: which operand is an int32_t pointer, or -1. Of `limit` operands the last may be missing.
- */
+/* index: the operand that is an int32_t pointer, or -1. `limit`: the number of operands; the last
+ * may be missing. */
 static void call_with_last(const Writer *w, const Action *a, const char *function, int index,
                            int limit)
 {
@@ -251,7 +251,7 @@ static void emit_record(const Writer *w, const Action *a, int depth)
 /* ---- one action --------------------------------------------------------------------------------
  */
 
-/* "if (...)" where not all ranks do it; the depth of what follows. */
+/* Writes "if (...)" if not all ranks run the action. Returns the depth of the text after it. */
 static int emit_if(const Writer *w, const Action *a, int depth)
 {
     const char *condition = emit_condition(w->e, w->p, a);

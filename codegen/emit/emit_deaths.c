@@ -1,4 +1,4 @@
-/* emit_deaths.c - where buffers die, for the runtime's --poison (mg_death). */
+/* emit_deaths.c - the places where buffers die, for the runtime's --poison (mg_death). */
 #include "codegen/emit/emit.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* emit_descs.c - what products and library kernels are asked to do, as constant data of the emitted
- * program: the descriptors of runtime/abi.h. */
+/* emit_descs.c - the descriptors of products and library kernels (runtime/abi.h), as constant data
+ * of the emitted program. */
 #include "codegen/emit/emit.h"
 #include "ir/collective.h"
 
@@ -65,7 +65,8 @@ static void list(const Emitter *e, const char *name, const int64_t *v, int n)
     emit_sizes(e, v, n);
 }
 
-/* GEMM, a macro of the file, says what all have; the rest is named. */
+/* GEMM, a macro of the emitted file, has the common fields of all products. The other fields are
+ * written by name. */
 static void desc_gemm(const Emitter *e, const mg_gemm_desc *d)
 {
     fprintf(e->out, "GEMM(%s, %s, %lld, %lld, %lld, %lld, %lld, %lld, ", desc_dtype(d->dtype),
@@ -225,11 +226,12 @@ static void desc_body(const Emitter *e, const Action *a)
     case ACT_receive:
     case ACT_send:
     case ACT_count:
-        break; /* they have none */
+        break; /* these have no descriptor */
     }
 }
 
-/* "gemm_4096x432x160", m by n by k, of what is added to C "_add"; others after their action. */
+/* "gemm_4096x432x160", m by n by k, with "_add" if the product is added to C. Other descriptors are
+ * named after their action. */
 static const char *desc_name(const Emitter *e, const Action *a, const char *type)
 {
     const mg_gemm_desc *d = &a->gemm;
@@ -256,7 +258,8 @@ static const char *desc_text(const Emitter *e, const Action *a)
     return kept;
 }
 
-/* The number of an action's descriptor among those, added if none says the same. */
+/* The number of an action's descriptor among all constants. It is added if no constant is equal to
+ * it. */
 static size_t described(Emitter *e, const Action *a, const char *type)
 {
     const char *body = desc_text(e, a);
@@ -270,7 +273,7 @@ static size_t described(Emitter *e, const Action *a, const char *type)
     return i;
 }
 
-/* Per type one declaration of all its descriptors, or their definition. */
+/* For each type, one declaration of all its descriptors, or their definitions. */
 static void each_type(const Emitter *e, bool define)
 {
     for (size_t i = 0; i < e->ndescribed; i++) {

@@ -1,5 +1,5 @@
-/* emit_formula.c - what a generated kernel computes, as a line of mathematics: its fused body read
- * from the results back, with the names of the source where there are any. */
+/* emit_formula.c - the formula of a generated kernel, as a line of mathematics: its fused body,
+ * read back from the results, with the names of the source if there are any. */
 #include "codegen/code/code.h"
 #include "codegen/emit/emit.h"
 
@@ -12,8 +12,8 @@ typedef struct Formula {
     Names *used;
     const char **name; /* per value of the body that has one */
     Uses uses;
-    const char **operand; /* per operand of the kernel: what it is called */
-    bool update;          /* of the optimizer: dims are any, one formula is for all shapes */
+    const char **operand; /* per operand of the kernel: its name */
+    bool update;          /* an optimizer kernel: one formula is valid for all shapes */
     FILE *out;
 } Formula;
 
@@ -40,7 +40,7 @@ static const char *unique(Formula *f, const char *base)
     }
 }
 
-/* A letter for what the source does not name: a scalar, or not. */
+/* A letter for an operand without a name in the source: a scalar, or another one. */
 static const char *letter(Formula *f, Value v)
 {
     const char *set = type_of(f->e->m, v)->rank ? "xzuvw" : "abcst";
@@ -62,7 +62,8 @@ bool emit_op_tells(const char *op)
     return false;
 }
 
-/* "x" of a value called so in the source; "exp_avg" of "exp_avg.embed"; NULL: after an op. */
+/* "x" for a value with this name in the source; "exp_avg" for "exp_avg.embed"; NULL: the value has
+ * the name of an op. */
 static const char *own_name(const Formula *f, Value v)
 {
     const char *name = str(f->e, info(f, v)->name), *dot = strchr(name, '.');
@@ -71,7 +72,7 @@ static const char *own_name(const Formula *f, Value v)
     return *name && (op_find(name) == OP_none || (emit_op_tells(name) && !f->update)) ? name : NULL;
 }
 
-/* A product with a weight of the source is called after it. */
+/* A product with a weight of the source has the name of the weight. */
 static const char *product_name(const Formula *f, Value v)
 {
     const Ins *def = info(f, v)->def;
@@ -231,7 +232,7 @@ static Text expression(Formula *f, Value v)
 
 /* ---- a kernel -------------------------------------------------------------------------------- */
 
-/* The name of a result: that of the input it replaces, that of the source, or "y". */
+/* The name of a result: of the input that it replaces, of the source, or "y". */
 static const char *result_name(Formula *f, const Kernel *k, size_t r)
 {
     int old = k->alias[k->nin + (int)r];
@@ -270,7 +271,7 @@ static void define_result(Formula *f, const Kernel *k, size_t r, const char *par
     define(f, f->body->results.data[r], name, part);
 }
 
-/* In the order in which they are computed: results, and values that several others need. */
+/* Writes results, and values that several others need, in the order of computation. */
 static void definitions(Formula *f, const Kernel *k)
 {
     const char *part = k->phase == PHASE_partial ? "part of " : "";

@@ -1,5 +1,5 @@
-/* emit_pipe.c - the tables of a pipeline in the emitted program, and what its loops say of stages.
- */
+/* emit_pipe.c - the tables of a pipeline in the emitted program, and the conditions of its loops on
+ * stages. */
 #include "codegen/emit/emit.h"
 
 static int stages_of(const Program *p)
@@ -50,7 +50,7 @@ const char *emit_condition(Emitter *e, const Program *p, const Action *a)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* Bytes that a place in a buffer is further on for the stage and microbatch of an operation. */
+/* The offset in bytes of a place in a buffer, for the stage and microbatch of an operation. */
 void emit_slot(const Emitter *e, const Program *p, uint32_t buffer)
 {
     const Buffer *b = &e->p->buffers.data[buffer];
@@ -78,7 +78,7 @@ bool emit_has_slot(const Emitter *e, const Program *p, uint32_t buffer)
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* The iterations of a loop over layers that are those of the operation's stage. */
+/* The iterations of a loop over layers that belong to the stage of the operation. */
 void emit_stage_loop(const Emitter *e, const Program *p, const Loop *l, const char *i, int depth)
 {
     const Pipeline *layout = &e->m->layout.pipeline;

@@ -1,5 +1,5 @@
-/* emit_places.c - places in the arena: a macro for each buffer, with an index where it is walked
- * through step by step, layer by layer. */
+/* emit_places.c - places in the arena: a macro for each buffer. If loops walk through the buffer
+ * step by step, layer by layer, the macro has an index. */
 #include "codegen/emit/emit.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static const char *str(const Emitter *e, Name n)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The last operand that an action writes is what it is there for. */
+/* The main result of an action is the last operand that it writes. */
 static bool is_main(const Action *a, int operand)
 {
     for (int k = operand + 1; k < a->noperands; k++)
@@ -20,7 +20,7 @@ static bool is_main(const Action *a, int operand)
     return true;
 }
 
-/* The action that writes a buffer first, and as which operand, or NULL. */
+/* The action that writes a buffer first, and the number of that operand; or NULL. */
 static const Action *maker(const Emitter *e, size_t buffer, int *operand)
 {
     const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
@@ -34,7 +34,7 @@ static const Action *maker(const Emitter *e, size_t buffer, int *operand)
     return NULL;
 }
 
-/* The names that kernels by hand give their results. */
+/* The names of the results of hand-written kernels. */
 static const char *library_result(const Action *a, int operand)
 {
     static const char *const attention[] = {[3] = "attention", [4] = "lse"};
@@ -49,7 +49,7 @@ static const char *library_result(const Action *a, int operand)
     return NULL;
 }
 
-/* Without the names of the repeats a value stands in: its index says that. */
+/* The name without the repeats around the value: the index says these. */
 const char *emit_short_name(const Emitter *e, const char *name)
 {
     const Program *p = e->p->train;
@@ -73,8 +73,7 @@ static const char *without_number(const Emitter *e, const char *name)
     return n && name[n - 1] == '_' ? arena_strndup(e->a, name, n - 1) : name;
 }
 
-/* A buffer that the source does not name, only the op that made it, is called after its product
- * or after the kernel. */
+/* A buffer without a name in the source has the name of its product or of its kernel. */
 static const char *buffer_name(const Emitter *e, size_t buffer)
 {
     int operand;
@@ -107,7 +106,7 @@ static const char *buffer_name(const Emitter *e, size_t buffer)
 
 /* ---- macros ---------------------------------------------------------------------------------- */
 
-/* The widest step in which places of each buffer follow a loop. */
+/* For each buffer, the largest step with which its places follow a loop. */
 static void find_steps(Emitter *e)
 {
     const Program *programs[] = {e->p->train, e->p->eval, e->p->sample};
@@ -123,7 +122,7 @@ static void find_steps(Emitter *e)
         }
 }
 
-/* Sizes of dims, the most frequent first; where a type has another it says so. */
+/* The sizes of dims, the most frequent first. A type with another size states it. */
 typedef struct Sizes {
     int n;
     Dim dim[64];
@@ -167,7 +166,7 @@ static void collect_sizes(const Emitter *e, Sizes *usual)
     usual->n = kept;
 }
 
-/* From dim `first` on: an index stands for those before it. */
+/* Writes dims from `first` on: an index replaces the dims before it. */
 static void comment_type(const Emitter *e, const Sizes *s, const Type *t, int first)
 {
     fprintf(e->out, "%s[", dtype_name(t->dtype));
@@ -190,7 +189,7 @@ static void comment_sizes(const Emitter *e, const Sizes *s)
     fputs(". */\n", e->out);
 }
 
-/* Is the outermost dim what the macro's index counts? */
+/* Does the macro's index count the outermost dim? */
 static int indexed(const Emitter *e, size_t buffer)
 {
     const Buffer *b = &e->p->buffers.data[buffer];

@@ -1,5 +1,5 @@
-/* emit_streams.c - what an emitted program says of streams: points, and where a processor carries
- * on what runs beside the rest. Nothing of it where all is in one. */
+/* emit_streams.c - streams in the emitted program: the points that other streams wait for, and the
+ * places where a processor advances async collectives. A program with one stream has neither. */
 #include "codegen/emit/emit.h"
 
 int *stream_points(const Program *p, Arena *a)
@@ -15,8 +15,8 @@ int *stream_points(const Program *p, Arena *a)
     return point;
 }
 
-/* The first action that something in the queue may run beside: where the first iteration begins in
- * which something is put there. */
+/* The first action beside which a collective of the queue may run: the begin of the first iteration
+ * that puts a collective there. */
 static size_t first_beside(const Program *p)
 {
     size_t i = 0;

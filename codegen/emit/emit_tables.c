@@ -106,8 +106,9 @@ static void emit_tensor(const Emitter *e, size_t i, const char *shape)
     fputs("),\n", e->out);
 }
 
-/* How many tensors from i on are the state of one parameter that STATE_OF stands for: all that the
- * first parameter has, at places called alike; 0: these are not. */
+/* The number of tensors from i on that STATE_OF writes as the state of one parameter: all state
+ * that the first parameter has, at places with corresponding names. 0: the tensors do not have this
+ * form. */
 static size_t alike(const Emitter *e, size_t i, const char *const *shape)
 {
     const Tensor *t = e->m->tensors.data;
@@ -146,7 +147,7 @@ static void define_states(const Emitter *e)
     fputs("\n", e->out);
 }
 
-/* A shape, which a parameter has with its state, is a macro. */
+/* A shape is a macro, because a parameter and its state share it. */
 void emit_tensors(Emitter *e)
 {
     const size_t n = e->m->tensors.n;
@@ -191,7 +192,7 @@ void emit_tensors(Emitter *e)
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
-/* Of a generated kernel, by its pointers. */
+/* The outputs of a generated kernel, by its pointers. */
 static int float_outputs(const Action *a, int *out)
 {
     const bool generated = a->kind == ACT_kernel || a->epilogue;
@@ -202,7 +203,7 @@ static int float_outputs(const Action *a, int *out)
     return n;
 }
 
-/* Several of one type and size behind each other are said at once. */
+/* Consecutive outputs of one type and size are written as one entry. */
 static void emit_outputs(const Emitter *e, const Action *a, const int *written, int n)
 {
     fprintf(e->out, ", %d", n);
@@ -374,7 +375,7 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     fputs(p->nplaces ? "}},\n" : "},\n", e->out);
 }
 
-/* The optimizer's numbers that are not zero, and the schedule's. */
+/* The nonzero numbers of the optimizer, and those of the schedule. */
 static const char *config_line(const Emitter *e)
 {
     const Train *t = &e->m->train;
@@ -416,7 +417,7 @@ static void named(const Emitter *e, const char *field, const char *text)
     fputs(",\n", e->out);
 }
 
-/* A text of several lines, one literal each. */
+/* A text of several lines, with one literal for each line. */
 static void named_lines(const Emitter *e, const char *field, const char *text)
 {
     fprintf(e->out, "    .%s =", field);
@@ -440,7 +441,7 @@ static bool add_axes(Axes *groups, int *n, Axes axes)
     return true;
 }
 
-/* The sets of axes along which ranks do something together, in the order in which they are met. */
+/* The sets of axes of collectives, in the order of their first use. */
 static void emit_groups(const Emitter *e)
 {
     const Program *all[] = {e->p->train, e->p->eval, e->p->sample};

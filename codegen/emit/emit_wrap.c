@@ -1,5 +1,6 @@
-/* emit_wrap.c - the emitted program's lines, none longer than WIDTH: the writers print what belongs
- * together as one line, and it is broken here, between words, behind the bracket it stands in. */
+/* emit_wrap.c - breaks the lines of the emitted program, so that none is longer than WIDTH. The
+ * writers print text that belongs together as one line. This file breaks it between words, and
+ * indents the rest to the open bracket. */
 #include "codegen/emit/emit.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@ static void scan(Scan *s, char c, int column)
         s->depth--;
 }
 
-/* The indentation of the rest of a line. */
+/* The indentation of the remainder of a broken line. */
 static int indent_of(const Scan *s, int first)
 {
     for (int k = s->depth; k-- > 0;)
@@ -36,9 +37,9 @@ static int indent_of(const Scan *s, int first)
     return first + 4;
 }
 
-/* The length of the part of text that fits, up to a blank outside of strings, and rather up to one
- * behind a comma, in fewer brackets, if it is near; *after is what is open there. 0: there is none.
- */
+/* The length of the part of text that fits: it ends at a blank outside of strings. A blank after a
+ * comma, in fewer brackets, is preferred if it is near. *after: the open brackets there. 0: no part
+ * fits. */
 static size_t part(const char *text, size_t n, int column, Kind kind, const Scan *from, Scan *after)
 {
     Scan s = *from;

@@ -1,4 +1,5 @@
-/* writer.h - a program's function while it is written: private to emit_c.c and emit_calls.c. */
+/* writer.h - the function of a program while it is written; private to emit_c.c and emit_calls.c.
+ */
 #ifndef MGC_WRITER_H
 #define MGC_WRITER_H
 
@@ -12,14 +13,14 @@ typedef struct Writer {
     const char **loop; /* per loop: its C variable */
     int line;          /* last source line quoted */
     uint32_t line_file;
-    const char *block; /* whose lines are quoted: "layers.mlp, backward" */
-    bool called;       /* something was since the loop around it began */
+    const char *block; /* the block of the quoted lines: "layers.mlp, backward" */
+    bool called;       /* there was a call since the loop around it began */
     bool guarded;      /* past the guard of loss and norm: only updates follow */
     int *point;        /* per action: 1 + its point that others wait for, or 0 */
-    bool *beside;      /* per action: a collective may run beside it, and has to be seen to */
+    bool *beside;      /* per action: it has to advance a collective that may run beside it */
 } Writer;
 
-/* The call of an action, with what it waits for and what is recorded behind it. */
+/* Writes the call of an action, with its waits before it and its point after it. */
 void emit_call(Writer *w, const Action *a, int depth);
 void emit_waits(const Writer *w, const Action *a, int depth);
 

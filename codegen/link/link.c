@@ -1,4 +1,5 @@
-/* link.c - the executable: kernels and emitted C in a private directory, then the C compiler. */
+/* link.c - makes the executable: writes kernels and emitted C into a private directory, then runs
+ * the C compiler. */
 #include "codegen/link/link.h"
 
 #include <errno.h>

@@ -5,7 +5,8 @@
 #include "plan/plan.h"
 #include "codegen/llvm/llvm.h"
 
-/* codegen_kernels, passed in so that only who makes kernels loads LLVM. */
+/* The type of codegen_kernels. It is passed in, so that only callers that make kernels load LLVM.
+ */
 typedef bool KernelsFn(const Plan *p, KernelOutput form, const char *path, const char **features);
 
 /* Writes the executable `out`: kernels, emitted C, the runtime of lib_dir (libmgrt.a and
@@ -26,11 +27,11 @@ const char *cuda_runtime(const Plan *p, const char *lib_dir);
  * told, and nothing is left. `kernels` is for plans of the processor. */
 bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir);
 
-/* codegen/link/link.c: runs a program found in PATH and waits; quiet: without its standard output.
- * Its exit status, 128 and the signal it died of, or -1 with errno. */
+/* codegen/link/link.c: runs a program found in PATH and waits. quiet: without its standard output.
+ * Returns its exit status, 128 plus the signal that killed it, or -1 with errno. */
 int run_program(const char *const *argv, bool quiet);
-/* codegen/link/link.c: runs a program found in PATH and waits; false after telling that it failed,
- * with that help. */
+/* codegen/link/link.c: runs a program found in PATH and waits. If it fails, reports this with the
+ * given help and returns false. */
 bool run_tool(const Plan *p, const char *const *argv, const char *help);
 
 /* codegen/link/files.c: a fresh private directory (in $TMPDIR, or beside `beside`), its removal,

@@ -1,5 +1,5 @@
-/* link_cuda.c - the executable of a program for GPUs: kernels by nvcc into a fat binary, which the
- * emitted C carries; then the C compiler, with the runtime of CUDA programs. */
+/* link_cuda.c - makes the executable of a program for GPUs. nvcc compiles the kernels into a fat
+ * binary, and the emitted C contains it. Then the C compiler links the runtime of CUDA programs. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
 
@@ -48,8 +48,8 @@ bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
     return good && emit_to_file(p, "", arena_printf(a, "%s/program.c", dir));
 }
 
-/* sm_80, sm_90 with its tensor cores, and PTX for what comes after: that of sm_80, as sm_90a has
- * none that goes on. */
+/* sm_80, sm_90 with its tensor cores, and PTX for later processors. It is the PTX of sm_80, because
+ * that of sm_90a does not run on later processors. */
 static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
 {
     Arena *a = p->module->arena;

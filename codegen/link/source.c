@@ -1,4 +1,4 @@
-/* source.c - the emitted program as a directory that is built where mgc is not. */
+/* source.c - the emitted program as a directory that can be built on a machine without mgc. */
 #include "codegen/link/link.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
-/* llvm.c - all generated kernels of a plan, for one processor, into one file.
+/* llvm.c - all generated kernels of a plan, for one processor, in one file.
  *
- * The processor is described by the x86-64 level it reaches (v4: AVX-512, v3: AVX2 and FMA), not by
- * its model: the object needs exactly the features of that level, which the program records and
- * checks when it starts. */
+ * The processor is described by its x86-64 level (v4: AVX-512, v3: AVX2 and FMA), not by its model.
+ * The object needs exactly the features of that level. The program records them, and checks them
+ * when it starts. */
 #include "codegen/llvm/llvm_gen.h"
 #include "codegen/llvm/llvm.h"
 
@@ -74,8 +74,9 @@ const char *codegen_features(const Plan *p)
     return level_for(p).needs;
 }
 
-/* Loads of elements apart from each other are not widened together: what would lie beyond the last
- * one would leave the last vector of a loop to scalars, in another order of a sum. */
+/* Loads of elements with gaps between them are not widened together. Such a load would reach beyond
+ * the last element. The last vector of a loop would therefore be left to scalars, in another order
+ * of a sum. */
 static void set_options(void)
 {
     static bool done;
@@ -85,7 +86,8 @@ static void set_options(void)
     done = true;
 }
 
-/* A loop that was to be widened and was not: its sum has another order than it should. */
+/* Counts loops that were not widened although the code asked for it: their sums have the wrong
+ * order. */
 static void count_narrow(LLVMDiagnosticInfoRef d, void *ctx)
 {
     if (LLVMGetDiagInfoSeverity(d) != LLVMDSWarning)

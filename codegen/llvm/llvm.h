@@ -4,15 +4,16 @@
 
 #include "plan/plan.h"
 
-/* All kernels of the plan into one object file (or assembly, or IR text) for the host processor or
- * the named one. False on failure, told on m->diag. features: set to what the program needs, in
- * arena. */
+/* Compiles all kernels of the plan into one object file (or assembly, or IR text), for the host
+ * processor or the named one. False on failure, which m->diag reports. features: set to the
+ * features that the program needs, in the arena. */
 typedef enum KernelOutput { KERNEL_object, KERNEL_assembly, KERNEL_llvm_ir } KernelOutput;
 bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features);
-/* How many loops with sums the last call left narrow, which breaks the order of these: for tests,
- * 0. */
+/* The number of loops with sums that the last call did not vectorise, which breaks the order of
+ * these sums. For tests: it must be 0. */
 extern int codegen_narrow_loops;
-/* The features kernels need on this machine, without making any ("" off x86-64). */
+/* The features that kernels need on this machine, without making a kernel ("" on machines other
+ * than x86-64). */
 const char *codegen_features(const Plan *p);
 
 #endif

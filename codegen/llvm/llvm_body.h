@@ -12,7 +12,7 @@ enum { ENV_EXTRA = 8 };
 typedef struct Env {
     int n;
     Name dim[NEST_DIMS + ENV_EXTRA];
-    LLVMValueRef index[NEST_DIMS + ENV_EXTRA]; /* NULL: walked by a merged neighbour */
+    LLVMValueRef index[NEST_DIMS + ENV_EXTRA]; /* NULL: merged into a neighbour's loop */
     int8_t half[NEST_DIMS + ENV_EXTRA];        /* of a rotated dim: 0 or 1; else -1 */
 } Env;
 
@@ -25,8 +25,8 @@ typedef struct Gen {
     LLVMValueRef pointer[MAX_OPERANDS];
     LLVMValueRef *memo;    /* per value, at the current indices */
     LLVMValueRef *reduced; /* per value: a reduction's result, once its loop is done */
-    int *stage;            /* per value: loops over the row that come before it is known */
-    int64_t sum_length;    /* of the innermost loop, where it adds up parts of sums; else 0 */
+    int *stage;            /* per value: number of loops over the row before it is known */
+    int64_t sum_length;    /* of the innermost loop, if it adds up parts of sums; else 0 */
     NestTile tile;
     LLVMValueRef within[NEST_TILED];   /* per tiled loop: the index in the tile */
     LLVMValueRef turned[MAX_OPERANDS]; /* the block in place of an operand, or NULL */
@@ -37,7 +37,7 @@ typedef struct LoopCode {
     LLVMValueRef index;
 } LoopCode;
 
-/* Bounds of a loop that is shared out; NULL: all of it. */
+/* Bounds of a loop of which a unit runs a part; NULL: the whole loop. */
 typedef struct Bounds {
     LLVMValueRef from, to;
 } Bounds;
@@ -50,7 +50,7 @@ typedef void Leaf(Gen *g, const Env *e, void *ctx);
 LLVMValueRef gen_int(const Gen *g, int64_t x);
 LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset);
 LLVMValueRef gen_element(Gen *g, LLVMValueRef base, const Operand *o, const Env *e);
-/* The same of the kernel's operand k, wherever it is read or written. */
+/* The same for operand k of the kernel, at each place where it is read or written. */
 LLVMValueRef gen_operand(Gen *g, int k, const Env *e);
 LLVMValueRef gen_load(Gen *g, DType t, LLVMValueRef from);
 void gen_store(Gen *g, DType t, LLVMValueRef x, LLVMValueRef to);
@@ -58,9 +58,9 @@ void gen_store(Gen *g, DType t, LLVMValueRef x, LLVMValueRef to);
 LLVMBasicBlockRef gen_new_block(Gen *g, const char *name);
 LoopCode gen_loop_begin(Gen *g, LLVMValueRef from, LLVMValueRef to);
 LLVMValueRef gen_loop_end(Gen *g, LoopCode *c); /* the branch back */
-/* Nothing that was computed before holds where the builder now is. */
+/* Forgets all computed values: they are not valid at the builder's new position. */
 void gen_forget(Gen *g);
-/* Enters the index of a loop under every dim it stands for. */
+/* Enters the index of a loop for each dim of that loop. */
 void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index, int8_t half);
 /* The inner loops [at, end) that satisfy `which` (-1: all, 0: kept, 1: reduced), then the leaf. A
  * rotated loop runs as two halves. last: bounds of the last loop. */
@@ -74,7 +74,7 @@ void gen_store_result(Gen *g, size_t k, const Env *e);
 
 /* ---- llvm_tile.c ---- */
 
-/* One tile of a kernel that has some: leaf for each of its elements. */
+/* One tile of a kernel with tiles: runs the leaf for each of its elements. */
 void gen_unit_tile(Gen *g, LLVMValueRef u, Leaf *leaf);
 /* Address of an operand's element in its turned block. */
 LLVMValueRef gen_turned(Gen *g, int operand);

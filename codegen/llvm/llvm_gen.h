@@ -19,7 +19,8 @@ typedef struct LlvmModule {
 } LlvmModule;
 
 LLVMTypeRef llvm_memory_type(const LlvmModule *l, DType t); /* as stored: bool is a byte */
-/* A half between memory and register, where it is a float; narrow: of a number that is one. */
+/* Converts a half between memory and a register, where it is a float. narrow: the number is already
+ * the value of a half. */
 LLVMValueRef llvm_widen(LlvmModule *l, DType half, LLVMValueRef x);
 LLVMValueRef llvm_narrow(LlvmModule *l, DType half, LLVMValueRef x);
 LLVMTypeRef llvm_register_type(const LlvmModule *l, DType t); /* as computed: bool is a bit */
@@ -40,8 +41,8 @@ LLVMValueRef llvm_maximum(LlvmModule *l, DType t, LLVMValueRef a, LLVMValueRef b
 /* After all kernels: says that the variants are used. */
 void llvm_keep_variants(LlvmModule *l);
 
-/* codegen/llvm/llvm_kernel.c: adds one kernel's function to the module; what every function is
- * marked with. */
+/* codegen/llvm/llvm_kernel.c: adds the function of one kernel to the module; and the attributes of
+ * every function. */
 void llvm_function_marks(LlvmModule *l, LLVMValueRef f);
 void llvm_kernel(LlvmModule *l, const Kernel *k);
 

@@ -3,12 +3,13 @@
  *   void NAME(ptr p, i64 begin, i64 end)    unpacks the pointers; for u in [begin, end) calls
  *   void NAME.unit(ptr noalias ..., i64 u)  one unit of work
  *
- * The two stay apart: a unit's bits may not depend on which others its thread runs, as they would
- * if the loop over short units were widened, its remainder rounding in other places. The code
- * written here is scalar loops; LLVM's vectoriser widens them. A value of the body is evaluated
- * where it is needed, by recursion from the results: an environment says which index each dim has,
- * a memo keeps what was already computed at these indices. Reductions are evaluated in loops of
- * their own, stage by stage, and stay in registers. */
+ * The two functions are separate because the bits of a unit must not depend on the other units of
+ * its thread. If LLVM vectorised the loop over short units, the bits would depend on them: the
+ * remainder of such a loop rounds at other places. The code here makes scalar loops, and LLVM's
+ * vectoriser widens them. A value of the body is computed where it is needed, by recursion from the
+ * results. An environment has the index of each dim, and a memo has the values that were already
+ * computed at these indices. Reductions are computed in loops of their own, stage by stage, and
+ * stay in registers. */
 #include "codegen/llvm/llvm_body.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ static void map_leaf(Gen *g, const Env *e, void *ctx)
         gen_store_result(g, k, e);
 }
 
-/* columns: NULL, or those of the row that are asked for. */
+/* columns: NULL, or the wanted columns of the row. */
 static void unit_map(Gen *g, const Env *e, LLVMValueRef block, const Bounds *columns)
 {
     Bounds b;
@@ -89,8 +90,8 @@ void llvm_function_marks(LlvmModule *l, LLVMValueRef f)
         LLVMCreateStringAttribute(l->c, width, sizeof width - 1, bits, (unsigned)strlen(bits)));
 }
 
-/* The function of one unit: a pointer for each operand that has memory of its own, and the unit; or
- * a row, and which of its columns. */
+/* The function of one unit. Its arguments are a pointer for each operand that has memory of its
+ * own, and the unit, or a row and a range of its columns. */
 static int unit_function(Gen *g, const char *name)
 {
     LlvmModule *l = g->l;
@@ -141,7 +142,7 @@ static LLVMValueRef lesser(LlvmModule *l, LLVMValueRef a, LLVMValueRef b)
     return LLVMBuildSelect(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, a, b, ""), a, b, "");
 }
 
-/* ... where units are tiles of rows: for each row that has some. */
+/* The same if units are tiles of rows: calls it for each row of the units. */
 static void all_rows(Gen *g, LLVMValueRef one, LLVMValueRef *args, int n)
 {
     LLVMBuilderRef b = g->l->b;

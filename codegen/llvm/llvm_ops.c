@@ -1,13 +1,15 @@
-/* llvm_ops.c - what pointwise ops are made of: registers, halves, and routines of libm.
+/* llvm_ops.c - the parts of pointwise ops: registers, halves, and routines of libm.
  *
- * The bits of an element are those of its operands and its op, whatever else its kernel computes
- * and wherever in a loop it stands: what is computed again for the backward pass is what it was.
+ * The bits of an element depend only on its operands and its op. They do not depend on the rest of
+ * the kernel, or on the place in a loop. So a value that is recomputed for the backward pass has
+ * the same bits as before.
  *
- * So nothing is relaxed, and a sum of a product is rounded twice: a fused multiply-add would round
- * once where both are in one kernel, and twice where they are not. And a function of libm is one
- * routine: glibc's vector routine (libmvec, at most 4 ulp) for the widest vectors of the processor.
- * Loops that the vectoriser widens to another number of lanes, and what is left of a loop, call it
- * with some lanes unused. Its lanes do not depend on each other. */
+ * For this reason no arithmetic is relaxed, and a sum of a product is rounded twice. A fused
+ * multiply-add would round once if both ops are in one kernel, and twice if they are not. A
+ * function of libm is always one routine: glibc's vector routine (libmvec, at most 4 ulp) for the
+ * widest vectors of the processor. Loops that the vectoriser widens to another number of lanes, and
+ * the remainder of a loop, call it with some lanes unused. Its lanes do not depend on each other.
+ */
 #include "codegen/llvm/llvm_gen.h"
 
 #include <string.h>
@@ -84,7 +86,7 @@ static LLVMValueRef bf16_bits(LlvmModule *l, LLVMValueRef x)
     return LLVMBuildSelect(b, nan, quiet, nearest, "");
 }
 
-/* A float as it is when it has been a half. */
+/* A float, rounded to a half and back. */
 static LLVMValueRef rounded(LlvmModule *l, DType half, LLVMValueRef x)
 {
     LLVMBuilderRef b = l->b;
@@ -132,7 +134,7 @@ static void mark_pure(LlvmModule *l, LLVMValueRef f)
 typedef struct Routine {
     const char *name; /* glibc's: expf */
     LLVMTypeRef type;
-    int nargs, lanes;    /* of the vector routine that computes it */
+    int nargs, lanes;    /* of its vector routine */
     LLVMValueRef vector; /* that routine */
 } Routine;
 
@@ -143,7 +145,7 @@ static LLVMTypeRef routine_type(const Routine *r, int lanes)
     return LLVMFunctionType(t, in, (unsigned)r->nargs, 0);
 }
 
-/* Elements [from, from + n) of x, those beyond its end being its first ones again. */
+/* Elements [from, from + n) of x. Beyond its end come its first elements again. */
 static LLVMValueRef elements(LlvmModule *l, LLVMValueRef x, int have, int from, int n)
 {
     LLVMValueRef mask[64];
@@ -153,7 +155,7 @@ static LLVMValueRef elements(LlvmModule *l, LLVMValueRef x, int have, int from, 
                                   LLVMConstVector(mask, (unsigned)n), "");
 }
 
-/* The parts of an operand of so many lanes that the vector routine takes. */
+/* The parts into which an operand is cut for the vector routine. */
 static LLVMValueRef part_of(LlvmModule *l, const Routine *r, LLVMValueRef x, int lanes, int part)
 {
     if (lanes == 1) {
@@ -194,8 +196,8 @@ static LLVMValueRef define_lanes(LlvmModule *l, const Routine *r, int lanes, con
     return f;
 }
 
-/* The forms of a routine for loops of other widths than its own, and what they are called in the
- * attribute "vector-function-abi-variant" (names: Intel's vector function ABI). */
+/* The forms of a routine for loops of other widths than its own, and their names in the attribute
+ * "vector-function-abi-variant" (names: Intel's vector function ABI). */
 static const char *variants_of(LlvmModule *l, const Routine *r, const char *scalar)
 {
     const char *args = r->nargs == 2 ? "vv" : "v";

@@ -1,5 +1,5 @@
-/* llvm_pointwise.c - pointwise ops as LLVM instructions: a line of the table for each primitive of
- * ir/ops.def, and composed ops by the text in their rows. */
+/* llvm_pointwise.c - pointwise ops as LLVM instructions. Each primitive of ir/ops.def has a line of
+ * the table; composed ops use the text in their rows. */
 #include "codegen/llvm/llvm_gen.h"
 
 #include "ir/op_text.h"
@@ -54,9 +54,9 @@ static LLVMValueRef routine(LlvmModule *l, const Primitive *p, DType t, LLVMValu
     return llvm_routine(l, p->name, t, p->operands, x);
 }
 
-/* Masked scores have exponentials that are denormal or 0, which glibc's vector routine computes one
- * lane at a time, a hundred times slower. So exp(a) is exp(a + up) exp(-up)
- * there, with `least` for what is below it: the product is denormal or 0 by itself. */
+/* Masked scores have exponentials that are denormal or 0. glibc's vector routine computes these one
+ * lane at a time, a hundred times slower. There exp(a) is therefore computed as exp(a + up)
+ * exp(-up), and values below `least` are replaced by it: the product is denormal or 0 by itself. */
 static LLVMValueRef exponential(LlvmModule *l, const Primitive *p, DType t, LLVMValueRef *x)
 {
     const bool wide = t == DT_f64;
@@ -72,7 +72,7 @@ static LLVMValueRef exponential(LlvmModule *l, const Primitive *p, DType t, LLVM
     return LLVMBuildSelect(l->b, low, LLVMBuildFMul(l->b, y, scale, ""), y, "");
 }
 
-/* 1 / (1 + exp(-a)): where that exp is denormal or 0 it is lost in the sum. */
+/* 1 / (1 + exp(-a)): if that exp is denormal or 0, it has no effect in the sum. */
 static LLVMValueRef sigmoid(LlvmModule *l, const Primitive *p, DType t, LLVMValueRef *x)
 {
     LLVMValueRef minus = LLVMBuildFNeg(l->b, x[0], ""), one = llvm_number(l, t, 1);

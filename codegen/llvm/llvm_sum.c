@@ -1,6 +1,6 @@
 /* llvm_sum.c - units of kernels that reduce.
  *
- * row      loops over the row, stage by stage; what they sum stays in registers
+ * row      loops over the row, stage by stage; the sums stay in registers
  * col      an expression summed into its kept dims, at once or a chunk at a time (partial)
  * combine  the chunks of partial sums, added in their order */
 #include "codegen/llvm/llvm_body.h"
@@ -27,7 +27,8 @@ static LLVMValueRef reduction_step(Gen *g, const Ins *i, DType t, LLVMValueRef a
 }
 
 /* The length of a loop whose sums are made in parts, which the vectoriser then adds up side by side
- * (widen_sum); 0: in the order of the loop, because it is short, or one of them is promised so. */
+ * (widen_sum). 0: the sums have the order of the loop, because it is short, or because the order of
+ * one of them is promised. */
 enum { SHORT_SUM = 16 };
 static int64_t length_in_parts(const Gen *g, const Ins *const *sum, int n)
 {
@@ -107,8 +108,8 @@ void gen_unit_row(Gen *g, const Env *e)
                 g->l->b, llvm_register_type(g->l, type_of(g->l->m, v)->dtype), a.acc[k], "");
         }
     }
-    /* One number a row is computed before the last loop and stored after it: it may take the place
-     * of an operand that the loop reads. */
+    /* A result with one number for each row is computed before the last loop and stored after it,
+     * because it may take the place of an operand that the loop reads. */
     LLVMValueRef narrow[MAX_OPERANDS] = {0};
     bool wide = false;
     gen_forget(g);
@@ -173,7 +174,8 @@ static void col_add_register(Gen *g, const Env *e, void *ctx)
     }
 }
 
-/* The innermost, reduced, loop in registers, then into memory. */
+/* The innermost loop is a reduced one: it sums in registers, and the sums are then stored in
+ * memory. */
 typedef struct Innermost {
     Columns *c;
     const Bounds *bounds;

@@ -1,21 +1,22 @@
 /* llvm_tile.c - one tile of a pointwise kernel (nest_tile.c).
  *
- *   operands that lie across the innermost loop and are read are copied into blocks, turned
- *   loops over the tile: the body, on blocks and on the other operands
- *   blocks that were written are copied out, turned
+ *   1. copies the operands that are read and lie across the innermost loop into blocks, turned
+ *   2. loops over the tile: the body, on blocks and on the other operands
+ *   3. copies written blocks out, turned back
  *
- * Squares of a line's elements and as many iterations of the innermost loop are turned in registers
- * (square); what a tile at an edge has left is copied one by one. A copy changes no bit. */
+ * Squares are turned in registers (square): a square has the elements of a line, and as many
+ * iterations of the innermost loop. At the edges of a tile the remaining elements are copied one by
+ * one. A copy changes no bit. */
 #include "codegen/llvm/llvm_body.h"
 
-/* A unit before its loops. */
+/* A unit at the point before its loops. */
 typedef struct Tile {
     LLVMValueRef from[NEST_TILED], count[NEST_TILED];
     Env start; /* every loop, the tiled ones at `from` */
-    Env outer; /* those that are not tiled */
+    Env outer; /* the loops that are not tiled */
 } Tile;
 
-/* A block or memory, where a copy has come to. */
+/* One side of a copy, a block or memory, and the position that the copy has reached. */
 typedef struct Side {
     LLVMValueRef at;
     const int64_t *stride;
@@ -26,7 +27,7 @@ static LLVMTypeRef bits_of(const LlvmModule *l, DType t)
     return LLVMIntTypeInContext(l->c, (unsigned)dtype_bytes(t) * 8);
 }
 
-/* Elements along an edge of a square: as many as a vector has, 16 at most. */
+/* The number of elements along an edge of a square: that of a vector, 16 at most. */
 static int edge_of(const LlvmModule *l, DType t)
 {
     int max = (l->vector_bits ? l->vector_bits : 128) / 8 / (int)dtype_bytes(t);
@@ -35,8 +36,8 @@ static int edge_of(const LlvmModule *l, DType t)
 
 /* ---- a square -------------------------------------------------------------------------------- */
 
-/* In a pair of rows `distance` from each other, the blocks of `distance` elements off the diagonal
- * change places. */
+/* Takes each pair of rows at `distance` from each other, and exchanges their blocks of `distance`
+ * elements off the diagonal. */
 static void swap_blocks(LlvmModule *l, LLVMValueRef *a, LLVMValueRef *b, int edge, int distance)
 {
     LLVMValueRef first[16], second[16];
@@ -108,7 +109,7 @@ static LLVMValueRef stepped(Gen *g, DType t, LLVMValueRef at, LLVMValueRef index
     return LLVMBuildInBoundsGEP2(g->l->b, bits_of(g->l, t), at, &offset, 1, "");
 }
 
-/* One by one: the loops of a line from its `k`th on, and the innermost from `done`. */
+/* Copies one by one: the loops of a line from its `k`th on, and the innermost loop from `done`. */
 static void copy_elements(Gen *g, const Tile *t, int o, int k, LLVMValueRef done, Side to,
                           Side from)
 {
@@ -141,7 +142,8 @@ static LLVMValueRef whole_lines(Gen *g, const Tile *t, const NestTurned *u)
     return all;
 }
 
-/* Lines and the innermost loop, square by square; then what is left. in: into the block. */
+/* Copies lines and the innermost loop, square by square, then the remaining elements. in: into the
+ * block. */
 static void copy_lines(Gen *g, const Tile *t, int o, bool in, Side to, Side from)
 {
     LLVMBuilderRef b = g->l->b;

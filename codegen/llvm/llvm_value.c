@@ -1,7 +1,7 @@
 /* llvm_value.c - values, addresses and loops of a kernel's body.
  *
- * A value is evaluated where it is needed, by recursion from the results: an environment says which
- * index each dim has, a memo keeps what was already computed at these indices. */
+ * A value is computed where it is needed, by recursion from the results. An environment has the
+ * index of each dim, and a memo has the values that were already computed at these indices. */
 #include "codegen/llvm/llvm_body.h"
 
 #include <llvm-c/DebugInfo.h>
@@ -34,8 +34,8 @@ LLVMValueRef gen_address(Gen *g, LLVMValueRef base, DType t, LLVMValueRef offset
     return LLVMBuildInBoundsGEP2(g->l->b, llvm_memory_type(g->l, t), base, &offset, 1, "");
 }
 
-/* base[sum over dims of index * stride], dim by dim: LLVM makes a bitwise or of a sum whose terms
- * share no bits, in which its vectoriser does not see neighbours any more. */
+/* base[sum over dims of index * stride], added dim by dim. LLVM turns a sum whose terms share no
+ * bits into a bitwise or, and its vectoriser then no longer recognises neighbours. */
 LLVMValueRef gen_element(Gen *g, LLVMValueRef base, const Operand *o, const Env *e)
 {
     for (int i = 0; i < o->type.rank; i++) {
@@ -127,7 +127,7 @@ static int widest(const Gen *g)
     return (g->l->vector_bits ? g->l->vector_bits : 128) / 32;
 }
 
-/* The loop is widened to MG_TILE elements at a time, and nothing is left of a multiple of that. */
+/* The loop is widened to MG_TILE elements at a time. A multiple of MG_TILE leaves no remainder. */
 static void widen_to_tiles(Gen *g, LLVMValueRef back)
 {
     LLVMContextRef c = g->l->c;
@@ -136,8 +136,9 @@ static void widen_to_tiles(Gen *g, LLVMValueRef back)
     set_hints(g, back, all, 3);
 }
 
-/* A sum over n elements has so many parts, whatever else its loop computes: element i is added to
- * part i mod parts, in the order of i; those beyond the last multiple are added to their sum. */
+/* The number of parts of a sum over n elements. It does not depend on the rest of the loop. Element
+ * i is added to part i mod parts, in the order of i. Elements beyond the last multiple are added to
+ * the sum of the parts. */
 enum { SUM_VECTORS = 4 };
 static int sum_parts(const Gen *g, int64_t n)
 {
@@ -175,7 +176,7 @@ static LLVMValueRef index_of(const Gen *g, int dim, LLVMValueRef index)
     return LLVMBuildSRem(g->l->b, index, gen_int(g, g->nest.dim[dim].size), "");
 }
 
-/* Enters the index of a loop under every dim it stands for. */
+/* Enters the index of a loop for each dim of that loop. */
 void gen_env_loop(const Gen *g, Env *e, int loop, LLVMValueRef index, int8_t half)
 {
     for (int i = 0; i < g->nest.ndims; i++)
@@ -215,7 +216,7 @@ void gen_nest_loops(Gen *g, int at, int end, int which, const Env *e, const Boun
     }
 }
 
-/* The piece of the last inner loop that a unit's block is; NULL where the loop is not cut. */
+/* The piece of the last inner loop that is the block of a unit; NULL if the loop is not cut. */
 Bounds *gen_block_bounds(Gen *g, LLVMValueRef block, Bounds *b)
 {
     if (!block)
