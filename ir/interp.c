@@ -431,9 +431,9 @@ static double rounding_unit(DType t)
 /* Ops that give numbers that were there before, or leave others to what is in them. */
 static bool rounds_nothing(Op op)
 {
-    static const Op as_they_are[] = {OP_const, OP_iota, OP_random, OP_copy,   OP_neg,
-                                     OP_abs,   OP_max,  OP_min,    OP_select, OP_rotate,
-                                     OP_join,  OP_rmax, OP_gather, OP_repeat, OP_fused};
+    static const Op as_they_are[] = {OP_iota, OP_random, OP_copy,   OP_neg,    OP_abs,
+                                     OP_max,  OP_min,    OP_select, OP_rotate, OP_join,
+                                     OP_rmax, OP_gather, OP_repeat, OP_fused};
     for (size_t k = 0; k < sizeof as_they_are / sizeof *as_they_are; k++)
         if (op == as_they_are[k])
             return true;
@@ -446,7 +446,7 @@ static bool is_exact(const Ins *i, double x, DType t)
 {
     if (rounds_nothing(i->op) || (x == trunc(x) && fabs(x) < 0x1p20))
         return true;
-    return i->op == OP_cast && interp_rounded(x, t) == x;
+    return OP_AMONG(i->op, OP_cast, OP_const) && interp_rounded(x, t) == x;
 }
 
 /* A number in [-1, 1) that an operation and its result decide: what is computed twice is rounded
@@ -461,9 +461,10 @@ static double drawn_from(uint64_t seed, Op op, double x)
     return (double)(h >> 11) * 0x1p-52 - 1;
 }
 
-static void shake(const Interp *in, const Ins *i, Tensor64 *t)
+/* times: as large as rounding. */
+static void shake(const Interp *in, const Ins *i, Tensor64 *t, double times)
 {
-    double unit = rounding_unit(t->type.dtype);
+    double unit = times * rounding_unit(t->type.dtype);
     if (!dtype_is_float(t->type.dtype))
         return;
     for (int64_t n = type_elements(&t->type) - 1; n >= 0; n--)
@@ -471,10 +472,14 @@ static void shake(const Interp *in, const Ins *i, Tensor64 *t)
             t->data[n] *= 1 + unit * drawn_from(in->seed, i->op, t->data[n]);
 }
 
+/* A sum rounds once a term: by the square root of them, as errors of either sign add up. */
 static void shake_results(Interp *in, const Ins *i)
 {
+    double terms = 1;
+    for (int k = 0; OP_AMONG(i->op, OP_sum, OP_dot) && k < i->attrs.over.n; k++)
+        terms *= (double)i->attrs.over.dim[k].size;
     for (uint32_t k = 0; k < i->nout; k++)
-        shake(in, i, &in->value[i->out[k]]);
+        shake(in, i, &in->value[i->out[k]], sqrt(terms));
 }
 
 static void one(Interp *in, const Ins *i)
@@ -496,7 +501,7 @@ static void one_shaken(Interp *in, const Ins *i)
         const size_t bytes = (size_t)type_elements(&t->type) * sizeof(double);
         kept[k] = interp_alloc((int64_t)bytes + 1, 1);
         memcpy(kept[k], t->data, bytes);
-        shake(in, i, t);
+        shake(in, i, t, 1);
     }
     one(in, i);
     for (uint32_t k = i->nin; k-- > 0 && inside;) {
