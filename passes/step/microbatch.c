@@ -21,6 +21,7 @@
  *
  * Sums are made in this order and no other: a gradient is computed by itself, and then added. */
 #include "passes/simplify/accumulate.h"
+#include "passes/step/casts.h"
 #include "passes/step/parts.h"
 #include "passes/passes.h"
 #include "passes/step/tied.h"
@@ -320,6 +321,7 @@ static void wrap(const Microbatches *r, Fn *fn, Dim micro, const uint32_t *tied,
               .tmp = tmp};
     w.given = move_args(m, fn, top, body, micro);
     move_copies(m, top, body);
+    casts_by_iterations(m, body, tmp);
     Type *types = NEW_ARRAY(tmp, Type, w.n + 1);
     for (size_t k = 0; k < w.n; k++)
         types[k] = *type_of(m, body->results.data[k]);
