@@ -63,10 +63,21 @@ static bool one_of(const char *name, const char *const *words)
     return *words;
 }
 
+/* The names that a rule is given, besides its settings and states: it may change the values. */
+static const char *const values[] = {"p", "g", "lr", "step", NULL};
+static const char *const facts[] = {"rate", "matrix", "rows", "cols", "all", "rank", NULL};
+/* The settings that every optimizer may have: two numbers, and the parameter's weight decay. */
+static const char *const everywhere[] = {"betas", "decay", NULL};
+
+/* Is this the name of something that no rule changes? */
+static bool fixed(const Table *t, const char *name)
+{
+    return one_of(name, facts) || one_of(name, everywhere) || item(t, N_RANGE, name);
+}
+
 /* ---- settings -------------------------------------------------------------------------------- */
 
-/* The numbers that a setting gives: its own, but for betas and decay, which every optimizer may
- * have; the weight decay is the parameter's. */
+/* The numbers that a setting gives. */
 static const char *const *numbers_of(Table *t, const Node *setting)
 {
     static const char *const pair[] = {"beta1", "beta2", NULL};
@@ -85,9 +96,9 @@ static bool gives(Table *t, const Node *o, const char *number)
 
 static void check_range(Table *t, const Node *range)
 {
-    static const char *const taken[] = {"betas",  "decay", "p",    "g",   "lr",   "step", "rate",
-                                        "matrix", "rows",  "cols", "all", "rank", NULL};
-    if (item(t, N_RANGE, name_of(t, range)) != range || one_of(name_of(t, range), taken))
+    const char *name = name_of(t, range);
+    if (item(t, N_RANGE, name) != range || one_of(name, values) || one_of(name, facts) ||
+        one_of(name, everywhere))
         wrong(t, range, "'%s' is there already", name_of(t, range));
     if (range->a && range->op == B_LT && range->a->number != 0)
         wrong(t, range->a, "a number may be above 0, and at least others");
@@ -173,6 +184,8 @@ static void check_state(Table *t, const Node *o, const Node *state)
               name_of(t, o));
     for (size_t i = 0; i < state->list.n; i++) {
         const Node *slot = state->list.data[i];
+        if (one_of(name_of(t, slot), values) || fixed(t, name_of(t, slot)))
+            wrong(t, slot, "'%s' is there already", name_of(t, slot));
         if (slot->a && !is(t, slot->a, "rows") && !is(t, slot->a, "cols"))
             wrong(t, slot->a, "a state has all dims, [rows] or [cols]");
     }
@@ -204,18 +217,23 @@ static bool known(const Nodes *names, Name name)
 /* Everything that is read is given, or was made before. */
 static void check_reads(Table *t, const Node *o, const Nodes *made, const Node *n)
 {
-    static const char *const given[] = {"p",    "g",    "lr",  "step", "rate", "matrix",
-                                        "rows", "cols", "all", "rank", NULL};
     if (!n)
         return;
-    if (n->kind == N_NAME && !known(made, n->name) && !one_of(name_of(t, n), given) &&
-        !gives(t, o, name_of(t, n)))
+    if (n->kind == N_NAME && !known(made, n->name) && !one_of(name_of(t, n), values) &&
+        !one_of(name_of(t, n), facts) && !gives(t, o, name_of(t, n)))
         wrong(t, n, "the rule of '%s' reads '%s', which is no setting or state of it",
               name_of(t, o), name_of(t, n));
     check_reads(t, o, made, n->a);
     check_reads(t, o, made, n->b);
     for (size_t i = 0; i < n->list.n; i++)
         check_reads(t, o, made, n->list.data[i]);
+}
+
+static void make_name(Table *t, Nodes *made, const Node *n)
+{
+    if (fixed(t, name_of(t, n)))
+        wrong(t, n, "'%s' is given; a rule does not change it", name_of(t, n));
+    vec_push(t->arena, made, n);
 }
 
 static void check_statement(Table *t, const Node *o, Nodes *made, const Node *n)
@@ -229,10 +247,10 @@ static void check_statement(Table *t, const Node *o, Nodes *made, const Node *n)
     check_reads(t, o, made, n->a);
     for (size_t i = 0; i < n->list.n; i++) {
         check_reads(t, o, made, n->list.data[i]->a);
-        vec_push(t->arena, made, n->list.data[i]);
+        make_name(t, made, n->list.data[i]);
     }
     if (n->kind == N_ASSIGN)
-        vec_push(t->arena, made, n);
+        make_name(t, made, n);
 }
 
 static bool assigns(const Node *o, Name name)
@@ -253,6 +271,10 @@ static void check_rule(Table *t, const Node *o)
     static const char *const read[] = {"p", "g", "lr", NULL};
     const Nodes slots = slots_of(t, o);
     Nodes made = slots_of(t, o);
+    for (size_t i = 0; i < slots.n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (slots.data[k]->name == slots.data[i]->name)
+                wrong(t, slots.data[i], "'%s' is there already", name_of(t, slots.data[i]));
     for (size_t i = 0; i < o->more.n; i++)
         check_statement(t, o, &made, o->more.data[i]);
     for (int i = 0; read[i]; i++)

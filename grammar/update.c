@@ -69,8 +69,9 @@ static const Node *nth_state(const Node *optimizer, size_t n)
 
 static bool given_state(const Elab *e, const RuleCall *c, Name name, Value *x)
 {
-    for (size_t i = 0; nth_state(e->frame->block, i); i++)
-        if (nth_state(e->frame->block, i)->name == name) {
+    const Node *s;
+    for (size_t i = 0; (s = nth_state(e->frame->block, i)); i++)
+        if (s->name == name) {
             *x = c->states[i];
             return true;
         }
@@ -151,11 +152,10 @@ static bool take_result(Elab *e, const Node *optimizer, Name name, Value old, Va
 /* The new parameter, and each state that there is. */
 static bool take_results(Elab *e, const Node *optimizer, const RuleCall *c, Value *out)
 {
+    const Node *s;
     bool ok = take_result(e, optimizer, name_intern(e->names, "p"), c->p, &out[0]);
-    for (size_t i = 0; ok && nth_state(optimizer, i); i++)
-        if (c->states[i])
-            ok =
-                take_result(e, optimizer, nth_state(optimizer, i)->name, c->states[i], &out[i + 1]);
+    for (size_t i = 0; ok && (s = nth_state(optimizer, i)); i++)
+        ok = !c->states[i] || take_result(e, optimizer, s->name, c->states[i], &out[i + 1]);
     return ok;
 }
 

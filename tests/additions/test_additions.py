@@ -318,7 +318,7 @@ class Additions(unittest.TestCase):
             self.found += 1
 
     def forget_lines(self, p):
-        lines = [line for line in p.body.splitlines(keepends=True) if not line.startswith("#")]
+        lines = [line for line in p.body.splitlines(keepends=True) if re.match("[^#\n]", line)]
         self.assertEqual(len(lines), 7)
         for line in lines:
             self.forget_in_table(p, line, p.body.replace(line, ""))
