@@ -395,7 +395,8 @@ static Val unknown_function(Elab *e, const Node *n)
     for (size_t i = 0; builtin_name(i); i++)
         vec_push(e->arena, &near, builtin_name(i));
     for (size_t i = 0; i < e->prelude->items.n; i++)
-        vec_push(e->arena, &near, text(e, e->prelude->items.data[i]->name));
+        if (e->prelude->items.data[i]->kind == N_BLOCK)
+            vec_push(e->arena, &near, text(e, e->prelude->items.data[i]->name));
     for (size_t i = 0; i < e->block_order.n; i++)
         vec_push(e->arena, &near, text(e, e->block_order.data[i]->name));
     fail(e, n->at, 248, "there is no block or function '%s'", text(e, n->name));

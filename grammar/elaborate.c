@@ -372,7 +372,7 @@ static void elaborate_functions(Elab *e, const Node *model)
 const Ast *read_prelude(Elab *e)
 {
     uint32_t file = diag_add_file(e->diag, "prelude.mg", prelude_text, strlen(prelude_text));
-    return mg_parse(e->arena, e->names, e->diag, file);
+    return parse_prelude(e->arena, e->names, e->diag, file);
 }
 
 Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o)

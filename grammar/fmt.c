@@ -237,6 +237,11 @@ static void put_node(Fmt *f, const Node *n)
     case N_RETURN:
     case N_SETTING:
     case N_RULE:
+    case N_OPTIMIZER: /* of the prelude alone */
+    case N_RANGE:
+    case N_STATE:
+    case N_SLOT:
+    case N_REST:
     case N_none:
     case N_count:
         break;

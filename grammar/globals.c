@@ -154,6 +154,8 @@ void declare_prelude(Elab *e)
 {
     for (size_t i = 0; i < e->prelude->items.n; i++) {
         const Node *n = e->prelude->items.data[i];
+        if (n->kind != N_BLOCK)
+            continue;
         Sym *s = NEW(e->arena, Sym);
         *s = (Sym){.kind = SYM_BLOCK, .name = n->name, .span = n->at, .node = n};
         Sym *first = map_find(&e->builtin_blocks, n->name);

@@ -5,10 +5,6 @@
 #include "grammar/ast.h"
 #include "ir/ir.h"
 
-/* Reads a registered file (diag_add_file). Errors go to d (codes 01xx); NULL if there were any. The
- * tree lives in `a` and points into the file's text. */
-Ast *mg_parse(Arena *a, Names *names, Diag *d, uint32_t file);
-
 /* Prints the canonical text: comments kept, one statement a line, columns aligned. Formatting the
  * result gives it again, and it parses to an equal tree. */
 void mg_fmt(const Ast *ast, FILE *out);
@@ -29,8 +25,7 @@ typedef struct ElaborateOptions {
  * sample; the train block and the layout, checked. NULL after errors (codes 02xx and 03xx). */
 Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o);
 
-/* The rule of an optimizer, out of its block in prelude.mg (grammar/update.c): Module.update_rule.
- */
+/* The rule of an optimizer, as prelude.mg declares it (grammar/update.c): Module.update_rule. */
 bool mg_update_rule(Builder *b, const RuleCall *c, Value *out);
 
 #endif

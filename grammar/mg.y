@@ -4,6 +4,8 @@
  * nothing that can end an expression can be followed by a name. `@` takes its `over` at once, so it
  * is one production. The initial value of a parameter has expressions of its own (`number`), in which a
  * call takes no `as`: there the word begins the external name.
+ * An optimizer and what it may be told stand in the prelude alone: parse.c makes tokens of their
+ * words there.
  * After an error, parse.c skips to the next statement and hands out RESUME. */
 %code top {
 #include "grammar/parse.h"
@@ -34,12 +36,13 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 }
 
 %token YYEOF 0 "the end of the file"
-%token START_FILE START_EXPRESSION RESUME
+%token START_FILE START_PRELUDE START_EXPRESSION RESUME
 %token DIM "dim" CONST "const" BLOCK "block" MODEL "model" TRAIN "train" LAYOUT "layout"
 %token CONFIG "config"
 %token PARAM "param" REPEAT "repeat" RETURN "return"
 %token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x"
 %token ARROW "->" LE "<=" GE ">=" EQ "==" NE "!="
+%token OPTIMIZER "optimizer" SETTING "setting" STATE "state" REST "rest"
 %token <name> IDENT "a name"
 %token <text> STRING "a string" WORD "a word"
 %token <literal> NUMBER "a number" QUANTITY "a quantity"
@@ -48,16 +51,17 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %left '*' '/'
 %precedence NEGATED
 
-%type <node> json member selector item binding parameter parent statement number atom entry axis option pad
+%type <node> limit declaration slot json member selector item binding parameter parent statement number atom entry axis option pad
 %type <node> expr sum term unary dot postfix primary call argument subscript group name
-%type <list> selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
+%type <list> rule slots selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
 %type <list> several entries values pads exprs axes options option_list arguments argument_list subscripts dims
 %type <text> path
-%type <op> compare
+%type <op> compare below
 
 %%
 
 start: START_FILE items
+     | START_PRELUDE items
      | START_EXPRESSION expr    { p->expression = $2; }
 
 /* ---- items -------------------------------------------------------------------------------- */
@@ -80,7 +84,19 @@ item: "dim" bindings            { $$ = MAKE(@$, DIMS, .list = *$2); }
                                 { $$ = MAKE(@$, LAYOUT, .name = $2, .at = @2, .body = @4.end, .a = $3,
                                             .more = *$5); }
     | "config" '{' fields '}'   { $$ = MAKE(@$, CONFIG, .at = @1, .body = @2.end, .more = *$3); }
+    | "optimizer" IDENT '(' parameters ')' '{' rule '}'
+                                { $$ = MAKE(@$, OPTIMIZER, .name = $2, .at = @2, .body = @6.end, .list = *$4,
+                                            .more = *$7); }
+    | "setting" IDENT           { $$ = MAKE(@$, RANGE, .name = $2, .at = @2); }
+    | "setting" limit below IDENT
+                                { $$ = MAKE(@$, RANGE, .name = $4, .at = @4, .a = $2, .op = $3); }
+    | "setting" limit below IDENT '<' limit
+                                { $$ = MAKE(@$, RANGE, .name = $4, .at = @4, .a = $2, .op = $3, .b = $6); }
     | error RESUME              { $$ = NULL; yyerrok; }
+
+limit: NUMBER                   { $$ = MAKE(@$, NUMBER, .number = $1.value, .text = $1.text); }
+
+below: '<' { $$ = B_LT; } | "<=" { $$ = B_LE; }
 
 parent: %empty                  { $$ = NULL; }
       | ':' name                { $$ = $2; }
@@ -140,6 +156,22 @@ statement: IDENT '=' expr       { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a
          | "return" exprs       { $$ = MAKE(@$, RETURN, .at = @1, .list = *$2); }
          | "dim" bindings       { $$ = MAKE(@$, DIMS, .list = *$2); }
          | error RESUME         { $$ = NULL; yyerrok; }
+
+/* The body of an optimizer. */
+rule: %empty                    { $$ = list_new(p, NULL); }
+    | rule statement            { $$ = $2 ? list_add(p, $1, $2) : $1; if (p->deep) YYABORT; }
+    | rule declaration          { $$ = list_add(p, $1, $2); }
+
+declaration: "state" slots      { $$ = MAKE(@$, STATE, .at = @1, .list = *$2); }
+           | "state" slots "where" expr
+                                { $$ = MAKE(@$, STATE, .at = @1, .list = *$2, .a = $4); }
+           | "rest" IDENT       { $$ = MAKE(@$, REST, .name = $2, .at = @2); }
+
+slots: slot                     { $$ = list_new(p, $1); }
+     | slots ',' slot           { $$ = list_add(p, $1, $3); }
+
+slot: IDENT path                { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .text = $2); }
+    | IDENT '[' name ']' path   { $$ = MAKE(@$, SLOT, .name = $1, .at = @1, .a = $3, .text = $5); }
 
 several: IDENT ',' name         { $$ = list_new(p, MAKE(@1, NAME, .name = $1)); list_add(p, $$, $3); }
        | several ',' name       { $$ = list_add(p, $1, $3); }

@@ -1,6 +1,5 @@
 /* parse.c - around lexer and parser: the token source, recovery after errors, messages, nodes. */
 #include "grammar/parse.h"
-#include "grammar/grammar.h"
 #include "grammar/mg.tab.h"
 
 #define YYSTYPE Semantic /* as mg.lex.h knows them */
@@ -60,12 +59,27 @@ static void hand_back(Parse *p, Token t)
     vec_push(p->ast->arena, &p->queue, t);
 }
 
+/* Words that begin a line of the prelude, and are names in all other files. */
+static int prelude_word(const char *name)
+{
+    static const struct {
+        const char *word;
+        int kind;
+    } words[] = {{"optimizer", OPTIMIZER}, {"setting", SETTING}, {"state", STATE}, {"rest", REST}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i].word, name))
+            return words[i].kind;
+    return IDENT;
+}
+
 /* The name x before a number is the sign of `h100 x 8`: nothing else could stand so. */
 static Token next(Parse *p)
 {
     if (p->queue.n)
         return p->queue.data[--p->queue.n];
     Token t = lex(p);
+    if (t.kind == IDENT && t.first && p->prelude)
+        t.kind = prelude_word(name_str(p->ast->names, t.value.name));
     if (t.kind == IDENT && t.value.name == p->x) {
         Token after = lex(p);
         hand_back(p, after);
@@ -78,9 +92,9 @@ static Token next(Parse *p)
 static bool begins_item(const Parse *p, const Token *t)
 {
     bool margin = !t->span.begin || p->ast->text[t->span.begin - 1] == '\n';
-    return t->first &&
-           (t->kind == BLOCK || t->kind == MODEL || t->kind == TRAIN || t->kind == LAYOUT ||
-            t->kind == CONFIG || (margin && (t->kind == DIM || t->kind == CONST)));
+    return t->first && (t->kind == BLOCK || t->kind == MODEL || t->kind == TRAIN ||
+                        t->kind == LAYOUT || t->kind == CONFIG || t->kind == OPTIMIZER ||
+                        t->kind == SETTING || (margin && (t->kind == DIM || t->kind == CONST)));
 }
 
 /* Do a name's `=` or `:`, or the other names of several and their `=`, come next? */
@@ -177,6 +191,18 @@ static const char *any_of(Parse *p, const char *const *expected, int n)
     return text;
 }
 
+/* `optimizer NAME` outside of a train block, where it would choose one. */
+static bool declares_optimizer(Parse *p)
+{
+    const Token *t = &p->last;
+    if (p->braces || t->kind != IDENT ||
+        prelude_word(name_str(p->ast->names, t->value.name)) != OPTIMIZER)
+        return false;
+    Token after = next(p);
+    hand_back(p, after);
+    return after.kind == IDENT;
+}
+
 void parse_unexpected(Parse *p, const char *const *expected, int n, bool wants_over)
 {
     const Token *t = &p->last;
@@ -189,6 +215,12 @@ void parse_unexpected(Parse *p, const char *const *expected, int n, bool wants_o
                      : arena_printf(p->ast->arena, "'%.*s%s'", (int)(length > 40 ? 40 : length),
                                     p->ast->text + t->span.begin, length > 40 ? "..." : "");
     p->recover = true;
+    if (n == 0 && declares_optimizer(p)) {
+        diag_error(p->diag, t->span, 109, "a file cannot declare an optimizer");
+        diag_help(p->diag, "the rules of optimizers are the compiler's own (grammar/prelude.mg); a "
+                           "train block chooses one: train { optimizer adamw()  lr 3e-4 }");
+        return;
+    }
     if (p->braces > 0 && (t->kind == 0 || begins_item(p, t))) {
         diag_error(p->diag, t->span, 105, "expected '}' before %s", found);
         diag_note(p->diag, p->opened, "to close this one");
@@ -265,6 +297,7 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
 {
     size_t size;
     Parse *p = NEW(a, Parse);
+    p->prelude = start == START_PRELUDE;
     p->ast = NEW(a, Ast);
     *p->ast = (Ast){.arena = a, .names = names, .file = file, .path = diag_path(d, file)};
     p->ast->text = diag_text(d, file, &size);
@@ -294,6 +327,12 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
 Ast *mg_parse(Arena *a, Names *names, Diag *d, uint32_t file)
 {
     Parse *p = run(a, names, d, file, 0, START_FILE);
+    return p ? p->ast : NULL;
+}
+
+Ast *parse_prelude(Arena *a, Names *names, Diag *d, uint32_t file)
+{
+    Parse *p = run(a, names, d, file, 0, START_PRELUDE);
     return p ? p->ast : NULL;
 }
 

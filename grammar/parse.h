@@ -37,6 +37,7 @@ typedef struct Parse {
     bool line_start; /* a newline was passed since the last token */
     int item;        /* the keyword of the item being read */
     Name x;
+    bool prelude;     /* optimizers are declared in it */
     int braces;       /* open before the next token */
     Span opened;      /* the outermost of them */
     Token last;       /* the token the parser looks at */

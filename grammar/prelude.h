@@ -1,4 +1,4 @@
-/* prelude.h - the text of prelude.mg, made into an array when mgc is built. */
+/* prelude.h - the text of prelude.mg without its comments, made into an array when mgc is built. */
 #ifndef MGC_PRELUDE_H
 #define MGC_PRELUDE_H
 

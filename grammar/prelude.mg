@@ -1,4 +1,4 @@
-# prelude.mg - functions of the language that are written in it.
+# prelude.mg - functions of the language that are written in it, and all optimizers.
 #
 # attention, cross_entropy and gelu_tanh are operations of their own; what stands here is their
 # definition: it says what they mean, tests compare the two, and operands that the operations do not
@@ -91,10 +91,42 @@ block imbalance(score, chosen : token(c), along pos, over best) {
     return sum(used * mean(score, over pos), over c) * c
 }
 
-# The rules of optimizers (ir/optimizers.def has their rows, grammar/update.c what they are given).
-# Each returns the new p, and what it keeps. lr and step, from 1, are computed in f64; a tensor takes
-# what is made of them `rounded`. Weight decay is decoupled (p shrinks by lr * decay) but for adam and
-# sgd, where it is added to the gradient. A state that a parameter does not have is the number 0.
+# Optimizers. A declaration says all of one: what a source may set, what is kept for each parameter,
+# and the rule, which gives the parameter and what is kept their new values. The build makes the
+# tables of the C code from it (grammar/optimizer_table.c); grammar/update.c elaborates the rule.
+#
+#   optimizer NAME(SETTING = default, ...)   in the order of values without names: settings of the list
+#                     below, `betas`, which are beta1 and beta2, and `decay`, the weight decay
+#   state m           kept for each parameter: of its dims, 0 at first
+#   state m as "s"    the name in checkpoints, where it is another one
+#   state m[rows]     for matrices only: without the dims of the columns; m[cols]: without the rows'
+#   state m where matrix == 0    for all but matrices
+#   state m where s != 0         for none if the setting s is 0
+#   rest NAME         the optimizer of all parameters but hidden matrices
+#   p = ...           the rule assigns p and each state
+#
+# A rule reads its settings and its states (a state that a parameter does not have is the number 0),
+# and:
+#
+#   p, g              the parameter and its gradient
+#   lr, step          the learning rate and the number of the step, from 1: in f64. A tensor takes what
+#                     is made of them `rounded`.
+#   rate, decay       the parameter's factor of the learning rate, and its weight decay
+#   matrix            whether it is one. Of a matrix also its dims: rows, cols, and all, which are all
+#                     but those that number matrices
+#   rank              the number of dims in `all`
+#
+# Weight decay is decoupled (p shrinks by lr * decay) but for adam and sgd, where it is added to the
+# gradient.
+
+# The range of each setting. One without a range is a flag, 1 or 0.
+setting 0 <= beta1 < 1
+setting 0 <= beta2 < 1
+setting 0 < eps < 1
+setting 0 <= momentum < 1
+setting 0 < power < 10
+setting 0 < threshold
+setting nesterov
 
 block rate_of(lr, rate =) {
     return select(rate == 1, lr, lr * rate)
@@ -121,38 +153,51 @@ block adam_step(p, m, v, lr, step, beta1 =, beta2 =, eps =, rate =) {
     return p - m / size * rounded(rate_of(lr / bias_correction(step, beta = beta1), rate = rate))
 }
 
-block adamw(p, g, m, v, lr, step, beta1 =, beta2 =, eps =, rate =, decay =) {
+# torch.optim.AdamW
+optimizer adamw(betas = (0.9, 0.999), eps = 1e-8, decay = 0) {
+    state m as "exp_avg", v as "exp_avg_sq"
     m = average(m, g, beta = beta1)
     v = average(v, g * g, beta = beta2)
     p = decayed(p, lr, rate = rate, decay = decay)
-    return adam_step(p, m, v, lr, step, beta1 = beta1, beta2 = beta2, eps = eps, rate = rate), m, v
+    p = adam_step(p, m, v, lr, step, beta1 = beta1, beta2 = beta2, eps = eps, rate = rate)
 }
 
-block adam(p, g, m, v, lr, step, beta1 =, beta2 =, eps =, rate =, decay =) {
-    g = regularized(p, g, decay = decay)
-    m = average(m, g, beta = beta1)
-    v = average(v, g * g, beta = beta2)
-    return adam_step(p, m, v, lr, step, beta1 = beta1, beta2 = beta2, eps = eps, rate = rate), m, v
-}
-
-block sgd(p, g, buffer, lr, momentum =, nesterov =, rate =, decay =) {
+# torch.optim.SGD
+optimizer sgd(momentum = 0, decay = 0, nesterov = 0) {
+    state buffer as "momentum" where momentum != 0
     g = regularized(p, g, decay = decay)
     buffer = select(momentum == 0, 0, buffer * momentum + g)
     move = select(momentum == 0, g, select(nesterov, g + buffer * momentum, buffer))
-    return p - move * rounded(rate_of(lr, rate = rate)), buffer
+    p = p - move * rounded(rate_of(lr, rate = rate))
 }
 
-block lion(p, g, m, lr, beta1 =, beta2 =, rate =, decay =) {
+# torch.optim.Adam: the decay is added to the gradient.
+optimizer adam(betas = (0.9, 0.999), eps = 1e-8, decay = 0) {
+    state m as "exp_avg", v as "exp_avg_sq"
+    g = regularized(p, g, decay = decay)
+    m = average(m, g, beta = beta1)
+    v = average(v, g * g, beta = beta2)
+    p = adam_step(p, m, v, lr, step, beta1 = beta1, beta2 = beta2, eps = eps, rate = rate)
+}
+
+# Chen et al. 2023
+optimizer lion(betas = (0.9, 0.99), decay = 0) {
+    state m as "exp_avg"
     move = sign(average(m, g, beta = beta1)) * rounded(rate_of(lr, rate = rate))
-    return decayed(p, lr, rate = rate, decay = decay) - move, average(m, g, beta = beta2)
+    p = decayed(p, lr, rate = rate, decay = decay) - move
+    m = average(m, g, beta = beta2)
 }
 
 block kept(old, x, keep) {
     return old * rounded(keep) + x * rounded(1 - keep)
 }
 
-# g / sqrt(second moment); of a matrix the moment is kept as the means of its rows and columns.
-block adafactor(p, g, row, col, v, m, lr, step, over rows, over cols, over all, beta1 =, eps =, power =, threshold =, rate =, decay =, rank =, matrix) {
+# Shazeer and Stern 2018, as transformers': g / sqrt(second moment); of a matrix the moment is kept as
+# the means of its rows and columns.
+optimizer adafactor(beta1 = 0, power = 0.8, threshold = 1, eps = 1e-30, decay = 0) {
+    state row[rows] as "exp_avg_sq_row", col[cols] as "exp_avg_sq_col"
+    state v as "exp_avg_sq" where matrix == 0
+    state m as "exp_avg" where beta1 != 0
     keep = 1 - exp(log(step) * -power)
     square = g * g + eps
     row = select(matrix, kept(row, mean(square, over cols), keep), 0)
@@ -162,7 +207,7 @@ block adafactor(p, g, row, col, v, m, lr, step, over rows, over cols, over all, 
     rms = select(rank == 0, abs(move), sqrt(mean(move * move, over all)))
     move = move / max(rms * (1 / threshold), 1) * rounded(rate_of(lr, rate = rate))
     m = select(beta1 == 0, 0, average(m, move, beta = beta1))
-    return decayed(p, lr, rate = rate, decay = decay) - select(beta1 == 0, move, m), row, col, v, m
+    p = decayed(p, lr, rate = rate, decay = decay) - select(beta1 == 0, move, m)
 }
 
 # One round of the quintic iteration that brings all singular values of x near 1: with a = x x', x
@@ -183,12 +228,15 @@ block orthogonal(x, over d, over e) {
     return quintic(x, over d, over e)
 }
 
-# Momentum, made orthogonal over the indices of the shorter side.
-block muon(p, g, buffer, lr, over rows, over cols, momentum =, nesterov =, rate =, decay =) {
+# Jordan 2024, scaled as torch.optim.Muon's match_rms_adamw: momentum, made orthogonal over the indices
+# of the shorter side.
+optimizer muon(momentum = 0.95, betas = (0.9, 0.95), eps = 1e-8, decay = 0, nesterov = 1) {
+    state buffer as "momentum"
+    rest adamw
     buffer = average(buffer, g, beta = momentum)
     x = select(nesterov, average(buffer, g, beta = momentum), buffer)
     x = x / max(sqrt(sum(x * x, over (rows, cols))), 1e-7)
     x = select(rows <= cols, orthogonal(x, over rows, over cols), orthogonal(x, over cols, over rows))
     scale = rounded(rate_of(lr, rate = rate) * (0.2 * sqrt(max(rows, cols))))
-    return decayed(p, lr, rate = rate, decay = decay) - x * scale, buffer
+    p = decayed(p, lr, rate = rate, decay = decay) - x * scale
 }

@@ -417,6 +417,8 @@ static void statement(Elab *e, const Node *n, Val *result, bool last)
         repeat(e, n);
     } else if (n->kind == N_DIMS) {
         local_dims(e, n);
+    } else if (n->kind == N_STATE || n->kind == N_REST) {
+        return; /* declarations of an optimizer, which its row has */
     } else if (!block || e->loop != e->frame->loop) {
         fail(e, n->at, 239, block ? "return inside of a repeat" : "a model returns nothing");
         if (!block)

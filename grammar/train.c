@@ -50,8 +50,10 @@ static bool betas(Elab *e, const Node *n, Train *t)
         help(e, "betas = (0.9, 0.95)");
         return false;
     }
-    return bounded(e, pair->list.data[0], "the first beta", 0, 1, &t->beta1) &&
-           bounded(e, pair->list.data[1], "the second beta", 0, 1, &t->beta2);
+    const OptionInfo *first = &optimizer_options[OPTION_beta1];
+    const OptionInfo *second = &optimizer_options[OPTION_beta2];
+    return bounded(e, pair->list.data[0], "the first beta", first->low, first->high, &t->beta1) &&
+           bounded(e, pair->list.data[1], "the second beta", second->low, second->high, &t->beta2);
 }
 
 static bool flag(Elab *e, const Node *n, const char *what, bool *yes)

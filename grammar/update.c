@@ -1,15 +1,10 @@
-/* update.c - the rule of an optimizer: its block of prelude.mg, elaborated where a pass has one
- * parameter's gradient.
+/* update.c - the rule of an optimizer: its declaration in prelude.mg, elaborated where a pass has
+ * one parameter's gradient.
  *
- * The block's parameters are given by their kinds:
- *   values    by place: p, g, the states in the order of the optimizer's row; then by name: lr, and
- *             step, the number of the step from 1. Both are f64. A state that this parameter does
- *             not have is the number 0, and what the block returns for it is not asked for.
- *   over      rows, cols, all: the dims of a matrix's two sides, and all but those that number it
- *   options   numbers of the optimizer by name; rate, decay: the parameter's; rank: how many `all`
- * is flags     matrix A number as the condition of `select` decides here: what is not chosen is not
- * written. What is computed in f64 is rounded to the parameter's dtype where the block says
- * `rounded`. */
+ * The names that the rule reads are bound first, by what they are; the prelude lists them. A state
+ * that this parameter does not have is the number 0, and its new value is not asked for. A number
+ * as the condition of `select` decides here: what is not chosen is not written. What is computed in
+ * f64 is rounded to the parameter's dtype where the rule says `rounded`. */
 #include "grammar/grammar.h"
 #include "grammar/elab.h"
 #include "ir/optimizers.h"
@@ -60,73 +55,108 @@ static bool given_dims(const RuleCall *c, const char *name, DimList *dims)
     return !strcmp(name, "rows") || !strcmp(name, "cols") || !strcmp(name, "all");
 }
 
-/* The value at place `at`. */
-static bool given_value(const RuleCall *c, int at, const char *name, Val *v)
+/* The nth state that the optimizer declares, or NULL. */
+static const Node *nth_state(const Node *optimizer, size_t n)
 {
-    int states = 0;
-    while (states < STATES_MAX && optimizers[c->optimizer].states[states].slot)
-        states++;
+    for (size_t i = 0; i < optimizer->more.n; i++) {
+        const Node *s = optimizer->more.data[i];
+        if (s->kind == N_STATE && n < s->list.n)
+            return s->list.data[n];
+        n -= s->kind == N_STATE ? s->list.n : 0;
+    }
+    return NULL;
+}
+
+static bool given_state(const Elab *e, const RuleCall *c, Name name, Value *x)
+{
+    const Node *s;
+    for (size_t i = 0; (s = nth_state(e->frame->block, i)); i++)
+        if (s->name == name) {
+            *x = c->states[i];
+            return true;
+        }
+    return false;
+}
+
+static bool given_value(const Elab *e, const RuleCall *c, Name name, Val *v)
+{
+    const char *word = text(e, name);
     Value x = 0;
-    if (at < 2)
-        x = at ? c->g : c->p;
-    else if (at < 2 + states)
-        x = c->states[at - 2];
-    else if (!strcmp(name, "lr"))
+    if (!strcmp(word, "p"))
+        x = c->p;
+    else if (!strcmp(word, "g"))
+        x = c->g;
+    else if (!strcmp(word, "lr"))
         x = c->lr;
-    else if (!strcmp(name, "step"))
+    else if (!strcmp(word, "step"))
         x = c->step(c->ctx);
-    else
+    else if (!given_state(e, c, name, &x))
         return false;
     *v = x ? tensor_val(x) : number(0);
     return true;
 }
 
-static bool bind_rule(Elab *e, const Node *block, const RuleCall *c)
+/* A name that the rule reads: what it is given of that name, if it is given it. */
+static void bind_name(Elab *e, const RuleCall *c, const Node *n)
 {
-    int values = 0;
-    for (size_t i = 0; i < block->list.n; i++) {
-        const Node *p = block->list.data[i];
-        const char *name = text(e, p->name);
-        bool dims = p->kind == N_OVER, known;
-        bool value = p->kind == N_TENSOR && strcmp(name, "matrix") != 0;
-        Sym *s = declare(e, dims ? SYM_DIM : value ? SYM_VALUE : SYM_CONST, p->name, p->at);
-        if (!s)
-            return false;
-        if (dims)
-            known = given_dims(c, name, &s->dims);
-        else if (value)
-            known = given_value(c, values++, name, &s->val);
-        else
-            known = given_number(e, c, name, &s->val);
-        s->ready = true;
-        if (!known) {
-            fail(e, p->at, 243, "a rule is given no '%s'", name);
-            return false;
-        }
+    Sym given = {.ready = true};
+    if (find_local(e->frame, n->name))
+        return;
+    if (given_value(e, c, n->name, &given.val))
+        given.kind = SYM_VALUE;
+    else if (given_number(e, c, text(e, n->name), &given.val))
+        given.kind = SYM_CONST;
+    else if (given_dims(c, text(e, n->name), &given.dims))
+        given.kind = SYM_DIM;
+    else
+        return;
+    Sym *s = declare(e, given.kind, n->name, n->at);
+    if (!s)
+        return;
+    s->ready = given.ready;
+    s->val = given.val;
+    s->dims = given.dims;
+}
+
+static void bind_names(Elab *e, const RuleCall *c, const Node *n)
+{
+    if (!n || n->kind == N_STATE)
+        return;
+    if (n->kind == N_NAME)
+        bind_name(e, c, n);
+    bind_names(e, c, n->a);
+    bind_names(e, c, n->b);
+    for (size_t i = 0; i < n->list.n; i++)
+        bind_names(e, c, n->list.data[i]);
+    for (size_t i = 0; i < n->more.n; i++)
+        bind_names(e, c, n->more.data[i]);
+}
+
+/* The value that the rule has made of a name: of the type that it was given. */
+static bool take_result(Elab *e, const Node *optimizer, Name name, Value old, Value *out)
+{
+    const Sym *s = find_local(e->frame, name);
+    const Type *want = type_of(e->module, old);
+    const Type *have = s && s->val.kind == VAL_TENSOR ? type_of(e->module, s->val.value) : NULL;
+    if (s && s->val.kind == VAL_POISON)
+        return false;
+    if (!have || have->dtype != want->dtype || !type_same_dims(have, want)) {
+        fail(e, optimizer->at, 258, "the rule of '%s' makes of '%s' what it was not",
+             text(e, optimizer->name), text(e, name));
+        return false;
     }
+    *out = s->val.value;
     return true;
 }
 
-/* The results of the block: the new p, and each state that there is. */
-static bool take_results(Elab *e, const Node *block, const RuleCall *c, Val result, Value *out)
+/* The new parameter, and each state that there is. */
+static bool take_results(Elab *e, const Node *optimizer, const RuleCall *c, Value *out)
 {
-    const size_t count = result.kind == VAL_SEVERAL ? result.count : 1;
-    const Val *v = result.kind == VAL_SEVERAL ? result.several : &result;
-    for (size_t i = 0; i <= STATES_MAX; i++) {
-        const Value old = i == 0 ? c->p : c->states[i - 1];
-        if (!old)
-            continue;
-        const Type *want = type_of(e->module, old);
-        const Type *have =
-            i < count && v[i].kind == VAL_TENSOR ? type_of(e->module, v[i].value) : NULL;
-        if (!have || have->dtype != want->dtype || !type_same_dims(have, want)) {
-            fail(e, block->at, 258, "result %zu of the rule '%s' is not what it was given", i + 1,
-                 text(e, block->name));
-            return false;
-        }
-        out[i] = v[i].value;
-    }
-    return true;
+    const Node *s;
+    bool ok = take_result(e, optimizer, name_intern(e->names, "p"), c->p, &out[0]);
+    for (size_t i = 0; ok && (s = nth_state(optimizer, i)); i++)
+        ok = !c->states[i] || take_result(e, optimizer, s->name, c->states[i], &out[i + 1]);
+    return ok;
 }
 
 static Elab *open_rules(Module *m)
@@ -147,26 +177,35 @@ static Elab *open_rules(Module *m)
     return e;
 }
 
+static const Node *declaration(const Elab *e, Optimizer o)
+{
+    for (size_t i = 0; i < e->prelude->items.n; i++) {
+        const Node *n = e->prelude->items.data[i];
+        if (n->kind == N_OPTIMIZER && !strcmp(text(e, n->name), optimizers[o].name))
+            return n;
+    }
+    return NULL;
+}
+
 bool mg_update_rule(Builder *b, const RuleCall *c, Value *out)
 {
     Module *m = b->m;
     Elab *e = *c->kept ? *c->kept : open_rules(m);
     *c->kept = e;
-    if (!e)
+    const Node *optimizer = e ? declaration(e, c->optimizer) : NULL;
+    if (!optimizer)
         return false;
     e->b = *b;
     e->work = 0;
     e->compute = type_of(m, c->p)->dtype;
-    const Name name = name_intern(m->names, optimizers[c->optimizer].name);
-    const Sym *s = map_find(&e->builtin_blocks, name);
-    if (!s)
-        return false;
-    Frame f = {.block = s->node, .path = "", .external = "", .prelude = true};
+    Frame f = {.block = optimizer, .path = "", .external = "", .prelude = true};
+    const int errors = diag_errors(e->diag);
+    Val none = {.kind = VAL_POISON};
     e->frame = &f;
-    Val result = {.kind = VAL_POISON};
-    if (bind_rule(e, s->node, c))
-        statements(e, &s->node->more, &result);
+    bind_names(e, c, optimizer);
+    statements(e, &optimizer->more, &none);
+    const bool ok = diag_errors(e->diag) == errors && take_results(e, optimizer, c, out);
     free_dims(e, &f);
     e->frame = NULL;
-    return result.kind != VAL_POISON && take_results(e, s->node, c, result, out);
+    return ok;
 }

@@ -297,7 +297,7 @@ typedef struct Fn {
     Axes batch; /* after pass local: those that its sequences are split on */
 } Fn;
 
-/* A row of optimizers.def each (ir/optimizers.h). */
+/* An optimizer of grammar/prelude.mg each (ir/optimizers.h). */
 typedef enum Optimizer {
 #define OPTIMIZER(name, ...) OPT_##name,
 #include "ir/optimizers.def"
@@ -323,8 +323,8 @@ extern const char *const descent_names[DESCENT_count];
 /* The train block, checked. What differs by parameter is in Tensor. */
 typedef struct Train {
     Optimizer optimizer;
-#define NUMBER(name) double name;
-#define FLAG(name)   double name;
+#define NUMBER(name, ...) double name;
+#define FLAG(name)        double name;
 #include "ir/optimizers.def"
     double clip; /* 0: none */
     Schedule schedule;

@@ -1,17 +1,20 @@
-/* optimizers.c - optimizers.def as tables. */
+/* optimizers.c - the rows of optimizers as tables. */
 #include "ir/optimizers.h"
 
 #include <stddef.h>
 #include <string.h>
 
 const NumberInfo optimizer_numbers[NUMBER_count] = {
-#define NUMBER(name) [NUMBER_##name] = {#name, offsetof(Train, name), false},
-#define FLAG(name)   [NUMBER_##name] = {#name, offsetof(Train, name), true},
+#define NUMBER(name, ...) [NUMBER_##name] = {#name, offsetof(Train, name), false},
+#define FLAG(name)        [NUMBER_##name] = {#name, offsetof(Train, name), true},
 #include "ir/optimizers.def"
 };
 
 const OptionInfo optimizer_options[OPTION_count] = {
-#define OPTION(name, kind, low, high) [OPTION_##name] = {#name, KIND_##kind, low, high},
+    [OPTION_betas] = {"betas", KIND_PAIR, 0, 1},
+    [OPTION_decay] = {"decay", KIND_DECAY, 0, 1e300},
+#define NUMBER(name, low, high) [OPTION_##name] = {#name, KIND_NUMBER, low, high},
+#define FLAG(name)              [OPTION_##name] = {#name, KIND_FLAG, 0, 2},
 #include "ir/optimizers.def"
 };
 

@@ -1,16 +1,25 @@
-/* optimizers.h - the table of optimizers.def, and how a pass asks for the rule of one.
+/* optimizers.h - the optimizers as tables, and how a pass asks for the rule of one.
  *
- * A rule is written in the language of .mg files, as a block of grammar/prelude.mg; what passes see
- * is the function that writes it out as instructions. It is a function of Module.train and of the
- * call alone, so a module's text does not hold it: whoever reads one sets Module.update_rule. */
+ * grammar/prelude.mg declares optimizers. The build makes ir/optimizers.def of it, in the build
+ * folder:
+ *
+ *   NUMBER(name, low, high)  a number that rules are given: Train.name. A source may set it to at
+ *                            least `low`, above 0 where `low` is -1, and below `high`.
+ *   FLAG(name)               one that is 1 or 0
+ *   OPTIMIZER(name, of, rest, TAKES(...), STATES(...))  an OptimizerInfo
+ *   MOST(options, states)    as many as any optimizer has
+ *
+ * A rule is written in the language of .mg files; what passes see is the function that writes it
+ * out as instructions. It is a function of Module.train and of the call alone, so a module's text
+ * does not hold it: whoever reads one sets Module.update_rule. */
 #ifndef MGC_OPTIMIZERS_H
 #define MGC_OPTIMIZERS_H
 
 #include "ir/ir.h"
 
 typedef enum NumberId {
-#define NUMBER(name) NUMBER_##name,
-#define FLAG(name)   NUMBER_##name,
+#define NUMBER(name, ...) NUMBER_##name,
+#define FLAG(name)        NUMBER_##name,
 #include "ir/optimizers.def"
     NUMBER_count,
     ALWAYS = NUMBER_count /* of a state */
@@ -26,9 +35,13 @@ double *train_number(Train *t, int number);
 double train_number_of(const Train *t, int number);
 int optimizer_number(const char *name); /* NumberId, or -1 */
 
+/* The settings that a source may give in an optimizer's parentheses. */
 typedef enum OptionId {
     OPTION_none,
-#define OPTION(name, ...) OPTION_##name,
+    OPTION_betas, /* betas = (beta1, beta2) */
+    OPTION_decay, /* weight decay, `decay = 0.1 where rank >= 2`: Tensor.decay */
+#define NUMBER(name, ...) OPTION_##name,
+#define FLAG(name)        OPTION_##name,
 #include "ir/optimizers.def"
     OPTION_count
 } OptionId;
@@ -36,23 +49,30 @@ typedef enum OptionId {
 typedef struct OptionInfo {
     const char *name;
     enum { KIND_NUMBER, KIND_FLAG, KIND_PAIR, KIND_DECAY } kind;
-    double low, high;
+    double low, high; /* of a number */
 } OptionInfo;
 extern const OptionInfo optimizer_options[OPTION_count];
 
-enum { OPTIONS_MAX = 6, STATES_MAX = 4 };
+#define MOST(options, states) enum { OPTIONS_MAX = (options), STATES_MAX = (states) };
+#include "ir/optimizers.def"
 
+/* All are zero at first and of the parameter's dtype.
+ *   WHOLE       the parameter's dims
+ *   VECTOR      the same, of parameters that are no matrices
+ *   ROWS, COLS  of matrices: without the dims of the columns, of the rows
+ * A matrix has two external dims or more; the last but one is its rows, the last its columns. What
+ * lies side by side (layers) is as many matrices. */
 typedef struct StateInfo {
     const char *slot; /* NULL: no more */
     enum { WHOLE, VECTOR, ROWS, COLS } shape;
-    NumberId when;
+    NumberId when; /* a number without which (it is 0) there is no such state, or ALWAYS */
 } StateInfo;
 
 typedef struct OptimizerInfo {
     const char *name;
-    enum { ELEMENTS, MATRICES } of;
-    Optimizer rest;
-    struct {
+    enum { ELEMENTS, MATRICES } of; /* each element by itself; sums over whole matrices */
+    Optimizer rest;      /* the one whose rule parameters follow that are no hidden matrix */
+    struct {             /* in the order in which values come without names */
         OptionId option; /* OPTION_none: no more */
         double without[2];
     } takes[OPTIONS_MAX];

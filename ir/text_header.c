@@ -10,7 +10,7 @@ void text_read_train(Reader *r)
         const char *name;
         double *value;
     } reals[] = {
-#define NUMBER(name) {#name, &t->name},
+#define NUMBER(name, ...) {#name, &t->name},
 #include "ir/optimizers.def"
         {"clip", &t->clip}, {"peak", &t->peak}, {"floor", &t->floor}};
     text_want_word(r, "train");

@@ -504,7 +504,7 @@ static void print_header(const Module *m, FILE *out)
     fputs(" seq ", out);
     print_dim(m, m->seq, out);
     fprintf(out, " vocab %lld\ntrain %s", (long long)m->vocab, optimizer_names[t->optimizer]);
-#define NUMBER(name) print_setting(#name, t->name, out);
+#define NUMBER(name, ...) print_setting(#name, t->name, out);
 #include "ir/optimizers.def"
     print_setting("clip", t->clip, out);
     print_setting("peak", t->peak, out);

@@ -383,8 +383,8 @@ static const char *config_line(const Emitter *e)
         const char *name;
         double value;
     } numbers[] = {
-#define NUMBER(name) {#name, t->name},
-#define FLAG(name)   {#name, t->name},
+#define NUMBER(name, ...) {#name, t->name},
+#define FLAG(name)        {#name, t->name},
 #include "ir/optimizers.def"
     };
     const char *opt = "", *between = "";

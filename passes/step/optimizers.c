@@ -1,6 +1,6 @@
-/* optimizers.c - what the rule of an optimizer is given, by the rows of ir/optimizers.def. The
- * rules themselves are blocks of grammar/prelude.mg, which Module.update_rule writes out here, for
- * each parameter where its gradient is known.
+/* optimizers.c - what the rule of an optimizer is given, by its row (ir/optimizers.h). The rules
+ * themselves are declared in grammar/prelude.mg; Module.update_rule writes them out here, for each
+ * parameter where its gradient is known.
  *
  * A parameter of a repeat is its layers' matrices side by side: what looks at a whole matrix takes
  * each by itself, in its external form. What is one number for all parameters is computed in f64

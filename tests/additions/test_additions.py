@@ -5,7 +5,9 @@ build has to fail, or a test where the place is a test or a document, and to nam
 
 An .add file says of each place where it goes, and after `--` how its absence is found:
     row FILE...         without any one column of the row, one of the files does not compile
-    parts               without any one of the row's settings and states, check_rules ends the build
+    table FILE => RE    the file does not compile with the table of optimizers that is made without the place
+    lines               without any one line of the optimizer, its table is not made
+    parts               without any one of its settings and states, its table is not made
     moved TO FILE => RE the file does not compile where the place stands behind TO
     compile FILE => RE  the file does not compile, and the compiler says what matches RE
     build TARGET => RE  the target is not built
@@ -33,7 +35,7 @@ sys.path.insert(0, os.path.join(SOURCE, "tests/parity"))
 from check import read_safetensors  # noqa: E402
 
 # What each takes at most: files of the program; and how README calls it.
-KINDS = {"op": (1, "a pointwise operation"), "optimizer": (2, "an optimizer"),
+KINDS = {"op": (1, "a pointwise operation"), "optimizer": (1, "an optimizer"),
          "collective": (5, "a collective"), "pass": (2, "a pass")}
 # Tests that see what was added, with the targets that they need.
 TESTS = {"ir-table": "ir-table", "ir_mesh": "test_ir_mesh", "passes_vjp": "test_passes_vjp",
@@ -41,7 +43,8 @@ TESTS = {"ir-table": "ir-table", "ir_mesh": "test_ir_mesh", "passes_vjp": "test_
          "codegen_actions": "test_codegen_actions", "codegen_math": "test_codegen_math",
          "runtime.comm": "runtime_test_comm", "cuda_comm_2": "check_comm"}
 JOBS = 2  # as many as CMakeLists.txt tells ctest
-PROGRAMS = ["mgc", "mgrt", "mgc_llvm_module", "check_rules", "follows"]
+PROGRAMS = ["mgc", "mgrt", "mgc_llvm_module", "optimizer_table", "follows"]
+PRELUDE = "grammar/prelude.mg"
 STEPS = 6
 
 
@@ -289,25 +292,20 @@ class Additions(unittest.TestCase):
 
     # ---- forgetting -----------------------------------------------------------------------------
 
-    def compiles(self, file):
+    def compiles(self, file, *more):
         argv = [a for a in shlex.split(self.commands[file]) if os.path.basename(a) != "ccache"]
         argv[argv.index("-o") + 1] = "/dev/null"
-        return run(*argv, "-S", cwd=MADE)
+        return run(argv[0], *more, *argv[1:], "-S", cwd=MADE)
 
     def missed(self, what, result, says=""):
         code, said = result
         self.assertNotEqual(code, 0, f"{what}: nobody misses it")
         self.assertRegex(said, says or "error", f"{what}: it is not said what is missing")
 
-    def rules_fit(self):
-        """check_rules with the table as it is now, without building what the parts of rows do not change."""
-        out, lib = os.path.join(MADE, "parts.o"), os.path.join(MADE, "{0}/libmgc_{0}.a").format
-        argv = [a for a in shlex.split(self.commands["ir/optimizers.c"]) if os.path.basename(a) != "ccache"]
-        argv[argv.index("-o") + 1] = out
-        must(*argv, cwd=MADE)
-        (tool,) = glob.glob(os.path.join(MADE, "grammar/CMakeFiles/check_rules.dir", "*.c.*"))
-        must(argv[0], out, tool, lib("grammar"), lib("ir"), lib("base"), "-lm", "-o", os.path.join(MADE, "parts"))
-        return run(os.path.join(MADE, "parts"))
+    def table(self):
+        """The table of optimizers of the prelude as it is now, in a folder that stands for the build's."""
+        os.makedirs(os.path.join(MADE, "without/ir"), exist_ok=True)
+        return run(os.path.join(MADE, "grammar/optimizer_table"), PRELUDE, os.path.join(MADE, "without/ir/optimizers.def"))
 
     def forget_in_row(self, p, files):
         for begin, end in columns(p.body):
@@ -319,17 +317,26 @@ class Additions(unittest.TestCase):
             self.missed(f"{p}, without '{p.body[begin:end].strip()}'", max(said, key=lambda s: s[0] != 0))
             self.found += 1
 
+    def forget_lines(self, p):
+        lines = [line for line in p.body.splitlines(keepends=True) if re.match("[^#\n]", line)]
+        self.assertEqual(len(lines), 7)
+        for line in lines:
+            self.forget_in_table(p, line, p.body.replace(line, ""))
+
     def forget_parts(self, p):
-        parts = re.findall(r'\{(?:OPTION_\w+, \{[^}]*\}|"\w+", \w+, \w+)\}(?:, )?', p.body)
+        parts = re.findall(r'\w+ = (?:\([\d., ]+\)|[\w.-]+)(?=[,)])(?=.*\{)|\w+ as "\w+"', p.body)
         self.assertEqual(len(parts), 5)
-        self.assertEqual(self.rules_fit()[0], 0)
         for part in parts:
-            text = read(p.file)
-            write(p.file, text.replace(p.body, p.body.replace(part, "")))
-            result = self.rules_fit()
-            write(p.file, text)
-            self.missed(f"{p}, without {part}", result, "'adamax'")
-            self.found += 1
+            self.forget_in_table(p, part, re.sub(rf"{re.escape(part)}, |, {re.escape(part)}", "", p.body, count=1))
+
+    def forget_in_table(self, p, what, body):
+        text = read(p.file)
+        self.assertNotEqual(body, p.body)
+        write(p.file, text.replace(p.body, body))
+        result = self.table()
+        write(p.file, text)
+        self.missed(f"{p}, without {what.strip()}", result, rf"{re.escape(PRELUDE)}:\d+:\d+: error.*")
+        self.found += 1
 
     def forget(self):
         self.found = 0
@@ -342,6 +349,8 @@ class Additions(unittest.TestCase):
                         self.forget_in_row(p, what)
                     elif how == "parts":
                         self.forget_parts(p)
+                    elif how == "lines":
+                        self.forget_lines(p)
                     else:
                         self.forget_place(p, how, " ".join(what), says)
         return self.found
@@ -356,6 +365,10 @@ class Additions(unittest.TestCase):
             write(p.file, text[:at] + p.body + text[at:])
         if how in ("compile", "moved"):
             result = self.compiles(what)
+        elif how == "table":
+            code, said = self.table()
+            self.assertEqual(code, 0, said)
+            result = self.compiles(what, "-I" + os.path.join(MADE, "without"))
         elif how == "build":
             result = build(what)
         else:
@@ -363,7 +376,7 @@ class Additions(unittest.TestCase):
             self.assertEqual(code, 0, said[-3000:])
             result = run("ctest", "--test-dir", MADE, "--output-on-failure", "-R", f"^{re.escape(what)}$")
         write(p.file, was)
-        if how in ("compile", "moved"):  # nothing was made of it
+        if how in ("compile", "moved", "table"):  # nothing was made of it
             os.utime(path(p.file), ns=(times.st_atime_ns, times.st_mtime_ns))
         self.missed(p, result, says)
         self.found += 1
