@@ -428,7 +428,7 @@ static double rounding_unit(DType t)
     return t == DT_f64 ? DBL_EPSILON : t == DT_f32 ? FLT_EPSILON : t == DT_bf16 ? 0x1p-7 : 0x1p-10;
 }
 
-/* Ops that give numbers that were there before, or leave others to what is in them. */
+/* Ops whose results are numbers of their operands, or come from the ops of their body. */
 static bool rounds_nothing(Op op)
 {
     static const Op as_they_are[] = {OP_iota, OP_random, OP_copy,   OP_neg,    OP_abs,
@@ -440,8 +440,8 @@ static bool rounds_nothing(Op op)
     return op_is(op, VIEW) || (op_is(op, COMM) && !op_is(op, SUMS));
 }
 
-/* Numbers that no arithmetic rounds stay as they are, whole numbers among them: a maximum is one of
- * its operands, and an exponent of 3 - 1 that is not 2 would make a NaN of a square. */
+/* Is x what any machine computes there? A maximum is one of its operands. Whole numbers are exact:
+ * with an exponent of 3 - 1 that is not 2 a square would be NaN. */
 static bool is_exact(const Ins *i, double x, DType t)
 {
     if (rounds_nothing(i->op) || (x == trunc(x) && fabs(x) < 0x1p20))
@@ -449,8 +449,7 @@ static bool is_exact(const Ins *i, double x, DType t)
     return OP_AMONG(i->op, OP_cast, OP_const) && interp_rounded(x, t) == x;
 }
 
-/* A number in [-1, 1) that an operation and its result decide: what is computed twice is rounded
- * alike. */
+/* In [-1, 1), by the op and its result alone: two copies of a computation are off by the same. */
 static double drawn_from(uint64_t seed, Op op, double x)
 {
     uint64_t h;
@@ -461,7 +460,7 @@ static double drawn_from(uint64_t seed, Op op, double x)
     return (double)(h >> 11) * 0x1p-52 - 1;
 }
 
-/* times: as large as rounding. */
+/* Makes the numbers of i's value t inexact, each by up to `times` the rounding of its type. */
 static void shake(const Interp *in, const Ins *i, Tensor64 *t, double times)
 {
     double unit = times * rounding_unit(t->type.dtype);
@@ -472,7 +471,7 @@ static void shake(const Interp *in, const Ins *i, Tensor64 *t, double times)
             t->data[n] *= 1 + unit * drawn_from(in->seed, i->op, t->data[n]);
 }
 
-/* A sum rounds once a term: by the square root of them, as errors of either sign add up. */
+/* A sum rounds once a term, either way: its error grows with the square root of the terms. */
 static void shake_results(Interp *in, const Ins *i)
 {
     double terms = 1;
@@ -490,17 +489,18 @@ static void one(Interp *in, const Ins *i)
         table[i->op](in, i);
 }
 
-/* An op that adds up or computes in several steps rounds on its way as well. Sums that cancel show
- * nothing of that in a result; so what it reads is off, too. */
+/* Sums, products and calls round on their way as well, and a shaken result does not show that if
+ * terms cancel. So their operands are shaken, too, while they run; then they are put back, the last
+ * one first: one value may be read twice. */
 static void one_shaken(Interp *in, const Ins *i)
 {
     double *kept[RULE_OPERANDS] = {0};
     const bool inside = OP_AMONG(i->op, OP_dot, OP_sum) || op_is(i->op, CALL);
     for (uint32_t k = 0; k < i->nin && inside; k++) {
         Tensor64 *t = &in->value[i->in[k]];
-        const size_t bytes = (size_t)type_elements(&t->type) * sizeof(double);
-        kept[k] = interp_alloc((int64_t)bytes + 1, 1);
-        memcpy(kept[k], t->data, bytes);
+        const int64_t n = type_elements(&t->type);
+        kept[k] = interp_alloc(n, sizeof(double));
+        memcpy(kept[k], t->data, (size_t)n * sizeof(double));
         shake(in, i, t, 1);
     }
     one(in, i);

@@ -83,8 +83,8 @@ static void write_kernel(const Emitter *e, const Kernel *k, const Names *taken)
     arena_free(g.c.a);
 }
 
-/* Is there a maximum among the kernels, of numbers of that type? */
-static bool finds_most(const Emitter *e, DType t)
+/* Does any kernel reduce to a maximum in this type? */
+static bool has_maximum(const Emitter *e, DType t)
 {
     bool any = false;
     for (size_t i = 0; i < e->p->kernels.n; i++) {
@@ -126,9 +126,9 @@ void c_kernels(const Emitter *e)
     static const char larger[] =
         "static inline %s larger%s(%s a, %s b) /* a NaN, if either is one */\n"
         "{\n    return a > b || a != a ? a : b;\n}\n\n";
-    if (finds_most(e, DT_f32))
+    if (has_maximum(e, DT_f32))
         fprintf(e->out, larger, "float", "f", "float", "float");
-    if (finds_most(e, DT_f64))
+    if (has_maximum(e, DT_f64))
         fprintf(e->out, larger, "double", "", "double", "double");
     for (size_t i = 0; i < e->p->kernels.n; i++)
         write_kernel(e, &e->p->kernels.data[i], taken);

@@ -2,7 +2,7 @@
  * it). A track for each stream, one for each depth of loops. With a pipeline a process for each
  * place along the axis of stages; phases lie in the track of the first stream, with their actions
  * in them, and messages in two tracks of their own, with an arrow from each send to its receive.
- * What is shown of long loops is said in trace_walk.c. */
+ * Of a long loop only some iterations are shown: trace_walk.c chooses them. */
 #include "compiler/session.h"
 #include "compiler/report/trace.h"
 #include "ir/mesh.h"

@@ -8,7 +8,9 @@
  * say on which axes each is split, and an axis that no rule uses there is taken as it splits an
  * operand (so an optimizer runs on the parts that its state is in). A result is brought to what the
  * rules say of its own dims. A partial one is added up at once, unless all that reads it is linear
- * in it: then the sum of several, or of all iterations of a loop, is added up instead of each.
+ * in it: then the sum of several, or of all iterations of a loop, is added up instead of each. If
+ * one of them turns out to need all of it, a sum over its dims reads that, too: one reduction for
+ * both.
  *
  * Whether gradients are summed over microbatches before they are reduced is seen on the way: where
  * what is added to an accumulator is partial, the accumulator is to be (`hint`), and the function
@@ -19,6 +21,8 @@
 #include "passes/simplify/simplify.h"
 #include "passes/walk.h"
 #include "ir/propose.h"
+
+#include <string.h>
 
 /* ---- how values lie ------------------------------------------------------------------------- */
 
@@ -134,8 +138,8 @@ static void note_sums(Shard *s, const Ins *i, const Space *p)
         may_gather(s, i->in[k], any & ~space_axes(p));
 }
 
-/* Converts an op's result to the type that the rules give it. */
-static Value settle(Shard *s, Builder *b, Value old, Value x)
+/* The type that the rules give an op's result x, reduced. */
+static Type settled_type(const Shard *s, Value old, Value x)
 {
     const Type *t = type_of(s->m, x);
     Type to = own_type(s, old);
@@ -146,7 +150,15 @@ static Value settle(Shard *s, Builder *b, Value old, Value x)
         if (!s->grad[old] && more > to.dims[i].axes)
             to.dims[i] = mesh_split(s->m, to.dims[i], more);
     }
-    if (t->partial && !s->whole_grad[old] && shard_stays_partial(s, old)) {
+    return to;
+}
+
+/* Converts an op's result to the type that the rules give it. */
+static Value settle(Shard *s, Builder *b, Value old, Value x)
+{
+    const Type *t = type_of(s->m, x);
+    Type to = settled_type(s, old, x);
+    if (t->partial && !s->whole_grad[old] && !s->whole[old] && shard_stays_partial(s, old)) {
         if (!s->grad[old]) /* split when it is added up */
             for (int i = 0; i < to.rank; i++) {
                 Axes later = to.dims[i].axes & t->partial;
@@ -158,6 +170,43 @@ static Value settle(Shard *s, Builder *b, Value old, Value x)
     }
     s->added_up[old] = (t->partial & ~to.partial & s->tree) != 0;
     return bring(s, b, x, &to);
+}
+
+/* Was a partial operand of an addition reduced for it, to what the rules give that operand? */
+static void note_all(Shard *s, const Ins *i, Value old, Value taken)
+{
+    const ValueInfo *v = &s->m->values.data[old];
+    const Axes partial = type_of(s->m, s->now[old])->partial;
+    if (!partial || !v->def)
+        return;
+    Type to = settled_type(s, old, s->made[old]);
+    bool all = type_equal(type_of(s->m, taken), &to);
+    (all && v->home == i->home && !(partial & s->tree) ? s->has_all : s->has_less)[old] = true;
+}
+
+/* Do additions and sums over dims alone read v, and is one of these sums reduced as it is made? */
+static bool sum_is_reduced(const Shard *s, Value v)
+{
+    bool any = false;
+    for (size_t k = 0; k < s->uses[v].n; k++) {
+        const Ins *i = s->uses[v].data[k].ins;
+        if (!i || i->home != s->m->values.data[v].home ||
+            !OP_AMONG(i->op, OP_add, OP_sub, OP_sum) || (i->op == OP_sum && i->nin > 1))
+            return false;
+        any |= i->op == OP_sum && type_of(s->m, s->made[i->out[0]])->partial &&
+               !type_of(s->m, s->now[i->out[0]])->partial;
+    }
+    return any;
+}
+
+/* Once all else is known: where additions take all of a value, a sum over its dims reads that, too,
+ * and needs no reduction of its own. */
+static void reduce_once(Shard *s)
+{
+    bool known = !s->again;
+    for (size_t v = 0; v < s->values && known; v++)
+        if (s->has_all[v] && !s->has_less[v] && sum_is_reduced(s, (Value)v))
+            s->whole[v] = s->again = true;
 }
 
 static void region(Shard *s, const Region *old, Region *r);
@@ -290,6 +339,8 @@ static void instruction(Shard *s, const Ins *i)
         if (i->op == OP_add || i->op == OP_sub || i->op == OP_join)
             note_early(s, i, i->in[k], t.partial);
         in[k] = want(s, &b, i->in[k], &t);
+        if (OP_AMONG(i->op, OP_add, OP_sub))
+            note_all(s, i, i->in[k], in[k]);
     }
     Attrs attrs = space_attrs(s, &p, i->attrs);
     int nin = (int)i->nin - (added >= 0);
@@ -400,13 +451,19 @@ static bool shard_fn(Module *m, Fn *fn, Arena *tmp)
     s.whole_grad = NEW_ARRAY(tmp, bool, s.values);
     s.param = NEW_ARRAY(tmp, uint32_t, s.values);
     s.added_up = NEW_ARRAY(tmp, bool, s.values);
+    s.has_all = NEW_ARRAY(tmp, bool, s.values);
+    s.has_less = NEW_ARRAY(tmp, bool, s.values);
+    s.whole = NEW_ARRAY(tmp, bool, s.values);
     shard_read(&s);
     Region *body = NULL;
     for (int n = 0; n < TRIES && (!body || s.again); n++) {
         s.again = false;
         s.early = NULL;
+        memset(s.has_all, 0, s.values * sizeof *s.has_all);
+        memset(s.has_less, 0, s.values * sizeof *s.has_less);
         body = sharded_body(&s);
         take_back_hints(&s);
+        reduce_once(&s);
     }
     if (told_early(&s))
         return false;

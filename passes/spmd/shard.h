@@ -71,6 +71,9 @@ typedef struct Shard {
     bool again;           /* a hint is new, or was wrong */
     Axes tree;            /* over these, what is added up is a microbatch's all */
     Axes each_microbatch; /* ... before it is added to others, or 0: when all are added up */
+    bool *has_all;        /* per old value: it is partial, and an addition took it reduced */
+    bool *has_less;       /* ... and one did not */
+    bool *whole;          /* per old value: it is reduced at once, for all that read it */
     bool *added_up;       /* per old value: it is added up over these as soon as it is made */
     const Ins *early;     /* a sum of which a part is added up before */
     UseList *uses;        /* per old value */

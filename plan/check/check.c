@@ -27,6 +27,8 @@ void broken(Check *c, int p, const char *fmt, ...)
             fprintf(c->out, " %s=%lld", name_str(c->m->names, c->prog->loops.data[l].dim.name),
                     (long long)c->iteration[l]);
     }
+    if (c->again)
+        fputs(", in a further stage of the rank", c->out);
     fputs(": ", c->out);
     va_start(ap, fmt);
     vfprintf(c->out, fmt, ap);
@@ -157,13 +159,18 @@ static bool inside_nest(const Check *c, int around, uint32_t loop)
     return false;
 }
 
-/* The ranks along the axis of stages: with several chunks each has stages that are neither the
- * first nor the last. */
+/* Has a rank several stages in this program? The layout says so, not the planner. Then each rank
+ * has one that is neither the first nor the last. */
+static bool has_chunks(const Check *c)
+{
+    return c->prog->pipe && c->m->layout.pipeline.chunks > 1;
+}
+
+/* The ranks along the axis of stages. */
 static StageSet ranks_that_do(const Check *c, const Action *a)
 {
-    const Pipe *p = c->prog->pipe;
-    bool inside = p && inside_nest(c, a->around, (uint32_t)p->loop);
-    return inside && p->stages > p->ranks && (a->on & AT_MIDDLE) ? AT_ALL : a->on;
+    bool inside = has_chunks(c) && inside_nest(c, a->around, (uint32_t)c->prog->pipe->loop);
+    return inside && (a->on & AT_MIDDLE) ? AT_ALL : a->on;
 }
 
 static bool check_operand(Check *c, const Action *a, const Operand *o)
@@ -224,11 +231,14 @@ static bool check_operands(Check *c)
 
 /* ---- execution ------------------------------------------------------------------------------- */
 
-/* Is it done by each stage of a rank that has several, once in each? */
-static bool by_each_stage(const Check *c, const Action *a)
+/* A rank with several stages runs a microbatch once in each. Its first stage runs all that is to be
+ * done; a further one runs again what is on all stages, with layers of its own. That has to find
+ * everything as the first one did: a sum that both add to is not what it was. */
+static bool runs_here(const Check *c, const Action *a)
 {
-    const Pipe *p = c->prog->pipe;
-    return p && p->stages > p->ranks && a->around == p->loop && (a->on & AT_MIDDLE);
+    if (a->kind == ACT_phase || !(a->on & c->stages))
+        return false;
+    return !c->again || ((a->on & AT_MIDDLE) && a->kind != ACT_receive && a->kind != ACT_send);
 }
 
 static void run_range(Check *c, int from, int to)
@@ -237,19 +247,25 @@ static void run_range(Check *c, int from, int to)
         const Action *a = &c->prog->actions.data[i];
         c->at = i;
         if (a->kind != ACT_loop) {
-            if (a->kind == ACT_phase || !(a->on & c->stages))
-                continue;
-            run_action(c, a);
-            if (a->kind == ACT_kernel && by_each_stage(c, a))
-                run_action(c, a); /* a sum that it adds to is not what it was */
+            if (runs_here(c, a))
+                run_action(c, a);
             continue;
         }
         const Ins *loop = c->loop_ins[a->loop];
         int end = c->prog->loops.data[a->loop].end;
+        if (c->again && ir_is_staged(c->m, loop)) {
+            i = end;
+            continue;
+        }
         for (int64_t r = next_iteration(&c->meaning, loop, -1); r >= 0;
              r = next_iteration(&c->meaning, loop, r)) {
             c->iteration[a->loop] = r;
             run_range(c, i + 1, end);
+            if (has_chunks(c) && (int)a->loop == c->prog->pipe->loop) {
+                c->again = true;
+                run_range(c, i + 1, end);
+                c->again = false;
+            }
         }
         i = end;
     }

@@ -1,7 +1,8 @@
 /* check_pipe.c - P8: iterations of a pipeline may run in the order of its table.
  *
  * check.c executes each iteration as if one rank ran all of it, with as many layers as that has a
- * stage (check_depth.c). That another order of whole phases means the same follows if phases share
+ * stage (check_depth.c), and where a rank has several stages once more all that is on each of them.
+ * That another order of whole phases means the same follows if phases share
  * nothing but what has slots, and what is only added to in one of them; if a slot is nobody else's
  * from the first phase of a stage and microbatch to the last; and if a message stays where it is
  * until it has been used. Here the table is walked for it.
@@ -235,6 +236,12 @@ void check_pipe(Check *c)
     c->at = -1;
     if (!g->pipe)
         return;
+    if (g->pipe->ranks != mesh_size(c->m, c->m->layout.pipeline.axis) ||
+        g->pipe->stages != mesh_stages(c->m)) {
+        broken(c, 8, "%d stages on %d ranks are not those of the layout", g->pipe->stages,
+               g->pipe->ranks);
+        return;
+    }
     check_shared(c);
     check_room(c);
     for (int rank = 0; rank < g->pipe->ranks && c->broken < CHECK_TOLD; rank++)

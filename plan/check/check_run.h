@@ -24,6 +24,7 @@ typedef struct Check {
     Meaning meaning;
     Memory *memory;
     bool guarded;    /* the guard has run */
+    bool again;      /* another stage of the rank runs the microbatch */
     StageSet stages; /* the rank that runs, along the axis of stages */
     int rank;        /* ... its number there */
 } Check;

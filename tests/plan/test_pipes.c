@@ -218,9 +218,9 @@ static void faults(void **state)
     assert_true(seen > faults / 2 && standing > faults / 10);
 }
 
-/* ---- a stage with fewer layers --------------------------------------------------------------- */
+/* ---- what the proof says --------------------------------------------------------------------- */
 
-/* The proof's messages on the program's training; to be freed. */
+/* The proof's messages; to be freed. */
 static char *said_of(const Plan *p)
 {
     char *text;
@@ -230,6 +230,8 @@ static char *said_of(const Plan *p)
     fclose(f);
     return text;
 }
+
+/* ---- a stage with fewer layers --------------------------------------------------------------- */
 
 /* The plan was made for stages of one depth. Where the last has a layer less, the head would read
  * what no layer computed; and all of a stack would be moved over sums of gradients, with a slice
@@ -264,9 +266,99 @@ static void fewer_layers(void **state)
     }
 }
 
+/* ---- several stages on a rank ---------------------------------------------------------------- */
+
+/* The n-th broadcast along the axis of stages of a function's own region. */
+static Ins *nth_broadcast(const Module *m, const Fn *fn, int n)
+{
+    for (size_t k = 0; k < fn->body->ins.n; k++) {
+        Ins *i = fn->body->ins.data[k];
+        if (i->op == OP_broadcast && i->attrs.axes == m->layout.pipeline.axis && n-- == 0)
+            return i;
+    }
+    return NULL;
+}
+
+/* Takes a broadcast out of the program. */
+static void take_out(Model *t, Fn *fn, const Ins *i)
+{
+    Value *map = NEW_ARRAY(t->a, Value, t->m->values.n);
+    Region *r = fn->body;
+    map[i->out[0]] = i->in[0];
+    ir_replace(r, map);
+    size_t kept = 0;
+    for (size_t k = 0; k < r->ins.n; k++)
+        if (r->ins.data[k] != i)
+            r->ins.data[kept++] = r->ins.data[k];
+    r->ins.n = kept;
+}
+
+/* Plans the program without the n-th broadcast of @eval. False: there is none; then as it is. */
+static bool without_broadcast(const Small *s, int n, int *refused)
+{
+    Model t;
+    open_elaborated(&t, s);
+    must_make(&t, NULL, NULL, "local");
+    Fn *eval = module_fn(t.m, "eval");
+    const Ins *i = nth_broadcast(t.m, eval, n);
+    FILE *nowhere = fopen("/dev/null", "w");
+    if (i)
+        take_out(&t, eval, i);
+    if (!i) {
+        lower_physical(&t);
+        assert_true(proved(plan_for(&t, &test_device)));
+    } else if (!ir_verify(t.m, nowhere)) { /* all stages know it */
+        lower_physical(&t);
+        char *said = said_of(plan_for(&t, &test_device));
+        if (!strstr(said, "P3 is broken in eval") ||
+            !strstr(said, "in a further stage of the rank"))
+            fail_msg("each stage adds to a total, and the proof says '%s'", said);
+        ++*refused;
+        free(said);
+    }
+    fclose(nowhere);
+    model_close(&t);
+    return i;
+}
+
+/* All stages know the weights of targets. The last one adds them to the evaluation's total and
+ * sends that to the others. Without the broadcast the total is every stage's to add to, and a rank
+ * with two stages adds a microbatch twice. In all else such a plan is sound. */
+static void total_of_each_stage(void **state)
+{
+    (void)state;
+    static const Small weighed = {
+        MODELS_DIR "/../tests/programs/mended/total_of_each_stage.mg", 1, {"layers=4"}};
+    int refused = 0;
+    for (int n = 0; without_broadcast(&weighed, n, &refused); n++)
+        ;
+    assert_int_equal(refused, 1);
+}
+
+/* The number of stages is the layout's, whatever the plan says. */
+static void other_stages(void **state)
+{
+    (void)state;
+    static const Case c = {&llama, "interleaved", "pp=2; layers pp:2", 1};
+    Reference r;
+    Model t;
+    Lies l[3];
+    open_reference(&r, c.model, c.at_once);
+    assert_true(open_local(&t, &r, c.spec, l));
+    Plan *p = planned(&t, &c, &test_device);
+    assert_true(proved(p));
+    p->eval->pipe->stages = p->eval->pipe->ranks;
+    char *said = said_of(p);
+    assert_non_null(strstr(said, "2 stages on 2 ranks are not those of the layout"));
+    free(said);
+    model_close(&t);
+    model_close(&r.t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(runs), cmocka_unit_test(faults),
-                                       cmocka_unit_test(fewer_layers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs), cmocka_unit_test(faults), cmocka_unit_test(fewer_layers),
+        cmocka_unit_test(total_of_each_stage), cmocka_unit_test(other_stages)};
     return cmocka_run_group_tests_name("pipes", tests, NULL, NULL);
 }
