@@ -246,6 +246,20 @@ class Cuda(shim.Case):
         keys = ("step", "loss", "grad_norm", "lr", "loss_scale")
         self.assertEqual([[r[k] for k in keys] for r in again], [[r[k] for k in keys] for r in rows])
 
+    def test_overflow_at_first(self):
+        """What is behind the guard runs for the first time after steps that overflow: Muon's products are measured then, and
+        not within a capture, where nobody may allocate or wait."""
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read()
+        text = text.replace("precision f32", "precision f16 (scale = 1099511627776, hysteresis = 1, window = 50)")
+        self.write("m.mg", re.sub(r"optimizer .*", "optimizer muon(decay = 0.1 where rank >= 2)", text))
+        self.text(6000)
+        self.gpu("m.mg")
+        self.trains("./gpu", "--data", "text1.txt", "--steps", 30, "--out", "run", "--products", "algos")
+        rows = [r for r in self.metrics("run") if "loss" in r]
+        self.assertTrue(all(r.get("overflow") for r in rows[:3]))
+        self.assertGreater(len([r for r in rows if not r.get("overflow")]), 3)
+
     def test_f64_dropout_and_microbatches(self):
         self.write("m.mg", TINY.replace("tanh(embed[tokens])", "dropout(tanh(embed[tokens]), p = 0.1)")
                    .replace("precision f32", "precision f64").replace("microbatch 4", "microbatch 2"))
