@@ -207,8 +207,8 @@ class Cuda(shim.Case):
         self.text(3000)
         good = self.losses("./gpu", "--steps", 3, "--products", "algos")
         first = self.read("algos").decode()
-        self.assertRegex(first, r"\Amgc-products 2\ndevice shim\nlibrary \d+\n(\d+ ){17}")
-        self.assertEqual(len({line.split()[17] for line in first.splitlines()[3:]}), 3)  # not always the first one
+        self.assertRegex(first, r"\Amgc-products 3\ndevice shim\nlibrary \d+\n(\d+ ){21}")
+        self.assertEqual(len({line.split()[21] for line in first.splitlines()[3:]}), 3)  # not always the first one
         self.assertEqual(self.losses("./gpu", "--steps", 3, "--products", "algos", seed=5), good)
         self.assertEqual(self.read("algos").decode(), first)
         lines = first.splitlines(keepends=True)
@@ -219,6 +219,9 @@ class Cuda(shim.Case):
                 self.trains("./gpu", "--data", "text1.txt", "--steps", 1, "--out", "no", "--products", "bad", code=65)
                 self.assertEqual(self.read("bad").decode(), bad)
         self.trains("./cpu", "--data", "text1.txt", "--steps", 1, "--out", "no", "--products", "algos", code=2)
+        r = self.trains("./gpu", "--data", "text1.txt", "--steps", 1, "--out", "no", env={"SHIM_NO_PRODUCTS": "1"}, code=1)
+        self.assertRegex(r.err, r"cuBLASLt \S+ has no algorithm for [\w.]+: \d+ x \d+ x \d+ \(m, n, k\) of bf16 to \w+, .*"
+                                r"at multiples of 256, \d+, \d+, \d+ bytes; its status is 7")
 
     def test_overflow(self):
         """Gradients that overflow are left out and the scale halved, as in a run that begins with the scale that
