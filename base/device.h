@@ -35,4 +35,18 @@ typedef struct Device {
     int threads; /* host: threads the numbers above are for, and scratch is counted for */
 } Device;
 
+/* Buffers of the arena lie at multiples of so many bytes and are as long: on a host of a cache
+ * line; on a GPU of what cuBLASLt takes operands of products to be at (256,
+ * CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) and cudaMalloc gives. Its fastest algorithms need it.
+ */
+static inline int64_t device_align(const Device *d)
+{
+    return d->target == TARGET_cuda ? 256 : 64;
+}
+static inline int64_t device_round(const Device *d, int64_t bytes)
+{
+    const int64_t to = device_align(d);
+    return (bytes + to - 1) / to * to;
+}
+
 #endif

@@ -51,7 +51,7 @@ typedef enum Owner {
 typedef struct Buffer {
     Name name;
     Owner owner;
-    int64_t bytes, offset; /* multiples of 64; offset -1 until placed */
+    int64_t bytes, offset; /* multiples of device_align; offset -1 until placed */
     int64_t slot;
     bool by_layer;
     StageSet at;     /* the ranks along the axis of stages that have it */

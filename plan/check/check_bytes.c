@@ -9,11 +9,17 @@ static const char *buffer_name(const Check *c, const Buffer *b)
     return name_str(c->m->names, b->name);
 }
 
+/* Bytes of a cache line; and what products of a GPU are made for. */
+enum { HOST_WHOLE = 64, GPU_WHOLE = 256 };
+
 static void check_buffer(Check *c, const Buffer *b)
 {
     const Plan *p = c->p;
-    if (b->bytes < 0 || b->bytes % 64 || b->offset < 0 || b->offset % 64 ||
-        b->offset > p->arena_bytes - b->bytes)
+    const int64_t whole = p->device->target == TARGET_cuda ? GPU_WHOLE : HOST_WHOLE;
+    if (b->bytes < 0 || b->bytes % whole || b->offset < 0 || b->offset % whole)
+        broken(c, 2, "buffer '%s' of %lld bytes at %lld is not in whole pieces of %lld",
+               buffer_name(c, b), (long long)b->bytes, (long long)b->offset, (long long)whole);
+    else if (b->offset > p->arena_bytes - b->bytes)
         broken(c, 2, "buffer '%s' of %lld bytes at %lld is not inside the arena of %lld",
                buffer_name(c, b), (long long)b->bytes, (long long)b->offset,
                (long long)p->arena_bytes);

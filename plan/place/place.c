@@ -29,11 +29,6 @@ typedef struct Packing {
     size_t n;
 } Packing;
 
-static int64_t align64(int64_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
 /* ---- packing --------------------------------------------------------------------------------- */
 
 static int by_size(const void *x, const void *y)
@@ -268,7 +263,7 @@ static int64_t place_persistent(Plan *p)
                     b->offset = end[k];
             for (int k = 0; k < STAGE_SET; k++)
                 if (b->at & stage_set[k])
-                    end[k] = align64(b->offset + b->bytes);
+                    end[k] = device_round(p->device, b->offset + b->bytes);
         }
     for (int k = 0; k < STAGE_SET; k++)
         top = end[k] > top ? end[k] : top;

@@ -6,11 +6,6 @@
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-static int64_t round64(int64_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
 uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int home, Value v)
 {
     Buffer b = {.name = name_intern(s->m->names, name),
@@ -21,7 +16,7 @@ uint32_t buffer_new(Sched *s, const char *name, Owner owner, int64_t bytes, int 
                 .home = home,
                 .first = -1,
                 .last = -1};
-    b.bytes = round64(bytes > 0 ? bytes : 1);
+    b.bytes = device_round(s->p->device, bytes > 0 ? bytes : 1);
     if (v && s->m->values.data[v].def)
         b.span = s->m->values.data[v].def->span;
     vec_push(s->m->arena, &s->p->buffers, b);

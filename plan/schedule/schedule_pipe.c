@@ -119,17 +119,12 @@ void pipe_end(Sched *s, int index)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static int64_t round64(int64_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
 /* Bytes of a message: all values that a relay carries, one behind the other. */
 static int64_t message_bytes(const Sched *s, const Ins *i)
 {
     int64_t bytes = 0;
     for (int64_t k = 0; k < i->attrs.carried; k++)
-        bytes += round64(type_bytes(type_of(s->m, i->out[k])));
+        bytes += device_round(s->p->device, type_bytes(type_of(s->m, i->out[k])));
     return bytes;
 }
 
@@ -180,7 +175,7 @@ void pipe_receive(Sched *s, const LoopPlan *lp)
     make_buffers(s, i, i->attrs.reverse);
     for (int64_t k = 0; k < i->attrs.carried; k++) {
         pass(s, i, ACT_receive, i->in[k], &lp->start[k], part);
-        part += round64(type_bytes(type_of(s->m, i->out[k])));
+        part += device_round(s->p->device, type_bytes(type_of(s->m, i->out[k])));
     }
 }
 
@@ -190,7 +185,7 @@ void pipe_send(Sched *s, const LoopPlan *lp)
     int64_t part = 0;
     for (int64_t k = 0; k < i->attrs.carried; k++) {
         pass(s, i, ACT_send, i->out[k], &lp->out[k], part);
-        part += round64(type_bytes(type_of(s->m, i->out[k])));
+        part += device_round(s->p->device, type_bytes(type_of(s->m, i->out[k])));
     }
 }
 
@@ -254,6 +249,6 @@ void pipe_slots_of_buffers(Sched *s)
         b->by_layer &= l->pipeline.chunks > 1;
         int64_t whole = b->value ? type_bytes(type_of(s->m, b->value)) : b->bytes;
         b->slot = b->by_layer ? whole / l->pipeline.chunks : b->bytes;
-        b->bytes = round64(b->slot * slots_at(p, b->at));
+        b->bytes = device_round(s->p->device, b->slot * slots_at(p, b->at));
     }
 }

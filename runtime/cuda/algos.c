@@ -1,11 +1,11 @@
 /* algos.c - --products FILE: measures the algorithms of each product once, and keeps the fastest in
  * a file.
  *
- *   mgc-products 2
+ *   mgc-products 3
  *   device NVIDIA H200
  *   library 130100
- *   MG_BF16 MG_F32 0 | ta tb | m n k | lda ldb ldc ldx | batch sa sb sc | apart | eight words of
- *   the algorithm
+ *   MG_BF16 MG_F32 0 | ta tb | m n k | lda ldb ldc ldx | batch sa sb sc | the multiples at which
+ *   A, B, C and the epilogue's matrix are | apart | eight words of the algorithm
  *
  * (without the bars, numbers in decimal, the words in hexadecimal). An algorithm is valid for one
  * library on one device, so a file of another library or device is refused. Without the option a
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 typedef struct pinned {
-    mg_gemm_desc d;
+    rt_product_key key;
     rt_algo algo;
 } pinned;
 
@@ -31,37 +31,39 @@ struct rt_algos {
     bool changed;
 };
 
-bool rt_same_product(const mg_gemm_desc *a, const mg_gemm_desc *b)
+bool rt_same_product(const rt_product_key *x, const rt_product_key *y)
 {
+    const mg_gemm_desc *a = &x->d, *b = &y->d;
     return a->dtype == b->dtype && a->out == b->out && a->epilogue == b->epilogue &&
            a->ta == b->ta && a->tb == b->tb && a->m == b->m && a->n == b->n && a->k == b->k &&
            a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->ldx == b->ldx &&
-           a->batch == b->batch && a->sa == b->sa && a->sb == b->sb && a->sc == b->sc;
+           a->batch == b->batch && a->sa == b->sa && a->sb == b->sb && a->sc == b->sc &&
+           x->a == y->a && x->b == y->b && x->c == y->c && x->aux == y->aux;
 }
 
-const rt_algo *rt_algos_find(const rt_algos *a, const mg_gemm_desc *d)
+const rt_algo *rt_algos_find(const rt_algos *a, const rt_product_key *k)
 {
     for (int i = 0; i < a->n; i++)
-        if (rt_same_product(&a->item[i].d, d))
+        if (rt_same_product(&a->item[i].key, k))
             return &a->item[i].algo;
     return NULL;
 }
 
-static void add(rt_algos *a, const mg_gemm_desc *d, const rt_algo *algo)
+static void add(rt_algos *a, const rt_product_key *k, const rt_algo *algo)
 {
     a->item = rt_grow(a->item, (size_t)a->n + 1, sizeof *a->item);
-    a->item[a->n++] = (pinned){*d, *algo};
+    a->item[a->n++] = (pinned){*k, *algo};
 }
 
-void rt_algos_add(rt_algos *a, const mg_gemm_desc *d, const rt_algo *algo)
+void rt_algos_add(rt_algos *a, const rt_product_key *k, const rt_algo *algo)
 {
-    add(a, d, algo);
+    add(a, k, algo);
     a->changed = true;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-enum { NUMBERS = 17, WORDS = 8, LINE = 1024 };
+enum { NUMBERS = 21, WORDS = 8, LINE = 1024 };
 
 static bool read_item(const char *line, pinned *p)
 {
@@ -81,30 +83,34 @@ static bool read_item(const char *line, pinned *p)
             return false;
         line = end;
     }
-    p->algo.apart = x[16] != 0;
-    p->d = (mg_gemm_desc){.dtype = (mg_dtype)x[0],
-                          .out = (mg_dtype)x[1],
-                          .epilogue = (uint8_t)x[2],
-                          .ta = x[3] != 0,
-                          .tb = x[4] != 0,
-                          .m = x[5],
-                          .n = x[6],
-                          .k = x[7],
-                          .lda = x[8],
-                          .ldb = x[9],
-                          .ldc = x[10],
-                          .ldx = x[11],
-                          .batch = x[12],
-                          .sa = x[13],
-                          .sb = x[14],
-                          .sc = x[15]};
+    p->algo.apart = x[20] != 0;
+    p->key = (rt_product_key){.d = {.dtype = (mg_dtype)x[0],
+                                    .out = (mg_dtype)x[1],
+                                    .epilogue = (uint8_t)x[2],
+                                    .ta = x[3] != 0,
+                                    .tb = x[4] != 0,
+                                    .m = x[5],
+                                    .n = x[6],
+                                    .k = x[7],
+                                    .lda = x[8],
+                                    .ldb = x[9],
+                                    .ldc = x[10],
+                                    .ldx = x[11],
+                                    .batch = x[12],
+                                    .sa = x[13],
+                                    .sb = x[14],
+                                    .sc = x[15]},
+                              .a = (int)x[16],
+                              .b = (int)x[17],
+                              .c = (int)x[18],
+                              .aux = (int)x[19]};
     return strspn(line, "\n") == strlen(line);
 }
 
 /* The first lines of a file for this device and library. */
 static char *heading(const rt_algos *a)
 {
-    return rt_printf("mgc-products 2\ndevice %s\nlibrary %zu\n", a->device, cublasLtGetVersion());
+    return rt_printf("mgc-products 3\ndevice %s\nlibrary %zu\n", a->device, cublasLtGetVersion());
 }
 
 static void read_all(rt_algos *a, FILE *f)
@@ -124,7 +130,7 @@ static void read_all(rt_algos *a, FILE *f)
             rt_die(RT_BAD_DATA, "--products %s, line %d is not a product with its algorithm",
                    a->path, number);
         else
-            add(a, &p.d, &p.algo);
+            add(a, &p.key, &p.algo);
     }
     if (*at)
         rt_die(RT_BAD_DATA, "--products %s ends before it names device and library", a->path);
@@ -151,10 +157,12 @@ rt_algos *rt_algos_open(const char *path, const char *device)
 
 static void write_item(const pinned *p, FILE *f)
 {
-    const mg_gemm_desc *d = &p->d;
-    const int64_t x[NUMBERS] = {d->dtype, d->out, d->epilogue, d->ta,  d->tb,        d->m,
-                                d->n,     d->k,   d->lda,      d->ldb, d->ldc,       d->ldx,
-                                d->batch, d->sa,  d->sb,       d->sc,  p->algo.apart};
+    const rt_product_key *k = &p->key;
+    const mg_gemm_desc *d = &k->d;
+    const int64_t x[NUMBERS] = {d->dtype, d->out, d->epilogue,  d->ta,  d->tb,  d->m,
+                                d->n,     d->k,   d->lda,       d->ldb, d->ldc, d->ldx,
+                                d->batch, d->sa,  d->sb,        d->sc,  k->a,   k->b,
+                                k->c,     k->aux, p->algo.apart};
     for (int i = 0; i < NUMBERS; i++)
         fprintf(f, "%s%" PRId64, i ? " " : "", x[i]);
     for (int i = 0; i < WORDS; i++)

@@ -122,17 +122,25 @@ void rt_graphs_count(rt_graphs *g); /* counts a launch */
 /* The guard; while a program is captured, it separates two graphs. */
 bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *norm);
 
+/* A product, and where its operands are: the greatest power of two, at most 256, of which the
+ * addresses of A, B, C and of the epilogue's matrix (at most 16) are multiples. The library has
+ * faster algorithms for operands at greater ones. */
+typedef struct rt_product_key {
+    mg_gemm_desc d;
+    int a, b, c, aux;
+} rt_product_key;
+bool rt_same_product(const rt_product_key *a, const rt_product_key *b); /* ignores alpha and beta */
+
 /* algos.c: the algorithms of products, pinned in a file. */
 typedef struct rt_algo {
     cublasLtMatmulAlgo_t algo;
     bool apart; /* the library has no algorithm with the product's epilogue: kernels compute it */
 } rt_algo;
 typedef struct rt_algos rt_algos;
-bool rt_same_product(const mg_gemm_desc *a, const mg_gemm_desc *b); /* ignores alpha and beta */
 /* Reads the file if it exists; ends the program (65) if it is for another device or library. */
 rt_algos *rt_algos_open(const char *path, const char *device);
-const rt_algo *rt_algos_find(const rt_algos *a, const mg_gemm_desc *d); /* or NULL */
-void rt_algos_add(rt_algos *a, const mg_gemm_desc *d, const rt_algo *algo);
+const rt_algo *rt_algos_find(const rt_algos *a, const rt_product_key *k); /* or NULL */
+void rt_algos_add(rt_algos *a, const rt_product_key *k, const rt_algo *algo);
 void rt_algos_save(rt_algos *a); /* if something was added; NULL: nothing */
 void rt_algos_free(rt_algos *a);
 

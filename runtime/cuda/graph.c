@@ -2,7 +2,9 @@
  * one call.
  *
  * Addresses in the arena are the same in every step, so the launches of a program are the same too.
- * The first run of a program is not captured (libraries load code then); the second run is
+ * The first run of a program is not captured: libraries load code then, and algorithms of products,
+ * work space, streams and events are made, which a capture forbids. Where the guard refuses, what
+ * is behind it has not run yet, so such a run does not count as the first. The next run is
  * captured; later runs launch the graphs: one up to the guard, where the host reads loss and norm,
  * and one after it. A program with very many launches is never captured: its kernels are long
  * enough to hide the time of the host. */
@@ -25,6 +27,7 @@ struct rt_graphs {
     graph of[RT_PROGRAMS];
     graph *capturing; /* or NULL */
     int64_t launches; /* in the running program */
+    bool whole;       /* the running program was not ended by its guard */
 };
 
 rt_graphs *rt_graphs_new(void)
@@ -72,7 +75,7 @@ bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *no
     const rt_cuda *c = r->cuda;
     graph *g = c->graphs->capturing;
     if (!g)
-        return rt_cuda_guard(r, action, loss, norm);
+        return c->graphs->whole = rt_cuda_guard(r, action, loss, norm);
     end(c, g);
     g->guarded = true;
     g->action = action;
@@ -116,9 +119,10 @@ void rt_device_run(mg_run *r, rt_program which)
     graph *g = &all->of[which];
     if (r->watch || g->state == FRESH || g->state == PLAIN) {
         all->launches = 0;
+        all->whole = true;
         program[which](r);
         rt_products_save(r->cuda->products);
-        if (g->state == FRESH)
+        if (g->state == FRESH && all->whole)
             g->state = all->launches <= LAUNCHES_MAX ? RAN : PLAIN;
     } else if (g->state == RAN) {
         capture(r, g, program[which]);

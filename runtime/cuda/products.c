@@ -1,21 +1,22 @@
 /* products.c - runs matrix products with cuBLASLt.
  *
  * cuBLASLt is column-major, so a product of row-major matrices is computed as C' = B' A'. The state
- * of a product (layouts, the algorithm) is made at its first call and kept. The algorithm is the
- * first of the heuristic, or, with --products, the fastest measured one of the first few
- * (algos.c). */
+ * of a product (layouts, the algorithm) is made at its first call and kept; a product whose
+ * operands are at other multiples of bytes is another one. The algorithm is the first of the
+ * heuristic, or, with --products, the fastest measured one of the first few (algos.c). */
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE = 32 << 20 };
+enum { WORKSPACE = 32 << 20, TRIED = 8 /* algorithms */ };
 
 typedef struct product {
-    mg_gemm_desc d;
+    rt_product_key key;
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, c; /* of B', A' and C' */
     rt_algo chosen;
+    cublasStatus_t said[2]; /* by the heuristic: with the epilogue, and without it */
 } product;
 
 struct rt_products {
@@ -31,6 +32,20 @@ static void must(cublasStatus_t s, const char *what)
 {
     if (s != CUBLAS_STATUS_SUCCESS)
         rt_die(RT_FAILED, "cuBLASLt: %s: status %d", what, (int)s);
+}
+
+static const char *type_text(mg_dtype t)
+{
+    return t == MG_F64 ? "f64" : t == MG_BF16 ? "bf16" : t == MG_F16 ? "f16" : "f32";
+}
+
+static char *product_text(const rt_product_key *k)
+{
+    const mg_gemm_desc *d = &k->d;
+    return rt_printf("%lld x %lld x %lld (m, n, k) of %s to %s, %lld of them, epilogue %d, A, B, C "
+                     "and the epilogue's matrix at multiples of %d, %d, %d, %d bytes",
+                     (long long)d->m, (long long)d->n, (long long)d->k, type_text(d->dtype),
+                     type_text(d->out), (long long)d->batch, d->epilogue, k->a, k->b, k->c, k->aux);
 }
 
 const char *mg_products_name(void)
@@ -123,75 +138,102 @@ static cublasLtEpilogue_t epilogue(int e)
 /* Sets the addresses of the epilogue's vector and matrix. */
 static void point(product *x, const void *extra, const void *aux)
 {
-    if (x->d.epilogue & (MG_BIAS | MG_SUM))
+    if (x->key.d.epilogue & (MG_BIAS | MG_SUM))
         set(x, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &extra, sizeof extra);
-    if (x->d.epilogue & (MG_AUX | MG_GELU_GRAD))
+    if (x->key.d.epilogue & (MG_AUX | MG_GELU_GRAD))
         set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
 }
 
-/* The first algorithms of the heuristic, at most `limit`; 0: none. */
-static int candidates(const rt_products *p, const product *x, cublasLtMatmulHeuristicResult_t *best,
-                      int limit)
+static void want_bytes(cublasLtMatmulPreference_t want, cublasLtMatmulPreferenceAttributes_t what,
+                       int bytes)
+{
+    const uint32_t least = (uint32_t)bytes;
+    must(cublasLtMatmulPreferenceSetAttribute(want, what, &least, sizeof least), "an alignment");
+}
+
+/* Our B is the library's first operand. Without these wishes it takes all operands to be at
+ * multiples of 256 bytes, and may give an algorithm that needs that. */
+static cublasLtMatmulPreference_t wishes(const rt_product_key *k)
 {
     cublasLtMatmulPreference_t want;
     size_t workspace = WORKSPACE;
-    int found = 0;
     must(cublasLtMatmulPreferenceCreate(&want), "a preference");
     must(cublasLtMatmulPreferenceSetAttribute(want, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                               &workspace, sizeof workspace),
          "the work space");
-    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(p->lt, x->op, x->a, x->b, x->c, x->c,
-                                                           want, limit, best, &found);
-    cublasLtMatmulPreferenceDestroy(want);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
-        return 0;
-    must(status, "choosing an algorithm");
-    return found;
+    want_bytes(want, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, k->b);
+    want_bytes(want, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, k->a);
+    want_bytes(want, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, k->c);
+    want_bytes(want, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, k->c);
+    return want;
 }
 
-static void multiply(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *algo, double beta,
-                     const void *a, const void *b, void *c)
+/* The first algorithms of the heuristic, at most TRIED; 0: none, and *said is why. Whatever the
+ * library answers but success means that it has none. */
+static int candidates(const rt_products *p, const product *x, cublasLtMatmulAlgo_t *algo,
+                      cublasStatus_t *said)
 {
-    const mg_gemm_desc *d = &x->d;
+    cublasLtMatmulPreference_t want = wishes(&x->key);
+    cublasLtMatmulHeuristicResult_t best[TRIED];
+    int found = 0, good = 0;
+    *said = cublasLtMatmulAlgoGetHeuristic(p->lt, x->op, x->a, x->b, x->c, x->c, want, TRIED, best,
+                                           &found);
+    cublasLtMatmulPreferenceDestroy(want);
+    for (int i = 0; i < found && *said == CUBLAS_STATUS_SUCCESS; i++)
+        if (best[i].state == CUBLAS_STATUS_SUCCESS && best[i].workspaceSize <= WORKSPACE)
+            algo[good++] = best[i].algo;
+    if (!good && *said == CUBLAS_STATUS_SUCCESS)
+        *said = found && best[0].state != CUBLAS_STATUS_SUCCESS ? best[0].state
+                                                                : CUBLAS_STATUS_NOT_SUPPORTED;
+    return good;
+}
+
+static cublasStatus_t multiply(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *algo,
+                               double beta, const void *a, const void *b, void *c)
+{
+    const mg_gemm_desc *d = &x->key.d;
     const float alpha32 = (float)d->alpha, beta32 = (float)beta;
     const bool f64 = d->dtype == MG_F64;
     rt_products *p = r->cuda->products;
-    must(cublasLtMatmul(p->lt, x->op, f64 ? (const void *)&d->alpha : &alpha32, b, x->a, a, x->b,
-                        f64 ? (const void *)&beta : &beta32, c, x->c, c, x->c, algo,
-                        p->workspace[r->cuda->at], WORKSPACE, r->cuda->stream),
-         r->program->actions[r->action].name);
+    return cublasLtMatmul(p->lt, x->op, f64 ? (const void *)&d->alpha : &alpha32, b, x->a, a, x->b,
+                          f64 ? (const void *)&beta : &beta32, c, x->c, c, x->c, algo,
+                          p->workspace[r->cuda->at], WORKSPACE, r->cuda->stream);
 }
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
+/* Milliseconds, or less than 0: the library refuses this algorithm. */
 static float time_of(mg_run *r, const product *x, const cublasLtMatmulAlgo_t *algo, const void *a,
                      const void *b, void *c)
 {
     enum { TIMES = 5 };
     cudaEvent_t begin, end;
     float ms;
+    /* The first is not counted: it may load code. */
+    bool good = multiply(r, x, algo, 0, a, b, c) == CUBLAS_STATUS_SUCCESS;
+    if (!good)
+        return -1;
     rt_cuda_must(cudaEventCreateWithFlags(&begin, 0), "an event");
     rt_cuda_must(cudaEventCreateWithFlags(&end, 0), "an event");
-    multiply(r, x, algo, 0, a, b, c); /* not counted: it may load code */
     rt_cuda_must(cudaEventRecord(begin, r->cuda->stream), "an event");
-    for (int i = 0; i < TIMES; i++)
-        multiply(r, x, algo, 0, a, b, c);
+    for (int i = 0; i < TIMES && good; i++)
+        good = multiply(r, x, algo, 0, a, b, c) == CUBLAS_STATUS_SUCCESS;
     rt_cuda_must(cudaEventRecord(end, r->cuda->stream), "an event");
     rt_cuda_must(cudaEventSynchronize(end), "measuring a product");
     rt_cuda_must(cudaEventElapsedTime(&ms, begin, end), "measuring a product");
     cudaEventDestroy(begin);
     cudaEventDestroy(end);
-    return ms;
+    return good ? ms : -1;
 }
 
-/* Index of the fastest algorithm. The measurement uses temporary memory for C and for the
- * epilogue's results, so it does not change the real ones. */
-static int fastest(mg_run *r, product *x, const cublasLtMatmulHeuristicResult_t *best, int n,
-                   const void *a, const void *b, const void *extra, const void *aux)
+/* Index of the fastest algorithm; -1: the library refuses all. The measurement uses temporary
+ * memory for C and for the epilogue's results, so it does not change the real ones. */
+static int fastest(mg_run *r, product *x, const cublasLtMatmulAlgo_t *algo, int n, const void *a,
+                   const void *b, const void *extra, const void *aux)
 {
-    const mg_gemm_desc *d = &x->d;
+    const mg_gemm_desc *d = &x->key.d;
     void *c, *vector, *matrix;
-    int winner = 0;
+    int winner = -1;
     float least = 0;
     int64_t elements = (d->batch - 1) * d->sc + d->m * d->ldc;
     rt_cuda_must(cudaMalloc(&c, (size_t)(elements * mg_dtype_bytes(d->out))),
@@ -201,8 +243,8 @@ static int fastest(mg_run *r, product *x, const cublasLtMatmulHeuristicResult_t 
                  "measuring a product");
     point(x, d->epilogue & MG_SUM ? vector : extra, d->epilogue & MG_AUX ? matrix : aux);
     for (int i = 0; i < n; i++) {
-        float ms = time_of(r, x, &best[i].algo, a, b, c);
-        if (i == 0 || ms < least) {
+        float ms = time_of(r, x, &algo[i], a, b, c);
+        if (ms >= 0 && (winner < 0 || ms < least)) {
             least = ms;
             winner = i;
         }
@@ -219,12 +261,25 @@ static int fastest(mg_run *r, product *x, const cublasLtMatmulHeuristicResult_t 
 
 static void with_epilogue(product *x, const void *extra, const void *aux, bool apart)
 {
-    cublasLtEpilogue_t e = apart ? CUBLASLT_EPILOGUE_DEFAULT : epilogue(x->d.epilogue);
+    const mg_gemm_desc *d = &x->key.d;
+    cublasLtEpilogue_t e = apart ? CUBLASLT_EPILOGUE_DEFAULT : epilogue(d->epilogue);
     set(x, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e);
-    if (x->d.ldx)
-        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &x->d.ldx, sizeof x->d.ldx);
+    if (d->ldx)
+        set(x, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &d->ldx, sizeof d->ldx);
     point(x, extra, aux);
     x->chosen.apart = apart;
+}
+
+static void none(const mg_run *r, const product *x)
+{
+    const char *name = r->program->actions[r->action].name;
+    const int with = (int)x->said[0], without = (int)x->said[1];
+    if (x->key.d.epilogue == MG_PLAIN)
+        rt_die(RT_FAILED, "%s has no algorithm for %s: %s; its status is %d", mg_products_name(),
+               name, product_text(&x->key), with);
+    rt_die(RT_FAILED,
+           "%s has no algorithm for %s: %s; its status is %d, and %d without the epilogue",
+           mg_products_name(), name, product_text(&x->key), with, without);
 }
 
 /* Chooses an algorithm: with the product's epilogue if the library has one, otherwise without
@@ -232,26 +287,25 @@ static void with_epilogue(product *x, const void *extra, const void *aux, bool a
 static void choose(mg_run *r, product *x, const void *a, const void *b, const void *extra,
                    const void *aux)
 {
-    enum { MEASURED = 8 };
     rt_products *p = r->cuda->products;
-    cublasLtMatmulHeuristicResult_t best[MEASURED];
-    const rt_algo *known = p->pinned ? rt_algos_find(p->pinned, &x->d) : NULL;
+    cublasLtMatmulAlgo_t algo[TRIED];
+    const rt_algo *known = p->pinned ? rt_algos_find(p->pinned, &x->key) : NULL;
     if (known) {
         with_epilogue(x, extra, aux, known->apart);
         x->chosen = *known;
         return;
     }
-    int limit = p->pinned ? MEASURED : 1, n = 0;
-    for (int apart = 0; apart <= (x->d.epilogue != MG_PLAIN) && !n; apart++) {
+    int at = -1;
+    for (int apart = 0; apart <= (x->key.d.epilogue != MG_PLAIN) && at < 0; apart++) {
         with_epilogue(x, extra, aux, apart);
-        n = candidates(p, x, best, limit);
+        const int n = candidates(p, x, algo, &x->said[apart]);
+        at = n > 1 && p->pinned ? fastest(r, x, algo, n, a, b, extra, aux) : n ? 0 : -1;
     }
-    if (!n)
-        rt_die(RT_FAILED, "cuBLASLt has no algorithm for a product of %lld x %lld x %lld",
-               (long long)x->d.m, (long long)x->d.n, (long long)x->d.k);
-    x->chosen.algo = best[n > 1 ? fastest(r, x, best, n, a, b, extra, aux) : 0].algo;
+    if (at < 0)
+        none(r, x);
+    x->chosen.algo = algo[at];
     if (p->pinned)
-        rt_algos_add(p->pinned, &x->d, &x->chosen);
+        rt_algos_add(p->pinned, &x->key, &x->chosen);
 }
 
 void rt_products_save(rt_products *p)
@@ -259,17 +313,27 @@ void rt_products_save(rt_products *p)
     rt_algos_save(p->pinned);
 }
 
-static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b,
+/* The greatest power of two, at most `most`, of which an address is a multiple. */
+static int multiple(const void *p, int most)
+{
+    const uintptr_t at = (uintptr_t)p | (uintptr_t)most;
+    return (int)(at & -at);
+}
+
+static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, const void *c,
                      const void *extra, const void *aux)
 {
+    enum { MOST = 256, AUX_MOST = 16 };
     rt_products *p = r->cuda->products;
+    const rt_product_key key = {*d, multiple(a, MOST), multiple(b, MOST), multiple(c, MOST),
+                                multiple(aux, AUX_MOST)};
     for (int i = 0; i < p->n; i++)
-        if (rt_same_product(&p->item[i].d, d))
+        if (rt_same_product(&p->item[i].key, &key))
             return &p->item[i];
     bool f64 = d->dtype == MG_F64;
     p->item = rt_grow(p->item, (size_t)p->n + 1, sizeof *p->item);
     product *x = &p->item[p->n++];
-    *x = (product){.d = *d};
+    *x = (product){.key = key};
     cublasOperation_t first = d->tb ? CUBLAS_OP_T : CUBLAS_OP_N,
                       second = d->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasComputeType_t compute = d->dtype == MG_F32 ? p->f32 : CUBLAS_COMPUTE_32F;
@@ -330,13 +394,17 @@ void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, 
     void **work = &p->workspace[r->cuda->at];
     if (!*work)
         rt_cuda_must(cudaMalloc(work, WORKSPACE), "work space of products");
-    product *x = find(r, d, a, b, extra, aux);
+    product *x = find(r, d, a, b, c, extra, aux);
     const bool apart = x->chosen.apart;
     if (apart)
         do_before(r, d, b, c, extra);
     else
         point(x, extra, aux);
-    multiply(r, x, &x->chosen.algo, apart && d->epilogue & MG_BIAS ? 1 : d->beta, a, b, c);
+    cublasStatus_t said =
+        multiply(r, x, &x->chosen.algo, apart && d->epilogue & MG_BIAS ? 1 : d->beta, a, b, c);
+    if (said != CUBLAS_STATUS_SUCCESS)
+        rt_die(RT_FAILED, "%s refuses %s: %s; its status is %d", mg_products_name(),
+               r->program->actions[r->action].name, product_text(&x->key), (int)said);
     if (apart)
         do_after(r, d, c, aux);
 }

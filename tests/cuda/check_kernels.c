@@ -63,6 +63,12 @@ static double gelu_slope(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
 }
 
+/* Operands may begin anywhere in their buffers; the algorithm has to be one for such places. */
+static int64_t some_way_in(Bench *b)
+{
+    return draw_int(b, 0, 1) ? 0 : draw_int(b, 1, 80);
+}
+
 static void check_gemm(Bench *b)
 {
     mg_gemm_desc d = {.dtype = b->t,
@@ -77,8 +83,10 @@ static void check_gemm(Bench *b)
     d.ldb = (d.tb ? d.k : d.n) + draw_int(b, 0, 5);
     d.ldc = d.n + draw_int(b, 0, 5);
     d.sa = d.lda * (d.ta ? d.k : d.m), d.sb = d.ldb * (d.tb ? d.n : d.k), d.sc = d.ldc * d.m;
-    Array x = numbers(b, d.sa * d.batch), y = numbers(b, d.sb * d.batch),
-          z = numbers_of(b, d.sc * d.batch, d.out);
+    const int64_t way[] = {some_way_in(b), some_way_in(b), some_way_in(b)};
+    Array x = numbers(b, way[0] + d.sa * d.batch), y = numbers(b, way[1] + d.sb * d.batch),
+          z = numbers_of(b, way[2] + d.sc * d.batch, d.out);
+    const double *xs = x.x + way[0], *ys = y.x + way[1];
     if (is_half(b->t) && draw_int(b, 0, 3)) {
         static const int ends[] = {MG_BIAS,          MG_GELU,
                                    MG_GELU | MG_AUX, MG_GELU | MG_BIAS | MG_AUX,
@@ -90,14 +98,16 @@ static void check_gemm(Bench *b)
             d.ldx = draw_int(b, 0, 3) ? (d.n + 7) / 8 * 8 : d.n + draw_int(b, 0, 5);
     }
     Array extra = numbers_of(b, d.n, d.out), aux = numbers_of(b, d.m * d.ldx + 1, d.out);
-    mg_gemm(&b->run, 0, &d, at(b, &x), at(b, &y), at(b, &z), at(b, &extra), at(b, &aux));
+    mg_gemm(&b->run, 0, &d, (char *)at(b, &x) + way[0] * mg_dtype_bytes(b->t),
+            (char *)at(b, &y) + way[1] * mg_dtype_bytes(b->t),
+            (char *)at(b, &z) + way[2] * mg_dtype_bytes(d.out), at(b, &extra), at(b, &aux));
     for (int64_t i = 0; i < d.batch; i++)
         for (int64_t m = 0; m < d.m; m++)
             for (int64_t n = 0; n < d.n; n++) {
-                double sum = 0, *to = &z.x[i * d.sc + m * d.ldc + n];
+                double sum = 0, *to = &z.x[way[2] + i * d.sc + m * d.ldc + n];
                 for (int64_t k = 0; k < d.k; k++)
-                    sum += x.x[i * d.sa + (d.ta ? k * d.lda + m : m * d.lda + k)] *
-                           y.x[i * d.sb + (d.tb ? n * d.ldb + k : k * d.ldb + n)];
+                    sum += xs[i * d.sa + (d.ta ? k * d.lda + m : m * d.lda + k)] *
+                           ys[i * d.sb + (d.tb ? n * d.ldb + k : k * d.ldb + n)];
                 *to = d.alpha * sum + (d.beta != 0 ? *to : 0);
                 *to += d.epilogue & MG_BIAS ? extra.x[n] : 0;
                 double *with = d.ldx ? &aux.x[m * d.ldx + n] : NULL;
@@ -110,7 +120,7 @@ static void check_gemm(Bench *b)
     for (int64_t n = 0; n < d.n && d.epilogue == MG_SUM; n++) {
         extra.x[n] = 0;
         for (int64_t k = 0; k < d.k; k++)
-            extra.x[n] += y.x[d.tb ? n * d.ldb + k : k * d.ldb + n];
+            extra.x[n] += ys[d.tb ? n * d.ldb + k : k * d.ldb + n];
     }
     compare(b,
             d.epilogue & MG_GELU        ? "gemm + gelu"

@@ -31,6 +31,10 @@ const char *cudaGetErrorString(cudaError_t e)
            : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
            : e == cudaErrorSymbolNotFound ? "named symbol not found"
            : e == cudaErrorNotReady       ? "device not ready"
+           : e == cudaErrorStreamCaptureUnsupported
+               ? "operation not permitted when stream is capturing"
+           : e == cudaErrorStreamCaptureInvalidated
+               ? "operation failed due to a previous error during capture"
                                           : "an error of the shim";
 }
 
@@ -105,6 +109,8 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 
 cudaError_t cudaMalloc(void **p, size_t bytes)
 {
+    if (shim_unsafe() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (!*p)
         return cudaErrorMemoryAllocation;
@@ -114,6 +120,8 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
 
 cudaError_t cudaFree(void *p)
 {
+    if (shim_unsafe() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     free(p);
     return cudaSuccess;
 }
@@ -146,6 +154,8 @@ cudaError_t cudaMallocHost(void **p, size_t bytes)
 cudaError_t cudaFreeHost(void *p)
 {
     auto at = pinned.find((char *)p);
+    if (shim_unsafe() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     if (at == pinned.end() || at->second.registered)
         return p ? cudaErrorInvalidValue : cudaSuccess;
     pinned.erase(at);
@@ -156,6 +166,8 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
 {
     if (!p || !bytes || flags & ~(unsigned)(cudaHostRegisterPortable | cudaHostRegisterMapped))
         return cudaErrorInvalidValue;
+    if (shim_unsafe() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     if (pinned_near((char *)p, bytes) != pinned.end())
         return cudaErrorHostMemoryAlreadyRegistered;
     pinned[(char *)p] = Pinned{bytes, true, (flags & cudaHostRegisterMapped) != 0};
@@ -165,6 +177,8 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
 cudaError_t cudaHostUnregister(void *p)
 {
     auto at = pinned.find((char *)p);
+    if (shim_unsafe() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     if (at == pinned.end() || !at->second.registered)
         return cudaErrorHostMemoryNotRegistered;
     pinned.erase(at);
@@ -187,6 +201,8 @@ cudaError_t cudaHostGetDevicePointer(void **to, void *host, unsigned flags)
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t s)
 {
+    if (shim_takes(s) != cudaSuccess)
+        return cudaErrorStreamCaptureInvalidated;
     if (kind == cudaMemcpyHostToDevice) {
         std::string copy((const char *)from, bytes);
         shim_later(s, [=] { memcpy(to, copy.data(), bytes); });
@@ -198,6 +214,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 {
+    if (shim_takes(s) != cudaSuccess)
+        return cudaErrorStreamCaptureInvalidated;
     shim_later(s, [=] { memset(p, value, bytes); });
     return cudaSuccess;
 }
@@ -207,6 +225,8 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s)
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *l, const void *, enum cudaJitOption *, void **,
                                 unsigned, enum cudaLibraryOption *, void **, unsigned)
 {
+    if (shim_unsafe() != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     *l = NULL; /* the kernels are in this program */
     return cudaSuccess;
 }
@@ -239,6 +259,8 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
                              cudaStream_t s)
 {
     const ShimKernel *k = (const ShimKernel *)kernel;
+    if (shim_takes(s) != cudaSuccess)
+        return cudaErrorStreamCaptureInvalidated;
     if (shared > (shared_most.count(k) ? shared_most[k] : (size_t)SHARED_USUAL))
         return cudaErrorInvalidValue;
     /* Arguments are taken over at once, as a driver does. */

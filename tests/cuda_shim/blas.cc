@@ -1,9 +1,16 @@
-/* blas.cc - cuBLASLt of the shim: columns first, summed in double. */
+/* blas.cc - cuBLASLt of the shim: columns first, summed in double.
+ *
+ * An algorithm is for the product that was asked for, and for operands at multiples of the bytes
+ * that the preference says (256, unless it says so); any other use is CUBLAS_STATUS_INVALID_VALUE.
+ * Half of the shapes have no algorithm with an epilogue. That is said in one of the four ways in
+ * which the real library may say it, by the shape: not supported, an invalid value, no result, or
+ * results whose state is not success. Where $SHIM_NO_PRODUCTS is set no shape has any. */
 #include "tests/cuda_shim/cuda_shim.h"
 #include "tests/cuda_shim/include/cublasLt.h"
 #include "tests/cuda_shim/stream.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <vector>
 
@@ -24,6 +31,7 @@ struct ShimLayout {
 };
 struct ShimPreference {
     size_t workspace;
+    uint32_t alignment[4]; /* of A, B, C, D */
 };
 
 size_t cublasLtGetVersion(void)
@@ -105,7 +113,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
 {
-    *p = new ShimPreference{0};
+    *p = new ShimPreference{0, {256, 256, 256, 256}};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -116,33 +124,70 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
 }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
-                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    cublasLtMatmulPreferenceAttributes_t a,
                                                     const void *v, size_t n)
 {
-    memcpy(&p->workspace, v, n < sizeof p->workspace ? n : sizeof p->workspace);
+    const bool workspace = a == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+    if (n != (workspace ? sizeof p->workspace : sizeof *p->alignment))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (workspace)
+        memcpy(&p->workspace, v, n);
+    else
+        memcpy(&p->alignment[a - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], v, n);
     return CUBLAS_STATUS_SUCCESS;
+}
+
+/* A number for all of a product but its addresses. */
+static uint64_t key_of(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &b,
+                       const ShimLayout &c)
+{
+    uint64_t key = shim_mix((uint64_t)d.a + 2 * (uint64_t)d.b + 4 * (uint64_t)d.epilogue) + d.tf32;
+    for (const ShimLayout *l : {&a, &b, &c})
+        for (int64_t x : {(int64_t)l->type, l->rows, l->columns, l->ld, (int64_t)l->batch, l->stride})
+            key = shim_mix(key + (uint64_t)x);
+    return shim_mix(key + (uint64_t)d.ldx);
+}
+
+enum Refusal { GIVEN, UNSUPPORTED, INVALID, NO_RESULT, BAD_STATE };
+
+static Refusal refused(const ShimMatmul &d, const ShimLayout &c, int64_t m, int64_t n, int64_t k)
+{
+    if (getenv("SHIM_NO_PRODUCTS"))
+        return INVALID;
+    if (d.epilogue == CUBLASLT_EPILOGUE_DEFAULT)
+        return GIVEN;
+    /* An auxiliary matrix has to lie as it says there. */
+    if (d.epilogue & AUX && (d.ldx < c.rows || d.ldx % 8 || (uintptr_t)d.aux % 16))
+        return UNSUPPORTED;
+    return (m + n + k) % 2 ? (Refusal)(UNSUPPORTED + (m + n + k) / 2 % 4) : GIVEN;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int max,
+                                              cublasLtMatmulPreference_t p, int max,
                                               cublasLtMatmulHeuristicResult_t *r, int *found)
 {
     int64_t m = d->a == CUBLAS_OP_N ? a->rows : a->columns, k = d->a == CUBLAS_OP_N ? a->columns : a->rows;
     int64_t n = d->b == CUBLAS_OP_N ? b->columns : b->rows, l = d->b == CUBLAS_OP_N ? b->rows : b->columns;
-    *found = m == c->rows && n == c->columns && k == l && a->batch == c->batch && b->batch == c->batch;
-    *found = *found ? max < 3 ? max : 3 : 0;
+    const bool fits = m == c->rows && n == c->columns && k == l && a->batch == c->batch && b->batch == c->batch;
+    const Refusal refusal = refused(*d, *c, m, n, k);
+    uint64_t places = 0;
+    for (int i = 0; i < 4; i++)
+        places |= (uint64_t)p->alignment[i] << 16 * i;
+    *found = fits && refusal != NO_RESULT ? max < 3 ? max : 3 : 0;
     memset(r, 0, (size_t)max * sizeof *r);
-    for (int i = 0; i < *found; i++)
+    for (int i = 0; i < *found; i++) {
+        r[i].state = refusal == BAD_STATE ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+        if (r[i].state != CUBLAS_STATUS_SUCCESS)
+            continue;
         r[i].algo.data[0] = (uint64_t)i + 1; /* who multiplies with none has not asked */
-    /* Half of the shapes have no algorithm with an epilogue, as may be with the real one; an
-     * auxiliary matrix has to lie as it says there. */
-    if (d->epilogue != CUBLASLT_EPILOGUE_DEFAULT && (m + n + k) % 2)
-        return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (d->epilogue & AUX && (d->ldx < c->rows || d->ldx % 8 || (uintptr_t)d->aux % 16))
-        return CUBLAS_STATUS_NOT_SUPPORTED;
-    return CUBLAS_STATUS_SUCCESS;
+        r[i].algo.data[1] = places;
+        r[i].algo.data[2] = key_of(*d, *a, *b, *c);
+    }
+    return refusal == UNSUPPORTED ? CUBLAS_STATUS_NOT_SUPPORTED
+           : refusal == INVALID   ? CUBLAS_STATUS_INVALID_VALUE
+                                  : CUBLAS_STATUS_SUCCESS;
 }
 
 /* A float as the tensor cores take it: 10 bits behind the point, ties away from zero. */
@@ -250,12 +295,18 @@ static void product(const ShimMatmul &d, const ShimLayout &a, const ShimLayout &
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void *alpha,
                               const void *a, cublasLtMatrixLayout_t la, const void *b,
-                              cublasLtMatrixLayout_t lb, const void *beta, const void *,
+                              cublasLtMatrixLayout_t lb, const void *beta, const void *c,
                               cublasLtMatrixLayout_t, void *to, cublasLtMatrixLayout_t lto,
                               const cublasLtMatmulAlgo_t *algo, void *, size_t, cudaStream_t s)
 {
-    if (algo->data[0] < 1 || algo->data[0] > 3)
+    const void *const at[] = {a, b, c, to};
+    if (algo->data[0] < 1 || algo->data[0] > 3 || algo->data[2] != key_of(*d, *la, *lb, *lto))
         return CUBLAS_STATUS_INVALID_VALUE;
+    for (int i = 0; i < 4; i++)
+        if ((uintptr_t)at[i] % (algo->data[1] >> 16 * i & 0xffff))
+            return CUBLAS_STATUS_INVALID_VALUE;
+    if (shim_takes(s) != cudaSuccess)
+        return CUBLAS_STATUS_EXECUTION_FAILED;
     ShimMatmul op = *d;
     ShimLayout A = *la, B = *lb, C = *lto;
     bool wide = A.type == CUDA_R_64F;

@@ -440,6 +440,8 @@ static ncclResult_t check_call(ncclComm_t comm, const ShimCall &call, cudaStream
     const ShimComm &c = *comm->comm;
     if (!s)
         return wrong(ncclInvalidArgument, "%s: no stream", c.name.c_str());
+    if (shim_takes(s) != cudaSuccess)
+        return wrong(ncclUnhandledCudaError, "%s: the capture is invalid", c.name.c_str());
     if (!shim_type_bytes(call.type) || (sums && !shim_can_reduce(call.type, call.op)))
         return wrong(ncclInvalidArgument, "%s: type %d, operation %d is not here", c.name.c_str(),
                      (int)call.type, (int)call.op);

@@ -277,8 +277,17 @@ void shim_everyone(uint64_t mine, uint64_t all[32], int line)
     to_scheduler(f);
 }
 
+static void wrong(const char *what)
+{
+    if (!block.wrong[0])
+        snprintf(block.wrong, sizeof block.wrong, "%s", what);
+}
+
+/* The hardware faults where an address is no multiple of what it copies. */
 void shim_copy_later(void *to, const void *from, size_t bytes)
 {
+    if ((uintptr_t)to % bytes || (uintptr_t)from % bytes)
+        wrong("a copy to shared memory from or to an address that is no multiple of its size");
     memset(to, 0xff, bytes);
     block.now->copies->push_back(Copy{to, from, bytes, block.now->group});
 }
@@ -300,12 +309,6 @@ void shim_copy_wait(int groups)
         else
             memset(c.to, 0, c.bytes);
     all.resize(kept);
-}
-
-static void wrong(const char *what)
-{
-    if (!block.wrong[0])
-        snprintf(block.wrong, sizeof block.wrong, "%s", what);
 }
 
 /* ---- products of a warpgroup -------------------------------------------------------------- */

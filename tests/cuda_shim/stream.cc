@@ -63,6 +63,7 @@ struct CUevent_st {
 
 struct CUgraph_st {
     CUstream_st *origin;
+    bool invalid; /* something was called that a capture forbids */
     Queues queues;
     std::map<int, std::map<int, size_t>> knows; /* work of each stream that it waited for */
     std::map<Point, std::map<int, size_t>> at;  /* the same of a point */
@@ -279,6 +280,23 @@ void shim_go_on()
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
+/* A stream takes nothing more of a graph whose capture is invalid. */
+cudaError_t shim_takes(cudaStream_t s)
+{
+    return s->captured && s->captured->invalid ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+}
+
+cudaError_t shim_unsafe()
+{
+    cudaError_t e = cudaSuccess;
+    for (CUstream_st *s : streams)
+        if (s && s->captured) {
+            s->captured->invalid = true;
+            e = cudaErrorStreamCaptureUnsupported;
+        }
+    return e;
+}
+
 static void put(cudaStream_t s, Item item)
 {
     static uint64_t puts;
@@ -326,10 +344,18 @@ static void run_until_empty(cudaStream_t s)
 }
 
 /* As in CUDA nobody may wait for a stream that is being captured. */
+static cudaError_t not_captured(cudaStream_t s)
+{
+    if (!s->captured)
+        return cudaSuccess;
+    s->captured->invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
-    if (s->captured)
-        return cudaErrorInvalidValue;
+    if (not_captured(s) != cudaSuccess)
+        return cudaErrorStreamCaptureUnsupported;
     run_until_empty(s);
     return cudaSuccess;
 }
@@ -337,7 +363,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 /* A caller that asks again and again comes to the end, as with a GPU that works meanwhile. */
 cudaError_t cudaStreamQuery(cudaStream_t s)
 {
-    if (s->captured)
+    if (not_captured(s) != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
     return run_once([s] { return s->items.empty(); }) ? cudaSuccess : cudaErrorNotReady;
 }
@@ -367,6 +393,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
     static uint64_t records; /* of all events: a new event may lie where an old one lay */
+    if (shim_takes(s) != cudaSuccess)
+        return cudaErrorStreamCaptureInvalidated;
     e->recorded = ++records;
     Point p = {e, e->recorded};
     e->captured = s->captured;
@@ -382,18 +410,26 @@ static std::function<bool()> is_reached(cudaEvent_t e)
     return [p] { return !p.number || reached.count(p) > 0; };
 }
 
+/* While anything is captured nobody may wait for an event or ask for it. */
+static cudaError_t may_ask(cudaEvent_t e)
+{
+    return e->captured ? cudaErrorCapturedEvent : shim_unsafe();
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
-    if (e->captured)
-        return cudaErrorInvalidValue;
+    const cudaError_t refused = may_ask(e);
+    if (refused != cudaSuccess)
+        return refused;
     run_until(is_reached(e));
     return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t e)
 {
-    if (e->captured)
-        return cudaErrorInvalidValue;
+    const cudaError_t refused = may_ask(e);
+    if (refused != cudaSuccess)
+        return refused;
     return run_once(is_reached(e)) ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -412,8 +448,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
         return cudaSuccess;
     if (e->captured && !s->captured)
         s->captured = e->captured;
-    if (e->captured != s->captured)
-        return cudaErrorInvalidValue; /* a graph cannot wait for what is outside of it */
+    if (shim_takes(s) != cudaSuccess)
+        return cudaErrorStreamCaptureInvalidated;
+    if (e->captured != s->captured) {
+        if (s->captured)
+            s->captured->invalid = true; /* a graph cannot wait for what is outside of it */
+        return s->captured ? cudaErrorStreamCaptureIsolation : cudaErrorCapturedEvent;
+    }
     put(s, item_of(Item::WAIT, p));
     if (s->captured)
         for (const auto &known : s->captured->at[p]) {
@@ -429,29 +470,64 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
 {
     if (s->captured)
         return cudaErrorInvalidValue;
-    s->captured = new CUgraph_st;
+    s->captured = new CUgraph_st();
     s->captured->origin = s;
     s->captured->queues[s->number];
     return cudaSuccess;
 }
 
-/* All work of the other streams has to be waited for by the first. */
+/* All work of the other streams has to be waited for by the first. Without an error there is a
+ * graph. */
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 {
+    CUgraph_st *made = s->captured;
     bool joined = true;
-    *g = s->captured;
-    if (!*g || (*g)->origin != s)
+    *g = NULL;
+    if (!made || made->origin != s)
         return cudaErrorInvalidValue;
     for (CUstream_st *x : streams)
-        if (x && x->captured == *g) {
-            joined &= (*g)->knows[s->number][x->number] == (*g)->knows[x->number][x->number];
+        if (x && x->captured == made) {
+            joined &= made->knows[s->number][x->number] == made->knows[x->number][x->number];
             x->captured = NULL;
         }
-    return joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
+    const cudaError_t e = made->invalid ? cudaErrorStreamCaptureInvalidated
+                          : joined      ? cudaSuccess
+                                        : cudaErrorStreamCaptureUnjoined;
+    if (e == cudaSuccess)
+        *g = made;
+    else
+        delete made;
+    return e;
+}
+
+/* The number of nodes: records and waits are edges between them. There is no list of nodes. */
+cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *nodes, size_t *n)
+{
+    if (nodes)
+        return cudaErrorInvalidValue;
+    *n = 0;
+    for (const auto &q : g->queues)
+        for (const Item &item : q.second)
+            *n += item.kind != Item::RECORD && item.kind != Item::WAIT;
+    return cudaSuccess;
+}
+
+/* Says in the file $SHIM_NODES, a line for each graph, how many nodes it has. */
+static void count_nodes(cudaGraph_t g)
+{
+    const char *path = getenv("SHIM_NODES");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    size_t n;
+    if (!f)
+        return;
+    cudaGraphGetNodes(g, NULL, &n);
+    fprintf(f, "%zu\n", n);
+    fclose(f);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
 {
+    count_nodes(g);
     *e = new CUgraph_st(*g);
     (*e)->turns = std::make_shared<ShimTurns>();
     return cudaSuccess;
@@ -474,6 +550,8 @@ static std::shared_ptr<Running> launched(const Queues &queues, std::shared_ptr<S
  * it is. */
 cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s)
 {
+    if (shim_takes(s) != cudaSuccess)
+        return cudaErrorStreamCaptureInvalidated;
     std::shared_ptr<const Queues> queues(new Queues(e->queues)); /* the graph may be gone by then */
     std::shared_ptr<ShimTurns> turns = e->turns;
     Item item = item_of(Item::GRAPH, Point{NULL, 0});

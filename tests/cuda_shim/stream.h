@@ -8,6 +8,13 @@
 
 #include "tests/cuda_shim/include/cuda_runtime_api.h"
 
+/* cudaSuccess, or why a stream takes no more work: whoever puts work into a stream asks before. */
+cudaError_t shim_takes(cudaStream_t s);
+/* Of a call that CUDA forbids while its thread captures (cudaStreamCaptureModeThreadLocal): one
+ * that allocates, frees or waits. Where anything is captured the capture is invalid, and the call
+ * is refused. */
+cudaError_t shim_unsafe();
+
 void shim_later(cudaStream_t s, std::function<void()> work);
 
 /* Work that waits for other processes: it is asked again and again until it is done, and its stream

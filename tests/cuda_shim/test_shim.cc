@@ -122,6 +122,22 @@ extern "C" __global__ void tiles_bad(const mg_bf16 *a, const mg_bf16 *b, float *
 }
 MG_EXPORT(tiles_bad)
 
+/* A vector of four that begins `off` elements behind its array, and a chunk that is copied from there. */
+extern "C" __global__ void vectors(const float *in, float *out)
+{
+    ((mg_vec<float, 4> *)out)[threadIdx.x] = *(const mg_vec<float, 4> *)(in + 4 * threadIdx.x);
+}
+MG_EXPORT(vectors)
+extern "C" __global__ void chunks(const float *in, float *out)
+{
+    MG_SHARED(mg_chunk, x, N);
+    mg_copy_async(x + threadIdx.x, in + 4 * threadIdx.x, true);
+    mg_copy_commit();
+    mg_copy_wait<0>();
+    memcpy(out + 4 * threadIdx.x, x + threadIdx.x, sizeof *x);
+}
+MG_EXPORT(chunks)
+
 static const char *run(const char *name, void **args, uint64_t seed)
 {
     const ShimKernel *k = shim_find(name);
@@ -171,6 +187,33 @@ static void shuffle_with_nobody(void **)
     const char *why = run("lonely", args, 1);
     assert_non_null(why);
     assert_non_null(strstr(why, "lanes wait for others of their warp"));
+}
+
+/* True if a kernel that reads 16 bytes at a time runs through where its numbers begin `off` numbers
+ * behind a multiple of that; a fault ends the child. */
+static bool reads_from(const char *name, int off)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        alignas(16) static float in[4 * N + 4], out[4 * N];
+        const float *from = in + off;
+        float *to = out;
+        void *args[] = {&from, &to};
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(1);
+        _exit(run(name, args, 1) != NULL);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void vectors_beside_their_places(void **)
+{
+    for (int off = 0; off < 4; off++) {
+        assert_int_equal(reads_from("vectors", off), off == 0);
+        assert_int_equal(reads_from("chunks", off), off == 0);
+    }
 }
 
 /* The address sanitizer ends a process that writes beside its shared memory. */
@@ -353,12 +396,92 @@ static void host_memory(void **)
     assert_int_equal(cudaFreeHost(x), cudaErrorInvalidValue);
 }
 
+/* ---- what a capture forbids --------------------------------------------------------------- */
+
+static cudaStream_t first, second;
+static cudaEvent_t event;
+static void *memory;
+
+static cudaError_t forbidden(int k)
+{
+    static char x[64];
+    void *p;
+    switch (k) {
+    case 0:
+        return cudaMalloc(&p, 64);
+    case 1:
+        return cudaFree(memory);
+    case 2:
+        return cudaMallocHost(&p, 64);
+    case 3:
+        return cudaFreeHost(NULL);
+    case 4:
+        return cudaHostRegister(x, sizeof x, cudaHostRegisterMapped);
+    case 5:
+        return cudaEventSynchronize(event);
+    case 6:
+        return cudaEventQuery(event);
+    case 7:
+        return cudaStreamSynchronize(first);
+    default:
+        return cudaStreamQuery(first);
+    }
+}
+
+/* Each is refused, and so is all that follows, to the end of the capture, which gives no graph. */
+static void captures(void **)
+{
+    cudaGraph_t g;
+    assert_int_equal(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking), cudaSuccess);
+    assert_int_equal(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);
+    assert_int_equal(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+    assert_int_equal(cudaMalloc(&memory, 64), cudaSuccess);
+    for (int k = 0; k < 9; k++) {
+        assert_int_equal(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+        assert_int_equal(cudaStreamSynchronize(second), cudaSuccess); /* it is not captured */
+        assert_int_equal(cudaMemsetAsync(memory, 0, 64, first), cudaSuccess);
+        assert_int_equal(forbidden(k), cudaErrorStreamCaptureUnsupported);
+        assert_int_equal(cudaMemsetAsync(memory, 0, 64, first), cudaErrorStreamCaptureInvalidated);
+        assert_int_equal(cudaEventRecord(event, first), cudaErrorStreamCaptureInvalidated);
+        assert_int_equal(cudaStreamEndCapture(first, &g), cudaErrorStreamCaptureInvalidated);
+        assert_null(g);
+    }
+    assert_int_equal(cudaMemsetAsync(memory, 7, 64, first), cudaSuccess);
+    assert_int_equal(cudaStreamSynchronize(first), cudaSuccess);
+    assert_int_equal(((char *)memory)[63], 7);
+}
+
+/* Launches are nodes, events are edges. */
+static void nodes(void **)
+{
+    cudaGraph_t g;
+    size_t n;
+    assert_int_equal(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(cudaMemsetAsync(memory, 0, 64, first), cudaSuccess);
+        assert_int_equal(cudaEventRecord(event, k ? second : first), cudaSuccess);
+        assert_int_equal(cudaEventSynchronize(event), cudaErrorCapturedEvent);
+        assert_int_equal(cudaStreamWaitEvent(k ? first : second, event, 0), cudaSuccess);
+        if (!k)
+            assert_int_equal(cudaMemsetAsync(memory, 1, 64, second), cudaSuccess);
+    }
+    assert_int_equal(cudaStreamEndCapture(first, &g), cudaSuccess);
+    assert_int_equal(cudaGraphGetNodes(g, NULL, &n), cudaSuccess);
+    assert_int_equal(n, 3);
+    assert_int_equal(cudaGraphDestroy(g), cudaSuccess);
+    cudaFree(memory);
+    cudaEventDestroy(event);
+    cudaStreamDestroy(second);
+    cudaStreamDestroy(first);
+}
+
 int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missing_barrier), cmocka_unit_test(barrier_not_for_all),
         cmocka_unit_test(shuffle_with_nobody), cmocka_unit_test(beside_shared_memory), cmocka_unit_test(reductions),
         cmocka_unit_test(matrices), cmocka_unit_test(missing_wait), cmocka_unit_test(halves),
-        cmocka_unit_test(devices), cmocka_unit_test(host_memory)};
+        cmocka_unit_test(vectors_beside_their_places), cmocka_unit_test(devices), cmocka_unit_test(host_memory),
+        cmocka_unit_test(captures), cmocka_unit_test(nodes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,9 +23,9 @@ class Case(mgctest.Case):
 
     def link(self):
         root = mgctest.SOURCE
-        for argv in (("c++", "-std=c++17", "-O1", "-DMG_SHIM", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-include",
-                      SHIM + "/cuda_shim.h", "-I" + root, f"-I{root}/kernels/cuda", f"-I{root}/runtime", "-x", "c++", "-c",
-                      "kernels.cu", "-o", "kernels.o"),
+        for argv in (("c++", "-std=c++17", "-O1", "-DMG_SHIM", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable",
+                      "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-include", SHIM + "/cuda_shim.h", "-I" + root,
+                      f"-I{root}/kernels/cuda", f"-I{root}/runtime", "-x", "c++", "-c", "kernels.cu", "-o", "kernels.o"),
                      ("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", f"-I{root}/runtime", "-c", "program.c", "image.c"),
                      ("c++", "program.o", "image.o", "kernels.o", "-o", "gpu", *LIBRARIES, "-lm", "-lpthread", "-ldl")):
             r = self.run_program(*argv)

@@ -57,6 +57,36 @@ static void near_the_bound(void **state)
     }
 }
 
+/* What a product of a GPU is handed begins at a multiple of 256 bytes; a plan with less is refused.
+ */
+static void for_products_of_gpus(void **state)
+{
+    (void)state;
+    Device d = device_with((int64_t)1 << 50);
+    d.target = TARGET_cuda;
+    Model t;
+    Plan *p = ordered(&t, &models[0], &d);
+    assert_true(plan_place(p));
+    char *said;
+    size_t n;
+    FILE *told = open_memstream(&said, &n);
+    assert_int_equal(plan_check(p, told), 0);
+    size_t moved = p->buffers.n;
+    for (size_t i = 0; i < p->buffers.n; i++) {
+        assert_int_equal(p->buffers.data[i].offset % 256, 0);
+        if (!p->buffers.data[i].persistent && p->buffers.data[i].bytes > 256)
+            moved = i;
+    }
+    assert_true(moved < p->buffers.n);
+    p->buffers.data[moved].offset += 64;
+    p->buffers.data[moved].bytes -= 256;
+    assert_true(plan_check(p, told) > 0);
+    fclose(told);
+    assert_non_null(strstr(said, "is not in whole pieces of 256"));
+    free(said);
+    model_close(&t);
+}
+
 /* The bytes by owner add up to the whole plan. */
 static void owners(void **state)
 {
@@ -106,7 +136,8 @@ static void too_little(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(near_the_bound), cmocka_unit_test(owners),
-                                       cmocka_unit_test(too_little)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(near_the_bound),
+                                       cmocka_unit_test(for_products_of_gpus),
+                                       cmocka_unit_test(owners), cmocka_unit_test(too_little)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
