@@ -384,7 +384,7 @@ Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const Elab
     e->b.m = m;
     m->source = ast->path;
     m->update_rule = mg_update_rule;
-    e->prelude = read_prelude(e);
+    m->prelude = e->prelude = read_prelude(e);
     if (!e->prelude) /* the limit of errors was passed before */
         return NULL;
     e->batch = batch_name(ast);

@@ -169,7 +169,7 @@ static Elab *open_rules(Module *m)
                 .options = &none,
                 .module = m,
                 .rule = true};
-    e->prelude = read_prelude(e);
+    e->prelude = m->prelude ? m->prelude : read_prelude(e);
     if (!e->prelude)
         return NULL;
     declare_prelude(e);

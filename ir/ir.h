@@ -479,6 +479,7 @@ struct Module {
     Layout layout;
     const char *config;      /* config.json of its checkpoints, or NULL */
     UpdateRule *update_rule; /* NULL: nobody has set it since the text was read */
+    const void *prelude;     /* update_rule's own: what it reads, if that is read already */
     /* After pass local: types say no more how values lie, and communication says all by its
      * attributes. */
     bool local;
