@@ -445,7 +445,7 @@ static void gather_work(mg_run *r, void *ctx)
 static void scatter_work(mg_run *r, void *ctx)
 {
     const Table *t = ctx;
-    mg_scatter_add(r, 0, &t->d, t->rows, t->index, t->table);
+    mg_scatter_add(r, 0, &t->d, t->rows, t->index, t->table, NULL);
 }
 
 static void random_work(mg_run *r, void *ctx)

@@ -102,8 +102,9 @@ static void clear(void *ctx, int64_t begin, int64_t end, void *scratch)
 }
 
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
-                    const int32_t *index, void *dtable)
+                    const int32_t *index, void *dtable, void *work)
 {
+    (void)work;
     mgk_real(d->dtype, "mg_scatter_add");
     Rows w = {.d = d, .from = dy, .index = index, .to = dtable};
     mg_begin(r, action);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      18
+#define MG_ABI      19
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -121,8 +121,7 @@ typedef enum mg_lr_shape { MG_SHAPE_LINEAR, MG_SHAPE_COSINE, MG_SHAPE_SQRT } mg_
 typedef struct mg_lr {
     mg_lr_kind kind;
     double peak, floor;
-    int64_t warmup, steps;
-    int64_t last;
+    int64_t warmup, steps, last;
     mg_lr_shape shape;
     bool log;
 } mg_lr;
@@ -185,7 +184,11 @@ typedef struct mg_entry {
 /* Launch parameters that runtime/cuda and the kernels of kernels/cuda share. */
 enum {
     MG_XENT_BLOCK = 256,     /* threads, for a row */
-    MG_SCATTER_BLOCK = 128,  /* threads, for an index */
+    MG_GATHER_BLOCK = 256,   /* threads, up to 32 for a row */
+    MG_SORT_BITS = 8,        /* at most, of a pass of the sort of indices */
+    MG_SORT_TILE = 512,      /* indices for a warp */
+    MG_SORT_WARPS = 4,       /* of a block */
+    MG_SCATTER_BLOCK = 128,  /* threads, a warp for 32 indices and some columns */
     MG_SUM_BLOCK = 256,      /* threads, for 32 columns */
     MG_SLOTS_BLOCK = 128,    /* threads, a warp for an expert */
     MG_EXPERTS_BLOCK = 128,  /* threads, for a row */
@@ -357,10 +360,9 @@ typedef struct mg_attention_desc {
     bool causal;
     double scale;
     int64_t batch, kv, group, queries, keys, head, vhead;
-    int64_t q[4]; /* strides of batch, query, kv, group */
-    int64_t k[3]; /* strides of batch, key, kv */
-    int64_t v[3];
-    int64_t o[4]; /* also of do */
+    int64_t q[4];       /* strides of batch, query, kv, group */
+    int64_t k[3], v[3]; /* strides of batch, key, kv */
+    int64_t o[4];       /* also of do */
     int64_t lse[4];
     int64_t dq[4], dk[3], dv[3]; /* used by the gradient only */
 } mg_attention_desc;
@@ -411,15 +413,15 @@ void mg_head(mg_run *r, int action, const mg_head_desc *d, const void *x, const 
  * index i is at ix[(i / inner_index) * outer_index + i % inner_index]. */
 typedef struct mg_gather_desc {
     mg_dtype dtype;
-    int64_t indices, outer, n, inner;
-    int64_t index_inner, index_outer;
+    int64_t indices, outer, n, inner, index_inner, index_outer;
     bool accumulate; /* scatter only: adds to dtable */
 } mg_gather_desc;
 void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
                const int32_t *index, void *y);
-/* dtable[o, n, j] (+)= sum over i with index[i] == n of dy[i, o, j], in the order of i. */
+/* dtable[o, n, j] (+)= sum over i with index[i] == n of dy[i, o, j], in the order of i.
+ * work: mg_scatter_work(d) bytes on a GPU. */
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
-                    const int32_t *index, void *dtable);
+                    const int32_t *index, void *dtable, void *work);
 
 /* y[r, k]: index of the k-th largest of x[r, 0 .. n), k < top; of equal ones the first, NaN last */
 typedef struct mg_top_desc {

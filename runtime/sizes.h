@@ -187,6 +187,40 @@ static inline int64_t mg_head_work(const mg_head_desc *d)
     return d->chunk * mg_head_row(d) * mg_dtype_bytes(d->xent.dtype) + 64 * ((d->chunk + 7) / 8);
 }
 
+/* ---- indices --------------------------------------------------------------------------------- */
+
+/* On a GPU a scatter sorts its indices (kernels/cuda/scatter.h): so many passes, of so many bits of
+ * an index each. */
+static inline int mg_sort_passes(const mg_gather_desc *d)
+{
+    int bits = 1;
+    while (d->n > (int64_t)1 << bits)
+        bits++;
+    return (bits + MG_SORT_BITS - 1) / MG_SORT_BITS;
+}
+static inline int mg_sort_bits(const mg_gather_desc *d)
+{
+    const int passes = mg_sort_passes(d);
+    int bits = 1;
+    while (d->n > (int64_t)1 << bits * passes)
+        bits++;
+    return bits;
+}
+static inline int64_t mg_sort_tiles(const mg_gather_desc *d)
+{
+    return (d->indices + MG_SORT_TILE - 1) / MG_SORT_TILE;
+}
+/* Bytes of the sorted positions: two copies, one if there is one pass. */
+static inline int64_t mg_sort_placed(const mg_gather_desc *d)
+{
+    return d->indices * 8 * (mg_sort_passes(d) > 1 ? 2 : 1);
+}
+/* Bytes of work of a scatter on a GPU: the sorted positions, then counts of digits. */
+static inline int64_t mg_scatter_work(const mg_gather_desc *d)
+{
+    return mg_sort_placed(d) + ((mg_sort_tiles(d) + 1) << mg_sort_bits(d)) * 4;
+}
+
 /* ---- layers of stages ------------------------------------------------------------------------ */
 
 /* The position of layer number `layer` of all: its stage; the place, along the stage axis of `n`

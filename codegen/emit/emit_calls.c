@@ -303,7 +303,7 @@ void emit_call(Writer *w, const Action *a, int depth)
         call_library(w, a, 1);
         break;
     case ACT_scatter_add:
-        call_library(w, a, 1);
+        call_with_last(w, a, function, 1, 4);
         break;
     case ACT_top:
         call_indices(w, a, false);

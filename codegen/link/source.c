@@ -50,9 +50,9 @@ static bool copy_into(Arena *a, const char *dir, const char *from)
 
 static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
-    static const char *const headers[] = {"device",     "library",   "gather", "experts", "random",
-                                          "xent",       "attention", "mma",    "flash",   "wgmma",
-                                          "flash_sm90", "rows",      "shares"};
+    static const char *const headers[] = {"device", "library",    "gather", "scatter",   "experts",
+                                          "random", "xent",       "mma",    "attention", "flash",
+                                          "wgmma",  "flash_sm90", "rows",   "shares"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)

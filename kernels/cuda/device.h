@@ -114,6 +114,8 @@ template <class T, int N> struct alignas(sizeof(T) * N) mg_vec {
     T x[N];
 };
 
+typedef mg_vec<uint64_t, 2> mg_word16;
+
 template <class T> struct mg_plus {
     __device__ T operator()(T a, T b) const
     {

@@ -43,6 +43,7 @@
 #endif
 
 #include "gather.h"
+#include "scatter.h"
 #include "experts.h"
 #include "rows.h"
 #include "random.h"

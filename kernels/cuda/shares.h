@@ -13,10 +13,6 @@ struct mg_laying {
     int zigzag, cut;                    /* cut: pieces = tensor, else tensor = pieces */
 };
 
-struct alignas(16) mg_word16 { /* moved as one */
-    uint64_t low, high;
-};
-
 template <class W> __device__ static inline void mg_lay(const mg_laying &l, W *to, const W *from)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x, half = l.row / 2;

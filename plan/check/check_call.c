@@ -386,6 +386,8 @@ static const char *gather_wrong(const Action *a, const Ins *i)
         return "sizes";
     if (!rows_at(index, d->index_inner, d->index_outer))
         return "where the indices are";
+    if (a->noperands > 3 && type_bytes(&o[3].type) < mg_scatter_work(d))
+        return "too little work space";
     return d->accumulate == (scatter && i->nin == 3) ? NULL : "what is added to";
 }
 

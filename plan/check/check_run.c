@@ -244,10 +244,8 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
         nin = i->op == OP_attention ? 3 : 6;
     for (uint32_t k = 0; k < nin; k++)
         want(&w, i->in[k], true, false);
-    if (a->kind == ACT_gemm && a->operand[0].value != i->in[0]) { /* the result lies transposed */
-        w.v[0] = i->in[1];
-        w.v[1] = i->in[0];
-    }
+    if (a->kind == ACT_gemm && a->operand[0].value != i->in[0]) /* the result lies transposed */
+        w.v[0] = i->in[1], w.v[1] = i->in[0];
     for (uint32_t k = 0; k < i->nout; k++) {
         if (k == 1 && i->op == OP_dot_gelu_aux && i->nin == 3)
             want(&w, i->in[2], true, false); /* the bias, before the matrix */
@@ -258,9 +256,10 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     if ((i->op == OP_attention || i->op == OP_attention_grad) && i->nin > nin)
         want(&w, i->in[nin], true, false);
     if (i->op == OP_head || i->op == OP_head_loss ||
-        (target == TARGET_cuda && i->op == OP_attention_grad &&
-         mg_attention_grad_work(&a->attention)) ||
-        (target == TARGET_cuda && a->kind == ACT_comm && mg_comm_work(&a->comm)))
+        (target == TARGET_cuda &&
+         (i->op == OP_scatter_add ||
+          (i->op == OP_attention_grad && mg_attention_grad_work(&a->attention)) ||
+          (a->kind == ACT_comm && mg_comm_work(&a->comm)))))
         want(&w, 0, false, true);
     return w;
 }

@@ -159,11 +159,23 @@ static void index_steps(Sched *s, const Ins *i, const Operand *o, int64_t *inner
         sched_bug(s, i, "indices that do not step evenly");
 }
 
+/* A GPU sorts the indices first: each pass reads them twice and writes them once, in three launches
+ * that take as long as any. */
+static void price_sort(const Sched *s, Action *a)
+{
+    const int passes = mg_sort_passes(&a->gather);
+    const double bytes = 24.0 * passes * (double)a->gather.indices;
+    const double memory = bytes / s->p->device->bandwidth,
+                 least = 3 * passes * s->p->device->launch;
+    a->bytes_moved += bytes;
+    a->seconds += memory > least ? memory : least;
+}
+
 void call_gather(Sched *s, const Ins *i, int home)
 {
-    (void)home;
     bool scatter = i->op == OP_scatter_add;
-    Operand op[3] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
+    const bool sorts = scatter && s->p->device->target == TARGET_cuda;
+    Operand op[4] = {operand_of(s, i->in[0], true, false), operand_of(s, i->in[1], true, false),
                      operand_of(s, i->out[0], scatter && i->nin == 3, true)};
     const Operand *table = scatter ? &op[2] : &op[0];
     require_dense(s, i, &op[0]);
@@ -180,9 +192,13 @@ void call_gather(Sched *s, const Ins *i, int home)
     d.n = table->type.dims[at].size;
     d.indices = type_elements(&op[1].type);
     index_steps(s, i, &op[1], &d.index_inner, &d.index_outer);
-    Action *a = action_new(s, scatter ? ACT_scatter_add : ACT_gather, i, 3, op);
+    if (sorts)
+        op[3] = work_space(s, "sorted", mg_scatter_work(&d), home);
+    Action *a = action_new(s, scatter ? ACT_scatter_add : ACT_gather, i, sorts ? 4 : 3, op);
     a->gather = d;
     priced(s, a, i);
+    if (sorts)
+        price_sort(s, a);
 }
 
 static mg_xent_desc describe_xent(Sched *s, const Ins *i, const Type *classes, Name dim,

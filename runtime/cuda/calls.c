@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 256, GRID_MAX = 1 << 20 };
+enum { BLOCK = 256, GRID_MAX = 1 << 20, GRID_Y_MAX = 65535 };
 
 void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int block, int shared,
                     void **args)
@@ -45,6 +45,12 @@ static int64_t blocks_for(int64_t elements, int block)
 {
     int64_t n = (elements + block - 1) / block;
     return n < GRID_MAX ? n : GRID_MAX;
+}
+
+/* Blocks of a kernel without a loop over what its threads do. */
+static int64_t blocks_for_each(int64_t threads, int block)
+{
+    return (threads + block - 1) / block;
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
@@ -107,33 +113,87 @@ void rt_cuda_leave(mg_run *r)
 
 /* ---- tables ------------------------------------------------------------------------------- */
 
+/* The kernels count indices and rows of a table in 32 bits. */
+static void check_indices(const mg_gather_desc *d)
+{
+    if (d->indices > INT32_MAX || d->n > INT32_MAX)
+        rt_die(RT_FAILED, "a look-up of %lld indices in %lld rows is not built; the limit is %d",
+               (long long)d->indices, (long long)d->n, INT32_MAX);
+}
+
+/* Bytes that are copied or added at once: as many as 16, where rows of `row` bytes of both begin at
+ * multiples of that. */
+static int64_t word_of(int64_t row, const void *a, const void *b)
+{
+    const uint64_t all = 16 | (uint64_t)row | (uintptr_t)a | (uintptr_t)b;
+    return (int64_t)(all & -all);
+}
+
 void mg_gather(mg_run *r, int action, const mg_gather_desc *d, const void *table,
                const int32_t *index, void *y)
 {
-    int64_t width = mg_dtype_bytes(d->dtype), n = d->indices * d->outer * d->inner;
-    int kernel = width == 8   ? FIXED_gather_8
-                 : width == 4 ? FIXED_gather_4
-                 : width == 2 ? FIXED_gather_2
-                              : FIXED_gather_1;
+    enum { PART = 1024 }; /* words of a row for a warp */
+    const int64_t width = mg_dtype_bytes(d->dtype), word = word_of(d->inner * width, table, y);
+    mg_gather_desc words = *d;
+    int log = 0, kernel = FIXED_gather_1;
+    check_indices(d);
+    words.inner = d->inner * width / word;
+    while (1 << log < 32 && 1 << log < words.inner)
+        log++;
+    while ((int64_t)1 << (kernel - FIXED_gather_1) < word)
+        kernel++;
+    const int64_t parts = (words.inner + PART - 1) / PART;
     mg_begin(r, action);
-    rt_cuda_call(r, kernel, blocks_for(n, BLOCK), 1, BLOCK,
-                 (void *[]){(void *)d, &table, &index, &y});
+    rt_cuda_call(r, kernel, blocks_for_each(d->indices * d->outer << log, MG_GATHER_BLOCK),
+                 parts < GRID_Y_MAX ? parts : GRID_Y_MAX, MG_GATHER_BLOCK,
+                 (void *[]){&words, &log, &table, &index, &y});
     mg_end(r, action);
     if (d->dtype <= MG_F16)
-        mg_output(r, action, y, n, d->dtype);
+        mg_output(r, action, y, d->indices * d->outer * d->inner, d->dtype);
+}
+
+/* Sorts the positions of the indices in `work`; returns where they are. */
+static const uint64_t *sort_indices(mg_run *r, const mg_gather_desc *d, const int32_t *index,
+                                    char *work)
+{
+    const int passes = mg_sort_passes(d);
+    int bits = mg_sort_bits(d);
+    int64_t tiles = mg_sort_tiles(d);
+    const int64_t blocks = (tiles + MG_SORT_WARPS - 1) / MG_SORT_WARPS;
+    uint64_t *placed = (uint64_t *)work, *from = NULL, *to = placed;
+    uint32_t *counts = (uint32_t *)(work + mg_sort_placed(d));
+    for (int pass = 0; pass < passes; pass++) {
+        int shift = pass * bits;
+        to = placed + pass % 2 * d->indices;
+        rt_cuda_call(r, FIXED_sort_count, blocks, 1, 32 * MG_SORT_WARPS,
+                     (void *[]){(void *)d, &shift, &bits, &tiles, &index, &from, &counts});
+        rt_cuda_call(r, FIXED_sort_scan, ((1 << bits) + MG_SORT_WARPS - 1) / MG_SORT_WARPS, 1,
+                     32 * MG_SORT_WARPS, (void *[]){&bits, &tiles, &counts});
+        rt_cuda_call(r, FIXED_sort_place, blocks, 1, 32 * MG_SORT_WARPS,
+                     (void *[]){(void *)d, &shift, &bits, &tiles, &index, &from, &counts, &to});
+        from = to;
+    }
+    return to;
 }
 
 void mg_scatter_add(mg_run *r, int action, const mg_gather_desc *d, const void *dy,
-                    const int32_t *index, void *dtable)
+                    const int32_t *index, void *dtable, void *work)
 {
-    int64_t n = d->outer * d->n * d->inner;
+    const int64_t n = d->outer * d->n * d->inner, width = mg_dtype_bytes(d->dtype);
+    int wide = word_of(d->inner * width, dy, dtable) == 16;
+    const int64_t strip = 32 * (wide ? 16 / width : 1), strips = (d->inner + strip - 1) / strip;
+    check_indices(d);
     mg_begin(r, action);
     if (!d->accumulate)
-        rt_cuda_must(
-            cudaMemsetAsync(dtable, 0, (size_t)(n * mg_dtype_bytes(d->dtype)), r->cuda->stream),
-            "clearing a table");
-    rt_cuda_call(r, FIXED_scatter_add + variant(d->dtype), d->indices, d->outer, MG_SCATTER_BLOCK,
-                 (void *[]){(void *)d, &dy, &index, &dtable});
+        rt_cuda_must(cudaMemsetAsync(dtable, 0, (size_t)(n * width), r->cuda->stream),
+                     "clearing a table");
+    if (d->indices > 0 && n > 0) {
+        const uint64_t *sorted = sort_indices(r, d, index, work);
+        rt_cuda_call(
+            r, FIXED_scatter_add + variant(d->dtype),
+            blocks_for_each((d->indices + 31) / 32 * d->outer * strips * 32, MG_SCATTER_BLOCK), 1,
+            MG_SCATTER_BLOCK, (void *[]){(void *)d, &wide, &sorted, &dy, &dtable});
+    }
     mg_end(r, action);
     mg_output(r, action, dtable, n, d->dtype);
 }

@@ -135,38 +135,55 @@ static void check_gemm(Bench *b)
     done(b, 5, (Array *[]){&x, &y, &z, &extra, &aux});
 }
 
+/* Few rows with many indices each, or so many rows that the sort takes three passes. */
+static mg_gather_desc draw_table(Bench *b)
+{
+    const bool many = draw_int(b, 0, 3) == 0;
+    mg_gather_desc d = {.dtype = b->t,
+                        .indices = draw_int(b, 1, draw_int(b, 0, 3) ? 300 : 3000),
+                        .outer = many ? 1 : draw_int(b, 1, 3),
+                        .n = many ? draw_int(b, 250, 70000) : draw_int(b, 1, 40),
+                        .inner = draw_int(b, 1, many ? 8 : 150),
+                        .accumulate = draw_int(b, 0, 1)};
+    if (draw_int(b, 0, 1))
+        d.inner = (d.inner + 7) / 8 * 8; /* rows that are read sixteen bytes at a time */
+    d.index_inner = draw_int(b, 0, 1) ? d.indices : draw_int(b, 1, d.indices);
+    d.index_outer = d.index_inner + (d.index_inner < d.indices ? draw_int(b, 0, 3) : 0);
+    return d;
+}
+
+/* The sum of the rows to the bit: in the order of the indices, each rounded. */
 static void check_tables(Bench *b)
 {
-    mg_gather_desc d = {.dtype = b->t,
-                        .indices = draw_int(b, 1, 300),
-                        .outer = draw_int(b, 1, 3),
-                        .n = draw_int(b, 1, 40),
-                        .inner = draw_int(b, 1, 150),
-                        .accumulate = draw_int(b, 0, 1)};
-    d.index_inner = d.index_outer = d.indices;
+    const mg_gather_desc d = draw_table(b);
     Array table = numbers(b, d.outer * d.n * d.inner),
           y = numbers(b, d.indices * d.outer * d.inner);
-    Array ix = indices(b, d.indices, d.n), sum = numbers(b, table.n);
-    bool adds = !is_half(b->t); /* sums of halves are f32 */
+    Array ix = indices(b, (d.indices / d.index_inner + 1) * d.index_outer, d.n),
+          sum = numbers(b, table.n);
+    const bool adds = !is_half(b->t); /* sums of halves are f32 */
     double *want = malloc((size_t)y.n * sizeof *want);
+    Array work = numbers_of(b, mg_scatter_work(&d) / 4 + 1, MG_F32);
     if (!d.accumulate)
         memset(sum.x, 0, (size_t)sum.n * sizeof *sum.x);
     if (adds)
-        mg_scatter_add(&b->run, 0, &d, at(b, &y), at(b, &ix), at(b, &sum));
+        mg_scatter_add(&b->run, 0, &d, at(b, &y), at(b, &ix), at(b, &sum), at(b, &work));
     mg_gather(&b->run, 0, &d, at(b, &table), at(b, &ix), at(b, &y));
     for (int64_t i = 0; i < d.indices; i++)
         for (int64_t o = 0; o < d.outer; o++)
             for (int64_t j = 0; j < d.inner; j++) {
-                int64_t row = (o * d.n + (int64_t)ix.x[i]) * d.inner + j,
-                        e = (i * d.outer + o) * d.inner + j;
+                const int64_t n =
+                    (int64_t)ix.x[i / d.index_inner * d.index_outer + i % d.index_inner];
+                int64_t row = (o * d.n + n) * d.inner + j, e = (i * d.outer + o) * d.inner + j;
                 want[e] = table.x[row];
                 sum.x[row] += y.x[e];
+                if (b->t == MG_F32)
+                    sum.x[row] = (float)sum.x[row];
             }
-    compare(b, "gather", &y, want, 0, 0);
+    compare(b, "gather", &y, want, -16, -is_half(b->t));
     if (adds)
-        compare(b, "scatter_add", &sum, sum.x, (double)d.indices, 0);
+        compare(b, "scatter_add", &sum, sum.x, -16, 0);
     free(want);
-    done(b, 4, (Array *[]){&table, &y, &ix, &sum});
+    done(b, 5, (Array *[]){&table, &y, &ix, &sum, &work});
 }
 
 /* The index of choice c in z, or -1 if its expert has no slot left. *slot: its slot or -1. */

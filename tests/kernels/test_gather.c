@@ -87,7 +87,7 @@ static void test_scatter(void **state)
             if (d->accumulate)
                 memcpy(got.p, x.table.p, (size_t)(got.n * mg_dtype_bytes(d->dtype)));
             mg_run r = {.threads = threads, .cuts = (uint64_t)c};
-            mg_scatter_add(&r, 0, d, x.rows.p, x.index, got.p);
+            mg_scatter_add(&r, 0, d, x.rows.p, x.index, got.p, NULL);
             assert_int_equal(r.outputs, got.n);
             assert_true(same_bits(&want, &got));
             buffer_free(&got);
