@@ -1,4 +1,4 @@
-/* casts.h - gradients that loops stack are stacked as what they are added to; private to passes/. */
+/* casts.h - casts of what loops stack; private to passes/. */
 #ifndef MGC_PASSES_CASTS_H
 #define MGC_PASSES_CASTS_H
 
