@@ -87,6 +87,33 @@ static void for_products_of_gpus(void **state)
     model_close(&t);
 }
 
+/* A GPU sorts the indices of a scatter: a plan with less space for that is refused. */
+static void to_sort_on_gpus(void **state)
+{
+    (void)state;
+    Device d = device_with((int64_t)1 << 50);
+    d.target = TARGET_cuda;
+    Model t;
+    Plan *p = ordered(&t, &models[0], &d);
+    assert_true(plan_place(p));
+    Action *scatter = NULL;
+    for (size_t i = 0; i < p->train->actions.n; i++)
+        if (p->train->actions.data[i].kind == ACT_scatter_add)
+            scatter = &p->train->actions.data[i];
+    assert_non_null(scatter);
+    assert_int_equal(scatter->noperands, 4);
+    char *said;
+    size_t n;
+    FILE *told = open_memstream(&said, &n);
+    assert_int_equal(plan_check(p, told), 0);
+    scatter->operand[3].type.dims[0].size -= 1;
+    assert_true(plan_check(p, told) > 0);
+    fclose(told);
+    assert_non_null(strstr(said, "too little work space"));
+    free(said);
+    model_close(&t);
+}
+
 /* The bytes by owner add up to the whole plan. */
 static void owners(void **state)
 {
@@ -136,8 +163,8 @@ static void too_little(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(near_the_bound),
-                                       cmocka_unit_test(for_products_of_gpus),
-                                       cmocka_unit_test(owners), cmocka_unit_test(too_little)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(near_the_bound), cmocka_unit_test(for_products_of_gpus),
+        cmocka_unit_test(to_sort_on_gpus), cmocka_unit_test(owners), cmocka_unit_test(too_little)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
