@@ -11,6 +11,7 @@ typedef enum Target { TARGET_host, TARGET_cuda } Target;
 typedef struct Device {
     const char *name;
     Target target;
+    int architecture; /* cuda: compute capability, 89 for 8.9; 0: a program for all of them */
     int64_t memory;   /* bytes a rank may plan for */
     double flops_f32; /* peak of matrix products, FLOP/s */
     double flops_f64, flops_tf32, flops_bf16, flops_f16;

@@ -12,7 +12,7 @@
 
 typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count, FIELD_whole } FieldKind;
 
-/* The fields of a description; each is required. */
+/* The fields of a description. Each is required but the architecture. */
 typedef struct Description {
     const char *name, *target;
     double memory, threads; /* or "host": what this machine has */
@@ -21,6 +21,7 @@ typedef struct Description {
     double thread_bandwidth, bandwidth;
     double launch, streams;
     double link_bandwidth, link_seconds, link_slowdown;
+    double architecture;
     double product_rows, product_columns;
     double node_ranks, node_bandwidth, node_seconds;
 } Description;
@@ -30,13 +31,15 @@ typedef struct Field {
     FieldKind kind;
     size_t at;
     double min, max;
+    bool optional;
 } Field;
 
 #define FIELD(key, kind, member, min, max)                                                         \
-    {key, FIELD_##kind, offsetof(Description, member), min, max}
+    {key, FIELD_##kind, offsetof(Description, member), min, max, false}
 static const Field fields[] = {
     FIELD("name", text, name, 0, 0),
     FIELD("target", text, target, 0, 0),
+    {"architecture", FIELD_whole, offsetof(Description, architecture), 80, 999, true},
     FIELD("memory", bytes, memory, 1 << 20, 0x1p60),
     FIELD("threads", count, threads, 1, 4096),
     FIELD("flops_f32_per_thread", real, flops_f32, 1e6, 1e18),
@@ -114,7 +117,7 @@ static const char *read_all(Arena *a, json_t *root, Description *d)
             return arena_printf(a, "'%s' %s", key, wrong);
     }
     for (size_t i = 0; i < NFIELDS; i++)
-        if (!json_object_get(root, fields[i].key))
+        if (!fields[i].optional && !json_object_get(root, fields[i].key))
             return arena_printf(a, "'%s' is missing", fields[i].key);
     if (strcmp(d->target, "host") && strcmp(d->target, "cuda"))
         return arena_printf(a, "there is no target '%s', only \"host\" and \"cuda\"", d->target);
@@ -126,6 +129,7 @@ static Device device_from(const Description *d)
     double stream = d->threads * d->thread_bandwidth;
     return (Device){.name = d->name,
                     .target = strcmp(d->target, "cuda") ? TARGET_host : TARGET_cuda,
+                    .architecture = (int)d->architecture,
                     .memory = (int64_t)d->memory,
                     .flops_f32 = d->threads * d->flops_f32,
                     .flops_f64 = d->threads * d->flops_f64,
@@ -205,7 +209,7 @@ Exit device_load(Session *s, const char *name, Device *d)
         return EXIT_usage;
     }
     json_error_t error;
-    Description description;
+    Description description = {0};
     FILE *in = open_file(path);
     if (!in) {
         diag_error(s->diag, (Span){0}, 563, "%s: %s", path, open_error());

@@ -318,7 +318,9 @@ static void check_rules(Elab *e, const Spec *s)
 
 static void device(Elab *e, const Spec *s, Layout *l)
 {
-    static const char *const known[] = {"cpu", "cpus", "a100", "h100", "h200", "b200", NULL};
+    static const char *const known[] = {"cpu",     "cpus",      "a100",     "h100",       "h200",
+                                        "b200",    "gh200",     "h100_nvl", "l40s",       "rtx3090",
+                                        "rtx4090", "rtx5060ti", "rtx5090",  "rtxpro6000", NULL};
     const Node *n = s->device;
     int64_t count = 1;
     if (n && n->kind == N_TIMES) {
@@ -327,10 +329,8 @@ static void device(Elab *e, const Spec *s, Layout *l)
     }
     int which = n ? config_choice(e, n, "device", known, 307) : 0;
     const char *name = which < 0 ? "cpu" : known[which];
-    if (s->chosen && e->options->device) {
+    if (s->chosen && e->options->device)
         name = e->options->device;
-        which = 0;
-    }
     l->device = name_intern(e->names, name);
     if (!s->chosen || which < 0)
         return;

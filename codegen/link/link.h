@@ -21,6 +21,9 @@ bool codegen_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const
 bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to);
 bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin);
 const char *cuda_runtime(const Plan *p, const char *lib_dir);
+/* nvcc's options that say for which GPUs: those of the device's description, or all. */
+enum { CUDA_CODES = 2 };
+void cuda_codes(const Plan *p, const char *code[CUDA_CODES]);
 
 /* Writes the directory `dir` (which must not exist): the emitted program and its kernels, abi.h,
  * the runtime and a Makefile that needs a C compiler only, for a GPU the CUDA Toolkit too. False:

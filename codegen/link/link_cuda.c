@@ -48,24 +48,39 @@ bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
     return good && emit_to_file(p, "", arena_printf(a, "%s/program.c", dir));
 }
 
-/* sm_80, sm_90 with its tensor cores, and PTX for later processors. It is the PTX of sm_80, because
- * that of sm_90a does not run on later processors. */
+/* The machine code of the card that the description names by its architecture. If it names none,
+ * that of sm_80, which all of 8.x runs, and of sm_90. Besides PTX for other processors, which the
+ * driver compiles at the first start: that of sm_80, because that of sm_90a does not run on later
+ * ones. Only the code of sm_90a has sm_90's tensor cores. */
+void cuda_codes(const Plan *p, const char *code[CUDA_CODES])
+{
+    int which = p->device->architecture;
+    const char *exact = which == 90 ? "a" : "";
+    code[0] = which ? "-gencode=arch=compute_80,code=compute_80"
+                    : "-gencode=arch=compute_80,code=[sm_80,compute_80]";
+    code[1] = which ? arena_printf(p->module->arena, "-gencode=arch=compute_%d%s,code=sm_%d%s",
+                                   which, exact, which, exact)
+                    : "-gencode=arch=compute_90a,code=sm_90a";
+}
+
 static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
 {
     Arena *a = p->module->arena;
+    const char *code[CUDA_CODES];
+    cuda_codes(p, code);
     const char *argv[] = {nvcc(a),
                           "-fatbin",
                           "-O3",
                           "-std=c++17",
                           "-t",
                           "0",
-                          "-gencode=arch=compute_80,code=[sm_80,compute_80]",
-                          "-gencode=arch=compute_90a,code=sm_90a",
                           arena_printf(a, "-I%s/cuda", lib_dir),
                           arena_printf(a, "-I%s/include", lib_dir),
                           arena_printf(a, "%s/kernels.cu", dir),
                           "-o",
                           arena_printf(a, "%s/kernels.fatbin", dir),
+                          code[0],
+                          code[1],
                           NULL};
     return run_tool(p, argv, "set MGC_NVCC to the nvcc of a CUDA Toolkit of version 12 or later");
 }

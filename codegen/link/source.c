@@ -15,8 +15,6 @@ static const char host_rules[] =
 static const char cuda_rules[] =
     "CC ?= cc\nCFLAGS ?= -std=c17 -O1 -Wall -Wextra\nCUDA_HOME ?= /usr/local/cuda\n"
     "NVCC ?= $(CUDA_HOME)/bin/nvcc\n"
-    "CODE ?= -gencode=arch=compute_80,code=[sm_80,compute_80] "
-    "-gencode=arch=compute_90a,code=sm_90a\n"
     "LIBS = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 $(NCCL) -lcublasLt -lcudart_static "
     "-lrt -lm -lpthread -ldl\n\n"
     "train: program.c abi.h image.S kernels.fatbin libmgrt_cuda.a\n"
@@ -35,10 +33,15 @@ static bool write_makefile(const Plan *p, const char *path)
     if (!f)
         return false;
     bool nccl = cuda && p->module->layout.mesh.n;
-    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler%s%s.\n%s%s",
+    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler%s%s.\n",
             name_str(p->module->names, p->module->name), MGC_VERSION,
-            cuda ? " and the CUDA Toolkit" : "", nccl ? " and NCCL" : "", nccl ? nccl_library : "",
-            cuda ? cuda_rules : host_rules);
+            cuda ? " and the CUDA Toolkit" : "", nccl ? " and NCCL" : "");
+    const char *code[CUDA_CODES];
+    if (cuda) {
+        cuda_codes(p, code);
+        fprintf(f, "CODE ?= %s %s\n", code[0], code[1]);
+    }
+    fprintf(f, "%s%s", nccl ? nccl_library : "", cuda ? cuda_rules : host_rules);
     bool ok = !ferror(f);
     return fclose(f) == 0 && ok;
 }

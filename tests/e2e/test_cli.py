@@ -62,7 +62,7 @@ class Options(mgctest.Case):
         f = self.write("m.mg", TINY)
         with open(os.path.join(mgctest.SOURCE, "compiler/devices/cpu2t.json"), encoding="utf-8") as d:
             good = json.load(d)
-        self.refused(f, "--check", "--device=cpi", says="known devices: a100, b200, cpu, cpu2t, cpus, h100, h200")
+        self.refused(f, "--check", "--device=cpi", says="known devices: a100, b200, cpu, cpu2t, cpus, gh200, h100, h100_nvl, h200, l40s, rtx3090")
         self.refused(f, "--check", "--device=../cpu", says="unknown device")
         self.refused(f, "--check", "--device=none.json", says="none.json")
         for change, says in (
@@ -71,6 +71,8 @@ class Options(mgctest.Case):
             ({"memory": 1.5}, "'memory' is a whole number"),
             ({"memory": -1}, "'memory' lies between"),
             ({"product_share": 2}, "'product_share' lies between"),
+            ({"architecture": 8.9}, "'architecture' is a whole number"),
+            ({"architecture": 75}, "'architecture' lies between"),
             ({"target": "tpu"}, "no target 'tpu'"),
             ({"threads": True}, "'threads' is a whole number"),
         ):
