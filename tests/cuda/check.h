@@ -6,6 +6,7 @@
 #include "runtime/run.h"
 
 enum { ARENA = 64 << 20 };
+extern const mg_program mg_main; /* program.c */
 
 typedef struct Bench {
     mg_run run;

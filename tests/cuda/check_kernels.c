@@ -15,36 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const unsigned char mg_cuda_image[];
-
-static const mg_action action = {.name = "check", .kind = "check", .where = "here"};
-const mg_program mg_main = {.abi = MG_ABI,
-                            .name = "check_kernels",
-                            .compiler = "",
-                            .layout = "",
-                            .config = "",
-                            .optimizer = "",
-                            .cpu_features = "",
-                            .compute = MG_F32,
-                            .arena_bytes = ARENA,
-                            .persistent_bytes = ARENA,
-                            .actions = &action,
-                            .nactions = 1,
-                            .cuda_image = mg_cuda_image};
-/* The runtime's main() is not used: these only satisfy it. */
-void mg_step(mg_run *r)
-{
-    (void)r;
-}
-void mg_eval(mg_run *r)
-{
-    (void)r;
-}
-void mg_sample(mg_run *r)
-{
-    (void)r;
-}
-
 /* ---- the calls ------------------------------------------------------------------------------ */
 
 static double tanh_of_gelu(double x)

@@ -7,35 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-extern const unsigned char mg_cuda_image[];
-
-static const mg_action action = {.name = "check", .kind = "check", .where = "here"};
-const mg_program mg_main = {.abi = MG_ABI,
-                            .name = "check_work",
-                            .compiler = "",
-                            .layout = "",
-                            .config = "",
-                            .optimizer = "",
-                            .cpu_features = "",
-                            .compute = MG_F32,
-                            .arena_bytes = ARENA,
-                            .persistent_bytes = ARENA,
-                            .actions = &action,
-                            .nactions = 1,
-                            .cuda_image = mg_cuda_image};
-void mg_step(mg_run *r)
-{
-    (void)r;
-}
-void mg_eval(mg_run *r)
-{
-    (void)r;
-}
-void mg_sample(mg_run *r)
-{
-    (void)r;
-}
-
 static uint64_t blocks;
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void)

@@ -166,6 +166,13 @@ class Cuda(shim.Case):
                 self.assertEqual(warps, said)
                 self.assertLess(max(abs(a - b) / a for (a, _), (b, _) in zip(groups, warps, strict=True)), bound)
 
+    def test_packed_runtime(self):
+        """The package has all sources that the runtime of GPUs is made of."""
+        self.needs_nvcc()
+        for argv in (["scripts/gpu-pack", "--sources"], ["build/gpu/gpu-check", "runtime"]):
+            r = subprocess.run([os.path.join(mgctest.SOURCE, argv[0]), *argv[1:]], capture_output=True, text=True, check=False)
+            self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+
     def test_packed(self):
         """The package for a machine with a GPU builds with nvcc and a C compiler. Minutes: in the full run."""
         self.needs_nvcc()
