@@ -2,7 +2,7 @@
  * before dlopen: version 0.3.21 takes processors newer than itself for a Prescott, at a quarter of
  * the speed.
  *
- * What it finds is kept in mutable globals, written once, before any thread asks. */
+ * Its findings are kept in mutable globals, written once, before any thread asks. */
 #include "bench/blas.h"
 #include "kernels/isa.h"
 

@@ -1,8 +1,8 @@
 /* products.c - products of a given list, each alone, by every library there is: mgc's own kernels,
  * OpenBLAS cut over the pool, oneDNN with its own threads.
  *
- * What a step's products could take at best is what bench/cpu.py holds a step against, so a library
- * is called as it is fastest: operands warm, nothing else between the calls. */
+ * bench/cpu.py holds a step against the best time that its products could take, so a library is
+ * called as it is fastest: operands warm, nothing else between the calls. */
 #include "bench/products.h"
 #include "bench/blas.h"
 #include "runtime/half.h"

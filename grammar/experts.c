@@ -4,7 +4,7 @@
  *   z      = dispatch(x, chosen, seq -> (experts, slot))
  *   y      = combine(f(z), chosen, weight, (experts, slot) -> seq)
  *
- * What is left of the dims of `chosen` is the group: an expert has its slots in each. */
+ * The group is the dims of `chosen` that are left: an expert has its slots in each. */
 #include "grammar/builtin.h"
 
 static const Val poison = {.kind = VAL_POISON};

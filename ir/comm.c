@@ -196,9 +196,8 @@ static void copy_part(const Interp *in, const Ins *i, double *part, double *x, A
 }
 
 /* n numbers that lie `stride` apart, pairs of neighbours first: as they are added up in a tree.
- * What is added to 0 is no negative zero, whichever of the ranks and of their iterations it comes
- * from.
- */
+ * A sum with 0 is no negative zero, whichever of the ranks and of their iterations the number
+ * comes from. */
 static double tree_sum(double *x, int64_t n, int64_t stride)
 {
     for (int64_t k = 0; k < n; k++)

@@ -1,9 +1,9 @@
 /* rules_mesh.c - how results lie over the mesh; see rules.h and Type.
  *
- * What communicates says it by its axes. Of all other ops, operands lie alike along each dim they
- * share, and then each rank computes its part alone. A sum over a dim that is split gives each rank
- * a part of the sum: the result is partial. Partial numbers pass through what is linear in them,
- * and through nothing else; so a reduction that is missing, or made twice, is no program. */
+ * An op that communicates says so by its axes. Of all other ops, operands lie alike along each dim
+ * they share, and then each rank computes its part alone. A sum over a dim that is split gives each
+ * rank a part of the sum: the result is partial. Partial numbers pass through what is linear in
+ * them, and through nothing else; so a reduction that is missing, or made twice, is no program. */
 #include "ir/rules.h"
 
 static Axes axes_of(const Type *t, const DimList *dims)

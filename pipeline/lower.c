@@ -7,7 +7,7 @@
  *             start 1RECV_F2 1SEND_B0
  *             wait 1RECV_F2, 1F2 ...
  *
- * Where a table has no sends and receives they are put in by one rule. In a run in which F, I and W
+ * One rule puts in the sends and receives of a table that has none. In a run in which F, I and W
  * take one unit each, B two, and messages none,
  *
  *   a send stands right behind the action that makes it;

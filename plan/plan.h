@@ -44,7 +44,7 @@ typedef enum Owner {
 
 /* Bytes that are allocated as one: an array of equal slots where loops stack values in it.
  *
- * What one phase of a pipeline hands to another is there several times (slot > 0): for stage s
+ * A buffer that one phase of a pipeline hands to another has several slots (slot > 0): for stage s
  * (chunk c of its rank) and a microbatch, whose slot the table says, a place in it means `slot`
  * bytes times the slot's number further on; and where it is stacked by layers (by_layer), c times
  * less: its chunks take the places of slots. */

@@ -1,8 +1,8 @@
 /* volume.c - what ranks send each other in a step, by axis and kind, and how long it takes.
  *
- * What each kind sends is in its row of ir/ops.def: a ring over n ranks sends (n - 1) / n of a
- * tensor to gather, to scatter or to exchange it, and twice that to add it up whole. Numbers alone
- * (a loss, a norm) are counted apart. What of the time nothing hides is the timeline's
+ * The row of each kind in ir/ops.def says how much it sends: a ring over n ranks sends (n - 1) / n
+ * of a tensor to gather, to scatter or to exchange it, and twice that to add it up whole. Numbers
+ * alone (a loss, a norm) are counted apart. The timeline has the time that nothing hides
  * (timeline.c). */
 #include "plan/volume.h"
 

@@ -13,8 +13,8 @@
  *
  *   repeat layers.segments[2] (h, split window w) { repeat layers[4] (h, slice) { ... } }
  *
- * What is not marked, the differentiator computes again from what is. Products of the bodies are
- * marked `apart`, whatever is kept: a value that is computed again has the bits it had.
+ * The differentiator computes values without the mark again, from those with it. Products of the
+ * bodies are marked `apart`, whatever is kept: a value that is computed again has the bits it had.
  *
  * why here: the gradients of ranges are then those of loops like any other. */
 #include "passes/passes.h"

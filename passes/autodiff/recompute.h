@@ -1,10 +1,9 @@
 /* recompute.h - what the backward part of repeats may keep.
  *
- *   recompute.c  the pass: marks, ranges, segments
- *   remat_candidates.c    what a repeat's iterations may keep: the options worth a price, by
- * estimate
+ *   recompute.c         the pass: marks, ranges, segments
+ *   remat_candidates.c  the options of a repeat's iterations that are worth a price, by estimate
  *
- * Which option is best for a given memory is decided by planning them: decide/frontier.h. */
+ * Planning them decides which option is best for a given memory: decide/frontier.h. */
 #ifndef MGC_PASSES_RECOMPUTE_H
 #define MGC_PASSES_RECOMPUTE_H
 

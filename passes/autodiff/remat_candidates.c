@@ -1,11 +1,12 @@
 /* remat_candidates.c - what an iteration of a repeat may keep for the backward part; see
  * recompute.h.
  *
- * What the backward part reads is found by differentiating a copy that keeps everything. Of the
- * instructions that lead there, those that are worth a choice are the candidates: each set of them
- * is a way to treat an iteration. What is kept is there; everything else that is read is computed
- * again from it. A set costs its bytes, and the time of what is computed again; only sets are left
- * that no other beats in both. The times are estimates: whoever chooses plans what is left. */
+ * A copy that keeps everything is differentiated: so the values that the backward part reads are
+ * found. Of the instructions that lead there, those that are worth a choice are the candidates:
+ * each set of them is a way to treat an iteration. What is kept is there; everything else that is
+ * read is computed again from it. A set costs its bytes, and the time of what is computed again;
+ * only sets are left that no other beats in both. The times are estimates: whoever chooses plans
+ * what is left. */
 #include "ir/cost.h"
 #include "passes/autodiff/gradient.h"
 #include "passes/passes.h"

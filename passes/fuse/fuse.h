@@ -5,8 +5,8 @@
  * an instruction has one cluster that owns it, and others may compute it once more. Constants and
  * iota belong to whoever uses them.
  *
- * What a cluster may be is said in one place, shape_of (fuse_shape.c); who is merged with whom in
- * fuse_merge.c; fuse_emit.c writes the result. */
+ * One place says what a cluster may be, shape_of (fuse_shape.c); fuse_merge.c says who is merged
+ * with whom; fuse_emit.c writes the result. */
 #ifndef MGC_PASSES_FUSE_H
 #define MGC_PASSES_FUSE_H
 

@@ -10,7 +10,7 @@
  * is no average. Rows after the first `filled` only fill the batch: sums are without them. A
  * maximum may see them, since they repeat the last row.
  *
- * Where rows are mixed @eval is given the whole batch of a training step, and no argument more;
+ * If rows are mixed, @eval is given the whole batch of a training step, and no argument more;
  * pass microbatch cuts it as it cuts @train. */
 #include "passes/model/evaluate.h"
 #include "passes/step/parts.h"

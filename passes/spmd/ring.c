@@ -15,10 +15,10 @@
  *       sk, sv = those of (sk + dk', sv + dv') of the rank before
  *   dk + sk, dv + sv
  *
- * What is added up for keys goes round with them, an iteration behind, and is home after n - 1
- * shifts. Sums are made in the order of the ring: the same bits in every run. Keys of a rank lie in
- * the order of their positions, so those that a query sees are the first ones, whatever the order
- * in which a dim lies on the axis. Halves are added up in the wide type. */
+ * The sums for keys go round with them, an iteration behind, and are home after n - 1 shifts. Sums
+ * are made in the order of the ring: the same bits in every run. Keys of a rank lie in the order of
+ * their positions, so those that a query sees are the first ones, whatever the order in which a dim
+ * lies on the axis. Halves are added up in the wide type. */
 #include "passes/spmd/local.h"
 #include "passes/walk.h"
 

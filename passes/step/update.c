@@ -7,7 +7,7 @@
  * as_ready` it looks at the loss alone, so that updates need not wait for the gradients of others
  * (guard.c); elements that would not be finite then stay what they were.
  *
- * Where the loss was scaled, norm and gradients are divided by the scale. optimizers.c asks
+ * If the loss was scaled, norm and gradients are divided by the scale. optimizers.c asks
  * for the rules. Clipping is PyTorch's clip_grad_norm_. Every gradient is an f64 partial of the
  * norm, added in the order of the model. */
 #include "passes/step/tree.h"

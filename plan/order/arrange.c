@@ -19,8 +19,8 @@
  * is to be sent should be made early, so that the last messages have something to run beside. So
  * two orders are made, one by paths alone, one in which that comes first.
  *
- * Where collectives are a queue, those of the loop before a stretch may still be under way when it
- * begins (queue_late.c): what they give is ready later.
+ * If collectives are a queue, those of the loop before a stretch may still be under way when it
+ * begins (queue_late.c): their results are ready later.
  *
  * Memory is a limit and no objective: an action that would make more bytes alive than are given is
  * not ready; where that leaves none, the one is taken that leaves least alive. The faster order is

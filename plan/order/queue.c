@@ -5,7 +5,7 @@
  *              \-> send dw -----------------> still under way when the iteration ends
  *   iteration 1                                | dw ----- dx ----- norm' ----
  *
- * What computes is in order by itself. The queue is in order, too, but the messages of several
+ * Computation is in order by itself. The queue is in order, too, but the messages of several
  * collectives may be under way at once (runtime/queue.h has its rules). So there is one question,
  * for what computes and for each collective: which collectives may still run when an action begins
  * that touches their bytes? It waits for the last of those, and so for all that began before it:

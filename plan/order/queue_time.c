@@ -1,7 +1,7 @@
 /* queue_time.c - when each action of a program begins and ends, and how long it takes, where
  * collectives are a queue (queue.c).
  *
- * What computes is one thread: an action begins when the one before it is done and what it waits
+ * One thread computes: an action begins when the one before it is done and what it waits
  * for has ended; it is slower while the queue is at work. A collective that is in the queue begins
  * when the one before it there ends; of its time it is exposed for what an action waits.
  *

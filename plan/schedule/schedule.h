@@ -1,6 +1,6 @@
 /* schedule.h - from fused IR to actions on buffers: private to schedule*.c.
  *
- * Where a value lives (its Loc) is decided before the instructions of its region are written, from
+ * The place of a value (its Loc) is decided before the instructions of its region are written, from
  * the end backwards: what must end up in a fixed place (a parameter's new value, a stacked slot,
  * the next value of a carried one) is computed there at once if nothing still needs what is there,
  * and copied at the end of the region if something does. All other values get buffers of their own.

@@ -317,7 +317,7 @@ static bool read_behind(const LoopMaker *l, uint32_t k)
 
 /* A carried value that is stacked as it enters each iteration lives in the stack itself, which has
  * one slot more: iteration i reads slot i and writes slot i + 1 (backwards: reads i + 1, writes i).
- * What it begins with is computed there, unless it is read behind the loop: what reads the stack
+ * Its start is computed there, unless it is read behind the loop: an action that reads the stack
  * then may write over it. */
 static void plan_chain(LoopMaker *l, uint32_t k, uint32_t stacked)
 {

@@ -34,7 +34,7 @@ MADE = os.path.join(COPY, "build")
 sys.path.insert(0, os.path.join(SOURCE, "tests/parity"))
 from check import read_safetensors  # noqa: E402
 
-# What each takes at most: files of the program; and how README calls it.
+# At most so many files of the program each takes; and how README calls it.
 KINDS = {"op": (1, "a pointwise operation"), "optimizer": (1, "an optimizer"),
          "collective": (5, "a collective"), "pass": (2, "a pass")}
 # Tests that see what was added, with the targets that they need.

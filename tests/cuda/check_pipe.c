@@ -4,8 +4,8 @@
  *
  *   check_pipe STAGES [OTHER [SEED]]    ranks along the axis of stages, and along another one
  *
- * Where a program would compute, a rank copies what came into a log, overwrites it, and copies what
- * it sends out of a list: all on the device, without the host. The log is compared afterwards. */
+ * A rank does not compute: it copies what came into a log, overwrites it, and copies what it sends
+ * out of a list: all on the device, without the host. The log is compared afterwards. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* fuzz_mg.c - libFuzzer target: any bytes as a .mg file, read, formatted and elaborated.
  *
- * What parses must format to a text that parses to the same tree; what elaborates must verify. */
+ * A text that parses must format to one that parses to the same tree; one that elaborates must
+ * verify. */
 #include "grammar/grammar.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 # RUN: %mgc %s --device=%S/Inputs/small.json --emit=c | FileCheck %s
 #
-# What a person would have written: places by name, a loop for what repeats, a guard before what
+# The program as a person would have written it: places by name, a loop for what repeats, a guard before what
 # cannot be undone, the line of the source over what it became, a kernel beside its formula. The
 # step stands before the tables.
 # CHECK: /* line: compiled by mgc {{.*}}emit_c.mg, layout default, device small.

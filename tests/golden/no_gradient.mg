@@ -2,7 +2,7 @@
 # RUN: sed 's/^ *lr .*/    lr 0.1  frozen where "bound", "index"/' %s > %t.mg
 # RUN: %mgc %t.mg --check 2>&1 | FileCheck %s --check-prefix=FROZEN
 #
-# What training leaves as it is is told: parameters that reach the loss by comparisons alone, or only
+# A warning names what training leaves as it is: parameters that reach the loss by comparisons alone, or only
 # by values that nothing reads. Those that the train block freezes are meant to be, and one that
 # nothing reads at all is told once.
 # CHECK: no_gradient.mg:[[#BOUND:]]:5: warning[MG0292]: parameter 'bound' gets no gradient

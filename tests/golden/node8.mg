@@ -25,7 +25,7 @@
 # ZERO3: q_proj.weight 256 MiB {{.*}} hidden on dp (params,
 # ALL: model.norm.weight {{.*}} {{whole|hidden on dp}}
 #
-# What of a tensor a rank has, and the rule that decided it.
+# The part of a tensor that a rank has, and the rule that decided it.
 # WHY: buffer exp_avg.layers.mlp.gate, optimizer state
 # WHY: of a rank f32[layers=32, hidden=2048, ffn=2752], 688 MiB
 # WHY-NEXT: split hidden on dp, by the rule for state, {{.*}}llama7b.mg:64:5

@@ -2,7 +2,7 @@
 # RUN: not %mgc %s -D vocab=40000 --device=%S/Inputs/small.json -o %t.out; test ! -e %t.out
 # RUN: %mgc %s --device=%S/Inputs/small.json --check | FileCheck %s --check-prefix=FITS
 #
-# What does not fit says who holds the memory, and what would help.
+# A program that does not fit says who holds the memory, and what would help.
 # CHECK: error[MG0550]: the plan needs {{[0-9]+}} bytes {{.*}} and the device has 1048576 ({{.*}})
 # CHECK: peak.mg:{{[0-9]+}}:{{[0-9]+}}: note: {{.*}} bytes
 # CHECK: help:

@@ -44,12 +44,12 @@ grep -q '^ * +   %c: .* = sin %x$' "$said" || fail "what it is to be is not show
 cmp "$good" "$file" || fail "-u makes another file of it"
 "$tool" "$file" >"$said" 2>&1 || fail "what -u wrote does not hold"
 
-# What is empty is filled, too: so a new case is written.
+# An empty part is filled, too: so a new case is written.
 awk '/^# case: / { skip = 0 } !skip { print } /^-----$/ { skip = 1 }' "$good" >"$file"
 "$tool" -u "$file" >"$said" 2>&1 || fail "-u does not fill what is empty"
 cmp "$good" "$file" || fail "-u fills it with something else"
 
-# What is no file of cases is a failed test, with -u as well.
+# A file without cases is a failed test, with -u as well.
 sed "1s/$name/un$name/" "$good" >"$file"
 refused "an unknown pass" 1 " no pass is called 'un$name'"
 if "$tool" -u "$file" >"$said" 2>&1; then

@@ -57,8 +57,7 @@ static void near_the_bound(void **state)
     }
 }
 
-/* What a product of a GPU is handed begins at a multiple of 256 bytes; a plan with less is refused.
- */
+/* An operand of a GPU's product begins at a multiple of 256 bytes; a plan with less is refused. */
 static void for_products_of_gpus(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* gen.h - programs of the whole language, drawn from a seed, as text.
  *
- * What is drawn is well typed by construction: a value is known by its name and the set of its
+ * A drawn program is well typed by construction: a value is known by its name and the set of its
  * dims, and an expression is asked for by the dims that it shall have. So most of what comes out is
  * legal, and what is refused is refused for what the generator does not follow (layouts that do not
  * come out even, say). */

@@ -12,7 +12,7 @@ victim() {
     rm -rf victim && mkdir victim && echo precious >victim/thesis
 }
 
-# What looks as if an interrupted save had left it: the link goes, what it points to stays.
+# A link that looks like the rest of an interrupted save: the link goes, its target stays.
 for kind in .tmp-step-00000004 .old-step-00000004 .tmp-step-x; do
     rm -rf run && mkdir -p run/ckpt && victim
     ln -s ../../victim run/ckpt/$kind

@@ -1,4 +1,4 @@
-# What is assigned before a repeat and in it goes round; a number starts as a constant.
+# A value that is assigned before a repeat and in it goes round; a number starts as a constant.
 # RUN: %front ir %s | FileCheck %s
 dim deep = 3
 dim batch = 2, seq = 4, vocab = 8, hidden = 2

@@ -1,4 +1,4 @@
-# What each iteration keeps is a few bytes: the search for the least that may be kept ends all the same.
+# Each iteration keeps a few bytes only: the search for the least that may be kept ends all the same.
 dim vocab = 2, batch = 3, seq = 1, hidden = 2, layers = 4
 
 model m(tokens[batch, seq] : token(vocab)) {

@@ -1,5 +1,4 @@
-# Where a text is continued one position is computed: tokens that are compared are indices, which nothing looks up by
-# position.
+# A sample computes one position at a time: tokens that are compared are indices, which nothing looks up by position.
 dim vocab = 4, seq = 4, batch = 2, near = 4, hidden = 2
 
 model m(tokens[batch, seq] : token(vocab)) {
