@@ -17,21 +17,6 @@ enum { FLASH_THREADS = 32 * MG_FLASH_WARPS, FLASH_ROWS = 16 * MG_FLASH_WARPS };
 #define FLASH_LOG2E 1.4426950408889634f
 #define FLASH_LN2   0.6931471805599453f
 
-/* 2^x to 2 ulp; 0 if the result is below the least normal number; a NaN stays a NaN. */
-#ifdef MG_SHIM
-__device__ static inline float mg_exp2(float x)
-{
-    return exp2f(x);
-}
-#else
-__device__ static inline float mg_exp2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-#endif
-
 /* The place of a block in [batch, kv, group]: y of the grid. */
 struct flash_head {
     int64_t b, h, g;

@@ -43,6 +43,8 @@
 #define MG_IF_PARTS(...)
 #endif
 
+#include "numbers.h"
+
 #include "gather.h"
 #include "scatter.h"
 #include "experts.h"
@@ -51,7 +53,7 @@
 #include "shares.h"
 #include "xent.h"
 
-#include "attention.h" /* after xent.h: mg_exp */
+#include "attention.h"
 
 #include "mma.h"
 
