@@ -34,7 +34,8 @@ struct Product {
         bool in_registers, turned_a, turned_b, bf16;
         unsigned n;
     } form;
-    uint32_t registers[4][32];
+    uint32_t registers[4][32]; /* of the first operand, and which */
+    int32_t operands[4];
     uint64_t a, b; /* descriptors */
     std::vector<uint32_t> reads; /* pieces of 16 bytes of shared memory */
 };
@@ -54,7 +55,7 @@ struct Groups {
     std::vector<Product> products;
     std::vector<Sums> sums;
     uint64_t time = 0, fenced = 0;        /* the order of writes to registers and of fences */
-    std::map<int32_t, uint64_t> written;  /* a register of products: when, by others than products */
+    std::map<int32_t, uint64_t> written; /* a register of products: when others wrote it */
 
     bool open() const
     {
@@ -66,7 +67,6 @@ struct Groups {
 struct Mbarrier {
     uint32_t count = 0;           /* arrivals of a phase */
     uint32_t pending = 0;         /* that are missing in this one */
-    int64_t bytes = 0;            /* that are still to come */
     uint64_t phase = 0;
 };
 typedef std::map<uint32_t, Mbarrier> Mbarriers;

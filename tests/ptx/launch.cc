@@ -42,6 +42,16 @@ std::vector<std::string> Module::names() const
     return all;
 }
 
+std::vector<size_t> Module::argument_bytes(const std::string &name) const
+{
+    std::vector<size_t> all;
+    for (const Entry &e : inside->text.entries)
+        for (const Parameter &p : e.parameters)
+            if (e.name == name)
+                all.push_back(p.bytes);
+    return all;
+}
+
 const Kernel *Module::find(const std::string &name)
 {
     std::unique_ptr<Kernel> &k = inside->kernels[name];
@@ -55,19 +65,6 @@ const Kernel *Module::find(const std::string &name)
             k = decode(inside->text, e, globals);
         }
     return k.get();
-}
-
-const std::string &name_of(const Kernel &k)
-{
-    return k.entry->name;
-}
-
-std::vector<size_t> argument_bytes(const Kernel &k)
-{
-    std::vector<size_t> all;
-    for (const Parameter &p : k.entry->parameters)
-        all.push_back(p.bytes);
-    return all;
 }
 
 /* ---- launching ---------------------------------------------------------------------------- */

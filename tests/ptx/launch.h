@@ -33,16 +33,14 @@ struct Module {
     Module &operator=(const Module &) = delete;
 
     std::vector<std::string> names() const;
+    /* Bytes of each argument of a kernel that there is. */
+    std::vector<size_t> argument_bytes(const std::string &name) const;
     /* NULL: there is none. Throws Unknown if it has an instruction that is not known. */
     const Kernel *find(const std::string &name);
 
     struct Inside;
     std::unique_ptr<Inside> inside;
 };
-
-const std::string &name_of(const Kernel &k);
-/* Bytes of each of its arguments. */
-std::vector<size_t> argument_bytes(const Kernel &k);
 
 /* "", or what was wrong, and where: thread, block, line of the text, instruction. */
 std::string launch(const Kernel &k, const Launch &l);
