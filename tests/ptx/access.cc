@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 /* space: where; bytes: of an element; count: of the address's register; e: of the register of an
  * element; how: 1: with a sign. */
@@ -93,10 +94,9 @@ static Run store_by(unsigned bytes, unsigned width)
  * here. */
 static bool does_not_matter(const std::string &w)
 {
-    static const char *const all[] = {"volatile", "relaxed", "acquire", "release", "weak",  "cta",
-                                      "gpu",      "sys",     "cluster", "nc",      "ca",    "cg",
-                                      "cs",       "lu",      "cv",      "wb",      "wt",    "mmio",
-                                      "unified"};
+    static const char *const all[] = {
+        "volatile", "relaxed", "acquire", "release", "weak", "cta", "gpu", "sys",  "cluster", "nc",
+        "ca",       "cg",      "cs",      "lu",      "cv",   "wb",  "wt",  "mmio", "unified"};
     for (const char *x : all)
         if (w == x)
             return true;

@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <vector>
 
-namespace ptx {
+namespace ptx
+{
 
 struct Warp;
 struct Block;
@@ -36,7 +37,7 @@ struct Product {
     } form;
     uint32_t registers[4][32]; /* of the first operand, and which */
     int32_t operands[4];
-    uint64_t a, b; /* descriptors */
+    uint64_t a, b;               /* descriptors */
     std::vector<uint32_t> reads; /* pieces of 16 bytes of shared memory */
 };
 
@@ -54,7 +55,7 @@ struct Groups {
     int numbers = 0;
     std::vector<Product> products;
     std::vector<Sums> sums;
-    uint64_t time = 0, fenced = 0;        /* the order of writes to registers and of fences */
+    uint64_t time = 0, fenced = 0;       /* the order of writes to registers and of fences */
     std::map<int32_t, uint64_t> written; /* a register of products: when others wrote it */
 
     bool open() const
@@ -65,8 +66,8 @@ struct Groups {
 
 /* A barrier object in shared memory (mbarrier). */
 struct Mbarrier {
-    uint32_t count = 0;           /* arrivals of a phase */
-    uint32_t pending = 0;         /* that are missing in this one */
+    uint32_t count = 0;   /* arrivals of a phase */
+    uint32_t pending = 0; /* that are missing in this one */
     uint64_t phase = 0;
 };
 typedef std::map<uint32_t, Mbarrier> Mbarriers;

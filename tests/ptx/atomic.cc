@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 enum How : uint8_t { ADD, LEAST, GREATEST, EXCHANGE, SWAP, INCREASE, DECREASE, NUMBERS };
 enum { AND = NUMBERS, OR, XOR, NONE };
@@ -32,7 +33,11 @@ template <class T> struct Number {
 template <class T> struct Bits {
     static T of(uint8_t how, T x, T b, T c)
     {
-        return how == AND ? x & b : how == OR ? x | b : how == XOR ? x ^ b : how == SWAP ? (x == b ? c : x) : b;
+        return how == AND    ? x & b
+               : how == OR   ? x | b
+               : how == XOR  ? x ^ b
+               : how == SWAP ? (x == b ? c : x)
+                             : b;
     }
 };
 
@@ -56,8 +61,9 @@ template <class T, class F> void run_atomic(Warp &w, const Op &o)
 
 static bool does_not_matter(const std::string &w)
 {
-    static const char *const all[] = {"relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys",
-                                      "cluster", "global",  "shared",  "shared::cta"};
+    static const char *const all[] = {"relaxed", "acquire", "release",    "acq_rel",
+                                      "cta",     "gpu",     "sys",        "cluster",
+                                      "global",  "shared",  "shared::cta"};
     for (const char *x : all)
         if (w == x)
             return true;
@@ -69,8 +75,9 @@ static uint8_t how_of(const Decoder &d)
     static const struct {
         const char *name;
         uint8_t how;
-    } all[] = {{"add", ADD}, {"min", LEAST}, {"max", GREATEST}, {"exch", EXCHANGE}, {"cas", SWAP},
-               {"inc", INCREASE}, {"dec", DECREASE}, {"and", AND}, {"or", OR}, {"xor", XOR}};
+    } all[] = {{"add", ADD},  {"min", LEAST},    {"max", GREATEST}, {"exch", EXCHANGE},
+               {"cas", SWAP}, {"inc", INCREASE}, {"dec", DECREASE}, {"and", AND},
+               {"or", OR},    {"xor", XOR}};
     uint8_t how = NONE;
     for (size_t i = 1; i + 1 < d.now->words.size(); i++) {
         bool is = does_not_matter(d.now->words[i]);
@@ -98,9 +105,11 @@ bool atomic_group(Decoder &d, Op &o)
     d.expect(!floats || o.how == ADD);
     d.expect((o.how != INCREASE && o.how != DECREASE) || t == "u32");
     o.run = t == "u32"   ? run_atomic<uint32_t, Number<uint32_t>>
-            : t == "s32" ? (o.how == ADD ? run_atomic<uint32_t, Number<uint32_t>> : run_atomic<int32_t, Number<int32_t>>)
+            : t == "s32" ? (o.how == ADD ? run_atomic<uint32_t, Number<uint32_t>>
+                                         : run_atomic<int32_t, Number<int32_t>>)
             : t == "u64" ? run_atomic<uint64_t, Number<uint64_t>>
-            : t == "s64" ? (o.how == ADD ? run_atomic<uint64_t, Number<uint64_t>> : run_atomic<int64_t, Number<int64_t>>)
+            : t == "s64" ? (o.how == ADD ? run_atomic<uint64_t, Number<uint64_t>>
+                                         : run_atomic<int64_t, Number<int64_t>>)
             : t == "f32" ? run_atomic<float, Number<float>>
             : t == "f64" ? run_atomic<double, Number<double>>
             : t == "b32" ? run_atomic<uint32_t, Bits<uint32_t>>

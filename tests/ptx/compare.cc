@@ -1,7 +1,8 @@
 /* compare.cc - setp and selp. */
 #include "tests/ptx/lanes.h"
 
-namespace ptx {
+namespace ptx
+{
 
 /* Of numbers that are both none the second kind says false, the third true. */
 enum Comparison : uint8_t { EQ, NE, LT, LE, GT, GE, EQU, NEU, LTU, LEU, GTU, GEU, NUM, NAN_ };
@@ -160,9 +161,7 @@ static bool selp(Decoder &d, Op &o)
 
 bool compare_group(Decoder &d, Op &o)
 {
-    return d.now->words[0] == "setp"   ? setp(d, o)
-           : d.now->words[0] == "selp" ? selp(d, o)
-                                       : false;
+    return d.now->words[0] == "setp" ? setp(d, o) : d.now->words[0] == "selp" ? selp(d, o) : false;
 }
 
 } // namespace ptx

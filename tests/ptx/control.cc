@@ -1,7 +1,8 @@
 /* control.cc - branches, ends, barriers and fences. */
 #include "tests/ptx/lanes.h"
 
-namespace ptx {
+namespace ptx
+{
 
 static void run_nothing(Warp &, const Op &)
 {

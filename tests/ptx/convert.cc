@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 /* ---- halves ------------------------------------------------------------------------------- */
 
@@ -123,7 +124,8 @@ template <class D, class A> struct Same {
 
 static bool integers(Decoder &d, Op &o, Integer to, Integer from)
 {
-    const Decoder::Register dst = d.any(d.operand(0), to.bytes), src = d.any(d.operand(1), from.bytes);
+    const Decoder::Register dst = d.any(d.operand(0), to.bytes),
+                            src = d.any(d.operand(1), from.bytes);
     d.expect(d.now->words.size() == (d.now->has("sat") ? 4u : 3u));
     d.expect(dst.width >= to.bytes && src.width >= from.bytes && dst.width > 1);
     o.d = d.write(d.operand(0), dst.width);
@@ -149,12 +151,12 @@ enum How : uint8_t { FLUSH = 1, SATURATE = 2, RELU = 4 };
 
 static bool kind_of(const std::string &t, Kind *k)
 {
-    *k = t == "f32"     ? SINGLE
-         : t == "f64"   ? DOUBLE
-         : t == "f16"   ? F16
-         : t == "bf16"  ? BF16
-         : t[0] == 'u'  ? UNSIGNED
-                        : SIGNED;
+    *k = t == "f32"    ? SINGLE
+         : t == "f64"  ? DOUBLE
+         : t == "f16"  ? F16
+         : t == "bf16" ? BF16
+         : t[0] == 'u' ? UNSIGNED
+                       : SIGNED;
     return type_bytes(t) && t.size() <= 4 && (t[0] != 'b' || t == "bf16") && t != "tf32";
 }
 
@@ -237,7 +239,8 @@ static void run_convert(Warp &w, const Op &o)
         fesetround(o.list[3]);
     each_lane(w.active, [&](int lane) {
         const bool is_long = o.list[0] == SINGLE && o.list[1] >= UNSIGNED;
-        uint64_t x = is_long ? single_from_long(w, o, lane) : result_of(o, number_of(w, o, lane), to);
+        uint64_t x =
+            is_long ? single_from_long(w, o, lane) : result_of(o, number_of(w, o, lane), to);
         if (o.list[0] >= UNSIGNED)
             x = extend(x, to.bytes, to.is_signed);
         store(w, o.d, o.bytes, lane, x);
@@ -273,8 +276,10 @@ static bool floats(Decoder &d, Op &o, Kind to, Kind from)
     const bool half = to == F16 || to == BF16;
     d.expect(!(half && (from == DOUBLE || from >= UNSIGNED || round != FE_TONEAREST)));
     d.expect(!(o.how & RELU) || half);
-    const Decoder::Register dst = d.any(d.operand(0), 4), src = d.any(d.operand(1), type_bytes(words.back()));
-    d.expect(dst.width >= type_bytes(words[words.size() - 2]) && src.width >= type_bytes(words.back()));
+    const Decoder::Register dst = d.any(d.operand(0), 4),
+                            src = d.any(d.operand(1), type_bytes(words.back()));
+    d.expect(dst.width >= type_bytes(words[words.size() - 2]) &&
+             src.width >= type_bytes(words.back()));
     o.d = d.write(d.operand(0), dst.width);
     o.a = src.slot;
     o.bytes = (uint8_t)dst.width;

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-namespace ptx {
+namespace ptx
+{
 
 uint16_t to_bf16(float x);
 uint16_t to_f16(float x);

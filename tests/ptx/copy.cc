@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 /* list: the source's slot, the width of its register; bytes: of a copy; b: how many of them are
  * there, or NO_SLOT; c: a predicate that says that none is. */
@@ -13,9 +14,9 @@ static void run_copy(Warp &w, const Op &o)
     Block &b = *w.block;
     each_lane(w.active, [&](int lane) {
         const uint64_t to = address_of(w, o, o.a, o.count, lane);
-        const uint64_t from = (o.list[1] == 8 ? w.at<uint64_t>(o.list[0])[lane]
-                                              : w.at<uint32_t>(o.list[0])[lane]) +
-                              (uint64_t)(int64_t)o.list[2];
+        const uint64_t from =
+            (o.list[1] == 8 ? w.at<uint64_t>(o.list[0])[lane] : w.at<uint32_t>(o.list[0])[lane]) +
+            (uint64_t)(int64_t)o.list[2];
         uint32_t there = o.b == NO_SLOT ? o.bytes : w.at<uint32_t>(o.b)[lane];
         if (o.c != NO_SLOT && *w.at<unsigned>(o.c) >> lane & 1)
             there = 0;

@@ -1,10 +1,12 @@
-/* decode.cc - registers, constants, labels and memory of a kernel, and its statements one by one. */
+/* decode.cc - registers, constants, labels and memory of a kernel, and its statements one by one.
+ */
 #include "tests/ptx/decode.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 void Decoder::wrong(const std::string &what) const
 {
@@ -224,10 +226,10 @@ static void declare_all(Decoder &d, const Statement &s)
 
 static void instruction(Decoder &d, const Statement &s)
 {
-    static Group_of *const groups[] = {move_group,      access_group, integer_group, float_group,
-                                       compare_group,   convert_group, control_group, lane_group,
-                                       atomic_group,    copy_group,    matrix_group,
-                                       warpgroup_group, mbarrier_group};
+    static Group_of *const groups[] = {move_group,    access_group,  integer_group, float_group,
+                                       compare_group, convert_group, control_group, lane_group,
+                                       atomic_group,  copy_group,    matrix_group,  warpgroup_group,
+                                       mbarrier_group};
     Op o;
     o.text = &s;
     if (!s.guard.empty()) {

@@ -8,7 +8,8 @@
 
 #include "tests/ptx/machine.h"
 
-namespace ptx {
+namespace ptx
+{
 
 /* globals: where the module's variables are. */
 std::unique_ptr<Kernel> decode(const Text &text, const Entry &entry,
@@ -60,7 +61,8 @@ struct Decoder {
     /* Any register, or a number as of `usual` bytes. */
     Register any(const Operand &o, unsigned usual);
     Slot predicate(const Operand &o); /* not negated */
-    /* The value of "[base + n]": o.a is the base's slot, o.offset n, o.count the width of the base. */
+    /* The value of "[base + n]": o.a is the base's slot, o.offset n, o.count the width of the base.
+     */
     void address(Op &o, const Operand &at);
     Space space() const; /* of "ld.global": the words say it */
     std::string last_type() const

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 enum How : uint8_t { FLUSH = 1, SATURATE = 2, DOWN = 4, UP = 8, ZERO = 16 };
 
@@ -290,8 +291,8 @@ static Run of_two(const std::string &name, const std::string &kind, bool dbl, ui
            : name == "mul"      ? two<Multiply>(dbl, how)
            : name == "div"      ? two<Divide>(dbl, how)
            : name == "min"      ? nan ? two<LeastNan>(dbl, how) : two<Least>(dbl, how)
-           : name == "max"      ? nan ? two<GreatestNan>(dbl, how) : two<Greatest>(dbl, how)
-           : name == "copysign" ? two<CopySign>(dbl, how)
+                : name == "max" ? nan ? two<GreatestNan>(dbl, how) : two<Greatest>(dbl, how)
+                : name == "copysign" ? two<CopySign>(dbl, how)
                                 : nullptr;
 }
 

@@ -3,7 +3,8 @@
 
 #include <type_traits>
 
-namespace ptx {
+namespace ptx
+{
 
 template <class T> struct wide_of;
 template <> struct wide_of<uint16_t> {
@@ -77,8 +78,7 @@ struct Wide {
         typedef typename wide_of<T>::type W;
         return (W)a * (W)b;
     }
-    template <class T>
-    static typename wide_of<T>::type of(T a, T b, typename wide_of<T>::type c)
+    template <class T> static typename wide_of<T>::type of(T a, T b, typename wide_of<T>::type c)
     {
         typedef typename wide_of<T>::type W;
         return Add::of((W)((W)a * (W)b), c);
@@ -418,7 +418,9 @@ static bool field(Decoder &d, Op &o)
     const unsigned bytes = type_bytes(t);
     const bool insert = d.now->words[0] == "bfi";
     d.expect(d.now->words.size() == 2);
-    o.run = insert ? (t == "b32" ? run_insert<uint32_t> : t == "b64" ? run_insert<uint64_t> : nullptr)
+    o.run = insert       ? (t == "b32"   ? run_insert<uint32_t>
+                            : t == "b64" ? run_insert<uint64_t>
+                                         : nullptr)
             : t == "u32" ? run_extract<uint32_t>
             : t == "s32" ? run_extract<int32_t>
             : t == "u64" ? run_extract<uint64_t>
@@ -463,10 +465,12 @@ static bool count(Decoder &d, Op &o)
     const unsigned bytes = type_bytes(d.last_type());
     d.expect(d.now->words.size() == 2 && d.last_type()[0] == 'b' && bytes >= 4);
     const bool is_long = bytes == 8;
-    o.run = name == "popc" ? (is_long ? run_1<uint32_t, uint64_t, Ones> : run_1<uint32_t, uint32_t, Ones>)
-            : name == "clz"
-                ? (is_long ? run_1<uint32_t, uint64_t, Zeros> : run_1<uint32_t, uint32_t, Zeros>)
-                : (is_long ? run_1<uint64_t, uint64_t, Reverse> : run_1<uint32_t, uint32_t, Reverse>);
+    o.run =
+        name == "popc"
+            ? (is_long ? run_1<uint32_t, uint64_t, Ones> : run_1<uint32_t, uint32_t, Ones>)
+        : name == "clz"
+            ? (is_long ? run_1<uint32_t, uint64_t, Zeros> : run_1<uint32_t, uint32_t, Zeros>)
+            : (is_long ? run_1<uint64_t, uint64_t, Reverse> : run_1<uint32_t, uint32_t, Reverse>);
     o.d = d.write(d.operand(0), name == "brev" ? bytes : 4);
     o.a = d.read(d.operand(1), bytes);
     return true;

@@ -1,7 +1,8 @@
 /* lane.cc - what lanes of a warp tell each other: shfl, vote, match, redux, activemask, elect. */
 #include "tests/ptx/lanes.h"
 
-namespace ptx {
+namespace ptx
+{
 
 /* ---- shfl --------------------------------------------------------------------------------- */
 
@@ -61,7 +62,10 @@ static bool shuffle(Decoder &d, Op &o)
     o.kind = Op::MEET;
     o.run = run_shuffle;
     d.expect(words[2] == "up" || words[2] == "down" || words[2] == "bfly" || words[2] == "idx");
-    o.how = words[2] == "up" ? UP : words[2] == "down" ? DOWN : words[2] == "bfly" ? BUTTERFLY : INDEX;
+    o.how = words[2] == "up"     ? UP
+            : words[2] == "down" ? DOWN
+            : words[2] == "bfly" ? BUTTERFLY
+                                 : INDEX;
     const Operand &to = d.operand(0);
     o.d = d.write(to.kind == Operand::PAIR ? to.parts[0] : to, 4);
     if (to.kind == Operand::PAIR)
@@ -209,8 +213,9 @@ static bool redux(Decoder &d, Op &o)
             : f == "or"  ? run_reduce<uint32_t, Or>
             : f == "xor" ? run_reduce<uint32_t, Xor>
             : f == "min" ? (is_signed ? run_reduce<int32_t, Least> : run_reduce<uint32_t, Least>)
-            : f == "max" ? (is_signed ? run_reduce<int32_t, Greatest> : run_reduce<uint32_t, Greatest>)
-                         : nullptr;
+            : f == "max"
+                ? (is_signed ? run_reduce<int32_t, Greatest> : run_reduce<uint32_t, Greatest>)
+                : nullptr;
     d.expect(o.run != nullptr);
     o.d = d.write(d.operand(0), 4);
     o.a = d.read(d.operand(1), 4);

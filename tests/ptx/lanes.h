@@ -4,7 +4,8 @@
 
 #include "tests/ptx/decode.h"
 
-namespace ptx {
+namespace ptx
+{
 
 template <class D, class A, class F> void run_1(Warp &w, const Op &o)
 {

@@ -5,7 +5,8 @@
 #include <map>
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 enum { THREADS_MAX = 1024 };
 
@@ -95,7 +96,8 @@ static void make_warps(Block &b)
     }
 }
 
-static std::string cannot_launch(const Kernel &k, const Launch &l, uint64_t threads, uint64_t blocks)
+static std::string cannot_launch(const Kernel &k, const Launch &l, uint64_t threads,
+                                 uint64_t blocks)
 {
     if (threads < 1 || threads > THREADS_MAX || !blocks)
         return "a launch of no size that there is";

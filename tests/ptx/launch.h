@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-namespace ptx {
+namespace ptx
+{
 
 struct Dim {
     unsigned x, y, z;

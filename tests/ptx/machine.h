@@ -20,7 +20,8 @@
 #include "tests/ptx/memory.h"
 #include "tests/ptx/text.h"
 
-namespace ptx {
+namespace ptx
+{
 
 enum { LANES = 32, BARRIERS = 16, NO_SLOT = -1 };
 const unsigned ALL_LANES = ~0u;
@@ -50,9 +51,9 @@ struct Op {
     bool anywhere = false; /* MEET: lanes may be at different ones of these */
     bool watched = false;  /* it writes a register that a product of a warpgroup has */
     uint8_t space = 0, bytes = 0, count = 0, how = 0;
-    uint8_t writes = 0; /* so many of list, from its beginning, are written */
-    int64_t offset = 0;      /* of an address */
-    std::vector<Slot> list;  /* registers of vectors and of products */
+    uint8_t writes = 0;     /* so many of list, from its beginning, are written */
+    int64_t offset = 0;     /* of an address */
+    std::vector<Slot> list; /* registers of vectors and of products */
     const Statement *text = nullptr;
 };
 
@@ -89,15 +90,15 @@ enum State : uint8_t { READY, AT_MEETING, AT_BARRIER, DONE };
 struct Warp {
     Block *block;
     int number;
-    unsigned exists;      /* lanes that there are */
-    unsigned active;      /* lanes that the instruction is for */
+    unsigned exists; /* lanes that there are */
+    unsigned active; /* lanes that the instruction is for */
     State state[LANES];
     uint32_t pc[LANES];
-    int barrier[LANES];   /* that a lane waits at */
+    int barrier[LANES]; /* that a lane waits at */
     std::vector<char> memory;
-    char *file;           /* registers */
-    bool polls;           /* it asked for something that is not there yet */
-    Groups groups;        /* of products (wgmma.cc) */
+    char *file;    /* registers */
+    bool polls;    /* it asked for something that is not there yet */
+    Groups groups; /* of products (wgmma.cc) */
 
     template <class T> T *at(Slot s)
     {

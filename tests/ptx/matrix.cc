@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 static void need_all(const Warp &w)
 {
@@ -19,8 +20,8 @@ static void need_all(const Warp &w)
 
 /* ---- ldmatrix ----------------------------------------------------------------------------- */
 
-/* list: the registers, one for each matrix; how: 1: transposed. Lane 8i + r has the address of row r
- * of matrix i. */
+/* list: the registers, one for each matrix; how: 1: transposed. Lane 8i + r has the address of row
+ * r of matrix i. */
 static void row_of(Warp &w, const Op &o, int lane, Use use, char **row)
 {
     *row = memory_at(w, lane, (Space)o.space, address_of(w, o, o.a, o.count, lane), 16, use);
@@ -101,7 +102,8 @@ static double number(uint8_t type, uint32_t x, unsigned k)
 {
     float y;
     if (type != TF32)
-        return type == BF16 ? from_bf16((uint16_t)(x >> 16 * k)) : from_f16((uint16_t)(x >> 16 * k));
+        return type == BF16 ? from_bf16((uint16_t)(x >> 16 * k))
+                            : from_f16((uint16_t)(x >> 16 * k));
     x &= ~(uint32_t)0x1fff;
     memcpy(&y, &x, 4);
     return y;
@@ -134,8 +136,7 @@ static void run_mma(Warp &w, const Op &o)
                 sum[i][j] += a[i][k] * b[k][j];
     for (unsigned lane = 0; lane < LANES; lane++)
         for (unsigned i = 0; i < 4; i++)
-            w.at<float>(o.list[i])[lane] =
-                (float)sum[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
+            w.at<float>(o.list[i])[lane] = (float)sum[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
 }
 
 static bool mma(Decoder &d, Op &o)

@@ -2,7 +2,8 @@
  * aside. cp.async.bulk, which completes bytes of them, is not known yet. */
 #include "tests/ptx/lanes.h"
 
-namespace ptx {
+namespace ptx
+{
 
 static uint32_t place(Warp &w, const Op &o, int lane)
 {
@@ -40,7 +41,8 @@ static void run_end(Warp &w, const Op &o)
     });
 }
 
-/* b: how many arrivals, or NO_SLOT; d: the state before, or NO_SLOT: its lowest bit is the phase. */
+/* b: how many arrivals, or NO_SLOT; d: the state before, or NO_SLOT: its lowest bit is the phase.
+ */
 static void run_arrive(Warp &w, const Op &o)
 {
     each_lane(w.active, [&](int lane) {

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 std::string hex(uint64_t x)
 {

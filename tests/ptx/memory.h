@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-namespace ptx {
+namespace ptx
+{
 
 struct Warp;
 struct Block;

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 template <class T> void run_move(Warp &w, const Op &o)
 {

@@ -11,7 +11,8 @@ extern "C" {
 #include "tests/cuda_shim/shim.h"
 }
 
-namespace {
+namespace
+{
 
 struct Loaded {
     ptx::Module *module;
@@ -67,7 +68,8 @@ const char *shim_ptx_load()
     }
     shim_forget();
     for (const std::string &name : modules.back()->names()) {
-        loaded.emplace_back(new Loaded{modules.back().get(), name, modules.back()->argument_bytes(name)});
+        loaded.emplace_back(
+            new Loaded{modules.back().get(), name, modules.back()->argument_bytes(name)});
         const Loaded &k = *loaded.back();
         shim_export_other(k.name.c_str(), (int)k.sizes.size(), k.sizes.data(), run, &k);
     }

@@ -9,12 +9,13 @@
 
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 enum : uint64_t {
-    SLICE = 1 << 20,                /* instructions of a warp until another gets its turn */
-    STEPS_MAX = (uint64_t)1 << 32,  /* of a block */
-    VAIN_MAX = 1000                 /* rounds in which all only ask */
+    SLICE = 1 << 20,               /* instructions of a warp until another gets its turn */
+    STEPS_MAX = (uint64_t)1 << 32, /* of a block */
+    VAIN_MAX = 1000                /* rounds in which all only ask */
 };
 
 static uint64_t all_instructions;
@@ -177,7 +178,8 @@ static void arrive(Warp &w, const Op &o, unsigned m, uint32_t pc)
 {
     const Block &b = *w.block;
     const Statement *s = b.kernel->code[pc].text;
-    const unsigned lane = f.lane >= 0 ? (unsigned)f.lane : (unsigned)__builtin_ctz(w.active | 1u << 31);
+    const unsigned lane =
+        f.lane >= 0 ? (unsigned)f.lane : (unsigned)__builtin_ctz(w.active | 1u << 31);
     throw Fault("thread " + std::to_string(w.thread((int)lane)) + " of block (" +
                 std::to_string(b.at.x) + ", " + std::to_string(b.at.y) + ", " +
                 std::to_string(b.at.z) + "), line " + std::to_string(s ? s->line : 0) + ": " +

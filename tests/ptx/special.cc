@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 enum Which {
     TID_X,
@@ -29,12 +30,13 @@ enum Which {
     DYNAMIC_BYTES
 };
 
-static const char *const names[] = {
-    "%tid.x",         "%tid.y",         "%tid.z",         "%ntid.x",        "%ntid.y",
-    "%ntid.z",        "%ctaid.x",       "%ctaid.y",       "%ctaid.z",       "%nctaid.x",
-    "%nctaid.y",      "%nctaid.z",      "%laneid",        "%warpid",        "%nwarpid",
-    "%lanemask_eq",   "%lanemask_le",   "%lanemask_lt",   "%lanemask_ge",   "%lanemask_gt",
-    "%dynamic_smem_size"};
+static const char *const names[] = {"%tid.x",       "%tid.y",       "%tid.z",
+                                    "%ntid.x",      "%ntid.y",      "%ntid.z",
+                                    "%ctaid.x",     "%ctaid.y",     "%ctaid.z",
+                                    "%nctaid.x",    "%nctaid.y",    "%nctaid.z",
+                                    "%laneid",      "%warpid",      "%nwarpid",
+                                    "%lanemask_eq", "%lanemask_le", "%lanemask_lt",
+                                    "%lanemask_ge", "%lanemask_gt", "%dynamic_smem_size"};
 
 bool is_special(const std::string &name, unsigned *width, int *which)
 {

@@ -1,5 +1,5 @@
-/* test_faults.cc - each check of the interpreter finds the mistake that it is for, and lets the same
- * kernel without it run. */
+/* test_faults.cc - each check of the interpreter finds the mistake that it is for, and lets the
+ * same kernel without it run. */
 #include "tests/ptx/launch.h"
 #include "tests/ptx/memory.h"
 #include "tests/ptx/text.h"
@@ -85,10 +85,17 @@ static void overflow(void **)
     const std::string store = "shl.b64 %rd3, %rd3, 2; add.s64 %rd3, %rd3, %rd0;"
                               "st.global.u32 [%rd3], %r0;";
     assert_string_equal(run("mov.u32 %r1, 100000; mul.wide.s32 %rd3, %r1, 32000;"
-                            "cvt.u64.u32 %rd4, %r0; add.s64 %rd3, %rd3, %rd4;" + store, p, p).c_str(), "");
+                            "cvt.u64.u32 %rd4, %r0; add.s64 %rd3, %rd3, %rd4;" +
+                                store,
+                            p, p)
+                            .c_str(),
+                        "");
     assert_int_equal(((uint32_t *)p)[100000 * columns + 31], 31);
     finds(run("mov.u32 %r1, 100000; mul.lo.s32 %r1, %r1, 32000; add.s32 %r1, %r1, %r0;"
-              "cvt.s64.s32 %rd3, %r1;" + store, p, p), "in no allocation");
+              "cvt.s64.s32 %rd3, %r1;" +
+                  store,
+              p, p),
+          "in no allocation");
     global_ranges().remove(p);
     munmap(p, bytes);
 }
@@ -100,8 +107,9 @@ static std::string copied(const char *wait)
     return std::string("shl.b32 %r1, %r0, 4; mov.u32 %r2, s; add.s32 %r2, %r2, %r1;"
                        "cvt.u64.u32 %rd2, %r1; add.s64 %rd2, %rd2, %rd0;"
                        "cp.async.cg.shared.global [%r2], [%rd2], 16, 16; cp.async.commit_group;") +
-           wait + "ld.shared.u32 %r3, [%r2]; add.s64 %rd4, %rd1, %rd2; sub.s64 %rd4, %rd4, %rd0;"
-                  "st.global.u32 [%rd4], %r3;";
+           wait +
+           "ld.shared.u32 %r3, [%r2]; add.s64 %rd4, %rd1, %rd2; sub.s64 %rd4, %rd4, %rd0;"
+           "st.global.u32 [%rd4], %r3;";
 }
 
 static void missing_wait(void **)
@@ -112,16 +120,18 @@ static void missing_wait(void **)
 }
 
 /* 64 x 8 sums of tiles of ones, each part between bars may be left out. */
-static std::string product(const std::string &fence, const std::string &begin, const std::string &wait,
-                           const std::string &between = "")
+static std::string product(const std::string &fence, const std::string &begin,
+                           const std::string &wait, const std::string &between = "")
 {
     return "mov.u32 %r1, s; shl.b32 %r2, %r0, 4; add.s32 %r2, %r2, %r1; mov.u32 %r3, 0x3f803f80;"
            "st.shared.v4.u32 [%r2], {%r3, %r3, %r3, %r3};"
            "st.shared.v4.u32 [%r2+2048], {%r3, %r3, %r3, %r3};" +
            fence +
            "bar.sync 0;"
-           "mov.u64 %rd3, 0x4000004000010040; setp.ne.u32 %p0, %r0, %r0;" + begin +
-           "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, {%r3, %r3, %r3, %r3},"
+           "mov.u64 %rd3, 0x4000004000010040; setp.ne.u32 %p0, %r0, %r0;" +
+           begin +
+           "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, {%r3, %r3, "
+           "%r3, %r3},"
            " %rd3, %p0, 1, 1, 0; wgmma.commit_group.sync.aligned;" +
            between + wait +
            "shl.b32 %r4, %r0, 4; cvt.u64.u32 %rd4, %r4; add.s64 %rd4, %rd4, %rd0;"
@@ -133,18 +143,23 @@ static void products(void **)
     const char *fence = "fence.proxy.async.shared::cta;", *begin = "wgmma.fence.sync.aligned;";
     const char *wait = "wgmma.wait_group.sync.aligned 0;";
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        assert_string_equal(run(product(fence, begin, wait), memory, memory, 128, seed).c_str(), "");
+        assert_string_equal(run(product(fence, begin, wait), memory, memory, 128, seed).c_str(),
+                            "");
         for (int i = 0; i < 512; i++)
             assert_true(((float *)memory)[i] == 16);
-        finds(run(product("", begin, wait), memory, memory, 128, seed), "without a fence.proxy.async");
+        finds(run(product("", begin, wait), memory, memory, 128, seed),
+              "without a fence.proxy.async");
         finds(run(product(fence, "", wait), memory, memory, 128, seed), "no wgmma.fence");
         finds(run(product(fence, begin, ""), memory, memory, 128, seed), "before the products");
-        finds(run(product(fence, std::string(begin) + "mov.u32 %r3, 0;", wait), memory, memory, 128, seed),
+        finds(run(product(fence, std::string(begin) + "mov.u32 %r3, 0;", wait), memory, memory, 128,
+                  seed),
               "written after the last wgmma.fence");
-        finds(run(product(fence, begin, wait, "st.shared.u32 [%r2], %r0;"), memory, memory, 128, seed),
+        finds(run(product(fence, begin, wait, "st.shared.u32 [%r2], %r0;"), memory, memory, 128,
+                  seed),
               "while a product of a warpgroup reads it");
-        finds(run(product(fence, begin, wait, "mov.f32 %f1, 0f00000000;"), memory, memory, 128, seed),
-              "while a product of a warpgroup adds to it");
+        finds(
+            run(product(fence, begin, wait, "mov.f32 %f1, 0f00000000;"), memory, memory, 128, seed),
+            "while a product of a warpgroup adds to it");
     }
 }
 
@@ -165,7 +180,8 @@ static void barriers(void **)
     finds(run("setp.lt.u32 %p0, %r0, 40; @%p0 bra $L; ret; $L: bar.sync 0;", memory, memory, 64),
           "40 threads are at a barrier, 24 have ended");
     finds(run("setp.lt.u32 %p0, %r0, 3; @%p0 bra $L;"
-              "shfl.sync.bfly.b32 %r1|%p1, %r0, 1, 31, -1; $L: ret;", memory, memory),
+              "shfl.sync.bfly.b32 %r1|%p1, %r0, 1, 31, -1; $L: ret;",
+              memory, memory),
           "29 lanes wait for others of their warp");
 }
 
@@ -176,8 +192,9 @@ static void warp_in_step(void **)
         int bad = 0;
         for (uint64_t seed = 1; seed < 40; seed++) {
             const std::string wrong =
-                run(std::string("shl.b32 %r1, %r0, 2; mov.u32 %r2, s; add.s32 %r3, %r2, %r1;"
-                                "st.shared.u32 [%r3], %r0; xor.b32 %r4, %r1, 124; add.s32 %r4, %r4, %r2;") +
+                run(std::string(
+                        "shl.b32 %r1, %r0, 2; mov.u32 %r2, s; add.s32 %r3, %r2, %r1;"
+                        "st.shared.u32 [%r3], %r0; xor.b32 %r4, %r1, 124; add.s32 %r4, %r4, %r2;") +
                         (synced ? "bar.warp.sync -1;" : "") +
                         "ld.shared.u32 %r5, [%r4]; cvt.u64.u32 %rd2, %r1; add.s64 %rd2, %rd2, %rd0;"
                         "st.global.u32 [%rd2], %r5;",
@@ -194,8 +211,9 @@ static void warp_in_step(void **)
 
 static void unknown(void **)
 {
-    for (const char *what : {"frobnicate.b32 %r1, %r2;", "add.f16 %r1, %r2, %r3;", "add.s32.strange %r1, %r2, %r3;",
-                             "cp.async.bulk.tensor.2d.shared.global [%r1], [%rd0];", "call.uni f;"}) {
+    for (const char *what :
+         {"frobnicate.b32 %r1, %r2;", "add.f16 %r1, %r2, %r3;", "add.s32.strange %r1, %r2, %r3;",
+          "cp.async.bulk.tensor.2d.shared.global [%r1], [%rd0];", "call.uni f;"}) {
         ptx::Module m(kernel(what));
         try {
             m.find("k");
@@ -223,9 +241,10 @@ static int take_down(void **)
 int main()
 {
     const CMUnitTest tests[] = {
-        cmocka_unit_test(misaligned), cmocka_unit_test(out_of_bounds), cmocka_unit_test(overflow),
-        cmocka_unit_test(missing_wait), cmocka_unit_test(products),
-        cmocka_unit_test(sums_before_the_wait), cmocka_unit_test(barriers),
-        cmocka_unit_test(warp_in_step), cmocka_unit_test(unknown)};
+        cmocka_unit_test(misaligned), cmocka_unit_test(out_of_bounds),
+        cmocka_unit_test(overflow),   cmocka_unit_test(missing_wait),
+        cmocka_unit_test(products),   cmocka_unit_test(sums_before_the_wait),
+        cmocka_unit_test(barriers),   cmocka_unit_test(warp_in_step),
+        cmocka_unit_test(unknown)};
     return cmocka_run_group_tests(tests, set_up, take_down);
 }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 bool Statement::has(const char *word) const
 {
@@ -78,7 +79,8 @@ struct Reader {
     void need(char c)
     {
         if (!take(c))
-            wrong(std::string("'") + c + "' is missing before: " + std::string(at, strnlen(at, 30)));
+            wrong(std::string("'") + c +
+                  "' is missing before: " + std::string(at, strnlen(at, 30)));
     }
     /* Letters, digits, _ $ %; "" if there are none. */
     std::string word()
@@ -115,7 +117,8 @@ struct Reader {
         if (at[0] == '0' && strchr("fFdD", at[1]) && at[1]) {
             const bool single = at[1] == 'f' || at[1] == 'F';
             o.kind = single ? Operand::SINGLE : Operand::DOUBLE;
-            o.number = strtoull(std::string(at + 2, strnlen(at + 2, single ? 8 : 16)).c_str(), &end, 16);
+            o.number =
+                strtoull(std::string(at + 2, strnlen(at + 2, single ? 8 : 16)).c_str(), &end, 16);
             at += single ? 10 : 18;
             return o;
         }

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-namespace ptx {
+namespace ptx
+{
 
 /* A text that is not understood, or an instruction that is not known. */
 struct Unknown : std::runtime_error {

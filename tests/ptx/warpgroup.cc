@@ -3,10 +3,9 @@
  * A product reads shared memory by the async proxy, at some time between its issue and the wait for
  * its group: when is drawn. Its sums are aside until the wait, and their registers hold NaN. At the
  * issue it is checked
- *   that whoever wrote what it reads has fenced the proxy since (fence.proxy.async), and that no copy
- *   there is under way;
- *   that wgmma.fence came after the last write to its registers by other instructions.
- * Who writes to what it reads until the wait is found (Shared::readers).
+ *   that whoever wrote what it reads has fenced the proxy since (fence.proxy.async), and that no
+ * copy there is under way; that wgmma.fence came after the last write to its registers by other
+ * instructions. Who writes to what it reads until the wait is found (Shared::readers).
  *
  * Fragments are those of mma.sync; warp w of the group has rows 16w .. 16w + 15. Descriptors and
  * layouts: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions". */
@@ -16,7 +15,8 @@
 #include <math.h>
 #include <string.h>
 
-namespace ptx {
+namespace ptx
+{
 
 enum { ROWS = 16, DEPTH = 16, COLUMNS = 256, HALF = 2 };
 
@@ -43,11 +43,11 @@ static uint32_t swizzled(uint32_t at, unsigned bytes)
     return at ^ (at >> 3 & mask);
 }
 
-/* Element i of the operand's rows (a) or columns (b) at place k of the sum. If it is not turned, k is
- * what is contiguous: groups of eight i are `stride` apart, chunks of 16 bytes along k lie side by
- * side within a row of the swizzle, without one `leading` apart. If it is turned, i is contiguous:
- * rows of the swizzle along i, then `leading`; groups of eight k are `stride` apart. Without a swizzle
- * the two change places. */
+/* Element i of the operand's rows (a) or columns (b) at place k of the sum. If it is not turned, k
+ * is what is contiguous: groups of eight i are `stride` apart, chunks of 16 bytes along k lie side
+ * by side within a row of the swizzle, without one `leading` apart. If it is turned, i is
+ * contiguous: rows of the swizzle along i, then `leading`; groups of eight k are `stride` apart.
+ * Without a swizzle the two change places. */
 static uint32_t place_of(const Descriptor &d, bool turned, unsigned i, unsigned k)
 {
     uint32_t at = d.start;
@@ -96,8 +96,8 @@ static float half_of(bool bf16, uint16_t h)
     return bf16 ? from_bf16(h) : from_f16(h);
 }
 
-static void load(const Shared &s, const Product &p, uint64_t descriptor, bool turned, unsigned first,
-                 unsigned n, float (*to)[DEPTH])
+static void load(const Shared &s, const Product &p, uint64_t descriptor, bool turned,
+                 unsigned first, unsigned n, float (*to)[DEPTH])
 {
     const Descriptor d = descriptor_of(descriptor);
     for (unsigned i = 0; i < n; i++)
@@ -137,13 +137,13 @@ static void compute(Warp &w, Product &p)
     load(w.block->shared, p, p.b, p.form.turned_b, 0, p.form.n, b);
     for (unsigned j = 0; j < p.form.n / 2; j++)
         for (unsigned lane = 0; lane < LANES; lane++) {
-            const unsigned row = lane / 4 + j / 2 % 2 * 8, column = j / 4 * 8 + lane % 4 * 2 + j % 2;
+            const unsigned row = lane / 4 + j / 2 % 2 * 8,
+                           column = j / 4 * 8 + lane % 4 * 2 + j % 2;
             float &to = s.x[j * LANES + lane];
             double sum = 0;
             for (unsigned k = 0; k < DEPTH; k++)
                 sum += (double)a[row][k] * (double)b[column][k];
-            to = (float)((p.add ? (double)to : 0.0) +
-                         sum * (double)p.scale_a * (double)p.scale_b);
+            to = (float)((p.add ? (double)to : 0.0) + sum * (double)p.scale_a * (double)p.scale_b);
         }
 }
 
@@ -242,7 +242,8 @@ static void check_fenced(Warp &w, Slot s)
 {
     auto at = w.groups.written.find(s);
     if (at != w.groups.written.end() && at->second > w.groups.fenced)
-        throw Fault("a register of a product of a warpgroup was written after the last wgmma.fence");
+        throw Fault(
+            "a register of a product of a warpgroup was written after the last wgmma.fence");
 }
 
 /* list: the sums, then a if it is in registers; a, b: descriptors; c: the predicate that says that
