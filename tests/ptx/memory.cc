@@ -18,7 +18,7 @@ std::string hex(uint64_t x)
 
 Ranges &global_ranges()
 {
-    static Ranges ranges;
+    static Ranges &ranges = *new Ranges; /* memory is freed after main() too */
     return ranges;
 }
 

@@ -20,9 +20,9 @@ struct Loaded {
     std::vector<size_t> sizes;
 };
 
-/* Those that the shim knows; they stay, as the kernels of a program do. */
-std::vector<std::unique_ptr<Loaded>> loaded;
-std::vector<std::unique_ptr<ptx::Module>> modules;
+/* Those that the shim knows; they stay to the end, as the kernels of a program do. */
+std::vector<std::unique_ptr<Loaded>> &loaded = *new std::vector<std::unique_ptr<Loaded>>;
+std::vector<std::unique_ptr<ptx::Module>> &modules = *new std::vector<std::unique_ptr<ptx::Module>>;
 
 const char *keep(const std::string &what)
 {
