@@ -1,7 +1,8 @@
 """access - what an instruction of memory costs by the addresses of its lanes: sectors of 32 bytes of global memory, and wavefronts of
 shared memory, of which one a cycle passes: 32 banks of 4 bytes.
 
-Accesses of 8 bytes pass in halves of the warp, those of 16 bytes in quarters; lanes that want the same word of a bank share it."""
+Accesses of 8 bytes pass in halves of the warp, those of 16 bytes in quarters; lanes that want the same word of a bank share it. Where no
+more lanes than a half (a quarter) has want different words, all pass together."""
 
 import re
 
@@ -26,9 +27,11 @@ def width(ins):
 def wavefronts(addresses, size):
     """Of the known addresses of the active lanes, in their order; and the least that so many bytes take."""
     each, total = {16: 8, 8: 16}.get(size, 32), 0
-    for at in range(0, len(addresses), each):
+    different = sorted(set(addresses))
+    order = different if len(different) <= each else addresses
+    for at in range(0, len(order), each):
         banks = {}
-        for a in addresses[at:at + each]:
+        for a in order[at:at + each]:
             for word in range(a // WORD, (a + max(size, 1) - 1) // WORD + 1):
                 banks.setdefault(word % BANKS, set()).add(word)
         total += max((len(words) for words in banks.values()), default=0)

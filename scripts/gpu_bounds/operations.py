@@ -100,7 +100,7 @@ def logic(x, y, z, table):
 
 
 KNOWN = {0xC0: lambda x, y, z: x & y, 0xFC: lambda x, y, z: x | y, 0x3C: lambda x, y, z: x ^ y,
-         0xF8: lambda x, y, z: x & y | z, 0xFE: lambda x, y, z: x | y | z, 0x96: lambda x, y, z: x ^ y ^ z,
+         0xF8: lambda x, y, z: x | y & z, 0xFE: lambda x, y, z: x | y | z, 0x96: lambda x, y, z: x ^ y ^ z,
          0x33: lambda x, y, z: ~y & M, 0x80: lambda x, y, z: x & y & z, 0x0C: lambda x, y, z: ~x & y & M,
          0x30: lambda x, y, z: x & ~y & M}
 
