@@ -21,7 +21,7 @@ class Sample:
     """One block that was run: cycles of a multiprocessor by pipe, for the whole block."""
 
     def __init__(self, program, kernel, launch, limits, fill, block, card):
-        self.block, warps = block, -(-launch.block // 32)
+        self.block, self.threads, warps = block, launch.block, -(-launch.block // 32)
         self.which = range(0, warps, pipes.QUARTERS) if warps >= pipes.QUARTERS else range(warps)
         self.warps = [machine.Warp(program, kernel, launch, limits, fill, block, w).run(TRACE) for w in self.which]
         self.scale = warps / len(self.warps)
@@ -63,14 +63,13 @@ class Sample:
     def expected(self, program, card, together):
         """Cycles until `together` blocks on one multiprocessor are done."""
         costs = timeline.Costs(program, card.machine, card.flops, self.wavefronts())
-        warps = len(self.warps)
-        copies = together if self.scale == pipes.QUARTERS or warps > 1 else -(-together // pipes.QUARTERS)
-        if self.scale < pipes.QUARTERS and len(self.which) < pipes.QUARTERS:  # fewer warps than quarters
-            copies = max(1, -(-together * len(self.which) // pipes.QUARTERS // len(self.which)))
+        warps = -(-self.threads // 32)
+        copies = together
+        if warps < pipes.QUARTERS:  # all of them were run, and each is in a quarter of its own
+            copies = max(1, -(-together // pipes.QUARTERS))
         lengths = [sum(w.counts) for w in self.warps]
-        kept = max(1, min(1, TRACE / max(lengths))) if max(lengths) <= TRACE else TRACE / max(lengths)
-        cycles = timeline.run(costs, [w.trace[:max(1, int(n * kept))] for w, n in zip(self.warps, lengths)], copies)
-        return cycles / min(1, kept)
+        kept = min(1, TRACE / max(lengths))  # of a long way the first part
+        return timeline.run(costs, [w.trace[:max(1, int(n * kept))] for w, n in zip(self.warps, lengths)], copies) / kept
 
 
 def sample_blocks(grid):
@@ -128,7 +127,7 @@ def drawn(program, kernel, launch, limits, sample):
     """The instructions whose addresses nobody knows without contents."""
     warp = machine.Warp(program, kernel, launch, limits, None, sample.block, sample.which[0])
     try:
-        warp.run()
+        warp.run(most=2 * max(sum(w.counts) for w in sample.warps))
     except machine.Stuck:
         pass  # a loop that ends by such a number
     return {i[1] if isinstance(i, tuple) else i for i, a in warp.accesses.items() if a.unknown}
@@ -142,8 +141,8 @@ def of_launch(program, kernel, launch, limits, card):
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     samples = [Sample(program, kernel, launch, limits, fill, b, card) for b in sample_blocks(launch.grid)]
     xs = [s.block[0] for s in samples]
-    mean = lambda f: sum(between(xs, [f(s) for s in samples], x) for x in sorted({round(k * (launch.grid[0] - 1) / 63) for k in range(64)})) / \
-        len({round(k * (launch.grid[0] - 1) / 63) for k in range(64)})
+    some = sorted({round(k * (launch.grid[0] - 1) / 63) for k in range(64)})
+    mean = lambda f: sum(between(xs, [f(s) for s in samples], x) for x in some) / len(some)
     together = min(held.blocks, -(-blocks // card.processors))
     busy = {part: mean(lambda s, part=part: s.cycles[part]) for part in PARTS}
     spread = max(blocks / card.processors, 1)

@@ -10,7 +10,6 @@ from . import access, lanes
 from .access import Access
 from .operands import address_reader, predicate_reader, reader, writer
 from .operations import make
-from .operations import width as registers_written
 
 EVEN = 0x55555555
 MOST = 20_000_000  # instructions of a warp
@@ -49,8 +48,6 @@ class Program:
             put = writer(to, count)
         stores = [reader(ins.operands[-1])] if ins.op == "STS" and size == 4 else None
         also = predicate_reader(ins.operands[-1]) if ins.op == "LDGSTS" and ins.operands[-1].lstrip("!")[0] in "PU" else None
-        has_preds = [o for o in ins.operands[1:] if o in ("PT",)]
-        del has_preds
 
         def run(m, mask):
             if ins.op in access.LOCAL:
@@ -87,8 +84,6 @@ class Warp:
         self.words, self.memory, self.accesses = {}, {}, {}
         self.counts = [0] * len(program.steps)
         self.trace = []
-        self.left = set()
-        place = kernel.base - 0x210 if kernel.base >= 0x210 else 0
         place = 0x360 if kernel.machine >= 100 else 0
         for at, value in ((0, launch.block), (4, 1), (8, 1), (12, launch.grid[0]), (16, launch.grid[1]), (20, launch.grid[2])):
             self.words[place + at] = value
@@ -156,8 +151,8 @@ class Warp:
 
     # ---- control ------------------------------------------------------------------------------------------------------------
 
-    def run(self, trace=0):
-        """Runs to the end; with `trace`, the first so many instructions are kept in self.trace."""
+    def run(self, trace=0, most=MOST):
+        """Runs to the end; with `trace`, the first so many instructions are kept in self.trace. Stuck after `most` of them."""
         steps, index, counts, total = self.program.steps, self.program.code.index, self.counts, 0
         lanes_here = max(0, min(32, self.launch.block - 32 * self.index))
         groups = [(0, (1 << lanes_here) - 1)]  # instruction, lanes: those that run
@@ -184,8 +179,8 @@ class Warp:
                 total += 1
                 if total <= trace:
                     self.trace.append(i)
-                if total > MOST:
-                    raise Stuck(f"{self.kernel.name}: {ins.at:#06x} {ins.text}: still runs after {MOST} instructions of a warp")
+                if total > most:
+                    raise Stuck(f"{self.kernel.name}: {ins.at:#06x} {ins.text}: still runs after {most} instructions of a warp")
                 if action is not None:
                     if guard is None:
                         action(self, mask)
@@ -281,6 +276,3 @@ class Warp:
         if any(x.op == "CALL" for x in beyond):
             return sure
         return sure | perhaps & EVEN
-
-
-__all__ = ["Program", "Warp", "Stuck", "registers_written"]
