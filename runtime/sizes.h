@@ -5,6 +5,7 @@
 #define MG_SIZES_H
 
 #include "runtime/abi.h"
+#include "runtime/launches.h"
 
 /* ---- products, attention, heads -------------------------------------------------------------- */
 

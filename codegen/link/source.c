@@ -19,7 +19,7 @@ static const char cuda_rules[] =
     "-lrt -lm -lpthread -ldl\n\n"
     "train: program.c abi.h image.S kernels.fatbin libmgrt_cuda.a\n"
     "\t$(CC) $(CFLAGS) -I. program.c image.S libmgrt_cuda.a $(LIBS) -o $@\n\n"
-    "kernels.fatbin: kernels.cu library.h device.h abi.h\n"
+    "kernels.fatbin: kernels.cu library.h device.h abi.h launches.h\n"
     "\t$(NVCC) -fatbin -O3 -std=c++17 -t 0 $(CODE) -I. kernels.cu -o $@\n\n"
     "clean:\n\trm -f train kernels.fatbin\n.PHONY: clean\n";
 
@@ -63,6 +63,7 @@ static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
     errno = 0;
     bool good = cuda_write_texts(p, dir, "kernels.fatbin") && copy_into(a, dir, runtime) &&
                 copy_into(a, dir, arena_printf(a, "%s/include/abi.h", lib_dir)) &&
+                copy_into(a, dir, arena_printf(a, "%s/include/launches.h", lib_dir)) &&
                 write_makefile(p, arena_printf(a, "%s/Makefile", dir));
     for (size_t i = 0; i < sizeof headers / sizeof *headers && good; i++)
         good = copy_into(a, dir, arena_printf(a, "%s/cuda/%s.h", lib_dir, headers[i]));

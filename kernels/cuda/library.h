@@ -4,6 +4,7 @@
 #define MG_CUDA_LIBRARY_H
 
 #include "abi.h"
+#include "launches.h"
 #include "device.h"
 
 /* A program defines the types that it uses; without any definition all types are built. */
