@@ -1,7 +1,7 @@
 """build - from a model to the machine code of its kernels and the launches of a step, with mgc, nvcc, nvdisasm and cc.
 
 The runtime that is linked is the one of the tests, against the shim's headers (build/shim/libmgrt_shim.a): record.c has in place of
-the CUDA runtime what only writes launches down."""
+the CUDA runtime what only writes launches down (tests/gpu_bounds/record.c)."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def record(source, kernels, card, folder, apart=False):
     if not os.path.exists(library):
         raise NoTool(f"there is no {library}: ninja -C build mgrt_shim")
     run([os.environ.get("CC", "cc"), "-O1", "-w", f"-I{ROOT}", f"-I{ROOT}/runtime", "-isystem", f"{ROOT}/tests/cuda_shim/include",
-         os.path.join(HERE, "record.c"), source, library, "-lm", "-lpthread", "-ldl", "-o", program])
+         os.path.join(ROOT, "tests", "gpu_bounds", "record.c"), source, library, "-lm", "-lpthread", "-ldl", "-o", program])
     with open(sizes, "w", encoding="ascii") as f:
         f.writelines(f"{n} {' '.join(str(s) for _, s in k.params)}\n" for n, k in kernels.items())
     environment = dict(os.environ, RECORD_SM=str(card.machine), **({"RECORD_APART": "1"} if apart else {}))

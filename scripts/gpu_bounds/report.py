@@ -53,9 +53,7 @@ def step_seconds(model, found, card):
         runs = runs_of(model, action, calls[action], kind)
         plan = model.seconds.get(action, 0) * runs
         plans[kind] += plan
-        if kind in ("head", "head_loss"):  # its products are the plan's
-            ours[kind] += max(code[action] + model.head_products.get(action, plan), plan) if hasattr(model, "head_products") else plan + code[action]
-        elif action in products:
+        if action in products:  # also a head: its products are the plan's, and its kernel comes on top
             ours[kind] += plan + code[action]
         else:
             ours[kind] += max(code[action] + sent[action], launch * runs)

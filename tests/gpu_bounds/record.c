@@ -1,4 +1,5 @@
-/* record.c - the CUDA runtime and cuBLASLt as functions that only write down what a program launches.
+/* record.c - the CUDA runtime and cuBLASLt as functions that only write down what a program
+ * launches.
  *
  * It is linked with an emitted program and the runtime of CUDA programs in place of a GPU's
  * libraries, and runs one step of the program:
@@ -74,7 +75,8 @@ static void note(const char *what, double bytes)
 cudaError_t cudaMalloc(void **p, size_t bytes)
 {
     const size_t page = 2 << 20;
-    char *at = mmap(NULL, bytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *at =
+        mmap(NULL, bytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED || all.memories == MEMORIES)
         return cudaErrorMemoryAllocation;
     at = (char *)(((uintptr_t)at + page - 1) / page * page);
