@@ -59,6 +59,8 @@
 
 #include "flash.h"
 
+#include "delta.h" /* after flash.h: flash_at */
+
 #include "wgmma.h"
 
 #include "flash_sm90.h"

@@ -39,6 +39,22 @@ static int64_t some_way_in(Bench *b)
     return draw_int(b, 0, 1) ? 0 : draw_int(b, 1, 80);
 }
 
+/* Sizes and strides: of halves sometimes a long sum, in parts, and rows of whole words. */
+static void draw_product(Bench *b, mg_gemm_desc *d)
+{
+    const bool deep = is_half(b->t) && draw_int(b, 0, 2) == 0;
+    const int64_t whole = draw_int(b, 0, 1) ? 8 : 1, room = whole > 1 ? 0 : 5;
+    d->m = draw_int(b, 1, deep ? 4 : 70);
+    d->n = (draw_int(b, 1, deep ? 600 : 70) + whole - 1) / whole * whole;
+    d->k = (draw_int(b, 1, deep ? 5000 : 90) + whole - 1) / whole * whole;
+    d->lda = (d->ta ? d->m : d->k) + draw_int(b, 0, 5);
+    d->ldb = (d->tb ? d->k : d->n) + draw_int(b, 0, room);
+    d->ldc = d->n + draw_int(b, 0, room);
+    d->sa = d->lda * (d->ta ? d->k : d->m);
+    d->sb = d->ldb * (d->tb ? d->n : d->k);
+    d->sc = d->ldc * d->m;
+}
+
 static void check_gemm(Bench *b)
 {
     mg_gemm_desc d = {.dtype = b->t,
@@ -48,12 +64,8 @@ static void check_gemm(Bench *b)
                       .alpha = 0.5,
                       .beta = (double)draw_int(b, 0, 1),
                       .batch = draw_int(b, 1, 3)};
-    d.m = draw_int(b, 1, 70), d.n = draw_int(b, 1, 70), d.k = draw_int(b, 1, 90);
-    d.lda = (d.ta ? d.m : d.k) + draw_int(b, 0, 5);
-    d.ldb = (d.tb ? d.k : d.n) + draw_int(b, 0, 5);
-    d.ldc = d.n + draw_int(b, 0, 5);
-    d.sa = d.lda * (d.ta ? d.k : d.m), d.sb = d.ldb * (d.tb ? d.n : d.k), d.sc = d.ldc * d.m;
     const int64_t way[] = {some_way_in(b), some_way_in(b), some_way_in(b)};
+    draw_product(b, &d);
     Array x = numbers(b, way[0] + d.sa * d.batch), y = numbers(b, way[1] + d.sb * d.batch),
           z = numbers_of(b, way[2] + d.sc * d.batch, d.out);
     const double *xs = x.x + way[0], *ys = y.x + way[1];
