@@ -94,8 +94,8 @@ static double chunk_seconds(const Plan *p, const Action *a, int64_t rows, bool a
     double logits = (double)(rows * mg_head_row(h));
     double bytes = logits * (double)mg_dtype_bytes(h->xent.dtype) * (grad ? 2 : 1);
     double exps = logits * (grad ? 2 : 1);
-    double all = head_product(p, &z) +
-                 fmax(fmax(bytes / d->bandwidth, exps / d->exponentials), d->launch);
+    double all =
+        head_product(p, &z) + fmax(fmax(bytes / d->bandwidth, exps / d->exponentials), d->launch);
     return grad ? all + head_product(p, &dx) + head_product(p, &dw) : all;
 }
 

@@ -1,12 +1,12 @@
-/* delta.h - the products of the rows of attention's result and of its cotangent, which the gradients
- * of flash.h and flash_sm90.h subtract from those of the probabilities. */
+/* delta.h - the products of the rows of attention's result and of its cotangent, which the
+ * gradients of flash.h and flash_sm90.h subtract from those of the probabilities. */
 #ifndef MG_CUDA_DELTA_H
 #define MG_CUDA_DELTA_H
 
 /* delta = do . o of each query, [batch, kv, group, queries]. Lanes 2^log of a warp have a query, or
- * MG_DELTA_ROWS queries one after another, and read 16 bytes at a time of each; blockIdx.y is a head.
- * Rows begin at multiples of 16 bytes; where a row is not whole words of that, the last elements
- * are read apart. */
+ * MG_DELTA_ROWS queries one after another, and read 16 bytes at a time of each; blockIdx.y is a
+ * head. Rows begin at multiples of 16 bytes; where a row is not whole words of that, the last
+ * elements are read apart. */
 template <class T>
 __device__ static inline void flash_delta(const mg_attention_desc &d, int log, const T *o,
                                           const T *dout, float *delta)

@@ -81,15 +81,15 @@ __device__ static inline void mg_gelu_grad_rows(const mg_gemm_desc &d, T *c, con
     }
 }
 
-/* part[blockIdx.y, j] = the sum over rows [blockIdx.y each, ...) of b[k, n]. A lane has W columns and
- * each eighth row, four of them in flight; then the warps' sums are added in their order. */
+/* part[blockIdx.y, j] = the sum over rows [blockIdx.y each, ...) of b[k, n]. A lane has W columns
+ * and each eighth row, four of them in flight; then the warps' sums are added in their order. */
 template <int W, class T>
 __device__ static inline void mg_sum_columns(const mg_gemm_desc &d, int each, const T *b,
                                              float *part)
 {
     enum { WARPS = MG_SUM_BLOCK / 32, FLIGHT = 4, N = 32 * W };
     enum { APART = 36, EACH = W * APART }; /* so that neither side meets a bank twice */
-    MG_SHARED(float, sums, WARPS * EACH);
+    MG_SHARED(float, sums, WARPS *EACH);
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     const int64_t j = (int64_t)blockIdx.x * N + lane * W, first = (int64_t)blockIdx.y * each;
     const int rows = (int)(d.k - first < each ? d.k - first : each);

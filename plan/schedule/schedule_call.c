@@ -279,8 +279,8 @@ void call_head(Sched *s, const Ins *i, int home)
     d.hidden = type_elements(w) / d.xent.vocab;
     if (grad)
         d.xent.dloss_stride = dloss_stride(s, i, &op[3], d.xent.rows);
-    d.chunk = chunk_rows(s, d.xent.rows, mg_head_row(&d) * mg_dtype_bytes(d.xent.dtype),
-                         type_bytes(w));
+    d.chunk =
+        chunk_rows(s, d.xent.rows, mg_head_row(&d) * mg_dtype_bytes(d.xent.dtype), type_bytes(w));
     op[n++] = work_space(s, "logits", mg_head_work(&d), home);
     Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
     a->head = d;

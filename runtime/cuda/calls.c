@@ -257,8 +257,8 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
                const int64_t *step, const int32_t *slot, void *out)
 {
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_random + variant(d->dtype), blocks_for(d->elements / 4 + 2, BLOCK), 1, BLOCK,
-                 (void *[]){(void *)d, &seed, &step, &slot, &out});
+    rt_cuda_call(r, FIXED_random + variant(d->dtype), blocks_for(d->elements / 4 + 2, BLOCK), 1,
+                 BLOCK, (void *[]){(void *)d, &seed, &step, &slot, &out});
     mg_end(r, action);
     mg_output(r, action, out, d->elements, d->dtype);
 }

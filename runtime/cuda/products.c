@@ -374,9 +374,10 @@ static void sum_rows(mg_run *r, const mg_gemm_desc *d, const void *b, void *sum,
     enum { BUSY = 1024, LEAST = 64, LEAST_TURNED = 2048 /* rows of a part */ };
     const int f16 = d->dtype == MG_F16, strip = d->tb ? 1 : 32;
     int wide = in_words(b, d->tb ? d->k : d->n, d->ldb);
-    const int64_t strips = (d->n + (wide && !d->tb ? 8 * strip : strip) - 1) /
-                           (wide && !d->tb ? 8 * strip : strip);
-    const int64_t room = WORKSPACE / ((int64_t)sizeof(float) * d->n), least = d->tb ? LEAST_TURNED : LEAST;
+    const int64_t strips =
+        (d->n + (wide && !d->tb ? 8 * strip : strip) - 1) / (wide && !d->tb ? 8 * strip : strip);
+    const int64_t room = WORKSPACE / ((int64_t)sizeof(float) * d->n),
+                  least = d->tb ? LEAST_TURNED : LEAST;
     int64_t parts = (BUSY + strips - 1) / strips;
     parts = parts < room ? parts : room;
     int64_t each = parts > 1 ? (d->k + parts - 1) / parts : d->k;
