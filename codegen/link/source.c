@@ -53,9 +53,9 @@ static bool copy_into(Arena *a, const char *dir, const char *from)
 
 static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
-    static const char *const headers[] = {"device", "library",    "gather", "scatter",   "experts",
-                                          "random", "xent",       "mma",    "attention", "flash",
-                                          "wgmma",  "flash_sm90", "rows",   "shares"};
+    static const char *const headers[] = {
+        "device", "numbers", "library", "gather",    "scatter", "experts", "random", "xent",
+        "mma",    "flash",   "delta",   "attention", "wgmma",   "rows",    "shares", "flash_sm90"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)

@@ -79,7 +79,8 @@ typedef enum rt_fixed {
     FIXED_flash90_dkv_part = FIXED_flash90_dq_part + 4,
     FIXED_fill_rows = FIXED_flash90_dkv_part + 4, /* bf16, f16 */
     FIXED_sum_rows = FIXED_fill_rows + 2,
-    FIXED_gelu = FIXED_sum_rows + 2,
+    FIXED_sum_parts = FIXED_sum_rows + 2,
+    FIXED_gelu,
     FIXED_gelu_grad = FIXED_gelu + 2,
     FIXED_lay = FIXED_gelu_grad + 2, /* words of 16, 8, 4, 2, 1 bytes */
     FIXED_sum_shares = FIXED_lay + 5,

@@ -73,6 +73,7 @@ static const void *fixed_kernel(rt_cuda *c, int which, int shared)
                                         "mg_fill_rows_f16",
                                         "mg_sum_rows_bf16",
                                         "mg_sum_rows_f16",
+                                        "mg_sum_parts",
                                         "mg_gelu_bf16",
                                         "mg_gelu_f16",
                                         "mg_gelu_grad_bf16",
