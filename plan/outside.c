@@ -114,6 +114,7 @@ static void pass(Walk *w, Issues *s, const mg_pipe_op *o)
     const int kind = (waits ? o->of : o->step) - MG_PIPE_SEND_F;
     if (waits) {
         const int64_t issue = s->of[kind][s->first[kind]++ % 512];
+        s->n[kind]--;
         if (issue >= s->waited) {
             w->n.before += 2;
             s->waited = issue + 1;
@@ -203,11 +204,27 @@ static int uses(const mg_comm_desc *d)
     return 0;
 }
 
+/* Ranks along some axes that one node may have, at most. */
+static int64_t node_has(const Plan *p, Axes axes)
+{
+    const Layout *l = &p->module->layout;
+    const int64_t node = p->device->node_ranks;
+    int64_t stride = 1, here = 1;
+    for (size_t i = l->mesh.n; i-- > 0;) {
+        const int64_t size = l->mesh.data[i].size, room = (node + stride - 1) / stride;
+        if (axes >> i & 1)
+            here *= size < room ? size : room;
+        stride *= size;
+    }
+    return here < node ? here : node;
+}
+
 /* Adds the connections of one communicator: to `peers` ranks by messages, and of a ring. */
 static void connect(const Plan *p, Axes axes, bool ring, int64_t peers, mg_links *l)
 {
-    const int64_t here = rate_node_ranks(p->module, p->device, axes);
-    const bool leaves = here < mesh_size(p->module, axes);
+    const int64_t here = node_has(p, axes);
+    const bool leaves =
+        rate_node_ranks(p->module, p->device, axes) < mesh_size(p->module, axes);
     l->near += ring && !leaves;
     l->far += ring && leaves;
     l->near += peers < here - 1 ? peers : here - 1;

@@ -19,7 +19,9 @@
  *   P8  in a pipeline nothing but what has slots is handed from one phase of a microbatch to the
  *       next, a phase touches of what it changes the layers of its stage alone, no two stages and
  *       microbatches that are under way have one slot, no message lies where another still does,
- *       and the table is a schedule (pipeline/pipeline.h) */
+ *       and the table is a schedule (pipeline/pipeline.h)
+ *   P9  a GPU's graphs have the nodes that the plan says, and no item beside the arena takes more
+ *       than it counts */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
