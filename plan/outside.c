@@ -256,9 +256,11 @@ static mg_links links_of_collectives(const Plan *p)
         }
     for (int g = 0; g < n; g++) {
         const int64_t ranks = mesh_size(p->module, group[g].axes);
-        const int64_t peers = group[g].uses & USES_each ? ranks - 1 : group[g].uses & USES_next;
+        const int64_t peers = group[g].uses & USES_each   ? ranks - 1
+                              : group[g].uses & USES_next ? 1
+                                                          : 0;
         l.comms += group[g].axes != every;
-        connect(p, group[g].axes, group[g].uses & USES_ring, peers < ranks ? peers : ranks - 1, &l);
+        connect(p, group[g].axes, group[g].uses & USES_ring, peers, &l);
     }
     return l;
 }
