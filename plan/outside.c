@@ -223,8 +223,7 @@ static int64_t node_has(const Plan *p, Axes axes)
 static void connect(const Plan *p, Axes axes, bool ring, int64_t peers, mg_links *l)
 {
     const int64_t here = node_has(p, axes);
-    const bool leaves =
-        rate_node_ranks(p->module, p->device, axes) < mesh_size(p->module, axes);
+    const bool leaves = rate_node_ranks(p->module, p->device, axes) < mesh_size(p->module, axes);
     l->near += ring && !leaves;
     l->far += ring && leaves;
     l->near += peers < here - 1 ? peers : here - 1;
@@ -293,8 +292,8 @@ void plan_outside(Plan *p)
     const Device *d = p->device;
     const Layout *layout = &p->module->layout;
     Outside *o = &p->outside;
-    *o = (Outside){.places = layout->pipeline.axis ? (int)mesh_size(p->module, layout->pipeline.axis)
-                                                   : 1};
+    *o = (Outside){
+        .places = layout->pipeline.axis ? (int)mesh_size(p->module, layout->pipeline.axis) : 1};
     if (d->target != TARGET_cuda)
         return;
     const bool ranks = layout->mesh.n > 0;
@@ -306,7 +305,7 @@ void plan_outside(Plan *p)
     o->bytes[OUT_context] = MG_CONTEXT_BYTES + (int64_t)d->threads * MG_CONTEXT_PROCESSOR;
     o->bytes[OUT_code] = MG_CODE_BYTES + (int64_t)p->kernels.n * MG_CODE_KERNEL +
                          (products ? MG_CODE_CUBLASLT : 0) + (ranks ? MG_CODE_NCCL : 0);
-    /* Which stream has which products is decided later. */
+    /* The streams of products are decided later. */
     o->bytes[OUT_products] =
         products ? (int64_t)MG_PRODUCT_WORK * (d->streams > 1 && !d->products_wait ? 2 : 1) : 0;
     o->bytes[OUT_graphs] = mg_outside_round(nodes * MG_NODE_BYTES);

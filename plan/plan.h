@@ -264,7 +264,7 @@ typedef struct Plan {
     VEC(int) tensor_buffer;         /* per Module.tensors: its buffer */
     Program *train, *eval, *sample; /* sample is NULL if the model has none */
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
-    int64_t scratch_bytes;     /* per thread, beside the arena */
+    int64_t scratch_bytes; /* per thread, beside the arena */
     Outside outside;
     int64_t memory[OWN_count]; /* bytes by owner at the peak */
     uint32_t nactions;

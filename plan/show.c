@@ -224,8 +224,7 @@ static json_t *nodes_json(const Outside *o, int number)
 {
     json_t *list = json_array();
     for (int place = 0; o->nodes[number] && place < o->places; place++)
-        json_array_append_new(list, json_pack("[I, I]",
-                                              (json_int_t)o->nodes[number][place].before,
+        json_array_append_new(list, json_pack("[I, I]", (json_int_t)o->nodes[number][place].before,
                                               (json_int_t)o->nodes[number][place].after));
     return list;
 }

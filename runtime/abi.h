@@ -168,8 +168,8 @@ typedef struct mg_entry {
     int64_t norm;    /* f64: of all gradients, before clipping */
     int64_t logits;  /* f32[batch, vocab] (f64 in an f64 program): sample only */
     double predicted_ms, flops;
-    int64_t nodes;   /* of its CUDA graphs, on the rank that has most */
-    int ninputs; /* named inputs in place of tokens */
+    int64_t nodes; /* of its CUDA graphs, on the rank that has most */
+    int ninputs;   /* named inputs in place of tokens */
     mg_input inputs[MG_INPUTS_MAX];
     int64_t rows; /* rows that a rank of `batch_axes` has one after another, before the next rank */
     uint32_t batch_axes;
@@ -192,7 +192,7 @@ typedef struct mg_cuda_kernel {
     const uint8_t *pointer;
 } mg_cuda_kernel;
 
-/* What NCCL's communicators of a rank are connected to (sizes.h: mg_links_bytes): their number;
+/* Connections of NCCL's communicators of a rank (sizes.h: mg_links_bytes): their number;
  * pairs of connections, one to send and one to receive, that each channel has with ranks of the
  * same node, and in rings that leave it; communicators that send messages to other nodes. */
 typedef struct mg_links {

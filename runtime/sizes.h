@@ -373,8 +373,8 @@ static inline int64_t mg_attention_grad_nodes(const mg_attention_desc *d)
     const bool heads = d->head == d->vhead && (d->head == 64 || d->head == 128) &&
                        d->batch * d->kv * d->group <= 65535;
     const bool chunks = mg_in_chunks(d->q, 4) && mg_in_chunks(d->k, 3) && mg_in_chunks(d->v, 3) &&
-                        mg_in_chunks(d->o, 4) && mg_in_chunks(d->dq, 4) &&
-                        mg_in_chunks(d->dk, 3) && mg_in_chunks(d->dv, 3);
+                        mg_in_chunks(d->o, 4) && mg_in_chunks(d->dq, 4) && mg_in_chunks(d->dk, 3) &&
+                        mg_in_chunks(d->dv, 3);
     return halves && heads && chunks ? 3 : 2;
 }
 /* Marks before and after, the groups, and kernels that pack, unpack or add up shares. */
@@ -415,16 +415,17 @@ static inline int64_t mg_comm_nodes(const mg_comm_desc *d)
 #define MG_CONTEXT_PROCESSOR (4 << 20)
 /* Machine code: of the program's kernels; of what cuBLASLt loads at the first product; of NCCL.
  * Guessed. */
-#define MG_CODE_BYTES       (16 << 20)
-#define MG_CODE_KERNEL      (64 << 10)
-#define MG_CODE_CUBLASLT    (128 << 20)
-#define MG_CODE_NCCL        (64 << 20)
-#define MG_OUTSIDE_WHOLE    ((int64_t)2 << 20) /* in which the driver gives memory */
+#define MG_CODE_BYTES    (16 << 20)
+#define MG_CODE_KERNEL   (64 << 10)
+#define MG_CODE_CUBLASLT (128 << 20)
+#define MG_CODE_NCCL     (64 << 20)
+#define MG_OUTSIDE_WHOLE ((int64_t)2 << 20) /* in which the driver gives memory */
 /* NCCL has buffers for each of three protocols on each channel of each connection. Simple has
  * NCCL_BUFFSIZE (4 MiB: NCCL's manual), LL 8 lines of 16 bytes for 512 threads in 8 steps, LL128
  * 120 words of 8 bytes for 640 threads in 8 steps (NVIDIA/nccl, src/include/device.h). The runtime
- * limits the channels (ncclConfig_t.maxCTAs) to those that NCCL takes by itself on eight H100. */
-#define MG_NCCL_CHANNELS 24
+ * limits the channels (ncclConfig_t.maxCTAs) to what NCCL takes by itself on eight H100 or B200: 24
+ * to 32 in rings, and for messages a power of two. */
+#define MG_NCCL_CHANNELS 32
 #define MG_NCCL_BUFFER   ((int64_t)4 << 20)
 #define MG_NCCL_LL       ((int64_t)8 * 512 * 8 * 16)
 #define MG_NCCL_LL128    ((int64_t)120 * 640 * 8 * 8)
@@ -441,8 +442,8 @@ static inline int64_t mg_links_bytes(const mg_links *l, int64_t channels, int64_
 {
     const int64_t whole = mg_outside_round(buffer + MG_NCCL_LL + MG_NCCL_LL128);
     const int64_t pool = 2 * mg_outside_round(16 * (buffer / 8));
-    return l->comms * MG_NCCL_COMM + channels * (l->near * (whole + MG_OUTSIDE_WHOLE) +
-                                                 l->far * 2 * whole + l->pools * pool);
+    return l->comms * MG_NCCL_COMM +
+           channels * (l->near * (whole + MG_OUTSIDE_WHOLE) + l->far * 2 * whole + l->pools * pool);
 }
 
 #endif

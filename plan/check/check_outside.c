@@ -101,14 +101,13 @@ static int64_t called(const Action *a)
     return a->kind == ACT_dispatch ? 2 : 1;
 }
 
-/* What the library may launch besides. */
+/* Nodes that the library may launch besides. */
 static int64_t called_besides(const Action *a)
 {
     if (a->kind == ACT_gemm)
         return mg_gemm_nodes(&a->gemm) + mg_apart_nodes(&a->gemm);
-    const int64_t chunks = a->kind == ACT_head || a->kind == ACT_head_loss
-                               ? mg_head_nodes(&a->head, false) / 2
-                               : 0;
+    const int64_t chunks =
+        a->kind == ACT_head || a->kind == ACT_head_loss ? mg_head_nodes(&a->head, false) / 2 : 0;
     return chunks * (a->kind == ACT_head ? 3 : 1);
 }
 

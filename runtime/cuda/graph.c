@@ -6,8 +6,9 @@
  * work space, streams and events are made, which a capture forbids. Where the guard refuses, what
  * is behind it has not run yet, so such a run does not count as the first. The next run is
  * captured; later runs launch the graphs: one up to the guard, where the host reads loss and norm,
- * and one after it. A program with very many nodes is never captured: its kernels are long enough to
- * hide the time of the host. The plan knows how many there are, and how much memory they take. */
+ * and one after it. A program with very many nodes is never captured: its kernels are long enough
+ * to hide the time of the host. The plan knows how many there are, and how much memory they take.
+ */
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* outside.c - the memory that this program takes on the GPU beside the arena: planned, and measured.
+/* outside.c - the memory that this program takes on the GPU beside the arena: planned, and
+ * measured.
  *
  * The plan's bytes are those of NCCL's settings in sizes.h. A user who sets NCCL_BUFFSIZE or
  * NCCL_MAX_CTAS changes them. What is measured is the change of the GPU's free memory since the
@@ -61,8 +62,8 @@ char *rt_outside_text(const mg_run *r)
     if (took < 0)
         return NULL;
     char *items = rt_outside_items(r->program);
-    char *text = rt_printf("memory beside the arena: planned %" PRId64 " bytes (%s), measured %" PRId64
-                           " (%s): %s",
+    char *text = rt_printf("memory beside the arena: planned %" PRId64
+                           " bytes (%s), measured %" PRId64 " (%s): %s",
                            planned, rt_bytes_text((double)planned).text, took,
                            rt_bytes_text((double)took).text, items);
     free(items);

@@ -142,9 +142,9 @@ class Outside(shim.Case):
         self.gpu(*options, device=())
         plan = self.refusal(options, 2)
         mib = 1 << 20
-        self.assertEqual(plan["outside"]["items"]["communicators of NCCL"], 16 * mib + 24 * 12 * mib)
-        self.refusal(options, 2, {"NCCL_BUFFSIZE": str(8 * mib)}, 24 * 4 * mib)
-        self.refusal(options, 2, {"NCCL_MAX_CTAS": "2"}, -22 * 12 * mib)
+        self.assertEqual(plan["outside"]["items"]["communicators of NCCL"], 16 * mib + 32 * 12 * mib)
+        self.refusal(options, 2, {"NCCL_BUFFSIZE": str(8 * mib)}, 32 * 4 * mib)
+        self.refusal(options, 2, {"NCCL_MAX_CTAS": "2"}, -30 * 12 * mib)
 
     def test_measured(self):
         """What was taken stands beside what was planned; more than that is a warning."""

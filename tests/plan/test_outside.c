@@ -1,4 +1,4 @@
-/* What a GPU's program takes beside its arena: the proof counts it anew, agrees with every plan of
+/* The memory of a GPU beside the arena: the proof counts it anew, agrees with every plan of
  * these layouts, and refuses a plan that counts a byte or a node too little. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -162,7 +162,8 @@ static void too_little(void **state)
     assert_false(plan_place(p));
     const char *said = model_messages(&t);
     char beside[160];
-    snprintf(beside, sizeof beside, "(%lld bytes) of it beside the arena: CUDA context 72 MiB, code",
+    snprintf(beside, sizeof beside,
+             "(%lld bytes) of it beside the arena: CUDA context 72 MiB, code",
              (long long)outside_bytes(p));
     assert_non_null(strstr(said, "error[MG0550]"));
     assert_non_null(strstr(said, beside));
