@@ -11,7 +11,6 @@ void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int blo
                     void **args)
 {
     dim3 grid = {(unsigned)x, (unsigned)y, 1}, threads = {(unsigned)block, 1, 1};
-    rt_graphs_count(r->cuda->graphs);
     if (x > 0 && y > 0)
         rt_cuda_must(cudaLaunchKernel(kernel, grid, threads, args, (size_t)shared, r->cuda->stream),
                      r->program->actions[r->action].name);

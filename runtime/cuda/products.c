@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE = 32 << 20, TRIED = 8 /* algorithms */ };
+enum { WORKSPACE = MG_PRODUCT_WORK, TRIED = 8 /* algorithms */ };
 
 typedef struct product {
     rt_product_key key;
