@@ -258,7 +258,7 @@ typedef struct Outside {
 typedef struct Plan {
     Module *module;
     const Device *device;
-    const char *cpu; /* level of x86-64 that kernels are for, "x86-64-v3"; NULL: the machine's */
+    const char *cpu; /* processor of the program, by --cpu's name; NULL: the machine's */
     VEC(Buffer) buffers;
     VEC(Kernel) kernels;
     VEC(int) tensor_buffer;         /* per Module.tensors: its buffer */

@@ -102,6 +102,8 @@ void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv)
 /* ---- pool.c ------------------------------------------------------------------------------- */
 
 typedef struct rt_pool rt_pool;
+int64_t rt_page(void);                 /* page.c: bytes of the kernel's page */
+int64_t rt_whole_pages(int64_t bytes); /* rounded up to whole pages */
 int rt_default_threads(void);          /* cores this process may run on, within its CPU quota */
 int rt_cores_of(const cpu_set_t *set); /* cores of a set, within that quota */
 rt_pool *rt_pool_new(int threads, bool pin);
