@@ -8,7 +8,7 @@
 #include "decide/logits.h"
 #include "decide/make.h"
 #include "plan/place/place.h"
-#include "runtime/sizes.h"
+#include "plan/rates.h"
 
 static const double WORTH = 0.001;
 enum { TRIES = 64, LEAST_ROWS = 128 };
@@ -64,7 +64,7 @@ static bool measure(const Module *m, const Device *d, int64_t *all, int64_t *row
             const Action *a = &programs[k]->actions.data[i];
             if (a->kind != ACT_head && a->kind != ACT_head_loss)
                 continue;
-            const int64_t one = mg_head_row(&a->head) * mg_dtype_bytes(a->head.xent.dtype);
+            const int64_t one = rate_logits(&a->head);
             *row = larger(*row, one);
             *all = larger(*all, one * a->head.xent.rows);
             *usual = larger(*usual, one * a->head.chunk);

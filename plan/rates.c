@@ -57,7 +57,7 @@ static double by_tiles(const Tiles *t, double rows, double columns, int splits, 
 static double product_seconds(const Plan *p, const mg_gemm_desc *g, double bytes)
 {
     const Device *d = p->device;
-    double peak = peak_flops(d, &p->module->train) * d->product_share;
+    double peak = product_flops(d, &p->module->train);
     Tiles t = {.g = g,
                .multiplier = peak / d->threads,
                .bandwidth = d->bandwidth / d->threads,
@@ -97,6 +97,11 @@ static double chunk_seconds(const Plan *p, const Action *a, int64_t rows, bool a
     double all =
         head_product(p, &z) + fmax(fmax(bytes / d->bandwidth, exps / d->exponentials), d->launch);
     return grad ? all + head_product(p, &dx) + head_product(p, &dw) : all;
+}
+
+int64_t rate_logits(const mg_head_desc *h)
+{
+    return mg_head_row(h) * mg_dtype_bytes(h->xent.dtype);
 }
 
 static double head_seconds(const Plan *p, const Action *a)
