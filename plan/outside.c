@@ -11,6 +11,7 @@
 #include "plan/outside.h"
 
 #include "base/quantity.h"
+#include "ir/collective.h"
 #include "ir/mesh.h"
 #include "plan/rates.h"
 #include "runtime/sizes.h"
@@ -187,19 +188,16 @@ enum { USES_ring = 1, USES_next = 2, USES_each = 4 };
 
 static int uses(const mg_comm_desc *d)
 {
-    switch (d->kind) {
-    case MG_ALL_REDUCE:
-    case MG_REDUCE_SCATTER:
-        return d->tree ? USES_each : USES_ring;
-    case MG_ALL_GATHER:
-    case MG_BROADCAST:
-        return USES_ring;
-    case MG_ALL_TO_ALL:
-        return USES_each;
-    case MG_RING_SHIFT:
-        return USES_next;
-    case MG_SHARD:
+    switch (collective_of_kind(d->kind)->sends) {
+    case SEND_nothing:
         break;
+    case SEND_ring:
+    case SEND_twice:
+        return d->tree ? USES_each : USES_ring;
+    case SEND_exchange:
+        return USES_each;
+    case SEND_neighbour:
+        return USES_next;
     }
     return 0;
 }

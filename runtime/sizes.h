@@ -380,24 +380,17 @@ static inline int64_t mg_attention_grad_nodes(const mg_attention_desc *d)
 /* Marks before and after, the groups, and kernels that pack, unpack or add up shares. */
 static inline int64_t mg_comm_nodes(const mg_comm_desc *d)
 {
-    const mg_share cut = mg_share_cut(d), laid = mg_share_laid(d);
+    const int does = mg_comm_does(d->kind);
+    const bool cuts = does & MG_CUTS && mg_share_cut(d).gathered;
+    const bool lays = does & MG_JOINS && mg_share_laid(d).gathered;
     const int64_t all = d->outer * d->size * d->inner, MARKS = 2;
-    switch (d->kind) {
-    case MG_SHARD:
+    if (d->kind == MG_SHARD)
         return 1;
-    case MG_ALL_REDUCE:
-        return MARKS + (d->tree ? 3 * ((all + mg_tree_elements(d) - 1) / mg_tree_elements(d)) : 1);
-    case MG_REDUCE_SCATTER:
-        return MARKS + cut.gathered + (d->tree ? 2 * (cut.gathered ? 1 : cut.rows) : 1);
-    case MG_ALL_GATHER:
-        return MARKS + 1 + laid.gathered;
-    case MG_ALL_TO_ALL:
-        return MARKS + 1 + cut.gathered + laid.gathered;
-    case MG_RING_SHIFT:
-    case MG_BROADCAST:
-        return MARKS + 1;
-    }
-    return 0;
+    if (!(does & MG_SUMS) || !d->tree)
+        return MARKS + 1 + cuts + lays;
+    if (does & MG_CUTS)
+        return MARKS + cuts + 2 * (cuts ? 1 : mg_share_cut(d).rows);
+    return MARKS + 3 * ((all + mg_tree_elements(d) - 1) / mg_tree_elements(d));
 }
 /* Programs with more nodes are not captured. */
 #define MG_NODES_MAX (1 << 16)

@@ -5,6 +5,7 @@
  * neighbours in a node is seen from the ranks themselves. */
 #include "plan/check/check_run.h"
 
+#include "ir/collective.h"
 #include "ir/mesh.h"
 #include "runtime/sizes.h"
 
@@ -218,12 +219,12 @@ static Sent sent_along(const Plan *p, Axes axes)
             const Action *a = &program(p, k)->actions.data[i];
             if (!action_sends(a) || a->comm.axes != axes)
                 continue;
-            const bool sums = mg_comm_does(a->comm.kind) & MG_SUMS;
-            const bool each = a->comm.kind == MG_ALL_TO_ALL || (sums && a->comm.tree);
+            const SendWay way = collective_of_kind(a->comm.kind)->sends;
+            const bool each = way == SEND_exchange || a->comm.tree;
             s.any = true;
             s.each |= each;
-            s.next |= a->comm.kind == MG_RING_SHIFT;
-            s.ring |= !each && a->comm.kind != MG_RING_SHIFT;
+            s.next |= way == SEND_neighbour;
+            s.ring |= !each && way != SEND_neighbour;
         }
     return s;
 }
