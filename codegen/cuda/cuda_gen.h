@@ -27,6 +27,7 @@ typedef struct CudaGen {
     bool vector[MAX_OPERANDS];      /* may operand o be accessed so? */
     const char *wide[MAX_OPERANDS]; /* the vector read for all lanes, or NULL */
     CudaRow row;                    /* of a kernel of rows */
+    int columns;                    /* words of kept elements that a block sums */
     bool in_row;                    /* are the current indices those of a loop over a row? */
 } CudaGen;
 
@@ -38,12 +39,19 @@ const char *cuda_eval(CudaGen *g, Value v, const CodeEnv *e);
 /* cuda_lanes.c: sets the number of lanes of a kernel, and the operands that are accessed as
  * vectors. */
 void cuda_lanes(CudaGen *g, const Plan *p);
-/* The environment of a lane, from that of the first. */
+/* Does the body have a sum whose order the size of what is summed has to decide alone? */
+bool cuda_in_order(const Region *body);
+/* The environment of a lane, from that of the first; of a lane by its number as an expression. */
 CodeEnv cuda_lane(CudaGen *g, const CodeEnv *first, int lane);
+CodeEnv cuda_at_lane(CudaGen *g, const CodeEnv *first, const char *lane);
 
 /* cuda_rows.c: decides how rows are shared out, and writes the kernel. */
 void cuda_row(CudaGen *g);
 void cuda_write_row(CudaGen *g);
+
+/* cuda_columns.c: the same of kernels that sum columns, and of those that add up chunks' sums. */
+void cuda_columns(CudaGen *g);
+void cuda_write_columns(CudaGen *g);
 
 /* ---- cuda_kernel.c: parts of all kernels ---- */
 

@@ -2,9 +2,9 @@
  *
  *   map      one thread for each element, in the order of the largest operand
  *   row      a block, or a warp, for each row: loops over the row, stage by stage (cuda_rows.c)
- *   col      one block for 32 kept elements, with eight threads for each, which divide the summed
- *            dims; if these are cut into chunks, y is the number of the chunk
- *   combine  one thread for each kept element: the chunks of partial sums, in their order
+ *   col      a block for some kept elements (cuda_columns.c); y is the number of the chunk, if the
+ *            summed dims are cut into chunks
+ *   combine  the same, of the chunks' sums
  *
  * Every sum has one order, on all devices. */
 #include "codegen/cuda/cuda_gen.h"
@@ -12,12 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    BLOCK = CUDA_BLOCK,
-    COLUMNS = 32, /* of a block that sums columns */
-    GRID_MAX = 1 << 20,
-    TERMS = 64 /* terms summed first, so that long sums stay exact */
-};
+enum { BLOCK = CUDA_BLOCK, GRID_MAX = 1 << 20 };
 
 /* ---- shape of a launch -------------------------------------------------------------------- */
 
@@ -47,14 +42,14 @@ static CudaLaunch launch_of(const CudaGen *g, const Kernel *k)
 {
     const Nest *n = &g->c.nest;
     CudaLaunch l = {.grid_y = k->phase == PHASE_partial ? k->chunks : 1, .block = BLOCK};
-    int each = BLOCK * g->lanes;
+    int each = BLOCK;
     if (n->kind == NEST_row) {
         l.block = g->row.threads * g->row.together;
         each = g->row.together;
-    } else if (n->kind == NEST_col) {
-        each = COLUMNS;
+    } else if (n->kind != NEST_map) {
+        each = g->columns;
     }
-    l.grid_x = (cuda_extent(n, true) + each - 1) / each;
+    l.grid_x = (cuda_steps(g, true) + each - 1) / each;
     l.grid_x = l.grid_x < GRID_MAX ? l.grid_x : GRID_MAX;
     return l;
 }
@@ -65,6 +60,8 @@ static void decide(CudaGen *g, const Plan *p, const Kernel *k)
     cuda_lanes(g, p);
     if (g->c.nest.kind == NEST_row)
         cuda_row(g);
+    else if (g->c.nest.kind != NEST_map)
+        cuda_columns(g);
     g->launch = launch_of(g, k);
 }
 
@@ -220,130 +217,6 @@ DType cuda_dtype(const CudaGen *g, Value v)
     return type_of(g->c.m, v)->dtype;
 }
 
-/* ---- columns ------------------------------------------------------------------------------ */
-
-/* A result in the form of partial sums: [chunk, kept], dense. */
-static Operand chunk_of(const CudaGen *g, size_t k, int64_t *elements)
-{
-    Operand o = g->c.k->operand[g->c.k->nin + (int)k];
-    if (g->c.k->phase == PHASE_combine)
-        o = g->c.k->operand[g->c.k->nout + (int)k];
-    else
-        o.type = *type_of(g->c.m, g->c.body->results.data[k]);
-    return code_dense(&o, elements);
-}
-
-static void declare_sums(CudaGen *g, const char **acc)
-{
-    for (size_t k = 0; k < g->c.body->results.n; k++) {
-        Value v = g->c.body->results.data[k];
-        acc[k] = cuda_temp(g, "s");
-        code_line(&g->c, "%s %s = %s;", cuda_type(cuda_dtype(g, v)), acc[k],
-                  code_start(&g->c, g->c.m->values.data[v].def));
-    }
-}
-
-/* Sums every eighth of the rows [from, to), TERMS rows at a time. */
-static void sum_rows(CudaGen *g, const CodeEnv *kept, const char *const *acc)
-{
-    const char *some[MAX_OPERANDS];
-    CodeEnv e = *kept;
-    const int slices = BLOCK / COLUMNS;
-    code_line(&g->c, "for (%s k = from + threadIdx.x / %d; k < to; k += %d) {", g->c.index, COLUMNS,
-              slices * TERMS);
-    cuda_open(g);
-    declare_sums(g, some);
-    code_line(&g->c, "for (%s j = k; j < to && j < k + %d; j += %d) {", g->c.index, slices * TERMS,
-              slices);
-    cuda_open(g);
-    cuda_split_index(g, &e, false, "j");
-    for (size_t k = 0; k < g->c.body->results.n; k++) {
-        const Ins *sum = g->c.m->values.data[g->c.body->results.data[k]].def;
-        cuda_add(g, sum, cuda_dtype(g, sum->out[0]), some[k], cuda_eval(g, sum->in[0], &e));
-    }
-    cuda_close(g);
-    for (size_t k = 0; k < g->c.body->results.n; k++) {
-        const Ins *sum = g->c.m->values.data[g->c.body->results.data[k]].def;
-        cuda_add(g, sum, cuda_dtype(g, sum->out[0]), acc[k], some[k]);
-    }
-    cuda_close(g);
-}
-
-static void write_col(CudaGen *g)
-{
-    CodeEnv kept = {0};
-    const char *acc[MAX_OPERANDS];
-    bool partial = g->c.k->phase == PHASE_partial;
-    long long total = cuda_extent(&g->c.nest, false), chunks = g->c.k->chunks,
-              n = cuda_extent(&g->c.nest, true);
-    if (partial) {
-        code_line(&g->c, "const %s from = (%s)(blockIdx.y * INT64_C(%lld) / %lld);", g->c.index,
-                  g->c.index, total, chunks);
-        code_line(&g->c, "const %s to = (%s)((blockIdx.y + INT64_C(1)) * %lld / %lld);", g->c.index,
-                  g->c.index, total, chunks);
-    } else {
-        code_line(&g->c, "const %s from = 0, to = %lld;", g->c.index, total);
-    }
-    code_line(
-        &g->c,
-        "for (int64_t n = (int64_t)blockIdx.x * %d; n < %lld; n += (int64_t)gridDim.x * %d) {",
-        COLUMNS, n, COLUMNS);
-    cuda_open(g);
-    code_line(&g->c, "const int64_t mine = n + threadIdx.x %% %d;", COLUMNS);
-    code_line(&g->c, "const %s at = (%s)(mine < %lld ? mine : %lld);", g->c.index, g->c.index, n,
-              n - 1);
-    cuda_split_index(g, &kept, true, "at");
-    declare_sums(g, acc);
-    sum_rows(g, &kept, acc);
-    for (size_t k = 0; k < g->c.body->results.n; k++)
-        code_line(&g->c, "%s = mg_column_%s<%d>(%s);", acc[k],
-                  g->c.m->values.data[g->c.body->results.data[k]].def->op == OP_sum ? "sum" : "max",
-                  BLOCK, acc[k]);
-    code_line(&g->c, "if (threadIdx.x < %d && mine < %lld) {", COLUMNS, n);
-    g->c.depth++;
-    for (size_t k = 0; k < g->c.body->results.n; k++) {
-        int64_t elements;
-        Operand o = chunk_of(g, k, &elements);
-        int at = g->c.k->nin + (int)k;
-        const char *base =
-            partial ? arena_printf(g->c.a, "blockIdx.y * INT64_C(%lld)", (long long)elements)
-                    : NULL;
-        code_line(&g->c, "%s = %s;",
-                  code_element(&g->c, at, partial ? &o : &g->c.k->operand[at], &kept, base),
-                  acc[k]);
-    }
-    g->c.depth--;
-    code_line(&g->c, "}");
-    cuda_close(g);
-}
-
-static void write_combine(CudaGen *g)
-{
-    CodeEnv e = {0};
-    begin_spread(g, &e);
-    for (int k = 0; k < g->c.k->nout; k++) {
-        int64_t n;
-        Operand o = chunk_of(g, (size_t)k, &n);
-        const Ins *sum = g->c.m->values.data[g->c.body->results.data[k]].def;
-        const char *acc = cuda_temp(g, "s");
-        code_line(&g->c, "%s %s = %s;", cuda_type(o.type.dtype), acc, code_start(&g->c, sum));
-        code_line(&g->c, "for (int c = 0; c < %lld; c++) {", (long long)g->c.k->chunks);
-        g->c.depth++;
-        const char *x = cuda_temp(g, "v");
-        code_line(&g->c, "const %s %s = %s;", cuda_type(o.type.dtype), x,
-                  code_element(&g->c, k, &o, &e,
-                               arena_printf(g->c.a, "c * INT64_C(%lld)", (long long)n)));
-        cuda_add(g, sum, o.type.dtype, acc, x);
-        g->c.depth--;
-        code_line(&g->c, "}");
-        code_line(
-            &g->c, "%s = %s;",
-            code_element(&g->c, g->c.k->nout + k, &g->c.k->operand[g->c.k->nout + k], &e, NULL),
-            acc);
-    }
-    cuda_close(g);
-}
-
 /* ---- the function ------------------------------------------------------------------------- */
 
 /* Do all flat numbers and all offsets in elements fit an int? */
@@ -381,12 +254,10 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
     g.c.depth = 1;
     if (g.c.nest.kind == NEST_row)
         cuda_write_row(&g);
-    else if (g.c.nest.kind == NEST_col)
-        write_col(&g);
-    else if (g.c.nest.kind == NEST_combine)
-        write_combine(&g);
-    else
+    else if (g.c.nest.kind == NEST_map)
         write_map(&g);
+    else
+        cuda_write_columns(&g);
     fprintf(out, "}\nMG_EXPORT(%s)\n\n", name);
     arena_free(a);
 }
