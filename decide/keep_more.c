@@ -2,6 +2,8 @@
  * keeps, which are there anyway (a product may write two results), and which cost time to compute
  * again.
  *
+ * Only programs in halves have products with two results.
+ *
  * The default is a rule of thumb that needs no prices. Each further value is planned by itself; of
  * those that make the step faster, the best first, each stays if it still does so beside the others
  * and the plan fits. So the step is never slower than the default's. */
@@ -56,7 +58,7 @@ static bool faster(const More *f, double seconds)
     return seconds >= 0 && seconds < f->seconds * (1 - WORTH);
 }
 
-/* What is decided, and what one option keeps beside the default. */
+/* All that is decided so far, and one option's values beside it. */
 static KeepOption both(const More *f, int l, const KeepOption *one)
 {
     KeepOption o = {.keep = NEW_ARRAY(f->a, bool, f->m->values.n)};
@@ -97,7 +99,7 @@ const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a)
     More f = {.m = m, .d = d, .a = a};
     KeepOption option[KEEP_LOOPS][KEEP_OPTIONS];
     int n[KEEP_LOOPS], all = 0;
-    f.loops = keep_loops(m, f.loop, KEEP_LOOPS);
+    f.loops = m->train.half ? keep_loops(m, f.loop, KEEP_LOOPS) : 0;
     for (int l = 0; l < f.loops; l++) {
         n[l] = keep_additions(m, l, d, a, &f.kept[l], option[l]);
         all += n[l];

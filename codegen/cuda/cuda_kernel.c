@@ -54,7 +54,7 @@ static CudaLaunch launch_of(const CudaGen *g, const Kernel *k)
     return l;
 }
 
-/* What is decided of a kernel before its text is written. */
+/* Decides all of a kernel that its text and its launch depend on. */
 static void decide(CudaGen *g, const Plan *p, const Kernel *k)
 {
     cuda_lanes(g, p);
