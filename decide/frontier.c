@@ -359,6 +359,8 @@ const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a)
         return frontier_alike(m, d, a);
     int64_t budget = plan_budget(m, d), persistent = 0;
     int64_t bytes = bytes_with(m, d, NULL, &persistent);
+    if (bytes >= 0 && bytes <= budget && d->target == TARGET_cuda)
+        return frontier_more(m, d, a);
     if (bytes <= budget || persistent >= budget)
         return NULL; /* it fits, or nothing makes it fit, or the passes have something to say */
     Frontier *f = frontier_open(m, d);

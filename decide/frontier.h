@@ -3,7 +3,8 @@
  *
  *   price.c     bytes and seconds of an option, read off a plan made with it
  *   choose.c    the fastest ranges of iterations that fit, from prices alone
- *   frontier.c  puts them together */
+ *   frontier.c  puts them together
+ *   keep_more.c what to keep beside the default where that fits */
 #ifndef MGC_FRONTIER_H
 #define MGC_FRONTIER_H
 
@@ -82,6 +83,9 @@ void keep_measure(const KeepProblem *p, KeepChoice *c);
  * not what makes it too large. m is as it is before pass recompute, and is not changed; the result
  * is in a. */
 const KeepPlan *frontier_choose(const Module *m, const Device *d, Arena *a);
+/* keep_more.c: the default, and values beside it that make the step of a program in halves for a
+ * GPU faster, if it fits with them. NULL: there are none. Without pipelines. */
+const KeepPlan *frontier_more(const Module *m, const Device *d, Arena *a);
 /* Prints the values that may be kept, and the fastest choices for some memories. */
 void frontier_print(const Module *m, const Device *d, FILE *out);
 

@@ -1,9 +1,9 @@
 /* cuda_lanes.c - chooses the elements that a thread computes together.
  *
- * A thread computes 16 bytes of the widest operand at a time, along the innermost loop of a map or
- * of a row. An operand is read or written as a vector under two conditions: its elements are
- * contiguous along that loop, and its place is aligned in every action. All other operands are
- * accessed element by element. */
+ * A thread computes 16 bytes of the widest operand at a time, along the innermost loop; of columns
+ * that is the widest operand that is read. An operand is read or written as a vector under two
+ * conditions: its elements are contiguous along that loop, and its place is aligned in every
+ * action. All other operands are accessed element by element. */
 #include "codegen/cuda/cuda_gen.h"
 
 enum { VECTOR_BYTES = 16, ROW_MIN = 32 /* vectors of a row, so that a warp is busy */ };
@@ -51,16 +51,27 @@ static bool has_vectors(const CudaGen *g, const Plan *p, int o, int lanes)
            program_aligned(g, p, p->sample, o, bytes);
 }
 
+bool cuda_in_order(const Region *body)
+{
+    for (size_t k = 0; k < body->ins.n; k++)
+        if (body->ins.data[k]->op == OP_sum && body->ins.data[k]->exact)
+            return true;
+    return false;
+}
+
 void cuda_lanes(CudaGen *g, const Plan *p)
 {
     const Nest *n = &g->c.nest;
     int loops = n->nouter + n->ninner, last = loops - 1, widest = 0;
     g->lanes = 1;
-    if (!loops || (n->kind != NEST_map && n->kind != NEST_row) ||
-        (n->kind == NEST_row && last < n->nouter))
+    if (!loops || n->kind == NEST_combine || (n->kind == NEST_row && last < n->nouter))
         return;
     g->lane_loop = last;
-    for (int o = 0; o < g->c.k->noperands; o++) {
+    const bool sums = n->kind == NEST_col;
+    const int operands = sums ? g->c.k->nin : g->c.k->noperands;
+    if (sums && nest_loop(n, last)->reduced && cuda_in_order(g->c.body))
+        return;
+    for (int o = 0; o < operands; o++) {
         int width = (int)dtype_bytes(g->c.k->operand[o].type.dtype);
         if (stride_along(g, &g->c.k->operand[o], last) == 1 && width > widest)
             widest = width;
@@ -72,21 +83,26 @@ void cuda_lanes(CudaGen *g, const Plan *p)
         row *= nest_loop(&g->c.nest, i)->dim.size;
     if (lanes < 2 || size % lanes || (n->kind == NEST_row && row < (int64_t)ROW_MIN * lanes))
         return;
-    for (int o = 0; o < g->c.k->noperands; o++) {
+    for (int o = 0; o < operands; o++) {
         g->vector[o] = has_vectors(g, p, o, lanes);
         if (g->vector[o])
             g->lanes = lanes;
     }
 }
 
-CodeEnv cuda_lane(CudaGen *g, const CodeEnv *first, int lane)
+CodeEnv cuda_at_lane(CudaGen *g, const CodeEnv *first, const char *lane)
 {
     CodeEnv e = *first;
-    g->lane = lane;
-    for (int i = 0; lane && i < first->n; i++)
+    for (int i = 0; i < first->n; i++)
         for (int d = 0; d < g->c.nest.ndims; d++)
             if (g->c.nest.loop[d] == g->lane_loop && g->c.nest.dim[d].name == e.dim[i] &&
                 e.index[i])
-                e.index[i] = arena_printf(g->c.a, "(%s + %d)", first->index[i], lane);
+                e.index[i] = arena_printf(g->c.a, "(%s + %s)", first->index[i], lane);
     return e;
+}
+
+CodeEnv cuda_lane(CudaGen *g, const CodeEnv *first, int lane)
+{
+    g->lane = lane;
+    return lane ? cuda_at_lane(g, first, arena_printf(g->c.a, "%d", lane)) : *first;
 }

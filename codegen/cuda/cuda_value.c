@@ -46,6 +46,8 @@ static Text load(Code *c, int o, const CodeEnv *e)
 {
     CudaGen *g = (CudaGen *)c;
     const Operand *from = &c->k->operand[o];
+    if (g->in_row && g->row.kept[o] && !c->moved)
+        return (Text){arena_printf(c->a, "r%d[w].x[%d]", o, g->lane), NAMED};
     bool wide = g->lanes > 1 && g->vector[o] && !c->moved && (g->wide[o] || g->lane == 0);
     const char *x = wide ? load_wide(g, o, e) : code_element(c, o, from, e, NULL);
     return from->type.dtype == DT_bool ? (Text){arena_printf(c->a, "%s != 0", x), COMPARED}

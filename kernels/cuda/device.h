@@ -158,28 +158,38 @@ template <class T, class F> __device__ static inline T mg_warp_reduce(T x, F f)
     return x;
 }
 
-/* In a block of 32 columns and B / 32 slices: reduces the slices of each column; the threads of the
- * first slice get the result. */
-template <int B, class T, class F> __device__ static inline T mg_column_reduce(T x, F f)
+/* In a block of C columns (a power of two up to 32) and B / C slices, of N numbers each: reduces
+ * the slices. Thread t gets number t / C of column t % C, as far as there are so many. */
+template <int B, int C, int N, class T, class F>
+__device__ static inline T mg_column_reduce(const T *x, F f)
 {
-    MG_SHARED(T, part, B);
-    part[threadIdx.x] = x;
+    enum { WARPS = B / 32, ALL = C * N };
+    MG_SHARED(T, part, WARPS * ALL);
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, mine = (int)threadIdx.x;
+    MG_UNROLL
+    for (int i = 0; i < N; i++) {
+        T y = x[i];
+        for (int d = 16; d >= C; d /= 2)
+            y = f(y, __shfl_xor_sync(MG_ALL, y, d));
+        if (lane < C)
+            part[warp * ALL + i * C + lane] = y;
+    }
     __syncthreads();
-    if (threadIdx.x < 32)
-        for (int i = 1; i < B / 32; i++)
-            x = f(x, part[threadIdx.x + 32 * i]);
-    __syncthreads();
-    return x;
+    T all = part[mine % ALL];
+    for (int i = 1; i < WARPS; i++)
+        all = f(all, part[i * ALL + mine % ALL]);
+    __syncthreads(); /* before the next call uses `part` */
+    return all;
 }
 
-template <int B, class T> __device__ static inline T mg_column_sum(T x)
+template <int B, int C, int N, class T> __device__ static inline T mg_column_sum(const T *x)
 {
-    return mg_column_reduce<B>(x, mg_plus<T>());
+    return mg_column_reduce<B, C, N>(x, mg_plus<T>());
 }
 
-template <int B, class T> __device__ static inline T mg_column_max(T x)
+template <int B, int C, int N, class T> __device__ static inline T mg_column_max(const T *x)
 {
-    return mg_column_reduce<B>(x, mg_greater<T>());
+    return mg_column_reduce<B, C, N>(x, mg_greater<T>());
 }
 
 /* Reduces over the block; every thread gets the result. */

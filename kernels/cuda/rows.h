@@ -162,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(MG_SUM_BLOCK, 1)
         for (int f = 0; f < FLIGHT; f++)
             mine += x[f];
     }
-    mine = mg_column_sum<B>(mine);
+    mine = mg_column_sum<B, 32, 1>(&mine);
     if (threadIdx.x < 32 && j < n)
         sum[j] = mine;
 }

@@ -30,6 +30,11 @@ enum { KEEP_LOOPS = 8, KEEP_OPTIONS = 12 };
 int keep_options(const Module *m, int loop, const Device *d, Arena *a,
                  KeepOption options[KEEP_OPTIONS]);
 
+/* The default, and as options the values that the backward part reads and that the default computes
+ * again: each alone, those first that take longest for their bytes. Returns how many: a few. */
+int keep_additions(const Module *m, int loop, const Device *d, Arena *a, KeepOption *usual,
+                   KeepOption options[KEEP_OPTIONS]);
+
 /* The default for that repeat, per value: expensive values are kept, or values that follow from
  * them and have as many bytes. NULL: there is no such repeat, or it is beyond KEEP_LOOPS. */
 bool *keep_default(const Module *m, int loop, Arena *a);

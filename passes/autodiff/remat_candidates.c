@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANDIDATES = 12 };
+enum { CANDIDATES = 12, ADDITIONS = 4 };
 
 typedef struct Unit {
     const Ins *ins;
@@ -418,4 +418,31 @@ int keep_options(const Module *m, int loop, const Device *d, Arena *a,
         options[k] = option_of(s, &set[k]);
     options[n++] = usual;
     return (int)n;
+}
+
+int keep_additions(const Module *m, int loop, const Device *d, Arena *a, KeepOption *usual,
+                   KeepOption options[KEEP_OPTIONS])
+{
+    const Ins *loops[KEEP_LOOPS];
+    if (keep_loops(m, loops, KEEP_LOOPS) <= loop)
+        return 0;
+    Search *s = search_open(m, loops[loop], loop, d, a);
+    *usual = default_option(s);
+    Unit **all = NEW_ARRAY(a, Unit *, s->body->ins.n + 1);
+    size_t n = 0;
+    int found = 0;
+    for (size_t k = 0; k < s->body->ins.n; k++) {
+        Unit *u = &s->unit[k];
+        if (u->candidate && u->read && !usual->keep[u->ins->out[0]])
+            all[n++] = u;
+    }
+    qsort(all, n, sizeof(Unit *), less_worth);
+    for (size_t k = n; k-- > 0 && found < ADDITIONS;) {
+        KeepOption *o = &options[found++];
+        *o = (KeepOption){.keep = NEW_ARRAY(a, bool, m->values.n),
+                          .names = ins_called(m, all[k]->ins)};
+        for (uint32_t x = 0; x < all[k]->ins->nout; x++)
+            o->keep[all[k]->ins->out[x]] = true;
+    }
+    return found;
 }

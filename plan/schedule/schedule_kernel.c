@@ -12,7 +12,12 @@ enum {
     MANY_UNITS = 16,        /* a kernel with so many units needs no partial sums */
     CHUNK_ELEMENTS = 16384, /* what a chunk of a partial sum should read */
     ORDERED_TERMS = 2048,   /* ... of one in order should sum */
-    MAX_CHUNKS = 32
+    MAX_CHUNKS = 32,
+    /* On a GPU: blocks that keep any busy, kept elements of a block, and terms of a chunk: what the
+     * 256 threads of a block sum, some each. */
+    BUSY_BLOCKS = 1024,
+    BLOCK_KEPT = 128,
+    BLOCK_TERMS = 4096
 };
 
 /* ---- equal kernels --------------------------------------------------------------------------- */
@@ -201,6 +206,16 @@ static bool sums_in_order(const Ins *fused)
     return false;
 }
 
+/* The same on a GPU, which needs many more chunks, and any size of what is kept or summed: of sizes
+ * of an iteration, so that a deeper model is the same program. */
+static int64_t chunks_on_gpu(int64_t kept, int64_t read)
+{
+    const int64_t reduced = kept ? read / kept : 1, across = kept < BLOCK_KEPT ? kept : BLOCK_KEPT;
+    const int64_t most = BUSY_BLOCKS / ((kept + BLOCK_KEPT - 1) / BLOCK_KEPT);
+    const int64_t chunks = reduced * across / BLOCK_TERMS;
+    return chunks > most ? most : chunks;
+}
+
 /* How many chunks a column sum is cut into: by its size alone, so that no thread count shows; and
  * whether at all, by its size without the depth of the model. */
 static int64_t chunks_of(Sched *s, const Kernel *k)
@@ -221,6 +236,9 @@ static int64_t chunks_of(Sched *s, const Kernel *k)
         chunks = reduced / ORDERED_TERMS;
         return chunks < 1 ? 1 : chunks > MAX_CHUNKS ? MAX_CHUNKS : chunks;
     }
+    if (s->p->device->target == TARGET_cuda)
+        return chunks_on_gpu(elements_per_iteration(&k->operand[k->nin].type, &depth),
+                             per_iteration);
     if (whole.units >= MANY_UNITS || per_iteration < 2 * CHUNK_ELEMENTS || reduced < 2)
         return 1;
     chunks = chunks > MAX_CHUNKS ? MAX_CHUNKS : chunks;

@@ -14,7 +14,8 @@ SAMPLES, TRACE, MOST_BLOCKS = 5, 24_000, 200_000
 # memory whose addresses depend on numbers that contents.py drew.
 Bound = namedtuple("Bound", "launch kernel occupancy seconds expected limit instructions flops sectors dram accesses counts drawn")
 PARTS = ("issue", "float", "integer", "special", "f64", "memory", "shared", "tensor", "l2", "dram")
-GUESSES = ["DRAM gives each address once that the blocks of a launch touch, the L2 cache all others", "each launch finds an empty L2 cache"]
+GUESSES = ["DRAM gives and takes each address once that the blocks of a launch read or write, the L2 cache all others",
+           "each launch finds an empty L2 cache"]
 
 
 class Sample:
@@ -73,9 +74,9 @@ class Sample:
 
 
 def sample_blocks(grid):
-    x, y = grid[0], grid[1]
-    xs = sorted({round(k * (x - 1) / (SAMPLES - 1)) for k in range(SAMPLES)}) if x > 1 else [0]
-    return [(b, y // 2, 0) for b in xs]
+    """From the first block to the last, so that together they span what all blocks touch."""
+    at = lambda k, n: round(k * (n - 1) / (SAMPLES - 1))
+    return sorted({(at(k, grid[0]), at(k, grid[1]), 0) for k in range(SAMPLES)})
 
 
 def between(samples, values, x):
@@ -102,14 +103,22 @@ def all_blocks(grid, xs, values):
     return line * min(grid[1] * grid[2], max(1, MOST_BLOCKS // len(line)))
 
 
-def footprint(samples, sectors):
-    """Bytes that memory itself has to give or take: of instructions whose ranges of addresses overlap, what they transfer together or
-    the range that they touch, whichever is less."""
+def footprint(program, samples, sectors):
+    """Bytes that memory itself has to give and to take: of loads (of stores) whose ranges of addresses overlap, what they transfer
+    together or the range that they touch, whichever is less. What is read and written counts twice."""
+    touched = {i for s in samples for w in s.warps for i in w.accesses}
+    stores = {i for i in touched if program.code.ins[i[1] if isinstance(i, tuple) else i].op.startswith("ST")}
+    share = lambda which: sum(a.sectors for s in samples for w in s.warps for i, a in w.accesses.items() if i in which)
+    all_ = share(touched) or 1
+    return sum(once(samples, which, sectors * share(which) / all_) for which in (touched - stores, stores))
+
+
+def once(samples, which, sectors):
     spans = {}
     for s in samples:
         for w in s.warps:
             for i, a in w.accesses.items():
-                if a.low is not None:
+                if i in which and a.low is not None:
                     low, high, total = spans.get(i, (a.low, a.high, 0))
                     spans[i] = (min(low, a.low), max(high, a.high), total + a.sectors)
     total = sum(t for _, _, t in spans.values()) or 1
@@ -148,7 +157,7 @@ def of_launch(program, kernel, launch, limits, card):
     spread = max(blocks / card.processors, 1)
     seconds = {part: busy[part] * spread / card.clock for part in PARTS if part not in ("l2", "dram")}
     sectors = mean(lambda s: s.sectors) * blocks
-    dram = footprint(samples, sectors)
+    dram = footprint(program, samples, sectors)
     seconds["l2"] = sectors * access.SECTOR / card.l2
     seconds["dram"] = dram / card.bandwidth
     lengths = [s.expected(program, card, together) for s in samples]

@@ -35,9 +35,10 @@ def without_pointers(model, launch):
 def step_seconds(model, found, card):
     """Seconds of a step by kind of action: what the machine code says, else what the plan says; and of the plan alone."""
     launch = card.description["launch_seconds"]
-    calls, code, sent = defaultdict(int), defaultdict(float), defaultdict(float)
+    calls, code, sent, moved = defaultdict(int), defaultdict(float), defaultdict(float), defaultdict(float)
     for b in found:
         code[b.launch.action] += b.expected * b.launch.times
+        moved[b.launch.action] += b.dram / card.bandwidth * b.launch.times
         calls[b.launch.action] = max(calls[b.launch.action], b.launch.times)
     products = set()
     for o in model.step.others:
@@ -53,8 +54,8 @@ def step_seconds(model, found, card):
         runs = runs_of(model, action, calls[action], kind)
         plan = model.seconds.get(action, 0) * runs
         plans[kind] += plan
-        if action in products:  # also a head: its products are the plan's, and its kernel comes on top
-            ours[kind] += plan + code[action]
+        if action in products:  # the plan's seconds of a head have its kernel in them, by the bytes that it moves
+            ours[kind] += plan + code[action] - (moved[action] if kind.startswith("head") else 0)
         else:
             ours[kind] += max(code[action] + sent[action], launch * runs)
     return ours, plans

@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import sys
+import types
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -225,6 +226,27 @@ class Kernels(unittest.TestCase):
         self.assertAlmostEqual(b.seconds["tensor"], b.flops / (card.flops * card.clock * busy), delta=1e-9)
         self.assertGreater(b.expected, max(b.seconds.values()))
         self.assertEqual(list(lint.of_bound(program, b)) + list(lint.of_code(kernel, program.code)), [])
+
+
+class Footprint(unittest.TestCase):
+    """What DRAM gives and takes."""
+
+    def bytes(self, *lines):
+        a = access.Access()
+        a.sectors, a.low, a.high = 4, 0, 128
+        warp = types.SimpleNamespace(accesses={0: a, 1: a})
+        return bounds.footprint(machine.Program(code(*lines, "EXIT")), [types.SimpleNamespace(warps=[warp])], 8)
+
+    def test_in_place(self):
+        load, store = "LDG.E R0, desc[UR4][R2.64]", "STG.E desc[UR4][R2.64], R0"
+        self.assertEqual(self.bytes(load, store), 256)  # it is read, and it is written
+        self.assertEqual(self.bytes(load, load), 128)   # the cache has it the second time
+
+    def test_both_ends_run(self):
+        for grid in ((1, 1, 1), (3, 170, 1), (1, 33, 1), (4096, 1, 1)):
+            some = bounds.sample_blocks(grid)
+            self.assertEqual((some[0], some[-1]), ((0, 0, 0), (grid[0] - 1, grid[1] - 1, 0)))
+            self.assertLessEqual(len(some), bounds.SAMPLES)
 
 
 class Timeline(unittest.TestCase):

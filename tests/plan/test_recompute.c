@@ -32,8 +32,8 @@ static Device device(int64_t memory)
     return d;
 }
 
-/* The module as it is before pass recompute. */
-static void open_before(Model *t, const Small *s, const char *layers)
+/* The module as it is before pass recompute; half: of programs in halves. */
+static void open_in(Model *t, const Small *s, const char *layers, DType half)
 {
     Small small = *s;
     for (int k = 0; k < 10 && small.define[k]; k++)
@@ -41,7 +41,13 @@ static void open_before(Model *t, const Small *s, const char *layers)
             small.define[k] = layers;
     open_elaborated(t, &small);
     t->m->train.compute = DT_f32;
+    t->m->train.half = half;
     must_make(t, NULL, "evaluate", "precision");
+}
+
+static void open_before(Model *t, const Small *s, const char *layers)
+{
+    open_in(t, s, layers, 0);
 }
 
 typedef struct Planned {
@@ -216,8 +222,39 @@ static void deep(void **state)
     model_close(&t);
 }
 
+/* ---- where the default fits ------------------------------------------------------------------ */
+
+/* On a GPU a program in halves keeps more than by default, what a product has written anyway, if
+ * that is faster and fits: with the memory of its plan, not with less. A host keeps the default. */
+static void more(void **state)
+{
+    (void)state;
+    Model t;
+    open_in(&t, &gpt2, "layers=4", DT_bf16);
+    Device d = device(1LL << 34);
+    assert_null(frontier_choose(t.m, &d, t.a));
+    d.target = TARGET_cuda;
+    Planned usual = plan_with(&t, &d, NULL, NULL);
+    const KeepPlan *kept = frontier_choose(t.m, &d, t.a);
+    assert_non_null(kept);
+    assert_non_null(strstr(kept->loops.data[0].data[0].says, "gelu_tanh"));
+    Planned p = plan_with(&t, &d, kept, NULL);
+    assert_true(p.seconds < 0.999 * usual.seconds && p.bytes > usual.bytes);
+    d.memory = p.bytes;
+    assert_non_null(frontier_choose(t.m, &d, t.a));
+    for (int64_t bytes = p.bytes - 1; bytes >= usual.bytes;
+         bytes -= (p.bytes - usual.bytes) / 4 + 1) {
+        d.memory = bytes;
+        kept = frontier_choose(t.m, &d, t.a);
+        Planned less = plan_with(&t, &d, kept, NULL);
+        assert_true(less.bytes <= bytes && less.seconds <= usual.seconds);
+    }
+    model_close(&t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_choice), cmocka_unit_test(deep)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_choice), cmocka_unit_test(deep),
+                                       cmocka_unit_test(more)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
