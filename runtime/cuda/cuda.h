@@ -11,6 +11,12 @@
 #include "runtime/run.h"
 #include "runtime/sizes.h"
 
+/* The first version with cudaLibraryLoadData in the runtime. */
+#define RT_CUDA_LEAST 12080
+#if CUDART_VERSION < RT_CUDA_LEAST
+#error "this CUDA Toolkit is older than 12.8"
+#endif
+
 typedef struct rt_products rt_products; /* products.c */
 typedef struct rt_graphs rt_graphs;     /* graph.c */
 
@@ -35,8 +41,14 @@ typedef struct rt_cuda {
     bool warpgroups; /* uses the tensor cores of sm_90 */
 } rt_cuda;
 
-/* Ends the program with a message that names `what`, unless e is success. */
+/* driver.c. Ends the program with a message that names `what`, unless e is success. */
 void rt_cuda_must(cudaError_t e, const char *what);
+/* NULL, or why no GPU is available; why a GPU cannot run any program. Until the next call. */
+const char *rt_cuda_missing(void);
+const char *rt_cuda_incapable(const struct cudaDeviceProp *p);
+/* Ends the program if it is linked with another major version of CUDA than this runtime was
+ * compiled with: structures differ. */
+void rt_cuda_same_runtime(const mg_run *r);
 
 /* The kernels of kernels/cuda/library.h. Kernels for several types are consecutive: f32, f64, then,
  * if there are four, bf16, f16. */
