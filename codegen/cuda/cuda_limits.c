@@ -1,16 +1,14 @@
 /* cuda_limits.c - sizes that the kernels of kernels/cuda do not count to: refused when a program is
  * compiled. */
 #include "codegen/cuda/cuda.h"
-#include "runtime/launches.h"
+
+enum { WARP = 32, BLOCK = 128 /* threads, at least; a row has a warp at most */ };
 
 /* Indices, and rows of a table, are counted in 32 bits. Elements of tables are counted in 64. */
 static bool look_up_fits(const Plan *p, const Action *a)
 {
     const mg_gather_desc *d = &a->gather;
-    const int64_t blocks =
-        d->indices <= INT32_MAX
-            ? (d->indices * d->outer * 32 + MG_GATHER_BLOCK - 1) / MG_GATHER_BLOCK
-            : 0;
+    const int64_t blocks = d->indices <= INT32_MAX ? d->indices * d->outer * WARP / BLOCK : 0;
     if (d->indices <= INT32_MAX && d->n <= INT32_MAX && blocks <= INT32_MAX)
         return true;
     diag_error(p->module->diag, a->span, 525,

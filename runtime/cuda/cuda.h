@@ -19,6 +19,7 @@
 
 typedef struct rt_products rt_products; /* products.c */
 typedef struct rt_graphs rt_graphs;     /* graph.c */
+typedef struct rt_feed rt_feed;         /* feed.c */
 
 enum { RT_STREAMS = MG_STREAMS_MAX, RT_POINTS = MG_POINTS_MAX };
 
@@ -32,6 +33,7 @@ typedef struct rt_cuda {
     const void **fixed;  /* of kernels/cuda/library.h, by number */
     rt_products *products;
     rt_graphs *graphs;
+    rt_feed *feed;
     struct rt_comms *comms;  /* comm.c; NULL: one rank */
     uint32_t *_Atomic marks; /* RT_STREAMS pairs that the GPU writes; see rt_cuda_enter */
     char *staging;           /* pinned; holds the open tensor */
@@ -112,6 +114,12 @@ void rt_cuda_call_shared(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, i
 void rt_streams_open(rt_cuda *c);
 void rt_streams_wait(rt_cuda *c);
 void rt_streams_close(rt_cuda *c);
+
+/* feed.c: copies bytes of the host to the GPU, in the stream. `from` may change after the call. All
+ * copies of a feed are in one stream. */
+rt_feed *rt_feed_new(void);
+void rt_feed_free(rt_feed *f); /* NULL: nothing */
+void rt_feed_put(rt_feed *f, cudaStream_t stream, char *to, const char *from, int64_t bytes);
 
 /* The collectives of GPU ranks: mg_nccl. All ranks call `open` when their arenas exist. */
 struct mg_collectives {

@@ -147,6 +147,7 @@ void rt_device_open(mg_run *r)
     load_kernels(r);
     c->products = rt_products_new(r);
     c->graphs = rt_graphs_new();
+    c->feed = rt_feed_new();
 }
 
 void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes)
@@ -170,7 +171,8 @@ void rt_device_close(mg_run *r)
     rt_graphs_free(c->graphs); /* before the communicators that they use */
     if (c->comms)
         r->program->collectives->close(r);
-    rt_streams_close(c); /* before the memory that they write */
+    rt_streams_close(c); /* before the memory that they read and write */
+    rt_feed_free(c->feed);
     if (c->marks)
         cudaFreeHost(c->marks);
     rt_products_free(c->products);
@@ -255,9 +257,7 @@ rt_progress rt_device_progress(const mg_run *r)
 
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
-    rt_cuda_must(cudaMemcpyAsync(r->arena + offset, from, (size_t)bytes, cudaMemcpyHostToDevice,
-                                 r->cuda->stream),
-                 "a copy to the GPU");
+    rt_feed_put(r->cuda->feed, r->cuda->stream, r->arena + offset, from, bytes);
 }
 
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)

@@ -252,13 +252,14 @@ cudaError_t cudaHostGetDevicePointer(void **to, void *host, unsigned flags)
 }
 
 /* Memory of the host may be used again as soon as the call returns, as CUDA has it for what is not
- * pinned; what comes back is there when the stream was waited for. */
+ * pinned. Pinned memory is read when the stream has come to the copy. What comes back is there when
+ * the stream was waited for. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t s)
 {
     if (shim_takes(s) != cudaSuccess)
         return cudaErrorStreamCaptureInvalidated;
-    if (kind == cudaMemcpyHostToDevice) {
+    if (kind == cudaMemcpyHostToDevice && pinned_near((char *)from, bytes) == pinned.end()) {
         std::string copy((const char *)from, bytes);
         shim_later(s, [=] { memcpy(to, copy.data(), bytes); });
     } else {
