@@ -87,7 +87,7 @@ static int64_t times_of(const Count *k, const Action *a)
 static int64_t called(const Action *a)
 {
     const bool gradients = a->kind == ACT_head;
-    if (action_is_mark(a) || a->kind == ACT_guard)
+    if (a->kind == ACT_loop || a->kind == ACT_end || a->kind == ACT_phase || a->kind == ACT_guard)
         return 0;
     if (a->kind == ACT_gemm)
         return mg_gemm_nodes(&a->gemm);
