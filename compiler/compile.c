@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
 #include "compiler/write.h"
 #include "decide/frontier.h"
@@ -387,6 +388,8 @@ static Exit run_steps(Session *s, Compiled *c, const char *after, const char *un
     if (status == PASS_broken && !strcmp(job.at, "check") && getenv("MGC_DEBUG_PLAN"))
         status = PASS_ok;
     if (status == PASS_ok && job.plan) {
+        if (c->device.target == TARGET_cuda && !codegen_cuda_fits(job.plan))
+            return EXIT_infeasible;
         job.plan->cpu = s->o->cpu ? s->o->cpu : c->device.processor;
         c->plan = job.plan;
     }

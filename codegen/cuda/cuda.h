@@ -21,4 +21,7 @@ int cuda_pointers(const Kernel *k, int operand[MAX_OPERANDS]);
  * the kernels that a program needs besides. */
 void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out);
 
+/* False after telling, at its line, of a size that a kernel of kernels/cuda does not count to. */
+bool codegen_cuda_fits(const Plan *p);
+
 #endif

@@ -13,24 +13,59 @@
 
 extern char **environ;
 
-int run_program(const char *const *argv, bool quiet)
+/* Starts a program found in PATH; its standard output is `out`, unless that is -1. Its number, or
+ * -1 with errno. */
+static pid_t start(const char *const *argv, int out)
 {
     posix_spawn_file_actions_t files;
     pid_t pid;
-    int status;
     posix_spawn_file_actions_init(&files);
-    if (quiet)
-        posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-    int wrong = posix_spawnp(&pid, argv[0], &files, NULL, (char *const *)argv, environ);
+    if (out >= 0)
+        posix_spawn_file_actions_adddup2(&files, out, 1);
+    errno = posix_spawnp(&pid, argv[0], &files, NULL, (char *const *)argv, environ);
     posix_spawn_file_actions_destroy(&files);
-    if (wrong) {
-        errno = wrong;
-        return -1;
-    }
+    return errno ? -1 : pid;
+}
+
+static int end_of(pid_t pid)
+{
+    int status;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int run_program(const char *const *argv, bool quiet)
+{
+    const int out = quiet ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+    const pid_t pid = start(argv, out);
+    const int wrong = errno;
+    if (out >= 0)
+        close(out);
+    errno = wrong;
+    return pid < 0 ? -1 : end_of(pid);
+}
+
+int run_for_text(Arena *a, const char *const *argv, const char **text)
+{
+    enum { MOST = 1 << 16 };
+    char piece[4096];
+    int ends[2];
+    ssize_t n;
+    if (pipe2(ends, O_CLOEXEC))
+        return -1;
+    const pid_t pid = start(argv, ends[1]);
+    const int wrong = errno;
+    close(ends[1]);
+    *text = "";
+    while (pid >= 0 && strlen(*text) < MOST &&
+           ((n = read(ends[0], piece, sizeof piece)) > 0 || (n < 0 && errno == EINTR)))
+        if (n > 0)
+            *text = arena_printf(a, "%s%.*s", *text, (int)n, piece);
+    close(ends[0]);
+    errno = wrong;
+    return pid < 0 ? -1 : end_of(pid);
 }
 
 bool run_tool(const Plan *p, const char *const *argv, const char *help)

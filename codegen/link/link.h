@@ -26,6 +26,12 @@ const char *cuda_runtime(const Plan *p, const char *lib_dir);
 enum { CUDA_CODES = 2 };
 void cuda_codes(const Plan *p, const char *code[CUDA_CODES]);
 
+/* codegen/link/nvcc.c: the folder of the CUDA Toolkit, its nvcc, and false after telling that this
+ * nvcc is too old for programs, or for the architecture of the plan's device. */
+const char *cuda_toolkit(Arena *a);
+const char *cuda_nvcc(Arena *a);
+bool cuda_nvcc_suffices(const Plan *p);
+
 /* Writes the directory `dir` (which must not exist): the emitted program and its kernels, abi.h,
  * the runtime and a Makefile that needs a C compiler only, for a GPU the CUDA Toolkit too. False:
  * told, and nothing is left. `kernels` is for plans of the processor. */
@@ -37,6 +43,8 @@ bool library_is_there(const Plan *p, const char *path);
 /* codegen/link/link.c: runs a program found in PATH and waits. quiet: without its standard output.
  * Returns its exit status, 128 plus the signal that killed it, or -1 with errno. */
 int run_program(const char *const *argv, bool quiet);
+/* The same; *text is what it wrote to standard output, in `a`. */
+int run_for_text(Arena *a, const char *const *argv, const char **text);
 /* codegen/link/link.c: runs a program found in PATH and waits. If it fails, reports this with the
  * given help and returns false. */
 bool run_tool(const Plan *p, const char *const *argv, const char *help);

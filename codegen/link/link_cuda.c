@@ -9,18 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *toolkit(Arena *a)
-{
-    const char *home = getenv("CUDA_HOME");
-    return home && *home ? home : arena_strdup(a, "/usr/local/cuda");
-}
-
-static const char *nvcc(Arena *a)
-{
-    const char *given = getenv("MGC_NVCC"), *usual = arena_printf(a, "%s/bin/nvcc", toolkit(a));
-    return given && *given ? given : access(usual, X_OK) == 0 ? usual : "nvcc";
-}
-
 /* The folder of CUDA's libraries for the plan's host. A toolkit for several architectures has a
  * folder for each; NVIDIA calls servers of aarch64 sbsa. */
 static const char *libraries(const Plan *p)
@@ -30,7 +18,7 @@ static const char *libraries(const Plan *p)
                         !arch                      ? "%s/lib64"
                         : !strcmp(arch, "aarch64") ? "%s/targets/sbsa-linux/lib"
                                                    : "%s/targets/x86_64-linux/lib",
-                        toolkit(p->module->arena));
+                        cuda_toolkit(p->module->arena));
 }
 
 static bool libraries_are_there(const Plan *p)
@@ -94,7 +82,7 @@ static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
     Arena *a = p->module->arena;
     const char *code[CUDA_CODES];
     cuda_codes(p, code);
-    const char *argv[] = {nvcc(a),
+    const char *argv[] = {cuda_nvcc(a),
                           "-fatbin",
                           "-O3",
                           "-std=c++17",
@@ -108,7 +96,7 @@ static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
                           code[0],
                           code[1],
                           NULL};
-    return run_tool(p, argv, "set MGC_NVCC to the nvcc of a CUDA Toolkit of version 12 or later");
+    return run_tool(p, argv, "what nvcc said is above");
 }
 
 const char *cuda_runtime(const Plan *p, const char *lib_dir)
@@ -167,7 +155,7 @@ static bool link_program(const Plan *p, const char *dir, const char *lib_dir, co
 
 bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to)
 {
-    if (!cuda_runtime(p, lib_dir) || !libraries_are_there(p))
+    if (!cuda_runtime(p, lib_dir) || !libraries_are_there(p) || !cuda_nvcc_suffices(p))
         return false;
     if (cuda_write_texts(p, dir, arena_printf(p->module->arena, "%s/kernels.fatbin", dir)))
         return compile_kernels(p, dir, lib_dir) && link_program(p, dir, lib_dir, to);

@@ -7,6 +7,11 @@
 #ifndef MG_CUDA_DEVICE_H
 #define MG_CUDA_DEVICE_H
 
+/* A program is linked with the toolkit that compiles its kernels. */
+#if defined(__CUDACC_VER_MAJOR__) && 100 * __CUDACC_VER_MAJOR__ + __CUDACC_VER_MINOR__ < 1208
+#error "programs of mgc need a CUDA Toolkit of version 12.8 or later"
+#endif
+
 #ifndef MG_SHIM              /* the shim is included before all else */
 #pragma nv_diag_suppress 177 /* indices that no operand uses */
 #define MG_EXPORT(kernel)

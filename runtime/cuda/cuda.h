@@ -11,8 +11,15 @@
 #include "runtime/run.h"
 #include "runtime/sizes.h"
 
+/* The first version with cudaLibraryLoadData in the runtime. */
+#define RT_CUDA_LEAST 12080
+#if CUDART_VERSION < RT_CUDA_LEAST
+#error "this CUDA Toolkit is older than 12.8"
+#endif
+
 typedef struct rt_products rt_products; /* products.c */
 typedef struct rt_graphs rt_graphs;     /* graph.c */
+typedef struct rt_feed rt_feed;         /* feed.c */
 
 enum { RT_STREAMS = MG_STREAMS_MAX, RT_POINTS = MG_POINTS_MAX };
 
@@ -26,6 +33,7 @@ typedef struct rt_cuda {
     const void **fixed;  /* of kernels/cuda/library.h, by number */
     rt_products *products;
     rt_graphs *graphs;
+    rt_feed *feed;
     struct rt_comms *comms;  /* comm.c; NULL: one rank */
     uint32_t *_Atomic marks; /* RT_STREAMS pairs that the GPU writes; see rt_cuda_enter */
     char *staging;           /* pinned; holds the open tensor */
@@ -35,8 +43,14 @@ typedef struct rt_cuda {
     bool warpgroups; /* uses the tensor cores of sm_90 */
 } rt_cuda;
 
-/* Ends the program with a message that names `what`, unless e is success. */
+/* driver.c. Ends the program with a message that names `what`, unless e is success. */
 void rt_cuda_must(cudaError_t e, const char *what);
+/* NULL, or why no GPU is available; why a GPU cannot run any program. Until the next call. */
+const char *rt_cuda_missing(void);
+const char *rt_cuda_incapable(const struct cudaDeviceProp *p);
+/* Ends the program if it is linked with another major version of CUDA than this runtime was
+ * compiled with: structures differ. */
+void rt_cuda_same_runtime(const mg_run *r);
 
 /* The kernels of kernels/cuda/library.h. Kernels for several types are consecutive: f32, f64, then,
  * if there are four, bf16, f16. */
@@ -100,6 +114,12 @@ void rt_cuda_call_shared(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, i
 void rt_streams_open(rt_cuda *c);
 void rt_streams_wait(rt_cuda *c);
 void rt_streams_close(rt_cuda *c);
+
+/* feed.c: copies bytes of the host to the GPU, in the stream. `from` may change after the call. All
+ * copies of a feed are in one stream. */
+rt_feed *rt_feed_new(void);
+void rt_feed_free(rt_feed *f); /* NULL: nothing */
+void rt_feed_put(rt_feed *f, cudaStream_t stream, char *to, const char *from, int64_t bytes);
 
 /* The collectives of GPU ranks: mg_nccl. All ranks call `open` when their arenas exist. */
 struct mg_collectives {

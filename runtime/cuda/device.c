@@ -7,12 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-void rt_cuda_must(cudaError_t e, const char *what)
-{
-    if (e != cudaSuccess)
-        rt_die(RT_FAILED, "CUDA: %s: %s (%s)", what, cudaGetErrorString(e), cudaGetErrorName(e));
-}
-
 /* ---- kernels ------------------------------------------------------------------------------ */
 
 static const void *kernel_of(rt_cuda *c, const char *name)
@@ -122,37 +116,10 @@ static void load_kernels(mg_run *r)
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* NULL, or why no GPU is available. */
-static const char *no_device(void)
-{
-    int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e == cudaSuccess && n > 0)
-        return NULL;
-    return e == cudaErrorInsufficientDriver ? "there is no NVIDIA driver, or it is too old"
-           : e == cudaSuccess               ? "there is no GPU"
-                                            : cudaGetErrorString(e);
-}
-
-char *rt_device_text(bool *there)
-{
-    struct cudaDeviceProp p;
-    const char *why = no_device();
-    int driver = 0;
-    *there = !why;
-    if (why)
-        return rt_printf("none: %s", why);
-    rt_cuda_must(cudaGetDeviceProperties(&p, 0), "asking what it is");
-    rt_cuda_must(cudaDriverGetVersion(&driver), "asking for the driver");
-    return rt_printf("%s, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d",
-                     p.name, p.major, p.minor, p.multiProcessorCount, driver / 1000,
-                     driver % 1000 / 10);
-}
-
 void rt_device_open(mg_run *r)
 {
     rt_ranks_start(r); /* a process that has used a GPU cannot fork */
-    const char *why = no_device();
+    const char *why = rt_cuda_missing();
     struct cudaDeviceProp p;
     void *marks;
     int devices;
@@ -160,12 +127,15 @@ void rt_device_open(mg_run *r)
         pause(); /* rank 0 finds the same error, prints it, and ends this process */
     if (why)
         rt_die(RT_NO_DEVICE, "%s was compiled for a GPU: %s", r->program->name, why);
+    rt_cuda_same_runtime(r);
     rt_cuda *c = r->cuda = rt_alloc(1, sizeof *c);
     rt_cuda_must(cudaGetDeviceCount(&devices), "counting GPUs");
     int mine = rt_cuda_choose(r, devices);
     rt_cuda_settle_turns(r);
     rt_cuda_must(cudaSetDevice(mine), "choosing a GPU");
     rt_cuda_must(cudaGetDeviceProperties(&p, mine), "asking what it is");
+    if ((why = rt_cuda_incapable(&p)))
+        rt_die(RT_NO_DEVICE, "%s was compiled for a GPU: %s", r->program->name, why);
     snprintf(c->name, sizeof c->name, "%s", p.name);
     c->warpgroups = p.major == 9 && p.minor == 0 && !getenv("MGC_NO_WGMMA");
     if (r->ranks) {
@@ -177,6 +147,7 @@ void rt_device_open(mg_run *r)
     load_kernels(r);
     c->products = rt_products_new(r);
     c->graphs = rt_graphs_new();
+    c->feed = rt_feed_new();
 }
 
 void rt_device_fill(mg_run *r, int64_t offset, int byte, int64_t bytes)
@@ -200,7 +171,8 @@ void rt_device_close(mg_run *r)
     rt_graphs_free(c->graphs); /* before the communicators that they use */
     if (c->comms)
         r->program->collectives->close(r);
-    rt_streams_close(c); /* before the memory that they write */
+    rt_streams_close(c); /* before the memory that they read and write */
+    rt_feed_free(c->feed);
     if (c->marks)
         cudaFreeHost(c->marks);
     rt_products_free(c->products);
@@ -226,7 +198,7 @@ rt_memory rt_memory_plan(const mg_run *r)
     size_t available, total;
     m.total = m.arena + m.other;
     m.limit = "unknown";
-    if (!no_device() && cudaMemGetInfo(&available, &total) == cudaSuccess) {
+    if (!rt_cuda_missing() && cudaMemGetInfo(&available, &total) == cudaSuccess) {
         m.available = (int64_t)available;
         m.limit = "free memory of the GPU";
     }
@@ -238,7 +210,7 @@ int64_t rt_memory_used(const mg_run *r, int *processes)
     (void)r;
     *processes = 1;
     size_t available, total;
-    bool known = !no_device() && cudaMemGetInfo(&available, &total) == cudaSuccess;
+    bool known = !rt_cuda_missing() && cudaMemGetInfo(&available, &total) == cudaSuccess;
     return known ? (int64_t)(total - available) : -1;
 }
 
@@ -285,9 +257,7 @@ rt_progress rt_device_progress(const mg_run *r)
 
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes)
 {
-    rt_cuda_must(cudaMemcpyAsync(r->arena + offset, from, (size_t)bytes, cudaMemcpyHostToDevice,
-                                 r->cuda->stream),
-                 "a copy to the GPU");
+    rt_feed_put(r->cuda->feed, r->cuda->stream, r->arena + offset, from, bytes);
 }
 
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes)

@@ -2,9 +2,10 @@
  *
  * $SHIM_SEED decides the order of blocks and warps; $SHIM_GPUS is how many GPUs the machine has
  * (1), $SHIM_NO_GPU makes one without a driver, $SHIM_SM is their compute capability times ten (90),
- * $SHIM_WITHOUT what the names of kernels begin with that are not there, $SHIM_PTX a file whose PTX
- * is run in place of the kernels' text. $SHIM_FREE is how many bytes of a GPU are free before this
- * process takes some (64 GiB), $SHIM_NODE_BYTES how many a node of a graph takes (0). */
+ * $SHIM_DRIVER the version of CUDA that the driver is for, $SHIM_RUNTIME that of the linked library
+ * (13020), $SHIM_WITHOUT what the names of kernels begin with that are not there, $SHIM_PTX a file
+ * whose PTX is run in place of the kernels' text. $SHIM_FREE is how many bytes of a GPU are free
+ * before this process takes some (64 GiB), $SHIM_NODE_BYTES how many a node of a graph takes (0). */
 #include "tests/cuda_shim/stream.h"
 
 #include <map>
@@ -32,6 +33,10 @@ const char *cudaGetErrorString(cudaError_t e)
            : e == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
            : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
            : e == cudaErrorSymbolNotFound ? "named symbol not found"
+           : e == cudaErrorInsufficientDriver
+               ? "CUDA driver version is insufficient for CUDA runtime version"
+           : e == cudaErrorUnsupportedPtxVersion
+               ? "the provided PTX was compiled with an unsupported toolchain."
            : e == cudaErrorNotReady       ? "device not ready"
            : e == cudaErrorStreamCaptureUnsupported
                ? "operation not permitted when stream is capturing"
@@ -56,13 +61,26 @@ int shim_device()
     return device;
 }
 
+/* 0 without a driver; it is of the runtime's version unless $SHIM_DRIVER says another. */
+static int driver()
+{
+    const char *s = getenv("SHIM_DRIVER");
+    return getenv("SHIM_NO_GPU") ? 0 : s ? atoi(s) : CUDART_VERSION;
+}
+
+static int capability()
+{
+    const char *s = getenv("SHIM_SM");
+    return s ? atoi(s) : 90;
+}
+
 cudaError_t cudaGetDeviceCount(int *n)
 {
     const char *s = getenv("SHIM_GPUS");
     *n = s ? atoi(s) : 1;
-    return getenv("SHIM_NO_GPU") ? cudaErrorInsufficientDriver
-           : *n < 1              ? cudaErrorNoDevice
-                                 : cudaSuccess;
+    return driver() / 1000 < CUDART_VERSION / 1000 ? cudaErrorInsufficientDriver
+           : *n < 1                                ? cudaErrorNoDevice
+                                                   : cudaSuccess;
 }
 
 static bool is_device(int number)
@@ -91,15 +109,21 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
         memcpy(p->uuid.bytes + i, &bits, 8);
     }
     p->pciBusID = 16 * (number + 1);
-    const char *sm = getenv("SHIM_SM");
-    p->major = (sm ? atoi(sm) : 90) / 10;
-    p->minor = (sm ? atoi(sm) : 90) % 10;
+    p->major = capability() / 10;
+    p->minor = capability() % 10;
     return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = 0;
+    *version = driver();
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    const char *s = getenv("SHIM_RUNTIME");
+    *version = s ? atoi(s) : CUDART_VERSION;
     return cudaSuccess;
 }
 
@@ -228,13 +252,14 @@ cudaError_t cudaHostGetDevicePointer(void **to, void *host, unsigned flags)
 }
 
 /* Memory of the host may be used again as soon as the call returns, as CUDA has it for what is not
- * pinned; what comes back is there when the stream was waited for. */
+ * pinned. Pinned memory is read when the stream has come to the copy. What comes back is there when
+ * the stream was waited for. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t s)
 {
     if (shim_takes(s) != cudaSuccess)
         return cudaErrorStreamCaptureInvalidated;
-    if (kind == cudaMemcpyHostToDevice) {
+    if (kind == cudaMemcpyHostToDevice && pinned_near((char *)from, bytes) == pinned.end()) {
         std::string copy((const char *)from, bytes);
         shim_later(s, [=] { memcpy(to, copy.data(), bytes); });
     } else {
@@ -258,6 +283,9 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *l, const void *, enum cudaJitOpti
 {
     if (shim_unsafe() != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
+    /* A program has machine code of sm_80, for all of 8.x, and of sm_90, and PTX of its own version. */
+    if (capability() / 10 != 8 && capability() != 90 && driver() < CUDART_VERSION)
+        return cudaErrorUnsupportedPtxVersion;
     *l = NULL; /* the kernels are in this program, or where $SHIM_PTX says */
     const char *wrong = shim_ptx_load();
     if (wrong) {

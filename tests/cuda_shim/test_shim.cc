@@ -398,6 +398,28 @@ static void host_memory(void **)
     assert_int_equal(cudaFreeHost(x), cudaErrorInvalidValue);
 }
 
+/* A copy reads pinned memory when the stream comes to it, other memory at the call. */
+static void late_copies(void **)
+{
+    int usual = 1, *pinned;
+    void *p, *q;
+    cudaStream_t s;
+    assert_int_equal(cudaMallocHost(&p, sizeof *pinned), cudaSuccess);
+    assert_int_equal(cudaMalloc(&q, 2 * sizeof(int)), cudaSuccess);
+    assert_int_equal(cudaStreamCreateWithFlags(&s, 0), cudaSuccess);
+    pinned = (int *)p;
+    *pinned = 1;
+    assert_int_equal(cudaMemcpyAsync(q, pinned, sizeof(int), cudaMemcpyHostToDevice, s), cudaSuccess);
+    assert_int_equal(cudaMemcpyAsync((int *)q + 1, &usual, sizeof(int), cudaMemcpyHostToDevice, s), cudaSuccess);
+    *pinned = usual = 2;
+    assert_int_equal(cudaStreamSynchronize(s), cudaSuccess);
+    assert_int_equal(((int *)q)[0], 2);
+    assert_int_equal(((int *)q)[1], 1);
+    assert_int_equal(cudaStreamDestroy(s), cudaSuccess);
+    assert_int_equal(cudaFree(q), cudaSuccess);
+    assert_int_equal(cudaFreeHost(p), cudaSuccess);
+}
+
 /* ---- what a capture forbids --------------------------------------------------------------- */
 
 static cudaStream_t first, second;
@@ -483,7 +505,7 @@ int main()
         cmocka_unit_test(missing_barrier), cmocka_unit_test(barrier_not_for_all),
         cmocka_unit_test(shuffle_with_nobody), cmocka_unit_test(beside_shared_memory), cmocka_unit_test(reductions),
         cmocka_unit_test(matrices), cmocka_unit_test(missing_wait), cmocka_unit_test(halves),
-        cmocka_unit_test(vectors_beside_their_places), cmocka_unit_test(devices), cmocka_unit_test(host_memory),
+        cmocka_unit_test(vectors_beside_their_places), cmocka_unit_test(devices), cmocka_unit_test(host_memory), cmocka_unit_test(late_copies),
         cmocka_unit_test(captures), cmocka_unit_test(nodes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

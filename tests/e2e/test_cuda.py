@@ -271,6 +271,16 @@ class Cuda(shim.Case):
         self.assertTrue(all(r.get("overflow") for r in rows[:3]))
         self.assertGreater(len([r for r in rows if not r.get("overflow")]), 3)
 
+    def test_look_ups_are_counted(self):
+        """A look-up of 2^31 indices is refused with both numbers; one sequence less is a program."""
+        self.write("m.mg", re.sub(r"dim .*", "dim hidden = 1, vocab = 256, seq = 2048, batch = 1048576", TINY, count=1)
+                   .replace("microbatch 4", "microbatch 1048576"))
+        r = self.mgc("m.mg", "--device", "h200", "--check")
+        self.assertEqual(r.returncode, 3)
+        self.assertRegex(r.err, r"m\.mg:\d+:\d+: error\[MG0525\]: a look-up of 2147483648 indices in 1 x 256 rows; a GPU counts to 2147483647")
+        self.assertIn("a smaller microbatch", r.err)
+        self.compiles("m.mg", "--device", "h200", "--check", "-D", "batch=1048575", "--microbatch", "1048575")
+
     def test_f64_dropout_and_microbatches(self):
         self.write("m.mg", TINY.replace("tanh(embed[tokens])", "dropout(tanh(embed[tokens]), p = 0.1)")
                    .replace("precision f32", "precision f64").replace("microbatch 4", "microbatch 2"))

@@ -155,9 +155,14 @@ cudaError_t cudaMallocHost(void **p, size_t bytes)
     *p = rt_alloc(1, bytes);
     return cudaSuccess;
 }
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = 0;
+    *version = CUDART_VERSION;
     return cudaSuccess;
 }
 const char *cudaGetErrorString(cudaError_t e)

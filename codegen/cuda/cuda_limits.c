@@ -1,0 +1,32 @@
+/* cuda_limits.c - sizes that the kernels of kernels/cuda do not count to: refused when a program is
+ * compiled. */
+#include "codegen/cuda/cuda.h"
+
+enum { WARP = 32, BLOCK = 128 /* threads, at least; a row has a warp at most */ };
+
+/* Indices, and rows of a table, are counted in 32 bits. Elements of tables are counted in 64. */
+static bool look_up_fits(const Plan *p, const Action *a)
+{
+    const mg_gather_desc *d = &a->gather;
+    const int64_t blocks = d->indices <= INT32_MAX ? d->indices * d->outer * WARP / BLOCK : 0;
+    if (d->indices <= INT32_MAX && d->n <= INT32_MAX && blocks <= INT32_MAX)
+        return true;
+    diag_error(p->module->diag, a->span, 525,
+               "a look-up of %lld indices in %lld x %lld rows; a GPU counts to %lld",
+               (long long)d->indices, (long long)d->outer, (long long)d->n, (long long)INT32_MAX);
+    diag_help(p->module->diag,
+              "a smaller microbatch, or more ranks along the batch, look up fewer at once");
+    return false;
+}
+
+bool codegen_cuda_fits(const Plan *p)
+{
+    const Program *const all[] = {p->train, p->eval, p->sample};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
+            const Action *a = &all[k]->actions.data[i];
+            if ((a->kind == ACT_gather || a->kind == ACT_scatter_add) && !look_up_fits(p, a))
+                return false;
+        }
+    return true;
+}
