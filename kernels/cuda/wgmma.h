@@ -11,16 +11,6 @@
 #ifndef MG_CUDA_WGMMA_H
 #define MG_CUDA_WGMMA_H
 
-#ifdef MG_SHIM
-__device__ static inline unsigned mg_shared_address(const void *p)
-{
-    return shim_shared_address(p);
-}
-#define MG_SHARED_ALL(name) mg_chunk *name = (mg_chunk *)shim_shared_all()
-#else
-#define MG_SHARED_ALL(name) extern __shared__ __align__(1024) mg_chunk name[]
-#endif
-
 /* ---- tiles -------------------------------------------------------------------------------- */
 
 template <int ROWS> __device__ static inline int mg_panel_at(int row, int chunk)
