@@ -44,8 +44,8 @@ template <class F> __device__ static inline float flash_row(float x, F f)
     return f(x, __shfl_xor_sync(MG_ALL, x, 2));
 }
 
-/* What a lane sees of the keys: its two rows; `rows` rows from `from` on, which are its warp's or
- * warpgroup's, see all of `all`. A tile within that needs no mask. */
+/* What a lane's two rows see of the keys. All rows of its warp or warpgroup see all of `all`, so a
+ * tile within that needs no mask. */
 struct flash_sight {
     mg_range mine[2], all;
     __device__ bool whole(int at, int n) const
@@ -53,13 +53,13 @@ struct flash_sight {
         return at >= all.from && at + n <= all.to;
     }
 };
+/* `rows` rows from `from` on are of the warp or warpgroup; the lane's are `row` and row + 8. */
 template <class S>
 __device__ static inline flash_sight flash_sight_of(const mg_attention_desc &d, const S &sees,
                                                     int64_t b, int from, int rows, int row)
 {
-    return flash_sight{
-        {sees.keys(d, b, row), sees.keys(d, b, row + 8)},
-        {sees.keys(d, b, from + rows - 1).from, sees.keys(d, b, from).to}};
+    return flash_sight{{sees.keys(d, b, row), sees.keys(d, b, row + 8)},
+                       {sees.keys(d, b, from + rows - 1).from, sees.keys(d, b, from).to}};
 }
 
 /* The keys that some of the queries [from, from + rows) see. */

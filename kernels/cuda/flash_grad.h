@@ -105,10 +105,9 @@ __device__ static inline void flash_dq(const mg_attention_desc &d, S sees,
         for (int j = 0; j < N / 8; j++) {
             MG_UNROLL
             for (int i = 0; i < 4; i++) {
-                const float x = score(s[j][i]);
-                s[j][i] = mg_exp2(x - mine.lse[i / 2]) * (dp[j][i] - mine.delta[i / 2]);
-                if (S::CAP)
-                    s[j][i] *= score.slope(x);
+                const float x = score.bent(s[j][i]);
+                s[j][i] = mg_exp2(fmaf(x, score.outer, -mine.lse[i / 2])) *
+                          (dp[j][i] - mine.delta[i / 2]) * score.slope(x);
             }
         }
         if (!sight.whole(at, N))
@@ -189,10 +188,10 @@ __device__ static inline void flash_dkv_pass(const mg_attention_desc &d, const S
                     const float of = there && DK ? delta0[query] : 0;
                     MG_UNROLL
                     for (int i = c; i < 4; i += 2) {
-                        const float x = score(s[j][i]), e = mg_exp2(x - l);
-                        s[j][i] = e;
+                        const float x = score.bent(s[j][i]);
+                        s[j][i] = mg_exp2(fmaf(x, score.outer, -l));
                         if (DK)
-                            dp[j][i] = e * (dp[j][i] - of) * (S::CAP ? score.slope(x) : 1);
+                            dp[j][i] = s[j][i] * (dp[j][i] - of) * score.slope(x);
                     }
                 }
             }

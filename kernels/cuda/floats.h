@@ -63,13 +63,13 @@ __device__ static inline uint32_t mg_tf32_of(float x)
 /* A number of a tile of D columns. */
 template <int D> __device__ static inline float mg_float_of(const mg_chunk *tile, int row, int column)
 {
-    return ((const float *)&tile[mg_tile_at<D / 4>(row, column / 4)])[column % 4];
+    return ((const float *)&tile[mg_tile_at<D / 4, 4>(row, column / 4)])[column % 4];
 }
 typedef mg_vec<float, 4> mg_four;
 template <int D>
 __device__ static inline mg_four mg_four_of(const mg_chunk *tile, int row, int chunk)
 {
-    return *(const mg_four *)&tile[mg_tile_at<D / 4>(row, chunk)];
+    return *(const mg_four *)&tile[mg_tile_at<D / 4, 4>(row, chunk)];
 }
 
 /* As mg_tile_load. Unless all rows are `whole`, which is to say that they begin at multiples of 16
@@ -86,16 +86,9 @@ __device__ static inline void mg_float_load(mg_chunk *tile, const float *from, i
     for (int i = (int)threadIdx.x; i < ROWS * D; i += THREADS) {
         const int row = i / D, column = i % D;
         const bool there = row < valid && column < width;
-        mg_copy_word((float *)&tile[mg_tile_at<D / 4>(row, column / 4)] + column % 4,
+        mg_copy_word((float *)&tile[mg_tile_at<D / 4, 4>(row, column / 4)] + column % 4,
                      from + (there ? row * stride + column : 0), there);
     }
-}
-
-__device__ static inline void mg_float_store(float *to, int64_t stride, int row, int valid,
-                                             int column, int width, float x)
-{
-    if (row < valid && column < width)
-        to[row * stride + column] = x;
 }
 
 /* Float32. A lane has two rows and the columns of fragments of the scores, and reads four terms of
@@ -118,7 +111,7 @@ struct mg_floats {
         MG_UNROLL
         for (int j = 0; j < ROWS / 8; j++)
             c[j][0] = c[j][1] = c[j][2] = c[j][3] = 0;
-        MG_UNROLL_4
+        MG_UNROLL_BY(D > 96 ? 2 : 4) /* to need fewer registers */
         for (int k = 0; k < D / 4; k++) {
             const mg_four a0 = mg_four_of<D>(first, row + g, k);
             const mg_four a1 = mg_four_of<D>(first, row + g + 8, k);
@@ -161,14 +154,16 @@ struct mg_floats {
                                  float by0, float by1, int width)
     {
         const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+        float *const at0 = to + g * stride + 4 * t, *const at1 = at0 + 8 * stride;
+        const int left0 = g < valid ? width - 4 * t : 0, left1 = g + 8 < valid ? width - 4 * t : 0;
         MG_UNROLL
         for (int j = 0; j < D / 16; j++) {
             MG_UNROLL
             for (int i = 0; i < 4; i++) {
-                const int at = 16 * j + 4 * t + i;
-                const float *x = c[2 * j + i / 2];
-                mg_float_store(to, stride, g, valid, at, width, x[i % 2] * by0);
-                mg_float_store(to, stride, g + 8, valid, at, width, x[i % 2 + 2] * by1);
+                if (16 * j + i < left0)
+                    at0[16 * j + i] = c[2 * j + i / 2][i % 2] * by0;
+                if (16 * j + i < left1)
+                    at1[16 * j + i] = c[2 * j + i / 2][i % 2 + 2] * by1;
             }
         }
     }
@@ -194,14 +189,14 @@ struct mg_tf32s {
         MG_UNROLL
         for (int j = 0; j < ROWS / 8; j++)
             c[j][0] = c[j][1] = c[j][2] = c[j][3] = 0;
-        MG_UNROLL_4
+        MG_UNROLL_BY(4)
         for (int k = 0; k < D / 8; k++) {
             uint32_t a[4], b[4];
-            mg_load_matrices(a, &first[mg_tile_at<D / 4>(row + lane % 16, 2 * k + lane / 16)]);
+            mg_load_matrices(a, &first[mg_tile_at<D / 4, 4>(row + lane % 16, 2 * k + lane / 16)]);
             mg_tf32_all(a);
             MG_UNROLL
             for (int n = 0; n < ROWS / 16; n++) {
-                mg_load_matrices(b, &tile[mg_tile_at<D / 4>(16 * n + lane % 8 + lane / 16 * 8,
+                mg_load_matrices(b, &tile[mg_tile_at<D / 4, 4>(16 * n + lane % 8 + lane / 16 * 8,
                                                             2 * k + lane / 8 % 2)]);
                 mg_tf32_all(b);
                 mg_mma_tf32(c[2 * n], a, b[0], b[1]);
@@ -228,12 +223,17 @@ struct mg_tf32s {
                                  float by0, float by1, int width)
     {
         const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+        float *const at0 = to + g * stride + 2 * t, *const at1 = at0 + 8 * stride;
+        const int left0 = g < valid ? width - 2 * t : 0, left1 = g + 8 < valid ? width - 2 * t : 0;
         MG_UNROLL
         for (int j = 0; j < D / 8; j++) {
             MG_UNROLL
-            for (int i = 0; i < 4; i++)
-                mg_float_store(to, stride, g + i / 2 * 8, valid, 8 * j + 2 * t + i % 2, width,
-                               c[j][i] * (i < 2 ? by0 : by1));
+            for (int i = 0; i < 2; i++) {
+                if (8 * j + i < left0)
+                    at0[8 * j + i] = c[j][i] * by0;
+                if (8 * j + i < left1)
+                    at1[8 * j + i] = c[j][i + 2] * by1;
+            }
         }
     }
 };

@@ -2,8 +2,8 @@
  * of matrices from there into the registers of a warp, and their product.
  *
  * A tile is ROWS rows of D numbers in shared memory, in chunks of 16 bytes. The eight rows of a
- * matrix are in different banks: if a row has a multiple of 8 chunks, chunk c of row r is at chunk
- * c ^ (r % 8); otherwise rows are an odd number of chunks apart.
+ * matrix are in different banks: if a row of halves has a multiple of 8 chunks, chunk c of row r is
+ * at chunk c ^ (r % 8); otherwise rows are an odd number of chunks apart.
  *
  * Fragments (PTX ISA, mma.m16n8k16), with g = lane / 4 and t = lane % 4:
  *   a[0..3]   rows g and g + 8 of columns 2t, 2t + 1; the same of columns 2t + 8, 2t + 9
@@ -172,10 +172,11 @@ MG_PACK(mg_f16, "f16x2")
 
 /* ---- tiles -------------------------------------------------------------------------------- */
 
-/* Place of a chunk in a tile whose rows have C chunks. */
-template <int C> __device__ static inline int mg_tile_at(int row, int chunk)
+/* Place of a chunk in a tile whose rows have C chunks, of numbers of W bytes. */
+template <int C, int W = 2> __device__ static inline int mg_tile_at(int row, int chunk)
 {
-    return row * MG_ROW_CHUNKS(C) + (C % 8 ? chunk : chunk ^ (row & 7));
+    const bool turns = MG_ROW_CHUNKS(C, W) == C;
+    return row * MG_ROW_CHUNKS(C, W) + (turns ? chunk ^ (row & 7) : chunk);
 }
 
 /* Copies the first `valid` rows from global memory, at a stride of `stride` elements, and zeros
@@ -190,7 +191,7 @@ __device__ static inline void mg_tile_load(mg_chunk *tile, const T *from, int64_
     for (int i = (int)threadIdx.x; i < ROWS * C; i += THREADS) {
         const int row = i / C, chunk = i % C;
         const bool there = row < valid && chunk * EACH < width;
-        mg_copy_async(&tile[mg_tile_at<C>(row, chunk)],
+        mg_copy_async(&tile[mg_tile_at<C, sizeof(T)>(row, chunk)],
                       from + (there ? row * stride + chunk * EACH : 0), there);
     }
 }
@@ -249,7 +250,7 @@ __device__ static inline void mg_tile_times_transposed(float (*c)[4], const mg_c
     MG_UNROLL
     for (int j = 0; j < ROWS / 8; j++)
         c[j][0] = c[j][1] = c[j][2] = c[j][3] = 0;
-    MG_UNROLL
+    MG_UNROLL_BY(D > 64 ? 2 : 4) /* to need fewer registers */
     for (int k = 0; k < D / 16; k++) {
         uint32_t a[4];
         mg_tile_a<D>(a, first, row, 16 * k);

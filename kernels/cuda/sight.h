@@ -132,29 +132,29 @@ __device__ static inline float mg_inverse(float x)
  * score's operands and of the exponential itself are 2^-11 and more. (tanh.approx is off by 2^-11,
  * which at a cap of 50 would be 2% of an exponential.) For f32 it is tanhf, to 2 ulp. */
 template <bool CAP, bool EXACT> struct mg_scores {
-    float scale, cap, inside; /* of products; log2(e) cap; of products inside of tanh or exp2 */
+    float inner, outer; /* a score is outer * tanh(inner * product), or outer * product */
     __device__ mg_scores(const mg_attention_desc &d)
     {
-        scale = (float)d.scale * MG_LOG2E;
-        cap = inside = 0;
-        if (CAP) {
-            cap = (float)d.cap * MG_LOG2E;
-            inside = (float)(d.scale / d.cap) * (EXACT ? 1 : 2 * MG_LOG2E);
-        }
+        outer = (float)(CAP ? d.cap : d.scale) * MG_LOG2E;
+        inner = CAP ? (float)(d.scale / d.cap) * (EXACT ? 1 : 2 * MG_LOG2E) : 1;
     }
-    __device__ float operator()(float x) const
+    /* The hyperbolic tangent; or the product. */
+    __device__ float bent(float product) const
     {
         if (!CAP)
-            return x * scale;
+            return product;
         if (EXACT)
-            return cap * tanhf(x * inside);
-        return fmaf(-2 * cap, mg_inverse(1 + mg_exp2(x * inside)), cap);
+            return tanhf(product * inner);
+        return fmaf(-2, mg_inverse(1 + mg_exp2(product * inner)), 1);
     }
-    /* The slope of the cap, 1 - tanh^2, at a score. */
-    __device__ float slope(float score) const
+    __device__ float operator()(float product) const
     {
-        const float t = score * mg_inverse(cap);
-        return fmaf(-t, t, 1);
+        return bent(product) * outer;
+    }
+    /* The slope of the cap where the tangent is t. */
+    __device__ static float slope(float t)
+    {
+        return CAP ? fmaf(-t, t, 1) : 1;
     }
 };
 

@@ -21,7 +21,7 @@
 #define __restrict__    __restrict
 #define __launch_bounds__(...)
 #define MG_UNROLL
-#define MG_UNROLL_4
+#define MG_UNROLL_BY(n)
 #define MG_NO_UNROLL
 #define MG_SHARED(type, name, n)                                                                   \
     static char shim_key_##name;                                                                   \
