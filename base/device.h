@@ -15,7 +15,8 @@ typedef struct Device {
     int64_t memory;   /* bytes a rank may plan for */
     double flops_f32; /* peak of matrix products, FLOP/s */
     double flops_f64, flops_tf32, flops_bf16, flops_f16;
-    double product_share;        /* share of the peak that products reach */
+    double product_share; /* share of the peak that products reach */
+    double product_share_f32, product_share_f64, product_share_tf32; /* of these; 0: that one */
     double attention_share;      /* ... the products inside attention */
     double attention_grad_share; /* ... inside its gradient */
     double exponentials;         /* a second, of attention and cross-entropy */

@@ -165,6 +165,18 @@ static Exit read_microbatch(Session *s, int64_t *n)
     return EXIT_done;
 }
 
+/* For the front end: --device, or else that of the layout. A description that is missing or wrong
+ * is told of when it is loaded. */
+static bool is_gpu(void *who, const char *device)
+{
+    const Session *s = who;
+    Session quiet = *s;
+    quiet.diag = diag_silent(s->diag, s->arena);
+    Device d;
+    return device_load(&quiet, s->o->device ? s->o->device : device, &d) == EXIT_done &&
+           d.target == TARGET_cuda;
+}
+
 Exit compile_front(Session *s, const char *path, Compiled *c)
 {
     const Options *o = s->o;
@@ -184,6 +196,8 @@ Exit compile_front(Session *s, const char *path, Compiled *c)
     times_mark(s, "read");
     e.layouts = layouts;
     e.device = o->device ? c->device.name : NULL;
+    e.is_gpu = is_gpu;
+    e.who = s;
     e.precision = o->precision;
     e.recompute = o->recompute;
     c->module = mg_elaborate(s->arena, s->names, s->diag, ast, &e);

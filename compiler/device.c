@@ -12,11 +12,12 @@
 
 typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count, FIELD_whole } FieldKind;
 
-/* The fields of a description. Each is required but the architecture. */
+/* The fields of a description. An optional one that is left out is 0. */
 typedef struct Description {
     const char *name, *target;
     double memory, threads; /* or "host": what this machine has */
-    double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16, product_share;
+    double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16;
+    double product_share, product_share_f32, product_share_f64, product_share_tf32;
     double attention_share, attention_grad_share, exponentials;
     double thread_bandwidth, bandwidth;
     double launch, streams;
@@ -36,10 +37,12 @@ typedef struct Field {
 
 #define FIELD(key, kind, member, min, max)                                                         \
     {key, FIELD_##kind, offsetof(Description, member), min, max, false}
+#define OPTIONAL(key, kind, member, min, max)                                                      \
+    {key, FIELD_##kind, offsetof(Description, member), min, max, true}
 static const Field fields[] = {
     FIELD("name", text, name, 0, 0),
     FIELD("target", text, target, 0, 0),
-    {"architecture", FIELD_whole, offsetof(Description, architecture), 80, 999, true},
+    OPTIONAL("architecture", whole, architecture, 80, 999),
     FIELD("memory", bytes, memory, 1 << 20, 0x1p60),
     FIELD("threads", count, threads, 1, 4096),
     FIELD("flops_f32_per_thread", real, flops_f32, 1e6, 1e18),
@@ -47,7 +50,10 @@ static const Field fields[] = {
     FIELD("flops_tf32_per_thread", real, flops_tf32, 1e6, 1e18),
     FIELD("flops_bf16_per_thread", real, flops_bf16, 1e6, 1e18),
     FIELD("flops_f16_per_thread", real, flops_f16, 1e6, 1e18),
-    FIELD("product_share", real, product_share, 0.01, 1),
+    FIELD("product_share", real, product_share, 0.01, 1.5),
+    OPTIONAL("product_share_f32", real, product_share_f32, 0.01, 1.5),
+    OPTIONAL("product_share_f64", real, product_share_f64, 0.01, 1.5),
+    OPTIONAL("product_share_tf32", real, product_share_tf32, 0.01, 1.5),
     FIELD("product_rows", whole, product_rows, 0, 4096),
     FIELD("product_columns", whole, product_columns, 0, 4096),
     FIELD("attention_share", real, attention_share, 1e-3, 1),
@@ -137,6 +143,9 @@ static Device device_from(const Description *d)
                     .flops_bf16 = d->threads * d->flops_bf16,
                     .flops_f16 = d->threads * d->flops_f16,
                     .product_share = d->product_share,
+                    .product_share_f32 = d->product_share_f32,
+                    .product_share_f64 = d->product_share_f64,
+                    .product_share_tf32 = d->product_share_tf32,
                     .attention_share = d->attention_share,
                     .attention_grad_share = d->attention_grad_share,
                     .exponentials = d->threads * d->exponentials,

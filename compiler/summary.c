@@ -12,11 +12,14 @@ void print_summary(const Session *s, const Compiled *c, FILE *out)
     int64_t peak = plan_bytes(p);
     int64_t ranks = mesh_ranks(c->module);
     Volumes sent = plan_volumes(p->module, p->train);
-    fprintf(out, "%s: %lld rank%s, layout %s on %s; peak %s of %s; step %s predicted; MFU %.0f%%; ",
-            name_str(s->names, c->module->name), (long long)ranks, ranks > 1 ? "s" : "",
-            name_str(s->names, c->module->layout.name), d->name, text_bytes(s->arena, (double)peak),
-            text_bytes(s->arena, (double)d->memory), text_seconds(s->arena, seconds),
-            seconds > 0 ? 100 * p->train->flops / (seconds * rate) : 0.0);
+    fprintf(
+        out,
+        "%s: %lld rank%s, layout %s on %s in %s; peak %s of %s; step %s predicted; MFU %.0f%%; ",
+        name_str(s->names, c->module->name), (long long)ranks, ranks > 1 ? "s" : "",
+        name_str(s->names, c->module->layout.name), d->name, precision_name(&c->module->train),
+        text_bytes(s->arena, (double)peak), text_bytes(s->arena, (double)d->memory),
+        text_seconds(s->arena, seconds),
+        seconds > 0 ? 100 * p->train->flops / (seconds * rate) : 0.0);
     if (sent.n)
         fprintf(out, "communication %s, %.1f%% of the step, %.1f%% exposed\n",
                 text_bytes(s->arena, sent.bytes), 100 * sent.seconds / seconds,

@@ -17,6 +17,9 @@ bool config_args(Elab *e, const Node *value, const char *const *names, const Nod
 /* The setting `precision` (precision.c); and the name that the command line puts in its place. */
 void read_precision(Elab *e, const Node *value, Train *t);
 void override_precision(const char *name, Train *t);
+/* The precision that nobody gave: bf16 on a GPU, f32 on a processor. To call after read_layout,
+ * which finds the device. */
+void default_precision(const Elab *e, Train *t);
 /* Checks a layout for `reduce = tree` (tree.c); `at` is the place of its microbatch. */
 void check_tree(Elab *e, const Layout *l, Span at);
 /* stages.c: options of a rule's axis; the pipeline of a rule of the chosen layout, if it is one;

@@ -2,6 +2,7 @@
  * with the sizes of that function. Train: the batch of a step. Eval: what is computed at once,
  * without dropout, of as many rows as the argument `filled` says (passes/model/evaluate.c goes on).
  * Sample: one sequence, without dropout, up to the logits of the loss. */
+#include "grammar/config.h"
 #include "grammar/elab.h"
 #include "grammar/prelude.h"
 
@@ -397,6 +398,7 @@ Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const Elab
         e->reads_next |= calls_next(e, ast->items.data[i]);
     bool input = model && check_input(e, model);
     read_layout(e);
+    default_precision(e, &m->train);
     if (diag_errors(d) == errors && input) {
         m->name = model->name;
         elaborate_functions(e, model);

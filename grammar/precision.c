@@ -5,7 +5,8 @@
  *
  * `master` (parameters, optimizer) and `reduce` (sums of gradients) may be said; they are f32 with
  * bf16, f16 and tf32, and as all the rest with f32 and f64. `reduce = tree` makes those sums, of
- * these numbers, in an order that no layout changes. */
+ * these numbers, in an order that no layout changes. Without the setting a program for a GPU
+ * computes in bf16, and one for a processor in f32. */
 #include "grammar/config.h"
 
 #include <math.h>
@@ -77,6 +78,7 @@ void read_precision(Elab *e, const Node *value, Train *t)
     if (which < 0 || !config_args(e, value, args, slot, NULL, 308))
         return;
     set(t, which);
+    t->precision_by = PRECISION_by_source;
     int rest = which == F64 ? F64 : F32;
     for (int i = MASTER; i <= REDUCE; i++) {
         const Node *v = value_of(slot[i]);
@@ -101,7 +103,19 @@ void read_precision(Elab *e, const Node *value, Train *t)
 
 void override_precision(const char *name, Train *t)
 {
+    t->precision_by = PRECISION_by_option;
     for (int i = 0; names[i]; i++)
         if (!strcmp(name, names[i]))
             set(t, i);
+}
+
+void default_precision(const Elab *e, Train *t)
+{
+    const ElaborateOptions *o = e->options;
+    if (t->precision_by != PRECISION_by_processor)
+        return;
+    if (o->is_gpu && o->is_gpu(o->who, text(e, e->module->layout.device))) {
+        set(t, BF16);
+        t->precision_by = PRECISION_by_gpu;
+    }
 }

@@ -345,7 +345,7 @@ static void settings(Elab *e, const Node *train, Train *t)
 void read_train(Elab *e)
 {
     Train *t = &e->module->train;
-    *t = (Train){.compute = DT_f32};
+    *t = (Train){.compute = DT_f32, .precision_by = PRECISION_by_processor};
     const Node *train = NULL;
     for (size_t i = 0; i < e->ast->items.n; i++) {
         const Node *n = e->ast->items.data[i];

@@ -82,6 +82,20 @@ double peak_flops(const Device *d, const Train *t)
                                   : d->flops_f32;
 }
 
+double product_share(const Device *d, const Train *t)
+{
+    const double own = t->half                ? 0
+                       : t->compute == DT_f64 ? d->product_share_f64
+                       : t->tf32              ? d->product_share_tf32
+                                              : d->product_share_f32;
+    return own > 0 ? own : d->product_share;
+}
+
+double product_flops(const Device *d, const Train *t)
+{
+    return peak_flops(d, t) * product_share(d, t);
+}
+
 /* ---- arithmetic, an op a function ------------------------------------------------------------
  *
  * Multiplications and additions counted apart (a product of m, n, k costs 2mnk); a causal mask

@@ -19,7 +19,10 @@ typedef struct Cost {
 } Cost;
 Cost ir_cost(const Module *m, const Ins *i);
 
-/* Peak of products of a program on a device, FLOP/s. */
+/* Peak of products of a program on a device, FLOP/s; the share of it that they reach; and both
+ * together. */
 double peak_flops(const Device *d, const Train *t);
+double product_share(const Device *d, const Train *t);
+double product_flops(const Device *d, const Train *t);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "base/names.h"
+#include "ir/precision.h"
 
 /* ---- types -------------------------------------------------------------------------------- */
 
@@ -340,6 +341,7 @@ typedef struct Train {
     bool tf32;       /* f32 whose products a GPU may round to 10 bits before it multiplies */
     DType half;      /* compute f32: what operands of products and what is kept are rounded to;
                         DT_none: nothing is */
+    PrecisionBy precision_by; /* for people */
     /* f16: the loss is multiplied by a scale, which follows DeepSpeed's rule; 0: none */
     double scale, scale_least;
     int64_t scale_window, scale_hysteresis;

@@ -46,7 +46,6 @@ train {
     optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
     lr        cosine(peak = 6e-4, warmup = 700, steps = 20000, floor = 0)
     clip      1.0
-    precision f32
 }
 
 layout {          # the default: one rank

@@ -43,7 +43,6 @@ train {
     optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
     lr        cosine(peak = 8e-5, warmup = 8000, steps = 1200000, floor = 8e-6)
     clip      1.0
-    precision f32
 }
 
 layout {          # the default: one rank

@@ -1,8 +1,8 @@
 # llama7b.mg - LLaMA 7B (Touvron et al. 2023), external names and shapes of the published weights.
 # One CPU rank can hold its plan but not train it in a lifetime; the layout node8 is how one node
 # trains it: 2-way data parallel, 4-way tensor and sequence parallel, optimizer state split (zero 1).
-# Nothing above the layouts changes with them. In bf16 the train block would say
-# `precision bf16 (master = f32, reduce = f32)`.
+# Nothing above the layouts changes with them. On GPUs it trains in bf16, with parameters in f32; on a
+# processor in f32.
 dim layers = 32, hidden = 4096, kv_heads = 32, group = 1, head = 128, ffn = 11008
 dim vocab = 32000, seq = 4096, batch = 512
 
@@ -44,7 +44,6 @@ train {
     optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
     lr        cosine(peak = 3e-4, warmup = 2000, steps = 100000, floor = 3e-5)
     clip      1.0
-    precision f32
 }
 
 layout {                                     # the default: one rank
@@ -62,7 +61,7 @@ layout node8 : default {
     device h100 x 8
     mesh   dp = 2, tp = 4
     state -> dp  # zero 1; state, grads -> dp is zero 2; state, grads, params -> dp is zero 3
-    assert peak < 76 GB, exposed_comm < 10%
+    assert peak < 76 GB, exposed_comm < 20%
 }
 
 layout node8_zero3 : node8 {  # every rank has an eighth of all, and gathers what it needs
@@ -70,6 +69,7 @@ layout node8_zero3 : node8 {  # every rank has an eighth of all, and gathers wha
     grads, params -> dp
 }
 
-layout node8_tp8 : node8 {
-    mesh dp = 1, tp = 8
+layout node8_tp8 : node8 {  # in bf16 an eighth of a product takes no longer than the sums behind it
+    mesh   dp = 1, tp = 8
+    assert exposed_comm < 40%
 }

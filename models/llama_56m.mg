@@ -42,7 +42,6 @@ train {
     optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
     lr        cosine(peak = 6e-4, warmup = 200, steps = 20000, floor = 6e-5)
     clip      1.0
-    precision f32
 }
 
 layout {          # the default: one rank

@@ -18,7 +18,6 @@ train {
     optimizer adamw(betas = (0.9, 0.99), eps = 1e-8, decay = 0.01 where rank >= 2)
     lr        cosine(peak = 3e-3, warmup = 50, steps = 2000, floor = 3e-4)
     clip      1.0
-    precision f32
 }
 
 layout {  # the default: one rank

@@ -44,7 +44,6 @@ train {
     optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)
     lr        cosine(peak = 0.0003, warmup = 2000, steps = 100000, floor = 3e-5)
     clip      1.0
-    precision f32
 }
 
 layout {          # the default: one rank

@@ -20,12 +20,15 @@ const ActionInfo action_info[ACT_count] = {
 #include "plan/actions.def"
 };
 
-double kind_share(ActionKind k, const Device *d)
+double kind_share(ActionKind k, const Device *d, const Train *t)
 {
+    const struct {
+        double product_share, attention_share, attention_grad_share;
+    } of = {product_share(d, t), d->attention_share, d->attention_grad_share};
     switch (k) {
 #define ACTION(id, name, function, rate, resource)                                                 \
     case ACT_##id:                                                                                 \
-        return d->rate;
+        return of.rate;
 #define MARK(id, name) case ACT_##id:
 #include "plan/actions.def"
     case ACT_count:

@@ -36,7 +36,7 @@ static inline bool kind_is_mark(ActionKind k)
     return !action_info[k].function;
 }
 
-/* Share of a device's peak at which a kind multiplies. */
-double kind_share(ActionKind k, const Device *d);
+/* Share of a device's peak at which a kind multiplies, in the precision of the program. */
+double kind_share(ActionKind k, const Device *d, const Train *t);
 
 #endif

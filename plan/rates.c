@@ -51,7 +51,7 @@ static double by_tiles(const Tiles *t, double rows, double columns, int splits, 
 static double product_seconds(const Plan *p, const Action *a)
 {
     const Device *d = p->device;
-    double peak = peak_flops(d, &p->module->train) * d->product_share;
+    double peak = product_flops(d, &p->module->train);
     Tiles t = {.g = &a->gemm,
                .multiplier = peak / d->threads,
                .bandwidth = d->bandwidth / d->threads,

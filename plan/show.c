@@ -226,6 +226,7 @@ void plan_print(const Plan *p, FILE *out)
     fprintf(out, "model        %s, layout %s, device %s, %lld rank%s\n",
             name_str(m->names, m->name), name_str(m->names, m->layout.name), p->device->name,
             (long long)ranks, ranks > 1 ? "s" : "");
+    fprintf(out, "precision    %s: %s\n", precision_name(&m->train), precision_reason(&m->train));
     fprintf(out, "parameters   %lld\n", (long long)parameters(p));
     fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
             (long long)m->batch.size, (long long)m->seq.size, (long long)m->layout.microbatch,
@@ -273,7 +274,7 @@ void plan_print_json(const Plan *p, FILE *out)
     const Whole whole = plan_whole(p);
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:o, s:f, s:f, "
-        "s:o, s:f, s:o, s:o, s:o}",
+        "s:o, s:f, s:o, s:o, s:o, s:s, s:s}",
         "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name),
         "device", p->device->name, "ranks", (int)ranks, "mesh", mesh, "params",
         (json_int_t)parameters(p), "flops_per_step", p->train->flops * (double)ranks, "arena_bytes",
@@ -283,7 +284,8 @@ void plan_print_json(const Plan *p, FILE *out)
         mfu(p), "recompute", recompute_json(p), "bubble", whole.bubble, "exposed_comm_ms",
         all.exposed * 1e3, "exposed_ms", waits_json(p, &whole), "slower_rank",
         whole.slower / whole.step, "parts", microbatch_json(&whole), "collectives",
-        volumes_json(p, &all), "tensors", tensors_json(m));
+        volumes_json(p, &all), "tensors", tensors_json(m), "precision", precision_name(&m->train),
+        "precision_reason", precision_reason(&m->train));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
     json_decref(o);

@@ -388,7 +388,7 @@ static const char train_text[] =
     "    optimizer adamw(betas = (0.9, 0.95), eps = 1e-8, decay = 0.1 where rank >= 2)\n"
     "    lr cosine(peak = 2e-5, warmup = 100, steps = 2000, floor = 2e-6)\n"
     "    clip 1.0\n"
-    "    precision f32\n}\n";
+    "}\n";
 
 static void write_layout(const HfModel *h, FILE *out)
 {

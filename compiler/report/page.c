@@ -221,6 +221,8 @@ static void add_summary(Maker *m)
     row(rows, "model", name_str(mod->names, mod->name));
     row(rows, "layout", name_str(mod->names, mod->layout.name));
     row(rows, "device", p->device->name);
+    row(rows, "precision",
+        arena_printf(a, "%s: %s", precision_name(&mod->train), precision_reason(&mod->train)));
     row(rows, "step",
         arena_printf(a, "%lld sequences of %lld, %lld at once", (long long)mod->batch.size,
                      (long long)mod->seq.size, (long long)mod->layout.microbatch));

@@ -95,7 +95,7 @@ static double seconds_of(const Module *m, const Ins *i, const Device *d)
         return 0;
     if (is_cheap(m, i))
         return (double)type_bytes(type_of(m, i->out[0])) / d->bandwidth / 3;
-    double compute = c.flops / (peak_flops(d, &m->train) * d->product_share);
+    double compute = c.flops / product_flops(d, &m->train);
     double memory = c.bytes / d->bandwidth;
     return compute > memory ? compute : memory;
 }

@@ -70,7 +70,7 @@ static double rate_of(const Device *d, const Train *t, ActionKind kind)
     const bool attention = kind == ACT_attention || kind == ACT_attention_grad;
     if (kind == ACT_kernel && d->target == TARGET_host)
         return KERNEL_SHARE * d->flops_f32;
-    return kind_share(kind, d) *
+    return kind_share(kind, d, t) *
            (attention && t->half && d->target == TARGET_host ? d->flops_f32 : peak_flops(d, t));
 }
 
@@ -96,7 +96,7 @@ void price(Sched *s, Action *a, Cost c)
 void price_more(Sched *s, Action *a, Cost c)
 {
     const Device *d = s->p->device;
-    const double compute = c.flops / (peak_flops(d, &s->m->train) * d->product_share);
+    const double compute = c.flops / product_flops(d, &s->m->train);
     const double memory = c.bytes / d->bandwidth;
     a->flops += c.flops;
     a->bytes_moved += c.bytes;

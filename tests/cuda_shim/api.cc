@@ -2,7 +2,8 @@
  *
  * $SHIM_SEED decides the order of blocks and warps; $SHIM_GPUS is how many GPUs the machine has
  * (1), $SHIM_NO_GPU makes one without a driver, $SHIM_SM is their compute capability times ten (90),
- * $SHIM_WITHOUT what the names of kernels begin with that are not there. */
+ * $SHIM_WITHOUT what the names of kernels begin with that are not there, $SHIM_PTX a file whose PTX
+ * is run in place of the kernels' text. */
 #include "tests/cuda_shim/stream.h"
 
 #include <map>
@@ -115,6 +116,7 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
     if (!*p)
         return cudaErrorMemoryAllocation;
     memset(*p, 0xff, bytes);
+    shim_ptx_allocated(*p, bytes);
     return cudaSuccess;
 }
 
@@ -122,6 +124,7 @@ cudaError_t cudaFree(void *p)
 {
     if (shim_unsafe() != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
+    shim_ptx_freed(p);
     free(p);
     return cudaSuccess;
 }
@@ -171,6 +174,8 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
     if (pinned_near((char *)p, bytes) != pinned.end())
         return cudaErrorHostMemoryAlreadyRegistered;
     pinned[(char *)p] = Pinned{bytes, true, (flags & cudaHostRegisterMapped) != 0};
+    if (flags & cudaHostRegisterMapped)
+        shim_ptx_allocated(p, bytes);
     return cudaSuccess;
 }
 
@@ -181,6 +186,7 @@ cudaError_t cudaHostUnregister(void *p)
         return cudaErrorStreamCaptureUnsupported;
     if (at == pinned.end() || !at->second.registered)
         return cudaErrorHostMemoryNotRegistered;
+    shim_ptx_freed(p);
     pinned.erase(at);
     return cudaSuccess;
 }
@@ -227,7 +233,12 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *l, const void *, enum cudaJitOpti
 {
     if (shim_unsafe() != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
-    *l = NULL; /* the kernels are in this program */
+    *l = NULL; /* the kernels are in this program, or where $SHIM_PTX says */
+    const char *wrong = shim_ptx_load();
+    if (wrong) {
+        fprintf(stderr, "shim: %s\n", wrong);
+        exit(99);
+    }
     return cudaSuccess;
 }
 

@@ -97,6 +97,8 @@ struct ShimKernel {
     void (*call)(void **);
     int n; /* arguments */
     const size_t *sizes;
+    ShimRun *run; /* NULL: it is of this program's text */
+    const void *what;
     ShimKernel *next;
 };
 static ShimKernel *kernels;
@@ -104,8 +106,15 @@ static ShimKernel *kernels;
 void shim_export(const char *name, void (*call)(void **), int n, const size_t *sizes)
 {
     ShimKernel *k = (ShimKernel *)malloc(sizeof *k);
-    *k = ShimKernel{name, call, n, sizes, kernels};
+    *k = ShimKernel{name, call, n, sizes, NULL, NULL, kernels};
     kernels = k;
+}
+
+void shim_export_other(const char *name, int n, const size_t *sizes, ShimRun *run, const void *what)
+{
+    shim_export(name, NULL, n, sizes);
+    kernels->run = run;
+    kernels->what = what;
 }
 
 const ShimKernel *shim_find(const char *name)
@@ -527,6 +536,8 @@ static bool run_block(shim_uint3 at, ShimDim grid, ShimDim size)
 const char *shim_launch(const ShimKernel *k, ShimDim grid, ShimDim size, size_t shared, void **args,
                         uint64_t seed)
 {
+    if (k->run)
+        return k->run(k->what, grid, size, shared, args, seed);
     uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
     block.threads = (int)(size.x * size.y * size.z);
     block.call = k->call;

@@ -127,7 +127,7 @@ class Cuda(shim.Case):
                 if bf16:
                     self.halves(mgctest.model(name), "bf16", 1e-3, *options)
                 else:
-                    self.follows(mgctest.model(name), *options)
+                    self.follows(mgctest.model(name), *options, "--precision", "f32")
 
     def halves(self, path, precision, bound, *options, steps=20):
         """Losses against those of f32: what products read and give is rounded by up to 2^-8 (bf16) or 2^-11 (f16) of
@@ -294,6 +294,27 @@ class Cuda(shim.Case):
         texts = [self.trains(p, "--resume=runcpu/ckpt/step-00000012", "--sample", 12, "--temperature", 0).out
                  for p in ("./cpu", "./gpu")]
         self.assertEqual(texts[0], texts[1])
+
+    def test_default_precision(self):
+        """A source that says no precision is bf16 on a GPU and f32 on a processor: the other resumes what one saved, on
+        the losses of a run that only it made, to the rounding of bf16."""
+        self.write("m.mg", TINY.replace("    precision f32\n", ""))
+        self.both("m.mg")
+        self.assertIn(b"bf16", self.read("program.c"))
+        self.text(3000)
+        runs = {}
+        for first, second in (("./cpu", "./cpu"), ("./cpu", "./gpu"), ("./gpu", "./cpu"), ("./gpu", "./gpu")):
+            out = f"run-{first[2:]}-{second[2:]}"
+            self.trains(first, "--data", "text1.txt", "--steps", 6, "--out", out)
+            self.trains(second, "--data", "text1.txt", "--steps", 12, "--out", out, "--resume")
+            runs[first, second] = [l["loss"] for l in self.metrics(out) if "loss" in l]
+        want = runs["./cpu", "./cpu"]
+        self.assertEqual(len(want), 12)
+        for who, got in runs.items():
+            off = max(abs(a - b) / a for a, b in zip(want, got, strict=True))
+            self.assertLess(off, 1e-3, who)
+            if who != ("./cpu", "./cpu"):
+                self.assertGreater(off, 1e-7, who)  # the GPU rounded
 
     def test_tools(self):
         self.write("m.mg", TINY)

@@ -68,8 +68,22 @@ class Devices(mgctest.Case):
             self.assertEqual((round(float(row[0]) * 1e9), int(row[1])), (d["memory"], d["threads"]), name)
             self.assertAlmostEqual(float(row[3]), d["bandwidth"] / 1e9, delta=1, msg=name)
             self.assertEqual(row[4], f"{d['product_share']}, {d['attention_share']}, {d['attention_grad_share']}", name)
-            self.assertEqual([float(x) for x in row[5].split(", ")], [d["link_bandwidth"] / 1e9, d["node_ranks"], d["node_bandwidth"] / 1e9], name)
-            self.assertEqual(row[6], str(d.get("architecture", "-")), name)
+            self.assertEqual(row[5], f"{d.get('product_share_f32', '-')}, {d.get('product_share_tf32', '-')}", name)
+            self.assertEqual([float(x) for x in row[6].split(", ")], [d["link_bandwidth"] / 1e9, d["node_ranks"], d["node_bandwidth"] / 1e9], name)
+            self.assertEqual(row[7], str(d.get("architecture", "-")), name)
+
+    def test_products_of_a_precision_have_their_own_share(self):
+        """Half of the share is twice the time of the products, in that precision alone."""
+        good = description("rtx4090")
+        for key, precision in (("product_share_f32", "f32"), ("product_share_f64", "f64"), ("product_share_tf32", "tf32")):
+            ms = {}
+            for share in (0.02, 0.01):
+                self.write("d.json", json.dumps({**good, key: share, "launch_seconds": 0}))
+                for p in (precision, "bf16"):
+                    r = self.compiles(model("llama_mini.mg"), "--device", "./d.json", "--precision", p, "--recompute", "none", "--plan")
+                    ms[share, p] = float(re.search(r"(?m)^  product +([\d.]+) ms", r.out)[1])
+            self.assertAlmostEqual(ms[0.01, precision] / ms[0.02, precision], 2, delta=0.1, msg=key)
+            self.assertEqual(ms[0.01, "bf16"], ms[0.02, "bf16"])
 
     def test_architecture(self):
         """The kernels are compiled for the card that a description names, else for all; later ones have PTX."""

@@ -24,7 +24,7 @@ class Install(mgctest.Case):
         files = {os.path.relpath(os.path.join(d, f), self.path("far/away"))
                  for d, _, names in os.walk(self.path("far/away")) for f in names}
         self.assertEqual(files - {"lib/mgc/libmgrt_cuda.a", "lib/mgc/nccl"},  # only where there is a CUDA Toolkit, and NCCL
-                         {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h", "lib/mgc/include/half.h",
+                         {"bin/mgc", "lib/mgc/libmgrt.a", "lib/mgc/libmgc_llvm.so", "lib/mgc/include/abi.h", "lib/mgc/include/launches.h", "lib/mgc/include/half.h",
                           "lib/mgc/calibrate.mg", "lib/mgc/report.html", *("lib/mgc/devices/" + d for d in os.listdir(os.path.join(mgctest.SOURCE, "compiler/devices"))),
                            *(f"lib/mgc/cuda/{f}.h" for f in ("attention", "device", "experts", "flash", "gather", "scatter", "library", "mma", "wgmma", "flash_sm90", "random", "rows", "shares",
                                                             "xent"))})

@@ -49,9 +49,9 @@ class Remedies(mgctest.Case):
         self.assertIn("--recompute auto", told)
 
     def test_halves_and_a_larger_device(self):
-        told, _ = self.check("llama7b.mg", 105_000_000_000, "h200")
+        told, _ = self.check("llama7b.mg", 105_000_000_000, "h200", **{"--precision": "f32"})
         self.assertIn("--device h200", told)
-        told, _ = self.check("llama_mini.mg", 80 << 20, "h200")
+        told, _ = self.check("llama_mini.mg", 80 << 20, "h200", **{"--precision": "f32"})
         self.assertIn("--precision bf16", told)
 
     def test_together(self):
@@ -68,11 +68,11 @@ class Remedies(mgctest.Case):
         with open(model("llama_mini.mg"), encoding="utf-8") as f:
             text = f.read()
         self.write("m.mg", re.sub(r"(?m)^( *)recompute .*", r"\1assert peak < 80 MiB", text))
-        r = self.mgc("m.mg", "--device", "h200", "--check")
+        r = self.mgc("m.mg", "--device", "h200", "--precision", "f32", "--check")
         self.assertEqual(r.returncode, 3)
         self.assertIn("MG0551", r.err)
         self.assertNotIn("--device", r.err)
-        self.compiles("m.mg", "--device", "h200", "--check", "--microbatch", 16)
+        self.compiles("m.mg", "--device", "h200", "--precision", "f32", "--check", "--microbatch", 16)
 
     def test_nothing(self):
         """Not one rank: parameters and state alone are too much."""

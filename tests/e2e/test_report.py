@@ -107,7 +107,9 @@ class Page(mgctest.Case):
             self.assertEqual((d["arena"], d["live"]), (p["arena_bytes"], p["live_bound_bytes"]))
             self.assertEqual(dict(d["owners"]), {k: v for k, v in p["memory"].items() if v})
             total = sum(a["time"] for a in d["actions"])
-            self.assertAlmostEqual(total, d["seconds"], delta=1e-4 * total)
+            self.assertGreaterEqual(total, d["seconds"] * 0.9999)
+            if not options:  # a GPU's streams run side by side
+                self.assertAlmostEqual(total, d["seconds"], delta=1e-4 * total)
             self.assertAlmostEqual(sum(s for _, s in d["by_kind"]), total, delta=1e-4 * total)
             for _, _, first, last, offset, size in d["buffers"]:
                 self.assertTrue(0 <= first <= last < d["action_count"] and 0 <= offset and offset + size <= d["arena"])

@@ -14,7 +14,7 @@ class Run(mgctest.Case):
     def test_summary(self):
         r = self.compiles(model("mlp.mg"), "-o", "train")
         self.assertEqual(len(r.out.splitlines()), 1)
-        self.assertRegex(r.out, r"^mlp: 1 rank, layout default on cpu; peak .+ of .+; step .+ predicted; MFU \d+%; "
+        self.assertRegex(r.out, r"^mlp: 1 rank, layout default on cpu in f32; peak .+ of .+; step .+ predicted; MFU \d+%; "
                                 r"no communication$")
         self.assertEqual(os.listdir(self.dir), ["train"])
         self.assertEqual(self.compiles(model("mlp.mg"), "--check").out, r.out)

@@ -1,7 +1,7 @@
-# RUN: %mgc %models/llama_mini.mg --layout %S/Inputs/dp2.mg --device %S/Inputs/slow.json -D layers=6 -D hidden=384 -D kv_heads=2 -D group=3 -D head=64 -D ffn=1536 -D seq=256 -D batch=8 --schedule > %t.schedule
+# RUN: %mgc %models/llama_mini.mg --layout %S/Inputs/dp2.mg --device %S/Inputs/slow.json --precision f32 -D layers=6 -D hidden=384 -D kv_heads=2 -D group=3 -D head=64 -D ffn=1536 -D seq=256 -D batch=8 --schedule > %t.schedule
 # RUN: FileCheck %s < %t.schedule
-# RUN: %mgc %models/llama_mini.mg --layout %S/Inputs/dp2.mg --device %S/Inputs/slow.json -D layers=6 -D hidden=384 -D kv_heads=2 -D group=3 -D head=64 -D ffn=1536 -D seq=256 -D batch=8 --overlap=none --schedule | FileCheck %s --check-prefix=NONE
-# RUN: %mgc %models/llama_mini.mg --layout %S/Inputs/dp2.mg --device %S/Inputs/slow.json -D layers=6 -D hidden=384 -D kv_heads=2 -D group=3 -D head=64 -D ffn=1536 -D seq=256 -D batch=8 --print-after=prefetch_gathers > %t.mgir
+# RUN: %mgc %models/llama_mini.mg --layout %S/Inputs/dp2.mg --device %S/Inputs/slow.json --precision f32 -D layers=6 -D hidden=384 -D kv_heads=2 -D group=3 -D head=64 -D ffn=1536 -D seq=256 -D batch=8 --overlap=none --schedule | FileCheck %s --check-prefix=NONE
+# RUN: %mgc %models/llama_mini.mg --layout %S/Inputs/dp2.mg --device %S/Inputs/slow.json --precision f32 -D layers=6 -D hidden=384 -D kv_heads=2 -D group=3 -D head=64 -D ffn=1536 -D seq=256 -D batch=8 --print-after=prefetch_gathers > %t.mgir
 # RUN: %mgc --from=%t.mgir --device %S/Inputs/slow.json --schedule | diff - %t.schedule
 #
 # Gradients of the weights that an iteration of the backward pass ends with are made, and sent, before what the next iteration

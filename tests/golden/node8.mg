@@ -20,13 +20,13 @@
 # ZERO3: dp all_gather
 # TP8: tp all_gather
 # ALL: what a rank has of each parameter, and the rules that split it
-# TP4: q_proj.weight 512 MiB [layers=32, hidden=4096, kv_heads=8, group=1, head=128] kv_heads on tp (kv_heads, line 54)
-# TP4-NEXT: its state 256 MiB x 2 [layers=32, hidden=2048, kv_heads=8, group=1, head=128] hidden on dp (state, line 64), kv_heads on tp (kv_heads, line 54)
+# TP4: q_proj.weight 512 MiB [layers=32, hidden=4096, kv_heads=8, group=1, head=128] kv_heads on tp (kv_heads, line 53)
+# TP4-NEXT: its state 256 MiB x 2 [layers=32, hidden=2048, kv_heads=8, group=1, head=128] hidden on dp (state, line 63), kv_heads on tp (kv_heads, line 53)
 # ZERO3: q_proj.weight 256 MiB {{.*}} hidden on dp (params,
 # ALL: model.norm.weight {{.*}} {{whole|hidden on dp}}
 #
 # The part of a tensor that a rank has, and the rule that decided it.
 # WHY: buffer exp_avg.layers.mlp.gate, optimizer state
 # WHY: of a rank f32[layers=32, hidden=2048, ffn=2752], 688 MiB
-# WHY-NEXT: split hidden on dp, by the rule for state, {{.*}}llama7b.mg:64:5
-# WHY-NEXT: split ffn on tp, by the rule for ffn, {{.*}}llama7b.mg:54:15
+# WHY-NEXT: split hidden on dp, by the rule for state, {{.*}}llama7b.mg:63:5
+# WHY-NEXT: split ffn on tp, by the rule for ffn, {{.*}}llama7b.mg:53:15

@@ -6,7 +6,7 @@
 # CHECK: error[MG0550]: the plan needs {{[0-9]+}} bytes {{.*}} and the device has 1048576 ({{.*}})
 # CHECK: peak.mg:{{[0-9]+}}:{{[0-9]+}}: note: {{.*}} bytes
 # CHECK: help:
-# FITS: line: 1 rank, layout default on small; peak {{.*}} of 1 MiB; step {{.*}} predicted; MFU {{[0-9]+}}%; no communication
+# FITS: line: 1 rank, layout default on small in f32; peak {{.*}} of 1 MiB; step {{.*}} predicted; MFU {{[0-9]+}}%; no communication
 dim hidden = 4, vocab = 8, seq = 3, batch = 2
 
 model line(tokens[batch, seq] : token(vocab)) {

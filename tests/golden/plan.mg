@@ -3,6 +3,7 @@
 # RUN: %mgc explain %s embed --device=%S/Inputs/small.json | FileCheck %s --check-prefix=EXPLAIN
 #
 # CHECK: model line, layout default, device small, 1 rank
+# CHECK-NEXT: precision f32: the train block says so
 # CHECK-NEXT: parameters 32
 # CHECK-NEXT: step 2 sequences of 3, 1 at once
 # CHECK: memory

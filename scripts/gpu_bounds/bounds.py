@@ -1,0 +1,161 @@
+"""bounds - how long a launch takes at least by each part of a card, and how long it is expected to take.
+
+Some blocks of the grid are run (machine.py): the first, the last and some between, and of each the warps of one quarter of a
+multiprocessor. The blocks between are as long as a line between two that were run."""
+
+import heapq
+from collections import namedtuple
+
+from . import access, contents, machine, occupancy, pipes, timeline
+
+SAMPLES, TRACE, MOST_BLOCKS = 5, 24_000, 200_000
+# seconds: by part (PARTS), each a least; expected: by the timeline, or by memory if that takes longer. counts: of instructions, of a
+# whole launch. accesses, counts: of the warps that were run, each sum of an instruction and the most of any warp. drawn: instructions of
+# memory whose addresses depend on numbers that contents.py drew.
+Bound = namedtuple("Bound", "launch kernel occupancy seconds expected limit instructions flops sectors dram accesses counts drawn")
+PARTS = ("issue", "float", "integer", "special", "f64", "memory", "shared", "tensor", "l2", "dram")
+GUESSES = ["DRAM gives each address once that the blocks of a launch touch, the L2 cache all others", "each launch finds an empty L2 cache"]
+
+
+class Sample:
+    """One block that was run: cycles of a multiprocessor by pipe, for the whole block."""
+
+    def __init__(self, program, kernel, launch, limits, fill, block, card):
+        self.block, self.threads, warps = block, launch.block, -(-launch.block // 32)
+        self.which = range(0, warps, pipes.QUARTERS) if warps >= pipes.QUARTERS else range(warps)
+        self.warps = [machine.Warp(program, kernel, launch, limits, fill, block, w).run(TRACE) for w in self.which]
+        self.scale = warps / len(self.warps)
+        self.cycles = dict.fromkeys(PARTS, 0.0)
+        self.flops = self.sectors = 0
+        ins = program.code.ins
+        for w in self.warps:
+            for i, n in enumerate(w.counts):
+                if not n:
+                    continue
+                pipe, cost = pipes.pipe_of(ins[i], card.machine)
+                self.cycles["issue"] += n / pipes.QUARTERS
+                if cost:
+                    self.cycles[pipe] += n * cost / pipes.QUARTERS
+                if ins[i].op in ("HGMMA", "HMMA"):
+                    self.cycles["tensor"] += n * pipes.tensor_cycles(ins[i], card.machine, card.flops) / pipes.QUARTERS
+                    self.cycles["shared"] += n * pipes.tensor_shared(ins[i]) / pipes.QUARTERS
+                    self.flops += n * pipes.shape(ins[i]) / (pipes.QUARTERS if ins[i].op == "HGMMA" else 1)
+            for i, a in w.accesses.items():
+                self.cycles["shared"] += a.wavefronts
+                self.sectors += a.sectors
+        for part in self.cycles:
+            self.cycles[part] *= self.scale
+        self.flops *= self.scale
+        self.sectors *= self.scale
+        self.instructions = sum(sum(w.counts) for w in self.warps) * self.scale
+
+    def wavefronts(self):
+        """Of one execution of each instruction, on average."""
+        total = {}
+        for w in self.warps:
+            for i, a in w.accesses.items():
+                if a.times and a.wavefronts:
+                    index = i[1] if isinstance(i, tuple) else i
+                    times, fronts = total.get(index, (0, 0))
+                    total[index] = (times + a.times, fronts + a.wavefronts)
+        return {i: fronts / times for i, (times, fronts) in total.items()}
+
+    def expected(self, program, card, together):
+        """Cycles until `together` blocks on one multiprocessor are done."""
+        costs = timeline.Costs(program, card.machine, card.flops, self.wavefronts())
+        warps = -(-self.threads // 32)
+        copies = together
+        if warps < pipes.QUARTERS:  # all of them were run, and each is in a quarter of its own
+            copies = max(1, -(-together // pipes.QUARTERS))
+        lengths = [sum(w.counts) for w in self.warps]
+        kept = min(1, TRACE / max(lengths))  # of a long way the first part
+        return timeline.run(costs, [w.trace[:max(1, int(n * kept))] for w, n in zip(self.warps, lengths)], copies) / kept
+
+
+def sample_blocks(grid):
+    x, y = grid[0], grid[1]
+    xs = sorted({round(k * (x - 1) / (SAMPLES - 1)) for k in range(SAMPLES)}) if x > 1 else [0]
+    return [(b, y // 2, 0) for b in xs]
+
+
+def between(samples, values, x):
+    """The value at block x, on the line between two samples."""
+    for (a, va), (b, vb) in zip(zip(samples, values), zip(samples[1:], values[1:])):
+        if x <= b:
+            return va + (vb - va) * (x - a) / max(1, b - a)
+    return values[-1]
+
+
+def schedule(lengths, places):
+    """When the last of some blocks ends, that begin in their order, each where a place is free."""
+    if len(lengths) <= places:
+        return max(lengths)
+    ends = lengths[:places]
+    heapq.heapify(ends)
+    for n in lengths[places:]:
+        heapq.heapreplace(ends, ends[0] + n)
+    return max(ends)
+
+
+def all_blocks(grid, xs, values):
+    line = [between(xs, values, x) for x in range(min(grid[0], MOST_BLOCKS))]
+    return line * min(grid[1] * grid[2], max(1, MOST_BLOCKS // len(line)))
+
+
+def footprint(samples, sectors):
+    """Bytes that memory itself has to give or take: of instructions whose ranges of addresses overlap, what they transfer together or
+    the range that they touch, whichever is less."""
+    spans = {}
+    for s in samples:
+        for w in s.warps:
+            for i, a in w.accesses.items():
+                if a.low is not None:
+                    low, high, total = spans.get(i, (a.low, a.high, 0))
+                    spans[i] = (min(low, a.low), max(high, a.high), total + a.sectors)
+    total = sum(t for _, _, t in spans.values()) or 1
+    out, parts = 0.0, sorted(spans.values())
+    while parts:
+        low, high, mine = parts.pop(0)
+        while parts and parts[0][0] < high:
+            _, h, t = parts.pop(0)
+            high, mine = max(high, h), mine + t
+        out += min(mine / total * sectors * access.SECTOR, high - low)
+    return out
+
+
+def drawn(program, kernel, launch, limits, sample):
+    """The instructions whose addresses nobody knows without contents."""
+    warp = machine.Warp(program, kernel, launch, limits, None, sample.block, sample.which[0])
+    try:
+        warp.run(most=2 * max(sum(w.counts) for w in sample.warps))
+    except machine.Stuck:
+        pass  # a loop that ends by such a number
+    return {i[1] if isinstance(i, tuple) else i for i, a in warp.accesses.items() if a.unknown}
+
+
+def of_launch(program, kernel, launch, limits, card):
+    fill = contents.of(kernel, launch)
+    held = occupancy.of(card.machine, launch.block, kernel.registers, kernel.shared + launch.shared)
+    if not held.blocks:
+        raise machine.Stuck(f"{kernel.name}: cannot be launched: {held.limit}")
+    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    samples = [Sample(program, kernel, launch, limits, fill, b, card) for b in sample_blocks(launch.grid)]
+    xs = [s.block[0] for s in samples]
+    some = sorted({round(k * (launch.grid[0] - 1) / 63) for k in range(64)})
+    mean = lambda f: sum(between(xs, [f(s) for s in samples], x) for x in some) / len(some)
+    together = min(held.blocks, -(-blocks // card.processors))
+    busy = {part: mean(lambda s, part=part: s.cycles[part]) for part in PARTS}
+    spread = max(blocks / card.processors, 1)
+    seconds = {part: busy[part] * spread / card.clock for part in PARTS if part not in ("l2", "dram")}
+    sectors = mean(lambda s: s.sectors) * blocks
+    dram = footprint(samples, sectors)
+    seconds["l2"] = sectors * access.SECTOR / card.l2
+    seconds["dram"] = dram / card.bandwidth
+    lengths = [s.expected(program, card, together) for s in samples]
+    every = all_blocks(launch.grid, xs, lengths)
+    line = schedule(every, card.processors * together) * max(1, blocks / len(every)) / card.clock
+    expected = max(line, seconds["l2"], seconds["dram"])
+    limit = max(seconds, key=seconds.get)
+    return Bound(launch, kernel, held, seconds, expected, limit, mean(lambda s: s.instructions) * blocks, mean(lambda s: s.flops) * blocks,
+                 sectors, dram, [w.accesses for s in samples for w in s.warps], [max(c) for c in zip(*(w.counts for s in samples for w in s.warps))],
+                 drawn(program, kernel, launch, limits, samples[0]) if fill else set())

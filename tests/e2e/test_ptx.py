@@ -1,0 +1,47 @@
+"""Programs whose kernels are run from the PTX that nvcc makes of them (tests/ptx): they follow the processor's losses. One
+program a run, for one architecture; all of them in the full run. Without nvcc there is nothing to run."""
+
+import os
+import shutil
+import unittest
+
+import mgctest
+import shim
+from mgctest import FULL, TURN, some
+
+PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
+MODELS = ["llama_small.mg", "gpt2_small.mg", "mixtral_small.mg"]
+USUAL = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/nvcc")
+NVCC = os.environ.get("MGC_NVCC") or shutil.which("nvcc") or (USUAL if os.path.exists(USUAL) else None)
+
+
+@unittest.skipUnless(NVCC, "there is no nvcc")
+class Ptx(shim.Case):
+    def test_programs(self):
+        """The losses of 20 steps, to 2e-4 in f32 and to 1e-3 in bf16, and those of the shim's text to 1e-5 in f32."""
+        cases = [(m, p, arch) for m in MODELS for p in ("f32", "bf16") for arch in ("80", "90a")]
+        for model, precision, arch in some(cases):
+            with self.subTest(model, precision=precision, arch=arch):
+                self.follows(os.path.join(PARITY, model), precision, arch)
+
+    def follows(self, path, precision, arch):
+        root, steps = mgctest.SOURCE, 20 if FULL else 6
+        options = () if precision == "f32" else ("--precision", precision, "-D", "head=64") if "mixtral" not in path else (
+            "--precision", precision)
+        self.both(path, *[o for o in options if o not in ("--precision", precision)], gpu=options[:2])
+        r = self.run_program(NVCC, "-ptx", "-O3", "-std=c++17", "-arch=sm_" + arch, f"-I{root}/kernels/cuda", f"-I{root}/runtime",
+                             "kernels.cu", "-o", "kernels.ptx")
+        self.assertEqual(r.returncode, 0, r.stderr.decode(errors="replace")[-4000:])
+        self.text(6000)
+        env = {"SHIM_SM": arch[:2]}
+        want = self.losses("./cpu", "--steps", steps)
+        text = self.losses("./gpu", "--steps", steps, **env)
+        got = self.losses("./gpu", "--steps", steps, seed=TURN, SHIM_PTX=os.path.join(self.dir, "kernels.ptx"), **env)
+        self.assertEqual(len(got), steps)
+        for (a, _), (b, _), (c, _) in zip(want, text, got, strict=True):
+            self.assertLess(abs(a - c), (2e-4 if precision == "f32" else 1e-3) * abs(a))
+            self.assertLess(abs(b - c), (1e-5 if precision == "f32" else 1e-3) * abs(b))
+
+
+if __name__ == "__main__":
+    mgctest.main()
