@@ -55,7 +55,8 @@ static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
     static const char *const headers[] = {"device", "library",    "gather", "scatter",   "experts",
                                           "random", "xent",       "mma",    "attention", "flash",
-                                          "wgmma",  "flash_sm90", "rows",   "shares"};
+                                          "wgmma",  "flash_sm90", "rows",   "shares",
+                                          "sight",  "floats",     "flash_grad", "instances"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)

@@ -181,27 +181,31 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_some_
 
 #define MG_ATTENTION_KERNEL                                                                        \
     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)
-#define MG_ATTENTION(name) MG_ATTENTION_OF(name, MG_TYPE_##name, mg_wider<MG_TYPE_##name>::type)
-#define MG_ATTENTION_OF(name, T, A)                                                                \
-    MG_ATTENTION_KERNEL mg_attention_##name(mg_attention_desc d, mg_some_keys sees, const T *q,    \
-                                            const T *k, const T *v, T *o, A *lse)                  \
+#define MG_ATTENTION_forward(n) MG_ATTEND(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
+#define MG_ATTENTION_dq(n)      MG_ATTEND_DQ(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
+#define MG_ATTENTION_dkv(n)     MG_ATTEND_DKV(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
+#define MG_ATTEND(n, T, A)                                                                         \
+    MG_ATTENTION_KERNEL mg_attention_forward_##n(mg_attention_desc d, mg_some_keys sees,           \
+                                                 const T *q, const T *k, const T *v, T *o, A *lse) \
     {                                                                                              \
         mg_attend(d, sees, q, k, v, o, lse);                                                       \
     }                                                                                              \
-    MG_EXPORT(mg_attention_##name)                                                                 \
-    MG_ATTENTION_KERNEL mg_attention_dq_##name(mg_attention_desc d, mg_some_keys sees, const T *q, \
-                                               const T *k, const T *v, const T *o, const A *lse,   \
-                                               const T *dout, T *dq)                               \
+    MG_EXPORT(mg_attention_forward_##n)
+#define MG_ATTEND_DQ(n, T, A)                                                                      \
+    MG_ATTENTION_KERNEL mg_attention_dq_##n(mg_attention_desc d, mg_some_keys sees, const T *q,    \
+                                            const T *k, const T *v, const T *o, const A *lse,      \
+                                            const T *dout, T *dq)                                  \
     {                                                                                              \
         mg_attend_dq(d, sees, q, k, v, o, lse, dout, dq);                                          \
     }                                                                                              \
-    MG_EXPORT(mg_attention_dq_##name)                                                              \
-    MG_ATTENTION_KERNEL mg_attention_dkv_##name(                                                   \
-        mg_attention_desc d, mg_some_keys sees, const T *q, const T *k, const T *v, const T *o,    \
-        const A *lse, const T *dout, T *dk, T *dv)                                                 \
+    MG_EXPORT(mg_attention_dq_##n)
+#define MG_ATTEND_DKV(n, T, A)                                                                     \
+    MG_ATTENTION_KERNEL mg_attention_dkv_##n(mg_attention_desc d, mg_some_keys sees, const T *q,   \
+                                             const T *k, const T *v, const T *o, const A *lse,     \
+                                             const T *dout, T *dk, T *dv)                          \
     {                                                                                              \
         mg_attend_dkv(d, sees, q, k, v, o, lse, dout, dk, dv);                                     \
     }                                                                                              \
-    MG_EXPORT(mg_attention_dkv_##name)
+    MG_EXPORT(mg_attention_dkv_##n)
 
 #endif
