@@ -122,7 +122,7 @@ __device__ static inline float flash_softmax(float (*s)[4], int half, float &top
  * output of 0. */
 __device__ static inline float flash_norm(bool none, float top, float sum, float *lse)
 {
-    *lse = none ? (float)MG_NO_LSE : (top + log2f(sum)) * MG_LN2;
+    *lse = none ? (float)MG_NO_LSE : (top + log2f(sum)) * FLASH_LN2;
     return none ? 0 : 1 / sum;
 }
 

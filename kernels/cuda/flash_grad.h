@@ -2,31 +2,6 @@
 #ifndef MG_CUDA_FLASH_GRAD_H
 #define MG_CUDA_FLASH_GRAD_H
 
-/* delta = do . o of each query, [batch, kv, group, queries]: a warp computes a row. */
-template <class T>
-__device__ static inline void flash_delta(const mg_attention_desc &d, const T *o, const T *dout,
-                                          float *delta)
-{
-    const int64_t n = (int64_t)blockIdx.x * MG_FLASH_WARPS + threadIdx.x / 32;
-    if (n >= d.batch * d.kv * d.group * d.queries)
-        return;
-    const int64_t row = n % d.queries, y = n / d.queries;
-    const flash_head p = {y / d.group / d.kv, y / d.group % d.kv, y % d.group};
-    const int64_t at = flash_at(d.o, p, row);
-    float sum = 0;
-    for (int64_t i = threadIdx.x % 32; i < d.vhead; i += 32)
-        sum += mg_wide(o[at + i]) * mg_wide(dout[at + i]);
-    sum = mg_warp_reduce(sum, mg_plus<float>());
-    if (threadIdx.x % 32 == 0)
-        delta[n] = sum;
-}
-
-/* Index of query 0 of a head in delta. */
-__device__ static inline int64_t flash_delta_at(const mg_attention_desc &d, const flash_head &p)
-{
-    return ((p.b * d.kv + p.h) * d.group + p.g) * d.queries;
-}
-
 /* lse in powers of two, and delta, of the two rows of a lane; 0 past the end. */
 struct flash_rows_of {
     float lse[2], delta[2];
@@ -35,7 +10,7 @@ struct flash_rows_of {
     {
         for (int i = 0; i < 2; i++) {
             const bool there = row + 8 * i < (int)d.queries;
-            lse[i] = there ? l[flash_at(d.lse, p, row + 8 * i)] * MG_LOG2E : 0;
+            lse[i] = there ? l[flash_at(d.lse, p, row + 8 * i)] * FLASH_LOG2E : 0;
             delta[i] = there ? of[flash_delta_at(d, p) + row + 8 * i] : 0;
         }
     }
@@ -184,7 +159,7 @@ __device__ static inline void flash_dkv_pass(const mg_attention_desc &d, const S
                 for (int c = 0; c < 2; c++) {
                     const int query = at + 8 * j + 2 * t + c;
                     const bool there = query < queries;
-                    const float l = there ? l0[query * d.lse[1]] * MG_LOG2E : 0;
+                    const float l = there ? l0[query * d.lse[1]] * FLASH_LOG2E : 0;
                     const float of = there && DK ? delta0[query] : 0;
                     MG_UNROLL
                     for (int i = c; i < 4; i += 2) {

@@ -319,7 +319,7 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
                     float &x = s[2 * k + j][i];
                     x = score.bent(x);
                     e[j][i] = mg_exp2(fmaf(x, score.outer,
-                                           -now[16 * k + 8 * j + 2 * t + i % 2] * MG_LOG2E));
+                                           -now[16 * k + 8 * j + 2 * t + i % 2] * FLASH_LOG2E));
                 }
             }
             if (!whole)

@@ -80,11 +80,11 @@
     MG_EXPORT(mg_flash90_dkv_##n##_##s##_##D##_##V)
 
 #define MG_FLASH_DELTA(n)                                                                          \
-    MG_FLASH_KERNEL(32 * MG_FLASH_WARPS)                                                           \
-    mg_flash_delta_##n(mg_attention_desc d, const MG_TYPE_##n *o, const MG_TYPE_##n *dout,         \
-                       float *delta)                                                               \
+    MG_FLASH_KERNEL(MG_DELTA_BLOCK)                                                                \
+    mg_flash_delta_##n(mg_attention_desc d, int log, int chunks, const MG_TYPE_##n *o,             \
+                       const MG_TYPE_##n *dout, float *delta)                                      \
     {                                                                                              \
-        flash_delta(d, o, dout, delta);                                                            \
+        flash_delta(d, log, chunks, o, dout, delta);                                               \
     }                                                                                              \
     MG_EXPORT(mg_flash_delta_##n)
 MG_IF_F32(MG_FLASH_DELTA(f32))

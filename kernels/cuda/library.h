@@ -36,6 +36,8 @@
 #define MG_IF_F16(...)
 #endif
 
+#include "numbers.h"
+
 #include "gather.h"
 #include "scatter.h"
 #include "experts.h"
@@ -46,13 +48,15 @@
 
 #include "sight.h"
 
-#include "attention.h" /* after xent.h: mg_exp */
+#include "attention.h"
 
 #include "mma.h"
 
 #include "floats.h"
 
 #include "flash.h"
+
+#include "delta.h" /* after flash.h: flash_at */
 
 #include "flash_grad.h"
 

@@ -96,24 +96,13 @@ struct mg_capped_keys : mg_some_keys {
 
 /* ---- scores ------------------------------------------------------------------------------- */
 
-/* 2^x to 2 ulp; 0 if the result is below the least normal number; a NaN stays a NaN. */
+/* 1 / x to 1 ulp. */
 #ifdef MG_SHIM
-__device__ static inline float mg_exp2(float x)
-{
-    return exp2f(x);
-}
 __device__ static inline float mg_inverse(float x)
 {
     return 1 / x;
 }
 #else
-__device__ static inline float mg_exp2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-/* 1 / x to 1 ulp. */
 __device__ static inline float mg_inverse(float x)
 {
     float y;
@@ -122,8 +111,8 @@ __device__ static inline float mg_inverse(float x)
 }
 #endif
 
-#define MG_LOG2E 1.4426950408889634f
-#define MG_LN2   0.6931471805599453f
+#define FLASH_LOG2E 1.4426950408889634f
+#define FLASH_LN2   0.6931471805599453f
 
 /* What becomes of a product q . k: a score in powers of two, capped before the mask.
  *
@@ -135,8 +124,8 @@ template <bool CAP, bool EXACT> struct mg_scores {
     float inner, outer; /* a score is outer * tanh(inner * product), or outer * product */
     __device__ mg_scores(const mg_attention_desc &d)
     {
-        outer = (float)(CAP ? d.cap : d.scale) * MG_LOG2E;
-        inner = CAP ? (float)(d.scale / d.cap) * (EXACT ? 1 : 2 * MG_LOG2E) : 1;
+        outer = (float)(CAP ? d.cap : d.scale) * FLASH_LOG2E;
+        inner = CAP ? (float)(d.scale / d.cap) * (EXACT ? 1 : 2 * FLASH_LOG2E) : 1;
     }
     /* The hyperbolic tangent; or the product. */
     __device__ float bent(float product) const

@@ -35,6 +35,16 @@ static bool in_chunks(const mg_attention_desc *d, bool grad, int64_t addresses)
     return all % each == 0 && addresses % 16 == 0;
 }
 
+/* Blocks of `each` rows for all rows of each head. */
+static int64_t blocks_of(int64_t heads, int64_t rows, int64_t each)
+{
+    const int64_t blocks = heads * ((rows + each - 1) / each);
+    if (blocks > INT32_MAX)
+        rt_die(RT_FAILED, "attention in %lld blocks is not built; the limit is %d",
+               (long long)blocks, INT32_MAX);
+    return blocks;
+}
+
 /* Launches a kernel for all heads and rows of the pass; args: what it takes after its descriptor
  * and mask, with room for one more. */
 static void launch(mg_run *r, const mg_attention_desc *d, mg_attend_pass pass, const Sees *sees,
@@ -46,14 +56,12 @@ static void launch(mg_run *r, const mg_attention_desc *d, mg_attend_pass pass, c
     const mg_attend_launch l = mg_attend_launch_of(&a, (int)mg_dtype_bytes(d->dtype));
     const int64_t rows = pass == MG_ATTEND_DKV ? d->keys : d->queries;
     const int64_t heads = d->batch * d->kv * (pass == MG_ATTEND_DKV ? 1 : d->group);
-    const int64_t blocks = a.way == MG_ATTEND_WARP ? (heads * rows + l.rows - 1) / l.rows
-                                                   : heads * ((rows + l.rows - 1) / l.rows);
+    const bool rows_alone = a.way == MG_ATTEND_WARP; /* of any heads beside each other */
+    const int64_t blocks = rows_alone ? blocks_of(1, heads * rows, l.rows)
+                                      : blocks_of(heads, rows, l.rows);
     int whole = in_chunks(d, grad, addresses);
     void *all[16] = {(void *)d, (void *)sees};
     char name[MG_ATTEND_NAME];
-    if (blocks > INT32_MAX)
-        rt_die(RT_FAILED, "attention in %lld blocks is not built; the limit is %d",
-               (long long)blocks, INT32_MAX);
     for (int i = 0; i < nargs; i++)
         all[2 + i] = args[i];
     all[2 + nargs] = &whole; /* only those of flash.h take it */
@@ -81,16 +89,22 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
     mg_attention_part(r, action, d, q, k, v, o, lse, NULL, NULL);
 }
 
-/* delta = do . o of each query. */
-static void launch_delta(mg_run *r, const mg_attention_desc *d, const void *o, const void *dout,
-                         void *delta)
+/* delta = do . o of each query: 16 bytes of each for a lane, and as many lanes as a row takes, at
+ * most a warp. */
+static void launch_delta(mg_run *r, const mg_attention_desc *d, int64_t addresses, const void *o,
+                         const void *dout, void *delta)
 {
-    const int64_t rows = d->batch * d->kv * d->group * d->queries;
+    const int64_t word = 16 / mg_dtype_bytes(d->dtype);
     const char *name = d->dtype == MG_BF16  ? "mg_flash_delta_bf16"
                        : d->dtype == MG_F16 ? "mg_flash_delta_f16"
                                             : "mg_flash_delta_f32";
-    rt_cuda_launch(r, rt_cuda_named(r->cuda, name, 0), (rows + MG_FLASH_WARPS - 1) / MG_FLASH_WARPS,
-                   1, 32 * MG_FLASH_WARPS, 0, (void *[]){(void *)d, &o, &dout, &delta});
+    int log = 0, chunks = in_chunks(d, true, addresses);
+    while (1 << log < 32 && word << log < d->vhead)
+        log++;
+    const int64_t rows = MG_DELTA_BLOCK * MG_DELTA_ROWS >> log;
+    rt_cuda_launch(r, rt_cuda_named(r->cuda, name, 0),
+                   blocks_of(d->batch * d->kv * d->group, d->queries, rows), 1, MG_DELTA_BLOCK, 0,
+                   (void *[]){(void *)d, &log, &chunks, &o, &dout, &delta});
 }
 
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
@@ -109,7 +123,7 @@ void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, c
         launch(r, d, MG_ATTEND_DKV, &sees, addresses, 8,
                (void *[]){&q, &k, &v, &o, &lse, &dout, &dk, &dv});
     } else {
-        launch_delta(r, d, o, dout, work);
+        launch_delta(r, d, addresses, o, dout, work);
         launch(r, d, MG_ATTEND_DQ, &sees, addresses, 7,
                (void *[]){&q, &k, &v, &lse, &dout, &work, &dq});
         launch(r, d, MG_ATTEND_DKV, &sees, addresses, 8,

@@ -11,7 +11,6 @@ void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int blo
                     void **args)
 {
     dim3 grid = {(unsigned)x, (unsigned)y, 1}, threads = {(unsigned)block, 1, 1};
-    rt_graphs_count(r->cuda->graphs);
     if (x > 0 && y > 0)
         rt_cuda_must(cudaLaunchKernel(kernel, grid, threads, args, (size_t)shared, r->cuda->stream),
                      r->program->actions[r->action].name);
@@ -257,8 +256,8 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
                const int64_t *step, const int32_t *slot, void *out)
 {
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_random + variant(d->dtype), blocks_for(d->elements, BLOCK), 1, BLOCK,
-                 (void *[]){(void *)d, &seed, &step, &slot, &out});
+    rt_cuda_call(r, FIXED_random + variant(d->dtype), blocks_for(d->elements / 4 + 2, BLOCK), 1,
+                 BLOCK, (void *[]){(void *)d, &seed, &step, &slot, &out});
     mg_end(r, action);
     mg_output(r, action, out, d->elements, d->dtype);
 }

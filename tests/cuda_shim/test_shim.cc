@@ -21,6 +21,8 @@ extern "C" {
 
 #include "runtime/launches.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/numbers.h"
+
 #include "kernels/cuda/mma.h"
 
 enum { N = 64 };

@@ -19,6 +19,8 @@ extern "C" {
 
 #include "runtime/launches.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/numbers.h"
+
 #include "kernels/cuda/mma.h"
 
 #include "kernels/cuda/wgmma.h"
