@@ -22,11 +22,22 @@ struct flash_place {
     int at, all;
 };
 __device__ static inline flash_place flash_place_of(int64_t kv, int64_t group, int64_t rows,
-                                                    int each)
+                                                    int each, int block)
 {
-    const int all = (int)((rows + each - 1) / each), y = (int)blockIdx.x / all;
+    const int all = (int)((rows + each - 1) / each), y = block / all;
     const int k = (int)kv, g = (int)group;
-    return flash_place{{y / g / k, y / g % k, y % g}, (int)blockIdx.x % all, all};
+    return flash_place{{y / g / k, y / g % k, y % g}, block % all, all};
+}
+/* The number of the block, of which the compiler does not know that it has it already. */
+__device__ static inline int mg_block_again()
+{
+#ifdef MG_SHIM
+    return (int)blockIdx.x;
+#else
+    int x;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+    return x;
+#endif
 }
 __device__ static inline int64_t flash_at(const int64_t s[4], const flash_head &p, int64_t row)
 {
@@ -168,7 +179,7 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, S sees,
     mg_chunk *qs = area, *ks = KEEPS ? qs : qs + M * MG_ROW_BYTES(D, W) / 16;
     mg_chunk *vs = ks + N * MG_ROW_BYTES(D, W) / 16;
     static_assert(!KEEPS || (int)N >= (int)M, "queries lie where keys will");
-    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M);
+    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x);
     const flash_head p = place.head;
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4;
     /* The longest first: with a mask the last queries see the most keys. */

@@ -61,7 +61,7 @@ __device__ static inline void flash90_forward(const mg_attention_desc &d, S sees
     constexpr bool QUERIES = D > 64 || !S::SOME; /* are in registers */
     MG_SHARED_ALL(area);
     mg_chunk *qs = area, *ks = qs + M * D / 8, *vs = ks + 2 * KS; /* two tiles of each */
-    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M);
+    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x);
     const flash_head p = place.head;
     const int warp = (int)threadIdx.x / 32;
     /* The longest first: with a mask the last queries see the most keys. */
@@ -155,7 +155,7 @@ __device__ static inline void flash90_dq(const mg_attention_desc &d, S sees, con
     MG_SHARED_ALL(area);
     mg_chunk *qs = area, *gs = qs + M * D / 8;
     mg_chunk *ks = gs + M * V / 8, *vs = ks + 3 * KS; /* three tiles of keys, two of values */
-    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M);
+    const flash_place place = flash_place_of(d.kv, d.group, d.queries, M, (int)blockIdx.x);
     const flash_head p = place.head;
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4;
     const int from = (place.all - 1 - place.at) * M, queries = (int)d.queries;
@@ -253,7 +253,7 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
     mg_chunk *ks = area, *vs = ks + M * D / 8;
     mg_chunk *qs = vs + M * V / 8, *gs = qs + 2 * QS; /* two tiles of each */
     float *ls = (float *)(gs + 2 * GS); /* twice: lse, then delta, of a tile's queries */
-    const flash_place place = flash_place_of(d.kv, 1, d.keys, M);
+    const flash_place place = flash_place_of(d.kv, 1, d.keys, M, (int)blockIdx.x);
     const flash_head p = place.head;
     const int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     const int from = place.at * M, key = from + 16 * warp + g, group = warp / 4 * 64;
@@ -354,10 +354,12 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
         mg_settle(av);
         mg_settle(ak);
     }
-    const int to = from + 16 * warp;
-    mg_store_rows<T, D>(dk + flash_key_at(d.dk, p, to), d.dk[1], keys - to, ak, (float)d.scale,
-                        (float)d.scale, head);
-    mg_store_rows<T, V>(dv + flash_key_at(d.dv, p, to), d.dv[1], keys - to, av, 1, 1, vhead);
+    /* The place is computed again, so that no register has it in the loop. */
+    const flash_place end = flash_place_of(d.kv, 1, d.keys, M, mg_block_again());
+    const int to = end.at * M + 16 * warp;
+    mg_store_rows<T, D>(dk + flash_key_at(d.dk, end.head, to), d.dk[1], keys - to, ak,
+                        (float)d.scale, (float)d.scale, head);
+    mg_store_rows<T, V>(dv + flash_key_at(d.dv, end.head, to), d.dv[1], keys - to, av, 1, 1, vhead);
 }
 
 #define FLASH90_DO(...) __VA_ARGS__
