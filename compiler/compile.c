@@ -10,6 +10,7 @@
 #include "compiler/write.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
+#include "plan/attend.h"
 #include "ir/external.h"
 #include "passes/passes.h"
 
@@ -389,6 +390,7 @@ static Exit run_steps(Session *s, Compiled *c, const char *after, const char *un
     if (status == PASS_ok && job.plan) {
         job.plan->cpu = s->o->cpu ? s->o->cpu : c->device.processor;
         c->plan = job.plan;
+        attention_warn(job.plan);
     }
     if (status == PASS_broken)
         leave_dump(s, c->module);

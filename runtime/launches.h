@@ -29,17 +29,17 @@ enum {
 
 /* Chunks of 16 bytes from one row of a tile to the next, for rows of so many (mma.h). Those of
  * halves are as many where the chunks of eight rows can change places; the others are odd. */
-#define MG_ROW_CHUNKS(chunks, width)     ((width) == 2 && (chunks) % 8 == 0 ? (chunks) : (chunks) | 1)
-#define MG_ROW_BYTES(head, width)        (MG_ROW_CHUNKS((head) * (width) / 16, width) * 16)
+#define MG_ROW_CHUNKS(chunks, width)      ((width) == 2 && (chunks) % 8 == 0 ? (chunks) : (chunks) | 1)
+#define MG_ROW_BYTES(head, width)         (MG_ROW_CHUNKS((head) * (width) / 16, width) * 16)
 #define MG_PAIR_BYTES(head, vhead, width) (MG_ROW_BYTES(head, width) + MG_ROW_BYTES(vhead, width))
-#define MG_LARGER(a, b)                  ((a) > (b) ? (a) : (b))
+#define MG_LARGER(a, b)                   ((a) > (b) ? (a) : (b))
 
 /* Blocks of flash.h, by the heads of their tiles and the bytes of a number: so many keys or queries
  * of a tile, and rows of a block in the gradients, that no register spills and that the shared
  * memory (in bytes) is at most 99 KiB, which sm_86, sm_89 and sm_120 have. Queries, and in
  * the gradient of queries their gradients too, stay in registers if these suffice. */
 #define MG_FLASH_KEYS(head, vhead, width)                                                          \
-    (MG_LARGER(head, vhead) <= ((width) == 2 ? 192 : 64)   ? 64                                    \
+    (MG_LARGER(head, vhead) <= ((width) == 2 ? 192 : 64)    ? 64                                   \
      : MG_LARGER(head, vhead) <= ((width) == 2 ? 256 : 128) ? 32                                   \
                                                             : 16)
 #define MG_FLASH_KEEPS(head, vhead, width) ((width) == 2 && (head) + (vhead) <= 320)
@@ -69,10 +69,9 @@ enum {
  * own rows, and the tiles in use and in flight. */
 #define MG_FLASH90_KEYS(head, vhead) (MG_LARGER(head, vhead) == 64 ? 64 : 128)
 #define MG_FLASH90_SHARED(head, vhead)                                                             \
-    (MG_FLASH90_ROWS * (head)*2 + 2 * MG_FLASH90_KEYS(head, vhead) * ((head) + (vhead)) * 2)
+    (MG_FLASH90_ROWS * (head) * 2 + 2 * MG_FLASH90_KEYS(head, vhead) * ((head) + (vhead)) * 2)
 #define MG_FLASH90_DQ_SHARED(head, vhead)                                                          \
-    (MG_FLASH90_ROWS * ((head) + (vhead)) * 2 +                                                    \
-     MG_FLASH90_DQ_KEYS * (3 * (head) + 2 * (vhead)) * 2)
+    (MG_FLASH90_ROWS * ((head) + (vhead)) * 2 + MG_FLASH90_DQ_KEYS * (3 * (head) + 2 * (vhead)) * 2)
 #define MG_FLASH90_DKV_SHARED(head, vhead)                                                         \
     ((MG_FLASH90_ROWS + 2 * MG_FLASH90_QUERIES) * ((head) + (vhead)) * 2 +                         \
      2 * MG_FLASH90_QUERIES * 8)

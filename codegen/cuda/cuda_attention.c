@@ -1,5 +1,5 @@
-/* cuda_attention.c - the kernels of attention that a program calls, as instances of the templates of
- * kernels/cuda. */
+/* cuda_attention.c - the kernels of attention that a program calls, as instances of the templates
+ * of kernels/cuda. */
 #include "codegen/cuda/cuda.h"
 #include "runtime/attend.h"
 

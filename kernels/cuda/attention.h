@@ -80,8 +80,8 @@ __device__ static inline void mg_spread(A *acc, int64_t n, A weight, const T *ro
 }
 
 template <class T, class A>
-__device__ static inline void mg_attend(const mg_attention_desc &d, mg_some_keys sees, const T *q, const T *k,
-                                        const T *v, T *o, A *lse)
+__device__ static inline void mg_attend(const mg_attention_desc &d, mg_some_keys sees, const T *q,
+                                        const T *k, const T *v, T *o, A *lse)
 {
     mg_spot p;
     if (!mg_spot_of(d.batch, d.kv, d.group, d.queries, &p))
@@ -114,9 +114,9 @@ __device__ static inline void mg_attend(const mg_attention_desc &d, mg_some_keys
 
 /* dq = scale sum_t p_t (dp_t - D) k_t, with dp_t = do . v_t and D = do . o. */
 template <class T, class A>
-__device__ static inline void mg_attend_dq(const mg_attention_desc &d, mg_some_keys sees, const T *q,
-                                           const T *k, const T *v, const T *o, const A *lse,
-                                           const T *dout, T *dq)
+__device__ static inline void mg_attend_dq(const mg_attention_desc &d, mg_some_keys sees,
+                                           const T *q, const T *k, const T *v, const T *o,
+                                           const A *lse, const T *dout, T *dq)
 {
     mg_spot p;
     if (!mg_spot_of(d.batch, d.kv, d.group, d.queries, &p))
@@ -145,9 +145,9 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, mg_some_k
 
 /* dk_t = scale sum_s p_st (dp_st - D_s) q_s and dv_t = sum_s p_st do_s, over all groups. */
 template <class T, class A>
-__device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_some_keys sees, const T *q,
-                                            const T *k, const T *v, const T *o, const A *lse,
-                                            const T *dout, T *dk, T *dv)
+__device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_some_keys sees,
+                                            const T *q, const T *k, const T *v, const T *o,
+                                            const A *lse, const T *dout, T *dk, T *dv)
 {
     mg_spot p;
     if (!mg_spot_of(d.batch, d.kv, 1, d.keys, &p))
@@ -179,8 +179,7 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_some_
     }
 }
 
-#define MG_ATTENTION_KERNEL                                                                        \
-    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)
+#define MG_ATTENTION_KERNEL     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)
 #define MG_ATTENTION_forward(n) MG_ATTEND(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
 #define MG_ATTENTION_dq(n)      MG_ATTEND_DQ(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
 #define MG_ATTENTION_dkv(n)     MG_ATTEND_DKV(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)

@@ -18,8 +18,8 @@ __device__ static inline void flash_delta(const mg_attention_desc &d, int log, b
 {
     enum { W = mg_wide_vector<T>::n, ROWS = MG_DELTA_ROWS };
     const int lanes = 1 << log, lane = (int)threadIdx.x & (lanes - 1), queries = (int)d.queries;
-    const flash_place place = flash_place_of(d.kv, d.group, queries, MG_DELTA_BLOCK * ROWS >> log,
-                                             (int)blockIdx.x);
+    const flash_place place =
+        flash_place_of(d.kv, d.group, queries, MG_DELTA_BLOCK * ROWS >> log, (int)blockIdx.x);
     const flash_head p = place.head;
     const int vhead = (int)d.vhead, whole = chunks ? vhead & -W : 0;
     const int first = ((place.at * MG_DELTA_BLOCK + (int)threadIdx.x) >> log) * ROWS;

@@ -83,7 +83,8 @@ __device__ static inline mg_range flash_keys_of(const mg_attention_desc &d, cons
 
 /* Masks what this lane's rows do not see of a tile of N keys from `at` on. */
 template <int N>
-__device__ static inline void flash_mask(float (*s)[4], const flash_sight &sight, int at, float with)
+__device__ static inline void flash_mask(float (*s)[4], const flash_sight &sight, int at,
+                                         float with)
 {
     const int t = (int)threadIdx.x % 4;
     MG_UNROLL
@@ -149,7 +150,8 @@ __device__ static inline void flash_finish(const mg_attention_desc &d, const fla
     float l[2], by[2];
     MG_UNROLL
     for (int i = 0; i < 2; i++)
-        by[i] = flash_norm(sight.mine[i].none(), top[i], flash_row(sum[i], mg_plus<float>()), &l[i]);
+        by[i] =
+            flash_norm(sight.mine[i].none(), top[i], flash_row(sum[i], mg_plus<float>()), &l[i]);
     E::template store<V>(o + flash_at(d.o, p, from), d.o[1], queries - from, acc, by[0], by[1],
                          (int)d.vhead);
     for (int i = 0; i < 2; i++)

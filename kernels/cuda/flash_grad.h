@@ -17,11 +17,10 @@ struct flash_rows_of {
 };
 
 template <class E, int D, int V, class S>
-__device__ static inline void flash_dq(const mg_attention_desc &d, S sees,
-                                       const typename E::type *q, const typename E::type *k,
-                                       const typename E::type *v, const float *lse,
-                                       const typename E::type *dout, const float *delta,
-                                       typename E::type *dq, bool whole)
+__device__ static inline void
+flash_dq(const mg_attention_desc &d, S sees, const typename E::type *q, const typename E::type *k,
+         const typename E::type *v, const float *lse, const typename E::type *dout,
+         const float *delta, typename E::type *dq, bool whole)
 {
     typedef typename E::type T;
     enum { W = sizeof(T), M = MG_FLASH_GRAD_ROWS(D, V, W), THREADS = 2 * M };
@@ -121,12 +120,11 @@ __device__ static inline bool flash_all_see(const mg_attention_desc &d, const S 
 
 /* dk if DK, dv if DV, of the block's keys, whose tiles of keys and values are in ks and vs. */
 template <class E, int D, int V, class S, bool DK, bool DV>
-__device__ static inline void flash_dkv_pass(const mg_attention_desc &d, const S &sees,
-                                             flash_head p, int from, const mg_range &range,
-                                             const mg_chunk *ks, const mg_chunk *vs, mg_chunk *qs,
-                                             const typename E::type *q, const float *lse,
-                                             const typename E::type *dout, const float *delta,
-                                             typename E::type *dk, typename E::type *dv, bool whole)
+__device__ static inline void
+flash_dkv_pass(const mg_attention_desc &d, const S &sees, flash_head p, int from,
+               const mg_range &range, const mg_chunk *ks, const mg_chunk *vs, mg_chunk *qs,
+               const typename E::type *q, const float *lse, const typename E::type *dout,
+               const float *delta, typename E::type *dk, typename E::type *dv, bool whole)
 {
     typedef typename E::type T;
     enum { W = sizeof(T), THREADS = 2 * MG_FLASH_GRAD_ROWS(D, V, W) };
@@ -189,11 +187,10 @@ __device__ static inline void flash_dkv_pass(const mg_attention_desc &d, const S
 }
 
 template <class E, int D, int V, class S>
-__device__ static inline void flash_dkv(const mg_attention_desc &d, S sees,
-                                        const typename E::type *q, const typename E::type *k,
-                                        const typename E::type *v, const float *lse,
-                                        const typename E::type *dout, const float *delta,
-                                        typename E::type *dk, typename E::type *dv, bool whole)
+__device__ static inline void
+flash_dkv(const mg_attention_desc &d, S sees, const typename E::type *q, const typename E::type *k,
+          const typename E::type *v, const float *lse, const typename E::type *dout,
+          const float *delta, typename E::type *dk, typename E::type *dv, bool whole)
 {
     enum { W = sizeof(typename E::type), M = MG_FLASH_GRAD_ROWS(D, V, W), THREADS = 2 * M };
     MG_SHARED_ALL(area);

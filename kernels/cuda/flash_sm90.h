@@ -26,8 +26,8 @@ __device__ static inline flash_sight flash90_sight(const mg_attention_desc &d, c
 
 /* ---- forward ------------------------------------------------------------------------------ */
 
-/* Turns the scores of one row into exp2(scale * score - top), and updates its sum and maximum. SOME:
- * as in flash_softmax. */
+/* Turns the scores of one row into exp2(scale * score - top), and updates its sum and maximum.
+ * SOME: as in flash_softmax. */
 template <int N, bool SOME>
 __device__ static inline float flash90_softmax(float (*s)[4], int half, float scale, float &top,
                                                float &sum)
@@ -318,8 +318,8 @@ __device__ static inline void flash90_dkv(const mg_attention_desc &d, S sees, co
                 for (int i = 0; i < 4; i++) {
                     float &x = s[2 * k + j][i];
                     x = score.bent(x);
-                    e[j][i] = mg_exp2(fmaf(x, score.outer,
-                                           -now[16 * k + 8 * j + 2 * t + i % 2] * FLASH_LOG2E));
+                    e[j][i] = mg_exp2(
+                        fmaf(x, score.outer, -now[16 * k + 8 * j + 2 * t + i % 2] * FLASH_LOG2E));
                 }
             }
             if (!whole)

@@ -61,7 +61,8 @@ __device__ static inline uint32_t mg_tf32_of(float x)
 }
 
 /* A number of a tile of D columns. */
-template <int D> __device__ static inline float mg_float_of(const mg_chunk *tile, int row, int column)
+template <int D>
+__device__ static inline float mg_float_of(const mg_chunk *tile, int row, int column)
 {
     return ((const float *)&tile[mg_tile_at<D / 4, 4>(row, column / 4)])[column % 4];
 }
@@ -197,7 +198,7 @@ struct mg_tf32s {
             MG_UNROLL
             for (int n = 0; n < ROWS / 16; n++) {
                 mg_load_matrices(b, &tile[mg_tile_at<D / 4, 4>(16 * n + lane % 8 + lane / 16 * 8,
-                                                            2 * k + lane / 8 % 2)]);
+                                                               2 * k + lane / 8 % 2)]);
                 mg_tf32_all(b);
                 mg_mma_tf32(c[2 * n], a, b[0], b[1]);
                 mg_mma_tf32(c[2 * n + 1], a, b[2], b[3]);

@@ -35,21 +35,22 @@
 #define MG_GRAD_THREADS(n, D, V) (2 * MG_FLASH_GRAD_ROWS(D, V, sizeof(MG_TYPE_##n)))
 #define MG_FLASH_forward(n, s, D, V)                                                               \
     MG_FLASH_KERNEL(2 * MG_FLASH_ROWS)                                                             \
-    mg_flash_forward_##n##_##s##_##D##_##V(MG_FORWARD_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s), int whole)       \
+    mg_flash_forward_##n##_##s##_##D##_##V(MG_FORWARD_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s),       \
+                                           int whole)                                              \
     {                                                                                              \
         flash_forward<MG_NUMBERS_##n, D, V>(d, sees, q, k, v, o, lse, whole);                      \
     }                                                                                              \
     MG_EXPORT(mg_flash_forward_##n##_##s##_##D##_##V)
 #define MG_FLASH_dq(n, s, D, V)                                                                    \
     MG_FLASH_KERNEL(MG_GRAD_THREADS(n, D, V))                                                      \
-    mg_flash_dq_##n##_##s##_##D##_##V(MG_DQ_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s), int whole)                 \
+    mg_flash_dq_##n##_##s##_##D##_##V(MG_DQ_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s), int whole)      \
     {                                                                                              \
         flash_dq<MG_NUMBERS_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dq, whole);             \
     }                                                                                              \
     MG_EXPORT(mg_flash_dq_##n##_##s##_##D##_##V)
 #define MG_FLASH_dkv(n, s, D, V)                                                                   \
     MG_FLASH_KERNEL(MG_GRAD_THREADS(n, D, V))                                                      \
-    mg_flash_dkv_##n##_##s##_##D##_##V(MG_DKV_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s), int whole)               \
+    mg_flash_dkv_##n##_##s##_##D##_##V(MG_DKV_PARAMETERS(MG_TYPE_##n, MG_SIGHT_##s), int whole)    \
     {                                                                                              \
         flash_dkv<MG_NUMBERS_##n, D, V>(d, sees, q, k, v, lse, dout, delta, dk, dv, whole);        \
     }                                                                                              \
@@ -101,14 +102,11 @@ MG_IF_F16(MG_FLASH_DELTA(f16))
 #define MG_FLASH90_passes(n, s, D, V)                                                              \
     MG_FLASH90_forward(n, s, D, V) MG_FLASH90_dq(n, s, D, V) MG_FLASH90_dkv(n, s, D, V)
 #define MG_FLASH90_all(n, D, V)                                                                    \
-    MG_FLASH90_passes(n, all, D, V) MG_FLASH90_passes(n, some, D, V)                               \
-        MG_FLASH90_passes(n, cap, D, V)
+    MG_FLASH90_passes(n, all, D, V) MG_FLASH90_passes(n, some, D, V) MG_FLASH90_passes(n, cap, D, V)
 MG_SOME_FLASH(MG_FLASH_all)
 MG_SOME_FLASH90(MG_FLASH90_all)
 #define MG_ATTENTION_all(n) MG_ATTENTION_forward(n) MG_ATTENTION_dq(n) MG_ATTENTION_dkv(n)
-MG_ATTENTION_all(f64)
-MG_ATTENTION_all(bf16)
-MG_ATTENTION_all(f16)
+MG_ATTENTION_all(f64) MG_ATTENTION_all(bf16) MG_ATTENTION_all(f16)
 #endif
 
 #endif

@@ -1,10 +1,10 @@
 /* instances_some.h - the kernels of attention that tests and benchmarks compile, for each kind of
- * mask: X(numbers, columns of keys, of values). The tests draw from these, and through the shim,
- * whose compiler is quicker, from more. */
+ * mask: X(numbers, columns of keys, of values). The tests draw from these, and where no ptxas has
+ * to compile them (through the shim, and as PTX) from more. */
 #ifndef MG_CUDA_INSTANCES_SOME_H
 #define MG_CUDA_INSTANCES_SOME_H
 
-#ifdef MG_SHIM
+#if defined MG_SHIM || defined MG_MORE_INSTANCES
 #define MG_MORE_FLASH(X)                                                                           \
     X(bf16, 32, 32)                                                                                \
     X(bf16, 64, 128)                                                                               \

@@ -193,7 +193,8 @@ template <int D>
 __device__ static inline void mg_tile_bt(uint32_t b[4], const mg_chunk *tile, int n, int k)
 {
     const int lane = (int)threadIdx.x % 32;
-    mg_load_matrices(b, &tile[mg_tile_at<D / 8>(n + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2)]);
+    mg_load_matrices(b,
+                     &tile[mg_tile_at<D / 8>(n + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2)]);
 }
 
 /* Loads the second operand without transposition: rows k .. k + 15, columns n .. n + 15. */

@@ -51,14 +51,14 @@ static void launch(mg_run *r, const mg_attention_desc *d, mg_attend_pass pass, c
                    int64_t addresses, int nargs, void *const *args)
 {
     const bool some = sees->seen || sees->first, grad = pass != MG_ATTEND_FORWARD;
-    const mg_attend a = mg_attend_of(d, pass, some, r->program->tf32, r->cuda->warpgroups,
-                                     addresses % 16 == 0);
+    const mg_attend a =
+        mg_attend_of(d, pass, some, r->program->tf32, r->cuda->warpgroups, addresses % 16 == 0);
     const mg_attend_launch l = mg_attend_launch_of(&a, (int)mg_dtype_bytes(d->dtype));
     const int64_t rows = pass == MG_ATTEND_DKV ? d->keys : d->queries;
     const int64_t heads = d->batch * d->kv * (pass == MG_ATTEND_DKV ? 1 : d->group);
-    const bool rows_alone = a.way == MG_ATTEND_WARP; /* of any heads beside each other */
-    const int64_t blocks = rows_alone ? blocks_of(1, heads * rows, l.rows)
-                                      : blocks_of(heads, rows, l.rows);
+    const bool rows_alone = a.class_ == MG_ATTEND_WARP; /* of any heads beside each other */
+    const int64_t blocks =
+        rows_alone ? blocks_of(1, heads * rows, l.rows) : blocks_of(heads, rows, l.rows);
     int whole = in_chunks(d, grad, addresses);
     void *all[16] = {(void *)d, (void *)sees};
     char name[MG_ATTEND_NAME];
@@ -116,8 +116,8 @@ void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, c
     const int64_t addresses = common(8, (const void *[]){q, k, v, o, dout, dq, dk, dv});
     check_head(d);
     mg_begin(r, action);
-    if (mg_attend_of(d, MG_ATTEND_DQ, false, false, false, addresses % 16 == 0).way ==
-        MG_ATTEND_WARP) {
+    if (mg_attention_class(d, MG_ATTEND_DQ, r->program->tf32, r->cuda->warpgroups,
+                           addresses % 16 == 0) == MG_ATTEND_WARP) {
         launch(r, d, MG_ATTEND_DQ, &sees, addresses, 7,
                (void *[]){&q, &k, &v, &o, &lse, &dout, &dq});
         launch(r, d, MG_ATTEND_DKV, &sees, addresses, 8,

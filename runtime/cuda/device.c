@@ -27,8 +27,8 @@ static const void *sized_kernel(rt_cuda *c, const char *name, int shared)
 {
     const void *k = kernel_of(c, name);
     if (shared)
-        rt_cuda_must(
-            cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), name);
+        rt_cuda_must(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+                     name);
     return k;
 }
 
@@ -37,44 +37,25 @@ static const void *sized_kernel(rt_cuda *c, const char *name, int shared)
 static const void *fixed_kernel(rt_cuda *c, int which, int shared)
 {
 #define FOUR(name) name "_f32", name "_f64", name "_bf16", name "_f16"
-    static const char *const names[] = {"mg_gather_1",
-                                        "mg_gather_2",
-                                        "mg_gather_4",
-                                        "mg_gather_8",
-                                        "mg_gather_16",
-                                        "mg_sort_count",
-                                        "mg_sort_scan",
-                                        "mg_sort_place",
-                                        "mg_scatter_add_f32",
-                                        "mg_scatter_add_f64",
-                                        "mg_slots_i32",
-                                        "mg_top_f32",
-                                        "mg_top_f64",
-                                        FOUR("mg_dispatch"),
-                                        FOUR("mg_combine"),
-                                        FOUR("mg_combine_weight"),
-                                        "mg_random_f32",
-                                        "mg_random_f64",
-                                        FOUR("mg_xent"),
-                                        FOUR("mg_xent_grad"),
-                                        FOUR("mg_head_rows"),
-                                        "mg_fill_rows_bf16",
-                                        "mg_fill_rows_f16",
-                                        "mg_sum_rows_bf16",
-                                        "mg_sum_rows_f16",
-                                        "mg_sum_parts",
-                                        "mg_gelu_bf16",
-                                        "mg_gelu_f16",
-                                        "mg_gelu_grad_bf16",
-                                        "mg_gelu_grad_f16",
-                                        "mg_lay_16",
-                                        "mg_lay_8",
-                                        "mg_lay_4",
-                                        "mg_lay_2",
-                                        "mg_lay_1",
-                                        "mg_sum_shares_f32",
-                                        "mg_sum_shares_f64",
-                                        "mg_mark"};
+    static const char *const names[] = {"mg_gather_1",        "mg_gather_2",
+                                        "mg_gather_4",        "mg_gather_8",
+                                        "mg_gather_16",       "mg_sort_count",
+                                        "mg_sort_scan",       "mg_sort_place",
+                                        "mg_scatter_add_f32", "mg_scatter_add_f64",
+                                        "mg_slots_i32",       "mg_top_f32",
+                                        "mg_top_f64",         FOUR("mg_dispatch"),
+                                        FOUR("mg_combine"),   FOUR("mg_combine_weight"),
+                                        "mg_random_f32",      "mg_random_f64",
+                                        FOUR("mg_xent"),      FOUR("mg_xent_grad"),
+                                        FOUR("mg_head_rows"), "mg_fill_rows_bf16",
+                                        "mg_fill_rows_f16",   "mg_sum_rows_bf16",
+                                        "mg_sum_rows_f16",    "mg_sum_parts",
+                                        "mg_gelu_bf16",       "mg_gelu_f16",
+                                        "mg_gelu_grad_bf16",  "mg_gelu_grad_f16",
+                                        "mg_lay_16",          "mg_lay_8",
+                                        "mg_lay_4",           "mg_lay_2",
+                                        "mg_lay_1",           "mg_sum_shares_f32",
+                                        "mg_sum_shares_f64",  "mg_mark"};
     _Static_assert(sizeof names / sizeof *names == FIXED_count, "one name for each");
     if (c->fixed[which])
         return c->fixed[which];

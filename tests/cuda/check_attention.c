@@ -140,7 +140,8 @@ static void part_forward(Bench *b, Case *c, int p)
 {
     const mg_attention_desc d = part(c, p);
     mg_attention_part(&b->run, 0, &d, at(b, &c->q), part_of(b, c, &c->k, d.k, p),
-                      part_of(b, c, &c->v, d.v, p), at(b, &c->o), at(b, &c->lse), indices_at(b, c->seen[p], c->seen_at[p]),
+                      part_of(b, c, &c->v, d.v, p), at(b, &c->o), at(b, &c->lse),
+                      indices_at(b, c->seen[p], c->seen_at[p]),
                       indices_at(b, c->first[p], c->first_at[p]));
 }
 

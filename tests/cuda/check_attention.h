@@ -1,4 +1,5 @@
-/* check_attention.h - a case of attention, drawn: what it is over, and which keys each query sees. */
+/* check_attention.h - a case of attention, drawn: what it is over, and which keys each query sees.
+ */
 #ifndef MG_TESTS_CUDA_CHECK_ATTENTION_H
 #define MG_TESTS_CUDA_CHECK_ATTENTION_H
 

@@ -69,7 +69,8 @@ static void zigzag_seen(int32_t *seen, int64_t half, int64_t ranks, int64_t rank
     }
 }
 
-/* First keys that do not fall from one query to the next: of documents of any length, some empty. */
+/* First keys that do not fall from one query to the next: of documents of any length, some empty.
+ */
 static void draw_documents(Bench *b, Case *c)
 {
     const mg_attention_desc *d = &c->d;
@@ -191,10 +192,10 @@ static void draw_tiles(Bench *b, mg_attention_desc *d, const char *numbers)
 static void draw_heads(Bench *b, mg_attention_desc *d)
 {
     static const int64_t heads[] = {1, 8, 32, 33, 64, 80, 96, 128, 130, 256};
-    const char *const numbers = b->t == MG_BF16            ? "bf16"
-                                : b->t == MG_F16           ? "f16"
-                                : b->run.program->tf32     ? "tf32"
-                                                           : "f32";
+    const char *const numbers = b->t == MG_BF16        ? "bf16"
+                                : b->t == MG_F16       ? "f16"
+                                : b->run.program->tf32 ? "tf32"
+                                                       : "f32";
     if (b->t == MG_F64) {
         d->head = heads[draw_int(b, 0, 9)];
         d->vhead = draw_int(b, 0, 1) ? d->head : heads[draw_int(b, 0, 9)];
@@ -259,4 +260,3 @@ void drop_case(Bench *b, Case *c)
     done(b, 10,
          (Array *[]){&c->q, &c->k, &c->v, &c->o, &c->lse, &c->g, &c->dq, &c->dk, &c->dv, &c->work});
 }
-
