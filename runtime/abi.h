@@ -373,8 +373,7 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
  *   causal is not set then, and window is 0.
  * first: query s of batch b sees no key before first[b * d->first[0] + s * d->first[1]], which does
  *   not fall from one query of a batch to the next. Without seen, causal and window hold too.
- * A query that sees no key has o = 0 and lse = -1e30. lse and o of a gradient are those over all
- * keys, of this part and of others. */
+ * A query that sees no key has o = 0 and lse = -1e30. A gradient's lse and o are of all parts. */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, void *o, void *lse, const int32_t *seen,
                        const int32_t *first);

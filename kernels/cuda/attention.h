@@ -36,7 +36,7 @@ __device__ static inline bool mg_spot_of(int64_t batch, int64_t kv, int64_t grou
     return p->b < batch;
 }
 
-/* What becomes of a scaled score, and its slope. */
+/* A scaled score under the cap, and its slope. */
 template <class A> __device__ static inline A mg_cap(const mg_attention_desc &d, A x)
 {
     return d.cap > 0 ? (A)d.cap * mg_tanh(x / (A)d.cap) : x;

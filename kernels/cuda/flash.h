@@ -55,7 +55,7 @@ template <class F> __device__ static inline float flash_row(float x, F f)
     return f(x, __shfl_xor_sync(MG_ALL, x, 2));
 }
 
-/* What a lane's two rows see of the keys. All rows of its warp or warpgroup see all of `all`, so a
+/* The keys that a lane's two rows see. All rows of its warp or warpgroup see all of `all`, so a
  * tile within that needs no mask. */
 struct flash_sight {
     mg_range mine[2], all;

@@ -14,7 +14,7 @@
 
 enum { FLASH90_ROWS = MG_FLASH90_ROWS, FLASH90_THREADS = 2 * FLASH90_ROWS };
 
-/* What a lane sees of the keys, in a block of queries from `from` on; tiles that its warpgroup sees
+/* The keys that a lane sees, in a block of queries from `from` on; tiles that its warpgroup sees
  * need no mask. */
 template <class S>
 __device__ static inline flash_sight flash90_sight(const mg_attention_desc &d, const S &sees,

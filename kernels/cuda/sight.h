@@ -114,7 +114,7 @@ __device__ static inline float mg_inverse(float x)
 #define FLASH_LOG2E 1.4426950408889634f
 #define FLASH_LN2   0.6931471805599453f
 
-/* What becomes of a product q . k: a score in powers of two, capped before the mask.
+/* A product q . k becomes a score in powers of two, capped before the mask.
  *
  * For halves and tf32 tanh(y) is 1 - 2 / (1 + e^2y), with an absolute error of some 2^-22: that of
  * a score is cap 2^-22, so at a cap of 50 an exponential is off by 1e-5, where the roundings of a

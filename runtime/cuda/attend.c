@@ -2,7 +2,7 @@
 #include "runtime/attend.h"
 #include "runtime/cuda/cuda.h"
 
-/* What the kernels take of the mask: by value, as sight.h has it. */
+/* The mask as kernels take it: by value, as sight.h has it. */
 typedef struct Sees {
     const int32_t *seen, *first;
 } Sees;
