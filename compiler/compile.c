@@ -390,7 +390,8 @@ static Exit run_steps(Session *s, Compiled *c, const char *after, const char *un
     if (status == PASS_ok && job.plan) {
         job.plan->cpu = s->o->cpu ? s->o->cpu : c->device.processor;
         c->plan = job.plan;
-        attention_warn(job.plan);
+        if (!attention_built(job.plan))
+            status = PASS_error;
     }
     if (status == PASS_broken)
         leave_dump(s, c->module);

@@ -74,24 +74,51 @@ static const char *reason(const Action *a)
                : "rows of its operands do not begin at multiples of 16 bytes";
 }
 
-void attention_warn(const Plan *p)
+static bool is_attention(const Action *a)
+{
+    return a->kind == ACT_attention || a->kind == ACT_attention_grad;
+}
+
+/* True if a program has a head that no kernel of a GPU computes; it is told. */
+static bool too_long(const Plan *p, const Program *prog)
+{
+    for (size_t i = 0; prog && i < prog->actions.n; i++) {
+        const Action *a = &prog->actions.data[i];
+        const int64_t head = a->attention.head, vhead = a->attention.vhead;
+        const int64_t most = is_attention(a) ? head > vhead ? head : vhead : 0;
+        if (most <= MG_ATTENTION_HEAD)
+            continue;
+        diag_error(p->module->diag, a->span, 555,
+                   "a head of %lld is not built on a GPU; the limit is %d", (long long)most,
+                   MG_ATTENTION_HEAD);
+        diag_help(p->module->diag, "more heads that are shorter have as many parameters");
+        return true;
+    }
+    return false;
+}
+
+bool attention_built(const Plan *p)
 {
     const Train *t = &p->module->train;
     const Action *first = NULL;
     double seconds = 0;
-    if (p->device->target != TARGET_cuda || !p->train)
-        return;
+    if (p->device->target != TARGET_cuda)
+        return true;
+    if (too_long(p, p->train) || too_long(p, p->eval) || too_long(p, p->sample))
+        return false;
+    if (!p->train)
+        return true;
     for (size_t i = 0; i < p->train->actions.n; i++) {
         const Action *a = &p->train->actions.data[i];
-        if ((a->kind != ACT_attention && a->kind != ACT_attention_grad) ||
-            attend_of(p->device, t, a).class_ != MG_ATTEND_WARP)
+        if (!is_attention(a) || attend_of(p->device, t, a).class_ != MG_ATTEND_WARP)
             continue;
         first = first ? first : a;
         seconds += a->seconds * (double)a->times;
     }
     if (!first)
-        return;
+        return true;
     diag_warning(p->module->diag, first->span, 554,
                  "attention takes kernels without tiles: %.4g ms, %.1f%% of the step; %s",
                  seconds * 1e3, 100 * seconds / p->train->seconds, reason(first));
+    return true;
 }
