@@ -10,7 +10,7 @@
  *                  2024, figures 5 and 6)
  *   tf32           half of that share, of the peak of tf32: the second product reads its operand
  *                  number by number
- *   f32            0.4 of the peak of f32: two instructions for a multiply-add that is one
+ *   f32            that share, of the peak of f32
  *   a warp a row   1% of the peak of f32: half of the instructions load, 4 bytes a lane
  *
  * Tiles have 32, 64, 80, 96, 128, 192 or 256 columns; those behind the head are computed too. */
@@ -51,7 +51,7 @@ double attention_rate(const Device *d, const Train *t, const Action *a, double s
     case MG_ATTEND_WARP:
         return of->dtype == MG_F64 && f64 < slow ? f64 : slow;
     case MG_ATTEND_FLOATS:
-        rate = 0.4 * d->flops_f32;
+        rate = share * d->flops_f32;
         break;
     case MG_ATTEND_TF32:
         rate = 0.5 * share * d->flops_tf32;
