@@ -14,6 +14,7 @@ typedef struct Device {
     const char
         *processor;   /* of the program, by --cpu's name; NULL: the machine's that compiles it */
     int architecture; /* cuda: compute capability, 89 for 8.9; 0: a program for all of them */
+    bool warpgroups;  /* cuda: it has the tensor cores of sm_90 */
     int64_t memory;   /* bytes a rank may plan for */
     double flops_f32; /* peak of matrix products, FLOP/s */
     double flops_f64, flops_tf32, flops_bf16, flops_f16;

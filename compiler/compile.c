@@ -11,6 +11,7 @@
 #include "compiler/write.h"
 #include "decide/frontier.h"
 #include "decide/make.h"
+#include "plan/attend.h"
 #include "ir/external.h"
 #include "passes/passes.h"
 
@@ -392,6 +393,8 @@ static Exit run_steps(Session *s, Compiled *c, const char *after, const char *un
             return EXIT_infeasible;
         job.plan->cpu = s->o->cpu ? s->o->cpu : c->device.processor;
         c->plan = job.plan;
+        if (!attention_built(job.plan))
+            status = PASS_error;
     }
     if (status == PASS_broken)
         leave_dump(s, c->module);

@@ -23,7 +23,7 @@ typedef struct Description {
     double thread_bandwidth, bandwidth;
     double launch, streams;
     double link_bandwidth, link_seconds, link_slowdown;
-    double architecture;
+    double architecture, warpgroups;
     double product_rows, product_columns;
     double node_ranks, node_bandwidth, node_seconds;
 } Description;
@@ -45,6 +45,7 @@ static const Field fields[] = {
     FIELD("target", text, target, 0, 0),
     OPTIONAL("processor", text, processor, 0, 0),
     OPTIONAL("architecture", whole, architecture, 80, 999),
+    OPTIONAL("warpgroups", whole, warpgroups, 0, 1),
     FIELD("memory", bytes, memory, 1 << 20, 0x1p60),
     FIELD("threads", count, threads, 1, 4096),
     FIELD("flops_f32_per_thread", real, flops_f32, 1e6, 1e18),
@@ -141,6 +142,7 @@ static Device device_from(const Description *d)
                     .target = strcmp(d->target, "cuda") ? TARGET_host : TARGET_cuda,
                     .processor = d->processor,
                     .architecture = (int)d->architecture,
+                    .warpgroups = d->warpgroups > 0,
                     .memory = (int64_t)d->memory,
                     .flops_f32 = d->threads * d->flops_f32,
                     .flops_f64 = d->threads * d->flops_f64,

@@ -18,20 +18,62 @@ enum {
     MG_SLOTS_BLOCK = 128,    /* threads, a warp for an expert */
     MG_EXPERTS_BLOCK = 128,  /* threads, for a row */
     MG_ATTENTION_WARPS = 4,  /* warps of a block; each a query or a key */
-    MG_FLASH_WARPS = 4,      /* warps of a block; each 16 queries or keys */
+    MG_DELTA_BLOCK = 128,    /* threads, for do . o */
     MG_DELTA_ROWS = 4,       /* queries of some lanes of a warp, for do . o */
     MG_ATTENTION_HEAD = 256, /* the longest head */
+    MG_FLASH_ROWS = 64,      /* queries of a block of flash.h, forward; 16 for a warp */
     MG_FLASH90_ROWS = 128,   /* queries or keys of a block on sm_90, two threads for each */
+    MG_FLASH90_DQ_KEYS = 64, /* of a tile, in the gradient of queries */
     MG_FLASH90_QUERIES = 64, /* of a tile, in the gradient of keys and values */
 };
-/* Keys of a tile by head size, in the forward pass and in the gradient of queries; and the
- * shared memory of a block, in bytes: its own rows, and the tiles in use and in flight. */
-#define MG_FLASH90_KEYS(head)    ((head) == 64 ? 64 : 128)
-#define MG_FLASH90_DQ_KEYS(head) ((head) == 64 ? 128 : 64)
-#define MG_FLASH90_SHARED(head)  ((MG_FLASH90_ROWS + 4 * MG_FLASH90_KEYS(head)) * (head) * 2)
-#define MG_FLASH90_DQ_SHARED(head)                                                                 \
-    ((2 * MG_FLASH90_ROWS + 5 * MG_FLASH90_DQ_KEYS(head)) * (head) * 2)
-#define MG_FLASH90_DKV_SHARED(head)                                                                \
-    ((2 * MG_FLASH90_ROWS + 4 * MG_FLASH90_QUERIES) * (head) * 2 + 2 * MG_FLASH90_QUERIES * 8)
+
+/* Chunks of 16 bytes from one row of a tile to the next, for rows of so many (mma.h). Those of
+ * halves are as many where the chunks of eight rows can change places; the others are odd. */
+#define MG_ROW_CHUNKS(chunks, width)      ((width) == 2 && (chunks) % 8 == 0 ? (chunks) : (chunks) | 1)
+#define MG_ROW_BYTES(head, width)         (MG_ROW_CHUNKS((head) * (width) / 16, width) * 16)
+#define MG_PAIR_BYTES(head, vhead, width) (MG_ROW_BYTES(head, width) + MG_ROW_BYTES(vhead, width))
+#define MG_LARGER(a, b)                   ((a) > (b) ? (a) : (b))
+
+/* Blocks of flash.h, by the heads of their tiles and the bytes of a number: so many keys or queries
+ * of a tile, and rows of a block in the gradients, that no register spills and that the shared
+ * memory (in bytes) is at most 99 KiB, which sm_86, sm_89 and sm_120 have. Queries, and in
+ * the gradient of queries their gradients too, stay in registers if these suffice. */
+#define MG_FLASH_KEYS(head, vhead, width)                                                          \
+    (MG_LARGER(head, vhead) <= ((width) == 2 ? 192 : 64)    ? 64                                   \
+     : MG_LARGER(head, vhead) <= ((width) == 2 ? 256 : 128) ? 32                                   \
+                                                            : 16)
+#define MG_FLASH_KEEPS(head, vhead, width) ((width) == 2 && (head) + (vhead) <= 320)
+#define MG_FLASH_SHARED(head, vhead, width)                                                        \
+    (MG_FLASH_KEYS(head, vhead, width) * MG_PAIR_BYTES(head, vhead, width) +                       \
+     (MG_FLASH_KEEPS(head, vhead, width) ? 0 : MG_FLASH_ROWS * MG_ROW_BYTES(head, width)))
+#define MG_FLASH_GRAD_ROWS(head, vhead, width)                                                     \
+    ((width) == 4 && MG_LARGER(head, vhead) > 128 ? 32 : 64)
+#define MG_FLASH_GRAD_TILE(head, vhead, width)                                                     \
+    ((width) == 2 && MG_LARGER(head, vhead) <= 64    ? 64                                          \
+     : (width) == 2 || MG_LARGER(head, vhead) <= 128 ? 32                                          \
+                                                     : 16)
+#define MG_FLASH_GRAD_KEEPS(head, vhead, width) ((width) == 2 && MG_LARGER(head, vhead) <= 128)
+#define MG_FLASH_DKV_SHARED(head, vhead, width)                                                    \
+    ((MG_FLASH_GRAD_ROWS(head, vhead, width) + MG_FLASH_GRAD_TILE(head, vhead, width)) *           \
+     MG_PAIR_BYTES(head, vhead, width))
+#define MG_FLASH_DQ_SHARED(head, vhead, width)                                                     \
+    (!MG_FLASH_GRAD_KEEPS(head, vhead, width)                                                      \
+         ? MG_FLASH_DKV_SHARED(head, vhead, width)                                                 \
+         : MG_LARGER(MG_FLASH_GRAD_TILE(head, vhead, width) * MG_PAIR_BYTES(head, vhead, width),   \
+                     64 * MG_ROW_BYTES(MG_LARGER(head, vhead), width)))
+/* The gradients of keys and values one after the other, because both together have too many
+ * sums. */
+#define MG_FLASH_APART(head, vhead) ((head) + (vhead) > 256)
+
+/* On sm_90: keys of a tile by the heads, in the forward pass; and the shared memory of a block: its
+ * own rows, and the tiles in use and in flight. */
+#define MG_FLASH90_KEYS(head, vhead) (MG_LARGER(head, vhead) == 64 ? 64 : 128)
+#define MG_FLASH90_SHARED(head, vhead)                                                             \
+    (MG_FLASH90_ROWS * (head) * 2 + 2 * MG_FLASH90_KEYS(head, vhead) * ((head) + (vhead)) * 2)
+#define MG_FLASH90_DQ_SHARED(head, vhead)                                                          \
+    (MG_FLASH90_ROWS * ((head) + (vhead)) * 2 + MG_FLASH90_DQ_KEYS * (3 * (head) + 2 * (vhead)) * 2)
+#define MG_FLASH90_DKV_SHARED(head, vhead)                                                         \
+    ((MG_FLASH90_ROWS + 2 * MG_FLASH90_QUERIES) * ((head) + (vhead)) * 2 +                         \
+     2 * MG_FLASH90_QUERIES * 8)
 
 #endif

@@ -74,13 +74,12 @@ static inline int64_t mg_gemm_scratch(const mg_gemm_desc *d)
     return (packed + sums > tiled + tile_sums ? packed + sums : tiled + tile_sums) * 4;
 }
 
-/* Bytes of work of the gradient of attention on a GPU (work is NULL if 0): for halves one float for
- * each query. */
+/* Bytes of work of the gradient of attention on a GPU (work is NULL if 0): one float for each
+ * query, but none of f64. */
 static inline int64_t mg_attention_grad_work(const mg_attention_desc *d)
 {
-    return d->dtype == MG_BF16 || d->dtype == MG_F16
-               ? d->batch * d->kv * d->group * d->queries * (int64_t)sizeof(float)
-               : 0;
+    return d->dtype == MG_F64 ? 0
+                              : d->batch * d->kv * d->group * d->queries * (int64_t)sizeof(float);
 }
 /* Bytes of scratch per thread, for both directions: blocks of 64 keys meet 4 strips of rows, each
  * as wide as 2 of the widest vectors. */

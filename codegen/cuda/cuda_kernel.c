@@ -262,18 +262,6 @@ static void write_kernel(const Plan *p, const Kernel *k, FILE *out)
     arena_free(a);
 }
 
-/* Does any attention run over only a part of the keys? */
-static bool in_parts(const Program *p)
-{
-    for (size_t i = 0; p && i < p->actions.n; i++) {
-        const Action *a = &p->actions.data[i];
-        if ((a->kind == ACT_attention && a->noperands > 5) ||
-            (a->kind == ACT_attention_grad && a->noperands > 9 && a->operand[9].value))
-            return true;
-    }
-    return false;
-}
-
 void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
 {
     const Train *t = &p->module->train;
@@ -281,9 +269,9 @@ void codegen_cuda_kernels(const Plan *p, const char *header, FILE *out)
     fprintf(out, "#define MG_WITH_%s\n", t->compute == DT_f64 ? "F64" : "F32");
     if (t->half)
         fprintf(out, "#define MG_WITH_%s\n", t->half == DT_bf16 ? "BF16" : "F16");
-    if (in_parts(p->train) || in_parts(p->eval) || in_parts(p->sample))
-        fputs("#define MG_WITH_PARTS\n", out);
     fprintf(out, "#include \"%s\"\n\n", header);
+    if (strcmp(header, "library.h") == 0)
+        cuda_attention_kernels(p, out);
     for (size_t i = 0; i < p->kernels.n; i++)
         write_kernel(p, &p->kernels.data[i], out);
 }

@@ -1,15 +1,22 @@
-/* attention.h - attention and its gradients for all types and heads: a warp computes a query, or in
- * the gradients of keys and values a key. Halves with heads that the tensor cores support have
- * separate kernels (flash.h).
+/* attention.h - attention and its gradients where no tile fits (flash.h): f64, and halves of which
+ * some row begins at no multiple of 16 bytes. A warp computes a query, or in the gradients of keys
+ * and values a key: slow, for any type, head and mask.
  *
  * A warp processes 32 keys (queries) at a time: each lane computes the products of one, then the
  * lanes divide the head for the sums; lane d % 32 has element d of the head. The softmax is
  * renormalised as it goes (Milakov and Gimelshein, 2018), so no score is stored; the gradients
- * recompute it from lse (Dao et al., FlashAttention, 2022). Each kernel exists twice: over all
- * keys, and over a part of the keys (an iteration of ring attention), of which it processes only
- * those that some query sees. */
+ * recompute it from lse (Dao et al., FlashAttention, 2022). */
 #ifndef MG_CUDA_ATTENTION_H
 #define MG_CUDA_ATTENTION_H
+
+__device__ static inline float mg_tanh(float x)
+{
+    return tanhf(x);
+}
+__device__ static inline double mg_tanh(double x)
+{
+    return tanh(x);
+}
 
 enum { MG_HEAD_EACH = MG_ATTENTION_HEAD / 32 }; /* elements of a head that one lane has */
 
@@ -29,87 +36,16 @@ __device__ static inline bool mg_spot_of(int64_t batch, int64_t kv, int64_t grou
     return p->b < batch;
 }
 
-/* The mask: the keys that a query sees (the first ones), and the queries that see a key (those from
- * `first` on). A loop keeps the result of query() or key() for its own query or key.
- *
- * All keys, or with causal those up to the query itself: computed at each use. */
-struct mg_all_keys {
-    const int32_t *seen; /* NULL */
-    struct query_type {
-        int s;
-        __device__ int keys(const mg_attention_desc &d) const
-        {
-            return d.causal && s + 1 < (int)d.keys ? s + 1 : (int)d.keys;
-        }
-        __device__ bool none() const
-        {
-            return false;
-        }
-    };
-    struct key_type {
-        int t;
-        __device__ bool seen_by(const mg_attention_desc &d, int s) const
-        {
-            return t < query_type{s}.keys(d);
-        }
-    };
-    __device__ query_type query(const mg_attention_desc &, int s) const
-    {
-        return query_type{s};
-    }
-    __device__ key_type key(const mg_attention_desc &, int t) const
-    {
-        return key_type{t};
-    }
-    __device__ int first(const mg_attention_desc &d, int t) const
-    {
-        return d.causal ? t : 0;
-    }
-};
-/* A part of the keys: seen[s] is the number of keys that query s sees, and never falls. A query may
- * see none; a query past the end counts as the last. */
-struct mg_some_keys {
-    const int32_t *seen;
-    struct query_type {
-        int n;
-        __device__ int keys(const mg_attention_desc &) const
-        {
-            return n;
-        }
-        __device__ bool none() const
-        {
-            return n == 0;
-        }
-    };
-    struct key_type {
-        int from;
-        __device__ bool seen_by(const mg_attention_desc &, int s) const
-        {
-            return s >= from;
-        }
-    };
-    __device__ query_type query(const mg_attention_desc &d, int s) const
-    {
-        return query_type{seen[s < (int)d.queries ? s : (int)d.queries - 1]};
-    }
-    __device__ key_type key(const mg_attention_desc &d, int t) const
-    {
-        return key_type{first(d, t)};
-    }
-    __device__ int first(const mg_attention_desc &d, int t) const
-    {
-        int low = 0, high = (int)d.queries;
-        while (low < high) {
-            const int middle = (low + high) / 2;
-            if (seen[middle] > t)
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        return low;
-    }
-};
-#define MG_NO_LSE -1e30 /* lse of a query that sees no key: finite, in place of log 0 */
+/* A scaled score under the cap, and its slope. */
+template <class A> __device__ static inline A mg_cap(const mg_attention_desc &d, A x)
+{
+    return d.cap > 0 ? (A)d.cap * mg_tanh(x / (A)d.cap) : x;
+}
+template <class A> __device__ static inline A mg_cap_slope(const mg_attention_desc &d, A capped)
+{
+    const A t = d.cap > 0 ? capped / (A)d.cap : (A)0;
+    return 1 - t * t;
+}
 
 template <class T, class A = typename mg_wider<T>::type>
 __device__ static inline A mg_dot(const T *a, const T *b, int64_t n)
@@ -143,22 +79,22 @@ __device__ static inline void mg_spread(A *acc, int64_t n, A weight, const T *ro
     }
 }
 
-template <class T, class A, class S>
-__device__ static inline void mg_attend(const mg_attention_desc &d, S sees, const T *q, const T *k,
-                                        const T *v, T *o, A *lse)
+template <class T, class A>
+__device__ static inline void mg_attend(const mg_attention_desc &d, mg_some_keys sees, const T *q,
+                                        const T *k, const T *v, T *o, A *lse)
 {
     mg_spot p;
     if (!mg_spot_of(d.batch, d.kv, d.group, d.queries, &p))
         return;
     const int lane = threadIdx.x % 32;
     const T *mine = q + mg_at(d.q, p, p.row);
-    const int64_t keys = sees.query(d, (int)p.row).keys(d);
+    const mg_range keys = sees.keys(d, p.b, (int)p.row);
     A top = -(A)INFINITY, sum = 0, acc[MG_HEAD_EACH] = {0};
-    for (int64_t from = 0; from < keys; from += 32) {
-        const int64_t count = keys - from < 32 ? keys - from : 32;
+    for (int64_t from = keys.from; from < keys.to; from += 32) {
+        const int64_t count = keys.to - from < 32 ? keys.to - from : 32;
         A s = -(A)INFINITY;
         if (lane < count)
-            s = (A)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, from + lane), d.head);
+            s = mg_cap(d, (A)d.scale * mg_dot(mine, k + mg_key_at(d.k, p, from + lane), d.head));
         const A above = mg_greater<A>()(top, mg_warp_reduce(s, mg_greater<A>()));
         const A keep = mg_exp(top - above), e = lane < count ? mg_exp(s - above) : (A)0;
         sum = sum * keep + mg_warp_reduce(e, mg_plus<A>());
@@ -168,7 +104,7 @@ __device__ static inline void mg_attend(const mg_attention_desc &d, S sees, cons
         mg_spread(acc, d.vhead, e, v + mg_key_at(d.v, p, from), d.v[1], count);
     }
     T *to = o + mg_at(d.o, p, p.row);
-    const bool none = sees.query(d, (int)p.row).none();
+    const bool none = keys.none();
     for (int i = 0; i < MG_HEAD_EACH; i++)
         if (lane + 32 * i < d.vhead)
             to[lane + 32 * i] = mg_narrow<T>(none ? (A)0 : acc[i] / sum);
@@ -177,10 +113,10 @@ __device__ static inline void mg_attend(const mg_attention_desc &d, S sees, cons
 }
 
 /* dq = scale sum_t p_t (dp_t - D) k_t, with dp_t = do . v_t and D = do . o. */
-template <class T, class A, class S>
-__device__ static inline void mg_attend_dq(const mg_attention_desc &d, S sees, const T *q,
-                                           const T *k, const T *v, const T *o, const A *lse,
-                                           const T *dout, T *dq)
+template <class T, class A>
+__device__ static inline void mg_attend_dq(const mg_attention_desc &d, mg_some_keys sees,
+                                           const T *q, const T *k, const T *v, const T *o,
+                                           const A *lse, const T *dout, T *dq)
 {
     mg_spot p;
     if (!mg_spot_of(d.batch, d.kv, d.group, d.queries, &p))
@@ -188,15 +124,16 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, S sees, c
     const int lane = threadIdx.x % 32;
     const T *mine = q + mg_at(d.q, p, p.row), *g = dout + mg_at(d.o, p, p.row);
     const A D = mg_dot(g, o + mg_at(d.o, p, p.row), d.vhead), l = lse[mg_at(d.lse, p, p.row)];
-    const int64_t keys = sees.query(d, (int)p.row).keys(d);
+    const mg_range keys = sees.keys(d, p.b, (int)p.row);
     A acc[MG_HEAD_EACH] = {0};
-    for (int64_t from = 0; from < keys; from += 32) {
-        const int64_t count = keys - from < 32 ? keys - from : 32;
+    for (int64_t from = keys.from; from < keys.to; from += 32) {
+        const int64_t count = keys.to - from < 32 ? keys.to - from : 32;
         A ds = 0;
         if (lane < count) {
             const T *key = k + mg_key_at(d.k, p, from + lane);
-            const A e = mg_exp((A)d.scale * mg_dot(mine, key, d.head) - l);
-            ds = e * (mg_dot(g, v + mg_key_at(d.v, p, from + lane), d.vhead) - D) * (A)d.scale;
+            const A x = mg_cap(d, (A)d.scale * mg_dot(mine, key, d.head)), e = mg_exp(x - l);
+            ds = e * (mg_dot(g, v + mg_key_at(d.v, p, from + lane), d.vhead) - D) * (A)d.scale *
+                 mg_cap_slope(d, x);
         }
         mg_spread(acc, d.head, ds, k + mg_key_at(d.k, p, from), d.k[1], count);
     }
@@ -207,10 +144,10 @@ __device__ static inline void mg_attend_dq(const mg_attention_desc &d, S sees, c
 }
 
 /* dk_t = scale sum_s p_st (dp_st - D_s) q_s and dv_t = sum_s p_st do_s, over all groups. */
-template <class T, class A, class S>
-__device__ static inline void mg_attend_dkv(const mg_attention_desc &d, S sees, const T *q,
-                                            const T *k, const T *v, const T *o, const A *lse,
-                                            const T *dout, T *dk, T *dv)
+template <class T, class A>
+__device__ static inline void mg_attend_dkv(const mg_attention_desc &d, mg_some_keys sees,
+                                            const T *q, const T *k, const T *v, const T *o,
+                                            const A *lse, const T *dout, T *dk, T *dv)
 {
     mg_spot p;
     if (!mg_spot_of(d.batch, d.kv, 1, d.keys, &p))
@@ -218,17 +155,17 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, S sees, 
     const int lane = threadIdx.x % 32;
     const T *key = k + mg_key_at(d.k, p, p.row), *value = v + mg_key_at(d.v, p, p.row);
     A ak[MG_HEAD_EACH] = {0}, av[MG_HEAD_EACH] = {0};
-    const int64_t first = sees.first(d, (int)p.row);
+    const mg_range queries = sees.queries(d, p.b, (int)p.row, (int)p.row + 1);
     for (p.g = 0; p.g < d.group; p.g++)
-        for (int64_t from = first; from < d.queries; from += 32) {
-            const int64_t count = d.queries - from < 32 ? d.queries - from : 32;
+        for (int64_t from = queries.from; from < queries.to; from += 32) {
+            const int64_t count = queries.to - from < 32 ? queries.to - from : 32;
             A e = 0, ds = 0;
             if (lane < count) {
                 const int64_t s = from + lane;
                 const T *g = dout + mg_at(d.o, p, s);
-                e = mg_exp((A)d.scale * mg_dot(q + mg_at(d.q, p, s), key, d.head) -
-                           lse[mg_at(d.lse, p, s)]);
-                ds = e * (A)d.scale *
+                const A x = mg_cap(d, (A)d.scale * mg_dot(q + mg_at(d.q, p, s), key, d.head));
+                e = mg_exp(x - lse[mg_at(d.lse, p, s)]);
+                ds = e * (A)d.scale * mg_cap_slope(d, x) *
                      (mg_dot(g, value, d.vhead) - mg_dot(g, o + mg_at(d.o, p, s), d.vhead));
             }
             mg_spread(ak, d.head, ds, q + mg_at(d.q, p, from), d.q[1], count);
@@ -242,36 +179,32 @@ __device__ static inline void mg_attend_dkv(const mg_attention_desc &d, S sees, 
     }
 }
 
-#define MG_ATTENTION_OF(name, T, A, S)                                                             \
-    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
-        mg_attention_##name(mg_attention_desc d, const T *q, const T *k, const T *v, T *o, A *lse, \
-                            const int32_t *seen)                                                   \
+#define MG_ATTENTION_KERNEL     extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)
+#define MG_ATTENTION_forward(n) MG_ATTEND(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
+#define MG_ATTENTION_dq(n)      MG_ATTEND_DQ(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
+#define MG_ATTENTION_dkv(n)     MG_ATTEND_DKV(n, MG_TYPE_##n, mg_wider<MG_TYPE_##n>::type)
+#define MG_ATTEND(n, T, A)                                                                         \
+    MG_ATTENTION_KERNEL mg_attention_forward_##n(mg_attention_desc d, mg_some_keys sees,           \
+                                                 const T *q, const T *k, const T *v, T *o, A *lse) \
     {                                                                                              \
-        mg_attend(d, S{seen}, q, k, v, o, lse);                                                    \
+        mg_attend(d, sees, q, k, v, o, lse);                                                       \
     }                                                                                              \
-    MG_EXPORT(mg_attention_##name)                                                                 \
-    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
-        mg_attention_dq_##name(mg_attention_desc d, const T *q, const T *k, const T *v,            \
-                               const T *o, const A *lse, const T *dout, T *dq,                     \
-                               const int32_t *seen)                                                \
+    MG_EXPORT(mg_attention_forward_##n)
+#define MG_ATTEND_DQ(n, T, A)                                                                      \
+    MG_ATTENTION_KERNEL mg_attention_dq_##n(mg_attention_desc d, mg_some_keys sees, const T *q,    \
+                                            const T *k, const T *v, const T *o, const A *lse,      \
+                                            const T *dout, T *dq)                                  \
     {                                                                                              \
-        mg_attend_dq(d, S{seen}, q, k, v, o, lse, dout, dq);                                       \
+        mg_attend_dq(d, sees, q, k, v, o, lse, dout, dq);                                          \
     }                                                                                              \
-    MG_EXPORT(mg_attention_dq_##name)                                                              \
-    extern "C" __global__ void __launch_bounds__(32 * MG_ATTENTION_WARPS, 1)                       \
-        mg_attention_dkv_##name(mg_attention_desc d, const T *q, const T *k, const T *v,           \
-                                const T *o, const A *lse, const T *dout, T *dk, T *dv,             \
-                                const int32_t *seen)                                               \
+    MG_EXPORT(mg_attention_dq_##n)
+#define MG_ATTEND_DKV(n, T, A)                                                                     \
+    MG_ATTENTION_KERNEL mg_attention_dkv_##n(mg_attention_desc d, mg_some_keys sees, const T *q,   \
+                                             const T *k, const T *v, const T *o, const A *lse,     \
+                                             const T *dout, T *dk, T *dv)                          \
     {                                                                                              \
-        mg_attend_dkv(d, S{seen}, q, k, v, o, lse, dout, dk, dv);                                  \
+        mg_attend_dkv(d, sees, q, k, v, o, lse, dout, dk, dv);                                     \
     }                                                                                              \
-    MG_EXPORT(mg_attention_dkv_##name)
-#define MG_ATTENTION(name, T, A)                                                                   \
-    MG_ATTENTION_OF(name, T, A, mg_all_keys)                                                       \
-    MG_IF_PARTS(MG_ATTENTION_OF(part_##name, T, A, mg_some_keys))
-MG_IF_F32(MG_ATTENTION(f32, float, float))
-MG_IF_F64(MG_ATTENTION(f64, double, double))
-MG_IF_BF16(MG_ATTENTION(bf16, mg_bf16, float))
-MG_IF_F16(MG_ATTENTION(f16, mg_f16, float))
+    MG_EXPORT(mg_attention_dkv_##n)
 
 #endif

@@ -3,21 +3,27 @@
 #ifndef MG_CUDA_DELTA_H
 #define MG_CUDA_DELTA_H
 
+/* Index of query 0 of a head in delta. */
+__device__ static inline int64_t flash_delta_at(const mg_attention_desc &d, const flash_head &p)
+{
+    return ((p.b * d.kv + p.h) * d.group + p.g) * d.queries;
+}
+
 /* delta = do . o of each query, [batch, kv, group, queries]. Lanes 2^log of a warp have a query, or
- * MG_DELTA_ROWS queries one after another, and read 16 bytes at a time of each; blockIdx.y is a
- * head. Rows begin at multiples of 16 bytes; where a row is not whole words of that, the last
- * elements are read apart. */
+ * MG_DELTA_ROWS queries one after another, and read 16 bytes at a time of each if rows begin at
+ * multiples of that (`chunks`); elements behind the last whole chunk are read apart. */
 template <class T>
-__device__ static inline void flash_delta(const mg_attention_desc &d, int log, const T *o,
-                                          const T *dout, float *delta)
+__device__ static inline void flash_delta(const mg_attention_desc &d, int log, bool chunks,
+                                          const T *o, const T *dout, float *delta)
 {
     enum { W = mg_wide_vector<T>::n, ROWS = MG_DELTA_ROWS };
-    const uint32_t y = blockIdx.y, group = (uint32_t)d.group, kv = (uint32_t)d.kv;
-    const uint32_t of = y / group, b = of / kv; /* 32 bits: up to 65535 heads */
-    const flash_head p = {b, of - b * kv, y - of * group};
-    const int lanes = 1 << log, lane = (int)threadIdx.x & (lanes - 1);
-    const int vhead = (int)d.vhead, whole = vhead & -W, queries = (int)d.queries;
-    const int first = (int)(((blockIdx.x * FLASH_THREADS + threadIdx.x) >> log) * ROWS);
+    const int lanes = 1 << log, lane = (int)threadIdx.x & (lanes - 1), queries = (int)d.queries;
+    const flash_place place =
+        flash_place_of(d.kv, d.group, queries, MG_DELTA_BLOCK * ROWS >> log, (int)blockIdx.x);
+    const flash_head p = place.head;
+    const int vhead = (int)d.vhead, whole = chunks ? vhead & -W : 0;
+    const int first = ((place.at * MG_DELTA_BLOCK + (int)threadIdx.x) >> log) * ROWS;
+    float *const mine = delta + flash_delta_at(d, p);
     const int64_t at = flash_at(d.o, p, 0);
     float sum[ROWS] = {0}, x[ROWS][W], g[ROWS][W];
     for (int i = lane * W; i < whole; i += lanes * W) {
@@ -46,17 +52,7 @@ __device__ static inline void flash_delta(const mg_attention_desc &d, int log, c
     MG_UNROLL
     for (int k = 0; k < ROWS; k++)
         if (lane == 0 && first + k < queries)
-            delta[y * d.queries + first + k] = sum[k];
+            mine[first + k] = sum[k];
 }
-
-#define MG_FLASH_DELTA(name, T)                                                                    \
-    FLASH_KERNEL mg_flash_delta_##name(mg_attention_desc d, int log, const T *o, const T *dout,    \
-                                       float *delta)                                               \
-    {                                                                                              \
-        flash_delta(d, log, o, dout, delta);                                                       \
-    }                                                                                              \
-    MG_EXPORT(mg_flash_delta_##name)
-MG_IF_BF16(MG_FLASH_DELTA(bf16, mg_bf16))
-MG_IF_F16(MG_FLASH_DELTA(f16, mg_f16))
 
 #endif

@@ -16,7 +16,9 @@
 #pragma nv_diag_suppress 177 /* indices that no operand uses */
 #define MG_EXPORT(kernel)
 #define MG_SHARED(type, name, n) __shared__ type name[n]
-#define MG_UNROLL                _Pragma("unroll")   /* so that arrays become registers */
+#define MG_UNROLL                _Pragma("unroll") /* so that arrays become registers */
+#define MG_PRAGMA(...)           _Pragma(#__VA_ARGS__)
+#define MG_UNROLL_BY(n)          MG_PRAGMA(unroll(n))
 #define MG_NO_UNROLL             _Pragma("unroll 1") /* to need fewer registers */
 #endif
 

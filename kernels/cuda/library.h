@@ -13,7 +13,7 @@
 #define MG_WITH_F64
 #define MG_WITH_BF16
 #define MG_WITH_F16
-#define MG_WITH_PARTS
+#define MG_WITH_INSTANCES
 #endif
 #ifdef MG_WITH_F32
 #define MG_IF_F32(...) __VA_ARGS__
@@ -36,13 +36,6 @@
 #define MG_IF_F16(...)
 #endif
 
-/* Attention over a part of the keys: an iteration of ring attention. */
-#ifdef MG_WITH_PARTS
-#define MG_IF_PARTS(...) __VA_ARGS__
-#else
-#define MG_IF_PARTS(...)
-#endif
-
 #include "numbers.h"
 
 #include "gather.h"
@@ -53,16 +46,24 @@
 #include "shares.h"
 #include "xent.h"
 
+#include "sight.h"
+
 #include "attention.h"
 
 #include "mma.h"
+
+#include "floats.h"
 
 #include "flash.h"
 
 #include "delta.h" /* after flash.h: flash_at */
 
+#include "flash_grad.h"
+
 #include "wgmma.h"
 
 #include "flash_sm90.h"
+
+#include "instances.h"
 
 #endif

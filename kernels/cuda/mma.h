@@ -1,8 +1,9 @@
 /* mma.h - the tensor cores of sm_80 and later: asynchronous 16-byte copies to shared memory, loads
  * of matrices from there into the registers of a warp, and their product.
  *
- * A tile is ROWS rows of D halves in shared memory, in chunks of 16 bytes. Chunk c of row r is at
- * chunk c ^ (r % 8), so that the eight rows of a matrix are in different banks.
+ * A tile is ROWS rows of D numbers in shared memory, in chunks of 16 bytes. The eight rows of a
+ * matrix are in different banks: if a row of halves has a multiple of 8 chunks, chunk c of row r is
+ * at chunk c ^ (r % 8); otherwise rows are an odd number of chunks apart.
  *
  * Fragments (PTX ISA, mma.m16n8k16), with g = lane / 4 and t = lane % 4:
  *   a[0..3]   rows g and g + 8 of columns 2t, 2t + 1; the same of columns 2t + 8, 2t + 9
@@ -15,7 +16,18 @@ struct alignas(16) mg_chunk {
     uint32_t x[4];
 };
 
+/* The shared memory that a launch asks for. */
 #ifdef MG_SHIM
+#define MG_SHARED_ALL(name) mg_chunk *name = (mg_chunk *)shim_shared_all()
+#else
+#define MG_SHARED_ALL(name) extern __shared__ __align__(1024) mg_chunk name[]
+#endif
+
+#ifdef MG_SHIM
+__device__ static inline unsigned mg_shared_address(const void *p)
+{
+    return shim_shared_address(p);
+}
 /* The shim copies at the wait; until then the target is NaN. */
 __device__ static inline void mg_copy_async(mg_chunk *to, const void *from, bool there)
 {
@@ -143,23 +155,27 @@ MG_MMA(mg_f16, "f16")
 
 /* ---- tiles -------------------------------------------------------------------------------- */
 
-template <int D> __device__ static inline int mg_tile_at(int row, int chunk)
+/* Place of a chunk in a tile whose rows have C chunks, of numbers of W bytes. */
+template <int C, int W = 2> __device__ static inline int mg_tile_at(int row, int chunk)
 {
-    return row * (D / 8) + (chunk ^ (row & 7));
+    const bool turns = MG_ROW_CHUNKS(C, W) == C;
+    return row * MG_ROW_CHUNKS(C, W) + (turns ? chunk ^ (row & 7) : chunk);
 }
 
 /* Copies the first `valid` rows from global memory, at a stride of `stride` elements, and zeros
- * behind them. All THREADS of the block call it; the rows are there after each thread has waited
- * and the block has synchronised. */
+ * behind them and behind the first `width` columns, a multiple of a chunk. All THREADS of the block
+ * call it; the rows are there after each thread has waited and the block has synchronised. */
 template <int D, int ROWS, int THREADS, class T>
-__device__ static inline void mg_tile_load(mg_chunk *tile, const T *from, int64_t stride, int valid)
+__device__ static inline void mg_tile_load(mg_chunk *tile, const T *from, int64_t stride, int valid,
+                                           int width = D)
 {
+    enum { EACH = 16 / sizeof(T), C = D / EACH };
     MG_NO_UNROLL
-    for (int i = (int)threadIdx.x; i < ROWS * (D / 8); i += THREADS) {
-        const int row = i / (D / 8), chunk = i % (D / 8);
-        const bool there = row < valid;
-        mg_copy_async(&tile[mg_tile_at<D>(row, chunk)],
-                      from + (there ? row : 0) * stride + chunk * 8, there);
+    for (int i = (int)threadIdx.x; i < ROWS * C; i += THREADS) {
+        const int row = i / C, chunk = i % C;
+        const bool there = row < valid && chunk * EACH < width;
+        mg_copy_async(&tile[mg_tile_at<C, sizeof(T)>(row, chunk)],
+                      from + (there ? row * stride + chunk * EACH : 0), there);
     }
 }
 
@@ -168,7 +184,7 @@ template <int D>
 __device__ static inline void mg_tile_a(uint32_t a[4], const mg_chunk *tile, int row, int column)
 {
     const int lane = (int)threadIdx.x % 32;
-    mg_load_matrices(a, &tile[mg_tile_at<D>(row + lane % 16, column / 8 + lane / 16)]);
+    mg_load_matrices(a, &tile[mg_tile_at<D / 8>(row + lane % 16, column / 8 + lane / 16)]);
 }
 
 /* Loads the second operand, whose transpose is the tile: rows of the tile are columns n .. n + 15
@@ -177,7 +193,8 @@ template <int D>
 __device__ static inline void mg_tile_bt(uint32_t b[4], const mg_chunk *tile, int n, int k)
 {
     const int lane = (int)threadIdx.x % 32;
-    mg_load_matrices(b, &tile[mg_tile_at<D>(n + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2)]);
+    mg_load_matrices(b,
+                     &tile[mg_tile_at<D / 8>(n + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2)]);
 }
 
 /* Loads the second operand without transposition: rows k .. k + 15, columns n .. n + 15. */
@@ -185,7 +202,7 @@ template <int D>
 __device__ static inline void mg_tile_b(uint32_t b[4], const mg_chunk *tile, int k, int n)
 {
     const int lane = (int)threadIdx.x % 32;
-    mg_load_matrices_turned(b, &tile[mg_tile_at<D>(k + lane % 16, n / 8 + lane / 16)]);
+    mg_load_matrices_turned(b, &tile[mg_tile_at<D / 8>(k + lane % 16, n / 8 + lane / 16)]);
 }
 
 /* Products of a warp's 16 rows: c[j] is columns 8j .. 8j + 7. */
@@ -217,7 +234,7 @@ __device__ static inline void mg_tile_times_transposed(float (*c)[4], const mg_c
     MG_UNROLL
     for (int j = 0; j < ROWS / 8; j++)
         c[j][0] = c[j][1] = c[j][2] = c[j][3] = 0;
-    MG_UNROLL
+    MG_UNROLL_BY(D > 64 ? 2 : 4) /* to need fewer registers */
     for (int k = 0; k < D / 16; k++) {
         uint32_t a[4];
         mg_tile_a<D>(a, first, row, 16 * k);
@@ -259,21 +276,51 @@ __device__ static inline void mg_add_times(float (*sum)[4], const float (*x)[4],
     }
 }
 
-/* Writes a warp's 16 x D product, times `by0` and `by1` for a lane's two rows, to the first `valid`
- * rows from `to` on, at a stride of `stride` elements. */
+/* Writes the first `width` columns of a warp's 16 x D product, times `by0` and `by1` for a lane's
+ * two rows, to the first `valid` rows from `to` on, at a stride of `stride` elements. */
 template <class T, int D>
 __device__ static inline void mg_store_rows(T *to, int64_t stride, int valid, const float (*c)[4],
-                                            float by0, float by1)
+                                            float by0, float by1, int width = D)
 {
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     MG_UNROLL
     for (int j = 0; j < D / 8; j++) {
-        if (g < valid)
+        if (g < valid && 8 * j < width)
             *(uint32_t *)&to[g * stride + 8 * j + 2 * t] = mg_pack<T>(c[j][0] * by0, c[j][1] * by0);
-        if (g + 8 < valid)
+        if (g + 8 < valid && 8 * j < width)
             *(uint32_t *)&to[(g + 8) * stride + 8 * j + 2 * t] =
                 mg_pack<T>(c[j][2] * by1, c[j][3] * by1);
     }
 }
+
+/* The numbers of flash.h: their tiles, and the products of a warp. All rows begin at multiples of
+ * 16 bytes (`whole`). */
+template <class T> struct mg_halves {
+    typedef T type;
+    enum { EXACT = 0 };
+    template <int D, int ROWS, int THREADS>
+    __device__ static void load(mg_chunk *tile, const T *from, int64_t stride, int valid, int width,
+                                bool)
+    {
+        mg_tile_load<D, ROWS, THREADS>(tile, from, stride, valid, width);
+    }
+    template <int D, int ROWS>
+    __device__ static void tile_times_transposed(float (*c)[4], const mg_chunk *first, int row,
+                                                 const mg_chunk *tile)
+    {
+        mg_tile_times_transposed<T, D, ROWS>(c, first, row, tile);
+    }
+    template <int D, int ROWS>
+    __device__ static void add_times(float (*sum)[4], const float (*x)[4], const mg_chunk *tile)
+    {
+        mg_add_times<T, D, ROWS>(sum, x, tile);
+    }
+    template <int D>
+    __device__ static void store(T *to, int64_t stride, int valid, const float (*c)[4], float by0,
+                                 float by1, int width)
+    {
+        mg_store_rows<T, D>(to, stride, valid, c, by0, by1, width);
+    }
+};
 
 #endif

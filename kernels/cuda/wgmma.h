@@ -11,16 +11,6 @@
 #ifndef MG_CUDA_WGMMA_H
 #define MG_CUDA_WGMMA_H
 
-#ifdef MG_SHIM
-__device__ static inline unsigned mg_shared_address(const void *p)
-{
-    return shim_shared_address(p);
-}
-#define MG_SHARED_ALL(name) mg_chunk *name = (mg_chunk *)shim_shared_all()
-#else
-#define MG_SHARED_ALL(name) extern __shared__ __align__(1024) mg_chunk name[]
-#endif
-
 /* ---- tiles -------------------------------------------------------------------------------- */
 
 template <int ROWS> __device__ static inline int mg_panel_at(int row, int chunk)
@@ -29,21 +19,24 @@ template <int ROWS> __device__ static inline int mg_panel_at(int row, int chunk)
 }
 
 /* Copies the first `valid` rows from global memory, at a stride of `stride` elements, and zeros
- * behind them. All THREADS of the block call it; the rows are there after each thread has waited
- * and the block has synchronised. */
+ * behind them and behind the first `width` columns, a multiple of 8. All THREADS of the block call
+ * it; the rows are there after each thread has waited and the block has synchronised. */
 template <int D, int ROWS, int THREADS, class T>
 __device__ static inline void mg_panel_load(mg_chunk *tile, const T *from, int64_t stride,
-                                            int valid)
+                                            int valid, int width = D)
 {
-    enum { STEP = THREADS / (D / 8) }; /* rows at a time */
-    static_assert(THREADS % (D / 8) == 0 && STEP % 8 == 0 && ROWS % STEP == 0, "whole steps");
-    const int row = (int)threadIdx.x / (D / 8), chunk = (int)threadIdx.x % (D / 8);
+    enum { STEP = THREADS / 8 }; /* rows at a time */
+    static_assert(D % 64 == 0 && STEP % 8 == 0 && ROWS % STEP == 0, "whole panels and steps");
+    const int row = (int)threadIdx.x / 8, chunk = (int)threadIdx.x % 8;
     mg_chunk *to = &tile[mg_panel_at<ROWS>(row, chunk)];
     const T *at = from + row * stride + chunk * 8;
     MG_UNROLL
     for (int i = 0; i < ROWS / STEP; i++) {
-        const bool there = row + i * STEP < valid;
-        mg_copy_async(&to[i * STEP * 8], at, there); /* rows past the end are not read */
+        MG_UNROLL
+        for (int j = 0; j < D / 64; j++) { /* what is not there is not read */
+            const bool there = row + i * STEP < valid && 64 * j + 8 * chunk < width;
+            mg_copy_async(&to[(j * ROWS + i * STEP) * 8], at + 64 * j, there);
+        }
         at += STEP * stride;
     }
 }

@@ -20,6 +20,7 @@
 typedef struct rt_products rt_products; /* products.c */
 typedef struct rt_graphs rt_graphs;     /* graph.c */
 typedef struct rt_feed rt_feed;         /* feed.c */
+typedef struct rt_named rt_named;       /* device.c */
 
 enum { RT_STREAMS = MG_STREAMS_MAX, RT_POINTS = MG_POINTS_MAX };
 
@@ -31,6 +32,7 @@ typedef struct rt_cuda {
     cudaLibrary_t library;
     const void **kernel; /* generated kernels, by number */
     const void **fixed;  /* of kernels/cuda/library.h, by number */
+    rt_named *named;     /* of attention, by name (device.c) */
     rt_products *products;
     rt_graphs *graphs;
     rt_feed *feed;
@@ -73,26 +75,7 @@ typedef enum rt_fixed {
     FIXED_xent = FIXED_random + 2,
     FIXED_xent_grad = FIXED_xent + 4,
     FIXED_head_rows = FIXED_xent_grad + 4,
-    FIXED_attention = FIXED_head_rows + 4,
-    FIXED_attention_dq = FIXED_attention + 4,
-    FIXED_attention_dkv = FIXED_attention_dq + 4,
-    FIXED_flash_delta = FIXED_attention_dkv + 4, /* bf16, f16 */
-    FIXED_flash = FIXED_flash_delta + 2,         /* bf16 for heads of 64 and 128, then f16 */
-    FIXED_flash_dq = FIXED_flash + 4,
-    FIXED_flash_dkv = FIXED_flash_dq + 4,
-    FIXED_attention_part = FIXED_flash_dkv + 4, /* the next twelve: over a part of the keys */
-    FIXED_attention_dq_part = FIXED_attention_part + 4,
-    FIXED_attention_dkv_part = FIXED_attention_dq_part + 4,
-    FIXED_flash_part = FIXED_attention_dkv_part + 4,
-    FIXED_flash_dq_part = FIXED_flash_part + 4,
-    FIXED_flash_dkv_part = FIXED_flash_dq_part + 4,
-    FIXED_flash90 = FIXED_flash_dkv_part + 4, /* as FIXED_flash, for sm_90 */
-    FIXED_flash90_dq = FIXED_flash90 + 4,
-    FIXED_flash90_dkv = FIXED_flash90_dq + 4,
-    FIXED_flash90_part = FIXED_flash90_dkv + 4,
-    FIXED_flash90_dq_part = FIXED_flash90_part + 4,
-    FIXED_flash90_dkv_part = FIXED_flash90_dq_part + 4,
-    FIXED_fill_rows = FIXED_flash90_dkv_part + 4, /* bf16, f16 */
+    FIXED_fill_rows = FIXED_head_rows + 4, /* bf16, f16 */
     FIXED_sum_rows = FIXED_fill_rows + 2,
     FIXED_sum_parts = FIXED_sum_rows + 2,
     FIXED_gelu,
@@ -109,6 +92,9 @@ void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int blo
 void rt_cuda_call(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block, void **args);
 void rt_cuda_call_shared(mg_run *r, int fixed, int64_t grid_x, int64_t grid_y, int block,
                          int shared, void **args);
+
+/* A kernel of the library by its name; `shared` as above. */
+const void *rt_cuda_named(rt_cuda *c, const char *name, int shared);
 
 /* stream.c */
 void rt_streams_open(rt_cuda *c);

@@ -16,79 +16,64 @@ static const void *kernel_of(rt_cuda *c, const char *name)
     return (const void *)k;
 }
 
+/* A kernel with so much shared memory. */
+static const void *sized_kernel(rt_cuda *c, const char *name, int shared)
+{
+    const void *k = kernel_of(c, name);
+    if (shared)
+        rt_cuda_must(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+                     name);
+    return k;
+}
+
 /* Finds a kernel of the library at its first launch, which no graph captures: a program's library
  * has only kernels of the types that the program uses. */
 static const void *fixed_kernel(rt_cuda *c, int which, int shared)
 {
-#define FLASH(name) name "_bf16_64", name "_bf16_128", name "_f16_64", name "_f16_128"
-#define FOUR(name)  name "_f32", name "_f64", name "_bf16", name "_f16"
-    static const char *const names[] = {"mg_gather_1",
-                                        "mg_gather_2",
-                                        "mg_gather_4",
-                                        "mg_gather_8",
-                                        "mg_gather_16",
-                                        "mg_sort_count",
-                                        "mg_sort_scan",
-                                        "mg_sort_place",
-                                        "mg_scatter_add_f32",
-                                        "mg_scatter_add_f64",
-                                        "mg_slots_i32",
-                                        "mg_top_f32",
-                                        "mg_top_f64",
-                                        FOUR("mg_dispatch"),
-                                        FOUR("mg_combine"),
-                                        FOUR("mg_combine_weight"),
-                                        "mg_random_f32",
-                                        "mg_random_f64",
-                                        FOUR("mg_xent"),
-                                        FOUR("mg_xent_grad"),
-                                        FOUR("mg_head_rows"),
-                                        FOUR("mg_attention"),
-                                        FOUR("mg_attention_dq"),
-                                        FOUR("mg_attention_dkv"),
-                                        "mg_flash_delta_bf16",
-                                        "mg_flash_delta_f16",
-                                        FLASH("mg_flash"),
-                                        FLASH("mg_flash_dq"),
-                                        FLASH("mg_flash_dkv"),
-                                        FOUR("mg_attention_part"),
-                                        FOUR("mg_attention_dq_part"),
-                                        FOUR("mg_attention_dkv_part"),
-                                        FLASH("mg_flash_part"),
-                                        FLASH("mg_flash_dq_part"),
-                                        FLASH("mg_flash_dkv_part"),
-                                        FLASH("mg_flash90"),
-                                        FLASH("mg_flash90_dq"),
-                                        FLASH("mg_flash90_dkv"),
-                                        FLASH("mg_flash90_part"),
-                                        FLASH("mg_flash90_dq_part"),
-                                        FLASH("mg_flash90_dkv_part"),
-                                        "mg_fill_rows_bf16",
-                                        "mg_fill_rows_f16",
-                                        "mg_sum_rows_bf16",
-                                        "mg_sum_rows_f16",
-                                        "mg_sum_parts",
-                                        "mg_gelu_bf16",
-                                        "mg_gelu_f16",
-                                        "mg_gelu_grad_bf16",
-                                        "mg_gelu_grad_f16",
-                                        "mg_lay_16",
-                                        "mg_lay_8",
-                                        "mg_lay_4",
-                                        "mg_lay_2",
-                                        "mg_lay_1",
-                                        "mg_sum_shares_f32",
-                                        "mg_sum_shares_f64",
-                                        "mg_mark"};
+#define FOUR(name) name "_f32", name "_f64", name "_bf16", name "_f16"
+    static const char *const names[] = {"mg_gather_1",        "mg_gather_2",
+                                        "mg_gather_4",        "mg_gather_8",
+                                        "mg_gather_16",       "mg_sort_count",
+                                        "mg_sort_scan",       "mg_sort_place",
+                                        "mg_scatter_add_f32", "mg_scatter_add_f64",
+                                        "mg_slots_i32",       "mg_top_f32",
+                                        "mg_top_f64",         FOUR("mg_dispatch"),
+                                        FOUR("mg_combine"),   FOUR("mg_combine_weight"),
+                                        "mg_random_f32",      "mg_random_f64",
+                                        FOUR("mg_xent"),      FOUR("mg_xent_grad"),
+                                        FOUR("mg_head_rows"), "mg_fill_rows_bf16",
+                                        "mg_fill_rows_f16",   "mg_sum_rows_bf16",
+                                        "mg_sum_rows_f16",    "mg_sum_parts",
+                                        "mg_gelu_bf16",       "mg_gelu_f16",
+                                        "mg_gelu_grad_bf16",  "mg_gelu_grad_f16",
+                                        "mg_lay_16",          "mg_lay_8",
+                                        "mg_lay_4",           "mg_lay_2",
+                                        "mg_lay_1",           "mg_sum_shares_f32",
+                                        "mg_sum_shares_f64",  "mg_mark"};
     _Static_assert(sizeof names / sizeof *names == FIXED_count, "one name for each");
     if (c->fixed[which])
         return c->fixed[which];
-    c->fixed[which] = kernel_of(c, names[which]);
-    if (shared)
-        rt_cuda_must(cudaFuncSetAttribute(c->fixed[which],
-                                          cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-                     names[which]);
-    return c->fixed[which];
+    return c->fixed[which] = sized_kernel(c, names[which], shared);
+}
+
+struct rt_named {
+    rt_named *next;
+    const void *kernel;
+    char name[];
+};
+
+/* Finds it at its first launch, too. */
+const void *rt_cuda_named(rt_cuda *c, const char *name, int shared)
+{
+    for (const rt_named *n = c->named; n; n = n->next)
+        if (strcmp(n->name, name) == 0)
+            return n->kernel;
+    rt_named *n = rt_alloc(1, sizeof *n + strlen(name) + 1);
+    n->next = c->named;
+    n->kernel = sized_kernel(c, name, shared);
+    memcpy(n->name, name, strlen(name) + 1);
+    c->named = n;
+    return n->kernel;
 }
 
 void rt_cuda_call_shared(mg_run *r, int fixed, int64_t x, int64_t y, int block, int shared,
@@ -183,6 +168,10 @@ void rt_device_close(mg_run *r)
     cudaLibraryUnload(c->library);
     free(c->kernel);
     free(c->fixed);
+    for (rt_named *n = c->named, *next; n; n = next) {
+        next = n->next;
+        free(n);
+    }
     free(c);
 }
 

@@ -141,6 +141,8 @@ void compare_numbers(Bench *b, const Compared *c)
     if (is_half(b->t))
         bound += (b->t == MG_BF16 ? 0x1p-8 : 0x1p-11) * (c->roundings + is_half(c->t)) *
                  fmax(size, c->size);
+    if (b->run.program->tf32) /* scores, too, are of rounded numbers */
+        bound += 0x1p-11 * (c->roundings + 3) * fmax(fmax(size, c->size), c->term);
     bool good = off <= bound;
     printf("%s %-21s %-4s off by %.1e of %.1e, bound %.1e\n", good ? "ok  " : "FAIL", c->what,
            names[b->t], off, size, bound);

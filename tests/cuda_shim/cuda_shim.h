@@ -21,6 +21,7 @@
 #define __restrict__    __restrict
 #define __launch_bounds__(...)
 #define MG_UNROLL
+#define MG_UNROLL_BY(n)
 #define MG_NO_UNROLL
 #define MG_SHARED(type, name, n)                                                                   \
     static char shim_key_##name;                                                                   \
@@ -112,6 +113,7 @@ static inline uint32_t shim_bits(float x)
     __builtin_memcpy(&bits, &x, sizeof x);
     return bits;
 }
+#define __float_as_uint(x) shim_bits(x)
 /* To nearest, ties to even; a NaN stays one. */
 static inline uint16_t shim_to_bf16(float x)
 {

@@ -19,6 +19,7 @@ extern "C" {
 #include <cmocka.h>
 }
 
+#include "runtime/launches.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/numbers.h"
 

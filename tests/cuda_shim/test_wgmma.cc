@@ -17,6 +17,7 @@ extern "C" {
 #include <cmocka.h>
 }
 
+#include "runtime/launches.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/numbers.h"
 

@@ -8,7 +8,7 @@ nvcc=${MGC_NVCC:-$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nv
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 echo '#include "library.h"' >"$dir/all.cu"
-"$nvcc" -ptx -O3 -std=c++17 "-arch=$arch" "-I$source/kernels/cuda" "-I$source/runtime" "$dir/all.cu" -o "$dir/all.ptx"
+"$nvcc" -ptx -O3 -DMG_MORE_INSTANCES -std=c++17 "-arch=$arch" "-I$source/kernels/cuda" "-I$source/runtime" "$dir/all.cu" -o "$dir/all.ptx"
 "$bin/ptx-decode" "$dir/all.ptx"
 SHIM_SM=$(echo "$arch" | tr -dc 0-9)
 export SHIM_SM SHIM_PTX="$dir/all.ptx"
