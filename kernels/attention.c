@@ -18,10 +18,18 @@ static int64_t unit_rows(mg_dtype t)
     return MGK_STRIPS * MGK_STRIP_VECS * bytes / mg_dtype_bytes(mgk_wide(t));
 }
 
+static void check_built(const mg_attention_desc *d, const int32_t *first)
+{
+    if (d->cap > 0 || d->window > 0 || first)
+        mgk_fatal("mg_attention", "a window, a cap or first keys");
+}
+
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, void *o, void *lse, const int32_t *seen)
+                       const void *k, const void *v, void *o, void *lse, const int32_t *seen,
+                       const int32_t *first)
 {
     const int type = mgk_float(d->dtype, "mg_attention");
+    check_built(d, first);
     mgk_attention x = {.d = d, .q = q, .k = k, .v = v, .seen = seen, .o = o, .lse = lse};
     const int64_t rows = unit_rows(d->dtype);
     const int64_t units = d->batch * d->kv * ((d->queries * d->group + rows - 1) / rows);
@@ -34,7 +42,7 @@ void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const 
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse)
 {
-    mg_attention_part(r, action, d, q, k, v, o, lse, NULL);
+    mg_attention_part(r, action, d, q, k, v, o, lse, NULL, NULL);
 }
 
 /* The number of parts of each (batch, kv head): one sweep with five products, or several parts with
@@ -48,9 +56,10 @@ static int64_t backward_parts(const mg_attention_desc *d, int64_t threads)
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
                             const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
-                            void *work)
+                            const int32_t *first, void *work)
 {
     (void)work;
+    check_built(d, first);
     const int type = mgk_float(d->dtype, "mg_attention_grad");
     /* The bodies only read o and lse here; the forward pass writes them through the same fields. */
     mgk_attention x = {.d = d,
@@ -75,5 +84,5 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work)
 {
-    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, work);
+    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, NULL, work);
 }

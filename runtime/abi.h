@@ -323,37 +323,45 @@ void mg_gemm(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const 
 void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *a, const void *b,
                       void *c, void *extra, void *aux, mg_kernel *k, void *const *p);
 
-/* Attention: for each batch b, kv head h, group g and query s over keys t:
- *   o[b,s,h,g,:] = sum_t softmax_t(scale * q[b,s,h,g,:] . k[b,t,h,:]) v[b,t,h,:]
- *   lse[b,s,h,g] = log sum_t exp(scale * q . k), t <= s if causal.
+/* Attention: for each batch b, kv head h, group g and query s over the keys t that it sees:
+ *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap
+ *   o[b,s,h,g,:] = sum_t softmax_t(x) v[b,t,h,:]
+ *   lse[b,s,h,g] = log sum_t exp(x[t])
  * The score matrix is never stored; lse of halves is f32. head (q, k) and vhead (v, o) are
  * contiguous; all other strides are in elements. Gradients are overwritten. */
 typedef struct mg_attention_desc {
     mg_dtype dtype;
-    bool causal;
+    bool causal; /* query s sees no key t > s */
     double scale;
+    double cap;     /* above 0: a scaled score x becomes cap * tanh(x / cap), before the mask */
+    int64_t window; /* above 0 (with causal): query s sees no key before s - window + 1 */
     int64_t batch, kv, group, queries, keys, head, vhead;
     int64_t q[4];       /* strides of batch, query, kv, group */
     int64_t k[3], v[3]; /* strides of batch, key, kv */
     int64_t o[4];       /* also of do */
     int64_t lse[4];
     int64_t dq[4], dk[3], dv[3]; /* used by the gradient only */
+    int64_t first[2];            /* strides of batch, query of `first` */
 } mg_attention_desc;
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse);
 void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work);
-/* Attention over a part of the keys: query s sees the first seen[s] of them, and at least as
- * many as each query before it. A query that sees none has o = 0 and lse = -1e30. lse and o of a
- * gradient are those over all keys. causal is not set; seen may be NULL: each query sees all
- * keys of this part. */
+/* Attention over a part of the keys, each number for a query or NULL.
+ * seen: query s sees the first seen[s] keys only, and at least as many as each query before it;
+ *   causal is not set then, and window is 0.
+ * first: query s of batch b sees no key before first[b * d->first[0] + s * d->first[1]], which does
+ *   not fall from one query of a batch to the next. Without seen, causal and window hold too.
+ * A query that sees no key has o = 0 and lse = -1e30. lse and o of a gradient are those over all
+ * keys, of this part and of others. */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, void *o, void *lse, const int32_t *seen);
+                       const void *k, const void *v, void *o, void *lse, const int32_t *seen,
+                       const int32_t *first);
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
                             const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
-                            void *work);
+                            const int32_t *first, void *work);
 
 /* Cross-entropy over rows of logits z[rows, vocab] (classes >= valid are masked):
  *   lse[r] = log sum_{c < valid} exp z[r,c];  loss[r] = lse[r] - z[r, target[r]]

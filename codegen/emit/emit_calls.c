@@ -135,6 +135,17 @@ static void call_with_last(const Writer *w, const Action *a, const char *functio
     fputs(a->noperands < limit ? ", NULL);\n" : ");\n", w->e->out);
 }
 
+/* Its operand after the tensors says how many keys are seen, and work space follows if there is. */
+static void call_part_grad(const Writer *w, const Action *a)
+{
+    call_described(w, a, "mg_attention_part_grad");
+    places(w, a, 0, 9);
+    typed_place(w, a, 9, "const int32_t");
+    fputs(", NULL", w->e->out);
+    places(w, a, 10, a->noperands);
+    fputs(a->noperands < 11 ? ", NULL);\n" : ");\n", w->e->out);
+}
+
 static void call_gemm(const Writer *w, const Action *a)
 {
     FILE *out = w->e->out;
@@ -277,13 +288,13 @@ void emit_call(Writer *w, const Action *a, int depth)
         break;
     case ACT_attention:
         if (a->noperands > 5)
-            call_with_last(w, a, "mg_attention_part", 5, a->noperands);
+            call_with_last(w, a, "mg_attention_part", 5, 7);
         else
             call_library(w, a, -1);
         break;
     case ACT_attention_grad:
         if (a->noperands > 9 && a->operand[9].value) /* no work space: how many keys are seen */
-            call_with_last(w, a, "mg_attention_part_grad", 9, 11);
+            call_part_grad(w, a);
         else
             call_with_last(w, a, function, -1, 10);
         break;

@@ -357,6 +357,12 @@ static void check_head(const mg_attention_desc *d)
                (long long)(d->head > d->vhead ? d->head : d->vhead), MG_ATTENTION_HEAD);
 }
 
+static void check_mask(const mg_attention_desc *d, const int32_t *first)
+{
+    if (d->cap > 0 || d->window > 0 || first)
+        rt_die(RT_FAILED, "attention with a window, a cap or first keys is not built");
+}
+
 /* True if all rows of a tensor begin at multiples of 16 bytes. */
 static bool in_chunks(const void *p, const int64_t *stride, int n)
 {
@@ -391,12 +397,14 @@ static void flash_call(mg_run *r, const mg_attention_desc *d, int fixed, int fix
 }
 
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
-                       const void *k, const void *v, void *o, void *lse, const int32_t *seen)
+                       const void *k, const void *v, void *o, void *lse, const int32_t *seen,
+                       const int32_t *first)
 {
     const int64_t heads = d->batch * d->kv * d->group;
     const int kind = flash(d, q, k, v, o);
     void *args[] = {(void *)d, &q, &k, &v, &o, &lse, &seen};
     check_head(d);
+    check_mask(d, first);
     mg_begin(r, action);
     if (kind >= 0)
         flash_call(r, d, (seen ? FIXED_flash_part : FIXED_flash) + kind,
@@ -413,7 +421,7 @@ void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const 
 void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void *q, const void *k,
                   const void *v, void *o, void *lse)
 {
-    mg_attention_part(r, action, d, q, k, v, o, lse, NULL);
+    mg_attention_part(r, action, d, q, k, v, o, lse, NULL, NULL);
 }
 
 static void flash_grad(mg_run *r, const mg_attention_desc *d, int kind, const void *q,
@@ -437,10 +445,11 @@ static void flash_grad(mg_run *r, const mg_attention_desc *d, int kind, const vo
 void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                             const void *k, const void *v, const void *o, const void *lse,
                             const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
-                            void *work)
+                            const int32_t *first, void *work)
 {
     const int kind = flash(d, q, k, v, o);
     check_head(d);
+    check_mask(d, first);
     mg_begin(r, action);
     if (kind >= 0 && in_chunks(dout, d->o, 4) && in_chunks(dq, d->dq, 4) &&
         in_chunks(dk, d->dk, 3) && in_chunks(dv, d->dv, 3)) {
@@ -462,5 +471,5 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work)
 {
-    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, work);
+    mg_attention_part_grad(r, action, d, q, k, v, o, lse, dout, dq, dk, dv, NULL, NULL, work);
 }

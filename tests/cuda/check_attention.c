@@ -338,7 +338,8 @@ static void part_forward(Bench *b, Case *c, int p)
 {
     const mg_attention_desc d = part(c, p);
     mg_attention_part(&b->run, 0, &d, at(b, &c->q), part_of(b, c, &c->k, d.k, p),
-                      part_of(b, c, &c->v, d.v, p), at(b, &c->o), at(b, &c->lse), seen_of(b, c, p));
+                      part_of(b, c, &c->v, d.v, p), at(b, &c->o), at(b, &c->lse), seen_of(b, c, p),
+                      NULL);
 }
 
 static void part_backward(Bench *b, Case *c, int p)
@@ -347,7 +348,7 @@ static void part_backward(Bench *b, Case *c, int p)
     mg_attention_part_grad(&b->run, 0, &d, at(b, &c->q), part_of(b, c, &c->k, d.k, p),
                            part_of(b, c, &c->v, d.v, p), at(b, &c->o), at(b, &c->lse), at(b, &c->g),
                            at(b, &c->dq), part_of(b, c, &c->dk, d.dk, p),
-                           part_of(b, c, &c->dv, d.dv, p), seen_of(b, c, p), at(b, &c->work));
+                           part_of(b, c, &c->dv, d.dv, p), seen_of(b, c, p), NULL, at(b, &c->work));
 }
 
 static double largest(const double *x, int64_t n)

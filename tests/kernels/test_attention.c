@@ -114,7 +114,8 @@ static void run_forward(Case *x, int threads)
 {
     mg_run r = runner(x, threads);
     if (x->seen)
-        mg_attention_part(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->seen);
+        mg_attention_part(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->seen,
+                          NULL);
     else
         mg_attention(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p);
     const int64_t rows = x->d.batch * x->d.queries * x->d.kv * x->d.group;
@@ -128,7 +129,7 @@ static void run_backward(Case *x, int threads)
     const mg_attention_desc *d = &x->d;
     if (x->seen)
         mg_attention_part_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
-                               x->bdq.p, x->bdk.p, x->bdv.p, x->seen, NULL);
+                               x->bdq.p, x->bdk.p, x->bdv.p, x->seen, NULL, NULL);
     else
         mg_attention_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
                           x->bdq.p, x->bdk.p, x->bdv.p, NULL);
