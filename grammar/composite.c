@@ -31,6 +31,8 @@ static Val attention(Elab *e, const Node *n, bool *done)
     Type out[2];
     if (type_check(e->module, OP_attention, &attrs, 3, in, 2, out))
         return poison;
+    if (!type_same_dims(type_of(e->module, k.value), type_of(e->module, v.value)))
+        return poison; /* a head of values of their own: the call's descriptor is not made of it */
     DimList reads = {.n = 2, .dim = {attrs.along, attrs.over.dim[0]}};
     *done = true;
     return check_padding(e, n->at, &reads) ? make(e, n->at, OP_attention, &attrs, 3, in) : poison;

@@ -98,6 +98,11 @@ static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool gr
     flag(e, "causal", d->causal);
     fputs(", .scale = ", e->out);
     emit_real(e, d->scale);
+    if (d->cap > 0) {
+        fputs(", .cap = ", e->out);
+        emit_real(e, d->cap);
+    }
+    emit_num(e, "window", d->window);
     emit_num(e, "batch", d->batch);
     emit_num(e, "kv", d->kv);
     emit_num(e, "group", d->group);

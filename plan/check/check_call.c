@@ -243,8 +243,8 @@ static const char *attention_wrong(const Action *a, const Ins *i)
     }
     x.keys = x.k->type.dims[type_find(&x.k->type, along)];
     if (d->dtype != check_dtype(x.q->type.dtype) || d->causal != i->attrs.causal ||
-        d->scale != i->attrs.scale)
-        return "type, mask or scale";
+        d->scale != i->attrs.scale || d->cap != i->attrs.cap || d->window != i->attrs.window)
+        return "type, mask, scale, cap or window";
     if (x.grad && !lies_like(x.o, &o[5]))
         return "a cotangent that lies unlike its result";
     const int work = (int)(i->nin + i->nout); /* after all others, where there is any */

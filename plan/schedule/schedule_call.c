@@ -114,6 +114,8 @@ static bool match_attention(const Ins *i, const Operand *op, int n, mg_attention
 void call_attention(Sched *s, const Ins *i, int home)
 {
     bool grad = i->op == OP_attention_grad;
+    if (i->attrs.within || i->attrs.window || i->attrs.cap > 0)
+        sched_bug(s, i, "attention with a window, a cap or first keys, which kernels do not take");
     uint32_t nin = grad ? 6 : 3;
     Operand op[11];
     int n = 0;
@@ -125,8 +127,11 @@ void call_attention(Sched *s, const Ins *i, int home)
         op[n++] = operand_of(s, i->in[nin], true, false);
         require_dense(s, i, &op[n - 1]);
     }
-    mg_attention_desc d = {
-        .dtype = abi_dtype(op[0].type.dtype), .causal = i->attrs.causal, .scale = i->attrs.scale};
+    mg_attention_desc d = {.dtype = abi_dtype(op[0].type.dtype),
+                           .causal = i->attrs.causal,
+                           .scale = i->attrs.scale,
+                           .cap = i->attrs.cap,
+                           .window = i->attrs.window};
     if (!match_attention(i, op, n, &d))
         sched_bug(s, i, "attention over operands that do not step evenly");
     for (int x = 0; grad && x < op[3].type.rank; x++) /* do as o */
