@@ -11,6 +11,8 @@ typedef enum Target { TARGET_host, TARGET_cuda } Target;
 typedef struct Device {
     const char *name;
     Target target;
+    const char
+        *processor;   /* of the program, by --cpu's name; NULL: the machine's that compiles it */
     int architecture; /* cuda: compute capability, 89 for 8.9; 0: a program for all of them */
     int64_t memory;   /* bytes a rank may plan for */
     double flops_f32; /* peak of matrix products, FLOP/s */

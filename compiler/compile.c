@@ -320,13 +320,17 @@ static void leave_dump(const Session *s, const Module *m)
             path);
 }
 
-/* --cpu where there is a processor to choose. */
+/* --cpu where there is a processor to choose. The host of a GPU has no kernels: an architecture
+ * says enough. */
 static bool takes_cpu(Session *s, const Compiled *c)
 {
-    if (!s->o->cpu || c->device.target == TARGET_host)
+    const char *cpu = s->o->cpu;
+    if (!cpu || c->device.target == TARGET_host || !strcmp(cpu, "x86-64") ||
+        !strcmp(cpu, "aarch64"))
         return true;
-    diag_error(s->diag, (Span){0}, 0, "--cpu=%s: kernels are for '%s', which is no processor",
-               s->o->cpu, c->device.name);
+    diag_error(s->diag, (Span){0}, 0, "--cpu=%s: kernels are for '%s', which is no processor", cpu,
+               c->device.name);
+    diag_help(s->diag, "--cpu=x86-64 or --cpu=aarch64 names the architecture of its host");
     return false;
 }
 
@@ -383,7 +387,7 @@ static Exit run_steps(Session *s, Compiled *c, const char *after, const char *un
     if (status == PASS_broken && !strcmp(job.at, "check") && getenv("MGC_DEBUG_PLAN"))
         status = PASS_ok;
     if (status == PASS_ok && job.plan) {
-        job.plan->cpu = s->o->cpu;
+        job.plan->cpu = s->o->cpu ? s->o->cpu : c->device.processor;
         c->plan = job.plan;
     }
     if (status == PASS_broken)

@@ -1,5 +1,6 @@
 /* device.c - a device description (JSON) as a Device; docs/devices.md describes the fields. */
 #include "base/open.h"
+#include "codegen/processor.h"
 #include "compiler/session.h"
 
 #include <dirent.h>
@@ -14,7 +15,7 @@ typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count, FIELD
 
 /* The fields of a description. An optional one that is left out is 0. */
 typedef struct Description {
-    const char *name, *target;
+    const char *name, *target, *processor;
     double memory, threads; /* or "host": what this machine has */
     double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16;
     double product_share, product_share_f32, product_share_f64, product_share_tf32;
@@ -42,6 +43,7 @@ typedef struct Field {
 static const Field fields[] = {
     FIELD("name", text, name, 0, 0),
     FIELD("target", text, target, 0, 0),
+    OPTIONAL("processor", text, processor, 0, 0),
     OPTIONAL("architecture", whole, architecture, 80, 999),
     FIELD("memory", bytes, memory, 1 << 20, 0x1p60),
     FIELD("threads", count, threads, 1, 4096),
@@ -127,6 +129,8 @@ static const char *read_all(Arena *a, json_t *root, Description *d)
             return arena_printf(a, "'%s' is missing", fields[i].key);
     if (strcmp(d->target, "host") && strcmp(d->target, "cuda"))
         return arena_printf(a, "there is no target '%s', only \"host\" and \"cuda\"", d->target);
+    if (d->processor && !processor_find(d->processor))
+        return arena_printf(a, "there is no processor '%s', only those of --cpu", d->processor);
     return NULL;
 }
 
@@ -135,6 +139,7 @@ static Device device_from(const Description *d)
     double stream = d->threads * d->thread_bandwidth;
     return (Device){.name = d->name,
                     .target = strcmp(d->target, "cuda") ? TARGET_host : TARGET_cuda,
+                    .processor = d->processor,
                     .architecture = (int)d->architecture,
                     .memory = (int64_t)d->memory,
                     .flops_f32 = d->threads * d->flops_f32,

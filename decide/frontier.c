@@ -293,7 +293,7 @@ static int64_t bytes_with(const Module *m, const Device *d, const KeepPlan *kept
     Plan *p = frontier_plan(m, d, kept, NULL, tmp);
     int64_t bytes = p ? plan_bytes(p) : -1;
     if (p)
-        *persistent = p->persistent_bytes + p->scratch_bytes * p->device->threads;
+        *persistent = plan_bytes(p) - p->arena_bytes + p->persistent_bytes;
     arena_free(tmp);
     return bytes;
 }

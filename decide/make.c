@@ -1,6 +1,6 @@
 /* make.c - runs steps.def; see make.h.
  *
- * Two rows are decisions, which are made by planning: they call plan_make in turn. That ends,
+ * Three rows are decisions, which are made by planning: they call plan_make in turn. That ends,
  * because a decision hands on `decided`: the plans it compares take all decisions as the layout
  * has them, so no row of the inner run decides. They begin after the decision's own row:
  *
@@ -8,11 +8,13 @@
  *              decision behind it is not made yet, and is taken as "nothing beside the rest".
  *   overlap    after overlap, up to place; then, with collectives that are late, from there up to
  *              timeline. What the backward part keeps is in the module already.
+ *   logits     after logits, up to timeline. All else is in the module already.
  *
  * So runs are two deep at the most, and a decision depends on no later one. */
 #include "decide/make.h"
 
 #include "decide/frontier.h"
+#include "decide/logits.h"
 #include "decide/overlap.h"
 #include "plan/asserts.h"
 #include "plan/check/check.h"
@@ -36,6 +38,12 @@ static PassStatus decide_frontier(PlanJob *j)
 static PassStatus decide_overlap(PlanJob *j)
 {
     overlap_choose(j->m, j->d);
+    return PASS_ok;
+}
+
+static PassStatus decide_logits(PlanJob *j)
+{
+    logits_choose(j->m, j->d);
     return PASS_ok;
 }
 

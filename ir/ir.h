@@ -452,6 +452,8 @@ typedef struct Layout {
     VEC(Value)
     ahead; /* what is to be gathered an iteration ahead of its loop (passes/spmd/prefetch_gathers.c)
             */
+    int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
+                       done (decide/logits.c), so that no text has them; 0: the planner's default */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */
     double assert_exposed;           /* part of the step that waits for communication; 0: none */
     Span assert_span, assert_step_span, assert_exposed_span;

@@ -23,6 +23,7 @@ bool mgk_pairs_there(void)
 
 #define NAME(f)  f##_pairs
 #define VBYTES   64
+#define VREGS    32
 #define MGK_F64  0
 #define MGK_HALF 0
 #include "kernels/simd.h"

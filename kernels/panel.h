@@ -7,7 +7,7 @@
  * transposed. Rows of B and C are whole vectors of scratch. */
 
 /* Rows and vectors of a register tile. */
-#define PANEL_ROWS (VBYTES == 64 ? 8 : 6)
+#define PANEL_ROWS (VREGS == 32 ? 8 : 6)
 #define PANEL_VECS 2
 
 #define panel_tile   NAME(panel_tile)

@@ -4,7 +4,7 @@
  *   V tile_term(V sum, V all, V b)    sum + all * b */
 
 /* The most rows of a tile, and its vectors: as many sums as fit the registers. */
-#define TILE_ROWS (VBYTES == 64 ? 14 : 6)
+#define TILE_ROWS (VREGS == 32 ? 14 : 6)
 #define TILE_VECS 2
 #define TILE_STEP ((TILE_ROWS + VL - 1) / VL * VL) /* between columns of packed rows */
 #define ROW_STEP  (MG_BLOCK_K + 16)                /* between rows packed in memory order */
@@ -147,7 +147,7 @@ MGK_INLINE void tiles_of(bool across, mgk_panel *w)
             .at = (const char *)((T *)w->c + (t + 1 < n ? next * w->ldc : PANEL_N)),
             .stride = w->ldc * (int64_t)sizeof(T),
             .runs = TILE_ROWS,
-            .lines = TILE_VECS * VBYTES / 64,
+            .lines = (TILE_VECS * VBYTES + 63) / 64,
             .each = TILE_ROWS * BESIDE / MG_BLOCK_K + 1};
         switch (next - row) {
 #define CASE(rows)                                                                                 \
@@ -158,7 +158,7 @@ MGK_INLINE void tiles_of(bool across, mgk_panel *w)
             CASE(2)
             CASE(4)
             CASE(6)
-#if VBYTES == 64
+#if VREGS == 32
             CASE(8)
             CASE(10)
             CASE(12)

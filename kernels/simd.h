@@ -4,8 +4,8 @@
  * eload reads memory of the program's type E and estore writes it; halves are widened, and rounded
  * to nearest, ties to even. vload and vstore are for scratch.
  *
- * Arithmetic uses the compiler's vector types. Only maximum, rounding and scaling by a power of two
- * use intrinsics, for instructions that C cannot express. */
+ * Arithmetic uses the compiler's vector types. Only maximum, rounding, scaling by a power of two
+ * and conversions of f16 use intrinsics, for instructions that C cannot express. */
 
 #define VL ((int)(VBYTES / sizeof(T)))
 
@@ -31,6 +31,7 @@
 #define vexp2    NAME(vexp2)
 #define vexp     NAME(vexp)
 #define vpoly    NAME(vpoly)
+#define vslope   NAME(vslope)
 #define vflip    NAME(vflip)
 #define ewiden   NAME(ewiden)
 #define eround   NAME(eround)
@@ -153,29 +154,30 @@ MGK_INLINE T vtop(V v)
     return a[0];
 }
 
-/* 2^f for |f| <= 1/2 as 1 + f q(f), q interpolating (2^f - 1) / f at Chebyshev points. Relative
- * error as evaluated: 1.13 2^-24 (f32), 1.03 2^-53 (f64). */
-MGK_INLINE V vpoly(V f)
+/* q(f), which interpolates (2^f - 1) / f at Chebyshev points of |f| <= 1/2. */
+MGK_INLINE V vslope(V f)
 {
 #if MGK_F64
     static const T c[] = {4.45496059818651856e-10, 7.07258594926922339e-09, 1.01780624458457737e-07,
                           1.32154425879216893e-06, 1.52527338298361192e-05, 1.54035304417360499e-04,
                           1.33335581464169356e-03, 9.61812910760688825e-03, 5.55041086648215970e-02,
-                          2.40226506959100972e-01, 6.93147180559945286e-01, 1};
+                          2.40226506959100972e-01, 6.93147180559945286e-01};
 #else
-    static const T c[] = {1.545316336e-04f,
-                          1.339086331e-03f,
-                          9.618083015e-03f,
-                          5.550356954e-02f,
-                          2.402265072e-01f,
-                          6.931471825e-01f,
-                          1};
+    static const T c[] = {1.545316336e-04f, 1.339086331e-03f, 9.618083015e-03f,
+                          5.550356954e-02f, 2.402265072e-01f, 6.931471825e-01f};
 #endif
     V p = vall(c[0]);
 #pragma GCC unroll 16
     for (int i = 1; i < (int)(sizeof c / sizeof *c); i++)
         p = p * f + c[i];
     return p;
+}
+
+/* 2^f for |f| <= 1/2 as 1 + f q(f). Relative error as evaluated: 1.13 2^-24 (f32), 1.03 2^-53
+ * (f64). */
+MGK_INLINE V vpoly(V f)
+{
+    return vslope(f) * f + 1;
 }
 
 /* p 2^n for a whole n, or 0 if x < least (n may then be anything). A subnormal result would cost a
@@ -292,6 +294,8 @@ MGK_INLINE V ewiden(VE h)
     return (V)_mm512_cvtph_ps((__m256i)h);
 #elif VBYTES == 32
     return (V)_mm256_cvtph_ps((__m128i)h);
+#elif defined(__aarch64__)
+    return (V)vcvt_f32_f16((float16x4_t)h);
 #else
     V x;
     for (int i = 0; i < VL; i++)
@@ -306,6 +310,8 @@ MGK_INLINE VE eround(V x)
     return (VE)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #elif VBYTES == 32
     return (VE)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(__aarch64__)
+    return (VE)vcvt_f16_f32((float32x4_t)x);
 #else
     VE h;
     for (int i = 0; i < VL; i++)

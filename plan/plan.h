@@ -19,7 +19,9 @@
  *   P8  in a pipeline nothing but what has slots is handed from one phase of a microbatch to the
  *       next, a phase touches of what it changes the layers of its stage alone, no two stages and
  *       microbatches that are under way have one slot, no message lies where another still does,
- *       and the table is a schedule (pipeline/pipeline.h) */
+ *       and the table is a schedule (pipeline/pipeline.h)
+ *   P9  a GPU's graphs have the nodes that the plan says, and no item beside the arena takes more
+ *       than it counts */
 #ifndef MGC_PLAN_H
 #define MGC_PLAN_H
 
@@ -227,16 +229,43 @@ typedef struct Program {
     int peak_action;
 } Program;
 
+/* Bytes of a GPU beside the arena (outside.c), by what takes them; on a host none, for the runtime
+ * counts what is beside the arena there when it starts. */
+typedef enum OutsideItem {
+    OUT_context,  /* of CUDA, with the stacks of all threads */
+    OUT_code,     /* kernels of the program and of the libraries */
+    OUT_products, /* work space of products */
+    OUT_graphs,   /* nodes of the CUDA graphs */
+    OUT_comms,    /* communicators of collectives, and their connections */
+    OUT_messages, /* the communicator of messages between stages, and its connections */
+    OUT_count
+} OutsideItem;
+
+typedef struct Nodes {
+    int64_t before, after; /* the guard: one graph each */
+} Nodes;
+
+typedef struct Outside {
+    int64_t bytes[OUT_count];
+    mg_links links[OUT_count]; /* from which the bytes of comms and messages are */
+    /* Of a program, by the place along the axis of stages (`places`; 1: none): nodes of its
+     * graphs, should the library have all epilogues of products. NULL: no such program. */
+    int places;
+    Nodes *nodes[3];
+    int64_t most[3]; /* nodes of both graphs at most; 0: the program is not captured */
+} Outside;
+
 typedef struct Plan {
     Module *module;
     const Device *device;
-    const char *cpu; /* level of x86-64 that kernels are for, "x86-64-v3"; NULL: the machine's */
+    const char *cpu; /* processor of the program, by --cpu's name; NULL: the machine's */
     VEC(Buffer) buffers;
     VEC(Kernel) kernels;
     VEC(int) tensor_buffer;         /* per Module.tensors: its buffer */
     Program *train, *eval, *sample; /* sample is NULL if the model has none */
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
-    int64_t scratch_bytes;     /* per thread, beside the arena */
+    int64_t scratch_bytes; /* per thread, beside the arena */
+    Outside outside;
     int64_t memory[OWN_count]; /* bytes by owner at the peak */
     uint32_t nactions;
 } Plan;

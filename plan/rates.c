@@ -8,6 +8,9 @@
  * for the fastest of a few shapes of tiles (cuBLAS and CUTLASS choose alike), which may also cut
  * the sum over k; and no less than its bytes take.
  *
+ * A head is its products and its cross-entropy, a chunk of rows after the other. What a product is
+ * added to is read as well as written at the end of a tile.
+ *
  * A collective among n ranks, g of each node, of B bytes that a rank sends:
  *   ring      B / min(link, g node) + (n - n/g) link_seconds + (n/g - 1) node_seconds a way:
  *             a node's ranks take the network in turns, so its links to the network add up
@@ -20,6 +23,7 @@
 
 #include "ir/collective.h"
 #include "plan/volume.h"
+#include "runtime/sizes.h"
 
 #include <math.h>
 
@@ -42,17 +46,19 @@ static double by_tiles(const Tiles *t, double rows, double columns, int splits, 
     double tiles = ceil((double)g->m / rows) * ceil((double)g->n / columns) * (double)g->batch;
     double waves = ceil(tiles * splits / t->processors);
     double area = rows * columns;
-    double bytes =
-        splits > 1 ? 2 * 4 : (double)mg_dtype_bytes(g->out); /* parts are f32, added up */
+    double bytes = (double)mg_dtype_bytes(g->out) * (g->beta != 0 ? 2 : 1);
+    if (splits > 1)
+        bytes = 2 * 4; /* parts are f32, added up */
     double depth = ceil((double)g->k / splits);
     return waves * (2 * area * depth / (t->multiplier * share) + area * bytes / t->bandwidth);
 }
 
-static double product_seconds(const Plan *p, const Action *a)
+/* Of a product that moves so many bytes. */
+static double product_seconds(const Plan *p, const mg_gemm_desc *g, double bytes)
 {
     const Device *d = p->device;
     double peak = product_flops(d, &p->module->train);
-    Tiles t = {.g = &a->gemm,
+    Tiles t = {.g = g,
                .multiplier = peak / d->threads,
                .bandwidth = d->bandwidth / d->threads,
                .processors = d->threads};
@@ -63,7 +69,50 @@ static double product_seconds(const Plan *p, const Action *a)
         best =
             fmin(best, by_tiles(&t, fmin(rows, columns), fmin(rows, columns), s, HALF_TILE_SHARE));
     }
-    return fmax(best, a->bytes_moved / d->bandwidth);
+    return fmax(fmax(best, bytes / d->bandwidth), d->launch);
+}
+
+/* ---- heads ----------------------------------------------------------------------------------- */
+
+static double head_product(const Plan *p, const mg_gemm_desc *g)
+{
+    double m = (double)g->m, n = (double)g->n, k = (double)g->k;
+    double bytes = (m * k + k * n) * (double)mg_dtype_bytes(g->dtype) +
+                   m * n * (double)mg_dtype_bytes(g->out) * (g->beta != 0 ? 2 : 1);
+    return product_seconds(p, g, bytes);
+}
+
+/* Of a chunk: its logits, their cross-entropy, which reads them once (the second time from a
+ * cache) and writes their gradients, and both products of these. */
+static double chunk_seconds(const Plan *p, const Action *a, int64_t rows, bool add)
+{
+    const Device *d = p->device;
+    const mg_head_desc *h = &a->head;
+    const bool grad = a->kind == ACT_head;
+    const mg_gemm_desc z = mg_head_z(h, rows), dx = mg_head_dx(h, rows),
+                       dw = mg_head_dw(h, rows, add);
+    double logits = (double)(rows * mg_head_row(h));
+    double bytes = logits * (double)mg_dtype_bytes(h->xent.dtype) * (grad ? 2 : 1);
+    double exps = logits * (grad ? 2 : 1);
+    double all =
+        head_product(p, &z) + fmax(fmax(bytes / d->bandwidth, exps / d->exponentials), d->launch);
+    return grad ? all + head_product(p, &dx) + head_product(p, &dw) : all;
+}
+
+int64_t rate_logits(const mg_head_desc *h)
+{
+    return mg_head_row(h) * mg_dtype_bytes(h->xent.dtype);
+}
+
+static double head_seconds(const Plan *p, const Action *a)
+{
+    const mg_head_desc *h = &a->head;
+    double all = 0;
+    for (int64_t row = 0; row < h->xent.rows; row += h->chunk) {
+        int64_t left = h->xent.rows - row;
+        all += chunk_seconds(p, a, left < h->chunk ? left : h->chunk, row || h->dw_accumulate);
+    }
+    return all;
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -127,7 +176,10 @@ static void rate(const Plan *p, Program *g)
     for (size_t i = 0; i < g->actions.n; i++) {
         Action *a = &g->actions.data[i];
         if (a->kind == ACT_gemm && d->product_rows && d->product_columns)
-            a->seconds = fmax(product_seconds(p, a), d->launch);
+            a->seconds = product_seconds(p, &a->gemm, a->bytes_moved);
+        if ((a->kind == ACT_head || a->kind == ACT_head_loss) && d->product_rows &&
+            d->product_columns)
+            a->seconds = head_seconds(p, a);
         if (action_sends(a))
             a->seconds =
                 fmax(collective_seconds(p, a), fmax(a->bytes_moved / d->bandwidth, d->launch));

@@ -6,6 +6,7 @@
 #include "plan/volume.h"
 #include "plan/whole.h"
 #include "plan/asserts.h"
+#include "plan/outside.h"
 #include "plan/place/place.h"
 #include "plan/show.h"
 
@@ -217,6 +218,30 @@ static json_t *tensors_json(const Module *m)
     return list;
 }
 
+/* Of a program's graphs, by place along the axis of stages: nodes before the guard, and after it.
+ */
+static json_t *nodes_json(const Outside *o, int number)
+{
+    json_t *list = json_array();
+    for (int place = 0; o->nodes[number] && place < o->places; place++)
+        json_array_append_new(list, json_pack("[I, I]", (json_int_t)o->nodes[number][place].before,
+                                              (json_int_t)o->nodes[number][place].after));
+    return list;
+}
+
+/* Bytes beside the arena by what takes them, and the nodes of graphs. */
+static json_t *outside_json(const Plan *p)
+{
+    json_t *bytes = json_object();
+    for (int i = 0; i < OUT_count; i++)
+        if (p->outside.bytes[i])
+            json_object_set_new(bytes, outside_name((OutsideItem)i),
+                                json_integer(p->outside.bytes[i]));
+    return json_pack("{s:I, s:o, s:{s:o, s:o, s:o}}", "bytes", (json_int_t)outside_bytes(p),
+                     "items", bytes, "nodes", "step", nodes_json(&p->outside, 0), "eval",
+                     nodes_json(&p->outside, 1), "sample", nodes_json(&p->outside, 2));
+}
+
 void plan_print(const Plan *p, FILE *out)
 {
     const Module *m = p->module;
@@ -241,6 +266,10 @@ void plan_print(const Plan *p, FILE *out)
     for (int i = 0; i < OWN_count; i++)
         if (p->memory[i])
             fprintf(out, "  %-12s %s\n", owners[i], text_bytes(m->arena, (double)p->memory[i]));
+    for (int i = 0; i < OUT_count; i++)
+        if (p->outside.bytes[i])
+            fprintf(out, "  %-30s %s, beside the arena\n", outside_name((OutsideItem)i),
+                    text_bytes(m->arena, (double)p->outside.bytes[i]));
     fprintf(out, "  live bound   %s, arena over it %.2f%%\n",
             text_bytes(m->arena, (double)p->live_bound_bytes),
             100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1));
@@ -274,7 +303,7 @@ void plan_print_json(const Plan *p, FILE *out)
     const Whole whole = plan_whole(p);
     json_t *o = json_pack(
         "{s:s, s:s, s:s, s:i, s:o, s:I, s:f, s:I, s:I, s:I, s:o, s:I, s:f, s:f, s:o, s:f, s:f, "
-        "s:o, s:f, s:o, s:o, s:o, s:s, s:s}",
+        "s:o, s:f, s:o, s:o, s:o, s:s, s:s, s:o}",
         "model", name_str(m->names, m->name), "layout", name_str(m->names, m->layout.name),
         "device", p->device->name, "ranks", (int)ranks, "mesh", mesh, "params",
         (json_int_t)parameters(p), "flops_per_step", p->train->flops * (double)ranks, "arena_bytes",
@@ -285,7 +314,7 @@ void plan_print_json(const Plan *p, FILE *out)
         all.exposed * 1e3, "exposed_ms", waits_json(p, &whole), "slower_rank",
         whole.slower / whole.step, "parts", microbatch_json(&whole), "collectives",
         volumes_json(p, &all), "tensors", tensors_json(m), "precision", precision_name(&m->train),
-        "precision_reason", precision_reason(&m->train));
+        "precision_reason", precision_reason(&m->train), "outside", outside_json(p));
     json_dumpf(o, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     fputc('\n', out);
     json_decref(o);

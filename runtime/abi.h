@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      20
+#define MG_ABI      21
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -168,7 +168,8 @@ typedef struct mg_entry {
     int64_t norm;    /* f64: of all gradients, before clipping */
     int64_t logits;  /* f32[batch, vocab] (f64 in an f64 program): sample only */
     double predicted_ms, flops;
-    int ninputs; /* named inputs in place of tokens */
+    int64_t nodes; /* of its CUDA graphs, on the rank that has most */
+    int ninputs;   /* named inputs in place of tokens */
     mg_input inputs[MG_INPUTS_MAX];
     int64_t rows; /* rows that a rank of `batch_axes` has one after another, before the next rank */
     uint32_t batch_axes;
@@ -190,6 +191,23 @@ typedef struct mg_cuda_kernel {
     int npointers;
     const uint8_t *pointer;
 } mg_cuda_kernel;
+
+/* Connections of NCCL's communicators of a rank (sizes.h: mg_links_bytes): their number;
+ * pairs of connections, one to send and one to receive, that each channel has with ranks of the
+ * same node, and in rings that leave it; communicators that send messages to other nodes. */
+typedef struct mg_links {
+    int64_t comms, near, far, pools;
+} mg_links;
+
+/* Memory of a GPU beside the arena: what takes it, and the planned bytes. `early`: it is taken
+ * before the arena is. With links the bytes are those of NCCL's own settings; a user may change
+ * these. */
+typedef struct mg_outside {
+    const char *name;
+    int64_t bytes;
+    bool early;
+    mg_links links;
+} mg_outside;
 
 /* An axis of the mesh of ranks: the last one is the fastest. */
 typedef struct mg_axis {
@@ -237,6 +255,8 @@ typedef struct mg_program {
     int ngroups;
     uint32_t groups[MG_GROUPS_MAX];
     mg_stages stages;
+    const mg_outside *outside;
+    int noutside; /* 0: a program of the processor */
 } mg_program;
 
 typedef struct mg_run mg_run; /* private to the runtime; emitted code only passes it on */

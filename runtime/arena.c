@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20, PAGE = 4096 };
+enum { HUGE_PAGE = 2 << 20 };
 /* Memory of a process outside arena and scratch: buffers of data, checkpoints and logs, stacks in
  * use. */
 #define OTHER_BYTES ((int64_t)16 << 20) /* a process */
@@ -75,7 +75,8 @@ rt_memory rt_memory_plan(const mg_run *r)
     struct rlimit space;
     int64_t pages = read_number("/proc/self/statm", "");
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && pages >= 0)
-        least(&m, (int64_t)space.rlim_cur - pages * PAGE, "the address space limit (ulimit -v)");
+        least(&m, (int64_t)space.rlim_cur - pages * rt_page(),
+              "the address space limit (ulimit -v)");
     return m;
 }
 
@@ -103,11 +104,18 @@ int64_t rt_memory_used(const mg_run *r, int *processes)
     return sum;
 }
 
+char *rt_outside_text(const mg_run *r)
+{
+    (void)r; /* rt_memory_used measures all of it */
+    return NULL;
+}
+
 static void touch(void *ctx, int64_t begin, int64_t end, void *scratch)
 {
+    const int64_t page = rt_page();
     (void)scratch;
     for (int64_t i = begin; i < end; i++)
-        ((volatile char *)ctx)[i * PAGE] = 0;
+        ((volatile char *)ctx)[i * page] = 0;
 }
 
 void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes)
@@ -158,13 +166,13 @@ void rt_arena_map(mg_run *r)
 {
     /* The arena begins on a huge page. The pages before and behind it are not accessible, so an
      * access out of bounds faults at once. */
-    int64_t pages = (r->program->arena_bytes + PAGE - 1) / PAGE;
+    const int64_t page = rt_page(), bytes = rt_whole_pages(r->program->arena_bytes);
     if (r->ranks) {
         r->arena = rt_ranks_arena(r);
         if (rt_is_first_here(r))
             check_memory(r); /* one check for all ranks, before any rank takes memory */
         rt_meet(r, RT_ALL_AXES);
-        rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
+        rt_pool_run(r->pool, bytes / page, HUGE_PAGE / page, touch, r->arena);
         rt_pool_scratch(r->pool, r->program->scratch_bytes);
         rt_comm_open(r);
         if (r->rank && r->options->poison)
@@ -174,14 +182,14 @@ void rt_arena_map(mg_run *r)
         return;
     }
     check_memory(r);
-    size_t size = (size_t)pages * PAGE;
+    size_t size = (size_t)bytes;
     char *base = mmap(NULL, size + 2 * (size_t)HUGE_PAGE, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    r->arena = (char *)(((uintptr_t)base + PAGE + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    r->arena = (char *)(((uintptr_t)base + (size_t)page + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     if (base == MAP_FAILED || mprotect(r->arena, size, PROT_READ | PROT_WRITE))
         rt_die(RT_FAILED, "the arena of %" PRId64 " bytes could not be mapped: %s",
                r->program->arena_bytes, strerror(errno));
     madvise(r->arena, size, MADV_HUGEPAGE); /* without huge pages the kernel uses small ones */
-    rt_pool_run(r->pool, pages, HUGE_PAGE / PAGE, touch, r->arena);
+    rt_pool_run(r->pool, bytes / page, HUGE_PAGE / page, touch, r->arena);
     rt_pool_scratch(r->pool, r->program->scratch_bytes);
 }

@@ -4,19 +4,32 @@
 
 #include <stdlib.h>
 #include <string.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
-/* 1: the processor has the feature, 0: it lacks it, -1: the name is not known here.
- * __builtin_cpu_supports also tests whether the operating system saves the registers. */
+static bool same(const char *name, size_t n, const char *feature)
+{
+    return strlen(feature) == n && memcmp(name, feature, n) == 0;
+}
+
+/* 1: the processor has the feature, 0: it lacks it, -1: the name is not known here. Both
+ * __builtin_cpu_supports and the kernel's AT_HWCAP also say that the operating system saves the
+ * registers. */
 static int has(const char *name, size_t n)
 {
-#ifdef __x86_64__
+#if defined(__x86_64__)
 #define FEATURE(x)                                                                                 \
-    if (strlen(x) == n && memcmp(name, x, n) == 0)                                                 \
+    if (same(name, n, x))                                                                          \
         return __builtin_cpu_supports(x) != 0;
+#else
+#define FEATURE(x, bit)                                                                            \
+    if (same(name, n, x))                                                                          \
+        return (getauxval(AT_HWCAP) & (bit)) != 0;
+#endif
 #include "runtime/cpu.def"
 #undef FEATURE
-#endif
-    (void)name, (void)n;
+    (void)same, (void)name, (void)n;
     return -1;
 }
 

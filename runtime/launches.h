@@ -13,11 +13,13 @@ enum {
     MG_SORT_TILE = 512,      /* indices for a warp */
     MG_SORT_WARPS = 4,       /* of a block */
     MG_SCATTER_BLOCK = 128,  /* threads, a warp for 32 indices and some columns */
-    MG_SUM_BLOCK = 256,      /* threads, for 32 columns */
+    MG_ROWS_BLOCK = 256,     /* threads, of epilogues by word */
+    MG_SUM_BLOCK = 256,      /* threads, for 32 columns or words of eight */
     MG_SLOTS_BLOCK = 128,    /* threads, a warp for an expert */
     MG_EXPERTS_BLOCK = 128,  /* threads, for a row */
     MG_ATTENTION_WARPS = 4,  /* warps of a block; each a query or a key */
     MG_FLASH_WARPS = 4,      /* warps of a block; each 16 queries or keys */
+    MG_DELTA_ROWS = 4,       /* queries of some lanes of a warp, for do . o */
     MG_ATTENTION_HEAD = 256, /* the longest head */
     MG_FLASH90_ROWS = 128,   /* queries or keys of a block on sm_90, two threads for each */
     MG_FLASH90_QUERIES = 64, /* of a tile, in the gradient of keys and values */

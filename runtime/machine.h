@@ -3,7 +3,14 @@
  *
  * The memory has no name: the first rank of the machine makes it, and the other ranks inherit it (a
  * bare start) or get it over a socket (a launcher's). The kernel frees it with the last process
- * that has it. The arenas are behind the structure below. */
+ * that has it. The arenas are behind the structure below.
+ *
+ * Memory order: processors other than x86-64 reorder stores. Each word below that a rank writes
+ * while another may read it is _Atomic and used by plain operators, which are sequentially
+ * consistent: what a rank wrote into an arena before it moves a word (a barrier's turn, a meeting,
+ * a letter) is seen by whoever sees that word moved. `members` of a barrier is written before the
+ * other ranks get the memory. What rank 0 writes into arenas before an order is seen by the rank
+ * that has received the order, because both use the kernel's locks of the socket. */
 #ifndef MG_MACHINE_H
 #define MG_MACHINE_H
 

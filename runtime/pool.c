@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SPIN_NS = 50000, SPIN_CHECK = 32, PAGE = 4096, HUGE_PAGE = 2 << 20 };
+enum { SPIN_NS = 50000, SPIN_CHECK = 32, HUGE_PAGE = 2 << 20 };
 
 typedef struct worker {
     rt_pool *pool;
@@ -206,11 +206,11 @@ static void touch_scratch(void *ctx, int64_t begin, int64_t end, void *scratch)
 
 void rt_pool_scratch(rt_pool *p, int64_t bytes)
 {
-    const size_t size = bytes ? (size_t)(bytes + PAGE - 1) / PAGE * PAGE : PAGE;
+    const size_t page = (size_t)rt_page(), size = bytes ? (size_t)rt_whole_pages(bytes) : page;
     for (int i = 0; i < p->threads; i++) {
         char **place = i ? &p->workers[i - 1].scratch : &p->scratch;
         free(*place);
-        *place = aligned_alloc(size < HUGE_PAGE ? PAGE : HUGE_PAGE, size);
+        *place = aligned_alloc(size < HUGE_PAGE ? page : HUGE_PAGE, size);
         if (!*place)
             rt_die(RT_FAILED, "no memory for %zu bytes of scratch for thread %d", size, i);
         /* Packed blocks fill most of a cache: with small pages, some of them would share cache

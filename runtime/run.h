@@ -102,6 +102,8 @@ void rt_options_parse(rt_options *o, const mg_program *p, int argc, char **argv)
 /* ---- pool.c ------------------------------------------------------------------------------- */
 
 typedef struct rt_pool rt_pool;
+int64_t rt_page(void);                 /* page.c: bytes of the kernel's page */
+int64_t rt_whole_pages(int64_t bytes); /* rounded up to whole pages */
 int rt_default_threads(void);          /* cores this process may run on, within its CPU quota */
 int rt_cores_of(const cpu_set_t *set); /* cores of a set, within that quota */
 rt_pool *rt_pool_new(int threads, bool pin);
@@ -151,6 +153,8 @@ void rt_watch_outputs(mg_run *r, int action, void *const *p);
 
 typedef struct rt_memory {
     int64_t arena, scratch, other, total; /* bytes: planned */
+    int64_t held;                         /* bytes of a GPU: taken before anyone can ask what is
+                                           * available, and not in total */
     int64_t available;                    /* bytes: the least of MemAvailable, cgroup and rlimit */
     const char *limit;                    /* the name of that limit */
 } rt_memory;
@@ -159,6 +163,9 @@ rt_memory rt_memory_plan(const mg_run *r);
 /* On a host: the peak main memory of the program's processes on this machine, shared pages counted
  * once, and the number of processes; on a GPU: the memory in use now. Bytes; -1: unknown. */
 int64_t rt_memory_used(const mg_run *r, int *processes);
+/* On a GPU: a line that compares what is planned beside the arena with what was taken (the caller
+ * frees it). NULL: unknown, or a host. */
+char *rt_outside_text(const mg_run *r);
 /* Maps, aligns and touches the arena with the pool. Ends the program if memory is short. */
 void rt_arena_map(mg_run *r);
 /* poison.c: from now on dead bytes are NaN; first all bytes of the arena behind the persistent

@@ -333,4 +333,110 @@ static inline int64_t mg_comm_work(const mg_comm_desc *d)
     return mg_comm_sent(d) + came;
 }
 
+/* ---- nodes of CUDA graphs -------------------------------------------------------------------- */
+
+/* Nodes that a call of abi.h adds to a graph: its kernels, copies and memsets, and the groups of
+ * NCCL. runtime/cuda launches as many; tests count them. Of a product's epilogue that the library
+ * may lack (MG_APART_NODES) none is counted here. A call of another kind is one node. */
+static inline int64_t mg_gemm_nodes(const mg_gemm_desc *d)
+{
+    return d->m > 0 && d->n > 0 && d->batch > 0;
+}
+/* Kernels that compute a product's epilogue where the library has no algorithm with it: at most one
+ * before the product and one after it. */
+static inline int64_t mg_apart_nodes(const mg_gemm_desc *d)
+{
+    return ((d->epilogue & (MG_BIAS | MG_SUM)) != 0) +
+           ((d->epilogue & (MG_GELU | MG_GELU_GRAD)) != 0);
+}
+/* A chunk of a head: the product, the loss, and with gradients two more products. */
+static inline int64_t mg_head_nodes(const mg_head_desc *d, bool gradients)
+{
+    return (d->xent.rows + d->chunk - 1) / d->chunk * (gradients ? 4 : 2);
+}
+static inline int64_t mg_scatter_nodes(const mg_gather_desc *d)
+{
+    const bool any = d->indices > 0 && d->outer * d->n * d->inner > 0;
+    return !d->accumulate + (any ? 3 * mg_sort_passes(d) + 1 : 0);
+}
+static inline bool mg_in_chunks(const int64_t *stride, int n)
+{
+    bool whole = true;
+    for (int i = 0; i < n; i++)
+        whole = whole && stride[i] % 8 == 0;
+    return whole;
+}
+/* On the tensor cores three kernels compute the gradients of attention, else two. */
+static inline int64_t mg_attention_grad_nodes(const mg_attention_desc *d)
+{
+    const bool halves = d->dtype == MG_BF16 || d->dtype == MG_F16;
+    const bool heads = d->head == d->vhead && (d->head == 64 || d->head == 128) &&
+                       d->batch * d->kv * d->group <= 65535;
+    const bool chunks = mg_in_chunks(d->q, 4) && mg_in_chunks(d->k, 3) && mg_in_chunks(d->v, 3) &&
+                        mg_in_chunks(d->o, 4) && mg_in_chunks(d->dq, 4) && mg_in_chunks(d->dk, 3) &&
+                        mg_in_chunks(d->dv, 3);
+    return halves && heads && chunks ? 3 : 2;
+}
+/* Marks before and after, the groups, and kernels that pack, unpack or add up shares. */
+static inline int64_t mg_comm_nodes(const mg_comm_desc *d)
+{
+    const int does = mg_comm_does(d->kind);
+    const bool cuts = does & MG_CUTS && mg_share_cut(d).gathered;
+    const bool lays = does & MG_JOINS && mg_share_laid(d).gathered;
+    const int64_t all = d->outer * d->size * d->inner, MARKS = 2;
+    if (d->kind == MG_SHARD)
+        return 1;
+    if (!(does & MG_SUMS) || !d->tree)
+        return MARKS + 1 + cuts + lays;
+    if (does & MG_CUTS)
+        return MARKS + cuts + 2 * (cuts ? 1 : mg_share_cut(d).rows);
+    return MARKS + 3 * ((all + mg_tree_elements(d) - 1) / mg_tree_elements(d));
+}
+/* Programs with more nodes are not captured. */
+#define MG_NODES_MAX (1 << 16)
+
+/* ---- memory beside the arena of a GPU -------------------------------------------------------- */
+
+/* Of a graph's node about 10 KB, by the authors of CUDASTF (NVIDIA/cccl, pull request 3768). */
+#define MG_NODE_BYTES 10240
+/* Work space of products, of each stream that has any: what products.c allocates. */
+#define MG_PRODUCT_WORK (32 << 20)
+/* The context, a part for each multiprocessor (the stacks of its threads, 1 KiB each of 2048, are
+ * half of that): guessed, above 555 MiB of 188 multiprocessors and 107 MiB of 34 (measured:
+ * ggml-org/llama.cpp, pull request 23604). */
+#define MG_CONTEXT_BYTES     (64 << 20)
+#define MG_CONTEXT_PROCESSOR (4 << 20)
+/* Machine code: of the program's kernels; of what cuBLASLt loads at the first product; of NCCL.
+ * Guessed. */
+#define MG_CODE_BYTES    (16 << 20)
+#define MG_CODE_KERNEL   (64 << 10)
+#define MG_CODE_CUBLASLT (128 << 20)
+#define MG_CODE_NCCL     (64 << 20)
+#define MG_OUTSIDE_WHOLE ((int64_t)2 << 20) /* in which the driver gives memory */
+/* NCCL has buffers for each of three protocols on each channel of each connection. Simple has
+ * NCCL_BUFFSIZE (4 MiB: NCCL's manual), LL 8 lines of 16 bytes for 512 threads in 8 steps, LL128
+ * 120 words of 8 bytes for 640 threads in 8 steps (NVIDIA/nccl, src/include/device.h). The runtime
+ * limits the channels (ncclConfig_t.maxCTAs) to what NCCL takes by itself on eight H100 or B200: 24
+ * to 32 in rings, and for messages a power of two. */
+#define MG_NCCL_CHANNELS 32
+#define MG_NCCL_BUFFER   ((int64_t)4 << 20)
+#define MG_NCCL_LL       ((int64_t)8 * 512 * 8 * 16)
+#define MG_NCCL_LL128    ((int64_t)120 * 640 * 8 * 8)
+/* A communicator without its connections: guessed. */
+#define MG_NCCL_COMM ((int64_t)16 << 20)
+static inline int64_t mg_outside_round(int64_t bytes)
+{
+    return (bytes + MG_OUTSIDE_WHOLE - 1) / MG_OUTSIDE_WHOLE * MG_OUTSIDE_WHOLE;
+}
+/* Bytes of NCCL. Inside a node the receiver has the buffers (or the sender, that of Simple), and
+ * the sender a page of words to tell; through a network both have them. Messages to other nodes use
+ * one pool a direction and communicator, of 16 steps of an eighth of a buffer for each channel. */
+static inline int64_t mg_links_bytes(const mg_links *l, int64_t channels, int64_t buffer)
+{
+    const int64_t whole = mg_outside_round(buffer + MG_NCCL_LL + MG_NCCL_LL128);
+    const int64_t pool = 2 * mg_outside_round(16 * (buffer / 8));
+    return l->comms * MG_NCCL_COMM +
+           channels * (l->near * (whole + MG_OUTSIDE_WHOLE) + l->far * 2 * whole + l->pools * pool);
+}
+
 #endif

@@ -1,5 +1,6 @@
 /* emit_tables.c - the constant data of the emitted program: tensors, actions, mg_main. */
 #include "codegen/emit/emit.h"
+#include "plan/outside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -337,7 +338,7 @@ static void emit_totals(const Emitter *e, const Program *p)
     fputs("}", e->out);
 }
 
-static void emit_entry(const Emitter *e, const char *name, const Program *p)
+static void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t nodes)
 {
     if (!p) {
         fprintf(e->out, "    .%s = {.present = false},\n", name);
@@ -361,6 +362,8 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p)
     entry_offset(e, "norm", p->norm);
     entry_offset(e, "logits", p->logits);
     fprintf(e->out, ", .predicted_ms = %.6g, .flops = %.9g", p->seconds * 1e3, p->flops);
+    if (e->cuda)
+        emit_num(e, "nodes", nodes);
     if (e->m->inputs.n)
         emit_inputs(e, p);
     if (p->totals.n)
@@ -459,6 +462,24 @@ static void emit_groups(const Emitter *e)
     fputs(n ? "},\n" : "0},\n", e->out);
 }
 
+/* The memory beside the arena, by what takes it. */
+static void emit_outside(const Emitter *e)
+{
+    const Outside *o = &e->p->outside;
+    fputs("/* Memory of the GPU beside the arena. */\nstatic const mg_outside outside[] = {\n",
+          e->out);
+    for (int i = 0; i < OUT_count; i++) {
+        const mg_links *l = &o->links[i];
+        if (!o->bytes[i])
+            continue;
+        fprintf(e->out, "    {\"%s\", %lld, %s, {%lld, %lld, %lld, %lld}},\n",
+                outside_name((OutsideItem)i), (long long)o->bytes[i],
+                i == OUT_context ? "true" : "false", (long long)l->comms, (long long)l->near,
+                (long long)l->far, (long long)l->pools);
+    }
+    fputs("};\n\n", e->out);
+}
+
 void emit_program(Emitter *e)
 {
     static const char *const lr[LR_count] = {
@@ -469,6 +490,8 @@ void emit_program(Emitter *e)
     const Plan *p = e->p;
     const Train *t = &e->m->train;
     FILE *out = e->out;
+    if (e->cuda)
+        emit_outside(e);
     fputs("const mg_program mg_main = {\n    .abi = MG_ABI,\n", out);
     named(e, "name", str(e, e->m->name));
     named(e, "source", e->m->source);
@@ -516,9 +539,9 @@ void emit_program(Emitter *e)
     }
     if (t->as_ready)
         fputs("    .as_ready = true,\n", out);
-    emit_entry(e, "step", p->train);
-    emit_entry(e, "eval", p->eval);
-    emit_entry(e, "sample", p->sample);
+    emit_entry(e, "step", p->train, outside_nodes(p, 0));
+    emit_entry(e, "eval", p->eval, outside_nodes(p, 1));
+    emit_entry(e, "sample", p->sample, outside_nodes(p, 2));
     named(e, "config", config_line(e));
     if (e->m->config)
         named_lines(e, "config_json", e->m->config);
@@ -527,6 +550,8 @@ void emit_program(Emitter *e)
                 "    .cuda_kernels = cuda_kernels,\n    .ncuda_kernels = %zu,\n"
                 "    .cuda_image = mg_cuda_image,\n    .tf32 = %s,\n",
                 p->kernels.n, t->tf32 ? "true" : "false");
+    if (e->cuda)
+        fputs("    .outside = outside, .noutside = sizeof outside / sizeof *outside,\n", out);
     if (e->cuda && e->m->layout.mesh.n)
         emit_groups(e);
     fputs("};\n", out);

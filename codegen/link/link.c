@@ -1,6 +1,7 @@
 /* link.c - makes the executable: writes kernels and emitted C into a private directory, then runs
  * the C compiler. */
 #include "codegen/link/link.h"
+#include "codegen/processor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,12 +46,26 @@ bool run_tool(const Plan *p, const char *const *argv, const char *help)
     return status == 0;
 }
 
+bool library_is_there(const Plan *p, const char *path)
+{
+    const char *arch = processor_foreign(p);
+    if (!arch || access(path, R_OK) == 0)
+        return true;
+    diag_error(p->module->diag, (Span){0}, 542, "'%s' is missing: this mgc has no runtime for %s",
+               path, arch);
+    diag_help(p->module->diag,
+              "build mgc where %s-linux-gnu-gcc is, or compile the model on a machine of that kind",
+              arch);
+    return false;
+}
+
 static bool compile(const Plan *p, const char *dir, const char *lib_dir, const char *to)
 {
     Arena *a = p->module->arena;
-    const char *cc = getenv("MGC_CC");
-    cc = cc && *cc ? cc : "cc";
-    const char *argv[] = {cc,
+    const char *runtime = processor_library(p, lib_dir, "libmgrt.a");
+    if (!library_is_there(p, runtime))
+        return false;
+    const char *argv[] = {processor_cc(p),
                           "-std=c17",
                           "-O1",
                           "-Wall",
@@ -59,14 +74,14 @@ static bool compile(const Plan *p, const char *dir, const char *lib_dir, const c
                           arena_printf(a, "-I%s/include", lib_dir),
                           arena_printf(a, "%s/program.c", dir),
                           arena_printf(a, "%s/kernels.o", dir),
-                          arena_printf(a, "%s/libmgrt.a", lib_dir),
+                          runtime,
                           "-lm",
                           "-lpthread",
                           "-ldl",
                           "-o",
                           to,
                           NULL};
-    return run_tool(p, argv, "set MGC_CC to a C compiler that works");
+    return run_tool(p, argv, processor_cc_help(p));
 }
 
 static bool host_build(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir,

@@ -10,7 +10,8 @@
 typedef bool KernelsFn(const Plan *p, KernelOutput form, const char *path, const char **features);
 
 /* Writes the executable `out`: kernels, emitted C, the runtime of lib_dir (libmgrt.a and
- * include/abi.h), put together by $MGC_CC or cc in a private directory, then renamed into place.
+ * include/abi.h), put together by the C compiler of processor.h in a private directory, then
+ * renamed into place. A program for another architecture has the runtime of lib_dir/ARCH.
  * For a GPU nvcc ($MGC_NVCC, that of $CUDA_HOME or /usr/local/cuda, or the one in PATH) makes the
  * kernels, and libmgrt_cuda.a is the runtime. False: told on the module's diag, and no file is
  * left. */
@@ -30,6 +31,9 @@ void cuda_codes(const Plan *p, const char *code[CUDA_CODES]);
  * told, and nothing is left. `kernels` is for plans of the processor. */
 bool codegen_source(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir);
 
+/* codegen/link/link.c: the library of another architecture's programs; false: told that it is
+ * missing. */
+bool library_is_there(const Plan *p, const char *path);
 /* codegen/link/link.c: runs a program found in PATH and waits. quiet: without its standard output.
  * Returns its exit status, 128 plus the signal that killed it, or -1 with errno. */
 int run_program(const char *const *argv, bool quiet);

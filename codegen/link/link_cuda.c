@@ -2,6 +2,7 @@
  * binary, and the emitted C contains it. Then the C compiler links the runtime of CUDA programs. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/link/link.h"
+#include "codegen/processor.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,12 +21,37 @@ static const char *nvcc(Arena *a)
     return given && *given ? given : access(usual, X_OK) == 0 ? usual : "nvcc";
 }
 
-/* The folder of NCCL, if it is neither beside the toolkit nor where linkers look. */
-static const char *nccl(Arena *a)
+/* The folder of CUDA's libraries for the plan's host. A toolkit for several architectures has a
+ * folder for each; NVIDIA calls servers of aarch64 sbsa. */
+static const char *libraries(const Plan *p)
 {
+    const char *arch = processor_foreign(p);
+    return arena_printf(p->module->arena,
+                        !arch                      ? "%s/lib64"
+                        : !strcmp(arch, "aarch64") ? "%s/targets/sbsa-linux/lib"
+                                                   : "%s/targets/x86_64-linux/lib",
+                        toolkit(p->module->arena));
+}
+
+static bool libraries_are_there(const Plan *p)
+{
+    const char *arch = processor_foreign(p), *folder = libraries(p);
+    if (!arch || access(arena_printf(p->module->arena, "%s/libcublasLt.so", folder), R_OK) == 0)
+        return true;
+    diag_error(p->module->diag, (Span){0}, 542, "no CUDA libraries for %s in '%s'", arch, folder);
+    diag_help(
+        p->module->diag,
+        "install the toolkit's cross libraries there; or --emit=source -o DIR, and run make on "
+        "the machine with the GPU; or --cpu for another host than the device's");
+    return false;
+}
+
+/* The folder of NCCL, if it is neither beside the toolkit nor where linkers look. */
+static const char *nccl(const Plan *p)
+{
+    Arena *a = p->module->arena;
     const char *home = getenv("NCCL_HOME");
-    return home && *home ? arena_printf(a, "%s/lib", home)
-                         : arena_printf(a, "%s/lib64", toolkit(a));
+    return home && *home ? arena_printf(a, "%s/lib", home) : libraries(p);
 }
 
 bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin)
@@ -87,8 +113,8 @@ static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
 
 const char *cuda_runtime(const Plan *p, const char *lib_dir)
 {
-    const char *runtime = arena_printf(p->module->arena, "%s/libmgrt_cuda.a", lib_dir);
-    const char *collectives = arena_printf(p->module->arena, "%s/nccl", lib_dir);
+    const char *runtime = processor_library(p, lib_dir, "libmgrt_cuda.a");
+    const char *collectives = processor_library(p, lib_dir, "nccl");
     if (access(runtime, R_OK) == 0 && p->module->layout.mesh.n && access(collectives, R_OK)) {
         diag_error(p->module->diag, (Span){0}, 542, "%s was built without NCCL", runtime);
         diag_help(p->module->diag,
@@ -98,21 +124,21 @@ const char *cuda_runtime(const Plan *p, const char *lib_dir)
     }
     if (access(runtime, R_OK) == 0)
         return runtime;
+    const char *arch = processor_foreign(p);
     diag_error(p->module->diag, (Span){0}, 542, "%s is missing", runtime);
     diag_help(p->module->diag,
-              "build mgc where there is a CUDA Toolkit; --emit=c and --emit=cuda need none");
+              "build mgc where there is a CUDA Toolkit%s%s%s; --emit=c and --emit=cuda need none",
+              arch ? " and " : "", arch ? arch : "", arch ? "-linux-gnu-gcc" : "");
     return NULL;
 }
 
 static bool link_program(const Plan *p, const char *dir, const char *lib_dir, const char *to)
 {
     Arena *a = p->module->arena;
-    const char *cc = getenv("MGC_CC"), *lib = arena_printf(a, "%s/lib64", toolkit(a));
-    const char *runtime = cuda_runtime(p, lib_dir);
-    cc = cc && *cc ? cc : "cc";
+    const char *lib = libraries(p), *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)
         return false;
-    const char *argv[] = {cc,
+    const char *argv[] = {processor_cc(p),
                           "-std=c17",
                           "-O1",
                           "-Wall",
@@ -124,8 +150,8 @@ static bool link_program(const Plan *p, const char *dir, const char *lib_dir, co
                           runtime,
                           arena_printf(a, "-L%s", lib),
                           arena_printf(a, "-Wl,-rpath,%s", lib),
-                          arena_printf(a, "-L%s", nccl(a)),
-                          arena_printf(a, "-Wl,-rpath,%s", nccl(a)),
+                          arena_printf(a, "-L%s", nccl(p)),
+                          arena_printf(a, "-Wl,-rpath,%s", nccl(p)),
                           p->module->layout.mesh.n ? "-lnccl" : "-lm",
                           "-lcublasLt",
                           "-lcudart_static",
@@ -136,11 +162,13 @@ static bool link_program(const Plan *p, const char *dir, const char *lib_dir, co
                           "-o",
                           to,
                           NULL};
-    return run_tool(p, argv, "set MGC_CC to a C compiler that works");
+    return run_tool(p, argv, processor_cc_help(p));
 }
 
 bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char *to)
 {
+    if (!cuda_runtime(p, lib_dir) || !libraries_are_there(p))
+        return false;
     if (cuda_write_texts(p, dir, arena_printf(p->module->arena, "%s/kernels.fatbin", dir)))
         return compile_kernels(p, dir, lib_dir) && link_program(p, dir, lib_dir, to);
     diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));

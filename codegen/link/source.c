@@ -1,5 +1,6 @@
 /* source.c - the emitted program as a directory that can be built on a machine without mgc. */
 #include "codegen/link/link.h"
+#include "codegen/processor.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,9 +34,10 @@ static bool write_makefile(const Plan *p, const char *path)
     if (!f)
         return false;
     bool nccl = cuda && p->module->layout.mesh.n;
-    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler%s%s.\n",
-            name_str(p->module->names, p->module->name), MGC_VERSION,
-            cuda ? " and the CUDA Toolkit" : "", nccl ? " and NCCL" : "");
+    const char *arch = processor_foreign(p);
+    fprintf(f, "# %s, compiled by mgc %s. Needs a C compiler%s%s%s%s.\n",
+            name_str(p->module->names, p->module->name), MGC_VERSION, arch ? " for " : "",
+            arch ? arch : "", cuda ? " and the CUDA Toolkit" : "", nccl ? " and NCCL" : "");
     const char *code[CUDA_CODES];
     if (cuda) {
         cuda_codes(p, code);
@@ -53,9 +55,9 @@ static bool copy_into(Arena *a, const char *dir, const char *from)
 
 static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 {
-    static const char *const headers[] = {"device", "library",    "gather", "scatter",   "experts",
-                                          "random", "xent",       "mma",    "attention", "flash",
-                                          "wgmma",  "flash_sm90", "rows",   "shares"};
+    static const char *const headers[] = {
+        "device", "numbers", "library", "gather",    "scatter", "experts", "random", "xent",
+        "mma",    "flash",   "delta",   "attention", "wgmma",   "rows",    "shares", "flash_sm90"};
     Arena *a = p->module->arena;
     const char *runtime = cuda_runtime(p, lib_dir);
     if (!runtime)
@@ -76,16 +78,16 @@ static bool fill_cuda(const Plan *p, const char *lib_dir, const char *dir)
 static bool fill(const Plan *p, KernelsFn *kernels, const char *lib_dir, const char *dir)
 {
     Arena *a = p->module->arena;
-    const char *features = "";
+    const char *features = "", *runtime = processor_library(p, lib_dir, "libmgrt.a");
     if (p->device->target == TARGET_cuda)
         return fill_cuda(p, lib_dir, dir);
-    if (!kernels(p, KERNEL_assembly, arena_printf(a, "%s/kernels.s", dir), &features))
+    if (!library_is_there(p, runtime) ||
+        !kernels(p, KERNEL_assembly, arena_printf(a, "%s/kernels.s", dir), &features))
         return false;
     errno = 0;
     if (emit_to_file(p, features, arena_printf(a, "%s/program.c", dir)) &&
         copy_file(arena_printf(a, "%s/include/abi.h", lib_dir), arena_printf(a, "%s/abi.h", dir)) &&
-        copy_file(arena_printf(a, "%s/libmgrt.a", lib_dir), arena_printf(a, "%s/libmgrt.a", dir)) &&
-        write_makefile(p, arena_printf(a, "%s/Makefile", dir)))
+        copy_into(a, dir, runtime) && write_makefile(p, arena_printf(a, "%s/Makefile", dir)))
         return true;
     diag_error(p->module->diag, (Span){0}, 543, "cannot write in '%s': %s", dir, strerror(errno));
     return false;

@@ -1,10 +1,8 @@
-/* llvm.c - all generated kernels of a plan, for one processor, in one file.
- *
- * The processor is described by its x86-64 level (v4: AVX-512, v3: AVX2 and FMA), not by its model.
- * The object needs exactly the features of that level. The program records them, and checks them
- * when it starts. */
+/* llvm.c - all generated kernels of a plan, for one processor (codegen/processor.h), in one file.
+ */
 #include "codegen/llvm/llvm_gen.h"
 #include "codegen/llvm/llvm.h"
+#include "codegen/processor.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
@@ -15,19 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct Level {
-    const char *cpu;
-    int vector_bits;
-    const char *needs; /* each of these, as LLVM writes them */
-} Level;
-
-static const Level levels[] = {
-    {"x86-64-v4", 512,
-     "+avx512f,+avx512cd,+avx512bw,+avx512dq,+avx512vl,+avx2,+fma,+bmi,+bmi2,+f16c"},
-    {"x86-64-v3", 256, "+avx2,+fma,+bmi,+bmi2,+f16c"},
-    {"x86-64", 128, ""},
-};
 
 static bool has_all(const char *have, const char *needs)
 {
@@ -44,34 +29,27 @@ static bool has_all(const char *have, const char *needs)
     return true;
 }
 
-static Level host_level(Arena *a)
+static Processor host_processor(Arena *a)
 {
-    char *triple = LLVMGetDefaultTargetTriple(), *have = LLVMGetHostCPUFeatures();
-    char *name = LLVMGetHostCPUName();
-    Level l = {arena_strdup(a, name), 0, ""};
-    if (strncmp(triple, "x86_64", 6) == 0)
-        for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-            if (has_all(have, levels[i].needs)) {
-                l = levels[i];
-                break;
-            }
-    LLVMDisposeMessage(triple);
+    char *have = LLVMGetHostCPUFeatures(), *name = LLVMGetHostCPUName();
+    Processor host = {"", processor_host_arch(), arena_strdup(a, name), 0, "", NULL};
+    for (int i = PROCESSORS; i-- > 0;)
+        if (!strcmp(processors[i].arch, host.arch) && has_all(have, processors[i].needs))
+            host = processors[i];
     LLVMDisposeMessage(have);
     LLVMDisposeMessage(name);
-    return l;
+    return host;
 }
 
-static Level level_for(const Plan *p)
+static Processor processor_for(const Plan *p)
 {
-    for (size_t i = 0; p->cpu && i < sizeof levels / sizeof *levels; i++)
-        if (strcmp(levels[i].cpu, p->cpu) == 0)
-            return levels[i];
-    return host_level(p->module->arena);
+    const Processor *named = p->cpu ? processor_find(p->cpu) : NULL;
+    return named ? *named : host_processor(p->module->arena);
 }
 
 const char *codegen_features(const Plan *p)
 {
-    return level_for(p).needs;
+    return processor_for(p).needs;
 }
 
 /* Loads of elements with gaps between them are not widened together. Such a load would reach beyond
@@ -98,21 +76,35 @@ static void count_narrow(LLVMDiagnosticInfoRef d, void *ctx)
     LLVMDisposeMessage(text);
 }
 
-static LLVMTargetMachineRef target_machine(const Level *l, char **error)
+static void initialise(bool foreign)
 {
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
-    char *triple = LLVMGetDefaultTargetTriple();
+    if (!foreign)
+        return;
+    LLVMInitializeAllTargetInfos();
+    LLVMInitializeAllTargets();
+    LLVMInitializeAllTargetMCs();
+    LLVMInitializeAllAsmPrinters();
+}
+
+static LLVMTargetMachineRef target_machine(const Plan *p, const Processor *of, char **error)
+{
+    const char *foreign = processor_foreign(p);
+    initialise(foreign);
+    char *triple = foreign
+                       ? LLVMCreateMessage(arena_printf(p->module->arena, "%s-linux-gnu", foreign))
+                       : LLVMGetDefaultTargetTriple();
     LLVMTargetRef target;
     LLVMTargetMachineRef tm = NULL;
     if (!LLVMGetTargetFromTriple(triple, &target, error))
-        tm = LLVMCreateTargetMachine(target, triple, l->cpu, "", LLVMCodeGenLevelDefault,
+        tm = LLVMCreateTargetMachine(target, triple, of->llvm, "", LLVMCodeGenLevelDefault,
                                      LLVMRelocPIC, LLVMCodeModelDefault);
     LLVMDisposeMessage(triple);
     return tm;
 }
 
-static LlvmModule module_begin(const Module *m, LLVMTargetMachineRef tm, const Level *level)
+static LlvmModule module_begin(const Module *m, LLVMTargetMachineRef tm, const Processor *of)
 {
     LlvmModule l = {.m = m, .c = LLVMContextCreate(), .arena = arena_new()};
     l.mod = LLVMModuleCreateWithNameInContext("kernels", l.c);
@@ -126,7 +118,8 @@ static LlvmModule module_begin(const Module *m, LLVMTargetMachineRef tm, const L
     l.f32 = LLVMFloatTypeInContext(l.c);
     l.f64 = LLVMDoubleTypeInContext(l.c);
     l.ptr = LLVMPointerTypeInContext(l.c, 0);
-    l.vector_bits = level->vector_bits;
+    l.vector_bits = of->vector_bits;
+    l.routines = of->routines;
     char *triple = LLVMGetTargetMachineTriple(tm);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
     LLVMSetTarget(l.mod, triple);
@@ -171,17 +164,17 @@ int codegen_narrow_loops;
 bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const char **features)
 {
     Module *m = p->module;
-    Level level = level_for(p);
+    const Processor of = processor_for(p);
     char *no_target = NULL, *invalid = NULL;
-    LLVMTargetMachineRef tm = target_machine(&level, &no_target);
+    LLVMTargetMachineRef tm = target_machine(p, &of, &no_target);
     if (!tm) {
-        diag_error(m->diag, (Span){0}, 540, "LLVM has no code generator for this machine: %s",
+        diag_error(m->diag, (Span){0}, 540, "LLVM has no code generator for %s: %s", of.arch,
                    no_target ? no_target : "unknown target");
         LLVMDisposeMessage(no_target);
         return false;
     }
-    *features = level.needs;
-    LlvmModule l = module_begin(m, tm, &level);
+    *features = of.needs;
+    LlvmModule l = module_begin(m, tm, &of);
     set_options();
     codegen_narrow_loops = 0;
     LLVMContextSetDiagnosticHandler(l.c, count_narrow, &codegen_narrow_loops);

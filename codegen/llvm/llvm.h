@@ -12,8 +12,7 @@ bool codegen_kernels(const Plan *p, KernelOutput form, const char *path, const c
 /* The number of loops with sums that the last call did not vectorise, which breaks the order of
  * these sums. For tests: it must be 0. */
 extern int codegen_narrow_loops;
-/* The features that kernels need on this machine, without making a kernel ("" on machines other
- * than x86-64). */
+/* The features that kernels need on the plan's processor, without making a kernel. */
 const char *codegen_features(const Plan *p);
 
 #endif

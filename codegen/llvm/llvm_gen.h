@@ -12,7 +12,8 @@ typedef struct LlvmModule {
     LLVMModuleRef mod;
     LLVMBuilderRef b;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
-    int vector_bits; /* of the processor's widest float vectors */
+    int vector_bits;      /* of the processor's widest float vectors */
+    const char *routines; /* Processor's: who has the vector routines */
     /* Vector variants of libm functions, kept alive for the vectoriser. */
     VEC(LLVMValueRef) variants;
     Arena *arena;

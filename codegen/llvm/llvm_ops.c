@@ -6,9 +6,10 @@
  *
  * For this reason no arithmetic is relaxed, and a sum of a product is rounded twice. A fused
  * multiply-add would round once if both ops are in one kernel, and twice if they are not. A
- * function of libm is always one routine: glibc's vector routine (libmvec, at most 4 ulp) for the
- * widest vectors of the processor. Loops that the vectoriser widens to another number of lanes, and
- * the remainder of a loop, call it with some lanes unused. Its lanes do not depend on each other.
+ * function of libm is always one routine: the vector routine (glibc's libmvec, or
+ * kernels/routines.h; at most 4 ulp) for the widest vectors of the processor. Loops that the
+ * vectoriser widens to another number of lanes, and the remainder of a loop, call it with some
+ * lanes unused. Its lanes do not depend on each other.
  */
 #include "codegen/llvm/llvm_gen.h"
 
@@ -225,6 +226,16 @@ static LLVMValueRef declared(LlvmModule *l, const char *name, LLVMTypeRef ft)
     return f;
 }
 
+/* kernels/routines.h has ours; glibc's names are those of Intel's vector function ABI. */
+static const char *vector_name(LlvmModule *l, const Routine *r)
+{
+    if (l->routines)
+        return arena_printf(l->arena, "%sv%d_%s", l->routines, r->lanes, r->name);
+    const char isa = l->vector_bits == 512 ? 'e' : l->vector_bits == 256 ? 'd' : 'b';
+    return arena_printf(l->arena, "_ZGV%cN%d%s_%s", isa, r->lanes, r->nargs == 2 ? "vv" : "v",
+                        r->name);
+}
+
 LLVMValueRef llvm_routine(LlvmModule *l, const char *base, DType t, int nargs, LLVMValueRef *args)
 {
     const bool wide = t == DT_f64;
@@ -235,9 +246,7 @@ LLVMValueRef llvm_routine(LlvmModule *l, const char *base, DType t, int nargs, L
     if (!l->vector_bits)
         return LLVMBuildCall2(l->b, routine_type(&r, 1), declared(l, r.name, routine_type(&r, 1)),
                               args, (unsigned)nargs, "");
-    const char isa = l->vector_bits == 512 ? 'e' : l->vector_bits == 256 ? 'd' : 'b';
-    const char *vector =
-        arena_printf(l->arena, "_ZGV%cN%d%s_%s", isa, r.lanes, nargs == 2 ? "vv" : "v", r.name);
+    const char *vector = vector_name(l, &r);
     const char *scalar = arena_printf(l->arena, "lane_%s", r.name);
     if (!LLVMGetNamedFunction(l->mod, vector)) {
         r.vector = declared(l, vector, routine_type(&r, r.lanes));

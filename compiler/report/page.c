@@ -12,6 +12,7 @@
 
 #include "decide/frontier.h"
 #include "plan/order/order.h"
+#include "plan/outside.h"
 #include "plan/place/place.h"
 #include "plan/show.h"
 
@@ -236,6 +237,8 @@ static void add_summary(Maker *m)
     row(rows, "memory",
         arena_printf(a, "%s of %s", text_bytes(a, (double)plan_bytes(p)),
                      text_bytes(a, (double)p->device->memory)));
+    if (outside_bytes(p))
+        row(rows, "beside the arena", outside_text(p, a));
     row(rows, "largest live set",
         arena_printf(a, "%s, the arena %.2f%% over it", text_bytes(a, (double)p->live_bound_bytes),
                      100 * ((double)p->arena_bytes / (double)p->live_bound_bytes - 1)));

@@ -31,32 +31,47 @@ __device__ static inline void mg_top_rows(const mg_top_desc &d, const T *x, int3
     }
 }
 
-/* A warp counts the choices of one expert of a group: 32 choices at a time, with a ballot. */
+/* A warp counts the choices of one expert of a group: 32 choices at a time, with a ballot; FLIGHT
+ * times as many are in flight. */
 extern "C" __global__ void __launch_bounds__(MG_SLOTS_BLOCK, 1)
     mg_slots_i32(mg_experts_desc d, const int32_t *choice, int32_t *slot)
 {
+    enum { FLIGHT = 8 };
     const int64_t all = d.positions * d.choices, lane = threadIdx.x % 32;
     const int64_t unit = (int64_t)blockIdx.x * (MG_SLOTS_BLOCK / 32) + threadIdx.x / 32;
     if (unit >= d.groups * d.experts)
         return;
     const int64_t e = unit % d.experts, first = unit / d.experts * all;
     int64_t next = 0;
-    for (int64_t c = 0; c < all; c += 32) {
-        const bool mine = c + lane < all && choice[first + c + lane] == e;
-        const unsigned those = __ballot_sync(MG_ALL, mine);
-        const int64_t at = next + __popc(those & ((1u << lane) - 1));
-        if (mine)
-            slot[first + c + lane] = at < d.slots ? (int32_t)at : -1;
-        next += __popc(those);
+    int32_t some[FLIGHT];
+    for (int64_t from = 0; from < all; from += 32 * FLIGHT) {
+        MG_UNROLL
+        for (int k = 0; k < FLIGHT; k++)
+            some[k] = from + 32 * k + lane < all ? choice[first + from + 32 * k + lane] : -1;
+        MG_UNROLL
+        for (int k = 0; k < FLIGHT; k++) {
+            const bool mine = some[k] == e;
+            const unsigned those = __ballot_sync(MG_ALL, mine);
+            const int64_t at = next + __popc(those & ((1u << lane) - 1));
+            if (mine)
+                slot[first + from + 32 * k + lane] = at < d.slots ? (int32_t)at : -1;
+            next += __popc(those);
+        }
     }
 }
 MG_EXPORT(mg_slots_i32)
 
-/* The row of z of choice c (counted over all groups); -1: none. */
-__device__ static inline int64_t mg_row_of(const mg_experts_desc &d, const int32_t *choice,
-                                           const int32_t *slot, int64_t c)
+/* The group of number i of `each` in a group; blocks are numbered in 32 bits. */
+__device__ static inline uint32_t mg_group_of(uint32_t i, int64_t each)
 {
-    const int64_t group = c / (d.positions * d.choices), e = choice[c], s = slot[c];
+    return i < each ? 0 : i / (uint32_t)each;
+}
+
+/* The row of z of choice c (counted over all groups), of a group; -1: none. */
+__device__ static inline int64_t mg_row_of(const mg_experts_desc &d, const int32_t *choice,
+                                           const int32_t *slot, int64_t c, uint32_t group)
+{
+    const int64_t e = choice[c], s = slot[c];
     return e >= 0 && e < d.experts && s >= 0 && s < d.slots ? (e * d.groups + group) * d.slots + s
                                                             : -1;
 }
@@ -68,15 +83,28 @@ __device__ static inline bool mg_rows_in_chunks(const mg_experts_desc &d, const 
     return d.inner * sizeof(T) % 16 == 0 && ((uintptr_t)a | (uintptr_t)b) % 16 == 0;
 }
 
+/* The position and the group of choice c. */
+struct mg_sender {
+    int64_t position;
+    uint32_t group;
+};
+__device__ static inline mg_sender mg_sender_of(const mg_experts_desc &d, uint32_t c)
+{
+    const uint32_t position = mg_group_of(c, d.choices);
+    return mg_sender{position, mg_group_of(position, d.positions)};
+}
+
 template <int N, class T, class W>
 __device__ static inline void mg_send_by(int64_t n, const T *from, const W *weight, T *to)
 {
     const W factor = weight ? *weight : (W)1;
+    W x[N];
     for (int64_t j = threadIdx.x * N; j < n; j += MG_EXPERTS_BLOCK * N) {
-        mg_vec<T, N> x = *(const mg_vec<T, N> *)&from[j];
-        for (int i = 0; i < N && weight; i++)
-            x.x[i] = mg_narrow<T>(mg_wide(x.x[i]) * factor);
-        *(mg_vec<T, N> *)&to[j] = x;
+        mg_read<N>(&from[j], x);
+        MG_UNROLL
+        for (int i = 0; i < N; i++)
+            x[i] *= factor;
+        mg_write<N>(&to[j], x);
     }
 }
 
@@ -86,11 +114,12 @@ __device__ static inline void mg_send(const mg_experts_desc &d, const T *rows,
                                       const int32_t *choice, const int32_t *slot, const W *weight,
                                       T *z)
 {
-    const int64_t c = blockIdx.x, row = mg_row_of(d, choice, slot, c);
+    const mg_sender s = mg_sender_of(d, blockIdx.x);
+    const int64_t row = mg_row_of(d, choice, slot, blockIdx.x, s.group);
     if (row < 0)
         return;
-    const T *from = rows + c / d.choices * d.inner;
-    const W *mine = weight ? weight + c : weight;
+    const T *from = rows + s.position * d.inner;
+    const W *mine = weight ? weight + blockIdx.x : weight;
     if (mg_rows_in_chunks(d, rows, z))
         mg_send_by<16 / sizeof(T)>(d.inner, from, mine, z + row * d.inner);
     else
@@ -103,21 +132,20 @@ __device__ static inline void mg_fetch_by(const mg_experts_desc &d, const T *z,
                                           const W *weight, T *rows)
 {
     const int64_t p = blockIdx.x;
+    const uint32_t group = mg_group_of(blockIdx.x, d.positions);
     for (int64_t j = threadIdx.x * N; j < d.inner; j += MG_EXPERTS_BLOCK * N) {
-        W sum[N] = {0};
+        W sum[N] = {0}, x[N];
         for (int64_t c = p * d.choices; c < (p + 1) * d.choices; c++) {
-            const int64_t row = mg_row_of(d, choice, slot, c);
+            const int64_t row = mg_row_of(d, choice, slot, c, group);
             if (row < 0)
                 continue;
-            const mg_vec<T, N> x = *(const mg_vec<T, N> *)&z[row * d.inner + j];
+            mg_read<N>(&z[row * d.inner + j], x);
             const W factor = weight ? weight[c] : (W)1;
+            MG_UNROLL
             for (int i = 0; i < N; i++)
-                sum[i] += mg_wide(x.x[i]) * factor;
+                sum[i] += x[i] * factor;
         }
-        mg_vec<T, N> to;
-        for (int i = 0; i < N; i++)
-            to.x[i] = mg_narrow<T>(sum[i]);
-        *(mg_vec<T, N> *)&rows[p * d.inner + j] = to;
+        mg_write<N>(&rows[p * d.inner + j], sum);
     }
 }
 
@@ -132,20 +160,34 @@ __device__ static inline void mg_fetch(const mg_experts_desc &d, const T *z, con
         mg_fetch_by<1>(d, z, choice, slot, weight, rows);
 }
 
+template <int N, class W, class T>
+__device__ static inline W mg_row_product_by(int64_t n, const T *a, const T *b)
+{
+    W sum = 0, x[N], y[N];
+    for (int64_t j = threadIdx.x * N; j < n; j += MG_EXPERTS_BLOCK * N) {
+        mg_read<N>(&a[j], x);
+        mg_read<N>(&b[j], y);
+        MG_UNROLL
+        for (int i = 0; i < N; i++)
+            sum += x[i] * y[i];
+    }
+    return sum;
+}
+
 /* Block c computes the product of its row and its slot. */
 template <class T, class W>
 __device__ static inline void mg_row_product(const mg_experts_desc &d, const T *z, const T *rows,
                                              const int32_t *choice, const int32_t *slot, W *weight)
 {
-    enum { B = MG_EXPERTS_BLOCK };
-    const int64_t c = blockIdx.x, row = mg_row_of(d, choice, slot, c);
-    const T *a = z + row * d.inner, *b = rows + c / d.choices * d.inner;
-    W sum = 0;
-    for (int64_t j = threadIdx.x; row >= 0 && j < d.inner; j += B)
-        sum += mg_wide(a[j]) * mg_wide(b[j]);
-    sum = mg_block_sum<B>(sum);
+    const mg_sender s = mg_sender_of(d, blockIdx.x);
+    const int64_t row = mg_row_of(d, choice, slot, blockIdx.x, s.group);
+    const int64_t n = row >= 0 ? d.inner : 0;
+    const T *a = z + (row >= 0 ? row : 0) * d.inner, *b = rows + s.position * d.inner;
+    W sum = mg_rows_in_chunks(d, z, rows) ? mg_row_product_by<16 / sizeof(T), W>(n, a, b)
+                                          : mg_row_product_by<1, W>(n, a, b);
+    sum = mg_block_sum<MG_EXPERTS_BLOCK>(sum);
     if (threadIdx.x == 0)
-        weight[c] = sum;
+        weight[blockIdx.x] = sum;
 }
 
 #define MG_TOP(name, T)                                                                            \

@@ -17,21 +17,6 @@ enum { FLASH_THREADS = 32 * MG_FLASH_WARPS, FLASH_ROWS = 16 * MG_FLASH_WARPS };
 #define FLASH_LOG2E 1.4426950408889634f
 #define FLASH_LN2   0.6931471805599453f
 
-/* 2^x to 2 ulp; 0 if the result is below the least normal number; a NaN stays a NaN. */
-#ifdef MG_SHIM
-__device__ static inline float mg_exp2(float x)
-{
-    return exp2f(x);
-}
-#else
-__device__ static inline float mg_exp2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-#endif
-
 /* The place of a block in [batch, kv, group]: y of the grid. */
 struct flash_head {
     int64_t b, h, g;
@@ -179,26 +164,7 @@ __device__ static inline void flash_forward(const mg_attention_desc &d, S sees, 
 
 /* ---- backward ----------------------------------------------------------------------------- */
 
-/* delta = do . o of each query, [batch, kv, group, queries]: a warp computes a row. */
-template <class T>
-__device__ static inline void flash_delta(const mg_attention_desc &d, const T *o, const T *dout,
-                                          float *delta)
-{
-    const int64_t n = (int64_t)blockIdx.x * MG_FLASH_WARPS + threadIdx.x / 32;
-    if (n >= d.batch * d.kv * d.group * d.queries)
-        return;
-    const int64_t row = n % d.queries, y = n / d.queries;
-    const flash_head p = {y / d.group / d.kv, y / d.group % d.kv, y % d.group};
-    const int64_t at = flash_at(d.o, p, row);
-    float sum = 0;
-    for (int64_t i = threadIdx.x % 32; i < d.vhead; i += 32)
-        sum += mg_wide(o[at + i]) * mg_wide(dout[at + i]);
-    sum = mg_warp_reduce(sum, mg_plus<float>());
-    if (threadIdx.x % 32 == 0)
-        delta[n] = sum;
-}
-
-/* Index of query 0 of a head in delta. */
+/* Index of query 0 of a head in delta (delta.h). */
 __device__ static inline int64_t flash_delta_at(const mg_attention_desc &d, const flash_head &p)
 {
     return ((p.b * d.kv + p.h) * d.group + p.g) * d.queries;
@@ -358,18 +324,9 @@ __device__ static inline void flash_dkv(const mg_attention_desc &d, S sees, cons
 #define MG_FLASH(name, T, D)                                                                       \
     MG_FLASH_OF(name, T, D, mg_all_keys)                                                           \
     MG_IF_PARTS(MG_FLASH_OF(part_##name, T, D, mg_some_keys))
-#define MG_FLASH_DELTA(name, T)                                                                    \
-    FLASH_KERNEL mg_flash_delta_##name(mg_attention_desc d, const T *o, const T *dout,             \
-                                       float *delta)                                               \
-    {                                                                                              \
-        flash_delta(d, o, dout, delta);                                                            \
-    }                                                                                              \
-    MG_EXPORT(mg_flash_delta_##name)
 MG_IF_BF16(MG_FLASH(bf16, mg_bf16, 64))
 MG_IF_BF16(MG_FLASH(bf16, mg_bf16, 128))
 MG_IF_F16(MG_FLASH(f16, mg_f16, 64))
 MG_IF_F16(MG_FLASH(f16, mg_f16, 128))
-MG_IF_BF16(MG_FLASH_DELTA(bf16, mg_bf16))
-MG_IF_F16(MG_FLASH_DELTA(f16, mg_f16))
 
 #endif

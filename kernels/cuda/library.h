@@ -43,6 +43,8 @@
 #define MG_IF_PARTS(...)
 #endif
 
+#include "numbers.h"
+
 #include "gather.h"
 #include "scatter.h"
 #include "experts.h"
@@ -51,11 +53,13 @@
 #include "shares.h"
 #include "xent.h"
 
-#include "attention.h" /* after xent.h: mg_exp */
+#include "attention.h"
 
 #include "mma.h"
 
 #include "flash.h"
+
+#include "delta.h" /* after flash.h: flash_at */
 
 #include "wgmma.h"
 

@@ -81,11 +81,6 @@ __device__ static inline void mg_mma(float c[4], const uint32_t a[4], uint32_t b
         c[i] = (float)sum;
     }
 }
-
-template <class T> __device__ static inline uint32_t mg_pack(float low, float high)
-{
-    return (uint32_t)mg_narrow<T>(high).bits << 16 | mg_narrow<T>(low).bits;
-}
 #else
 __device__ static inline unsigned mg_shared_address(const void *p)
 {
@@ -144,18 +139,6 @@ __device__ static inline void mg_mma(float c[4], const uint32_t a[4], uint32_t b
     }
 MG_MMA(mg_bf16, "bf16")
 MG_MMA(mg_f16, "f16")
-
-/* Packs two numbers, rounded to halves, into a register. */
-template <class T> __device__ static inline uint32_t mg_pack(float low, float high);
-#define MG_PACK(T, name)                                                                           \
-    template <> __device__ inline uint32_t mg_pack<T>(float low, float high)                       \
-    {                                                                                              \
-        uint32_t r;                                                                                \
-        asm("cvt.rn." name ".f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));                    \
-        return r;                                                                                  \
-    }
-MG_PACK(mg_bf16, "bf16x2")
-MG_PACK(mg_f16, "f16x2")
 #endif
 
 /* ---- tiles -------------------------------------------------------------------------------- */

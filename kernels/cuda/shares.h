@@ -16,10 +16,12 @@ struct mg_laying {
 template <class W> __device__ static inline void mg_lay(const mg_laying &l, W *to, const W *from)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x, half = l.row / 2;
-    for (int64_t y = blockIdx.y; y < l.count * l.rows; y += gridDim.y) {
-        const int64_t share = l.first + y / l.rows, whole = y % l.rows * l.n * l.row;
-        const int64_t low = whole + share * (l.zigzag ? half : l.row);
-        const int64_t high = whole + (2 * l.n - 1 - share) * half - half;
+    const int64_t down = gridDim.y / l.rows, right = gridDim.y % l.rows; /* shares and rows */
+    int64_t share = blockIdx.y / l.rows, row = blockIdx.y % l.rows;
+    while (share < l.count) {
+        const int64_t whole = row * l.n * l.row, y = share * l.rows + row, of = l.first + share;
+        const int64_t low = whole + of * (l.zigzag ? half : l.row);
+        const int64_t high = whole + (2 * l.n - 1 - of) * half - half;
         for (int64_t x = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; x < l.row; x += step) {
             const int64_t in = (l.zigzag && x >= half ? high : low) + x;
             if (l.cut)
@@ -27,27 +29,57 @@ template <class W> __device__ static inline void mg_lay(const mg_laying &l, W *t
             else
                 to[in] = from[y * l.row + x];
         }
+        share += down;
+        row += right;
+        if (row >= l.rows) {
+            row -= l.rows;
+            share++;
+        }
     }
 }
 
-/* to[e] = the sum of from[k * apart + e] over k < n: neighbours first, then those pairs, ... */
+/* to[e] = the sum of from[k * apart + e] over k < n: neighbours first, then those pairs, ...
+ * waiting[i] is the sum of 2^i times four shares that waits for as many more, where bit i of the
+ * number of fours is set. Its indices are constants, so that it is in registers. */
 template <class T>
 __device__ static inline void mg_sum_shares(int64_t n, int64_t apart, int64_t elements,
                                             const T *from, T *to)
 {
-    enum { LEVELS = 10 }; /* enough for MG_RANKS_MAX ranks */
+    enum { LEVELS = 7 }; /* enough for MG_RANKS_MAX ranks */
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    const int fours = (int)n / 4, rest = (int)n % 4;
     for (int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; e < elements; e += step) {
-        T waiting[LEVELS] = {from[e] + (T)0};
-        int top = 1;
-        for (int64_t k = 1; k < n; k++, top++) {
-            waiting[top] = from[k * apart + e] + (T)0;
-            for (int64_t pairs = k; pairs & 1; pairs >>= 1, top--)
-                waiting[top - 1] += waiting[top];
+        T waiting[LEVELS] = {0}, x[4] = {0};
+        const T *at = from + e;
+        for (int k = 0; k < fours; k++, at += 4 * apart) {
+            MG_UNROLL
+            for (int i = 0; i < 4; i++)
+                x[i] = at[i * apart] + (T)0;
+            T sum = (x[0] + x[1]) + (x[2] + x[3]);
+            bool goes = true;
+            MG_UNROLL
+            for (int i = 0; i < LEVELS; i++) {
+                if (goes && k >> i & 1)
+                    sum = waiting[i] + sum;
+                else if (goes) {
+                    waiting[i] = sum;
+                    goes = false;
+                }
+            }
         }
-        for (; top > 1; top--)
-            waiting[top - 2] += waiting[top - 1];
-        to[e] = waiting[0];
+        MG_UNROLL
+        for (int i = 0; i < 3; i++)
+            if (i < rest)
+                x[i] = at[i * apart] + (T)0;
+        T sum = rest > 2 ? (x[0] + x[1]) + x[2] : rest > 1 ? x[0] + x[1] : x[0];
+        bool none = rest == 0;
+        MG_UNROLL
+        for (int i = 0; i < LEVELS; i++)
+            if (fours >> i & 1) {
+                sum = none ? waiting[i] : waiting[i] + sum;
+                none = false;
+            }
+        to[e] = sum;
     }
 }
 

@@ -332,5 +332,12 @@ int plan_check(const Plan *p, FILE *out)
         arena_free(c.tmp);
         broken_in_all += c.broken;
     }
+    if (!broken_in_all && p->device->target == TARGET_cuda) {
+        c.prog = NULL;
+        c.stages = 0;
+        c.broken = 0;
+        check_outside(&c);
+        broken_in_all += c.broken;
+    }
     return broken_in_all;
 }

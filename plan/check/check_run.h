@@ -82,5 +82,7 @@ void check_streams(Check *c);
 /* check_queue.c: the same, where collectives are a queue. */
 void check_queue(Check *c);
 void check_peak(Check *c);
+/* check_outside.c: P9, of a plan for a GPU. */
+void check_outside(Check *c);
 
 #endif

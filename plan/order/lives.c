@@ -7,6 +7,7 @@
  * have to wait for them, and others for it. */
 #include "plan/order/order.h"
 #include "plan/order/streams.h"
+#include "plan/outside.h"
 #include "plan/place/place.h"
 
 typedef struct Lives {
@@ -187,7 +188,8 @@ static int64_t max_allowed(const Lives *s)
 {
     const double PACKED = 0.98;
     int64_t max = max_alive(s),
-            room = (int64_t)(PACKED * (double)plan_budget(s->p->module, s->p->device));
+            room = (int64_t)(PACKED * (double)(plan_budget(s->p->module, s->p->device) -
+                                               outside_bytes(s->p)));
     for (size_t b = 0; b < s->p->buffers.n; b++)
         room -= s->p->buffers.data[b].persistent ? s->p->buffers.data[b].bytes : 0;
     return s->p->module->layout.overlap && room > max ? room : max;

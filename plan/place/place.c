@@ -11,6 +11,7 @@
 #include "plan/place/place.h"
 
 #include "base/quantity.h"
+#include "plan/outside.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -203,7 +204,8 @@ int64_t plan_budget(const Module *m, const Device *d)
  * lives, so that no packing may reach the bound: one that is close will do, if it fits. */
 static int64_t slack(const Plan *p, const Program *prog)
 {
-    int64_t left = plan_budget(p->module, p->device) - p->persistent_bytes - prog->live_bound;
+    int64_t left = plan_budget(p->module, p->device) - outside_bytes(p) - p->persistent_bytes -
+                   prog->live_bound;
     int64_t close = prog->live_bound / 1000;
     return !p->module->layout.overlap || left < 0 ? 0 : left < close ? left : close;
 }
@@ -301,7 +303,7 @@ static void tell_live(Plan *p, const Program *prog, int number)
 
 int64_t plan_bytes(const Plan *p)
 {
-    return p->arena_bytes + p->scratch_bytes * p->device->threads;
+    return p->arena_bytes + p->scratch_bytes * p->device->threads + outside_bytes(p);
 }
 
 static bool fits(Plan *p, const Program *prog, int number)
@@ -321,6 +323,10 @@ static bool fits(Plan *p, const Program *prog, int number)
                (long long)(asserted ? limit : (double)p->device->memory),
                text_bytes(m->arena, asserted ? limit : (double)p->device->memory));
     tell_live(p, prog, number);
+    if (outside_bytes(p))
+        diag_note(m->diag, (Span){0}, "%s (%lld bytes) of it beside the arena: %s",
+                  text_bytes(m->arena, (double)outside_bytes(p)), (long long)outside_bytes(p),
+                  outside_text(p, m->arena));
     return false;
 }
 

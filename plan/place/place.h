@@ -9,7 +9,8 @@
 bool plan_place(Plan *p);
 /* Bytes that a plan may need: the device's memory, or the limit that the layout asserts. */
 int64_t plan_budget(const Module *m, const Device *d);
-/* Bytes that a plan needs: the arena, and scratch space for each thread. */
+/* Bytes that a plan needs: the arena, scratch space for each thread, and on a GPU what is taken
+ * beside the arena (plan/outside.h). */
 int64_t plan_bytes(const Plan *p);
 
 #endif

@@ -5,6 +5,7 @@
  * strides; they cost nothing. */
 #include "plan/schedule/schedule.h"
 #include "passes/view.h"
+#include "plan/outside.h"
 #include "plan/schedule/actions.h"
 #include "plan/times.h"
 
@@ -464,5 +465,7 @@ Plan *plan_schedule(Module *m, const Device *device, Arena *a)
     count_flops(p->train);
     count_flops(p->eval);
     count_flops(p->sample);
+    if (!s.failed)
+        plan_outside(p);
     return s.failed ? NULL : p;
 }

@@ -11,7 +11,7 @@
 /* Bytes of logits that exist at once, and the fewest rows. Each chunk reads the whole weight and
  * adds to its whole gradient, so the more of them the slower; where the weight is large, so is what
  * belongs to it in any case, and logits may take as much as the weight, up to a limit. A GPU wants
- * products large enough to be busy. */
+ * products large enough to be busy; what it has is where decide/logits.c begins. */
 static const struct {
     int64_t min, max, rows;
 } head_chunk[] = {
@@ -246,16 +246,22 @@ void call_cross_entropy(Sched *s, const Ins *i, int home)
     priced(s, a, i);
 }
 
-/* The smallest number of chunks whose logits fit the work space, in rows that divide evenly. */
-static int64_t chunk_rows(Target target, int64_t rows, int64_t row_bytes, int64_t weight_bytes)
+/* The smallest number of chunks whose logits fit the work space, in rows that divide evenly: on a
+ * GPU in multiples of its tiles' rows. */
+static int64_t chunk_rows(const Sched *s, int64_t rows, int64_t row_bytes, int64_t weight_bytes)
 {
+    const Target target = s->p->device->target;
+    const int64_t tile = target == TARGET_cuda ? 128 : 1, chosen = s->m->layout.logits;
     const int64_t min = head_chunk[target].min, limit = head_chunk[target].max;
     const int64_t work = weight_bytes < min ? min : weight_bytes > limit ? limit : weight_bytes;
-    int64_t max = work / row_bytes;
-    if (max < head_chunk[target].rows)
-        max = head_chunk[target].rows;
+    const int64_t least = chosen ? tile : head_chunk[target].rows;
+    int64_t max = (chosen ? chosen : work) / row_bytes / tile * tile;
+    if (max < least)
+        max = least;
+    if (max >= rows)
+        return rows;
     int64_t chunks = (rows + max - 1) / max;
-    return (rows + chunks - 1) / chunks;
+    return ((rows + chunks - 1) / chunks + tile - 1) / tile * tile;
 }
 
 void call_head(Sched *s, const Ins *i, int home)
@@ -278,8 +284,8 @@ void call_head(Sched *s, const Ins *i, int home)
     d.hidden = type_elements(w) / d.xent.vocab;
     if (grad)
         d.xent.dloss_stride = dloss_stride(s, i, &op[3], d.xent.rows);
-    d.chunk = chunk_rows(s->p->device->target, d.xent.rows,
-                         d.xent.vocab * mg_dtype_bytes(d.xent.dtype), type_bytes(w));
+    d.chunk =
+        chunk_rows(s, d.xent.rows, mg_head_row(&d) * mg_dtype_bytes(d.xent.dtype), type_bytes(w));
     op[n++] = work_space(s, "logits", mg_head_work(&d), home);
     Action *a = action_new(s, grad ? ACT_head : ACT_head_loss, i, n, op);
     a->head = d;

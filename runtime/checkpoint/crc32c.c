@@ -4,6 +4,9 @@
 #include "runtime/run.h"
 
 #include <string.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 #define POLYNOMIAL 0x82F63B78u
 
@@ -21,7 +24,7 @@ static uint32_t by_table(uint32_t c, const uint8_t *b, size_t n)
     return c;
 }
 
-#ifdef __x86_64__
+#if defined(__x86_64__)
 __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t c, const uint8_t *b,
                                                                  size_t n)
 {
@@ -36,13 +39,37 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t c, con
         c = __builtin_ia32_crc32qi(c, *b++);
     return c;
 }
+#elif defined(__aarch64__)
+__attribute__((target("+crc"))) static uint32_t by_instruction(uint32_t c, const uint8_t *b,
+                                                               size_t n)
+{
+    for (; n >= 8; n -= 8, b += 8) {
+        uint64_t word;
+        memcpy(&word, b, 8);
+        c = __builtin_aarch64_crc32cx(c, word);
+    }
+    while (n--)
+        c = __builtin_aarch64_crc32cb(c, *b++);
+    return c;
+}
+#else
+#define by_instruction by_table
 #endif
+
+static bool has_instruction(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("sse4.2");
+#elif defined(__aarch64__)
+    return getauxval(AT_HWCAP) & HWCAP_CRC32;
+#else
+    return false;
+#endif
+}
 
 uint32_t rt_crc32c(uint32_t crc, const void *p, size_t n)
 {
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("sse4.2"))
+    if (has_instruction())
         return ~by_instruction(~crc, p, n);
-#endif
     return ~by_table(~crc, p, n);
 }

@@ -8,8 +8,6 @@
 
 #include "runtime/machine.h"
 
-enum { PAGE = 4096 };
-
 /* True if the rank is out of reach and has a part of the tensor. Some ranks have no part of a layer
  * or an expert. */
 static bool is_there(const mg_run *r, const rt_external *x, int rank)
@@ -90,7 +88,7 @@ static void spread(mg_run *r, const rt_external *x)
 static void forget(mg_run *r, const rt_external *x)
 {
     int64_t offset, bytes = span(x, &offset);
-    int64_t begin = offset / PAGE * PAGE, end = (offset + bytes + PAGE - 1) / PAGE * PAGE;
+    int64_t begin = offset / rt_page() * rt_page(), end = rt_whole_pages(offset + bytes);
     for (int k = 0; k < r->ranks->n; k++)
         if (is_there(r, x, k) && x->stands[k] == k)
             madvise(rt_image(r, begin, k), (size_t)(end - begin), MADV_DONTNEED);

@@ -11,7 +11,6 @@ void rt_cuda_launch(mg_run *r, const void *kernel, int64_t x, int64_t y, int blo
                     void **args)
 {
     dim3 grid = {(unsigned)x, (unsigned)y, 1}, threads = {(unsigned)block, 1, 1};
-    rt_graphs_count(r->cuda->graphs);
     if (x > 0 && y > 0)
         rt_cuda_must(cudaLaunchKernel(kernel, grid, threads, args, (size_t)shared, r->cuda->stream),
                      r->program->actions[r->action].name);
@@ -257,8 +256,8 @@ void mg_random(mg_run *r, int action, const mg_random_desc *d, const int64_t *se
                const int64_t *step, const int32_t *slot, void *out)
 {
     mg_begin(r, action);
-    rt_cuda_call(r, FIXED_random + variant(d->dtype), blocks_for(d->elements, BLOCK), 1, BLOCK,
-                 (void *[]){(void *)d, &seed, &step, &slot, &out});
+    rt_cuda_call(r, FIXED_random + variant(d->dtype), blocks_for(d->elements / 4 + 2, BLOCK), 1,
+                 BLOCK, (void *[]){(void *)d, &seed, &step, &slot, &out});
     mg_end(r, action);
     mg_output(r, action, out, d->elements, d->dtype);
 }
@@ -424,14 +423,27 @@ void mg_attention(mg_run *r, int action, const mg_attention_desc *d, const void 
     mg_attention_part(r, action, d, q, k, v, o, lse, NULL, NULL);
 }
 
+/* delta = do . o: 16 bytes of each for a lane, and as many lanes as a row takes, at most a warp. */
+static void flash_delta(mg_run *r, const mg_attention_desc *d, int kind, const void *o,
+                        const void *dout, void *delta)
+{
+    const int64_t word = 16 / mg_dtype_bytes(d->dtype);
+    int log = 0;
+    while (1 << log < 32 && word << log < d->vhead)
+        log++;
+    const int64_t rows = (int64_t)MG_DELTA_ROWS * FLASH_THREADS >> log;
+    rt_cuda_call(r, FIXED_flash_delta + kind, (d->queries + rows - 1) / rows,
+                 d->batch * d->kv * d->group, FLASH_THREADS,
+                 (void *[]){(void *)d, &log, &o, &dout, &delta});
+}
+
 static void flash_grad(mg_run *r, const mg_attention_desc *d, int kind, const void *q,
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, const int32_t *seen,
                        void *delta)
 {
-    const int64_t heads = d->batch * d->kv * d->group, rows = heads * d->queries;
-    rt_cuda_call(r, FIXED_flash_delta + kind / 2, (rows + MG_FLASH_WARPS - 1) / MG_FLASH_WARPS, 1,
-                 FLASH_THREADS, (void *[]){(void *)d, &o, &dout, &delta});
+    const int64_t heads = d->batch * d->kv * d->group;
+    flash_delta(r, d, kind / 2, o, dout, delta);
     flash_call(r, d, (seen ? FIXED_flash_dq_part : FIXED_flash_dq) + kind,
                (seen ? FIXED_flash90_dq_part : FIXED_flash90_dq) + kind,
                (int)MG_FLASH90_DQ_SHARED(d->head), d->queries, heads,

@@ -22,11 +22,17 @@ void rt_nccl_must(ncclResult_t e, const char *what)
 
 /* ---- the start and the end ---------------------------------------------------------------- */
 
-/* Chooses a ring, which sums in a fixed order, even if NCCL finds another algorithm faster. A user
- * who sets the variable has chosen. */
-static void settle_order(void)
+/* Chooses a ring, which sums in a fixed order, even if NCCL finds another algorithm faster; and
+ * what memory the plan counts on (mg_links_bytes): buffers of a known size, none for algorithms
+ * that nobody uses. A user who sets a variable has chosen. */
+static void settle(void)
 {
+    char bytes[32];
+    snprintf(bytes, sizeof bytes, "%lld", (long long)MG_NCCL_BUFFER);
     setenv("NCCL_ALGO", "Ring", 0);
+    setenv("NCCL_BUFFSIZE", bytes, 0);
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
+    setenv("NCCL_RUNTIME_CONNECT", "1", 0);
 }
 
 static void open_comms(mg_run *r)
@@ -35,12 +41,13 @@ static void open_comms(mg_run *r)
     const uint32_t every = ((uint32_t)1 << p->naxes) - 1;
     rt_comms *c = r->cuda->comms = rt_alloc(1, sizeof *c);
     ncclUniqueId id;
-    settle_order();
+    settle();
     if (!r->rank)
         rt_nccl_must(ncclGetUniqueId(&id), "naming the ranks' meeting");
     rt_ranks_share(r, &id, sizeof id);
     rt_wait_begins(r, RT_AWAITS_RANKS);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.maxCTAs = MG_NCCL_CHANNELS; /* those split from it have the same */
     rt_nccl_must(ncclCommInitRankConfig(&c->all, r->ranks->n, id, r->rank, &config),
                  "meeting the ranks");
     for (int i = 0; i < p->ngroups; i++)

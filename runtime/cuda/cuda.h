@@ -30,6 +30,7 @@ typedef struct rt_cuda {
     uint32_t *_Atomic marks; /* RT_STREAMS pairs that the GPU writes; see rt_cuda_enter */
     char *staging;           /* pinned; holds the open tensor */
     int64_t staging_bytes;
+    int64_t free_before; /* bytes free before the arena was allocated; 0: it was not */
     char name[256];
     bool warpgroups; /* uses the tensor cores of sm_90 */
 } rt_cuda;
@@ -79,7 +80,8 @@ typedef enum rt_fixed {
     FIXED_flash90_dkv_part = FIXED_flash90_dq_part + 4,
     FIXED_fill_rows = FIXED_flash90_dkv_part + 4, /* bf16, f16 */
     FIXED_sum_rows = FIXED_fill_rows + 2,
-    FIXED_gelu = FIXED_sum_rows + 2,
+    FIXED_sum_parts = FIXED_sum_rows + 2,
+    FIXED_gelu,
     FIXED_gelu_grad = FIXED_gelu + 2,
     FIXED_lay = FIXED_gelu_grad + 2, /* words of 16, 8, 4, 2, 1 bytes */
     FIXED_sum_shares = FIXED_lay + 5,
@@ -111,10 +113,19 @@ void rt_cuda_leave(mg_run *r);
 
 /* ranks.c: the number of this rank's GPU on this machine. */
 int rt_cuda_choose(const mg_run *r, int devices);
+/* Before memory is planned: settings of NCCL for ranks that take turns on one GPU, if they do. */
+void rt_cuda_settle_turns(const mg_run *r);
 /* rt_cuda_sign publishes the GPU of this rank. rt_cuda_apart ends the program (78) if two ranks of
  * this machine have the same GPU, unless the user allowed that. */
 void rt_cuda_sign(mg_run *r, const struct cudaDeviceProp *p);
 void rt_cuda_apart(mg_run *r);
+
+/* outside.c: bytes planned beside the arena, taken before it (early) or after. */
+int64_t rt_outside_bytes(const mg_program *p, bool early);
+char *rt_outside_items(const mg_program *p); /* those that come after the arena; the caller frees */
+/* Bytes that the GPU has less since before the arena, but for it; -1: unknown. */
+int64_t rt_outside_measured(const mg_run *r);
+void rt_outside_warn(const mg_run *r); /* if that is more than was planned */
 
 /* calls.c: decides the guard. */
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm);
@@ -122,7 +133,6 @@ bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm
 /* graph.c */
 rt_graphs *rt_graphs_new(void);
 void rt_graphs_free(rt_graphs *g);
-void rt_graphs_count(rt_graphs *g); /* counts a launch */
 /* The guard; while a program is captured, it separates two graphs. */
 bool rt_graphs_guard(mg_run *r, int action, const double *loss, const double *norm);
 

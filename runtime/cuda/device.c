@@ -73,6 +73,7 @@ static const void *fixed_kernel(rt_cuda *c, int which, int shared)
                                         "mg_fill_rows_f16",
                                         "mg_sum_rows_bf16",
                                         "mg_sum_rows_f16",
+                                        "mg_sum_parts",
                                         "mg_gelu_bf16",
                                         "mg_gelu_f16",
                                         "mg_gelu_grad_bf16",
@@ -162,6 +163,7 @@ void rt_device_open(mg_run *r)
     rt_cuda *c = r->cuda = rt_alloc(1, sizeof *c);
     rt_cuda_must(cudaGetDeviceCount(&devices), "counting GPUs");
     int mine = rt_cuda_choose(r, devices);
+    rt_cuda_settle_turns(r);
     rt_cuda_must(cudaSetDevice(mine), "choosing a GPU");
     rt_cuda_must(cudaGetDeviceProperties(&p, mine), "asking what it is");
     snprintf(c->name, sizeof c->name, "%s", p.name);
@@ -194,6 +196,7 @@ void rt_device_close(mg_run *r)
     rt_ranks_end(r); /* also ends the thread that reads marks */
     if (!c)
         return;
+    rt_outside_warn(r);
     rt_graphs_free(c->graphs); /* before the communicators that they use */
     if (c->comms)
         r->program->collectives->close(r);
@@ -216,8 +219,12 @@ void rt_device_close(mg_run *r)
 rt_memory rt_memory_plan(const mg_run *r)
 {
     const mg_program *p = r->program;
-    rt_memory m = {.arena = p->arena_bytes, .total = p->arena_bytes, .available = -1};
+    rt_memory m = {.arena = p->arena_bytes,
+                   .other = rt_outside_bytes(p, false),
+                   .held = rt_outside_bytes(p, true),
+                   .available = -1};
     size_t available, total;
+    m.total = m.arena + m.other;
     m.limit = "unknown";
     if (!no_device() && cudaMemGetInfo(&available, &total) == cudaSuccess) {
         m.available = (int64_t)available;
@@ -242,9 +249,11 @@ void rt_arena_map(mg_run *r)
     if (m.available >= 0 && m.total > m.available)
         rt_die(RT_FAILED,
                "this program needs %" PRId64 " bytes (%s) of the memory of %s, where %" PRId64
-               " (%s) are free",
+               " (%s) are free: %" PRId64 " for the arena, %" PRId64 " beside it (%s)",
                m.total, rt_bytes_text((double)m.total).text, r->cuda->name, m.available,
-               rt_bytes_text((double)m.available).text);
+               rt_bytes_text((double)m.available).text, m.arena, m.other,
+               rt_outside_items(r->program));
+    r->cuda->free_before = m.available > 0 ? m.available : 0;
     rt_cuda_must(cudaMalloc(&p, (size_t)m.arena), "the arena");
     r->arena = p;
     rt_cuda_must(cudaMemsetAsync(p, 0, (size_t)r->program->persistent_bytes, r->cuda->stream),

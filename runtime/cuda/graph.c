@@ -6,13 +6,14 @@
  * work space, streams and events are made, which a capture forbids. Where the guard refuses, what
  * is behind it has not run yet, so such a run does not count as the first. The next run is
  * captured; later runs launch the graphs: one up to the guard, where the host reads loss and norm,
- * and one after it. A program with very many launches is never captured: its kernels are long
- * enough to hide the time of the host. */
+ * and one after it. A program with very many nodes is never captured: its kernels are long enough
+ * to hide the time of the host. The plan knows how many there are, and how much memory they take.
+ */
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
 
-enum { LAUNCHES_MAX = 1 << 16, PARTS = 2 };
+enum { PARTS = 2 };
 
 typedef struct graph {
     enum { FRESH, RAN, CAPTURED, PLAIN } state;
@@ -26,7 +27,6 @@ typedef struct graph {
 struct rt_graphs {
     graph of[RT_PROGRAMS];
     graph *capturing; /* or NULL */
-    int64_t launches; /* in the running program */
     bool whole;       /* the running program was not ended by its guard */
 };
 
@@ -47,11 +47,6 @@ void rt_graphs_free(rt_graphs *g)
     for (int i = 0; i < RT_PROGRAMS; i++)
         forget(&g->of[i]);
     free(g);
-}
-
-void rt_graphs_count(rt_graphs *g)
-{
-    g->launches++;
 }
 
 static void begin(const rt_cuda *c)
@@ -115,15 +110,16 @@ static void replay(mg_run *r, const graph *g)
 void rt_device_run(mg_run *r, rt_program which)
 {
     void (*const program[])(mg_run *) = {r->step, r->eval, r->sample};
+    const mg_program *p = r->program;
+    const int64_t nodes[] = {p->step.nodes, p->eval.nodes, p->sample.nodes};
     rt_graphs *all = r->cuda->graphs;
     graph *g = &all->of[which];
     if (r->watch || g->state == FRESH || g->state == PLAIN) {
-        all->launches = 0;
         all->whole = true;
         program[which](r);
         rt_products_save(r->cuda->products);
         if (g->state == FRESH && all->whole)
-            g->state = all->launches <= LAUNCHES_MAX ? RAN : PLAIN;
+            g->state = nodes[which] <= MG_NODES_MAX ? RAN : PLAIN;
     } else if (g->state == RAN) {
         capture(r, g, program[which]);
     } else {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE = 32 << 20, TRIED = 8 /* algorithms */ };
+enum { WORKSPACE = MG_PRODUCT_WORK, TRIED = 8 /* algorithms */ };
 
 typedef struct product {
     rt_product_key key;
@@ -351,38 +351,71 @@ static product *find(mg_run *r, const mg_gemm_desc *d, const void *a, const void
 
 /* ---- epilogues by separate kernels ----------------------------------------------------------- */
 
-enum { BLOCK = 256, GRID_MAX = 1 << 20 };
-
-static int64_t blocks_of(const mg_gemm_desc *d)
+/* True if rows of `n` halves that are `ld` apart are whole words of 16 bytes, at multiples of
+ * that. */
+static bool in_words(const void *p, int64_t n, int64_t ld)
 {
-    const int64_t blocks = (d->m * d->n + BLOCK - 1) / BLOCK;
-    return blocks < GRID_MAX ? blocks : GRID_MAX;
+    return (uintptr_t)p % 16 == 0 && n % 8 == 0 && ld % 8 == 0;
+}
+
+/* Launches a kernel for the words of C: a thread has four of them, or more. */
+static void by_word(mg_run *r, const mg_gemm_desc *d, int fixed, int wide, void **args)
+{
+    enum { EACH = 4, GRID_MAX = 1 << 16 };
+    const int64_t words = d->m * (d->n / (wide ? 8 : 1)), threads = (words + EACH - 1) / EACH;
+    const int64_t blocks = (threads + MG_ROWS_BLOCK - 1) / MG_ROWS_BLOCK;
+    rt_cuda_call(r, fixed, blocks < GRID_MAX ? blocks : GRID_MAX, 1, MG_ROWS_BLOCK, args);
+}
+
+/* Sums the k rows of op(B) (kernels/cuda/rows.h): in parts of so many rows that there are some
+ * BUSY blocks, whose sums lie in `work` until they are added up. */
+static void sum_rows(mg_run *r, const mg_gemm_desc *d, const void *b, void *sum, void *work)
+{
+    enum { BUSY = 1024, LEAST = 64, LEAST_TURNED = 2048 /* rows of a part */ };
+    const int f16 = d->dtype == MG_F16, strip = d->tb ? 1 : 32;
+    int wide = in_words(b, d->tb ? d->k : d->n, d->ldb);
+    const int64_t strips =
+        (d->n + (wide && !d->tb ? 8 * strip : strip) - 1) / (wide && !d->tb ? 8 * strip : strip);
+    const int64_t room = WORKSPACE / ((int64_t)sizeof(float) * d->n),
+                  least = d->tb ? LEAST_TURNED : LEAST;
+    int64_t parts = (BUSY + strips - 1) / strips;
+    parts = parts < room ? parts : room;
+    int64_t each = parts > 1 ? (d->k + parts - 1) / parts : d->k;
+    each = (each < least ? least : (each + LEAST - 1) / LEAST * LEAST);
+    parts = d->k > each ? (d->k + each - 1) / each : 1;
+    int n = (int)each, count = (int)parts;
+    void *part = parts > 1 ? work : sum;
+    rt_cuda_call(r, FIXED_sum_rows + f16, strips, parts, MG_SUM_BLOCK,
+                 (void *[]){(void *)d, &wide, &n, &b, &part});
+    if (parts > 1)
+        rt_cuda_call(r, FIXED_sum_parts, (d->n + 31) / 32, 1, MG_SUM_BLOCK,
+                     (void *[]){(void *)&d->n, &count, &part, &sum});
 }
 
 /* Computes the part of the epilogue that precedes the product: the bias goes into C, so that the
  * product adds to it and rounds once; and sums. */
-static void do_before(mg_run *r, const mg_gemm_desc *d, const void *b, void *c, void *extra)
+static void do_before(mg_run *r, const mg_gemm_desc *d, const void *b, void *c, void *extra,
+                      void *work)
 {
-    const int f16 = d->dtype == MG_F16;
+    int wide = in_words(c, d->n, d->ldc) && in_words(extra, d->n, 8);
     if (d->epilogue & MG_BIAS)
-        rt_cuda_call(r, FIXED_fill_rows + f16, blocks_of(d), 1, BLOCK,
-                     (void *[]){(void *)d, &extra, &c});
+        by_word(r, d, FIXED_fill_rows + (d->dtype == MG_F16), wide,
+                (void *[]){(void *)d, &wide, &extra, &c});
     if (d->epilogue & MG_SUM)
-        rt_cuda_call(r, FIXED_sum_rows + f16, (d->n + 31) / 32, 1, MG_SUM_BLOCK,
-                     (void *[]){(void *)d, &b, &extra});
+        sum_rows(r, d, b, extra, work);
 }
 
 /* Computes the part that follows the product, from its rounded result. */
 static void do_after(mg_run *r, const mg_gemm_desc *d, void *c, void *aux)
 {
     const int f16 = d->dtype == MG_F16;
+    const bool reads = d->epilogue & (MG_AUX | MG_GELU_GRAD);
+    int wide = in_words(c, d->n, d->ldc) && (!reads || in_words(aux, d->n, d->ldx));
     void *given = d->epilogue & MG_AUX ? aux : NULL;
     if (d->epilogue & MG_GELU)
-        rt_cuda_call(r, FIXED_gelu + f16, blocks_of(d), 1, BLOCK,
-                     (void *[]){(void *)d, &c, &given});
+        by_word(r, d, FIXED_gelu + f16, wide, (void *[]){(void *)d, &wide, &c, &given});
     if (d->epilogue & MG_GELU_GRAD)
-        rt_cuda_call(r, FIXED_gelu_grad + f16, blocks_of(d), 1, BLOCK,
-                     (void *[]){(void *)d, &c, &aux});
+        by_word(r, d, FIXED_gelu_grad + f16, wide, (void *[]){(void *)d, &wide, &c, &aux});
 }
 
 void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, void *c,
@@ -397,7 +430,7 @@ void rt_product(mg_run *r, const mg_gemm_desc *d, const void *a, const void *b, 
     product *x = find(r, d, a, b, c, extra, aux);
     const bool apart = x->chosen.apart;
     if (apart)
-        do_before(r, d, b, c, extra);
+        do_before(r, d, b, c, extra, *work);
     else
         point(x, extra, aux);
     cublasStatus_t said =

@@ -59,7 +59,11 @@ void rt_cuda_apart(mg_run *r)
                        "have more machines take part, or compile with a smaller mesh "
                        "(MGC_SHARE_GPU=1 lets ranks take turns on one, which is slow)",
                        k->here[j], k->here[i], k->nhere, k->nhere);
-    if (share())
+}
+
+void rt_cuda_settle_turns(const mg_run *r)
+{
+    if (r->ranks && share())
         look_apart(r);
 }
 

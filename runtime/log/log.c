@@ -296,9 +296,13 @@ static void print_summary(rt_log *l)
     char *by = processes > 1 ? rt_printf(" by the %d processes of this machine", processes)
                              : rt_printf("%s", "");
     rt_log_line(l, "memory: planned %s (arena %" PRId64 " bytes, scratch %" PRId64 "), used %s%s",
-                rt_bytes_text((double)m.total).text, m.arena, m.scratch,
+                rt_bytes_text((double)(m.total + m.held)).text, m.arena, m.scratch,
                 used < 0 ? "unknown" : rt_bytes_text((double)used).text, by);
     free(by);
+    char *outside = rt_outside_text(r);
+    if (outside)
+        rt_log_line(l, "%s", outside);
+    free(outside);
 }
 
 void rt_log_close(rt_log *l)

@@ -20,7 +20,7 @@
 #include "runtime/net/pipe.h"
 #include "runtime/sizes.h"
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20 };
 
 /* ---- the mesh -------------------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ static void make_barriers(struct rt_ranks *k, const mg_program *p)
 /* Includes a guard page behind each arena: an access to it faults. */
 int64_t rt_arena_stride(const mg_program *p)
 {
-    return (p->arena_bytes + PAGE + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    return (p->arena_bytes + rt_page() + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
 void *rt_of_rank(const mg_run *r, const void *at, int rank)
@@ -149,7 +149,7 @@ static int64_t head_bytes(struct rt_ranks *k, const mg_program *p)
 {
     int64_t bytes =
         (int64_t)sizeof(rt_machine) + number_barriers(k, p) * (int64_t)sizeof(rt_barrier);
-    k->pipes = (bytes + PAGE - 1) / PAGE * PAGE;
+    k->pipes = rt_whole_pages(bytes);
     bytes = k->pipes + rt_pipe_shared_bytes(p) + meetings_bytes(p) + (int64_t)sizeof(uint64_t);
     return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
@@ -176,7 +176,7 @@ static void *map(void *at, int64_t bytes, int access, int flags, int fd, int64_t
 static void map_memory(struct rt_ranks *k, const mg_program *p, int rank, int fd, int64_t head)
 {
     const int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    int64_t stride = rt_arena_stride(p), used = (p->arena_bytes + PAGE - 1) / PAGE * PAGE;
+    int64_t stride = rt_arena_stride(p), used = rt_whole_pages(p->arena_bytes);
     k->shared = map(NULL, head, both, MAP_SHARED, fd, 0);
     k->meetings = (_Atomic uint32_t *)((char *)k->shared + head - meetings_bytes(p));
     k->pipe = rt_pipe_new(p, (char *)k->shared + k->pipes);

@@ -58,6 +58,18 @@ class Access:
         self.times = self.lanes = self.bytes = self.sectors = self.wavefronts = self.least = self.unknown = 0
         self.low, self.high = None, 0
 
+    def note(self, address, mask, size):
+        """Counts an execution; the number of active lanes, and their addresses, or None where one is not known."""
+        n = bin(mask).count("1")
+        self.times += 1
+        self.lanes += n
+        self.bytes += n * size
+        known = None if address is None else active(address, mask)
+        if known is not None and None in known:
+            known = None
+        self.unknown += bool(n) and known is None
+        return n, known
+
     def span(self, low, high):
         self.low = low if self.low is None else min(self.low, low)
         self.high = max(self.high, high)
@@ -71,15 +83,10 @@ def active(address, mask):
 
 def note_global(acc, address, mask, size, limits):
     """Addresses that nobody knows count as neighbours. limits: of the program's memory; a known address outside of it is an error."""
-    n = bin(mask).count("1")
-    acc.times += 1
-    acc.lanes += n
-    acc.bytes += n * size
-    known = None if address is None else active(address, mask)
+    n, known = acc.note(address, mask, size)
     if not n:
         return
-    if known is None or None in known:
-        acc.unknown += 1
+    if known is None:
         acc.sectors += -(-n * size // SECTOR)
         return
     low, high = min(known), max(known) + size
@@ -92,15 +99,10 @@ def note_global(acc, address, mask, size, limits):
 
 
 def note_shared(acc, ins, address, mask, size):
-    n = bin(mask).count("1")
-    acc.times += 1
-    acc.lanes += n
-    acc.bytes += n * size
-    known = None if address is None else active(address, mask)
+    n, known = acc.note(address, mask, size)
     if not n:
         return
-    if known is None or None in known:
-        acc.unknown += 1
+    if known is None:
         least = max(1, n * size // (BANKS * WORD))
         total = least
     elif ins.op in ("LDSM", "STSM"):

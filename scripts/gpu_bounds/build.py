@@ -86,6 +86,8 @@ def planned_seconds(schedule):
 
 def model(name, options, card, folder, apart=False):
     """name: of models/ or a file; options: of mgc."""
+    for needed in (("nvcc", "MGC_NVCC"), ("nvdisasm", "MGC_NVDISASM")):
+        tool(*needed)  # before all that takes long
     path = name if name.endswith(".mg") else os.path.join(ROOT, "models", name + ".mg")
     mgc = [os.path.join(build_folder(), "mgc"), path, "--device", card.name, *options]
     cu, c = os.path.join(folder, "kernels.cu"), os.path.join(folder, "program.c")

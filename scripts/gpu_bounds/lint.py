@@ -5,7 +5,7 @@ from collections import namedtuple
 
 from . import access, sass
 
-Finding = namedtuple("Finding", "kernel line what todo")
+Finding = namedtuple("Finding", "kernel line what remedy")
 HOT, CONFLICTS, WORTH = 8, 1.25, 0.02  # executions of a warp; wavefronts to the least; share of what a kernel's shared memory passes
 DIVISION = re.compile(r"cuda_sm20_(div|rem)_[su]64")
 

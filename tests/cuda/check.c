@@ -24,6 +24,8 @@ mg_dtype statistic(mg_dtype t)
 static uint16_t half_of(double x, mg_dtype t)
 {
     int exponent, bits = t == MG_BF16 ? 7 : 10, bias = t == MG_BF16 ? 127 : 15;
+    if (isnan(x))
+        return 0x7fff;
     if (isinf(x))
         return (uint16_t)((x < 0 ? 0x8000 : 0) | (2 * bias + 1) << bits);
     double f = frexp(fabs(x), &exponent) * 2; /* in [1, 2) */

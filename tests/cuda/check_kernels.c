@@ -39,6 +39,22 @@ static int64_t some_way_in(Bench *b)
     return draw_int(b, 0, 1) ? 0 : draw_int(b, 1, 80);
 }
 
+/* Sizes and strides: of halves sometimes a long sum, in parts, and rows of whole words. */
+static void draw_product(Bench *b, mg_gemm_desc *d)
+{
+    const bool deep = is_half(b->t) && draw_int(b, 0, 2) == 0;
+    const int64_t whole = draw_int(b, 0, 1) ? 8 : 1, room = whole > 1 ? 0 : 5;
+    d->m = draw_int(b, 1, deep ? 4 : 70);
+    d->n = (draw_int(b, 1, deep ? 600 : 70) + whole - 1) / whole * whole;
+    d->k = (draw_int(b, 1, deep ? 5000 : 90) + whole - 1) / whole * whole;
+    d->lda = (d->ta ? d->m : d->k) + draw_int(b, 0, 5);
+    d->ldb = (d->tb ? d->k : d->n) + draw_int(b, 0, room);
+    d->ldc = d->n + draw_int(b, 0, room);
+    d->sa = d->lda * (d->ta ? d->k : d->m);
+    d->sb = d->ldb * (d->tb ? d->n : d->k);
+    d->sc = d->ldc * d->m;
+}
+
 static void check_gemm(Bench *b)
 {
     mg_gemm_desc d = {.dtype = b->t,
@@ -48,12 +64,8 @@ static void check_gemm(Bench *b)
                       .alpha = 0.5,
                       .beta = (double)draw_int(b, 0, 1),
                       .batch = draw_int(b, 1, 3)};
-    d.m = draw_int(b, 1, 70), d.n = draw_int(b, 1, 70), d.k = draw_int(b, 1, 90);
-    d.lda = (d.ta ? d.m : d.k) + draw_int(b, 0, 5);
-    d.ldb = (d.tb ? d.k : d.n) + draw_int(b, 0, 5);
-    d.ldc = d.n + draw_int(b, 0, 5);
-    d.sa = d.lda * (d.ta ? d.k : d.m), d.sb = d.ldb * (d.tb ? d.n : d.k), d.sc = d.ldc * d.m;
     const int64_t way[] = {some_way_in(b), some_way_in(b), some_way_in(b)};
+    draw_product(b, &d);
     Array x = numbers(b, way[0] + d.sa * d.batch), y = numbers(b, way[1] + d.sb * d.batch),
           z = numbers_of(b, way[2] + d.sc * d.batch, d.out);
     const double *xs = x.x + way[0], *ys = y.x + way[1];
@@ -244,16 +256,39 @@ static double lse_of(const double *z, int64_t n)
     return log(sum) + top;
 }
 
-static void check_xent(Bench *b)
+/* Many short rows, or few that are longer than a block reads at once; with classes behind the valid
+ * ones or without. */
+static mg_xent_desc draw_classes(Bench *b)
 {
+    const bool few = draw_int(b, 0, 1);
     mg_xent_desc d = {.dtype = b->t,
-                      .rows = draw_int(b, 1, 40),
-                      .vocab = draw_int(b, 2, 700),
+                      .rows = few ? draw_int(b, 1, 3) : draw_int(b, 1, 40),
+                      .vocab = few ? draw_int(b, 700, 11000) : draw_int(b, 2, 700),
                       .dloss_stride = draw_int(b, 0, 1)};
     if (draw_int(b, 0, 1))
-        d.vocab = (d.vocab + 7) / 8 * 8; /* rows that are read sixteen bytes at a time */
-    d.valid = d.vocab - draw_int(b, 0, 1);
+        d.vocab = (d.vocab + 7) / 8 * 8; /* rows that begin at multiples of sixteen bytes */
+    d.valid = draw_int(b, 0, 1) ? d.vocab : draw_int(b, (d.vocab + 1) / 2, d.vocab);
     d.target_inner = d.target_outer = d.rows;
+    return d;
+}
+
+/* The gradient in the place of the logits, and with logits at another place among sixteen bytes,
+ * where a row begins with other scalars: to the bit, for each element has its own thread. */
+static void check_xent_places(Bench *b, const mg_xent_desc *d, const Array *z, Array *t, Array *lse,
+                              Array *g, const Array *dz)
+{
+    Array in_place = shifted(b, z), apart = numbers(b, z->n);
+    mg_xent_grad(&b->run, 0, d, at(b, &in_place), at(b, t), at(b, lse), at(b, g), at(b, &apart));
+    mg_xent_grad(&b->run, 0, d, at(b, &in_place), at(b, t), at(b, lse), at(b, g), at(b, &in_place));
+    compare_bits(b, "xent_grad, apart", &apart, dz);
+    compare_bits(b, "xent_grad, in place", &in_place, dz);
+    free(in_place.x);
+    free(apart.x);
+}
+
+static void check_xent(Bench *b)
+{
+    const mg_xent_desc d = draw_classes(b);
     mg_dtype wide = statistic(b->t);
     Array z = numbers(b, d.rows * d.vocab), g = numbers_of(b, d.rows, wide),
           loss = numbers_of(b, d.rows, wide);
@@ -264,6 +299,7 @@ static void check_xent(Bench *b)
     upload(b, &z);
     mg_xent(&b->run, 0, &d, at(b, &z), at(b, &t), at(b, &loss), at(b, &lse));
     mg_xent_grad(&b->run, 0, &d, at(b, &z), at(b, &t), at(b, &lse), at(b, &g), at(b, &dz));
+    check_xent_places(b, &d, &z, &t, &lse, &g, &dz);
     for (int64_t r = 0; r < d.rows; r++) {
         const double *row = z.x + r * d.vocab;
         lse.x[r] = lse_of(row, d.valid);
@@ -278,6 +314,43 @@ static void check_xent(Bench *b)
     compare(b, "xent lse", &lse, lse.x, 16, 0);
     compare(b, "xent_grad", &dz, dz.x, 16, 0);
     done(b, 6, (Array *[]){&z, &g, &loss, &lse, &t, &dz});
+}
+
+/* True if NaN is where it has to be, and nowhere else; of rows of n numbers the odd ones. */
+static void compare_nan(Bench *b, const char *what, const Array *a, int64_t n, int64_t valid)
+{
+    double *x = download(b, a);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < a->n; i++)
+        wrong += (isnan(x[i]) != 0) != (i / n % 2 && i % n < valid);
+    printf("%s %-21s of NaN: %" PRId64 " of %" PRId64 " numbers are wrong\n",
+           wrong ? "FAIL" : "ok  ", what, wrong, a->n);
+    *(wrong ? &b->failed : &b->passed) += 1;
+    free(x);
+}
+
+/* A NaN or +infinity among the logits of odd rows, which the loss and all gradients of such a row
+ * become; nothing of it is in the other rows. */
+static void check_xent_nan(Bench *b)
+{
+    mg_xent_desc d = draw_classes(b);
+    d.rows = 4;
+    d.target_inner = d.target_outer = d.rows;
+    Array z = numbers(b, d.rows * d.vocab), g = numbers_of(b, d.rows, statistic(b->t)),
+          loss = numbers_of(b, d.rows, statistic(b->t)),
+          lse = numbers_of(b, d.rows, statistic(b->t)), t = indices(b, d.rows, d.valid);
+    for (int64_t r = 1; r < d.rows; r += 2)
+        z.x[r * d.vocab + draw_int(b, 0, d.valid - 1)] = r % 4 == 1 ? NAN : INFINITY;
+    for (int64_t r = 0; r < d.rows; r++) /* behind the valid classes nobody looks */
+        for (int64_t c = d.valid; c < d.vocab; c++)
+            z.x[r * d.vocab + c] = NAN;
+    upload(b, &z);
+    mg_xent(&b->run, 0, &d, at(b, &z), at(b, &t), at(b, &loss), at(b, &lse));
+    mg_xent_grad(&b->run, 0, &d, at(b, &z), at(b, &t), at(b, &lse), at(b, &g), at(b, &z));
+    compare_nan(b, "xent", &loss, 1, 1);
+    compare_nan(b, "xent lse", &lse, 1, 1);
+    compare_nan(b, "xent_grad", &z, d.vocab, d.valid);
+    done(b, 5, (Array *[]){&z, &g, &loss, &lse, &t});
 }
 
 /* x w by rows, then as check_xent, then both products of the gradients. */
@@ -369,6 +442,7 @@ static void check_all(Bench *b)
     check_tables(b);
     check_experts(b);
     check_xent(b);
+    check_xent_nan(b);
     check_head(b);
     check_attention(b);
     if (!is_half(b->t))

@@ -3,7 +3,8 @@
  * $SHIM_SEED decides the order of blocks and warps; $SHIM_GPUS is how many GPUs the machine has
  * (1), $SHIM_NO_GPU makes one without a driver, $SHIM_SM is their compute capability times ten (90),
  * $SHIM_WITHOUT what the names of kernels begin with that are not there, $SHIM_PTX a file whose PTX
- * is run in place of the kernels' text. */
+ * is run in place of the kernels' text. $SHIM_FREE is how many bytes of a GPU are free before this
+ * process takes some (64 GiB), $SHIM_NODE_BYTES how many a node of a graph takes (0). */
 #include "tests/cuda_shim/stream.h"
 
 #include <map>
@@ -102,13 +103,28 @@ cudaError_t cudaDriverGetVersion(int *version)
     return cudaSuccess;
 }
 
+static std::map<void *, size_t> allocated;
+static int64_t taken; /* bytes that graphs take */
+
+void shim_graph_takes(int64_t nodes)
+{
+    const char *each = getenv("SHIM_NODE_BYTES");
+    taken += nodes * (each ? atoll(each) : 0);
+}
+
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
-    *available = *total = (size_t)4 << 30;
+    const char *s = getenv("SHIM_FREE");
+    int64_t left = s ? atoll(s) : (int64_t)64 << 30;
+    *total = (size_t)left;
+    left -= taken;
+    for (const auto &a : allocated)
+        left -= (int64_t)a.second;
+    *available = left > 0 ? (size_t)left : 0;
     return cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void **p, size_t bytes)
+static cudaError_t allocate(void **p, size_t bytes)
 {
     if (shim_unsafe() != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
@@ -120,10 +136,19 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
     return cudaSuccess;
 }
 
+cudaError_t cudaMalloc(void **p, size_t bytes)
+{
+    const cudaError_t e = allocate(p, bytes);
+    if (e == cudaSuccess)
+        allocated[*p] = bytes;
+    return e;
+}
+
 cudaError_t cudaFree(void *p)
 {
     if (shim_unsafe() != cudaSuccess)
         return cudaErrorStreamCaptureUnsupported;
+    allocated.erase(p);
     shim_ptx_freed(p);
     free(p);
     return cudaSuccess;
@@ -148,7 +173,7 @@ static std::map<char *, Pinned>::iterator pinned_near(char *p, size_t bytes)
 
 cudaError_t cudaMallocHost(void **p, size_t bytes)
 {
-    cudaError_t e = cudaMalloc(p, bytes);
+    cudaError_t e = allocate(p, bytes);
     if (e == cudaSuccess)
         pinned[(char *)*p] = Pinned{bytes, false, true};
     return e;

@@ -116,6 +116,8 @@ static ncclResult_t read_config(const ncclConfig_t *config, bool *blocking, std:
             return wrong(ncclInvalidArgument, "blocking is 0 or 1, not %d", config->blocking);
         *blocking = config->blocking;
     }
+    if (config->maxCTAs != NCCL_CONFIG_UNDEF_INT && (config->maxCTAs < 1 || config->maxCTAs > 64))
+        return wrong(ncclInvalidArgument, "maxCTAs is from 1 to 64, not %d", config->maxCTAs);
     if (config->commName)
         *name = config->commName;
     return ncclSuccess;

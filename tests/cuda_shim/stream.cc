@@ -512,7 +512,7 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t g, cudaGraphNode_t *nodes, size_t *n)
     return cudaSuccess;
 }
 
-/* Says in the file $SHIM_NODES, a line for each graph, how many nodes it has. */
+/* Says in the file $SHIM_NODES, a line for each graph, the rank and how many nodes it has. */
 static void count_nodes(cudaGraph_t g)
 {
     const char *path = getenv("SHIM_NODES");
@@ -521,13 +521,16 @@ static void count_nodes(cudaGraph_t g)
     if (!f)
         return;
     cudaGraphGetNodes(g, NULL, &n);
-    fprintf(f, "%zu\n", n);
+    fprintf(f, "%d %zu\n", (int)rank_of_process, n);
     fclose(f);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
 {
     count_nodes(g);
+    size_t n;
+    cudaGraphGetNodes(g, NULL, &n);
+    shim_graph_takes((int64_t)n);
     *e = new CUgraph_st(*g);
     (*e)->turns = std::make_shared<ShimTurns>();
     return cudaSuccess;
@@ -568,5 +571,8 @@ cudaError_t cudaGraphDestroy(cudaGraph_t g)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
 {
+    size_t n;
+    cudaGraphGetNodes(e, NULL, &n);
+    shim_graph_takes(-(int64_t)n);
     return cudaGraphDestroy(e);
 }

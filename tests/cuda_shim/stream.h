@@ -42,7 +42,8 @@ void shim_go_on();
 uint64_t shim_seed(); /* $SHIM_SEED */
 /* Ranks of the same seed take different orders. */
 void shim_set_rank(int rank);
-int shim_device(); /* that was set last */
+int shim_device();
+void shim_graph_takes(int64_t nodes); /* of an executable graph; below 0: it is destroyed */
 
 /* Any number, the same for the same key. */
 static inline uint64_t shim_mix(uint64_t key)

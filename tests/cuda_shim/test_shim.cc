@@ -20,6 +20,8 @@ extern "C" {
 }
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/numbers.h"
+
 #include "kernels/cuda/mma.h"
 
 enum { N = 64 };

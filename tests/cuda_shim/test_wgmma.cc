@@ -18,6 +18,8 @@ extern "C" {
 }
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/numbers.h"
+
 #include "kernels/cuda/mma.h"
 
 #include "kernels/cuda/wgmma.h"

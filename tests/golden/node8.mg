@@ -6,7 +6,7 @@
 # The layouts of the 7 B model for eight devices fit, and hold 1/4, 1/8 and 1/8 of the 25.1 GiB of parameters; of the
 # optimizer's 50.2 GiB each an eighth.
 # ALL: device h100, 8 ranks
-# ALL: memory       {{[1-6][0-9](\.[0-9])?}} GiB of 77.3 GiB
+# ALL: memory       {{[1-6][0-9](\.[0-9])?}} GiB of 79.1 GiB
 # TP4-NEXT: params 6.28 GiB
 # TP4-NEXT: grads 6.28 GiB
 # ZERO3-NEXT: params 3.14 GiB
@@ -14,6 +14,8 @@
 # TP8-NEXT: params 3.14 GiB
 # TP8-NEXT: grads 3.14 GiB
 # ALL-NEXT: optimizer 6.28 GiB
+# ALL: CUDA context                   592 MiB, beside the arena
+# ALL: communicators of NCCL {{.*}}, beside the arena
 # ALL: live bound {{.*}} arena over it 0.
 # ALL: communication of a step: {{.*}} while nothing else runs
 # TP4: tp all_gather

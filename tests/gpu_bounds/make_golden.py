@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""make_golden.py - writes golden/: machine code and launches of a few kernels of gpt2_124m on an h100, for test_gpu_bounds.py.
+"""make_golden.py - writes golden/ for test_gpu_bounds.py: machine code and launches of a few kernels of gpt2_124m on an h100, and what the
+CUDA Toolkit says of occupancy.
 
 It needs nvcc, nvdisasm and a build of mgc. Of nvdisasm's text only blanks are dropped."""
 
@@ -23,10 +24,19 @@ def text_of(name, whole):
     return f".text.{name}:\n" + "".join(line + "\n" for line in lines if line)
 
 
+def occupancy(folder):
+    program = os.path.join(folder, "occupancy")
+    include = os.path.join(os.path.dirname(os.path.dirname(build.tool("nvcc", "MGC_NVCC"))), "include")
+    build.run(["cc", "-I" + include, os.path.join(HERE, "occupancy.c"), "-o", program])
+    with open(os.path.join(HERE, "golden", "occupancy.txt"), "w", encoding="ascii") as f:
+        f.write(build.run([program]))
+
+
 def main():
     card = cards.read("h100")
     with tempfile.TemporaryDirectory() as folder:
         model = build.model("gpt2_124m", OPTIONS, card, folder)
+        occupancy(folder)
         whole = build.run([build.tool("nvdisasm", "MGC_NVDISASM"), "-c", "-hex", os.path.join(folder, "kernels.cubin")])
     for name in KERNELS:
         with open(os.path.join(HERE, "golden", name + ".sass"), "w", encoding="ascii") as f:

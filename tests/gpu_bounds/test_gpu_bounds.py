@@ -169,6 +169,14 @@ class Occupancy(unittest.TestCase):
         self.assertEqual(occupancy.of(80, 128, 37, 0)[:2], (12, 48))
         self.assertEqual(occupancy.of(80, 320, 37, 0)[:2], (4, 40))
 
+    def test_toolkit(self):
+        """What the CUDA Toolkit's calculator says (occupancy.c)."""
+        with open(os.path.join(HERE, "golden", "occupancy.txt"), encoding="ascii") as f:
+            rows = [tuple(map(int, line.split())) for line in f]
+        self.assertEqual({r[0] for r in rows}, set(occupancy.LIMITS))
+        for arch, threads, registers, shared, blocks in rows:
+            self.assertEqual(occupancy.of(arch, threads, registers, shared).blocks, blocks, (arch, threads, registers, shared))
+
     def test_limits(self):
         self.assertEqual(occupancy.of(90, 256, 32, 0)[:2], (8, 64))
         self.assertEqual(occupancy.of(89, 256, 32, 0)[:2], (6, 48))

@@ -5,6 +5,8 @@
 
 namespace ptx
 {
+namespace
+{
 
 enum How : uint8_t { ADD, LEAST, GREATEST, EXCHANGE, SWAP, INCREASE, DECREASE, NUMBERS };
 enum { AND = NUMBERS, OR, XOR, NONE };
@@ -91,6 +93,8 @@ static uint8_t how_of(const Decoder &d)
     d.expect(how != NONE);
     return how;
 }
+
+} // namespace
 
 bool atomic_group(Decoder &d, Op &o)
 {

@@ -3,6 +3,8 @@
 
 namespace ptx
 {
+namespace
+{
 
 /* Of numbers that are both none the second kind says false, the third true. */
 enum Comparison : uint8_t { EQ, NE, LT, LE, GT, GE, EQU, NEU, LTU, LEU, GTU, GEU, NUM, NAN_ };
@@ -158,6 +160,8 @@ static bool selp(Decoder &d, Op &o)
     o.c = d.predicate(d.operand(3));
     return true;
 }
+
+} // namespace
 
 bool compare_group(Decoder &d, Op &o)
 {

@@ -8,6 +8,8 @@
 
 namespace ptx
 {
+namespace
+{
 
 enum How : uint8_t { FLUSH = 1, SATURATE = 2, DOWN = 4, UP = 8, ZERO = 16 };
 
@@ -295,6 +297,8 @@ static Run of_two(const std::string &name, const std::string &kind, bool dbl, ui
                 : name == "copysign" ? two<CopySign>(dbl, how)
                                 : nullptr;
 }
+
+} // namespace
 
 bool float_group(Decoder &d, Op &o)
 {

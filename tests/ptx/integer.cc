@@ -1,9 +1,12 @@
 /* integer.cc - arithmetic of integers, and logic of bits and predicates. */
+#include "tests/ptx/functions.h"
 #include "tests/ptx/lanes.h"
 
 #include <type_traits>
 
 namespace ptx
+{
+namespace
 {
 
 template <class T> struct wide_of;
@@ -31,18 +34,6 @@ template <class T> T wrap(unsigned __int128 x)
 {
     return (T)x;
 }
-template <class T> struct Unsigned {
-    typedef typename std::conditional<sizeof(T) == 2, uint32_t,
-                                      typename std::make_unsigned<T>::type>::type type;
-};
-
-struct Add {
-    template <class T> static T of(T a, T b)
-    {
-        typedef typename Unsigned<T>::type U;
-        return (T)((U)a + (U)b);
-    }
-};
 struct Subtract {
     template <class T> static T of(T a, T b)
     {
@@ -99,18 +90,6 @@ struct Remainder {
         if (b == 0)
             return a;
         return std::is_signed<T>::value && b == (T)-1 ? (T)0 : (T)(a % b);
-    }
-};
-struct Least {
-    template <class T> static T of(T a, T b)
-    {
-        return a < b ? a : b;
-    }
-};
-struct Greatest {
-    template <class T> static T of(T a, T b)
-    {
-        return a > b ? a : b;
     }
 };
 struct Negate {
@@ -200,24 +179,6 @@ static bool product(Decoder &d, Op &o)
 
 /* ---- bits --------------------------------------------------------------------------------- */
 
-struct And {
-    template <class T> static T of(T a, T b)
-    {
-        return (T)(a & b);
-    }
-};
-struct Or {
-    template <class T> static T of(T a, T b)
-    {
-        return (T)(a | b);
-    }
-};
-struct Xor {
-    template <class T> static T of(T a, T b)
-    {
-        return (T)(a ^ b);
-    }
-};
 struct Not {
     template <class T> static T of(T a)
     {
@@ -475,6 +436,8 @@ static bool count(Decoder &d, Op &o)
     o.a = d.read(d.operand(1), bytes);
     return true;
 }
+
+} // namespace
 
 /* ---- which -------------------------------------------------------------------------------- */
 

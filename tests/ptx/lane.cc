@@ -1,7 +1,10 @@
 /* lane.cc - what lanes of a warp tell each other: shfl, vote, match, redux, activemask, elect. */
+#include "tests/ptx/functions.h"
 #include "tests/ptx/lanes.h"
 
 namespace ptx
+{
+namespace
 {
 
 /* ---- shfl --------------------------------------------------------------------------------- */
@@ -155,43 +158,6 @@ static bool match(Decoder &d, Op &o)
 
 /* ---- redux -------------------------------------------------------------------------------- */
 
-struct Add {
-    template <class T> static T of(T a, T b)
-    {
-        return (T)((uint32_t)a + (uint32_t)b);
-    }
-};
-struct Least {
-    template <class T> static T of(T a, T b)
-    {
-        return a < b ? a : b;
-    }
-};
-struct Greatest {
-    template <class T> static T of(T a, T b)
-    {
-        return a > b ? a : b;
-    }
-};
-struct And {
-    template <class T> static T of(T a, T b)
-    {
-        return a & b;
-    }
-};
-struct Or {
-    template <class T> static T of(T a, T b)
-    {
-        return a | b;
-    }
-};
-struct Xor {
-    template <class T> static T of(T a, T b)
-    {
-        return a ^ b;
-    }
-};
-
 template <class T, class F> void run_reduce(Warp &w, const Op &o)
 {
     const int first = __builtin_ctz(w.active);
@@ -236,6 +202,8 @@ static void run_elect(Warp &w, const Op &o)
     p = (p & ~w.active) | 1u << leader;
     each_lane(w.active, [&](int lane) { w.at<uint32_t>(o.d)[lane] = (uint32_t)leader; });
 }
+
+} // namespace
 
 bool lane_group(Decoder &d, Op &o)
 {
