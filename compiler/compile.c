@@ -395,6 +395,36 @@ static Exit run_steps(Session *s, Compiled *c, const char *after, const char *un
     return (Exit)status;
 }
 
+/* Attention that GPUs have no kernel for, in a region. */
+static bool attends_unbuilt(Session *s, const Region *r)
+{
+    for (size_t k = 0; k < r->ins.n; k++) {
+        const Ins *i = r->ins.data[k];
+        if (i->body && attends_unbuilt(s, i->body))
+            return true;
+        if (!OP_AMONG(i->op, OP_attention, OP_attention_grad) ||
+            !(i->attrs.window > 0 || i->attrs.cap > 0 || i->attrs.within))
+            continue;
+        const char *what = i->attrs.window > 0 ? arena_printf(s->arena, "a window of %lld keys",
+                                                              (long long)i->attrs.window)
+                           : i->attrs.cap > 0  ? arena_printf(s->arena, "a cap of %g", i->attrs.cap)
+                                               : "documents";
+        diag_error(s->diag, i->span, 525, "attention with %s has no kernel for a GPU", what);
+        diag_help(s->diag, "`device cpu` has one");
+        return true;
+    }
+    return false;
+}
+
+static bool device_has_kernels(Session *s, const Compiled *c)
+{
+    bool none = false;
+    if (c->device.target == TARGET_cuda)
+        for (size_t f = 0; f < c->module->fns.n && !none; f++)
+            none = attends_unbuilt(s, c->module->fns.data[f]->body);
+    return !none;
+}
+
 Exit compile_middle(Session *s, Compiled *c, const char *after, const char *until)
 {
     const bool lowered = after && !strcmp(after, "lower"); /* which comes before the table */
@@ -407,6 +437,8 @@ Exit compile_middle(Session *s, Compiled *c, const char *after, const char *unti
             show(s, "lower", c->module);
     }
     Exit wrong = check_after(s, c, after);
+    if (!wrong && (!until || strcmp(until, "lower")) && !device_has_kernels(s, c))
+        wrong = EXIT_source;
     if (!wrong && !until && !(takes_cpu(s, c) && takes_kernels(s, c)))
         wrong = EXIT_usage;
     if (!wrong && (!until || strcmp(until, "lower")))

@@ -125,9 +125,6 @@ static const char *mask_fits(Rule *r, int nth)
     if (a->window < 0 || (a->window > 0 && !a->causal))
         WRONG(r, "a window of %lld keys%s", (long long)a->window,
               a->causal ? "" : " without a causal mask");
-    if (a->along.axes && (a->window > 0 || a->within))
-        WRONG(r, "a window or first keys where keys are split on %s",
-              mesh_axes_text(r->m, a->along.axes));
     if (!(a->cap >= 0 && a->cap < 1e30))
         WRONG(r, "scores up to a cap of %g", a->cap);
     if (seen)
