@@ -19,7 +19,7 @@ static Val bound_tensor(Elab *e, const char *name)
     return s && s->val.kind == VAL_TENSOR ? s->val : poison;
 }
 
-/* What is said of the mask and the scores. The caret is under the call: its arguments are gone. */
+/* The window and the cap make sense. The caret is under the call, as its arguments are gone. */
 static bool check_mask(Elab *e, const Node *n, double window, double cap, bool causal)
 {
     if (window < 0 || window != floor(window) || window > 1e9)

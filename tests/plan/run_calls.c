@@ -66,7 +66,7 @@ typedef struct Query {
     int64_t q, k, v, o, lse, first, keys, dq, dk, dv;
 } Query;
 
-/* Which keys queries see; each may be NULL. */
+/* Keys that queries see: how many, and from which on; each may be NULL. */
 typedef struct Sight {
     const int32_t *seen, *first;
 } Sight;
