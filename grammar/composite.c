@@ -20,7 +20,7 @@ static Val bound_tensor(Elab *e, const char *name)
 }
 
 /* The window and the cap make sense. The caret is under the call, as its arguments are gone. */
-static bool check_mask(Elab *e, const Node *n, double window, double cap, bool causal)
+static bool mask_makes_sense(Elab *e, const Node *n, double window, double cap, bool causal)
 {
     if (window < 0 || window != floor(window) || window > 1e9)
         fail(e, n->at, 259, "a window of %g keys", window);
@@ -39,6 +39,16 @@ static bool check_mask(Elab *e, const Node *n, double window, double cap, bool c
     else
         help(e, "scores lie between -cap and cap, a number above 0; 0 is no cap");
     return false;
+}
+
+/* The mistake is the caller's. */
+static bool check_mask(Elab *e, const Node *n, double window, double cap, bool causal)
+{
+    Frame *callee = e->frame;
+    e->frame = callee->caller;
+    const bool good = mask_makes_sense(e, n, window, cap, causal);
+    e->frame = callee;
+    return good;
 }
 
 /* Values that document_start gave do not fall along the sequence, which the op relies on. */

@@ -15,6 +15,6 @@ model m(tokens[batch, seq] : token(vocab)) {
     loss = mean(y + z)
 }
 train { optimizer sgd()  lr 0.1 }
-# CHECK: = attention {{.*}}causal=yes, window=3, cap=50, within}
+# CHECK: = attention {{.*}}causal=yes, window=3, cap=5e+01, within}
 # CHECK-NOT: = attention
 # CHECK: = rmax

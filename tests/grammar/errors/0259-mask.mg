@@ -11,6 +11,7 @@ model m(tokens[batch, seq] : token(vocab)) {
 }
 train { optimizer sgd()  lr 0.1 }
 # CHECK: 0259-mask.mg:6:9: error[MG0259]: a window of 2 keys without `causal`
+# CHECK-NOT: note: in the definition
 # CHECK: help: write `causal` behind `window = 2`: a query then sees itself and 1 keys before it
 # CHECK: 0259-mask.mg:7:9: error[MG0259]: a window of 1.5 keys
 # CHECK: help: a window is a whole number of keys, the query's own among them; 0 is no window
