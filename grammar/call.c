@@ -127,15 +127,22 @@ static bool refuse_count(Elab *e, const Node *block, const Node *call, NodeKind 
     return true;
 }
 
-static bool too_much(Elab *e, const Node *block, const Args *a)
+/* The values among the arguments of a block: a flag of the block is none. */
+static size_t count_values(const Node *block, const Args *a)
 {
     size_t values = 0;
-    if (a->call->list.n > PARAMETERS_MAX)
-        return refuse_count(e, block, a->call, N_TENSOR, a->call->list.n);
     for (size_t i = 0; i < a->positional.n; i++) {
         const Node *arg = a->positional.data[i];
         values += !(arg->kind == N_NAME && find_parameter(block, N_FLAG, arg->name));
     }
+    return values;
+}
+
+static bool too_much(Elab *e, const Node *block, const Args *a)
+{
+    if (a->call->list.n > PARAMETERS_MAX)
+        return refuse_count(e, block, a->call, N_TENSOR, a->call->list.n);
+    const size_t values = count_values(block, a);
     for (size_t i = 0; i < a->named.n; i++) {
         const Node *arg = a->named.data[i];
         if (refuse_named(e, block, arg))
@@ -380,6 +387,8 @@ static Val run_block(Elab *e, const Node *block, const Node *n, Given *given, bo
             result = call_composite(e, n, &done);
         if (!done)
             body(e, block, &result);
+        if (prelude && result.kind == VAL_TENSOR && !strcmp(text(e, n->name), "document_start"))
+            vec_push(e->arena, &e->documents, result.value);
         if (result.kind != VAL_POISON && escapes(e, result, block))
             result = poison;
     }
@@ -405,10 +414,10 @@ static Val unknown_function(Elab *e, const Node *n)
 }
 
 /* Blocks of the prelude may share a name if they take different numbers of values. */
-static Sym *prelude_block(Elab *e, Name name, size_t values)
+static Sym *prelude_block(Elab *e, Name name, const Args *a)
 {
     Sym *s = map_find(&e->builtin_blocks, name);
-    while (s && s->other && (size_t)count_parameters(s->node, N_TENSOR) < values)
+    while (s && s->other && (size_t)count_parameters(s->node, N_TENSOR) < count_values(s->node, a))
         s = s->other;
     return s;
 }
@@ -433,7 +442,7 @@ Val call(Elab *e, const Node *n)
     if (is_builtin(text(e, n->name)))
         return call_builtin(e, &args);
     if (!block)
-        block = prelude_block(e, n->name, args.positional.n);
+        block = prelude_block(e, n->name, &args);
     if (!block)
         return unknown_function(e, n);
     block->used = true;

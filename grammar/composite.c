@@ -2,6 +2,7 @@
  * (the caller does it) the definition. */
 #include "grammar/elab.h"
 
+#include <math.h>
 #include <string.h>
 
 static const Val poison = {.kind = VAL_POISON};
@@ -18,22 +19,80 @@ static Val bound_tensor(Elab *e, const char *name)
     return s && s->val.kind == VAL_TENSOR ? s->val : poison;
 }
 
+/* The window and the cap make sense. The caret is under the call, as its arguments are gone. */
+static bool mask_makes_sense(Elab *e, const Node *n, double window, double cap, bool causal)
+{
+    if (window < 0 || window != floor(window) || window > 1e9)
+        fail(e, n->at, 259, "a window of %g keys", window);
+    else if (window > 0 && !causal)
+        fail(e, n->at, 259, "a window of %g keys without `causal`", window);
+    else if (!(cap >= 0 && cap < 1e30))
+        fail(e, n->at, 259, "a cap of %g", cap);
+    else
+        return true;
+    if (window > 0 && window == floor(window) && !causal)
+        help(e,
+             "write `causal` behind `window = %g`: a query then sees itself and %g keys before it",
+             window, window - 1);
+    else if (window != 0 && (window < 0 || window != floor(window) || window > 1e9))
+        help(e, "a window is a whole number of keys, the query's own among them; 0 is no window");
+    else
+        help(e, "scores lie between -cap and cap, a number above 0; 0 is no cap");
+    return false;
+}
+
+/* The mistake is the caller's. */
+static bool check_mask(Elab *e, const Node *n, double window, double cap, bool causal)
+{
+    Frame *callee = e->frame;
+    e->frame = callee->caller;
+    const bool good = mask_makes_sense(e, n, window, cap, causal);
+    e->frame = callee;
+    return good;
+}
+
+/* Values that document_start gave do not fall along the sequence, which the op relies on. */
+static bool is_document_start(const Elab *e, Value v)
+{
+    for (size_t i = 0; i < e->documents.n; i++)
+        if (e->documents.data[i] == v)
+            return true;
+    return false;
+}
+
 static Val attention(Elab *e, const Node *n, bool *done)
 {
     Val q = bound_tensor(e, "q"), k = bound_tensor(e, "k"), v = bound_tensor(e, "v");
+    const Val start = bound_tensor(e, "start");
+    const double window = bound(e, "window")->val.number.d, cap = bound(e, "cap")->val.number.d;
     Attrs attrs = {.along = bound(e, "pos")->dims.dim[0],
                    .over = bound(e, "d")->dims,
                    .causal = bound(e, "causal")->val.number.d != 0,
-                   .scale = bound(e, "scale")->val.number.d};
-    if (q.kind == VAL_POISON || k.kind == VAL_POISON || v.kind == VAL_POISON || attrs.over.n != 1)
+                   .scale = bound(e, "scale")->val.number.d,
+                   .cap = cap,
+                   .within = bound(e, "start") != NULL};
+    if (!check_mask(e, n, window, cap, attrs.causal)) {
+        *done = true;
         return poison;
-    Value in[3] = {q.value, k.value, v.value};
+    }
+    attrs.window = (int64_t)window;
+    if (q.kind == VAL_POISON || k.kind == VAL_POISON || v.kind == VAL_POISON || attrs.over.n != 1 ||
+        e->options->inline_composites)
+        return poison;
+    if (attrs.within && (start.kind != VAL_TENSOR || !is_document_start(e, start.value)))
+        return poison;
+    Value in[4] = {q.value, k.value, v.value};
+    if (attrs.within)
+        in[3] = build_cast(&e->b, start.value, DT_i32);
     Type out[2];
-    if (type_check(e->module, OP_attention, &attrs, 3, in, 2, out))
+    const int nin = 3 + attrs.within;
+    const DimList values =
+        attention_value_head(&attrs, type_of(e->module, k.value), type_of(e->module, v.value));
+    if (values.n != 1 || type_check(e->module, OP_attention, &attrs, nin, in, 2, out))
         return poison;
     DimList reads = {.n = 2, .dim = {attrs.along, attrs.over.dim[0]}};
     *done = true;
-    return check_padding(e, n->at, &reads) ? make(e, n->at, OP_attention, &attrs, 3, in) : poison;
+    return check_padding(e, n->at, &reads) ? make(e, n->at, OP_attention, &attrs, nin, in) : poison;
 }
 
 /* Is this next(tokens), or its last element along seq? */
@@ -137,7 +196,7 @@ Val call_composite(Elab *e, const Node *n, bool *done)
     *done = false;
     if (op == OP_cross_entropy)
         return cross_entropy(e, n, done);
-    if (op == OP_attention && !e->options->inline_composites)
+    if (op == OP_attention)
         return attention(e, n, done);
     if (op == OP_gelu_tanh && !e->options->inline_composites)
         return gelu_tanh(e, n, done);

@@ -148,18 +148,19 @@ typedef struct Elab {
     Value tokens, next; /* the windows at 0 and at 1 */
     Value weight;       /* of the targets, or 0 */
     Value tokens_arg, step, seed, pos;
-    Name batch;          /* the first dim of the inputs */
-    Value filled;        /* eval: how many rows there are, or 0 */
-    Value logits;        /* sample: of the first cross-entropy over next(...) */
-    const Node *sampled; /* that call */
-    bool reads_next;     /* somewhere in the source */
-    Map externals;       /* tensor index + 1, by external name */
-    Map alike;           /* ExternalNames, by external name without its numbers */
-    Map paths;           /* how often a path was given out, by Name */
-    bool rule;           /* an optimizer's: padding is like other elements */
-    bool constant;       /* only numbers are allowed */
-    bool circle;         /* layouts extend each other, which was said */
-    bool stopped;        /* a limit was passed: everything is poison */
+    Name batch;           /* the first dim of the inputs */
+    Value filled;         /* eval: how many rows there are, or 0 */
+    Value logits;         /* sample: of the first cross-entropy over next(...) */
+    const Node *sampled;  /* that call */
+    VEC(Value) documents; /* what document_start gave */
+    bool reads_next;      /* somewhere in the source */
+    Map externals;        /* tensor index + 1, by external name */
+    Map alike;            /* ExternalNames, by external name without its numbers */
+    Map paths;            /* how often a path was given out, by Name */
+    bool rule;            /* an optimizer's: padding is like other elements */
+    bool constant;        /* only numbers are allowed */
+    bool circle;          /* layouts extend each other, which was said */
+    bool stopped;         /* a limit was passed: everything is poison */
     int nest;
     int64_t work;
     /* messages */

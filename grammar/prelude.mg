@@ -55,10 +55,41 @@ block rope_llama3(x, along pos, over d, theta =, factor =, low = 1, high = 4, or
     return x * cos(angle) + rotate(x, over d) * sin(angle)
 }
 
-block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), causal) {
+# The same with positions that begin at `start`, which document_start gives.
+block rope(x, start, along pos, over d, theta = 10000) {
+    half = d / 2
+    k = index(d)
+    i = k - select(k < half, 0, half)
+    angle = (index(pos) - start) * exp(i * (-2 * log(theta) / d))
+    return x * cos(angle) + rotate(x, over d) * sin(angle)
+}
+
+# The position at which each token's document begins. A separator is the last token of its document.
+block document_start(tokens, along pos, separator =) {
+    dim t = pos
+    ended = select(tokens[pos -> t] == separator, index(t) + 1, 0)
+    return max(select(index(t) < index(pos), ended, 0), over t)
+}
+
+# A score x becomes cap tanh(x / cap), if there is a cap. A query sees no key after it (causal), and of
+# those before it so many that they are `window` with itself.
+block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, causal) {
     dim t = pos
     scores = (q @ k[pos -> t] over d) * scale
-    visible = select(causal, select(index(t) <= index(pos), scores, -1e30), scores)
+    capped = select(cap > 0, tanh(scores / cap) * cap, scores)
+    past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
+    visible = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
+    return softmax(visible, over t) @ v[pos -> t] over t
+}
+
+# The same, and a query sees no key before position `start`, which document_start gives.
+block attention(q, k, v, start, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, causal) {
+    dim t = pos
+    scores = (q @ k[pos -> t] over d) * scale
+    capped = select(cap > 0, tanh(scores / cap) * cap, scores)
+    past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
+    near = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
+    visible = select(index(t) >= start, near, -1e30)
     return softmax(visible, over t) @ v[pos -> t] over t
 }
 

@@ -140,14 +140,24 @@ static void cost_random(const Module *m, const Ins *i, Cost *c)
 
 static void cost_attention(const Module *m, const Ins *i, Cost *c)
 {
-    double seq = dim_size(m, i->in[1], i->attrs.along.name);
-    bool ring = i->attrs.share > 0; /* of a causal ring: ranks see half of all pairs on average */
-    double keys = seq * (i->attrs.causal || ring ? 0.5 : 1);
-    c->slowest = ring ? i->attrs.share / 0.5 : 0;
-    c->more = i->attrs.causal ? ATTENTION_BLOCK / seq : 0;
-    double head = over_size(m, i->in[0], &i->attrs.over);
-    c->flops = (i->op == OP_attention ? 4 : 10) * elements(m, i->in[0]) * keys;
-    c->exps = (i->op == OP_attention ? 1 : 2) * elements(m, i->in[0]) / head * keys;
+    const Attrs *a = &i->attrs;
+    double seq = dim_size(m, i->in[1], a->along.name), window = (double)a->window;
+    /* Of a causal ring: ranks see half of all pairs on average, or, with a window, as few as all.
+     */
+    double ring = a->share > 0 && a->share < 0.5 ? a->share : a->share > 0 ? 0.5 : 0;
+    double part = ring > 0 ? ring : a->causal ? 0.5 : 1;
+    if (window > 0 && window < seq)
+        part = window / seq * (1 - 0.5 * window / seq);
+    c->slowest = ring > 0 ? a->share / ring : 0;
+    /* Of blocks that the mask cuts, at the end and with a window at the beginning, all is computed.
+     */
+    c->more =
+        a->causal ? ATTENTION_BLOCK / (2 * part * seq) * (window > 0 && window < seq ? 2 : 1) : 0;
+    const DimList values = attention_value_head(a, type_of(m, i->in[1]), type_of(m, i->in[2]));
+    double head = over_size(m, i->in[0], &a->over), vhead = over_size(m, i->in[2], &values);
+    double pairs = elements(m, i->in[0]) / head * seq * part;
+    c->flops = pairs * (i->op == OP_attention ? 2 * head + 2 * vhead : 6 * head + 4 * vhead);
+    c->exps = pairs * (i->op == OP_attention ? 1 : 2) * (a->cap > 0 ? 2 : 1);
 }
 
 static void cost_cross_entropy(const Module *m, const Ins *i, Cost *c)

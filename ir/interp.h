@@ -14,7 +14,7 @@ typedef struct Interp {
 
 /* Indices over some dims in row-major order, with the offset into up to five tensors: a tensor
  * without one of the dims stands still along it. */
-enum { WALK_TENSORS = 5, WALK_DIMS = 3 * MAX_RANK };
+enum { WALK_TENSORS = 6, WALK_DIMS = 3 * MAX_RANK };
 typedef struct Walk {
     int n, tensors;
     Dim dim[WALK_DIMS];

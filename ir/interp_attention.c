@@ -6,67 +6,127 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One query: every index of q but the head dims and the keys. */
+/* A call: offsets of a head's elements in q and k, and in o and v. */
 typedef struct Attention {
     const Attrs *attrs;
-    const Type *q, *k, *lse;
-    const double *seen;     /* per query: how many keys it sees; NULL: as the mask says */
-    int64_t keys, heads;    /* number of keys; elements of a head */
-    int64_t kstride;        /* between keys in k */
-    int64_t *qhead, *khead; /* offsets of a head's elements */
+    const Type *q, *k, *v, *o, *lse;
+    const Tensor64 *seen, *first; /* of each query: how many keys it sees, and from which on; NULL:
+                                     as the mask says */
+    int64_t keys, heads, vheads;  /* number of keys; elements of a head */
+    int64_t kstride, vstride;     /* between keys in k and v */
+    int64_t *qhead, *khead, *ohead, *vhead;
 } Attention;
 
-static Attention attention_start(const Attrs *attrs, const Tensor64 *in, const Type *lse)
+/* Offsets of all indices of the dims in two tensors that have them. */
+static int64_t head_offsets(const DimList *dims, const Type *x, const Type *y, int64_t **of_x,
+                            int64_t **of_y)
 {
-    Attention a = {.attrs = attrs, .q = &in[0].type, .k = &in[1].type, .lse = lse};
+    Walk w = walk_start();
+    int64_t n = 1;
+    for (int d = 0; d < dims->n; d++) {
+        Dim dim = x->dims[type_find(x, dims->dim[d].name)];
+        walk_dim(&w, dim);
+        n *= dim.size;
+    }
+    walk_tensor(&w, x);
+    walk_tensor(&w, y);
+    *of_x = interp_alloc(n, sizeof **of_x);
+    *of_y = interp_alloc(n, sizeof **of_y);
+    for (int64_t h = 0; h < n; h++, walk_next(&w)) {
+        (*of_x)[h] = w.at[0];
+        (*of_y)[h] = w.at[1];
+    }
+    return n;
+}
+
+/* nin operands, of which the first n are tensors of the attention. */
+static Attention attention_start(const Attrs *attrs, int nin, int n, const Tensor64 *in,
+                                 const Type *o, const Type *lse)
+{
+    Attention a = {.attrs = attrs,
+                   .q = &in[0].type,
+                   .k = &in[1].type,
+                   .v = &in[2].type,
+                   .o = o,
+                   .lse = lse,
+                   .seen = nin - attrs->within > n ? &in[n] : NULL,
+                   .first = attrs->within ? &in[nin - 1] : NULL};
     int at = type_find(a.k, attrs->along.name);
     a.keys = a.k->dims[at].size;
     a.kstride = type_stride(a.k, at);
-    Walk w = walk_start();
-    a.heads = 1;
-    for (int d = 0; d < attrs->over.n; d++) {
-        Dim dim = a.q->dims[type_find(a.q, attrs->over.dim[d].name)];
-        walk_dim(&w, dim);
-        a.heads *= dim.size;
-    }
-    walk_tensor(&w, a.q);
-    walk_tensor(&w, a.k);
-    a.qhead = interp_alloc(a.heads * 2, sizeof *a.qhead);
-    a.khead = a.qhead + a.heads;
-    for (int64_t h = 0; h < a.heads; h++, walk_next(&w)) {
-        a.qhead[h] = w.at[0];
-        a.khead[h] = w.at[1];
-    }
+    a.vstride = type_stride(a.v, type_find(a.v, attrs->along.name));
+    const DimList head = attention_value_head(attrs, a.k, a.v);
+    a.heads = head_offsets(&attrs->over, a.q, a.k, &a.qhead, &a.khead);
+    a.vheads = head_offsets(&head, a.o, a.v, &a.ohead, &a.vhead);
     return a;
 }
 
-/* Walks queries: tensors are q (and o), k (at key 0), lse. */
+static void attention_end(const Attention *a)
+{
+    free(a->qhead), free(a->khead), free(a->ohead), free(a->vhead);
+}
+
+/* A type without the steps of the keys. */
+static Type at_key_0(const Attention *a, const Type *t)
+{
+    Type k0 = *t;
+    k0.dims[type_find(&k0, a->attrs->along.name)].name = 0;
+    return k0;
+}
+
+enum { AT_q, AT_k, AT_v, AT_o, AT_lse, AT_first };
+
+/* Walks queries: tensors are q, k and v (at key 0), o, lse, first. */
 static Walk attention_walk(const Attention *a)
 {
-    Type k0 = *a->k;
-    k0.dims[type_find(&k0, a->attrs->along.name)].name = 0;
+    const Type k0 = at_key_0(a, a->k), v0 = at_key_0(a, a->v);
     Walk w = walk_start();
     walk_dims(&w, a->lse);
     walk_tensor(&w, a->q);
     walk_tensor(&w, &k0);
+    walk_tensor(&w, &v0);
+    walk_tensor(&w, a->o);
     walk_tensor(&w, a->lse);
+    if (a->first)
+        walk_tensor(&w, &a->first->type);
     return w;
 }
 
-static double score(const Attention *a, const double *q, const double *k)
+/* A score, and its slope by q . k. */
+typedef struct Score {
+    double x, slope;
+} Score;
+
+static Score score(const Attention *a, const double *q, const double *k)
 {
     double s = 0;
     for (int64_t h = 0; h < a->heads; h++)
         s += q[a->qhead[h]] * k[a->khead[h]];
-    return s * a->attrs->scale;
+    s *= a->attrs->scale;
+    if (a->attrs->cap == 0)
+        return (Score){s, a->attrs->scale};
+    double t = tanh(s / a->attrs->cap);
+    return (Score){a->attrs->cap * t, a->attrs->scale * (1 - t * t)};
 }
 
-static int64_t visible(const Attention *a, const Walk *w)
+/* The keys that a query sees: [first, end). */
+typedef struct Keys {
+    int64_t first, end;
+} Keys;
+
+static Keys visible(const Attention *a, const Walk *w)
 {
-    int64_t s = walk_index(w, a->attrs->along.name);
+    const int64_t s = walk_index(w, a->attrs->along.name), window = a->attrs->window;
+    Keys keys = {0, a->keys};
     if (a->seen)
-        return (int64_t)a->seen[s];
-    return a->attrs->causal && s + 1 < a->keys ? s + 1 : a->keys;
+        keys.end = (int64_t)a->seen->data[s];
+    else if (a->attrs->causal && s + 1 < a->keys)
+        keys.end = s + 1;
+    if (window > 0 && s - window + 1 > 0)
+        keys.first = s - window + 1;
+    if (a->first && (int64_t)a->first->data[w->at[AT_first]] > keys.first)
+        keys.first = (int64_t)a->first->data[w->at[AT_first]];
+    return keys;
 }
 
 /* A copy of x in the dims and order of `t`, so that one set of offsets serves. */
@@ -97,57 +157,58 @@ static void put_in_order(const Tensor64 *y, const double *x, const Type *t)
 /* A query that sees no key gives 0, and -1e30 for the log of nothing. */
 static void attend(const Attrs *attrs, int nin, const Tensor64 *in, const Tensor64 *out)
 {
-    Attention a = attention_start(attrs, in, &out[1].type);
-    a.seen = nin > 3 ? in[3].data : NULL;
-    double *v = in_order(&in[2], a.k), *o = interp_alloc(type_elements(a.q), sizeof *o);
-    const double *q = in[0].data, *k = in[1].data;
+    Attention a = attention_start(attrs, nin, 3, in, &out[0].type, &out[1].type);
+    const double *q = in[0].data, *k = in[1].data, *v = in[2].data;
     Walk w = attention_walk(&a);
     double *s = interp_alloc(a.keys, sizeof *s);
     do {
-        int64_t n = visible(&a, &w);
+        const Keys see = visible(&a, &w);
         double top = -INFINITY, sum = 0;
-        for (int64_t t = 0; t < n; t++) {
-            s[t] = score(&a, q + w.at[0], k + w.at[1] + t * a.kstride);
+        for (int64_t t = see.first; t < see.end; t++) {
+            s[t] = score(&a, q + w.at[AT_q], k + w.at[AT_k] + t * a.kstride).x;
             top = s[t] > top || isnan(s[t]) ? s[t] : top;
         }
-        for (int64_t t = 0; t < n; t++)
+        for (int64_t t = see.first; t < see.end; t++)
             sum += s[t] = exp(s[t] - top);
-        out[1].data[w.at[2]] = n > 0 ? top + log(sum) : -1e30;
-        for (int64_t h = 0; h < a.heads; h++) {
+        out[1].data[w.at[AT_lse]] = see.end > see.first ? top + log(sum) : -1e30;
+        for (int64_t h = 0; h < a.vheads; h++) {
             double y = 0;
-            for (int64_t t = 0; t < n; t++)
-                y += s[t] / sum * v[w.at[1] + t * a.kstride + a.khead[h]];
-            o[w.at[0] + a.qhead[h]] = y;
+            for (int64_t t = see.first; t < see.end; t++)
+                y += s[t] / sum * v[w.at[AT_v] + t * a.vstride + a.vhead[h]];
+            out[0].data[w.at[AT_o] + a.ohead[h]] = y;
         }
     } while (walk_next(&w));
-    put_in_order(&out[0], o, a.q);
-    free(s), free(v), free(o), free(a.qhead);
+    free(s);
+    attention_end(&a);
 }
 
-/* D = do . o; P = exp(s - lse); dv += P do; dS = P (do . v - D); dq += dS k; dk += dS q. */
+/* D = do . o; P = exp(x - lse); dv += P do; dX = P (do . v - D) slope; dq += dX k; dk += dX q. */
 static void attend_back(const Attrs *attrs, int nin, const Tensor64 *in, const Tensor64 *out)
 {
-    Attention a = attention_start(attrs, in, &in[4].type);
-    a.seen = nin > 6 ? in[6].data : NULL;
-    double *v = in_order(&in[2], a.k), *o = in_order(&in[3], a.q), *g = in_order(&in[5], a.q);
-    const double *q = in[0].data, *k = in[1].data, *lse = in[4].data;
+    Attention a = attention_start(attrs, nin, 6, in, &in[3].type, &in[4].type);
+    double *g = in_order(&in[5], a.o);
+    const double *q = in[0].data, *k = in[1].data, *v = in[2].data, *o = in[3].data;
     double *dq = interp_alloc(type_elements(a.q), sizeof *dq);
     double *dk = interp_alloc(type_elements(a.k), sizeof *dk);
-    double *dv = interp_alloc(type_elements(a.k), sizeof *dv);
+    double *dv = interp_alloc(type_elements(a.v), sizeof *dv);
     Walk w = attention_walk(&a);
     do {
+        const int64_t at = w.at[AT_o];
+        const Keys see = visible(&a, &w);
         double delta = 0;
-        for (int64_t h = 0; h < a.heads; h++)
-            delta += g[w.at[0] + a.qhead[h]] * o[w.at[0] + a.qhead[h]];
-        for (int64_t t = 0, n = visible(&a, &w); t < n; t++) {
-            int64_t kt = w.at[1] + t * a.kstride;
-            double p = exp(score(&a, q + w.at[0], k + kt) - lse[w.at[2]]), gv = 0;
-            for (int64_t h = 0; h < a.heads; h++)
-                gv += g[w.at[0] + a.qhead[h]] * v[kt + a.khead[h]];
-            double ds = p * (gv - delta) * attrs->scale;
+        for (int64_t h = 0; h < a.vheads; h++)
+            delta += g[at + a.ohead[h]] * o[at + a.ohead[h]];
+        for (int64_t t = see.first; t < see.end; t++) {
+            const int64_t kt = w.at[AT_k] + t * a.kstride, vt = w.at[AT_v] + t * a.vstride;
+            const Score x = score(&a, q + w.at[AT_q], k + kt);
+            double p = exp(x.x - in[4].data[w.at[AT_lse]]), gv = 0;
+            for (int64_t h = 0; h < a.vheads; h++) {
+                gv += g[at + a.ohead[h]] * v[vt + a.vhead[h]];
+                dv[vt + a.vhead[h]] += p * g[at + a.ohead[h]];
+            }
+            double ds = p * (gv - delta) * x.slope;
             for (int64_t h = 0; h < a.heads; h++) {
-                int64_t qh = w.at[0] + a.qhead[h], kh = kt + a.khead[h];
-                dv[kh] += p * g[qh];
+                int64_t qh = w.at[AT_q] + a.qhead[h], kh = kt + a.khead[h];
                 dq[qh] += ds * k[kh];
                 dk[kh] += ds * q[qh];
             }
@@ -155,11 +216,12 @@ static void attend_back(const Attrs *attrs, int nin, const Tensor64 *in, const T
     } while (walk_next(&w));
     put_in_order(&out[0], dq, a.q);
     put_in_order(&out[1], dk, a.k);
-    put_in_order(&out[2], dv, a.k);
-    free(v), free(o), free(g), free(dq), free(dk), free(dv), free(a.qhead);
+    put_in_order(&out[2], dv, a.v);
+    free(g), free(dq), free(dk), free(dv);
+    attention_end(&a);
 }
 
-enum { MAX_IN = 7, MAX_OUT = 3 };
+enum { MAX_IN = 8, MAX_OUT = 3 };
 
 static void compute(const Ins *i, const Tensor64 *in, const Tensor64 *out)
 {

@@ -124,6 +124,7 @@ typedef struct Attrs {
 #define TYPE_OF_NAME     Name
 #define TYPE_OF_AXES     Axes
 #define TYPE_OF_SHARE    double
+#define TYPE_OF_COUNT    int64_t
 #define ATTR(name, kind) TYPE_OF_##kind name;
 #include "ir/attrs.def"
 } Attrs;
@@ -532,6 +533,10 @@ Value build_sum(Builder *b, Value x, const DimList *over); /* x itself if over i
 Value build_dot(Builder *b, Value x, Value y, const DimList *over);
 Value build_iota(Builder *b, DType t, Dim d);
 Value build_as(Builder *b, Value x, Type t); /* copy to the dims and order of t (broadcasting) */
+
+/* The dims of a head of values, of attention over these keys: the head's own, or others that the
+ * keys lack. */
+DimList attention_value_head(const Attrs *a, const Type *k, const Type *v);
 
 /* Index of the operand that an instruction adds to, whose storage its result may take; or -1. */
 int ins_added(const Ins *i);

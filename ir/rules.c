@@ -14,8 +14,7 @@ static bool is_dtype(const Type *t, DType want)
     return t->dtype == want;
 }
 
-/* Appends the dims of t that are not in `out` and not in `without`. */
-static const char *add_dims(Rule *r, Type *out, const Type *t, const DimList *without)
+const char *rule_add_dims(Rule *r, Type *out, const Type *t, const DimList *without)
 {
     for (int i = 0; i < t->rank; i++) {
         if (type_find(out, t->dims[i].name) >= 0 ||
@@ -45,8 +44,7 @@ const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side)
     return NULL;
 }
 
-/* t has the dims of the list, each of which is listed once. */
-static const char *all_have(Rule *r, const Type *t, const DimList *l, const char *side)
+const char *rule_all_have(Rule *r, const Type *t, const DimList *l, const char *side)
 {
     const char *wrong = NULL;
     for (int i = 0; i < l->n && !wrong; i++) {
@@ -58,7 +56,7 @@ static const char *all_have(Rule *r, const Type *t, const DimList *l, const char
     return wrong;
 }
 
-static const char *is_float(Rule *r, const Type *t, const char *side)
+const char *rule_is_float(Rule *r, const Type *t, const char *side)
 {
     if (!dtype_is_float(t->dtype))
         WRONG(r, "%s is %s where a float is wanted", side, dtype_name(t->dtype));
@@ -70,11 +68,10 @@ static const char *is_number(Rule *r, const Type *t, const char *side)
 {
     if (dtype_is_half(t->dtype))
         WRONG(r, "%s is %s where f32 is wanted", side, dtype_name(t->dtype));
-    return is_float(r, t, side);
+    return rule_is_float(r, t, side);
 }
 
-/* Operand nth has the dims of t, in any order, and this dtype. */
-static const char *has_type(Rule *r, int nth, const Type *t, DType dtype, const char *what)
+const char *rule_has_type(Rule *r, int nth, const Type *t, DType dtype, const char *what)
 {
     if (r->in[nth]->dtype != dtype || !type_same_dims(r->in[nth], t))
         WRONG(r, "%s must have the dims of its counterpart, and be %s", what, dtype_name(dtype));
@@ -102,7 +99,7 @@ static const char *pointwise(Rule *r, Op op)
         if (r->in[i]->dtype != want)
             WRONG(r, "operand %d is %s where %s is wanted", i + 1, dtype_name(r->in[i]->dtype),
                   dtype_name(want));
-        const char *wrong = add_dims(r, &r->out[0], r->in[i], NULL);
+        const char *wrong = rule_add_dims(r, &r->out[0], r->in[i], NULL);
         if (wrong)
             return wrong;
     }
@@ -162,13 +159,13 @@ static const char *type_rotate(Rule *r)
 
 static const char *type_sum(Rule *r)
 {
-    const char *wrong = all_have(r, r->in[0], &r->attrs->over, "the operand");
+    const char *wrong = rule_all_have(r, r->in[0], &r->attrs->over, "the operand");
     if (!wrong)
         wrong = is_number(r, r->in[0], "the operand");
     if (wrong)
         return wrong;
     r->out[0] = (Type){.dtype = r->in[0]->dtype};
-    return add_dims(r, &r->out[0], r->in[0], &r->attrs->over);
+    return rule_add_dims(r, &r->out[0], r->in[0], &r->attrs->over);
 }
 
 static const char *type_rmax(Rule *r)
@@ -192,19 +189,19 @@ static const char *added(Rule *r, int nth)
 static const char *product(Rule *r)
 {
     const DimList *over = &r->attrs->over;
-    const char *wrong = all_have(r, r->in[0], over, "the left side");
+    const char *wrong = rule_all_have(r, r->in[0], over, "the left side");
     if (!wrong)
-        wrong = all_have(r, r->in[1], over, "the right side");
+        wrong = rule_all_have(r, r->in[1], over, "the right side");
     if (!wrong)
-        wrong = is_float(r, r->in[0], "the left side");
+        wrong = rule_is_float(r, r->in[0], "the left side");
     if (wrong)
         return wrong;
     if (r->in[0]->dtype != r->in[1]->dtype)
         WRONG(r, "the left side is %s and the right side %s", dtype_name(r->in[0]->dtype),
               dtype_name(r->in[1]->dtype));
     r->out[0] = (Type){.dtype = r->in[0]->dtype};
-    wrong = add_dims(r, &r->out[0], r->in[0], over);
-    return wrong ? wrong : add_dims(r, &r->out[0], r->in[1], over);
+    wrong = rule_add_dims(r, &r->out[0], r->in[0], over);
+    return wrong ? wrong : rule_add_dims(r, &r->out[0], r->in[1], over);
 }
 
 static const char *type_dot(Rule *r)
@@ -240,14 +237,15 @@ static const char *type_dot_gelu_aux(Rule *r)
 static const char *type_dot_gelu_grad(Rule *r)
 {
     const char *wrong = product(r);
-    return wrong ? wrong : has_type(r, 2, &r->out[0], r->out[0].dtype, "what gelu is the slope at");
+    return wrong ? wrong
+                 : rule_has_type(r, 2, &r->out[0], r->out[0].dtype, "what gelu is the slope at");
 }
 
 static const char *type_dot_sum(Rule *r)
 {
     const char *wrong = type_dot(r);
     r->out[1] = (Type){.dtype = dtype_wide(r->in[0]->dtype)};
-    return wrong ? wrong : add_dims(r, &r->out[1], r->in[0], &r->attrs->over);
+    return wrong ? wrong : rule_add_dims(r, &r->out[1], r->in[0], &r->attrs->over);
 }
 
 static const char *type_gather(Rule *r)
@@ -257,7 +255,7 @@ static const char *type_gather(Rule *r)
         WRONG(r, "the index is %s where i32 is wanted", dtype_name(index->dtype));
     const char *wrong = rule_has_dim(r, table, r->attrs->dim, "the table");
     if (!wrong)
-        wrong = is_float(r, table, "the table");
+        wrong = rule_is_float(r, table, "the table");
     if (wrong)
         return wrong;
     DimList without = {.n = 1, .dim = {r->attrs->dim}};
@@ -267,8 +265,8 @@ static const char *type_gather(Rule *r)
             WRONG(r, "dim '%s' is in the table and in the index", rule_dim(r, index->dims[i].name));
     }
     r->out[0] = (Type){.dtype = table->dtype};
-    wrong = add_dims(r, &r->out[0], index, NULL);
-    return wrong ? wrong : add_dims(r, &r->out[0], table, &without);
+    wrong = rule_add_dims(r, &r->out[0], index, NULL);
+    return wrong ? wrong : rule_add_dims(r, &r->out[0], table, &without);
 }
 
 static const char *type_scatter_add(Rule *r)
@@ -276,7 +274,7 @@ static const char *type_scatter_add(Rule *r)
     const Type *g = r->in[0], *index = r->in[1];
     if (!is_dtype(index, DT_i32))
         WRONG(r, "the index is %s where i32 is wanted", dtype_name(index->dtype));
-    const char *wrong = is_float(r, g, "what is added");
+    const char *wrong = rule_is_float(r, g, "what is added");
     if (wrong)
         return wrong;
     DimList without = {0};
@@ -289,79 +287,8 @@ static const char *type_scatter_add(Rule *r)
     r->out[0] = (Type){.dtype = g->dtype, .rank = 1, .dims = {r->attrs->dim}};
     if (type_find(g, r->attrs->dim.name) >= 0 && !dims_have(&without, r->attrs->dim.name))
         WRONG(r, "dim '%s' is there already", rule_dim(r, r->attrs->dim.name));
-    wrong = add_dims(r, &r->out[0], g, &without);
+    wrong = rule_add_dims(r, &r->out[0], g, &without);
     return wrong ? wrong : added(r, 2);
-}
-
-static const char *attends(Rule *r)
-{
-    const Type *q = r->in[0], *k = r->in[1], *v = r->in[2];
-    Dim along = r->attrs->along;
-    const char *wrong = all_have(r, q, &r->attrs->over, "the query");
-    if (!wrong)
-        wrong = rule_has_dim(r, q, along, "the query");
-    if (!wrong)
-        wrong = rule_has_dim(r, k, along, "the keys");
-    if (!wrong)
-        wrong = all_have(r, k, &r->attrs->over, "the keys");
-    if (!wrong)
-        wrong = is_float(r, q, "the query");
-    if (wrong)
-        return wrong;
-    if (dims_have(&r->attrs->over, along.name))
-        WRONG(r, "dim '%s' cannot be the head's too", rule_dim(r, along.name));
-    if (!type_same_dims(k, v) || k->dtype != v->dtype || q->dtype != k->dtype)
-        WRONG(r, "keys and values differ in type");
-    for (int i = 0; i < k->rank; i++)
-        if (type_find(q, k->dims[i].name) < 0)
-            WRONG(r, "the query has no dim '%s' of the keys", rule_dim(r, k->dims[i].name));
-    r->out[0] = *q;
-    r->out[1] = (Type){.dtype = dtype_wide(q->dtype)};
-    return add_dims(r, &r->out[1], q, &r->attrs->over);
-}
-
-/* Operand nth, if there is one: how many keys each query sees. */
-static const char *seen_fits(Rule *r, int nth)
-{
-    const Type *t = r->in[nth];
-    if (!(r->attrs->share >= 0 && r->attrs->share <= (r->nin > nth)))
-        WRONG(r, "a share of %g of what each query sees", r->attrs->share);
-    if (r->nin <= nth)
-        return NULL;
-    if (t->dtype != DT_i32 || t->rank != 1 || t->dims[0].name != r->attrs->along.name)
-        WRONG(r, "what each query sees is i32 along '%s'", rule_dim(r, r->attrs->along.name));
-    if (r->attrs->causal)
-        WRONG(r, "a causal mask and a number of keys for each query");
-    if (r->attrs->along.axes)
-        WRONG(r, "numbers of keys for each query where keys are split on %s",
-              mesh_axes_text(r->m, r->attrs->along.axes));
-    return NULL;
-}
-
-static const char *type_attention(Rule *r)
-{
-    const char *wrong = attends(r);
-    return wrong ? wrong : seen_fits(r, 3);
-}
-
-static const char *type_attention_grad(Rule *r)
-{
-    Type two[2];
-    Type *out = r->out;
-    r->out = two;
-    const char *wrong = attends(r);
-    r->out = out;
-    if (!wrong)
-        wrong = has_type(r, 3, &two[0], two[0].dtype, "o");
-    if (!wrong)
-        wrong = has_type(r, 4, &two[1], two[1].dtype, "lse");
-    if (!wrong)
-        wrong = has_type(r, 5, &two[0], two[0].dtype, "do");
-    if (!wrong)
-        wrong = seen_fits(r, 6);
-    for (int i = 0; i < 3; i++)
-        out[i] = *r->in[i];
-    return wrong;
 }
 
 /* The types of a loss for each target: the scores' dims but the classes, of which some are valid.
@@ -369,7 +296,7 @@ static const char *type_attention_grad(Rule *r)
 static const char *targets_fit(Rule *r, const Type *rows, const DimList *over, Dim classes,
                                const Type *targets)
 {
-    const char *wrong = is_float(r, rows, "the operand");
+    const char *wrong = rule_is_float(r, rows, "the operand");
     if (wrong)
         return wrong;
     if (!is_dtype(targets, DT_i32))
@@ -378,7 +305,7 @@ static const char *targets_fit(Rule *r, const Type *rows, const DimList *over, D
         WRONG(r, "%lld of %lld classes cannot be valid", (long long)r->attrs->valid,
               (long long)classes.size);
     r->out[0] = (Type){.dtype = dtype_wide(rows->dtype)};
-    wrong = add_dims(r, &r->out[0], rows, over);
+    wrong = rule_add_dims(r, &r->out[0], rows, over);
     if (!wrong && !type_same_dims(&r->out[0], targets))
         WRONG(r, "the targets must have the dims of the scores, less the classes");
     return wrong;
@@ -389,13 +316,13 @@ static const char *dloss_fits(Rule *r, int nth, const Type *loss)
 {
     if (r->in[nth]->rank == 0 && r->in[nth]->dtype == loss->dtype)
         return NULL;
-    return has_type(r, nth, loss, loss->dtype, "dloss");
+    return rule_has_type(r, nth, loss, loss->dtype, "dloss");
 }
 
 static const char *type_cross_entropy(Rule *r)
 {
     const DimList *over = &r->attrs->over;
-    const char *wrong = all_have(r, r->in[0], over, "the scores");
+    const char *wrong = rule_all_have(r, r->in[0], over, "the scores");
     if (wrong)
         return wrong;
     if (over->n != 1)
@@ -413,7 +340,7 @@ static const char *type_cross_entropy_grad(Rule *r)
     const char *wrong = type_cross_entropy(r);
     r->out = out;
     if (!wrong)
-        wrong = has_type(r, 2, &two[1], two[1].dtype, "lse");
+        wrong = rule_has_type(r, 2, &two[1], two[1].dtype, "lse");
     if (!wrong)
         wrong = dloss_fits(r, 3, &two[0]);
     out[0] = *r->in[0];
@@ -425,9 +352,9 @@ static const char *type_head_loss(Rule *r)
     const Type *x = r->in[0], *w = r->in[1];
     const DimList *over = &r->attrs->over;
     Dim classes = r->attrs->dim;
-    const char *wrong = all_have(r, x, over, "the left side");
+    const char *wrong = rule_all_have(r, x, over, "the left side");
     if (!wrong)
-        wrong = all_have(r, w, over, "the right side");
+        wrong = rule_all_have(r, w, over, "the right side");
     if (!wrong)
         wrong = rule_has_dim(r, w, classes, "the right side");
     if (wrong)
@@ -448,7 +375,7 @@ static const char *type_head(Rule *r)
     r->out[1] = *r->in[0];
     r->out[2] = *r->in[1];
     if (!wrong && r->nin == 5)
-        wrong = has_type(r, 4, r->in[1], dtype_wide(r->in[1]->dtype), "what is added to");
+        wrong = rule_has_type(r, 4, r->in[1], dtype_wide(r->in[1]->dtype), "what is added to");
     if (r->nin == 5)
         r->out[2].dtype = r->in[4]->dtype;
     return wrong;

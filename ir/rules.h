@@ -27,6 +27,14 @@ static inline const char *rule_axes(const Rule *r, Axes axes)
 /* t, called `side`, has d, of that size. */
 const char *rule_has_dim(Rule *r, const Type *t, Dim d, const char *side);
 
+/* Appends the dims of t that are not in `out` and not in `without`. */
+const char *rule_add_dims(Rule *r, Type *out, const Type *t, const DimList *without);
+/* t has the dims of the list, each of which is listed once. */
+const char *rule_all_have(Rule *r, const Type *t, const DimList *l, const char *side);
+const char *rule_is_float(Rule *r, const Type *t, const char *side);
+/* Operand nth has the dims of t, in any order, and this dtype. */
+const char *rule_has_type(Rule *r, int nth, const Type *t, DType dtype, const char *what);
+
 /* rules_mesh.c: sets over which axes the results, whose dims are known, are partial. */
 const char *rule_over_mesh(Rule *r, Op op);
 
@@ -48,5 +56,9 @@ const char *type_slots(Rule *r);
 const char *type_dispatch(Rule *r);
 const char *type_combine(Rule *r);
 const char *type_combine_weight(Rule *r);
+
+/* rules_attention.c */
+const char *type_attention(Rule *r);
+const char *type_attention_grad(Rule *r);
 
 #endif

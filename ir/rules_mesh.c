@@ -133,9 +133,10 @@ static const char *unsplit(Rule *r, Op op)
         axes = a->dim.axes | a->to.axes | a->along.axes | (a->over.n ? a->over.dim[0].axes : 0);
     else if (op == OP_sum)
         axes = a->whole ? axes_of(r->in[0], &a->over) : 0;
-    else if (OP_AMONG(op, OP_attention, OP_attention_grad)) /* along may be: a ring */
-        axes = axes_of(r->in[0], &a->over);
-    else if (OP_AMONG(op, OP_cross_entropy, OP_cross_entropy_grad, OP_head, OP_head_loss))
+    else if (OP_AMONG(op, OP_attention, OP_attention_grad)) { /* along may be: a ring */
+        const DimList head = attention_value_head(a, r->in[1], r->in[2]);
+        axes = axes_of(r->in[0], &a->over) | axes_of(r->in[2], &head);
+    } else if (OP_AMONG(op, OP_cross_entropy, OP_cross_entropy_grad, OP_head, OP_head_loss))
         axes = axes_of(r->in[0], &a->over) | a->dim.axes;
     if (axes)
         WRONG(r, "a dim that is looked at as a whole is split on %s", rule_axes(r, axes));

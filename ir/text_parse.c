@@ -140,6 +140,8 @@ static void read_attr_SHARE(Reader *r, double *v)
     read_attr_REAL(r, v);
 }
 
+#define read_attr_COUNT read_attr_INT
+
 /* The separator between an attribute and the one before it. */
 typedef enum Between { BEFORE_ALL, COMMA_WANTED, COMMA_READ } Between;
 

@@ -254,6 +254,8 @@ static void print_attr_SHARE(const Module *m, const double *v, FILE *out)
     print_attr_REAL(m, v, out);
 }
 
+#define print_attr_COUNT print_attr_INT
+
 static void print_attrs(const Module *m, const Ins *i, FILE *out)
 {
     unsigned have = op_info[i->op].attrs;

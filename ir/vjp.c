@@ -351,10 +351,13 @@ static void vjp_attention(Vjp *v)
         v->error = "the log of attention's normaliser has no derivative";
         return;
     }
-    Value in[] = {operand(v, 0), operand(v, 1), operand(v, 2),
-                  result(v, 0),  result(v, 1),  whole_cotangent(v, 0)};
+    Value in[8] = {operand(v, 0), operand(v, 1), operand(v, 2),
+                   result(v, 0),  result(v, 1),  whole_cotangent(v, 0)};
+    int n = 6;
+    for (uint32_t k = 3; k < v->ins->nin; k++) /* what each query sees */
+        in[n++] = operand(v, (int)k);
     Type t[] = {operand_type(v, 0), operand_type(v, 1), operand_type(v, 2)};
-    Ins *g = build_typed(v->b, OP_attention_grad, &v->ins->attrs, 6, in, 3, t, NULL);
+    Ins *g = build_typed(v->b, OP_attention_grad, &v->ins->attrs, n, in, 3, t, NULL);
     for (int i = 0; i < 3; i++)
         v->grad[i] = g->out[i];
 }

@@ -18,19 +18,13 @@ static int64_t unit_rows(mg_dtype t)
     return MGK_STRIPS * MGK_STRIP_VECS * bytes / mg_dtype_bytes(mgk_wide(t));
 }
 
-static void check_built(const mg_attention_desc *d, const int32_t *first)
-{
-    if (d->cap > 0 || d->window > 0 || first)
-        mgk_fatal("mg_attention", "a window, a cap or first keys");
-}
-
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, void *o, void *lse, const int32_t *seen,
                        const int32_t *first)
 {
     const int type = mgk_float(d->dtype, "mg_attention");
-    check_built(d, first);
-    mgk_attention x = {.d = d, .q = q, .k = k, .v = v, .seen = seen, .o = o, .lse = lse};
+    mgk_attention x = {
+        .d = d, .q = q, .k = k, .v = v, .seen = seen, .first = first, .o = o, .lse = lse};
     const int64_t rows = unit_rows(d->dtype);
     const int64_t units = d->batch * d->kv * ((d->queries * d->group + rows - 1) / rows);
     mg_begin(r, action);
@@ -59,7 +53,6 @@ void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, c
                             const int32_t *first, void *work)
 {
     (void)work;
-    check_built(d, first);
     const int type = mgk_float(d->dtype, "mg_attention_grad");
     /* The bodies only read o and lse here; the forward pass writes them through the same fields. */
     mgk_attention x = {.d = d,
@@ -68,6 +61,7 @@ void mg_attention_part_grad(mg_run *r, int action, const mg_attention_desc *d, c
                        .v = v,
                        .dout = dout,
                        .seen = seen,
+                       .first = first,
                        .dq = dq,
                        .dk = dk,
                        .dv = dv,

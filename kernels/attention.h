@@ -22,8 +22,10 @@ typedef enum mgk_start {
 typedef struct mgk_attention {
     const mg_attention_desc *d;
     const void *q, *k, *v, *dout;
-    const int32_t *seen; /* per query: the number of keys it sees, at least that of the query
-                          * before; or NULL */
+    const int32_t *seen;  /* per query: the number of keys it sees, at least that of the query
+                           * before; or NULL */
+    const int32_t *first; /* per batch and query, by d->first: the first key it may see, at least
+                           * that of the query before; or NULL */
     void *o, *lse, *dq, *dk, *dv;
     int64_t parts; /* backward: number of units of a (batch, kv head) */
 } mgk_attention;
@@ -32,6 +34,23 @@ typedef struct mgk_attention {
 typedef struct mgk_place {
     int64_t b, h, row;
 } mgk_place;
+
+/* The first key that a query sees. */
+static inline int64_t mgk_first_key(const mgk_attention *x, int64_t b, int64_t query)
+{
+    const mg_attention_desc *d = x->d;
+    const int64_t near = d->window > 0 ? query - d->window + 1 : 0;
+    const int64_t own = x->first ? x->first[b * d->first[0] + query * d->first[1]] : 0;
+    const int64_t first = near > own ? near : own;
+    return first > 0 ? first : 0;
+}
+
+/* The last one; below the first, if it sees none. */
+static inline int64_t mgk_last_key(const mgk_attention *x, int64_t query)
+{
+    const int64_t last = x->seen ? x->seen[query] - 1 : x->d->causal ? query : x->d->keys - 1;
+    return last < x->d->keys ? last : x->d->keys - 1;
+}
 
 static inline int64_t mgk_round_up(int64_t n, int64_t multiple)
 {

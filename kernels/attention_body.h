@@ -7,8 +7,12 @@
  *
  * The forward pass is the online softmax of Milakov and Gimelshein (2018) over blocks of keys, as
  * in FlashAttention (Dao et al. 2022). Scores include the factor log2 e, so that 2^x replaces e^x.
- * With a mask, a strip of rows processes only the keys that its last row sees. A row that sees no
- * key gives 0, and NO_LSE as its lse: finite, but below any other. */
+ * With a mask, a strip of rows processes only blocks from that of the first key of its first row
+ * on, and keys up to the last one of its last row. A row that sees no key gives 0, and NO_LSE as
+ * its lse: finite, but below any other.
+ *
+ * With a cap, queries are packed so that scores are 2 log2 e / cap times what they were, which
+ * cap_scores turns into cap tanh(score / cap), times log2 e. */
 
 #include "kernels/panel.h"
 #include "kernels/strip.h"
@@ -25,6 +29,8 @@
 #define forward_keys  NAME(forward_keys)
 #define forward_sums  NAME(forward_sums)
 #define soften        NAME(soften)
+#define score_factor  NAME(score_factor)
+#define cap_scores    NAME(cap_scores)
 
 #define LOG2E  ((T)0x1.71547652b82fep+0)
 #define LN2    0x1.62e42fefa39efp-1
@@ -36,6 +42,7 @@ typedef struct ForwardStrip {
     T *ot;        /* [vhead] of lanes: output before normalisation */
     T *top, *sum; /* lanes: running maximum of scores, and sum of 2^(score - top) */
     Tiles q;      /* on AMX: qt */
+    bool begun;   /* a block of keys was processed */
 } ForwardStrip;
 
 typedef struct Forward {
@@ -48,6 +55,21 @@ typedef struct Forward {
     int64_t strips;
     ForwardStrip strip[MGK_STRIPS];
 } Forward;
+
+/* The factor of packed queries. */
+MGK_INLINE T score_factor(const mg_attention_desc *d)
+{
+    const double scale = d->cap > 0 ? 2 * d->scale / d->cap : d->scale;
+    return (T)(scale * (double)LOG2E);
+}
+
+/* Scores of `keys` keys, as the products leave them, to those of which 2^x is taken. */
+static void cap_scores(const mg_attention_desc *d, int64_t keys, T *st)
+{
+    const T top = (T)(d->cap * (double)LOG2E);
+    for (int64_t i = 0; i < (d->cap > 0 ? keys * LANES : 0); i += VL)
+        vstore(st + i, vtanh2(vload(st + i)) * top);
+}
 
 /* Lays out the scratch, and opens the strips of the tile that begins at row0. */
 static void forward_open(Forward *f, const mgk_attention *x, int64_t b, int64_t h, int64_t row0,
@@ -71,13 +93,13 @@ static void forward_open(Forward *f, const mgk_attention *x, int64_t b, int64_t 
         p->q = tiles_carve(&scratch, LANES, d->head, true);
         p->top = carve(&scratch, LANES);
         p->sum = carve(&scratch, LANES);
-        if (strip_keys(&p->s, 0, d->keys) > 0) {
-            pack_lanes(&p->s, x->q, d->q, d->head, (T)(d->scale * (double)LOG2E), p->qt);
+        p->begun = false;
+        if (strip_sees(&p->s, 0, d->keys)) {
+            pack_lanes(&p->s, x->q, d->q, d->head, score_factor(d), p->qt);
             tiles_terms(p->qt, d->head, &p->q);
-        } else
-            memset(p->ot, 0, (size_t)(d->vhead * LANES) * sizeof(T));
-        for (int64_t i = 0; i < LANES; i++) {
-            p->top[i] = strip_last(&p->s, i) < 0 ? 0 : -(T)INFINITY;
+        }
+        for (int64_t i = 0; i < LANES; i++) { /* finite: all keys of a block may be hidden */
+            p->top[i] = NO_LSE;
             p->sum[i] = 0;
         }
     }
@@ -111,11 +133,11 @@ static void soften(Forward *f, ForwardStrip *p, int64_t keys)
 }
 
 /* ot = ot * keep + P v. */
-static void forward_sums(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
+static void forward_sums(Forward *f, ForwardStrip *p, int64_t keys)
 {
     const mg_attention_desc *d = f->d;
     if (!TILED) {
-        panel_across(&(Panel){.start = t0 ? MGK_SCALE : MGK_ZERO,
+        panel_across(&(Panel){.start = p->begun ? MGK_SCALE : MGK_ZERO,
                               .m = d->vhead,
                               .vecs = MGK_STRIP_VECS,
                               .k = keys,
@@ -128,10 +150,10 @@ static void forward_sums(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
                               .keep = f->keep});
         return;
     }
-    for (int64_t c = 0; c < (t0 ? d->vhead * LANES : 0); c += VL)
+    for (int64_t c = 0; c < (p->begun ? d->vhead * LANES : 0); c += VL)
         vstore(p->ot + c, vload(p->ot + c) * vload(f->keep + c % LANES));
     tiles_terms(f->st, keys, &f->tp);
-    tiles_product(d->vhead, LANES, 0, keys, &f->tv, &f->tp, p->ot, LANES, t0 > 0);
+    tiles_product(d->vhead, LANES, 0, keys, &f->tv, &f->tp, p->ot, LANES, p->begun);
 }
 
 static void forward_block(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
@@ -151,10 +173,12 @@ static void forward_block(Forward *f, ForwardStrip *p, int64_t t0, int64_t keys)
                             .c = f->st,
                             .ldc = LANES});
     prefetch_some(&f->prefetch);
+    cap_scores(d, keys, f->st);
     strip_mask(&p->s, t0, keys, f->st);
     soften(f, p, keys);
     prefetch_some(&f->prefetch);
-    forward_sums(f, p, t0, keys);
+    forward_sums(f, p, keys);
+    p->begun = true;
 }
 
 /* Copies or packs a block of keys and values for the products. */
@@ -173,12 +197,13 @@ static void forward_keys(Forward *f, const E *k, const E *v, int64_t keys)
 /* Writes o and lse. */
 static void forward_close(Forward *f, const ForwardStrip *p, const mgk_attention *x)
 {
+    if (!p->begun)
+        memset(p->ot, 0, (size_t)(f->d->vhead * LANES) * sizeof(T));
     for (int64_t i = 0; i < p->s.rows; i++)
         ((T *)x->lse)[strip_row(&p->s, i, f->d->lse)] =
-            strip_last(&p->s, i) < 0 ? NO_LSE
-                                     : (T)((double)p->top[i] * LN2 + log((double)p->sum[i]));
+            strip_none(&p->s, i) ? NO_LSE : (T)((double)p->top[i] * LN2 + log((double)p->sum[i]));
     for (int64_t i = 0; i < LANES; i++)
-        f->keep[i] = strip_last(&p->s, i) < 0 ? 0 : 1 / p->sum[i];
+        f->keep[i] = strip_none(&p->s, i) ? 0 : 1 / p->sum[i];
     unpack_lanes(&p->s, p->ot, f->keep, f->d->vhead, x->o, f->d->o);
 }
 
@@ -193,17 +218,16 @@ static void forward_unit(const mgk_attention *x, mgk_place place, const mgk_plac
     Forward f;
     forward_open(&f, x, b, h, place.row, scratch);
     const int64_t seen = strip_keys(&f.strip[f.strips - 1].s, 0, d->keys);
-    const int64_t blocks = (seen + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS;
+    const int64_t begin = strip_begin(&f.strip[0].s, 0);
+    const int64_t blocks = seen > begin ? (seen - begin + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS : 0;
     prefetch_tile(&f.prefetch, x, next, 2 * f.strips * blocks);
-    for (int64_t t0 = 0; t0 < seen; t0 += MGK_BLOCK_KEYS) {
+    for (int64_t t0 = begin; t0 < seen; t0 += MGK_BLOCK_KEYS) {
         const int64_t block = seen - t0 < MGK_BLOCK_KEYS ? seen - t0 : MGK_BLOCK_KEYS;
         forward_keys(&f, k + t0 * d->k[1], v + t0 * d->v[1], block);
         prefetch_block(&f.prefetch, x, place, t0 + MGK_BLOCK_KEYS, seen, next, 2 * f.strips);
-        for (int64_t i = 0; i < f.strips; i++) {
-            int64_t keys = strip_keys(&f.strip[i].s, t0, block);
-            if (keys > 0)
-                forward_block(&f, &f.strip[i], t0, keys);
-        }
+        for (int64_t i = 0; i < f.strips; i++)
+            if (strip_sees(&f.strip[i].s, t0, block))
+                forward_block(&f, &f.strip[i], t0, strip_keys(&f.strip[i].s, t0, block));
     }
     for (int64_t i = 0; i < f.strips; i++)
         forward_close(&f, &f.strip[i], x);

@@ -3,7 +3,7 @@
  *
  * With P the probabilities, D[row] = sum over c of dout[row, c] o[row, c]:
  *   dS = P (dout v^T - D);  dq = scale dS k;  dk = scale dS^T q;  dv = P^T dout
- * P is recomputed from lse.
+ * P is recomputed from lse. With a cap dS has the factor 1 - tanh^2 too.
  *
  * A sweep visits strips of rows and, for each, blocks of keys, in order. One sweep over a whole
  * (batch, kv head) gives all three gradients with five products. If threads outnumber the (batch,
@@ -17,6 +17,7 @@
 #define backward_strip  NAME(backward_strip)
 #define backward_tile   NAME(backward_tile)
 #define backward_probs  NAME(backward_probs)
+#define backward_slope  NAME(backward_slope)
 #define backward_block  NAME(backward_block)
 #define backward_sweep  NAME(backward_sweep)
 #define backward_unit   NAME(backward_unit)
@@ -38,6 +39,7 @@ typedef struct BackwardStrip {
     T *dqt;        /* [head] of lanes */
     T *lse, *dot;  /* lanes: lse log2 e; D */
     Tiles tq, tdo; /* on AMX: qt and doutt */
+    bool begun;    /* a block of keys was processed */
 } BackwardStrip;
 
 typedef struct Backward {
@@ -124,7 +126,7 @@ static void backward_strip(Backward *w, BackwardStrip *p, int64_t row0)
 {
     const mg_attention_desc *d = w->d;
     strip_open(&p->s, w->x, w->b, w->h, row0);
-    pack_lanes(&p->s, w->x->q, d->q, d->head, (T)(d->scale * (double)LOG2E), p->qt);
+    pack_lanes(&p->s, w->x->q, d->q, d->head, score_factor(d), p->qt);
     pack_lanes(&p->s, w->x->dout, d->o, d->vhead, 1, p->doutt);
     pack_rows(&p->s, w->x->q, d->q, d->head, w->wide, p->qr);
     pack_rows(&p->s, w->x->dout, d->o, d->vhead, w->vwide, p->doutr);
@@ -139,16 +141,25 @@ static void backward_strip(Backward *w, BackwardStrip *p, int64_t row0)
     }
 }
 
+/* dS of one vector of dP, with the slope of a cap, by the capped scores s: -inf, where a key is not
+ * seen, has the slope 0. capped: 1 / (cap log2 e), or 0 without a cap. */
+MGK_INLINE V backward_slope(V ds, V s, T capped)
+{
+    const V t = vmax(vall(-1), s * capped);
+    return capped > 0 ? ds * (1 - t * t) : ds;
+}
+
 /* st: scores to probabilities; ds: dP to dS. */
 static void backward_probs(Backward *w, const BackwardStrip *p, int64_t keys)
 {
+    const T capped = w->d->cap > 0 ? (T)(1 / (w->d->cap * (double)LOG2E)) : 0;
     for (int64_t lane = 0; lane < LANES; lane += VL) {
         const V lse = vload(p->lse + lane), dot = vload(p->dot + lane);
-        T *s = w->st + lane, *ds = w->ds + lane;
+        T *st = w->st + lane, *ds = w->ds + lane;
         for (int64_t t = 0; t < keys * LANES; t += LANES) {
-            V e = vexp2(vload(s + t) - lse);
-            vstore(s + t, e);
-            vstore(ds + t, e * (vload(ds + t) - dot));
+            const V s = vload(st + t), e = vexp2(s - lse);
+            vstore(st + t, e);
+            vstore(ds + t, backward_slope(e * (vload(ds + t) - dot), s, capped));
         }
     }
 }
@@ -187,15 +198,15 @@ static void backward_scores(Backward *w, BackwardStrip *p, int64_t keys)
 }
 
 /* dq^T += k^T dS^T */
-static void backward_q(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
+static void backward_q(Backward *w, BackwardStrip *p, int64_t keys)
 {
     const int64_t head = w->d->head;
     if (TILED) {
         tiles_terms(w->ds, keys, &w->tds);
-        tiles_product(head, LANES, 0, keys, &w->tkt, &w->tds, p->dqt, LANES, t0 > 0);
+        tiles_product(head, LANES, 0, keys, &w->tkt, &w->tds, p->dqt, LANES, p->begun);
         return;
     }
-    panel_across(&(Panel){.start = t0 ? MGK_ADD : MGK_ZERO,
+    panel_across(&(Panel){.start = p->begun ? MGK_ADD : MGK_ZERO,
                           .m = head,
                           .vecs = MGK_STRIP_VECS,
                           .k = keys,
@@ -220,7 +231,7 @@ static void backward_kv(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys)
     panel_down(&y);
 }
 
-/* The same with tiles, for all strips from `first` on, which see at most `seen` keys of the
+/* The same with tiles, for the strips [first, strips), which see at most `seen` keys of the
  * block. */
 static void backward_all_kv(Backward *w, int first, int strips, int64_t t0, int64_t seen)
 {
@@ -232,17 +243,20 @@ static void backward_all_kv(Backward *w, int first, int strips, int64_t t0, int6
                   true);
 }
 
-/* Processes a strip with a block of keys; the strip sees `keys` of them, the last strip `seen`. */
+/* Processes a strip with a block of keys; the strip sees `keys` of them at most, and the last strip
+ * of the tile `seen`. */
 static void backward_block(Backward *w, BackwardStrip *p, int64_t t0, int64_t keys, int64_t seen)
 {
     backward_scores(w, p, keys);
     prefetch_some(&w->prefetch);
+    cap_scores(w->d, keys, w->st);
     strip_mask(&p->s, t0, keys, w->st);
     backward_probs(w, p, keys);
     if (w->want_q) {
-        backward_q(w, p, t0, keys);
+        backward_q(w, p, keys);
         prefetch_some(&w->prefetch);
     }
+    p->begun = true;
     if (w->want_kv && !TILED)
         backward_kv(w, p, t0, keys);
     if (w->want_kv && TILED) {
@@ -264,39 +278,44 @@ static void backward_tile(Backward *w, int64_t row0, int64_t row1, const mgk_pla
     const mg_attention_desc *d = w->d;
     const E *k = (const E *)w->x->k + w->b * d->k[0] + w->h * d->k[2];
     const E *v = (const E *)w->x->v + w->b * d->v[0] + w->h * d->v[2];
-    const int64_t query = (row1 - 1) / d->group, last = w->x->seen ? w->x->seen[query] - 1 : query;
-    const bool none = (d->causal || w->x->seen) && last < w->key0;
+    const int64_t last = mgk_last_key(w->x, (row1 - 1) / d->group);
+    const int64_t low = mgk_first_key(w->x, w->b, row0 / d->group);
+    const bool none = last < w->key0 || low >= w->key0 + w->keys;
     if (none && !w->want_q)
         return;
     int strips = 0;
-    for (; row0 < row1; row0 += LANES)
+    for (; row0 < row1; row0 += LANES) {
+        BackwardStrip *p = &w->strip[strips++];
+        p->begun = false;
         if (none)
-            strip_open(&w->strip[strips++].s, w->x, w->b, w->h, row0);
+            strip_open(&p->s, w->x, w->b, w->h, row0);
         else
-            backward_strip(w, &w->strip[strips++], row0);
+            backward_strip(w, p, row0);
+    }
     const int64_t end = w->key0 + strip_keys(&w->strip[strips - 1].s, w->key0, w->keys);
+    const int64_t begin = strip_begin(&w->strip[0].s, w->key0);
+    const int64_t blocks = end > begin ? (end - begin + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS : 0;
     const int64_t times = strips * (2 + w->want_q + w->want_kv);
-    prefetch_tile(&w->prefetch, w->x, next,
-                  times * ((end - w->key0 + MGK_BLOCK_KEYS - 1) / MGK_BLOCK_KEYS));
-    for (int64_t t0 = w->key0; t0 < end; t0 += MGK_BLOCK_KEYS) {
+    prefetch_tile(&w->prefetch, w->x, next, times * blocks);
+    for (int64_t t0 = begin; t0 < end; t0 += MGK_BLOCK_KEYS) {
         const int64_t block = end - t0 < MGK_BLOCK_KEYS ? end - t0 : MGK_BLOCK_KEYS;
         const int64_t seen = strip_keys(&w->strip[strips - 1].s, t0, block);
-        int first = strips;
+        int first = strips, past = 0; /* strips that see keys of the block, one after another */
         backward_keys(w, k + t0 * d->k[1], v + t0 * d->v[1], block);
         prefetch_block(&w->prefetch, w->x, (mgk_place){w->b, w->h, 0}, t0 + MGK_BLOCK_KEYS, end,
                        next, times);
         for (int i = 0; i < strips; i++) {
-            int64_t keys = strip_keys(&w->strip[i].s, t0, block);
-            if (keys <= 0)
+            if (!strip_sees(&w->strip[i].s, t0, block))
                 continue;
             first = first < i ? first : i;
-            backward_block(w, &w->strip[i], t0, keys, seen);
+            past = i + 1;
+            backward_block(w, &w->strip[i], t0, strip_keys(&w->strip[i].s, t0, block), seen);
         }
-        if (TILED && w->want_kv)
-            backward_all_kv(w, first, strips, t0, seen);
+        if (TILED && w->want_kv && first < past)
+            backward_all_kv(w, first, past, t0, seen);
     }
     for (int i = 0; i < strips && w->want_q; i++)
-        if (strip_keys(&w->strip[i].s, w->key0, w->keys) <= 0)
+        if (!w->strip[i].begun)
             no_gradient(&w->strip[i], d->head);
     for (int i = 0; i < strips && w->want_q; i++)
         unpack_lanes(&w->strip[i].s, w->strip[i].dqt, w->factor, d->head, w->x->dq, d->dq);

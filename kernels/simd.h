@@ -30,6 +30,7 @@
 #define vpower   NAME(vpower)
 #define vexp2    NAME(vexp2)
 #define vexp     NAME(vexp)
+#define vtanh2   NAME(vtanh2)
 #define vpoly    NAME(vpoly)
 #define vslope   NAME(vslope)
 #define vflip    NAME(vflip)
@@ -230,6 +231,17 @@ MGK_INLINE V vexp(V x)
     const V n = vround(x * log2e);
     const V f = ((x - n * ln2_high) - n * ln2_low) * log2e;
     return vpower(vpoly(f), n, x, MGK_F64 ? -708 : -87);
+}
+
+/* tanh(x) of y = 2 log2(e) x, as m / (m + 2) with m = 2^y - 1, which 2^n (f q(f)) + (2^n - 1) gives
+ * without cancellation. Within 4 ulp; a NaN stays a NaN. */
+MGK_INLINE V vtanh2(V y)
+{
+    y = vmax(vall(-60), -vmax(vall(-60), -y));
+    const V n = vround(y), f = y - n;
+    const V power = vpower(vall(1), n, y, -100);
+    const V m = vslope(f) * f * power + (power - 1);
+    return m / (m + 2);
 }
 
 /* Transposes VL rows of VL. Each of log2 VL steps interleaves row i with row i + VL / 2: it rotates

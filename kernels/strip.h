@@ -7,8 +7,13 @@
 #define strip_open   NAME(strip_open)
 #define strip_keys   NAME(strip_keys)
 #define strip_last   NAME(strip_last)
+#define strip_first  NAME(strip_first)
+#define strip_none   NAME(strip_none)
+#define strip_sees   NAME(strip_sees)
+#define strip_begin  NAME(strip_begin)
 #define strip_row    NAME(strip_row)
 #define strip_mask   NAME(strip_mask)
+#define mask_keys    NAME(mask_keys)
 #define pack_lanes   NAME(pack_lanes)
 #define unpack_lanes NAME(unpack_lanes)
 #define pack_rows    NAME(pack_rows)
@@ -20,8 +25,9 @@ typedef struct Strip {
     const mg_attention_desc *d;
     int64_t b, h, rows;             /* rows <= LANES */
     int64_t query[LANES], g[LANES]; /* of a lane; lanes past `rows` repeat the last one */
-    bool masked;
-    VI position[MGK_STRIP_VECS]; /* the last key that a lane sees, for the mask; -1: none */
+    /* The keys that a lane sees, for the mask: none if `last` is below `first`. Neither falls from
+     * a lane to the next. */
+    VI first[MGK_STRIP_VECS], last[MGK_STRIP_VECS];
 } Strip;
 
 static void strip_open(Strip *s, const mgk_attention *x, int64_t b, int64_t h, int64_t row0)
@@ -30,14 +36,14 @@ static void strip_open(Strip *s, const mgk_attention *x, int64_t b, int64_t h, i
     const int64_t all = d->queries * d->group;
     int64_t query = row0 / d->group, g = row0 % d->group;
     s->d = d;
-    s->masked = d->causal || x->seen;
     s->b = b;
     s->h = h;
     s->rows = all - row0 < LANES ? all - row0 : LANES;
     for (int64_t i = 0; i < LANES; i++) {
         s->query[i] = query;
         s->g[i] = g;
-        ((Int *)s->position)[i] = (Int)(x->seen ? x->seen[query] - 1 : query);
+        ((Int *)s->first)[i] = (Int)mgk_first_key(x, b, query);
+        ((Int *)s->last)[i] = (Int)mgk_last_key(x, query);
         if (i + 1 < s->rows && ++g == d->group) {
             g = 0;
             query++;
@@ -48,14 +54,39 @@ static void strip_open(Strip *s, const mgk_attention *x, int64_t b, int64_t h, i
 /* The last key that a lane sees. */
 MGK_INLINE int64_t strip_last(const Strip *s, int64_t lane)
 {
-    return ((const Int *)s->position)[lane];
+    return ((const Int *)s->last)[lane];
 }
 
-/* The number of the `keys` keys from t0 on that any row of the strip sees. */
+MGK_INLINE int64_t strip_first(const Strip *s, int64_t lane)
+{
+    return ((const Int *)s->first)[lane];
+}
+
+/* Does a lane see no key at all? */
+MGK_INLINE bool strip_none(const Strip *s, int64_t lane)
+{
+    return strip_last(s, lane) < strip_first(s, lane);
+}
+
+/* The number of the `keys` keys from t0 on up to the last that any row of the strip sees. */
 MGK_INLINE int64_t strip_keys(const Strip *s, int64_t t0, int64_t keys)
 {
     const int64_t seen = strip_last(s, LANES - 1) + 1 - t0;
-    return !s->masked || seen > keys ? keys : seen;
+    return seen > keys ? keys : seen;
+}
+
+/* May any row of the strip see one of the `keys` keys from t0 on? */
+MGK_INLINE bool strip_sees(const Strip *s, int64_t t0, int64_t keys)
+{
+    return strip_keys(s, t0, keys) > 0 && strip_first(s, 0) < t0 + keys;
+}
+
+/* The first key of the first block, of those that begin at key0, that holds a key which the strip
+ * sees. */
+MGK_INLINE int64_t strip_begin(const Strip *s, int64_t key0)
+{
+    const int64_t skip = strip_first(s, 0) - key0;
+    return key0 + (skip > 0 ? skip / MGK_BLOCK_KEYS * MGK_BLOCK_KEYS : 0);
 }
 
 /* Index of element 0 of a lane's row in a tensor with strides of (batch, query, kv, group). */
@@ -65,18 +96,26 @@ MGK_INLINE int64_t strip_row(const Strip *s, int64_t lane, const int64_t stride[
            s->g[lane] * stride[3];
 }
 
-/* st[t][lane] = -inf where the lane does not see key t0 + t. */
-static void strip_mask(const Strip *s, int64_t t0, int64_t keys, T *st)
+/* strip_mask for t in [begin, end). */
+MGK_INLINE void mask_keys(const Strip *s, int64_t t0, int64_t begin, int64_t end, T *st)
 {
-    if (!s->masked)
-        return;
-    const int64_t first = strip_last(s, 0) + 1;
-    for (int64_t t = first > t0 ? first - t0 : 0; t < keys; t++)
+    for (int64_t t = begin; t < end; t++)
         for (int j = 0; j < MGK_STRIP_VECS; j++) {
             T *at = st + t * LANES + j * VL;
-            VI seen = s->position[j] >= (VI){0} + (Int)(t0 + t);
+            const VI key = (VI){0} + (Int)(t0 + t);
+            const VI seen = (s->last[j] >= key) & (s->first[j] <= key);
             vstore(at, vwhere(seen, vload(at), vall(-(T)INFINITY)));
         }
+}
+
+/* st[t][lane] = -inf where the lane does not see key t0 + t. Between the first key of the last lane
+ * and the last key of the first lane all see all. */
+static void strip_mask(const Strip *s, int64_t t0, int64_t keys, T *st)
+{
+    const int64_t all = strip_first(s, LANES - 1) - t0, some = strip_last(s, 0) + 1 - t0;
+    const int64_t low = all < 0 ? 0 : all > keys ? keys : all, high = some > low ? some : low;
+    mask_keys(s, t0, 0, low, st);
+    mask_keys(s, t0, high, keys, st);
 }
 
 /* to[c][lane] = factor * row(lane)[c] for c < size; zeros in lanes past the strip's rows. */

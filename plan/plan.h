@@ -130,6 +130,7 @@ typedef struct Action {
     int around;      /* innermost loop around it, or -1 */
     StageSet on;     /* the ranks along the axis of stages that do it: in a pipeline, of stages (the
                         first, the last, those between) */
+    bool within;     /* attention and its gradient: there is the first key of each query */
     int way;         /* receive, send: 0 forward, 1 back; */
     int64_t part;    /* and where in the message it lies, bytes */
     union {
@@ -145,9 +146,10 @@ typedef struct Action {
         int64_t bytes; /* copy, zero, receive, send */
     };
     /* In the order of the runtime's arguments (abi.h): gemm a b c, and bias or sums; attention q k
-     * v o lse, and of a part of the keys seen; ... attention_grad: q k v o lse do dq dk dv, the
-     * same seen, and of halves work; head: x w target dloss loss dx dw work; head_loss: x w target
-     * loss work; dispatch, combine: the weight, if there is one, before the result. */
+     * v o lse, then seen, of a part of the keys, and first, if `within`; attention_grad: q k v o
+     * lse do dq dk dv, the same seen and first, and of halves work; head: x w target dloss loss dx
+     * dw work; head_loss: x w target loss work; dispatch, combine: the weight, if there is one,
+     * before the result. */
     int noperands;
     Operand *operand;
     uint8_t stream;

@@ -347,8 +347,8 @@ void mg_gemm_epilogue(mg_run *r, int action, const mg_gemm_desc *d, const void *
  *   x[t] = scale * q[b,s,h,g,:] . k[b,t,h,:], or cap * tanh of that / cap
  *   o[b,s,h,g,:] = sum_t softmax_t(x) v[b,t,h,:]
  *   lse[b,s,h,g] = log sum_t exp(x[t])
- * The score matrix is never stored; lse of halves is f32. head (q, k) and vhead (v, o) are
- * contiguous; all other strides are in elements. Gradients are overwritten. */
+ * Scores are not stored; lse of halves is f32. head (q, k) and vhead (v, o) are contiguous; all
+ * other strides are in elements. Gradients are overwritten. */
 typedef struct mg_attention_desc {
     mg_dtype dtype;
     bool causal; /* query s sees no key t > s */
@@ -369,11 +369,11 @@ void mg_attention_grad(mg_run *r, int action, const mg_attention_desc *d, const 
                        const void *k, const void *v, const void *o, const void *lse,
                        const void *dout, void *dq, void *dk, void *dv, void *work);
 /* Attention over a part of the keys, each number for a query or NULL.
- * seen: query s sees the first seen[s] keys only, and at least as many as each query before it;
- *   causal is not set then, and window is 0.
+ * seen: query s sees the first seen[s] keys, at least those of the query before; no causal, window.
  * first: query s of batch b sees no key before first[b * d->first[0] + s * d->first[1]], which does
  *   not fall from one query of a batch to the next. Without seen, causal and window hold too.
- * A query that sees no key has o = 0 and lse = -1e30. A gradient's lse and o are of all parts. */
+ * A query that sees no key has o = 0, lse = -1e30. lse and o of a gradient are those over all keys.
+ */
 void mg_attention_part(mg_run *r, int action, const mg_attention_desc *d, const void *q,
                        const void *k, const void *v, void *o, void *lse, const int32_t *seen,
                        const int32_t *first);

@@ -135,15 +135,27 @@ static void call_with_last(const Writer *w, const Action *a, const char *functio
     fputs(a->noperands < limit ? ", NULL);\n" : ");\n", w->e->out);
 }
 
-/* Its operand after the tensors says how many keys are seen, and work space follows if there is. */
-static void call_part_grad(const Writer *w, const Action *a)
+/* Attention of some of the keys: behind the n tensors are how many keys each query sees and the
+ * first of them, NULL what there is not. A gradient has work space in the end, or NULL. */
+static void call_attention_part(const Writer *w, const Action *a, const char *function, int n)
 {
-    call_described(w, a, "mg_attention_part_grad");
-    places(w, a, 0, 9);
-    typed_place(w, a, 9, "const int32_t");
-    fputs(", NULL", w->e->out);
-    places(w, a, 10, a->noperands);
-    fputs(a->noperands < 11 ? ", NULL);\n" : ");\n", w->e->out);
+    int values = n;
+    while (values < a->noperands && a->operand[values].value)
+        values++;
+    const bool seen = values - a->within > n;
+    call_described(w, a, function);
+    places(w, a, 0, n);
+    if (seen)
+        typed_place(w, a, n, "const int32_t");
+    else
+        fputs(", NULL", w->e->out);
+    if (a->within)
+        typed_place(w, a, values - 1, "const int32_t");
+    else
+        fputs(", NULL", w->e->out);
+    places(w, a, values, a->noperands);
+    fputs(a->kind == ACT_attention_grad && values == a->noperands ? ", NULL);\n" : ");\n",
+          w->e->out);
 }
 
 static void call_gemm(const Writer *w, const Action *a)
@@ -288,13 +300,13 @@ void emit_call(Writer *w, const Action *a, int depth)
         break;
     case ACT_attention:
         if (a->noperands > 5)
-            call_with_last(w, a, "mg_attention_part", 5, 7);
+            call_attention_part(w, a, "mg_attention_part", 5);
         else
             call_library(w, a, -1);
         break;
     case ACT_attention_grad:
-        if (a->noperands > 9 && a->operand[9].value) /* no work space: how many keys are seen */
-            call_part_grad(w, a);
+        if (a->noperands > 9 && a->operand[9].value) /* no work space: which keys are seen */
+            call_attention_part(w, a, "mg_attention_part_grad", 9);
         else
             call_with_last(w, a, function, -1, 10);
         break;

@@ -98,6 +98,11 @@ static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool gr
     flag(e, "causal", d->causal);
     fputs(", .scale = ", e->out);
     emit_real(e, d->scale);
+    if (d->cap > 0) {
+        fputs(", .cap = ", e->out);
+        emit_real(e, d->cap);
+    }
+    emit_num(e, "window", d->window);
     emit_num(e, "batch", d->batch);
     emit_num(e, "kv", d->kv);
     emit_num(e, "group", d->group);
@@ -111,11 +116,13 @@ static void desc_attention(const Emitter *e, const mg_attention_desc *d, bool gr
     list(e, "v", d->v, 3);
     list(e, "o", d->o, 4);
     list(e, "lse", d->lse, 4);
-    if (!grad)
-        return;
-    list(e, "dq", d->dq, 4);
-    list(e, "dk", d->dk, 3);
-    list(e, "dv", d->dv, 3);
+    if (grad) {
+        list(e, "dq", d->dq, 4);
+        list(e, "dk", d->dk, 3);
+        list(e, "dv", d->dv, 3);
+    }
+    if (d->first[0] || d->first[1])
+        list(e, "first", d->first, 2);
 }
 
 static void desc_xent(const Emitter *e, const mg_xent_desc *d)

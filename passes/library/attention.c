@@ -58,11 +58,29 @@ static bool describe_attention(const Ins *i, const Strided *q, const Strided *k,
     d->group = group_size(&g[2]);
     d->queries = q->type->dims[type_find(q->type, along)].size;
     d->keys = k->type->dims[type_find(k->type, along)].size;
-    d->head = d->vhead = i->attrs.over.dim[0].size;
-    int h = type_find(q->type, i->attrs.over.dim[0].name);
-    d->head = d->vhead = q->type->dims[h].size;
-    return q->stride[h] == 1 && stride_of(k->type, k->stride, i->attrs.over.dim[0].name) == 1 &&
-           stride_of(v->type, v->stride, i->attrs.over.dim[0].name) == 1 && i->attrs.over.n == 1;
+    const DimList values = attention_value_head(&i->attrs, k->type, v->type);
+    if (values.n != 1 || i->attrs.over.n != 1)
+        return false;
+    const Name head = i->attrs.over.dim[0].name, own = values.dim[0].name;
+    d->head = q->type->dims[type_find(q->type, head)].size;
+    d->vhead = values.dim[0].size;
+    return stride_of(q->type, q->stride, head) == 1 && stride_of(k->type, k->stride, head) == 1 &&
+           stride_of(v->type, v->stride, own) == 1 && stride_of(o->type, o->stride, own) == 1;
+}
+
+/* First keys have all dims of the batch, or none, and none of the heads. */
+static bool describe_first(const Ins *i, const Strided *first, const Group g[3],
+                           mg_attention_desc *d)
+{
+    int has = 0;
+    for (int k = 0; k < g[1].n; k++)
+        if (g[1].dim[k].size > 1 && type_find(first->type, g[1].dim[k].name) >= 0)
+            return false;
+    for (int k = 0; k < g[0].n; k++)
+        has += type_find(first->type, g[0].dim[k].name) >= 0;
+    d->first[1] = stride_of(first->type, first->stride, i->attrs.along.name);
+    d->first[0] = 0;
+    return !has || group_stride(first->type, first->stride, &g[0], &d->first[0]);
 }
 
 /* The gradients lie as they do, in the same groups of dims. */
@@ -70,6 +88,7 @@ static bool describe_gradients(const Ins *i, const Strided op[], const Group g[3
                                mg_attention_desc *d)
 {
     Name along = i->attrs.along.name, head = i->attrs.over.dim[0].name;
+    const DimList values = attention_value_head(&i->attrs, op[1].type, op[2].type);
     Group keys[3] = {g[0], g[1], {0}};
     int64_t dk[4], dv[4];
     if (!attention_strides(&op[6], g, along, d->dq) ||
@@ -79,11 +98,11 @@ static bool describe_gradients(const Ins *i, const Strided op[], const Group g[3
     memcpy(d->dv, dv, sizeof d->dv);
     return stride_of(op[6].type, op[6].stride, head) == 1 &&
            stride_of(op[7].type, op[7].stride, head) == 1 &&
-           stride_of(op[8].type, op[8].stride, head) == 1;
+           stride_of(op[8].type, op[8].stride, values.dim[0].name) == 1;
 }
 
 /* Dims of q: shared with the keys (in two runs: batch, then kv heads), or its own (group). */
-bool attention_match(const Ins *i, const Strided op[], mg_attention_desc *d)
+bool attention_match(const Ins *i, const Strided op[], const Strided *first, mg_attention_desc *d)
 {
     const Type *q = op[0].type, *k = op[1].type;
     Group shared = {0}, group = {0};
@@ -100,7 +119,8 @@ bool attention_match(const Ins *i, const Strided op[], mg_attention_desc *d)
         g[1].n = shared.n - cut;
         memcpy(g[1].dim, shared.dim + cut, (size_t)g[1].n * sizeof g[1].dim[0]);
         if (describe_attention(i, &op[0], &op[1], &op[2], &op[3], &op[4], g, d) &&
-            (i->op == OP_attention || describe_gradients(i, op, g, d)))
+            (i->op == OP_attention || describe_gradients(i, op, g, d)) &&
+            (!first || describe_first(i, first, g, d)))
             return true;
     }
     return false;

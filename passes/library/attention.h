@@ -16,7 +16,8 @@ typedef struct Group {
 bool group_stride(const Type *t, const int64_t *stride, const Group *g, int64_t *out);
 
 /* op: types and strides of q, k, v, then, of OP_attention, o and lse; of OP_attention_grad o, lse,
- * do, dq, dk, dv. Fills groups and strides of d; false: they do not step evenly. */
-bool attention_match(const Ins *i, const Strided op[], mg_attention_desc *d);
+ * do, dq, dk, dv. first: of the first key of each query, or NULL. Fills groups and strides of d;
+ * false: they do not step evenly. */
+bool attention_match(const Ins *i, const Strided op[], const Strided *first, mg_attention_desc *d);
 
 #endif

@@ -83,6 +83,32 @@ static Strided as_view(const Module *m, Value v)
     return o;
 }
 
+static void add_dim(Type *to, const Type *t, Name d)
+{
+    int at = type_find(t, d);
+    if (at >= 0 && type_find(to, d) < 0)
+        to->dims[to->rank++] = t->dims[at];
+}
+
+/* t with the dims of `first`, as far as it has them, before its others. */
+static Type beginning_with(const Type *t, const Type *first)
+{
+    Type r = *t;
+    r.rank = 0;
+    for (int i = 0; i < first->rank; i++)
+        add_dim(&r, t, first->dims[i].name);
+    for (int i = 0; i < t->rank; i++)
+        add_dim(&r, t, t->dims[i].name);
+    return r;
+}
+
+static void order(Builder *b, Value *v, const Type *first)
+{
+    Type t = beginning_with(type_of(b->m, *v), first);
+    as(b, v, &t);
+    dense(b, v);
+}
+
 /* Can the descriptor say where q, k, v and, as their types then are, the results lie? */
 static bool lies_evenly(Builder *b, const Ins *i)
 {
@@ -98,19 +124,26 @@ static bool lies_evenly(Builder *b, const Ins *i)
         op[nin + k] = (Strided){.type = &rule[k]};
         strides_dense(&rule[k], op[nin + k].stride);
     }
-    return attention_match(i, op, &d);
+    const Strided first = as_view(b->m, i->in[i->nin - 1]);
+    return attention_match(i, op, i->attrs.within ? &first : NULL, &d);
 }
 
-/* Dense copies in one order: what queries and keys share, the sequence, what queries have alone,
- * the heads' elements. */
+/* Dense copies in one order: what queries and keys share, dims of the first keys before others, the
+ * sequence, what queries have alone, the heads' elements. */
 static void lay_evenly(Builder *b, Ins *i)
 {
     const Type q = *type_of(b->m, i->in[0]), keys = *type_of(b->m, i->in[1]);
+    const Type *first = i->attrs.within ? type_of(b->m, i->in[i->nin - 1]) : NULL;
     const Name along = i->attrs.along.name;
+    const DimList values = attention_value_head(&i->attrs, &keys, type_of(b->m, i->in[2]));
     Type shared = {0}, own = {0};
-    for (int x = 0; x < q.rank; x++)
-        if (q.dims[x].name != along && !dims_have(&i->attrs.over, q.dims[x].name)) {
-            Type *to = type_find(&keys, q.dims[x].name) >= 0 ? &shared : &own;
+    for (int late = 0; late < 2; late++)
+        for (int x = 0; x < q.rank; x++) {
+            const Name d = q.dims[x].name;
+            if (d == along || dims_have(&i->attrs.over, d) ||
+                late == (first && type_find(first, d) >= 0))
+                continue;
+            Type *to = type_find(&keys, d) >= 0 ? &shared : &own;
             to->dims[to->rank++] = q.dims[x];
         }
     for (int k = 0; k < 3; k++) {
@@ -120,28 +153,37 @@ static void lay_evenly(Builder *b, Ins *i)
         for (int x = 0; k == 0 && x < own.rank; x++)
             want.dims[want.rank++] = own.dims[x];
         for (int x = 0; x < t->rank; x++)
-            if (dims_have(&i->attrs.over, t->dims[x].name))
+            if (dims_have(k == 2 ? &values : &i->attrs.over, t->dims[x].name))
                 want.dims[want.rank++] = t->dims[x];
         as(b, &i->in[k], &want);
         dense(b, &i->in[k]);
     }
+    if (first)
+        order(b, &i->in[i->nin - 1], &shared);
 }
 
+/* o and do lie as the rule says of the operands, lse too. */
 static void fit_gradients(Builder *b, Ins *i)
 {
-    Type o = *type_of(b->m, i->in[0]);
-    Type lse = less(&o, &i->attrs.over);
-    as(b, &i->in[3], &o);
-    as(b, &i->in[4], &lse);
-    as(b, &i->in[5], &o);
+    Attrs plain = i->attrs;
+    Type rule[2];
+    plain.within = false;
+    plain.share = 0;
+    if (type_check(b->m, OP_attention, &plain, 3, i->in, 2, rule))
+        return; /* the verifier's */
+    as(b, &i->in[3], &rule[0]);
+    as(b, &i->in[4], &rule[1]);
+    as(b, &i->in[5], &rule[0]);
     for (int k = 3; k < 6; k++)
         dense(b, &i->in[k]);
 }
 
 static void fit_attention(Builder *b, Ins *i)
 {
+    const DimList values =
+        attention_value_head(&i->attrs, type_of(b->m, i->in[1]), type_of(b->m, i->in[2]));
     for (int k = 0; k < 3; k++)
-        heads_last(b, &i->in[k], &i->attrs.over);
+        heads_last(b, &i->in[k], k == 2 ? &values : &i->attrs.over);
     if (i->op == OP_attention_grad)
         fit_gradients(b, i);
     if (lies_evenly(b, i))
@@ -190,32 +232,6 @@ static void fit_top(Builder *b, Ins *i)
     Type t = ending_in(type_of(b->m, i->in[0]), &last);
     as(b, &i->in[0], &t);
     dense(b, &i->in[0]);
-}
-
-static void add_dim(Type *to, const Type *t, Name d)
-{
-    int at = type_find(t, d);
-    if (at >= 0 && type_find(to, d) < 0)
-        to->dims[to->rank++] = t->dims[at];
-}
-
-/* t with the dims of `first`, as far as it has them, before its others. */
-static Type beginning_with(const Type *t, const Type *first)
-{
-    Type r = *t;
-    r.rank = 0;
-    for (int i = 0; i < first->rank; i++)
-        add_dim(&r, t, first->dims[i].name);
-    for (int i = 0; i < t->rank; i++)
-        add_dim(&r, t, t->dims[i].name);
-    return r;
-}
-
-static void order(Builder *b, Value *v, const Type *first)
-{
-    Type t = beginning_with(type_of(b->m, *v), first);
-    as(b, v, &t);
-    dense(b, v);
 }
 
 static void fit_experts(Builder *b, Ins *i)

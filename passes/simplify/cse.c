@@ -66,6 +66,10 @@ static bool same_SHARE(double a, double b)
 {
     return same_REAL(a, b);
 }
+static bool same_COUNT(int64_t a, int64_t b)
+{
+    return a == b;
+}
 static bool same_FLAG(bool a, bool b)
 {
     return a == b;

@@ -7,6 +7,9 @@
  *       o', lse' = attention(q, k, v, seen)          seen: how many of these keys each query sees
  *       o, lse = both together, by their lse
  *
+ * A window, or the first key of each query, is the position of the first key that a query sees; in
+ * an iteration it is the number of keys here that come before this position.
+ *
  *   dq, dk, dv = attention_grad(q, k, v, o, lse, do)
  *   repeat n - 1 times:
  *       k, v = those of the rank before
@@ -34,6 +37,7 @@ typedef struct Ring {
     Attrs attrs; /* of one iteration's attention */
     int64_t ranks;
     Value position; /* causal: of each query, and 1 more */
+    Value first;    /* 0, or the position of the first key that each query sees */
     Builder in;     /* the loop's body */
     Value index;    /* the last argument of the body */
     int carried;
@@ -60,7 +64,7 @@ static void open_loop(Ring *r)
 {
     Module *m = r->l->m;
     r->source_at = r->carried;
-    for (size_t a = 0; r->i->attrs.causal && a < m->layout.mesh.n; a++)
+    for (size_t a = 0; (r->i->attrs.causal || r->first) && a < m->layout.mesh.n; a++)
         if (r->along.axes >> a & 1)
             carry(r, local_place(r->l, (Axes)1 << a));
     Region *body = region_new(m, r->b->region);
@@ -114,32 +118,54 @@ static void source_before(Ring *r)
     }
 }
 
-/* How many of the keys that are here each query sees; 0: all. */
-static Value keys_seen(Ring *r)
+/* The operands but those that say what is seen. */
+static int tensors(const Ring *r)
 {
-    if (!r->i->attrs.causal)
-        return 0;
-    source_before(r);
-    return local_below(r->l, &r->in, r->along, r->position, r->source);
+    return (int)r->i->nin - r->i->attrs.within;
+}
+
+/* The part of all pairs of a causal ring that the rank which sees most sees in an iteration. With
+ * all of it in zigzag order every rank sees half of the pairs of each iteration; else one sees all
+ * of them. Of a window that is shorter than what a rank has all see as much together, in one
+ * iteration or another. */
+static double share(const Ring *r)
+{
+    const int64_t all = dim_whole(r->l->m, r->along), window = r->i->attrs.window;
+    const double causal = r->along.zigzag == r->along.axes ? 0.5 : 1;
+    const double part = (double)window / (double)all;
+    return window > 0 && window < all && part < causal ? part : causal;
 }
 
 /* The attention of an iteration, or its gradient, as an instruction on these operands. */
-static Ins *compute(Ring *r, Value k, Value v, Value seen)
+static Ins *compute(Ring *r, Value k, Value v)
 {
     Value in[8];
     Attrs a = r->attrs;
-    int n = (int)r->i->nin;
+    int n = tensors(r);
     memcpy(in, r->i->in, (size_t)n * sizeof *in);
     in[K] = k;
     in[V] = v;
-    if (seen) {
-        in[n++] = seen;
+    if (r->i->attrs.causal || r->first)
+        source_before(r);
+    if (r->i->attrs.causal) { /* how many of the keys that are here each query sees */
+        in[n++] = local_below(r->l, &r->in, r->along, r->position, r->source);
         a.causal = false;
-        /* With all of it in zigzag order every rank sees half of the pairs of each iteration; else
-         * one sees all of them. */
-        a.share = r->along.zigzag == r->along.axes ? 0.5 : 1;
+        a.share = share(r);
     }
+    if (r->first)
+        in[n++] = local_below(r->l, &r->in, r->along, r->first, r->source);
     return build_ins(&r->in, r->i->op, &a, n, in);
+}
+
+/* That of the rank's own keys. */
+static Ins *compute_own(Ring *r)
+{
+    Value in[8];
+    int n = tensors(r);
+    memcpy(in, r->i->in, (size_t)n * sizeof *in);
+    if (r->first)
+        in[n++] = local_below(r->l, r->b, r->along, r->first, NULL);
+    return build_ins(r->b, r->i->op, &r->attrs, n, in);
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -160,14 +186,14 @@ static void merge(Builder *b, Value o[2], Value lse[2], Value *out, Value *sum)
 static void forward(Ring *r, Value *out)
 {
     Builder *b = r->b;
-    Ins *own = build_ins(b, OP_attention, &r->attrs, 3, r->i->in);
+    Ins *own = compute_own(r);
     DType half = type_of(b->m, own->out[0])->dtype;
     int o = carry(r, build_cast(b, own->out[0], wide(r))), lse = carry(r, own->out[1]);
     int k = carry(r, r->i->in[K]), v = carry(r, r->i->in[V]);
     open_loop(r);
     r->next[k] = shifted(r, r->arg[k]);
     r->next[v] = shifted(r, r->arg[v]);
-    Ins *part = compute(r, r->next[k], r->next[v], keys_seen(r));
+    Ins *part = compute(r, r->next[k], r->next[v]);
     Value os[2] = {r->arg[o], build_cast(&r->in, part->out[0], wide(r))};
     Value sums[2] = {r->arg[lse], part->out[1]};
     merge(&r->in, os, sums, &r->next[o], &r->next[lse]);
@@ -181,7 +207,7 @@ static void forward(Ring *r, Value *out)
 static void backward(Ring *r, Value *out)
 {
     Builder *b = r->b;
-    Ins *own = build_ins(b, OP_attention_grad, &r->attrs, 6, r->i->in);
+    Ins *own = compute_own(r);
     Value mine[3];
     int sum[3];
     for (int n = 0; n < 3; n++) {
@@ -192,7 +218,7 @@ static void backward(Ring *r, Value *out)
     open_loop(r);
     r->next[k] = shifted(r, r->arg[k]);
     r->next[v] = shifted(r, r->arg[v]);
-    Ins *part = compute(r, r->next[k], r->next[v], keys_seen(r));
+    Ins *part = compute(r, r->next[k], r->next[v]);
     for (int n = 0; n < 3; n++) {
         Value more = build_cast(&r->in, part->out[n], wide(r));
         Value now = build2(&r->in, OP_add, r->arg[sum[n]], more);
@@ -205,6 +231,19 @@ static void backward(Ring *r, Value *out)
     }
 }
 
+/* The position of the first key that each query sees, by the window and by what is given. */
+static Value first_keys(Ring *r)
+{
+    const Attrs *a = &r->i->attrs;
+    const Value own = a->within ? r->i->in[r->i->nin - 1] : 0;
+    if (!a->window)
+        return own;
+    Value last = build_const(r->b, DT_i32, (double)a->window);
+    Value near =
+        build2(r->b, OP_max, build2(r->b, OP_sub, r->position, last), build_const(r->b, DT_i32, 0));
+    return own ? build2(r->b, OP_max, own, near) : near;
+}
+
 void ring_attention(Local *l, Builder *b, const Ins *i, Dim along, Value *out)
 {
     Ring r = {.l = l, .b = b, .i = i, .along = along, .attrs = i->attrs};
@@ -213,6 +252,9 @@ void ring_attention(Local *l, Builder *b, const Ins *i, Dim along, Value *out)
         Value at = local_positions(l, b, along, DT_i32);
         r.position = build2(b, OP_add, at, build_const(b, DT_i32, 1));
     }
+    r.first = first_keys(&r);
+    r.attrs.window = 0;
+    r.attrs.within = r.first != 0;
     if (i->op == OP_attention)
         forward(&r, out);
     else

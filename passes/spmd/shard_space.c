@@ -47,6 +47,11 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
     if (routes || (i->op == OP_sum && a->whole) ||
         OP_AMONG(i->op, OP_attention, OP_attention_grad, OP_cross_entropy, OP_cross_entropy_grad))
         fix_dims_of(p, &a->over);
+    if (OP_AMONG(i->op, OP_attention, OP_attention_grad)) {
+        const DimList head =
+            attention_value_head(a, type_of(s->m, i->in[1]), type_of(s->m, i->in[2]));
+        fix_dims_of(p, &head);
+    }
     /* An index along the dim that is looked up is another dim of that name. */
     if (OP_AMONG(i->op, OP_gather, OP_scatter_add) &&
         type_find(type_of(s->m, i->in[1]), a->dim.name) >= 0)

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { TENSORS = 8 };
+enum { TENSORS = 9 };
 
 /* One index of a descriptor: how many values it takes, and its stride in each tensor. */
 typedef struct Index {
@@ -165,15 +165,25 @@ static const char *gemm_wrong(const Action *a, const Ins *i)
 
 /* Of a gradient dq, dk and dv too. */
 typedef struct Attend {
-    const Operand *q, *k, *v, *o, *lse, *dq, *dk, *dv;
+    const Operand *q, *k, *v, *o, *lse, *dq, *dk, *dv, *first;
     bool grad;
     Dims shared, group;
-    Dim along, keys, head;
+    Dim along, keys, head, vhead;
 } Attend;
+
+/* One more tensor that an index walks: the first keys. */
+static int also_first(Index *x, const Operand **o, int n, const Operand *first, int64_t stride)
+{
+    if (!first)
+        return n;
+    x->stride[n] = stride;
+    o[n] = first;
+    return n + 1;
+}
 
 static bool attention_indices(const mg_attention_desc *d, const Attend *x, unsigned choice)
 {
-    const Operand *const all[8] = {x->q, x->k, x->v, x->o, x->lse, x->dq, x->dk, x->dv};
+    const Operand *all[TENSORS] = {x->q, x->k, x->v, x->o, x->lse, x->dq, x->dk, x->dv};
     const Operand *const own[4] = {x->q, x->o, x->lse, x->dq};
     Dims batch = {0}, kv = {0};
     for (int i = 0; i < x->shared.n; i++)
@@ -183,26 +193,33 @@ static bool attention_indices(const mg_attention_desc *d, const Attend *x, unsig
     Index h = {d->kv,
                {d->q[2], d->k[2], d->v[2], d->o[2], d->lse[2], d->dq[2], d->dk[2], d->dv[2]}};
     Index g = {d->group, {d->q[3], d->o[3], d->lse[3], d->dq[3]}};
-    return index_is(&b, &batch, all, x->grad ? 8 : 5) && index_is(&h, &kv, all, x->grad ? 8 : 5) &&
+    int n = x->grad ? 8 : 5;
+    also_first(&h, all, n, x->first, 0);
+    n = also_first(&b, all, n, x->first, d->first[0]);
+    return index_is(&b, &batch, all, n) && index_is(&h, &kv, all, n) &&
            index_is(&g, &x->group, own, x->grad ? 4 : 3);
 }
 
 static const char *attention_steps(const mg_attention_desc *d, const Attend *x)
 {
-    const Operand *const own[4] = {x->q, x->o, x->lse, x->dq};
+    const Operand *own[5] = {x->q, x->o, x->lse, x->dq};
     const Operand *const theirs[4] = {x->k, x->v, x->dk, x->dv};
-    const Operand *const heads[7] = {x->q, x->k, x->v, x->o, x->dq, x->dk, x->dv};
-    Dims along = {0}, keys = {0}, head = {0};
+    const Operand *const heads[2] = {x->q, x->k};
+    const Operand *const vheads[3] = {x->v, x->o, x->dv};
+    const Operand *const gradients[2] = {x->dq, x->dk};
+    Dims along = {0}, keys = {0}, head = {0}, vhead = {0};
     take(&along, x->along);
     take(&keys, x->keys);
     take(&head, x->head);
+    take(&vhead, x->vhead);
     Index s = {d->queries, {d->q[1], d->o[1], d->lse[1], d->dq[1]}};
     Index t = {d->keys, {d->k[1], d->v[1], d->dk[1], d->dv[1]}};
-    Index e = {d->head, {1, 1, 1, 1, 1, 1, 1}};
-    if (!index_is(&s, &along, own, x->grad ? 4 : 3) ||
-        !index_is(&t, &keys, theirs, x->grad ? 4 : 2))
+    Index e = {d->head, {1, 1}}, f = {d->vhead, {1, 1, 1}};
+    const int n = also_first(&s, own, x->grad ? 4 : 3, x->first, d->first[1]);
+    if (!index_is(&s, &along, own, n) || !index_is(&t, &keys, theirs, x->grad ? 4 : 2))
         return "queries or keys";
-    if (!index_is(&e, &head, heads, x->grad ? 7 : 4) || d->vhead != d->head)
+    if (!index_is(&e, &head, heads, 2) || !index_is(&f, &vhead, vheads, x->grad ? 3 : 2) ||
+        (x->grad && !index_is(&e, &head, gradients, 2)))
         return "the head";
     for (unsigned choice = 0; choice < 1u << x->shared.n; choice++)
         if (attention_indices(d, x, choice))
@@ -241,10 +258,23 @@ static const char *attention_wrong(const Action *a, const Ins *i)
         else
             take(type_find(&x.k->type, dim.name) < 0 ? &x.group : &x.shared, dim);
     }
+    /* Values have the head of the keys, or another dim, which keys lack, in its place. */
+    int heads = 0;
+    for (int n = 0; n < x.v->type.rank; n++)
+        if (x.v->type.dims[n].name == head || type_find(&x.k->type, x.v->type.dims[n].name) < 0) {
+            x.vhead = x.v->type.dims[n];
+            heads++;
+        }
+    if (heads != 1)
+        return "the head of values";
+    if (a->within != i->attrs.within)
+        return "the first keys";
+    if (a->within)
+        x.first = &o[i->nin + i->nout - 1];
     x.keys = x.k->type.dims[type_find(&x.k->type, along)];
     if (d->dtype != check_dtype(x.q->type.dtype) || d->causal != i->attrs.causal ||
-        d->scale != i->attrs.scale)
-        return "type, mask or scale";
+        d->scale != i->attrs.scale || d->cap != i->attrs.cap || d->window != i->attrs.window)
+        return "type, mask, scale, cap or window";
     if (x.grad && !lies_like(x.o, &o[5]))
         return "a cotangent that lies unlike its result";
     const int work = (int)(i->nin + i->nout); /* after all others, where there is any */

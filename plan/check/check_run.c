@@ -254,7 +254,8 @@ static Wanted wanted_operands(Target target, const Action *a, const Ins *i)
     if (i->op == OP_dot_bias || (i->op == OP_dot_gelu && i->nin == 3) || i->op == OP_dot_gelu_grad)
         want(&w, i->in[2], true, false);
     if ((i->op == OP_attention || i->op == OP_attention_grad) && i->nin > nin)
-        want(&w, i->in[nin], true, false);
+        for (uint32_t k = nin; k < i->nin; k++)
+            want(&w, i->in[k], true, false);
     if (i->op == OP_head || i->op == OP_head_loss ||
         (target == TARGET_cuda &&
          (i->op == OP_scatter_add ||

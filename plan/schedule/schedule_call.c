@@ -103,30 +103,34 @@ void require_dense(const Sched *s, const Ins *i, const Operand *o)
 
 static bool match_attention(const Ins *i, const Operand *op, int n, mg_attention_desc *d)
 {
-    Strided lies[11];
+    Strided lies[12];
     for (int k = 0; k < n; k++) {
         lies[k].type = &op[k].type;
         memcpy(lies[k].stride, op[k].stride, sizeof lies[k].stride);
     }
-    return attention_match(i, lies, d);
+    return attention_match(i, lies, i->attrs.within ? &lies[n - 1] : NULL, d);
 }
 
 void call_attention(Sched *s, const Ins *i, int home)
 {
     bool grad = i->op == OP_attention_grad;
     uint32_t nin = grad ? 6 : 3;
-    Operand op[11];
+    Operand op[12];
     int n = 0;
     for (uint32_t k = 0; k < nin; k++)
         op[n++] = operand_of(s, i->in[k], true, false);
     for (uint32_t k = 0; k < i->nout; k++)
         op[n++] = operand_of(s, i->out[k], false, true);
-    if (i->nin > nin) {
-        op[n++] = operand_of(s, i->in[nin], true, false);
-        require_dense(s, i, &op[n - 1]);
+    for (uint32_t k = nin; k < i->nin; k++) { /* how many keys are seen, and from which on */
+        op[n++] = operand_of(s, i->in[k], true, false);
+        if (k + 1 < i->nin || !i->attrs.within)
+            require_dense(s, i, &op[n - 1]);
     }
-    mg_attention_desc d = {
-        .dtype = abi_dtype(op[0].type.dtype), .causal = i->attrs.causal, .scale = i->attrs.scale};
+    mg_attention_desc d = {.dtype = abi_dtype(op[0].type.dtype),
+                           .causal = i->attrs.causal,
+                           .scale = i->attrs.scale,
+                           .cap = i->attrs.cap,
+                           .window = i->attrs.window};
     if (!match_attention(i, op, n, &d))
         sched_bug(s, i, "attention over operands that do not step evenly");
     for (int x = 0; grad && x < op[3].type.rank; x++) /* do as o */
@@ -136,6 +140,7 @@ void call_attention(Sched *s, const Ins *i, int home)
         op[n++] = work_space(s, "delta", mg_attention_grad_work(&d), home);
     Action *a = action_new(s, grad ? ACT_attention_grad : ACT_attention, i, n, op);
     a->attention = d;
+    a->within = i->attrs.within;
     needs_scratch(s, mg_attention_scratch(&d));
     priced(s, a, i);
 }

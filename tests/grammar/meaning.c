@@ -448,6 +448,35 @@ static void one_row_of_what_compares_tokens(void **state)
     arena_free(w.arena);
 }
 
+/* The op of attention, and its definition written out, have one meaning with each part of a mask.
+ */
+static void attention_with_a_mask(void **state)
+{
+    (void)state;
+    static const char *const how[] = {"causal, window = 2", "cap = 0.5",
+                                      "causal, window = 3, cap = 2"};
+    for (int k = 0; k < 6; k++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "dim batch = 2, seq = 7, vocab = 3, head = 2, wide = 4\n"
+                 "model m(tokens[batch, seq] : token(vocab)) {\n"
+                 "  a : param[vocab, head] ~ normal(1)\n  b : param[vocab, wide] ~ normal(1)\n"
+                 "  x = a[tokens]\n"
+                 "  start = document_start(tokens, along seq, separator = 1)\n"
+                 "  y = attention(rope(x, start, along seq, over head), x, b[tokens], %s"
+                 "along seq, over head, %s) + 0 * mean(start)\n"
+                 "  loss = cross_entropy(y @ b over wide, next(tokens))\n}\n"
+                 "%slayout { microbatch 1 }\n",
+                 k < 3 ? "start, " : "", how[k % 3], train_block);
+        World op = elaborate(text, 0, NULL, false, NULL),
+              long_way = elaborate(text, 0, NULL, true, NULL);
+        assert_true(fabs(run(&op, "train", 0, scale)[0] - run(&long_way, "train", 0, scale)[0]) <
+                    1e-9);
+        arena_free(op.arena);
+        arena_free(long_way.arena);
+    }
+}
+
 /* A sample leaves out a block that reads the next tokens: the parameters behind it are the same. */
 static void parameters_behind_what_reads_next(void **state)
 {
@@ -536,6 +565,7 @@ int main(void)
         cmocka_unit_test(llama_is_the_llama),
         cmocka_unit_test(one_row_of_logits),
         cmocka_unit_test(one_row_of_what_compares_tokens),
+        cmocka_unit_test(attention_with_a_mask),
         cmocka_unit_test(parameters_behind_what_reads_next),
         cmocka_unit_test(padding_changes_nothing),
         cmocka_unit_test(one_prediction_a_window),

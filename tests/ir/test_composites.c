@@ -44,6 +44,34 @@ typedef struct Pair {
     " = copy %l2\n"                                                                                \
     "give %o, %lse"
 
+/* Of the capped scores those of the last two keys, and of none before the first of its document:
+ * position 2 begins one in the second sequence alone. Values have a head of their own. */
+#define O5 "f64[b=2, s=3, kv=2, g=2, e=5]"
+#define FIRST                                                                                      \
+    "%si: i32[s=3] = iota {dim=s=3}\n%two: i32[] = const {value=2}\n"                              \
+    "%zero: i32[] = const {value=0}\n%begins: bool[s=3] = ge %si, %two\n"                          \
+    "%f1: i32[s=3] = select %begins, %two, %zero\n%bi: i32[b=2] = iota {dim=b=2}\n"                \
+    "%f: i32[b=2, s=3] = mul %bi, %f1\n"
+#define MASKS_ONE                                                                                  \
+    FIRST "%o: " O5 ", %lse: " L " = attention %q, %k, %v, %f {over=[h=4], along=s=3, scale=0.3, " \
+          "causal=yes, window=2, cap=0.5, within}\ngive %o, %lse"
+#define MASKS_LONG                                                                                 \
+    FIRST "%k2: " K " = rename %k {dim=s=3, to=t=3}\n"                                             \
+          "%v2: f64[b=2, t=3, kv=2, e=5] = rename %v {dim=s=3, to=t=3}\n"                          \
+          "%raw: " S " = dot %q, %k2 {over=[h=4]}\n%scale: f64[] = const {value=0.6}\n"            \
+          "%sc: " S " = mul %raw, %scale\n%th: " S                                                 \
+          " = tanh %sc\n%cap: f64[] = const {value=0.5}\n"                                         \
+          "%x: " S " = mul %th, %cap\n%tj: i32[t=3] = iota {dim=t=3}\n"                            \
+          "%past: bool[s=3, t=3] = ge %si, %tj\n%minus: i32[s=3, t=3] = sub %si, %tj\n"            \
+          "%near: bool[s=3, t=3] = lt %minus, %two\n%own: bool[b=2, s=3, t=3] = ge %tj, %f\n"      \
+          "%never: f64[] = const {value=-inf}\n%a: " S " = select %past, %x, %never\n"             \
+          "%b2: " S " = select %near, %a, %never\n%y: " S " = select %own, %b2, %never\n"          \
+          "%top: " L " = rmax %y {over=[t=3]}\n%c: " S " = sub %y, %top\n%e: " S " = exp %c\n"     \
+          "%n: " L " = sum %e {over=[t=3]}\n%p: " S " = div %e, %n\n"                              \
+          "%o: " O5 " = dot %p, %v2 {over=[t=3]}\n%ln: " L " = log %n\n"                           \
+          "%lse: " L " = add %top, %ln\ngive %o, %lse"
+#define QKE {"q: " Q, "k: f64[b=2, s=3, kv=2, h=4]", "v: f64[b=2, s=3, kv=2, e=5]"}
+
 /* ---- cross-entropy and head: the last two of five classes are padding ------------------------ */
 
 #define MASKED(z)                                                                                  \
@@ -79,6 +107,8 @@ static const Pair pairs[] = {
     {"attention", QKV, ATTENTION("no"), ATTENTION_LONG(ALL), 2},
     {"causal attention", QKV, ATTENTION("yes"), ATTENTION_LONG(PAST), 2},
     {"attention in other orders", QKV, MIXED, ATTENTION_LONG(PAST), 2},
+    {"attention with a window, a cap, documents and values of another size", QKE, MASKS_ONE,
+     MASKS_LONG, 2},
     {"cross_entropy",
      {"z: f64[t=4, c=5]", "y: i32[t=4]"},
      "%loss: f64[t=4], %lse: f64[t=4] = cross_entropy %z, %y {over=[c=5], valid=3}\n"
@@ -152,8 +182,9 @@ typedef struct Slope {
     int n;
 } Slope;
 
-#define WHOLE "{over=[b=2, s=3, kv=2, g=2, h=4]}"
-#define HOW   "{over=[h=4], along=s=3, scale=0.3, causal=yes}"
+#define WHOLE      "{over=[b=2, s=3, kv=2, g=2, h=4]}"
+#define HOW        "{over=[h=4], along=s=3, scale=0.3, causal=yes}"
+#define MASKED_HOW "{over=[h=4], along=s=3, scale=0.3, causal=yes, window=2, cap=0.5, within}"
 static const Slope slopes[] = {
     {"attention_grad",
      {"q: " Q, "k: f64[b=2, s=3, kv=2, h=4]", "v: f64[b=2, s=3, kv=2, h=4]", "d: " Q},
@@ -162,6 +193,14 @@ static const Slope slopes[] = {
      "%o: " Q ", %l: " L " = attention %q, %k, %v " HOW "\n"
      "%dq: " Q ", %dk: f64[b=2, s=3, kv=2, h=4], %dv: f64[b=2, s=3, kv=2, h=4] = "
      "attention_grad %q, %k, %v, %o, %l, %d " HOW "\ngive %dq, %dk, %dv",
+     3},
+    {"attention_grad with a window, a cap, documents and values of another size",
+     {"q: " Q, "k: f64[b=2, s=3, kv=2, h=4]", "v: f64[b=2, s=3, kv=2, e=5]", "d: " O5},
+     FIRST "%o: " O5 ", %l: " L " = attention %q, %k, %v, %f " MASKED_HOW
+           "\n%p: f64[] = dot %o, %d {over=[b=2, s=3, kv=2, g=2, e=5]}\ngive %p",
+     FIRST "%o: " O5 ", %l: " L " = attention %q, %k, %v, %f " MASKED_HOW "\n"
+           "%dq: " Q ", %dk: f64[b=2, s=3, kv=2, h=4], %dv: f64[b=2, s=3, kv=2, e=5] = "
+           "attention_grad %q, %k, %v, %o, %l, %d, %f " MASKED_HOW "\ngive %dq, %dk, %dv",
      3},
     {"cross_entropy_grad",
      {"z: f64[t=4, c=5]", "y: i32[t=4]", "d: f64[t=4]"},

@@ -213,6 +213,7 @@ static const Bad rules[] = {
 #define TARGETS                                                                                    \
     {"a: f64[t=2, c=3]", "y: i32[t=2]", "e: f64[t=2]", "w: f64[c=3, h=2]", "x: f64[t=2, h=2]"}
 #define ATTEND(op, out, in, attrs) out " = " op " " in " {" attrs ", scale=1, causal=no}" GIVE
+#define MASK(in, how)              TWO " = attention " in " {over=[h=4], along=s=2, scale=1, " how "}" GIVE
 #define TWO                        "%o: f64[s=2, g=2, h=4], %m: f64[s=2, g=2]"
 #define THREE                      "%o: f64[s=2, g=2, h=4], %m: f64[s=2, h=4], %n: f64[s=2, h=4]"
 #define HEAD                       "%o: f64[t=2], %m: f64[t=2, h=2], %n: f64[c=3, h=2] = head %x, %w, %y, "
@@ -228,6 +229,11 @@ static const Bad composites[] = {
      "the query has no dim 'g' of the keys"},
     {4, QKV, ATTEND("attention", TWO, "%a, %k, %k", "over=[h=4], along=s=3"),
      "the attribute says 3"},
+    {4, QKV, MASK("%a, %k, %k", "causal=no, window=1"), "a window of 1 keys without a causal mask"},
+    {4, QKV, MASK("%a, %k, %k", "causal=yes, window=-1"), "a window of -1 keys"},
+    {4, QKV, MASK("%a, %k, %k", "causal=yes, cap=-2"), "scores up to a cap of -2"},
+    {4, QKV, MASK("%a, %k, %k", "causal=yes, within"), "the last of them from where on"},
+    {4, QKV, MASK("%a, %k, %k, %l", "causal=yes, within"), "the first key of each query is i32"},
     {4, QKV, ATTEND("attention_grad", THREE, "%a, %k, %k, %l, %l, %a", "over=[h=4], along=s=2"),
      "o must have the dims"},
     {4, QKV, ATTEND("attention_grad", THREE, "%a, %k, %k, %a, %a, %a", "over=[h=4], along=s=2"),

@@ -21,7 +21,8 @@ typedef struct Case {
     mg_attention_desc d;
     Place q, k, v, o, lse, dq, dk, dv;
     Buffer bq, bk, bv, bo, blse, bdo, bdq, bdk, bdv;
-    int32_t *seen; /* per query: how many keys it sees, or NULL */
+    int32_t *seen;  /* per query: how many keys it sees, or NULL */
+    int32_t *first; /* per batch and query: the first that it may see, or NULL */
 } Case;
 
 static Place place(uint64_t *seed, int n, const int64_t size[], int64_t last)
@@ -88,6 +89,7 @@ static void drop(Case *x)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         buffer_free(all[i]);
     free(x->seen);
+    free(x->first);
 }
 
 /* Keys of another rank: of some queries none, of some all. */
@@ -104,6 +106,34 @@ static void see_some(Case *x, uint64_t *seed)
     }
 }
 
+/* Documents of random lengths; or, of keys of another rank, first keys past them too. */
+static void see_late(Case *x, uint64_t *seed)
+{
+    const int64_t n = x->d.queries;
+    const int64_t most = x->seen ? in_range(seed, 0, x->d.keys + 10) : n;
+    const int64_t often = in_range(seed, 1, 40);
+    x->d.first[1] = in_range(seed, 1, 2);
+    x->d.first[0] = in_range(seed, 0, 2) ? n * x->d.first[1] : 0; /* of all batches the same */
+    x->first = calloc((size_t)(x->d.batch * n * 2), sizeof *x->first);
+    for (int64_t b = 0; b < x->d.batch; b++)
+        for (int64_t s = 0, t = 0; s < n; s++) {
+            if (in_range(seed, 0, often) == 0)
+                t = x->seen ? in_range(seed, t, most) : s;
+            if (b == 0 || x->d.first[0])
+                x->first[b * x->d.first[0] + s * x->d.first[1]] = (int32_t)t;
+        }
+}
+
+/* A cap, and windows or first keys or both. */
+static void mask_some(Case *x, uint64_t *seed)
+{
+    x->d.cap = in_range(seed, 0, 1) ? 0.5 + (double)in_range(seed, 0, 3) : 0;
+    if (in_range(seed, 0, 1))
+        see_late(x, seed);
+    if (x->d.causal && in_range(seed, 0, 1))
+        x->d.window = in_range(seed, 1, in_range(seed, 0, 1) ? 10 : 150);
+}
+
 static mg_run runner(const Case *x, int threads)
 {
     return (mg_run){
@@ -113,9 +143,9 @@ static mg_run runner(const Case *x, int threads)
 static void run_forward(Case *x, int threads)
 {
     mg_run r = runner(x, threads);
-    if (x->seen)
+    if (x->seen || x->first)
         mg_attention_part(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->seen,
-                          NULL);
+                          x->first);
     else
         mg_attention(&r, 0, &x->d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p);
     const int64_t rows = x->d.batch * x->d.queries * x->d.kv * x->d.group;
@@ -127,9 +157,9 @@ static void run_backward(Case *x, int threads)
 {
     mg_run r = runner(x, threads);
     const mg_attention_desc *d = &x->d;
-    if (x->seen)
+    if (x->seen || x->first)
         mg_attention_part_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
-                               x->bdq.p, x->bdk.p, x->bdv.p, x->seen, NULL, NULL);
+                               x->bdq.p, x->bdk.p, x->bdv.p, x->seen, x->first, NULL);
     else
         mg_attention_grad(&r, 0, d, x->bq.p, x->bk.p, x->bv.p, x->bo.p, x->blse.p, x->bdo.p,
                           x->bdq.p, x->bdk.p, x->bdv.p, NULL);
@@ -144,26 +174,35 @@ typedef struct Truth {
     double *o, *lse, *dq, *dk, *dv; /* placed as the tensors are */
 } Truth;
 
-static bool sees(const Case *x, int64_t s, int64_t t)
+static bool sees(const Case *x, int64_t b, int64_t s, int64_t t)
 {
-    return x->seen ? t < x->seen[s] : !x->d.causal || t <= s;
+    const mg_attention_desc *d = &x->d;
+    if (x->first && t < x->first[b * d->first[0] + s * d->first[1]])
+        return false;
+    if (d->window > 0 && t <= s - d->window)
+        return false;
+    return x->seen ? t < x->seen[s] : !d->causal || t <= s;
 }
 
-/* Row (b, s, h, g): probabilities into p. Returns lse. */
-static double row_probs(const Case *x, int64_t b, int64_t s, int64_t h, int64_t g, double *p)
+/* Row (b, s, h, g): probabilities into p, and the slopes of their scores. Returns lse. */
+static double row_probs(const Case *x, int64_t b, int64_t s, int64_t h, int64_t g, double *p,
+                        double *slope)
 {
     const mg_attention_desc *d = &x->d;
     double top = -INFINITY, sum = 0;
-    if (!sees(x, s, 0)) {
-        memset(p, 0, (size_t)d->keys * sizeof *p);
-        return -1e30;
-    }
     for (int64_t t = 0; t < d->keys; t++) {
         double z = 0;
         for (int64_t c = 0; c < d->head; c++)
             z += at(&x->bq, of(&x->q, b, s, h, g, c)) * at(&x->bk, of(&x->k, b, t, h, 0, c));
-        p[t] = sees(x, s, t) ? z * d->scale : -INFINITY;
+        z *= d->scale;
+        slope[t] = d->cap > 0 ? 1 - pow(tanh(z / d->cap), 2) : 1;
+        z = d->cap > 0 ? d->cap * tanh(z / d->cap) : z;
+        p[t] = sees(x, b, s, t) ? z : -INFINITY;
         top = p[t] > top ? p[t] : top;
+    }
+    if (isinf(top)) {
+        memset(p, 0, (size_t)d->keys * sizeof *p);
+        return -1e30;
     }
     for (int64_t t = 0; t < d->keys; t++)
         sum += exp(p[t] - top);
@@ -173,10 +212,10 @@ static double row_probs(const Case *x, int64_t b, int64_t s, int64_t h, int64_t 
 }
 
 static void row_truth(const Case *x, Truth *y, int64_t b, int64_t s, int64_t h, int64_t g,
-                      double *p)
+                      double *p, double *slope)
 {
     const mg_attention_desc *d = &x->d;
-    y->lse[of(&x->lse, b, s, h, g, 0)] = row_probs(x, b, s, h, g, p);
+    y->lse[of(&x->lse, b, s, h, g, 0)] = row_probs(x, b, s, h, g, p, slope);
     double dot = 0;
     for (int64_t c = 0; c < d->vhead; c++) {
         double o = 0;
@@ -192,7 +231,7 @@ static void row_truth(const Case *x, Truth *y, int64_t b, int64_t s, int64_t h, 
             dp += dout * at(&x->bv, of(&x->v, b, t, h, 0, c));
             y->dv[of(&x->dv, b, t, h, 0, c)] += p[t] * dout;
         }
-        double ds = d->scale * p[t] * (dp - dot);
+        double ds = d->scale * p[t] * (dp - dot) * slope[t];
         for (int64_t c = 0; c < d->head; c++) {
             int64_t q = of(&x->q, b, s, h, g, c), k = of(&x->k, b, t, h, 0, c);
             y->dq[of(&x->dq, b, s, h, g, c)] += ds * at(&x->bk, k);
@@ -209,12 +248,12 @@ static Truth truth(const Case *x)
                .dq = calloc((size_t)x->dq.all, 8),
                .dk = calloc((size_t)x->dk.all, 8),
                .dv = calloc((size_t)x->dv.all, 8)};
-    double *p = calloc((size_t)d->keys, 8);
+    double *p = calloc((size_t)d->keys * 2, 8);
     for (int64_t b = 0; b < d->batch; b++)
         for (int64_t h = 0; h < d->kv; h++)
             for (int64_t s = 0; s < d->queries; s++)
                 for (int64_t g = 0; g < d->group; g++)
-                    row_truth(x, &y, b, s, h, g, p);
+                    row_truth(x, &y, b, s, h, g, p, p + d->keys);
     free(p);
     return y;
 }
@@ -289,13 +328,15 @@ static void against_loops(mgk_level level, mg_dtype t)
 {
     uint64_t seed = 17 + (uint64_t)level;
     pool_level(level);
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 48; i++) {
         mg_attention_desc d = random_shape(&seed, t);
         if (!sampled((uint64_t)i, SANITIZED ? 5 : 2))
             continue;
         Case x = make(&seed, d);
         if (i % 3 == 2)
             see_some(&x, &seed);
+        if (i >= 16)
+            mask_some(&x, &seed);
         Truth y = truth(&x);
         run_forward(&x, 1 + i % 3);
         compare("o", &x.bo, &x.o, y.o, tolerance(t));
@@ -343,7 +384,7 @@ static void test_threads(void **state)
     (void)state;
     uint64_t seed = 3;
     pool_level(pool_best());
-    for (int i = 0; i < 18; i++) {
+    for (int i = 0; i < 36; i++) {
         mg_attention_desc d = random_shape(&seed, i % 2 ? MG_F32 : MG_F64);
         if (i >= 6 && i < 12) {
             d.causal = true;
@@ -351,8 +392,10 @@ static void test_threads(void **state)
             d.queries = d.keys = 64 * (i / 2 - 2) + i % 2;
         }
         Case x = make(&seed, d);
-        if (i >= 12)
+        if (i >= 12 && i < 24)
             see_some(&x, &seed);
+        if (i >= 18)
+            mask_some(&x, &seed);
         run_forward(&x, 1);
         run_backward(&x, 1);
         check_bits(&x, 2);
@@ -402,7 +445,7 @@ static void test_differences(void **state)
     (void)state;
     uint64_t seed = 5;
     pool_level(pool_best());
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 10; i++) {
         mg_attention_desc d = {.dtype = MG_F64, .causal = i % 2, .batch = 1, .kv = 2, .group = 2};
         d.queries = in_range(&seed, 5, 40);
         d.keys = d.causal ? d.queries : in_range(&seed, 5, 80);
@@ -410,6 +453,10 @@ static void test_differences(void **state)
         d.vhead = in_range(&seed, 1, 20);
         d.scale = 0.7;
         Case x = make(&seed, d);
+        if (i >= 4)
+            mask_some(&x, &seed);
+        if (i >= 6)
+            x.d.cap = 1.5;
         run_forward(&x, 1);
         run_backward(&x, 1);
         differences(&x, &x.bq, &x.q, &x.bdq, &x.dq, &seed);

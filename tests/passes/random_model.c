@@ -112,6 +112,21 @@ static Value rope(Draw *d, Value x, Dim head)
     return op2(d, OP_add, op2(d, OP_mul, x, op1(d, OP_cos, angle)), turned);
 }
 
+/* A window, a cap, and documents: in the second sequence one begins at position 2, or in all. */
+static void mask(Draw *d, Attrs *a, Value in[4])
+{
+    a->window = a->causal && draw_int(&d->rng, 2) ? 1 + draw_int(&d->rng, 3) : 0;
+    a->cap = draw_int(&d->rng, 2) ? 0.5 : 0;
+    a->within = draw_int(&d->rng, 2);
+    if (!a->within)
+        return;
+    Value two = build_const(d->b, DT_i32, 2), none = build_const(d->b, DT_i32, 0);
+    Value begins = build2(d->b, OP_ge, build_iota(d->b, DT_i32, d->seq), two);
+    in[3] = build(d->b, OP_select, NULL, 3, (Value[]){begins, two, none});
+    if (draw_int(&d->rng, 2))
+        in[3] = build2(d->b, OP_mul, build_iota(d->b, DT_i32, d->batch), in[3]);
+}
+
 static Value attend(Draw *d, Loop *l, Value x)
 {
     Dim kv = dim_of(d->t, "kv", 2), group = dim_of(d->t, "group", 2),
@@ -120,11 +135,14 @@ static Value attend(Draw *d, Loop *l, Value x)
     Value q = dot1(d, y, weight(d, l, TYPE(d->f, d->hid, kv, group, head)), d->hid);
     Value k = dot1(d, y, weight(d, l, TYPE(d->f, d->hid, kv, head)), d->hid);
     Attrs a = {.along = d->seq, .over = {1, {head}}, .causal = draw_int(&d->rng, 2), .scale = 0.7};
-    Value in[] = {rope(d, q, head), rope(d, k, head),
-                  dot1(d, y, weight(d, l, TYPE(d->f, d->hid, kv, head)), d->hid)};
-    Value o = build(d->b, OP_attention, &a, 3, in);
-    DimList over = {3, {kv, group, head}};
-    Value wo = weight(d, l, TYPE(d->f, kv, group, head, d->hid));
+    const Dim own = draw_int(&d->rng, 2) ? dim_of(d->t, "vhead", 3) : head;
+    Value in[4] = {rope(d, q, head), rope(d, k, head),
+                   dot1(d, y, weight(d, l, TYPE(d->f, d->hid, kv, own)), d->hid)};
+    if (draw_int(&d->rng, 2))
+        mask(d, &a, in);
+    Value o = build(d->b, OP_attention, &a, 3 + a.within, in);
+    DimList over = {3, {kv, group, own}};
+    Value wo = weight(d, l, TYPE(d->f, kv, group, own, d->hid));
     return op2(d, OP_add, x, build_dot(d->b, o, wo, &over));
 }
 

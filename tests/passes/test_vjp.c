@@ -319,6 +319,24 @@ static Value case_attention(Model *t)
     return build(&t->b, OP_attention, attention_attrs(t, true), 3, in);
 }
 
+/* Values with a head of their own, a window of 2 keys, capped scores; position 2 begins a document.
+ */
+static Value case_masked_attention(Model *t)
+{
+    Dim s = dim_of(t, "seq", 3), b = dim_of(t, "batch", 2), g = dim_of(t, "group", 2);
+    Attrs a = *attention_attrs(t, true);
+    a.window = 2;
+    a.cap = 0.5;
+    a.within = true;
+    Value two = build_const(&t->b, DT_i32, 2), none = build_const(&t->b, DT_i32, 0);
+    Value begins = build2(&t->b, OP_ge, build_iota(&t->b, DT_i32, s), two);
+    Value in[] = {add_param(t, "q", TYPE(F, b, s, K(t), g, I(t)), 0),
+                  add_param(t, "k", TYPE(F, b, s, K(t), I(t)), 0),
+                  add_param(t, "v", TYPE(F, b, s, K(t), dim_of(t, "value", 5)), 0),
+                  build(&t->b, OP_select, NULL, 3, (Value[]){begins, two, none})};
+    return build(&t->b, OP_attention, &a, 4, in);
+}
+
 static Value case_cross_entropy(Model *t)
 {
     Attrs a = {.over = {1, {J(t)}}, .valid = 2};
@@ -376,6 +394,7 @@ static void others(void **state)
             fail_msg("%s has a derivative and no test", op_info[op].name);
         check_both(op_info[op].name, cases[op]);
     }
+    check_both("attention with all parts", case_masked_attention);
     check_both("window of the outermost dim", case_outer_window);
 }
 

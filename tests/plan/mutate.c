@@ -310,6 +310,16 @@ static bool change_gemm(Mutation *m, Action *a)
 static bool change_attention(Mutation *m, Action *a)
 {
     mg_attention_desc *d = &a->attention;
+    if (any(m, 12) == 0) {
+        SAY("cap of '%s' changes", name(m, a->name));
+        d->cap += 1;
+        return true;
+    }
+    if (any(m, 12) == 0) {
+        SAY("window of '%s' changes", name(m, a->name));
+        d->window += 1;
+        return true;
+    }
     if (any(m, 4) == 0)
         return flip(m, a, &d->causal, "causal");
     if (a->kind == ACT_attention_grad && any(m, 4) == 0)

@@ -61,14 +61,27 @@ void run_gemm(const mg_gemm_desc *d, void *const *p)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* One query: offsets into the tensors, and how many keys it sees. */
+/* One query: offsets into the tensors, and the keys [first, keys) that it sees. */
 typedef struct Query {
-    int64_t q, k, v, o, lse, keys, dq, dk, dv;
+    int64_t q, k, v, o, lse, first, keys, dq, dk, dv;
 } Query;
 
-static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t g, int64_t s,
-                      const int32_t *seen)
+/* Keys that queries see: how many, and from which on; each may be NULL. */
+typedef struct Sight {
+    const int32_t *seen, *first;
+} Sight;
+
+static int64_t first_key(const mg_attention_desc *d, int64_t b, int64_t s, const int32_t *first)
 {
+    const int64_t near = d->window > 0 ? s - d->window + 1 : 0;
+    const int64_t own = first ? first[b * d->first[0] + s * d->first[1]] : 0;
+    return near > own ? near : own > 0 ? own : 0;
+}
+
+static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t g, int64_t s,
+                      const Sight *see)
+{
+    const int32_t *seen = see->seen;
     return (Query){.q = b * d->q[0] + s * d->q[1] + h * d->q[2] + g * d->q[3],
                    .k = b * d->k[0] + h * d->k[2],
                    .v = b * d->v[0] + h * d->v[2],
@@ -77,6 +90,7 @@ static Query query_at(const mg_attention_desc *d, int64_t b, int64_t h, int64_t 
                    .dq = b * d->dq[0] + s * d->dq[1] + h * d->dq[2] + g * d->dq[3],
                    .dk = b * d->dk[0] + h * d->dk[2],
                    .dv = b * d->dv[0] + h * d->dv[2],
+                   .first = first_key(d, b, s, see->first),
                    .keys = seen                           ? seen[s]
                            : d->causal && s + 1 < d->keys ? s + 1
                                                           : d->keys};
@@ -88,18 +102,19 @@ static double score(const mg_attention_desc *d, const Query *x, int64_t t, const
     double sum = 0;
     for (int64_t i = 0; i < d->head; i++)
         sum += get(d->dtype, q, x->q + i) * get(d->dtype, k, x->k + t * d->k[1] + i);
-    return d->scale * sum;
+    sum *= d->scale;
+    return d->cap > 0 ? d->cap * tanh(sum / d->cap) : sum;
 }
 
 typedef void QueryFn(const mg_attention_desc *d, const Query *x, void *const *p);
 
-static void each_query(const mg_attention_desc *d, void *const *p, const int32_t *seen, QueryFn *f)
+static void each_query(const mg_attention_desc *d, void *const *p, const Sight *see, QueryFn *f)
 {
     for (int64_t b = 0; b < d->batch; b++)
         for (int64_t h = 0; h < d->kv; h++)
             for (int64_t g = 0; g < d->group; g++)
                 for (int64_t s = 0; s < d->queries; s++) {
-                    Query x = query_at(d, b, h, g, s, seen);
+                    Query x = query_at(d, b, h, g, s, see);
                     f(d, &x, p);
                 }
 }
@@ -109,18 +124,18 @@ static void each_query(const mg_attention_desc *d, void *const *p, const int32_t
 static void attend(const mg_attention_desc *d, const Query *x, void *const *p)
 {
     double max = -INFINITY, sum = 0;
-    for (int64_t t = 0; t < x->keys; t++)
+    for (int64_t t = x->first; t < x->keys; t++)
         max = fmax(max, score(d, x, t, p[0], p[1]));
-    for (int64_t t = 0; t < x->keys; t++)
+    for (int64_t t = x->first; t < x->keys; t++)
         sum += exp(score(d, x, t, p[0], p[1]) - max);
-    double lse = x->keys ? max + log(sum) : -1e30;
+    double lse = x->keys > x->first ? max + log(sum) : -1e30;
     put(statistic(d->dtype), p[4], x->lse, lse);
     for (int64_t i = 0; i < d->vhead; i++) {
         double o = 0;
-        for (int64_t t = 0; t < x->keys; t++)
+        for (int64_t t = x->first; t < x->keys; t++)
             o +=
                 exp(score(d, x, t, p[0], p[1]) - max) * get(d->dtype, p[2], x->v + t * d->v[1] + i);
-        put(d->dtype, p[3], x->o + i, x->keys ? o / sum : 0);
+        put(d->dtype, p[3], x->o + i, x->keys > x->first ? o / sum : 0);
     }
 }
 
@@ -135,15 +150,17 @@ static void attend_back(const mg_attention_desc *d, const Query *x, void *const 
     double delta = 0;
     for (int64_t i = 0; i < d->vhead; i++)
         delta += get(d->dtype, p[3], x->o + i) * get(d->dtype, p[5], x->o + i);
-    for (int64_t t = 0; t < x->keys; t++) {
-        double w = exp(score(d, x, t, p[0], p[1]) - get(statistic(d->dtype), p[4], x->lse)), dp = 0;
+    for (int64_t t = x->first; t < x->keys; t++) {
+        const double y = score(d, x, t, p[0], p[1]), lse = get(statistic(d->dtype), p[4], x->lse);
+        const double slope = d->cap > 0 ? 1 - y * y / (d->cap * d->cap) : 1;
+        double w = exp(y - lse), dp = 0;
         int64_t k = x->k + t * d->k[1], v = x->v + t * d->v[1];
         for (int64_t i = 0; i < d->vhead; i++) {
             double g = get(d->dtype, p[5], x->o + i);
             dp += g * get(d->dtype, p[2], v + i);
             add(d->dtype, p[8], x->dv + t * d->dv[1] + i, w * g);
         }
-        double ds = d->scale * w * (dp - delta);
+        double ds = d->scale * w * (dp - delta) * slope;
         for (int64_t i = 0; i < d->head; i++) {
             add(d->dtype, p[6], x->dq + i, ds * get(d->dtype, p[1], k + i));
             add(d->dtype, p[7], x->dk + t * d->dk[1] + i, ds * get(d->dtype, p[0], x->q + i));
@@ -151,9 +168,10 @@ static void attend_back(const mg_attention_desc *d, const Query *x, void *const 
     }
 }
 
-void run_attention(const mg_attention_desc *d, void *const *p, const int32_t *seen)
+void run_attention(const mg_attention_desc *d, void *const *p, const int32_t *seen,
+                   const int32_t *first)
 {
-    each_query(d, p, seen, attend);
+    each_query(d, p, &(Sight){seen, first}, attend);
 }
 
 /* Gradients are overwritten: they start from zero. */
@@ -169,10 +187,12 @@ static void clear(const mg_attention_desc *d, const Query *x, void *const *p)
     }
 }
 
-void run_attention_grad(const mg_attention_desc *d, void *const *p, const int32_t *seen)
+void run_attention_grad(const mg_attention_desc *d, void *const *p, const int32_t *seen,
+                        const int32_t *first)
 {
-    each_query(d, p, seen, clear);
-    each_query(d, p, seen, attend_back);
+    const Sight see = {seen, first};
+    each_query(d, p, &see, clear);
+    each_query(d, p, &see, attend_back);
 }
 
 /* ---- cross-entropy --------------------------------------------------------------------------- */

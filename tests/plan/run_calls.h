@@ -6,8 +6,10 @@
 
 void run_gemm(const mg_gemm_desc *d, void *const *p);
 /* seen: how many keys each query sees, or NULL. */
-void run_attention(const mg_attention_desc *d, void *const *p, const int32_t *seen);
-void run_attention_grad(const mg_attention_desc *d, void *const *p, const int32_t *seen);
+void run_attention(const mg_attention_desc *d, void *const *p, const int32_t *seen,
+                   const int32_t *first);
+void run_attention_grad(const mg_attention_desc *d, void *const *p, const int32_t *seen,
+                        const int32_t *first);
 void run_xent(const mg_xent_desc *d, void *const *p);
 void run_xent_grad(const mg_xent_desc *d, void *const *p);
 void run_head(const mg_head_desc *d, void *const *p, bool gradients);

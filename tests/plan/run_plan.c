@@ -225,6 +225,18 @@ void interpret_kernel_shaken(const Plan *p, const Action *act, void *const *at, 
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
+/* Behind the n tensors of attention: how many keys each query sees, or the first of them; or NULL.
+ */
+static const int32_t *key_limit(const Action *act, void *const *p, int n, bool first)
+{
+    int values = n;
+    while (values < act->noperands && act->operand[values].value)
+        values++;
+    if (first)
+        return act->within ? p[values - 1] : NULL;
+    return values - act->within > n ? p[n] : NULL;
+}
+
 static bool run_on_rank(const Runner *r, const Action *act)
 {
     void *p[MAX_OPERANDS];
@@ -244,11 +256,11 @@ static bool run_on_rank(const Runner *r, const Action *act)
         }
         return true;
     case ACT_attention:
-        run_attention(&act->attention, p, act->noperands > 5 ? p[5] : NULL);
+        run_attention(&act->attention, p, key_limit(act, p, 5, false), key_limit(act, p, 5, true));
         return true;
     case ACT_attention_grad:
-        run_attention_grad(&act->attention, p,
-                           act->noperands > 9 && act->operand[9].value ? p[9] : NULL);
+        run_attention_grad(&act->attention, p, key_limit(act, p, 9, false),
+                           key_limit(act, p, 9, true));
         return true;
     case ACT_xent:
         run_xent(&act->xent, p);

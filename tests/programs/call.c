@@ -122,9 +122,11 @@ const char *attended(Gen *g, Dims want, int depth)
         return NULL;
     const char *qs = expression(g, q, depth - 1), *ks = expression(g, k, depth - 1),
                *vs = expression(g, v, depth - 1);
-    return TEXT("attention(%s, %s, %s, along %s, over %s%s%s)", qs, ks, vs, dim_name(g, p),
-                dim_name(g, d), draw_one_in(g, 4) ? ", scale = 0.5" : "",
-                draw_one_in(g, 2) ? ", causal" : "");
+    const bool causal = draw_one_in(g, 2);
+    return TEXT("attention(%s, %s, %s, along %s, over %s%s%s%s%s)", qs, ks, vs, dim_name(g, p),
+                dim_name(g, d), draw_one_in(g, 4) ? ", scale = 0.5" : "", causal ? ", causal" : "",
+                causal && draw_one_in(g, 3) ? ", window = 2" : "",
+                draw_one_in(g, 3) ? ", cap = 3" : "");
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */

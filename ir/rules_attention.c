@@ -1,0 +1,159 @@
+/* rules_attention.c - the rules of attention and of its gradient; see rules.h. */
+#include "ir/rules.h"
+
+DimList attention_value_head(const Attrs *a, const Type *k, const Type *v)
+{
+    DimList head = {0};
+    for (int i = 0; i < v->rank; i++)
+        if (dims_have(&a->over, v->dims[i].name) || type_find(k, v->dims[i].name) < 0)
+            head.dim[head.n++] = v->dims[i];
+    return head;
+}
+
+/* t, of queries or keys, with the head of values in the place of its own. */
+static const char *of_values(Rule *r, const Type *t, const DimList *head, Type *out)
+{
+    bool same = head->n == r->attrs->over.n;
+    for (int i = 0; i < head->n; i++)
+        same &= dims_have(&r->attrs->over, head->dim[i].name);
+    *out = *t;
+    if (same)
+        return NULL;
+    out->rank = 0;
+    for (int i = 0, put = 0; i < t->rank; i++) {
+        const bool of_head = dims_have(&r->attrs->over, t->dims[i].name);
+        for (int k = 0; of_head && !put && k < head->n; k++) {
+            if (out->rank == MAX_RANK)
+                WRONG(r, "the result would have more than %d dims", MAX_RANK);
+            out->dims[out->rank++] = head->dim[k];
+        }
+        put |= of_head;
+        if (!of_head && out->rank == MAX_RANK)
+            WRONG(r, "the result would have more than %d dims", MAX_RANK);
+        if (!of_head)
+            out->dims[out->rank++] = t->dims[i];
+    }
+    return NULL;
+}
+
+/* Values have the dims of keys, but that their head may be another one. */
+static const char *values_fit(Rule *r, const DimList *head)
+{
+    const Type *q = r->in[0], *k = r->in[1], *v = r->in[2];
+    Type want;
+    if (k->dtype != v->dtype || q->dtype != k->dtype)
+        WRONG(r, "keys and values differ in type");
+    for (int i = 0; i < head->n; i++)
+        if (!dims_have(&r->attrs->over, head->dim[i].name) && type_find(q, head->dim[i].name) >= 0)
+            WRONG(r, "the values' own dim '%s' is in the query", rule_dim(r, head->dim[i].name));
+    const char *wrong = of_values(r, k, head, &want);
+    if (!wrong && (!head->n || !type_same_dims(&want, v)))
+        WRONG(r, "keys and values differ in type");
+    return wrong;
+}
+
+static const char *attends(Rule *r)
+{
+    const Type *q = r->in[0], *k = r->in[1];
+    Dim along = r->attrs->along;
+    const char *wrong = rule_all_have(r, q, &r->attrs->over, "the query");
+    if (!wrong)
+        wrong = rule_has_dim(r, q, along, "the query");
+    if (!wrong)
+        wrong = rule_has_dim(r, k, along, "the keys");
+    if (!wrong)
+        wrong = rule_all_have(r, k, &r->attrs->over, "the keys");
+    if (!wrong)
+        wrong = rule_is_float(r, q, "the query");
+    if (wrong)
+        return wrong;
+    if (dims_have(&r->attrs->over, along.name))
+        WRONG(r, "dim '%s' cannot be the head's too", rule_dim(r, along.name));
+    const DimList head = attention_value_head(r->attrs, k, r->in[2]);
+    wrong = values_fit(r, &head);
+    if (wrong)
+        return wrong;
+    for (int i = 0; i < k->rank; i++)
+        if (type_find(q, k->dims[i].name) < 0)
+            WRONG(r, "the query has no dim '%s' of the keys", rule_dim(r, k->dims[i].name));
+    wrong = of_values(r, q, &head, &r->out[0]);
+    r->out[1] = (Type){.dtype = dtype_wide(q->dtype)};
+    return wrong ? wrong : rule_add_dims(r, &r->out[1], q, &r->attrs->over);
+}
+
+/* Operand nth: how many keys each query sees. */
+static const char *seen_fits(Rule *r, int nth)
+{
+    const Type *t = r->in[nth];
+    if (t->dtype != DT_i32 || t->rank != 1 || t->dims[0].name != r->attrs->along.name)
+        WRONG(r, "what each query sees is i32 along '%s'", rule_dim(r, r->attrs->along.name));
+    if (r->attrs->causal)
+        WRONG(r, "a causal mask and a number of keys for each query");
+    if (r->attrs->along.axes)
+        WRONG(r, "numbers of keys for each query where keys are split on %s",
+              mesh_axes_text(r->m, r->attrs->along.axes));
+    return NULL;
+}
+
+/* Operand nth: the first key that each query sees. */
+static const char *first_fits(Rule *r, int nth)
+{
+    const Type *t = r->in[nth], *q = r->in[0], *k = r->in[1];
+    if (t->dtype != DT_i32 || type_find(t, r->attrs->along.name) < 0)
+        WRONG(r, "the first key of each query is i32 along '%s'",
+              rule_dim(r, r->attrs->along.name));
+    for (int i = 0; i < t->rank; i++) {
+        const Name d = t->dims[i].name;
+        if (dims_have(&r->attrs->over, d) || type_find(q, d) < 0 || type_find(k, d) < 0)
+            WRONG(r, "the first key of each query has dim '%s', that queries and keys do not share",
+                  rule_dim(r, d));
+    }
+    return rule_has_dim(r, t, r->attrs->along, "the first key of each query");
+}
+
+/* The mask: what attributes say, and the operands from nth on. */
+static const char *mask_fits(Rule *r, int nth)
+{
+    const Attrs *a = r->attrs;
+    const int given = r->nin - nth, seen = given - a->within;
+    const char *wrong = NULL;
+    if (seen < 0 || seen > 1)
+        WRONG(r, "%d operands that say what is seen%s", given,
+              a->within ? ", the last of them from where on" : "");
+    if (!(a->share >= 0 && a->share <= seen))
+        WRONG(r, "a share of %g of what each query sees", a->share);
+    if (a->window < 0 || (a->window > 0 && !a->causal))
+        WRONG(r, "a window of %lld keys%s", (long long)a->window,
+              a->causal ? "" : " without a causal mask");
+    if (!(a->cap >= 0 && a->cap < 1e30))
+        WRONG(r, "scores up to a cap of %g", a->cap);
+    if (seen)
+        wrong = seen_fits(r, nth);
+    return wrong || !a->within ? wrong : first_fits(r, r->nin - 1);
+}
+
+const char *type_attention(Rule *r)
+{
+    const char *wrong = attends(r);
+    return wrong ? wrong : mask_fits(r, 3);
+}
+
+const char *type_attention_grad(Rule *r)
+{
+    Type two[2];
+    Type *out = r->out;
+    r->out = two;
+    const char *wrong = attends(r);
+    r->out = out;
+    if (!wrong)
+        wrong = rule_has_type(r, 3, &two[0], two[0].dtype, "o");
+    if (!wrong)
+        wrong = rule_has_type(r, 4, &two[1], two[1].dtype, "lse");
+    if (!wrong)
+        wrong = rule_has_type(r, 5, &two[0], two[0].dtype, "do");
+    if (!wrong)
+        wrong = mask_fits(r, 6);
+    for (int i = 0; i < 3; i++)
+        out[i] = *r->in[i];
+    return wrong;
+}
