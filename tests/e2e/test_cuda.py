@@ -17,6 +17,7 @@ SHIPPED = ["gpt2_124m.mg", "llama3_8b.mg", "llama3_405b.mg", "llama7b.mg", "mist
 PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 GPT2 = os.path.join(PARITY, "gpt2_small.mg")
 LLAMA = os.path.join(PARITY, "llama_small.mg")
+MASK = os.path.join(mgctest.SOURCE, "tests/golden/attention_mask.mg")
 MLP = os.path.join(PARITY, "mlp_small.mg")
 MIXTRAL = os.path.join(PARITY, "mixtral_small.mg")
 
@@ -42,6 +43,19 @@ class Cuda(shim.Case):
             self.assertTrue(less["recompute"]["ranges"])
             self.gpu("less.mg", *options)
             self.assertEqual(self.losses("./gpu", "--steps", 4), usual)
+
+    def test_masks(self):
+        """Attention with a window, a cap, documents and values of another width: the losses of processors, and in a ring too."""
+        precision, within = some((("f32", 1e-6), ("bf16", 1e-4)))[0]
+        self.both(MASK, "--precision", precision)
+        self.text(6000)
+        want = [loss for loss, _ in self.losses("./cpu", "--steps", 8)]
+        self.gpu(MASK, "--precision", precision, "-D", "cp=4")
+        ring = self.losses("./gpu", "--steps", 8, SHIM_GPUS="4")
+        self.gpu(MASK, "--precision", precision)
+        for got in (ring, self.losses("./gpu", "--steps", 8)):
+            for a, (b, _) in zip(want, got, strict=True):
+                self.assertLess(abs(a - b), within * a)
 
     def test_as_ready(self):
         """Updates as gradients come in, behind a guard of the loss alone: the losses of updating together, graphs and all."""
