@@ -10,7 +10,6 @@ block norm(x[hidden]) {
 }
 
 block attend(x[hidden], window =) {
-    dim key = seq
     wq : param[hidden, kv_heads, group, head] ~ normal(0.3) as "q_proj.weight" [(kv_heads group head), hidden]
     wk : param[hidden, kv_heads, head]        ~ normal(0.3) as "k_proj.weight" [(kv_heads head), hidden]
     wv : param[hidden, kv_heads, head]        ~ normal(0.3) as "v_proj.weight" [(kv_heads head), hidden]
@@ -18,10 +17,7 @@ block attend(x[hidden], window =) {
     q = rope(x @ wq over hidden, along seq, over head)
     k = rope(x @ wk over hidden, along seq, over head)
     v = x @ wv over hidden
-    s = score_cap * tanh(q @ k[seq -> key] over head / sqrt(head) / score_cap)
-    back = index(seq) - index(key)
-    s = select(back >= 0, select(back < window, s, -1e30), -1e30)
-    return softmax(s, over key) @ v[seq -> key] over key @ wo over (kv_heads, group, head)
+    return attention(q, k, v, along seq, over head, causal, window = window, cap = score_cap) @ wo over (kv_heads, group, head)
 }
 
 block geglu(x[hidden]) {

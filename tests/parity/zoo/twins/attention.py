@@ -333,6 +333,49 @@ class Documents(Twin):
 
 
 @kind
+class Packed(Twin):
+    layers, hidden, kv, group, head, vhead, ffn, vocab, seq, batch = 2, 16, 2, 2, 4, 6, 16, 8, 24, 4
+    mark, near, score_cap = 0, 5, 2.0
+
+    def shapes(self):
+        h, heads = self.hidden, self.kv * self.group
+        s = {"embed.weight": (self.vocab, h), "norm.weight": (h,)}
+        for i in range(self.layers):
+            s |= {f"{i}.{n}.weight": (h,) for n in ("ln1", "ln2")}
+            s |= {f"{i}.attn.q.weight": (heads * self.head, h), f"{i}.attn.k.weight": (self.kv * self.head, h),
+                  f"{i}.attn.v.weight": (self.kv * self.vhead, h), f"{i}.attn.o.weight": (h, heads * self.vhead),
+                  f"{i}.mlp.up.weight": (self.ffn, h), f"{i}.mlp.down.weight": (h, self.ffn)}
+        return s
+
+    def attention(self, x, w, p):
+        """Of one document: x is (1, its tokens, hidden)."""
+        q, k, v = (split_heads(x @ w[p + f"{n}.weight"].T, heads)
+                   for n, heads in (("q", self.kv * self.group), ("k", self.kv), ("v", self.kv)))
+        k, v = rope(k).repeat_interleave(self.group, 1), v.repeat_interleave(self.group, 1)
+        s = self.score_cap * torch.tanh(rope(q) @ k.transpose(-1, -2) / math.sqrt(self.head) / self.score_cap)
+        t = torch.arange(x.shape[1])
+        back = t[:, None] - t
+        s = s.masked_fill((back < 0) | (back >= self.near), -math.inf)
+        return join_heads(torch.softmax(s, -1) @ v) @ w[p + "o.weight"].T
+
+    def document(self, ids, w):
+        """The logits of a document by itself."""
+        x = w["embed.weight"][ids][None]
+        for i in range(self.layers):
+            x = x + self.attention(rms(x, w[f"{i}.ln1.weight"]), w, f"{i}.attn.")
+            u = rms(x, w[f"{i}.ln2.weight"]) @ w[f"{i}.mlp.up.weight"].T
+            x = x + F.gelu(u, approximate="tanh") @ w[f"{i}.mlp.down.weight"].T
+        return (rms(x, w["norm.weight"]) @ w["embed.weight"].T)[0]
+
+    def loss(self, w, d):
+        rows = []
+        for row in d["tokens"][:, :-1]:
+            ends = [i + 1 for i in range(self.seq) if row[i] == self.mark or i == self.seq - 1]
+            rows.append(torch.cat([self.document(row[a:b], w) for a, b in zip([0, *ends], ends)]))
+        return next_token(torch.stack(rows), d["tokens"])
+
+
+@kind
 class MultiToken(Plain):
     share = 0.3
 
