@@ -148,9 +148,12 @@ def of_launch(program, kernel, launch, limits, card):
     if not held.blocks:
         raise machine.Stuck(f"{kernel.name}: cannot be launched: {held.limit}")
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    samples = [Sample(program, kernel, launch, limits, fill, b, card) for b in sample_blocks(launch.grid)]
-    xs = [s.block[0] for s in samples]
-    some = sorted({round(k * (launch.grid[0] - 1) / 63) for k in range(64)})
+    grid = contents.grid(kernel, launch)
+    linear = grid != launch.grid
+    picked = sample_blocks(grid)
+    samples = [Sample(program, kernel, launch, limits, fill, (x + grid[0] * y, 0, 0) if linear else (x, y, z), card) for x, y, z in picked]
+    xs = [x for x, _, _ in picked]
+    some = sorted({round(k * (grid[0] - 1) / 63) for k in range(64)})
     mean = lambda f: sum(between(xs, [f(s) for s in samples], x) for x in some) / len(some)
     together = min(held.blocks, -(-blocks // card.processors))
     busy = {part: mean(lambda s, part=part: s.cycles[part]) for part in PARTS}
@@ -161,7 +164,7 @@ def of_launch(program, kernel, launch, limits, card):
     seconds["l2"] = sectors * access.SECTOR / card.l2
     seconds["dram"] = dram / card.bandwidth
     lengths = [s.expected(program, card, together) for s in samples]
-    every = all_blocks(launch.grid, xs, lengths)
+    every = all_blocks(grid, xs, lengths)
     line = schedule(every, card.processors * together) * max(1, blocks / len(every)) / card.clock
     expected = max(line, seconds["l2"], seconds["dram"])
     limit = max(seconds, key=seconds.get)

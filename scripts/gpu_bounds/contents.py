@@ -3,6 +3,7 @@
 A kernel reads indices, choices of experts or sorted positions from memory. Their numbers are data; here they are drawn evenly, so
 that counts are those of typical data. RULES names, for a kernel, which parameter points to what, and where its limit is."""
 
+import math
 import re
 import struct
 
@@ -53,7 +54,18 @@ RULES = [
     (r"mg_combine_weight_\w+", 3, lambda l: choices(field(l, EXPERTS["choices"]), field(l, EXPERTS["experts"]))),
     (r"mg_combine_weight_\w+", 4, lambda l: drawn(field(l, EXPERTS["slots"]))),
 ]
+# mg_attention_desc has batch, kv and group from 32 on. Blocks of attention are in one row, head after head.
+HEADS = [(r"mg_flash\w*_dkv_\w+", (32, 40)), (r"mg_flash\w*_(forward|dq)_\w+", (32, 40, 48))]
 SPAN = 1 << 32  # bytes behind a pointer that may belong to its table
+
+
+def grid(kernel, launch):
+    """The grid with a dim for the heads, which are alike: (blocks of a head, heads, 1)."""
+    for pattern, fields in HEADS:
+        if re.fullmatch(pattern, kernel.name):
+            heads = math.prod(field(launch, at) for at in fields)
+            return launch.grid[0] // heads, heads, 1
+    return launch.grid
 
 
 def of(kernel, launch):
