@@ -51,8 +51,8 @@ MGK_INLINE V routine_log(V x)
     const VI subnormal = x < tiny;
     const VI bits = (VI)vwhere(subnormal, x * scale, x);
     const VI root = (VI)vall((T)0x1.6a09e667f3bcdp-1);
-    /* Unsigned, since it wraps for a negative x, whose result is dropped. m is the number whose bits
-     * are these less e's. */
+    /* Unsigned, since it wraps for a negative x, whose result is dropped. m is the number whose
+     * bits are these less e's. */
     const VI e = (VI)((VU)bits - (VU)root) >> MANTISSA;
     const V m = (V)((VU)bits - ((VU)e << MANTISSA));
     const V exponent =
