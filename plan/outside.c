@@ -14,6 +14,7 @@
 #include "ir/collective.h"
 #include "ir/mesh.h"
 #include "plan/rates.h"
+#include "runtime/attend.h"
 #include "runtime/sizes.h"
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

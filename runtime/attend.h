@@ -91,6 +91,13 @@ static inline mg_attend_class mg_attention_class(const mg_attention_desc *d, mg_
     return sm90 && most <= 128 && d->scale > 0 ? MG_ATTEND_FLASH90 : MG_ATTEND_FLASH;
 }
 
+/* How many kernels compute the gradients of attention: tiles have one more, of do . o. This does
+ * not depend on the GPU. */
+static inline int64_t mg_attention_grad_nodes(const mg_attention_desc *d)
+{
+    return mg_attention_class(d, MG_ATTEND_DQ, false, false, true) == MG_ATTEND_WARP ? 2 : 3;
+}
+
 /* The kernel for d. `some`: first keys, or the number of keys that are seen, are given. */
 static inline mg_attend mg_attend_of(const mg_attention_desc *d, mg_attend_pass pass, bool some,
                                      bool tf32, bool sm90, bool even)

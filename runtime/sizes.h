@@ -358,24 +358,6 @@ static inline int64_t mg_scatter_nodes(const mg_gather_desc *d)
     const bool any = d->indices > 0 && d->outer * d->n * d->inner > 0;
     return !d->accumulate + (any ? 3 * mg_sort_passes(d) + 1 : 0);
 }
-static inline bool mg_in_chunks(const int64_t *stride, int n)
-{
-    bool whole = true;
-    for (int i = 0; i < n; i++)
-        whole = whole && stride[i] % 8 == 0;
-    return whole;
-}
-/* On the tensor cores three kernels compute the gradients of attention, else two. */
-static inline int64_t mg_attention_grad_nodes(const mg_attention_desc *d)
-{
-    const bool halves = d->dtype == MG_BF16 || d->dtype == MG_F16;
-    const bool heads = d->head == d->vhead && (d->head == 64 || d->head == 128) &&
-                       d->batch * d->kv * d->group <= 65535;
-    const bool chunks = mg_in_chunks(d->q, 4) && mg_in_chunks(d->k, 3) && mg_in_chunks(d->v, 3) &&
-                        mg_in_chunks(d->o, 4) && mg_in_chunks(d->dq, 4) && mg_in_chunks(d->dk, 3) &&
-                        mg_in_chunks(d->dv, 3);
-    return halves && heads && chunks ? 3 : 2;
-}
 /* Marks before and after, the groups, and kernels that pack, unpack or add up shares. */
 static inline int64_t mg_comm_nodes(const mg_comm_desc *d)
 {

@@ -7,6 +7,7 @@
 
 #include "ir/collective.h"
 #include "ir/mesh.h"
+#include "runtime/attend.h"
 #include "runtime/sizes.h"
 
 #include <stdlib.h>
