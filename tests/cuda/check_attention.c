@@ -409,8 +409,8 @@ static void check_kinds(Bench *b)
     }
 }
 
-/* Under the sanitizers the shim computes products in tf32 wrongly, for a cause that is not known yet:
- * other builds, and the real PTX, are right. */
+/* Under the sanitizers the shim computes products in tf32 wrongly, for a cause that is not known
+ * yet: other builds, and the real PTX, are right. */
 #ifdef __SANITIZE_ADDRESS__
 enum { CHECKS_TF32 = false };
 #else
