@@ -242,6 +242,14 @@ Val several_expr(Elab *e, const Node *n); /* the same, or several */
 /* A pointwise op of tensors and numbers: of numbers a number. */
 Val apply_op(Elab *e, Span at, Op op, int n, const Val *x);
 Val apply2(Elab *e, Span at, Op op, Val x, Val y);
+/* Joins the dims of `more` to t; false after an error about rank or size. */
+bool join_dims(Elab *e, Span at, Type *t, const Type *more);
+Val subscript(Elab *e, const Node *n); /* x[...] */
+/* A part of x: a PART, or a sum of dims, which counts_dims knows. */
+Val part(Elab *e, const Node *n, Val x);
+bool counts_dims(Elab *e, const Node *n);
+/* May these dims be cut, shifted, split, merged? Not that of the batch, and none that is padded. */
+bool check_parts(Elab *e, Span at, const DimList *dims);
 bool check_padding(Elab *e, Span at, const DimList *over); /* none of them is padded */
 Val number_expr(Elab *e, const Node *n);                   /* a number, or poison after an error */
 bool real_of(Elab *e, const Node *n, double *d);           /* the same, as a double */

@@ -1,6 +1,5 @@
 /* expr.c - expressions: numbers are folded, tensors become instructions. */
 #include "grammar/elab.h"
-#include "ir/propose.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -67,8 +66,7 @@ Val make(Elab *e, Span at, Op op, const Attrs *attrs, int nin, const Value *in)
 
 /* ---- operands of one type ----------------------------------------------------------------- */
 
-/* Joins the dims of `more` to t; false after an error about rank or size. */
-static bool join_dims(Elab *e, Span at, Type *t, const Type *more)
+bool join_dims(Elab *e, Span at, Type *t, const Type *more)
 {
     for (int i = 0; i < more->rank; i++) {
         if (type_find(t, more->dims[i].name) >= 0)
@@ -280,105 +278,6 @@ static Val dot(Elab *e, const Node *n)
     }
     Attrs attrs = {.over = over};
     return make(e, n->at, OP_dot, &attrs, 2, in);
-}
-
-/* A dim of the size of d; that of the batch is the layout's. */
-static void same_size(Elab *e, const Node *n, Dim d)
-{
-    const Module *m = e->module;
-    Span first = {n->b->at.file, 0, 0};
-    if (d.name == m->batch.name) {
-        if (!e->quiet)
-            propose_microbatch(e->diag, &m->layout, m->batch.size / mesh_batch_ranks(m));
-        return;
-    }
-    const char *dim = arena_printf(e->arena, "dim t = %s\n", text(e, d.name));
-    remedies(e, &(Remedy){2, {{first, dim}, {n->b->at, "t"}}},
-             "`dim t = %s` makes a dim of that size", text(e, d.name));
-}
-
-static Val rename_one(Elab *e, const Node *n, Val x, Dim from, Dim to)
-{
-    const Attrs attrs = {.dim = from, .to = to};
-    const Type *t = type_of(e->module, x.value);
-    if (type_find(t, attrs.dim.name) < 0) {
-        fail(e, n->a->at, 215, "there is no dim '%s' to rename", text(e, attrs.dim.name));
-        help(e, "the dims are %s", type_text(e, x.value));
-        return poison;
-    }
-    if (attrs.dim.size != attrs.to.size) {
-        fail(e, n->at, 216, "'%s', which is %lld, cannot become '%s', which is %lld",
-             text(e, attrs.dim.name), (long long)attrs.dim.size, text(e, attrs.to.name),
-             (long long)attrs.to.size);
-        note(e, dim_info(e, attrs.to.name)->span, "'%s' is declared here", text(e, attrs.to.name));
-        same_size(e, n, attrs.dim);
-        return poison;
-    }
-    if (type_find(t, attrs.to.name) >= 0)
-        return fail(e, n->b->at, 217, "there is a dim '%s' already: the dims are %s",
-                    text(e, attrs.to.name), type_text(e, x.value));
-    return make(e, n->at, OP_rename, &attrs, 1, &x.value);
-}
-
-/* x[a -> b]; where they stand for several dims each of these. */
-static Val rename_dims(Elab *e, const Node *n, Val x)
-{
-    DimList from, to;
-    if (!resolve_dims(e, &(NodeList){.data = (Node **)&n->a, .n = 1}, &from) ||
-        !resolve_dims(e, &(NodeList){.data = (Node **)&n->b, .n = 1}, &to))
-        return poison;
-    if (from.n != to.n)
-        return fail(e, n->b->at, 207, "'%s' stands for %d dims (%s), and '%s' for %d (%s)",
-                    text(e, n->a->name), from.n, dims_text(e, &from), text(e, n->b->name), to.n,
-                    dims_text(e, &to));
-    for (int i = 0; i < from.n && x.kind == VAL_TENSOR; i++)
-        x = rename_one(e, n, x, from.dim[i], to.dim[i]);
-    return x;
-}
-
-static Val gather(Elab *e, const Node *n, const Node *sub, Val x, Val index)
-{
-    const Type *table = type_of(e->module, x.value);
-    const Type *ti = index.kind == VAL_TENSOR ? type_of(e->module, index.value) : NULL;
-    if (!ti || ti->dtype != DT_i32 || !ti->indexes) {
-        fail(e, sub->span, 218, "an index must be of a dim, as `tokens : token(vocab)` is");
-        if (!ti)
-            help(e, "`pick(x, along d, at = %s)` takes one element along a dim",
-                 number_text(e->arena, index.number));
-        return poison;
-    }
-    int at = type_find(table, ti->indexes);
-    if (at < 0) {
-        fail(e, sub->span, 218, "this indexes '%s', which the table %s does not have",
-             text(e, ti->indexes), type_text(e, x.value));
-        return poison;
-    }
-    for (int i = 0; i < ti->rank; i++)
-        if (ti->dims[i].name != ti->indexes && type_find(table, ti->dims[i].name) >= 0)
-            return fail(e, sub->span, 218, "dim '%s' is in the table and in the index",
-                        text(e, ti->dims[i].name));
-    Type t = *ti, rest = *table;
-    memmove(&rest.dims[at], &rest.dims[at + 1], (size_t)(rest.rank - at - 1) * sizeof(Dim));
-    rest.rank--;
-    if (!join_dims(e, n->at, &t, &rest))
-        return poison;
-    Attrs attrs = {.dim = table->dims[at]};
-    return make(e, n->at, OP_gather, &attrs, 2, (Value[]){x.value, index.value});
-}
-
-static Val subscript(Elab *e, const Node *n)
-{
-    Val x = expr(e, n->a);
-    for (size_t i = 0; i < n->list.n; i++) {
-        const Node *sub = n->list.data[i];
-        Val index = sub->kind == N_RENAME ? (Val){.kind = VAL_NUMBER} : expr(e, sub);
-        if (x.kind == VAL_POISON || index.kind == VAL_POISON)
-            return poison;
-        if (x.kind == VAL_NUMBER)
-            return fail(e, n->a->span, 214, "'[' on a number, which has no dims");
-        x = sub->kind == N_RENAME ? rename_dims(e, sub, x) : gather(e, n, sub, x, index);
-    }
-    return x;
 }
 
 static Val name(Elab *e, const Node *n)

@@ -107,6 +107,21 @@ static void put_assigned(Fmt *f, const Node *n)
     }
 }
 
+/* d = k, or d = lo .. hi -> part */
+static void put_assigned_part(Fmt *f, const Node *n)
+{
+    put_name(f, n->name);
+    put(f, " = ");
+    if (n->b)
+        put_pair(f, n->a, " .. ", n->b);
+    else
+        put_node(f, n->a);
+    if (n->list.n) {
+        put(f, " -> ");
+        put_node(f, n->list.data[0]);
+    }
+}
+
 /* A parameter of a block or model. */
 static void put_parameter(Fmt *f, const Node *n)
 {
@@ -179,6 +194,9 @@ static void put_node(Fmt *f, const Node *n)
         break;
     case N_RENAME:
         put_pair(f, n->a, " -> ", n->b);
+        break;
+    case N_PART:
+        put_assigned_part(f, n);
         break;
     case N_TIMES:
         put_pair(f, n->a, " x ", n->b);

@@ -41,7 +41,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %token CONFIG "config"
 %token PARAM "param" REPEAT "repeat" RETURN "return"
 %token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x"
-%token ARROW "->" LE "<=" GE ">=" EQ "==" NE "!="
+%token ARROW "->" DOTS ".." LE "<=" GE ">=" EQ "==" NE "!="
 %token OPTIMIZER "optimizer" SETTING "setting" STATE "state" REST "rest"
 %token <name> IDENT "a name"
 %token <text> STRING "a string" WORD "a word"
@@ -309,7 +309,13 @@ subscripts: subscript           { $$ = list_new(p, $1); }
                                 { $$ = list_add(p, $1, $3); }
 
 subscript: expr
-         | name "->" name       { $$ = MAKE(@$, RENAME, .at = @2, .a = $1, .b = $3); }
+         | expr "->" expr       { $$ = MAKE(@$, RENAME, .at = @2, .a = $1, .b = $3); }
+         | IDENT '=' expr       { $$ = MAKE(@$, PART, .name = $1, .at = @1, .a = $3); }
+         | IDENT '=' expr ".." expr
+                                { $$ = MAKE(@$, PART, .name = $1, .at = @1, .a = $3, .b = $5); }
+         | IDENT '=' expr ".." expr "->" name
+                                { $$ = MAKE(@$, PART, .name = $1, .at = @1, .a = $3, .b = $5,
+                                            .list = *list_new(p, $7)); }
 
 primary: NUMBER                 { $$ = MAKE(@$, NUMBER, .number = $1.value, .text = $1.text); }
        | WORD                   { $$ = MAKE(@$, WORD, .text = $1); }

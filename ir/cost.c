@@ -30,7 +30,7 @@ static double sent_traffic(const Module *m, const Ins *i)
 static double traffic(const Module *m, const Ins *i)
 {
     double bytes = 0;
-    if (i->op == OP_pick || i->op == OP_window || i->op == OP_join)
+    if (OP_AMONG(i->op, OP_pick, OP_window, OP_join, OP_reindex))
         return 2 * bytes_of(m, i->out[0]);
     if (i->op == OP_gather)
         return 2 * bytes_of(m, i->out[0]) + bytes_of(m, i->in[1]);
@@ -199,6 +199,7 @@ static void cost_fused(const Module *m, const Ins *i, Cost *c)
 #define cost_merge              cost_moved
 #define cost_join               cost_moved
 #define cost_rotate             cost_moved
+#define cost_reindex            cost_moved
 #define cost_gather             cost_moved
 #define cost_dispatch           cost_moved
 #define cost_combine            cost_moved

@@ -248,6 +248,29 @@ static void interp_join(Interp *in, const Ins *i)
     }
 }
 
+static void interp_reindex(Interp *in, const Ins *i)
+{
+    double *y = interp_out(in, i, 0);
+    const double *x = interp_in(in, i, 0);
+    const Attrs *a = &i->attrs;
+    const Type *t = in_type(in, i, 0);
+    const int d = type_find(t, a->dim.name);
+    const int64_t stride = type_stride(t, d);
+    Type others = *t; /* where the index along dim is 0, if its name stays */
+    others.dims[d].name = 0;
+    Walk w = walk_start();
+    walk_dims(&w, out_type(in, i));
+    walk_tensor(&w, out_type(in, i));
+    walk_tensor(&w, &others);
+    do {
+        int64_t at = a->at;
+        for (int k = 0; k < a->over.n; k++)
+            at += a->factors.by[k] * walk_index(&w, a->over.dim[k].name);
+        const bool there = at >= 0 && at % a->every == 0 && at / a->every < a->dim.size;
+        y[w.at[0]] = there ? x[w.at[1] + at / a->every * stride] : 0;
+    } while (walk_next(&w));
+}
+
 static void interp_rotate(Interp *in, const Ins *i)
 {
     double *y = interp_out(in, i, 0);
@@ -432,7 +455,7 @@ static double rounding_unit(DType t)
 static bool rounds_nothing(Op op)
 {
     static const Op as_they_are[] = {OP_iota, OP_random, OP_copy,   OP_neg,    OP_abs,
-                                     OP_max,  OP_min,    OP_select, OP_rotate, OP_join,
+                                     OP_max,  OP_min,    OP_select, OP_rotate, OP_join, OP_reindex,
                                      OP_rmax, OP_gather, OP_repeat, OP_fused};
     for (size_t k = 0; k < sizeof as_they_are / sizeof *as_they_are; k++)
         if (op == as_they_are[k])

@@ -114,6 +114,12 @@ typedef enum AttrId {
     ATTR_count
 } AttrId;
 
+/* One for each dim of a list. */
+typedef struct Factors {
+    int n;
+    int32_t by[MAX_RANK];
+} Factors;
+
 typedef struct Attrs {
 #define TYPE_OF_DIMS     DimList
 #define TYPE_OF_DIM      Dim
@@ -125,6 +131,7 @@ typedef struct Attrs {
 #define TYPE_OF_AXES     Axes
 #define TYPE_OF_SHARE    double
 #define TYPE_OF_COUNT    int64_t
+#define TYPE_OF_FACTORS  Factors
 #define ATTR(name, kind) TYPE_OF_##kind name;
 #include "ir/attrs.def"
 } Attrs;

@@ -46,6 +46,7 @@ const char *rule_over_mesh(Rule *r, Op op);
 const char *type_rename(Rule *r);
 const char *type_pick(Rule *r);
 const char *type_window(Rule *r);
+const char *type_reindex(Rule *r);
 const char *type_split(Rule *r);
 const char *type_merge(Rule *r);
 const char *type_join(Rule *r);

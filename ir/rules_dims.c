@@ -1,6 +1,7 @@
 /* rules_dims.c - the rules of ops that change which dims there are, and no element; see rules.h. */
 #include "ir/rules.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *type_rename(Rule *r)
@@ -87,6 +88,48 @@ const char *type_join(Rule *r)
               (long long)r->attrs->dim.size);
     r->out[0] = *r->in[0];
     r->out[0].dims[0].size = all;
+    return NULL;
+}
+
+const char *type_reindex(Rule *r)
+{
+    const Attrs *a = r->attrs;
+    const Type *t = r->in[0];
+    const char *wrong = rule_has_dim(r, t, a->dim, "the operand");
+    if (wrong)
+        return wrong;
+    if (!a->over.n || a->factors.n != a->over.n || a->every < 1)
+        WRONG(r, "%d dims are counted by %d factors, over %lld", a->over.n, a->factors.n,
+              (long long)a->every);
+    double reach = fabs((double)a->at);
+    r->out[0] = (Type){.dtype = t->dtype, .indexes = t->indexes};
+    for (int i = 0; i < t->rank; i++) {
+        if (t->dims[i].name != a->dim.name) {
+            r->out[0].dims[r->out[0].rank++] = t->dims[i];
+            continue;
+        }
+        for (int k = 0; k < a->over.n; k++) { /* those that the operand lacks */
+            const Dim d = a->over.dim[k];
+            if (d.name != a->dim.name && type_find(t, d.name) >= 0)
+                continue;
+            if (r->out[0].rank + t->rank - i > MAX_RANK)
+                WRONG(r, "the result would have more than %d dims", MAX_RANK);
+            r->out[0].dims[r->out[0].rank++] = d;
+        }
+    }
+    for (int k = 0; k < a->over.n; k++) {
+        const Dim d = a->over.dim[k];
+        for (int j = 0; j < k; j++)
+            if (a->over.dim[j].name == d.name)
+                WRONG(r, "dim '%s' is listed twice", rule_dim(r, d.name));
+        if (d.name != a->dim.name && type_find(t, d.name) >= 0 && (wrong = rule_has_dim(r, t, d, "the operand")))
+            return wrong;
+        if (!a->factors.by[k])
+            WRONG(r, "the factor of dim '%s' is 0", rule_dim(r, d.name));
+        reach += fabs((double)a->factors.by[k]) * (double)d.size;
+    }
+    if (reach + (double)a->dim.size * (double)a->every > INT32_MAX)
+        WRONG(r, "its indices would be beyond 2^31");
     return NULL;
 }
 

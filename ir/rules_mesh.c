@@ -127,7 +127,11 @@ static const char *unsplit(Rule *r, Op op)
     Axes axes = 0;
     if (OP_AMONG(op, OP_pick, OP_split, OP_merge, OP_join, OP_rotate))
         axes = a->dim.axes | a->to.axes;
-    else if (op == OP_window)
+    else if (op == OP_reindex) {
+        axes = a->dim.axes;
+        for (int k = 0; k < a->over.n; k++)
+            axes |= a->over.dim[k].axes;
+    } else if (op == OP_window)
         axes = a->along.axes;
     else if (OP_AMONG(op, OP_top, OP_slots, OP_dispatch, OP_combine, OP_combine_weight))
         axes = a->dim.axes | a->to.axes | a->along.axes | (a->over.n ? a->over.dim[0].axes : 0);

@@ -15,6 +15,7 @@ size_t label_stem(const char *label, size_t length);
 #define TEXT_OPTIONAL_FLAG  false
 #define TEXT_OPTIONAL_NAME  false
 #define TEXT_OPTIONAL_AXES  false
+#define TEXT_OPTIONAL_FACTORS false
 #define TEXT_OPTIONAL_MARK  true
 #define TEXT_OPTIONAL_SHARE true
 #define TEXT_OPTIONAL_COUNT true
@@ -25,6 +26,7 @@ size_t label_stem(const char *label, size_t length);
 #define TEXT_ALONE_FLAG     false
 #define TEXT_ALONE_NAME     false
 #define TEXT_ALONE_AXES     false
+#define TEXT_ALONE_FACTORS false
 #define TEXT_ALONE_SHARE    false
 #define TEXT_ALONE_COUNT    false
 #define TEXT_ALONE_MARK     true
@@ -35,6 +37,7 @@ size_t label_stem(const char *label, size_t length);
 #define TEXT_UNSET_FLAG(v)  false
 #define TEXT_UNSET_NAME(v)  false
 #define TEXT_UNSET_AXES(v)  false
+#define TEXT_UNSET_FACTORS(v) false
 #define TEXT_UNSET_MARK(v)  (!(v))
 #define TEXT_UNSET_SHARE(v) ((v) == 0)
 #define TEXT_UNSET_COUNT(v) ((v) == 0)

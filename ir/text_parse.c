@@ -142,6 +142,20 @@ static void read_attr_SHARE(Reader *r, double *v)
 
 #define read_attr_COUNT read_attr_INT
 
+static void read_attr_FACTORS(Reader *r, Factors *f)
+{
+    text_want_mark(r, '[');
+    do {
+        const int64_t by = text_want_int(r, INT32_MIN, INT32_MAX);
+        if (f->n == MAX_RANK) {
+            text_wrong(r, r->t.span, 402, "%s is expected here", "`]`");
+            break;
+        }
+        f->by[f->n++] = (int32_t)by;
+    } while (text_take_mark(r, ','));
+    text_want_mark(r, ']');
+}
+
 /* The separator between an attribute and the one before it. */
 typedef enum Between { BEFORE_ALL, COMMA_WANTED, COMMA_READ } Between;
 

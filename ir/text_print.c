@@ -256,6 +256,14 @@ static void print_attr_SHARE(const Module *m, const double *v, FILE *out)
 
 #define print_attr_COUNT print_attr_INT
 
+static void print_attr_FACTORS(const Module *m, const Factors *f, FILE *out)
+{
+    (void)m;
+    for (int i = 0; i < f->n; i++)
+        fprintf(out, "%s%d", i ? ", " : "=[", (int)f->by[i]);
+    fputc(']', out);
+}
+
 static void print_attrs(const Module *m, const Ins *i, FILE *out)
 {
     unsigned have = op_info[i->op].attrs;

@@ -184,8 +184,19 @@ static void window_outermost(Vjp *v, const Type *like, Dim n)
     v->grad[0] = build(b, OP_join, &a, parts, part);
 }
 
-/* Along the dim: at <= i < at + n gets g[i - at], the rest zero. Where g has the dim it is read
- * through a clamped index; the mask then drops what was clamped. */
+/* Along the dim: at <= i < at + n gets the cotangent, which is the same for all of them. */
+static void window_of_one(Vjp *v, const Type *like, Dim n, Dim all)
+{
+    Builder *b = v->b;
+    Value at = build_const(b, DT_i32, (double)v->ins->attrs.at);
+    Value last = build_const(b, DT_i32, (double)(n.size - 1));
+    Value i = build2(b, OP_sub, build_iota(b, DT_i32, all), at), none = zero_like(v, v->ct[0]);
+    Value low[] = {build2(b, OP_ge, i, build_const(b, DT_i32, 0)), v->ct[0], none};
+    Value high[] = {build2(b, OP_le, i, last), build_like(b, OP_select, 3, low, like), none};
+    v->grad[0] = build_like(b, OP_select, 3, high, like);
+}
+
+/* Along the dim: at <= i < at + n gets g[i - at], the rest zero. */
 static void vjp_window(Vjp *v)
 {
     Builder *b = v->b;
@@ -196,19 +207,56 @@ static void vjp_window(Vjp *v)
         window_outermost(v, &like, n);
         return;
     }
-    Value at = build_const(b, DT_i32, (double)v->ins->attrs.at), zero = build_const(b, DT_i32, 0);
-    Value last = build_const(b, DT_i32, (double)(n.size - 1));
-    Value i = build2(b, OP_sub, build_iota(b, DT_i32, all), at);
-    Value g = v->ct[0];
-    if (has(v, g, n.name)) {
-        Attrs dim = {.dim = n};
-        Value in[] = {g, build2(b, OP_min, build2(b, OP_max, i, zero), last)};
-        g = build(b, OP_gather, &dim, 2, in);
+    if (!has(v, v->ct[0], n.name)) {
+        window_of_one(v, &like, n, all);
+        return;
     }
-    Value none = zero_like(v, g);
-    Value low[] = {build2(b, OP_ge, i, zero), g, none};
-    Value high[] = {build2(b, OP_le, i, last), build_like(b, OP_select, 3, low, &like), none};
-    v->grad[0] = build_like(b, OP_select, 3, high, &like);
+    Attrs back = {.dim = n, .at = -v->ins->attrs.at, .every = 1};
+    back.over = (DimList){.n = 1, .dim = {all}};
+    back.factors = (Factors){.n = 1, .by = {1}};
+    v->grad[0] = build(b, OP_reindex, &back, 1, v->ct);
+}
+
+/* Where an index of the result, with the others, says which element it is: of dim i the cotangent is
+ * that at p = (every i - (the other terms) - at) / factor of p, added up over the other new dims.
+ * Where it is of no new dim, the element that all its terms say gets the cotangent. */
+static void vjp_reindex(Vjp *v)
+{
+    Builder *b = v->b;
+    const Attrs *a = &v->ins->attrs;
+    const Type like = operand_type(v, 0);
+    Value g = all_dims(v, 0);
+    int p = -1;
+    for (int k = 0; k < a->over.n; k++)
+        if (a->over.dim[k].name == a->dim.name ||
+            (p < 0 && type_find(&like, a->over.dim[k].name) < 0))
+            p = k;
+    if (p < 0) {
+        Value sum = build_const(b, DT_i32, (double)a->at), every = build_const(b, DT_i32, (double)a->every);
+        for (int k = 0; k < a->over.n; k++) {
+            Value by = build_const(b, DT_i32, a->factors.by[k]);
+            sum = build2(b, OP_add, build2(b, OP_mul, build_iota(b, DT_i32, a->over.dim[k]), by), sum);
+        }
+        Value here = build2(b, OP_eq, build2(b, OP_mul, build_iota(b, DT_i32, a->dim), every), sum);
+        Value in[] = {here, g, zero_like(v, g)};
+        v->grad[0] = build_like(b, OP_select, 3, in, &like);
+        return;
+    }
+    const int32_t sign = a->factors.by[p] < 0 ? -1 : 1;
+    Attrs back = {.dim = a->over.dim[p], .at = -sign * a->at, .every = sign * a->factors.by[p]};
+    DimList fresh = {0};
+    back.over.dim[back.over.n++] = a->dim;
+    back.factors.by[back.factors.n++] = sign * (int32_t)a->every;
+    for (int k = 0; k < a->over.n; k++) {
+        if (k == p)
+            continue;
+        back.over.dim[back.over.n++] = a->over.dim[k];
+        back.factors.by[back.factors.n++] = -sign * a->factors.by[k];
+        if (type_find(&like, a->over.dim[k].name) < 0)
+            fresh.dim[fresh.n++] = a->over.dim[k];
+    }
+    g = build(b, OP_reindex, &back, 1, &g);
+    v->grad[0] = build_sum(b, wide(v, g), &fresh);
 }
 
 /* rotate is a quarter turn of the pairs (i, i + n/2): its transpose turns back. */

@@ -52,6 +52,8 @@ static bool sensitive(const Region *body, Name d)
             return true;
         if (ins->op == OP_window && a->along.name == d)
             return true;
+        if (ins->op == OP_reindex && (a->dim.name == d || dims_have(&a->over, d)))
+            return true;
     }
     return false;
 }

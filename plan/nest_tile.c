@@ -31,7 +31,8 @@ static void mark_moved(const Module *m, const Region *body, Value v, bool moves,
             moved[k] |= moves;
     if (!i || i->home != body)
         return;
-    moves |= i->op == OP_rename || i->op == OP_pick || i->op == OP_window || i->op == OP_rotate;
+    moves |= i->op == OP_rename || i->op == OP_pick || i->op == OP_window || i->op == OP_rotate ||
+             i->op == OP_reindex;
     for (uint32_t k = 0; k < i->nin; k++)
         mark_moved(m, body, i->in[k], moves, moved);
 }

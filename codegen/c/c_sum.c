@@ -53,7 +53,7 @@ static bool moves(const Region *body)
     bool any = false;
     for (size_t i = 0; i < body->ins.n; i++) {
         const Op op = body->ins.data[i]->op;
-        any |= op == OP_rename || op == OP_pick || op == OP_window;
+        any |= OP_AMONG(op, OP_rename, OP_pick, OP_window, OP_reindex);
     }
     return any;
 }

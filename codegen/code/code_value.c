@@ -247,6 +247,38 @@ static Text rotated(Code *c, const Ins *i, const CodeEnv *e)
                   CHOICE};
 }
 
+/* The element that is counted by the indices of the loops, or 0. What lies outside is read at 0, and
+ * not taken. */
+static Text reindexed(Code *c, const Ins *i, const CodeEnv *e)
+{
+    const Attrs *a = &i->attrs;
+    const char *at = c->dialect->fresh(c, "place"), *sum = NULL;
+    for (int k = 0; k < a->over.n; k++) {
+        const int by = a->factors.by[k], size = by < 0 ? -by : by;
+        const char *index = index_of(c, e, a->over.dim[k].name);
+        const char *term = size == 1 ? index : arena_printf(c->a, "%d * %s", size, index);
+        sum = sum ? arena_printf(c->a, "%s %c %s", sum, by < 0 ? '-' : '+', term)
+                  : arena_printf(c->a, "%s%s", by < 0 ? "-" : "", term);
+    }
+    if (a->at)
+        sum = arena_printf(c->a, "%s %c %lld", sum, a->at < 0 ? '-' : '+', llabs(a->at));
+    code_line(c, "const %s %s = %s;", c->index, at, sum);
+    const char *there = arena_printf(c->a, "%s >= 0", at), *element = at;
+    if (a->every > 1) {
+        there = arena_printf(c->a, "%s && %s %% %lld == 0", there, at, (long long)a->every);
+        element = arena_printf(c->a, "%s / %lld", at, (long long)a->every);
+    }
+    const char *is = c->dialect->fresh(c, "there"), *from = c->dialect->fresh(c, "from");
+    code_line(c, "const bool %s = %s && %s < %lld;", is, there, element, (long long)a->dim.size);
+    code_line(c, "const %s %s = %s ? %s : 0;", c->index, from, is, element);
+    CodeEnv other = *e;
+    code_enter(&other, a->dim.name, from);
+    Text x = elsewhere(c, i->in[0], &other);
+    return (Text){arena_printf(c->a, "%s ? %s : %s", is, code_at(c, x, COMPARED),
+                               code_number(c, type_of(c->m, i->out[0])->dtype, 0).s),
+                  CHOICE};
+}
+
 static Text expression(Code *c, const Ins *i, const CodeEnv *e)
 {
     DType t = type_of(c->m, i->out[0])->dtype;
@@ -256,6 +288,8 @@ static Text expression(Code *c, const Ins *i, const CodeEnv *e)
         return code_cast(c, DT_i64, t, (Text){index_of(c, e, i->attrs.dim.name), NAMED});
     if (i->op == OP_rotate)
         return rotated(c, i, e);
+    if (i->op == OP_reindex)
+        return reindexed(c, i, e);
     if (i->op == OP_rename || i->op == OP_pick || i->op == OP_window)
         return moved(c, i, e);
     if (i->op == OP_cast)

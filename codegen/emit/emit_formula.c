@@ -199,6 +199,26 @@ static Text window(Formula *f, const Ins *i)
                   NAMED};
 }
 
+/* "x[seq = seq - 2 * tap + 1]" */
+static Text reindexed(Formula *f, const Ins *i)
+{
+    const Attrs *a = &i->attrs;
+    const char *sum = "";
+    for (int k = 0; k < a->over.n; k++) {
+        const int by = a->factors.by[k], size = by < 0 ? -by : by;
+        const char *sign = k ? (by < 0 ? " - " : " + ") : by < 0 ? "-" : "";
+        const char *times = size == 1 ? "" : arena_printf(f->e->a, "%d * ", size);
+        sum = arena_printf(f->e->a, "%s%s%s%s", sum, sign, times, str(f->e, a->over.dim[k].name));
+    }
+    if (a->at)
+        sum = arena_printf(f->e->a, "%s %c %lld", sum, a->at < 0 ? '-' : '+', llabs(a->at));
+    if (a->every > 1)
+        sum = arena_printf(f->e->a, "(%s) / %lld", sum, (long long)a->every);
+    return (Text){arena_printf(f->e->a, "%s[%s = %s]", at(f, i->in[0], NAMED),
+                               str(f->e, a->dim.name), sum),
+                  NAMED};
+}
+
 static Text rotated(Formula *f, const Ins *i)
 {
     return (Text){arena_printf(f->e->a, "rotate(%s over %s)", at(f, i->in[0], CHOICE),
@@ -217,7 +237,7 @@ static Text reduced(Formula *f, const Ins *i)
 static Text (*const notation[OP_count])(Formula *f, const Ins *i) = {
     [OP_const] = number,  [OP_neg] = negated,    [OP_select] = chosen, [OP_iota] = index_of,
     [OP_cast] = cast,     [OP_copy] = itself,    [OP_rename] = itself, [OP_pick] = picked,
-    [OP_window] = window, [OP_rotate] = rotated, [OP_sum] = reduced,   [OP_rmax] = reduced,
+    [OP_window] = window, [OP_rotate] = rotated, [OP_reindex] = reindexed, [OP_sum] = reduced,   [OP_rmax] = reduced,
 };
 
 static Text expression(Formula *f, Value v)

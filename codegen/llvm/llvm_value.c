@@ -271,6 +271,32 @@ static LLVMValueRef eval_moved(Gen *g, const Ins *i, const Env *e)
     return eval_elsewhere(g, i->in[0], &other);
 }
 
+/* The element that is counted by the indices of the loops, or 0. What lies outside is read at 0, and
+ * not taken. */
+static LLVMValueRef eval_reindex(Gen *g, const Ins *i, const Env *e)
+{
+    LLVMBuilderRef b = g->l->b;
+    const Attrs *a = &i->attrs;
+    LLVMValueRef at = gen_int(g, a->at), every = gen_int(g, a->every), zero = gen_int(g, 0);
+    for (int k = 0; k < a->over.n; k++) {
+        LLVMValueRef by = gen_int(g, a->factors.by[k]);
+        LLVMValueRef index = e->index[env_find(e, a->over.dim[k].name)];
+        at = LLVMBuildNSWAdd(b, at, LLVMBuildNSWMul(b, index, by, ""), "");
+    }
+    LLVMValueRef there = LLVMBuildICmp(b, LLVMIntSGE, at, zero, "");
+    if (a->every > 1) {
+        LLVMValueRef left = LLVMBuildSRem(b, at, every, "");
+        there = LLVMBuildAnd(b, there, LLVMBuildICmp(b, LLVMIntEQ, left, zero, ""), "");
+        at = LLVMBuildSDiv(b, at, every, "");
+    }
+    LLVMValueRef below = LLVMBuildICmp(b, LLVMIntSLT, at, gen_int(g, a->dim.size), "");
+    there = LLVMBuildAnd(b, there, below, "");
+    Env other = *e;
+    env_enter(&other, a->dim.name, LLVMBuildSelect(b, there, at, zero, ""), -1);
+    LLVMValueRef x = eval_elsewhere(g, i->in[0], &other);
+    return LLVMBuildSelect(b, there, x, LLVMConstNull(LLVMTypeOf(x)), "");
+}
+
 static LLVMValueRef eval_leaf(Gen *g, const Ins *i, DType t, const Env *e)
 {
     LLVMTypeRef type = llvm_register_type(g->l, t);
@@ -291,6 +317,8 @@ static LLVMValueRef eval_ins(Gen *g, const Ins *i, const Env *e)
         return eval_leaf(g, i, t, e);
     if (i->op == OP_rotate)
         return eval_rotate(g, i, e);
+    if (i->op == OP_reindex)
+        return eval_reindex(g, i, e);
     if (i->op == OP_rename || i->op == OP_pick || i->op == OP_window)
         return eval_moved(g, i, e);
     if (i->op == OP_cast)

@@ -127,6 +127,8 @@ static const char *collect_ins(Look *l, const Ins *i)
     const Module *m = l->f->m;
     for (uint32_t k = 0; k < i->nin; k++) {
         DimList d = dims_of(type_of(m, i->in[k]));
+        if (i->op == OP_reindex)
+            d = dims_less(&d, &(DimList){.n = 1, .dim = {i->attrs.dim}}); /* counted, not iterated */
         if (!dims_join(&l->s->space, &d))
             return "it would iterate more dims than a tensor can have, or one dim in two sizes";
         if (!add_input(l, i->in[k]))
@@ -243,6 +245,9 @@ static const char *check_values(const Look *l, const DimList *rows)
             dims_elements(&d) < dims_elements(&l->s->space) && !(rows && dims_equal(&d, rows));
         if (again && !reduction(i) && op_info[i->op].flops > FUSE_BROADCAST)
             return "a value that costs something would be computed again along a dim it has not";
+        const int read = l->f->at[i->in[0]];
+        if (i->op == OP_reindex && read >= 0 && cluster_has(l->c, read))
+            return "what is read at other indices would be computed again at each";
         if (i->op != OP_rotate)
             continue;
         if (rows && !dims_have(&l->s->reduced, i->attrs.dim.name))

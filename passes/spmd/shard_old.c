@@ -94,7 +94,7 @@ Value shard_accumulator(const Shard *s, Value v)
 /* The same of what an instruction does with operand `at`. */
 static bool use_stays_partial(const Shard *s, const Ins *i, size_t at)
 {
-    if (OP_AMONG(i->op, OP_add, OP_sub, OP_neg, OP_cast, OP_sum, OP_join, OP_window))
+    if (OP_AMONG(i->op, OP_add, OP_sub, OP_neg, OP_cast, OP_sum, OP_join, OP_window, OP_reindex))
         return true;
     if (i->op == OP_repeat)
         return at >= (size_t)i->attrs.carried;

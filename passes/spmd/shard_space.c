@@ -41,6 +41,10 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         space_fix(p, a->dim.name);
         space_fix(p, a->to.name);
     }
+    if (i->op == OP_reindex) {
+        space_fix(p, a->dim.name);
+        fix_dims_of(p, &a->over);
+    }
     if (routes || i->op == OP_window)
         space_fix(p, a->along.name);
     /* The dim that attention runs along may be split: keys go round. */
@@ -95,7 +99,7 @@ static void adopt(const Shard *s, const Ins *i, Space *p)
 static Axes partial_operands(const Shard *s, const Ins *i)
 {
     Axes all = ~(Axes)0, any = 0;
-    if (OP_AMONG(i->op, OP_neg, OP_cast, OP_copy, OP_sum, OP_window, OP_dispatch, OP_combine))
+    if (OP_AMONG(i->op, OP_neg, OP_cast, OP_copy, OP_sum, OP_window, OP_reindex, OP_dispatch, OP_combine))
         return type_of(s->m, s->now[i->in[0]])->partial;
     if (i->op == OP_combine_weight)
         return type_of(s->m, s->now[i->in[0]])->partial & ~type_of(s->m, s->now[i->in[1]])->partial;

@@ -132,7 +132,7 @@ static bool reads_moved(const Module *m, const Region *body, Value v, Value arg,
         return moved;
     if (!def || def->home != body || def->op == OP_sum || def->op == OP_rmax)
         return false;
-    moved |= def->op == OP_rotate || op_is(def->op, VIEW);
+    moved |= OP_AMONG(def->op, OP_rotate, OP_reindex) || op_is(def->op, VIEW);
     for (uint32_t k = 0; k < def->nin; k++)
         if (reads_moved(m, body, def->in[k], arg, moved))
             return true;

@@ -154,7 +154,7 @@ static double elements_read(const Module *m, const Region *body, size_t n)
         const Ins *i = body->ins.data[k];
         for (uint32_t o = 0; o < i->nin; o++)
             if (i->in[o] == body->args.data[n])
-                read += i->op == OP_pick || i->op == OP_window
+                read += OP_AMONG(i->op, OP_pick, OP_window, OP_reindex)
                             ? (double)type_elements(type_of(m, i->out[0]))
                             : all;
     }

@@ -21,7 +21,7 @@ static bool kernel_takes_over(const Module *m, const Ins *d, Value v, Value occu
     }
     for (size_t k = 0; k < d->body->ins.n; k++) {
         const Ins *i = d->body->ins.data[k];
-        if (i->op == OP_rotate || op_is(i->op, VIEW))
+        if (OP_AMONG(i->op, OP_rotate, OP_reindex) || op_is(i->op, VIEW))
             return false;
         if (i->op == OP_sum || i->op == OP_rmax)
             for (int n = 0; n < i->attrs.over.n; n++)
