@@ -398,27 +398,14 @@ static const char *arrange(Elab *e, const Builtin *b, const Args *a, Call *c, Sp
     return NULL;
 }
 
-static bool side(Elab *e, const Node *n, DimList *l)
-{
-    NodeList names = {0};
-    n = node_bare(n);
-    for (size_t i = 0; i < (n->kind == N_TUPLE ? n->list.n : 1); i++)
-        vec_push(e->arena, &names, (Node *)node_bare(n->kind == N_TUPLE ? n->list.data[i] : n));
-    for (size_t i = 0; i < names.n; i++)
-        if (names.data[i]->kind != N_NAME) {
-            fail(e, names.data[i]->span, 204, "`->` takes dims");
-            return false;
-        }
-    return resolve_dims(e, &names, l);
-}
-
 /* from -> to: of one dim and two, one of them on each side; of `top` one on both. */
 static bool arrow(Elab *e, const Builtin *b, Call *c)
 {
-    if (!side(e, c->arrow->a, &c->from) || !side(e, c->arrow->b, &c->to))
+    if (!arrow_side(e, c->arrow->a, &c->from) || !arrow_side(e, c->arrow->b, &c->to))
         return false;
+    int from = b->fn == builtin_join ? c->nargs : b->from;
     int to = b->from == 2 || b->fn == builtin_top ? 1 : 2;
-    if (c->from.n == b->from && c->to.n == to)
+    if (c->from.n == from && c->to.n == to)
         return true;
     misused(e, b, c->arrow->at, "takes other dims than these");
     return false;

@@ -1,4 +1,4 @@
-/* builtin.h - one call of a function of builtin.def: private to builtin.c and experts.c. */
+/* builtin.h - one call of a function of builtin.def: private to builtin.c, experts.c and parts.c. */
 #ifndef MGC_BUILTIN_H
 #define MGC_BUILTIN_H
 
@@ -7,7 +7,7 @@
 /* The arguments, counted and of the right kinds. */
 typedef struct Call {
     const Node *node;
-    const Node *arg[3];
+    const Node *arg[MAX_RANK];
     int nargs;
     bool over_given;
     DimList over; /* or along */
@@ -24,5 +24,7 @@ bool tensor_arg(Elab *e, const Node *arg, const Call *c, Value *x);
 
 /* experts.c */
 BuiltinFn builtin_top, builtin_dispatch, builtin_combine;
+/* parts.c */
+BuiltinFn builtin_join;
 
 #endif

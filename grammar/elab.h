@@ -248,6 +248,7 @@ Val subscript(Elab *e, const Node *n); /* x[...] */
 /* A part of x: a PART, or a sum of dims, which counts_dims knows. */
 Val part(Elab *e, const Node *n, Val x);
 bool counts_dims(Elab *e, const Node *n);
+bool arrow_side(Elab *e, const Node *n, DimList *l); /* the dims of one side of `->` */
 /* May these dims be cut, shifted, split, merged? Not that of the batch, and none that is padded. */
 bool check_parts(Elab *e, Span at, const DimList *dims);
 bool check_padding(Elab *e, Span at, const DimList *over); /* none of them is padded */

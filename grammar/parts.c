@@ -7,8 +7,10 @@
  *                          a has none: dims stand for their indices, with whole factors
  *   x[a - b]               the same, of the only one of these dims that x has
  *
+ *   join(x, y, (a, b) -> d)   the parts behind each other, as one dim
+ *
  * A range is a view. What dims count is the op reindex, whose derivative is the same op. */
-#include "grammar/elab.h"
+#include "grammar/builtin.h"
 
 #include <stdlib.h>
 
@@ -216,4 +218,74 @@ Val part(Elab *e, const Node *n, Val x)
     if (n->b)
         return range(e, n, x, d);
     return add_sum(e, n->a, 1, &a) ? counted(e, n, x, d, &a) : poison;
+}
+
+/* ---- joins -------------------------------------------------------------------------------- */
+
+static bool read_parts(Elab *e, const Call *c, Value *x)
+{
+    const Dim whole = c->to.dim[0];
+    int64_t size = 0;
+    for (int i = 0; i < c->nargs; i++) {
+        const Dim d = c->from.dim[i];
+        if (!tensor_arg(e, c->arg[i], c, &x[i]))
+            return false;
+        const Type *t = type_of(e->module, x[i]);
+        const bool has = type_find(t, d.name) >= 0;
+        if (!dtype_is_float(t->dtype)) {
+            fail(e, c->arg[i]->span, 211, "'join' of %s",
+                 t->dtype == DT_bool ? "conditions" : "indices");
+            return false;
+        }
+        if (!has || type_find(t, whole.name) >= 0) {
+            fail(e, c->arg[i]->span, has ? 217 : 215, has ? "this has a dim '%s' already" : "this has no dim '%s'",
+                 text(e, has ? whole.name : d.name));
+            help(e, "its dims are %s", type_text(e, x[i]));
+            return false;
+        }
+        size += d.size;
+    }
+    if (size == whole.size)
+        return check_parts(e, c->node->at, &c->from) && check_parts(e, c->node->at, &c->to);
+    fail(e, c->arrow->at, 216, "the parts (%s) are %lld, and '%s' is %lld",
+         dims_text(e, &c->from), (long long)size, text(e, whole.name), (long long)whole.size);
+    return false;
+}
+
+/* Each part at its place along the whole, chosen by the index. */
+Val builtin_join(Elab *e, const Call *c)
+{
+    Value x[MAX_RANK] = {0};
+    const Dim whole = c->to.dim[0];
+    if (!read_parts(e, c, x))
+        return poison;
+    bool wide = false;
+    for (int i = 0; i < c->nargs; i++)
+        wide |= type_of(e->module, x[i])->dtype == DT_f64;
+    int64_t at = whole.size;
+    Val all = {0};
+    for (int i = c->nargs - 1; i >= 0; i--) {
+        at -= c->from.dim[i].size;
+        const Attrs place = {.dim = c->from.dim[i],
+                             .at = -at,
+                             .every = 1,
+                             .over = {.n = 1, .dim = {whole}},
+                             .factors = {.n = 1, .by = {1}}};
+        x[i] = build_cast(&e->b, x[i], wide ? DT_f64 : e->compute);
+        const Val part = make(e, c->node->at, OP_reindex, &place, 1, &x[i]);
+        if (part.kind != VAL_TENSOR)
+            return poison;
+        if (i == c->nargs - 1) {
+            all = part;
+            continue;
+        }
+        Type t = *type_of(e->module, part.value);
+        if (!join_dims(e, c->node->at, &t, type_of(e->module, all.value)))
+            return poison;
+        Value end = build_const(&e->b, DT_i32, (double)(at + c->from.dim[i].size));
+        Value here = build2(&e->b, OP_lt, build_iota(&e->b, DT_i32, whole), end);
+        Value in[] = {here, part.value, all.value};
+        all = tensor_val(build_typed(&e->b, OP_select, NULL, 3, in, 1, &t, NULL)->out[0]);
+    }
+    return all;
 }

@@ -98,16 +98,18 @@ static Val gather(Elab *e, const Node *n, const Node *sub, Val x, Val index)
 
 /* ---- splits and merges -------------------------------------------------------------------- */
 
-/* The dims of one side of `->`, which are names. */
-static bool side(Elab *e, const Node *n, DimList *out)
+bool arrow_side(Elab *e, const Node *n, DimList *l)
 {
-    const NodeList one = {.data = (Node **)&n, .n = 1}, *list = n->kind == N_TUPLE ? &n->list : &one;
-    for (size_t i = 0; i < list->n; i++)
-        if (list->data[i]->kind != N_NAME) {
-            fail(e, list->data[i]->span, 204, "`->` is between dims, and this is none");
+    NodeList names = {0};
+    n = node_bare(n);
+    for (size_t i = 0; i < (n->kind == N_TUPLE ? n->list.n : 1); i++)
+        vec_push(e->arena, &names, (Node *)node_bare(n->kind == N_TUPLE ? n->list.data[i] : n));
+    for (size_t i = 0; i < names.n; i++)
+        if (names.data[i]->kind != N_NAME) {
+            fail(e, names.data[i]->span, 204, "`->` takes dims");
             return false;
         }
-    return resolve_dims(e, list, out);
+    return resolve_dims(e, &names, l);
 }
 
 /* Do the dims of `parts` make up `whole`? */
@@ -173,7 +175,7 @@ static Val merge_dims(Elab *e, const Node *n, Val x, const DimList *parts, Dim w
 static Val other_dims(Elab *e, const Node *n, Val x)
 {
     DimList from, to;
-    if (!side(e, n->a, &from) || !side(e, n->b, &to))
+    if (!arrow_side(e, n->a, &from) || !arrow_side(e, n->b, &to))
         return poison;
     const Type *t = type_of(e->module, x.value);
     if (from.n > 1 && to.n > 1)
@@ -202,7 +204,7 @@ static Val arrow(Elab *e, const Node *n, Val x)
         return other_dims(e, n, x);
     const Node *wrong = n->a->kind != N_NAME ? n->a : n->b->kind != N_NAME ? n->b : NULL;
     if (wrong)
-        return fail(e, wrong->span, 204, "`->` is between dims, and this is none");
+        return fail(e, wrong->span, 204, "`->` takes dims");
     return rename_dims(e, n, x);
 }
 

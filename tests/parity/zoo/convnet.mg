@@ -1,20 +1,15 @@
-# convnet.mg - convolutions over images, written as products: what a tap sees is the image shifted, and a shift is a product with a
-# matrix of ones; what lies outside is zero. Pools take the largest of two by two.
-dim row = 8, col = 8, colour = 2, down = 3, across = 3, first = 8, second = 8
+# convnet.mg - convolutions over images, zero outside, and pools that take the largest of two by two.
+dim row = 8, col = 8, colour = 2, down = 3, across = 3, first = 8, second = 8, two = 2, pair = 2
 dim half_row = row / 2, half_col = col / 2, last_row = half_row / 2, last_col = half_col / 2
 dim classes = 4, batch = 4
 
 # The images, seen from the taps of a 3 by 3 kernel: two more dims.
 block seen(x, along r, along c) {
-    dim y = r, z = c
-    up = select(index(y) == index(r) + index(down) - 1, 1, 0)
-    left = select(index(z) == index(c) + index(across) - 1, 1, 0)
-    return up @ x[r -> y, c -> z] over y @ left over z
+    return x[r + down - 1, c + across - 1]
 }
 
 block pool(x, along r, along c, along rr, along cc) {
-    tall = max(select(index(r) >= 2 * index(rr), select(index(r) <= 2 * index(rr) + 1, x, -1e30), -1e30), over r)
-    return max(select(index(c) >= 2 * index(cc), select(index(c) <= 2 * index(cc) + 1, tall, -1e30), -1e30), over c)
+    return max(x[r = 2 * rr + two, c = 2 * cc + pair], over (two, pair))
 }
 
 model convnet(x[batch, colour, row, col], y[batch] : token(classes)) {

@@ -4,9 +4,7 @@ dim layers = 2, hidden = 16, heads = 4, inner = 4, state = 4, tap = 4
 dim vocab = 32, seq = 8, batch = 4
 
 block conv(x[seq], w[tap]) {
-    dim from = seq
-    hit = select(index(from) == index(seq) - index(tap), 1, 0)
-    return hit @ w over tap @ x[seq -> from] over from
+    return sum(x[seq - tap] * w, over tap)
 }
 
 block mixer(x[hidden]) {

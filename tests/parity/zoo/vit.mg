@@ -32,13 +32,12 @@ model vit(x[batch, patch, pixel], y[batch] : token(classes)) {
     spot  : param[seq, hidden]     ~ normal(0.3) as "pos.weight"
     last  : param[hidden, classes] ~ normal(0.3) as "head.weight" [classes, hidden]
     bias  : param[classes]         = 0 as "head.bias"
-    moved = select(index(seq) == index(patch) + 1, 1, 0) @ (x @ embed over pixel + shift) over patch
-    h = moved + select(index(seq) == 0, cls, 0) + spot
+    h = (x @ embed over pixel + shift)[patch = seq - 1] + select(index(seq) == 0, cls, 0) + spot
     repeat layers as "{}" {
         h = h + attend(norm(h) as "ln1") as "attn"
         h = h + mlp(norm(h) as "ln2") as "mlp"
     }
-    loss = cross_entropy((norm(pick(h, along seq, at = 0)) as "norm") @ last over hidden + bias, y)
+    loss = cross_entropy((norm(h[seq = 0]) as "norm") @ last over hidden + bias, y)
 }
 
 train {
