@@ -375,6 +375,107 @@ static const char *picked(Gen *g, Dims want, int depth)
     return TEXT("pick(%s, along %s, at = %d)", x, dim_name(g, d), draw_below(g, g->dim[d].size));
 }
 
+typedef const char *Production(Gen *g, Dims want, int depth);
+
+/* Dims that may be cut and shifted. */
+static Dims loose(const Gen *g)
+{
+    return tensor_dims(g) & ~g->fixed & ~bit(g->batch) & ~bit(g->extra);
+}
+
+/* Two dims among these whose sizes give that of d, multiplied or added. */
+static bool two_of(Gen *g, Dims among, int size, bool times, int *a, int *b)
+{
+    Dims firsts = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        *a = pass ? draw_dim(g, firsts) : -1;
+        for (int i = 0; i < g->ndims; i++)
+            for (int k = 0; k < g->ndims; k++) {
+                const int with = times ? g->dim[i].size * g->dim[k].size
+                                       : g->dim[i].size + g->dim[k].size;
+                if (i == k || !(among & bit(i)) || !(among & bit(k)) || with != size)
+                    continue;
+                firsts |= bit(i);
+                if (i == *a) {
+                    *b = k;
+                    return true;
+                }
+            }
+        if (!firsts)
+            return false;
+    }
+    return false;
+}
+
+static const char *split_or_merged(Gen *g, Dims want, int depth)
+{
+    const Dims in = want & loose(g), out = loose(g) & ~want;
+    const bool splits = draw_one_in(g, 2);
+    const int d = draw_dim(g, splits ? out : in);
+    int a, b;
+    if (d < 0 || !two_of(g, splits ? in : out, g->dim[d].size, true, &a, &b))
+        return NULL;
+    const Dims pair = bit(a) | bit(b);
+    const char *x = term(g, splits ? (want & ~pair) | bit(d) : (want & ~bit(d)) | pair, depth - 1);
+    const char *one = dim_name(g, d), *two = TEXT("(%s, %s)", dim_name(g, a), dim_name(g, b));
+    return TEXT("%s[%s -> %s]", x, splits ? one : two, splits ? two : one);
+}
+
+static const char *joined(Gen *g, Dims want, int depth)
+{
+    const int d = draw_dim(g, want & loose(g));
+    int a, b;
+    if (d < 0 || !two_of(g, loose(g) & ~want, g->dim[d].size, false, &a, &b))
+        return NULL;
+    const char *x = expression(g, (want & ~bit(d)) | bit(a), depth - 1);
+    const char *y = expression(g, (want & ~bit(d)) | bit(b), depth - 1);
+    return TEXT("join(%s, %s, (%s, %s) -> %s)", x, y, dim_name(g, a), dim_name(g, b), dim_name(g, d));
+}
+
+static const char *cut(Gen *g, Dims want, int depth)
+{
+    const int d = draw_dim(g, want & loose(g));
+    Dims longer = 0;
+    for (int i = 0; d >= 0 && i < g->ndims; i++)
+        if (loose(g) & ~want & bit(i) && g->dim[i].size >= g->dim[d].size)
+            longer |= bit(i);
+    const int from = draw_dim(g, longer);
+    if (from < 0)
+        return NULL;
+    const int at = draw_between(g, 0, g->dim[from].size - g->dim[d].size);
+    const char *x = term(g, (want & ~bit(d)) | bit(from), depth - 1);
+    return at ? TEXT("%s[%s = %d .. %d -> %s]", x, dim_name(g, from), at, at + g->dim[d].size,
+                     dim_name(g, d))
+              : TEXT("%s[%s = 0 .. %s]", x, dim_name(g, from), dim_name(g, d));
+}
+
+/* Elements at sums of indices. What is read has the dim of the place, which the result may have too. */
+static const char *shifted(Gen *g, Dims want, int depth)
+{
+    const int a = draw_dim(g, want & loose(g)), b = draw_dim(g, want & loose(g) & ~bit(a));
+    const bool itself = draw_one_in(g, 2);
+    const int from = itself ? a : draw_dim(g, loose(g) & ~want);
+    if (a < 0 || from < 0)
+        return NULL;
+    const bool second = b >= 0 && draw_one_in(g, 2);
+    Dims in = (want & ~bit(a)) | bit(from);
+    if (second && draw_below(g, 4))
+        in &= ~bit(b);
+    const char *x = term(g, in, depth - 1), *one = dim_name(g, a), *place = dim_name(g, from);
+    const char *two = second ? TEXT(" %s %s", draw_one_in(g, 2) ? "+" : "-", dim_name(g, b)) : "";
+    if (draw_one_in(g, 4) && !(in & bit(b) & -second))
+        return itself ? TEXT("%s[%s%s - %d]", x, one, *two ? two : " + 0", draw_below(g, 3))
+                      : TEXT("%s[%s = %s%s]", x, place, one, two);
+    return TEXT("%s[%s = %d * %s%s + %d]", x, place, draw_one_in(g, 4) ? -1 : draw_between(g, 1, 3), one,
+                two, draw_between(g, -2, 3));
+}
+
+static const char *parted(Gen *g, Dims want, int depth)
+{
+    static Production *const all[] = {split_or_merged, joined, cut, shifted, shifted};
+    return all[draw_below(g, 5)](g, want, depth);
+}
+
 static const char *dropped(Gen *g, Dims want, int depth)
 {
     static const char *const p[] = {"0.1", "0.5", "0", "0.25"};
@@ -399,14 +500,12 @@ static const char *entropy(Gen *g, Dims want, int depth)
                 v->name);
 }
 
-typedef const char *Production(Gen *g, Dims want, int depth);
-
 const char *expression(Gen *g, Dims want, int depth)
 {
     static Production *const all[] = {
         pair,    pair,    unary,   unary,    product,      product,      product,   norm,
         turned,  dropped, choice,  ratio,    square,       reduction,    reduction, looked_up,
-        renamed, picked,  entropy, unpadded, block_called, block_called, attended,  routed};
+        renamed, picked,  entropy, unpadded, block_called, block_called, parted,  parted, attended,  routed};
     enum { PLAIN = 10, ALL = sizeof all / sizeof *all };
     g->used |= want;
     for (int tries = 0; depth > 0 && g->budget > 0 && tries < 4; tries++) {
