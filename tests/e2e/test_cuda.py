@@ -57,6 +57,23 @@ class Cuda(shim.Case):
             for a, (b, _) in zip(want, got, strict=True):
                 self.assertLess(abs(a - b), within * a)
 
+    def test_parts(self):
+        """Ranges, shifts, strides, splits, merges and joins: the losses of processors, and of four GPUs too."""
+        precision, within = some((("f32", 1e-6), ("bf16", 2e-3)), turn=TURN + 1)[0]
+        with open(os.path.join(PARITY, "zoo/parts.mg"), encoding="utf-8") as f:
+            text = f.read().split("\ntrain {")[0].replace("vocab = 32", "vocab = 256")
+        train = "train { optimizer adamw() lr 1e-2 } layout {"
+        self.write("m.mg", text + train + "microbatch 2 }")
+        self.write("four.mg", text + train + "microbatch 2 mesh dp = 2, tp = 2 batch -> dp heads, vocab -> tp }")
+        self.both("m.mg", "--precision", precision)
+        self.text(6000)
+        want = [loss for loss, _ in self.losses("./cpu", "--steps", 8)]
+        one = self.losses("./gpu", "--steps", 8)
+        self.gpu("four.mg", "--precision", precision)
+        for got in (one, self.losses("./gpu", "--steps", 8, SHIM_GPUS="4")):
+            for a, (b, _) in zip(want, got, strict=True):
+                self.assertLess(abs(a - b), within * a)
+
     def test_as_ready(self):
         """Updates as gradients come in, behind a guard of the loss alone: the losses of updating together, graphs and all."""
         with open(LLAMA, encoding="utf-8") as f:
