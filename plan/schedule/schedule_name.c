@@ -201,6 +201,23 @@ static bool kernel_taken(const Sched *s, const char *name)
     return false;
 }
 
+/* PTX calls the parameters of a kernel K K_param_0, K_param_1 and so on; ptxas 13.0 crashes if another
+ * kernel has such a name. Where in the name its number begins, if it is one; else its end. */
+static size_t number_of_ptx(const char *name)
+{
+    const size_t n = strlen(name), word = strlen("_param_");
+    size_t at = n;
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    return at < n && at >= word && !strncmp(name + at - word, "_param_", word) ? at : n;
+}
+
+static const char *numbered(const Sched *s, const char *base, int n)
+{
+    const char *name = arena_printf(s->m->arena, "%s_%d", base, n);
+    return name[number_of_ptx(name)] ? arena_printf(s->m->arena, "%s%d", base, n) : name;
+}
+
 /* The first name that is free: as it is, with the program's, with the result's, with a number. */
 static Name free_name(const Sched *s, const Ins *i, const char *base)
 {
@@ -212,7 +229,7 @@ static Name free_name(const Sched *s, const Ins *i, const char *base)
     if (kernel_taken(s, name) && given)
         name = base = arena_printf(s->m->arena, "%s_%s", base, own);
     for (int n = 2; kernel_taken(s, name); n++)
-        name = arena_printf(s->m->arena, "%s_%d", base, n);
+        name = numbered(s, base, n);
     return name_intern(s->m->names, name);
 }
 
@@ -229,5 +246,8 @@ Name kernel_name(const Sched *s, const Kernel *k)
     for (char *c = name; *c; c++)
         if (!isalnum((unsigned char)*c))
             *c = '_';
+    const size_t number = number_of_ptx(name);
+    if (name[number]) /* of a block that is called so */
+        name[number - 1] = 'n';
     return free_name(s, i, name);
 }
