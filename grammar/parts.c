@@ -1,11 +1,10 @@
 /* parts.c - the parts of a tensor that x[...] says by its dims.
  *
- *   x[a = lo .. hi -> b]   the elements lo to hi - 1 along a, as the dim b; b may be left out where lo
- *                          is 0 and hi is a dim
- *   x[a = k]               one element
- *   x[a = 2 * b + c]       for each index of b and c the element of that index along a, and 0 where
- *                          a has none: dims stand for their indices, with whole factors
- *   x[a - b]               the same, of the only one of these dims that x has
+ *   x[a = lo .. hi -> b]   the elements lo to hi - 1 along a, as the dim b; b may be left out where
+ * lo is 0 and hi is a dim x[a = k]               one element x[a = 2 * b + c]       for each index
+ * of b and c the element of that index along a, and 0 where a has none: dims stand for their
+ * indices, with whole factors x[a - b]               the same, of the only one of these dims that x
+ * has
  *
  *   join(x, y, (a, b) -> d)   the parts behind each other, as one dim
  *
@@ -26,8 +25,10 @@ bool check_parts(Elab *e, Span at, const DimList *dims)
 {
     for (int i = 0; i < dims->n; i++)
         if (dims->dim[i].name == e->batch) {
-            fail(e, at, 227, "the rows of a batch have no neighbours: '%s' is not cut, shifted, split "
-                 "or merged", text(e, e->batch));
+            fail(e, at, 227,
+                 "the rows of a batch have no neighbours: '%s' is not cut, shifted, split "
+                 "or merged",
+                 text(e, e->batch));
             return false;
         }
     return check_padding(e, at, dims);
@@ -120,8 +121,10 @@ static bool target_of(Elab *e, const Node *n, Value x, const Affine *a, Dim *d)
         }
     if (found == 1)
         return true;
-    fail(e, n->span, 225, found ? "the value has %d of these dims: which is cut must be said"
-                                : "the value has none of these dims", found);
+    fail(e, n->span, 225,
+         found ? "the value has %d of these dims: which is cut must be said"
+               : "the value has none of these dims",
+         found);
     help(e, "`x[d = ...]` takes parts along d; the dims are %s", type_text(e, x));
     return false;
 }
@@ -179,7 +182,10 @@ static Val range(Elab *e, const Node *n, Val x, Dim d)
     const DimList cut = {.n = 1, .dim = {d}};
     if (!integer_of(e, n->a, &from) || !integer_of(e, n->b, &end) || !check_parts(e, n->at, &cut))
         return poison;
-    if (from < 0 || end <= from || end > d.size)
+    if (end <= from)
+        return fail(e, n->at, 251, "the part %lld .. %lld of dim '%s' is empty", (long long)from,
+                    (long long)end, text(e, d.name));
+    if (from < 0 || end > d.size)
         return fail(e, n->at, 251, "elements %lld to %lld of dim '%s', which has %lld",
                     (long long)from, (long long)end - 1, text(e, d.name), (long long)d.size);
     if (!range_dim(e, n, from, &to) || !check_parts(e, n->at, &(DimList){.n = 1, .dim = {to}}))
@@ -191,8 +197,8 @@ static Val range(Elab *e, const Node *n, Val x, Dim d)
     if (to.name == d.name)
         return x;
     if (type_find(type_of(e->module, x.value), to.name) >= 0)
-        return fail(e, n->at, 217, "there is a dim '%s' already: the dims are %s",
-                    text(e, to.name), type_text(e, x.value));
+        return fail(e, n->at, 217, "there is a dim '%s' already: the dims are %s", text(e, to.name),
+                    type_text(e, x.value));
     const Dim window = {.name = d.name, .size = to.size};
     x = make(e, n->at, OP_window, &(Attrs){.along = window, .at = from}, 1, &x.value);
     return x.kind == VAL_TENSOR
@@ -238,7 +244,8 @@ static bool read_parts(Elab *e, const Call *c, Value *x)
             return false;
         }
         if (!has || type_find(t, whole.name) >= 0) {
-            fail(e, c->arg[i]->span, has ? 217 : 215, has ? "this has a dim '%s' already" : "this has no dim '%s'",
+            fail(e, c->arg[i]->span, has ? 217 : 215,
+                 has ? "this has a dim '%s' already" : "this has no dim '%s'",
                  text(e, has ? whole.name : d.name));
             help(e, "its dims are %s", type_text(e, x[i]));
             return false;
@@ -247,8 +254,8 @@ static bool read_parts(Elab *e, const Call *c, Value *x)
     }
     if (size == whole.size)
         return check_parts(e, c->node->at, &c->from) && check_parts(e, c->node->at, &c->to);
-    fail(e, c->arrow->at, 216, "the parts (%s) are %lld, and '%s' is %lld",
-         dims_text(e, &c->from), (long long)size, text(e, whole.name), (long long)whole.size);
+    fail(e, c->arrow->at, 216, "the parts (%s) are %lld, and '%s' is %lld", dims_text(e, &c->from),
+         (long long)size, text(e, whole.name), (long long)whole.size);
     return false;
 }
 

@@ -122,7 +122,8 @@ const char *type_reindex(Rule *r)
         for (int j = 0; j < k; j++)
             if (a->over.dim[j].name == d.name)
                 WRONG(r, "dim '%s' is listed twice", rule_dim(r, d.name));
-        if (d.name != a->dim.name && type_find(t, d.name) >= 0 && (wrong = rule_has_dim(r, t, d, "the operand")))
+        if (d.name != a->dim.name && type_find(t, d.name) >= 0 &&
+            (wrong = rule_has_dim(r, t, d, "the operand")))
             return wrong;
         if (!a->factors.by[k])
             WRONG(r, "the factor of dim '%s' is 0", rule_dim(r, d.name));

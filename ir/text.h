@@ -8,38 +8,38 @@
 size_t label_stem(const char *label, size_t length);
 
 /* Per kind of attribute: is it said where it is set alone; and its name alone; is it not set? */
-#define TEXT_OPTIONAL_DIMS  false
-#define TEXT_OPTIONAL_DIM   false
-#define TEXT_OPTIONAL_INT   false
-#define TEXT_OPTIONAL_REAL  false
-#define TEXT_OPTIONAL_FLAG  false
-#define TEXT_OPTIONAL_NAME  false
-#define TEXT_OPTIONAL_AXES  false
+#define TEXT_OPTIONAL_DIMS    false
+#define TEXT_OPTIONAL_DIM     false
+#define TEXT_OPTIONAL_INT     false
+#define TEXT_OPTIONAL_REAL    false
+#define TEXT_OPTIONAL_FLAG    false
+#define TEXT_OPTIONAL_NAME    false
+#define TEXT_OPTIONAL_AXES    false
 #define TEXT_OPTIONAL_FACTORS false
-#define TEXT_OPTIONAL_MARK  true
-#define TEXT_OPTIONAL_SHARE true
-#define TEXT_OPTIONAL_COUNT true
-#define TEXT_ALONE_DIMS     false
-#define TEXT_ALONE_DIM      false
-#define TEXT_ALONE_INT      false
-#define TEXT_ALONE_REAL     false
-#define TEXT_ALONE_FLAG     false
-#define TEXT_ALONE_NAME     false
-#define TEXT_ALONE_AXES     false
-#define TEXT_ALONE_FACTORS false
-#define TEXT_ALONE_SHARE    false
-#define TEXT_ALONE_COUNT    false
-#define TEXT_ALONE_MARK     true
-#define TEXT_UNSET_DIMS(v)  false
-#define TEXT_UNSET_DIM(v)   false
-#define TEXT_UNSET_INT(v)   false
-#define TEXT_UNSET_REAL(v)  false
-#define TEXT_UNSET_FLAG(v)  false
-#define TEXT_UNSET_NAME(v)  false
-#define TEXT_UNSET_AXES(v)  false
+#define TEXT_OPTIONAL_MARK    true
+#define TEXT_OPTIONAL_SHARE   true
+#define TEXT_OPTIONAL_COUNT   true
+#define TEXT_ALONE_DIMS       false
+#define TEXT_ALONE_DIM        false
+#define TEXT_ALONE_INT        false
+#define TEXT_ALONE_REAL       false
+#define TEXT_ALONE_FLAG       false
+#define TEXT_ALONE_NAME       false
+#define TEXT_ALONE_AXES       false
+#define TEXT_ALONE_FACTORS    false
+#define TEXT_ALONE_SHARE      false
+#define TEXT_ALONE_COUNT      false
+#define TEXT_ALONE_MARK       true
+#define TEXT_UNSET_DIMS(v)    false
+#define TEXT_UNSET_DIM(v)     false
+#define TEXT_UNSET_INT(v)     false
+#define TEXT_UNSET_REAL(v)    false
+#define TEXT_UNSET_FLAG(v)    false
+#define TEXT_UNSET_NAME(v)    false
+#define TEXT_UNSET_AXES(v)    false
 #define TEXT_UNSET_FACTORS(v) false
-#define TEXT_UNSET_MARK(v)  (!(v))
-#define TEXT_UNSET_SHARE(v) ((v) == 0)
-#define TEXT_UNSET_COUNT(v) ((v) == 0)
+#define TEXT_UNSET_MARK(v)    (!(v))
+#define TEXT_UNSET_SHARE(v)   ((v) == 0)
+#define TEXT_UNSET_COUNT(v)   ((v) == 0)
 
 #endif

@@ -217,9 +217,9 @@ static void vjp_window(Vjp *v)
     v->grad[0] = build(b, OP_reindex, &back, 1, v->ct);
 }
 
-/* Where an index of the result, with the others, says which element it is: of dim i the cotangent is
- * that at p = (every i - (the other terms) - at) / factor of p, added up over the other new dims.
- * Where it is of no new dim, the element that all its terms say gets the cotangent. */
+/* Where an index of the result, with the others, says which element it is: of dim i the cotangent
+ * is that at p = (every i - (the other terms) - at) / factor of p, added up over the other new
+ * dims. Where it is of no new dim, the element that all its terms say gets the cotangent. */
 static void vjp_reindex(Vjp *v)
 {
     Builder *b = v->b;
@@ -232,10 +232,12 @@ static void vjp_reindex(Vjp *v)
             (p < 0 && type_find(&like, a->over.dim[k].name) < 0))
             p = k;
     if (p < 0) {
-        Value sum = build_const(b, DT_i32, (double)a->at), every = build_const(b, DT_i32, (double)a->every);
+        Value sum = build_const(b, DT_i32, (double)a->at),
+              every = build_const(b, DT_i32, (double)a->every);
         for (int k = 0; k < a->over.n; k++) {
             Value by = build_const(b, DT_i32, a->factors.by[k]);
-            sum = build2(b, OP_add, build2(b, OP_mul, build_iota(b, DT_i32, a->over.dim[k]), by), sum);
+            sum = build2(b, OP_add, build2(b, OP_mul, build_iota(b, DT_i32, a->over.dim[k]), by),
+                         sum);
         }
         Value here = build2(b, OP_eq, build2(b, OP_mul, build_iota(b, DT_i32, a->dim), every), sum);
         Value in[] = {here, g, zero_like(v, g)};

@@ -247,8 +247,8 @@ static Text rotated(Code *c, const Ins *i, const CodeEnv *e)
                   CHOICE};
 }
 
-/* The element that is counted by the indices of the loops, or 0. What lies outside is read at 0, and
- * not taken. */
+/* The element that is counted by the indices of the loops, or 0. What lies outside is read at 0,
+ * and not taken. */
 static Text reindexed(Code *c, const Ins *i, const CodeEnv *e)
 {
     const Attrs *a = &i->attrs;

@@ -214,9 +214,9 @@ static Text reindexed(Formula *f, const Ins *i)
         sum = arena_printf(f->e->a, "%s %c %lld", sum, a->at < 0 ? '-' : '+', llabs(a->at));
     if (a->every > 1)
         sum = arena_printf(f->e->a, "(%s) / %lld", sum, (long long)a->every);
-    return (Text){arena_printf(f->e->a, "%s[%s = %s]", at(f, i->in[0], NAMED),
-                               str(f->e, a->dim.name), sum),
-                  NAMED};
+    return (Text){
+        arena_printf(f->e->a, "%s[%s = %s]", at(f, i->in[0], NAMED), str(f->e, a->dim.name), sum),
+        NAMED};
 }
 
 static Text rotated(Formula *f, const Ins *i)
@@ -235,9 +235,10 @@ static Text reduced(Formula *f, const Ins *i)
 
 /* Notation other than an operator; NULL: a function of the op's name. */
 static Text (*const notation[OP_count])(Formula *f, const Ins *i) = {
-    [OP_const] = number,  [OP_neg] = negated,    [OP_select] = chosen, [OP_iota] = index_of,
-    [OP_cast] = cast,     [OP_copy] = itself,    [OP_rename] = itself, [OP_pick] = picked,
-    [OP_window] = window, [OP_rotate] = rotated, [OP_reindex] = reindexed, [OP_sum] = reduced,   [OP_rmax] = reduced,
+    [OP_const] = number,  [OP_neg] = negated,    [OP_select] = chosen,     [OP_iota] = index_of,
+    [OP_cast] = cast,     [OP_copy] = itself,    [OP_rename] = itself,     [OP_pick] = picked,
+    [OP_window] = window, [OP_rotate] = rotated, [OP_reindex] = reindexed, [OP_sum] = reduced,
+    [OP_rmax] = reduced,
 };
 
 static Text expression(Formula *f, Value v)

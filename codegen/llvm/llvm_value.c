@@ -271,8 +271,8 @@ static LLVMValueRef eval_moved(Gen *g, const Ins *i, const Env *e)
     return eval_elsewhere(g, i->in[0], &other);
 }
 
-/* The element that is counted by the indices of the loops, or 0. What lies outside is read at 0, and
- * not taken. */
+/* The element that is counted by the indices of the loops, or 0. What lies outside is read at 0,
+ * and not taken. */
 static LLVMValueRef eval_reindex(Gen *g, const Ins *i, const Env *e)
 {
     LLVMBuilderRef b = g->l->b;

@@ -128,7 +128,8 @@ static const char *collect_ins(Look *l, const Ins *i)
     for (uint32_t k = 0; k < i->nin; k++) {
         DimList d = dims_of(type_of(m, i->in[k]));
         if (i->op == OP_reindex)
-            d = dims_less(&d, &(DimList){.n = 1, .dim = {i->attrs.dim}}); /* counted, not iterated */
+            d = dims_less(&d,
+                          &(DimList){.n = 1, .dim = {i->attrs.dim}}); /* counted, not iterated */
         if (!dims_join(&l->s->space, &d))
             return "it would iterate more dims than a tensor can have, or one dim in two sizes";
         if (!add_input(l, i->in[k]))

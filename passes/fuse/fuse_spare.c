@@ -37,8 +37,8 @@ static bool slice(Slice *s, Value v)
     if (stores && dtype_is_half(type_of(s->f->m, v)->dtype))
         return true; /* so can a half, in half the bytes */
     s->flops += op_info[i->op].flops;
-    if (!op_is(i->op, POINTWISE | CHEAP) || OP_AMONG(i->op, OP_rotate, OP_reindex) || s->flops > FUSE_AGAIN ||
-        s->n == 16)
+    if (!op_is(i->op, POINTWISE | CHEAP) || OP_AMONG(i->op, OP_rotate, OP_reindex) ||
+        s->flops > FUSE_AGAIN || s->n == 16)
         return false;
     s->at[s->n++] = at;
     for (uint32_t k = 0; k < i->nin; k++)

@@ -207,16 +207,17 @@ static Value fold_reindex(Fold *f, Ins *i)
 {
     const Attrs *a = &i->attrs;
     const bool itself = a->over.n == 1 && a->over.dim[0].name == a->dim.name &&
-                        a->over.dim[0].size == a->dim.size && a->factors.by[0] == 1 && a->at == 0 && a->every == 1;
+                        a->over.dim[0].size == a->dim.size && a->factors.by[0] == 1 && a->at == 0 &&
+                        a->every == 1;
     return itself ? becomes(f, i, i->in[0]) : 0;
 }
 
 static Value fold_identity(Fold *f, Ins *i)
 {
     static Value (*const fold[OP_count])(Fold *, Ins *) = {
-        [OP_add] = fold_add,       [OP_sub] = fold_sub, [OP_mul] = fold_mul,
-        [OP_div] = fold_one,       [OP_pow] = fold_one, [OP_neg] = fold_neg,
-        [OP_select] = fold_select, [OP_sum] = fold_sum, [OP_cast] = fold_cast,
+        [OP_add] = fold_add,       [OP_sub] = fold_sub,   [OP_mul] = fold_mul,
+        [OP_div] = fold_one,       [OP_pow] = fold_one,   [OP_neg] = fold_neg,
+        [OP_select] = fold_select, [OP_sum] = fold_sum,   [OP_cast] = fold_cast,
         [OP_copy] = fold_copy,     [OP_stop] = fold_stop, [OP_reindex] = fold_reindex,
     };
     return fold[i->op] ? fold[i->op](f, i) : 0;

@@ -99,7 +99,8 @@ static void adopt(const Shard *s, const Ins *i, Space *p)
 static Axes partial_operands(const Shard *s, const Ins *i)
 {
     Axes all = ~(Axes)0, any = 0;
-    if (OP_AMONG(i->op, OP_neg, OP_cast, OP_copy, OP_sum, OP_window, OP_reindex, OP_dispatch, OP_combine))
+    if (OP_AMONG(i->op, OP_neg, OP_cast, OP_copy, OP_sum, OP_window, OP_reindex, OP_dispatch,
+                 OP_combine))
         return type_of(s->m, s->now[i->in[0]])->partial;
     if (i->op == OP_combine_weight)
         return type_of(s->m, s->now[i->in[0]])->partial & ~type_of(s->m, s->now[i->in[1]])->partial;

@@ -391,8 +391,8 @@ static bool two_of(Gen *g, Dims among, int size, bool times, int *a, int *b)
         *a = pass ? draw_dim(g, firsts) : -1;
         for (int i = 0; i < g->ndims; i++)
             for (int k = 0; k < g->ndims; k++) {
-                const int with = times ? g->dim[i].size * g->dim[k].size
-                                       : g->dim[i].size + g->dim[k].size;
+                const int with =
+                    times ? g->dim[i].size * g->dim[k].size : g->dim[i].size + g->dim[k].size;
                 if (i == k || !(among & bit(i)) || !(among & bit(k)) || with != size)
                     continue;
                 firsts |= bit(i);
@@ -429,7 +429,8 @@ static const char *joined(Gen *g, Dims want, int depth)
         return NULL;
     const char *x = expression(g, (want & ~bit(d)) | bit(a), depth - 1);
     const char *y = expression(g, (want & ~bit(d)) | bit(b), depth - 1);
-    return TEXT("join(%s, %s, (%s, %s) -> %s)", x, y, dim_name(g, a), dim_name(g, b), dim_name(g, d));
+    return TEXT("join(%s, %s, (%s, %s) -> %s)", x, y, dim_name(g, a), dim_name(g, b),
+                dim_name(g, d));
 }
 
 static const char *cut(Gen *g, Dims want, int depth)
@@ -449,7 +450,8 @@ static const char *cut(Gen *g, Dims want, int depth)
               : TEXT("%s[%s = 0 .. %s]", x, dim_name(g, from), dim_name(g, d));
 }
 
-/* Elements at sums of indices. What is read has the dim of the place, which the result may have too. */
+/* Elements at sums of indices. What is read has the dim of the place, which the result may have
+ * too. */
 static const char *shifted(Gen *g, Dims want, int depth)
 {
     const int a = draw_dim(g, want & loose(g)), b = draw_dim(g, want & loose(g) & ~bit(a));
@@ -466,8 +468,8 @@ static const char *shifted(Gen *g, Dims want, int depth)
     if (draw_one_in(g, 4) && !(in & bit(b) & -second))
         return itself ? TEXT("%s[%s%s - %d]", x, one, *two ? two : " + 0", draw_below(g, 3))
                       : TEXT("%s[%s = %s%s]", x, place, one, two);
-    return TEXT("%s[%s = %d * %s%s + %d]", x, place, draw_one_in(g, 4) ? -1 : draw_between(g, 1, 3), one,
-                two, draw_between(g, -2, 3));
+    return TEXT("%s[%s = %d * %s%s + %d]", x, place, draw_one_in(g, 4) ? -1 : draw_between(g, 1, 3),
+                one, two, draw_between(g, -2, 3));
 }
 
 static const char *parted(Gen *g, Dims want, int depth)
@@ -503,9 +505,10 @@ static const char *entropy(Gen *g, Dims want, int depth)
 const char *expression(Gen *g, Dims want, int depth)
 {
     static Production *const all[] = {
-        pair,    pair,    unary,   unary,    product,      product,      product,   norm,
-        turned,  dropped, choice,  ratio,    square,       reduction,    reduction, looked_up,
-        renamed, picked,  entropy, unpadded, block_called, block_called, parted,  parted, attended,  routed};
+        pair,         pair,      unary,   unary,    product, product,  product,
+        norm,         turned,    dropped, choice,   ratio,   square,   reduction,
+        reduction,    looked_up, renamed, picked,   entropy, unpadded, block_called,
+        block_called, parted,    parted,  attended, routed};
     enum { PLAIN = 10, ALL = sizeof all / sizeof *all };
     g->used |= want;
     for (int tries = 0; depth > 0 && g->budget > 0 && tries < 4; tries++) {

@@ -14,6 +14,7 @@ gain : param[] = 1 / 2
 # after a gap
 
 x=x@w over(a) @ w over ( a,b ) # trailing
+x=x[a=0 ..b,a=2*b  -1 , b=1 .. 3->a,a->( b,c ),(b,c)->a,a-b]
   return f(((x+1)*y)[x->y,x], # moves up
    along (s,t),over(d),k=2 where r<=1) as "p" # close
 }
