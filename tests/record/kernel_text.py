@@ -131,11 +131,11 @@ class Scope:
     """Variables, and what conditions said of expressions."""
 
     def __init__(self, variables, problems):
-        self.variables, self.facts, self.problems = dict(variables), {}, problems
+        self.variables, self.facts, self.problems, self.dead = dict(variables), {}, problems, False
 
     def inner(self):
         s = Scope(self.variables, self.problems)
-        s.facts = dict(self.facts)
+        s.facts, s.dead = dict(self.facts), self.dead  # dead: no thread comes here
         return s
 
     def fact(self, tree, lo=-math.inf, hi=math.inf):
@@ -163,7 +163,9 @@ class Scope:
         x = self.compute(tree)
         if tree in self.facts:
             x = x.also(*self.facts[tree])
-        if not x.wide and x.lo <= x.hi and not INT[0] <= x.lo <= x.hi <= INT[1]:
+        if x.lo == x.hi:
+            x = x._replace(divisor=abs(x.lo))
+        if not x.wide and not self.dead and x.lo <= x.hi and not INT[0] <= x.lo <= x.hi <= INT[1]:
             self.problems.append(f"an int may be {x.lo} to {x.hi}: {tree}")
         return x
 
@@ -247,8 +249,8 @@ class Reader:
                 lanes = int(of.group(2))
             x = self.value(index)
             width = WIDTH[self.type[pointer]]
-            if x.lo > x.hi:
-                continue  # no thread comes here
+            if self.scope.dead or x.lo > x.hi:
+                continue
             if x.divisor * width % (lanes * width):
                 self.problems.append(f"{pointer}[{index}] is a vector of {lanes}, at multiples of {x.divisor}")
             writes = bool(stores) and m.start() < stores.end()
@@ -262,8 +264,9 @@ class Reader:
         s = outer.inner()
         whole = math.gcd(begin.divisor, by.divisor)
         s.variables[name] = Number(begin.lo, end.hi - 1, whole, begin.wide or kind == "int64_t")
+        s.dead |= begin.lo > end.hi - 1
         if not declared:  # what it is behind the loop
-            outer.variables[name] = Number(begin.lo, max(begin.hi, end.hi - 1 + by.hi), whole, begin.wide)
+            outer.variables[name] = Number(begin.lo, max(begin.hi, begin.hi if s.dead else end.hi - 1 + by.hi), whole, begin.wide)
         self.scopes.append(s)
 
     def line(self, line):
@@ -282,12 +285,12 @@ class Reader:
                 self.scope.assume(parse(m.group(1)))
             else:
                 self.test = parse(m.group(1))
-        elif line == "const int from = 0, to = 1;" or re.match(r"const int from = \d+, to = \d+;$", line):
+        elif re.match(r"const int from = \d+, to = \d+;$", line):
             a, b = map(int, re.findall(r"= (\d+)", line))
             self.scope.variables.update({"from": constant(a), "to": constant(b)})
         elif (m := INTEGER.match(line)) and not SCALAR.search(line) and self.is_index(m.group(3)):
             x = self.value(m.group(3))
-            if m.group(1) == "int" and not INT[0] <= x.lo <= x.hi <= INT[1]:
+            if m.group(1) == "int" and x.wide and not self.scope.dead and x.lo <= x.hi and not INT[0] <= x.lo <= x.hi <= INT[1]:
                 self.problems.append(f"{m.group(2)} may be {x.lo} to {x.hi}")
             self.scope.variables[m.group(2)] = x._replace(wide=m.group(1) == "int64_t")
         elif PLAIN.match(line):
