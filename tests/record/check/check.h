@@ -123,7 +123,10 @@ class Order
     void call(const Call &c);    /* now, or in the graph that is captured */
     bool capturing() const;      /* anything */
     void freed(const Memory::Block &b, const Line &l);
-    long nodes() const;          /* of all graphs so far */
+    struct Nodes {
+        long all, products, apart; /* apart: kernels of epilogues that the library does not have */
+    };
+    Nodes nodes() const;         /* of all graphs so far */
     long calls() const;          /* run so far, those of graphs each time */
     void end(long line) const;
   private:

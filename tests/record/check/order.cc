@@ -85,7 +85,6 @@ struct Graph {
     int origin;
     std::vector<Item> items;
     std::unordered_map<int, bool> streams;
-    long calls;
 };
 struct Event {
     bool live, recorded;
@@ -102,7 +101,7 @@ struct Order::State {
     std::shared_ptr<Graph> capture;
     std::map<uint64_t, std::shared_ptr<Graph>> graphs, execs;
     uint64_t points = 0;
-    long nodes = 0, calls = 0;
+    long nodes = 0, apart = 0, products = 0, calls = 0;
     Ranges ranges;
     std::unordered_set<std::string> names;
 
@@ -215,6 +214,15 @@ void Order::State::launch(const Graph &g, int stream, long)
     clock[stream][(size_t)stream]++;
 }
 
+/* Kernels that compute an epilogue where the library has none with it. */
+static bool is_epilogue(const std::string &kernel)
+{
+    for (const char *name : {"mg_fill_rows_", "mg_sum_rows_", "mg_sum_parts", "mg_gelu_"})
+        if (!kernel.compare(0, std::string(name).size(), name))
+            return true;
+    return false;
+}
+
 void Order::State::end_capture(const Line &l)
 {
     const int stream = stream_of(l.u(0), l.number, l.action);
@@ -227,7 +235,11 @@ void Order::State::end_capture(const Line &l)
     for (const auto &x : capture->streams)
         if (lane[stream][(size_t)(STREAMS + x.first)] < lane[x.first][(size_t)(STREAMS + x.first)])
             found("capture", l.number, l.action, "a stream of the graph was not joined");
-    nodes += capture->calls;
+    for (const Item &i : capture->items) {
+        nodes += i.kind == Item::CALL;
+        products += i.kind == Item::CALL && i.call.what == "a product";
+        apart += i.kind == Item::CALL && is_epilogue(i.call.what);
+    }
     graphs[l.u(1)] = capture;
     capture = nullptr;
 }
@@ -329,7 +341,7 @@ void Order::line(const Line &l)
         const int stream = s->stream_of(l.u(0), l.number, l.action);
         if (s->capture)
             found("capture", l.number, l.action, "a capture within a capture");
-        s->capture.reset(new Graph{stream, {}, {{stream, true}}, 0});
+        s->capture.reset(new Graph{stream, {}, {{stream, true}}});
     } else if (l.word == "end") {
         s->end_capture(l);
     } else if (l.word == "instantiate") {
@@ -374,7 +386,6 @@ void Order::call(const Call &c)
     const int stream = s->stream_of(c.stream, c.line, c.action);
     if (s->capture && s->capture->streams.count(stream)) {
         s->capture->items.push_back(Item{Item::CALL, stream, c, 0});
-        s->capture->calls++;
         return;
     }
     refilled(s->ranges, s->host, c);
@@ -399,9 +410,9 @@ void Order::freed(const Memory::Block &b, const Line &l)
                 }
 }
 
-long Order::nodes() const
+Order::Nodes Order::nodes() const
 {
-    return s->nodes;
+    return Nodes{s->nodes, s->products, s->apart};
 }
 
 long Order::calls() const

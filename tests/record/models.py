@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""models.py - every shipped model at full size, recorded and checked (recorded.py); prints the table of docs/gpu.md.
+
+    models.py [NAME...]      NAME: a part of a case's text"""
+
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from recorded import Case, Program  # noqa: E402
+
+
+def on(model, device, *more, **how):
+    return Case(model, ("--device", device, *more), **how)
+
+
+def layout(model, name, *more, **how):
+    return Case(model, ("--layout", name, *more), **how)
+
+
+# 256 ranks are the most that a program has: data parallelism of 2 in place of 128, and as many microbatches a rank.
+POD = ("-D", "dp=2", "-D", "batch=32", "--device", "h200")
+SMALL = ["mlp", "gpt2_124m", "llama_mini", "llama_56m", "mixtral_mini", "qwen2_0_5b", "qwen3_0_6b"]
+CASES = [
+    *(on(m, "h100") for m in SMALL),
+    *(on(m, d, "--precision", p) for m, d, p in (("gpt2_124m", "a100", "f16"), ("gpt2_124m", "rtx4090", "bf16"), ("mlp", "h100", "f64"),
+                                                ("gpt2_124m", "h100", "tf32"), ("llama_mini", "a100", "f32"), ("mixtral_mini", "b200", "f32"))),
+    on("gpt2_124m", "h100", environment={"RECORD_APART": "1"}),
+    layout("gpt2_124m", "padded", "--device", "h200"),
+    on("llama7b", "h200"),
+    layout("llama7b", "node8", ranks=(0, 7)),
+    layout("llama7b", "node8_zero3", ranks=(3,)),
+    layout("llama7b", "node8_tp8", ranks=(5,)),
+    layout("llama3_8b", "node8", ranks=(0, 7)),
+    layout("mistral_7b", "node8", ranks=(1,)),
+    layout("mixtral_8x7b", "node8", ranks=(0, 7)),
+    layout("mixtral_8x7b", "node64", ranks=(63,)),
+    Case("llama7b", ("--device", "h100", "-D", "pp=4", "-D", "tp=2", "-D", "batch=16", "--microbatch", "1"), ranks=(0, 3, 7)),
+    layout("llama3_405b", "pod16k", *POD, ranks=(0, 123, 255)),
+]
+
+
+def text(case):
+    return " ".join((case.model, *case.options, *(f"{k}={v}" for k, v in case.environment.items())))
+
+
+def rows(case):
+    """A row of the table for each rank, and what was found."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Program(case, folder)
+        for rank in case.ranks:
+            r = program.check(rank)
+            options = " ".join((*case.options, *(f"`{k}={v}`" for k, v in case.environment.items())))
+            seconds = sum(program.seconds.values()) + r.seconds
+            yield (f"| {case.model} | {options} | {program.device} | {rank} | {r.launches} | {r.calls} | {r.nodes} | {seconds:.1f} | "
+                   f"{r.findings} |"), r
+
+
+def main():
+    failed = 0
+    print("| model | options | device | rank | kernels | calls run | nodes | seconds | findings |\n|---|---|---|---|---|---|---|---|---|")
+    for case in CASES:
+        if not all(a in text(case) for a in sys.argv[1:]):
+            continue
+        for row, r in rows(case):
+            print(row, flush=True)
+            if r.findings:
+                failed += 1
+                print(r.text, file=sys.stderr, flush=True)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
