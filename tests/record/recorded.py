@@ -34,13 +34,13 @@ def compute_capability(device):
 
 
 def actions_at(schedule):
-    """The number of the first action at or behind each position of the step. A loop's line and its end are positions, too."""
+    """The number of the first action at or behind each position of the step. Lines of loops, their ends and phases are positions, too."""
     found, waiting = [], 0
     for line in re.split(r"^eval:", schedule, maxsplit=1, flags=re.M)[0].splitlines()[1:]:
         if m := re.match(r"\s*(\d+) s\d+ ", line):
             found += [int(m.group(1))] * (waiting + 1)
             waiting = 0
-        elif re.match(r"\s*(loop \S+ x \d+|end$)", line):
+        elif re.match(r"\s*(loop \S+ x \d+|phase \w+|end$)", line):
             waiting += 1
     last = found[-1] + 1 if found else 0
     return found + [last] * (waiting + 1)
