@@ -14,8 +14,8 @@ SOURCE = os.environ.get("MGC_SOURCE", os.path.join(os.path.dirname(os.path.abspa
 BUILD = os.environ.get("MGC_BUILD", os.path.join(SOURCE, "build"))
 CHECK = os.path.join(BUILD, "bin/record-check")
 RUNS = 3  # plain, captured, as graphs
-# options: of mgc; ranks: those that are recorded; environment: of the recorder.
-Case = namedtuple("Case", "model options ranks environment", defaults=((0,), {}))
+# options: of mgc; ranks: those that are recorded; environment: of the recorder; fewer: a batch of fewer microbatches, or 0.
+Case = namedtuple("Case", "model options ranks environment fewer", defaults=((0,), {}, 0))
 Result = namedtuple("Result", "calls launches nodes findings text seconds")
 
 

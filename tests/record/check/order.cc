@@ -423,7 +423,7 @@ long Order::calls() const
 void Order::end(long line) const
 {
     if (s->capture)
-        found("capture", line, -1, "a capture did not end");
+        found("left", line, -1, "a capture did not end");
     for (const auto &x : s->number)
         if (x.second >= 0)
             found("left", line, -1, "stream %" PRIu64 " is left", x.first);
