@@ -56,7 +56,8 @@ void emit_slot(const Emitter *e, const Program *p, uint32_t buffer)
     const Buffer *b = &e->p->buffers.data[buffer];
     const Pipe *pipe = p->pipe;
     if (b->slot && b->by_layer)
-        fprintf(e->out, " + (int64_t)(o->slot - o->stage / %d) * %lld", pipe->ranks, (long long)b->slot);
+        fprintf(e->out, " + (int64_t)(o->slot - o->stage / %d) * %lld", pipe->ranks,
+                (long long)b->slot);
     else if (b->slot)
         fprintf(e->out, " + (int64_t)o->slot * %lld", (long long)b->slot);
     for (int way = 0; pipe && way < 2 && pipe->message[way]; way++) {

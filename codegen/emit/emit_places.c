@@ -214,7 +214,8 @@ void emit_buffers(Emitter *e)
         e->buffer[i] = cname(&e->names, prefix[b->owner], emit_short_name(e, buffer_name(e, i)));
         fprintf(e->out, "#define %s%s (base + %lld", e->buffer[i], e->step[i] ? "(i)" : "",
                 (long long)b->offset);
-        if (e->step[i]) /* layers and microbatches may be ints, and bytes are more than those count */
+        if (e->step[i]) /* layers and microbatches may be ints, and bytes are more than those count
+                         */
             fprintf(e->out, " + (int64_t)(i) * %lld", (long long)e->step[i]);
         fputc(')', e->out);
         if (b->value && b->owner != OWN_params && b->owner != OWN_optimizer) {

@@ -124,8 +124,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 static uint64_t mix(uint64_t key, const struct ShimLayout *l)
 {
-    const uint64_t all[] = {(uint64_t)l->type, l->rows,           l->columns,
-                            (uint64_t)l->ld,   (uint64_t)l->stride, (uint64_t)l->batch};
+    const uint64_t all[] = {(uint64_t)l->type,   l->rows,           l->columns, (uint64_t)l->ld,
+                            (uint64_t)l->stride, (uint64_t)l->batch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         key = rt_mix64(key ^ all[i]);
     return key;

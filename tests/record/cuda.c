@@ -67,7 +67,7 @@ static cudaError_t both(const char *word, const void *one, const void *other)
 cudaError_t cudaMalloc(void **p, size_t bytes)
 {
     enum { WHOLE = 2 << 20, PROMISED = 256 };
-    static uintptr_t next = (uintptr_t)1 << 48;
+    static uintptr_t next = (uintptr_t)1 << 45;
     *p = (void *)(next + PROMISED);
     next += (bytes + 2 * WHOLE) / WHOLE * WHOLE;
     record_line("malloc", "%" PRIuPTR " %zu", (uintptr_t)*p, bytes);

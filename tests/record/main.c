@@ -69,7 +69,8 @@ static void stand_alone(mg_run *r, int rank)
     }
 }
 
-/* ---- the plan ------------------------------------------------------------------------------------ */
+/* ---- the plan
+ * ------------------------------------------------------------------------------------ */
 
 /* planned NAME BYTES, and nodes.PROGRAM; ranks COMMUNICATOR N */
 static void put_plan(const mg_program *p)

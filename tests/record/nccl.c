@@ -66,9 +66,9 @@ static ncclResult_t call(const char *what, const void *from, const void *to, siz
                       : type == ncclFloat16 || type == ncclBfloat16 ? 2
                       : type == ncclFloat32 || type == ncclInt32    ? 4
                                                                     : 8;
-    record_line("nccl",
-                "%" PRIuPTR " %" PRIuPTR " %s %" PRIuPTR " %" PRIuPTR " %zu %d %d", (uintptr_t)s,
-                (uintptr_t)comm, what, (uintptr_t)from, (uintptr_t)to, count, bytes, peer);
+    record_line("nccl", "%" PRIuPTR " %" PRIuPTR " %s %" PRIuPTR " %" PRIuPTR " %zu %d %d",
+                (uintptr_t)s, (uintptr_t)comm, what, (uintptr_t)from, (uintptr_t)to, count, bytes,
+                peer);
     return ncclSuccess;
 }
 

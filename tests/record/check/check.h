@@ -34,7 +34,8 @@ struct Piece {
         return at + (rows - 1) * pitch + row;
     }
 };
-/* True if a byte is in both. Exact for rows of one pitch; otherwise the bytes between rows count. */
+/* True if a byte is in both. Exact for rows of one pitch; otherwise the bytes between rows count.
+ */
 bool meet(const Piece &a, const Piece &b);
 
 /* A call that does something on the device. */
@@ -66,8 +67,8 @@ struct Launch {
     uint64_t grid[3], block[3], shared;
     std::string parameters; /* bytes, one after another */
 };
-/* What a kernel reads and writes, by its parameters. False: it is not known. Numbers that its index
- * arithmetic has no room for are found. */
+/* Sets the pieces that a kernel reads and writes, by its parameters. False: it is not known. Numbers
+ * that its index arithmetic has no room for are found. */
 bool pieces_of(const Launch &l, long line, int action, std::vector<Piece> *pieces);
 /* The same of generated kernels, by what kernel_text.py read from their text. */
 void read_generated(const char *path);
@@ -119,16 +120,17 @@ class Order
   public:
     Order();
     ~Order();
-    void line(const Line &l);    /* streams, events, graphs */
-    void call(const Call &c);    /* now, or in the graph that is captured */
-    bool capturing() const;      /* anything */
+    void line(const Line &l); /* streams, events, graphs */
+    void call(const Call &c); /* now, or in the graph that is captured */
+    bool capturing() const;   /* anything */
     void freed(const Memory::Block &b, const Line &l);
     struct Nodes {
         long all, products, apart; /* apart: kernels of epilogues that the library does not have */
     };
-    Nodes nodes() const;         /* of all graphs so far */
-    long calls() const;          /* run so far, those of graphs each time */
+    Nodes nodes() const; /* of all graphs so far */
+    long calls() const;  /* run so far, those of graphs each time */
     void end(long line) const;
+
   private:
     struct State;
     State *s;
