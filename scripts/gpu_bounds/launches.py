@@ -28,7 +28,7 @@ def read(lines, kernels):
         what, action, *word = line.split()
         if what == "action":
             actions[int(action)] = (word[0], " ".join(word[1:]))
-        elif what == "malloc":
+        elif what in ("malloc", "pin"):
             memory.append((int(word[0]), int(word[0]) + int(word[1])))
         elif what == "program":
             began = True

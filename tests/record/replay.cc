@@ -33,10 +33,14 @@ static int fail(const std::string &what)
     return 2;
 }
 
+/* Mapped memory, by its first page. */
+static std::map<uint64_t, uint64_t> mapped;
+
 static bool map_memory(uint64_t at, uint64_t bytes)
 {
     const uint64_t page = 4096, from = at / page * page;
     const uint64_t whole = (at + bytes - from + page - 1) / page * page;
+    mapped[from] = whole;
     return mmap((void *)from, whole, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) ==
            (void *)from;
@@ -48,6 +52,13 @@ static std::string bytes_of(const std::string &hex)
     for (size_t i = 0; i + 1 < hex.size(); i += 2)
         all += (char)std::stoi(hex.substr(i, 2), nullptr, 16);
     return all;
+}
+
+/* What a launch has written is no index of the next one. */
+static void clear_memory()
+{
+    for (const auto &m : mapped)
+        madvise((void *)m.first, m.second, MADV_DONTNEED);
 }
 
 /* Pieces of the contract become the only memory there is. */
@@ -79,6 +90,7 @@ static std::string run(ptx::Module &m, const Launch &x)
         l.blocks.push_back(last);
     for (const check::Piece &p : pieces)
         ptx::global_ranges().add((const void *)p.at, p.end() - p.at);
+    clear_memory();
     const std::string wrong = ptx::launch(*k, l);
     for (const check::Piece &p : pieces)
         ptx::global_ranges().remove((const void *)p.at);

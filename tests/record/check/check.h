@@ -67,8 +67,8 @@ struct Launch {
     uint64_t grid[3], block[3], shared;
     std::string parameters; /* bytes, one after another */
 };
-/* Sets the pieces that a kernel reads and writes, by its parameters. False: it is not known. Numbers
- * that its index arithmetic has no room for are found. */
+/* Sets the pieces that a kernel reads and writes, by its parameters. False: it is not known.
+ * Numbers that its index arithmetic has no room for are found. */
 bool pieces_of(const Launch &l, long line, int action, std::vector<Piece> *pieces);
 /* The same of generated kernels, by what kernel_text.py read from their text. */
 void read_generated(const char *path);
