@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""models.py - every shipped model at full size, recorded and checked (recorded.py); prints the table of docs/gpu.md.
+"""models.py - every shipped model at full size, and small ones under all layouts of tests/e2e/layouts.py, recorded and checked
+(recorded.py); prints the table of docs/gpu.md.
 
     models.py [TEXT...]      the cases that have all of these texts
-    models.py --some         for continuous integration: the pipeline of 405 billion parameters and one other case, with fewer
-                             microbatches; which rank and case, MGC_TURN says"""
+    models.py --some         for continuous integration: the pipeline of 405 billion parameters, one other model with fewer
+                             microbatches, and one layout; which, MGC_TURN says"""
 
+import math
 import os
+import re
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "../e2e")]
+import layouts  # noqa: E402
 from recorded import Case, Program  # noqa: E402
 
 
@@ -43,8 +48,22 @@ CASES = [
 ]
 
 
+def small(name):
+    """A small model under a layout whose name is that of its file: its first and its last rank."""
+    experts = name in layouts.EXPERTS
+    mesh = (layouts.LAYOUTS | layouts.EXPERTS)[name][0]
+    model = os.path.join(HERE, "../parity", "mixtral_small.mg" if experts else "llama_small.mg")
+    options = ("-D", "batch=8", "--precision", "bf16", *(() if experts else ("-D", "layers=4")))
+    last = math.prod(int(size) for size in re.findall(r"= (\d+)", mesh)) - 1
+    of = layouts.text(name, "h200", "kv_heads").replace(f"layout {name} ", "layout small ")
+    return Case(model, options, ranks=(0, last), layout=of)
+
+
+LAYOUTS = [small(name) for name in layouts.LAYOUTS | layouts.EXPERTS]
+
+
 def text(case):
-    return " ".join((case.model, *case.options, *(f"{k}={v}" for k, v in case.environment.items())))
+    return " ".join((os.path.basename(case.model), *case.options, *(f"{k}={v}" for k, v in case.environment.items())))
 
 
 def rows(case, ranks=None):
@@ -53,9 +72,10 @@ def rows(case, ranks=None):
         program = Program(case, folder)
         for rank in ranks or case.ranks:
             r = program.check(rank)
-            options = " ".join((*case.options, *(f"`{k}={v}`" for k, v in case.environment.items())))
+            mesh = re.findall(r"mesh (.*)", case.layout)
+            options = " ".join((*case.options, *mesh, *(f"`{k}={v}`" for k, v in case.environment.items())))
             seconds = sum(program.seconds.values()) + r.seconds
-            yield (f"| {case.model} | {options} | {program.device} | {rank} | {r.launches} | {r.calls} | {r.nodes} | {seconds:.1f} | "
+            yield (f"| {os.path.basename(case.model)} | {options} | {program.device} | {rank} | {r.launches} | {r.calls} | {r.nodes} | {seconds:.1f} | "
                    f"{r.findings} |"), r
 
 
@@ -66,13 +86,13 @@ def some():
     one = others[turn % len(others)]
     if one.fewer:
         one = one._replace(options=(*one.options, "-D", f"batch={one.fewer}"))
-    return [(c, [c.ranks[turn % len(c.ranks)]]) for c in (one, last)]
+    return [(c, [c.ranks[turn % len(c.ranks)]]) for c in (one, LAYOUTS[turn % len(LAYOUTS)], last)]
 
 
 def main():
     failed = 0
     texts = sys.argv[1:]
-    cases = some() if texts == ["--some"] else [(c, c.ranks) for c in CASES if all(t in text(c) for t in texts)]
+    cases = some() if texts == ["--some"] else [(c, c.ranks) for c in CASES + LAYOUTS if all(t in text(c) for t in texts)]
     print("| model | options | device | rank | kernels | calls run | nodes | seconds | findings |\n|---|---|---|---|---|---|---|---|---|")
     for case, ranks in cases:
         for row, r in rows(case, ranks):

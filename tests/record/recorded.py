@@ -14,8 +14,9 @@ SOURCE = os.environ.get("MGC_SOURCE", os.path.join(os.path.dirname(os.path.abspa
 BUILD = os.environ.get("MGC_BUILD", os.path.join(SOURCE, "build"))
 CHECK = os.path.join(BUILD, "bin/record-check")
 RUNS = 3  # plain, captured, as graphs
-# options: of mgc; ranks: those that are recorded; environment: of the recorder; fewer: a batch of fewer microbatches, or 0.
-Case = namedtuple("Case", "model options ranks environment fewer", defaults=((0,), {}, 0))
+# options: of mgc; ranks: those that are recorded; environment: of the recorder; fewer: a batch of fewer microbatches, or 0; layout: the
+# text of a layout's file, or "".
+Case = namedtuple("Case", "model options ranks environment fewer layout", defaults=((0,), {}, 0, ""))
 Result = namedtuple("Result", "calls launches nodes findings text seconds")
 
 
@@ -59,8 +60,9 @@ def buffers(memory, schedule):
 class Program:
     """A case's program in a folder."""
 
-    def __init__(self, case, folder, more=()):
+    def __init__(self, case, folder):
         self.case, self.folder = case, folder
+        more = ("--layout", self.write("small.mg", case.layout)) if case.layout else ()
         path = case.model if case.model.endswith(".mg") else os.path.join(SOURCE, "models", case.model + ".mg")
         self.mgc = [os.path.join(BUILD, "mgc"), path, *case.options, *more]
         self.seconds = {}
