@@ -190,11 +190,23 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t l)
 {
     return gone("libraryend", l);
 }
+/* Generated kernels take pointers alone. */
+static int parameters_of(const mg_program *p, const char *kernel, int bytes[RECORD_ARGUMENTS])
+{
+    for (int i = 0; i < p->ncuda_kernels; i++)
+        if (!strcmp(p->cuda_kernels[i].name, kernel)) {
+            for (int k = 0; k < p->cuda_kernels[i].npointers; k++)
+                bytes[k] = sizeof(void *);
+            return p->cuda_kernels[i].npointers;
+        }
+    return record_kernel_parameters(kernel, bytes);
+}
+
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *k, cudaLibrary_t l, const char *name)
 {
     Kernel *of = rt_alloc(1, sizeof *of);
     snprintf(of->name, sizeof of->name, "%s", name);
-    of->n = record_parameters(record_run->program, name, of->bytes);
+    of->n = parameters_of(record_run->program, name, of->bytes);
     *k = of;
     record_line("kernel", "%s", name);
     return of->n < 0 ? cudaErrorSymbolNotFound : cudaSuccess;

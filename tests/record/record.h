@@ -8,8 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "runtime/run.h"
-
-enum { RECORD_ARGUMENTS = 256 };
+#include "tests/record/parameters.h"
 
 /* The program that is recorded; set before its device is opened. */
 extern mg_run *record_run;
@@ -22,9 +21,5 @@ void record_line(const char *word, const char *fmt, ...) __attribute__((format(p
 
 /* A number that no other object has: streams, events, graphs and communicators are numbers. */
 uintptr_t record_number(void);
-
-/* parameters.c: sets the bytes of each parameter of a kernel, and returns how many it has; -1: it
- * is no kernel that the runtime launches. */
-int record_parameters(const mg_program *p, const char *kernel, int bytes[RECORD_ARGUMENTS]);
 
 #endif

@@ -70,9 +70,11 @@ struct Launch {
 /* Sets the pieces that a kernel reads and writes, by its parameters. False: it is not known.
  * Numbers that its index arithmetic has no room for are found. */
 bool pieces_of(const Launch &l, long line, int action, std::vector<Piece> *pieces);
-/* The same of generated kernels, by what kernel_text.py read from their text. */
+/* Reads what kernel_text.py found in the text of generated kernels; sets the pieces of these. */
 void read_generated(const char *path);
 bool generated_pieces(const Launch &l, long line, int action, std::vector<Piece> *pieces);
+/* True of a kernel of kernels/cuda that has a contract. */
+bool has_contract(const std::string &kernel);
 
 /* ---- rules ------------------------------------------------------------------------------- */
 

@@ -499,15 +499,27 @@ static const struct {
                {"mg_flash_d", gradient},
                {"mg_flash90_d", gradient}};
 
+static void (*contract_of(const std::string &kernel))(Contract &c)
+{
+    for (const auto &k : kernels)
+        if (!kernel.compare(0, strlen(k.name), k.name))
+            return k.contract;
+    return nullptr;
+}
+
+bool has_contract(const std::string &kernel)
+{
+    return contract_of(kernel) != nullptr;
+}
+
 bool pieces_of(const Launch &l, long line, int action, std::vector<Piece> *pieces)
 {
     Contract c(l, line, action, pieces);
-    for (const auto &k : kernels)
-        if (!l.kernel.compare(0, strlen(k.name), k.name)) {
-            k.contract(c);
-            return true;
-        }
-    return generated_pieces(l, line, action, pieces);
+    void (*const contract)(Contract &) = contract_of(l.kernel);
+    if (!contract)
+        return generated_pieces(l, line, action, pieces);
+    contract(c);
+    return true;
 }
 
 } // namespace check
