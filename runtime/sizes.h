@@ -341,11 +341,11 @@ static inline int64_t mg_gemm_nodes(const mg_gemm_desc *d)
 {
     return d->m > 0 && d->n > 0 && d->batch > 0;
 }
-/* Kernels that compute a product's epilogue where the library has no algorithm with it: at most one
- * before the product and one after it. */
+/* Kernels that compute a product's epilogue where the library has no algorithm with it: of a bias
+ * one before the product, of sums two (of parts, and of these), and one after it. */
 static inline int64_t mg_apart_nodes(const mg_gemm_desc *d)
 {
-    return ((d->epilogue & (MG_BIAS | MG_SUM)) != 0) +
+    return ((d->epilogue & MG_BIAS) != 0) + 2 * ((d->epilogue & MG_SUM) != 0) +
            ((d->epilogue & (MG_GELU | MG_GELU_GRAD)) != 0);
 }
 /* A chunk of a head: the product, the loss, and with gradients two more products. */

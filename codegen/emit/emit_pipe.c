@@ -56,14 +56,15 @@ void emit_slot(const Emitter *e, const Program *p, uint32_t buffer)
     const Buffer *b = &e->p->buffers.data[buffer];
     const Pipe *pipe = p->pipe;
     if (b->slot && b->by_layer)
-        fprintf(e->out, " + (o->slot - o->stage / %d) * %lld", pipe->ranks, (long long)b->slot);
+        fprintf(e->out, " + (int64_t)(o->slot - o->stage / %d) * %lld", pipe->ranks,
+                (long long)b->slot);
     else if (b->slot)
-        fprintf(e->out, " + o->slot * %lld", (long long)b->slot);
+        fprintf(e->out, " + (int64_t)o->slot * %lld", (long long)b->slot);
     for (int way = 0; pipe && way < 2 && pipe->message[way]; way++) {
         if (buffer == pipe->sent[way])
-            fprintf(e->out, " + o->out * %lld", (long long)pipe->stride[way]);
+            fprintf(e->out, " + (int64_t)o->out * %lld", (long long)pipe->stride[way]);
         if (buffer == pipe->received[way])
-            fprintf(e->out, " + o->in * %lld", (long long)pipe->stride[way]);
+            fprintf(e->out, " + (int64_t)o->in * %lld", (long long)pipe->stride[way]);
     }
 }
 

@@ -214,8 +214,9 @@ void emit_buffers(Emitter *e)
         e->buffer[i] = cname(&e->names, prefix[b->owner], emit_short_name(e, buffer_name(e, i)));
         fprintf(e->out, "#define %s%s (base + %lld", e->buffer[i], e->step[i] ? "(i)" : "",
                 (long long)b->offset);
-        if (e->step[i])
-            fprintf(e->out, " + (i) * %lld", (long long)e->step[i]);
+        if (e->step[i]) /* layers and microbatches may be ints, and bytes are more than those count
+                         */
+            fprintf(e->out, " + (int64_t)(i) * %lld", (long long)e->step[i]);
         fputc(')', e->out);
         if (b->value && b->owner != OWN_params && b->owner != OWN_optimizer) {
             fputs(" /* ", e->out);
@@ -261,13 +262,13 @@ void emit_place(const Emitter *e, const Program *p, const char *const *loop, con
                     (long long)(ahead < 0 ? -ahead : ahead));
         fputc(')', out);
     } else if (step) {
-        fprintf(out, ahead ? "(%lldL)" : "(%lld)",
-                (long long)ahead); /* times the step: beyond an int */
+        fprintf(out, "(%lld)", (long long)ahead);
     }
     if (rest)
         fprintf(out, " + %lld", (long long)rest);
     for (int i = 0; i < at->nloops; i++)
         if (i != l && at->loop[i].stride)
-            fprintf(out, " + %s * %lld", loop[at->loop[i].loop], (long long)at->loop[i].stride);
+            fprintf(out, " + (int64_t)%s * %lld", loop[at->loop[i].loop],
+                    (long long)at->loop[i].stride);
     emit_slot(e, p, at->buffer);
 }

@@ -1,7 +1,7 @@
 """build - from a model to the machine code of its kernels and the launches of a step, with mgc, nvcc, nvdisasm and cc.
 
-The runtime that is linked is the one of the tests, against the shim's headers (build/shim/libmgrt_shim.a): record.c has in place of
-the CUDA runtime what only writes launches down (tests/gpu_bounds/record.c)."""
+The runtime that is linked is the one of the tests, against the shim's headers (build/shim/libmgrt_shim.a); in place of the CUDA
+runtime is what only writes calls down (tests/record)."""
 
 import json
 import os
@@ -59,20 +59,18 @@ def machine_code(source, arch, folder):
 
 def record(source, kernels, card, folder, apart=False):
     """The launches of a step of an emitted program."""
-    program, sizes, out = (os.path.join(folder, n) for n in ("record", "sizes", "launches"))
-    library = os.path.join(build_folder(), "shim", "libmgrt_shim.a")
-    if not os.path.exists(library):
-        raise NoTool(f"there is no {library}: ninja -C build mgrt_shim")
-    run([os.environ.get("CC", "cc"), "-O1", "-w", f"-I{ROOT}", f"-I{ROOT}/runtime", "-isystem", f"{ROOT}/tests/cuda_shim/include",
-         os.path.join(ROOT, "tests", "gpu_bounds", "record.c"), source, library, "-lm", "-lpthread", "-ldl", "-o", program])
-    with open(sizes, "w", encoding="ascii") as f:
-        f.writelines(f"{n} {' '.join(str(s) for _, s in k.params)}\n" for n, k in kernels.items())
+    program, out = (os.path.join(folder, n) for n in ("record", "calls"))
+    libraries = [os.path.join(build_folder(), "shim", f"lib{n}.a") for n in ("record", "mgrt_shim")]
+    for library in libraries:
+        if not os.path.exists(library):
+            raise NoTool(f"there is no {library}: ninja -C build record mgrt_shim")
+    run([os.environ.get("CC", "cc"), "-O0", "-w", f"-I{ROOT}/runtime", source, *libraries, *libraries, "-lm", "-lpthread", "-ldl", "-o", program])
     environment = dict(os.environ, RECORD_SM=str(card.machine), **({"RECORD_APART": "1"} if apart else {}))
-    r = subprocess.run([program, sizes, out], capture_output=True, text=True, env=environment, check=False)
+    r = subprocess.run([program, out, "0", "0"], capture_output=True, text=True, env=environment, check=False)
     if r.returncode:
         raise Failed(f"the recorded program failed ({r.returncode}):\n{r.stderr}")
     with open(out, encoding="ascii") as f:
-        return launches.read(f.read(), kernels)
+        return launches.read(f, kernels)
 
 
 def planned_seconds(schedule):

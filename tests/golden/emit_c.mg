@@ -8,7 +8,7 @@
 # CHECK: extern mg_kernel d_cross_entropy; /* y = a + sum(f64(x) over batch, seq) * 0.16666666666666666 */
 # CHECK: extern mg_kernel k_sgd; /* momentum' = momentum * 0.9 + x; p' = p - momentum' * f32(lr) */
 # CHECK: #define P_embed (base + 0)
-# CHECK: #define X_train_tokens(i) (base + {{[0-9]+}} + (i) * 16) /* i32[batch, seq=4] */
+# CHECK: #define X_train_tokens(i) (base + {{[0-9]+}} + (int64_t)(i) * 16) /* i32[batch, seq=4] */
 # CHECK: void mg_step(mg_run *r)
 # CHECK: for (int64_t m = 0; m < 2; m++) {
 # CHECK: /* emit_c.mg:[[#LINE:]]  loss = cross_entropy(embed[tokens] @ embed over hidden, next(tokens)) */

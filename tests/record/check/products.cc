@@ -1,0 +1,141 @@
+/* products.cc - what cuBLASLt requires of a product, by its documentation: matrices that fit each
+ * other, leading dimensions, types, alignments of the chosen algorithm, its work space, and those
+ * of an epilogue's vector and matrix. Matrices are column-major here, as the library has them. */
+#include "tests/record/check/check.h"
+
+#include <cinttypes>
+#include <cublasLt.h>
+
+namespace check
+{
+
+struct Matrix {
+    uint64_t at;
+    int type;
+    uint64_t rows, columns;
+    int64_t ld;
+    int batch;
+    int64_t stride;
+};
+
+static uint64_t bytes_of(int type)
+{
+    return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+}
+
+static Matrix matrix_of(const Line &l, size_t from)
+{
+    return Matrix{l.u(from),     (int)l.i(from + 1), l.u(from + 2), l.u(from + 3),
+                  l.i(from + 4), (int)l.i(from + 5), l.i(from + 6)};
+}
+
+static void legal(const Line &l, const char *name, const Matrix &m, bool written)
+{
+    if (!m.rows || !m.columns || m.batch < 1 || m.rows > INT32_MAX || m.columns > INT32_MAX)
+        found("product", l.number, l.action, "%s has %" PRIu64 " rows, %" PRIu64 " columns, %d times",
+              name, m.rows, m.columns, m.batch);
+    if (m.ld < (int64_t)m.rows)
+        found("product", l.number, l.action, "%s has a leading dimension of %" PRId64
+              " for %" PRIu64 " rows", name, m.ld, m.rows);
+    const int64_t each = (int64_t)(m.columns - 1) * m.ld + (int64_t)m.rows;
+    /* Products of a batch may lie between each other's columns, or read the same. */
+    if (m.batch > 1 && (m.stride < 0 || (written && m.stride < (int64_t)m.rows)))
+        found("product", l.number, l.action, "%s: %d products are %" PRId64 " elements apart, each "
+              "has %" PRId64, name, m.batch, m.stride, each);
+}
+
+/* The columns of all products of a batch: rows of one pitch if they follow each other in it, or lie
+ * between each other's columns. */
+static Piece piece(const char *name, const Matrix &m, bool reads, bool writes)
+{
+    const uint64_t b = bytes_of(m.type), ld = (uint64_t)m.ld * b, row = m.rows * b;
+    const uint64_t apart = (uint64_t)m.stride * b, each = (m.columns - 1) * ld + row;
+    Piece p = {name, m.at, row, m.columns, ld, reads, writes, 1, false};
+    if (m.batch > 1 && apart == m.columns * ld)
+        p.rows = m.columns * (uint64_t)m.batch;
+    else if (m.batch > 1 && apart * (uint64_t)m.batch <= ld && apart >= row)
+        p.row = apart * (uint64_t)(m.batch - 1) + row;
+    else if (m.batch > 1)
+        p = {name, m.at, apart * (uint64_t)(m.batch - 1) + each, 1, 0, reads, writes, 1, false};
+    if (p.rows > 1 && p.row == p.pitch)
+        p.row *= p.rows, p.rows = 1;
+    return p;
+}
+
+static void fits(const Line &l, const Matrix &a, const Matrix &b, const Matrix &d, bool ta, bool tb)
+{
+    const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns;
+    const uint64_t kb = tb ? b.columns : b.rows, n = tb ? b.rows : b.columns;
+    if (m != d.rows || n != d.columns || k != kb)
+        found("product", l.number, l.action,
+              "%" PRIu64 " x %" PRIu64 " times %" PRIu64 " x %" PRIu64 " is not %" PRIu64
+              " x %" PRIu64, m, k, kb, n, d.rows, d.columns);
+    if (a.batch != d.batch || b.batch != d.batch)
+        found("product", l.number, l.action, "batches of %d, %d and %d", a.batch, b.batch, d.batch);
+}
+
+static void types(const Line &l, const Matrix &a, const Matrix &b, const Matrix &d, int compute)
+{
+    const bool f64 = a.type == CUDA_R_64F, halves = bytes_of(a.type) == 2;
+    const bool fast = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    const bool good = a.type == b.type && (d.type == a.type || (halves && d.type == CUDA_R_32F)) &&
+                      f64 == (compute == CUBLAS_COMPUTE_64F) && (!fast || a.type == CUDA_R_32F);
+    if (!good)
+        found("product", l.number, l.action, "types %d, %d, %d computed as %d", a.type, b.type,
+              d.type, compute);
+}
+
+void product(const Line &l, Call *call)
+{
+    const bool ta = l.i(1) == CUBLAS_OP_T, tb = l.i(2) == CUBLAS_OP_T;
+    const Matrix a = matrix_of(l, 5), b = matrix_of(l, 12), c = matrix_of(l, 19),
+                 d = matrix_of(l, 26);
+    const int epilogue = (int)l.i(33);
+    const uint64_t bias = l.u(34), aux = l.u(35), work = l.u(37), room = l.u(38);
+    const int64_t aux_ld = l.i(36);
+    legal(l, "A", a, false);
+    legal(l, "B", b, false);
+    legal(l, "D", d, true);
+    fits(l, a, b, d, ta, tb);
+    types(l, a, b, d, (int)l.i(3));
+    if (c.at != d.at)
+        found("product", l.number, l.action, "C is not D");
+    if (!l.i(43))
+        found("product", l.number, l.action, "the algorithm is of other shapes");
+    if (room < l.u(44))
+        found("product", l.number, l.action, "the algorithm needs %" PRIu64
+              " bytes of work space, and has %" PRIu64, l.u(44), room);
+    const bool adds = l.field[4] != "0";
+    const uint64_t multiple[] = {l.u(39), l.u(40), l.u(42)};
+    const Matrix *const all[] = {&a, &b, &d};
+    static const char *const names[] = {"A", "B", "D"};
+    for (int i = 0; i < 3; i++) {
+        call->pieces.push_back(piece(names[i], *all[i], i < 2 || adds, i == 2));
+        if (all[i]->at % multiple[i])
+            found("alignment", l.number, l.action,
+                  "%s is at %#" PRIx64 ", and the algorithm is for multiples of %" PRIu64, names[i],
+                  all[i]->at, multiple[i]);
+    }
+    if (room)
+        call->pieces.push_back({"work space", work, room, 1, 0, true, true, 256, false});
+    const uint64_t width = bytes_of(d.type);
+    if (epilogue & CUBLASLT_EPILOGUE_BIAS)
+        call->pieces.push_back({"bias", bias, d.rows * width, 1, 0, true, false, width, false});
+    if (epilogue & CUBLASLT_EPILOGUE_BGRADA)
+        call->pieces.push_back({"sums", bias, d.rows * width, 1, 0, false, true, width, false});
+    if (!(epilogue & 128))
+        return;
+    const bool grad = epilogue == CUBLASLT_EPILOGUE_DGELU;
+    if (aux_ld % 8 || aux_ld < (int64_t)d.rows)
+        found("product", l.number, l.action, "the epilogue's matrix has a leading dimension of %"
+              PRId64 " for %" PRIu64 " rows", aux_ld, d.rows);
+    Matrix x = d;
+    x.at = aux;
+    x.ld = aux_ld;
+    call->pieces.push_back(piece("epilogue's matrix", x, grad, !grad));
+    call->pieces.back().multiple = 16;
+    if (call->pieces.back().rows == 1)
+        call->pieces.back().pitch = 0;
+}
+
+} // namespace check
