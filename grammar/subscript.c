@@ -50,7 +50,7 @@ static Val rename_one(Elab *e, const Node *n, Val x, Dim from, Dim to)
     return make(e, n->at, OP_rename, &attrs, 1, &x.value);
 }
 
-/* Where a and b stand for several dims each of these. */
+/* Each of several dims that a and b stand for. */
 static Val rename_dims(Elab *e, const Node *n, Val x)
 {
     DimList from, to;

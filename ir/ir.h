@@ -16,67 +16,7 @@
 #include "base/diag.h"
 #include "base/names.h"
 #include "ir/precision.h"
-
-/* ---- types -------------------------------------------------------------------------------- */
-
-enum { MAX_RANK = 8 };
-
-typedef enum DType {
-    DT_none,
-#define DTYPE(name, ctype, bytes, floating) DT_##name,
-#include "ir/dtypes.def"
-    DT_count
-} DType;
-
-const char *dtype_name(DType t);
-int64_t dtype_bytes(DType t);
-bool dtype_is_float(DType t);
-/* bf16, f16: for storage and as operands of products; arithmetic on them is done in f32. */
-bool dtype_is_half(DType t);
-/* The type of statistics over values of t (losses, normalisers): f32 for halves, else t. */
-DType dtype_wide(DType t);
-
-/* A set of axes of the mesh: bit n is Layout.mesh[n]. */
-typedef uint32_t Axes;
-enum { MAX_AXES = 16 };
-
-/* size: of what a rank has. axes: those it is split on, the first of the mesh the outermost; the
- * whole dim is `size` times their sizes. zigzag: those of axes on which rank r of n has parts r and
- * 2n - 1 - r of 2n, one behind the other, and not part r of n. */
-typedef struct Dim {
-    Name name;
-    int64_t size;
-    Axes axes, zigzag;
-} Dim;
-
-/* Dims in storage order, outermost first; a name occurs once. `indexes`, for integers: the dim
- * whose elements they number (0 if none): token(vocab).
- *
- * How a value lies over the mesh is part of its type (after pass shard). On each axis it is split
- * along the dim that has it; or partial: the ranks' numbers have to be added up, or, with `max`,
- * the largest is meant; or else all ranks have the same. No axis is used twice. */
-typedef struct Type {
-    DType dtype;
-    int rank;
-    Dim dims[MAX_RANK];
-    Name indexes;
-    Axes partial, max;
-} Type;
-
-Axes type_axes(const Type *t); /* that its dims are split on */
-void type_strip(Type *t);      /* says no more how it lies */
-
-typedef struct DimList {
-    int n;
-    Dim dim[MAX_RANK];
-} DimList;
-
-bool type_equal(const Type *a, const Type *b);     /* order of dims included */
-bool type_same_dims(const Type *a, const Type *b); /* as sets, sizes included */
-int type_find(const Type *t, Name dim);            /* index of a dim, or -1 */
-int64_t type_elements(const Type *t);              /* checked: the builder refuses 2^62 and more */
-int64_t type_bytes(const Type *t);
-bool dims_have(const DimList *l, Name dim);
+#include "ir/type.h"
 
 /* ---- instructions ------------------------------------------------------------------------- */
 

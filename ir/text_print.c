@@ -230,13 +230,6 @@ static void print_attr_FLAG(const Module *m, const bool *v, FILE *out)
     fputs(*v ? "=yes" : "=no", out);
 }
 
-static void print_attr_MARK(const Module *m, const bool *v, FILE *out)
-{
-    (void)m;
-    (void)v;
-    (void)out;
-}
-
 static void print_attr_NAME(const Module *m, const Name *v, FILE *out)
 {
     fputc('=', out);
@@ -249,12 +242,9 @@ static void print_attr_AXES(const Module *m, const Axes *v, FILE *out)
     print_axes(m, *v, out);
 }
 
-static void print_attr_SHARE(const Module *m, const double *v, FILE *out)
-{
-    print_attr_REAL(m, v, out);
-}
-
-#define print_attr_COUNT print_attr_INT
+#define print_attr_MARK(m, v, out) ((void)0) /* its name says it */
+#define print_attr_SHARE           print_attr_REAL
+#define print_attr_COUNT           print_attr_INT
 
 static void print_attr_FACTORS(const Module *m, const Factors *f, FILE *out)
 {

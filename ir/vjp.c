@@ -217,9 +217,10 @@ static void vjp_window(Vjp *v)
     v->grad[0] = build(b, OP_reindex, &back, 1, v->ct);
 }
 
-/* Where an index of the result, with the others, says which element it is: of dim i the cotangent
- * is that at p = (every i - (the other terms) - at) / factor of p, added up over the other new
- * dims. Where it is of no new dim, the element that all its terms say gets the cotangent. */
+/* The element i of dim gets what its copies got. With p one of the dims that count it and are new,
+ * they are at p = (every i - (the other terms) - at) / factor of p, for each index of the others:
+ * reindex once more, and a sum over the other new dims. If no dim is new, the one copy is where the
+ * sum of all terms is every i. */
 static void vjp_reindex(Vjp *v)
 {
     Builder *b = v->b;

@@ -126,6 +126,16 @@ static const Case others[] = {
      "%r: f64[i=5, j=2] = join %a, %b, %a {dim=i=5}\n%s: f64[i=2, j=2] = join %a {dim=i=2}\n"
      "give %r, %s",
      {"1 2 3 4 5 6 1 2 3 4", "1 2 3 4"}},
+    {OP_reindex,
+     {"a: f64[i=4, j=2]"},
+     {"1 2 3 4 5 6 7 8"},
+     "%r: f64[i=4, j=2] = reindex %a {over=[i=4], dim=i=4, at=-1, factors=[1], every=1}\n"
+     "%s: f64[n=2, t=2, j=2] = reindex %a {over=[n=2, t=2], dim=i=4, at=1, factors=[2, -1], "
+     "every=1}\n"
+     "%t: f64[i=6, j=2] = reindex %a {over=[i=6], dim=i=4, at=0, factors=[1], every=2}\n"
+     "%u: f64[i=4] = reindex %a {over=[i=4], dim=j=2, at=0, factors=[1], every=1}\n"
+     "give %r, %s, %t, %u",
+     {"0 0 1 2 3 4 5 6", "3 4 1 2 7 8 5 6", "1 2 0 0 3 4 0 0 5 6 0 0", "1 4 0 0"}},
     {OP_rotate,
      {"a: f64[i=4, j=2]"},
      {"1 2 3 4 5 6 7 8"},

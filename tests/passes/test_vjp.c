@@ -114,7 +114,7 @@ static void pointwise(void **state)
         if (wrong)
             fail_msg("%s: %s", op_info[op].name, wrong);
         arena_free(a);
-        if (op_is(op, CONDITION))
+        if (op_is(op, CONDITION | INTEGER))
             continue; /* no derivative: select has the test that none is asked for */
         for (int variant = 0; variant < 2; variant++) {
             Model t;
@@ -203,6 +203,30 @@ static Value case_join(Model *t)
     Value in[] = {add_param(t, "x", TYPE(F, dim_of(t, "i", 2), J(t)), 0),
                   add_param(t, "y", TYPE(F, dim_of(t, "i", 3), J(t)), 0)};
     return build(&t->b, OP_join, &a, 2, in);
+}
+
+/* A stride of 2 and a tap, some of it outside; with its own dim and every second place; a diagonal.
+ */
+static Value case_reindex(Model *t)
+{
+    const Dim tap = dim_of(t, "tap", 2), n = dim_of(t, "n", 3);
+    Attrs a = {.dim = I(t), .at = -1, .every = 1, .over = {2, {n, tap}}, .factors = {2, {2, -1}}};
+    Value x = add_param(t, "x", TYPE(F, J(t), I(t)), 0);
+    return build(&t->b, OP_reindex, &a, 1, &x);
+}
+
+static Value case_reindex_apart(Model *t)
+{
+    Attrs a = {.dim = I(t), .at = 1, .every = 2, .over = {2, {J(t), I(t)}}, .factors = {2, {1, 3}}};
+    Value x = add_param(t, "x", TYPE(F, J(t), I(t)), 0);
+    return build(&t->b, OP_reindex, &a, 1, &x);
+}
+
+static Value case_diagonal(Model *t)
+{
+    Attrs a = {.dim = I(t), .at = 1, .every = 1, .over = {1, {J(t)}}, .factors = {1, {-1}}};
+    Value x = add_param(t, "x", TYPE(F, J(t), K(t), I(t)), 0);
+    return build(&t->b, OP_reindex, &a, 1, &x);
 }
 
 static Value case_rotate(Model *t)
@@ -358,6 +382,7 @@ static CaseFn *const cases[OP_count] = {
     [OP_rename] = case_rename,
     [OP_pick] = case_pick,
     [OP_window] = case_window,
+    [OP_reindex] = case_reindex,
     [OP_rotate] = case_rotate,
     [OP_sum] = case_sum,
     [OP_rmax] = case_rmax,
@@ -396,6 +421,8 @@ static void others(void **state)
     }
     check_both("attention with all parts", case_masked_attention);
     check_both("window of the outermost dim", case_outer_window);
+    check_both("reindex by its own dim, apart", case_reindex_apart);
+    check_both("reindex along a diagonal", case_diagonal);
 }
 
 /* Ties share: 2 of 3 equal elements get half each. */
