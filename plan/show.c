@@ -400,6 +400,9 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
                 action_info[a->kind].name, name_str(names, a->name), a->seconds * 1e6, line);
         for (int k = 0; k < a->noperands; k++)
             print_place(p, prog, &a->operand[k], out);
+        for (int n = 0; n < a->nbegins; n++)
+            fprintf(out, "%s%s", n ? ", " : " | writes in the first ",
+                    name_str(names, prog->loops.data[a->begins[n]].dim.name));
         for (int s = 0; s < MAX_STREAMS; s++)
             if (a->wait[s])
                 fprintf(out, " | after %u", prog->actions.data[a->wait[s] - 1].id);
