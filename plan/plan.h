@@ -135,8 +135,8 @@ typedef struct Action {
      * nobody has written there yet, and it writes (action_begins). 0: it adds always. */
     int nbegins;
     uint32_t begins[MAX_BEGINS];
-    int way;         /* receive, send: 0 forward, 1 back; */
-    int64_t part;    /* and where in the message it lies, bytes */
+    int way;      /* receive, send: 0 forward, 1 back; */
+    int64_t part; /* and where in the message it lies, bytes */
     union {
         mg_gemm_desc gemm;
         mg_attention_desc attention;

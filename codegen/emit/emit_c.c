@@ -177,7 +177,7 @@ static void emit_heading(const Emitter *e)
                     "mg_launch(r, n, kernel, units, grain, (void *[]){__VA_ARGS__})\n",
           out);
     fputs("#define PRODUCT(n, what, x, y, result) "
-          "mg_gemm(r, n, what, x, y, result, NULL, NULL)\n\n",
+          "mg_gemm(r, n, &what, x, y, result, NULL, NULL)\n\n",
           out);
 }
 

@@ -128,18 +128,18 @@ static const char *adds(const Writer *w, const Action *a)
     return text;
 }
 
-/* The address of an action's descriptor. */
+/* The descriptor of an action. */
 static const char *descriptor(const Writer *w, const Action *a)
 {
     const Emitter *e = w->e;
-    return a->nbegins ? arena_printf(e->a, "%s ? &%s : &%s", adds(w, a), e->desc[a->id],
-                                     e->begins[a->id])
-                      : arena_printf(e->a, "&%s", e->desc[a->id]);
+    if (!a->nbegins)
+        return e->desc[a->id];
+    return arena_printf(e->a, "*(%s ? &%s : &%s)", adds(w, a), e->desc[a->id], e->begins[a->id]);
 }
 
 static void call_described(const Writer *w, const Action *a, const char *function)
 {
-    fprintf(w->e->out, "%s(r, %u, %s", function, a->id, descriptor(w, a));
+    fprintf(w->e->out, "%s(r, %u, &%s", function, a->id, descriptor(w, a));
 }
 
 /* index: the operand that is an int32_t pointer, or -1. `limit`: the number of operands; the last

@@ -60,10 +60,10 @@ static bool table_begins(const Check *c, int action)
     for (int stage = 0; stage < p->stages; stage++) {
         const mg_pipe_op *o = p->ops[stage % p->ranks];
         while (o->step &&
-               !(o->stage == stage && ((o->step == MG_PIPE_F && phase == 0) ||
-                                       (o->step == MG_PIPE_B && phase > 0) ||
-                                       (o->step == MG_PIPE_I && phase == 1) ||
-                                       (o->step == MG_PIPE_W && phase == p->phases - 1))))
+               !(o->stage == stage &&
+                 ((o->step == MG_PIPE_F && phase == 0) || (o->step == MG_PIPE_B && phase > 0) ||
+                  (o->step == MG_PIPE_I && phase == 1) ||
+                  (o->step == MG_PIPE_W && phase == p->phases - 1))))
             o++;
         if (o->step && o->microbatch)
             return false;

@@ -56,8 +56,8 @@ int64_t run_length(const Operand *o);
 bool expect_operand(Check *c, const Operand *o);
 void write_operand(Check *c, const Operand *o);
 
-/* check_begin.c: zeros; and sums that begin with a write: in what loops, and does this one now? Then
- * what it adds to is to be zero. */
+/* check_begin.c: zeros; and sums that begin with a write: in what loops, and does this one now?
+ * Then what it adds to is to be zero. */
 void run_zero(Check *c, const Action *a, const Ins *i);
 void check_begins(Check *c);
 bool begins_now(Check *c, const Action *a, const Operand *added);
