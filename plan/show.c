@@ -135,6 +135,16 @@ static void print_volumes(const Plan *p, FILE *out)
     }
 }
 
+/* The padding that mgc chose. */
+static void print_padding(const Module *m, FILE *out)
+{
+    if (m->layout.padded)
+        fprintf(out,
+                "padding      the vocabulary of %lld is stored as %lld: rows of whole words of 16 "
+                "bytes, for a GPU; `pad none` in the layout changes it\n",
+                (long long)m->vocab, (long long)m->layout.padded);
+}
+
 /* The parts of a step of all ranks: seconds and bytes by class. */
 static void print_whole(const Plan *p, FILE *out)
 {
@@ -253,6 +263,7 @@ void plan_print(const Plan *p, FILE *out)
             (long long)ranks, ranks > 1 ? "s" : "");
     fprintf(out, "precision    %s: %s\n", precision_name(&m->train), precision_reason(&m->train));
     fprintf(out, "parameters   %lld\n", (long long)parameters(p));
+    print_padding(m, out);
     fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
             (long long)m->batch.size, (long long)m->seq.size, (long long)m->layout.microbatch,
             p->train->flops * 1e-9);

@@ -3,6 +3,7 @@ the other goes on from. The sample of seeds turns with the commit; MGC_FULL=1 ta
 
 import json
 import os
+import random
 import re
 import shutil
 import struct
@@ -301,14 +302,17 @@ class Cuda(shim.Case):
         self.follows("m.mg")
 
     def test_checkpoints_are_the_same(self):
-        """The processor resumes a checkpoint of the GPU, and the other way; both sample the same text."""
+        """The processor resumes a checkpoint of the GPU, which stores a larger vocabulary, and the other way; both sample
+        the same text."""
         self.write("m.mg", TINY)
-        self.both("m.mg")
-        self.text(3000)
+        self.both("m.mg", "-D", "vocab=257")
+        self.assertIn("vocab=260", self.compiles("m.mg", "-D", "vocab=257", "--device", "h200", "--print-after=lower").out)
+        tokens = [random.Random(1).randrange(257) for _ in range(3000)]
+        self.write("tokens", struct.pack("<3000H", *tokens))
         for first, second in (("./cpu", "./gpu"), ("./gpu", "./cpu")):
             out = "run" + first[2:]
-            self.trains(first, "--data", "text1.txt", "--steps", 6, "--out", out)
-            self.trains(second, "--data", "text1.txt", "--steps", 12, "--out", out, "--resume")
+            self.trains(first, "--data", "u16:tokens", "--steps", 6, "--out", out)
+            self.trains(second, "--data", "u16:tokens", "--steps", 12, "--out", out, "--resume")
         a, b = (self.read(f"{run}/ckpt/step-00000012/model.safetensors") for run in ("runcpu", "rungpu"))
         size, = struct.unpack_from("<Q", a)
         self.assertEqual(a[:8 + size], b[:8 + size])
