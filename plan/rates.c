@@ -8,8 +8,8 @@
  * for the fastest of a few shapes of tiles (cuBLAS and CUTLASS choose alike), which may also cut
  * the sum over k; and no less than its bytes take.
  *
- * Where a matrix's rows do not begin at multiples of 16 bytes, no kernel that loads such words can
- * read it: the product is taken to run at half the rate, and a cross-entropy of such rows to read a
+ * A matrix whose rows do not begin at multiples of 16 bytes is read by no kernel that loads such
+ * words: its product is taken to run at half the rate, and a cross-entropy of such rows to read a
  * number at a time, at a quarter of the bandwidth (guesses: a padded vocabulary made nanoGPT's step
  * 25% faster, with a head of a third of its products).
  *
