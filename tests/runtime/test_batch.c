@@ -82,7 +82,7 @@ static void read_ahead(void **state)
     stop(&t);
 }
 
-/* What was read ahead is for one batch alone: the step that is run again reads anew. */
+/* Rows that were read ahead are for one batch alone: the step that is run again reads anew. */
 static void read_again(void **state)
 {
     (void)state;
