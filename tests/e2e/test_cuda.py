@@ -324,6 +324,25 @@ class Cuda(shim.Case):
                  for p in ("./cpu", "./gpu")]
         self.assertEqual(texts[0], texts[1])
 
+    def test_reads_ahead(self):
+        """The host reads the batch of the next step before it waits for the guard, and none behind the last step."""
+        self.write("m.mg", TINY)
+        self.gpu("m.mg")
+        self.text(3000)
+        self.write("watch.c", '#include <stdbool.h>\n#include <stdint.h>\n#include <stdio.h>\n'
+                   'void __real_rt_tokens_read(const void *, int64_t, int64_t, int32_t *);\n'
+                   'bool __real_rt_guard_passes(void *, int, double, double);\n'
+                   'static void note(char c) { FILE *f = fopen("order", "a"); fputc(c, f); fclose(f); }\n'
+                   'void __wrap_rt_tokens_read(const void *f, int64_t at, int64_t n, int32_t *to)\n'
+                   '{ note(\'r\'); __real_rt_tokens_read(f, at, n, to); }\n'
+                   'bool __wrap_rt_guard_passes(void *r, int a, double x, double y)\n'
+                   '{ note(\'g\'); return __real_rt_guard_passes(r, a, x, y); }\n')
+        r = self.run_program("cc", "-c", "watch.c")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.link("watch.o", "-Wl,--wrap=rt_tokens_read,--wrap=rt_guard_passes")
+        self.trains("./gpu", "--data", "text1.txt", "--steps", 4, "--out", "run")
+        self.assertEqual(self.read("order"), b"rrrr" + 3 * b"rrrrg" + b"g")  # of four sequences
+
     def test_default_precision(self):
         """A source that says no precision is bf16 on a GPU and f32 on a processor: the other resumes what one saved, on
         the losses of a run that only it made, to the rounding of bf16."""
