@@ -439,6 +439,7 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     schedule_region(s, f->body, target, -1);
     if (s->failed)
         return NULL;
+    begin_with_writes(s, f);
     name_gradients(s, f);
     note_stage_set(s);
     pipe_slots_of_buffers(s);
