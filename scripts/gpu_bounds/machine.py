@@ -89,9 +89,10 @@ class Warp:
         self.words, self.memory, self.local, self.accesses = {}, {}, {}, {}
         self.counts = [0] * len(program.steps)
         self.trace = []
-        place = 0x360 if kernel.machine >= 100 else 0
-        for at, value in ((0, launch.block), (4, 1), (8, 1), (12, launch.grid[0]), (16, launch.grid[1]), (20, launch.grid[2])):
-            self.words[place + at] = value
+        block, grid = (0x360, 0x370) if kernel.machine >= 100 else (0, 12)
+        for k in range(3):
+            self.words[block + 4 * k] = launch.block if k == 0 else 1
+            self.words[grid + 4 * k] = launch.grid[k]
         for at in range(0, len(launch.params), 4):
             self.words[kernel.base + at] = int.from_bytes(launch.params[at:at + 4], "little")
 
