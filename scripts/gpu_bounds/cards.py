@@ -13,10 +13,11 @@ MACHINES = {"a100": 80, "h100": 90, "h200": 90, "b200": 100}  # of descriptions 
 # card of the same generation for work stations has twice that, which the peak of the description shows.
 FLOPS = {80: 2048, 86: 512, 89: 512, 90: 4096, 100: 8192, 120: 512}
 FLOAT_LANES = {80: 64, 86: 128, 89: 128, 90: 128, 100: 128, 120: 128}
-# Bytes a cycle that the L2 cache gives a multiprocessor. A100's is NVIDIA's (5120 bytes a cycle, whitepaper); the others' a guess.
-L2_BYTES = {80: 47, 86: 32, 89: 32, 90: 42, 100: 42, 120: 32}
+# Bytes a cycle that the L2 cache gives a multiprocessor. A100's is NVIDIA's (5120 bytes a cycle, whitepaper); that of sm_90 is near what
+# was measured on an H100 PCIe (5.5 to 6 TB/s; Chips and Cheese, 2023); the others' a guess.
+L2_BYTES = {80: 47, 86: 32, 89: 32, 90: 28, 100: 28, 120: 32}
 GUESSES = [
-    "the clock is that of the data sheet's peak; a card at its limit of power is slower",
+    "the clock is that of the data sheet's peak, higher only where products are measured above that peak; at its limit of power a card is slower",
     "bandwidth of the L2 cache (cards.py), but of a100",
 ]
 
@@ -33,6 +34,7 @@ def read(name):
     float_clock = d["flops_f32_per_thread"] / (2 * FLOAT_LANES[machine])
     if clock > 1.5 * float_clock:  # twice the rate of GeForce
         machine_flops, clock = 2 * machine_flops, clock / 2
+    clock *= max(1, d["product_share"])  # over 1 where products are faster than the peak: the clock is higher than that peak's
     arch = f"sm_{machine}" + ("a" if machine >= 90 else "")
     return Card(d["name"], machine, arch, d["threads"], clock, machine_flops, d["bandwidth"], L2_BYTES[machine] * clock * d["threads"],
                 d["memory"], d)

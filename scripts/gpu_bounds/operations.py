@@ -52,6 +52,9 @@ def carries(ins):
 
 def add3(i):
     to, outs, rest, ins = split(i.operands)
+    if "64" in i.mods:
+        wide = [wide_reader(r) for r in rest if r not in ("RZ", "URZ")]
+        return write_sum(to, outs, lambda m: each(lambda *x: sum(x) & (1 << 64) - 1, *(w(m) for w in wide)), wide=True)
     sources, carry = [reader(r) for r in rest] + [lambda m: 0] * (3 - len(rest)), carries(ins)
     a, b, c = sources
     return write_sum(to, outs, lambda m: each(lambda x, y, z, k: x + y + z + k, a(m), b(m), c(m), carry(m)))
@@ -467,7 +470,7 @@ def nothing(_):
     return lambda m, mask: None
 
 
-RULES = {"IADD3": add3, "UIADD3": add3, "VIADD": add3, "IADD": add3, "UVIADD": add3, "IADD.64": add3, "IMAD": multiply, "UIMAD": multiply,
+RULES = {"IADD3": add3, "UIADD3": add3, "VIADD": add3, "IADD": add3, "UVIADD": add3, "IMAD": multiply, "UIMAD": multiply,
          "LEA": lea, "ULEA": lea, "LOP3": lop3, "ULOP3": lop3, "PLOP3": plop3, "UPLOP3": plop3, "ISETP": isetp, "UISETP": isetp,
          "SHF": shift, "USHF": shift, "SEL": select, "USEL": select, "VIMNMX": least, "IMNMX": least, "VIADDMNMX": least,
          "PRMT": permute, "UPRMT": permute, "MOV": move, "UMOV": move, "R2UR": move, "LDC": load_constant, "ULDC": load_constant,

@@ -64,7 +64,7 @@ def forward_shape(row, arch):
     """Rows, columns and shared bytes: the launch template's choice."""
     if row["head"] == 64:
         return 128, 128, 49152
-    small = arch in (86, 89, 120)
+    small = arch in (86, 89)
     return (64, 64, 49152) if small and row["causal"] else (128, 32, 49152) if small else (128, 64, 65536)
 
 
