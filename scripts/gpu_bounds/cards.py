@@ -6,8 +6,8 @@ from collections import namedtuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEVICES = os.path.join(ROOT, "compiler", "devices")
-# machine: 90 for sm_90; arch: what nvcc is told; clock in Hz; flops: of bf16 products of a multiprocessor a cycle.
-Card = namedtuple("Card", "name machine arch processors clock flops bandwidth l2 memory description")
+# path: of the description; machine: 90 for sm_90; arch: what nvcc is told; clock in Hz; flops: of bf16 products of a multiprocessor a cycle.
+Card = namedtuple("Card", "name path machine arch processors clock flops bandwidth l2 memory description")
 MACHINES = {"a100": 80, "h100": 90, "h200": 90, "b200": 100}  # of descriptions without an architecture
 # Dense bf16 with sums in float32, of a multiprocessor a cycle: data sheet's peak by its clock. Of 86, 89 and 120 that of GeForce; a
 # card of the same generation for work stations has twice that, which the peak of the description shows.
@@ -36,5 +36,5 @@ def read(name):
         machine_flops, clock = 2 * machine_flops, clock / 2
     clock *= max(1, d["product_share"])  # over 1 where products are faster than the peak: the clock is higher than that peak's
     arch = f"sm_{machine}" + ("a" if machine >= 90 else "")
-    return Card(d["name"], machine, arch, d["threads"], clock, machine_flops, d["bandwidth"], L2_BYTES[machine] * clock * d["threads"],
+    return Card(d["name"], path, machine, arch, d["threads"], clock, machine_flops, d["bandwidth"], L2_BYTES[machine] * clock * d["threads"],
                 d["memory"], d)

@@ -1,0 +1,92 @@
+"""describe - the table of attention of a device description, from the machine code of its kernels.
+
+Each row is the time that bounds.py expects of the kernels of mgc, by the factor of their class (FACTORS): published rates of other
+kernels by those that are expected of their machine code (docs/gpu_bounds.md). Shapes are those of the published tables: 16384
+positions, heads times their size 2048, a causal mask."""
+
+import json
+import os
+import re
+
+from . import bounds, build, cards, machine
+
+# Published rate by expected rate. No kernel of tf32 or of float32 was found: that of flash is assumed.
+FACTORS = {"flash_sm90": (0.82, 0.82), "flash": (0.90, 0.88), "flash_tf32": (0.90, 0.88), "flash_f32": (0.90, 0.88)}
+POSITIONS, HIDDEN = 16384, 2048
+HALVES, FLOATS = (512, 1024, 2048, 4096, 8192), (1024, 4096)
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "attention.mg")
+PRECISION = {"flash_tf32": "tf32", "flash_f32": "f32"}
+PEAK = {"flash_tf32": "flops_tf32_per_thread", "flash_f32": "flops_f32_per_thread"}
+
+
+def wanted(card):
+    """(class, head, lengths) of the rows of a card."""
+    halves = [("flash_sm90", 64), ("flash_sm90", 128), ("flash", 256)] if card.description.get("warpgroups") else \
+        [("flash", head) for head in (64, 128, 256)]
+    return [(kernels, head, HALVES) for kernels, head in halves] + [(k, head, FLOATS) for k in ("flash_tf32", "flash_f32") for head in (64, 128)]
+
+
+class Attention:
+    """The machine code of the kernels of a class and a head, which is the same for all lengths."""
+
+    def __init__(self, card, kernels, head, folder):
+        self.card, self.kernels, self.head, self.folder = card, kernels, head, folder
+        self.code = None
+
+    def step(self, keys):
+        options = ["--precision", PRECISION.get(self.kernels, "bf16"), "-D", f"seq={keys}", "-D", f"batch={POSITIONS // keys}",
+                   "--microbatch", str(POSITIONS // keys), "-D", f"head={self.head}", "-D", f"heads={HIDDEN // self.head}"]
+        mgc = [os.path.join(build.build_folder(), "mgc"), MODEL, "--device", self.card.path, *options]
+        source, program = os.path.join(self.folder, "kernels.cu"), os.path.join(self.folder, "program.c")
+        build.run([*mgc, "--emit=c", "-o", program])
+        if self.code is None:
+            build.run([*mgc, "--emit=cuda", "-o", source])
+            self.code = build.machine_code(source, self.card.arch, self.folder)
+        return build.record(program, self.code[0], self.card, self.folder)
+
+    def share(self, keys):
+        """Of the peak of these numbers, forward and in the gradient, as machine code alone says."""
+        step, (kernels, codes) = self.step(keys), self.code
+        prefix = "mg_flash90_" if self.kernels == "flash_sm90" else "mg_flash_"
+        seconds = {"attention": 0.0, "attention_grad": 0.0}
+        for launch in step.launches:
+            kind = step.actions[launch.action][0]
+            if kind not in seconds:
+                continue
+            if not launch.kernel.startswith((prefix, "mg_flash_delta")):
+                raise build.Failed(f"attention of {self.kernels} with heads of {self.head} takes {launch.kernel}")
+            found = bounds.of_launch(machine.Program(codes[launch.kernel]), kernels[launch.kernel], launch, step.memory, self.card)
+            seconds[kind] += found.expected
+        pairs = POSITIONS * (HIDDEN // self.head) * keys / 2
+        peak = self.card.description[PEAK.get(self.kernels, "flops_bf16_per_thread")] * self.card.processors
+        return pairs * 4 * self.head / seconds["attention"] / peak, pairs * 10 * self.head / seconds["attention_grad"] / peak
+
+
+def rows(card, folder, say):
+    """Rows of the description, in its order."""
+    for kernels, head, lengths in wanted(card):
+        attention, factor = Attention(card, kernels, head, folder), FACTORS[kernels]
+        for keys in lengths:
+            share = attention.share(keys)
+            row = {"kernels": kernels, "head": head, "keys": keys}
+            row.update((name, round(s * f, 3)) for name, s, f in zip(("forward", "gradient"), share, factor))
+            say(f"{card.name} {json.dumps(row)}")
+            yield row
+
+
+def write(path, table):
+    """Puts the table into a description in the place of the one that it has; the rest of its text stays."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    lines = ",\n".join("    " + json.dumps(row) for row in table)
+    new, n = re.subn(r'"attention": \[.*?\n  \]', lambda _: f'"attention": [\n{lines}\n  ]', text, flags=re.S)
+    if n != 1:
+        raise ValueError(f'{path}: no list "attention" that ends on a line of its own')
+    json.loads(new)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(new)
+
+
+def description(name, folder, say=print):
+    card = cards.read(name)
+    write(card.path, list(rows(card, folder, say)))
