@@ -11,9 +11,9 @@ import re
 from . import bounds, build, cards, machine
 
 # Published rate by expected rate. No kernel of tf32 or of float32 was found: that of flash is assumed.
-FACTORS = {"flash_sm90": (0.82, 0.82), "flash": (0.90, 0.88), "flash_tf32": (0.90, 0.88), "flash_f32": (0.90, 0.88)}
+FACTORS = {"flash_sm90": (0.82, 0.82), "flash": (0.90, 0.87), "flash_tf32": (0.90, 0.87), "flash_f32": (0.90, 0.87)}
 POSITIONS, HIDDEN = 16384, 2048
-HALVES, FLOATS = (512, 1024, 2048, 4096, 8192), (1024, 4096)
+LENGTHS, FEW = (512, 1024, 2048, 4096), (1024,)
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "attention.mg")
 PRECISION = {"flash_tf32": "tf32", "flash_f32": "f32"}
 PEAK = {"flash_tf32": "flops_tf32_per_thread", "flash_f32": "flops_f32_per_thread"}
@@ -21,9 +21,8 @@ PEAK = {"flash_tf32": "flops_tf32_per_thread", "flash_f32": "flops_f32_per_threa
 
 def wanted(card):
     """(class, head, lengths) of the rows of a card."""
-    halves = [("flash_sm90", 64), ("flash_sm90", 128), ("flash", 256)] if card.description.get("warpgroups") else \
-        [("flash", head) for head in (64, 128, 256)]
-    return [(kernels, head, HALVES) for kernels, head in halves] + [(k, head, FLOATS) for k in ("flash_tf32", "flash_f32") for head in (64, 128)]
+    best = "flash_sm90" if card.description.get("warpgroups") else "flash"
+    return [(best, 64, LENGTHS), (best, 128, LENGTHS), ("flash", 256, FEW)] + [(k, h, FEW) for k in ("flash_tf32", "flash_f32") for h in (64, 128)]
 
 
 class Attention:
@@ -62,7 +61,7 @@ class Attention:
         return pairs * 4 * self.head / seconds["attention"] / peak, pairs * 10 * self.head / seconds["attention_grad"] / peak
 
 
-def rows(card, folder, say):
+def rows(card, folder):
     """Rows of the description, in its order."""
     for kernels, head, lengths in wanted(card):
         attention, factor = Attention(card, kernels, head, folder), FACTORS[kernels]
@@ -70,7 +69,6 @@ def rows(card, folder, say):
             share = attention.share(keys)
             row = {"kernels": kernels, "head": head, "keys": keys}
             row.update((name, round(s * f, 3)) for name, s, f in zip(("forward", "gradient"), share, factor))
-            say(f"{card.name} {json.dumps(row)}")
             yield row
 
 
@@ -87,6 +85,14 @@ def write(path, table):
         f.write(new)
 
 
-def description(name, folder, say=print):
-    card = cards.read(name)
-    write(card.path, list(rows(card, folder, say)))
+def descriptions(names, folder, say=print):
+    """Writes them all. Cards of as many multiprocessors that do as much in a cycle have the same shares of their peaks."""
+    known = {}
+    for name in names:
+        card = cards.read(name)
+        key = (card.machine, card.flops, card.processors, bool(card.description.get("warpgroups")))
+        if key not in known:
+            known[key] = list(rows(card, folder))
+        for row in known[key]:
+            say(f"{card.name} {json.dumps(row)}")
+        write(card.path, known[key])

@@ -300,14 +300,14 @@ def to_bits(x):
 
 
 def from_integer(i):
-    if "F64" in i.mods or i.mods[0] not in ("U32", "U64"):
+    if not i.mods or "F64" in i.mods or i.mods[0] not in ("U32", "U64"):
         return unknown(i)
     wide = i.mods[0] == "U64"
     return one(lambda x: to_float(x, "RP" in i.mods), wide)(i)
 
 
 def reciprocal(i):
-    if i.mods[0] != "RCP":
+    if i.mods[:1] != ["RCP"]:
         return unknown(i)
     return one(lambda x: to_bits(1 / of_bits(x)) if of_bits(x) else 0x7F800000)(i)
 
@@ -423,10 +423,10 @@ def width(i):
         return 4 if "F32" in i.mods or i.op == "IMMA" else 2
     if i.op == "DMMA":
         return 4
-    if i.op in ("DFMA", "DMUL", "DADD") or (i.op in ("F2F", "I2F") and i.mods[0] == "F64"):
+    if i.op in ("DFMA", "DMUL", "DADD") or (i.op in ("F2F", "I2F") and i.mods[:1] == ["F64"]):
         return 2
     if i.op == "LDSM":
-        return int(i.mods[-1]) if i.mods[-1].isdigit() else 1
+        return int(i.mods[-1]) if i.mods[-1:] and i.mods[-1].isdigit() else 1
     if "128" in i.mods:
         return 4
     return 2 if "64" in i.mods or "WIDE" in i.mods else 1

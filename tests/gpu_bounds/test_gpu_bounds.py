@@ -101,6 +101,29 @@ class Whole(unittest.TestCase):
         self.assertEqual(w.R[0] | w.R[1] << 32, (1 << 32 | 7) - 6)
         self.assertEqual(w.R[6] | w.R[7] << 32, (1 << 32 | 7) + 3 * 0xFFFFFFFE)
 
+    def test_sums_of_64_bits(self):
+        w = run("MOV R2, 0xffffffff", "MOV R3, 0x1", "MOV R4, 0x2", "MOV R5, 0x7", "IADD.64 R0, R2, R4", "IADD.64 R6, R2, RZ")
+        self.assertEqual((w.R[0], w.R[1]), (1, 9))
+        self.assertEqual((w.R[6], w.R[7]), (0xFFFFFFFF, 1))
+
+    def test_spilled(self):
+        """What a lane stores in local memory it loads again; a word that nobody stored, or that may have been overwritten, is unknown."""
+        w = run("S2R R2, SR_TID.X", "MOV R3, 0x7", "STL.64 [R1+0x8], R2", "MOV R2, RZ", "LDL R4, [R1+0xc]", "LDL.64 R6, [R1+0x8]", "LDL R8, [R1]")
+        self.assertEqual((w.R[4], w.R[6], w.R[7], w.R[8]), (7, list(range(32)), 7, None))
+        w = run("MOV R2, 0x7", "STL [R1], R2", "LDG.E R3, [R4.64]", "STL [R3], R2", "LDL R0, [R1]")
+        self.assertIsNone(w.R[0])
+
+    def test_grid(self):
+        """Where the sizes of the grid lie, by the machine."""
+        for kind, at in ((90, "0xc"), (100, "0x370"), (120, "0x370")):
+            program = machine.Program(code(f"LDC.64 R0, c[0x0][{at}]", "EXIT"))
+            kernel = cubin.Kernel("k", kind, 32, 0, 0, 0x380, [])
+            w = machine.Warp(program, kernel, launches.Launch(0, "k", 1, (3, 5, 7), 32, 0, b""), [], None, (0, 0, 0), 0).run()
+            self.assertEqual((w.R[0], w.R[1]), (3, 5), kind)
+
+    def test_conversions_without_kind(self):
+        self.assertIsNone(self.value("MOV R0, 0x1", "I2F R0, R0"))
+
     def test_lanes_and_shifts(self):
         w = run("S2R R0, SR_TID.X", "SHF.L.U32 R1, R0, 0x3, RZ", "LEA.HI R2, R0, R0, RZ, 0x1f", "SHF.R.U64 R3, R0, 0x4, R0")
         self.assertEqual(w.R[1], [8 * t for t in range(32)])
