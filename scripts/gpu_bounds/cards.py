@@ -8,7 +8,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 DEVICES = os.path.join(ROOT, "compiler", "devices")
 # path: of the description; machine: 90 for sm_90; arch: what nvcc is told; clock in Hz; flops: of bf16 products of a multiprocessor a cycle.
 Card = namedtuple("Card", "name path machine arch processors clock flops bandwidth l2 memory description")
-MACHINES = {"a100": 80, "h100": 90, "h200": 90, "b200": 100}  # of descriptions without an architecture
+MACHINES = {"a100": 80, "b200": 100}  # of descriptions without an architecture
 # Dense bf16 with sums in float32, of a multiprocessor a cycle: data sheet's peak by its clock. Of 86, 89 and 120 that of GeForce; a
 # card of the same generation for work stations has twice that, which the peak of the description shows.
 FLOPS = {80: 2048, 86: 512, 89: 512, 90: 4096, 100: 8192, 120: 512}
@@ -26,7 +26,7 @@ def read(name):
     path = name if name.endswith(".json") else os.path.join(DEVICES, name + ".json")
     with open(path, encoding="utf-8") as f:
         d = json.load(f)
-    machine = d.get("architecture") or MACHINES.get(d["name"])
+    machine = d.get("architecture") or (90 if d.get("warpgroups") else MACHINES.get(d["name"]))
     if d["target"] != "cuda" or machine not in FLOPS:
         raise ValueError(f"{path}: no GPU that this tool knows")
     machine_flops = FLOPS[machine]
