@@ -11,9 +11,9 @@ import re
 from . import bounds, build, cards, machine
 
 # Published rate by expected rate. No kernel of tf32 or of float32 was found: that of flash is assumed.
-FACTORS = {"flash_sm90": (0.82, 0.82), "flash": (0.90, 0.87), "flash_tf32": (0.90, 0.87), "flash_f32": (0.90, 0.87)}
+FACTORS = {"flash_sm90": (0.82, 0.82), "flash": (0.91, 0.87), "flash_tf32": (0.91, 0.87), "flash_f32": (0.91, 0.87)}
 POSITIONS, HIDDEN = 16384, 2048
-LENGTHS, FEW = (512, 1024, 2048, 4096), (1024,)
+LENGTHS, FEW = (512, 1024, 4096), (1024,)
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "attention.mg")
 PRECISION = {"flash_tf32": "tf32", "flash_f32": "f32"}
 PEAK = {"flash_tf32": "flops_tf32_per_thread", "flash_f32": "flops_f32_per_thread"}
