@@ -1,6 +1,6 @@
 """describe - the table of attention of a device description, from the machine code of its kernels.
 
-Each row is the time that bounds.py expects of the kernels of mgc, by the factor of their class (FACTORS): published rates of other
+Each row is the rate that bounds.py expects of the kernels of mgc, times the factor of their class (FACTORS): published rates of other
 kernels by those that are expected of their machine code (docs/gpu_bounds.md). Shapes are those of the published tables: 16384
 positions, heads times their size 2048, a causal mask."""
 
@@ -61,6 +61,13 @@ class Attention:
         return pairs * 4 * self.head / seconds["attention"] / peak, pairs * 10 * self.head / seconds["attention_grad"] / peak
 
 
+def capped(card, kernels, share):
+    """No more than the library's products reach: what lowers their clock lowers that of attention, too."""
+    of = card.description
+    own = of.get("product_share_" + PRECISION[kernels]) if kernels in PRECISION else None
+    return round(min(share, own or of["product_share"]), 3)
+
+
 def rows(card, folder):
     """Rows of the description, in its order."""
     for kernels, head, lengths in wanted(card):
@@ -68,7 +75,7 @@ def rows(card, folder):
         for keys in lengths:
             share = attention.share(keys)
             row = {"kernels": kernels, "head": head, "keys": keys}
-            row.update((name, round(s * f, 3)) for name, s, f in zip(("forward", "gradient"), share, factor))
+            row.update((name, capped(card, kernels, s * f)) for name, s, f in zip(("forward", "gradient"), share, factor))
             yield row
 
 
