@@ -11,7 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count, FIELD_whole, FIELD_table } FieldKind;
+typedef enum FieldKind {
+    FIELD_text,
+    FIELD_real,
+    FIELD_bytes,
+    FIELD_count,
+    FIELD_whole,
+    FIELD_table
+} FieldKind;
 
 /* The fields of a description. An optional one that is left out is 0. */
 typedef struct Description {
@@ -86,7 +93,7 @@ static double host_amount(FieldKind kind)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* What is wrong with a description: NULL if nothing is. key: where; row: of a table, from 0 on, or
+/* An error of a description; text: NULL if there is none. key: where; row: of a table, from 0 on, or
  * -1. */
 typedef struct Wrong {
     const char *text, *key;
@@ -106,8 +113,9 @@ static const char *row_number(Arena *a, json_t *row, const char *key, double min
 {
     const json_t *v = json_object_get(row, key);
     *to = v && json_is_number(v) ? json_number_value(v) : NAN;
-    return *to >= min && *to <= max ? NULL
-                                    : arena_printf(a, "'%s' is a number from %g to %g", key, min, max);
+    return *to >= min && *to <= max
+               ? NULL
+               : arena_printf(a, "'%s' is a number from %g to %g", key, min, max);
 }
 
 static const char *read_row(Arena *a, json_t *row, AttentionShare *to)
@@ -225,13 +233,13 @@ static Wrong read_all(Arena *a, json_t *root, Description *d)
         if (!fields[i].optional && !json_object_get(root, fields[i].key))
             return (Wrong){arena_printf(a, "'%s' is missing", fields[i].key), NULL, -1};
     if (strcmp(d->target, "host") && strcmp(d->target, "cuda"))
-        return (Wrong){arena_printf(a, "there is no target '%s', only \"host\" and \"cuda\"",
-                                    d->target),
-                       NULL, -1};
+        return (Wrong){
+            arena_printf(a, "there is no target '%s', only \"host\" and \"cuda\"", d->target), NULL,
+            -1};
     if (d->processor && !processor_find(d->processor))
-        return (Wrong){arena_printf(a, "there is no processor '%s', only those of --cpu",
-                                    d->processor),
-                       NULL, -1};
+        return (Wrong){
+            arena_printf(a, "there is no processor '%s', only those of --cpu", d->processor), NULL,
+            -1};
     return only_of(a, root, d);
 }
 
