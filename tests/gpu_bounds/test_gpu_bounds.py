@@ -270,7 +270,7 @@ class Footprint(unittest.TestCase):
 
     def test_both_ends_run(self):
         for grid in ((1, 1, 1), (3, 170, 1), (1, 33, 1), (4096, 1, 1)):
-            some = bounds.sample_blocks(grid)
+            some = bounds.sample_blocks(grid, bounds.SAMPLES)
             self.assertEqual((some[0], some[-1]), ((0, 0, 0), (grid[0] - 1, grid[1] - 1, 0)))
             self.assertLessEqual(len(some), bounds.SAMPLES)
 
