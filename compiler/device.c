@@ -93,8 +93,8 @@ static double host_amount(FieldKind kind)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* An error of a description; text: NULL if there is none. key: where; row: of a table, from 0 on, or
- * -1. */
+/* An error of a description; text: NULL if there is none. key: where; row: of a table, from 0 on,
+ * or -1. */
 typedef struct Wrong {
     const char *text, *key;
     int row;
