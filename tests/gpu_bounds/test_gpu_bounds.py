@@ -3,16 +3,18 @@
 
 What must be true of a kernel's run is known from its source: the bytes that it moves, and the products of its tiles."""
 
+import glob
 import json
 import os
 import struct
 import sys
+import tempfile
 import types
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
-from gpu_bounds import access, bounds, cards, contents, cubin, lanes, launches, lint, machine, occupancy, operations, pipes, sass, timeline  # noqa: E402
+from gpu_bounds import access, bounds, cards, contents, cubin, describe, lanes, launches, lint, machine, occupancy, operations, pipes, sass, timeline  # noqa: E402
 
 with open(os.path.join(HERE, "golden", "launches.json"), encoding="ascii") as file:
     GOLDEN = json.load(file)
@@ -58,6 +60,44 @@ def run(*lines, params=b"", block_size=32):
     kernel = cubin.Kernel("k", 90, 32, 0, 0, 0x210, [(0, len(params))])
     launch = launches.Launch(0, "k", 1, (1, 1, 1), block_size, 0, params)
     return machine.Warp(program, kernel, launch, [(0, 1 << 40)], None, (0, 0, 0), 0).run()
+
+
+class Descriptions(unittest.TestCase):
+    def test_table_is_put_in_place(self):
+        """The rest of the file stays as it was, and one without a list is refused."""
+        row = {"kernels": "flash", "head": 64, "keys": 1024, "forward": 0.5, "gradient": 0.4}
+        with open(cards.read("a100").path, encoding="utf-8") as f:
+            text = f.read()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a100.json")
+            for before, right in ((text, True), (text.replace("attention", "attentive"), False)):
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(before)
+                if not right:
+                    self.assertRaises(ValueError, describe.write, path, [row])
+                    continue
+                describe.write(path, [row])
+                with open(path, encoding="utf-8") as f:
+                    after = f.read()
+                self.assertEqual(json.loads(after), {**json.loads(before), "attention": [row]})
+                head = before[:before.index('"attention"')]
+                self.assertTrue(after.startswith(head))
+
+    def test_no_faster_than_products(self):
+        card = cards.read("l40s")
+        self.assertEqual(describe.capped(card, "flash", 0.9), card.description["product_share"])
+        self.assertEqual(describe.capped(card, "flash_f32", 0.9), card.description["product_share_f32"])
+        self.assertEqual(describe.capped(card, "flash", 0.2), 0.2)
+
+    def test_rows_are_what_the_tool_writes(self):
+        """Classes, heads and lengths of each description."""
+        for path in sorted(glob.glob(os.path.join(cards.DEVICES, "*.json"))):
+            with open(path, encoding="utf-8") as f:
+                if json.load(f)["target"] != "cuda":
+                    continue
+            card = cards.read(path)
+            rows = {(r["kernels"], r["head"], r["keys"]) for r in card.description["attention"]}
+            self.assertEqual(rows, {(k, h, n) for k, h, lengths in describe.wanted(card) for n in lengths}, path)
 
 
 class Text(unittest.TestCase):
