@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      22
+#define MG_ABI      23
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -257,6 +257,8 @@ typedef struct mg_program {
     mg_stages stages;
     const mg_outside *outside;
     int noutside; /* 0: a program of the processor */
+    /* Of a GPU program, per action: the class by which its time is compared (--trace), or NULL. */
+    const char *const *classes;
 } mg_program;
 
 typedef struct mg_run mg_run; /* private to the runtime; emitted code only passes it on */
