@@ -72,8 +72,7 @@ bool measured_add(Measured *m, const char *text, double calls, double measured, 
         return false;
     const int line = line_of(m, text);
     if (line >= 0)
-        m->action[m->nactions++] =
-            (MeasuredAction){line, calls, measured, predicted, flops, bytes};
+        m->action[m->nactions++] = (MeasuredAction){line, calls, measured, predicted, flops, bytes};
     return line >= 0;
 }
 
@@ -248,13 +247,15 @@ void measured_table(const Measured *m, MeasuredBase *base, void *ctx, FILE *out)
                 l->predicted / l->calls, l->measured / l->calls,
                 some && l->predicted > 0 ? 100 * (l->measured / l->predicted - 1) : 0,
                 some ? l->flops / l->measured * 1e-6 : 0, some ? l->bytes / l->measured * 1e-3 : 0,
-                *key && !strncmp(detail_of(l), rule[l->id].counts, strlen(rule[l->id].counts)) ? key
-                                                                                               : "-");
+                *key && !strncmp(detail_of(l), rule[l->id].counts, strlen(rule[l->id].counts))
+                    ? key
+                    : "-");
     }
     if (m->launch > 0) {
         const double was = base ? base(ctx, class_info[MEASURE_launch].key) : 0;
         fprintf(out, "%-46s %8s %12.1f %12.1f %+7.0f%% %9s %9s  %s\n",
                 class_info[MEASURE_launch].name, "-", was * 1e6, m->launch * 1e6,
-                was > 0 ? 100 * (m->launch / was - 1) : 0, "-", "-", class_info[MEASURE_launch].key);
+                was > 0 ? 100 * (m->launch / was - 1) : 0, "-", "-",
+                class_info[MEASURE_launch].key);
     }
 }

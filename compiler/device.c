@@ -1,11 +1,10 @@
 /* device.c - a device description (JSON) as a Device; docs/devices.md describes the fields. */
 #include "base/open.h"
 #include "codegen/processor.h"
-#include "compiler/session.h"
+#include "compiler/description.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <sched.h>
 #include <string.h>
@@ -15,7 +14,7 @@ typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count, FIELD
 
 /* The fields of a description. An optional one that is left out is 0. */
 typedef struct Description {
-    const char *name, *target, *processor;
+    const char *name, *target, *processor, *measured;
     double memory, threads; /* or "host": what this machine has */
     double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16;
     double product_share, product_share_f32, product_share_f64, product_share_tf32;
@@ -44,6 +43,7 @@ static const Field fields[] = {
     FIELD("name", text, name, 0, 0),
     FIELD("target", text, target, 0, 0),
     OPTIONAL("processor", text, processor, 0, 0),
+    OPTIONAL("measured", text, measured, 0, 0),
     OPTIONAL("architecture", whole, architecture, 80, 999),
     OPTIONAL("warpgroups", whole, warpgroups, 0, 1),
     FIELD("memory", bytes, memory, 1 << 20, 0x1p60),
@@ -141,6 +141,7 @@ static Device device_from(const Description *d)
     return (Device){.name = d->name,
                     .target = strcmp(d->target, "cuda") ? TARGET_host : TARGET_cuda,
                     .processor = d->processor,
+                    .measured = d->measured,
                     .architecture = (int)d->architecture,
                     .warpgroups = d->warpgroups > 0,
                     .memory = (int64_t)d->memory,
@@ -209,11 +210,16 @@ static bool is_file(const char *name)
     return n > 5 && !strcmp(name + n - 5, ".json");
 }
 
-Exit device_load(Session *s, const char *name, Device *d)
+static const char *path_of(Arena *a, const char *name)
+{
+    return is_file(name) ? name : arena_printf(a, "%s/%s.json", devices_dir(a), name);
+}
+
+Exit description_read(Session *s, const char *name, json_t **root)
 {
     const char *dir = devices_dir(s->arena);
     bool simple = !strchr(name, '/') && name[0] != '.';
-    const char *path = is_file(name) ? name : arena_printf(s->arena, "%s/%s.json", dir, name);
+    const char *path = path_of(s->arena, name);
     if (!is_file(name) && (!simple || access(path, R_OK))) {
         diag_error(s->diag, (Span){0}, 562, "unknown device '%s'", name);
         const char *known = known_devices(s->arena);
@@ -225,22 +231,36 @@ Exit device_load(Session *s, const char *name, Device *d)
         return EXIT_usage;
     }
     json_error_t error;
-    Description description = {0};
     FILE *in = open_file(path);
     if (!in) {
         diag_error(s->diag, (Span){0}, 563, "%s: %s", path, open_error());
         return EXIT_usage;
     }
-    json_t *root = json_loadf(in, JSON_REJECT_DUPLICATES, &error);
+    *root = json_loadf(in, JSON_REJECT_DUPLICATES, &error);
     fclose(in);
-    if (!root) {
-        diag_error(s->diag, (Span){0}, 563, "%s:%d: %s", path, error.line, error.text);
-        return EXIT_usage;
-    }
+    if (*root)
+        return EXIT_done;
+    diag_error(s->diag, (Span){0}, 563, "%s:%d: %s", path, error.line, error.text);
+    return EXIT_usage;
+}
+
+const char *description_wrong(Arena *a, json_t *root)
+{
+    Description description = {0};
+    return read_all(a, root, &description);
+}
+
+Exit device_load(Session *s, const char *name, Device *d)
+{
+    json_t *root;
+    Description description = {0};
+    Exit status = description_read(s, name, &root);
+    if (status)
+        return status;
     const char *wrong = read_all(s->arena, root, &description);
     json_decref(root);
     if (wrong) {
-        diag_error(s->diag, (Span){0}, 563, "%s: %s", path, wrong);
+        diag_error(s->diag, (Span){0}, 563, "%s: %s", path_of(s->arena, name), wrong);
         return EXIT_usage;
     }
     *d = device_from(&description);

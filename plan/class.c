@@ -17,19 +17,18 @@ typedef struct Classes {
 static bool updates(const Plan *p, const Action *a)
 {
     for (int i = 0; i < a->noperands; i++)
-        if (a->operand[i].write &&
-            p->buffers.data[a->operand[i].at.buffer].owner == OWN_params)
+        if (a->operand[i].write && p->buffers.data[a->operand[i].at.buffer].owner == OWN_params)
             return true;
     return false;
 }
 
 static ClassId product_class(const Plan *p, mg_dtype t)
 {
-    return t == MG_BF16                ? MEASURE_product_bf16
-           : t == MG_F16               ? MEASURE_product_f16
-           : t == MG_F64               ? MEASURE_product_f64
-           : p->module->train.tf32     ? MEASURE_product_tf32
-                                       : MEASURE_product_f32;
+    return t == MG_BF16            ? MEASURE_product_bf16
+           : t == MG_F16           ? MEASURE_product_f16
+           : t == MG_F64           ? MEASURE_product_f64
+           : p->module->train.tf32 ? MEASURE_product_tf32
+                                   : MEASURE_product_f32;
 }
 
 static ClassId attention_class(const Action *a)
@@ -91,10 +90,10 @@ static double amount(const Action *a)
 
 static const char *precision(const Plan *p, const Action *a)
 {
-    return a->attention.dtype == MG_F16       ? "f16"
-           : a->attention.dtype == MG_F64     ? "f64"
-           : p->module->train.tf32            ? "tf32"
-                                              : "f32";
+    return a->attention.dtype == MG_F16   ? "f16"
+           : a->attention.dtype == MG_F64 ? "f64"
+           : p->module->train.tf32        ? "tf32"
+                                          : "f32";
 }
 
 /* The class with its detail. A product is also deep if its sum is four times as long as either side
