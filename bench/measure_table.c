@@ -41,7 +41,8 @@ static void print_numbers(const Measured *m, double threads)
 
 static int refuse(const char *line)
 {
-    fprintf(stderr, "measure_table: cannot read this, or its class is not in classes.def: %s", line);
+    fprintf(stderr, "measure_table: cannot read this, or its class is not in classes.def: %s",
+            line);
     return 1;
 }
 

@@ -256,9 +256,8 @@ typedef struct mg_program {
     uint32_t groups[MG_GROUPS_MAX];
     mg_stages stages;
     const mg_outside *outside;
-    int noutside; /* 0: a program of the processor */
-    /* Of a GPU program, per action: the class by which its time is compared (--trace), or NULL. */
-    const char *const *classes;
+    int noutside;               /* 0: a program of the processor */
+    const char *const *classes; /* of a GPU's actions, for --trace: each a text or NULL */
 } mg_program;
 
 typedef struct mg_run mg_run; /* private to the runtime; emitted code only passes it on */

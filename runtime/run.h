@@ -148,10 +148,7 @@ typedef struct rt_progress {
 rt_progress rt_device_progress(const mg_run *r);
 /* The GPU, or why there is none (the caller frees it); NULL: the device is the processor. */
 char *rt_device_text(bool *there);
-/* Of the open GPU, as a JSON object for traces: name, capability (90 for 9.0), multiprocessors,
- * memory and what of it was free before the arena (bytes), gpus of the machine, and the driver's
- * CUDA (13000 for 13.0). The caller frees it; NULL: the device is the processor. */
-char *rt_device_facts(const mg_run *r);
+char *rt_device_facts(const mg_run *r); /* of a GPU, for traces: driver.c; freed by the caller */
 /* watch.c: passes the outputs of a generated kernel to the watchers, if any. */
 void rt_watch_outputs(mg_run *r, int action, void *const *p);
 

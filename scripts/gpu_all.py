@@ -10,9 +10,11 @@ import glob
 import io
 import os
 import re
+import subprocess
 import sys
 import tarfile
 import time
+import traceback
 
 # name: of the stage; minutes: it takes so long, roughly, with nvcc on 8 cores; what: it does;
 # means, attempt: if it fails; files: for the archive, beside results.jsonl and logs/.
@@ -26,7 +28,7 @@ STAGES = [
           "CUDA_HOME=/path/to/toolkit; 12.8 or later, with its cuBLASLt", ["programs/mlp/program.c", "programs/mlp/kernels.cu"]),
     Stage("launch", 0.1, "that program describes the GPU and runs one step",
           "the program starts, and the GPU does not run its first kernels",
-          "nvidia-smi; dmesg | tail (a line with NVRM or Xid); CUDA_LAUNCH_BLOCKING=1", ["programs/mlp/program.c", "programs/mlp/kernels.cu"]),
+          "nvidia-smi; the end of dmesg (a line with NVRM or Xid); CUDA_LAUNCH_BLOCKING=1", ["programs/mlp/program.c", "programs/mlp/kernels.cu"]),
     Stage("kernels", 5, "every hand-written kernel against loops in double",
           "a kernel computes something else than its definition, or is not run at all",
           "the lines FAIL name kernels and shapes; MGC_NO_WGMMA=1 leaves out those of sm_90", ["check/library.cu"]),
@@ -115,6 +117,9 @@ def run_stage(stage, check, path):
         except SystemExit as e:
             failed = e.code not in (0, None)
             print(e.code)
+        except (OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError):  # a file that is not there, output that is not as usual
+            failed = True
+            print(traceback.format_exc())
         print(f"{stage.name}: {'FAILED' if failed else 'good'}, {time.time() - began:.0f} s")
     with open(path("logs", stage.name + ".txt"), encoding="utf-8") as log:
         return failed, log.read()

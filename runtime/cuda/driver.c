@@ -96,6 +96,8 @@ char *rt_device_text(bool *there)
                      minor_of(driver));
 }
 
+/* The open GPU as a JSON object: capability is 90 for 9.0, memory and what of it was free before
+ * the arena are bytes, gpus those of the machine, driver its CUDA (13000 for 13.0). */
 char *rt_device_facts(const mg_run *r)
 {
     struct cudaDeviceProp p;
