@@ -200,8 +200,7 @@ typedef struct mg_links {
 } mg_links;
 
 /* Memory of a GPU beside the arena: what takes it, and the planned bytes. `early`: it is taken
- * before the arena is. With links the bytes are those of NCCL's own settings; a user may change
- * these. */
+ * before the arena is. With links the bytes are for NCCL's own settings, which users may change. */
 typedef struct mg_outside {
     const char *name;
     int64_t bytes;
