@@ -31,7 +31,7 @@ STAGES = [
           "nvidia-smi; the end of dmesg (a line with NVRM or Xid); CUDA_LAUNCH_BLOCKING=1", ["programs/mlp/program.c", "programs/mlp/kernels.cu"]),
     Stage("kernels", 5, "every hand-written kernel against loops in double",
           "a kernel computes something else than its definition, or is not run at all",
-          "the lines FAIL name kernels and shapes; MGC_NO_WGMMA=1 leaves out those of sm_90", ["check/library.cu"]),
+          "the lines FAIL name kernels and shapes; MGC_NO_WGMMA=1 leaves out those of sm_90", ["library/library.cu"]),
     Stage("losses", 10, "thirteen small programs against the processor's losses",
           "kernels are right by themselves and a program is not: order, addresses, products or rounding",
           "the first bad model says where: f32 alone, bf16 alone, or all", ["programs/*/losses.json", "programs/*/run/metrics.jsonl"]),
