@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/open.h"
 #include "codegen/link/link.h"
@@ -190,15 +191,27 @@ static const char *note(const Calibration *c, const ReportGpu *g, const json_t *
                         (int)g->driver % 1000 / 10, MGC_VERSION, day, c->s->o->device, kept);
 }
 
-static Exit write_gpu(const Calibration *c, const Measured *m, const ReportGpu *gpu, json_t *o)
+/* Is there a link to measure, and NCCL for it? */
+static bool has_link(const Calibration *c, const ReportGpu *gpu)
+{
+    const bool nccl =
+        access(arena_printf(c->s->arena, "%s/nccl", home_dir(c->s->arena)), R_OK) == 0;
+    if (gpu->gpus > 1 && !nccl)
+        fputs("mgc calibrate: the link between GPUs is not measured: this mgc was built without "
+              "NCCL\n",
+              stderr);
+    return gpu->gpus > 1 && nccl;
+}
+
+static Exit write_gpu(const Calibration *c, const Measured *m, const ReportGpu *gpu, bool linked,
+                      json_t *o)
 {
     Session *s = c->s;
     MeasuredNumber k[MEASURED_NUMBERS];
     const int n = measured_numbers(m, base_number, o, gpu->multiprocessors, k);
     measured_table(m, base_number, o, stderr);
     for (int i = 0; i < n; i++) {
-        const bool one_gpu = gpu->gpus < 2 && !strcmp(k[i].key, "link_bandwidth");
-        if (k[i].value > 0 || one_gpu)
+        if (k[i].value > 0 || (!linked && !strcmp(k[i].key, "link_bandwidth")))
             continue;
         diag_error(s->diag, (Span){0}, 547,
                    "%s was not measured: no action of class '%s' took as long as four launches",
@@ -233,11 +246,13 @@ Exit calibrate_gpu(Calibration *c)
     ReportGpu gpu = {0};
     Measured *m = NEW_ARRAY(c->s->arena, Measured, 1);
     Exit wrong = description_read(c->s, c->s->o->device, &o);
-    for (int k = 0; k < WAYS && !wrong; k++)
-        if (k != LINKED || gpu.gpus > 1)
-            wrong = measure(c, &ways[k], m, &gpu);
+    for (int k = 0; k < LINKED && !wrong; k++)
+        wrong = measure(c, &ways[k], m, &gpu);
+    const bool linked = !wrong && has_link(c, &gpu);
+    if (linked)
+        wrong = measure(c, &ways[LINKED], m, &gpu);
     if (!wrong)
-        wrong = write_gpu(c, m, &gpu, o);
+        wrong = write_gpu(c, m, &gpu, linked, o);
     json_decref(o);
     return wrong;
 }

@@ -159,6 +159,9 @@ class GpuCheck(mgctest.Case):
         p = json.loads(self.compiles(mgctest.model("llama_mini.mg"), "--device", "./pack/device.json", "--plan=json").out)
         self.assertGreater(p["step_ms"], 0)
         self.assertIn("gpu-results/table.txt", self.archived())
+        report = self.compiles("report", "pack/calibrate/bf16/run/trace.json").out
+        self.assertRegex(report, r"(?m)^by class, of a step; 8\.0 us of each action, the shortest's, are not counted$")
+        self.assertRegex(report, r"(?m)^product bf16: large +1 +100\.0 +125\.0 +\+25% ")
 
     def archived(self):
         with tarfile.open(self.path("pack/results.tar.gz")) as f:
