@@ -52,7 +52,7 @@ if name == "attention":
     sys.exit(0)
 out, steps = argv.get("--out"), int(argv.get("--steps", 0))
 if not out:
-    print("| GPU | Card 5000 |")
+    print("| GPU | Card 5000 |\\n| products | cuBLASLt 13.1.0 |")
     sys.exit(0)
 os.makedirs(out)
 off = "drift" in os.environ.get("FAIL", "") and "--trace" in argv
@@ -190,6 +190,10 @@ class GpuCheck(mgctest.Case):
                                   ("bf16", "measure", "gpu-check: bf16: ")):
             with self.subTest(fail):
                 out = self.check("all", "--from", stage, code=1, FAIL=fail)
+                if fail == "mlp":
+                    self.assertIn("it means   a kernel used an address that is not its own", out)
+                if stage == "graph":  # nothing of what is known by its message
+                    self.assertIn("it means   what is captured is not what is launched", out)
                 self.assertIn(f"stopped at {stage}, {STAGES.index(stage) + 1} of 10", out)
                 self.assertIn(said, out)
                 self.assertRegex(out, r"(?m)^  it means   \w.*\n  try        \w.*\n  send       \S+/results.tar.gz, which has ")
