@@ -29,11 +29,12 @@ typedef struct Device {
     const char *name;
     Target target;
     const char
-        *processor;   /* of the program, by --cpu's name; NULL: the machine's that compiles it */
-    int architecture; /* cuda: compute capability, 89 for 8.9; 0: a program for all of them */
-    bool warpgroups;  /* cuda: it has the tensor cores of sm_90 */
-    int64_t memory;   /* bytes a rank may plan for */
-    double flops_f32; /* peak of matrix products, FLOP/s */
+        *processor; /* of the program, by --cpu's name; NULL: the machine's that compiles it */
+    const char *measured; /* the GPU on which its numbers were measured, and when; NULL: no note */
+    int architecture;     /* cuda: compute capability, 89 for 8.9; 0: a program for all of them */
+    bool warpgroups;      /* cuda: it has the tensor cores of sm_90 */
+    int64_t memory;       /* bytes a rank may plan for */
+    double flops_f32;     /* peak of matrix products, FLOP/s */
     double flops_f64, flops_tf32, flops_bf16, flops_f16;
     double product_share; /* share of the peak that products reach */
     double product_share_f32, product_share_f64, product_share_tf32; /* of these; 0: that one */

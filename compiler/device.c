@@ -1,11 +1,10 @@
 /* device.c - a device description (JSON) as a Device; docs/devices.md describes the fields. */
 #include "base/open.h"
 #include "codegen/processor.h"
-#include "compiler/session.h"
+#include "compiler/description.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <sched.h>
 #include <string.h>
@@ -22,7 +21,7 @@ typedef enum FieldKind {
 
 /* The fields of a description. An optional one that is left out is 0. */
 typedef struct Description {
-    const char *name, *target, *processor;
+    const char *name, *target, *processor, *measured;
     double memory, threads; /* or "host": what this machine has */
     double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16;
     double product_share, product_share_f32, product_share_f64, product_share_tf32;
@@ -53,6 +52,7 @@ static const Field fields[] = {
     FIELD("name", text, name, 0, 0),
     FIELD("target", text, target, 0, 0),
     OPTIONAL("processor", text, processor, 0, 0),
+    OPTIONAL("measured", text, measured, 0, 0),
     OPTIONAL("architecture", whole, architecture, 80, 999),
     OPTIONAL("warpgroups", whole, warpgroups, 0, 1),
     FIELD("memory", bytes, memory, 1 << 20, 0x1p60),
@@ -131,8 +131,8 @@ static const char *read_row(Arena *a, json_t *row, AttentionShare *to)
         return "'kernels' is \"flash\", \"flash_sm90\", \"flash_tf32\" or \"flash_f32\"";
     if ((wrong = row_number(a, row, "head", 1, 256, &to->head)) ||
         (wrong = row_number(a, row, "keys", 1, 0x1p40, &to->keys)) ||
-        (wrong = row_number(a, row, "forward", 1e-3, 1.5, &to->forward)) ||
-        (wrong = row_number(a, row, "gradient", 1e-3, 1.5, &to->gradient)))
+        (wrong = row_number(a, row, "forward", 1e-6, 1.5, &to->forward)) ||
+        (wrong = row_number(a, row, "gradient", 1e-6, 1.5, &to->gradient)))
         return wrong;
     return NULL;
 }
@@ -267,6 +267,7 @@ static Device device_from(const Description *d)
     return (Device){.name = d->name,
                     .target = strcmp(d->target, "cuda") ? TARGET_host : TARGET_cuda,
                     .processor = d->processor,
+                    .measured = d->measured,
                     .architecture = (int)d->architecture,
                     .warpgroups = d->warpgroups > 0,
                     .memory = (int64_t)d->memory,
@@ -356,11 +357,17 @@ static const char *read_text(Arena *a, FILE *in, size_t *length)
     return text;
 }
 
-Exit device_load(Session *s, const char *name, Device *d)
+static const char *path_of(Arena *a, const char *name)
+{
+    return is_file(name) ? name : arena_printf(a, "%s/%s.json", devices_dir(a), name);
+}
+
+/* The description as JSON, and its text. */
+static Exit read_description(Session *s, const char *name, json_t **root, const char **text)
 {
     const char *dir = devices_dir(s->arena);
     bool simple = !strchr(name, '/') && name[0] != '.';
-    const char *path = is_file(name) ? name : arena_printf(s->arena, "%s/%s.json", dir, name);
+    const char *path = path_of(s->arena, name);
     if (!is_file(name) && (!simple || access(path, R_OK))) {
         diag_error(s->diag, (Span){0}, 562, "unknown device '%s'", name);
         const char *known = known_devices(s->arena);
@@ -372,20 +379,43 @@ Exit device_load(Session *s, const char *name, Device *d)
         return EXIT_usage;
     }
     json_error_t error;
-    Description description = {0};
     FILE *in = open_file(path);
     if (!in) {
         diag_error(s->diag, (Span){0}, 563, "%s: %s", path, open_error());
         return EXIT_usage;
     }
     size_t length;
-    const char *text = read_text(s->arena, in, &length);
+    *text = read_text(s->arena, in, &length);
     fclose(in);
-    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    if (!root) {
-        diag_error(s->diag, (Span){0}, 563, "%s:%d: %s", path, error.line, error.text);
-        return EXIT_usage;
-    }
+    *root = json_loadb(*text, length, JSON_REJECT_DUPLICATES, &error);
+    if (*root)
+        return EXIT_done;
+    diag_error(s->diag, (Span){0}, 563, "%s:%d: %s", path, error.line, error.text);
+    return EXIT_usage;
+}
+
+Exit description_read(Session *s, const char *name, json_t **root)
+{
+    const char *text;
+    return read_description(s, name, root, &text);
+}
+
+const char *description_wrong(Arena *a, json_t *root)
+{
+    Description description = {0};
+    const Wrong wrong = read_all(a, root, &description);
+    return wrong.text && wrong.key ? arena_printf(a, "'%s' %s", wrong.key, wrong.text) : wrong.text;
+}
+
+Exit device_load(Session *s, const char *name, Device *d)
+{
+    json_t *root;
+    const char *text;
+    Description description = {0};
+    Exit status = read_description(s, name, &root, &text);
+    if (status)
+        return status;
+    const char *path = path_of(s->arena, name);
     const Wrong wrong = read_all(s->arena, root, &description);
     json_decref(root);
     if (wrong.text && wrong.key)

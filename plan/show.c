@@ -261,6 +261,8 @@ void plan_print(const Plan *p, FILE *out)
     fprintf(out, "model        %s, layout %s, device %s, %lld rank%s\n",
             name_str(m->names, m->name), name_str(m->names, m->layout.name), p->device->name,
             (long long)ranks, ranks > 1 ? "s" : "");
+    if (p->device->measured)
+        fprintf(out, "measured     %s\n", p->device->measured);
     fprintf(out, "precision    %s: %s\n", precision_name(&m->train), precision_reason(&m->train));
     fprintf(out, "parameters   %lld\n", (long long)parameters(p));
     print_padding(m, out);

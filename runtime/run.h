@@ -127,8 +127,7 @@ char *rt_ranks_arena(const mg_run *r);
 
 /* Ends the program if it cannot run here: exit 77 without a GPU, 78 on another processor. */
 void rt_device_open(mg_run *r);
-/* Starts the ranks of this machine before any thread, unless they had to be started before the
- * device was opened. */
+/* Starts the ranks of this machine before any thread, unless rt_device_open had to do that. */
 void rt_device_ranks(mg_run *r);
 /* True: arenas are host memory, shared by the ranks of a machine. False: each arena is private to
  * its rank. */
@@ -148,6 +147,7 @@ typedef struct rt_progress {
 rt_progress rt_device_progress(const mg_run *r);
 /* The GPU, or why there is none (the caller frees it); NULL: the device is the processor. */
 char *rt_device_text(bool *there);
+char *rt_device_facts(const mg_run *r); /* of a GPU, for traces: driver.c; freed by the caller */
 /* watch.c: passes the outputs of a generated kernel to the watchers, if any. */
 void rt_watch_outputs(mg_run *r, int action, void *const *p);
 
