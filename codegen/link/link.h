@@ -23,10 +23,6 @@ bool cuda_build(const Plan *p, const char *lib_dir, const char *dir, const char 
 bool cuda_write_texts(const Plan *p, const char *dir, const char *fatbin);
 const char *cuda_runtime(const Plan *p, const char *lib_dir);
 /* nvcc's options that say for which GPUs: those of the device's description, or all. */
-/* ptxas by several threads: that of CUDA 13.0 (V13.0.88) dies of a signal where it assembles some
- * pairs of kernels for sm_90a one after the other (d_rmsnorm and d_rmsnorm_param_2 of llama_small
- * in bf16 under tp = 2). The machine code is the same. */
-#define CUDA_ASSEMBLER "-Xptxas=--split-compile=2"
 enum { CUDA_CODES = 2 };
 void cuda_codes(const Plan *p, const char *code[CUDA_CODES]);
 

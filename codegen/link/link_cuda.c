@@ -88,7 +88,6 @@ static bool compile_kernels(const Plan *p, const char *dir, const char *lib_dir)
                           "-std=c++17",
                           "-t",
                           "0",
-                          CUDA_ASSEMBLER,
                           arena_printf(a, "-I%s/cuda", lib_dir),
                           arena_printf(a, "-I%s/include", lib_dir),
                           arena_printf(a, "%s/kernels.cu", dir),

@@ -21,7 +21,7 @@ static const char cuda_rules[] =
     "train: program.c abi.h image.S kernels.fatbin libmgrt_cuda.a\n"
     "\t$(CC) $(CFLAGS) -I. program.c image.S libmgrt_cuda.a $(LIBS) -o $@\n\n"
     "kernels.fatbin: kernels.cu library.h device.h abi.h launches.h\n"
-    "\t$(NVCC) -fatbin -O3 -std=c++17 -t 0 " CUDA_ASSEMBLER " $(CODE) -I. kernels.cu -o $@\n\n"
+    "\t$(NVCC) -fatbin -O3 -std=c++17 -t 0 $(CODE) -I. kernels.cu -o $@\n\n"
     "clean:\n\trm -f train kernels.fatbin\n.PHONY: clean\n";
 
 static const char nccl_library[] =
