@@ -208,8 +208,7 @@ static void scale_attention(json_t *o, const char *key, double factor)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(json_object_get(o, "attention"), i, row)
-    {
+    json_array_foreach(json_object_get(o, "attention"), i, row) {
         const char *kernels = json_string_value(json_object_get(row, "kernels"));
         const double was = json_number_value(json_object_get(row, key));
         if (!strcmp(kernels, "flash") || !strcmp(kernels, "flash_sm90"))

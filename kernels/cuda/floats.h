@@ -24,7 +24,8 @@ __device__ static inline void mg_mma_tf32(float c[4], const uint32_t a[4], uint3
     for (unsigned i = 0; i < 4; i++) {
         double sum = c[i];
         for (unsigned k = 0; k < 8; k++) {
-            /* No `(k < 4 ? first : second)[...]`: gcc 12 with -fsanitize=shift takes another place. */
+            /* No `(k < 4 ? first : second)[...]`: gcc 12 with -fsanitize=shift takes another place.
+             */
             const unsigned place = 4 * g + k % 4;
             const uint64_t pair = k < 4 ? first[place] : second[place];
             const uint64_t other = of_b[4 * (2 * t + i % 2) + k % 4];

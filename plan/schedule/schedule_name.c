@@ -201,8 +201,9 @@ static bool kernel_taken(const Sched *s, const char *name)
     return false;
 }
 
-/* PTX calls the parameters of a kernel K K_param_0, K_param_1 and so on; ptxas 13.0 crashes if another
- * kernel has such a name. Where in the name its number begins, if it is one; else its end. */
+/* PTX calls the parameters of a kernel K K_param_0, K_param_1 and so on; ptxas 13.0 crashes if
+ * another kernel has such a name. Where in the name its number begins, if it is one; else its end.
+ */
 static size_t number_of_ptx(const char *name)
 {
     const size_t n = strlen(name), word = strlen("_param_");

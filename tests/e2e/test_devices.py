@@ -125,7 +125,7 @@ class Devices(mgctest.Case):
         """Refused with the file, the line, and what is wrong."""
         good = {"kernels": "flash", "head": 64, "keys": 1024, "forward": 0.5, "gradient": 0.4}
         lines = lambda *rows: ",\n".join(json.dumps(r) for r in rows)
-        for rows, line, what in ((lines(good, {**good, "keys": 2048, "forward": 2}), 4, "row 2: 'forward' is a number from 0.001 to 1.5"),
+        for rows, line, what in ((lines(good, {**good, "keys": 2048, "forward": 2}), 4, "row 2: 'forward' is a number from 1e-06 to 1.5"),
                                  (lines(good, good), 4, "row 2 is for the same as row 1"),
                                  (lines({**good, "kernels": "flesh"}), 3, "row 1: 'kernels' is"),
                                  (lines({**good, "more": 1}), 3, "row 1: a row has 'kernels', 'head', 'keys', 'forward' and 'gradient'"),
