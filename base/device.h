@@ -8,21 +8,41 @@
 
 typedef enum Target { TARGET_host, TARGET_cuda } Target;
 
+/* Classes of a GPU's kernels of attention (runtime/attend.h), of which a description tells apart.
+ */
+typedef enum AttentionKernels {
+    ATTENTION_flash,      /* halves, by mma.sync */
+    ATTENTION_flash_sm90, /* halves, by wgmma */
+    ATTENTION_flash_tf32,
+    ATTENTION_flash_f32,
+    ATTENTION_KERNELS
+} AttentionKernels;
+/* Shares of the peak of their numbers that the products inside attention reach, and inside its
+ * gradient. keys: twice those that a query sees on average, so under a causal mask all. */
+typedef struct AttentionShare {
+    AttentionKernels kernels;
+    double head, keys;
+    double forward, gradient;
+} AttentionShare;
+
 typedef struct Device {
     const char *name;
     Target target;
     const char
-        *processor;   /* of the program, by --cpu's name; NULL: the machine's that compiles it */
-    int architecture; /* cuda: compute capability, 89 for 8.9; 0: a program for all of them */
-    bool warpgroups;  /* cuda: it has the tensor cores of sm_90 */
-    int64_t memory;   /* bytes a rank may plan for */
-    double flops_f32; /* peak of matrix products, FLOP/s */
+        *processor; /* of the program, by --cpu's name; NULL: the machine's that compiles it */
+    const char *measured; /* the GPU on which its numbers were measured, and when; NULL: no note */
+    int architecture;     /* cuda: compute capability, 89 for 8.9; 0: a program for all of them */
+    bool warpgroups;      /* cuda: it has the tensor cores of sm_90 */
+    int64_t memory;       /* bytes a rank may plan for */
+    double flops_f32;     /* peak of matrix products, FLOP/s */
     double flops_f64, flops_tf32, flops_bf16, flops_f16;
     double product_share; /* share of the peak that products reach */
     double product_share_f32, product_share_f64, product_share_tf32; /* of these; 0: that one */
-    double attention_share;      /* ... the products inside attention */
-    double attention_grad_share; /* ... inside its gradient */
-    double exponentials;         /* a second, of attention and cross-entropy */
+    double attention_share;          /* host: ... the products inside attention */
+    double attention_grad_share;     /* host: ... inside its gradient */
+    const AttentionShare *attention; /* cuda: the same; at least one row of each class it asks of */
+    int nattention;
+    double exponentials; /* a second, of attention and cross-entropy */
     /* Rows and columns of its result that a multiprocessor computes at a time; 0: in any shape. */
     int product_rows, product_columns;
     double bandwidth;      /* bytes/s of streaming kernels */

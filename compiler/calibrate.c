@@ -1,50 +1,14 @@
-/* calibrate.c - mgc calibrate: this machine's numbers, from programs that mgc makes and runs.
- *
- * lib/mgc/calibrate.mg is compiled large, small, in f64, bf16 and f16, and each program traces a
- * few steps of its own. From the measured actions follow, in this order: the bandwidth, from all
- * generated kernels, each run counting alike; the rate of products beside their traffic;
- * exponentials and the rate of attention's products, from heads of two sizes; its gradient's.
- * plan/schedule/schedule.c makes times of them again. */
-#include "compiler/report/trace_report.h"
+/* calibrate.c - mgc calibrate: this machine's numbers, or its GPU's, from programs that mgc makes
+ * and runs. */
+#include "compiler/calibrate.h"
 
 #include <errno.h>
 #include <ftw.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "codegen/link/link.h"
-
-/* One way to compile the model. Of bf16 it is as large as of f32: where it is multiplied many times
- * as fast, smaller products would show what is beside them. */
-typedef struct Size {
-    const char *name, *precision, *define[8];
-    double head, seq; /* elements of a head; positions */
-} Size;
-
-static const Size sizes[] = {
-    {"large", "f32", {NULL}, 64, 256},
-    {"small",
-     "f32",
-     {"hidden=160", "kv_heads=5", "head=16", "ffn=432", "seq=128", "batch=32", "vocab=256"},
-     16,
-     128},
-    {"double", "f64", {"batch=1"}, 64, 256},
-    {"bf16", "bf16", {NULL}, 64, 256},
-    {"f16", "f16", {"batch=2"}, 64, 256},
-};
-enum { LARGE, SMALL, DOUBLE, BF16, F16, SIZES = sizeof sizes / sizeof *sizes };
-
-typedef struct Calibration {
-    Session *s;
-    const char *dir;
-    int threads;
-    Report run[SIZES];
-} Calibration;
-
-/* ---- running --------------------------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
@@ -52,14 +16,13 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return remove(path);
 }
 
-static Exit broken(Session *s, const char *what)
+Exit calibrate_broken(Session *s, const char *what)
 {
     diag_error(s->diag, (Span){0}, 542, "%s: %s", what, strerror(errno));
     return EXIT_tool;
 }
 
-/* Tokens that every vocabulary of the sizes has. */
-static bool write_data(const char *path)
+bool calibrate_tokens(const char *path)
 {
     FILE *f = fopen(path, "wb");
     uint32_t state = 1;
@@ -72,206 +35,126 @@ static bool write_data(const char *path)
     return f && fclose(f) == 0 && ok;
 }
 
-static Exit compile_size(Session *s, const Size *size, const char *program, int *threads)
+/* ---- compiling ------------------------------------------------------------------------------- */
+
+/* Does the command line define the same name? */
+static bool replaced(const Options *o, const char *define)
 {
-    Options o = *s->o;
-    Session one = {.arena = s->arena, .names = s->names, .diag = s->diag, .o = &o};
-    Compiled c = {0};
-    o.precision = size->precision;
-    o.out = NULL;
-    for (int i = 0; size->define[i]; i++)
-        vec_push(s->arena, &o.define, size->define[i]);
-    Exit wrong =
-        compile_front(&one, arena_printf(s->arena, "%s/calibrate.mg", home_dir(s->arena)), &c);
-    if (!wrong)
-        wrong = compile_middle(&one, &c, NULL, NULL);
-    if (!wrong && !codegen_build(c.plan, llvm_kernels, home_dir(s->arena), program))
-        wrong = EXIT_tool;
-    *threads = c.device.threads;
-    return wrong;
+    const size_t n = strcspn(define, "=");
+    for (size_t i = 0; i < o->define.n; i++)
+        if (strcspn(o->define.data[i], "=") == n && !strncmp(o->define.data[i], define, n))
+            return true;
+    return false;
 }
 
-static Exit measure(Calibration *c, int k)
+static Exit write_layout(Session *s, const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    bool ok = f && fputs(text, f) >= 0;
+    ok = f && fclose(f) == 0 && ok;
+    return ok ? EXIT_done : calibrate_broken(s, path);
+}
+
+Plan *calibrate_plan(Calibration *c, const Way *w, Exit *wrong)
+{
+    Session *s = c->s;
+    Options *o = NEW_ARRAY(s->arena, Options, 1);
+    Compiled *all = NEW_ARRAY(s->arena, Compiled, 1); /* the plan refers to its device */
+    Session one = {.arena = s->arena, .names = s->names, .diag = s->diag, .o = o};
+    *o = *s->o;
+    o->precision = w->precision;
+    o->out = o->emit = NULL;
+    o->define = (Words){0};
+    for (size_t i = 0; i < s->o->define.n; i++)
+        vec_push(s->arena, &o->define, s->o->define.data[i]);
+    for (int i = 0; i < CALIBRATE_DEFINES && w->define[i]; i++)
+        if (!replaced(s->o, w->define[i]))
+            vec_push(s->arena, &o->define, w->define[i]);
+    *wrong = EXIT_done;
+    if (w->layout) {
+        o->layout = arena_printf(s->arena, "%s/%s.mg", c->dir, w->name);
+        *wrong = write_layout(s, o->layout, w->layout);
+    }
+    if (!*wrong)
+        *wrong =
+            compile_front(&one, arena_printf(s->arena, "%s/calibrate.mg", home_dir(s->arena)), all);
+    if (!*wrong)
+        *wrong = compile_middle(&one, all, NULL, NULL);
+    c->threads = all->device.threads;
+    return *wrong ? NULL : all->plan;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+const char *calibrate_out(const Calibration *c, const Way *w)
+{
+    return arena_printf(c->s->arena, "%s/%s-run", c->dir, w->name);
+}
+
+void calibrate_arguments(Arena *a, const Way *w, const char *dir,
+                         const char *argv[CALIBRATE_ARGUMENTS])
+{
+    const char *const all[CALIBRATE_ARGUMENTS] = {"--data",
+                                                  arena_printf(a, "u16:%s/tokens", dir),
+                                                  "--steps",
+                                                  w->steps,
+                                                  "--trace",
+                                                  w->trace,
+                                                  "--save-every",
+                                                  "0",
+                                                  NULL};
+    memcpy(argv, all, sizeof all);
+}
+
+Exit calibrate_way(Calibration *c, const Way *w, Report *r, int *status)
 {
     Session *s = c->s;
     Arena *a = s->arena;
-    const char *program = arena_printf(a, "%s/%s", c->dir, sizes[k].name);
-    const char *out = arena_printf(a, "%s-run", program);
-    fprintf(stderr, "mgc calibrate: %s\n", sizes[k].name);
-    Exit wrong = compile_size(s, &sizes[k], program, &c->threads);
+    const char *program = arena_printf(a, "%s/%s", c->dir, w->name);
+    const char *argv[CALIBRATE_ARGUMENTS + 4] = {program, "--out", calibrate_out(c, w)};
+    Exit wrong;
+    fprintf(stderr, "mgc calibrate: %s\n", w->name);
+    const Plan *p = calibrate_plan(c, w, &wrong);
+    *status = 0;
     if (wrong)
         return wrong;
-    const char *argv[] = {program,
-                          "--data",
-                          arena_printf(a, "u16:%s/tokens", c->dir),
-                          "--steps",
-                          "8",
-                          "--trace",
-                          "3:8",
-                          "--save-every",
-                          "0",
-                          "--out",
-                          out,
-                          NULL};
-    int status = run_program(argv, true);
-    if (status) {
-        diag_error(s->diag, (Span){0}, 542, "'%s' failed with status %d", program, status);
+    if (!codegen_build(p, llvm_kernels, home_dir(a), program))
         return EXIT_tool;
-    }
-    return report_read(s, arena_printf(a, "%s/trace.json", out), &c->run[k]);
-}
-
-/* ---- numbers --------------------------------------------------------------------------------- */
-
-static const ReportLine *kind_of(const Report *r, ActionKind kind)
-{
-    static const ReportLine none = {.measured = 1, .flops = 1, .bytes = 1};
-    for (size_t i = 0; i < r->kinds.n; i++)
-        if (!strcmp(r->kinds.data[i].kind, action_info[kind].name))
-            return &r->kinds.data[i];
-    return &none;
-}
-
-static double within(double x, double min, double max)
-{
-    return x >= min ? (x <= max ? x : max) : min;
-}
-
-/* The fastest product of a run, FLOP/s. */
-static double fastest(const Report *r)
-{
-    double best = 1e6;
-    for (size_t i = 0; i < r->actions.n; i++) {
-        const ReportLine *l = &r->actions.data[i];
-        if (l->name && !strcmp(l->kind, action_info[ACT_gemm].name) &&
-            l->flops / l->measured * 1e6 > best)
-            best = l->flops / l->measured * 1e6;
-    }
-    return best;
-}
-
-/* Seconds of the shortest kernel. */
-static double shortest(const Report *r)
-{
-    double best = 1e-3;
-    for (size_t i = 0; i < r->actions.n; i++) {
-        const ReportLine *l = &r->actions.data[i];
-        if (l->name && !strcmp(l->kind, action_info[ACT_kernel].name) &&
-            l->measured / l->calls * 1e-6 < best)
-            best = l->measured / l->calls * 1e-6;
-    }
-    return best;
-}
-
-typedef struct Numbers {
-    double flops, flops_f64, flops_bf16, flops_f16, share, attention, gradient, exps, bandwidth;
-    double launch;
-} Numbers;
-
-/* Seconds of attention's arithmetic, without what a causal mask cuts off again. */
-static double arithmetic(const ReportLine *l, const Size *size, double bandwidth)
-{
-    return (l->measured * 1e-6 - l->bytes / bandwidth) / (1 + ATTENTION_BLOCK / size->seq);
-}
-
-/* The peak of products of halves in a run: what becomes of them on the way, and back, counts as
- * arithmetic. A processor may multiply them many times as fast as floats. */
-static double of_halves(const Report *r, const Numbers *n)
-{
-    const ReportLine *l = kind_of(r, ACT_gemm);
-    const double rest = l->measured * 1e-6 - l->bytes / n->bandwidth;
-    return within(l->flops / (rest > 0 ? rest : 1e-9) / n->share, 0.05 * n->flops, 16 * n->flops);
-}
-
-static Numbers numbers_of(const Calibration *c)
-{
-    const Report *large = &c->run[LARGE], *small = &c->run[SMALL];
-    const ReportLine *p = kind_of(large, ACT_gemm), *q = kind_of(small, ACT_gemm);
-    Numbers n = {.bandwidth = 1};
-    for (int k = 0; k < SIZES; k++) {
-        const ReportLine *l = kind_of(&c->run[k], ACT_kernel);
-        n.bandwidth *= pow(l->bytes / l->measured * 1e6, 1.0 / SIZES);
-    }
-    n.flops = fastest(large);
-    n.flops_f64 = fastest(&c->run[DOUBLE]);
-    /* Products: arithmetic and traffic, one after the other. Each run counts alike. */
-    double a = p->flops / (p->measured * 1e-6 - p->bytes / n.bandwidth);
-    double b = q->flops / (q->measured * 1e-6 - q->bytes / n.bandwidth);
-    n.share = within(sqrt(a * b) / n.flops, 0.05, 1);
-    n.flops_bf16 = of_halves(&c->run[BF16], &n);
-    n.flops_f16 = of_halves(&c->run[F16], &n);
-    /* Attention: seconds = (flops x + exponentials y) more + bytes / bandwidth, for heads of two
-     * sizes; more: what is computed beside, as ir_cost has it. */
-    const ReportLine *f = kind_of(large, ACT_attention), *g = kind_of(small, ACT_attention);
-    double ef = f->flops / (4 * sizes[0].head), eg = g->flops / (4 * sizes[1].head);
-    double tf = arithmetic(f, &sizes[0], n.bandwidth), tg = arithmetic(g, &sizes[1], n.bandwidth);
-    double det = f->flops * eg - g->flops * ef;
-    double x = (tf * eg - tg * ef) / det, y = (f->flops * tg - g->flops * tf) / det;
-    n.attention = within(x > 0 ? 1 / x / n.flops : 1, 0.05, 1);
-    n.exps = y > 0 ? within(1 / y, 1e7, 1e15) : 1e12;
-    const ReportLine *df = kind_of(large, ACT_attention_grad);
-    const ReportLine *dg = kind_of(small, ACT_attention_grad);
-    const double rest = arithmetic(df, &sizes[0], n.bandwidth) +
-                        arithmetic(dg, &sizes[1], n.bandwidth) - 2 * (ef + eg) / n.exps;
-    n.gradient = within((df->flops + dg->flops) / (rest > 0 ? rest : 1e-9) / n.flops, 0.05, 1);
-    n.launch = within(shortest(large), 1e-7, 1e-3);
-    return n;
-}
-
-static double digits(double x)
-{
-    double scale = pow(10, floor(log10(x)) - 2);
-    return round(x / scale) * scale;
-}
-
-static Exit write_device(Session *s, const Calibration *c)
-{
-    Numbers n = numbers_of(c);
-    double t = c->threads;
-    json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, "
-        "s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i}",
-        "name", "cpu", "target", "host", "memory", "host", "threads", "host",
-        "flops_f32_per_thread", digits(n.flops / t), "flops_f64_per_thread",
-        digits(n.flops_f64 / t), "flops_tf32_per_thread", digits(n.flops / t),
-        "flops_bf16_per_thread", digits(n.flops_bf16 / t), "flops_f16_per_thread",
-        digits(n.flops_f16 / t), "product_share", digits(n.share), "product_rows", 0,
-        "product_columns", 0, "attention_share", digits(n.attention), "attention_grad_share",
-        digits(n.gradient), "exponentials_per_thread", digits(n.exps / t), "bandwidth_per_thread",
-        digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth), "launch_seconds",
-        digits(n.launch),
-        /* Ranks of a processor send through its memory: a write and a read. */
-        "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown", 1.0,
-        /* A guess: the network between machines is not measured. Ten gigabits of Ethernet. */
-        "node_ranks", 256, "node_bandwidth", 1.1e9, "node_seconds", 3e-5, "streams", 1);
-    Output out;
-    Exit status = output_open(s, &out, s->o->out);
-    if (!status) {
-        json_dumpf(o, out.file, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
-        fputc('\n', out.file);
-        status = output_close(s, &out, true);
-    }
-    json_decref(o);
-    return status;
+    calibrate_arguments(a, w, c->dir, argv + 3);
+    *status = run_program(argv, true);
+    if (!*status)
+        return report_read(s, arena_printf(a, "%s/trace.json", calibrate_out(c, w)), r);
+    if (*status != CALIBRATE_NO_GPU)
+        diag_error(s->diag, (Span){0}, 542, "'%s' failed with status %d", program, *status);
+    return EXIT_tool;
 }
 
 Exit command_calibrate(Session *s)
 {
     Calibration c = {.s = s};
-    Exit wrong = s->o->out ? output_replaceable(s, s->o->out) : EXIT_done;
+    Device d = {.target = TARGET_host};
+    const bool emits = s->o->emit != NULL;
+    Exit wrong = s->o->device ? device_load(s, s->o->device, &d) : EXIT_done;
+    if (!wrong && d.target == TARGET_host && (s->o->define.n || emits)) {
+        diag_error(s->diag, (Span){0}, 0, "-D and --emit=source are for the programs of a GPU");
+        diag_help(s->diag, "--device NAME names one");
+        return EXIT_usage;
+    }
+    if (!wrong && s->o->out)
+        wrong = emits ? output_fresh(s, s->o->out) : output_replaceable(s, s->o->out);
     if (wrong)
         return wrong;
     const char *tmp = getenv("TMPDIR");
     char *dir = arena_printf(s->arena, "%s/mgc-calibrate-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(dir))
-        return broken(s, dir);
+        return calibrate_broken(s, dir);
     c.dir = dir;
-    if (!write_data(arena_printf(s->arena, "%s/tokens", dir)))
-        wrong = broken(s, dir);
-    for (int k = 0; k < SIZES && !wrong; k++)
-        wrong = measure(&c, k);
+    if (!calibrate_tokens(arena_printf(s->arena, "%s/tokens", dir)))
+        wrong = calibrate_broken(s, dir);
     if (!wrong)
-        wrong = write_device(s, &c);
+        wrong = emits                     ? calibrate_gpu_emit(&c, s->o->out)
+                : d.target == TARGET_host ? calibrate_host(&c)
+                                          : calibrate_gpu(&c);
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return wrong;
 }

@@ -1,25 +1,33 @@
 /* device.c - a device description (JSON) as a Device; docs/devices.md describes the fields. */
 #include "base/open.h"
 #include "codegen/processor.h"
-#include "compiler/session.h"
+#include "compiler/description.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef enum FieldKind { FIELD_text, FIELD_real, FIELD_bytes, FIELD_count, FIELD_whole } FieldKind;
+typedef enum FieldKind {
+    FIELD_text,
+    FIELD_real,
+    FIELD_bytes,
+    FIELD_count,
+    FIELD_whole,
+    FIELD_table
+} FieldKind;
 
 /* The fields of a description. An optional one that is left out is 0. */
 typedef struct Description {
-    const char *name, *target, *processor;
+    const char *name, *target, *processor, *measured;
     double memory, threads; /* or "host": what this machine has */
     double flops_f32, flops_f64, flops_tf32, flops_bf16, flops_f16;
     double product_share, product_share_f32, product_share_f64, product_share_tf32;
     double attention_share, attention_grad_share, exponentials;
+    AttentionShare *attention;
+    int nattention;
     double thread_bandwidth, bandwidth;
     double launch, streams;
     double link_bandwidth, link_seconds, link_slowdown;
@@ -44,6 +52,7 @@ static const Field fields[] = {
     FIELD("name", text, name, 0, 0),
     FIELD("target", text, target, 0, 0),
     OPTIONAL("processor", text, processor, 0, 0),
+    OPTIONAL("measured", text, measured, 0, 0),
     OPTIONAL("architecture", whole, architecture, 80, 999),
     OPTIONAL("warpgroups", whole, warpgroups, 0, 1),
     FIELD("memory", bytes, memory, 1 << 20, 0x1p60),
@@ -59,8 +68,9 @@ static const Field fields[] = {
     OPTIONAL("product_share_tf32", real, product_share_tf32, 0.01, 1.5),
     FIELD("product_rows", whole, product_rows, 0, 4096),
     FIELD("product_columns", whole, product_columns, 0, 4096),
-    FIELD("attention_share", real, attention_share, 1e-3, 1),
-    FIELD("attention_grad_share", real, attention_grad_share, 1e-3, 1),
+    OPTIONAL("attention_share", real, attention_share, 1e-3, 1), /* only_of() */
+    OPTIONAL("attention_grad_share", real, attention_grad_share, 1e-3, 1),
+    OPTIONAL("attention", table, attention, 0, 0),
     FIELD("exponentials_per_thread", real, exponentials, 1e3, 1e18),
     FIELD("bandwidth_per_thread", real, thread_bandwidth, 1e6, 1e15),
     FIELD("bandwidth", real, bandwidth, 1e6, 1e15),
@@ -81,6 +91,77 @@ static double host_amount(FieldKind kind)
     if (kind == FIELD_bytes)
         return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* An error of a description; text: NULL if there is none. key: where; row: of a table, from 0 on,
+ * or -1. */
+typedef struct Wrong {
+    const char *text, *key;
+    int row;
+} Wrong;
+
+static const char *const kernels_name[ATTENTION_KERNELS] = {
+    [ATTENTION_flash] = "flash",
+    [ATTENTION_flash_sm90] = "flash_sm90",
+    [ATTENTION_flash_tf32] = "flash_tf32",
+    [ATTENTION_flash_f32] = "flash_f32",
+};
+
+/* A number of a row. */
+static const char *row_number(Arena *a, json_t *row, const char *key, double min, double max,
+                              double *to)
+{
+    const json_t *v = json_object_get(row, key);
+    *to = v && json_is_number(v) ? json_number_value(v) : NAN;
+    return *to >= min && *to <= max
+               ? NULL
+               : arena_printf(a, "'%s' is a number from %g to %g", key, min, max);
+}
+
+static const char *read_row(Arena *a, json_t *row, AttentionShare *to)
+{
+    const char *wrong = NULL;
+    const char *name = json_string_value(json_object_get(row, "kernels"));
+    if (!json_is_object(row) || json_object_size(row) != 5)
+        return "a row has 'kernels', 'head', 'keys', 'forward' and 'gradient', and no more";
+    to->kernels = 0;
+    while (to->kernels < ATTENTION_KERNELS && (!name || strcmp(name, kernels_name[to->kernels])))
+        to->kernels++;
+    if (to->kernels == ATTENTION_KERNELS)
+        return "'kernels' is \"flash\", \"flash_sm90\", \"flash_tf32\" or \"flash_f32\"";
+    if ((wrong = row_number(a, row, "head", 1, 256, &to->head)) ||
+        (wrong = row_number(a, row, "keys", 1, 0x1p40, &to->keys)) ||
+        (wrong = row_number(a, row, "forward", 1e-6, 1.5, &to->forward)) ||
+        (wrong = row_number(a, row, "gradient", 1e-6, 1.5, &to->gradient)))
+        return wrong;
+    return NULL;
+}
+
+/* The rows in any order, no two of them for the same. */
+static Wrong read_attention(Arena *a, const json_t *rows, Description *d)
+{
+    bool flash = false;
+    if (!json_is_array(rows) || !json_array_size(rows) || json_array_size(rows) > 4096)
+        return (Wrong){"is a list of rows", "attention", -1};
+    d->nattention = (int)json_array_size(rows);
+    d->attention = NEW_ARRAY(a, AttentionShare, (size_t)d->nattention);
+    for (int i = 0; i < d->nattention; i++) {
+        AttentionShare *r = &d->attention[i];
+        const char *wrong = read_row(a, json_array_get(rows, (size_t)i), r);
+        if (wrong)
+            return (Wrong){arena_printf(a, "row %d: %s", i + 1, wrong), "attention", i};
+        for (const AttentionShare *o = d->attention; o < r; o++)
+            if (o->kernels == r->kernels && !(o->head < r->head || o->head > r->head) &&
+                !(o->keys < r->keys || o->keys > r->keys))
+                return (Wrong){arena_printf(a, "row %d is for the same as row %d", i + 1,
+                                            (int)(o - d->attention) + 1),
+                               "attention", i};
+        flash = flash || r->kernels == ATTENTION_flash;
+    }
+    if (!flash)
+        return (Wrong){"has no row of the kernels \"flash\", which are those of all other classes",
+                       "attention", -1};
+    return (Wrong){0};
 }
 
 /* NULL, or what is wrong with the value. */
@@ -109,30 +190,75 @@ static const char *read_field(Arena *a, const Field *f, const json_t *v, Descrip
     return NULL;
 }
 
-static const char *read_all(Arena *a, json_t *root, Description *d)
+/* A host has one class of kernels of attention, a GPU a table of them. */
+static Wrong only_of(Arena *a, const json_t *root, const Description *d)
+{
+    static const char *const share[] = {"attention_share", "attention_grad_share"};
+    const bool cuda = !strcmp(d->target, "cuda");
+    if (!cuda && d->attention)
+        return (Wrong){"is of target \"cuda\"; a host has 'attention_share'", "attention", -1};
+    if (cuda && !d->attention)
+        return (Wrong){"'attention' is missing: a list of rows", NULL, -1};
+    for (int i = 0; i < 2; i++) {
+        const bool has = json_object_get(root, share[i]);
+        if (cuda && has)
+            return (Wrong){"is of target \"host\"; a GPU has 'attention'", share[i], -1};
+        if (!cuda && !has)
+            return (Wrong){arena_printf(a, "'%s' is missing", share[i]), NULL, -1};
+    }
+    return (Wrong){0};
+}
+
+static Wrong read_all(Arena *a, json_t *root, Description *d)
 {
     const char *key;
     json_t *value;
     if (!json_is_object(root))
-        return "a description is one object";
+        return (Wrong){"a description is one object", NULL, -1};
     json_object_foreach(root, key, value) {
         size_t i = 0;
         while (i < NFIELDS && strcmp(fields[i].key, key))
             i++;
         if (i == NFIELDS)
-            return arena_printf(a, "unknown key '%s'", key);
-        const char *wrong = read_field(a, &fields[i], value, d);
-        if (wrong)
-            return arena_printf(a, "'%s' %s", key, wrong);
+            return (Wrong){arena_printf(a, "unknown key '%s'", key), NULL, -1};
+        Wrong wrong = {.key = fields[i].key, .row = -1};
+        if (fields[i].kind == FIELD_table)
+            wrong = read_attention(a, value, d);
+        else
+            wrong.text = read_field(a, &fields[i], value, d);
+        if (wrong.text)
+            return wrong;
     }
     for (size_t i = 0; i < NFIELDS; i++)
         if (!fields[i].optional && !json_object_get(root, fields[i].key))
-            return arena_printf(a, "'%s' is missing", fields[i].key);
+            return (Wrong){arena_printf(a, "'%s' is missing", fields[i].key), NULL, -1};
     if (strcmp(d->target, "host") && strcmp(d->target, "cuda"))
-        return arena_printf(a, "there is no target '%s', only \"host\" and \"cuda\"", d->target);
+        return (Wrong){
+            arena_printf(a, "there is no target '%s', only \"host\" and \"cuda\"", d->target), NULL,
+            -1};
     if (d->processor && !processor_find(d->processor))
-        return arena_printf(a, "there is no processor '%s', only those of --cpu", d->processor);
-    return NULL;
+        return (Wrong){
+            arena_printf(a, "there is no processor '%s', only those of --cpu", d->processor), NULL,
+            -1};
+    return only_of(a, root, d);
+}
+
+/* The line of a key in the file's text, or of a row of its list. The parser does not tell. */
+static int line_of(const char *text, const Wrong *w)
+{
+    int line = 1;
+    const size_t n = strlen(w->key);
+    const char *at = text;
+    while ((at = strchr(at, '"')) && (strncmp(at + 1, w->key, n) || at[n + 1] != '"' ||
+                                      at[n + 2 + strspn(at + n + 2, " \t\n")] != ':'))
+        at++;
+    for (int i = 0; at && i <= w->row; i++) {
+        const char *next = strchr(at + 1, '{');
+        at = next ? next : at;
+    }
+    for (; at && at > text; at--)
+        line += at[-1] == '\n';
+    return line;
 }
 
 static Device device_from(const Description *d)
@@ -141,6 +267,7 @@ static Device device_from(const Description *d)
     return (Device){.name = d->name,
                     .target = strcmp(d->target, "cuda") ? TARGET_host : TARGET_cuda,
                     .processor = d->processor,
+                    .measured = d->measured,
                     .architecture = (int)d->architecture,
                     .warpgroups = d->warpgroups > 0,
                     .memory = (int64_t)d->memory,
@@ -155,6 +282,8 @@ static Device device_from(const Description *d)
                     .product_share_tf32 = d->product_share_tf32,
                     .attention_share = d->attention_share,
                     .attention_grad_share = d->attention_grad_share,
+                    .attention = d->attention,
+                    .nattention = d->nattention,
                     .exponentials = d->threads * d->exponentials,
                     .bandwidth = fmin(stream, d->bandwidth),
                     .launch = d->launch,
@@ -209,11 +338,36 @@ static bool is_file(const char *name)
     return n > 5 && !strcmp(name + n - 5, ".json");
 }
 
-Exit device_load(Session *s, const char *name, Device *d)
+/* Of a file; a zero byte follows its last one. */
+static const char *read_text(Arena *a, FILE *in, size_t *length)
+{
+    size_t size = 1 << 14, n = 0, got;
+    char *text = arena_alloc(a, size);
+    while ((got = fread(text + n, 1, size - n - 1, in)) > 0) {
+        n += got;
+        if (n + 1 == size) {
+            char *larger = arena_alloc(a, 2 * size);
+            memcpy(larger, text, n);
+            text = larger;
+            size *= 2;
+        }
+    }
+    text[n] = 0;
+    *length = n;
+    return text;
+}
+
+static const char *path_of(Arena *a, const char *name)
+{
+    return is_file(name) ? name : arena_printf(a, "%s/%s.json", devices_dir(a), name);
+}
+
+/* The description as JSON, and its text. */
+static Exit read_description(Session *s, const char *name, json_t **root, const char **text)
 {
     const char *dir = devices_dir(s->arena);
     bool simple = !strchr(name, '/') && name[0] != '.';
-    const char *path = is_file(name) ? name : arena_printf(s->arena, "%s/%s.json", dir, name);
+    const char *path = path_of(s->arena, name);
     if (!is_file(name) && (!simple || access(path, R_OK))) {
         diag_error(s->diag, (Span){0}, 562, "unknown device '%s'", name);
         const char *known = known_devices(s->arena);
@@ -225,24 +379,52 @@ Exit device_load(Session *s, const char *name, Device *d)
         return EXIT_usage;
     }
     json_error_t error;
-    Description description = {0};
     FILE *in = open_file(path);
     if (!in) {
         diag_error(s->diag, (Span){0}, 563, "%s: %s", path, open_error());
         return EXIT_usage;
     }
-    json_t *root = json_loadf(in, JSON_REJECT_DUPLICATES, &error);
+    size_t length;
+    *text = read_text(s->arena, in, &length);
     fclose(in);
-    if (!root) {
-        diag_error(s->diag, (Span){0}, 563, "%s:%d: %s", path, error.line, error.text);
-        return EXIT_usage;
-    }
-    const char *wrong = read_all(s->arena, root, &description);
+    *root = json_loadb(*text, length, JSON_REJECT_DUPLICATES, &error);
+    if (*root)
+        return EXIT_done;
+    diag_error(s->diag, (Span){0}, 563, "%s:%d: %s", path, error.line, error.text);
+    return EXIT_usage;
+}
+
+Exit description_read(Session *s, const char *name, json_t **root)
+{
+    const char *text;
+    return read_description(s, name, root, &text);
+}
+
+const char *description_wrong(Arena *a, json_t *root)
+{
+    Description description = {0};
+    const Wrong wrong = read_all(a, root, &description);
+    return wrong.text && wrong.key ? arena_printf(a, "'%s' %s", wrong.key, wrong.text) : wrong.text;
+}
+
+Exit device_load(Session *s, const char *name, Device *d)
+{
+    json_t *root;
+    const char *text;
+    Description description = {0};
+    Exit status = read_description(s, name, &root, &text);
+    if (status)
+        return status;
+    const char *path = path_of(s->arena, name);
+    const Wrong wrong = read_all(s->arena, root, &description);
     json_decref(root);
-    if (wrong) {
-        diag_error(s->diag, (Span){0}, 563, "%s: %s", path, wrong);
+    if (wrong.text && wrong.key)
+        diag_error(s->diag, (Span){0}, 563, "%s:%d: '%s' %s", path, line_of(text, &wrong),
+                   wrong.key, wrong.text);
+    else if (wrong.text)
+        diag_error(s->diag, (Span){0}, 563, "%s: %s", path, wrong.text);
+    if (wrong.text)
         return EXIT_usage;
-    }
     *d = device_from(&description);
     return EXIT_done;
 }

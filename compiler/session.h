@@ -49,7 +49,8 @@ Exit env_print(Session *s);
 /* import_hf.c: writes the model of a Hugging Face directory to -o or standard output. */
 Exit command_import_hf(Session *s, const char *dir);
 
-/* calibrate.c: measures this machine and writes its description to -o, or standard output. */
+/* calibrate.c: measures this machine, or its GPU (--device), and writes the description to -o, or
+ * standard output. */
 Exit command_calibrate(Session *s);
 
 /* trace_report.c: what a trace of ./train measured beside what was predicted, on standard output.

@@ -103,9 +103,14 @@ static Exit command_measured(Session *s)
 static Exit command_measure(Session *s)
 {
     Options rest = *s->o;
-    rest.out = NULL;
+    const bool source = rest.emit && !strcmp(rest.emit, "source") && rest.out && rest.device;
+    rest.out = rest.device = NULL;
+    rest.define.n = 0;
+    if (source)
+        rest.emit = NULL;
     return s->o->words.n || s->o->check || !plain(&rest, false)
-               ? usage(s, "calibrate [-o cpu.json]")
+               ? usage(s, "calibrate [-o cpu.json]; or calibrate --device NAME [-D NAME=VALUE] "
+                          "[-o gpu.json | --emit=source -o DIR]")
                : command_calibrate(s);
 }
 

@@ -20,6 +20,11 @@ void override_precision(const char *name, Train *t);
 /* The precision that nobody gave: bf16 on a GPU, f32 on a processor. To call after read_layout,
  * which finds the device. */
 void default_precision(const Elab *e, Train *t);
+/* pad.c: the paddings of a layout; that of the vocabulary for a GPU where nobody said any, to call
+ * after default_precision: is there one now? And back to none. */
+void read_pads(Elab *e, const NodeList *pads, bool chosen);
+bool pad_by_default(Elab *e);
+void undo_padding(Elab *e);
 /* Checks a layout for `reduce = tree` (tree.c); `at` is the place of its microbatch. */
 void check_tree(Elab *e, const Layout *l, Span at);
 /* stages.c: options of a rule's axis; the pipeline of a rule of the chosen layout, if it is one;

@@ -149,6 +149,8 @@ typedef struct Elab {
     Value weight;       /* of the targets, or 0 */
     Value tokens_arg, step, seed, pos;
     Name batch;           /* the first dim of the inputs */
+    Name vocab;           /* the dim that tokens index, or 0 */
+    bool padding_said;    /* the chosen layout says whether that is padded */
     Value filled;         /* eval: how many rows there are, or 0 */
     Value logits;         /* sample: of the first cross-entropy over next(...) */
     const Node *sampled;  /* that call */

@@ -310,6 +310,7 @@ static bool check_input(Elab *e, const Node *model)
                             text(e, dims[i].name)),
                        false;
     }
+    e->vocab = vocab.name;
     m->vocab = dim_info(e, vocab.name)->valid;
     return true;
 }
@@ -376,7 +377,9 @@ const Ast *read_prelude(Elab *e)
     return parse_prelude(e->arena, e->names, e->diag, file);
 }
 
-Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o)
+/* trial: the padding that nobody asked for is not tried first. */
+static Module *elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o,
+                         bool trial)
 {
     int errors = diag_errors(d);
     Elab *e = NEW(a, Elab);
@@ -401,7 +404,14 @@ Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const Elab
     default_precision(e, &m->train);
     if (diag_errors(d) == errors && input) {
         m->name = model->name;
+        if (pad_by_default(e) && !trial && !elaborate(a, names, diag_silent(d, a), ast, o, true))
+            undo_padding(e);
         elaborate_functions(e, model);
     }
     return diag_errors(d) == errors ? m : NULL;
+}
+
+Module *mg_elaborate(Arena *a, Names *names, Diag *d, const Ast *ast, const ElaborateOptions *o)
+{
+    return elaborate(a, names, d, ast, o, false);
 }

@@ -13,7 +13,7 @@ typedef struct Spec {
     bool chosen;
     NodeList axes; /* BINDs */
     NodeList rules;
-    NodeList pads; /* PADs */
+    NodeList pads; /* PADs, or the NAME none */
     NodeList asserts;
     const Node *device, *microbatch, *recompute; /* values */
 } Spec;
@@ -443,35 +443,6 @@ static void assertion(Elab *e, const Node *n, Layout *l)
     }
 }
 
-static void pad(Elab *e, const Spec *s, const Node *n)
-{
-    const Node *name = n->kind == N_PAD ? node_bare(n->a) : NULL;
-    if (!name || name->kind != N_NAME) {
-        fail(e, n->span, 330, "pad takes a dim and its size");
-        help(e, "pad vocab to 50304");
-        return;
-    }
-    Dim d;
-    int64_t size;
-    if (!resolve_dim(e, name, &d) || !config_integer(e, n->b, 1, &size, 303))
-        return;
-    DimInfo *info = dim_info(e, d.name);
-    if (size < info->valid || size > INT32_MAX) {
-        fail(e, n->b->span, 330, "'%s' is %lld and cannot be padded to %lld", text(e, d.name),
-             (long long)info->valid, (long long)size);
-        return;
-    }
-    if (d.name == e->module->batch.name || d.name == e->module->seq.name) {
-        fail(e, name->at, 330, "'%s' is a dim of the input, which is not padded", text(e, d.name));
-        return;
-    }
-    if (!s->chosen)
-        return;
-    info->size = size;
-    Sym *sym = map_find(&e->globals, name->name);
-    sym->dims.dim[0].size = size;
-}
-
 /* `keep [q, gate]`: that there are such values is seen when there is a program (recompute.c). */
 static void kept_names(Elab *e, const Node *list, Layout *l)
 {
@@ -532,8 +503,7 @@ static void check_layout(Elab *e, const Node *n, bool chosen, NodeList *axes)
     recompute(e, &s, &l);
     for (size_t i = 0; i < s.asserts.n; i++)
         assertion(e, s.asserts.data[i], &l);
-    for (size_t i = 0; i < s.pads.n; i++)
-        pad(e, &s, s.pads.data[i]);
+    read_pads(e, &s.pads, chosen);
     if (!chosen)
         return;
     e->module->layout = l;

@@ -148,6 +148,7 @@ static void cost_attention(const Module *m, const Ins *i, Cost *c)
     double part = ring > 0 ? ring : a->causal ? 0.5 : 1;
     if (window > 0 && window < seq)
         part = window / seq * (1 - 0.5 * window / seq);
+    c->keys = 2 * part * seq;
     c->slowest = ring > 0 ? a->share / ring : 0;
     /* Of blocks that the mask cuts, at the end and with a window at the beginning, all is computed.
      */

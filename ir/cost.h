@@ -11,6 +11,7 @@ enum { ATTENTION_BLOCK = 64 }; /* keys that are looked at together, about */
 typedef struct Cost {
     double flops, bytes;
     double exps; /* exponentials of attention and cross-entropy, each with what belongs to it */
+    double keys; /* of attention: twice those that a query sees on average */
     double more; /* share of these that is computed beside: blocks that a causal mask cuts */
     double
         across; /* bytes more that a host's kernel takes as long for: what lies across its loops */

@@ -396,9 +396,9 @@ typedef struct Layout {
                           (passes/spmd/buckets.c); 0: none are */
     double send_flops; /* that are computed while a byte of gradients is added up over ranks; 0:
                           kernels do not mind what is sent (passes/fuse/fuse_delay.c) */
-    VEC(Value)
-    ahead; /* what is to be gathered an iteration ahead of its loop (passes/spmd/prefetch_gathers.c)
-            */
+    VEC(Value) ahead;  /* gathered an iteration ahead of its loop (prefetch_gathers.c) */
+    int64_t
+        padded; /* the vocabulary's size as mgc stores it (grammar/pad.c), for people; 0: as is */
     int64_t logits; /* bytes of logits that a head of a GPU has at once, chosen when all passes are
                        done (decide/logits.c), so that no text has them; 0: the planner's default */
     double assert_peak, assert_step; /* bytes, seconds; 0: none */

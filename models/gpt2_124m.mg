@@ -58,7 +58,3 @@ layout {          # the default: one rank
     microbatch 1  # sequences computed at once; the rest accumulates
     recompute  auto
 }
-
-layout padded : default {  # a vocabulary that divides by 128
-    pad vocab to 50304
-}

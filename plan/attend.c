@@ -1,22 +1,17 @@
 /* attend.c - how fast a GPU computes attention.
  *
  * runtime/attend.h says which class of kernels the runtime will take. The device's description has
- * the share of the peak of halves that the card's best class for them reaches. The factors below
- * are guesses: no kernel was measured.
- *
- *   flash_sm90.h   that share
- *   flash.h        that share; half of it on a card that has the other (FlashAttention-2 makes 350
- *                  to 400 TFLOP/s of an H100 where FlashAttention-3 makes 550 to 740; Shah et al.,
- *                  2024, figures 5 and 6)
- *   tf32           half of that share, of the peak of tf32: the second product reads its operand
- *                  number by number
- *   f32            that share, of the peak of f32
- *   a warp a row   1% of the peak of f32: half of the instructions load, 4 bytes a lane
+ * shares of the peak that a class reaches, for some heads and numbers of keys (docs/devices.md).
+ * Between them the share is on a line: of the logarithm of the keys, then of the head; beyond them
+ * it is that of the nearest. A class that has no rows takes those of `flash`; a warp a row makes 1%
+ * of the peak of f32, because half of its instructions load, 4 bytes a lane.
  *
  * Tiles have 32, 64, 80, 96, 128, 192 or 256 columns; those behind the head are computed too. */
 #include "plan/attend.h"
 
 #include "runtime/attend.h"
+
+#include <math.h>
 
 /* Are the places of an action's tensors multiples of 16 bytes? Indices and statistics do not
  * count. */
@@ -41,28 +36,77 @@ static mg_attend attend_of(const Device *d, const Train *t, const Action *a)
                         false, t->tf32, d->warpgroups, lies_even(a));
 }
 
-double attention_rate(const Device *d, const Train *t, const Action *a, double share)
+static bool has_rows(const Device *d, AttentionKernels k)
+{
+    for (int i = 0; i < d->nattention; i++)
+        if (d->attention[i].kernels == k)
+            return true;
+    return false;
+}
+
+static double on_line(double x, double x0, double y0, double x1, double y1)
+{
+    return x1 > x0 ? y0 + (y1 - y0) * (x - x0) / (x1 - x0) : y0;
+}
+
+/* Of the rows of one head. */
+static double at_keys(const Device *d, AttentionKernels k, double head, double keys, bool grad)
+{
+    const AttentionShare *below = NULL, *above = NULL;
+    for (int i = 0; i < d->nattention; i++) {
+        const AttentionShare *r = &d->attention[i];
+        if (r->kernels != k || r->head < head || r->head > head)
+            continue;
+        if (r->keys <= keys && (!below || r->keys > below->keys))
+            below = r;
+        if (r->keys >= keys && (!above || r->keys < above->keys))
+            above = r;
+    }
+    below = below ? below : above;
+    above = above ? above : below;
+    return on_line(log(keys), log(below->keys), grad ? below->gradient : below->forward,
+                   log(above->keys), grad ? above->gradient : above->forward);
+}
+
+/* The share of the peak. */
+static double share_of(const Device *d, AttentionKernels k, double head, double keys, bool grad)
+{
+    double below = 0, above = 0; /* heads that have rows */
+    k = has_rows(d, k) ? k : ATTENTION_flash;
+    for (int i = 0; i < d->nattention; i++) {
+        const AttentionShare *r = &d->attention[i];
+        if (r->kernels != k)
+            continue;
+        if (r->head <= head && r->head > below)
+            below = r->head;
+        if (r->head >= head && (above <= 0 || r->head < above))
+            above = r->head;
+    }
+    below = below > 0 ? below : above;
+    above = above > 0 ? above : below;
+    return on_line(head, below, at_keys(d, k, below, keys, grad), above,
+                   at_keys(d, k, above, keys, grad));
+}
+
+double attention_rate(const Device *d, const Train *t, const Action *a, double keys)
 {
     const mg_attention_desc *of = &a->attention;
     const mg_attend x = attend_of(d, t, a);
-    const double f64 = share * d->flops_f64, slow = 0.01 * d->flops_f32;
-    double rate = 0;
-    switch (x.class_) {
-    case MG_ATTEND_WARP:
-        return of->dtype == MG_F64 && f64 < slow ? f64 : slow;
-    case MG_ATTEND_FLOATS:
-        rate = share * d->flops_f32;
-        break;
-    case MG_ATTEND_TF32:
-        rate = 0.5 * share * d->flops_tf32;
-        break;
-    case MG_ATTEND_FLASH:
-    case MG_ATTEND_FLASH90:
-        rate = share * (of->dtype == MG_BF16 ? d->flops_bf16 : d->flops_f16);
-        rate *= x.class_ == MG_ATTEND_FLASH && d->warpgroups ? 0.5 : 1;
-        break;
-    }
-    return rate * (double)(of->head + of->vhead) / (x.head + x.vhead);
+    const double half = of->dtype == MG_BF16 ? d->flops_bf16 : d->flops_f16;
+    const struct {
+        AttentionKernels kernels;
+        double peak;
+    } class_[] = {
+        [MG_ATTEND_FLOATS] = {ATTENTION_flash_f32, d->flops_f32},
+        [MG_ATTEND_TF32] = {ATTENTION_flash_tf32, d->flops_tf32},
+        [MG_ATTEND_FLASH] = {ATTENTION_flash, half},
+        [MG_ATTEND_FLASH90] = {ATTENTION_flash_sm90, half},
+    };
+    if (x.class_ == MG_ATTEND_WARP)
+        return of->dtype == MG_F64 ? fmin(d->flops_f64, 0.01 * d->flops_f32) : 0.01 * d->flops_f32;
+    const double share = share_of(d, class_[x.class_].kernels, 0.5 * (x.head + x.vhead),
+                                  keys > 1 ? keys : 1, a->kind == ACT_attention_grad);
+    return share * class_[x.class_].peak * (double)(of->head + of->vhead) / (x.head + x.vhead);
 }
 
 /* The reason why no tile fits. */

@@ -31,7 +31,7 @@
 #include "plan/actions.h"
 #include "runtime/abi.h"
 
-enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8 };
+enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4 };
 
 typedef enum Owner {
     OWN_params,
@@ -131,8 +131,12 @@ typedef struct Action {
     StageSet on;     /* the ranks along the axis of stages that do it: in a pipeline, of stages (the
                         first, the last, those between) */
     bool within;     /* attention and its gradient: there is the first key of each query */
-    int way;         /* receive, send: 0 forward, 1 back; */
-    int64_t part;    /* and where in the message it lies, bytes */
+    /* A product or a head that adds: when these loops around it are all in their first iterations,
+     * nobody has written there yet, and it writes (action_begins). 0: it adds always. */
+    int nbegins;
+    uint32_t begins[MAX_BEGINS];
+    int way;      /* receive, send: 0 forward, 1 back; */
+    int64_t part; /* and where in the message it lies, bytes */
     union {
         mg_gemm_desc gemm;
         mg_attention_desc attention;
@@ -172,6 +176,21 @@ typedef struct Action {
 static inline bool action_is_mark(const Action *a)
 {
     return kind_is_mark(a->kind);
+}
+/* An action that adds, as it is where it writes: its descriptor then. */
+static inline Action action_begins(const Action *a)
+{
+    Action b = *a;
+    if (a->kind == ACT_head)
+        b.head.dw_accumulate = false;
+    else
+        b.gemm.beta = 0;
+    return b;
+}
+/* The iteration with which a loop begins. */
+static inline int64_t loop_first(const Loop *l)
+{
+    return l->reverse ? l->dim.size - 1 : 0;
 }
 /* A collective among ranks. */
 static inline bool action_sends(const Action *a)

@@ -135,6 +135,16 @@ static void print_volumes(const Plan *p, FILE *out)
     }
 }
 
+/* The padding that mgc chose. */
+static void print_padding(const Module *m, FILE *out)
+{
+    if (m->layout.padded)
+        fprintf(out,
+                "padding      the vocabulary of %lld is stored as %lld: rows of whole words of 16 "
+                "bytes, for a GPU; `pad none` in the layout changes it\n",
+                (long long)m->vocab, (long long)m->layout.padded);
+}
+
 /* The parts of a step of all ranks: seconds and bytes by class. */
 static void print_whole(const Plan *p, FILE *out)
 {
@@ -251,8 +261,11 @@ void plan_print(const Plan *p, FILE *out)
     fprintf(out, "model        %s, layout %s, device %s, %lld rank%s\n",
             name_str(m->names, m->name), name_str(m->names, m->layout.name), p->device->name,
             (long long)ranks, ranks > 1 ? "s" : "");
+    if (p->device->measured)
+        fprintf(out, "measured     %s\n", p->device->measured);
     fprintf(out, "precision    %s: %s\n", precision_name(&m->train), precision_reason(&m->train));
     fprintf(out, "parameters   %lld\n", (long long)parameters(p));
+    print_padding(m, out);
     fprintf(out, "step         %lld sequences of %lld, %lld at once; %.4g GFLOP\n",
             (long long)m->batch.size, (long long)m->seq.size, (long long)m->layout.microbatch,
             p->train->flops * 1e-9);
@@ -400,6 +413,9 @@ static void print_program(const Plan *p, const Program *prog, const char *name, 
                 action_info[a->kind].name, name_str(names, a->name), a->seconds * 1e6, line);
         for (int k = 0; k < a->noperands; k++)
             print_place(p, prog, &a->operand[k], out);
+        for (int n = 0; n < a->nbegins; n++)
+            fprintf(out, "%s%s", n ? ", " : " | writes in the first ",
+                    name_str(names, prog->loops.data[a->begins[n]].dim.name));
         for (int s = 0; s < MAX_STREAMS; s++)
             if (a->wait[s])
                 fprintf(out, " | after %u", prog->actions.data[a->wait[s] - 1].id);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      22
+#define MG_ABI      23
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -200,8 +200,7 @@ typedef struct mg_links {
 } mg_links;
 
 /* Memory of a GPU beside the arena: what takes it, and the planned bytes. `early`: it is taken
- * before the arena is. With links the bytes are those of NCCL's own settings; a user may change
- * these. */
+ * before the arena is. With links the bytes are for NCCL's own settings, which users may change. */
 typedef struct mg_outside {
     const char *name;
     int64_t bytes;
@@ -256,7 +255,8 @@ typedef struct mg_program {
     uint32_t groups[MG_GROUPS_MAX];
     mg_stages stages;
     const mg_outside *outside;
-    int noutside; /* 0: a program of the processor */
+    int noutside;               /* 0: a program of the processor */
+    const char *const *classes; /* of a GPU's actions, for --trace: each a text or NULL */
 } mg_program;
 
 typedef struct mg_run mg_run; /* private to the runtime; emitted code only passes it on */

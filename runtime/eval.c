@@ -1,6 +1,6 @@
 /* eval.c - computes the loss over the evaluation set, in a fixed order. The program keeps its sums
  * between batches (mg_entry.total), so the loss of the last batch is the loss of the whole set. */
-#include "runtime/run.h"
+#include "runtime/data/batch.h"
 
 #include <math.h>
 
@@ -22,8 +22,7 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
 static double batch_loss(mg_run *r, const rt_data *d, int64_t first, int64_t n)
 {
     const mg_entry *e = &r->program->eval;
-    for (int64_t b = 0; b < e->batch; b++)
-        rt_data_sample(r, d, e, b, first + (b < n ? b : n - 1), false);
+    rt_batch_fill(r, RT_EVAL, d, first, n);
     rt_fill_scalars(r, e, rt_updates(r));
     if (e->filled >= 0)
         rt_put(r, e->filled, &n, sizeof n);

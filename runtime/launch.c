@@ -48,6 +48,12 @@ char *rt_device_text(bool *there)
     return NULL;
 }
 
+char *rt_device_facts(const mg_run *r)
+{
+    (void)r;
+    return NULL;
+}
+
 void rt_device_close(mg_run *r)
 {
     rt_ranks_end(r);

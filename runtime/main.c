@@ -1,4 +1,5 @@
 /* main.c - the main function of a program: from the command line to the exit code. */
+#include "runtime/data/batch.h"
 #include "runtime/net/ranks.h"
 
 #include <errno.h>
@@ -272,6 +273,8 @@ static void release(mg_run *r)
 {
     rt_device_close(r);
     rt_pool_free(r->pool);
+    for (int i = 0; i < RT_PROGRAMS; i++)
+        rt_batch_free(r->batch[i]);
     rt_data_close(r->data);
     rt_data_close(r->val);
     rt_catalog_free(&r->params);

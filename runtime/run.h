@@ -127,8 +127,7 @@ char *rt_ranks_arena(const mg_run *r);
 
 /* Ends the program if it cannot run here: exit 77 without a GPU, 78 on another processor. */
 void rt_device_open(mg_run *r);
-/* Starts the ranks of this machine before any thread, unless they had to be started before the
- * device was opened. */
+/* Starts the ranks of this machine before any thread, unless rt_device_open had to do that. */
 void rt_device_ranks(mg_run *r);
 /* True: arenas are host memory, shared by the ranks of a machine. False: each arena is private to
  * its rank. */
@@ -148,6 +147,7 @@ typedef struct rt_progress {
 rt_progress rt_device_progress(const mg_run *r);
 /* The GPU, or why there is none (the caller frees it); NULL: the device is the processor. */
 char *rt_device_text(bool *there);
+char *rt_device_facts(const mg_run *r); /* of a GPU, for traces: driver.c; freed by the caller */
 /* watch.c: passes the outputs of a generated kernel to the watchers, if any. */
 void rt_watch_outputs(mg_run *r, int action, void *const *p);
 
@@ -179,10 +179,8 @@ void rt_put_own(mg_run *r, int64_t offset, const void *from, int64_t bytes);
 void rt_run(mg_run *r, rt_program which);
 /* Rank 0 writes the bytes on all ranks. */
 void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes);
-/* Writes sequence number b of an entry on the ranks that have it; `offset`: of the first
- * sequence. */
-void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
-                int64_t bytes);
+/* Writes the rows of all sequences of an entry, of `bytes` each, on the ranks that have them. */
+void rt_put_rows(mg_run *r, const mg_entry *e, int64_t offset, const void *rows, int64_t bytes);
 void rt_get(const mg_run *r, int64_t offset, void *to, int64_t bytes);
 double rt_get_f64(const mg_run *r, int64_t offset);
 /* The stored elements of an external tensor in host memory, one tensor at a time. `read`: with
@@ -242,10 +240,11 @@ rt_data *rt_data_hold_out(rt_data *d, double fraction);
 /* Sets the fixed order of evaluation: windows at a stride of seq, from the start of each
  * segment. */
 void rt_data_in_order(rt_data *d);
-/* Writes sample number `index`, of the endless shuffled sequence or of the fixed order, as the
- * entry's sample number `b`: a window of tokens, or a row of each input. */
-void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, int64_t index,
-                    bool shuffled);
+/* Reads sample number `index`, of the endless shuffled sequence or of the fixed order, as the
+ * batch's row `row`: a window of tokens, or a row of each input. */
+typedef struct rt_batch rt_batch; /* data/batch.h */
+void rt_data_sample(const mg_run *r, const rt_data *d, rt_batch *b, const mg_entry *e, int64_t row,
+                    int64_t index, bool shuffled);
 /* The place of window number `index` in the endless shuffled sequence of `seed`, or in the fixed
  * order. */
 typedef struct rt_place {
@@ -290,7 +289,7 @@ int rt_blend_sources(const rt_blend *b, rt_data ***source);
 
 rt_data *rt_table_open(const rt_list *patterns, const char *option, const mg_entry *e);
 rt_data *rt_table_hold_out(rt_data *d, double fraction);
-void rt_table_row(mg_run *r, const rt_data *d, const mg_entry *e, int64_t row, int64_t sample);
+void rt_table_row(const rt_data *d, rt_batch *b, const mg_entry *e, int64_t row, int64_t sample);
 void rt_table_close(rt_data *d);
 
 /* ---- catalog.c ---------------------------------------------------------------------------- */
@@ -589,6 +588,7 @@ struct mg_run {
     rt_costs *costs; /* the leader's, on a processor; else NULL */
     rt_log *log;
     rt_data *data, *val;
+    rt_batch *batch[RT_PROGRAMS]; /* by data/batch.c */
     rt_state state;
     rt_catalog params, slots;
     rt_weights *weights; /* weights of --init, or NULL */

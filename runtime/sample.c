@@ -59,10 +59,11 @@ static void forward(mg_run *r, context *c)
     const mg_entry *e = &r->program->sample;
     int64_t n = c->n < e->window ? c->n : e->window, from = e->pos < 0 ? e->window - n : 0;
     int64_t bytes = r->program->vocab * mg_dtype_bytes(r->program->compute);
-    int32_t *tokens = rt_alloc((size_t)e->window, sizeof *tokens), pos = (int32_t)(n - 1);
-    memcpy(tokens + from, c->token + c->n - n, (size_t)n * sizeof *tokens);
+    int32_t *tokens = rt_alloc((size_t)(e->batch * e->window), sizeof *tokens),
+            pos = (int32_t)(n - 1);
     for (int64_t b = 0; b < e->batch; b++)
-        rt_put_row(r, e, e->tokens, b, tokens, e->window * 4);
+        memcpy(tokens + b * e->window + from, c->token + c->n - n, (size_t)n * sizeof *tokens);
+    rt_put_rows(r, e, e->tokens, tokens, e->window * 4);
     if (e->pos >= 0)
         rt_put(r, e->pos, &pos, sizeof pos);
     rt_fill_scalars(r, e, r->state.step);

@@ -1,6 +1,6 @@
 /* train.c - the training loop: reads a batch, runs a step, logs it; saves, evaluates and handles
  * signals in between. */
-#include "runtime/run.h"
+#include "runtime/data/batch.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,8 +15,7 @@ typedef struct window { /* steps since the last report */
 void rt_fill_batch(mg_run *r)
 {
     const mg_entry *e = &r->program->step;
-    for (int64_t b = 0; b < e->batch; b++)
-        rt_data_sample(r, r->data, e, b, r->state.sequences + b, true);
+    rt_batch_fill(r, RT_STEP, r->data, r->state.sequences, e->batch);
     rt_fill_scalars(r, e, rt_updates(r));
 }
 

@@ -34,6 +34,7 @@ typedef struct Emitter {
     const char **buffer; /* per buffer: its macro */
     int64_t *step;       /* per buffer: bytes that the macro's index counts in; 0: it has none */
     const char **desc;   /* per action id: the constant that describes it, or NULL */
+    const char **begins; /* ... where it writes what it adds to (action_begins) */
     struct {             /* the constants, without duplicates */
         const char *name, *type, *body;
     } *described;

@@ -285,7 +285,8 @@ void codegen_emit_c(const Plan *p, const char *features, bool kernels, FILE *out
     e.buffer = NEW_ARRAY(a, const char *, p->buffers.n + 1);
     e.step = NEW_ARRAY(a, int64_t, p->buffers.n + 1);
     e.desc = NEW_ARRAY(a, const char *, p->nactions + 1);
-    e.described = arena_array(a, p->nactions + 1, sizeof *e.described);
+    e.begins = NEW_ARRAY(a, const char *, p->nactions + 1);
+    e.described = arena_array(a, 2 * p->nactions + 1, sizeof *e.described);
     emit_heading(&e);
     emit_kernels(&e);
     emit_buffers(&e);

@@ -115,9 +115,31 @@ static void call_kernel(const Writer *w, const Action *a)
     fputs(");\n", out);
 }
 
+/* Is it an iteration in which an action adds, and not the one in which it writes? As C. */
+static const char *adds(const Writer *w, const Action *a)
+{
+    const char *text = "";
+    for (int n = 0; n < a->nbegins; n++) {
+        const char *or = n ? " || " : "", *i = w->loop[a->begins[n]];
+        const long long first = (long long)loop_first(&w->p->loops.data[a->begins[n]]);
+        text = first ? arena_printf(w->e->a, "%s%s%s < %lld", text, or, i, first)
+                     : arena_printf(w->e->a, "%s%s%s > 0", text, or, i);
+    }
+    return text;
+}
+
+/* The descriptor of an action. */
+static const char *descriptor(const Writer *w, const Action *a)
+{
+    const Emitter *e = w->e;
+    if (!a->nbegins)
+        return e->desc[a->id];
+    return arena_printf(e->a, "*(%s ? &%s : &%s)", adds(w, a), e->desc[a->id], e->begins[a->id]);
+}
+
 static void call_described(const Writer *w, const Action *a, const char *function)
 {
-    fprintf(w->e->out, "%s(r, %u, &%s", function, a->id, w->e->desc[a->id]);
+    fprintf(w->e->out, "%s(r, %u, &%s", function, a->id, descriptor(w, a));
 }
 
 /* index: the operand that is an int32_t pointer, or -1. `limit`: the number of operands; the last
@@ -164,7 +186,7 @@ static void call_gemm(const Writer *w, const Action *a)
     const int extra = (a->gemm.epilogue & (MG_BIAS | MG_SUM)) != 0;
     const int aux = (a->gemm.epilogue & (MG_AUX | MG_GELU_GRAD)) != 0;
     if (!extra && !aux && !a->epilogue) {
-        fprintf(out, "PRODUCT(%u, %s", a->id, w->e->desc[a->id]);
+        fprintf(out, "PRODUCT(%u, %s", a->id, descriptor(w, a));
         places(w, a, 0, 3);
         fputs(");\n", out);
         return;

@@ -313,6 +313,9 @@ void emit_descriptor_names(Emitter *e)
             const char *type = action_info[a->kind].descriptor;
             if (type)
                 e->desc[a->id] = e->described[described(e, a, type)].name;
+            const Action writes = action_begins(a);
+            if (a->nbegins)
+                e->begins[a->id] = e->described[described(e, &writes, type)].name;
         }
     if (e->ndescribed)
         fputs("/* Descriptors of products (m x n x k) and library kernels: see below. */\n",

@@ -1,5 +1,6 @@
 /* emit_tables.c - the constant data of the emitted program: tensors, actions, mg_main. */
 #include "codegen/emit/emit.h"
+#include "plan/class.h"
 #include "plan/outside.h"
 
 #include <stdlib.h>
@@ -272,6 +273,18 @@ void emit_actions(Emitter *e)
     fputs("};\n\n", e->out);
 }
 
+static void emit_classes(const Emitter *e)
+{
+    const char **text = plan_classes(e->p, e->a);
+    fputs("/* Classes of actions, by which --trace compares their times. */\n"
+          "static const char *const classes[] = {\n",
+          e->out);
+    for (uint32_t i = 0; i < e->p->nactions; i++)
+        if (text[i])
+            fprintf(e->out, "    [%u] = \"%s\",\n", i, text[i]);
+    fprintf(e->out, "    [%u] = NULL,\n};\n\n", e->p->nactions);
+}
+
 /* ---- mg_main --------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, const void *data, size_t n)
@@ -490,8 +503,10 @@ void emit_program(Emitter *e)
     const Plan *p = e->p;
     const Train *t = &e->m->train;
     FILE *out = e->out;
-    if (e->cuda)
+    if (e->cuda) {
         emit_outside(e);
+        emit_classes(e);
+    }
     fputs("const mg_program mg_main = {\n    .abi = MG_ABI,\n", out);
     named(e, "name", str(e, e->m->name));
     named(e, "source", e->m->source);
@@ -551,7 +566,9 @@ void emit_program(Emitter *e)
                 "    .cuda_image = mg_cuda_image,\n    .tf32 = %s,\n",
                 p->kernels.n, t->tf32 ? "true" : "false");
     if (e->cuda)
-        fputs("    .outside = outside, .noutside = sizeof outside / sizeof *outside,\n", out);
+        fputs("    .outside = outside, .noutside = sizeof outside / sizeof *outside,\n"
+              "    .classes = classes,\n",
+              out);
     if (e->cuda && e->m->layout.mesh.n)
         emit_groups(e);
     fputs("};\n", out);

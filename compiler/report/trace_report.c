@@ -78,6 +78,17 @@ static void read_step(Report *r, ReportRank *k, const json_t *e, const json_t *a
     r->predicted += number(args, "predicted_ms");
 }
 
+static void read_gpu(Report *r, const json_t *args)
+{
+    r->gpu = (ReportGpu){.name = text(r->a, args, "name"),
+                         .capability = number(args, "capability"),
+                         .multiprocessors = number(args, "multiprocessors"),
+                         .memory = number(args, "memory"),
+                         .free = number(args, "free"),
+                         .gpus = number(args, "gpus"),
+                         .driver = number(args, "driver")};
+}
+
 /* Slices of the measured track have what was measured and what was predicted. */
 static void read_slice(Report *r, const json_t *e)
 {
@@ -85,6 +96,8 @@ static void read_slice(Report *r, const json_t *e)
     const char *kind = text(r->a, e, "cat");
     if (!strcmp(text(r->a, e, "name"), "process_name"))
         read_rank(r, e);
+    if (!strcmp(text(r->a, e, "name"), "gpu"))
+        read_gpu(r, args);
     if (!json_is_object(args) || number(e, "tid") != 0)
         return;
     if (!strcmp(kind, "step")) {
@@ -113,6 +126,8 @@ static void read_slice(Report *r, const json_t *e)
         l->name = text(r->a, e, "name");
         l->kind = kind;
         l->where = text(r->a, args, "src");
+        if (json_is_string(json_object_get(args, "class")))
+            l->class_ = text(r->a, args, "class");
     }
     add(l, args);
     add(line_of(r, kind), args);
@@ -146,6 +161,20 @@ Exit report_read(Session *s, const char *path, Report *r)
     diag_error(s->diag, (Span){0}, 0, "'%s' has no measured step", path);
     diag_help(s->diag, "./train ... --trace 5:8 writes OUT/trace.json");
     return EXIT_usage;
+}
+
+bool report_classes(const Report *r, Measured *m)
+{
+    bool known = true;
+    measured_begin(m, r->steps * (int)r->ranks.n);
+    for (size_t i = 0; i < r->actions.n; i++) {
+        const Line *l = &r->actions.data[i];
+        if (l->name && l->class_)
+            known &=
+                measured_add(m, l->class_, l->calls, l->measured, l->predicted, l->flops, l->bytes);
+    }
+    measured_end(m);
+    return known;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -226,12 +255,19 @@ static void print_report(Report *r)
 {
     enum { SHOWN = 30 };
     const char *head = "  measured ms predicted ms  against   calls   GFLOP/s     GB/s";
+    Measured *classes = NEW_ARRAY(r->a, Measured, 1);
+    const bool known = report_classes(r, classes);
     qsort(r->actions.data, r->actions.n, sizeof *r->actions.data, costlier);
     qsort(r->kinds.data, r->kinds.n, sizeof *r->kinds.data, costlier);
     printf("%d steps; a step measured %.3f ms, predicted %.3f ms: %+.1f%%\n", r->steps,
            r->measured / r->steps, r->predicted / r->steps,
            r->predicted > 0 ? 100 * (r->measured / r->predicted - 1) : 0);
     print_ranks(r);
+    if (classes->n) {
+        printf("\nby class, of a step; %.1f us of each action, the shortest's, are not counted%s\n",
+               classes->overhead, known ? "" : "; some classes are not known to this mgc");
+        measured_table(classes, NULL, NULL, stdout);
+    }
     printf("\n%s\n", head);
     for (size_t i = 0; i < r->kinds.n; i++)
         print_line(r, &r->kinds.data[i]);

@@ -2,10 +2,12 @@
 #ifndef MGC_REPORT_H
 #define MGC_REPORT_H
 
+#include "base/measured.h"
 #include "compiler/session.h"
 
 typedef struct ReportLine {
     const char *name, *kind, *where;   /* name NULL: an action that never ran */
+    const char *class_;                /* base/classes.def; NULL: it has none */
     double calls, measured, predicted; /* microseconds of all steps */
     double flops, bytes;
 } ReportLine;
@@ -21,8 +23,15 @@ typedef struct ReportRank {
     double left_out;                 /* events */
 } ReportRank;
 
+/* The GPU that rank 0 ran on; name NULL: a processor. */
+typedef struct ReportGpu {
+    const char *name;
+    double capability, multiprocessors, memory, free, gpus, driver; /* rt_device_facts */
+} ReportGpu;
+
 typedef struct Report {
     Arena *a;
+    ReportGpu gpu;
     VEC(ReportLine) actions, kinds; /* of all ranks together */
     VEC(ReportRank) ranks;
     int steps;                  /* of a rank */
@@ -31,5 +40,7 @@ typedef struct Report {
 
 /* Reads a trace of ./train; what is wrong with it is told. */
 Exit report_read(Session *s, const char *path, Report *r);
+/* Adds its actions to the sums by class, in `m`; false: a class is not in the table. */
+bool report_classes(const Report *r, Measured *m);
 
 #endif

@@ -41,11 +41,26 @@ const Ins *instruction_of(const Check *c, const Action *a);
 /* In this iteration. */
 int64_t address_of(const Check *c, const Place *at);
 void check_results(Check *c);
+/* A run of elements being compared with memory, or written to it. */
+typedef struct Cursor {
+    Check *c;
+    const Operand *o;
+    int64_t address, bytes; /* of the next element; of an element */
+    bool failed;
+} Cursor;
+/* Applies `run` to all elements of an operand, in order, with a Cursor; false: it failed. */
+bool each_run(Check *c, const Operand *o, RunFn *run);
 /* Elements of an operand that follow each other in memory; is what should be there there? What it
  * writes is there from now on. */
 int64_t run_length(const Operand *o);
 bool expect_operand(Check *c, const Operand *o);
 void write_operand(Check *c, const Operand *o);
+
+/* check_begin.c: zeros; and sums that begin with a write: in what loops, and does this one now?
+ * Then what it adds to is to be zero. */
+void run_zero(Check *c, const Action *a, const Ins *i);
+void check_begins(Check *c);
+bool begins_now(Check *c, const Action *a, const Operand *added);
 
 /* check_overlap.c: do operands meet; do they lie in the same bytes, element by element? An action
  * must not write over what else it has, but for what may be done in place. i: NULL, or what it

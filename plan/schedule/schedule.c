@@ -67,14 +67,14 @@ Action *action_new(Sched *s, ActionKind kind, const Ins *i, int noperands, const
 
 /* FLOP/s at which an action multiplies: a share of the peak. A host's attention computes in floats,
  * of halves too. */
-static double rate_of(const Device *d, const Train *t, const Action *a)
+static double rate_of(const Device *d, const Train *t, const Action *a, double keys)
 {
     const ActionKind kind = a->kind;
     const bool attention = kind == ACT_attention || kind == ACT_attention_grad;
     if (kind == ACT_kernel && d->target == TARGET_host)
         return KERNEL_SHARE * d->flops_f32;
     if (attention && d->target == TARGET_cuda)
-        return attention_rate(d, t, a, kind_share(kind, d, t));
+        return attention_rate(d, t, a, keys);
     return kind_share(kind, d, t) *
            (attention && t->half && d->target == TARGET_host ? d->flops_f32 : peak_flops(d, t));
 }
@@ -85,7 +85,7 @@ static double rate_of(const Device *d, const Train *t, const Action *a)
 void price(Sched *s, Action *a, Cost c)
 {
     const Device *d = s->p->device;
-    double compute = c.flops / rate_of(d, &s->m->train, a);
+    double compute = c.flops / rate_of(d, &s->m->train, a, c.keys);
     double memory = (c.bytes + c.across) / d->bandwidth;
     compute += c.exps / d->exponentials;
     compute *= c.slowest > 1 ? c.slowest : 1; /* all wait for it */
@@ -439,6 +439,7 @@ static Program *schedule_fn(Sched *s, const char *name, int number)
     schedule_region(s, f->body, target, -1);
     if (s->failed)
         return NULL;
+    begin_with_writes(s, f);
     name_gradients(s, f);
     note_stage_set(s);
     pipe_slots_of_buffers(s);

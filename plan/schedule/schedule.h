@@ -94,6 +94,13 @@ void pipe_send(Sched *s, const LoopPlan *lp);
 /* After the program is written: what has slots. */
 void pipe_slots_of_buffers(Sched *s);
 
+/* In the table of the pipeline, does each stage of each rank begin an action's phase with the first
+ * microbatch? */
+bool pipe_begins_in_order(const Sched *s, int action);
+
+/* schedule_begin.c: sums over iterations whose first term is written need no zeros before. */
+void begin_with_writes(Sched *s, const Fn *f);
+
 /* schedule_name.c: unique in its program */
 Name action_name(const Sched *s, const Ins *i, const Operand *op, int noperands);
 /* Of a generated kernel: unique, a C identifier, and the same however deep the model is. */

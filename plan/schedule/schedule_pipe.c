@@ -199,6 +199,32 @@ static int phase_of(const Pipe *p, int action)
     return k;
 }
 
+/* Does an operation of the table run this phase? B is both halves of the backward pass. */
+static bool runs_phase(const Pipe *p, const mg_pipe_op *o, int phase)
+{
+    return o->step == MG_PIPE_F   ? phase == 0
+           : o->step == MG_PIPE_B ? phase > 0
+           : o->step == MG_PIPE_I ? phase == 1
+           : o->step == MG_PIPE_W ? phase == p->phases - 1
+                                  : false;
+}
+
+bool pipe_begins_in_order(const Sched *s, int action)
+{
+    const Pipe *p = s->prog->pipe;
+    const int phase = phase_of(p, action);
+    bool *begun = NEW_ARRAY(s->tmp, bool, p->stages);
+    for (int rank = 0; rank < p->ranks; rank++)
+        for (const mg_pipe_op *o = p->ops[rank]; o->step; o++) {
+            if (!runs_phase(p, o, phase))
+                continue;
+            if (!begun[o->stage] && o->microbatch)
+                return false;
+            begun[o->stage] = true;
+        }
+    return true;
+}
+
 /* A place that moves with the loop over a stage's layers. */
 static bool by_layer(const Sched *s, const Place *at)
 {

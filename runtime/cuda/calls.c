@@ -1,6 +1,7 @@
 /* calls.c - runs the calls of emitted code (abi.h) as launches in the stream. Only the guard
  * waits. */
 #include "runtime/cuda/cuda.h"
+#include "runtime/data/batch.h"
 #include "runtime/net/ranks.h"
 
 #include <math.h>
@@ -82,6 +83,7 @@ bool mg_guard(mg_run *r, int action, const double *loss, const double *norm)
 bool rt_cuda_guard(mg_run *r, int action, const double *loss, const double *norm)
 {
     bool passes = true;
+    rt_batch_ahead(r); /* while the GPU computes what the guard waits for */
     if (!r->rank) {
         double l = rt_get_f64(r, (const char *)loss - r->arena);
         double n = norm ? rt_get_f64(r, (const char *)norm - r->arena) : 0;

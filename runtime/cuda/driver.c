@@ -5,6 +5,8 @@
  * compatibility). PTX is for GPUs whose machine code the program does not have. */
 #include "runtime/cuda/cuda.h"
 
+#include <stdlib.h>
+
 enum { LEAST_CAPABILITY = 80 }; /* of the PTX that every program has (codegen/link/link_cuda.c) */
 
 /* The first driver of a major version of CUDA, or "". */
@@ -92,6 +94,27 @@ char *rt_device_text(bool *there)
     return rt_printf("%s, compute capability %d.%d, %d multiprocessors, driver for CUDA %d.%d",
                      p.name, p.major, p.minor, p.multiProcessorCount, major_of(driver),
                      minor_of(driver));
+}
+
+/* The open GPU as a JSON object: capability is 90 for 9.0, memory and what of it was free before
+ * the arena are bytes, gpus those of the machine, driver its CUDA (13000 for 13.0). */
+char *rt_device_facts(const mg_run *r)
+{
+    struct cudaDeviceProp p;
+    size_t available = 0, total = 0;
+    int device = 0, gpus = 0, driver = 0;
+    rt_cuda_must(cudaGetDevice(&device), "asking which GPU it is");
+    rt_cuda_must(cudaGetDeviceProperties(&p, device), "asking what it is");
+    rt_cuda_must(cudaMemGetInfo(&available, &total), "asking for its memory");
+    rt_cuda_must(cudaGetDeviceCount(&gpus), "counting GPUs");
+    rt_cuda_must(cudaDriverGetVersion(&driver), "asking for the driver");
+    char *name = rt_json_escape(p.name);
+    char *text = rt_printf("{\"name\":\"%s\",\"capability\":%d,\"multiprocessors\":%d,"
+                           "\"memory\":%zu,\"free\":%lld,\"gpus\":%d,\"driver\":%d}",
+                           name, 10 * p.major + p.minor, p.multiProcessorCount, total,
+                           (long long)r->cuda->free_before, gpus, driver);
+    free(name);
+    return text;
 }
 
 /* Of kernels that the driver would have to compile. */

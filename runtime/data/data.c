@@ -6,7 +6,7 @@
  * A segment of n tokens gives c = max(1, n / seq - 1) windows of seq + 1 tokens, at a stride of
  * seq, from a phase that each epoch draws anew. Each epoch therefore has the same number of
  * windows, and over the epochs each token is at each place of a window. */
-#include "runtime/run.h"
+#include "runtime/data/batch.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -297,13 +297,13 @@ rt_place rt_data_window_in_order(const rt_data *d, int64_t index)
     return (rt_place){&d->file[s->file], s->first + (index - s->before) * d->seq};
 }
 
-void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, int64_t index,
-                    bool shuffled)
+void rt_data_sample(const mg_run *r, const rt_data *d, rt_batch *b, const mg_entry *e, int64_t row,
+                    int64_t index, bool shuffled)
 {
     if (d->table) {
         if (shuffled)
             epoch_of(d, (uint64_t)r->state.seed, index, &index);
-        rt_table_row(r, d, e, d->first + index, b);
+        rt_table_row(d, b, e, d->first + index, row);
         return;
     }
     if (d->blend)
@@ -313,10 +313,10 @@ void rt_data_sample(mg_run *r, const rt_data *d, const mg_entry *e, int64_t b, i
     int64_t targets = e->window - 1, width = mg_dtype_bytes(r->program->compute);
     char *read = rt_alloc((size_t)e->window, 8);
     rt_tokens_read(p.file, p.first, e->window, (int32_t *)read);
-    rt_put_row(r, e, e->tokens, b, read, e->window * 4);
+    rt_batch_row(b, e->tokens, row, read, e->window * 4);
     if (e->weights >= 0) {
         rt_targets_read(p.file, p.first + 1, targets, r->program->compute, read);
-        rt_put_row(r, e, e->weights, b, read, targets * width);
+        rt_batch_row(b, e->weights, row, read, targets * width);
     }
     free(read);
 }

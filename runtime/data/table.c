@@ -4,7 +4,7 @@
  * For programs whose inputs are not windows of tokens. Each file holds a tensor for each input, and
  * its first dim counts rows; of the other dims only the number of elements matters. All misfits,
  * also indices out of range, are reported when the files are opened. */
-#include "runtime/run.h"
+#include "runtime/data/batch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -155,7 +155,7 @@ static void put(void *to, const mg_input *in, int64_t i, double x)
         ((float *)to)[i] = (float)x;
 }
 
-void rt_table_row(mg_run *r, const rt_data *d, const mg_entry *e, int64_t row, int64_t sample)
+void rt_table_row(const rt_data *d, rt_batch *b, const mg_entry *e, int64_t row, int64_t sample)
 {
     int f = d->nfiles - 1;
     while (d->table->file[f].before > row)
@@ -174,7 +174,7 @@ void rt_table_row(mg_run *r, const rt_data *d, const mg_entry *e, int64_t row, i
                        d->file[f].path, in->name, x, in->limit - 1);
             put(row_of, in, i, x);
         }
-        rt_put_row(r, e, in->offset, sample, row_of, bytes);
+        rt_batch_row(b, in->offset, sample, row_of, bytes);
         free(row_of);
     }
     free(stored);

@@ -179,6 +179,10 @@ static void write_all(mg_run *r, FILE *f)
         origin = t->of.event[i].action == RT_EVENT_STEP ? t->of.event[i].begin : origin;
     rt_trace_head(f, ranks);
     rt_trace_rank(f, r->program, 0, &t->of, origin);
+    char *gpu = rt_device_facts(r);
+    if (gpu)
+        fprintf(f, ",\n{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"gpu\",\"args\":%s}", gpu);
+    free(gpu);
     int64_t left_out = t->of.left_out;
     for (int k = 1; k < ranks; k++) {
         rt_record of = rt_ranks_record(r, k);

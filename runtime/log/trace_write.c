@@ -94,6 +94,8 @@ static void write_action(const writer *w, const rt_event *e, double predicted)
                 ",\"measured_us\":%.3f,\"predicted_us\":%s,\"flops\":%s,\"bytes\":%s",
                 where, e->action, e->step, measured, rt_double_text(a->predicted_us).text,
                 rt_double_text(a->flops).text, rt_double_text(a->bytes).text);
+        if (w->p->classes && w->p->classes[e->action])
+            fprintf(w->f, ",\"class\":\"%s\"", w->p->classes[e->action]);
         if (measured > 0)
             fprintf(w->f, ",\"gflops\":%.3f,\"gbytes_per_s\":%.3f", a->flops / measured / 1e3,
                     a->bytes / measured / 1e3);

@@ -301,16 +301,24 @@ void rt_put(mg_run *r, int64_t offset, const void *from, int64_t bytes)
         put_into(r, k, offset, from, bytes);
 }
 
-void rt_put_row(mg_run *r, const mg_entry *e, int64_t offset, int64_t b, const void *from,
-                int64_t bytes)
+void rt_put_rows(mg_run *r, const mg_entry *e, int64_t offset, const void *rows, int64_t bytes)
 {
-    const mg_program *p = r->program;
-    const int ranks = r->ranks ? r->ranks->n : 1;
-    const int64_t at_once = e->rows * rt_ranks_of(p, e->batch_axes);
-    const int64_t here = r->ranks ? b / at_once * e->rows + b % e->rows : b;
-    for (int k = 0; k < ranks; k++)
-        if (!r->ranks || rt_place_of(p, k, e->batch_axes) == b % at_once / e->rows)
-            put_into(r, k, offset + here * bytes, from, bytes);
+    const int64_t piece = e->rows * bytes; /* a rank's part of a microbatch */
+    const int64_t parts = r->ranks ? rt_ranks_of(r->program, e->batch_axes) : 1;
+    const int64_t microbatches = r->ranks ? e->batch / (e->rows * parts) : 1;
+    if (!r->ranks) {
+        rt_put(r, offset, rows, e->batch * bytes);
+        return;
+    }
+    char *own = rt_alloc((size_t)microbatches, (size_t)piece);
+    for (int k = 0; k < r->ranks->n; k++) {
+        const int64_t place = rt_place_of(r->program, k, e->batch_axes);
+        for (int64_t m = 0; m < microbatches; m++)
+            memcpy(own + m * piece, (const char *)rows + (m * parts + place) * piece,
+                   (size_t)piece);
+        put_into(r, k, offset, own, microbatches * piece);
+    }
+    free(own);
 }
 
 /* A follower ends at once, unless its process was stopped. */

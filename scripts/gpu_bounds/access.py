@@ -98,6 +98,13 @@ def note_global(acc, address, mask, size, limits):
     acc.span(low, high)
 
 
+def note_local(acc, mask, size):
+    """Neighbouring lanes are neighbours in memory, which the L1 cache has: a wavefront for each 128 bytes."""
+    acc.note(None, mask, size)
+    acc.wavefronts += max(1, size // WORD)
+    acc.least += max(1, size // WORD)
+
+
 def note_shared(acc, ins, address, mask, size):
     n, known = acc.note(address, mask, size)
     if not n:

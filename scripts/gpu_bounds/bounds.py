@@ -73,10 +73,10 @@ class Sample:
         return timeline.run(costs, [w.trace[:max(1, int(n * kept))] for w, n in zip(self.warps, lengths)], copies) / kept
 
 
-def sample_blocks(grid):
+def sample_blocks(grid, count):
     """From the first block to the last, so that together they span what all blocks touch."""
-    at = lambda k, n: round(k * (n - 1) / (SAMPLES - 1))
-    return sorted({(at(k, grid[0]), at(k, grid[1]), 0) for k in range(SAMPLES)})
+    at = lambda k, n: round(k * (n - 1) / (count - 1))
+    return sorted({(at(k, grid[0]), at(k, grid[1]), 0) for k in range(count)})
 
 
 def between(samples, values, x):
@@ -142,7 +142,8 @@ def drawn(program, kernel, launch, limits, sample):
     return {i[1] if isinstance(i, tuple) else i for i, a in warp.accesses.items() if a.unknown}
 
 
-def of_launch(program, kernel, launch, limits, card):
+def of_launch(program, kernel, launch, limits, card, count=SAMPLES):
+    """count: of the blocks that are run, at least two."""
     fill = contents.of(kernel, launch)
     held = occupancy.of(card.machine, launch.block, kernel.registers, kernel.shared + launch.shared)
     if not held.blocks:
@@ -150,7 +151,7 @@ def of_launch(program, kernel, launch, limits, card):
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     grid = contents.grid(kernel, launch)
     linear = grid != launch.grid
-    picked = sample_blocks(grid)
+    picked = sample_blocks(grid, count)
     samples = [Sample(program, kernel, launch, limits, fill, (x + grid[0] * y, 0, 0) if linear else (x, y, z), card) for x, y, z in picked]
     xs = [x for x, _, _ in picked]
     some = sorted({round(k * (grid[0] - 1) / 63) for k in range(64)})

@@ -6,17 +6,18 @@ from collections import namedtuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEVICES = os.path.join(ROOT, "compiler", "devices")
-# machine: 90 for sm_90; arch: what nvcc is told; clock in Hz; flops: of bf16 products of a multiprocessor a cycle.
-Card = namedtuple("Card", "name machine arch processors clock flops bandwidth l2 memory description")
-MACHINES = {"a100": 80, "h100": 90, "h200": 90, "b200": 100}  # of descriptions without an architecture
+# path: of the description; machine: 90 for sm_90; arch: what nvcc is told; clock in Hz; flops: of bf16 products of a multiprocessor a cycle.
+Card = namedtuple("Card", "name path machine arch processors clock flops bandwidth l2 memory description")
+MACHINES = {"a100": 80, "b200": 100}  # of descriptions without an architecture
 # Dense bf16 with sums in float32, of a multiprocessor a cycle: data sheet's peak by its clock. Of 86, 89 and 120 that of GeForce; a
 # card of the same generation for work stations has twice that, which the peak of the description shows.
 FLOPS = {80: 2048, 86: 512, 89: 512, 90: 4096, 100: 8192, 120: 512}
 FLOAT_LANES = {80: 64, 86: 128, 89: 128, 90: 128, 100: 128, 120: 128}
-# Bytes a cycle that the L2 cache gives a multiprocessor. A100's is NVIDIA's (5120 bytes a cycle, whitepaper); the others' a guess.
-L2_BYTES = {80: 47, 86: 32, 89: 32, 90: 42, 100: 42, 120: 32}
+# Bytes a cycle that the L2 cache gives a multiprocessor. A100's is NVIDIA's (5120 bytes a cycle, whitepaper); that of sm_90 is near what
+# was measured on an H100 PCIe (5.5 to 6 TB/s; Chips and Cheese, 2023); the others' a guess.
+L2_BYTES = {80: 47, 86: 32, 89: 32, 90: 28, 100: 28, 120: 32}
 GUESSES = [
-    "the clock is that of the data sheet's peak; a card at its limit of power is slower",
+    "the clock is that of the data sheet's peak, higher only where products are measured above that peak; at its limit of power a card is slower",
     "bandwidth of the L2 cache (cards.py), but of a100",
 ]
 
@@ -25,7 +26,7 @@ def read(name):
     path = name if name.endswith(".json") else os.path.join(DEVICES, name + ".json")
     with open(path, encoding="utf-8") as f:
         d = json.load(f)
-    machine = d.get("architecture") or MACHINES.get(d["name"])
+    machine = d.get("architecture") or (90 if d.get("warpgroups") else MACHINES.get(d["name"]))
     if d["target"] != "cuda" or machine not in FLOPS:
         raise ValueError(f"{path}: no GPU that this tool knows")
     machine_flops = FLOPS[machine]
@@ -33,6 +34,7 @@ def read(name):
     float_clock = d["flops_f32_per_thread"] / (2 * FLOAT_LANES[machine])
     if clock > 1.5 * float_clock:  # twice the rate of GeForce
         machine_flops, clock = 2 * machine_flops, clock / 2
+    clock *= max(1, d["product_share"])  # over 1 where products are faster than the peak: the clock is higher than that peak's
     arch = f"sm_{machine}" + ("a" if machine >= 90 else "")
-    return Card(d["name"], machine, arch, d["threads"], clock, machine_flops, d["bandwidth"], L2_BYTES[machine] * clock * d["threads"],
+    return Card(d["name"], path, machine, arch, d["threads"], clock, machine_flops, d["bandwidth"], L2_BYTES[machine] * clock * d["threads"],
                 d["memory"], d)

@@ -8,7 +8,7 @@ Lanes part at branches and meet at BSYNC, as BSSY said."""
 
 from . import access, lanes
 from .access import Access
-from .operands import address_reader, predicate_reader, reader, writer
+from .operands import address_reader, following, predicate_reader, reader, writer
 from .operations import make
 
 EVEN = 0x55555555
@@ -47,12 +47,17 @@ class Program:
             count = size // 4 if ins.op == "LDSM" else max(1, size // 4)
             put = writer(to, count)
         stores = [reader(ins.operands[-1])] if ins.op == "STS" and size == 4 else None
+        spilled = [reader(t) for t in following(ins.operands[-1], size // 4)] if ins.op == "STL" and size >= 4 else []
         also = predicate_reader(ins.operands[-1]) if ins.op == "LDGSTS" and ins.operands[-1].lstrip("!")[0] in "PU" else None
 
         def run(m, mask):
             if ins.op in access.LOCAL:
-                acc = m.access(i)
-                acc.times += 1
+                access.note_local(m.access(i), mask, size)
+                address = reads[0](m)
+                if put:
+                    put(m, mask, m.local_load(address, size))
+                else:
+                    m.local_store(address, mask, size, [r(m) for r in spilled])
             elif ins.op == "LDGSTS":
                 on = mask
                 if also:
@@ -81,12 +86,13 @@ class Warp:
         self.program, self.kernel, self.launch, self.limits, self.fill = program, kernel, launch, limits, contents
         self.block, self.index = block, index
         self.R, self.U, self.P, self.UP = [0] * 256, [0] * 256, [lanes.FALSE] * 7, [lanes.FALSE] * 7
-        self.words, self.memory, self.accesses = {}, {}, {}
+        self.words, self.memory, self.local, self.accesses = {}, {}, {}, {}
         self.counts = [0] * len(program.steps)
         self.trace = []
-        place = 0x360 if kernel.machine >= 100 else 0
-        for at, value in ((0, launch.block), (4, 1), (8, 1), (12, launch.grid[0]), (16, launch.grid[1]), (20, launch.grid[2])):
-            self.words[place + at] = value
+        block, grid = (0x360, 0x370) if kernel.machine >= 100 else (0, 12)
+        for k in range(3):
+            self.words[block + 4 * k] = launch.block if k == 0 else 1
+            self.words[grid + 4 * k] = launch.grid[k]
         for at in range(0, len(launch.params), 4):
             self.words[kernel.base + at] = int.from_bytes(launch.params[at:at + 4], "little")
 
@@ -148,6 +154,19 @@ class Warp:
             return None
         return [lanes.tidy([self.memory.get(a) if mask >> k & 1 and a is not None else None
                             for k, a in enumerate(lanes.spread(address))])]
+
+    def local_store(self, address, mask, size, values):
+        """Of each lane its own memory, at the same address; an address that nobody knows, or part of a word, may be anywhere."""
+        if address.__class__ is not int or not values:
+            self.local.clear()
+            return
+        for k, value in enumerate(values):
+            self.local[address + 4 * k] = lanes.merge(self.local.get(address + 4 * k), value, mask)
+
+    def local_load(self, address, size):
+        if address.__class__ is not int or size < 4:
+            return None
+        return [self.local.get(address + 4 * k) for k in range(size // 4)]
 
     # ---- control ------------------------------------------------------------------------------------------------------------
 

@@ -62,6 +62,14 @@ def next_register(text):
     return "0x0"
 
 
+def following(text, count):
+    """The operands of `count` words, from one on."""
+    out = [text]
+    while len(out) < count:
+        out.append(next_register(out[-1]))
+    return out
+
+
 def wide_reader(text):
     """Of 64 bits: a pair of registers. A number has no high half."""
     sign = text[0] if text[0] in "-~" and not NUMBER.match(text) else ""

@@ -52,6 +52,9 @@ def carries(ins):
 
 def add3(i):
     to, outs, rest, ins = split(i.operands)
+    if "64" in i.mods:
+        wide = [wide_reader(r) for r in rest if r not in ("RZ", "URZ")]
+        return write_sum(to, outs, lambda m: each(lambda *x: sum(x) & (1 << 64) - 1, *(w(m) for w in wide)), wide=True)
     sources, carry = [reader(r) for r in rest] + [lambda m: 0] * (3 - len(rest)), carries(ins)
     a, b, c = sources
     return write_sum(to, outs, lambda m: each(lambda x, y, z, k: x + y + z + k, a(m), b(m), c(m), carry(m)))
@@ -297,14 +300,14 @@ def to_bits(x):
 
 
 def from_integer(i):
-    if "F64" in i.mods or i.mods[0] not in ("U32", "U64"):
+    if not i.mods or "F64" in i.mods or i.mods[0] not in ("U32", "U64"):
         return unknown(i)
     wide = i.mods[0] == "U64"
     return one(lambda x: to_float(x, "RP" in i.mods), wide)(i)
 
 
 def reciprocal(i):
-    if i.mods[0] != "RCP":
+    if i.mods[:1] != ["RCP"]:
         return unknown(i)
     return one(lambda x: to_bits(1 / of_bits(x)) if of_bits(x) else 0x7F800000)(i)
 
@@ -420,10 +423,10 @@ def width(i):
         return 4 if "F32" in i.mods or i.op == "IMMA" else 2
     if i.op == "DMMA":
         return 4
-    if i.op in ("DFMA", "DMUL", "DADD") or (i.op in ("F2F", "I2F") and i.mods[0] == "F64"):
+    if i.op in ("DFMA", "DMUL", "DADD") or (i.op in ("F2F", "I2F") and i.mods[:1] == ["F64"]):
         return 2
     if i.op == "LDSM":
-        return int(i.mods[-1]) if i.mods[-1].isdigit() else 1
+        return int(i.mods[-1]) if i.mods[-1:] and i.mods[-1].isdigit() else 1
     if "128" in i.mods:
         return 4
     return 2 if "64" in i.mods or "WIDE" in i.mods else 1
@@ -467,7 +470,7 @@ def nothing(_):
     return lambda m, mask: None
 
 
-RULES = {"IADD3": add3, "UIADD3": add3, "VIADD": add3, "IADD": add3, "UVIADD": add3, "IADD.64": add3, "IMAD": multiply, "UIMAD": multiply,
+RULES = {"IADD3": add3, "UIADD3": add3, "VIADD": add3, "IADD": add3, "UVIADD": add3, "IMAD": multiply, "UIMAD": multiply,
          "LEA": lea, "ULEA": lea, "LOP3": lop3, "ULOP3": lop3, "PLOP3": plop3, "UPLOP3": plop3, "ISETP": isetp, "UISETP": isetp,
          "SHF": shift, "USHF": shift, "SEL": select, "USEL": select, "VIMNMX": least, "IMNMX": least, "VIADDMNMX": least,
          "PRMT": permute, "UPRMT": permute, "MOV": move, "UMOV": move, "R2UR": move, "LDC": load_constant, "ULDC": load_constant,

@@ -97,6 +97,12 @@ cudaError_t cudaSetDevice(int number)
     return cudaSuccess;
 }
 
+cudaError_t cudaGetDevice(int *number)
+{
+    *number = device;
+    return cudaSuccess;
+}
+
 /* The uuid of a GPU is the same in all processes. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
 {
@@ -111,6 +117,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
     p->pciBusID = 16 * (number + 1);
     p->major = capability() / 10;
     p->minor = capability() % 10;
+    p->multiProcessorCount = 1;
     return cudaSuccess;
 }
 

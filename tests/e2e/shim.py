@@ -21,13 +21,14 @@ class Case(mgctest.Case):
         self.write("image.c", "const unsigned char mg_cuda_image[1];")
         self.link()
 
-    def link(self):
+    def link(self, *more):
+        """The program ./gpu; `more`: further arguments of the linker."""
         root = mgctest.SOURCE
         for argv in (("c++", "-std=c++17", "-O1", "-DMG_SHIM", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable",
                       "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-include", SHIM + "/cuda_shim.h", "-I" + root,
                       f"-I{root}/kernels/cuda", f"-I{root}/runtime", "-x", "c++", "-c", "kernels.cu", "-o", "kernels.o"),
                      ("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", f"-I{root}/runtime", "-c", "program.c", "image.c"),
-                     ("c++", "program.o", "image.o", "kernels.o", "-o", "gpu", *LIBRARIES, "-lm", "-lpthread", "-ldl")):
+                     ("c++", "program.o", "image.o", "kernels.o", *more, "-o", "gpu", *LIBRARIES, "-lm", "-lpthread", "-ldl")):
             r = self.run_program(*argv)
             self.assertEqual(r.returncode, 0, r.stderr.decode(errors="replace")[-4000:])
 

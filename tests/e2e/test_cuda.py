@@ -3,6 +3,7 @@ the other goes on from. The sample of seeds turns with the commit; MGC_FULL=1 ta
 
 import json
 import os
+import random
 import re
 import shutil
 import struct
@@ -318,14 +319,17 @@ class Cuda(shim.Case):
         self.follows("m.mg")
 
     def test_checkpoints_are_the_same(self):
-        """The processor resumes a checkpoint of the GPU, and the other way; both sample the same text."""
+        """The processor resumes a checkpoint of the GPU, which stores a larger vocabulary, and the other way; both sample
+        the same text."""
         self.write("m.mg", TINY)
-        self.both("m.mg")
-        self.text(3000)
+        self.both("m.mg", "-D", "vocab=257")
+        self.assertIn("vocab=260", self.compiles("m.mg", "-D", "vocab=257", "--device", "h200", "--print-after=lower").out)
+        tokens = [random.Random(1).randrange(257) for _ in range(3000)]
+        self.write("tokens", struct.pack("<3000H", *tokens))
         for first, second in (("./cpu", "./gpu"), ("./gpu", "./cpu")):
             out = "run" + first[2:]
-            self.trains(first, "--data", "text1.txt", "--steps", 6, "--out", out)
-            self.trains(second, "--data", "text1.txt", "--steps", 12, "--out", out, "--resume")
+            self.trains(first, "--data", "u16:tokens", "--steps", 6, "--out", out)
+            self.trains(second, "--data", "u16:tokens", "--steps", 12, "--out", out, "--resume")
         a, b = (self.read(f"{run}/ckpt/step-00000012/model.safetensors") for run in ("runcpu", "rungpu"))
         size, = struct.unpack_from("<Q", a)
         self.assertEqual(a[:8 + size], b[:8 + size])
@@ -336,6 +340,25 @@ class Cuda(shim.Case):
         texts = [self.trains(p, "--resume=runcpu/ckpt/step-00000012", "--sample", 12, "--temperature", 0).out
                  for p in ("./cpu", "./gpu")]
         self.assertEqual(texts[0], texts[1])
+
+    def test_reads_ahead(self):
+        """The host reads the batch of the next step before it waits for the guard, and none behind the last step."""
+        self.write("m.mg", TINY)
+        self.gpu("m.mg")
+        self.text(3000)
+        self.write("watch.c", '#include <stdbool.h>\n#include <stdint.h>\n#include <stdio.h>\n'
+                   'void __real_rt_tokens_read(const void *, int64_t, int64_t, int32_t *);\n'
+                   'bool __real_rt_guard_passes(void *, int, double, double);\n'
+                   'static void note(char c) { FILE *f = fopen("order", "a"); fputc(c, f); fclose(f); }\n'
+                   'void __wrap_rt_tokens_read(const void *f, int64_t at, int64_t n, int32_t *to)\n'
+                   '{ note(\'r\'); __real_rt_tokens_read(f, at, n, to); }\n'
+                   'bool __wrap_rt_guard_passes(void *r, int a, double x, double y)\n'
+                   '{ note(\'g\'); return __real_rt_guard_passes(r, a, x, y); }\n')
+        r = self.run_program("cc", "-c", "watch.c")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.link("watch.o", "-Wl,--wrap=rt_tokens_read,--wrap=rt_guard_passes")
+        self.trains("./gpu", "--data", "text1.txt", "--steps", 4, "--out", "run")
+        self.assertEqual(self.read("order"), b"rrrr" + 3 * b"rrrrg" + b"g")  # of four sequences
 
     def test_default_precision(self):
         """A source that says no precision is bf16 on a GPU and f32 on a processor: the other resumes what one saved, on

@@ -67,10 +67,82 @@ class Devices(mgctest.Case):
                 self.assertAlmostEqual(d[f"flops_{key}_per_thread"] * d["threads"] / 1e12, value, delta=value / 100, msg=name + " " + key)
             self.assertEqual((round(float(row[0]) * 1e9), int(row[1])), (d["memory"], d["threads"]), name)
             self.assertAlmostEqual(float(row[3]), d["bandwidth"] / 1e9, delta=1, msg=name)
-            self.assertEqual(row[4], f"{d['product_share']}, {d['attention_share']}, {d['attention_grad_share']}", name)
+            self.assertEqual(float(row[4]), d["product_share"], name)
             self.assertEqual(row[5], f"{d.get('product_share_f32', '-')}, {d.get('product_share_tf32', '-')}", name)
             self.assertEqual([float(x) for x in row[6].split(", ")], [d["link_bandwidth"] / 1e9, d["node_ranks"], d["node_bandwidth"] / 1e9], name)
             self.assertEqual(row[7], str(d.get("architecture", "-")), name)
+
+    def test_attention_is_documented(self):
+        """docs/devices.md has for each card the rows of two heads at two lengths; and every description has these."""
+        with open(os.path.join(mgctest.SOURCE, "docs/devices.md"), encoding="utf-8") as f:
+            rows = dict(re.findall(r"(?m)^\| (\w+), attention \| (.*) \|$", f.read()))
+        for name in GPUS:
+            table = description(name)["attention"]
+            best = "flash_sm90" if description(name).get("warpgroups") else "flash"
+            cells = []
+            for head, keys in ((64, 1024), (64, 4096), (128, 1024), (128, 4096)):
+                r = next(r for r in table if (r["kernels"], r["head"], r["keys"]) == (best, head, keys))
+                cells.append(f"{r['forward']}, {r['gradient']}")
+            self.assertEqual(rows[name], " | ".join(cells), name)
+            for r in table:  # longer is never slower, and no head has a length that another of its class has not
+                shorter = [o for o in table if (o["kernels"], o["head"]) == (r["kernels"], r["head"]) and o["keys"] < r["keys"]]
+                for key in ("forward", "gradient"):
+                    self.assertTrue(all(o[key] <= r[key] * 1.01 for o in shorter), (name, r))
+
+    def attention_ms(self, rows, *options, kind="attention", device="a100"):
+        """Milliseconds of a step that the plan gives to attention (its gradient), by a table of its own."""
+        good = description(device)
+        self.write("d.json", json.dumps({**good, "attention": rows, "launch_seconds": 0}))
+        out = self.compiles(model("gpt2_124m.mg"), "--device", "./d.json", "--precision", "bf16", "--recompute", "none", *options, "--plan").out
+        return float(re.search(rf"(?m)^  {kind} +([\d.]+) ms", out)[1])
+
+    def test_attention_by_head_and_keys(self):
+        """Between rows the share is on a line, beyond them that of the nearest, and each class takes its own."""
+        def row(head, keys, share, kernels="flash"):
+            return {"kernels": kernels, "head": head, "keys": keys, "forward": share, "gradient": share / 2}
+
+        long = ("-D", "seq=2048", "-D", "batch=4")
+        one = self.attention_ms([row(64, 2048, 0.2)], *long)
+        for rows, share in (([row(64, 2048, 0.4)], 0.4),
+                            ([row(64, 1024, 0.2), row(64, 4096, 0.4)], 0.3),               # the middle of the logarithms
+                            ([row(64, 4096, 0.4), row(64, 1024, 0.2)], 0.3),               # in any order
+                            ([row(32, 2048, 0.2), row(96, 2048, 0.4)], 0.3),
+                            ([row(32, 1024, 0.1), row(32, 4096, 0.3), row(128, 512, 0.5)], 0.3),  # a third of the way from 0.2 to 0.5
+                            ([row(128, 4096, 0.4)], 0.4), ([row(32, 512, 0.4)], 0.4),      # beyond
+                            ([row(64, 2048, 0.4), row(64, 2048, 0.1, "flash_sm90")], 0.4)):
+            self.assertAlmostEqual(one / self.attention_ms(rows, *long), share / 0.2, delta=0.02, msg=rows)
+            self.assertAlmostEqual(2 * one * 2.5 / self.attention_ms(rows, *long, kind="attention_grad"), share / 0.2, delta=0.02, msg=rows)
+        on_sm90 = [row(64, 2048, 0.4), row(64, 2048, 0.1, "flash_sm90")]
+        slow = self.attention_ms(on_sm90, *long, device="h100")
+        fast = self.attention_ms([on_sm90[0]], *long, device="h100")  # a class without rows takes those of flash
+        self.assertAlmostEqual(slow / fast, 4, delta=0.05)
+
+    def test_attention_is_not_slower_with_a_larger_share(self):
+        times = [self.attention_ms([{"kernels": "flash", "head": 64, "keys": 1024, "forward": s, "gradient": s}]) for s in (0.1, 0.2, 0.5, 0.9)]
+        self.assertEqual(times, sorted(times, reverse=True))
+
+    def test_wrong_tables_of_attention(self):
+        """Refused with the file, the line, and what is wrong."""
+        good = {"kernels": "flash", "head": 64, "keys": 1024, "forward": 0.5, "gradient": 0.4}
+        lines = lambda *rows: ",\n".join(json.dumps(r) for r in rows)
+        for rows, line, what in ((lines(good, {**good, "keys": 2048, "forward": 2}), 4, "row 2: 'forward' is a number from 1e-06 to 1.5"),
+                                 (lines(good, good), 4, "row 2 is for the same as row 1"),
+                                 (lines({**good, "kernels": "flesh"}), 3, "row 1: 'kernels' is"),
+                                 (lines({**good, "more": 1}), 3, "row 1: a row has 'kernels', 'head', 'keys', 'forward' and 'gradient'"),
+                                 (lines({**good, "head": "64"}), 3, "row 1: 'head' is a number from 1 to 256"),
+                                 ("7", 2, "row 1: a row has"), ("", 2, "is a list of rows"),
+                                 (lines({**good, "kernels": "flash_sm90"}), 2, "has no row of the kernels \"flash\"")):
+            rest = {k: v for k, v in description("a100").items() if k != "attention"}
+            self.write("d.json", '{\n"attention": [\n' + rows + "\n],\n" + json.dumps(rest)[1:])
+            r = self.mgc(model("llama_mini.mg"), "--device", "./d.json", "--check")
+            self.assertEqual(r.returncode, 2, r.err)
+            self.assertIn(f"error[MG0563]: ./d.json:{line}: 'attention' {what}", r.err)
+        for name, extra, what in (("cpu2t", {"attention": [good]}, "'attention' is of target \"cuda\""),
+                                  ("a100", {"attention_share": 0.5}, "'attention_share' is of target \"host\"")):
+            self.write("d.json", json.dumps({**description(name), **extra}))
+            self.assertIn(what, self.mgc(model("llama_mini.mg"), "--device", "./d.json", "--check").err)
+        self.write("d.json", json.dumps({k: v for k, v in description("a100").items() if k != "attention"}))
+        self.assertIn("'attention' is missing", self.mgc(model("llama_mini.mg"), "--device", "./d.json", "--check").err)
 
     def test_products_of_a_precision_have_their_own_share(self):
         """Half of the share is twice the time of the products, in that precision alone."""

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/run.h"
+#include "runtime/data/batch.h"
 #include "tests/fuzz/caught.h"
 
 static const mg_tensor tensors[] = {{.name = "w.{}.a",
@@ -78,11 +78,14 @@ static void read_rows(void *ctx)
     const char *item[] = {path};
     fuzz_file("rows", input.data, input.size);
     rt_data *d = rt_table_open(&(rt_list){item, 1}, "data", &program.step);
+    rt_batch *b = rt_batch_new(&program.step);
     for (int64_t i = 0; i < d->windows && i < 64; i++) {
-        rt_table_row(r, d, &program.step, i, i % 2);
+        rt_table_row(d, b, &program.step, i, i % 2);
+        rt_batch_put(r, b);
         if (((uint32_t *)(r->arena + 2048))[i % 2] >= 5)
             abort();
     }
+    rt_batch_free(b);
     rt_data_close(d);
 }
 

@@ -3,16 +3,18 @@
 
 What must be true of a kernel's run is known from its source: the bytes that it moves, and the products of its tiles."""
 
+import glob
 import json
 import os
 import struct
 import sys
+import tempfile
 import types
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
-from gpu_bounds import access, bounds, cards, contents, cubin, lanes, launches, lint, machine, occupancy, operations, pipes, sass, timeline  # noqa: E402
+from gpu_bounds import access, bounds, cards, contents, cubin, describe, lanes, launches, lint, machine, occupancy, operations, pipes, sass, timeline  # noqa: E402
 
 with open(os.path.join(HERE, "golden", "launches.json"), encoding="ascii") as file:
     GOLDEN = json.load(file)
@@ -60,6 +62,44 @@ def run(*lines, params=b"", block_size=32):
     return machine.Warp(program, kernel, launch, [(0, 1 << 40)], None, (0, 0, 0), 0).run()
 
 
+class Descriptions(unittest.TestCase):
+    def test_table_is_put_in_place(self):
+        """The rest of the file stays as it was, and one without a list is refused."""
+        row = {"kernels": "flash", "head": 64, "keys": 1024, "forward": 0.5, "gradient": 0.4}
+        with open(cards.read("a100").path, encoding="utf-8") as f:
+            text = f.read()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a100.json")
+            for before, right in ((text, True), (text.replace("attention", "attentive"), False)):
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(before)
+                if not right:
+                    self.assertRaises(ValueError, describe.write, path, [row])
+                    continue
+                describe.write(path, [row])
+                with open(path, encoding="utf-8") as f:
+                    after = f.read()
+                self.assertEqual(json.loads(after), {**json.loads(before), "attention": [row]})
+                head = before[:before.index('"attention"')]
+                self.assertTrue(after.startswith(head))
+
+    def test_no_faster_than_products(self):
+        card = cards.read("l40s")
+        self.assertEqual(describe.capped(card, "flash", 0.9), card.description["product_share"])
+        self.assertEqual(describe.capped(card, "flash_f32", 0.9), card.description["product_share_f32"])
+        self.assertEqual(describe.capped(card, "flash", 0.2), 0.2)
+
+    def test_rows_are_what_the_tool_writes(self):
+        """Classes, heads and lengths of each description."""
+        for path in sorted(glob.glob(os.path.join(cards.DEVICES, "*.json"))):
+            with open(path, encoding="utf-8") as f:
+                if json.load(f)["target"] != "cuda":
+                    continue
+            card = cards.read(path)
+            rows = {(r["kernels"], r["head"], r["keys"]) for r in card.description["attention"]}
+            self.assertEqual(rows, {(k, h, n) for k, h, lengths in describe.wanted(card) for n in lengths}, path)
+
+
 class Text(unittest.TestCase):
     def test_instruction(self):
         with open(os.path.join(HERE, "golden", "d_gpt2_add.sass"), encoding="ascii") as f:
@@ -100,6 +140,29 @@ class Whole(unittest.TestCase):
         w = run("MOV R2, 0xfffffffe", "MOV R4, 0x7", "MOV R5, 0x1", "IMAD.WIDE R0, R2, 0x3, R4", "IMAD.WIDE.U32 R6, R2, 0x3, R4")
         self.assertEqual(w.R[0] | w.R[1] << 32, (1 << 32 | 7) - 6)
         self.assertEqual(w.R[6] | w.R[7] << 32, (1 << 32 | 7) + 3 * 0xFFFFFFFE)
+
+    def test_sums_of_64_bits(self):
+        w = run("MOV R2, 0xffffffff", "MOV R3, 0x1", "MOV R4, 0x2", "MOV R5, 0x7", "IADD.64 R0, R2, R4", "IADD.64 R6, R2, RZ")
+        self.assertEqual((w.R[0], w.R[1]), (1, 9))
+        self.assertEqual((w.R[6], w.R[7]), (0xFFFFFFFF, 1))
+
+    def test_spilled(self):
+        """What a lane stores in local memory it loads again; a word that nobody stored, or that may have been overwritten, is unknown."""
+        w = run("S2R R2, SR_TID.X", "MOV R3, 0x7", "STL.64 [R1+0x8], R2", "MOV R2, RZ", "LDL R4, [R1+0xc]", "LDL.64 R6, [R1+0x8]", "LDL R8, [R1]")
+        self.assertEqual((w.R[4], w.R[6], w.R[7], w.R[8]), (7, list(range(32)), 7, None))
+        w = run("MOV R2, 0x7", "STL [R1], R2", "LDG.E R3, [R4.64]", "STL [R3], R2", "LDL R0, [R1]")
+        self.assertIsNone(w.R[0])
+
+    def test_grid(self):
+        """Where the sizes of the grid lie, by the machine."""
+        for kind, at in ((90, "0xc"), (100, "0x370"), (120, "0x370")):
+            program = machine.Program(code(f"LDC.64 R0, c[0x0][{at}]", "EXIT"))
+            kernel = cubin.Kernel("k", kind, 32, 0, 0, 0x380, [])
+            w = machine.Warp(program, kernel, launches.Launch(0, "k", 1, (3, 5, 7), 32, 0, b""), [], None, (0, 0, 0), 0).run()
+            self.assertEqual((w.R[0], w.R[1]), (3, 5), kind)
+
+    def test_conversions_without_kind(self):
+        self.assertIsNone(self.value("MOV R0, 0x1", "I2F R0, R0"))
 
     def test_lanes_and_shifts(self):
         w = run("S2R R0, SR_TID.X", "SHF.L.U32 R1, R0, 0x3, RZ", "LEA.HI R2, R0, R0, RZ, 0x1f", "SHF.R.U64 R3, R0, 0x4, R0")
@@ -247,7 +310,7 @@ class Footprint(unittest.TestCase):
 
     def test_both_ends_run(self):
         for grid in ((1, 1, 1), (3, 170, 1), (1, 33, 1), (4096, 1, 1)):
-            some = bounds.sample_blocks(grid)
+            some = bounds.sample_blocks(grid, bounds.SAMPLES)
             self.assertEqual((some[0], some[-1]), ((0, 0, 0), (grid[0] - 1, grid[1] - 1, 0)))
             self.assertLessEqual(len(some), bounds.SAMPLES)
 

@@ -503,8 +503,7 @@ static void padding_changes_nothing(void **state)
     static const char *const gpt[] = {"layers=2", "hidden=6", "heads=2", "head=4",
                                       "ffn=5",    "vocab=11", "seq=5",   "batch=2"};
     char *text = read_model("gpt2_124m.mg");
-    char *pad = strstr(text, "to 50304");
-    memcpy(pad, "to 16   ", 8);
+    strcat(text, "layout padded : default { pad vocab to 16 }\n");
     World plain = elaborate(text, 8, gpt, false, NULL);
     double want = run(&plain, "train", 0, scale)[0];
     for (int inlined = 0; inlined < 2; inlined++) {
@@ -518,6 +517,40 @@ static void padding_changes_nothing(void **state)
     }
     arena_free(plain.arena);
     free(text);
+}
+
+static bool always(void *who, const char *device)
+{
+    (void)who;
+    (void)device;
+    return true;
+}
+
+/* ... nor does that of a program for a GPU, which nobody asked for. */
+static void padding_for_gpus(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "dim batch = 2, seq = 5, vocab = 11, wide = 3\n"
+        "model m(tokens[batch, seq] : token(vocab)) {\n"
+        "  a : param[vocab, wide] ~ normal(1)\n  u : param[vocab, wide] ~ normal(1)\n"
+        "  loss = cross_entropy(a[tokens] @ u over wide, next(tokens))\n}\n"
+        "train { optimizer sgd()  lr 0.1  precision f32 }\nlayout { microbatch 1 }\n";
+    World plain = elaborate(text, 0, NULL, false, NULL);
+    World w = {.arena = arena_new()};
+    w.names = names_new(w.arena);
+    w.diag = diag_new(w.arena, stderr, false);
+    const Ast *ast =
+        mg_parse(w.arena, w.names, w.diag, diag_add_file(w.diag, "test.mg", text, strlen(text)));
+    w.module = mg_elaborate(w.arena, w.names, w.diag, ast, &(ElaborateOptions){.is_gpu = always});
+    assert_non_null(w.module);
+    assert_int_equal(w.module->layout.padded, 12); /* words of 16 bytes are of four floats */
+    assert_int_equal(w.module->tensors.data[1].type.dims[0].size, 12);
+    assert_int_equal(w.module->tensors.data[1].valid[0], 11);
+    assert_true(fabs(run(&w, "train", 0, scale)[0] - run(&plain, "train", 0, scale)[0]) < 1e-9);
+    check_sample(&w, 5, 11);
+    arena_free(w.arena);
+    arena_free(plain.arena);
 }
 
 /* The model that sees one window and predicts what follows it: its logits have no position. */
@@ -568,6 +601,7 @@ int main(void)
         cmocka_unit_test(attention_with_a_mask),
         cmocka_unit_test(parameters_behind_what_reads_next),
         cmocka_unit_test(padding_changes_nothing),
+        cmocka_unit_test(padding_for_gpus),
         cmocka_unit_test(one_prediction_a_window),
         cmocka_unit_test(dropout),
     };

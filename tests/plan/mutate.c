@@ -270,6 +270,20 @@ static bool shorter_loop(Mutation *m)
     return true;
 }
 
+/* A sum begins with another loop, or with none. */
+static bool other_begin(Mutation *m)
+{
+    Action *a = any_action(m);
+    for (int tries = 0; a && tries < 64 && (a->kind != ACT_gemm || a->gemm.beta == 0); tries++)
+        a = any_action(m);
+    if (!a || a->kind != ACT_gemm || a->gemm.beta == 0 || a->around < 0)
+        return false;
+    SAY("'%s' begins with %d loops, %d before", name(m, a->name), !a->nbegins, a->nbegins);
+    a->nbegins = !a->nbegins;
+    a->begins[0] = (uint32_t)a->around;
+    return true;
+}
+
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
 #define PICK(...)                                                                                  \
@@ -457,8 +471,8 @@ bool plan_mutate(Plan *p, uint64_t *seed, char *what, size_t size)
         swap_offsets,      move_buffer,       shift_place,  change_loop_stride, other_buffer,
         drop_action,       swap_actions,      other_kernel, other_stride,       other_value,
         swap_operands,     shorter_life,      turn_loop,    shorter_loop,       change_descriptor,
-        change_descriptor, change_descriptor, drop_action,  drop_wait,          drop_wait,
-        earlier_wait,      other_stream};
+        change_descriptor, change_descriptor, other_begin,  drop_action,        drop_wait,
+        drop_wait,         earlier_wait,      other_stream};
     Mutation m = {.p = p, .seed = seed, .what = what, .size = size};
     do {
         m.program = draw_int(seed, 3);

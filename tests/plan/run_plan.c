@@ -237,9 +237,23 @@ static const int32_t *key_limit(const Action *act, void *const *p, int n, bool f
     return values - act->within > n ? p[n] : NULL;
 }
 
+/* Is it in the iteration in which it writes what it adds to? */
+static bool begins_now(const Runner *r, const Action *act)
+{
+    for (int n = 0; n < act->nbegins; n++)
+        if (r->iteration[act->begins[n]] != loop_first(&r->prog->loops.data[act->begins[n]]))
+            return false;
+    return act->nbegins > 0;
+}
+
 static bool run_on_rank(const Runner *r, const Action *act)
 {
     void *p[MAX_OPERANDS];
+    Action first;
+    if (begins_now(r, act)) {
+        first = action_begins(act);
+        act = &first;
+    }
     for (int i = 0; i < act->noperands; i++)
         p[i] = address(r, &act->operand[i].at);
     switch (act->kind) {

@@ -270,6 +270,11 @@ cudaError_t cudaGetDeviceCount(int *n)
     *n = 1;
     return cudaSuccess;
 }
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device)
 {
     return cudaSuccess;

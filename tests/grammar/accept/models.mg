@@ -14,5 +14,4 @@
 # RUN: %front check %models/llama_56m.mg
 # RUN: %front check %models/llama7b.mg
 # RUN: %front check %models/gpt2_124m.mg
-# RUN: %front check %models/gpt2_124m.mg --layout padded
 # CHECK: text same, tree same, comments same

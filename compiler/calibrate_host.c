@@ -1,0 +1,185 @@
+/* calibrate_host.c - a processor's numbers, from programs that mgc made and ran.
+ *
+ * calibrate.mg is compiled large, small, in f64, bf16 and f16, and each program traces a few steps
+ * of its own. From the measured actions follow, in this order: the bandwidth, from all generated
+ * kernels, each run counting alike; the rate of products beside their traffic; exponentials and the
+ * rate of attention's products, from heads of two sizes; its gradient's. plan/schedule/schedule.c
+ * makes times of them again. */
+#include "compiler/calibrate.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+/* Of bf16 the model is as large as of f32: where it is multiplied many times as fast, smaller
+ * products would show what is beside them. */
+static const struct Size {
+    Way way;
+    double head, seq; /* elements of a head; positions */
+} sizes[] = {
+    {{.name = "large", .precision = "f32"}, 64, 256},
+    {{.name = "small",
+      .precision = "f32",
+      .define = {"hidden=160", "kv_heads=5", "head=16", "ffn=432", "seq=128", "batch=32",
+                 "vocab=256"}},
+     16,
+     128},
+    {{.name = "double", .precision = "f64", .define = {"batch=1"}}, 64, 256},
+    {{.name = "bf16", .precision = "bf16"}, 64, 256},
+    {{.name = "f16", .precision = "f16", .define = {"batch=2"}}, 64, 256},
+};
+typedef struct Size Size;
+enum { LARGE, SMALL, DOUBLE, BF16, F16, SIZES = sizeof sizes / sizeof *sizes };
+
+typedef struct HostRuns {
+    Calibration *c;
+    Report run[SIZES];
+} HostRuns;
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static const ReportLine *kind_of(const Report *r, ActionKind kind)
+{
+    static const ReportLine none = {.measured = 1, .flops = 1, .bytes = 1};
+    for (size_t i = 0; i < r->kinds.n; i++)
+        if (!strcmp(r->kinds.data[i].kind, action_info[kind].name))
+            return &r->kinds.data[i];
+    return &none;
+}
+
+static double within(double x, double min, double max)
+{
+    return x >= min ? (x <= max ? x : max) : min;
+}
+
+/* The fastest product of a run, FLOP/s. */
+static double fastest(const Report *r)
+{
+    double best = 1e6;
+    for (size_t i = 0; i < r->actions.n; i++) {
+        const ReportLine *l = &r->actions.data[i];
+        if (l->name && !strcmp(l->kind, action_info[ACT_gemm].name) &&
+            l->flops / l->measured * 1e6 > best)
+            best = l->flops / l->measured * 1e6;
+    }
+    return best;
+}
+
+/* Seconds of the shortest kernel. */
+static double shortest(const Report *r)
+{
+    double best = 1e-3;
+    for (size_t i = 0; i < r->actions.n; i++) {
+        const ReportLine *l = &r->actions.data[i];
+        if (l->name && !strcmp(l->kind, action_info[ACT_kernel].name) &&
+            l->measured / l->calls * 1e-6 < best)
+            best = l->measured / l->calls * 1e-6;
+    }
+    return best;
+}
+
+typedef struct Numbers {
+    double flops, flops_f64, flops_bf16, flops_f16, share, attention, gradient, exps, bandwidth;
+    double launch;
+} Numbers;
+
+/* Seconds of attention's arithmetic, without what a causal mask cuts off again. */
+static double arithmetic(const ReportLine *l, const Size *size, double bandwidth)
+{
+    return (l->measured * 1e-6 - l->bytes / bandwidth) / (1 + ATTENTION_BLOCK / size->seq);
+}
+
+/* The peak of products of halves in a run: what becomes of them on the way, and back, counts as
+ * arithmetic. A processor may multiply them many times as fast as floats. */
+static double of_halves(const Report *r, const Numbers *n)
+{
+    const ReportLine *l = kind_of(r, ACT_gemm);
+    const double rest = l->measured * 1e-6 - l->bytes / n->bandwidth;
+    return within(l->flops / (rest > 0 ? rest : 1e-9) / n->share, 0.05 * n->flops, 16 * n->flops);
+}
+
+static Numbers numbers_of(const HostRuns *c)
+{
+    const Report *large = &c->run[LARGE], *small = &c->run[SMALL];
+    const ReportLine *p = kind_of(large, ACT_gemm), *q = kind_of(small, ACT_gemm);
+    Numbers n = {.bandwidth = 1};
+    for (int k = 0; k < SIZES; k++) {
+        const ReportLine *l = kind_of(&c->run[k], ACT_kernel);
+        n.bandwidth *= pow(l->bytes / l->measured * 1e6, 1.0 / SIZES);
+    }
+    n.flops = fastest(large);
+    n.flops_f64 = fastest(&c->run[DOUBLE]);
+    /* Products: arithmetic and traffic, one after the other. Each run counts alike. */
+    double a = p->flops / (p->measured * 1e-6 - p->bytes / n.bandwidth);
+    double b = q->flops / (q->measured * 1e-6 - q->bytes / n.bandwidth);
+    n.share = within(sqrt(a * b) / n.flops, 0.05, 1);
+    n.flops_bf16 = of_halves(&c->run[BF16], &n);
+    n.flops_f16 = of_halves(&c->run[F16], &n);
+    /* Attention: seconds = (flops x + exponentials y) more + bytes / bandwidth, for heads of two
+     * sizes; more: what is computed beside, as ir_cost has it. */
+    const ReportLine *f = kind_of(large, ACT_attention), *g = kind_of(small, ACT_attention);
+    double ef = f->flops / (4 * sizes[0].head), eg = g->flops / (4 * sizes[1].head);
+    double tf = arithmetic(f, &sizes[0], n.bandwidth), tg = arithmetic(g, &sizes[1], n.bandwidth);
+    double det = f->flops * eg - g->flops * ef;
+    double x = (tf * eg - tg * ef) / det, y = (f->flops * tg - g->flops * tf) / det;
+    n.attention = within(x > 0 ? 1 / x / n.flops : 1, 0.05, 1);
+    n.exps = y > 0 ? within(1 / y, 1e7, 1e15) : 1e12;
+    const ReportLine *df = kind_of(large, ACT_attention_grad);
+    const ReportLine *dg = kind_of(small, ACT_attention_grad);
+    const double rest = arithmetic(df, &sizes[0], n.bandwidth) +
+                        arithmetic(dg, &sizes[1], n.bandwidth) - 2 * (ef + eg) / n.exps;
+    n.gradient = within((df->flops + dg->flops) / (rest > 0 ? rest : 1e-9) / n.flops, 0.05, 1);
+    n.launch = within(shortest(large), 1e-7, 1e-3);
+    return n;
+}
+
+static double digits(double x)
+{
+    double scale = pow(10, floor(log10(x)) - 2);
+    return round(x / scale) * scale;
+}
+
+static Exit write_device(Session *s, const HostRuns *c)
+{
+    Numbers n = numbers_of(c);
+    double t = c->c->threads;
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, "
+        "s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i}",
+        "name", "cpu", "target", "host", "memory", "host", "threads", "host",
+        "flops_f32_per_thread", digits(n.flops / t), "flops_f64_per_thread",
+        digits(n.flops_f64 / t), "flops_tf32_per_thread", digits(n.flops / t),
+        "flops_bf16_per_thread", digits(n.flops_bf16 / t), "flops_f16_per_thread",
+        digits(n.flops_f16 / t), "product_share", digits(n.share), "product_rows", 0,
+        "product_columns", 0, "attention_share", digits(n.attention), "attention_grad_share",
+        digits(n.gradient), "exponentials_per_thread", digits(n.exps / t), "bandwidth_per_thread",
+        digits(n.bandwidth / t), "bandwidth", digits(n.bandwidth), "launch_seconds",
+        digits(n.launch),
+        /* Ranks of a processor send through its memory: a write and a read. */
+        "link_bandwidth", digits(n.bandwidth / 2), "link_seconds", 2e-6, "link_slowdown", 1.0,
+        /* A guess: the network between machines is not measured. Ten gigabits of Ethernet. */
+        "node_ranks", 256, "node_bandwidth", 1.1e9, "node_seconds", 3e-5, "streams", 1);
+    Output out;
+    Exit status = output_open(s, &out, s->o->out);
+    if (!status) {
+        json_dumpf(o, out.file, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
+        fputc('\n', out.file);
+        status = output_close(s, &out, true);
+    }
+    json_decref(o);
+    return status;
+}
+
+Exit calibrate_host(Calibration *c)
+{
+    HostRuns runs = {.c = c};
+    Exit wrong = EXIT_done;
+    for (int k = 0; k < SIZES && !wrong; k++) {
+        Way way = sizes[k].way;
+        int status;
+        way.steps = "8";
+        way.trace = "3:8";
+        wrong = calibrate_way(c, &way, &runs.run[k], &status);
+    }
+    return wrong ? wrong : write_device(c->s, &runs);
+}
