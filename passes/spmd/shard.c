@@ -35,8 +35,10 @@ static Type own_type(const Shard *s, Value v)
     if (s->grad[v])
         split =
             class_split_of(s->m, t, s->grad[v] - 1, s->whole_grad[v] ? CLASS_state : CLASS_grads);
-    else
+    else {
+        shard_cuts(s->m, v, fixed);
         mesh_walk(s->m, t->dims, t->rank, fixed, split.axes);
+    }
     return split_type(s->m, *t, &split);
 }
 

@@ -24,6 +24,9 @@ Split class_split_of(const Module *m, const Type *t, uint32_t parameter, TensorC
 
 /* shard_check.c: false if the rules cannot be followed; told. */
 bool shard_is_possible(const Module *m, Arena *tmp);
+/* Dims of v that the op which makes it looks at as a whole, and that a rule would split unevenly:
+ * they may be a part of a dim whose size comes out even. They stay whole. */
+void shard_cuts(const Module *m, Value v, bool fixed[MAX_RANK]);
 
 /* shard_stage_set.c - with a pipeline. Outside of the loops over microbatches, what is known at
  * some of the ranks and needed by others is sent to all. */

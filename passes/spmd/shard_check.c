@@ -31,20 +31,22 @@ static void uneven(const Module *m, Dim d, Axes axes)
     propose_size(m->diag, dim, (d.size + unit - 1) / unit * unit);
 }
 
-/* Dims that stay whole because the op that makes v does: some may be cuts of a dim, whose size need
- * not come out even. */
-static void note_whole(const Module *m, Value v, bool fixed[MAX_RANK])
+void shard_cuts(const Module *m, Value v, bool fixed[MAX_RANK])
 {
     const Ins *i = m->values.data[v].def;
     if (!i || !OP_AMONG(i->op, OP_window, OP_rename, OP_reindex))
         return;
     const Attrs *a = &i->attrs;
     const Type *t = type_of(m, v);
+    Axes axes[MAX_RANK];
+    mesh_walk(m, t->dims, t->rank, fixed, axes);
     for (int k = 0; k < t->rank; k++) {
         const Name d = t->dims[k].name;
-        fixed[k] = d == (i->op == OP_window ? a->along.name : a->dim.name) ||
-                   (i->op == OP_rename && d == a->to.name) ||
-                   (i->op == OP_reindex && dims_have(&a->over, d));
+        const bool whole = d == (i->op == OP_window ? a->along.name : a->dim.name) ||
+                           (i->op == OP_rename && d == a->to.name) ||
+                           (i->op == OP_reindex && dims_have(&a->over, d));
+        fixed[k] = whole && !(axes[k] & m->layout.pipeline.axis) &&
+                   t->dims[k].size % mesh_unit(m, axes[k], mesh_zigzag(m, d)) != 0;
     }
 }
 
@@ -56,7 +58,7 @@ static bool sizes_are_even(const Module *m, Axes *used, bool *applied, Arena *tm
         const Type *t = &m->values.data[v].type;
         bool fixed[MAX_RANK] = {false};
         Axes axes[MAX_RANK];
-        note_whole(m, (Value)v, fixed);
+        shard_cuts(m, (Value)v, fixed);
         mesh_walk_noting(m, t->dims, t->rank, fixed, axes, applied);
         for (int i = 0; i < t->rank; i++) {
             bool known =
