@@ -49,6 +49,9 @@ const Small small_models[] = {
 };
 const int small_model_count = sizeof small_models / sizeof *small_models;
 
+static const AttentionShare test_attention[] = {
+    {.kernels = ATTENTION_flash, .head = 64, .keys = 1024, .forward = 0.5, .gradient = 0.6}};
+
 const Device test_device = {.name = "test",
                             .memory = 1 << 30,
                             .flops_f32 = 1e11,
@@ -59,6 +62,8 @@ const Device test_device = {.name = "test",
                             .product_share = 0.8,
                             .attention_share = 0.5,
                             .attention_grad_share = 0.6,
+                            .attention = test_attention,
+                            .nattention = 1,
                             .exponentials = 1e9,
                             .bandwidth = 1e10,
                             .launch = 1e-6,

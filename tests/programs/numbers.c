@@ -67,14 +67,23 @@ static void be_comparable(Module *m, uint64_t seed)
     }
 }
 
-static void open_one(Model *t, const char *text, int64_t at_once, uint64_t seed)
+static bool as_said(void *who, const char *device)
+{
+    (void)device;
+    return *(const bool *)who;
+}
+
+/* gpu: is its device one, which pads the vocabulary? */
+static void open_one(Model *t, const char *text, int64_t at_once, bool gpu, uint64_t seed)
 {
     model_open(t);
     Diag *d = t->m->diag;
     Ast *ast =
         mg_parse(t->a, names_new(t->a), d, diag_add_file(d, "program.mg", text, strlen(text)));
-    t->m = mg_elaborate(t->a, ast->names, d, ast,
-                        &(ElaborateOptions){.precision = "f64", .recompute = "auto"});
+    t->m =
+        mg_elaborate(t->a, ast->names, d, ast,
+                     &(ElaborateOptions){
+                         .precision = "f64", .recompute = "auto", .is_gpu = as_said, .who = &gpu});
     if (!t->m) /* an option has made it legal, say another microbatch */
         _exit(EXIT_done);
     t->fn = module_fn(t->m, "train");
@@ -359,7 +368,8 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
     if (ranks > 16)
         return;
     Model one;
-    open_one(&one, text, c.module->layout.microbatch * mesh_batch_ranks(c.module), seed);
+    open_one(&one, text, c.module->layout.microbatch * mesh_batch_ranks(c.module),
+             c.module->layout.padded != 0, seed);
     one.m->train.tree = c.module->train.tree;
     if (!passes_to(&one, "update"))
         return;
@@ -395,7 +405,7 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
 void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *s)
 {
     Model plain, t;
-    open_one(&plain, text, 0, seed);
+    open_one(&plain, text, 0, false, seed);
     const Fn *fn = module_fn(plain.m, "train");
     double work = work_of(plain.m, fn->body);
     for (size_t k = 0; k < fn->args.n; k++) /* parameters that nothing reads, too */
@@ -408,7 +418,7 @@ void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *
         s->compared |= NOT_FINITE;
         return;
     }
-    open_one(&t, text, 0, seed);
+    open_one(&t, text, 0, false, seed);
     if (!passes_to(&t, "differentiate"))
         return;
     fn = module_fn(t.m, "train");
