@@ -8,5 +8,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 }
 train { optimizer sgd()  lr 0.1 }
 # CHECK: 0218-index-number.mg:6:15: error[MG0218]: an index must be of a dim, as `tokens : token(vocab)` is
-# CHECK: help: `pick(x, along d, at = 3)` takes one element along a dim
+# CHECK: help: `x[d = 3]` takes one element along a dim
 # CHECK-NOT: {{error|warning}}[MG
