@@ -1,8 +1,13 @@
 #!/bin/sh
 # kernels.sh ARCH SOURCE BUILD - the checks of kernels/cuda with the kernels as nvcc compiles them for sm_80 or sm_90a, run by
-# the interpreter of PTX. Exits with 77 where there is no nvcc.
+# the interpreter of PTX; `turn`: for one of the two, which $MGC_TURN chooses. Exits with 77 where there is no nvcc.
 set -eu
 arch=$1 source=$2 bin=$3/bin
+if [ "$arch" = turn ]; then
+    arch=sm_80
+    [ $((${MGC_TURN:-0} % 2)) = 0 ] || arch=sm_90a
+    echo "in turn: $arch"
+fi
 nvcc=${MGC_NVCC:-$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")}
 [ -x "$nvcc" ] || { echo "there is no nvcc"; exit 77; }
 dir=$(mktemp -d)
