@@ -134,6 +134,47 @@ def pick(a, d, at):
     return T(a.t.select(a.dims.index(d), at), left(a, [d]), a.of)
 
 
+def cut(a, d, at, size, to):
+    return T(a.t.narrow(a.dims.index(d), at, size), [to if x == d else x for x in a.dims])
+
+
+def counted(a, d, terms, at):
+    """For each index of the terms, {dim: (factor, size)}, the element at their sum along d; 0 where d has none."""
+    new = [x for x in terms if x == d or x not in a.dims]
+    dims = [y for x in a.dims for y in (new if x == d else [x])]
+    size = {**dict(zip(a.dims, a.t.shape, strict=True)), **{x: n for x, (_, n) in terms.items()}}
+
+    def along(x):
+        return torch.arange(size[x]).reshape([size[x] if y == x else 1 for y in dims])
+    place = at + sum(f * along(x) for x, (f, _) in terms.items())
+    n = a.t.shape[a.dims.index(d)]
+    index = torch.broadcast_tensors(*(place.clamp(0, n - 1) if x == d else along(x) for x in a.dims), *map(along, dims))
+    there = ((place >= 0) & (place < n)).expand(index[0].shape)
+    return T(torch.where(there, a.t[index[:len(a.dims)]], torch.zeros((), dtype=a.t.dtype)), dims)
+
+
+def split(a, d, parts):
+    """parts: {dim: size}, the innermost last."""
+    dims = [y for x in a.dims for y in (parts if x == d else [x])]
+    return T(a.t.unflatten(a.dims.index(d), list(parts.values())), dims)
+
+
+def merge(a, parts, to):
+    dims = [y for x in a.dims for y in (parts if x == parts[0] else [] if x in parts else [x])]
+    k = dims.index(parts[0])
+    return T(as_dims(a, dims).flatten(k, k + len(parts) - 1), [*dims[:k], to, *dims[k + len(parts):]])
+
+
+def join(a, x, b, y, to):
+    """a along x, and behind it b along y."""
+    dims = [to if d == x else d for d in a.dims]
+    dims += [d for d in b.dims if d != y and d not in dims]
+    both = [as_dims(T(v.t, [to if d == e else d for d in v.dims]), dims) for v, e in ((a, x), (b, y))]
+    k = dims.index(to)
+    shape = [max(m, n) for m, n in zip(both[0].shape, both[1].shape, strict=True)]
+    return T(torch.cat([v.expand([v.shape[k] if i == k else n for i, n in enumerate(shape)]) for v in both], k), dims)
+
+
 def rotate(a, d):
     x, y = a.t.chunk(2, a.dims.index(d))
     return T(torch.cat((-y, x), a.dims.index(d)), a.dims)

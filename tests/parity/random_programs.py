@@ -404,6 +404,57 @@ class Scope:
         return E(f"{e.at(CALL)}[{inner}]", CALL, [names.get(d, d) for d in e.dims], e.most,
                  lambda env: named.rename(e.value(env), names))
 
+    def parted(self):
+        """A range, elements at sums of indices, a dim split or two merged, or a join."""
+        r, size = self.r, self.p.size
+        e = self.any(lambda e: not e.of and [d for d in e.dims if d != "batch"])
+        if not e:
+            return self.unary()
+        mine = [d for d in e.dims if d != "batch"]
+        d, other = r.choice(mine), self.p.free(e.dims)
+        kind = r.randrange(5)
+        if kind == 0:
+            to = [x for x in other if size[x] <= size[d]]
+            if to:
+                t = r.choice(to)
+                at = r.randint(0, size[d] - size[t])
+                part = f"{at} .. {at + size[t]} -> {self.d(t)}" if at or r.random() < 0.5 else f"0 .. {self.d(t)}"
+                return E(f"{e.at(CALL)}[{self.d(d)} = {part}]", CALL, [t if x == d else x for x in e.dims], e.most,
+                         lambda env: named.cut(e.value(env), d, at, size[t], t))
+        if kind == 1:
+            pairs = [(a, b) for a in other for b in other if a != b and size[a] * size[b] == size[d]]
+            if pairs and len(e.dims) < RANK:
+                a, b = r.choice(pairs)
+                return E(f"{e.at(CALL)}[{self.d(d)} -> ({self.d(a)}, {self.d(b)})]", CALL,
+                         [y for x in e.dims for y in ((a, b) if x == d else (x,))], e.most,
+                         lambda env: named.split(e.value(env), d, {a: size[a], b: size[b]}))
+            merged = [(a, b, t) for a in mine for b in mine for t in other if a != b and size[a] * size[b] == size[t]]
+            if merged:
+                a, b, t = r.choice(merged)
+                return E(f"{e.at(CALL)}[({self.d(a)}, {self.d(b)}) -> {self.d(t)}]", CALL,
+                         [t if x == a else x for x in e.dims if x != b], e.most, lambda env: named.merge(e.value(env), [a, b], t))
+        if kind == 2:
+            sums = [(b, t) for b in other for t in other if b != t and size[d] + size[b] == size[t]]
+            if sums:
+                b, t = r.choice(sums)
+                w = self.param([b, *[x for x in mine if x != d and r.random() < 0.7]])
+                return call("join", [e.text, w.text, f"({self.d(d)}, {self.d(b)}) -> {self.d(t)}"],
+                            [*(t if x == d else x for x in e.dims), *(x for x in w.dims if x != b and x not in e.dims)],
+                            max(e.most, w.most), lambda env: named.join(e.value(env), d, w.value(env), b, t))
+        first = d if r.random() < 0.5 or not other else r.choice(other)
+        terms = {first: r.choice((1, 1, 2, 3, -1))}
+        more = [x for x in self.p.free([first]) if x != d]
+        if more and r.random() < 0.6:
+            terms[r.choice(more)] = r.choice((1, -1, 2))
+        dims = [y for x in e.dims for y in ([z for z in terms if z == d or z not in e.dims] if x == d else [x])]
+        if not self.small(dims):
+            return self.unary()
+        at = r.randint(-2, 3)
+        text = " + ".join(f"{f} * {self.d(x)}" for x, f in terms.items()).replace("+ -", "- ")
+        known = {x: (f, size[x]) for x, f in terms.items()}
+        return E(f"{e.at(CALL)}[{self.d(d)} = {text} + {at}]".replace("+ -", "- "), CALL, dims, e.most,
+                 lambda env: named.counted(e.value(env), d, known, at))
+
     def lookup(self):
         if not self.indices:
             return self.unary()
@@ -538,7 +589,7 @@ class Scope:
                     ["batch", "seq", "hidden"], 3 * best,
                     lambda env: named.combine(o.value(env), where(env), weights(env), "best", "experts", "slot"))
 
-    KINDS = ((unary, 4), (binary, 6), (product, 5), (reduction, 3), (selection, 3), (renamed, 2), (lookup, 2), (turned, 2),
+    KINDS = ((unary, 4), (binary, 6), (product, 5), (reduction, 3), (selection, 3), (renamed, 2), (parted, 3), (lookup, 2), (turned, 2),
              (normed, 3), (attended, 2), (routed, 1))
 
     def expression(self):
