@@ -246,8 +246,8 @@ static const char *check_values(const Look *l, const DimList *rows)
             dims_elements(&d) < dims_elements(&l->s->space) && !(rows && dims_equal(&d, rows));
         if (again && !reduction(i) && op_info[i->op].flops > FUSE_BROADCAST)
             return "a value that costs something would be computed again along a dim it has not";
-        const int read = l->f->at[i->in[0]];
-        if (i->op == OP_reindex && read >= 0 && cluster_has(l->c, read))
+        const int read = i->op == OP_reindex ? l->f->at[i->in[0]] : -1;
+        if (read >= 0 && cluster_has(l->c, read))
             return "what is read at other indices would be computed again at each";
         if (i->op != OP_rotate)
             continue;
