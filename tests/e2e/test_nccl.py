@@ -25,6 +25,7 @@ GPUS = {"SHIM_GPUS": "8"}
 SCHEDULES = [(kind, pp) for kind in ("gpipe", "1f1b", "interleaved, chunks = 2", "zb-h1") for pp in (2, 4)]
 
 
+@mgctest.in_turns
 class Nccl(shim.Case):
     def make(self, path, name, *options, more=""):
         """The program ./NAME of a layout."""

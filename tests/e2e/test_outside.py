@@ -17,6 +17,7 @@ GPUS = {"SHIM_GPUS": "8", "SHIM_SEED": "1"}
 SCHEDULES = [(kind, pp) for kind in ("gpipe", "1f1b", "interleaved, chunks = 2", "zb-h1") for pp in (2, 4)]
 
 
+@mgctest.in_turns
 class Outside(shim.Case):
     def plan(self, *options):
         return json.loads(self.compiles(*options, "--plan=json").out)
