@@ -34,7 +34,7 @@ CASES = [
     *(on(m, d, "--precision", p) for m, d, p in (("gpt2_124m", "a100", "f16"), ("gpt2_124m", "rtx4090", "bf16"), ("mlp", "h100", "f64"),
                                                 ("gpt2_124m", "h100", "tf32"), ("llama_mini", "a100", "f32"), ("mixtral_mini", "b200", "f32"))),
     on("gpt2_124m", "h100", environment={"RECORD_APART": "1"}),
-    layout("gpt2_124m", "padded", "--device", "h200"),
+    on("gpt2_124m", "h200"),
     on("llama7b", "h200", fewer=4),
     layout("llama7b", "node8", ranks=(0, 7), fewer=8),
     layout("llama7b", "node8_zero3", ranks=(3,), fewer=32),
