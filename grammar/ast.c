@@ -14,7 +14,7 @@ const char *node_kind_name(NodeKind kind)
 
 const char *binary_text(BinaryOp op)
 {
-    static const char *const text[] = {"+", "-", "*", "/", "<", "<=", ">", ">=", "==", "!="};
+    static const char *const text[] = {"+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!="};
     return text[op];
 }
 

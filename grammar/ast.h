@@ -16,7 +16,19 @@ typedef enum NodeKind {
     N_count
 } NodeKind;
 
-typedef enum BinaryOp { B_ADD, B_SUB, B_MUL, B_DIV, B_LT, B_LE, B_GT, B_GE, B_EQ, B_NE } BinaryOp;
+typedef enum BinaryOp {
+    B_ADD,
+    B_SUB,
+    B_MUL,
+    B_DIV,
+    B_MOD,
+    B_LT,
+    B_LE,
+    B_GT,
+    B_GE,
+    B_EQ,
+    B_NE
+} BinaryOp;
 
 /* Trees deeper than this are refused by the parser, so that walking one needs no care. */
 enum { AST_DEPTH_MAX = 256 };

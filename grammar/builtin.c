@@ -356,6 +356,12 @@ bool is_builtin(const char *name)
     return find(name, &b);
 }
 
+bool maps_numbers(const char *name)
+{
+    Builtin b;
+    return find(name, &b) && (b.op || b.fn == builtin_select || b.fn == builtin_ceil);
+}
+
 static Val misused(Elab *e, const Builtin *b, Span at, const char *what)
 {
     fail(e, at, 241, "'%s' %s", b->name, what);

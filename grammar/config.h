@@ -31,6 +31,8 @@ void check_tree(Elab *e, const Layout *l, Span at);
  * and what the chosen layout has beside its pipeline. */
 void check_axis_options(Elab *e, const Node *axis);
 void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, Layout *l);
+/* The loop that is cut into stages, where the iterations of its repeat are of several kinds. */
+void stages_of_kinds(Elab *e);
 void check_stages(Elab *e, const Layout *l);
 bool config_real(Elab *e, const Node *n, double *d); /* outside of blocks */
 bool config_integer(Elab *e, const Node *n, int64_t least, int64_t *i, int code);

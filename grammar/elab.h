@@ -71,9 +71,10 @@ typedef struct Sym {
     const Node *node;  /* a global's expression, a block */
     struct Sym *other; /* a block of the prelude: the one of this name that takes more values */
     bool used;
-    bool ready, busy; /* a global: evaluated, being evaluated */
-    bool gone;        /* assigned inside a repeat that has ended */
-    DimList dims;     /* SYM_DIM: one, or those an `over` parameter stands for */
+    bool ready, busy;    /* a global: evaluated, being evaluated */
+    bool gone;           /* assigned inside a repeat that has ended */
+    bool used_elsewhere; /* in another copy of the body of its repeat */
+    DimList dims;        /* SYM_DIM: one, or those an `over` parameter stands for */
     Val val;
 } Sym;
 
@@ -88,6 +89,19 @@ typedef struct Frame {
     VEC(Name) dims;              /* declared here */
     const char *path, *external; /* "layers.self_attn", "model.layers.{}.self_attn"; "" */
 } Frame;
+
+/* Iterations first, first + 1, ... of a repeat. The first `period` are written one behind the other
+ * as the body of a loop of `count` iterations; if count is 1, there is no loop. */
+typedef struct Run {
+    int64_t first, period, count;
+} Run;
+typedef VEC(Run) RunList;
+
+/* A loop over some of the iterations of the repeat over `whole`. */
+typedef struct PartLoop {
+    Name whole, dim;
+    int64_t iterations; /* of the repeat */
+} PartLoop;
 
 /* A repeat whose body is being built. */
 typedef struct Loop {
@@ -155,6 +169,7 @@ typedef struct Elab {
     Value logits;         /* sample: of the first cross-entropy over next(...) */
     const Node *sampled;  /* that call */
     VEC(Value) documents; /* what document_start gave */
+    VEC(PartLoop) parts;  /* train: the loops of repeats whose iterations are of several kinds */
     bool reads_next;      /* somewhere in the source */
     Map externals;        /* tensor index + 1, by external name */
     Map alike;            /* ExternalNames, by external name without its numbers */
@@ -222,6 +237,7 @@ void check_overrides(Elab *e, const NodeList *axes);
 bool global_number(Elab *e, const Node *n, Number *result);
 bool force(Elab *e, Sym *s); /* evaluates a global; false after an error */
 void warn_unused(Elab *e);
+void mark_unread(Elab *e, const Sym *s); /* a parameter: no second warning is needed */
 void warn_unused_names(Elab *e, const Frame *f, size_t from);
 
 /* The blocks of prelude.mg: read, NULL after errors; declared. */
@@ -238,6 +254,11 @@ void read_layout(Elab *e);
 /* Statements up to the end; *result is what `return` gave, poison without one. */
 void statements(Elab *e, const NodeList *list, Val *result);
 void param(Elab *e, const Node *n);
+/* The iterations of `repeat d at l`, of which there are n, in runs; false after an error. */
+bool alike_runs(Elab *e, const Node *n, int64_t iterations, RunList *out);
+/* The name of a repeat, "model.layers.{}", with what iteration `copy` of a run has in place of {}.
+ */
+const char *numbered_name(Elab *e, const char *name, const Run *r, int64_t copy);
 
 Val expr(Elab *e, const Node *n);         /* one value */
 Val several_expr(Elab *e, const Node *n); /* the same, or several */
@@ -271,7 +292,8 @@ typedef struct Args {
 } Args;
 Val call(Elab *e, const Node *n);
 bool is_builtin(const char *name);
-const char *builtin_name(size_t n); /* the nth, or NULL */
+bool maps_numbers(const char *name); /* of numbers it gives a number */
+const char *builtin_name(size_t n);  /* the nth, or NULL */
 Val call_builtin(Elab *e, const Args *a);
 /* The op that a block of the prelude defines, on what is bound in the block's frame (the current
  * one). *done is false if there is no such op or it does not take these operands. */

@@ -365,6 +365,7 @@ static void elaborate_functions(Elab *e, const Node *model)
         return;
     all_rules_used(e);
     warn_unused(e);
+    stages_of_kinds(e);
     elaborate_mode(e, model, MODE_EVAL, m->layout.microbatch * mesh_batch_ranks(m));
     if (e->sampled && !m->inputs.n)
         elaborate_mode(e, model, MODE_SAMPLE, 1);

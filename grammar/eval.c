@@ -78,12 +78,27 @@ static const char *integers(BinaryOp op, int64_t a, int64_t b, Number *r)
     return over ? "overflows" : NULL;
 }
 
+/* From 0 to b - 1, also of a negative a. */
+static const char *remainder_of(Number a, Number b, Number *r)
+{
+    int64_t x, y;
+    *r = number_int(0);
+    if (!number_integer(a, &x) || !number_integer(b, &y))
+        return "is of integers only";
+    if (y < 0)
+        return "has a remainder of positive numbers only";
+    *r = number_int((x % y + y) % y);
+    return NULL;
+}
+
 static const char *binary(BinaryOp op, Number a, Number b, Number *r)
 {
-    static const Op of[] = {OP_add, OP_sub, OP_mul, OP_div, OP_lt,
+    static const Op of[] = {OP_add, OP_sub, OP_mul, OP_div, OP_none, OP_lt,
                             OP_le,  OP_gt,  OP_ge,  OP_eq,  OP_ne};
-    if (op == B_DIV && b.d == 0)
+    if ((op == B_DIV || op == B_MOD) && b.d == 0)
         return "divides by zero";
+    if (op == B_MOD)
+        return remainder_of(a, b, r);
     if (a.exact && b.exact && op <= B_MUL)
         return integers(op, a.i, b.i, r);
     if (a.exact && b.exact && op == B_DIV && b.i != -1 && a.i % b.i == 0) {

@@ -168,7 +168,7 @@ Val apply2(Elab *e, Span at, Op op, Val x, Val y)
 
 static Val binary(Elab *e, const Node *n)
 {
-    static const Op of[] = {OP_add, OP_sub, OP_mul, OP_div, OP_lt,
+    static const Op of[] = {OP_add, OP_sub, OP_mul, OP_div, OP_none, OP_lt,
                             OP_le,  OP_gt,  OP_ge,  OP_eq,  OP_ne};
     Val x = expr(e, n->a), y = expr(e, n->b);
     if (x.kind == VAL_POISON || y.kind == VAL_POISON)
@@ -176,7 +176,10 @@ static Val binary(Elab *e, const Node *n)
     if (x.kind == VAL_TENSOR && n->op == B_DIV && y.kind == VAL_NUMBER && y.number.d == 0)
         return fail(e, n->at, 212, "%s / %s divides by zero", type_text(e, x.value),
                     number_text(e->arena, y.number));
-    if (x.kind == VAL_TENSOR || y.kind == VAL_TENSOR)
+    bool tensor = x.kind == VAL_TENSOR || y.kind == VAL_TENSOR;
+    if (tensor && n->op == B_MOD)
+        return fail(e, n->at, 212, "the remainder of a tensor: %% is of numbers");
+    if (tensor)
         return pointwise(e, n->at, of[n->op], 2, (Val[]){x, y});
     Number r;
     const char *wrong = number_binary(n->op, x.number, y.number, &r);

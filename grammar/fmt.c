@@ -405,6 +405,10 @@ static void add_statement(Fmt *f, const Node *n)
     if (n->kind == N_REPEAT) {
         put(f, "repeat ");
         put_name(f, n->name);
+        if (n->a) {
+            put(f, " at ");
+            put_node(f, n->a);
+        }
         put_path(f, n->text);
         add_body(f, n);
         return;

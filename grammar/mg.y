@@ -40,7 +40,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %token DIM "dim" CONST "const" BLOCK "block" MODEL "model" TRAIN "train" LAYOUT "layout"
 %token CONFIG "config"
 %token PARAM "param" REPEAT "repeat" RETURN "return"
-%token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x"
+%token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x" AT "at"
 %token ARROW "->" DOTS ".." LE "<=" GE ">=" EQ "==" NE "!="
 %token OPTIMIZER "optimizer" SETTING "setting" STATE "state" REST "rest"
 %token <name> IDENT "a name"
@@ -153,6 +153,9 @@ statement: IDENT '=' expr       { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a
          | "repeat" IDENT path '{' statements '}'
                                 { $$ = MAKE(@$, REPEAT, .name = $2, .at = @2, .body = @4.end, .text = $3,
                                             .more = *$5); }
+         | "repeat" IDENT "at" name path '{' statements '}'
+                                { $$ = MAKE(@$, REPEAT, .name = $2, .at = @2, .body = @6.end, .a = $4,
+                                            .text = $5, .more = *$7); }
          | "return" exprs       { $$ = MAKE(@$, RETURN, .at = @1, .list = *$2); }
          | "dim" bindings       { $$ = MAKE(@$, DIMS, .list = *$2); }
          | error RESUME         { $$ = NULL; yyerrok; }
@@ -289,6 +292,7 @@ sum: term
 term: unary
     | term '*' unary            { $$ = MAKE(@$, BINARY, .at = @2, .op = B_MUL, .a = $1, .b = $3); }
     | term '/' unary            { $$ = MAKE(@$, BINARY, .at = @2, .op = B_DIV, .a = $1, .b = $3); }
+    | term '%' unary            { $$ = MAKE(@$, BINARY, .at = @2, .op = B_MOD, .a = $1, .b = $3); }
 
 unary: dot
      | '-' unary                { $$ = MAKE(@$, NEG, .at = @1, .a = $2); }
@@ -374,7 +378,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parse *p)
         bool starts = i == YYSYMBOL_NUMBER || i == YYSYMBOL_WORD || i == YYSYMBOL_QUANTITY ||
                       i == YYSYMBOL_IDENT || (sign && strchr("(-", name[1]));
         bool continues = (i >= YYSYMBOL_LE && i <= YYSYMBOL_NE) ||
-                         (sign && strchr("+-*/@<>[", name[1]));
+                         (sign && strchr("+-*/%@<>[", name[1]));
         if (!legal[i] || i == YYSYMBOL_RESUME || (expression && starts) || continues)
             continue;
         if (named < MANY)

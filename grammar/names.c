@@ -93,6 +93,11 @@ bool claim_external(Elab *e, const Node *n, Tensor *t)
     const char *name = path_join(e, e->frame->external, own);
     if (!holdable(e, n, own, name))
         return false;
+    if (external_holes(name) != t->stacked) {
+        fail(e, n->at, 275, "external name '%s' has a brace that stands for no number", name);
+        help(e, "the name of a repeat has one {}, for the number of its iteration");
+        return false;
+    }
     t->external = name_intern(e->names, name);
     return !refused_as_shared(e, n, t);
 }

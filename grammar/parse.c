@@ -72,7 +72,8 @@ static int prelude_word(const char *name)
     return IDENT;
 }
 
-/* The name x before a number is the sign of `h100 x 8`: nothing else could stand so. */
+/* The name x before a number is the sign of `h100 x 8`, the name at before a name that of
+ * `repeat layers at l`: nothing else could stand so. */
 static Token next(Parse *p)
 {
     if (p->queue.n)
@@ -80,10 +81,13 @@ static Token next(Parse *p)
     Token t = lex(p);
     if (t.kind == IDENT && t.first && p->prelude)
         t.kind = prelude_word(name_str(p->ast->names, t.value.name));
-    if (t.kind == IDENT && t.value.name == p->x) {
+    if (t.kind == IDENT && (t.value.name == p->x || t.value.name == p->at)) {
         Token after = lex(p);
         hand_back(p, after);
-        t.kind = after.kind == NUMBER ? TIMES : IDENT;
+        if (t.value.name == p->x)
+            t.kind = after.kind == NUMBER ? TIMES : IDENT;
+        else
+            t.kind = after.kind == IDENT && !after.first ? AT : IDENT;
     }
     return t;
 }
@@ -303,6 +307,7 @@ static Parse *run(Arena *a, Names *names, Diag *d, uint32_t file, size_t skip, i
     p->ast->text = diag_text(d, file, &size);
     p->diag = d;
     p->x = name_intern(names, "x");
+    p->at = name_intern(names, "at");
     p->line_start = true;
     if (size > FILE_MAX) {
         diag_error(d, (Span){file, 0, 0}, 108, "a file of %zu bytes; the limit is %d", size,

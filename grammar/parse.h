@@ -36,7 +36,7 @@ typedef struct Parse {
     uint32_t offset; /* of the lexer, in bytes */
     bool line_start; /* a newline was passed since the last token */
     int item;        /* the keyword of the item being read */
-    Name x;
+    Name x, at;
     bool prelude;     /* optimizers are declared in it */
     int braces;       /* open before the next token */
     Span opened;      /* the outermost of them */

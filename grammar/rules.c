@@ -6,6 +6,7 @@
  * ?, the {} of a repeat as written), a dim, or a comparison of the external rank. The last rule of
  * a kind that holds wins; each selector has to name something. */
 #include "grammar/config.h"
+#include "ir/external.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -29,6 +30,7 @@ static bool rank_holds(int rank, BinaryOp op, int64_t than)
     case B_SUB:
     case B_MUL:
     case B_DIV:
+    case B_MOD:
         break;
     }
     return false; /* the grammar has comparisons alone here */
@@ -49,12 +51,35 @@ static bool is_rank(const Elab *e, const Node *n)
            n->op >= B_LT && n->op <= B_NE;
 }
 
+/* An external name with the numbers of iterations as {}, as the repeat was written: {3+2i}, and the
+ * number of a single iteration too. */
+static const char *as_declared(const Elab *e, const char *name)
+{
+    char *out = NEW_ARRAY(e->arena, char, 2 * strlen(name) + 1);
+    size_t n = 0;
+    int64_t first, step;
+    for (const char *s = name; *s;) {
+        const char *behind = external_hole(s, &first, &step);
+        size_t number = s == name || s[-1] == '.' ? strspn(s, "0123456789") : 0;
+        number = s[number] == '.' || !s[number] ? number : 0;
+        if (behind || number) {
+            memcpy(out + n, "{}", 2);
+            n += 2;
+            s = behind ? behind : s + number;
+        } else {
+            out[n++] = *s++;
+        }
+    }
+    return out;
+}
+
 static bool selects(Elab *e, const Node *selector, const Tensor *t)
 {
     const Node *n = node_bare(selector);
     int64_t than;
     if (n->kind == N_STRING)
-        return fnmatch(n->text, text(e, t->external), 0) == 0;
+        return fnmatch(n->text, text(e, t->external), 0) == 0 ||
+               fnmatch(n->text, as_declared(e, text(e, t->external)), 0) == 0;
     if (n->kind == N_NAME)
         return has_dim(t, n->name);
     return is_rank(e, n) && config_integer(e, n->b, 0, &than, 306) &&

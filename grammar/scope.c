@@ -280,7 +280,8 @@ Sym *declare(Elab *e, SymKind kind, Name name, Span at)
     Sym *old = inside ? find_local(e->frame, name) : NULL;
     if (old && old->gone) {
         Name n = old->name;
-        *old = (Sym){.kind = kind, .name = n, .span = at};
+        const bool elsewhere = old->used_elsewhere;
+        *old = (Sym){.kind = kind, .name = n, .span = at, .used_elsewhere = elsewhere};
         vec_push(e->arena, &e->frame->order, old);
         return old;
     }
@@ -311,13 +312,12 @@ static bool weighs(const Elab *e, const Sym *s)
     return e->weight && s->val.kind == VAL_TENSOR && s->val.value == e->weight;
 }
 
-static void warn_unread(Elab *e, const Sym *s)
+void mark_unread(Elab *e, const Sym *s)
 {
     for (size_t t = 0; t < e->module->tensors.n; t++) {
         Tensor *tensor = &e->module->tensors.data[t];
         tensor->unread |= tensor->span.file == s->span.file && tensor->span.begin == s->span.begin;
     }
-    warn(e, s->span, 291, "parameter '%s' is not used", text(e, s->name));
 }
 
 void warn_unused_names(Elab *e, const Frame *f, size_t from)
@@ -327,11 +327,13 @@ void warn_unused_names(Elab *e, const Frame *f, size_t from)
     bool model = f->block && f->block->kind == N_MODEL;
     for (size_t i = from; i < f->order.n; i++) {
         const Sym *s = f->order.data[i];
-        if (s->used || s->gone || f->prelude || (model && !strcmp(text(e, s->name), "loss")))
+        if (s->used || s->used_elsewhere || s->gone || f->prelude ||
+            (model && !strcmp(text(e, s->name), "loss")))
             continue;
-        if (s->kind == SYM_PARAM)
-            warn_unread(e, s);
-        else if (s->kind == SYM_CONST)
+        if (s->kind == SYM_PARAM) {
+            mark_unread(e, s);
+            warn(e, s->span, 291, "parameter '%s' is not used", text(e, s->name));
+        } else if (s->kind == SYM_CONST)
             warn(e, s->span, 290, "'%s' is not used", text(e, s->name));
         else if (s->kind == SYM_VALUE && !weighs(e, s))
             warn(e, s->span, 290, "value '%s' is not used", text(e, s->name));

@@ -183,6 +183,24 @@ void read_stages(Elab *e, const Node *rule, Name dim, const LayoutRule *kept, La
                              .span = kept->span};
 }
 
+/* The longest one: the iterations before it are computed by the first stage, those after it by the
+ * last one. */
+void stages_of_kinds(Elab *e)
+{
+    Layout *l = &e->module->layout;
+    const PartLoop *longest = NULL;
+    for (size_t i = 0; i < e->parts.n && l->pipeline.axis; i++) {
+        const PartLoop *p = &e->parts.data[i];
+        if (p->whole == l->pipeline.dim && (!longest || p->iterations > longest->iterations))
+            longest = p;
+    }
+    for (size_t r = 0; r < l->rules.n && longest; r++)
+        if (!l->rules.data[r].of && l->rules.data[r].dim == longest->whole)
+            l->rules.data[r].dim = longest->dim;
+    if (longest)
+        l->pipeline.dim = longest->dim;
+}
+
 void check_stages(Elab *e, const Layout *l)
 {
     const Pipeline *p = &l->pipeline;

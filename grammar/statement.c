@@ -209,15 +209,27 @@ static bool close_iteration(Elab *e, const Node *n, const Carried *c, Value arg,
     return true;
 }
 
-/* Names that were new in the body are not known after it. */
-static void forget(Elab *e, const Node *n, size_t before)
+/* Names that were new in a copy of the body are not known in the next one. */
+static void hide(Elab *e, const Node *n, size_t before)
 {
     Frame *f = e->frame;
-    warn_unused_names(e, f, before);
     for (size_t i = before; i < f->order.n; i++) {
-        f->order.data[i]->gone = true;
-        f->order.data[i]->span = n->at;
+        Sym *s = f->order.data[i];
+        if (s->kind == SYM_PARAM && !s->used && !s->gone)
+            mark_unread(e, s);
+        s->used_elsewhere |= s->used;
+        s->gone = true;
+        s->span = n->at;
     }
+}
+
+/* Nor after the repeat. */
+static void forget(Elab *e, const Node *n, size_t before)
+{
+    warn_unused_names(e, e->frame, before);
+    hide(e, n, before);
+    for (size_t i = before; i < e->frame->order.n; i++)
+        e->frame->order.data[i]->used_elsewhere = false;
 }
 
 /* A value of an iteration that has the dim of the repeat, or 0: all iterations' together would have
@@ -336,40 +348,122 @@ static bool check_repeat(Elab *e, const Node *n, Dim d, const CarriedList *carri
     return true;
 }
 
+/* The body, as iteration `copy` of a run has it. */
+static void iteration(Elab *e, const Node *n, const Run *r, int64_t copy)
+{
+    Val none = {.kind = VAL_POISON};
+    Sym *s = n->a ? declare(e, SYM_CONST, n->a->name, n->a->at) : NULL;
+    if (s) {
+        s->val = (Val){.kind = VAL_NUMBER, .number = number_int(r->first + copy)};
+        s->ready = true;
+    }
+    statements(e, &n->more, &none);
+}
+
+/* Copies of a body: all that the runs of a repeat have, and how many are made. */
+typedef struct Copies {
+    int64_t all, made;
+} Copies;
+
+/* Those of a run, one behind the other, each with names of its own. */
+static void copies(Elab *e, const Node *n, const Run *r, size_t before, Copies *c)
+{
+    Frame *f = e->frame;
+    const char *path = f->path, *external = f->external;
+    const char *word = n->text ? n->text : arena_printf(e->arena, "%s.{}", text(e, n->name));
+    for (int64_t k = 0; k < r->period; k++) {
+        const char *own = text(e, n->name);
+        if (c->all > 1)
+            own = arena_printf(e->arena, "%s_%lld", own, (long long)c->made);
+        if (k)
+            hide(e, n, before);
+        f->path = path_join(e, path, own);
+        f->external = path_join(e, external, numbered_name(e, word, r, k));
+        e->b.path = name_intern(e->names, f->path);
+        if (strlen(f->path) > PATH_MAX_BYTES || strlen(f->external) > PATH_MAX_BYTES)
+            fail(e, n->at, 256, "the path to this repeat is longer than %d bytes", PATH_MAX_BYTES);
+        iteration(e, n, r, k);
+        c->made++;
+    }
+    f->path = path;
+    f->external = external;
+}
+
+/* False: what is carried is not what it was. */
+static bool loop(Elab *e, const Node *n, Dim d, const Run *r, CarriedList *carried, Copies *c)
+{
+    Loop loop = {.outer = e->loop, .dim = d};
+    Builder outer = e->b;
+    size_t before = e->frame->order.n;
+    if (n->a && r->count < d.size) {
+        loop.dim = new_dim(e, d.name, r->count, n->at, true);
+        if (e->mode == MODE_TRAIN)
+            vec_push(e->arena, &e->parts,
+                     ((PartLoop){d.name, loop.dim.name, r->count * r->period}));
+    }
+    bool ok = open_loop(e, n, carried, &loop);
+    e->b.region = loop.region;
+    e->loop = &loop;
+    copies(e, n, r, before, c);
+    outer.span = n->at;
+    if (ok && check_iterations(e, n, &loop))
+        ok = finish_loop(e, n, carried, &loop, &outer);
+    e->loop = loop.outer;
+    e->b = outer;
+    return ok;
+}
+
+/* A run of one iteration: no loop is around it. */
+static bool once(Elab *e, const Node *n, const Run *r, CarriedList *carried, Copies *all)
+{
+    Name path = e->b.path;
+    for (size_t i = 0; i < carried->n; i++) {
+        Carried *c = &carried->data[i];
+        if (c->sym->val.kind == VAL_POISON)
+            return false;
+        c->initial = as_tensor(e, c->sym->val, e->compute);
+        c->sym->val = tensor_val(c->initial);
+    }
+    copies(e, n, r, e->frame->order.n, all);
+    e->b.path = path;
+    bool ok = true;
+    for (size_t i = 0; i < carried->n; i++) {
+        Carried *c = &carried->data[i];
+        Value next;
+        ok = ok && close_iteration(e, n, c, c->initial, &next);
+        if (ok)
+            c->sym->val = tensor_val(next);
+    }
+    return ok;
+}
+
 static void repeat(Elab *e, const Node *n)
 {
     Node name = {.kind = N_NAME, .name = n->name, .at = n->at, .span = n->at};
-    Loop loop = {.outer = e->loop};
+    Dim d;
+    RunList runs = {0};
     CarriedList carried = {0};
     find_carried(e, &n->more, &carried);
-    if (!resolve_dim(e, &name, &loop.dim) || !check_repeat(e, n, loop.dim, &carried))
+    if (!resolve_dim(e, &name, &d) || !check_repeat(e, n, d, &carried))
         return;
-    Frame *f = e->frame;
-    const char *path = f->path, *external = f->external;
-    Builder outer = e->b;
-    size_t before = f->order.n;
-    f->path = path_join(e, path, text(e, n->name));
-    const char *word = n->text ? n->text : arena_printf(e->arena, "%s.{}", text(e, n->name));
-    f->external = path_join(e, external, word);
-    bool long_path = strlen(f->path) > PATH_MAX_BYTES || strlen(f->external) > PATH_MAX_BYTES;
-    if (long_path)
-        fail(e, n->at, 256, "the path to this repeat is longer than %d bytes", PATH_MAX_BYTES);
-    bool ok = open_loop(e, n, &carried, &loop) && !long_path;
-    e->b.region = loop.region;
-    e->b.path = name_intern(e->names, f->path);
-    e->loop = &loop;
-    Val none = {.kind = VAL_POISON};
-    statements(e, &n->more, &none);
-    outer.span = n->at;
-    if (ok && check_iterations(e, n, &loop))
-        ok = finish_loop(e, n, &carried, &loop, &outer);
+    size_t before = e->frame->order.n;
+    Copies c = {0};
+    bool ok = true;
+    if (!n->a)
+        vec_push(e->arena, &runs, ((Run){0, 1, d.size}));
+    else
+        ok = alike_runs(e, n, d.size, &runs);
+    for (size_t i = 0; i < runs.n; i++)
+        c.all += runs.data[i].period;
+    for (size_t i = 0; ok && i < runs.n; i++) {
+        const Run *r = &runs.data[i];
+        if (i)
+            hide(e, n, before);
+        ok = n->a && r->count == 1 ? once(e, n, r, &carried, &c) : loop(e, n, d, r, &carried, &c);
+    }
     if (!ok)
         abandon_loop(&carried);
     forget(e, n, before);
-    e->loop = loop.outer;
-    e->b = outer;
-    f->path = path;
-    f->external = external;
 }
 
 Value loop_index(Elab *e)

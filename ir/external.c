@@ -10,11 +10,11 @@
 
 enum { HOLE_DIGITS = 19 };
 
-/* `before` digits, then (where size > 0) an index below size, then `after` digits. */
+/* `before` digits, then (where size > 0) one of `size` indices, then `after` digits. */
 typedef struct Run {
     const char *before, *after;
     size_t nbefore, nafter;
-    int64_t size;
+    int64_t size, first, step;
 } Run;
 
 static size_t digits(const char *s)
@@ -22,9 +22,51 @@ static size_t digits(const char *s)
     return strspn(s, "0123456789");
 }
 
+/* A number without sign or leading zeros that fits int32; moves *s behind it. */
+static bool number(const char **s, int64_t *n)
+{
+    size_t length = digits(*s);
+    *n = 0;
+    if (!length || length > 9 || (length > 1 && **s == '0'))
+        return false;
+    while (length--)
+        *n = 10 * *n + (*(*s)++ - '0');
+    return true;
+}
+
+const char *external_hole(const char *s, int64_t *first, int64_t *step)
+{
+    *first = 0;
+    *step = 1;
+    if (*s++ != '{')
+        return NULL;
+    if (*s == '}')
+        return s + 1;
+    if (!number(&s, first) || *s++ != '+' || !number(&s, step) || *step < 1)
+        return NULL;
+    return s[0] == 'i' && s[1] == '}' ? s + 2 : NULL;
+}
+
+int external_holes(const char *name)
+{
+    int64_t first, step;
+    int n = 0;
+    for (const char *s = name; *s; s++) {
+        if (*s == '}')
+            return -1;
+        const char *behind = external_hole(s, &first, &step);
+        if (*s == '{' && !behind)
+            return -1;
+        n += behind != NULL;
+        s = behind ? behind - 1 : s;
+    }
+    return n;
+}
+
 static bool hole(const char *s)
 {
-    return s[0] == '{' && s[1] == '}';
+    int64_t first, step;
+    return external_hole(s, &first, &step) != NULL;
 }
 
 /* Reads the run at *s, and moves *s and *dim behind it. */
@@ -32,9 +74,10 @@ static Run run_at(const char **s, const Tensor *t, int *dim)
 {
     Run r = {.before = *s, .nbefore = digits(*s)};
     *s += r.nbefore;
-    if (hole(*s)) {
+    const char *behind = external_hole(*s, &r.first, &r.step);
+    if (behind) {
         r.size = t->valid[(*dim)++];
-        r.after = *s += 2;
+        r.after = *s = behind;
         r.nafter = digits(*s);
         *s += r.nafter;
     }
@@ -65,7 +108,7 @@ static void lead_with_one(char *text, size_t length, const Run *r)
         text[r->nbefore] = '1';
 }
 
-/* Whether the digits of the {} are an index: no leading zero, below the size. */
+/* Whether the digits of the {} are one of its indices, without a leading zero. */
 static bool in_range(const char *text, size_t length, const Run *r)
 {
     size_t n = length - r->nbefore - r->nafter;
@@ -77,7 +120,9 @@ static bool in_range(const char *text, size_t length, const Run *r)
     uint64_t value = 0; /* 19 digits are below 2^64 */
     for (size_t i = 0; i < n; i++)
         value = 10 * value + (uint64_t)(s[i] - '0');
-    return value < (uint64_t)r->size;
+    const uint64_t first = (uint64_t)r->first, step = (uint64_t)r->step;
+    return value >= first && (value - first) % step == 0 &&
+           (value - first) / step < (uint64_t)r->size;
 }
 
 static bool has_length(const Run *r, size_t length)
@@ -86,7 +131,8 @@ static bool has_length(const Run *r, size_t length)
     return r->size ? length > fixed && length <= fixed + HOLE_DIGITS : length == fixed;
 }
 
-/* Free digits lie in the {} of both runs, so the least digits make both indices least. */
+/* Free digits lie in the {} of both runs, so the least digits make both indices least. Both are
+ * from 0, or one is a plain number. */
 static bool share_length(const Run *a, const Run *b, size_t length, char *text)
 {
     if (!has_length(a, length) || !has_length(b, length))
@@ -102,8 +148,32 @@ static bool share_length(const Run *a, const Run *b, size_t length, char *text)
     return in_range(text, length, a) && in_range(text, length, b);
 }
 
+static bool counts_from_0(const Run *r)
+{
+    return !r->size || (r->first == 0 && r->step == 1);
+}
+
+static bool share_run(const Run *a, const Run *b, char *text);
+
+/* Each index of a in turn, as a plain number. */
+static bool share_one(const Run *a, const Run *b, char *text)
+{
+    char number[EXTERNAL_MAX_BYTES];
+    for (int64_t i = 0; i < a->size; i++) {
+        int n = snprintf(number, sizeof number, "%.*s%lld%.*s", (int)a->nbefore, a->before,
+                         (long long)(a->first + i * a->step), (int)a->nafter, a->after);
+        if (share_run(&(Run){.before = number, .nbefore = (size_t)n}, b, text))
+            return true;
+    }
+    return false;
+}
+
 static bool share_run(const Run *a, const Run *b, char *text)
 {
+    if (!counts_from_0(a))
+        return share_one(a, b, text);
+    if (!counts_from_0(b) && a->size)
+        return share_one(b, a, text);
     size_t least = a->nbefore + a->nafter;
     for (size_t length = least; length <= least + HOLE_DIGITS; length++)
         if (share_length(a, b, length, text))
@@ -134,16 +204,34 @@ const char *external_key(Arena *a, const char *s)
 {
     char *key = NEW_ARRAY(a, char, strlen(s) + 1);
     size_t n = 0;
+    int64_t first, step;
     while (*s) {
         size_t run = digits(s);
-        while (hole(s + run)) {
-            run += 2;
+        for (const char *behind; (behind = external_hole(s + run, &first, &step));) {
+            run = (size_t)(behind - s);
             run += digits(s + run);
         }
         key[n++] = run ? '0' : *s;
         s += run ? run : 1;
     }
     return key;
+}
+
+const char *external_name(Arena *a, const char *pattern, const int64_t *sizes, int64_t n)
+{
+    const char *name = "", *at;
+    int64_t behind = 1, first, step;
+    for (int i = external_holes(pattern) - 1; i >= 0; i--)
+        behind *= sizes[i];
+    for (int i = 0; (at = strchr(pattern, '{')); i++) {
+        const char *after = external_hole(at, &first, &step);
+        behind /= sizes[i];
+        name = arena_printf(a, "%s%.*s%lld", name, (int)(at - pattern), pattern,
+                            (long long)(first + step * (n / behind)));
+        n %= behind;
+        pattern = after;
+    }
+    return arena_printf(a, "%s%s", name, pattern);
 }
 
 bool external_has_empty_part(const char *name)
@@ -157,14 +245,13 @@ bool external_has_empty_part(const char *name)
 /* One {} a stacked dim, and none beside another. */
 static bool has_its_holes(const char *name, const Tensor *t)
 {
-    int holes = 0;
-    for (const char *s = name; (s = strstr(s, "{}")); s += 2) {
-        const char *more = s + 2 + digits(s + 2);
-        if (hole(more))
+    int64_t first, step;
+    for (const char *s = name; *s; s++) {
+        const char *behind = external_hole(s, &first, &step);
+        if (behind && hole(behind + digits(behind)))
             return false;
-        holes++;
     }
-    return holes == t->stacked;
+    return external_holes(name) == t->stacked;
 }
 
 /* As strings of a source are. */

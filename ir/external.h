@@ -1,7 +1,7 @@
 /* external.h - external names: what a checkpoint can hold, and which two patterns share a name.
  *
  * An external name is a pattern: each {} stands for the indices 0 to n - 1 of one stacked dim,
- * written in decimal without leading zeros. */
+ * {3+2i} for 3, 5, 7, ..., written in decimal without leading zeros. */
 #ifndef MGC_IR_EXTERNAL_H
 #define MGC_IR_EXTERNAL_H
 
@@ -13,6 +13,16 @@ enum { EXTERNAL_MAX_BYTES = 8192 };
 /* The name that both patterns stand for, into name (of EXTERNAL_MAX_BYTES); false if there is none.
  * Their texts between runs of digits and {} are equal: they have one external_key(). */
 bool external_shared(const Names *names, const Tensor *a, const Tensor *b, char *name);
+
+/* Of s at a {} or {3+2i}: what is behind it, and the numbers; else NULL. */
+const char *external_hole(const char *s, int64_t *first, int64_t *step);
+
+/* How many of these a name has; -1: it has a brace that is none. */
+int external_holes(const char *name);
+
+/* Name number n of those that a pattern stands for, whose {} have these many indices, the last
+ * counting fastest. */
+const char *external_name(Arena *a, const char *pattern, const int64_t *sizes, int64_t n);
 
 /* The name with each run of digits and {} as one 0. */
 const char *external_key(Arena *a, const char *name);

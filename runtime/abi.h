@@ -33,10 +33,10 @@ typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM }
  *
  * The first `stacked` stored dims are the dims of the `repeat`s around the declaration, and
  * perhaps of experts: the tensor stands for one external tensor for each index of them, and
- * `name` has one "{}" for each. The other stored dims, in the order `order` and merged in groups
- * of merge[0], merge[1], ... give the external shape (the shape in the safetensors file). A
- * stored dim can be padded: size >= valid. The padding holds zeros, never leaves the program,
- * and never changes. */
+ * `name` has one "{}" for each, or "{3+2i}": its indices are then 3, 5, 7, ... The other stored
+ * dims, in the order `order` and merged in groups of merge[0], merge[1], ... give the external
+ * shape (the shape in the safetensors file). A stored dim can be padded: size >= valid. The padding
+ * holds zeros, never leaves the program, and never changes. */
 typedef struct mg_tensor {
     const char *name;  /* external name of the parameter, "model.layers.{}.mlp.up_proj.weight" */
     const char *slot;  /* "" for a parameter; "exp_avg", "exp_avg_sq", "momentum" for state */

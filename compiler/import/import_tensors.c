@@ -1,6 +1,7 @@
 /* import_tensors.c - names and shapes of a directory's safetensors files, against a module's. */
 #include "base/open.h"
 #include "compiler/import/import.h"
+#include "ir/external.h"
 
 #include <errno.h>
 #include <string.h>
@@ -147,21 +148,6 @@ static int64_t external_count(const Tensor *t)
     return n;
 }
 
-/* The name of number n of those that a pattern stands for, in the order of its {}. */
-static const char *fill(Arena *a, const Tensor *t, const char *pattern, int64_t n)
-{
-    const char *name = "", *hole;
-    int64_t behind = external_count(t);
-    for (int i = 0; (hole = strstr(pattern, "{}")); i++) {
-        behind /= t->valid[i];
-        name = arena_printf(a, "%s%.*s%lld", name, (int)(hole - pattern), pattern,
-                            (long long)(n / behind));
-        n %= behind;
-        pattern = hole + 2;
-    }
-    return arena_printf(a, "%s%s", name, pattern);
-}
-
 static bool agree_tensor(const HfModel *h, json_t *left, const Module *m, const Tensor *t)
 {
     int64_t shape[MAX_RANK];
@@ -173,7 +159,8 @@ static bool agree_tensor(const HfModel *h, json_t *left, const Module *m, const 
             shape[i] *= t->valid[t->order[place++]];
     }
     for (int64_t n = 0; n < external_count(t); n++)
-        same &= agree_one(h, left, fill(h->s->arena, t, name_str(m->names, t->external), n),
+        same &= agree_one(h, left,
+                          external_name(h->s->arena, name_str(m->names, t->external), t->valid, n),
                           t->external_rank, shape);
     return same;
 }

@@ -67,9 +67,19 @@ static const char *contradiction(const mg_program *p, const mg_tensor *t)
     if (p->stages.axis && !(t->at & (middle ? MG_AT_ALL : MG_AT_FIRST | MG_AT_LAST)))
         return "no rank that has it";
     int holes = 0;
-    for (const char *s = t->name; (s = strstr(s, "{}")); s += 2)
-        holes++;
+    for (const char *s = t->name; *s; s++)
+        holes += *s == '{';
     return holes == t->stacked ? NULL : "a name without one {} a stacked dim";
+}
+
+/* The index that {} or {3+2i} at *s stands for; moves *s behind it. */
+static long long number_at(const char **s, int64_t index)
+{
+    long long first = 0, step = 1;
+    if ((*s)[1] != '}')
+        sscanf(*s, "{%lld+%lldi", &first, &step);
+    *s += strcspn(*s, "}") + (strchr(*s, '}') != NULL);
+    return first + index * step;
 }
 
 /* The external name: "exp_avg.model.layers.3.weight". */
@@ -82,10 +92,9 @@ static char *name_of(const mg_tensor *t, const int64_t *index)
         rt_die(RT_FAILED, "no memory for a name");
     fprintf(f, "%s%s", t->slot, *t->slot ? "." : "");
     for (const char *s = t->name; *s;)
-        if (s[0] == '{' && s[1] == '}') {
-            fprintf(f, "%lld", (long long)*index++);
-            s += 2;
-        } else
+        if (*s == '{')
+            fprintf(f, "%lld", number_at(&s, *index++));
+        else
             putc(*s++, f);
     if (fclose(f) || !name)
         rt_die(RT_FAILED, "no memory for a name");

@@ -5,6 +5,7 @@
  *
  * The tensors: weight.NAME and grad.NAME for each parameter (a frozen one has no gradient), and the
  * data: "batch" or "tokens", windows of tokens, or the model's inputs by their names. */
+#include "ir/external.h"
 #include "ir/interpret.h"
 #include "grammar/grammar.h"
 #include "passes/passes.h"
@@ -124,16 +125,11 @@ static int64_t iterations(const Tensor *t)
 
 static const char *external(Arena *a, const Module *m, const Tensor *t, const char *kind, int64_t s)
 {
-    const char *rest = name_str(m->names, t->external), *name = arena_printf(a, "%s.", kind);
-    int64_t behind = iterations(t);
-    int dim = 0;
-    for (const char *hole; (hole = strstr(rest, "{}")); rest = hole + 2) {
-        behind /= t->type.dims[dim++].size;
-        name =
-            arena_printf(a, "%s%.*s%lld", name, (int)(hole - rest), rest, (long long)(s / behind));
-        s %= behind;
-    }
-    return arena_printf(a, "%s%s", name, rest);
+    int64_t sizes[MAX_RANK];
+    for (int i = 0; i < t->stacked; i++)
+        sizes[i] = t->type.dims[i].size;
+    const char *name = external_name(a, name_str(m->names, t->external), sizes, s);
+    return arena_printf(a, "%s.%s", kind, name);
 }
 
 static void fill_data(const Golden *g, const char *name, Tensor64 *to)

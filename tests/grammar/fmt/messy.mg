@@ -33,7 +33,7 @@ mesh tp=1,dp=2
 a,b->tp,dp(zigzag,k=1f1b)
 state->dp
 pad a to 5,b to 6
-assert peak<76   GB,e<=10 %,s<5 ms
+assert peak<76   GB,e<=10%,s<5 ms
 recompute auto
 microbatch 1} # end
 layout n:default{}

@@ -1,8 +1,8 @@
-# gemma2.mg - Gemma 2 (Riviere and others, 2024): layers in pairs, one that looks at the nearest positions and one that looks at all;
+# gemma2.mg - Gemma 2 (Riviere and others, 2024): every second layer looks at the nearest positions alone, the others look at all;
 # scores and logits end softly at a cap; a norm before and one after each half of a layer.
-dim pairs = 2, hidden = 8, kv_heads = 2, group = 2, head = 4, ffn = 16
+dim layers = 4, hidden = 8, kv_heads = 2, group = 2, head = 4, ffn = 16
 dim vocab = 64, seq = 8, batch = 4
-const score_cap = 2, logit_cap = 3, near = 3, far = seq, width = hidden
+const score_cap = 2, logit_cap = 3, near = 3, width = hidden
 
 block norm(x[hidden]) {
     gain : param[hidden] = 0 as "weight"
@@ -27,18 +27,13 @@ block geglu(x[hidden]) {
     return (gelu_tanh(x @ gate over hidden) * (x @ up over hidden)) @ down over ffn
 }
 
-block layer(x[hidden], window =) {
-    a = attend(norm(x) as "ln1", window = window) as "attn"
-    y = x + norm(a) as "ln2"
-    return y + norm(geglu(norm(y) as "ln3") as "mlp") as "ln4"
-}
-
 model gemma2(tokens[batch, seq] : token(vocab)) {
     embed : param[vocab, hidden] ~ normal(0.3) as "embed.weight"
     x = embed[tokens] * sqrt(width)
-    repeat pairs as "{}" {
-        x = layer(x, window = near) as "local"
-        x = layer(x, window = far) as "global"
+    repeat layers at l as "{}" {
+        a = attend(norm(x) as "ln1", window = select(l % 2 == 0, near, seq)) as "attn"
+        x = x + norm(a) as "ln2"
+        x = x + norm(geglu(norm(x) as "ln3") as "mlp") as "ln4"
     }
     z = (norm(x) as "norm") @ embed over hidden
     loss = cross_entropy(logit_cap * tanh(z / logit_cap), next(tokens))

@@ -15,13 +15,13 @@ def norm_shapes(h, *names):
 
 @kind
 class Gemma2(Twin):
-    pairs, hidden, kv, group, head, ffn, vocab, seq, batch = 2, 8, 2, 2, 4, 16, 64, 8, 4
+    layers, hidden, kv, group, head, ffn, vocab, seq, batch = 4, 8, 2, 2, 4, 16, 64, 8, 4
     score_cap, logit_cap, near = 2.0, 3.0, 3
 
     def shapes(self):
         h, q, kv = self.hidden, self.kv * self.group * self.head, self.kv * self.head
         s = {"embed.weight": (self.vocab, h), "norm.weight": (h,)}
-        for p in (f"{i}.{which}." for i in range(self.pairs) for which in ("local", "global")):
+        for p in (f"{i}." for i in range(self.layers)):
             s |= {p + f"ln{i}.weight": (h,) for i in (1, 2, 3, 4)}
             s |= {p + "attn.q_proj.weight": (q, h), p + "attn.k_proj.weight": (kv, h),
                   p + "attn.v_proj.weight": (kv, h), p + "attn.o_proj.weight": (h, q),
@@ -49,11 +49,10 @@ class Gemma2(Twin):
             return rms(x, 1 + w[name + ".weight"])
 
         x = w["embed.weight"][d["tokens"][:, :-1]] * math.sqrt(self.hidden)
-        for i in range(self.pairs):
-            for which, window in (("local", self.near), ("global", self.seq)):
-                p = f"{i}.{which}."
-                x = x + norm(self.attention(norm(x, p + "ln1"), w, p + "attn.", window), p + "ln2")
-                x = x + norm(self.mlp(norm(x, p + "ln3"), w, p + "mlp."), p + "ln4")
+        for i in range(self.layers):
+            p, window = f"{i}.", self.seq if i % 2 else self.near
+            x = x + norm(self.attention(norm(x, p + "ln1"), w, p + "attn.", window), p + "ln2")
+            x = x + norm(self.mlp(norm(x, p + "ln3"), w, p + "mlp."), p + "ln4")
         z = norm(x, "norm") @ w["embed.weight"].T
         return next_token(self.logit_cap * torch.tanh(z / self.logit_cap), d["tokens"])
 
