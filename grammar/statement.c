@@ -378,7 +378,7 @@ static void copies(Elab *e, const Node *n, const Run *r, size_t before, Copies *
         if (k)
             hide(e, n, before);
         f->path = path_join(e, path, own);
-        f->external = path_join(e, external, numbered_name(e, word, r, k));
+        f->external = path_join(e, external, n->a ? numbered_name(e, word, r, k) : word);
         e->b.path = name_intern(e->names, f->path);
         if (strlen(f->path) > PATH_MAX_BYTES || strlen(f->external) > PATH_MAX_BYTES)
             fail(e, n->at, 256, "the path to this repeat is longer than %d bytes", PATH_MAX_BYTES);

@@ -113,6 +113,7 @@ class Scope:
         self.dims = dims or (around.dims if around else {})  # the name by which each dim goes here
         self.values, self.unused, self.lines, self.steps = {}, [], [], []
         self.repeated = repeated
+        self.number = around.number if around else None  # of the iteration of the nearest repeat that has one
         self.indices = list(around.indices) if around else []
 
     # ---- what there is ----
@@ -376,7 +377,19 @@ class Scope:
         return E(f"{a.at(PLUS)} {sign} {b.at(PLUS)}", COMPARE, [*a.dims, *(d for d in b.dims if d not in a.dims)], 1,
                  lambda env: named.compare(f, a.value(env), b.value(env)))
 
+    def kinds(self):
+        """One thing in some iterations and another in the others."""
+        n = self.number
+        text, holds = self.r.choice(((f"{n} % 2 == 0", lambda i: i % 2 == 0), (f"{n} < 1", lambda i: i < 1),
+                                     (f"({n} + 1) % 3 != 0", lambda i: (i + 1) % 3 != 0), (f"2 * {n} >= 3", lambda i: 2 * i >= 3)))
+        a = self.expression()
+        b = self.fitted(self.expression(), a.dims)
+        return call("select", [text, a.text, b.text], a.dims, max(a.most, b.most),
+                    lambda env: (a if holds(env.get(n)) else b).value(env))
+
     def selection(self):
+        if self.number and self.r.random() < 0.6:
+            return self.kinds()
         c = self.condition()
         a, b = self.pair()
         if self.r.random() < 0.3:
@@ -642,10 +655,14 @@ class Scope:
         extra = self.assign(E("0", CALL, (), 0, lambda env: named.number(0))) if r.random() < 0.3 else None
         label = p.fresh("r")
         body = Scope(p, self.depth + 1, self, repeated=(*self.repeated, dim))
+        number = p.fresh("n") if r.random() < 0.4 else None
+        body.number = number or body.number
         for c in carried:
             self.use(c)
         for _ in range(r.randint(1, 3)):
             body.step()
+        if number:
+            body.assign(body.kinds())
         for c in carried:
             e = body.fitted(body.expression(), c.dims)
             if r.random() < 0.5:
@@ -667,13 +684,14 @@ class Scope:
             body.assign(E(f"{c.text} + 0.1 * {e.at(MINUS)}", PLUS, c.dims, c.most + e.most,
                           lambda env, e=e: named.pointwise(lambda x, y: x + 0.1 * y, env.get(c.text), e.value(env))), c.text)
             body.unused = [m for m in body.unused if m != c.text]
-        self.lines += [f'repeat {dim} as "{label}.{{}}" {{', *("    " + line for line in body.lines), "}"]
+        self.lines += [f'repeat {dim}{f" at {number}" if number else ""} as "{label}.{{}}" {{', *("    " + line for line in body.lines), "}"]
         kept = [c.text for c in carried] + ([extra.text] if extra else [])
         steps, size = body.steps, p.size[dim]
 
         def run(env):
             for i in range(size):
                 inner = Env(p, (*env.path, label, str(i)), env)
+                inner.put(number, i)
                 for s in steps:
                     s(inner)
                 for n in kept:
@@ -787,7 +805,7 @@ class Scope:
 def make_dims(p):
     r = p.r
     p.size |= {"batch": r.choice((2, 4)), "seq": r.choice((3, 4, 6)), "hidden": r.choice((4, 6, 8)), "vocab": r.choice((5, 7)),
-               "heads": 2, "head": r.choice((2, 4)), "rounds": r.choice((1, 2, 3)), "inner": 2, "layers": r.choice((2, 3))}
+               "heads": 2, "head": r.choice((2, 4)), "rounds": r.choice((1, 2, 3, 5)), "inner": 2, "layers": r.choice((2, 3))}
     if r.random() < 0.3:
         p.size["group"] = 3
     if r.random() < 0.5:

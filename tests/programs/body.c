@@ -125,7 +125,13 @@ static void repeat(Gen *g)
         return;
     GenValue carried = g->value[some[n - 1 - draw_below(g, n) * draw_below(g, 2)]];
     const char *as = draw_one_in(g, 3) ? "" : TEXT(" as \"%s.{}\"", new_name(g, "r"));
-    line(g, "repeat %s%s {", dim_name(g, d), as);
+    const char *outer = g->iteration;
+    if (draw_one_in(g, 3) && g->nnumbers < NUMBERS_MAX)
+        g->number[g->nnumbers++] = g->iteration = new_name(g, "n");
+    if (g->iteration != outer)
+        line(g, "repeat %s at %s%s {", dim_name(g, d), g->iteration, as);
+    else
+        line(g, "repeat %s%s {", dim_name(g, d), as);
     int base = g->nvalues;
     g->repeated |= bit(d);
     g->loops[g->depth++] = d;
@@ -137,6 +143,8 @@ static void repeat(Gen *g)
     g->indent--;
     g->depth--;
     g->nvalues = base;
+    g->nnumbers -= g->iteration != outer;
+    g->iteration = outer;
     line(g, "}");
 }
 

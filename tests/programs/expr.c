@@ -257,6 +257,11 @@ static const char *choice(Gen *g, Dims want, int depth)
     const char *x = expression(g, want, depth - 1), *y = expression(g, want, depth - 1);
     if (draw_one_in(g, 6))
         return TEXT("select(%s > 0.5, %s, %s)", number(g, 1), x, y);
+    if (g->iteration && draw_one_in(g, 2)) { /* of some iterations, of the others */
+        static const char *const of[] = {"%s %% 2 == 0", "%s < 1", "(%s + 1) %% 3 != 0"};
+        const int which = draw_below(g, 3);
+        return TEXT("select(%s, %s, %s)", TEXT(of[which], g->iteration), x, y);
+    }
     return TEXT("select(%s, %s, %s)", condition(g, want, depth - 2), x, y);
 }
 

@@ -83,6 +83,7 @@ typedef struct Gen {
     int nblocks;
     const char *number[NUMBERS_MAX]; /* constants and options in sight */
     int nnumbers;
+    const char *iteration; /* the number of that of the nearest repeat `at` it, or NULL */
     int names; /* how many were given */
     int batch, seq, vocab, classes,
         extra; /* dims; -1: there is none. extra: stands for more dims */
