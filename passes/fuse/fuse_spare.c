@@ -97,6 +97,23 @@ static int users_of(const Fuse *f, const Cluster *from, int at, Cluster *users[S
     return n;
 }
 
+/* The slice may stop at values that `from` has to store from now on: they may be too many. */
+static bool still_a_kernel(const Fuse *f, Cluster *from)
+{
+    Cluster after = *from;
+    shape_of(f, &after, from, NULL);
+    return !after.shape.why;
+}
+
+static void take_back(Fuse *f, Cluster *with, Cluster *was)
+{
+    with->gone = true;
+    was->gone = false;
+    for (int i = 0; i < was->n; i++)
+        if (!was->extra[i])
+            f->owner[was->member[i]] = was;
+}
+
 static void spare(Fuse *f, Cluster *from, Value v)
 {
     Cluster *users[SPARE_USERS], *with[SPARE_USERS];
@@ -113,6 +130,9 @@ static void spare(Fuse *f, Cluster *from, Value v)
     }
     for (int i = 0; i < n; i++)
         cluster_replace(f, with[i], users[i], NULL);
+    const bool fits = still_a_kernel(f, from);
+    for (int i = 0; i < n && !fits; i++)
+        take_back(f, with[i], users[i]);
 }
 
 void fuse_spare(Fuse *f)

@@ -84,7 +84,7 @@ typedef struct Gen {
     const char *number[NUMBERS_MAX]; /* constants and options in sight */
     int nnumbers;
     const char *iteration; /* the number of that of the nearest repeat `at` it, or NULL */
-    int names; /* how many were given */
+    int names;             /* how many were given */
     int batch, seq, vocab, classes,
         extra; /* dims; -1: there is none. extra: stands for more dims */
     int experts, choice, best, slot;

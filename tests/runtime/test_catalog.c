@@ -135,8 +135,18 @@ static void shapes_and_names(void **state)
          .role = MG_STATE,
          .rank = 0,
          .external_rank = 0},
+        {.name = "l.{3+2i}.{}.k",
+         .slot = "",
+         .where = "",
+         .dtype = MG_F32,
+         .role = MG_PARAM,
+         .rank = 2,
+         .stacked = 2,
+         .external_rank = 0,
+         .size = {4, 2},
+         .valid = {4, 2}},
     };
-    mg_program p = {.tensors = t, .ntensors = 2};
+    mg_program p = {.tensors = t, .ntensors = 2}, kinds = {.tensors = t + 2, .ntensors = 1};
     rt_catalog c = rt_catalog_new(&p, MG_PARAM), s = rt_catalog_new(&p, MG_STATE);
     assert_int_equal(c.n, 12);
     assert_string_equal(c.item[0].name, "l.0.q");
@@ -152,6 +162,12 @@ static void shapes_and_names(void **state)
     assert_int_equal(s.item[0].form->elements, 1);
     rt_catalog_free(&c);
     rt_catalog_free(&s);
+    c = rt_catalog_new(&kinds, MG_PARAM);
+    assert_int_equal(c.n, 8);
+    assert_string_equal(c.item[0].name, "l.3.0.k");
+    assert_string_equal(c.item[7].name, "l.9.1.k");
+    assert_int_equal(c.item[7].offset, 3 * 2 + 1);
+    rt_catalog_free(&c);
 }
 
 /* ---- initial values ----------------------------------------------------------------------- */
