@@ -51,6 +51,13 @@ MODELS = {
     "gemma2": (hf.Gemma2ForCausalLM, hf.Gemma2Config, {**SHAPE, **GEMMA, "num_hidden_layers": 5}, {"shipped": SHIPPED}),
     "gemma3": (hf.Gemma3ForCausalLM, hf.Gemma3TextConfig, {**SHAPE, **GEMMA, "num_hidden_layers": 8},
                {"shipped": {**SHIPPED, "layers": 8}}),
+    "deepseek": (hf.DeepseekV2ForCausalLM, hf.DeepseekV2Config,
+                 {**SHAPE, "moe_intermediate_size": 24, "first_k_dense_replace": 1, "n_routed_experts": 4, "n_shared_experts": 2,
+                  "num_experts_per_tok": 2, "kv_lora_rank": 16, "q_lora_rank": None, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
+                  "v_head_dim": 12, "num_key_value_heads": 4, "routed_scaling_factor": 1.0, "topk_method": "greedy",
+                  "aux_loss_alpha": 0.0},
+                 {"shipped": {"layers": 3, "hidden": 32, "heads": 4, "still": 8, "turn": 4, "value": 12, "latent": 16, "wide": 80,
+                              "ffn": 24, "experts": 4, "slot": "seq", "seq": 64, "batch": 8, "balancing": 0}}),
 }
 PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}  # which take float64
 PROMPTS = ["A", "mgc trains", "The quick brown fox jumps over the lazy dog, and then it rests...."[:64]]
@@ -93,16 +100,17 @@ def apart(mine, model):
     return max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(mine, theirs))
 
 
-def published(tensors):
+def published(tensors, mixtral):
     """The tensors of files, of those that transformers has in memory: experts are one tensor there."""
     found = {}
+    gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
     for n, t in tensors.items():
-        moe = n.replace(".mlp.", ".block_sparse_moe.")
+        moe = n.replace(".mlp.", ".block_sparse_moe.") if mixtral else n
         if ".mlp.gate." in n and t.ndim == 2:
             found[moe] = t
         elif n.endswith("experts.gate_up_proj") or n.endswith("experts.down_proj"):
             for e, one in enumerate(t):
-                parts = {"w2": one} if n.endswith("down_proj") else dict(zip(("w1", "w3"), one.chunk(2)))
+                parts = {down: one} if n.endswith("down_proj") else dict(zip((gate, up), one.chunk(2)))
                 found |= {f"{moe[:moe.rindex('.')]}.{e}.{w}.weight": x for w, x in parts.items()}
         else:
             found[n] = t
@@ -126,7 +134,7 @@ def gradients(folder, source, model):
     loss = torch.nn.functional.cross_entropy(out.reshape(-1, 256), batch[:, 1:].reshape(-1))
     loss.backward()
     mine = load_file(os.path.join(folder, "one/ckpt/step-00000001/optimizer.safetensors"))
-    theirs = published({n: p.grad for n, p in model.named_parameters()})
+    theirs = published({n: p.grad for n, p in model.named_parameters()}, isinstance(model, hf.MixtralForCausalLM))
     whole = sum(float(g.norm()) ** 2 for g in theirs.values()) ** 0.5
     worst = 0
     for n, g in theirs.items():
@@ -153,7 +161,7 @@ def write_sized(name, sizes, path):
     with open(os.path.join(HERE, "../../models", name + ".mg"), encoding="utf-8") as f:
         text = f.read()
     for dim, size in sizes.items():
-        text = re.sub(rf"(?m)^((?:dim|const) .*\b{dim}) = [\w* ]+", rf"\1 = {size}", text, count=1)
+        text = re.sub(rf"(?m)^((?:dim|const) .*\b{dim}) = [^,\n]+", rf"\1 = {size}", text, count=1)
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
 

@@ -20,7 +20,7 @@ model m(tokens[batch, seq] : token(vocab)) {
         x, size = turned(x, over hidden)
         x = x + 0.1 * size
     }
-    x, penalty = turned(x, over hidden)
+    x, penalty = select(hidden > 2, turned(x, over hidden), direction(x, over hidden))
     loss = cross_entropy(x @ table over hidden, next(tokens)) + mean(penalty) + mean(size)
 }
 train { optimizer sgd()  lr 0.1 }
