@@ -2,7 +2,7 @@
  *
  *   globals.c    dims and constants, -D                scope.c     names, frames, messages
  *   layout.c     layout blocks                         train.c     the train block
- *   elaborate.c  functions of the module, the model    statement.c statements, repeat
+ *   elaborate.c  functions of the module, the model    statement.c statements; loop.c repeat, scan
  *   param.c      parameters                            expr.c      expressions
  *   call.c       arguments, calls of blocks            builtin.c   functions
  *   sample.c     the row of logits that is asked for   composite.c ops that prelude.mg defines
@@ -89,13 +89,20 @@ typedef struct Frame {
     const char *path, *external; /* "layers.self_attn", "model.layers.{}.self_attn"; "" */
 } Frame;
 
-/* A repeat whose body is being built. */
+/* A value from around a scan, and what its body reads of it. */
+typedef struct Slice {
+    Value of, slice;
+} Slice;
+
+/* A repeat or scan whose body is being built. */
 typedef struct Loop {
     struct Loop *outer;
     Dim dim;
-    Region *region;
-    VEC(Value) carried, stacked, slices; /* arguments; operands of the repeat; their slices */
+    Region *region, *outside;            /* its body; where it will stand */
+    VEC(Value) carried, stacked, slices; /* arguments; operands of the loop; their slices */
     Value index;                         /* i32 */
+    bool scan, counted;                  /* its body asks for the index */
+    VEC(Slice) sources;                  /* of a scan: values that were read, each once */
 } Loop;
 
 typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_SAMPLE } Mode;
@@ -238,6 +245,16 @@ void read_layout(Elab *e);
 /* Statements up to the end; *result is what `return` gave, poison without one. */
 void statements(Elab *e, const NodeList *list, Val *result);
 void param(Elab *e, const Node *n);
+/* Calls a value, for dumps and for the emitted program, by the name to which it is assigned. */
+void name_value(Elab *e, Val v, Name name);
+void repeat(Elab *e, const Node *n);
+void scan(Elab *e, const Node *n);
+/* v as it is read here: of a dim that is scanned, the current index. */
+Value at_index(Elab *e, Value v);
+/* Numbers along d as t: the current one of a dim that is scanned. */
+Value index_of(Elab *e, Dim d, DType t);
+/* After an error about a dim that a value lacks: does it lack it because of a scan? */
+void help_scan(Elab *e, Name dim);
 
 Val expr(Elab *e, const Node *n);         /* one value */
 Val several_expr(Elab *e, const Node *n); /* the same, or several */

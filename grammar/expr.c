@@ -227,6 +227,7 @@ static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList
             help(e, "they share %s", dims);
         else
             help(e, "they share no dim; `k[a -> b]` renames one");
+        help_scan(e, over->dim[i].name);
         return false;
     }
     return true;
@@ -287,7 +288,7 @@ static Val name(Elab *e, const Node *n)
         return poison;
     if (s->kind == SYM_DIM)
         return number_val(dims_number(e, &s->dims));
-    return s->val;
+    return s->val.kind == VAL_TENSOR ? tensor_val(at_index(e, s->val.value)) : s->val;
 }
 
 static Val literal(Elab *e, const Node *n)

@@ -1,4 +1,4 @@
-/* statement.c - statements in order; `repeat` becomes one region whatever the depth. */
+/* statement.c - statements in order. */
 #include "grammar/elab.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 /* ---- values ------------------------------------------------------------------------------- */
 
 /* Names what an assignment computed, for dumps and for the emitted program. */
-static void name_value(Elab *e, Val v, Name name)
+void name_value(Elab *e, Val v, Name name)
 {
     if (v.kind != VAL_TENSOR || (e->frame->prelude && e->frame->block))
         return;
@@ -132,260 +132,6 @@ static void local_dims(Elab *e, const Node *n)
     }
 }
 
-/* ---- repeat ------------------------------------------------------------------------------- */
-
-typedef struct Carried {
-    Sym *sym;
-    Value initial;
-} Carried;
-
-typedef VEC(Carried) CarriedList;
-
-static void add_carried(Elab *e, Name assigned, CarriedList *out)
-{
-    Sym *s = find_local(e->frame, assigned);
-    bool known = !s || s->kind != SYM_VALUE || s->gone;
-    for (size_t k = 0; k < out->n; k++)
-        known |= out->data[k].sym == s;
-    if (!known)
-        vec_push(e->arena, out, (Carried){s, 0});
-}
-
-/* Names that have a value before the loop and get another in it, in the order of the text. */
-static void find_carried(Elab *e, const NodeList *body, CarriedList *out)
-{
-    for (size_t i = 0; i < body->n; i++) {
-        const Node *n = body->data[i];
-        if (n->kind == N_REPEAT)
-            find_carried(e, &n->more, out);
-        else if (n->kind == N_ASSIGN)
-            add_carried(e, n->name, out);
-        for (size_t k = 0; n->kind == N_SEVERAL && k < n->list.n; k++)
-            add_carried(e, n->list.data[k]->name, out);
-    }
-}
-
-static bool open_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop)
-{
-    bool ok = true;
-    loop->region = region_new(e->module, e->b.region);
-    for (size_t i = 0; i < carried->n; i++) {
-        Carried *c = &carried->data[i];
-        if (c->sym->val.kind == VAL_POISON) {
-            ok = false;
-            continue;
-        }
-        c->initial = as_tensor(e, c->sym->val, e->compute);
-        Type t = *type_of(e->module, c->initial);
-        if (t.indexes) {
-            fail(e, n->at, 234, "indices '%s' cannot change from iteration to iteration",
-                 text(e, c->sym->name));
-            return false;
-        }
-        Value arg = region_arg(e->module, loop->region, t, c->sym->name);
-        vec_push(e->arena, &loop->carried, arg);
-        c->sym->val = tensor_val(arg);
-    }
-    loop->index = region_arg(e->module, loop->region, (Type){.dtype = DT_i32}, loop->dim.name);
-    return ok;
-}
-
-/* The value an iteration hands on must be of the type it received. */
-static bool close_iteration(Elab *e, const Node *n, const Carried *c, Value arg, Value *next)
-{
-    if (c->sym->val.kind == VAL_POISON)
-        return false;
-    const Type *want = type_of(e->module, arg);
-    Value v = as_tensor(e, c->sym->val, want->dtype);
-    const Type *have = type_of(e->module, v);
-    if (!type_same_dims(want, have) || !dtype_is_float(have->dtype)) {
-        fail(e, n->at, 235, "'%s' is %s before this repeat and %s after an iteration",
-             text(e, c->sym->name), type_text(e, arg), type_text(e, v));
-        help(e, "what a repeat carries keeps its dims");
-        return false;
-    }
-    Type t = *want;
-    *next = build_as(&e->b, build_cast(&e->b, v, t.dtype), t);
-    return true;
-}
-
-/* Names that were new in the body are not known after it. */
-static void forget(Elab *e, const Node *n, size_t before)
-{
-    Frame *f = e->frame;
-    warn_unused_names(e, f, before);
-    for (size_t i = before; i < f->order.n; i++) {
-        f->order.data[i]->gone = true;
-        f->order.data[i]->span = n->at;
-    }
-}
-
-/* A value of an iteration that has the dim of the repeat, or 0: all iterations' together would have
- * it twice. */
-static Value with_dim(const Module *m, const Region *r, Name dim)
-{
-    for (size_t i = 0; i < r->args.n; i++)
-        if (type_find(type_of(m, r->args.data[i]), dim) >= 0)
-            return r->args.data[i];
-    for (size_t i = 0; i < r->ins.n; i++) {
-        const Ins *ins = r->ins.data[i];
-        Value inner = ins->body ? with_dim(m, ins->body, dim) : 0;
-        for (uint32_t k = 0; !inner && k < ins->nout; k++)
-            if (type_find(type_of(m, ins->out[k]), dim) >= 0)
-                inner = ins->out[k];
-        if (inner)
-            return inner;
-    }
-    return 0;
-}
-
-/* Is the repeat's dim its own? */
-static bool check_iterations(Elab *e, const Node *n, const Loop *loop)
-{
-    const Value v = with_dim(e->module, loop->region, loop->dim.name);
-    if (!v)
-        return true;
-    const Ins *def = e->module->values.data[v].def;
-    fail(e, n->at, 237, "a repeat over '%s', which %s in it has", text(e, loop->dim.name),
-         type_text(e, v));
-    if (def)
-        note(e, def->span, "this value");
-    Span name;
-    if (word_place(e, n->at, text(e, loop->dim.name), &name)) {
-        const char *dim =
-            arena_printf(e->arena, "dim iterations = %lld\n", (long long)loop->dim.size);
-        remedies(e, &(Remedy){2, {{{name.file, 0, 0}, dim}, {name, "iterations"}}},
-                 "count the iterations by a dim of their own: `dim iterations = %lld`, and `repeat "
-                 "iterations`",
-                 (long long)loop->dim.size);
-    }
-    return false;
-}
-
-/* There is no loop: what its body made of the names that it carries is nothing outside of it. */
-static void abandon_loop(const CarriedList *carried)
-{
-    for (size_t i = 0; i < carried->n; i++)
-        carried->data[i].sym->val = (Val){.kind = VAL_POISON};
-}
-
-/* False: what is carried is not what it was. */
-static bool finish_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop, Builder *outer)
-{
-    VEC(Value) in = {0}, args = {0};
-    VEC(Type) types = {0};
-    for (size_t i = 0; i < carried->n; i++) {
-        Value next;
-        if (!close_iteration(e, n, &carried->data[i], loop->carried.data[i], &next))
-            return false;
-        vec_push(e->arena, &loop->region->results, next);
-        vec_push(e->arena, &in, carried->data[i].initial);
-        vec_push(e->arena, &args, loop->carried.data[i]);
-        vec_push(e->arena, &types, *type_of(e->module, loop->carried.data[i]));
-    }
-    for (size_t i = 0; i < loop->slices.n; i++) {
-        vec_push(e->arena, &in, loop->stacked.data[i]);
-        vec_push(e->arena, &args, loop->slices.data[i]);
-    }
-    vec_push(e->arena, &args, loop->index);
-    for (size_t i = 0; i < args.n; i++)
-        loop->region->args.data[i] = args.data[i];
-    Attrs attrs = {.dim = loop->dim, .carried = (int64_t)carried->n};
-    Ins *i = build_typed(outer, OP_repeat, &attrs, (int)in.n, in.data, (int)types.n, types.data,
-                         loop->region);
-    for (size_t k = 0; k < carried->n; k++) {
-        carried->data[k].sym->val = tensor_val(i->out[k]);
-        name_value(e, tensor_val(i->out[k]), carried->data[k].sym->name);
-    }
-    return true;
-}
-
-static bool check_repeat(Elab *e, const Node *n, Dim d, const CarriedList *carried)
-{
-    const char *hole = n->text ? strstr(n->text, "{}") : NULL;
-    if (n->text && (!hole || strstr(hole + 2, "{}"))) {
-        fail(e, n->span, 236, "the name of a repeat holds one {}, for the number of the iteration");
-        Span at;
-        if (text_place(e, n->span, arena_printf(e->arena, "\"%s\"", n->text), &at)) {
-            const char *with = arena_printf(e->arena, "\"%s.{}\"", text(e, n->name));
-            remedy(e, at, with, "as %s", with);
-        }
-        return false;
-    }
-    for (const Loop *l = e->loop; l; l = l->outer)
-        if (l->dim.name == d.name) {
-            fail(e, n->at, 237, "a repeat over '%s' inside another", text(e, d.name));
-            return false;
-        }
-    const DimInfo *info = dim_info(e, d.name);
-    if (info->size != info->valid) {
-        fail(e, n->at, 237, "'%s' is padded: it cannot be repeated over", text(e, d.name));
-        return false;
-    }
-    if (d.name == e->module->batch.name || d.size > INT32_MAX) {
-        fail(e, n->at, 237,
-             d.size > INT32_MAX ? "a repeat of more than 2^31 - 1 iterations"
-                                : "a repeat over the batch");
-        return false;
-    }
-    if (!carried->n) {
-        fail(e, n->at, 238, "this repeat changes no value that was assigned before it");
-        help(e, "assign it before: x = ...  repeat %s { x = f(x) }", text(e, n->name));
-        return false;
-    }
-    return true;
-}
-
-static void repeat(Elab *e, const Node *n)
-{
-    Node name = {.kind = N_NAME, .name = n->name, .at = n->at, .span = n->at};
-    Loop loop = {.outer = e->loop};
-    CarriedList carried = {0};
-    find_carried(e, &n->more, &carried);
-    if (!resolve_dim(e, &name, &loop.dim) || !check_repeat(e, n, loop.dim, &carried))
-        return;
-    Frame *f = e->frame;
-    const char *path = f->path, *external = f->external;
-    Builder outer = e->b;
-    size_t before = f->order.n;
-    f->path = path_join(e, path, text(e, n->name));
-    const char *word = n->text ? n->text : arena_printf(e->arena, "%s.{}", text(e, n->name));
-    f->external = path_join(e, external, word);
-    bool long_path = strlen(f->path) > PATH_MAX_BYTES || strlen(f->external) > PATH_MAX_BYTES;
-    if (long_path)
-        fail(e, n->at, 256, "the path to this repeat is longer than %d bytes", PATH_MAX_BYTES);
-    bool ok = open_loop(e, n, &carried, &loop) && !long_path;
-    e->b.region = loop.region;
-    e->b.path = name_intern(e->names, f->path);
-    e->loop = &loop;
-    Val none = {.kind = VAL_POISON};
-    statements(e, &n->more, &none);
-    outer.span = n->at;
-    if (ok && check_iterations(e, n, &loop))
-        ok = finish_loop(e, n, &carried, &loop, &outer);
-    if (!ok)
-        abandon_loop(&carried);
-    forget(e, n, before);
-    e->loop = loop.outer;
-    e->b = outer;
-    f->path = path;
-    f->external = external;
-}
-
-Value loop_index(Elab *e)
-{
-    if (!e->loop)
-        return build_const(&e->b, DT_i32, 0);
-    Value index = e->loop->index;
-    double iterations = (double)e->loop->dim.size;
-    for (const Loop *l = e->loop->outer; l; l = l->outer) {
-        Value scale = build_const(&e->b, DT_i32, iterations);
-        index = build2(&e->b, OP_add, index, build2(&e->b, OP_mul, l->index, scale));
-        iterations *= (double)l->dim.size;
-    }
-    return index;
-}
-
 /* ---- statements --------------------------------------------------------------------------- */
 
 /* The result of a block: one value, or several. */
@@ -415,12 +161,14 @@ static void statement(Elab *e, const Node *n, Val *result, bool last)
         param(e, n);
     } else if (n->kind == N_REPEAT) {
         repeat(e, n);
+    } else if (n->kind == N_SCAN) {
+        scan(e, n);
     } else if (n->kind == N_DIMS) {
         local_dims(e, n);
     } else if (n->kind == N_STATE || n->kind == N_REST) {
         return; /* declarations of an optimizer, which its row has */
     } else if (!block || e->loop != e->frame->loop) {
-        fail(e, n->at, 239, block ? "return inside of a repeat" : "a model returns nothing");
+        fail(e, n->at, 239, block ? "return inside of a repeat or scan" : "a model returns nothing");
         if (!block)
             help(e, "assign the loss: loss = ...");
     } else if (!last) {
