@@ -296,8 +296,7 @@ static bool check_dim(Elab *e, const Node *n, Dim d)
     }
     if (d.name == e->module->batch.name || d.size > INT32_MAX) {
         fail(e, n->at, code,
-             d.size > INT32_MAX ? "a %s of more than 2^31 - 1 iterations"
-                                : "a %s over the batch",
+             d.size > INT32_MAX ? "a %s of more than 2^31 - 1 iterations" : "a %s over the batch",
              word_of(n));
         return false;
     }
@@ -506,4 +505,3 @@ Value loop_index(Elab *e)
     }
     return index;
 }
-

@@ -168,7 +168,8 @@ static void statement(Elab *e, const Node *n, Val *result, bool last)
     } else if (n->kind == N_STATE || n->kind == N_REST) {
         return; /* declarations of an optimizer, which its row has */
     } else if (!block || e->loop != e->frame->loop) {
-        fail(e, n->at, 239, block ? "return inside of a repeat or scan" : "a model returns nothing");
+        fail(e, n->at, 239,
+             block ? "return inside of a repeat or scan" : "a model returns nothing");
         if (!block)
             help(e, "assign the loss: loss = ...");
     } else if (!last) {

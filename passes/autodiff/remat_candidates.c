@@ -21,8 +21,8 @@ enum { CANDIDATES = 12, ADDITIONS = 4 };
 
 typedef struct Unit {
     const Ins *ins;
-    bool there; /* costs nothing to have: a table, what a loop inside gives or this one stacks, small and
-                   kept */
+    bool there; /* costs nothing to have: a table, what a loop inside gives or this one stacks,
+                   small and kept */
     bool read;  /* by the backward part */
     bool candidate;
     bool instead; /* of something expensive that leads to it */
