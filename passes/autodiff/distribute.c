@@ -142,24 +142,26 @@ static Value other_operand(const Distribute *d, int64_t k)
     return d->added[k]->in[d->added[k]->in[0] == d->body->args.data[k]];
 }
 
-static void find_leads(Distribute *d)
+static void mark_leads(Distribute *d)
 {
-    for (int64_t k = 0; k < d->loop->attrs.carried; k++) {
-        d->added[k] = sum_of(d, k);
+    for (int64_t k = 0; k < d->loop->attrs.carried; k++)
         if (!d->added[k])
             d->leads[d->body->results.data[k]] = true;
-    }
     for (size_t k = d->body->ins.n; k-- > 0;) {
         Ins *i = d->body->ins.data[k];
         bool stays = !can_leave(d, i);
-        for (int64_t c = 0; c < d->loop->attrs.carried; c++)
-            if (d->added[c] == i)
-                stays = false;
         for (uint32_t x = 0; x < i->nout; x++)
             stays |= d->leads[i->out[x]];
         if (stays)
             each_use(i, mark_use, d->leads);
     }
+}
+
+static void find_leads(Distribute *d)
+{
+    for (int64_t k = 0; k < d->loop->attrs.carried; k++)
+        d->added[k] = sum_of(d, k);
+    mark_leads(d);
 }
 
 /* ---- what leaves ----------------------------------------------------------------------------- */
@@ -202,13 +204,22 @@ static bool is_constant(const Ins *i)
     return OP_AMONG(i->op, OP_const, OP_iota, OP_copy) || op_is(i->op, VIEW);
 }
 
+/* What depends on constants and positions alone is made where it is used (simplify: licm). */
+static bool reads_outside(const Distribute *d, const Ins *i)
+{
+    bool reads = false;
+    for (uint32_t k = 0; k < i->nin; k++)
+        reads |= !inside(d, i->in[k]) || place_of(d, i->in[k]) == FRONT;
+    return reads;
+}
+
 static void find_front(Distribute *d)
 {
     for (size_t k = 0; k < d->body->ins.n; k++) {
         const Ins *i = d->body->ins.data[k];
         if (!i->nout || d->waits[i->out[0]])
             continue;
-        bool same = !d->varies[i->out[0]] && !is_constant(i);
+        bool same = !d->varies[i->out[0]] && !is_constant(i) && reads_outside(d, i);
         if (same || is_worth(d, i) || goes_on(d, i))
             d->place[k] = FRONT;
     }
@@ -220,43 +231,55 @@ static void find_front(Distribute *d)
         }
 }
 
-/* Does a sum over iterations begin with i? */
-static bool is_summed(const Distribute *d, const Ins *i)
+/* Does i itself add up the iterations, if its operands have the dim? */
+static bool adds_up(const Distribute *d, const Ins *i)
 {
-    for (int64_t k = 0; i->op == OP_sum && k < d->loop->attrs.carried; k++)
-        if (d->added[k] && other_operand(d, k) == i->out[0])
-            return true;
-    return false;
+    bool all = OP_AMONG(i->op, OP_dot, OP_scatter_add, OP_sum) && i->attrs.over.n < MAX_RANK;
+    for (uint32_t k = 0; k < i->nin && all; k++)
+        all = d->varies[i->in[k]];
+    return all;
 }
 
-static bool is_added(const Distribute *d, const Ins *i)
+/* v, which is added up over the iterations, is a sum of what adds up (or a cast of it): marks it, and
+ * what it is a sum of. False: it is added in the loop. */
+static bool sum_leaves(Distribute *d, Value v, bool mark)
 {
-    for (int64_t k = 0; k < d->loop->attrs.carried; k++)
-        if (d->added[k] == i)
-            return true;
-    return false;
+    if (place_of(d, v) == FRONT)
+        return true;
+    const Ins *i = inside(d, v) ? d->m->values.data[v].def : NULL;
+    if (!i || d->leads[v] || d->uses.count[v] != 1 || !can_leave(d, i))
+        return false;
+    bool leaves = adds_up(d, i);
+    if (i->op == OP_cast)
+        leaves = sum_leaves(d, i->in[0], mark);
+    else if (i->op == OP_add)
+        leaves = type_same_dims(type_of(d->m, i->in[0]), type_of(d->m, i->in[1])) &&
+                 sum_leaves(d, i->in[0], mark) && sum_leaves(d, i->in[1], mark);
+    if (leaves && mark)
+        d->place[d->at[v]] = BACK;
+    return leaves;
 }
 
 static void find_back(Distribute *d)
 {
+    for (int64_t k = 0; k < d->loop->attrs.carried; k++) {
+        if (d->added[k] && sum_leaves(d, other_operand(d, k), false)) {
+            sum_leaves(d, other_operand(d, k), true);
+            d->place[d->at[d->added[k]->out[0]]] = ADDED;
+        } else {
+            d->added[k] = NULL;
+        }
+    }
+    mark_leads(d); /* what is added in the loop stays in it, with what leads there */
     for (size_t k = 0; k < d->body->ins.n; k++) {
         const Ins *i = d->body->ins.data[k];
-        if (d->place[k] != STAYS || !i->nout || d->leads[i->out[0]] || is_added(d, i))
+        if (d->place[k] != STAYS || !i->nout || d->leads[i->out[0]])
             continue;
         bool follows = false;
         for (uint32_t x = 0; x < i->nin; x++)
             follows |= place_of(d, i->in[x]) == BACK;
-        if (follows || is_worth(d, i) || is_summed(d, i))
+        if (follows || is_worth(d, i))
             d->place[k] = BACK;
-    }
-    for (int64_t k = 0; k < d->loop->attrs.carried; k++) {
-        if (!d->added[k])
-            continue;
-        const Place p = place_of(d, other_operand(d, k));
-        if (p == BACK || p == FRONT)
-            d->place[d->at[d->added[k]->out[0]]] = ADDED;
-        else
-            d->added[k] = NULL;
     }
 }
 
@@ -272,6 +295,16 @@ static Value emit(Distribute *d, const Ins *i, const Attrs *a, const Value *in, 
 }
 
 static Value all_of(Distribute *d, Value v);
+
+/* Is v another way to see something as large, or the same in more bytes? Then that is stacked. */
+static bool seen_outside(const Distribute *d, Value v)
+{
+    const Ins *i = d->m->values.data[v].def;
+    if (!i || !(op_is(i->op, VIEW) || i->op == OP_cast) || !can_leave(d, i))
+        return false;
+    const int64_t in = type_bytes(type_of(d->m, i->in[0]));
+    return inside(d, i->in[0]) && in <= type_bytes(type_of(d->m, v));
+}
 
 static Value emit_all(Distribute *d, const Ins *i)
 {
@@ -303,7 +336,7 @@ static Value all_of(Distribute *d, Value v)
     while (k < d->body->args.n && d->body->args.data[k] != v)
         k++;
     Value r;
-    if (place_of(d, v) != STAYS)
+    if (place_of(d, v) != STAYS || seen_outside(d, v))
         r = emit_all(d, d->m->values.data[v].def);
     else if (k == d->loop->nin)
         r = build_iota(&d->b, DT_i32, dim_of(d));
@@ -315,23 +348,15 @@ static Value all_of(Distribute *d, Value v)
     return r;
 }
 
-/* Does i itself add up the iterations, if its operands have the dim? */
-static bool adds_up(const Distribute *d, const Ins *i)
-{
-    bool all = OP_AMONG(i->op, OP_dot, OP_scatter_add, OP_sum) && i->attrs.over.n < MAX_RANK;
-    for (uint32_t k = 0; k < i->nin && all; k++)
-        all = d->varies[i->in[k]];
-    return all;
-}
-
-/* The sum of v over all iterations, as dtype or as v is. */
+/* The sum of v over all iterations, as dtype. */
 static Value total(Distribute *d, Value v, DType dtype)
 {
     const Ins *i = place_of(d, v) == STAYS ? NULL : d->m->values.data[v].def;
     const DimList along = {.n = 1, .dim = {dim_of(d)}};
-    if (i && i->op == OP_cast && place_of(d, i->in[0]) == BACK &&
-        dtype_is_float(type_of(d->m, i->in[0])->dtype))
+    if (i && i->op == OP_cast && place_of(d, v) == BACK)
         return build_cast(&d->b, total(d, i->in[0], dtype), dtype);
+    if (i && i->op == OP_add && place_of(d, v) == BACK)
+        return build2(&d->b, OP_add, total(d, i->in[0], dtype), total(d, i->in[1], dtype));
     if (i && adds_up(d, i)) {
         Attrs a = i->attrs;
         Value in[3] = {0};
