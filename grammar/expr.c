@@ -212,6 +212,7 @@ static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList
                      : "neither side has");
         note(e, n->a->span, "left:  %s", type_text(e, x));
         note(e, n->b->span, "right: %s", type_text(e, y));
+        help_scan(e, over->dim[i].name);
         DimList shared = {0};
         for (int k = 0; k < tx->rank; k++)
             if (type_find(ty, tx->dims[k].name) >= 0)
@@ -227,7 +228,6 @@ static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList
             help(e, "they share %s", dims);
         else
             help(e, "they share no dim; `k[a -> b]` renames one");
-        help_scan(e, over->dim[i].name);
         return false;
     }
     return true;

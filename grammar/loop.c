@@ -388,7 +388,7 @@ static void run_loop(Elab *e, const Node *n, Loop *loop, CarriedList *carried)
     ok = ok && (!loop->scan || check_effect(e, n, loop, carried, &names));
     if (ok && check_iterations(e, n, loop))
         ok = finish_loop(e, n, carried, loop, &names, &outer);
-    else
+    else if (loop->scan)
         ok = false;
     if (!ok) {
         abandon_loop(carried);
