@@ -54,7 +54,7 @@ static void note_value(Elab *e, Value v)
         note(e, def->span, "this value");
 }
 
-/* What a scan carries is of one index. */
+/* The values that a scan carries are of one index. */
 static bool check_start(Elab *e, const Node *n, const Sym *s, const Loop *loop, Value start)
 {
     const char *dim = text(e, loop->dim.name), *name = text(e, s->name);

@@ -106,7 +106,7 @@ static void count(const Module *m, const Region *r, int step, uint32_t *uses)
         uses[r->results.data[i]] += (uint32_t)step;
 }
 
-/* What a scan stacks under a name that nobody reads after it. */
+/* Drops values that a scan stacks under a name that nobody reads after it. */
 static void drop_stacked(Ins *loop, uint32_t *uses)
 {
     uint32_t kept = (uint32_t)loop->attrs.carried;

@@ -24,7 +24,8 @@
 
 #include <string.h>
 
-/* Where an instruction of the body goes. ADDED: the sum over the iterations takes its place. */
+/* The place that an instruction of the body goes to. ADDED: the sum over the iterations replaces
+ * it. */
 typedef enum Place { STAYS, FRONT, BACK, ADDED } Place;
 
 typedef struct Distribute {
@@ -204,7 +205,7 @@ static bool is_constant(const Ins *i)
     return OP_AMONG(i->op, OP_const, OP_iota, OP_copy) || op_is(i->op, VIEW);
 }
 
-/* What depends on constants and positions alone is made where it is used (simplify: licm). */
+/* Values of constants and positions alone are made where they are used (simplify: licm). */
 static bool reads_outside(const Distribute *d, const Ins *i)
 {
     bool reads = false;
@@ -240,8 +241,8 @@ static bool adds_up(const Distribute *d, const Ins *i)
     return all;
 }
 
-/* v, which is added up over the iterations, is a sum of what adds up (or a cast of it): marks it, and
- * what it is a sum of. False: it is added in the loop. */
+/* v, which is added up over the iterations, is a sum of what adds up (or a cast of it): marks it,
+ * and what it is a sum of. False: it is added in the loop. */
 static bool sum_leaves(Distribute *d, Value v, bool mark)
 {
     if (place_of(d, v) == FRONT)
@@ -381,7 +382,7 @@ static Value total(Distribute *d, Value v, DType dtype)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* What stays reads slices of what left to the front. */
+/* The rest of the body reads slices of what left to the front. */
 static void read_slices(Distribute *d)
 {
     bool *read = NEW_ARRAY(d->tmp, bool, d->m->values.n);

@@ -146,8 +146,8 @@ static void reorder(const Type t[3], const DimList *over, const bool copy[3], Ty
     }
 }
 
-/* Where a copy of v is made for an instruction of region r: a scan's operand that is the same in all
- * iterations is copied before it. */
+/* The region in which a copy of v is made for an instruction of region r: a scan's operand that is
+ * the same in all iterations is copied before it. */
 static Region *copied_in(const Module *m, Value v, Region *r, int64_t *iterations)
 {
     const Region *home = m->values.data[v].home;
@@ -249,7 +249,7 @@ static void products_in(Module *m, Region *r, Arena *tmp)
         Ins *ins = old[i];
         p.b = (Builder){m, r, ins->span, ins->path, ins->block, ins->backward, ins->again};
         if (ins->op == OP_dot && ins->nin == 2 && p.uses.count[ins->out[0]] == 0)
-            continue; /* now part of another */
+            continue;             /* now part of another */
         if (ins->op == OP_repeat) /* whose copies may be made before it */
             products_in(m, ins->body, tmp);
         if (ins->op == OP_dot)

@@ -33,6 +33,7 @@ static const char *const words[] = {
     "const ",
     "block ",
     "repeat ",
+    "scan ",
     "param[",
     "return ",
     "along ",
