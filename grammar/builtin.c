@@ -24,6 +24,7 @@ static bool has_all(Elab *e, const Call *c, Value x)
             fail(e, c->over_node->list.data[0]->at, 215, "'%s': the value has no dim '%s'",
                  text(e, c->node->name), text(e, c->over.dim[i].name));
             note(e, c->arg[0]->span, "its dims are %s", type_text(e, x));
+            help_scan(e, c->over.dim[i].name);
             return false;
         }
     return true;
@@ -169,7 +170,7 @@ static bool dim_arg(Elab *e, const Call *c, Dim *d)
 static Val builtin_index(Elab *e, const Call *c)
 {
     Dim d;
-    return dim_arg(e, c, &d) ? tensor_val(build_iota(&e->b, e->compute, d)) : poison;
+    return dim_arg(e, c, &d) ? tensor_val(index_of(e, d, e->compute)) : poison;
 }
 
 /* The condition that an element of a dim is no padding; 1 if the dim has none. */
@@ -236,6 +237,28 @@ static Val builtin_rotate(Elab *e, const Call *c)
     return make(e, c->node->at, OP_rotate, &attrs, 1, &x);
 }
 
+/* The same along more dims. */
+static Val builtin_expand(Elab *e, const Call *c)
+{
+    Val v = expr(e, c->arg[0]);
+    if (v.kind == VAL_POISON)
+        return poison;
+    Value x = as_tensor(e, v, e->compute);
+    Type t = *type_of(e->module, x);
+    for (int i = 0; i < c->over.n; i++)
+        if (type_find(&t, c->over.dim[i].name) >= 0) {
+            fail(e, c->over_node->list.data[0]->at, 217, "'expand': the value has the dim '%s'",
+                 text(e, c->over.dim[i].name));
+            note(e, c->arg[0]->span, "its dims are %s", type_text(e, x));
+            return poison;
+        }
+    Type more = {.rank = c->over.n};
+    memcpy(more.dims, c->over.dim, sizeof more.dims);
+    if (!check_padding(e, c->node->at, &c->over) || !join_dims(e, c->node->at, &t, &more))
+        return poison;
+    return tensor_val(build_as(&e->b, x, t));
+}
+
 /* ---- dropout and next --------------------------------------------------------------------- */
 
 /* The batch first, wherever the value has it: numbers are then drawn one sequence after the other,
@@ -297,14 +320,14 @@ static Val builtin_next(Elab *e, const Call *c)
     Val v = expr(e, c->arg[0]);
     if (v.kind == VAL_POISON)
         return poison;
-    if (v.kind != VAL_TENSOR || v.value != e->tokens) {
+    if (v.kind != VAL_TENSOR || v.value != at_index(e, e->tokens)) {
         fail(e, c->arg[0]->span, 254, "next takes the token input of the model itself");
         if (e->module->inputs.n)
             help(e, "a model of named inputs has none; targets are an input too");
         return poison;
     }
     /* While sampling nobody knows what comes next. */
-    return e->mode == MODE_SAMPLE ? poison : tensor_val(e->next);
+    return e->mode == MODE_SAMPLE ? poison : tensor_val(at_index(e, e->next));
 }
 
 /* ---- the table ---------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
  *
  *   globals.c    dims and constants, -D                scope.c     names, frames, messages
  *   layout.c     layout blocks                         train.c     the train block
- *   elaborate.c  functions of the module, the model    statement.c statements, repeat
+ *   elaborate.c  functions of the module, the model    statement.c statements; loop.c repeat, scan
  *   param.c      parameters                            expr.c      expressions
  *   call.c       arguments, calls of blocks            builtin.c   functions
  *   sample.c     the row of logits that is asked for   composite.c ops that prelude.mg defines
@@ -103,13 +103,20 @@ typedef struct PartLoop {
     int64_t iterations; /* of the repeat */
 } PartLoop;
 
-/* A repeat whose body is being built. */
+/* A value from around a scan, and what its body reads of it. */
+typedef struct Slice {
+    Value of, slice;
+} Slice;
+
+/* A repeat or scan whose body is being built. */
 typedef struct Loop {
     struct Loop *outer;
     Dim dim;
-    Region *region;
-    VEC(Value) carried, stacked, slices; /* arguments; operands of the repeat; their slices */
+    Region *region, *outside;            /* its body; where it will stand */
+    VEC(Value) carried, stacked, slices; /* arguments; operands of the loop; their slices */
     Value index;                         /* i32 */
+    bool scan, counted;                  /* its body asks for the index */
+    VEC(Slice) sources;                  /* of a scan: values that were read, each once */
 } Loop;
 
 typedef enum Mode { MODE_TRAIN, MODE_EVAL, MODE_SAMPLE } Mode;
@@ -256,9 +263,25 @@ void statements(Elab *e, const NodeList *list, Val *result);
 void param(Elab *e, const Node *n);
 /* The iterations of `repeat d at l`, of which there are n, in runs; false after an error. */
 bool alike_runs(Elab *e, const Node *n, int64_t iterations, RunList *out);
-/* The name of a repeat, "model.layers.{}", with what iteration `copy` of a run has in place of {}.
- */
-const char *numbered_name(Elab *e, const char *name, const Run *r, int64_t copy);
+/* Copies of the body of a loop: all that its runs have, and how many are made. */
+typedef struct Copies {
+    int64_t all, made;
+} Copies;
+/* Elaborates the copies of a run, one behind the other, each with names of its own. */
+void write_body(Elab *e, const Node *n, const Run *r, Copies *c);
+/* Names that came after the first `before` of the frame are not known in another copy of the body,
+ * nor after the loop n, but for what a scan gives. */
+void hide_names(Elab *e, const Node *n, size_t before);
+/* Calls a value, for dumps and for the emitted program, by the name to which it is assigned. */
+void name_value(Elab *e, Val v, Name name);
+void repeat(Elab *e, const Node *n);
+void scan(Elab *e, const Node *n);
+/* v as it is read here: of a dim that is scanned, the current index. */
+Value at_index(Elab *e, Value v);
+/* Numbers along d as t: the current one of a dim that is scanned. */
+Value index_of(Elab *e, Dim d, DType t);
+/* After an error about a dim that a value lacks: does it lack it because of a scan? */
+void help_scan(Elab *e, Name dim);
 
 Val expr(Elab *e, const Node *n);         /* one value */
 Val several_expr(Elab *e, const Node *n); /* the same, or several */

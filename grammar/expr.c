@@ -215,6 +215,7 @@ static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList
                      : "neither side has");
         note(e, n->a->span, "left:  %s", type_text(e, x));
         note(e, n->b->span, "right: %s", type_text(e, y));
+        help_scan(e, over->dim[i].name);
         DimList shared = {0};
         for (int k = 0; k < tx->rank; k++)
             if (type_find(ty, tx->dims[k].name) >= 0)
@@ -290,7 +291,7 @@ static Val name(Elab *e, const Node *n)
         return poison;
     if (s->kind == SYM_DIM)
         return number_val(dims_number(e, &s->dims));
-    return s->val;
+    return s->val.kind == VAL_TENSOR ? tensor_val(at_index(e, s->val.value)) : s->val;
 }
 
 static Val literal(Elab *e, const Node *n)

@@ -251,6 +251,7 @@ static void put_node(Fmt *f, const Node *n)
     case N_OPTION:
     case N_PARAM:
     case N_REPEAT:
+    case N_SCAN:
     case N_SEVERAL:
     case N_RETURN:
     case N_SETTING:
@@ -410,6 +411,16 @@ static void add_statement(Fmt *f, const Node *n)
             put_node(f, n->a);
         }
         put_path(f, n->text);
+        add_body(f, n);
+        return;
+    }
+    if (n->kind == N_SCAN) {
+        put(f, "scan ");
+        put_name(f, n->name);
+        if (n->a) {
+            put(f, " ");
+            put_name(f, n->a->name);
+        }
         add_body(f, n);
         return;
     }

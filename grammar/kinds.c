@@ -40,7 +40,7 @@ static void find_assigned(Finder *f, const NodeList *body)
             vec_push(f->e->arena, &f->assigned, n->name);
         else if (n->kind == N_SEVERAL || n->kind == N_DIMS)
             add_names(f, &n->list);
-        else if (n->kind == N_REPEAT)
+        else if (n->kind == N_REPEAT || n->kind == N_SCAN)
             find_assigned(f, &n->more);
         if (n->kind == N_REPEAT && n->a)
             vec_push(f->e->arena, &f->assigned, n->a->name);
@@ -283,7 +283,11 @@ bool alike_runs(Elab *e, const Node *n, int64_t iterations, RunList *out)
     return false;
 }
 
-const char *numbered_name(Elab *e, const char *name, const Run *r, int64_t copy)
+/* ---- the body ----------------------------------------------------------------------------- */
+
+/* The name of a repeat, "model.layers.{}", with what iteration `copy` of a run has in place of {}.
+ */
+static const char *numbered_name(Elab *e, const char *name, const Run *r, int64_t copy)
 {
     const char *hole = strstr(name, "{}"), *number;
     const long long first = r->first + copy, step = r->period;
@@ -294,4 +298,57 @@ const char *numbered_name(Elab *e, const char *name, const Run *r, int64_t copy)
     else
         number = arena_printf(e->arena, "{%lld+%lldi}", first, step);
     return arena_printf(e->arena, "%.*s%s%s", (int)(hole - name), name, number, hole + 2);
+}
+
+void hide_names(Elab *e, const Node *n, size_t before)
+{
+    Frame *f = e->frame;
+    for (size_t i = before; i < f->order.n; i++) {
+        Sym *s = f->order.data[i];
+        if (n->kind == N_SCAN && s->kind == SYM_VALUE && !s->gone)
+            continue;
+        if (s->kind == SYM_PARAM && !s->used && !s->gone)
+            mark_unread(e, s);
+        s->used_elsewhere |= s->used;
+        s->gone = true;
+        s->span = n->at;
+    }
+}
+
+/* The body, as iteration `copy` of a run has it. */
+static void iteration(Elab *e, const Node *n, const Run *r, int64_t copy)
+{
+    Val none = {.kind = VAL_POISON};
+    if (n->kind == N_REPEAT && n->a) {
+        Sym *s = declare_number(e, n->a->name, n->a->at);
+        if (s)
+            s->val = (Val){.kind = VAL_NUMBER, .number = number_int(r->first + copy)};
+    }
+    statements(e, &n->more, &none);
+}
+
+void write_body(Elab *e, const Node *n, const Run *r, Copies *c)
+{
+    Frame *f = e->frame;
+    const char *path = f->path, *external = f->external;
+    const char *word = n->text ? n->text : arena_printf(e->arena, "%s.{}", text(e, n->name));
+    const size_t before = f->order.n;
+    for (int64_t k = 0; k < r->period; k++) {
+        const char *own = text(e, n->name);
+        if (c->all > 1)
+            own = arena_printf(e->arena, "%s_%lld", own, (long long)c->made);
+        if (k)
+            hide_names(e, n, before);
+        f->path = path_join(e, path, own);
+        if (n->kind == N_REPEAT)
+            f->external = path_join(e, external, n->a ? numbered_name(e, word, r, k) : word);
+        e->b.path = name_intern(e->names, f->path);
+        if (strlen(f->path) > PATH_MAX_BYTES || strlen(f->external) > PATH_MAX_BYTES)
+            fail(e, n->at, 256, "the path to this %s is longer than %d bytes",
+                 n->kind == N_SCAN ? "scan" : "repeat", PATH_MAX_BYTES);
+        iteration(e, n, r, k);
+        c->made++;
+    }
+    f->path = path;
+    f->external = external;
 }

@@ -39,7 +39,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %token START_FILE START_PRELUDE START_EXPRESSION RESUME
 %token DIM "dim" CONST "const" BLOCK "block" MODEL "model" TRAIN "train" LAYOUT "layout"
 %token CONFIG "config"
-%token PARAM "param" REPEAT "repeat" RETURN "return"
+%token PARAM "param" REPEAT "repeat" SCAN "scan" RETURN "return"
 %token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x" AT "at"
 %token ARROW "->" DOTS ".." LE "<=" GE ">=" EQ "==" NE "!="
 %token OPTIMIZER "optimizer" SETTING "setting" STATE "state" REST "rest"
@@ -51,7 +51,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %left '*' '/'
 %precedence NEGATED
 
-%type <node> limit declaration slot json member selector item binding parameter parent statement number atom entry axis option pad
+%type <node> limit declaration slot json member selector item binding parameter parent statement number atom entry axis option pad direction
 %type <node> expr sum term unary dot postfix primary call argument subscript group name
 %type <list> rule slots selectors fields jsons members bindings parameters parameter_list statements names some_names external groups merged
 %type <list> several entries values pads exprs axes options option_list arguments argument_list subscripts dims
@@ -156,9 +156,15 @@ statement: IDENT '=' expr       { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a
          | "repeat" IDENT "at" name path '{' statements '}'
                                 { $$ = MAKE(@$, REPEAT, .name = $2, .at = @2, .body = @6.end, .a = $4,
                                             .text = $5, .more = *$7); }
+         | "scan" IDENT direction '{' statements '}'
+                                { $$ = MAKE(@$, SCAN, .name = $2, .at = @2, .body = @4.end, .a = $3,
+                                            .more = *$5); }
          | "return" exprs       { $$ = MAKE(@$, RETURN, .at = @1, .list = *$2); }
          | "dim" bindings       { $$ = MAKE(@$, DIMS, .list = *$2); }
          | error RESUME         { $$ = NULL; yyerrok; }
+
+direction: %empty               { $$ = NULL; }
+         | name
 
 /* The body of an optimizer. */
 rule: %empty                    { $$ = list_new(p, NULL); }

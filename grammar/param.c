@@ -213,9 +213,28 @@ static Value slice(Elab *e, Loop *l, Value v, Name hint)
     return s;
 }
 
+/* The weights of a scan are the same for all its iterations. */
+static bool outside_scans(Elab *e, const Node *n)
+{
+    for (const Loop *l = e->loop; l; l = l->outer)
+        if (l->scan) {
+            fail(e, n->at, 267, "parameter '%s' is declared in a scan over '%s'", text(e, n->name),
+                 text(e, l->dim.name));
+            help(e, "declare it before the scan, or before the block that has the scan is called");
+            return false;
+        }
+    return true;
+}
+
 void param(Elab *e, const Node *n)
 {
     uint32_t index;
+    if (!outside_scans(e, n)) {
+        Sym *poisoned = declare(e, SYM_PARAM, n->name, n->at);
+        if (poisoned)
+            poisoned->val = (Val){.kind = VAL_POISON}, poisoned->ready = true;
+        return;
+    }
     bool ok = tensor_of(e, n, &index);
     Sym *s = declare(e, SYM_PARAM, n->name, n->at);
     if (!s || !ok)

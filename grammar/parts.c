@@ -126,6 +126,8 @@ static bool target_of(Elab *e, const Node *n, Value x, const Affine *a, Dim *d)
                : "the value has none of these dims",
          found);
     help(e, "`x[d = ...]` takes parts along d; the dims are %s", type_text(e, x));
+    for (int i = 0; i < a->over.n && !found; i++)
+        help_scan(e, a->over.dim[i].name);
     return false;
 }
 
@@ -219,6 +221,7 @@ Val part(Elab *e, const Node *n, Val x)
     if (type_find(type_of(e->module, x.value), d.name) < 0) {
         fail(e, n->at, 215, "there is no dim '%s' to take parts along", text(e, d.name));
         help(e, "the dims are %s", type_text(e, x.value));
+        help_scan(e, d.name);
         return poison;
     }
     if (n->b)

@@ -106,6 +106,21 @@ static void count(const Module *m, const Region *r, int step, uint32_t *uses)
         uses[r->results.data[i]] += (uint32_t)step;
 }
 
+/* Drops values that a scan stacks under a name that nobody reads after it. */
+static void drop_stacked(Ins *loop, uint32_t *uses)
+{
+    uint32_t kept = (uint32_t)loop->attrs.carried;
+    for (uint32_t k = kept; k < loop->nout; k++) {
+        const Value v = loop->body->results.data[k];
+        uses[v] -= uses[loop->out[k]] == 0;
+        if (!uses[loop->out[k]])
+            continue;
+        loop->body->results.data[kept] = v;
+        loop->out[kept++] = loop->out[k];
+    }
+    loop->body->results.n = loop->nout = kept;
+}
+
 static void drop(const Module *m, Region *r, uint32_t *uses)
 {
     size_t kept = r->ins.n;
@@ -115,6 +130,8 @@ static void drop(const Module *m, Region *r, uint32_t *uses)
         for (uint32_t k = 0; k < ins->nout; k++)
             used |= uses[ins->out[k]] > 0;
         if (used) {
+            if (ins->op == OP_repeat)
+                drop_stacked(ins, uses);
             if (ins->body)
                 drop(m, ins->body, uses);
             r->ins.data[--kept] = ins;

@@ -34,6 +34,7 @@ static Val rename_one(Elab *e, const Node *n, Val x, Dim from, Dim to)
     if (type_find(t, attrs.dim.name) < 0) {
         fail(e, n->a->at, 215, "there is no dim '%s' to rename", text(e, attrs.dim.name));
         help(e, "the dims are %s", type_text(e, x.value));
+        help_scan(e, attrs.dim.name);
         return poison;
     }
     if (attrs.dim.size != attrs.to.size) {

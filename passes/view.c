@@ -96,7 +96,7 @@ static void add_depth(const Region *r, DimList *l)
         const Ins *ins = r->ins.data[i];
         if (ins->op != OP_repeat)
             continue;
-        if (!dims_have(l, ins->attrs.dim.name) && l->n < MAX_RANK)
+        if (!ins->attrs.scan && !dims_have(l, ins->attrs.dim.name) && l->n < MAX_RANK)
             l->dim[l->n++] = ins->attrs.dim;
         add_depth(ins->body, l);
     }

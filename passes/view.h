@@ -37,8 +37,8 @@ int arg_index(const Module *m, Value v);
 /* The loop whose body takes v as a slice of its operand; NULL if it is none. */
 const Ins *slice_loop(const Module *m, Value v, Value *stacked);
 
-/* The dims that repeats run over. Decisions are made by sizes without them: a deeper model is the
- * same program with other numbers. */
+/* The dims that repeats run over, but for those of scans. Decisions are made by sizes without them:
+ * a deeper model is the same program with other numbers. */
 DimList depth_dims(const Module *m);
 int64_t elements_per_iteration(const Type *t, const DimList *depth);
 

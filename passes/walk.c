@@ -60,6 +60,14 @@ Type type_stacked(const Type *t, Dim d)
     return r;
 }
 
+bool repeat_stacks(const Ins *loop, Value v)
+{
+    for (size_t k = (size_t)loop->attrs.carried; k < loop->body->results.n; k++)
+        if (loop->body->results.data[k] == v)
+            return true;
+    return false;
+}
+
 Value repeat_stack(Module *m, Ins *loop, Value v)
 {
     for (size_t i = (size_t)loop->attrs.carried; i < loop->body->results.n; i++)

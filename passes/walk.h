@@ -21,6 +21,8 @@ Value build_filled(Builder *b, Type t, double value);
 
 /* One more result of a loop's body is stacked: returns the loop's new result. */
 Value repeat_stack(Module *m, Ins *loop, Value v);
+/* Does it stack v already? */
+bool repeat_stacks(const Ins *loop, Value v);
 /* One more operand of a loop is handed to its body slice by slice: returns the slice, an argument
  * of the body before the index. */
 Value repeat_slice(Module *m, Ins *loop, Value stacked);

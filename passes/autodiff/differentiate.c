@@ -182,7 +182,7 @@ static Value need(void *ctx, Value v)
     Value r;
     if (!i)
         r = argument_here(s, v);
-    else if (!i->body && (d->leaf[v] || !i->keep))
+    else if (!i->body && (d->leaf[v] || !i->keep) && !repeat_stacks(s->loop, v))
         r = clone_here(s, i, v);
     else
         r = stacked(s, v);
@@ -351,7 +351,8 @@ static void emit_loop(Scope *s, const Ends *e)
     vec_push(m->arena, &body->args, s->index);
     Attrs a = {.dim = s->loop->attrs.dim,
                .carried = (int64_t)s->carried_in.n,
-               .reverse = !s->loop->attrs.reverse};
+               .reverse = !s->loop->attrs.reverse,
+               .scan = s->loop->attrs.scan};
     for (size_t k = 0; k < e->results.n; k++) {
         vec_push(m->arena, &body->results, e->results.data[k]);
         Type t = *type_of(m, e->results.data[k]);

@@ -21,7 +21,8 @@ enum { CANDIDATES = 12, ADDITIONS = 4 };
 
 typedef struct Unit {
     const Ins *ins;
-    bool there; /* costs nothing to have: a table, a result of a loop inside, small and kept */
+    bool there; /* costs nothing to have: a table, what a loop inside gives or this one stacks,
+                   small and kept */
     bool read;  /* by the backward part */
     bool candidate;
     bool instead; /* of something expensive that leads to it */
@@ -113,7 +114,7 @@ static void describe(Search *s, const Device *d, const bool *read, const bool *l
         *u = (Unit){.ins = i, .there = i->body || !i->nout};
         for (uint32_t k = 0; k < i->nout; k++) {
             s->home[i->out[k]] = (int)n;
-            u->there |= leaf[i->out[k]];
+            u->there |= leaf[i->out[k]] || repeat_stacks(s->body->owner, i->out[k]);
             u->read |= read[i->out[k]];
             u->bytes += type_bytes(type_of(s->m, i->out[k]));
         }

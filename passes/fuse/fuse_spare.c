@@ -12,12 +12,21 @@ typedef struct Slice {
     const Cluster *from;
     double size, flops;
     int n, at[16];
+    int stored; /* inputs of it that `from` would store and does not */
 } Slice;
 
 static bool slice_has(const Slice *s, int at)
 {
     for (int i = 0; i < s->n; i++)
         if (s->at[i] == at)
+            return true;
+    return false;
+}
+
+static bool is_stored(const Cluster *c, Value v)
+{
+    for (int i = 0; i < c->shape.nout; i++)
+        if (c->shape.out[i] == v)
             return true;
     return false;
 }
@@ -31,11 +40,13 @@ static bool slice(Slice *s, Value v)
     /* A value that `from` computes again is stored by another kernel, which may be gone, or wait
      * for the user. */
     const bool stores = s->n > 0 && s->f->owner[at] == s->from;
-    if (stores && value_elements(s->f, v) * FUSE_SMALL <= s->size &&
-        s->from->shape.kind == KIND_row)
-        return true; /* one number a row: it can be stored instead */
-    if (stores && dtype_is_half(type_of(s->f->m, v)->dtype))
-        return true; /* so can a half, in half the bytes */
+    /* One number a row can be stored instead, and so can a half, in half the bytes. */
+    const bool small = value_elements(s->f, v) * FUSE_SMALL <= s->size;
+    if (stores &&
+        ((small && s->from->shape.kind == KIND_row) || dtype_is_half(type_of(s->f->m, v)->dtype))) {
+        s->stored += !is_stored(s->from, v);
+        return true;
+    }
     s->flops += op_info[i->op].flops;
     if (!op_is(i->op, POINTWISE | CHEAP) || OP_AMONG(i->op, OP_rotate, OP_reindex) ||
         s->flops > FUSE_AGAIN || s->n == 16)
@@ -97,29 +108,14 @@ static int users_of(const Fuse *f, const Cluster *from, int at, Cluster *users[S
     return n;
 }
 
-/* The slice may stop at values that `from` has to store from now on: they may be too many. */
-static bool still_a_kernel(const Fuse *f, Cluster *from)
-{
-    Cluster after = *from;
-    shape_of(f, &after, from, NULL);
-    return !after.shape.why;
-}
-
-static void take_back(Fuse *f, Cluster *with, Cluster *was)
-{
-    with->gone = true;
-    was->gone = false;
-    for (int i = 0; i < was->n; i++)
-        if (!was->extra[i])
-            f->owner[was->member[i]] = was;
-}
-
 static void spare(Fuse *f, Cluster *from, Value v)
 {
     Cluster *users[SPARE_USERS], *with[SPARE_USERS];
     Slice s = {.f = f, .from = from, .size = value_elements(f, v)};
     int n = users_of(f, from, f->at[v], users);
     if (n <= 0 || !slice(&s, v))
+        return;
+    if (from->shape.nin + from->shape.nout - 1 + s.stored > FUSE_OPERANDS)
         return;
     for (int i = 0; i < n; i++) {
         with[i] = with_slice(f, users[i], &s, v);
@@ -130,9 +126,6 @@ static void spare(Fuse *f, Cluster *from, Value v)
     }
     for (int i = 0; i < n; i++)
         cluster_replace(f, with[i], users[i], NULL);
-    const bool fits = still_a_kernel(f, from);
-    for (int i = 0; i < n && !fits; i++)
-        take_back(f, with[i], users[i]);
 }
 
 void fuse_spare(Fuse *f)
@@ -144,7 +137,10 @@ void fuse_spare(Fuse *f)
         shape_of(f, c, NULL, NULL);
         if (c->shape.kind == KIND_col)
             continue;
-        for (int k = 0; k < c->shape.nout; k++)
-            spare(f, c, c->shape.out[k]);
+        const Shape before = c->shape;
+        for (int k = 0; k < before.nout; k++) {
+            shape_of(f, c, NULL, NULL); /* it stores less by now, or other values */
+            spare(f, c, before.out[k]);
+        }
     }
 }

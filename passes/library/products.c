@@ -146,6 +146,16 @@ static void reorder(const Type t[3], const DimList *over, const bool copy[3], Ty
     }
 }
 
+/* The region in which a copy of v is made for an instruction of region r: a scan's operand that is
+ * the same in all iterations is copied before it. */
+static Region *copied_in(const Module *m, Value v, Region *r, int64_t *iterations)
+{
+    const Region *home = m->values.data[v].home;
+    for (*iterations = 1; r != home && r->owner && r->owner->attrs.scan; r = r->parent)
+        *iterations *= r->owner->attrs.dim.size;
+    return r;
+}
+
 static bool try_choice(const Products *p, const Ins *dot, int which, Choice *c)
 {
     Value v[3] = {dot->in[0], dot->in[1], dot->out[0]};
@@ -156,7 +166,9 @@ static bool try_choice(const Products *p, const Ins *dot, int which, Choice *c)
     for (int w = 0; w < 3; w++) {
         c->copy[w] = which >> w & 1;
         t[w] = *type_of(p->m, v[w]);
-        c->bytes += c->copy[w] ? (double)type_bytes(&t[w]) : 0;
+        int64_t iterations;
+        copied_in(p->m, v[w], p->region, &iterations);
+        c->bytes += c->copy[w] ? (double)type_bytes(&t[w]) / (double)iterations : 0;
     }
     reorder(t, &dot->attrs.over, c->copy, c->type);
     for (int w = 0; w < 3; w++) {
@@ -188,6 +200,14 @@ static bool in_place(const Products *p, const Ins *dot)
                   VIEW);
 }
 
+static Value copied(Products *p, Value v, Type t)
+{
+    int64_t iterations;
+    Builder b = p->b;
+    b.region = copied_in(p->m, v, p->region, &iterations);
+    return build_typed(&b, OP_copy, NULL, 1, &v, 1, &t, NULL)->out[0];
+}
+
 static void place_dot(Products *p, Ins *dot)
 {
     Choice c = choose(p, dot);
@@ -200,7 +220,7 @@ static void place_dot(Products *p, Ins *dot)
     Value in[3] = {dot->in[0], dot->in[1], dot->nin == 3 ? dot->in[2] : 0};
     for (int w = 0; w < 2; w++) /* also of a view whose type is the one wanted: it becomes dense */
         if (c.copy[w])
-            in[w] = build_typed(&p->b, OP_copy, NULL, 1, &in[w], 1, &c.type[w], NULL)->out[0];
+            in[w] = copied(p, in[w], c.type[w]);
     Value r =
         build_typed(&p->b, OP_dot, &dot->attrs, keep ? 3 : 2, in, 1, &c.type[2], NULL)->out[0];
     p->m->values.data[r].name = p->m->values.data[dot->out[0]].name;
@@ -229,13 +249,13 @@ static void products_in(Module *m, Region *r, Arena *tmp)
         Ins *ins = old[i];
         p.b = (Builder){m, r, ins->span, ins->path, ins->block, ins->backward, ins->again};
         if (ins->op == OP_dot && ins->nin == 2 && p.uses.count[ins->out[0]] == 0)
-            continue; /* now part of another */
+            continue;             /* now part of another */
+        if (ins->op == OP_repeat) /* whose copies may be made before it */
+            products_in(m, ins->body, tmp);
         if (ins->op == OP_dot)
             place_dot(&p, ins);
         else
             fit_call(&p.b, ins, &p.map);
-        if (ins->op == OP_repeat)
-            products_in(m, ins->body, tmp);
     }
     Value *map = NEW_ARRAY(tmp, Value, m->values.n);
     for (size_t v = 0; v < p.map.n && v < m->values.n; v++)

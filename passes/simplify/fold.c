@@ -9,8 +9,11 @@
 
 typedef struct Fold {
     Module *m;
+    Arena *tmp;
     ValueMap map;
-    Region *region; /* the one being rebuilt: new constants go to its end */
+    Region *region;     /* the one being rebuilt: new constants go to its end */
+    const bool *picked; /* per value that there was, in a scan's body: picks alone read it */
+    size_t values;
     bool changed;
 } Fold;
 
@@ -212,6 +215,51 @@ static Value fold_reindex(Fold *f, Ins *i)
     return itself ? becomes(f, i, i->in[0]) : 0;
 }
 
+/* ---- picks ----------------------------------------------------------------------------------- */
+
+static void note_uses(void *ctx, Value *use)
+{
+    ((bool *)ctx)[*use] = false;
+}
+
+/* Values of a scan's body of which nothing but picks reads something. */
+static const bool *only_picked(const Fold *f, const Region *r)
+{
+    const size_t n = f->m->values.n;
+    bool *picked = NEW_ARRAY(f->tmp, bool, n);
+    for (size_t k = 0; k < r->ins.n; k++)
+        if (r->ins.data[k]->op == OP_pick)
+            picked[r->ins.data[k]->in[0]] = true;
+    for (size_t k = 0; k < r->ins.n; k++)
+        if (r->ins.data[k]->op != OP_pick)
+            each_use(r->ins.data[k], note_uses, picked);
+    for (size_t k = 0; k < r->results.n; k++)
+        picked[r->results.data[k]] = false;
+    return picked;
+}
+
+/* pick(x + y) is pick(x) + pick(y): gates of a recurrence are then computed by one kernel, each
+ * from its own part of a product. */
+static Value fold_pick(Fold *f, Ins *i)
+{
+    const Ins *d = i->in[0] < f->values ? def(f, i->in[0]) : NULL;
+    if (!f->picked || !d || d->home != f->region || !f->picked[i->in[0]] ||
+        !(op_is(d->op, POINTWISE) ||
+          (d->op == OP_cast && dtype_is_half(type_of(f->m, d->in[0])->dtype))))
+        return 0;
+    Builder b = builder_at(f->m, f->region, i);
+    b.backward = d->backward;
+    b.again = d->again;
+    Value in[3] = {0};
+    for (uint32_t k = 0; k < d->nin; k++) {
+        in[k] = d->in[k];
+        if (type_find(type_of(f->m, in[k]), i->attrs.dim.name) >= 0)
+            in[k] = build(&b, OP_pick, &i->attrs, 1, &in[k]);
+    }
+    const Type t = *out_type(f, i);
+    return build_typed(&b, d->op, &d->attrs, (int)d->nin, in, 1, &t, NULL)->out[0];
+}
+
 static Value fold_identity(Fold *f, Ins *i)
 {
     static Value (*const fold[OP_count])(Fold *, Ins *) = {
@@ -219,6 +267,7 @@ static Value fold_identity(Fold *f, Ins *i)
         [OP_div] = fold_one,       [OP_pow] = fold_one,   [OP_neg] = fold_neg,
         [OP_select] = fold_select, [OP_sum] = fold_sum,   [OP_cast] = fold_cast,
         [OP_copy] = fold_copy,     [OP_stop] = fold_stop, [OP_reindex] = fold_reindex,
+        [OP_pick] = fold_pick,
     };
     return fold[i->op] ? fold[i->op](f, i) : 0;
 }
@@ -282,6 +331,9 @@ static void fold_region(Fold *f, Region *r)
 {
     Ins **old = r->ins.data;
     size_t n = r->ins.n;
+    const bool scan = r->owner && r->owner->attrs.scan;
+    const bool *picked = scan ? only_picked(f, r) : NULL;
+    const size_t values = f->m->values.n;
     r->ins.data = NULL;
     r->ins.n = r->ins.cap = 0;
     for (size_t k = 0; k < n; k++) {
@@ -294,6 +346,8 @@ static void fold_region(Fold *f, Region *r)
             fold_stacked(f, i);
         }
         f->region = r;
+        f->picked = picked;
+        f->values = values;
         Value v = i->nout ? fold_constant(f, i) : 0; /* a guard has no result */
         if (!v && i->nout)
             v = fold_identity(f, i);
@@ -311,7 +365,8 @@ static void fold_region(Fold *f, Region *r)
 
 bool simplify_fold(Module *m, Fn *fn)
 {
-    Fold f = {.m = m};
+    Fold f = {.m = m, .tmp = arena_new()};
     fold_region(&f, fn->body);
+    arena_free(f.tmp);
     return f.changed;
 }

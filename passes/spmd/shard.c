@@ -485,7 +485,8 @@ PassStatus pass_shard(Job *j)
             m->fns.data[f]->gradients.n = 0;
         return PASS_ok;
     }
-    if (!stages_are_loops(m) || !shard_is_possible(m, j->tmp) || !stages_choose(m))
+    if (!scans_are_whole(m) || !stages_are_loops(m) || !shard_is_possible(m, j->tmp) ||
+        !stages_choose(m))
         return PASS_error;
     for (size_t f = 0; f < m->fns.n; f++)
         if (!shard_fn(m, m->fns.data[f], j->tmp))

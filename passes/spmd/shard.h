@@ -37,6 +37,8 @@ void shard_places(Module *m, Arena *tmp);
 /* shard_refuse.c: false if the program cannot be cut into stages, told: for its loops, before; for
  * values that are not where they are needed, when tensors have their places. */
 bool stages_are_loops(const Module *m);
+/* False if a rule splits the dim of a scan, told. */
+bool scans_are_whole(const Module *m);
 bool stages_hold(const Module *m, Arena *tmp);
 
 /* stages.c: Layout.pipeline.layers and .max_layers, such that the slowest rank is the fastest that

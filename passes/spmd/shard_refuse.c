@@ -1,4 +1,4 @@
-/* shard_refuse.c - programs that cannot be cut into stages; see shard.h. */
+/* shard_refuse.c - programs that cannot be cut into stages, or along a scan; see shard.h. */
 #include "passes/spmd/shard.h"
 
 static const char *named(const Module *m, Value v)
@@ -54,6 +54,35 @@ static void look_at(Loops *l, const Region *r, int depth)
         if (i->body && l->fine)
             look_at(l, i->body, depth + 1);
     }
+}
+
+/* The first scan of a region along the dim. */
+static const Ins *scan_along(const Region *r, Name dim)
+{
+    const Ins *found = NULL;
+    for (size_t k = 0; k < r->ins.n && !found; k++) {
+        const Ins *i = r->ins.data[k];
+        const bool here = i->op == OP_repeat && i->attrs.scan && i->attrs.dim.name == dim;
+        found = here ? i : i->body ? scan_along(i->body, dim) : NULL;
+    }
+    return found;
+}
+
+bool scans_are_whole(const Module *m)
+{
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        for (size_t f = 0; f < m->fns.n && m->layout.rules.data[r].n; f++) {
+            const LayoutRule *rule = &m->layout.rules.data[r];
+            const Ins *i = rule->dim ? scan_along(m->fns.data[f]->body, rule->dim) : NULL;
+            if (!i)
+                continue;
+            diag_error(m->diag, rule->span, 345, "'%s' is split, and a scan goes along it",
+                       name_str(m->names, rule->dim));
+            diag_note(m->diag, i->span, "this scan: each index waits for the one before");
+            diag_help(m->diag, "split the batch, or a dim that the scan does not go along");
+            return false;
+        }
+    return true;
 }
 
 bool stages_are_loops(const Module *m)

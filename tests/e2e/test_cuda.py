@@ -77,6 +77,27 @@ class Cuda(shim.Case):
             for a, (b, _) in zip(want, got, strict=True):
                 self.assertLess(abs(a - b), within * a)
 
+    def test_scans(self):
+        """Recurrences: the losses of processors, one GPU or four; a scan is a loop, however long the sequence is."""
+        model, precision, within = some((("lstm", "f32", 1e-6), ("rwkv", "bf16", 2e-3), ("gru", "bf16", 2e-3),
+                                         ("rwkv", "f32", 1e-6)), turn=TURN)[0]
+        with open(os.path.join(PARITY, f"zoo/{model}.mg"), encoding="utf-8") as f:
+            text = f.read().split("\ntrain {")[0].replace("vocab = 32", "vocab = 256").replace("seq = 8", "seq = 24")
+        train = "train { optimizer adamw() lr 1e-2 } layout {"
+        self.write("m.mg", text + train + "microbatch 2 }")
+        self.write("four.mg", text + train + "microbatch 2 mesh dp = 2, tp = 2 batch -> dp vocab, hidden -> tp }")
+        self.both("m.mg", "--precision", precision)
+        self.text(6000)
+        want = [loss for loss, _ in self.losses("./cpu", "--steps", 8)]
+        one = self.losses("./gpu", "--steps", 8)
+        self.gpu("four.mg", "--precision", precision)
+        for got in (one, self.losses("./gpu", "--steps", 8, SHIM_GPUS="4")):
+            for a, (b, _) in zip(want, got, strict=True):
+                self.assertLess(abs(a - b), within * a)
+        size = [len(self.compiles("m.mg", "-D", f"seq={n}", "--device", "h200", "--emit=c", "--precision", precision).out)
+                for n in (256, 4096)]
+        self.assertLess(size[1], size[0] * 1.05)
+
     def test_as_ready(self):
         """Updates as gradients come in, behind a guard of the loss alone: the losses of updating together, graphs and all."""
         with open(LLAMA, encoding="utf-8") as f:

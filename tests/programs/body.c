@@ -148,6 +148,78 @@ static void repeat(Gen *g)
     line(g, "}");
 }
 
+/* The value that a scan reads at its index. */
+static const GenValue *scanned_value(Gen *g)
+{
+    int some[VALUES_MAX], n = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->value[i].kind == KIND_float && g->value[i].dims & tensor_dims(g) & ~g->fixed)
+            some[n++] = i;
+    return n ? &g->value[some[draw_below(g, n)]] : NULL;
+}
+
+/* The body of a scan along d, in which no value has d, and what has it outside is not assigned. */
+static void scan_body(Gen *g, int d, GenValue read)
+{
+    const int base = g->nvalues;
+    const GenValue *carried = NULL;
+    for (int i = 0; i < base; i++) {
+        g->value[i].param |= (g->value[i].dims & bit(d)) != 0;
+        g->value[i].dims &= ~bit(d);
+        if (g->value[i].kind == KIND_float && !g->value[i].param && draw_one_in(g, 2))
+            carried = &g->value[i];
+    }
+    const GenValue c = carried ? *carried : (GenValue){0};
+    statements(g, draw_below(g, 3), base);
+    read.dims &= ~bit(d);
+    const char *s = term(g, read.dims, 2), *name = new_name(g, "v");
+    line(g, "%s = %s + 0.5 * %s", name, read.name, s);
+    add_value(g, name, KIND_float, read.dims, -1);
+    if (carried) {
+        s = term(g, c.dims, draw_between(g, 1, 3));
+        line(g, "%s = 0.5 * %s + 0.3 * %s", c.name, c.name, s);
+    }
+}
+
+static void scan(Gen *g)
+{
+    const GenValue *v = scanned_value(g);
+    const int d = v ? draw_dim(g, v->dims & tensor_dims(g) & ~g->fixed) : -1;
+    if (d < 0 || g->scanned >= 0 || g->depth == 3)
+        return;
+    GenValue *saved = arena_array(g->a, VALUES_MAX, sizeof *saved);
+    memcpy(saved, g->value, sizeof g->value);
+    const int base = g->nvalues;
+    const GenValue read = *v;
+    Text body = {0}, *out = g->out;
+    const char *name = dim_name(g, d);
+    g->before = out;
+    g->before_indent = g->indent++;
+    g->out = &body;
+    g->scanned = d;
+    g->dim[d].gone = true;
+    g->loops[g->depth++] = d;
+    scan_body(g, d, read);
+    g->depth--;
+    g->dim[d].gone = false;
+    g->scanned = -1;
+    g->out = out;
+    g->indent--;
+    line(g, "scan %s%s {", name, draw_one_in(g, 3) ? " reverse" : "");
+    put(g->a, out, "%s", body.n ? body.data : "");
+    line(g, "}");
+    const int made = g->nvalues;
+    GenValue *now = arena_array(g->a, VALUES_MAX, sizeof *now);
+    memcpy(now, g->value, sizeof g->value);
+    memcpy(g->value, saved, sizeof g->value);
+    g->nvalues = base;
+    for (int i = base; i < made; i++) {
+        const Dims dims = now[i].dims | (now[i].param ? 0 : bit(d));
+        if (small(g, dims))
+            add_value(g, now[i].name, now[i].kind, dims, now[i].indexes)->param = now[i].param;
+    }
+}
+
 static void local_dim(Gen *g)
 {
     int d = draw_dim(g, tensor_dims(g) & ~g->fixed);
@@ -161,7 +233,7 @@ static void local_dim(Gen *g)
 
 static void statement(Gen *g, int base)
 {
-    int which = draw_below(g, 18);
+    int which = draw_below(g, 19);
     if (which < 5)
         assign_new(g);
     else if (which < 10)
@@ -174,6 +246,8 @@ static void statement(Gen *g, int base)
         local_dim(g);
     else if (which == 14)
         add_up(g, base);
+    else if (which == 18)
+        scan(g);
     else if (which > 15)
         assign_two(g);
     else

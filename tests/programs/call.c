@@ -11,6 +11,8 @@
 static bool gives(const Gen *g, const GenBlock *b, Dims want, Dims *along)
 {
     Dims extra = b->extra;
+    if (g->scanned >= 0 && (b->params || b->used & bit(g->scanned)))
+        return false;
     if (b->result & ~want & ~extra)
         return false;
     *along = want & ~b->result;

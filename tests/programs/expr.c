@@ -71,7 +71,13 @@ const char *declare_param(Gen *g, Dims dims, const char *stem)
         as = TEXT("%s [%s]", as, external_order(g, dims));
     else if (dims && draw_one_in(g, 12))
         as = TEXT(" as \"%s.{}.weight\"", name);
+    Text *out = g->out;
+    const int indent = g->indent;
+    if (g->scanned >= 0)
+        g->out = g->before, g->indent = g->before_indent;
     line(g, "%s : param[%s] %s%s", name, list, initial(g), as);
+    g->out = out;
+    g->indent = indent;
     if (g->nexternal < 64)
         g->external[g->nexternal++] = name;
     g->nparams++;

@@ -201,7 +201,7 @@ static void draw_dims(Gen *g)
     static const char *const repeats[] = {"layers", "outer", "inner", "steps_in"};
     static const int batches[] = {1, 2, 3, 4, 4, 4, 8};
     g->batch = add_dim(g, "batch", batches[draw_below(g, 7)]);
-    g->seq = -1;
+    g->seq = g->scanned = -1;
     if (!g->named || draw_below(g, 2))
         g->seq = add_dim(g, "seq", even_or_any(g, 6));
     g->vocab = g->named && draw_below(g, 2) ? -1 : add_dim(g, "vocab", even_or_any(g, 11));

@@ -90,8 +90,11 @@ typedef struct Gen {
     int experts, choice, best, slot;
     bool named; /* inputs by name */
     bool weighted;
-    bool plain;               /* a model that layouts take: little that looks across dims */
-    int loops[4], depth;      /* the repeats around, as dims */
+    bool plain;          /* a model that layouts take: little that looks across dims */
+    int loops[4], depth; /* the repeats and scans around, as dims */
+    int scanned;         /* the dim of the scan around; -1: there is none */
+    Text *before;        /* of a scan: where its parameters go */
+    int before_indent;
     Dims fixed, used;         /* dims that nothing sums over; dims that the body has used */
     int budget;               /* expressions that may still be drawn */
     const char *external[64]; /* names of parameters, for rules */

@@ -34,6 +34,7 @@ static const char *const words[] = {
     "block ",
     "repeat ",
     " at n",
+    "scan ",
     "param[",
     "return ",
     "along ",

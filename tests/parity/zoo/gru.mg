@@ -1,6 +1,5 @@
-# gru.mg - a gated recurrent unit, as torch.nn.GRU: a repeat over positions carries the state, and a clock that selects what is read
-# and written.
-dim hidden = 16, prev = hidden, narrow = 8, gate = 3, steps = seq
+# gru.mg - a gated recurrent unit, as torch.nn.GRU: a scan over positions carries the state.
+dim hidden = 16, prev = hidden, narrow = 8, gate = 3
 dim vocab = 32, seq = 8, batch = 4
 
 model gru(tokens[batch, seq] : token(vocab)) {
@@ -10,20 +9,16 @@ model gru(tokens[batch, seq] : token(vocab)) {
     bi    : param[gate, hidden]         = 0 as "rnn.bias_ih" [(gate hidden)]
     bh    : param[gate, hidden]         = 0 as "rnn.bias_hh" [(gate hidden)]
     head  : param[vocab, hidden]        ~ normal(0.3) as "head.weight"
-    x = table[tokens] @ wi over narrow + bi
-    out = 0 * pick(x, along gate, at = 0)
-    h = sum(out, over seq)
-    t = 0
-    repeat steps {
-        now = index(seq) == t
-        i = sum(select(now, x, 0), over seq)
+    x = table[tokens]
+    h = expand(0, over (batch, hidden))
+    scan seq {
+        i = x @ wi over narrow + bi
         g = h[hidden -> prev] @ wh over prev + bh
-        r = sigmoid(pick(i, along gate, at = 0) + pick(g, along gate, at = 0))
-        z = sigmoid(pick(i, along gate, at = 1) + pick(g, along gate, at = 1))
-        n = tanh(pick(i, along gate, at = 2) + r * pick(g, along gate, at = 2))
+        r = sigmoid(i[gate = 0] + g[gate = 0])
+        z = sigmoid(i[gate = 1] + g[gate = 1])
+        n = tanh(i[gate = 2] + r * g[gate = 2])
         h = (1 - z) * n + z * h
-        out = select(now, h, out)
-        t = t + 1
+        out = h
     }
     loss = cross_entropy(out @ head over hidden, next(tokens))
 }

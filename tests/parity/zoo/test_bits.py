@@ -10,10 +10,10 @@ from zoo import MODELS, Golden, mgctest
 
 
 def looping():
-    """Models with a repeat: in the others there is nothing to keep."""
+    """Models with a repeat or scan: in the others there is nothing to keep."""
     for name in MODELS:
         with open(Golden(name).source, encoding="utf-8") as f:
-            if re.search(r"(?m)^\s*repeat ", f.read()):
+            if re.search(r"(?m)^\s*(repeat|scan) ", f.read()):
                 yield name
 
 

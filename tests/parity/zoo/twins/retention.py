@@ -100,3 +100,87 @@ class Gru(Twin):
         named = {f"{n}_l0": w[f"rnn.{n}"] for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
         out, _ = torch.func.functional_call(cell, named, w["embed.weight"][d["tokens"][:, :-1]])
         return next_token(out @ w["head.weight"].T, d["tokens"])
+
+
+@kind
+class Lstm(Twin):
+    layers, hidden, vocab, seq, batch = 2, 16, 32, 8, 4
+    PARTS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
+
+    def shapes(self):
+        n, h = 4 * self.hidden, self.hidden
+        s = {"embed.weight": (self.vocab, h), "head.weight": (self.vocab, h)}
+        for i in range(self.layers):
+            s |= {f"rnn.{i}.weight_ih": (n, h), f"rnn.{i}.weight_hh": (n, h), f"rnn.{i}.bias_ih": (n,),
+                  f"rnn.{i}.bias_hh": (n,)}
+        return s
+
+    def loss(self, w, d):
+        cells = torch.nn.LSTM(self.hidden, self.hidden, self.layers, batch_first=True, dtype=torch.float64)
+        named = {f"{n}_l{i}": w[f"rnn.{i}.{n}"] for n in self.PARTS for i in range(self.layers)}
+        out, _ = torch.func.functional_call(cells, named, w["embed.weight"][d["tokens"][:, :-1]])
+        return next_token(out @ w["head.weight"].T, d["tokens"])
+
+
+@kind
+class Tagger(Twin):
+    features, hidden, classes, seq, batch = 8, 16, 6, 8, 4
+
+    def shapes(self):
+        n = 3 * self.hidden
+        s = {"head.weight": (self.classes, 2 * self.hidden)}
+        for i in range(2):
+            s |= {f"rnn.{i}.weight_ih": (n, self.features), f"rnn.{i}.weight_hh": (n, self.hidden),
+                  f"rnn.{i}.bias_ih": (n,), f"rnn.{i}.bias_hh": (n,)}
+        return s
+
+    def inputs(self, draw):
+        return {"x": torch.randn((self.batch, self.seq, self.features), generator=draw),
+                "y": torch.randint(0, self.classes, (self.batch, self.seq), generator=draw)}
+
+    def loss(self, w, d):
+        cells = torch.nn.GRU(self.features, self.hidden, batch_first=True, bidirectional=True, dtype=torch.float64)
+        named = {f"{n}_l0{end}": w[f"rnn.{i}.{n}"] for n in Lstm.PARTS for i, end in enumerate(("", "_reverse"))}
+        out, _ = torch.func.functional_call(cells, named, d["x"])
+        return F.cross_entropy((out @ w["head.weight"].T).flatten(0, 1), d["y"].flatten())
+
+
+@kind
+class Rwkv(Twin):
+    layers, hidden, ffn, vocab, seq, batch = 2, 16, 16, 32, 8, 4
+
+    def shapes(self):
+        h = self.hidden
+        s = {"embed.weight": (self.vocab, h), "head.weight": (self.vocab, h), "norm.weight": (h,), "norm.bias": (h,)}
+        for i in range(self.layers):
+            s |= {f"{i}.{n}.{part}": (h,) for n in ("ln1", "ln2") for part in ("weight", "bias")}
+            s |= {f"{i}.att.{n}.weight": (h, h) for n in "rkvo"}
+            s |= {f"{i}.{n}.mix": (h,) for n in ("att.r", "att.k", "att.v", "ffn.r", "ffn.k")}
+            s |= {f"{i}.att.decay": (h,), f"{i}.att.first": (h,), f"{i}.ffn.r.weight": (h, h),
+                  f"{i}.ffn.k.weight": (self.ffn, h), f"{i}.ffn.v.weight": (h, self.ffn)}
+        return s
+
+    def parts(self, x, w, p, names):
+        """x mixed with the position before, by the shares of each name, times its matrix."""
+        before = F.pad(x, (0, 0, 1, -1))
+        for n in names:
+            share = w[f"{p}.{n}.mix"]
+            yield torch.lerp(before, x, share) @ w[f"{p}.{n}.weight"].T
+
+    def wkv(self, k, v, w, p):
+        """The mean of all values up to each position, weighed by exp of their keys less their distance's decay."""
+        fade, out = torch.exp(w[p + ".decay"]), []
+        for t in range(k.shape[1]):
+            back = t - 1 - torch.arange(t, dtype=k.dtype)[:, None]
+            weight = torch.cat((k[:, :t] - back * fade, k[:, t:t + 1] + w[p + ".first"]), 1).exp()
+            out.append((weight * v[:, :t + 1]).sum(1) / weight.sum(1))
+        return torch.stack(out, 1)
+
+    def loss(self, w, d):
+        x = w["embed.weight"][d["tokens"][:, :-1]]
+        for i in range(self.layers):
+            r, k, v = self.parts(layer_norm(x, w, f"{i}.ln1"), w, f"{i}.att", "rkv")
+            x = x + (torch.sigmoid(r) * self.wkv(k, v, w, f"{i}.att")) @ w[f"{i}.att.o.weight"].T
+            r, k = self.parts(layer_norm(x, w, f"{i}.ln2"), w, f"{i}.ffn", "rk")
+            x = x + torch.sigmoid(r) * (F.relu(k)**2 @ w[f"{i}.ffn.v.weight"].T)
+        return next_token(layer_norm(x, w, "norm") @ w["head.weight"].T, d["tokens"])
