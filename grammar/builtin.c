@@ -47,11 +47,21 @@ static bool reduction(Elab *e, const Call *c, Value *x, Attrs *attrs)
     return check_padding(e, c->node->at, &attrs->over);
 }
 
+/* The operand of a sum: in the expression of a metric a double, so that counts come out exact. */
+static bool summed(Elab *e, const Call *c, Value *x, Attrs *attrs)
+{
+    if (!reduction(e, c, x, attrs))
+        return false;
+    if (e->in_metric && e->frame->block && e->frame->block->kind == N_MODEL)
+        *x = build_cast(&e->b, *x, DT_f64);
+    return true;
+}
+
 static Val builtin_sum(Elab *e, const Call *c)
 {
     Attrs attrs = {0};
     Value x;
-    if (!reduction(e, c, &x, &attrs))
+    if (!summed(e, c, &x, &attrs))
         return poison;
     return attrs.over.n ? make(e, c->node->at, OP_sum, &attrs, 1, &x) : tensor_val(x);
 }
@@ -60,7 +70,7 @@ static Val builtin_mean(Elab *e, const Call *c)
 {
     Attrs attrs = {0};
     Value x;
-    if (!reduction(e, c, &x, &attrs))
+    if (!summed(e, c, &x, &attrs))
         return poison;
     if (!attrs.over.n)
         return tensor_val(x);

@@ -3,10 +3,10 @@
  *   globals.c    dims and constants, -D                scope.c     names, frames, messages
  *   layout.c     layout blocks                         train.c     the train block
  *   elaborate.c  functions of the module, the model    statement.c statements, repeat
+ *   metric.c     metrics                               call.c      arguments, calls of blocks
  *   param.c      parameters                            expr.c      expressions
- *   call.c       arguments, calls of blocks            builtin.c   functions
- *   sample.c     the row of logits that is asked for   composite.c ops that prelude.mg defines
- *   update.c     rules of optimizers                                                           */
+ *   builtin.c    functions                             composite.c ops that prelude.mg defines
+ *   sample.c     the row of logits that is asked for   update.c    rules of optimizers         */
 #ifndef MGC_ELAB_H
 #define MGC_ELAB_H
 
@@ -73,6 +73,7 @@ typedef struct Sym {
     bool used;
     bool ready, busy; /* a global: evaluated, being evaluated */
     bool gone;        /* assigned inside a repeat that has ended */
+    bool metric;      /* SYM_VALUE: named by `metric` */
     DimList dims;     /* SYM_DIM: one, or those an `over` parameter stands for */
     Val val;
 } Sym;
@@ -152,6 +153,8 @@ typedef struct Elab {
     Name vocab;           /* the dim that tokens index, or 0 */
     bool padding_said;    /* the chosen layout says whether that is padded */
     Value filled;         /* eval: how many rows there are, or 0 */
+    VEC(Value) metrics;   /* of this function so far; of @eval with their values */
+    bool in_metric;       /* the expression of one is elaborated */
     Value logits;         /* sample: of the first cross-entropy over next(...) */
     const Node *sampled;  /* that call */
     VEC(Value) documents; /* what document_start gave */
@@ -238,6 +241,9 @@ void read_layout(Elab *e);
 /* Statements up to the end; *result is what `return` gave, poison without one. */
 void statements(Elab *e, const NodeList *list, Val *result);
 void param(Elab *e, const Node *n);
+void metric(Elab *e, const Node *n);
+/* The value as the next result of the function. */
+void add_result(Elab *e, FnResult r, Value v);
 
 Val expr(Elab *e, const Node *n);         /* one value */
 Val several_expr(Elab *e, const Node *n); /* the same, or several */

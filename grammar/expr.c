@@ -232,11 +232,16 @@ static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList
     return true;
 }
 
+/* The definitions of cross_entropy and in_top mask what is padded themselves. */
+static bool masks_padding(const Elab *e)
+{
+    const char *block = e->frame->prelude ? text(e, e->frame->block->name) : "";
+    return op_find(block) == OP_cross_entropy || !strcmp(block, "in_top");
+}
+
 bool check_padding(Elab *e, Span at, const DimList *over)
 {
-    /* The definition of cross_entropy masks what is padded itself. */
-    if (e->rule ||
-        (e->frame->prelude && op_find(text(e, e->frame->block->name)) == OP_cross_entropy))
+    if (e->rule || masks_padding(e))
         return true;
     for (int i = 0; i < over->n; i++) {
         const DimInfo *d = dim_info(e, over->dim[i].name);
@@ -244,7 +249,7 @@ bool check_padding(Elab *e, Span at, const DimList *over)
             continue;
         fail(e, at, 221, "'%s' is padded from %lld to %lld and summed or compared here",
              text(e, d->name), (long long)d->valid, (long long)d->size);
-        help(e, "only cross_entropy masks padding: pad no dim that is reduced elsewhere");
+        help(e, "only cross_entropy and in_top mask padding: pad no dim that is reduced elsewhere");
         return false;
     }
     return true;
