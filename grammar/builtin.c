@@ -130,8 +130,10 @@ static Val builtin_rounded(Elab *e, const Call *c)
 static Val builtin_select(Elab *e, const Call *c)
 {
     Val cond = expr(e, c->arg[0]);
-    if (cond.kind == VAL_NUMBER)
+    if (cond.kind == VAL_NUMBER) {
+        note_used(e, c->arg[cond.number.d != 0 ? 2 : 1]);
         return expr(e, c->arg[cond.number.d != 0 ? 1 : 2]);
+    }
     Val a = expr(e, c->arg[1]), b = expr(e, c->arg[2]);
     if (cond.kind == VAL_POISON || a.kind == VAL_POISON || b.kind == VAL_POISON)
         return poison;

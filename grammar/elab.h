@@ -4,6 +4,7 @@
  *   layout.c     layout blocks                         train.c     the train block
  *   elaborate.c  functions of the module, the model    statement.c statements, repeat
  *   metric.c     metrics                               call.c      arguments, calls of blocks
+ *   unused.c     what nothing uses
  *   param.c      parameters                            expr.c      expressions
  *   builtin.c    functions                             composite.c ops that prelude.mg defines
  *   sample.c     the row of logits that is asked for   update.c    rules of optimizers         */
@@ -74,6 +75,9 @@ typedef struct Sym {
     bool ready, busy; /* a global: evaluated, being evaluated */
     bool gone;        /* assigned inside a repeat that has ended */
     bool metric;      /* SYM_VALUE: named by `metric` */
+    bool fresh;       /* SYM_VALUE: nothing has read what it was given last, */
+    bool by_repeat;   /* and the repeats around that have ended; */
+    Span given;       /* the last assignment */
     DimList dims;     /* SYM_DIM: one, or those an `over` parameter stands for */
     Val val;
 } Sym;
@@ -224,8 +228,15 @@ const Node *take_override(Elab *e, Name name); /* its value, or NULL */
 void check_overrides(Elab *e, const NodeList *axes);
 bool global_number(Elab *e, const Node *n, Number *result);
 bool force(Elab *e, Sym *s); /* evaluates a global; false after an error */
+/* unused.c: warnings of what nothing uses. A name that begins with `_` causes none. */
 void warn_unused(Elab *e);
 void warn_unused_names(Elab *e, const Frame *f, size_t from);
+/* s is given a value, by the statement at `by`; what it had may be lost. */
+void note_given(Elab *e, Sym *s, Span by, bool by_repeat);
+/* The names in an expression that is not built in this program, and would be in another. */
+void note_used(Elab *e, const Node *n);
+/* Does what the loop of this body carries as number k matter to more than itself? */
+bool feeds_others(const Elab *e, const Region *body, size_t k);
 
 /* The blocks of prelude.mg: read, NULL after errors; declared. */
 const Ast *read_prelude(Elab *e);

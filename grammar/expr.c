@@ -1,6 +1,7 @@
 /* expr.c - expressions: numbers are folded, tensors become instructions. */
 #include "grammar/elab.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +32,11 @@ Value as_tensor(Elab *e, Val v, DType t)
     if (v.kind == VAL_TENSOR)
         return v.value;
     int power = e->mode == MODE_EVAL && dtype_is_float(t) ? v.number.rows : 0;
-    double batch = (double)e->module->batch.size;
-    Value x = build_const(&e->b, t, v.number.d / pow(batch, power));
+    double batch = (double)e->module->batch.size, number = v.number.d / pow(batch, power);
+    if (t == DT_f32 && fabs(number) > (double)FLT_MAX)
+        fail(e, e->b.span, 212, "%s is infinite in f32, whose largest number is 3.4e38",
+             number_text(e->arena, v.number));
+    Value x = build_const(&e->b, t, number);
     for (int k = 0; k < abs(power); k++)
         x = build2(&e->b, power > 0 ? OP_mul : OP_div, x, rows_evaluated(e, t));
     return x;

@@ -35,6 +35,7 @@ static void assign(Elab *e, const Node *to, Val v)
         s = declare(e, SYM_VALUE, to->name, to->at);
     if (!s)
         return;
+    note_given(e, s, to->at, false);
     s->val = v;
     s->ready = true;
     name_value(e, v, to->name);
@@ -190,6 +191,7 @@ static bool open_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop)
         Value arg = region_arg(e->module, loop->region, t, c->sym->name);
         vec_push(e->arena, &loop->carried, arg);
         c->sym->val = tensor_val(arg);
+        c->sym->fresh = false; /* the first iteration has it */
     }
     loop->index = region_arg(e->module, loop->region, (Type){.dtype = DT_i32}, loop->dim.name);
     return ok;
@@ -299,7 +301,11 @@ static bool finish_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop
     Ins *i = build_typed(outer, OP_repeat, &attrs, (int)in.n, in.data, (int)types.n, types.data,
                          loop->region);
     for (size_t k = 0; k < carried->n; k++) {
-        carried->data[k].sym->val = tensor_val(i->out[k]);
+        Sym *s = carried->data[k].sym;
+        s->val = tensor_val(i->out[k]);
+        s->fresh = false; /* the next iteration has it */
+        if (!feeds_others(e, loop->region, k))
+            note_given(e, s, s->given, true);
         name_value(e, tensor_val(i->out[k]), carried->data[k].sym->name);
     }
     return true;
