@@ -48,11 +48,21 @@ static bool reduction(Elab *e, const Call *c, Value *x, Attrs *attrs)
     return check_padding(e, c->node->at, &attrs->over);
 }
 
+/* The operand of a sum: in the expression of a metric a double, so that counts come out exact. */
+static bool summed(Elab *e, const Call *c, Value *x, Attrs *attrs)
+{
+    if (!reduction(e, c, x, attrs))
+        return false;
+    if (e->in_metric && e->frame->block && e->frame->block->kind == N_MODEL)
+        *x = build_cast(&e->b, *x, DT_f64);
+    return true;
+}
+
 static Val builtin_sum(Elab *e, const Call *c)
 {
     Attrs attrs = {0};
     Value x;
-    if (!reduction(e, c, &x, &attrs))
+    if (!summed(e, c, &x, &attrs))
         return poison;
     return attrs.over.n ? make(e, c->node->at, OP_sum, &attrs, 1, &x) : tensor_val(x);
 }
@@ -61,7 +71,7 @@ static Val builtin_mean(Elab *e, const Call *c)
 {
     Attrs attrs = {0};
     Value x;
-    if (!reduction(e, c, &x, &attrs))
+    if (!summed(e, c, &x, &attrs))
         return poison;
     if (!attrs.over.n)
         return tensor_val(x);
@@ -121,8 +131,10 @@ static Val builtin_rounded(Elab *e, const Call *c)
 static Val builtin_select(Elab *e, const Call *c)
 {
     Val cond = expr(e, c->arg[0]);
-    if (cond.kind == VAL_NUMBER)
+    if (cond.kind == VAL_NUMBER) {
+        note_used(e, c->arg[cond.number.d != 0 ? 2 : 1]);
         return several_expr(e, c->arg[cond.number.d != 0 ? 1 : 2]);
+    }
     Val a = expr(e, c->arg[1]), b = expr(e, c->arg[2]);
     if (cond.kind == VAL_POISON || a.kind == VAL_POISON || b.kind == VAL_POISON)
         return poison;

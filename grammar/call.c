@@ -251,6 +251,8 @@ static bool bind_indexed(Elab *e, const Node *p, const Given *g)
     if (known)
         return true;
     Sym *s = declare(e, SYM_DIM, p->a->name, p->a->at);
+    if (s)
+        s->used = true; /* its name had to be said */
     const DimInfo *d = dim_info(e, indexes);
     if (s)
         s->dims = (DimList){1, {{.name = d->name, .size = d->size}}};

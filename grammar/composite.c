@@ -161,7 +161,7 @@ static Val cross_entropy(Elab *e, const Node *n, bool *done)
         return poison;
     }
     Dim classes = bound(e, "c")->dims.dim[0], picked = {0};
-    if (e->mode == MODE_TRAIN && !e->sampled && e->b.region == e->fn->body &&
+    if (e->mode == MODE_TRAIN && !e->sampled && !e->in_metric && e->b.region == e->fn->body &&
         is_next(e, targets.value, &picked))
         e->sampled = n;
     if (e->options->inline_composites)

@@ -3,10 +3,11 @@
  *   globals.c    dims and constants, -D                scope.c     names, frames, messages
  *   layout.c     layout blocks                         train.c     the train block
  *   elaborate.c  functions of the module, the model    statement.c statements; loop.c repeat, scan
+ *   metric.c     metrics                               call.c      arguments, calls of blocks
+ *   unused.c     what nothing uses
  *   param.c      parameters                            expr.c      expressions
- *   call.c       arguments, calls of blocks            builtin.c   functions
- *   sample.c     the row of logits that is asked for   composite.c ops that prelude.mg defines
- *   update.c     rules of optimizers                                                           */
+ *   builtin.c    functions                             composite.c ops that prelude.mg defines
+ *   sample.c     the row of logits that is asked for   update.c    rules of optimizers         */
 #ifndef MGC_ELAB_H
 #define MGC_ELAB_H
 
@@ -71,10 +72,13 @@ typedef struct Sym {
     const Node *node;  /* a global's expression, a block */
     struct Sym *other; /* a block of the prelude: the one of this name that takes more values */
     bool used;
-    bool ready, busy;    /* a global: evaluated, being evaluated */
-    bool gone;           /* assigned inside a repeat that has ended */
-    bool used_elsewhere; /* in another copy of the body of its repeat */
-    DimList dims;        /* SYM_DIM: one, or those an `over` parameter stands for */
+    bool ready, busy; /* a global: evaluated, being evaluated */
+    bool gone;        /* assigned inside a repeat that has ended */
+    bool metric;      /* SYM_VALUE: named by `metric` */
+    bool fresh;       /* SYM_VALUE: nothing has read what it was given last, */
+    bool by_repeat;   /* and the repeats around that have ended; */
+    Span given;       /* the last assignment */
+    DimList dims;     /* SYM_DIM: one, or those an `over` parameter stands for */
     Val val;
 } Sym;
 
@@ -173,6 +177,8 @@ typedef struct Elab {
     Name vocab;           /* the dim that tokens index, or 0 */
     bool padding_said;    /* the chosen layout says whether that is padded */
     Value filled;         /* eval: how many rows there are, or 0 */
+    VEC(Value) metrics;   /* of this function so far; of @eval with their values */
+    bool in_metric;       /* the expression of one is elaborated */
     Value logits;         /* sample: of the first cross-entropy over next(...) */
     const Node *sampled;  /* that call */
     VEC(Value) documents; /* what document_start gave */
@@ -243,9 +249,15 @@ const Node *take_override(Elab *e, Name name); /* its value, or NULL */
 void check_overrides(Elab *e, const NodeList *axes);
 bool global_number(Elab *e, const Node *n, Number *result);
 bool force(Elab *e, Sym *s); /* evaluates a global; false after an error */
+/* unused.c: warnings of what nothing uses. A name that begins with `_` causes none. */
 void warn_unused(Elab *e);
-void mark_unread(Elab *e, const Sym *s); /* a parameter: no second warning is needed */
 void warn_unused_names(Elab *e, const Frame *f, size_t from);
+/* s is given a value, by the statement at `by`; what it had may be lost. */
+void note_given(Elab *e, Sym *s, Span by, bool by_repeat);
+/* The names in an expression that is not built in this program, and would be in another. */
+void note_used(Elab *e, const Node *n);
+/* Does what the loop of this body carries as number k matter to more than itself? */
+bool feeds_others(const Elab *e, const Region *body, size_t k);
 
 /* The blocks of prelude.mg: read, NULL after errors; declared. */
 const Ast *read_prelude(Elab *e);
@@ -282,6 +294,9 @@ Value at_index(Elab *e, Value v);
 Value index_of(Elab *e, Dim d, DType t);
 /* After an error about a dim that a value lacks: does it lack it because of a scan? */
 void help_scan(Elab *e, Name dim);
+void metric(Elab *e, const Node *n);
+/* The value as the next result of the function. */
+void add_result(Elab *e, FnResult r, Value v);
 
 Val expr(Elab *e, const Node *n);         /* one value */
 Val several_expr(Elab *e, const Node *n); /* the same, or several */

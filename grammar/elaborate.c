@@ -38,10 +38,9 @@ static void order_args(Elab *e)
     }
 }
 
-static void add_result(Elab *e, ResultRole role, Value v)
+void add_result(Elab *e, FnResult r, Value v)
 {
-    FnResult result = {.role = role};
-    vec_push(e->module->arena, &e->fn->results, result);
+    vec_push(e->module->arena, &e->fn->results, r);
     vec_push(e->module->arena, &e->fn->body->results, v);
 }
 
@@ -149,7 +148,7 @@ static bool loss_result(Elab *e, const Node *model)
         help(e, "loss = mean(...)");
         return false;
     }
-    add_result(e, RES_loss, build_cast(&e->b, s->val.value, DT_f64));
+    add_result(e, (FnResult){.role = RES_loss}, build_cast(&e->b, s->val.value, DT_f64));
     return true;
 }
 
@@ -171,7 +170,8 @@ static bool logits_result(Elab *e)
     if (t.dims[0].name != batch.name)
         t = (Type){.rank = 2, .dims = {batch, t.dims[0]}};
     t.dtype = e->compute; /* a loss within them is f64, and makes them so */
-    add_result(e, RES_logits, build_as(&e->b, build_cast(&e->b, v, e->compute), t));
+    add_result(e, (FnResult){.role = RES_logits},
+               build_as(&e->b, build_cast(&e->b, v, e->compute), t));
     return true;
 }
 
@@ -187,6 +187,7 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     e->fn->body = region_new(m, NULL);
     e->b = (Builder){.m = m, .region = e->fn->body, .span = model->at};
     e->step = e->seed = e->logits = e->filled = 0;
+    e->metrics.n = 0;
     e->work = 0;
     e->paths = (Map){0};
     e->loop = NULL;
@@ -197,6 +198,8 @@ static bool elaborate_mode(Elab *e, const Node *model, Mode mode, int64_t batch)
     Val none = {.kind = VAL_POISON};
     statements(e, &model->more, &none);
     bool ok = !e->stopped && (mode == MODE_SAMPLE ? logits_result(e) : loss_result(e, model));
+    for (size_t i = 0; ok && mode == MODE_EVAL && i < e->metrics.n; i++)
+        add_result(e, (FnResult){RES_metric, (uint32_t)i}, e->metrics.data[i]);
     warn_unused_names(e, &f, 0);
     free_dims(e, &f);
     e->frame = NULL;

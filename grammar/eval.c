@@ -50,6 +50,12 @@ static const char *finish(double d, Number *r)
     return isnan(d) ? "is not a number" : isinf(d) ? "overflows" : NULL;
 }
 
+/* Infinite although it is not large: log(0), rsqrt(0), pow(0, -1). */
+static bool is_pole(Op op, double x)
+{
+    return x == 0 && (op == OP_log || op == OP_rsqrt || op == OP_pow);
+}
+
 static const char *negated(Number a, Number *r)
 {
     if (!a.exact)
@@ -134,7 +140,8 @@ const char *number_op(Op op, int n, const Number *x, Number *r)
         *r = (op == OP_max) == (x[0].d >= x[1].d) ? x[0] : x[1];
         return NULL;
     }
-    return finish(op_evaluate(op, x[0].d, n > 1 ? x[1].d : 0, n > 2 ? x[2].d : 0), r);
+    const char *wrong = finish(op_evaluate(op, x[0].d, n > 1 ? x[1].d : 0, n > 2 ? x[2].d : 0), r);
+    return wrong && isinf(r->d) && is_pole(op, x[0].d) ? "is infinite" : wrong;
 }
 
 bool size_multiply(int64_t a, int64_t b, int64_t *r)

@@ -1,6 +1,7 @@
 /* expr.c - expressions: numbers are folded, tensors become instructions. */
 #include "grammar/elab.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +32,11 @@ Value as_tensor(Elab *e, Val v, DType t)
     if (v.kind == VAL_TENSOR)
         return v.value;
     int power = e->mode == MODE_EVAL && dtype_is_float(t) ? v.number.rows : 0;
-    double batch = (double)e->module->batch.size;
-    Value x = build_const(&e->b, t, v.number.d / pow(batch, power));
+    double batch = (double)e->module->batch.size, number = v.number.d / pow(batch, power);
+    if (t == DT_f32 && fabs(number) > (double)FLT_MAX)
+        fail(e, e->b.span, 212, "%s is infinite in f32, whose largest number is 3.4e38",
+             number_text(e->arena, v.number));
+    Value x = build_const(&e->b, t, number);
     for (int k = 0; k < abs(power); k++)
         x = build2(&e->b, power > 0 ? OP_mul : OP_div, x, rows_evaluated(e, t));
     return x;
@@ -236,11 +240,16 @@ static bool check_summed(Elab *e, const Node *n, Value x, Value y, const DimList
     return true;
 }
 
+/* The definitions of cross_entropy and in_top mask what is padded themselves. */
+static bool masks_padding(const Elab *e)
+{
+    const char *block = e->frame->prelude ? text(e, e->frame->block->name) : "";
+    return op_find(block) == OP_cross_entropy || !strcmp(block, "in_top");
+}
+
 bool check_padding(Elab *e, Span at, const DimList *over)
 {
-    /* The definition of cross_entropy masks what is padded itself. */
-    if (e->rule ||
-        (e->frame->prelude && op_find(text(e, e->frame->block->name)) == OP_cross_entropy))
+    if (e->rule || masks_padding(e))
         return true;
     for (int i = 0; i < over->n; i++) {
         const DimInfo *d = dim_info(e, over->dim[i].name);
@@ -248,7 +257,7 @@ bool check_padding(Elab *e, Span at, const DimList *over)
             continue;
         fail(e, at, 221, "'%s' is padded from %lld to %lld and summed or compared here",
              text(e, d->name), (long long)d->valid, (long long)d->size);
-        help(e, "only cross_entropy masks padding: pad no dim that is reduced elsewhere");
+        help(e, "only cross_entropy and in_top mask padding: pad no dim that is reduced elsewhere");
         return false;
     }
     return true;

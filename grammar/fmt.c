@@ -250,6 +250,7 @@ static void put_node(Fmt *f, const Node *n)
     case N_FLAG:
     case N_OPTION:
     case N_PARAM:
+    case N_METRIC:
     case N_REPEAT:
     case N_SCAN:
     case N_SEVERAL:
@@ -395,6 +396,7 @@ static void add_plain(Fmt *f, const Node *n)
         put(f, " = ");
         put_node(f, n->a);
     } else {
+        put(f, n->kind == N_METRIC ? "metric " : "");
         put_assigned(f, n);
     }
     add_cell(add_line(f, L_PLAIN, n->span.begin), take(f));

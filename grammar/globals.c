@@ -180,17 +180,3 @@ void declare_globals(Elab *e)
     for (size_t i = 0; i < e->global_order.n && !diag_enough(e->diag); i++)
         force(e, e->global_order.data[i]);
 }
-
-void warn_unused(Elab *e)
-{
-    for (size_t i = 0; i < e->global_order.n; i++) {
-        const Sym *s = e->global_order.data[i];
-        if (!s->used)
-            warn(e, s->span, 290, "%s '%s' is not used", s->kind == SYM_DIM ? "dim" : "constant",
-                 text(e, s->name));
-    }
-    for (size_t i = 0; i < e->block_order.n; i++)
-        if (!e->block_order.data[i]->used)
-            warn(e, e->block_order.data[i]->span, 290, "block '%s' is not called",
-                 text(e, e->block_order.data[i]->name));
-}

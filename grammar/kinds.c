@@ -307,9 +307,6 @@ void hide_names(Elab *e, const Node *n, size_t before)
         Sym *s = f->order.data[i];
         if (n->kind == N_SCAN && s->kind == SYM_VALUE && !s->gone)
             continue;
-        if (s->kind == SYM_PARAM && !s->used && !s->gone)
-            mark_unread(e, s);
-        s->used_elsewhere |= s->used;
         s->gone = true;
         s->span = n->at;
     }

@@ -89,6 +89,7 @@ static bool open_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop)
         Value arg = region_arg(e->module, loop->region, t, c->sym->name);
         vec_push(e->arena, &loop->carried, arg);
         c->sym->val = tensor_val(arg);
+        c->sym->fresh = false; /* the first iteration has it */
     }
     loop->index = region_arg(e->module, loop->region, (Type){.dtype = DT_i32}, loop->dim.name);
     return ok;
@@ -119,8 +120,6 @@ static void forget(Elab *e, const Node *n, size_t before)
     if (n->kind == N_REPEAT)
         warn_unused_names(e, e->frame, before);
     hide_names(e, n, before);
-    for (size_t i = before; i < e->frame->order.n; i++)
-        e->frame->order.data[i]->used_elsewhere = false;
 }
 
 /* A value of an iteration that has the dim of the repeat, or 0: all iterations' together would have
@@ -247,8 +246,12 @@ static bool finish_loop(Elab *e, const Node *n, CarriedList *carried, Loop *loop
     Ins *i = build_typed(outer, OP_repeat, &attrs, (int)in.n, in.data, (int)types.n, types.data,
                          loop->region);
     for (size_t k = 0; k < carried->n; k++) {
-        carried->data[k].sym->val = tensor_val(i->out[k]);
-        name_value(e, tensor_val(i->out[k]), carried->data[k].sym->name);
+        Sym *s = carried->data[k].sym;
+        s->val = tensor_val(i->out[k]);
+        s->fresh = false; /* the next iteration has it */
+        if (!feeds_others(e, loop->region, k))
+            note_given(e, s, s->given, true);
+        name_value(e, s->val, s->name);
     }
     for (size_t k = 0; k < names->n; k++) {
         names->data[k]->val = tensor_val(i->out[carried->n + k]);

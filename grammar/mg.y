@@ -39,7 +39,7 @@ static void mgy_error(Span *at, Parse *p, const char *message);
 %token START_FILE START_PRELUDE START_EXPRESSION RESUME
 %token DIM "dim" CONST "const" BLOCK "block" MODEL "model" TRAIN "train" LAYOUT "layout"
 %token CONFIG "config"
-%token PARAM "param" REPEAT "repeat" SCAN "scan" RETURN "return"
+%token PARAM "param" METRIC "metric" REPEAT "repeat" SCAN "scan" RETURN "return"
 %token AS "as" OVER "over" ALONG "along" WHERE "where" TO "to" TIMES "x" AT "at"
 %token ARROW "->" DOTS ".." LE "<=" GE ">=" EQ "==" NE "!="
 %token OPTIMIZER "optimizer" SETTING "setting" STATE "state" REST "rest"
@@ -150,6 +150,8 @@ statement: IDENT '=' expr       { $$ = MAKE(@$, ASSIGN, .name = $1, .at = @1, .a
          | IDENT ':' "param" '[' names ']' '~' call path external
                                 { $$ = MAKE(@$, PARAM, .name = $1, .at = @1, .list = *$5, .b = $8,
                                             .text = $9, .more = *$10); }
+         | "metric" IDENT '=' expr
+                                { $$ = MAKE(@$, METRIC, .name = $2, .at = @2, .a = $4); }
          | "repeat" IDENT path '{' statements '}'
                                 { $$ = MAKE(@$, REPEAT, .name = $2, .at = @2, .body = @4.end, .text = $3,
                                             .more = *$5); }

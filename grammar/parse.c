@@ -125,7 +125,8 @@ static bool begins_statement(Parse *p, const Token *t)
 {
     if (!t->first)
         return false;
-    if (t->kind == REPEAT || t->kind == SCAN || t->kind == RETURN || t->kind == DIM)
+    if (t->kind == METRIC || t->kind == REPEAT || t->kind == SCAN || t->kind == RETURN ||
+        t->kind == DIM)
         return true;
     if (t->kind != IDENT || p->item == TRAIN || p->item == LAYOUT)
         return t->kind == IDENT;

@@ -114,6 +114,14 @@ block scores_of(score, chosen : token(c)) {
     return sum(select(index(c) == chosen, score, 0), over c)
 }
 
+# 1 for each target that is among the `best` largest scores, else 0. Of equal scores the first counts as the larger, as in `top`; a
+# score that is no number is smaller than none, so that nothing is right by it. Padded classes are no scores.
+block in_top(score, target : token(c), best = 1) {
+    own = sum(select(index(c) == target, score, 0), over c)
+    behind = select(score < own, 1, select(score == own, select(index(c) >= target, 1, 0), 0))
+    return select(sum(select(valid(c), behind, 0), over c) > c - best, 1, 0)
+}
+
 # How unevenly experts are used (Fedus, Zoph, Shazeer: Switch transformers; 2021): the share of the
 # choices that go to each times its mean score, summed, times their number; at least the number of
 # choices of a position. For each group of positions by itself.

@@ -228,7 +228,7 @@ Sym *lookup(Elab *e, Name name)
     if (s && s->gone)
         return NULL;
     if (s)
-        s->used = true;
+        s->used = true, s->fresh = false;
     return s;
 }
 
@@ -280,8 +280,7 @@ Sym *declare(Elab *e, SymKind kind, Name name, Span at)
     Sym *old = inside ? find_local(e->frame, name) : NULL;
     if (old && old->gone) {
         Name n = old->name;
-        const bool elsewhere = old->used_elsewhere;
-        *old = (Sym){.kind = kind, .name = n, .span = at, .used_elsewhere = elsewhere};
+        *old = (Sym){.kind = kind, .name = n, .span = at};
         vec_push(e->arena, &e->frame->order, old);
         return old;
     }
@@ -304,40 +303,6 @@ Sym *declare(Elab *e, SymKind kind, Name name, Span at)
         vec_push(e->arena, &e->global_order, s);
     }
     return s;
-}
-
-/* Weights of targets are read where the targets are. */
-static bool weighs(const Elab *e, const Sym *s)
-{
-    return e->weight && s->val.kind == VAL_TENSOR && s->val.value == e->weight;
-}
-
-void mark_unread(Elab *e, const Sym *s)
-{
-    for (size_t t = 0; t < e->module->tensors.n; t++) {
-        Tensor *tensor = &e->module->tensors.data[t];
-        tensor->unread |= tensor->span.file == s->span.file && tensor->span.begin == s->span.begin;
-    }
-}
-
-void warn_unused_names(Elab *e, const Frame *f, size_t from)
-{
-    if (e->mode != MODE_TRAIN || diag_errors(e->diag))
-        return;
-    bool model = f->block && f->block->kind == N_MODEL;
-    for (size_t i = from; i < f->order.n; i++) {
-        const Sym *s = f->order.data[i];
-        if (s->used || s->used_elsewhere || s->gone || f->prelude ||
-            (model && !strcmp(text(e, s->name), "loss")))
-            continue;
-        if (s->kind == SYM_PARAM) {
-            mark_unread(e, s);
-            warn(e, s->span, 291, "parameter '%s' is not used", text(e, s->name));
-        } else if (s->kind == SYM_CONST)
-            warn(e, s->span, 290, "'%s' is not used", text(e, s->name));
-        else if (s->kind == SYM_VALUE && !weighs(e, s))
-            warn(e, s->span, 290, "value '%s' is not used", text(e, s->name));
-    }
 }
 
 /* ---- dims --------------------------------------------------------------------------------- */

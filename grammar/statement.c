@@ -26,10 +26,16 @@ static void assign(Elab *e, const Node *to, Val v)
         note(e, s->span, "declared here");
         return;
     }
+    if (s && s->metric) {
+        fail(e, to->at, 277, "metric '%s' cannot be assigned", text(e, to->name));
+        note(e, s->span, "it is named here");
+        return;
+    }
     if (!s || s->kind != SYM_VALUE || s->gone)
         s = declare(e, SYM_VALUE, to->name, to->at);
     if (!s)
         return;
+    note_given(e, s, to->at, false);
     s->val = v;
     s->ready = true;
     name_value(e, v, to->name);
@@ -159,6 +165,8 @@ static void statement(Elab *e, const Node *n, Val *result, bool last)
         assign_several(e, n);
     } else if (n->kind == N_PARAM) {
         param(e, n);
+    } else if (n->kind == N_METRIC) {
+        metric(e, n);
     } else if (n->kind == N_REPEAT) {
         repeat(e, n);
     } else if (n->kind == N_SCAN) {

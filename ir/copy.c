@@ -54,6 +54,7 @@ Module *module_copy(const Module *m, const char *fn, Diag *d, Arena *a)
     c->arena = a;
     c->diag = d;
     COPY_VEC(a, &c->inputs, &m->inputs);
+    COPY_VEC(a, &c->metrics, &m->metrics);
     COPY_VEC(a, &c->values, &m->values);
     COPY_VEC(a, &c->tensors, &m->tensors);
     memset(&c->fns, 0, sizeof c->fns);

@@ -206,8 +206,9 @@ typedef enum ArgRole {
     ARG_place   /* i32[]: the rank's place along the axes that .tensor is the set of */
 } ArgRole;
 typedef enum ResultRole {
-    RES_loss, /* f64[]; eval: of all rows so far */
-    RES_norm, /* f64[] */
+    RES_loss,   /* f64[]; eval: of all rows so far */
+    RES_norm,   /* f64[] */
+    RES_metric, /* f64[]; eval: of all rows so far; .tensor says which of Module.metrics */
     RES_logits,
     RES_total, /* f64[...]: eval: the sum (or maximum) over all rows so far of what the loss needs;
                   .tensor is its number in Fn.totals */
@@ -225,7 +226,8 @@ typedef struct FnArg {
 } FnArg;
 typedef struct FnResult {
     ResultRole role;
-    uint32_t tensor; /* RES_update: the tensor whose new value this is; RES_grad: the parameter */
+    uint32_t tensor; /* RES_update: the tensor whose new value this is; RES_grad: the parameter;
+                        RES_metric: in Module.metrics; RES_total: in Fn.totals */
 } FnResult;
 
 /* After `update`: the value that is the whole gradient of a parameter. */
@@ -300,7 +302,7 @@ typedef struct Input {
     Name name;
     int64_t limit; /* indices are below it; 0: numbers */
 } Input;
-enum { MAX_INPUTS = 8 };
+enum { MAX_INPUTS = 8, MAX_METRICS = 32 };
 
 /* Policy for values that the backward pass of @train's repeats keeps from their forward pass:
  * expensive ones (auto: or those chosen for the memory there is), all that it reads, the inputs
@@ -424,6 +426,7 @@ struct Module {
     Dim batch, seq;        /* the dims of the token input; seq counts targets (no name, 1: none) */
     int64_t vocab;         /* valid token ids are below it */
     VEC(Input) inputs;     /* instead of tokens */
+    VEC(Name) metrics;     /* that @eval gives, each once, besides the loss */
     VEC(ValueInfo) values; /* [0] is unused */
     VEC(Tensor) tensors;
     VEC(Fn *) fns;

@@ -7,7 +7,8 @@ const char *const arg_role_names[] = {"param",  "state",  "input", "tokens", "we
                                       "lr",     "scale",  "step",  "seed",   "pos",
                                       "filled", "before", "total", "place"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
-const char *const result_role_names[] = {"loss", "norm", "logits", "total", "grad", "update"};
+const char *const result_role_names[] = {"loss",  "norm", "metric", "logits",
+                                         "total", "grad", "update"};
 
 static const struct {
     const char *name;

@@ -369,6 +369,8 @@ static void read_fn(Reader *r)
     read_region(r, f->body, 0);
     while (text_take_word(r, "result")) {
         FnResult res = {.role = (ResultRole)text_want_choice(r, result_role_names, RESULT_ROLES)};
+        if (res.role == RES_metric)
+            res.tensor = (uint32_t)text_want_int(r, 0, (int64_t)r->m->metrics.n - 1);
         if (res.role == RES_total)
             res.tensor = (uint32_t)text_want_int(r, 0, (int64_t)f->totals.n - 1);
         if (res.role >= RES_grad)
@@ -469,6 +471,8 @@ static void read_module(Reader *r)
         in.limit = text_want_int(r, 0, INT32_MAX);
         vec_push(r->a, &r->m->inputs, in);
     }
+    while (text_take_word(r, "metric"))
+        vec_push(r->a, &r->m->metrics, text_want_name(r));
     if (text_take_word(r, "config"))
         r->m->config = text_want_text(r);
     while (text_take_word(r, "tensor"))

@@ -381,7 +381,7 @@ static void print_fn(Printer *p, const Fn *f)
     for (size_t i = 0; i < f->results.n; i++) {
         const FnResult r = f->results.data[i];
         fprintf(p->out, "  result %s", result_role_names[r.role]);
-        if (r.role == RES_total)
+        if (r.role == RES_metric || r.role == RES_total)
             fprintf(p->out, " %u", r.tensor);
         if (r.role >= RES_grad)
             print_ref(p, r.tensor);
@@ -536,9 +536,8 @@ static void print_header(const Module *m, FILE *out)
     }
     if (m->layout.overlap)
         fputs(" overlap", out);
-    if (m->layout.send_flops > 0) {
+    if (m->layout.send_flops > 0)
         print_setting("send_flops", m->layout.send_flops, out);
-    }
     print_setting("assert_peak", m->layout.assert_peak, out);
     print_place(m, m->layout.assert_span, out);
     if (m->layout.assert_step != 0) {
@@ -556,6 +555,9 @@ static void print_header(const Module *m, FILE *out)
         print_string(out, name_str(m->names, m->inputs.data[i].name));
         fprintf(out, " limit %lld\n", (long long)m->inputs.data[i].limit);
     }
+    for (size_t i = 0; i < m->metrics.n; i++)
+        fputs("metric ", out), print_string(out, name_str(m->names, m->metrics.data[i])),
+            fputc('\n', out);
     if (m->config) {
         fputs("config ", out);
         print_string(out, m->config);

@@ -338,6 +338,30 @@ static void check_totals(Verifier *v, const Fn *f)
                       (size_t)f->totals.n);
 }
 
+/* @eval gives each metric once, and no other function gives one. */
+static void check_metrics(Verifier *v, const Fn *f)
+{
+    const size_t n = v->m->metrics.n;
+    bool *given = NEW_ARRAY(v->tmp, bool, n + 1);
+    size_t count = 0;
+    if (n > MAX_METRICS)
+        verify_broken(v, NULL, 7, "%zu metrics; the limit is %d", n, MAX_METRICS);
+    for (size_t k = 0; k < f->results.n; k++) {
+        const FnResult r = f->results.data[k];
+        if (r.role != RES_metric)
+            continue;
+        if (r.tensor >= n || given[r.tensor])
+            verify_broken(v, NULL, 7,
+                          "result %zu is a metric that there is not, or that came before", k);
+        else
+            given[r.tensor] = true;
+        count++;
+    }
+    if (count != (f == module_fn(v->m, "eval") ? n : 0))
+        verify_broken(v, NULL, 7, "@%s gives %zu metrics of %zu", name_str(v->m->names, f->name),
+                      count, n);
+}
+
 /* I7: roles fit: a parameter or state argument, an update and a gradient have the tensor's type and
  * come once; the scalars have theirs. */
 static void check_roles(Verifier *v, const Fn *f)
@@ -374,6 +398,7 @@ static void check_roles(Verifier *v, const Fn *f)
             taken[at] = true;
     }
     check_totals(v, f);
+    check_metrics(v, f);
 }
 
 static bool external_form(const Tensor *t)

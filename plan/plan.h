@@ -231,8 +231,9 @@ typedef struct Program {
     Pipe *pipe; /* NULL: none */
     /* Inputs and results for the runtime: buffer numbers, or -1 (see mg_entry). */
     int tokens, weights, lr, scale, step, seed, pos, filled, before, loss, norm, logits;
-    VEC(int) totals;       /* buffers by the number of a total, each in place */
-    int input[MAX_INPUTS]; /* per Module.inputs */
+    VEC(int) totals;         /* buffers by the number of a total, each in place */
+    int input[MAX_INPUTS];   /* per Module.inputs */
+    int metric[MAX_METRICS]; /* per Module.metrics */
     struct {
         Axes axes;
         int buffer;

@@ -5,8 +5,7 @@
  * inputs, and calls those functions. Nothing is allocated while they run.
  *
  * Every tensor lives in the arena at an offset fixed at compile time. Matrices are row-major.
- * This header is plain C, includes nothing of mgc, and is versioned: the runtime refuses a program
- * made for another MG_ABI. */
+ * This header is plain C and includes nothing of mgc. The runtime refuses another MG_ABI. */
 #ifndef MG_ABI_H
 #define MG_ABI_H
 
@@ -14,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      23
+#define MG_ABI      24
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -33,10 +32,10 @@ typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM }
  *
  * The first `stacked` stored dims are the dims of the `repeat`s around the declaration, and
  * perhaps of experts: the tensor stands for one external tensor for each index of them, and
- * `name` has one "{}" for each, or "{3+2i}": its indices are then 3, 5, 7, ... The other stored
- * dims, in the order `order` and merged in groups of merge[0], merge[1], ... give the external
- * shape (the shape in the safetensors file). A stored dim can be padded: size >= valid. The padding
- * holds zeros, never leaves the program, and never changes. */
+ * `name` has one "{}" for each, or "{3+2i}": then 3, 5, 7, ... The other stored dims, in the order
+ * `order` and merged in groups of merge[0], merge[1], ... give the external shape (in the
+ * safetensors file). A stored dim can be padded: size >= valid. The padding stays 0, and never
+ * leaves the program. */
 typedef struct mg_tensor {
     const char *name;  /* external name of the parameter, "model.layers.{}.mlp.up_proj.weight" */
     const char *slot;  /* "" for a parameter; "exp_avg", "exp_avg_sq", "momentum" for state */
@@ -56,8 +55,7 @@ typedef struct mg_tensor {
     uint32_t axes[MG_RANK_MAX]; /* per stored dim: the mg_program.axes that it is split on */
     /* the axes on which rank r of n has parts r and 2n - 1 - r of 2n, not part r of n */
     uint32_t zigzag[MG_RANK_MAX];
-    uint8_t at; /* MG_AT_*: the ranks along the stage axis that have it; on other ranks its bytes
-                 * hold something else */
+    uint8_t at; /* MG_AT_*: ranks along the stage axis that have it; others reuse its bytes */
 } mg_tensor;
 
 /* Ranks along the stage axis: the first, those between, the last. */
@@ -141,8 +139,14 @@ typedef struct mg_input {
     int64_t offset; /* bytes into the arena */
     int64_t elements, limit;
 } mg_input;
-#define MG_INPUTS_MAX 8
-#define MG_PLACES_MAX 16 /* sets of axes for which a program asks its rank's place */
+#define MG_INPUTS_MAX  8
+#define MG_METRICS_MAX 32
+#define MG_PLACES_MAX  16 /* sets of axes for which a program asks its rank's place */
+
+typedef struct mg_metric {
+    const char *name; /* "accuracy" */
+    int64_t offset;
+} mg_metric;
 
 typedef struct mg_total {
     int64_t offset, n; /* numbers, f64 */
@@ -175,7 +179,9 @@ typedef struct mg_entry {
     uint32_t batch_axes;
     int64_t ntotals; /* eval: sums that the entry adds to, in place */
     const mg_total *total;
-    int nplaces; /* i32 scalars: the rank's place along some axes */
+    int64_t nmetrics;        /* eval: numbers beside the loss, each f64 */
+    const mg_metric *metric; /* MG_METRICS_MAX at most */
+    int nplaces;             /* i32 scalars: the rank's place along some axes */
     struct {
         uint32_t axes;
         int64_t offset;
@@ -266,8 +272,7 @@ void mg_step(mg_run *r);
 void mg_eval(mg_run *r);
 void mg_sample(mg_run *r);
 
-/* Defined in runtime/cuda/comm.c, which needs NCCL. A program of one rank does not name it, and
- * links without NCCL. */
+/* Defined in runtime/cuda/comm.c, which needs NCCL. A program of one rank links without it. */
 extern const struct mg_collectives mg_nccl;
 
 /* ---- functions that emitted code calls ----------------------------------------------------
@@ -295,8 +300,7 @@ void mg_record(mg_run *r, int point);
 void mg_wait(mg_run *r, int point);
 /* On a processor, stream 0 is the calling thread, and another stream holds only collectives:
  * mg_comm begins one, which makes progress in mg_progress, in parts of actions, and in mg_wait.
- * A wait in that stream holds the next collective that begins there, and all behind it
- * (queue.h). */
+ * A wait in that stream holds the next collective that begins there, and those behind (queue.h). */
 void mg_progress(mg_run *r);
 
 /* The loop has ended that used the bytes of the event's deaths. */
@@ -440,8 +444,7 @@ void mg_top(mg_run *r, int action, const mg_top_desc *d, const void *x, int32_t 
  * dispatch        z[choice, g, slot] = rows[g, p] * weight, 0 in unused slots
  * combine         rows[g, p] = sum of z[choice, g, slot] * weight over its choices, in their order
  * combine_weight  weight[g, p, k] = z[choice, g, slot] . rows[g, p], 0 without a slot
- * Choices are below experts. A weight that is NULL is 1. No two choices of a group may have the
- * same slot. */
+ * Choices are below experts. A weight that is NULL is 1. No two choices of a group share a slot. */
 typedef struct mg_experts_desc {
     mg_dtype dtype; /* of rows and z */
     int64_t groups, positions, choices, experts, slots, inner;
@@ -522,8 +525,7 @@ void mg_comm(mg_run *r, int action, const mg_comm_desc *d, const void *x, void *
  * taken it. It is proved that no deadlock occurs if all messages that have begun make progress
  * while a rank waits for anything, also for a collective of other axes.
  *
- * Between the first and the last operation of a table only collectives of other axes run. At its
- * end all messages were waited for. */
+ * Within a table only collectives of other axes run. At its end all messages were waited for. */
 typedef enum mg_pipe_step {
     MG_PIPE_END, /* end of the table */
     MG_PIPE_F,
@@ -546,8 +548,8 @@ typedef struct mg_pipe_op {
     uint16_t with; /* SEND_*, RECV_*: the number of operations behind it that begin with it */
     uint16_t slot; /* for the emitted program: the copy of activations */
     int32_t microbatch;
-    float at, lasts; /* predicted, of compute operations: us from the start of the step. END:
-                      * when the table ends */
+    float at,
+        lasts; /* predicted, of compute operations: us from the start of the step; of END too */
 } mg_pipe_op;
 /* Messages forward [0] and back [1], of `bytes` bytes each; buffer k of those sent is at byte
  * send[way] + k * stride[way] of the arena, of those received at receive[way] + ... */
@@ -578,8 +580,7 @@ void mg_look(mg_run *r, const void *scratch);
 void mg_begin(mg_run *r, int action);
 void mg_end(mg_run *r, int action);
 void mg_output(mg_run *r, int action, const void *p, int64_t elements, mg_dtype t);
-/* Tells mg_output what the action's generated kernel wrote through the pointers p. True if c is
- * one of its outputs. */
+/* Tells mg_output what the action's generated kernel wrote through p. True if c is among it. */
 bool mg_outputs(mg_run *r, int action, void *const *p, const void *c);
 
 /* ---- functions of kernels that the runtime calls ------------------------------------------ */

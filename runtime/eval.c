@@ -1,5 +1,5 @@
-/* eval.c - computes the loss over the evaluation set, in a fixed order. The program keeps its sums
- * between batches (mg_entry.total), so the loss of the last batch is the loss of the whole set. */
+/* eval.c - computes loss and metrics over the evaluation set, in a fixed order. The program keeps
+ * its sums between batches (mg_entry.total), so what the last batch gives is of the whole set. */
 #include "runtime/data/batch.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step)
 
 /* Runs on `n` windows from number `first`. If n is less than the batch, copies of the last window
  * fill it. */
-static double batch_loss(mg_run *r, const rt_data *d, int64_t first, int64_t n)
+static void run_batch(mg_run *r, const rt_data *d, int64_t first, int64_t n, rt_scores *s)
 {
     const mg_entry *e = &r->program->eval;
     rt_batch_fill(r, RT_EVAL, d, first, n);
@@ -29,7 +29,9 @@ static double batch_loss(mg_run *r, const rt_data *d, int64_t first, int64_t n)
     if (e->before >= 0)
         rt_put(r, e->before, &first, sizeof first);
     rt_run(r, RT_EVAL);
-    return rt_get_f64(r, e->loss);
+    s->loss = rt_get_f64(r, e->loss);
+    for (int64_t i = 0; i < e->nmetrics; i++)
+        s->metric[i] = rt_get_f64(r, e->metric[i].offset);
 }
 
 static void put_totals(mg_run *r)
@@ -42,14 +44,21 @@ static void put_totals(mg_run *r)
         }
 }
 
-/* For a loss whose rows depend on each other: the mean over whole batches. */
-static double eval_batches(mg_run *r, const rt_data *d, int64_t windows)
+/* For rows that depend on each other: the means over whole batches. */
+static void eval_batches(mg_run *r, const rt_data *d, int64_t windows, rt_scores *mean)
 {
-    int64_t size = r->program->eval.batch, batches = windows / size;
-    double sum = 0;
-    for (int64_t i = 0; i < batches; i++)
-        sum += batch_loss(r, d, i * size, size);
-    return sum / (double)batches;
+    const mg_entry *e = &r->program->eval;
+    int64_t batches = windows / e->batch;
+    rt_scores sum = {0}, one;
+    for (int64_t i = 0; i < batches; i++) {
+        run_batch(r, d, i * e->batch, e->batch, &one);
+        sum.loss += one.loss;
+        for (int64_t k = 0; k < e->nmetrics; k++)
+            sum.metric[k] += one.metric[k];
+    }
+    mean->loss = sum.loss / (double)batches;
+    for (int64_t k = 0; k < e->nmetrics; k++)
+        mean->metric[k] = sum.metric[k] / (double)batches;
 }
 
 int64_t rt_eval_windows(const mg_run *r, const rt_data *d)
@@ -59,15 +68,16 @@ int64_t rt_eval_windows(const mg_run *r, const rt_data *d)
                                                                           : limit * batch;
 }
 
-double rt_eval(mg_run *r, const rt_data *d)
+void rt_eval(mg_run *r, const rt_data *d, rt_scores *s)
 {
     const mg_entry *e = &r->program->eval;
     int64_t windows = rt_eval_windows(r, d);
-    double loss = 0;
-    if (e->filled < 0)
-        return eval_batches(r, d, windows);
+    *s = (rt_scores){0};
+    if (e->filled < 0) {
+        eval_batches(r, d, windows, s);
+        return;
+    }
     put_totals(r);
     for (int64_t i = 0; i < windows; i += e->batch)
-        loss = batch_loss(r, d, i, windows - i < e->batch ? windows - i : e->batch);
-    return loss;
+        run_batch(r, d, i, windows - i < e->batch ? windows - i : e->batch, s);
 }

@@ -66,6 +66,9 @@ void rt_info(const mg_run *r)
         rt_ms_text(p->step.predicted_ms).text);
     row("entries", "step%s%s", p->eval.present ? ", eval" : "",
         p->sample.present ? ", sample" : "");
+    char *metrics = rt_metrics_text(p);
+    row("evaluates", "%s", metrics);
+    free(metrics);
     row("ranks", "%d, started by %s", rt_ranks_of(p, ~(uint32_t)0),
         rt_launcher_name(r->world.launcher));
     row("memory",

@@ -134,6 +134,7 @@ static void settle_state(mg_run *r, bool resumed)
     if (resumed)
         tell_schedule(r, &was);
     r->saved_step = resumed ? r->state.step : -1;
+    rt_best_settle(r, resumed);
 }
 
 static void settle_data(mg_run *r, bool resumed)

@@ -255,6 +255,11 @@ static void settle(rt_options *o, const mg_program *p)
     bool evaluates = o->val.n || o->val_fraction > 0;
     if (!evaluates && (o->eval_every != RT_UNSET || o->eval_batches != RT_UNSET))
         rt_die(RT_USAGE, "--eval-every and --eval-batches need --val or --val-fraction");
+    if (!evaluates && (o->best_by || o->patience != RT_UNSET))
+        rt_die(RT_USAGE, "--best-by and --patience need --val or --val-fraction");
+    char *why = o->best_by && p->eval.present ? rt_best_wrong(p, o->best_by) : NULL;
+    if (why)
+        rt_die(RT_USAGE, "--best-by %s: %s", o->best_by, why);
     if (evaluates && !p->eval.present)
         rt_die(RT_USAGE, "--val: %s was compiled without an evaluation program", p->name);
 }

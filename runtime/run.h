@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "runtime/abi.h"
+#include "runtime/best.h"
 #include "runtime/files.h"
 #include "runtime/net/world.h"
 
@@ -451,7 +452,7 @@ typedef struct rt_step_report {
     bool skipped, overflow;
 } rt_step_report;
 void rt_log_step(rt_log *l, const rt_step_report *s);
-void rt_log_eval(rt_log *l, int64_t step, double val_loss, double seconds);
+void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double seconds);
 void rt_log_line(rt_log *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rt_log_draw(rt_log *l); /* loss.svg */
 void rt_log_sync(rt_log *l);
@@ -481,6 +482,7 @@ typedef struct rt_state { /* the state of a run besides its tensors */
     uint64_t blend; /* hash of the weights of the sources; 0: none */
     rt_spikes spikes;
     rt_scale scale;
+    rt_best best;
 } rt_state;
 
 int64_t rt_checkpoint_bytes(const mg_run *r);
@@ -520,9 +522,6 @@ void rt_fill_batch(mg_run *r); /* all inputs of the next step; the step may over
 void rt_fill_scalars(mg_run *r, const mg_entry *e, int64_t step); /* lr, step, seed */
 /* The number of windows of an evaluation: all, or those of --eval-batches. */
 int64_t rt_eval_windows(const mg_run *r, const rt_data *d);
-/* The loss of these windows as one batch; or, if its rows depend on each other, the mean over whole
- * batches, of which rt_open_data guarantees one. */
-double rt_eval(mg_run *r, const rt_data *d);
 void rt_sample(mg_run *r);
 void rt_info(const mg_run *r);
 rt_exit rt_dry_run(mg_run *r);

@@ -109,17 +109,6 @@ static int64_t eval_every(const mg_run *r)
     return n;
 }
 
-static void evaluate(mg_run *r)
-{
-    int64_t every = eval_every(r), step = r->state.step;
-    if (!r->val || ((!every || step % every) && step != r->lr.steps))
-        return;
-    int64_t begin = rt_now_ns();
-    double loss = rt_eval(r, r->val);
-    rt_log_eval(r->log, step, loss, (double)(rt_now_ns() - begin) / 1e9);
-    rt_log_draw(r->log);
-}
-
 static bool save(mg_run *r)
 {
     if (r->saved_step == r->state.step)
@@ -134,6 +123,32 @@ static bool save(mg_run *r)
                     rt_bytes_text((double)rt_checkpoint_bytes(r)).text,
                     rt_ms_text((double)(rt_now_ns() - begin) / 1e6).text);
     return good;
+}
+
+/* Evaluates if it is time to. The checkpoint of the best so far is saved at once. */
+static void evaluate(mg_run *r)
+{
+    int64_t every = eval_every(r), step = r->state.step;
+    if (!r->val || ((!every || step % every) && step != r->lr.steps))
+        return;
+    int64_t begin = rt_now_ns();
+    rt_scores s;
+    rt_eval(r, r->val, &s);
+    bool best = rt_best_observe(r, &s);
+    rt_log_eval(r->log, step, &s, best, (double)(rt_now_ns() - begin) / 1e9);
+    rt_log_draw(r->log);
+    if (best)
+        save(r);
+}
+
+/* The best evaluation of the run, at its end. */
+static void tell_best(const mg_run *r)
+{
+    const rt_best *b = &r->state.best;
+    if (*b->by && b->step >= 0)
+        rt_log_line(r->log, "best %.*s %s: step %" PRId64 ", %s/ckpt/%s", (int)strcspn(b->by, ":"),
+                    b->by, rt_double_text(b->value).text, b->step, r->options->out,
+                    rt_checkpoint_name(b->step).text);
 }
 
 /* Ends the run if a file of the data changed. The steps so far used the old data and are saved;
@@ -184,7 +199,7 @@ rt_exit rt_train(mg_run *r)
     if (r->options->trace.given)
         r->trace = rt_trace_new(r->program);
     r->costs = r->cuda ? NULL : rt_costs_new(r->program);
-    while (r->state.step < r->lr.steps) {
+    while (r->state.step < r->lr.steps && !rt_best_waited(r)) {
         if (rt_signal_stop())
             return stop(r, strsignal(rt_signal_stop()));
         if (time_is_up(r))
@@ -200,8 +215,14 @@ rt_exit rt_train(mg_run *r)
         if (asked || due)
             save(r);
     }
+    if (rt_best_waited(r) && r->state.step < r->lr.steps)
+        rt_log_line(r->log,
+                    "stopped after step %" PRId64 ": %" PRId64 " evaluations without a better %.*s",
+                    r->state.step, r->state.best.waited, (int)strcspn(r->state.best.by, ":"),
+                    r->state.best.by);
     write_trace(r);
     bool good = save(r);
+    tell_best(r);
     rt_log_draw(r->log);
     return good ? RT_DONE : RT_IO;
 }

@@ -351,6 +351,19 @@ static void emit_totals(const Emitter *e, const Program *p)
     fputs("}", e->out);
 }
 
+static void emit_metrics(const Emitter *e, const Program *p)
+{
+    fprintf(e->out, ", .nmetrics = %zu, .metric = (const mg_metric[]){", e->m->metrics.n);
+    for (size_t i = 0; i < e->m->metrics.n; i++) {
+        fputs(i ? ", {" : "{", e->out);
+        emit_string(e->out, str(e, e->m->metrics.data[i]));
+        fputs(", ", e->out);
+        emit_offset(e, (size_t)p->metric[i]);
+        fputc('}', e->out);
+    }
+    fputs("}", e->out);
+}
+
 static void emit_entry(const Emitter *e, const char *name, const Program *p, int64_t nodes)
 {
     if (!p) {
@@ -381,6 +394,8 @@ static void emit_entry(const Emitter *e, const char *name, const Program *p, int
         emit_inputs(e, p);
     if (p->totals.n)
         emit_totals(e, p);
+    if (e->m->metrics.n && p->metric[0] >= 0)
+        emit_metrics(e, p);
     if (p->nplaces)
         fprintf(e->out, ", .nplaces = %d, .place = {", p->nplaces);
     for (int i = 0; i < p->nplaces; i++) {

@@ -448,6 +448,21 @@ static void without_gradient(const Module *m, uint32_t tensor)
                        "training leaves it as it is; `frozen where ...` says so");
 }
 
+/* Has another parameter of the same declaration a gradient? It is that of layers of another kind.
+ */
+static bool learns_elsewhere(const Diff *d, const Fn *fn, uint32_t tensor)
+{
+    const Span at = d->m->tensors.data[tensor].span;
+    for (size_t i = 0; at.file && i < fn->args.n; i++) {
+        if (fn->args.data[i].role != ARG_param || !d->ct[fn->body->args.data[i]])
+            continue;
+        const Span other = d->m->tensors.data[fn->args.data[i].tensor].span;
+        if (other.file == at.file && other.begin == at.begin)
+            return true;
+    }
+    return false;
+}
+
 /* The gradient of a parameter that the loss does not depend on is zero. */
 static void add_results(Scope *s, Fn *fn)
 {
@@ -459,7 +474,8 @@ static void add_results(Scope *s, Fn *fn)
             continue;
         Value arg = fn->body->args.data[i], g = d->ct[arg];
         uint32_t tensor = fn->args.data[i].tensor;
-        if (!g && !d->m->tensors.data[tensor].unread && told++ < WARNINGS_MAX)
+        if (!g && !d->m->tensors.data[tensor].unread && !learns_elsewhere(d, fn, tensor) &&
+            told++ < WARNINGS_MAX)
             without_gradient(d->m, tensor);
         if (!g)
             g = build_const(&s->b, type_of(d->m, arg)->dtype, 0);

@@ -1,14 +1,15 @@
-/* evaluate.c - @eval goes on: its loss is that of all rows that were evaluated so far.
+/* evaluate.c - @eval goes on: its loss and metrics are of all rows that were evaluated so far.
  *
- *   before:  @eval(params, x[batch], filled) -> loss of these rows
- *   after:   @eval(params, x[batch], filled, before, total...) -> loss of all rows so far, total...
+ *   before:  @eval(params, x[batch], filled) -> loss, metric... of these rows
+ *   after:   @eval(params, x[batch], filled, before, total...) -> those of all rows so far,
+ * total...
  *
  * The loss of a set of rows is what the model says with all of them as one batch, whatever number
- * is computed at once. What the loss takes from the rows goes through sums over the batch (or
- * maxima); those are carried from batch to batch, and what the loss makes of them is made of the
- * totals. So numerators and denominators are added up each by itself, and nothing is averaged that
- * is no average. Rows after the first `filled` only fill the batch: sums are without them. A
- * maximum may see them, since they repeat the last row.
+ * is computed at once; so is each metric, and they share totals. What the loss takes from the rows
+ * goes through sums over the batch (or maxima); those are carried from batch to batch, and what the
+ * loss makes of them is made of the totals. So numerators and denominators are added up each by
+ * itself, and nothing is averaged that is no average. Rows after the first `filled` only fill the
+ * batch: sums are without them. A maximum may see them, since they repeat the last row.
  *
  * If rows are mixed, @eval is given the whole batch of a training step, and no argument more;
  * pass microbatch cuts it as it cuts @train. */
@@ -233,9 +234,10 @@ static void of_whole_batches(Evaluate *e)
     Module *m = e->m;
     diag_warning(
         m->diag, e->mixes->span, 530,
-        "val_loss will be a mean over whole batches of %lld rows: by this ('%s') rows depend "
+        "val_loss%s will be a mean over whole batches of %lld rows: by this ('%s') rows depend "
         "on others of their batch",
-        (long long)m->batch.size, op_info[e->mixes->op].name);
+        m->metrics.n ? ", and each metric," : "", (long long)m->batch.size,
+        op_info[e->mixes->op].name);
     drop_argument(e, ARG_filled);
     Microbatches whole = {.m = m, .batch = m->batch.name, .size = m->batch.size};
     microbatches_resize(&whole, e->fn->body);

@@ -562,6 +562,7 @@ void check_results(Check *c)
         FnResult r = f->results.data[i];
         int b = r.role == RES_loss     ? c->prog->loss
                 : r.role == RES_norm   ? c->prog->norm
+                : r.role == RES_metric ? c->prog->metric[r.tensor]
                 : r.role == RES_logits ? c->prog->logits
                 : r.role == RES_total  ? c->prog->totals.data[r.tensor]
                                        : c->p->tensor_buffer.data[r.tensor];

@@ -27,6 +27,8 @@ static void no_io(Program *p)
         *all[k] = -1;
     for (int k = 0; k < MAX_INPUTS; k++)
         p->input[k] = -1;
+    for (int k = 0; k < MAX_METRICS; k++)
+        p->metric[k] = -1;
 }
 
 void io_args(Sched *s, const Fn *f, const char *prefix)
@@ -82,10 +84,19 @@ static bool in_place(FnArg a, FnResult r)
            (r.role == RES_total ? a.role == ARG_total : a.role <= ARG_state);
 }
 
+/* The place of a result that has a buffer of its own, and what it is called. */
+static int *place_of(const Sched *s, Program *p, FnResult r, const char **name)
+{
+    int *slot[] = {[RES_loss] = &p->loss, [RES_norm] = &p->norm, [RES_logits] = &p->logits};
+    bool metric = r.role == RES_metric;
+    *name =
+        metric ? name_str(s->m->names, s->m->metrics.data[r.tensor]) : result_role_names[r.role];
+    return metric ? &p->metric[r.tensor] : slot[r.role];
+}
+
 void io_results(Sched *s, const Fn *f, const char *prefix, Want *target)
 {
     Program *p = s->prog;
-    int *slot[] = {[RES_loss] = &p->loss, [RES_norm] = &p->norm, [RES_logits] = &p->logits};
     const int *last = last_uses(s->m, f->body, s->tmp);
     for (size_t k = 0; k < f->results.n; k++) {
         Value v = f->body->results.data[k];
@@ -102,9 +113,10 @@ void io_results(Sched *s, const Fn *f, const char *prefix, Want *target)
             if (target[k].occupant)
                 target[k].free_from = last[target[k].occupant];
         } else {
-            *slot[r.role] = io_buffer(
-                s, arena_printf(s->m->arena, "%s.%s", prefix, result_role_names[r.role]), v);
-            target[k].to = loc_dense((uint32_t)*slot[r.role], type_of(s->m, v));
+            const char *name;
+            int *place = place_of(s, p, r, &name);
+            *place = io_buffer(s, arena_printf(s->m->arena, "%s.%s", prefix, name), v);
+            target[k].to = loc_dense((uint32_t)*place, type_of(s->m, v));
         }
     }
 }

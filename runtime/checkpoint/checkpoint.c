@@ -183,6 +183,11 @@ static char *state_text(const mg_run *r, const writer *model, const writer *slot
         fprintf(f, "\"scale\":[%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "],\n",
                 rt_double_text(k->value).text, k->hysteresis, k->steps, k->last, k->overflows);
     }
+    if (*s->best.by) {
+        const rt_best *k = &s->best;
+        fprintf(f, "\"best\":[\"%s\",%s,%" PRId64 ",%" PRId64 ",%" PRId64 "],\n", k->by,
+                rt_double_text(k->value).text, k->step, k->waited, k->patience);
+    }
     fputs("\"files\":{", f);
     print_seal(f, RT_MODEL_FILE, model);
     fputs(",\n", f);
@@ -254,13 +259,15 @@ static bool save_into(mg_run *r, int root, const char **file)
     return good;
 }
 
-/* Renames each old checkpoint before its removal, so that a kill never leaves half a checkpoint. */
+/* Renames each old checkpoint before its removal, so that a kill never leaves half a checkpoint.
+ * That of the best evaluation stays. */
 void rt_checkpoint_prune(const mg_run *r)
 {
     int64_t *step = rt_checkpoint_list(r->options->out);
     int root = rt_checkpoints_open(r->options->out);
     for (int i = 0; r->options->keep && step[i] >= 0; i++) {
-        if (i < r->options->keep || step[i] >= r->state.step)
+        bool best = *r->state.best.by && step[i] == r->state.best.step;
+        if (i < r->options->keep || step[i] >= r->state.step || best)
             continue;
         rt_words name = rt_checkpoint_name(step[i]);
         char *old = rt_printf(".old-%s", name.text);

@@ -140,6 +140,28 @@ static bool parse_scale(rt_json *j, rt_scale *s)
     return !rt_json_item(j) && !j->error;
 }
 
+/* The criterion has one of two endings: rt_best_observe relies on it. */
+static bool parse_best(rt_json *j, rt_best *b)
+{
+    int64_t *counts[] = {&b->step, &b->waited, &b->patience};
+    if (!rt_json_enter(j, '[') || !rt_json_item(j) || !rt_json_string(j))
+        return rt_json_fail(j, "a criterion is expected");
+    const char *way = strchr(j->text, ':');
+    if (!way || j->length >= sizeof b->by || strlen(j->text) != j->length ||
+        (strcmp(way, ":min") != 0 && strcmp(way, ":max") != 0))
+        return rt_json_fail(j, "no criterion of a best evaluation");
+    memcpy(b->by, j->text, j->length + 1);
+    for (int i = 0; i < 4; i++) {
+        if (!rt_json_item(j))
+            return rt_json_fail(j, "a criterion and four numbers are expected");
+        if (!(i ? rt_json_int(j, counts[i - 1]) : rt_json_number(j, &b->value)))
+            return false;
+    }
+    if (b->step < -1 || b->waited < 0 || b->patience < 0)
+        return rt_json_fail(j, "a count is negative");
+    return !rt_json_item(j) && !j->error;
+}
+
 typedef enum field {
     FORMAT,
     PROGRAM,
@@ -156,9 +178,10 @@ typedef enum field {
     SEAL,
     BLEND, /* the keys from here on are optional */
     SPIKES,
-    SCALE
+    SCALE,
+    BEST
 } field;
-enum { KEYS = SCALE + 1 };
+enum { KEYS = BEST + 1 };
 static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [PROGRAM] = "program",
                                       [COMPILER] = "compiler",
@@ -174,7 +197,8 @@ static const char *const key[KEYS] = {[FORMAT] = "format",
                                       [SEAL] = "crc32c",
                                       [BLEND] = "blend",
                                       [SPIKES] = "spikes",
-                                      [SCALE] = "scale"};
+                                      [SCALE] = "scale",
+                                      [BEST] = "best"};
 
 static bool parse_field(rt_json *j, manifest *m, field f)
 {
@@ -206,6 +230,8 @@ static bool parse_field(rt_json *j, manifest *m, field f)
         return parse_spikes(j, &s->spikes);
     case SCALE:
         return parse_scale(j, &s->scale);
+    case BEST:
+        return parse_best(j, &s->best);
     case BLEND:
         return hex(j, 16, &s->blend);
     case FILES:

@@ -27,7 +27,8 @@ struct rt_log {
     rt_history history;
     double time[TIMES]; /* step times: the last TIMES of them, as a ring */
     int64_t times;
-    double first_loss, last_loss, val_loss;
+    double first_loss, last_loss;
+    rt_scores val;           /* of the last evaluation; its loss is NAN before the first */
     uint8_t record[5 * 256]; /* events not yet written: at most five for each step */
     size_t nrecord;
 };
@@ -54,16 +55,18 @@ static void append(rt_log *l, int fd, const char *file, const void *p, size_t n)
         failed(l, file);
 }
 
-/* Buffers an event, so that a step costs one write. */
-static void event(rt_log *l, int64_t step, const char *tag, double x)
-{
-    l->nrecord += rt_tf_scalar(l->record + l->nrecord, rt_wall_time(), step, tag, (float)x);
-}
-
 static void flush_events(rt_log *l)
 {
     append(l, l->events, "events.out.tfevents", l->record, l->nrecord);
     l->nrecord = 0;
+}
+
+/* Buffers an event, so that a step costs one write. */
+static void event(rt_log *l, int64_t step, const char *tag, double x)
+{
+    if (l->nrecord + 256 > sizeof l->record)
+        flush_events(l);
+    l->nrecord += rt_tf_scalar(l->record + l->nrecord, rt_wall_time(), step, tag, (float)x);
 }
 
 /* Opens an event file for this process, with a name of TensorBoard's form. */
@@ -92,7 +95,7 @@ rt_log *rt_log_open(mg_run *r, int64_t resumed_step)
     l->color = l->live && !(plain && *plain);
     l->resumed = r->state.step;
     l->start_ns = rt_now_ns();
-    l->first_loss = l->last_loss = l->val_loss = NAN;
+    l->first_loss = l->last_loss = l->val.loss = NAN;
     if (!rt_history_read(&l->history, path, resumed_step))
         failed(l, "metrics.jsonl");
     l->metrics = rt_file_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
@@ -223,21 +226,47 @@ void rt_log_step(rt_log *l, const rt_step_report *s)
     free(scale);
 }
 
-void rt_log_eval(rt_log *l, int64_t step, double val_loss, double seconds)
+/* The metrics behind the loss, for metrics.jsonl or for people; the caller frees the text. */
+static char *metrics_text(const rt_log *l, const rt_scores *s, bool json)
 {
-    bool finite = isfinite(val_loss);
+    const mg_entry *e = &l->run->program->eval;
+    char *all = rt_printf("%s", "");
+    for (int64_t i = 0; i < e->nmetrics; i++) {
+        char *value = json ? number_text(s->metric[i]) : NULL, *before = all;
+        all = json
+                  ? rt_printf("%s,\"val_%s\":%s", before, e->metric[i].name, value)
+                  : rt_printf("%s  %s %s", before, e->metric[i].name, loss_text(s->metric[i]).text);
+        free(before);
+        free(value);
+    }
+    return all;
+}
+
+void rt_log_eval(rt_log *l, int64_t step, const rt_scores *s, bool best, double seconds)
+{
+    const mg_entry *e = &l->run->program->eval;
+    char *loss = number_text(s->loss), *json = metrics_text(l, s, true),
+         *shown = metrics_text(l, s, false);
     char *line =
-        rt_printf("{\"step\":%" PRId64 ",\"val_loss\":%s,\"eval_s\":%.4f,\"time\":%.3f}\n", step,
-                  finite ? rt_double_text(val_loss).text : "null", seconds, rt_wall_time());
+        rt_printf("{\"step\":%" PRId64 ",\"val_loss\":%s%s%s,\"eval_s\":%.4f,\"time\":%.3f}\n",
+                  step, loss, json, best ? ",\"best\":true" : "", seconds, rt_wall_time());
     append(l, l->metrics, "metrics.jsonl", line, strlen(line));
-    event(l, step, "val/loss", val_loss);
+    event(l, step, "val/loss", s->loss);
+    for (int64_t i = 0; i < e->nmetrics; i++) {
+        char *tag = rt_printf("val/%s", e->metric[i].name);
+        event(l, step, tag, s->metric[i]);
+        free(tag);
+    }
     flush_events(l);
-    if (finite)
-        rt_points_add(&l->history.val, step, val_loss);
-    l->val_loss = val_loss;
-    rt_log_line(l, "step %" PRId64 "/%" PRId64 "  val loss %s%s%s  %s", step, l->run->lr.steps,
-                l->color ? "\033[1m" : "", loss_text(val_loss).text, l->color ? "\033[0m" : "",
-                rt_ms_text(seconds * 1e3).text);
+    if (isfinite(s->loss))
+        rt_points_add(&l->history.val, step, s->loss);
+    l->val = *s;
+    rt_log_line(l, "step %" PRId64 "/%" PRId64 "  val loss %s%s%s%s%s  %s", step, l->run->lr.steps,
+                l->color ? "\033[1m" : "", loss_text(s->loss).text, l->color ? "\033[0m" : "",
+                shown, best ? "  best" : "", rt_ms_text(seconds * 1e3).text);
+    free(loss);
+    free(json);
+    free(shown);
     free(line);
 }
 
@@ -277,8 +306,8 @@ static void print_summary(rt_log *l)
     rt_log_line(l, "%" PRId64 " steps in %s, loss %s -> %s%s%s, %s tok/s", done,
                 rt_duration_text((double)(rt_now_ns() - l->start_ns) / 1e9).text,
                 loss_text(l->first_loss).text, loss_text(l->last_loss).text,
-                isnan(l->val_loss) ? "" : ", val ",
-                isnan(l->val_loss) ? "" : loss_text(l->val_loss).text,
+                isnan(l->val.loss) ? "" : ", val ",
+                isnan(l->val.loss) ? "" : loss_text(l->val.loss).text,
                 rt_count_text(tokens_per_s(l, ms)).text);
     char *ratio =
         predicted > 0 ? rt_printf(" (%+.0f%%)", 100 * (ms / predicted - 1)) : rt_printf("%s", "");

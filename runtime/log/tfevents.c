@@ -70,7 +70,8 @@ size_t rt_tf_header(uint8_t out[64], double wall_time)
 size_t rt_tf_scalar(uint8_t out[256], double wall_time, int64_t step, const char *tag, float x)
 {
     uint8_t *o = begin_event(out + 12, wall_time, step);
-    uint8_t n = (uint8_t)strlen(tag); /* tags are constants of log.c, shorter than 100 bytes */
+    uint8_t n =
+        (uint8_t)strlen(tag); /* tags of log.c are shorter than 100 bytes: a name has at most 64 */
     uint32_t bits;
     memcpy(&bits, &x, 4);
     *o++ = 5 << 3 | 2;

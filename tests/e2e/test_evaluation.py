@@ -1,4 +1,4 @@
-"""val_loss is a function of the model and the rows: whatever is computed at once, over whatever ranks, and although the
+"""val_loss, as each metric, is a function of the model and the rows: whatever is computed at once, over whatever ranks, and although the
 last batch is not filled. The sample of layouts turns with the commit; MGC_FULL=1 takes all."""
 
 import os
@@ -28,6 +28,12 @@ train {
 """
 BY_PARTS = ("sum(w * e * e) / sum(w)", "sum((w / sum(w)) * (e * e))", "mean(e * e) + sum(u * u) / batch",
             "sum(w * e * e) / max(sum(w), 1) - 0.5 * mean(e)")
+METRICS = """
+    metric ratio_too = sum(w * e * e) / sum(w)
+    metric error = sqrt(mean(e * e))
+    metric near = mean(select(e < 0.5, select(e > -0.5, 1, 0), 0))
+    metric both = error + near
+    metric worst = max(sum(e * e, over wide), over batch)"""
 OF_WHOLE_BATCHES = "mean(select(w > mean(w), e * e, 0))"
 CLIP = """dim batch = 4, other = batch, wide = 6, hidden = 5
 model clip(x[batch, wide], w[batch, wide]) {
@@ -36,7 +42,9 @@ model clip(x[batch, wide], w[batch, wide]) {
     p = x @ u over wide
     q = w @ v over wide
     z = p @ (q[batch -> other]) over hidden
-    loss = mean(log(sum(exp(z), over other)) - sum(p * q, over hidden))
+    own = sum(p * q, over hidden)
+    loss = mean(log(sum(exp(z), over other)) - own)
+    metric first = mean(select(own >= max(z, over other), 1, 0))
 }
 train {
     optimizer sgd()
@@ -58,7 +66,7 @@ class Evaluation(mgctest.Case):
         out = f"run{len(os.listdir(self.dir))}"
         self.trains("./" + program, "--data", data, "--val", val, "--steps", steps, "--eval-every", 1, "--out", out,
                     "--threads", 1, *argv, timeout=300)
-        return [l["val_loss"] for l in self.metrics(out) if "val_loss" in l]
+        return [l[k] for l in self.metrics(out) for k in sorted(l) if k.startswith("val_")]
 
     def same(self, want, got, bound=1e-12):
         for a, b in zip(want, got, strict=True):
@@ -80,11 +88,23 @@ class Evaluation(mgctest.Case):
                         if size == 8 and "batch" in mesh:
                             continue
                         with self.subTest(loss=loss, rows=n, microbatch=size, mesh=mesh):
-                            r = self.ratio(loss, f"p{k}", f"{mesh}    microbatch {size}\n")
+                            r = self.ratio(loss + METRICS, f"p{k}", f"{mesh}    microbatch {size}\n")
                             self.assertNotIn("MG0530", r.err)
                             got = self.val(f"p{k}", "d", "v")
+                            self.assertEqual(len(got), 2 * 6)
                             want = want or got
                             self.same(want, got)
+
+    def test_training_is_the_same(self):
+        """With metrics and without: losses, norms and checkpoints to the bit."""
+        self.write("d", rows(16, 1))
+        said = []
+        for name, metrics in (("with", METRICS), ("without", "")):
+            self.ratio(BY_PARTS[0] + metrics, name, "    microbatch 2\n")
+            self.trains("./" + name, "--data", "d", "--val", "d", "--out", name + "-run", "--threads", 1)
+            said.append([(l["loss"], l["grad_norm"]) for l in self.metrics(name + "-run") if "loss" in l])
+            said[-1] += [self.read(f"{name}-run/ckpt/step-00000004/{f}.safetensors") for f in ("model", "optimizer")]
+        self.assertEqual(*said)
 
     def test_rows_by_hand(self):
         """The whole set at once, as a batch of training, is what a set of that size evaluates to."""
@@ -121,9 +141,12 @@ class Evaluation(mgctest.Case):
         parts = []
         for k in range(3):
             self.write(f"v{k}", rows(4, 2, first=4 * k))
-            parts += self.val("clip", "d", f"v{k}", steps=1)
+            parts.append(self.val("clip", "d", f"v{k}", steps=1))
         self.write("v", rows(15, 2))
-        self.same([sum(parts) / 3], self.val("clip", "d", "v", steps=1))
+        got = self.val("clip", "d", "v", steps=1)
+        self.same([sum(part) / 3 for part in zip(*parts)], got)
+        self.assertEqual(len(got), 2)
+        self.assertNotEqual(*got)
 
     def test_batches_are_those_of_training(self):
         self.write("d", rows(16, 1))
@@ -132,25 +155,49 @@ class Evaluation(mgctest.Case):
         self.ratio(BY_PARTS[0], "p", "    microbatch 2\n")
         self.same(self.val("p", "d", "first"), self.val("p", "d", "v", "--eval-batches", 2))
 
-    def test_layouts(self):
-        """Weighed targets under layouts of real ranks, of windows that do not fill the last batch."""
+    def weighed(self):
+        """m.mg, a language model with weighed targets and metrics; text and weights for it."""
         with open(os.path.join(PARITY, "mixtral_small.mg"), encoding="utf-8") as f:
             text = f.read()
         self.assertIn("next(tokens))", text)
+        head = '(norm(x) as "model.norm") @ unembed over hidden'
+        self.assertIn(f"    loss = cross_entropy({head}, next(tokens))", text)
         self.write("m.mg", text.replace(": token(vocab))", ": token(vocab), weight[batch, seq])", 1)
-                   .replace("next(tokens))", "next(tokens), weight)"))
+                   .replace(f"    loss = cross_entropy({head}, next(tokens))", f"""    logits = {head}
+    right = in_top(logits, next(tokens), best = 5)
+    metric accuracy = mean(in_top(logits, next(tokens)))
+    metric weighed = sum(weight * right) / sum(weight)
+    loss = cross_entropy(logits, next(tokens), weight)"""))
         self.text(6000, 1)
         self.text(3500, 2)
         r = random.Random(5)
         for k, n in ((1, 6000), (2, 3500)):
             self.write(f"text{k}.txt.weights", bytes(r.randrange(3) for _ in range(n)))
+
+    def test_layouts(self):
+        """Weighed targets under layouts of real ranks, of windows that do not fill the last batch."""
+        self.weighed()
         results = {}
         for name in ["one"] + some(LAYOUTS, 4 if not FULL else 1) + some(EXPERTS, 1):
             with self.subTest(layout=name):
                 self.write("l.mg", layouts.text(name))
                 self.compiles("m.mg", "--layout", "./l.mg", "-D", "batch=8", "--precision", "f64", "-o", "p")
                 results[name] = self.val("p", "text1.txt", "text2.txt")
+                self.assertEqual(len(results[name]), 2 * 3)
                 self.same(results["one"], results[name], 1e-9)
+
+    def test_padding(self):
+        """Padded classes are no scores: among the largest of any number, too."""
+        self.weighed()
+        want = None
+        for padded in ("none", "vocab to 288"):
+            for rule in some(("", "    mesh tp = 2\n    vocab -> tp\n")):
+                with self.subTest(pad=padded, rule=rule):
+                    self.write("l.mg", f"layout {{\n    device cpu\n{rule}    pad {padded}\n}}\n")
+                    self.compiles("m.mg", "--layout", "./l.mg", "-D", "batch=8", "--precision", "f64", "-o", "p")
+                    got = self.val("p", "text1.txt", "text2.txt", steps=1)
+                    want = want or got
+                    self.same(want, got, 1e-9)
 
 
 if __name__ == "__main__":

@@ -146,19 +146,29 @@ class Nccl(shim.Case):
 
     def test_eval_and_sample(self):
         self.text(6000)
-        self.one(LLAMA, "--precision", "f32")
-        self.make(LLAMA, "dp2_tp2", "--precision", "f32")
+        with open(LLAMA, encoding="utf-8") as f:
+            text = f.read()
+        head = 'cross_entropy((norm(x) as "model.norm") @ unembed over hidden, next(tokens))'
+        self.assertIn(head, text)
+        self.write("m.mg", text.replace("loss = " + head, f"""logits = {head[14:-15]}
+    loss = cross_entropy(logits, next(tokens))
+    metric accuracy = mean(in_top(logits, next(tokens), best = 20))
+    metric perplexity = exp(loss)"""))
+        self.one("m.mg", "--precision", "f32")
+        self.make("m.mg", "dp2_tp2", "--precision", "f32")
         said = []
         for program in ("./one", "./dp2_tp2"):
             self.trains(program, "--data", "text1.txt", "--out", "e" + program[2:], "--steps", 4, "--val-fraction", 0.1, "--eval-every", 2,
                         env=GPUS)
-            said.append([l["val_loss"] for l in self.metrics("e" + program[2:]) if "val_loss" in l])
+            said.append([l[k] for l in self.metrics("e" + program[2:]) for k in sorted(l) if k.startswith("val_")])
+            self.assertEqual(len(said[-1]), 2 * 3)
             r = self.run_program(program, "--resume", "--out", "e" + program[2:], "--sample", 8, "--prompt", "In the", env=GPUS)
             self.assertEqual(r.returncode, 0, r.stderr)
             said[-1].append(r.stdout)
         self.assertEqual(said[0][-1], said[1][-1])
         for a, b in zip(said[0][:-1], said[1][:-1], strict=True):
-            self.assertLess(abs(a - b), 2e-4 * abs(a))
+            self.assertGreater(a, 0)
+            self.assertLess(abs(a - b), 2e-3 * abs(a))
 
     def launched(self, out, *argv, **more):
         """Two processes, as torchrun starts them; each of one machine if MGC_FAKE_HOSTS says so."""

@@ -482,6 +482,32 @@ static void update_twice(Module *m)
     vec_push(m->arena, &fn(m)->results, fn(m)->results.data[0]);
     vec_push(m->arena, &fn(m)->body->results, fn(m)->body->results.data[0]);
 }
+static void no_metric(Module *m)
+{
+    fn(m)->results.data[0] = (FnResult){.role = RES_metric};
+}
+static void metric_of_another(Module *m)
+{
+    vec_push(m->arena, &m->metrics, name_intern(m->names, "accuracy"));
+    no_metric(m);
+}
+static void metric_not_given(Module *m)
+{
+    vec_push(m->arena, &m->metrics, name_intern(m->names, "accuracy"));
+    fn(m)->name = name_intern(m->names, "eval");
+}
+static void metric_twice(Module *m)
+{
+    metric_not_given(m);
+    no_metric(m);
+    vec_push(m->arena, &fn(m)->results, fn(m)->results.data[0]);
+    vec_push(m->arena, &fn(m)->body->results, fn(m)->body->results.data[0]);
+}
+static void many_metrics(Module *m)
+{
+    for (int k = 0; k <= MAX_METRICS; k++)
+        vec_push(m->arena, &m->metrics, name_intern(m->names, "accuracy"));
+}
 static void short_order(Module *m)
 {
     m->tensors.data[1].order[1] = 0;
@@ -578,6 +604,11 @@ static const struct {
     {7, update_of_scalar, "result 0 has not the type of its role"},
     {7, update_of_nothing, "result 0 has not the type of its role"},
     {7, update_twice, "result 1 is of a tensor that came before"},
+    {7, no_metric, "result 0 is a metric that there is not"},
+    {7, metric_of_another, "@f gives 1 metrics of 1"},
+    {7, metric_not_given, "@eval gives 0 metrics of 1"},
+    {7, metric_twice, "result 1 is a metric that there is not, or that came before"},
+    {7, many_metrics, "33 metrics; the limit is 32"},
     {8, short_order, "'p' has no external form"},
     {8, long_merge, "'p' has no external form"},
     {8, no_merge, "'p' has no external form"},

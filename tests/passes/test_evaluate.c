@@ -144,7 +144,7 @@ static void open_program(Model *t, const char *body, int64_t size, int64_t at_on
         fail_msg("%s\ndoes not compile: %s", text, model_messages(t));
 }
 
-/* The loss of a set of `size` rows. */
+/* The loss of a set of `size` rows; where the program has a metric, that. */
 static double evaluated(const char *body, int64_t size, int64_t at_once)
 {
     Model t;
@@ -168,9 +168,9 @@ static double evaluated(const char *body, int64_t size, int64_t at_once)
         const Tensor64 *results = batch(&t, fn, first, filled, &totals);
         for (size_t i = 0; i < fn->results.n; i++) {
             const FnResult r = fn->results.data[i];
-            if (r.role == RES_loss)
+            if (r.role == (t.m->metrics.n ? RES_metric : RES_loss))
                 loss = results[i].data[0];
-            else
+            else if (r.role == RES_total)
                 totals.data[r.tensor] = results[i].data;
         }
     }
@@ -210,6 +210,25 @@ static void as_one_batch(void **state)
                 must_equal(losses[k], evaluated(losses[k], sets[s], at_once[i]), want, at_once[i],
                            sets[s]);
         }
+}
+
+/* A metric is of the set what a loss of the same text is, beside another loss. */
+static void metrics_as_losses(void **state)
+{
+    (void)state;
+    static const int sets[] = {7, BATCH, 24}, at_once[] = {1, 3, 12};
+    for (int k = 0; k < LOSSES; k++) {
+        char body[2000];
+        const int before = (int)(strstr(losses[k], "loss = ") - losses[k]);
+        snprintf(body, sizeof body, "%.*smetric it = %s\n loss = sum(e * e) / sum(w)", before,
+                 losses[k], losses[k] + before + 7);
+        for (int s = 0; s < 3; s++) {
+            bool own = k < LOSSES - OF_TRAINING || sets[s] == BATCH;
+            double want = own ? trained(losses[k], sets[s]) : evaluated(losses[k], sets[s], 1);
+            for (int i = 0; i < 3; i++)
+                must_equal(body, evaluated(body, sets[s], at_once[i]), want, at_once[i], sets[s]);
+        }
+    }
 }
 
 /* Every change of one row that counts changes the loss; none of a row that only fills. */
@@ -283,9 +302,8 @@ static void as_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_one_batch),
-        cmocka_unit_test(rows_that_count),
-        cmocka_unit_test(whole_batches),
+        cmocka_unit_test(as_one_batch),    cmocka_unit_test(metrics_as_losses),
+        cmocka_unit_test(rows_that_count), cmocka_unit_test(whole_batches),
         cmocka_unit_test(as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,6 +227,7 @@ int buffer_of_result(const Plan *p, const Program *prog, FnResult r)
 {
     return r.role == RES_loss     ? prog->loss
            : r.role == RES_norm   ? prog->norm
+           : r.role == RES_metric ? prog->metric[r.tensor]
            : r.role == RES_logits ? prog->logits
            : r.role == RES_total  ? prog->totals.data[r.tensor]
                                   : p->tensor_buffer.data[r.tensor];

@@ -461,6 +461,31 @@ static const char *named_loss(Gen *g)
     return TEXT("mean(pow(%s - %s, 2))", s, x->name);
 }
 
+/* Of values with dims: means, ratios of sums, and what is made of them; and of the loss. What is
+ * drawn after them does not depend on them. */
+static void metrics(Gen *g)
+{
+    const uint64_t rng = g->rng;
+    static const char *const of_values[] = {
+        "mean(%s)",
+        "sqrt(1 + mean(%1$s * %1$s))",
+        "mean(select(%s > 0, 1, 0))",
+        "sum(%1$s * %1$s) / (1 + sum(abs(%1$s)))",
+        "mean(min(%s, 0.5)) + 0.1 * log(1 + abs(loss))",
+    };
+    for (int k = draw_below(g, 3); k > 0; k--) {
+        const GenValue *x = draw_value(g, KIND_float, ~(Dims)0);
+        const char *form = x && x->dims ? of_values[draw_below(g, 5)] : "log(1 + abs(loss))";
+        line(g, TEXT("metric %s = %s", new_name(g, "metric_"), form), x ? x->name : "");
+    }
+    if (!g->named && draw_one_in(g, 4)) {
+        const char *l = logits(g, bit(g->batch) | bit(g->seq), g->vocab);
+        line(g, "metric %s = mean(in_top(%s, next(tokens)%s))", new_name(g, "metric_"), l,
+             draw_one_in(g, 2) ? ", best = 2" : "");
+    }
+    g->rng = rng;
+}
+
 void write_model(Gen *g)
 {
     g->extra = -1;
@@ -486,6 +511,7 @@ void write_model(Gen *g)
             more = TEXT(g->value[i].dims ? "%s + %s * mean(%s)" : "%s + %s * %s", more,
                         draw_one_in(g, 2) ? "0.01" : number(g, 1), g->value[i].name);
     line(g, "loss = %s%s", loss, more);
+    metrics(g);
     g->indent = 0;
     line(g, "}");
     forget_dims(g);

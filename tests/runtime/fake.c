@@ -29,7 +29,7 @@ typedef struct memory {                      /* the arena */
     real table_m[V][PAD], bias_m[LAYERS][V]; /* momentum */
     real table_g[V][PAD], bias_g[V];
     int32_t tokens[BATCH][SEQ + 1], window[SEQ], pos;
-    double lr, loss, norm, total, row_loss[ROWS];
+    double lr, loss, norm, total, hits, rate, row_loss[ROWS];
     int64_t step, seed, filled, before;
     real z[ROWS][V], logits[V];
 } memory;
@@ -175,16 +175,28 @@ const mg_program mg_main = {
     .optimizer = "sgd",
     .step = {true, AT(tokens), -1, BATCH, SEQ + 1, AT(lr), AT(step), AT(seed), -1, -1, -1, -1,
              AT(loss), AT(norm), -1, 0.5, 1e6, .rows = BATCH},
-    .eval = {true,         AT(tokens),
-             -1,           BATCH,
-             SEQ + 1,      -1,
-             -1,           -1,
-             -1,           -1,
-             AT(filled),   AT(before),
-             AT(loss),     -1,
-             -1,           0.3,
-             5e5,          .rows = BATCH,
-             .ntotals = 1, .total = (const mg_total[]){{AT(total), 1, false}}},
+    .eval = {true,
+             AT(tokens),
+             -1,
+             BATCH,
+             SEQ + 1,
+             -1,
+             -1,
+             -1,
+             -1,
+             -1,
+             AT(filled),
+             AT(before),
+             AT(loss),
+             -1,
+             -1,
+             0.3,
+             5e5,
+             .rows = BATCH,
+             .ntotals = 2,
+             .total = (const mg_total[]){{AT(total), 1, false}, {AT(hits), 1, false}},
+             .nmetrics = 1,
+             .metric = (const mg_metric[]){{"rate", AT(rate)}}},
     .sample = {true, AT(window), -1, 1, SEQ, -1, -1, -1, -1, AT(pos), -1, -1, -1, -1, AT(logits),
                0.1, 1e4, .rows = 1},
     .config_json = "{\n  \"model_type\": \"fake\"\n}\n",
@@ -271,6 +283,9 @@ void mg_eval(mg_run *r)
     for (int64_t i = 0; i < m->filled * SEQ; i++)
         m->total += m->row_loss[i] / SEQ;
     m->loss = m->total / (double)(m->before + m->filled);
+    for (int64_t i = 0; i < m->filled * SEQ; i++)
+        m->hits += m->row_loss[i] < 3;
+    m->rate = m->hits / (double)((m->before + m->filled) * SEQ);
 }
 
 void mg_sample(mg_run *r)

@@ -15,7 +15,11 @@ cmp want got || fail "the checkpoints are not those of steps 20, 40, 60"
 # metrics.jsonl: an object a line, with the agreed keys.
 [ "$(grep -c '^{"step":[0-9]*,"loss":[0-9.e+-]*,"grad_norm":[0-9.e+-]*,"lr":[0-9.e+-]*,"step_ms":[0-9.]*,"tokens_per_s":[0-9.]*,.*}$' run/metrics.jsonl)" -eq 60 ] ||
     fail "metrics.jsonl has other lines"
-[ "$(grep -c '^{"step":[0-9]*,"val_loss":[0-9.]*,.*}$' run/metrics.jsonl)" -eq 3 ] || fail "no val_loss"
+[ "$(grep -c '^{"step":[0-9]*,"val_loss":[0-9.]*,"val_rate":[0-9.]*,"eval_s":.*}$' run/metrics.jsonl)" -eq 3 ] || fail "no val_loss"
+rate=$(sed -n 's/.*"val_rate":\([0-9.]*\).*/\1/p' run/metrics.jsonl | tail -1)
+awk "BEGIN { exit !($rate > 0 && $rate < 1) }" || fail "the metric is $rate"
+says out "$(printf 'rate %.4f' "$rate")"
+[ "$(grep -ac 'val/rate' run/events.out.tfevents.*)" -ge 1 ] || fail "no event of the metric"
 
 # It learns: the last evaluation is below the first loss by more than a nat.
 first=$(sed -n '1s/.*"loss":\([0-9.]*\).*/\1/p' run/metrics.jsonl)

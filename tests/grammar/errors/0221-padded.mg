@@ -8,5 +8,5 @@ model m(tokens[batch, seq] : token(vocab)) {
 train { optimizer sgd()  lr 0.1 }
 layout { pad vocab to 16 }
 # CHECK: 0221-padded.mg:6:65: error[MG0221]: 'vocab' is padded from 8 to 16 and summed or compared here
-# CHECK: help: only cross_entropy masks padding: pad no dim that is reduced elsewhere
+# CHECK: help: only cross_entropy and in_top mask padding: pad no dim that is reduced elsewhere
 # CHECK-NOT: {{error|warning}}[MG

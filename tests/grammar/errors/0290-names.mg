@@ -22,7 +22,7 @@ train { optimizer sgd()  lr 0.1 }
 # CHECK: 0290-names.mg:3:46: warning[MG0290]: 'flag' is not used
 # CHECK: 0290-names.mg:5:5: warning[MG0290]: value 'once' is not used
 # CHECK: 0290-names.mg:12:9: warning[MG0290]: value 'round' is not used
-# CHECK: 0290-names.mg:8:43: warning[MG0290]: value 'unread' is not used
+# CHECK: 0290-names.mg:8:43: warning[MG0290]: input 'unread' is not read
 # CHECK: 0290-names.mg:15:5: warning[MG0290]: value 'last' is not used
 # CHECK: 0290-names.mg:16:5: warning[MG0290]: value 'k' is not used
 # CHECK-NOT: {{error|warning}}[MG

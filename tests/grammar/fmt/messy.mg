@@ -26,7 +26,9 @@ repeat a as "l.{}"{repeat b{x=x
 }
 
 # last
-} }
+}
+  metric   seen =mean( x )  # beside the loss
+}
 train{optimizer adamw(betas=(0.9,5e-1)) clip 1}
 layout{ device h100 x 8
 mesh tp=1,dp=2

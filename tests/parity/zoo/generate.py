@@ -7,7 +7,7 @@ Needs torch; the tests do not: they read what this wrote. The safetensors file h
     tokens        U8    [batch, seq + 1], or the inputs by name: F32 or U8, [batch, ...]
 
 and the JSON file the losses and gradient norms of STEPS steps of gradient descent with momentum on that
-one batch, as the train blocks say. Everything is computed in float64.
+one batch, as the train blocks say, and the metrics at the initial parameters. Everything is computed in float64.
 """
 
 import json
@@ -73,14 +73,18 @@ def generate(name):
     draw = torch.Generator().manual_seed(sum(name.encode()))
     w = start(twin.shapes(), draw)
     stored = {n: (t.float() if t.is_floating_point() else t.to(torch.uint8)) for n, t in twin.inputs(draw).items()}
-    losses, norms, grads = steps(twin, w, {n: t.double() if t.is_floating_point() else t.long() for n, t in stored.items()})
+    data = {n: t.double() if t.is_floating_point() else t.long() for n, t in stored.items()}
+    losses, norms, grads = steps(twin, w, data)
+    metrics = {n: float(x) for n, x in twin.metrics({n: t.double() for n, t in w.items()}, data).items()}
+    for n, x in metrics.items():
+        assert 0 < x and x != 1, f"{name}: {n} is {x}: nothing is tested"
     for n, g in grads.items():
         assert float(g.norm()) > 1e-6 * norms[0], f"{name}: the gradient of {n} is zero: nothing is tested"
     tensors = stored | {"weight." + n: t for n, t in w.items()} | {"grad." + n: t for n, t in grads.items()}
     os.makedirs(f"{HERE}/golden", exist_ok=True)
     write_safetensors(f"{HERE}/golden/{name}.safetensors", tensors)
     with open(f"{HERE}/golden/{name}.json", "w", encoding="utf-8") as f:
-        json.dump({"loss": losses[0], "losses": losses, "norms": norms}, f, indent=1)
+        json.dump({"loss": losses[0], "losses": losses, "norms": norms} | ({"metrics": metrics} if metrics else {}), f, indent=1)
         f.write("\n")
     print(f"{name}: {sum(t.numel() for t in w.values())} parameters, loss {losses[0]:.6f} -> {losses[-1]:.6f}, "
           f"norm {norms[0]:.3g} -> {norms[-1]:.3g}, {os.path.getsize(f'{HERE}/golden/{name}.safetensors')} bytes")

@@ -40,6 +40,8 @@ model grpo(ids[batch, seq] : token(vocab), act[batch, seq] : token(vocab), old[b
     gain = min(ratio * advantage, min(max(ratio, low), high) * advantage)
     paid = exp(ref - l) - (ref - l) - 1
     loss = sum(weight * (kl * paid - gain)) / sum(weight)
+    metric divergence = sum(weight * paid) / sum(weight)
+    metric clipped = sum(weight * select(ratio < low, 1, select(ratio > high, 1, 0))) / sum(weight)
 }
 
 train {

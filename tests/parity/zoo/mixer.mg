@@ -24,7 +24,10 @@ model mixer(x[batch, patch, pixel], y[batch] : token(classes)) {
         h = h + mlp(norm(h) as "ln1", along patch, along tokens_mlp) as "tokens"
         h = h + mlp(norm(h) as "ln2", along hidden, along ffn) as "channels"
     }
-    loss = cross_entropy(mean(norm(h) as "norm", over patch) @ head over hidden + bias, y)
+    logits = mean(norm(h) as "norm", over patch) @ head over hidden + bias
+    loss = cross_entropy(logits, y)
+    metric accuracy = mean(in_top(logits, y))
+    metric of_three = mean(in_top(logits, y, best = 3))
 }
 
 train {

@@ -42,6 +42,23 @@ class Zoo(mgctest.Case):
                     (val,) = [m["val_loss"] for m in self.metrics(out) if "val_loss" in m]
                     self.assertLessEqual(abs(val - golden.losses[0]), 1e-9 * abs(golden.losses[0]))
 
+    def test_metrics(self):
+        """Those of the batch are PyTorch's, whatever is computed at once: accuracies, and means over what a mask leaves."""
+        names = [name for name in MODELS if Golden(name).metrics]
+        self.assertEqual(names, ["grpo", "mixer"])
+        for name in names:
+            golden = Golden(name)
+            data = golden.prepare(self)
+            for size in mgctest.some((1, 2, 4)):
+                with self.subTest(model=name, microbatch=size):
+                    self.compiles(golden.source, "-o", name, "--microbatch", size)
+                    out = f"metrics-{name}-{size}"
+                    self.trains(f"./{name}", *data, "--val", data[-1], "--lr", 0, "--steps", 1, "--threads", 1, "--out", out)
+                    (row,) = [m for m in self.metrics(out) if "val_loss" in m]
+                    self.assertEqual({k[4:] for k in row if k.startswith("val_")}, {"loss"} | set(golden.metrics))
+                    for metric, want in golden.metrics.items():
+                        self.assertLessEqual(abs(row["val_" + metric] - want), 1e-12 * want, metric)
+
     def test_another_model_differs(self):
         """A norm's eps in the seventh digit is seen in losses, norms and gradients."""
         golden = Golden("falcon")

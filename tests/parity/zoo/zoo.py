@@ -54,7 +54,7 @@ class Golden:
         tensors = read_safetensors(self.file)
         with open(self.file.replace(".safetensors", ".json"), encoding="utf-8") as f:
             numbers = json.load(f)
-        self.losses, self.norms = numbers["losses"], numbers["norms"]
+        self.losses, self.norms, self.metrics = numbers["losses"], numbers["norms"], numbers.get("metrics", {})
         self.weights = {k[7:]: t for k, t in tensors.items() if k.startswith("weight.")}
         self.grads = {k[5:]: array("d", t[2]) for k, t in tensors.items() if k.startswith("grad.")}
         self.tokens = tensors.get("tokens")

@@ -63,3 +63,9 @@ class Grpo(Plain):
         gain = torch.minimum(ratio * advantage, ratio.clamp(self.low, self.high) * advantage)
         paid = torch.exp(d["ref"] - l) - (d["ref"] - l) - 1
         return (d["weight"] * (self.kl * paid - gain)).sum() / d["weight"].sum()
+
+    def metrics(self, w, d):
+        l, mask = log_probability(self.logits(w, d["ids"]), d["act"]), d["weight"].bool()
+        far, ratio = d["ref"] - l, torch.exp(l - d["old"])
+        outside = (ratio < self.low) | (ratio > self.high)
+        return {"divergence": (torch.exp(far) - far - 1)[mask].mean(), "clipped": outside[mask].double().mean()}

@@ -26,6 +26,10 @@ class Twin:
         tokens[:, 1::3] = tokens[:, :1]  # so that there is something to find
         return {"tokens": tokens}
 
+    def metrics(self, w, d):
+        """What the model's `metric`s are of the batch."""
+        return {}
+
     def learns(self, name):
         """Whether a parameter is trained."""
         return True

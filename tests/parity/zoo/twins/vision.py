@@ -85,7 +85,7 @@ class Mixer(Twin):
     def inputs(self, draw):
         return images(draw, self.batch, self.patches, self.pixels)
 
-    def loss(self, w, d):
+    def logits(self, w, d):
         x = linear(d["x"], w, "patch")
         for i in range(self.layers):
             u = layer_norm(x, w, f"{i}.ln1", 1e-6).transpose(1, 2)
@@ -93,4 +93,12 @@ class Mixer(Twin):
             x = x + u.transpose(1, 2)
             u = layer_norm(x, w, f"{i}.ln2", 1e-6)
             x = x + F.gelu(linear(u, w, f"{i}.channels.up")) @ w[f"{i}.channels.down.weight"].T
-        return F.cross_entropy(linear(layer_norm(x, w, "norm", 1e-6).mean(1), w, "head"), d["y"])
+        return linear(layer_norm(x, w, "norm", 1e-6).mean(1), w, "head")
+
+    def loss(self, w, d):
+        return F.cross_entropy(self.logits(w, d), d["y"])
+
+    def metrics(self, w, d):
+        z = self.logits(w, d)
+        of_three = (z.topk(3, dim=-1).indices == d["y"][:, None]).any(-1)
+        return {"accuracy": (z.argmax(-1) == d["y"]).double().mean(), "of_three": of_three.double().mean()}

@@ -1,0 +1,103 @@
+/* best.c - which evaluation of a run was the best, by the loss or by a metric: --best-by and
+ * --patience.
+ *
+ * A criterion is the name of a number in metrics.jsonl and the way in which it gets better:
+ * "val_accuracy:max". It is kept in the state with the best value, so that a resumed run goes on
+ * as the run that was not interrupted. The checkpoint of the best evaluation is saved at once, and
+ * never pruned as long as no better one is there. A value that is not finite is never the best. */
+#include "runtime/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char by_loss[] = "val_loss:min";
+
+/* The number of a criterion: -1 is the loss, from 0 on metrics; -2: there is none of that name. */
+static int number_of(const mg_program *p, const char *by)
+{
+    size_t n = strcspn(by, ":");
+    if (n == 8 && memcmp(by, "val_loss", n) == 0)
+        return -1;
+    for (int64_t i = 0; n > 4 && memcmp(by, "val_", 4) == 0 && i < p->eval.nmetrics; i++)
+        if (strlen(p->eval.metric[i].name) == n - 4 &&
+            memcmp(p->eval.metric[i].name, by + 4, n - 4) == 0)
+            return (int)i;
+    return -2;
+}
+
+char *rt_metrics_text(const mg_program *p)
+{
+    char *names = rt_printf("%s", p->eval.present ? "val_loss" : "nothing");
+    for (int64_t i = 0; i < p->eval.nmetrics; i++) {
+        char *more = rt_printf("%s, val_%s", names, p->eval.metric[i].name);
+        free(names);
+        names = more;
+    }
+    return names;
+}
+
+char *rt_best_wrong(const mg_program *p, const char *by)
+{
+    int n = (int)strcspn(by, ":");
+    const char *way = by + n;
+    if (number_of(p, by) == -2) {
+        char *names = rt_metrics_text(p);
+        char *why = rt_printf("there is no such number; evaluation gives %s", names);
+        free(names);
+        return why;
+    }
+    if (!*way && number_of(p, by) >= 0)
+        return rt_printf("which is better? %s:max, or %s:min", by, by);
+    if (*way && strcmp(way, ":min") != 0 && strcmp(way, ":max") != 0)
+        return rt_printf("after the name comes :min or :max, not '%s'", way);
+    return NULL;
+}
+
+void rt_best_settle(mg_run *r, bool resumed)
+{
+    const rt_options *o = r->options;
+    rt_best *b = &r->state.best;
+    const bool asked = o->best_by || o->patience != RT_UNSET, was = resumed && *b->by;
+    char *by = o->best_by ? rt_printf("%s%s", o->best_by, strchr(o->best_by, ':') ? "" : ":min")
+               : was      ? rt_printf("%s", b->by)
+                          : rt_printf("%s", asked ? by_loss : "");
+    if (was && number_of(r->program, by) == -2) { /* of a program with other metrics */
+        rt_warn("the resumed run chose its best evaluation by %s, which this program has not", by);
+        *by = 0;
+    }
+    if (!was || strcmp(by, b->by)) {
+        if (was && *by)
+            rt_note("--best-by %s: the resumed run chose by %s; the best is looked for anew", by,
+                    b->by);
+        *b = (rt_best){.step = -1, .patience = b->patience};
+        snprintf(b->by, sizeof b->by, "%s", by);
+    }
+    if (o->patience != RT_UNSET)
+        b->patience = o->patience;
+    free(by);
+}
+
+bool rt_best_observe(mg_run *r, const rt_scores *s)
+{
+    rt_best *b = &r->state.best;
+    if (!*b->by)
+        return false;
+    int n = number_of(r->program, b->by);
+    double value = n < 0 ? s->loss : s->metric[n];
+    bool larger = strcmp(strchr(b->by, ':'), ":max") == 0;
+    if (!isfinite(value) || (b->step >= 0 && (larger ? value <= b->value : value >= b->value))) {
+        b->waited++;
+        return false;
+    }
+    b->value = value;
+    b->step = r->state.step;
+    b->waited = 0;
+    return true;
+}
+
+bool rt_best_waited(const mg_run *r)
+{
+    const rt_best *b = &r->state.best;
+    return *b->by && b->patience && b->waited >= b->patience;
+}

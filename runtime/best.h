@@ -1,0 +1,41 @@
+/* best.h - what an evaluation gives, and which evaluation of a run was the best. */
+#ifndef MG_RUNTIME_BEST_H
+#define MG_RUNTIME_BEST_H
+
+#include "runtime/abi.h"
+
+/* Of all windows of an evaluation, as one batch. */
+typedef struct rt_scores {
+    double loss, metric[MG_METRICS_MAX]; /* as in mg_main.eval */
+} rt_scores;
+
+enum { RT_BEST_BY = 160 }; /* bytes of a criterion: "val_", a name of 128, ":max" */
+
+/* A part of the state of a run. */
+typedef struct rt_best {
+    char by[RT_BEST_BY]; /* "val_accuracy:max"; "": nobody asks which evaluation is the best */
+    int64_t patience;    /* so many evaluations without a better one end the run; 0: none do */
+    double value;        /* of the best so far */
+    int64_t step;        /* steps done at that one; -1: there is none */
+    int64_t waited;      /* evaluations since */
+} rt_best;
+
+struct rt_data;
+
+/* eval.c: of these windows as one batch; or, if rows depend on each other, the means over whole
+ * batches, of which rt_open_data guarantees one. */
+void rt_eval(mg_run *r, const struct rt_data *d, rt_scores *s);
+
+/* "val_loss, val_accuracy" (the caller frees it). */
+char *rt_metrics_text(const mg_program *p);
+/* NULL, or what is wrong with the criterion of --best-by (the caller frees it). */
+char *rt_best_wrong(const mg_program *p, const char *by);
+/* Takes --best-by and --patience into the state of a run, which keeps those that it was resumed
+ * with. */
+void rt_best_settle(mg_run *r, bool resumed);
+/* Notes an evaluation; true if it is the best so far. */
+bool rt_best_observe(mg_run *r, const rt_scores *s);
+/* Has the run waited for a better evaluation for as long as --patience says? */
+bool rt_best_waited(const mg_run *r);
+
+#endif
