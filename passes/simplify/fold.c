@@ -11,7 +11,7 @@ typedef struct Fold {
     Module *m;
     Arena *tmp;
     ValueMap map;
-    Region *region; /* the one being rebuilt: new constants go to its end */
+    Region *region;     /* the one being rebuilt: new constants go to its end */
     const bool *picked; /* per value that there was, in a scan's body: picks alone read it */
     size_t values;
     bool changed;
@@ -238,8 +238,8 @@ static const bool *only_picked(const Fold *f, const Region *r)
     return picked;
 }
 
-/* pick(x + y) is pick(x) + pick(y): gates of a recurrence are then computed by one kernel, each from
- * its own part of a product. */
+/* pick(x + y) is pick(x) + pick(y): gates of a recurrence are then computed by one kernel, each
+ * from its own part of a product. */
 static Value fold_pick(Fold *f, Ins *i)
 {
     const Ins *d = i->in[0] < f->values ? def(f, i->in[0]) : NULL;
