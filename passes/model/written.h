@@ -1,0 +1,20 @@
+/* written.h - attention that a program writes out, recognised. */
+#ifndef MGC_PASSES_WRITTEN_H
+#define MGC_PASSES_WRITTEN_H
+
+#include "ir/ir.h"
+
+/* The operands of attention. Keys and values are along `query` or, renamed, along `key`. */
+typedef struct Written {
+    Value q, k, v, start; /* start: the first key of each query, or 0 */
+    DimList head;         /* what the product of queries and keys is summed over */
+    Dim query, key;       /* the dims of queries and of keys */
+    double scale, cap;
+    bool causal;
+    int64_t window;
+} Written;
+
+/* Is the result of i what attention computes? uses: of each value of the function. */
+bool written_attention(const Module *m, const Ins *i, const Uses *uses, Arena *tmp, Written *w);
+
+#endif
