@@ -413,11 +413,13 @@ static Val unknown_function(Elab *e, const Node *n)
     return poison;
 }
 
-/* Blocks of the prelude may share a name if they take different numbers of values. */
+/* Blocks of the prelude may share a name if they take different numbers of values, or along. */
 static Sym *prelude_block(Elab *e, Name name, const Args *a)
 {
     Sym *s = map_find(&e->builtin_blocks, name);
-    while (s && s->other && (size_t)count_parameters(s->node, N_TENSOR) < count_values(s->node, a))
+    while (s && s->other &&
+           ((size_t)count_parameters(s->node, N_TENSOR) < count_values(s->node, a) ||
+            (size_t)count_parameters(s->node, N_ALONG) < a->along.n))
         s = s->other;
     return s;
 }

@@ -60,18 +60,42 @@ static bool is_document_start(const Elab *e, Value v)
     return false;
 }
 
+/* The number that a parameter is given; 0: the block has none of that name. */
+static double bound_number(Elab *e, const char *name)
+{
+    const Sym *s = bound(e, name);
+    return s ? s->val.number.d : 0;
+}
+
+/* Keys along a dim of their own have another than the queries. */
+static bool check_sequences(Elab *e, const Node *n, Dim queries, Dim keys)
+{
+    if (queries.name != keys.name)
+        return true;
+    Frame *callee = e->frame;
+    e->frame = callee->caller;
+    fail(e, n->at, 259, "queries and keys both along '%s'", text(e, keys.name));
+    help(e, "write `along %s` once where both are one sequence", text(e, keys.name));
+    e->frame = callee;
+    return false;
+}
+
 static Val attention(Elab *e, const Node *n, bool *done)
 {
     Val q = bound_tensor(e, "q"), k = bound_tensor(e, "k"), v = bound_tensor(e, "v");
     const Val start = bound_tensor(e, "start");
-    const double window = bound(e, "window")->val.number.d, cap = bound(e, "cap")->val.number.d;
+    const Sym *keys = bound(e, "t");
+    const double window = bound_number(e, "window"), cap = bound_number(e, "cap");
     Attrs attrs = {.along = bound(e, "pos")->dims.dim[0],
                    .over = bound(e, "d")->dims,
-                   .causal = bound(e, "causal")->val.number.d != 0,
-                   .scale = bound(e, "scale")->val.number.d,
+                   .causal = bound_number(e, "causal") != 0,
+                   .scale = bound_number(e, "scale"),
                    .cap = cap,
                    .within = bound(e, "start") != NULL};
-    if (!check_mask(e, n, window, cap, attrs.causal)) {
+    if (keys)
+        attrs.keys = keys->dims.dim[0];
+    if (!check_mask(e, n, window, cap, attrs.causal) ||
+        (keys && !check_sequences(e, n, attrs.along, attrs.keys))) {
         *done = true;
         return poison;
     }
@@ -81,7 +105,7 @@ static Val attention(Elab *e, const Node *n, bool *done)
         return poison;
     if (attrs.within && (start.kind != VAL_TENSOR || !is_document_start(e, start.value)))
         return poison;
-    Value in[4] = {q.value, k.value, v.value};
+    Value in[4] = {attention_queries(&e->b, &attrs, q.value, k.value), k.value, v.value};
     if (attrs.within)
         in[3] = build_cast(&e->b, start.value, DT_i32);
     Type out[2];
@@ -91,6 +115,8 @@ static Val attention(Elab *e, const Node *n, bool *done)
     if (values.n != 1 || type_check(e->module, OP_attention, &attrs, nin, in, 2, out))
         return poison;
     DimList reads = {.n = 2, .dim = {attrs.along, attrs.over.dim[0]}};
+    if (keys)
+        reads.dim[reads.n++] = attrs.keys;
     *done = true;
     return check_padding(e, n->at, &reads) ? make(e, n->at, OP_attention, &attrs, nin, in) : poison;
 }

@@ -82,6 +82,13 @@ block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), window = 0, cap
     return softmax(visible, over t) @ v[pos -> t] over t
 }
 
+# Queries along one sequence, keys and values along another, `t`: a query sees all keys.
+block attention(q, k, v, along pos, along t, over d, scale = 1 / sqrt(d), cap = 0) {
+    scores = (q @ k over d) * scale
+    capped = select(cap > 0, tanh(scores / cap) * cap, scores)
+    return softmax(capped, over t) @ v over t
+}
+
 # The same, and a query sees no key before position `start`, which document_start gives.
 block attention(q, k, v, start, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, causal) {
     dim t = pos

@@ -51,10 +51,10 @@ static Attention attention_start(const Attrs *attrs, int nin, int n, const Tenso
                    .lse = lse,
                    .seen = nin - attrs->within > n ? &in[n] : NULL,
                    .first = attrs->within ? &in[nin - 1] : NULL};
-    int at = type_find(a.k, attrs->along.name);
+    int at = type_find(a.k, attention_keys(attrs));
     a.keys = a.k->dims[at].size;
     a.kstride = type_stride(a.k, at);
-    a.vstride = type_stride(a.v, type_find(a.v, attrs->along.name));
+    a.vstride = type_stride(a.v, type_find(a.v, attention_keys(attrs)));
     const DimList head = attention_value_head(attrs, a.k, a.v);
     a.heads = head_offsets(&attrs->over, a.q, a.k, &a.qhead, &a.khead);
     a.vheads = head_offsets(&head, a.o, a.v, &a.ohead, &a.vhead);
@@ -70,7 +70,7 @@ static void attention_end(const Attention *a)
 static Type at_key_0(const Attention *a, const Type *t)
 {
     Type k0 = *t;
-    k0.dims[type_find(&k0, a->attrs->along.name)].name = 0;
+    k0.dims[type_find(&k0, attention_keys(a->attrs))].name = 0;
     return k0;
 }
 

@@ -30,10 +30,10 @@ static const Type *type_before(const Rewrite *r, Value v)
     return v < r->values && r->was[v] ? r->was[v] : type_of(r->m, v);
 }
 
-/* Keys or values along the dim of the queries. */
+/* Keys or values along the dim of the queries, if they are of one sequence. */
 static Value along_queries(Builder *b, const Written *w, Value v)
 {
-    if (type_find(type_of(b->m, v), w->query.name) >= 0)
+    if (w->cross || type_find(type_of(b->m, v), w->query.name) >= 0)
         return v;
     const Attrs a = {.dim = w->key, .to = {.name = w->query.name, .size = w->key.size}};
     return build(b, OP_rename, &a, 1, &v);
@@ -51,6 +51,9 @@ static Value attention(Builder *b, const Written *w, const DimList *over)
                .within = w->start != 0};
     Value in[4] = {w->q, along_queries(b, w, w->k), along_queries(b, w, w->v)};
     Type out[2];
+    if (w->cross)
+        a.keys = w->key;
+    in[0] = attention_queries(b, &a, in[0], in[1]);
     const int nin = 3 + a.within;
     if (w->start)
         in[3] = build_cast(b, w->start, DT_i32);

@@ -309,7 +309,20 @@ static Value before_rename(Match *x, Value v)
     return i && i->attrs.to.name == x->w->key.name ? i->in[0] : 0;
 }
 
-/* The dim of the queries: that of a mask, or the one that the keys had before. */
+/* The longest dim that queries have alone: the others are groups that share keys. */
+static Name own_dim(const Match *x)
+{
+    const Type *q = type_of(x->m, x->w->q);
+    Dim own = {0};
+    for (int k = 0; k < q->rank; k++)
+        if (q->dims[k].size > own.size && !has(x, x->w->k, q->dims[k].name) &&
+            !has(x, x->w->v, q->dims[k].name))
+            own = q->dims[k];
+    return own.name;
+}
+
+/* The dim of the queries: that of a mask, or the one that the keys had before; else queries and keys
+ * are of two sequences. */
 static bool find_query(Match *x)
 {
     const Type *q = type_of(x->m, x->w->q);
@@ -326,6 +339,8 @@ static bool find_query(Match *x)
     for (int k = 0; k < 2 && !found; k++)
         if (before_rename(x, of[k]))
             found = def_by(x, of[k], OP_rename)->attrs.dim.name;
+    x->w->cross = !found;
+    found = found ? found : own_dim(x);
     const int at = found ? type_find(q, found) : -1;
     if (at < 0 || has(x, x->w->k, found) || has(x, x->w->v, found))
         return false;

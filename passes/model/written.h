@@ -4,13 +4,14 @@
 
 #include "ir/ir.h"
 
-/* The operands of attention. Keys and values are along `query` or, renamed, along `key`. */
+/* The operands of attention. Keys and values are along `query` or, renamed, along `key`; cross: of
+ * another sequence, along `key`. */
 typedef struct Written {
     Value q, k, v, start; /* start: the first key of each query, or 0 */
     DimList head;         /* what the product of queries and keys is summed over */
     Dim query, key;       /* the dims of queries and of keys */
     double scale, cap;
-    bool causal;
+    bool causal, cross;
     int64_t window;
 } Written;
 

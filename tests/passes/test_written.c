@@ -11,27 +11,34 @@
 #include <cmocka.h>
 
 static const char head[] =
-    "dim batch = 2, seq = 6, vocab = 7, hidden = 4, heads = 2, group = 2, head = 4, wide = 3\n"
+    "dim batch = 2, seq = 6, vocab = 7, hidden = 4, heads = 2, group = 2, head = 4, wide = 3, row = 9\n"
     "model m(tokens[batch, seq] : token(vocab)) {\n"
     "    table : param[vocab, hidden] ~ normal(1)\n"
     "    wq : param[hidden, heads, group, head] ~ normal(1)\n"
     "    wk : param[hidden, heads, head] ~ normal(1)\n"
     "    wv : param[hidden, heads, wide] ~ normal(1)\n"
     "    wo : param[heads, group, wide, hidden] ~ normal(1)\n"
+    "    pk : param[row, head] ~ normal(1)\n"
+    "    pv : param[row, wide] ~ normal(1)\n"
+    "    r : param[seq, group, head] ~ normal(1)\n"
     "    dim t = seq\n"
     "    x = table[tokens]\n"
+    "    kr = pk * (mean(x, over seq) @ wk over hidden)\n"
+    "    vr = pv * (mean(x, over seq) @ wv over hidden)\n"
     "    begin = document_start(tokens, along seq, separator = 3)\n"
     "    q = x @ wq over hidden\n"
     "    k = x @ wk over hidden\n"
     "    v = x @ wv over hidden\n"
     "    kt = k[seq -> t]\n"
     "    vt = v[seq -> t]\n"
+    "    kw = x[seq -> t] @ wk over hidden\n"
+    "    vw = x[seq -> t] @ wv over hidden\n"
     "    i = index(seq)\n"
     "    j = index(t)\n"
     "    s = q @ kt over head\n";
 static const char tail[] = "    x = x + y @ wo over (heads, group, wide)\n"
                            "    loss = mean(x * x * x) + mean(x) + 0 * (mean(i) + mean(j) + mean(begin)) + 0 * mean(s)"
-                           " + 0 * (mean(k) + mean(v) + mean(vt))\n"
+                           " + 0 * (mean(k) + mean(v) + mean(vt) + mean(kr) + mean(vr) + mean(kw) + mean(vw) + mean(r))\n"
                            "}\n"
                            "train {\n"
                            "    optimizer sgd()\n"
@@ -98,6 +105,17 @@ static const Form forms[] = {
     {"e = exp(s / 2 - stop(max(s / 2, over t)))\ny = (e @ vt over t) / sum(e, over t)\n", CALL("")},
     {"e = exp(s / 2)\ny = (e @ vt over t) * (1 / sum(e, over t))\n", CALL("")},
     {"e = exp(select(j <= i, s / 2, -1e9))\ny = (1 / sum(e, over t) * e)" TIMES, CALL(", causal")},
+    /* another sequence: keys that were never along that of the queries */
+    {"y = softmax(q @ kr over head, over row)" " @ vr over row\n", "y = attention(q, kr, vr, along seq, along row, over head, scale = 1)\n"},
+    {"y = softmax(2 * tanh((kr * 0.25) @ q over head), over row)" " @ vr over row\n",
+     "y = attention(q, kr, vr, along seq, along row, over head, cap = 2)\n"},
+    {"y = softmax((q / 2) @ kw over head, over t) @ vw over t\n", "y = attention(q, kw, vw, along seq, along t, over head)\n"},
+    {"y = softmax(select(j <= i, (q / 2) @ kw over head, -1e9), over t) @ vw over t\n", CALL(", causal")},
+    /* queries that lack dims of the keys */
+    {"y = softmax(r @ kr over head, over row) @ vr over row\n", "y = attention(r, kr, vr, along seq, along row, over head, scale = 1)\n"},
+    /* near misses: of another sequence */
+    {"y = softmax(select(index(row) <= i, q @ kr over head, -1e9), over row) @ vr over row\n", NULL},
+    {"y = softmax(select(index(row) < 8, q @ kr over head, -1e9), over row) @ vr over row\n", NULL},
     /* near misses: another mask, or rows that see no key */
     {SOFTMAX("select(j < i, s / 2, -1e9)"), NULL},
     {SOFTMAX("select(j <= i + 1, s / 2, -1e9)"), NULL},
@@ -191,7 +209,7 @@ static void written_forms(void **state)
             Attrs a = x->attrs;
             if (a.scale - y->attrs.scale > 1e-12 || y->attrs.scale - a.scale > 1e-12)
                 fail_msg("a scale of %g in: %s", a.scale, forms[k].written);
-            if (a.causal != y->attrs.causal || a.window != y->attrs.window || a.within != y->attrs.within ||
+            if (a.causal != y->attrs.causal || a.window != y->attrs.window || a.within != y->attrs.within || a.keys.size != y->attrs.keys.size ||
                 a.cap - y->attrs.cap > 1e-12 || y->attrs.cap - a.cap > 1e-12)
                 fail_msg("another mask or cap in: %s", forms[k].written);
             for (uint32_t n = 0; n < 3; n++)
