@@ -151,9 +151,20 @@ const char *attended(Gen *g, Dims want, int depth)
     v &= ~(g->fixed & ~reached);
     if (((q | k | v) & ~bit(d)) != (want & ~bit(d)) || g->fixed & q & ~reached)
         return NULL;
+    int t = draw_one_in(g, 4) ? draw_dim(g, tensor_dims(g) & ~want & ~bit(d) & ~g->fixed) : -1;
+    if (t >= 0 && small(g, want | bit(d) | bit(t))) { /* of another sequence */
+        k = (k & ~bit(p)) | bit(t);
+        v = (v & ~bit(p)) | bit(t);
+        if (draw_one_in(g, 4)) /* queries lack what keys have */
+            q = (q & ~k) | with;
+    } else
+        t = -1;
     const char *qs = expression(g, q, depth - 1), *ks = expression(g, k, depth - 1),
                *vs = expression(g, v, depth - 1);
     const bool causal = draw_one_in(g, 2);
+    if (t >= 0)
+        return TEXT("attention(%s, %s, %s, along %s, along %s, over %s%s)", qs, ks, vs, dim_name(g, p),
+                    dim_name(g, t), dim_name(g, d), draw_one_in(g, 3) ? ", cap = 3" : "");
     if (g->written && draw_one_in(g, 2))
         return TEXT("%s(%s, %s, %s, along %s, over %s)", g->written, qs, ks, vs, dim_name(g, p), dim_name(g, d));
     return TEXT("attention(%s, %s, %s, along %s, over %s%s%s%s%s)", qs, ks, vs, dim_name(g, p),
