@@ -191,7 +191,9 @@ static bool evaluate(Elab *e, const Node *block, const Args *a, Given *given)
         else if (kind == N_FLAG && g->node->kind == N_NAME)
             g->val = (Val){.kind = VAL_NUMBER, .number = number_int(1)};
         else
-            g->val = kind == N_TENSOR ? expr(e, g->node) : number_expr(e, g->node->a);
+            g->val = kind == N_TENSOR                ? expr(e, g->node)
+                     : block->list.data[i]->flag ? expr(e, g->node->a)
+                                                 : number_expr(e, g->node->a);
         if (kind == N_ALONG && ok && g->dims.n != 1)
             ok = fail(e, g->node->at, 207, "`along` takes one dim").kind != VAL_POISON;
         ok &= kind == N_ALONG || kind == N_OVER || g->val.kind != VAL_POISON;
@@ -271,13 +273,14 @@ static bool bind(Elab *e, const Node *p, NodeKind kind, Given *g)
         g->val = (Val){.kind = VAL_NUMBER, .number = number_int(0)};
     if (g->val.kind == VAL_POISON)
         return false;
-    Sym *s = declare(e, kind == N_TENSOR ? SYM_VALUE : SYM_CONST, p->name, p->at);
+    const bool value = kind == N_TENSOR || g->val.kind == VAL_TENSOR; /* given by name, too */
+    Sym *s = declare(e, value ? SYM_VALUE : SYM_CONST, p->name, p->at);
     if (s) {
         s->val = g->val;
         s->ready = true;
     }
-    return s && (kind != N_TENSOR ||
-                 ((!p->flag || has_dims(e, p, g)) && (!p->a || bind_indexed(e, p, g))));
+    return s && (!value ||
+                 ((!p->flag || has_dims(e, p, g)) && (kind != N_TENSOR || !p->a || bind_indexed(e, p, g))));
 }
 
 /* Dims first: defaults of constants may use them. */

@@ -80,6 +80,25 @@ static bool check_sequences(Elab *e, const Node *n, Dim queries, Dim keys)
     return false;
 }
 
+/* The definition's number for no sink. */
+#define NO_SINK (-1e30)
+
+/* The score of the key without a value, or 0 where there is none. */
+static Value sink_of(Elab *e)
+{
+    const Val sink = bound(e, "sink")->val;
+    if (sink.kind == VAL_TENSOR)
+        return sink.value;
+    return sink.number.d <= NO_SINK ? 0 : build_const(&e->b, e->compute, sink.number.d);
+}
+
+/* A bias is added to scores, which are then in memory: the definition. */
+static bool has_bias(Elab *e)
+{
+    const Val bias = bound(e, "bias")->val;
+    return bias.kind == VAL_TENSOR || bias.number.d != 0;
+}
+
 static Val attention(Elab *e, const Node *n, bool *done)
 {
     Val q = bound_tensor(e, "q"), k = bound_tensor(e, "k"), v = bound_tensor(e, "v");
@@ -101,15 +120,16 @@ static Val attention(Elab *e, const Node *n, bool *done)
     }
     attrs.window = (int64_t)window;
     if (q.kind == VAL_POISON || k.kind == VAL_POISON || v.kind == VAL_POISON || attrs.over.n != 1 ||
-        e->options->inline_composites)
+        has_bias(e) || e->options->inline_composites)
         return poison;
     if (attrs.within && (start.kind != VAL_TENSOR || !is_document_start(e, start.value)))
         return poison;
-    Value in[4] = {attention_queries(&e->b, &attrs, q.value, k.value), k.value, v.value};
+    Value in[5] = {attention_queries(&e->b, &attrs, q.value, k.value), k.value, v.value, sink_of(e)};
+    attrs.sunk = in[3] != 0;
     if (attrs.within)
-        in[3] = build_cast(&e->b, start.value, DT_i32);
+        in[3 + attrs.sunk] = build_cast(&e->b, start.value, DT_i32);
     Type out[2];
-    const int nin = 3 + attrs.within;
+    const int nin = 3 + attrs.sunk + attrs.within;
     const DimList values =
         attention_value_head(&attrs, type_of(e->module, k.value), type_of(e->module, v.value));
     if (values.n != 1 || type_check(e->module, OP_attention, &attrs, nin, in, 2, out))

@@ -25,6 +25,13 @@ block softmax(x, over d) {
     return e / sum(e, over d)
 }
 
+# The same with one more element beside those along d, which takes its share of the sum.
+block softmax_beside(x, sink, over d) {
+    top = max(max(x, over d), sink)
+    e = exp(x - top)
+    return e / (sum(e, over d) + exp(sink - top))
+}
+
 block rmsnorm(x, gain, over d, eps =) {
     return x * rsqrt(mean(x * x, over d) + eps) * gain
 }
@@ -71,33 +78,34 @@ block document_start(tokens, along pos, separator =) {
     return max(select(index(t) < index(pos), ended, 0), over t)
 }
 
-# A score x becomes cap tanh(x / cap), if there is a cap. A query sees no key after it (causal), and of
+# A score x becomes cap tanh(x / cap), if there is a cap; the bias is added to that. The sink is the
+# score of one more key, without a value. A query sees no key after it (causal), and of
 # those before it so many that they are `window` with itself.
-block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, causal) {
+block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, bias[] = 0, sink[] = -1e30, causal) {
     dim t = pos
     scores = (q @ k[pos -> t] over d) * scale
-    capped = select(cap > 0, tanh(scores / cap) * cap, scores)
+    capped = select(cap > 0, tanh(scores / cap) * cap, scores) + bias
     past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
     visible = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
-    return softmax(visible, over t) @ v[pos -> t] over t
+    return softmax_beside(visible, sink, over t) @ v[pos -> t] over t
 }
 
 # Queries along one sequence, keys and values along another, `t`: a query sees all keys.
-block attention(q, k, v, along pos, along t, over d, scale = 1 / sqrt(d), cap = 0) {
+block attention(q, k, v, along pos, along t, over d, scale = 1 / sqrt(d), cap = 0, bias[] = 0, sink[] = -1e30) {
     scores = (q @ k over d) * scale
-    capped = select(cap > 0, tanh(scores / cap) * cap, scores)
-    return softmax(capped, over t) @ v over t
+    capped = select(cap > 0, tanh(scores / cap) * cap, scores) + bias
+    return softmax_beside(capped, sink, over t) @ v over t
 }
 
 # The same, and a query sees no key before position `start`, which document_start gives.
-block attention(q, k, v, start, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, causal) {
+block attention(q, k, v, start, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, bias[] = 0, sink[] = -1e30, causal) {
     dim t = pos
     scores = (q @ k[pos -> t] over d) * scale
-    capped = select(cap > 0, tanh(scores / cap) * cap, scores)
+    capped = select(cap > 0, tanh(scores / cap) * cap, scores) + bias
     past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
     near = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
     visible = select(index(t) >= start, near, -1e30)
-    return softmax(visible, over t) @ v[pos -> t] over t
+    return softmax_beside(visible, sink, over t) @ v[pos -> t] over t
 }
 
 # The mean over all targets, or the mean weighed by target, of -log softmax(logits)[target]; padded classes have no probability.

@@ -153,10 +153,27 @@ static const char *mask_fits(Rule *r, int nth)
     return wrong || !a->within ? wrong : first_fits(r, r->nin - 1);
 }
 
+/* Operand 3, where there is a sink: a score for each query, or for those that share it. */
+static const char *sink_fits(Rule *r)
+{
+    const Type *sink = r->in[3], *lse = &r->out[1];
+    if (sink->dtype != lse->dtype)
+        WRONG(r, "the sink is %s, and scores are %s", dtype_name(sink->dtype), dtype_name(lse->dtype));
+    for (int i = 0; i < sink->rank; i++)
+        if (type_find(lse, sink->dims[i].name) < 0)
+            WRONG(r, "the sink has dim '%s', that no score has", rule_dim(r, sink->dims[i].name));
+    return NULL;
+}
+
 const char *type_attention(Rule *r)
 {
+    const int sunk = r->attrs->sunk;
     const char *wrong = attends(r);
-    return wrong ? wrong : mask_fits(r, 3);
+    if (!wrong && sunk && r->nin < 4)
+        WRONG(r, "a sink that is no operand");
+    if (!wrong && sunk)
+        wrong = sink_fits(r);
+    return wrong ? wrong : mask_fits(r, 3 + sunk);
 }
 
 const char *type_attention_grad(Rule *r)

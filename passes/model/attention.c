@@ -48,15 +48,16 @@ static Value attention(Builder *b, const Written *w, const DimList *over)
                .scale = w->scale,
                .window = w->window,
                .cap = w->cap,
+               .sunk = w->sink != 0,
                .within = w->start != 0};
-    Value in[4] = {w->q, along_queries(b, w, w->k), along_queries(b, w, w->v)};
+    Value in[5] = {w->q, along_queries(b, w, w->k), along_queries(b, w, w->v), w->sink};
     Type out[2];
     if (w->cross)
         a.keys = w->key;
     in[0] = attention_queries(b, &a, in[0], in[1]);
-    const int nin = 3 + a.within;
+    const int nin = 3 + a.sunk + a.within;
     if (w->start)
-        in[3] = build_cast(b, w->start, DT_i32);
+        in[3 + a.sunk] = build_cast(b, w->start, DT_i32);
     const DimList values = attention_value_head(&a, type_of(b->m, in[1]), type_of(b->m, in[2]));
     if (values.n != 1 || type_check(b->m, OP_attention, &a, nin, in, 2, out))
         return 0;
@@ -81,7 +82,7 @@ static void order_sums(const Module *m, Ins *i)
         i->attrs.over = in_order;
 }
 
-/* What uses values that are now others, or have another order of dims. */
+/* Users of values that are now others, or have another order of dims. */
 static void adapt(Rewrite *r, Builder *b, Ins *i)
 {
     bool other = false;

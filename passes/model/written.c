@@ -84,24 +84,58 @@ static bool same(const Match *x, Value a, Value b, int depth)
 
 /* ---- from the result to the scores ----------------------------------------------------------- */
 
-/* The scores that v is e of, e = exp(scores - max) or exp(scores); 0: it is none. */
-static Value scores_of(const Match *x, Value v)
+/* Is v the largest of the keys, or of them and something that has no keys? */
+static bool is_top(const Match *x, Value v)
+{
+    const Ins *top = def(x, v);
+    if (top && top->op == OP_max)
+        return !has(x, v, x->w->key.name) && (is_top(x, top->in[0]) || is_top(x, top->in[1]));
+    return top && top->op == OP_rmax && sums_keys(x, top);
+}
+
+/* The scores that v is e of, e = exp(scores - max) or exp(scores); 0: it is none. *top: max, or 0. */
+static Value scores_of(const Match *x, Value v, Value *top)
 {
     const Ins *e = def_by(x, v, OP_exp), *less = e ? def_by(x, e->in[0], OP_sub) : NULL;
-    const Ins *top = less ? def(x, less->in[1]) : NULL;
+    *top = 0;
     if (!e || !has(x, v, x->w->key.name))
         return 0;
-    return top && top->op == OP_rmax && sums_keys(x, top) ? less->in[0] : e->in[0];
+    if (!less || !is_top(x, less->in[1]))
+        return e->in[0];
+    *top = less->in[1];
+    return less->in[0];
 }
 
-/* Is it the sum of e over the keys? */
+/* Is v exp(sink - max), or exp(sink) where e has no max? Then that is the sink, if it is not hidden. */
+static bool is_sink(const Match *x, Value v, Value top)
+{
+    const Ins *e = def_by(x, v, OP_exp), *less = e && top ? def_by(x, e->in[0], OP_sub) : NULL;
+    double hidden;
+    if (!e || has(x, v, x->w->key.name) || (top && (!less || !same(x, less->in[1], top, DEPTH))))
+        return false;
+    const Value sink = top ? less->in[0] : e->in[0];
+    if (!value_is_const(x->m, sink, &hidden) || hidden > HIDDEN)
+        x->w->sink = sink;
+    return true;
+}
+
+/* Is it the sum of e over the keys, or of that and a sink's? */
 static bool is_total(const Match *x, Value v, Value e)
 {
-    const Ins *i = def_by(x, v, OP_sum);
-    return i && sums_keys(x, i) && same(x, i->in[0], e, DEPTH);
+    const Ins *i = x->m->values.data[v].def;
+    Value top;
+    x->w->sink = 0;
+    if (i && i->op == OP_sum)
+        return sums_keys(x, i) && same(x, i->in[0], e, DEPTH);
+    for (int k = 0; i && i->op == OP_add && k < 2; k++) {
+        const Ins *sum = def_by(x, i->in[k], OP_sum);
+        if (sum && is_total(x, i->in[k], e) && scores_of(x, e, &top) && is_sink(x, i->in[1 - k], top))
+            return true;
+    }
+    return false;
 }
 
-/* What v divides by the total of e: e itself, or values weighed by it; 0: nothing. */
+/* The value that i divides by the total of e: e itself, or values weighed by it; 0: none. */
 static Value divided(const Match *x, const Ins *i, Value e)
 {
     if (i->op == OP_div && is_total(x, i->in[1], e))
@@ -129,12 +163,13 @@ static bool weighs(Match *x, const Ins *dot, int p)
 /* softmax(scores) @ v: the scores, or 0. */
 static Value divided_before(Match *x, const Ins *i, const Uses *uses)
 {
+    Value top;
     for (int p = 0; p < 2; p++) {
         if (!weighs(x, i, p))
             return 0;
         const Ins *share = x->m->values.data[i->in[p]].def;
         for (uint32_t k = 0; share && k < share->nin && k < 2; k++) {
-            const Value s = scores_of(x, share->in[k]);
+            const Value s = scores_of(x, share->in[k], &top);
             if (s && uses->count[i->in[p]] == 1 && divided(x, share, share->in[k]) == share->in[k])
                 return s;
         }
@@ -145,12 +180,13 @@ static Value divided_before(Match *x, const Ins *i, const Uses *uses)
 /* (e @ v) / sum(e): the scores, or 0. */
 static Value divided_after(Match *x, const Ins *i, const Uses *uses)
 {
+    Value top;
     for (uint32_t n = 0; n < i->nin && n < 2; n++) {
         const Ins *dot = def_by(x, i->in[n], OP_dot);
         for (int p = 0; dot && p < 2; p++) {
             if (uses->count[i->in[n]] != 1 || !weighs(x, dot, p))
                 continue;
-            const Value s = scores_of(x, dot->in[p]);
+            const Value s = scores_of(x, dot->in[p], &top);
             if (s && divided(x, i, dot->in[p]) == i->in[n])
                 return s;
         }

@@ -7,7 +7,8 @@
 /* The operands of attention. Keys and values are along `query` or, renamed, along `key`; cross: of
  * another sequence, along `key`. */
 typedef struct Written {
-    Value q, k, v, start; /* start: the first key of each query, or 0 */
+    Value q, k, v;
+    Value start, sink; /* the first key of each query; one more score of each; 0: there is none */
     DimList head;         /* what the product of queries and keys is summed over */
     Dim query, key;       /* the dims of queries and of keys */
     double scale, cap;

@@ -48,7 +48,7 @@ static void whole(void **state)
     Outcome o = run_range(&t, NULL, "simplify");
     assert_int_equal(o.status, PASS_ok);
     assert_string_equal(o.seen.text,
-                        "attention evaluate precision recompute differentiate microbatch update shard "
+                        "attention evaluate precision recompute differentiate sink microbatch update shard "
                         "simplify ");
     free(o.log);
     model_close(&t);

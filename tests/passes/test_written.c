@@ -20,6 +20,7 @@ static const char head[] =
     "    wo : param[heads, group, wide, hidden] ~ normal(1)\n"
     "    pk : param[row, head] ~ normal(1)\n"
     "    pv : param[row, wide] ~ normal(1)\n"
+    "    extra : param[heads, group] ~ normal(1)\n"
     "    r : param[seq, group, head] ~ normal(1)\n"
     "    dim t = seq\n"
     "    x = table[tokens]\n"
@@ -38,7 +39,7 @@ static const char head[] =
     "    s = q @ kt over head\n";
 static const char tail[] = "    x = x + y @ wo over (heads, group, wide)\n"
                            "    loss = mean(x * x * x) + mean(x) + 0 * (mean(i) + mean(j) + mean(begin)) + 0 * mean(s)"
-                           " + 0 * (mean(k) + mean(v) + mean(vt) + mean(kr) + mean(vr) + mean(kw) + mean(vw) + mean(r))\n"
+                           " + 0 * (mean(k) + mean(v) + mean(vt) + mean(kr) + mean(vr) + mean(kw) + mean(vw) + mean(r) + mean(extra))\n"
                            "}\n"
                            "train {\n"
                            "    optimizer sgd()\n"
@@ -116,6 +117,19 @@ static const Form forms[] = {
     /* near misses: of another sequence */
     {"y = softmax(select(index(row) <= i, q @ kr over head, -1e9), over row) @ vr over row\n", NULL},
     {"y = softmax(select(index(row) < 8, q @ kr over head, -1e9), over row) @ vr over row\n", NULL},
+    /* a sink */
+    {"e = exp(s / 2)\ny = (e / (sum(e, over t) + exp(extra)))" TIMES, CALL(", sink = extra")},
+    {"top = max(max(s / 2, over t), extra)\ne = exp(s / 2 - top)\n"
+     "y = (e / (exp(extra - top) + sum(e, over t)))" TIMES, CALL(", sink = extra")},
+    {"top = max(s / 2, over t)\ne = exp(s / 2 - top)\n"
+     "y = (e @ vt over t) / (exp(0.5 - top) + sum(e, over t))\n", CALL(", sink = 0.5")},
+    /* near misses: of a sink */
+    {"e = exp(s / 2)\ny = (e / (sum(e, over t) + exp(extra) + exp(extra)))" TIMES, NULL},
+    {"e = exp(s / 2)\ny = (e / (sum(e, over t) - exp(extra)))" TIMES, NULL},
+    {"top = max(s / 2, over t)\ne = exp(s / 2 - top)\n"
+     "y = (e / (exp(extra) + sum(e, over t)))" TIMES, NULL},
+    {"top = max(s / 2, over t)\ne = exp(s / 2 - top)\n"
+     "y = (e / (exp(extra - top / 2) + sum(e, over t)))" TIMES, NULL},
     /* near misses: another mask, or rows that see no key */
     {SOFTMAX("select(j < i, s / 2, -1e9)"), NULL},
     {SOFTMAX("select(j <= i + 1, s / 2, -1e9)"), NULL},
@@ -188,6 +202,7 @@ static Tensor64 *loss_and_gradients(Model *t)
     must_pass(t, pass_precision);
     must_pass(t, pass_recompute);
     must_pass(t, pass_differentiate);
+    must_pass(t, pass_sink);
     return run_fn(t, t->fn, inputs_for(t, t->fn, 5, -1, 1));
 }
 
@@ -206,10 +221,12 @@ static void written_forms(void **state)
             Model c;
             open_form(&c, forms[k].call, false);
             const Ins *x = the_attention(&t), *y = the_attention(&c);
+            if (!y)
+                fail_msg("no operation: %s", forms[k].call);
             Attrs a = x->attrs;
             if (a.scale - y->attrs.scale > 1e-12 || y->attrs.scale - a.scale > 1e-12)
                 fail_msg("a scale of %g in: %s", a.scale, forms[k].written);
-            if (a.causal != y->attrs.causal || a.window != y->attrs.window || a.within != y->attrs.within || a.keys.size != y->attrs.keys.size ||
+            if (a.causal != y->attrs.causal || a.window != y->attrs.window || a.within != y->attrs.within || a.sunk != y->attrs.sunk || a.keys.size != y->attrs.keys.size ||
                 a.cap - y->attrs.cap > 1e-12 || y->attrs.cap - a.cap > 1e-12)
                 fail_msg("another mask or cap in: %s", forms[k].written);
             for (uint32_t n = 0; n < 3; n++)
