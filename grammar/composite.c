@@ -95,8 +95,20 @@ static Value sink_of(Elab *e)
 /* A bias is added to scores, which are then in memory: the definition. */
 static bool has_bias(Elab *e)
 {
-    const Val bias = bound(e, "bias")->val;
-    return bias.kind == VAL_TENSOR || bias.number.d != 0;
+    const Sym *bias = bound(e, "bias");
+    return bias && (bias->val.kind == VAL_TENSOR || bias->val.number.d != 0);
+}
+
+/* Keys or values along the dim of the queries. Positions of two sequences are compared where both
+ * are as long; 0: they are not, or v has the other dim too. */
+static Value along_queries(Elab *e, const Attrs *a, Value v)
+{
+    const Type *t = type_of(e->module, v);
+    if (a->keys.size != a->along.size || type_find(t, a->along.name) >= 0 ||
+        type_find(t, a->keys.name) < 0)
+        return 0;
+    const Attrs to = {.dim = a->keys, .to = a->along};
+    return build(&e->b, OP_rename, &to, 1, &v);
 }
 
 static Val attention(Elab *e, const Node *n, bool *done)
@@ -124,6 +136,13 @@ static Val attention(Elab *e, const Node *n, bool *done)
         return poison;
     if (attrs.within && (start.kind != VAL_TENSOR || !is_document_start(e, start.value)))
         return poison;
+    if (keys && attrs.causal) {
+        k.value = along_queries(e, &attrs, k.value);
+        v.value = along_queries(e, &attrs, v.value);
+        attrs.keys = (Dim){0};
+        if (!k.value || !v.value)
+            return poison;
+    }
     Value in[5] = {attention_queries(&e->b, &attrs, q.value, k.value), k.value, v.value, sink_of(e)};
     attrs.sunk = in[3] != 0;
     if (attrs.within)
@@ -136,7 +155,7 @@ static Val attention(Elab *e, const Node *n, bool *done)
         return poison;
     DimList reads = {.n = 2, .dim = {attrs.along, attrs.over.dim[0]}};
     if (keys)
-        reads.dim[reads.n++] = attrs.keys;
+        reads.dim[reads.n++] = keys->dims.dim[0];
     *done = true;
     return check_padding(e, n->at, &reads) ? make(e, n->at, OP_attention, &attrs, nin, in) : poison;
 }

@@ -78,30 +78,33 @@ block document_start(tokens, along pos, separator =) {
     return max(select(index(t) < index(pos), ended, 0), over t)
 }
 
-# A score x becomes cap tanh(x / cap), if there is a cap; the bias is added to that. The sink is the
-# score of one more key, without a value. A query sees no key after it (causal), and of
-# those before it so many that they are `window` with itself.
-block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, bias[] = 0, sink[] = -1e30, causal) {
+# A score x becomes cap tanh(x / cap), if there is a cap. A query sees no key after it (causal), and of
+# those before it so many that they are `window` with itself. The sink is the score of one more key,
+# which has no value.
+block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, sink[] = -1e30, causal) {
     dim t = pos
     scores = (q @ k[pos -> t] over d) * scale
-    capped = select(cap > 0, tanh(scores / cap) * cap, scores) + bias
+    capped = select(cap > 0, tanh(scores / cap) * cap, scores)
     past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
     visible = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
     return softmax_beside(visible, sink, over t) @ v[pos -> t] over t
 }
 
-# Queries along one sequence, keys and values along another, `t`: a query sees all keys.
-block attention(q, k, v, along pos, along t, over d, scale = 1 / sqrt(d), cap = 0, bias[] = 0, sink[] = -1e30) {
+# Queries along one dim, keys and values along another, `t`: of two sequences, or of one whose keys
+# have a name of their own, for the bias of each query and key. It is added to what the cap leaves.
+block attention(q, k, v, along pos, along t, over d, scale = 1 / sqrt(d), window = 0, cap = 0, bias[] = 0, sink[] = -1e30, causal) {
     scores = (q @ k over d) * scale
     capped = select(cap > 0, tanh(scores / cap) * cap, scores) + bias
-    return softmax_beside(capped, sink, over t) @ v over t
+    past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
+    visible = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
+    return softmax_beside(visible, sink, over t) @ v over t
 }
 
-# The same, and a query sees no key before position `start`, which document_start gives.
-block attention(q, k, v, start, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, bias[] = 0, sink[] = -1e30, causal) {
+# As the first, and a query sees no key before position `start`, which document_start gives.
+block attention(q, k, v, start, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, sink[] = -1e30, causal) {
     dim t = pos
     scores = (q @ k[pos -> t] over d) * scale
-    capped = select(cap > 0, tanh(scores / cap) * cap, scores) + bias
+    capped = select(cap > 0, tanh(scores / cap) * cap, scores)
     past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
     near = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
     visible = select(index(t) >= start, near, -1e30)

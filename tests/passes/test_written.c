@@ -114,6 +114,9 @@ static const Form forms[] = {
     {"y = softmax(select(j <= i, (q / 2) @ kw over head, -1e9), over t) @ vw over t\n", CALL(", causal")},
     /* queries that lack dims of the keys */
     {"y = softmax(r @ kr over head, over row) @ vr over row\n", "y = attention(r, kr, vr, along seq, along row, over head, scale = 1)\n"},
+    /* one sequence whose keys have a name of their own */
+    {SOFTMAX("select(j <= i, s / 2, -1e30)"),
+     "y = attention(q, kt, vt, along seq, along t, over head, causal)\n"},
     /* near misses: of another sequence */
     {"y = softmax(select(index(row) <= i, q @ kr over head, -1e9), over row) @ vr over row\n", NULL},
     {"y = softmax(select(index(row) < 8, q @ kr over head, -1e9), over row) @ vr over row\n", NULL},

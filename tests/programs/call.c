@@ -162,15 +162,23 @@ const char *attended(Gen *g, Dims want, int depth)
     const char *qs = expression(g, q, depth - 1), *ks = expression(g, k, depth - 1),
                *vs = expression(g, v, depth - 1);
     const bool causal = draw_one_in(g, 2);
+    const Dims scored = (q | k) & ~bit(d); /* what scores have */
+    const char *more = "";
+    if (t >= 0 && draw_one_in(g, 3))
+        more = TEXT(", bias = %s", expression(g, scored & (Dims)gen_random(&g->rng), depth - 1));
+    if (draw_one_in(g, 4))
+        more = TEXT("%s, sink = %s", more,
+                    expression(g, q & ~bit(d) & (Dims)gen_random(&g->rng), depth - 1));
     if (t >= 0)
-        return TEXT("attention(%s, %s, %s, along %s, along %s, over %s%s)", qs, ks, vs, dim_name(g, p),
-                    dim_name(g, t), dim_name(g, d), draw_one_in(g, 3) ? ", cap = 3" : "");
+        return TEXT("attention(%s, %s, %s, along %s, along %s, over %s%s%s%s)", qs, ks, vs,
+                    dim_name(g, p), dim_name(g, t), dim_name(g, d),
+                    draw_one_in(g, 3) ? ", cap = 3" : "", draw_one_in(g, 4) ? ", causal" : "", more);
     if (g->written && draw_one_in(g, 2))
         return TEXT("%s(%s, %s, %s, along %s, over %s)", g->written, qs, ks, vs, dim_name(g, p), dim_name(g, d));
-    return TEXT("attention(%s, %s, %s, along %s, over %s%s%s%s%s)", qs, ks, vs, dim_name(g, p),
+    return TEXT("attention(%s, %s, %s, along %s, over %s%s%s%s%s%s)", qs, ks, vs, dim_name(g, p),
                 dim_name(g, d), draw_one_in(g, 4) ? ", scale = 0.5" : "", causal ? ", causal" : "",
                 causal && draw_one_in(g, 3) ? ", window = 2" : "",
-                draw_one_in(g, 3) ? ", cap = 3" : "");
+                draw_one_in(g, 3) ? ", cap = 3" : "", more);
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */
