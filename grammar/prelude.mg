@@ -25,13 +25,6 @@ block softmax(x, over d) {
     return e / sum(e, over d)
 }
 
-# The same with one more element beside those along d, which takes its share of the sum.
-block softmax_beside(x, sink, over d) {
-    top = max(max(x, over d), sink)
-    e = exp(x - top)
-    return e / (sum(e, over d) + exp(sink - top))
-}
-
 block rmsnorm(x, gain, over d, eps =) {
     return x * rsqrt(mean(x * x, over d) + eps) * gain
 }
@@ -76,6 +69,13 @@ block document_start(tokens, along pos, separator =) {
     dim t = pos
     ended = select(tokens[pos -> t] == separator, index(t) + 1, 0)
     return max(select(index(t) < index(pos), ended, 0), over t)
+}
+
+# A softmax with one more element beside those along d, which takes its share of the sum.
+block softmax_beside(x, sink, over d) {
+    top = max(max(x, over d), sink)
+    e = exp(x - top)
+    return e / (sum(e, over d) + exp(sink - top))
 }
 
 # A score x becomes cap tanh(x / cap), if there is a cap. A query sees no key after it (causal), and of

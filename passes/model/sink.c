@@ -11,12 +11,18 @@
 #include "passes/passes.h"
 #include "passes/walk.h"
 
+/* Of two values, in the dims of `like`. */
+static Value of_type(Builder *b, Op op, Value x, Value y, const Type *like)
+{
+    return build_typed(b, op, NULL, 2, (Value[]){x, y}, 1, like, NULL)->out[0];
+}
+
 /* log(e^a + e^b) of two scores. */
 static Value log_of_both(Builder *b, Value x, Value y, const Type *like)
 {
-    const Value top = build_as(b, build2(b, OP_max, x, y), *like);
+    const Value top = of_type(b, OP_max, x, y, like);
     const Value ex = build1(b, OP_exp, build2(b, OP_sub, x, top));
-    const Value ey = build1(b, OP_exp, build_as(b, build2(b, OP_sub, y, top), *like));
+    const Value ey = build1(b, OP_exp, of_type(b, OP_sub, y, top, like));
     return build2(b, OP_add, top, build1(b, OP_log, build2(b, OP_add, ex, ey)));
 }
 
