@@ -191,7 +191,7 @@ static bool evaluate(Elab *e, const Node *block, const Args *a, Given *given)
         else if (kind == N_FLAG && g->node->kind == N_NAME)
             g->val = (Val){.kind = VAL_NUMBER, .number = number_int(1)};
         else
-            g->val = kind == N_TENSOR                ? expr(e, g->node)
+            g->val = kind == N_TENSOR            ? expr(e, g->node)
                      : block->list.data[i]->flag ? expr(e, g->node->a)
                                                  : number_expr(e, g->node->a);
         if (kind == N_ALONG && ok && g->dims.n != 1)
@@ -279,8 +279,8 @@ static bool bind(Elab *e, const Node *p, NodeKind kind, Given *g)
         s->val = g->val;
         s->ready = true;
     }
-    return s && (!value ||
-                 ((!p->flag || has_dims(e, p, g)) && (kind != N_TENSOR || !p->a || bind_indexed(e, p, g))));
+    return s && (!value || ((!p->flag || has_dims(e, p, g)) &&
+                            (kind != N_TENSOR || !p->a || bind_indexed(e, p, g))));
 }
 
 /* Dims first: defaults of constants may use them. */

@@ -143,7 +143,8 @@ static Val attention(Elab *e, const Node *n, bool *done)
         if (!k.value || !v.value)
             return poison;
     }
-    Value in[5] = {attention_queries(&e->b, &attrs, q.value, k.value), k.value, v.value, sink_of(e)};
+    Value in[5] = {attention_queries(&e->b, &attrs, q.value, k.value), k.value, v.value,
+                   sink_of(e)};
     attrs.sunk = in[3] != 0;
     if (attrs.within)
         in[3 + attrs.sunk] = build_cast(&e->b, start.value, DT_i32);

@@ -158,7 +158,8 @@ static const char *sink_fits(Rule *r)
 {
     const Type *sink = r->in[3], *lse = &r->out[1];
     if (sink->dtype != lse->dtype)
-        WRONG(r, "the sink is %s, and scores are %s", dtype_name(sink->dtype), dtype_name(lse->dtype));
+        WRONG(r, "the sink is %s, and scores are %s", dtype_name(sink->dtype),
+              dtype_name(lse->dtype));
     for (int i = 0; i < sink->rank; i++)
         if (type_find(lse, sink->dims[i].name) < 0)
             WRONG(r, "the sink has dim '%s', that no score has", rule_dim(r, sink->dims[i].name));

@@ -150,7 +150,8 @@ PassStatus pass_attention(Job *j)
     Module *m = j->m;
     for (size_t f = 0; f < m->fns.n; f++) {
         Fn *fn = m->fns.data[f];
-        Rewrite r = {.m = m, .tmp = j->tmp, .uses = ir_uses(m, fn->body, j->tmp), .values = m->values.n};
+        Rewrite r = {
+            .m = m, .tmp = j->tmp, .uses = ir_uses(m, fn->body, j->tmp), .values = m->values.n};
         r.was = NEW_ARRAY(j->tmp, const Type *, m->values.n);
         region(&r, fn->body);
         if (r.changed)

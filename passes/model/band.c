@@ -142,8 +142,7 @@ static Form eval(Eval *e, Value v)
     if (!i || --e->nodes < 0)
         return none;
     if (i->op == OP_const)
-        return affine(e, 0, 0,
-                      rounded(e->b->m, type_of(e->b->m, v)->dtype, i->attrs.value));
+        return affine(e, 0, 0, rounded(e->b->m, type_of(e->b->m, v)->dtype, i->attrs.value));
     if (i->op == OP_iota)
         return affine(e, i->attrs.dim.name == e->b->query.name, i->attrs.dim.name == e->b->key.name,
                       0);

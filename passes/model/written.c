@@ -74,7 +74,8 @@ static bool same(const Match *x, Value a, Value b, int depth)
     const Ins *i = x->m->values.data[a].def, *j = x->m->values.data[b].def;
     if (!i || !j || depth == 0 || i->op != j->op || i->nin != j->nin || i->nout != 1 ||
         !type_equal(type_of(x->m, a), type_of(x->m, b)) ||
-        !(op_is(i->op, POINTWISE | FUSE) || i->op == OP_dot) || !attrs_equal(i->op, &i->attrs, &j->attrs))
+        !(op_is(i->op, POINTWISE | FUSE) || i->op == OP_dot) ||
+        !attrs_equal(i->op, &i->attrs, &j->attrs))
         return false;
     for (uint32_t k = 0; k < i->nin; k++)
         if (!same(x, i->in[k], j->in[k], depth - 1))
@@ -93,7 +94,8 @@ static bool is_top(const Match *x, Value v)
     return top && top->op == OP_rmax && sums_keys(x, top);
 }
 
-/* The scores that v is e of, e = exp(scores - max) or exp(scores); 0: it is none. *top: max, or 0. */
+/* The scores that v is e of, e = exp(scores - max) or exp(scores); 0: it is none. *top: max, or 0.
+ */
 static Value scores_of(const Match *x, Value v, Value *top)
 {
     const Ins *e = def_by(x, v, OP_exp), *less = e ? def_by(x, e->in[0], OP_sub) : NULL;
@@ -106,7 +108,8 @@ static Value scores_of(const Match *x, Value v, Value *top)
     return less->in[0];
 }
 
-/* Is v exp(sink - max), or exp(sink) where e has no max? Then that is the sink, if it is not hidden. */
+/* Is v exp(sink - max), or exp(sink) where e has no max? Then that is the sink, if it is not
+ * hidden. */
 static bool is_sink(const Match *x, Value v, Value top)
 {
     const Ins *e = def_by(x, v, OP_exp), *less = e && top ? def_by(x, e->in[0], OP_sub) : NULL;
@@ -129,7 +132,8 @@ static bool is_total(const Match *x, Value v, Value e)
         return sums_keys(x, i) && same(x, i->in[0], e, DEPTH);
     for (int k = 0; i && i->op == OP_add && k < 2; k++) {
         const Ins *sum = def_by(x, i->in[k], OP_sum);
-        if (sum && is_total(x, i->in[k], e) && scores_of(x, e, &top) && is_sink(x, i->in[1 - k], top))
+        if (sum && is_total(x, i->in[k], e) && scores_of(x, e, &top) &&
+            is_sink(x, i->in[1 - k], top))
             return true;
     }
     return false;
@@ -303,8 +307,8 @@ static Value through_copy(Match *x, const Ins *i)
 static const Ins *product_of(Match *x, Value v)
 {
     static Value (*const through[OP_count])(Match *, const Ins *) = {
-        [OP_select] = through_select, [OP_add] = through_sum,       [OP_sub] = through_sum,
-        [OP_mul] = through_product,   [OP_div] = through_division,  [OP_tanh] = through_cap,
+        [OP_select] = through_select, [OP_add] = through_sum,      [OP_sub] = through_sum,
+        [OP_mul] = through_product,   [OP_div] = through_division, [OP_tanh] = through_cap,
         [OP_neg] = through_negation,  [OP_copy] = through_copy,
     };
     for (int depth = 0; v && depth < DEPTH; depth++) {
@@ -357,8 +361,8 @@ static Name own_dim(const Match *x)
     return own.name;
 }
 
-/* The dim of the queries: that of a mask, or the one that the keys had before; else queries and keys
- * are of two sequences. */
+/* The dim of the queries: that of a mask, or the one that the keys had before; else queries and
+ * keys are of two sequences. */
 static bool find_query(Match *x)
 {
     const Type *q = type_of(x->m, x->w->q);
@@ -400,8 +404,9 @@ static bool is_start(const Match *x, Value v)
     const Ins *next = ended ? def_by(x, ended->in[1], OP_add) : NULL;
     const Ins *position = next ? def_by(x, next->in[0], OP_iota) : NULL;
     double one, zero[2];
-    if (!position || position->attrs.dim.name != t.name || has(x, ended->out[0], x->w->query.name) ||
-        t.size != x->w->query.size || !value_is_const(x->m, next->in[1], &one) || one != 1 ||
+    if (!position || position->attrs.dim.name != t.name ||
+        has(x, ended->out[0], x->w->query.name) || t.size != x->w->query.size ||
+        !value_is_const(x->m, next->in[1], &one) || one != 1 ||
         !value_is_const(x->m, before->in[2], &zero[0]) || zero[0] != 0 ||
         !value_is_const(x->m, ended->in[2], &zero[1]) || zero[1] != 0)
         return false;
@@ -420,7 +425,10 @@ static bool documents(Match *x, const Mask *mask)
         Op op;
         MaskKind kind;
         int start; /* its operand */
-    } says[] = {{OP_ge, MASK_shows, 1}, {OP_le, MASK_shows, 0}, {OP_lt, MASK_hides, 1}, {OP_gt, MASK_hides, 0}};
+    } says[] = {{OP_ge, MASK_shows, 1},
+                {OP_le, MASK_shows, 0},
+                {OP_lt, MASK_hides, 1},
+                {OP_gt, MASK_hides, 0}};
     const Ins *i = x->m->values.data[mask->by].def;
     for (size_t k = 0; i && k < sizeof says / sizeof *says; k++) {
         if (i->op != says[k].op || mask->kind != says[k].kind)
@@ -448,7 +456,8 @@ static bool take_mask(const Band *b, const Mask *mask, bool *seen)
         if (mask->kind == MASK_times && at[k] != 1 && seen[k])
             return false; /* it is hidden by a mask around this one, or not at all */
         if (mask->kind != MASK_times)
-            seen[k] &= mask->kind == MASK_adds ? !(added <= HIDDEN) : (at[k] != 0) == (mask->kind == MASK_shows);
+            seen[k] &= mask->kind == MASK_adds ? !(added <= HIDDEN)
+                                               : (at[k] != 0) == (mask->kind == MASK_shows);
     }
     return at != NULL;
 }

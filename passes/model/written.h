@@ -9,8 +9,8 @@
 typedef struct Written {
     Value q, k, v;
     Value start, sink; /* the first key of each query; one more score of each; 0: there is none */
-    DimList head;         /* what the product of queries and keys is summed over */
-    Dim query, key;       /* the dims of queries and of keys */
+    DimList head;      /* what the product of queries and keys is summed over */
+    Dim query, key;    /* the dims of queries and of keys */
     double scale, cap;
     bool causal, cross;
     int64_t window;

@@ -10,52 +10,54 @@
 
 #include <cmocka.h>
 
-static const char head[] =
-    "dim batch = 2, seq = 6, vocab = 7, hidden = 4, heads = 2, group = 2, head = 4, wide = 3, row = 9\n"
-    "model m(tokens[batch, seq] : token(vocab)) {\n"
-    "    table : param[vocab, hidden] ~ normal(1)\n"
-    "    wq : param[hidden, heads, group, head] ~ normal(1)\n"
-    "    wk : param[hidden, heads, head] ~ normal(1)\n"
-    "    wv : param[hidden, heads, wide] ~ normal(1)\n"
-    "    wo : param[heads, group, wide, hidden] ~ normal(1)\n"
-    "    pk : param[row, head] ~ normal(1)\n"
-    "    pv : param[row, wide] ~ normal(1)\n"
-    "    extra : param[heads, group] ~ normal(1)\n"
-    "    r : param[seq, group, head] ~ normal(1)\n"
-    "    dim t = seq\n"
-    "    x = table[tokens]\n"
-    "    kr = pk * (mean(x, over seq) @ wk over hidden)\n"
-    "    vr = pv * (mean(x, over seq) @ wv over hidden)\n"
-    "    begin = document_start(tokens, along seq, separator = 3)\n"
-    "    q = x @ wq over hidden\n"
-    "    k = x @ wk over hidden\n"
-    "    v = x @ wv over hidden\n"
-    "    kt = k[seq -> t]\n"
-    "    vt = v[seq -> t]\n"
-    "    kw = x[seq -> t] @ wk over hidden\n"
-    "    vw = x[seq -> t] @ wv over hidden\n"
-    "    i = index(seq)\n"
-    "    j = index(t)\n"
-    "    s = q @ kt over head\n";
-static const char tail[] = "    x = x + y @ wo over (heads, group, wide)\n"
-                           "    loss = mean(x * x * x) + mean(x) + 0 * (mean(i) + mean(j) + mean(begin)) + 0 * mean(s)"
-                           " + 0 * (mean(k) + mean(v) + mean(vt) + mean(kr) + mean(vr) + mean(kw) + mean(vw) + mean(r) + mean(extra))\n"
-                           "}\n"
-                           "train {\n"
-                           "    optimizer sgd()\n"
-                           "    lr constant(peak = 1, steps = 1)\n"
-                           "    precision f64\n"
-                           "}\n";
+static const char head[] = "dim batch = 2, seq = 6, vocab = 7, hidden = 4, heads = 2, group = 2, "
+                           "head = 4, wide = 3, row = 9\n"
+                           "model m(tokens[batch, seq] : token(vocab)) {\n"
+                           "    table : param[vocab, hidden] ~ normal(1)\n"
+                           "    wq : param[hidden, heads, group, head] ~ normal(1)\n"
+                           "    wk : param[hidden, heads, head] ~ normal(1)\n"
+                           "    wv : param[hidden, heads, wide] ~ normal(1)\n"
+                           "    wo : param[heads, group, wide, hidden] ~ normal(1)\n"
+                           "    pk : param[row, head] ~ normal(1)\n"
+                           "    pv : param[row, wide] ~ normal(1)\n"
+                           "    extra : param[heads, group] ~ normal(1)\n"
+                           "    r : param[seq, group, head] ~ normal(1)\n"
+                           "    dim t = seq\n"
+                           "    x = table[tokens]\n"
+                           "    kr = pk * (mean(x, over seq) @ wk over hidden)\n"
+                           "    vr = pv * (mean(x, over seq) @ wv over hidden)\n"
+                           "    begin = document_start(tokens, along seq, separator = 3)\n"
+                           "    q = x @ wq over hidden\n"
+                           "    k = x @ wk over hidden\n"
+                           "    v = x @ wv over hidden\n"
+                           "    kt = k[seq -> t]\n"
+                           "    vt = v[seq -> t]\n"
+                           "    kw = x[seq -> t] @ wk over hidden\n"
+                           "    vw = x[seq -> t] @ wv over hidden\n"
+                           "    i = index(seq)\n"
+                           "    j = index(t)\n"
+                           "    s = q @ kt over head\n";
+static const char tail[] =
+    "    x = x + y @ wo over (heads, group, wide)\n"
+    "    loss = mean(x * x * x) + mean(x) + 0 * (mean(i) + mean(j) + mean(begin)) + 0 * mean(s)"
+    " + 0 * (mean(k) + mean(v) + mean(vt) + mean(kr) + mean(vr) + mean(kw) + mean(vw) + mean(r) + "
+    "mean(extra))\n"
+    "}\n"
+    "train {\n"
+    "    optimizer sgd()\n"
+    "    lr constant(peak = 1, steps = 1)\n"
+    "    precision f64\n"
+    "}\n";
 
 /* A program, and the call that it is; NULL: none. */
 typedef struct Form {
     const char *written, *call;
 } Form;
 
-#define CALL(rest)  "y = attention(q, k, v, along seq, over head" rest ")\n"
-#define TIMES       " @ vt over t\n"
-#define SOFTMAX(s)  "y = softmax(" s ", over t)" TIMES
-#define DOCUMENTS   "y = attention(q, k, v, begin, along seq, over head, causal)\n"
+#define CALL(rest) "y = attention(q, k, v, along seq, over head" rest ")\n"
+#define TIMES      " @ vt over t\n"
+#define SOFTMAX(s) "y = softmax(" s ", over t)" TIMES
+#define DOCUMENTS  "y = attention(q, k, v, begin, along seq, over head, causal)\n"
 
 static const Form forms[] = {
     {SOFTMAX("s / 2"), CALL("")},
@@ -86,8 +88,10 @@ static const Form forms[] = {
     {SOFTMAX("s / 2 + min(0, (i - j) * 1e9)"), CALL(", causal")},
     /* windows */
     {SOFTMAX("select(i - j < 3, select(j <= i, s / 2, -1e9), -1e9)"), CALL(", causal, window = 3")},
-    {SOFTMAX("select(j <= i, select(j > i - 3, s / 2, -1e9), -1e30)"), CALL(", causal, window = 3")},
-    {SOFTMAX("s / 2 + select(j <= i, select(i - j < 3, 0, -1e9), -1e9)"), CALL(", causal, window = 3")},
+    {SOFTMAX("select(j <= i, select(j > i - 3, s / 2, -1e9), -1e30)"),
+     CALL(", causal, window = 3")},
+    {SOFTMAX("s / 2 + select(j <= i, select(i - j < 3, 0, -1e9), -1e9)"),
+     CALL(", causal, window = 3")},
     {SOFTMAX("select(abs(i - j - 1) <= 1, s / 2, -1e9)"), CALL(", causal, window = 3")},
     {SOFTMAX("select(i - j < 6, select(j <= i, s / 2, -1e9), -1e9)"), CALL(", causal")},
     /* caps */
@@ -107,32 +111,43 @@ static const Form forms[] = {
     {"e = exp(s / 2)\ny = (e @ vt over t) * (1 / sum(e, over t))\n", CALL("")},
     {"e = exp(select(j <= i, s / 2, -1e9))\ny = (1 / sum(e, over t) * e)" TIMES, CALL(", causal")},
     /* another sequence: keys that were never along that of the queries */
-    {"y = softmax(q @ kr over head, over row)" " @ vr over row\n", "y = attention(q, kr, vr, along seq, along row, over head, scale = 1)\n"},
-    {"y = softmax(2 * tanh((kr * 0.25) @ q over head), over row)" " @ vr over row\n",
+    {"y = softmax(q @ kr over head, over row)"
+     " @ vr over row\n",
+     "y = attention(q, kr, vr, along seq, along row, over head, scale = 1)\n"},
+    {"y = softmax(2 * tanh((kr * 0.25) @ q over head), over row)"
+     " @ vr over row\n",
      "y = attention(q, kr, vr, along seq, along row, over head, cap = 2)\n"},
-    {"y = softmax((q / 2) @ kw over head, over t) @ vw over t\n", "y = attention(q, kw, vw, along seq, along t, over head)\n"},
-    {"y = softmax(select(j <= i, (q / 2) @ kw over head, -1e9), over t) @ vw over t\n", CALL(", causal")},
+    {"y = softmax((q / 2) @ kw over head, over t) @ vw over t\n",
+     "y = attention(q, kw, vw, along seq, along t, over head)\n"},
+    {"y = softmax(select(j <= i, (q / 2) @ kw over head, -1e9), over t) @ vw over t\n",
+     CALL(", causal")},
     /* queries that lack dims of the keys */
-    {"y = softmax(r @ kr over head, over row) @ vr over row\n", "y = attention(r, kr, vr, along seq, along row, over head, scale = 1)\n"},
+    {"y = softmax(r @ kr over head, over row) @ vr over row\n",
+     "y = attention(r, kr, vr, along seq, along row, over head, scale = 1)\n"},
     /* one sequence whose keys have a name of their own */
     {SOFTMAX("select(j <= i, s / 2, -1e30)"),
      "y = attention(q, kt, vt, along seq, along t, over head, causal)\n"},
     /* near misses: of another sequence */
-    {"y = softmax(select(index(row) <= i, q @ kr over head, -1e9), over row) @ vr over row\n", NULL},
+    {"y = softmax(select(index(row) <= i, q @ kr over head, -1e9), over row) @ vr over row\n",
+     NULL},
     {"y = softmax(select(index(row) < 8, q @ kr over head, -1e9), over row) @ vr over row\n", NULL},
     /* a sink */
     {"e = exp(s / 2)\ny = (e / (sum(e, over t) + exp(extra)))" TIMES, CALL(", sink = extra")},
     {"top = max(max(s / 2, over t), extra)\ne = exp(s / 2 - top)\n"
-     "y = (e / (exp(extra - top) + sum(e, over t)))" TIMES, CALL(", sink = extra")},
+     "y = (e / (exp(extra - top) + sum(e, over t)))" TIMES,
+     CALL(", sink = extra")},
     {"top = max(s / 2, over t)\ne = exp(s / 2 - top)\n"
-     "y = (e @ vt over t) / (exp(0.5 - top) + sum(e, over t))\n", CALL(", sink = 0.5")},
+     "y = (e @ vt over t) / (exp(0.5 - top) + sum(e, over t))\n",
+     CALL(", sink = 0.5")},
     /* near misses: of a sink */
     {"e = exp(s / 2)\ny = (e / (sum(e, over t) + exp(extra) + exp(extra)))" TIMES, NULL},
     {"e = exp(s / 2)\ny = (e / (sum(e, over t) - exp(extra)))" TIMES, NULL},
     {"top = max(s / 2, over t)\ne = exp(s / 2 - top)\n"
-     "y = (e / (exp(extra) + sum(e, over t)))" TIMES, NULL},
+     "y = (e / (exp(extra) + sum(e, over t)))" TIMES,
+     NULL},
     {"top = max(s / 2, over t)\ne = exp(s / 2 - top)\n"
-     "y = (e / (exp(extra - top / 2) + sum(e, over t)))" TIMES, NULL},
+     "y = (e / (exp(extra - top / 2) + sum(e, over t)))" TIMES,
+     NULL},
     /* near misses: another mask, or rows that see no key */
     {SOFTMAX("select(j < i, s / 2, -1e9)"), NULL},
     {SOFTMAX("select(j <= i + 1, s / 2, -1e9)"), NULL},
@@ -178,7 +193,9 @@ static void open_form(Model *t, const char *body, bool inlined)
     Diag *d = t->m->diag;
     Names *names = names_new(t->a);
     Ast *ast = mg_parse(t->a, names, d, file);
-    t->m = ast ? mg_elaborate(t->a, names, d, ast, &(ElaborateOptions){.inline_composites = inlined}) : NULL;
+    t->m =
+        ast ? mg_elaborate(t->a, names, d, ast, &(ElaborateOptions){.inline_composites = inlined})
+            : NULL;
     if (!t->m)
         fail_msg("%s%s", body, model_messages(t));
     t->fn = module_fn(t->m, "train");
@@ -229,8 +246,10 @@ static void written_forms(void **state)
             Attrs a = x->attrs;
             if (a.scale - y->attrs.scale > 1e-12 || y->attrs.scale - a.scale > 1e-12)
                 fail_msg("a scale of %g in: %s", a.scale, forms[k].written);
-            if (a.causal != y->attrs.causal || a.window != y->attrs.window || a.within != y->attrs.within || a.sunk != y->attrs.sunk || a.keys.size != y->attrs.keys.size ||
-                a.cap - y->attrs.cap > 1e-12 || y->attrs.cap - a.cap > 1e-12)
+            if (a.causal != y->attrs.causal || a.window != y->attrs.window ||
+                a.within != y->attrs.within || a.sunk != y->attrs.sunk ||
+                a.keys.size != y->attrs.keys.size || a.cap - y->attrs.cap > 1e-12 ||
+                y->attrs.cap - a.cap > 1e-12)
                 fail_msg("another mask or cap in: %s", forms[k].written);
             for (uint32_t n = 0; n < 3; n++)
                 assert_true(type_equal(type_of(t.m, x->in[n]), type_of(c.m, y->in[n])));
@@ -241,7 +260,8 @@ static void written_forms(void **state)
         assert_int_equal(t.fn->results.n, u.fn->results.n);
         for (size_t r = 0; r < t.fn->results.n; r++)
             if (difference(&x[r], &y[r]) > 1e-9)
-                fail_msg("result %zu differs by %.1e: %s", r, difference(&x[r], &y[r]), forms[k].written);
+                fail_msg("result %zu differs by %.1e: %s", r, difference(&x[r], &y[r]),
+                         forms[k].written);
         model_close(&t);
         model_close(&u);
     }

@@ -98,8 +98,10 @@ const char *pair_called(Gen *g, Dims result[2], int depth)
 void write_attention(Gen *g)
 {
     static const char *const scores[] = {
-        "(q @ k[pos -> t] over d) / sqrt(d)",        "(q * 0.5) @ k[pos -> t] over d",
-        "q @ (k * 0.5)[pos -> t] over d",            "tanh((q @ k[pos -> t] over d) * 0.25) * 2",
+        "(q @ k[pos -> t] over d) / sqrt(d)",
+        "(q * 0.5) @ k[pos -> t] over d",
+        "q @ (k * 0.5)[pos -> t] over d",
+        "tanh((q @ k[pos -> t] over d) * 0.25) * 2",
         "(k[pos -> t] @ q over d) * 0.5 + index(t)",
     };
     static const char *const masks[] = {
@@ -172,9 +174,11 @@ const char *attended(Gen *g, Dims want, int depth)
     if (t >= 0)
         return TEXT("attention(%s, %s, %s, along %s, along %s, over %s%s%s%s)", qs, ks, vs,
                     dim_name(g, p), dim_name(g, t), dim_name(g, d),
-                    draw_one_in(g, 3) ? ", cap = 3" : "", draw_one_in(g, 4) ? ", causal" : "", more);
+                    draw_one_in(g, 3) ? ", cap = 3" : "", draw_one_in(g, 4) ? ", causal" : "",
+                    more);
     if (g->written && draw_one_in(g, 2))
-        return TEXT("%s(%s, %s, %s, along %s, over %s)", g->written, qs, ks, vs, dim_name(g, p), dim_name(g, d));
+        return TEXT("%s(%s, %s, %s, along %s, over %s)", g->written, qs, ks, vs, dim_name(g, p),
+                    dim_name(g, d));
     return TEXT("attention(%s, %s, %s, along %s, over %s%s%s%s%s%s)", qs, ks, vs, dim_name(g, p),
                 dim_name(g, d), draw_one_in(g, 4) ? ", scale = 0.5" : "", causal ? ", causal" : "",
                 causal && draw_one_in(g, 3) ? ", window = 2" : "",

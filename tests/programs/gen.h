@@ -81,7 +81,7 @@ typedef struct Gen {
     int nvalues;
     GenBlock block[BLOCKS_MAX];
     int nblocks;
-    const char *written; /* a block that writes attention out, or NULL */
+    const char *written;             /* a block that writes attention out, or NULL */
     const char *number[NUMBERS_MAX]; /* constants and options in sight */
     int nnumbers;
     int names; /* how many were given */
