@@ -39,11 +39,11 @@ static Value along_queries(Builder *b, const Written *w, Value v)
     return build(b, OP_rename, &a, 1, &v);
 }
 
-/* The result of the operation; 0 if it does not take the operands. */
-static Value attention(Builder *b, const Written *w, const DimList *over)
+/* The result of the operation; 0 if it does not take the operands, or gives other dims than `was`. */
+static Value attention(Builder *b, const Written *w, const Type *was)
 {
     Attrs a = {.along = w->query,
-               .over = *over,
+               .over = w->head,
                .causal = w->causal,
                .scale = w->scale,
                .window = w->window,
@@ -59,7 +59,8 @@ static Value attention(Builder *b, const Written *w, const DimList *over)
     if (w->start)
         in[3 + a.sunk] = build_cast(b, w->start, DT_i32);
     const DimList values = attention_value_head(&a, type_of(b->m, in[1]), type_of(b->m, in[2]));
-    if (values.n != 1 || type_check(b->m, OP_attention, &a, nin, in, 2, out))
+    if (values.n != 1 || type_check(b->m, OP_attention, &a, nin, in, 2, out) ||
+        !type_same_dims(&out[0], was))
         return 0;
     return build(b, OP_attention, &a, nin, in);
 }
@@ -128,7 +129,7 @@ static void region(Rewrite *r, Region *of)
             region(r, i->body);
         Value o = 0;
         if (i->nout == 1 && written_attention(r->m, i, &r->uses, r->tmp, &w))
-            o = attention(&b, &w, &w.head);
+            o = attention(&b, &w, type_of(r->m, i->out[0]));
         if (o) {
             const Name name = r->m->values.data[i->out[0]].name;
             if (name != name_intern(r->m->names, op_info[i->op].name)) /* a program gave it */
