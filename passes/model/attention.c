@@ -39,7 +39,8 @@ static Value along_queries(Builder *b, const Written *w, Value v)
     return build(b, OP_rename, &a, 1, &v);
 }
 
-/* The result of the operation; 0 if it does not take the operands, or gives other dims than `was`. */
+/* The result of the operation; 0 if it does not take the operands, or gives other dims than `was`.
+ */
 static Value attention(Builder *b, const Written *w, const Type *was)
 {
     Attrs a = {.along = w->query,
