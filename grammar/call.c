@@ -95,6 +95,19 @@ static void declared_here(Elab *e, const Node *block)
     note(e, block->at, "'%s' is declared here", text(e, block->name));
 }
 
+/* Of a block of the prelude, the one with its name that has such an option; NULL: none has. */
+static const Node *other_with(Elab *e, const Node *block, Name option)
+{
+    const Node *other = NULL;
+    bool prelude = false;
+    for (const Sym *s = map_find(&e->builtin_blocks, block->name); s; s = s->other) {
+        prelude |= s->node == block;
+        if (find_parameter(s->node, N_OPTION, option))
+            other = s->node;
+    }
+    return prelude ? other : NULL;
+}
+
 static bool refuse_named(Elab *e, const Node *block, const Node *arg)
 {
     if (find_parameter(block, N_OPTION, arg->name) || find_parameter(block, N_FLAG, arg->name))
@@ -104,7 +117,12 @@ static bool refuse_named(Elab *e, const Node *block, const Node *arg)
         if (kind_of(block, i) == N_OPTION || kind_of(block, i) == N_FLAG)
             vec_push(e->arena, &near, text(e, block->list.data[i]->name));
     fail(e, arg->at, 240, "'%s' has no argument '%s'", text(e, block->name), text(e, arg->name));
-    suggest(e, text(e, arg->name), near.data, near.n);
+    const Node *other = other_with(e, block, arg->name);
+    if (other)
+        help(e, "the '%s' of %d values and %d `along` has it", text(e, block->name),
+             count_parameters(other, N_TENSOR), count_parameters(other, N_ALONG));
+    else
+        suggest(e, text(e, arg->name), near.data, near.n);
     declared_here(e, block);
     return true;
 }
