@@ -95,6 +95,19 @@ static void declared_here(Elab *e, const Node *block)
     note(e, block->at, "'%s' is declared here", text(e, block->name));
 }
 
+/* Of a block of the prelude, the one with its name that has such an option; NULL: none has. */
+static const Node *other_with(Elab *e, const Node *block, Name option)
+{
+    const Node *other = NULL;
+    bool prelude = false;
+    for (const Sym *s = map_find(&e->builtin_blocks, block->name); s; s = s->other) {
+        prelude |= s->node == block;
+        if (find_parameter(s->node, N_OPTION, option))
+            other = s->node;
+    }
+    return prelude ? other : NULL;
+}
+
 static bool refuse_named(Elab *e, const Node *block, const Node *arg)
 {
     if (find_parameter(block, N_OPTION, arg->name) || find_parameter(block, N_FLAG, arg->name))
@@ -104,7 +117,12 @@ static bool refuse_named(Elab *e, const Node *block, const Node *arg)
         if (kind_of(block, i) == N_OPTION || kind_of(block, i) == N_FLAG)
             vec_push(e->arena, &near, text(e, block->list.data[i]->name));
     fail(e, arg->at, 240, "'%s' has no argument '%s'", text(e, block->name), text(e, arg->name));
-    suggest(e, text(e, arg->name), near.data, near.n);
+    const Node *other = other_with(e, block, arg->name);
+    if (other)
+        help(e, "the '%s' of %d values and %d `along` has it", text(e, block->name),
+             count_parameters(other, N_TENSOR), count_parameters(other, N_ALONG));
+    else
+        suggest(e, text(e, arg->name), near.data, near.n);
     declared_here(e, block);
     return true;
 }
@@ -191,7 +209,9 @@ static bool evaluate(Elab *e, const Node *block, const Args *a, Given *given)
         else if (kind == N_FLAG && g->node->kind == N_NAME)
             g->val = (Val){.kind = VAL_NUMBER, .number = number_int(1)};
         else
-            g->val = kind == N_TENSOR ? expr(e, g->node) : number_expr(e, g->node->a);
+            g->val = kind == N_TENSOR            ? expr(e, g->node)
+                     : block->list.data[i]->flag ? expr(e, g->node->a)
+                                                 : number_expr(e, g->node->a);
         if (kind == N_ALONG && ok && g->dims.n != 1)
             ok = fail(e, g->node->at, 207, "`along` takes one dim").kind != VAL_POISON;
         ok &= kind == N_ALONG || kind == N_OVER || g->val.kind != VAL_POISON;
@@ -273,13 +293,14 @@ static bool bind(Elab *e, const Node *p, NodeKind kind, Given *g)
         g->val = (Val){.kind = VAL_NUMBER, .number = number_int(0)};
     if (g->val.kind == VAL_POISON)
         return false;
-    Sym *s = declare(e, kind == N_TENSOR ? SYM_VALUE : SYM_CONST, p->name, p->at);
+    const bool value = kind == N_TENSOR || g->val.kind == VAL_TENSOR; /* given by name, too */
+    Sym *s = declare(e, value ? SYM_VALUE : SYM_CONST, p->name, p->at);
     if (s) {
         s->val = g->val;
         s->ready = true;
     }
-    return s && (kind != N_TENSOR ||
-                 ((!p->flag || has_dims(e, p, g)) && (!p->a || bind_indexed(e, p, g))));
+    return s && (!value || ((!p->flag || has_dims(e, p, g)) &&
+                            (kind != N_TENSOR || !p->a || bind_indexed(e, p, g))));
 }
 
 /* Dims first: defaults of constants may use them. */
@@ -415,11 +436,13 @@ static Val unknown_function(Elab *e, const Node *n)
     return poison;
 }
 
-/* Blocks of the prelude may share a name if they take different numbers of values. */
+/* Blocks of the prelude may share a name if they take different numbers of values, or along. */
 static Sym *prelude_block(Elab *e, Name name, const Args *a)
 {
     Sym *s = map_find(&e->builtin_blocks, name);
-    while (s && s->other && (size_t)count_parameters(s->node, N_TENSOR) < count_values(s->node, a))
+    while (s && s->other &&
+           ((size_t)count_parameters(s->node, N_TENSOR) < count_values(s->node, a) ||
+            (size_t)count_parameters(s->node, N_ALONG) < a->along.n))
         s = s->other;
     return s;
 }

@@ -60,37 +60,103 @@ static bool is_document_start(const Elab *e, Value v)
     return false;
 }
 
+/* The number that a parameter is given; 0: the block has none of that name. */
+static double bound_number(Elab *e, const char *name)
+{
+    const Sym *s = bound(e, name);
+    return s ? s->val.number.d : 0;
+}
+
+/* Keys along a dim of their own have another than the queries. */
+static bool check_sequences(Elab *e, const Node *n, Dim queries, Dim keys)
+{
+    if (queries.name != keys.name)
+        return true;
+    Frame *callee = e->frame;
+    e->frame = callee->caller;
+    fail(e, n->at, 259, "queries and keys both along '%s'", text(e, keys.name));
+    help(e, "write `along %s` once where both are one sequence", text(e, keys.name));
+    e->frame = callee;
+    return false;
+}
+
+/* The definition's number for no sink. */
+#define NO_SINK (-1e30)
+
+/* The score of the key without a value, or 0 where there is none. */
+static Value sink_of(Elab *e)
+{
+    const Val sink = bound(e, "sink")->val;
+    if (sink.kind == VAL_TENSOR)
+        return sink.value;
+    return sink.number.d <= NO_SINK ? 0 : build_const(&e->b, e->compute, sink.number.d);
+}
+
+/* A bias is added to scores, which are then in memory: the definition. */
+static bool has_bias(Elab *e)
+{
+    const Sym *bias = bound(e, "bias");
+    return bias && (bias->val.kind == VAL_TENSOR || bias->val.number.d != 0);
+}
+
+/* Keys or values along the dim of the queries. Positions of two sequences are compared where both
+ * are as long; 0: they are not, or v has the other dim too. */
+static Value along_queries(Elab *e, const Attrs *a, Value v)
+{
+    const Type *t = type_of(e->module, v);
+    if (a->keys.size != a->along.size || type_find(t, a->along.name) >= 0 ||
+        type_find(t, a->keys.name) < 0)
+        return 0;
+    const Attrs to = {.dim = a->keys, .to = a->along};
+    return build(&e->b, OP_rename, &to, 1, &v);
+}
+
 static Val attention(Elab *e, const Node *n, bool *done)
 {
     Val q = bound_tensor(e, "q"), k = bound_tensor(e, "k"), v = bound_tensor(e, "v");
     const Val start = bound_tensor(e, "start");
-    const double window = bound(e, "window")->val.number.d, cap = bound(e, "cap")->val.number.d;
+    const Sym *keys = bound(e, "t");
+    const double window = bound_number(e, "window"), cap = bound_number(e, "cap");
     Attrs attrs = {.along = bound(e, "pos")->dims.dim[0],
                    .over = bound(e, "d")->dims,
-                   .causal = bound(e, "causal")->val.number.d != 0,
-                   .scale = bound(e, "scale")->val.number.d,
+                   .causal = bound_number(e, "causal") != 0,
+                   .scale = bound_number(e, "scale"),
                    .cap = cap,
                    .within = bound(e, "start") != NULL};
-    if (!check_mask(e, n, window, cap, attrs.causal)) {
+    if (keys)
+        attrs.keys = keys->dims.dim[0];
+    if (!check_mask(e, n, window, cap, attrs.causal) ||
+        (keys && !check_sequences(e, n, attrs.along, attrs.keys))) {
         *done = true;
         return poison;
     }
     attrs.window = (int64_t)window;
     if (q.kind == VAL_POISON || k.kind == VAL_POISON || v.kind == VAL_POISON || attrs.over.n != 1 ||
-        e->options->inline_composites)
+        has_bias(e) || e->options->inline_composites)
         return poison;
     if (attrs.within && (start.kind != VAL_TENSOR || !is_document_start(e, start.value)))
         return poison;
-    Value in[4] = {q.value, k.value, v.value};
+    if (keys && attrs.causal) {
+        k.value = along_queries(e, &attrs, k.value);
+        v.value = along_queries(e, &attrs, v.value);
+        attrs.keys = (Dim){0};
+        if (!k.value || !v.value)
+            return poison;
+    }
+    Value in[5] = {attention_queries(&e->b, &attrs, q.value, k.value), k.value, v.value,
+                   sink_of(e)};
+    attrs.sunk = in[3] != 0;
     if (attrs.within)
-        in[3] = build_cast(&e->b, start.value, DT_i32);
+        in[3 + attrs.sunk] = build_cast(&e->b, start.value, DT_i32);
     Type out[2];
-    const int nin = 3 + attrs.within;
+    const int nin = 3 + attrs.sunk + attrs.within;
     const DimList values =
         attention_value_head(&attrs, type_of(e->module, k.value), type_of(e->module, v.value));
     if (values.n != 1 || type_check(e->module, OP_attention, &attrs, nin, in, 2, out))
         return poison;
     DimList reads = {.n = 2, .dim = {attrs.along, attrs.over.dim[0]}};
+    if (keys)
+        reads.dim[reads.n++] = keys->dims.dim[0];
     *done = true;
     return check_padding(e, n->at, &reads) ? make(e, n->at, OP_attention, &attrs, nin, in) : poison;
 }

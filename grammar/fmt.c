@@ -127,7 +127,7 @@ static void put_parameter(Fmt *f, const Node *n)
 {
     put(f, n->kind == N_ALONG ? "along " : n->kind == N_OVER ? "over " : "");
     put_name(f, n->name);
-    if (n->kind == N_TENSOR && n->flag)
+    if ((n->kind == N_TENSOR || n->kind == N_OPTION) && n->flag)
         put_enclosed(f, "[", &n->list, ", ", "]");
     if (n->kind == N_TENSOR && n->a) {
         put(f, " : ");

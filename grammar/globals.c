@@ -158,9 +158,11 @@ void declare_prelude(Elab *e)
             continue;
         Sym *s = NEW(e->arena, Sym);
         *s = (Sym){.kind = SYM_BLOCK, .name = n->name, .span = n->at, .node = n};
-        Sym *first = map_find(&e->builtin_blocks, n->name);
-        if (first)
-            first->other = s;
+        Sym *last = map_find(&e->builtin_blocks, n->name);
+        while (last && last->other)
+            last = last->other;
+        if (last)
+            last->other = s;
         else
             map_put(e->arena, &e->builtin_blocks, n->name, s);
     }

@@ -127,6 +127,8 @@ parameter: IDENT                { $$ = MAKE(@$, TENSOR, .name = $1, .at = @1); }
          | "over" IDENT         { $$ = MAKE(@$, OVER, .name = $2, .at = @2); }
          | IDENT '='            { $$ = MAKE(@$, OPTION, .name = $1, .at = @1); }
          | IDENT '=' expr       { $$ = MAKE(@$, OPTION, .name = $1, .at = @1, .a = $3); }
+         | IDENT '[' names ']' '=' expr
+                                { $$ = MAKE(@$, OPTION, .name = $1, .at = @1, .flag = true, .list = *$3, .a = $6); }
 
 names: %empty                   { $$ = list_new(p, NULL); }
      | some_names

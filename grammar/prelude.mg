@@ -71,26 +71,44 @@ block document_start(tokens, along pos, separator =) {
     return max(select(index(t) < index(pos), ended, 0), over t)
 }
 
+# A softmax with one more element beside those along d, which takes its share of the sum.
+block softmax_beside(x, sink, over d) {
+    top = max(max(x, over d), sink)
+    e = exp(x - top)
+    return e / (sum(e, over d) + exp(sink - top))
+}
+
 # A score x becomes cap tanh(x / cap), if there is a cap. A query sees no key after it (causal), and of
-# those before it so many that they are `window` with itself.
-block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, causal) {
+# those before it so many that they are `window` with itself. The sink is the score of one more key,
+# which has no value.
+block attention(q, k, v, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, sink[] = -1e30, causal) {
     dim t = pos
     scores = (q @ k[pos -> t] over d) * scale
     capped = select(cap > 0, tanh(scores / cap) * cap, scores)
     past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
     visible = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
-    return softmax(visible, over t) @ v[pos -> t] over t
+    return softmax_beside(visible, sink, over t) @ v[pos -> t] over t
 }
 
-# The same, and a query sees no key before position `start`, which document_start gives.
-block attention(q, k, v, start, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, causal) {
+# Queries along one dim, keys and values along another, `t`: of two sequences, or of one whose keys
+# have a name of their own, for the bias of each query and key. It is added to what the cap leaves.
+block attention(q, k, v, along pos, along t, over d, scale = 1 / sqrt(d), window = 0, cap = 0, bias[] = 0, sink[] = -1e30, causal) {
+    scores = (q @ k over d) * scale
+    capped = select(cap > 0, tanh(scores / cap) * cap, scores) + bias
+    past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
+    visible = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
+    return softmax_beside(visible, sink, over t) @ v over t
+}
+
+# As the first, and a query sees no key before position `start`, which document_start gives.
+block attention(q, k, v, start, along pos, over d, scale = 1 / sqrt(d), window = 0, cap = 0, sink[] = -1e30, causal) {
     dim t = pos
     scores = (q @ k[pos -> t] over d) * scale
     capped = select(cap > 0, tanh(scores / cap) * cap, scores)
     past = select(causal, select(index(t) <= index(pos), capped, -1e30), capped)
     near = select(window > 0, select(index(pos) - index(t) < window, past, -1e30), past)
     visible = select(index(t) >= start, near, -1e30)
-    return softmax(visible, over t) @ v[pos -> t] over t
+    return softmax_beside(visible, sink, over t) @ v[pos -> t] over t
 }
 
 # The mean over all targets, or the mean weighed by target, of -log softmax(logits)[target]; padded classes have no probability.

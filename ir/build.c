@@ -130,3 +130,17 @@ Value build_as(Builder *b, Value x, Type t)
         return x;
     return build_typed(b, OP_copy, NULL, 1, &x, 1, &t, NULL)->out[0];
 }
+
+Value attention_queries(Builder *b, const Attrs *a, Value q, Value k)
+{
+    const Type *of_q = type_of(b->m, q), *of_k = type_of(b->m, k);
+    Type t = {.dtype = of_q->dtype};
+    for (int i = 0; i < of_k->rank; i++)
+        if (of_k->dims[i].name != attention_keys(a) && type_find(of_q, of_k->dims[i].name) < 0)
+            t.dims[t.rank++] = of_k->dims[i];
+    if (!t.rank || t.rank + of_q->rank > MAX_RANK)
+        return q;
+    for (int i = 0; i < of_q->rank; i++)
+        t.dims[t.rank++] = of_q->dims[i];
+    return build_as(b, q, t);
+}

@@ -141,7 +141,7 @@ static void cost_random(const Module *m, const Ins *i, Cost *c)
 static void cost_attention(const Module *m, const Ins *i, Cost *c)
 {
     const Attrs *a = &i->attrs;
-    double seq = dim_size(m, i->in[1], a->along.name), window = (double)a->window;
+    double seq = dim_size(m, i->in[1], attention_keys(a)), window = (double)a->window;
     /* Of a causal ring: ranks see half of all pairs on average, or, with a window, as few as all.
      */
     double ring = a->share > 0 && a->share < 0.5 ? a->share : a->share > 0 ? 0.5 : 0;

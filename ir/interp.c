@@ -444,7 +444,8 @@ static void one_shaken(Interp *in, const Ins *i)
 /* Attention whose keys are on several ranks. */
 static bool is_ring(const Ins *i)
 {
-    return (i->op == OP_attention || i->op == OP_attention_grad) && i->attrs.along.axes;
+    return (i->op == OP_attention || i->op == OP_attention_grad) && i->attrs.along.axes &&
+           !i->attrs.keys.name;
 }
 
 static void run_region(const Group *g, const Region *r)

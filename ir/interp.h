@@ -12,9 +12,9 @@ typedef struct Interp {
     uint64_t seed; /* of what results are made inexact by; 0: they are not */
 } Interp;
 
-/* Indices over some dims in row-major order, with the offset into up to five tensors: a tensor
+/* Indices over some dims in row-major order, with the offset into up to seven tensors: a tensor
  * without one of the dims stands still along it. */
-enum { WALK_TENSORS = 6, WALK_DIMS = 3 * MAX_RANK };
+enum { WALK_TENSORS = 7, WALK_DIMS = 3 * MAX_RANK };
 typedef struct Walk {
     int n, tensors;
     Dim dim[WALK_DIMS];

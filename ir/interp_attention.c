@@ -10,6 +10,7 @@
 typedef struct Attention {
     const Attrs *attrs;
     const Type *q, *k, *v, *o, *lse;
+    const Tensor64 *sink;         /* one more score of each query; NULL: there is none */
     const Tensor64 *seen, *first; /* of each query: how many keys it sees, and from which on; NULL:
                                      as the mask says */
     int64_t keys, heads, vheads;  /* number of keys; elements of a head */
@@ -49,12 +50,13 @@ static Attention attention_start(const Attrs *attrs, int nin, int n, const Tenso
                    .v = &in[2].type,
                    .o = o,
                    .lse = lse,
+                   .sink = attrs->sunk ? &in[n - 1] : NULL,
                    .seen = nin - attrs->within > n ? &in[n] : NULL,
                    .first = attrs->within ? &in[nin - 1] : NULL};
-    int at = type_find(a.k, attrs->along.name);
+    int at = type_find(a.k, attention_keys(attrs));
     a.keys = a.k->dims[at].size;
     a.kstride = type_stride(a.k, at);
-    a.vstride = type_stride(a.v, type_find(a.v, attrs->along.name));
+    a.vstride = type_stride(a.v, type_find(a.v, attention_keys(attrs)));
     const DimList head = attention_value_head(attrs, a.k, a.v);
     a.heads = head_offsets(&attrs->over, a.q, a.k, &a.qhead, &a.khead);
     a.vheads = head_offsets(&head, a.o, a.v, &a.ohead, &a.vhead);
@@ -70,7 +72,7 @@ static void attention_end(const Attention *a)
 static Type at_key_0(const Attention *a, const Type *t)
 {
     Type k0 = *t;
-    k0.dims[type_find(&k0, a->attrs->along.name)].name = 0;
+    k0.dims[type_find(&k0, attention_keys(a->attrs))].name = 0;
     return k0;
 }
 
@@ -89,6 +91,8 @@ static Walk attention_walk(const Attention *a)
     walk_tensor(&w, a->lse);
     if (a->first)
         walk_tensor(&w, &a->first->type);
+    if (a->sink)
+        walk_tensor(&w, &a->sink->type);
     return w;
 }
 
@@ -129,6 +133,12 @@ static Keys visible(const Attention *a, const Walk *w)
     return keys;
 }
 
+/* The score beside those of keys. */
+static double sink_of(const Attention *a, const Walk *w)
+{
+    return a->sink->data[w->at[AT_first + (a->first != NULL)]];
+}
+
 /* A copy of x in the dims and order of `t`, so that one set of offsets serves. */
 static double *in_order(const Tensor64 *x, const Type *t)
 {
@@ -157,20 +167,21 @@ static void put_in_order(const Tensor64 *y, const double *x, const Type *t)
 /* A query that sees no key gives 0, and -1e30 for the log of nothing. */
 static void attend(const Attrs *attrs, int nin, const Tensor64 *in, const Tensor64 *out)
 {
-    Attention a = attention_start(attrs, nin, 3, in, &out[0].type, &out[1].type);
+    Attention a = attention_start(attrs, nin, 3 + attrs->sunk, in, &out[0].type, &out[1].type);
     const double *q = in[0].data, *k = in[1].data, *v = in[2].data;
     Walk w = attention_walk(&a);
     double *s = interp_alloc(a.keys, sizeof *s);
     do {
         const Keys see = visible(&a, &w);
-        double top = -INFINITY, sum = 0;
+        double top = a.sink ? sink_of(&a, &w) : -INFINITY, sum = 0;
         for (int64_t t = see.first; t < see.end; t++) {
             s[t] = score(&a, q + w.at[AT_q], k + w.at[AT_k] + t * a.kstride).x;
             top = s[t] > top || isnan(s[t]) ? s[t] : top;
         }
         for (int64_t t = see.first; t < see.end; t++)
             sum += s[t] = exp(s[t] - top);
-        out[1].data[w.at[AT_lse]] = see.end > see.first ? top + log(sum) : -1e30;
+        sum += a.sink ? exp(sink_of(&a, &w) - top) : 0;
+        out[1].data[w.at[AT_lse]] = see.end > see.first || a.sink ? top + log(sum) : -1e30;
         for (int64_t h = 0; h < a.vheads; h++) {
             double y = 0;
             for (int64_t t = see.first; t < see.end; t++)

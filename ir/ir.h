@@ -71,6 +71,7 @@ typedef struct Attrs {
 #define TYPE_OF_AXES     Axes
 #define TYPE_OF_SHARE    double
 #define TYPE_OF_COUNT    int64_t
+#define TYPE_OF_OTHER    Dim
 #define TYPE_OF_FACTORS  Factors
 #define ATTR(name, kind) TYPE_OF_##kind name;
 #include "ir/attrs.def"
@@ -484,6 +485,14 @@ Value build_dot(Builder *b, Value x, Value y, const DimList *over);
 Value build_iota(Builder *b, DType t, Dim d);
 Value build_as(Builder *b, Value x, Type t); /* copy to the dims and order of t (broadcasting) */
 
+/* The dim of keys and values. */
+static inline Name attention_keys(const Attrs *a)
+{
+    return a->keys.name ? a->keys.name : a->along.name;
+}
+/* q with the dims that only k has: keys of several heads, or of several sequences, for the same
+ * queries. q itself where there are none, or too many. */
+Value attention_queries(Builder *b, const Attrs *a, Value q, Value k);
 /* The dims of a head of values, of attention over these keys: the head's own, or others that the
  * keys lack. */
 DimList attention_value_head(const Attrs *a, const Type *k, const Type *v);

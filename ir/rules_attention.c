@@ -52,15 +52,36 @@ static const char *values_fit(Rule *r, const DimList *head)
     return wrong;
 }
 
+/* Keys of another sequence: each query sees all of them. */
+static const char *others_keys(Rule *r)
+{
+    const Attrs *a = r->attrs;
+    if (!a->keys.name)
+        return NULL;
+    if (type_find(r->in[0], a->keys.name) >= 0)
+        WRONG(r, "the query has the dim '%s' of the keys", rule_dim(r, a->keys.name));
+    for (int k = 1; k < 3; k++)
+        if (type_find(r->in[k], a->along.name) >= 0)
+            WRONG(r, "keys or values have the dim '%s' of the queries", rule_dim(r, a->along.name));
+    if (dims_have(&a->over, a->keys.name))
+        WRONG(r, "dim '%s' cannot be the head's too", rule_dim(r, a->keys.name));
+    if (a->causal || a->window || a->within)
+        WRONG(r, "a mask of positions where keys are another sequence");
+    return NULL;
+}
+
 static const char *attends(Rule *r)
 {
     const Type *q = r->in[0], *k = r->in[1];
     Dim along = r->attrs->along;
-    const char *wrong = rule_all_have(r, q, &r->attrs->over, "the query");
+    const Dim keys = r->attrs->keys.name ? r->attrs->keys : along;
+    const char *wrong = others_keys(r);
+    if (!wrong)
+        wrong = rule_all_have(r, q, &r->attrs->over, "the query");
     if (!wrong)
         wrong = rule_has_dim(r, q, along, "the query");
     if (!wrong)
-        wrong = rule_has_dim(r, k, along, "the keys");
+        wrong = rule_has_dim(r, k, keys, "the keys");
     if (!wrong)
         wrong = rule_all_have(r, k, &r->attrs->over, "the keys");
     if (!wrong)
@@ -74,7 +95,7 @@ static const char *attends(Rule *r)
     if (wrong)
         return wrong;
     for (int i = 0; i < k->rank; i++)
-        if (type_find(q, k->dims[i].name) < 0)
+        if (k->dims[i].name != keys.name && type_find(q, k->dims[i].name) < 0)
             WRONG(r, "the query has no dim '%s' of the keys", rule_dim(r, k->dims[i].name));
     wrong = of_values(r, q, &head, &r->out[0]);
     r->out[1] = (Type){.dtype = dtype_wide(q->dtype)};
@@ -132,10 +153,28 @@ static const char *mask_fits(Rule *r, int nth)
     return wrong || !a->within ? wrong : first_fits(r, r->nin - 1);
 }
 
+/* Operand 3, where there is a sink: a score for each query, or for those that share it. */
+static const char *sink_fits(Rule *r)
+{
+    const Type *sink = r->in[3], *lse = &r->out[1];
+    if (sink->dtype != lse->dtype)
+        WRONG(r, "the sink is %s, and scores are %s", dtype_name(sink->dtype),
+              dtype_name(lse->dtype));
+    for (int i = 0; i < sink->rank; i++)
+        if (type_find(lse, sink->dims[i].name) < 0)
+            WRONG(r, "the sink has dim '%s', that no score has", rule_dim(r, sink->dims[i].name));
+    return NULL;
+}
+
 const char *type_attention(Rule *r)
 {
+    const int sunk = r->attrs->sunk;
     const char *wrong = attends(r);
-    return wrong ? wrong : mask_fits(r, 3);
+    if (!wrong && sunk && r->nin < 4)
+        WRONG(r, "a sink that is no operand");
+    if (!wrong && sunk)
+        wrong = sink_fits(r);
+    return wrong ? wrong : mask_fits(r, 3 + sunk);
 }
 
 const char *type_attention_grad(Rule *r)

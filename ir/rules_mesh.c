@@ -139,7 +139,7 @@ static const char *unsplit(Rule *r, Op op)
         axes = a->whole ? axes_of(r->in[0], &a->over) : 0;
     else if (OP_AMONG(op, OP_attention, OP_attention_grad)) { /* along may be: a ring */
         const DimList head = attention_value_head(a, r->in[1], r->in[2]);
-        axes = axes_of(r->in[0], &a->over) | axes_of(r->in[2], &head);
+        axes = axes_of(r->in[0], &a->over) | axes_of(r->in[2], &head) | a->keys.axes;
     } else if (OP_AMONG(op, OP_cross_entropy, OP_cross_entropy_grad, OP_head, OP_head_loss))
         axes = axes_of(r->in[0], &a->over) | a->dim.axes;
     if (axes)

@@ -19,6 +19,7 @@ size_t label_stem(const char *label, size_t length);
 #define TEXT_OPTIONAL_MARK    true
 #define TEXT_OPTIONAL_SHARE   true
 #define TEXT_OPTIONAL_COUNT   true
+#define TEXT_OPTIONAL_OTHER   true
 #define TEXT_ALONE_DIMS       false
 #define TEXT_ALONE_DIM        false
 #define TEXT_ALONE_INT        false
@@ -29,6 +30,7 @@ size_t label_stem(const char *label, size_t length);
 #define TEXT_ALONE_FACTORS    false
 #define TEXT_ALONE_SHARE      false
 #define TEXT_ALONE_COUNT      false
+#define TEXT_ALONE_OTHER      false
 #define TEXT_ALONE_MARK       true
 #define TEXT_UNSET_DIMS(v)    false
 #define TEXT_UNSET_DIM(v)     false
@@ -41,5 +43,6 @@ size_t label_stem(const char *label, size_t length);
 #define TEXT_UNSET_MARK(v)    (!(v))
 #define TEXT_UNSET_SHARE(v)   ((v) == 0)
 #define TEXT_UNSET_COUNT(v)   ((v) == 0)
+#define TEXT_UNSET_OTHER(v)   ((v).name == 0)
 
 #endif

@@ -141,6 +141,7 @@ static void read_attr_SHARE(Reader *r, double *v)
 }
 
 #define read_attr_COUNT read_attr_INT
+#define read_attr_OTHER read_attr_DIM
 
 static void read_attr_FACTORS(Reader *r, Factors *f)
 {

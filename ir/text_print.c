@@ -245,6 +245,7 @@ static void print_attr_AXES(const Module *m, const Axes *v, FILE *out)
 #define print_attr_MARK(m, v, out) ((void)0) /* its name says it */
 #define print_attr_SHARE           print_attr_REAL
 #define print_attr_COUNT           print_attr_INT
+#define print_attr_OTHER           print_attr_DIM
 
 static void print_attr_FACTORS(const Module *m, const Factors *f, FILE *out)
 {

@@ -396,6 +396,27 @@ static void vjp_combine_weight(Vjp *v)
 
 /* ---- composites --------------------------------------------------------------------------- */
 
+/* A sink has the probability e^(sink - lse), and a value of 0: with D = do . o its score gets
+ * -e^(sink - lse) D. Gradients of the other scores are e^(score - lse) (do . v - D) with a sink
+ * as without one, since lse counts it. */
+static Value sink_cotangent(Vjp *v, Value o, Value lse, Value g)
+{
+    Builder *b = v->b;
+    const Type t = operand_type(v, 2), like = *type_of(b->m, lse);
+    const Type keys = operand_type(v, 1);
+    const DimList head = attention_value_head(&v->ins->attrs, &keys, &t);
+    Value dot = build_sum(b, build2(b, OP_mul, wide(v, g), wide(v, o)), &head);
+    Value less[] = {operand(v, 3), lse};
+    Value share = build1(b, OP_exp, build_like(b, OP_sub, 2, less, &like));
+    Value both[] = {share, dot};
+    const Type own = operand_type(v, 3);
+    DimList shared = {0}; /* dims of queries that have one sink */
+    for (int i = 0; i < like.rank; i++)
+        if (type_find(&own, like.dims[i].name) < 0)
+            shared.dim[shared.n++] = like.dims[i];
+    return build1(b, OP_neg, build_sum(b, build_like(b, OP_mul, 2, both, &like), &shared));
+}
+
 static void vjp_attention(Vjp *v)
 {
     if (v->ct[1]) {
@@ -405,12 +426,16 @@ static void vjp_attention(Vjp *v)
     Value in[8] = {operand(v, 0), operand(v, 1), operand(v, 2),
                    result(v, 0),  result(v, 1),  whole_cotangent(v, 0)};
     int n = 6;
-    for (uint32_t k = 3; k < v->ins->nin; k++) /* what each query sees */
+    Attrs a = v->ins->attrs;
+    a.sunk = false;
+    for (uint32_t k = 3 + v->ins->attrs.sunk; k < v->ins->nin; k++) /* what each query sees */
         in[n++] = operand(v, (int)k);
     Type t[] = {operand_type(v, 0), operand_type(v, 1), operand_type(v, 2)};
-    Ins *g = build_typed(v->b, OP_attention_grad, &v->ins->attrs, n, in, 3, t, NULL);
+    Ins *g = build_typed(v->b, OP_attention_grad, &a, n, in, 3, t, NULL);
     for (int i = 0; i < 3; i++)
         v->grad[i] = g->out[i];
+    if (v->ins->attrs.sunk && v->want[3])
+        v->grad[3] = sink_cotangent(v, in[3], in[4], in[5]);
 }
 
 /* A cotangent per target: one number for all, or all of them. */

@@ -44,11 +44,11 @@ static bool describe_attention(const Ins *i, const Strided *q, const Strided *k,
                                const Strided *o, const Strided *lse, const Group g[3],
                                mg_attention_desc *d)
 {
-    Name along = i->attrs.along.name;
+    const Name along = i->attrs.along.name, sequence = attention_keys(&i->attrs);
     Group keys[3] = {g[0], g[1], {0}};
     int64_t ks[4], vs[4];
-    if (!attention_strides(q, g, along, d->q) || !attention_strides(k, keys, along, ks) ||
-        !attention_strides(v, keys, along, vs) || !attention_strides(o, g, along, d->o) ||
+    if (!attention_strides(q, g, along, d->q) || !attention_strides(k, keys, sequence, ks) ||
+        !attention_strides(v, keys, sequence, vs) || !attention_strides(o, g, along, d->o) ||
         !attention_strides(lse, g, along, d->lse))
         return false;
     memcpy(d->k, ks, sizeof d->k);
@@ -57,7 +57,7 @@ static bool describe_attention(const Ins *i, const Strided *q, const Strided *k,
     d->kv = group_size(&g[1]);
     d->group = group_size(&g[2]);
     d->queries = q->type->dims[type_find(q->type, along)].size;
-    d->keys = k->type->dims[type_find(k->type, along)].size;
+    d->keys = k->type->dims[type_find(k->type, sequence)].size;
     const DimList values = attention_value_head(&i->attrs, k->type, v->type);
     if (values.n != 1 || i->attrs.over.n != 1)
         return false;
@@ -87,12 +87,14 @@ static bool describe_first(const Ins *i, const Strided *first, const Group g[3],
 static bool describe_gradients(const Ins *i, const Strided op[], const Group g[3],
                                mg_attention_desc *d)
 {
-    Name along = i->attrs.along.name, head = i->attrs.over.dim[0].name;
+    const Name along = i->attrs.along.name, sequence = attention_keys(&i->attrs);
+    const Name head = i->attrs.over.dim[0].name;
     const DimList values = attention_value_head(&i->attrs, op[1].type, op[2].type);
     Group keys[3] = {g[0], g[1], {0}};
     int64_t dk[4], dv[4];
     if (!attention_strides(&op[6], g, along, d->dq) ||
-        !attention_strides(&op[7], keys, along, dk) || !attention_strides(&op[8], keys, along, dv))
+        !attention_strides(&op[7], keys, sequence, dk) ||
+        !attention_strides(&op[8], keys, sequence, dv))
         return false;
     memcpy(d->dk, dk, sizeof d->dk);
     memcpy(d->dv, dv, sizeof d->dv);

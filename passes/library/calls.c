@@ -149,7 +149,7 @@ static void lay_evenly(Builder *b, Ins *i)
     for (int k = 0; k < 3; k++) {
         const Type *t = type_of(b->m, i->in[k]);
         Type want = shared;
-        want.dims[want.rank++] = t->dims[type_find(t, along)];
+        want.dims[want.rank++] = t->dims[type_find(t, k ? attention_keys(&i->attrs) : along)];
         for (int x = 0; k == 0 && x < own.rank; x++)
             want.dims[want.rank++] = own.dims[x];
         for (int x = 0; x < t->rank; x++)

@@ -122,7 +122,7 @@ static bool along_batch(const Evaluate *e, const Ins *i)
     const Attrs *a = &i->attrs;
     bool sums = i->op == OP_sum || i->op == OP_rmax || (i->op == OP_dot && i->nin == 2);
     return a->along.name == e->batch.name || a->to.name == e->batch.name ||
-           (a->dim.name == e->batch.name && i->op != OP_iota) ||
+           a->keys.name == e->batch.name || (a->dim.name == e->batch.name && i->op != OP_iota) ||
            (dims_have(&a->over, e->batch.name) && !sums);
 }
 

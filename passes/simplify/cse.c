@@ -70,6 +70,10 @@ static bool same_COUNT(int64_t a, int64_t b)
 {
     return a == b;
 }
+static bool same_OTHER(Dim a, Dim b)
+{
+    return same_DIM(a, b);
+}
 static bool same_FACTORS(Factors a, Factors b)
 {
     return a.n == b.n && !memcmp(a.by, b.by, (size_t)a.n * sizeof *a.by);

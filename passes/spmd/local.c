@@ -43,8 +43,8 @@ static Value where(Builder *b, Value mask, Value x)
 static Attrs without_axes(const Attrs *a)
 {
     Attrs r = *a;
-    r.dim.axes = r.to.axes = r.along.axes = 0;
-    r.dim.zigzag = r.to.zigzag = r.along.zigzag = 0;
+    r.dim.axes = r.to.axes = r.along.axes = r.keys.axes = 0;
+    r.dim.zigzag = r.to.zigzag = r.along.zigzag = r.keys.zigzag = 0;
     for (int i = 0; i < r.over.n; i++)
         r.over.dim[i].axes = r.over.dim[i].zigzag = 0;
     return r;
@@ -72,7 +72,8 @@ static void instruction(Local *l, Region *r, Ins *i)
     } else if (i->op == OP_scatter_add && d.axes) {
         i->in[1] = index_here(l, &b, d, i->in[1], &here);
         i->in[0] = where(&b, here, i->in[0]);
-    } else if ((i->op == OP_attention || i->op == OP_attention_grad) && along.axes) {
+    } else if ((i->op == OP_attention || i->op == OP_attention_grad) && along.axes &&
+               !i->attrs.keys.name) {
         ring_attention(l, &b, i, along, x);
     }
     if (!x[0])

@@ -24,7 +24,7 @@ static bool looks_along(const Ins *i, Name dim)
 {
     const Attrs *a = &i->attrs;
     return i->op != OP_repeat && i->op != OP_iota &&
-           (a->dim.name == dim || a->to.name == dim || a->along.name == dim);
+           (a->dim.name == dim || a->to.name == dim || a->along.name == dim || a->keys.name == dim);
 }
 
 static void look_at(Loops *l, const Region *r, int depth)

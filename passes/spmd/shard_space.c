@@ -55,6 +55,8 @@ static void fix_dims(const Shard *s, const Ins *i, Space *p)
         const DimList head =
             attention_value_head(a, type_of(s->m, i->in[1]), type_of(s->m, i->in[2]));
         fix_dims_of(p, &head);
+        if (a->keys.name)
+            space_fix(p, a->keys.name);
     }
     /* An index along the dim that is looked up is another dim of that name. */
     if (OP_AMONG(i->op, OP_gather, OP_scatter_add) &&
@@ -162,6 +164,7 @@ Attrs space_attrs(const Shard *s, const Space *p, Attrs a)
     a.dim = space_dim(s, p, a.dim);
     a.to = space_dim(s, p, a.to);
     a.along = space_dim(s, p, a.along);
+    a.keys = space_dim(s, p, a.keys);
     for (int i = 0; i < a.over.n; i++)
         a.over.dim[i] = space_dim(s, p, a.over.dim[i]);
     return a;

@@ -43,6 +43,7 @@ static void resize_attrs(const Microbatches *r, Attrs *a)
     resize_dim(r, &a->dim);
     resize_dim(r, &a->along);
     resize_dim(r, &a->to);
+    resize_dim(r, &a->keys);
     for (int i = 0; i < a->over.n; i++)
         resize_dim(r, &a->over.dim[i]);
 }
@@ -123,7 +124,7 @@ static bool refuse(const Microbatches *r, const Ins *i, const char *what)
 static bool along_batch(const Microbatches *r, const Ins *i)
 {
     const Attrs *a = &i->attrs;
-    if (a->along.name == r->batch || a->to.name == r->batch)
+    if (a->along.name == r->batch || a->to.name == r->batch || a->keys.name == r->batch)
         return true;
     if (a->dim.name == r->batch && i->op != OP_iota)
         return true;

@@ -271,7 +271,10 @@ static const char *attention_wrong(const Action *a, const Ins *i)
         return "the first keys";
     if (a->within)
         x.first = &o[i->nin + i->nout - 1];
-    x.keys = x.k->type.dims[type_find(&x.k->type, along)];
+    const Name keys = i->attrs.keys.name ? i->attrs.keys.name : along;
+    if (type_find(&x.k->type, keys) < 0)
+        return "the keys' dim";
+    x.keys = x.k->type.dims[type_find(&x.k->type, keys)];
     if (d->dtype != check_dtype(x.q->type.dtype) || d->causal != i->attrs.causal ||
         d->scale != i->attrs.scale || d->cap != i->attrs.cap || d->window != i->attrs.window)
         return "type, mask, scale, cap or window";

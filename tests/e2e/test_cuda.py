@@ -19,6 +19,7 @@ PARITY = os.path.join(mgctest.SOURCE, "tests/parity")
 GPT2 = os.path.join(PARITY, "gpt2_small.mg")
 LLAMA = os.path.join(PARITY, "llama_small.mg")
 MASK = os.path.join(mgctest.SOURCE, "tests/golden/attention_mask.mg")
+TWO = os.path.join(mgctest.SOURCE, "tests/golden/attention_two.mg")
 MLP = os.path.join(PARITY, "mlp_small.mg")
 MIXTRAL = os.path.join(PARITY, "mixtral_small.mg")
 
@@ -56,6 +57,18 @@ class Cuda(shim.Case):
         ring = self.losses("./gpu", "--steps", 8, SHIM_GPUS="4")
         self.gpu(MASK, "--precision", precision)
         for got in (ring, self.losses("./gpu", "--steps", 8)):
+            for a, (b, _) in zip(want, got, strict=True):
+                self.assertLess(abs(a - b), within * a)
+
+    def test_sequences(self):
+        """Attention between two sequences, with a bias, and with a sink: the losses of processors, over four GPUs too."""
+        precision, within = some((("f32", 1e-6), ("bf16", 1e-3)))[0]
+        self.both(TWO, "--precision", precision)
+        self.text(6000)
+        want = [loss for loss, _ in self.losses("./cpu", "--steps", 4)]
+        one = self.losses("./gpu", "--steps", 4)
+        self.gpu(TWO, "--precision", precision, "-D", "cp=2", "-D", "tp=2")
+        for got in (one, self.losses("./gpu", "--steps", 4, SHIM_GPUS="4")):
             for a, (b, _) in zip(want, got, strict=True):
                 self.assertLess(abs(a - b), within * a)
 

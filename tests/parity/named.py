@@ -225,14 +225,26 @@ def rope_llama3(a, pos, d, size, theta, factor, low, high, original):
     return turn(a, pos, d, size, rate * (kept + (1 - kept) / factor))
 
 
-def attention(q, k, v, pos, d, size, causal, scale=None):
-    key = {pos: "@key"}
+def beside(s, sink, over):
+    """The softmax with one more score, of which nothing is left in the result."""
+    dims = [*left(s, [over]), over]
+    s, last = as_dims(s, dims), as_dims(sink, dims)
+    last = last.expand([*s.shape[:-1], 1])
+    return T(torch.softmax(torch.cat([s, last], -1), -1)[..., :-1], dims)
+
+
+def attention(q, k, v, pos, d, size, causal, scale=None, along=None, bias=None, sink=None):
+    """along: the dim of keys and values, where it is not pos."""
+    key = {along or pos: "@key"}
     s = product(q, rename(k, key), [d])
     s = T(s.t * (scale or 1 / math.sqrt(q.t.shape[q.dims.index(d)])), s.dims)
+    if bias:
+        s = pointwise(torch.add, s, rename(bias, key))
     if causal:
         seen = compare(torch.le, iota("@key", size), iota(pos, size))
         s = select(seen, s, number(-math.inf))
-    return product(softmax(s, ["@key"]), rename(v, key), ["@key"])
+    p = beside(s, sink, "@key") if sink else softmax(s, ["@key"])
+    return product(p, rename(v, key), ["@key"])
 
 
 def cross_entropy(logits, targets, weight=None):

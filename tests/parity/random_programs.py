@@ -556,10 +556,31 @@ class Scope:
         if not self.small(q.dims) or self.p.elements(q.dims) * self.p.size[pos] > 4 * ELEMENTS:
             return self.unary()
         causal, scale = r.random() < 0.6, 0.5 if r.random() < 0.3 else None
-        args = [q.text, k.text, v.text, f"along {self.d(pos)}", f"over {self.d(d)}"] + (["scale = 0.5"] if scale else [])
+        others = [x for x in self.p.free([*q.dims, d])] if r.random() < 0.4 else []
+        key = r.choice(others) if others else None  # keys are of another sequence
+        bias = sink = None
+        if key:
+            causal = False
+            fold = self.param([pos, key], 0.4)
+
+            def folded(x):
+                dims = [*(y for y in x.dims if y != pos), key]
+                return E(f"({x.at(PRODUCT)} @ {fold.at(CALL)} {self.over([pos])})", CALL, dims, x.most * 2,
+                         lambda env: named.product(x.value(env), fold.value(env), [pos]))
+            k, v = folded(k), folded(v)
+            if r.random() < 0.5:
+                scored = [x for x in [*q.dims, key] if x not in (d, "batch")]
+                bias = self.param(r.sample(scored, min(len(scored), r.randint(1, 2))), 0.4)
+        if r.random() < 0.3:
+            shared = [x for x in q.dims if x not in (d, "batch")]
+            sink = self.param(r.sample(shared, min(len(shared), r.randint(1, 2))), 0.4)
+        args = [q.text, k.text, v.text, f"along {self.d(pos)}"] + ([f"along {self.d(key)}"] if key else [])
+        args += [f"over {self.d(d)}"] + (["scale = 0.5"] if scale else []) + (["causal"] if causal else [])
+        args += ([f"bias = {bias.text}"] if bias else []) + ([f"sink = {sink.text}"] if sink else [])
         n = self.p.size[pos]
-        return call("attention", args + (["causal"] if causal else []), q.dims, v.most,
-                    lambda env: named.attention(q.value(env), k.value(env), v.value(env), pos, d, n, causal, scale))
+        return call("attention", args, q.dims, v.most,
+                    lambda env: named.attention(q.value(env), k.value(env), v.value(env), pos, d, n, causal, scale, key,
+                                                bias and bias.value(env), sink and sink.value(env)))
 
     def routed(self):
         """Experts: scores, a choice, and what the experts make of what they are sent."""

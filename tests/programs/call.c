@@ -97,6 +97,39 @@ const char *pair_called(Gen *g, Dims result[2], int depth)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
+void write_attention(Gen *g)
+{
+    static const char *const scores[] = {
+        "(q @ k[pos -> t] over d) / sqrt(d)",
+        "(q * 0.5) @ k[pos -> t] over d",
+        "q @ (k * 0.5)[pos -> t] over d",
+        "tanh((q @ k[pos -> t] over d) * 0.25) * 2",
+        "(k[pos -> t] @ q over d) * 0.5 + index(t)",
+    };
+    static const char *const masks[] = {
+        "s",
+        "select(index(t) <= index(pos), s, -1e30)",
+        "s + select(index(t) > index(pos), -1e9, 0)",
+        "select(index(pos) - index(t) < 2, select(index(t) <= index(pos), s, -1e9), -1e9)",
+        "s - 1e9 * select(index(pos) - index(t) >= 0, 0, 1)",
+        "select(index(t) < index(pos), s, -1e9)",
+        "select(abs(index(t) - index(pos)) < 2, s, -1e9)",
+    };
+    static const char *const results[] = {
+        "softmax(m, over t) @ v[pos -> t] over t",
+        "v[pos -> t] @ (exp(m - max(m, over t)) / sum(exp(m - max(m, over t)), over t)) over t",
+        "(exp(m - max(m, over t)) @ v[pos -> t] over t) / sum(exp(m - max(m, over t)), over t)",
+    };
+#define DRAWN(list) list[draw_below(g, (int)(sizeof list / sizeof *list))]
+    g->written = new_name(g, "written");
+    line(g, "block %s(q, k, v, along pos, over d) {", g->written);
+    line(g, "    dim t = pos");
+    line(g, "    s = %s", DRAWN(scores));
+    line(g, "    m = %s", DRAWN(masks));
+    line(g, "    return %s", DRAWN(results));
+    line(g, "}");
+}
+
 const char *attended(Gen *g, Dims want, int depth)
 {
     Dims own = want & ~g->fixed, reached = g->fixed & reach(g);
@@ -122,13 +155,36 @@ const char *attended(Gen *g, Dims want, int depth)
     v &= ~(g->fixed & ~reached);
     if (((q | k | v) & ~bit(d)) != (want & ~bit(d)) || g->fixed & q & ~reached)
         return NULL;
+    int t = draw_one_in(g, 4) ? draw_dim(g, tensor_dims(g) & ~want & ~bit(d) & ~g->fixed) : -1;
+    if (t >= 0 && small(g, want | bit(d) | bit(t))) { /* of another sequence */
+        k = (k & ~bit(p)) | bit(t);
+        v = (v & ~bit(p)) | bit(t);
+        if (draw_one_in(g, 4)) /* queries lack what keys have */
+            q = (q & ~k) | with;
+    } else
+        t = -1;
     const char *qs = expression(g, q, depth - 1), *ks = expression(g, k, depth - 1),
                *vs = expression(g, v, depth - 1);
     const bool causal = draw_one_in(g, 2);
-    return TEXT("attention(%s, %s, %s, along %s, over %s%s%s%s%s)", qs, ks, vs, dim_name(g, p),
+    const Dims scored = (q | k) & ~bit(d); /* what scores have */
+    const char *more = "";
+    if (t >= 0 && draw_one_in(g, 3))
+        more = TEXT(", bias = %s", expression(g, scored & (Dims)gen_random(&g->rng), depth - 1));
+    if (draw_one_in(g, 4))
+        more = TEXT("%s, sink = %s", more,
+                    expression(g, q & ~bit(d) & (Dims)gen_random(&g->rng), depth - 1));
+    if (t >= 0)
+        return TEXT("attention(%s, %s, %s, along %s, along %s, over %s%s%s%s)", qs, ks, vs,
+                    dim_name(g, p), dim_name(g, t), dim_name(g, d),
+                    draw_one_in(g, 3) ? ", cap = 3" : "", draw_one_in(g, 4) ? ", causal" : "",
+                    more);
+    if (g->written && draw_one_in(g, 2))
+        return TEXT("%s(%s, %s, %s, along %s, over %s)", g->written, qs, ks, vs, dim_name(g, p),
+                    dim_name(g, d));
+    return TEXT("attention(%s, %s, %s, along %s, over %s%s%s%s%s%s)", qs, ks, vs, dim_name(g, p),
                 dim_name(g, d), draw_one_in(g, 4) ? ", scale = 0.5" : "", causal ? ", causal" : "",
                 causal && draw_one_in(g, 3) ? ", window = 2" : "",
-                draw_one_in(g, 3) ? ", cap = 3" : "");
+                draw_one_in(g, 3) ? ", cap = 3" : "", more);
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */

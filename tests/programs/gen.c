@@ -304,6 +304,8 @@ const char *gen_program(Arena *a, uint64_t seed)
     write_consts(g);
     for (int n = draw_below(g, 4); n > 0; n--)
         write_block(g);
+    if (draw_one_in(g, 3))
+        write_attention(g);
     write_model(g);
     write_train(g);
     if (draw_one_in(g, 4))

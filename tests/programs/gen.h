@@ -81,6 +81,7 @@ typedef struct Gen {
     int nvalues;
     GenBlock block[BLOCKS_MAX];
     int nblocks;
+    const char *written;             /* a block that writes attention out, or NULL */
     const char *number[NUMBERS_MAX]; /* constants and options in sight */
     int nnumbers;
     const char *iteration; /* the number of that of the nearest repeat `at` it, or NULL */
@@ -155,6 +156,8 @@ const char *declare_param(Gen *g, Dims dims, const char *stem);
 const char *block_called(Gen *g, Dims want, int depth);
 /* Of a block that returns two values, and their dims. */
 const char *pair_called(Gen *g, Dims result[2], int depth);
+/* A block that writes attention out, in one of the ways there are, or nearly so. */
+void write_attention(Gen *g);
 const char *attended(Gen *g, Dims want, int depth);
 const char *routed(Gen *g, Dims want, int depth);
 

@@ -73,8 +73,10 @@ static bool as_said(void *who, const char *device)
     return *(const bool *)who;
 }
 
-/* gpu: is its device one, which pads the vocabulary? */
-static void open_one(Model *t, const char *text, int64_t at_once, bool gpu, uint64_t seed)
+/* gpu: is its device one, which pads the vocabulary? after: the passes up to this one are left out;
+ * NULL: none is. */
+static void open_one(Model *t, const char *text, int64_t at_once, bool gpu, uint64_t seed,
+                     const char *after)
 {
     model_open(t);
     Diag *d = t->m->diag;
@@ -91,7 +93,7 @@ static void open_one(Model *t, const char *text, int64_t at_once, bool gpu, uint
     t->m->layout.pipeline = (Pipeline){0};
     t->m->layout.microbatch = at_once ? at_once : t->m->batch.size;
     be_comparable(t->m, seed);
-    must_make(t, NULL, NULL, "precision");
+    must_make(t, NULL, after, "precision");
 }
 
 /* On to the gradients, or further. False: a pass refuses the program, as it may what another choice
@@ -369,7 +371,7 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
         return;
     Model one;
     open_one(&one, text, c.module->layout.microbatch * mesh_batch_ranks(c.module),
-             c.module->layout.padded != 0, seed);
+             c.module->layout.padded != 0, seed, NULL);
     one.m->train.tree = c.module->train.tree;
     if (!passes_to(&one, "update"))
         return;
@@ -405,7 +407,7 @@ static void compare_plan(const char *path, const char *text, uint64_t seed, Shar
 void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *s)
 {
     Model plain, t;
-    open_one(&plain, text, 0, false, seed);
+    open_one(&plain, text, 0, false, seed, "attention"); /* as it is written out */
     const Fn *fn = module_fn(plain.m, "train");
     double work = work_of(plain.m, fn->body);
     for (size_t k = 0; k < fn->args.n; k++) /* parameters that nothing reads, too */
@@ -418,7 +420,7 @@ void compare_numbers(const char *path, const char *text, uint64_t seed, Shared *
         s->compared |= NOT_FINITE;
         return;
     }
-    open_one(&t, text, 0, false, seed);
+    open_one(&t, text, 0, false, seed, NULL);
     if (!passes_to(&t, "differentiate"))
         return;
     fn = module_fn(t.m, "train");

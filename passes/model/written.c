@@ -1,0 +1,512 @@
+/* written.c - recognises softmax(scores) @ values in what products, exponentials and sums a program
+ * writes; see written.h.
+ *
+ * From the result to the scores: a product over the keys of values and probabilities e / sum(e),
+ * which may be divided before or after it; e = exp(scores - max). Any maximum over the keys will
+ * do, or none: softmax does not depend on it. From the scores to the product of queries and keys
+ * there are factors, cap tanh(x / cap), and masks (band.h): where a condition does not hold the
+ * score is HIDDEN or less, or so much is added to it. Then exp gives 0, whatever the score was.
+ *
+ * A mask is taken if all of them together are causal, or causal with a window: each query then
+ * sees a key. Another mask, by a distance that differs by one, is none of the operation's. */
+#include "passes/model/written.h"
+#include "passes/model/band.h"
+#include "passes/walk.h"
+
+#include <math.h>
+
+/* A score that no sum of scores comes near to: exp of the difference is 0. */
+#define HIDDEN (-1e6)
+
+enum { MASKS = 16, DEPTH = 48 };
+
+typedef enum MaskKind {
+    MASK_shows, /* by a condition: the score is seen where it holds */
+    MASK_hides, /* ... where it does not hold */
+    MASK_adds,  /* added to the score: 0 where it is seen */
+    MASK_times  /* what the score is multiplied by: 1 where it is seen */
+} MaskKind;
+
+typedef struct Mask {
+    MaskKind kind;
+    Value by;
+    double factor; /* of the added value, in the scores */
+} Mask;
+
+typedef struct Match {
+    const Module *m;
+    Arena *tmp;
+    Written *w;
+    int masks;
+    Mask mask[MASKS];
+    double factor; /* of what is looked at, in the scores */
+} Match;
+
+static const Ins *def(const Match *x, Value v)
+{
+    const Ins *i = x->m->values.data[v].def;
+    while (i && (i->op == OP_copy || i->op == OP_stop))
+        i = x->m->values.data[i->in[0]].def;
+    return i;
+}
+
+static const Ins *def_by(const Match *x, Value v, Op op)
+{
+    const Ins *i = x->m->values.data[v].def;
+    return i && i->op == op ? i : NULL;
+}
+
+static bool has(const Match *x, Value v, Name d)
+{
+    return type_find(type_of(x->m, v), d) >= 0;
+}
+
+static bool sums_keys(const Match *x, const Ins *i)
+{
+    return i->attrs.over.n == 1 && i->attrs.over.dim[0].name == x->w->key.name;
+}
+
+/* Are two values computed in the same way from the same? */
+static bool same(const Match *x, Value a, Value b, int depth)
+{
+    if (a == b)
+        return true;
+    const Ins *i = x->m->values.data[a].def, *j = x->m->values.data[b].def;
+    if (!i || !j || depth == 0 || i->op != j->op || i->nin != j->nin || i->nout != 1 ||
+        !type_equal(type_of(x->m, a), type_of(x->m, b)) ||
+        !(op_is(i->op, POINTWISE | FUSE) || i->op == OP_dot) ||
+        !attrs_equal(i->op, &i->attrs, &j->attrs))
+        return false;
+    for (uint32_t k = 0; k < i->nin; k++)
+        if (!same(x, i->in[k], j->in[k], depth - 1))
+            return false;
+    return true;
+}
+
+/* ---- from the result to the scores ----------------------------------------------------------- */
+
+/* Is v the largest of the keys, or of them and something that has no keys? */
+static bool is_top(const Match *x, Value v)
+{
+    const Ins *top = def(x, v);
+    if (top && top->op == OP_max)
+        return !has(x, v, x->w->key.name) && (is_top(x, top->in[0]) || is_top(x, top->in[1]));
+    return top && top->op == OP_rmax && sums_keys(x, top);
+}
+
+/* The scores that v is e of, e = exp(scores - max) or exp(scores); 0: it is none. *top: max, or 0.
+ */
+static Value scores_of(const Match *x, Value v, Value *top)
+{
+    const Ins *e = def_by(x, v, OP_exp), *less = e ? def_by(x, e->in[0], OP_sub) : NULL;
+    *top = 0;
+    if (!e || !has(x, v, x->w->key.name))
+        return 0;
+    if (!less || !is_top(x, less->in[1]))
+        return e->in[0];
+    *top = less->in[1];
+    return less->in[0];
+}
+
+/* Is v exp(sink - max), or exp(sink) where e has no max? Then that is the sink, if it is not
+ * hidden. */
+static bool is_sink(const Match *x, Value v, Value top)
+{
+    const Ins *e = def_by(x, v, OP_exp), *less = e && top ? def_by(x, e->in[0], OP_sub) : NULL;
+    double hidden;
+    if (!e || has(x, v, x->w->key.name) || (top && (!less || !same(x, less->in[1], top, DEPTH))))
+        return false;
+    const Value sink = top ? less->in[0] : e->in[0];
+    if (!value_is_const(x->m, sink, &hidden) || hidden > HIDDEN)
+        x->w->sink = sink;
+    return true;
+}
+
+/* Is it the sum of e over the keys, or of that and a sink's? */
+static bool is_total(const Match *x, Value v, Value e)
+{
+    const Ins *i = x->m->values.data[v].def;
+    Value top;
+    x->w->sink = 0;
+    if (i && i->op == OP_sum)
+        return sums_keys(x, i) && same(x, i->in[0], e, DEPTH);
+    for (int k = 0; i && i->op == OP_add && k < 2; k++) {
+        const Ins *sum = def_by(x, i->in[k], OP_sum);
+        if (sum && is_total(x, i->in[k], e) && scores_of(x, e, &top) &&
+            is_sink(x, i->in[1 - k], top))
+            return true;
+    }
+    return false;
+}
+
+/* The value that i divides by the total of e: e itself, or values weighed by it; 0: none. */
+static Value divided(const Match *x, const Ins *i, Value e)
+{
+    if (i->op == OP_div && is_total(x, i->in[1], e))
+        return i->in[0];
+    for (int k = 0; i->op == OP_mul && k < 2; k++) {
+        const Ins *inverse = def_by(x, i->in[1 - k], OP_div);
+        double one;
+        if (inverse && value_is_const(x->m, inverse->in[0], &one) && one == 1 &&
+            is_total(x, inverse->in[1], e))
+            return i->in[k];
+    }
+    return 0;
+}
+
+/* A product over the keys of values and of p. */
+static bool weighs(Match *x, const Ins *dot, int p)
+{
+    if (dot->op != OP_dot || dot->nin != 2 || dot->attrs.over.n != 1)
+        return false;
+    x->w->key = dot->attrs.over.dim[0];
+    x->w->v = dot->in[1 - p];
+    return true;
+}
+
+/* softmax(scores) @ v: the scores, or 0. */
+static Value divided_before(Match *x, const Ins *i, const Uses *uses)
+{
+    Value top;
+    for (int p = 0; p < 2; p++) {
+        if (!weighs(x, i, p))
+            return 0;
+        const Ins *share = x->m->values.data[i->in[p]].def;
+        for (uint32_t k = 0; share && k < share->nin && k < 2; k++) {
+            const Value s = scores_of(x, share->in[k], &top);
+            if (s && uses->count[i->in[p]] == 1 && divided(x, share, share->in[k]) == share->in[k])
+                return s;
+        }
+    }
+    return 0;
+}
+
+/* (e @ v) / sum(e): the scores, or 0. */
+static Value divided_after(Match *x, const Ins *i, const Uses *uses)
+{
+    Value top;
+    for (uint32_t n = 0; n < i->nin && n < 2; n++) {
+        const Ins *dot = def_by(x, i->in[n], OP_dot);
+        for (int p = 0; dot && p < 2; p++) {
+            if (uses->count[i->in[n]] != 1 || !weighs(x, dot, p))
+                continue;
+            const Value s = scores_of(x, dot->in[p], &top);
+            if (s && divided(x, i, dot->in[p]) == i->in[n])
+                return s;
+        }
+    }
+    return 0;
+}
+
+/* ---- from the scores to the product ---------------------------------------------------------- */
+
+static bool add_mask(Match *x, MaskKind kind, Value by)
+{
+    if (x->masks == MASKS || !(x->factor > 0) || x->w->cap > 0)
+        return false;
+    x->mask[x->masks++] = (Mask){kind, by, x->factor};
+    return true;
+}
+
+static bool is_hidden(const Match *x, Value v)
+{
+    double value;
+    return value_is_const(x->m, v, &value) && value * x->factor <= HIDDEN;
+}
+
+/* A value that is computed from constants and positions alone. */
+static bool of_positions(const Match *x, Value v, int depth)
+{
+    const Ins *i = x->m->values.data[v].def;
+    if (!i || depth == 0)
+        return false;
+    bool all = OP_AMONG(i->op, OP_const, OP_iota, OP_cast) || op_is(i->op, POINTWISE);
+    for (uint32_t k = 0; all && k < i->nin; k++)
+        all = of_positions(x, i->in[k], depth - 1);
+    return all;
+}
+
+/* select(condition, 0, hidden), or the other way round: as a mask; false: it is none. */
+static bool chosen(Match *x, Value v)
+{
+    const Ins *i = def_by(x, v, OP_select);
+    double zero;
+    for (int k = 1; i && k < 3; k++)
+        if (value_is_const(x->m, i->in[k], &zero) && zero == 0 && is_hidden(x, i->in[3 - k]))
+            return add_mask(x, k == 1 ? MASK_shows : MASK_hides, i->in[0]);
+    return false;
+}
+
+static Value through_select(Match *x, const Ins *i)
+{
+    for (int k = 1; k < 3; k++)
+        if (is_hidden(x, i->in[3 - k]))
+            return add_mask(x, k == 1 ? MASK_shows : MASK_hides, i->in[0]) ? i->in[k] : 0;
+    return 0;
+}
+
+static Value through_sum(Match *x, const Ins *i)
+{
+    for (int k = 0; k < (i->op == OP_add ? 2 : 1); k++) {
+        const Value other = i->in[1 - k];
+        if (i->op == OP_add && chosen(x, other))
+            return i->in[k];
+        if (of_positions(x, other, DEPTH) && add_mask(x, MASK_adds, other)) {
+            x->mask[x->masks - 1].factor *= i->op == OP_add ? 1 : -1;
+            return i->in[k];
+        }
+    }
+    return 0;
+}
+
+static Value through_product(Match *x, const Ins *i)
+{
+    double by;
+    for (int k = 0; k < 2; k++) {
+        if (value_is_const(x->m, i->in[1 - k], &by)) {
+            x->factor *= by;
+            return i->in[k];
+        }
+        if (of_positions(x, i->in[1 - k], DEPTH))
+            return add_mask(x, MASK_times, i->in[1 - k]) ? i->in[k] : 0;
+    }
+    return 0;
+}
+
+static Value through_division(Match *x, const Ins *i)
+{
+    double by;
+    if (!value_is_const(x->m, i->in[1], &by) || by == 0)
+        return 0;
+    x->factor /= by;
+    return i->in[0];
+}
+
+/* cap tanh(y): y, whose factor is then that of y in the scores that the cap bends. */
+static Value through_cap(Match *x, const Ins *i)
+{
+    if (x->w->cap > 0 || !(x->factor > 0) || !(x->factor < 1e30))
+        return 0;
+    x->w->cap = x->factor;
+    return i->in[0];
+}
+
+static Value through_negation(Match *x, const Ins *i)
+{
+    x->factor = -x->factor;
+    return i->in[0];
+}
+
+static Value through_copy(Match *x, const Ins *i)
+{
+    (void)x;
+    return i->in[0];
+}
+
+/* The product that v is the scores of; NULL: there is something else on the way. */
+static const Ins *product_of(Match *x, Value v)
+{
+    static Value (*const through[OP_count])(Match *, const Ins *) = {
+        [OP_select] = through_select, [OP_add] = through_sum,      [OP_sub] = through_sum,
+        [OP_mul] = through_product,   [OP_div] = through_division, [OP_tanh] = through_cap,
+        [OP_neg] = through_negation,  [OP_copy] = through_copy,
+    };
+    for (int depth = 0; v && depth < DEPTH; depth++) {
+        const Ins *i = x->m->values.data[v].def;
+        if (!i)
+            return NULL;
+        if (i->op == OP_dot)
+            return i->nin == 2 && i->attrs.over.n == 1 ? i : NULL;
+        v = through[i->op] ? through[i->op](x, i) : 0;
+    }
+    return NULL;
+}
+
+/* ---- queries and keys ------------------------------------------------------------------------ */
+
+/* v without constant factors, which go to the scale. */
+static Value unscaled(Match *x, Value v)
+{
+    for (const Ins *i; (i = x->m->values.data[v].def) && (i->op == OP_mul || i->op == OP_div);) {
+        double by;
+        int k = 0;
+        if (value_is_const(x->m, i->in[1], &by))
+            k = 1;
+        else if (i->op == OP_div || !value_is_const(x->m, i->in[0], &by))
+            break;
+        if (by == 0 || !isfinite(by) || !type_equal(type_of(x->m, i->in[1 - k]), type_of(x->m, v)))
+            break;
+        x->factor = i->op == OP_mul ? x->factor * by : x->factor / by;
+        v = i->in[1 - k];
+    }
+    return v;
+}
+
+/* Keys as they were along the dim of the queries, without factors. */
+static Value before_rename(Match *x, Value v)
+{
+    const Ins *i = def_by(x, v, OP_rename);
+    return i && i->attrs.to.name == x->w->key.name ? i->in[0] : 0;
+}
+
+/* The longest dim that queries have alone: the others are groups that share keys. */
+static Name own_dim(const Match *x)
+{
+    const Type *q = type_of(x->m, x->w->q);
+    Dim own = {0};
+    for (int k = 0; k < q->rank; k++)
+        if (q->dims[k].size > own.size && !has(x, x->w->k, q->dims[k].name) &&
+            !has(x, x->w->v, q->dims[k].name))
+            own = q->dims[k];
+    return own.name;
+}
+
+/* The dim of the queries: that of a mask, or the one that the keys had before; else queries and
+ * keys are of two sequences. */
+static bool find_query(Match *x)
+{
+    const Type *q = type_of(x->m, x->w->q);
+    const Name key = x->w->key.name;
+    Name found = 0;
+    for (int k = 0; k < x->masks && !found; k++) {
+        const Type *t = type_of(x->m, x->mask[k].by);
+        for (int d = 0; d < t->rank && !found; d++)
+            if (t->dims[d].name != key && type_find(q, t->dims[d].name) >= 0 &&
+                !has(x, x->w->k, t->dims[d].name))
+                found = t->dims[d].name;
+    }
+    const Value of[] = {x->w->k, x->w->v};
+    for (int k = 0; k < 2 && !found; k++)
+        if (before_rename(x, of[k]))
+            found = def_by(x, of[k], OP_rename)->attrs.dim.name;
+    x->w->cross = !found;
+    found = found ? found : own_dim(x);
+    const int at = found ? type_find(q, found) : -1;
+    if (at < 0 || has(x, x->w->k, found) || has(x, x->w->v, found))
+        return false;
+    x->w->query = q->dims[at];
+    return true;
+}
+
+/* ---- masks ----------------------------------------------------------------------------------- */
+
+/* Does v not fall along the queries, and is it at most the query's own position: the largest, over
+ * positions before it, of position + 1 where something holds, else 0 (document_start)? */
+static bool is_start(const Match *x, Value v)
+{
+    while (def_by(x, v, OP_cast))
+        v = def_by(x, v, OP_cast)->in[0];
+    const Ins *top = def_by(x, v, OP_rmax), *before = top ? def_by(x, top->in[0], OP_select) : NULL;
+    if (!before || top->attrs.over.n != 1)
+        return false;
+    const Dim t = top->attrs.over.dim[0];
+    const Ins *ended = def_by(x, before->in[1], OP_select);
+    const Ins *next = ended ? def_by(x, ended->in[1], OP_add) : NULL;
+    const Ins *position = next ? def_by(x, next->in[0], OP_iota) : NULL;
+    double one, zero[2];
+    if (!position || position->attrs.dim.name != t.name ||
+        has(x, ended->out[0], x->w->query.name) || t.size != x->w->query.size ||
+        !value_is_const(x->m, next->in[1], &one) || one != 1 ||
+        !value_is_const(x->m, before->in[2], &zero[0]) || zero[0] != 0 ||
+        !value_is_const(x->m, ended->in[2], &zero[1]) || zero[1] != 0)
+        return false;
+    const Band b = {x->m, x->w->query, t, x->tmp};
+    const double *is_before = band_values(&b, before->in[0]);
+    for (int64_t k = 0; is_before && k < band_distances(&b); k++)
+        if ((is_before[k] != 0) != (k > t.size - 1))
+            return false;
+    return is_before != NULL;
+}
+
+/* Keys from a start on: their position is not below it. */
+static bool documents(Match *x, const Mask *mask)
+{
+    static const struct {
+        Op op;
+        MaskKind kind;
+        int start; /* its operand */
+    } says[] = {{OP_ge, MASK_shows, 1},
+                {OP_le, MASK_shows, 0},
+                {OP_lt, MASK_hides, 1},
+                {OP_gt, MASK_hides, 0}};
+    const Ins *i = x->m->values.data[mask->by].def;
+    for (size_t k = 0; i && k < sizeof says / sizeof *says; k++) {
+        if (i->op != says[k].op || mask->kind != says[k].kind)
+            continue;
+        Value position = i->in[1 - says[k].start], start = i->in[says[k].start];
+        while (def_by(x, position, OP_cast))
+            position = def_by(x, position, OP_cast)->in[0];
+        const Ins *iota = def_by(x, position, OP_iota);
+        if (!iota || iota->attrs.dim.name != x->w->key.name || x->w->start || !is_start(x, start))
+            return false;
+        x->w->start = start;
+        return true;
+    }
+    return false;
+}
+
+/* Takes a mask from what is seen so far. */
+static bool take_mask(const Band *b, const Mask *mask, bool *seen)
+{
+    const double *at = band_values(b, mask->by);
+    for (int64_t k = 0; at && k < band_distances(b); k++) {
+        const double added = at[k] * mask->factor;
+        if (mask->kind == MASK_adds && added != 0 && !(added <= HIDDEN))
+            return false;
+        if (mask->kind == MASK_times && at[k] != 1 && seen[k])
+            return false; /* it is hidden by a mask around this one, or not at all */
+        if (mask->kind != MASK_times)
+            seen[k] &= mask->kind == MASK_adds ? !(added <= HIDDEN)
+                                               : (at[k] != 0) == (mask->kind == MASK_shows);
+    }
+    return at != NULL;
+}
+
+static bool find_mask(Match *x)
+{
+    const Band b = {x->m, x->w->query, x->w->key, x->tmp};
+    const int64_t n = band_distances(&b);
+    bool *seen = NEW_ARRAY(x->tmp, bool, n), all = true;
+    for (int64_t k = 0; k < n; k++)
+        seen[k] = true;
+    for (int k = 0; k < x->masks; k++)
+        if (!documents(x, &x->mask[k]) && !take_mask(&b, &x->mask[k], seen))
+            return false;
+    for (int64_t k = 0; k < n; k++)
+        all &= seen[k];
+    if (all)
+        return true;
+    x->w->causal = band_is_causal(&b, seen, &x->w->window);
+    return x->w->causal && b.query.size == b.key.size;
+}
+
+bool written_attention(const Module *m, const Ins *i, const Uses *uses, Arena *tmp, Written *w)
+{
+    *w = (Written){0};
+    Match x = {.m = m, .tmp = tmp, .w = w, .factor = 1};
+    Value scores = 0;
+    if (i->op == OP_dot)
+        scores = divided_before(&x, i, uses);
+    else if (i->op == OP_div || i->op == OP_mul)
+        scores = divided_after(&x, i, uses);
+    const Ins *dot = scores ? product_of(&x, scores) : NULL;
+    if (!dot)
+        return false;
+    const int k = has(&x, dot->in[1], w->key.name);
+    if (has(&x, dot->in[1 - k], w->key.name) || !has(&x, dot->in[k], w->key.name))
+        return false;
+    w->q = dot->in[1 - k];
+    w->k = dot->in[k];
+    w->head = dot->attrs.over;
+    if (!find_query(&x) || !find_mask(&x))
+        return false;
+    w->q = unscaled(&x, w->q);
+    w->k = unscaled(&x, w->k);
+    const Value k0 = before_rename(&x, w->k), v0 = before_rename(&x, w->v);
+    if (k0 && has(&x, k0, w->query.name))
+        w->k = unscaled(&x, k0);
+    if (v0 && has(&x, v0, w->query.name))
+        w->v = v0;
+    w->scale = x.factor;
+    return isfinite(w->scale) && w->scale != 0;
+}
