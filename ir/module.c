@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const char *const arg_role_names[] = {"param",  "state",  "input", "tokens", "weight",
+const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "tokens", "weight",
                                       "lr",     "scale",  "step",  "seed",   "pos",
                                       "filled", "before", "total", "place"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};

@@ -1,6 +1,6 @@
 /* abi.h - the whole contract between the emitted program, its kernels and the runtime.
  *
- * The emitted C defines `mg_main` (data) and mg_step, mg_eval, mg_sample (code). The runtime owns
+ * The emitted C defines `mg_main` (data) and mg_step, mg_eval, mg_sample, mg_round (code). The runtime owns
  * the process: it reads mg_main, allocates one arena and one scratch block per thread, fills the
  * inputs, and calls those functions. Nothing is allocated while they run.
  *
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MG_ABI      23
+#define MG_ABI      24
 #define MG_RANK_MAX 8 /* dims of a tensor */
 
 typedef enum mg_dtype { MG_F32 = 1, MG_F64, MG_BF16, MG_F16, MG_I32, MG_I64, MG_BOOL } mg_dtype;
@@ -26,10 +26,12 @@ static inline int64_t mg_dtype_bytes(mg_dtype t)
 
 /* ---- the data of a program --------------------------------------------------------------- */
 
-typedef enum mg_role { MG_PARAM = 1, MG_STATE } mg_role;
+typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
 typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
 
-/* A persistent tensor: a parameter, or a slot of optimizer state with the shape of its parameter.
+/* A persistent tensor: a parameter, a slot of optimizer state with the shape of its parameter, or
+ * the copy of a parameter that is rounded to bf16 or f16. The runtime neither fills nor saves
+ * copies: mg_round makes them, after parameters were set, and mg_step keeps them.
  *
  * The first `stacked` stored dims are the dims of the `repeat`s around the declaration, and
  * perhaps of experts: the tensor stands for one external tensor for each index of them, and
@@ -149,7 +151,7 @@ typedef struct mg_total {
     bool max;          /* the maximum so far, not the sum */
 } mg_total;
 
-/* One entry of the program (step, eval, sample): byte offsets of its inputs and outputs in the
+/* One entry of the program (step, eval, sample, round): byte offsets of its inputs and outputs in the
  * arena; -1: the entry has no such input or output. */
 typedef struct mg_entry {
     bool present;
@@ -237,7 +239,7 @@ typedef struct mg_program {
     mg_lr lr;
     mg_scale scale;
     const char *optimizer; /* "adamw" */
-    mg_entry step, eval, sample;
+    mg_entry step, eval, sample, round;
     const char *config;                 /* the train block and layout as one line, for the log */
     const char *config_json;            /* config.json of its checkpoints, or NULL */
     const mg_cuda_kernel *cuda_kernels; /* NULL: a program of the processor */
@@ -265,6 +267,7 @@ extern const mg_program mg_main;
 void mg_step(mg_run *r);
 void mg_eval(mg_run *r);
 void mg_sample(mg_run *r);
+void mg_round(mg_run *r);
 
 /* Defined in runtime/cuda/comm.c, which needs NCCL. A program of one rank does not name it, and
  * links without NCCL. */

@@ -51,7 +51,8 @@ static Owner owner_of(const Sched *s, Value v)
     if (is_received(s->m, v))
         return OWN_comm;
     for (size_t i = 0; i < s->m->tensors.n; i++)
-        if (type_equal(&info->type, &s->m->tensors.data[i].type))
+        if (type_equal(&info->type, &s->m->tensors.data[i].type) &&
+            !tensor_is_rounded(&s->m->tensors.data[i]))
             return OWN_grads;
     return OWN_activations;
 }

@@ -150,6 +150,7 @@ int main(int argc, char **argv)
                 .step = mg_step,
                 .eval = mg_eval,
                 .sample = mg_sample,
+                .round = mg_round,
                 .threads = 1,
                 .options = &options,
                 .action = -1};
@@ -164,6 +165,7 @@ int main(int argc, char **argv)
     rt_arena_map(&r);
     put_ranks(&r);
     if (runs) {
+        run(&r, RT_ROUND, &mg_main.round, runs);
         run(&r, RT_STEP, &mg_main.step, runs);
         run(&r, RT_EVAL, &mg_main.eval, runs);
         run(&r, RT_SAMPLE, &mg_main.sample, runs);
