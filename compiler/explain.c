@@ -249,7 +249,7 @@ static void print_buffer(const Search *q, const Plan *p, uint32_t b)
         arena_printf(q->s->arena, "%lld at offset %lld of the arena%s", (long long)buffer->bytes,
                      (long long)buffer->offset, buffer->persistent ? ", always" : ""));
     print_split(q, p, b);
-    for (size_t i = 0; i < PROGRAMS; i++)
+    for (size_t i = 0; i < PLAN_PROGRAMS; i++)
         if (programs[i])
             print_access(q, p, programs[i], b);
 }

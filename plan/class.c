@@ -126,7 +126,7 @@ const char **plan_classes(const Plan *p, Arena *a)
     const char **text = NEW_ARRAY(a, const char *, p->nactions + 1);
     Classes c = {.p = p, .a = a};
     for (int pass = 0; pass < 2; pass++)
-        for (int k = 0; k < PROGRAMS; k++)
+        for (int k = 0; k < PLAN_PROGRAMS; k++)
             for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
                 const Action *at = &all[k]->actions.data[i];
                 const ClassId id = class_of(p, at);

@@ -33,7 +33,7 @@
 #include "plan/actions.h"
 #include "runtime/abi.h"
 
-enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4, PROGRAMS = 4 };
+enum { MAX_NEST = 20, MAX_OPERANDS = 24, MAX_STREAMS = 8, MAX_BEGINS = 4, PLAN_PROGRAMS = 4 };
 
 typedef enum Owner {
     OWN_params,
@@ -274,8 +274,8 @@ typedef struct Outside {
     /* Of a program, by the place along the axis of stages (`places`; 1: none): nodes of its
      * graphs, should the library have all epilogues of products. NULL: no such program. */
     int places;
-    Nodes *nodes[PROGRAMS];
-    int64_t most[PROGRAMS]; /* nodes of both graphs at most; 0: the program is not captured */
+    Nodes *nodes[PLAN_PROGRAMS];
+    int64_t most[PLAN_PROGRAMS]; /* nodes of both graphs at most; 0: the program is not captured */
 } Outside;
 
 typedef struct Plan {
@@ -289,7 +289,7 @@ typedef struct Plan {
         struct {
             Program *train, *eval, *sample, *round; /* NULL: the model has none */
         };
-        Program *programs[PROGRAMS]; /* in this order */
+        Program *programs[PLAN_PROGRAMS]; /* in this order */
     };
     int64_t arena_bytes, persistent_bytes, live_bound_bytes;
     int64_t scratch_bytes; /* per thread, beside the arena */

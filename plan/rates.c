@@ -226,7 +226,7 @@ static void total(Program *g)
 void plan_rates(Plan *p)
 {
     Program *const *const all = p->programs;
-    for (int i = 0; i < PROGRAMS; i++)
+    for (int i = 0; i < PLAN_PROGRAMS; i++)
         if (all[i]) {
             rate(p, all[i]);
             total(all[i]);

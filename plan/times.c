@@ -35,7 +35,7 @@ void plan_times(Plan *p)
     const Module *m = p->module;
     const Axes axis = m->layout.pipeline.axis;
     const int ranks = axis ? (int)mesh_size(m, axis) : 1;
-    for (int k = 0; k < PROGRAMS; k++) {
+    for (int k = 0; k < PLAN_PROGRAMS; k++) {
         Program *g = all[k];
         double times = 1;
         bool inside = false;

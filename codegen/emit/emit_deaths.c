@@ -73,7 +73,7 @@ void emit_deaths(Emitter *e)
           "MG_AT_ALL}\n"
           "static const mg_death deaths[] = {",
           e->out);
-    for (int k = 0; k < 2 * PROGRAMS; k++)
-        emit_deaths_of(e, programs[k % PROGRAMS], k >= PROGRAMS, &column);
+    for (int k = 0; k < 2 * PLAN_PROGRAMS; k++)
+        emit_deaths_of(e, programs[k % PLAN_PROGRAMS], k >= PLAN_PROGRAMS, &column);
     fprintf(e->out, "%s\n};\n\n", column ? "" : "\n    {0}");
 }

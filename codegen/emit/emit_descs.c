@@ -307,7 +307,7 @@ static void each_type(const Emitter *e, bool define)
 void emit_descriptor_names(Emitter *e)
 {
     Program *const *const programs = e->p->programs;
-    for (int k = 0; k < PROGRAMS; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
             const Action *a = &programs[k]->actions.data[i];
             const char *type = action_info[a->kind].descriptor;

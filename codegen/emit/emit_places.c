@@ -24,7 +24,7 @@ static bool is_main(const Action *a, int operand)
 static const Action *maker(const Emitter *e, size_t buffer, int *operand)
 {
     Program *const *const programs = e->p->programs;
-    for (int k = 0; k < PROGRAMS; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
             const Action *a = &programs[k]->actions.data[i];
             for (*operand = 0; *operand < a->noperands; ++*operand)
@@ -110,7 +110,7 @@ static const char *buffer_name(const Emitter *e, size_t buffer)
 static void find_steps(Emitter *e)
 {
     Program *const *const programs = e->p->programs;
-    for (int k = 0; k < PROGRAMS; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++) {
             const Action *a = &programs[k]->actions.data[i];
             for (int j = 0; j < a->noperands; j++) {

@@ -177,8 +177,8 @@ void emit_tensors(Emitter *e)
           "{t, .slot = \"\", .role = MG_PARAM, .offset = at, .init = by, .a = x, .b = y}\n",
           e->out);
     if (e->p->round)
-        fputs("#define ROUNDED(t, at) {t, .slot = \"\", .role = MG_ROUNDED, .offset = at, .init = "
-              "MG_INIT_CONST}\n",
+        fputs("#define ROUNDED(t, at) {t, .slot = \"rounded\", .role = MG_ROUNDED, .offset = at, "
+              ".init = MG_INIT_CONST}\n",
               e->out);
     for (size_t i = 0; i < n; i++) {
         const Tensor *t = &e->m->tensors.data[i];
@@ -259,7 +259,7 @@ void emit_actions(Emitter *e)
 {
     Program *const *const programs = e->p->programs;
     const Action **by_id = NEW_ARRAY(e->a, const Action *, e->p->nactions + 1);
-    for (int k = 0; k < PROGRAMS; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; programs[k] && i < programs[k]->actions.n; i++)
             if (programs[k]->actions.data[i].id < e->p->nactions)
                 by_id[programs[k]->actions.data[i].id] = &programs[k]->actions.data[i];
@@ -481,7 +481,7 @@ static void emit_groups(const Emitter *e)
     Program *const *const all = e->p->programs;
     Axes groups[MG_GROUPS_MAX];
     int n = 0;
-    for (int k = 0; k < PROGRAMS; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; all[k] && i < all[k]->actions.n; i++) {
             const Action *a = &all[k]->actions.data[i];
             if (action_sends(a))

@@ -319,7 +319,7 @@ int plan_check(const Plan *p, FILE *out)
     if (!ir_rounded_holds(c.m, &why))
         broken(&c, 10, "%s", why);
     broken_in_all = c.broken;
-    for (int n = 0; n < PROGRAMS && !broken_in_all; n++) {
+    for (int n = 0; n < PLAN_PROGRAMS && !broken_in_all; n++) {
         c.prog = p->programs[n];
         c.program = n;
         c.broken = 0;

@@ -210,7 +210,7 @@ typedef struct Sent {
 static Sent sent_along(const Plan *p, Axes axes)
 {
     Sent s = {0};
-    for (int k = 0; k < PROGRAMS; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; p->programs[k] && i < p->programs[k]->actions.n; i++) {
             const Action *a = &p->programs[k]->actions.data[i];
             if (!action_sends(a) || a->comm.axes != axes)
@@ -267,7 +267,7 @@ static int streams_with_products(const Plan *p)
 {
     bool has[MAX_STREAMS] = {0};
     int n = 0;
-    for (int k = 0; k < PROGRAMS; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         for (size_t i = 0; p->programs[k] && i < p->programs[k]->actions.n; i++) {
             const Action *a = &p->programs[k]->actions.data[i];
             if (a->kind == ACT_gemm || a->kind == ACT_head || a->kind == ACT_head_loss)
@@ -294,7 +294,7 @@ void check_outside(Check *c)
     const int64_t works = streams_with_products(p);
     int64_t nodes = 0;
     c->at = -1;
-    for (int k = 0; k < PROGRAMS; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         nodes += check_nodes(c, p->programs[k], k);
     check_item(c, OUT_context,
                MG_CONTEXT_BYTES + MG_CONTEXT_PROCESSOR * (int64_t)p->device->threads);

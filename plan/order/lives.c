@@ -226,7 +226,7 @@ void plan_order(Plan *p)
 {
     Program *const *const all = p->programs;
     Arena *tmp = arena_new();
-    for (int i = 0; i < PROGRAMS; i++)
+    for (int i = 0; i < PLAN_PROGRAMS; i++)
         if (all[i])
             order_actions(&(Lives){.p = p, .prog = all[i], .program = i, .tmp = tmp});
     arena_free(tmp);

@@ -139,7 +139,7 @@ static double walk(const Plan *p, Program *g, int from, int to)
 void plan_timeline(Plan *p)
 {
     Program *const *const all = p->programs;
-    for (int i = 0; i < PROGRAMS; i++)
+    for (int i = 0; i < PLAN_PROGRAMS; i++)
         if (all[i] && all[i]->queued) {
             queue_times(p, all[i]);
         } else if (all[i]) {

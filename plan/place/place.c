@@ -335,7 +335,7 @@ static const Program *fullest_of(const Plan *p, int *number)
 {
     Program *const *const programs = p->programs;
     const Program *fullest = NULL;
-    for (int k = 0; k < PROGRAMS; k++)
+    for (int k = 0; k < PLAN_PROGRAMS; k++)
         if (programs[k] && (!fullest || programs[k]->peak > fullest->peak)) {
             fullest = programs[k];
             *number = k;
@@ -350,7 +350,7 @@ static void place_all(Plan *p)
     int number = 0;
     int64_t at = place_persistent(p);
     p->persistent_bytes = at;
-    for (int k = 0; k < PROGRAMS; k++) {
+    for (int k = 0; k < PLAN_PROGRAMS; k++) {
         if (!programs[k])
             continue;
         place_program(p, programs[k], k, tmp);
