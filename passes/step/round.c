@@ -16,6 +16,7 @@
  *
  * why here: the update is written, and how tensors lie is not yet settled. */
 #include "passes/passes.h"
+#include "passes/simplify/simplify.h"
 #include "passes/walk.h"
 
 #define SLOT "rounded"
@@ -162,6 +163,7 @@ PassStatus pass_round(Job *j)
             each_use(r.fn->body->ins.data[k], read_copy, &r);
         for (size_t k = 0; k < r.fn->body->results.n; k++)
             read_copy(&r, &r.fn->body->results.data[k]);
+        simplify_dce(m, r.fn, j->tmp); /* slices of what is now sliced rounded are no reads */
         note_reads(&r);
     }
     for (size_t f = 0; f < fns; f++) {
