@@ -457,6 +457,10 @@ static inline bool tensor_is_rounded(const Tensor *t)
     return dtype_is_half(t->type.dtype);
 }
 
+/* The class by whose rules a tensor is split. A master is only read where its state is: where there
+ * are rules for state, it lies by these. */
+TensorClass tensor_class(const Module *m, const Tensor *t);
+
 /* rounded.c - the invariant of copies (I13). Writes what is wrong into `why`, in m's arena, and
  * returns false, or returns true: if each copy is the rounding of its parameter before a function
  * of m runs, it is so behind it; and behind @round it is so whatever was before. */

@@ -111,6 +111,16 @@ bool dims_have(const DimList *l, Name dim)
     return false;
 }
 
+TensorClass tensor_class(const Module *m, const Tensor *t)
+{
+    bool rule = false;
+    for (size_t r = 0; r < m->layout.rules.n; r++)
+        rule |= m->layout.rules.data[r].of == CLASS_state;
+    if (tensor_is_rounded(t) || !(t->slot || (t->master && rule)))
+        return CLASS_params;
+    return CLASS_state;
+}
+
 Module *module_new(Arena *a, Names *names, Diag *d)
 {
     Module *m = NEW(a, Module);

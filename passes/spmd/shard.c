@@ -380,27 +380,10 @@ static void region(Shard *s, const Region *old, Region *r)
 
 /* ---- functions ------------------------------------------------------------------------------ */
 
-static bool has_rule(const Module *m, TensorClass of)
-{
-    for (size_t r = 0; r < m->layout.rules.n; r++)
-        if (m->layout.rules.data[r].of == of)
-            return true;
-    return false;
-}
-
-/* A master lies as its state, where a rule says how that lies: nothing else reads it. */
-static TensorClass class_of(const Module *m, const Tensor *t)
-{
-    return tensor_is_rounded(t)                       ? CLASS_params
-           : t->slot                                  ? CLASS_state
-           : t->master && has_rule(m, CLASS_state)    ? CLASS_state
-                                                      : CLASS_params;
-}
-
 static Type tensor_type(const Module *m, uint32_t tensor)
 {
     const Tensor *t = &m->tensors.data[tensor];
-    Split s = class_split_of(m, &t->type, t->parameter, class_of(m, t));
+    Split s = class_split_of(m, &t->type, t->parameter, tensor_class(m, t));
     return split_type(m, t->type, &s);
 }
 
