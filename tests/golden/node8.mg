@@ -24,7 +24,7 @@
 # ALL: what a rank has of each parameter, and the rules that split it
 # TP4: q_proj.weight 256 MiB [layers=32, hidden=2048, kv_heads=8, group=1, head=128] hidden on dp (state, line 63), kv_heads on tp (kv_heads, line 53)
 # TP4-NEXT: its copy in bf16 256 MiB [layers=32, hidden=4096, kv_heads=8, group=1, head=128] kv_heads on tp (kv_heads, line 53)
-# ZERO3: q_proj.weight 256 MiB {{.*}} hidden on dp (params,
+# ZERO3: q_proj.weight 256 MiB {{.*}} hidden on dp (state,
 # ALL: model.norm.weight {{.*}} {{whole|hidden on dp}}
 #
 # The part of a tensor that a rank has, and the rule that decided it.
