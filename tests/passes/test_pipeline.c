@@ -48,8 +48,8 @@ static void whole(void **state)
     Outcome o = run_range(&t, NULL, "simplify");
     assert_int_equal(o.status, PASS_ok);
     assert_string_equal(o.seen.text,
-                        "evaluate precision recompute differentiate microbatch update shard "
-                        "simplify ");
+                        "evaluate precision recompute differentiate microbatch update round "
+                        "shard simplify ");
     free(o.log);
     model_close(&t);
 }
