@@ -110,7 +110,7 @@ static void emit_entry_function(Emitter *e, const Program *p, const char *entry,
 {
     if (!p) {
         fprintf(e->out,
-                "/* This model has no %s. */\nvoid mg_%s(mg_run *r)\n{\n    (void)r;\n}\n\n", what,
+                "/* %s: this model has none. */\nvoid mg_%s(mg_run *r)\n{\n    (void)r;\n}\n\n", what,
                 entry);
         return;
     }
@@ -147,9 +147,9 @@ static void emit_heading(const Emitter *e)
     emit_comment_text(out, str(e, e->m->layout.device), 200);
     fputs(".\n *\n * The runtime owns the process: it reads mg_main, at the end, and calls mg_step "
           "for each step of\n"
-          " * training, mg_eval, mg_sample and mg_round. Each call in them is one action: its number in the "
-          "table of actions,\n"
-          " * what is done, on which places. ",
+          " * training, mg_eval, mg_sample and mg_round. Each call in them is one action: its number in "
+          "the table of\n"
+          " * actions, what is done, on which places. ",
           out);
     fputs(e->kernels ? "Kernels stand behind mg_round, each below what it computes\n"
                        " * (y' is y's new value). To make the program, with HOME the home that "
@@ -239,7 +239,7 @@ static void emit_functions(Emitter *e)
     emit_entry_function(e, e->p->train, "step", "A training step");
     emit_entry_function(e, e->p->eval, "eval", "The loss of held-out sequences");
     emit_entry_function(e, e->p->sample, "sample", "The next token");
-    emit_entry_function(e, e->p->round, "round", "The rounded copies of parameters");
+    emit_entry_function(e, e->p->round, "round", "Rounded copies of parameters");
 }
 
 static void emit_all_tables(Emitter *e)

@@ -166,8 +166,8 @@ void emit_tensors(Emitter *e)
     const size_t n = e->m->tensors.n;
     const char **shape = NEW_ARRAY(e->a, const char *, n + 1);
     const char **name = NEW_ARRAY(e->a, const char *, n + 1);
-    fputs("/* Tensors, as mg_tensor in abi.h says: parameters, what the optimizer keeps of them, and "
-          "their rounded copies. */\n"
+    fputs("/* Tensors, as mg_tensor in abi.h says: parameters, optimizer state, rounded copies of "
+          "parameters. */\n"
           "#define RANKS(all, layers, outside) .rank = all, .stacked = layers, .external_rank = "
           "outside\n"
           "#define SIZES(...) .size = {__VA_ARGS__}, .valid = {__VA_ARGS__}\n"
