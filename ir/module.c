@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "tokens", "weight",
-                                      "lr",     "scale",  "step",  "seed",   "pos",
-                                      "filled", "before", "total", "place"};
+const char *const arg_role_names[] = {"param",  "rounded", "state",  "input", "tokens",
+                                      "weight", "lr",      "scale",  "step",  "seed",
+                                      "pos",    "filled",  "before", "total", "place"};
 const char *const recompute_names[RECOMPUTE_count] = {"auto", "none", "all", "keep"};
 const char *const result_role_names[] = {"loss", "norm", "logits", "total", "grad", "update"};
 

@@ -45,8 +45,7 @@ static Value through_moves(const Module *m, Value v)
         v = through_kernels(m, v);
         const Ins *def = m->values.data[v].def;
         if (!def || !(OP_AMONG(def->op, OP_all_gather, OP_shard, OP_all_to_all) ||
-                      (def->op == OP_copy &&
-                       type_of(m, def->in[0])->rank == type_of(m, v)->rank)))
+                      (def->op == OP_copy && type_of(m, def->in[0])->rank == type_of(m, v)->rank)))
             return v;
         v = def->in[0];
     }
@@ -128,10 +127,10 @@ bool ir_rounded_holds(const Module *m, const char **why)
         }
         holds = !says;
         if (says)
-            *why = arena_printf(m->arena, "parameter '%s' %s%s%s",
-                                name_str(m->names,
-                                         m->tensors.data[m->tensors.data[t].parameter].name),
-                                says, *in ? " in @" : "", in);
+            *why =
+                arena_printf(m->arena, "parameter '%s' %s%s%s",
+                             name_str(m->names, m->tensors.data[m->tensors.data[t].parameter].name),
+                             says, *in ? " in @" : "", in);
     }
     arena_free(tmp);
     return holds;

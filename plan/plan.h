@@ -284,7 +284,7 @@ typedef struct Plan {
     const char *cpu; /* processor of the program, by --cpu's name; NULL: the machine's */
     VEC(Buffer) buffers;
     VEC(Kernel) kernels;
-    VEC(int) tensor_buffer;         /* per Module.tensors: its buffer */
+    VEC(int) tensor_buffer; /* per Module.tensors: its buffer */
     union {
         struct {
             Program *train, *eval, *sample, *round; /* NULL: the model has none */

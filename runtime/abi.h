@@ -1,8 +1,8 @@
 /* abi.h - the whole contract between the emitted program, its kernels and the runtime.
  *
- * The emitted C defines `mg_main` (data) and mg_step, mg_eval, mg_sample, mg_round (code). The runtime owns
- * the process: it reads mg_main, allocates one arena and one scratch block per thread, fills the
- * inputs, and calls those functions. Nothing is allocated while they run.
+ * The emitted C defines `mg_main` (data) and mg_step, mg_eval, mg_sample, mg_round (code). The
+ * runtime owns the process: it reads mg_main, allocates one arena and one scratch block per thread,
+ * fills the inputs, and calls those functions. Nothing is allocated while they run.
  *
  * Every tensor lives in the arena at an offset fixed at compile time. Matrices are row-major.
  * This header is plain C, includes nothing of mgc, and is versioned: the runtime refuses a program
@@ -29,16 +29,14 @@ static inline int64_t mg_dtype_bytes(mg_dtype t)
 typedef enum mg_role { MG_PARAM = 1, MG_STATE, MG_ROUNDED } mg_role;
 typedef enum mg_init_kind { MG_INIT_CONST = 1, MG_INIT_NORMAL, MG_INIT_UNIFORM } mg_init_kind;
 
-/* A persistent tensor: a parameter, a slot of optimizer state with the shape of its parameter, or
- * the copy of a parameter that is rounded to bf16 or f16. The runtime neither fills nor saves
- * copies: mg_round makes them, after parameters were set, and mg_step keeps them.
+/* A persistent tensor: a parameter, a slot of optimizer state with its shape, or its rounded copy,
+ * which the runtime neither fills nor saves: mg_round makes it when parameters were set.
  *
  * The first `stacked` stored dims are the dims of the `repeat`s around the declaration, and
  * perhaps of experts: the tensor stands for one external tensor for each index of them, and
  * `name` has one "{}" for each. The other stored dims, in the order `order` and merged in groups
  * of merge[0], merge[1], ... give the external shape (the shape in the safetensors file). A
- * stored dim can be padded: size >= valid. The padding holds zeros, never leaves the program,
- * and never changes. */
+ * stored dim can be padded: size >= valid. Padding is always zero, and never leaves the program. */
 typedef struct mg_tensor {
     const char *name;  /* external name of the parameter, "model.layers.{}.mlp.up_proj.weight" */
     const char *slot;  /* "" for a parameter; "exp_avg", "exp_avg_sq", "momentum" for state */
@@ -151,8 +149,7 @@ typedef struct mg_total {
     bool max;          /* the maximum so far, not the sum */
 } mg_total;
 
-/* One entry of the program (step, eval, sample, round): byte offsets of its inputs and outputs in the
- * arena; -1: the entry has no such input or output. */
+/* One entry (step, eval, sample, round): offsets in the arena of what goes in and out; -1: none. */
 typedef struct mg_entry {
     bool present;
     int64_t tokens;  /* i32[batch, window] */

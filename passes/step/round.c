@@ -47,8 +47,7 @@ static void new_copy(Round *r, uint32_t of)
 {
     Module *m = r->m;
     Tensor t = m->tensors.data[of];
-    t.name = name_intern(m->names,
-                         arena_printf(m->arena, SLOT ".%s", name_str(m->names, t.name)));
+    t.name = name_intern(m->names, arena_printf(m->arena, SLOT ".%s", name_str(m->names, t.name)));
     t.slot = name_intern(m->names, SLOT);
     t.type.dtype = m->train.half;
     t.init = INIT_const;

@@ -1,10 +1,10 @@
 /* place.c - offsets in the arena: persistent buffers first, then what each program needs between.
  *
- * The programs (step, eval, sample, round) never run at once, so their transient parts overlap. Within
- * one, buffers alive at the same time may not: offline packing, the best of several greedy orders,
- * each putting a buffer at the lowest place free of its contemporaries (first fit) or in the
- * tightest gap (best fit); where that does not reach the largest live set, which is a lower bound,
- * what ends highest is placed earlier and earlier. Both numbers are in the plan.
+ * The programs (step, eval, sample, round) never run at once, so their transient parts overlap.
+ * Within one, buffers alive at the same time may not: offline packing, the best of several greedy
+ * orders, each putting a buffer at the lowest place free of its contemporaries (first fit) or in
+ * the tightest gap (best fit); where that does not reach the largest live set, which is a lower
+ * bound, what ends highest is placed earlier and earlier. Both numbers are in the plan.
  *
  * All ranks have one arena's offsets. What is on the first rank of a pipeline alone and what is on
  * the last alone may lie in the same bytes; a peak is that of the rank that needs most. */

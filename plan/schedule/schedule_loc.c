@@ -53,8 +53,7 @@ static Owner owner_of(const Sched *s, Value v)
         return OWN_comm;
     for (size_t i = 0; i < s->m->tensors.n; i++)
         if (type_same_dims(&info->type, &s->m->tensors.data[i].type) &&
-            info->type.dtype ==
-                s->m->tensors.data[s->m->tensors.data[i].parameter].type.dtype)
+            info->type.dtype == s->m->tensors.data[s->m->tensors.data[i].parameter].type.dtype)
             return OWN_grads;
     return OWN_activations;
 }

@@ -138,7 +138,9 @@ static double draw_input(const Module *m, uint32_t input, uint64_t *state)
 /* Parameters, inputs and tokens each have a stream of their own; a copy has its parameter's. */
 static uint64_t stream_of(const Module *m, const FnArg *a)
 {
-    return a->role <= ARG_rounded ? m->tensors.data[a->tensor].parameter : a->role == ARG_input ? 900 + a->tensor : 999;
+    return a->role <= ARG_rounded ? m->tensors.data[a->tensor].parameter
+           : a->role == ARG_input ? 900 + a->tensor
+                                  : 999;
 }
 
 Tensor64 *inputs_for(Model *t, const Fn *fn, uint64_t seed, double low, double high)

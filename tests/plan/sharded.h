@@ -15,9 +15,9 @@ enum { SHARDED = 4 }; /* @train, @eval, @sample, @round */
 typedef struct Reference {
     Model t;
     const Small *small;
-    int64_t at_once;             /* sequences computed at once, of all ranks */
-    uint64_t keep;               /* not 0: what many ranks keep of repeats is drawn from it */
-    DType half;                  /* DT_none: the program has no halves */
+    int64_t at_once; /* sequences computed at once, of all ranks */
+    uint64_t keep;   /* not 0: what many ranks keep of repeats is drawn from it */
+    DType half;      /* DT_none: the program has no halves */
     Tensor64 *args[SHARDED], *want[SHARDED]; /* per function; NULL where there is none */
 } Reference;
 

@@ -23,8 +23,8 @@ static const Small models[] = {
      {"layers=4", "hidden=32", "heads=4", "head=8", "ffn=32", "vocab=32", "seq=8", "batch=16"}},
     {"mixtral_mini.mg",
      0,
-     {"layers=2", "hidden=32", "kv_heads=2", "group=2", "head=4", "ffn=32", "experts=4",
-      "vocab=32", "seq=8", "batch=16"}},
+     {"layers=2", "hidden=32", "kv_heads=2", "group=2", "head=4", "ffn=32", "experts=4", "vocab=32",
+      "seq=8", "batch=16"}},
 };
 enum { MODELS = sizeof models / sizeof *models, AT_ONCE = 8 };
 
@@ -82,7 +82,7 @@ typedef struct Moved {
     int gathers, wide; /* of parameters; of f32 */
 } Moved;
 
-/* What is gathered of the new values of parameters. */
+/* Gathers of new values of parameters. */
 static Moved gathered(const Module *m)
 {
     Moved moved = {0};
@@ -184,8 +184,7 @@ static void copy_of_old(Module *m)
     Builder b = {.m = m, .region = fn->body};
     for (size_t k = 0; k < fn->args.n; k++)
         if (fn->args.data[k].role == ARG_param && fn->args.data[k].tensor == of)
-            fn->body->results.data[at] =
-                build_cast(&b, fn->body->args.data[k], m->train.half);
+            fn->body->results.data[at] = build_cast(&b, fn->body->args.data[k], m->train.half);
 }
 static void copy_of_more(Module *m)
 {
